@@ -4,7 +4,8 @@
 #
 # A program that ends with the line "NAME: N passed, N failed, N skipped" is counted by it; any
 # other counts as one: exit status 0 passed, 77 skipped, else failed. A program that reports no
-# failure and yet dies (a crash, a leak, the time limit) adds one failure.
+# failure and yet dies (a crash, a leak, the time limit) adds one failure. The end of what a failed
+# program printed is appended to the file $WEFT_FAILURES, too, where that is set.
 set -euo pipefail
 
 label=$1
@@ -59,5 +60,14 @@ fi
 # One write, so that tests that run side by side do not mix their lines.
 cat "$output.lines"
 rm -f "$output.lines"
+
+if [ "$failed" -gt 0 ] && [ -n "${WEFT_FAILURES:-}" ]; then
+    {
+        printf -- '---- %s %s, %d failed: %s\n' "$label" "$name" "$failed" "$*"
+        tail -n 30 "$output"
+    } >"$output.lines"
+    cat "$output.lines" >>"$WEFT_FAILURES"
+    rm -f "$output.lines"
+fi
 
 printf '%d %d %d\n' "$passed" "$failed" "$skipped" >>"$WEFT_COUNTS"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # tests/run.sh [--quick] -- everything that `make test` runs, in build/, build-asan/ and build-tsan/
-# (or ${WEFT_BUILD}, ${WEFT_BUILD}-asan, ...). The last line is the sum of all:
+# (or ${WEFT_BUILD}, ${WEFT_BUILD}-asan, ...). Failures are printed again at the end. The last line
+# is the sum of all:
 #     N passed, N failed, N skipped
 # --quick leaves the sanitizers out. WEFT_WERROR=1 makes warnings errors. WEFT_OPTIONS are meson
 # options for every build.
@@ -12,8 +13,9 @@ quick=0
 [ "${1:-}" != --quick ] || quick=1
 
 WEFT_COUNTS=$(mktemp)
-export WEFT_COUNTS
-trap 'rm -f "$WEFT_COUNTS"' EXIT
+WEFT_FAILURES=$(mktemp)
+export WEFT_COUNTS WEFT_FAILURES
+trap 'rm -f "$WEFT_COUNTS" "$WEFT_FAILURES"' EXIT
 
 # What the sanitizers may overlook lies in tests/suppressions/, with reasons.
 suppressions=$PWD/tests/suppressions
@@ -100,7 +102,7 @@ build() {
     shift 3
     # shellcheck disable=SC2086 # the options are words
     if ! tools/build.sh "$folder" "$targets" ${WEFT_OPTIONS:-} "$@"; then
-        echo "---- $label: the build failed"
+        echo "---- $label: the build failed" | tee -a "$WEFT_FAILURES"
         count_failure
         return 1
     fi
@@ -138,6 +140,11 @@ if [ "$quick" -eq 0 ]; then
     fi
 fi
 
+if [ -s "$WEFT_FAILURES" ]; then
+    printf '\nWhat failed, once more:\n'
+    cat "$WEFT_FAILURES"
+    printf '\n'
+fi
 awk '{ p += $1; f += $2; s += $3 }
     END {
         printf "%d passed, %d failed, %d skipped\n", p, f, s

@@ -49,6 +49,11 @@ END { if (lines > 600) print previous ": " lines " lines" }
 
 xargs grep -nE '\<(TO''DO|FIX''ME|X''XX|HA''CK)\>' <"$problems.files" >>"$problems" || true
 
+# Files of data belong to a folder: one at the top is what a program left there.
+git ls-files 2>/dev/null | grep -E '^[^/]*\.(npy|npz|safetensors|gguf|json|jsonl|h5|log|txt)$' |
+    grep -vx meson_options.txt |
+    sed 's/$/: a file of data at the top/' >>"$problems" || true
+
 # An array's failure has a status of its own, which weft__report keeps: out of memory, say.
 xargs grep -nE 'weft_fail\(WEFT_[A-Z]+, "%s", weft_error\(' <"$problems.files" >>"$problems" || true
 
