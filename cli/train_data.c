@@ -17,6 +17,16 @@ static void report_duplicates(const train_values *v, const train_run *r)
                          cli_count(n), cli_count(weft_dataset_info_of(r->validation).samples));
 }
 
+/* Rows have room for both samples of an example. */
+static weft_status open_batches(const train_values *v, train_run *r)
+{
+    const bool two = train_objective(v)->examples != WEFT_EXAMPLES_SINGLE;
+    const int64_t room = two ? 2 * v->length : v->length;
+    return v->pack ? weft_batches_new_packed(r->data, v->batch_size, room, (uint64_t)v->seed,
+                                             &r->batches)
+                   : weft_batches_new(r->data, v->batch_size, (uint64_t)v->seed, &r->batches);
+}
+
 weft_status train_open_data(const train_values *v, train_run *r)
 {
     r->sources[0].path = v->batches;
@@ -45,9 +55,7 @@ weft_status train_open_data(const train_values *v, train_run *r)
     if (status == WEFT_OK)
         status = cli_data_load(&v->source, r->tokenizer, &o, v->val_split, &r->data, split_off);
     if (status == WEFT_OK)
-        status = v->pack ? weft_batches_new_packed(r->data, v->batch_size, v->length,
-                                                   (uint64_t)v->seed, &r->batches)
-                         : weft_batches_new(r->data, v->batch_size, (uint64_t)v->seed, &r->batches);
+        status = open_batches(v, r);
     if (status == WEFT_OK)
         report_duplicates(v, r);
     return status;

@@ -17,6 +17,7 @@ typedef struct epoch_size {
     int64_t largest;         /* index of the batch with most tokens */
     int64_t rows, columns;   /* of that */
     int unit;                /* rows of a sample: 2 of a preference pair */
+    bool packed_pairs;       /* a row has pairs, as if of two samples of half its columns */
 } epoch_size;
 
 /* One update, the second of a new trainer. */
@@ -74,8 +75,10 @@ static weft_status read_epoch(train_run *r, epoch_size *out)
         const weft_status status = weft_batches_at(r->batches, i, &batch);
         if (status != WEFT_OK)
             return status;
-        const int64_t rows = weft_dim(batch.tokens, 0), columns = weft_dim(batch.tokens, 1);
-        out->unit = batch.pairs > 0 ? 2 : 1;
+        const weft_array *read = batch.pack ? batch.pack : batch.tokens;
+        const int64_t rows = weft_dim(read, 0), columns = weft_dim(read, 1);
+        out->packed_pairs = batch.pack != NULL;
+        out->unit = batch.pairs > 0 && !out->packed_pairs ? 2 : 1;
         weft_batch_free(&batch);
         out->tokens += rows * columns;
         if (rows * columns > out->rows * out->columns) {
@@ -103,6 +106,8 @@ static weft_status measure(const dry_run *d, const weft_batch *batch, bool check
     weft_scope_open();
     if (one.pairs > 0 && one.reference == NULL)
         one.reference = weft_zeros(WEFT_DIMS(2 * one.pairs), WEFT_FLOAT32);
+    if (one.labels == NULL && o.objective->examples == WEFT_EXAMPLES_LABELLED)
+        one.labels = weft_ones(WEFT_DIMS(one.pairs), WEFT_FLOAT32);
     const weft_batch batches[] = {one, one};
     weft_memory_clear_cache(); /* of the batch that was measured before */
     *out = (measured){.before = weft_memory_active()};
@@ -124,8 +129,10 @@ static weft_status measure(const dry_run *d, const weft_batch *batch, bool check
 /* The bytes above the optimizer's state that an update of so many samples takes. */
 static weft_status probe(const dry_run *d, int n, int64_t columns, bool checkpoint, double *out)
 {
-    int32_t *ids = calloc((size_t)columns + 1, sizeof *ids);
-    const weft_sample sample = {.ids = ids, .length = columns + 1};
+    const bool pairs = d->epoch.unit == 2 || d->epoch.packed_pairs;
+    const int64_t length = d->epoch.packed_pairs ? (columns + 1) / 2 + 1 : columns + 1;
+    int32_t *ids = calloc((size_t)length, sizeof *ids);
+    const weft_sample sample = {.ids = ids, .length = length};
     const weft_sample samples[] = {sample, sample, sample, sample}; /* two pairs */
     weft_batch batch;
     measured m = {0};
@@ -133,9 +140,9 @@ static weft_status probe(const dry_run *d, int n, int64_t columns, bool checkpoi
     if (ids == NULL)
         status = weft_fail(WEFT_MEMORY, "train: out of memory for a sample");
     else
-        status = weft_batch_of_samples(samples, n * d->epoch.unit, &batch);
+        status = weft_batch_of_samples(samples, pairs ? 2 * n : n, &batch);
     if (status == WEFT_OK) {
-        batch.pairs = d->epoch.unit == 2 ? n : 0;
+        batch.pairs = pairs ? n : 0;
         status = measure(d, &batch, checkpoint, &m);
         weft_batch_free(&batch);
     }
@@ -184,7 +191,7 @@ static int64_t samples_of(const dry_run *d)
 /* Whether memory may decide how many these are. */
 static bool may_split(const dry_run *d)
 {
-    return d->v->micro_batch == CLI_ABSENT && !d->o->compile && d->o->neftune == 0 &&
+    return d->v->micro_batch == CLI_ABSENT && d->o->neftune == 0 &&
            !d->o->objective->whole_batch;
 }
 

@@ -46,8 +46,8 @@ const char *train_objective_complaint(const train_values *v)
         return "--desirable-weight and --undesirable-weight are options of --objective kto";
     if (objective->examples == WEFT_EXAMPLES_SINGLE)
         return NULL;
-    if (v->batches != NULL || v->pack)
-        return "--batches and --pack are for --objective supervised";
+    if (v->batches != NULL)
+        return "--batches is for --objective supervised";
     if (v->train_on == TRAIN_ON_EVERYTHING)
         return TRAIN_ON_EVERYTHING_COMPLAINT;
     return NULL;

@@ -138,7 +138,8 @@ static const cli_option options[] = {
     {.name = "pack",
      .kind = CLI_FLAG,
      AT(pack),
-     .help = "pack samples into rows of --length tokens, in which none sees another: less padding"},
+     .help = "pack samples into rows of --length tokens (pairs: of twice as many), in which none "
+             "sees another: less padding"},
     {.name = "train-on",
      .kind = CLI_CHOICE,
      .value = "turns|last|everything",

@@ -11,11 +11,12 @@
 #include "optim/optim.h"
 #include "train/trainer.h"
 
-enum { PLAIN = 5, OPTIONAL = 4, MOST = PLAIN + OPTIONAL }; /* inputs */
+enum { PLAIN = 5, OPTIONAL = 6, MOST = PLAIN + OPTIONAL }; /* inputs */
 
 /* ---- batches as inputs ---------------------------------------------------------------------- */
 
-/* Those that the objective needs, and of packed rows first and positions. */
+/* Those that the objective needs, and of packed rows first, positions and perhaps how they are
+ * packed. */
 static int add_inputs(const weft_trainer *t, const weft_batch *batch, weft_array **in)
 {
     const weft_objective *o = t->o.objective;
@@ -27,6 +28,10 @@ static int add_inputs(const weft_trainer *t, const weft_batch *batch, weft_array
     if (batch->first) {
         in[n++] = batch->first;
         in[n++] = batch->positions;
+    }
+    if (batch->pack) {
+        in[n++] = batch->pack;
+        in[n++] = batch->unpack;
     }
     return n;
 }
@@ -44,8 +49,12 @@ static weft_batch batch_of(const weft_trainer *t, weft_array *const *in, int n_i
     if (o->examples == WEFT_EXAMPLES_LABELLED)
         batch.labels = in[n++];
     if (n < n_in) {
-        batch.first = in[n];
-        batch.positions = in[n + 1];
+        batch.first = in[n++];
+        batch.positions = in[n++];
+    }
+    if (n < n_in) {
+        batch.pack = in[n++];
+        batch.unpack = in[n++];
     }
     return batch;
 }
@@ -90,7 +99,8 @@ static weft_status compile(weft_trainer *t, weft_function *function, const char 
                            weft_array ***more, int n_more, weft_compiled **out)
 {
     enum { BOTH = 3 }; /* axes of matrices; the first one of vectors */
-    static const uint32_t dynamic[MOST] = {BOTH, BOTH, BOTH, 0, 0, BOTH, BOTH, BOTH, BOTH};
+    static const uint32_t dynamic[MOST] = {BOTH, BOTH, BOTH, 0,    0,   BOTH,
+                                           BOTH, BOTH, BOTH, BOTH, BOTH};
     const int n = t->parameters.n;
     weft_array ***slots = weft_calloc((size_t)(n + 1 + n_more), sizeof *slots);
     if (slots == NULL)

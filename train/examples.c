@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "train/data/batch.h"
 #include "train/data/builder.h"
 
 /* ---- adding --------------------------------------------------------------------------------- */
@@ -81,26 +82,6 @@ bool weft_dataset_is_desirable(const weft_dataset *dataset, int64_t i)
 
 /* ---- batches -------------------------------------------------------------------------------- */
 
-weft_status weft__examples_rows(const weft_dataset *d, weft__packing *out)
-{
-    const size_t n = (size_t)d->info.samples, parts = (size_t)d->n_parts;
-    *out = (weft__packing){.n_rows = d->info.samples / 2, .n_parts = d->n_parts};
-    out->starts = weft_calloc(n / 2 + 1, sizeof *out->starts);
-    out->samples = weft_calloc(n + 1, sizeof *out->samples);
-    out->parts = parts > 0 ? weft_calloc(parts, sizeof *out->parts) : NULL;
-    if (out->starts == NULL || out->samples == NULL || (parts > 0 && out->parts == NULL)) {
-        weft__packing_free(out);
-        return weft__out_of_memory("batches", "the pairs");
-    }
-    for (size_t i = 0; i < n; i++)
-        out->samples[i] = (int64_t)i;
-    for (size_t i = 0; i <= n / 2; i++)
-        out->starts[i] = 2 * (int64_t)i;
-    for (size_t i = 0; i < parts; i++)
-        out->parts[i] = (weft__dataset_part){d->parts[i].first / 2, d->parts[i].weight};
-    return WEFT_OK;
-}
-
 int64_t weft__examples_count(const weft_dataset *d)
 {
     return d->info.examples == WEFT_EXAMPLES_PAIRS ? d->info.samples / 2 : d->info.samples;
@@ -160,6 +141,23 @@ static weft_status mismatch(const weft_dataset *d, int64_t i, weft__builder *bui
     return status;
 }
 
+/* How many ids that has. */
+static int64_t mismatch_length(const weft_dataset *d, int64_t i)
+{
+    const weft_sample own = weft_dataset_at(d, i),
+                      other = weft_dataset_at(d, with_another_prompt(d, i));
+    const int64_t n = prompt_length(&own) + other.length - prompt_length(&other);
+    return n < d->limit ? n : d->limit;
+}
+
+int64_t weft__example_cells(const weft_dataset *d, int64_t e)
+{
+    if (d->info.examples == WEFT_EXAMPLES_PAIRS)
+        return d->samples[2 * e].length + d->samples[2 * e + 1].length - 2;
+    const int64_t own = d->samples[e].length - 1;
+    return d->info.examples == WEFT_EXAMPLES_SINGLE ? own : own + mismatch_length(d, e) - 1;
+}
+
 /* A batch's samples of n examples, and which entries of the reference are theirs. */
 static weft_status gather(const weft_dataset *d, const int64_t *examples, size_t n,
                           weft_sample *samples, int64_t *entries, weft__builder *builders)
@@ -193,24 +191,27 @@ static weft_status hold_columns(const weft_dataset *d, const int64_t *examples, 
     return status;
 }
 
-static weft_status batch_of_single(const weft_dataset *dataset, const int64_t *examples, int n,
-                                   weft_batch *out)
+/* starts NULL: row r has sample r. */
+static weft_status batch_of_single(const weft_dataset *dataset, const int64_t *examples,
+                                   const int64_t *starts, int n, weft_batch *out)
 {
-    weft_sample *samples = weft_calloc((size_t)n + 1, sizeof *samples);
+    const size_t count = (size_t)(starts ? starts[n] : n);
+    weft_sample *samples = weft_calloc(count + 1, sizeof *samples);
     if (samples == NULL)
         return weft__out_of_memory("batch", "its examples");
-    for (int i = 0; i < n; i++)
+    for (size_t i = 0; i < count; i++)
         samples[i] = weft_dataset_at(dataset, examples[i]);
-    const weft_status status = weft_batch_of_samples(samples, n, out);
+    const weft_status status =
+        starts ? weft__batch_pack(samples, starts, n, out) : weft_batch_of_samples(samples, n, out);
     weft_free(samples);
     return status;
 }
 
-weft_status weft__batch_of_examples(const weft_dataset *dataset, const int64_t *examples, int n,
-                                    weft_batch *out)
+/* Of pairs or labelled samples; starts NULL: not packed. */
+static weft_status batch_of_two(const weft_dataset *dataset, const int64_t *examples,
+                                const int64_t *starts, int n_rows, weft_batch *out)
 {
-    if (dataset->info.examples == WEFT_EXAMPLES_SINGLE)
-        return batch_of_single(dataset, examples, n, out);
+    const int n = starts ? (int)starts[n_rows] : n_rows;
     const size_t rows = 2 * (size_t)n;
     weft_sample *samples = weft_calloc(rows + 1, sizeof *samples);
     float *scratch = weft_calloc(rows + 1, sizeof *scratch);
@@ -221,6 +222,8 @@ weft_status weft__batch_of_examples(const weft_dataset *dataset, const int64_t *
                               : weft__out_of_memory("batch", "its examples");
     if (status == WEFT_OK)
         status = weft_batch_of_samples(samples, 2 * n, out);
+    if (status == WEFT_OK && starts)
+        status = weft__batch_pack_two(samples, starts, n_rows, out);
     if (status == WEFT_OK) {
         weft_scope_open_lean();
         status = hold_columns(dataset, examples, n, entries, scratch, out);
@@ -235,4 +238,12 @@ weft_status weft__batch_of_examples(const weft_dataset *dataset, const int64_t *
     weft_free(scratch);
     weft_free(samples);
     return status;
+}
+
+weft_status weft__batch_of_examples(const weft_dataset *dataset, const int64_t *examples,
+                                    const int64_t *starts, int n, weft_batch *out)
+{
+    return dataset->info.examples == WEFT_EXAMPLES_SINGLE
+               ? batch_of_single(dataset, examples, starts, n, out)
+               : batch_of_two(dataset, examples, starts, n, out);
 }

@@ -72,11 +72,21 @@ static weft_array *losses_by_chunks(weft_model *model, weft_array *hidden, weft_
     return weft_concatenate(losses, n, 0);
 }
 
-/* Keys of the head's dropout for each token of a batch: (B L, 2). They are a function of the random
- * generator, the token's row in the batch, which may be a part of a larger one, and its column. */
-static weft_array *token_keys(const weft_batch *batch)
+/* Elements of x, counted over all of it, at `places`; `other` where these are -1. */
+static weft_array *rearranged(weft_array *x, weft_array *places, double other)
 {
-    const weft_dims shape = weft_shape(batch->tokens);
+    weft_array *there = weft_to(places, weft_device_of(x));
+    weft_array *found = weft_take_flat(x, weft_maximum_scalar(there, 0));
+    return weft_where(weft_greater_equal_scalar(there, 0), found,
+                      weft_scalar(other, weft_dtype_of(x)));
+}
+
+/* Keys of the head's dropout for each of the tokens (B, L) of a batch: (B L, 2). They are a
+ * function of the random generator, the token's row in the batch, which may be a part of a larger
+ * one, and its column. */
+static weft_array *token_keys(const weft_array *tokens)
+{
+    const weft_dims shape = weft_shape(tokens);
     const weft_dims all = WEFT_DIMS(shape.at[0], shape.at[1], 2);
     weft_array *columns = weft_arange_int(0, shape.at[1], 1, WEFT_UINT32); /* (L) */
     weft_array *const words[] = {columns, weft_zeros_like(columns)};
@@ -105,7 +115,8 @@ static weft_array *head_losses_of(weft_model *model, weft_array *hidden, weft_ar
     return weft_squeeze(losses, 0);
 }
 
-/* The negative log-likelihoods of targets (B, L): (B L), float32. */
+/* The negative log-likelihoods of targets (B, L), in the rows that the model reads: (B L) or, where
+ * these are packed, (R C), float32. */
 static weft_array *token_losses(weft_model *model, const weft_batch *batch, weft_array *targets,
                                 bool checkpoint)
 {
@@ -115,8 +126,13 @@ static weft_array *token_losses(weft_model *model, const weft_batch *batch, weft
         .checkpoint = checkpoint,
         .embedding_noise = batch->embedding_noise,
     };
-    weft_array *hidden = weft_model_hidden(model, batch->tokens, &call); /* (B, L, E) */
-    weft_array *weight = weft_model_head_weight(model);                  /* (V, E) */
+    weft_array *tokens = batch->tokens;
+    if (batch->pack) {
+        tokens = rearranged(tokens, batch->pack, 0);    /* (R, C) */
+        targets = rearranged(targets, batch->pack, -1); /* (R, C) */
+    }
+    weft_array *hidden = weft_model_hidden(model, tokens, &call); /* (B, L, E) */
+    weft_array *weight = weft_model_head_weight(model);           /* (V, E) */
     weft_array *x = weft_flatten(hidden, 0, 1), *next = weft_flatten(targets, 0, 1), *losses;
     if (weight) {
         weft_device *there = weft_device_of(weight);
@@ -125,7 +141,7 @@ static weft_array *token_losses(weft_model *model, const weft_batch *batch, weft
             weft_linear_cross_entropy(weft_to(x, there), weight, weft_to(next, there), softcap);
     } else {
         const bool training = weft_model_module(model)->training;
-        losses = head_losses_of(model, x, next, training ? token_keys(batch) : NULL);
+        losses = head_losses_of(model, x, next, training ? token_keys(tokens) : NULL);
     }
     return weft_astype(losses, WEFT_FLOAT32);
 }
@@ -133,23 +149,18 @@ static weft_array *token_losses(weft_model *model, const weft_batch *batch, weft
 weft_array *weft__token_losses(weft_model *model, const weft_batch *batch, weft_array *targets,
                                bool checkpoint)
 {
-    return weft_reshape(token_losses(model, batch, targets, checkpoint), weft_shape(targets));
-}
-
-/* Losses (B L) times the weights of their targets. */
-static weft_array *weighted(weft_array *losses, weft_array *weights)
-{
-    if (weights == NULL)
-        return losses;
-    return weft_multiply(losses, weft_to(weft_flatten(weights, 0, 1), weft_device_of(losses)));
+    weft_array *losses = token_losses(model, batch, targets, checkpoint);
+    return batch->unpack ? rearranged(losses, batch->unpack, 0)
+                         : weft_reshape(losses, weft_shape(targets));
 }
 
 weft_array *weft_next_token_loss(weft_model *model, const weft_batch *batch, double scale,
                                  bool checkpoint)
 {
     weft_scope_open();
-    weft_array *losses = weighted(token_losses(model, batch, batch->targets, checkpoint),
-                                  batch->weights); /* (B L) */
+    weft_array *losses = weft__token_losses(model, batch, batch->targets, checkpoint); /* (B, L) */
+    if (batch->weights)
+        losses = weft_multiply(losses, weft_to(batch->weights, weft_device_of(losses)));
     weft_array *sum = weft_sum(losses, WEFT_ALL_AXES, false);
     return weft_scope_close(weft_scale(sum, scale));
 }

@@ -18,7 +18,7 @@ static weft_status read_entries(const weft_dataset *d, weft_model *model, const 
 {
     weft_batch batch = {0};
     float values[2 * MOST_ROWS];
-    weft_status status = weft__batch_of_examples(d, examples, n, &batch);
+    weft_status status = weft__batch_of_examples(d, examples, NULL, n, &batch);
     if (status != WEFT_OK)
         return status;
     weft_scope_open_lean();

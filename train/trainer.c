@@ -381,9 +381,10 @@ static weft_status add_batch(weft_trainer *t, const weft_batch *batch, int b, do
         weft_batch part;
         weft_scope_open_lean();
         seed_update(t, b);
-        weft__batch_part(batch, from, to, &part);
+        status = weft__batch_part(batch, from, to, &part);
         t->row_keys = weft__batch_row_keys(batch, from, to);
-        status = add_part(t, &part, scale);
+        if (status == WEFT_OK)
+            status = add_part(t, &part, scale);
         t->row_keys = NULL;
         weft_scope_close(NULL);
     }

@@ -27,10 +27,11 @@ struct weft_trainer {
     weft_nn_slots parameters;     /* all of them: its state, with the optimizer's */
 };
 
-/* train/micro_batch.c: how many samples (of pairs: pairs) a batch has; those from .. to, whose
- * arrays are the scope's; and numbers of their rows in the batch, for dropout (rows, 2). */
+/* train/micro_batch.c: how many samples (of pairs: pairs, of those packed: rows) a batch has; those
+ * from .. to, whose arrays are the scope's; and numbers of their rows in the batch, for dropout
+ * (rows, 2). */
 int64_t weft__batch_samples(const weft_batch *batch);
-void weft__batch_part(const weft_batch *batch, int64_t from, int64_t to, weft_batch *out);
+weft_status weft__batch_part(const weft_batch *batch, int64_t from, int64_t to, weft_batch *out);
 weft_array *weft__batch_row_keys(const weft_batch *batch, int64_t from, int64_t to);
 
 /* train/compiled_step.c: compiled functions: the update of one batch, and its gradients added to

@@ -267,6 +267,11 @@ typedef struct weft_batch {
     /* Of packed rows, else NULL: (B, L) int32, where in its row each token's sample begins, and
      * each token's position in its sample. */
     weft_array *first, *positions;
+    /* Of packed rows of pairs or of labelled samples, else NULL. The arrays above but first and
+     * positions, which are (R, C), have a row for each sample. The model reads R rows of C tokens:
+     * `pack` (R, C) int32 has the element of tokens (counted over all rows) at each place, -1 where
+     * such a row is padded, and `unpack` (B, L) int32 the place that an element of tokens has. */
+    weft_array *pack, *unpack;
     /* Of preference pairs, else 0 and NULL: pairs, whose chosen samples are the first rows and
      * whose rejected ones are as many rows after them, and (B) float32: each row's reference
      * log-probability, where the dataset has that column. */
@@ -298,10 +303,12 @@ WEFT_NODISCARD WEFT_API weft_status weft_batches_new(const weft_dataset *dataset
                                                      weft_batches **out);
 
 /* The same with samples packed into rows: a row has samples one behind another, up to `length`
- * tokens (0: as many as the longest sample has), and none of them sees another. A batch has
- * batch_size rows. Which samples share a row is drawn once, from the seed; rows are filled by best
- * fit, the longest samples first, and are shuffled for each epoch. Losses and gradients are those
- * of padded batches. The model's family must take weft_model_call.first. WEFT_INVALID for pairs. */
+ * tokens (0: as many as the longest sample has), and none of them sees another. Both samples of a
+ * pair, and a labelled one and its prompt with another completion, share a row, and `length` (0: of
+ * the longest such two) counts both. A batch has batch_size rows. Which samples share a row is
+ * drawn once, from the seed; rows are filled by best fit, the longest samples first, and are
+ * shuffled for each epoch. Losses and gradients are those of padded batches. The model's family
+ * must take weft_model_call.first. WEFT_INVALID for a sample, or two, longer than a row. */
 WEFT_NODISCARD WEFT_API weft_status weft_batches_new_packed(const weft_dataset *dataset,
                                                             int64_t batch_size, int64_t length,
                                                             uint64_t seed, weft_batches **out);

@@ -1,11 +1,13 @@
 /* tests/cli/test_cli_preferences.c -- preference data from the command line: weft data --objective,
  * and the reference of a run that is resumed. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/io/json.h"
 #include "tests/check.h"
 #include "tests/cli/command.h"
+#include "weft/objective.h"
 
 static const char *pairs(void)
 {
@@ -118,6 +120,42 @@ static void pairs_are_counted_as_pairs(void)
                  0);
 }
 
+/* The last loss of two updates from all pairs at once. */
+static double loss_of(const char *objective, const char *options)
+{
+    double loss = 0;
+    const output o = weft_command(NULL,
+                                  "train storyteller --data %s --objective %s --batch-size 100 "
+                                  "--steps 2 --lr 0.002 --json --overwrite --out %s %s",
+                                  pairs(), objective, check_temporary("loss"), options);
+    CHECK_EQ_INT(o.code, 0);
+    const char *at = strstr(o.out, "\"loss\": ");
+    if (CHECK(at != NULL))
+        loss = atof(at + strlen("\"loss\": "));
+    return loss;
+}
+
+/* Packed, and planned. */
+static void packed_pairs_have_the_same_loss(void)
+{
+    for (int i = 1; weft_objectives[i]; i++) {
+        const char *name = weft_objectives[i]->name;
+        const double padded = loss_of(name, "");
+        CHECK(padded > 0);
+        CHECK_RELATIVE(loss_of(name, "--pack --length 20"), padded, 1e-5);
+        if (i < 2)
+            CHECK_RELATIVE(loss_of(name, "--pack --length 20 --compile"), padded, 1e-5);
+        for (int packed = 0; packed < 2; packed++) {
+            const output o = weft_command(
+                NULL, "train storyteller --data %s --objective %s --length 20 --dry-run %s",
+                pairs(), name, packed ? "--pack" : "");
+            if (!CHECK_EQ_INT(o.code, 0))
+                CHECK_FAIL("%s", o.err);
+            CHECK_CONTAINS(o.out, ", measured with the largest batch, ");
+        }
+    }
+}
+
 /* The adapter in best/ is loaded again and has the objective's loss that the run measured. */
 static void the_best_adapter_is_measured_again(void)
 {
@@ -221,4 +259,5 @@ CHECK_MAIN("cli_preferences", CHECK_CASE(data_shows_what_an_objective_sees),
            CHECK_CASE(samples_name_their_part_and_their_side),
            CHECK_CASE(resumed_runs_have_the_reference_that_they_began_with),
            CHECK_CASE(own_values_are_accepted), CHECK_CASE(pairs_are_counted_as_pairs),
+           CHECK_CASE(packed_pairs_have_the_same_loss),
            CHECK_CASE(the_best_adapter_is_measured_again))

@@ -238,10 +238,8 @@ static void pairs_and_samples_do_not_mix(void)
 {
     weft_dataset *pairs = some_pairs(), *single = run_samples();
     const weft_sample s = weft_dataset_at(single, 0);
-    weft_batches *batches = NULL;
     CHECK_EQ_INT(weft_dataset_add_sample(pairs, &s), WEFT_INVALID);
     CHECK_EQ_INT(weft_dataset_add_pair(single, &s, &s), WEFT_INVALID);
-    CHECK_EQ_INT(weft_batches_new_packed(pairs, 2, 0, 0, &batches), WEFT_INVALID);
     weft_dataset_free(pairs);
     weft_dataset_free(single);
 }
@@ -274,7 +272,7 @@ typedef struct run {
     const char *objective;
     weft_objective_options options;
     bool whole; /* no adapter: parameters of the model are trained */
-    bool no_reference;
+    bool no_reference, packed;
     int stop_after;
 } run;
 
@@ -297,7 +295,9 @@ static weft_status train(const run *r, const char *folder, bool resume, history 
     model = r->whole ? recipe_model(run_base, NULL) : starting_model();
     if (model && !r->no_reference)
         CHECK_OK(weft_dataset_add_reference(d, model, 0, NULL));
-    if (model && CHECK_OK(weft_batches_new(d, 2, 0, &batches)) &&
+    if (model &&
+        CHECK_OK(r->packed ? weft_batches_new_packed(d, 2, 4 * RUN_LENGTH, 0, &batches)
+                           : weft_batches_new(d, 2, 0, &batches)) &&
         CHECK_OK(weft_trainer_new(model, &o, &trainer)))
         status = weft_trainer_run(trainer, batches, d, NULL);
     weft_trainer_free(trainer);
@@ -340,12 +340,14 @@ static void own_objectives_take_single_samples(void)
  * and a run that is resumed has the same ones as one that is not stopped. */
 static void resumed_runs_keep_their_reference(void)
 {
-    for (int whole = 0; whole < 2; whole++) {
+    static const char *const names[] = {"dpo-lora", "dpo-whole", "dpo-packed"};
+    for (int k = 0; k < 3; k++) {
         history all, first, rest;
         char folder[512];
-        snprintf(folder, sizeof folder, "%s", check_temporary(whole ? "dpo-whole" : "dpo-lora"));
-        const run r = {.objective = "dpo", .whole = whole};
-        const run stopped = {.objective = "dpo", .whole = whole, .stop_after = 4};
+        snprintf(folder, sizeof folder, "%s", check_temporary(names[k]));
+        const run r = {.objective = "dpo", .whole = k == 1, .packed = k == 2};
+        const run stopped = {
+            .objective = "dpo", .whole = k == 1, .packed = k == 2, .stop_after = 4};
         CHECK_OK(train(&r, NULL, false, &all));
         CHECK_EQ_INT(train(&stopped, folder, false, &first), WEFT_CANCELLED);
         CHECK_OK(train(&r, folder, true, &rest));
@@ -354,7 +356,7 @@ static void resumed_runs_keep_their_reference(void)
         CHECK_CLOSE(all.reports[1].loss, log(2), 1e-4);
         CHECK_CLOSE(all.reports[1].rewards.margin, 0, 1e-3);
         CHECK(all.reports[6].validation_loss < all.reports[0].validation_loss);
-        CHECK_EQ_INT(all.reports[1].rewards.pairs, 2);
+        CHECK_EQ_INT(all.reports[1].rewards.pairs, k == 2 ? 4 : 2);
         for (int i = 1; i <= rest.n; i++) {
             CHECK_CLOSE(rest.reports[rest.n - i].loss, all.reports[all.n - i].loss, 0);
             CHECK_CLOSE(rest.reports[rest.n - i].rewards.margin,
@@ -377,6 +379,8 @@ static void another_objective_is_refused_by_name(void)
     const run other = {.objective = "dpo", .options.beta = 0.2};
     CHECK_EQ_INT(train(&other, folder, true, &l), WEFT_INVALID);
     CHECK(strstr(weft_error_message(), "beta of objective dpo: expected the run's 0.1, got 0.2"));
+    const run packed = {.objective = "dpo", .packed = true};
+    CHECK_EQ_INT(train(&packed, folder, true, &l), WEFT_INVALID);
     const run same = {.objective = "dpo", .options.beta = 0.1};
     CHECK_OK(train(&same, folder, true, &l));
 }

@@ -112,6 +112,88 @@ weft_status weft__batch_pack(const weft_sample *samples, const int64_t *starts, 
     return make(samples, starts, n, out);
 }
 
+/* ---- two samples an example ----------------------------------------------------------------- */
+
+/* How the rows that the model reads are made, on the host. */
+typedef struct packed {
+    int64_t C;                         /* columns of such a row */
+    int64_t L;                         /* columns of the batch's rows */
+    int32_t *pack, *first, *positions; /* (n, C) */
+    int32_t *unpack;                   /* (2 P, L) */
+} packed;
+
+/* Puts sample s into row r from column `at` on; returns the column behind it. */
+static int64_t place(int64_t s, int64_t length, int64_t r, int64_t at, packed *p)
+{
+    for (int64_t i = 0; i < length; i++) {
+        const int64_t cell = r * p->C + at + i;
+        p->pack[cell] = (int32_t)(s * p->L + i);
+        p->first[cell] = (int32_t)at;
+        p->positions[cell] = (int32_t)i;
+        p->unpack[s * p->L + i] = (int32_t)cell;
+    }
+    return at + length;
+}
+
+static void place_all(const weft_sample *samples, const int64_t *starts, int n, packed *p)
+{
+    const int64_t P = starts[n];
+    for (int64_t i = 0; i < 2 * P * p->L; i++)
+        p->unpack[i] = -1;
+    for (int64_t r = 0; r < n; r++) {
+        int64_t at = 0;
+        for (int64_t e = starts[r]; e < starts[r + 1]; e++) {
+            at = place(e, samples[e].length - 1, r, at, p);
+            at = place(P + e, samples[P + e].length - 1, r, at, p);
+        }
+        for (int64_t i = at; i < p->C; i++) {
+            p->pack[r * p->C + i] = -1;
+            p->first[r * p->C + i] = (int32_t)at;
+            p->positions[r * p->C + i] = (int32_t)(i - at);
+        }
+    }
+}
+
+static weft_status hold_packed(const packed *p, int n, weft_batch *out)
+{
+    const weft_dims shape = WEFT_DIMS(n, p->C);
+    weft_scope_open_lean();
+    weft_status status = hold(&out->pack, p->pack, WEFT_INT32, shape);
+    if (status == WEFT_OK)
+        status = hold(&out->first, p->first, WEFT_INT32, shape);
+    if (status == WEFT_OK)
+        status = hold(&out->positions, p->positions, WEFT_INT32, shape);
+    if (status == WEFT_OK)
+        status = hold(&out->unpack, p->unpack, WEFT_INT32, weft_shape(out->tokens));
+    weft_scope_close(NULL);
+    return status;
+}
+
+weft_status weft__batch_pack_two(const weft_sample *samples, const int64_t *starts, int n,
+                                 weft_batch *out)
+{
+    const int64_t P = starts[n];
+    packed p = {.L = weft_dim(out->tokens, 1)};
+    for (int64_t r = 0; r < n; r++) {
+        int64_t length = 0;
+        for (int64_t e = starts[r]; e < starts[r + 1]; e++)
+            length += samples[e].length + samples[P + e].length - 2;
+        p.C = length > p.C ? length : p.C;
+    }
+    const size_t cells = (size_t)n * (size_t)p.C, all = 2 * (size_t)P * (size_t)p.L;
+    p.pack = weft_calloc(3 * cells + all, sizeof *p.pack);
+    if (p.pack == NULL)
+        return weft_fail(WEFT_MEMORY, "batch: out of memory for %d x %lld tokens", n,
+                         (long long)p.C);
+    p.first = p.pack + cells;
+    p.positions = p.pack + 2 * cells;
+    p.unpack = p.pack + 3 * cells;
+    place_all(samples, starts, n, &p);
+    const weft_status status = hold_packed(&p, n, out);
+    weft_free(p.pack);
+    return status;
+}
+
 void weft_batch_free(weft_batch *batch)
 {
     weft_drop(batch->tokens);
@@ -119,6 +201,8 @@ void weft_batch_free(weft_batch *batch)
     weft_drop(batch->weights);
     weft_drop(batch->first);
     weft_drop(batch->positions);
+    weft_drop(batch->pack);
+    weft_drop(batch->unpack);
     weft_drop(batch->reference);
     weft_drop(batch->labels);
     *batch = (weft_batch){0};

@@ -9,4 +9,9 @@
 weft_status weft__batch_pack(const weft_sample *samples, const int64_t *starts, int n,
                              weft_batch *out);
 
+/* Packs a batch of 2 P samples for the model: its row r has the samples e and P + e of each e of
+ * starts[r] .. starts[r + 1], which ends with P. */
+weft_status weft__batch_pack_two(const weft_sample *samples, const int64_t *starts, int n,
+                                 weft_batch *out);
+
 #endif

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "core/failure.h"
-#include "train/data/batch.h"
 #include "train/data/epoch.h"
 #include "train/data/packing.h"
 #include "train/examples.h"
@@ -18,8 +17,8 @@ enum { POOL_BATCHES = 64, DEFAULT_BATCH = 4 };
 struct weft_batches {
     int64_t batch_size, count;
     const weft_dataset *dataset; /* NULL: the ids below */
-    bool packed;                 /* an epoch's items are rows of `packing`, else samples */
-    bool paired;                 /* its rows are pairs */
+    bool rows;                   /* an epoch's items are rows of `packing`, else samples */
+    bool packed;                 /* rows have several examples, else one */
     weft__packing packing;
     uint64_t seed;
     int64_t epoch;   /* that the orders are of; -1: none */
@@ -31,8 +30,9 @@ struct weft_batches {
     int32_t *prompts; /* (count, batch_size) */
     float *weights;   /* (batch_size, length): of the batch that is being made */
     int64_t length;
-    weft_sample *row;   /* room for the samples of a batch */
-    int64_t *row_start; /* (batch_size + 1): of each row's samples in it, when packed */
+    weft_sample *row;   /* room for the samples of a file's batch */
+    int64_t *examples;  /* room for those of a batch of a dataset */
+    int64_t *row_start; /* (batch_size + 1): of each row's examples in it */
 };
 
 void weft_batches_free(weft_batches *b)
@@ -48,6 +48,7 @@ void weft_batches_free(weft_batches *b)
     weft_free(b->prompts);
     weft_free(b->weights);
     weft_free(b->row);
+    weft_free(b->examples);
     weft_free(b->row_start);
     weft_free(b);
 }
@@ -73,8 +74,8 @@ static int compare_keyed(const void *a, const void *b)
 
 static int64_t length_of(const weft_batches *b, int64_t item)
 {
-    return b->packed ? weft__packing_length(&b->packing, b->dataset, item)
-                     : weft_dataset_at(b->dataset, item).length;
+    return b->rows ? weft__packing_length(&b->packing, item)
+                   : weft_dataset_at(b->dataset, item).length;
 }
 
 /* Sorts order[0..n) by length; those of one length stay in the order drawn. */
@@ -113,9 +114,9 @@ static weft_status draw_epoch(weft_batches *b, int64_t epoch)
 static weft_status find_items(weft_batches *b, int64_t length, weft__items *out)
 {
     const weft_dataset *d = b->dataset;
-    if (b->packed) {
-        const weft_status status = b->paired ? weft__examples_rows(d, &b->packing)
-                                             : weft__packing_new(d, length, b->seed, &b->packing);
+    if (b->rows) {
+        const weft_status status = b->packed ? weft__packing_new(d, length, b->seed, &b->packing)
+                                             : weft__packing_apart(d, &b->packing);
         *out = (weft__items){.n = b->packing.n_rows,
                              .n_groups = b->packing.n_rows,
                              .parts = b->packing.parts,
@@ -127,8 +128,8 @@ static weft_status find_items(weft_batches *b, int64_t length, weft__items *out)
     return b->starts ? WEFT_OK : WEFT_MEMORY;
 }
 
-/* The most samples that a batch has. */
-static int64_t most_samples(const weft_batches *b)
+/* The most examples that a batch has. */
+static int64_t most_examples(const weft_batches *b)
 {
     int64_t most = 1;
     for (int64_t r = 0; r < b->packing.n_rows; r++) {
@@ -154,9 +155,9 @@ static weft_status order_items(weft_batches *b, int64_t batch_size, int64_t leng
     b->count = (n + b->batch_size - 1) / b->batch_size;
     b->order = weft_calloc((size_t)n, sizeof *b->order);
     b->turns = weft_calloc((size_t)b->count, sizeof *b->turns);
-    b->row = weft_calloc((size_t)most_samples(b), sizeof *b->row);
+    b->examples = weft_calloc((size_t)most_examples(b), sizeof *b->examples);
     b->row_start = weft_calloc((size_t)b->batch_size + 1, sizeof *b->row_start);
-    if (b->order && b->turns && b->row && b->row_start)
+    if (b->order && b->turns && b->examples && b->row_start)
         return WEFT_OK;
     return weft_fail(WEFT_MEMORY, "batches: out of memory to order %lld samples", (long long)n);
 }
@@ -171,15 +172,12 @@ static weft_status new_batches(const weft_dataset *dataset, int64_t batch_size, 
                          "batches: expected samples and a positive batch size, got %lld samples "
                          "and size %lld",
                          (long long)n, (long long)batch_size);
-    const bool paired = dataset->info.examples == WEFT_EXAMPLES_PAIRS;
-    if (packed && dataset->info.examples != WEFT_EXAMPLES_SINGLE)
-        return weft_fail(WEFT_INVALID, "batches: preference data cannot be packed");
     weft_batches *b = weft_calloc(1, sizeof *b);
     if (b == NULL)
         return weft__out_of_memory("batches", NULL);
     b->dataset = dataset;
-    b->packed = packed || paired;
-    b->paired = paired;
+    b->rows = packed || dataset->info.examples == WEFT_EXAMPLES_PAIRS;
+    b->packed = packed;
     b->seed = seed;
     b->epoch = -1;
     const weft_status status = order_items(b, batch_size > 0 ? batch_size : DEFAULT_BATCH, length);
@@ -302,7 +300,7 @@ weft_status weft_batches_open(const char *path, weft_batches **out)
 
 /* ---- the i-th ------------------------------------------------------------------------------- */
 
-/* Fills the room for samples, and where each row starts in it; the rows of the batch. */
+/* Fills the room for examples, and where each row starts in it; the rows of the batch. */
 static int gather_dataset(weft_batches *b, int64_t turn)
 {
     const int64_t start = b->turns[turn] * b->batch_size;
@@ -311,11 +309,11 @@ static int gather_dataset(weft_batches *b, int64_t turn)
     for (int64_t i = start; i < b->items.n && rows < b->batch_size; i++) {
         const int64_t item = b->order[i];
         b->row_start[rows++] = n;
-        if (!b->packed)
-            b->row[n++] = weft_dataset_at(b->dataset, item);
-        for (int64_t k = b->packed ? b->packing.starts[item] : 0;
-             b->packed && k < b->packing.starts[item + 1]; k++)
-            b->row[n++] = weft_dataset_at(b->dataset, b->packing.samples[k]);
+        if (!b->rows)
+            b->examples[n++] = item;
+        for (int64_t k = b->rows ? b->packing.starts[item] : 0;
+             b->rows && k < b->packing.starts[item + 1]; k++)
+            b->examples[n++] = b->packing.examples[k];
     }
     b->row_start[rows] = n;
     return rows;
@@ -342,16 +340,11 @@ weft_status weft_batches_at(weft_batches *batches, int64_t i, weft_batch *out)
         if (status != WEFT_OK)
             return status;
     }
-    if (batches->dataset && batches->dataset->info.examples != WEFT_EXAMPLES_SINGLE) {
-        const int64_t start = batches->turns[turn] * batches->batch_size;
-        const int64_t left = batches->items.n - start;
-        return weft__batch_of_examples(
-            batches->dataset, batches->order + start,
-            (int)(left < batches->batch_size ? left : batches->batch_size), out);
-    }
-    const int n = batches->dataset ? gather_dataset(batches, turn) : gather_file(batches, turn);
-    return batches->packed ? weft__batch_pack(batches->row, batches->row_start, n, out)
-                           : weft_batch_of_samples(batches->row, n, out);
+    if (batches->dataset == NULL)
+        return weft_batch_of_samples(batches->row, gather_file(batches, turn), out);
+    const int rows = gather_dataset(batches, turn);
+    return weft__batch_of_examples(batches->dataset, batches->examples,
+                                   batches->packed ? batches->row_start : NULL, rows, out);
 }
 
 /* ---- what they are of ----------------------------------------------------------------------- */
@@ -395,7 +388,7 @@ void weft__batches_identify(const weft_batches *b, uint64_t *hash, int64_t *batc
 {
     const int64_t lines = b->dataset ? 0 : b->count * b->batch_size;
     uint64_t h = add_word(0xcbf29ce484222325u, (uint64_t)b->items.n);
-    h = b->paired ? add_word(h, WEFT_EXAMPLES_PAIRS) : h;
+    h = b->rows && !b->packed ? add_word(h, WEFT_EXAMPLES_PAIRS) : h;
     h = add_word(h, (uint64_t)b->packing.capacity);
     for (int64_t p = 0; b->dataset && p < b->dataset->n_parts; p++) {
         uint64_t bits;

@@ -1,9 +1,10 @@
-/* train/data/packing.c -- samples packed into rows, by best fit decreasing. */
+/* train/data/packing.c -- examples packed into rows, by best fit decreasing. */
 #include "train/data/packing.h"
 
 #include <stdlib.h>
 
 #include "core/failure.h"
+#include "train/examples.h"
 #include "weft/memory.h"
 
 enum { NONE = -1 };
@@ -14,19 +15,13 @@ typedef struct rows {
     int64_t *heads;  /* (capacity + 1): the first row with so much room, or NONE */
     uint64_t *there; /* a bit for each of them */
     int64_t *next;   /* of a row */
-    int64_t *row_of; /* of each sample, in the order in which they are placed */
+    int64_t *row_of; /* of each example, in the order in which they are placed */
 } rows;
-
-/* Tokens of a sample that are read: its last is only a target. */
-static int64_t cells_of(const weft_dataset *d, int64_t sample)
-{
-    return d->samples[sample].length - 1;
-}
 
 /* ---- order ---------------------------------------------------------------------------------- */
 
 typedef struct keyed {
-    int64_t cells, place, sample;
+    int64_t cells, place, example;
 } keyed;
 
 static int compare(const void *a, const void *b)
@@ -37,19 +32,19 @@ static int compare(const void *a, const void *b)
     return x->place < y->place ? -1 : x->place > y->place;
 }
 
-/* samples[0, n) becomes first, first + 1, ... in the order in which they are placed. */
-static weft_status order_samples(const weft_dataset *d, int64_t first, int64_t n, uint64_t *state,
-                                 int64_t *samples)
+/* examples[0, n) becomes first, first + 1, ... in the order in which they are placed. */
+static weft_status order_examples(const int64_t *cells, int64_t first, int64_t n, uint64_t *state,
+                                  int64_t *examples)
 {
     keyed *keys = weft_calloc((size_t)n + 1, sizeof *keys);
     if (keys == NULL)
         return weft__out_of_memory("packing", NULL);
-    weft__shuffle(samples, n, state);
+    weft__shuffle(examples, n, state);
     for (int64_t i = 0; i < n; i++)
-        keys[i] = (keyed){cells_of(d, first + samples[i]), i, first + samples[i]};
+        keys[i] = (keyed){cells[first + examples[i]], i, first + examples[i]};
     qsort(keys, (size_t)n, sizeof *keys, compare);
     for (int64_t i = 0; i < n; i++)
-        samples[i] = keys[i].sample;
+        examples[i] = keys[i].example;
     weft_free(keys);
     return WEFT_OK;
 }
@@ -84,8 +79,8 @@ static int64_t least_room(const rows *r, int64_t n)
     }
 }
 
-/* Places n samples; rows of other parts stay as they are. */
-static void place(rows *r, const weft_dataset *d, const int64_t *samples, int64_t n,
+/* Places n examples; rows of other parts stay as they are. */
+static void place(rows *r, const int64_t *cells, const int64_t *examples, int64_t n,
                   int64_t *row_of, int64_t *n_rows)
 {
     for (int64_t room = 0; room <= r->capacity; room++)
@@ -93,32 +88,40 @@ static void place(rows *r, const weft_dataset *d, const int64_t *samples, int64_
     for (int64_t i = 0; i <= r->capacity / 64; i++)
         r->there[i] = 0;
     for (int64_t i = 0; i < n; i++) {
-        const int64_t cells = cells_of(d, samples[i]), room = least_room(r, cells);
+        const int64_t own = cells[examples[i]], room = least_room(r, own);
         row_of[i] = room == NONE ? (*n_rows)++ : take(r, room);
-        put(r, row_of[i], (room == NONE ? r->capacity : room) - cells);
+        put(r, row_of[i], (room == NONE ? r->capacity : room) - own);
     }
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
-static weft_status pack_parts(rows *r, const weft_dataset *d, uint64_t seed, int64_t *samples,
+/* The first example of part p of a mixture; behind the last part, how many there are. */
+static int64_t first_of(const weft_dataset *d, int64_t p)
+{
+    const int64_t samples = d->info.examples == WEFT_EXAMPLES_PAIRS ? 2 : 1; /* of an example */
+    if (p >= d->n_parts)
+        return p == 0 ? 0 : weft__examples_count(d);
+    return d->parts[p].first / samples;
+}
+
+static weft_status pack_parts(rows *r, const weft_dataset *d, uint64_t seed, int64_t *examples,
                               weft__packing *out)
 {
     uint64_t state = seed;
     for (int64_t p = 0; p < out->n_parts; p++) {
-        const int64_t first = d->n_parts > 0 ? d->parts[p].first : 0;
-        const int64_t end = p + 1 < d->n_parts ? d->parts[p + 1].first : d->info.samples;
-        const weft_status status = order_samples(d, first, end - first, &state, samples + first);
+        const int64_t first = first_of(d, p), n = first_of(d, p + 1) - first;
+        const weft_status status = order_examples(out->cells, first, n, &state, examples + first);
         if (status != WEFT_OK)
             return status;
         out->parts[p] = (weft__dataset_part){out->n_rows, d->n_parts > 0 ? d->parts[p].weight : 1};
-        place(r, d, samples + first, end - first, r->row_of + first, &out->n_rows);
+        place(r, out->cells, examples + first, n, r->row_of + first, &out->n_rows);
     }
     return WEFT_OK;
 }
 
-/* Gathers the samples of each row. */
-static weft_status gather(const rows *r, const int64_t *samples, int64_t n, weft__packing *out)
+/* Gathers the examples of each row. */
+static weft_status gather(const rows *r, const int64_t *examples, int64_t n, weft__packing *out)
 {
     out->starts = weft_calloc((size_t)out->n_rows + 2, sizeof *out->starts);
     if (out->starts == NULL)
@@ -129,64 +132,114 @@ static weft_status gather(const rows *r, const int64_t *samples, int64_t n, weft
     for (int64_t row = 1; row <= out->n_rows; row++)
         ends[row] += ends[row - 1];
     for (int64_t i = 0; i < n; i++)
-        out->samples[ends[r->row_of[i]]++] = samples[i];
+        out->examples[ends[r->row_of[i]]++] = examples[i];
     return WEFT_OK;
 }
 
-static weft_status check(const weft_dataset *d, int64_t capacity)
+/* Room for n examples, and what each of them has; *longest is the most. */
+static weft_status measure(const weft_dataset *d, weft__packing *out, int64_t *longest)
 {
-    if (d->info.longest - 1 > capacity)
-        return weft_fail(WEFT_INVALID,
-                         "packing: a sample has %lld tokens, more than the %lld of a row",
-                         (long long)d->info.longest, (long long)capacity + 1);
+    const int64_t n = weft__examples_count(d);
+    *out = (weft__packing){.n_parts = d->n_parts > 0 ? d->n_parts : 1};
+    out->examples = weft_calloc((size_t)n + 1, sizeof *out->examples);
+    out->cells = weft_calloc((size_t)n + 1, sizeof *out->cells);
+    out->parts = weft_calloc((size_t)out->n_parts, sizeof *out->parts);
+    if (out->examples == NULL || out->cells == NULL || out->parts == NULL)
+        return weft_fail(WEFT_MEMORY, "packing: out of memory for %lld examples", (long long)n);
+    *longest = 0;
+    for (int64_t i = 0; i < n; i++) {
+        out->cells[i] = weft__example_cells(d, i);
+        *longest = out->cells[i] > *longest ? out->cells[i] : *longest;
+    }
     return WEFT_OK;
 }
 
-weft_status weft__packing_new(const weft_dataset *dataset, int64_t capacity, uint64_t seed,
-                              weft__packing *out)
+/* Of an example with two samples the last token of each is not read. */
+static weft_status check(const weft_dataset *d, int64_t longest, int64_t capacity)
 {
-    const size_t n = (size_t)dataset->info.samples;
-    *out = (weft__packing){.capacity = capacity > 0 ? capacity : dataset->info.longest - 1,
-                           .n_parts = dataset->n_parts > 0 ? dataset->n_parts : 1};
-    weft_status status = check(dataset, out->capacity);
-    if (status != WEFT_OK)
-        return status;
+    static const char *const names[] = {"a sample", "a labelled sample and its mismatched one",
+                                        "a pair"};
+    const int64_t unread = d->info.examples == WEFT_EXAMPLES_SINGLE ? 1 : 2;
+    if (longest > capacity)
+        return weft_fail(WEFT_INVALID, "packing: %s has %lld tokens, more than the %lld of a row",
+                         names[d->info.examples], (long long)(longest + unread),
+                         (long long)(capacity + unread));
+    return WEFT_OK;
+}
+
+static weft_status pack(const weft_dataset *d, uint64_t seed, weft__packing *out)
+{
+    const size_t n = (size_t)weft__examples_count(d);
     rows r = {.capacity = out->capacity,
               .heads = weft_calloc((size_t)out->capacity + 1, sizeof *r.heads),
               .there = weft_calloc((size_t)out->capacity / 64 + 1, sizeof *r.there),
               .next = weft_calloc(n + 1, sizeof *r.next),
               .row_of = weft_calloc(n + 1, sizeof *r.row_of)};
-    int64_t *samples = weft_calloc(n + 1, sizeof *samples);
-    out->samples = weft_calloc(n + 1, sizeof *out->samples);
-    out->parts = weft_calloc((size_t)out->n_parts, sizeof *out->parts);
-    if (r.heads && r.there && r.next && r.row_of && samples && out->samples && out->parts)
-        status = pack_parts(&r, dataset, seed, samples, out);
+    int64_t *examples = weft_calloc(n + 1, sizeof *examples);
+    weft_status status;
+    if (r.heads && r.there && r.next && r.row_of && examples)
+        status = pack_parts(&r, d, seed, examples, out);
     else
-        status = weft_fail(WEFT_MEMORY, "packing: out of memory for %zu samples", n);
+        status = weft_fail(WEFT_MEMORY, "packing: out of memory for %zu examples", n);
     if (status == WEFT_OK)
-        status = gather(&r, samples, (int64_t)n, out);
+        status = gather(&r, examples, (int64_t)n, out);
     weft_free(r.heads);
     weft_free(r.there);
     weft_free(r.next);
     weft_free(r.row_of);
-    weft_free(samples);
+    weft_free(examples);
+    return status;
+}
+
+weft_status weft__packing_new(const weft_dataset *dataset, int64_t capacity, uint64_t seed,
+                              weft__packing *out)
+{
+    int64_t longest;
+    weft_status status = measure(dataset, out, &longest);
+    out->capacity = capacity > 0 ? capacity : longest;
+    if (status == WEFT_OK)
+        status = check(dataset, longest, out->capacity);
+    if (status == WEFT_OK)
+        status = pack(dataset, seed, out);
     if (status != WEFT_OK)
         weft__packing_free(out);
     return status;
 }
 
+weft_status weft__packing_apart(const weft_dataset *dataset, weft__packing *out)
+{
+    const int64_t n = weft__examples_count(dataset);
+    int64_t longest;
+    weft_status status = measure(dataset, out, &longest);
+    out->n_rows = n;
+    out->starts = weft_calloc((size_t)n + 2, sizeof *out->starts);
+    if (status == WEFT_OK && out->starts == NULL)
+        status = weft__out_of_memory("batches", "the pairs");
+    if (status != WEFT_OK) {
+        weft__packing_free(out);
+        return status;
+    }
+    for (int64_t i = 0; i <= n; i++)
+        out->starts[i] = out->examples[i] = i;
+    for (int64_t p = 0; p < out->n_parts; p++)
+        out->parts[p] = (weft__dataset_part){first_of(dataset, p),
+                                             dataset->n_parts > 0 ? dataset->parts[p].weight : 1};
+    return WEFT_OK;
+}
+
 void weft__packing_free(weft__packing *packing)
 {
     weft_free(packing->starts);
-    weft_free(packing->samples);
+    weft_free(packing->examples);
+    weft_free(packing->cells);
     weft_free(packing->parts);
     *packing = (weft__packing){0};
 }
 
-int64_t weft__packing_length(const weft__packing *packing, const weft_dataset *dataset, int64_t r)
+int64_t weft__packing_length(const weft__packing *packing, int64_t r)
 {
     int64_t n = 0;
     for (int64_t i = packing->starts[r]; i < packing->starts[r + 1]; i++)
-        n += cells_of(dataset, packing->samples[i]);
+        n += packing->cells[packing->examples[i]];
     return n;
 }

@@ -39,7 +39,7 @@ static weft_status add_batches(weft_model *model, const weft_dataset *dataset,
         for (; rows < B && i + rows < n; rows++)
             examples[rows] = i + rows;
         weft_batch batch = {0};
-        status = weft__batch_of_examples(dataset, examples, rows, &batch);
+        status = weft__batch_of_examples(dataset, examples, NULL, rows, &batch);
         if (status == WEFT_OK)
             status = add_batch(o, model, &batch, t);
         weft_batch_free(&batch);
