@@ -22,8 +22,8 @@ static const char *plan_complaint(const train_values *v)
                "--val-data";
     if (v->patience > 0 && v->val_every == 0)
         return "--patience needs --val-every above 0";
-    if (v->micro_batch != CLI_ABSENT && (v->compile || train_objective(v)->whole_batch))
-        return "--micro-batch is for updates without --compile, and not for kto and orpo";
+    if (v->micro_batch != CLI_ABSENT && train_objective(v)->whole_batch)
+        return "--micro-batch is not for kto and orpo, whose losses are of whole batches";
     return NULL;
 }
 

@@ -11,7 +11,8 @@
 #include "optim/optim.h"
 #include "train/trainer.h"
 
-enum { PLAIN = 5, OPTIONAL = 6, MOST = PLAIN + OPTIONAL }; /* inputs */
+/* Inputs: tokens, targets and weights, and from here on. */
+enum { SCALE = 3, FACTOR, KEYS, PLAIN, OPTIONAL = 6, MOST = PLAIN + OPTIONAL };
 
 /* ---- batches as inputs ---------------------------------------------------------------------- */
 
@@ -36,7 +37,8 @@ static int add_inputs(const weft_trainer *t, const weft_batch *batch, weft_array
     return n;
 }
 
-/* in: tokens, targets and weights (B, L), scale (), factor (), and what add_inputs adds */
+/* in: tokens, targets and weights (B, L), scale (), factor (), row keys (rows, 2), and what
+ * add_inputs adds */
 static weft_batch batch_of(const weft_trainer *t, weft_array *const *in, int n_in)
 {
     const weft_objective *o = t->o.objective;
@@ -63,22 +65,36 @@ static weft_status call(const weft_trainer *t, weft_compiled *compiled, const we
                         double scale, double factor)
 {
     weft_array *ones = weft_ones(weft_shape(batch->targets), WEFT_FLOAT32), *loss;
-    weft_array *in[MOST] = {batch->tokens, batch->targets, batch->weights ? batch->weights : ones,
-                            weft_scalar(scale, WEFT_FLOAT32), weft_scalar(factor, WEFT_FLOAT64)};
+    weft_array *in[MOST] = {batch->tokens,
+                            batch->targets,
+                            batch->weights ? batch->weights : ones,
+                            weft_scalar(scale, WEFT_FLOAT32),
+                            weft_scalar(factor, WEFT_FLOAT64),
+                            t->row_keys};
     return weft_compiled_call(compiled, in, add_inputs(t, batch, in), &loss, 1);
 }
 
 /* ---- the functions -------------------------------------------------------------------------- */
 
+/* The loss and gradients of a batch, whose rows' dropout has the keys that are its input. */
+static weft_array *differentiate(weft_trainer *t, weft_array *const *in, int n_in)
+{
+    const weft_batch batch = batch_of(t, in, n_in);
+    weft_array *keys = t->row_keys;
+    t->row_keys = in[KEYS];
+    weft_array *loss = weft__trainer_differentiate(t, &batch, in[SCALE]);
+    t->row_keys = keys;
+    return loss;
+}
+
 /* If a loss fails, so does the call. */
 static int update(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     weft_trainer *t = context;
-    const weft_batch batch = batch_of(t, in, n_in);
     (void)room;
-    out[0] = weft__trainer_differentiate(t, &batch, in[3]);
+    out[0] = differentiate(t, in, n_in);
     if (weft_ok(out[0]) &&
-        weft__optim_set(t->optimizer, t->gradients, out[0], in[4], t->o.clip) != WEFT_OK)
+        weft__optim_set(t->optimizer, t->gradients, out[0], in[FACTOR], t->o.clip) != WEFT_OK)
         out[0] = weft_error_array("%s", weft_error_message());
     return 1;
 }
@@ -86,9 +102,8 @@ static int update(void *context, weft_array *const *in, int n_in, weft_array **o
 static int add(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     weft_trainer *t = context;
-    const weft_batch batch = batch_of(t, in, n_in);
     (void)room;
-    out[0] = weft__trainer_differentiate(t, &batch, in[3]);
+    out[0] = differentiate(t, in, n_in);
     if (weft_ok(out[0]) && weft__trainer_add_to_sums(t, out[0]) != WEFT_OK)
         out[0] = weft_error_array("%s", weft_error_message());
     return 1;
@@ -98,9 +113,9 @@ static int add(void *context, weft_array *const *in, int n_in, weft_array **out,
 static weft_status compile(weft_trainer *t, weft_function *function, const char *name,
                            weft_array ***more, int n_more, weft_compiled **out)
 {
-    enum { BOTH = 3 }; /* axes of matrices; the first one of vectors */
-    static const uint32_t dynamic[MOST] = {BOTH, BOTH, BOTH, 0,    0,   BOTH,
-                                           BOTH, BOTH, BOTH, BOTH, BOTH};
+    enum { FIRST = 1, BOTH = 3 }; /* axes of matrices; of vectors the first one */
+    static const uint32_t dynamic[MOST] = {BOTH, BOTH, BOTH, 0,    0,    FIRST,
+                                           BOTH, BOTH, BOTH, BOTH, BOTH, BOTH};
     const int n = t->parameters.n;
     weft_array ***slots = weft_calloc((size_t)(n + 1 + n_more), sizeof *slots);
     if (slots == NULL)

@@ -190,7 +190,7 @@ static weft_status find_slots(weft_trainer *t)
 /* Noise is drawn for a batch, and some losses are of a batch. */
 static bool needs_whole(const weft_trainer_options *o)
 {
-    return o->compile || o->neftune > 0 || o->objective->whole_batch;
+    return o->neftune > 0 || o->objective->whole_batch;
 }
 
 void weft__trainer_split(weft_trainer *t)
@@ -218,8 +218,7 @@ weft_status weft_trainer_new(weft_model *model, const weft_trainer_options *opti
     t->micro = t->o.micro_batch > 0 ? t->o.micro_batch : 0;
     if (status == WEFT_OK && t->micro > 0 && needs_whole(&t->o))
         status = weft_fail(WEFT_UNSUPPORTED,
-                           "trainer: micro_batch: compiled updates, NEFTune and objective %s need "
-                           "whole batches",
+                           "trainer: micro_batch: NEFTune and objective %s need whole batches",
                            t->o.objective->name);
     if (status == WEFT_OK)
         status = check_schedule(&t->o);
@@ -346,8 +345,13 @@ weft_status weft__trainer_add_to_sums(weft_trainer *t, weft_array *loss)
 /* Computes them now: no more than one batch's activations are ever held. */
 static weft_status add_part(weft_trainer *t, const weft_batch *batch, double scale)
 {
+    weft_status status;
+    if (t->compiled_sums) {
+        status = weft__trainer_add(t, batch, scale);
+        return status == WEFT_OK ? read_rewards(t, batch) : status;
+    }
     weft_array *loss = weft__trainer_differentiate(t, batch, weft_scalar(scale, WEFT_FLOAT32));
-    const weft_status status = note_rewards(t, batch, loss);
+    status = note_rewards(t, batch, loss);
     return status == WEFT_OK ? weft__trainer_add_to_sums(t, loss) : status;
 }
 
@@ -358,17 +362,6 @@ static void seed_update(const weft_trainer *t, int batch)
 {
     const uint64_t update = weft__mix(t->o.seed, (uint64_t)t->updates);
     weft_random_seed(weft__mix(update, (uint64_t)(t->first_batch + batch)));
-}
-
-static weft_status add_compiled(weft_trainer *t, const weft_batch *batch, int b, double scale)
-{
-    weft_scope_open_lean();
-    seed_update(t, b);
-    weft_status status = weft__trainer_add(t, batch, scale);
-    if (status == WEFT_OK)
-        status = read_rewards(t, batch);
-    weft_scope_close(NULL);
-    return status;
 }
 
 /* A batch's gradients, some samples at a time. */
@@ -396,8 +389,7 @@ static weft_status add_batches(weft_trainer *t, const weft_batch *batches, int n
 {
     weft_status status = WEFT_OK;
     for (int b = 0; status == WEFT_OK && b < n; b++)
-        status = t->compiled_sums ? add_compiled(t, &batches[b], b, scale)
-                                  : add_batch(t, &batches[b], b, scale);
+        status = add_batch(t, &batches[b], b, scale);
     if (status != WEFT_OK)
         drop_sums(t);
     return status;
@@ -420,15 +412,20 @@ static weft_status update_from_one(weft_trainer *t, const weft_batch *batch, dou
                                    double lr_factor, weft_optim_call *call)
 {
     seed_update(t, 0);
-    if (t->compiled) {
-        const weft_status compiled = weft__trainer_update(t, batch, scale, lr_factor, call);
-        return compiled == WEFT_OK ? read_rewards(t, batch) : compiled;
-    }
     t->row_keys = weft__batch_row_keys(batch, 0, weft__batch_samples(batch));
-    weft_array *loss = weft__trainer_differentiate(t, batch, weft_scalar(scale, WEFT_FLOAT32));
+    weft_status status;
+    if (t->compiled) {
+        status = weft__trainer_update(t, batch, scale, lr_factor, call);
+        if (status == WEFT_OK)
+            status = read_rewards(t, batch);
+    } else {
+        weft_array *loss = weft__trainer_differentiate(t, batch, weft_scalar(scale, WEFT_FLOAT32));
+        status = note_rewards(t, batch, loss);
+        if (status == WEFT_OK)
+            status = update(t, t->gradients, loss, lr_factor, call);
+    }
     t->row_keys = NULL;
-    const weft_status status = note_rewards(t, batch, loss);
-    return status == WEFT_OK ? update(t, t->gradients, loss, lr_factor, call) : status;
+    return status;
 }
 
 /* After batches that found no memory and changed nothing: fewer samples at a time. False: that is

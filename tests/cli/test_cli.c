@@ -84,7 +84,7 @@ static void senseless_command_lines_are_status_2(void)
         "generate MODEL -p x --gpu-layers 2",
         "generate MODEL -p x --device vulkan --gpu-layers -1",
         "train MODEL --data a --gpu-layers 2 --device cpu:0",
-        "train MODEL --data a --objective dpo --pack",
+        "train MODEL --batches a --objective dpo",
         "train MODEL --data a --train-on prompts",
         "eval MODEL --data a --gpu-layers 2",
         "logits MODEL --ids a --out b --gpu-layers 2",

@@ -256,7 +256,6 @@ static void options_without_an_effect_are_refused(void)
         {ROWS " --weight-decay 0.5 --optimizer adam", "--weight-decay is not an option of this"},
         {ROWS " --patience 2", "need --val-split or --val-data"},
         {ROWS " --beta 0.2", "--beta is not an option of this --objective"},
-        {ROWS " --compile --micro-batch 1", "--micro-batch is for updates without --compile"},
         {ROWS " --gpu-layers 1", "--gpu-layers"},
         {ROWS " --val-split 0.3 --val-data bad.jsonl", "--val-split is for --data without"},
         {ROWS " --init-adapter start/last --rank 4", "--rank is that of --init-adapter"},

@@ -59,10 +59,16 @@ static void keep_line(void *context, weft_log_level level, const char *text)
     snprintf(l->text + n, sizeof l->text - n, "%s\n", text);
 }
 
-/* Two updates of one batch of all samples, from the same start: their reports. `limit` (0: none) is
- * of the bytes above those that the trainer begins with; *peak is what was taken of these. */
-static weft_status two_updates(int64_t micro, double dropout, int64_t limit, int64_t *peak,
-                               weft_train_report *reports)
+typedef struct setting {
+    int64_t micro;
+    double dropout;
+    bool compile;
+    int64_t limit; /* of the bytes above those that the trainer begins with; 0: none */
+} setting;
+
+/* Two updates of one batch of all samples, from the same start: their reports. *peak is what was
+ * taken of the bytes above those that the trainer begins with. */
+static weft_status two_updates(setting how, int64_t *peak, weft_train_report *reports)
 {
     weft_dataset *d = run_samples();
     weft_sample rows[RUN_SAMPLES];
@@ -70,8 +76,9 @@ static weft_status two_updates(int64_t micro, double dropout, int64_t limit, int
     weft_model *model = NULL;
     weft_trainer *trainer = NULL;
     weft_trainer_options o = recipe_options(r);
-    const weft_nn_lora_options lora = {.dropout = dropout};
-    o.micro_batch = micro;
+    const weft_nn_lora_options lora = {.dropout = how.dropout};
+    o.micro_batch = how.micro;
+    o.compile = how.compile;
     for (int i = 0; i < RUN_SAMPLES; i++)
         rows[i] = weft_dataset_at(d, i);
     CHECK_OK(weft_batch_of_samples(rows, RUN_SAMPLES, &batch));
@@ -82,8 +89,8 @@ static weft_status two_updates(int64_t micro, double dropout, int64_t limit, int
     weft_status status = weft_trainer_new(model, &o, &trainer);
     const int64_t before = weft_memory_active();
     weft_memory_reset_peak();
-    if (limit > 0)
-        weft_memory_set_limit(before + limit);
+    if (how.limit > 0)
+        weft_memory_set_limit(before + how.limit);
     for (int s = 0; s < 2 && status == WEFT_OK; s++)
         status = weft_trainer_step(trainer, &batch, 1, 1, &reports[s]);
     weft_memory_set_limit(INT64_MAX);
@@ -108,42 +115,65 @@ static void check_same(const weft_train_report *a, const weft_train_report *b)
 static void micro_batches_change_nothing(void)
 {
     static const int64_t sizes[] = {1, 2, 5, RUN_SAMPLES, 100};
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < 4; k++) {
+        setting how = {.micro = -1, .dropout = k % 2 ? 0.3 : 0, .compile = k > 1};
         weft_train_report whole[2], parts[2];
         int64_t peak, less;
-        CHECK_OK(two_updates(-1, k ? 0.3 : 0, 0, &peak, whole));
+        CHECK_OK(two_updates(how, &peak, whole));
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-            CHECK_OK(two_updates(sizes[i], k ? 0.3 : 0, 0, &less, parts));
+            how.micro = sizes[i];
+            CHECK_OK(two_updates(how, &less, parts));
             check_same(parts, whole);
+            printf("  %s%d at a time: %lld bytes of %lld\n", how.compile ? "compiled, " : "",
+                   (int)sizes[i], (long long)less, (long long)peak);
             CHECK(sizes[i] > 2 || less < peak / 2);
         }
     }
 }
 
 /* An update that finds no memory is made again with half as many samples at a time. */
-static void without_memory_fewer_samples_are_taken(void)
+static void fewer_samples_are_taken(bool compile)
 {
     weft_train_report whole[2], parts[2];
     int64_t peak, one, taken;
     log_lines lines = {""};
-    CHECK_OK(two_updates(-1, 0.3, 0, &peak, whole));
-    CHECK_OK(two_updates(1, 0.3, 0, &one, parts));
+    setting how = {.micro = -1, .dropout = 0.3, .compile = compile};
+    CHECK_OK(two_updates(how, &peak, whole));
+    how.micro = 1;
+    CHECK_OK(two_updates(how, &one, parts));
     weft_set_log(keep_line, &lines);
-    CHECK_OK(two_updates(0, 0.3, peak * 3 / 4, &taken, parts));
+    how = (setting){.dropout = 0.3, .compile = compile, .limit = peak * 3 / 4};
+    CHECK_OK(two_updates(how, &taken, parts));
     CHECK_CONTAINS(lines.text, "update 1: out of memory; from now on batches are computed 6 "
                                "samples at a time");
     CHECK(taken <= peak * 3 / 4);
     check_same(parts, whole);
-    CHECK_OK(two_updates(0, 0.3, one * 11 / 10, &taken, parts));
+    how.limit = one * 11 / 10;
+    CHECK_OK(two_updates(how, &taken, parts));
     CHECK_CONTAINS(lines.text, "computed 1 samples at a time");
     check_same(parts, whole);
     lines.text[0] = '\0';
-    CHECK_STATUS(two_updates(-1, 0.3, peak * 3 / 4, &taken, parts), WEFT_MEMORY);
-    CHECK_STATUS(two_updates(6, 0.3, peak / 4, &taken, parts), WEFT_MEMORY);
+    how = (setting){.micro = -1, .dropout = 0.3, .compile = compile, .limit = peak * 3 / 4};
+    CHECK_STATUS(two_updates(how, &taken, parts), WEFT_MEMORY);
+    how.micro = 6;
+    how.limit = peak / 4;
+    CHECK_STATUS(two_updates(how, &taken, parts), WEFT_MEMORY);
     CHECK_STR(lines.text, "");
-    CHECK_STATUS(two_updates(0, 0.3, one / 2, &taken, parts), WEFT_MEMORY);
+    how.micro = 0;
+    how.limit = one / 2;
+    CHECK_STATUS(two_updates(how, &taken, parts), WEFT_MEMORY);
     CHECK_CONTAINS(weft_error_message(), "memory limit reached");
     weft_set_log(NULL, NULL);
+}
+
+static void without_memory_fewer_samples_are_taken(void)
+{
+    fewer_samples_are_taken(false);
+}
+
+static void compiled_updates_take_fewer_too(void)
+{
+    fewer_samples_are_taken(true);
 }
 
 /* Two updates of three batches each are the same as two of one batch with all their rows, compiled
@@ -495,7 +525,8 @@ static void evaluation_does_not_depend_on_batches(void)
 CHECK_MAIN("trainer", CHECK_CASE(a_run_learns_and_reports),
            CHECK_CASE(accumulation_weighs_every_target_alike),
            CHECK_CASE(micro_batches_change_nothing),
-           CHECK_CASE(without_memory_fewer_samples_are_taken), CHECK_CASE(weights_multiply_targets),
+           CHECK_CASE(without_memory_fewer_samples_are_taken),
+           CHECK_CASE(compiled_updates_take_fewer_too), CHECK_CASE(weights_multiply_targets),
            CHECK_CASE(defaults_are_reported), CHECK_CASE(the_same_seed_gives_the_same_run),
            CHECK_CASE(dropout_is_on_in_updates_only), CHECK_CASE(compiled_updates_are_the_same),
            CHECK_CASE(models_without_adapters_train_too), CHECK_CASE(callbacks_cancel),
