@@ -1,4 +1,4 @@
-/* backends/registry.c -- the backends that this build has. */
+/* backends/registry.c -- the backends of this build. */
 #include "backends/registry.h"
 
 #include "backends/cpu/backend.h"
@@ -17,8 +17,8 @@ const weft_backend *const weft__backends[] = {
 const int weft__backend_count = sizeof weft__backends / sizeof *weft__backends;
 
 #ifndef WEFT_HAVE_VULKAN
-/* What a program that brings kernels for Vulkan is told by a build without it; no device of it ever
- * calls them. */
+/* The fallback for builds without Vulkan, so that programs with Vulkan kernels still link; it is
+ * never called for a device. */
 weft_status weft_vulkan_dispatch(const weft_call *call, const weft_vulkan_launch *launch)
 {
     (void)call, (void)launch;

@@ -1,4 +1,5 @@
-/* core/apply.c -- making nodes: the one constructor, and promotion and broadcasting before it. */
+/* core/apply.c -- weft_apply, which constructs every node, and the promotion and broadcasting of
+ * its inputs. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 
 static atomic_uint_fast64_t next_seq = 1;
 
-/* A node without specs, owned by nobody: refs 0. */
+/* A node without specs and without references. */
 static weft_array *node_alloc(int n_inputs, int n_outputs, size_t params_size)
 {
     size_t size = (size_t)n_outputs * sizeof(weft_array);
@@ -41,7 +42,8 @@ uint64_t weft__next_seq(void)
     return atomic_load_explicit(&next_seq, memory_order_relaxed);
 }
 
-/* A node of the innermost scope with room for everything; specs unset. NULL: no memory. */
+/* A node in the innermost scope with memory for its inputs, outputs and parameters; the specs are
+ * not set. NULL when out of memory. */
 static weft_array *node_new(int n_inputs, int n_outputs, size_t params_size)
 {
     weft_array *a = node_alloc(n_inputs, n_outputs, params_size);
@@ -80,7 +82,7 @@ weft_array *weft__leaf_new(const weft_spec *spec, weft__buffer *buffer, int64_t 
 
 /* ---- failures ------------------------------------------------------------------------------- */
 
-/* Made before it is needed: there is no memory to make it when it is. */
+/* Allocated in advance, since it is needed when no memory is left. */
 static _Alignas(16) char no_memory[sizeof(weft_array)];
 static pthread_once_t no_memory_once = PTHREAD_ONCE_INIT;
 
@@ -171,7 +173,8 @@ weft_array *weft_error_array(const char *format, ...)
 
 /* ---- weft_apply ----------------------------------------------------------------------------- */
 
-/* Elementwise ops without an infer of their own: equal shapes and dtypes in, the same out. */
+/* Infer of elementwise ops that do not define it: all inputs have one shape and dtype, which the
+ * output gets. */
 static bool infer_elementwise(const weft_array *node, weft_spec *out, weft_why *why)
 {
     const weft_op *op = node->op;
@@ -192,8 +195,8 @@ static bool infer_elementwise(const weft_array *node, weft_spec *out, weft_why *
     return true;
 }
 
-/* The node's device: that of its inputs, scalars aside. NULL: they differ, or there are none and
- * the default device cannot be opened. */
+/* The node's device: the device of its non-scalar inputs. NULL when these differ, or when there are
+ * no inputs and the default device cannot be opened. */
 static weft_device *common_device(weft_array *const *inputs, int n)
 {
     weft_device *device = NULL, *scalar_device = NULL;
@@ -266,7 +269,7 @@ static bool infer(weft_array *a, weft_why *why)
     if (!rule(a, specs, why)) {
         return false;
     }
-    if (a->op->n_outputs < 0) { /* infer leaves the outputs it does not make with ndim -1 */
+    if (a->op->n_outputs < 0) { /* outputs that infer does not set keep ndim -1 */
         while (a->n_outputs > 1 && specs[a->n_outputs - 1].shape.n < 0) {
             a->n_outputs--;
         }
@@ -280,7 +283,7 @@ static bool infer(weft_array *a, weft_why *why)
     return true;
 }
 
-/* Gives the other outputs what the node has. */
+/* Copies the node's fields from the first output to the others. */
 static void fill_outputs(weft_array *a)
 {
     for (int i = 1; i < a->n_outputs; i++) {
@@ -326,18 +329,18 @@ static weft_array *build(const weft_op *op, weft_array *const *inputs, int n, co
         return a;
     }
     a->n_outputs = 1;
-    weft__detach(a); /* the refused node stays in the scope, harmless, until it closes */
+    weft__detach(a); /* the rejected node stays in the scope, without inputs, until it closes */
     atomic_store_explicit(&a->state, WEFT__FAILED, memory_order_release);
     return weft__failed("%s: %s", op->name, why.text);
 }
 
-/* Those that take them in all inputs may have more than there are bits. */
+/* An op that takes encoded arrays in all inputs can have more inputs than the mask has bits. */
 static bool takes_encoded(const weft_op *op, int i)
 {
     return i < 32 ? op->takes_encoded >> i & 1 : op->takes_encoded == UINT32_MAX;
 }
 
-/* Few ops read encoded inputs. */
+/* Returns an error array when an input is encoded and the op does not take it. */
 static weft_array *refuse_encoded(const weft_op *op, weft_array *const *inputs, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -374,7 +377,7 @@ static weft_array *no_common_device(const weft_op *op, int n)
                                  op->name);
 }
 
-/* Scalars follow the device of the other inputs. */
+/* Scalars are moved to the device of the other inputs. */
 static weft_array *build_with_scalars(const weft_op *op, weft_array *const *inputs, int n,
                                       const void *params, weft_device *device)
 {
@@ -411,16 +414,17 @@ weft_array *weft_apply(const weft_op *op, weft_array *const *inputs, int n, cons
     return build(op, inputs, n, params, device);
 }
 
-/* An output that was evaluated: other threads may have it, and let go of it. */
+/* Picks an output that has been evaluated. Other threads may hold it and release it concurrently.
+ */
 static weft_array *pick_evaluated(weft_array *a, int output)
 {
-    if (a->state == WEFT__SPENT || !weft__ref_living(a)) {
+    if (a->state == WEFT__SPENT || !weft__ref_if_alive(a)) {
         return weft__failed("pick: the data of output %d was released by an evaluation: pick it "
                             "before, and keep it (weft_keep, weft_set) or name it in weft_eval",
                             output);
     }
     weft_array *picked = weft__scope_adopt(a) ? a : weft__no_memory();
-    if (picked == a && !weft__scope_is_open(a->scope)) { /* another thread's scope has it */
+    if (picked == a && !weft__scope_is_open(a->scope)) { /* a scope of another thread owns it */
         weft_shape_params params = {a->spec.shape};
         picked = weft_apply(weft__builtins.broadcast, &a, 1, &params);
     }
@@ -468,8 +472,8 @@ static weft_array *cast(weft_array *x, weft_dtype dtype)
     return weft_apply(weft__builtins.cast, &x, 1, &params);
 }
 
-/* Whether the arrays can be the inputs of an elementwise op as they are: not failed, not spent, not
- * encoded, and the same in shape, dtype and device. */
+/* Whether the arrays can be inputs of an elementwise op as they are: none failed, consumed or
+ * encoded, and all have the same shape, dtype and device. */
 static bool are_alike(weft_array *const *inputs, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -484,7 +488,7 @@ static bool are_alike(weft_array *const *inputs, int n)
     return n > 0;
 }
 
-/* The op, which has no rule of its own for shapes, over arrays that are alike. */
+/* Applies an op without its own shape rule to inputs for which are_alike holds. */
 static weft_array *build_alike(const weft_op *op, weft_array *const *inputs, int n)
 {
     weft_array *a = node_new(n, 1, op->params_size);
@@ -501,7 +505,7 @@ static weft_array *build_alike(const weft_op *op, weft_array *const *inputs, int
     return a;
 }
 
-/* The op over inputs converted to what they have in common. */
+/* Converts the inputs to their common dtype and shape and applies the op. */
 static weft_array *apply_converted(const weft_op *op, weft_array *const *inputs, int n)
 {
     weft_array *bad = first_bad(inputs, n, op->name);
@@ -529,7 +533,7 @@ static weft_array *apply_converted(const weft_op *op, weft_array *const *inputs,
         return no_common_device(op, n);
     }
     weft_array *same[4];
-    for (int i = 0; i < n; i++) { /* scalars move before they grow */
+    for (int i = 0; i < n; i++) { /* scalars are moved to the device before they are broadcast */
         same[i] = broadcast(cast(weft_to(inputs[i], device), dtype), &shape);
     }
     return weft_apply(op, same, n, NULL);
@@ -541,6 +545,6 @@ weft_array *weft_apply_elementwise(const weft_op *op, weft_array *const *inputs,
         weft__has_formula(op, inputs[0]->spec.dtype)) {
         return build_alike(op, inputs, n);
     }
-    weft_scope_open(); /* of the casts and broadcasts */
+    weft_scope_open(); /* for the casts and broadcasts */
     return weft_scope_close(apply_converted(op, inputs, n));
 }

@@ -1,4 +1,4 @@
-/* core/arena.c -- memory that is freed together. */
+/* core/arena.c -- memory that is freed all at once. */
 #include "core/arena.h"
 
 #include <pthread.h>
@@ -16,7 +16,7 @@ typedef struct weft__arena_block {
     _Alignas(ALIGNMENT) char bytes[];
 } block;
 
-/* Blocks of released arenas: the system zeroes fresh memory page by page. */
+/* Blocks of released arenas, kept for reuse because the system zeroes fresh memory page by page. */
 static struct {
     pthread_mutex_t lock;
     block *blocks;
@@ -31,7 +31,7 @@ __attribute__((destructor)) static void free_kept(void)
         weft_free(kept.blocks);
         kept.blocks = next;
     }
-    kept.n = BLOCKS_KEPT; /* later blocks are freed at once */
+    kept.n = BLOCKS_KEPT; /* blocks that are released later are freed at once */
     pthread_mutex_unlock(&kept.lock);
 }
 
@@ -72,8 +72,8 @@ static void give_back_block(block *b)
     }
 }
 
-/* A piece of at least a quarter of a block gets a block of its own, so that the rest of the one
- * that is being filled is not lost. */
+/* An allocation of at least a quarter of a block gets its own block, so that the rest of the
+ * current block is not wasted. */
 static void *from_new_block(weft__arena *arena, size_t size)
 {
     const size_t rest = arena->free ? (size_t)(arena->end - arena->free) : 0;

@@ -1,5 +1,5 @@
-/* core/arena.h -- memory that is freed together, from a list of blocks. Zero it first; a limit may
- * be set then. One thread at a time uses an arena. */
+/* core/arena.h -- memory that is freed all at once, allocated from a list of blocks. Zero the
+ * struct first; a limit may be set then. One thread at a time may use an arena. */
 #ifndef WEFT_CORE_ARENA_H
 #define WEFT_CORE_ARENA_H
 
@@ -7,13 +7,14 @@
 
 typedef struct weft__arena {
     struct weft__arena_block *blocks;
-    char *free, *end;    /* the rest of the block that is being filled */
-    size_t taken, limit; /* bytes, counted when there is a limit; no limit: 0 */
+    char *free, *end;    /* the rest of the current block */
+    size_t taken, limit; /* bytes; `taken` is counted only when there is a limit, 0: no limit */
 } weft__arena;
 
 void *weft__arena_take_slowly(weft__arena *arena, size_t size);
 
-/* `size` bytes, not zeroed, at a multiple of 16. NULL: out of memory, or the limit is reached. */
+/* Allocates `size` bytes, not zeroed, aligned to 16. NULL: out of memory, or the limit is reached.
+ */
 static inline void *weft__arena_take(weft__arena *arena, size_t size)
 {
     const size_t rounded = (size + 15) / 16 * 16;

@@ -1,4 +1,4 @@
-/* core/array.c -- arrays from data, what an array is, and reading elements. */
+/* core/array.c -- making arrays from data, querying arrays, and reading elements. */
 #include "weft/array.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@
 
 /* ---- making --------------------------------------------------------------------------------- */
 
-/* Checks a shape given by a caller; -1 and an error array when it is no shape. */
+/* Checks a shape from a caller and returns its bytes; -1 and an error array when it is invalid. */
 static int64_t checked_bytes(const char *what, weft_dtype dtype, const weft_dims *shape,
                              weft_array **error)
 {
@@ -31,7 +31,7 @@ static int64_t checked_bytes(const char *what, weft_dtype dtype, const weft_dims
     return bytes;
 }
 
-/* A leaf over fresh device memory, filled from the host. */
+/* A leaf in new device memory, filled from the host. */
 static weft_array *upload(const void *data, int64_t bytes, const weft_spec *spec)
 {
     weft_device *device = weft_default_device();
@@ -61,8 +61,8 @@ weft_array *weft_from_data(const void *data, weft_dtype dtype, weft_dims shape)
     return bytes < 0 ? error : upload(data, bytes, &spec);
 }
 
-/* A leaf over memory that is not Weft's, where the default device can use it in place. `result`:
- * what has gone wrong already. */
+/* A leaf over the caller's memory, if the default device can use it in place. `result`: an earlier
+ * failure, or WEFT_OK. */
 static weft_array *over_memory(void *data, int64_t bytes, const weft_spec *spec, weft_array *result,
                                void (*release)(void *context), void *context)
 {
@@ -238,7 +238,7 @@ static void transfer_vjp(weft_array *node, weft_array *const *cts, const bool *w
 static const weft_field transfer_fields[] = {WEFT_FIELD(POINTER, weft__transfer_params, device),
                                              WEFT_FIELDS_END};
 
-/* The evaluator knows it: its input and output are on two devices. */
+/* The evaluator handles it specially: its input and output are on different devices. */
 const weft_op weft__op_transfer = {
     .name = "to",
     .family = WEFT_STRUCTURAL,
@@ -249,7 +249,7 @@ const weft_op weft__op_transfer = {
     .takes_encoded = 1,
     .vjp = transfer_vjp,
     .linear = true,
-    .leads = true,
+    .takes_leading_axis = true,
     .passes_through = true,
 };
 
@@ -274,7 +274,7 @@ static bool is_row_major(const weft_array *a)
     return weft_tensor_is_contiguous(&t);
 }
 
-/* The evaluated array `a` as a row-major one of `dtype`. */
+/* The evaluated array `a` in row-major order and as `dtype`. */
 static weft_array *readable(weft_array *a, weft_dtype dtype)
 {
     if (a->spec.dtype != dtype || a->spec.encoding) {

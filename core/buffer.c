@@ -1,4 +1,4 @@
-/* core/buffer.c -- buffers: a size-bucketed cache in front of the devices, limits and counters. */
+/* core/buffer.c -- buffers: a cache by size in front of the devices, memory limits and counters. */
 #include "core/buffer.h"
 
 #include <pthread.h>
@@ -14,21 +14,22 @@
 enum {
     SMALLEST = 64,
     NAMED_IN_MESSAGE = 3,
-    SHARE = 8, /* idle and active buffers together: at most 1/8 above the highest active bytes */
-    SPARE = 1 << 25 /* and this, so that small programs never return memory */
+    SHARE = 8, /* cached and active buffers together: at most 1/8 above the highest active bytes, */
+    SPARE = 1 << 25 /* plus this, so that small programs never return memory */
 };
 
-static const int64_t LARGEST = (int64_t)1 << 61; /* rounding and counting do not overflow below */
+static const int64_t LARGEST = (int64_t)1 << 61; /* sizes up to this cannot overflow when rounded
+                                                  * and added */
 
 static struct {
     pthread_mutex_t lock;
-    weft__buffer *buckets[WEFT__SIZE_BUCKETS]; /* cached, newest first */
-    weft__buffer *oldest, *newest;             /* cached, by age */
-    weft__buffer *live;                        /* owned and in use */
+    weft__buffer *buckets[WEFT__SIZE_BUCKETS]; /* cached buffers, newest first */
+    weft__buffer *oldest, *newest;             /* cached buffers by age */
+    weft__buffer *live;                        /* owned buffers in use */
     int64_t active, cached, peak, limit;
-    int64_t highest;     /* active bytes since the start */
-    int64_t held;        /* the largest active + cached since the last reset */
-    int64_t cache_limit; /* WEFT_CACHE_AUTOMATIC, or what the program has set */
+    int64_t highest;     /* highest active bytes since the start */
+    int64_t held;        /* highest active + cached bytes since the last reset */
+    int64_t cache_limit; /* WEFT_CACHE_AUTOMATIC, or set by the program */
 } pool = {
     .lock = PTHREAD_MUTEX_INITIALIZER, .limit = INT64_MAX, .cache_limit = WEFT_CACHE_AUTOMATIC};
 
@@ -116,7 +117,8 @@ static void destroy(weft__buffer *b)
     weft_free(b);
 }
 
-/* Takes idle cached buffers, oldest first, until at most `keep` bytes stay: a chain by `next`. */
+/* Removes cached buffers, oldest first, until at most `keep` bytes stay cached. Returns them as a
+ * list linked by `next`. */
 static weft__buffer *evict(int64_t keep)
 {
     weft__buffer *out = NULL;
@@ -153,8 +155,8 @@ static int64_t eighth_of_memory(void)
     return eighth;
 }
 
-/* Bytes that may stay cached now. By default buffers of sizes that do not come back, as those of
- * batches of unequal lengths, must not add up to several times what is in use. */
+/* Bytes that may stay cached now. The automatic limit follows the active bytes, so that buffers of
+ * sizes that do not recur (batches of unequal lengths) do not accumulate. */
 static int64_t cache_limit(void)
 {
     if (pool.cache_limit != WEFT_CACHE_AUTOMATIC) {
@@ -193,7 +195,7 @@ static weft__buffer *take_cached(weft_device *device, int64_t bytes, const void 
     return b;
 }
 
-/* "out of memory" with the three largest live arrays. Called with the lock held. */
+/* Reports "out of memory" with the three largest live arrays. Called with the lock held. */
 static void report_full(const weft_device *device, int64_t bytes, bool limit)
 {
     char largest[512] = "";
@@ -228,7 +230,8 @@ static void report_full(const weft_device *device, int64_t bytes, bool limit)
               limit ? "" : ")", largest[0] ? largest : "none");
 }
 
-/* Counts bytes as active before they are there, so that threads together keep to the limit. */
+/* Counts bytes as active before they are allocated, so that several threads together respect the
+ * limit. */
 static bool reserve(const weft_device *device, int64_t bytes)
 {
     if (pool.active > pool.limit - bytes) {
@@ -269,7 +272,7 @@ static weft__buffer *allocate(weft_device *device, int64_t bytes)
     b->bytes = bytes;
     b->owned = true;
     b->handle = device->backend->allocate(device->state, bytes, &b->host);
-    if (!b->handle) { /* what is kept for reuse may make room */
+    if (!b->handle) { /* retry after freeing the cached buffers */
         weft_memory_clear_cache();
         b->handle = device->backend->allocate(device->state, bytes, &b->host);
     }
@@ -293,7 +296,7 @@ weft__buffer *weft__buffer_new(weft_device *device, int64_t bytes, const void *o
     bool room = reserve(device, rounded);
     weft__buffer *b = room ? take_cached(device, rounded, owner) : NULL;
     if (room && !b) {
-        weft__buffer *chain = evict(cache_limit()); /* active has grown */
+        weft__buffer *chain = evict(cache_limit()); /* active bytes have grown */
         pthread_mutex_unlock(&pool.lock);
         destroy_chain(chain);
         b = allocate(device, rounded);
@@ -301,7 +304,7 @@ weft__buffer *weft__buffer_new(weft_device *device, int64_t bytes, const void *o
     }
     if (b) {
         b->plan = 0;
-        if (!owner) { /* else the step that fills it says so when it begins */
+        if (!owner) { /* with an owner, the step that fills the buffer waits instead */
             atomic_store(&b->failed, false);
         }
         count_in(b, label, spec);
@@ -378,7 +381,7 @@ void weft__buffer_begin(weft__buffer *b)
 void weft__buffer_end(weft__buffer *b)
 {
     if (b->owned) {
-        atomic_fetch_sub(&b->busy, 1); /* from here on it may be gone */
+        atomic_fetch_sub(&b->busy, 1); /* after this another thread may free the buffer */
     } else {
         weft__buffer_unref(b);
     }

@@ -1,5 +1,5 @@
-/* core/builtin.h -- the few ops that the core itself needs, reached through a table that ops/
- * fills, and the list of all ops. Both are defined in ops/table.c. */
+/* core/builtin.h -- the ops that the core itself needs, and the list of all ops. Both tables are
+ * defined in ops/table.c. */
 #ifndef CORE_BUILTIN_H
 #define CORE_BUILTIN_H
 

@@ -1,4 +1,4 @@
-/* core/cancel.c -- a request to stop: one flag that threads and signal handlers share. */
+/* core/cancel.c -- cancellation requests: a flag that threads and signal handlers may set. */
 #include "core/cancel.h"
 
 #include <stdatomic.h>
@@ -7,7 +7,7 @@
 
 struct weft_cancel {
     atomic_bool set;
-    const weft_cancel *other; /* NULL: it depends on no other */
+    const weft_cancel *other; /* NULL: independent */
 };
 
 _Static_assert(ATOMIC_BOOL_LOCK_FREE == 2, "a signal handler may set it");

@@ -1,4 +1,4 @@
-/* core/clock.h -- time on a clock that never goes back. */
+/* core/clock.h -- a monotonic clock. */
 #ifndef WEFT_CORE_CLOCK_H
 #define WEFT_CORE_CLOCK_H
 

@@ -1,5 +1,5 @@
-/* core/debug.c -- WEFT_DEBUG=1: use of released arrays and scopes left open, with the place; and
- * the warning about a scope that grows with every evaluation. */
+/* core/debug.c -- WEFT_DEBUG=1: reports uses of released arrays and scopes left open, with source
+ * locations. Also the warning about a scope that grows with every evaluation. */
 #include "core/debug.h"
 
 #include <pthread.h>
@@ -19,7 +19,7 @@ enum { RETIRED = 1 << 16, FRAMES = 12, STACK_TEXT = 1024, ELSEWHERE = 8 };
 /* ---- call stacks ---------------------------------------------------------------------------- */
 
 /* The callers of the library on one line, innermost first: "f+0x1c (program) < main+0x20 (...)".
- * The first `skip` frames are this file's. */
+ * Skips the first `skip` frames, which are in this file. */
 static const char *stack_text(char *text, size_t size, int skip)
 {
     text[0] = '\0';
@@ -42,12 +42,12 @@ static const char *stack_text(char *text, size_t size, int skip)
     return text;
 }
 
-static const char *place_text(const weft__place *place, char *text, size_t size)
+static const char *location_text(const weft__source_location *location, char *text, size_t size)
 {
-    if (place->file) {
-        snprintf(text, size, "%s (%s:%d)", place->function, place->file, place->line);
+    if (location->file) {
+        snprintf(text, size, "%s (%s:%d)", location->function, location->file, location->line);
     } else {
-        snprintf(text, size, "%s", place->function ? place->function : "?");
+        snprintf(text, size, "%s", location->function ? location->function : "?");
     }
     return text;
 }
@@ -56,24 +56,24 @@ static const char *place_text(const weft__place *place, char *text, size_t size)
 
 static _Thread_local struct {
     const char *what; /* NULL: unknown */
-    weft__place place;
+    weft__source_location location;
     char callers[STACK_TEXT];
 } cause;
 
-void weft__debug_made(weft_array *a, const weft__place *place)
+void weft__debug_made(weft_array *a, const weft__source_location *location)
 {
     a->origin = weft_calloc(1, sizeof *a->origin);
     if (a->origin) {
-        a->origin->place = *place;
+        a->origin->location = *location;
     }
 }
 
-void weft__debug_cause(const char *what, const weft__place *place)
+void weft__debug_cause(const char *what, const weft__source_location *location)
 {
     cause.what = what;
-    cause.place = place ? *place : (weft__place){0};
+    cause.location = location ? *location : (weft__source_location){0};
     cause.callers[0] = '\0';
-    if (!place) {
+    if (!location) {
         stack_text(cause.callers, sizeof cause.callers, 2);
     }
 }
@@ -83,14 +83,14 @@ static char *describe(const weft_array *a, const weft__origin *origin)
     char shape[WEFT_SHAPE_TEXT], made[256], released[256];
     const weft_spec *spec = &a->spec;
     weft__shape_text(&spec->shape, shape);
-    place_text(&origin->place, made, sizeof made);
+    location_text(&origin->location, made, sizeof made);
     const char *op = a->op ? a->op->name : origin->op ? origin->op : "data";
-    const bool by_scope = cause.what && cause.place.function;
+    const bool by_scope = cause.what && cause.location.function;
     return weft_format("use of a released array (%s, %s %s, made in the scope of %s), which was "
                        "released %s%s%s%s",
                        op, weft_dtype_name(spec->dtype), shape, made,
                        by_scope ? "when the scope of " : "by ",
-                       by_scope     ? place_text(&cause.place, released, sizeof released)
+                       by_scope     ? location_text(&cause.location, released, sizeof released)
                        : cause.what ? cause.what
                                     : "its last owner",
                        by_scope           ? " closed"
@@ -99,7 +99,7 @@ static char *describe(const weft_array *a, const weft__origin *origin)
                        by_scope ? "" : cause.callers);
 }
 
-/* The retired arrays, in a ring. */
+/* The retired nodes, in a ring. */
 static struct {
     pthread_mutex_t lock;
     weft_array *arrays[RETIRED];
@@ -115,9 +115,9 @@ static void free_retired(weft_array *node)
     weft__node_free(node);
 }
 
-/* Each output becomes a node of its own that has failed; the first one knows how many there are, in
+/* Makes the output a node of its own that has failed. The first one keeps the number of outputs in
  * n_inputs. */
-static void bury_output(weft_array *a, const weft__origin *origin)
+static void replace_by_error(weft_array *a, const weft__origin *origin)
 {
     a->error = describe(a, origin);
     a->status = WEFT_INVALID;
@@ -128,7 +128,7 @@ static void bury_output(weft_array *a, const weft__origin *origin)
     a->n_outputs = 1;
     a->first = a;
     a->spec = (weft_spec){.dtype = WEFT_FLOAT32};
-    atomic_store(&a->counts, WEFT__REF << 24); /* no reference is the last one */
+    atomic_store(&a->counts, WEFT__REF << 24); /* so many references that it is never freed */
     atomic_store(&a->holds, 0);
     atomic_store(&a->state, WEFT__FAILED);
 }
@@ -137,7 +137,7 @@ void weft__debug_retire(weft_array *node)
 {
     const int n = node->n_outputs;
     for (int o = 0; o < n; o++) {
-        bury_output(&node[o], node->origin);
+        replace_by_error(&node[o], node->origin);
     }
     node->n_inputs = n;
     pthread_mutex_lock(&retired.lock);
@@ -150,7 +150,7 @@ void weft__debug_retire(weft_array *node)
     }
 }
 
-/* Those of the latest releases stay until the process ends. */
+/* The latest retired nodes are kept until the process ends. */
 __attribute__((destructor)) static void free_all_retired(void)
 {
     for (int64_t i = 0; i < RETIRED && i < retired.next; i++) {
@@ -174,48 +174,49 @@ bool weft__debug_released(const weft_array *a, const char *call)
 void weft__debug_not_held(const weft_array *a)
 {
     char callers[STACK_TEXT], shape[WEFT_SHAPE_TEXT], made[256];
-    const weft__place *place = a->first->origin ? &a->first->origin->place : NULL;
+    const weft__source_location *location = a->first->origin ? &a->first->origin->location : NULL;
     weft_log_message(WEFT_LOG_WARNING,
                      "WEFT_DEBUG: drop: nothing holds the array (%s %s, made in the scope of %s): "
                      "it was dropped twice, or never kept; called from %s",
                      weft_dtype_name(weft_dtype_of(a)), weft__shape_text(&a->spec.shape, shape),
-                     place ? place_text(place, made, sizeof made) : "?",
+                     location ? location_text(location, made, sizeof made) : "?",
                      stack_text(callers, sizeof callers, 2));
 }
 
 /* ---- scopes --------------------------------------------------------------------------------- */
 
-/* Closed by another function than opened them. Library functions do that on purpose; where a scope
- * stays open, one of these explains it. */
+/* The last scope that was closed by another function than the one that opened it. Library functions
+ * do that on purpose; when a scope stays open, this explains it. */
 static _Thread_local struct {
-    weft__place place;
+    weft__source_location location;
     const char *function;
 } elsewhere[ELSEWHERE];
 static _Thread_local int n_elsewhere;
 
-void weft__debug_closed_elsewhere(const weft__place *place, const char *function)
+void weft__debug_closed_elsewhere(const weft__source_location *location, const char *function)
 {
     for (int i = 0; i < n_elsewhere && i < ELSEWHERE; i++) {
-        if (elsewhere[i].place.line == place->line && elsewhere[i].function == function) {
+        if (elsewhere[i].location.line == location->line && elsewhere[i].function == function) {
             return;
         }
     }
-    elsewhere[n_elsewhere % ELSEWHERE].place = *place;
+    elsewhere[n_elsewhere % ELSEWHERE].location = *location;
     elsewhere[n_elsewhere++ % ELSEWHERE].function = function;
 }
 
-void weft__debug_left_open(const weft__place *place, int64_t arrays)
+void weft__debug_left_open(const weft__source_location *location, int64_t arrays)
 {
     char text[256];
     weft_log_message(WEFT_LOG_WARNING,
                      "WEFT_DEBUG: the scope opened in %s is still open at the end of its thread; "
                      "arrays in it: %lld",
-                     place_text(place, text, sizeof text), (long long)arrays);
+                     location_text(location, text, sizeof text), (long long)arrays);
     for (int i = 0; i < n_elsewhere && i < ELSEWHERE; i++) {
         weft_log_message(WEFT_LOG_WARNING,
                          "WEFT_DEBUG: the scope opened in %s was closed in %s: did the first "
                          "return without closing its scope?",
-                         place_text(&elsewhere[i].place, text, sizeof text), elsewhere[i].function);
+                         location_text(&elsewhere[i].location, text, sizeof text),
+                         elsewhere[i].function);
     }
     n_elsewhere = 0;
 }
@@ -225,9 +226,9 @@ void weft__debug_left_open(const weft__place *place, int64_t arrays)
 enum { WINDOW = 64, MANY_WINDOWS = 16, LARGE_WINDOWS = 2 };
 static const int64_t LARGE = (int64_t)1 << 30;
 
-/* A window in which every evaluation left at least one array behind, on average. So many in a row
- * are a loop; after a gigabyte, fewer. */
-void weft__growth_note(weft__growth *g, int64_t arrays, const weft__place *place)
+/* A window is full when every evaluation in it left at least one array behind, on average. A number
+ * of such windows in a row indicates a loop; fewer suffice after a gigabyte. */
+void weft__growth_note(weft__growth *g, int64_t arrays, const weft__source_location *location)
 {
     static atomic_bool warned;
     char text[256];
@@ -249,6 +250,6 @@ void weft__growth_note(weft__growth *g, int64_t arrays, const weft__place *place
                          "memory until it closes: open a scope in the loop (weft_scope_open, "
                          "weft_scope_close)",
                          (long long)g->evaluations, (long long)arrays,
-                         place_text(place, text, sizeof text));
+                         location_text(location, text, sizeof text));
     }
 }

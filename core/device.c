@@ -1,4 +1,4 @@
-/* core/device.c -- backends and their devices; rows by op; the default device. */
+/* core/device.c -- opening backends' devices, kernel rows by op, and the default device. */
 #include "core/device.h"
 
 #include <limits.h>
@@ -12,9 +12,9 @@
 
 enum { MAX_BACKENDS = 16 };
 
-/* Rows that came from outside; kept as long as the process. */
+/* Kernel rows added by the user; kept until the process ends. */
 typedef struct added_rows {
-    struct added_rows *next; /* that came before */
+    struct added_rows *next; /* added earlier */
     const weft_backend *backend;
     const weft_kernel_row *rows;
     int n;
@@ -78,7 +78,7 @@ weft_status weft_backend_register(const weft_backend *backend)
 
 typedef struct ranked_row {
     const weft_kernel_row *row;
-    int rank; /* which is tried first */
+    int rank; /* rows of lower rank are tried first */
 } ranked_row;
 
 static int by_op(const void *a, const void *b)
@@ -96,7 +96,8 @@ static int append_rows(ranked_row *all, int n, const weft_kernel_row *rows, int 
     return n;
 }
 
-/* A backend's rows by op, those that were added last in front: *n of them. NULL: no memory. */
+/* A backend's rows sorted by op, with the rows added last in front; *n of them. NULL: out of
+ * memory. */
 static const weft_kernel_row **sorted_rows(const weft_backend *backend, int *n)
 {
     int total = backend->n_rows;
@@ -151,7 +152,7 @@ const weft_kernel_row *const *weft__device_rows(weft_device *device, const weft_
     return device->rows + found->first;
 }
 
-/* ---- rows from outside ---------------------------------------------------------------------- */
+/* ---- rows added by the user ------------------------------------------------------------------ */
 
 static weft_status check_rows(const weft_kernel_row *rows, int n)
 {
@@ -164,7 +165,7 @@ static weft_status check_rows(const weft_kernel_row *rows, int n)
     return WEFT_OK;
 }
 
-/* Sorts the rows of open devices anew; nothing changes without memory. */
+/* Sorts the rows of open devices again. Changes nothing if out of memory. */
 static weft_status sort_again(const weft_backend *backend)
 {
     bool ok = true;
@@ -188,7 +189,7 @@ static weft_status sort_again(const weft_backend *backend)
     return ok ? WEFT_OK : weft__out_of_memory("backend_add_rows", NULL);
 }
 
-/* Under both locks. */
+/* Called with both locks held. */
 static weft_status add_rows(const char *name, added_rows *added)
 {
     added->backend = find_backend(name, strlen(name));
@@ -239,7 +240,8 @@ static void write_name(char *out, size_t size, const weft_backend *backend, int 
 static weft_device *open_device(const weft_backend *backend, int index)
 {
     int count = backend->count ? backend->count() : INT_MAX;
-    if (index < 0 || (index >= count && count > 0)) { /* without any, open says why */
+    if (index < 0 || (index >= count && count > 0)) { /* with no devices at all, the backend's open
+                                                       * function reports the reason */
         weft_fail(WEFT_DEVICE, "device: %s:%d: expected an index below %d", backend->name, index,
                   count);
         return NULL;

@@ -1,10 +1,10 @@
-/* core/device.h -- devices: an opened backend, its rows by op, and its counters. */
+/* core/device.h -- devices: an opened backend, its kernel rows by op, and its counters. */
 #ifndef CORE_DEVICE_H
 #define CORE_DEVICE_H
 
 #include "weft/backend.h"
 
-/* Which of a device's rows are an op's. */
+/* The range of a device's rows that belong to an op. */
 typedef struct weft__op_rows {
     const weft_op *op;
     int first, n;
@@ -18,8 +18,9 @@ struct weft_device {
     void *state;
     char name[64];
     weft_counts counts;            /* under the evaluation lock */
-    struct weft__profile *profile; /* NULL: not profiled; changes while nothing runs */
-    uint64_t user;                 /* the last plan on a device that has `wait`: its ticket */
+    struct weft__profile *profile; /* NULL: not profiled. Changed only while nothing runs */
+    uint64_t user;                 /* if the backend has `wait`: ticket of the last plan on this
+                                    * device */
     weft_device *next;
     const weft_kernel_row **rows; /* grouped by op, best first within a group */
     int n_rows;
@@ -31,7 +32,7 @@ struct weft_device {
 /* The rows for an op, best first: *n of them. Called under the evaluation lock. */
 const weft_kernel_row *const *weft__device_rows(weft_device *device, const weft_op *op, int *n);
 
-/* Defined in backends/registry.c: what this build has; the first is the default. */
+/* Defined in backends/registry.c: the backends of this build; the first is the default. */
 extern const weft_backend *const weft__backends[];
 extern const int weft__backend_count;
 

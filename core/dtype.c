@@ -1,4 +1,4 @@
-/* core/dtype.c -- element types: sizes, names, promotion, 16-bit float conversions. */
+/* core/dtype.c -- dtypes: sizes, names, promotion, conversions of 16-bit floats. */
 #include "weft/dtype.h"
 
 #include <string.h>
@@ -82,7 +82,7 @@ static weft_dtype promote_floats(weft_dtype a, weft_dtype b)
     if (a == WEFT_FLOAT16 && b == WEFT_BFLOAT16) {
         return WEFT_FLOAT32;
     }
-    return b; /* the enum orders the rest by rank */
+    return b; /* otherwise the enum is ordered by rank */
 }
 
 weft_dtype weft_promote(weft_dtype a, weft_dtype b)
@@ -95,7 +95,7 @@ weft_dtype weft_promote(weft_dtype a, weft_dtype b)
         a = b;
         b = t;
     }
-    /* From here a stands before b in the enum: bool, unsigned, signed, floats, complex. */
+    /* From here on a comes before b in the enum: bool, unsigned, signed, floats, complex. */
     if (a == WEFT_BOOL || b == WEFT_COMPLEX64) {
         return b;
     }
@@ -121,7 +121,8 @@ uint16_t weft_float_to_bfloat16(float value)
     uint32_t word;
     memcpy(&word, &value, sizeof word);
     if ((word & 0x7fffffffu) > 0x7f800000u) {
-        return (uint16_t)((word >> 16) | 0x0040u); /* quiet, so that truncation keeps it a NaN */
+        return (uint16_t)((word >> 16) | 0x0040u); /* makes the NaN quiet, so that it remains a NaN
+                                                    * when truncated */
     }
     return (uint16_t)((word + 0x7fffu + ((word >> 16) & 1u)) >> 16);
 }
@@ -158,10 +159,10 @@ uint16_t weft_float_to_float16(float value)
     if (magnitude >= 0x47800000u) { /* 65536 and above */
         return (uint16_t)(sign | 0x7c00u);
     }
-    if (magnitude < 0x38800000u) { /* below the smallest normal: round at 2^-24 */
+    if (magnitude < 0x38800000u) { /* below the smallest normal: rounded to a multiple of 2^-24 */
         float scaled;
         memcpy(&scaled, &magnitude, sizeof scaled);
-        scaled += 0.5f; /* 0.5 has an ulp of 2^-24, so the hardware rounds for us */
+        scaled += 0.5f; /* 0.5 has an ulp of 2^-24, so this addition rounds */
         memcpy(&magnitude, &scaled, sizeof magnitude);
         return (uint16_t)(sign | (magnitude - 0x3f000000u));
     }

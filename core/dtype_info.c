@@ -35,7 +35,7 @@ bool weft_is_dtype(weft_dtype dtype, weft_kind kind)
 
 bool weft_finfo_of(weft_dtype dtype, weft_finfo *out)
 {
-    int bits, digits, top; /* digits of the significand; numbers are below 2^top */
+    int bits, digits, top; /* bits of the type; digits of the significand; values are below 2^top */
     switch (dtype) {
     case WEFT_FLOAT16:
         bits = 16, digits = 11, top = 16;

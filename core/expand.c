@@ -1,4 +1,4 @@
-/* core/expand.c -- a node's expansion, checked. */
+/* core/expand.c -- expands a node into smaller ops and checks the result. */
 #include "core/device.h"
 #include "core/failure.h"
 #include "core/graph.h"

@@ -1,13 +1,13 @@
-/* core/failpoint.h -- allocation counting for tests; buffers take part too. */
+/* core/failpoint.h -- counts allocations for tests that make one fail. Buffers are counted too. */
 #ifndef CORE_FAILPOINT_H
 #define CORE_FAILPOINT_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
-extern atomic_bool weft__allocations_watched; /* since weft_memory_fail_at was first called */
+extern atomic_bool weft__allocations_watched; /* true after the first call of weft_memory_fail_at */
 
-/* Counts one allocation and says whether a test wants it to fail. */
+/* Counts one allocation. True if a test wants it to fail. */
 bool weft__watched_allocation_fails(void);
 
 static inline bool weft__allocation_fails(void)

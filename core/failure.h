@@ -1,4 +1,4 @@
-/* core/failure.h -- messages that many files need. */
+/* core/failure.h -- common error messages. */
 #ifndef WEFT_CORE_FAILURE_H
 #define WEFT_CORE_FAILURE_H
 
@@ -10,15 +10,16 @@
  * Returns WEFT_MEMORY. */
 weft_status weft__out_of_memory(const char *where, const char *purpose);
 
-/* Records the failure of an error array, or of NULL, and returns its status. */
+/* Records the failure of an error array, or of NULL, as the thread's message, and returns its
+ * status. */
 struct weft_array;
 weft_status weft__report(const struct weft_array *a);
 
 /* An error array of status WEFT_MEMORY with the message of weft__out_of_memory. */
 struct weft_array *weft__memory_error(const char *where, const char *purpose);
 
-/* A whole message as it is shown: what weft_printable escapes is escaped, nothing but `size` (at
- * least 16) cuts it, and "..." ends what was cut. */
+/* Copies a message for display, escaping what weft_printable escapes. It is cut only by `size` (at
+ * least 16), and then ends with "...". */
 void weft__write_printable(char *out, size_t size, const char *text);
 
 #endif

@@ -1,10 +1,11 @@
-/* core/hash.h -- hashes of words, for tables in memory: a later version may hash otherwise. */
+/* core/hash.h -- hashing of 64-bit words for tables in memory. Values may change between versions.
+ */
 #ifndef WEFT_CORE_HASH_H
 #define WEFT_CORE_HASH_H
 
 #include <stdint.h>
 
-/* The hash of what `hash` is of, followed by `word`. Start with any number. */
+/* Extends a hash by `word`. Start with any number. */
 static inline uint64_t weft__mix(uint64_t hash, uint64_t word)
 {
     hash = (hash ^ word) + 0x9e3779b97f4a7c15u;

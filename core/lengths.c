@@ -1,4 +1,4 @@
-/* core/lengths.c -- lengths of arrays, and noting who reads them. */
+/* core/lengths.c -- the accessors of array lengths, with and without recording. */
 #define WEFT__NOTE_LENGTHS
 #include "core/lengths.h"
 
@@ -9,7 +9,7 @@
 
 _Thread_local weft__length_log *weft__length_reads;
 
-/* ---- without noting ------------------------------------------------------------------------- */
+/* ---- without recording ----------------------------------------------------------------------- */
 
 int64_t weft__dim(const weft_array *a, int axis)
 {
@@ -28,7 +28,7 @@ int64_t weft__size(const weft_array *a)
     return a ? weft__shape_size(&weft_node_spec(a, 0)->shape) : 0;
 }
 
-/* ---- noting --------------------------------------------------------------------------------- */
+/* ---- with recording -------------------------------------------------------------------------- */
 
 static void keep(weft__length_log *log, int64_t value)
 {

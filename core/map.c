@@ -4,7 +4,7 @@
 
 #include "core/graph.h"
 
-/* Where the search for a pointer begins in a table of `size`, a power of two. */
+/* The slot of the table (its size is a power of two) where the search for a pointer begins. */
 static int64_t start_of(const void *p, int64_t size)
 {
     uint64_t x = (uint64_t)(uintptr_t)p >> 4;
@@ -85,8 +85,8 @@ static int by_seq(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Puts each node where its number says, if those lie close together: a graph is mostly built at
- * once. */
+/* Sorts by writing each node at the index given by its number, if the numbers are dense. Most
+ * graphs are built in one go. */
 static bool place_by_seq(weft_array **nodes, int64_t n)
 {
     uint64_t low = nodes[0]->seq, high = low;
@@ -115,7 +115,7 @@ static bool place_by_seq(weft_array **nodes, int64_t n)
 
 void weft__sort_by_seq(weft_array **nodes, int64_t n)
 {
-    /* A walk from the results meets the nodes of a chain in exactly the opposite order. */
+    /* A graph walk from the results usually visits a chain in reverse order. */
     for (int64_t i = 0; i < n / 2; i++) {
         weft_array *swapped = nodes[i];
         nodes[i] = nodes[n - 1 - i];
@@ -130,7 +130,7 @@ void weft__sort_by_seq(weft_array **nodes, int64_t n)
     }
 }
 
-/* Adds the node of `a` unless there is nothing to compute or `stop` says so. */
+/* Adds the node of `a`, unless it has no op or `stop` returns true. */
 static bool visit(weft__map *map, weft_array *a, weft__stop *stop, const void *context)
 {
     if ((stop && stop(context, a)) || !a->op) {
@@ -148,7 +148,7 @@ bool weft__collect(weft_array *const *roots, int n, weft__stop *stop, const void
     for (int i = 0; i < n && ok; i++) {
         ok = visit(out, roots[i], stop, context);
     }
-    /* The keys are the queue: what is added at the end is visited in turn. */
+    /* The keys also serve as the queue: keys added at the end are visited later. */
     for (int64_t i = 0; i < out->count && ok; i++) {
         weft_array *a = out->keys[i];
         for (int k = 0; k < a->n_inputs && ok; k++) {
@@ -163,7 +163,7 @@ bool weft__collect(weft_array *const *roots, int n, weft__stop *stop, const void
         return true;
     }
     weft__sort_by_seq(out->keys, out->count);
-    /* Indices follow the sorted order. */
+    /* Renumber the indices to follow the sorted order. */
     memset(out->table, 0, (size_t)out->table_size * sizeof *out->table);
     for (int64_t i = 0; i < out->count; i++) {
         insert(out, out->keys[i], i);

@@ -1,4 +1,4 @@
-/* core/memory.c -- the library's allocator, with a switch that makes one allocation fail. */
+/* core/memory.c -- the library's allocator, which can make a chosen allocation fail for tests. */
 #include "weft/memory.h"
 
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 #include "core/failpoint.h"
 
-/* Where nobody has asked, nobody counts: threads would take turns on the counter's cache line. */
+/* Counting starts only on request, since threads would contend for the counter's cache line. */
 atomic_bool weft__allocations_watched;
 static atomic_uint_fast64_t allocations;
 static atomic_uint_fast64_t failing; /* 0: none */

@@ -1,5 +1,5 @@
-/* core/node.c -- nodes: their memory, and references to them; freeing is iterative, so that deep
- * graphs need no stack. */
+/* core/node.c -- memory and reference counts of nodes. Freeing is iterative, so deep graphs need no
+ * stack. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* Graphs are built and freed over and over, so a thread keeps the memory of some nodes that it
- * freed, by size. Not where a sanitizer is to see every use of a freed node. */
+/* Graphs are built and freed all the time, so each thread keeps some freed nodes by size. Disabled
+ * under sanitizers, which then see every use of a freed node. */
 enum { GRAIN = 64, LARGEST = 2048 / GRAIN, KEPT_BYTES = 2 << 20 };
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -33,7 +33,7 @@ typedef struct kept_node {
 static _Thread_local struct {
     kept_node *first[LARGEST + 1]; /* by grains */
     int64_t bytes;
-    enum { UNUSED, OPEN, CLOSED } state; /* CLOSED: the thread is ending, nothing is kept */
+    enum { UNUSED, OPEN, CLOSED } state; /* CLOSED: the thread is ending and keeps nothing */
 } kept;
 
 static pthread_key_t thread_end;
@@ -57,7 +57,7 @@ static void make_key(void)
     pthread_key_create(&thread_end, free_kept);
 }
 
-/* Of the thread that calls exit, which ends without its keys' destructors. */
+/* For the thread that calls exit, whose thread-specific data is not destroyed. */
 __attribute__((destructor)) static void free_kept_at_exit(void)
 {
     free_kept(NULL);
@@ -109,7 +109,7 @@ void weft__node_free(weft_array *a)
 
 /* ---- references ----------------------------------------------------------------------------- */
 
-/* One of several outputs, if it had no references, keeps its node in memory from now on. */
+/* Adds references to one of several outputs. If it had none, it now keeps the node in memory. */
 static void gain(weft_array *a, uint_fast64_t what)
 {
     if (a->n_outputs == 1) {
@@ -124,7 +124,7 @@ void weft__ref(weft_array *a)
     gain(a, WEFT__REF);
 }
 
-bool weft__ref_living(weft_array *a)
+bool weft__ref_if_alive(weft_array *a)
 {
     uint_fast64_t counts = atomic_load(&a->counts);
     while (counts % WEFT__USE > 0) {
@@ -160,8 +160,8 @@ static void release_view(weft_array *a)
     }
 }
 
-/* Gives up references to one of several outputs; true: none of them has any left. An evaluated
- * output without references is gone, one of a node with a graph can still be picked. */
+/* Drops references to one of several outputs. True: no output has any left. An evaluated output
+ * without references loses its elements; one of a node with a graph can still be picked. */
 static __attribute__((noinline)) bool drop_output(weft_array *a, uint_fast64_t what)
 {
     if (atomic_fetch_sub(&a->counts, what) % WEFT__USE != 1) {
@@ -175,9 +175,9 @@ static __attribute__((noinline)) bool drop_output(weft_array *a, uint_fast64_t w
     return atomic_fetch_sub(&a->first->alive, 1) == 1;
 }
 
-/* Gives up one reference, or an edge. A node without references is queued for freeing in the chain
- * `dead`, linked through `params`, which a dead node does not need. A sole owner of a node with one
- * output needs no atomic operation. */
+/* Drops one reference, or an edge. A node without references is added to the list `dead`, linked
+ * through `params`, which such a node no longer needs. A sole owner of a node with one output needs
+ * no atomic operation. */
 static inline void drop(weft_array *a, uint_fast64_t what, weft_array **dead)
 {
     const bool last = a->n_outputs == 1 ? weft__refs(a) == 1 ||
@@ -201,7 +201,7 @@ static inline void drop_inputs(weft_array *a, weft_array **dead)
     }
 }
 
-void weft__bury(weft_array *dead)
+void weft__free_detached(weft_array *dead)
 {
     while (dead) {
         weft_array *a = dead;
@@ -225,14 +225,14 @@ void weft__unref(weft_array *a)
 {
     weft_array *dead = NULL;
     drop(a, WEFT__REF, &dead);
-    weft__bury(dead);
+    weft__free_detached(dead);
 }
 
 void weft__disconnect(weft_array *input)
 {
     weft_array *dead = NULL;
     drop(input, WEFT__EDGE, &dead);
-    weft__bury(dead);
+    weft__free_detached(dead);
 }
 
 void weft__detach_later(weft_array *a, weft_array **dead)
@@ -250,5 +250,5 @@ void weft__detach(weft_array *a)
 {
     weft_array *dead = NULL;
     weft__detach_later(a, &dead);
-    weft__bury(dead);
+    weft__free_detached(dead);
 }

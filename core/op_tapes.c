@@ -6,9 +6,9 @@
 #include "core/graph.h"
 #include "weft/backend.h"
 
-enum { TABLE = 4096 }; /* more than twice all ops times classes */
+enum { TABLE = 4096 }; /* more than twice the number of ops times classes */
 
-/* Entries are never changed: readers need no lock. `op` is written last. */
+/* Entries never change once set, so readers need no lock. `op` is written last. */
 typedef struct tape_entry {
     _Atomic(const weft_op *) op;
     weft_class klass;
@@ -38,13 +38,13 @@ static const char *formula_of(const weft_op *op, weft_class klass)
     return NULL;
 }
 
-/* Where the search for an entry begins. */
+/* The slot where the search for an entry begins. */
 static size_t place(const weft_op *op, weft_class klass)
 {
     return (((uintptr_t)op >> 4) * 4 + (size_t)klass) % TABLE;
 }
 
-/* The entry, or the free one where it belongs, or NULL. */
+/* The entry, or the free slot where it belongs, or NULL. */
 static tape_entry *find(const weft_op *op, weft_class klass, bool *found)
 {
     const size_t at = place(op, klass);
@@ -60,7 +60,7 @@ static tape_entry *find(const weft_op *op, weft_class klass, bool *found)
     return NULL;
 }
 
-/* Tapes live as long as the process: they belong to literals that do. */
+/* Tapes are never freed; they belong to op literals, which are static. */
 static weft_tape *parse(const weft_op *op, weft_class klass)
 {
     const char *formula = formula_of(op, klass);
@@ -82,7 +82,7 @@ static const weft_tape *find_or_parse(const weft_op *op, weft_class klass)
         return found ? e->tape : NULL;
     }
     weft_tape *tape = parse(op, klass);
-    if (tape || !formula_of(op, klass)) { /* no memory now may be memory later */
+    if (tape || !formula_of(op, klass)) { /* an allocation that failed is tried again later */
         e->klass = klass;
         e->tape = tape;
         atomic_store_explicit(&e->op, op, memory_order_release);

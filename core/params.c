@@ -1,4 +1,5 @@
-/* core/params.c -- parameter structs by their field tables, and the table of ops. */
+/* core/params.c -- comparing, hashing and printing parameter structs by their field tables; the
+ * table of ops. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -30,7 +31,7 @@ static bool field_equal(const weft_field *f, const void *a, const void *b)
         return *(const int64_t *)a == *(const int64_t *)b;
     case WEFT_FIELD_BOOL:
         return *(const bool *)a == *(const bool *)b;
-    case WEFT_FIELD_DOUBLE: /* by bits: NaN equals itself, -0 differs from 0 */
+    case WEFT_FIELD_DOUBLE: /* compared by bits: NaN equals itself, -0 differs from 0 */
         return memcmp(a, b, sizeof(double)) == 0;
     case WEFT_FIELD_DTYPE:
         return *(const weft_dtype *)a == *(const weft_dtype *)b;
@@ -110,7 +111,7 @@ static void field_print(const weft_field *f, const void *value, char *out, size_
     case WEFT_FIELD_DTYPE:
         snprintf(out, size, "%s", weft_dtype_name(*(const weft_dtype *)value));
         break;
-    case WEFT_FIELD_DIMS: /* a list of axes may be "all" */
+    case WEFT_FIELD_DIMS: /* n < 0: all axes */
         snprintf(out, size, "%s",
                  ((const weft_dims *)value)->n < 0 ? "all" : weft__shape_text(value, shape));
         break;
@@ -147,7 +148,7 @@ static struct {
     int count;
 } registered = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Under the lock. */
+/* Called with the lock held. */
 static const weft_op *op_at(int i)
 {
     return i < weft__op_table_size ? weft__op_table[i] : registered.ops[i - weft__op_table_size];
@@ -188,7 +189,7 @@ const weft_op *weft_op_find(const char *name)
     return op;
 }
 
-/* What is wrong with the literal, or NULL. */
+/* What is wrong with an op's literal, or NULL. */
 static const char *fault(const weft_op *op)
 {
     if (!op->name) {

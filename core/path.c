@@ -1,4 +1,4 @@
-/* core/path.c -- the thread's module path, for messages; and the switches of the checks. */
+/* core/path.c -- the thread's module path for messages, and the environment switches for checks. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@ enum { DEEPEST = 64, TEXT_SIZE = 512 };
 
 static _Thread_local struct {
     const char *names[DEEPEST];
-    int depth; /* may exceed DEEPEST: what is deeper is not shown */
+    int depth; /* may exceed DEEPEST; deeper names are not shown */
     char text[TEXT_SIZE];
 } path;
 
@@ -82,8 +82,8 @@ bool weft__debug(void)
     return read_switch(&debug_switch, "WEFT_DEBUG");
 }
 
-/* Paths seen while checks are on: few and long-lived, so a list that is never freed but stays
- * reachable. */
+/* Paths seen while checks are on. They are few and never freed, and stay reachable for leak
+ * checkers. */
 typedef struct remembered {
     struct remembered *next;
     char text[];

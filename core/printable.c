@@ -1,4 +1,5 @@
-/* core/printable.c -- text from outside as messages show it: one line, no control characters. */
+/* core/printable.c -- makes external text printable for messages: one line, no control characters.
+ */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,8 +9,8 @@
 
 enum { TEXTS = 16, LONGEST = 120, TEXT_SIZE = LONGEST + 48 };
 
-/* Characters that move a cursor, end a line, begin a terminal's command or turn the direction of
- * the text after them. */
+/* Characters that move the cursor, end a line, start a terminal sequence or change the text
+ * direction. */
 static bool is_hidden(uint32_t code)
 {
     return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x200e || code == 0x200f ||
@@ -17,8 +18,8 @@ static bool is_hidden(uint32_t code)
            code == 0xfeff;
 }
 
-/* The first character of the text, which is not empty, as it is shown, in out[12]. Returns how many
- * bytes of the text it took; *n is how many it is shown in. */
+/* Writes the printable form of the first character of a non-empty text to out[12]. Returns the
+ * bytes of the text consumed; *n is the length of the form. */
 static size_t show_one(const char *text, size_t length, char *out, size_t *n)
 {
     const int step = weft__utf8_step(text, length);
@@ -47,8 +48,8 @@ static size_t show_one(const char *text, size_t length, char *out, size_t *n)
     return (size_t)step;
 }
 
-/* Shows as much of the text as fits into `room` bytes, without a NUL; *shown is how many bytes that
- * took. Returns how many bytes of the text are shown. */
+/* Writes as much of the text as fits into `room` bytes, without a NUL; *shown is the number of
+ * bytes written. Returns how many bytes of the text that covers. */
 static size_t show(const char *text, size_t length, char *out, size_t room, size_t *shown)
 {
     size_t at = 0;

@@ -1,4 +1,4 @@
-/* core/scope.c -- scopes: each thread's stack of lists of temporaries. */
+/* core/scope.c -- scopes: each thread has a stack of lists of temporaries. */
 #include <pthread.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "weft/transforms.h"
 
 struct weft__scope {
-    weft__place place; /* where it was opened */
+    weft__source_location location; /* where it was opened */
     weft__scope *parent;
     int depth; /* 0: the thread's root */
     bool lean; /* arrays are consumed by their last use */
@@ -17,8 +17,8 @@ struct weft__scope {
     int64_t count, capacity;
 };
 
-/* Scopes by depth: opening one of these needs no memory, and a closed one leaves its list, if it is
- * short, for the next. Deeper ones are allocated. */
+/* Scopes by depth. Opening one of these needs no memory, and a closed scope leaves its list, if
+ * short, for reuse. Deeper scopes are allocated. */
 enum { SHALLOW = 32, SHORT_LIST = 256 };
 static _Thread_local weft__scope shallow[SHALLOW];
 
@@ -27,7 +27,7 @@ static _Thread_local int depth;
 
 _Thread_local int weft__recording;
 _Thread_local int weft__differentiating;
-_Thread_local weft__watch *weft__watching;
+_Thread_local weft__observer *weft__current_observer;
 
 bool weft_is_differentiating(void)
 {
@@ -46,7 +46,7 @@ static weft__scope *owner(const weft_array *a)
 static void free_scope(weft__scope *s)
 {
     if (weft__debug()) {
-        weft__debug_cause("scope", &s->place);
+        weft__debug_cause("scope", &s->location);
     }
     for (int64_t i = s->count - 1; i >= 0; i--) {
         weft_array *a = s->items[i];
@@ -74,11 +74,11 @@ static void free_scope(weft__scope *s)
 static void report_open(const weft__scope *s)
 {
     if (s->depth > 0 && weft__debug()) {
-        weft__debug_left_open(&s->place, s->count);
+        weft__debug_left_open(&s->location, s->count);
     }
 }
 
-/* Of the thread that calls exit, which ends without its keys' destructors. */
+/* For the thread that calls exit, whose thread-specific data is not destroyed. */
 __attribute__((destructor)) static void report_open_at_exit(void)
 {
     for (const weft__scope *s = innermost; s; s = s->parent) {
@@ -106,7 +106,7 @@ static void make_key(void)
     pthread_key_create(&thread_end, end_of_thread);
 }
 
-/* Whether an array of the scope is readable until it closes. */
+/* Sets whether the array stays readable until its scope closes. */
 static void set_readable(weft_array *a, const weft__scope *s)
 {
     const bool readable = !s->lean || atomic_load_explicit(&a->leaf, memory_order_relaxed);
@@ -119,13 +119,13 @@ static void set_consumable(weft_array *a)
     atomic_store_explicit(&a->readable, false, memory_order_relaxed);
 }
 
-static weft__scope *push_scope(weft__place place, int at_depth, bool lean)
+static weft__scope *push_scope(weft__source_location location, int at_depth, bool lean)
 {
     weft__scope *s = at_depth < SHALLOW ? &shallow[at_depth] : weft_calloc(1, sizeof *s);
     if (!s) {
         return NULL;
     }
-    s->place = place;
+    s->location = location;
     s->growth = (weft__growth){0};
     s->parent = innermost;
     s->depth = at_depth;
@@ -134,17 +134,17 @@ static weft__scope *push_scope(weft__place place, int at_depth, bool lean)
     return s;
 }
 
-/* The innermost scope, with the thread's root made when it is the first. */
+/* The innermost scope. Makes the thread's root scope on first use. */
 static weft__scope *current(void)
 {
-    if (!innermost && push_scope((weft__place){.function = "the thread"}, 0, false)) {
+    if (!innermost && push_scope((weft__source_location){.function = "the thread"}, 0, false)) {
         pthread_once(&thread_end_once, make_key);
         pthread_setspecific(thread_end, innermost);
     }
     return innermost;
 }
 
-/* Room for `n` more items. */
+/* Makes room for `n` more items. */
 static bool reserve(weft__scope *s, int64_t n)
 {
     if (s->count + n <= s->capacity) {
@@ -174,7 +174,7 @@ bool weft__scope_own(weft_array *a)
     atomic_init(&a->readable, !s->lean);
     atomic_init(&a->counts, WEFT__REF);
     if (weft__debug()) {
-        weft__debug_made(a, &s->place);
+        weft__debug_made(a, &s->location);
     }
     return true;
 }
@@ -194,7 +194,7 @@ bool weft__scope_adopt(weft_array *a)
     return true;
 }
 
-/* Another thread's scope may be gone at any moment: it is compared, never looked into. */
+/* Another thread's scope may be freed at any moment, so only the pointer is compared. */
 bool weft__scope_is_open(const weft__scope *s)
 {
     const weft__scope *mine = innermost;
@@ -219,7 +219,7 @@ void weft__scope_disown(weft_array *a)
     if (!s || !weft__scope_is_open(s)) {
         return;
     }
-    int64_t i = s->count - 1; /* found soon: it was made a moment ago */
+    int64_t i = s->count - 1; /* searched from the end, since it was added recently */
     while (i > 0 && s->items[i] != a) {
         i--;
     }
@@ -235,10 +235,10 @@ void weft__scope_disown(weft_array *a)
 void weft_scope_open_at(const char *function, const char *file, int line, bool lean)
 {
     depth++;
-    /* Without memory for a scope its temporaries join the enclosing one, and the matching close,
-     * which finds no scope of its depth, releases nothing. */
+    /* If a scope cannot be allocated, its temporaries join the enclosing one, and the matching
+     * close, which finds no scope of its depth, releases nothing. */
     if (current()) {
-        push_scope((weft__place){function, file, line}, depth, lean);
+        push_scope((weft__source_location){function, file, line}, depth, lean);
     }
 }
 
@@ -262,10 +262,10 @@ int64_t weft_scope_count(void)
     return n;
 }
 
-/* An evaluation in the innermost scope has ended, or one in a scope inside it, which is closed. */
+/* Called after an evaluation in the innermost scope, or in an inner scope that has closed. */
 static void note_growth(weft__scope *s)
 {
-    weft__growth_note(&s->growth, s->count, &s->place);
+    weft__growth_note(&s->growth, s->count, &s->location);
 }
 
 void weft__scope_evaluated(void)
@@ -286,8 +286,9 @@ static void close_scope(weft_array **ys, int n, const char *function)
         return;
     }
     innermost = s->parent;
-    if (weft__debug() && function && s->place.file && strcmp(function, s->place.function) != 0) {
-        weft__debug_closed_elsewhere(&s->place, function);
+    if (weft__debug() && function && s->location.file &&
+        strcmp(function, s->location.function) != 0) {
+        weft__debug_closed_elsewhere(&s->location, function);
     }
     for (int i = 0; i < n; i++) {
         weft_array *y = ys[i];
@@ -354,10 +355,10 @@ void weft_drop(weft_array *a)
     weft__unhold(a);
 }
 
-weft_status weft__tell_watch(weft_status status)
+weft_status weft__report_to_observer(weft_status status)
 {
-    if (status != WEFT_OK && weft__watching) {
-        weft__watching->refused(weft__watching, status);
+    if (status != WEFT_OK && weft__current_observer) {
+        weft__current_observer->refused(weft__current_observer, status);
     }
     return status;
 }
@@ -374,7 +375,7 @@ static weft_status set(weft_array **slot, weft_array *a)
     if (a == old) {
         return WEFT_OK;
     }
-    if (weft__watching && !weft__watching->may_set(weft__watching, slot)) {
+    if (weft__current_observer && !weft__current_observer->may_set(weft__current_observer, slot)) {
         return weft_error_status();
     }
     const bool of_slot = old && !owner(old); /* of no scope */
@@ -400,5 +401,5 @@ static weft_status set(weft_array **slot, weft_array *a)
 
 weft_status weft_set(weft_array **slot, weft_array *a)
 {
-    return weft__tell_watch(set(slot, a));
+    return weft__report_to_observer(set(slot, a));
 }

@@ -6,7 +6,7 @@
 
 enum { WEFT_SHAPE_TEXT = 160 };
 
-/* "(2, 3)" into `out`; returns `out`, so that it can stand in an argument list. */
+/* Writes "(2, 3)" to `out` and returns `out`, so that it can be used as an argument. */
 const char *weft__shape_text(const weft_dims *shape, char out[WEFT_SHAPE_TEXT]);
 
 /* The product of the dims: 1 for rank 0; -1 when it overflows int64. */
@@ -14,7 +14,7 @@ int64_t weft__shape_size(const weft_dims *shape);
 
 bool weft__shape_equal(const weft_dims *a, const weft_dims *b);
 
-/* NumPy's broadcasting; false when the shapes do not fit. */
+/* NumPy's broadcasting; false when the shapes are incompatible. */
 bool weft__shape_broadcast(const weft_dims *a, const weft_dims *b, weft_dims *out);
 
 /* Row-major strides in elements. */
@@ -23,8 +23,8 @@ void weft__strides_contiguous(const weft_dims *shape, int64_t *strides);
 /* `axis` counted from the front, or -1 when it is out of range. */
 int weft__axis_front(int64_t axis, int ndim);
 
-/* Axes as ops keep them: counted from the end (-1 is the last), ascending, distinct. n = -1 means
- * all. False, with the reason, when one is out of range or named twice. */
+/* Axes in the form that ops store: counted from the end (-1 is the last), ascending, distinct. n =
+ * -1 means all. False, with the reason, when one is out of range or duplicate. */
 bool weft__axes_from_end(const weft_dims *axes, int ndim, weft_dims *out, weft_why *why);
 
 #endif

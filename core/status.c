@@ -45,7 +45,7 @@ weft_status weft_error_status(void)
 
 weft_status weft_fail(weft_status status, const char *format, ...)
 {
-    /* Formatted aside first: an argument may be the last message itself. */
+    /* Formatted into a separate buffer first: an argument may be the last message itself. */
     char text[MESSAGE_SIZE];
     va_list args;
     va_start(args, format);
@@ -62,7 +62,7 @@ weft_status weft__out_of_memory(const char *where, const char *purpose)
                      purpose ? purpose : "");
 }
 
-/* Callback and context belong together: neither is read without the other. */
+/* Callback and context are read together. */
 static struct {
     pthread_mutex_t lock;
     weft_log_fn *callback;

@@ -1,4 +1,4 @@
-/* core/tape.c -- the codes of tapes. */
+/* core/tape.c -- the table of tape codes. */
 #include "core/tape_codes.h"
 
 const weft__tape_code_info weft__tape_codes[WEFT_TAPE_CODE_COUNT] = {

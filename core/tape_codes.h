@@ -1,4 +1,4 @@
-/* core/tape_codes.h -- what the parser and the evaluator know about each code. */
+/* core/tape_codes.h -- names, arity and classes of the tape codes. */
 #ifndef CORE_TAPE_CODES_H
 #define CORE_TAPE_CODES_H
 
@@ -17,7 +17,7 @@ enum {
 typedef struct weft__tape_code_info {
     const char *name;
     unsigned char arity;
-    unsigned char classes; /* in whose formulas it may stand */
+    unsigned char classes; /* the classes whose formulas may contain it */
     bool function;         /* written as name(...) in formulas */
 } weft__tape_code_info;
 

@@ -1,4 +1,4 @@
-/* core/tape_eval.c -- tapes evaluated for one element: the definition of the values. */
+/* core/tape_eval.c -- evaluates a tape for one element. This is the definition of the values. */
 #include <math.h>
 
 #include "core/tape_codes.h"
@@ -20,7 +20,7 @@ static double maximum(double x, double y)
     return x > y || isnan(x) ? x : y;
 }
 
-/* The remainder with the divisor's sign. */
+/* The remainder with the sign of the divisor. */
 static double modulo(double x, double y)
 {
     double r = fmod(x, y);
@@ -30,7 +30,7 @@ static double modulo(double x, double y)
     return (r < 0) != (y < 0) ? r + y : r;
 }
 
-/* The start for 0 < p < 1: Winitzki's elementary approximation. */
+/* First approximation for 0 < p < 1, by Winitzki's formula. */
 static double erfinv_guess(double p, double rest)
 {
     const double k = 0.147;
@@ -58,7 +58,7 @@ static double inverse_erf(double x)
     return copysign(y, x);
 }
 
-/* The functions of the C library that go through exp, log or an angle. */
+/* Functions of the C library that use exp, log or an angle. */
 static double transcendental(weft_tape_code code, double x)
 {
     switch (code) {
@@ -179,7 +179,7 @@ static double binary(weft_tape_code code, double x, double y)
     case WEFT_TAPE_OR:
         return x != 0 || y != 0;
     default:
-        return (double)NAN; /* the rest is for integers only */
+        return (double)NAN; /* the other codes are for integers only */
     }
 }
 
@@ -204,7 +204,7 @@ double weft_tape_eval(const weft_tape *tape, const double *operands)
     return tape->n_steps ? values[n + tape->n_steps - 1] : values[0];
 }
 
-/* ---- Integers: 64 bits, brought back to the dtype's width after every step ------------------ */
+/* ---- Integers: 64 bits, reduced to the dtype's width after every step ------------------------ */
 
 typedef struct integer_type {
     int bits;
@@ -276,7 +276,7 @@ static int64_t integer_unary(weft_tape_code code, int64_t x, integer_type t)
     case WEFT_TAPE_SIGN:
         return negative ? -1 : x != 0;
     default:
-        return 0; /* the rest is for reals only */
+        return 0; /* the other codes are for reals only */
     }
 }
 
@@ -321,7 +321,7 @@ static int64_t integer_binary(weft_tape_code code, int64_t x, int64_t y, integer
     case WEFT_TAPE_SHR:
         return shift(code, x, y, t);
     default:
-        return 0; /* the rest is for reals only */
+        return 0; /* the other codes are for reals only */
     }
 }
 

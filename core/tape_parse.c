@@ -1,5 +1,5 @@
-/* core/tape_parse.c -- the parser of elementwise formulas: recursive descent, with equal steps
- * shared. It allocates nothing and does not depend on the locale. */
+/* core/tape_parse.c -- the parser of elementwise formulas: recursive descent; equal steps are
+ * merged. It allocates nothing and does not depend on the locale. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ typedef struct parser {
 
 static int parse_expression(parser *p);
 
-/* The first failure is the one that is reported. */
+/* Only the first failure is reported. */
 static int fail(parser *p, const char *where, const char *format, ...) WEFT_PRINTF(3, 4);
 static int fail(parser *p, const char *where, const char *format, ...)
 {
@@ -45,7 +45,7 @@ static bool same_step(const weft_tape_step *a, const weft_tape_step *b)
            memcmp(&a->constant, &b->constant, sizeof a->constant) == 0;
 }
 
-/* The value of a step: of an equal one that is there, or of a new one. */
+/* The value of a step: of an existing equal step, or of a new one. */
 static int emit(parser *p, const char *where, weft_tape_step step)
 {
     weft_tape *t = p->tape;
@@ -131,7 +131,8 @@ static void expect(parser *p, const char *symbol)
 
 /* ---- Numbers, names, calls ------------------------------------------------------------------ */
 
-/* Digits into a 64-bit mantissa; those beyond 19 only count. Returns how many there were. */
+/* Parses digits into a 64-bit mantissa; those beyond 19 are only counted. Returns the number of
+ * digits. */
 static int take_digits(parser *p, uint64_t *mantissa, int *dropped)
 {
     int n = 0;
@@ -290,14 +291,14 @@ static int parse_unary(parser *p)
 
 typedef struct binary_operator {
     const char *symbol;
-    unsigned char level; /* the higher binds the tighter */
+    unsigned char level; /* a higher level binds tighter */
     unsigned char code;
-    bool swapped; /* the operands of a > b are those of b < a */
+    bool swapped; /* a > b becomes b < a */
 } binary_operator;
 
 enum { LOWEST_LEVEL = 1 };
 
-/* A symbol stands before its own prefixes. */
+/* Longer symbols come before their prefixes. */
 static const binary_operator operators[] = {
     {"||", 1, WEFT_TAPE_OR, false},    {"&&", 2, WEFT_TAPE_AND, false},
     {"|", 3, WEFT_TAPE_BITOR, false},  {"^", 4, WEFT_TAPE_BITXOR, false},
@@ -310,7 +311,7 @@ static const binary_operator operators[] = {
     {"/", 10, WEFT_TAPE_DIV, false},   {"%", 10, WEFT_TAPE_MOD, false},
 };
 
-/* The operator that comes next, if it is of this level or a higher one. */
+/* The next operator, if it is of this level or a higher one. */
 static const binary_operator *next_operator(parser *p, int level)
 {
     skip_spaces(p);
@@ -358,8 +359,8 @@ static int parse_expression(parser *p)
     return values[0];
 }
 
-/* The result is the last step, since no expression equals a part of itself; or an operand, which
- * becomes a step unless it is the first. */
+/* Makes the result the last step. A result that is an operand becomes a step, unless it is operand
+ * 0. */
 static void finish(parser *p, int result)
 {
     if (result > 0 && result < p->tape->n_operands) {

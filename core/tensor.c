@@ -1,4 +1,4 @@
-/* core/tensor.c -- element access for reference kernels: any dtype, any strides. */
+/* core/tensor.c -- element access for reference kernels, for any dtype and strides. */
 #include <math.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ static char *address(const weft_tensor *t, int64_t index)
     return (char *)t->data + weft_tensor_offset(t, index) * (int64_t)weft_dtype_size(t->dtype);
 }
 
-/* memcpy: a mapped file's tensors are aligned for their dtype, lent memory may not be. */
+/* memcpy, since memory of the user may be unaligned. */
 #define LOAD(type, p)                                                                              \
     type value;                                                                                    \
     memcpy(&value, (p), sizeof value)
@@ -139,7 +139,7 @@ int64_t weft_tensor_get_int(const weft_tensor *t, int64_t index)
 
 #undef LOAD
 
-/* Saturating, NaN to 0: what a cast does. */
+/* Saturates and turns NaN into 0, as a cast does. */
 static int64_t saturate(double value, double low, double high)
 {
     if (isnan(value)) {

@@ -1,4 +1,4 @@
-/* core/version.c -- the library's own version. */
+/* core/version.c -- the version of the library. */
 #include "weft/version.h"
 
 const char *weft_version(void)

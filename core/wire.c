@@ -1,4 +1,4 @@
-/* core/wire.c -- the wired limit: pages of arrays that the system may not page out. */
+/* core/wire.c -- the wired limit: locks pages of arrays in physical memory. */
 #include "core/wire.h"
 
 #include <errno.h>
@@ -12,12 +12,13 @@
 #include "core/failure.h"
 #include "weft/memory.h"
 
-/* Smaller buffers share pages with others, whose pages would be given back with theirs. */
+/* Smaller buffers share pages with others; unlocking one would unlock the pages of its neighbours.
+ */
 enum { SMALLEST_PAGES = 16 };
 
 static _Atomic int64_t limit, wired;
 
-/* The whole pages inside the buffer's memory. */
+/* The pages that are entirely inside the buffer's memory. */
 static int64_t whole_pages(const weft__buffer *b, char **first)
 {
     int64_t page = sysconf(_SC_PAGESIZE);
@@ -52,7 +53,7 @@ void weft__unwire(weft__buffer *b)
     }
 }
 
-/* Whether the system lets this process lock so much; the reason is recorded. */
+/* Whether the system allows this process to lock so much. If not, the reason is recorded. */
 static weft_status check_system(int64_t bytes)
 {
     struct rlimit allowed;

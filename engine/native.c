@@ -20,7 +20,7 @@ typedef struct native {
     weft_prompt_cache *prompt_cache; /* NULL: there is none */
     /* A module's tied fields are filled while it is called, so that one call at a time may be in
      * the model. Others have their turn while a token is with its caller. */
-    weft__turns inside;
+    weft__turn_lock inside;
 } native;
 
 /* ---- loading -------------------------------------------------------------------------------- */
@@ -32,7 +32,7 @@ static void native_unload(void *state)
     weft_model_free(n->model);
     weft_tokenizer_free(n->tokenizer);
     weft_chat_free(n->chat);
-    weft__turns_destroy(&n->inside);
+    weft__turn_lock_destroy(&n->inside);
     weft_free(n->path);
     weft_free(n->text);
     weft_free(n);
@@ -77,7 +77,7 @@ static weft_status native_load(const char *path, const weft_engine_options *opti
     native *n = weft_calloc(1, sizeof *n);
     if (n == NULL)
         return weft__out_of_memory(path, NULL);
-    weft__turns_init(&n->inside);
+    weft__turn_lock_init(&n->inside);
     n->path = weft_strdup(path);
     const weft_status status = load(n, options);
     if (status == WEFT_OK)
@@ -91,11 +91,11 @@ static weft_status native_load(const char *path, const weft_engine_options *opti
 
 enum { MOST_BITS = 16 };
 
-typedef struct census {
+typedef struct weight_statistics {
     int64_t elements[MOST_BITS + 1], group[MOST_BITS + 1]; /* by bits */
     bool tied;
     double used, bytes; /* the share of the experts that a token goes to; that it reads */
-} census;
+} weight_statistics;
 
 /* The bits of an encoding: what it says, or the digits of a GGUF type's name ("q4_k", "iq4_xs"). */
 static int bits_of(const weft_encoding *e)
@@ -116,7 +116,7 @@ static bool is_of_experts(const char *path)
 
 static weft_status count(void *context, const weft_nn_item *item)
 {
-    census *c = context;
+    weight_statistics *c = context;
     const weft_array *a = *item->slot->address;
     const weft_encoding *e = weft_encoding_of(a);
     const int bits = e != NULL ? bits_of(e) : 0;
@@ -145,7 +145,7 @@ static double share_of_experts(const weft_config *config)
 void weft_engine_describe(weft_model *model, weft_engine_info *out)
 {
     const weft_model_info *info = weft_model_info_of(model);
-    census c = {.tied = info->tied, .used = share_of_experts(weft_model_config(model))};
+    weight_statistics c = {.tied = info->tied, .used = share_of_experts(weft_model_config(model))};
     int most = 0;
     out->architecture = weft_model_family_of(model)->model_type;
     out->vocab_size = info->vocab_size;
@@ -268,9 +268,9 @@ typedef struct outside {
 static bool step_out(void *context, const weft_generated *token)
 {
     const outside *o = context;
-    weft__turns_leave(&o->n->inside);
+    weft__turn_lock_release(&o->n->inside);
     const bool more = o->callback(o->context, token);
-    weft__turns_enter(&o->n->inside);
+    weft__turn_lock_acquire(&o->n->inside);
     return more;
 }
 
@@ -295,9 +295,9 @@ static weft_status native_generate(void *state, const weft_engine_request *reque
         stats->detail = WEFT_FINISH_POSITIONS;
     } else if (status == WEFT_OK) {
         weft_set_default_device(n->device);
-        weft__turns_enter(&n->inside);
+        weft__turn_lock_acquire(&n->inside);
         status = weft_generate(n->model, n->tokenizer, ids, n_ids, &options, step_out, &o, stats);
-        weft__turns_leave(&n->inside);
+        weft__turn_lock_release(&n->inside);
         weft_set_default_device(before);
     }
     weft_free(ids);
@@ -337,10 +337,10 @@ static weft_status native_classify(void *state, const char *const *texts, size_t
     weft_prompt *prompts;
     weft_status status = prompts_of(n, texts, count, &prompts);
     weft_set_default_device(n->device);
-    weft__turns_enter(&n->inside);
+    weft__turn_lock_acquire(&n->inside);
     if (status == WEFT_OK)
         status = weft_classify(n->model, prompts, count, options, results);
-    weft__turns_leave(&n->inside);
+    weft__turn_lock_release(&n->inside);
     weft_set_default_device(before);
     free_prompts(prompts, count);
     return status;
@@ -361,11 +361,11 @@ static weft_status native_batch(void *state, const char *const *texts, size_t co
     for (size_t i = 0; i < count && status == WEFT_OK; i++)
         requests[i] = (weft_generate_request){.prompt = prompts[i], .options = options};
     weft_set_default_device(n->device);
-    weft__turns_enter(&n->inside);
+    weft__turn_lock_acquire(&n->inside);
     if (status == WEFT_OK)
         status = weft_generate_batch(n->model, n->tokenizer, requests, count, batch, NULL, NULL,
                                      results);
-    weft__turns_leave(&n->inside);
+    weft__turn_lock_release(&n->inside);
     weft_set_default_device(before);
     free_prompts(prompts, count);
     weft_free(requests);
@@ -377,9 +377,9 @@ weft_status weft__native_use(void *state, weft__native_use_fn *use, void *contex
     native *n = state;
     weft_device *before = weft_default_device();
     weft_set_default_device(n->device);
-    weft__turns_enter(&n->inside);
+    weft__turn_lock_acquire(&n->inside);
     const weft_status status = use(context, n->model);
-    weft__turns_leave(&n->inside);
+    weft__turn_lock_release(&n->inside);
     weft_set_default_device(before);
     return status;
 }

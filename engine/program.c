@@ -231,7 +231,7 @@ typedef struct answering {
     weft_generate_stats *stats;
     double start, first, last;
     int64_t texts; /* that came without an id */
-    bool told;     /* to cancel, at */
+    bool reported; /* to cancel, at */
     double when;
     bool done;
 } answering;
@@ -259,9 +259,9 @@ static bool is_late(const answering *a)
 static weft_status stop(answering *a, weft_finish reason, weft_finish_detail detail)
 {
     static const char line[] = "{\"cmd\": \"cancel\"}";
-    if (a->told)
+    if (a->reported)
         return WEFT_OK;
-    a->told = true;
+    a->reported = true;
     a->when = weft__seconds();
     a->stats->reason = reason;
     a->stats->detail = detail;
@@ -282,7 +282,7 @@ static weft_status look(void *context)
 }
 
 /* "cancel" cannot be sent in the middle of a request: a program that does not read on is ended. */
-static weft_status look_while_sending(void *context)
+static weft_status check_while_sending(void *context)
 {
     answering *a = context;
     if (a->when == 0 && (is_cancelled(a) || is_late(a)))
@@ -295,7 +295,7 @@ static weft_status ask(answering *a, const weft_engine_request *r)
     weft__text line = {0};
     const weft_status status = weft__program_generate(&line, a->p->name, r);
     if (status == WEFT_OK)
-        return send_line(a->p, look_while_sending, a, &line);
+        return send_line(a->p, check_while_sending, a, &line);
     weft_free(line.at);
     return status;
 }
@@ -313,7 +313,7 @@ static weft_status take_token(answering *a, const weft__json *at)
         status = weft__json_find_int(at, "token_id", &id);
     if (status != WEFT_OK || id < -1 || id > INT32_MAX)
         return weft__child_give_up(a->p->child, WEFT_INVALID, "a token that is none");
-    if (a->told)
+    if (a->reported)
         return look(a); /* it came too late */
     /* A text without an id may be the end of the last token's. */
     if ((id >= 0 ? a->stats->tokens : a->texts) >= weft__program_most_tokens(a->options))
@@ -338,7 +338,7 @@ static weft_status take_done(answering *a, const weft__json *at)
     if (status != WEFT_OK)
         return weft__child_give_up(a->p->child, WEFT_INVALID, "an end that is none");
     a->done = true;
-    if (a->told)
+    if (a->reported)
         return WEFT_OK;
     const bool length = finish != NULL ? strcmp(finish, "length") == 0
                                        : a->stats->tokens >= weft__program_most_tokens(a->options);

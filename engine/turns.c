@@ -1,20 +1,20 @@
 /* engine/turns.c -- a lock that is given in the order in which it was asked for. */
 #include "engine/turns.h"
 
-void weft__turns_init(weft__turns *turns)
+void weft__turn_lock_init(weft__turn_lock *turns)
 {
     pthread_mutex_init(&turns->lock, NULL);
     pthread_cond_init(&turns->changed, NULL);
     turns->next = turns->now = 0;
 }
 
-void weft__turns_destroy(weft__turns *turns)
+void weft__turn_lock_destroy(weft__turn_lock *turns)
 {
     pthread_cond_destroy(&turns->changed);
     pthread_mutex_destroy(&turns->lock);
 }
 
-void weft__turns_enter(weft__turns *turns)
+void weft__turn_lock_acquire(weft__turn_lock *turns)
 {
     pthread_mutex_lock(&turns->lock);
     const uint64_t ticket = turns->next++;
@@ -23,7 +23,7 @@ void weft__turns_enter(weft__turns *turns)
     pthread_mutex_unlock(&turns->lock);
 }
 
-void weft__turns_leave(weft__turns *turns)
+void weft__turn_lock_release(weft__turn_lock *turns)
 {
     pthread_mutex_lock(&turns->lock);
     turns->now++;

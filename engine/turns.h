@@ -6,15 +6,15 @@
 #include <pthread.h>
 #include <stdint.h>
 
-typedef struct weft__turns {
+typedef struct weft__turn_lock {
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
     uint64_t next, now; /* the ticket that is given out next; the one whose turn it is */
-} weft__turns;
+} weft__turn_lock;
 
-void weft__turns_init(weft__turns *turns);
-void weft__turns_destroy(weft__turns *turns);
-void weft__turns_enter(weft__turns *turns);
-void weft__turns_leave(weft__turns *turns);
+void weft__turn_lock_init(weft__turn_lock *turns);
+void weft__turn_lock_destroy(weft__turn_lock *turns);
+void weft__turn_lock_acquire(weft__turn_lock *turns);
+void weft__turn_lock_release(weft__turn_lock *turns);
 
 #endif

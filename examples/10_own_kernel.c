@@ -65,7 +65,7 @@ static const weft_op leak_op = {
     .infer = leak_infer,
     .vjp = leak_vjp,
     .linear = true,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = leak_reference,
 };
 

@@ -84,7 +84,7 @@ void weft__row_cancel(weft__row *row)
 /* ---- opening and going on ------------------------------------------------------------------- */
 
 /* Whether a text can be a row among others. */
-static bool goes_alone(const weft__batch *b, const weft_generate_options *o)
+static bool needs_own_caches(const weft__batch *b, const weft_generate_options *o)
 {
     return b->options.batch.invariant || b->n == 1 || o->constraint || o->no_cache || o->draft ||
            o->shift || o->ngram > 0 || o->probe || o->cache.max_context > 0 ||
@@ -98,7 +98,7 @@ void weft__row_open(weft__batch *b, size_t place)
     weft__row *row = &b->rows[place];
     const weft_generate_request *request = &b->requests[b->next];
     weft_generate_options o = request->options ? *request->options : (weft_generate_options){0};
-    *row = (weft__row){.batch = b, .index = b->next++, .alone = goes_alone(b, &o)};
+    *row = (weft__row){.batch = b, .index = b->next++, .alone = needs_own_caches(b, &o)};
     if (!row->alone)
         o.tokens_per_eval = 1;
     row->run = (weft__generation){.callback = collect, .context = row};

@@ -148,7 +148,7 @@ typedef struct arrival {
 } arrival;
 
 /* The rows of the caches to the slots of the texts. */
-static weft_status take_places(const arrival *a)
+static weft_status copy_caches_to_rows(const arrival *a)
 {
     weft_status status = WEFT_OK;
     for (int64_t i = 0; i < n_caches(a->b); i++) {
@@ -172,7 +172,8 @@ static weft_status arrive(void *context, weft_array *hidden, int64_t from)
     weft_array *logits = weft__rows_last_logits(b->model, a->prompts, a->order, a->G, hidden, from);
     weft__row **rows = weft_malloc(a->G * sizeof(weft__row *));
     size_t *which = weft_malloc(a->G * sizeof *which);
-    weft_status status = rows && which ? take_places(a) : weft__out_of_memory("generate", NULL);
+    weft_status status =
+        rows && which ? copy_caches_to_rows(a) : weft__out_of_memory("generate", NULL);
     for (size_t g = 0; status == WEFT_OK && g < a->G; g++) {
         rows[g] = &b->rows[a->places[a->order[g]]];
         which[g] = g;

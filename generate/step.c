@@ -50,7 +50,7 @@ weft_status weft__start(weft_generator *g, weft_array *const *arrays, int n, boo
 /* ---- the draw ------------------------------------------------------------------------------- */
 
 /* On the default device, where the key and the counts stay from the first step on. */
-static weft_status put_draw_there(weft_generator *g, weft_array *logits)
+static weft_status draw_on_default_device(weft_generator *g, weft_array *logits)
 {
     weft_device *there = weft_default_device();
     weft_sampler_inputs in = {.seen = g->seen ? weft_to(g->seen, there) : NULL,
@@ -82,7 +82,7 @@ weft_status weft__put_draw(weft_generator *g, weft_array *logits)
 {
     weft_device *before = weft_default_device();
     weft_set_default_device(weft_device_of(logits));
-    const weft_status status = put_draw_there(g, logits);
+    const weft_status status = draw_on_default_device(g, logits);
     weft_set_default_device(before);
     return status;
 }

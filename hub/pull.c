@@ -151,26 +151,26 @@ static weft_status fetch_to(pull *p, const char *path, int fd)
 /* Into PATH.incomplete, which one process has for itself, and then to its place. */
 static weft_status fetch_blob(pull *p, const char *blob)
 {
-    char *beside = weft_format("%s.incomplete", blob);
-    if (beside == NULL)
+    char *temporary = weft_format("%s.incomplete", blob);
+    if (temporary == NULL)
         return weft__out_of_memory(p->name, NULL);
     int fd;
-    weft_status status = weft__file_open(beside, O_RDWR | O_CREAT, &fd);
+    weft_status status = weft__file_open(temporary, O_RDWR | O_CREAT, &fd);
     if (status == WEFT_OK && flock(fd, LOCK_EX | LOCK_NB) != 0)
-        status = weft_fail(WEFT_IO, "%s: another process is fetching it", beside);
+        status = weft_fail(WEFT_IO, "%s: another process is fetching it", temporary);
     else if (status == WEFT_OK)
-        status = fetch_to(p, beside, fd);
-    if (status == WEFT_OK && rename(beside, blob) != 0)
-        status = weft_fail(WEFT_IO, "%s: rename: %s", beside, strerror(errno));
+        status = fetch_to(p, temporary, fd);
+    if (status == WEFT_OK && rename(temporary, blob) != 0)
+        status = weft_fail(WEFT_IO, "%s: rename: %s", temporary, strerror(errno));
     if (fd >= 0)
         close(fd);
-    weft_free(beside);
+    weft_free(temporary);
     return status;
 }
 
 /* A blob of the right size that is there, and that nobody has verified: *fine says whether it is
  * what the hub promises. */
-static weft_status look_into(pull *p, const char *blob, bool *fine)
+static weft_status check_blob(pull *p, const char *blob, bool *fine)
 {
     int fd;
     char found[65] = "";
@@ -193,7 +193,7 @@ static weft_status need_blob(pull *p, const char *blob)
     if (f->first < p->at || (there && weft__hub_verified_has(p->verified, f->hash, &what)))
         return tell(p, f->size, NULL) ? WEFT_OK : weft_fail(WEFT_CANCELLED, "%s: stopped", f->path);
     if (there)
-        status = look_into(p, blob, &there);
+        status = check_blob(p, blob, &there);
     if (status == WEFT_OK && !there)
         status = fetch_blob(p, blob);
     else if (status == WEFT_OK && !tell(p, f->size, NULL))

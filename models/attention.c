@@ -101,15 +101,15 @@ static weft_cache_view own_keys_values(attention *m, weft_array *x, const weft__
     return cache ? weft_cache_update(cache, k, v) : (weft_cache_view){.keys = k, .values = v};
 }
 
-static weft_array *there(weft_array *x, weft_device *device)
+static weft_array *to_device(weft_array *x, weft_device *device)
 {
     return x ? weft_to(x, device) : NULL;
 }
 
-static weft_kv_codes codes_there(const weft_kv_codes *codes, weft_device *device)
+static weft_kv_codes codes_to(const weft_kv_codes *codes, weft_device *device)
 {
-    return (weft_kv_codes){there(codes->codes, device), there(codes->steps, device),
-                           there(codes->least, device)};
+    return (weft_kv_codes){to_device(codes->codes, device), to_device(codes->steps, device),
+                           to_device(codes->least, device)};
 }
 
 /* Those of the source layer, which may be on another device. */
@@ -123,13 +123,13 @@ static weft_cache_view borrowed_keys_values(const attention *m, const weft__step
         return (weft_cache_view){.keys = error, .values = error};
     }
     return (weft_cache_view){
-        .keys = there(of->keys, here),
-        .values = there(of->values, here),
-        .key_codes = codes_there(&of->key_codes, here),
-        .value_codes = codes_there(&of->value_codes, here),
-        .lengths = there(of->lengths, here),
-        .mask = there(of->mask, here),
-        .positions = there(of->positions, here),
+        .keys = to_device(of->keys, here),
+        .values = to_device(of->values, here),
+        .key_codes = codes_to(&of->key_codes, here),
+        .value_codes = codes_to(&of->value_codes, here),
+        .lengths = to_device(of->lengths, here),
+        .mask = to_device(of->mask, here),
+        .positions = to_device(of->positions, here),
         .window = of->window,
     };
 }

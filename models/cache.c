@@ -5,7 +5,7 @@
 #include "weft/ops.h"
 
 /* Closes the scope, handing on the arrays of the view. What the cache keeps is in its slots. */
-static weft_cache_view hand_on(weft_cache_view view)
+static weft_cache_view close_view(weft_cache_view view)
 {
     weft_array **fields[] = {&view.keys,
                              &view.values,
@@ -31,7 +31,7 @@ static weft_cache_view hand_on(weft_cache_view view)
 weft_cache_view weft_cache_update(weft_cache *cache, weft_array *k, weft_array *v)
 {
     weft_scope_open();
-    return hand_on(cache->type->update(cache, k, v));
+    return close_view(cache->type->update(cache, k, v));
 }
 
 int64_t weft_cache_offset(const weft_cache *cache)
@@ -119,7 +119,7 @@ weft_cache_view weft_cache_append(weft_cache *cache, weft_array *k, weft_array *
                                   weft_array *offset)
 {
     weft_scope_open();
-    return hand_on(cache->type->append(cache, k, v, offset));
+    return close_view(cache->type->append(cache, k, v, offset));
 }
 
 void weft_cache_advance(weft_cache *cache, int64_t n)

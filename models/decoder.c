@@ -300,7 +300,7 @@ static weft_array *through_layers(decoder *m, weft_array *x, int64_t L, weft_arr
  * another. The scale is rounded as transformers does it, to the embedding's. */
 static weft_array *embedded(decoder *m, weft_array *tokens)
 {
-    weft_array *x = weft__call_there(m->embed_tokens, tokens);
+    weft_array *x = weft__call_on_its_device(m->embed_tokens, tokens);
     if (m->embedding_scale != 0) {
         weft_array *scale = weft_scalar(m->embedding_scale, weft_dtype_of(x));
         x = weft_multiply(x, weft_to(scale, weft_device_of(x)));
@@ -336,7 +336,7 @@ static weft_array *decoder_forward(decoder *m, weft_array *tokens, const weft_mo
     for (size_t i = 0; i < n; i++)
         weft__view_drop(&kept[i]);
     weft_free(kept);
-    x = weft__call_there(m->norm, x);
+    x = weft__call_on_its_device(m->norm, x);
     return weft_nn_leave(m, m->hidden_scale != 0 ? weft_scale(x, m->hidden_scale) : x);
 }
 
@@ -352,7 +352,7 @@ weft_array *weft__decoder_head(weft_module *module, weft_array *hidden)
 {
     causal_lm *m = (causal_lm *)module;
     weft_nn_enter(m);
-    weft_array *logits = weft__call_there(m->lm_head, hidden);
+    weft_array *logits = weft__call_on_its_device(m->lm_head, hidden);
     return weft_nn_leave(m, m->softcap > 0 ? weft_softcap(logits, m->softcap) : logits);
 }
 

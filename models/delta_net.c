@@ -182,7 +182,7 @@ static weft_array *unit(weft_array *x, double scale)
 
 /* How the state fades, as a logarithm: -exp(A_log) softplus(a + dt_bias), float32. A sequence that
  * begins within a row forgets what was before it: e^FORGET is 0, and FORGET times 0 is not NaN. */
-static weft_array *fading(const delta_net *m, weft_array *a, weft_array *first)
+static weft_array *decay_logarithm(const delta_net *m, weft_array *a, weft_array *first)
 {
     enum { FORGET = -10000 };
     weft_array *bias = weft_astype(m->dt_bias, WEFT_FLOAT32);
@@ -239,8 +239,8 @@ weft_array *weft__delta_net_forward(weft_module *self, weft_array *x, const weft
     weft_array *k = unit(heads(qkv, Hk * D, Hk, D), 1);
     weft_array *v = heads(qkv, 2 * Hk * D, c->linear_num_value_heads, c->linear_value_head_dim);
     weft_array *beta = weft_sigmoid(weft_astype(p.b, WEFT_FLOAT32)); /* (B, L, Hv) */
-    weft_array *y = weft_gated_delta(q, k, v, fading(m, p.a, step->first), beta, states[MATRICES],
-                                     &states[MATRICES]);
+    weft_array *y = weft_gated_delta(q, k, v, decay_logarithm(m, p.a, step->first), beta,
+                                     states[MATRICES], &states[MATRICES]);
     if (cache && weft__recurrent_put(cache, states, step->offset ? 0 : L) != WEFT_OK)
         y = weft_error_array("%s", weft_error_message());
     return weft_nn_leave(m, weft_nn_call(m->out_proj, gated(m, y, p.z, x)));

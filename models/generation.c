@@ -56,7 +56,7 @@ static weft_status add_ids(weft__ids *ids, weft__json at)
     return status;
 }
 
-static weft_status load_beside(weft__generation_config *g, const char *folder)
+static weft_status load_from_folder(weft__generation_config *g, const char *folder)
 {
     char *path = weft_format("%s/generation_config.json", folder);
     if (path == NULL)
@@ -153,7 +153,7 @@ weft_status weft__generation_read(weft__generation_config *g, const weft_config 
     if (status == WEFT_OK)
         status = add_ids(&g->eos, weft__config_at_top(config, "eos_token_id"));
     if (status == WEFT_OK && folder != NULL)
-        status = load_beside(g, folder);
+        status = load_from_folder(g, folder);
     if (status == WEFT_OK && g->config != NULL)
         status = check_sampler(g->config);
     if (status == WEFT_OK && g->config != NULL)

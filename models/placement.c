@@ -57,7 +57,7 @@ weft_status weft__placement_set(const weft__placement *p, weft_module *tree,
     return status;
 }
 
-weft_array *weft__call_there(weft_module *m, weft_array *x)
+weft_array *weft__call_on_its_device(weft_module *m, weft_array *x)
 {
     weft_array **weight = weft_nn_find(m, "weight");
     if (weight == NULL)

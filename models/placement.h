@@ -18,6 +18,6 @@ weft_status weft__placement_set(const weft__placement *p, weft_module *tree,
                                 const weft_model_info *info);
 
 /* m at x, both where m's parameter "weight" is, and the constants that it makes too. */
-weft_array *weft__call_there(weft_module *m, weft_array *x);
+weft_array *weft__call_on_its_device(weft_module *m, weft_array *x);
 
 #endif

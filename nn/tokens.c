@@ -12,16 +12,16 @@
 /* Ids of which new tokens are replaced by one that the base has. */
 static weft_array *known_ids(const weft_nn_tokens *m, weft_array *ids)
 {
-    const int64_t V = weft_dim(m->places, 0) - m->further;
+    const int64_t V = weft_dim(m->row_of_token, 0) - m->further;
     return m->further > 0 ? weft_minimum_scalar(ids, (double)(V - 1)) : ids;
 }
 
 /* Rows whose place in `trainable_tokens_delta` is given, in y (..., E). */
 static weft_array *with_rows(const weft_nn_tokens *m, weft_array *y, weft_array *ids)
 {
-    weft_array *place = weft_take(m->places, ids, 0); /* (...), -1: frozen */
-    weft_array *own = weft_embedding(m->trainable_tokens_delta, weft_maximum_scalar(place, 0));
-    weft_array *trained = weft_expand_dims(weft_greater_equal_scalar(place, 0), -1);
+    weft_array *row_index = weft_take(m->row_of_token, ids, 0); /* (...), -1: frozen */
+    weft_array *own = weft_embedding(m->trainable_tokens_delta, weft_maximum_scalar(row_index, 0));
+    weft_array *trained = weft_expand_dims(weft_greater_equal_scalar(row_index, 0), -1);
     return weft_where(trained, weft_astype(own, weft_dtype_of(y)), y);
 }
 
@@ -48,9 +48,9 @@ static weft_array *head(weft_module *self, weft_array *x)
         return y;
     y = widened(m, y);
     weft_array *own = weft_linear(x, m->trainable_tokens_delta, NULL); /* (..., k) */
-    own = weft_take(own, weft_maximum_scalar(m->places, 0), -1);       /* (..., V) */
-    return weft_where(weft_greater_equal_scalar(m->places, 0), weft_astype(own, weft_dtype_of(y)),
-                      y);
+    own = weft_take(own, weft_maximum_scalar(m->row_of_token, 0), -1); /* (..., V) */
+    return weft_where(weft_greater_equal_scalar(m->row_of_token, 0),
+                      weft_astype(own, weft_dtype_of(y)), y);
 }
 
 static void describe(const weft_module *self, char *out, size_t size)
@@ -78,7 +78,7 @@ bool weft__is_tokens(const weft_module *m)
 int64_t weft__tokens_count(weft_module *m)
 {
     const weft_nn_tokens *tokens = (const weft_nn_tokens *)m;
-    return weft__is_tokens(m) ? weft_dim(tokens->places, 0)
+    return weft__is_tokens(m) ? weft_dim(tokens->row_of_token, 0)
                               : weft_dim(*weft_nn_find(m, "weight"), 0);
 }
 
@@ -166,15 +166,15 @@ static weft_status check_base(const weft_module *base, const char *target, const
 
 static weft_array *places_of(const request *r, int64_t V)
 {
-    int32_t *places = weft_malloc((size_t)V * sizeof *places);
-    if (places == NULL)
+    int32_t *row_of_token = weft_malloc((size_t)V * sizeof *row_of_token);
+    if (row_of_token == NULL)
         return weft_error_array("tokens: out of memory for %lld places", (long long)V);
     for (int64_t i = 0; i < V; i++)
-        places[i] = -1;
+        row_of_token[i] = -1;
     for (int i = 0; i < r->n; i++)
-        places[r->tokens[i]] = i;
-    weft_array *a = weft_from_data(places, WEFT_INT32, WEFT_DIMS(V));
-    weft_free(places);
+        row_of_token[r->tokens[i]] = i;
+    weft_array *a = weft_from_data(row_of_token, WEFT_INT32, WEFT_DIMS(V));
+    weft_free(row_of_token);
     return a;
 }
 
@@ -242,7 +242,7 @@ static weft_nn_tokens *wrapper_of(const weft_module *base, const request *r)
     weft_array *ids = weft_from_data(r->tokens, WEFT_INT32, WEFT_DIMS(r->n));
     weft_nn_param(m, trainable_tokens_delta, weft_copy(first_rows(weight, ids, r)));
     weft_nn_buffer(m, token_ids, ids);
-    weft_nn_buffer(m, places, places_of(r, V + m->further));
+    weft_nn_buffer(m, row_of_token, places_of(r, V + m->further));
     weft_scope_close(NULL);
     weft_set_default_device(before);
     weft__nn_reserve_child(&m->module, "", &m->base);
@@ -316,7 +316,7 @@ weft_status weft_nn_tokens_add(weft_module *tree, const char *module, const int3
 /* The weight (V, E) with rows of zeros for new tokens, or without their rows again. */
 static weft_array *resized(const weft_nn_tokens *m, weft_array *weight, bool merging)
 {
-    const int64_t V = weft_dim(m->places, 0) - m->further;
+    const int64_t V = weft_dim(m->row_of_token, 0) - m->further;
     weft_array *dense = weft_astype(weight, weft_dtype_of(weight));
     if (m->further == 0)
         return dense;
@@ -337,9 +337,9 @@ weft_status weft__tokens_merge(weft_nn_tokens *m, bool merging)
     weft_array *before = weft_embedding(*slot, merging ? known_ids(m, m->token_ids) : m->token_ids);
     weft_array *rows = merging ? m->trainable_tokens_delta : m->original;
     weft_array *value = resized(m, *slot, merging);
-    weft_array *places = weft_slice_axis(m->places, 0, 0, weft_dim(value, 0));
-    weft_array *own = weft_embedding(rows, weft_maximum_scalar(places, 0)); /* (V, E) */
-    weft_array *trained = weft_expand_dims(weft_greater_equal_scalar(places, 0), 1);
+    weft_array *row_of_token = weft_slice_axis(m->row_of_token, 0, 0, weft_dim(value, 0));
+    weft_array *own = weft_embedding(rows, weft_maximum_scalar(row_of_token, 0)); /* (V, E) */
+    weft_array *trained = weft_expand_dims(weft_greater_equal_scalar(row_of_token, 0), 1);
     value = weft_where(trained, weft_astype(own, weft_dtype_of(value)), value);
     weft_status status =
         merging ? weft_set(&m->original, weft_copy(weft_astype(before, WEFT_FLOAT32))) : WEFT_OK;

@@ -9,10 +9,10 @@
 typedef struct weft_nn_tokens {
     weft_module module;
     weft_module *base;
-    weft_array *trainable_tokens_delta; /* (k, E): the rows; tied in a head that is tied */
-    weft_array *token_ids, *places;     /* (k), and for each of V tokens its row or -1; buffers */
-    weft_array *original;               /* (k, E): the base's rows before they were merged */
-    int64_t further;                    /* tokens that the base has no rows for: its next ids */
+    weft_array *trainable_tokens_delta;   /* (k, E): the rows; tied in a head that is tied */
+    weft_array *token_ids, *row_of_token; /* (k), and for each of V tokens its row or -1; buffers */
+    weft_array *original;                 /* (k, E): the base's rows before they were merged */
+    int64_t further;                      /* tokens that the base has no rows for: its next ids */
     bool merged;
 } weft_nn_tokens;
 

@@ -1,10 +1,10 @@
-/* ops/batch.h -- for vmap rules: shapes and arrays with a batch in front. */
+/* ops/batch.h -- helpers of vmap rules: shapes and arrays with a leading batch axis. */
 #ifndef OPS_BATCH_H
 #define OPS_BATCH_H
 
 #include "ops/common.h"
 
-/* (...) as (size, ...). vmap calls no rule for arrays that have no room for one more axis. */
+/* (...) as (size, ...). vmap calls no rule for arrays that already have the maximum rank. */
 static inline weft_dims with_batch(weft_dims shape, int64_t size)
 {
     weft_dims out = {.n = shape.n + 1, .at = {size}};
@@ -14,7 +14,7 @@ static inline weft_dims with_batch(weft_dims shape, int64_t size)
     return out;
 }
 
-/* x with the batch in front, whether it has one or is the same for all. */
+/* x with the batch axis in front; broadcast if it has none. */
 static inline weft_array *batch_of(weft_array *x, bool batched, int64_t size)
 {
     return batched ? x : weft_broadcast_to(x, with_batch(weft_shape(x), size));
@@ -37,7 +37,7 @@ static inline weft_array *split_batch(weft_array *x, int64_t size, int64_t B)
     return weft_ok(x) ? weft_reshape(x, with_batch(shape, size)) : x;
 }
 
-/* Axis `from` of x to the front. */
+/* Moves axis `from` of x to the front. */
 static inline weft_array *axis_to_front(weft_array *x, int from)
 {
     weft_dims order = {.n = weft_ndim(x)};

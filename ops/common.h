@@ -1,4 +1,4 @@
-/* ops/common.h -- what op files share. */
+/* ops/common.h -- helpers shared by the ops. */
 #ifndef OPS_COMMON_H
 #define OPS_COMMON_H
 
@@ -66,7 +66,7 @@ static inline void close_with_three(weft_array **a, weft_array **b, weft_array *
     *c = results[2];
 }
 
-/* Integers and bool. */
+/* Whether the dtype is an integer or bool. */
 static inline bool is_whole(const weft_array *x)
 {
     weft_class klass = weft_dtype_class(weft_dtype_of(x));

@@ -1,4 +1,4 @@
-/* ops/create.c -- arrays from nothing: full and arange. */
+/* ops/create.c -- the creation ops full and arange. */
 #include <math.h>
 
 #include "ops/kernel.h"
@@ -133,7 +133,7 @@ weft_array *weft_arange(double start, double stop, double step, weft_dtype dtype
 {
     double count = ceil((stop - start) / step);
     if (count == 0 && step != 0 && (step > 0 ? start < stop : start > stop)) {
-        count = 1; /* the quotient underflowed, or the step is infinite: start alone */
+        count = 1; /* the quotient underflowed, or the step is infinite: only `start` */
         step = 0;
     }
     if (!(fabs(count) < 0x1p62)) { /* NaN too */

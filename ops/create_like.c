@@ -1,4 +1,4 @@
-/* ops/create_like.c -- constant arrays after the model of others, and of complex numbers. */
+/* ops/create_like.c -- constant arrays: like other arrays, and of complex numbers. */
 #include "ops/kernel.h"
 
 weft_array *weft_full_like(weft_array *x, double value)

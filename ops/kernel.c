@@ -1,4 +1,4 @@
-/* ops/kernel.c -- axes and indices, as infer functions and reference kernels check them. */
+/* ops/kernel.c -- checks of axes and indices for infer functions and reference kernels. */
 #include <math.h>
 
 #include "ops/kernel.h"
@@ -119,7 +119,7 @@ bool weft__sorts_before(const weft_tensor *s, int64_t a, const weft_tensor *t, i
     return t->dtype == WEFT_UINT64 ? (uint64_t)x < (uint64_t)y : x < y;
 }
 
-weft_array *weft__zeros_beside(weft_array *like, weft_dims shape, weft_dtype dtype)
+weft_array *weft__zeros_on_device_of(weft_array *like, weft_dims shape, weft_dtype dtype)
 {
     return weft_to(weft_zeros(shape, dtype), weft_device_of(like));
 }

@@ -1,4 +1,4 @@
-/* ops/kernel.h -- helpers of infer functions, test cases and reference kernels. */
+/* ops/kernel.h -- helpers for infer functions, test cases and reference kernels. */
 #ifndef OPS_KERNEL_H
 #define OPS_KERNEL_H
 
@@ -6,8 +6,7 @@
 
 #include "ops/common.h"
 
-/* A weft_dims as an initialiser of a constant, which the compound literal of WEFT_DIMS cannot be.
- */
+/* A weft_dims as a constant initializer, which the compound literal of WEFT_DIMS cannot be. */
 #define DIMS(...)                                                                                  \
     {                                                                                              \
         .n = (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), .at = { __VA_ARGS__ }      \
@@ -23,31 +22,33 @@ enum {
     DTYPE_NOT_FLOAT = DTYPE_NOT_INEXACT | DTYPE_BIT(WEFT_COMPLEX64)
 };
 
-/* The table of weft_axis_params. */
+/* The field table of weft_axis_params. */
 extern const weft_field weft__axis_fields[];
 
-/* Infer of an op with one axis: the front index of `axis` in a shape of rank ndim, or -1 and the
- * reason. Parameters count axes from the end: kernels rely on it, and a file can hold others. */
+/* For infer of ops with one axis: the index from the front of `axis` in a shape of rank ndim, or -1
+ * with the reason. Parameters must count axes from the end, which kernels rely on but files may
+ * violate. */
 int weft__check_axis(int64_t axis, int ndim, weft_why *why);
-/* Input i has an integer dtype. */
+/* Checks that input i has an integer dtype. */
 bool weft__expect_indices(const weft_array *node, int i, weft_why *why);
 
-/* `axis` counted from the end. False: *failed is x, if that has failed, or an error array. */
+/* Converts `axis` to count from the end. False: *failed is x, if that has failed, or an error
+ * array. */
 bool weft__axis_from_end(const char *op, weft_array *x, int64_t axis, int64_t *out,
                          weft_array **failed);
 
-/* Axes counted from the end in the order given; they must be distinct. */
+/* Axes counted from the end in the given order; they must be distinct. */
 bool weft__axes_in_order(const weft_dims *axes, int ndim, weft_dims *out, weft_why *why);
-/* The same in infer, for axes among parameters. */
+/* The same for infer, on axes among the parameters. */
 bool weft__check_axes(const weft_dims *axes, int ndim, weft_dims *out, weft_why *why);
 
-/* Element i of an integer tensor as an index into an axis of `length`; negative ones count from the
- * end. Out of range: the failure names op, index and length. */
+/* Element i of an integer tensor as an index into an axis of `length`; negative indices count from
+ * the end. Out of range, the failure names op, index and length. */
 weft_status weft__index_at(const weft_call *call, const weft_tensor *indices, int64_t i,
                            int64_t length, int64_t *out);
 
-/* Zeros where `like` lives. */
-weft_array *weft__zeros_beside(weft_array *like, weft_dims shape, weft_dtype dtype);
+/* Zeros on the device of `like`. */
+weft_array *weft__zeros_on_device_of(weft_array *like, weft_dims shape, weft_dtype dtype);
 
 /* start + i * step for i below count, each computed in double. */
 weft_array *weft__arange_count(double start, double step, int64_t count, weft_dtype dtype);
@@ -76,7 +77,7 @@ static inline int64_t index_join(const weft_dims *shape, const int64_t *at)
     return index;
 }
 
-/* Moves one element between tensors of one dtype, bit for bit. */
+/* Copies one element between tensors of one dtype, bit for bit. */
 static inline void move_element(const weft_tensor *from, int64_t i, const weft_tensor *to,
                                 int64_t o)
 {
@@ -85,7 +86,7 @@ static inline void move_element(const weft_tensor *from, int64_t i, const weft_t
            (const char *)from->data + weft_tensor_offset(from, i) * size, (size_t)size);
 }
 
-/* Element `index` of a complex64 tensor; accumulations are in two doubles. */
+/* Reads element `index` of a complex64 tensor as two doubles, in which sums are accumulated. */
 static inline void get_complex(const weft_tensor *t, int64_t index, double *re, double *im)
 {
     weft_complex64 z;
@@ -94,7 +95,7 @@ static inline void get_complex(const weft_tensor *t, int64_t index, double *re, 
     *im = (double)z.im;
 }
 
-/* Sets element `index` of a contiguous one. */
+/* Stores element `index` of a contiguous tensor. */
 static inline void set_complex(const weft_tensor *t, int64_t index, double re, double im)
 {
     const weft_complex64 z = {(float)re, (float)im};
@@ -109,11 +110,11 @@ static inline void times_complex(double *re, double *im, double by_re, double by
     *re = product;
 }
 
-/* Whether element a of s sorts before element b of t, tensors of one dtype. NaN sorts last; complex
- * numbers by their real parts, then by their imaginary parts, and those with a NaN part last. */
+/* Whether element a of s sorts before element b of t, tensors of one dtype. NaN sorts last. Complex
+ * numbers sort by their real, then their imaginary parts; those with a NaN part last. */
 bool weft__sorts_before(const weft_tensor *s, int64_t a, const weft_tensor *t, int64_t b);
 
-/* A shape around one axis: element (o, i, j) has row-major index (o * length + i) * inner + j. */
+/* A shape split at one axis: element (o, i, j) has row-major index (o * length + i) * inner + j. */
 typedef struct axis_extents {
     int64_t outer, length, inner;
 } axis_extents;

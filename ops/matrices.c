@@ -1,7 +1,7 @@
-/* ops/matrices.c -- diagonals, triangles and grids: functions of the place of an element. */
+/* ops/matrices.c -- diagonals, triangles and grids, which depend on the position of an element. */
 #include "ops/kernel.h"
 
-/* 0, 1, ... below n along `axis` (-2: a column, -1: a row), plus k. */
+/* 0, 1, ..., n - 1 along `axis` (-2: a column, -1: a row), plus k. */
 static weft_array *places(int64_t n, int axis, int64_t k)
 {
     weft_dtype dtype = k >= INT32_MIN && k + n <= INT32_MAX ? WEFT_INT32 : WEFT_INT64;
@@ -9,13 +9,13 @@ static weft_array *places(int64_t n, int axis, int64_t k)
     return axis == -1 ? along : weft_expand_dims(along, -1);
 }
 
-/* k within what a matrix can tell apart: all or none of its columns are past the diagonal. */
+/* Clamps k to the range that makes a difference: none or all columns are past the diagonal. */
 static int64_t within(int64_t k, int64_t rows, int64_t columns)
 {
     return k > columns ? columns : k < -rows ? -rows : k;
 }
 
-/* Whether row + k is the column, as bool (rows, columns). */
+/* Whether row + k equals the column, as bool (rows, columns). */
 static weft_array *on_diagonal(int64_t rows, int64_t columns, int64_t k)
 {
     k = within(k, rows, columns);
@@ -29,7 +29,7 @@ static weft_array *below_diagonal(int64_t rows, int64_t columns, int64_t k)
     return weft_greater_equal(places(rows, -2, k), places(columns, -1, 0));
 }
 
-/* False: *result is an error array, or the matrix, if it has no elements. */
+/* False: *result is an error array, or the empty matrix. */
 static bool has_elements(const char *op, int64_t rows, int64_t columns, weft_dtype dtype,
                          weft_array **result)
 {
@@ -70,7 +70,8 @@ weft_array *weft_tri(int64_t rows, int64_t columns, int64_t k, weft_dtype dtype)
     return weft_scope_close(weft_astype(below_diagonal(rows, columns, k), dtype));
 }
 
-/* x where the column is at most row + k, or where it is not; 0 elsewhere. */
+/* x where the column is at most row + k (lower), or elsewhere (not lower); 0 in the other
+ * positions. */
 static weft_array *triangle(const char *op, weft_array *x, int64_t k, bool lower)
 {
     if (!weft_ok(x)) {
@@ -100,7 +101,7 @@ weft_array *weft_triu(weft_array *x, int64_t k)
 
 /* ---- diagonals ------------------------------------------------------------------------------ */
 
-/* In rows of N elements laid end to end the diagonal is every (N + 1)th. */
+/* In row-major order the diagonal of rows of N elements is every (N + 1)th element. */
 weft_array *weft_diagonal(weft_array *x, int64_t offset, int axis1, int axis2)
 {
     if (!weft_ok(x)) {
@@ -133,7 +134,7 @@ weft_array *weft_diagonal(weft_array *x, int64_t offset, int axis1, int axis2)
         weft_slice(flat, WEFT_DIMS(-1), WEFT_DIMS(first), WEFT_DIMS(stop), WEFT_DIMS(columns + 1)));
 }
 
-/* The vector beside zeros: row i has element i - down, where there is one. */
+/* Pads the vector with zeros: row i gets element i - down, if that exists. */
 weft_array *weft_diag(weft_array *x, int64_t k)
 {
     if (weft_ok(x) && weft_ndim(x) == 2) {

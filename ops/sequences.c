@@ -1,4 +1,4 @@
-/* ops/sequences.c -- numbers at even distances, and windows of signals. */
+/* ops/sequences.c -- evenly spaced numbers, and window functions for signals. */
 #include <math.h>
 
 #include "ops/kernel.h"
@@ -8,7 +8,7 @@ weft_array *weft_arange_int(int64_t start, int64_t stop, int64_t step, weft_dtyp
     if (step == 0) {
         return weft_error_array("arange: expected a step other than 0");
     }
-    /* Differences and multiples as unsigned numbers: they may be too large for signed ones. */
+    /* Differences and multiples use unsigned arithmetic, since they may overflow int64. */
     bool up = step > 0, any = up ? start < stop : start > stop;
     uint64_t gap = up ? (uint64_t)stop - (uint64_t)start : (uint64_t)start - (uint64_t)stop;
     uint64_t stride = up ? (uint64_t)step : 0 - (uint64_t)step;
@@ -44,7 +44,7 @@ weft_array *weft_linspace(double start, double stop, int64_t num, bool endpoint,
     weft_dtype inner = weft_dtype_is_integer(dtype) ? WEFT_FLOAT64 : dtype;
     weft_scope_open();
     weft_array *all = weft__arange_count(start, step, num, inner);
-    if (endpoint) { /* exactly, which start + parts * step need not be */
+    if (endpoint) { /* set exactly, since start + parts * step may be rounded */
         weft_array *last = weft_arange(0, (double)num, 1, WEFT_INT64);
         all = weft_where(weft_equal_scalar(last, (double)parts), weft_scalar(stop, inner), all);
     }

@@ -1,4 +1,4 @@
-/* ops/table.c -- the list of Weft's ops, and the ones that the core needs by role. */
+/* ops/table.c -- the list of all ops, and the ops that the core needs. */
 #include "core/builtin.h"
 
 #define OP(name) extern const weft_op weft_op_##name;

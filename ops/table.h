@@ -1,5 +1,5 @@
-/* ops/table.h -- every op of Weft, one line each. Included where OP(name) is defined; the literal
- * is weft_op_<name>. */
+/* ops/table.h -- every op of Weft, one line each. Include it with OP(name) defined; the literal is
+ * weft_op_<name>. */
 #include "ops/elementwise/table.h"
 
 /* conversion (ops/elementwise/cast.c) */
@@ -9,9 +9,9 @@ OP(copy)
 /* products, norms, attention, losses, optimizer step */
 #include "ops/nn/table.h"
 
-/* quantised arrays (ops/quantize) */
+/* quantized arrays (ops/quantize) */
 #include "ops/quantize/table.h"
-/* products of parts (ops/products) */
+/* products of selected or partial matrices (ops/products) */
 OP(gather_linear)
 OP(gather_mm)
 OP(gather_mm_sums)

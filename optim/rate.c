@@ -51,7 +51,7 @@ static weft_array *exponential(const weft_rate *r, weft_array *step)
     return weft_scale(weft_exp(weft_scale(step, log(r->rate))), r->from);
 }
 
-static weft_array *stairs(const weft_rate *r, weft_array *step)
+static weft_array *step_decay(const weft_rate *r, weft_array *step)
 {
     return exponential(r, weft_floor_divide(step, like((double)r->steps, step)));
 }
@@ -114,7 +114,8 @@ weft_rate *weft_rate_step_decay(double init, double rate, int64_t step_size)
     if (!fine("step decay: rate", rate > 0 && isfinite(rate), "a positive number", rate) ||
         !fine("step decay: step size", step_size > 0, "at least 1", (double)step_size))
         return NULL;
-    return new_rate((weft_rate){.value = stairs, .from = init, .rate = rate, .steps = step_size});
+    return new_rate(
+        (weft_rate){.value = step_decay, .from = init, .rate = rate, .steps = step_size});
 }
 
 weft_rate *weft_rate_cosine_decay(double init, int64_t decay_steps, double end)

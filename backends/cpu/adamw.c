@@ -1,5 +1,5 @@
-/* backends/cpu/adamw.c -- AdamW steps in one pass, in place where the evaluator allows; with
- * moments in float32, or in 8 bits. */
+/* backends/cpu/adamw.c -- AdamW steps in one pass, in place where possible, with moments in float32
+ * or 8 bits. */
 #include <math.h>
 #include <string.h>
 
@@ -79,23 +79,24 @@ weft_status weft__cpu_adamw(const weft_call *call)
     return WEFT_OK;
 }
 
-/* ---- moments of 8 bits ---------------------------------------------------------------------- */
+/* ---- 8-bit moments --------------------------------------------------------------------------- */
 
 enum { P, G, FIRST, SECOND, FIRST_SCALE, SECOND_SCALE, NUMBERS };
-enum { MOMENTS = 256 }; /* that have a scale */
+enum { MOMENTS = 256 }; /* elements that share a scale */
 
 bool weft__cpu_adamw8bit_fits(const weft_call *call)
 {
     return weft__cpu_narrow_inputs(call) && call->in[NUMBERS].dtype == WEFT_FLOAT32;
 }
 
-/* Value i of n of a decade, in parts of its upper end. */
+/* Value i of the n values of a decade, relative to the decade's upper end. */
 static double middle(double i, double n)
 {
     return 0.1 + 0.9 * (i + 0.5) / n;
 }
 
-/* Of the first moment, or of the second: what ops/nn/adamw8bit.c has as array functions. */
+/* Fills the tables for codes of the first or second moment; ops/nn/adamw8bit.c defines them with
+ * array functions. */
 static void make_codes(bool second, cpu_moment_codes *out)
 {
     enum { DECADES = 7, CODES = 256 };

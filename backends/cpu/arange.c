@@ -1,4 +1,4 @@
-/* backends/cpu/arange.c -- numbers at even distances, in blocks of doubles that are converted. */
+/* backends/cpu/arange.c -- evenly spaced numbers, computed in blocks of doubles and converted. */
 #include "backends/cpu/backend.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/pool.h"
@@ -14,7 +14,8 @@ typedef struct job {
     char *out;
 } job;
 
-/* Integers of fewer bits wrap, those of 64 saturate: by way of int64. */
+/* Integers of fewer than 64 bits wrap, 64-bit ones saturate, since the conversion goes through
+ * int64. */
 static void convert(weft_dtype dtype, const double *from, char *to, int64_t n)
 {
     cpu_convert *const(*table)[WEFT_DTYPE_COUNT] = weft__cpu_elementwise_table()->convert;

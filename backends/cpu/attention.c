@@ -1,10 +1,10 @@
-/* backends/cpu/attention.c -- attention forward: tiles of queries against tiles of keys with a
- * running softmax (Dao et al. 2022), in float32.
+/* backends/cpu/attention.c -- the attention forward pass: tiles of queries against tiles of keys
+ * with a running softmax (Dao et al. 2022), in float32.
  *
  * A task has all query heads of one key head, so keys are packed once for them and no head is
- * copied; a query or two go through all heads together. When there are few tasks and many keys
- * (decoding), the keys are divided, by their number alone, and the parts are merged in order. Must
- * equal the double loop of tests/cpu/test_attention.c.
+ * copied; with one or two queries a task has all heads. When there are few tasks and many keys
+ * (decoding), the keys are divided, by their number alone, and the partial results are merged in
+ * order. Must equal the double loop of tests/cpu/test_attention.c.
  */
 #include "backends/cpu/attention.h"
 
@@ -14,8 +14,8 @@
 #include "backends/cpu/pool.h"
 
 enum {
-    MANY_TASKS = 8,  /* as many leave nothing to gain from dividing the keys */
-    PART_KEYS = 256, /* keys of a part, at least */
+    MANY_TASKS = 8,  /* with this many tasks dividing the keys gains nothing */
+    PART_KEYS = 256, /* minimum number of keys of a part */
     MOST_PARTS = 16
 };
 
@@ -23,13 +23,13 @@ typedef struct forward {
     cpu_attention a;
     float *memory;
     const weft_tensor *o, *lse;
-    int64_t rows;                             /* of a full tile */
-    int64_t heads;                            /* key heads of a task */
-    int64_t n_parts, part;                    /* parts of the keys, keys of one */
-    int64_t partial;                          /* floats of one part's result: sums, maxima, o */
-    int64_t n_partials;                       /* 0 when there is one part */
+    int64_t rows;                             /* rows of a full tile */
+    int64_t heads;                            /* key heads per task */
+    int64_t n_parts, part;                    /* number of parts of the keys; keys per part */
+    int64_t partial;                          /* floats of a partial result: sums, maxima, o */
+    int64_t n_partials;                       /* 0 if there is only one part */
     int64_t scratch;                          /* floats per worker */
-    int64_t at_s, at_kt, at_v, at_mask, at_o; /* in the scratch */
+    int64_t at_s, at_kt, at_v, at_mask, at_o; /* offsets in the scratch */
 } forward;
 
 static int64_t round_up(int64_t n, int64_t to)
@@ -37,12 +37,12 @@ static int64_t round_up(int64_t n, int64_t to)
     return (n + to - 1) / to * to;
 }
 
-/* While planning, lengths are not known: none is longer than all keys, and more keys never take
- * less memory. */
+/* While planning, lengths are unknown: all keys are assumed, which needs the most memory. */
 static void make_plan(forward *f, const weft_call *call, bool planning)
 {
     const weft_attention_params *params = call->params;
-    const int mask = call->in[1].dtype == WEFT_UINT8 ? 7 : 3; /* k and v in codes, or not */
+    const int mask = call->in[1].dtype == WEFT_UINT8 ? 7 : 3; /* bit mask of inputs: k and v are
+                                                               * quantized, or not */
     memset(f, 0, sizeof *f);
     f->a = weft__cpu_attention_of(call, params->has_mask ? &call->in[mask] : NULL);
     const cpu_attention *a = &f->a;
@@ -51,7 +51,7 @@ static void make_plan(forward *f, const weft_call *call, bool planning)
     f->o = &call->out[0];
     f->lse = &call->out[1];
     f->rows = round_up(a->block * a->G, ATTENTION_VECTOR);
-    /* Few rows only read the keys; all heads together read them in the order of memory. */
+    /* A few rows only stream the keys, so one task handles all heads, in memory order. */
     f->heads = a->block * a->G <= CPU_GEMV_ROWS && a->n_blocks == 1 ? a->Hk : 1;
     int64_t tiles = a->B * a->Hk * a->n_blocks;
     int64_t tasks = f->heads > 0 ? tiles / f->heads : 0;
@@ -66,7 +66,7 @@ static void make_plan(forward *f, const weft_call *call, bool planning)
     f->at_kt = f->at_s + f->rows * ATTENTION_KEYS_LD;
     f->at_v = f->at_kt + a->D_ld * ATTENTION_KEYS;
     const int64_t width =
-        a->bits && a->D_ld > a->Dv_ld ? a->D_ld : a->Dv_ld; /* keys go there too */
+        a->bits && a->D_ld > a->Dv_ld ? a->D_ld : a->Dv_ld; /* decoded keys use this buffer too */
     f->at_mask = f->at_v + ATTENTION_KEYS * width;
     f->at_o = f->at_mask + ATTENTION_KEYS;
     f->scratch = f->at_o + f->partial;
@@ -87,7 +87,7 @@ typedef struct place {
     int64_t rows; /* n_l * G */
 } place;
 
-/* Keys or values in codes as rows of floats. */
+/* Decodes quantized keys or values to rows of floats. */
 static void decode(const cpu_attention *a, const weft_tensor *x, const place *p, int64_t s0,
                    int64_t n, float *out, int64_t ld)
 {
@@ -110,7 +110,7 @@ static void pack_keys(const forward *f, const place *p, int64_t s0, int64_t n, f
     a->kernels->pack_b(WEFT_FLOAT32, rows, 1, a->D_ld, a->D, n, out);
 }
 
-/* Scores of the tile's rows for keys [s0, s0 + n). Few rows read the keys as they lie. */
+/* Scores of the tile's rows for keys [s0, s0 + n). A few rows read the keys in place. */
 static void scores(const forward *f, const place *p, int64_t s0, int64_t n, float *scratch)
 {
     const cpu_attention *a = &f->a;
@@ -220,7 +220,7 @@ static void gather(const forward *f, const place *p, int64_t s0, int64_t n, floa
 
 /* ---- A task --------------------------------------------------------------------------------- */
 
-/* The sums of the queries' elements over the groups of the keys' codes. */
+/* Sums the queries' elements over the groups of the keys' codes. */
 static void sum_groups(const forward *f, const place *p, float *scratch)
 {
     const cpu_attention *a = &f->a;
@@ -251,8 +251,8 @@ static void load_queries(const forward *f, const place *p, float *scratch)
     a->kernels->gemv_pack(WEFT_FLOAT32, (int)p->rows, a->D, rows, a->D_ld, scratch);
 }
 
-/* One part of the keys for the queries of p, in its key head and the next ones: their results lie
- * n_parts * partial apart. */
+/* Computes one part of the keys for the queries of p, for its key head and the following ones.
+ * Their results are n_parts * partial floats apart. */
 static void run_keys(const forward *f, const place *p, int64_t part, float *scratch, float *results)
 {
     const cpu_attention *a = &f->a;
@@ -298,7 +298,7 @@ static void put(const forward *f, const place *p, float *result)
     }
 }
 
-/* Later queries see more keys: they come first, for balance. */
+/* Later queries attend to more keys, so they are scheduled first, for balance. */
 static place place_of(const cpu_attention *a, int64_t tile)
 {
     int64_t pair = tile % (a->B * a->Hk), block = a->n_blocks - 1 - tile / (a->B * a->Hk);
@@ -326,7 +326,7 @@ static void attend_task(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* Adds the parts of a tile up, in order, in the first. */
+/* Adds the parts of a tile in order, into the first. */
 static void merge(const forward *f, const place *p, float *parts)
 {
     const cpu_attention *a = &f->a;

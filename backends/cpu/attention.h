@@ -1,4 +1,4 @@
-/* backends/cpu/attention.h -- what attention and its gradient share: sizes, tiles, visibility. */
+/* backends/cpu/attention.h -- sizes, tiles and masking shared by attention and its gradient. */
 #ifndef BACKENDS_CPU_ATTENTION_H
 #define BACKENDS_CPU_ATTENTION_H
 
@@ -9,22 +9,23 @@
 enum {
     ATTENTION_ROWS = 192,    /* rows of a tile: queries times the query heads of one key head */
     ATTENTION_KEYS = 128,    /* keys of a tile */
-    ATTENTION_KEYS_LD = 144, /* a row of scores in memory: rows fall into different cache sets */
+    ATTENTION_KEYS_LD = 144, /* stride of a row of scores, such that rows fall into different cache
+                              * sets */
     ATTENTION_VECTOR = 16    /* rows of elements are padded to this many floats */
 };
 
 typedef struct cpu_attention {
     const weft_attention_params *params;
     const cpu_kernels *kernels;
-    const weft_tensor *q, *k, *v, *mask; /* k and v: their codes where there are such */
-    int bits;                            /* of codes, which are followed by steps and least values;
-                                            0: k and v are elements */
-    const int32_t *lengths;              /* (B) keys of each row; NULL: all have S */
+    const weft_tensor *q, *k, *v, *mask; /* k and v: their codes if they are quantized */
+    int bits;                            /* bits of codes, which steps and least values follow; 0: k
+                                          * and v are not quantized */
+    const int32_t *lengths;              /* (B) number of keys of each row; NULL: S for all */
     int64_t lengths_step;
-    const weft_tensor *first; /* (B, L) int32: the first key that a query sees; NULL: the first */
+    const weft_tensor *first; /* (B, L) int32: the first key that a query attends to; NULL: key 0 */
     int64_t B, L, S, H, Hk, D, Dv;
     int64_t G;           /* query heads per key head */
-    int64_t block;       /* queries of a tile; its rows are (query, head of the group) */
+    int64_t block;       /* queries per tile; its rows are (query, head of the group) */
     int64_t n_blocks;    /* of L */
     int64_t D_ld, Dv_ld; /* padded */
 } cpu_attention;
@@ -32,37 +33,38 @@ typedef struct cpu_attention {
 /* `mask` may be NULL. */
 cpu_attention weft__cpu_attention_of(const weft_call *call, const weft_tensor *mask);
 
-/* With these lengths: S becomes the longest of them. */
+/* Sets the lengths: S becomes the longest of them. */
 void weft__cpu_attention_cut(cpu_attention *a, const weft_tensor *lengths);
 
-/* The keys [*from, *to) that query l of row b sees by length, causality and window; empty when
- * *from >= *to. */
+/* The keys [*from, *to) that query l of row b may attend to, by length, causality and window; empty
+ * when *from >= *to. */
 void weft__cpu_attention_sees(const cpu_attention *a, int64_t b, int64_t l, int64_t *from,
                               int64_t *to);
 
-/* Keys that some query of [l0, l0 + n) sees lie in [*from, *to). */
+/* Sets [*from, *to) to a range that contains all keys that a query of [l0, l0 + n) may attend to.
+ */
 void weft__cpu_attention_sees_any(const cpu_attention *a, int64_t b, int64_t l0, int64_t n,
                                   int64_t *from, int64_t *to);
 
-/* Rows (l, h), l in [l0, l0 + n_l), h in [h0, h0 + n_h), of x (B, *, heads, width) as float32 times
- * `factor`, each filled up with zeros to `ld` floats. */
+/* Loads rows (l, h), l in [l0, l0 + n_l), h in [h0, h0 + n_h), of x (B, *, heads, width) as float32
+ * times `factor`, each padded with zeros to `ld` floats. */
 void weft__cpu_attention_load(const cpu_attention *a, const weft_tensor *x, int64_t b, int64_t l0,
                               int64_t n_l, int64_t h0, int64_t n_h, float factor, float *out,
                               int64_t ld);
 
-/* What the mask adds to the scores of query l in head h for keys [s0, s0 + n). */
+/* The values that the mask adds to the scores of query l in head h for keys [s0, s0 + n). */
 void weft__cpu_attention_mask(const cpu_attention *a, int64_t b, int64_t h, int64_t l, int64_t s0,
                               int64_t n, float *out);
 
-/* Rows s0 and on of head hk of k or v, which are in codes. */
+/* Rows s0 and following of head hk of quantized k or v. */
 cpu_kv_codes weft__cpu_attention_codes_at(const cpu_attention *a, const weft_tensor *x, int64_t b,
                                           int64_t s0, int64_t hk);
 
-/* Panels of the transpose of rows s0 .. s0 + n of x (B, S, Hk, width) for head hk. */
+/* Packs the transpose of rows s0 .. s0 + n of x (B, S, Hk, width) for head hk into panels. */
 void weft__cpu_attention_pack(const cpu_attention *a, const weft_tensor *x, int64_t b, int64_t s0,
                               int64_t n, int64_t hk, float *out);
 
-/* Rows of rows_nn.c. */
+/* Kernels in the rows of rows_nn.c. */
 weft_kernel weft__cpu_attention, weft__cpu_attention_vjp;
 int64_t weft__cpu_attention_workspace(const weft_call *call);
 int64_t weft__cpu_attention_vjp_workspace(const weft_call *call);

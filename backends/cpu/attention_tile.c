@@ -1,4 +1,4 @@
-/* backends/cpu/attention_tile.c -- sizes, tiles and visibility of attention and its gradient. */
+/* backends/cpu/attention_tile.c -- sizes, tiles and masking of attention and its gradient. */
 #include <math.h>
 
 #include "backends/cpu/attention.h"
@@ -66,7 +66,7 @@ void weft__cpu_attention_sees(const cpu_attention *a, int64_t b, int64_t l, int6
     *from = 0;
     *to = S;
     if (a->params->causal) {
-        int64_t own = l + S - a->L; /* the key at the query's own place */
+        int64_t own = l + S - a->L; /* the key at the query's own position */
         *to = own + 1 < 0 ? 0 : own + 1 < S ? own + 1 : S;
         if (a->params->window > 0 && own - a->params->window + 1 > 0)
             *from = own - a->params->window + 1;

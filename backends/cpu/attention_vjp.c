@@ -1,12 +1,12 @@
 /* backends/cpu/attention_vjp.c -- the gradient of attention, tile by tile (Dao et al. 2022): the
- * probabilities are computed again from the log-sum-exp.
+ * probabilities are recomputed from the log-sum-exp.
  *
  *     p = exp(s - lse)   dp = do v^T   ds = p (dp - rowsum(do o))
  *     dq = scale ds k    dk = scale ds^T q    dv = p^T do
  *
  * A task has a part of the keys of one key head and all queries of its group; it owns its rows of
  * dk and dv. dq is summed in the workspace, one copy for each part, and the copies are added in
- * order: no two tasks write the same place, and the number of threads changes nothing.
+ * order. So no two tasks write to the same memory, and the number of threads changes nothing.
  */
 #include <math.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "backends/cpu/pool.h"
 
 enum {
-    MANY_TASKS = 8, /* as many leave nothing to gain from dividing the keys */
+    MANY_TASKS = 8, /* with this many tasks dividing the keys gains nothing */
     ROW_GRAIN = 64  /* rows of a task that only sums */
 };
 
@@ -26,9 +26,9 @@ typedef struct backward {
     float *memory;
     int64_t rows, n_parts, part;
     int64_t pairs;             /* B Hk */
-    int64_t at_dq, at_scratch; /* in the memory; before them: rowsum(do o), (B, L, H) */
-    int64_t dq;                /* floats of one dq: a pair's and a part's */
-    int64_t scratch;           /* floats per worker, and places in it */
+    int64_t at_dq, at_scratch; /* offsets in the workspace; before them: rowsum(do o), (B, L, H) */
+    int64_t dq;                /* floats of dq of one pair of row and head, in one part */
+    int64_t scratch;           /* floats per worker, and offsets in them */
     int64_t at_do, at_s, at_dp, at_k, at_kt, at_vt, at_dk, at_dv, at_mask;
 } backward;
 
@@ -102,8 +102,8 @@ typedef struct place {
     int64_t s0, n; /* keys */
 } place;
 
-/* C (m, n) = or += rows of A times B: A's rows a_row floats apart, or when `across` A is the
- * transpose of such rows. B is in panels of k rows when `panels`, else its rows are b_row apart. */
+/* C (m, n) = or += A times B. Rows of A are a_row floats apart; with `across` A is the transpose of
+ * such rows. B is in panels of k rows if `panels`, else its rows are b_row apart. */
 typedef struct product {
     int64_t m, n, k;
     const float *a;
@@ -136,7 +136,7 @@ static void multiply(const cpu_kernels *kernels, const product *p)
     kernels->gemm_block(&block);
 }
 
-/* From scores and dp to p and ds, in place, and zeros where nothing is seen. */
+/* Turns scores and dp into p and ds, in place; zeros at masked positions. */
 static void soften(const backward *g, const place *p, float *scratch)
 {
     const cpu_attention *a = &g->a;
@@ -201,7 +201,7 @@ static void run_tile(const backward *g, const place *p, float *scratch, float *d
 
 /* ---- A task --------------------------------------------------------------------------------- */
 
-/* The n rows of one head, from scratch to the output x (B, S, Hk, width). */
+/* Writes the n rows of one head from scratch to the output x (B, S, Hk, width). */
 static void put(const cpu_attention *a, const weft_tensor *x, const place *p, const float *from,
                 int64_t ld)
 {
@@ -213,7 +213,8 @@ static void put(const cpu_attention *a, const weft_tensor *x, const place *p, co
     }
 }
 
-/* Whether any query of the tile sees any of its keys; takes those off the end that none sees. */
+/* Whether any query of the tile attends to any of its keys. Drops keys at the end that none attends
+ * to. */
 static bool clip(const cpu_attention *a, place *p)
 {
     int64_t from, last_to;
@@ -261,7 +262,7 @@ static void keys_task(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* Sums the parts of dq into the output; items are its rows (B, L, H). */
+/* Sums the parts of dq into the output. Items are its rows (B, L, H). */
 static void dq_task(void *context, int64_t begin, int64_t end, int worker)
 {
     const backward *g = context;

@@ -1,4 +1,4 @@
-/* backends/cpu/backend.c -- the CPU backend: memory, and the table of kernel rows. */
+/* backends/cpu/backend.c -- the CPU backend: memory allocation and the table of kernel rows. */
 #include "backends/cpu/backend.h"
 
 #include <assert.h>
@@ -45,8 +45,8 @@ static int64_t memory(void *state)
     return pages > 0 && page > 0 ? pages * page : 0;
 }
 
-/* Large buffers begin on a huge page, so that the kernel can back them with such pages: a fifth
- * more bandwidth for weights (docs/performance-log.md). */
+/* Large buffers start on a huge page, so that the system can back them with huge pages, which gives
+ * a fifth more bandwidth for weights (docs/performance-log.md). */
 static void *allocate(void *state, int64_t bytes, void **host)
 {
     (void)state;
@@ -122,7 +122,7 @@ static void join_rows(void)
     append(weft__cpu_structure_rows, weft__cpu_structure_row_count);
 }
 
-/* The first thing that is asked of a backend, so the rows are put together here. */
+/* The registry calls this first, so the rows are assembled here. */
 static int count_devices(void)
 {
     pthread_once(&once, join_rows);

@@ -1,13 +1,13 @@
-/* backends/cpu/backend.h -- the CPU backend and the tables that it is put together from. */
+/* backends/cpu/backend.h -- the CPU backend, and the tables of kernel rows that form it. */
 #ifndef BACKENDS_CPU_BACKEND_H
 #define BACKENDS_CPU_BACKEND_H
 
 #include "weft/backend.h"
 
-/* Its rows are complete after the first call of its `count`. */
+/* Its rows are complete after the first call of `count`. */
 extern weft_backend weft__cpu_backend;
 
-/* Rows of rows_nn.c (products, norms, attention, losses) and of rows_structure.c. */
+/* Rows defined in rows_nn.c (products, norms, attention, losses) and rows_structure.c. */
 extern const weft_kernel_row weft__cpu_nn_rows[];
 extern const int weft__cpu_nn_row_count;
 extern const weft_kernel_row weft__cpu_linalg_rows[]; /* rows_linalg.c */

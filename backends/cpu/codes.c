@@ -1,4 +1,4 @@
-/* backends/cpu/codes.c -- where the parts of quantised groups lie. */
+/* backends/cpu/codes.c -- locates codes, scales and biases of quantized groups. */
 #include "backends/cpu/quantized.h"
 
 cpu_codes weft__cpu_codes_encoded(const weft_tensor *t)

@@ -1,7 +1,8 @@
-/* backends/cpu/conv.c -- convolutions as products: rows of x gathered by tiles, weights in panels.
+/* backends/cpu/conv.c -- convolutions as matrix products: rows of x are gathered per tile, the
+ * weight is packed in panels.
  *
- * A tile's rows are gathered for some of the terms at a time and stay in the second-level cache, so
- * the memory needed does not grow with the kernel's size. Everything is cut by shape alone.
+ * A tile's rows are gathered for some of the terms at a time and stay in the L2 cache, so the
+ * memory needed does not grow with the kernel's size. The work is divided by shape only.
  */
 #include "backends/cpu/conv.h"
 
@@ -12,28 +13,28 @@
 #include "backends/cpu/rows.h"
 
 enum {
-    K_BLOCK = 512,              /* terms of a piece */
+    K_BLOCK = 512,              /* terms per piece */
     ROW_PANELS = 8,             /* panels of rows in a tile */
     TILE_COLUMNS = 512,         /* columns of the largest tile */
-    PACKED_FLOATS = 2 << 20,    /* of the weight at a time */
-    ENOUGH_TILES = 16,          /* for any balance */
-    SMALL_TILE_FLOPS = 2 << 20, /* not worth cutting further */
-    PACK_GRAIN = 32768          /* floats that one task packs */
+    PACKED_FLOATS = 2 << 20,    /* packed floats of the weight at a time */
+    ENOUGH_TILES = 16,          /* tiles sufficient for load balance */
+    SMALL_TILE_FLOPS = 2 << 20, /* tiles smaller than this are not divided further */
+    PACK_GRAIN = 32768          /* floats packed per task */
 };
 
-/* How a part is cut, and what is running of it. */
+/* How a part is divided, and the state of the running pass. */
 typedef struct plan {
     cpu_conv conv;
     cpu_conv_part part;
     const cpu_kernels *kernels;
     const void *x, *weight;
     char *y;
-    int64_t merged;                 /* groups of the call in one of the plan */
-    bool own_c;                     /* tiles of y have their own memory first */
+    int64_t merged;                 /* groups of the call that one group of the plan merges */
+    bool own_c;                     /* tiles of y are computed in separate memory first */
     int64_t terms, pieces;          /* of the part */
-    int64_t pass_groups, columns;   /* of a pass: several groups whole, or columns of one */
-    int64_t tile_m, tile_n, pitch;  /* pitch: of gathered rows */
-    int64_t packed, rows_a, rows_c; /* floats: shared; per worker */
+    int64_t pass_groups, columns;   /* of a pass: several whole groups, or columns of one */
+    int64_t tile_m, tile_n, pitch;  /* pitch: row stride of the gathered rows */
+    int64_t packed, rows_a, rows_c; /* in floats: shared; per worker */
     float *memory;
     int64_t first_group, first_column, groups, width; /* of the running pass */
 } plan;
@@ -60,7 +61,7 @@ static int64_t larger(int64_t a, int64_t b)
 
 /* ---- Planning ------------------------------------------------------------------------------- */
 
-/* One product of x as it lies: every output meets one element, and all of them in order. */
+/* A matrix product with x as it is: every output uses one element, in order. */
 static bool is_product(const cpu_conv *conv)
 {
     bool plain = conv->groups == 1;
@@ -83,9 +84,9 @@ static cpu_gemm product_of(const weft_call *call, const cpu_conv *conv)
                       .c = call->out[0].data};
 }
 
-/* Small groups are computed as many together as a panel has columns for, the weight being zero
- * outside of its blocks: as much work as panels that are mostly empty, and fewer, longer rows of x
- * to gather. */
+/* Small groups are merged until they fill a panel's columns; the weight is zero outside of its
+ * blocks. This costs as much arithmetic as mostly empty panels, but fewer and longer rows of x are
+ * gathered. */
 static void merge_groups(plan *p)
 {
     cpu_conv *c = &p->conv;
@@ -134,7 +135,7 @@ static void make_part(plan *p, int64_t phase)
         piece = weft__cpu_conv_piece(&p->part, K_BLOCK, i);
         most = larger(most, weft__cpu_conv_terms_count(&piece));
     }
-    p->pitch = round_up(most, 16) + 16; /* rows do not meet in the same sets of the cache */
+    p->pitch = round_up(most, 16) + 16; /* avoids that rows share cache sets */
     p->own_c = p->conv.dtype != WEFT_FLOAT32 || !p->part.dense;
     p->packed = p->pass_groups * p->columns * p->terms;
     p->rows_a = p->tile_m * p->pitch;
@@ -170,7 +171,7 @@ int64_t weft__cpu_conv_workspace(const weft_call *call)
 
 /* ---- Packing the weight --------------------------------------------------------------------- */
 
-/* The panel of merged groups: every column has the channels of its own group only. */
+/* Packs a panel of merged groups: each column has only the channels of its own group. */
 static void pack_merged(const plan *p, int64_t group, int64_t column, float *out)
 {
     const cpu_conv *c = &p->conv;
@@ -202,7 +203,7 @@ static void pack_panel(const plan *p, int64_t group, int64_t column, float *out)
         pack_merged(p, group, column, out);
         return;
     }
-    if (p->part.taps == taps && !c->flip) { /* all of them, in order */
+    if (p->part.taps == taps && !c->flip) { /* all taps, in order */
         p->kernels->pack_b(c->dtype, from, 1, row, row, n, out);
         return;
     }

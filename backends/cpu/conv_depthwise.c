@@ -1,5 +1,5 @@
 /* backends/cpu/conv_depthwise.c -- convolutions with as many groups as channels, and the gradient
- * of their weight: no sums over channels, so vectors run along them. */
+ * of their weight. There are no sums over channels, so vectors run along them. */
 #include <string.h>
 
 #include "backends/cpu/conv.h"
@@ -8,7 +8,7 @@
 
 enum {
     GRAIN_FLOPS = 1 << 20, /* of a task */
-    MOST_PARTS = 16        /* of the rows, each with sums of its own */
+    MOST_PARTS = 16        /* parts of the rows, each with separate sums */
 };
 
 static int64_t vectors(int64_t floats)
@@ -33,10 +33,10 @@ static bool is_depthwise(const cpu_conv *c)
 
 /* ---- Along a line of outputs: the last axis ------------------------------------------------- */
 
-/* A line of a part, and which taps of the axes in front are inside. */
+/* A line of outputs of a part, and which taps of the other axes are inside. */
 typedef struct line {
     const cpu_conv_part *part;
-    int64_t n, at[CPU_CONV_AXES]; /* outputs of the part; that of the last axis is 0 */
+    int64_t n, at[CPU_CONV_AXES]; /* outputs of the part; for the last axis 0 */
 } line;
 
 static line line_of(const cpu_conv_part *part, int64_t index)
@@ -50,7 +50,8 @@ static line line_of(const cpu_conv_part *part, int64_t index)
     return l;
 }
 
-/* Element of x at the front taps of `tap`, and place `at2` of the last axis; -1: outside. */
+/* The index in x for the other axes' taps of `tap`, and position `at2` of the last axis; -1:
+ * outside. */
 static int64_t x_place(const line *l, int64_t tap, int64_t at2)
 {
     const cpu_conv *c = l->part->conv;
@@ -63,13 +64,13 @@ static int64_t x_place(const line *l, int64_t tap, int64_t at2)
     return (((l->n * c->in[0] + at0) * c->in[1] + at1) * c->in[2] + at2) * c->C;
 }
 
-/* Where tap t of the last axis meets x for the first output. */
+/* The position in x of tap t of the last axis for the first output. */
 static int64_t last_start(const cpu_conv_phase *last, int64_t t)
 {
     return last->start + t * last->gap;
 }
 
-/* The outputs of the last axis for which tap t is inside x: [*first, *end). */
+/* The outputs along the last axis for which tap t is inside x: [*first, *end). */
 static void outputs_inside(const line *l, int64_t t, int64_t *first, int64_t *end)
 {
     const cpu_conv_phase *last = &l->part->axis[2];
@@ -98,11 +99,11 @@ typedef struct plan {
     cpu_conv_part part;
     const weft_tensor *x, *y;
     const float *weight; /* (taps, C) */
-    float *scratch;      /* per worker: a line of outputs, then the places of taps */
+    float *scratch;      /* per worker: a line of outputs, then the offsets of taps */
     int64_t scratch_floats;
 } plan;
 
-/* Floats of a line of outputs; 16-bit ones are computed there. */
+/* Floats of a line of outputs, which are needed for 16-bit floats. */
 static int64_t line_floats(const cpu_conv *c)
 {
     return c->dtype == WEFT_FLOAT32 ? 0 : vectors(c->out[2] * c->C);
@@ -128,7 +129,7 @@ int64_t weft__cpu_conv_depthwise_workspace(const weft_call *call)
     return floats * (int64_t)sizeof(float);
 }
 
-/* Outputs [q, end) of the line, which all meet the same taps of the last axis. */
+/* Computes outputs [q, end) of the line, which all use the same taps of the last axis. */
 static void run_outputs(const plan *p, const line *l, int64_t q, int64_t end, float *y,
                         int64_t y_step, int64_t *places)
 {
@@ -168,7 +169,7 @@ static void run_line(const plan *p, int64_t index, float *scratch)
         first = larger(first, from);
         end = to < end ? to : end;
     }
-    end = larger(first, end); /* between, every tap is inside */
+    end = larger(first, end); /* in between, every tap is inside */
     for (int64_t q = 0; q < first && q < last->outs; q++)
         run_outputs(p, &l, q, q + 1, y, y_step, places);
     if (first < end)
@@ -187,7 +188,7 @@ static void line_task(void *context, int64_t begin, int64_t end, int worker)
         run_line(p, i, p->scratch + worker * p->scratch_floats);
 }
 
-/* The weight (C, taps) as (taps, C) in float32. */
+/* Transposes the weight (C, taps) to (taps, C) in float32. */
 static void turn_weight(const weft_tensor *weight, int64_t taps, int64_t C, float *out)
 {
     for (int64_t c = 0; c < C; c++)
@@ -216,7 +217,7 @@ weft_status weft__cpu_conv_depthwise(const weft_call *call)
 
 /* ---- The gradient of the weight ------------------------------------------------------------- */
 
-/* The lines in parts, each with its sums (taps, C), which are then added up in order. */
+/* The lines are divided into parts, each with its sums (taps, C), which are then added in order. */
 typedef struct grad_plan {
     cpu_conv conv;
     cpu_conv_part part;

@@ -1,4 +1,4 @@
-/* backends/cpu/conv_part.c -- the sizes of convolutions, their phases, and rows of x gathered. */
+/* backends/cpu/conv_part.c -- sizes and phases of convolutions, and gathering of rows of x. */
 #include <string.h>
 
 #include "backends/cpu/conv.h"
@@ -59,8 +59,8 @@ int64_t weft__cpu_conv_phases(const cpu_conv *conv)
     return period_of(conv, 0) * period_of(conv, 1) * period_of(conv, 2);
 }
 
-/* Output o and tap j meet x spread at o stride + j kernel_dilation - low, which has an element of x
- * only where input_dilation divides that. */
+/* Output o and tap j read the dilated x at o stride + j kernel_dilation - low, which is an element
+ * of x only if input_dilation divides it. */
 static void set_phase(const cpu_conv *conv, int axis, int64_t first, cpu_conv_phase *p)
 {
     int64_t dilation = conv->input_dilation[axis], period = period_of(conv, axis);
@@ -144,7 +144,7 @@ int64_t weft__cpu_conv_tap(const cpu_conv_part *part, int64_t tap)
 
 /* ---- Terms ---------------------------------------------------------------------------------- */
 
-/* Several units a piece, or several pieces a unit. */
+/* Several units per piece, or several pieces per unit. */
 static int64_t units_of_piece(const cpu_conv_part *part, int64_t most)
 {
     int64_t length = part->unit * part->conv->channels;
@@ -176,7 +176,7 @@ cpu_conv_terms weft__cpu_conv_piece(const cpu_conv_part *part, int64_t most, int
 
 /* ---- Rows of x ------------------------------------------------------------------------------ */
 
-/* Where a row of the part begins in x along each axis; it may be outside. */
+/* The position in x at which a row of the part begins along each axis; it may be outside. */
 typedef struct corner {
     int64_t n, at[CPU_CONV_AXES];
 } corner;
@@ -195,7 +195,7 @@ static bool inside(int64_t at, int64_t size)
     return at >= 0 && at < size;
 }
 
-/* One unit of one row: `n` floats, zeros where it is outside. */
+/* Gathers one unit of one row: `n` floats, zeros outside of x. */
 static void fill_unit(const cpu_conv_part *part, const char *x, int64_t group, const corner *c,
                       int64_t unit, const cpu_conv_terms *t, float *out)
 {

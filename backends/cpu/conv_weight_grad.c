@@ -1,8 +1,8 @@
-/* backends/cpu/conv_weight_grad.c -- the gradient of a convolution's weight as products.
+/* backends/cpu/conv_weight_grad.c -- the gradient of a convolution's weight, as matrix products.
  *
- * Its transpose (terms, O) is the sum over rows of what each meets of x times its cotangents. Tasks
- * take some of the terms, so that rows are gathered once, and some of the rows, if there are few
- * terms; the cotangents are packed for all of them, a stretch of rows at a time.
+ * Its transpose (terms, O) is the sum over rows of the gathered elements of x times the row's
+ * cotangents. A task has some of the terms, so that rows are gathered once, and if there are few
+ * terms, some of the rows. The cotangents of a number of blocks of rows are packed for all tasks.
  */
 #include <string.h>
 
@@ -13,10 +13,10 @@
 enum {
     TERMS = 192,             /* of a task */
     BLOCK = 256,             /* rows gathered at a time */
-    PACKED_FLOATS = 2 << 20, /* of the cotangents */
+    PACKED_FLOATS = 2 << 20, /* packed cotangents */
     ENOUGH_TASKS = 16,
     MOST_SPLITS = 8,
-    SPLIT_FLOATS = 4 << 20 /* of the sums of all splits */
+    SPLIT_FLOATS = 4 << 20 /* sums of all splits */
 };
 
 typedef struct plan {
@@ -26,14 +26,14 @@ typedef struct plan {
     const void *x;
     const char *ct;
     char *dw;
-    int64_t padded;        /* columns: outputs of a group in whole panels */
-    int64_t pieces, terms; /* terms: of all */
+    int64_t padded;        /* columns: outputs of a group, rounded up to whole panels */
+    int64_t pieces, terms; /* terms: of all pieces */
     int64_t splits;
     int64_t stretch; /* blocks of rows that are packed at a time */
-    int64_t sums;    /* floats of a split */
+    int64_t sums;    /* floats per split */
     int64_t pitch;
     float *packed, *sum, *rows;
-    int64_t group, first, blocks; /* of the running stretch: its first block, how many */
+    int64_t group, first, blocks; /* of the running pass: its first block, number of blocks */
 } plan;
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -93,7 +93,7 @@ int64_t weft__cpu_conv_weight_grad_workspace(const weft_call *call)
     return floats * (int64_t)sizeof(float);
 }
 
-/* ---- One stretch of rows -------------------------------------------------------------------- */
+/* ---- One range of row blocks ----------------------------------------------------------------- */
 
 static int64_t rows_of_block(const plan *p, int64_t block)
 {
@@ -112,7 +112,7 @@ static void pack_task(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* One piece of the terms over the blocks of one split. */
+/* Computes one piece of the terms over the blocks of one split. */
 static void run_piece(const plan *p, int64_t index, int64_t split, float *rows)
 {
     const int64_t width = p->kernels->gemm_columns;
@@ -147,7 +147,7 @@ static void piece_task(void *context, int64_t begin, int64_t end, int worker)
         run_piece(p, i / p->splits, i % p->splits, p->rows + worker * rows_floats(p));
 }
 
-/* ---- The sums, turned ----------------------------------------------------------------------- */
+/* ---- Transposing the sums -------------------------------------------------------------------- */
 
 /* Items are the outputs of the group. */
 static void turn_task(void *context, int64_t begin, int64_t end, int worker)
@@ -177,7 +177,7 @@ weft_status weft__cpu_conv_weight_grad(const weft_call *call)
     make_plan(call, &p);
     if (weft_tensor_size(&call->out[0]) == 0)
         return WEFT_OK;
-    /* Taps that meet only zeros between elements are in no part. */
+    /* Taps that read only the zeros of a dilated input are in no part. */
     memset(p.dw, 0, (size_t)weft_tensor_size(&call->out[0]) * weft_dtype_size(p.conv.dtype));
     p.packed = call->workspace;
     p.sum = p.packed + p.stretch * BLOCK * p.padded;

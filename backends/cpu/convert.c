@@ -1,5 +1,5 @@
-/* backends/cpu/convert.c -- copies of strided tensors, converted to any dtype, and the table of the
- * functions that convert. */
+/* backends/cpu/convert.c -- copies of strided tensors with conversion, and the table of conversion
+ * functions. */
 #include "backends/cpu/backend.h"
 #include "backends/cpu/pool.h"
 #include "backends/cpu/walk.h"
@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 
-/* ---- The functions of this machine ---------------------------------------------------------- */
+/* ---- The conversion functions ---------------------------------------------------------------- */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static cpu_elementwise_table table;
@@ -40,7 +40,7 @@ typedef struct copy_job {
     char *out;
     size_t in_size, out_size;
     cpu_convert *convert; /* NULL: the same dtype */
-    int across;           /* of a transpose: the axis along which the input lies; else unused */
+    int across;           /* for a transpose: the axis along which the input is contiguous */
     int64_t across_tiles;
 } copy_job;
 
@@ -78,7 +78,8 @@ static void copy_strided(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* Rows of TILE elements from columns of the input: both sides move along memory within a tile. */
+/* Copies columns of the input to rows of TILE elements; within a tile both sides are accessed in
+ * memory order. */
 #define DEFINE_TILE(T)                                                                             \
     static void tile_##T(const T *from, int64_t stride, T *to, int64_t rows, int64_t columns)      \
     {                                                                                              \
@@ -114,13 +115,13 @@ static void transpose_tile(const void *from, int64_t stride, size_t size, void *
     }
 }
 
-/* A strip is TILE rows of the output that lie one step apart in the axis `across`, for one index of
- * all axes but that and the last. */
+/* A strip is TILE rows of the output, which are adjacent along the axis `across`, for one index of
+ * the axes other than that and the last. */
 static void copy_strip(const copy_job *job, int64_t strip)
 {
     const cpu_walk *w = &job->walk;
     int last = w->n_dims - 1;
-    int64_t out_stride = 1, row_stride = 1; /* in the output: of an axis, and of `across` */
+    int64_t out_stride = 1, row_stride = 1; /* in the output: stride of an axis, and of `across` */
     int64_t first = strip % job->across_tiles * TILE, rest = strip / job->across_tiles;
     int64_t in_at = first, out_at = 0;
     for (int axis = last; axis >= 0; axis--) {
@@ -157,7 +158,7 @@ static void copy_strips(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* The axis along which a transposed input lies in memory; -1: there is none worth tiles. */
+/* The axis along which a transposed input is contiguous; -1: tiles do not pay. */
 static int transposed_axis(const cpu_walk *w)
 {
     int last = w->n_dims - 1;

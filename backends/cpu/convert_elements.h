@@ -1,6 +1,6 @@
-/* backends/cpu/convert_elements.h -- conversion of one element between any two dtypes, without
- * branches, so that loops over it become vector code. Float to integer saturates and NaN gives 0;
- * integers wrap to integers; to a 16-bit float is rounded once, from whatever it comes. */
+/* backends/cpu/convert_elements.h -- branch-free conversion of one element between any two dtypes,
+ * so that loops vectorize. Float to integer saturates and NaN becomes 0; integer to integer wraps;
+ * conversion to a 16-bit float rounds once, from any source. */
 #ifndef BACKENDS_CPU_CONVERT_ELEMENTS_H
 #define BACKENDS_CPU_CONVERT_ELEMENTS_H
 
@@ -21,7 +21,7 @@ static inline uint16_t to_bfloat16(float x)
     return (uint16_t)(x != x ? word >> 16 | 0x40u : rounded);
 }
 
-/* The exponent is moved by a product, which makes subnormals right too. */
+/* The exponent is adjusted by a multiplication, which also handles subnormals. */
 static inline float from_float16(uint16_t x)
 {
     uint32_t magnitude = x & 0x7fffu, sign = (uint32_t)(x & 0x8000u) << 16;
@@ -34,7 +34,7 @@ static inline uint16_t to_float16(float x)
     uint32_t word = float_bits(x), sign = word >> 16 & 0x8000u;
     uint32_t magnitude = word & 0x7fffffffu;
     uint32_t normal = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
-    /* Below 2^-14 the last place is 2^-24, that of 0.5 in float. */
+    /* Below 2^-14 the unit in the last place is 2^-24, which is that of 0.5 in float. */
     uint32_t subnormal = float_bits(bits_float(magnitude) + 0.5f) - 0x3f000000u;
     uint32_t nan = 0x7e00u | (magnitude >> 13 & 0x3ffu);
     uint32_t half = magnitude < 0x38800000u ? subnormal : normal;
@@ -43,8 +43,8 @@ static inline uint16_t to_float16(float x)
     return (uint16_t)(sign | half);
 }
 
-/* A float from which rounding to fewer bits gives what rounding x itself would: towards zero, with
- * the last bit set if anything was lost (Boldo and Melquiond 2005). */
+/* A float such that rounding it to fewer bits equals rounding x itself: truncated, with the last
+ * bit set if anything was lost (Boldo and Melquiond 2005). */
 static inline float round_to_odd(double x)
 {
     float nearest = (float)x;
@@ -54,11 +54,13 @@ static inline float round_to_odd(double x)
     return bits_float(word | (uint32_t)lost);
 }
 
-/* Halves come by way of a float: exactly from 32 bits of float, rounded to odd from more. */
+/* Conversions to 16-bit floats go through float: exactly from 32-bit floats, rounded to odd from
+ * wider types. */
 static inline float narrow_u64(uint64_t x)
 {
     uint64_t sticky = (x & 0x7ffu) != 0 ? UINT64_C(0x800) : 0;
-    uint64_t kept = x >> 53 ? (x & ~UINT64_C(0x7ff)) | sticky : x; /* 53 bits, lowest one sticky */
+    uint64_t kept =
+        x >> 53 ? (x & ~UINT64_C(0x7ff)) | sticky : x; /* 53 bits, the lowest one sticky */
     return round_to_odd((double)kept);
 }
 
@@ -81,8 +83,8 @@ static inline float narrow_i64(int64_t x)
 
 /* ---- Real to integer ------------------------------------------------------------------------ */
 
-/* `end` is the first value beyond T, which every real type has exactly; `last` the largest real
- * below it. The conversion itself is always in range. `wide` is a type it goes through. */
+/* `end` is the first value above T, which every real type represents exactly; `last` is the largest
+ * real below it. The conversion itself is always in range. `wide` is an intermediate type. */
 #define DEFINE_SATURATE(t, T, wide, r, R, low, end, last, highest)                                 \
     static inline T saturate_##t##_##r(R x)                                                        \
     {                                                                                              \
@@ -117,7 +119,7 @@ DEFINE_SATURATE(i64, int64_t, int64_t, f64, double, -0x1p63, 0x1p63, 0x1.fffffff
              : saturate_##t##_f64((double)(x)), default                                            \
              : (T)(x))
 
-/* ---- Load and store, by the name of the dtype; bool, a macro, is truth ---------------------- */
+/* ---- Load and store, named by dtype; bool, which is a macro, is called truth ----------------- */
 
 #define LOAD_truth(x) ((uint8_t)((x) != 0))
 #define LOAD_uint8(x) (x)

@@ -1,9 +1,9 @@
-/* backends/cpu/elementwise.c -- elementwise ops from their tapes.
+/* backends/cpu/elementwise.c -- runs elementwise ops from their tapes.
  *
- * Operands are taken in blocks that fit the L1 cache, converted to the type of the computation
- * where they have another, and handed to a generated kernel, or to the chain when the tape has
- * none: as one program if it computes in float. What lies in memory as the kernel wants it is used
- * in place. */
+ * Operands are processed in blocks that fit the L1 cache, converted to the compute type if
+ * necessary, and passed to a generated kernel, or to the chain if the tape has none: as one program
+ * if it computes in float. Operands that already have the required layout are used in place.
+ */
 #include "backends/cpu/elementwise.h"
 
 #include <pthread.h>
@@ -14,9 +14,9 @@
 #include "backends/cpu/pool.h"
 
 enum {
-    MIN_ROW = 128, /* rows at least this long are worked on one by one, so that their parts can be
-                      used in place; shorter ones are gathered into blocks */
-    PROGRAM_SIZE = 512, /* elements from which a program is worth being written */
+    MIN_ROW = 128, /* rows at least this long are processed one by one, so that they can be used in
+                    * place; shorter ones are gathered into blocks */
+    PROGRAM_SIZE = 512, /* number of elements from which writing a program pays */
     STREAM_GRAIN = 8 * CPU_GRAIN,
     CACHE_UNKNOWN = 32 << 20
 };
@@ -43,24 +43,24 @@ typedef struct cpu_source {
     weft_dtype type_dtype;
     size_t type_size, out_size;
     char *out;
-    cpu_map *map; /* NULL: the chain */
+    cpu_map *map; /* NULL: uses the chain */
     int bits;
-    int64_t block;      /* elements that are worked on at a time, at most */
-    int64_t row;        /* that is not crossed: the work is cut there; INT64_MAX: nowhere */
-    int64_t room;       /* elements of a block of an operand or slot */
+    int64_t block;      /* most elements processed at a time */
+    int64_t row;        /* blocks do not cross multiples of this; INT64_MAX: no limit */
+    int64_t room;       /* elements of the block of an operand or slot */
     int n_blocks;       /* of operands */
-    int64_t grain;      /* elements of a task */
-    bool streams;       /* operands and output are beyond the caches */
-    cpu_convert *store; /* NULL: results are written in place */
+    int64_t grain;      /* elements per task */
+    bool streams;       /* operands and output are larger than the caches */
+    cpu_convert *store; /* NULL: results are written directly */
     cpu_convert *load[WEFT_TAPE_MAX_OPERANDS]; /* NULL: no conversion */
     bool scalar[WEFT_TAPE_MAX_OPERANDS], dense[WEFT_TAPE_MAX_OPERANDS];
-    int at[WEFT_TAPE_MAX_OPERANDS];       /* the operand's block, if it has one */
-    float number[WEFT_TAPE_MAX_OPERANDS]; /* of scalars, if there is a program */
+    int at[WEFT_TAPE_MAX_OPERANDS];       /* index of the operand's block, if it has one */
+    float number[WEFT_TAPE_MAX_OPERANDS]; /* scalar operands, if there is a program */
     cpu_chain chain;
-    cpu_program program; /* the chain's; without records: none */
+    cpu_program program; /* of the chain; without records there is none */
 } job;
 
-/* ---- What a call needs ---------------------------------------------------------------------- */
+/* ---- Preparing a call ------------------------------------------------------------------------ */
 
 static cpu_type type_of(weft_class klass, weft_dtype dtype)
 {
@@ -79,8 +79,8 @@ static cpu_type type_of(weft_class klass, weft_dtype dtype)
     }
 }
 
-/* Integers of 8 and 16 bits are computed in 32, and wrap when they are stored. That is enough for
- * one operation; between several they have to wrap each time. */
+/* 8- and 16-bit integers are computed in 32 bits and wrap when stored. That suffices for one
+ * operation; between several they have to wrap each time. */
 static bool wraps_between_steps(const weft_tape *tape, cpu_type type, int bits)
 {
     int operations = 0;
@@ -125,7 +125,8 @@ cpu_map *weft__cpu_find_map(const weft_tape *tape, cpu_type type, bool to_bool)
     return weft__cpu_elementwise_table()->fused[low][type - first_types[tape->klass]];
 }
 
-/* Everything but the walk. The job is large: what is not needed is not set. */
+/* Prepares everything but the walk. The struct is large, so fields that are not needed are not set.
+ */
 static void prepare(job *j, const weft_call *call, const weft_tensor *out, const weft_tape *tape)
 {
     weft_dtype dtype = call->in[0].dtype;
@@ -157,8 +158,9 @@ static void prepare(job *j, const weft_call *call, const weft_tensor *out, const
     }
 }
 
-/* Whether rows are worked on one by one. Long ones are, so that operands can be used in place;
- * short ones are gathered into blocks, and for a program all that end amid a group. */
+/* Whether rows are processed one by one. Long rows are, so that operands can be used in place;
+ * short ones are gathered into blocks, except, for a program, when every row ends within a group.
+ */
 static bool goes_by_rows(const job *j, bool program)
 {
     const int64_t row = j->walk.shape[j->walk.n_dims - 1];
@@ -166,8 +168,8 @@ static bool goes_by_rows(const job *j, bool program)
     return row >= (program && row % group != 0 ? 8 * group : MIN_ROW);
 }
 
-/* Whether the operands lie as the computation wants them. Programs have single numbers as such;
- * kernels want them as blocks. */
+/* Whether the operands already have the layout and type for the computation. Programs take scalars
+ * as numbers; kernels need them as blocks. */
 static bool is_in_place(const job *j, bool program)
 {
     int last = j->walk.n_dims - 1;
@@ -196,8 +198,8 @@ void weft__cpu_elementwise_cache(int64_t bytes)
     cache_bytes = bytes;
 }
 
-/* Whether what is read and written is more than stays in the last cache. What is computed in place
- * is in the cache when it is written. */
+/* Whether more memory is read and written than the last-level cache holds. In-place output is
+ * cached when it is written. */
 static bool goes_through_memory(const job *j)
 {
     int64_t bytes = j->walk.size * (int64_t)j->out_size;
@@ -211,7 +213,7 @@ static bool goes_through_memory(const job *j)
     return bytes > cache_bytes;
 }
 
-/* The one element of a scalar operand, converted. */
+/* Reads the element of a scalar operand, converted. */
 static void read_number(const job *j, int k, void *to)
 {
     const weft_tensor *t = &j->in[k];
@@ -222,7 +224,7 @@ static void read_number(const job *j, int k, void *to)
     }
 }
 
-/* The tape as a chain; as a program, if it is one of floats and long enough to be worth it. */
+/* Makes the tape a chain, and a program if it computes in float and is long enough. */
 static void write_chain(job *j)
 {
     const float *number[WEFT_TAPE_MAX_OPERANDS] = {NULL};
@@ -239,12 +241,12 @@ static void write_chain(job *j)
     weft__cpu_program_write(&j->program, &j->chain, number);
     if (j->program.n_records > 0) {
         j->map = NULL;
-        j->chain.n_slots = 0; /* it has its own */
+        j->chain.n_slots = 0; /* the program has its own slots */
     }
 }
 
-/* How many elements of all operands and results are in the L1 cache together, and where the blocks
- * of operands are. */
+/* Chooses how many elements of all operands and results fit the L1 cache together, and the offsets
+ * of the operands' blocks. */
 static void place_blocks(job *j, bool program)
 {
     j->n_blocks = 0;
@@ -258,7 +260,7 @@ static void place_blocks(job *j, bool program)
     j->room = j->map || room > CPU_BLOCK ? CPU_BLOCK : room;
 }
 
-/* How the work is cut, once the walk is known. */
+/* Divides the work, once the walk is known. */
 static void prepare_blocks(job *j, const weft_tensor *out)
 {
     weft__cpu_walk(out, j->in, j->n_inputs, &j->walk);
@@ -282,14 +284,14 @@ static void prepare_blocks(job *j, const weft_tensor *out)
 
 /* ---- Running -------------------------------------------------------------------------------- */
 
-/* The memory of one task: one after another, blocks of the operands, one for results before their
- * conversion, those of the chain's slots, and one for what was gathered, before its conversion:
- * up to 8 bytes an element, whatever the type is. */
+/* The memory of one task, in this order: the operands' blocks, a block for results before
+ * conversion, the chain's slots, and a block for gathered elements before conversion (up to 8 bytes
+ * an element for any type). */
 typedef struct blocks {
     char *at;
     size_t bytes;         /* of a block */
     cpu_running *program; /* or NULL */
-    char *out;            /* where results go, from element `first` on */
+    char *out;            /* output address of element `first` and those after it */
     int64_t first;
 } blocks;
 
@@ -311,7 +313,7 @@ static const char *element(const job *j, int k, int64_t at)
     return (const char *)j->in[k].data + weft__cpu_walk_offset(&j->walk, k, at) * size;
 }
 
-/* One element, converted, n times. */
+/* Fills the block with one converted element, n times. */
 static void fill_block(const job *j, int k, int64_t at, int64_t n, char *to)
 {
     _Alignas(8) char one[8];
@@ -323,12 +325,12 @@ static void fill_block(const job *j, int k, int64_t at, int64_t n, char *to)
     weft__cpu_walk_splat(to, from, j->type_size, n);
 }
 
-/* Operand k from position `at` on, n elements of the computation's type. */
+/* Operand k from position `at` on, n elements of the compute type. */
 static const void *read_block(const job *j, int k, int64_t at, int64_t n, const blocks *b)
 {
     char *own = block_at(b, j->at[k]);
     if (j->scalar[k]) {
-        return own; /* filled when the task began; a program does not read it */
+        return own; /* filled when the task began; a program does not use it */
     }
     int last = j->walk.n_dims - 1;
     int64_t stride = j->walk.strides[k][last];
@@ -412,7 +414,7 @@ static void run_program(const job *j, int64_t begin, int64_t end, char *out)
                &(blocks){room, (size_t)j->room * j->type_size, &program, out, begin});
 }
 
-/* Elements [begin, end), the first of them to `out`. */
+/* Computes elements [begin, end) and writes the first of them to `out`. */
 static void run_elements(const job *j, int64_t begin, int64_t end, char *out)
 {
     (j->map ? run_map : j->program.n_records > 0 ? run_program : run_chain)(j, begin, end, out);
@@ -425,7 +427,7 @@ static void run_task(void *context, int64_t begin, int64_t end, int worker)
     run_elements(j, begin, end, j->out + (size_t)begin * j->out_size);
 }
 
-/* A small call whose operands lie as its output does needs no walk. */
+/* A small call whose operands have the output's layout needs no walk. */
 static bool run_small(const job *j, int64_t size)
 {
     const void *in[WEFT_MAX_OPERANDS];
@@ -466,14 +468,14 @@ weft_status weft__cpu_elementwise(const weft_call *call, const weft_tape *tape)
     return WEFT_OK;
 }
 
-/* ---- As they are read ----------------------------------------------------------------------- */
+/* ---- Sources for other kernels --------------------------------------------------------------- */
 
 cpu_source *weft__cpu_source_open(const weft_call *call)
 {
     cpu_source *s = weft_malloc(sizeof *s);
     if (s) {
         weft_tensor out = call->formula->x;
-        out.dtype = WEFT_FLOAT32; /* rounded to its own by the tape */
+        out.dtype = WEFT_FLOAT32; /* the tape rounds to the node's dtype */
         prepare(s, call, &out, call->formula->tape);
         prepare_blocks(s, &out);
     }

@@ -1,7 +1,7 @@
-/* backends/cpu/elementwise_chain.c -- tapes in several loops over a block: one for each op of a
- * merged tape, by the kernel that the op has when it is computed alone, so that merging changes no
- * bit; one for each step of any other tape. The results between them are in slots that are used
- * again after their last reading, and stay in the L1 cache. */
+/* backends/cpu/elementwise_chain.c -- runs a tape as several loops over a block. A merged tape gets
+ * one loop for each op, using the op's own kernel, so that fusion changes no bits; another tape
+ * gets one loop per step. Intermediate results are in slots, which are reused after their last use
+ * and stay in the L1 cache. */
 #include "backends/cpu/elementwise.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ static void push(cpu_chain *c, cpu_map *map, const unsigned char *read, int n, i
     memcpy(link->read, read, (size_t)n);
 }
 
-/* The steps [begin, end) of the tape, one by one. */
+/* Adds the steps [begin, end) of the tape one by one. */
 static void push_steps(cpu_chain *c, int begin, int end)
 {
     cpu_map *const(*maps)[CPU_TYPE_COUNT] = weft__cpu_elementwise_table()->steps;
@@ -37,8 +37,8 @@ static void push_steps(cpu_chain *c, int begin, int end)
     }
 }
 
-/* Whether the steps one by one give the bits of the op's own kernel, and are stages of programs: no
- * product is added to something, which the kernel may do in one instruction. */
+/* Whether the steps one by one give the same bits as the op's own kernel, and exist as stages of
+ * programs: no product is added to something, which the kernel may compute with one rounding. */
 static bool is_plain(const cpu_chain *c, const weft_tape *t)
 {
     bool product[WEFT_MAX_OPERANDS + WEFT_TAPE_MAX_STEPS] = {false};
@@ -53,11 +53,12 @@ static bool is_plain(const cpu_chain *c, const weft_tape *t)
     return plain;
 }
 
-/* One op of a merged tape, whose steps end before `end`. */
+/* Adds one op of a merged tape, whose steps end before `end`. */
 static void push_part(cpu_chain *c, const weft_tape_part *part, int end)
 {
     const weft_tape *t = part->tape;
-    bool real = c->type == CPU_F32 || c->type == CPU_F64; /* narrow integers wrap at every step */
+    bool real =
+        c->type == CPU_F32 || c->type == CPU_F64; /* narrow integers wrap after every step */
     cpu_map *map = real && !is_plain(c, t) ? weft__cpu_find_map(t, c->type, false) : NULL;
     if (map) {
         push(c, map, part->operand, t->n_operands, part->result);
@@ -80,7 +81,7 @@ static void push_part(cpu_chain *c, const weft_tape_part *part, int end)
 static void place_results(cpu_chain *c)
 {
     int last_reader[WEFT_TAPE_MAX_OPERANDS + WEFT_TAPE_MAX_STEPS];
-    int busy_until[WEFT_TAPE_MAX_STEPS]; /* the last link that reads what the slot holds */
+    int busy_until[WEFT_TAPE_MAX_STEPS]; /* the last link that reads the slot */
     memset(last_reader, -1, sizeof last_reader);
     for (int i = 0; i < c->n_links; i++) {
         for (int k = 0; k < c->links[i].n_reads; k++) {
@@ -90,7 +91,8 @@ static void place_results(cpu_chain *c)
     c->n_slots = c->n_constants;
     for (int i = 0; i < c->n_links; i++) {
         int slot = c->n_constants;
-        while (slot < c->n_slots && busy_until[slot] > i) { /* what this link reads may go */
+        while (slot < c->n_slots && busy_until[slot] > i) { /* a slot last read by this link is
+                                                             * reused for its result */
             slot++;
         }
         c->n_slots += slot == c->n_slots;
@@ -147,7 +149,7 @@ void weft__cpu_chain_constants(const cpu_chain *chain, char *slots, int64_t bloc
     }
 }
 
-/* Integers narrower than the type they are computed in wrap after every step. */
+/* Wraps integers narrower than their compute type, after every step. */
 static void wrap(const cpu_chain *chain, void *block, int64_t n)
 {
     int spare = 32 - chain->bits;
@@ -164,7 +166,7 @@ static void wrap(const cpu_chain *chain, void *block, int64_t n)
     }
 }
 
-/* As storing the values and reading them again. */
+/* Rounds values as storing and loading them would. */
 static void round_values(const cpu_link *link, float *x, int64_t n)
 {
     uint16_t narrow[CPU_BLOCK];

@@ -1,9 +1,8 @@
-/* backends/cpu/elementwise_kernels.h -- what the generated files and elementwise.c agree on.
+/* backends/cpu/elementwise_kernels.h -- types shared by elementwise.c and the generated files.
  *
- * tools/generate_elementwise.c writes two files from the ops' formulas: elementwise_keys.c says
- * which tapes have a kernel of their own; elementwise_loops.c, compiled once per instruction set,
- * has those kernels and one for every code of the vocabulary, from which any other tape is put
- * together.
+ * tools/generate_elementwise.c writes two files from the ops' formulas: elementwise_keys.c lists
+ * the tapes that have a kernel; elementwise_loops.c, compiled once per instruction set, has those
+ * kernels, and one for every code of the vocabulary, from which all other tapes are composed.
  */
 #ifndef BACKENDS_CPU_ELEMENTWISE_KERNELS_H
 #define BACKENDS_CPU_ELEMENTWISE_KERNELS_H
@@ -11,7 +10,7 @@
 #include "backends/cpu/isa.h"
 #include "weft/tape.h"
 
-/* What is computed in, in the order of the classes. Integers below 32 bits are computed in 32. */
+/* Compute types, in the order of the classes. Integers below 32 bits are computed in 32. */
 typedef enum cpu_type {
     CPU_F32,
     CPU_F64,
@@ -24,21 +23,21 @@ typedef enum cpu_type {
     CPU_TYPE_COUNT
 } cpu_type;
 
-enum { CPU_VARIANTS = 4 }; /* the most types of a class */
+enum { CPU_VARIANTS = 4 }; /* maximum number of types per class */
 
 /* out[i] = f(in[0][i], ...) for n elements of one type; `bits` is the width of an integer dtype.
  * The output may be one of the inputs. */
 typedef void cpu_map(const void *const *in, void *out, int64_t n, int bits);
 
-/* to[i] = from[i], converted as weft_astype says. */
+/* to[i] = from[i], converted as by weft_astype. */
 typedef void cpu_convert(const void *from, void *to, int64_t n);
 
 /* ---- Programs ------------------------------------------------------------------------------- */
 
-/* What a program of several ops is made of. Every stage works on one group of floats in registers,
- * x, and hands it to the stage of the next record. Each rounds as the op's own kernel does. Those
- * up to CPU_STAGE_LE_OF have y in memory, and a twin after them that has a number instead: x op y,
- * or y op x where the name says OF. */
+/* The stages of programs for several ops. A stage processes one group of floats in registers, x,
+ * and jumps to the stage of the next record. Each rounds as the op's own kernel does. Stages up to
+ * CPU_STAGE_LE_OF take y from memory, and are followed by a version that takes a number for y: x op
+ * y, or y op x if the name ends in OF. */
 typedef enum cpu_stage_name {
     CPU_STAGE_LOAD, /* x = y */
     CPU_STAGE_LOAD_NUMBER,
@@ -78,50 +77,49 @@ typedef enum cpu_stage_name {
     CPU_STAGE_AND_NUMBER,
     CPU_STAGE_OR,
     CPU_STAGE_OR_NUMBER,
-    CPU_STAGE_MIN_PLAIN, /* y is a number, and neither NaN nor 0 */
+    CPU_STAGE_MIN_PLAIN, /* y is a number other than NaN and 0 */
     CPU_STAGE_MAX_PLAIN,
     CPU_STAGE_NEG,
     CPU_STAGE_ABS,
     CPU_STAGE_SQRT,
     CPU_STAGE_NOT,
     CPU_STAGE_SQUARE,
-    CPU_STAGE_ROUND16, /* through float16 */
+    CPU_STAGE_ROUND16, /* rounds to float16 */
     CPU_STAGE_ROUNDB,
-    CPU_STAGE_SELECT,        /* x ? y : the next record's y; two records */
+    CPU_STAGE_SELECT,        /* x ? y : the next record's y; takes two records */
     CPU_STAGE_SELECT_FIRST,  /* y ? x : the next record's y */
     CPU_STAGE_SELECT_SECOND, /* y ? the next record's y : x */
-    CPU_STAGE_CALL,          /* map(in, y), and x = y */
+    CPU_STAGE_CALL,          /* calls map(in, y), then x = y */
     CPU_STAGE_STORE,         /* y = x */
-    CPU_STAGE_STREAM,        /* the same past the caches; y is a multiple of 64 bytes */
+    CPU_STAGE_STREAM,        /* bypassing the caches; y is aligned to 64 bytes */
     CPU_STAGE_END,           /* the last record */
     CPU_STAGE_COUNT
 } cpu_stage_name;
 
-/* A function of isa/elementwise_run.c; its arguments are vectors, so only that file can call it. */
+/* A function of isa/elementwise_run.c. Its arguments are vectors, so only that file can call it. */
 typedef void cpu_stage(void);
 
 typedef struct cpu_record {
     cpu_stage *stage;
     char *y;
-    int64_t mask; /* -1: y goes on from group to group; 0: it is one group, the same for all */
+    int64_t mask; /* -1: y advances from group to group; 0: y is one group used for all */
     float number;
     cpu_map *map;
-    const void *const *in; /* of `map`: one group each */
+    const void *const *in; /* inputs of `map`: one group each */
 } cpu_record;
 
-/* Memory from which a program reads as it goes and which is beyond the caches: fetched early. */
+/* Memory that a program reads in order and that is not cached, to be prefetched. */
 typedef struct cpu_ahead {
     int n;
     const char *at[WEFT_TAPE_MAX_OPERANDS];
 } cpu_ahead;
 
 typedef struct cpu_elementwise_table {
-    cpu_map *const (*fused)[CPU_VARIANTS];           /* by key, and by the type within its class */
-    cpu_map *const (*steps)[CPU_TYPE_COUNT];         /* by code; NULL where it has no meaning */
+    cpu_map *const (*fused)[CPU_VARIANTS];   /* by key, and by type within the key's class */
+    cpu_map *const (*steps)[CPU_TYPE_COUNT]; /* by code; NULL if undefined for the type */
     cpu_convert *const (*convert)[WEFT_DTYPE_COUNT]; /* from, to */
     cpu_stage *const *stages;                        /* by cpu_stage_name */
-    /* Runs a program on n floats, a multiple of `group`. ahead: NULL when nothing is to be fetched
-     * early. */
+    /* Runs a program on n floats, a multiple of `group`. ahead: NULL for no prefetching. */
     void (*run)(const cpu_record *program, int64_t n, const cpu_ahead *ahead);
     int64_t group;
 } cpu_elementwise_table;
@@ -130,11 +128,11 @@ CPU_DECLARE_FILL(weft__fill_elementwise, cpu_elementwise_table);
 CPU_DECLARE_FILL(weft__fill_convert, cpu_elementwise_table);
 CPU_DECLARE_FILL(weft__fill_elementwise_run, cpu_elementwise_table);
 
-/* A tape that has kernels. They are sorted by hash. */
+/* A tape that has kernels. Keys are sorted by hash. */
 typedef struct cpu_key {
     uint64_t hash;
     weft_class klass;
-    bool to_bool; /* the kernel's output is bool, whatever its type */
+    bool to_bool; /* the output is bool, whatever the compute type */
     int n_operands, n_steps;
     const weft_tape_step *steps;
 } cpu_key;

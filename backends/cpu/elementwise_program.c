@@ -1,6 +1,6 @@
-/* backends/cpu/elementwise_program.c -- chains of float as programs: one pass over the memory with
- * the value of the op before in registers, whatever has to wait in slots of one group each. Ops
- * that are more than one stage are called on such slots. */
+/* backends/cpu/elementwise_program.c -- float chains as programs: one pass over memory, with the
+ * previous op's value in registers and other live values in slots of one group each. Ops of more
+ * than one stage are called on such slots. */
 #include "backends/cpu/elementwise.h"
 
 #include <math.h>
@@ -11,13 +11,13 @@ enum { VALUES = WEFT_TAPE_MAX_OPERANDS + WEFT_TAPE_MAX_STEPS, NONE = -1 };
 typedef struct writer {
     const cpu_chain *chain;
     cpu_program *program;
-    const float *number[VALUES]; /* values that are one number */
+    const float *number[VALUES]; /* values that are scalars */
     float constants[WEFT_TAPE_MAX_STEPS];
     int x; /* the value in registers, or NONE */
     int readers[VALUES];
     int slot[VALUES]; /* or NONE */
     bool busy[CPU_PROGRAM_SLOTS];
-    bool failed; /* it does not fit */
+    bool failed; /* the program is too long */
 } writer;
 
 /* ---- Stages --------------------------------------------------------------------------------- */
@@ -53,7 +53,8 @@ cpu_stage_name weft__cpu_stage_of(unsigned char code, int k)
     return CPU_STAGE_COUNT;
 }
 
-/* The stage with a number for y. Extremes of a plain number are one instruction. */
+/* The stage that takes a number for y. For numbers other than NaN and 0, min and max are one
+ * instruction. */
 static int number_stage(int stage, float y)
 {
     bool number = !isnan(y), other_than_0 = number && y != 0;
@@ -75,7 +76,7 @@ static cpu_draft *push(writer *w, int stage)
     return draft;
 }
 
-/* One whose y is a value in memory. */
+/* Adds a stage whose y is a value in memory. */
 static void push_reading(writer *w, int stage, int value)
 {
     cpu_draft *draft = push(w, stage);
@@ -89,7 +90,7 @@ static void push_number(writer *w, int stage, int value)
     push(w, number_stage(stage, *w->number[value]))->number = *w->number[value];
 }
 
-/* ---- Where values are ----------------------------------------------------------------------- */
+/* ---- Where values are stored ----------------------------------------------------------------- */
 
 static void take_slot(writer *w, int value)
 {
@@ -119,7 +120,8 @@ static void store(writer *w)
     }
 }
 
-/* The registers are about to hold another value: `uses` readings of x are of no account. */
+/* Called before the registers get another value: stores x in a slot unless only `uses` uses are
+ * left. */
 static void save(writer *w, int uses)
 {
     bool computed = w->x >= w->chain->tape->n_operands && !w->number[w->x];
@@ -154,7 +156,7 @@ static void load_into_slot(writer *w, int value)
 
 /* ---- Links ---------------------------------------------------------------------------------- */
 
-/* Which operand is x: the one that is, or the first that is no number. */
+/* Selects the operand to be x: the one in registers, or the first that is not a scalar. */
 static int choose_operand(const writer *w, const cpu_link *link)
 {
     for (int k = 0; k < link->n_reads; k++) {
@@ -183,7 +185,7 @@ static void write_step(writer *w, const cpu_link *link)
     int k = choose_operand(w, link);
     for (int i = 0; link->n_reads == 3 && i < 3; i++) {
         if (w->number[link->read[i]]) {
-            load_into_slot(w, link->read[i]); /* a choice has only memory */
+            load_into_slot(w, link->read[i]); /* select takes its other operands only from memory */
         }
     }
     load(w, link->read[k]);
@@ -204,7 +206,7 @@ static void write_step(writer *w, const cpu_link *link)
     w->x = link->write;
 }
 
-/* An op that is called has all it reads in slots, and its result too. */
+/* An op that is called has its inputs and its result in slots. */
 static void write_call(writer *w, const cpu_link *link)
 {
     cpu_program *p = w->program;
@@ -239,7 +241,7 @@ static void write_link(writer *w, const cpu_link *link)
         write_call(w, link);
     }
     if (link->rounding) {
-        give_slot(w, w->x); /* it has the value before */
+        give_slot(w, w->x); /* x's slot must be valid first */
         push(w, link->rounding == WEFT_TAPE_ROUND16 ? CPU_STAGE_ROUND16 : CPU_STAGE_ROUNDB);
     }
     for (int k = 0; k < link->n_reads; k++) {
@@ -335,7 +337,7 @@ static void run_groups(cpu_running *r, const void *const *in, void *out, int64_t
     table->run(r->records, n, early ? &ahead : NULL);
 }
 
-/* Less than a group: as a whole one, on copies. */
+/* A remainder smaller than a group is computed as a whole group on copies. */
 static void run_rest(cpu_running *r, const void *const *in, void *out, int64_t n)
 {
     const int64_t group = weft__cpu_elementwise_table()->group;

@@ -1,5 +1,5 @@
-/* backends/cpu/encoded.c -- quantised rows made and undone: cast and take of encoded arrays,
- * encode, quantize, dequantize. */
+/* backends/cpu/encoded.c -- encodes and decodes rows: cast and take of encoded arrays, encode,
+ * quantize, dequantize. */
 #include <string.h>
 
 #include "backends/cpu/pool.h"
@@ -9,17 +9,17 @@
 
 enum { GRAIN = 8192 }; /* elements */
 
-/* What the tasks see. */
+/* The data of the tasks. */
 typedef struct rows_job {
     const weft_call *call;
     const cpu_kernels *kernels;
     const weft_encoding *encoding;
     cpu_codes codes;
-    int64_t width;  /* elements of a row */
-    int64_t height; /* take: rows of the table */
+    int64_t width;  /* elements per row */
+    int64_t height; /* take: number of rows of the table */
     weft_dtype dtype;
     char *out;
-    float *scratch; /* a row for each worker */
+    float *scratch; /* one row per worker */
 } rows_job;
 
 static rows_job job_of(const weft_call *call, const weft_tensor *rows)
@@ -48,7 +48,7 @@ static void for_rows(rows_job *j, const weft_tensor *rows, cpu_task *task)
     weft__cpu_parallel(n, GRAIN / (j->width + 1), task, j);
 }
 
-/* Row `row` of the codes as row `to` of the output. */
+/* Decodes row `row` of the codes to row `to` of the output. */
 static void decode_row(const rows_job *j, int64_t row, int64_t to, int worker)
 {
     char *out = j->out + to * out_bytes(j);
@@ -65,7 +65,7 @@ int64_t weft__cpu_encoded_workspace(const weft_call *call)
         call->out[0].dtype == WEFT_UINT32 || call->out[0].encoding ? &call->in[0] : &call->out[0];
     int64_t width = rows->shape.at[rows->shape.n - 1];
     if (weft_tensor_size(rows) == 0)
-        return 0; /* a row may be of any length where there is none */
+        return 0; /* the row length is free in encodings without it */
     return weft__cpu_workers() * weft__cpu_row_room(width) * (int64_t)sizeof(float);
 }
 
@@ -184,7 +184,7 @@ weft_status weft__cpu_quantize(const weft_call *call)
 {
     const weft_quantized_params *p = call->params;
     rows_job j = job_of(call, &call->in[0]);
-    /* Its blocks are taken apart again. */
+    /* Encodes with the blocks split into separate tensors. */
     j.encoding =
         weft_encoding_of_kind((weft_encoding_kind)p->mode, p->bits, p->group, call->in[0].dtype);
     for_rows(&j, &call->in[0], quantize_rows);
@@ -200,7 +200,7 @@ bool weft__cpu_dequantize_fits(const weft_call *call)
            (p->mode != WEFT_ENCODING_AFFINE || weft__cpu_narrow(call->in[1].dtype));
 }
 
-/* Of 16 bits: product and sum are both rounded. */
+/* For 16-bit scales, product and sum are rounded separately. */
 static void round_groups(const rows_job *j, int64_t row, float *x)
 {
     const weft_tensor *scales = &j->call->in[1], *biases = &j->call->in[2];
@@ -224,7 +224,7 @@ static void dequantize_rows(void *context, int64_t begin, int64_t end, int worke
 {
     static const float one = 1, zero = 0;
     const rows_job *j = context;
-    cpu_codes whole = j->codes; /* the codes themselves */
+    cpu_codes whole = j->codes; /* the codes of the whole matrix */
     whole.scale = WEFT_FLOAT32;
     whole.scales = (const char *)&one;
     whole.biases = (const char *)&zero;

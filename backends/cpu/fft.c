@@ -1,8 +1,8 @@
 /* backends/cpu/fft.c -- Fourier transforms of lines in float32.
  *
- * Several lines are transformed beside each other, so that the first passes have whole vectors,
- * too. Lengths with prime factors of up to 61 go by passes of those radices; others by Bluestein's
- * convolution (1970) with a power of two. All factors come from float64.
+ * Several lines are transformed side by side, so that even the first passes fill the vectors.
+ * Lengths with prime factors of up to 61 use passes of those radices; others use Bluestein's
+ * convolution (1970) with a power of two. All factors are computed in float64.
  */
 #include <math.h>
 #include <string.h>
@@ -18,18 +18,19 @@ enum { LANES = 16, CACHED = 1 << 15, LARGEST_RADIX = 61, MAX_PASSES = 64, GRAIN 
 
 /* ---- powers of e^{-2 pi i / n} -------------------------------------------------------------- */
 
-/* Every power is a product of one of the first `fine` powers and one of those `fine` apart. */
+/* Every power is the product of one of the first `fine` powers and one of the multiples of `fine`.
+ */
 typedef struct roots {
     int64_t n, fine;
     double *low, *high; /* pairs */
 } roots;
 
-static roots make_roots(int64_t n, cpu_room *room)
+static roots make_roots(int64_t n, cpu_workspace_rest *room)
 {
     roots w = {.n = n, .fine = (int64_t)sqrt((double)n) + 1};
     int64_t coarse = n / w.fine + 1;
-    w.low = weft__cpu_give_room(room, 2 * w.fine, sizeof(double));
-    w.high = weft__cpu_give_room(room, 2 * coarse, sizeof(double));
+    w.low = weft__cpu_workspace_take(room, 2 * w.fine, sizeof(double));
+    w.high = weft__cpu_workspace_take(room, 2 * coarse, sizeof(double));
     if (!room->base)
         return w;
     double unit = -2 * 3.14159265358979323846 / (double)n;
@@ -56,10 +57,10 @@ static void power(const roots *w, int64_t j, float *re, float *im)
 typedef struct plan {
     int64_t n;
     int passes;
-    cpu_fft_pass pass[MAX_PASSES]; /* without s and the planes */
+    cpu_fft_pass pass[MAX_PASSES]; /* s and the planes are not set */
 } plan;
 
-/* The radices of n, the small ones first; false: n has a larger prime factor. */
+/* The radices of n, smallest first; false: n has a larger prime factor. */
 static bool factor(int64_t n, plan *p)
 {
     static const int first[] = {4, 2, 3, 5};
@@ -73,18 +74,18 @@ static bool factor(int64_t n, plan *p)
     return n == 1;
 }
 
-/* The factors of every pass, after `factor`. */
-static void fill_plan(plan *p, const roots *w, cpu_room *room)
+/* Computes the factors of every pass; called after `factor`. */
+static void fill_plan(plan *p, const roots *w, cpu_workspace_rest *room)
 {
     int64_t n = p->n;
     for (int i = 0; i < p->passes; i++) {
         cpu_fft_pass *f = &p->pass[i];
         int64_t r = f->radix, m = n / r, step = p->n / n;
         f->m = m;
-        f->wr = weft__cpu_give_room(room, (r - 1) * m, sizeof(float));
-        f->wi = weft__cpu_give_room(room, (r - 1) * m, sizeof(float));
-        f->cr = weft__cpu_give_room(room, r, sizeof(float));
-        f->ci = weft__cpu_give_room(room, r, sizeof(float));
+        f->wr = weft__cpu_workspace_take(room, (r - 1) * m, sizeof(float));
+        f->wi = weft__cpu_workspace_take(room, (r - 1) * m, sizeof(float));
+        f->cr = weft__cpu_workspace_take(room, r, sizeof(float));
+        f->ci = weft__cpu_workspace_take(room, r, sizeof(float));
         n = m;
         if (!room->base)
             continue;
@@ -106,8 +107,8 @@ static planes swapped(planes x)
     return (planes){x.im, x.re};
 }
 
-/* The transform of `lanes` lines beside each other; it ends in one of the two pairs. The inverse is
- * the transform with the planes exchanged. */
+/* Transforms `lanes` lines side by side; the result is in one of the two pairs of planes. The
+ * inverse is the transform with real and imaginary planes exchanged. */
 static planes run_plan(const plan *p, planes x, planes other, int64_t lanes)
 {
     const cpu_kernels *kernels = weft__cpu_kernels();
@@ -136,36 +137,36 @@ typedef struct transform {
     int axis; /* from the front */
     int64_t n, in_length, out_length, inner, lines, lanes;
     bool chirped;
-    plan plan; /* of n, or of the convolution */
+    plan plan; /* for n, or for the convolution */
     planes chirp,
         answer;     /* e^{-pi i j^2 / n}, and the transform of its conjugate over the length */
     int64_t blocks; /* of lines */
-    bool by_block;  /* room belongs to the block, not to the worker */
+    bool by_block;  /* the workspace is per block, not per worker */
     char *rooms;
-    int64_t room; /* bytes of each */
+    int64_t room; /* bytes per worker or block */
 } transform;
 
-/* What a worker has: two pairs of planes. */
-static void give_planes(const transform *t, cpu_room *room, planes *a, planes *b)
+/* Gives a worker its two pairs of planes. */
+static void give_planes(const transform *t, cpu_workspace_rest *room, planes *a, planes *b)
 {
     int64_t count = t->plan.n * t->lanes;
-    a->re = weft__cpu_give_room(room, count, sizeof(float));
-    a->im = weft__cpu_give_room(room, count, sizeof(float));
-    b->re = weft__cpu_give_room(room, count, sizeof(float));
-    b->im = weft__cpu_give_room(room, count, sizeof(float));
+    a->re = weft__cpu_workspace_take(room, count, sizeof(float));
+    a->im = weft__cpu_workspace_take(room, count, sizeof(float));
+    b->re = weft__cpu_workspace_take(room, count, sizeof(float));
+    b->im = weft__cpu_workspace_take(room, count, sizeof(float));
 }
 
-static void fill_chirp(transform *t, cpu_room *room)
+static void fill_chirp(transform *t, cpu_workspace_rest *room)
 {
     int64_t n = t->n, size = t->plan.n;
     roots w = make_roots(2 * n, room);
-    t->chirp.re = weft__cpu_give_room(room, n, sizeof(float));
-    t->chirp.im = weft__cpu_give_room(room, n, sizeof(float));
+    t->chirp.re = weft__cpu_workspace_take(room, n, sizeof(float));
+    t->chirp.im = weft__cpu_workspace_take(room, n, sizeof(float));
     planes x, y;
-    x.re = weft__cpu_give_room(room, size, sizeof(float));
-    x.im = weft__cpu_give_room(room, size, sizeof(float));
-    y.re = weft__cpu_give_room(room, size, sizeof(float));
-    y.im = weft__cpu_give_room(room, size, sizeof(float));
+    x.re = weft__cpu_workspace_take(room, size, sizeof(float));
+    x.im = weft__cpu_workspace_take(room, size, sizeof(float));
+    y.re = weft__cpu_workspace_take(room, size, sizeof(float));
+    y.im = weft__cpu_workspace_take(room, size, sizeof(float));
     if (!room->base)
         return;
     memset(x.re, 0, (size_t)size * sizeof(float));
@@ -180,8 +181,8 @@ static void fill_chirp(transform *t, cpu_room *room)
     t->answer = run_plan(&t->plan, x, y, 1);
 }
 
-/* Everything about the call; with room->base NULL only its size. */
-static void prepare(transform *t, const weft_call *call, cpu_room *room)
+/* Prepares the call; with room->base NULL only computes the size of the workspace. */
+static void prepare(transform *t, const weft_call *call, cpu_workspace_rest *room)
 {
     const weft_fft_params *p = call->params;
     const weft_tensor *in = &call->in[0], *out = &call->out[0];
@@ -210,20 +211,20 @@ static void prepare(transform *t, const weft_call *call, cpu_room *room)
     t->lanes = CACHED / t->plan.n;
     t->lanes = t->lanes < 1 ? 1 : t->lanes > LANES ? LANES : t->lanes;
     t->lanes = t->lanes > t->lines ? (t->lines > 0 ? t->lines : 1) : t->lanes;
-    cpu_room one = {0};
+    cpu_workspace_rest one = {0};
     planes a, b;
     give_planes(t, &one, &a, &b);
     t->room = one.used;
     t->blocks = (t->lines + t->lanes - 1) / t->lanes;
     t->by_block = t->blocks < weft__cpu_workers();
-    t->rooms =
-        weft__cpu_give_room(room, t->by_block ? t->blocks : weft__cpu_workers(), (size_t)one.used);
+    t->rooms = weft__cpu_workspace_take(room, t->by_block ? t->blocks : weft__cpu_workers(),
+                                        (size_t)one.used);
 }
 
 int64_t weft__cpu_fft_workspace(const weft_call *call)
 {
     transform t;
-    cpu_room room = {0};
+    cpu_workspace_rest room = {0};
     prepare(&t, call, &room);
     return room.used;
 }
@@ -239,13 +240,13 @@ static weft_complex64 read_element(const weft_tensor *t, int64_t at)
     return (weft_complex64){value, 0};
 }
 
-/* Line `first + v` becomes lane v; a half spectrum gets its mirror image. */
+/* Reads line `first + v` into lane v; a half spectrum is completed by mirroring. */
 static void read_lines(const transform *t, int64_t first, int64_t count, planes x)
 {
     const weft_tensor *in = &t->call->in[0];
     const int64_t step = in->strides[t->axis], lanes = t->lanes;
     for (int64_t v = 0; v < lanes; v++) {
-        int64_t line = first + (v < count ? v : 0); /* the rest of the lanes does no harm */
+        int64_t line = first + (v < count ? v : 0); /* unused lanes repeat the first line */
         int64_t base =
             weft_tensor_offset(in, line / t->inner * t->in_length * t->inner + line % t->inner);
         for (int64_t j = 0; j < t->in_length; j++) {
@@ -282,7 +283,7 @@ static void write_lines(const transform *t, int64_t first, int64_t count, planes
     }
 }
 
-/* Elements [0, n) of each lane times those of `by`. */
+/* Multiplies elements [0, n) of each lane by `by`. */
 static void multiply(planes x, planes by, int64_t n, int64_t lanes)
 {
     for (int64_t j = 0; j < n; j++)
@@ -293,7 +294,7 @@ static void multiply(planes x, planes by, int64_t n, int64_t lanes)
         }
 }
 
-/* As a convolution with the chirp, of x[0, n). */
+/* Transforms x[0, n) as a convolution with the chirp. */
 static planes by_chirp(const transform *t, planes x, planes other)
 {
     const int64_t n = t->n, lanes = t->lanes, size = t->plan.n;
@@ -313,12 +314,12 @@ static void transform_lines(void *context, int64_t begin, int64_t end, int worke
 {
     const transform *t = context;
     for (int64_t block = begin; block < end; block++) {
-        cpu_room room = {.base = t->rooms + (t->by_block ? block : worker) * t->room};
+        cpu_workspace_rest room = {.base = t->rooms + (t->by_block ? block : worker) * t->room};
         planes a, b;
         give_planes(t, &room, &a, &b);
         int64_t first = block * t->lanes, rest = t->lines - first;
         int64_t count = rest < t->lanes ? rest : t->lanes;
-        planes x = t->inverse ? swapped(a) : a; /* where the parts go */
+        planes x = t->inverse ? swapped(a) : a; /* real and imaginary planes are exchanged */
         read_lines(t, first, count, x);
         planes y = t->chirped ? by_chirp(t, a, b) : run_plan(&t->plan, a, b, t->lanes);
         write_lines(t, first, count, t->inverse ? swapped(y) : y);
@@ -328,7 +329,7 @@ static void transform_lines(void *context, int64_t begin, int64_t end, int worke
 weft_status weft__cpu_fft(const weft_call *call)
 {
     transform t;
-    cpu_room room = {.base = call->workspace};
+    cpu_workspace_rest room = {.base = call->workspace};
     prepare(&t, call, &room);
     weft__cpu_parallel(t.blocks, GRAIN / (t.lanes * t.plan.n), transform_lines, &t);
     return WEFT_OK;

@@ -1,21 +1,21 @@
-/* backends/cpu/gated_delta.c -- the gated delta rule: a few rows of a head's state read the whole
- * text, and stay in the nearest cache meanwhile. */
+/* backends/cpu/gated_delta.c -- the gated delta rule: a task runs a few rows of a head's state over
+ * the whole sequence, so that they stay in the L1 cache. */
 #include <math.h>
 #include <string.h>
 
 #include "backends/cpu/pool.h"
 #include "backends/cpu/rows.h"
 
-enum { ROWS = 32 /* of a state at a time */, GRAIN_FLOATS = 32768 /* read by a task */ };
+enum { ROWS = 32 /* rows of a state at a time */, GRAIN_FLOATS = 32768 /* read by a task */ };
 
 typedef struct delta {
     const cpu_kernels *kernels;
     const float *q, *k, *v, *g, *beta, *before;
     float *y, *after;
-    int64_t L, Hk, Hv, D, Dv, blocks; /* blocks of rows of a head */
+    int64_t L, Hk, Hv, D, Dv, blocks; /* blocks of rows per head */
 } delta;
 
-/* Rows [first, first + n) of head h of text b. */
+/* Runs rows [first, first + n) of head h over sequence b. */
 static void read_text(const delta *d, int64_t b, int64_t h, int64_t first, int64_t n)
 {
     const int64_t head = b * d->Hv + h, key_head = h / (d->Hv / d->Hk);
@@ -31,7 +31,7 @@ static void read_text(const delta *d, int64_t b, int64_t h, int64_t first, int64
     }
 }
 
-/* Items are blocks of rows of heads of texts. */
+/* Items are blocks of rows of the heads of all sequences. */
 static void task(void *context, int64_t begin, int64_t end, int worker)
 {
     const delta *d = context;

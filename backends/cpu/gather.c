@@ -1,4 +1,4 @@
-/* backends/cpu/gather.c -- reading at indices, and indices that are known to be in range. */
+/* backends/cpu/gather.c -- kernels that read at indices, and bounded_index. */
 #include <string.h>
 
 #include "backends/cpu/indices.h"
@@ -26,8 +26,9 @@ static weft_status out_of_range(const weft_call *call, int64_t index, int64_t le
                      call->op->name, (long long)index, (long long)length);
 }
 
-/* The first of n indices that is out of range, or n. A negative one is in range from -length on;
- * as unsigned numbers those past the end and before the start look alike. */
+/* The position of the first of n indices that is out of range, or n. A negative index is in range
+ * from -length on. As unsigned numbers, indices past the end and before the start are both too
+ * large. */
 static int64_t first_bad(const weft_tensor *t, int64_t n, int64_t length)
 {
     bool is_signed = weft_dtype_is_signed(t->dtype);
@@ -53,12 +54,12 @@ weft_status weft__cpu_check_indices(const weft_call *call, int64_t length)
                         : out_of_range(call, weft__cpu_index_value(t->dtype, t->data, bad), length);
 }
 
-/* What the tasks see. */
+/* The data of the tasks. */
 typedef struct gathering {
     const weft_call *call;
     cpu_extents e; /* of x */
     int64_t count; /* indices: all of them, or those along the axis */
-    int64_t size;  /* bytes of an element */
+    int64_t size;  /* bytes per element */
 } gathering;
 
 /* ---- take ----------------------------------------------------------------------------------- */
@@ -71,7 +72,7 @@ static void take_slices(void *context, int64_t begin, int64_t end, int worker)
     char *out = g->call->out[0].data;
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
-        int64_t at = weft__cpu_place(&g->call->in[1], i % g->count, g->e.length);
+        int64_t at = weft__cpu_clamped_index(&g->call->in[1], i % g->count, g->e.length);
         const char *from = x + (i / g->count * g->e.length + at) * bytes;
         memcpy(out + i * bytes, from, (size_t)bytes);
     }
@@ -100,7 +101,7 @@ static void take_elements(void *context, int64_t begin, int64_t end, int worker)
     char *out = g->call->out[0].data;
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
-        int64_t at = weft__cpu_place(&g->call->in[1], i, g->e.length);
+        int64_t at = weft__cpu_clamped_index(&g->call->in[1], i, g->e.length);
         int64_t outer = i / g->e.inner / g->count;
         int64_t from = (outer * g->e.length + at) * g->e.inner + i % g->e.inner;
         memcpy(out + i * g->size, x + from * g->size, (size_t)g->size);
@@ -142,7 +143,7 @@ static void bound_indices(void *context, int64_t begin, int64_t end, int worker)
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
         int64_t index = weft__cpu_index_value(in->dtype, in->data, i);
-        int64_t at = counts ? weft__cpu_place(in, i, p->length)
+        int64_t at = counts ? weft__cpu_clamped_index(in, i, p->length)
                             : bounded(index, may_be_huge && index < 0, p->length, p->mode);
         if (narrow) {
             narrow[i] = (int32_t)at;

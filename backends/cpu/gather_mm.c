@@ -1,5 +1,5 @@
-/* backends/cpu/gather_mm.c -- products of chosen matrices: one product for all rows that meet the
- * same matrix, and the sums of segments and of gradients. */
+/* backends/cpu/gather_mm.c -- products of selected matrices: one product for all rows with the same
+ * matrix; and the sums over segments and of gradients. */
 #include <string.h>
 
 #include "backends/cpu/gemm.h"
@@ -8,7 +8,7 @@
 #include "backends/cpu/rows.h"
 #include "weft/op_params.h"
 
-enum { GATHERED = 4 << 20 /* elements: of the rows that one product takes, at most */ };
+enum { GATHERED = 4 << 20 /* most elements of the rows gathered for one product */ };
 
 static int64_t vectors(int64_t floats)
 {
@@ -30,10 +30,10 @@ bool weft__cpu_chosen_fits(const weft_call *call)
     return weft__cpu_narrow(call->out[0].dtype);
 }
 
-/* ---- Indices, by the matrix that they choose ------------------------------------------------ */
+/* ---- Items sorted by their matrix ------------------------------------------------------------ */
 
-/* Item i chooses matrix lhs[i] of a; the items of matrix e of b are order[first[e] .. first[e+1]),
- * in their own order. */
+/* Item i selects matrix lhs[i] of a. The items of matrix e of b are order[first[e] .. first[e+1]),
+ * in their original order. */
 typedef struct groups {
     int64_t *lhs, *order, *first;
 } groups;
@@ -69,7 +69,7 @@ static weft_status group_items(const weft_call *call, int64_t matrices, int64_t 
     }
     for (int64_t e = 0; e < matrices; e++)
         g->first[e + 2] += g->first[e + 1];
-    for (int64_t i = 0; i < items; i++) { /* leaves in first[e + 1] where e + 1 begins */
+    for (int64_t i = 0; i < items; i++) { /* afterwards first[e + 1] is the start of e + 1 */
         index_at(call, 3, i, matrices, &rhs);
         g->order[g->first[rhs + 1]++] = i;
     }
@@ -81,7 +81,7 @@ static const char *matrix_at(const weft_tensor *t, int64_t i)
     return (const char *)t->data + i * t->strides[0] * (int64_t)weft_dtype_size(t->dtype);
 }
 
-/* The rows of matrix i, one after another. */
+/* Copies the rows of matrix i, contiguously. */
 static void copy_matrix(const weft_tensor *t, int64_t i, char *to)
 {
     int64_t R = t->shape.at[1], C = t->shape.at[2], size = (int64_t)weft_dtype_size(t->dtype);
@@ -101,7 +101,7 @@ static void copy_matrix(const weft_tensor *t, int64_t i, char *to)
 
 typedef struct gather {
     const weft_call *call;
-    int64_t M, K, N, items; /* items: of one product, at most */
+    int64_t M, K, N, items; /* items: most per product */
     char *a, *c;            /* gathered rows, and their products */
     void *memory;           /* of the product */
 } gather;
@@ -144,7 +144,7 @@ int64_t weft__cpu_gather_mm_workspace(const weft_call *call)
            element_bytes(g.items * g.M * g.K) + element_bytes(g.items * g.M * g.N) + product;
 }
 
-/* `n` items that meet the same matrix. */
+/* Computes `n` items with the same matrix. */
 static void run_items(const gather *g, const int64_t *lhs, const int64_t *items, int64_t n,
                       int64_t matrix)
 {
@@ -153,7 +153,7 @@ static void run_items(const gather *g, const int64_t *lhs, const int64_t *items,
     for (int64_t i = 0; i < n; i++)
         copy_matrix(a, lhs[items[i]], g->a + i * g->M * g->K * size);
     cpu_gemm product = product_of(g, n, matrix);
-    bool dense = items[n - 1] - items[0] == n - 1; /* their places follow one another */
+    bool dense = items[n - 1] - items[0] == n - 1; /* they are consecutive */
     if (dense)
         product.c = (char *)out->data + items[0] * bytes;
     weft__cpu_product(&product, g->memory);
@@ -183,7 +183,7 @@ weft_status weft__cpu_gather_mm(const weft_call *call)
 
 /* ---- gather_mm_sums ------------------------------------------------------------------------- */
 
-/* dW = A^T C over all rows of the items that meet a matrix. */
+/* dW = A^T C over all rows of a matrix's items. */
 static cpu_gemm sums_product(const weft_call *call, int64_t items, char *a, char *c)
 {
     const weft_tensor *ct = &call->in[1], *out = &call->out[0];

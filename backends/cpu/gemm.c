@@ -1,9 +1,9 @@
-/* backends/cpu/gemm.c -- the driver of float32 matrix products.
+/* backends/cpu/gemm.c -- the driver for float32 matrix products.
  *
- * B is decoded and packed into column panels, all of it or, when it is large, some columns at a
- * time; then tiles of C run in parallel, each walking k in blocks. A is read in place where its
- * layout allows; otherwise it is decoded once, if it is small enough, or decoded or packed per
- * tile. Everything is cut by shape alone.
+ * B is decoded and packed into column panels, all of it or, if it is large, some columns at a time.
+ * Then tiles of C run in parallel, each in blocks of k. A is read in place where its layout allows;
+ * otherwise it is decoded once, if it is small enough, or decoded or packed per tile. The work is
+ * divided by shape only.
  */
 #include "backends/cpu/gemm.h"
 
@@ -13,13 +13,13 @@
 #include "backends/cpu/pool.h"
 
 enum {
-    K_BLOCK = 512,              /* a tile's block of A stays in the second-level cache */
+    K_BLOCK = 512,              /* a tile's block of A stays in the L2 cache */
     ROW_PANELS = 8,             /* panels of A in the largest tile */
     TILE_COLUMNS = 256,         /* columns of the largest tile */
-    PACKED_FLOATS = 2 << 20,    /* of B at a time, and at most of A */
-    MANY_TILES = 32,            /* enough for any balance */
-    SMALL_TILE_FLOPS = 2 << 20, /* not worth cutting further */
-    PACK_GRAIN = 32768          /* floats that one task packs */
+    PACKED_FLOATS = 2 << 20,    /* of B at a time, and maximum of A */
+    MANY_TILES = 32,            /* tiles sufficient for load balance */
+    SMALL_TILE_FLOPS = 2 << 20, /* tiles smaller than this are not divided further */
+    PACK_GRAIN = 32768          /* floats packed per task */
 };
 
 typedef enum a_mode { A_ROWS, A_PANELS, A_DECODE_ROWS, A_PACK, A_GATHER } a_mode;
@@ -27,15 +27,15 @@ typedef enum a_mode { A_ROWS, A_PANELS, A_DECODE_ROWS, A_PACK, A_GATHER } a_mode
 typedef struct plan {
     cpu_gemm g;
     const cpu_kernels *kernels;
-    bool transposed; /* C^T = B^T A^T is computed, then transposed */
+    bool transposed; /* computes C^T = B^T A^T, then transposes */
     bool direct_b, shared_b, own_c;
-    bool decoded_once; /* A, in rows that begin every a_pitch floats */
+    bool decoded_once; /* A is decoded once, with a row stride of a_pitch floats */
     a_mode a;
-    int64_t n_batch, group; /* batch items of a pass */
+    int64_t n_batch, group; /* batch items per pass */
     int64_t columns;        /* of a pass */
     int64_t tile_m, tile_n, block_k;
-    int64_t packed_b, decoded_a, a_pitch; /* floats: shared; shared */
-    int64_t scratch_a, scratch_c;         /* floats: per worker */
+    int64_t packed_b, decoded_a, a_pitch; /* in floats: shared; shared */
+    int64_t scratch_a, scratch_c;         /* in floats: per worker */
     float *memory;
     int64_t first_batch, first_column, pass_columns; /* of the running pass */
 } plan;
@@ -79,7 +79,7 @@ static a_mode choose_a(const cpu_matrix *a)
         return plain ? A_ROWS : A_DECODE_ROWS;
     if (a->row != 1)
         return A_GATHER;
-    /* Long steps in k meet the same few sets of the cache; packed they do not. */
+    /* Large strides along k map to few cache sets; packing avoids that. */
     return plain && a->column <= 64 ? A_PANELS : A_PACK;
 }
 
@@ -111,8 +111,8 @@ static void choose_tiles(plan *p)
     }
 }
 
-/* Few columns and an A that is contiguous along m: the other way round is quicker, because then
- * the long side fills the vectors and nothing needs packing. */
+/* With few columns and an A that is contiguous along m, computing the transpose is faster: the long
+ * side fills the vectors and nothing needs packing. */
 static bool better_transposed(const plan *p)
 {
     const cpu_gemm *g = &p->g;
@@ -128,9 +128,9 @@ static cpu_matrix flipped(const cpu_matrix *x)
     return y;
 }
 
-/* Tiles of the same rows would decode them again and again: 7% of a product of 16-bit floats. The
- * rows begin a vector further apart than they are long, because rows whose distance is a power of
- * two meet in the same sets of the cache. */
+/* Otherwise tiles of the same rows would decode them repeatedly, which costs 7% of a product of
+ * 16-bit floats. The row stride is a vector longer than the row, since power-of-two strides map to
+ * the same cache sets. */
 static void choose_decoding(plan *p)
 {
     const cpu_gemm *g = &p->g;
@@ -205,8 +205,8 @@ int64_t weft__cpu_gemm_workspace(const cpu_gemm *g)
     return floats * (int64_t)sizeof(float);
 }
 
-/* Whatever the plan: packed columns of B (or of A, where the other way round is quicker), A
- * decoded, a tile's block of A and its results for each worker. */
+/* An upper bound for every plan: packed columns of B (or of A, when the transpose is computed),
+ * decoded A, and per worker a tile's block of A and its results. */
 int64_t weft__cpu_gemm_bound(const cpu_gemm *g)
 {
     const cpu_kernels *kernels = weft__cpu_kernels();
@@ -229,7 +229,7 @@ int64_t weft__cpu_gemm_bound(const cpu_gemm *g)
 
 enum { DECODED = WEFT_MAX_BLOCK, MOST_COLUMNS = 32 };
 
-/* Panel of columns [first, first + n), whose rows of codes are columns of B. */
+/* Packs a panel of columns [first, first + n) of B that are rows of codes. */
 static void pack_code_columns(const plan *p, int64_t first, int64_t n, float *out)
 {
     const cpu_codes *c = p->g.b.codes;
@@ -244,7 +244,8 @@ static void pack_code_columns(const plan *p, int64_t first, int64_t n, float *ou
     }
 }
 
-/* The same where they are rows of B: the groups that the columns lie in are decoded whole. */
+/* The same for rows of B that are rows of codes: the groups that contain the columns are decoded
+ * completely. */
 static void pack_code_rows(const plan *p, int64_t first, int64_t n, float *out)
 {
     const cpu_codes *c = p->g.b.codes;
@@ -323,7 +324,7 @@ static void gather(const cpu_matrix *a, const char *data, int64_t m, int64_t k, 
     }
 }
 
-/* Rows [row, row + m) and columns [first, first + k) of A, for the block. */
+/* Brings rows [row, row + m) and columns [first, first + k) of A into the layout of the block. */
 static void bring_a(const plan *p, const char *a, int64_t row, int64_t m, int64_t first, int64_t k,
                     float *scratch, cpu_block *block)
 {

@@ -1,4 +1,4 @@
-/* backends/cpu/gemm_double.c -- float64 products: tiles from the pool, each by OpenBLAS. */
+/* backends/cpu/gemm_double.c -- float64 products: the pool runs tiles, each by OpenBLAS. */
 #include <cblas.h>
 #include <pthread.h>
 
@@ -9,7 +9,7 @@ enum { TILE_ROWS = 128, TILE_COLUMNS = 256 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* The threads are the pool's. */
+/* The pool provides the threads. */
 static void single_thread(void)
 {
     openblas_set_num_threads(1);
@@ -30,7 +30,7 @@ static const double *data_of(const cpu_matrix *x, const weft_dims *batch, int64_
     return (const double *)x->data + offset;
 }
 
-/* BLAS checks the distance between rows even where there is one row. */
+/* BLAS checks the row stride even if there is one row. */
 static int64_t larger(int64_t a, int64_t b)
 {
     return a > b ? a : b;

@@ -1,22 +1,22 @@
-/* backends/cpu/indices.h -- what reading at indices and writing there share. */
+/* backends/cpu/indices.h -- shared by the kernels that read and write at indices. */
 #ifndef BACKENDS_CPU_INDICES_H
 #define BACKENDS_CPU_INDICES_H
 
 #include "weft/indexing.h"
 #include "weft/op.h"
 
-/* A shape around one axis: element (o, i, j) is at (o * length + i) * inner + j. */
+/* A shape split at one axis: element (o, i, j) is at (o * length + i) * inner + j. */
 typedef struct cpu_extents {
     int64_t outer, length, inner;
 } cpu_extents;
 
 cpu_extents weft__cpu_extents_of(const weft_tensor *t, int64_t axis);
 
-/* Fails when one of the second input's indices is out of range for an axis of `length`; without
- * checks, only when the axis is empty. */
+/* Fails if an index in the second input is out of range for an axis of `length`; without index
+ * checks only if the axis is empty. */
 weft_status weft__cpu_check_indices(const weft_call *call, int64_t length);
 
-/* Element i of dense integers. */
+/* Element i of a dense integer tensor. */
 static inline int64_t weft__cpu_index_value(weft_dtype dtype, const void *data, int64_t i)
 {
     switch (dtype) {
@@ -37,9 +37,9 @@ static inline int64_t weft__cpu_index_value(weft_dtype dtype, const void *data, 
     }
 }
 
-/* The same as a place on an axis of `length`; the nearest one if it is out of range, as it may be
- * where indices are not checked. A uint64 past 2^63 counts as one before the axis. */
-static inline int64_t weft__cpu_place(const weft_tensor *t, int64_t i, int64_t length)
+/* The same as an index into an axis of `length`, clamped to the axis if it is out of range, which
+ * happens if indices are not checked. A uint64 above 2^63 counts as negative. */
+static inline int64_t weft__cpu_clamped_index(const weft_tensor *t, int64_t i, int64_t length)
 {
     int64_t index = weft__cpu_index_value(t->dtype, t->data, i);
     index += index < 0 && t->dtype != WEFT_UINT64 ? length : 0;

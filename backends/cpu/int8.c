@@ -1,7 +1,7 @@
-/* backends/cpu/int8.c -- products of activations in 8 bits with quantised weights.
+/* backends/cpu/int8.c -- products of 8-bit activations with quantized weights.
  *
  * All rows of x are rounded first. Then strips of columns run in parallel: each packs its weights
- * once and multiplies them with tiles of rows. Everything is cut by shape alone.
+ * once and multiplies them with tiles of rows. The work is divided by shape only.
  */
 #include "backends/cpu/int8.h"
 
@@ -11,22 +11,23 @@
 #include "backends/cpu/room.h"
 
 enum {
-    TILE_ROWS = 48,     /* rows of a tile: its results stay in the nearest cache */
-    K_BLOCKS = 16,      /* blocks of terms of a pass over a tile: so does its part of the panel */
-    PART_ROWS = 1536,   /* rows that share packed weights, at most */
-    MANY_COLUMNS = 64,  /* panels of a matrix whose strips have two of them */
-    ROUND_GRAIN = 16384 /* numbers that one task rounds */
+    TILE_ROWS = 48,     /* rows of a tile, so that its results stay in the L1 cache */
+    K_BLOCKS = 16,      /* blocks of terms per pass over a tile, so that its part of the panel stays
+                         * there too */
+    PART_ROWS = 1536,   /* most rows that share packed weights */
+    MANY_COLUMNS = 64,  /* number of panels from which strips have two */
+    ROUND_GRAIN = 16384 /* elements rounded per task */
 };
 
 typedef struct strips {
     const cpu_int8 *p;
     const cpu_kernels *kernels;
-    int64_t blocks, panels, parts; /* of k; of columns in a strip; of rows */
-    int offset;                    /* of codes that have one in place of a bias */
+    int64_t blocks, panels, parts; /* of k; columns per strip; of rows */
+    int offset;                    /* of the codes, for kinds with an offset instead of a bias */
     int8_t *x;
     float *steps, *shifts;
     int32_t *starts;
-    char *memory; /* `own` bytes for each worker */
+    char *memory; /* shared memory, then `own` bytes for each worker */
     int64_t own;
 } strips;
 
@@ -55,21 +56,21 @@ bool weft__cpu_int8_takes(const cpu_codes *c)
     }
 }
 
-static strip give_strip(const strips *s, cpu_room *room)
+static strip give_strip(const strips *s, cpu_workspace_rest *room)
 {
     const int64_t floats = s->panels * s->blocks * CPU_INT8_COLUMNS;
     strip own;
-    own.w = weft__cpu_give_room(room, floats * CPU_INT8_TERMS, 1);
-    own.scales = weft__cpu_give_room(room, floats, sizeof(float));
-    own.biases = weft__cpu_give_room(room, floats, sizeof(float));
-    own.c = weft__cpu_give_room(room, TILE_ROWS * CPU_INT8_COLUMNS, sizeof(float));
+    own.w = weft__cpu_workspace_take(room, floats * CPU_INT8_TERMS, 1);
+    own.scales = weft__cpu_workspace_take(room, floats, sizeof(float));
+    own.biases = weft__cpu_workspace_take(room, floats, sizeof(float));
+    own.c = weft__cpu_workspace_take(room, TILE_ROWS * CPU_INT8_COLUMNS, sizeof(float));
     return own;
 }
 
-/* Bytes; with memory NULL nothing else. */
+/* Returns the bytes; if memory is not NULL, also sets the pointers. */
 static int64_t lay_out(strips *s, const cpu_int8 *p, void *memory)
 {
-    cpu_room room = {.base = memory}, one = {.base = NULL};
+    cpu_workspace_rest room = {.base = memory}, one = {.base = NULL};
     const int64_t panels = (p->n + CPU_INT8_COLUMNS - 1) / CPU_INT8_COLUMNS;
     *s = (strips){.p = p,
                   .kernels = weft__cpu_kernels(),
@@ -80,10 +81,10 @@ static int64_t lay_out(strips *s, const cpu_int8 *p, void *memory)
                             : p->codes->kind == WEFT_ENCODING_Q4_0 ? 8
                                                                    : 0};
     const int64_t numbers = p->m * s->blocks;
-    s->x = weft__cpu_give_room(&room, numbers * CPU_INT8_TERMS, 1);
-    s->steps = weft__cpu_give_room(&room, numbers, sizeof(float));
-    s->shifts = weft__cpu_give_room(&room, s->offset ? 0 : numbers, sizeof(float));
-    s->starts = weft__cpu_give_room(&room, s->offset ? numbers : 0, sizeof(int32_t));
+    s->x = weft__cpu_workspace_take(&room, numbers * CPU_INT8_TERMS, 1);
+    s->steps = weft__cpu_workspace_take(&room, numbers, sizeof(float));
+    s->shifts = weft__cpu_workspace_take(&room, s->offset ? 0 : numbers, sizeof(float));
+    s->starts = weft__cpu_workspace_take(&room, s->offset ? numbers : 0, sizeof(int32_t));
     (void)give_strip(s, &one);
     s->own = one.used;
     s->memory = room.base ? room.base + room.used : NULL;
@@ -102,7 +103,7 @@ static void round_task(void *context, int64_t begin, int64_t end, int worker)
                                s->shifts + i * s->blocks);
 }
 
-/* Rows row .. row + m of a panel's columns, of which there are n. */
+/* Computes rows row .. row + m for the n columns of a panel. */
 static void run_tile(const strips *s, const strip *own, int64_t panel, int64_t row, int64_t m,
                      int64_t column, int64_t n)
 {
@@ -133,13 +134,13 @@ static void run_tile(const strips *s, const strip *own, int64_t panel, int64_t r
                            (char *)p->y + ((row + i) * p->n + column) * size, n);
 }
 
-/* Items are the strips, for each part of the rows. */
+/* Items are the strips of each part of the rows. */
 static void strip_task(void *context, int64_t begin, int64_t end, int worker)
 {
     const strips *s = context;
     const cpu_int8 *p = s->p;
     const int64_t width = s->panels * CPU_INT8_COLUMNS;
-    cpu_room room = {.base = s->memory + worker * s->own};
+    cpu_workspace_rest room = {.base = s->memory + worker * s->own};
     const strip own = give_strip(s, &room);
     for (int64_t item = begin; item < end; item++) {
         const int64_t from = item / s->parts * width, part = item % s->parts;

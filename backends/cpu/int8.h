@@ -1,4 +1,4 @@
-/* backends/cpu/int8.h -- products of activations in 8 bits with quantised weights. */
+/* backends/cpu/int8.h -- products of 8-bit activations with quantized weights. */
 #ifndef BACKENDS_CPU_INT8_H
 #define BACKENDS_CPU_INT8_H
 
@@ -15,10 +15,10 @@ typedef struct cpu_int8 {
     const float *bias; /* n floats or NULL */
 } cpu_int8;
 
-/* Whether there are kernels for these codes: Q8_0, Q4_0, Q4_K, and affine ones of 4 and 8 bits. */
+/* Whether there are kernels for these codes: Q8_0, Q4_0, Q4_K, and affine codes of 4 and 8 bits. */
 bool weft__cpu_int8_takes(const cpu_codes *codes);
 
-/* Bytes of workspace; pointers are not looked at. */
+/* Bytes of workspace; does not read the data pointers. */
 int64_t weft__cpu_int8_workspace(const cpu_int8 *p);
 void weft__cpu_int8(const cpu_int8 *p, void *workspace);
 

@@ -1,4 +1,4 @@
-/* backends/cpu/isa.c -- what the machine can run. */
+/* backends/cpu/isa.c -- detects the machine's instruction set. */
 #include "backends/cpu/isa.h"
 
 #include <pthread.h>
@@ -15,7 +15,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static cpu_isa chosen;
 
 #if defined(__x86_64__)
-/* Bit `bit` of ECX of a leaf: for features that clang's __builtin_cpu_supports does not know. */
+/* Bit `bit` of ECX of a CPUID leaf, for features unknown to clang's __builtin_cpu_supports. */
 static bool supports(unsigned leaf, int bit)
 {
     unsigned a, b, c, d;

@@ -1,4 +1,4 @@
-/* backends/cpu/isa.h -- which instruction set's kernels run.
+/* backends/cpu/isa.h -- selects the instruction set of the kernels.
  *
  * Files in isa/ are compiled once per instruction set. Each has one function with external linkage,
  *
@@ -12,8 +12,8 @@
 
 typedef enum cpu_isa { CPU_PORTABLE, CPU_AVX2, CPU_AVX512, CPU_ISA_COUNT } cpu_isa;
 
-/* The best instruction set of this machine, or a lower one that the environment variable
- * WEFT_CPU_ISA names (portable, avx2, avx512). Constant during the process. */
+/* The best instruction set of this machine, or a lower one given by the environment variable
+ * WEFT_CPU_ISA (portable, avx2, avx512). Constant during the process. */
 cpu_isa weft__cpu_isa(void);
 
 const char *weft__cpu_isa_name(cpu_isa isa);
@@ -22,13 +22,13 @@ const char *weft__cpu_isa_name(cpu_isa isa);
 #define CPU_JOIN(name, suffix) CPU_JOIN_(name, suffix)
 #define CPU_NAME(name) CPU_JOIN(name, CPU_ISA)
 
-/* Declares the functions that a topic's file in isa/ has, one per instruction set. */
+/* Declares the fill functions of a file in isa/, one per instruction set. */
 #if defined(__x86_64__)
 #define CPU_DECLARE_FILL(name, table)                                                              \
     void name##_portable(table *);                                                                 \
     void name##_avx2(table *);                                                                     \
     void name##_avx512(table *)
-/* Calls those that the machine can run, slowest first. */
+/* Calls the fill functions that the machine can run, slowest first. */
 #define CPU_FILL(name, table, isa)                                                                 \
     do {                                                                                           \
         name##_portable(table);                                                                    \

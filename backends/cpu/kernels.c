@@ -1,5 +1,5 @@
-/* backends/cpu/kernels.c -- fills the kernel table: portable first, then what the machine can do.
- */
+/* backends/cpu/kernels.c -- fills the kernel table: portable kernels first, then faster ones that
+ * the machine can run. */
 #include "backends/cpu/kernels.h"
 
 #include <pthread.h>

@@ -1,7 +1,7 @@
-/* backends/cpu/kernels.h -- the table of the vector kernels that isa/ fills.
+/* backends/cpu/kernels.h -- the table of vector kernels, which isa/ fills.
  *
- * They work on float32 in plain rows and tiles; the drivers beside this file bring shapes, dtypes,
- * strides and threads.
+ * The kernels work on float32 in plain rows and tiles. The drivers in this folder handle shapes,
+ * dtypes, strides and threads.
  */
 #ifndef BACKENDS_CPU_KERNELS_H
 #define BACKENDS_CPU_KERNELS_H
@@ -12,10 +12,10 @@
 #include "backends/cpu/isa.h"
 #include "weft/op.h"
 
-/* C (m, n) = or += A (m, k) B (k, n). A lies in panels of gemm_rows rows that begin every a_panel
- * floats; element (i, p) of a panel is at i * a_row + p * a_k, where one of the two is 1. B lies in
- * panels of gemm_columns columns that begin every b_panel floats, rows b_k apart, whole vectors of
- * columns readable. */
+/* C (m, n) = or += A (m, k) B (k, n). A is in panels of gemm_rows rows, a_panel floats apart;
+ * element (i, p) of a panel is at i * a_row + p * a_k, where one of the two strides is 1. B is in
+ * panels of gemm_columns columns, b_panel floats apart, with rows b_k apart; whole vectors of
+ * columns are readable. */
 typedef struct cpu_block {
     int64_t m, n, k;
     const float *a;
@@ -24,17 +24,17 @@ typedef struct cpu_block {
     int64_t b_panel, b_k;
     float *c;
     int64_t c_row;
-    bool add;          /* to what C holds */
-    const float *bias; /* n floats to begin with, or NULL; not with add */
+    bool add;          /* adds to C */
+    const float *bias; /* n floats as initial values, or NULL; not with `add` */
 } cpu_block;
 
 /* C (m, CPU_INT8_COLUMNS) += x w^T over `blocks` blocks of CPU_INT8_TERMS terms, for a panel of
- * weights from int8_pack. x and what belongs to its blocks come from int8_round. */
+ * weights from int8_pack. x and its per-block numbers come from int8_round. */
 typedef struct cpu_int8_block {
     int64_t m, blocks;
     const int8_t *x;
     int64_t x_row; /* bytes */
-    /* A number for each block of x; per_row from row to row. One of starts and shifts is NULL. */
+    /* A number for each block of x, per_row numbers per row. Either starts or shifts is NULL. */
     const float *steps, *shifts;
     const int32_t *starts;
     int64_t per_row;
@@ -43,7 +43,7 @@ typedef struct cpu_int8_block {
     float *c;
 } cpu_int8_block;
 
-/* One AdamW step, with what is the same for all elements worked out. */
+/* One AdamW step, with the values that are equal for all elements precomputed. */
 typedef struct cpu_adamw {
     float grad_scale, beta1, rest1, beta2, rest2; /* rest = 1 - beta */
     float keep;                                   /* 1 - lr decay */
@@ -52,17 +52,19 @@ typedef struct cpu_adamw {
     float eps;
 } cpu_adamw;
 
-/* Moments of 8 bits: the values of the codes, in parts of their block's scale, and what encodes. */
+/* 8-bit moments: the values of the codes relative to their block's scale, and the encoder's
+ * constants. */
 typedef struct cpu_moment_codes {
     float values[256];
-    float zero, first;           /* the code of 0; values in the lowest decade */
-    float limits[6], least, one; /* where the next decades, the smallest value and 1 begin */
-    bool positive;               /* a value above 0 never gets the code of 0 */
+    float zero, first; /* the code of 0; number of values in the lowest decade */
+    float limits[6], least,
+        one;       /* lower limits of the next decades, of the smallest value and of 1 */
+    bool positive; /* a positive value never gets the code of 0 */
 } cpu_moment_codes;
 
-/* One pass of a Fourier transform: m elements of `radix` numbers each, in s places beside each
- * other, in planes of real and imaginary parts (isa/fft.c). w: the powers k p, 0 < k < radix, p <
- * m, of the pass's root, in rows of m; c: those of the radix's. */
+/* One pass of a Fourier transform: m elements of `radix` numbers each, for s interleaved positions,
+ * in separate planes of real and imaginary parts (isa/fft.c). w: the powers k p, 0 < k < radix, p <
+ * m, of the pass's root, in rows of m; c: those of the radix's root. */
 typedef struct cpu_fft_pass {
     int64_t radix, m, s;
     const float *xr, *xi;
@@ -70,12 +72,12 @@ typedef struct cpu_fft_pass {
     float *wr, *wi, *cr, *ci;
 } cpu_fft_pass;
 
-/* How elements are joined; sums and products of integers wrap, NaN wins in extremes. */
+/* How elements are combined. Integer sums and products wrap; NaN wins in extremes. */
 typedef enum cpu_fold { CPU_SUM, CPU_PROD, CPU_MAX, CPU_MIN } cpu_fold;
 
-/* A matrix of quantised groups: where codes, scales and biases of its first group lie, and the
- * steps from group to group and from row to row, in bytes. Without biases they are the scales
- * again. */
+/* A matrix of quantized groups: the addresses of codes, scales and biases of its first group, and
+ * the strides in bytes from group to group and from row to row. Without biases these are the
+ * scales. */
 typedef struct cpu_codes {
     int kind; /* weft_encoding_kind */
     int bits;
@@ -83,21 +85,22 @@ typedef struct cpu_codes {
     weft_dtype scale;
     const char *codes, *scales, *biases;
     int64_t code_group, code_row, scale_group, scale_row;
-    const weft_encoding *encoding; /* of a kind without parts: its blocks are at `codes` */
+    const weft_encoding *encoding; /* of a kind that is not split into parts: its blocks are at
+                                    * `codes` */
 } cpu_codes;
 
-/* Rows of keys or values in codes (weft_kv_codes) of one head: those of the first row, and the
- * steps from row to row in elements. */
+/* Quantized rows of keys or values (weft_kv_codes) of one head: the first row, and the strides from
+ * row to row in elements. */
 typedef struct cpu_kv_codes {
     int bits;
-    int64_t width, group; /* elements of a row, and of its groups */
+    int64_t width, group; /* elements per row, and per group */
     const uint8_t *codes;
     const float *steps, *least;
     int64_t code_row, step_row, least_row;
 } cpu_kv_codes;
 
-/* Outputs of a convolution of each channel by itself: y[o, c], y_step apart, is the sum over taps t
- * of x[x_at[t] + o x_step + c] weight[w_at[t] + c]. Offsets are in elements. */
+/* Outputs of a depthwise convolution: y[o, c], y_step apart, is the sum over taps t of x[x_at[t] +
+ * o x_step + c] weight[w_at[t] + c]. Offsets are in elements. */
 typedef struct cpu_depthwise {
     int64_t taps, outputs, channels;
     const void *x;
@@ -109,44 +112,44 @@ typedef struct cpu_depthwise {
 } cpu_depthwise;
 
 typedef struct cpu_kernels {
-    /* Rows of n elements of float32, float16 or bfloat16 from and to float32. */
+    /* Convert n elements between float32, float16 or bfloat16 and float32. */
     void (*decode)(weft_dtype dtype, const void *from, float *to, int64_t n);
     void (*encode)(weft_dtype dtype, const float *from, void *to, int64_t n);
 
     int lanes, gemm_rows, gemm_columns;
     void (*gemm_block)(const cpu_block *block);
-    /* Panels of gemm_columns columns of B (k, n), the last filled up with zeros. b_k and b_n are
-     * B's strides in elements. */
+    /* Packs B (k, n) into panels of gemm_columns columns, the last padded with zeros. b_k and b_n
+     * are B's strides in elements. */
     void (*pack_b)(weft_dtype dtype, const void *b, int64_t b_k, int64_t b_n, int64_t k, int64_t n,
                    float *out);
-    /* Panels of gemm_rows rows of A (m, k), contiguous along m and a_k elements apart along k: each
-     * k steps of gemm_rows floats, and then a gap of `lanes` floats. */
+    /* Packs A (m, k), contiguous along m and with stride a_k along k, into panels of gemm_rows
+     * rows: k steps of gemm_rows floats each, followed by a gap of `lanes` floats. */
     void (*pack_a)(weft_dtype dtype, const void *a, int64_t a_k, int64_t m, int64_t k, float *out);
 
     /* y[i * y_row + f] = x_i . w_f (+ bias_f) for m <= CPU_GEMV_ROWS rows x_i and n rows of w,
      * w_row elements apart. x comes from gemv_pack: weft__cpu_gemv_rows(m) rows of k elements,
-     * rounded up to whole vectors, of which those of the rows take turns. */
+     * padded to whole vectors, with the vectors of the rows interleaved. */
     void (*gemv)(weft_dtype dtype, int m, int64_t k, const float *x, const void *w, int64_t w_row,
                  int64_t n, const float *bias, float *y, int64_t y_row);
     void (*gemv_pack)(weft_dtype dtype, int m, int64_t k, const void *x, int64_t x_row, float *out);
-    /* out_i += the sum of n rows of v, v_row elements apart, times p_i[0 .. n), for m <=
-     * CPU_GEMV_ROWS rows of p and of out. */
+    /* out_i += sum of n rows of v, v_row elements apart, times p_i[0 .. n), for m <= CPU_GEMV_ROWS
+     * rows of p and out. */
     void (*gemv_across)(weft_dtype dtype, int m, int64_t n, const float *p, int64_t p_row,
                         const void *v, int64_t v_row, int64_t width, float *out, int64_t out_row);
 
-    /* isa/codes.c: whole groups of a row as float32; and gemv with rows first .. first + n of a
-     * matrix of codes, where `sums` are those of x over groups (code_sums), and bias and y are
-     * counted from row 0. Kinds with parts only. */
+    /* isa/codes.c: decodes whole groups of a row to float32; and gemv with rows first .. first + n
+     * of a matrix of codes, where `sums` are the sums of x over groups (code_sums), and bias and y
+     * are indexed from row 0. Only for kinds that are split into parts. */
     void (*decode_codes)(const cpu_codes *c, int64_t row, int64_t group, int64_t groups,
                          float *out);
     void (*gemv_codes)(const cpu_codes *c, int m, int64_t k, const float *x, const float *sums,
                        int64_t first, int64_t n, const float *bias, float *y, int64_t y_row);
     void (*code_sums)(int m, int64_t k, int64_t group, const float *x, float *sums);
 
-    /* isa/int8.c. int8_round: k numbers as blocks of integers: x = step * q. Of codes with an
-     * offset in place of a bias, starts[g] is -offset times the sum of block g's integers; else
-     * (offset 0) shifts[g] is their sum times the step. int8_pack: the weights' rows first ..
-     * first + n <= CPU_INT8_COLUMNS as a panel: four terms of all columns, the next four, ...; and
+    /* isa/int8.c. int8_round: k numbers as blocks of integers: x = step * q. For codes with an
+     * offset instead of a bias, starts[g] is -offset times the sum of block g's integers; otherwise
+     * (offset 0) shifts[g] is their sum times the step. int8_pack: the weights' rows first .. first
+     * + n <= CPU_INT8_COLUMNS as a panel: four terms of all columns, the next four, ...; and
      * CPU_INT8_COLUMNS scales and biases for each block. */
     void (*int8_round)(weft_dtype dtype, const void *x, int64_t k, int offset, int8_t *q,
                        float *steps, int32_t *starts, float *shifts);
@@ -154,20 +157,20 @@ typedef struct cpu_kernels {
                       float *scales, float *biases);
     void (*int8_block)(const cpu_int8_block *b);
 
-    /* isa/kv_codes.c, for m <= CPU_GEMV_ROWS rows: y_i[s] = x_i . key s, with the sums of x_i over
-     * groups; out_i += the sum over s of p_i[s] value s; and n rows as float32. */
+    /* isa/kv_codes.c, for m <= CPU_GEMV_ROWS rows: y_i[s] = x_i . key s, given the sums of x_i over
+     * groups; out_i += sum over s of p_i[s] value s; and n rows decoded to float32. */
     void (*kv_dot)(const cpu_kv_codes *c, int m, const float *x, int64_t x_row, const float *sums,
                    int64_t n, float *y, int64_t y_row);
     void (*kv_add)(const cpu_kv_codes *c, int m, int64_t n, const float *p, int64_t p_row,
                    float *out, int64_t out_row);
     void (*kv_decode)(const cpu_kv_codes *c, int64_t n, float *out, int64_t out_row);
 
-    /* Plain rows of n floats. */
+    /* Contiguous rows of n floats. */
     void (*scale_row)(float *x, int64_t n, float factor);
     void (*add_row)(float *x, const float *y, int64_t n);
     float (*dot)(const float *a, const float *b, int64_t n);
 
-    /* isa/attention.c says what they do. */
+    /* Documented in isa/attention.c. */
     float (*softmax_row)(float *s, int64_t n, float cap, const float *mask, float *maximum,
                          float *sum);
     void (*softmax_vjp_row)(float *s, float *dp, int64_t n, float cap, const float *mask, float lse,
@@ -191,7 +194,7 @@ typedef struct cpu_kernels {
                      float *y, int64_t n);
 
     /* isa/delta.c: one token through `rows` rows of a state, D floats each: its key and query, its
-     * values v, what the state keeps and how much it learns; y is what the query reads. */
+     * values v, the decay of the state and the learning rate; y is the result for the query. */
     void (*delta_rows)(float *state, int64_t rows, int64_t D, const float *key, const float *query,
                        const float *v, float keep, float beta, float *y);
 
@@ -204,8 +207,8 @@ typedef struct cpu_kernels {
     void (*moment_codes_row)(const cpu_moment_codes *c, const float *x, float scale, uint8_t *codes,
                              int64_t n);
 
-    /* isa/reduce.c. Sums are taken in double; in extremes NaN wins, and those of no elements are
-     * infinite. exp_row: out[i] = exp(x[i] - shift), and their sum. */
+    /* isa/reduce.c. Sums are computed in double. In extremes NaN wins; the extreme of no elements
+     * is infinite. exp_row: out[i] = exp(x[i] - shift), and their sum. */
     double (*sum_row)(const float *x, int64_t n);
     double (*dot_row)(const float *x, const float *y, int64_t n);
     float (*max_row)(const float *x, int64_t n);
@@ -217,9 +220,9 @@ typedef struct cpu_kernels {
     void (*softmax_grad_row)(const float *y, const float *dy, int64_t n, float dot, float *dx);
     void (*log_softmax_grad_row)(const float *y, const float *dy, int64_t n, float sum, float *dx);
 
-    /* isa/reduce_wide.c: n elements `stride` apart as doubles (floats), as 64-bit integers, and as
-     * whether they are not 0; and what they come to, in one or side by side: sums[i] joined with
-     * x[i]. squares: of the deviations from the mean. */
+    /* isa/reduce_wide.c: n elements at intervals of `stride` as doubles (floats), as 64-bit
+     * integers, and as whether they are nonzero; and their reduction to one value, or elementwise:
+     * sums[i] combined with x[i]. squares: of the deviations from the mean. */
     void (*load_reals)(weft_dtype dtype, const void *x, int64_t stride, double *out, int64_t n);
     void (*load_wholes)(weft_dtype dtype, const void *x, int64_t stride, int64_t *out, int64_t n);
     void (*load_truths)(weft_dtype dtype, const void *x, int64_t stride, int64_t *out, int64_t n);
@@ -240,17 +243,17 @@ typedef struct cpu_kernels {
 
 enum { CPU_GEMV_ROWS = 8, CPU_INT8_TERMS = 32, CPU_INT8_COLUMNS = 32 };
 
-/* The rows that gemv_pack writes for m: there are kernels for powers of two. */
+/* The number of rows that gemv_pack writes for m: kernels exist for powers of two. */
 static inline int weft__cpu_gemv_rows(int64_t m)
 {
     return m > 4 ? 8 : m > 2 ? 4 : (int)m;
 }
 
-/* The kernels of this machine. */
+/* The kernels for this machine. */
 const cpu_kernels *weft__cpu_kernels(void);
 
-/* For tests, while nothing runs: the kernels of another instruction set, at most the machine's.
- * Returns the one that is now in use. */
+/* For tests, while nothing runs: switches to the kernels of another instruction set, at most the
+ * machine's. Returns the one in use. */
 cpu_isa weft__cpu_use_isa(cpu_isa isa);
 
 CPU_DECLARE_FILL(weft__fill_attention, cpu_kernels);

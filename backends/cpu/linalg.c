@@ -1,4 +1,4 @@
-/* backends/cpu/linalg.c -- matrices for LAPACK: batches, memory, failures. */
+/* backends/cpu/linalg.c -- runs LAPACK on batches of matrices: memory, conversion, failures. */
 #include "backends/cpu/linalg.h"
 
 #include <complex.h>
@@ -39,9 +39,9 @@ typedef struct running {
     const weft_call *call;
     cpu_linalg_one *one;
     int64_t room;
-    bool by_item; /* room belongs to the matrix, not to the worker */
+    bool by_item; /* the workspace is per matrix, not per worker */
     pthread_mutex_t lock;
-    int64_t failed, place; /* the first matrix that failed; -1 */
+    int64_t failed, place; /* the first matrix that failed; -1: none */
 } running;
 
 int64_t weft__cpu_linalg_workspace(const weft_call *call, int64_t room)
@@ -109,13 +109,13 @@ static void turn(const void *from, int64_t from_step, void *to, int64_t to_step,
                 ((double *)to)[j * to_step + i] = ((const double *)from)[i * from_step + j];
 }
 
-void weft__cpu_turn_in(const weft_tensor *t, int64_t b, void *out)
+void weft__cpu_to_column_major(const weft_tensor *t, int64_t b, void *out)
 {
     int64_t rows = weft__cpu_dim(t, -2), columns = weft__cpu_dim(t, -1);
     turn(weft__cpu_item(t, b, 2), columns, out, rows, rows, columns, weft_dtype_size(t->dtype));
 }
 
-void weft__cpu_turn_out(const weft_tensor *t, int64_t b, const void *in, int64_t leading)
+void weft__cpu_from_column_major(const weft_tensor *t, int64_t b, const void *in, int64_t leading)
 {
     int64_t rows = weft__cpu_dim(t, -2), columns = weft__cpu_dim(t, -1);
     turn(in, leading, weft__cpu_item(t, b, 2), columns, columns, rows, weft_dtype_size(t->dtype));

@@ -1,7 +1,7 @@
-/* backends/cpu/linalg.h -- what the kernels that call LAPACK share.
+/* backends/cpu/linalg.h -- shared by the kernels that call LAPACK.
  *
- * Batches are spread over the pool; each matrix is one task's, and LAPACK runs on its thread alone.
- * LAPACK's matrices are column-major, so matrices are turned on the way in and out.
+ * Batches are spread over the pool; a task has one matrix, and LAPACK runs on its thread only.
+ * LAPACK's matrices are column-major, so matrices are transposed before and after.
  */
 #ifndef BACKENDS_CPU_LINALG_H
 #define BACKENDS_CPU_LINALG_H
@@ -10,31 +10,33 @@
 #include "weft/backend.h"
 #include "weft/op_params.h"
 
-/* Computes matrix b of the batch in `room`. 0, or the place (from 1) at which it failed. */
+/* Computes matrix b of the batch with workspace `room`. Returns 0, or the position (from 1) of the
+ * failure. */
 typedef int64_t cpu_linalg_one(const weft_call *call, int64_t b, void *room);
 
-/* Workspace for `room` bytes a task. */
+/* The workspace for `room` bytes per task. */
 int64_t weft__cpu_linalg_workspace(const weft_call *call, int64_t room);
-/* Runs `one` for each matrix. Failures are reported as "op: matrix B of the batch " and `problem`,
- * a format of the place. */
+/* Runs `one` for each matrix. Failures are reported as "op: matrix B of the batch " followed by
+ * `problem`, a format for the position. */
 weft_status weft__cpu_linalg_run(const weft_call *call, int64_t room, cpu_linalg_one *one,
                                  const char *problem);
 
-/* Inputs that are not empty: the rest is the reference kernel's. */
+/* Whether the inputs are not empty; the reference kernel handles empty ones. */
 bool weft__cpu_linalg_fits(const weft_call *call);
 
 int64_t weft__cpu_dim(const weft_tensor *t, int axis); /* axis < 0 */
-/* Matrix b of t (row-major) to and from column-major memory, whose columns are `rows` apart. */
-void weft__cpu_turn_in(const weft_tensor *t, int64_t b, void *out);
-void weft__cpu_turn_out(const weft_tensor *t, int64_t b, const void *in, int64_t leading);
+/* Copies matrix b of t (row-major) to or from column-major memory, with a column stride of `rows`.
+ */
+void weft__cpu_to_column_major(const weft_tensor *t, int64_t b, void *out);
+void weft__cpu_from_column_major(const weft_tensor *t, int64_t b, const void *in, int64_t leading);
 void weft__cpu_fill_nan(const weft_tensor *t, int64_t b, int core);
-/* Of `count` elements: whether none is NaN or infinite. */
+/* Whether none of `count` elements is NaN or infinite. */
 bool weft__cpu_finite(weft_dtype dtype, const void *x, int64_t count);
-/* Address of matrix b (core = 2), or vector b (core = 1). */
+/* The address of matrix b (core = 2) or vector b (core = 1). */
 void *weft__cpu_item(const weft_tensor *t, int64_t b, int core);
 
-/* The factor that makes the first of the largest (to a thousandth) of n elements `step` apart real
- * and positive, as two parts; float32 and float64 have only the sign. */
+/* The factor that makes the first of the largest (within a thousandth) of n elements at intervals
+ * of `step` real and positive, as two parts; for float32 and float64 it is the sign. */
 void weft__cpu_phase(weft_dtype dtype, const void *x, int64_t n, double *re, double *im);
 void weft__cpu_scale(weft_dtype dtype, void *x, int64_t n, int64_t step, double re, double im);
 

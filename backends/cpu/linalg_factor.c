@@ -41,21 +41,21 @@ typedef struct qr_room {
     int64_t length;
 } qr_room;
 
-static qr_room lay_out_qr(const weft_call *call, cpu_room *room)
+static qr_room lay_out_qr(const weft_call *call, cpu_workspace_rest *room)
 {
     int64_t m = weft__cpu_dim(&call->in[0], -2), n = weft__cpu_dim(&call->in[0], -1);
     int64_t k = weft__cpu_dim(&call->out[0], -1), wide = n > k ? n : k;
     size_t size = weft_dtype_size(call->in[0].dtype);
     qr_room r = {.length = wide * BLOCK};
-    r.a = weft__cpu_give_room(room, m * wide, size);
-    r.tau = weft__cpu_give_room(room, smaller(m, n), size);
-    r.work = weft__cpu_give_room(room, r.length, size);
+    r.a = weft__cpu_workspace_take(room, m * wide, size);
+    r.tau = weft__cpu_workspace_take(room, smaller(m, n), size);
+    r.work = weft__cpu_workspace_take(room, r.length, size);
     return r;
 }
 
 static int64_t qr_size(const weft_call *call)
 {
-    cpu_room room = {0};
+    cpu_workspace_rest room = {0};
     lay_out_qr(call, &room);
     return room.used;
 }
@@ -65,23 +65,23 @@ static int64_t qr_one(const weft_call *call, int64_t b, void *memory)
     const weft_tensor *in = &call->in[0], *q = &call->out[0], *r = &call->out[1];
     int64_t m = weft__cpu_dim(in, -2), n = weft__cpu_dim(in, -1), k = weft__cpu_dim(q, -1);
     size_t size = weft_dtype_size(in->dtype);
-    cpu_room room = {.base = memory};
+    cpu_workspace_rest room = {.base = memory};
     qr_room w = lay_out_qr(call, &room);
-    weft__cpu_turn_in(in, b, w.a);
+    weft__cpu_to_column_major(in, b, w.a);
     if (!weft__cpu_finite(in->dtype, w.a, m * n)) {
         weft__cpu_fill_nan(q, b, 2);
         weft__cpu_fill_nan(r, b, 2);
         return 0;
     }
     lapack_int info = factor_qr(in->dtype, (int)m, (int)n, w.a, w.tau, w.work, (int)w.length);
-    weft__cpu_turn_out(r, b, w.a, m);
+    weft__cpu_from_column_major(r, b, w.a, m);
     char *rows = weft__cpu_item(r, b, 2);
     for (int64_t i = 1; i < k; i++)
         memset(rows + (size_t)(i * n) * size, 0, (size_t)smaller(i, n) * size);
     if (info == 0)
         info = make_q(in->dtype, (int)m, (int)k, (int)smaller(m, n), w.a, w.tau, w.work,
                       (int)w.length);
-    weft__cpu_turn_out(q, b, w.a, m);
+    weft__cpu_from_column_major(q, b, w.a, m);
     return info != 0;
 }
 
@@ -109,10 +109,10 @@ static lapack_int factor_lu(weft_dtype dtype, int m, int n, void *a, lapack_int 
 static int64_t lu_size(const weft_call *call)
 {
     const weft_tensor *in = &call->in[0];
-    cpu_room room = {0};
-    weft__cpu_give_room(&room, weft__cpu_dim(in, -2) * weft__cpu_dim(in, -1),
-                        weft_dtype_size(in->dtype));
-    weft__cpu_give_room(&room, weft__cpu_dim(in, -2), sizeof(lapack_int));
+    cpu_workspace_rest room = {0};
+    weft__cpu_workspace_take(&room, weft__cpu_dim(in, -2) * weft__cpu_dim(in, -1),
+                             weft_dtype_size(in->dtype));
+    weft__cpu_workspace_take(&room, weft__cpu_dim(in, -2), sizeof(lapack_int));
     return room.used;
 }
 
@@ -122,20 +122,21 @@ static int64_t lu_one(const weft_call *call, int64_t b, void *memory)
     int64_t m = weft__cpu_dim(in, -2), n = weft__cpu_dim(in, -1), k = smaller(m, n);
     uint32_t *places = weft__cpu_item(&call->out[1], b, 1);
     uint32_t *rows = weft__cpu_item(&call->out[2], b, 1);
-    cpu_room room = {.base = memory};
-    void *a = weft__cpu_give_room(&room, m * n, weft_dtype_size(in->dtype));
-    lapack_int *pivots = weft__cpu_give_room(&room, m, sizeof *pivots);
-    weft__cpu_turn_in(in, b, a);
+    cpu_workspace_rest room = {.base = memory};
+    void *a = weft__cpu_workspace_take(&room, m * n, weft_dtype_size(in->dtype));
+    lapack_int *pivots = weft__cpu_workspace_take(&room, m, sizeof *pivots);
+    weft__cpu_to_column_major(in, b, a);
     bool finite = weft__cpu_finite(in->dtype, a, m * n);
     if (finite) {
-        factor_lu(in->dtype, (int)m, (int)n, a, pivots); /* a zero pivot is no failure */
-        weft__cpu_turn_out(&call->out[0], b, a, m);
+        factor_lu(in->dtype, (int)m, (int)n, a, pivots); /* a zero pivot is not an error */
+        weft__cpu_from_column_major(&call->out[0], b, a, m);
     } else {
         weft__cpu_fill_nan(&call->out[0], b, 2);
     }
     for (int64_t i = 0; i < m; i++)
         rows[i] = (uint32_t)i;
-    for (int64_t i = k - 1; i >= 0; i--) { /* last exchange first: the inverse permutation */
+    for (int64_t i = k - 1; i >= 0; i--) { /* the exchanges in reverse order give the inverse
+                                            * permutation */
         places[i] = finite ? (uint32_t)(pivots[i] - 1) : (uint32_t)i;
         uint32_t swap = rows[i];
         rows[i] = rows[places[i]];
@@ -156,7 +157,8 @@ weft_status weft__cpu_lu(const weft_call *call)
 
 /* ---- cholesky ------------------------------------------------------------------------------- */
 
-/* In place in the output: a lower triangle by rows is the conjugate of an upper one by columns. */
+/* Computed in place in the output: a row-major lower triangle is the conjugate of a column-major
+ * upper one. */
 static int64_t cholesky_one(const weft_call *call, int64_t b, void *memory)
 {
     const weft_tensor *in = &call->in[0], *out = &call->out[0];

@@ -9,26 +9,26 @@
 
 enum { C = LAPACK_COL_MAJOR };
 
-/* The square matrix, its pivots, and right sides. */
+/* The square matrix, its pivots, and the right-hand sides. */
 typedef struct system_room {
     void *a, *x;
     lapack_int *pivots;
 } system_room;
 
-static system_room lay_out(const weft_call *call, cpu_room *room)
+static system_room lay_out(const weft_call *call, cpu_workspace_rest *room)
 {
     const weft_tensor *in = &call->in[0];
     int64_t n = weft__cpu_dim(in, -1), k = call->n_inputs > 1 ? weft__cpu_dim(&call->in[1], -1) : 0;
     size_t size = weft_dtype_size(in->dtype);
-    system_room r = {.a = weft__cpu_give_room(room, n * n, size)};
-    r.x = weft__cpu_give_room(room, n * k, size);
-    r.pivots = weft__cpu_give_room(room, n, sizeof *r.pivots);
+    system_room r = {.a = weft__cpu_workspace_take(room, n * n, size)};
+    r.x = weft__cpu_workspace_take(room, n * k, size);
+    r.pivots = weft__cpu_workspace_take(room, n, sizeof *r.pivots);
     return r;
 }
 
 static int64_t room_size(const weft_call *call)
 {
-    cpu_room room = {0};
+    cpu_workspace_rest room = {0};
     lay_out(call, &room);
     return room.used;
 }
@@ -53,16 +53,16 @@ static int64_t solve_one(const weft_call *call, int64_t b, void *memory)
 {
     const weft_tensor *in = &call->in[0], *right = &call->in[1];
     int64_t n = weft__cpu_dim(in, -1), k = weft__cpu_dim(right, -1);
-    cpu_room room = {.base = memory};
+    cpu_workspace_rest room = {.base = memory};
     system_room r = lay_out(call, &room);
-    weft__cpu_turn_in(in, b, r.a);
-    weft__cpu_turn_in(right, b, r.x);
+    weft__cpu_to_column_major(in, b, r.a);
+    weft__cpu_to_column_major(right, b, r.x);
     if (!weft__cpu_finite(in->dtype, r.a, n * n) || !weft__cpu_finite(in->dtype, r.x, n * k)) {
         weft__cpu_fill_nan(&call->out[0], b, 2);
         return 0;
     }
     lapack_int info = solve(in->dtype, (int)n, (int)k, &r);
-    weft__cpu_turn_out(&call->out[0], b, r.x, n);
+    weft__cpu_from_column_major(&call->out[0], b, r.x, n);
     return info;
 }
 
@@ -75,8 +75,8 @@ weft_status weft__cpu_solve(const weft_call *call)
 
 /* ---- solve_triangular ----------------------------------------------------------------------- */
 
-/* Whether the triangle of a row-major matrix is finite; the place (from 1) of a 0 on its diagonal.
- */
+/* Whether the triangle of a row-major matrix is finite; *zero is the position (from 1) of a 0 on
+ * its diagonal. */
 static bool look(weft_dtype dtype, const char *a, int64_t n, bool upper, int64_t *zero)
 {
     static const char none[sizeof(double)];
@@ -146,10 +146,10 @@ static double complex determinant(const weft_call *call, int64_t b, void *memory
 {
     const weft_tensor *in = &call->in[0];
     int64_t n = weft__cpu_dim(in, -1);
-    cpu_room room = {.base = memory};
+    cpu_workspace_rest room = {.base = memory};
     system_room r = lay_out(call, &room);
     double complex sign = 1;
-    weft__cpu_turn_in(in, b, r.a);
+    weft__cpu_to_column_major(in, b, r.a);
     *logarithm = 0;
     if (!weft__cpu_finite(in->dtype, r.a, n * n)) {
         *logarithm = NAN;

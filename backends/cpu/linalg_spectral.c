@@ -15,7 +15,7 @@ static weft_dtype real_of(weft_dtype dtype)
     return dtype == WEFT_COMPLEX64 ? WEFT_FLOAT32 : dtype;
 }
 
-/* What a query for the length of a workspace left in its first element. */
+/* The workspace length that a LAPACK query returned in the first element. */
 static int64_t asked(weft_dtype dtype, const double *answer)
 {
     return dtype == WEFT_FLOAT64 ? (int64_t)*answer
@@ -48,7 +48,7 @@ static char svd_job(const weft_call *call)
     return call->n_outputs > 1 ? 'S' : 'N';
 }
 
-static svd_room lay_out_svd(const weft_call *call, cpu_room *room)
+static svd_room lay_out_svd(const weft_call *call, cpu_workspace_rest *room)
 {
     const weft_tensor *in = &call->in[0];
     int64_t m = weft__cpu_dim(in, -2), n = weft__cpu_dim(in, -1);
@@ -58,20 +58,20 @@ static svd_room lay_out_svd(const weft_call *call, cpu_room *room)
     svd_room r = {.work = answer};
     divide(in->dtype, svd_job(call), (int)m, (int)n, &r, -1);
     r.length = asked(in->dtype, answer) + 1;
-    r.a = weft__cpu_give_room(room, m * n, size);
-    r.s = weft__cpu_give_room(room, k, real);
-    r.u = weft__cpu_give_room(room, m * k, size);
-    r.vt = weft__cpu_give_room(room, k * n, size);
-    r.work = weft__cpu_give_room(room, r.length, size);
-    r.whole = weft__cpu_give_room(room, 8 * k, sizeof *r.whole);
+    r.a = weft__cpu_workspace_take(room, m * n, size);
+    r.s = weft__cpu_workspace_take(room, k, real);
+    r.u = weft__cpu_workspace_take(room, m * k, size);
+    r.vt = weft__cpu_workspace_take(room, k * n, size);
+    r.work = weft__cpu_workspace_take(room, r.length, size);
+    r.whole = weft__cpu_workspace_take(room, 8 * k, sizeof *r.whole);
     if (in->dtype == WEFT_COMPLEX64)
-        r.real = weft__cpu_give_room(room, 7 * k * k + 2 * large * k + 7 * k, real);
+        r.real = weft__cpu_workspace_take(room, 7 * k * k + 2 * large * k + 7 * k, real);
     return r;
 }
 
 static int64_t svd_size(const weft_call *call)
 {
-    cpu_room room = {0};
+    cpu_workspace_rest room = {0};
     lay_out_svd(call, &room);
     return room.used;
 }
@@ -83,9 +83,9 @@ static int64_t svd_one(const weft_call *call, int64_t b, void *memory)
     bool vectors = call->n_outputs > 1;
     const weft_tensor *s = &call->out[vectors ? 1 : 0];
     size_t size = weft_dtype_size(in->dtype);
-    cpu_room room = {.base = memory};
+    cpu_workspace_rest room = {.base = memory};
     svd_room r = lay_out_svd(call, &room);
-    weft__cpu_turn_in(in, b, r.a);
+    weft__cpu_to_column_major(in, b, r.a);
     if (!weft__cpu_finite(in->dtype, r.a, m * n)) {
         for (int i = 0; i < call->n_outputs; i++)
             weft__cpu_fill_nan(&call->out[i], b, &call->out[i] == s ? 1 : 2);
@@ -101,8 +101,8 @@ static int64_t svd_one(const weft_call *call, int64_t b, void *memory)
         weft__cpu_scale(in->dtype, v, n, k, re, -im);
     }
     if (vectors) {
-        weft__cpu_turn_out(&call->out[0], b, r.u, m);
-        weft__cpu_turn_out(&call->out[2], b, r.vt, k);
+        weft__cpu_from_column_major(&call->out[0], b, r.u, m);
+        weft__cpu_from_column_major(&call->out[2], b, r.vt, k);
     }
     return info != 0;
 }
@@ -125,27 +125,27 @@ typedef struct eigh_room {
     int64_t length, real_length, whole_length;
 } eigh_room;
 
-static eigh_room lay_out_eigh(const weft_call *call, cpu_room *room)
+static eigh_room lay_out_eigh(const weft_call *call, cpu_workspace_rest *room)
 {
     weft_dtype dtype = call->in[0].dtype;
     int64_t n = weft__cpu_dim(&call->in[0], -1);
     size_t size = weft_dtype_size(dtype), real = weft_dtype_size(real_of(dtype));
     bool complex_ = dtype == WEFT_COMPLEX64;
     eigh_room r = {.whole_length = 3 + 5 * n, .real_length = 1 + 5 * n + 2 * n * n};
-    /* What syevd and heevd need, with room for the blocks of the reduction. */
+    /* The workspace of syevd and heevd, with space for the blocks of the reduction. */
     r.length = (complex_ ? 2 * n + n * n : 1 + 6 * n + 2 * n * n) + 64 * n;
-    r.a = weft__cpu_give_room(room, n * n, size);
-    r.w = weft__cpu_give_room(room, n, real);
-    r.work = weft__cpu_give_room(room, r.length, size);
-    r.whole = weft__cpu_give_room(room, r.whole_length, sizeof *r.whole);
+    r.a = weft__cpu_workspace_take(room, n * n, size);
+    r.w = weft__cpu_workspace_take(room, n, real);
+    r.work = weft__cpu_workspace_take(room, r.length, size);
+    r.whole = weft__cpu_workspace_take(room, r.whole_length, sizeof *r.whole);
     if (complex_)
-        r.real = weft__cpu_give_room(room, r.real_length, real);
+        r.real = weft__cpu_workspace_take(room, r.real_length, real);
     return r;
 }
 
 static int64_t eigh_size(const weft_call *call)
 {
-    cpu_room room = {0};
+    cpu_workspace_rest room = {0};
     lay_out_eigh(call, &room);
     return room.used;
 }
@@ -167,10 +167,10 @@ static int64_t eigh_one(const weft_call *call, int64_t b, void *memory)
     int64_t n = weft__cpu_dim(in, -1);
     bool vectors = call->n_outputs > 1, finite = true;
     size_t size = weft_dtype_size(in->dtype);
-    cpu_room room = {.base = memory};
+    cpu_workspace_rest room = {.base = memory};
     eigh_room r = lay_out_eigh(call, &room);
-    weft__cpu_turn_in(in, b, r.a);
-    for (int64_t j = 0; j < n; j++) /* the lower triangle by columns */
+    weft__cpu_to_column_major(in, b, r.a);
+    for (int64_t j = 0; j < n; j++) /* the lower triangle, by columns */
         finite =
             finite && weft__cpu_finite(in->dtype, (char *)r.a + (size_t)(j * n + j) * size, n - j);
     if (!finite) {
@@ -188,7 +188,7 @@ static int64_t eigh_one(const weft_call *call, int64_t b, void *memory)
         weft__cpu_scale(in->dtype, v, n, 1, re, im);
     }
     if (vectors)
-        weft__cpu_turn_out(&call->out[1], b, r.a, n);
+        weft__cpu_from_column_major(&call->out[1], b, r.a, n);
     return info != 0;
 }
 
@@ -204,34 +204,34 @@ weft_status weft__cpu_eigh(const weft_call *call)
 
 /* ---- eig ------------------------------------------------------------------------------------ */
 
-/* LAPACK gives real matrices' eigenvalues in two lists, and of a pair's vector the real and the
- * imaginary part as two columns. */
+/* For real matrices LAPACK returns the eigenvalues in two lists, and for a complex pair the real
+ * and imaginary parts of the vector as two columns. */
 typedef struct eig_room {
     void *a, *re, *im, *v, *work, *real;
     double complex *w;
     int64_t *order, length;
 } eig_room;
 
-static eig_room lay_out_eig(const weft_call *call, cpu_room *room)
+static eig_room lay_out_eig(const weft_call *call, cpu_workspace_rest *room)
 {
     weft_dtype dtype = call->in[0].dtype;
     int64_t n = weft__cpu_dim(&call->in[0], -1);
     size_t size = weft_dtype_size(dtype);
     eig_room r = {.length = 70 * n};
-    r.a = weft__cpu_give_room(room, n * n, size);
-    r.v = weft__cpu_give_room(room, n * n, size);
-    r.re = weft__cpu_give_room(room, n, size);
-    r.im = weft__cpu_give_room(room, n, size);
-    r.work = weft__cpu_give_room(room, r.length, size);
-    r.real = weft__cpu_give_room(room, 2 * n, sizeof(float));
-    r.w = weft__cpu_give_room(room, n, sizeof *r.w);
-    r.order = weft__cpu_give_room(room, n, sizeof *r.order);
+    r.a = weft__cpu_workspace_take(room, n * n, size);
+    r.v = weft__cpu_workspace_take(room, n * n, size);
+    r.re = weft__cpu_workspace_take(room, n, size);
+    r.im = weft__cpu_workspace_take(room, n, size);
+    r.work = weft__cpu_workspace_take(room, r.length, size);
+    r.real = weft__cpu_workspace_take(room, 2 * n, sizeof(float));
+    r.w = weft__cpu_workspace_take(room, n, sizeof *r.w);
+    r.order = weft__cpu_workspace_take(room, n, sizeof *r.order);
     return r;
 }
 
 static int64_t eig_size(const weft_call *call)
 {
-    cpu_room room = {0};
+    cpu_workspace_rest room = {0};
     lay_out_eig(call, &room);
     return room.used;
 }
@@ -260,7 +260,7 @@ static bool before(double complex a, double complex b, double tolerance)
     return fabs(re) > tolerance || fabs(im) <= tolerance ? re < 0 : im < 0;
 }
 
-/* The eigenvalues, and their order: as the op defines it. */
+/* Computes the eigenvalues and sorts them as the op defines. */
 static void sort(const eig_room *r, weft_dtype dtype, int64_t n)
 {
     double largest = 0;
@@ -294,7 +294,8 @@ static double complex component(const eig_room *r, weft_dtype dtype, int64_t n, 
     double im = cimag(r->w[j]);
     if (im == 0)
         return real_at(dtype, r->v, j * n + i);
-    int64_t first = im > 0 ? j : j - 1; /* of a pair, that with the positive part comes first */
+    int64_t first = im > 0 ? j : j - 1; /* in a pair, the one with positive imaginary part comes
+                                         * first */
     double second = real_at(dtype, r->v, (first + 1) * n + i);
     return CMPLX(real_at(dtype, r->v, first * n + i), im > 0 ? second : -second);
 }
@@ -326,9 +327,9 @@ static int64_t eig_one(const weft_call *call, int64_t b, void *memory)
     const weft_tensor *in = &call->in[0];
     int64_t n = weft__cpu_dim(in, -1);
     bool vectors = call->n_outputs > 1;
-    cpu_room room = {.base = memory};
+    cpu_workspace_rest room = {.base = memory};
     eig_room r = lay_out_eig(call, &room);
-    weft__cpu_turn_in(in, b, r.a);
+    weft__cpu_to_column_major(in, b, r.a);
     if (!weft__cpu_finite(in->dtype, r.a, n * n)) {
         weft__cpu_fill_nan(&call->out[0], b, 1);
         if (vectors)

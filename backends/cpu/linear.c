@@ -1,4 +1,4 @@
-/* backends/cpu/linear.c -- the ops matmul and linear on the GEMM driver and the GEMV kernels. */
+/* backends/cpu/linear.c -- the ops matmul and linear, by the GEMM driver and the GEMV kernels. */
 #include <string.h>
 
 #include "backends/cpu/gemm.h"
@@ -7,8 +7,8 @@
 #include "backends/cpu/rows.h"
 #include "weft/op_params.h"
 
-enum { LEAST_CHUNK = 32 << 10, LARGEST_CHUNK = 256 << 10 }; /* bytes of weights */
-enum { STREAM_ROWS = 3 * CPU_GEMV_ROWS }; /* more are quicker by the GEMM driver */
+enum { LEAST_CHUNK = 32 << 10, LARGEST_CHUNK = 256 << 10 }; /* bytes of weights per task */
+enum { STREAM_ROWS = 3 * CPU_GEMV_ROWS }; /* for more rows the GEMM driver is faster */
 
 /* ---- matmul --------------------------------------------------------------------------------- */
 
@@ -24,7 +24,7 @@ static cpu_matrix matrix_of(const weft_tensor *t)
     return x;
 }
 
-/* A vector of one element may have any stride; 1 is the one that the kernels like. */
+/* Sets the stride of axes of length 1, where any is valid, to 1, which the kernels prefer. */
 static void simplify(cpu_gemm *g)
 {
     if (g->k == 1)
@@ -66,7 +66,7 @@ weft_status weft__cpu_matmul(const weft_call *call)
     return WEFT_OK;
 }
 
-/* A matrix as BLAS takes it: rows or columns of unit stride that do not overlap. */
+/* Whether BLAS accepts the matrix: rows or columns with unit stride that do not overlap. */
 static bool blas_layout(const cpu_matrix *x, int64_t rows, int64_t columns)
 {
     bool by_rows = x->column == 1 && (rows == 1 || x->row >= columns);
@@ -126,8 +126,8 @@ static cpu_gemm gemm_of_linear(const weft_call *call)
     return g;
 }
 
-/* Few rows: each weight row is read once from memory, as it lies, and from the cache for more rows
- * than CPU_GEMV_ROWS. */
+/* With few rows each weight row is read once from memory, in place, and again from the cache for
+ * more than CPU_GEMV_ROWS rows. */
 static bool streams(const cpu_gemm *g)
 {
     return g->m > 0 && g->m <= STREAM_ROWS && g->b.row == 1 && g->a.column == 1 && g->k > 1;
@@ -138,7 +138,7 @@ static int64_t vectors(int64_t floats)
     return (floats + 15) / 16 * 16;
 }
 
-/* What the rows take as gemv_pack writes them, CPU_GEMV_ROWS at a time. */
+/* The rows written by gemv_pack, CPU_GEMV_ROWS at a time. */
 static int64_t packed_rows(const cpu_gemm *g)
 {
     const int64_t whole = g->m / CPU_GEMV_ROWS * CPU_GEMV_ROWS;
@@ -146,7 +146,7 @@ static int64_t packed_rows(const cpu_gemm *g)
 }
 
 typedef struct linear_memory {
-    int64_t x, y, bias, total; /* floats; sizes in this order in the workspace */
+    int64_t x, y, bias, total; /* in floats; in this order in the workspace */
 } linear_memory;
 
 static linear_memory memory_of(const weft_call *call, const cpu_gemm *g)
@@ -175,7 +175,7 @@ typedef struct stream {
     float *y;
 } stream;
 
-/* How many rows go through the kernel together from `row` on. */
+/* How many rows the kernel processes together from `row` on. */
 static int rows_at(const cpu_gemm *g, int64_t row)
 {
     return (int)(g->m - row < CPU_GEMV_ROWS ? g->m - row : CPU_GEMV_ROWS);

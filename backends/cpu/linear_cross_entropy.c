@@ -1,11 +1,11 @@
-/* backends/cpu/linear_cross_entropy.c -- losses and their gradients straight from hidden states.
+/* backends/cpu/linear_cross_entropy.c -- losses and their gradients directly from hidden states.
  *
- * The gradient of a row is the mean of the weight rows under the softmax, less the target's row: an
- * attention of x to the weight with the weight as values. So it is computed like one, tile by tile
- * with a running softmax; no more logits than a tile's exist at a time, and each is computed once.
- * Rows with a negative target are left out before anything is computed. Few rows divide the
- * vocabulary instead, by the shapes alone, and the parts are merged in order. The rows of an
- * encoded weight are decoded once for each tile.
+ * The gradient of a row is the mean of the weight rows under the softmax, minus the target's row:
+ * an attention of x to the weight, with the weight as values too. It is computed in the same way,
+ * tile by tile with a running softmax; no more logits than those of a tile exist at a time, and
+ * each is computed once. Rows with a negative target are skipped first. With few rows the
+ * vocabulary is divided instead, by shape only, and the parts are merged in order. The rows of an
+ * encoded weight are decoded once per tile.
  */
 #include <math.h>
 #include <string.h>
@@ -17,9 +17,9 @@
 
 enum {
     TILE_ROWS = 192,
-    TILE_WORDS = 256,    /* vocabulary entries of a tile */
-    TILE_WORDS_LD = 272, /* in memory: rows fall into different cache sets */
-    K_BLOCK = 512,       /* of the embedding, for packing */
+    TILE_WORDS = 256,    /* vocabulary entries per tile */
+    TILE_WORDS_LD = 272, /* their stride in memory, such that rows fall into different cache sets */
+    K_BLOCK = 512,       /* columns of the embedding packed at a time */
     MANY_TASKS = 8,
     PART_WORDS = 4 * TILE_WORDS
 };
@@ -29,18 +29,18 @@ typedef struct loss {
     const cpu_kernels *kernels;
     const weft_linear_cross_entropy_params *params;
     cpu_rows x, dx;
-    cpu_codes codes; /* of an encoded weight */
+    cpu_codes codes; /* if the weight is encoded */
     const weft_tensor *weight, *targets;
     int64_t N, E, V, E_ld;
     int64_t tile;          /* rows of the largest tile */
     int64_t n_parts, part; /* of the vocabulary */
-    int64_t n_rows;        /* rows that count */
-    int64_t rows;          /* of a tile of this run */
+    int64_t n_rows;        /* rows with a target */
+    int64_t rows;          /* rows per tile in this run */
     int64_t n_tiles;
-    int64_t *row; /* n_rows: which */
+    int64_t *row; /* (n_rows) indices of these rows */
     float *partials, *memory;
-    int64_t partial; /* floats of a part's result: sums, maxima, target's score, mean row */
-    int64_t scratch; /* floats per worker, and places in it */
+    int64_t partial; /* floats of a partial result: sums, maxima, target's score, mean row */
+    int64_t scratch; /* floats per worker, and offsets in them */
     int64_t at_s, at_packed, at_weight, at_result;
 } loss;
 
@@ -83,7 +83,7 @@ static void make_plan(loss *p, const weft_call *call)
     p->scratch = p->at_result + p->partial;
 }
 
-/* At most this many tiles: the rows that count are at most N. */
+/* The most tiles, since at most N rows have a target. */
 static int64_t most_partials(const loss *p)
 {
     return p->n_parts > 1 ? 2 * ceil_div(p->N, TILE_ROWS) * p->n_parts : 0;
@@ -110,7 +110,7 @@ static const char *word(const loss *p, int64_t v)
            v * p->weight->strides[0] * (int64_t)weft_dtype_size(p->weight->dtype);
 }
 
-/* Row v of the weight as float32. */
+/* Reads row v of the weight as float32. */
 static void read_word(const loss *p, int64_t v, float *out)
 {
     if (p->weight->encoding)
@@ -127,18 +127,18 @@ static int64_t target_of(const loss *p, int64_t row)
 /* ---- One tile ------------------------------------------------------------------------------- */
 
 typedef struct place {
-    int64_t first, n; /* rows, among those that count */
+    int64_t first, n; /* among the rows with a target */
     int64_t v0, words;
 } place;
 
-/* The tile's rows of the weight at `scratch`. */
+/* Reads the tile's rows of the weight into `scratch`. */
 static void read_words(const loss *p, const place *t, float *scratch)
 {
     for (int64_t v = 0; v < t->words; v++)
         read_word(p, t->v0 + v, scratch + p->at_weight + v * p->E_ld);
 }
 
-/* Scores of the tile's rows for its words. */
+/* Scores of the tile's rows for its vocabulary entries. */
 static void scores(const loss *p, const place *t, float *scratch)
 {
     const int64_t columns = p->kernels->gemm_columns;
@@ -207,7 +207,7 @@ static void gather(const loss *p, const place *t, float *scratch, float *result)
         block.b = (const float *)(const void *)word(p, t->v0);
         block.b_k = p->weight->strides[0];
     } else {
-        if (dense) /* scores has read it else */
+        if (dense) /* otherwise scores has read them */
             read_words(p, t, scratch);
         block.b = scratch + p->at_weight;
         block.b_k = p->E_ld;
@@ -236,7 +236,7 @@ static void run_part(const loss *p, int64_t first, int64_t n, int64_t part, floa
     }
 }
 
-/* The loss and the gradient of row i of a tile; `scratch` has a row's room. */
+/* The loss and gradient of row i of a tile; `scratch` has space for a row. */
 static void put(const loss *p, int64_t row, int64_t i, float *result, float *scratch)
 {
     const float cap = (float)p->params->softcap;
@@ -270,7 +270,7 @@ static void tile_task(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* Adds part `other` of row i to `all`. */
+/* Merges part `other` of row i into `all`. */
 static void merge(const loss *p, int64_t i, float *all, float *other)
 {
     float *sum = all + i, *top = sum + p->tile, *own = top + p->tile;
@@ -279,7 +279,7 @@ static void merge(const loss *p, int64_t i, float *all, float *other)
     float a = expf(*top - both), b = expf(its_top - both);
     *sum = *sum * a + other[i] * b;
     *top = both;
-    *own += other[2 * p->tile + i]; /* 0 in all parts but the target's */
+    *own += other[2 * p->tile + i]; /* 0 in all parts without the target */
     if (p->params->with_gradient) {
         float *mean = all + 3 * p->tile + i * p->E_ld, *its = other + 3 * p->tile + i * p->E_ld;
         p->kernels->scale_row(mean, p->E, a);
@@ -300,7 +300,7 @@ static void merge_task(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* Lists the rows that count; the others get zeros. */
+/* Lists the rows with a target; the others get zeros. */
 static void choose_rows(loss *p)
 {
     float *losses = p->call->out[0].data;
@@ -313,7 +313,7 @@ static void choose_rows(loss *p)
         if (p->params->with_gradient)
             memset(weft__cpu_row(&p->dx, i), 0, (size_t)p->E * weft_dtype_size(p->dx.t->dtype));
     }
-    /* Full tiles where there are many; an even number, so that two threads end together. */
+    /* Full tiles if there are many; an even number, so that two threads finish together. */
     p->n_tiles = ceil_div(p->n_rows, TILE_ROWS);
     if (p->n_tiles > 1)
         p->n_tiles += p->n_tiles % 2;

@@ -1,4 +1,4 @@
-/* backends/cpu/move.c -- copies of strided elements, cut into runs that the workers share. */
+/* backends/cpu/move.c -- copies of strided elements, divided into runs for the workers. */
 #include "backends/cpu/move.h"
 
 #include <string.h>
@@ -11,8 +11,8 @@ typedef struct move {
     int64_t size;
     const char *from;
     char *to;
-    int n;                       /* axes before the innermost */
-    int64_t dims[WEFT_MAX_DIMS]; /* joined where both sides allow it */
+    int n;                       /* axes outside of the innermost */
+    int64_t dims[WEFT_MAX_DIMS]; /* merged where both sides are contiguous */
     int64_t from_strides[WEFT_MAX_DIMS], to_strides[WEFT_MAX_DIMS];
     int64_t run, from_step, to_step; /* the innermost axis */
 } move;
@@ -65,7 +65,7 @@ static void move_runs(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* A part of a long run. */
+/* Copies a part of a long run. */
 static void move_part(void *context, int64_t begin, int64_t end, int worker)
 {
     const move *m = context;
@@ -74,7 +74,7 @@ static void move_part(void *context, int64_t begin, int64_t end, int worker)
              m->to + begin * m->to_step * m->size, m->to_step);
 }
 
-/* Adds an axis inside those so far, joined with the last if it continues it on both sides. */
+/* Adds an axis inside the existing ones; merges it with the last if both sides allow. */
 static void add_axis(move *m, int64_t dim, int64_t from_stride, int64_t to_stride)
 {
     int last = m->n - 1;

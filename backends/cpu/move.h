@@ -1,4 +1,4 @@
-/* backends/cpu/move.h -- elements from strides to strides, bit for bit. */
+/* backends/cpu/move.h -- copies of elements between strided layouts, bit for bit. */
 #ifndef BACKENDS_CPU_MOVE_H
 #define BACKENDS_CPU_MOVE_H
 
@@ -9,12 +9,12 @@
 void weft__cpu_move(const weft_dims *shape, int64_t size, const void *from,
                     const int64_t *from_strides, void *to, const int64_t *to_strides);
 
-/* The same with the strides of tensors: `part` goes to the place in `whole`'s memory that begins at
- * element `first` on every axis and has every steps[d]-th element (NULL: all). */
+/* The same with tensors: copies `part` to the elements of `whole` that begin at `first` on every
+ * axis, in steps of steps[d] (NULL: 1). */
 void weft__cpu_put(const weft_tensor *part, const weft_tensor *whole, const int64_t *first,
                    const int64_t *steps);
 
-/* n elements of `size` bytes, all with the value at `value`. */
+/* Fills n elements of `size` bytes with the one at `value`. */
 void weft__cpu_repeat(void *to, int64_t n, int64_t size, const void *value);
 
 #endif

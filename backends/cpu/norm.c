@@ -1,4 +1,4 @@
-/* backends/cpu/norm.c -- rms_norm and layer_norm and their gradients, row by row. */
+/* backends/cpu/norm.c -- rms_norm, layer_norm and their gradients, row by row. */
 #include <string.h>
 
 #include "backends/cpu/pool.h"
@@ -6,20 +6,20 @@
 #include "weft/op_params.h"
 
 enum {
-    GRAIN_FLOATS = 16384, /* elements of a task */
+    GRAIN_FLOATS = 16384, /* elements per task */
     MOST_PARTS = 64       /* of the sums over rows */
 };
 
 typedef struct norm {
     const weft_norm_params *params;
     const cpu_kernels *kernels;
-    cpu_rows x, y, ct; /* y: dx of a gradient */
+    cpu_rows x, y, ct; /* y: dx in a gradient */
     bool layer;
     const float *gain, *bias;
-    float *scratch; /* per worker: three rows */
+    float *scratch; /* three rows per worker */
     int64_t room;
-    int64_t grain; /* rows of a task */
-    float *parts;  /* of dw, then of db, a row for each task */
+    int64_t grain; /* rows per task */
+    float *parts;  /* of dw, then of db, one row per task */
     int64_t n_parts;
 } norm;
 
@@ -30,7 +30,7 @@ static int64_t grain_of(int64_t rows, int64_t width, bool sums)
     return sums && grain < fewest ? fewest : grain;
 }
 
-/* A vector input as float32: gain (with the offset) or bias. */
+/* Reads a vector input as float32: gain (plus the offset) or bias. */
 static const float *bring(const weft_tensor *t, double offset, float *out)
 {
     const int64_t n = t->shape.at[0];
@@ -107,7 +107,7 @@ weft_status weft__cpu_layer_norm(const weft_call *call)
 
 /* ---- Gradient ------------------------------------------------------------------------------- */
 
-/* Rows of sums over rows that the gradient has: dw and db. */
+/* The number of gradients that are sums over rows: dw and db. */
 static int sums_of(const weft_call *call)
 {
     return call->n_outputs - 1;
@@ -115,7 +115,7 @@ static int sums_of(const weft_call *call)
 
 int64_t weft__cpu_norm_vjp_workspace(const weft_call *call)
 {
-    norm n = norm_of(call, false); /* as much for either */
+    norm n = norm_of(call, false); /* the same for both norms */
     int64_t grain = grain_of(n.x.n, n.x.width, sums_of(call) > 0);
     int64_t parts = sums_of(call) > 0 ? 2 * ((n.x.n + grain - 1) / grain) : 0;
     return (1 + parts + 3 * weft__cpu_workers()) * n.room * (int64_t)sizeof(float);
@@ -145,7 +145,7 @@ static void vjp_task(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* The parts in order, into an output vector. */
+/* Adds the parts in order into an output vector. */
 static void sum_parts(const norm *n, float *parts, const weft_tensor *out)
 {
     float *total = out->data;

@@ -1,8 +1,9 @@
-/* backends/cpu/pool.c -- the worker threads: chunks from an atomic counter, bounded spin, futex.
+/* backends/cpu/pool.c -- the worker threads: chunks from an atomic counter, bounded spinning, then
+ * futex.
  *
- * A call opens the job by setting OPEN in `gate`; a worker enters by adding 1 to it while it is
- * open, so a worker that wakes up late finds it closed and touches nothing. The caller closes the
- * gate when the chunks are gone, and returns when nobody is inside.
+ * A call opens the job by setting OPEN in `gate`. A worker enters by adding 1 to it while it is
+ * open, so a worker that wakes up late finds it closed and does nothing. The caller closes the gate
+ * when all chunks are taken, and returns when no worker is inside.
  */
 #include "backends/cpu/pool.h"
 
@@ -22,9 +23,9 @@
 
 enum {
     MAX_WORKERS = 256,
-    MIN_CAPACITY = 4, /* lets a program ask for a few threads on a small machine */
+    MIN_CAPACITY = 4, /* lets programs request a few threads even on a small machine */
     SPIN_NS = 50000,  /* longer than the gap between two kernels of a decode step */
-    OPEN = 1 << 16    /* bit of `gate`; below it the number of workers inside */
+    OPEN = 1 << 16    /* bit of `gate`; the lower bits count the workers inside */
 };
 
 typedef struct cpu_job {
@@ -34,16 +35,16 @@ typedef struct cpu_job {
 } cpu_job;
 
 static struct {
-    pthread_mutex_t lock; /* held by the call that has the workers, and while they change */
-    atomic_int wanted;    /* threads, the caller included; 0: not decided yet */
-    int started;          /* threads[0 .. started) run; under the lock */
+    pthread_mutex_t lock; /* held by the call that uses the workers, and while they change */
+    atomic_int wanted;    /* threads including the caller; 0: not decided yet */
+    int started;          /* threads[0 .. started) exist; under the lock */
     pthread_t threads[MAX_WORKERS];
     atomic_int stop;
-    atomic_int generation; /* futex: counts jobs */
-    atomic_int sleepers;   /* workers asleep on `generation` */
-    atomic_int gate;       /* futex: OPEN, workers inside */
+    atomic_int generation; /* futex: number of the job */
+    atomic_int sleepers;   /* workers that sleep on `generation` */
+    atomic_int gate;       /* futex: OPEN, and the number of workers inside */
     _Atomic int64_t next;  /* the next chunk */
-    cpu_job job;           /* written while the gate is shut and nobody is inside */
+    cpu_job job;           /* written while the gate is closed and no worker is inside */
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -78,7 +79,7 @@ static int64_t now_ns(void)
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-/* Spins until *word is no longer `value`; false when it took too long. */
+/* Spins until *word is no longer `value`; false after a timeout. */
 static bool spin_while(atomic_int *word, int value)
 {
     int64_t deadline = 0;
@@ -96,9 +97,9 @@ static bool spin_while(atomic_int *word, int value)
     }
 }
 
-/* ---- How many ------------------------------------------------------------------------------- */
+/* ---- Number of threads ----------------------------------------------------------------------- */
 
-/* The child of a fork has no workers; they are started again when they are needed. */
+/* A forked child has no workers; they are started again when needed. */
 static void after_fork(void)
 {
     pthread_mutex_init(&pool.lock, NULL);
@@ -166,7 +167,7 @@ static void run_chunks(const cpu_job *job, int worker)
     my_worker = -1;
 }
 
-/* Takes part in the open job, if there is one. */
+/* Works on the open job, if there is one. */
 static void enter(int worker)
 {
     int gate = atomic_load_explicit(&pool.gate, memory_order_relaxed);
@@ -176,7 +177,7 @@ static void enter(int worker)
     } while (!atomic_compare_exchange_weak_explicit(&pool.gate, &gate, gate + 1,
                                                     memory_order_acquire, memory_order_relaxed));
     run_chunks(&pool.job, worker);
-    /* The last one out of a shut gate wakes the caller. */
+    /* The last worker to leave a closed gate wakes the caller. */
     if (atomic_fetch_sub_explicit(&pool.gate, 1, memory_order_acq_rel) == 1)
         futex_wake(&pool.gate, 1);
 }
@@ -199,7 +200,7 @@ static void *worker_main(void *argument)
     }
 }
 
-/* Both under the lock. */
+/* Both are called with the lock held. */
 static void wake_workers(void)
 {
     atomic_fetch_add(&pool.generation, 1);
@@ -219,10 +220,10 @@ static void stop_workers(void)
     atomic_store(&pool.stop, 0);
 }
 
-/* Has `n` workers beside the caller, or as many as the system gives. */
+/* Starts workers until there are `n` besides the caller, or as many as the system allows. */
 static void start_workers(int n)
 {
-    static int refused; /* do not ask again for what the system has refused */
+    static int refused; /* threads that the system has refused are not requested again */
     if (pool.started == n || (pool.started < n && refused == n))
         return;
     stop_workers();
@@ -243,7 +244,8 @@ static void start_workers(int n)
 
 __attribute__((destructor)) static void finish(void)
 {
-    /* A thread that is still computing keeps the lock; then the process's end ends the workers. */
+    /* If a thread is still computing, it holds the lock, and the end of the process ends the
+     * workers. */
     if (pthread_mutex_trylock(&pool.lock) == 0) {
         stop_workers();
         pthread_mutex_unlock(&pool.lock);
@@ -264,7 +266,7 @@ static void run_inline(const cpu_job *job)
     my_worker = before;
 }
 
-/* Under the lock, with the workers there. */
+/* Called with the lock held and the workers started. */
 static void run_shared(const cpu_job *job)
 {
     pool.job = *job;

@@ -1,6 +1,6 @@
-/* backends/cpu/quantized.c -- products with quantised matrices: linear with an encoded weight, and
- * quantized_matmul. A few rows stream the codes once; more go through the GEMM driver, whose
- * packing decodes, or, where x may be rounded, through int8.c. */
+/* backends/cpu/quantized.c -- products with quantized matrices: linear with an encoded weight, and
+ * quantized_matmul. With a few rows the codes are streamed once; with more the GEMM driver decodes
+ * while packing or, if x may be rounded, int8.c is used. */
 #include "backends/cpu/quantized.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "backends/cpu/rows.h"
 
 enum { BATCH = 16 }; /* products of a few rows that run together */
-enum { LEAST_CHUNK = 16 << 10, LARGEST_CHUNK = 128 << 10 }; /* bytes of codes */
+enum { LEAST_CHUNK = 16 << 10, LARGEST_CHUNK = 128 << 10 }; /* bytes of codes per task */
 
 /* y = x w^T (+ bias), or x w; w (R, K). */
 typedef struct product {
@@ -40,7 +40,7 @@ static int64_t vectors(int64_t floats)
     return (floats + 15) / 16 * 16;
 }
 
-/* Floats of workspace: x in turns, sums of its groups, and y unless it is float32. */
+/* Floats of workspace: packed x, its sums over groups, and y unless it is float32. */
 typedef struct stream_memory {
     int64_t x, sums, y, total;
 } stream_memory;
@@ -62,7 +62,7 @@ typedef struct stream {
     float *y;
 } stream;
 
-/* With x packed at `memory`; `y` is in float32. */
+/* With x packed at `memory`; `y` is float32. */
 static stream stream_of(const product *p, float *memory, float *y)
 {
     const cpu_kernels *kernels = weft__cpu_kernels();
@@ -72,7 +72,7 @@ static stream stream_of(const product *p, float *memory, float *y)
     return (stream){p, kernels, memory, sums, y};
 }
 
-/* Rows of all matrices of a list, as if they were one. */
+/* Computes rows of all matrices of a list, numbered consecutively. */
 static void stream_task(void *context, int64_t begin, int64_t end, int worker)
 {
     const stream *list = context;
@@ -87,7 +87,7 @@ static void stream_task(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* n products with matrices of one shape. */
+/* Runs n products with matrices of one shape. */
 static void run_streams(const stream *list, int n)
 {
     const product *p = list->p;
@@ -137,7 +137,7 @@ static cpu_int8 int8_of(const product *p)
                       .bias = p->bias};
 }
 
-/* Few rows wait for memory rather than for arithmetic: theirs stays exact. */
+/* With few rows memory is the bottleneck, not arithmetic, so those stay exact. */
 static bool rounds(const product *p)
 {
     return p->int8 && p->transposed && p->m > CPU_GEMV_ROWS && weft__cpu_int8_takes(&p->codes);
@@ -173,7 +173,7 @@ static product product_of_linear(const weft_call *call)
     product p = {.codes = weft__cpu_codes_encoded(w),
                  .R = w->shape.at[0],
                  .K = w->shape.at[1],
-                 .transposed = !params->transposed, /* of the op: the other form */
+                 .transposed = !params->transposed, /* the op's transposition is the opposite */
                  .int8 = params->int8,
                  .dtype = x->dtype,
                  .x = x->data,
@@ -211,7 +211,7 @@ weft_status weft__cpu_linear_encoded(const weft_call *call)
     return WEFT_OK;
 }
 
-/* Index j of a list, or the failure. */
+/* Index j of a list, or a failure. */
 static weft_status index_at(const weft_call *call, int i, int64_t j, int64_t limit, int64_t *out)
 {
     int64_t index = weft_tensor_get_int(&call->in[i], j);
@@ -224,7 +224,7 @@ static weft_status index_at(const weft_call *call, int i, int64_t j, int64_t lim
 
 /* ---- gather_linear -------------------------------------------------------------------------- */
 
-/* `m` rows at x through matrix `index` of the weight. */
+/* `m` rows at x times matrix `index` of the weight. */
 static product product_of_choice(const weft_call *call, int64_t index, int64_t m, void *x, void *y)
 {
     const weft_tensor *w = &call->in[1];
@@ -252,8 +252,8 @@ bool weft__cpu_gather_encoded_fits(const weft_call *call)
            weft_tensor_is_contiguous(&call->in[0]);
 }
 
-/* Bytes of the workspace: where each matrix's items begin, the items by matrix, their rows,
- * results, and one product or a batch of streamed ones, each so many floats. */
+/* Bytes of the workspace: start of each matrix's items, the items by matrix, their rows, results,
+ * and one product or a batch of streamed products. */
 typedef struct choice_memory {
     int64_t first, order, x, y, products, each;
 } choice_memory;
@@ -286,8 +286,8 @@ int64_t weft__cpu_gather_encoded_workspace(const weft_call *call)
     return m.first + m.order + m.x + m.y + m.products;
 }
 
-/* The items sorted by their matrices: those of matrix e are order[first[e]] to order[first[e + 1]],
- * in their own order. */
+/* Sorts the items by matrix: those of matrix e are order[first[e]] to order[first[e + 1]], in their
+ * original order. */
 static weft_status sort_items(const weft_call *call, int64_t *first, int64_t *order)
 {
     const int64_t items = weft_tensor_size(&call->in[3]), B = call->in[1].shape.at[0];
@@ -303,7 +303,7 @@ static weft_status sort_items(const weft_call *call, int64_t *first, int64_t *or
     }
     for (int64_t e = 0; e < B; e++)
         first[e + 1] += first[e];
-    /* first[e] becomes where e's items end, which is where e + 1's begin. */
+    /* first[e] becomes the end of e's items, which is the start of e + 1's. */
     for (int64_t i = 0; i < items; i++) {
         index_at(call, 3, i, B, &id);
         order[first[id]++] = i;
@@ -316,18 +316,18 @@ static weft_status sort_items(const weft_call *call, int64_t *first, int64_t *or
 typedef struct choice {
     const weft_call *call;
     const int64_t *order; /* of the items */
-    char *x;              /* room for a row of each item, in that order */
-    float *y;             /* and for a result */
+    char *x;              /* a row for each item, in that order */
+    float *y;             /* and a result */
     float *products;
     int64_t each;
-    /* Products that wait to run together. */
+    /* Products that are collected to run together. */
     product waiting[BATCH];
     stream streams[BATCH];
     int64_t begins[BATCH]; /* their first items */
     int n;
 } choice;
 
-/* The product of matrix e with the rows of items [begin, end), which are put together. */
+/* The product of matrix e with the gathered rows of items [begin, end). */
 static product product_of_items(const choice *c, int64_t e, int64_t begin, int64_t end)
 {
     const weft_tensor *x = &c->call->in[0];
@@ -343,8 +343,8 @@ static product product_of_items(const choice *c, int64_t e, int64_t begin, int64
     return product_of_choice(c->call, e, end - begin, rows, y);
 }
 
-/* Results of the product whose first item is `begin`, in float32 or in the dtype of y, to where
- * they belong. */
+/* Copies results of the product whose first item is `begin`, in float32 or in the dtype of y, to
+ * their positions. */
 static void put_results(const choice *c, const product *p, int64_t begin, weft_dtype from)
 {
     const int64_t size = (int64_t)weft_dtype_size(p->dtype);
@@ -370,7 +370,7 @@ static void run_waiting(choice *c)
     c->n = 0;
 }
 
-/* Matrices that few rows choose wait for each other: their products are small. */
+/* Products with few rows are small, so they are collected and run together. */
 static void run_choice(choice *c, int64_t e, int64_t begin, int64_t end)
 {
     const product p = product_of_items(c, e, begin, end);
@@ -381,7 +381,7 @@ static void run_choice(choice *c, int64_t e, int64_t begin, int64_t end)
             run_waiting(c);
         return;
     }
-    run_waiting(c); /* which have the memory */
+    run_waiting(c); /* they use the same memory */
     run_product(&p, c->products);
     put_results(c, &p, begin, p.dtype);
 }
@@ -408,7 +408,7 @@ weft_status weft__cpu_gather_encoded(const weft_call *call)
 
 /* ---- quantized_matmul ----------------------------------------------------------------------- */
 
-/* The product of matrix x number `lhs` with matrix w number `rhs`. */
+/* The product of matrix `lhs` of x with matrix `rhs` of w. */
 static product pair(const weft_call *call, int64_t j, int64_t lhs, int64_t rhs)
 {
     const weft_quantized_params *params = call->params;

@@ -1,4 +1,4 @@
-/* backends/cpu/quantized.h -- kernels over quantised matrices: the rows of rows_quantized.c. */
+/* backends/cpu/quantized.h -- kernels over quantized matrices, used in rows_quantized.c. */
 #ifndef BACKENDS_CPU_QUANTIZED_H
 #define BACKENDS_CPU_QUANTIZED_H
 
@@ -8,9 +8,9 @@
 
 /* ---- codes.c -------------------------------------------------------------------------------- */
 
-/* Where the parts of an encoded tensor's groups lie. */
+/* Locates codes, scales and biases of an encoded tensor. */
 cpu_codes weft__cpu_codes_encoded(const weft_tensor *t);
-/* The same of matrix `index` of separate row-major tensors of codes, scales and biases. */
+/* The same for matrix `index` of separate row-major tensors of codes, scales and biases. */
 cpu_codes weft__cpu_codes_apart(const weft_quantized_params *p, const weft_tensor *tensors,
                                 int64_t index);
 

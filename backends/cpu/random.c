@@ -1,4 +1,4 @@
-/* backends/cpu/random.c -- random words, many blocks at a time; ops/random/bits.c says which. */
+/* backends/cpu/random.c -- random words, many blocks at a time; ops/random/bits.c defines them. */
 #include <string.h>
 
 #include "backends/cpu/kernels.h"
@@ -11,10 +11,10 @@ typedef struct words {
     uint32_t key[2];
     char *out;
     int64_t bytes, half,
-        second; /* blocks are (i, i + second), for i < half, and perhaps (half, 0) */
+        second; /* blocks are (i, i + second), for i < half, and possibly (half, 0) */
 } words;
 
-/* Words from `first`, as many as fit. */
+/* Stores the words with indices from `first` on, as far as they exist. */
 static void put(const words *w, int64_t first, const uint32_t *values, int64_t n)
 {
     int64_t left = w->bytes - first * 4;

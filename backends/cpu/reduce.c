@@ -2,10 +2,10 @@
  * strided input.
  *
  * Elements are reduced in a double per output (integers: in 64 bits), so a sum is rounded once. The
- * reduced elements of an output are cut into parts by shape alone, and the parts join in order: the
- * result does not depend on the number of threads. Either whole rows are reduced (the reduced
- * elements lie together), or blocks of columns side by side (the outputs do). Elements that come as
- * a formula are computed into a window, which moves along with the reading.
+ * reduced elements of an output are divided into parts by shape only, and the parts are combined in
+ * order, so the result does not depend on the number of threads. Either whole rows are reduced (the
+ * reduced elements are contiguous), or blocks of columns (the outputs are contiguous). The elements
+ * of a formula are computed into a window that moves with the reading position.
  */
 #include <math.h>
 #include <string.h>
@@ -20,14 +20,14 @@ enum {
     ROW_PART = 1 << 16,
     COLUMN_PART = 1 << 11,
     COLUMNS = 512,
-    FEW_COLUMNS = 8, /* below, rows with a stride are faster */
+    FEW_COLUMNS = 8, /* with fewer columns, strided rows are faster */
     PIECE = 512,
     GRAIN = 1 << 14,
-    FORMULA_SIZE = 1 << 12 /* elements from which it pays to compute them as they are read */
+    FORMULA_SIZE = 1 << 12 /* number of elements from which computing them while reading pays */
 };
 
-/* What an element is reduced as: a float (with kernels of their own), a double, a 64-bit integer,
- * or whether it is not 0. */
+/* The type in which elements are reduced: float (with separate kernels), double, 64-bit integer, or
+ * whether they are nonzero. */
 typedef enum domain { FLOATS, REALS, WHOLES, TRUTHS } domain;
 
 typedef union cell {
@@ -35,37 +35,37 @@ typedef union cell {
     int64_t whole;
 } cell;
 
-/* Axes joined where they follow one another in memory. */
+/* Axes, merged where they are contiguous with each other. */
 typedef struct axes {
     int n;
     int64_t size, dims[WEFT_MAX_DIMS], strides[WEFT_MAX_DIMS];
 } axes;
 
-/* Elements [begin, end) of a formula. */
+/* Computed elements [begin, end) of a formula. */
 typedef struct window {
     float *at;
     int64_t begin, end;
-    int64_t limit; /* of what this task reads one after another */
+    int64_t limit; /* end of the elements that this task reads in order */
 } window;
 
 typedef struct reduction {
     cpu_fold fold;
     domain domain;
-    bool turned; /* uint64 extremes: the top bit is flipped, so that signed comparison serves */
+    bool turned; /* uint64 extremes: the top bit is flipped, so that signed comparison works */
     weft_dtype dtype;
     const char *x;
     axes kept, reduced;
-    bool columns;        /* the innermost kept axis is taken in blocks */
+    bool columns;        /* the innermost kept axis is processed in blocks */
     int64_t width;       /* of that axis */
     int64_t blocks;      /* of it */
-    int64_t part, parts; /* elements of a part, parts of an output */
+    int64_t part, parts; /* elements per part, parts per output */
     cell *partials;      /* parts x outputs */
-    double *means;       /* of the outputs: squares of deviations are summed; else NULL */
+    double *means;       /* of the outputs, when squares of deviations are summed; else NULL */
     int64_t outputs;
     double scale;
-    double *results; /* where results go instead of `out`, or NULL */
+    double *results; /* destination of the results instead of `out`, or NULL */
     const weft_tensor *out;
-    const cpu_source *source; /* of the elements instead of x, or NULL */
+    const cpu_source *source; /* source of the elements instead of x, or NULL */
     int64_t window_size;
     float *windows; /* per worker */
     window *window; /* of this task */
@@ -103,7 +103,8 @@ static int64_t offset_of(const axes *a, int64_t index)
     return offset;
 }
 
-/* Everything that follows from the shapes. weft_var_params begin as weft_reduce_params do. */
+/* Computes everything that follows from the shapes. weft_var_params begin like weft_reduce_params.
+ */
 static reduction plan(const weft_call *call)
 {
     const weft_reduce_params *p = call->params;
@@ -146,8 +147,8 @@ int64_t weft__cpu_reduce_workspace(const weft_call *call)
     return partial_bytes(&r) + weft__cpu_workers() * bytes;
 }
 
-/* What is reduced has to lie together, or side by side in one block of columns: pieces of wider
- * rows are too short to be computed one by one. */
+/* The reduced elements must be contiguous, or within one block of columns: pieces of wider rows are
+ * too short to be computed one by one. */
 bool weft__cpu_reduce_takes_formula(const weft_call *call)
 {
     reduction r = plan(call);
@@ -156,7 +157,7 @@ bool weft__cpu_reduce_takes_formula(const weft_call *call)
     return simple && weft__cpu_is_narrow(call) && weft_tensor_size(&call->in[0]) >= FORMULA_SIZE;
 }
 
-/* And the means. */
+/* Also has space for the means. */
 int64_t weft__cpu_var_workspace(const weft_call *call)
 {
     reduction r = plan(call);
@@ -173,7 +174,8 @@ static cell neutral(const reduction *r)
     static const double reals[] = {0, 1, -INFINITY, INFINITY};
     static const int64_t wholes[] = {0, 1, INT64_MIN, INT64_MAX};
     if (r->domain == TRUTHS) {
-        return (cell){.whole = r->fold == CPU_MIN}; /* all of none are set, and none is */
+        return (cell){.whole =
+                          r->fold == CPU_MIN}; /* "all" of no elements is true, "any" is false */
     }
     return is_real(r) ? (cell){.real = reals[r->fold]} : (cell){.whole = wholes[r->fold]};
 }
@@ -191,7 +193,7 @@ static cell join(const reduction *r, cell a, cell b)
 
 /* ---- pieces --------------------------------------------------------------------------------- */
 
-/* n elements from `first` on, in the window; those that are read next, too. */
+/* n elements from `first` on, in the window, together with those that are read next. */
 static const float *compute_floats(const reduction *r, int64_t first, int64_t n)
 {
     window *w = r->window;
@@ -257,7 +259,7 @@ static double reduce_floats(cpu_fold fold, const float *x, int64_t n)
                              : (double)table->min_row(x, n);
 }
 
-/* n <= PIECE elements of the output o, `stride` apart. */
+/* Reduces n <= PIECE elements of output o, at intervals of `stride`. */
 static cell reduce_piece(const reduction *r, int64_t o, int64_t first, int64_t stride, int64_t n)
 {
     const cpu_kernels *table = weft__cpu_kernels();
@@ -318,7 +320,7 @@ static void finish(const reduction *r, int64_t o, cell value)
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-/* Elements [begin, end) of those that are reduced into output o, whose elements begin at base. */
+/* Reduces elements [begin, end) of output o, whose elements begin at base. */
 static cell reduce_range(const reduction *r, int64_t o, int64_t base, int64_t begin, int64_t end)
 {
     int run = r->reduced.n - 1;
@@ -336,7 +338,7 @@ static cell reduce_range(const reduction *r, int64_t o, int64_t base, int64_t be
     return result;
 }
 
-/* A float32 row that lies together needs no cutting into pieces. */
+/* A contiguous float32 row is not divided into pieces. */
 static cell reduce_row(const reduction *r, int64_t o, int64_t base, int64_t begin, int64_t end)
 {
     bool together = r->reduced.n == 1 && r->reduced.strides[0] == 1;
@@ -347,7 +349,7 @@ static cell reduce_row(const reduction *r, int64_t o, int64_t base, int64_t begi
     return reduce_range(r, o, base, begin, end);
 }
 
-/* A task's own copy, if elements are computed: with a window. */
+/* A task's own copy of the reduction, with a window, if elements are computed. */
 static const reduction *with_window(const reduction *r, reduction *mine, window *w, int worker)
 {
     if (!r->source) {
@@ -394,7 +396,7 @@ static void join_floats(const reduction *r, double *sums, const float *x, int64_
                           : table->min_columns)(sums, x, n);
 }
 
-/* Joins n outputs from o on with the elements from `first` on. */
+/* Combines n outputs from o on with the elements from `first` on. */
 static void join_step(const reduction *r, int64_t o, cell *sums, int64_t first, int64_t n)
 {
     const cpu_kernels *table = weft__cpu_kernels();
@@ -417,7 +419,7 @@ static void reduce_block(const reduction *r, int64_t row, int64_t block, int64_t
     int64_t column = block * COLUMNS, first = part * r->part, last = first + r->part;
     int64_t n = r->width - column < COLUMNS ? r->width - column : COLUMNS;
     int64_t o = row * r->width + column, base = offset_of(&r->kept, o);
-    if (r->window) { /* one step's elements follow those of the step before */
+    if (r->window) { /* the elements of one step follow those of the previous one */
         r->window->limit = base + least(last, r->reduced.size) * r->width;
     }
     cell sums[COLUMNS];
@@ -540,7 +542,7 @@ weft_status weft__cpu_any(const weft_call *call)
     return reduce(call, CPU_MAX, true, false);
 }
 
-/* The means in double first, then the squares. */
+/* Computes the means in double first, then the squares. */
 weft_status weft__cpu_var(const weft_call *call)
 {
     const weft_var_params *p = call->params;

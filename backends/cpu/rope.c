@@ -1,5 +1,5 @@
-/* backends/cpu/rope.c -- rotary embedding: the angles of a position once for all heads and samples.
- */
+/* backends/cpu/rope.c -- rotary embedding; the angles of a position are computed once for all heads
+ * and samples. */
 #include <string.h>
 
 #include "backends/cpu/pool.h"
@@ -13,12 +13,12 @@ typedef struct rope {
     const weft_rope_params *params;
     const cpu_kernels *kernels;
     cpu_rows x, y;
-    int64_t H, half;   /* half: pairs of a head */
-    int64_t positions; /* (L) or (B, L) */
-    int64_t angles;    /* floats of a position's cosines, and of its sines */
-    int64_t room;      /* floats of a head */
+    int64_t H, half;   /* half: pairs per head */
+    int64_t positions; /* number of positions: (L) or (B, L) */
+    int64_t angles;    /* floats for a position's cosines, and for its sines */
+    int64_t room;      /* floats per head */
     float *table;      /* per position: cosines, sines */
-    float *scratch;    /* per worker: a head */
+    float *scratch;    /* one head per worker */
 } rope;
 
 static rope rope_of(const weft_call *call)
@@ -57,7 +57,7 @@ static void angles_task(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* Items are places (b, l). */
+/* Items are positions (b, l). */
 static void turn_task(void *context, int64_t begin, int64_t end, int worker)
 {
     const rope *r = context;

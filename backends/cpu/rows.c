@@ -1,4 +1,4 @@
-/* backends/cpu/rows.c -- tensors (..., E) as rows of float32. */
+/* backends/cpu/rows.c -- accesses tensors (..., E) as rows of float32. */
 #include "backends/cpu/rows.h"
 
 bool weft__cpu_narrow(weft_dtype dtype)

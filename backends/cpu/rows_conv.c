@@ -1,6 +1,5 @@
-/* backends/cpu/rows_conv.c -- the rows of convolutions and of products of parts. Other dtypes run
- * by the reference kernel.
- */
+/* backends/cpu/rows_conv.c -- kernel rows for convolutions and products of selected matrices. Other
+ * dtypes use the reference kernel. */
 #include "backends/cpu/backend.h"
 #include "backends/cpu/conv.h"
 #include "backends/cpu/gemm.h"

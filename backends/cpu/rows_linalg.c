@@ -1,5 +1,5 @@
-/* backends/cpu/rows_linalg.c -- the rows of linear algebra and Fourier transforms. Empty matrices
- * go by the reference. */
+/* backends/cpu/rows_linalg.c -- kernel rows for linear algebra and Fourier transforms. Empty
+ * matrices use the reference kernel. */
 #include "backends/cpu/backend.h"
 #include "backends/cpu/linalg.h"
 #include "backends/cpu/structure.h"

@@ -1,4 +1,5 @@
-/* backends/cpu/rows_nn.c -- the rows of products, norms, attention, losses and the optimizer. */
+/* backends/cpu/rows_nn.c -- kernel rows for products, norms, attention, losses and the optimizer.
+ */
 #include "backends/cpu/attention.h"
 #include "backends/cpu/backend.h"
 #include "backends/cpu/gemm.h"

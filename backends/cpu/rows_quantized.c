@@ -1,4 +1,4 @@
-/* backends/cpu/rows_quantized.c -- the rows of quantised matrices and encoded arrays. */
+/* backends/cpu/rows_quantized.c -- kernel rows for quantized matrices and encoded arrays. */
 #include "backends/cpu/backend.h"
 #include "backends/cpu/quantized.h"
 

@@ -1,5 +1,5 @@
-/* backends/cpu/rows_structure.c -- the rows of conversions, structural ops, indexing, reductions,
- * sorting and random words. What has no row here runs by its reference kernel. */
+/* backends/cpu/rows_structure.c -- kernel rows for conversions, structural ops, indexing,
+ * reductions, sorting and random words. Other ops use their reference kernel. */
 #include "backends/cpu/backend.h"
 #include "backends/cpu/structure.h"
 

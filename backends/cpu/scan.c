@@ -1,9 +1,10 @@
-/* backends/cpu/scan.c -- running sums, products, extremes and log-sums along any axis, in double
+/* backends/cpu/scan.c -- cumulative sums, products, extremes and log-sums along any axis, in double
  * (integers: in 64 bits), and linear recurrences.
  *
- * Either a row is scanned, in tiles that stay in the first-level cache, or a block of columns side
- * by side. Few long rows are cut into parts by shape: what the parts come to is found first, so
- * that all can begin at once. */
+ * A task scans either a row, in tiles that stay in the L1 cache, or a block of columns. A few long
+ * rows are divided into parts by shape: the totals of the parts are computed first, so that all
+ * parts can then be scanned in parallel.
+ */
 #include <math.h>
 
 #include "backends/cpu/kernels.h"
@@ -18,7 +19,7 @@ typedef union cell {
     int64_t whole;
 } cell;
 
-/* Where a scan is: what came before, joined. A log-sum is log(scale) + so_far. */
+/* The state of a scan: the combination of the elements so far. A log-sum is log(scale) + so_far. */
 typedef struct state {
     cell so_far;
     double scale;
@@ -40,7 +41,7 @@ static bool is_turned(const scan *s)
     return s->call->in[0].dtype == WEFT_UINT64 && s->fold >= CPU_MAX;
 }
 
-/* ---- loads and stores of n elements that lie together --------------------------------------- */
+/* ---- loads and stores of n contiguous elements ----------------------------------------------- */
 
 static void load(const scan *s, int input, int64_t first, int64_t n, cell *to)
 {
@@ -101,8 +102,8 @@ static void store(const scan *s, cell *from, int64_t first, int64_t n)
 
 /* ---- steps ---------------------------------------------------------------------------------- */
 
-/* What an exclusive scan begins with. Extremes of narrow integers begin with those of their dtype.
- */
+/* The initial state of an exclusive scan. For extremes of narrow integers it is the limit of their
+ * dtype. */
 static state begin_of(const scan *s)
 {
     static const double reals[] = {0, 1, -INFINITY, INFINITY};
@@ -140,7 +141,7 @@ static double value_of(const state *at)
     return isinf(at->so_far.real) ? at->so_far.real : at->so_far.real + log(at->scale);
 }
 
-/* A tile of one row, in the order of the scan, from `a` on: x becomes the results. */
+/* Scans a tile of one row, in the order of the scan, from state `a`; x becomes the results. */
 #define RUN(member, JOIN)                                                                          \
     for (int64_t i = 0; i < n; i++) {                                                              \
         cell b = x[i];                                                                             \
@@ -214,7 +215,7 @@ static void turn_round(cell *x, int64_t n)
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-/* Where in the row n elements lie that are `begin` and on in the order of the scan. */
+/* The position in the row of n elements that come after `begin` others in the order of the scan. */
 static int64_t place_of(const scan *s, int64_t begin, int64_t n)
 {
     return s->reverse ? s->length - begin - n : begin;
@@ -226,7 +227,7 @@ static int64_t part_end(const scan *s, int64_t part)
     return end < s->length ? end : s->length;
 }
 
-/* What a part comes to. */
+/* Computes the totals of the parts. */
 static void total_parts(void *context, int64_t first, int64_t last, int worker)
 {
     const scan *s = context;
@@ -254,7 +255,7 @@ static void total_parts(void *context, int64_t first, int64_t last, int worker)
     }
 }
 
-/* From what the parts of a row come to, what each begins with. */
+/* Computes the initial state of each part from the totals of the parts of a row. */
 static void chain_parts(const scan *s, state *parts)
 {
     state at = begin_of(s);

@@ -1,6 +1,6 @@
-/* backends/cpu/scatter.c -- writing at indices: sums, products, extremes, and the last that comes.
- * The work is cut by destination, so that items for one place are taken in index order whatever the
- * number of threads. */
+/* backends/cpu/scatter.c -- kernels that write at indices: sums, products, extremes, and
+ * replacement, where the last value wins. The work is divided by destination, so values for one
+ * destination are applied in index order for any number of threads. */
 #include <math.h>
 #include <string.h>
 
@@ -12,16 +12,16 @@
 
 enum { GRAIN_BYTES = 1 << 16, COLUMNS = 512 };
 
-/* What the tasks see. */
+/* The data of the tasks. */
 typedef struct scattering {
     const weft_call *call;
     weft_combine combine;
     cpu_extents e;                 /* of x */
     int64_t count;                 /* indices: all of them, or those along the axis */
-    int64_t size;                  /* bytes of an element */
-    const int64_t *order, *starts; /* slices: numbers of the indices by destination */
-    int64_t blocks;                /* elements: parts of the columns */
-    float *sums;                   /* elements of 16 bits: x in float32 */
+    int64_t size;                  /* bytes per element */
+    const int64_t *order, *starts; /* slices: positions in the indices, sorted by destination */
+    int64_t blocks;                /* elements: number of blocks of columns */
+    float *sums;                   /* 16-bit elements: x in float32 */
 } scattering;
 
 /* ---- rows of one dtype ---------------------------------------------------------------------- */
@@ -68,7 +68,7 @@ DEFINE_COMBINE(int32_t, uint64_t, false)
 DEFINE_COMBINE(int64_t, uint64_t, false)
 #undef DEFINE_COMBINE
 
-/* n elements of `from` into those of `to`; 16-bit floats are only put. */
+/* Combines n elements of `from` into `to`; 16-bit floats can only be replaced. */
 static void combine_row(weft_dtype dtype, weft_combine combine, void *to, const void *from,
                         int64_t n)
 {
@@ -111,38 +111,38 @@ static void combine_row(weft_dtype dtype, weft_combine combine, void *to, const 
 
 /* ---- slices: scatter_add and scatter -------------------------------------------------------- */
 
-/* Numbers of the indices, sorted by destination, and where each destination's begin. */
+/* Space for the positions in the indices sorted by destination, and for the start of each
+ * destination's. */
 int64_t weft__cpu_scatter_workspace(const weft_call *call)
 {
-    const weft_axis_params *p = call->params; /* weft_scatter_params too begins with the axis */
+    const weft_axis_params *p = call->params; /* weft_scatter_params also begins with the axis */
     int64_t length = weft__cpu_extents_of(&call->in[0], p->axis).length;
     return (weft_tensor_size(&call->in[1]) + length + 2) * (int64_t)sizeof(int64_t);
 }
 
-/* A counting sort, stable: the index order stays within a destination. */
+/* A stable counting sort, which keeps the index order within a destination. */
 static void sort_by_destination(const weft_call *call, int64_t length, int64_t count,
                                 int64_t *order, int64_t *starts)
 {
     memset(starts, 0, (size_t)(length + 2) * sizeof *starts);
     for (int64_t i = 0; i < count; i++) {
-        starts[weft__cpu_place(&call->in[1], i, length) + 2]++;
+        starts[weft__cpu_clamped_index(&call->in[1], i, length) + 2]++;
     }
     for (int64_t d = 2; d < length + 2; d++) {
         starts[d] += starts[d - 1];
     }
     for (int64_t i = 0; i < count; i++) {
-        order[starts[weft__cpu_place(&call->in[1], i, length) + 1]++] = i;
+        order[starts[weft__cpu_clamped_index(&call->in[1], i, length) + 1]++] = i;
     }
 }
 
-/* Element of the values where item k of destination slice d begins. */
+/* The element of the values at which item k of destination slice d begins. */
 static int64_t item_row(const scattering *s, int64_t d, int64_t k)
 {
     return (d / s->e.length * s->count + s->order[k]) * s->e.inner;
 }
 
-/* Destination slice d of floats of at most 32 bits: summed or multiplied in double, rounded once.
- */
+/* Destination slice d of floats of at most 32 bits: sums or products in double, rounded once. */
 static void combine_narrow(const scattering *s, int64_t d)
 {
     const weft_call *call = s->call;
@@ -227,7 +227,7 @@ weft_status weft__cpu_scatter_add(const weft_call *call)
     return scatter(call, p->axis, WEFT_COMBINE_ADD);
 }
 
-/* Complex numbers are only put here. */
+/* Complex numbers can only be replaced here. */
 bool weft__cpu_scatter_fits(const weft_call *call)
 {
     const weft_scatter_params *p = call->params;
@@ -253,8 +253,8 @@ int64_t weft__cpu_scatter_along_workspace(const weft_call *call)
     return sums_apart(call) ? weft_tensor_size(&call->in[0]) * (int64_t)sizeof(float) : 0;
 }
 
-/* Values [from + c, from + c + n), one a column, to their places in `slice`. float32, and what is
- * put in words, have loops of their own: one call an element costs five times as much. */
+/* Combines values [from + c, from + c + n), one per column, into `slice`. Summing float32 and
+ * replacing 4-byte elements have separate loops: one call per element costs five times as much. */
 static void combine_elements_of_row(const scattering *s, char *slice, const char *values,
                                     int64_t from, int64_t c, int64_t n)
 {
@@ -265,24 +265,24 @@ static void combine_elements_of_row(const scattering *s, char *slice, const char
         float *to = (float *)(void *)slice;
         const float *v = (const float *)(const void *)values;
         for (int64_t i = c; i < c + n; i++) {
-            to[weft__cpu_place(indices, from + i, s->e.length) * inner + i] += v[from + i];
+            to[weft__cpu_clamped_index(indices, from + i, s->e.length) * inner + i] += v[from + i];
         }
     } else if (size == 4 && s->combine == WEFT_COMBINE_PUT) {
         uint32_t *to = (uint32_t *)(void *)slice;
         const uint32_t *v = (const uint32_t *)(const void *)values;
         for (int64_t i = c; i < c + n; i++) {
-            to[weft__cpu_place(indices, from + i, s->e.length) * inner + i] = v[from + i];
+            to[weft__cpu_clamped_index(indices, from + i, s->e.length) * inner + i] = v[from + i];
         }
     } else {
         for (int64_t i = c; i < c + n; i++) {
-            int64_t at = weft__cpu_place(indices, from + i, s->e.length);
+            int64_t at = weft__cpu_clamped_index(indices, from + i, s->e.length);
             combine_row(dtype, s->combine, slice + (at * inner + i) * size,
                         values + (from + i) * size, 1);
         }
     }
 }
 
-/* Columns [c, c + n) of slice `outer`, of dtypes that are summed where they lie. */
+/* Columns [c, c + n) of slice `outer`, for dtypes that are combined in place. */
 static void combine_columns(const scattering *s, int64_t outer, int64_t c, int64_t n)
 {
     const weft_call *call = s->call;
@@ -299,7 +299,7 @@ static void combine_columns(const scattering *s, int64_t outer, int64_t c, int64
     }
 }
 
-/* The same, summed in float32 apart and rounded once. */
+/* The same for dtypes that are summed separately in float32 and rounded once. */
 static void add_columns_apart(const scattering *s, int64_t outer, int64_t c, int64_t n)
 {
     const weft_call *call = s->call;
@@ -314,7 +314,7 @@ static void add_columns_apart(const scattering *s, int64_t outer, int64_t c, int
         int64_t from = (outer * s->count + k) * s->e.inner + c;
         const float *v = weft__cpu_floats(dtype, call->in[2].data, from, n, room);
         for (int64_t i = 0; i < n; i++) {
-            int64_t at = weft__cpu_place(&call->in[1], from + i, s->e.length);
+            int64_t at = weft__cpu_clamped_index(&call->in[1], from + i, s->e.length);
             sums[slice + at * s->e.inner + c + i] += v[i];
         }
     }

@@ -1,5 +1,6 @@
-/* backends/cpu/softmax.c -- softmax, its relatives and argmax along the last axis. Rows are read in
- * pieces that stay in the first-level cache as float32; what is stored is rounded once. */
+/* backends/cpu/softmax.c -- softmax, log_softmax, their gradients, logsumexp and argmax along the
+ * last axis. Rows are read as float32 in pieces that stay in the L1 cache; results are rounded
+ * once. */
 #include <math.h>
 
 #include "backends/cpu/kernels.h"
@@ -22,7 +23,7 @@ bool weft__cpu_softmax_fits(const weft_call *call)
     return weft__cpu_is_narrow(call) && p->axis == -1;
 }
 
-/* The last axes, all together. */
+/* Whether the reduced axes are the last ones. */
 bool weft__cpu_logsumexp_fits(const weft_call *call)
 {
     const weft_reduce_params *p = call->params;
@@ -43,7 +44,7 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* The largest element of row i of the first input; NaN if there is one. */
+/* The largest element of row i of the first input; NaN if it contains one. */
 static float row_max(const rows *r, int64_t i)
 {
     float room[PIECE], largest = -INFINITY;
@@ -60,7 +61,7 @@ static float row_max(const rows *r, int64_t i)
     return largest;
 }
 
-/* The sum of exp(x - shift) over row i; the terms themselves go to `terms` unless it is NULL. */
+/* The sum of exp(x - shift) over row i; the terms are stored in `terms` unless it is NULL. */
 static double exp_sum(const rows *r, int64_t i, float shift, float *terms)
 {
     float room[PIECE], scratch[PIECE];
@@ -129,7 +130,7 @@ weft_status weft__cpu_log_softmax(const weft_call *call)
 
 /* ---- the gradients -------------------------------------------------------------------------- */
 
-/* The sum of y dy over a row, or of dy alone. */
+/* The sum of y dy over a row, or of dy. */
 static double row_dot(const rows *r, int64_t i, bool with_y)
 {
     float room[PIECE], other[PIECE];
@@ -215,13 +216,13 @@ weft_status weft__cpu_logsumexp(const weft_call *call)
 
 /* ---- argmax --------------------------------------------------------------------------------- */
 
-/* Whether `a` is taken rather than `b`, which came first. */
+/* Whether `a` replaces `b`, which came first. */
 static bool beats(float a, float b, bool largest)
 {
     return isnan(a) ? !isnan(b) : largest ? a > b : a < b;
 }
 
-/* The place of the first element of x that equals the value (or is NaN, as the value is). */
+/* The index of the first element of x that equals the value (or is NaN, if the value is). */
 static int64_t place_of(const float *x, float value)
 {
     int64_t i = 0;

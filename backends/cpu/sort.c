@@ -1,9 +1,9 @@
 /* backends/cpu/sort.c -- sort and argsort along the last axis for dtypes of up to 32 bits.
  *
- * An element becomes an unsigned key that sorts the same way. Sorting takes the keys alone and
- * turns them back into elements; argsort takes 64-bit items, a key above its place in the row: they
- * are distinct, and in order exactly when the row is sorted and stable. Short rows are sorted by
- * insertion, others by radix, low digit first (Knuth 3, 5.2.5).
+ * An element is mapped to an unsigned key that sorts the same way. sort sorts the keys and maps
+ * them back. argsort sorts 64-bit items, with the key above the index in the row; they are
+ * distinct, and their order is the stable order of the row. Short rows use insertion sort, others
+ * radix sort, low digit first (Knuth 3, 5.2.5).
  */
 #include <string.h>
 
@@ -13,8 +13,8 @@
 
 enum {
     SHORT_ROW = 48,
-    LONG_ROW = 1024, /* of which wide digits pay */
-    WIDE_BITS = 11,  /* of a digit: three of them make 32 */
+    LONG_ROW = 1024, /* length from which wide digits pay */
+    WIDE_BITS = 11,  /* bits of a digit: three digits cover 32 bits */
     MAX_DIGITS = 4,
     GRAIN = 1 << 12
 };
@@ -23,7 +23,7 @@ typedef struct sorting {
     const weft_call *call;
     int64_t length, rows;
     bool places; /* argsort */
-    bool by_row; /* scratch belongs to the row, not to the worker */
+    bool by_row; /* scratch is per row, not per worker */
 } sorting;
 
 bool weft__cpu_sort_fits(const weft_call *call)
@@ -47,7 +47,7 @@ int64_t weft__cpu_sort_workspace(const weft_call *call)
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-/* Floats: negative ones in reverse, -0 as 0, NaN last. */
+/* Floats: negative ones reversed, -0 as 0, NaN last. */
 static uint32_t float_key(uint32_t bits, uint32_t sign, uint32_t infinity)
 {
     uint32_t magnitude = bits & (sign - 1);
@@ -105,7 +105,7 @@ static void set_bits(void *row, size_t size, int64_t i, uint32_t bits)
     }
 }
 
-/* The elements that keys are of: 0 for both zeros, any NaN. */
+/* Maps keys back to elements: 0 for both zeros, one NaN for all. */
 static void from_keys(weft_dtype dtype, const uint32_t *keys, int64_t n, void *row)
 {
     const size_t size = weft_dtype_size(dtype);
@@ -123,7 +123,7 @@ static void from_keys(weft_dtype dtype, const uint32_t *keys, int64_t n, void *r
     }
 }
 
-/* ---- lists: of keys, or of items with a key above a place ----------------------------------- */
+/* ---- lists of keys, or of items (key above index) -------------------------------------------- */
 
 #define LIST_INLINE static inline __attribute__((always_inline))
 
@@ -153,8 +153,8 @@ LIST_INLINE void insertion_sort(void *list, int64_t n, bool items)
     }
 }
 
-/* Counts every digit of every key in one go, then moves the list once for each digit in which keys
- * differ. Returns where it is sorted. */
+/* Counts every digit of every key in one pass, then moves the list once for each digit in which
+ * keys differ. Returns the sorted list. */
 LIST_INLINE const void *radix_sort(void *list, void *scratch, int64_t n, int key_bits, bool items)
 {
     uint32_t starts[MAX_DIGITS][1 << WIDE_BITS];
@@ -228,7 +228,7 @@ static void places_of_row(const sorting *s, const void *from, uint64_t *items, u
     }
 }
 
-/* Elements of one key that differ in their bits, zeros and NaN, in the order they come in. */
+/* Restores elements with equal keys but different bits (zeros and NaN) in their original order. */
 static void keep_order(const sorting *s, const char *from, const uint32_t *sorted, uint32_t key,
                        char *to)
 {

@@ -1,9 +1,9 @@
-/* backends/cpu/sort_wide.c -- sorts along the last axis for dtypes of 64 bits; partitions and
- * searches for all dtypes.
+/* backends/cpu/sort_wide.c -- sorts along the last axis for 64-bit dtypes; partitions and searches
+ * for all dtypes.
  *
- * As in sort.c an element becomes an unsigned key that sorts the same way; its place stands beside
- * it. Rows are sorted by radix, low digit first; the kth of a row is found by radix too, high digit
- * first, and only among the keys that begin as it does.
+ * As in sort.c an element is mapped to an unsigned key that sorts the same way, stored with its
+ * index. Rows use radix sort, low digit first. The kth element of a row is found digit by digit,
+ * high digit first, among the keys with the same leading digits.
  */
 #include <string.h>
 
@@ -21,7 +21,7 @@ typedef struct sorting {
     const weft_call *call;
     int64_t length, rows, kth;
     bool places; /* argsort */
-    bool by_row; /* scratch belongs to the row, not to the worker */
+    bool by_row; /* scratch is per row, not per worker */
 } sorting;
 
 static int64_t row_length(const weft_call *call)
@@ -52,7 +52,7 @@ static const char *row_of(const sorting *s, int64_t row)
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-/* Negative floats in reverse, -0 as 0, NaN last. */
+/* Negative floats reversed, -0 as 0, NaN last. */
 static uint64_t key_of(weft_dtype dtype, const void *row, int64_t i)
 {
     uint64_t bits, sign = UINT64_C(1) << 63, magnitude;
@@ -85,7 +85,7 @@ int64_t weft__cpu_sort_wide_workspace(const weft_call *call)
     return scratch_bytes(call, sizeof(item));
 }
 
-/* The places are in order to begin with. Returns the list that is sorted. */
+/* The indices start in order. Returns the sorted list. */
 static const item *radix_sort(item *items, item *scratch, int64_t n)
 {
     for (int shift = 0; shift < 64; shift += DIGIT_BITS) {
@@ -159,8 +159,8 @@ int64_t weft__cpu_argpartition_workspace(const weft_call *call)
     return scratch_bytes(call, sizeof(uint64_t));
 }
 
-/* The kth smallest of n keys, and how many of those before it are equal to it. `left` has room for
- * n. */
+/* The kth smallest of n keys, and how many of the keys before it equal it. `left` has space for n.
+ */
 static uint64_t select(const uint64_t *keys, uint64_t *left, int64_t n, int bits, int64_t *kth)
 {
     const uint64_t *from = keys;

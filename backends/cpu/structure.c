@@ -1,4 +1,4 @@
-/* backends/cpu/structure.c -- structural ops whose elements really move. */
+/* backends/cpu/structure.c -- structural ops that copy elements. */
 #include "backends/cpu/structure.h"
 
 #include <string.h>
@@ -52,7 +52,7 @@ weft_status weft__cpu_full(const weft_call *call)
     return WEFT_OK;
 }
 
-/* The elements of a strided input in row-major order. */
+/* Copies a strided input in row-major order. */
 weft_status weft__cpu_reshape(const weft_call *call)
 {
     const weft_tensor *in = &call->in[0];
@@ -84,7 +84,7 @@ weft_status weft__cpu_slice_grad(const weft_call *call)
     return WEFT_OK;
 }
 
-/* Where the window begins, clipped so that it fits. */
+/* The start of the window, clipped so that it fits. */
 static void window_start(const weft_call *call, const weft_tensor *start, int64_t *first)
 {
     const weft_slice_params *p = call->params;
@@ -110,7 +110,7 @@ weft_status weft__cpu_dynamic_slice(const weft_call *call)
     return WEFT_OK;
 }
 
-/* The output may be x's own memory: then only the window is written. */
+/* If the output shares x's memory, only the window is written. */
 weft_status weft__cpu_slice_update(const weft_call *call)
 {
     const weft_tensor *x = &call->in[0], *out = &call->out[0];
@@ -123,7 +123,7 @@ weft_status weft__cpu_slice_update(const weft_call *call)
     return WEFT_OK;
 }
 
-/* In place as slice_update is. */
+/* Works in place like slice_update. */
 weft_status weft__cpu_slice_set(const weft_call *call)
 {
     const weft_slice_params *p = call->params;
@@ -156,8 +156,8 @@ weft_status weft__cpu_concatenate(const weft_call *call)
     return WEFT_OK;
 }
 
-/* Each padded axis has two strips of the value, which go from end to end of the axes after it and
- * cover the input's part of those before it: every element is written once. */
+/* Each padded axis has two strips of the value, which span all later axes and the input's part of
+ * earlier ones, so that every element is written once. */
 weft_status weft__cpu_pad(const weft_call *call)
 {
     const weft_pad_params *p = call->params;

@@ -1,4 +1,4 @@
-/* backends/cpu/structure.h -- the kernels behind rows_structure.c. */
+/* backends/cpu/structure.h -- the kernels used in rows_structure.c. */
 #ifndef BACKENDS_CPU_STRUCTURE_H
 #define BACKENDS_CPU_STRUCTURE_H
 
@@ -12,13 +12,13 @@ weft_kernel weft__cpu_full, weft__cpu_arange, weft__cpu_reshape, weft__cpu_slice
 /* gather.c: any dtype */
 weft_kernel weft__cpu_take, weft__cpu_take_along_axis, weft__cpu_bounded_index;
 
-/* scatter.c: any dtype to be put, real ones otherwise */
+/* scatter.c: replacement for any dtype, otherwise real dtypes */
 weft_kernel weft__cpu_scatter_add, weft__cpu_scatter_add_along_axis, weft__cpu_scatter,
     weft__cpu_put_along_axis;
 int64_t weft__cpu_scatter_workspace(const weft_call *call);
 int64_t weft__cpu_scatter_along_workspace(const weft_call *call);
 
-/* reduce.c: all dtypes but complex64, any axes; mean and var: floats */
+/* reduce.c: all dtypes except complex64, any axes; mean and var: floats */
 weft_kernel weft__cpu_sum, weft__cpu_mean, weft__cpu_prod, weft__cpu_max, weft__cpu_min,
     weft__cpu_all, weft__cpu_any, weft__cpu_var;
 int64_t weft__cpu_reduce_workspace(const weft_call *call);
@@ -33,12 +33,12 @@ bool weft__cpu_scatter_fits(const weft_call *call);
 bool weft__cpu_softmax_fits(const weft_call *call);
 bool weft__cpu_logsumexp_fits(const weft_call *call);
 
-/* scan.c: all dtypes but complex64, any axis; the last two: floats */
+/* scan.c: all dtypes except complex64, any axis; the last two: floats */
 weft_kernel weft__cpu_cumsum, weft__cpu_cumprod, weft__cpu_cummax, weft__cpu_cummin,
     weft__cpu_logcumsumexp, weft__cpu_linear_scan;
 int64_t weft__cpu_scan_workspace(const weft_call *call);
-/* Elements of a part of a row, of which there are `rows`: sums begin anew in each part, and get the
- * sum of the parts before. A part is summed by `fold_reals` over tiles. */
+/* Elements per part of a row, of which there are `rows`. Each part is summed from 0 and then gets
+ * the sum of the parts before it. Parts are summed by `fold_reals` over tiles. */
 int64_t weft__cpu_scan_part(int64_t length, int64_t rows);
 enum { CPU_SCAN_TILE = 512 };
 
@@ -50,19 +50,19 @@ int64_t weft__cpu_sort_workspace(const weft_call *call);
 /* fft.c: the three transforms, any axis */
 weft_kernel weft__cpu_fft;
 int64_t weft__cpu_fft_workspace(const weft_call *call);
-/* The key of element i of a row that sorts as the element does, for the same dtypes; those of n
- * elements; and n items, a key in the upper half and anything in the lower one, in the order of the
- * keys of key_bits bits, equal ones as they were: in one of the two lists. n > 0. */
+/* Sorting helpers for the same dtypes: the key of element i of a row, which sorts as the element
+ * does; the keys of n elements; and sorting n items, a key in the upper half and any data in the
+ * lower half, by keys of key_bits bits, stably. Returns the list that has the result. n > 0. */
 uint32_t weft__cpu_sort_key(weft_dtype dtype, const void *row, int64_t i);
 void weft__cpu_make_keys(weft_dtype dtype, const void *row, int64_t n, uint32_t *keys);
 const uint64_t *weft__cpu_sort_items(uint64_t *items, uint64_t *scratch, int64_t n, int key_bits);
 
-/* top.c: the k largest of dtypes of up to 32 bits, last axis; what top-p keeps */
+/* top.c: the k largest, for dtypes of up to 32 bits, last axis; and the top-p threshold */
 weft_kernel weft__cpu_topk, weft__cpu_top_p;
 bool weft__cpu_topk_fits(const weft_call *call);
 int64_t weft__cpu_top_workspace(const weft_call *call);
 
-/* sort_wide.c: sorts of dtypes of 64 bits; partitions and searches of all but complex64 */
+/* sort_wide.c: sorts for 64-bit dtypes; partitions and searches for all except complex64 */
 weft_kernel weft__cpu_sort_wide, weft__cpu_argsort_wide, weft__cpu_argpartition,
     weft__cpu_searchsorted;
 bool weft__cpu_sort_wide_fits(const weft_call *call);
@@ -77,11 +77,10 @@ weft_kernel weft__cpu_random_bits;
 /* Whether the first input is float32, float16 or bfloat16. */
 bool weft__cpu_is_narrow(const weft_call *call);
 
-/* n elements from element `first` of a dense row, as float32: the row itself, or a decoded copy in
- * `room`. */
+/* n elements from element `first` of a dense row, as float32: in place, or decoded into `room`. */
 const float *weft__cpu_floats(weft_dtype dtype, const void *row, int64_t first, int64_t n,
                               float *room);
-/* The same for storing. */
+/* Stores elements likewise. */
 void weft__cpu_store(weft_dtype dtype, const float *from, void *row, int64_t first, int64_t n);
 
 bool weft__cpu_arange_fits(const weft_call *call);

@@ -1,8 +1,9 @@
-/* backends/cpu/top.c -- the k largest of a row, and the smallest that top-p keeps, by selection.
+/* backends/cpu/top.c -- selects the k largest elements of a row, and the smallest logit that top-p
+ * keeps.
  *
- * Counting the highest digits of all keys tells from which digit on there are k; only what has that
- * digit or a larger one is sorted. Must equal the ops' expansions, which sort whole rows, bit for
- * bit (tests/cpu/test_top.c): equal keys are in the order of their places in both.
+ * Counting the highest digits of all keys determines from which digit on there are k elements; only
+ * elements with that digit or a larger one are sorted. Must equal the ops' expansions, which sort
+ * whole rows, bit for bit (tests/cpu/test_top.c): in both, equal keys are ordered by index.
  */
 #include <math.h>
 #include <string.h>
@@ -13,18 +14,18 @@
 #include "weft/op_params.h"
 
 enum {
-    SHARE = 8, /* below this share of a row selecting is quicker */
+    SHARE = 8, /* below this share of a row selecting is faster than sorting */
     DIGIT_BITS = 11,
     COUNTERS = 4,
-    FEW = 512,      /* elements that top-p looks at first */
-    MORE = 16,      /* times as many, when they are not enough */
-    GRAIN = 1 << 12 /* elements that one task looks at */
+    FEW = 512,      /* number of elements that top-p examines first */
+    MORE = 16,      /* factor by which that grows when they are not enough */
+    GRAIN = 1 << 12 /* elements per task */
 };
 
 typedef struct selecting {
     const weft_call *call;
     int64_t length, rows;
-    bool by_row; /* the memory belongs to the row, not to the worker */
+    bool by_row; /* the memory is per row, not per worker */
 } selecting;
 
 static selecting plan(const weft_call *call)
@@ -58,8 +59,9 @@ int64_t weft__cpu_top_workspace(const weft_call *call)
 
 /* ---- One row -------------------------------------------------------------------------------- */
 
-/* The largest digit such that at least k keys have it or a larger one. Neighbours in the row are
- * counted apart: they often share their digit, and an addition would wait for the one before. */
+/* The largest digit such that at least k keys have it or a larger one. Adjacent elements are
+ * counted in separate tables: they often share their digit, and an increment would wait for the
+ * previous one. */
 static uint32_t last_digit(const uint32_t *keys, int64_t n, int shift, int64_t k)
 {
     uint32_t counts[COUNTERS][1 << DIGIT_BITS] = {{0}};
@@ -82,8 +84,8 @@ static uint32_t last_digit(const uint32_t *keys, int64_t n, int shift, int64_t k
     return digit;
 }
 
-/* Items, a key above a place, of at least the k > 0 largest elements, in rising order, and how many
- * there are. `memory` begins with the row's keys. */
+/* Items (key above index) of at least the k > 0 largest elements, ascending, and their number.
+ * `memory` begins with the row's keys. */
 static const uint64_t *largest(weft_dtype dtype, int64_t n, int64_t k, uint64_t *memory,
                                int64_t *found)
 {
@@ -134,15 +136,16 @@ weft_status weft__cpu_topk(const weft_call *call)
     return WEFT_OK;
 }
 
-/* ---- What top-p keeps ----------------------------------------------------------------------- */
+/* ---- The top-p threshold --------------------------------------------------------------------- */
 
-/* The sum of probabilities so far, as cumsum has it. */
+/* The cumulative sum of probabilities, computed as cumsum does. */
 typedef struct running {
-    int64_t part; /* elements of a part of the row */
+    int64_t part; /* elements per part of the row */
     double so_far, start, tiles;
 } running;
 
-/* A tile's probabilities in turn, as far as the sum before each is below p; how many. */
+/* Adds a tile's probabilities in order, as long as the sum before each is below p; returns how
+ * many. */
 static int64_t run_tile(running *r, const float *probabilities, int64_t n, float p)
 {
     const cpu_kernels *kernels = weft__cpu_kernels();
@@ -158,7 +161,7 @@ static int64_t run_tile(running *r, const float *probabilities, int64_t n, float
     return n;
 }
 
-/* The smallest that is kept of the `count` largest, or whether more are needed. */
+/* The smallest kept of the `count` largest elements, or whether more elements are needed. */
 static bool least_kept(const float *row, const uint64_t *items, int64_t found, int64_t count,
                        int64_t part, float total, float p, float *least)
 {

@@ -1,7 +1,7 @@
-/* backends/cpu/vocabulary.h -- the codes of tapes as functions of one element, <code>_<type>, for
- * the types f32, f64, i32, u32, i64, u64, b8 (bool) and c64. Generated kernels call them in loops
- * that the compiler turns into vector code: float never calls the C library, except in mod, which
- * stays a loop over single elements. Truth is 1 or 0 in the type itself. */
+/* backends/cpu/vocabulary.h -- the tape codes as functions of one element, <code>_<type>, for the
+ * types f32, f64, i32, u32, i64, u64, b8 (bool) and c64. Generated kernels call them in loops that
+ * the compiler vectorizes: float functions never call the C library, except mod, which stays
+ * scalar. Truth values are 1 or 0 in the type itself. */
 #ifndef BACKENDS_CPU_VOCABULARY_H
 #define BACKENDS_CPU_VOCABULARY_H
 
@@ -11,7 +11,7 @@
 #include "backends/cpu/vocabulary_whole.h"
 #include "weft/dtype.h"
 
-/* ---- What all ordered types have in common -------------------------------------------------- */
+/* ---- Functions for all ordered types --------------------------------------------------------- */
 
 #define DEFINE_COMPARISONS(t, T)                                                                   \
     static inline T lt_##t(T x, T y)                                                               \
@@ -124,9 +124,8 @@ DEFINE_REAL(f32, float, __builtin_fabsf, __builtin_sqrtf, __builtin_inff())
 DEFINE_REAL(f64, double, __builtin_fabs, __builtin_sqrt, __builtin_inf())
 #undef DEFINE_REAL
 
-/* Rounding: one instruction each where there is one. Baseline x86-64 has none; there the nearest
- * whole number is what remains after a number without fraction bits was added, and the others
- * follow from it. */
+/* Rounding is one instruction where it exists. Baseline x86-64 has none; there the nearest integer
+ * results from adding a number without fraction bits, and the other roundings follow from it. */
 #if defined(__SSE4_1__) || !defined(__x86_64__)
 #define DEFINE_ROUNDING(t, T, s, rounder)                                                          \
     static inline T rint_##t(T x)                                                                  \
@@ -172,7 +171,7 @@ DEFINE_ROUNDING(f32, float, f, 0x1p23f)
 DEFINE_ROUNDING(f64, double, , 0x1p52)
 #undef DEFINE_ROUNDING
 
-/* The remainder with the divisor's sign. */
+/* The remainder with the sign of the divisor. */
 static inline double mod_f64(double x, double y)
 {
     double r = fmod(x, y);
@@ -180,21 +179,21 @@ static inline double mod_f64(double x, double y)
     return r == 0 ? __builtin_copysign(0, y) : r;
 }
 
-/* A quotient of up to 28 bits times a float is exact in double; longer ones are the C library's. */
+/* A quotient of up to 28 bits times a float is exact in double; longer ones use the C library. */
 static inline float mod_f32(float x, float y)
 {
     double a = (double)x, b = (double)y, q = trunc(a / b);
     double r = a - q * b;
     if (!(fabs(q) < 0x1p28 && fabs(b) < __builtin_inf())) {
         r = (double)fmodf(x, y);
-    } else if (r != 0 && (r < 0) != (a < 0)) { /* the quotient was rounded up to a whole number */
+    } else if (r != 0 && (r < 0) != (a < 0)) { /* the quotient was rounded up to an integer */
         r += (a < 0) == (b < 0) ? b : -b;
     }
     r = r != 0 && (r < 0) != (b < 0) ? r + b : r;
     return r == 0 ? __builtin_copysignf(0, y) : (float)r;
 }
 
-/* ---- The rest of double: the C library's ---------------------------------------------------- */
+/* ---- The other functions of double use the C library ----------------------------------------- */
 
 #define DEFINE_DOUBLE(name)                                                                        \
     static inline double name##_f64(double x)                                                      \
@@ -233,7 +232,7 @@ static inline double atan2_f64(double y, double x)
     return atan2(y, x);
 }
 
-/* From the float's result, by Halley's method on erf, or on erfc where erf is too flat. */
+/* Starts from the float result; Halley's method on erf, or on erfc where erf is too flat. */
 static inline double erfinv_f64(double x)
 {
     double p = fabs(x), rest = 1 - p;
@@ -253,7 +252,7 @@ static inline double erfinv_f64(double x)
     return copysign(y, x);
 }
 
-/* ---- Complex: the parts that are reals ------------------------------------------------------ */
+/* ---- Complex functions with real results ----------------------------------------------------- */
 
 static inline weft_complex64 rint_c64(weft_complex64 x)
 {

@@ -1,12 +1,12 @@
-/* backends/cpu/vocabulary_bits.h -- floats and their bits. */
+/* backends/cpu/vocabulary_bits.h -- access to the bits of floats. */
 #ifndef BACKENDS_CPU_VOCABULARY_BITS_H
 #define BACKENDS_CPU_VOCABULARY_BITS_H
 
 #include <stdint.h>
 #include <string.h>
 
-/* A function that is called instead, because the compiler finds the file long, leaves the loop
- * around it scalar: so it is not asked. */
+/* Forces inlining: if the compiler decided to call the function because the file is long, the loop
+ * around it would stay scalar. */
 #define CPU_INLINE static inline __attribute__((always_inline))
 
 static inline uint32_t float_bits(float x)
@@ -37,7 +37,7 @@ static inline double bits_double(uint64_t word)
     return x;
 }
 
-/* 2^k for -126 <= k <= 127; some float for any other k. */
+/* 2^k for -126 <= k <= 127; unspecified for other k. */
 static inline float power_of_two(int32_t k)
 {
     return bits_float((uint32_t)(k + 127) << 23);

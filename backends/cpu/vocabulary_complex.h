@@ -1,9 +1,9 @@
-/* backends/cpu/vocabulary_complex.h -- the codes of tapes for complex64. Computed in double, whose
- * range holds the squares of floats, and rounded once: each part is nearly always the nearest
- * float. Branch cuts and zeros with signs as in C99, annex G; of the cases with infinities and NaN
- * those that have a limit. Formulas for the inverse functions: Hull, Fairgrieve and Tang,
- * "Implementing the complex arcsine and arccosine functions using exception handling", 1997; Kahan,
- * "Branch cuts for complex elementary functions", 1987. Included by vocabulary.h. */
+/* backends/cpu/vocabulary_complex.h -- the tape codes for complex64. Computed in double, whose
+ * range includes the squares of floats, and rounded once: each part is nearly always the nearest
+ * float. Branch cuts and signed zeros follow C99, annex G; so do infinities and NaN where a limit
+ * exists. Formulas for the inverse functions: Hull, Fairgrieve and Tang, "Implementing the complex
+ * arcsine and arccosine functions using exception handling", 1997; Kahan, "Branch cuts for complex
+ * elementary functions", 1987. Included by vocabulary.h. */
 #ifndef BACKENDS_CPU_VOCABULARY_COMPLEX_H
 #define BACKENDS_CPU_VOCABULARY_COMPLEX_H
 
@@ -20,7 +20,7 @@ static inline weft_complex64 complex_rounded(double re, double im)
     return (weft_complex64){(float)re, (float)im};
 }
 
-/* i conj(z): the parts exchanged. The functions of i z follow from those of z by it. */
+/* i conj(z): the parts exchanged. It relates the functions of i z to those of z. */
 static inline weft_complex64 complex_swapped(weft_complex64 z)
 {
     return (weft_complex64){z.im, z.re};
@@ -48,7 +48,7 @@ static inline weft_complex64 imag_c64(weft_complex64 x)
     return complex_of(x.im, 0);
 }
 
-/* The real parts of two as one number. */
+/* A complex number of the real parts of two. */
 static inline weft_complex64 join_c64(weft_complex64 x, weft_complex64 y)
 {
     return complex_of(x.re, y.re);
@@ -69,7 +69,8 @@ static inline weft_complex64 mul_c64(weft_complex64 x, weft_complex64 y)
     return complex_of(x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re);
 }
 
-/* Over 0 each part by itself; over infinity 0, if the dividend is finite. */
+/* Division by 0 divides each part by itself; division by infinity gives 0 if the dividend is
+ * finite. */
 static inline weft_complex64 quotient(double a, double b, double c, double d)
 {
     double norm = c * c + d * d;
@@ -139,7 +140,8 @@ static inline weft_complex64 exp_c64(weft_complex64 x)
 {
     double s, c, e = exp_wide((double)x.re);
     sine_cosine_of(x.im, &s, &c);
-    int lost = (x.im - x.im != 0) & is_infinite(x.re); /* no direction: 0, or infinite */
+    int lost =
+        (x.im - x.im != 0) & is_infinite(x.re); /* the direction is undefined: 0 or infinite */
     double re = lost ? (x.re < 0 ? 0 : e) : e * c;
     double im = (lost & (x.re < 0)) ? 0 : e * s;
     return complex_rounded(re, x.im == 0 ? (double)x.im : im);
@@ -175,7 +177,7 @@ static inline weft_complex64 cosh_c64(weft_complex64 x)
     return complex_rounded(ch * c, (flat & (im != im)) ? 0 : im);
 }
 
-/* sinh x cosh x and sin y cos y over cos^2 y + sinh^2 x. From 100 on the one is 1, the other 0. */
+/* sinh x cosh x and sin y cos y over cos^2 y + sinh^2 x. From |x| = 100 on they are 1 and 0. */
 static inline weft_complex64 tanh_c64(weft_complex64 x)
 {
     double s, c, sh, ch;
@@ -257,14 +259,14 @@ static inline weft_complex64 pow_c64(weft_complex64 x, weft_complex64 y)
 
 /* ---- Inverse functions ---------------------------------------------------------------------- */
 
-/* For x, y >= 0 the arcsine has a real part atan2(x, *beside) and the imaginary part that is
- * returned; the arccosine's real part is atan2(*beside, x). */
+/* For x, y >= 0: the arcsine has real part atan2(x, *beside) and the returned imaginary part; the
+ * arccosine has real part atan2(*beside, x). */
 static inline double arc_parts(double x, double y, double *beside)
 {
     double r = __builtin_sqrt((x + 1) * (x + 1) + y * y);
     double s = __builtin_sqrt((x - 1) * (x - 1) + y * y), z = y * y;
     double a = 0.5 * (r + s), sum = a + x;
-    double right = s + __builtin_fabs(x - 1); /* of the difference s - |x - 1| = y^2 / right */
+    double right = s + __builtin_fabs(x - 1); /* from the difference s - |x - 1| = y^2 / right */
     double gap = right == 0 ? 0 : z / right, edge = z / (r + x + 1);
     double less = 0.5 * (edge + (x <= 1 ? gap : right)); /* a - 1 */
     double inside = 0.5 * sum * (edge + right);          /* a^2 - x^2 for x <= 1 */
@@ -366,7 +368,7 @@ static inline weft_complex64 ne_c64(weft_complex64 x, weft_complex64 y)
     return complex_of((float)((x.re != y.re) | (x.im != y.im)), 0);
 }
 
-/* By the real parts, and where they are equal by the imaginary ones. */
+/* Compares the real parts, then the imaginary ones. */
 static inline int complex_less(weft_complex64 x, weft_complex64 y)
 {
     return (x.re < y.re) | ((x.re == y.re) & (x.im < y.im));

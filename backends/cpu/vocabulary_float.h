@@ -1,7 +1,7 @@
-/* backends/cpu/vocabulary_float.h -- exponentials, logarithms and error functions of float:
- * branch-free, so that loops over them become vector code, over the whole range with subnormals,
- * infinities and NaN. Within 2 ulp, erfinv and pow included; tests/ops/test_elementwise.c holds
- * them to the C library's double functions. Polynomials are minimax fits. */
+/* backends/cpu/vocabulary_float.h -- exponentials, logarithms and error functions of float. They
+ * are branch-free, so that loops vectorize, and cover the whole range with subnormals, infinities
+ * and NaN. Errors are within 2 ulp, including erfinv and pow; tests/ops/test_elementwise.c compares
+ * them with the C library's double functions. Polynomials are minimax fits. */
 #ifndef BACKENDS_CPU_VOCABULARY_FLOAT_H
 #define BACKENDS_CPU_VOCABULARY_FLOAT_H
 
@@ -10,11 +10,11 @@
 #define F32_INFINITY __builtin_inff()
 #define F32_NAN __builtin_nanf("")
 #define F32_LOG2_E 1.44269504f
-#define F32_LN2_HIGH 0x1.62e4p-1f /* short, so that a product with an exponent is exact */
+#define F32_LN2_HIGH 0x1.62e4p-1f /* short, so that its product with an exponent is exact */
 #define F32_LN2_LOW 0x1.7f7d1cp-20f
-#define F32_ROUNDER 0x1.8p23f /* adding it leaves the nearest whole number in the low bits */
+#define F32_ROUNDER 0x1.8p23f /* adding it leaves the nearest integer in the low bits */
 
-/* x = k ln 2 + r: returns (e^r - 1), and k. NaN gives NaN, and any k. */
+/* x = k ln 2 + r: returns e^r - 1, and k. NaN returns NaN, and an unspecified k. */
 CPU_INLINE float exp_reduced(float x, int32_t *k)
 {
     float shifted = x * F32_LOG2_E + F32_ROUNDER;
@@ -35,7 +35,7 @@ CPU_INLINE float exp_f32(float x)
     x = -104.0f > x ? -104.0f : x;
     int32_t k;
     float p = exp_reduced(x, &k);
-    int32_t half = k >> 1; /* in two factors: 2^k may be out of range */
+    int32_t half = k >> 1; /* in two factors, since 2^k may be out of range */
     return (1 + p) * power_of_two(half) * power_of_two(k - half);
 }
 
@@ -51,7 +51,7 @@ CPU_INLINE float expm1_f32(float x)
     return x == 0 ? x : r;
 }
 
-/* e^x - 1 over e^x + 1, with x doubled. */
+/* (e^x - 1) / (e^x + 1) with x doubled. */
 CPU_INLINE float tanh_f32(float x)
 {
     float a = __builtin_fabsf(x);
@@ -60,7 +60,8 @@ CPU_INLINE float tanh_f32(float x)
     return __builtin_copysignf(e / (e + 2), x);
 }
 
-/* The exponent of x > 0 and 1 + *f, its mantissa, between sqrt(1/2) and sqrt(2). */
+/* Splits x > 0 into its exponent (returned) and its mantissa 1 + *f between sqrt(1/2) and sqrt(2).
+ */
 CPU_INLINE int32_t split_exponent(float x, float *f)
 {
     int tiny = x < 0x1p-126f;
@@ -69,7 +70,7 @@ CPU_INLINE int32_t split_exponent(float x, float *f)
     return ((int32_t)word >> 23) - (tiny ? 23 : 0);
 }
 
-/* The cases of a logarithm that the formula misses; `x` as the argument of log. */
+/* The special cases of a logarithm; `x` is the argument as for log. */
 CPU_INLINE float log_special(float x, float result)
 {
     result = x > 0 ? result : x == 0 ? -F32_INFINITY : F32_NAN;
@@ -121,7 +122,7 @@ CPU_INLINE float log2_f32(float x)
     q = q * f - 0.360674143f;
     q = q * f + 0.480897903f;
     q = q * f - 0.721347511f;
-    /* 1 / ln 2 in two parts: the large one is exact in the sum */
+    /* 1 / ln 2 in two parts, of which the larger is exact in the sum */
     return log_special(x, (float)e + (f * 1.44269502f + f * (f * q + 1.925963e-08f)));
 }
 
@@ -134,7 +135,7 @@ CPU_INLINE float erf_f32(float x)
     p = p * z + 0.112835854f;
     p = p * z - 0.37612626f;
     p = p * z + 0.128379166f;                        /* erf(a) / a - 1 */
-    float b = 4.05f < a ? 4.05f : a;                 /* where the result is 1 */
+    float b = 4.05f < a ? 4.05f : a;                 /* beyond this the result is 1 */
     float q = 2.14961638e-05f * b - 0.000439106923f; /* -log(1 - erf b) */
     q = q * b + 0.00419361377f;
     q = q * b - 0.0251789745f;
@@ -148,7 +149,7 @@ CPU_INLINE float erf_f32(float x)
     return __builtin_copysignf(a < 1 ? a + a * p : large, x);
 }
 
-/* erfinv(x) / x is smooth in w = -log(1 - x^2), and in sqrt(w) in the tails. */
+/* erfinv(x) / x is a smooth function of w = -log(1 - x^2), and of sqrt(w) in the tails. */
 CPU_INLINE float erfinv_f32(float x)
 {
     float a = __builtin_fabsf(x);
@@ -179,7 +180,8 @@ CPU_INLINE float erfinv_f32(float x)
 
 /* ---- Through double ------------------------------------------------------------------------- */
 
-/* 2^t for any t, to a relative 2^-34; beyond float's range it is beyond it here too. */
+/* 2^t for any t, with relative error 2^-34; beyond the range of float the result is outside of it
+ * too. */
 CPU_INLINE double exp2_wide(double t)
 {
     t = 1000.0 < t ? 1000.0 : t;
@@ -197,7 +199,7 @@ CPU_INLINE double exp2_wide(double t)
     return p * bits_double((k + 1023) << 52);
 }
 
-/* log2 of a >= 0 to a relative 2^-50; 0 and infinity give large finite numbers. */
+/* log2 of a >= 0, with relative error 2^-50; 0 and infinity give large finite numbers. */
 CPU_INLINE double log2_wide(float a)
 {
     float f;
@@ -217,7 +219,7 @@ CPU_INLINE float pow_f32(float x, float y)
 {
     float a = __builtin_fabsf(x), b = __builtin_fabsf(y);
     float r = (float)exp2_wide((double)y * log2_wide(a));
-    /* From 2^23 on every float is whole, from 2^24 on even. */
+    /* From 2^23 on every float is an integer, from 2^24 on an even one. */
     float nearest = (b + 0x1p23f) - 0x1p23f, half = b * 0.5f;
     float nearest_half = (half + 0x1p23f) - 0x1p23f;
     int whole = (b >= 0x1p23f) | (nearest == b);

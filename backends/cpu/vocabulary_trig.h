@@ -1,10 +1,11 @@
-/* backends/cpu/vocabulary_trig.h -- sine, cosine and tangent of float, and their inverses:
- * branch-free, so that loops over them become vector code.
+/* backends/cpu/vocabulary_trig.h -- sine, cosine and tangent of float, and their inverses. They are
+ * branch-free, so that loops vectorize.
  *
- * Arguments are reduced in double. Up to 2^23 the argument itself is reduced; beyond, with the
- * argument = m 2^e and m of 24 bits, m times (2^e modulo 2 pi) from a table in two parts, the first
- * of 29 bits so that the product is exact. So every float has its sine. Polynomials are minimax
- * fits. */
+ * Arguments are reduced in double. Up to 2^23 the argument itself is reduced. Beyond, with the
+ * argument = m 2^e and m of 24 bits, it is m times (2^e modulo 2 pi), from a table in two parts, of
+ * which the first has 29 bits so that the product is exact. So the result is accurate for every
+ * float. Polynomials are minimax fits.
+ */
 #ifndef BACKENDS_CPU_VOCABULARY_TRIG_H
 #define BACKENDS_CPU_VOCABULARY_TRIG_H
 
@@ -154,7 +155,8 @@ static const double trig_low[TRIG_POWERS] = {
 CPU_INLINE double reduce_quadrant(float x, int32_t *quadrant)
 {
     uint32_t word = float_bits(x);
-    int64_t e = (int64_t)(word >> 23 & 255) - 150; /* 64 bits, as wide as what it gathers */
+    int64_t e = (int64_t)(word >> 23 & 255) - 150; /* 64 bits, like the table entries that it
+                                                    * selects */
     int big = e >= 0;
     int64_t at = e < 0 ? 0 : e > TRIG_POWERS - 1 ? TRIG_POWERS - 1 : e;
     float m = bits_float((word & 0x807fffffu) | 150u << 23);
@@ -235,13 +237,13 @@ CPU_INLINE float atan_f32(float x)
     return __builtin_copysignf(r, x);
 }
 
-/* The angle of the point (x, y), from its eighth of the plane outwards. */
+/* The angle of the point (x, y), computed in its octant and mapped back. */
 CPU_INLINE float atan2_f32(float y, float x)
 {
     float ax = __builtin_fabsf(x), ay = __builtin_fabsf(y);
     int steep = ay > ax;
     float small = steep ? ax : ay, large = steep ? ay : ax;
-    int equal = small == large; /* also two zeros, two infinities */
+    int equal = small == large; /* also for two zeros or two infinities */
     float z = equal ? (large == 0 ? 0.0f : 1.0f) : small / large;
     float r = atan_polynomial(z);
     r = steep ? HALF_PI_HIGH - (r - HALF_PI_LOW) : r;
@@ -249,8 +251,8 @@ CPU_INLINE float atan2_f32(float y, float x)
     return __builtin_copysignf(r, y);
 }
 
-/* For 0 <= a <= 1/2 the arcsine of a; for larger a that of sqrt((1 - a) / 2), half its complement.
- */
+/* For 0 <= a <= 1/2 the arcsine of a; for larger a that of sqrt((1 - a) / 2), which is half of the
+ * complement. */
 CPU_INLINE float asin_core(float a)
 {
     int large = a > 0.5f;

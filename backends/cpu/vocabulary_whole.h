@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* T, and U of the same width without sign. Narrower dtypes are computed in 32 bits; shifts take
- * their width, which the other functions need not know. */
+/* T, and the unsigned U of the same width. Narrower dtypes are computed in 32 bits; shifts take the
+ * dtype's width, which the other functions do not need. */
 #define DEFINE_WHOLE(t, T, U)                                                                      \
     static inline T neg_##t(T x)                                                                   \
     {                                                                                              \
@@ -75,7 +75,8 @@ DEFINE_WHOLE(i64, int64_t, uint64_t)
 DEFINE_WHOLE(u64, uint64_t, uint64_t)
 #undef DEFINE_WHOLE
 
-/* A divisor of 0 or -1 is a case of its own: the one has no quotient, the other may overflow. */
+/* Divisors 0 and -1 are handled separately: division by 0 is undefined, and division by -1 may
+ * overflow. */
 #define DEFINE_SIGNED(t, T, U)                                                                     \
     static inline T abs_##t(T x)                                                                   \
     {                                                                                              \
@@ -117,8 +118,8 @@ DEFINE_WHOLE(u64, uint64_t, uint64_t)
         return y == 0 ? 0 : x / y;                                                                 \
     }
 
-/* Towards minus infinity. In double: a quotient of two 32-bit integers that is not whole is further
- * from the whole numbers than double rounds, and there are vector instructions for it. */
+/* Rounds down. Computed in double: a quotient of two 32-bit integers that is not an integer is
+ * further from the nearest one than double's rounding error, and double division vectorizes. */
 static inline int32_t div_i32(int32_t x, int32_t y)
 {
     int special = (y == 0) | (y == -1);

@@ -1,7 +1,7 @@
-/* backends/cpu/vocabulary_wide.h -- double with what float and complex64 need of it: logarithms,
- * exponentials and angles to a relative 2^-34 or better, branch-free, so that loops over them
- * become vector code. What is computed in these and rounded once is within 0.51 ulp of float.
- * Polynomials are interpolations in Chebyshev's points. */
+/* backends/cpu/vocabulary_wide.h -- functions of double that float and complex64 use: logarithms,
+ * exponentials and angles with relative error 2^-34 or better. They are branch-free, so that loops
+ * vectorize. Results rounded once to float are within 0.51 ulp. Polynomials are interpolations at
+ * Chebyshev points. */
 #ifndef BACKENDS_CPU_VOCABULARY_WIDE_H
 #define BACKENDS_CPU_VOCABULARY_WIDE_H
 
@@ -30,7 +30,7 @@ static inline double expm1_wide(double x)
     return __builtin_fabs(x) < 0.25 ? p : exp_wide(x) - 1;
 }
 
-/* log t, for t > 0 given together with t - 1, which near 1 says more than t does. */
+/* log t for t > 0, given together with t - 1, which is more precise near 1. */
 static inline double log_both(double t, double less_one)
 {
     int near = __builtin_fabs(less_one) < 0.25;
@@ -60,7 +60,7 @@ static inline double log1p_wide(double t)
     return log_both(1 + t, t);
 }
 
-/* The angle of the point (x, y): zeros by their signs. */
+/* The angle of the point (x, y), with signed zeros. */
 static inline double atan2_wide(double y, double x)
 {
     double ax = __builtin_fabs(x), ay = __builtin_fabs(y);
@@ -88,7 +88,7 @@ static inline double atan2_wide(double y, double x)
 
 /* ---- Sine and cosine ------------------------------------------------------------------------ */
 
-/* Of r between -pi/4 and pi/4, and so many quadrants. */
+/* For r between -pi/4 and pi/4, plus so many quadrants. */
 static inline void sine_cosine(double r, int32_t quadrant, double *sine, double *cosine)
 {
     double z = r * r;
@@ -116,7 +116,7 @@ static inline void sine_cosine_of(float x, double *sine, double *cosine)
     *sine = x == 0 ? (double)x : *sine;
 }
 
-/* For angles up to 2^19: pi / 2 in three parts, the products of the first two exact. */
+/* For angles up to 2^19: pi / 2 in three parts; the products of the first two are exact. */
 static inline void sine_cosine_wide(double x, double *sine, double *cosine)
 {
     double shifted = x * 0x1.45f306dc9c883p-1 + 0x1.8p52, n = shifted - 0x1.8p52;
@@ -127,7 +127,7 @@ static inline void sine_cosine_wide(double x, double *sine, double *cosine)
     *sine = x == 0 ? x : *sine;
 }
 
-/* Hyperbolic sine and cosine; finite, though beyond float, for infinities. */
+/* Hyperbolic sine and cosine; for infinities they are finite, but beyond the range of float. */
 static inline void sinh_cosh_of(float x, double *sinh, double *cosh)
 {
     double a = (double)__builtin_fabsf(x), z = a * a;

@@ -1,4 +1,4 @@
-/* backends/cpu/walk.c -- strided operands in the order of a row-major output. */
+/* backends/cpu/walk.c -- reads strided operands in the order of a row-major output. */
 #include "backends/cpu/walk.h"
 
 #include <string.h>
@@ -94,7 +94,7 @@ DEFINE_RUN(uint32_t)
 DEFINE_RUN(uint64_t)
 #undef DEFINE_RUN
 
-/* n elements that lie `stride` apart. */
+/* Copies n elements at intervals of `stride`. */
 static void copy_run(const char *from, int64_t stride, size_t size, char *to, int64_t n)
 {
     switch (size) {
@@ -135,7 +135,7 @@ void weft__cpu_gather(const cpu_walk *walk, int k, const weft_tensor *tensor, in
                  run);
         target += (size_t)run * size;
         n -= run;
-        /* To the start of the next row, carrying as an odometer does. */
+        /* Advances to the next row, with carries like an odometer. */
         offset += run * strides[last];
         index[last] += run;
         for (int axis = last; axis > 0 && index[axis] == walk->shape[axis]; axis--) {

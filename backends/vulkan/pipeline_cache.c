@@ -78,16 +78,16 @@ void weft__vulkan_cache_load(weft__vulkan_device *d)
 /* Beside, then over: a process that reads meanwhile sees the old file or the new one. */
 void weft__vulkan_cache_write(const char *path, const void *data, size_t bytes)
 {
-    char beside[PATH + 160];
-    snprintf(beside, sizeof beside, "%s.%ld", path, (long)getpid());
-    FILE *file = fopen(beside, "wb");
+    char temporary[PATH + 160];
+    snprintf(temporary, sizeof temporary, "%s.%ld", path, (long)getpid());
+    FILE *file = fopen(temporary, "wb");
     if (!file) {
         return;
     }
     bool whole = fwrite(data, 1, bytes, file) == bytes;
     whole = fclose(file) == 0 && whole;
-    if (!whole || rename(beside, path) != 0) {
-        (void)unlink(beside);
+    if (!whole || rename(temporary, path) != 0) {
+        (void)unlink(temporary);
     }
 }
 

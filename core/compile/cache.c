@@ -1,5 +1,5 @@
-/* core/compile/cache.c -- which trace a call needs: combinations found by hash, and families of
- * them, which differ in dynamic lengths alone. The most recently used are kept. */
+/* core/compile/cache.c -- the cache of traces: combinations are found by hash and grouped into
+ * families that differ only in dynamic lengths. The most recently used ones are kept. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 /* ---- signatures ----------------------------------------------------------------------------- */
 
-/* The array of parameter i of a call; NULL: an empty slot. */
+/* The array of parameter i of a call; NULL for an empty slot. */
 static weft_array *array_of(const weft_compiled *c, weft_array *const *in, int n_in, int i)
 {
     return i < n_in ? in[i] : *c->slots[i - n_in];
@@ -40,8 +40,8 @@ static uint64_t hash_of(const weft_compiled *c, weft_array *const *in, int n_in)
     return hash;
 }
 
-/* Whether an array of this spec on this device (NULL: no array) is what the parameter was, the
- * lengths of the axes in `but` aside. */
+/* Whether an array of this spec on this device (NULL: no array) matches the parameter, except for
+ * the lengths of the axes in `but`. */
 static bool parameter_fits(const weft__parameter *p, const weft_spec *spec,
                            const weft_device *device, uint32_t but)
 {
@@ -67,7 +67,7 @@ static bool fits(const weft_compiled *c, const weft__combination *k, weft_array 
     return same;
 }
 
-/* Whether two combinations differ in the lengths of dynamic axes at most. */
+/* Whether two combinations differ at most in the lengths of dynamic axes. */
 static bool are_related(const weft_compiled *c, const weft__combination *a,
                         const weft__combination *b)
 {
@@ -102,8 +102,8 @@ weft__combination *weft__combination_new(weft_compiled *c, weft_array *const *in
     k->n_in = n_in;
     k->parameters = weft_calloc(n, sizeof *k->parameters);
     k->replaced = weft_calloc(n + 1, sizeof *k->replaced);
-    k->fates = weft_calloc((size_t)c->n_slots, sizeof *k->fates);
-    if (!k->parameters || !k->replaced || !k->fates) {
+    k->effects = weft_calloc((size_t)c->n_slots, sizeof *k->effects);
+    if (!k->parameters || !k->replaced || !k->effects) {
         weft__combination_free(k);
         return NULL;
     }
@@ -124,7 +124,7 @@ void weft__combination_free(weft__combination *k)
     weft__trace_free(&k->trace);
     weft_free(k->parameters);
     weft_free(k->replaced);
-    weft_free(k->fates);
+    weft_free(k->effects);
     weft_free(k);
 }
 
@@ -175,7 +175,8 @@ static void touch_family(weft_compiled *c, weft__family *f)
 
 weft__combination *weft__compiled_find(weft_compiled *c, weft_array *const *in, int n_in)
 {
-    weft__combination *k = c->newest ? c->newest->newest : NULL; /* the previous call's */
+    weft__combination *k = c->newest ? c->newest->newest : NULL; /* the combination of the previous
+                                                                  * call */
     if (k && fits(c, k, in, n_in)) {
         return k;
     }
@@ -220,7 +221,7 @@ void weft__compiled_clear(weft_compiled *c)
     }
 }
 
-/* ---- why a trace was needed ----------------------------------------------------------------- */
+/* ---- reasons for traces ---------------------------------------------------------------------- */
 
 WEFT_PRINTF(2, 3) static void note(weft_compiled *c, const char *format, ...)
 {
@@ -231,7 +232,7 @@ WEFT_PRINTF(2, 3) static void note(weft_compiled *c, const char *format, ...)
     va_end(args);
     char **place = &c->reasons[c->n_reasons % WEFT__REASONS];
     char *copy = weft_strdup(text);
-    if (copy) { /* out of memory: explain lists one reason less */
+    if (copy) { /* out of memory: the reason is not listed */
         weft_free(*place);
         *place = copy;
         c->n_reasons++;
@@ -247,7 +248,7 @@ static void parameter_text(const weft_compiled *c, int i, int n_in, char *text, 
     }
 }
 
-/* Notes the first way in which a parameter differs; false: in none. */
+/* Records the first difference of a parameter; false: it has none. */
 static bool note_difference(weft_compiled *c, const char *where, const weft__parameter *a,
                             const weft__parameter *b)
 {
@@ -301,8 +302,8 @@ static void note_reason(weft_compiled *c, const weft__combination *before,
     note(c, "another encoding of an input");
 }
 
-/* The family that a new combination belongs to: a new one for shapes that are not in the cache.
- * NULL: no memory. */
+/* The family of a new combination; a new family if its shapes are not in the cache. NULL: out of
+ * memory. */
 static weft__family *family_for(weft_compiled *c, const weft__combination *k)
 {
     for (weft__family *f = c->newest; f; f = f->older) {

@@ -1,4 +1,4 @@
-/* core/compile/compile.c -- compiled functions: making them, calling them, counting. */
+/* core/compile/compile.c -- compiled functions: creation, calls and call counts. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +10,9 @@
 
 enum { DEFAULT_CACHE = 8, DEFAULT_LENGTHS = 64 };
 
-/* ---- on and off ----------------------------------------------------------------------------- */
+/* ---- switching compilation on and off -------------------------------------------------------- */
 
-static atomic_int enabled = -1; /* -1: as the environment says */
+static atomic_int enabled = -1; /* -1: set by the environment */
 
 bool weft_compile_enabled(void)
 {
@@ -32,7 +32,7 @@ void weft_compile_enable(bool on)
 
 /* ---- making --------------------------------------------------------------------------------- */
 
-/* The slots, each once. */
+/* Copies the slots without duplicates. */
 static weft_status copy_slots(weft_compiled *c, weft_array **const *state, int n_state)
 {
     const char *const *names = c->options.state_names;
@@ -130,9 +130,9 @@ weft_compile_counts weft_compiled_counts(const weft_compiled *compiled)
     return compiled->counts;
 }
 
-/* ---- as the function itself ----------------------------------------------------------------- */
+/* ---- calls without compilation --------------------------------------------------------------- */
 
-/* Evaluates what the function built and sets the slots at once, as one that is compiled does. */
+/* Evaluates what the function built and sets all slots together, as a compiled call does. */
 static weft_status settle(weft_compiled *c, weft_array **originals, weft_array **now,
                           weft_array **out, int n_out)
 {
@@ -177,29 +177,29 @@ static weft_status check_room(const weft_compiled *c, int n, int room)
                            c->name, n, room);
 }
 
-/* Until the function returns, slots are set and nothing is evaluated. */
+/* Delays evaluation until the function has returned; slots are set before. */
 typedef struct putting_off {
-    weft__watch base;
-    weft_array *key; /* of the call, once the function draws a random number; held */
+    weft__observer base;
+    weft_array *key; /* key of this call, once the function draws a random number; held */
     weft_status status;
     char message[512];
 } putting_off;
 
-static bool may_set(weft__watch *base, weft_array **slot)
+static bool may_set(weft__observer *base, weft_array **slot)
 {
     (void)base;
     (void)slot;
     return true;
 }
 
-/* As in a compiled call, which takes one key of the default generator if the function draws. */
-static weft_array *next_key(weft__watch *base)
+/* As in a compiled call, the function takes one key of the default generator if it draws. */
+static weft_array *next_key(weft__observer *base)
 {
     putting_off *p = (putting_off *)base;
     if (!p->key) {
-        weft__watching = NULL;
+        weft__current_observer = NULL;
         weft_array *key = weft_random_next_key();
-        weft__watching = base;
+        weft__current_observer = base;
         if (!weft_ok(key)) {
             return key;
         }
@@ -209,7 +209,7 @@ static weft_array *next_key(weft__watch *base)
     return weft__split_key(&p->key);
 }
 
-static void note_refusal(weft__watch *base, weft_status status)
+static void note_refusal(weft__observer *base, weft_status status)
 {
     putting_off *p = (putting_off *)base;
     if (p->status == WEFT_OK) {
@@ -222,10 +222,10 @@ static weft_status call_function(weft_compiled *c, weft_array *const *in, int n_
                                  weft__results *out)
 {
     putting_off p = {.base = {may_set, next_key, note_refusal}};
-    weft__watch *before = weft__watching;
-    weft__watching = &p.base;
+    weft__observer *before = weft__current_observer;
+    weft__current_observer = &p.base;
     weft_status status = weft__call_function(c->fn, c->context, in, n_in, out);
-    weft__watching = before;
+    weft__current_observer = before;
     if (p.key) {
         weft__unhold(p.key);
     }
@@ -249,12 +249,12 @@ static weft_status call_directly(weft_compiled *c, weft_array *const *in, int n_
         }
     }
     weft_status status = call_function(c, in, n_in, out);
-    for (size_t i = 0; i < n; i++) { /* as before, until everything is computed */
+    for (size_t i = 0; i < n; i++) { /* restored until everything is computed */
         now[i] = *c->slots[i];
         *c->slots[i] = originals[i];
     }
     for (size_t i = 0; i < n; i++) {
-        if (now[i] && now[i] != originals[i]) { /* the scope has it */
+        if (now[i] && now[i] != originals[i]) { /* the scope keeps it alive */
             (void)weft__scope_adopt(now[i]);
         }
         if (now[i]) {
@@ -287,8 +287,8 @@ static bool layouts_match(const weft_compiled *c, const weft__variant *v, int64_
     return true;
 }
 
-/* Calls that are queued have two programs: while one is under way the other is set up and queued
- * behind it, so that the device does not wait for the host. NULL: one is to be planned. */
+/* Queued calls alternate between two programs: while one runs, the other is prepared and queued, so
+ * the device does not wait for the host. NULL: a program must be planned. */
 static weft__variant *find_variant(const weft_compiled *c, weft__combination *k)
 {
     weft__variant *found = NULL;
@@ -339,7 +339,8 @@ static void free_variant(weft__variant *v)
     weft_free(v->layouts);
 }
 
-/* The variant of the call, planned if there is none; it replaces the least recently used one. */
+/* The variant for the layouts of the call. If there is none, it is planned and replaces the least
+ * recently used one. */
 static weft_status variant_for(weft_compiled *c, weft__combination *k, weft__variant **out)
 {
     weft__variant *v = find_variant(c, k);
@@ -390,7 +391,7 @@ static weft_status make_room(weft_array ***list, int *room, int n)
     return WEFT_OK;
 }
 
-/* The arguments and what the slots hold, evaluated. */
+/* Collects the arguments and the arrays in the slots, all evaluated. */
 static weft_status gather(weft_compiled *c, weft_array *const *in, int n_in)
 {
     int n = 0;
@@ -425,7 +426,7 @@ static weft_status gather(weft_compiled *c, weft_array *const *in, int n_in)
     return weft_eval_n(c->outputs, lazy);
 }
 
-/* A fresh key of the default generator behind the inputs, where the trace has it. */
+/* Appends a new key of the default generator to the inputs if the trace draws random numbers. */
 static weft_status draw_key(weft_compiled *c, const weft__combination *k)
 {
     weft_device *before = weft_default_device();
@@ -440,10 +441,10 @@ static void write_back(weft_compiled *c, const weft__combination *k, weft_array 
 {
     for (int i = 0; i < c->n_slots; i++) {
         weft_array *old = *c->slots[i];
-        if (k->fates[i] == WEFT__LEFT) {
+        if (k->effects[i] == WEFT__SLOT_UNCHANGED) {
             continue;
         }
-        weft_array *now = k->fates[i] == WEFT__SET ? *results++ : NULL;
+        weft_array *now = k->effects[i] == WEFT__SLOT_SET ? *results++ : NULL;
         if (now) {
             weft__hold(now);
         }
@@ -480,7 +481,7 @@ static weft_status call_compiled(weft_compiled *c, weft_array *const *in, int n_
     const int given = n_in + c->n_slots + 1;
     weft_status status = make_room(&c->inputs, &c->input_room, given);
     if (status == WEFT_OK) {
-        status = make_room(&c->outputs, &c->output_room, given); /* gather uses it */
+        status = make_room(&c->outputs, &c->output_room, given); /* gather writes to it */
     }
     if (status == WEFT_OK) {
         status = gather(c, in, n_in);
@@ -520,8 +521,8 @@ static weft_status call_compiled(weft_compiled *c, weft_array *const *in, int n_
     return status;
 }
 
-/* Calls the function itself: inside another traced one, where its graph is a part of that one's, or
- * because compiling is switched off. */
+/* Calls the function directly: inside another traced function, which records its graph, or when
+ * compilation is off. */
 static weft_status call_plainly(weft_compiled *c, weft_array *const *in, int n_in, bool inlined,
                                 weft_array **out, int room)
 {
@@ -532,7 +533,7 @@ static weft_status call_plainly(weft_compiled *c, weft_array *const *in, int n_i
         status = check_room(c, results.n, room);
     }
     if (status == WEFT_OK) {
-        c->n_results = weft__hand_over(status, &results, out, room, c->name);
+        c->n_results = weft__return_results(status, &results, out, room, c->name);
     }
     weft_free(results.at);
     return status;
@@ -542,11 +543,12 @@ weft_status weft_compiled_call(weft_compiled *c, weft_array *const *in, int n_in
                                int room)
 {
     weft_status status;
-    if (weft__recording > 0 || weft__differentiating > 0 || weft__watching) {
+    if (weft__recording > 0 || weft__differentiating > 0 || weft__current_observer) {
         status = call_plainly(c, in, n_in, true, out, room);
         c->counts.inlined++;
     } else if (weft_compile_enabled()) {
-        weft_scope_open(); /* the slots' new arrays are no temporaries of the caller's */
+        weft_scope_open(); /* so that the slots' new arrays do not become temporaries of the caller
+                            */
         status = call_compiled(c, in, n_in, out, room);
         weft_scope_close_n(out, status == WEFT_OK ? room : 0);
     } else {

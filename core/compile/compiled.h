@@ -10,13 +10,17 @@
 
 enum { WEFT__BUCKETS = 64, WEFT__VARIANTS = 8, WEFT__REASONS = 8 };
 
-/* What a call found in a slot, and what the function did to it. */
-typedef enum weft__fate { WEFT__LEFT, WEFT__SET, WEFT__EMPTIED } weft__fate;
+/* What the function did to a slot. */
+typedef enum weft__slot_effect {
+    WEFT__SLOT_UNCHANGED,
+    WEFT__SLOT_SET,
+    WEFT__SLOT_CLEARED
+} weft__slot_effect;
 
-/* What the function gets: an argument or a slot's array. */
+/* A parameter of the function: an argument or the array in a slot. */
 typedef struct weft__parameter {
     weft_spec spec;
-    weft_device *device; /* NULL: the slot was empty */
+    weft_device *device; /* NULL for an empty slot */
     uint32_t varying;    /* bit d: axis d is dynamic */
 } weft__parameter;
 
@@ -29,27 +33,27 @@ typedef struct weft__variant {
 
 /* One combination of shapes, dtypes and devices, with its trace. */
 typedef struct weft__combination {
-    struct weft__combination *chain;         /* of its bucket */
-    struct weft__combination *newer, *older; /* of its family, by use */
+    struct weft__combination *chain;         /* next in its bucket */
+    struct weft__combination *newer, *older; /* links of its family, most recently used first */
     struct weft__family *family;
     uint64_t hash;
-    int n_in, n_out; /* n_out: results, known once it is traced */
+    int n_in, n_out;             /* n_out: number of results, known after tracing */
     weft__parameter *parameters; /* of the arguments, then of the slots */
-    weft__trace trace;           /* over the inputs: the parameters that are there */
+    weft__trace trace;           /* its inputs: the parameters that are not empty slots */
     int64_t n_inputs;
-    bool draws;     /* random numbers: the last input is a fresh key */
-    bool *replaced; /* per input: a slot's that the function replaces */
-    weft__fate *fates;
-    int n_set;      /* outputs of the trace behind n_out */
-    int64_t traced; /* nodes before simplifying */
+    bool draws;     /* the function draws random numbers, so the last input is a new key */
+    bool *replaced; /* per input: the function replaces the slot that it came from */
+    weft__slot_effect *effects;
+    int n_set;      /* outputs of the trace after the first n_out: the new values of slots */
+    int64_t traced; /* nodes before simplification */
     weft__variant variants[WEFT__VARIANTS];
     int n_variants;
 } weft__combination;
 
-/* The combinations that differ in the lengths of dynamic axes alone. */
+/* Combinations that differ only in the lengths of dynamic axes. */
 typedef struct weft__family {
     struct weft__family *newer, *older; /* by use */
-    weft__combination *newest, *oldest; /* never empty while it is in the cache */
+    weft__combination *newest, *oldest; /* a family in the cache is never empty */
     int n;
 } weft__family;
 
@@ -64,23 +68,23 @@ struct weft_compiled {
     weft__combination *buckets[WEFT__BUCKETS];
     weft__family *newest, *oldest;
     int n_families;
-    char *reasons[WEFT__REASONS]; /* of recompiles, a ring */
+    char *reasons[WEFT__REASONS]; /* reasons for recompiles; a ring */
     int64_t n_reasons;
     uint64_t clock;
     int n_results; /* of the latest call */
-    /* Room for one call. */
+    /* Buffers for one call. */
     weft_array **inputs, **outputs;
     int input_room, output_room;
 };
 
 /* ---- cache.c -------------------------------------------------------------------------------- */
 
-/* The combination of the call's arguments and of what the slots hold; NULL: it is new. */
+/* The combination for the call's arguments and the slots' contents; NULL when there is none. */
 weft__combination *weft__compiled_find(weft_compiled *c, weft_array *const *in, int n_in);
-/* An empty one for them, not yet in the cache. NULL: no memory. */
+/* A new, empty combination for them, not yet in the cache. NULL: out of memory. */
 weft__combination *weft__combination_new(weft_compiled *c, weft_array *const *in, int n_in);
-/* Inserts it, evicting what was not used for longest, and notes why it was needed. After a failure
- * the combination is still the caller's. */
+/* Inserts it, evicting the least recently used one, and records why it was needed. On failure the
+ * caller still owns the combination. */
 weft_status weft__compiled_insert(weft_compiled *c, weft__combination *k);
 void weft__combination_free(weft__combination *k);
 /* Frees all families. */
@@ -88,24 +92,24 @@ void weft__compiled_clear(weft_compiled *c);
 
 /* ---- tracing.c ------------------------------------------------------------------------------ */
 
-/* Calls the function on placeholders of the combination's parameters and fills in its trace, and
- * what the function does to the slots. */
+/* Calls the function on placeholders for the combination's parameters, and records its trace and
+ * what it does to the slots. */
 weft_status weft__combination_trace(weft_compiled *c, weft__combination *k);
 
-/* Splits the held key of a call in two: one replaces it, the other is returned. */
+/* Splits the held key of a call in two: one half replaces it, the other is returned. */
 weft_array *weft__split_key(weft_array **key);
 
-/* "state 2 (model.w)" into text. */
+/* Writes "state 2 (model.w)" to text. */
 void weft__slot_text(const weft_compiled *c, int slot, char *text, size_t size);
 
 /* ---- simplify.c, fold.c, identities.c ------------------------------------------------------- */
 
-/* The same function in fewer nodes. */
+/* Simplifies a trace: the same function with fewer nodes. */
 weft_status weft__simplify(const weft__trace *t, weft__trace *out);
-/* Whether each output of the node is one of its inputs, bit for bit; values[o]: which. */
+/* Whether each output of the node equals one of its inputs bit for bit; values[o] says which. */
 bool weft__is_identity(const weft__trace *t, const weft__trace_node *node, weft__value *values);
-/* Computes nodes that depend on no argument and are small: folded[i] is a held array for those
- * that a node which stays, or an output, needs, NULL for others. All of them are NULL on entry. */
+/* Computes small nodes that depend on no argument. folded[i] is a held array for nodes that a
+ * remaining node or an output needs; the others stay NULL. All entries are NULL at the start. */
 weft_status weft__fold(const weft__trace *t, weft_array **folded);
 
 #endif

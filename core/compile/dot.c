@@ -1,4 +1,4 @@
-/* core/compile/dot.c -- a lazy graph as Graphviz text. */
+/* core/compile/dot.c -- prints a lazy graph in the Graphviz format. */
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ static void add_node(weft__text *text, const weft_array *a)
     weft__text_add(text, "\"];\n");
 }
 
-/* The box of an array: that of its node, or its own where there is nothing to compute. */
+/* The graph node of an array: its own if it needs no computation, otherwise that of its node. */
 static void add_name(weft__text *text, const weft_array *a)
 {
     weft__text_add(text, "n%llu", (unsigned long long)a->seq);
@@ -46,7 +46,7 @@ static void add_leaf(weft__text *text, const weft_array *a)
     weft__text_add(text, "\"];\n");
 }
 
-/* The edge from an array to "n3" or "out0". */
+/* Adds the edge from an array to "n3" or "out0". */
 static void add_edge(weft__text *text, const weft_array *a, const char *to, uint64_t number)
 {
     weft__text_add(text, "  ");
@@ -58,7 +58,7 @@ static void add_edge(weft__text *text, const weft_array *a, const char *to, uint
     weft__text_add(text, ";\n");
 }
 
-/* Arrays with nothing to compute, each once. */
+/* Adds arrays that need no computation, once each. */
 static bool add_leaf_once(weft__text *text, weft__map *nodes, weft__map *leaves, weft_array *a)
 {
     bool added = false;

@@ -1,4 +1,4 @@
-/* core/compile/explain.c -- a compiled function in words. */
+/* core/compile/explain.c -- weft_compile_explain: describes a compiled function. */
 #include <stdio.h>
 
 #include "core/compile/compiled.h"
@@ -22,7 +22,7 @@ static void add_parameter(weft__text *text, const weft__parameter *p)
 
 static void add_parameters(weft__text *text, const weft_compiled *c, const weft__combination *k)
 {
-    static const char *const fates[] = {"read", "replaced", "emptied"};
+    static const char *const effects[] = {"read", "replaced", "emptied"};
     for (int i = 0; i < k->n_in; i++) {
         weft__text_add(text, "  input %d: ", i);
         add_parameter(text, &k->parameters[i]);
@@ -33,11 +33,11 @@ static void add_parameters(weft__text *text, const weft_compiled *c, const weft_
         weft__slot_text(c, i, slot, sizeof slot);
         weft__text_add(text, "  %s: ", slot);
         add_parameter(text, &k->parameters[k->n_in + i]);
-        weft__text_add(text, ", %s\n", fates[k->fates[i]]);
+        weft__text_add(text, ", %s\n", effects[k->effects[i]]);
     }
 }
 
-/* Constants: arrays that the function reached otherwise than through arguments and state. */
+/* Constants: arrays that the function captured, which are neither arguments nor state. */
 static void add_constants(weft__text *text, const weft__combination *k)
 {
     enum { LISTED = 32 };

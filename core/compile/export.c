@@ -1,4 +1,4 @@
-/* core/compile/export.c -- writing traced functions. */
+/* core/compile/export.c -- exports traced functions to files. */
 #include "core/compile/export.h"
 
 #include <stdio.h>
@@ -12,11 +12,11 @@
 #include "weft/version.h"
 
 struct weft_exporter {
-    weft__text json;   /* the functions so far, with commas between them */
-    weft__map arrays;  /* captured ones, each held by its trace's constant */
-    char **signatures; /* name and arguments, to find two that are the same */
+    weft__text json;   /* functions written so far, separated by commas */
+    weft__map arrays;  /* captured arrays, held by the constants of the traces */
+    char **signatures; /* name and arguments of each function, to detect duplicates */
     int n_functions;
-    char **metadata; /* keys and values, in turn */
+    char **metadata; /* keys and values alternate */
     int n_metadata;
 };
 
@@ -49,7 +49,8 @@ void weft_exporter_free(weft_exporter *e)
 
 /* ---- one function --------------------------------------------------------------------------- */
 
-/* Whether the value is an output of an op that hands on its inputs: *from becomes that input. */
+/* Whether the value is an output of an op that passes an input through; *from is then that input.
+ */
 static bool is_passed_through(const weft__trace *t, weft__value v, weft__value *from)
 {
     const weft__trace_node *n = &t->nodes[v.index];
@@ -66,7 +67,7 @@ weft__value weft__export_resolve(const weft__trace *t, weft__value v)
     return v;
 }
 
-/* The place of a captured array among the file's tensors; -1: no memory. */
+/* The index of a captured array among the file's tensors; -1: out of memory. */
 static int64_t tensor_of(weft_exporter *e, weft_array *a)
 {
     bool added;
@@ -88,11 +89,12 @@ void weft__export_name(const weft__trace *t, weft__value v, int64_t place, char 
 
 bool weft__export_writes(const weft__trace *t, int64_t node)
 {
-    return !t->nodes[node].op->passes_through; /* else its inputs are written where it is used */
+    return !t->nodes[node].op->passes_through; /* otherwise its inputs are written in place of its
+                                                * outputs */
 }
 
-/* Arguments "a0", captured arrays "c0", nodes "n0" by their number in the trace, and outputs of
- * nodes that have several "n0.1". */
+/* Names of values: "a0" for arguments, "c0" for captured arrays, "n0" for nodes by their number in
+ * the trace, "n0.1" for one of several outputs. */
 static weft_status write_value(weft_exporter *e, const weft__trace *t, weft__value v)
 {
     v = weft__export_resolve(t, v);
@@ -128,7 +130,7 @@ static weft_status write_values(weft_exporter *e, const weft__trace *t, const we
     return status;
 }
 
-/* What the elements of the node's shape follow, if anything. */
+/* Writes which symbols the elements of the node's shape follow. */
 static void write_follows(weft__text *json, const signed char *follows)
 {
     int n = 0;
@@ -167,12 +169,12 @@ static weft_status write_node(weft_exporter *e, const weft__trace *t, int64_t i,
     return status;
 }
 
-/* The symbols of its axes beside the spec of an argument. */
+/* Writes the spec of an argument with the symbols of its axes. */
 static void write_argument(weft__text *json, const weft_spec *spec, const unsigned char *axes)
 {
     weft__spec_write(spec, json);
     if (axes) {
-        json->n -= !json->failed; /* into the object */
+        json->n -= !json->failed; /* reopens the object to append */
         weft__text_append(json, ",\"axes\":[", 9);
         for (int d = 0; d < spec->shape.n; d++) {
             weft__text_format(json, d ? ",%d" : "%d", axes[d]);
@@ -190,7 +192,7 @@ static void write_least(weft__text *json, const weft__symbols *symbols)
     weft__text_append(json, "]", 1);
 }
 
-/* Of a function with dynamic axes `s` has more than its trace; else NULL. */
+/* `s`: additional data of a function with dynamic axes, or NULL. */
 static weft_status write_function(weft_exporter *e, const char *name, const weft__trace *t,
                                   const weft__shapeless *s)
 {
@@ -228,7 +230,7 @@ static weft_status write_function(weft_exporter *e, const char *name, const weft
 
 /* ---- tracing -------------------------------------------------------------------------------- */
 
-/* In an open scope; `arrays` has room for the placeholders. */
+/* Called in an open scope; `arrays` has room for the placeholders. */
 static weft_status call_on_placeholders(weft_function *fn, void *context,
                                         const weft__trace_argument *arguments, int n_in,
                                         weft_array **arrays, weft__results *results,
@@ -240,7 +242,7 @@ static weft_status call_on_placeholders(weft_function *fn, void *context,
     }
     const int differentiating = weft__differentiating;
     weft__differentiating = 0;
-    weft__recording++; /* compiled functions inside are called as functions */
+    weft__recording++; /* inner compiled functions are called directly */
     const weft_status status = weft__call_function(fn, context, arrays, n_in, results);
     weft__recording--;
     weft__differentiating = differentiating;
@@ -295,7 +297,7 @@ weft_status weft__export_trace(weft_function *fn, void *context, weft_array *con
     return status;
 }
 
-/* Takes the signature's arguments: a call must be able to tell functions of one name apart. */
+/* Records a function's signature. Functions of the same name must differ in their arguments. */
 static weft_status add_signature(weft_exporter *e, const char *name, const weft__trace *t,
                                  const weft__symbols *symbols)
 {
@@ -424,7 +426,7 @@ static weft_status save(weft_exporter *e, const char *path, const char *json)
     return status;
 }
 
-/* Which tensors are the bytes of what encoded arrays. */
+/* Writes which tensors contain the storage of which encoded arrays. */
 static void write_encoded(const weft_exporter *e, weft__text *json)
 {
     bool first = true;

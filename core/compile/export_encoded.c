@@ -1,5 +1,5 @@
-/* core/compile/export_encoded.c -- encoded arrays in exported files: as the bytes that they are
- * stored in, beside what they are arrays of. */
+/* core/compile/export_encoded.c -- encoded arrays in exported files: their storage is written as
+ * bytes, with their spec. */
 #include <string.h>
 
 #include "core/compile/export.h"

@@ -1,4 +1,4 @@
-/* core/compile/fields.c -- specs and parameters as JSON, by the field tables. */
+/* core/compile/fields.c -- specs and parameters as JSON, using the field tables. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static void write_dims(const weft_dims *dims, weft__text *out)
     weft__text_append(out, "]", 1);
 }
 
-/* JSON has no infinities; 17 digits are any other double. */
+/* JSON has no infinities; 17 digits represent every other double exactly. */
 static void write_double(double value, weft__text *out)
 {
     if (isfinite(value)) {
@@ -165,7 +165,7 @@ weft_status weft__params_read(const weft_op *op, const weft__json *object, int64
     for (const weft_field *f = op->params_fields;
          status == WEFT_OK && f && f->type != WEFT_FIELD_END; f++) {
         weft__json field;
-        /* Every axis is null, which only `find` lets pass. */
+        /* For all axes the value is null, which only `find` accepts. */
         const bool may_lack = f->type == WEFT_FIELD_BOOL && version < 4;
         status = f->type == WEFT_FIELD_DIMS || may_lack ? weft__json_find(object, f->name, &field)
                                                         : weft__json_get(object, f->name, &field);
@@ -222,7 +222,7 @@ bool weft__spec_same(const weft_spec *a, const weft_spec *b)
 
 /* ---- words ---------------------------------------------------------------------------------- */
 
-/* axes: of each axis 0, or 1 + its symbol; NULL: all have the length of the spec. */
+/* axes: for each axis 0, or 1 + its symbol. NULL: all axes have the spec's lengths. */
 static void append_spec(const weft_spec *spec, bool first, const unsigned char *axes,
                         weft__text *out)
 {

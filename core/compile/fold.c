@@ -1,9 +1,10 @@
-/* core/compile/fold.c -- computing small nodes of constants once, when the function is traced. */
+/* core/compile/fold.c -- constant folding: computes small constant nodes once, when the function is
+ * traced. */
 #include "core/compile/compiled.h"
 #include "core/failure.h"
 #include "core/shape.h"
 
-enum { MOST_BYTES = 1 << 16 }; /* of a result that is kept */
+enum { MOST_BYTES = 1 << 16 }; /* largest result that is kept */
 
 static bool is_small(const weft__trace_node *n)
 {
@@ -19,7 +20,8 @@ static bool is_small(const weft__trace_node *n)
     return small;
 }
 
-/* Nodes without inputs are cheap to run and hold no memory between calls: only scalars are kept. */
+/* Nodes without inputs are cheap to run and need no memory between calls, so only scalars are
+ * folded. */
 static bool is_constant(const weft__trace *t, const bool *constant, int64_t i)
 {
     const weft__trace_node *n = &t->nodes[i];
@@ -44,9 +46,9 @@ static void mark_inputs(const weft__trace_node *n, bool *needed)
     }
 }
 
-/* Which nodes are to be computed: constant ones that something which stays needs. Views stay: they
- * cost nothing. Afterwards constant[i] means that its arrays are wanted. Returns how many arrays.
- */
+/* Finds the nodes to compute: constant ones whose outputs a remaining node or an output needs.
+ * Views are not computed, since they are free. Afterwards constant[i] means that node i is to be
+ * computed. Returns the number of arrays. */
 static int64_t find_wanted(const weft__trace *t, bool *constant, bool *needed)
 {
     int64_t count = 0;
@@ -69,11 +71,11 @@ static int64_t find_wanted(const weft__trace *t, bool *constant, bool *needed)
     return count;
 }
 
-/* The graph of the wanted nodes, evaluated. */
+/* Evaluates the graph of the wanted nodes. */
 static weft_status compute(const weft__trace *t, const bool *wanted, int64_t count,
                            weft_array **folded)
 {
-    weft__trace part = *t; /* the same nodes, other outputs */
+    weft__trace part = *t; /* the same nodes with other outputs */
     weft__value *outputs = weft_malloc((size_t)count * sizeof *outputs);
     weft_array **arrays = weft_malloc((size_t)count * sizeof(weft_array *));
     weft_status status = outputs && arrays ? WEFT_OK : weft__out_of_memory("compile", NULL);

@@ -1,4 +1,5 @@
-/* core/compile/identities.c -- nodes that are one of their inputs, bit for bit. */
+/* core/compile/identities.c -- finds nodes that return one of their inputs unchanged, bit for bit.
+ */
 #include <math.h>
 
 #include "core/builtin.h"
@@ -6,7 +7,7 @@
 #include "core/shape.h"
 #include "weft/op_params.h"
 
-/* Whether output o looks like the value. */
+/* Whether output o has the value's dtype, shape and device. */
 static bool looks_like(const weft__trace *t, const weft__trace_node *n, int o, weft__value value)
 {
     const weft_spec *x = weft__trace_spec(t, value), *y = &n->specs[o];
@@ -35,13 +36,13 @@ static bool is_input(const weft__trace *t, const weft__trace_node *n, weft__valu
 
 /* ---- by value ------------------------------------------------------------------------------- */
 
-/* The one number that all elements of the value are; false: they are not known to be one. */
+/* The number that all elements of the value have. False: unknown, or they differ. */
 static bool number_of(const weft__trace *t, weft__value v, double *number)
 {
     const weft_dtype dtype = weft__trace_spec(t, v)->dtype;
     while (v.kind == WEFT__NODE && t->nodes[v.index].op->view &&
            weft__trace_spec(t, t->nodes[v.index].inputs[0])->dtype == dtype) {
-        v = t->nodes[v.index].inputs[0]; /* a view shows elements of its input, and no others */
+        v = t->nodes[v.index].inputs[0]; /* a view contains only elements of its input */
     }
     if (v.kind == WEFT__NODE && t->nodes[v.index].op == weft__builtins.full) {
         const weft_full_params *p = t->nodes[v.index].params;
@@ -56,7 +57,7 @@ static bool number_of(const weft__trace *t, weft__value v, double *number)
     return !isnan(*number);
 }
 
-/* x + -0, x * 1, x / 1, x - 0 (x + 0 is not: it makes 0 of -0). */
+/* x + -0, x * 1, x / 1, x - 0. Not x + 0, which turns -0 into 0. */
 static bool has_neutral(const weft__trace *t, const weft__trace_node *n, weft__value *values)
 {
     const weft_neutral *neutral = &n->op->neutral;

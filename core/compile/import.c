@@ -1,4 +1,4 @@
-/* core/compile/import.c -- reading files of exported functions. */
+/* core/compile/import.c -- reads files of exported functions. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,7 +34,7 @@ void weft_imported_free(weft_imported *imported)
 
 /* ---- one function --------------------------------------------------------------------------- */
 
-/* Which axes of an argument are dynamic, and at which lengths the function was written. */
+/* Reads which axes of an argument are dynamic, and the lengths at which the function was traced. */
 static weft_status read_axes(weft__building *b, const weft__json *at, size_t i,
                              const weft_spec *spec)
 {
@@ -68,7 +68,7 @@ static weft_status read_axes(weft__building *b, const weft__json *at, size_t i,
     return status;
 }
 
-/* The shortest lengths of the symbols, which says how many there are. */
+/* Reads the shortest lengths of the symbols, and thereby their number. */
 static weft_status read_least(weft__building *b, const weft__json *at)
 {
     weft__json list, element;
@@ -122,7 +122,7 @@ static weft_status read_arguments(weft__building *b, const weft__json *at)
     return status;
 }
 
-/* In an open scope. */
+/* Called in an open scope. */
 static weft_status build(weft__building *b, const weft__json *at, weft__trace *out)
 {
     const uint64_t since = weft__next_seq();
@@ -184,7 +184,7 @@ static weft_status read_functions(weft_imported *out, const weft__json *root)
     if (status == WEFT_OK) {
         status = weft__json_get(root, "functions", &list);
     }
-    if (status == WEFT_OK) { /* version 1 has none */
+    if (status == WEFT_OK) { /* version 1 does not have it */
         status = weft__json_find(root, "encoded", &out->encoded);
     }
     if (status == WEFT_OK) {

@@ -5,7 +5,8 @@
 #include "core/compile/import.h"
 #include "core/shape.h"
 
-/* Whether an argument fits; notes the lengths of its dynamic axes (those not yet seen are -1). */
+/* Whether an argument matches. Records the lengths of its dynamic axes, which are -1 until known.
+ */
 static bool argument_fits(const weft__function *f, int i, const weft_spec *now, int64_t *sizes)
 {
     weft_spec spec = f->trace.arguments[i].spec;
@@ -37,7 +38,7 @@ static bool takes(const weft__function *f, const char *name, weft_array *const *
     return fits;
 }
 
-/* The graph at other lengths than it was written for. */
+/* Calls the function at lengths other than those it was traced at. */
 static weft_status call_at(const weft_imported *imported, const weft__function *f,
                            const int64_t *sizes, weft_array *const *in, int n_in, weft_array **out)
 {
@@ -75,7 +76,8 @@ static weft_array *no_function(const weft_imported *imported, const char *name,
                             imported->n ? imported->functions[0].signature : "none");
 }
 
-/* The first function that takes the arguments; NULL, and why as an error array: there is none. */
+/* The first function that accepts the arguments. NULL: none does, and the reason is returned as an
+ * error array. */
 static const weft__function *find(const weft_imported *imported, const char *name,
                                   weft_array *const *in, int n_in, int64_t *sizes,
                                   weft_array **failed)

@@ -1,5 +1,4 @@
-/* core/compile/import_graph.c -- the graph of an exported function: everything is checked before it
- * is believed. */
+/* core/compile/import_graph.c -- reads the graph of an exported function and validates it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +22,7 @@ static weft_array *node_of(const weft__building *b, int64_t id)
     return low < b->n_nodes && b->ids[low] == id ? b->nodes[low] : NULL;
 }
 
-/* A tensor of the file, or what a tensor has the bytes of. */
+/* Reads a tensor of the file, or the encoded array stored in it. */
 static weft_status read_constant(const weft__building *b, const char *name, weft_array **out)
 {
     weft__json at = {0};
@@ -42,7 +41,7 @@ static weft_status read_constant(const weft__building *b, const char *name, weft
     return status;
 }
 
-/* A captured array, read once. */
+/* The captured array of that name, read once. */
 static weft_status find_constant(const weft__building *b, const char *name, weft_array **out)
 {
     weft_array **place = &b->from->tensors[weft_safetensors_find(b->from->file, name)];
@@ -55,7 +54,7 @@ static weft_status find_constant(const weft__building *b, const char *name, weft
     return status;
 }
 
-/* An array by its name: "a0", "c0", "n0", "n0.1". */
+/* The array called "a0", "c0", "n0" or "n0.1". */
 static weft_status find_value(const weft__building *b, const weft__json *at, weft_array **out)
 {
     const char *text;
@@ -105,7 +104,8 @@ static weft_status read_values(const weft__building *b, const weft__json *list, 
     return status;
 }
 
-/* The node must look as it did where it was written; in a call, but for its lengths. */
+/* Checks that the node's outputs have the dtypes and shapes in the file; in a call, only the ranks.
+ */
 static weft_status check_specs(const weft__building *b, const weft__json *at,
                                const weft_array *node)
 {
@@ -197,7 +197,7 @@ static weft_status apply_op(const weft__building *b, const weft__json *at, const
     if (!weft_ok(*out)) {
         return weft__json_fail(at, WEFT_INVALID, "%s", weft_error(*out));
     }
-    if ((*out)->op != op) { /* an input that was handed on */
+    if ((*out)->op != op) { /* the op returned one of its inputs */
         return weft__json_fail(at, WEFT_INVALID, "%s: cannot be applied", op->name);
     }
     return check_specs(b, at, *out);
@@ -273,7 +273,7 @@ static weft_status read_nodes(weft__building *b, const weft__json *at)
     return status;
 }
 
-/* The nodes and results over the arguments. */
+/* Reads the nodes and results over the given arguments. */
 weft_status weft__read_graph(weft__building *b, const weft__json *at)
 {
     weft__json list;

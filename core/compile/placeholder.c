@@ -1,5 +1,5 @@
-/* core/compile/placeholder.c -- the array that stands for an argument while a function is traced.
- */
+/* core/compile/placeholder.c -- placeholders, which replace the arguments while a function is
+ * traced. */
 #include "core/compile/trace.h"
 
 typedef struct placeholder_params {
@@ -22,7 +22,7 @@ static bool infer_placeholder(const weft_array *node, weft_spec *out, weft_why *
     return true;
 }
 
-/* A composite op, so that an evaluation that meets it says what is wrong. */
+/* A composite op, so that evaluating a placeholder reports an error. */
 static void expand_placeholder(weft_array *node, weft_array **outs)
 {
     (void)node;

@@ -1,11 +1,11 @@
-/* core/compile/shapeless.c -- tracing a function for any lengths of its dynamic axes, and refusing
- * what depends on them.
+/* core/compile/shapeless.c -- traces a function for any lengths of its dynamic axes, and rejects
+ * functions that depend on the lengths.
  *
- * Lengths reach a graph in two ways. Those that the function itself reads may be used for anything,
- * so none may vary (core/lengths.h). Those that ops read end up in the structure of the graph, in
- * constants and in parameters, which are compared at many lengths, small and large. A parameter
- * that varies is accepted only as the shape of its node's result, each varying element of which is
- * a symbol at every length tried, or what the number of elements leaves.
+ * Lengths can influence a graph in two ways. The function itself may use lengths that it reads for
+ * anything, so it may not read any that vary (core/lengths.h). Ops use lengths for the structure of
+ * the graph, for constants and for parameters; these are compared at many lengths, small and large.
+ * A parameter may vary only if it is the shape of its node's result, and each of its varying
+ * elements equals a symbol at every length tried, or is inferred from the number of elements.
  */
 #include "core/compile/shapeless.h"
 
@@ -17,26 +17,27 @@
 #include "core/lengths.h"
 #include "core/shape.h"
 
-/* At these all symbols are tried together, and at the others each by itself. */
+/* All symbols are tried together at these lengths; at other lengths one symbol at a time. */
 static const int64_t together[] = {2,  3,   4,   5,    6,    7,     8,      11,
                                    64, 100, 127, 1000, 4096, 65537, 1 << 20};
 static const int64_t alone[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 16, 33, WEFT__LONGEST};
 enum { TOGETHER = sizeof together / sizeof *together, ALONE = sizeof alone / sizeof *alone };
 
-/* One node's shape: which symbols each element was equal to so far, and whether it varied. */
+/* The shape parameter of a node: which symbols each element has equalled so far, and whether it
+ * varied. */
 typedef struct elements {
     uint32_t candidates[WEFT_MAX_DIMS];
-    uint32_t varied; /* bit i: element i */
-    bool same_size;  /* as the first input, at every length */
+    uint32_t varied; /* bit i is set if element i varied */
+    bool same_size;  /* as many elements as the first input at every length */
 } elements;
 
 typedef struct checking {
     weft_function *fn;
     void *context;
     int n_in;
-    weft__trace_argument *arguments; /* at the lengths being tried */
+    weft__trace_argument *arguments; /* at the current lengths */
     weft__shapeless *out;
-    weft__length_log reads; /* at the lengths of `out` */
+    weft__length_log reads; /* the lengths that the function read at the lengths of `out` */
     elements *nodes;
     int64_t sizes[WEFT__SYMBOLS]; /* being tried */
 } checking;
@@ -71,7 +72,7 @@ static weft_status find_symbols(checking *c, weft_array *const *in, const uint32
     return WEFT_OK;
 }
 
-/* Whether a fixed axis has this length: it would look like a symbol. */
+/* Whether a fixed axis has this length and could be mistaken for a symbol. */
 static bool is_fixed_length(const checking *c, int64_t length)
 {
     bool found = false;
@@ -84,7 +85,7 @@ static bool is_fixed_length(const checking *c, int64_t length)
     return found;
 }
 
-/* Distinct lengths, none of which a fixed axis has. */
+/* Chooses distinct lengths that no fixed axis has. */
 static void choose_sizes(const checking *c, int64_t first, int64_t *sizes)
 {
     int64_t next = first;
@@ -117,7 +118,7 @@ static weft_status trace_at(checking *c, const int64_t *sizes, weft__length_log 
 
 /* ---- comparing ------------------------------------------------------------------------------ */
 
-/* "depends on the lengths: at 37, 39 and at 2, 4" */
+/* Reports "depends on the lengths: at 37, 39 and at 2, 4". */
 static weft_status refuse(const checking *c, const char *what)
 {
     char a[160] = "", b[160] = "";
@@ -184,7 +185,7 @@ static const weft_dims *dims_of(const weft__trace_node *n, const weft_field *f)
     return (const weft_dims *)(const void *)((const char *)n->params + f->offset);
 }
 
-/* Which symbols have this length. */
+/* The symbols that have this length. */
 static uint32_t symbols_of(const checking *c, const int64_t *sizes, int64_t length)
 {
     uint32_t symbols = 0;
@@ -194,8 +195,8 @@ static uint32_t symbols_of(const checking *c, const int64_t *sizes, int64_t leng
     return symbols;
 }
 
-/* Whether the node still has the shape of its result as this parameter; notes what its elements
- * follow. */
+/* Whether this parameter still equals the shape of the node's result. Records which symbols its
+ * elements follow. */
 static bool follow_shape(checking *c, const weft__trace *t, int64_t i, const weft_field *f)
 {
     const weft__trace_node *n = &t->nodes[i], *before = &c->out->trace.nodes[i];
@@ -253,7 +254,7 @@ static weft_status refuse_other(const checking *c, int64_t i, const char *a, con
     return refuse(c, text);
 }
 
-/* One of the graphs ends before the other. */
+/* Reports that one graph has more nodes than the other. */
 static weft_status refuse_extra(const checking *c, const weft__trace *t)
 {
     const weft__trace *before = &c->out->trace;
@@ -323,7 +324,7 @@ static weft_status try_sizes(checking *c, const int64_t *sizes, bool *traced)
     *traced = status == WEFT_OK;
     if (status == WEFT_OK) {
         status = compare(c, &t, &log);
-    } else if (log.differs) { /* which is why it fails, perhaps */
+    } else if (log.differs) { /* probably the reason for the failure */
         status = compare(c, &t, &log);
     } else if (status != WEFT_MEMORY) {
         status = WEFT_OK;
@@ -372,8 +373,8 @@ static weft_status try_short(checking *c, const int64_t *sizes, bool *same)
     return status == WEFT_UNSUPPORTED ? WEFT_OK : status;
 }
 
-/* Each symbol by itself. Lengths of 0 and 1 at which the function computes something else are
- * excluded; others are refused. */
+/* Tries each symbol by itself. If the function computes something else at lengths 0 or 1, they are
+ * excluded; other differences are refused. */
 static weft_status try_alone(checking *c)
 {
     weft__symbols *s = &c->out->symbols;
@@ -395,7 +396,8 @@ static weft_status try_alone(checking *c)
     return status;
 }
 
-/* All at their shortest lengths, where what grows with several of them is smallest. */
+/* Tries all symbols at their shortest lengths together, where quantities that grow with several of
+ * them are smallest. */
 static weft_status try_corner(checking *c)
 {
     weft__symbols *s = &c->out->symbols;
@@ -417,7 +419,7 @@ static weft_status try_corner(checking *c)
     return WEFT_OK;
 }
 
-/* What the varying elements of shapes follow. */
+/* Decides which symbol each varying element of a shape follows. */
 static weft_status settle_shapes(checking *c)
 {
     const weft__trace *t = &c->out->trace;
@@ -438,7 +440,7 @@ static weft_status settle_shapes(checking *c)
         if (inferred > 1 || (inferred == 1 && !e->same_size)) {
             return refuse_node(c, i, "parameter", "shape");
         }
-        /* Without elements nothing follows from their number. */
+        /* An element cannot be inferred when the array is empty. */
         for (int d = 0; d < WEFT_MAX_DIMS && inferred == 1; d++) {
             const int symbol = c->out->follows[i][d] - 1;
             if (symbol >= 0 && c->out->symbols.least[symbol] < 1) {

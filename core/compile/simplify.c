@@ -1,5 +1,5 @@
-/* core/compile/simplify.c -- the same function in fewer nodes: what is computed twice, what changes
- * nothing, what is known, what nobody needs. */
+/* core/compile/simplify.c -- simplifies a trace: common-subexpression elimination, removal of
+ * identities, constant folding, dead-code elimination. */
 #include <string.h>
 
 #include "core/compile/compiled.h"
@@ -7,21 +7,22 @@
 #include "core/hash.h"
 #include "core/shape.h"
 
-enum { CONTENT = 64 }; /* bytes of a constant that is compared by content */
+enum { CONTENT = 64 }; /* constants up to this many bytes are compared by content */
 
 typedef struct simplifying {
     const weft__trace *t;
     weft__trace *out;
-    weft__value (*nodes)[WEFT_MAX_OUTPUTS]; /* per node of t: what its outputs are in out */
+    weft__value (*nodes)[WEFT_MAX_OUTPUTS]; /* per node of t: the values in `out` that replace its
+                                             * outputs */
     weft__value *constants;                 /* per constant of t */
-    weft__value *inputs;                    /* room for the inputs of a node */
-    weft__value *table;  /* of nodes and constants of out, by hash; index + 1, 0 is free */
+    weft__value *inputs;                    /* buffer for the inputs of a node */
+    weft__value *table;  /* nodes and constants of `out` by hash; index + 1, 0 is free */
     uint64_t table_size; /* a power of two */
 } simplifying;
 
 /* ---- constants ------------------------------------------------------------------------------ */
 
-/* The elements of a small constant in host memory; false: it is not compared. */
+/* The elements of a small constant in host memory; false: it is not compared by content. */
 static bool content_of(weft_array *a, char *bytes, size_t *size)
 {
     const weft_spec *spec = &a->spec;
@@ -102,7 +103,7 @@ static bool same_inputs(const weft__trace_node *a, const weft__trace_node *b)
     return same || swapped;
 }
 
-/* Parameters without a field table cannot be compared. */
+/* Nodes whose parameters have no field table are never equal. */
 static bool same_node(const weft__trace_node *a, const weft__trace_node *b)
 {
     bool comparable = a->op->params_fields || a->op->params_size == 0;
@@ -110,7 +111,7 @@ static bool same_node(const weft__trace_node *a, const weft__trace_node *b)
            weft_params_equal(a->op, a->params, b->params);
 }
 
-/* The node in `out`, or the one that computes the same. */
+/* Adds the node to `out`, unless an equal one exists; *value is its result. */
 static weft_status add_node(simplifying *s, const weft__trace_node *node, weft__value *value)
 {
     uint64_t at = hash_node(node) & (s->table_size - 1);
@@ -183,7 +184,7 @@ static bool make_room(simplifying *s)
     return s->nodes && s->constants && s->inputs && s->table;
 }
 
-/* Which nodes and constants the outputs need; with folded ones as leaves. */
+/* Marks the nodes and constants that the outputs need. Folded nodes count as leaves. */
 static void mark_live(const weft__trace *t, weft_array *const *folded, bool *nodes, bool *constants)
 {
     for (int64_t i = 0; i < t->n_outputs; i++) {
@@ -219,7 +220,7 @@ static weft_status take_all(simplifying *s, weft_array *const *folded, const boo
     return status;
 }
 
-/* One pass; `folded` are the nodes whose outputs are known, as their first outputs, or NULL. */
+/* One pass. `folded` has the known outputs of nodes, as their first outputs, or is NULL. */
 static weft_status pass(const weft__trace *t, weft_array *const *folded, weft__trace *out)
 {
     weft_status status = weft__trace_open(out, t->n_arguments, t->n_outputs);
@@ -247,7 +248,7 @@ static weft_status pass(const weft__trace *t, weft_array *const *folded, weft__t
     return status;
 }
 
-/* A pass with what can be folded. */
+/* A pass with constant folding. */
 static weft_status fold_and_pass(const weft__trace *t, weft__trace *out)
 {
     weft_array **folded = weft_calloc((size_t)t->n_nodes, sizeof(weft_array *));
@@ -257,15 +258,15 @@ static weft_status fold_and_pass(const weft__trace *t, weft__trace *out)
     }
     for (int64_t i = 0; folded && i < t->n_nodes; i++) {
         for (int o = folded[i] ? folded[i]->n_outputs - 1 : -1; o >= 0; o--) {
-            weft__unhold(weft__output(folded[i], o)); /* the first one last */
+            weft__unhold(weft__output(folded[i], o)); /* the first output last, since it represents
+                                                       * the node */
         }
     }
     weft_free(folded);
     return status;
 }
 
-/* First what is there twice, so that it is folded once; then what folding laid bare; at last what
- * this left unused. */
+/* CSE, constant folding, CSE again, dead-code elimination. */
 weft_status weft__simplify(const weft__trace *t, weft__trace *out)
 {
     weft__trace first = {0}, second = {0};

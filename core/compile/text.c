@@ -1,4 +1,4 @@
-/* core/compile/text.c -- a text that grows. */
+/* core/compile/text.c -- a growing text buffer. */
 #include "core/compile/text.h"
 
 #include <stdarg.h>

@@ -1,17 +1,17 @@
-/* core/compile/text.h -- a text that grows. */
+/* core/compile/text.h -- a growing text buffer. */
 #ifndef CORE_COMPILE_TEXT_H
 #define CORE_COMPILE_TEXT_H
 
 #include "weft/array.h"
 
 typedef struct weft__text {
-    char *at; /* NULL before the first and after a failure */
+    char *at; /* NULL when empty, and after a failure */
     size_t length, capacity;
-    bool failed; /* there was no memory for a part */
+    bool failed; /* out of memory */
 } weft__text;
 
 void weft__text_add(weft__text *text, const char *format, ...) WEFT_PRINTF(2, 3);
-/* The text, the caller's to free; NULL if any part is missing. */
+/* Returns the text, which the caller frees. NULL if anything could not be appended. */
 char *weft__text_take(weft__text *text);
 
 #endif

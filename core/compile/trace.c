@@ -1,4 +1,4 @@
-/* core/compile/trace.c -- traces: made of a graph, and made into one again. */
+/* core/compile/trace.c -- makes traces from graphs and graphs from traces. */
 #include "core/compile/trace.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* The list with room for one more element, or NULL. */
+/* Grows the list, if it is full, for one more element. NULL: out of memory. */
 static void *with_room(void *list, int64_t count, int64_t *capacity, size_t element)
 {
     if (count < *capacity) {
@@ -20,7 +20,7 @@ static void *with_room(void *list, int64_t count, int64_t *capacity, size_t elem
     return grown;
 }
 
-/* ---- piece by piece ------------------------------------------------------------------------- */
+/* ---- building a trace ------------------------------------------------------------------------ */
 
 weft_status weft__trace_open(weft__trace *out, int64_t n_args, int64_t n_outs)
 {
@@ -54,8 +54,8 @@ static bool same_spec(const weft_spec *a, const weft_spec *b)
            weft__shape_equal(&a->shape, &b->shape);
 }
 
-/* The node's specs in the trace's memory: those of its input or of the node before when they are
- * the same, which in long chains they are. NULL: no memory. */
+/* Copies the node's specs to the trace's memory. Shares those of its input or of the previous node
+ * if they are equal, as they are in long chains. NULL: out of memory. */
 static const weft_spec *keep_specs(weft__trace *t, const weft__trace_node *node)
 {
     const weft_spec *near[2] = {
@@ -127,15 +127,15 @@ void weft__trace_redirect(weft__trace *t, weft__value from, weft__value to)
     }
 }
 
-/* ---- of a graph ----------------------------------------------------------------------------- */
+/* ---- from a graph ---------------------------------------------------------------------------- */
 
 typedef struct tracing {
     weft__trace *t;
-    weft__map args;      /* arrays to arguments */
+    weft__map args;      /* maps arrays to arguments */
     weft__map nodes;     /* in order of creation */
-    weft__map constants; /* arrays to constants */
+    weft__map constants; /* maps arrays to constants */
     uint64_t since;
-    weft__value *inputs; /* room for the inputs of one node */
+    weft__value *inputs; /* buffer for the inputs of one node */
     int64_t input_capacity;
 } tracing;
 
@@ -199,7 +199,7 @@ static weft_status add_node(tracing *c, weft_array *a)
     return weft__trace_add_node(c->t, &node, &value);
 }
 
-/* Arguments that are outputs of one node each. */
+/* Adds the arguments, each an output of a separate node. */
 static weft_status add_arguments(tracing *c, weft_array *const *args, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -274,7 +274,7 @@ weft_status weft__trace_make(weft__trace *out, weft_array *const *args, int64_t 
     return status;
 }
 
-/* ---- into a graph --------------------------------------------------------------------------- */
+/* ---- to a graph ------------------------------------------------------------------------------ */
 
 static weft_array *array_of(const weft__trace *t, weft_array *const *args, weft_array *const *made,
                             weft__value value)
@@ -295,7 +295,7 @@ static int most_inputs(const weft__trace *t)
     return most;
 }
 
-/* args NULL: nodes that need one are NULL, and so is what needs those. */
+/* With args NULL, nodes that depend on an argument are NULL. */
 static weft_array *make_node(const weft__trace *t, weft_array *const *args, weft_array *const *made,
                              const weft__trace_node *n, weft_array **inputs)
 {

@@ -1,4 +1,4 @@
-/* core/compile/tracing.c -- calling the function on placeholders: what it computes, and what it
+/* core/compile/tracing.c -- traces a function by calling it on placeholders, and records what it
  * does to the slots. */
 #include <stdio.h>
 #include <string.h>
@@ -18,14 +18,14 @@ void weft__slot_text(const weft_compiled *c, int slot, char *text, size_t size)
     }
 }
 
-/* ---- what the function may set -------------------------------------------------------------- */
+/* ---- slots that the function may set --------------------------------------------------------- */
 
 typedef struct watch {
-    weft__watch base;
+    weft__observer base;
     const weft_compiled *c;
-    uint64_t since;          /* arrays from here on were made by the function */
-    weft_array *placeholder; /* of the key of a call */
-    weft_array *key;         /* what the next one is split from; held */
+    uint64_t since;          /* arrays with this seq or a larger one were made by the function */
+    weft_array *placeholder; /* placeholder for the key of a call */
+    weft_array *key;         /* key that the next one is split from; held */
     weft_status status;
     char message[512];
 } watch;
@@ -44,14 +44,15 @@ weft_array *weft__split_key(weft_array **key)
     return weft_scope_close(given);
 }
 
-/* The generator of a call: its state is a key that each call takes from the default generator. */
-static weft_array *next_key(weft__watch *base)
+/* The random generator of a call. Its state is a key that each call takes from the default
+ * generator. */
+static weft_array *next_key(weft__observer *base)
 {
     return weft__split_key(&((watch *)base)->key);
 }
 
-/* The first that was refused, for a function that does not look at the status. */
-static void note_refusal(weft__watch *base, weft_status status)
+/* Records the first refused slot, for functions that do not check the status. */
+static void note_refusal(weft__observer *base, weft_status status)
 {
     watch *w = (watch *)base;
     if (w->status == WEFT_OK) {
@@ -60,8 +61,9 @@ static void note_refusal(weft__watch *base, weft_status status)
     }
 }
 
-/* A slot of the list, or one that holds nothing from before: the function's own. */
-static bool may_set(weft__watch *base, weft_array **slot)
+/* A slot may be set if it is in the list, or if it holds no array made before: then it is the
+ * function's own. */
+static bool may_set(weft__observer *base, weft_array **slot)
 {
     watch *w = (watch *)base;
     bool fine = !*slot || (*slot)->seq >= w->since;
@@ -83,12 +85,12 @@ typedef struct tracing {
     weft_compiled *c;
     weft__combination *k;
     watch watch;
-    weft_array **placeholders; /* per input, each with a reference */
+    weft_array **placeholders; /* per input; each has a reference */
     weft_array **arguments;    /* per argument and slot: its placeholder or NULL */
     weft_array **originals;    /* per slot */
     weft__results results;
-    weft_array **outs; /* results, then what slots were set to */
-    weft_array **set;  /* what slots were set to */
+    weft_array **outs; /* the results, then the new values of slots */
+    weft_array **set;  /* the new values of slots */
     int64_t n_inputs;
     int n_set;
 } tracing;
@@ -116,7 +118,7 @@ static void free_room(tracing *t)
     weft_free(t->results.at);
 }
 
-/* Before the call: what is made inside a checkpoint would be made again by it. */
+/* Made before the call: a checkpoint would make it again if it were made inside. */
 static weft_status make_key(watch *w)
 {
     const weft_spec spec = {.dtype = WEFT_UINT32, .shape = WEFT_DIMS(2)};
@@ -146,7 +148,7 @@ static weft_status make_placeholders(tracing *t)
     return WEFT_OK;
 }
 
-static void lend_slots(tracing *t)
+static void replace_slots(tracing *t)
 {
     for (int i = 0; i < t->c->n_slots; i++) {
         weft_array *a = t->arguments[t->k->n_in + i];
@@ -158,18 +160,18 @@ static void lend_slots(tracing *t)
     }
 }
 
-/* The slots have their own arrays again; what the function left there goes to the scope. */
-static void give_back_slots(tracing *t, weft__fate *fates)
+/* Restores the slots' own arrays. The arrays that the function left in them move to the scope. */
+static void restore_slots(tracing *t, weft__slot_effect *effects)
 {
     for (int i = 0; i < t->c->n_slots; i++) {
         weft_array *now = *t->c->slots[i];
         *t->c->slots[i] = t->originals[i];
-        fates[i] = now == t->arguments[t->k->n_in + i] ? WEFT__LEFT
-                   : now                               ? WEFT__SET
-                                                       : WEFT__EMPTIED;
-        if (fates[i] == WEFT__SET) {
+        effects[i] = now == t->arguments[t->k->n_in + i] ? WEFT__SLOT_UNCHANGED
+                     : now                               ? WEFT__SLOT_SET
+                                                         : WEFT__SLOT_CLEARED;
+        if (effects[i] == WEFT__SLOT_SET) {
             t->set[t->n_set++] = now;
-            weft__ref(now); /* until the trace is made */
+            weft__ref(now); /* kept until the trace is made */
         }
         if (now) {
             weft__unhold(now);
@@ -177,29 +179,29 @@ static void give_back_slots(tracing *t, weft__fate *fates)
     }
 }
 
-static weft_status call_function(tracing *t, weft__fate *fates)
+static weft_status call_function(tracing *t, weft__slot_effect *effects)
 {
-    weft__watch *before = weft__watching;
+    weft__observer *before = weft__current_observer;
     const int differentiating = weft__differentiating;
-    lend_slots(t);
-    weft__watching = &t->watch.base;
+    replace_slots(t);
+    weft__current_observer = &t->watch.base;
     weft__differentiating = 0;
     weft__recording++;
     weft_status status =
         weft__call_function(t->c->fn, t->c->context, t->arguments, t->k->n_in, &t->results);
     weft__recording--;
     weft__differentiating = differentiating;
-    weft__watching = before;
-    give_back_slots(t, fates);
+    weft__current_observer = before;
+    restore_slots(t, effects);
     t->c->counts.traces++;
-    if (t->watch.key != t->watch.placeholder) { /* the function draws random numbers */
+    if (t->watch.key != t->watch.placeholder) { /* true: the function drew random numbers */
         t->placeholders[t->n_inputs++] = t->watch.placeholder;
         weft__ref(t->watch.placeholder);
     }
     return t->watch.status == WEFT_OK ? status : weft_fail(t->watch.status, "%s", t->watch.message);
 }
 
-/* The results, and then what the slots were set to. */
+/* Traces the results, followed by the new values of the slots. */
 static weft_status trace_graph(tracing *t, weft__trace *trace)
 {
     const int n = t->results.n;
@@ -215,7 +217,7 @@ static weft_status trace_graph(tracing *t, weft__trace *trace)
                             t->watch.since);
 }
 
-/* An array that a slot of the list holds, reached by another way, is that slot's. */
+/* Replaces captured constants that are arrays of listed slots by the slots' arguments. */
 static void find_captured_slots(const tracing *t, weft__trace *trace)
 {
     for (int64_t k = 0; k < trace->n_constants; k++) {
@@ -234,8 +236,8 @@ static void find_captured_slots(const tracing *t, weft__trace *trace)
     }
 }
 
-/* Once the graph is gone nothing but this call knows the placeholders: else the function put an
- * array that depends on one where the state list does not reach. */
+/* After the graph is freed only this call refers to the placeholders. Otherwise the function has
+ * kept an array that depends on one outside of the state list, which is an error. */
 static weft_status check_kept(const tracing *t)
 {
     int64_t next = 0;
@@ -256,7 +258,7 @@ static weft_status check_kept(const tracing *t)
     return WEFT_OK;
 }
 
-static weft_status trace_once(tracing *t, weft__trace *trace, weft__fate *fates)
+static weft_status trace_once(tracing *t, weft__trace *trace, weft__slot_effect *effects)
 {
     weft_scope_open();
     t->watch =
@@ -266,7 +268,7 @@ static weft_status trace_once(tracing *t, weft__trace *trace, weft__fate *fates)
         status = make_key(&t->watch);
     }
     if (status == WEFT_OK) {
-        status = call_function(t, fates);
+        status = call_function(t, effects);
         if (status == WEFT_OK) {
             status = trace_graph(t, trace);
         }
@@ -295,7 +297,7 @@ static weft_status trace_function(weft_compiled *c, weft__combination *k, weft__
     tracing t = {.c = c, .k = k};
     *trace = (weft__trace){0};
     weft_status status =
-        make_room(&t) ? trace_once(&t, trace, k->fates) : weft__out_of_memory(c->name, "a trace");
+        make_room(&t) ? trace_once(&t, trace, k->effects) : weft__out_of_memory(c->name, "a trace");
     free_room(&t);
     return status;
 }
@@ -310,9 +312,9 @@ weft_status weft__combination_trace(weft_compiled *c, weft__combination *k)
     int64_t input = k->n_in;
     for (int i = 0; i < c->n_slots; i++) {
         if (k->parameters[k->n_in + i].device) {
-            k->replaced[input++] = k->fates[i] != WEFT__LEFT;
+            k->replaced[input++] = k->effects[i] != WEFT__SLOT_UNCHANGED;
         }
-        k->n_set += k->fates[i] == WEFT__SET;
+        k->n_set += k->effects[i] == WEFT__SLOT_SET;
     }
     k->traced = whole.n_nodes;
     k->draws = whole.n_arguments > k->n_inputs;

@@ -1,4 +1,4 @@
-/* core/compile/visit.c -- showing the graph of a function piece by piece. */
+/* core/compile/visit.c -- weft_export_visit: passes the graph of a function to a callback. */
 #include <stdio.h>
 
 #include "core/compile/compiled.h"
@@ -9,7 +9,7 @@ typedef struct visiting {
     const weft__trace *t;
     weft_export_visitor *visit;
     void *context;
-    weft_export_array *arrays; /* room for those of one part */
+    weft_export_array *arrays; /* buffer for the arrays of one item */
     char (*names)[40];
     int64_t room;
 } visiting;

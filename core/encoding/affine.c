@@ -1,11 +1,10 @@
-/* core/encoding/affine.c -- groups of codes with a scale and a bias: value = scale * code + bias.
- */
+/* core/encoding/affine.c -- affine encoding: groups of codes with value = scale * code + bias. */
 #include "core/encoding/encoding.h"
 
 #include <math.h>
 
-/* The end of the range that is larger in magnitude is exact, at code 0, and so is 0 where the
- * scale allows it. NaN elements count for nothing and become code 0. */
+/* Code 0 represents the end of the range that is larger in magnitude exactly; 0 is exact too where
+ * the scale allows it. NaN elements do not affect the scale and become code 0. */
 void weft__affine_encode(const float *in, int64_t n, int bits, float *scale, float *bias,
                          uint8_t *codes)
 {
@@ -15,7 +14,7 @@ void weft__affine_encode(const float *in, int64_t n, int bits, float *scale, flo
         low = in[i] < low ? in[i] : low;
         high = in[i] > high ? in[i] : high;
     }
-    if (low > high) { /* nothing but NaN */
+    if (low > high) { /* all elements are NaN */
         low = high = 0;
     }
     bool from_low = fabsf(low) > fabsf(high);

@@ -1,4 +1,4 @@
-/* core/encoding/ggml.c -- the block types of GGUF files that Weft computes with. */
+/* core/encoding/ggml.c -- the GGUF block types that Weft can compute with. */
 #include "core/encoding/ggml.h"
 
 #define TYPE(NAME, LOWER, BLOCK, BYTES, BITS, ENCODE)                                              \

@@ -1,4 +1,4 @@
-/* core/encoding/ggml.h -- what the files of GGUF's block types share. */
+/* core/encoding/ggml.h -- functions shared by the GGUF block types. */
 #ifndef CORE_ENCODING_GGML_H
 #define CORE_ENCODING_GGML_H
 
@@ -19,8 +19,9 @@ weft__ggml_encode weft__ggml_encode_q4_0, weft__ggml_encode_q8_0, weft__ggml_enc
 /* The 16 values of IQ4_NL and IQ4_XS. */
 extern const int8_t weft__ggml_uneven[16];
 
-/* Scale and minimum, 6 bits each, of group g of 8 in the 12 bytes of Q4_K and Q5_K: those of the
- * first four, and the low nibbles of the others, whose high bits are above the first's. */
+/* Scale and minimum, 6 bits each, of group g of 8 in the 12 bytes of Q4_K and Q5_K. First come
+ * those of groups 0 to 3, then the low nibbles of groups 4 to 7, whose high bits are the top bits
+ * of the first bytes. */
 void weft__ggml_scale_min(const uint8_t *packed, int g, int *scale, int *minimum);
 
 static inline float weft__ggml_half(const uint8_t *at)
@@ -35,7 +36,7 @@ static inline void weft__ggml_put_half(uint8_t *to, float value)
     to[1] = (uint8_t)(bits >> 8);
 }
 
-/* The whole number of `value`, rounded to zero, within [low, high]; NaN is 0. */
+/* `value` truncated to an integer within [low, high]; NaN becomes 0. */
 static inline int weft__ggml_whole(float value, int low, int high)
 {
     if (!(value > (float)low)) {
@@ -44,7 +45,7 @@ static inline int weft__ggml_whole(float value, int low, int high)
     return value < (float)high ? (int)value : high;
 }
 
-/* The encoder of rows from that of a block, `NAME`. */
+/* Defines the encoder of rows, given the encoder `NAME` of a block. */
 #define WEFT__GGML_BLOCKS(NAME)                                                                    \
     void weft__ggml_encode_##NAME(const weft_encoding *e, const float *in, int64_t count,          \
                                   void *blocks)                                                    \
@@ -55,7 +56,7 @@ static inline int weft__ggml_whole(float value, int low, int high)
         }                                                                                          \
     }
 
-/* The decoder of rows from that of a block, `NAME`. */
+/* Defines the decoder of rows, given the decoder `NAME` of a block. */
 #define WEFT__GGML_ROWS(NAME)                                                                      \
     void weft__ggml_decode_##NAME(const weft_encoding *e, const void *blocks, int64_t count,       \
                                   float *out)                                                      \

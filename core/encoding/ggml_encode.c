@@ -1,6 +1,5 @@
-/* core/encoding/ggml_encode.c -- floats to the block types Q8_0 and Q4_0 of GGUF: ggml's results,
- * bit for bit, for finite numbers. NaN becomes 0.
- */
+/* core/encoding/ggml_encode.c -- encodes floats as GGUF's Q8_0 and Q4_0. For finite numbers the
+ * result equals ggml's bit for bit; NaN becomes 0. */
 #include "core/encoding/ggml.h"
 
 #include <math.h>
@@ -20,7 +19,7 @@ static void q8_0(const float *x, uint8_t *b)
     }
 }
 
-/* The number that is largest in magnitude is code 0. */
+/* The element of largest magnitude gets code 0. */
 static void q4_0(const float *x, uint8_t *b)
 {
     float most = 0, edge = 0;

@@ -1,6 +1,5 @@
-/* core/encoding/ggml_encode_six.c -- floats to the block type Q6_K of GGUF: x = d * scale * code,
- * with the scales and codes of the least squared error. NaN becomes 0.
- */
+/* core/encoding/ggml_encode_six.c -- encodes floats as GGUF's Q6_K: x = d * scale * code, with the
+ * scales and codes of least squared error. NaN becomes 0. */
 #include "core/encoding/ggml.h"
 
 #include <float.h>
@@ -8,17 +7,17 @@
 
 enum { SUPER = 256, GROUP = 16, GROUPS = SUPER / GROUP, LOW = -32, HIGH = 31, MOST_SCALE = 127 };
 
-/* A number of each group: the search runs for all 16 groups at once. */
+/* One number per group: the search runs for all 16 groups at once. */
 typedef float lanes __attribute__((vector_size(GROUPS * sizeof(float))));
 typedef int32_t whole_lanes __attribute__((vector_size(GROUPS * sizeof(int32_t))));
 
-/* a where the mask is set, and b elsewhere. */
+/* Selects a where the mask is set, and b elsewhere. */
 static inline void select_lanes(lanes *to, const whole_lanes *mask, const lanes *a, const lanes *b)
 {
     *to = (lanes)((*mask & (whole_lanes)*a) | (~*mask & (whole_lanes)*b));
 }
 
-/* Finite, so that no code is NaN. */
+/* Always finite, so that no code is NaN. */
 static float inverse_of(float scale)
 {
     const float inverse = scale != 0 ? 1 / scale : 0;
@@ -32,8 +31,8 @@ static void inverses_of(const lanes *scale, lanes *inverse)
     }
 }
 
-/* The nearest whole numbers within the codes, as floats. They are rounded to zero above LOW, where
- * nothing is negative. */
+/* Codes as floats: rounded and clamped. Adding LOW makes them positive, so that truncation rounds.
+ */
 static inline void codes_of(const lanes *x, const lanes *inverse, lanes *codes)
 {
     const lanes zero = {0}, most = zero + (HIGH - LOW);
@@ -57,7 +56,7 @@ static void errors_of(const lanes x[GROUP], const lanes *scale, lanes *errors)
     *errors = sum;
 }
 
-/* The scales with the least error for the codes that `scale` gives. */
+/* The scales of least error for the codes that `scale` gives. */
 static void refit(const lanes x[GROUP], lanes *scale)
 {
     lanes inverse, q, sum_qx = {0}, sum_qq = {0};
@@ -72,8 +71,8 @@ static void refit(const lanes x[GROUP], lanes *scale)
     }
 }
 
-/* The best scales. The number of a group that is largest in magnitude is near code -32, so a scale
- * may be negative; ranges from less than its own, which clips it, to more. */
+/* Searches for the best scales. The element of largest magnitude gets a code near -32, so a scale
+ * may be negative. Tries ranges from smaller than the group's own, which clips it, to larger. */
 static void best_scales(const lanes x[GROUP], lanes *best)
 {
     enum { RANGES = 19 };
@@ -105,7 +104,7 @@ static void best_scales(const lanes x[GROUP], lanes *best)
     select_lanes(best, &any, best, &zero);
 }
 
-/* The multiples of d with the least error near the wanted scales. */
+/* The multiples of d of least error near the wanted scales. */
 static void choose_multiples(const lanes x[GROUP], const lanes *wanted, float d,
                              int multiples[GROUPS])
 {
@@ -132,7 +131,7 @@ static void choose_multiples(const lanes x[GROUP], const lanes *wanted, float d,
     }
 }
 
-/* The largest scale is multiple -128 of d. */
+/* The largest scale becomes multiple -128 of d. */
 static void q6_k(const float *in, uint8_t *b)
 {
     lanes x[GROUP], scales;

@@ -1,10 +1,10 @@
-/* core/encoding/ggml_encode_super.c -- floats to the block types Q4_K and Q5_K of GGUF: 8 groups of
- * 32 numbers with x = scale * code - minimum, codes from 0 to `most`, and the scales and minima
- * with the least squared error that a search finds. NaN becomes 0.
+/* core/encoding/ggml_encode_super.c -- encodes floats as GGUF's Q4_K and Q5_K: 8 groups of 32
+ * numbers with x = scale * code - minimum and codes from 0 to `most`. A search finds the scales and
+ * minima of least squared error. NaN becomes 0.
  *
  * The search tries about a hundred scales and minima for each group. It runs for all 8 groups at
- * once: the numbers of a block are transposed, and compilers turn each loop over groups into vector
- * instructions. Each group's sums are added in the order of its numbers.
+ * once: the numbers of a block are transposed, so that compilers vectorize each loop over groups.
+ * Each group's sums are added in the order of its numbers.
  */
 #include "core/encoding/ggml.h"
 
@@ -12,12 +12,12 @@
 
 enum { SMALL = 32, SUPER = 256, GROUPS = 8, MOST = 15, MOST_SCALE = 63 };
 
-/* A number of each group. */
+/* One number per group. */
 typedef struct lanes {
     float at[GROUPS];
 } lanes;
 
-/* How the groups are coded, and the sums of the squared errors. */
+/* The scales and minima of the groups, and their sums of squared errors. */
 typedef struct fits {
     lanes scale, minimum; /* >= 0 */
     lanes error;
@@ -30,7 +30,7 @@ static float inverse_of(float scale)
     return scale > 0 ? 1 / scale : 0;
 }
 
-/* The code of x as a float: weft__ggml_whole from 0 to `most` in vector instructions. */
+/* The code of x as a float: weft__ggml_whole from 0 to `most`, in a form that vectorizes. */
 static inline float code_of(float x, float inverse, float minimum, float most)
 {
     float code = (x + minimum) * inverse + 0.5f;
@@ -57,7 +57,7 @@ static void set_errors(const lanes x[SMALL], float most, fits *f)
     f->error = sum;
 }
 
-/* Those of the groups where `f` has the smaller error. */
+/* Takes over the groups for which `f` has the smaller error. */
 static void take_better(const fits *f, fits *best)
 {
     EACH_GROUP
@@ -69,8 +69,8 @@ static void take_better(const fits *f, fits *best)
     }
 }
 
-/* The scale and minimum with the least error for the codes that those of `f` give; `sum_x` are the
- * sums of the groups' numbers. */
+/* The scale and minimum of least error for the codes that those of `f` give; `sum_x` are the sums
+ * of the groups' numbers. */
 static void refit(const lanes x[SMALL], const lanes *sum_x, float most, fits *f)
 {
     lanes inverse, sum_q = {{0}}, sum_qq = {{0}}, sum_qx = {{0}};
@@ -105,7 +105,8 @@ static void refit(const lanes x[SMALL], const lanes *sum_x, float most, fits *f)
     }
 }
 
-/* Ranges from less than the numbers' own, which clips them, to more, each improved by turns. */
+/* Tries ranges from smaller than the numbers' own, which clips them, to larger, and refits each a
+ * few times. */
 static void search(const lanes x[SMALL], float most, fits *best)
 {
     enum { RANGES = 13, TURNS = 3 };
@@ -142,7 +143,7 @@ static void search(const lanes x[SMALL], float most, fits *best)
     }
 }
 
-/* Scales and minima as multiples of d and least, with the least error near the wanted ones. */
+/* Scales and minima as multiples of d and least, of least error near the wanted ones. */
 static void choose_multiples(const lanes x[SMALL], const fits *wanted, float most, float d,
                              float least, int scales[GROUPS], int minima[GROUPS])
 {
@@ -191,8 +192,8 @@ static void put_scale_min(uint8_t *packed, int g, int scale, int minimum)
     }
 }
 
-/* Two halves, scales and minima in 12 bytes, with five bits 32 bytes of the fifth ones, and the low
- * four. */
+/* Writes two halves (d, least), scales and minima in 12 bytes, for five bits 32 bytes of fifth
+ * bits, and the low four bits. */
 static void scales_and_minima(const float *in, bool five, uint8_t *b)
 {
     const float most = five ? 31 : MOST;

@@ -1,20 +1,20 @@
 /* core/encoding/ggml_small.c -- GGUF's blocks of 32 elements: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL,
  * MXFP4.
  *
- * Codes of 4 bits lie in 16 bytes, the first half of the block in the low nibbles. float32
- * arithmetic, each operation rounded.
+ * Codes of 4 bits are in 16 bytes, with the first half of the block in the low nibbles. float32
+ * arithmetic, rounded after each operation.
  */
 #include "core/encoding/ggml.h"
 
 enum { HALF = 16, SIZE = 32 };
 
-/* The code of 4 bits of element i. */
+/* The 4-bit code of element i. */
 static inline int nibble(const uint8_t *codes, int i)
 {
     return i < HALF ? codes[i] & 15 : codes[i - HALF] >> 4;
 }
 
-/* The same with a fifth bit from 4 bytes of them. */
+/* The 5-bit code of element i; its high bit is in 4 separate bytes. */
 static inline int five_bits(const uint8_t *high, const uint8_t *codes, int i)
 {
     return nibble(codes, i) | (high[i / 8] >> i % 8 & 1) << 4;
@@ -71,7 +71,7 @@ static void iq4_nl(const uint8_t *b, float *out)
     }
 }
 
-/* Twice the values of E2M1, under half the power of two. */
+/* The table has twice the values of E2M1, so half the power of two is the factor. */
 static void mxfp4(const uint8_t *b, float *out)
 {
     static const int8_t doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};

@@ -1,31 +1,31 @@
-/* core/encoding/ggml_super.c -- GGUF's blocks of 256 elements, whose groups of 16 or 32 have scales
- * of their own in a few bits: Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_XS.
+/* core/encoding/ggml_super.c -- GGUF's blocks of 256 elements, with groups of 16 or 32 whose scales
+ * take a few bits: Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_XS.
  *
- * float32 arithmetic, each operation rounded.
+ * float32 arithmetic, rounded after each operation.
  */
 #include "core/encoding/ggml.h"
 
 enum { SIZE = 256 };
 
-/* Codes of 2 bits: each 32 bytes have 128 elements, the first 32 in the lowest bits. */
+/* 2-bit codes: every 32 bytes hold 128 elements, the first 32 in the lowest bits. */
 static inline int two_bits(const uint8_t *codes, int i)
 {
     return codes[i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;
 }
 
-/* Codes of 4 bits: each 32 bytes have 64 elements, the first 32 in the low nibbles. */
+/* 4-bit codes: every 32 bytes hold 64 elements, the first 32 in the low nibbles. */
 static inline int four_bits(const uint8_t *codes, int i)
 {
     return codes[i / 64 * 32 + i % 32] >> i % 64 / 32 * 4 & 15;
 }
 
-/* One bit each: 32 bytes, of which element i has bit i / 32. */
+/* Single bits: 32 bytes; element i is bit i / 32 of byte i % 32. */
 static inline int one_bit(const uint8_t *codes, int i)
 {
     return codes[i % 32] >> i / 32 & 1;
 }
 
-/* 16 bytes of scales (low nibbles) and minima, 64 of codes, two halves. */
+/* Layout: 16 bytes of scales (low nibbles) and minima, 64 of codes, two halves. */
 static void q2_k(const uint8_t *b, float *out)
 {
     const float d = weft__ggml_half(b + 80), least = weft__ggml_half(b + 82);
@@ -35,8 +35,8 @@ static void q2_k(const uint8_t *b, float *out)
     }
 }
 
-/* 32 bytes of high bits, 64 of low ones, 12 of scales, a half. Four is subtracted where the high
- * bit is not set. */
+/* Layout: 32 bytes of high bits, 64 of low bits, 12 of scales, a half. Codes without the high bit
+ * are reduced by four. */
 static void q3_k(const uint8_t *b, float *out)
 {
     const float d = weft__ggml_half(b + 108);
@@ -60,8 +60,8 @@ void weft__ggml_scale_min(const uint8_t *packed, int g, int *scale, int *minimum
     }
 }
 
-/* Two halves, 12 bytes of scales and minima, then codes: of 4 bits, or with 32 bytes of a fifth bit
- * in front. */
+/* Layout: two halves, 12 bytes of scales and minima, 32 bytes of fifth bits if `five`, 128 bytes of
+ * low bits. */
 static void scales_and_minima(const uint8_t *b, bool five, float *out)
 {
     const float d = weft__ggml_half(b), least = weft__ggml_half(b + 2);
@@ -87,7 +87,7 @@ static void q5_k(const uint8_t *b, float *out)
     scales_and_minima(b, true, out);
 }
 
-/* 128 bytes of low nibbles, of which each 64 have 128 elements, 64 of high bits, 16 signed scales,
+/* Layout: 128 bytes of low nibbles (64 bytes per 128 elements), 64 of high bits, 16 signed scales,
  * a half. */
 static void q6_k(const uint8_t *b, float *out)
 {
@@ -99,8 +99,8 @@ static void q6_k(const uint8_t *b, float *out)
     }
 }
 
-/* A half, the high bits of 8 scales in 16, their low nibbles in 4 bytes, and 16 bytes of codes for
- * each 32 elements. */
+/* Layout: a half, 16 bits with the high bits of the 8 scales, 4 bytes with their low nibbles, then
+ * 16 bytes of codes per 32 elements. */
 static void iq4_xs(const uint8_t *b, float *out)
 {
     const float d = weft__ggml_half(b);

@@ -1,4 +1,4 @@
-/* core/encoding/small_floats.c -- floats of 4 and 8 bits, and groups of them under a scale: mxfp4,
+/* core/encoding/small_floats.c -- 4- and 8-bit floats, and groups of them with a scale: mxfp4,
  * mxfp8 (OCP Microscaling Formats 1.0) and nvfp4. */
 #include "core/encoding/encoding.h"
 
@@ -68,7 +68,7 @@ float weft__float_code(weft_encoding_kind kind, uint32_t code)
     return kind == WEFT_ENCODING_MXFP8 ? weft__float8_to((uint8_t)code) : weft__float4_to(code);
 }
 
-/* The power of two that brings the largest magnitude to `most` or below; 1 for zeros. */
+/* The power of two that scales the largest magnitude to `most` or below; 1 if it is zero. */
 static uint8_t power_scale(float largest, float most)
 {
     float ratio = largest / most;

@@ -1,4 +1,4 @@
-/* core/encoding/table.c -- the encodings by number, by name and by what they are. */
+/* core/encoding/table.c -- the table of encodings, and lookups by number, name and properties. */
 #include "core/encoding/encoding.h"
 #include "weft/quantize.h"
 

@@ -1,4 +1,4 @@
-/* core/eval/choose.c -- which of a device's kernels computes a call. */
+/* core/eval/choose.c -- selects the kernel for a call. */
 #include "core/eval/choose.h"
 
 #include "core/device.h"

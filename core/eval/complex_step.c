@@ -1,4 +1,5 @@
-/* core/eval/complex_step.c -- the codes of complex tapes: the definition of their values. */
+/* core/eval/complex_step.c -- evaluates the codes of complex tapes; the definition of their values.
+ */
 #include "core/eval/complex_step.h"
 
 #include <math.h>
@@ -33,7 +34,7 @@ static bool less(wide x, wide y)
     return creal(x) < creal(y) || (creal(x) == creal(y) && cimag(x) < cimag(y));
 }
 
-/* e^x cos y - 1 without the loss of its difference. */
+/* e^x cos y - 1 without cancellation. */
 static wide less_one_exp(wide z)
 {
     double half = sin(cimag(z) / 2), less = expm1(creal(z));
@@ -58,7 +59,7 @@ static wide power(wide x, wide y)
     return cpow(x, y);
 }
 
-/* By 0 each part by itself. */
+/* Division by a real 0 divides each part by itself. */
 static wide divide(wide x, wide y)
 {
     if (!is_true(y)) {
@@ -113,7 +114,7 @@ static wide function(weft_tape_code code, wide x)
         return of(creal(clog(x)) / log(2), cimag(clog(x)) / log(2));
     case WEFT_TAPE_LOG10:
         return of(creal(clog(x)) / log(10), cimag(clog(x)) / log(10));
-    default: /* the parser lets no other code into a complex formula */
+    default: /* the parser allows no other code in a complex formula */
         return (double)NAN;
     }
 }

@@ -1,4 +1,4 @@
-/* core/eval/complex_step.h -- a step of a complex tape, by the C library. */
+/* core/eval/complex_step.h -- evaluates one step of a complex tape with the C library. */
 #ifndef CORE_EVAL_COMPLEX_STEP_H
 #define CORE_EVAL_COMPLEX_STEP_H
 
@@ -8,10 +8,10 @@
 
 typedef double _Complex weft__wide_complex;
 
-/* The parts as they are: a product with I would make NaN of an infinity. */
+/* A complex number of these parts. Computing re + im * I would turn infinities into NaN. */
 weft__wide_complex weft__wide_complex_of(double re, double im);
 
-/* `values` are those of the tape, operands first. */
+/* `values` are the tape's values, operands first. */
 weft__wide_complex weft__complex_step(const weft_tape_step *step, const weft__wide_complex *values);
 
 #endif

@@ -1,4 +1,4 @@
-/* core/eval/eval.c -- evaluation as callers see it: planning under one lock, running outside it. */
+/* core/eval/eval.c -- evaluation: plans under one lock and runs outside it. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,8 @@
 #include "core/eval/queue.h"
 #include "core/failure.h"
 
-/* One evaluation at a time is planned. Running needs no lock: a plan waits for its turn. */
+/* Held while planning, so that one plan is made at a time. Running needs no lock: a plan waits for
+ * the plans it depends on. */
 static pthread_mutex_t evaluation = PTHREAD_MUTEX_INITIALIZER;
 
 static weft_status inside(void)
@@ -27,8 +28,8 @@ weft_status weft_synchronize(weft_device *device)
     if (weft__evaluating) {
         return inside();
     }
-    weft__flights_wait();
-    weft_status status = weft__untold_failure(NULL);
+    weft__pending_wait_all();
+    weft_status status = weft__unreported_failure(NULL);
     return status == WEFT_OK ? wait_for_device(device) : status;
 }
 
@@ -38,7 +39,7 @@ weft_status weft_stream_synchronize(weft_stream *stream)
         return inside();
     }
     weft__stream_wait(stream);
-    weft_status status = weft__untold_failure(stream);
+    weft_status status = weft__unreported_failure(stream);
     return status == WEFT_OK ? wait_for_device(weft_stream_device(stream)) : status;
 }
 
@@ -63,7 +64,7 @@ weft_status weft_device_profile(weft_device *device, bool on)
         return inside();
     }
     pthread_mutex_lock(&evaluation);
-    weft__flights_wait();
+    weft__pending_wait_all();
     weft_status status = weft__profile_set(device, on);
     pthread_mutex_unlock(&evaluation);
     return status;
@@ -76,7 +77,7 @@ int weft_device_report(weft_device *device, weft_op_report *out, int max, weft_t
         return 0;
     }
     pthread_mutex_lock(&evaluation);
-    weft__flights_wait();
+    weft__pending_wait_all();
     int n = weft__profile_report(device, out, max, totals ? totals : &unwanted);
     pthread_mutex_unlock(&evaluation);
     return n;
@@ -123,8 +124,8 @@ static void hold(weft_array *const *arrays, int n, void (*change)(weft_array *a)
     }
 }
 
-/* Makes and commits a plan; the expansions' temporaries live in a scope of its own. The roots are
- * held: those of another thread's scope are not pinned. */
+/* Makes and commits a plan, with a scope for the temporaries of expansions. The roots are held,
+ * since those of another thread's scope are not pinned. */
 static weft_status prepare(weft__plan *plan, const void *owner, weft_array *const *arrays, int n)
 {
     plan->owner = owner;
@@ -157,30 +158,30 @@ static weft_status failed_before(weft_array *const *arrays, int n)
     return WEFT_OK;
 }
 
-/* Plans, and gives the plan its place among those in flight, where `f` has yet to enter. */
-static weft_status prepare_flight(weft__flight *f, weft__plan *plan, const void *owner,
-                                  weft_array *const *arrays, int n)
+/* Makes the plan and takes its ticket. The caller enters `f` in the list of pending plans. */
+static weft_status prepare_pending(weft__pending *f, weft__plan *plan, const void *owner,
+                                   weft_array *const *arrays, int n)
 {
     weft_status status = prepare(plan, owner, arrays, n);
     if (status == WEFT_OK) {
-        weft__flight_begin(f, owner);
-        weft__flight_steps(f, plan->first);
+        weft__pending_begin(f, owner);
+        weft__pending_steps(f, plan->first);
     }
     return status;
 }
 
 static weft_status evaluate_now(weft_array *const *arrays, int n, weft__plan *plan)
 {
-    weft__flight f = {0};
+    weft__pending f = {0};
     weft__evaluating = true;
     pthread_mutex_lock(&evaluation);
-    weft_status status = prepare_flight(&f, plan, weft__thread_owner(), arrays, n);
+    weft_status status = prepare_pending(&f, plan, weft__thread_owner(), arrays, n);
     if (status == WEFT_OK) {
-        weft__flight_enter(&f);
+        weft__pending_enter(&f);
     }
     pthread_mutex_unlock(&evaluation);
     if (status == WEFT_OK) {
-        status = weft__flight_run(&f, plan);
+        status = weft__pending_run(&f, plan);
         weft__plan_finish(plan, status);
     }
     weft__plan_free(plan);
@@ -188,16 +189,16 @@ static weft_status evaluate_now(weft_array *const *arrays, int n, weft__plan *pl
     return status;
 }
 
-/* Waits for arrays that are evaluated, or being so. */
+/* Waits for arrays that are evaluated or being evaluated. */
 static weft_status wait_for(weft_array *const *arrays, int n)
 {
-    weft__flight all = {0};
+    weft__pending all = {0};
     pthread_mutex_lock(&evaluation);
     for (int i = 0; i < n; i++) {
-        weft__flight_after(&all, arrays[i]->view.buffer);
+        weft__pending_reads(&all, arrays[i]->view.buffer);
     }
     pthread_mutex_unlock(&evaluation);
-    weft__flight_wait(&all);
+    weft__pending_wait(&all);
     return failed_before(arrays, n);
 }
 
@@ -233,15 +234,15 @@ weft_status weft_eval_on(weft_stream *stream, weft_array *const *arrays, int n)
     if (!pending) {
         return WEFT_OK;
     }
-    weft__flight *f = weft_calloc(1, sizeof *f);
-    if (!f || !weft__stream_start(stream)) { /* without a queue the caller waits */
+    weft__pending *f = weft_calloc(1, sizeof *f);
+    if (!f || !weft__stream_start(stream)) { /* without a queue the caller runs it */
         weft_free(f);
         return weft_eval_n(arrays, n);
     }
     weft_array *dead = NULL; /* freed here, where the memory is used again */
     weft__evaluating = true;
     pthread_mutex_lock(&evaluation);
-    status = prepare_flight(f, &f->plan, stream, arrays, n);
+    status = prepare_pending(f, &f->plan, stream, arrays, n);
     if (status == WEFT_OK) {
         dead = f->plan.dead;
         f->plan.dead = NULL;
@@ -251,7 +252,7 @@ weft_status weft_eval_on(weft_stream *stream, weft_array *const *arrays, int n)
         weft_free(f);
     }
     pthread_mutex_unlock(&evaluation);
-    weft__bury(dead);
+    weft__free_detached(dead);
     weft__evaluating = false;
     weft__scope_evaluated();
     return status;
@@ -284,7 +285,7 @@ void weft__evaluation_end(void)
     weft__evaluating = false;
 }
 
-/* ---- replacing what slots hold -------------------------------------------------------------- */
+/* ---- updating slots -------------------------------------------------------------------------- */
 
 static int by_address(const void *a, const void *b)
 {
@@ -292,9 +293,9 @@ static int by_address(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The arrays that the slots hold, once for each distinct slot, into old[]; how many. `sorted` is
- * room for n slots. */
-static int held_by(weft_array **const *slots, int n, weft_array ***sorted, weft_array **old)
+/* Collects the arrays in the slots into old[], once for each distinct slot, and returns their
+ * number. `sorted` has room for n slots. */
+static int slot_values(weft_array **const *slots, int n, weft_array ***sorted, weft_array **old)
 {
     memcpy(sorted, slots, (size_t)n * sizeof *sorted);
     qsort(sorted, (size_t)n, sizeof *sorted, by_address);
@@ -313,7 +314,7 @@ static weft_status evaluate_replacing(weft_array **const *slots, weft_array *con
     weft_array **old = weft_malloc((size_t)n * sizeof *old);
     weft_status status = sorted && old ? WEFT_OK : weft__out_of_memory("update", NULL);
     if (status == WEFT_OK) {
-        weft__plan plan = {.released = old, .n_released = held_by(slots, n, sorted, old)};
+        weft__plan plan = {.released = old, .n_released = slot_values(slots, n, sorted, old)};
         status = evaluate_now(values, n, &plan);
         weft__scope_evaluated();
     }
@@ -322,7 +323,7 @@ static weft_status evaluate_replacing(weft_array **const *slots, weft_array *con
     return status;
 }
 
-/* While a function is traced there is nothing to evaluate: the slots get what will be there. */
+/* While a function is traced, nothing is evaluated: the slots get lazy arrays. */
 static weft_status set_all(weft_array **const *slots, weft_array *const *values, int n)
 {
     weft_status status = WEFT_OK;
@@ -336,10 +337,11 @@ weft_status weft_update(weft_array **const *slots, weft_array *const *values, in
 {
     bool pending;
     weft_status status = check_roots(values, n, &pending);
-    if (status != WEFT_OK || weft__watching) {
-        return status == WEFT_OK ? set_all(slots, values, n) : weft__tell_watch(status);
+    if (status != WEFT_OK || weft__current_observer) {
+        return status == WEFT_OK ? set_all(slots, values, n) : weft__report_to_observer(status);
     }
-    hold(values, n, weft__hold); /* the slots' holds, taken early: the evaluation spends none */
+    hold(values, n, weft__hold); /* the holds of the slots, taken early so that the evaluation
+                                  * spends none of the arrays */
     if (pending) {
         status = evaluate_replacing(slots, values, n);
     }

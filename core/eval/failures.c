@@ -1,4 +1,4 @@
-/* core/eval/failures.c -- failures of plans: the latest ones, by ticket. */
+/* core/eval/failures.c -- the latest failures of plans, by ticket. */
 #include "core/eval/failures.h"
 
 #include <pthread.h>
@@ -13,7 +13,7 @@ typedef struct failure {
     uint64_t ticket; /* 0: none */
     const void *owner;
     weft_status status;
-    bool told; /* a caller has been told of it */
+    bool reported; /* a caller has received it */
     char message[1024];
 } failure;
 
@@ -22,21 +22,21 @@ _Thread_local bool weft__on_stream;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static failure failures[FAILURES_KEPT];
 
-/* Replaces the oldest, rather one that a caller was told of. */
+/* Evict a failure that was already reported first, otherwise the oldest. */
 void weft__note_failure(uint64_t ticket, const void *owner, weft_status status)
 {
     pthread_mutex_lock(&lock);
     failure *place = &failures[0];
     for (int i = 1; i < FAILURES_KEPT; i++) {
         failure *other = &failures[i];
-        const bool free = other->ticket == 0 || other->told;
-        const bool was_free = !place->ticket || place->told;
+        const bool free = other->ticket == 0 || other->reported;
+        const bool was_free = !place->ticket || place->reported;
         if (free != was_free ? free : other->ticket < place->ticket) {
             place = other;
         }
     }
     *place =
-        (failure){.ticket = ticket, .owner = owner, .status = status, .told = !weft__on_stream};
+        (failure){.ticket = ticket, .owner = owner, .status = status, .reported = !weft__on_stream};
     snprintf(place->message, sizeof place->message, "%s", weft_error_message());
     pthread_mutex_unlock(&lock);
 }
@@ -52,7 +52,7 @@ weft_status weft__failed_by(const char *where, uint64_t ticket)
     }
     const weft_status status = weft_fail(
         cause->status, "%s: what it needs could not be computed: %s", where, cause->message);
-    cause->told = cause->told || !weft__on_stream;
+    cause->reported = cause->reported || !weft__on_stream;
     pthread_mutex_unlock(&lock);
     return status;
 }
@@ -74,16 +74,16 @@ uint64_t weft__failed_within(uint64_t first, uint64_t last)
     return found;
 }
 
-weft_status weft__untold_failure(const void *owner)
+weft_status weft__unreported_failure(const void *owner)
 {
     weft_status status = WEFT_OK;
     const failure *first = NULL;
     pthread_mutex_lock(&lock);
     for (int i = 0; i < FAILURES_KEPT; i++) {
         failure *f = &failures[i];
-        if (f->ticket && !f->told && (!owner || f->owner == owner)) {
+        if (f->ticket && !f->reported && (!owner || f->owner == owner)) {
             first = !first || f->ticket < first->ticket ? f : first;
-            f->told = true;
+            f->reported = true;
         }
     }
     if (first) {

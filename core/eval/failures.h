@@ -1,4 +1,5 @@
-/* core/eval/failures.h -- plans that failed, kept for those who find arrays without elements. */
+/* core/eval/failures.h -- records failed plans, so that later reads of their arrays can report the
+ * cause. */
 #ifndef CORE_EVAL_FAILURES_H
 #define CORE_EVAL_FAILURES_H
 
@@ -7,16 +8,16 @@
 
 #include "weft/status.h"
 
-/* The thread is a stream's, which has no caller to report failures to. */
+/* The thread belongs to a stream and has no caller to report failures to. */
 extern _Thread_local bool weft__on_stream;
 
-/* Keeps the status and message of the plan that has just failed on this thread. */
+/* Records the status and message of the plan that has just failed on this thread. */
 void weft__note_failure(uint64_t ticket, const void *owner, weft_status status);
 
-/* Fails because the plan of that ticket did. */
+/* Fails with the message of the plan of that ticket. */
 weft_status weft__failed_by(const char *where, uint64_t ticket);
 
-/* A plan that failed, of tickets first to last; 0: none. */
+/* The ticket of a failed plan among tickets first to last; 0: none failed. */
 uint64_t weft__failed_within(uint64_t first, uint64_t last);
 
 #endif

@@ -1,6 +1,6 @@
-/* core/eval/fuse.c -- chains of elementwise ops as one: a node whose only reader is elementwise too
- * is not computed by itself, its formula becomes part of the reader's; so does that of the input of
- * a kernel that computes it as it reads. */
+/* core/eval/fuse.c -- fusion of elementwise ops. The formula of a node with one elementwise reader
+ * becomes a part of the reader's formula. A kernel that takes a formula for its input computes that
+ * input while it reads. */
 #include "core/eval/fuse.h"
 
 #include <stdatomic.h>
@@ -11,10 +11,12 @@
 #include "core/eval/profile.h"
 #include "core/shape.h"
 
-enum { STEP = 128 }; /* values of a tape under construction: operands, then STEP + its steps */
+enum {
+    STEP = 128
+}; /* values of a tape under construction are numbered: operands, then STEP + step */
 
-/* A chain holds all its operands until it is computed. A sum of many large arrays, such as the
- * gradients of a parameter that is used often, is computed some terms at a time. */
+/* A chain keeps all its operands alive until it is computed. So long sums of large arrays, such as
+ * the gradients of a parameter that is used often, are computed a few terms at a time. */
 enum { LARGE = 1 << 20, LARGE_OPERANDS = 8 };
 
 /* ---- what can be fused ---------------------------------------------------------------------- */
@@ -28,7 +30,7 @@ static bool is_wide(const weft_array *node)
     return wide;
 }
 
-/* The formula of a node that computes in float or double and has no kernel of its own. */
+/* The formula of a node that computes in float or double and has no kernel row; otherwise NULL. */
 static const weft_tape *fusable(weft_array *node)
 {
     int rows;
@@ -41,7 +43,8 @@ static const weft_tape *fusable(weft_array *node)
     return rows == 0 && weft_dtype_is_float(dtype) ? weft_op_tape(node->op, dtype) : NULL;
 }
 
-/* The code that rounds a value as storing it in the node's dtype would; 0: none is needed. */
+/* The code that rounds a value as storing it in the node's dtype would; 0: no rounding is needed.
+ */
 static weft_tape_code rounding(const weft_array *node)
 {
     switch (node->spec.dtype) {
@@ -60,7 +63,7 @@ static bool has_one_reader(weft__plan *plan, weft_array *a)
     return e && weft__uses(a) - e->consumed == 1 && atomic_load(&a->holds) - e->released == 0;
 }
 
-/* The input, waiting to become a part of `node`: NULL when it is none. */
+/* The entry of an input that is deferred and can become a part of `node`; otherwise NULL. */
 static weft__entry *waiting(weft__plan *plan, const weft_array *node, weft_array *input)
 {
     weft__entry *e = weft__plan_entry(plan, input);
@@ -80,7 +83,7 @@ bool weft__fuse_waits(weft__plan *plan, const weft_array *node, weft_array *inpu
     return waiting(plan, node, input) != NULL;
 }
 
-/* Whether the node and the inputs that wait for it are still one tape; how large it would be. */
+/* Whether the node and its deferred inputs fit into one tape, and the size of that tape. */
 static bool measure(weft__plan *plan, weft_array *node, const weft_tape *tape, int *steps,
                     int *operands, bool *stranded)
 {
@@ -136,14 +139,14 @@ static unsigned char push(weft__fusion *f, weft_tape_step step)
     return (unsigned char)(STEP + f->tape.n_steps++);
 }
 
-/* Whether a part stays lazy, so that it can be computed again: it is readable, or an input of one
- * that stays. The last node is stored. */
+/* Whether a part stays lazy to be computed again: it is readable, or an input of a part that stays
+ * lazy. The last node is stored. */
 static bool stays_lazy(weft__plan *plan, const weft__fusion *f, weft_array *node, bool reader_stays)
 {
     return node != f->last && (reader_stays || weft__plan_readable(weft__plan_entry(plan, node)));
 }
 
-/* Appends the node's steps, those of its waiting inputs first; the value of the result. */
+/* Appends the node's steps, after those of its deferred inputs. Returns the number of its value. */
 static unsigned char append(weft__plan *plan, weft__fusion *f, weft_array *node, bool reader_stays)
 {
     const bool stays = stays_lazy(plan, f, node, reader_stays);
@@ -181,7 +184,7 @@ static void number(const weft__fusion *f, unsigned char *values, int n)
     }
 }
 
-/* Operands first, then steps, now that it is known how many operands there are. */
+/* Renumbers the values, operands first, now that the number of operands is known. */
 static void number_values(weft__fusion *f)
 {
     f->tape.n_operands = f->n_inputs;
@@ -196,7 +199,7 @@ static void number_values(weft__fusion *f)
     f->tape.n_parts = f->n_nodes;
 }
 
-/* The node and what waits for it; last: the node, if its result is stored. */
+/* Merges the node and its deferred inputs. `last`: the node, if its result is stored. */
 static weft__fusion *merge(weft__plan *plan, weft_array *node, weft_array *last)
 {
     weft__fusion *f = weft__plan_alloc(plan, sizeof *f);
@@ -219,14 +222,14 @@ weft__fusion *weft__fuse(weft__plan *plan, weft_array *node)
     }
     int steps, operands;
     bool stranded = false;
-    /* What does not become one tape is computed input by input. */
+    /* Inputs that do not fit into one tape are computed one by one. */
     if (!any || !measure(plan, node, tape, &steps, &operands, &stranded)) {
         return NULL;
     }
     return merge(plan, node, node);
 }
 
-/* ---- as it is read -------------------------------------------------------------------------- */
+/* ---- formulas as kernel inputs --------------------------------------------------------------- */
 
 static weft_tensor tensor_of(const weft_spec *spec)
 {
@@ -235,7 +238,7 @@ static weft_tensor tensor_of(const weft_spec *spec)
     return t;
 }
 
-/* The kernel of a node with one input, if it takes a formula for that. */
+/* The row for a node with one input, if its kernel takes a formula for that input. */
 static const weft_kernel_row *row_with_formula(weft_array *node, const weft_tensor *x)
 {
     weft_tensor out[WEFT_MAX_OUTPUTS];

@@ -1,5 +1,5 @@
-/* core/eval/lower.c -- one node of a plan: a view, a kernel row, an expansion, the generic
- * elementwise kernel, or the reference kernel, in that order of preference. */
+/* core/eval/lower.c -- lowers one node of a plan: to a view, a kernel row, an expansion, the
+ * generic elementwise kernel, or the reference kernel; the first that is possible. */
 #include <string.h>
 
 #include "core/builtin.h"
@@ -16,7 +16,7 @@ static void place_tensor(weft_tensor *t, const weft__view *view)
     t->data = view->buffer->host ? (char *)view->buffer->host + view->offset : NULL;
 }
 
-/* Without a view: row-major, and nowhere yet. */
+/* Without a view: row-major and without memory. */
 static void fill_tensor(weft_tensor *t, const weft_spec *spec, const weft__view *view)
 {
     t->dtype = spec->dtype;
@@ -47,16 +47,17 @@ static int64_t spec_bytes(const weft_spec *spec)
 typedef struct lowering {
     weft__plan *plan;
     weft_array *node;
-    const weft__fusion *fusion; /* the node is the last of several, or NULL */
-    weft_array *const *inputs;  /* the node's, or the fusion's */
+    const weft__fusion *fusion; /* a fusion whose last node is `node`, or NULL */
+    weft_array *const *inputs;  /* of the node or of the fusion */
     int n_inputs;
     weft__step *step;
     weft_tensor *in, *out;
-    bool empty;                 /* so far no output has elements */
-    weft__buffer **temporaries; /* copies made for this step, per input or NULL; NULL: none yet */
+    bool empty; /* true while no output has elements */
+    weft__buffer *
+        *temporaries; /* copies made for this step, per input or NULL; NULL: none so far */
 } lowering;
 
-/* A step in one piece of memory: parameters, itself, tensors, buffers. */
+/* A step in one allocation: parameters, the step, tensors, buffers. */
 static weft__step *step_new(weft__plan *plan, int n_inputs, int n_outputs, size_t params_size,
                             weft_tensor **in, weft_tensor **out)
 {
@@ -70,7 +71,7 @@ static weft__step *step_new(weft__plan *plan, int n_inputs, int n_outputs, size_
     weft__step *step = (weft__step *)(void *)(memory + step_at);
     *in = (weft_tensor *)(void *)(memory + in_at);
     *out = *in + n_inputs;
-    /* Field by field: clearing the whole first takes longer than all this. */
+    /* Set field by field, since clearing the struct takes longer. */
     step->next = NULL;
     step->kind = WEFT__STEP_KERNEL;
     step->device = NULL;
@@ -123,7 +124,7 @@ bool weft__step_copies(weft__step *step, weft_device *device, const weft_tensor 
     return own;
 }
 
-static bool temporaries_there(lowering *l)
+static bool allocate_temporaries(lowering *l)
 {
     const size_t bytes = (size_t)l->n_inputs * sizeof *l->temporaries;
     if (!l->temporaries) {
@@ -135,13 +136,13 @@ static bool temporaries_there(lowering *l)
     return l->temporaries != NULL;
 }
 
-/* Replaces input i of the step by a row-major copy. */
+/* Makes input i of the step a row-major copy. */
 static weft_status copy_input(lowering *l, int i)
 {
     weft_device *device = l->step->device;
     weft_tensor *from, *to;
     weft__step *copy = step_new(l->plan, 1, 1, 0, &from, &to);
-    if (!copy || !temporaries_there(l)) {
+    if (!copy || !allocate_temporaries(l)) {
         return WEFT_MEMORY;
     }
     *from = l->in[i];
@@ -168,7 +169,7 @@ static weft_status copy_input(lowering *l, int i)
     return WEFT_OK;
 }
 
-/* Edges from what the step computes to an input. */
+/* The number of edges from the step's nodes to an input. */
 static int edges_to(const lowering *l, const weft_array *input)
 {
     int n = 0;
@@ -178,7 +179,7 @@ static int edges_to(const lowering *l, const weft_array *input)
     return l->fusion ? weft__fusion_edges(l->fusion, input) : n;
 }
 
-/* Whether an output of so many bytes may lie where the tensor does. */
+/* Whether an output of so many bytes can use the tensor's memory. */
 static bool fits(const weft_tensor *t, const weft_spec *spec, int64_t bytes, const weft__buffer *b)
 {
     return t->dtype == spec->dtype && t->encoding == spec->encoding && 2 * bytes >= b->bytes &&
@@ -187,7 +188,7 @@ static bool fits(const weft_tensor *t, const weft_spec *spec, int64_t bytes, con
             weft_tensor_size(t) == weft__shape_size(&spec->shape));
 }
 
-/* The input whose memory an output may take over, or -1. */
+/* The input whose memory an output may use, or -1. */
 static int donor(lowering *l, const weft_spec *spec, int64_t bytes, uint32_t allowed)
 {
     if (l->plan->retain && l->node->seq < l->plan->first_internal) {
@@ -210,7 +211,7 @@ static int donor(lowering *l, const weft_spec *spec, int64_t bytes, uint32_t all
     return -1;
 }
 
-/* Views of the node's outputs, taken over from inputs where that is allowed. */
+/* Sets the views of the node's outputs, in place of inputs where allowed. */
 static weft_status place_outputs(lowering *l, const uint32_t *in_place)
 {
     weft_array *node = l->node;
@@ -275,14 +276,14 @@ static weft_status take_workspace(lowering *l, const weft_kernel_row *row)
     return WEFT_OK;
 }
 
-static weft_status plan_now(weft__plan *plan, weft_array *a);
+static weft_status plan_deferred(weft__plan *plan, weft_array *a);
 
-/* Where the plan has the elements of an input. NULL, with a message: nowhere. */
+/* The plan's view of an input. NULL, with a message: it has none. */
 static const weft__view *view_of(weft__plan *plan, weft_array *a, const weft_op *op)
 {
     const weft__entry *e = weft__plan_entry(plan, a);
     if (e && e->deferred && !e->planned) {
-        e = plan_now(plan, a) == WEFT_OK ? weft__plan_entry(plan, a) : NULL;
+        e = plan_deferred(plan, a) == WEFT_OK ? weft__plan_entry(plan, a) : NULL;
     }
     if (e && !e->view) {
         weft_fail(WEFT_INVALID,
@@ -293,12 +294,12 @@ static const weft__view *view_of(weft__plan *plan, weft_array *a, const weft_op 
     return e ? e->view : NULL;
 }
 
-/* Prepares the step with its inputs as they are. */
+/* Prepares the step with its inputs, without copies. */
 static weft_status open_step(lowering *l)
 {
     weft_array *node = l->node;
     const size_t params_size = node->op->params_size;
-    for (int i = 0; i < l->n_inputs; i++) { /* one that waits comes before the step */
+    for (int i = 0; i < l->n_inputs; i++) { /* emit deferred inputs first */
         if (!view_of(l->plan, l->inputs[i], node->op)) {
             return weft_error_status();
         }
@@ -307,7 +308,7 @@ static weft_status open_step(lowering *l)
     if (!l->step) {
         return WEFT_MEMORY;
     }
-    if (params_size) { /* the node may go before the step runs */
+    if (params_size) { /* the node may be freed before the step runs */
         memcpy((void *)(uintptr_t)l->step->call.params, node->params, params_size);
     }
     l->step->device = node->device;
@@ -382,7 +383,8 @@ static weft_status lower_generic(lowering *l)
         }
         l->step->kind = WEFT__STEP_ELEMENTWISE;
         if (takes_elementwise(device->backend, &l->step->call, l->step->tape)) {
-            in_place[0] = UINT32_MAX; /* each element is read before it is written */
+            in_place[0] = UINT32_MAX; /* an elementwise kernel reads each element before it writes
+                                       * it */
             weft__count(device, op, elementwise);
         } else {
             l->step->kind = WEFT__STEP_REFERENCE;
@@ -402,7 +404,7 @@ static weft_status lower_generic(lowering *l)
 
 /* ---- views ---------------------------------------------------------------------------------- */
 
-/* Gives the outputs of a node views of memory that others have. */
+/* Makes the outputs of a node views of existing memory. */
 static weft_status share_views(weft__plan *plan, weft_array *node, const weft__view *view)
 {
     const size_t bytes = (size_t)node->n_outputs * sizeof *view;
@@ -422,7 +424,7 @@ static weft_status share_views(weft__plan *plan, weft_array *node, const weft__v
     return WEFT_OK;
 }
 
-/* Whether the node only looks at its input's memory; fills *view. */
+/* Whether the node is a view of its input; fills *view. */
 static bool as_view(const weft_array *node, const weft__view *from, weft__view *view)
 {
     weft_tensor in;
@@ -439,7 +441,7 @@ static bool as_view(const weft_array *node, const weft__view *from, weft__view *
 
 /* ---- expansions ----------------------------------------------------------------------------- */
 
-/* Plans the results of an expansion and makes their views those of the node. */
+/* Plans the results of an expansion and gives their views to the node. */
 static weft_status take_expansion(weft__plan *plan, weft_array *node, weft_array *const *outs)
 {
     weft_status status = weft__plan_graph(plan, outs, node->n_outputs);
@@ -458,7 +460,7 @@ static weft_status lower_expansion(weft__plan *plan, weft_array *node)
     const char *path = plan->path;
     weft_status status = weft__expand(node, outs);
     if (status == WEFT_OK) {
-        /* Results may read each other: held, they are neither overwritten nor fused meanwhile. */
+        /* Results may read each other. Holding them prevents that they are overwritten or fused. */
         for (int i = 0; i < node->n_outputs; i++) {
             weft__hold(outs[i]);
         }
@@ -529,8 +531,8 @@ static weft_status lower(weft__plan *plan, weft_array *node)
     return node->op->expand ? lower_expansion(plan, node) : lower_generic(&l);
 }
 
-/* Lowers the node, and is done with its inputs. */
-static weft_status plan_now(weft__plan *plan, weft_array *a)
+/* Lowers the node and consumes its inputs. */
+static weft_status plan_deferred(weft__plan *plan, weft_array *a)
 {
     weft_status status = lower(plan, a);
     if (status != WEFT_OK) {
@@ -541,9 +543,8 @@ static weft_status plan_now(weft__plan *plan, weft_array *a)
     return status == WEFT_OK && a->n_outputs > 1 ? weft__plan_settle(plan, a) : status;
 }
 
-/* Plans the inputs of a deferred node that are deferred too but cannot become a part of it. Left
- * waiting they would be planned when the node is, each by its reader: a recursion as deep as the
- * chain. */
+/* Plans deferred inputs of a deferred node that cannot become a part of it. Otherwise each would be
+ * planned by its reader, in a recursion as deep as the chain. */
 static weft_status plan_operands(weft__plan *plan, weft_array *node)
 {
     weft_status status = WEFT_OK;
@@ -551,7 +552,7 @@ static weft_status plan_operands(weft__plan *plan, weft_array *node)
         weft_array *x = node->inputs[i];
         const weft__entry *e = weft__plan_entry(plan, x);
         if (e && e->deferred && !e->planned && !weft__fuse_waits(plan, node, x)) {
-            status = plan_now(plan, x);
+            status = plan_deferred(plan, x);
         }
     }
     return status;
@@ -568,7 +569,7 @@ weft_status weft__plan_node(weft__plan *plan, weft_array *a)
     }
     bool stranded = false;
     if (!weft__fuse_defers(plan, a, &stranded)) {
-        return plan_now(plan, a);
+        return plan_deferred(plan, a);
     }
     return stranded ? plan_operands(plan, a) : WEFT_OK;
 }

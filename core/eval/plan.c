@@ -1,4 +1,4 @@
-/* core/eval/plan.c -- the book-keeping of a plan: entries, simulated references, memory. */
+/* core/eval/plan.c -- plans: entries, simulated reference counts, and memory. */
 #include "core/eval/plan.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 
 /* ---- growing lists -------------------------------------------------------------------------- */
 
-/* The list with room for one more element, or NULL. */
+/* Grows the list, if it is full, for one more element. NULL: out of memory. */
 static void *with_room(void *list, int64_t count, int64_t *capacity, size_t element)
 {
     if (count < *capacity) {
@@ -34,21 +34,21 @@ static bool append(weft__buffer ***list, int64_t *count, int64_t *capacity, weft
     return grown != NULL;
 }
 
-/* ---- buffers in the simulation -------------------------------------------------------------- */
+/* ---- simulated buffer references ------------------------------------------------------------- */
 
-int weft__plan_meet_buffer(weft__plan *plan, weft__buffer *b)
+int weft__plan_add_buffer(weft__plan *plan, weft__buffer *b)
 {
     if (!append(&plan->touched, &plan->n_touched, &plan->touched_capacity, b)) {
         return -1;
     }
     b->plan = plan->id;
-    /* A program uses the memory again and again: it is never free for something else. */
+    /* In a program each run uses the memory, so it is never free for another purpose. */
     b->plan_refs = atomic_load(&b->refs) + (plan->stand_ins && !b->stand_in);
-    weft__buffer_ref(b); /* the plan's own, which the simulation does not count */
+    weft__buffer_ref(b); /* the plan's own reference, which the simulation does not count */
     return b->plan_refs;
 }
 
-/* The idle buffers of one device, by bucket, the latest first. */
+/* The idle buffers of one device, by bucket, latest first. */
 struct weft__idle {
     struct weft__idle *next;
     const weft_device *device;
@@ -103,9 +103,9 @@ static weft__buffer *pop_idle(weft__plan *plan, weft__buffer **bucket, int64_t m
     return b;
 }
 
-/* An idle buffer that fits: of the same bucket, else of the next if that is at most an eighth
- * larger, since it may stay with a long-lived array. `bytes` is the size of a bucket, as is that of
- * every owned buffer. */
+/* An idle buffer of the same bucket, or of the next one if that is at most an eighth larger, since
+ * a long-lived array may keep it. `bytes` is the size of a bucket, as is the size of every owned
+ * buffer. */
 static weft__buffer *reuse(weft__plan *plan, const weft_device *device, int64_t bytes)
 {
     struct weft__idle *idle = idle_of(plan, device);
@@ -134,7 +134,7 @@ weft__buffer *weft__plan_buffer(weft__plan *plan, weft_device *device, int64_t b
     if (!b) {
         return NULL;
     }
-    /* The reference of creation becomes the plan's own. */
+    /* The initial reference becomes the plan's own. */
     if (!append(&plan->touched, &plan->n_touched, &plan->touched_capacity, b)) {
         weft__buffer_unref(b);
         return NULL;
@@ -163,7 +163,7 @@ static weft__entry *no_entry(weft__plan *plan)
     return NULL;
 }
 
-weft__entry *weft__plan_meet(weft__plan *plan, weft_array *a)
+weft__entry *weft__plan_add_entry(weft__plan *plan, weft_array *a)
 {
     weft__entry *e = plan->failed ? NULL : weft__plan_alloc(plan, sizeof *e);
     if (!e) {
@@ -224,7 +224,7 @@ weft_status weft__plan_consume(weft__plan *plan, weft_array *node)
     return WEFT_OK;
 }
 
-/* ---- making, committing, forgetting --------------------------------------------------------- */
+/* ---- making, committing, discarding ---------------------------------------------------------- */
 
 static atomic_uint_fast64_t next_plan = 1;
 static _Atomic int64_t last_probes;
@@ -234,8 +234,8 @@ int64_t weft__plan_last_probes(void)
     return atomic_load(&last_probes);
 }
 
-/* Appends the node of `a` if it has yet to be planned. Evaluated nodes that a gradient retains
- * still have their op, but nothing to compute. */
+/* Appends the node of `a` unless it is planned. Evaluated nodes that a gradient retains still have
+ * their op, but need no computation. */
 static bool queue_node(weft__plan *plan, weft_array *a, int64_t graph)
 {
     if (a->state != WEFT__LAZY) {
@@ -278,7 +278,8 @@ weft_status weft__plan_graph(weft__plan *plan, weft_array *const *roots, int n)
     }
     weft_status status = WEFT_OK;
     for (int64_t i = start; i < end && status == WEFT_OK; i++) {
-        status = weft__plan_node(plan, plan->nodes[i]); /* which walks its expansion behind `end` */
+        status = weft__plan_node(plan, plan->nodes[i]); /* appends the nodes of its expansion after
+                                                         * `end` */
     }
     plan->n_nodes = start;
     return status;
@@ -308,13 +309,13 @@ static void commit_view(weft_array *a, const weft__entry *e)
 static void commit_spent(weft_array *a)
 {
     atomic_store_explicit(&a->state, WEFT__SPENT, memory_order_release);
-    if (a->view.buffer) { /* NULL when it came and went within this plan */
+    if (a->view.buffer) { /* NULL if it was created and spent within this plan */
         weft__buffer_unref(a->view.buffer);
         a->view.buffer = NULL;
     }
 }
 
-/* Whether the plan spends an array because a slot is about to release it. */
+/* Whether the plan spends the array because a slot is about to release it. */
 static bool is_released(const weft__entry *e)
 {
     return e->spent && e->released > 0;
@@ -330,7 +331,7 @@ void weft__plan_commit(weft__plan *plan)
     for (const weft__entry *e = plan->entries; e; e = e->next) {
         e->array->recompute = e->kept;
         if (is_released(e) && e->view) {
-            weft__buffer_ref(e->view->buffer); /* a run that fails gives it back */
+            weft__buffer_ref(e->view->buffer); /* restored if the run fails */
         }
         if (e->spent) {
             commit_spent(e->array);
@@ -344,7 +345,8 @@ void weft__plan_commit(weft__plan *plan)
             weft__detach_later(e->array, &plan->dead);
         }
     }
-    /* What remains referenced belongs to arrays; what does not goes to the cache, still busy. */
+    /* Buffers that are still referenced belong to arrays. The others go to the cache, marked busy
+     * until the run ends. */
     for (int64_t i = 0; i < plan->n_touched; i++) {
         weft__buffer_unref(plan->touched[i]);
     }
@@ -352,7 +354,7 @@ void weft__plan_commit(weft__plan *plan)
 
 /* ---- after the run -------------------------------------------------------------------------- */
 
-/* Makes an error array of one that has no elements any more. */
+/* Turns an array that has lost its elements into an error array. */
 static void fail_array(weft_array *a, weft_status status)
 {
     if (a->view.buffer) {
@@ -376,8 +378,8 @@ static void fail_sharers(const weft__plan *plan, const weft__buffer *b, weft_sta
     }
 }
 
-/* The reference that the commit took becomes the array's again. What this plan computed before it
- * failed is not given back; what it computed as a part of something else never had elements. */
+/* The reference that the commit took is returned to the array. Arrays that this plan computed
+ * before it failed are not restored; fused ones never had elements. */
 static void give_back_elements(const weft__plan *plan, weft__entry *e, weft_status status)
 {
     weft_array *a = e->array;
@@ -415,7 +417,7 @@ void weft__plan_finish(weft__plan *plan, weft_status status)
 
 void weft__plan_forget(weft__plan *plan)
 {
-    weft__bury(plan->dead);
+    weft__free_detached(plan->dead);
     weft_free(plan->nodes);
     plan->entries = plan->last_entry = NULL;
     plan->dead = NULL;

@@ -1,5 +1,5 @@
-/* core/eval/profile.c -- counting how nodes ran; by op, and with the clock, while a device is
- * profiled. */
+/* core/eval/profile.c -- counts how nodes ran, and measures time by op while a device is profiled.
+ */
 #include "core/eval/profile.h"
 
 #include <pthread.h>
@@ -17,13 +17,13 @@ typedef struct measured {
 } measured;
 
 struct weft__profile {
-    pthread_mutex_t lock; /* steps run beside the planning of the next */
+    pthread_mutex_t lock; /* steps run while the next plan is made */
     int64_t began;
     weft_totals totals;
-    measured ops[OPS]; /* by the op's address */
+    measured ops[OPS]; /* hashed by the op's address */
 };
 
-/* The place of an op; NULL when there is none left. */
+/* The entry of an op; NULL when the table is full. */
 static weft_op_report *find(struct weft__profile *p, const weft_op *op)
 {
     size_t at = (size_t)((uintptr_t)op >> 4) % OPS;
@@ -59,7 +59,7 @@ void weft__count_at(weft_device *device, const weft_op *op, size_t way)
     }
 }
 
-/* Whether the step's time is the host's: the device has, or will have, a time of its own. */
+/* Whether the host's clock measures the step. Otherwise the device measures it. */
 static bool runs_on_host(const weft__step *step)
 {
     return step->kind == WEFT__STEP_REFERENCE || step->kind == WEFT__STEP_TRANSFER;
@@ -136,7 +136,7 @@ typedef struct reports {
     int n, max;
 } reports;
 
-/* The report of the name, a new one on first sight; NULL when there is no room. */
+/* The report of that name, created if necessary; NULL when the list is full. */
 static weft_op_report *report_of(reports *all, const char *op)
 {
     for (int i = 0; i < all->n; i++) {
@@ -160,7 +160,7 @@ static void add_counts(weft_counts *to, const weft_counts *from)
     }
 }
 
-/* What the device itself has measured. */
+/* Adds the times that the device has measured. */
 static void add_device_times(const weft_device *device, reports *all, weft_totals *totals)
 {
     weft_op_time times[DEVICE_OPS];

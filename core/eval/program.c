@@ -1,4 +1,4 @@
-/* core/eval/program.c -- making a program: planning over stand-ins, and noting where the steps have
+/* core/eval/program.c -- makes a program: plans over stand-ins and records where the steps contain
  * addresses. */
 #include "core/eval/program_parts.h"
 
@@ -45,7 +45,7 @@ static int64_t layout_bytes(const weft__layout *l)
                             : size * (int64_t)weft_dtype_size(l->spec.dtype);
 }
 
-/* An evaluated array of the layout, without memory. NULL: no memory for it either. */
+/* An evaluated array of the layout, without memory. NULL: out of memory. */
 static weft_array *stand_in_array(weft__stand_ins *all, const weft__layout *l)
 {
     weft__buffer *b = weft__stand_in_new(all, l->device, layout_bytes(l), "input", &l->spec);
@@ -53,7 +53,7 @@ static weft_array *stand_in_array(weft__stand_ins *all, const weft__layout *l)
         return NULL;
     }
     b->owned = l->lent;
-    weft_array *a = weft__value_new(&l->spec, b, 0); /* consumed by its last user, if it is lent */
+    weft_array *a = weft__value_new(&l->spec, b, 0); /* its last user consumes it, if it is lent */
     if (!weft_ok(a)) {
         return NULL;
     }
@@ -65,7 +65,7 @@ static weft_array *stand_in_array(weft__stand_ins *all, const weft__layout *l)
 
 typedef struct noting {
     weft__program *p;
-    int64_t *next; /* per buffer: where its next patch goes; NULL while they are counted */
+    int64_t *next; /* per buffer: index of its next patch; NULL while patches are counted */
 } noting;
 
 static void note(noting *n, const weft__buffer *b, weft__patch patch)
@@ -83,7 +83,8 @@ static void note(noting *n, const weft__buffer *b, weft__patch patch)
 
 static void note_tensor(noting *n, const weft_tensor *tensor, weft__buffer **buffer)
 {
-    weft_tensor *t = (weft_tensor *)(uintptr_t)tensor; /* of the plan's own memory */
+    weft_tensor *t = (weft_tensor *)(uintptr_t)tensor; /* it is in the plan's memory, which may be
+                                                        * written */
     note(n, *buffer, (weft__patch){&t->data, &t->buffer, &t->offset, buffer, t->offset});
 }
 
@@ -132,13 +133,13 @@ static weft_status note_patches(weft__program *p)
         note_step(&n, s);
     }
     for (weft__step *s = p->plan.first; s; s = s->next) {
-        s->workspace = NULL; /* a stand-in that is about to go */
+        s->workspace = NULL; /* a stand-in, which is about to be freed */
     }
     weft_free(next);
     return WEFT_OK;
 }
 
-/* ---- outputs, and what is overwritten ------------------------------------------------------- */
+/* ---- outputs and overwritten inputs ---------------------------------------------------------- */
 
 static weft_status note_outputs(weft__program *p, weft_array *const *out, int n_out)
 {
@@ -174,7 +175,7 @@ static void note_facts(weft__program *p)
     }
 }
 
-/* Steps that copy a lent input whose own memory must not be overwritten. */
+/* Makes steps that copy lent inputs whose own memory must not be overwritten. */
 static weft_status make_copies(weft__program *p, const weft__layout *inputs)
 {
     p->copies = weft_calloc((size_t)p->n_in, sizeof *p->copies);
@@ -202,7 +203,7 @@ static int64_t count_fused(const weft__layout *inputs, int n_in)
     return device ? device->counts.fused : 0;
 }
 
-/* Under the evaluation lock. */
+/* Called under the evaluation lock. */
 static weft_status plan(weft__program *p, weft_array *const *out, int n_out)
 {
     p->plan.stand_ins = &p->buffers;
@@ -295,7 +296,7 @@ void weft__program_free(weft__program *p)
     if (!p) {
         return;
     }
-    weft__flight_wait_ticket(p->ticket);
+    weft__pending_wait_ticket(p->ticket);
     for (int i = 0; p->outputs && i < p->n_out; i++) {
         if (p->outputs[i].view.buffer) {
             weft__buffer_unref(p->outputs[i].view.buffer);

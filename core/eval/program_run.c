@@ -1,4 +1,4 @@
-/* core/eval/program_run.c -- running a program: memory, addresses, steps. */
+/* core/eval/program_run.c -- runs a program: allocates memory, writes addresses, runs the steps. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -6,20 +6,20 @@
 #include "core/eval/queue.h"
 #include "core/failure.h"
 
-/* One run, from taking memory to giving it back. */
+/* One run. */
 typedef struct running {
     weft__program *p;
     const weft__program_call *call;
-    weft__base *bases;    /* per block; buffers with a reference each */
-    weft__buffer **owned; /* per input: its own memory where a copy stands for it, else NULL */
+    weft__base *bases;    /* per block; each buffer has a reference */
+    weft__buffer **owned; /* per input: its own memory if a copy replaces it, else NULL */
     bool *given;          /* per input: its memory is overwritten */
-    weft__step *first;    /* copies, then the plan's steps */
+    weft__step *first;    /* copy steps, then the plan's steps */
     weft__step *last_copy;
-    weft_stream *stream; /* NULL: it runs on the calling thread */
-    weft__flight *flight;
+    weft_stream *stream; /* NULL: runs on the calling thread */
+    weft__pending *pending;
 } running;
 
-/* Marks the memory of inputs that are not given up. */
+/* Numbers that mark the memory of inputs that must not be overwritten. */
 static atomic_uint_fast64_t next_mark = 1;
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -29,7 +29,7 @@ static bool is_lent(const running *r, int i)
     return r->call->replaced && r->call->replaced[i] && r->p->buffers.at[i].written;
 }
 
-/* Whether the memory of an input that is given up is seen by nothing else: only the slot holds the
+/* Whether nothing else sees the memory of an input that may be overwritten: only the slot holds the
  * array, no scope keeps it readable, no lazy array needs it, no other array shares its buffer. */
 static bool is_alone(const running *r, int i)
 {
@@ -68,7 +68,7 @@ static weft_status take_block(running *r, int64_t i)
     return WEFT_OK;
 }
 
-/* A block that stands for an input, and the step that fills it. */
+/* Allocates a block that replaces an input, and adds the step that fills it. */
 static weft_status take_copy(running *r, int i)
 {
     take_input(r, i);
@@ -96,11 +96,12 @@ static weft_status take_copy(running *r, int i)
 
 static weft_status take_memory(running *r)
 {
-    const uint64_t mark = UINT64_MAX - atomic_fetch_add(&next_mark, 1); /* no plan's number */
+    const uint64_t mark = UINT64_MAX - atomic_fetch_add(&next_mark, 1); /* never the number of a
+                                                                         * plan */
     for (int i = 0; i < r->p->n_in; i++) {
         weft__buffer *b = r->call->in[i]->view.buffer;
-        /* What is still to be filled may have the mark of what was there before. */
-        if (atomic_load(&b->failed) && !weft__in_flight(atomic_load(&b->writer))) {
+        /* A buffer that is still to be filled may carry the mark of its previous contents. */
+        if (atomic_load(&b->failed) && !weft__is_pending(atomic_load(&b->writer))) {
             return weft__failed_before("compiled function", b);
         }
         if (!is_lent(r, i)) {
@@ -160,7 +161,7 @@ static void set_addresses(running *r)
         const weft__base base = r->bases[i], *old = &p->bases[i];
         if (base.buffer == old->buffer && base.handle == old->handle && base.host == old->host &&
             base.offset == old->offset) {
-            continue; /* the same as in the run before, as it mostly is */
+            continue; /* unchanged since the previous run, which is the usual case */
         }
         const weft__patch *patch = &p->patches[p->buffers.at[i].first_patch];
         for (int64_t k = 0; k < p->buffers.at[i].n_patches; k++, patch++) {
@@ -209,12 +210,13 @@ static void spend(const running *r)
     }
 }
 
-/* After a failure the array is there again; its elements are lost if a step may have written. */
+/* After a failure the array is restored; its elements are lost if a step may have written to them.
+ */
 static void unspend(const running *r, int i)
 {
     weft_array *a = r->call->in[i];
     weft__buffer *b = r->bases[i].buffer;
-    if (!weft__plan_left_intact(&r->flight->plan, b)) {
+    if (!weft__plan_left_intact(&r->pending->plan, b)) {
         atomic_store(&b->failed, true);
     }
     weft__buffer_ref(b);
@@ -249,20 +251,20 @@ static void unlink_copies(running *r)
     }
 }
 
-/* The plan's place among those in flight, by all that it touches. */
+/* Records the buffers that the plan reads and writes, to order it among the pending plans. */
 static void note_memory(running *r)
 {
-    weft__flight_begin(r->flight, owner_of(r));
-    weft__flight_steps(r->flight, r->flight->plan.first);
+    weft__pending_begin(r->pending, owner_of(r));
+    weft__pending_steps(r->pending, r->pending->plan.first);
     for (int64_t i = r->p->n_in; i < r->p->buffers.n; i++) {
-        weft__flight_writes(r->flight, r->bases[i].buffer); /* workspaces too */
+        weft__pending_writes(r->pending, r->bases[i].buffer); /* including workspaces */
     }
-    r->p->ticket = r->flight->ticket;
+    r->p->ticket = r->pending->ticket;
     r->p->owner = owner_of(r);
 }
 
-/* Marks what the run of that ticket was the last to write. */
-static void lose(void *context, uint64_t ticket)
+/* Marks the buffers that the run of that ticket was the last to write as failed. */
+static void mark_failed(void *context, uint64_t ticket)
 {
     const running *r = context;
     for (int64_t i = 0; i < r->p->buffers.n; i++) {
@@ -273,36 +275,38 @@ static void lose(void *context, uint64_t ticket)
     }
 }
 
-/* With all memory there, under the evaluation lock: nothing but a kernel can fail from here on. */
+/* All memory is allocated; from here on only a kernel can fail. Called under the evaluation lock.
+ */
 static void start(running *r)
 {
     set_addresses(r);
     unlink_copies(r);
-    r->flight->plan.first = r->last_copy ? r->first : r->p->plan.first;
+    r->pending->plan.first = r->last_copy ? r->first : r->p->plan.first;
     note_memory(r);
-    spend(r); /* a stream may be done with the run before this thread goes on */
+    spend(r); /* a stream may finish the run before this thread continues */
     if (r->stream) {
-        /* Busy instead of referenced, as a plan's memory is: the next run may overwrite results. */
+        /* Marks the buffers busy instead of keeping references, as plans do: the next run may
+         * overwrite results. */
         with_memory(r, weft__buffer_begin);
         give_back_memory(r);
-        r->flight->done = finish;
-        r->flight->lost = lose;
-        r->flight->context = r;
-        weft__stream_queue(r->stream, r->flight);
+        r->pending->done = finish;
+        r->pending->on_failure = mark_failed;
+        r->pending->context = r;
+        weft__stream_queue(r->stream, r->pending);
     } else {
-        weft__flight_enter(r->flight);
+        weft__pending_enter(r->pending);
     }
 }
 
 static weft_status run_here(running *r)
 {
-    weft_status status = weft__flight_run(r->flight, &r->flight->plan);
+    weft_status status = weft__pending_run(r->pending, &r->pending->plan);
     for (int i = 0; i < r->p->n_in && status != WEFT_OK; i++) {
         if (r->given[i]) {
             unspend(r, i);
         }
     }
-    weft_free(r->flight);
+    weft_free(r->pending);
     finish(r);
     return status;
 }
@@ -330,9 +334,9 @@ static running *new_run(weft__program *p, const weft__program_call *call)
                    .bases = weft_calloc((size_t)p->buffers.n, sizeof *r->bases),
                    .owned = weft_calloc((size_t)p->n_in, sizeof *r->owned),
                    .given = weft_calloc((size_t)p->n_in, sizeof *r->given),
-                   .flight = weft_calloc(1, sizeof *r->flight)};
-    if (!r->bases || !r->owned || !r->given || !r->flight) {
-        weft_free(r->flight);
+                   .pending = weft_calloc(1, sizeof *r->pending)};
+    if (!r->bases || !r->owned || !r->given || !r->pending) {
+        weft_free(r->pending);
         free_run(r);
         return NULL;
     }
@@ -343,7 +347,7 @@ static running *new_run(weft__program *p, const weft__program_call *call)
 
 bool weft__program_idle(const weft__program *p)
 {
-    return !weft__in_flight(p->ticket);
+    return !weft__is_pending(p->ticket);
 }
 
 weft_status weft__program_run(weft__program *p, const weft__program_call *call)
@@ -352,25 +356,25 @@ weft_status weft__program_run(weft__program *p, const weft__program_call *call)
     if (!r) {
         return weft__out_of_memory("compile", "a call");
     }
-    if (!weft__evaluating) { /* the run before uses the steps until it is issued */
+    if (!weft__evaluating) { /* the previous run uses the steps until it is issued */
         if (p->owner == owner_of(r)) {
-            weft__flight_wait_issued(p->ticket);
+            weft__pending_wait_issued(p->ticket);
         } else {
-            weft__flight_wait_ticket(p->ticket);
+            weft__pending_wait_ticket(p->ticket);
         }
     }
     weft_status status = weft__evaluation_begin();
     if (status != WEFT_OK) {
-        weft_free(r->flight);
+        weft_free(r->pending);
         free_run(r);
         return status;
     }
-    const bool here = !r->stream; /* once it is queued, `r` is the stream's */
+    const bool here = !r->stream; /* once queued, `r` belongs to the stream */
     status = take_all(r);
     if (status == WEFT_OK) {
         start(r);
     } else {
-        weft_free(r->flight);
+        weft_free(r->pending);
         free_run(r);
     }
     weft__evaluation_leave();

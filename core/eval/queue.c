@@ -1,5 +1,5 @@
-/* core/eval/queue.c -- plans in flight, their order by what they touch, and the streams' threads.
- */
+/* core/eval/queue.c -- pending plans: their order by the buffers they use, and the streams'
+ * threads. */
 #include "core/eval/queue.h"
 
 #include <assert.h>
@@ -13,15 +13,15 @@
 #include "core/failure.h"
 
 struct weft_stream {
-    weft_device *device; /* NULL: of the stream that all share, the thread's default */
+    weft_device *device; /* NULL for the shared stream, which uses the thread's default device */
     pthread_t thread, completer;
-    pid_t process;   /* that the threads belong to: a fork has none */
-    bool running;    /* the thread exists */
-    bool completing; /* the other one, which waits for what is issued */
+    pid_t process;   /* process that the threads belong to; threads do not survive a fork */
+    bool running;    /* its main thread exists */
+    bool completing; /* its completion thread exists, which waits for issued plans */
     bool stop, ended;
-    weft__flight *first, *last; /* the first is being run, or waits for its turn */
-    weft__flight *issued, *last_issued;
-    uint64_t latest;   /* ticket of the last plan that was queued */
+    weft__pending *first, *last; /* the first one is running or waiting for other plans */
+    weft__pending *issued, *last_issued;
+    uint64_t latest;   /* ticket of the last queued plan */
     weft_stream *next; /* all streams */
 };
 
@@ -30,10 +30,10 @@ static weft_stream shared;
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    weft__flight *first, *last; /* by ticket */
-    uint64_t tickets;           /* given out */
+    weft__pending *first, *last; /* by ticket */
+    uint64_t tickets;            /* given out */
     weft_stream *streams;
-} flights = {
+} all_pending = {
     .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .streams = &shared};
 
 _Thread_local bool weft__evaluating;
@@ -45,9 +45,9 @@ const void *weft__thread_owner(void)
     return &thread_mark;
 }
 
-/* ---- what a plan waits for ------------------------------------------------------------------ */
+/* ---- dependencies of a plan ------------------------------------------------------------------ */
 
-static void wait_for_ticket(weft__flight *f, uint64_t ticket)
+static void wait_for_ticket(weft__pending *f, uint64_t ticket)
 {
     if (ticket < f->oldest || ticket == f->ticket) {
         return;
@@ -59,12 +59,12 @@ static void wait_for_ticket(weft__flight *f, uint64_t ticket)
     }
     if (f->n_after < WEFT__WAITS_FOR) {
         f->after[f->n_after++] = ticket;
-    } else if (ticket > f->all_until) { /* more than it needs, and in order all the same */
+    } else if (ticket > f->all_until) { /* conservative, and still correct */
         f->all_until = ticket;
     }
 }
 
-static void need(weft__flight *f, uint64_t ticket)
+static void need(weft__pending *f, uint64_t ticket)
 {
     if (ticket < f->oldest || ticket == f->ticket) {
         return;
@@ -86,26 +86,26 @@ static uint64_t writer_of(const weft__buffer *b)
     return atomic_load_explicit(&b->writer, memory_order_relaxed);
 }
 
-void weft__flight_begin(weft__flight *f, const void *owner)
+void weft__pending_begin(weft__pending *f, const void *owner)
 {
-    pthread_mutex_lock(&flights.lock);
+    pthread_mutex_lock(&all_pending.lock);
     f->owner = owner;
-    f->ticket = ++flights.tickets;
-    f->oldest = flights.first ? flights.first->ticket : f->ticket;
-    pthread_mutex_unlock(&flights.lock);
+    f->ticket = ++all_pending.tickets;
+    f->oldest = all_pending.first ? all_pending.first->ticket : f->ticket;
+    pthread_mutex_unlock(&all_pending.lock);
 }
 
-void weft__flight_after(weft__flight *f, const weft__buffer *b)
+void weft__pending_reads(weft__pending *f, const weft__buffer *b)
 {
     wait_for_ticket(f, writer_of(b));
 }
 
-static void reads(weft__flight *f, weft__buffer *b)
+static void reads(weft__pending *f, weft__buffer *b)
 {
     if (b->reader != f->ticket) {
         b->reader_before = b->reader;
         b->many_before = b->many;
-        /* Behind the one before it, a reader stands for both. */
+        /* If this reader waits for the previous one, it represents both. */
         b->many = b->reader >= f->oldest && (b->many || b->owner != f->owner);
         b->reader = f->ticket;
         b->owner = f->owner;
@@ -114,12 +114,12 @@ static void reads(weft__flight *f, weft__buffer *b)
     }
 }
 
-void weft__flight_writes(weft__flight *f, weft__buffer *b)
+void weft__pending_writes(weft__pending *f, weft__buffer *b)
 {
     if (writer_of(b) == f->ticket) {
         return;
     }
-    bool mine = b->reader == f->ticket; /* it has read it before it writes it */
+    bool mine = b->reader == f->ticket; /* it read the buffer before writing it */
     uint64_t reader = mine ? b->reader_before : b->reader;
     if (!(mine ? b->many_before : b->many)) {
         wait_for_ticket(f, reader);
@@ -131,8 +131,8 @@ void weft__flight_writes(weft__flight *f, weft__buffer *b)
     b->owner = f->owner;
 }
 
-/* A device with a queue of its own is one plan's at a time. */
-static void uses_device(weft__flight *f, weft_device *device)
+/* A device that queues work runs one plan at a time. */
+static void uses_device(weft__pending *f, weft_device *device)
 {
     if (device->backend->wait && device->user != f->ticket) {
         wait_for_ticket(f, device->user);
@@ -140,7 +140,7 @@ static void uses_device(weft__flight *f, weft_device *device)
     }
 }
 
-void weft__flight_steps(weft__flight *f, const weft__step *first)
+void weft__pending_steps(weft__pending *f, const weft__step *first)
 {
     for (const weft__step *s = first; s; s = s->next) {
         const int n = s->call.n_inputs;
@@ -148,42 +148,42 @@ void weft__flight_steps(weft__flight *f, const weft__step *first)
             reads(f, s->buffers[i]);
         }
         for (int i = 0; i < s->call.n_outputs; i++) {
-            weft__flight_writes(f, s->buffers[n + i]);
+            weft__pending_writes(f, s->buffers[n + i]);
         }
         if (s->workspace) {
-            weft__flight_writes(f, s->workspace);
+            weft__pending_writes(f, s->workspace);
         }
         uses_device(f, s->device);
         uses_device(f, s->call.device);
     }
 }
 
-/* ---- in flight, under the lock of the flights ----------------------------------------------- */
+/* ---- pending plans, under their lock --------------------------------------------------------- */
 
-static const weft__flight *find(uint64_t ticket)
+static const weft__pending *find(uint64_t ticket)
 {
-    const weft__flight *f = flights.first;
+    const weft__pending *f = all_pending.first;
     while (f && f->ticket < ticket) {
         f = f->next;
     }
     return f && f->ticket == ticket ? f : NULL;
 }
 
-/* Whether `f`, which is after `before`, must wait for its end. */
-static bool blocks(const weft__flight *before, const weft__flight *f)
+/* Whether `f` must wait until `before`, which precedes it, has ended. */
+static bool blocks(const weft__pending *before, const weft__pending *f)
 {
     return !before->issued || f->device != before->device;
 }
 
-static bool may_start(const weft__flight *f)
+static bool may_start(const weft__pending *f)
 {
-    for (const weft__flight *g = flights.first; g && g->ticket <= f->all_until; g = g->next) {
+    for (const weft__pending *g = all_pending.first; g && g->ticket <= f->all_until; g = g->next) {
         if (blocks(g, f)) {
             return false;
         }
     }
     for (int i = 0; i < f->n_after; i++) {
-        const weft__flight *before = find(f->after[i]);
+        const weft__pending *before = find(f->after[i]);
         if (before && blocks(before, f)) {
             return false;
         }
@@ -191,82 +191,82 @@ static bool may_start(const weft__flight *f)
     return true;
 }
 
-static void wait_locked(const weft__flight *f)
+static void wait_locked(const weft__pending *f)
 {
     while (!may_start(f)) {
-        pthread_cond_wait(&flights.changed, &flights.lock);
+        pthread_cond_wait(&all_pending.changed, &all_pending.lock);
     }
 }
 
-static void enter_locked(weft__flight *f)
+static void enter_locked(weft__pending *f)
 {
-    *(flights.last ? &flights.last->next : &flights.first) = f;
-    flights.last = f;
+    *(all_pending.last ? &all_pending.last->next : &all_pending.first) = f;
+    all_pending.last = f;
 }
 
-static void leave_locked(weft__flight *f)
+static void leave_locked(weft__pending *f)
 {
-    weft__flight *before = NULL;
-    weft__flight **link = &flights.first;
+    weft__pending *before = NULL;
+    weft__pending **link = &all_pending.first;
     while (*link != f) {
         before = *link;
         link = &before->next;
     }
     *link = f->next;
-    if (flights.last == f) {
-        flights.last = before;
+    if (all_pending.last == f) {
+        all_pending.last = before;
     }
-    pthread_cond_broadcast(&flights.changed);
+    pthread_cond_broadcast(&all_pending.changed);
 }
 
 /* ---- entering, waiting, running ------------------------------------------------------------- */
 
-void weft__flight_enter(weft__flight *f)
+void weft__pending_enter(weft__pending *f)
 {
-    pthread_mutex_lock(&flights.lock);
+    pthread_mutex_lock(&all_pending.lock);
     enter_locked(f);
-    pthread_mutex_unlock(&flights.lock);
+    pthread_mutex_unlock(&all_pending.lock);
 }
 
-bool weft__in_flight(uint64_t ticket)
+bool weft__is_pending(uint64_t ticket)
 {
-    pthread_mutex_lock(&flights.lock);
+    pthread_mutex_lock(&all_pending.lock);
     bool there = find(ticket) != NULL;
-    pthread_mutex_unlock(&flights.lock);
+    pthread_mutex_unlock(&all_pending.lock);
     return there;
 }
 
-void weft__flight_wait(const weft__flight *f)
+void weft__pending_wait(const weft__pending *f)
 {
     if (f->n_after > 0 || f->all_until > 0) {
-        pthread_mutex_lock(&flights.lock);
+        pthread_mutex_lock(&all_pending.lock);
         wait_locked(f);
-        pthread_mutex_unlock(&flights.lock);
+        pthread_mutex_unlock(&all_pending.lock);
     }
 }
 
-void weft__flight_wait_ticket(uint64_t ticket)
+void weft__pending_wait_ticket(uint64_t ticket)
 {
-    weft__flight_wait(&(weft__flight){.after = {ticket}, .n_after = ticket > 0});
+    weft__pending_wait(&(weft__pending){.after = {ticket}, .n_after = ticket > 0});
 }
 
-void weft__flight_wait_issued(uint64_t ticket)
+void weft__pending_wait_issued(uint64_t ticket)
 {
-    pthread_mutex_lock(&flights.lock);
-    for (const weft__flight *f = find(ticket); f && !f->issued; f = find(ticket)) {
-        pthread_cond_wait(&flights.changed, &flights.lock);
+    pthread_mutex_lock(&all_pending.lock);
+    for (const weft__pending *f = find(ticket); f && !f->issued; f = find(ticket)) {
+        pthread_cond_wait(&all_pending.changed, &all_pending.lock);
     }
-    pthread_mutex_unlock(&flights.lock);
+    pthread_mutex_unlock(&all_pending.lock);
 }
 
-void weft__flights_wait(void)
+void weft__pending_wait_all(void)
 {
-    pthread_mutex_lock(&flights.lock);
-    wait_locked(&(weft__flight){.all_until = flights.tickets});
-    pthread_mutex_unlock(&flights.lock);
+    pthread_mutex_lock(&all_pending.lock);
+    wait_locked(&(weft__pending){.all_until = all_pending.tickets});
+    pthread_mutex_unlock(&all_pending.lock);
 }
 
-static weft_status run(weft__flight *f, weft__plan *plan)
+static weft_status run(weft__pending *f, weft__plan *plan)
 {
     weft_status status = weft__plan_run(plan);
     if (status != WEFT_OK) {
@@ -275,33 +275,33 @@ static weft_status run(weft__flight *f, weft__plan *plan)
     return status;
 }
 
-weft_status weft__flight_run(weft__flight *f, weft__plan *plan)
+weft_status weft__pending_run(weft__pending *f, weft__plan *plan)
 {
-    weft__flight_wait(f);
+    weft__pending_wait(f);
     weft_status status = run(f, plan);
-    pthread_mutex_lock(&flights.lock);
+    pthread_mutex_lock(&all_pending.lock);
     leave_locked(f);
-    pthread_mutex_unlock(&flights.lock);
+    pthread_mutex_unlock(&all_pending.lock);
     return status;
 }
 
 /* ---- the threads ---------------------------------------------------------------------------- */
 
-/* Of a stream's plan that has run or failed. */
-static void end_flight(weft__flight *f)
+/* Ends a stream's plan that has run or failed. */
+static void end_pending(weft__pending *f)
 {
     if (f->done) {
         f->done(f->context);
     } else {
         weft__plan_free(&f->plan);
     }
-    pthread_mutex_lock(&flights.lock);
+    pthread_mutex_lock(&all_pending.lock);
     leave_locked(f);
-    pthread_mutex_unlock(&flights.lock);
+    pthread_mutex_unlock(&all_pending.lock);
     weft_free(f);
 }
 
-static void lose_all(weft__flight *f)
+static void mark_outputs_failed(weft__pending *f)
 {
     for (weft__step *s = f->done ? NULL : f->plan.first; s; s = s->next) {
         for (int o = 0; o < s->call.n_outputs; o++) {
@@ -311,13 +311,14 @@ static void lose_all(weft__flight *f)
             }
         }
     }
-    if (f->lost) {
-        f->lost(f->context, f->ticket);
+    if (f->on_failure) {
+        f->on_failure(f->context, f->ticket);
     }
 }
 
-/* A failed plan that computed what `f` reads, or 0: it may have failed after `f` was issued. */
-static uint64_t failed_need(const weft__flight *f)
+/* The ticket of a failed plan that computed an input of `f`, or 0. It may have failed after `f` was
+ * issued. */
+static uint64_t failed_need(const weft__pending *f)
 {
     uint64_t failed = weft__failed_within(f->oldest, f->needs_until);
     for (int i = 0; i < f->n_needs && !failed; i++) {
@@ -326,8 +327,8 @@ static uint64_t failed_need(const weft__flight *f)
     return failed;
 }
 
-/* Waits for the end of the plan that was issued first. */
-static void complete(weft_stream *s, weft__flight *f)
+/* Waits for the end of the oldest issued plan. */
+static void complete(weft_stream *s, weft__pending *f)
 {
     weft_status status = f->device->backend->wait_until(f->device->state, f->point);
     const uint64_t failed = status == WEFT_OK ? failed_need(f) : 0;
@@ -336,39 +337,39 @@ static void complete(weft_stream *s, weft__flight *f)
     }
     if (status != WEFT_OK) {
         weft__note_failure(f->ticket, f->owner, status);
-        lose_all(f);
+        mark_outputs_failed(f);
     }
-    pthread_mutex_lock(&flights.lock);
-    s->issued = f->behind;
+    pthread_mutex_lock(&all_pending.lock);
+    s->issued = f->next_in_stream;
     if (!s->issued) {
         s->last_issued = NULL;
     }
-    pthread_mutex_unlock(&flights.lock);
-    end_flight(f);
+    pthread_mutex_unlock(&all_pending.lock);
+    end_pending(f);
 }
 
 static void *run_completer(void *argument)
 {
     weft_stream *s = argument;
     weft__evaluating = weft__on_stream = true;
-    pthread_mutex_lock(&flights.lock);
+    pthread_mutex_lock(&all_pending.lock);
     for (;;) {
         while (!s->issued && !s->ended) {
-            pthread_cond_wait(&flights.changed, &flights.lock);
+            pthread_cond_wait(&all_pending.changed, &all_pending.lock);
         }
-        weft__flight *f = s->issued;
+        weft__pending *f = s->issued;
         if (!f) {
             break;
         }
-        pthread_mutex_unlock(&flights.lock);
+        pthread_mutex_unlock(&all_pending.lock);
         complete(s, f);
-        pthread_mutex_lock(&flights.lock);
+        pthread_mutex_lock(&all_pending.lock);
     }
-    pthread_mutex_unlock(&flights.lock);
+    pthread_mutex_unlock(&all_pending.lock);
     return NULL;
 }
 
-static bool can_issue(weft_stream *s, const weft__flight *f)
+static bool can_issue(weft_stream *s, const weft__pending *f)
 {
     if (f->device && !s->completing) {
         s->completing = pthread_create(&s->completer, NULL, run_completer, s) == 0;
@@ -376,100 +377,100 @@ static bool can_issue(weft_stream *s, const weft__flight *f)
     return f->device && s->completing;
 }
 
-/* Runs the plan, or issues it: then it is the completer's. */
-static void start_flight(weft_stream *s, weft__flight *f)
+/* Runs the plan, or issues it and leaves its end to the completion thread. */
+static void start_pending(weft_stream *s, weft__pending *f)
 {
     if (!can_issue(s, f)) {
         (void)run(f, &f->plan);
-        end_flight(f);
+        end_pending(f);
         return;
     }
     const weft_status status = weft__plan_issue(&f->plan, f->device, &f->point);
     if (status != WEFT_OK) {
         weft__note_failure(f->ticket, f->owner, status);
-        end_flight(f);
+        end_pending(f);
         return;
     }
-    pthread_mutex_lock(&flights.lock);
+    pthread_mutex_lock(&all_pending.lock);
     f->issued = true;
-    *(s->last_issued ? &s->last_issued->behind : &s->issued) = f;
+    *(s->last_issued ? &s->last_issued->next_in_stream : &s->issued) = f;
     s->last_issued = f;
-    pthread_cond_broadcast(&flights.changed);
-    pthread_mutex_unlock(&flights.lock);
+    pthread_cond_broadcast(&all_pending.changed);
+    pthread_mutex_unlock(&all_pending.lock);
 }
 
 static void *run_stream(void *argument)
 {
     weft_stream *s = argument;
     weft__evaluating = weft__on_stream = true;
-    pthread_mutex_lock(&flights.lock);
+    pthread_mutex_lock(&all_pending.lock);
     for (;;) {
         while (!s->first && !s->stop) {
-            pthread_cond_wait(&flights.changed, &flights.lock);
+            pthread_cond_wait(&all_pending.changed, &all_pending.lock);
         }
-        weft__flight *f = s->first;
+        weft__pending *f = s->first;
         if (!f) {
             break;
         }
         wait_locked(f);
         while (s->issued && s->issued->device != f->device) {
-            pthread_cond_wait(&flights.changed, &flights.lock);
+            pthread_cond_wait(&all_pending.changed, &all_pending.lock);
         }
-        s->first = f->behind;
+        s->first = f->next_in_stream;
         if (!s->first) {
             s->last = NULL;
         }
-        f->behind = NULL;
-        pthread_mutex_unlock(&flights.lock);
-        start_flight(s, f);
-        pthread_mutex_lock(&flights.lock);
+        f->next_in_stream = NULL;
+        pthread_mutex_unlock(&all_pending.lock);
+        start_pending(s, f);
+        pthread_mutex_lock(&all_pending.lock);
     }
     s->ended = true;
-    pthread_cond_broadcast(&flights.changed);
-    pthread_mutex_unlock(&flights.lock);
+    pthread_cond_broadcast(&all_pending.changed);
+    pthread_mutex_unlock(&all_pending.lock);
     return NULL;
 }
 
 bool weft__stream_start(weft_stream *s)
 {
-    pthread_mutex_lock(&flights.lock);
+    pthread_mutex_lock(&all_pending.lock);
     if (!s->running && !s->stop) {
         s->running = pthread_create(&s->thread, NULL, run_stream, s) == 0;
         s->process = getpid();
     }
     bool running = s->running && !s->stop && s->process == getpid();
-    pthread_mutex_unlock(&flights.lock);
+    pthread_mutex_unlock(&all_pending.lock);
     return running;
 }
 
-void weft__stream_queue(weft_stream *s, weft__flight *f)
+void weft__stream_queue(weft_stream *s, weft__pending *f)
 {
     f->device = weft__plan_device(&f->plan);
-    pthread_mutex_lock(&flights.lock);
+    pthread_mutex_lock(&all_pending.lock);
     enter_locked(f);
-    *(s->last ? &s->last->behind : &s->first) = f;
+    *(s->last ? &s->last->next_in_stream : &s->first) = f;
     s->last = f;
     s->latest = f->ticket;
-    pthread_cond_broadcast(&flights.changed);
-    pthread_mutex_unlock(&flights.lock);
+    pthread_cond_broadcast(&all_pending.changed);
+    pthread_mutex_unlock(&all_pending.lock);
 }
 
 void weft__stream_wait(const weft_stream *s)
 {
-    pthread_mutex_lock(&flights.lock);
+    pthread_mutex_lock(&all_pending.lock);
     const uint64_t latest = s->latest;
-    pthread_mutex_unlock(&flights.lock);
-    weft__flight_wait_ticket(latest);
+    pthread_mutex_unlock(&all_pending.lock);
+    weft__pending_wait_ticket(latest);
 }
 
-/* Runs what is queued to its end and ends the thread. */
+/* Runs all queued plans and ends the thread. */
 static void stop(weft_stream *s)
 {
-    pthread_mutex_lock(&flights.lock);
+    pthread_mutex_lock(&all_pending.lock);
     bool running = s->running && s->process == getpid();
     s->stop = true;
-    pthread_cond_broadcast(&flights.changed);
-    pthread_mutex_unlock(&flights.lock);
+    pthread_cond_broadcast(&all_pending.changed);
+    pthread_mutex_unlock(&all_pending.lock);
     if (running) {
         pthread_join(s->thread, NULL);
         if (s->completing) {
@@ -479,10 +480,10 @@ static void stop(weft_stream *s)
     }
 }
 
-/* No thread of ours outlives main. */
+/* Ends the streams' threads before the process exits. */
 __attribute__((destructor)) static void stop_all(void)
 {
-    for (weft_stream *s = flights.streams; s; s = s->next) {
+    for (weft_stream *s = all_pending.streams; s; s = s->next) {
         stop(s);
     }
 }
@@ -497,10 +498,10 @@ weft_stream *weft_stream_new(weft_device *device)
         return NULL;
     }
     s->device = device ? device : weft_default_device();
-    pthread_mutex_lock(&flights.lock);
-    s->next = flights.streams;
-    flights.streams = s;
-    pthread_mutex_unlock(&flights.lock);
+    pthread_mutex_lock(&all_pending.lock);
+    s->next = all_pending.streams;
+    all_pending.streams = s;
+    pthread_mutex_unlock(&all_pending.lock);
     return s;
 }
 
@@ -514,14 +515,14 @@ void weft_stream_free(weft_stream *stream)
     if (thread_stream == stream) {
         thread_stream = NULL;
     }
-    (void)weft__untold_failure(stream); /* another stream may get its address */
-    pthread_mutex_lock(&flights.lock);
-    weft_stream **link = &flights.streams;
+    (void)weft__unreported_failure(stream); /* another stream may get the same address */
+    pthread_mutex_lock(&all_pending.lock);
+    weft_stream **link = &all_pending.streams;
     while (*link != stream) {
         link = &(*link)->next;
     }
     *link = stream->next;
-    pthread_mutex_unlock(&flights.lock);
+    pthread_mutex_unlock(&all_pending.lock);
     weft_free(stream);
 }
 

@@ -1,13 +1,12 @@
-/* core/eval/queue.h -- plans in flight: what each waits for, and the streams that run them.
+/* core/eval/queue.h -- pending plans: their dependencies, and the streams that run them.
  *
- * A plan gets a ticket when it is made, and leaves it on what it touches: under the evaluation
- * lock, so tickets are in the order of the plans. It starts when the plans are done whose tickets
- * it found there. A plan waits for smaller tickets only; one of a stream also for the stream's
- * earlier ones.
+ * When a plan is made, under the evaluation lock, it gets a ticket, and writes it into the buffers
+ * that it uses. It may start when the plans whose tickets it found there are done. A plan therefore
+ * waits only for smaller tickets; a plan of a stream also waits for the stream's earlier plans.
  *
- * A plan of a stream that only queues work for a device is issued: submitted, and completed when a
- * second thread of the stream has seen its end. A later plan for the same device starts when the
- * plans before it are issued, since the device keeps the order; so it does not idle in between.
+ * A plan of a stream that only queues work for a device is issued: it is submitted, and a second
+ * thread of the stream waits for its end. Later plans for the same device may start as soon as it
+ * is issued, since the device executes them in order; so the device does not idle between plans.
  */
 #ifndef CORE_EVAL_QUEUE_H
 #define CORE_EVAL_QUEUE_H
@@ -17,67 +16,71 @@
 
 enum { WEFT__WAITS_FOR = 8 };
 
-typedef struct weft__flight {
-    struct weft__flight *next;   /* in flight, by ticket */
-    struct weft__flight *behind; /* in the queue of its stream */
+typedef struct weft__pending {
+    struct weft__pending *next;           /* list of pending plans, by ticket */
+    struct weft__pending *next_in_stream; /* queue of its stream */
     uint64_t ticket;
-    uint64_t oldest;                 /* when it was made, nothing before this was in flight */
-    uint64_t all_until;              /* everything up to here is waited for, and */
+    uint64_t oldest;                 /* smallest pending ticket when it was made */
+    uint64_t all_until;              /* waits for all tickets up to this one, and */
     uint64_t after[WEFT__WAITS_FOR]; /* these */
     int n_after;
-    uint64_t needs[WEFT__WAITS_FOR]; /* plans that compute what it reads, */
+    uint64_t needs[WEFT__WAITS_FOR]; /* tickets of the plans that compute its inputs, */
     int n_needs;
-    uint64_t needs_until; /* and, where there are too many, all up to here */
-    weft_device *device;  /* that it can be issued for, or NULL */
+    uint64_t needs_until; /* and, if there are too many, all tickets up to this one */
+    weft_device *device;  /* device that it can be issued for, or NULL */
     bool issued;
-    uint64_t point;    /* of the device, where the issued work ends */
-    const void *owner; /* whose plans run one after another: a stream, or a thread */
+    uint64_t point;    /* mark of the device at the end of the issued work */
+    const void *owner; /* stream or thread whose plans run in order */
     weft__plan plan;
-    /* Of a program, which keeps the plan; else NULL. `lost`: marks what it should have computed. */
+    /* For a program, which keeps the plan; else NULL. `on_failure` marks the outputs as failed. */
     void (*done)(void *context);
-    void (*lost)(void *context, uint64_t ticket);
+    void (*on_failure)(void *context, uint64_t ticket);
     void *context;
-} weft__flight;
+} weft__pending;
 
 /* ---- under the evaluation lock -------------------------------------------------------------- */
 
-void weft__flight_begin(weft__flight *f, const void *owner); /* takes a ticket */
-void weft__flight_writes(weft__flight *f, weft__buffer *b);
-void weft__flight_steps(weft__flight *f, const weft__step *first); /* all that they touch */
-void weft__flight_enter(weft__flight *f);                          /* before the lock is left */
-/* Makes `f`, which does not enter, wait for the plan that fills the buffer. */
-void weft__flight_after(weft__flight *f, const weft__buffer *b);
+void weft__pending_begin(weft__pending *f, const void *owner); /* takes a ticket */
+void weft__pending_writes(weft__pending *f, weft__buffer *b);
+void weft__pending_steps(weft__pending *f, const weft__step *first); /* records all buffers that the
+                                                                      * steps use */
+void weft__pending_enter(weft__pending *f);                          /* adds it to the pending
+                                                                      * plans; called before the
+                                                                      * lock is released */
+/* Makes `f`, which has not entered, wait for the plan that fills the buffer. */
+void weft__pending_reads(weft__pending *f, const weft__buffer *b);
 
-/* Whether the plan is yet to be done. */
-bool weft__in_flight(uint64_t ticket);
+/* Whether the plan of that ticket is not done yet. */
+bool weft__is_pending(uint64_t ticket);
 
-/* Enters `f` and queues it: it runs its plan, and then done(context) or weft__plan_free. */
-void weft__stream_queue(weft_stream *stream, weft__flight *f);
+/* Enters and queues `f`. The stream runs its plan, and then done(context) or weft__plan_free. */
+void weft__stream_queue(weft_stream *stream, weft__pending *f);
 
 /* ---- running -------------------------------------------------------------------------------- */
 
-/* Whether the stream's thread is there. */
+/* Whether the stream's thread exists or could be started. */
 bool weft__stream_start(weft_stream *stream);
 
-/* On the calling thread: waits for its turn, runs the plan, leaves. */
-weft_status weft__flight_run(weft__flight *f, weft__plan *plan);
+/* Waits until the plan may start, runs it on the calling thread, and removes `f`. */
+weft_status weft__pending_run(weft__pending *f, weft__plan *plan);
 
-void weft__flight_wait(const weft__flight *f);  /* for what it is after */
-void weft__flight_wait_ticket(uint64_t ticket); /* for one plan */
-void weft__flight_wait_issued(uint64_t ticket); /* the same, or until it is issued */
-void weft__flights_wait(void);                  /* for all that are there now */
+void weft__pending_wait(const weft__pending *f); /* waits for its dependencies */
+void weft__pending_wait_ticket(uint64_t ticket); /* for one plan */
+void weft__pending_wait_issued(uint64_t ticket); /* the same, or until the plan is issued */
+void weft__pending_wait_all(void);               /* waits for all currently pending plans */
 void weft__stream_wait(const weft_stream *stream);
 
-/* What plans of the calling thread are known by that run on it. */
+/* The owner of plans that run on the calling thread. */
 const void *weft__thread_owner(void);
 
-/* The thread is in an evaluation, where a kernel, an expansion or a release callback of the user
- * cannot begin another. */
+/* The thread is in an evaluation. A kernel, an expansion or a user's release callback cannot begin
+ * another. */
 extern _Thread_local bool weft__evaluating;
 
 /* ---- failures ------------------------------------------------------------------------------- */
 
-/* The first failure that nobody was told of, of one owner or (NULL) of all, which then are told. */
-weft_status weft__untold_failure(const void *owner);
+/* Reports the first failure that no caller has received, of one owner or (NULL) of all, and marks
+ * all of them as reported. */
+weft_status weft__unreported_failure(const void *owner);
 
 #endif

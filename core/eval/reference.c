@@ -1,4 +1,5 @@
-/* core/eval/reference.c -- what a backend without kernels of its own falls back to. */
+/* core/eval/reference.c -- fallback kernels for backends without their own: elementwise and copy.
+ */
 #include "core/eval/complex_step.h"
 
 #include <math.h>

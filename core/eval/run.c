@@ -1,4 +1,4 @@
-/* core/eval/run.c -- running a plan's steps in order. */
+/* core/eval/run.c -- runs the steps of a plan in order. */
 #include <math.h>
 #include <stdio.h>
 
@@ -16,14 +16,14 @@ static int64_t dense_bytes(const weft_tensor *t)
                        : size * (int64_t)weft_dtype_size(t->dtype);
 }
 
-/* Before the host touches memory that it shares with a device, what was submitted must be done. */
+/* Waits for submitted work before the host accesses memory that it shares with the device. */
 static weft_status settle(weft_device *device)
 {
     return device->backend->wait ? device->backend->wait(device->state) : WEFT_OK;
 }
 
-/* Bytes from the lowest to behind the highest element of a strided tensor, and where the first
- * element lies in that span. */
+/* The bytes that a strided tensor spans from its lowest to its highest element, and the offset of
+ * its first element in that span. */
 static int64_t span_bytes(const weft_tensor *t, int64_t *first)
 {
     int64_t low = 0, high = 0;
@@ -40,7 +40,7 @@ static int64_t span_bytes(const weft_tensor *t, int64_t *first)
     return (high - low + 1) * element;
 }
 
-/* A host copy of a tensor whose memory the host does not see. */
+/* Copies a tensor in device memory to the host. */
 static weft_status fetch(weft_device *device, const weft_tensor *t, weft_tensor *host, void **block)
 {
     int64_t first;
@@ -64,7 +64,7 @@ static weft_status call_on_host(const weft__step *step, const weft_call *call)
     return step->tape ? weft__reference_elementwise(call, step->tape) : step->kernel(call);
 }
 
-/* Inputs to the host, the kernel there, outputs back. */
+/* Copies the inputs to the host, runs the kernel there, and copies the outputs back. */
 static weft_status run_through_host(const weft__step *step)
 {
     const weft_call *call = &step->call;
@@ -165,7 +165,8 @@ static weft_status run_step(const weft__step *step)
     return host_sees(&step->call) ? call_on_host(step, &step->call) : run_through_host(step);
 }
 
-/* A step of a device that is profiled. What would wait for the device inside waits before. */
+/* Runs a step of a profiled device. Waits for the device first, so that the wait is not attributed
+ * to the step. */
 static weft_status run_measured(const weft__step *step)
 {
     weft_device *source = step->device;
@@ -195,7 +196,7 @@ static weft_status wait_measured(weft_device *device)
     return status;
 }
 
-/* The index of the first NaN in an operand, -1 without one. */
+/* The index of the first NaN in an operand, or -1. */
 static weft_status find_nan(const weft__step *step, const weft_tensor *t, int64_t *at)
 {
     *at = -1;
@@ -213,8 +214,8 @@ static weft_status find_nan(const weft__step *step, const weft_tensor *t, int64_
     return status;
 }
 
-/* WEFT_CHECK_NAN: the first step with a NaN in an output stops the run; a NaN that came in with an
- * input is told apart. */
+/* WEFT_CHECK_NAN: stops at the first step that produces a NaN. A NaN that was already in an input
+ * is reported as such. */
 static weft_status check_nan(const weft__step *step)
 {
     const weft_call *call = &step->call;
@@ -246,7 +247,7 @@ static weft_status check_nan(const weft__step *step)
                      path[0] ? ": " : "", call->op->name, o - 1, (long long)at, came);
 }
 
-/* An input that could not be computed; NULL: none. */
+/* The first input whose computation failed, or NULL. */
 static const weft__buffer *failed_input(const weft__step *step)
 {
     for (int i = 0; i < step->call.n_inputs; i++) {
@@ -257,7 +258,7 @@ static const weft__buffer *failed_input(const weft__step *step)
     return NULL;
 }
 
-/* Marks what this step and all later ones should have computed. */
+/* Marks the outputs of this step and of all later ones as failed. */
 static void mark_failed(weft__plan *plan, const weft__step *step)
 {
     static atomic_uint_fast64_t failures;

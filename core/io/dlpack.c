@@ -1,4 +1,4 @@
-/* core/io/dlpack.c -- arrays out of and into DLPack tensors. */
+/* core/io/dlpack.c -- exports arrays as DLPack tensors and imports such tensors. */
 #include "weft/dlpack.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ static const type types[WEFT_DTYPE_COUNT] = {
 
 /* ---- out ------------------------------------------------------------------------------------ */
 
-/* What the tensor of an array points to, freed with it. */
+/* The data behind an exported tensor, freed with it. */
 typedef struct lent {
     union {
         struct DLManagedTensorVersioned versioned;
@@ -151,7 +151,7 @@ static bool find_dtype(const dlpack_tensor *t, weft_dtype *out)
     return false;
 }
 
-/* The tensor as Weft sees it, or what is wrong with it. */
+/* Describes the tensor in Weft's terms; an error array if it is unsupported, else NULL. */
 static weft_array *describe(const dlpack_tensor *t, weft_tensor *out)
 {
     if (t->device_type != DLPACK_CPU) {
@@ -187,7 +187,7 @@ static weft_array *describe(const dlpack_tensor *t, weft_tensor *out)
     return NULL;
 }
 
-/* The elements in memory of our own. */
+/* A copy of the elements in Weft's own memory. */
 static weft_array *copy_of(const weft_tensor *t)
 {
     int64_t n = weft_tensor_size(t), size = (int64_t)weft_dtype_size(t->dtype);
@@ -230,7 +230,7 @@ static weft_array *borrow(const dlpack_tensor *given, void (*release)(void *), v
 
 weft_array *weft_from_dlpack(struct DLManagedTensorVersioned *tensor)
 {
-    if (tensor->major > DLPACK_MAJOR) { /* only the deleter is where it was */
+    if (tensor->major > DLPACK_MAJOR) { /* of a newer version only the deleter can be used */
         weft_array *a = weft_error_array("from_dlpack: unsupported version %u.%u", tensor->major,
                                          tensor->minor);
         release_versioned(tensor);

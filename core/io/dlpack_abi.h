@@ -1,4 +1,4 @@
-/* core/io/dlpack_abi.h -- how DLPack 1.0 lays its structs out in memory. */
+/* core/io/dlpack_abi.h -- the memory layout of the structs of DLPack 1.0. */
 #ifndef CORE_IO_DLPACK_ABI_H
 #define CORE_IO_DLPACK_ABI_H
 

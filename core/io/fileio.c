@@ -1,4 +1,4 @@
-/* core/io/fileio.c -- opening and reading files, and writing them whole or not at all. */
+/* core/io/fileio.c -- opens and reads files, and writes files atomically. */
 #include "core/io/fileio.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ enum { DEFAULT_LIMIT = 256 << 20, FOLDER_MODE = 0777, FILE_MODE = 0666 };
 struct weft__writer {
     int fd;
     char *path;
-    char *beside; /* the file being written */
+    char *temporary; /* the temporary file being written */
 };
 
 static weft_status fail_errno(const char *path, const char *what)
@@ -33,15 +33,16 @@ static weft_status fail_errno(const char *path, const char *what)
 
 static const char not_regular[] = "not a regular file";
 
-/* A name of a descriptor that the process has already: `weft ... <(command)`, or a pipe into
- * /dev/stdin. Opening it does not wait, and whoever started the process chose what it reads. */
+/* A path that names an open descriptor of the process, as in `weft ... <(command)` or for a pipe at
+ * /dev/stdin. Opening it does not block, and the caller of the program chose what it reads. */
 static bool is_descriptor(const char *path)
 {
     return strcmp(path, "/dev/stdin") == 0 || strncmp(path, "/dev/fd/", 8) == 0 ||
            strncmp(path, "/proc/self/fd/", 14) == 0;
 }
 
-/* Opens without waiting; `descriptors`: also pipes and devices under a descriptor's name. */
+/* Opens without blocking. `descriptors`: also accepts pipes and devices under a descriptor's name.
+ */
 static int open_for(const char *path, int flags, bool descriptors, const char **why)
 {
     struct stat info;
@@ -54,7 +55,7 @@ static int open_for(const char *path, int flags, bool descriptors, const char **
             *why = strerror(EISDIR);
         else if (!descriptors || !is_descriptor(path))
             *why = not_regular;
-        else if (fcntl(fd, F_SETFL, 0) != 0) /* reads wait again */
+        else if (fcntl(fd, F_SETFL, 0) != 0) /* makes reads block again */
             *why = strerror(errno);
     }
     if (fd >= 0 && *why != NULL)
@@ -81,13 +82,13 @@ static void writer_free(weft__writer *w)
     if (w->fd >= 0)
         close(w->fd);
     weft_free(w->path);
-    weft_free(w->beside);
+    weft_free(w->temporary);
     weft_free(w);
 }
 
 weft_status weft__writer_open(const char *path, weft__writer **out)
 {
-    static atomic_uint counter; /* two writers of one process never share a file */
+    static atomic_uint counter; /* so that two writers of one process use different files */
     struct stat there;
     *out = NULL;
     if (stat(path, &there) == 0 && !S_ISREG(there.st_mode))
@@ -97,12 +98,13 @@ weft_status weft__writer_open(const char *path, weft__writer **out)
         return weft__out_of_memory(path, "writing it");
     w->fd = -1;
     w->path = weft_strdup(path);
-    w->beside = weft_format("%s.part-%ld-%u", path, (long)getpid(), atomic_fetch_add(&counter, 1));
-    if (w->path == NULL || w->beside == NULL) {
+    w->temporary =
+        weft_format("%s.part-%ld-%u", path, (long)getpid(), atomic_fetch_add(&counter, 1));
+    if (w->path == NULL || w->temporary == NULL) {
         writer_free(w);
         return weft__out_of_memory(path, "writing it");
     }
-    w->fd = open(w->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
+    w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
     if (w->fd < 0) {
         const weft_status status = fail_errno(path, "cannot be written");
         writer_free(w);
@@ -116,7 +118,7 @@ weft_status weft__writer_write(weft__writer *writer, const void *data, size_t si
 {
     const char *at = data;
     while (size > 0) {
-        /* One call moves at most 2 GiB on Linux; a short count is normal. */
+        /* One call writes at most 2 GiB on Linux; a short count is normal. */
         const ssize_t written = write(writer->fd, at, size);
         if (written < 0 && errno == EINTR)
             continue;
@@ -128,20 +130,20 @@ weft_status weft__writer_write(weft__writer *writer, const void *data, size_t si
     return WEFT_OK;
 }
 
-const char *weft__writer_beside(const weft__writer *writer)
+const char *weft__writer_temporary_path(const weft__writer *writer)
 {
-    return writer->beside;
+    return writer->temporary;
 }
 
 weft_status weft__writer_written(weft__writer *writer)
 {
     close(writer->fd);
-    writer->fd = open(writer->beside, O_RDONLY | O_CLOEXEC);
+    writer->fd = open(writer->temporary, O_RDONLY | O_CLOEXEC);
     return writer->fd < 0 ? fail_errno(writer->path, "write") : WEFT_OK;
 }
 
-/* The rename itself is durable once the folder is on disk. A file system that cannot sync folders
- * still has the complete file, so this does not fail. */
+/* Syncs the folder, so that the rename is durable. Failure is ignored: on file systems that cannot
+ * sync folders the file itself is still complete. */
 static void sync_folder_of(char *path)
 {
     char *slash = strrchr(path, '/');
@@ -164,12 +166,12 @@ weft_status weft__writer_close(weft__writer *writer, weft_status status)
     writer->fd = -1;
     if (status == WEFT_OK && closed != 0)
         status = fail_errno(writer->path, "close");
-    if (status == WEFT_OK && rename(writer->beside, writer->path) != 0)
+    if (status == WEFT_OK && rename(writer->temporary, writer->path) != 0)
         status = fail_errno(writer->path, "rename");
     if (status == WEFT_OK)
         sync_folder_of(writer->path);
     else
-        unlink(writer->beside);
+        unlink(writer->temporary);
     writer_free(writer);
     return status;
 }
@@ -185,7 +187,7 @@ weft_status weft_file_write(const char *path, const void *data, size_t size)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* Reads to the end: the size that stat gave may be 0 (a pipe) or out of date. */
+/* Reads to the end, since the size from stat may be 0 (a pipe) or outdated. */
 static weft_status read_all(int fd, const char *path, size_t limit, char **data, size_t *size)
 {
     size_t capacity = 1 << 16, length = 0;

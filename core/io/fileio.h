@@ -1,4 +1,4 @@
-/* core/io/fileio.h -- opening regular files, and files written whole or not at all.
+/* core/io/fileio.h -- opens regular files, and writes files atomically.
  *
  *     weft__writer *w;
  *     weft_status status = weft__writer_open(path, &w);
@@ -15,27 +15,27 @@
 
 /* ---- Reading -------------------------------------------------------------------------------- */
 
-/* Opens a regular file and never waits for the other end of a FIFO. `flags` are O_RDONLY, or O_RDWR
- * and perhaps O_CREAT. WEFT_IO when the path cannot be opened, and "PATH: not a regular file" when
- * it is a FIFO, device or socket. The caller closes *fd; it is -1 on failure. */
+/* Opens a regular file, and never blocks on a FIFO. `flags` are O_RDONLY, or O_RDWR with or without
+ * O_CREAT. WEFT_IO when the path cannot be opened, and "PATH: not a regular file" for a FIFO,
+ * device or socket. The caller closes *fd; it is -1 on failure. */
 weft_status weft__file_open(const char *path, int flags, int *fd);
 
 /* ---- Writing -------------------------------------------------------------------------------- */
 
 typedef struct weft__writer weft__writer;
 
-/* Opens a file beside `path`. On failure *out is NULL. WEFT_IO when `path` is there and is not a
- * regular file: a rename would replace the device or the FIFO. */
+/* Opens a temporary file next to `path`. On failure *out is NULL. WEFT_IO when `path` exists and is
+ * not a regular file, since a rename would replace the device or FIFO. */
 weft_status weft__writer_open(const char *path, weft__writer **out);
 
 weft_status weft__writer_write(weft__writer *writer, const void *data, size_t size);
 
-/* The file being written, for a library that writes it by its name; weft__writer_written then takes
- * what is there under that name. */
-const char *weft__writer_beside(const weft__writer *writer);
+/* The path of the temporary file, for libraries that write to a path. Call weft__writer_written
+ * afterwards, which opens what they wrote. */
+const char *weft__writer_temporary_path(const weft__writer *writer);
 weft_status weft__writer_written(weft__writer *writer);
 
-/* With WEFT_OK: syncs the file and renames it to its path. With anything else, or when that fails:
+/* If `status` is WEFT_OK, syncs the file and renames it to its path. Otherwise, or when that fails,
  * removes it. Returns `status`, or the failure. NULL is accepted. */
 weft_status weft__writer_close(weft__writer *writer, weft_status status);
 

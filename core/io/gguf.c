@@ -1,4 +1,4 @@
-/* core/io/gguf.c -- the opened GGUF file: its types, its values, its tensors. */
+/* core/io/gguf.c -- access to an open GGUF file: types, metadata values, tensors. */
 #include "core/io/gguf.h"
 
 #include <math.h>
@@ -38,7 +38,7 @@ static const weft__gguf_tensor_type types[] = {
 };
 enum { N_TYPES = sizeof types / sizeof *types };
 
-/* Names of types that Weft does not have, for messages. */
+/* Names of types that Weft does not support, for messages. */
 static const struct {
     uint32_t number;
     const char *name;
@@ -123,7 +123,7 @@ size_t weft__gguf_value_size(weft_gguf_type type)
     return 0;
 }
 
-/* The bits of element i, without a sign. */
+/* The bits of element i, zero-extended. */
 static uint64_t bits_of(const weft_gguf_value *v, int64_t i)
 {
     const size_t size = weft__gguf_value_size(v->type);
@@ -294,7 +294,7 @@ const void *weft_gguf_bytes(const weft_gguf *file, int i)
     return i >= 0 && i < file->n_tensors ? file->tensors[i].data : NULL;
 }
 
-/* `data` as an array that keeps the mapping; copied when it is not aligned for its dtype. */
+/* `data` as an array that keeps the mapping open; a copy if it is not aligned for its dtype. */
 static weft_array *view(const weft_gguf *file, char *data, const weft_gguf_entry *entry,
                         weft_dims shape, weft_dtype dtype)
 {

@@ -1,4 +1,4 @@
-/* core/io/gguf.h -- what the files that read and write GGUF share. */
+/* core/io/gguf.h -- functions shared by reading and writing GGUF files. */
 #ifndef WEFT_CORE_IO_GGUF_H
 #define WEFT_CORE_IO_GGUF_H
 
@@ -8,10 +8,10 @@
 enum {
     WEFT__GGUF_ALIGNMENT = 32,
     WEFT__GGUF_DIMS = 4,
-    WEFT__GGUF_NAME = 64 /* with the 0 that ggml puts behind it */
+    WEFT__GGUF_NAME = 64 /* includes the NUL that ggml appends */
 };
 
-/* A tensor type of the format. */
+/* A tensor type of the format, and the dtype and encoding that it is read as. */
 typedef struct weft__gguf_tensor_type {
     const char *name;
     uint32_t number;
@@ -19,46 +19,47 @@ typedef struct weft__gguf_tensor_type {
     const char *encoding; /* NULL: dense */
 } weft__gguf_tensor_type;
 
-/* NULL when Weft does not have it. */
+/* NULL when Weft does not support the type. */
 const weft__gguf_tensor_type *weft__gguf_type_numbered(uint32_t number);
 const weft__gguf_tensor_type *weft__gguf_type_stored(weft_dtype dtype,
                                                      const weft_encoding *encoding);
-/* The name of any type of the format, "type 99" else; `text` has room for 24 bytes. */
+/* The name of any type of the format, "type 99" for unknown ones; `text` has room for 24 bytes. */
 const char *weft__gguf_type_text(uint32_t number, char *text);
 
-/* Bytes of a number or bool; 0 for strings, arrays and what is no type. */
+/* Bytes of a number or bool; 0 for strings, arrays and invalid types. */
 size_t weft__gguf_value_size(weft_gguf_type type);
 
 typedef struct weft__gguf_tensor {
-    weft_gguf_entry entry; /* the name is this tensor's own */
+    weft_gguf_entry entry; /* the tensor owns its name */
     uint64_t offset;       /* in the data */
-    uint32_t number;       /* the type's, 0 or one that Weft has once the file is open */
-    char *data;            /* in the mapping */
+    uint32_t number; /* number of the type; once the file is open it is 0 or a supported type */
+    char *data;      /* points into the mapping */
 } weft__gguf_tensor;
 
 struct weft_gguf {
     weft__mapping *mapping;
     int version;
     int n_tensors, tensor_capacity, n_values, value_capacity;
-    weft__gguf_tensor *tensors; /* sorted by name once opened */
-    weft_gguf_value *values;    /* keys and strings' lists are their own */
+    weft__gguf_tensor *tensors; /* sorted by name when the file is open */
+    weft_gguf_value *values;    /* the file owns the keys and lists of strings */
 };
 
-/* Reads the mapped file's header into `file`. */
+/* Reads the header of the mapped file into `file`. */
 weft_status weft__gguf_read(weft_gguf *file);
 
-/* Array i once more: of the same dtype, encoding and shape, but a temporary that nothing else has,
- * so that its memory is free again when it has been written. */
+/* Makes array i, with the dtype, encoding and shape of arrays[i], as a temporary that can be freed
+ * once it has been written. */
 typedef weft_array *weft__gguf_make(void *context, int i);
 
-/* weft_gguf_save, telling of it. With `make`, `arrays` are not evaluated: what it makes is. */
+/* weft_gguf_save with progress reports. With `make`, the arrays that it returns are written, and
+ * `arrays` are not evaluated. */
 weft_status weft__gguf_save(const char *path, const char *const *names, weft_array *const *arrays,
                             int n, const weft_gguf_value *metadata, int n_metadata,
                             const weft_save_progress *progress, weft__gguf_make *make,
                             void *context);
 
-/* Finds the GGUF file that `path` names: the file itself or, for a folder, the only one in it. *out
- * is owned by the caller, and NULL when there is none. Several GGUF files, or one beside
+/* Finds the GGUF file that `path` names: the file itself or, for a folder, the only one in it. The
+ * caller owns *out, which is NULL when there is none. Several GGUF files, or one next to
  * safetensors files, are an error that lists them. */
 weft_status weft__gguf_find(const char *path, char **out);
 

@@ -10,7 +10,7 @@
 #include "core/io/text.h"
 #include "weft/memory.h"
 
-/* The names in a folder that end so. */
+/* The names in a folder that have a given suffix. */
 typedef struct found {
     int n;
     weft__text names;

@@ -1,6 +1,5 @@
-/* core/io/gguf_header.c -- the header of a GGUF file, checked before it is believed: magic,
- * version, counts, the values, the tensors' names, shapes, types and offsets, and then their data.
- */
+/* core/io/gguf_header.c -- reads and validates the header of a GGUF file: magic, version, counts,
+ * values, and the tensors' names, shapes, types and offsets. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,7 @@
 #include "weft/quantize.h"
 
 enum {
-    LEAST_VALUE = 8 + 4 + 1, /* bytes of the smallest value and tensor that there can be */
+    LEAST_VALUE = 8 + 4 + 1, /* bytes of the smallest possible value and tensor */
     LEAST_TENSOR = 8 + 4 + 4 + 8,
     LONGEST_NAME = 65535,
     LIST_SIZE = 512
@@ -22,7 +21,7 @@ typedef struct reader {
     weft_gguf *file;
     const char *path;
     const char *bytes;
-    size_t size, at; /* of the file; read so far */
+    size_t size, at; /* size of the file; position of the reader */
     uint64_t n_tensors, n_values;
     uint64_t alignment;
     int n_unsupported;
@@ -31,7 +30,7 @@ typedef struct reader {
 
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
-/* `what`: what is being read, for the message. */
+/* `what` names the item being read, for the message. */
 static weft_status take(reader *r, size_t size, const char *what, const char **out)
 {
     *out = r->bytes;
@@ -78,7 +77,7 @@ static weft_status take_string(reader *r, const char *what, weft_gguf_string *ou
     return take(r, out->n, what, &out->at);
 }
 
-/* A name or key as a text of its own. */
+/* Copies a name or key. */
 static weft_status take_name(reader *r, const char *what, char **out)
 {
     weft_gguf_string s;
@@ -136,7 +135,7 @@ static weft_status take_numbers(reader *r, weft_gguf_value *v)
     return WEFT_OK;
 }
 
-/* Whether the type is one of a value, or, in an array, of an element. */
+/* Checks the type of a value or, in an array, of an element. */
 static weft_status check_type(const reader *r, const char *key, uint32_t type, bool in_array)
 {
     if (type > WEFT_GGUF_FLOAT64)
@@ -178,7 +177,7 @@ static int compare_keys(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Keys are unique. */
+/* Fails on duplicate keys. */
 static weft_status check_keys(const reader *r)
 {
     const int n = r->file->n_values;
@@ -262,7 +261,7 @@ static weft_status fill_entry(const reader *r, weft__gguf_tensor *t)
     e->encoding = type->encoding ? weft_encoding_find(type->encoding) : NULL;
     const int64_t size = weft__shape_size(&e->shape);
     const int64_t last = e->shape.n ? e->shape.at[e->shape.n - 1] : 1;
-    int64_t bytes; /* of the decoded array: arrays have no more than 2^63 */
+    int64_t bytes; /* of the decoded array, whose size must fit int64 */
     if (size < 0 || __builtin_mul_overflow(size, (int64_t)sizeof(double), &bytes))
         return weft_fail(WEFT_INVALID, "%s: tensor '%s': its shape has too many elements", r->path,
                          weft_printable(e->name));
@@ -343,7 +342,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(x->entry.name, y->entry.name);
 }
 
-/* Tensors lie in the data, aligned, and apart from each other. */
+/* Checks that the tensors are inside the data, aligned, and do not overlap. */
 static weft_status place(reader *r)
 {
     weft_gguf *f = r->file;

@@ -1,4 +1,4 @@
-/* core/io/gguf_save.c -- writing GGUF, version 3. */
+/* core/io/gguf_save.c -- writes GGUF files of version 3. */
 #include <string.h>
 
 #include "core/failure.h"
@@ -135,7 +135,7 @@ static weft_status check(const char *path, const char *const *names, weft_array 
 
 /* ---- data ----------------------------------------------------------------------------------- */
 
-/* As weft__with_bytes, with the blocks of an encoded array. */
+/* Like weft__with_bytes, but passes the blocks of encoded arrays. */
 static weft_status with_blocks(weft_array *a, const char *name, weft__take_bytes *use,
                                void *context)
 {

@@ -1,4 +1,4 @@
-/* core/io/hdf5.c -- HDF5 files: every dataset an array, and back. */
+/* core/io/hdf5.c -- reads HDF5 files as named arrays, one per dataset, and writes them. */
 #include "core/io/named.h"
 
 #ifndef WEFT_HAVE_HDF5
@@ -31,7 +31,8 @@ weft_status weft_hdf5_save(const char *path, const char *const *names, weft_arra
 #include "core/io/fileio.h"
 #include "core/io/hdf5_types.h"
 
-/* The library is not made for several threads, and prints its errors unless it is told not to. */
+/* The library may be built without thread safety, and prints its errors unless that is turned off.
+ */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 typedef struct quiet {
@@ -49,7 +50,7 @@ static quiet enter(void)
     return q;
 }
 
-static void leave(quiet q)
+static void restore_errors(quiet q)
 {
     H5Eset_auto2(H5E_DEFAULT, q.print, q.context);
     pthread_mutex_unlock(&lock);
@@ -63,7 +64,7 @@ static herr_t first_message(unsigned n, const H5E_error2_t *error, void *out)
     return 0;
 }
 
-/* The innermost reason that the library gives. */
+/* The innermost error that the library reports. */
 static weft_status failed(weft_status status, const char *path, const char *name)
 {
     char reason[256] = "refused";
@@ -145,9 +146,9 @@ static weft_status load_dataset(hid_t set, const loading *l, const char *name)
     return status == WEFT_OK ? read_elements(set, l, name, dtype, shape) : status;
 }
 
-/* HDF5 1.12 gives H5Ovisit a third version, with an object-info struct that is not the one of
- * version 2. The unversioned name stands for whichever the system's configuration picks, so the
- * version is written out. */
+/* HDF5 1.12 gives H5Ovisit a third version, with another object-info struct than version 2. The
+ * unversioned name maps to whichever the system's configuration selects, so the version is written
+ * out. */
 #if H5_VERSION_GE(1, 12, 0)
 typedef H5O_info2_t object_info;
 #define VISIT_OBJECTS H5Ovisit3
@@ -177,7 +178,7 @@ weft_status weft_hdf5_load(const char *path, weft_named_arrays *out)
 {
     loading l = {.path = path, .out = out};
     *out = (weft_named_arrays){0};
-    int fd; /* the library waits for the other end of a FIFO */
+    int fd; /* opened here first, since the library would block on a FIFO */
     l.status = weft__file_open(path, O_RDONLY, &fd);
     if (l.status != WEFT_OK) {
         return l.status;
@@ -194,7 +195,7 @@ weft_status weft_hdf5_load(const char *path, weft_named_arrays *out)
         }
         H5Fclose(file);
     }
-    leave(q);
+    restore_errors(q);
     if (l.status != WEFT_OK) {
         weft_named_arrays_free(out);
     }
@@ -233,7 +234,7 @@ static weft_status write_dataset(void *context, const void *bytes, size_t size)
     H5Pclose(link);
     H5Sclose(space);
     H5Tclose(type);
-    leave(q);
+    restore_errors(q);
     return status;
 }
 
@@ -243,7 +244,7 @@ static weft_status write_all(const char *path, const char *beside, const char *c
     quiet q = enter();
     hid_t file = H5Fcreate(beside, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     weft_status status = file < 0 ? failed(WEFT_IO, path, "") : WEFT_OK;
-    leave(q);
+    restore_errors(q);
     for (int i = 0; i < n && status == WEFT_OK; i++) {
         saving s = {file, path, names[i], arrays[i]};
         status = weft__with_bytes(arrays[i], names[i], write_dataset, &s);
@@ -252,7 +253,7 @@ static weft_status write_all(const char *path, const char *beside, const char *c
     if (file >= 0 && H5Fclose(file) < 0 && status == WEFT_OK) {
         status = failed(WEFT_IO, path, "");
     }
-    leave(q);
+    restore_errors(q);
     return status;
 }
 
@@ -265,7 +266,7 @@ weft_status weft_hdf5_save(const char *path, const char *const *names, weft_arra
         status = weft__writer_open(path, &writer);
     }
     if (status == WEFT_OK) {
-        status = write_all(path, weft__writer_beside(writer), names, arrays, n);
+        status = write_all(path, weft__writer_temporary_path(writer), names, arrays, n);
     }
     if (status == WEFT_OK) {
         status = weft__writer_written(writer);

@@ -1,9 +1,9 @@
-/* core/io/hdf5_types.c -- the types of HDF5 datasets and Weft's dtypes, as h5py pairs them. */
+/* core/io/hdf5_types.c -- maps HDF5 types to Weft's dtypes as h5py does. */
 #include "core/io/hdf5_types.h"
 
 #include <string.h>
 
-/* A 16-bit float: sign, `exponent` bits, the mantissa. */
+/* A 16-bit float with that many exponent bits. */
 static hid_t half_type(size_t exponent, size_t bias)
 {
     const size_t mantissa = 15 - exponent;
@@ -101,7 +101,7 @@ static bool float_dtype(hid_t type, weft_dtype *out)
     return size == 4 || size == 8;
 }
 
-/* A compound of two float32, r and i. */
+/* Whether the type is a compound of two float32, r and i. */
 static bool is_complex(hid_t type)
 {
     bool is = H5Tget_nmembers(type) == 2 && H5Tget_member_index(type, "r") == 0 &&
@@ -114,7 +114,7 @@ static bool is_complex(hid_t type)
     return is;
 }
 
-/* An enum of FALSE, 0, and TRUE, 1. */
+/* Whether the type is an enum of FALSE, 0, and TRUE, 1. */
 static bool is_bool(hid_t type)
 {
     signed char value[8] = {0};

@@ -1,4 +1,4 @@
-/* core/io/hdf5_types.h -- the types of HDF5 datasets and Weft's dtypes. */
+/* core/io/hdf5_types.h -- maps HDF5 types to Weft's dtypes. */
 #ifndef CORE_IO_HDF5_TYPES_H
 #define CORE_IO_HDF5_TYPES_H
 
@@ -6,10 +6,11 @@
 
 #include "weft/dtype.h"
 
-/* A new type for the dtype, in the machine's byte order (H5Tclose); negative: no memory. */
+/* A new HDF5 type for the dtype, in native byte order; close it with H5Tclose. Negative: out of
+ * memory. */
 hid_t weft__hdf5_type(weft_dtype dtype);
 
-/* The dtype whose elements a dataset's type has, whatever its byte order; false: none. */
+/* The dtype for a dataset's type, in any byte order; false: none. */
 bool weft__hdf5_dtype(hid_t type, weft_dtype *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* core/io/json.c -- JSON documents, and typed getters that name the field. */
+/* core/io/json.c -- JSON documents, with typed getters whose errors name the field. */
 #include "core/io/json.h"
 
 #include <math.h>
@@ -88,7 +88,7 @@ static weft_status expected(const weft__json *at, const char *what)
                            weft__json_type_name(at->value));
 }
 
-/* Names a member; a path that would not fit keeps its start, which says where to look. */
+/* Refers to a member. A path that is too long is cut at the end. */
 static weft__json child(const weft__json *parent, json_object *value, const char *separator,
                         const char *key)
 {
@@ -169,7 +169,7 @@ weft_status weft__json_as_int(const weft__json *at, int64_t *out)
     if (!json_object_is_type(at->value, json_type_int))
         return expected(at, "integer");
     const int64_t value = json_object_get_int64(at->value);
-    /* json-c clamps what it keeps as unsigned. */
+    /* json-c returns INT64_MAX for larger values, which it stores as unsigned. */
     if (value == INT64_MAX && json_object_get_uint64(at->value) > (uint64_t)INT64_MAX)
         return weft__json_fail(at, WEFT_INVALID, "integer beyond 64 signed bits");
     *out = value;
@@ -195,7 +195,7 @@ weft_status weft__json_as_bool(const weft__json *at, bool *out)
 
 const char *weft__json_plain(const json_object *value)
 {
-    json_object *string = (json_object *)value; /* json-c's reading functions take no const */
+    json_object *string = (json_object *)value; /* json-c's getters are not const-correct */
     if (!json_object_is_type(string, json_type_string))
         return NULL;
     const char *text = json_object_get_string(string);

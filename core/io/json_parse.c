@@ -1,4 +1,5 @@
-/* core/io/json_parse.c -- the JSON grammar (RFC 8259) into json-c values, by recursive descent. */
+/* core/io/json_parse.c -- a recursive-descent parser of JSON (RFC 8259) that makes json-c values.
+ */
 #include "core/io/json_parse.h"
 
 #include <errno.h>
@@ -16,10 +17,10 @@ typedef struct parser {
     const char *text, *name;
     size_t length, at;
     int depth;
-    /* A stack of bytes: the names of the open objects, and what is being decoded above them. */
+    /* A stack of bytes: the names of the open objects, and the string being decoded on top. */
     char *bytes;
     size_t used, room;
-    locale_t locale; /* "C", made for the first number with a fraction or an exponent */
+    locale_t locale; /* the "C" locale, created for the first number with a fraction or exponent */
 } parser;
 
 /* ---- errors --------------------------------------------------------------------------------- */
@@ -42,7 +43,7 @@ static weft_status no_memory(const parser *p)
     return weft_fail(WEFT_MEMORY, "%s: out of memory for parsing", p->name);
 }
 
-/* The error of a text that does not go on with `what`. */
+/* Fails with "expected `what`" and the actual text. */
 static weft_status expected(const parser *p, const char *what)
 {
     if (p->at >= p->length)
@@ -54,7 +55,7 @@ static weft_status expected(const parser *p, const char *what)
 
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
-/* Copies `size` bytes to the top of the stack. */
+/* Pushes `size` bytes onto the stack. */
 static weft_status push(parser *p, const char *from, size_t size)
 {
     if (!p->bytes || size > p->room - p->used) {
@@ -78,7 +79,7 @@ static void skip_space(parser *p)
         p->at++;
 }
 
-/* Skips white space; passes `c` if it is next. */
+/* Skips white space, and `c` if it is next. */
 static bool pass(parser *p, char c)
 {
     skip_space(p);
@@ -114,7 +115,7 @@ static long code_unit(const parser *p, size_t i)
     return unit;
 }
 
-/* Decodes "\uXXXX", or the two of a surrogate pair. */
+/* Decodes "\uXXXX", or both halves of a surrogate pair. */
 static weft_status unicode_escape(parser *p)
 {
     const long unit = code_unit(p, p->at);
@@ -149,7 +150,7 @@ static weft_status escape(parser *p)
     return push(p, &values[name - names], 1);
 }
 
-/* Decodes the string whose quote was passed onto the stack. */
+/* Decodes a string, whose opening quote was read, onto the stack. */
 static weft_status decode_string(parser *p)
 {
     weft_status status = WEFT_OK;
@@ -187,7 +188,7 @@ static size_t digits(parser *p)
     return p->at - start;
 }
 
-/* Passes the number that starts at `start`; *whole: without fraction and exponent. */
+/* Scans the number that starts at `start`; *whole: it has no fraction or exponent. */
 static weft_status scan_number(parser *p, bool *whole)
 {
     static const char *const digit = "malformed number: expected a digit";
@@ -211,8 +212,8 @@ static weft_status scan_number(parser *p, bool *whole)
     return WEFT_OK;
 }
 
-/* The number at `text`, with a NUL behind it; NULL when there is no memory. A program may have set
- * a locale whose decimal point is a comma. */
+/* The number at the NUL-terminated `text`; NULL when out of memory. Uses the "C" locale, since the
+ * program may have set one with a decimal comma. */
 static json_object *make_number(parser *p, const char *text, bool whole)
 {
     if (whole) {
@@ -249,7 +250,7 @@ static weft_status parse_number(parser *p, json_object **out)
 
 static weft_status parse_value(parser *p, json_object **out);
 
-/* Decodes the name of a member onto the stack, with a NUL behind it. */
+/* Decodes the name of a member onto the stack, NUL-terminated. */
 static weft_status parse_name(parser *p)
 {
     skip_space(p);
@@ -257,7 +258,7 @@ static weft_status parse_name(parser *p)
     if (!pass(p, '"'))
         return expected(p, "expected the name of a member: a string in \"\"");
     weft_status status = decode_string(p);
-    /* json-c's names end with their first NUL. */
+    /* json-c's names end at the first NUL. */
     if (!status && p->used > bottom && memchr(p->bytes + bottom, 0, p->used - bottom))
         status = fail_at(p, start, "the name of a member contains \\u0000");
     if (!status)
@@ -293,7 +294,7 @@ static weft_status parse_element(parser *p, json_object *array)
     return status;
 }
 
-/* The rest of an object or array whose bracket was passed. */
+/* Parses an object or array after its opening bracket. */
 static weft_status parse_items(parser *p, json_object *items, char end)
 {
     weft_status status = WEFT_OK;
@@ -348,7 +349,7 @@ static weft_status parse_word(parser *p, json_object **out)
     return *out ? WEFT_OK : no_memory(p);
 }
 
-/* *out is NULL before, and stays so after a failure. */
+/* *out must be NULL, and stays NULL after a failure. */
 static weft_status parse_value(parser *p, json_object **out)
 {
     skip_space(p);

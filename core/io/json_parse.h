@@ -1,8 +1,9 @@
-/* core/io/json_parse.h -- the JSON grammar (RFC 8259) into json-c values.
+/* core/io/json_parse.h -- a JSON parser (RFC 8259) that makes json-c values.
  *
- * json-c holds and prints values, but its parser is not used: which texts its strict mode accepts
- * differs between versions (0.18 rejects every character beyond ASCII), and it decodes some
- * surrogate pairs wrongly. */
+ * json-c stores and prints values, but its parser is not used: what its strict mode accepts differs
+ * between versions (0.18 rejects all non-ASCII characters), and it decodes some surrogate pairs
+ * incorrectly.
+ */
 #ifndef WEFT_CORE_IO_JSON_PARSE_H
 #define WEFT_CORE_IO_JSON_PARSE_H
 
@@ -14,9 +15,10 @@
 
 enum { WEFT__JSON_MAX_DEPTH = 64, WEFT__JSON_MAX_BYTES = 256 << 20 };
 
-/* Parses `length` bytes, exactly one value with white space around it, into *out, which the caller
- * releases with json_object_put; JSON's null is a NULL *out. Beyond the grammar, NaN, Infinity and
- * -Infinity are numbers, as Python writes them. Of duplicate names the last value counts.
+/* Parses `length` bytes, which must be exactly one value with optional white space around it. The
+ * caller releases *out with json_object_put; JSON's null is a NULL *out. Beyond the grammar, NaN,
+ * Infinity and -Infinity are accepted as numbers, as Python writes them. Of duplicate names the
+ * last value counts.
  *
  * Strings may contain \u0000: read them with json_object_get_string_len. Names of members may not.
  * Integers of more than 64 bits become doubles. A double prints as it was written.

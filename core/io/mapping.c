@@ -1,4 +1,4 @@
-/* core/io/mapping.c -- files in memory, shared by the arrays that view them. */
+/* core/io/mapping.c -- memory-mapped files, shared by the arrays that view them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static weft_status map_file(int fd, const char *path, weft__mapping *mapping)
         return weft_fail(WEFT_IO, "%s: stat: %s", path, strerror(errno));
     mapping->size = (size_t)info.st_size;
     if (mapping->size == 0)
-        return WEFT_OK; /* nothing can be mapped; the header check says what is wrong */
+        return WEFT_OK; /* an empty file cannot be mapped; the header check reports it */
     void *address = mmap(NULL, mapping->size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (address == MAP_FAILED)
         return weft_fail(WEFT_IO, "%s: map: %s", path, strerror(errno));

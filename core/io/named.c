@@ -1,4 +1,4 @@
-/* core/io/named.c -- lists of named arrays: what a file holds. */
+/* core/io/named.c -- lists of named arrays, as files contain them. */
 #include <string.h>
 
 #include "core/io/named.h"

@@ -1,24 +1,24 @@
-/* core/io/named.h -- what the formats that hold arrays by name share. */
+/* core/io/named.h -- functions shared by the file formats for named arrays. */
 #ifndef CORE_IO_NAMED_H
 #define CORE_IO_NAMED_H
 
 #include "weft/io.h"
 
-/* Evaluates `a` and hands its row-major bytes, or the blocks of an encoded one, to `take`, in a
+/* Evaluates `a` and passes its row-major bytes, or the blocks of an encoded array, to `take`, in a
  * scope of its own. */
 typedef weft_status weft__take_bytes(void *context, const void *bytes, size_t size);
 weft_status weft__with_bytes(weft_array *a, const char *name, weft__take_bytes *take,
                              void *context);
 
-/* Appends a name (copied) and an array; false: no memory. */
+/* Appends a name (copied) and an array; false: out of memory. */
 bool weft__named_arrays_add(weft_named_arrays *list, const char *name, weft_array *a);
 
-/* WEFT_INVALID when an array has failed or two have the same name, or, unless the format takes
+/* WEFT_INVALID when an array has failed, when two have the same name or, unless the format supports
  * them, when one is encoded. */
 weft_status weft__named_arrays_check(const char *path, const char *const *names,
                                      weft_array *const *arrays, int n, bool encoded);
 
-/* Who is told of what has been written. */
+/* A callback for the progress of writing. */
 typedef struct weft__written {
     weft_save_progress progress;
     int64_t bytes, total;

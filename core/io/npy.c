@@ -1,4 +1,4 @@
-/* core/io/npy.c -- npy files: a magic word, a header that is a Python dict, the elements. */
+/* core/io/npy.c -- npy files: a magic string, a header that is a Python dict, and the elements. */
 #include "core/io/npy.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ enum { PREFIX = 8, ALIGNMENT = 64, HEADER_LIMIT = 1 << 20 };
 
 static const char magic[] = "\x93NUMPY";
 
-/* "<" is little-endian, "|" has no order. */
+/* "<": little-endian, "|": no byte order. */
 static const char *const descriptions[WEFT_DTYPE_COUNT] = {
     [WEFT_BOOL] = "|b1",    [WEFT_UINT8] = "|u1",     [WEFT_UINT16] = "<u2",
     [WEFT_UINT32] = "<u4",  [WEFT_UINT64] = "<u8",    [WEFT_INT8] = "|i1",
@@ -37,7 +37,7 @@ static void skip_spaces(reader *r)
     }
 }
 
-/* Skips the character, if it is the next one. */
+/* Skips the character if it is next. */
 static bool take(reader *r, char c)
 {
     skip_spaces(r);
@@ -233,7 +233,7 @@ weft_status weft__npy_parse(const char *data, size_t size, const char *where, we
 
 /* ---- arrays --------------------------------------------------------------------------------- */
 
-/* Reverses the bytes of every element, or of every part of a complex one. */
+/* Reverses the bytes of every element; of complex numbers, of each part. */
 static weft_array *swapped(const char *elements, const weft__npy *npy, weft_dims shape)
 {
     char *copy = weft_malloc(npy->bytes);

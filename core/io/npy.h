@@ -1,4 +1,4 @@
-/* core/io/npy.h -- the npy format, for files and for the entries of an archive. */
+/* core/io/npy.h -- the npy format, for files and archive entries. */
 #ifndef CORE_IO_NPY_H
 #define CORE_IO_NPY_H
 
@@ -8,14 +8,14 @@
 typedef struct weft__npy {
     weft_dtype dtype;
     weft_dims shape;
-    bool fortran, swapped; /* the first axis is the fastest; bytes are big-endian */
-    size_t begin, bytes;   /* where the elements are */
+    bool fortran, swapped; /* column-major; big-endian */
+    size_t begin, bytes;   /* position of the elements */
 } weft__npy;
 
-/* Checks the header of `size` bytes. `where` names them in messages. */
+/* Parses the header at the start of `size` bytes. `where` names them in messages. */
 weft_status weft__npy_parse(const char *data, size_t size, const char *where, weft__npy *out);
 
-/* The array of a parsed file. `release(context)` is called when nothing needs the bytes any more,
+/* The array of a parsed file. `release(context)` is called when the bytes are no longer needed,
  * also on failure. */
 weft_array *weft__npy_array(char *data, const weft__npy *npy, void (*release)(void *context),
                             void *context);

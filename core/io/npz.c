@@ -1,4 +1,4 @@
-/* core/io/npz.c -- npz archives: a zip file with an npy file for each array. */
+/* core/io/npz.c -- npz archives: zip files with an npy file for each array. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static weft_status zip_failure(const char *path, int code)
     return status;
 }
 
-/* The bytes of an entry, unpacked; they are read as they come, whatever size the archive claims. */
+/* Unpacks an entry. It is read to its end, since the size in the archive may be false. */
 static weft_status unpack(zip_t *archive, zip_uint64_t i, const char *where, char **out,
                           size_t *size)
 {
@@ -123,7 +123,7 @@ weft_status weft_npz_load(const char *path, weft_named_arrays *out)
     if (status != WEFT_OK) {
         return status;
     }
-    zip_t *archive = zip_fdopen(fd, ZIP_CHECKCONS, &code); /* takes fd when it succeeds */
+    zip_t *archive = zip_fdopen(fd, ZIP_CHECKCONS, &code); /* owns fd on success */
     if (!archive) {
         close(fd);
         return zip_failure(path, code);
@@ -150,7 +150,7 @@ static weft_status append_bytes(void *context, const void *bytes, size_t size)
     return WEFT_OK;
 }
 
-/* An entry; its bytes are held until the archive is closed, which frees them. */
+/* Adds an entry; its bytes are kept until the archive is closed, which frees them. */
 static weft_status add_entry(zip_t *archive, const char *path, const char *name, weft_array *a,
                              bool compress)
 {
@@ -202,7 +202,7 @@ static weft_status write_archive(const char *path, const char *beside, const cha
     return status;
 }
 
-/* An archive without entries, which libzip does not write: only the record of its end. */
+/* Writes an archive without entries, which libzip cannot: only the end record. */
 static weft_status write_empty(weft__writer *writer)
 {
     static const char end[22] = "PK\x05\x06";
@@ -221,7 +221,8 @@ weft_status weft_npz_save(const char *path, const char *const *names, weft_array
         return weft__writer_close(writer, write_empty(writer));
     }
     if (status == WEFT_OK) {
-        status = write_archive(path, weft__writer_beside(writer), names, arrays, n, compress);
+        status =
+            write_archive(path, weft__writer_temporary_path(writer), names, arrays, n, compress);
     }
     if (status == WEFT_OK) {
         status = weft__writer_written(writer);

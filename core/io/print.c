@@ -1,5 +1,5 @@
-/* core/io/print.c -- arrays as text: rows, brackets, line breaks, and only the edges of what is
- * large. */
+/* core/io/print.c -- prints arrays: rows, brackets, line breaks, and only the edges of large
+ * arrays. */
 #include "weft/print.h"
 
 #include <inttypes.h>
@@ -16,10 +16,10 @@ enum { LINE = 1024, WORD = 2 * WEFT__NUMBER_TEXT };
 typedef struct printer {
     weft_print_options options;
     weft_dtype dtype;
-    weft_dims shape;         /* of what was read */
-    bool cut[WEFT_MAX_DIMS]; /* the middle of the axis is not there */
+    weft_dims shape;         /* of the elements that were read */
+    bool cut[WEFT_MAX_DIMS]; /* per axis: its middle was left out */
     double *values;          /* floats; complex64: pairs */
-    int64_t *integers;       /* integers (uint64 by its bits) and bool */
+    int64_t *integers;       /* integers (uint64 as bits) and bool */
     weft__float_format real, imaginary;
     int width; /* of integers */
     weft__text text;
@@ -66,10 +66,10 @@ static void word_of(const printer *p, int64_t index, char *out)
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-/* A line being filled; what is full goes to the text. */
+/* The current line; full lines are appended to the text. */
 typedef struct line {
     char at[LINE];
-    int n, indent; /* indent: columns that every line of the row begins with */
+    int n, indent; /* indent: columns at the start of every line of the row */
 } line;
 
 static void begin_line(line *l)
@@ -94,7 +94,7 @@ static void add_word(printer *p, line *l, const char *word, int width)
         flush_line(p, l);
         weft__text_append(&p->text, "\n", 1);
     }
-    if (l->n + n + 1 > LINE) { /* a word that no line holds */
+    if (l->n + n + 1 > LINE) { /* a word longer than a line */
         flush_line(p, l);
         weft__text_append(&p->text, word, (size_t)n);
         return;
@@ -103,7 +103,7 @@ static void add_word(printer *p, line *l, const char *word, int width)
     l->n += n;
 }
 
-/* The elements of the last axis from index `first`, without the brackets' indent. */
+/* Prints the elements of the last axis from index `first`, without the brackets' indent. */
 static void print_row(printer *p, int64_t first, int indent, int width)
 {
     int axis = p->shape.n - 1;
@@ -125,7 +125,7 @@ static void print_row(printer *p, int64_t first, int indent, int width)
         }
     }
     flush_line(p, &l);
-    /* The bracket stands where the first line's last column of indent is. */
+    /* Replaces the last column of the first line's indent by the bracket. */
     if (!p->text.failed) {
         memmove(p->text.at + start, p->text.at + start + indent,
                 p->text.n - start - (size_t)indent);
@@ -144,7 +144,7 @@ static void newlines(printer *p, int count, int indent)
     }
 }
 
-/* The sub-array at `axis`; as deep as the array has axes. */
+/* Prints the sub-array at `axis`. Recursion is as deep as the rank. */
 static void print_axis(printer *p, int axis, int64_t first, int width)
 {
     int left = p->shape.n - axis;
@@ -172,7 +172,7 @@ static void print_axis(printer *p, int axis, int64_t first, int width)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* The array without the middle of each long axis. */
+/* The array without the middle of long axes. */
 static weft_array *edges(printer *p, weft_array *a)
 {
     int keep = p->options.edge_items;
@@ -235,11 +235,11 @@ static void choose_formats(printer *p, int64_t n)
             weft__float_format_of(p->values + 1, n, 2, p->dtype, o->precision, o->suppress, true);
     }
     if (p->dtype == WEFT_BOOL && p->shape.n > 0) {
-        p->width = 5; /* that of False, whatever is there */
+        p->width = 5; /* the width of "False", for every bool array */
     }
 }
 
-/* A number by itself, without the ".0" of whole ones where it is a part of a complex one. */
+/* A single number. In a complex number, an integral part is written without ".0". */
 static void part_text(double value, char *out)
 {
     int n = weft__scalar_text(value, WEFT_FLOAT32, out);

@@ -1,5 +1,5 @@
-/* core/io/print_number.c -- floats as NumPy writes them: the fewest digits that tell them apart, at
- * most so many after the point, and a common width. */
+/* core/io/print_number.c -- prints floats as NumPy does: the fewest digits that distinguish them,
+ * at most `precision` after the point, in a common width. */
 #include "core/io/print_number.h"
 
 #include <math.h>
@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A number in decimal: 0.d1d2d3... * 10^point, without zeros at the end. */
+/* A number in decimal: 0.d1d2d3... * 10^point, without trailing zeros. */
 typedef struct decimal {
     char digits[24];
     int n, point;
     bool negative;
 } decimal;
 
-/* Whether a text reads back as the number in its dtype. */
+/* Whether the text parses to the same number of the dtype. */
 static bool reads_back(const char *text, double value, weft_dtype dtype)
 {
     double back = strtod(text, NULL);
@@ -45,7 +45,7 @@ static void parse(const char *text, decimal *d)
     }
 }
 
-/* The fewest digits that read back as the number. */
+/* The shortest digits that parse to the same number. */
 static decimal shortest(double value, weft_dtype dtype)
 {
     decimal d = {.negative = signbit(value)};
@@ -58,8 +58,8 @@ static decimal shortest(double value, weft_dtype dtype)
     return d;
 }
 
-/* At most `after` digits after the point, or after the first digit of the scientific form; what is
- * cut is rounded from the number itself. */
+/* At most `after` digits after the point, or after the first digit in scientific form. The number
+ * itself is rounded, not its shortest digits. */
 static decimal cut(double value, weft_dtype dtype, int after, bool scientific)
 {
     decimal d = shortest(value, dtype);
@@ -68,7 +68,7 @@ static decimal cut(double value, weft_dtype dtype, int after, bool scientific)
         return d;
     }
     char text[WEFT__NUMBER_TEXT];
-    if (!scientific) { /* rounded at the last place that stays, and that number's own digits */
+    if (!scientific) { /* digits of the number, rounded at the last position that is shown */
         snprintf(text, sizeof text, "%.*f", after, value);
         return shortest(strtod(text, NULL), WEFT_FLOAT64);
     }
@@ -77,7 +77,7 @@ static decimal cut(double value, weft_dtype dtype, int after, bool scientific)
     return d;
 }
 
-/* Digits before and after the point. */
+/* The digits before and after the point. */
 static void positional(const decimal *d, char *before, char *after)
 {
     int n = 0, m = 0;
@@ -108,7 +108,7 @@ static void scientific(const decimal *d, char *before, char *after, char *expone
     snprintf(exponent, 16, "%c%02d", e < 0 ? '-' : '+', abs(e));
 }
 
-/* Decimal digits that every number of the dtype has. */
+/* Decimal digits that every number of the dtype preserves. */
 static int safe_digits(weft_dtype dtype)
 {
     switch (dtype) {
@@ -174,11 +174,11 @@ weft__float_format weft__float_format_of(const double *values, int64_t n, int st
             make_room(&f, v);
         }
     }
-    if (f.scientific) { /* from here on exactly so many digits, and the exponent behind them */
+    if (f.scientific) { /* from here on a fixed number of digits, and then the exponent */
         f.precision = f.right;
         f.right += f.exponent_digits + 2;
     }
-    int beside = f.right + 1; /* columns right of the integer part */
+    int beside = f.right + 1; /* columns beside the integer part */
     if (missing) {
         f.left = larger(f.left, (size_t)(3 + plus - beside > 0 ? 3 + plus - beside : 0));
     }
@@ -204,13 +204,14 @@ int weft__float_text(const weft__float_format *f, double value, char out[WEFT__N
     }
     char before[WEFT__NUMBER_TEXT], after[WEFT__NUMBER_TEXT], exponent[16] = "";
     decimal d = cut(value, f->dtype, f->precision, f->scientific);
-    if (f->scientific) { /* where the fewest digits are too few, the number's own follow */
+    if (f->scientific) { /* if there are fewer digits than columns, further digits of the number
+                          * follow */
         char text[WEFT__NUMBER_TEXT];
         snprintf(text, sizeof text, "%.*e", f->precision, fabs(value));
         snprintf(exponent, sizeof exponent, "%s", strchr(text, 'e') + 1);
         snprintf(before, sizeof before, "%c", text[0]);
         snprintf(after, sizeof after, "%.*s", f->precision, text + 2);
-        char wide[16]; /* as many digits as the longest exponent has */
+        char wide[16]; /* pads to the digits of the longest exponent */
         snprintf(wide, sizeof wide, "e%c%0*d", exponent[0], f->exponent_digits, atoi(exponent + 1));
         strcat(after, wide);
     } else {

@@ -1,4 +1,4 @@
-/* core/io/print_number.h -- a column of numbers as text: one format for all of them. */
+/* core/io/print_number.h -- formats a column of numbers in one common format. */
 #ifndef CORE_IO_PRINT_NUMBER_H
 #define CORE_IO_PRINT_NUMBER_H
 
@@ -8,24 +8,24 @@
 
 #include "weft/dtype.h"
 
-enum { WEFT__NUMBER_TEXT = 360 }; /* the largest double and a precision of 17 */
+enum { WEFT__NUMBER_TEXT = 360 }; /* enough for the largest double with precision 17 */
 
-/* How the floats of an array are written: with an exponent or not, and padded to what. */
+/* The format of the floats of an array: with or without exponent, and the widths. */
 typedef struct weft__float_format {
-    weft_dtype dtype; /* digits are the fewest that tell its numbers apart */
-    int precision;    /* digits after the point at most */
+    weft_dtype dtype; /* for its shortest digits */
+    int precision;    /* most digits after the point */
     bool scientific, plus;
     int left, right;     /* columns before and after the point */
-    int exponent_digits; /* of the scientific form */
+    int exponent_digits; /* in scientific form */
 } weft__float_format;
 
-/* The format for n numbers, `stride` apart. */
+/* The format for n numbers at intervals of `stride`. */
 weft__float_format weft__float_format_of(const double *values, int64_t n, int stride,
                                          weft_dtype dtype, int precision, bool suppress, bool plus);
-/* One number; returns its length. */
+/* Formats one number; returns its length. */
 int weft__float_text(const weft__float_format *f, double value, char out[WEFT__NUMBER_TEXT]);
 
-/* A number by itself: the fewest digits that are it. */
+/* Formats a single number with its shortest digits. */
 int weft__scalar_text(double value, weft_dtype dtype, char out[WEFT__NUMBER_TEXT]);
 
 #endif

@@ -1,4 +1,4 @@
-/* core/io/safetensors.c -- the opened file: finding tensors and handing them out. */
+/* core/io/safetensors.c -- access to the tensors of an open safetensors file. */
 #include "core/io/safetensors.h"
 
 #include <stdint.h>
@@ -141,7 +141,7 @@ weft_array *weft_safetensors_get_at(const weft_safetensors *file, int i)
     const weft__stored_tensor *t = &file->tensors[i];
     char *data = (char *)t->mapping->address + t->begin;
     const weft_dtype dtype = t->entry.dtype;
-    /* A complex number is aligned as its parts are. */
+    /* A complex number is aligned like its parts. */
     const size_t alignment = dtype == WEFT_COMPLEX64 ? sizeof(float) : weft_dtype_size(dtype);
     if ((uintptr_t)data % alignment != 0)
         return weft_from_data(data, dtype, t->entry.shape);

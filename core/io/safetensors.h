@@ -1,4 +1,4 @@
-/* core/io/safetensors.h -- what the files that read, find and write safetensors share. */
+/* core/io/safetensors.h -- functions shared by reading, finding and writing safetensors files. */
 #ifndef WEFT_CORE_IO_SAFETENSORS_H
 #define WEFT_CORE_IO_SAFETENSORS_H
 
@@ -7,7 +7,7 @@
 #include "core/io/named.h"
 #include "weft/io.h"
 
-/* A mapped file, shared by its tensors' arrays and the weft_safetensors that opened it. */
+/* A mapped file, shared by the arrays of its tensors and by the weft_safetensors that opened it. */
 typedef struct weft__mapping {
     atomic_int refs;
     void *address;
@@ -17,18 +17,18 @@ typedef struct weft__mapping {
 
 weft_status weft__mapping_open(const char *path, weft__mapping **out);
 void weft__mapping_ref(weft__mapping *mapping);
-/* Takes void * because an array's release calls it. */
+/* Takes void *, since it is the release callback of arrays. */
 void weft__mapping_unref(void *mapping);
-/* The context of an array that views `bytes` of the mapping; NULL when there is no memory. Its
- * release gives the range's pages back to the system: they are read again if anybody needs them. So
- * weights that are quantized or moved to a device while a file is read do not stay resident. */
+/* The release context of an array that views `bytes` of the mapping; NULL when out of memory.
+ * Releasing it returns the range's pages to the system, which reads them again if needed. So
+ * weights that are quantized or moved to a device while loading do not stay resident. */
 void *weft__mapping_range(weft__mapping *mapping, void *data, size_t bytes);
 void weft__mapping_range_release(void *range);
 
 typedef struct weft__stored_tensor {
-    weft_safetensors_entry entry; /* the name is this tensor's own, the path its mapping's */
-    weft__mapping *mapping;       /* one of the file's */
-    size_t begin, bytes;          /* in the mapping */
+    weft_safetensors_entry entry; /* the tensor owns the name; the path belongs to the mapping */
+    weft__mapping *mapping;       /* one of the file's mappings */
+    size_t begin, bytes;          /* range within the mapping */
 } weft__stored_tensor;
 
 typedef struct weft__stored_text {
@@ -38,24 +38,24 @@ typedef struct weft__stored_text {
 struct weft_safetensors {
     int n_tensors, n_metadata, n_mappings;
     int tensor_capacity, metadata_capacity;
-    weft__stored_tensor *tensors; /* sorted by name once opened */
+    weft__stored_tensor *tensors; /* sorted by name when the file is open */
     weft__stored_text *metadata;
     weft__mapping **mappings;
 };
 
-/* Maps `path`, checks its header and adds its tensors, not yet sorted, to `file`. */
+/* Maps `path`, checks its header and adds its tensors to `file`, unsorted. */
 weft_status weft__safetensors_add(weft_safetensors *file, const char *path);
-/* Sorts the tensors by name; WEFT_INVALID when two shards have the same one. */
+/* Sorts the tensors by name. WEFT_INVALID when two shards contain the same name. */
 weft_status weft__safetensors_sort(weft_safetensors *file);
 
-/* "F32" and so on: the name of a dtype in the format, and back (false: not Weft's). */
+/* The format's name of a dtype, such as "F32", and back (false: not a dtype of Weft). */
 const char *weft__safetensors_dtype_name(weft_dtype dtype);
 bool weft__safetensors_dtype(const char *name, weft_dtype *out);
 
-/* Room for one more element of an array of `n` in a vector of *capacity; false: no memory. */
+/* Makes room for one more element in an array of `n` with *capacity; false: out of memory. */
 bool weft__grow(void *vector, int n, int *capacity, size_t element_size);
 
-/* weft_safetensors_save, telling of it. */
+/* weft_safetensors_save with progress reports. */
 weft_status weft__safetensors_save(const char *path, const char *const *names,
                                    weft_array *const *arrays, int n, const weft_metadata *metadata,
                                    int n_metadata, weft__written *written);

@@ -1,4 +1,4 @@
-/* core/io/safetensors_folder.c -- which files a checkpoint's folder means. */
+/* core/io/safetensors_folder.c -- selects the safetensors files of a checkpoint folder. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static int compare_text(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Sorts the names and leaves each of them once. */
+/* Sorts the names and removes duplicates. */
 static void names_sort(names *list)
 {
     int kept = 0;
@@ -144,7 +144,7 @@ static weft_status add_indexed(weft_safetensors *file, const char *folder, const
 
 /* ---- without one ---------------------------------------------------------------------------- */
 
-/* The folder's *.safetensors files that begin with `prefix`. */
+/* Lists the folder's *.safetensors files that begin with `prefix`. */
 static weft_status list_folder(const char *folder, const char *prefix, names *list)
 {
     DIR *dir = opendir(folder);
@@ -163,8 +163,8 @@ static weft_status list_folder(const char *folder, const char *prefix, names *li
     return status;
 }
 
-/* model.safetensors alone; else model*.safetensors; else all. So an adapter or a second copy in
- * another form beside the model is left alone. */
+/* Uses model.safetensors alone if it exists, else model*.safetensors, else all. So an adapter or a
+ * second copy in another form in the same folder is ignored. */
 static weft_status add_listed(weft_safetensors *file, const char *folder)
 {
     names list = {0};

@@ -1,5 +1,5 @@
-/* core/io/safetensors_header.c -- the header of a safetensors file, checked before it is believed:
- * 8 bytes of little-endian size, that many bytes of JSON, then the tensors' bytes without gaps. */
+/* core/io/safetensors_header.c -- reads and validates the header of a safetensors file: 8 bytes of
+ * little-endian size, that many bytes of JSON, then the tensors' bytes without gaps. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ typedef struct reader {
     weft__mapping *mapping;
     const char *path;
     size_t data_begin, data_size;
-    int first; /* this file's tensors begin here */
+    int first; /* index of this file's first tensor */
     int n_unsupported;
     char unsupported[LIST_SIZE]; /* "F8_E4M3 (a.weight)", ... */
 } reader;
@@ -40,8 +40,8 @@ static int compare_keys(const void *a, const void *b)
     return order ? order : (x->length > y->length) - (x->length < y->length);
 }
 
-/* The end of the string that begins after the quote at `at`: its closing quote. The text is valid
- * JSON. */
+/* The closing quote of the string whose opening quote is at `at` - 1. The text must be valid JSON.
+ */
 static const char *string_end(const char *at)
 {
     while (*at != '"')
@@ -49,8 +49,8 @@ static const char *string_end(const char *at)
     return at;
 }
 
-/* The keys of the outer object, as they are written. A parser keeps one of two equal keys, so a
- * name that is there twice shows only here. */
+/* The keys of the outer object in the text. The parser keeps one of two equal keys, so duplicates
+ * are found only here. */
 static bool outer_keys(const char *text, const char *end, raw_key **keys, int *n)
 {
     int depth = 0, capacity = 0;
@@ -157,7 +157,7 @@ static weft_status read_offsets(const reader *r, const weft__json *entry, const 
     return status;
 }
 
-/* The bytes must be inside the file and as many as shape and dtype need. */
+/* Checks that the bytes are inside the file, and as many as shape and dtype need. */
 static weft_status check_range(const reader *r, const weft__stored_tensor *t, const char *dtype,
                                const int64_t offsets[2])
 {
@@ -189,7 +189,7 @@ static weft_status check_range(const reader *r, const weft__stored_tensor *t, co
     return WEFT_OK;
 }
 
-/* The name of a float of 8 bits, which is read as uint8; NULL for other dtypes. */
+/* The name of an 8-bit float, which is read as uint8; NULL for other dtypes. */
 static const char *float8_name(const char *dtype)
 {
     static const char *const names[] = {"F8_E4M3", "F8_E5M2"};
@@ -270,7 +270,7 @@ static weft_status read_entries(reader *r, const weft__json *root)
     json_object_object_foreach(root->value, key, value)
     {
         weft__json entry;
-        /* MLX writes null where there is no metadata. */
+        /* MLX writes null when there is no metadata. */
         if (value == NULL && strcmp(key, "__metadata__") == 0)
             continue;
         status = weft__json_get(root, key, &entry);
@@ -300,7 +300,7 @@ static int compare_begins(const void *a, const void *b)
     return (p > q) - (p < q);
 }
 
-/* The tensors cover the data exactly. */
+/* Checks that the tensors cover the data exactly. */
 static weft_status check_cover(const reader *r)
 {
     weft_safetensors *f = r->file;

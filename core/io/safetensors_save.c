@@ -1,4 +1,4 @@
-/* core/io/safetensors_save.c -- writing safetensors. */
+/* core/io/safetensors_save.c -- writes safetensors files. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,14 +11,14 @@
 
 enum { ALIGNMENT = 64 };
 
-/* One tensor in the order of the file. */
+/* A tensor, in the order of the file. */
 typedef struct item {
     const char *name;
     weft_array *array;
     size_t bytes;
 } item;
 
-/* Wide elements first, so that every tensor is aligned for its dtype; then by name. */
+/* Sorts wide elements first, so that every tensor is aligned for its dtype; then by name. */
 static int compare_items(const void *a, const void *b)
 {
     const item *x = a, *y = b;
@@ -40,7 +40,7 @@ static void append_metadata(weft__text *t, const weft_metadata *metadata, int n)
     weft__text_append(t, "}", 1);
 }
 
-/* The 8 bytes of size and the JSON text, padded with spaces. */
+/* Writes the 8 bytes of size and the JSON text, padded with spaces. */
 static void make_header(weft__text *t, const item *items, int n, const weft_metadata *metadata,
                         int n_metadata)
 {
@@ -97,7 +97,7 @@ static weft_status check_items(const char *path, const item *items, int n)
                 path, weft_printable(items[i].name), weft_encoding_of(items[i].array)->name);
         if (strcmp(items[i].name, "__metadata__") == 0)
             return weft_fail(WEFT_INVALID, "%s: a tensor cannot be called __metadata__", path);
-        /* Equal names need not be neighbours when their dtypes differ. */
+        /* Equal names may not be adjacent when their dtypes differ. */
         for (int j = i + 1; j < n; j++) {
             if (strcmp(items[i].name, items[j].name) == 0)
                 return weft_fail(WEFT_INVALID, "%s: two tensors are called '%s'", path,

@@ -1,4 +1,4 @@
-/* core/io/safetensors_shards.c -- a checkpoint's folder: one file, or shards with their index. */
+/* core/io/safetensors_shards.c -- writes a checkpoint folder: one file, or shards with an index. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,11 +18,12 @@ typedef struct shards {
     weft_array *const *arrays;
     int n, files;
     const weft_save_folder_options *options;
-    int *starts; /* of each file, and n at the end */
+    int *starts; /* index of each file's first array, and n at the end */
     weft__written written;
 } shards;
 
-/* Arrays stay in order; a file ends where the next array would be too much. */
+/* Assigns arrays to files in order; a new file begins when the next array would exceed the limit.
+ */
 static weft_status part(shards *s)
 {
     const int64_t most = s->options->shard_bytes > 0 ? s->options->shard_bytes : default_shard;
@@ -102,7 +103,7 @@ weft_status weft_safetensors_save_folder(const char *folder, const char *const *
                 .n = n,
                 .options = options ? options : &defaults};
     s.written.progress = s.options->progress;
-    /* A name twice would be seen only within a file. */
+    /* Checked here, since saving checks duplicates only within a file. */
     weft_status status = weft__named_arrays_check(folder, names, arrays, n, false);
     if (status == WEFT_OK)
         status = weft_folder_make(folder);

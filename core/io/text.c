@@ -1,4 +1,4 @@
-/* core/io/text.c -- a text that grows. */
+/* core/io/text.c -- a growing text buffer. */
 #include "core/io/text.h"
 
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 #include "weft/memory.h"
 #include "weft/status.h"
 
-enum { NAMES = 8 }; /* of a list in a message */
+enum { NAMES = 8 }; /* most names listed in a message */
 
 static bool reserve(weft__text *t, size_t n)
 {

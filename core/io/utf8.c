@@ -1,4 +1,4 @@
-/* core/io/utf8.c -- UTF-8: one state machine for checking, reading and replacing. */
+/* core/io/utf8.c -- UTF-8: one state machine that validates, decodes and replaces. */
 #include "core/io/utf8.h"
 
 #include <string.h>
@@ -14,8 +14,8 @@ int weft__utf8_step(const char *text, size_t length)
     if (lead < 0xC2 || lead > 0xF4)
         return -1;
     const int size = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-    /* Only the second byte has narrower bounds: they exclude overlong forms, surrogates and what
-     * lies beyond U+10FFFF. */
+    /* Only the second byte has narrower bounds: they exclude overlong forms, surrogates and code
+     * points above U+10FFFF. */
     unsigned char low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
     unsigned char high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
     for (int i = 1; i < size; i++) {

@@ -5,18 +5,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Looks at the character that starts `text`. Its length (1 to 4) when it is well formed; 0 when
- * `length` ends before it does; -k when its first k bytes can begin no character, k being the
- * longest such start ("maximal subpart", Unicode 3.9), which one U+FFFD replaces. */
+/* Examines the first character of `text`. Returns its length (1 to 4) if it is well formed, 0 if
+ * `length` ends within it, and -k if its first k bytes cannot begin a character. k is the longest
+ * such prefix ("maximal subpart", Unicode 3.9), which one U+FFFD replaces. */
 int weft__utf8_step(const char *text, size_t length);
 
-/* How many bytes from the start of `text` are well formed: `length` when all are. */
+/* The number of well-formed bytes at the start of `text`; `length` if all are. */
 size_t weft__utf8_valid(const char *text, size_t length);
 
-/* The code point of a well formed character of `size` bytes. */
+/* The code point of a well-formed character of `size` bytes. */
 uint32_t weft__utf8_decode(const char *text, int size);
 
-/* Writes a code point (not a surrogate) to `text`, up to 4 bytes; returns how many. */
+/* Encodes a code point (not a surrogate) into `text`, up to 4 bytes; returns their number. */
 int weft__utf8_encode(uint32_t code, char *text);
 
 #endif

@@ -1,5 +1,5 @@
-/* core/transforms/batch.c -- the walk of vmap: a graph for one example, node by node, into a graph
- * for a batch of them. The batch is axis 0 throughout. */
+/* core/transforms/batch.c -- vmap's graph walk: turns a graph for one example into one for a batch,
+ * node by node. The batch is always axis 0. */
 #include "core/builtin.h"
 #include "core/failure.h"
 #include "core/lengths.h"
@@ -30,17 +30,17 @@ weft_array *weft__repeat(weft_array *x, int64_t size)
                : weft__failed("vmap: a batch of arrays of %d dims", WEFT_MAX_DIMS);
 }
 
-/* One node and what its inputs have become. */
+/* A node with its batched inputs. */
 typedef struct batching {
     weft_array *node;
-    weft_array **in; /* with the batch in front where batched, else as it was */
+    weft_array **in; /* with the batch in front if batched[i], else unchanged */
     bool *batched;
     int64_t size;
 } batching;
 
 /* ---- rules ---------------------------------------------------------------------------------- */
 
-/* The same op with the same parameters on inputs that all have the batch. */
+/* Applies the same op with the same parameters to inputs that all have the batch axis. */
 static weft_status by_leading_axis(const batching *b, weft_array **out)
 {
     weft_array *node = b->node;
@@ -81,7 +81,7 @@ static weft_status by_expansion(const batching *b, weft_array **out)
     return status;
 }
 
-/* Example `at`: the node on slices of its inputs. */
+/* Applies the node to the slices of example `at`. */
 static weft_array *one_example(const batching *b, int64_t at, weft_array **inputs)
 {
     weft_array *node = b->node;
@@ -144,15 +144,15 @@ static weft_status node_batch(const batching *b, weft_array **out)
     if (rule == WEFT_RULE_OWN && op->vmap(b->node, b->in, b->batched, b->size, out)) {
         return WEFT_OK;
     }
-    if (rule == WEFT_RULE_LEADS || op->leads) {
+    if (rule == WEFT_RULE_LEADING_AXIS || op->takes_leading_axis) {
         return by_leading_axis(b, out);
     }
     return op->expand ? by_expansion(b, out) : one_by_one(b, out);
 }
 
-/* ---- the walk ------------------------------------------------------------------------------- */
+/* ---- the graph walk -------------------------------------------------------------------------- */
 
-/* Puts what the rule made in its places; what does not depend on the batch is repeated. */
+/* Stores the results of the rule; results that do not depend on the batch are repeated. */
 static void settle(weft__dependents *d, int64_t index, int64_t size, weft_array *const *out)
 {
     weft_array *node = d->nodes.keys[index];
@@ -166,7 +166,7 @@ static void settle(weft__dependents *d, int64_t index, int64_t size, weft_array 
             spec.shape = shape;
             y = weft__as_spec(y, &spec, "vmap", node->op->name);
         }
-        d->places[d->first[index] + o] = y;
+        d->values[d->first[index] + o] = y;
     }
 }
 
@@ -178,15 +178,15 @@ static weft_status visit(weft__dependents *d, int64_t index, int64_t size)
     b.batched = weft_calloc((size_t)node->n_inputs, sizeof *b.batched);
     weft_status status = b.in && b.batched ? WEFT_OK : weft__out_of_memory("vmap", NULL);
     for (int i = 0; i < node->n_inputs && status == WEFT_OK; i++) {
-        weft_array **place = weft__place(d, node->inputs[i]);
-        b.batched[i] = place != NULL;
-        b.in[i] = place ? *place : node->inputs[i];
+        weft_array **value = weft__dependent_value(d, node->inputs[i]);
+        b.batched[i] = value != NULL;
+        b.in[i] = value ? *value : node->inputs[i];
         status = weft_ok(b.in[i]) ? WEFT_OK : weft__report(b.in[i]);
     }
     if (status == WEFT_OK) {
-        weft__beside beside = weft__enter_beside(node);
+        weft__rule_context context = weft__enter_rule_context(node);
         status = node_batch(&b, out);
-        weft__leave_beside(beside);
+        weft__leave_rule_context(context);
     }
     weft_free(b.in);
     weft_free(b.batched);
@@ -207,7 +207,7 @@ weft_status weft__batch(weft_array *const *outs, int n_out, weft_array *const *s
     weft__dependents d;
     status = weft__dependents_find(&d, "vmap", outs, n_out, sources, n_sources, true);
     for (int i = 0; i < n_sources && status == WEFT_OK; i++) {
-        *weft__place(&d, sources[i]) = batches[i];
+        *weft__dependent_value(&d, sources[i]) = batches[i];
     }
     for (int64_t i = 0; i < d.nodes.count && status == WEFT_OK; i++) {
         if (d.needed[i]) {
@@ -215,8 +215,8 @@ weft_status weft__batch(weft_array *const *outs, int n_out, weft_array *const *s
         }
     }
     for (int i = 0; i < n_out && status == WEFT_OK; i++) {
-        weft_array **place = weft__place(&d, outs[i]);
-        results[i] = place ? *place : weft__repeat(outs[i], size);
+        weft_array **value = weft__dependent_value(&d, outs[i]);
+        results[i] = value ? *value : weft__repeat(outs[i], size);
     }
     weft__dependents_free(&d);
     return status;

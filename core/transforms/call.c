@@ -1,4 +1,4 @@
-/* core/transforms/call.c -- calling a function of arrays, whose number of results it decides. */
+/* core/transforms/call.c -- calls a function of arrays that decides its number of results. */
 #include "core/failure.h"
 #include "core/transforms/transforms.h"
 
@@ -26,7 +26,7 @@ weft_status weft__call_function(weft_function *fn, void *context, weft_array *co
                      out->room);
 }
 
-/* The message names the first result that the function does not have. */
+/* The message names the first missing result. */
 static weft_array *missing(const char *what, int n, int expected)
 {
     return weft__failed("%s: expected %d result%s, the function has %d", what, expected,
@@ -47,8 +47,8 @@ void weft__call_into(weft_function *fn, void *context, weft_array *const *in, in
     weft_free(results.at);
 }
 
-int weft__hand_over(weft_status status, const weft__results *results, weft_array **out, int room,
-                    const char *what)
+int weft__return_results(weft_status status, const weft__results *results, weft_array **out,
+                         int room, const char *what)
 {
     weft_array *failed = NULL;
     if (status != WEFT_OK) {

@@ -1,10 +1,11 @@
-/* core/transforms/checkpoint.c -- computing a part of the graph again for its gradient.
+/* core/transforms/checkpoint.c -- gradient checkpointing: recomputes a part of the graph for its
+ * gradient.
  *
- * The function is called once. Its results pass through a node that also has everything the inside
- * reads as input (arguments, captured arrays, random keys: the frontier). When a gradient reaches
- * that node, the inside is cloned over barriers that wait for the cotangent, and the gradient goes
- * through the clone; so the first computation's insides are free to go at once, except for results
- * that the caller's policy keeps.
+ * The function is called once. Its results pass through a node that also has as inputs everything
+ * that the function read (arguments, captured arrays, random keys: the frontier). When a gradient
+ * reaches that node, the inner graph is cloned behind barriers that wait for the cotangent, and the
+ * gradient goes through the clone. So the intermediates of the first computation can be freed at
+ * once, except for results that the caller's policy keeps.
  */
 #include <string.h>
 
@@ -13,7 +14,7 @@
 
 typedef struct checkpoint_params {
     int64_t n_outputs;    /* the first inputs are the results, the others the frontier */
-    weft_keep_rule *keep; /* NULL: nothing inside is kept */
+    weft_keep_rule *keep; /* NULL: no intermediate is kept */
     void *context;
 } checkpoint_params;
 
@@ -53,14 +54,14 @@ static void expand_checkpoint(weft_array *node, weft_array **outs)
 /* ---- the clone ------------------------------------------------------------------------------ */
 
 typedef struct copying {
-    weft__map inside;      /* nodes to clone, in order */
-    weft__map frontier;    /* arrays that they read */
-    weft_array **clones;   /* per node of inside */
-    weft_array **barriers; /* per array of the frontier */
-    bool *keeps;           /* per node of inside */
-    weft__map stand_ins;   /* for nodes that are kept: clones, and kept nodes, */
-    weft_array **kept;     /* and of both the kept nodes */
-    uint64_t since;        /* all that is made here is younger */
+    weft__map inside;      /* nodes to clone, in order of creation */
+    weft__map frontier;    /* arrays that the inner nodes read */
+    weft_array **clones;   /* per inner node */
+    weft_array **barriers; /* per frontier array */
+    bool *keeps;           /* per inner node: whether the policy keeps it */
+    weft__map stand_ins;   /* for kept nodes: the "kept" nodes that replace them, */
+    weft_array **kept;     /* and for each of these the original node */
+    uint64_t since;        /* arrays made here have this seq or a larger one */
 } copying;
 
 static bool on_frontier(const void *context, weft_array *a)
@@ -93,7 +94,7 @@ static weft_array *clone_node(copying *c, weft_array *a)
     return clone;
 }
 
-/* A clone, or the kept results with a clone behind them. */
+/* Clones the node, or makes the kept results with a clone for the gradient. */
 static weft_array *clone_or_keep(copying *c, int64_t i)
 {
     bool added;
@@ -128,7 +129,7 @@ static void choose_kept(copying *c, const checkpoint_params *params)
     }
 }
 
-/* Barriers over the frontier, waiting for `after`, and clones of all that is inside. */
+/* Makes barriers over the frontier that wait for `after`, and clones all inner nodes. */
 static bool make_clones(copying *c, weft_array *node, int n_outputs, weft_array *after)
 {
     for (int i = n_outputs; i < node->n_inputs; i++) {
@@ -167,7 +168,7 @@ static weft_array *first_cotangent(weft_array *const *cts, int n)
     return NULL;
 }
 
-/* Gradients of the frontier through the clone, into grads[n_outputs..]. */
+/* Computes the gradients of the frontier through the clone into grads[n_outputs..]. */
 static weft_status pull_through(copying *c, weft_array *node, weft_array *const *cts,
                                 const bool *wanted, weft_array **grads)
 {
@@ -224,7 +225,7 @@ static void checkpoint_vjp(weft_array *node, weft_array *const *cts, const bool 
     weft_free(c.barriers);
 }
 
-/* Going forward there is nothing to compute again. */
+/* Forward mode recomputes nothing. */
 static void checkpoint_jvp(weft_array *node, weft_array *const *tangents, weft_array **out)
 {
     for (int i = 0; i < weft_node_n_outputs(node); i++) {
@@ -232,7 +233,7 @@ static void checkpoint_jvp(weft_array *node, weft_array *const *tangents, weft_a
     }
 }
 
-/* The batched results over a batched frontier: the clone will be of what makes them now. */
+/* The batched results over a batched frontier. The clone will be of the batched graph. */
 static bool checkpoint_vmap(weft_array *node, weft_array *const *in, const bool *batched,
                             int64_t size, weft_array **out)
 {
@@ -244,7 +245,7 @@ static bool checkpoint_vmap(weft_array *node, weft_array *const *in, const bool 
     return true;
 }
 
-/* The results get no gradient through this node: that is the point of it. */
+/* The results get no gradient through this node; it goes through the clone. */
 static const weft_op op_checkpoint = {
     .name = "checkpoint",
     .family = WEFT_STRUCTURAL,
@@ -268,7 +269,8 @@ static bool before_the_call(const void *context, weft_array *a)
     return a->seq < *(const uint64_t *)context;
 }
 
-/* Appends what the inside reads but does not compute, and results that it hands on. */
+/* Appends arrays that the inner nodes read but do not compute, and results that are passed through.
+ */
 static bool find_frontier(const weft__map *inside, weft_array *const *out, int n_out,
                           weft__map *frontier)
 {
@@ -308,7 +310,7 @@ static weft_array *wrap(weft_array *const *out, int n_out, const weft__map *fron
     return node;
 }
 
-/* The node around what `fn` made since `start`, or an error array. */
+/* Makes the node around what `fn` has created since `start`, or an error array. */
 static weft_array *record(weft_array *const *out, int n_out, uint64_t start,
                           const weft_checkpoint_options *options)
 {
@@ -350,7 +352,7 @@ int weft_checkpoint_with(weft_function *fn, void *context, weft_array *const *in
             results.at[i] = weft_pick(node, i);
         }
     }
-    const int n = weft__hand_over(status, &results, out, room, "checkpoint");
+    const int n = weft__return_results(status, &results, out, room, "checkpoint");
     weft_scope_close_n(out, room);
     weft_free(results.at);
     return n;

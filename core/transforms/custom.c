@@ -1,9 +1,9 @@
-/* core/transforms/custom.c -- a function whose derivatives or batches the user knows better.
+/* core/transforms/custom.c -- weft_custom: functions with user-defined vjp, jvp or vmap.
  *
- * As with checkpoint, the results pass through a node; its other inputs are the arguments. A
- * gradient or tangent that reaches the node goes by the user's rule, between results and arguments,
- * and never inside. Under vmap the results are batched as anything is, and the node is made again
- * over them with one more level: its rules are then those of the user, mapped over the batch.
+ * As with checkpoint, the results pass through a node whose other inputs are the arguments. A
+ * gradient or tangent that reaches the node uses the user's rule and never goes inside. Under vmap
+ * the results are batched as usual, and the node is made again over them with one more level: its
+ * rules are then the user's, mapped over the batch.
  */
 #include <string.h>
 
@@ -16,7 +16,7 @@ typedef struct custom_params {
     weft_custom_rules rules;
     void *context;
     int64_t n_outputs; /* the first inputs are the results, the others the arguments */
-    weft_dims batched; /* per level of vmap, the innermost first: a bit per argument */
+    weft_dims batched; /* per level of vmap, innermost first: a bit per argument */
 } custom_params;
 
 static const weft_field custom_fields[] = {
@@ -54,11 +54,11 @@ static void expand_custom(weft_array *node, weft_array **outs)
 
 /* ---- calling the user's rules --------------------------------------------------------------- */
 
-/* A rule as a function of arguments, results and `given`: the cotangents of the float results (of
- * vjp) or the tangents of the float arguments. It returns those of the other side. */
+/* A rule as a function of arguments, results and `given`: the cotangents of the float results (for
+ * vjp) or the tangents of the float arguments (for jvp). It returns those of the other side. */
 typedef struct rule_call {
     const custom_params *params;
-    int level; /* of vmap, around the user's function */
+    int level; /* levels of vmap around the user's function */
     int n_arguments;
     bool backward;
 } rule_call;
@@ -72,7 +72,7 @@ static int count_floats(weft_array *const *arrays, int n)
     return count;
 }
 
-/* The floats among `arrays` get what is packed, the others NULL. */
+/* Distributes the packed arrays to the floats among `arrays`; the others get NULL. */
 static void unpack(weft_array *const *arrays, int n, weft_array *const *packed, weft_array **out)
 {
     for (int i = 0; i < n; i++) {
@@ -105,7 +105,7 @@ static void call_user(const rule_call *c, weft_array *const *in, weft_array **ou
 
 static int call_rule(void *context, weft_array *const *in, int n_in, weft_array **out, int room);
 
-/* The outermost level: all results have the batch, the arguments as the level says. */
+/* The outermost level: all results have the batch, the arguments as recorded for the level. */
 static void call_mapped(const rule_call *c, weft_array *const *in, int n_in, weft_array **out,
                         int n_out)
 {
@@ -128,14 +128,14 @@ static void call_mapped(const rule_call *c, weft_array *const *in, int n_in, wef
     }
     int k = 0;
     for (int i = 0; i < c->n_arguments && c->backward && status == WEFT_OK; i++) {
-        if (weft__is_differentiable(in[i])) { /* what all examples share gets the sum */
+        if (weft__is_differentiable(in[i])) { /* arguments shared by all examples get the sum */
             out[k] = bits >> i & 1 ? out[k] : weft_sum(out[k], WEFT_DIMS(0), false);
             k++;
         }
     }
 }
 
-/* The number of arrays that the rule makes: one for each float on the other side. */
+/* The number of arrays that the rule returns: one for each float on the other side. */
 static int made_by_rule(const rule_call *c, weft_array *const *in)
 {
     return c->backward ? count_floats(in, c->n_arguments)
@@ -157,8 +157,8 @@ static int call_rule(void *context, weft_array *const *in, int n_in, weft_array 
     return n_out;
 }
 
-/* Calls the rule of `node` with `given` for the floats of one side (NULL: zeros) and puts what it
- * makes for those of the other side in `made`. */
+/* Calls the rule of `node` with `given` for the floats of one side (NULL: zeros) and stores its
+ * results for the other side in `made`. */
 static void apply_rule(weft_array *node, bool backward, weft_array *const *given, weft_array **made)
 {
     const custom_params *p = weft_node_params(node);
@@ -281,7 +281,7 @@ static const weft_op op_custom = {
 
 /* ---- public --------------------------------------------------------------------------------- */
 
-/* What is wrong with the call or with the results, or NULL. */
+/* An error array if the call or its results are invalid, or NULL. */
 static weft_array *check_call(const weft__results *results, int n_in)
 {
     const int n_out = results->n;
@@ -298,7 +298,8 @@ static weft_array *check_call(const weft__results *results, int n_in)
     return NULL;
 }
 
-/* The node around the results of a call, or an error array; NULL without results. */
+/* Makes the node around the results of a call, or an error array; NULL when there are no results.
+ */
 static weft_array *wrap(const weft__results *results, void *context, const weft_custom_rules *rules,
                         weft_array *const *in, int n_in)
 {
@@ -324,7 +325,7 @@ int weft_custom(weft_function *fn, void *context, const weft_custom_rules *rules
     for (int i = 0; i < results.n; i++) {
         results.at[i] = weft_pick(node, i);
     }
-    const int n = weft__hand_over(status, &results, out, room, "custom");
+    const int n = weft__return_results(status, &results, out, room, "custom");
     weft_scope_close_n(out, room);
     weft_free(results.at);
     return n;

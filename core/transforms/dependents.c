@@ -1,5 +1,5 @@
-/* core/transforms/dependents.c -- the nodes between a function's arguments and its results, with
- * room for what a walk over them makes. */
+/* core/transforms/dependents.c -- finds the nodes between a function's arguments and its results,
+ * and stores a value for each of their outputs. */
 #include "core/builtin.h"
 #include "core/failure.h"
 #include "core/shape.h"
@@ -74,9 +74,9 @@ weft_status weft__dependents_find(weft__dependents *d, const char *what, weft_ar
         total += d->nodes.keys[i]->n_outputs;
         d->needed[i] = depends(d, d->nodes.keys[i], through_all);
     }
-    d->places = weft_calloc((size_t)total, sizeof *d->places);
-    d->source_places = weft_calloc((size_t)d->sources.count, sizeof *d->source_places);
-    return d->places && d->source_places ? WEFT_OK : weft__out_of_memory(what, NULL);
+    d->values = weft_calloc((size_t)total, sizeof *d->values);
+    d->source_values = weft_calloc((size_t)d->sources.count, sizeof *d->source_values);
+    return d->values && d->source_values ? WEFT_OK : weft__out_of_memory(what, NULL);
 }
 
 void weft__dependents_free(weft__dependents *d)
@@ -85,18 +85,18 @@ void weft__dependents_free(weft__dependents *d)
     weft__map_free(&d->sources);
     weft_free(d->needed);
     weft_free(d->first);
-    weft_free(d->places);
-    weft_free(d->source_places);
+    weft_free(d->values);
+    weft_free(d->source_values);
 }
 
-weft_array **weft__place(weft__dependents *d, weft_array *a)
+weft_array **weft__dependent_value(weft__dependents *d, weft_array *a)
 {
     int64_t source = weft__map_index(&d->sources, a, NULL);
     if (source >= 0) {
-        return &d->source_places[source];
+        return &d->source_values[source];
     }
     int64_t node = weft__map_index(&d->nodes, a->first, NULL);
-    return node >= 0 && d->needed[node] ? &d->places[d->first[node] + weft__output_index(a)] : NULL;
+    return node >= 0 && d->needed[node] ? &d->values[d->first[node] + weft__output_index(a)] : NULL;
 }
 
 weft_array *weft__as_spec(weft_array *x, const weft_spec *spec, const char *what, const char *op)
@@ -117,16 +117,16 @@ weft_array *weft__as_spec(weft_array *x, const weft_spec *spec, const char *what
     return weft_apply(weft__builtins.cast, &x, 1, &params);
 }
 
-weft__beside weft__enter_beside(const weft_array *node)
+weft__rule_context weft__enter_rule_context(const weft_array *node)
 {
-    weft__beside beside = {weft_default_device()};
+    weft__rule_context context = {weft_default_device()};
     weft_set_default_device(node->device);
     weft__path_push(node->path ? node->path : "");
-    return beside;
+    return context;
 }
 
-void weft__leave_beside(weft__beside beside)
+void weft__leave_rule_context(weft__rule_context context)
 {
     weft__path_pop();
-    weft_set_default_device(beside.before);
+    weft_set_default_device(context.before);
 }

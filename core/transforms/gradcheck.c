@@ -1,4 +1,5 @@
-/* core/transforms/gradcheck.c -- gradients and tangents against central differences in float64. */
+/* core/transforms/gradcheck.c -- compares gradients and tangents with central differences in
+ * float64. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,19 +14,19 @@ typedef struct check {
     weft_array *const *inputs;
     int n_inputs, n_outputs;
     weft_gradcheck_options options;
-    double **values;   /* (n_inputs): of float inputs, else NULL */
-    double **tangents; /* (n_inputs): random, of float inputs; NULL unless they are asked for */
-    double **weights;  /* (n_outputs): random cotangents, NULL of integer outputs */
+    double **values;   /* (n_inputs): values of float inputs, else NULL */
+    double **tangents; /* (n_inputs): random tangents of float inputs; NULL unless requested */
+    double **weights;  /* (n_outputs): random cotangents, NULL for integer outputs */
     int64_t *sizes;    /* (n_outputs) */
-    double *scratch;   /* room for the largest output */
-    weft_array **in;   /* (n_inputs): moved inputs */
-    char op[64];       /* that made the last output */
+    double *scratch;   /* buffer for the largest output */
+    weft_array **in;   /* (n_inputs): displaced inputs */
+    char op[64];       /* op of the last output */
     double worst, worst_analytic, worst_numeric;
     int worst_input;
     int64_t worst_element;
 } check;
 
-/* splitmix64 to (-1, 1), away from zero so that no output is overlooked. */
+/* A random number of (-1, 1) by splitmix64, not close to zero so that every output counts. */
 static double random_weight(uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15u;
@@ -40,7 +41,7 @@ static weft_status no_memory(void)
     return weft__out_of_memory("gradcheck", NULL);
 }
 
-/* Evaluates those that are not NULL in one call, so that none loses its data to another. */
+/* Evaluates the arrays that are not NULL in one call, so that none is consumed by another. */
 static weft_status eval_together(weft_array *const *arrays, int n)
 {
     weft_array **named = weft_calloc((size_t)n, sizeof *named);
@@ -75,8 +76,8 @@ static weft_status weigh(check *c, weft_array *const *out, double *sum)
     return status;
 }
 
-/* sum of weights times outputs, at the values as they are now of input `which` (-1: of all float
- * inputs) and otherwise at the inputs. */
+/* The sum of weights times outputs, with the current values of input `which` (-1: of all float
+ * inputs) and the original values of the others. */
 static weft_status weighted_sum(check *c, int which, double *sum)
 {
     weft__results out = {.room = c->n_outputs};
@@ -129,7 +130,7 @@ static weft_status compare(check *c, int input, const double *gradient, int64_t 
             return status;
         }
         double error = fabs(gradient[k] - numeric) / fmax(1, fabs(numeric));
-        if (!(error <= c->worst)) { /* a NaN is worse than anything */
+        if (!(error <= c->worst)) { /* true for NaN too, which counts as the worst error */
             c->worst = isnan(error) ? INFINITY : error;
             c->worst_input = input;
             c->worst_element = k;
@@ -165,7 +166,7 @@ static weft_status read_inputs(check *c)
     return WEFT_OK;
 }
 
-/* Random cotangents of the outputs' shapes, as arrays in the current scope. */
+/* Draws random cotangents of the outputs' shapes, as arrays in the current scope. */
 static weft_status draw_cotangents(check *c, weft_array *const *out, weft_array **cotangents)
 {
     uint64_t state = c->options.seed;
@@ -195,9 +196,9 @@ static weft_status draw_cotangents(check *c, weft_array *const *out, weft_array 
     return c->scratch ? WEFT_OK : no_memory();
 }
 
-/* ---- along a direction ---------------------------------------------------------------------- */
+/* ---- directional derivatives ----------------------------------------------------------------- */
 
-/* Random tangents of the float inputs, as arrays in the current scope too. */
+/* Draws random tangents of the float inputs, also as arrays in the current scope. */
 static weft_status draw_tangents(check *c, weft_array **tangents)
 {
     uint64_t state = c->options.seed + 1;
@@ -228,8 +229,8 @@ static void step_along(check *c, double h)
     }
 }
 
-/* The central difference of the weighted sum along the tangents. The inputs are left a rounding
- * away from where they were. */
+/* The central difference of the weighted sum along the tangents. Afterwards the inputs may differ
+ * by a rounding error. */
 static weft_status slope_along(check *c, double *numeric)
 {
     double up, down, h = c->options.step;
@@ -259,8 +260,9 @@ static weft_status hold_together(const check *c, double forward, double other, c
                      c->op, other, what, forward, error, tolerance);
 }
 
-/* Forward mode: the weighted derivative along the tangents, against the central difference and
- * against the gradients' product with the tangents. The latter agree but for rounding. */
+/* Checks forward mode: compares the weighted derivative along the tangents with the central
+ * difference, and with the dot product of gradients and tangents, which must agree up to rounding.
+ */
 static weft_status check_forward(check *c, weft_array *const *tangents, double backward)
 {
     weft_array **out = weft_calloc((size_t)c->n_outputs, sizeof *out);
@@ -283,7 +285,7 @@ static weft_status check_forward(check *c, weft_array *const *tangents, double b
                : status;
 }
 
-/* The derivative along the tangents as a function of its own. */
+/* The derivative along the tangents as a function. */
 typedef struct directional {
     const check *c;
     weft_array *const *tangents;
@@ -321,9 +323,9 @@ static weft_status check_second(check *c, weft_array *const *tangents)
     return n ? weft_gradcheck(call_directional, &d, c->inputs, c->n_inputs, &options) : WEFT_OK;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- the whole check ------------------------------------------------------------------------- */
 
-/* Compares one gradient with the differences and adds its product with the tangent. */
+/* Compares one gradient with the differences and adds its dot product with the tangent. */
 static weft_status check_input(check *c, int i, weft_array *grad, double *along)
 {
     int64_t n = weft_size(c->inputs[i]);
@@ -339,7 +341,7 @@ static weft_status check_input(check *c, int i, weft_array *grad, double *along)
     return status;
 }
 
-/* `cotangents` (n_outputs), `grads` and `tangents` (n_inputs) are NULL. */
+/* `cotangents` (n_outputs), `grads` and `tangents` (n_inputs) are initially NULL. */
 static weft_status check_all(check *c, weft_array *const *out, weft_array **cotangents,
                              weft_array **grads, weft_array **tangents)
 {
@@ -367,7 +369,7 @@ static weft_status check_all(check *c, weft_array *const *out, weft_array **cota
     return status;
 }
 
-/* In an open scope. */
+/* Called in an open scope. */
 static weft_status check_results(check *c, const weft__results *out)
 {
     const size_t n = (size_t)c->n_inputs, m = (size_t)out->n;

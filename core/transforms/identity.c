@@ -1,4 +1,4 @@
-/* core/transforms/identity.c -- nodes that are their input: alias and barrier; depends. */
+/* core/transforms/identity.c -- the identity ops alias and barrier; weft_depends. */
 #include "core/transforms/transforms.h"
 
 static bool infer_same(const weft_array *node, weft_spec *out, weft_why *why)
@@ -12,7 +12,7 @@ static bool view_same(const weft_array *node, const weft_tensor *in, weft_tensor
 {
     (void)node;
     (void)in;
-    (void)out; /* preset to the input */
+    (void)out; /* outputs are preset to the input */
     return true;
 }
 
@@ -25,7 +25,7 @@ static void pass_back(weft_array *node, weft_array *const *cts, const bool *want
     }
 }
 
-/* A batch of x waits for a batch of `after`: neither needs the other's axis. */
+/* A batch of x may wait for a batch of `after`; neither needs the other's axis. */
 static bool barrier_vmap(weft_array *node, weft_array *const *in, const bool *batched, int64_t size,
                          weft_array **out)
 {
@@ -44,7 +44,7 @@ static const weft_op op_alias = {
     .vjp = pass_back,
     .takes_encoded = 1,
     .linear = true,
-    .leads = true,
+    .takes_leading_axis = true,
     .passes_through = true,
 };
 
@@ -70,7 +70,8 @@ weft_array *weft__alias(weft_array *x)
 
 weft_array *weft__barrier(weft_array *x, weft_array *after)
 {
-    weft_array *inputs[] = {x, after}; /* perhaps of two devices: `after` is not looked at */
+    weft_array *inputs[] = {x, after}; /* the devices may differ, since the elements of `after` are
+                                        * not read */
     return weft__apply_on(weft_device_of(x), &op_barrier, inputs, 2, NULL);
 }
 

@@ -1,15 +1,15 @@
-/* core/transforms/jacobian.c -- Jacobians and Hessians: derivatives along all directions at a time,
- * a batch of cotangents pulled back or of tangents pushed forward through one graph. */
+/* core/transforms/jacobian.c -- Jacobians and Hessians: one graph is pulled back or pushed forward
+ * for a batch of one-hot cotangents or tangents. */
 #include "core/failure.h"
 #include "core/shape.h"
 #include "core/transforms/transforms.h"
 #include "weft/ops.h"
 
-/* A function that has been called: its graph from `sources` to `values`. */
+/* The graph of a called function, from `sources` to `values`. */
 typedef struct graph {
     weft_array **sources, **values;
     int n_sources, n_values;
-    int at; /* the output that is pulled back, or the input that is pushed forward */
+    int at; /* the output to pull back, or the input to push forward */
 } graph;
 
 static weft_array *failed(weft_status status)
@@ -17,7 +17,7 @@ static weft_array *failed(weft_status status)
     return weft__failed_as(status, "%s", weft_error_message());
 }
 
-/* Of one cotangent of output `at`: those of all sources. */
+/* From one cotangent of output `at` to the gradients of all sources. */
 static int pull(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     const graph *g = context;
@@ -38,7 +38,7 @@ static int pull(void *context, weft_array *const *in, int n_in, weft_array **out
     return n_out;
 }
 
-/* Of one tangent of source `at`: those of all values. */
+/* From one tangent of source `at` to the tangents of all values. */
 static int push(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     const graph *g = context;
@@ -59,8 +59,8 @@ static int push(void *context, weft_array *const *in, int n_in, weft_array **out
     return n_out;
 }
 
-/* One-hot arrays of the shape and dtype of `like`, one for each of its elements, on a new axis 0.
- */
+/* One-hot arrays of the shape and dtype of `like`, one for each of its elements, along a new axis
+ * 0. */
 static weft_array *basis(weft_array *like)
 {
     const int64_t n = weft_size(like);
@@ -73,7 +73,7 @@ static weft_array *basis(weft_array *like)
     return weft_to(weft_reshape(eye, shape), weft_device_of(like));
 }
 
-/* Output dims, then input dims; false: too many. */
+/* The output's dims followed by the input's; false: too many. */
 static bool joined(weft_array *value, weft_array *source, weft_dims *out)
 {
     const weft_dims a = weft_shape(value), b = weft_shape(source);
@@ -94,7 +94,7 @@ static weft_array *shaped(weft_array *x, weft_array *value, weft_array *source)
              : weft_to(weft_zeros(shape, weft_dtype_of(value)), weft_device_of(value));
 }
 
-/* One row or one column of Jacobians: those of value `at` in all sources, or of all values in
+/* Computes one row or one column of Jacobians: of value `at` in all sources, or of all values in
  * source `at`. */
 static weft_status derive(graph *g, bool forward, weft_array **out)
 {
@@ -121,7 +121,7 @@ static weft_status derive(graph *g, bool forward, weft_array **out)
     return status;
 }
 
-/* The differentiable ones of n arrays and their places. */
+/* Selects the differentiable ones of n arrays, and their indices. */
 static int choose(weft_array *const *arrays, int n, weft_array **chosen, int *places)
 {
     int m = 0;
@@ -145,7 +145,7 @@ static weft_status refuse_complex(weft_array *const *arrays, int n)
     return WEFT_OK;
 }
 
-/* Room is for the aliases, sources and values; places for the sources' and values'. */
+/* `room` is for the aliases, sources and values; `places` for the indices of sources and values. */
 static weft_status jacobian_in(weft_function *fn, void *context, weft_array *const *in, int n_in,
                                weft_array **outs, int n_out, bool forward, weft_array **room,
                                int *places, weft_array **jacobians)

@@ -1,10 +1,9 @@
-/* core/transforms/kept.c -- results inside a checkpoint that are kept rather than computed again.
+/* core/transforms/kept.c -- results inside a checkpoint that are kept instead of recomputed.
  *
- * In the clone of the inside, while the gradient is made, a kept node stands as "kept": its inputs
- * are the results as they were computed, whose values it has, and those of its clone, to which it
- * passes gradients on. The clone is there for its op's rule. Afterwards all that uses the results
- * of either, in the inside's clone and in the gradient, is led to the kept ones, so that neither is
- * ever computed.
+ * While the gradient is made, a "kept" node replaces each kept node in the clone. Its inputs are
+ * the original results, whose values it has, and the results of the cloned node, to which it passes
+ * gradients on; the clone exists only for its op's rule. Afterwards all uses of either are
+ * redirected to the original results, so the clone and the "kept" node are never computed.
  */
 #include <string.h>
 
@@ -41,7 +40,7 @@ static void kept_vjp(weft_array *node, weft_array *const *cts, const bool *wante
     }
 }
 
-/* Forward, the results are what they are, and the clone need not be looked at. */
+/* Forward mode uses the results only; the clone is ignored. */
 static void kept_jvp(weft_array *node, weft_array *const *tangents, weft_array **out)
 {
     memcpy(out, tangents, (size_t)weft_node_n_outputs(node) * sizeof *out);
@@ -55,7 +54,7 @@ static const weft_op op_kept = {
     .infer = infer_kept,
     .vjp = kept_vjp,
     .jvp = kept_jvp,
-    .leads = true,
+    .takes_leading_axis = true,
     .expand = expand_kept,
     .passes_through = true,
 };
@@ -71,7 +70,7 @@ weft_array *weft__kept(weft_array *node, weft_array *clone)
     return weft__apply_on(node->device, &op_kept, inputs, 2 * n, NULL);
 }
 
-/* The kept result for `x`, when x is a stand-in or one of its results; else x. */
+/* The kept result for `x` if x is a stand-in or one of its results; else x. */
 static weft_array *kept_for(const weft__map *stand_ins, weft_array *const *kept, weft_array *x)
 {
     int64_t k = weft__map_index((weft__map *)stand_ins, x->first, NULL);
@@ -160,7 +159,7 @@ static void name_vjp(weft_array *node, weft_array *const *cts, const bool *wante
 
 static bool name_view(const weft_array *node, const weft_tensor *in, weft_tensor *out)
 {
-    (void)node, (void)in, (void)out; /* preset to the input */
+    (void)node, (void)in, (void)out; /* outputs are preset to the input */
     return true;
 }
 
@@ -173,7 +172,7 @@ static const weft_op op_name = {
     .infer = infer_name,
     .vjp = name_vjp,
     .linear = true,
-    .leads = true,
+    .takes_leading_axis = true,
     .passes_through = true,
     .view = name_view,
 };

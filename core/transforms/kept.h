@@ -1,19 +1,19 @@
-/* core/transforms/kept.h -- between checkpoint.c and kept.c. */
+/* core/transforms/kept.h -- interface between checkpoint.c and kept.c. */
 #ifndef CORE_TRANSFORMS_KEPT_H
 #define CORE_TRANSFORMS_KEPT_H
 
 #include "core/transforms/transforms.h"
 
-/* The results of `node` with the gradient of `clone`, as a node of as many outputs. */
+/* A node that has the results of `node` and the gradient of `clone`, with as many outputs. */
 weft_array *weft__kept(weft_array *node, weft_array *clone);
 
-/* Nodes between `grads` and those made before `since`, and grads themselves (NULL: none), that have
- * a stand-in's results as inputs get the kept ones instead: kept[k] is the node above for stand-in
- * k. False: no memory. */
+/* Replaces inputs that are results of stand-ins by the kept ones, in the nodes that `grads` depend
+ * on and that were made at or after `since`, and in grads themselves (entries may be NULL). kept[k]
+ * is the original node of stand-in k. False: out of memory. */
 bool weft__use_kept(weft_array **grads, int n, uint64_t since, const weft__map *stand_ins,
                     weft_array *const *kept);
 
-/* What weft_checkpoint_name named, or NULL: keeping the name is keeping what it names. */
+/* The array that weft_checkpoint_name named, or NULL. Keeping the name keeps that array. */
 weft_array *weft__named(const weft_array *node);
 
 #endif

@@ -1,10 +1,10 @@
-/* core/transforms/linear_maps.c -- tangents from a rule for gradients and gradients from a rule for
- * tangents: each is linear, and the derivative of a linear map is the map. */
+/* core/transforms/linear_maps.c -- derives tangents from a gradient rule and gradients from a
+ * tangent rule. Both rules are linear, and the derivative of a linear map is the map itself. */
 #include "core/failure.h"
 #include "core/transforms/transforms.h"
 #include "weft/ops.h"
 
-/* What the rule is a function of, at zero. */
+/* A zero array at which the rule is differentiated. */
 static weft_array *zero_at(const weft_spec *spec, weft_device *device)
 {
     return weft__alias(weft_to(weft_zeros(spec->shape, spec->dtype), device));
@@ -16,7 +16,7 @@ static bool is_differentiable_spec(const weft_spec *spec)
     return klass == WEFT_CLASS_REAL || klass == WEFT_CLASS_COMPLEX;
 }
 
-/* Pulls cts back from the values that are there to the points that are there. */
+/* Pulls cts back from `values` to the points; NULL entries are skipped. */
 static weft_status pull_between(weft_array **values, weft_array *const *cts, int n_values,
                                 weft_array *const *points, int n_points, weft_array **room,
                                 weft_array **found)

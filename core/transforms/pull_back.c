@@ -1,4 +1,5 @@
-/* core/transforms/pull_back.c -- the backward walk: from cotangents of outputs to gradients. */
+/* core/transforms/pull_back.c -- reverse mode: walks the graph from cotangents of outputs to
+ * gradients. */
 #include "core/builtin.h"
 #include "core/failure.h"
 #include "core/transforms/transforms.h"
@@ -6,21 +7,22 @@
 
 static void accumulate(weft__dependents *d, weft_array *a, weft_array *ct, const char *op)
 {
-    weft_array **place = weft__place(d, a);
-    if (!place || !ct) {
+    weft_array **value = weft__dependent_value(d, a);
+    if (!value || !ct) {
         return;
     }
     ct = weft__as_spec(ct, &a->spec, "gradient", op);
-    if (*place) {
-        weft_array *both[] = {*place, ct};
+    if (*value) {
+        weft_array *both[] = {*value, ct};
         ct = weft_apply(weft__builtins.add, both, 2, NULL);
     }
-    *place = ct;
+    *value = ct;
 }
 
 /* ---- one node ------------------------------------------------------------------------------- */
 
-/* Cotangents of complex numbers are those of their parts, as re + i im: the slope is conjugated. */
+/* The cotangent of a complex number is that of its parts, as re + i im, so the slope is conjugated.
+ */
 static void partials(weft_array *node, weft_array *ct, const bool *wanted, weft_array **grads)
 {
     for (int i = 0; i < node->n_inputs; i++) {
@@ -32,8 +34,8 @@ static void partials(weft_array *node, weft_array *ct, const bool *wanted, weft_
     }
 }
 
-/* The gradient through an op's expansion, over aliases of its inputs. `room` is for three times the
- * inputs. */
+/* The gradient through an op's expansion, over aliases of its inputs. `room` has space for three
+ * times the inputs. */
 static weft_status expand_and_pull(weft_array *node, weft_array *const *cts, const bool *wanted,
                                    weft_array **room, weft_array **grads)
 {
@@ -105,13 +107,13 @@ weft_status weft__node_gradients(weft_array *node, weft_array *const *cts, const
 static bool input_wanted(weft__dependents *d, const weft_array *node, int i)
 {
     return !weft__is_zero_gradient(node, i) && weft__is_differentiable(node->inputs[i]) &&
-           weft__place(d, node->inputs[i]) != NULL;
+           weft__dependent_value(d, node->inputs[i]) != NULL;
 }
 
 static weft_status visit(weft__dependents *d, int64_t index)
 {
     weft_array *node = d->nodes.keys[index];
-    weft_array **cts = &d->places[d->first[index]];
+    weft_array **cts = &d->values[d->first[index]];
     bool *wanted = weft_calloc((size_t)node->n_inputs, sizeof *wanted);
     weft_array **grads = weft_calloc((size_t)node->n_inputs, sizeof *grads);
     weft_status status = wanted && grads ? WEFT_OK : weft__out_of_memory("vjp", NULL);
@@ -121,9 +123,9 @@ static weft_status visit(weft__dependents *d, int64_t index)
         any = any || wanted[i];
     }
     if (status == WEFT_OK && any) {
-        weft__beside beside = weft__enter_beside(node);
+        weft__rule_context context = weft__enter_rule_context(node);
         status = weft__node_gradients(node, cts, wanted, grads);
-        weft__leave_beside(beside);
+        weft__leave_rule_context(context);
     }
     for (int i = 0; i < node->n_inputs && status == WEFT_OK; i++) {
         if (wanted[i]) {
@@ -135,12 +137,12 @@ static weft_status visit(weft__dependents *d, int64_t index)
     return status;
 }
 
-/* ---- the walk ------------------------------------------------------------------------------- */
+/* ---- the graph walk -------------------------------------------------------------------------- */
 
 static bool has_cotangent(const weft__dependents *d, int64_t index)
 {
     for (int o = 0; o < d->nodes.keys[index]->n_outputs; o++) {
-        if (d->places[d->first[index] + o]) {
+        if (d->values[d->first[index] + o]) {
             return true;
         }
     }
@@ -170,7 +172,7 @@ weft_status weft__pull_back(weft_array *const *outs, weft_array *const *cts, int
     }
     weft__differentiating--;
     for (int i = 0; i < n_targets && status == WEFT_OK; i++) {
-        grads[i] = *weft__place(&d, targets[i]);
+        grads[i] = *weft__dependent_value(&d, targets[i]);
     }
     weft__dependents_free(&d);
     return status;

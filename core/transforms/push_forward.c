@@ -1,5 +1,5 @@
-/* core/transforms/push_forward.c -- the forward walk: from tangents of arguments to those of
- * results; and jvp. */
+/* core/transforms/push_forward.c -- forward mode: walks the graph from tangents of arguments to
+ * those of results; weft_jvp. */
 #include "core/builtin.h"
 #include "core/failure.h"
 #include "core/lengths.h"
@@ -9,7 +9,7 @@
 
 /* ---- one node ------------------------------------------------------------------------------- */
 
-/* The op on the tangents; inputs that are not differentiated are as they are. */
+/* Applies the op to the tangents; inputs that are not differentiable stay as they are. */
 static weft_status by_linearity(weft_array *node, weft_array *const *tangents, weft_array **out)
 {
     weft_array **in = weft_malloc((size_t)node->n_inputs * sizeof *in);
@@ -91,12 +91,12 @@ static weft_status node_tangents(weft_array *node, weft_array *const *tangents, 
     }
 }
 
-static weft_status tangents_beside_node(weft_array *node, weft_array *const *tangents,
-                                        weft_array **out)
+static weft_status tangents_in_context(weft_array *node, weft_array *const *tangents,
+                                       weft_array **out)
 {
-    weft__beside beside = weft__enter_beside(node);
+    weft__rule_context context = weft__enter_rule_context(node);
     weft_status status = node_tangents(node, tangents, out);
-    weft__leave_beside(beside);
+    weft__leave_rule_context(context);
     return status;
 }
 
@@ -111,7 +111,7 @@ static bool has_float_output(const weft_array *node)
     return false;
 }
 
-/* Puts the tangents of the node's outputs in their places. */
+/* Stores the tangents of the node's outputs. */
 static void settle(weft__dependents *d, int64_t index, weft_array *const *out)
 {
     weft_array *node = d->nodes.keys[index];
@@ -119,7 +119,7 @@ static void settle(weft__dependents *d, int64_t index, weft_array *const *out)
         const weft_spec *spec = &weft__output(node, o)->spec;
         weft_class klass = weft_dtype_class(spec->dtype);
         if (out[o] && (klass == WEFT_CLASS_REAL || klass == WEFT_CLASS_COMPLEX)) {
-            d->places[d->first[index] + o] = weft__as_spec(out[o], spec, "tangent", node->op->name);
+            d->values[d->first[index] + o] = weft__as_spec(out[o], spec, "tangent", node->op->name);
         }
     }
 }
@@ -133,14 +133,14 @@ static weft_status visit(weft__dependents *d, int64_t index)
     }
     bool any = false;
     for (int i = 0; i < node->n_inputs; i++) {
-        weft_array **place =
-            weft__is_zero_gradient(node, i) ? NULL : weft__place(d, node->inputs[i]);
-        tangents[i] = place ? *place : NULL;
+        weft_array **value =
+            weft__is_zero_gradient(node, i) ? NULL : weft__dependent_value(d, node->inputs[i]);
+        tangents[i] = value ? *value : NULL;
         any = any || tangents[i];
     }
     weft_status status = WEFT_OK;
     if (any && has_float_output(node)) {
-        status = tangents_beside_node(node, tangents, out);
+        status = tangents_in_context(node, tangents, out);
     }
     weft_free(tangents);
     if (status == WEFT_OK) {
@@ -149,7 +149,7 @@ static weft_status visit(weft__dependents *d, int64_t index)
     return status;
 }
 
-/* ---- the walk ------------------------------------------------------------------------------- */
+/* ---- the graph walk -------------------------------------------------------------------------- */
 
 weft_status weft__push_forward(weft_array *const *outs, int n_out, weft_array *const *sources,
                                weft_array *const *tangents, int n_sources,
@@ -166,7 +166,7 @@ weft_status weft__push_forward(weft_array *const *outs, int n_out, weft_array *c
     status = weft__dependents_find(&d, "jvp", outs, n_out, sources, n_sources, false);
     for (int i = 0; i < n_sources && status == WEFT_OK; i++) {
         const weft_spec *spec = &sources[i]->spec;
-        *weft__place(&d, sources[i]) =
+        *weft__dependent_value(&d, sources[i]) =
             tangents[i] ? weft__as_spec(tangents[i], spec, "tangent", "an input") : NULL;
     }
     weft__differentiating++;
@@ -177,8 +177,8 @@ weft_status weft__push_forward(weft_array *const *outs, int n_out, weft_array *c
     }
     weft__differentiating--;
     for (int i = 0; i < n_out && status == WEFT_OK; i++) {
-        weft_array **place = weft__place(&d, outs[i]);
-        out_tangents[i] = place ? *place : NULL;
+        weft_array **value = weft__dependent_value(&d, outs[i]);
+        out_tangents[i] = value ? *value : NULL;
     }
     weft__dependents_free(&d);
     return status;
@@ -200,7 +200,7 @@ static weft_status check_tangents(weft_array *const *in, weft_array *const *tang
     return WEFT_OK;
 }
 
-/* Calls fn on aliases and pushes the tangents to what it returns. */
+/* Calls fn on aliases and pushes the tangents forward to its results. */
 static weft_status trace_and_push(weft_function *fn, void *context, weft_array *const *in, int n_in,
                                   weft_array *const *tangents, weft_array **aliases,
                                   weft_array **values, int n_out, weft_array **found)

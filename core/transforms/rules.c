@@ -1,7 +1,8 @@
-/* core/transforms/rules.c -- which rule a transform goes by, told by what the op's literal has. */
+/* core/transforms/rules.c -- selects the rule that a transform uses for an op, by the fields of its
+ * literal. */
 #include "core/transforms/transforms.h"
 
-/* No input has a gradient, by definition, or no output can. */
+/* No input, or no output, can have a gradient. */
 static bool is_constant(const weft_op *op)
 {
     int n = op->arity < 0 ? WEFT_MAX_OPERANDS : op->arity;
@@ -34,8 +35,8 @@ static weft_rule vmap_rule(const weft_op *op)
 {
     return op->arity == 0                   ? WEFT_RULE_ZERO
            : op->vmap                       ? WEFT_RULE_OWN
-           : op->leads                      ? WEFT_RULE_LEADS
-           : op->family == WEFT_ELEMENTWISE ? WEFT_RULE_LEADS
+           : op->takes_leading_axis         ? WEFT_RULE_LEADING_AXIS
+           : op->family == WEFT_ELEMENTWISE ? WEFT_RULE_LEADING_AXIS
            : op->expand                     ? WEFT_RULE_EXPANSION
                                             : WEFT_RULE_ONE_BY_ONE;
 }
@@ -55,7 +56,7 @@ const char *weft_rule_name(weft_rule rule)
         [WEFT_RULE_PARTIAL] = "partial",
         [WEFT_RULE_EXPANSION] = "expansion",
         [WEFT_RULE_TWICE] = "twice",
-        [WEFT_RULE_LEADS] = "leads",
+        [WEFT_RULE_LEADING_AXIS] = "leading axis",
         [WEFT_RULE_ONE_BY_ONE] = "one by one",
     };
     return names[rule];

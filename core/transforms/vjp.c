@@ -1,11 +1,11 @@
-/* core/transforms/vjp.c -- vjp and value_and_grad, over arguments and over slots. */
+/* core/transforms/vjp.c -- vjp and value_and_grad, with respect to arguments and slots. */
 #include "core/failure.h"
 #include "core/lengths.h"
 #include "core/shape.h"
 #include "core/transforms/transforms.h"
 #include "weft/ops.h"
 
-/* Zeros where nothing flowed; integers and bool have no gradient. */
+/* Replaces missing gradients by zeros; integers and bool have no gradient. */
 static void fill_zeros(weft_array *const *in, int n, weft_array **grads)
 {
     for (int i = 0; i < n; i++) {
@@ -62,7 +62,7 @@ weft_status weft_vjp(weft_function *fn, void *context, weft_array *const *in, in
     if (status == WEFT_OK) {
         fill_zeros(in, n_in, found);
     }
-    /* Outputs may be arrays of an outer scope: closing leaves those where they are. */
+    /* Outputs that belong to an outer scope stay there. */
     weft_scope_close_n(values, status == WEFT_OK ? n_out + n_in : 0);
     for (int i = 0; i < n_in; i++) {
         grads[i] = status == WEFT_OK ? found[i] : NULL;
@@ -85,7 +85,8 @@ static weft_array *fail_all(weft_array *error, int n, weft_array **grads)
     return error;
 }
 
-/* The value's gradient with respect to the aliases; an error array in the value on failure. */
+/* The value and its gradients with respect to the aliases. On failure the value is an error array.
+ */
 static weft_array *finish(weft_array *value, weft_array *const *aliases, int n,
                           weft_array *const *originals, weft_array **grads)
 {
@@ -110,7 +111,7 @@ static weft_array *finish(weft_array *value, weft_array *const *aliases, int n,
     return value;
 }
 
-/* Closes the scope, handing on the value and the gradients. */
+/* Closes the scope and returns the value and the gradients. */
 static weft_array *leave(weft_array *value, weft_array **grads, int n)
 {
     weft_array **all = weft_malloc((size_t)(n + 1) * sizeof *all);
@@ -150,8 +151,8 @@ weft_array *weft_value_and_grad(weft_loss_function *fn, void *context, weft_arra
     return leave(value, grads, n_in);
 }
 
-/* Aliases of the chosen inputs, in `chosen`, and all inputs with these among them, in `arguments`.
- */
+/* Makes aliases of the chosen inputs (`chosen`), and the list of all inputs with the aliases
+ * (`arguments`). */
 static weft_status choose(weft_array *const *in, int n_in, const int *argnums, int n,
                           weft_array **arguments, weft_array **chosen, weft_array **originals)
 {
@@ -163,7 +164,7 @@ static weft_status choose(weft_array *const *in, int n_in, const int *argnums, i
         if (k < 0 || k >= n_in) {
             return weft_fail(WEFT_INVALID, "value_and_grad: argument %d of %d", k, n_in);
         }
-        /* One that is named twice is one array. */
+        /* An argument that is named twice gets one alias. */
         arguments[k] = arguments[k] == in[k] ? weft__alias(in[k]) : arguments[k];
         chosen[i] = arguments[k];
         originals[i] = in[k];
@@ -171,7 +172,7 @@ static weft_status choose(weft_array *const *in, int n_in, const int *argnums, i
     return WEFT_OK;
 }
 
-/* Room is for the inputs, and twice the chosen ones. */
+/* `room` has space for the inputs and twice the chosen ones. */
 static weft_status value_and_grad_in(weft_function *fn, void *context, weft_array *const *in,
                                      int n_in, const int *argnums, int n, weft_array **outs,
                                      int n_out, weft_array **room, weft_array **grads)
@@ -236,7 +237,7 @@ weft_status weft_grad(weft_loss_function *fn, void *context, weft_array *const *
     return weft_value_and_grad_aux(call_loss, &c, in, n_in, argnums, n_argnums, &value, 1, grads);
 }
 
-/* While the function runs the slots hold aliases of their arrays. */
+/* Puts aliases of the slots' arrays into the slots while the function runs. */
 static void lend(weft_array **const *slots, int n, weft_array **originals, weft_array **aliases)
 {
     for (int i = 0; i < n; i++) {
@@ -247,7 +248,7 @@ static void lend(weft_array **const *slots, int n, weft_array **originals, weft_
     }
 }
 
-/* Backwards: a slot that is named twice was lent twice. */
+/* In reverse order, because a slot that is named twice was replaced twice. */
 static void give_back(weft_array **const *slots, int n, weft_array *const *originals)
 {
     for (int i = n - 1; i >= 0; i--) {

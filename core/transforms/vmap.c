@@ -1,11 +1,11 @@
-/* core/transforms/vmap.c -- a function of one example over a batch of them. */
+/* core/transforms/vmap.c -- vmap: applies a function of one example to a batch. */
 #include "core/failure.h"
 #include "core/lengths.h"
 #include "core/shape.h"
 #include "core/transforms/transforms.h"
 #include "weft/ops.h"
 
-/* ---- what stands for one example ------------------------------------------------------------ */
+/* ---- placeholders for one example ------------------------------------------------------------ */
 
 typedef struct example_params {
     weft_dims shape;
@@ -61,7 +61,7 @@ static weft_array *move_axis(weft_array *x, int from, int to)
     return weft_transpose(x, order);
 }
 
-/* The number of examples, by all mapped arguments; -1: a failure was reported. */
+/* The number of examples, which all mapped arguments must share; -1: an error was reported. */
 static int64_t batch_size(weft_array *const *in, const int *axes, int n)
 {
     int64_t size = -1;
@@ -95,7 +95,7 @@ static int64_t batch_size(weft_array *const *in, const int *axes, int n)
 
 /* ---- vmap ----------------------------------------------------------------------------------- */
 
-/* The arguments of the traced call and, of the mapped ones, placeholders and batches. */
+/* The arguments of the traced call, and the placeholders and batches of the mapped ones. */
 typedef struct mapping {
     weft_array **arguments, **sources, **batches;
     int n_sources;
@@ -122,7 +122,8 @@ static void make_arguments(mapping *m, weft_array *const *in, const int *axes, i
     }
 }
 
-/* Whoever evaluated a placeholder was told so; what was built on that may be wrong. */
+/* Fails if a placeholder was evaluated during the call: results built on that error may be wrong.
+ */
 static weft_status check_unevaluated(const mapping *m)
 {
     for (int i = 0; i < m->n_sources; i++) {
@@ -133,8 +134,8 @@ static weft_status check_unevaluated(const mapping *m)
     return WEFT_OK;
 }
 
-/* Brings the batch to its axis in output i. */
-static weft_status place_batch(weft_array **out, int i, int axis)
+/* Moves the batch to its axis in output i. */
+static weft_status set_batch(weft_array **out, int i, int axis)
 {
     int front = weft__axis_front(axis, weft_ndim(*out));
     if (!weft_ok(*out)) {
@@ -148,7 +149,7 @@ static weft_status place_batch(weft_array **out, int i, int axis)
     return WEFT_OK;
 }
 
-/* An output without an axis must be the same for all examples. */
+/* An output without a batch axis must be the same for all examples. */
 static weft_status finish_outputs(const mapping *m, const int *axes, weft_array **values,
                                   weft_array **results, int n)
 {
@@ -157,8 +158,8 @@ static weft_status finish_outputs(const mapping *m, const int *axes, weft_array 
         weft__dependents_find(&d, "vmap", values, n, m->sources, m->n_sources, true);
     for (int i = 0; i < n && status == WEFT_OK; i++) {
         if (axis_at(axes, i) != WEFT_NO_AXIS) {
-            status = place_batch(&results[i], i, axis_at(axes, i));
-        } else if (weft__place(&d, values[i])) {
+            status = set_batch(&results[i], i, axis_at(axes, i));
+        } else if (weft__dependent_value(&d, values[i])) {
             status = weft_fail(WEFT_INVALID,
                                "vmap: output %d depends on the batch and needs an axis for it", i);
         } else {

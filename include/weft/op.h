@@ -264,13 +264,14 @@ struct weft_op {
 
     /* The outputs for a batch of inputs, with the batch in front: in[i] has it as axis 0 where
      * batched[i] and is as it was elsewhere; at least one has it, and it is `size` long. False:
-     * this case has no rule, it is computed one by one. Without a rule `leads`, `expand` and one
-     * by one serve, in that order (core/transforms/batch.c). Elementwise ops need nothing. */
+     * this case has no rule, it is computed one by one. Without a rule `takes_leading_axis`,
+     * `expand` and one by one serve, in that order (core/transforms/batch.c). Elementwise ops need
+     * nothing. */
     bool (*vmap)(weft_array *node, weft_array *const *in, const bool *batched, int64_t size,
                  weft_array **out);
     /* All inputs may have one more axis in front, with the same length in all of them; the
      * outputs have it then, and parameters mean the same: their axes count from the end. */
-    bool leads;
+    bool takes_leading_axis;
 
     /* The same mathematics in smaller ops: outs[] of the node's specs. */
     void (*expand)(weft_array *node, weft_array **outs);

@@ -182,10 +182,10 @@ typedef enum weft_rule {
     WEFT_RULE_OWN,     /* the op's own vjp, jvp or vmap; a vmap may leave cases to the next rule */
     WEFT_RULE_LINEAR,  /* jvp: the op on the tangents */
     WEFT_RULE_PARTIAL, /* the slopes of an elementwise op */
-    WEFT_RULE_EXPANSION, /* through the smaller ops */
-    WEFT_RULE_TWICE,     /* jvp from vjp, or vjp from jvp: the derivative of the other rule */
-    WEFT_RULE_LEADS,     /* vmap: the same op with one more axis in front */
-    WEFT_RULE_ONE_BY_ONE /* vmap: every example by itself */
+    WEFT_RULE_EXPANSION,    /* through the smaller ops */
+    WEFT_RULE_TWICE,        /* jvp from vjp, or vjp from jvp: the derivative of the other rule */
+    WEFT_RULE_LEADING_AXIS, /* vmap: the same op with one more axis in front */
+    WEFT_RULE_ONE_BY_ONE    /* vmap: every example by itself */
 } weft_rule;
 
 typedef struct weft_op_rules {

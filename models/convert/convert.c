@@ -154,8 +154,8 @@ static weft_status write_text(const work *w, weft_model *model, const char *fold
 static weft_status write_folder(work *w, weft_model *model)
 {
     const weft_convert_options *o = w->options;
-    char *beside;
-    weft_status status = weft__folder_begin(w->out, o->replace, &beside);
+    char *temporary;
+    weft_status status = weft__folder_begin(w->out, o->replace, &temporary);
     if (status != WEFT_OK)
         return status;
     const weft_nn_save_options save = {
@@ -163,17 +163,17 @@ static weft_status write_folder(work *w, weft_model *model)
         .progress = {tell, w},
         .files = &w->report.files,
     };
-    status = write_text(w, model, beside); /* first, since this may refuse */
+    status = write_text(w, model, temporary); /* first, since this may refuse */
     if (status == WEFT_OK)
         status = weft__convert_quantize(model, o);
     if (status == WEFT_OK)
-        status = write_config(model, beside);
+        status = write_config(model, temporary);
     if (status == WEFT_OK)
-        status = weft_nn_save(weft_model_module(model), beside, &save);
+        status = weft_nn_save(weft_model_module(model), temporary, &save);
     if (status == WEFT_OK && w->hooks.add)
-        status = w->hooks.add(w->hooks.context, beside);
-    status = weft__folder_end(w->out, beside, status);
-    weft_free(beside);
+        status = w->hooks.add(w->hooks.context, temporary);
+    status = weft__folder_end(w->out, temporary, status);
+    weft_free(temporary);
     return status;
 }
 

@@ -37,9 +37,9 @@ bool weft__model_is_resized(const weft_model *model);
 
 /* A folder beside `out`, new and empty; *beside is the caller's. WEFT_INVALID when something is at
  * `out` and must stay. */
-weft_status weft__folder_begin(const char *out, bool replace, char **beside);
+weft_status weft__folder_begin(const char *out, bool replace, char **temporary);
 /* With WEFT_OK: it becomes `out`. Else it is removed. Returns `status`, or the failure. */
-weft_status weft__folder_end(const char *out, const char *beside, weft_status status);
+weft_status weft__folder_end(const char *out, const char *temporary, weft_status status);
 /* Whether there is something at `path`. */
 bool weft__exists(const char *path);
 

@@ -63,12 +63,12 @@ static weft_status check_place(const char *out, bool replace)
                : WEFT_OK;
 }
 
-weft_status weft__folder_begin(const char *out, bool replace, char **beside)
+weft_status weft__folder_begin(const char *out, bool replace, char **temporary)
 {
     size_t n = strlen(out);
     while (n > 1 && out[n - 1] == '/')
         n--;
-    *beside = NULL;
+    *temporary = NULL;
     weft_status status = check_place(out, replace);
     if (status != WEFT_OK)
         return status;
@@ -77,22 +77,22 @@ weft_status weft__folder_begin(const char *out, bool replace, char **beside)
         return weft__out_of_memory(out, NULL);
     status = weft_folder_make(name);
     if (status == WEFT_OK)
-        *beside = name;
+        *temporary = name;
     else
         weft_free(name);
     return status;
 }
 
 /* What is there steps aside until the new one has its place. */
-static weft_status swap(const char *out, const char *beside)
+static weft_status swap(const char *out, const char *temporary)
 {
     if (!weft__exists(out))
-        return rename(beside, out) == 0 ? WEFT_OK : fail(out, "rename");
-    char *old = weft_format("%s.old", beside);
+        return rename(temporary, out) == 0 ? WEFT_OK : fail(out, "rename");
+    char *old = weft_format("%s.old", temporary);
     if (old == NULL)
         return weft__out_of_memory(out, NULL);
     weft_status status = rename(out, old) == 0 ? WEFT_OK : fail(out, "rename");
-    if (status == WEFT_OK && rename(beside, out) != 0) {
+    if (status == WEFT_OK && rename(temporary, out) != 0) {
         status = fail(out, "rename");
         (void)rename(old, out);
     } else if (status == WEFT_OK) {
@@ -102,12 +102,12 @@ static weft_status swap(const char *out, const char *beside)
     return status;
 }
 
-weft_status weft__folder_end(const char *out, const char *beside, weft_status status)
+weft_status weft__folder_end(const char *out, const char *temporary, weft_status status)
 {
     if (status == WEFT_OK)
-        status = swap(out, beside);
-    if (status != WEFT_OK && weft__exists(beside))
-        (void)weft__folder_remove(beside);
+        status = swap(out, temporary);
+    if (status != WEFT_OK && weft__exists(temporary))
+        (void)weft__folder_remove(temporary);
     return status;
 }
 

@@ -193,13 +193,14 @@ static weft_array *inputs_of(weft_module *self, weft_array *tokens, weft_array *
     const int64_t B = weft_dim(x, 0), L = weft_dim(x, 1), E = weft_dim(x, 2);
     const double deviation = sqrt(1.0 / (double)E);
     weft_array *known = weft_less_scalar(tokens, (double)m->n_tokens);
-    weft_array *ids = weft_where(known, tokens, weft_zeros_like(tokens)); /* others: row 0 */
-    weft_array *a = weft__call_there(m->embed_tokens_per_layer, ids);     /* (B, L, layers P) */
+    weft_array *ids = weft_where(known, tokens, weft_zeros_like(tokens));     /* others: row 0 */
+    weft_array *a = weft__call_on_its_device(m->embed_tokens_per_layer, ids); /* (B, L, layers P) */
     const weft_dims shape = WEFT_DIMS(B, L, m->n_layers, weft_dim(a, 2) / m->n_layers);
     a = weft_reshape(weft_scale(a, sqrt((double)shape.at[3])), shape);
-    weft_array *b = weft__call_there(m->per_layer_model_projection, x); /* (B, L, layers P) */
+    weft_array *b =
+        weft__call_on_its_device(m->per_layer_model_projection, x); /* (B, L, layers P) */
     b = weft_reshape(weft_scale(b, deviation), shape);
-    b = weft__call_there(m->per_layer_projection_norm, b);
+    b = weft__call_on_its_device(m->per_layer_projection_norm, b);
     a = weft_to(weft_astype(a, weft_dtype_of(b)), weft_device_of(b));
     return weft_nn_leave(m, weft_scale(weft_add(b, a), sqrt(0.5)));
 }

@@ -34,7 +34,7 @@ static double number(const writer *w, const char *name, double otherwise)
     return weft_gguf_value_number(value(w, name), 0, &out) && isfinite(out) ? out : otherwise;
 }
 
-static int64_t whole(const writer *w, const char *name, int64_t otherwise)
+static int64_t integer(const writer *w, const char *name, int64_t otherwise)
 {
     int64_t out;
     return weft_gguf_value_int(value(w, name), 0, &out) ? out : otherwise;
@@ -108,12 +108,13 @@ static void copy_number(writer *w, const char *key, const char *name)
 
 static void put_attention(writer *w)
 {
-    const int64_t heads = whole(w, "attention.head_count", 1);
+    const int64_t heads = integer(w, "attention.head_count", 1);
     copy_int(w, "num_attention_heads", "attention.head_count");
     if (!is(w, "gemma4"))
-        put_int(w, "num_key_value_heads", whole(w, "attention.head_count_kv", heads));
-    const int64_t head = whole(w, "attention.key_length", whole(w, "embedding_length", 0) / heads);
-    put_int(w, "head_dim", is(w, "gemma4") ? whole(w, "attention.key_length_swa", head) : head);
+        put_int(w, "num_key_value_heads", integer(w, "attention.head_count_kv", heads));
+    const int64_t head =
+        integer(w, "attention.key_length", integer(w, "embedding_length", 0) / heads);
+    put_int(w, "head_dim", is(w, "gemma4") ? integer(w, "attention.key_length_swa", head) : head);
     copy_number(w, "rms_norm_eps", "attention.layer_norm_rms_epsilon");
     weft__text_format(&w->out, ",\"attention_bias\":%s",
                       weft_gguf_find(w->file, "blk.0.attn_output.bias") >= 0 ? "true" : "false");
@@ -125,7 +126,7 @@ static void put_attention(writer *w)
 static void put_windows(writer *w)
 {
     const weft_gguf_value *pattern = value(w, "attention.sliding_window_pattern");
-    const bool window = whole(w, "attention.sliding_window", 0) > 0;
+    const bool window = integer(w, "attention.sliding_window", 0) > 0;
     if (window)
         copy_int(w, "sliding_window", "attention.sliding_window");
     if (pattern && !pattern->is_array)
@@ -145,7 +146,7 @@ static void put_windows(writer *w)
 /* Divisors of the frequencies, as longrope's lists, which say the same. */
 static weft_status put_divisors(writer *w, int i)
 {
-    const int64_t context = whole(w, "context_length", 1);
+    const int64_t context = integer(w, "context_length", 1);
     const weft_gguf_entry *e = weft_gguf_at(w->file, i);
     if (e->dtype != WEFT_FLOAT32 || e->encoding || e->shape.n != 1)
         return weft_fail(WEFT_INVALID, "%s: tensor '%s': expected F32 of one dim, found %s of %d",
@@ -207,14 +208,15 @@ static weft_status put_rope(writer *w)
 static void put_gemma(writer *w)
 {
     const bool third = strcmp(w->arch->name, "gemma3") == 0;
-    const int64_t heads = whole(w, "attention.head_count", 1), E = whole(w, "embedding_length", 0);
-    const int64_t head = whole(w, "attention.key_length", E / heads);
+    const int64_t heads = integer(w, "attention.head_count", 1),
+                  E = integer(w, "embedding_length", 0);
+    const int64_t head = integer(w, "attention.key_length", E / heads);
     const int64_t largest = third ? 62 : 46;
     const double scale = number(w, "attention.scale", 0);
     put_number(w, "query_pre_attn_scalar",
-               scale > 0                               ? rint(1 / (scale * scale) * 16) / 16
-               : whole(w, "block_count", 0) == largest ? (double)E / (double)heads
-                                                       : (double)head);
+               scale > 0                                 ? rint(1 / (scale * scale) * 16) / 16
+               : integer(w, "block_count", 0) == largest ? (double)E / (double)heads
+                                                         : (double)head);
     weft__text_format(&w->out, ",\"hidden_activation\":\"gelu_pytorch_tanh\"");
     if (third)
         put_number(w, "rope_local_base_freq", number(w, "rope.freq_base_swa", 10000));
@@ -272,31 +274,31 @@ static void put_gemma4(writer *w)
 {
     char name[64];
     const int64_t sliding = first_of(w, true), full = first_of(w, false);
-    const int64_t L = whole(w, "block_count", 1),
-                  shared = whole(w, "attention.shared_kv_layers", 0);
+    const int64_t L = integer(w, "block_count", 1),
+                  shared = integer(w, "attention.shared_kv_layers", 0);
     const int rows = weft_gguf_find(w->file, "per_layer_token_embd.weight");
-    const int64_t heads = whole(w, "attention.head_count", 1);
+    const int64_t heads = integer(w, "attention.head_count", 1);
     put_int(w, "num_key_value_heads",
             of_layer(w, "attention.head_count_kv", sliding < 0 ? 0 : sliding, heads));
     if (full >= 0)
         put_int(w, "num_global_key_value_heads",
                 of_layer(w, "attention.head_count_kv", full, heads));
-    put_int(w, "global_head_dim", whole(w, "attention.key_length", 512));
+    put_int(w, "global_head_dim", integer(w, "attention.key_length", 512));
     snprintf(name, sizeof name, "blk.%lld.attn_v.weight", (long long)(full < 0 ? 0 : full));
     weft__text_format(&w->out, ",\"attention_k_eq_v\":%s",
                       weft_gguf_find(w->file, name) < 0 ? "true" : "false");
     put_int(w, "num_kv_shared_layers", shared);
-    put_int(w, "hidden_size_per_layer_input", whole(w, "embedding_length_per_layer_input", 0));
+    put_int(w, "hidden_size_per_layer_input", integer(w, "embedding_length_per_layer_input", 0));
     if (rows >= 0 && weft_gguf_at(w->file, rows)->shape.n == 2)
         put_int(w, "vocab_size_per_layer_input", weft_gguf_at(w->file, rows)->shape.at[0]);
     const int64_t width = of_layer(w, "feed_forward_length", 0, 0);
     weft__text_format(
         &w->out, ",\"use_double_wide_mlp\":%s",
         shared > 0 && of_layer(w, "feed_forward_length", L - 1, 0) == 2 * width ? "true" : "false");
-    const bool experts = whole(w, "expert_count", 0) > 0;
+    const bool experts = integer(w, "expert_count", 0) > 0;
     weft__text_format(&w->out, ",\"enable_moe_block\":%s", experts ? "true" : "false");
     if (experts)
-        put_int(w, "top_k_experts", whole(w, "expert_used_count", 8));
+        put_int(w, "top_k_experts", integer(w, "expert_used_count", 8));
     weft__text_format(&w->out,
                       ",\"hidden_activation\":\"gelu_pytorch_tanh\",\"rope_parameters\":{"
                       "\"full_attention\":{\"rope_type\":\"proportional\","
@@ -394,9 +396,9 @@ static const char *model_type(const writer *w)
 {
     if (!is(w, "llama") && (!is(w, "mistral3") || grows(w)))
         return w->arch->model_type;
-    return whole(w, "expert_count", 0) > 0               ? "mixtral"
-           : whole(w, "attention.sliding_window", 0) > 0 ? "mistral"
-                                                         : "llama";
+    return integer(w, "expert_count", 0) > 0               ? "mixtral"
+           : integer(w, "attention.sliding_window", 0) > 0 ? "mistral"
+                                                           : "llama";
 }
 
 static weft_status check(const writer *w)
@@ -447,7 +449,7 @@ static weft_status put_all(writer *w)
         status = put_rope(w);
     if (w->arch->sandwich && !is(w, "gemma4"))
         put_gemma(w);
-    if (whole(w, "expert_count", 0) > 0)
+    if (integer(w, "expert_count", 0) > 0)
         put_experts(w);
     if (is(w, "minicpm"))
         put_minicpm(w);

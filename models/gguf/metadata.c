@@ -17,23 +17,23 @@ static weft_gguf_value *put(weft__gguf_facts *f, const char *name, weft_gguf_typ
 {
     weft__gguf_values *v = &f->values;
     const int i = v->n++;
-    const bool whole = strncmp(name, "general.", 8) == 0 || strncmp(name, "tokenizer.", 10) == 0;
-    snprintf(v->keys[i], WEFT__GGUF_KEY, "%s%s%s", whole ? "" : f->arch->name, whole ? "" : ".",
+    const bool integer = strncmp(name, "general.", 8) == 0 || strncmp(name, "tokenizer.", 10) == 0;
+    snprintf(v->keys[i], WEFT__GGUF_KEY, "%s%s%s", integer ? "" : f->arch->name, integer ? "" : ".",
              name);
     v->values[i] = (weft_gguf_value){.key = v->keys[i], .type = type, .count = 1};
     return &v->values[i];
 }
 
-void weft__gguf_put_whole(weft__gguf_facts *f, const char *name, int64_t x)
+void weft__gguf_put_integer(weft__gguf_facts *f, const char *name, int64_t x)
 {
-    uint32_t *at = &f->values.wholes[f->values.n];
+    uint32_t *at = &f->values.integers[f->values.n];
     *at = (uint32_t)x;
     put(f, name, WEFT_GGUF_UINT32)->data = at;
 }
 
 void weft__gguf_put_signed(weft__gguf_facts *f, const char *name, int64_t x)
 {
-    weft__gguf_put_whole(f, name, x);
+    weft__gguf_put_integer(f, name, x);
     f->values.values[f->values.n - 1].type = WEFT_GGUF_INT32; /* the same bits */
 }
 
@@ -96,7 +96,7 @@ static weft_status put_by_layer(weft__gguf_facts *f, const char *name, of_layer 
     for (int64_t i = 1; i < f->n_layers; i++)
         alike = alike && value(f->layers[i]) == value(f->layers[0]);
     if (alike) {
-        weft__gguf_put_whole(f, name, value(f->layers[0]));
+        weft__gguf_put_integer(f, name, value(f->layers[0]));
         return WEFT_OK;
     }
     uint32_t *list = put_list(f, name, WEFT_GGUF_UINT32, f->n_layers, sizeof *list);
@@ -138,7 +138,7 @@ static void find_factor(weft__gguf_facts *f, double scale)
         f->query_factor = 1;
 }
 
-weft_status weft__gguf_look(weft__gguf_facts *f)
+weft_status weft__gguf_inspect(weft__gguf_facts *f)
 {
     double scale = 0;
     f->n_layers = weft_model_info_of(f->model)->n_layers;
@@ -190,7 +190,7 @@ static weft_status put_yarn(weft__gguf_facts *f, const weft_rope_options *o)
 {
     weft__gguf_put_text(f, "rope.scaling.type", "yarn");
     weft__gguf_put_number(f, "rope.scaling.factor", o->factor);
-    weft__gguf_put_whole(f, "rope.scaling.original_context_length", o->original_max_position);
+    weft__gguf_put_integer(f, "rope.scaling.original_context_length", o->original_max_position);
     weft__gguf_put_number(f, "rope.scaling.yarn_beta_fast", o->beta_fast != 0 ? o->beta_fast : 32);
     weft__gguf_put_number(f, "rope.scaling.yarn_beta_slow", o->beta_slow != 0 ? o->beta_slow : 1);
     if (o->attention_factor != 0)
@@ -258,7 +258,7 @@ static weft_status put_rope(weft__gguf_facts *f)
     if (status != WEFT_OK)
         return status;
     weft__gguf_put_number(f, "rope.freq_base", o.theta);
-    weft__gguf_put_whole(f, "rope.dimension_count", f->head_dim);
+    weft__gguf_put_integer(f, "rope.dimension_count", f->head_dim);
     const weft__layer *other = two ? windowed(f) : NULL;
     if (other) {
         status = weft__config_sliding_rope(f->config, other->head_dim, o.theta, 1e4, &sliding);
@@ -268,7 +268,7 @@ static weft_status put_rope(weft__gguf_facts *f)
             return refuse(f, "a scaled rotary embedding of layers with a window");
         weft__gguf_put_number(f, "rope.freq_base_swa", sliding.theta);
         if (is(f, "gemma4"))
-            weft__gguf_put_whole(f, "rope.dimension_count_swa", other->head_dim);
+            weft__gguf_put_integer(f, "rope.dimension_count_swa", other->head_dim);
     }
     return put_scaling(f, &o);
 }
@@ -285,7 +285,7 @@ static weft_status put_windows(weft__gguf_facts *f)
     if (!f->arch->sandwich && !(all && is(f, "llama")))
         return refuse(f, "a window on some of the layers");
     /* One that is never reached, where there is none. */
-    weft__gguf_put_whole(f, "attention.sliding_window", f->window > 0 ? f->window : INT32_MAX);
+    weft__gguf_put_integer(f, "attention.sliding_window", f->window > 0 ? f->window : INT32_MAX);
     if (!f->arch->sandwich)
         return WEFT_OK;
     uint8_t *list = put_list(f, "attention.sliding_window_pattern", WEFT_GGUF_BOOL, f->n_layers, 1);
@@ -313,10 +313,10 @@ static void put_gemma4(weft__gguf_facts *f)
     int64_t shared = 0;
     for (int64_t i = 0; i < f->n_layers; i++)
         shared += f->layers[i]->source != i;
-    weft__gguf_put_whole(f, "attention.shared_kv_layers", shared);
-    weft__gguf_put_whole(f, "embedding_length_per_layer_input", gate ? weft_dim(*gate, 0) : 0);
-    weft__gguf_put_whole(f, "attention.key_length_swa", other ? other->head_dim : f->head_dim);
-    weft__gguf_put_whole(f, "attention.value_length_swa", other ? other->head_dim : f->head_dim);
+    weft__gguf_put_integer(f, "attention.shared_kv_layers", shared);
+    weft__gguf_put_integer(f, "embedding_length_per_layer_input", gate ? weft_dim(*gate, 0) : 0);
+    weft__gguf_put_integer(f, "attention.key_length_swa", other ? other->head_dim : f->head_dim);
+    weft__gguf_put_integer(f, "attention.value_length_swa", other ? other->head_dim : f->head_dim);
 }
 
 /* Scalars that are left out are 1. */
@@ -350,12 +350,12 @@ static weft_status put_experts(weft__gguf_facts *f)
         return WEFT_OK;
     if (is(f, "qwen3moe") && !weft_config_bool(c, "norm_topk_prob", false))
         return refuse(f, "norm_topk_prob false");
-    weft__gguf_put_whole(f, "expert_count", weft_dim(*down, 0));
-    weft__gguf_put_whole(f, "expert_used_count",
-                         is(f, "gemma4")
-                             ? weft_config_int(c, "top_k_experts", 8)
-                             : weft_config_int(c, "num_experts_per_tok", is(f, "llama") ? 2 : 8));
-    weft__gguf_put_whole(f, "expert_feed_forward_length", weft_dim(*down, 2));
+    weft__gguf_put_integer(f, "expert_count", weft_dim(*down, 0));
+    weft__gguf_put_integer(f, "expert_used_count",
+                           is(f, "gemma4")
+                               ? weft_config_int(c, "top_k_experts", 8)
+                               : weft_config_int(c, "num_experts_per_tok", is(f, "llama") ? 2 : 8));
+    weft__gguf_put_integer(f, "expert_feed_forward_length", weft_dim(*down, 2));
     return WEFT_OK;
 }
 
@@ -365,16 +365,16 @@ static weft_status put_sizes(weft__gguf_facts *f)
 {
     const weft_model_info *info = weft_model_info_of(f->model);
     const int64_t most = weft_config_int(f->config, "max_position_embeddings", info->max_positions);
-    weft__gguf_put_whole(f, "vocab_size", info->vocab_size);
-    weft__gguf_put_whole(f, "context_length", most > 0 ? most : 2048);
-    weft__gguf_put_whole(f, "embedding_length", info->hidden_size);
-    weft__gguf_put_whole(f, "block_count", f->n_layers);
+    weft__gguf_put_integer(f, "vocab_size", info->vocab_size);
+    weft__gguf_put_integer(f, "context_length", most > 0 ? most : 2048);
+    weft__gguf_put_integer(f, "embedding_length", info->hidden_size);
+    weft__gguf_put_integer(f, "block_count", f->n_layers);
     weft_status status = put_by_layer(f, "feed_forward_length", width_of);
-    weft__gguf_put_whole(f, "attention.head_count", f->heads);
+    weft__gguf_put_integer(f, "attention.head_count", f->heads);
     if (status == WEFT_OK)
         status = put_by_layer(f, "attention.head_count_kv", kv_heads_of);
-    weft__gguf_put_whole(f, "attention.key_length", f->head_dim);
-    weft__gguf_put_whole(f, "attention.value_length", f->head_dim);
+    weft__gguf_put_integer(f, "attention.key_length", f->head_dim);
+    weft__gguf_put_integer(f, "attention.value_length", f->head_dim);
     weft__gguf_put_number(f, "attention.layer_norm_rms_epsilon",
                           weft_config_double(f->config, "rms_norm_eps", 1e-6));
     return status;

@@ -121,7 +121,7 @@ static const struct {
 
 static const struct {
     const char *name, *path;
-} whole[] = {
+} integer[] = {
     {"token_embd.weight", "model.embed_tokens.weight"},
     {"output_norm.weight", "model.norm.weight"},
     {"output.weight", "lm_head.weight"},
@@ -174,9 +174,9 @@ bool weft__gguf_to_path(const weft__gguf_arch *arch, const char *name, char *out
     long layer;
     char middle[64];
     const char *end;
-    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
-        if (strcmp(whole[i].name, name) == 0)
-            return snprintf(out, size, "%s", whole[i].path) < (int)size;
+    for (size_t i = 0; i < sizeof integer / sizeof *integer; i++) {
+        if (strcmp(integer[i].name, name) == 0)
+            return snprintf(out, size, "%s", integer[i].path) < (int)size;
     }
     const char *rest = behind(name, "blk.", &layer);
     for (size_t i = 0; rest && fits(GEMMA4, arch) && i < sizeof scales / sizeof *scales; i++) {
@@ -196,9 +196,9 @@ bool weft__gguf_from_path(const weft__gguf_arch *arch, const char *path, char *o
     long layer;
     char middle[64];
     const char *end;
-    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
-        if (strcmp(whole[i].path, path) == 0)
-            return snprintf(out, size, "%s", whole[i].name) < (int)size;
+    for (size_t i = 0; i < sizeof integer / sizeof *integer; i++) {
+        if (strcmp(integer[i].path, path) == 0)
+            return snprintf(out, size, "%s", integer[i].name) < (int)size;
     }
     const char *rest = behind(path, "model.layers.", &layer);
     for (size_t i = 0; rest && fits(GEMMA4, arch) && i < sizeof scales / sizeof *scales; i++) {

@@ -46,21 +46,21 @@ static void add_suppressed(const weft_gguf *file, weft__text *out)
 static void add_sampling(const weft_gguf *file, weft__text *out)
 {
     double x;
-    int64_t whole;
+    int64_t integer;
     if (number(file, temperature_key, &x)) {
         weft__text_format(out, ",\"do_sample\":%s", x > 0 ? "true" : "false");
         if (x > 0)
             weft__gguf_add_number(out, "temperature", x);
     }
-    if (weft_gguf_value_int(weft_gguf_value_find(file, top_k_key), 0, &whole))
-        weft__text_format(out, ",\"top_k\":%lld", (long long)(whole > 0 ? whole : 0));
+    if (weft_gguf_value_int(weft_gguf_value_find(file, top_k_key), 0, &integer))
+        weft__text_format(out, ",\"top_k\":%lld", (long long)(integer > 0 ? integer : 0));
     for (int i = 0; i < N_NUMBERS; i++) {
         if (number(file, numbers[i].key, &x))
             weft__gguf_add_number(out, numbers[i].name, x);
     }
     /* One that looks back over no tokens is none. */
     if (number(file, penalty_key, &x) &&
-        !(weft_gguf_value_int(weft_gguf_value_find(file, last_key), 0, &whole) && whole <= 0))
+        !(weft_gguf_value_int(weft_gguf_value_find(file, last_key), 0, &integer) && integer <= 0))
         weft__gguf_add_number(out, "repetition_penalty", x);
     add_suppressed(file, out);
 }

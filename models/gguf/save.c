@@ -186,9 +186,9 @@ static void put_ids(weft__gguf_facts *f)
     const int64_t bos = weft_config_int(f->config, "bos_token_id", -1);
     weft__gguf_put_text(f, "tokenizer.ggml.model", "no_vocab");
     if (bos >= 0)
-        weft__gguf_put_whole(f, "tokenizer.ggml.bos_token_id", bos);
+        weft__gguf_put_integer(f, "tokenizer.ggml.bos_token_id", bos);
     for (int i = 0; i < n && i < 3; i++)
-        weft__gguf_put_whole(f, ends[i], eos[i]);
+        weft__gguf_put_integer(f, ends[i], eos[i]);
 }
 
 /* The file with the values of the model and those of the text. */
@@ -250,9 +250,9 @@ static weft_status save(saver *s, const char *text)
     if (status != WEFT_OK)
         return status;
     weft__gguf_put_text(f, "general.architecture", f->arch->name);
-    weft__gguf_put_whole(f, "general.file_type", file_type(f->type));
-    weft__gguf_put_whole(f, "general.quantization_version", 2);
-    status = weft__gguf_look(f);
+    weft__gguf_put_integer(f, "general.file_type", file_type(f->type));
+    weft__gguf_put_integer(f, "general.quantization_version", 2);
+    status = weft__gguf_inspect(f);
     if (status == WEFT_OK)
         status = weft__gguf_describe(f);
     if (status == WEFT_OK)

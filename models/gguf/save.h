@@ -11,7 +11,7 @@ enum { WEFT__GGUF_VALUES = 64, WEFT__GGUF_KEY = 96 };
 typedef struct weft__gguf_values {
     weft_gguf_value values[WEFT__GGUF_VALUES];
     char keys[WEFT__GGUF_VALUES][WEFT__GGUF_KEY];
-    uint32_t wholes[WEFT__GGUF_VALUES];
+    uint32_t integers[WEFT__GGUF_VALUES];
     float numbers[WEFT__GGUF_VALUES];
     weft_gguf_string strings[WEFT__GGUF_VALUES];
     void *lists[WEFT__GGUF_VALUES]; /* memory of arrays */
@@ -36,7 +36,7 @@ typedef struct weft__gguf_facts {
 } weft__gguf_facts;
 
 /* Looks at the model's modules. WEFT_UNSUPPORTED when they are not those of a decoder. */
-weft_status weft__gguf_look(weft__gguf_facts *facts);
+weft_status weft__gguf_inspect(weft__gguf_facts *facts);
 
 /* Puts the metadata of the model, and sets rope_divisors. WEFT_UNSUPPORTED for what the format has
  * no words for. */
@@ -48,7 +48,7 @@ weft_array *weft__gguf_pairs(weft_array *a, int64_t heads);
 /* Whether the parameter at `path` is what takes the query factor. */
 bool weft__gguf_makes_queries(const weft__gguf_facts *facts, const char *path);
 
-void weft__gguf_put_whole(weft__gguf_facts *facts, const char *name, int64_t x);
+void weft__gguf_put_integer(weft__gguf_facts *facts, const char *name, int64_t x);
 void weft__gguf_put_signed(weft__gguf_facts *facts, const char *name, int64_t x);
 void weft__gguf_put_number(weft__gguf_facts *facts, const char *name, double x);
 weft_status weft__gguf_put_ids(weft__gguf_facts *facts, const char *name, const int32_t *ids,

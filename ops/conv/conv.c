@@ -3,14 +3,14 @@
 
 /* ---- Reference ------------------------------------------------------------------------------ */
 
-/* Where the element (n, place..., c) of x is, or -1 when a place is padding. `at` is the output's
- * index, `tap` that of the kernel. */
+/* The index of the element (n, position..., c) of x, or -1 in the padding. `at` is the multi-index
+ * of the output, `tap` that of the kernel. */
 static int64_t x_index(const weft_conv_params *p, const weft_dims *x, const int64_t *at,
                        const int64_t *tap)
 {
     int64_t index = at[0];
     for (int axis = 0; axis < x->n - 2; axis++) {
-        int64_t place = conv_place(p, axis, x->at[axis + 1], at[axis + 1], tap[axis]);
+        int64_t place = conv_input_index(p, axis, x->at[axis + 1], at[axis + 1], tap[axis]);
         if (place < 0) {
             return -1;
         }
@@ -19,7 +19,7 @@ static int64_t x_index(const weft_conv_params *p, const weft_dims *x, const int6
     return index * x->at[x->n - 1];
 }
 
-/* The row-major index of the weight's tap; a flipped kernel is walked from its end. */
+/* The row-major index of a tap of the weight; a flipped kernel is indexed from its end. */
 static int64_t tap_index(const weft_conv_params *p, const weft_dims *weight, const int64_t *tap)
 {
     int64_t index = 0;
@@ -91,7 +91,7 @@ weft_array *weft__conv_move(weft_array *x, int from, int to)
     return weft_transpose(x, order);
 }
 
-/* (O, kernel..., C / groups) as (C, kernel..., O / groups). */
+/* Transposes (O, kernel..., C / groups) to (C, kernel..., O / groups). */
 static weft_array *turned(weft_array *weight, int64_t groups)
 {
     weft_dims parts = weft_shape(weight), whole = parts;
@@ -109,13 +109,13 @@ static weft_array *turned(weft_array *weight, int64_t groups)
     return weft_reshape(x, whole);
 }
 
-/* The convolution of the cotangent, spread by the stride, with the kernel the other way round: x's
- * element i meets tap j where i + pad_low - j dilation is an output times the stride. */
+/* The gradient of x is the convolution of the cotangent, dilated by the stride, with the flipped
+ * kernel: element i of x meets tap j where i + pad_low - j dilation is a multiple of the stride. */
 weft_array *weft__conv_input_grad(weft_array *ct, weft_array *weight, const weft_dims *x,
                                   const weft_conv_params *p)
 {
     if (weft_size(ct) == 0 || weft_size(weight) == 0) {
-        return weft__zeros_beside(ct, *x, weft_dtype_of(ct));
+        return weft__zeros_on_device_of(ct, *x, weft_dtype_of(ct));
     }
     weft_conv_params back = *p;
     back.stride = p->input_dilation;
@@ -155,7 +155,7 @@ static void conv_jvp(weft_array *node, weft_array *const *tangents, weft_array *
     out[0] = left && right ? weft_add(left, right) : left ? left : right;
 }
 
-/* ---- A batch of convolutions is one: the batch goes to x's first axis, or to groups --------- */
+/* ---- vmap: the batch joins x's first axis, or the groups ------------------------------------- */
 
 static weft_array *merged(weft_array *x, int axis)
 {
@@ -174,7 +174,7 @@ static weft_array *split(weft_array *x, int axis, int64_t first, int64_t second)
     return weft_reshape(x, shape);
 }
 
-/* Many weights for one x: more outputs in each group. */
+/* Several weights for one x: they become more outputs in each group. */
 static weft_array *many_weights(weft_array *x, weft_array *weights, int64_t size,
                                 const weft_conv_params *p)
 {
@@ -259,7 +259,7 @@ bool weft__conv_shape(const weft_conv_params *p, const weft_dims *x, const weft_
             __builtin_mul_overflow(kernel - 1, p->kernel_dilation.at[axis], &span)) {
             return weft_because(why, "a kernel of %lld", (long long)kernel);
         }
-        if (spread > INT64_MAX / 2 || span > INT64_MAX / 2) { /* pads are added below */
+        if (spread > INT64_MAX / 2 || span > INT64_MAX / 2) { /* the pads are checked below */
             return weft_because(why, "axis %d: %lld dilated elements, a kernel that spans %lld",
                                 axis + 1, (long long)spread, (long long)span);
         }
@@ -371,7 +371,7 @@ const weft_op weft_op_conv = {
     .cases = conv_cases,
     .n_cases = sizeof conv_cases / sizeof *conv_cases,
     .no_test_dtypes = DTYPE_BIT(WEFT_BOOL) | DTYPE_BIT(WEFT_COMPLEX64),
-    .tolerance = 1e-5, /* sums of up to 200 terms of up to 4 */
+    .tolerance = 1e-5, /* sums of up to 200 terms of magnitude up to 4 */
 };
 
 weft_array *weft__conv(weft_array *x, weft_array *weight, const weft_conv_params *p)

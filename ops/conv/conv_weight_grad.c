@@ -1,7 +1,7 @@
 /* ops/conv/conv_weight_grad.c -- the gradient of a convolution with respect to its weight. */
 #include "ops/conv/conv.h"
 
-/* x (N, ..., C) as (C / groups, ..., groups N): the other way round, N is what is summed. */
+/* x (N, ..., C) as (C / groups, ..., groups N), since the sum runs over N. */
 static weft_array *batch_last(weft_array *x, int64_t groups)
 {
     weft_dims parts = weft_shape(x), whole = parts, order = {0};
@@ -18,15 +18,15 @@ static weft_array *batch_last(weft_array *x, int64_t groups)
     return weft_reshape(weft_transpose(weft_reshape(x, parts), order), whole);
 }
 
-/* The convolution of x with the cotangent as the kernel: element j of the weight meets output o at
- * o stride + j dilation, so the two change places. */
+/* A convolution of x with the cotangent as kernel: element j of the weight meets output o at o
+ * stride + j dilation, so stride and dilation are exchanged. */
 static void expand(weft_array *node, weft_array **outs)
 {
     const weft_conv_params *p = weft_node_params(node);
     weft_array *x = weft_node_input(node, 0), *ct = weft_node_input(node, 1);
     const weft_spec *spec = weft_node_spec(node, 0);
     if (weft_size(x) == 0 || weft_size(ct) == 0) {
-        outs[0] = weft__zeros_beside(x, spec->shape, spec->dtype);
+        outs[0] = weft__zeros_on_device_of(x, spec->shape, spec->dtype);
         return;
     }
     weft_conv_params swapped = *p;
@@ -57,7 +57,7 @@ static void expand(weft_array *node, weft_array **outs)
     outs[0] = y;
 }
 
-/* Linear in each input: with the weight's cotangent v, x meets it as in the convolution. */
+/* Linear in each input. For the weight's cotangent v, x meets v as in the convolution. */
 static void vjp(weft_array *node, weft_array *const *cts, const bool *wanted, weft_array **grads)
 {
     const weft_conv_params *p = weft_node_params(node);
@@ -160,7 +160,7 @@ const weft_op weft_op_conv_weight_grad = {
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
     .no_test_dtypes = DTYPE_BIT(WEFT_BOOL) | DTYPE_BIT(WEFT_COMPLEX64),
-    .tolerance = 1e-5, /* as that of conv */
+    .tolerance = 1e-5, /* as for conv */
 };
 
 weft_array *weft__conv_weight_grad(weft_array *x, weft_array *ct, const weft_dims *weight,

@@ -1,7 +1,8 @@
-/* ops/conv/convolution.c -- the public functions of convolutions: their options made whole. */
+/* ops/conv/convolution.c -- the public convolution functions, which complete the options. */
 #include "ops/conv/conv.h"
 
-/* One number for each axis. False: neither none, one nor `axes` of them. */
+/* Expands a list of options to one number per axis. False: it has neither none, one nor `axes`
+ * numbers. */
 static bool fill(const weft_dims *list, int axes, int64_t otherwise, weft_dims *out)
 {
     if (list->n > 1 && list->n != axes) {
@@ -14,7 +15,7 @@ static bool fill(const weft_dims *list, int axes, int64_t otherwise, weft_dims *
     return true;
 }
 
-/* (a + ib) * (c + id) by two real convolutions, of a and b in one batch. */
+/* (a + ib) * (c + id) by two real convolutions, with a and b in one batch. */
 static weft_array *complex_conv(weft_array *x, weft_array *weight, const weft_conv_params *p)
 {
     const int64_t N = weft_dim(x, 0);
@@ -107,8 +108,8 @@ weft_array *weft_conv3d(weft_array *x, weft_array *weight, weft_dims stride, wef
 
 /* ---- Transposed ----------------------------------------------------------------------------- */
 
-/* x spread by the stride and padded so that every element meets the whole kernel, less `padding`.
- */
+/* x dilated by the stride and padded so that every element meets the whole kernel, except for
+ * `padding`. */
 static weft_array *transposed(const char *name, int axes, weft_array *x, weft_array *weight,
                               weft_dims stride, weft_dims padding, weft_dims dilation,
                               weft_dims output_padding, int64_t groups)

@@ -1,4 +1,4 @@
-/* ops/conv/pool.c -- sliding windows, and what pooling makes of them. */
+/* ops/conv/pool.c -- sliding windows, and max and average pooling. */
 #include <math.h>
 
 #include "ops/conv/conv.h"
@@ -44,13 +44,13 @@ typedef struct pooling {
     weft_dims window, stride, padding;
 } pooling;
 
-/* One number for each axis, or for all. */
+/* The number for an axis: its own, or the single one of the list. */
 static int64_t of_axis(const weft_dims *list, int axis)
 {
     return list->at[list->n == 1 ? 0 : axis];
 }
 
-/* False: *failed is x, if that has failed, or an error array. */
+/* Reads the options. False: *failed is x, if that has failed, or an error array. */
 static bool read_pooling(const char *name, weft_array *x, weft_dims window, weft_dims stride,
                          weft_dims padding, pooling *p, weft_array **failed)
 {
@@ -94,7 +94,7 @@ static bool read_pooling(const char *name, weft_array *x, weft_dims window, weft
     return true;
 }
 
-/* Less than everything. */
+/* The smallest value of the dtype. */
 static double lowest_of(weft_dtype dtype)
 {
     if (weft_dtype_is_float(dtype)) {
@@ -104,8 +104,8 @@ static double lowest_of(weft_dtype dtype)
     return weft_dtype_is_signed(dtype) ? -ldexp(1, bits - 1) : 0;
 }
 
-/* The largest of `window` elements of x from each place along the axis on. Long windows are two
- * overlapping ones of half the size: as many maxima as the size has bits. */
+/* The maximum of the `window` elements from each position along the axis. A long window is the
+ * maximum of two overlapping ones of half its size, so the number of ops is logarithmic. */
 static weft_array *max_of_each(weft_array *x, int axis, int64_t window)
 {
     int64_t length = weft_dim(x, axis);
@@ -121,8 +121,8 @@ static weft_array *max_of_each(weft_array *x, int axis, int64_t window)
 
 enum { SHORT_WINDOW = 64 };
 
-/* The larger of the window's elements along one axis: a maximum of slices, so that windows of
- * several axes cost the sum of their sizes and not the product. */
+/* The maximum of each window along one axis, as a maximum of slices. Pooling over several axes
+ * therefore costs the sum of the window sizes, not their product. */
 static weft_array *max_along(weft_array *x, int axis, int64_t window, int64_t stride,
                              int64_t padding)
 {
@@ -160,7 +160,7 @@ weft_array *weft_max_pool(weft_array *x, weft_dims window, weft_dims stride, wef
     return weft_scope_close(x);
 }
 
-/* A convolution of each channel with one over the window's size. */
+/* A convolution of each channel with a kernel of 1 / window size. */
 weft_array *weft_avg_pool(weft_array *x, weft_dims window, weft_dims stride, weft_dims padding)
 {
     pooling p;

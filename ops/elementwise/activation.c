@@ -1,8 +1,9 @@
 /* ops/elementwise/activation.c -- activation functions and the gates of gated MLPs.
  *
- * The logistic function is written with exp(-|x|), so that it neither overflows nor loses its
- * tails; the parser shares the repeated parts. A slope is a derivative as one op, so that the
- * backward pass is one kernel; its own partial is made of smaller ops. */
+ * The logistic function is written with exp(-|x|), so that it neither overflows nor underflows in
+ * the tails; the parser merges repeated subexpressions. A "slope" op is a derivative as one op, so
+ * that the backward pass is one kernel; its own partial is composed of smaller ops.
+ */
 #include "ops/elementwise/elementwise.h"
 
 #define DECAY(x) "exp(-abs(" x "))"
@@ -153,15 +154,15 @@ weft_array *weft_gelu(weft_array *x)
     return real1(&weft_op_gelu, x);
 }
 
-/* The tanh form is x sigmoid(v) with v = 2 sqrt(2 / pi) (x + 0.044715 x^3), since
- * (1 + tanh u) / 2 = sigmoid(2 u). */
+/* The tanh form of GELU is x sigmoid(v) with v = 2 sqrt(2 / pi) (x + 0.044715 x^3), since (1 + tanh
+ * u) / 2 = sigmoid(2 u). */
 #define TANH_SCALE 1.59576912160573071176
 #define TANH_SCALE_TEXT "1.59576912160573071176"
 #define TANH_CUBIC 0.044715
 #define TANH_ARGUMENT(x) "(" TANH_SCALE_TEXT " * (" x " + 0.044715 * " x " * " x " * " x "))"
 #define TANH_ARGUMENT_SLOPE(x) "(" TANH_SCALE_TEXT " * (1 + 0.134145 * " x " * " x "))"
 #define GELU_TANH(x) x " * " LOGISTIC(TANH_ARGUMENT(x))
-/* Beyond 64 the logistic function is 0 or 1, in double, too, and x^3 would overflow. */
+/* Beyond 64 the logistic function is 0 or 1 even in double, and x^3 could overflow. */
 #define BOUNDED "max(-64, min(a, 64))"
 
 /* With s = sigmoid(v), s' = s (1 - s): s' (2 v' + x ((1 - 2 s) v'^2 + v'')). */
@@ -260,8 +261,8 @@ static weft_array *softcap_partial(weft_array *node, int i)
     return one_minus(weft_square(weft_divide(node, operand(node, 1))));
 }
 
-/* Inputs x and the cap, which is a constant. Far below the cap x is the result: the quotient might
- * be subnormal. */
+/* The inputs are x and the cap, a constant. For |x| far below the cap the result is x, since the
+ * quotient could be subnormal. */
 const weft_op weft_op_softcap = {
     .name = "softcap",
     .family = WEFT_ELEMENTWISE,

@@ -1,8 +1,8 @@
-/* ops/elementwise/angles.c -- inverse trigonometric functions, hyperbolic ones and their inverses,
- * and angles in degrees. */
+/* ops/elementwise/angles.c -- inverse trigonometric functions, hyperbolic functions and their
+ * inverses, degrees and radians. */
 #include "ops/elementwise/elementwise.h"
 
-/* Everything here is for numbers with a fraction. */
+/* All ops in this file are for real floats and complex numbers. */
 #define LITERAL(NAME, FORMULA, PARTIAL, LOW, HIGH)                                                 \
     const weft_op weft_op_##NAME = {                                                               \
         .name = #NAME,                                                                             \
@@ -16,7 +16,7 @@
 
 /* ---- inverse trigonometric functions -------------------------------------------------------- */
 
-/* 1 - x^2 as a product, which does not cancel near 1. */
+/* 1 - x^2 as a product, which avoids cancellation near 1. */
 static weft_array *one_less_square(weft_array *x)
 {
     return weft_multiply(weft_scalar_subtract(1, x), weft_add_scalar(x, 1));
@@ -96,7 +96,7 @@ weft_array *weft_arcsinh(weft_array *x)
     return real1(&weft_op_arcsinh, x);
 }
 
-/* (x - 1)^-1/2 (x + 1)^-1/2: by two roots, as the cut of the complex function wants it. */
+/* (x - 1)^-1/2 (x + 1)^-1/2, with two roots to match the branch cut of the complex function. */
 static weft_array *arccosh_partial(weft_array *node, int i)
 {
     weft_array *x = operand(node, i);

@@ -1,4 +1,4 @@
-/* ops/elementwise/binary.c -- arithmetic of two numbers. */
+/* ops/elementwise/binary.c -- arithmetic with two operands. */
 #include "ops/elementwise/elementwise.h"
 
 static weft_array *add_partial(weft_array *node, int i)
@@ -85,11 +85,12 @@ weft_array *weft_divide(weft_array *a, weft_array *b)
     return real2(&weft_op_divide, a, b);
 }
 
-/* The floor of the exact quotient, where a / b is rounded: floor(1 / 0.1) is 10, of the exact
- * quotient 9. The remainder is exact, and remainder / b is the fraction of the quotient; it differs
- * from the fraction of the rounded a / b by nearly 1 where rounding crossed an integer. A remainder
- * that was rounded to b, or equals an infinite b, stands for the fraction 1. An infinite a has no
- * remainder: NaN, as in NumPy; other infinite quotients (overflow, b = 0) are the result. */
+/* The floor of the exact quotient. Rounding a / b first would be wrong: floor(1 / 0.1) is 10, but
+ * the exact quotient is below 10. The remainder is exact, and remainder / b is the fraction of the
+ * quotient; it differs from the fraction of the rounded a / b by nearly 1 where rounding crossed an
+ * integer. A remainder that was rounded to b, or equals an infinite b, means a fraction of 1. An
+ * infinite a has no remainder, so the result is NaN, as in NumPy; other infinite quotients
+ * (overflow, b = 0) are returned. */
 const weft_op weft_op_floor_divide = {
     .name = "floor_divide",
     .family = WEFT_ELEMENTWISE,
@@ -136,7 +137,7 @@ void weft_divmod(weft_array *a, weft_array *b, weft_array **quotient, weft_array
     *remainder = weft_remainder(a, b);
 }
 
-/* b a^(b-1), which is 0 for b = 0 even at a = 0; a^b log a, with log 0 taken as 0. */
+/* b a^(b-1), which is 0 for b = 0 even at a = 0; and a^b log a, with log 0 taken as 0. */
 static weft_array *power_partial(weft_array *node, int i)
 {
     weft_array *base = operand(node, 0), *exponent = operand(node, 1);
@@ -164,7 +165,7 @@ weft_array *weft_power(weft_array *a, weft_array *b)
     return elementwise2(&weft_op_power, a, b);
 }
 
-/* Where the operands are equal each has half. */
+/* Equal operands get half of the gradient each. */
 static weft_array *winner_share(weft_array *mine, weft_array *other, bool largest)
 {
     weft_array *wins = largest ? weft_greater(mine, other) : weft_less(mine, other);
@@ -250,7 +251,7 @@ static weft_array *logaddexp_partial(weft_array *node, int i)
     return weft_sigmoid(weft_subtract(operand(node, i), operand(node, 1 - i)));
 }
 
-/* Equal operands are a case of their own: the difference of two infinities is NaN. */
+/* Equal operands are handled separately: the difference of two infinities is NaN. */
 const weft_op weft_op_logaddexp = {
     .name = "logaddexp",
     .family = WEFT_ELEMENTWISE,
@@ -259,7 +260,7 @@ const weft_op weft_op_logaddexp = {
                         " : max(a, b) + log1p(exp(-abs(a - b)))",
                 .complex_ = "max(a, b) + log1p(exp(min(a, b) - max(a, b)))"},
     .partial = logaddexp_partial,
-    .domain = {-1, 1}, /* complex sums that nearly vanish are far from these */
+    .domain = {-1, 1}, /* keeps complex sums away from zero */
     .no_test_dtypes = NO_TEST_WHOLE,
 };
 

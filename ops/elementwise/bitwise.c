@@ -1,4 +1,4 @@
-/* ops/elementwise/bitwise.c -- bits of integers; on bool the same as logic. */
+/* ops/elementwise/bitwise.c -- bitwise ops on integers; on bool they equal the logical ops. */
 #include "ops/elementwise/elementwise.h"
 
 const weft_op weft_op_bitwise_invert = {

@@ -1,4 +1,4 @@
-/* ops/elementwise/cast.c -- conversion between dtypes, row-major copies. */
+/* ops/elementwise/cast.c -- conversion between dtypes, and row-major copies. */
 #include "ops/elementwise/elementwise.h"
 
 #include <math.h>
@@ -39,7 +39,7 @@ static weft_complex64 get_complex(const weft_tensor *t, int64_t index)
     return ((const weft_complex64 *)t->data)[weft_tensor_offset(t, index)];
 }
 
-/* A real number in dtype `to`: integers saturate and NaN is 0. */
+/* Stores a real number as dtype `to`: integers saturate and NaN becomes 0. */
 static void set_real(const weft_tensor *to, int64_t index, double value)
 {
     if (to->dtype == WEFT_BOOL) {
@@ -49,7 +49,7 @@ static void set_real(const weft_tensor *to, int64_t index, double value)
     } else {
         int bits = 8 * (int)weft_dtype_size(to->dtype);
         bool is_signed = weft_dtype_is_signed(to->dtype);
-        double end = ldexp(1, is_signed ? bits - 1 : bits); /* the first value beyond */
+        double end = ldexp(1, is_signed ? bits - 1 : bits); /* the first value above the range */
         double low = is_signed ? -end : 0;
         uint64_t top = ~UINT64_C(0) >> (64 - bits + is_signed);
         int64_t whole;
@@ -92,7 +92,7 @@ static void convert_element(const weft_tensor *from, const weft_tensor *to, int6
     }
 }
 
-/* Integers wrap to integers, and a complex number is true when either part is not 0. */
+/* Conversions between integers wrap. A complex number is true when either part is not 0. */
 static weft_status cast_reference(const weft_call *call)
 {
     int64_t n = weft_tensor_size(&call->out[0]);
@@ -118,7 +118,7 @@ const weft_op weft_op_cast = {
     .takes_encoded = 1,
     .vjp = cast_vjp,
     .linear = true,
-    .leads = true,
+    .takes_leading_axis = true,
     .is_identity = always_identity,
     .reference = cast_reference,
     .cases = cast_cases,
@@ -162,7 +162,7 @@ const weft_op weft_op_copy = {
     .infer = copy_infer,
     .vjp = copy_vjp,
     .linear = true,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = cast_reference,
     .cases = copy_cases,
     .n_cases = sizeof copy_cases / sizeof *copy_cases,

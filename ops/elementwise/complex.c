@@ -1,9 +1,9 @@
-/* ops/elementwise/complex.c -- parts, conjugate and magnitude of complex numbers. */
+/* ops/elementwise/complex.c -- real and imaginary parts, conjugate and magnitude. */
 #include "ops/elementwise/elementwise.h"
 
 enum { NO_TEST_BUT_COMPLEX = NO_TEST_FLOATS | NO_TEST_WHOLE };
 
-/* A complex number in, one of its measures out. */
+/* Infers ops from complex64 to float32. */
 static bool measure_infer(const weft_array *node, weft_spec *out, weft_why *why)
 {
     if (input_dtype(node, 0) != WEFT_COMPLEX64) {
@@ -44,7 +44,7 @@ const weft_op weft_op_complex_abs = {
     .formula = {.complex_ = "abs(a)"},
     .vjp = complex_abs_vjp,
     .jvp = complex_abs_jvp,
-    .leads = true,
+    .takes_leading_axis = true,
     .no_test_dtypes = NO_TEST_BUT_COMPLEX,
 };
 
@@ -67,7 +67,7 @@ const weft_op weft_op_imag = {
     .formula = {.complex_ = "imag(a)"},
     .vjp = imag_vjp,
     .linear = true,
-    .leads = true,
+    .takes_leading_axis = true,
     .no_test_dtypes = NO_TEST_BUT_COMPLEX,
 };
 
@@ -97,7 +97,7 @@ static void join_vjp(weft_array *node, weft_array *const *cts, const bool *wante
     }
 }
 
-/* The parts come as complex numbers, whose imaginary parts are dropped. */
+/* The parts are inputs as complex numbers, whose imaginary parts are ignored. */
 const weft_op weft_op_join = {
     .name = "join",
     .family = WEFT_ELEMENTWISE,
@@ -105,7 +105,7 @@ const weft_op weft_op_join = {
     .formula = {.complex_ = "join(a, b)"},
     .vjp = join_vjp,
     .linear = true,
-    .leads = true,
+    .takes_leading_axis = true,
     .no_test_dtypes = NO_TEST_BUT_COMPLEX,
 };
 
@@ -140,7 +140,7 @@ const weft_op weft_op_conjugate = {
     .formula = {.complex_ = "conj(a)"},
     .vjp = conjugate_vjp,
     .linear = true,
-    .leads = true,
+    .takes_leading_axis = true,
     .no_test_dtypes = NO_TEST_BUT_COMPLEX,
 };
 

@@ -1,4 +1,4 @@
-/* ops/elementwise/compose.c -- functions of each element that are made of other ops. */
+/* ops/elementwise/compose.c -- elementwise functions composed of other ops. */
 #include <math.h>
 
 #include "ops/elementwise/elementwise.h"
@@ -25,7 +25,7 @@ weft_array *weft_nan_to_num(weft_array *x, const weft_nan_to_num_options *option
     const weft_nan_to_num_options *o = options ? options : &defaults;
     weft_finfo info;
     if (!weft_ok(x) || !weft_finfo_of(weft_dtype_of(x), &info)) {
-        return x; /* an integer is a number */
+        return x; /* integers are never NaN or infinite */
     }
     if (weft_dtype_of(x) == WEFT_COMPLEX64) {
         weft_scope_open();
@@ -39,7 +39,7 @@ weft_array *weft_nan_to_num(weft_array *x, const weft_nan_to_num_options *option
     return weft_scope_close(y);
 }
 
-/* Whole numbers, half to even, by arithmetic of whole numbers. */
+/* Rounds integers to a power of ten, half to even, in integer arithmetic. */
 static weft_array *round_whole(weft_array *x, int decimals)
 {
     weft_iinfo info;
@@ -50,7 +50,7 @@ static weft_array *round_whole(weft_array *x, int decimals)
         return weft_error_array("round: expected at least -18 decimals, got %d", decimals);
     }
     double unit = pow(10, -(double)decimals);
-    if (unit > (double)info.max) { /* the largest are less than half of it */
+    if (unit > (double)info.max) { /* all values are less than half of it */
         return weft_zeros_like(x);
     }
     weft_scope_open();

@@ -1,4 +1,4 @@
-/* ops/elementwise/elementwise.h -- what the elementwise op files share. */
+/* ops/elementwise/elementwise.h -- helpers shared by the elementwise ops. */
 #ifndef OPS_ELEMENTWISE_ELEMENTWISE_H
 #define OPS_ELEMENTWISE_ELEMENTWISE_H
 
@@ -8,7 +8,7 @@
 #include "ops/elementwise/table.h"
 #undef OP
 
-/* Bits of the dtypes that have a real formula only, for no_test_dtypes. */
+/* Bits of the dtypes that have only a real formula, for no_test_dtypes. */
 enum {
     NO_TEST_FLOATS =
         1u << WEFT_FLOAT16 | 1u << WEFT_BFLOAT16 | 1u << WEFT_FLOAT32 | 1u << WEFT_FLOAT64,
@@ -21,7 +21,7 @@ enum {
     NO_TEST_BUT_FLOATS = NO_TEST_BOOL | NO_TEST_INTEGERS | NO_TEST_COMPLEX
 };
 
-/* A node's input, and a 0-d constant of the node's own dtype, for partials. */
+/* For partials: input i of the node, and a 0-d constant in the node's dtype. */
 static inline weft_array *operand(weft_array *node, int i)
 {
     return weft_node_input(node, i);
@@ -43,8 +43,8 @@ static inline weft_array *elementwise2(const weft_op *op, weft_array *a, weft_ar
     return weft_apply_elementwise(op, inputs, 2);
 }
 
-/* For functions on real numbers: integers and bool as float32; with a float beside them they become
- * that float by promotion. */
+/* For real functions: integers and bool become float32, or the dtype of the other operand if that
+ * is a float. */
 static inline weft_array *real1(const weft_op *op, weft_array *x)
 {
     if (!is_whole(x)) {

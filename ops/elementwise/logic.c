@@ -1,4 +1,4 @@
-/* ops/elementwise/logic.c -- logic on truth: any number but 0 is true, NaN too. */
+/* ops/elementwise/logic.c -- logical ops: any number except 0 is true, including NaN. */
 #include "ops/elementwise/elementwise.h"
 
 const weft_op weft_op_logical_not = {

@@ -1,4 +1,4 @@
-/* ops/elementwise/round.c -- rounding to whole numbers, and classification of floats. */
+/* ops/elementwise/round.c -- rounding to integers, and classification of floats. */
 #include "ops/elementwise/elementwise.h"
 
 const weft_op weft_op_floor = {

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* The 0-d array that `value` is beside x: of x's dtype, or of a wider one that can hold it. */
+/* `value` as a 0-d array for an op with x: in x's dtype, or a wider one if necessary. */
 static weft_array *weak_scalar(const weft_array *x, double value)
 {
     weft_dtype dtype = weft_dtype_of(x);

@@ -1,4 +1,4 @@
-/* ops/elementwise/select.c -- choice by a condition. */
+/* ops/elementwise/select.c -- selection by a condition. */
 #include "ops/elementwise/elementwise.h"
 
 static bool where_infer(const weft_array *node, weft_spec *out, weft_why *why)
@@ -20,7 +20,7 @@ static bool where_infer(const weft_array *node, weft_spec *out, weft_why *why)
     return true;
 }
 
-/* By selection, not by a product with the mask: the side that was not chosen may be infinite. */
+/* Selects instead of multiplying by the mask, since the side not selected may be infinite. */
 static void where_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                       weft_array **grads)
 {

@@ -1,4 +1,4 @@
-/* ops/elementwise/unary.c -- arithmetic and transcendental functions of one number. */
+/* ops/elementwise/unary.c -- arithmetic and transcendental functions of one operand. */
 #include "ops/elementwise/elementwise.h"
 
 #define HALF_ROOT_PI 0.88622692545275801365 /* sqrt(pi) / 2 */
@@ -57,7 +57,7 @@ weft_array *weft_abs(weft_array *x)
     return elementwise1(&weft_op_abs, x);
 }
 
-/* A complex number of length 1; its gradient is that of the quotient. */
+/* For complex numbers, x / |x|, with the gradient of the quotient. */
 weft_array *weft_sign(weft_array *x)
 {
     if (!weft_ok(x) || weft_dtype_of(x) != WEFT_COMPLEX64) {

@@ -1,9 +1,9 @@
-/* ops/fft/axes.c -- the public transforms: lengths, several axes, normalisation. */
+/* ops/fft/axes.c -- the public Fourier transforms: lengths, several axes, normalization. */
 #include <math.h>
 
 #include "ops/fft/fft.h"
 
-/* What a call asks for: axes from the end, in order, and the length along each. */
+/* The arguments of a call: axes counted from the end, in order, and the length along each. */
 typedef struct request {
     const char *name;
     weft_dims axes, lengths;
@@ -17,8 +17,8 @@ static bool refuse(weft_array **failed, weft_array *error)
     return false;
 }
 
-/* Fills r->axes and, where none is given, r->lengths. Without axes they are the last ones that
- * lengths are given for, or all. */
+/* Completes r->axes and r->lengths. By default the axes are the last ones, as many as there are
+ * lengths, or all. */
 static bool complete(request *r, weft_array *x, weft_array **failed)
 {
     weft_why why;
@@ -61,7 +61,7 @@ static bool check_lengths(const request *r, weft_array **failed)
     return true;
 }
 
-/* Cropped, or with zeros after its elements. */
+/* Crops the axis, or appends zeros. */
 static weft_array *resize(weft_array *x, int64_t axis, int64_t length)
 {
     int64_t has = weft_dim(x, (int)axis);
@@ -103,7 +103,7 @@ static weft_array *complex_transform(request r, weft_array *x)
     return x;
 }
 
-/* The last axis from real numbers, then the others. */
+/* Transforms the last axis from real numbers, then the other axes. */
 static weft_array *from_real(request r, weft_array *x)
 {
     weft_array *failed;
@@ -120,7 +120,7 @@ static weft_array *from_real(request r, weft_array *x)
     return x;
 }
 
-/* The others, then the last axis to real numbers. */
+/* Transforms the other axes, then the last one to real numbers. */
 static weft_array *to_real(request r, weft_array *x)
 {
     weft_array *failed;

@@ -1,10 +1,10 @@
-/* ops/fft/fft.h -- what the files of this folder share. */
+/* ops/fft/fft.h -- functions shared by the Fourier transforms. */
 #ifndef OPS_FFT_FFT_H
 #define OPS_FFT_FFT_H
 
 #include "ops/kernel.h"
 
-/* transform.c: one axis, counted from the end. Each multiplies by `scale`. */
+/* transform.c: transforms along one axis, counted from the end. Each multiplies by `scale`. */
 
 /* complex64 -> complex64, e^{-i...}, or e^{+i...} when inverse */
 weft_array *weft__fft_axis(weft_array *x, int64_t axis, bool inverse, double scale);

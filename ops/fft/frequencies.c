@@ -1,7 +1,8 @@
-/* ops/fft/frequencies.c -- the frequencies of a spectrum's elements, and their order. */
+/* ops/fft/frequencies.c -- the frequencies of a spectrum's elements, and shifts that reorder them.
+ */
 #include "ops/fft/fft.h"
 
-/* k / (n spacing), divided in float64: for k from 0 to `top`, then from `rest` to -1. */
+/* k / (n spacing), computed in float64: for k from 0 to `top`, then from `rest` to -1. */
 static weft_array *frequencies(const char *op, int64_t n, double spacing, int64_t top, int64_t rest)
 {
     if (n < 1 || spacing == 0) {

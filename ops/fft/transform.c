@@ -1,5 +1,5 @@
-/* ops/fft/transform.c -- the discrete Fourier transform along one axis: of complex numbers, of real
- * ones to half a spectrum, and back. */
+/* ops/fft/transform.c -- the discrete Fourier transform along one axis: complex, from real numbers
+ * to half a spectrum, and back. */
 #include <complex.h>
 #include <math.h>
 
@@ -9,7 +9,7 @@ typedef double _Complex number;
 
 /* ---- reference: in float64 ------------------------------------------------------------------- */
 
-enum { LARGEST_RADIX = 64 }; /* a larger prime factor costs more than a convolution */
+enum { LARGEST_RADIX = 64 }; /* larger prime factors use a convolution, which is cheaper */
 
 static int64_t smallest_factor(int64_t n)
 {
@@ -31,14 +31,15 @@ static int64_t largest_factor(int64_t n)
     return p;
 }
 
-/* What the recursion shares: the powers of e^{-2 pi i / size}, and room for one butterfly. */
+/* Data shared by the recursion: the powers of e^{-2 pi i / size}, and a buffer for one butterfly.
+ */
 typedef struct roots {
     int64_t size;
     number *power, *room;
 } roots;
 
-/* out[0..n) = the transform of in[0], in[step], ...: Cooley & Tukey 1965. It is as deep as n has
- * prime factors. */
+/* out[0..n) = the transform of in[0], in[step], ...: Cooley & Tukey 1965. The depth is the number
+ * of n's prime factors. */
 static void transform(const roots *w, const number *in, int64_t step, number *out, int64_t n)
 {
     if (n == 1) {
@@ -63,11 +64,11 @@ static void transform(const roots *w, const number *in, int64_t step, number *ou
     }
 }
 
-/* The transform of lines of n numbers, from x to y. With large prime factors it is a convolution
- * with chirps, by transforms of a power of two (Bluestein 1970); chirp is NULL without. */
+/* Transforms lines of n numbers from x to y. For large prime factors it convolves with chirps, by
+ * transforms whose size is a power of two (Bluestein 1970); otherwise chirp is NULL. */
 typedef struct line {
     int64_t n;
-    roots w; /* its size: the length of x and y */
+    roots w; /* size of the transforms, and length of x and y */
     number *x, *y, *chirp, *spectrum;
 } line;
 
@@ -77,7 +78,7 @@ static number root(int64_t j, int64_t n, bool inverse)
     return CMPLX(cos(angle), inverse ? sin(angle) : -sin(angle));
 }
 
-/* chirp[j] = e^{-pi i j^2 / n}; spectrum, the transform of its conjugate, laid around. */
+/* chirp[j] = e^{-pi i j^2 / n}; spectrum is the transform of its conjugate, wrapped around. */
 static void make_chirps(line *l, bool inverse)
 {
     int64_t m = l->w.size;
@@ -132,7 +133,8 @@ static void transform_line(const line *l)
     }
     transform(&l->w, l->x, 1, l->y, m);
     for (int64_t j = 0; j < m; j++) {
-        l->x[j] = conj(l->y[j] * l->spectrum[j]); /* back: forward between conjugates */
+        l->x[j] = conj(l->y[j] * l->spectrum[j]); /* inverse transform as a forward one between
+                                                   * conjugates */
     }
     transform(&l->w, l->x, 1, l->y, m);
     for (int64_t k = 0; k < l->n; k++) {
@@ -159,7 +161,7 @@ static void store(const weft_tensor *t, int64_t i, number value)
     }
 }
 
-/* Element j of a line of length n whose first half of the spectrum is x: the rest mirrors it. */
+/* Element j of a spectrum of length n from its first half x; the rest mirrors it. */
 static number mirrored(const weft_tensor *in, int64_t base, int64_t inner, int64_t j, int64_t n)
 {
     if (j > n / 2) {
@@ -198,8 +200,8 @@ static weft_status reference(const weft_call *call)
 
 /* ---- derivatives ---------------------------------------------------------------------------- */
 
-/* x times `edge` where the half spectrum of n has one element for itself (0 and n / 2), and times
- * `inside` where it stands for two. */
+/* Multiplies by `edge` the elements of the half spectrum that represent one element of n (0 and n /
+ * 2), and by `inside` those that represent two. */
 static weft_array *weigh(weft_array *x, int64_t axis, int64_t n, double edge, double inside)
 {
     weft_array *k = weft_arange(0, (double)(n / 2 + 1), 1, WEFT_FLOAT32);
@@ -312,7 +314,8 @@ static const weft_fft_params last = {.axis = -1, .scale = 1};
 static const weft_fft_params back = {.axis = -1, .inverse = true, .scale = 0.125};
 static const weft_fft_params middle = {.axis = -2, .scale = 1};
 
-/* 2, 3, 4, 5 and 7 and their products, a prime that is not a radix, more lines than lanes. */
+/* The radices 2, 3, 4, 5 and 7 and their products, a prime that is not a radix, more lines than
+ * lanes. */
 static const weft_case fft_cases[] = {
     {.name = "small", .n_inputs = 1, .in = {{.shape = DIMS(3, 8)}}, .params = &back},
     {.name = "one", .n_inputs = 1, .in = {{.shape = DIMS(3, 1)}}, .params = &last},
@@ -332,12 +335,12 @@ const weft_op weft_op_fft = {
     .infer = fft_infer,
     .vjp = fft_vjp,
     .linear = true,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = reference,
     .cases = fft_cases,
     .n_cases = sizeof fft_cases / sizeof *fft_cases,
     .no_test_dtypes = ~DTYPE_BIT(WEFT_COMPLEX64),
-    .tolerance = 0x1p-15, /* sums of a thousand numbers, some of which cancel */
+    .tolerance = 0x1p-15, /* sums of a thousand numbers with cancellation */
 };
 
 static const weft_case rfft_cases[] = {
@@ -358,7 +361,7 @@ const weft_op weft_op_rfft = {
     .infer = rfft_infer,
     .vjp = rfft_vjp,
     .linear = true,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = reference,
     .cases = rfft_cases,
     .n_cases = sizeof rfft_cases / sizeof *rfft_cases,
@@ -389,7 +392,7 @@ const weft_op weft_op_irfft = {
     .infer = irfft_infer,
     .vjp = irfft_vjp,
     .linear = true,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = reference,
     .cases = irfft_cases,
     .n_cases = sizeof irfft_cases / sizeof *irfft_cases,

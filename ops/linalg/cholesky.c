@@ -1,9 +1,9 @@
-/* ops/linalg/cholesky.c -- the lower triangle L with L L^H = A. */
+/* ops/linalg/cholesky.c -- Cholesky factorization: the lower triangle L with L L^H = A. */
 #include <math.h>
 
 #include "ops/linalg/linalg.h"
 
-/* In place; the order of the leading minor that is not positive, or 0. */
+/* Factors in place. Returns the order of the first leading minor that is not positive, or 0. */
 static int64_t factor(number *a, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -36,7 +36,7 @@ static weft_status cholesky_reference(const weft_call *call)
     for (int64_t b = 0; status == WEFT_OK && b < weft__batches(in, 2); b++) {
         weft__load(in, b * n * n, n * n, a);
         for (int64_t i = 0; i < n * n; i++) {
-            a[i] = i % n > i / n ? 0 : a[i]; /* the upper triangle is not looked at */
+            a[i] = i % n > i / n ? 0 : a[i]; /* the upper triangle is not read */
         }
         if (!weft__all_finite(a, n * n)) {
             weft__store_nan(out, b * n * n, n * n);
@@ -55,8 +55,8 @@ static weft_status cholesky_reference(const weft_call *call)
     return status;
 }
 
-/* L^{-H} phi(L^H dL) L^{-1}, phi being the lower triangle with half the diagonal (Murray 2016),
- * folded into the triangle that is read. */
+/* L^{-H} phi(L^H dL) L^{-1}, where phi takes the lower triangle with half the diagonal (Murray
+ * 2016), folded into the triangle that the op reads. */
 static void cholesky_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                          weft_array **grads)
 {
@@ -93,7 +93,7 @@ const weft_op weft_op_cholesky = {
     .arity = 1,
     .infer = cholesky_infer,
     .vjp = cholesky_vjp,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = cholesky_reference,
     .cases = cholesky_cases,
     .n_cases = sizeof cholesky_cases / sizeof *cholesky_cases,

@@ -1,4 +1,4 @@
-/* ops/linalg/cross.c -- the cross product of vectors with two or three components. */
+/* ops/linalg/cross.c -- the cross product of vectors of two or three components. */
 #include "ops/linalg/linalg.h"
 
 static weft_array *part(weft_array *x, int axis, int64_t i)

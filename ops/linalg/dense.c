@@ -1,4 +1,4 @@
-/* ops/linalg/dense.c -- matrices of complex float64 for the reference kernels. */
+/* ops/linalg/dense.c -- complex float64 matrices for the reference kernels. */
 #include <math.h>
 
 #include "ops/linalg/linalg.h"

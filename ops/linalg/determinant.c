@@ -1,9 +1,9 @@
-/* ops/linalg/determinant.c -- determinants, and their signs and logarithms. */
+/* ops/linalg/determinant.c -- determinants, and sign and logarithm of determinants. */
 #include <math.h>
 
 #include "ops/linalg/linalg.h"
 
-/* The product of U's diagonal as a sign (a number of magnitude 1, or 0) and a logarithm. */
+/* The product of U's diagonal as a sign (of magnitude 1, or 0) and a logarithm. */
 static void of_factors(const number *a, int64_t n, const int64_t *pivots, number *sign,
                        double *logarithm)
 {
@@ -73,7 +73,7 @@ static void det_vjp(weft_array *node, weft_array *const *cts, const bool *wanted
     }
 }
 
-/* d log|det A| is the real part of tr(A^{-1} dA). A real sign is constant; a complex one turns by
+/* d log|det A| is the real part of tr(A^{-1} dA). A real sign is constant; a complex one rotates by
  * the imaginary part. */
 static void slogdet_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                         weft_array **grads)
@@ -121,7 +121,7 @@ const weft_op weft_op_det = {
     .arity = 1,
     .infer = det_infer,
     .vjp = det_vjp,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = det_reference,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
@@ -136,7 +136,7 @@ const weft_op weft_op_slogdet = {
     .n_outputs = 2,
     .infer = slogdet_infer,
     .vjp = slogdet_vjp,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = slogdet_reference,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,

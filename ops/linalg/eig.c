@@ -1,4 +1,5 @@
-/* ops/linalg/eig.c -- eigenvalues and eigenvectors of general matrices: always complex64. */
+/* ops/linalg/eig.c -- eigenvalues and eigenvectors of general matrices; the results are complex64.
+ */
 #include <math.h>
 
 #include "ops/linalg/linalg.h"
@@ -36,8 +37,8 @@ static weft_status eig_reference(const weft_call *call)
     return status;
 }
 
-/* v^{-H} (diag(dw) + conj(f) o (v^H dv - v^H v diag(Re(v^H dv)))) v^H with f_ij = 1 / (w_j - w_i):
- * the second part of the bracket keeps the vectors at length 1 (Boeddeker et al. 2017). */
+/* v^{-H} (diag(dw) + conj(f) o (v^H dv - v^H v diag(Re(v^H dv)))) v^H with f_ij = 1 / (w_j - w_i).
+ * The second term keeps the length of the vectors at 1 (Boeddeker et al. 2017). */
 static void eig_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                     weft_array **grads)
 {
@@ -94,11 +95,11 @@ const weft_op weft_op_eig = {
     .params_fields = weft__vectors_fields,
     .infer = eig_infer,
     .vjp = eig_vjp,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = eig_reference,
     .cases = weft__eigen_cases,
     .n_cases = EIGEN_CASES,
-    /* float64: what comes out has less precision than differences need. */
+    /* float64 is not tested: the complex64 results are too imprecise for finite differences. */
     .no_test_dtypes = NOT_MATRIX_DTYPES | DTYPE_BIT(WEFT_FLOAT64),
     .tolerance = 0x1p-17, /* conditioning */
 };

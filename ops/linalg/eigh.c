@@ -5,7 +5,8 @@
 
 enum { MAX_SWEEPS = 60 };
 
-/* Columns p and q of x (n, columns), or rows with `step` 1: p := c p - s w q, q := s p + c w q. */
+/* Rotates columns p and q of x (n, columns), or rows when `step` is 1: p := c p - s w q, q := s p +
+ * c w q. */
 static void rotate(number *x, int64_t n, int64_t stride, int64_t p, int64_t q, double c, double s,
                    number w)
 {
@@ -34,7 +35,7 @@ static void rotation(double alpha, double beta, double size, double *c, double *
     *s = t * *c;
 }
 
-/* One round over all pairs; whether any was rotated. */
+/* One sweep over all pairs; returns whether any was rotated. */
 static bool sweep(number *a, int64_t n, number *v)
 {
     bool any = false;
@@ -57,7 +58,7 @@ static bool sweep(number *a, int64_t n, number *v)
     return any;
 }
 
-/* By selection: eigenvalues with their columns. */
+/* Sorts eigenvalues and their columns. */
 static void sort_columns(double *w, number *v, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -115,7 +116,7 @@ static weft_status eigh_reference(const weft_call *call)
     for (int64_t b = 0; status == WEFT_OK && b < weft__batches(in, 2); b++) {
         weft__load(in, b * n * n, n * n, a);
         for (int64_t i = 0; i < n * n; i++) {
-            a[i] = i % n > i / n ? 0 : a[i]; /* the upper triangle is not looked at */
+            a[i] = i % n > i / n ? 0 : a[i]; /* the upper triangle is not read */
         }
         if (!weft__all_finite(a, n * n)) {
             weft__store_nan(&call->out[0], b * n, n);
@@ -141,7 +142,7 @@ static weft_status eigh_reference(const weft_call *call)
 }
 
 /* v (diag(dw) + f o (v^H dv)) v^H with f_ij = 1 / (w_j - w_i) (Giles 2008), folded into the
- * triangle that is read. */
+ * triangle that the op reads. */
 static void eigh_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                      weft_array **grads)
 {
@@ -205,15 +206,15 @@ const weft_op weft_op_eigh = {
     .params_fields = weft__vectors_fields,
     .infer = eigh_infer,
     .vjp = eigh_vjp,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = eigh_reference,
     .cases = weft__eigen_cases,
     .n_cases = EIGEN_CASES,
     .no_test_dtypes = NOT_MATRIX_DTYPES,
-    .tolerance = 0x1p-17, /* the gaps between the eigenvalues */
+    .tolerance = 0x1p-17, /* amplified by small gaps between eigenvalues */
 };
 
-/* The other triangle is the lower one of the adjoint. */
+/* The upper triangle of a is the lower triangle of its adjoint. */
 static weft_array *apply(const char *op, weft_array *a, bool upper, bool vectors)
 {
     weft_vectors_params params = {vectors};

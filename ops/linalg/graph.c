@@ -1,4 +1,4 @@
-/* ops/linalg/graph.c -- matrices of graphs, for derivatives and compositions. */
+/* ops/linalg/graph.c -- matrix helpers on graph arrays, for derivatives and compositions. */
 #include "ops/linalg/linalg.h"
 
 weft_array *weft__computed(weft_array *x)
@@ -45,7 +45,7 @@ weft_array *weft__real_part(weft_array *x)
     return weft_dtype_of(x) == WEFT_COMPLEX64 ? weft_real(x) : x;
 }
 
-/* column - row >= diagonal, (m, n), beside x. */
+/* Whether column - row >= diagonal, bool (m, n), on x's device. */
 static weft_array *at_or_above(weft_array *x, int64_t m, int64_t n, int64_t diagonal)
 {
     weft_array *row = weft_arange((double)diagonal, (double)(m + diagonal), 1, WEFT_INT32);
@@ -60,32 +60,33 @@ static weft_array *on_diagonal(weft_array *x, int64_t n)
     return weft_to(weft_equal(i, weft_expand_dims(i, -1)), weft_device_of(x));
 }
 
-static weft_array *zero_beside(weft_array *x)
+static weft_array *zero_on_device_of(weft_array *x)
 {
-    return weft__zeros_beside(x, WEFT_SCALAR, weft_dtype_of(x));
+    return weft__zeros_on_device_of(x, WEFT_SCALAR, weft_dtype_of(x));
 }
 
 weft_array *weft__upper(weft_array *x, int64_t diagonal)
 {
     weft_array *mask = at_or_above(x, weft_dim(x, -2), weft_dim(x, -1), diagonal);
-    return weft_where(mask, x, zero_beside(x));
+    return weft_where(mask, x, zero_on_device_of(x));
 }
 
 weft_array *weft__lower(weft_array *x, int64_t diagonal)
 {
     weft_array *mask = at_or_above(x, weft_dim(x, -2), weft_dim(x, -1), diagonal + 1);
-    return weft_where(mask, zero_beside(x), x);
+    return weft_where(mask, zero_on_device_of(x), x);
 }
 
 weft_array *weft__diagonal_of(weft_array *x)
 {
-    weft_array *kept = weft_where(on_diagonal(x, weft_dim(x, -1)), x, zero_beside(x));
+    weft_array *kept = weft_where(on_diagonal(x, weft_dim(x, -1)), x, zero_on_device_of(x));
     return weft_sum(kept, WEFT_DIMS(-1), false);
 }
 
 weft_array *weft__diagonal_matrix(weft_array *d)
 {
-    return weft_where(on_diagonal(d, weft_dim(d, -1)), weft_expand_dims(d, -1), zero_beside(d));
+    return weft_where(on_diagonal(d, weft_dim(d, -1)), weft_expand_dims(d, -1),
+                      zero_on_device_of(d));
 }
 
 weft_array *weft__identity(weft_array *like, int64_t n)
@@ -124,7 +125,7 @@ weft_array *weft__plus(weft_array *a, weft_array *b)
 weft_array *weft__inverse_gaps(weft_array *d)
 {
     weft_array *gap = weft_subtract(weft_expand_dims(d, -2), weft_expand_dims(d, -1));
-    weft_array *zero = zero_beside(d), *none = weft_equal(gap, zero);
+    weft_array *zero = zero_on_device_of(d), *none = weft_equal(gap, zero);
     weft_array *one = weft_add_scalar(zero, 1);
     return weft_where(none, zero, weft_divide(one, weft_where(none, one, gap)));
 }

@@ -24,13 +24,13 @@ weft_array *weft_tri_inv(weft_array *a, bool upper)
 
 /* ---- pseudo-inverse ------------------------------------------------------------------------- */
 
-/* v diag(1 / s) u^H, over the singular values that are not rounding errors of 0. */
+/* v diag(1 / s) u^H over the singular values that are not 0 up to rounding. */
 static void pinv_expand(weft_array *node, weft_array **outs)
 {
     weft_array *a = weft_node_input(node, 0), *u, *s, *vh;
     int64_t m = weft_dim(a, -2), n = weft_dim(a, -1);
     if (m == 0 || n == 0) {
-        outs[0] = weft__zeros_beside(a, weft_node_spec(node, 0)->shape, weft_dtype_of(a));
+        outs[0] = weft__zeros_on_device_of(a, weft_node_spec(node, 0)->shape, weft_dtype_of(a));
         return;
     }
     weft_svd(a, false, &u, &s, &vh);
@@ -40,14 +40,14 @@ static void pinv_expand(weft_array *node, weft_array **outs)
     weft_array *counts = weft_greater(s, cut);
     weft_array *one = weft_ones_like(s), *zero = weft_zeros_like(s);
     weft_array *inverse = weft_divide(one, weft_where(counts, s, one));
-    /* Of a matrix with NaN, NaN: no comparison is true there. */
+    /* NaN for matrices with NaN, since comparisons with NaN are false. */
     weft_array *rest = weft_where(weft_isnan(s), s, zero);
     weft_array *scaled = weft__scale_columns(weft__adjoint(vh), weft_where(counts, inverse, rest));
     outs[0] = weft_matmul(scaled, weft__adjoint(u));
 }
 
-/* dP = -P dA P + P P^H dA^H (1 - A P) + (1 - P A) dA^H P^H P (Golub & Pereyra 1973), which holds
- * where the rank does not change; equal singular values do no harm. */
+/* dP = -P dA P + P P^H dA^H (1 - A P) + (1 - P A) dA^H P^H P (Golub & Pereyra 1973), valid where
+ * the rank is locally constant; equal singular values cause no problem. */
 static void pinv_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                      weft_array **grads)
 {
@@ -88,7 +88,7 @@ const weft_op weft_op_pinv = {
     .arity = 1,
     .infer = pinv_infer,
     .vjp = pinv_vjp,
-    .leads = true,
+    .takes_leading_axis = true,
     .expand = pinv_expand,
     .cases = pinv_cases,
     .n_cases = sizeof pinv_cases / sizeof *pinv_cases,

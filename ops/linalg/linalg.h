@@ -1,8 +1,8 @@
-/* ops/linalg/linalg.h -- what the files of this folder share: matrices of complex numbers for the
- * reference kernels, and matrices of graphs for derivatives.
+/* ops/linalg/linalg.h -- functions shared by linear algebra: complex matrices for the reference
+ * kernels, and matrix helpers on graph arrays for derivatives.
  *
- * The reference kernels compute everything in complex float64: a real matrix is one whose
- * imaginary parts are 0, and stays so. They are short and slow; libraries are for backends.
+ * The reference kernels compute in complex float64; the imaginary parts of a real matrix are 0 and
+ * stay so. They are short and slow; backends use libraries.
  */
 #ifndef OPS_LINALG_LINALG_H
 #define OPS_LINALG_LINALG_H
@@ -15,7 +15,7 @@ typedef double _Complex number;
 
 /* ---- matrices in memory (dense.c): row-major ------------------------------------------------ */
 
-/* The number of matrices in a tensor whose last two axes they are; of vectors for core = 1. */
+/* The number of matrices in the last two axes of a tensor; of vectors for core = 1. */
 int64_t weft__batches(const weft_tensor *t, int core);
 /* Dims of the last two axes. */
 int64_t weft__rows_of(const weft_tensor *t);
@@ -27,51 +27,54 @@ void weft__store(const weft_tensor *t, int64_t first, int64_t n, const number *i
 void weft__store_nan(const weft_tensor *t, int64_t first, int64_t n);
 bool weft__all_finite(const number *x, int64_t n);
 
-/* Room for n numbers; NULL and a message. */
+/* A buffer for n numbers; NULL with a message. */
 number *weft__room(const weft_call *call, int64_t n);
 
 /* out = a^H, a being (rows, columns). */
 void weft__adjoint_of(const number *a, int64_t rows, int64_t columns, number *out);
-/* Scales the n numbers `step` apart so that the first of the largest (to a thousandth) is real and
- * positive; returns the factor. */
+/* Scales n numbers at intervals of `step` so that the first of the largest (within a thousandth) is
+ * real and positive; returns the factor. */
 number weft__fix_phase(number *x, int64_t n, int64_t step);
 
 /* ---- algorithms ----------------------------------------------------------------------------- */
 
-/* qr.c: a (m, n) becomes R; q is (m, columns) with columns <= m. `tau` has min(m, n) places. */
+/* qr.c: a (m, n) becomes R with the reflections below it; q is (m, columns) with columns <= m.
+ * `tau` has min(m, n) elements. */
 void weft__householder(number *a, int64_t m, int64_t n, number *tau);
 void weft__householder_q(const number *a, int64_t m, int64_t n, const number *tau, number *q,
                          int64_t columns);
 
-/* lu.c: a (m, n) becomes L below U; row i was exchanged with pivots[i]. The number of the first
- * zero pivot counted from 1, or 0. */
+/* lu.c: a (m, n) becomes L below U; row i was exchanged with row pivots[i]. Returns the number of
+ * the first zero pivot, counted from 1, or 0. */
 int64_t weft__lu(number *a, int64_t m, int64_t n, int64_t *pivots);
 
-/* eigh.c: the lower triangle of a (n, n) is read, a is destroyed; w ascending, the columns of v. */
+/* eigh.c: reads the lower triangle of a (n, n) and overwrites a; w ascending, eigenvectors in the
+ * columns of v. */
 bool weft__jacobi(number *a, int64_t n, double *w, number *v);
 
-/* svd.c: a (m, n), m >= n, becomes U; s descending, v (n, n) with columns. */
+/* svd.c: a (m, n), m >= n, becomes U; s descending; v (n, n) has the right vectors as columns. */
 bool weft__hestenes(number *a, int64_t m, int64_t n, double *s, number *v);
 
 /* schur.c: eigenvalues and unit eigenvectors (the columns of v, NULL: none) of a (n, n), which is
- * destroyed. q (n, n) and room (n) are to work in. */
+ * overwritten. q (n, n) and room (n) are workspace. */
 bool weft__eigen(number *a, number *q, int64_t n, number *room, number *w, number *v);
 
-/* x := the solution of a x = b for a triangle a (n, n), b (n, k) in x. Diagonals are not 0. */
+/* Solves a x = b in place for a triangular a (n, n) without zeros on its diagonal; x contains b (n,
+ * k). */
 void weft__substitute(const number *a, int64_t n, bool upper, bool unit, number *x, int64_t k);
 
 /* ---- infer ---------------------------------------------------------------------------------- */
 
-/* Input i is (..., M, N) of float32, float64 or complex64. */
+/* Checks that input i is (..., M, N) of float32, float64 or complex64. */
 bool weft__expect_matrix(const weft_array *node, int i, weft_why *why);
 /* And M = N. */
 bool weft__expect_square(const weft_array *node, int i, weft_why *why);
-/* (..., rows, columns) with the leading axes of shape; columns < 0: (..., rows). */
+/* The leading axes of shape followed by (rows, columns), or by (rows) if columns < 0. */
 weft_dims weft__with_core(const weft_dims *shape, int64_t rows, int64_t columns);
 /* The real dtype of the parts. */
 weft_dtype weft__real_dtype(weft_dtype dtype);
 
-/* Of an op with a varying number of outputs: they end before `from`. */
+/* For ops with a varying number of outputs: output `from` and later ones do not exist. */
 static inline void end_outputs(weft_spec *out, int from)
 {
     for (int i = from; i < WEFT_MAX_OUTPUTS; i++) {
@@ -79,9 +82,9 @@ static inline void end_outputs(weft_spec *out, int from)
     }
 }
 
-/* The table of weft_vectors_params. */
+/* The field table of weft_vectors_params. */
 extern const weft_field weft__vectors_fields[];
-/* What eig and eigh are tested with (eigh.c). */
+/* Test cases shared by eig and eigh (eigh.c). */
 enum { EIGEN_CASES = 6 };
 extern const weft_case weft__eigen_cases[EIGEN_CASES];
 
@@ -93,30 +96,31 @@ enum {
 
 /* ---- matrices in graphs (graph.c) ----------------------------------------------------------- */
 
-/* x as it is computed: integers and 16-bit floats as float32. */
+/* x in the dtype used for computation: float32 for integers and 16-bit floats. */
 weft_array *weft__computed(weft_array *x);
-/* y in the dtype that the function of x returns: a 16-bit float if x is one. */
+/* y in the dtype that a function of x returns: x's own if that is a 16-bit float. */
 weft_array *weft__as_given(weft_array *y, weft_array *x);
-/* Whether a matrix is square or anything else (square false); else an error array. */
+/* Checks that x is a matrix, square if `square`; else an error array. */
 weft_array *weft__matrix(const char *op, weft_array *x, bool square);
 
-weft_array *weft__adjoint(weft_array *x);                      /* (..., M, N) -> (..., N, M) */
-weft_array *weft__conj(weft_array *x);                         /* x if it is real */
-weft_array *weft__real_part(weft_array *x);                    /* x if it is real */
-weft_array *weft__lower(weft_array *x, int64_t diagonal);      /* 0 above the diagonal */
-weft_array *weft__upper(weft_array *x, int64_t diagonal);      /* 0 below the diagonal */
-weft_array *weft__diagonal_of(weft_array *x);                  /* (..., N, N) -> (..., N) */
-weft_array *weft__diagonal_matrix(weft_array *d);              /* (..., N) -> (..., N, N) */
-weft_array *weft__identity(weft_array *like, int64_t n);       /* (..., n, n) of like's kind */
+weft_array *weft__adjoint(weft_array *x);                 /* (..., M, N) -> (..., N, M) */
+weft_array *weft__conj(weft_array *x);                    /* real arrays are returned unchanged */
+weft_array *weft__real_part(weft_array *x);               /* real arrays are returned unchanged */
+weft_array *weft__lower(weft_array *x, int64_t diagonal); /* 0 above the diagonal */
+weft_array *weft__upper(weft_array *x, int64_t diagonal); /* 0 below the diagonal */
+weft_array *weft__diagonal_of(weft_array *x);             /* (..., N, N) -> (..., N) */
+weft_array *weft__diagonal_matrix(weft_array *d);         /* (..., N) -> (..., N, N) */
+weft_array *weft__identity(weft_array *like, int64_t n);  /* (..., n, n) with dtype and device
+                                                           * of like */
 weft_array *weft__scale_columns(weft_array *x, weft_array *d); /* x diag(d) */
 weft_array *weft__scale_rows(weft_array *d, weft_array *x);    /* diag(d) x */
 weft_array *weft__matrix_columns(weft_array *x, int64_t from, int64_t to);
 weft_array *weft__matrix_rows(weft_array *x, int64_t from, int64_t to);
-/* The sum of those that are not NULL. */
+/* The sum of two arrays that may be NULL. */
 weft_array *weft__plus(weft_array *a, weft_array *b);
-/* 1 / (d_j - d_i), 0 where they are equal: (..., N) -> (..., N, N). */
+/* 1 / (d_j - d_i), and 0 for equal elements: (..., N) -> (..., N, N). */
 weft_array *weft__inverse_gaps(weft_array *d);
-/* The gradient of an op that reads only the lower triangle, from its gradient with respect to the
+/* The gradient of an op that reads only the lower triangle, given its gradient with respect to the
  * whole Hermitian matrix. */
 weft_array *weft__fold_lower(weft_array *g);
 

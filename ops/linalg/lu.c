@@ -1,9 +1,10 @@
-/* ops/linalg/lu.c -- LU with partial pivoting: P A = L U for any matrix, singular ones too. */
+/* ops/linalg/lu.c -- LU factorization with partial pivoting: P A = L U for any matrix, including
+ * singular ones. */
 #include <math.h>
 
 #include "ops/linalg/linalg.h"
 
-/* What LAPACK compares pivots by. */
+/* The magnitude by which LAPACK selects pivots. */
 static double magnitude(number z)
 {
     return fabs(creal(z)) + fabs(cimag(z));
@@ -37,7 +38,8 @@ int64_t weft__lu(number *a, int64_t m, int64_t n, int64_t *pivots)
     return zero;
 }
 
-/* For each row of A, its row in L U: the row exchanges applied to the identity, last one first. */
+/* Stores for each row of A its row in L U: the row exchanges applied to the identity, last one
+ * first. */
 static void store_rows(const weft_tensor *out, int64_t b, int64_t m, const int64_t *pivots,
                        int64_t k, int64_t *rows)
 {
@@ -106,7 +108,7 @@ static weft_array *over_adjoint(weft_array *x, weft_array *u)
     return weft__adjoint(weft_solve_triangular(u, weft__adjoint(x), true));
 }
 
-/* The rows of x in the order of the rows of A: row i of the result is row rows[i] of x. */
+/* Reorders rows as in A: row i of the result is row rows[i] of x. */
 static weft_array *unpermute(weft_array *x, weft_array *rows)
 {
     weft_array *places = weft_astype(rows, WEFT_INT32);
@@ -114,8 +116,9 @@ static weft_array *unpermute(weft_array *x, weft_array *rows)
     return weft_take_along_axis(x, spread, -2);
 }
 
-/* With square L1 and U1 in front of what else L = (L1; L2) or U = (U1, U2) has: L2 = A2 U1^{-1} and
- * U2 = L1^{-1} P A2 take their parts, and what they leave of L1 and U1 belongs to P A1 = L1 U1. */
+/* If A is not square, L = (L1; L2) or U = (U1, U2) with square L1 and U1. L2 = A2 U1^{-1} and U2 =
+ * L1^{-1} P A2 contribute their gradients, whose effects on L1 and U1 are added to the gradient of
+ * P A1 = L1 U1. */
 static void lu_vjp(weft_array *node, weft_array *const *cts, const bool *wanted, weft_array **grads)
 {
     if (!wanted[0] || !cts[0]) {
@@ -181,7 +184,7 @@ const weft_op weft_op_lu = {
     .n_outputs = 3,
     .infer = lu_infer,
     .vjp = lu_vjp,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = lu_reference,
     .cases = lu_cases,
     .n_cases = sizeof lu_cases / sizeof *lu_cases,

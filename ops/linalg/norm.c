@@ -1,9 +1,9 @@
-/* ops/linalg/norm.c -- norms of vectors and matrices, as compositions. */
+/* ops/linalg/norm.c -- norms of vectors and matrices, composed of other ops. */
 #include <math.h>
 
 #include "ops/linalg/linalg.h"
 
-/* s^exponent for s >= 0, with the derivative 0 at 0, where a norm has none. */
+/* s^exponent for s >= 0, with derivative 0 at 0, where the norm is not differentiable. */
 static weft_array *root(weft_array *s, double exponent)
 {
     weft_array *zero = weft_zeros_like(s), *none = weft_equal(s, zero);
@@ -13,7 +13,7 @@ static weft_array *root(weft_array *s, double exponent)
     return weft_where(none, at_zero, power);
 }
 
-/* |x|^2, not as the square of |x|, which has no second derivative at 0. */
+/* |x|^2, not computed as the square of |x|, which has no second derivative at 0. */
 static weft_array *squared(weft_array *x)
 {
     if (weft_dtype_of(x) == WEFT_COMPLEX64) {
@@ -46,7 +46,7 @@ static weft_array *vector_norm(weft_array *x, double p, weft_dims axes, bool kee
     return root(weft_sum(weft_power_scalar(size, p), axes, keepdims), 1 / p);
 }
 
-/* x with axes[0] and axes[1] as its last two. */
+/* x with axes[0] and axes[1] moved to the end. */
 static weft_array *as_matrices(weft_array *x, const weft_dims *axes)
 {
     int n = weft_ndim(x);
@@ -61,7 +61,7 @@ static weft_array *as_matrices(weft_array *x, const weft_dims *axes)
     return weft_transpose(x, order);
 }
 
-/* (...) with axes of length 1 where the matrix was. */
+/* Inserts axes of length 1 where the matrix axes were. */
 static weft_array *with_axes(weft_array *y, weft_array *x, const weft_dims *axes)
 {
     weft_dims shape = weft_shape(x);
@@ -85,7 +85,7 @@ static weft_array *matrix_norm(weft_array *x, double p, const weft_dims *axes)
     return p > 0 ? weft_max(each, WEFT_DIMS(-1), false) : weft_min(each, WEFT_DIMS(-1), false);
 }
 
-/* The axes counted from the end, in the order given. */
+/* Counts the axes from the end, in the given order, and checks them. */
 static bool prepare(const char *op, weft_array *x, weft_dims *axes, weft_array **failed)
 {
     weft_why why;

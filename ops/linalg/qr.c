@@ -3,8 +3,8 @@
 
 #include "ops/linalg/linalg.h"
 
-/* The reflection of the n numbers `step` apart to a real multiple of the first unit vector, as
- * LAPACK's larfg makes it: I - tau v v^H with v_0 = 1; the rest of v replaces x. */
+/* The reflection of n numbers at intervals of `step` to a real multiple of the first unit vector,
+ * as in LAPACK's larfg: I - tau v v^H with v_0 = 1; the rest of v replaces x. */
 static number reflect(number *x, int64_t n, int64_t step)
 {
     double tail = 0;
@@ -23,7 +23,7 @@ static number reflect(number *x, int64_t n, int64_t step)
     return tau;
 }
 
-/* c := (I - factor v v^H) c for `columns` columns; v begins at the diagonal of a. */
+/* c := (I - factor v v^H) c for `columns` columns; v starts at the diagonal of a. */
 static void apply_reflection(const number *v, int64_t v_step, int64_t n, number factor, number *c,
                              int64_t c_step, int64_t columns)
 {
@@ -99,8 +99,8 @@ static weft_array *over_adjoint(weft_array *x, weft_array *r)
     return weft__adjoint(weft_solve_triangular(r, weft__adjoint(x), true));
 }
 
-/* The strict upper triangle of x and its adjoint, with the real diagonal: what is left of a
- * cotangent of an upper triangle when it is moved to a Hermitian matrix. */
+/* The strict upper triangle of x plus its adjoint plus the real diagonal: maps the cotangent of an
+ * upper triangle to that of a Hermitian matrix. */
 static weft_array *hermitian_of_upper(weft_array *x)
 {
     weft_array *strict = weft__upper(x, 1);
@@ -109,7 +109,7 @@ static weft_array *hermitian_of_upper(weft_array *x)
                     weft_astype(weft__diagonal_matrix(diagonal), weft_dtype_of(x)));
 }
 
-/* For a = q r with as many columns in q as in a: (dq + q herm(triu(dr r^H - q^H dq))) r^{-H}
+/* For a = q r where q has as many columns as a: (dq + q herm(triu(dr r^H - q^H dq))) r^{-H}
  * (Walter, Lehmann & Lamour 2010; Seeger et al. 2017). */
 static weft_array *tall_gradient(weft_array *q, weft_array *r, weft_array *dq, weft_array *dr)
 {
@@ -124,8 +124,8 @@ static weft_array *tall_gradient(weft_array *q, weft_array *r, weft_array *dq, w
     return over_adjoint(sum, r);
 }
 
-/* Columns of a complete q beyond the first n follow them: q2^H dq1 = -(q1^H dq2)^H. So what arrives
- * at q2 goes on to q1; turning q2 within itself counts for nothing. */
+/* In a complete q the columns beyond the first n depend on the first: q2^H dq1 = -(q1^H dq2)^H. So
+ * the cotangent of q2 is moved to q1; rotations within q2 do not count. */
 static weft_array *thin_cotangent(weft_array *q, weft_array *dq, int64_t n)
 {
     weft_array *q1 = weft__matrix_columns(q, 0, n),
@@ -153,7 +153,7 @@ static void qr_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
         grads[0] = tall_gradient(q, r, dq, dr);
         return;
     }
-    /* a = (x, y), r = (u, v): x = q u is square, and v = q^H y. */
+    /* a = (x, y) and r = (u, v): x = q u is square, and v = q^H y. */
     weft_array *y = weft__matrix_columns(a, m, n), *u = weft__matrix_columns(r, 0, m), *du = NULL,
                *dy = NULL;
     if (dr) {
@@ -162,7 +162,7 @@ static void qr_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
         dq = weft__plus(weft_matmul(y, weft__adjoint(dv)), dq);
         dy = weft_matmul(q, dv);
     } else {
-        dy = weft__zeros_beside(y, weft_shape(y), weft_dtype_of(y));
+        dy = weft__zeros_on_device_of(y, weft_shape(y), weft_dtype_of(y));
     }
     weft_array *parts[] = {tall_gradient(q, u, dq, du), dy};
     grads[0] = weft_concatenate(parts, 2, -1);
@@ -208,7 +208,7 @@ const weft_op weft_op_qr = {
     .params_fields = qr_fields,
     .infer = qr_infer,
     .vjp = qr_vjp,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = qr_reference,
     .cases = qr_cases,
     .n_cases = sizeof qr_cases / sizeof *qr_cases,

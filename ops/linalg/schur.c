@@ -1,12 +1,12 @@
-/* ops/linalg/schur.c -- eigenvalues and eigenvectors of a general matrix: the shifted QR iteration
- * on its Hessenberg form (Golub & Van Loan, 7.5), in complex numbers. */
+/* ops/linalg/schur.c -- eigenvalues and eigenvectors of general matrices, in complex numbers: the
+ * shifted QR iteration on the Hessenberg form (Golub & Van Loan, 7.5). */
 #include <math.h>
 
 #include "ops/linalg/linalg.h"
 
 enum { MAX_STEPS = 60, EXCEPTIONAL = 10 };
 
-/* The unitary similarity of rows and columns p and p + 1 that turns (x, y) to (r, 0). */
+/* Applies the unitary similarity of rows and columns p and p + 1 that maps (x, y) to (r, 0). */
 static void turn(number *a, number *q, int64_t n, int64_t p, number x, number y)
 {
     double r = hypot(cabs(x), cabs(y));
@@ -38,7 +38,7 @@ static void hessenberg(number *a, number *q, int64_t n)
     }
 }
 
-/* The eigenvalue of the last 2x2 block that is nearer to its last element (Wilkinson). */
+/* The eigenvalue of the last 2x2 block that is nearer to its last element (the Wilkinson shift). */
 static number shift(const number *a, int64_t n, int64_t last, int step)
 {
     number d = a[last * n + last], below = a[last * n + last - 1];
@@ -50,7 +50,7 @@ static number shift(const number *a, int64_t n, int64_t last, int step)
     return d + (cabs(delta + root) < cabs(delta - root) ? delta + root : delta - root);
 }
 
-/* The upper triangular form. */
+/* Reduces a to upper triangular form. */
 static bool triangularise(number *a, number *q, int64_t n)
 {
     int64_t last = n - 1;
@@ -87,7 +87,7 @@ static bool triangularise(number *a, number *q, int64_t n)
     return true;
 }
 
-/* Column j of v: q y, where (t - t_jj) y = 0, as a unit vector. y is in `room`. */
+/* Computes column j of v: q y as a unit vector, where (t - t_jj) y = 0. y is stored in `room`. */
 static void eigenvector(const number *t, const number *q, int64_t n, int64_t j, double smallest,
                         number *room, number *v)
 {
@@ -113,7 +113,8 @@ static void eigenvector(const number *t, const number *q, int64_t n, int64_t j, 
     weft__fix_phase(v + j, n, n);
 }
 
-/* Whether a comes before b: by real part, or by imaginary part where those are as good as equal. */
+/* Orders eigenvalues by real part, or by imaginary part if the real parts are equal within the
+ * tolerance. */
 static bool before(number a, number b, double tolerance)
 {
     double re = creal(a) - creal(b), im = cimag(a) - cimag(b);

@@ -1,4 +1,4 @@
-/* ops/linalg/solve.c -- linear systems with a general and with a triangular matrix. */
+/* ops/linalg/solve.c -- solves linear systems with general and triangular matrices. */
 #include "ops/linalg/linalg.h"
 
 static weft_status singular(const weft_call *call, int64_t batch, int64_t place)
@@ -147,7 +147,7 @@ const weft_op weft_op_solve = {
     .arity = 2,
     .infer = solve_infer,
     .vjp = solve_vjp,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = solve_reference,
     .cases = solve_cases,
     .n_cases = sizeof solve_cases / sizeof *solve_cases,
@@ -162,14 +162,14 @@ const weft_op weft_op_solve_triangular = {
     .params_fields = triangular_fields,
     .infer = solve_infer,
     .vjp = solve_triangular_vjp,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = solve_triangular_reference,
     .cases = triangular_cases,
     .n_cases = sizeof triangular_cases / sizeof *triangular_cases,
     .no_test_dtypes = NOT_MATRIX_DTYPES,
 };
 
-/* One dtype, and the leading axes of both broadcast against each other. */
+/* Converts to one dtype, and broadcasts the leading axes against each other. */
 static weft_array *apply(const weft_op *op, weft_array *a, weft_array *b, const void *params)
 {
     a = weft__matrix(op->name, a, true);
@@ -194,7 +194,7 @@ static weft_array *apply(const weft_op *op, weft_array *a, weft_array *b, const 
                   weft_astype(weft_broadcast_to(b, b_full), dtype), params);
 }
 
-/* b of one axis is one column. */
+/* A b with one axis is treated as one column. */
 static weft_array *solve_either(const weft_op *op, weft_array *a, weft_array *b, const void *params)
 {
     bool vector = weft_ok(b) && weft_ndim(b) == 1;

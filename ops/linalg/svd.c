@@ -25,7 +25,8 @@ static void rotate(number *x, int64_t rows, int64_t n, int64_t p, int64_t q, dou
     }
 }
 
-/* One round of making columns orthogonal by pairs (Hestenes 1958); whether any was turned. */
+/* One sweep that makes pairs of columns orthogonal (Hestenes 1958); returns whether any was
+ * rotated. */
 static bool sweep(number *a, int64_t m, int64_t n, number *v)
 {
     bool any = false;
@@ -56,7 +57,8 @@ static void swap_columns(number *x, int64_t rows, int64_t n, int64_t p, int64_t 
     }
 }
 
-/* Column j of u: a unit vector that is orthogonal to those before it, for a singular value of 0. */
+/* Makes column j of u, for a singular value of 0: a unit vector orthogonal to the previous columns.
+ */
 static void complete(number *u, int64_t m, int64_t n, int64_t j)
 {
     for (int64_t unit = 0; unit < m; unit++) {
@@ -118,7 +120,7 @@ bool weft__hestenes(number *a, int64_t m, int64_t n, double *s, number *v)
     return true;
 }
 
-/* What a reference call works in: a (m, n), turned so that it is tall. */
+/* The data of a reference call: a (m, n), transposed if necessary so that m >= n. */
 typedef struct job {
     const weft_call *call;
     int64_t m, n, k;
@@ -194,14 +196,14 @@ static weft_array *skew_over_gaps(weft_array *gaps, weft_array *x)
     return weft_multiply(gaps, weft_subtract(x, weft__adjoint(x)));
 }
 
-/* (1 - q q^H) x: what of x lies beyond the columns of q. */
+/* (1 - q q^H) x: the part of x outside the column space of q. */
 static weft_array *beyond(weft_array *q, weft_array *x)
 {
     return weft_subtract(x, weft_matmul(q, weft_matmul(weft__adjoint(q), x)));
 }
 
-/* The imaginary diagonal of x over s: turning u and v together costs nothing, so the phase between
- * them, which a has, is u's. */
+/* The imaginary diagonal of x over s. Rotating u and v together changes nothing, so the phase
+ * between them is attributed to u. */
 static weft_array *phases(weft_array *x, weft_array *s)
 {
     weft_array *d = weft__diagonal_of(x);
@@ -209,7 +211,7 @@ static weft_array *phases(weft_array *x, weft_array *s)
     return weft__diagonal_matrix(weft_divide(imaginary, s));
 }
 
-/* With p = u^H a v: the cotangent of p, and what lies outside u and v when a is not square
+/* With p = u^H a v: the cotangent of p, plus the parts outside u and v when a is not square
  * (Townsend 2016). */
 static void svd_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                     weft_array **grads)
@@ -288,15 +290,15 @@ const weft_op weft_op_svd = {
     .params_fields = weft__vectors_fields,
     .infer = svd_infer,
     .vjp = svd_vjp,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = svd_reference,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
     .no_test_dtypes = NOT_MATRIX_DTYPES,
-    .tolerance = 0x1p-17, /* the gaps between the singular values */
+    .tolerance = 0x1p-17, /* amplified by small gaps between the singular values */
 };
 
-/* (..., M, K) with orthonormal columns beside more of them: (..., M, M). */
+/* Completes (..., M, K) with orthonormal columns to (..., M, M). */
 static weft_array *completed(weft_array *u)
 {
     weft_array *q, *r;

@@ -3,7 +3,7 @@
 
 enum { PARAMETER, GRADIENT, M, V, HYPER };
 
-/* Element i of `hyper`, 0-d. */
+/* Element i of `hyper`, as a 0-d array. */
 static weft_array *hyper_at(weft_array *hyper, int i)
 {
     return weft_squeeze(weft_slice_axis(hyper, 0, i, i + 1), 0);
@@ -75,7 +75,7 @@ static const weft_field fields[] = {
 static const weft_adamw_params usual = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-3, .decay = 0.01};
 static const weft_adamw_params no_decay = {.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-2};
 
-/* v, and the five numbers of hyper, are positive. */
+/* v and the five numbers of hyper are positive. */
 #define INPUTS(...)                                                                                \
     {.shape = {__VA_ARGS__}}, {.shape = {__VA_ARGS__}}, {.shape = {__VA_ARGS__}},                  \
         {.shape = {__VA_ARGS__}, .lo = 0.1, .hi = 2},                                              \

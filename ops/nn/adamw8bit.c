@@ -1,6 +1,6 @@
-/* ops/nn/adamw8bit.c -- one AdamW step with moments of 8 bits (Dettmers et al. 2022): each block of
- * 256 has a largest magnitude in float32 and, for each element, the nearest of 256 values between 0
- * and it, which are denser towards 0 (dynamic quantization). */
+/* ops/nn/adamw8bit.c -- one AdamW step with 8-bit moments (Dettmers et al. 2022). Each block of 256
+ * has its largest magnitude in float32 and, for each element, the nearest of 256 values up to it,
+ * which are denser near 0 (dynamic quantization). */
 #include <math.h>
 
 #include "ops/nn/adamw8bit.h"
@@ -11,34 +11,34 @@ enum { BLOCK = WEFT__MOMENT_BLOCK };
 
 /* ---- codes ---------------------------------------------------------------------------------- */
 
-/* Magnitudes are in seven decades from 1e-7 to 1. Decade d has first * 2^d values: the middles of
- * as many equal parts. Two codes more stand for 0 and 1. The first moment has a value in the lowest
- * decade and all of them negative too (but -1): code 127 is 0. The second has two, and code 0 is 0.
- */
+/* Magnitudes are in seven decades from 1e-7 to 1. Decade d has first * 2^d values, which are the
+ * centers of equal intervals. Two more codes represent 0 and 1. The first moment has one value in
+ * the lowest decade, and also the negatives of all values except -1; its code for 0 is 127. The
+ * second moment has two, and its code for 0 is 0. */
 typedef struct coding {
-    double zero;  /* the code of 0, after which the smallest magnitude comes */
-    double first; /* values in the lowest decade */
+    double zero;  /* the code of 0, which the code of the smallest magnitude follows */
+    double first; /* number of values in the lowest decade */
 } coding;
 
 enum { DECADES = 7, LAST = 255 };
 
 static const coding first_moment = {127, 1}, second_moment = {0, 2};
 
-/* Value i of n of a decade, in parts of its upper end. */
+/* Value i of the n values of a decade, relative to the decade's upper end. */
 static double middle(double i, double n)
 {
     return 0.1 + 0.9 * (i + 0.5) / n;
 }
 
-/* A decade for each element: how many values it has, and its upper end or 1 over that. */
+/* The decade of each element: its number of values, and its upper end or the reciprocal of that. */
 typedef struct decade {
     weft_array *n, *end;
 } decade;
 
-/* Whether the decade of an element is d >= 1 or one above it. */
+/* Whether the decade of an element is d >= 1 or a higher one. */
 typedef weft_array *decade_test(const coding *c, weft_array *x, int d);
 
-/* `factor` takes `end` from one decade to the next. */
+/* Multiplying by `factor` takes `end` from one decade to the next. */
 static decade decade_of(const coding *c, weft_array *x, decade_test *is_in, double end,
                         double factor)
 {
@@ -52,7 +52,7 @@ static decade decade_of(const coding *c, weft_array *x, decade_test *is_in, doub
     return out;
 }
 
-/* Halfway between the last value of the decade before d and its first one. */
+/* The midpoint between the last value of the decade before d and the first value of d. */
 static double first_magnitude(const coding *c, int d)
 {
     const double n = c->first * (1 << d), end = pow(10, d - DECADES + 1);
@@ -87,7 +87,7 @@ static weft_array *codes_of(const coding *c, weft_array *x)
     return weft_where(weft_less_scalar(x, 0), down, up);
 }
 
-/* Codes as floats -> their values. */
+/* The values of codes, which are given as floats. */
 static weft_array *values_of(const coding *c, weft_array *codes)
 {
     weft_array *rank = weft_add_scalar(codes, -c->zero);
@@ -95,13 +95,13 @@ static weft_array *values_of(const coding *c, weft_array *codes)
     const decade d = decade_of(c, index, has_code, 1e-6, 10);
     weft_array *i = weft_add_scalar(weft_subtract(index, d.n), c->first + 0.5);
     weft_array *part = weft_add_scalar(weft_scale(weft_divide(i, d.n), 0.9), 0.1);
-    weft_array *size = weft_minimum_scalar(weft_multiply(part, d.end), 1); /* that of the last */
+    weft_array *size = weft_minimum_scalar(weft_multiply(part, d.end), 1); /* of the last code */
     return weft_multiply(size, weft_sign(rank));
 }
 
 /* ---- encoding and decoding ------------------------------------------------------------------ */
 
-/* Elements in blocks, the last one filled with zeros: (blocks, 256). */
+/* Splits the elements into blocks, padding the last one with zeros: (blocks, 256). */
 static weft_array *in_blocks(weft_array *x)
 {
     const int64_t size = weft_size(x), n = weft__moment_blocks(size);
@@ -125,8 +125,8 @@ weft_array *weft__moment_decode(weft_array *codes, weft_array *scale, bool secon
     return weft_astype(out_of_blocks(values, weft_shape(codes), weft_size(codes)), dtype);
 }
 
-/* A positive v never becomes 0: m would be divided by next to nothing where a small gradient
- * follows, and the step be a hundred times too large. */
+/* A positive v never becomes 0. Otherwise m would be divided by almost nothing when a small
+ * gradient follows, which makes the step a hundred times too large. */
 weft_array *weft__moment_encode(weft_array *x, bool second, weft_array **scale)
 {
     weft_array *blocks = in_blocks(weft_astype(x, WEFT_FLOAT32));
@@ -214,7 +214,7 @@ static const weft_field fields[] = {
 
 static const weft_adamw_params usual = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-3, .decay = 0.01};
 
-/* Codes of any value; scales and the five numbers of hyper are positive. */
+/* Codes have any value; scales and the five numbers of hyper are positive. */
 #define INPUTS(BLOCKS, ...)                                                                        \
     {.shape = {__VA_ARGS__}}, {.shape = {__VA_ARGS__}}, {.shape = {__VA_ARGS__}, .bytes = true},   \
         {.shape = {__VA_ARGS__}, .bytes = true},                                                   \

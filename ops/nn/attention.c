@@ -1,4 +1,4 @@
-/* ops/nn/attention.c -- scaled dot-product attention with grouped heads. */
+/* ops/nn/attention.c -- scaled dot-product attention with grouped query heads. */
 #include "ops/nn/nn.h"
 
 #include <math.h>
@@ -21,13 +21,13 @@ weft_array *weft__attention_ungroup(weft_array *x)
         x, WEFT_DIMS(shape.at[0], shape.at[3], shape.at[1] * shape.at[2], shape.at[4]));
 }
 
-/* Whether a query sees a key by its position, (L, S). */
+/* Whether a query may attend to a key, by their positions, (L, S). */
 static weft_array *causal_mask(weft_array *like, int64_t L, int64_t S, int64_t window)
 {
     weft_array *i = weft_arange((double)(S - L), (double)S, 1, WEFT_INT64);
     weft_array *j = weft_arange(0, (double)S, 1, WEFT_INT64);
-    i = weft_expand_dims(beside(like, i), 1);
-    j = beside(like, j);
+    i = weft_expand_dims(on_device_of(like, i), 1);
+    j = on_device_of(like, j);
     weft_array *visible = weft_less_equal(j, i);
     if (window > 0) {
         weft_array *width = weft_scalar_int(window, WEFT_INT64);
@@ -78,7 +78,7 @@ attention_parts weft__attention_parts(weft_array *q, weft_array *k, weft_array *
 
 /* ---- Expansion ------------------------------------------------------------------------------ */
 
-/* The node's mask with its lengths in it, or NULL, and the parameters that go with it. */
+/* The node's mask combined with its lengths, or NULL, and the matching parameters. */
 static weft_array *whole_mask(weft_array *node, weft_attention_params *params)
 {
     *params = *(const weft_attention_params *)weft_node_params(node);
@@ -86,8 +86,8 @@ static weft_array *whole_mask(weft_array *node, weft_attention_params *params)
     return params->has_lengths ? weft__attention_lengths_mask(node, mask, params) : mask;
 }
 
-/* Softmax by hand: a row of which nothing is seen has sum 0, and must give neither NaN nor a NaN
- * gradient. */
+/* The softmax is written out, because a fully masked row has sum 0 and must give neither NaN nor a
+ * NaN gradient. */
 static void expand(weft_array *node, weft_array **outs)
 {
     weft_attention_params params;
@@ -101,8 +101,8 @@ static void expand(weft_array *node, weft_array **outs)
     weft_dtype dtype = compute_dtype(q);
     if (weft_dim(k, 1) == 0) {
         const weft_spec *o = weft_node_spec(node, 0);
-        outs[0] = beside(q, weft_zeros(o->shape, o->dtype));
-        outs[1] = beside(q, weft_full(lse_shape, -INFINITY, dtype));
+        outs[0] = on_device_of(q, weft_zeros(o->shape, o->dtype));
+        outs[1] = on_device_of(q, weft_full(lse_shape, -INFINITY, dtype));
         return;
     }
     attention_parts parts = weft__attention_parts(q, k, weft_node_input(node, 2), mask, &params);
@@ -121,7 +121,7 @@ static void expand(weft_array *node, weft_array **outs)
 
 /* ---- Derivative ----------------------------------------------------------------------------- */
 
-/* Whether what is added to the scores is an input. */
+/* Whether the mask is added to the scores and is an input. */
 static bool has_bias(const weft_array *node)
 {
     const weft_attention_params *params = weft_node_params(node);
@@ -146,16 +146,17 @@ static void attention_vjp(weft_array *node, weft_array *const *cts, const bool *
     weft_array *out[4] = {NULL};
     if (cts[0] == NULL) {
         const weft_spec *o = weft_node_spec(node, 0);
-        in[5] = beside(in[0], weft_zeros(o->shape, o->dtype));
+        in[5] = on_device_of(in[0], weft_zeros(o->shape, o->dtype));
     }
-    /* The fused op has no gradient of the mask, which can be as large as the scores. */
+    /* The fused op does not compute the gradient of the mask, which can be as large as the scores.
+     */
     const bool bias = has_bias(node) && wanted[3];
     if (cts[1] == NULL && !bias) {
         weft_array *all = weft_apply(&weft_op_attention_vjp, in, n, &params);
         for (int i = 0; i < 3; i++) {
             out[i] = wanted[i] ? weft_pick(all, i) : NULL;
         }
-    } else { /* or: a second derivative, or a user of the raw op */
+    } else { /* a second derivative, or a direct use of the op */
         if (first)
             mask = weft__attention_first_mask(first, weft_dim(in[1], 1), mask);
         params.has_mask = mask != NULL;
@@ -165,7 +166,7 @@ static void attention_vjp(weft_array *node, weft_array *const *cts, const bool *
     for (int i = 0; i < 3; i++) {
         grads[i] = wanted[i] ? out[i] : NULL;
     }
-    if (bias) { /* lengths may have made it larger */
+    if (bias) { /* lengths may have enlarged it */
         weft_array *own = weft_node_input(node, 3);
         grads[3] = weft_astype(weft__sum_broadcast(out[3], weft_shape(own)), weft_dtype_of(own));
     }
@@ -299,8 +300,8 @@ static const weft_attention_params from_first = {.scale = 0.7, .causal = true, .
 static const weft_attention_params from_all_kinds = {
     .scale = 0.7, .softcap = 2, .window = 4, .causal = true, .has_mask = true, .has_first = true};
 
-/* Queries that see nothing are not here: their log-sum-exp has no derivative to compare with. So
- * the bool masks and lengths are long enough that none hides a whole row by chance. */
+/* Cases without fully masked rows, whose log-sum-exp has no derivative to compare with. Bool masks
+ * and lengths are large enough that a random one masks no whole row. */
 #define QKV(B, L, S, H, Hk, D, Dv)                                                                 \
     {.shape = {4, {B, L, H, D}}}, {.shape = {4, {B, S, Hk, D}}},                                   \
     {                                                                                              \
@@ -363,7 +364,7 @@ const weft_op weft_op_attention = {
 
 /* ---- Public --------------------------------------------------------------------------------- */
 
-/* Ones in front, up to (B, H, L, S). */
+/* Prepends axes of length 1, up to (B, H, L, S). */
 static weft_array *mask_of_rank_4(weft_array *mask)
 {
     while (weft_ok(mask) && weft_ndim(mask) < 4) {

@@ -1,9 +1,8 @@
-/* ops/nn/attention_batch.c -- attention and its gradient for a batch of batches: one longer batch.
- */
+/* ops/nn/attention_batch.c -- vmap of attention and its gradient: the batch axes are merged. */
 #include "ops/batch.h"
 #include "ops/nn/nn.h"
 
-/* The mask (b, h, l, s) for B * size sequences; one that is the same for all stays one. */
+/* The mask (b, h, l, s) for B * size sequences; a mask shared by all stays as it is. */
 static weft_array *long_mask(weft_array *mask, bool batched, int64_t size, int64_t B)
 {
     if (!batched && weft_dim(mask, 0) == 1) {
@@ -15,7 +14,7 @@ static weft_array *long_mask(weft_array *mask, bool batched, int64_t size, int64
     return merge_batch(weft_broadcast_to(mask, shape));
 }
 
-/* Mask, and lengths or first, are the last inputs; all others have the batch in front. */
+/* Mask, and lengths or first, are the last inputs; all others have the batch axis in front. */
 bool weft__attention_vmap(weft_array *node, weft_array *const *in, const bool *batched,
                           int64_t size, weft_array **out)
 {

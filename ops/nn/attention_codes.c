@@ -1,4 +1,4 @@
-/* ops/nn/attention_codes.c -- attention over keys and values in codes of 8 or 4 bits. */
+/* ops/nn/attention_codes.c -- attention over 8- or 4-bit quantized keys and values. */
 #include "ops/nn/nn.h"
 
 /* ---- Expansion ------------------------------------------------------------------------------ */
@@ -16,7 +16,7 @@ weft_array *weft_kv_decode(const weft_kv_codes *codes, int bits, weft_dtype dtyp
     const int64_t groups = weft_dim(codes->steps, -1), width = shape.at[3] * P;
     weft_array *x = codes->codes;
     if (P == 2) { /* (B, S, Hk, 2, D / 2) */
-        weft_array *by = beside(x, weft_from_data(shifts, WEFT_UINT8, WEFT_DIMS(2, 1)));
+        weft_array *by = on_device_of(x, weft_from_data(shifts, WEFT_UINT8, WEFT_DIMS(2, 1)));
         x = weft_right_shift(weft_expand_dims(x, -2), by);
         x = weft_bitwise_and(x, weft_scalar_int(15, WEFT_UINT8));
     }
@@ -40,7 +40,7 @@ static weft_kv_codes codes_at(const weft_array *node, int i)
                            weft_node_input(node, i + 2)};
 }
 
-/* In q's dtype, which is what they were and takes least room. */
+/* Decodes in q's dtype, which the values had before and which needs the least memory. */
 static void expand(weft_array *node, weft_array **outs)
 {
     const weft_attention_params *params = weft_node_params(node);
@@ -60,7 +60,7 @@ static void expand(weft_array *node, weft_array **outs)
 
 /* ---- The op --------------------------------------------------------------------------------- */
 
-/* Codes, steps and least values (B, S, Hk, ...) from input i on. */
+/* Checks the codes, steps and least values (B, S, Hk, ...), which start at input i. */
 static bool infer_codes(const weft_array *node, int i, const char *name, weft_dims like, int bits,
                         weft_why *why)
 {
@@ -74,7 +74,7 @@ static bool infer_codes(const weft_array *node, int i, const char *name, weft_di
         return weft_because(why, "%s: expected codes in uint8, steps and least values in float32",
                             name);
     }
-    const int64_t parts = bits == 4 ? 2 : 1; /* groups come in so many sets */
+    const int64_t parts = bits == 4 ? 2 : 1; /* number of groups of codes per head */
     if (groups < 1 || groups % parts != 0 || bytes % (groups / parts) != 0) {
         return weft_because(why, "%s: %lld bytes of codes do not divide into %lld groups", name,
                             (long long)bytes, (long long)groups);
@@ -122,7 +122,7 @@ static const weft_attention_params capped = {.scale = 0.6, .softcap = 1.5, .caus
 static const weft_attention_params masked = {.scale = 0.6, .has_mask = true};
 static const weft_attention_params lengths = {.scale = 0.7, .causal = true, .has_lengths = true};
 
-/* Of `bytes` codes in `groups`: steps keep elements as large as others are. */
+/* `bytes` bytes of codes in `groups`. The steps keep the decoded elements in the usual range. */
 #define CODES(B, S, Hk, bytes_, groups)                                                            \
     {.shape = {4, {B, S, Hk, bytes_}}, .bytes = true},                                             \
         {.shape = {4, {B, S, Hk, groups}}, .lo = 0.002, .hi = 0.012, .fixed_float32 = true},       \
@@ -175,8 +175,8 @@ const weft_op weft_op_attention_codes = {
     .expand = expand,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
-    /* Kernels do not round elements to q's dtype: tests/cpu/test_attention_codes.c has the narrow
-     * ones. */
+    /* Kernels do not round decoded elements to q's dtype; tests/cpu/test_attention_codes.c tests
+     * narrow dtypes. */
     .no_test_dtypes = ONLY_FLOATS | 1u << WEFT_FLOAT16 | 1u << WEFT_BFLOAT16,
 };
 

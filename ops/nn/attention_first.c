@@ -1,5 +1,5 @@
-/* ops/nn/attention_first.c -- attention to the keys from a first one on, which each query has: how
- * it is given, and the mask that says the same. */
+/* ops/nn/attention_first.c -- attention to the keys from a first one on, given per query: the
+ * input, and the equivalent mask. */
 #include "ops/nn/nn.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ weft_array *weft__attention_first(weft_array *first, int64_t B, int64_t L)
 weft_array *weft__attention_first_mask(weft_array *first, int64_t S, weft_array *mask)
 {
     const int64_t B = weft_dim(first, 0), L = weft_dim(first, 1);
-    weft_array *key = beside(first, weft_arange(0, (double)S, 1, WEFT_INT32));
+    weft_array *key = on_device_of(first, weft_arange(0, (double)S, 1, WEFT_INT32));
     weft_array *visible =
         weft_greater_equal(key, weft_reshape(first, WEFT_DIMS(B, 1, L, 1))); /* (B, 1, L, S) */
     if (mask == NULL) {

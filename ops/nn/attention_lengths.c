@@ -1,5 +1,5 @@
-/* ops/nn/attention_lengths.c -- attention to the first keys of each row: how lengths are given, and
- * the mask that says the same. */
+/* ops/nn/attention_lengths.c -- attention to the first keys of each row: the lengths, and the
+ * equivalent mask. */
 #include "ops/nn/nn.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ weft_array *weft__attention_lengths(weft_array *lengths, int64_t B)
     return weft_broadcast_to(lengths, WEFT_DIMS(B));
 }
 
-/* What query l of row b sees of the keys by their places, bool (B, 1, L or 1, S). */
+/* Whether query l of row b may attend to each key, by position: bool (B, 1, L or 1, S). */
 static weft_array *visible_keys(weft_array *node, const weft_attention_params *params)
 {
     weft_array *q = weft_node_input(node, 0);
@@ -27,10 +27,10 @@ static weft_array *visible_keys(weft_array *node, const weft_attention_params *p
     weft_array *least = weft_scalar_int(0, WEFT_INT64), *most = weft_scalar_int(S, WEFT_INT64);
     lengths = weft_clip(weft_astype(lengths, WEFT_INT64), least, most);
     lengths = weft_reshape(lengths, WEFT_DIMS(B, 1, 1, 1));
-    weft_array *key = beside(q, weft_arange(0, (double)S, 1, WEFT_INT64));
+    weft_array *key = on_device_of(q, weft_arange(0, (double)S, 1, WEFT_INT64));
     weft_array *visible = weft_less(key, lengths);
     if (params->causal) {
-        weft_array *i = beside(q, weft_arange((double)-L, 0, 1, WEFT_INT64));
+        weft_array *i = on_device_of(q, weft_arange((double)-L, 0, 1, WEFT_INT64));
         weft_array *own = weft_add(lengths, weft_reshape(i, WEFT_DIMS(1, 1, L, 1)));
         visible = weft_logical_and(visible, weft_less_equal(key, own));
         if (params->window > 0) {

@@ -1,13 +1,14 @@
-/* ops/nn/attention_sinks.c -- attention with a learned logit a head in the softmax beside the keys,
- * which takes its share of the weight and gives no value.
+/* ops/nn/attention_sinks.c -- attention with sinks: a learned logit per head that takes part in the
+ * softmax and has no value.
  *
- * With lse the log-sum-exp of the scores and s the sink, the weights are those without it times
- * e^lse / (e^lse + e^s) = sigmoid(lse - s). So forward is attention and a product for each row, and
- * backward is the gradient of attention with the new output and log-sum-exp: kernels need nothing.
+ * With lse the log-sum-exp of the scores and s the sink, the weights are those without sinks times
+ * e^lse / (e^lse + e^s) = sigmoid(lse - s). So the forward pass is attention and a product for each
+ * row, and the backward pass is the gradient of attention with the new output and log-sum-exp.
+ * Attention kernels need no change.
  */
 #include "ops/nn/nn.h"
 
-/* lse (B, L, H) less the sinks (H). */
+/* lse (B, L, H) minus the sinks (H). */
 static weft_array *above_sinks(weft_array *lse, weft_array *sinks)
 {
     return weft_subtract(lse, weft_astype(sinks, weft_dtype_of(lse)));
@@ -71,7 +72,7 @@ static void vjp(weft_array *node, weft_array *const *cts, const bool *wanted, we
     in[6] = mask;
     if (cts[0] == NULL) {
         const weft_spec *o = weft_node_spec(node, 0);
-        in[5] = beside(in[0], weft_zeros(o->shape, o->dtype));
+        in[5] = on_device_of(in[0], weft_zeros(o->shape, o->dtype));
     }
     const bool bias = own && weft_dtype_is_float(weft_dtype_of(own)) && wanted[4];
     if (cts[1] == NULL && !bias) {

@@ -1,10 +1,10 @@
-/* ops/nn/attention_vjp.c -- the gradient of attention from its output and log-sum-exp, so that the
- * probabilities can be computed again block by block (Dao et al. 2022). */
+/* ops/nn/attention_vjp.c -- the gradient of attention. From the output and log-sum-exp, the
+ * probabilities are recomputed block by block (Dao et al. 2022). */
 #include "ops/nn/nn.h"
 
 #include <string.h>
 
-/* exp(scores - lse): the probabilities; rows that see nothing are zeros. */
+/* exp(scores - lse): the probabilities; fully masked rows are zeros. */
 static weft_array *probabilities(weft_array *scores, weft_array *lse, int64_t Hk)
 {
     weft_array *row = weft__attention_group(weft_expand_dims(lse, -1), Hk);
@@ -12,14 +12,14 @@ static weft_array *probabilities(weft_array *scores, weft_array *lse, int64_t Hk
     return weft_exp(weft_subtract(scores, row));
 }
 
-/* (B, Hk, G, S, D) summed over the group, as (B, S, Hk, D). */
+/* Sums (B, Hk, G, S, D) over the group: (B, S, Hk, D). */
 static weft_array *merge_group(weft_array *x, weft_dtype dtype)
 {
     x = weft_sum(x, WEFT_DIMS(2), true);
     return weft_astype(weft__attention_ungroup(x), dtype);
 }
 
-/* From (B, Hk, G, L, S), the gradient of the scores, to that of what was added to them. */
+/* The gradient of the mask from that of the scores, (B, Hk, G, L, S). */
 static weft_array *mask_gradient(weft_array *d_s, weft_array *mask)
 {
     const weft_dims s = weft_shape(d_s);
@@ -28,9 +28,8 @@ static weft_array *mask_gradient(weft_array *d_s, weft_array *mask)
 }
 
 /* With P the probabilities: dv = P^T do; dP = do v^T; dS = P (dP - rowsum(do o) + d_lse), which is
- * the gradient of the mask, and times the slope of the softcap and the scale dq = dS k; dk = dS^T
- * q.
- */
+ * the gradient of the mask. With dS multiplied by the slope of the softcap and the scale, dq = dS k
+ * and dk = dS^T q. */
 void weft__attention_gradients(weft_array *const in[6], weft_array *mask, weft_array *d_lse,
                                const weft_attention_params *params, weft_array *out[4])
 {
@@ -117,8 +116,8 @@ static const weft_attention_params capped = {
     .scale = 0.6, .softcap = 1.5, .causal = true, .has_mask = true};
 static const weft_attention_params from_first = {.scale = 0.7, .causal = true, .has_first = true};
 
-/* lse is drawn high enough that the probabilities stay below 1. It has the compute dtype, which
- * here is the dtype under test only for the wide ones; narrow ones are tested through attention. */
+/* lse is chosen high enough that the probabilities stay below 1. It has the compute dtype, which
+ * equals the tested dtype only for wide floats; narrow ones are tested through attention. */
 #define INPUTS(B, L, S, H, Hk, D, Dv)                                                              \
     {.shape = {4, {B, L, H, D}}}, {.shape = {4, {B, S, Hk, D}}}, {.shape = {4, {B, S, Hk, Dv}}},   \
         {.shape = {4, {B, L, H, Dv}}}, {.shape = {3, {B, L, H}}, .lo = 4, .hi = 6},                \

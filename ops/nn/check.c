@@ -1,4 +1,4 @@
-/* ops/nn/check.c -- what infer functions of this folder ask of their inputs. */
+/* ops/nn/check.c -- input checks for the infer functions in this folder. */
 #include "ops/nn/nn.h"
 
 bool weft__expect_float(const weft_array *node, int i, const char *name, weft_why *why)

@@ -3,7 +3,7 @@
 
 /* ---- Expansions, also of linear_cross_entropy ----------------------------------------------- */
 
-/* Targets with the negative ones replaced by class 0, (..., 1). */
+/* Targets (..., 1), with negative ones replaced by class 0. */
 static weft_array *classes_of(weft_array *targets)
 {
     weft_array *zero = weft_scalar_int(0, weft_dtype_of(targets));
@@ -28,7 +28,7 @@ weft_array *weft__row_residuals(weft_array *logits, weft_array *targets)
     weft_array *p = weft_softmax(logits, -1);
     weft_array *classes = classes_of(targets);
     weft_array *minus_one =
-        beside(logits, weft_full(weft_shape(classes), -1, weft_dtype_of(logits)));
+        on_device_of(logits, weft_full(weft_shape(classes), -1, weft_dtype_of(logits)));
     weft_array *residual = weft_scatter_add_along_axis(p, classes, minus_one, -1);
     weft_array *rows = weft_expand_dims(counted(targets), -1);
     return weft_where(rows, residual, weft_scalar(0, weft_dtype_of(logits)));
@@ -83,7 +83,7 @@ const weft_op weft_op_cross_entropy_vjp = {
     .family = WEFT_COMPOSITE,
     .arity = 3,
     .infer = vjp_infer,
-    .leads = true,
+    .takes_leading_axis = true,
     .expand = vjp_expand,
     .cases = vjp_cases,
     .n_cases = sizeof vjp_cases / sizeof *vjp_cases,
@@ -130,7 +130,7 @@ const weft_op weft_op_cross_entropy = {
     .arity = 2,
     .infer = infer,
     .vjp = cross_entropy_vjp,
-    .leads = true,
+    .takes_leading_axis = true,
     .expand = expand,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,

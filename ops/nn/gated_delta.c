@@ -1,9 +1,10 @@
-/* ops/nn/gated_delta.c -- the gated delta rule (Yang, Kautz and Hatamizadeh 2025): a matrix for
- * each head that forgets, and learns what it does not yet know of each token.
+/* ops/nn/gated_delta.c -- the gated delta rule (Yang, Kautz and Hatamizadeh 2025): each head has a
+ * state matrix that decays, and is corrected towards each token's value.
  *
- * In smaller ops a text goes in chunks, within which all is products (Yang et al. 2024): with G the
- * running sum of g since the chunk began, S the state before it and A_ij = beta_i (k_i . k_j)
- * exp(G_i - G_j) for j < i, what the tokens add is (I + A)^-1 diag(beta) (V - diag(exp G) K S^T).
+ * The expansion splits a sequence into chunks, within which everything is a matrix product (Yang et
+ * al. 2024). With G the running sum of g since the start of the chunk, S the state before it, and
+ * A_ij = beta_i (k_i . k_j) exp(G_i - G_j) for j < i, the tokens add (I + A)^-1 diag(beta) (V -
+ * diag(exp G) K S^T).
  */
 #include "core/failure.h"
 #include "ops/batch.h"
@@ -14,7 +15,8 @@ enum { CHUNK = 64 /* a power of two */ };
 
 /* ---- in chunks ------------------------------------------------------------------------------ */
 
-/* A text of L tokens in n chunks of C, the last of which ends in tokens that change nothing. */
+/* A sequence of L tokens in n chunks of C. The last chunk is padded with tokens that change
+ * nothing. */
 typedef struct chunks {
     int64_t L, Hv, n, C;
 } chunks;
@@ -29,7 +31,8 @@ static chunks chunks_of(weft_array *node)
     return c;
 }
 
-/* Input i, (B, L, heads, D), as (B, Hv, n, C, D): each head as often as value heads read it. */
+/* Input i, (B, L, heads, D), as (B, Hv, n, C, D), with heads repeated for the value heads that
+ * share them. */
 static weft_array *in_chunks(weft_array *node, int i, const chunks *c)
 {
     weft_array *x = computed_input(node, i);
@@ -44,7 +47,8 @@ static weft_array *in_chunks(weft_array *node, int i, const chunks *c)
     return weft_reshape(x, WEFT_DIMS(B, c->Hv, c->n, c->C, D));
 }
 
-/* (C, C): 1 where `i` and `j` are the halves, later and earlier, of one block of 2 `half`. */
+/* (C, C): 1 where `i` is in the later and `j` in the earlier half of the same block of size 2
+ * `half`. */
 static weft_array *below_blocks(weft_array *like, int64_t half)
 {
     int64_t C = weft_dim(like, -1);
@@ -56,15 +60,15 @@ static weft_array *below_blocks(weft_array *like, int64_t half)
         }
     }
     weft_array *a = weft_from_data(mask, WEFT_FLOAT32, WEFT_DIMS(C, C));
-    return beside(like, weft_astype(a, weft_dtype_of(like)));
+    return on_device_of(like, weft_astype(a, weft_dtype_of(like)));
 }
 
-/* (I + A)^-1 of what is below the diagonal of a (..., C, C): of blocks of 1, 2, 4, ... on the
- * diagonal, each from those of half its size. */
+/* (I + A)^-1 for the part of a (..., C, C) below the diagonal. Diagonal blocks of size 1, 2, 4, ...
+ * are inverted, each from those of half its size. */
 static weft_array *unit_inverse(weft_array *a)
 {
     int64_t C = weft_dim(a, -1);
-    weft_array *inverse = beside(a, weft_identity(C, weft_dtype_of(a)));
+    weft_array *inverse = on_device_of(a, weft_identity(C, weft_dtype_of(a)));
     inverse = weft_broadcast_to(inverse, weft_shape(a));
     for (int64_t half = 1; half < C; half *= 2) {
         weft_array *below = weft_multiply(a, below_blocks(a, half));
@@ -76,11 +80,11 @@ static weft_array *unit_inverse(weft_array *a)
     return inverse;
 }
 
-/* G_i - G_j for j < i, else 0, of g (..., C, 1): (..., C, C). Each is summed by itself: differences
- * of sums that have become large would not be exact. */
+/* G_i - G_j for j < i, else 0, from g (..., C, 1): (..., C, C). Each difference is summed
+ * separately, since differences of large running sums would be inexact. */
 static weft_array *sums_between(weft_array *g, const chunks *c)
 {
-    weft_array *later = beside(g, weft_tri(c->C, c->C, -1, weft_dtype_of(g)));
+    weft_array *later = on_device_of(g, weft_tri(c->C, c->C, -1, weft_dtype_of(g)));
     return weft_cumsum(weft_multiply(g, later), -2, false, true);
 }
 
@@ -89,14 +93,14 @@ static weft_array *chunk_at(weft_array *x, int64_t i)
     return weft_squeeze(weft_slice_axis(x, 2, i, i + 1), 2);
 }
 
-/* What does not depend on the state, for all chunks, (B, Hv, n, C, ...). */
+/* Terms that do not depend on the state, for all chunks, (B, Hv, n, C, ...). */
 typedef struct parts {
-    weft_array *fresh;   /* (Dv): what tokens add to an empty state */
-    weft_array *known;   /* (D): what of the state they take from that */
-    weft_array *among;   /* (C): what queries read of the chunk's tokens */
-    weft_array *queries; /* (D): and of the state */
-    weft_array *keys;    /* (D): as the next chunk finds them */
-    weft_array *decay;   /* (1, 1): of the state */
+    weft_array *fresh;   /* (Dv): added by tokens to an empty state */
+    weft_array *known;   /* (D): multiplied by the state and subtracted from that */
+    weft_array *among;   /* (C): weights of the chunk's tokens for the queries */
+    weft_array *queries; /* (D): queries to the state before the chunk */
+    weft_array *keys;    /* (D): keys, decayed to the end of the chunk */
+    weft_array *decay;   /* (1, 1): decay of the state over the chunk */
 } parts;
 
 static parts parts_of(weft_array *node, const chunks *c)
@@ -106,7 +110,7 @@ static parts parts_of(weft_array *node, const chunks *c)
     weft_array *sums = weft_cumsum(g, -2, false, true), *decay = weft_exp(sums);
     weft_array *apart = sums_between(g, c);
     weft_array *to_end = weft_exp(weft_slice_axis(apart, -2, c->C - 1, c->C)); /* (..., 1, C) */
-    weft_array *seen = beside(g, weft_tri(c->C, c->C, 0, weft_dtype_of(g)));
+    weft_array *seen = on_device_of(g, weft_tri(c->C, c->C, 0, weft_dtype_of(g)));
     weft_array *between = weft_multiply(weft_exp(apart), seen);
     weft_array *across = weft_swapaxes(k, -1, -2);                    /* (..., D, C) */
     weft_array *own = weft_multiply(weft_matmul(k, across), between); /* (..., C, C) */
@@ -121,7 +125,7 @@ static parts parts_of(weft_array *node, const chunks *c)
     };
 }
 
-/* One chunk: *state (B, Hv, Dv, D) goes on; returns y (B, Hv, C, Dv). */
+/* Computes one chunk: updates *state (B, Hv, Dv, D) and returns y (B, Hv, C, Dv). */
 static weft_array *read_chunk(const parts *p, int64_t i, weft_array **state)
 {
     weft_array *across = weft_swapaxes(*state, -1, -2); /* (B, Hv, D, Dv) */
@@ -140,7 +144,7 @@ static void expand(weft_array *node, weft_array **outs)
     weft_array **read = weft_malloc((size_t)(c.n + 1) * sizeof *read);
     weft_dims shape = weft_node_spec(node, 0)->shape; /* (B, L, Hv, Dv) */
     weft_array *y = weft_zeros(shape, compute_dtype(node));
-    y = beside(state, y);
+    y = on_device_of(state, y);
     if (read == NULL) {
         outs[0] = outs[1] = weft__memory_error("gated_delta", "chunks");
         return;
@@ -193,7 +197,7 @@ static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
     return true;
 }
 
-/* The batch is more of B. */
+/* The batch is merged into B. */
 static bool vmap(weft_array *node, weft_array *const *in, const bool *batched, int64_t size,
                  weft_array **out)
 {
@@ -245,9 +249,9 @@ weft_array *weft_gated_delta(weft_array *q, weft_array *k, weft_array *v, weft_a
     weft_scope_open();
     if (state == NULL && weft_ok(q) && weft_ndim(q) == 4 && weft_ok(v) && weft_ndim(v) == 4) {
         weft_dims shape = WEFT_DIMS(weft_dim(q, 0), weft_dim(v, 2), weft_dim(v, 3), weft_dim(q, 3));
-        state = beside(q, weft_zeros(shape, compute_dtype(q)));
+        state = on_device_of(q, weft_zeros(shape, compute_dtype(q)));
     } else if (state == NULL) {
-        state = q; /* refused: of another rank */
+        state = q; /* refused: wrong rank */
     }
     weft_array *inputs[N_INPUTS] = {q, k, v, g, beta, state};
     weft_array *both = weft_apply(&weft_op_gated_delta, inputs, N_INPUTS, NULL);

@@ -1,8 +1,7 @@
-/* ops/nn/layer_norm.c -- normalisation to mean 0 and variance 1 (Ba et al. 2016), and its
- * gradient. */
+/* ops/nn/layer_norm.c -- layer normalization (Ba et al. 2016), and its gradient. */
 #include "ops/nn/nn.h"
 
-/* (x - mean) and 1 / sqrt(var + eps). */
+/* x - mean, and 1 / sqrt(var + eps). */
 typedef struct moments {
     weft_array *centred;      /* (..., E) */
     weft_array *inverse_root; /* (..., 1) */
@@ -37,8 +36,8 @@ static bool vjp_infer(const weft_array *node, weft_spec *out, weft_why *why)
     return true;
 }
 
-/* With n the normalised rows, r the inverse root and g = ct weight:
- * dx = r (g - mean(g) - n mean(g n)), dw = sum(ct n), db = sum(ct). */
+/* With n the normalized rows, r the inverse root and g = ct weight: dx = r (g - mean(g) - n mean(g
+ * n)), dw = sum(ct n), db = sum(ct). */
 static void vjp_expand(weft_array *node, weft_array **outs)
 {
     const weft_norm_params *params = weft_node_params(node);

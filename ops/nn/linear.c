@@ -1,4 +1,4 @@
-/* ops/nn/linear.c -- y = x w^T + bias, and its transposed form y = x w. */
+/* ops/nn/linear.c -- the linear layer y = x w^T + bias, and its transposed form y = x w. */
 #include "ops/batch.h"
 #include "ops/nn/nn.h"
 
@@ -37,7 +37,7 @@ weft_array *weft__rows(weft_array *x)
     return weft_reshape(x, WEFT_DIMS(rows, weft_dim(x, -1)));
 }
 
-/* a^T b over all rows, at least as wide as the weight that it is the gradient of. */
+/* a^T b over all rows, in a dtype at least as wide as the weight's. */
 static weft_array *weight_gradient(weft_array *a, weft_array *b, weft_dtype dtype)
 {
     weft_dtype wide = weft_promote(weft_dtype_of(a), dtype);
@@ -81,7 +81,7 @@ static void linear_vjp(weft_array *node, weft_array *const *cts, const bool *wan
 
 /* ---- Batch ---------------------------------------------------------------------------------- */
 
-/* x w^T or x w for weights of each example's own, in a dtype that holds both. */
+/* x w^T or x w with a separate weight for each example, in the common dtype. */
 static weft_array *own_products(weft_array *node, weft_array *x, bool x_batched, weft_array *w,
                                 int64_t size)
 {
@@ -97,7 +97,7 @@ static weft_array *own_products(weft_array *node, weft_array *x, bool x_batched,
     return weft_reshape(weft_matmul(x, w), with_batch(shape, size));
 }
 
-/* A weight that all examples share takes their rows together. */
+/* If the examples share a weight, their rows are merged. */
 static bool linear_vmap(weft_array *node, weft_array *const *in, const bool *batched, int64_t size,
                         weft_array **out)
 {
@@ -109,7 +109,8 @@ static bool linear_vmap(weft_array *node, weft_array *const *in, const bool *bat
         return true;
     }
     weft_dtype dtype = weft_node_spec(node, 0)->dtype, wide = weft_promote(dtype, WEFT_FLOAT32);
-    weft_array *x = n > 2 ? weft_astype(in[0], wide) : in[0]; /* rounded once, after the bias */
+    weft_array *x = n > 2 ? weft_astype(in[0], wide) : in[0]; /* rounded once, after the bias is
+                                                               * added */
     weft_array *y = batched[1] ? own_products(node, x, batched[0], in[1], size)
                                : weft__linear(x, in[1], NULL, params->transposed);
     if (n > 2) {

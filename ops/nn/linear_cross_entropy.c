@@ -1,12 +1,12 @@
 /* ops/nn/linear_cross_entropy.c -- cross entropy from hidden states and an output weight, without
- * ever holding all logits. The gradient of each row's loss with respect to its hidden state comes
+ * storing all logits. The gradient of each row's loss with respect to its hidden state is computed
  * with the losses, because both need the same logits. */
 #include "ops/batch.h"
 #include "ops/nn/nn.h"
 #include "weft/transforms.h"
 
-/* Rows whose logits are held at a time, in the expansions, or words of the vocabulary: at least 64,
- * so that the products stay products of matrices. */
+/* Elements of the logits that the expansions keep at a time, and the fewest rows (or vocabulary
+ * entries) of a chunk, so that products remain matrix products. */
 enum { CHUNK_ELEMENTS = 1 << 22, CHUNK_ROWS = 64 };
 
 static int64_t chunk_rows(int64_t columns)
@@ -15,11 +15,11 @@ static int64_t chunk_rows(int64_t columns)
     return rows > CHUNK_ROWS ? rows : CHUNK_ROWS;
 }
 
-/* Some rows, in the compute dtype. */
+/* A chunk of rows, in the compute dtype. */
 typedef struct chunk {
     weft_array *x, *weight, *targets; /* (n, E), (V, E), (n) */
     weft_array *logits;               /* (n, V) after the softcap */
-    weft_array *slope;                /* of the softcap at each logit; NULL: none */
+    weft_array *slope;                /* of the softcap at each logit; NULL: no softcap */
     double softcap;
 } chunk;
 
@@ -56,7 +56,7 @@ static weft_array *residuals(const chunk *c)
 
 /* ---- Expansion ------------------------------------------------------------------------------ */
 
-/* a joined below b, or b when there is no a yet. */
+/* Appends b to a; b if a is NULL. */
 static weft_array *below(weft_array *a, weft_array *b)
 {
     weft_array *both[] = {a, b};
@@ -89,7 +89,7 @@ static void add_to(weft_array **sum, weft_array *term)
     *sum = *sum ? weft_add(*sum, term) : term;
 }
 
-/* Gradients of x (rows joined) and of the weight (summed), as they are put together. */
+/* Partial gradients of x (rows are concatenated) and of the weight (summed). */
 typedef struct gradient_sums {
     bool x_wanted, weight_wanted;
     weft_array *x, *weight;
@@ -100,22 +100,22 @@ static weft_array *transposed_product(weft_array *a, weft_array *b)
     return weft_matmul(weft_swapaxes(a, 0, 1), b);
 }
 
-/* Through the losses, whose cotangent is ct (n), to x. */
+/* The part that goes through the losses, whose cotangent is ct (n), to x. */
 static void add_first(const chunk *c, weft_array *ct, gradient_sums *sums)
 {
     weft_array *d = weft_multiply(residuals(c), weft_expand_dims(ct, -1));
     sums->x = below(sums->x, weft__linear(d, c->weight, NULL, true));
 }
 
-/* What the gradient of the weight is made of. */
+/* The inputs of the weight's gradient. */
 typedef struct words {
     weft_array *x, *weight, *ct;  /* (N, E), (V, E), (N, 1) */
-    weft_array *classes, *counts; /* (N, 1): targets, and whether they count */
+    weft_array *classes, *counts; /* (N, 1): targets, and whether they are not negative */
     weft_array *lse;              /* (N, 1): logsumexp of the logits */
     double softcap;
 } words;
 
-/* The losses are lse - own, with `own` the logit of the target. */
+/* The losses are lse - own, where `own` is the logit of the target. */
 static words words_of(weft_array *node, weft_array *ct)
 {
     const weft_linear_cross_entropy_params *params = weft_node_params(node);
@@ -135,13 +135,14 @@ static words words_of(weft_array *node, weft_array *ct)
     return w;
 }
 
-/* Rows from .. to of the weight's gradient. */
+/* Rows [from, to) of the weight's gradient. */
 static weft_array *words_gradient(const words *w, int64_t from, int64_t to)
 {
     chunk c = {.softcap = w->softcap};
     c.logits = weft_linear(w->x, weft_slice_axis(w->weight, 0, from, to), NULL);
     cap_logits(&c);
-    weft_array *ids = beside(c.logits, weft_arange_int(from, to, 1, weft_dtype_of(w->classes)));
+    weft_array *ids =
+        on_device_of(c.logits, weft_arange_int(from, to, 1, weft_dtype_of(w->classes)));
     weft_array *hit = weft_astype(weft_equal(w->classes, ids), weft_dtype_of(c.logits));
     weft_array *d = weft_subtract(weft_exp(weft_subtract(c.logits, w->lse)), hit);
     d = weft_multiply(sloped(&c, d), w->ct);
@@ -149,7 +150,7 @@ static weft_array *words_gradient(const words *w, int64_t from, int64_t to)
     return weft_astype(transposed_product(d, w->x), weft_dtype_of(w->weight));
 }
 
-/* Of some words at a time: each row of the gradient is computed once and put in its place. */
+/* The gradient in chunks of rows, each of which is computed once. */
 static weft_array *weight_gradient(weft_array *node, weft_array *ct)
 {
     const words w = words_of(node, weft_astype(ct, compute_dtype(weft_node_input(node, 0))));
@@ -157,7 +158,8 @@ static weft_array *weight_gradient(weft_array *node, weft_array *ct)
     if (V <= step) {
         return words_gradient(&w, 0, V);
     }
-    weft_array *all = beside(w.weight, weft_zeros(weft_shape(w.weight), weft_dtype_of(w.weight)));
+    weft_array *all =
+        on_device_of(w.weight, weft_zeros(weft_shape(w.weight), weft_dtype_of(w.weight)));
     for (int64_t from = 0; from < V; from += step) {
         const int64_t to = from + step < V ? from + step : V;
         all = weft_slice_update_static(all, words_gradient(&w, from, to), WEFT_DIMS(0),
@@ -166,10 +168,10 @@ static weft_array *weight_gradient(weft_array *node, weft_array *ct)
     return all;
 }
 
-/* Through the rows' gradients g = f w, f = r s with r = softmax - target and s the slope of the
- * softcap c, whose cotangent is u (n, E). With a = u w^T, g u = sum(f a), and its slope along the
- * logits is t = r s' a + s p (s a - sum(p s a)), where p is r's softmax and s' = -2 c s / cap^2. So
- * dx = t w and dw = t^T x + f^T u. */
+/* The part that goes through the rows' gradients g = f w, f = r s with r = softmax - target and s
+ * the slope of the softcap c. Their cotangent is u (n, E). With a = u w^T, g u = sum(f a), whose
+ * slope along the logits is t = r s' a + s p (s a - sum(p s a)), where p is r's softmax and s' = -2
+ * c s / cap^2. So dx = t w and dw = t^T x + f^T u. */
 static void add_second(const chunk *c, weft_array *u, gradient_sums *sums)
 {
     weft_array *r = weft__row_residuals(c->logits, c->targets);
@@ -195,7 +197,7 @@ static void add_second(const chunk *c, weft_array *u, gradient_sums *sums)
     }
 }
 
-/* What comes through one output, its cotangent given, added to the gradients. */
+/* Adds the gradients that go through one output, given its cotangent. */
 static void through(weft_array *node, weft_array *ct, bool second, gradient_sums *total)
 {
     int64_t N = weft_dim(ct, 0), step = chunk_rows(weft_dim(weft_node_input(node, 1), 0));
@@ -224,7 +226,7 @@ static void linear_cross_entropy_vjp(weft_array *node, weft_array *const *cts, c
         encoded = weft__encoded_gradient(node, 1);
     }
     gradient_sums total = {.x_wanted = wanted[0], .weight_wanted = wanted[1] && !encoded};
-    if (cts[0] && wanted[0] && params->with_gradient) { /* it is there already */
+    if (cts[0] && wanted[0] && params->with_gradient) { /* already computed */
         total.x = weft_multiply(weft_expand_dims(cts[0], -1), weft_pick(node, 1));
     } else if (cts[0] && wanted[0]) {
         gradient_sums x_only = {.x_wanted = true};
@@ -243,7 +245,7 @@ static void linear_cross_entropy_vjp(weft_array *node, weft_array *const *cts, c
 
 /* ---- Batch ---------------------------------------------------------------------------------- */
 
-/* More rows, for a weight that all examples share. */
+/* If the examples share the weight, their rows are merged. */
 static bool linear_cross_entropy_vmap(weft_array *node, weft_array *const *in, const bool *batched,
                                       int64_t size, weft_array **out)
 {

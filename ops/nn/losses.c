@@ -1,14 +1,15 @@
-/* ops/nn/losses.c -- losses of whole batches, made of other ops. */
+/* ops/nn/losses.c -- losses of whole batches, composed of other ops. */
 #include "ops/nn/nn.h"
 
 weft_array *weft_masked_cross_entropy(weft_array *logits, weft_array *targets, weft_array *mask)
 {
     weft_scope_open();
     weft_array *rows = weft_astype(mask, WEFT_BOOL);
-    if (weft_dtype_of(targets) == WEFT_UINT64) { /* which has no common integer with a sign */
+    if (weft_dtype_of(targets) == WEFT_UINT64) { /* uint64 has no common integer dtype with a signed
+                                                  * one */
         targets = weft_astype(targets, WEFT_INT64);
     }
-    /* A hidden row gets a negative target: it then costs nothing, whatever its target was. */
+    /* Masked rows get a negative target and are ignored, whatever their target was. */
     weft_array *visible = weft_where(rows, targets, weft_scalar_int(-1, WEFT_INT32));
     weft_array *losses = weft_cross_entropy_rows(logits, visible);
     weft_dtype dtype = weft_dtype_of(losses);

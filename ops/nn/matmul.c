@@ -1,16 +1,16 @@
-/* ops/nn/matmul.c -- the matrix product over trailing axes, with batch axes. */
+/* ops/nn/matmul.c -- the matrix product over the last two axes, with batch axes. */
 #include "ops/nn/nn.h"
 
 #include <string.h>
 
 /* ---- Reference ------------------------------------------------------------------------------ */
 
-/* Where one element of the product comes from: row-major indices of the first terms. */
+/* Operand positions for one element of the product: row-major indices of the first terms. */
 typedef struct product_at {
     int64_t a, b, b_step, count;
 } product_at;
 
-/* Row-major index of the operand's matrix that goes with matrix `batch` of the output. */
+/* The row-major index of the operand's matrix for matrix `batch` of the output. */
 static int64_t matrix_index(const weft_dims *out, const weft_dims *operand, int64_t batch)
 {
     int64_t index = 0, step = 1;
@@ -43,7 +43,7 @@ static double dot_real(const weft_tensor *a, const weft_tensor *b, product_at at
     return sum;
 }
 
-/* Modulo 2^64, so that the stored low bits are those of any narrower wrapping sum. */
+/* Modulo 2^64, so the stored low bits equal those of any narrower wrapping sum. */
 static uint64_t dot_integer(const weft_tensor *a, const weft_tensor *b, product_at at)
 {
     uint64_t sum = 0;
@@ -122,7 +122,7 @@ static void matmul_vjp(weft_array *node, weft_array *const *cts, const bool *wan
     }
 }
 
-/* Batch axes are the op's own; one matrix for all examples is one big product. */
+/* Batch axes are supported by the op; a matrix shared by all examples makes one large product. */
 static bool matmul_vmap(weft_array *node, weft_array *const *in, const bool *batched, int64_t size,
                         weft_array **out)
 {
@@ -189,7 +189,7 @@ const weft_op weft_op_matmul = {
 
 /* ---- Public --------------------------------------------------------------------------------- */
 
-/* Ones in front, up to `rank` axes. */
+/* Prepends axes of length 1, up to `rank` axes. */
 static weft_array *pad_rank(weft_array *x, int rank)
 {
     weft_dims shape = weft_shape(x), padded = {.n = rank};
@@ -203,7 +203,8 @@ static weft_array *pad_rank(weft_array *x, int rank)
     return weft_reshape(x, padded);
 }
 
-/* The product of operands of rank 2 or more. One matrix b for all of a is one big product. */
+/* The product of operands of rank 2 or more. A single matrix b for all of a makes one large
+ * product. */
 static weft_array *product(weft_array *a, weft_array *b)
 {
     weft_dims shape = weft_shape(a);

@@ -1,4 +1,4 @@
-/* ops/nn/rms_norm.c -- root mean square normalisation (Zhang & Sennrich 2019), and its gradient. */
+/* ops/nn/rms_norm.c -- root mean square normalization (Zhang & Sennrich 2019), and its gradient. */
 #include "ops/batch.h"
 #include "ops/nn/nn.h"
 
@@ -29,7 +29,7 @@ bool weft__norm_infer_cotangent(const weft_array *node, int ct, weft_why *why)
            weft__expect_shape(node, ct, "the cotangent", input_shape(node, 0), why);
 }
 
-/* Rows are rows: only a gain or bias of each example's own needs the expansion. */
+/* Batched rows are just more rows; only a separate gain or bias per example needs the expansion. */
 bool weft__norm_vmap(weft_array *node, weft_array *const *in, const bool *batched, int64_t size,
                      weft_array **out)
 {
@@ -44,7 +44,8 @@ bool weft__norm_vmap(weft_array *node, weft_array *const *in, const bool *batche
     return true;
 }
 
-/* Their gradients sum over the rows, except when only dx is wanted. */
+/* The gradients of gain and bias sum over the rows, so batching is direct only if just dx is
+ * wanted. */
 bool weft__norm_vjp_vmap(weft_array *node, weft_array *const *in, const bool *batched, int64_t size,
                          weft_array **out)
 {
@@ -89,7 +90,7 @@ static bool vjp_infer(const weft_array *node, weft_spec *out, weft_why *why)
     return true;
 }
 
-/* With n = x r the normalised rows and g = ct gain: dx = r (g - n mean(g n)), dw = sum(ct n). */
+/* With n = x r the normalized rows and g = ct gain: dx = r (g - n mean(g n)), dw = sum(ct n). */
 static void vjp_expand(weft_array *node, weft_array **outs)
 {
     const weft_norm_params *params = weft_node_params(node);

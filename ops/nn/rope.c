@@ -18,7 +18,7 @@ static void turns(weft_array *node, weft_array **cosine, weft_array **sine)
     *sine = weft_scale(weft_sin(angle), params->inverse ? -params->amplitude : params->amplitude);
 }
 
-/* The two members of every pair in x (B, L, H, d), each (B, L, H, d/2). */
+/* The first and second members of the pairs in x (B, L, H, d), each (B, L, H, d/2). */
 static void split(weft_array *x, bool interleaved, weft_array **first, weft_array **second)
 {
     weft_dims shape = weft_shape(x);
@@ -115,7 +115,7 @@ static void rope_vjp(weft_array *node, weft_array *const *cts, const bool *wante
     }
 }
 
-/* A batch of batches is a longer batch; positions that are the same for all rows stay so. */
+/* The batch is merged into B; positions shared by all rows stay shared. */
 static bool rope_vmap(weft_array *node, weft_array *const *in, const bool *batched, int64_t size,
                       weft_array **out)
 {
@@ -164,7 +164,7 @@ static const weft_case cases[] = {
 #undef POSITIONS
 #undef FREQUENCIES
 
-/* The frequencies are given: there is no gradient for them. */
+/* The frequencies have no gradient. */
 const weft_op weft_op_rope = {
     .name = "rope",
     .family = WEFT_COMPOSITE,

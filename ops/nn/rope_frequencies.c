@@ -1,5 +1,5 @@
-/* ops/nn/rope_frequencies.c -- inverse frequencies of rotary embeddings, and how long-context
- * variants bend them. Everything in double; the array is float32. */
+/* ops/nn/rope_frequencies.c -- inverse frequencies of rotary embeddings, and their scaling for long
+ * contexts. Computed in double; the result is float32. */
 #include "core/failure.h"
 #include "ops/nn/nn.h"
 
@@ -10,7 +10,7 @@
 /* The options with defaults filled in. */
 typedef struct rope_setup {
     weft_rope_options o;
-    int64_t dims;        /* that rotate: 2 per frequency */
+    int64_t dims;        /* rotated dims, 2 per frequency */
     bool original_apart; /* original_max_position was given */
 } rope_setup;
 
@@ -38,7 +38,7 @@ static rope_setup setup_of(const weft_rope_options *options)
     return s;
 }
 
-/* ---- The kinds: f[j], j < dims / 2, from base frequencies ----------------------------------- */
+/* ---- Scaling kinds: f[j], j < dims / 2, from the base frequencies ---------------------------- */
 
 static void scale_all(const rope_setup *s, double *f)
 {
@@ -47,7 +47,8 @@ static void scale_all(const rope_setup *s, double *f)
     }
 }
 
-/* Long waves are slowed by the factor, short ones kept, those between blended (Llama 3.1). */
+/* Long wavelengths are scaled by the factor, short ones kept, those between interpolated (Llama
+ * 3.1). */
 static void llama3(const rope_setup *s, double *f)
 {
     double M = (double)s->o.original_max_position;
@@ -60,7 +61,8 @@ static void llama3(const rope_setup *s, double *f)
     }
 }
 
-/* The (real) index of the frequency that turns `rotations` times over the original context. */
+/* The real-valued index of the frequency that rotates `rotations` times over the original context.
+ */
 static double yarn_index(const rope_setup *s, double rotations)
 {
     double M = (double)s->o.original_max_position;
@@ -101,7 +103,7 @@ static double yarn_amplitude(const rope_setup *s)
     return yarn_scale(o->factor, 1);
 }
 
-/* The base grows with the length beyond the trained one. */
+/* The base grows with the length beyond the trained length. */
 static double dynamic_theta(const rope_setup *s)
 {
     double P = (double)s->o.max_position, length = fmax((double)s->o.length, P);
@@ -118,7 +120,7 @@ static void longrope(const rope_setup *s, double *f)
     }
 }
 
-/* The context grows by max / original, or by `factor` where the original is not given apart. */
+/* The context grows by max / original, or by `factor` if the original length is not given. */
 static double longrope_amplitude(const rope_setup *s)
 {
     double original = (double)s->o.original_max_position;
@@ -129,7 +131,7 @@ static double longrope_amplitude(const rope_setup *s)
     return growth > 1 ? sqrt(1 + log(growth) / log(original)) : 1;
 }
 
-/* The first share of the pairs turns, the others stand still; the exponents count all of them. */
+/* The first share of the pairs rotates and the others do not; the exponents count all pairs. */
 static void proportional(const rope_setup *s, double *f)
 {
     int64_t turning = (int64_t)(s->o.partial * (double)s->dims / 2);
@@ -170,7 +172,7 @@ static double frequencies(const rope_setup *s, double *f)
 
 /* ---- Public --------------------------------------------------------------------------------- */
 
-/* What is wrong with the options, or NULL. */
+/* An error message for invalid options, or NULL. */
 static const char *fault_of(const rope_setup *s)
 {
     const weft_rope_options *o = &s->o;

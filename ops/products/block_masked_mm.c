@@ -1,8 +1,8 @@
-/* ops/products/block_masked_mm.c -- a matrix product with masks on square blocks of its operands
- * and of its result. */
+/* ops/products/block_masked_mm.c -- a matrix product with block masks on its operands and its
+ * result. */
 #include "ops/products/chosen.h"
 
-/* A mask (..., R, C) of blocks for every element of a matrix (rows, columns). */
+/* Expands a mask (..., R, C) of blocks to the elements of a matrix (rows, columns). */
 static weft_array *spread(weft_array *mask, int64_t block, int64_t rows, int64_t columns)
 {
     weft_dims fine = weft_shape(mask), wide = fine, whole = fine;
@@ -21,7 +21,7 @@ static weft_array *spread(weft_array *mask, int64_t block, int64_t rows, int64_t
                       (weft_dims){0});
 }
 
-/* bool: zeros where it is false, whatever is there; numbers: factors. */
+/* A bool mask selects or replaces by zero; a numeric mask multiplies. */
 static weft_array *masked(weft_array *x, weft_array *mask, int64_t block, const char *name)
 {
     if (!mask || !weft_ok(mask) || !weft_ok(x)) {

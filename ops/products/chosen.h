@@ -1,4 +1,4 @@
-/* ops/products/chosen.h -- products of parts: of matrices that indices choose, of segments. */
+/* ops/products/chosen.h -- products of selected matrices and of segments. */
 #ifndef OPS_PRODUCTS_CHOSEN_H
 #define OPS_PRODUCTS_CHOSEN_H
 

@@ -1,11 +1,12 @@
-/* ops/products/einsum.c -- Einstein summation as diagonals, sums and matrix products. */
+/* ops/products/einsum.c -- einsum, computed by diagonals, sums and matrix products. */
 #include <string.h>
 
 #include "core/failure.h"
 #include "core/shape.h"
 #include "ops/products/einsum.h"
 
-/* An array and the labels of its axes: distinct, and none of size 1, which broadcasts by itself. */
+/* An array and the labels of its axes. They are distinct and not of size 1, since such axes
+ * broadcast. */
 typedef struct operand {
     weft_array *x;
     weft_dims labels;
@@ -23,7 +24,8 @@ static int find_label(const weft_dims *labels, int64_t label, int from)
     return -1;
 }
 
-/* The diagonal of axes i < j, as a last axis: every (size + 1)th of both as one. */
+/* Replaces axes i < j by their diagonal, as the last axis: every (size + 1)th element of both
+ * joined. */
 static void take_diagonal(operand *o, int i, int j)
 {
     weft_dims order = {.n = o->labels.n}, shape = {0}, labels = {0};
@@ -67,7 +69,7 @@ static void prepare(operand *o)
     o->labels = labels;
 }
 
-/* Sums the labels that are not in `keep`. */
+/* Sums over the labels that are not in `keep`. */
 static void sum_others(operand *o, uint64_t keep)
 {
     weft_dims axes = {0}, labels = {0};
@@ -88,7 +90,7 @@ static void sum_others(operand *o, uint64_t keep)
 
 /* ---- Two operands --------------------------------------------------------------------------- */
 
-/* Labels of `from` that are in `set`, appended in the order they have there. */
+/* Appends the labels of `from` that are in `set`, in their order. */
 static void append(weft_dims *list, const weft_dims *from, uint64_t set)
 {
     for (int i = 0; i < from->n; i++) {
@@ -98,7 +100,7 @@ static void append(weft_dims *list, const weft_dims *from, uint64_t set)
     }
 }
 
-/* The axes in the order of `labels`; a label that the operand lacks becomes an axis of 1. */
+/* Transposes to the order of `labels`; missing labels become axes of length 1. */
 static weft_array *arranged(const operand *o, const weft_dims *labels)
 {
     weft_dims order = {0}, shape = {.n = labels->n};
@@ -112,7 +114,7 @@ static weft_array *arranged(const operand *o, const weft_dims *labels)
     return weft_reshape(weft_transpose(o->x, order), shape);
 }
 
-/* (batch..., rows, columns), with the labels of each of the last two as one axis. */
+/* Reshapes to (batch..., rows, columns), joining the labels of rows and of columns. */
 static weft_array *as_matrices(const operand *o, const weft_dims *batch, const weft_dims *rows,
                                const weft_dims *columns)
 {
@@ -151,7 +153,7 @@ static void multiply_matrices(const operand *a, const operand *b, uint64_t keep,
     out->x = weft_reshape(product, shape);
 }
 
-/* Nothing to sum: products of elements. */
+/* No label is summed: multiplies elementwise. */
 static void multiply_elements(const operand *a, const operand *b, operand *out)
 {
     out->labels = a->labels;
@@ -220,7 +222,7 @@ static weft_array *planned(const char *subscripts, const einsum *e, operand *lis
     return y;
 }
 
-/* In one dtype, with their labels. */
+/* Runs the einsum in one dtype, with the operands' labels. */
 static weft_array *run(const char *subscripts, weft_array *const *operands, int n,
                        weft_dims *shapes, operand *list)
 {

@@ -1,12 +1,11 @@
-/* ops/products/einsum.h -- an Einstein summation, taken apart, and the order of its contractions.
- */
+/* ops/products/einsum.h -- a parsed einsum, and the order of its contractions. */
 #ifndef OPS_PRODUCTS_EINSUM_H
 #define OPS_PRODUCTS_EINSUM_H
 
 #include "ops/common.h"
 
-/* Labels are numbers: A-Z, a-z (alphabetical order, as NumPy has it), and then the axes of the
- * ellipsis, counted from its last. Sets of them are bits. */
+/* Labels are numbers: A-Z, a-z (in alphabetical order, as in NumPy), then the axes of the ellipsis,
+ * counted from its last. Sets of labels are bit masks. */
 enum { EINSUM_LETTERS = 52, EINSUM_LABELS = 64 };
 
 typedef struct einsum {
@@ -16,7 +15,8 @@ typedef struct einsum {
     int64_t sizes[EINSUM_LABELS];
 } einsum;
 
-/* Reads the subscripts for operands of these shapes. weft__einsum_free after success or failure. */
+/* Parses the subscripts for operands of these shapes. Call weft__einsum_free also after a failure.
+ */
 bool weft__einsum_parse(const char *subscripts, const weft_dims *shapes, int n, einsum *e,
                         weft_why *why);
 void weft__einsum_free(einsum *e);
@@ -35,7 +35,7 @@ static inline uint64_t label_set(const weft_dims *labels)
     return set;
 }
 
-/* A contraction: operands a < b leave the list, the result goes to its end. */
+/* A contraction: operands a < b are removed from the list, and the result is appended. */
 typedef struct einsum_step {
     int a, b;
     uint64_t left, right, result; /* labels */

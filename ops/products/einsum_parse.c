@@ -1,4 +1,4 @@
-/* ops/products/einsum_parse.c -- the subscripts of an Einstein summation. */
+/* ops/products/einsum_parse.c -- parses the subscripts of an einsum. */
 #include "ops/products/einsum.h"
 
 #include <ctype.h>
@@ -6,11 +6,11 @@
 
 enum { ELLIPSIS_AXES = EINSUM_LABELS - EINSUM_LETTERS };
 
-/* One operand's subscripts, or the result's: letters with at most one ellipsis among them. */
+/* The subscripts of one operand or of the result: letters with at most one ellipsis. */
 typedef struct subscript {
     int n;
     int64_t labels[2 * WEFT_MAX_DIMS];
-    int ellipsis; /* in front of which label; -1: none */
+    int ellipsis; /* the index of the label that it precedes; -1: none */
 } subscript;
 
 static int64_t label_of(char c)
@@ -52,7 +52,7 @@ static bool read_subscript(const char **text, subscript *s, weft_why *why)
     return true;
 }
 
-/* The labels with those of `axes` axes in place of the ellipsis. */
+/* The labels, with `axes` labels in place of the ellipsis. */
 static bool expand(const subscript *s, int axes, weft_dims *out, weft_why *why)
 {
     *out = (weft_dims){0};
@@ -71,7 +71,7 @@ static bool expand(const subscript *s, int axes, weft_dims *out, weft_why *why)
     return true;
 }
 
-/* Takes the sizes of an operand's axes: 1 gives way to another size. */
+/* Records the sizes of an operand's axes; size 1 is replaced by another size. */
 static bool take_sizes(einsum *e, int operand, const weft_dims *shape, weft_why *why)
 {
     const weft_dims *labels = &e->terms[operand];
@@ -119,7 +119,7 @@ static bool read_operands(const char **text, const weft_dims *shapes, einsum *e,
     return true;
 }
 
-/* The ellipsis, then what occurs once. */
+/* The default output: the ellipsis, then the labels that occur once. */
 static bool implicit_output(const einsum *e, subscript *s, weft_why *why)
 {
     int count[EINSUM_LETTERS] = {0};

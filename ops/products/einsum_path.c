@@ -1,4 +1,4 @@
-/* ops/products/einsum_path.c -- in which order an Einstein summation contracts its operands. */
+/* ops/products/einsum_path.c -- selects the order in which an einsum contracts its operands. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "core/failure.h"
 #include "ops/products/einsum.h"
 
-enum { FEW = 8 }; /* operands for which every order is tried */
+enum { FEW = 8 }; /* up to this many operands every order is tried */
 
 static double size_of(const einsum *e, uint64_t labels)
 {
@@ -25,8 +25,8 @@ static double flops_of(const einsum *e, uint64_t labels, uint64_t result)
 
 /* ---- Few operands: the best of all orders --------------------------------------------------- */
 
-/* Of each set of operands: what is left of their labels, the least cost, and one half of the
- * last contraction. */
+/* For each set of operands: the remaining labels, the least cost, and one half of the last
+ * contraction. */
 typedef struct subsets {
     uint64_t labels[1 << FEW];
     double cost[1 << FEW];
@@ -47,7 +47,7 @@ static void weigh_subsets(const einsum *e, subsets *s)
         for (int a = (set - 1) & set; a > 0; a = (a - 1) & set) {
             int b = set & ~a;
             if (a < b) {
-                break; /* the rest are the same pairs */
+                break; /* the remaining pairs repeat earlier ones */
             }
             double cost =
                 s->cost[a] + s->cost[b] + flops_of(e, s->labels[a] | s->labels[b], s->labels[set]);
@@ -69,7 +69,7 @@ static int position_of(const int *list, int n, int set)
     return -1;
 }
 
-/* Marks those that the best order makes. A set's number is above those of its parts. */
+/* Marks the sets that the best order computes. A set has a larger number than its subsets. */
 static void mark_made(const subsets *s, int whole, bool *made)
 {
     made[whole] = true;
@@ -111,7 +111,7 @@ static weft_status plan_few(const einsum *e, einsum_step *steps)
     return WEFT_OK;
 }
 
-/* ---- Many operands: the pair that leaves least ---------------------------------------------- */
+/* ---- Many operands: greedily the pair with the smallest result ------------------------------- */
 
 static uint64_t kept_labels(const einsum *e, const uint64_t *list, int n, int a, int b)
 {
@@ -165,9 +165,9 @@ weft_status weft__einsum_plan(const einsum *e, einsum_step *steps)
     return e->n <= FEW ? plan_few(e, steps) : plan_many(e, steps);
 }
 
-/* ---- Telling -------------------------------------------------------------------------------- */
+/* ---- Describing the order -------------------------------------------------------------------- */
 
-/* Text that grows in a buffer of fixed size; what does not fit is cut off. */
+/* Text in a buffer of fixed size; what does not fit is cut off. */
 typedef struct text {
     char *out;
     size_t size, at;

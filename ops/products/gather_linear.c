@@ -1,4 +1,4 @@
-/* ops/products/gather_linear.c -- rows through the matrices that indices choose, which may be
+/* ops/products/gather_linear.c -- multiplies rows by matrices selected by indices, which may be
  * encoded: the experts of a mixture. */
 #include "ops/products/chosen.h"
 #include "weft/quantize.h"
@@ -26,7 +26,7 @@ static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
     return set_spec(out, input_dtype(node, 0), &WEFT_DIMS(ids.at[0], w.at[1]));
 }
 
-/* With the matrices decoded, all of them. */
+/* Computes with all matrices decoded. */
 static weft_array *decoded(weft_array *x, weft_array *w, weft_array *rows, weft_array *ids)
 {
     weft_array *dense = weft_astype(weft_encoding_of(w) ? weft_decode(w) : w, weft_dtype_of(x));

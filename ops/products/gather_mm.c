@@ -1,5 +1,5 @@
-/* ops/products/gather_mm.c -- products of matrices that indices choose, as a mixture of experts
- * computes them, and the sums that are the gradient of the second ones. */
+/* ops/products/gather_mm.c -- products of matrices selected by indices, as for a mixture of
+ * experts, and the sums that are the gradient of the second operand. */
 #include "ops/products/chosen.h"
 
 /* ---- gather_mm: a (A, M, K), b (B, K, N), lhs (I), rhs (I) -> (I, M, N) ---------------------- */
@@ -40,7 +40,7 @@ static weft_array *gather_mm(weft_array *a, weft_array *b, weft_array *lhs, weft
     return weft_apply(&weft_op_gather_mm, inputs, 4, &p);
 }
 
-/* Sums of a[lhs_i]^T ct_i over the i of each of `count` rhs: (count, K, N). */
+/* For each of `count` rhs, the sum of a[lhs_i]^T ct_i over the i that use it: (count, K, N). */
 static weft_array *gather_mm_sums(weft_array *a, weft_array *ct, weft_array *lhs, weft_array *rhs,
                                   int64_t count)
 {
@@ -49,20 +49,21 @@ static weft_array *gather_mm_sums(weft_array *a, weft_array *ct, weft_array *lhs
     return weft_apply(&weft_op_gather_mm_sums, inputs, 4, &p);
 }
 
-/* 0, 1, ...: every cotangent is met in its turn. */
+/* 0, 1, ...: the cotangents in order. */
 static weft_array *in_turn(weft_array *like)
 {
     return weft_to(weft_arange(0, (double)weft_dim(like, 0), 1, WEFT_INT32), weft_device_of(like));
 }
 
-/* Adds the matrices `parts` up at their indices: (count, ...). */
+/* Adds the matrices `parts` at their indices: (count, ...). */
 static weft_array *add_up(weft_array *parts, weft_array *indices, int64_t count)
 {
     weft_axis_params axis = {.axis = -3};
     weft_dims shape = weft_shape(parts);
     shape.at[0] = count;
-    return apply3(&weft_op_scatter_add, weft__zeros_beside(parts, shape, weft_dtype_of(parts)),
-                  indices, parts, &axis);
+    return apply3(&weft_op_scatter_add,
+                  weft__zeros_on_device_of(parts, shape, weft_dtype_of(parts)), indices, parts,
+                  &axis);
 }
 
 static void gather_mm_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
@@ -94,16 +95,17 @@ static void gather_mm_jvp(weft_array *node, weft_array *const *tangents, weft_ar
     out[0] = left && right ? weft_add(left, right) : left ? left : right;
 }
 
-/* ---- Batches: more matrices to choose from -------------------------------------------------- */
+/* ---- Batches: more matrices to select from --------------------------------------------------- */
 
-/* (size, n, ...) as (size n, ...). */
+/* Reshapes (size, n, ...) to (size n, ...). */
 static weft_array *together(weft_array *x)
 {
     return weft_flatten(x, 0, 1);
 }
 
-/* Indices (size, I), or (I) for every item of the batch, into `length` matrices each; when those
- * are batched, item s has them at s length. What is out of range stays so. */
+/* Indices (size, I), or (I) for every item of the batch, into `length` matrices each. If the
+ * matrices are batched, those of item s start at s length. Indices out of range stay out of range.
+ */
 static weft_array *shifted(weft_array *indices, bool batched, int64_t size, int64_t length,
                            bool shift)
 {
@@ -144,7 +146,7 @@ static bool gather_mm_vmap(weft_array *node, weft_array *const *in, const bool *
 
 /* ---- Checks --------------------------------------------------------------------------------- */
 
-/* Ranks, one float dtype, and indices (I). */
+/* Checks ranks, a common float dtype, and indices (I). */
 static bool check(const weft_array *node, const char *names, weft_why *why)
 {
     weft_dims a = input_shape(node, 0), b = input_shape(node, 1), lhs = input_shape(node, 2),
@@ -237,7 +239,7 @@ const weft_op weft_op_gather_mm = {
     .cases = gather_mm_cases,
     .n_cases = sizeof gather_mm_cases / sizeof *gather_mm_cases,
     .no_test_dtypes = DTYPE_NOT_FLOAT,
-    .tolerance = 4e-6, /* sums of up to 40 terms of up to 4 */
+    .tolerance = 4e-6, /* sums of up to 40 terms of magnitude up to 4 */
 };
 
 /* ---- gather_mm_sums: a (A, M, K), ct (I, M, N), lhs, rhs (I) -> (count, K, N) ---------------- */
@@ -266,7 +268,7 @@ static weft_status sums_reference(const weft_call *call)
     return WEFT_OK;
 }
 
-/* Linear in a and in ct: v, the cotangent, has the shape of b. */
+/* Linear in a and in ct. The cotangent v has the shape of b. */
 static void sums_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                      weft_array **grads)
 {
@@ -296,7 +298,7 @@ static void sums_jvp(weft_array *node, weft_array *const *tangents, weft_array *
     out[0] = left && right ? weft_add(left, right) : left ? left : right;
 }
 
-/* Every item of the batch has sums of its own. */
+/* Each item of the batch has separate sums. */
 static bool sums_vmap(weft_array *node, weft_array *const *in, const bool *batched, int64_t size,
                       weft_array **out)
 {
@@ -370,12 +372,12 @@ const weft_op weft_op_gather_mm_sums = {
     .cases = sums_cases,
     .n_cases = sizeof sums_cases / sizeof *sums_cases,
     .no_test_dtypes = DTYPE_NOT_FLOAT,
-    .tolerance = 4e-6, /* sums of up to 40 terms of up to 4 */
+    .tolerance = 4e-6, /* sums of up to 40 terms of magnitude up to 4 */
 };
 
 /* ---- Public --------------------------------------------------------------------------------- */
 
-/* (..., R, C) as (count, R, C). */
+/* Reshapes (..., R, C) to (count, R, C). */
 static weft_array *as_list(weft_array *x)
 {
     weft_dims shape = weft_shape(x);
@@ -386,7 +388,7 @@ static weft_array *as_list(weft_array *x)
     return weft_reshape(x, WEFT_DIMS(count, shape.at[shape.n - 2], shape.at[shape.n - 1]));
 }
 
-/* The operand's own matrices in order, where there are no indices. */
+/* Indices 0, 1, ... for an operand without indices. */
 static weft_array *all_of(weft_array *x)
 {
     weft_dims shape = weft_shape(x), batch = shape;

@@ -4,8 +4,8 @@
 
 #include "ops/products/chosen.h"
 
-/* Hadamard matrices of N. J. A. Sloane's library (had.12, had.20.will, had.28.will): bit j of row i
- * is set where the element is -1. */
+/* Hadamard matrices from N. J. A. Sloane's library (had.12, had.20.will, had.28.will): bit j of row
+ * i is set where the element is -1. */
 static const uint32_t of_12[] = {0x002, 0xaab, 0x3c8, 0x96e, 0xf20, 0x5ba,
                                  0xc8c, 0x6e6, 0x23c, 0xb96, 0x8f0, 0xe5a};
 static const uint32_t of_20[] = {0x933de, 0x2e3bd, 0x5477b, 0xa0ef7, 0x499ef, 0x637c1, 0xc6ba2,
@@ -17,7 +17,7 @@ static const uint32_t of_28[] = {0xcd69e7e, 0x9ad7c7d, 0x37ab8fb, 0x6d571f7, 0xd
                                  0x71bf654, 0xe17eca9, 0xc2fd9d2, 0xfcf1299, 0xfbe2532, 0xf7c4ae4,
                                  0xef8d549, 0xdf1ea13, 0xbe3d4a6, 0x7e7a94c};
 
-enum { MOST_ROWS = 64 }; /* of one factor: products of them are quicker than steps of two */
+enum { MOST_ROWS = 64 }; /* largest factor; products by such factors are faster than steps of two */
 
 /* m in {1, 12, 20, 28} with n = m 2^k, or 0. */
 static int64_t odd_part(int64_t n)
@@ -41,12 +41,13 @@ static bool is_negative(int64_t m, int64_t row, int64_t column)
         return of_20[row] >> column & 1;
     case 28:
         return of_28[row] >> column & 1;
-    default: /* Sylvester's, of a power of two */
+    default: /* Sylvester's construction, for powers of two */
         return __builtin_popcountll((uint64_t)(row & column)) & 1;
     }
 }
 
-/* The matrix (n, n), of which x is a row vector's factor: element (i, j) is H[j, i], or H[i, j]. */
+/* The matrix (n, n) that multiplies row vectors x: element (i, j) is H[j, i], or H[i, j] if
+ * transposed. */
 static weft_array *matrix(int64_t n, bool transposed, weft_array *like)
 {
     float values[MOST_ROWS * MOST_ROWS];
@@ -60,7 +61,7 @@ static weft_array *matrix(int64_t n, bool transposed, weft_array *like)
     return weft_astype(weft_to(h, weft_device_of(like)), weft_dtype_of(like));
 }
 
-/* The factor n at axis -2 of x (rows, before, n, after), as (rows, before, n, after) again. */
+/* Applies the factor n along axis -2 of x (rows, before, n, after). */
 static weft_array *apply_factor(weft_array *x, int64_t n, int64_t after, bool transposed)
 {
     int64_t size = weft_dim(x, -1);
@@ -74,7 +75,7 @@ static weft_array *apply_factor(weft_array *x, int64_t n, int64_t after, bool tr
     return weft_reshape(weft_matmul(weft_expand_dims(h, 0), y), weft_shape(x));
 }
 
-/* H_m (x) H_2 (x) ... (x) H_2: a factor at a time, computed in float32 at least. */
+/* H_m (x) H_2 (x) ... (x) H_2, one factor at a time, in at least float32. */
 static void expand(weft_array *node, weft_array **outs)
 {
     const weft_hadamard_params *p = weft_node_params(node);
@@ -156,12 +157,12 @@ const weft_op weft_op_hadamard = {
     .infer = infer,
     .vjp = vjp,
     .linear = true,
-    .leads = true,
+    .takes_leading_axis = true,
     .expand = expand,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
     .no_test_dtypes = DTYPE_NOT_FLOAT,
-    .tolerance = 4e-6, /* sums of up to 128 terms of up to 2 */
+    .tolerance = 4e-6, /* sums of up to 128 terms of magnitude up to 2 */
 };
 
 weft_array *weft_hadamard_transform(weft_array *x, double scale)

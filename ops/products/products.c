@@ -1,5 +1,5 @@
-/* ops/products/products.c -- products made of matmul: addmm, tensordot, outer, inner, vecdot, kron.
- */
+/* ops/products/products.c -- products composed of matmul: addmm, tensordot, outer, inner, vecdot,
+ * kron. */
 #include "ops/kernel.h"
 
 weft_array *weft_addmm(weft_array *c, weft_array *a, weft_array *b, double alpha, double beta)
@@ -12,7 +12,7 @@ weft_array *weft_addmm(weft_array *c, weft_array *a, weft_array *b, double alpha
 
 /* ---- tensordot ------------------------------------------------------------------------------ */
 
-/* An operand's axes in the order kept, summed (or the other way round), and as a matrix. */
+/* An operand as a matrix, with its kept axes before its summed axes (or after them). */
 typedef struct factor {
     weft_dims order, kept, matrix;
 } factor;
@@ -41,7 +41,7 @@ static void arrange(const weft_dims *shape, const weft_dims *axes, bool sum_firs
     f->matrix = sum_first ? WEFT_DIMS(terms, kept) : WEFT_DIMS(kept, terms);
 }
 
-/* Axes counted from the front, distinct and in range. */
+/* Counts the axes from the front; they must be distinct and in range. */
 static bool front_axes(const weft_dims *axes, int ndim, weft_dims *out, weft_why *why)
 {
     if (!weft__axes_in_order(axes, ndim, out, why)) {
@@ -137,7 +137,7 @@ weft_array *weft_inner(weft_array *a, weft_array *b)
     return weft_scope_close(weft_tensordot(a, b, WEFT_DIMS(-1), WEFT_DIMS(-1)));
 }
 
-/* The axis as the last one, and ones beside it: (..., 1, K) or (..., K, 1). */
+/* Moves the axis to the end and adds an axis of length 1: (..., 1, K) or (..., K, 1). */
 static weft_array *as_vectors(weft_array *x, int axis, int other)
 {
     weft_dims order = {.n = weft_ndim(x)};

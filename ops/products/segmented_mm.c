@@ -1,8 +1,9 @@
-/* ops/products/segmented_mm.c -- a product whose terms are summed in segments, and the gradient of
- * its first operand; that of the second is the same with the operands turned. */
+/* ops/products/segmented_mm.c -- a matrix product whose terms are summed in segments, and the
+ * gradient of its first operand. The gradient of the second is the same op on transposed operands.
+ */
 #include "ops/products/chosen.h"
 
-/* Terms [*first, *end) of segment i, within the K that there are. */
+/* The terms [*first, *end) of segment i, clipped to K. */
 static weft_status segment_at(const weft_call *call, const weft_tensor *segments, int64_t i,
                               int64_t K, int64_t *first, int64_t *end)
 {
@@ -15,7 +16,7 @@ static weft_status segment_at(const weft_call *call, const weft_tensor *segments
     return WEFT_OK;
 }
 
-/* The product of the dims in front of the last `n`. */
+/* The product of the dims before the last `n`. */
 static int64_t batch_of(const weft_dims *shape, int n)
 {
     int64_t size = 1;
@@ -93,10 +94,9 @@ static void segmented_jvp(weft_array *node, weft_array *const *tangents, weft_ar
                     tangents[1] ? segmented(a, tangents[1], segments) : NULL);
 }
 
-/* ---- segmented_mm_grad: ct (..., S, M, N), b (..., K, N), segments (..., S, 2) -> (..., M, K) -
- */
+/* ---- segmented_mm_grad: ct (..., S, M, N), b (..., K, N), segments (..., S, 2) -> (..., M, K)  */
 
-/* Term k of row m: what the segments that k is in got of it. */
+/* Term k of row m: the sum over the segments that contain k. */
 static weft_status grad_reference(const weft_call *call)
 {
     const weft_tensor *ct = &call->in[0], *b = &call->in[1], *segments = &call->in[2];
@@ -123,7 +123,7 @@ static weft_status grad_reference(const weft_call *call)
     return WEFT_OK;
 }
 
-/* Linear in ct and in b; v (M, K) is the cotangent. */
+/* Linear in ct and in b. The cotangent v is (M, K). */
 static void grad_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                      weft_array **grads)
 {
@@ -229,7 +229,7 @@ const weft_op weft_op_segmented_mm = {
     .vjp = segmented_vjp,
     .zero_gradient = 1u << 2,
     .jvp = segmented_jvp,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = reference,
     .cases = segmented_cases,
     .n_cases = sizeof segmented_cases / sizeof *segmented_cases,
@@ -262,7 +262,7 @@ const weft_op weft_op_segmented_mm_grad = {
     .vjp = grad_vjp,
     .zero_gradient = 1u << 2,
     .jvp = grad_jvp,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = grad_reference,
     .cases = grad_cases,
     .n_cases = sizeof grad_cases / sizeof *grad_cases,

@@ -1,4 +1,4 @@
-/* ops/quantize/common.c -- options, and what infer functions ask of codes, scales and biases. */
+/* ops/quantize/common.c -- options of quantization, and checks of codes, scales and biases. */
 #include "core/failure.h"
 #include "ops/quantize/quantized.h"
 
@@ -171,7 +171,7 @@ void weft__quantized_specs(const weft_quantized_params *p, const weft_dims *shap
     set_spec(&out[1], is_affine(p) ? scale : WEFT_UINT8, &scales);
     set_spec(&out[2], scale, &scales);
     for (int i = tensors_of(p); i < WEFT_MAX_OUTPUTS; i++) {
-        out[i].shape.n = -1; /* the outputs end before */
+        out[i].shape.n = -1; /* ends the list of outputs */
     }
 }
 
@@ -183,7 +183,7 @@ int weft__quantized_inputs(weft_array *x, weft_array *codes, weft_array *scales,
     int n = 0;
     weft_array *const all[] = {x, codes, scales, biases, more};
     for (int i = 0; i < 5; i++) {
-        if (all[i] || i == 1 || i == 2) { /* a matrix that is not there is an error of the node */
+        if (all[i] || i == 1 || i == 2) { /* NULL for a required matrix makes the node an error */
             in[n++] = all[i];
         }
     }

@@ -1,4 +1,4 @@
-/* ops/quantize/dequantize.c -- codes, scales and biases to a matrix. */
+/* ops/quantize/dequantize.c -- the dequantize op: codes, scales and biases to a matrix. */
 #include "ops/quantize/quantized.h"
 
 /* ---- Reference ------------------------------------------------------------------------------ */
@@ -10,7 +10,7 @@ static float rounded(weft_dtype dtype, float value)
                                     : value;
 }
 
-/* Product and sum in the dtype of the scales. */
+/* Product and sum are rounded to the dtype of the scales. */
 static double affine_value(const weft_tensor *scales, double scale, double bias, uint32_t code)
 {
     if (scales->dtype == WEFT_FLOAT64) {
@@ -20,7 +20,7 @@ static double affine_value(const weft_tensor *scales, double scale, double bias,
     return (double)rounded(scales->dtype, product + (float)bias);
 }
 
-/* Groups in order, whatever the strides of the tensors. */
+/* Visits the groups in order, for any strides. */
 static weft_status reference(const weft_call *call)
 {
     const weft_quantized_params *p = call->params;
@@ -67,7 +67,7 @@ weft_array *weft__codes_as(weft_array *codes, weft_array *scales, weft_dtype dty
     return apply3(&weft_op_dequantize, codes, ones, weft_subtract(ones, ones), &q);
 }
 
-/* The value is linear in scales and biases, or in the global scale. */
+/* The result is linear in scales and biases, or in the global scale. */
 static void dequantize_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                            weft_array **grads)
 {
@@ -147,7 +147,7 @@ const weft_op weft_op_dequantize = {
     .reference = reference,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
-    /* The others, whose products are rounded as MLX does: tests/ops/test_quantize.c. */
+    /* Products in other dtypes are rounded as in MLX; tests/ops/test_quantize.c tests them. */
     .no_test_dtypes = ~DTYPE_BIT(WEFT_FLOAT64),
 };
 

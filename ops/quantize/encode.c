@@ -1,5 +1,6 @@
-/* ops/quantize/encode.c -- arrays to encoded ones and back, and between an encoded array and its
- * separate tensors. Blocks are a scale, a bias if there is one, and codes (op.h). */
+/* ops/quantize/encode.c -- the ops that encode and decode arrays, and that convert between an
+ * encoded array and its separate tensors. A block is a scale, an optional bias, and codes (op.h).
+ */
 #include "ops/quantize/quantized.h"
 
 static const weft_encoding *encoding_of(const weft_tensor *t)
@@ -13,7 +14,7 @@ static int64_t header_bytes(const weft_encoding *e)
     return e->block_bytes - e->block * e->bits / 8;
 }
 
-/* Of all three: storage, not numbers; tests/ops/test_quantize.c has them. */
+/* The results are storage, not numbers, so tests/ops/test_quantize.c tests these ops instead. */
 static const weft_case cases[] = {
     {.name = "matrix", .n_inputs = 1, .in = {{.shape = DIMS(3, 64)}}},
 };
@@ -63,7 +64,7 @@ const weft_op weft_op_encode = {
     .params_fields = weft__quantized_fields,
     .infer = encode_infer,
     .zero_gradient = 1,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = encode_reference,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
@@ -86,7 +87,7 @@ weft_array *weft_decode(weft_array *x)
 
 /* ---- join_encoded --------------------------------------------------------------------------- */
 
-/* The bytes of one element, bit for bit. */
+/* Copies the bytes of one element. */
 static void copy_element(char *to, const weft_tensor *from, int64_t i)
 {
     int64_t size = (int64_t)weft_dtype_size(from->dtype);

@@ -1,4 +1,5 @@
-/* ops/quantize/fp8.c -- floats of 8 bits in uint8 arrays: E4M3 both ways, and E5M2 as floats. */
+/* ops/quantize/fp8.c -- 8-bit floats in uint8 arrays: conversion from and to E4M3, and from E5M2.
+ */
 #include "ops/quantize/quantized.h"
 
 static weft_status to_reference(const weft_call *call)
@@ -31,7 +32,7 @@ const weft_op weft_op_to_fp8 = {
     .arity = 1,
     .infer = to_infer,
     .zero_gradient = 1,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = to_reference,
     .cases = to_cases,
     .n_cases = sizeof to_cases / sizeof *to_cases,
@@ -87,7 +88,7 @@ const weft_op weft_op_from_fp8 = {
     .params_fields = from_fields,
     .infer = from_infer,
     .zero_gradient = 1,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = from_reference,
     .cases = from_cases,
     .n_cases = sizeof from_cases / sizeof *from_cases,

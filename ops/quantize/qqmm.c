@@ -1,5 +1,5 @@
-/* ops/quantize/qqmm.c -- products with both operands quantised, and requantize: what quantising
- * makes of an array, for the operand that is quantised on the fly. */
+/* ops/quantize/qqmm.c -- products with both operands quantized; and requantize, which quantizes and
+ * dequantizes an operand on the fly. */
 #include "ops/quantize/quantized.h"
 
 /* ---- requantize ----------------------------------------------------------------------------- */
@@ -27,7 +27,7 @@ static weft_status reference(const weft_call *call)
     return WEFT_OK;
 }
 
-/* Straight through: as if nothing were rounded. */
+/* Straight-through gradient: rounding is ignored. */
 static void requantize_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                            weft_array **grads)
 {
@@ -71,7 +71,7 @@ const weft_op weft_op_requantize = {
     .zero_gradient = 2,
     .vmap = weft__quantized_vmap,
     .reference = reference,
-    /* Values of one dtype: tests/ops/test_quantize.c. */
+    /* tests/ops/test_quantize.c tests the values. */
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
     .no_test_dtypes = ~0u,
@@ -86,7 +86,7 @@ static weft_array *requantize(weft_array *x, weft_array *global, weft_quantized_
 
 /* ---- Products ------------------------------------------------------------------------------- */
 
-/* What the two functions share: the options, and x as it is after quantising, in float32. */
+/* Data shared by the two functions: the options, and x after quantization, in float32. */
 typedef struct both_quantized {
     weft_quantize_options options;
     weft_quantized_params p;
@@ -94,7 +94,7 @@ typedef struct both_quantized {
     weft_dtype dtype; /* of the result */
 } both_quantized;
 
-/* NULL, or an error array. */
+/* Returns NULL, or an error array. */
 static weft_array *prepare(both_quantized *b, const char *where, weft_array *x,
                            weft_array *global_x, weft_array *global_w,
                            const weft_quantize_options *options)
@@ -134,7 +134,7 @@ weft_array *weft_qqmm(weft_array *x, weft_array *w, weft_array *scales, weft_arr
     return weft_scope_close(weft_astype(y, b.dtype));
 }
 
-/* Matrices (..., M, K) by flat indices of their batch axes: (J..., M, K). */
+/* Gathers matrices (..., M, K) by flat indices into their batch axes: (J..., M, K). */
 static weft_array *gathered(weft_array *x, weft_array *indices)
 {
     weft_dims shape = weft_shape(x);

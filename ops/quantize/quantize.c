@@ -1,4 +1,4 @@
-/* ops/quantize/quantize.c -- a matrix to codes, scales and biases. */
+/* ops/quantize/quantize.c -- the quantize op: a matrix to codes, scales and biases. */
 #include "ops/quantize/quantized.h"
 
 /* ---- Reference ------------------------------------------------------------------------------ */
@@ -65,7 +65,7 @@ const weft_op weft_op_quantize = {
     .zero_gradient = 3,
     .vmap = weft__quantized_vmap,
     .reference = reference,
-    /* Bits, not numbers: tests/ops/test_quantize.c. */
+    /* The results are bit patterns, which tests/ops/test_quantize.c tests. */
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
     .no_test_dtypes = ~0u,

@@ -1,12 +1,12 @@
-/* ops/quantize/quantized_matmul.c -- weft_quantized_matmul and weft_gather_qmm: batches and dtypes
- * as the op takes them. */
+/* ops/quantize/quantized_matmul.c -- weft_quantized_matmul and weft_gather_qmm: convert batches and
+ * dtypes for the op. */
 #include "ops/quantize/quantized.h"
 
-/* What the call is about, with x and w as (Bx, M, T) and (Bw, R, ...). */
+/* A call, with x and w reshaped to (Bx, M, T) and (Bw, R, ...). */
 typedef struct product_call {
     weft_quantized_params p;
     weft_array *x, *codes, *scales, *biases, *global;
-    weft_dims x_batch, w_batch; /* shapes of the axes that were flattened */
+    weft_dims x_batch, w_batch; /* shapes of the flattened batch axes */
     weft_dtype dtype;           /* of the result */
     int64_t M;
 } product_call;
@@ -25,7 +25,7 @@ static weft_array *matrices(weft_array *x)
         x, WEFT_DIMS(weft__shape_size(&batch), shape.at[shape.n - 2], shape.at[shape.n - 1]));
 }
 
-/* NULL, or an error array. */
+/* Returns NULL, or an error array. */
 static weft_array *prepare(product_call *c, const char *where, weft_array *const tensors[4],
                            bool transposed, const weft_quantize_options *options,
                            weft_quantize_mode mode)
@@ -69,7 +69,7 @@ static weft_array *prepare(product_call *c, const char *where, weft_array *const
     return NULL;
 }
 
-/* (J, M, C) with the batch axes in front of M; the global scale is one factor of it all. */
+/* Reshapes (J, M, C) to the batch axes before M, and multiplies by the global scale. */
 static weft_array *finish(const product_call *c, weft_array *y, const weft_dims *batch, int64_t M)
 {
     if (c->global) {
@@ -86,7 +86,7 @@ static weft_array *product(const product_call *c, weft_array *lhs, weft_array *r
     return weft__quantized_product(c->x, c->codes, c->scales, c->biases, lhs, rhs, c->p);
 }
 
-/* The flat numbers of matrices in a batch of `shape`, broadcast to `to` and flattened. */
+/* Flat indices of the matrices in a batch of `shape`, broadcast to `to` and flattened. */
 static weft_array *broadcast_numbers(weft_array *like, const weft_dims *shape, const weft_dims *to)
 {
     double n = (double)weft__shape_size(shape);
@@ -102,7 +102,7 @@ static weft_array *quantized_matmul(product_call *c)
     weft_dims batch;
     const int64_t Bx = weft__shape_size(&c->x_batch);
     if (weft__shape_size(&c->w_batch) == 1 && c->w_batch.n <= c->x_batch.n) {
-        /* One matrix w: all rows of x together. */
+        /* A single matrix w: all rows of x in one product. */
         c->x = weft_reshape(c->x, WEFT_DIMS(1, Bx * c->M, weft_dim(c->x, -1)));
         return finish(c, product(c, NULL, NULL), &c->x_batch, c->M);
     }
@@ -134,7 +134,7 @@ weft_array *weft_quantized_matmul(weft_array *x, weft_array *codes, weft_array *
 
 /* ---- gather_qmm ----------------------------------------------------------------------------- */
 
-/* The indices, or the numbers of all matrices in the shape of their batch. */
+/* The given indices, or the indices of all matrices in the shape of their batch. */
 static weft_array *indices_or_all(weft_array *indices, const product_call *c,
                                   const weft_dims *batch)
 {

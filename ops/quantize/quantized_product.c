@@ -1,5 +1,5 @@
-/* ops/quantize/quantized_product.c -- products of pairs of matrices, the second quantised: the op
- * that weft_quantized_matmul and weft_gather_qmm are made of. */
+/* ops/quantize/quantized_product.c -- products of pairs of matrices, the second one quantized: the
+ * op behind weft_quantized_matmul and weft_gather_qmm. */
 #include "ops/quantize/quantized.h"
 
 extern const weft_op weft_op_scatter_add;
@@ -43,7 +43,7 @@ weft_array *weft__quantized_product(weft_array *x, weft_array *codes, weft_array
     return weft_apply(&weft_op_quantized_matmul, in, n, &p);
 }
 
-/* 0, 1, ... n - 1 where `like` lives. */
+/* 0, 1, ..., n - 1 on the device of `like`. */
 static weft_array *numbers(weft_array *like, int64_t n)
 {
     return weft_to(weft_arange(0, (double)n, 1, WEFT_INT32), weft_device_of(like));
@@ -51,7 +51,7 @@ static weft_array *numbers(weft_array *like, int64_t n)
 
 /* ---- In smaller ops ------------------------------------------------------------------------- */
 
-/* The quantised matrices (Bw, R, K), not rounded. */
+/* The dequantized matrices (Bw, R, K), without rounding. */
 static weft_array *whole_matrices(const product_inputs *in, const weft_quantized_params *p,
                                   weft_dtype dtype)
 {
@@ -89,16 +89,16 @@ static void expand(weft_array *node, weft_array **outs)
 
 /* ---- Derivatives ---------------------------------------------------------------------------- */
 
-/* Adds up (J, ...) by the index of each j into (count, ...). */
+/* Adds (J, ...) at the index of each j: (count, ...). */
 static weft_array *scattered(weft_array *x, weft_array *indices, int64_t count)
 {
     weft_dims shape = weft_shape(x);
     shape.at[0] = count;
-    weft_array *zeros = weft__zeros_beside(x, shape, weft_dtype_of(x));
+    weft_array *zeros = weft__zeros_on_device_of(x, shape, weft_dtype_of(x));
     return apply3(&weft_op_scatter_add, zeros, indices, x, &(weft_axis_params){.axis = -shape.n});
 }
 
-/* The gradient of x: the product of the cotangent with the other form. */
+/* The gradient of x: the product of the cotangent in the other transposition. */
 static weft_array *x_gradient(const product_inputs *in, weft_array *ct,
                               const weft_quantized_params *p)
 {
@@ -110,7 +110,7 @@ static weft_array *x_gradient(const product_inputs *in, weft_array *ct,
     return in->lhs ? scattered(dx, in->lhs, weft_dim(in->x, 0)) : dx;
 }
 
-/* The sums of groups (J, R, K / group) over the pairs of each matrix w. */
+/* Sums (J, R, K / group) over the pairs of each matrix w. */
 static weft_array *over_pairs(const product_inputs *in, weft_array *sums)
 {
     weft_array *all = in->rhs ? scattered(sums, in->rhs, weft_dim(in->scales, 0))
@@ -164,13 +164,13 @@ static void jvp(weft_array *node, weft_array *const *tangents, weft_array **out)
 
 /* ---- Batches -------------------------------------------------------------------------------- */
 
-/* (S, B, ...) as (S B, ...), or (B, ...) as it is. */
+/* (S, B, ...) as (S B, ...), or (B, ...) unchanged. */
 static weft_array *flattened(weft_array *x, bool batched)
 {
     return batched ? weft_flatten(x, 0, 1) : x;
 }
 
-/* Indices (S J) into S times `count` matrices if those are a batch, else into one. */
+/* Indices (S J) into S times `count` matrices if these are batched, else into `count`. */
 static weft_array *batch_indices(weft_array *indices, bool batched, bool of_batch, int64_t size,
                                  int64_t count)
 {
@@ -192,7 +192,7 @@ static weft_array *in_batch(weft_array *x, bool batched, int64_t size)
     return batched ? x : weft_broadcast_to(x, leading);
 }
 
-/* More matrices, and the pairs of all of the batch by index. */
+/* The matrices and the pairs of the whole batch become one list. */
 static bool vmap(weft_array *node, weft_array *const *in, const bool *batched, int64_t size,
                  weft_array **out)
 {
@@ -337,5 +337,5 @@ const weft_op weft_op_quantized_matmul = {
     .n_cases = sizeof cases / sizeof *cases,
     .no_test_dtypes = DTYPE_NOT_FLOAT,
     .domain = {-0.1, 0.1},
-    .tolerance = 0x1p-24 * 64, /* sums of 64 terms up to 0.2 */
+    .tolerance = 0x1p-24 * 64, /* sums of 64 terms of magnitude up to 0.2 */
 };

@@ -1,8 +1,10 @@
-/* ops/random/bits.c -- random words from a key: the one random op; the rest is made of it.
+/* ops/random/bits.c -- random words from a key. This is the only random op; all distributions are
+ * composed of it.
  *
- * An output of W words, h = W / 2: words i and i + h + W % 2 are the block (i, i + h + W % 2) under
- * the key, for i < h; with W odd, word h is the first of the block (h, 0). Narrower elements are
- * the words' bytes, low ones first. Keys (..., 2) make one such output each. */
+ * An output of W words, with h = W / 2: words i and i + h + W % 2 are the block (i, i + h + W % 2)
+ * under the key, for i < h; with W odd, word h is the first of the block (h, 0). Narrower elements
+ * are the words' bytes, low ones first. Keys (..., 2) make one such output each.
+ */
 #include "ops/kernel.h"
 #include "ops/random/threefry.h"
 #include "weft/random.h"
@@ -115,7 +117,7 @@ const weft_op weft_op_random_bits = {
     .params_fields = random_bits_fields,
     .infer = random_bits_infer,
     .zero_gradient = 1u << 0,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = random_bits_reference,
     .cases = random_bits_cases,
     .n_cases = sizeof random_bits_cases / sizeof *random_bits_cases,

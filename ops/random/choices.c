@@ -4,13 +4,14 @@
 
 /* ---- integers ------------------------------------------------------------------------------- */
 
-/* The words of which integers are made: at least 32 bits. */
+/* The dtype of the words from which integers are made: at least 32 bits. */
 static weft_dtype words_for(weft_dtype dtype)
 {
     return weft_dtype_size(dtype) == 8 ? WEFT_UINT64 : WEFT_UINT32;
 }
 
-/* NULL, or an error array: the dtype is no integer, or twice as many words are not countable. */
+/* Returns NULL, or an error array if the dtype is not an integer or the number of words overflows.
+ */
 static weft_array *check_draw(const weft_dims *shape, weft_dtype dtype)
 {
     char text[WEFT_SHAPE_TEXT];
@@ -28,7 +29,7 @@ static weft_array *check_draw(const weft_dims *shape, weft_dtype dtype)
                                    weft__shape_text(shape, text));
 }
 
-/* 64 bits are made of the first half of the words above the second. */
+/* 64-bit words combine a word of the first half (high bits) with one of the second half. */
 static weft_array *words_of(weft_array *key, weft_dims shape, weft_dtype dtype)
 {
     if (dtype == WEFT_UINT32) {
@@ -47,8 +48,8 @@ static weft_array *key_at(weft_array *keys, int i)
     return weft_reshape(weft_slice_axis(keys, 0, i, i + 1), WEFT_DIMS(2));
 }
 
-/* Offsets below `span` (0: no bound) from two draws of words, so that the bias is that of a draw
- * twice as wide: (high 2^bits + low) mod span, as JAX does it. */
+/* Offsets below `span` (0: no bound) from two draws: (high 2^bits + low) mod span, as in JAX. The
+ * bias is that of a draw with twice as many bits. */
 static weft_array *offsets(weft_array *key, weft_dims shape, weft_array *span, weft_dtype dtype)
 {
     weft_array *keys = weft_random_split(key, 2);
@@ -130,8 +131,7 @@ weft_array *weft_random_permute(weft_array *key, weft_array *x, int axis)
 
 /* ---- categorical ---------------------------------------------------------------------------- */
 
-/* The Gumbel maximum: argmax of logits - log(-log(u)) falls on i with probability
- * softmax(logits)_i. */
+/* The Gumbel-max trick: argmax of logits - log(-log(u)) is i with probability softmax(logits)_i. */
 static weft_array *choose(weft_array *key, weft_array *logits, weft_dims shape, int axis)
 {
     weft_array *noise = weft_random_gumbel(key, shape, WEFT_FLOAT32);

@@ -1,11 +1,11 @@
-/* ops/random/distributions.c -- random numbers made of random words. 16-bit floats are drawn in
- * float32 and rounded. */
+/* ops/random/distributions.c -- distributions from random words. 16-bit floats are drawn in float32
+ * and rounded. */
 #include <math.h>
 
 #include "ops/kernel.h"
 #include "ops/random/random.h"
 
-/* The number of `dtype` next to `value` towards -infinity. */
+/* The next number of `dtype` below `value`. */
 static double below(double value, weft_dtype dtype)
 {
     switch (dtype) {
@@ -13,11 +13,11 @@ static double below(double value, weft_dtype dtype)
         return nextafter(value, -INFINITY);
     case WEFT_FLOAT32:
         return (double)nextafterf((float)value, -INFINITY);
-    default: { /* one unit in the last place of a float with 7 or 10 explicit bits of mantissa */
+    default: { /* one unit in the last place of a float with 7 or 10 explicit mantissa bits */
         int bits = dtype == WEFT_BFLOAT16 ? 8 : 11, exponent;
         int least = dtype == WEFT_BFLOAT16 ? -125 : -13;
         double mantissa = frexp(value, &exponent);
-        exponent -= mantissa == 0.5; /* below a power of two the steps are half as large */
+        exponent -= mantissa == 0.5; /* the spacing below a power of two is half as large */
         return value - ldexp(1, (exponent > least ? exponent : least) - bits);
     }
     }
@@ -35,8 +35,8 @@ weft_array *weft__random_check(const char *op, weft_dtype dtype)
                                                          op, weft_dtype_name(dtype));
 }
 
-/* [low, high) in float32 or float64, from 32 random bits an element: words / 2^32, which float32
- * may round up to 1, hence the minimum; so may the product and the sum. */
+/* Uniform in [low, high), float32 or float64, from 32 random bits per element: words / 2^32.
+ * float32 may round this, or the product and sum, up to the upper end, hence the minimum. */
 static weft_array *draw(weft_array *key, weft_dims shape, double low, double high, weft_dtype dtype,
                         double largest)
 {
@@ -78,7 +78,7 @@ weft_array *weft__random_signed_unit(weft_array *key, weft_dims shape, weft_dtyp
     return draw(key, shape, -below(1, dtype), 1, dtype, below(1, dtype));
 }
 
-/* The inverse distribution function: sqrt(2) erfinv(u), u uniform in (-1, 1). */
+/* By the inverse distribution function: sqrt(2) erfinv(u), u uniform in (-1, 1). */
 weft_array *weft_random_normal(weft_array *key, weft_dims shape, double mean, double std,
                                weft_dtype dtype)
 {

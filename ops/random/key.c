@@ -1,10 +1,10 @@
-/* ops/random/key.c -- keys, and the calling thread's default generator. */
+/* ops/random/key.c -- random keys, and the calling thread's default generator. */
 #include "core/graph.h"
 #include "ops/common.h"
 #include "ops/random/threefry.h"
 #include "weft/random.h"
 
-/* The default generator's key. Seed 0. */
+/* The key of the default generator; initially that of seed 0. */
 static _Thread_local uint32_t current[2];
 
 weft_array *weft_random_key(uint64_t seed)
@@ -33,13 +33,13 @@ void weft_random_split_pair(weft_array *key, weft_array **first, weft_array **se
     close_with(first, second);
 }
 
-/* Splits the generator's key in two: the first becomes its new key, the second is given out. The
- * four words of a split are the blocks (0, 2) and (1, 3): the first words of both, then the
+/* Splits the generator's key in two: the first half becomes its new key, the second is returned.
+ * The four words of a split are the blocks (0, 2) and (1, 3): the first words of both, then the
  * second. */
 weft_array *weft_random_next_key(void)
 {
-    if (weft__watching) { /* a constant key would give the same numbers in every call */
-        return weft__watching->next_key(weft__watching);
+    if (weft__current_observer) { /* a constant key would repeat the same numbers in every call */
+        return weft__current_observer->next_key(weft__current_observer);
     }
     uint32_t even[2] = {0, 2}, odd[2] = {1, 3};
     threefry(current, even);

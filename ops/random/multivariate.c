@@ -3,14 +3,14 @@
 #include "ops/random/random.h"
 #include "weft/linalg.h"
 
-/* U diag(sqrt(s)) V^T, for negative rounding errors among the eigenvalues as if they were 0. */
+/* U diag(sqrt(s)) V^T, with negative eigenvalues, which are rounding errors, treated as 0. */
 static weft_array *root_of(weft_array *u, weft_array *s, weft_array *vt)
 {
     weft_array *root = weft_sqrt(weft_maximum(s, weft_scalar(0, weft_dtype_of(s))));
     return weft_matmul(weft_multiply(u, weft_expand_dims(root, -2)), vt);
 }
 
-/* F with F F^T = covariance. The square root that svd and eigh give is symmetric, so the signs of
+/* F with F F^T = covariance. The square roots from svd and eigh are symmetric, so the signs of the
  * vectors do not matter. */
 static weft_array *factor(weft_array *covariance, weft_normal_method method)
 {
@@ -33,7 +33,7 @@ static weft_dims without_last(weft_dims shape, int n)
     return shape;
 }
 
-/* The shape of the batch; false, with an error array, if the arguments do not fit. */
+/* Computes the batch shape; false, with an error array, if the arguments do not fit. */
 static bool batch_shape(weft_array *mean, weft_array *covariance, weft_dims *batch,
                         weft_array **failed)
 {
@@ -67,7 +67,8 @@ weft_array *weft_random_multivariate_normal(weft_array *key, weft_dims shape, we
     }
     weft_scope_open();
     weft_dtype wide = weft_promote(dtype, WEFT_FLOAT32);
-    bool one = weft_ndim(covariance) == 2 && shape.n > 0; /* one matrix for all: one product */
+    bool one = weft_ndim(covariance) == 2 && shape.n > 0; /* one matrix for the whole batch: a
+                                                           * single product */
     shape.at[shape.n++] = weft_dim(mean, -1);
     weft_array *z = weft_random_normal(key, shape, 0, 1, wide);
     weft_array *f = weft_swapaxes(factor(weft_astype(covariance, wide), method), -1, -2);

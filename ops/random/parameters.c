@@ -1,5 +1,5 @@
-/* ops/random/parameters.c -- distributions whose parameters are arrays, which broadcast to the
- * shape that is drawn; and those that come from the uniform distribution by a formula. */
+/* ops/random/parameters.c -- distributions with array parameters, which broadcast to the drawn
+ * shape, and distributions that are formulas of the uniform one. */
 #include <math.h>
 
 #include "ops/kernel.h"
@@ -10,14 +10,14 @@ static weft_array *constant(double value, weft_dtype dtype)
     return weft_scalar(value, dtype);
 }
 
-/* A parameter in the dtype of the computation and the shape that is drawn. */
+/* Converts a parameter to the compute dtype and broadcasts it to the drawn shape. */
 static weft_array *parameter(weft_array *a, weft_dims shape, weft_dtype dtype)
 {
     return weft_broadcast_to(weft_astype(a, dtype), shape);
 }
 
-/* The largest number of `dtype` below `high`: a little over half a step is taken off, and what is
- * left rounded. */
+/* The largest number of `dtype` below `high`: subtracts slightly more than half a step and rounds.
+ */
 static weft_array *below(weft_array *high, weft_dtype dtype)
 {
     double step = dtype == WEFT_BFLOAT16  ? 0x1.02p-8
@@ -40,7 +40,8 @@ weft_array *weft_random_uniform_array(weft_array *key, weft_dims shape, weft_arr
     weft_array *from = parameter(low, shape, wide), *to = parameter(high, shape, wide);
     weft_array *unit = weft_random_uniform(key, shape, 0, 1, wide);
     weft_array *x = weft_add(weft_multiply(unit, weft_subtract(to, from)), from);
-    weft_array *largest = weft_maximum(below(to, dtype), from); /* equal bounds: from */
+    weft_array *largest = weft_maximum(below(to, dtype), from); /* for equal bounds the result is
+                                                                 * `from` */
     return weft_scope_close(weft_astype(weft_minimum(x, largest), dtype));
 }
 
@@ -66,7 +67,8 @@ weft_array *weft_random_bernoulli_array(weft_array *key, weft_dims shape, weft_a
     return weft_scope_close(weft_less(u, parameter(p, shape, WEFT_FLOAT32)));
 }
 
-/* sqrt(2) erfinv(u) with u uniform between the distribution function's values at the bounds. */
+/* sqrt(2) erfinv(u) with u uniform between the values of the distribution function at the bounds.
+ */
 weft_array *weft_random_truncated_normal_array(weft_array *key, weft_dims shape, weft_array *lower,
                                                weft_array *upper, weft_dtype dtype)
 {
@@ -80,7 +82,7 @@ weft_array *weft_random_truncated_normal_array(weft_array *key, weft_dims shape,
     weft_array *low = parameter(lower, shape, wide), *high = parameter(upper, shape, wide);
     weft_array *from = weft_erf(weft_divide(low, root)), *to = weft_erf(weft_divide(high, root));
     weft_array *u = weft_random_uniform_array(key, shape, from, to, wide);
-    /* Bounds in one tail may both have 1 or -1 here: u must stay where erfinv is finite. */
+    /* Bounds in one tail may both become 1 or -1; u must stay where erfinv is finite. */
     weft_array *one = below(constant(1, wide), wide);
     u = weft_maximum(weft_minimum(u, one), weft_negative(one));
     weft_array *x = weft_multiply(root, weft_erfinv(u));

@@ -1,5 +1,5 @@
-/* ops/reduce/argmax.c -- where along an axis the largest or smallest element is: the first such,
- * the first NaN if there is one. */
+/* ops/reduce/argmax.c -- argmax and argmin: the index of the first largest or smallest element, or
+ * of the first NaN. */
 #include "ops/reduce/extremes.h"
 
 static void find(const weft_call *call, bool largest)
@@ -11,7 +11,7 @@ static void find(const weft_call *call, bool largest)
     for (int64_t o = 0; o < size; o++) {
         int64_t base = o / e.inner * e.length * e.inner + o % e.inner, best = 0;
         for (int64_t i = 1; i < e.length; i++) {
-            if (weft__beats(in, base + i * e.inner, base + best * e.inner, largest)) {
+            if (weft__replaces_extreme(in, base + i * e.inner, base + best * e.inner, largest)) {
                 best = i;
             }
         }
@@ -78,7 +78,7 @@ const weft_op weft_op_argmax = {
     .params_fields = weft__axis_fields,
     .infer = infer,
     .zero_gradient = 1u << 0,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = argmax_reference,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
@@ -92,13 +92,13 @@ const weft_op weft_op_argmin = {
     .params_fields = weft__axis_fields,
     .infer = infer,
     .zero_gradient = 1u << 0,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = argmin_reference,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
 };
 
-/* The kernels are made for the last axis, so another one is brought there. */
+/* Kernels support only the last axis, so other axes are moved to the end. */
 static weft_array *apply(const weft_op *op, weft_array *x, int axis, bool keepdims)
 {
     int64_t from_end;

@@ -1,4 +1,4 @@
-/* ops/reduce/compare.c -- whole arrays held against each other, and elements that are not 0. */
+/* ops/reduce/compare.c -- comparisons of whole arrays, and counting of elements that are not 0. */
 #include "ops/reduce/reduce.h"
 
 weft_array *weft_count_nonzero(weft_array *x, weft_dims axes, bool keepdims)

@@ -1,5 +1,5 @@
-/* ops/reduce/cumextremes.c -- running maxima and minima along an axis, and where they are; NaN
- * wins, the first of equal elements counts. */
+/* ops/reduce/cumextremes.c -- running maxima and minima along an axis, and their indices. NaN wins;
+ * of equal elements the first counts. */
 #include <math.h>
 
 #include "ops/reduce/extremes.h"
@@ -7,7 +7,7 @@
 
 extern const weft_op weft_op_cumargmax, weft_op_cumargmin;
 
-/* What an exclusive scan begins with: no element is beaten by it. */
+/* The initial value of an exclusive scan: no element is worse. */
 static void set_first(const weft_tensor *out, int64_t at, bool largest)
 {
     if (out->dtype == WEFT_COMPLEX64) {
@@ -32,7 +32,7 @@ static weft_status find(const weft_call *call, bool largest, bool places)
         int64_t base = row / e.inner * e.length * e.inner + row % e.inner, best = -1;
         for (int64_t k = 0; k < e.length; k++) {
             int64_t at = base + (p->reverse ? e.length - 1 - k : k) * e.inner, before = best;
-            best = best < 0 || weft__beats(in, at, best, largest) ? at : best;
+            best = best < 0 || weft__replaces_extreme(in, at, best, largest) ? at : best;
             int64_t from = p->inclusive ? best : before;
             if (places) {
                 weft_tensor_set_int(out, at, from < 0 ? 0 : (from - base) / e.inner);
@@ -66,7 +66,7 @@ static weft_status cumargmin_reference(const weft_call *call)
     return find(call, false, true);
 }
 
-/* ---- derivatives: through the places -------------------------------------------------------- */
+/* ---- derivatives, by the indices ------------------------------------------------------------- */
 
 static weft_array *places_of(weft_array *node)
 {
@@ -84,7 +84,7 @@ static void cumextremes_vjp(weft_array *node, weft_array *const *cts, const bool
     if (wanted[0]) {
         weft_array *x = weft_node_input(node, 0);
         weft_array *ct = weft__wide(p->inclusive ? cts[0] : weft__shift(cts[0], p, false, 0));
-        weft_array *zeros = weft__zeros_beside(x, weft_shape(x), weft_dtype_of(ct));
+        weft_array *zeros = weft__zeros_on_device_of(x, weft_shape(x), weft_dtype_of(ct));
         weft_array *dx = weft_scatter_add_along_axis(zeros, places_of(node), ct, (int)p->axis);
         grads[0] = weft_astype(dx, weft_dtype_of(cts[0]));
     }
@@ -115,7 +115,7 @@ static bool places_infer(const weft_array *node, weft_spec *out, weft_why *why)
 
 #define SCAN_OF(title, function, infer_function, count)                                            \
     .name = title, .family = WEFT_CORE_RANK, .arity = 1, .params_size = sizeof(weft_scan_params),  \
-    .params_fields = weft__scan_fields, .infer = infer_function, .leads = true,                    \
+    .params_fields = weft__scan_fields, .infer = infer_function, .takes_leading_axis = true,       \
     .reference = function, .cases = weft__scan_cases, .n_cases = count,                            \
     .no_test_dtypes = DTYPE_BIT(WEFT_COMPLEX64)
 

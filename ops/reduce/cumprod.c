@@ -1,5 +1,5 @@
-/* ops/reduce/cumprod.c -- running products along an axis, from either end, with or without the
- * element itself; accumulated in double (integers: in 64 bits, wrapping). */
+/* ops/reduce/cumprod.c -- cumulative products along an axis, from either end, inclusive or
+ * exclusive; accumulated in double (integers: in 64 bits, wrapping). */
 #include "ops/reduce/scan.h"
 
 static void scan_complex(const weft_call *call)
@@ -51,9 +51,8 @@ static weft_status cumprod_reference(const weft_call *call)
     return WEFT_OK;
 }
 
-/* An element takes part in the products from its own on: its gradient is the product in front of
- * it times s_i = ct_i + x_{i+1} s_{i+1}, of conjugates if they are complex. No division, so zeros
- * need no care. */
+/* The gradient of x_i is the product before it times s_i = ct_i + x_{i+1} s_{i+1}, with conjugates
+ * for complex numbers. There is no division, so zeros need no special case. */
 static void cumprod_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                         weft_array **grads)
 {
@@ -95,7 +94,7 @@ const weft_op weft_op_cumprod = {
     .infer = weft__infer_running_sum,
     .vjp = cumprod_vjp,
     .jvp = cumprod_jvp,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = cumprod_reference,
     .cases = weft__scan_cases,
     .n_cases = SCAN_CASES,

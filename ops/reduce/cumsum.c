@@ -1,8 +1,8 @@
-/* ops/reduce/cumsum.c -- running sums along an axis, from either end, with or without the element
- * itself; accumulated in double (integers: in 64 bits). */
+/* ops/reduce/cumsum.c -- cumulative sums along an axis, from either end, inclusive or exclusive;
+ * accumulated in double (integers: in 64 bits). */
 #include "ops/reduce/scan.h"
 
-/* One run of e.length elements that begins at element `base`. */
+/* Scans one run of e.length elements that begins at element `base`. */
 static void scan(const weft_call *call, int64_t base, axis_extents e)
 {
     const weft_scan_params *p = call->params;
@@ -57,7 +57,8 @@ static weft_status cumsum_reference(const weft_call *call)
     return WEFT_OK;
 }
 
-/* An element reaches the sums behind it, so its gradient is the sum from the other end. */
+/* An element contributes to the sums after it, so the gradient is the cumulative sum from the other
+ * end. */
 static void cumsum_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                        weft_array **grads)
 {
@@ -76,7 +77,7 @@ const weft_op weft_op_cumsum = {
     .infer = weft__infer_running_sum,
     .vjp = cumsum_vjp,
     .linear = true,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = cumsum_reference,
     .cases = weft__scan_cases,
     .n_cases = SCAN_CASES,

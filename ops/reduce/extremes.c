@@ -1,5 +1,5 @@
-/* ops/reduce/extremes.c -- max and min; NaN wins. Complex numbers compare by their real parts, then
- * by their imaginary parts. */
+/* ops/reduce/extremes.c -- max and min; NaN wins. Complex numbers compare by their real, then by
+ * their imaginary parts. */
 #include <math.h>
 
 #include "ops/reduce/extremes.h"
@@ -14,7 +14,7 @@ static bool has_nan(const weft_tensor *t, int64_t i)
     return weft_dtype_is_float(t->dtype) && isnan(weft_tensor_get(t, i));
 }
 
-bool weft__beats(const weft_tensor *t, int64_t a, int64_t b, bool largest)
+bool weft__replaces_extreme(const weft_tensor *t, int64_t a, int64_t b, bool largest)
 {
     if (has_nan(t, a) || has_nan(t, b)) {
         return !has_nan(t, b);
@@ -30,7 +30,7 @@ static void find(const weft_call *call, bool largest)
         int64_t best = weft__reduced_element(&walk, o, 0);
         for (int64_t r = 1; r < walk.count; r++) {
             int64_t element = weft__reduced_element(&walk, o, r);
-            best = weft__beats(&call->in[0], element, best, largest) ? element : best;
+            best = weft__replaces_extreme(&call->in[0], element, best, largest) ? element : best;
         }
         move_element(&call->in[0], best, &call->out[0], o);
     }
@@ -48,7 +48,7 @@ static weft_status min_reference(const weft_call *call)
     return WEFT_OK;
 }
 
-/* Elements that tie share the gradient evenly. */
+/* Equal extreme elements share the gradient evenly. */
 static void extremes_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                          weft_array **grads)
 {
@@ -74,7 +74,7 @@ const weft_op weft_op_max = {
     .params_fields = weft__reduce_fields,
     .infer = weft__infer_nonempty,
     .vjp = extremes_vjp,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = max_reference,
     .cases = weft__reduce_cases,
     .n_cases = REDUCE_CASES,
@@ -88,7 +88,7 @@ const weft_op weft_op_min = {
     .params_fields = weft__reduce_fields,
     .infer = weft__infer_nonempty,
     .vjp = extremes_vjp,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = min_reference,
     .cases = weft__reduce_cases,
     .n_cases = REDUCE_CASES,

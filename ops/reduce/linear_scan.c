@@ -1,6 +1,6 @@
-/* ops/reduce/linear_scan.c -- the linear recurrence h_k = a_k h_{k-1} + b_k along an axis, begun
- * with 0, accumulated in double. The derivatives of the other scans are made of it: they need no
- * division then, and are right where there are zeros. */
+/* ops/reduce/linear_scan.c -- the linear recurrence h_k = a_k h_{k-1} + b_k along an axis, starting
+ * from 0, accumulated in double. The derivatives of the other scans use it, which avoids divisions
+ * and is correct at zeros. */
 #include "ops/reduce/scan.h"
 
 static void scan_complex(const weft_call *call)
@@ -43,7 +43,7 @@ static weft_status linear_scan_reference(const weft_call *call)
     return WEFT_OK;
 }
 
-/* db_k = ct_k + a_{k+1} db_{k+1}, da_k = db_k h_{k-1}; of conjugates of a and h. */
+/* db_k = ct_k + a_{k+1} db_{k+1}, da_k = db_k h_{k-1}, with conjugates of a and h. */
 static void linear_scan_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                             weft_array **grads)
 {
@@ -55,7 +55,7 @@ static void linear_scan_vjp(weft_array *node, weft_array *const *cts, const bool
         grads[0] = weft_multiply(db, weft__shift(weft_conjugate(node), p, true, 0));
     }
     if (wanted[1]) {
-        /* An array of its own: evaluating the other gradient uses db up. */
+        /* A separate array, since evaluating the other gradient may consume db. */
         grads[1] = wanted[0] ? weft_scale(db, 1) : db;
     }
 }
@@ -114,7 +114,7 @@ const weft_op weft_op_linear_scan = {
     .infer = linear_scan_infer,
     .vjp = linear_scan_vjp,
     .jvp = linear_scan_jvp,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = linear_scan_reference,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,

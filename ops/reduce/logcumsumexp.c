@@ -1,11 +1,11 @@
-/* ops/reduce/logcumsumexp.c -- the logarithms of running sums of exponentials along an axis,
- * shifted by the running maximum. */
+/* ops/reduce/logcumsumexp.c -- logarithms of cumulative sums of exponentials along an axis, shifted
+ * by the running maximum. */
 #include <complex.h>
 #include <math.h>
 
 #include "ops/reduce/scan.h"
 
-/* The sum is scale * exp(largest). */
+/* The current sum is scale * exp(largest). */
 typedef struct running {
     double largest, scale;
 } running;
@@ -16,7 +16,7 @@ static running add_term(running r, double x)
         r.scale = (isinf(r.largest) ? 0 : r.scale * exp(r.largest - x)) + 1;
         r.largest = x;
     } else if (x == r.largest) {
-        r.scale += 1; /* infinities too */
+        r.scale += 1; /* also for equal infinities */
     } else {
         r.scale += exp(x - r.largest);
     }
@@ -28,7 +28,7 @@ static double value_of(running r)
     return isinf(r.largest) ? r.largest : r.largest + log(r.scale);
 }
 
-/* The same of complex numbers, shifted by the largest real part; the sum is scale * exp(largest),
+/* The same for complex numbers, shifted by the largest real part: the sum is scale * exp(largest),
  * and the result its principal logarithm. */
 static void scan_complex(const weft_call *call)
 {
@@ -79,8 +79,8 @@ static weft_status logcumsumexp_reference(const weft_call *call)
     return WEFT_OK;
 }
 
-/* With y the inclusive result: the part of y_k that comes from y_{k-1}, exp(y_{k-1} - y_k), and
- * that of x_k, exp(x_k - y_k); both 0 while all is -infinity. */
+/* With y the inclusive result: the share of y_k that comes from y_{k-1}, exp(y_{k-1} - y_k), and
+ * the share of x_k, exp(x_k - y_k). Both are 0 while y is -infinity. */
 static void parts_of(weft_array *node, weft_array **carried, weft_array **own)
 {
     const weft_scan_params *p = weft_node_params(node);
@@ -94,8 +94,8 @@ static void parts_of(weft_array *node, weft_array **carried, weft_array **own)
     *own = weft_exp(weft_subtract(x, shift));
 }
 
-/* dx_i = sum of ct_k exp(x_i - y_k) over k from i on = exp(x_i - y_i) s_i, where
- * s_i = ct_i + exp(y_i - y_{i+1}) s_{i+1}: nothing overflows. */
+/* dx_i = sum of ct_k exp(x_i - y_k) over k >= i, which equals exp(x_i - y_i) s_i with s_i = ct_i +
+ * exp(y_i - y_{i+1}) s_{i+1}. No exponential overflows. */
 static void logcumsumexp_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                              weft_array **grads)
 {
@@ -145,7 +145,7 @@ const weft_op weft_op_logcumsumexp = {
     .infer = logcumsumexp_infer,
     .vjp = logcumsumexp_vjp,
     .jvp = logcumsumexp_jvp,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = logcumsumexp_reference,
     .cases = weft__scan_cases,
     .n_cases = INCLUSIVE_CASES,

@@ -1,4 +1,4 @@
-/* ops/reduce/logic.c -- all and any: whether elements are not 0. NaN is not 0. */
+/* ops/reduce/logic.c -- all and any: whether elements are nonzero. NaN counts as nonzero. */
 #include "ops/reduce/reduce.h"
 
 static void decide(const weft_call *call, bool until)
@@ -44,7 +44,7 @@ const weft_op weft_op_all = {
     .params_fields = weft__reduce_fields,
     .infer = infer,
     .zero_gradient = 1u << 0,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = all_reference,
     .cases = weft__reduce_cases,
     .n_cases = REDUCE_CASES,
@@ -59,7 +59,7 @@ const weft_op weft_op_any = {
     .params_fields = weft__reduce_fields,
     .infer = infer,
     .zero_gradient = 1u << 0,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = any_reference,
     .cases = weft__reduce_cases,
     .n_cases = REDUCE_CASES,

@@ -1,4 +1,4 @@
-/* ops/reduce/logsumexp.c -- log(sum(exp(x))), shifted by the largest element; of complex numbers
+/* ops/reduce/logsumexp.c -- log(sum(exp(x))), shifted by the largest element. For complex numbers
  * the principal logarithm, shifted by the largest real part. */
 #include <complex.h>
 #include <math.h>
@@ -24,7 +24,7 @@ static double log_sum_exp(const weft_tensor *x, const reduction *walk, int64_t o
     return largest + log(sum);
 }
 
-/* Where the largest real part is infinite it is the result, with the imaginary part 0. */
+/* If the largest real part is infinite, it is the result, with imaginary part 0. */
 static void complex_log_sum_exp(const weft_tensor *x, const reduction *walk, int64_t o, double *re,
                                 double *im)
 {
@@ -74,7 +74,8 @@ static void logsumexp_vjp(weft_array *node, weft_array *const *cts, const bool *
     const weft_reduce_params *p = weft_node_params(node);
     if (wanted[0]) {
         weft_array *x = weft_node_input(node, 0);
-        /* From x rather than from the result, which 16 bits round too coarsely for an exponent. */
+        /* Computed from x instead of the result, which 16-bit floats round too coarsely for an
+         * exponent. */
         weft_array *shares = weft_conjugate(weft_softmax_axes(x, p->axes));
         grads[0] = weft_multiply(shares, weft__unreduce(node, cts[0]));
     }
@@ -97,7 +98,7 @@ const weft_op weft_op_logsumexp = {
     .params_fields = weft__reduce_fields,
     .infer = logsumexp_infer,
     .vjp = logsumexp_vjp,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = logsumexp_reference,
     .cases = weft__reduce_cases,
     .n_cases = REDUCE_CASES,

@@ -1,10 +1,10 @@
-/* ops/reduce/median.c -- medians, and sums of diagonals. */
+/* ops/reduce/median.c -- medians, and traces. */
 #include <math.h>
 
 #include "ops/reduce/scan.h"
 
-/* The middle of each sorted row of `rows` (..., L), or halfway between the two in the middle; NaN
- * where there is one: it would be last. */
+/* The median of each sorted row of `rows` (..., L): its middle element, or the mean of the two in
+ * the middle. NaN if the row contains one, which is then last. */
 static weft_array *middle_of(weft_array *rows)
 {
     int64_t length = weft_dim(rows, -1);

@@ -1,9 +1,10 @@
-/* ops/reduce/partition.c -- the element that would be kth in a sorted row goes there; those that
- * sort before it stand in front, those that sort after it behind, both in the order in which they
- * were: the result is the same everywhere. And the k largest. */
+/* ops/reduce/partition.c -- partition: the kth element of the sorted row goes to index k. Elements
+ * that sort before it stand before it, the others after it, both in their original order, so the
+ * result is the same on every backend. Also topk. */
 #include "ops/reduce/reduce.h"
 
-/* The places, as if sorted; then those on either side of the kth back in order. */
+/* The indices as sorted; then those on either side of the kth are restored to their original order.
+ */
 static void argpartition_expand(weft_array *node, weft_array **outs)
 {
     const weft_partition_params *p = weft_node_params(node);
@@ -65,7 +66,7 @@ const weft_op weft_op_argpartition = {
     .params_fields = partition_fields,
     .infer = argpartition_infer,
     .zero_gradient = 1u << 0,
-    .leads = true,
+    .takes_leading_axis = true,
     .expand = argpartition_expand,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
@@ -81,7 +82,7 @@ weft_array *weft_argpartition(weft_array *x, int64_t kth, int axis)
         return failed;
     }
     params.kth += kth < 0 ? weft_dim(x, (int)from_end) : 0;
-    weft_array *last = weft_swapaxes(x, (int)from_end, -1); /* for which the kernel is made */
+    weft_array *last = weft_swapaxes(x, (int)from_end, -1); /* the axis that kernels support */
     return weft_swapaxes(apply1(&weft_op_argpartition, last, &params), (int)from_end, -1);
 }
 
@@ -94,7 +95,7 @@ weft_array *weft_partition(weft_array *x, int64_t kth, int axis)
 
 /* ---- the k largest -------------------------------------------------------------------------- */
 
-/* The last k along the axis, the last of them first. */
+/* The last k elements along the axis, in reverse order. */
 static weft_array *last_of(const char *name, weft_array *sorted, int64_t k, int axis)
 {
     int64_t length = weft_dim(sorted, axis);
@@ -165,7 +166,7 @@ const weft_op weft_op_topk = {
     .params_size = sizeof(weft_topk_params),
     .params_fields = topk_fields,
     .infer = topk_infer,
-    .leads = true,
+    .takes_leading_axis = true,
     .expand = topk_expand,
     .cases = topk_cases,
     .n_cases = sizeof topk_cases / sizeof *topk_cases,

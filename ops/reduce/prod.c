@@ -1,4 +1,5 @@
-/* ops/reduce/prod.c -- products, accumulated in double (integers: in 64 bits, wrapping). */
+/* ops/reduce/prod.c -- products of elements, accumulated in double (integers: in 64 bits,
+ * wrapping). */
 #include "ops/reduce/scan.h"
 
 static void multiply_complex(const weft_call *call)
@@ -45,17 +46,16 @@ static weft_status prod_reference(const weft_call *call)
     return WEFT_OK;
 }
 
-/* For each element of the last axis, the product of the others: the product of those before it
- * times that of those after it. No division, so that it can be differentiated where there are
- * zeros. */
+/* For each element of the last axis, the product of the other elements: the product of those before
+ * it times that of those after it. Without division, so that it is differentiable at zeros. */
 static weft_array *product_of_others(weft_array *rows)
 {
     return weft_multiply(weft_cumprod(rows, -1, false, false), weft_cumprod(rows, -1, true, false));
 }
 
-/* The gradient is the product of the others. Rows without zeros take product / x, whose product is
- * accumulated in double; only rows with a zero need the running products. Either formula gets ones
- * in the place of the other's rows, so that neither puts a NaN into derivatives. */
+/* The gradient is the product of the other elements. Rows without zeros use product / x, where the
+ * product is accumulated in double; only rows with a zero need the running products. Each formula
+ * sees ones in the other's rows, so that neither puts a NaN into derivatives. */
 static void prod_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                      weft_array **grads)
 {
@@ -92,7 +92,7 @@ const weft_op weft_op_prod = {
     .params_fields = weft__reduce_fields,
     .infer = prod_infer,
     .vjp = prod_vjp,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = prod_reference,
     .cases = weft__reduce_cases,
     .n_cases = REDUCE_CASES,

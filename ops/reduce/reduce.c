@@ -1,4 +1,4 @@
-/* ops/reduce/reduce.c -- axes, shapes and walks of reductions. */
+/* ops/reduce/reduce.c -- axes, shapes and element order of reductions. */
 #include "ops/reduce/reduce.h"
 
 const weft_field weft__reduce_fields[] = {
@@ -42,7 +42,7 @@ bool weft__reduced_shape(const weft_array *node, weft_dims *out, weft_why *why)
         return false;
     }
     for (int i = 0; i < axes.n; i++) {
-        if (axes.at[i] != p->axes.at[i]) { /* kernels rely on it */
+        if (axes.at[i] != p->axes.at[i]) { /* kernels rely on the canonical form */
             char text[WEFT_SHAPE_TEXT];
             return weft_because(why, "axes %s: expected them from the end and in order",
                                 weft__shape_text(&p->axes, text));

@@ -1,4 +1,4 @@
-/* ops/reduce/scan.c -- axes, cases and shifts of scans. */
+/* ops/reduce/scan.c -- axes, test cases and shifts of scans. */
 #include "ops/reduce/scan.h"
 
 const weft_field weft__scan_fields[] = {

@@ -1,4 +1,4 @@
-/* ops/reduce/searchsorted.c -- where values go in a sorted row. */
+/* ops/reduce/searchsorted.c -- searchsorted: insertion indices of values in sorted rows. */
 #include "ops/reduce/reduce.h"
 
 static weft_status searchsorted_reference(const weft_call *call)
@@ -80,7 +80,7 @@ const weft_op weft_op_searchsorted = {
     .params_fields = search_fields,
     .infer = searchsorted_infer,
     .zero_gradient = 1u << 0 | 1u << 1,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = searchsorted_reference,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,

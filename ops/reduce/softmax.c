@@ -1,5 +1,5 @@
-/* ops/reduce/softmax.c -- softmax and log_softmax along an axis, and their gradients as ops.
- * Complex numbers are shifted by the largest real part. */
+/* ops/reduce/softmax.c -- softmax and log_softmax along an axis, and their gradients as separate
+ * ops. Complex numbers are shifted by the largest real part. */
 #include <complex.h>
 #include <math.h>
 
@@ -7,7 +7,7 @@
 
 extern const weft_op weft_op_softmax_grad, weft_op_log_softmax_grad;
 
-/* softmax or its logarithm of the elements base, base + stride, ... of x. */
+/* softmax or log_softmax of the elements base, base + stride, ... of x. */
 static void normalise(const weft_call *call, int64_t base, int64_t length, int64_t stride,
                       bool logarithm)
 {
@@ -26,7 +26,7 @@ static void normalise(const weft_call *call, int64_t base, int64_t length, int64
     }
 }
 
-/* The same for complex numbers: the logarithm is the principal one of the sum. */
+/* The same for complex numbers; log_softmax uses the principal logarithm of the sum. */
 static void normalise_complex(const weft_call *call, int64_t base, int64_t length, int64_t stride,
                               bool logarithm)
 {
@@ -78,7 +78,7 @@ static weft_status log_softmax_reference(const weft_call *call)
     return WEFT_OK;
 }
 
-/* Both gradients take the result y and its cotangent. */
+/* Both gradients are computed from the result y and its cotangent. */
 static void softmax_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                         weft_array **grads)
 {
@@ -139,7 +139,7 @@ const weft_op weft_op_softmax = {
     .params_fields = weft__axis_fields,
     .infer = softmax_infer,
     .vjp = softmax_vjp,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = softmax_reference,
     .cases = softmax_cases,
     .n_cases = sizeof softmax_cases / sizeof *softmax_cases,
@@ -154,14 +154,14 @@ const weft_op weft_op_log_softmax = {
     .params_fields = weft__axis_fields,
     .infer = softmax_infer,
     .vjp = log_softmax_vjp,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = log_softmax_reference,
     .cases = softmax_cases,
     .n_cases = sizeof softmax_cases / sizeof *softmax_cases,
     .no_test_dtypes = DTYPE_NOT_INEXACT,
 };
 
-/* The kernels are made for the last axis, so another one is brought there. */
+/* Kernels support only the last axis, so other axes are moved to the end. */
 static weft_array *apply(const weft_op *op, weft_array *x, int axis)
 {
     int64_t from_end;
@@ -209,7 +209,7 @@ weft_array *weft_softmax_axes(weft_array *x, weft_dims axes)
 
 /* ---- the gradients: y, dy -> dx ------------------------------------------------------------- */
 
-/* At least float32: the sum must not be taken of rounded products. */
+/* Converts to at least float32, so that the summed products are not rounded to 16 bits. */
 static weft_array *wide(weft_array *x)
 {
     return weft_astype(x, weft_promote(weft_dtype_of(x), WEFT_FLOAT32));
@@ -263,12 +263,13 @@ const weft_op weft_op_softmax_grad = {
     .params_size = sizeof(weft_axis_params),
     .params_fields = weft__axis_fields,
     .infer = softmax_infer,
-    .leads = true,
+    .takes_leading_axis = true,
     .expand = softmax_grad_expand,
     .cases = softmax_grad_cases,
     .n_cases = sizeof softmax_grad_cases / sizeof *softmax_grad_cases,
     .no_test_dtypes = DTYPE_NOT_INEXACT,
-    .tolerance = 4e-6, /* complex sums of 67 terms of up to 4, in the compiler's order */
+    .tolerance = 4e-6, /* complex sums of 67 terms of magnitude up to 4, in an order chosen by the
+                        * compiler */
 };
 
 const weft_op weft_op_log_softmax_grad = {
@@ -278,7 +279,7 @@ const weft_op weft_op_log_softmax_grad = {
     .params_size = sizeof(weft_axis_params),
     .params_fields = weft__axis_fields,
     .infer = softmax_infer,
-    .leads = true,
+    .takes_leading_axis = true,
     .expand = log_softmax_grad_expand,
     .cases = softmax_grad_cases,
     .n_cases = sizeof softmax_grad_cases / sizeof *softmax_grad_cases,

@@ -1,8 +1,8 @@
-/* ops/reduce/sort.c -- sort and argsort along an axis: ascending, stable, NaN last; complex numbers
- * by their real parts, then by their imaginary parts. */
+/* ops/reduce/sort.c -- sort and argsort along an axis: ascending, stable, NaN last. Complex numbers
+ * compare by their real, then by their imaginary parts. */
 #include "ops/reduce/reduce.h"
 
-/* Merges the runs [low, middle) and [middle, high) of element numbers. */
+/* Merges the runs [low, middle) and [middle, high) of element indices. */
 static void merge(const weft_tensor *t, const int64_t *from, int64_t *to, int64_t low,
                   int64_t middle, int64_t high)
 {
@@ -13,7 +13,7 @@ static void merge(const weft_tensor *t, const int64_t *from, int64_t *to, int64_
     }
 }
 
-/* Sorts `length` element numbers by merging ever longer runs; returns the half that has them. */
+/* Merge sort of `length` element indices; returns the half of the buffer that has the result. */
 static const int64_t *merge_sort(const weft_tensor *t, int64_t *numbers, int64_t *scratch,
                                  int64_t length)
 {
@@ -68,14 +68,14 @@ static weft_status argsort_reference(const weft_call *call)
     return sort_all(call, true);
 }
 
-/* Every gradient goes back to where its element came from. */
+/* Each gradient is moved back to the position of its element. */
 static void sort_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                      weft_array **grads)
 {
     const weft_axis_params *p = weft_node_params(node);
     if (wanted[0]) {
         weft_array *x = weft_node_input(node, 0);
-        weft_array *zeros = weft__zeros_beside(x, weft_shape(x), weft_dtype_of(cts[0]));
+        weft_array *zeros = weft__zeros_on_device_of(x, weft_shape(x), weft_dtype_of(cts[0]));
         grads[0] =
             weft_scatter_add_along_axis(zeros, weft_argsort(x, (int)p->axis), cts[0], (int)p->axis);
     }
@@ -134,7 +134,7 @@ const weft_op weft_op_sort = {
     .params_fields = weft__axis_fields,
     .infer = sort_infer,
     .vjp = sort_vjp,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = sort_reference,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
@@ -148,13 +148,13 @@ const weft_op weft_op_argsort = {
     .params_fields = weft__axis_fields,
     .infer = argsort_infer,
     .zero_gradient = 1u << 0,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = argsort_reference,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
 };
 
-/* The kernels are made for the last axis, so another one is brought there. */
+/* Kernels support only the last axis, so other axes are moved to the end. */
 static weft_array *apply(const weft_op *op, weft_array *x, int axis)
 {
     int64_t from_end;

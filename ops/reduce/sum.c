@@ -2,7 +2,7 @@
  */
 #include "ops/reduce/reduce.h"
 
-/* Sums, times `scale`. */
+/* Sums, multiplied by `scale`. */
 static void add_complex(const weft_call *call, double scale)
 {
     reduction walk = weft__reduction(call);
@@ -85,7 +85,7 @@ const weft_op weft_op_sum = {
     .infer = sum_infer,
     .vjp = sum_vjp,
     .linear = true,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = sum_reference,
     .cases = weft__reduce_cases,
     .n_cases = REDUCE_CASES,
@@ -136,7 +136,7 @@ const weft_op weft_op_mean = {
     .infer = mean_infer,
     .vjp = mean_vjp,
     .linear = true,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = mean_reference,
     .cases = weft__reduce_cases,
     .n_cases = REDUCE_CASES,

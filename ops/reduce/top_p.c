@@ -1,4 +1,4 @@
-/* ops/reduce/top_p.c -- the smallest logit of each row that top-p and top-k keep. */
+/* ops/reduce/top_p.c -- the smallest logit of each row that top-p and top-k sampling keep. */
 #include "ops/reduce/top_p.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@ static void top_p_expand(weft_array *node, weft_array **outs)
     const weft_top_p_params *params = weft_node_params(node);
     weft_array *sorted = weft_topk(weft_node_input(node, 0), params->k, -1);
     weft_array *p = weft_exp(weft_subtract(sorted, weft_node_input(node, 1)));
-    weft_array *before = weft_cumsum(p, -1, false, false); /* of those in front */
+    weft_array *before = weft_cumsum(p, -1, false, false); /* sum of the probabilities before */
     weft_array *kept = weft_less(before, weft_scalar(params->p, weft_dtype_of(before)));
     sorted = weft_where(kept, sorted, weft_scalar(INFINITY, weft_dtype_of(sorted)));
     outs[0] = weft_min(sorted, WEFT_DIMS(-1), true);

@@ -7,7 +7,7 @@ static int64_t count_of(weft_array *node)
     return outputs > 0 ? weft_size(weft_node_input(node, 0)) / outputs : 0;
 }
 
-/* x less its mean, in at least float32. */
+/* x minus its mean, in at least float32. */
 static weft_array *deviations(weft_array *node)
 {
     const weft_var_params *p = weft_node_params(node);
@@ -15,7 +15,7 @@ static weft_array *deviations(weft_array *node)
     return weft_subtract(x, weft_mean(x, p->axes, true));
 }
 
-/* As NumPy: no degrees of freedom left divide by 0. */
+/* As in NumPy, no remaining degrees of freedom means division by 0. */
 static double weight_of(weft_array *node)
 {
     double freedom =
@@ -23,8 +23,8 @@ static double weight_of(weft_array *node)
     return 1 / (freedom > 0 ? freedom : 0);
 }
 
-/* The corrected two-pass form: what rounding the mean does to the squares is taken off (Chan,
- * Golub, LeVeque 1983). */
+/* The corrected two-pass algorithm: subtracts the effect of the mean's rounding error on the
+ * squares (Chan, Golub, LeVeque 1983). */
 static void var_expand(weft_array *node, weft_array **outs)
 {
     const weft_var_params *p = weft_node_params(node);
@@ -93,14 +93,14 @@ const weft_op weft_op_var = {
     .params_fields = var_fields,
     .infer = var_infer,
     .vjp = var_vjp,
-    .leads = true,
+    .takes_leading_axis = true,
     .expand = var_expand,
     .cases = var_cases,
     .n_cases = sizeof var_cases / sizeof *var_cases,
     .no_test_dtypes = DTYPE_NOT_FLOAT,
 };
 
-/* The mean of |x - mean|^2, which is real: of the parts by themselves. */
+/* The mean of |x - mean|^2, which is real: the sum over both parts. */
 static weft_array *complex_var(weft_array *x, weft_dims axes, bool keepdims, int64_t ddof)
 {
     weft_array *re = weft_var(weft_real(x), axes, keepdims, ddof);
@@ -125,7 +125,7 @@ weft_array *weft_var(weft_array *x, weft_dims axes, bool keepdims, int64_t ddof)
     return weft_scope_close(apply1(&weft_op_var, x, &params));
 }
 
-/* The derivative of the root is infinite at 0: it is taken as 0 there. */
+/* The derivative of the square root is infinite at 0; 0 is used instead. */
 weft_array *weft_std(weft_array *x, weft_dims axes, bool keepdims, int64_t ddof)
 {
     weft_scope_open();

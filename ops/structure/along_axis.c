@@ -1,8 +1,8 @@
-/* ops/structure/along_axis.c -- one index an element: take_along_axis, and its gradient
+/* ops/structure/along_axis.c -- take_along_axis, with one index per element, and its gradient
  * scatter_add_along_axis. */
 #include "ops/structure/index.h"
 
-/* Index into x of the element that element i of the indices names. */
+/* The index into x of the element that element i of the indices selects. */
 weft_status weft__named_element(const weft_call *call, int64_t i, int64_t *out)
 {
     const weft_axis_params *p = call->params;
@@ -16,7 +16,7 @@ weft_status weft__named_element(const weft_call *call, int64_t i, int64_t *out)
     return status;
 }
 
-/* Equal shapes off the axis; integer indices. */
+/* Checks that shapes are equal except along the axis, and that indices are integers. */
 static bool fits_along(const weft_array *node, weft_why *why)
 {
     const weft_axis_params *p = weft_node_params(node);
@@ -61,7 +61,7 @@ static void take_along_axis_vjp(weft_array *node, weft_array *const *cts, const 
     const weft_axis_params *p = weft_node_params(node);
     if (wanted[0]) {
         weft_array *x = weft_node_input(node, 0);
-        weft_array *zeros = weft__zeros_beside(x, weft_shape(x), weft_dtype_of(cts[0]));
+        weft_array *zeros = weft__zeros_on_device_of(x, weft_shape(x), weft_dtype_of(cts[0]));
         grads[0] =
             weft_scatter_add_along_axis(zeros, weft_node_input(node, 1), cts[0], (int)p->axis);
     }
@@ -97,7 +97,7 @@ const weft_op weft_op_take_along_axis = {
     .infer = take_along_axis_infer,
     .vjp = take_along_axis_vjp,
     .linear = true,
-    .leads = true,
+    .takes_leading_axis = true,
     .zero_gradient = 1u << 1,
     .reference = take_along_axis_reference,
     .cases = take_along_axis_cases,
@@ -179,7 +179,7 @@ const weft_op weft_op_scatter_add_along_axis = {
     .infer = scatter_add_along_axis_infer,
     .vjp = scatter_add_along_axis_vjp,
     .linear = true,
-    .leads = true,
+    .takes_leading_axis = true,
     .zero_gradient = 1u << 1,
     .reference = scatter_add_along_axis_reference,
     .cases = weft__scatter_along_cases,

@@ -1,5 +1,5 @@
-/* ops/structure/as_strided.c -- windows into the row-major elements of an array, which may overlap.
- */
+/* ops/structure/as_strided.c -- strided windows over the row-major elements of an array, which may
+ * overlap. */
 #include "ops/batch.h"
 #include "ops/kernel.h"
 
@@ -32,7 +32,7 @@ static bool as_strided_view(const weft_array *node, const weft_tensor *in, weft_
     return true;
 }
 
-/* For each element of the output, its place among the input's. */
+/* For each element of the output, its index among the input's elements. */
 static weft_array *places(const weft_strided_params *p)
 {
     weft_array *sum = weft_full(WEFT_SCALAR, (double)p->offset, WEFT_INT64);
@@ -58,10 +58,10 @@ static void as_strided_vjp(weft_array *node, weft_array *const *cts, const bool 
     }
     weft_array *x = weft_node_input(node, 0);
     if (weft_size(node) == 0) {
-        grads[0] = weft__zeros_beside(x, shape, weft_dtype_of(cts[0]));
+        grads[0] = weft__zeros_on_device_of(x, shape, weft_dtype_of(cts[0]));
         return;
     }
-    weft_array *zeros = weft__zeros_beside(x, WEFT_DIMS(weft_size(x)), weft_dtype_of(cts[0]));
+    weft_array *zeros = weft__zeros_on_device_of(x, WEFT_DIMS(weft_size(x)), weft_dtype_of(cts[0]));
     weft_array *at = weft_to(places(p), weft_device_of(x));
     weft_array *flat = weft_reshape(cts[0], WEFT_DIMS(-1));
     grads[0] = weft_reshape(weft_scatter_add_along_axis(zeros, at, flat, 0), shape);
@@ -78,7 +78,7 @@ static bool as_strided_vmap(weft_array *node, weft_array *const *in, const bool 
     return true;
 }
 
-/* The first and last place that are read must be there. */
+/* Checks that the first and last elements to read exist. */
 static bool as_strided_infer(const weft_array *node, weft_spec *out, weft_why *why)
 {
     const weft_strided_params *p = weft_node_params(node);

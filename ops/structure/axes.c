@@ -1,5 +1,5 @@
-/* ops/structure/axes.c -- other names for reshape, transpose, slice and broadcast_to: axes moved,
- * turned round, split, added and taken away. */
+/* ops/structure/axes.c -- functions composed of reshape, transpose, slice and broadcast_to: moving,
+ * flipping, splitting, adding and removing axes. */
 #include "ops/kernel.h"
 
 weft_array *weft_unflatten(weft_array *x, int axis, weft_dims shape)

@@ -1,5 +1,5 @@
-/* ops/structure/bounds.c -- indices that are known to be in range: bounded_index, and whether
- * kernels check theirs. */
+/* ops/structure/bounds.c -- bounded_index, which makes indices that are in range, and whether
+ * kernels must check theirs. */
 #include <stdatomic.h>
 
 #include "ops/structure/index.h"
@@ -16,7 +16,7 @@ bool weft_index_checks(void)
     return !atomic_load(&unchecked);
 }
 
-/* The place that `index` means, for CLIP and WRAP. */
+/* The index in range for `index`, in modes CLIP and WRAP. */
 static int64_t placed(int64_t index, bool huge, int64_t length, int64_t mode)
 {
     if (mode == WEFT_BOUNDS_CLIP) {
@@ -97,7 +97,7 @@ const weft_op weft_op_bounded_index = {
     .params_fields = bounded_index_fields,
     .infer = bounded_index_infer,
     .zero_gradient = 1u << 0,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = bounded_index_reference,
     .cases = bounded_index_cases,
     .n_cases = sizeof bounded_index_cases / sizeof *bounded_index_cases,

@@ -1,4 +1,5 @@
-/* ops/structure/broadcast.c -- an array repeated along new axes and axes of 1, without a copy. */
+/* ops/structure/broadcast.c -- broadcast_to: repeats an array along new axes and axes of length 1,
+ * without a copy. */
 #include "ops/batch.h"
 #include "ops/kernel.h"
 
@@ -29,7 +30,7 @@ static bool broadcast_view(const weft_array *node, const weft_tensor *in, weft_t
     return true;
 }
 
-/* Every repetition adds to the gradient. */
+/* The gradient sums over all repetitions. */
 static void broadcast_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                           weft_array **grads)
 {
@@ -53,7 +54,7 @@ static bool broadcast_to_vmap(weft_array *node, weft_array *const *in, const boo
     const weft_shape_params *p = weft_node_params(node);
     weft_dims shape = with_batch(p->shape, size), from = weft_shape(in[0]), aligned = {0};
     (void)batched;
-    /* The batch in front, then axes of 1 up to the rank of the result. */
+    /* The batch axis in front, then axes of length 1 up to the rank of the result. */
     aligned.n = shape.n;
     for (int i = 0; i < shape.n; i++) {
         int at = i - (shape.n - from.n);

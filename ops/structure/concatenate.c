@@ -1,5 +1,4 @@
-/* ops/structure/concatenate.c -- arrays one behind the other along an axis; stack is the same along
- * a new one. */
+/* ops/structure/concatenate.c -- concatenate, and stack, which concatenates along a new axis. */
 #include "core/failure.h"
 #include "ops/kernel.h"
 
@@ -101,15 +100,15 @@ const weft_op weft_op_concatenate = {
     .infer = concatenate_infer,
     .vjp = concatenate_vjp,
     .linear = true,
-    .leads = true,
+    .takes_leading_axis = true,
     .is_identity = concatenate_is_identity,
     .reference = concatenate_reference,
     .cases = concatenate_cases,
     .n_cases = sizeof concatenate_cases / sizeof *concatenate_cases,
 };
 
-/* Applies the op to the arrays, converted to their common dtype, each with a new axis if `stacks`.
- */
+/* Converts the arrays to their common dtype, adds a new axis to each if `stacks`, and applies the
+ * op. */
 static weft_array *join(weft_array *const *arrays, int n, int64_t axis, bool stacks)
 {
     weft_array **same = weft_malloc((size_t)n * sizeof *same);
@@ -130,7 +129,7 @@ static weft_array *join(weft_array *const *arrays, int n, int64_t axis, bool sta
     return y;
 }
 
-/* The first of the arrays that has failed, or an error array when there are none; else NULL. */
+/* The first failed array, or an error array when there are no arrays; else NULL. */
 static weft_array *first_failed(const char *op, weft_array *const *arrays, int n)
 {
     for (int i = 0; i < n; i++) {

@@ -1,17 +1,17 @@
-/* ops/structure/expression.c -- x[items] as NumPy has it, and putting values there: first a slice,
- * then places by arrays in it, then the order of the axes. */
+/* ops/structure/expression.c -- NumPy's indexing x[items] and assignment to it: first a slice, then
+ * index arrays, then the order of the axes. */
 #include "ops/structure/index.h"
 
 typedef struct expression {
-    weft_slice_params slice; /* every axis of x */
-    weft__points points;     /* k = 0: no arrays */
-    int shared;              /* axes of the indices' shape */
+    weft_slice_params slice; /* a slice on every axis of x */
+    weft__points points;     /* k = 0: no index arrays */
+    int shared;              /* rank of the indices' shape */
     /* The result's axes as axes of (indices' shape, x's other axes), and its shape without and with
      * new axes and the axes of single integers. */
     weft_dims order, shape, full;
 } expression;
 
-/* The items with "..." filled out by slices, so that they name every axis. -1: *failed. */
+/* Replaces "..." by slices, so that the items cover every axis. -1: *failed is set. */
 static int all_items(const weft_index_item *items, int n, int ndim, weft_index_item *out,
                      weft_array **failed)
 {
@@ -38,7 +38,7 @@ static int all_items(const weft_index_item *items, int n, int ndim, weft_index_i
     return count;
 }
 
-/* One item as a slice of its axis; for arrays all of it. */
+/* The slice of an axis for one item; the whole axis for index arrays. */
 static bool slice_axis_by(const weft_index_item *item, int64_t length, int axis, int ndim,
                           bool has_arrays, weft_slice_params *p, weft_array **failed)
 {
@@ -72,7 +72,7 @@ static bool slice_axis_by(const weft_index_item *item, int64_t length, int axis,
     return true;
 }
 
-/* The index arrays, broadcast together; integers beside them too. */
+/* Collects the index arrays, and the integers used with them, broadcast together. */
 static weft_array *collect_points(const weft_index_item *items, int n, weft_array *x, expression *e,
                                   weft_dims *shape)
 {
@@ -111,7 +111,7 @@ static weft_array *collect_points(const weft_index_item *items, int n, weft_arra
     return NULL;
 }
 
-/* Whether the arrays and integers stand side by side. */
+/* Whether the index arrays and integers are adjacent. */
 static bool side_by_side(const weft_index_item *items, int n)
 {
     int runs = 0;
@@ -155,7 +155,7 @@ static bool lay_out(const weft_index_item *items, int n, const weft_dims *shared
         }
         if (items[i].kind == WEFT_INDEX_SLICE) {
             add_axes(e, &one, rest++);
-        } else if (!has_arrays) { /* an axis of 1 that goes */
+        } else if (!has_arrays) { /* the integer's axis, of length 1, is removed */
             e->order.at[e->order.n++] = rest++;
             e->shape.at[e->shape.n++] = 1;
         } else if (in_place) {
@@ -203,7 +203,7 @@ static bool parse(weft_array *x, const weft_index_item *items, int n, expression
     return true;
 }
 
-/* The slice of x, without a node when it is all of it. */
+/* Slices x, without a node if the slice is all of x. */
 static weft_array *sliced(weft_array *x, const weft_slice_params *p)
 {
     weft_dims stops = p->starts;

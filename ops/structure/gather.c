@@ -1,15 +1,16 @@
-/* ops/structure/gather.c -- MLX's gather and scatter: slices that begin at places on some axes. */
+/* ops/structure/gather.c -- gather and scatter as in MLX: slices that start at indices on some
+ * axes. */
 #include "ops/structure/index.h"
 
-/* What the arguments of both mean. Where a slice is longer than 1 on an axis with indices, the
- * places in it become an axis of the indices, a window. */
+/* The arguments of both. If a slice is longer than 1 on an indexed axis, its positions become a
+ * further axis of the indices, called a window. */
 typedef struct slices {
     weft__points points; /* indices: (I..., windows) */
     int shared;          /* axes of I */
     weft_dims common;    /* I */
-    weft_dims sizes;     /* of the slices on every axis */
-    weft_array *part;    /* x up to the sizes on the axes without indices */
-    weft_dims order;     /* of the axes (I, windows, other axes) in (I, x's axes) */
+    weft_dims sizes;     /* of the slices, on every axis */
+    weft_array *part;    /* x cut to the sizes on the axes without indices */
+    weft_dims order;     /* axes of (I, windows, other axes) in the order (I, x's axes) */
 } slices;
 
 static int sorted_axes(const char *op, weft_array *const *indices, int n, weft_dims axes, int ndim,
@@ -46,7 +47,7 @@ static int sorted_axes(const char *op, weft_array *const *indices, int n, weft_d
     return shape.n;
 }
 
-/* The indices with their windows. */
+/* Extends the indices by their windows. */
 static void open_windows(slices *s, weft_array *x)
 {
     int windows = 0, n = s->shared;
@@ -178,7 +179,7 @@ static weft_array *scatter(const char *op, weft_combine combine, weft_array *x,
     if (n == 0) {
         return weft__slice_combine(x, updates, &slice, combine);
     }
-    for (int i = 0, k = 0; i < given.n; i++) { /* without the axes of 1 that are indexed */
+    for (int i = 0, k = 0; i < given.n; i++) { /* without the indexed axes, which have length 1 */
         int axis = i - s.shared;
         bool indexed = axis >= 0 && k < n && s.points.axes[k] == axis;
         k += indexed;

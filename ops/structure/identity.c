@@ -1,5 +1,5 @@
-/* ops/structure/identity.c -- the same values: contiguous changes where they lie, stop_gradient how
- * they are differentiated. */
+/* ops/structure/identity.c -- ops that keep the values: contiguous changes the memory layout,
+ * stop_gradient the derivative. */
 #include "ops/kernel.h"
 
 static weft_status identity_reference(const weft_call *call)
@@ -47,7 +47,7 @@ const weft_op weft_op_contiguous = {
     .infer = identity_infer,
     .vjp = contiguous_vjp,
     .linear = true,
-    .leads = true,
+    .takes_leading_axis = true,
     .view = contiguous_view,
     .reference = identity_reference,
     .cases = identity_cases,
@@ -81,7 +81,7 @@ const weft_op weft_op_stop_gradient = {
     .infer = stop_gradient_infer,
     .takes_encoded = 1u << 0,
     .zero_gradient = 1u << 0,
-    .leads = true,
+    .takes_leading_axis = true,
     .is_identity = always_identity,
     .view = stop_gradient_view,
     .reference = identity_reference,

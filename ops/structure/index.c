@@ -1,4 +1,5 @@
-/* ops/structure/index.c -- adding values at indices, for the reference kernels of both scatters. */
+/* ops/structure/index.c -- adds values at indices, for the reference kernels of scatter_add and
+ * scatter_add_along_axis. */
 #include "ops/structure/index.h"
 
 bool weft__scatter_dtypes(const weft_array *node, weft_why *why)
@@ -17,7 +18,7 @@ bool weft__scatter_dtypes(const weft_array *node, weft_why *why)
     return true;
 }
 
-static weft_status add_reals(const weft_call *call, weft__place *place, double *sums)
+static weft_status add_reals(const weft_call *call, weft__target_index *place, double *sums)
 {
     const weft_tensor *x = &call->in[0], *values = &call->in[2];
     int64_t size = weft_tensor_size(x), count = weft_tensor_size(values), to;
@@ -38,7 +39,7 @@ static weft_status add_reals(const weft_call *call, weft__place *place, double *
 }
 
 /* The real and imaginary parts of sum i are sums[2 i] and sums[2 i + 1]. */
-static weft_status add_complex(const weft_call *call, weft__place *place, double *sums)
+static weft_status add_complex(const weft_call *call, weft__target_index *place, double *sums)
 {
     const weft_tensor *x = &call->in[0], *values = &call->in[2];
     int64_t size = weft_tensor_size(x), count = weft_tensor_size(values), to;
@@ -61,7 +62,7 @@ static weft_status add_complex(const weft_call *call, weft__place *place, double
     return WEFT_OK;
 }
 
-static weft_status add_integers(const weft_call *call, weft__place *place, uint64_t *sums)
+static weft_status add_integers(const weft_call *call, weft__target_index *place, uint64_t *sums)
 {
     const weft_tensor *x = &call->in[0], *values = &call->in[2];
     int64_t size = weft_tensor_size(x), count = weft_tensor_size(values), to;
@@ -81,7 +82,7 @@ static weft_status add_integers(const weft_call *call, weft__place *place, uint6
     return WEFT_OK;
 }
 
-weft_status weft__scatter_add(const weft_call *call, weft__place *place)
+weft_status weft__scatter_add(const weft_call *call, weft__target_index *place)
 {
     size_t size = (size_t)weft_tensor_size(&call->in[0]);
     weft_dtype dtype = call->in[0].dtype;

@@ -1,5 +1,4 @@
-/* ops/structure/pad.c -- a constant, or elements from inside, before and after those of
- * some axes. */
+/* ops/structure/pad.c -- pads axes with a constant, or with elements of the array. */
 #include "ops/kernel.h"
 
 extern const weft_op weft_op_pad;
@@ -39,7 +38,7 @@ static void pad_vjp(weft_array *node, weft_array *const *cts, const bool *wanted
     }
 }
 
-/* The padding does not depend on x. */
+/* The constant does not depend on x. */
 static void pad_jvp(weft_array *node, weft_array *const *tangents, weft_array **out)
 {
     weft_pad_params p = *(const weft_pad_params *)weft_node_params(node);
@@ -97,7 +96,7 @@ static const weft_case pad_cases[] = {
      .params = &(const weft_pad_params){DIMS(-1), DIMS(2), DIMS(1), 1}},
 };
 
-/* Of the same shape as the input there is nothing behind it either. */
+/* If the shape stays the same, nothing is padded. */
 static bool pad_is_identity(const void *params, int n_inputs)
 {
     const weft_pad_params *p = params;
@@ -119,15 +118,15 @@ const weft_op weft_op_pad = {
     .infer = pad_infer,
     .vjp = pad_vjp,
     .jvp = pad_jvp,
-    .leads = true,
+    .takes_leading_axis = true,
     .is_identity = pad_is_identity,
     .reference = pad_reference,
     .cases = pad_cases,
     .n_cases = sizeof pad_cases / sizeof *pad_cases,
 };
 
-/* For each position of an axis of `length` (1 or more) padded by `before` and `after`, the index on
- * that axis of the element that it repeats. */
+/* For each position of an axis of `length` >= 1 that is padded by `before` and `after`: the index
+ * of the element that it repeats. */
 static weft_array *sources(weft_pad_mode mode, int64_t length, int64_t before, int64_t after)
 {
     weft_array *at = weft_arange_int(-before, length + after, 1, WEFT_INT64);
@@ -138,14 +137,14 @@ static weft_array *sources(weft_pad_mode mode, int64_t length, int64_t before, i
     if (mode == WEFT_PAD_WRAP) {
         return weft_remainder(at, weft_scalar_int(length, WEFT_INT64));
     }
-    /* There and back again: a period of which the second half is the first one mirrored. */
+    /* forwards and back: the second half of the period mirrors the first */
     int64_t period = mode == WEFT_PAD_REFLECT ? 2 * (length - 1) : 2 * length;
     int64_t mirror = mode == WEFT_PAD_REFLECT ? period : period - 1;
     at = weft_remainder(at, weft_scalar_int(period, WEFT_INT64));
     return weft_minimum(at, weft_subtract(weft_scalar_int(mirror, WEFT_INT64), at));
 }
 
-/* x with elements of its own before and after those of the axis. */
+/* Pads the axis with elements of x. */
 static weft_array *pad_from_inside(weft_array *x, int axis, int64_t before, int64_t after,
                                    weft_pad_mode mode)
 {
@@ -163,7 +162,7 @@ static weft_array *pad_from_inside(weft_array *x, int axis, int64_t before, int6
                                 "below 2^63",
                                 (long long)before, (long long)after);
     }
-    if (weft_size(x) == 0) { /* another axis is empty: no index is needed, however many there are */
+    if (weft_size(x) == 0) { /* another axis is empty: avoids building the indices */
         weft_pad_params params = {
             .axes = WEFT_DIMS(axis), .before = WEFT_DIMS(before), .after = WEFT_DIMS(after)};
         return apply1(&weft_op_pad, x, &params);

@@ -1,6 +1,6 @@
-/* ops/structure/points.c -- places on several axes at once, as places on one: the axes from the
- * first to the last that has indices are made one, and axes between them that have none get an
- * index that runs over all of them. */
+/* ops/structure/points.c -- reduces indexing on several axes to indexing on one: the axes from the
+ * first to the last indexed one are joined, and axes between them without indices get an index that
+ * covers all of them. */
 #include "ops/batch.h"
 #include "ops/structure/index.h"
 
@@ -14,15 +14,16 @@ weft_array *weft__ramp(weft_array *like, int64_t n, int axis, int rank)
     return weft_reshape(ramp, shape);
 }
 
-/* Where the axes of x went: `before` the merged axis, `gaps` of it without indices, `after` it. */
+/* The layout after joining: dims `before` the joined axis, `gaps` (its axes without indices), and
+ * `after` it. */
 typedef struct merging {
     int before, gaps, after;
-    int points;         /* axes of the indices' shape */
+    int points;         /* rank of the indices' shape */
     weft_array *x;      /* (before, one axis, after) */
-    weft_array *places; /* on that axis: (the indices' shape, gaps) */
+    weft_array *places; /* indices on the joined axis: (the indices' shape, gaps) */
 } merging;
 
-/* Row-major places on the axes from the first to the last. */
+/* Row-major indices on the axes from the first to the last indexed one. */
 static weft_array *places_of(weft_array *x, const weft__points *p, int points, int gaps)
 {
     int first = p->axes[0], last = p->axes[p->k - 1], rank = points + gaps, gap = 0;
@@ -52,7 +53,7 @@ static weft_array *places_of(weft_array *x, const weft__points *p, int points, i
     return sum;
 }
 
-/* False: *failed. */
+/* False: *failed is set. */
 static bool merge(weft_array *x, const weft__points *p, merging *out, weft_array **failed)
 {
     int first = p->axes[0], last = p->axes[p->k - 1];
@@ -78,7 +79,7 @@ static bool merge(weft_array *x, const weft__points *p, merging *out, weft_array
     return weft_ok(*failed);
 }
 
-/* The order of axes that makes (points, before, gaps, after) of (before, points, gaps, after), or
+/* The order of axes that turns (before, points, gaps, after) into (points, before, gaps, after), or
  * back. */
 static weft_dims order_of(const merging *m, bool back)
 {
@@ -113,7 +114,7 @@ weft_array *weft__scatter_points(weft_array *x, const weft__points *points, weft
     return weft_reshape(weft__scatter_rows(m.x, m.places, values, axis, combine), weft_shape(x));
 }
 
-/* The values of each member of the batch go to its own x: its number is an index too. */
+/* The values of each example go to its own x, so the example's number becomes a further index. */
 bool weft__scatter_vmap(weft_array *const *in, const bool *batched, int64_t size, int64_t axis,
                         weft_combine combine, weft_array **out)
 {

@@ -1,4 +1,4 @@
-/* ops/structure/put.c -- one value an index: put_along_axis; and values for a mask. */
+/* ops/structure/put.c -- put_along_axis, with one value per index; and masked_scatter. */
 #include "ops/structure/index.h"
 
 extern const weft_op weft_op_put_along_axis;
@@ -25,7 +25,7 @@ static weft_array *put(weft_array *x, weft_array *indices, weft_array *values, i
     return apply3(&weft_op_put_along_axis, x, indices, values, &params);
 }
 
-/* Of values for the same place only the last counts. */
+/* If several values go to the same element, only the last one counts. */
 static void put_along_axis_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                                weft_array **grads)
 {
@@ -33,14 +33,14 @@ static void put_along_axis_vjp(weft_array *node, weft_array *const *cts, const b
     weft_array *x = weft_node_input(node, 0), *indices = weft_node_input(node, 1);
     weft_dims shape = weft_shape(indices);
     if (wanted[0]) {
-        weft_array *zeros = weft__zeros_beside(x, shape, weft_dtype_of(cts[0]));
+        weft_array *zeros = weft__zeros_on_device_of(x, shape, weft_dtype_of(cts[0]));
         grads[0] = put(cts[0], indices, zeros, axis);
     }
     if (wanted[2]) {
         int front = (int)axis + shape.n;
         weft_array *order = weft__ramp(x, shape.at[front], front, shape.n);
         order = weft_broadcast_to(order, shape);
-        weft_array *none = weft__zeros_beside(x, weft_shape(x), WEFT_INT64);
+        weft_array *none = weft__zeros_on_device_of(x, weft_shape(x), WEFT_INT64);
         weft_array *last =
             weft_take_along_axis(put(none, indices, order, axis), indices, (int)axis);
         grads[2] =
@@ -68,7 +68,7 @@ const weft_op weft_op_put_along_axis = {
     .infer = put_along_axis_infer,
     .vjp = put_along_axis_vjp,
     .linear = true,
-    .leads = true,
+    .takes_leading_axis = true,
     .zero_gradient = 1u << 1,
     .reference = put_along_axis_reference,
     .cases = weft__scatter_along_cases,
@@ -92,7 +92,7 @@ weft_array *weft_take_flat(weft_array *x, weft_array *indices)
     return weft_scope_close(weft_take(weft_reshape(x, WEFT_DIMS(-1)), indices, 0));
 }
 
-/* Each true element takes the value whose number is the count of the true ones before it. */
+/* Each true element gets the value whose index is the number of true elements before it. */
 weft_array *weft_masked_scatter(weft_array *x, weft_array *mask, weft_array *values)
 {
     weft_scope_open();
@@ -110,11 +110,12 @@ weft_array *weft_masked_scatter(weft_array *x, weft_array *mask, weft_array *val
     weft_array *flat = weft_astype(weft_reshape(wide, WEFT_DIMS(-1)), WEFT_INT64);
     weft_array *before = weft_cumsum(flat, 0, false, false);
     weft_array *source = weft_reshape(weft_astype(values, weft_dtype_of(x)), WEFT_DIMS(-1));
-    if (weft_size(values) == 0) { /* then nothing may be true, which a place of none will say */
+    if (weft_size(values) == 0) { /* then no mask element may be true, which an index into an empty
+                                   * array reports */
         source = weft_zeros(WEFT_DIMS(1), weft_dtype_of(x));
         before = weft_add(before, flat);
     }
-    /* Places are of true elements only; those of the others are not read. */
+    /* Only the indices of true elements are used. */
     weft_array *place = weft_multiply(before, flat);
     weft_array *taken = weft_reshape(weft_take(source, place, 0), weft_shape(x));
     return weft_scope_close(weft_where(wide, taken, x));

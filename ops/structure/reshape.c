@@ -1,8 +1,8 @@
-/* ops/structure/reshape.c -- the same elements in row-major order under another shape. */
+/* ops/structure/reshape.c -- reshape: the same row-major elements in another shape. */
 #include "ops/batch.h"
 #include "ops/kernel.h"
 
-/* The kernel, for inputs whose strides do not allow a view. */
+/* The kernel for inputs whose strides do not allow a view. */
 static weft_status reshape_reference(const weft_call *call)
 {
     int64_t size = weft_tensor_size(&call->in[0]);
@@ -12,8 +12,8 @@ static weft_status reshape_reference(const weft_call *call)
     return WEFT_OK;
 }
 
-/* Strides of `shape` over the memory of `in`, if there are any: both shapes fall into runs of axes
- * of equal size, and the input's axes within a run must lie one behind the other. */
+/* The strides of `shape` over the memory of `in`, if they exist. Both shapes are split into groups
+ * of axes of equal size; within a group the input's axes must be contiguous with each other. */
 static bool reshape_strides(const weft_tensor *in, const weft_dims *shape, int64_t *strides)
 {
     int from = in->shape.n - 1, to = shape->n - 1;
@@ -138,7 +138,7 @@ const weft_op weft_op_reshape = {
     .n_cases = sizeof reshape_cases / sizeof *reshape_cases,
 };
 
-/* Fills the one -1 of *shape so that it has `size` elements; infer reports what cannot fit. */
+/* Replaces a -1 in *shape so that it has `size` elements; infer reports shapes that do not fit. */
 static weft_array *resolve(weft_dims *shape, int64_t size)
 {
     int unknown = -1;

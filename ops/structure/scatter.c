@@ -1,5 +1,5 @@
-/* ops/structure/scatter.c -- slices put at indices along an axis, or multiplied or compared into
- * what is there; their sums are scatter_add (take.c). */
+/* ops/structure/scatter.c -- scatter: sets slices at indices along an axis, or multiplies,
+ * maximizes or minimizes into them. Sums are scatter_add (take.c). */
 #include <math.h>
 
 #include "ops/structure/index.h"
@@ -57,7 +57,7 @@ static void write_cell(const weft_tensor *t, int64_t i, cell c)
     }
 }
 
-/* Complex numbers compare by their real parts, then by their imaginary parts; NaN wins. */
+/* Complex numbers compare by their real, then by their imaginary parts; NaN wins. */
 static cell combined_complex(weft_combine combine, cell a, cell b)
 {
     if (combine == WEFT_COMBINE_PROD) {
@@ -84,7 +84,7 @@ static weft_status combine_all(const weft_call *call, cell *cells)
         cells[i] = read_cell(x, i);
     }
     for (int64_t i = 0; i < count; i++) {
-        weft_status status = weft__taken_from(call, i, &to);
+        weft_status status = weft__target_along_axis(call, i, &to);
         if (status != WEFT_OK) {
             return status;
         }
@@ -110,7 +110,7 @@ static weft_status put_all(const weft_call *call)
         move_element(&call->in[0], i, &call->out[0], i);
     }
     for (int64_t i = 0; i < count; i++) {
-        weft_status status = weft__taken_from(call, i, &to);
+        weft_status status = weft__target_along_axis(call, i, &to);
         if (status != WEFT_OK) {
             return status;
         }
@@ -137,13 +137,13 @@ static weft_status scatter_reference(const weft_call *call)
 
 /* ---- derivative ----------------------------------------------------------------------------- */
 
-/* Of the values, those that count: the last at each place. */
+/* Of several values for one element, the last one, which counts. */
 static weft_array *winners(weft_array *x, weft_array *indices, int64_t axis)
 {
     weft_dims shape = weft_shape(indices), values = shape;
     int64_t count = weft_size(indices);
     weft_array *order = weft_reshape(weft__ramp(x, count, 0, 1), shape);
-    weft_array *zeros = weft__zeros_beside(x, WEFT_DIMS(weft_dim(x, (int)axis)), WEFT_INT64);
+    weft_array *zeros = weft__zeros_on_device_of(x, WEFT_DIMS(weft_dim(x, (int)axis)), WEFT_INT64);
     weft_array *last = weft__scatter_rows(zeros, indices, order, -1, WEFT_COMBINE_PUT);
     weft_array *wins = weft_equal(weft_take(last, indices, -1), order);
     for (int64_t i = axis + 1; i < 0; i++) {
@@ -159,7 +159,7 @@ static void put_vjp(weft_array *node, weft_array *ct, const bool *wanted, weft_a
     weft_array *none = weft_scalar(0, weft_dtype_of(ct));
     if (wanted[0]) {
         weft_array *values = weft_node_input(node, 2);
-        weft_array *zeros = weft__zeros_beside(x, weft_shape(values), weft_dtype_of(ct));
+        weft_array *zeros = weft__zeros_on_device_of(x, weft_shape(values), weft_dtype_of(ct));
         grads[0] = weft__scatter_rows(ct, indices, zeros, p->axis, WEFT_COMBINE_PUT);
     }
     if (wanted[2]) {
@@ -168,8 +168,8 @@ static void put_vjp(weft_array *node, weft_array *ct, const bool *wanted, weft_a
     }
 }
 
-/* For each value, the sum of the zero ones among the others at its place; its own where it is zero
- * cancels. */
+/* For each value, the sum of the zero values among the others for the same element. Its own
+ * contribution cancels if it is zero. */
 static weft_array *other_zeros(weft_array *zero_x, weft_array *zero_values, weft_array *indices,
                                int64_t axis)
 {
@@ -177,10 +177,11 @@ static weft_array *other_zeros(weft_array *zero_x, weft_array *zero_values, weft
     return weft_subtract(weft_take(sum, indices, (int)axis), zero_values);
 }
 
-/* The product of the others at the place of each value: of those that are not zero, product /
- * value. With one zero among the others, times that one, which is 0 but has a derivative; it is the
- * sum of the zero ones. With more the product vanishes with its first derivatives. So second
- * derivatives of scatter_prod are exact at zeros; third ones are not where three meet. */
+/* The product of the other factors of each value's element. The nonzero ones are product / value.
+ * If exactly one other is zero, the product is multiplied by it: this is 0 but has a derivative,
+ * and it equals the sum of the zero ones. If more are zero, the product vanishes with its first
+ * derivatives. So second derivatives of scatter_prod are exact at zeros; third derivatives are not
+ * where three zeros meet. */
 static weft_array *other_factors(weft_array *x, weft_array *indices, weft_array *values,
                                  int64_t axis)
 {
@@ -199,7 +200,7 @@ static weft_array *other_factors(weft_array *x, weft_array *indices, weft_array 
     return weft_multiply(rest, times);
 }
 
-/* The gradient of each factor is the product of the others at its place. */
+/* The gradient of each factor is the product of the others. */
 static void prod_vjp(weft_array *node, weft_array *ct, const bool *wanted, weft_array **grads)
 {
     int64_t axis = ((const weft_scatter_params *)weft_node_params(node))->axis;
@@ -216,7 +217,7 @@ static void prod_vjp(weft_array *node, weft_array *ct, const bool *wanted, weft_
     }
 }
 
-/* Those that are the extreme share its gradient. */
+/* The elements that equal the extreme share its gradient. */
 static void extreme_vjp(weft_array *node, weft_array *ct, const bool *wanted, weft_array **grads)
 {
     int64_t axis = ((const weft_scatter_params *)weft_node_params(node))->axis;

@@ -1,11 +1,11 @@
-/* ops/structure/slice.c -- x[start:stop:step] on some axes, and its gradient: the slice put back
- * into zeros. */
+/* ops/structure/slice.c -- x[start:stop:step] on some axes, and its gradient, which puts the slice
+ * back into zeros. */
 #include "ops/batch.h"
 #include "ops/structure/index.h"
 
 extern const weft_op weft_op_slice_grad;
 
-/* Start and step along each of ndim axes. */
+/* Fills start and step for each of ndim axes. */
 static void spread(const weft_slice_params *p, int ndim, int64_t *starts, int64_t *steps)
 {
     for (int i = 0; i < ndim; i++) {
@@ -18,7 +18,7 @@ static void spread(const weft_slice_params *p, int ndim, int64_t *starts, int64_
     }
 }
 
-/* The shape of the slice; false when it leaves `shape`. */
+/* Computes the shape of the slice; false when it is out of range. */
 bool weft__sliced_shape(const weft_slice_params *p, weft_dims *shape, weft_why *why)
 {
     weft_dims axes;
@@ -42,7 +42,7 @@ bool weft__sliced_shape(const weft_slice_params *p, weft_dims *shape, weft_why *
     return true;
 }
 
-/* Moves between every element of the `part` and its place in the `whole`. */
+/* Copies between the elements of `part` and their positions in `whole`. */
 static void move_slice(const weft_slice_params *p, const weft_tensor *whole,
                        const weft_tensor *part, bool put)
 {
@@ -133,7 +133,7 @@ static const weft_case slice_cases[] = {
      .params = &(const weft_slice_params){DIMS(-2), DIMS(3), DIMS(0), DIMS(1)}},
 };
 
-/* As long as its input, and not backwards. */
+/* The slice is as long as the input and does not go backwards. */
 static bool slice_is_identity(const void *params, int n_inputs)
 {
     const weft_slice_params *p = params;
@@ -155,7 +155,7 @@ const weft_op weft_op_slice = {
     .infer = slice_infer,
     .vjp = slice_vjp,
     .linear = true,
-    .leads = true,
+    .takes_leading_axis = true,
     .is_identity = slice_is_identity,
     .view = slice_view,
     .reference = slice_reference,
@@ -163,7 +163,7 @@ const weft_op weft_op_slice = {
     .n_cases = sizeof slice_cases / sizeof *slice_cases,
 };
 
-/* Python's rules for start and stop of an axis of `length`: INT64_MIN and INT64_MAX are the ends.
+/* Python's rules for start and stop on an axis of `length`; INT64_MIN and INT64_MAX mean the ends.
  */
 void weft__slice_span(int64_t length, int64_t start, int64_t stop, int64_t step, int64_t *first,
                       int64_t *size)
@@ -206,7 +206,8 @@ bool weft__slice_of(weft_array *x, const char *op, weft_dims axes, weft_dims sta
         }
         weft__slice_span(length, starts.at[i], stops.at[i], step, &out->starts.at[i],
                          &out->sizes.at[i]);
-        out->steps.at[i] = out->sizes.at[i] > 1 ? step : 1; /* one element: any step is the same */
+        out->steps.at[i] = out->sizes.at[i] > 1 ? step : 1; /* for a single element any step is
+                                                             * equivalent */
     }
     return true;
 }
@@ -231,7 +232,7 @@ weft_array *weft_slice_axis(weft_array *x, int axis, int64_t start, int64_t stop
     return weft_slice(x, WEFT_DIMS(axis), WEFT_DIMS(start), WEFT_DIMS(stop), (weft_dims){0});
 }
 
-/* ---- slice_grad: zeros of `shape` with the input at the slice's place ----------------------- */
+/* ---- slice_grad: zeros of `shape` with the input in place of the slice ----------------------- */
 
 static weft_status slice_grad_reference(const weft_call *call)
 {

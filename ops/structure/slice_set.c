@@ -1,10 +1,10 @@
-/* ops/structure/slice_set.c -- a slice of an array replaced, or something added to it, multiplied
- * or compared into it. */
+/* ops/structure/slice_set.c -- sets a slice of an array, or adds, multiplies, maximizes or
+ * minimizes into it. */
 #include "ops/structure/index.h"
 
 extern const weft_op weft_op_slice, weft_op_slice_set;
 
-/* Index in the whole of element i of the slice. */
+/* The index in the whole array of element i of the slice. */
 static int64_t slice_index(const weft_slice_params *p, const weft_dims *whole,
                            const weft_dims *part, int64_t i)
 {
@@ -36,7 +36,8 @@ static void slice_set_vjp(weft_array *node, weft_array *const *cts, const bool *
     const void *params = weft_node_params(node);
     weft_array *update = weft_node_input(node, 1);
     if (wanted[0]) {
-        weft_array *zeros = weft__zeros_beside(update, weft_shape(update), weft_dtype_of(cts[0]));
+        weft_array *zeros =
+            weft__zeros_on_device_of(update, weft_shape(update), weft_dtype_of(cts[0]));
         grads[0] = apply2(&weft_op_slice_set, cts[0], zeros, params);
     }
     if (wanted[1]) {
@@ -83,7 +84,7 @@ const weft_op weft_op_slice_set = {
     .infer = slice_set_infer,
     .vjp = slice_set_vjp,
     .linear = true,
-    .leads = true,
+    .takes_leading_axis = true,
     .reference = slice_set_reference,
     .cases = slice_set_cases,
     .n_cases = sizeof slice_set_cases / sizeof *slice_set_cases,

@@ -1,5 +1,5 @@
-/* ops/structure/split.c -- parts of an array, and the array repeated or moved round: compositions
- * of slice, broadcast_to, reshape and concatenate. */
+/* ops/structure/split.c -- splitting, repeating, tiling and rolling arrays: compositions of slice,
+ * broadcast_to, reshape and concatenate. */
 #include "ops/kernel.h"
 
 static void fill_with(weft_array *a, weft_array **out, int n)
@@ -147,8 +147,8 @@ weft_array *weft_roll(weft_array *x, weft_dims shifts, weft_dims axes)
     return weft_scope_close(x);
 }
 
-/* `part` in x's shape off the axis; 0-d has length 1 on it. */
-static weft_array *beside(weft_array *part, weft_array *x, int64_t axis)
+/* `part` broadcast to x's shape except along the axis; a 0-d part has length 1 there. */
+static weft_array *join_along(weft_array *part, weft_array *x, int64_t axis)
 {
     weft_dims shape = weft_shape(x);
     int n = weft_ndim(part);
@@ -170,11 +170,11 @@ weft_array *weft_diff(weft_array *x, int n, int axis, weft_array *prepend, weft_
             weft_error_array("diff: expected an order of 0 or more, got %d", n));
     }
     if (n > 0 && prepend) {
-        parts[count++] = beside(prepend, x, from_end);
+        parts[count++] = join_along(prepend, x, from_end);
     }
     parts[count++] = x;
     if (n > 0 && append) {
-        parts[count++] = beside(append, x, from_end);
+        parts[count++] = join_along(append, x, from_end);
     }
     weft_array *y = count > 1 ? weft_concatenate(parts, count, (int)from_end) : x;
     int64_t orders = n < weft_dim(y, (int)from_end) ? n : weft_dim(y, (int)from_end);

@@ -1,10 +1,10 @@
-/* ops/structure/take.c -- slices of x at indices along an axis, and its gradient scatter_add, which
- * adds slices there. Embedding is take on the rows of a table. */
+/* ops/structure/take.c -- take: slices of x at indices along an axis; and its gradient scatter_add.
+ * Embedding is take on the rows of a table. */
 #include "ops/structure/index.h"
 
 extern const weft_op weft_op_scatter_add;
 
-/* The shape of x with the axis replaced by the indices' shape. */
+/* The shape of x with the axis replaced by the shape of the indices. */
 static bool taken_shape(const weft_dims *x, int front, const weft_dims *indices, weft_dims *out,
                         weft_why *why)
 {
@@ -25,8 +25,8 @@ static bool taken_shape(const weft_dims *x, int front, const weft_dims *indices,
     return true;
 }
 
-/* Index into x of element i of what was taken. */
-weft_status weft__taken_from(const weft_call *call, int64_t i, int64_t *out)
+/* The index into x for element i of the result. */
+weft_status weft__target_along_axis(const weft_call *call, int64_t i, int64_t *out)
 {
     const weft_axis_params *p = call->params;
     axis_extents e = extents_of(&call->in[0].shape, p->axis);
@@ -45,7 +45,7 @@ static weft_status take_reference(const weft_call *call)
 {
     int64_t size = weft_tensor_size(&call->out[0]), from;
     for (int64_t i = 0; i < size; i++) {
-        weft_status status = weft__taken_from(call, i, &from);
+        weft_status status = weft__target_along_axis(call, i, &from);
         if (status != WEFT_OK) {
             return status;
         }
@@ -67,13 +67,13 @@ static void take_vjp(weft_array *node, weft_array *const *cts, const bool *wante
                                     "freeze it, or decode it (weft_decode)",
                                     weft_encoding_of(x)->name);
     } else if (wanted[0]) {
-        weft_array *zeros = weft__zeros_beside(x, weft_shape(x), weft_dtype_of(cts[0]));
+        weft_array *zeros = weft__zeros_on_device_of(x, weft_shape(x), weft_dtype_of(cts[0]));
         grads[0] = apply3(&weft_op_scatter_add, zeros, weft_node_input(node, 1), cts[0],
                           weft_node_params(node));
     }
 }
 
-/* Each member's indices are for its own x: its number is an index too. */
+/* Each example's indices are for its own x, so the example's number becomes a further index. */
 static bool take_vmap(weft_array *node, weft_array *const *in, const bool *batched, int64_t size,
                       weft_array **out)
 {
@@ -179,7 +179,7 @@ weft_array *weft_embedding(weft_array *table, weft_array *ids)
 
 static weft_status scatter_add_reference(const weft_call *call)
 {
-    return weft__scatter_add(call, weft__taken_from);
+    return weft__scatter_add(call, weft__target_along_axis);
 }
 
 static void scatter_add_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,

@@ -1,4 +1,4 @@
-/* ops/structure/transpose.c -- axes in another order: output axis i is input axis axes[i]. */
+/* ops/structure/transpose.c -- transpose: output axis i is input axis axes[i]. */
 #include "ops/kernel.h"
 
 static weft_status transpose_reference(const weft_call *call)

@@ -1,4 +1,4 @@
-/* ops/structure/view.c -- the bytes of an array as elements of another dtype. */
+/* ops/structure/view.c -- view: reinterprets the bytes of an array as another dtype. */
 #include "ops/kernel.h"
 
 static weft_status view_reference(const weft_call *call)
@@ -12,7 +12,7 @@ static weft_status view_reference(const weft_call *call)
     return WEFT_OK;
 }
 
-/* Strides count elements of the new size: those of the other axes must be whole ones of it. */
+/* Strides count elements of the new size, so the other axes' strides must be multiples of it. */
 static bool view_view(const weft_array *node, const weft_tensor *in, weft_tensor *out)
 {
     const weft_cast_params *p = weft_node_params(node);
@@ -74,8 +74,8 @@ static const weft_case view_cases[] = {
      .params = &(const weft_cast_params){WEFT_INT16}},
 };
 
-/* The definition in float64 would have other bytes: only dtypes that are their own definition are
- * tested with the table. */
+/* A definition in float64 would have other bytes, so the op table tests only dtypes that are
+ * computed directly. */
 const weft_op weft_op_view = {
     .name = "view",
     .family = WEFT_STRUCTURAL,
@@ -84,7 +84,7 @@ const weft_op weft_op_view = {
     .params_fields = view_fields,
     .infer = view_infer,
     .zero_gradient = 1u << 0,
-    .leads = true,
+    .takes_leading_axis = true,
     .view = view_view,
     .reference = view_reference,
     .cases = view_cases,

@@ -1,5 +1,5 @@
-/* ops/structure/window.c -- windows whose place is itself an array: dynamic_slice reads one,
- * slice_update replaces one. A start is clipped so that the window fits. */
+/* ops/structure/window.c -- windows whose start is an array: dynamic_slice reads one, slice_update
+ * replaces one. A start is clipped so that the window fits. */
 #include "ops/batch.h"
 #include "ops/structure/index.h"
 
@@ -15,7 +15,7 @@ static void window_start(const weft_slice_params *p, const weft_dims *shape,
     }
 }
 
-/* Index in the whole of element i of the window. */
+/* The index in the whole array of element i of the window. */
 static int64_t window_index(const weft_dims *whole, const weft_dims *window, const int64_t *first,
                             int64_t i)
 {
@@ -27,8 +27,8 @@ static int64_t window_index(const weft_dims *whole, const weft_dims *window, con
     return index_join(whole, at);
 }
 
-/* Windows of a batch of starts (B, axes), as points: indices (B, sizes in the order of the axes),
- * the number of the member first. `x` has the batch in front. *order takes the axes of the points'
+/* Windows for a batch of starts (B, axes) as points: indices (B, sizes in the order of the axes),
+ * the example's number first. `x` has the batch axis in front. *order maps the axes of the points'
  * result (B, sizes, x's other axes) to (B, x's axes). */
 static weft__points windows_of(const weft_slice_params *p, weft_array *x, weft_array *start,
                                int64_t size, weft_dims *order)
@@ -66,7 +66,7 @@ static weft__points windows_of(const weft_slice_params *p, weft_array *x, weft_a
     return points;
 }
 
-/* Checks start and the windows' sizes; *shape becomes the window's. */
+/* Checks start and the windows' sizes; *shape becomes the window's shape. */
 static bool window_infer(const weft_array *node, int start_input, weft_dims *shape, weft_why *why)
 {
     const weft_slice_params *p = weft_node_params(node);
@@ -114,7 +114,7 @@ static void dynamic_slice_vjp(weft_array *node, weft_array *const *cts, const bo
     const weft_slice_params *p = weft_node_params(node);
     if (wanted[0]) {
         weft_array *x = weft_node_input(node, 0);
-        weft_array *zeros = weft__zeros_beside(x, weft_shape(x), weft_dtype_of(cts[0]));
+        weft_array *zeros = weft__zeros_on_device_of(x, weft_shape(x), weft_dtype_of(cts[0]));
         grads[0] = weft_slice_update(zeros, cts[0], weft_node_input(node, 1), p->axes);
     }
 }
@@ -171,7 +171,7 @@ const weft_op weft_op_dynamic_slice = {
     .n_cases = sizeof dynamic_slice_cases / sizeof *dynamic_slice_cases,
 };
 
-/* A 0-d start serves one axis. */
+/* A 0-d start is for one axis. */
 static weft_array *start_list(weft_array *start, const weft_dims *axes)
 {
     return weft_ok(start) && weft_ndim(start) == 0 && axes->n == 1
@@ -194,7 +194,7 @@ weft_array *weft_dynamic_slice(weft_array *x, weft_array *start, weft_dims axes,
 
 /* ---- slice_update: x, update, start -> x with the window replaced --------------------------- */
 
-/* May run with out sharing x's memory. */
+/* `out` may share x's memory, or not. */
 static weft_status slice_update_reference(const weft_call *call)
 {
     const weft_tensor *x = &call->in[0], *update = &call->in[1], *out = &call->out[0];
@@ -218,7 +218,8 @@ static void slice_update_vjp(weft_array *node, weft_array *const *cts, const boo
     const weft_slice_params *p = weft_node_params(node);
     weft_array *update = weft_node_input(node, 1), *start = weft_node_input(node, 2);
     if (wanted[0]) {
-        weft_array *zeros = weft__zeros_beside(update, weft_shape(update), weft_dtype_of(cts[0]));
+        weft_array *zeros =
+            weft__zeros_on_device_of(update, weft_shape(update), weft_dtype_of(cts[0]));
         grads[0] = weft_slice_update(cts[0], zeros, start, p->axes);
     }
     if (wanted[1]) {

@@ -6,7 +6,7 @@
 
 enum { OTHERS = 4 };
 
-static weft__turns turns;
+static weft__turn_lock turns;
 static int order[OTHERS + 1], n; /* by whose turn it is */
 
 static uint64_t asked(void)
@@ -19,9 +19,9 @@ static uint64_t asked(void)
 
 static void *take_turn(void *context)
 {
-    weft__turns_enter(&turns);
+    weft__turn_lock_acquire(&turns);
     order[n++] = *(int *)context;
-    weft__turns_leave(&turns);
+    weft__turn_lock_release(&turns);
     return NULL;
 }
 
@@ -30,9 +30,9 @@ static void those_who_wait_come_first(void)
 {
     pthread_t threads[OTHERS];
     int who[OTHERS];
-    weft__turns_init(&turns);
+    weft__turn_lock_init(&turns);
     n = 0;
-    weft__turns_enter(&turns);
+    weft__turn_lock_acquire(&turns);
     for (int i = 0; i < OTHERS; i++) {
         who[i] = i;
         CHECK(pthread_create(&threads[i], NULL, take_turn, &who[i]) == 0);
@@ -40,16 +40,16 @@ static void those_who_wait_come_first(void)
             usleep(100);
     }
     CHECK_EQ_INT(n, 0);
-    weft__turns_leave(&turns);
-    weft__turns_enter(&turns);
+    weft__turn_lock_release(&turns);
+    weft__turn_lock_acquire(&turns);
     order[n++] = OTHERS;
-    weft__turns_leave(&turns);
+    weft__turn_lock_release(&turns);
     for (int i = 0; i < OTHERS; i++)
         pthread_join(threads[i], NULL);
     CHECK_EQ_INT(n, OTHERS + 1);
     for (int i = 0; i < n; i++)
         CHECK_EQ_INT(order[i], i);
-    weft__turns_destroy(&turns);
+    weft__turn_lock_destroy(&turns);
 }
 
 CHECK_MAIN("turns", CHECK_CASE(those_who_wait_come_first))

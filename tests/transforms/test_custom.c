@@ -364,13 +364,13 @@ static void the_rules_that_ops_go_by(void)
     static const struct {
         const char *op, *vjp, *jvp, *vmap;
     } expected[] = {
-        {"multiply", "partial", "partial", "leads"},
-        {"sum", "own", "linear", "leads"},
+        {"multiply", "partial", "partial", "leading axis"},
+        {"sum", "own", "linear", "leading axis"},
         {"matmul", "own", "twice", "own"},
-        {"softmax_grad", "expansion", "expansion", "leads"},
-        {"less", "zero", "zero", "leads"},
+        {"softmax_grad", "expansion", "expansion", "leading axis"},
+        {"less", "zero", "zero", "leading axis"},
         {"full", "zero", "zero", "zero"},
-        {"random_bits", "zero", "zero", "leads"},
+        {"random_bits", "zero", "zero", "leading axis"},
         {"adamw", "expansion", "expansion", "expansion"},
     };
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {

@@ -455,20 +455,20 @@ static void collect_not_one(collector *c)
     add(c, (alternative){.list = "oneOf", .only = -1});
     c->status = weft__schema_branches(c->schema, c->number, &list);
     const size_t n = c->status ? 0 : list->n;
-    int *beside = weft_malloc((n + 1) * sizeof *beside);
-    if (!c->status && !beside)
+    int *others_of = weft_malloc((n + 1) * sizeof *others_of);
+    if (!c->status && !others_of)
         c->status = weft__out_of_memory(c->schema->doc.name, "a schema");
     for (int i = 0; i < (int)n && !c->status; i++) {
         size_t count = 0;
         c->status = weft__schema_branches(c->schema, c->number, &list);
         if (!c->status)
-            c->status = weft__branches_beside(list, i, beside, &count);
+            c->status = weft__branches_compatible(list, i, others_of, &count);
         for (size_t k = 0; k < count && !c->status; k++)
-            if (beside[k] > i)
+            if (others_of[k] > i)
                 add_schemas(c, element(c, "oneOf", (size_t)i, false),
-                            element(c, "oneOf", (size_t)beside[k], false));
+                            element(c, "oneOf", (size_t)others_of[k], false));
     }
-    weft_free(beside);
+    weft_free(others_of);
 }
 
 static void collect_violated(collector *c)

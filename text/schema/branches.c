@@ -123,7 +123,7 @@ weft_status weft__branches_for(const branch_list *list, json_object *value, int 
     return status;
 }
 
-weft_status weft__branches_beside(const branch_list *list, int only, int *out, size_t *count)
+weft_status weft__branches_compatible(const branch_list *list, int only, int *out, size_t *count)
 {
     json_object *branch = json_object_array_get_idx(list->of, (size_t)only);
     const bool listed = lists_values(branch);

@@ -25,6 +25,6 @@ void weft__branches_release(branch_list *list);
 weft_status weft__branches_for(const branch_list *list, json_object *value, int *out,
                                size_t *count);
 /* The others that may match a value that branch `only` matches: */
-weft_status weft__branches_beside(const branch_list *list, int only, int *out, size_t *count);
+weft_status weft__branches_compatible(const branch_list *list, int only, int *out, size_t *count);
 
 #endif

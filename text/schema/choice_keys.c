@@ -30,7 +30,7 @@ static weft_status no_memory(const weft__schema *schema)
 void weft__keys_release(schema_keys *keys)
 {
     weft__pattern_free(keys->pattern);
-    weft_free(keys->ways);
+    weft_free(keys->counts);
     weft_free(keys->named);
     weft_free(keys->among);
 }
@@ -226,10 +226,10 @@ static weft_status read_rules(weft__schema *schema, const schema_atom *atoms, si
 static weft_status count_keys(const weft__schema *schema, const schema_choice *c,
                               const weft__json *at, schema_keys *keys)
 {
-    keys->ways = weft__pattern_ways(keys->pattern, &keys->longest);
+    keys->counts = weft__pattern_counts(keys->pattern, &keys->longest);
     keys->named = weft_calloc((size_t)keys->longest + 1, sizeof *keys->named);
     keys->among = weft_calloc(c->n_properties + 1, sizeof *keys->among);
-    if (!keys->ways || !keys->named || !keys->among)
+    if (!keys->counts || !keys->named || !keys->among)
         return no_memory(schema);
     for (size_t i = 0; i < c->n_properties; i++) {
         const schema_property *p = &c->properties[i];
@@ -238,7 +238,7 @@ static weft_status count_keys(const weft__schema *schema, const schema_choice *c
             keys->named[p->length]++;
     }
     for (int32_t bytes = 0; bytes <= keys->longest; bytes++)
-        if (keys->ways[bytes] > 0)
+        if (keys->counts[bytes] > 0)
             return WEFT_OK;
     return weft__json_fail(at, WEFT_UNSUPPORTED, "the keys have to be longer than %d bytes",
                            (int)keys->longest);

@@ -212,7 +212,7 @@ static weft_status push_one(expansion *e, partial *p, int number, int only)
         return status;
     size_t count = 0;
     int *beside = weft_malloc((list->n + 1) * sizeof *beside);
-    status = beside ? weft__branches_beside(list, only, beside, &count)
+    status = beside ? weft__branches_compatible(list, only, beside, &count)
                     : weft__out_of_memory(schema->doc.name, "a schema");
     for (size_t i = 0; i < count && !status; i++) {
         bool skip = false;

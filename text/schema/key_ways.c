@@ -35,47 +35,47 @@ static uint32_t last_of(const weft__pattern *p, int class)
     return class + 1 < p->n_classes ? p->firsts[class + 1] - 1 : PATTERN_LAST;
 }
 
-static int64_t few(int64_t ways)
+static int64_t few(int64_t counts)
 {
-    return ways < WEFT__MANY_WAYS ? ways : WEFT__MANY_WAYS;
+    return counts < WEFT__MAX_COUNT ? counts : WEFT__MAX_COUNT;
 }
 
 /* The ways from a state by exactly so many bytes, those by fewer being known. */
-static int64_t count_ways(const weft__pattern *p, const uint32_t *ways, size_t row, int32_t state,
-                          int32_t bytes, const int64_t (*widths)[WIDTHS])
+static int64_t count_texts(const weft__pattern *p, const uint32_t *counts, size_t row,
+                           int32_t state, int32_t bytes, const int64_t (*widths)[WIDTHS])
 {
     int64_t sum = bytes == 0 && p->distance[state] == 0;
     for (int class = 0; class < p->n_classes; class ++) {
         const int32_t to = p->next[(size_t)state * (size_t)p->n_classes + (size_t) class];
         for (int w = 0; w < WIDTHS && to >= 0 && w < bytes; w++)
-            sum = few(sum + widths[class][w] * ways[(size_t)to * row + (size_t)(bytes - w - 1)]);
+            sum = few(sum + widths[class][w] * counts[(size_t)to * row + (size_t)(bytes - w - 1)]);
     }
     return sum;
 }
 
-uint32_t *weft__pattern_ways(const weft__pattern *p, int32_t *longest)
+uint32_t *weft__pattern_counts(const weft__pattern *p, int32_t *longest)
 {
     const int32_t most = MAX_CELLS / p->n_states - 1;
     *longest = most < WEFT__LONGEST_KEY ? most : WEFT__LONGEST_KEY;
     const size_t row = (size_t)*longest + 1;
-    uint32_t *ways = weft_calloc(row * (size_t)p->n_states, sizeof *ways);
+    uint32_t *counts = weft_calloc(row * (size_t)p->n_states, sizeof *counts);
     int64_t(*widths)[WIDTHS] = weft_calloc((size_t)p->n_classes, sizeof *widths);
     for (int class = 0; class < p->n_classes && widths; class ++)
         count_widths(p->firsts[class], last_of(p, class), widths[class]);
-    for (int32_t bytes = 0; bytes <= *longest && ways && widths; bytes++)
+    for (int32_t bytes = 0; bytes <= *longest && counts && widths; bytes++)
         for (int32_t s = 0; s < p->n_states; s++)
-            ways[(size_t)s * row + (size_t)bytes] =
-                (uint32_t)count_ways(p, ways, row, s, bytes, (const int64_t(*)[WIDTHS])widths);
+            counts[(size_t)s * row + (size_t)bytes] =
+                (uint32_t)count_texts(p, counts, row, s, bytes, (const int64_t(*)[WIDTHS])widths);
     if (!widths) {
-        weft_free(ways);
-        ways = NULL;
+        weft_free(counts);
+        counts = NULL;
     }
     weft_free(widths);
-    return ways;
+    return counts;
 }
 
-int64_t weft__pattern_ways_behind(const weft__pattern *p, const uint32_t *ways, int32_t longest,
-                                  int32_t state, uint32_t first, uint32_t last, int64_t bytes)
+int64_t weft__pattern_counts_after(const weft__pattern *p, const uint32_t *counts, int32_t longest,
+                                   int32_t state, uint32_t first, uint32_t last, int64_t bytes)
 {
     int64_t sum = 0;
     if (bytes < 0 || bytes > longest)
@@ -84,7 +84,7 @@ int64_t weft__pattern_ways_behind(const weft__pattern *p, const uint32_t *ways, 
         const int32_t to = p->next[(size_t)state * (size_t)p->n_classes + (size_t) class];
         const int64_t n = overlap(first, last, p->firsts[class], last_of(p, class));
         if (to >= 0 && n > 0)
-            sum = few(sum + n * ways[(size_t)to * ((size_t)longest + 1) + (size_t)bytes]);
+            sum = few(sum + n * counts[(size_t)to * ((size_t)longest + 1) + (size_t)bytes]);
     }
     return sum;
 }

@@ -5,16 +5,16 @@
 #include "text/schema/pattern.h"
 
 /* More are not counted. */
-enum { WEFT__MANY_WAYS = 1 << 30, WEFT__LONGEST_KEY = 256 };
+enum { WEFT__MAX_COUNT = 1 << 30, WEFT__LONGEST_KEY = 256 };
 
 /* [state][bytes]: how many texts of exactly so many bytes, 0 .. *longest, lead from a state to a
  * match. Texts are written as keys are: escapes only where there is no other form. The caller's;
  * NULL without memory. */
-uint32_t *weft__pattern_ways(const weft__pattern *pattern, int32_t *longest);
+uint32_t *weft__pattern_counts(const weft__pattern *pattern, int32_t *longest);
 
 /* Those of exactly so many bytes behind one character of first .. last. */
-int64_t weft__pattern_ways_behind(const weft__pattern *pattern, const uint32_t *ways,
-                                  int32_t longest, int32_t state, uint32_t first, uint32_t last,
-                                  int64_t bytes);
+int64_t weft__pattern_counts_after(const weft__pattern *pattern, const uint32_t *counts,
+                                   int32_t longest, int32_t state, uint32_t first, uint32_t last,
+                                   int64_t bytes);
 
 #endif

@@ -142,48 +142,48 @@ void weft__key_step(machine *m, const frame *top, unsigned char byte)
 /* ---- other keys ------------------------------------------------------------------------------ */
 
 /* How many ways there are to go on with a key by exactly so many bytes, whatever it matches. */
-static int64_t any_ways_on(const object_part *o, int64_t bytes)
+static int64_t any_continuation(const object_part *o, int64_t bytes)
 {
     /* The ways to end the character that has begun. */
-    int64_t ways = 1;
+    int64_t counts = 1;
     if (o->missing == ESCAPED) {
-        ways = 7;
+        counts = 7;
         bytes--;
     } else if (o->missing > 0) {
         const bool shortest = o->character == 0; /* no overlong forms */
-        ways = o->missing == 1   ? 64
-               : o->missing == 2 ? 64 * (shortest || o->character == 0xD ? 32 : 64)
-                                 : 4096 * (shortest            ? 48
-                                           : o->character == 4 ? 16
-                                                               : 64);
+        counts = o->missing == 1   ? 64
+                 : o->missing == 2 ? 64 * (shortest || o->character == 0xD ? 32 : 64)
+                                   : 4096 * (shortest            ? 48
+                                             : o->character == 4 ? 16
+                                                                 : 64);
         bytes -= o->missing;
     }
     if (bytes < 0)
         return 0;
     const int64_t keys = weft__object_keys(bytes);
-    return keys < SCHEMA_NEVER / ways ? ways * keys : SCHEMA_NEVER;
+    return keys < SCHEMA_NEVER / counts ? counts * keys : SCHEMA_NEVER;
 }
 
 /* The same among keys that match a pattern. */
-static int64_t ways_on(const schema_keys *keys, const object_part *o, int64_t bytes)
+static int64_t continuations(const schema_keys *keys, const object_part *o, int64_t bytes)
 {
     static const char escaped[] = "\"\\\b\f\n\r\t";
     if (!keys->pattern)
-        return any_ways_on(o, bytes);
+        return any_continuation(o, bytes);
     if (o->missing == 0)
-        return keys->ways[(int64_t)o->key_state * (keys->longest + 1) + bytes];
+        return keys->counts[(int64_t)o->key_state * (keys->longest + 1) + bytes];
     if (o->missing != ESCAPED) {
         const uint32_t shift = 6 * o->missing, first = o->character << shift;
         const uint32_t least = o->missing == 2 ? 0x800 : 0x10000; /* no overlong forms */
-        return weft__pattern_ways_behind(keys->pattern, keys->ways, keys->longest, o->key_state,
-                                         o->character == 0 ? least : first,
-                                         first + (1u << shift) - 1, bytes - o->missing);
+        return weft__pattern_counts_after(keys->pattern, keys->counts, keys->longest, o->key_state,
+                                          o->character == 0 ? least : first,
+                                          first + (1u << shift) - 1, bytes - o->missing);
     }
-    int64_t ways = 0;
+    int64_t counts = 0;
     for (const char *at = escaped; *at; at++)
-        ways += weft__pattern_ways_behind(keys->pattern, keys->ways, keys->longest, o->key_state,
-                                          (uint32_t)*at, (uint32_t)*at, bytes - 1);
-    return ways;
+        counts += weft__pattern_counts_after(keys->pattern, keys->counts, keys->longest,
+                                             o->key_state, (uint32_t)*at, (uint32_t)*at, bytes - 1);
+    return counts;
 }
 
 /* The fewest bytes that make a key one that the schema does not name and the object does not have;
@@ -198,7 +198,7 @@ static int64_t bytes_to_new(const schema_choice *c, const object_part *o)
                      (!keys->pattern || keys->among[i]);
         for (const extra_key *e = o->alike; e; e = e->next)
             taken += e->length - o->at == bytes && e->keys == o->keys;
-        if (taken < ways_on(keys, o, bytes))
+        if (taken < continuations(keys, o, bytes))
             return bytes;
     }
     return SCHEMA_NEVER;

@@ -121,16 +121,16 @@ int64_t weft__object_keys(int64_t bytes)
 }
 
 /* Of keys that the schema does not name, the next ones. */
-typedef struct key_supply {
+typedef struct keys_left {
     int64_t length;
     int64_t taken; /* of that length */
-} key_supply;
+} keys_left;
 
 /* The cheapest of the properties that an object does not need, one after another. */
-typedef struct supply {
+typedef struct key_range {
     size_t named; /* in c->by_cost */
-    key_supply of[SCHEMA_KEYS];
-} supply;
+    keys_left of[SCHEMA_KEYS];
+} key_range;
 
 static bool optional(const weft__schema *schema, const schema_choice *c, const object_state *o,
                      const schema_cost *cost)
@@ -147,16 +147,16 @@ static int64_t free_left(const schema_choice *c, const object_state *o, int k, i
         return length >= SCHEMA_KEY_LENGTHS
                    ? SCHEMA_NEVER
                    : weft__object_keys(length) - c->named_keys[length] - o->free_used[length];
-    int64_t left = (int64_t)keys->ways[length] - keys->named[length];
+    int64_t left = (int64_t)keys->counts[length] - keys->named[length];
     for (const extra_key *e = o->extras; e; e = e->next)
         left -= e->keys == k && e->length == length;
     return left - (o->reading_keys == k && o->reading == 1 + length);
 }
 
 /* Goes on to a length of which there are keys left; false: there is none. */
-static bool skip_lengths(const schema_choice *c, const object_state *o, supply *s, int k)
+static bool skip_lengths(const schema_choice *c, const object_state *o, key_range *s, int k)
 {
-    key_supply *of = &s->of[k];
+    keys_left *of = &s->of[k];
     const bool limited = c->keys[k].pattern;
     for (; !limited || of->length <= c->keys[k].longest; of->length++, of->taken = 0)
         if (free_left(c, o, k, of->length) > of->taken)
@@ -165,7 +165,7 @@ static bool skip_lengths(const schema_choice *c, const object_state *o, supply *
 }
 
 /* Bytes of the next key that the schema does not name. */
-static int64_t take_key(const schema_choice *c, const object_state *o, supply *s, int k)
+static int64_t take_key(const schema_choice *c, const object_state *o, key_range *s, int k)
 {
     if (!skip_lengths(c, o, s, k))
         return SCHEMA_NEVER;
@@ -175,7 +175,7 @@ static int64_t take_key(const schema_choice *c, const object_state *o, supply *s
 
 /* The keys of the cheapest property that the schema does not name; below 0: there is none. */
 static int cheapest_keys(const weft__schema *schema, const schema_choice *c, const object_state *o,
-                         supply *s, int64_t *bytes)
+                         key_range *s, int64_t *bytes)
 {
     int best = -1;
     *bytes = SCHEMA_NEVER;
@@ -193,7 +193,7 @@ static int cheapest_keys(const weft__schema *schema, const schema_choice *c, con
 /* Takes up to `most` properties of one cost; their number, and the cost of each. 0: there is none.
  */
 static int64_t take_cheapest(const weft__schema *schema, const schema_choice *c,
-                             const object_state *o, supply *s, int64_t most, int64_t *each)
+                             const object_state *o, key_range *s, int64_t most, int64_t *each)
 {
     while (s->named < c->n_properties && !optional(schema, c, o, &c->by_cost[s->named]))
         s->named++;
@@ -225,10 +225,10 @@ int64_t weft__object_missing(const weft__schema *schema, const schema_choice *c,
         o->count + o->required_left + (fillers > 0 ? fillers : 0) > c->max_properties)
         return SCHEMA_NEVER;
     int64_t sum = 1 + o->required_bytes;
-    supply s;
+    key_range s;
     s.named = 0;
     for (size_t k = 0; k < c->n_keys; k++)
-        s.of[k] = (key_supply){0};
+        s.of[k] = (keys_left){0};
     for (size_t i = 0; i < c->n_wanted && sum < SCHEMA_NEVER; i++)
         if (!(o->found >> i & 1))
             sum += take_key(c, o, &s, c->wanted[i].keys);

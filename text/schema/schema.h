@@ -49,7 +49,7 @@ typedef struct schema_keys {
     unsigned mask;          /* of the patterns, those that match */
     int node;               /* of the values */
     int32_t longest;        /* bytes that a key has at most; without a pattern any */
-    uint32_t *ways;         /* [state][bytes]: weft__pattern_ways */
+    uint32_t *counts;       /* [state][bytes]: weft__pattern_counts */
     uint32_t *named;        /* by bytes: how many properties have such keys */
     bool *among;            /* by property: whether it has such a key */
 } schema_keys;

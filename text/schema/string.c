@@ -30,8 +30,8 @@ static int64_t smaller(int64_t a, int64_t b)
 
 /* The fewest bytes from behind the next character, one of first .. last, to the closing quote;
  * SCHEMA_NEVER when none of these characters may come. */
-static int64_t behind_one_of(const schema_choice *c, const string_part *s, uint32_t first,
-                             uint32_t last)
+static int64_t after_one_of(const schema_choice *c, const string_part *s, uint32_t first,
+                            uint32_t last)
 {
     if (c->pattern) {
         const int32_t nearest = weft__pattern_nearest(c->pattern, s->state, first, last);
@@ -52,36 +52,36 @@ static int64_t between(const schema_choice *c, const string_part *s)
 
 /* Behind `missing` of four hexadecimal digits, which begin with those in s->value. The first half
  * of a surrogate pair needs the six bytes of the second; a second half alone is no character. */
-static int64_t behind_digits(const schema_choice *c, const string_part *s)
+static int64_t after_digits(const schema_choice *c, const string_part *s)
 {
     const uint32_t shift = 4 * s->missing, first = s->value << shift;
     const uint32_t last = first + (1u << shift) - 1;
     int64_t least = SCHEMA_NEVER;
     if (first < 0xD800)
-        least = behind_one_of(c, s, first, last < 0xD800 ? last : 0xD7FF);
+        least = after_one_of(c, s, first, last < 0xD800 ? last : 0xD7FF);
     if (last > 0xDFFF)
-        least = smaller(least, behind_one_of(c, s, first > 0xDFFF ? first : 0xE000, last));
+        least = smaller(least, after_one_of(c, s, first > 0xDFFF ? first : 0xE000, last));
     const uint32_t low = first > 0xD800 ? first : 0xD800, high = last < 0xDBFF ? last : 0xDBFF;
     if (low <= high)
-        least = smaller(least, 6 + behind_one_of(c, s, 0x10000 + ((low - 0xD800) << 10),
-                                                 0x10000 + ((high - 0xD800) << 10) + 0x3FF));
+        least = smaller(least, 6 + after_one_of(c, s, 0x10000 + ((low - 0xD800) << 10),
+                                                0x10000 + ((high - 0xD800) << 10) + 0x3FF));
     return least + s->missing;
 }
 
 /* Behind a backslash. */
-static int64_t behind_escape(const schema_choice *c, string_part s)
+static int64_t after_escape(const schema_choice *c, string_part s)
 {
     int64_t least = SCHEMA_NEVER;
     for (const char *at = "\"\\/\b\f\n\r\t"; *at; at++)
-        least = smaller(least, 1 + behind_one_of(c, &s, (uint32_t)*at, (uint32_t)*at));
+        least = smaller(least, 1 + after_one_of(c, &s, (uint32_t)*at, (uint32_t)*at));
     s.value = 0;
     s.missing = 4;
-    return smaller(least, 1 + behind_digits(c, &s));
+    return smaller(least, 1 + after_digits(c, &s));
 }
 
 /* Within the second \u of a pair, `done` digits of which are in the low bits of s->value, above
  * them the four of the first half. */
-static int64_t behind_low_digits(const schema_choice *c, const string_part *s, uint32_t done)
+static int64_t after_low_digits(const schema_choice *c, const string_part *s, uint32_t done)
 {
     const uint32_t half = s->value >> (4 * done), shift = 4 * (4 - done);
     uint32_t low = (s->value << shift) & 0xFFFF, high = low + (1u << shift) - 1;
@@ -90,11 +90,11 @@ static int64_t behind_low_digits(const schema_choice *c, const string_part *s, u
     if (low > high)
         return SCHEMA_NEVER;
     const uint32_t base = 0x10000 + ((half & 0x3FF) << 10);
-    return 4 - done + behind_one_of(c, s, base + (low & 0x3FF), base + (high & 0x3FF));
+    return 4 - done + after_one_of(c, s, base + (low & 0x3FF), base + (high & 0x3FF));
 }
 
 /* Behind some bytes of a character in UTF-8. */
-static int64_t behind_utf8(const schema_choice *c, const string_part *s)
+static int64_t after_utf8(const schema_choice *c, const string_part *s)
 {
     const uint32_t shift = 6 * s->missing;
     uint32_t first = s->value << shift, last = first + (1u << shift) - 1;
@@ -104,9 +104,9 @@ static int64_t behind_utf8(const schema_choice *c, const string_part *s)
         last = 0x10FFFF;
     int64_t least = SCHEMA_NEVER;
     if (first < 0xD800)
-        least = behind_one_of(c, s, first, last < 0xD800 ? last : 0xD7FF);
+        least = after_one_of(c, s, first, last < 0xD800 ? last : 0xD7FF);
     if (last > 0xDFFF)
-        least = smaller(least, behind_one_of(c, s, first > 0xDFFF ? first : 0xE000, last));
+        least = smaller(least, after_one_of(c, s, first > 0xDFFF ? first : 0xE000, last));
     return least + s->missing;
 }
 
@@ -116,17 +116,17 @@ static int64_t missing_bytes(const schema_choice *c, const string_part *s, unsig
 {
     switch ((enum string_phase)phase) {
     case BODY:
-        return 1 + (s->missing > 0 ? behind_utf8(c, s) : between(c, s));
+        return 1 + (s->missing > 0 ? after_utf8(c, s) : between(c, s));
     case ESCAPE:
-        return 1 + behind_escape(c, *s);
+        return 1 + after_escape(c, *s);
     case HEX:
-        return 1 + behind_digits(c, s);
+        return 1 + after_digits(c, s);
     case LOW_SLASH:
-        return 3 + behind_low_digits(c, s, 0);
+        return 3 + after_low_digits(c, s, 0);
     case LOW_U:
-        return 2 + behind_low_digits(c, s, 0);
+        return 2 + after_low_digits(c, s, 0);
     case LOW_HEX:
-        return 1 + behind_low_digits(c, s, 4 - s->missing);
+        return 1 + after_low_digits(c, s, 4 - s->missing);
     }
     return SCHEMA_NEVER;
 }

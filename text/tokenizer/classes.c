@@ -248,7 +248,7 @@ const unsigned char *weft__classes(void)
     return first_plane;
 }
 
-char_class weft__class_beyond(uint32_t code)
+char_class weft__class_outside_bmp(uint32_t code)
 {
     if (weft__in_ranges(letters, sizeof letters / sizeof *letters, code))
         return CHAR_LETTER;

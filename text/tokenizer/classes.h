@@ -12,6 +12,6 @@ typedef enum char_class { CHAR_OTHER, CHAR_LETTER, CHAR_NUMBER, CHAR_SPACE } cha
 const unsigned char *weft__classes(void);
 
 /* The class of a code point from 0x10000 on. */
-char_class weft__class_beyond(uint32_t code);
+char_class weft__class_outside_bmp(uint32_t code);
 
 #endif

@@ -77,8 +77,8 @@ void weft_detokenizer_free(weft_detokenizer *detokenizer)
     weft_free(detokenizer);
 }
 
-static weft_status hand_out(weft_detokenizer *d, weft_status status, const char **text,
-                            size_t *length)
+static weft_status return_text(weft_detokenizer *d, weft_status status, const char **text,
+                               size_t *length)
 {
     if (!status)
         status = terminate(&d->out);
@@ -93,7 +93,7 @@ weft_status weft_detokenizer_push(weft_detokenizer *detokenizer, int32_t id, con
 {
     weft_detokenizer *d = detokenizer;
     d->out.length = 0;
-    return hand_out(d, decode_id(d->tokenizer, &d->state, id, d->flags, &d->out), text, length);
+    return return_text(d, decode_id(d->tokenizer, &d->state, id, d->flags, &d->out), text, length);
 }
 
 weft_status weft_detokenizer_finish(weft_detokenizer *detokenizer, const char **text,
@@ -103,5 +103,5 @@ weft_status weft_detokenizer_finish(weft_detokenizer *detokenizer, const char **
     d->out.length = 0;
     const weft_status status = weft__decode_end(&d->tokenizer->decoder, &d->state, &d->out);
     weft__decoder_state_reset(&d->state);
-    return hand_out(d, status, text, length);
+    return return_text(d, status, text, length);
 }

@@ -44,7 +44,7 @@ static inline char_class class_at(const reader *r, size_t i, size_t *next)
     const int size = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
     const uint32_t code = weft__utf8_decode((const char *)r->text + i, size);
     *next = i + (size_t)size;
-    return code < 0x10000 ? (char_class)r->classes[code] : weft__class_beyond(code);
+    return code < 0x10000 ? (char_class)r->classes[code] : weft__class_outside_bmp(code);
 }
 
 /* The end of a run of one class. */

@@ -24,7 +24,7 @@ static weft_status facts_new(weft_model *model, const char *where, weft__gguf_fa
     if (f->arch == NULL)
         return weft_fail(WEFT_UNSUPPORTED, "%s: %s models have no GGUF architecture", where,
                          model_type);
-    return weft__gguf_look(f);
+    return weft__gguf_inspect(f);
 }
 
 static void facts_free(weft__gguf_facts *f)

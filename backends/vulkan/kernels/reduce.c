@@ -28,7 +28,7 @@ static bool is_named(const weft_call *call, const char *name)
     return strcmp(call->op->name, name) == 0;
 }
 
-static bool is_place(const weft_call *call)
+static bool is_arg_extreme(const weft_call *call)
 {
     return is_named(call, "argmax") || is_named(call, "argmin");
 }
@@ -45,7 +45,7 @@ static void choose_shader(const weft_call *call, reduction *r)
     r->constants[0] = x;
     r->constants[1] = out;
     r->constants[2] = op;
-    if (is_place(call)) {
+    if (is_arg_extreme(call)) {
         r->shader = &weft__shader_reduce_place;
         r->constants[1] = is_named(call, "argmin");
         r->part_bytes = 3 * sizeof(uint32_t);
@@ -66,7 +66,7 @@ static void mark_reduced(const weft_call *call, bool *reduced)
 {
     int n = call->in[0].shape.n;
     memset(reduced, 0, WEFT_MAX_DIMS * sizeof *reduced);
-    if (is_place(call)) {
+    if (is_arg_extreme(call)) {
         reduced[((const weft_axis_params *)call->params)->axis + n] = true;
         return;
     }
