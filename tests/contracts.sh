@@ -70,6 +70,6 @@ declaration != "" {
 END { print functions " functions" >"/dev/stderr" }
 ' include/weft/*.h 2>/dev/null)
 [ -z "$problems" ] || echo "$problems"
-n=$(grep -hcE '^(WEFT_NODISCARD )?WEFT_API ' include/weft/*.h | paste -sd+ | bc)
+n=$(cat include/weft/*.h | grep -cE '^(WEFT_NODISCARD )?WEFT_API ')
 echo "$n functions, $(printf '%s' "$problems" | grep -c . || true) problems"
 [ -z "$problems" ]

@@ -36,7 +36,7 @@ expect_compiler() {
 
 # uses LIBRARY 0|1
 uses() {
-    if [ "$(meson introspect --dependencies "$folder" | grep -c "\"$1\"")" != "$2" ]; then
+    if [ "$(meson introspect --dependencies "$folder" | grep -c "\"name\": \"$1\"")" != "$2" ]; then
         echo "library $1: expected $2 entries among the folder's dependencies"
         exit 1
     fi
