@@ -119,6 +119,7 @@ fi
 for check in headers tree layering snippets documents options modules contracts; do
     start source $check tests/$check.sh
 done
+start source arm64 tests/arm64.sh --quick
 wait
 
 if [ "$quick" -eq 0 ]; then

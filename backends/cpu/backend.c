@@ -30,12 +30,7 @@ static void close_device(void *state)
 static const char *describe(void *state)
 {
     (void)state;
-    static const char *const texts[CPU_ISA_COUNT] = {
-        [CPU_PORTABLE] = "portable kernels",
-        [CPU_AVX2] = "kernels for AVX2",
-        [CPU_AVX512] = "kernels for AVX-512",
-    };
-    return texts[weft__cpu_isa()];
+    return weft__cpu_isa_description(weft__cpu_isa());
 }
 
 static int64_t memory(void *state)

@@ -7,9 +7,25 @@
 #include <string.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
-static const char *const names[CPU_ISA_COUNT] = {"portable", "avx2", "avx512"};
+static const struct {
+    const char *name, *description;
+} sets[CPU_ISA_COUNT] = {
+#if defined(__x86_64__)
+    [CPU_PORTABLE] = {"portable", "portable kernels"},
+    [CPU_AVX2] = {"avx2", "kernels for AVX2"},
+    [CPU_AVX512] = {"avx512", "kernels for AVX-512"},
+#elif defined(__aarch64__)
+    [CPU_NEON] = {"neon", "kernels for NEON"},
+    [CPU_DOTPROD] = {"dotprod", "kernels for NEON with dot products of bytes"},
+    [CPU_I8MM] = {"i8mm", "kernels for NEON with matrix products of bytes"},
+#else
+    [CPU_PORTABLE] = {"portable", "portable kernels"},
+#endif
+};
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static cpu_isa chosen;
@@ -36,8 +52,13 @@ static cpu_isa best(void)
         !__builtin_cpu_supports("avx512vl"))
         return CPU_AVX2;
     return CPU_AVX512;
+#elif defined(__aarch64__)
+    enum { ASIMDDP = 20, I8MM = 13 }; /* bits of HWCAP and HWCAP2 */
+    if (!(getauxval(AT_HWCAP) >> ASIMDDP & 1))
+        return CPU_NEON;
+    return getauxval(AT_HWCAP2) >> I8MM & 1 ? CPU_I8MM : CPU_DOTPROD;
 #else
-    return CPU_PORTABLE;
+    return CPU_BASELINE;
 #endif
 }
 
@@ -45,8 +66,8 @@ static void choose(void)
 {
     chosen = best();
     const char *wanted = getenv("WEFT_CPU_ISA");
-    for (cpu_isa isa = CPU_PORTABLE; wanted && isa < chosen; isa++)
-        if (strcmp(wanted, names[isa]) == 0)
+    for (cpu_isa isa = CPU_BASELINE; wanted && isa < chosen; isa++)
+        if (strcmp(wanted, sets[isa].name) == 0)
             chosen = isa;
 }
 
@@ -58,5 +79,10 @@ cpu_isa weft__cpu_isa(void)
 
 const char *weft__cpu_isa_name(cpu_isa isa)
 {
-    return names[isa];
+    return sets[isa].name;
+}
+
+const char *weft__cpu_isa_description(cpu_isa isa)
+{
+    return sets[isa].description;
 }

@@ -1,4 +1,4 @@
-/* backends/cpu/kernels.c -- fills the kernel table: portable kernels first, then faster ones that
+/* backends/cpu/kernels.c -- fills the kernel table: baseline kernels first, then faster ones that
  * the machine can run. */
 #include "backends/cpu/kernels.h"
 
@@ -17,7 +17,7 @@ static void fill(cpu_isa isa)
     CPU_FILL(weft__fill_fft, &table, isa);
     CPU_FILL(weft__fill_gemm, &table, isa);
     CPU_FILL(weft__fill_gemv, &table, isa);
-    CPU_FILL(weft__fill_int8, &table, isa);
+    CPU_FILL_BYTES(weft__fill_int8, &table, isa);
     CPU_FILL(weft__fill_kv_codes, &table, isa);
     CPU_FILL(weft__fill_loss, &table, isa);
     CPU_FILL(weft__fill_norm, &table, isa);

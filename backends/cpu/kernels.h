@@ -264,7 +264,7 @@ CPU_DECLARE_FILL(weft__fill_delta, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_fft, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_gemm, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_gemv, cpu_kernels);
-CPU_DECLARE_FILL(weft__fill_int8, cpu_kernels);
+CPU_DECLARE_FILL_BYTES(weft__fill_int8, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_kv_codes, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_loss, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_norm, cpu_kernels);

@@ -48,8 +48,8 @@ static weft_status expected(const parser *p, const char *what)
 {
     if (p->at >= p->length)
         return fail_at(p, p->length, "the text ends before the value does");
-    const char c = p->text[p->at];
-    const bool control = c >= 0 && c < 0x20 && !memchr("\t\n\r", c, 3);
+    const unsigned char c = (unsigned char)p->text[p->at];
+    const bool control = c < 0x20 && !memchr("\t\n\r", c, 3);
     return fail_at(p, p->at, control ? "control character" : what);
 }
 

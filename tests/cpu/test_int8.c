@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/cpu/kernels.h"
 #include "tests/check.h"
+#include "tests/cpu/int8_integers.h"
 #include "weft/gguf.h"
 #include "weft/io.h"
 #include "weft/nn.h"
@@ -101,7 +101,7 @@ static void products_are_defined(void)
     static const size sizes[] = {{9, 1, 256},    {48, 33, 768},   {49, 70, 1024},
                                  {131, 32, 512}, {10, 2080, 256}, {1540, 5, 256}};
     static const weft_dtype dtypes[] = {WEFT_FLOAT32, WEFT_BFLOAT16, WEFT_FLOAT16};
-    for (cpu_isa isa = CPU_PORTABLE; isa < CPU_ISA_COUNT; isa++) {
+    for (cpu_isa isa = CPU_BASELINE; isa < CPU_ISA_COUNT; isa++) {
         if (weft__cpu_use_isa(isa) != isa)
             continue;
         for (int t = 0; t < KINDS; t++)
@@ -131,93 +131,15 @@ static void errors_are_stated(void)
 
 /* ---- The same integers ---------------------------------------------------------------------- */
 
-enum { M = 7, BLOCKS = 5, K = BLOCKS * TERMS };
-
-/* Sums of codes times integers, which a scale and steps of 1 leave as they are; the offset is
- * tested where `starts` is given. */
-static void sums_of(const cpu_kernels *kernels, const int8_t *q, const uint8_t *w,
-                    const int32_t *starts, float *c)
-{
-    float ones[BLOCKS * CPU_INT8_COLUMNS], zeros[BLOCKS * CPU_INT8_COLUMNS] = {0};
-    for (int i = 0; i < BLOCKS * CPU_INT8_COLUMNS; i++)
-        ones[i] = 1;
-    memset(c, 0, M * CPU_INT8_COLUMNS * sizeof *c);
-    const cpu_int8_block block = {.m = M,
-                                  .blocks = BLOCKS,
-                                  .x = q,
-                                  .x_row = K,
-                                  .steps = ones,
-                                  .shifts = starts ? NULL : zeros,
-                                  .starts = starts,
-                                  .per_row = BLOCKS,
-                                  .w = w,
-                                  .scales = ones,
-                                  .biases = zeros,
-                                  .c = c};
-    kernels->int8_block(&block);
-}
-
-/* Every instruction set, with the largest bytes too: 32 * 255 * 127 fits what is exact. */
+/* Every instruction set. */
 static void integers_are_the_same(void)
 {
-    static int8_t q[M * K];
-    static uint8_t w[K * CPU_INT8_COLUMNS];
-    int32_t starts[M * BLOCKS];
-    float c[M * CPU_INT8_COLUMNS];
-    uint32_t seed = 7;
-    for (int i = 0; i < M * K; i++)
-        q[i] = i < K ? 127 : i < 2 * K ? -127 : (int8_t)((seed = seed * 1664525 + 1) >> 24);
-    for (int i = 0; i < K * CPU_INT8_COLUMNS; i++)
-        w[i] = i % 128 < 64 ? 255 : (uint8_t)((seed = seed * 1664525 + 1) >> 24);
-    for (int i = 0; i < M * BLOCKS; i++)
-        starts[i] = -128 * (i - 9);
-    for (cpu_isa isa = CPU_PORTABLE; isa < CPU_ISA_COUNT; isa++) {
+    for (cpu_isa isa = CPU_BASELINE; isa < CPU_ISA_COUNT; isa++) {
         if (weft__cpu_use_isa(isa) != isa)
             continue;
-        for (int with = 0; with < 2; with++) {
-            int64_t wrong = 0;
-            sums_of(weft__cpu_kernels(), q, w, with ? starts : NULL, c);
-            for (int i = 0; i < M; i++)
-                for (int j = 0; j < CPU_INT8_COLUMNS; j++) {
-                    int64_t sum = 0;
-                    for (int g = 0; with && g < BLOCKS; g++)
-                        sum += starts[i * BLOCKS + g];
-                    for (int k = 0; k < K; k++)
-                        sum += q[i * K + k] * w[k / 4 * 4 * CPU_INT8_COLUMNS + j * 4 + k % 4];
-                    wrong += c[i * CPU_INT8_COLUMNS + j] != (float)sum;
-                }
-            CHECK_EQ_INT(wrong, 0);
-        }
-    }
-}
-
-/* Rounding gives the same bits on every instruction set, halves to even. */
-static void rounding_is_the_same(void)
-{
-    float x[K], steps[BLOCKS], first_steps[BLOCKS], shifts[BLOCKS];
-    int8_t q[K], first[K];
-    int32_t starts[BLOCKS];
-    for (int i = 0; i < K; i++)
-        x[i] = i < TERMS ? (float)i - 15.5f : sinf((float)i) * ldexpf(1, i / TERMS * 40 - 100);
-    x[0] = 127;
-    for (cpu_isa isa = CPU_PORTABLE; isa < CPU_ISA_COUNT; isa++) {
-        if (weft__cpu_use_isa(isa) != isa)
-            continue;
-        weft__cpu_kernels()->int8_round(WEFT_FLOAT32, x, K, 128, q, steps, starts, shifts);
-        if (isa == CPU_PORTABLE) {
-            memcpy(first, q, sizeof q);
-            memcpy(first_steps, steps, sizeof steps);
-        }
-        CHECK(memcmp(first, q, sizeof q) == 0);
-        CHECK(memcmp(first_steps, steps, sizeof steps) == 0);
-        for (int i = 0; i < TERMS; i++)
-            CHECK_EQ_INT(q[i], (int)nearbyintf(x[i]));
-        for (int g = 0; g < BLOCKS; g++) {
-            int sum = 0;
-            for (int i = 0; i < TERMS; i++)
-                sum += q[g * TERMS + i];
-            CHECK_EQ_INT(starts[g], -128 * sum);
-        }
+        CHECK_EQ_INT(int8_wrong_sums(weft__cpu_kernels(), false), 0);
+        CHECK_EQ_INT(int8_wrong_sums(weft__cpu_kernels(), true), 0);
+        CHECK_EQ_INT(int8_wrong_roundings(weft__cpu_kernels()), 0);
     }
 }
 
@@ -343,7 +265,6 @@ static void modules_have_a_flag(void)
 }
 
 CHECK_MAIN("8-bit activations", CHECK_CASE(products_are_defined), CHECK_CASE(errors_are_stated),
-           CHECK_CASE(integers_are_the_same), CHECK_CASE(rounding_is_the_same),
-           CHECK_CASE(threads_do_not_matter), CHECK_CASE(others_are_exact),
-           CHECK_CASE(gradients_are_exact), CHECK_CASE(odd_numbers),
+           CHECK_CASE(integers_are_the_same), CHECK_CASE(threads_do_not_matter),
+           CHECK_CASE(others_are_exact), CHECK_CASE(gradients_are_exact), CHECK_CASE(odd_numbers),
            CHECK_CASE(modules_have_a_flag))

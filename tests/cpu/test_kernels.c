@@ -16,7 +16,7 @@ typedef void check_fn(weft_dtype dtype, lie layout);
 
 static void everywhere(check_fn *check)
 {
-    for (cpu_isa isa = CPU_PORTABLE; isa < CPU_ISA_COUNT; isa++)
+    for (cpu_isa isa = CPU_BASELINE; isa < CPU_ISA_COUNT; isa++)
         for (int d = 0; d < 3 && weft__cpu_use_isa(isa) == isa; d++) {
             check(narrow[d], LIE_DENSE);
             check(narrow[d], LIE_ROWS);

@@ -145,7 +145,7 @@ static void special_numbers(cpu_isa isa, weft_dtype dtype)
 static void for_each_isa(void (*body)(cpu_isa))
 {
     const cpu_isa best = weft__cpu_isa();
-    for (cpu_isa isa = CPU_PORTABLE; isa <= best; isa++) {
+    for (cpu_isa isa = CPU_BASELINE; isa <= best; isa++) {
         weft__cpu_elementwise_use(isa);
         body(isa);
     }

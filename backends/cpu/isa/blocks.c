@@ -10,31 +10,6 @@
 
 enum { RUN = 32, VECTORS = RUN / LANES };
 
-typedef uint8_t vb_any __attribute__((vector_size(LANES), aligned(1), may_alias));
-typedef int8_t vc_any __attribute__((vector_size(LANES), aligned(1), may_alias));
-
-SIMD vi bytes_at(const uint8_t *p)
-{
-#if defined(__AVX512F__)
-    return (vi)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
-#elif defined(__AVX2__)
-    return (vi)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
-#else
-    return __builtin_convertvector(*(const vb_any *)p, vi);
-#endif
-}
-
-SIMD vi signed_at(const uint8_t *p)
-{
-#if defined(__AVX512F__)
-    return (vi)_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p));
-#elif defined(__AVX2__)
-    return (vi)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p));
-#else
-    return __builtin_convertvector(*(const vc_any *)p, vi);
-#endif
-}
-
 SIMD vf floats(vi x)
 {
     return __builtin_convertvector(x, vf);
@@ -45,7 +20,7 @@ SIMD vf floats(vi x)
 /* Low nibbles of 16 bytes, then the high ones. */
 SIMD vi nibbles(const uint8_t *codes, int l)
 {
-    return l < 16 ? bytes_at(codes + l) & 15 : bytes_at(codes + l - 16) >> 4;
+    return l < 16 ? vload_bytes(codes + l) & 15 : vload_bytes(codes + l - 16) >> 4;
 }
 
 SIMD void q4_0(const uint8_t *b, int s, vf *w)
@@ -63,7 +38,7 @@ SIMD void q8_0(const uint8_t *b, int s, vf *w)
     (void)s;
 #pragma GCC unroll 8
     for (int i = 0; i < VECTORS; i++)
-        w[i] = d * floats(signed_at(b + 2 + i * LANES));
+        w[i] = d * floats(vload_signed(b + 2 + i * LANES));
 }
 
 SIMD void q4_k(const uint8_t *b, int s, vf *w)
@@ -75,7 +50,7 @@ SIMD void q4_k(const uint8_t *b, int s, vf *w)
     const int shift = s % 2 * 4;
 #pragma GCC unroll 8
     for (int i = 0; i < VECTORS; i++)
-        w[i] = apart(d * floats(bytes_at(codes + i * LANES) >> shift & 15)) - m;
+        w[i] = apart(d * floats(vload_bytes(codes + i * LANES) >> shift & 15)) - m;
 }
 
 SIMD void q5_k(const uint8_t *b, int s, vf *w)
@@ -87,8 +62,8 @@ SIMD void q5_k(const uint8_t *b, int s, vf *w)
     const int shift = s % 2 * 4;
 #pragma GCC unroll 8
     for (int i = 0; i < VECTORS; i++) {
-        const vi low = bytes_at(codes + i * LANES) >> shift & 15;
-        const vi high = bytes_at(b + 16 + i * LANES) >> s & 1;
+        const vi low = vload_bytes(codes + i * LANES) >> shift & 15;
+        const vi high = vload_bytes(b + 16 + i * LANES) >> s & 1;
         w[i] = apart(d * floats(low | high << 4)) - m;
     }
 }
@@ -101,8 +76,8 @@ SIMD void q6_k(const uint8_t *b, int s, vf *w)
 #pragma GCC unroll 8
     for (int i = 0; i < VECTORS; i++) {
         const vf scale = vset(d * (float)(int8_t)b[192 + 2 * s + i * LANES / 16]);
-        const vi l = bytes_at(low + i * LANES) >> low_shift & 15;
-        const vi h = bytes_at(high + i * LANES) >> high_shift & 3;
+        const vi l = vload_bytes(low + i * LANES) >> low_shift & 15;
+        const vi h = vload_bytes(high + i * LANES) >> high_shift & 3;
         w[i] = scale * floats((l | h << 4) - 32);
     }
 }
@@ -154,7 +129,7 @@ SIMD void q2_k(const uint8_t *b, int s, vf *w)
     for (int i = 0; i < VECTORS; i++) {
         const int both = b[2 * s + i * LANES / 16];
         const vf scale = vset(d * (float)(both & 15)), minimum = vset(least * (float)(both >> 4));
-        w[i] = scale * floats(bytes_at(codes + i * LANES) >> shift & 3) - minimum;
+        w[i] = scale * floats(vload_bytes(codes + i * LANES) >> shift & 3) - minimum;
     }
 }
 
@@ -168,8 +143,8 @@ SIMD void q3_k(const uint8_t *b, int s, vf *w)
         const int g = 2 * s + i * LANES / 16;
         const int low = scales[g % 8] >> g / 8 * 4 & 15, high = scales[8 + g % 4] >> g / 4 * 2 & 3;
         const vf scale = vset(d * (float)((low | high << 4) - 32));
-        const vi l = bytes_at(codes + i * LANES) >> shift & 3;
-        const vi h = bytes_at(b + i * LANES) >> s & 1;
+        const vi l = vload_bytes(codes + i * LANES) >> shift & 3;
+        const vi h = vload_bytes(b + i * LANES) >> s & 1;
         w[i] = scale * floats((l | h << 2) - 4);
     }
 }
@@ -188,6 +163,10 @@ SIMD vi looked_up(const int8_t *table, const uint8_t *codes, int l)
 #else
     return (vi)_mm256_cvtepi8_epi32(found);
 #endif
+#elif defined(__aarch64__)
+    const uint8x8_t both = four_bytes(codes + l % 16);
+    const uint8x8_t at = l < 16 ? vand_u8(both, vdup_n_u8(15)) : vshr_n_u8(both, 4);
+    return (vi)vmovl_s16(vget_low_s16(vmovl_s8(vqtbl1_s8(vld1q_s8(table), at))));
 #else
     const vi at = nibbles(codes, l);
     return (vi){table[at[0]], table[at[1]], table[at[2]], table[at[3]]};

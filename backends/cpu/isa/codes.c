@@ -27,13 +27,8 @@ SIMD uint32_t word_at(int bits, int bytes, const uint8_t *codes, int i)
  * is inlined. No byte beyond the run is read. */
 SIMD vi codes_at(int bits, int bytes, const uint8_t *codes, int i)
 {
-#if defined(__AVX512F__)
     if (bits == 8)
-        return (vi)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(codes + i)));
-#elif defined(__AVX2__)
-    if (bits == 8)
-        return (vi)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(codes + i)));
-#endif
+        return vload_bytes(codes + i);
     const int share = bits == 2 ? 16 : bits <= 4 ? 8 : 4; /* lanes to a word */
     vu words = word_at(bits, bytes, codes, i) - (vu){0};
 #if defined(__AVX512F__)
@@ -65,6 +60,12 @@ SIMD vf float4_values(vi codes)
     const vf values = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
     vi sign = codes << 28 & INT32_MIN;
     return (vf)((vi)vpermute(values, codes & 7) | sign);
+#elif defined(__aarch64__)
+    /* Twice the magnitudes; a code's upper three bytes choose a 0. */
+    static const uint8_t doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12};
+    const vi sign = codes << 28 & INT32_MIN, at = (codes & 7) | 0x08080800;
+    const vi magnitudes = (vi)vqtbl1q_u8(vld1q_u8(doubled), (uint8x16_t)at);
+    return (vf)((vi)(__builtin_convertvector(magnitudes, vf) * 0.5f) | sign);
 #else
     static const float values[] = {0,     0.5f,  1,  1.5f,  2,  3,  4,  6,
                                    -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};

@@ -8,7 +8,7 @@
 SIMD int64_t convert_vectors(weft_dtype from, weft_dtype to, const void *in, void *out, int64_t n)
 {
     int64_t i = 0;
-#if defined(__F16C__)
+#if defined(__F16C__) || defined(__aarch64__)
     if (from == WEFT_FLOAT16 && to == WEFT_FLOAT32) {
         for (; i + LANES <= n; i += LANES) {
             vstore((float *)out + i, vload_float16((const uint16_t *)in + i));

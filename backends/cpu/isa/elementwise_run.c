@@ -51,6 +51,8 @@ SIMD vf choose(truth condition, vf x, vf y)
 {
 #if defined(__AVX2__)
     return (vf)_mm256_blendv_ps((__m256)y, (__m256)x, (__m256)condition);
+#elif defined(__aarch64__)
+    return (vf)vbslq_f32((uint32x4_t)condition, (float32x4_t)x, (float32x4_t)y);
 #else
     return (vf)(((vi)x & condition) | ((vi)y & ~condition));
 #endif
@@ -106,6 +108,8 @@ SIMD vf root(vf x)
     return (vf)_mm256_sqrt_ps((__m256)x);
 #elif defined(__x86_64__)
     return (vf)_mm_sqrt_ps((__m128)x);
+#elif defined(__aarch64__)
+    return (vf)vsqrtq_f32((float32x4_t)x);
 #else
     for (int i = 0; i < LANES; i++) {
         x[i] = __builtin_sqrtf(x[i]);

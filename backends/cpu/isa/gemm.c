@@ -8,7 +8,7 @@
 #include "backends/cpu/isa/transpose.h"
 #include "backends/cpu/kernels.h"
 
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) || defined(__aarch64__) /* 32 registers */
 #define ROWS 12
 #else
 #define ROWS 6

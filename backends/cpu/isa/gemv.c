@@ -7,7 +7,7 @@
 #include "backends/cpu/isa/simd.h"
 #include "backends/cpu/kernels.h"
 
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) || defined(__aarch64__)
 enum { REGISTERS = 24 };
 #else
 enum { REGISTERS = 12 };

@@ -12,17 +12,15 @@
 #include "backends/cpu/isa/transpose.h"
 #include "backends/cpu/kernels.h"
 
-#if defined(__AVX512F__)
-enum { ROWS = 6 };
+#if defined(__AVX512F__) || defined(__aarch64__) /* 32 registers */
+#define ROWS 6
 #else
-enum { ROWS = 2 };
+#define ROWS 2
 #endif
 enum { VECTORS = 2, WIDTH = VECTORS * LANES };
 
 typedef int32_t vi_any __attribute__((vector_size(LANES * 4), aligned(1), may_alias));
 typedef int32_t int32_any __attribute__((aligned(1), may_alias));
-typedef int8_t vc __attribute__((vector_size(LANES)));
-typedef int8_t vc_any __attribute__((vector_size(LANES), aligned(1), may_alias));
 
 /* Up to ROWS rows times WIDTH columns, added to what c holds. */
 typedef struct tile {
@@ -31,7 +29,7 @@ typedef struct tile {
     int64_t x_row;
     const float *steps, *shifts;
     const int32_t *starts;
-    int64_t per_row;
+    int64_t per_row, starts_row;
     const uint8_t *w;
     const float *scales, *biases;
     float *c;
@@ -39,8 +37,9 @@ typedef struct tile {
 
 typedef void tile_function(const tile *t, int m);
 
-static inline __attribute__((always_inline)) void block_by(tile_function *run,
-                                                           const cpu_int8_block *b)
+/* starts_row: the distance of the starts of two rows. */
+static inline __attribute__((always_inline)) void
+block_by(tile_function *run, const cpu_int8_block *b, int64_t starts_row)
 {
     for (int64_t column = 0; column < CPU_INT8_COLUMNS; column += WIDTH) {
         for (int64_t row = 0; row < b->m; row += ROWS) {
@@ -50,8 +49,9 @@ static inline __attribute__((always_inline)) void block_by(tile_function *run,
                             .x_row = b->x_row,
                             .steps = b->steps + at,
                             .shifts = b->shifts ? b->shifts + at : NULL,
-                            .starts = b->starts ? b->starts + at : NULL,
+                            .starts = b->starts ? b->starts + row * starts_row : NULL,
                             .per_row = b->per_row,
+                            .starts_row = starts_row,
                             .w = b->w + 4 * column,
                             .scales = b->scales + column,
                             .biases = b->biases + column,
@@ -63,10 +63,71 @@ static inline __attribute__((always_inline)) void block_by(tile_function *run,
 
 /* ---- Four products of bytes ----------------------------------------------------------------- */
 
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+/* part[i][v] += the products of a block. The instruction multiplies two columns, eight terms each,
+ * with two rows; of an odd last row with itself. */
+SIMD void sums_of_pairs(const tile *t, int m, const int8_t *x, const uint8_t *w,
+                        vi part[ROWS][VECTORS])
+{
+    int32x4_t sum[(ROWS + 1) / 2][2 * VECTORS];
+#pragma GCC unroll 8
+    for (int i = 0; i < m; i += 2)
+#pragma GCC unroll 4
+        for (int p = 0; p < 2 * VECTORS; p++)
+            sum[i / 2][p] = vdupq_n_s32(0);
+#pragma GCC unroll 4
+    for (int q = 0; q < CPU_INT8_TERMS; q += 8, w += 8 * CPU_INT8_COLUMNS) {
+        uint8x16_t pair[2 * VECTORS];
+#pragma GCC unroll 2
+        for (int v = 0; v < VECTORS; v++) {
+            const uint8_t *columns = w + v * 4 * LANES;
+            const uint32x4_t first = vreinterpretq_u32_u8(vld1q_u8(columns));
+            const uint32x4_t next = vreinterpretq_u32_u8(vld1q_u8(columns + 4 * CPU_INT8_COLUMNS));
+            pair[2 * v] = vreinterpretq_u8_u32(vzip1q_u32(first, next));
+            pair[2 * v + 1] = vreinterpretq_u8_u32(vzip2q_u32(first, next));
+        }
+#pragma GCC unroll 8
+        for (int i = 0; i < m; i += 2) {
+            const int8_t *row = x + i * t->x_row + q;
+            const int8x16_t rows =
+                vcombine_s8(vld1_s8(row), vld1_s8(i + 1 < m ? row + t->x_row : row));
+#pragma GCC unroll 4
+            for (int p = 0; p < 2 * VECTORS; p++)
+                sum[i / 2][p] = vusmmlaq_s32(sum[i / 2][p], pair[p], rows);
+        }
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < m; i++)
+#pragma GCC unroll 2
+        for (int v = 0; v < VECTORS; v++) {
+            const int32x4_t low = sum[i / 2][2 * v], high = sum[i / 2][2 * v + 1];
+            part[i][v] += (vi)(i % 2 ? vuzp2q_s32(low, high) : vuzp1q_s32(low, high));
+        }
+}
+
+#define SUMS sums_of_pairs
+#else
+#if defined(__aarch64__)
+/* The instructions multiply signed bytes: 128 is subtracted from the codes here, and what is
+ * missing is in the block's starts. */
+#define CENTRED
+#endif
+
 /* part + the sum of the four bytes of each lane of codes (0 to 255) times those of x (signed). The
  * bytes are widened to 16 bits, two in each lane. */
 SIMD vi dot_plain(vi part, vi codes, vi x)
 {
+#if defined(CENTRED)
+    const int8x16_t signed_codes = veorq_s8((int8x16_t)codes, vdupq_n_s8(INT8_MIN));
+#if defined(__ARM_FEATURE_DOTPROD)
+    return (vi)vdotq_s32((int32x4_t)part, signed_codes, (int8x16_t)x);
+#else
+    /* Two products fit 16 bits: x is not -128. */
+    const int16x8_t low = vmull_s8(vget_low_s8(signed_codes), vget_low_s8((int8x16_t)x));
+    const int16x8_t high = vmull_high_s8(signed_codes, (int8x16_t)x);
+    return (vi)vpadalq_s16((int32x4_t)part, vpaddq_s16(low, high));
+#endif
+#else
     const vi even = codes & 0x00ff00ff, odd = (vi)((vu)codes >> 8) & 0x00ff00ff;
 #if defined(__AVX512F__)
     const __m512i low = _mm512_srai_epi16(_mm512_slli_epi16((__m512i)x, 8), 8);
@@ -82,15 +143,58 @@ SIMD vi dot_plain(vi part, vi codes, vi x)
     return part + (even & 0xffff) * (x << 24 >> 24) + (odd & 0xffff) * (x << 16 >> 24) +
            (even >> 16) * (x << 8 >> 24) + (odd >> 16) * (x >> 24);
 #endif
+#endif
 }
+#define DOT dot_plain
+#endif
 
 #define NAME(x) x##_plain
 #define TARGET
-#define DOT dot_plain
 #include "backends/cpu/isa/int8_tile.h"
 #undef NAME
 #undef TARGET
 #undef DOT
+#undef SUMS
+
+#if defined(CENTRED)
+static int32_t sum_of(const int8_t *x)
+{
+    int32_t sum = 0;
+    for (int l = 0; l < CPU_INT8_TERMS; l++)
+        sum += x[l];
+    return sum;
+}
+
+/* The products of some rows and blocks at a time, with starts of their own: 128 times the sums of
+ * x. */
+static void block_centred(const cpu_int8_block *b)
+{
+    enum { SOME_ROWS = 8 * ROWS, SOME_BLOCKS = 16 };
+    int32_t starts[SOME_ROWS * SOME_BLOCKS];
+    for (int64_t row = 0; row < b->m; row += SOME_ROWS) {
+        for (int64_t g = 0; g < b->blocks; g += SOME_BLOCKS) {
+            const int64_t at = row * b->per_row + g, column = g * CPU_INT8_COLUMNS;
+            cpu_int8_block some = *b;
+            some.m = b->m - row < SOME_ROWS ? b->m - row : SOME_ROWS;
+            some.blocks = b->blocks - g < SOME_BLOCKS ? b->blocks - g : SOME_BLOCKS;
+            some.x = b->x + row * b->x_row + g * CPU_INT8_TERMS;
+            some.steps = b->steps + at;
+            some.shifts = b->shifts ? b->shifts + at : NULL;
+            some.starts = starts;
+            some.w = b->w + column * CPU_INT8_TERMS;
+            some.scales = b->scales + column;
+            some.biases = b->biases + column;
+            some.c = b->c + row * CPU_INT8_COLUMNS;
+            for (int64_t i = 0; i < some.m; i++)
+                for (int64_t k = 0; k < some.blocks; k++)
+                    starts[i * SOME_BLOCKS + k] =
+                        128 * sum_of(some.x + i * b->x_row + k * CPU_INT8_TERMS) +
+                        (b->starts ? b->starts[at + i * b->per_row + k] : 0);
+            block_by(run_tile_plain, &some, SOME_BLOCKS);
+        }
+    }
+}
+#endif
 
 #if defined(__AVX512F__)
 #include <cpuid.h>
@@ -103,6 +207,7 @@ SIMD vi dot_plain(vi part, vi codes, vi x)
 #undef NAME
 #undef TARGET
 #undef DOT
+#undef SUMS
 
 static bool has_vnni(void)
 {
@@ -152,7 +257,7 @@ SIMD void round_block(weft_dtype dtype, const void *x, int64_t at, int8_t *q, fl
 #pragma GCC unroll 8
     for (int l = 0; l < PARTS; l++) {
         const vi n = nearest(none ? (vf){0} : v[l] * inverse);
-        *(vc_any *)(void *)(q + l * LANES) = (vc_any) __builtin_convertvector(n, vc);
+        vstore_bytes(q + l * LANES, n);
         total += __builtin_convertvector(n, vf);
     }
     *step = !finite ? NAN : none ? 0 : largest * (1.0f / 127);
@@ -354,7 +459,11 @@ void CPU_NAME(weft__fill_int8)(cpu_kernels *table)
 {
     table->int8_round = int8_round;
     table->int8_pack = int8_pack;
+#if defined(CENTRED)
+    table->int8_block = block_centred;
+#else
     table->int8_block = block_plain;
+#endif
 #if defined(__AVX512F__)
     if (has_vnni())
         table->int8_block = block_vnni;

@@ -1,8 +1,33 @@
 /* backends/cpu/isa/int8_tile.h -- the tile of products of 8-bit activations with quantised weights.
  *
- * Included by int8.c once for each instruction that adds up four products of bytes: NAME(x) is the
- * function's name, TARGET what the compiler needs to know, DOT the instruction as a function.
+ * Included by int8.c once for each way to multiply: NAME(x) is the function's name, TARGET what the
+ * compiler needs to know. DOT is the instruction that adds up four products of bytes, as a
+ * function, or SUMS a function in place of NAME(sums).
  */
+
+#if defined(DOT)
+/* part[i][v] += the products of a block of m rows. */
+static inline __attribute__((always_inline)) TARGET void
+NAME(sums)(const tile *t, int m, const int8_t *x, const uint8_t *w, vi part[ROWS][VECTORS])
+{
+#pragma GCC unroll 8
+    for (int q = 0; q < CPU_INT8_TERMS; q += 4) {
+        vi codes[VECTORS];
+#pragma GCC unroll 2
+        for (int v = 0; v < VECTORS; v++)
+            codes[v] = *(const vi_any *)(const void *)(w + v * 4 * LANES);
+        w += 4 * CPU_INT8_COLUMNS;
+#pragma GCC unroll 8
+        for (int i = 0; i < m; i++) {
+            const vi four = *(const int32_any *)(const void *)(x + i * t->x_row + q) - (vi){0};
+#pragma GCC unroll 2
+            for (int v = 0; v < VECTORS; v++)
+                part[i][v] = DOT(part[i][v], codes[v], four);
+        }
+    }
+}
+#define SUMS NAME(sums)
+#endif
 
 /* m, shifted and the number of vectors are constants where this is inlined. */
 static inline __attribute__((always_inline)) TARGET void NAME(multiply)(const tile *t, int m,
@@ -16,28 +41,21 @@ static inline __attribute__((always_inline)) TARGET void NAME(multiply)(const ti
             sum[i][v] = vload(t->c + i * CPU_INT8_COLUMNS + v * LANES);
     const uint8_t *w = t->w;
     const int8_t *x = t->x;
-    for (int64_t g = 0; g < t->blocks; g++, x += CPU_INT8_TERMS) {
+#if defined(CENTRED)
+    const bool started = true;
+#else
+    const bool started = !shifted;
+#endif
+    for (int64_t g = 0; g < t->blocks; g++) {
         vi part[ROWS][VECTORS];
 #pragma GCC unroll 8
         for (int i = 0; i < m; i++)
 #pragma GCC unroll 2
             for (int v = 0; v < VECTORS; v++)
-                part[i][v] = shifted ? (vi){0} : t->starts[i * t->per_row + g] - (vi){0};
-#pragma GCC unroll 8
-        for (int q = 0; q < CPU_INT8_TERMS; q += 4) {
-            vi codes[VECTORS];
-#pragma GCC unroll 2
-            for (int v = 0; v < VECTORS; v++)
-                codes[v] = *(const vi_any *)(const void *)(w + v * 4 * LANES);
-            w += 4 * CPU_INT8_COLUMNS;
-#pragma GCC unroll 8
-            for (int i = 0; i < m; i++) {
-                const vi four = *(const int32_any *)(const void *)(x + i * t->x_row + q) - (vi){0};
-#pragma GCC unroll 2
-                for (int v = 0; v < VECTORS; v++)
-                    part[i][v] = DOT(part[i][v], codes[v], four);
-            }
-        }
+                part[i][v] = started ? t->starts[i * t->starts_row + g] - (vi){0} : (vi){0};
+        SUMS(t, m, x, w, part);
+        x += CPU_INT8_TERMS;
+        w += CPU_INT8_TERMS * CPU_INT8_COLUMNS;
         vf scale[VECTORS], bias[VECTORS];
 #pragma GCC unroll 2
         for (int v = 0; v < VECTORS; v++) {
@@ -75,7 +93,7 @@ static TARGET void NAME(run_tile)(const tile *t, int m)
     switch (m) {
         CASE(1);
         CASE(2);
-#if defined(__AVX512F__)
+#if ROWS > 2
         CASE(3);
         CASE(4);
         CASE(5);
@@ -85,7 +103,9 @@ static TARGET void NAME(run_tile)(const tile *t, int m)
 }
 #undef CASE
 
+#if !defined(CENTRED)
 static TARGET void NAME(block)(const cpu_int8_block *b)
 {
-    block_by(NAME(run_tile), b);
+    block_by(NAME(run_tile), b, b->per_row);
 }
+#endif

@@ -7,26 +7,10 @@
 #include "backends/cpu/isa/simd.h"
 #include "backends/cpu/kernels.h"
 
-typedef uint8_t vb __attribute__((vector_size(LANES)));
-typedef uint8_t vb_any __attribute__((vector_size(LANES), aligned(1), may_alias));
-
 enum {
     MOST = 8,  /* vectors of accumulators at a time */
     AHEAD = 8, /* rows that are asked for ahead */
 };
-
-/* LANES codes as integers. */
-SIMD vi bytes_at(const uint8_t *codes)
-{
-#if defined(__AVX512F__)
-    return (vi)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)codes));
-#elif defined(__AVX2__)
-    return (vi)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)codes));
-#else
-    const vb bytes = *(const vb_any *)codes;
-    return __builtin_convertvector(bytes, vi);
-#endif
-}
 
 /* Half `part` of each code; the whole of those of 8 bits. */
 SIMD vf code_values(vi bytes, int bits, int part)
@@ -84,7 +68,7 @@ SIMD void dot_keys(int bits, int m, int r, const dot_call *d, const int64_t *key
 #pragma GCC unroll 4
             for (int j = 0; j < r; j++) {
                 const uint8_t *row = c->codes + key[j] * c->code_row + at;
-                const vi bytes = bytes_at(row);
+                const vi bytes = vload_bytes(row);
 #pragma GCC unroll 2
                 for (int p = 0; p < P; p++) {
                     const vf codes = code_values(bytes, bits, p);
@@ -226,7 +210,7 @@ SIMD void add_columns(int bits, int m, int v, const add_call *a, int64_t g, int6
         }
 #pragma GCC unroll 4
         for (int j = 0; j < v; j++) {
-            const vi bytes = bytes_at(row + j * LANES);
+            const vi bytes = vload_bytes(row + j * LANES);
 #pragma GCC unroll 2
             for (int p = 0; p < P; p++) {
                 const vf codes = code_values(bytes, bits, p);

@@ -8,6 +8,10 @@ static inline float half_to_float(uint16_t bits)
 {
 #if defined(__F16C__)
     return _cvtsh_ss(bits);
+#elif defined(__aarch64__)
+    __fp16 half;
+    memcpy(&half, &bits, sizeof half);
+    return (float)half;
 #else
     return weft_float16_to_float(bits);
 #endif
@@ -58,6 +62,8 @@ SIMD vf apart(vf x)
     __asm__("" : "+v"(x));
 #elif defined(__x86_64__)
     __asm__("" : "+x"(x));
+#elif defined(__aarch64__)
+    __asm__("" : "+w"(x));
 #endif
     return x;
 }

@@ -9,6 +9,8 @@
 
 #if defined(__F16C__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #if defined(__AVX512F__)
@@ -128,6 +130,61 @@ SIMD float vmax_lane(vf x)
     return x[0];
 }
 
+/* ---- Bytes ---------------------------------------------------------------------------------- */
+
+typedef uint8_t vb_any __attribute__((vector_size(LANES), aligned(1), may_alias));
+typedef int8_t vc_any __attribute__((vector_size(LANES), aligned(1), may_alias));
+
+#if defined(__aarch64__)
+/* Four bytes from any address; gcc handles vectors of so few one element at a time. */
+SIMD uint8x8_t four_bytes(const void *p)
+{
+    uint32_t four;
+    memcpy(&four, p, sizeof four);
+    return vcreate_u8(four);
+}
+#endif
+
+/* LANES bytes as integers. */
+SIMD vi vload_bytes(const uint8_t *p)
+{
+#if defined(__AVX512F__)
+    return (vi)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
+#elif defined(__AVX2__)
+    return (vi)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
+#elif defined(__aarch64__)
+    return (vi)vmovl_u16(vget_low_u16(vmovl_u8(four_bytes(p))));
+#else
+    return __builtin_convertvector(*(const vb_any *)p, vi);
+#endif
+}
+
+/* The same with signs. */
+SIMD vi vload_signed(const uint8_t *p)
+{
+#if defined(__AVX512F__)
+    return (vi)_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p));
+#elif defined(__AVX2__)
+    return (vi)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p));
+#elif defined(__aarch64__)
+    return (vi)vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u8(four_bytes(p)))));
+#else
+    return __builtin_convertvector(*(const vc_any *)p, vi);
+#endif
+}
+
+/* The lowest byte of each integer. */
+SIMD void vstore_bytes(int8_t *p, vi x)
+{
+#if defined(__aarch64__)
+    const int16x4_t half = vmovn_s32((int32x4_t)x);
+    const int32_t four = vget_lane_s32(vreinterpret_s32_s8(vmovn_s16(vcombine_s16(half, half))), 0);
+    memcpy(p, &four, sizeof four);
+#else
+    *(vc_any *)(void *)p = __builtin_convertvector(x, vc_any);
+#endif
+}
+
 /* ---- 16-bit floats on load and store -------------------------------------------------------- */
 
 SIMD vf vload_bfloat16(const uint16_t *p)
@@ -142,6 +199,8 @@ SIMD vf vload_float16(const uint16_t *p)
     return (vf)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 #elif defined(__F16C__)
     return (vf)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+#elif defined(__aarch64__)
+    return (vf)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
 #else
     /* Exponent and fraction as a float, scaled by 2^112: subnormals come out right; infinity and
      * NaN (which would be 2^16 and more) get the largest exponent. */
@@ -170,6 +229,8 @@ SIMD void vstore_float16(uint16_t *p, vf x)
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT));
 #elif defined(__F16C__)
     _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT));
+#elif defined(__aarch64__)
+    vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32((float32x4_t)x)));
 #else
     for (int i = 0; i < LANES; i++)
         p[i] = weft_float_to_float16(x[i]);

@@ -1,0 +1,103 @@
+/* tests/cpu/int8_integers.c -- what is exact in products of 8-bit activations, checked for the
+ * kernels of one instruction set. */
+#include "tests/cpu/int8_integers.h"
+
+#include <math.h>
+#include <string.h>
+
+/* More rows than a tile has, and more blocks than a kernel takes at a time. */
+enum {
+    TERMS = CPU_INT8_TERMS,
+    COLUMNS = CPU_INT8_COLUMNS,
+    M = 53,
+    BLOCKS = 19,
+    K = BLOCKS * TERMS
+};
+
+/* Scales and steps of 1 leave the sums of codes times integers as they are; the offset is tested
+ * where `starts` is given. */
+static void sums_of(const cpu_kernels *kernels, const int8_t *q, const uint8_t *w,
+                    const int32_t *starts, float *c)
+{
+    static float ones[M * BLOCKS + BLOCKS * COLUMNS], zeros[M * BLOCKS + BLOCKS * COLUMNS];
+    for (size_t i = 0; i < sizeof ones / sizeof *ones; i++)
+        ones[i] = 1;
+    memset(c, 0, M * COLUMNS * sizeof *c);
+    const cpu_int8_block block = {.m = M,
+                                  .blocks = BLOCKS,
+                                  .x = q,
+                                  .x_row = K,
+                                  .steps = ones,
+                                  .shifts = starts ? NULL : zeros,
+                                  .starts = starts,
+                                  .per_row = BLOCKS,
+                                  .w = w,
+                                  .scales = ones,
+                                  .biases = zeros,
+                                  .c = c};
+    kernels->int8_block(&block);
+}
+
+/* 32 * 255 * 127 fits what is exact. */
+int64_t int8_wrong_sums(const cpu_kernels *kernels, bool with_starts)
+{
+    static int8_t q[M * K];
+    static uint8_t w[K * COLUMNS];
+    static int32_t starts[M * BLOCKS];
+    static float c[M * COLUMNS];
+    uint32_t seed = 7;
+    for (int i = 0; i < M * K; i++) {
+        const int any = (int)((seed = seed * 1664525 + 1) % 255) - 127;
+        const int most = i < K ? 127 : i < 2 * K ? -127 : any;
+        q[i] = (int8_t)(i % K < K / 2 ? most : any); /* the sums stay below 2^24 */
+    }
+    for (int i = 0; i < K * COLUMNS; i++)
+        w[i] = i % 128 < 64 ? 255 : (uint8_t)((seed = seed * 1664525 + 1) >> 24);
+    for (int i = 0; i < M * BLOCKS; i++)
+        starts[i] = -128 * (i - 9);
+    sums_of(kernels, q, w, with_starts ? starts : NULL, c);
+    int64_t wrong = 0;
+    for (int i = 0; i < M; i++)
+        for (int j = 0; j < COLUMNS; j++) {
+            int64_t sum = 0;
+            for (int g = 0; with_starts && g < BLOCKS; g++)
+                sum += starts[i * BLOCKS + g];
+            for (int k = 0; k < K; k++)
+                sum += q[i * K + k] * w[k / 4 * 4 * COLUMNS + j * 4 + k % 4];
+            wrong += c[i * COLUMNS + j] != (float)sum;
+        }
+    return wrong;
+}
+
+static int64_t wrong_block(const float *x, const int8_t *q, float step, int32_t start, float shift)
+{
+    float largest = 0;
+    int32_t sum = 0;
+    int64_t wrong = 0;
+    for (int i = 0; i < TERMS; i++)
+        largest = fmaxf(largest, fabsf(x[i]));
+    const float inverse = 127 / largest;
+    for (int i = 0; i < TERMS; i++) {
+        const float product = x[i] * inverse;
+        wrong += q[i] != (int)nearbyintf(product);
+        sum += q[i];
+    }
+    return wrong + (step != largest * (1.0f / 127)) + (start != -128 * sum) +
+           (shift != step * (float)sum);
+}
+
+int64_t int8_wrong_roundings(const cpu_kernels *kernels)
+{
+    float x[K], steps[BLOCKS], shifts[BLOCKS];
+    int8_t q[K];
+    int32_t starts[BLOCKS];
+    int64_t wrong = 0;
+    for (int i = 0; i < K; i++)
+        x[i] = i < TERMS ? (float)i - 15.5f : sinf((float)i) * ldexpf(1, i / TERMS * 10 - 100);
+    x[0] = 127; /* a step of 1: halves */
+    kernels->int8_round(WEFT_FLOAT32, x, K, 0, q, steps, starts, shifts);
+    kernels->int8_round(WEFT_FLOAT32, x, K, 128, q, steps, starts, shifts);
+    for (int g = 0; g < BLOCKS; g++)
+        wrong += wrong_block(x + g * TERMS, q + g * TERMS, steps[g], starts[g], shifts[g]);
+    return wrong;
+}
