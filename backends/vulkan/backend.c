@@ -1,4 +1,5 @@
-/* backends/vulkan/backend.c -- the Vulkan backend: opening devices, and the table. */
+/* backends/vulkan/backend.c -- the Vulkan backend: opens devices, and defines the backend's table.
+ */
 #include "backends/vulkan/backend.h"
 
 #include <assert.h>
@@ -80,7 +81,7 @@ static weft_status start_without(weft__vulkan_device *d, const weft__vulkan_verd
     return start(d);
 }
 
-/* Each round loses a feature, or is the last. */
+/* Each round disables a feature, or is the last. */
 static weft_status check_device(weft_device *device)
 {
     weft__vulkan_device *d = weft_device_state(device);
@@ -214,7 +215,7 @@ static void join_rows(void)
     }
 }
 
-/* The first thing that is asked of a backend, so the rows are put together here. */
+/* The registry calls this first, so the rows are assembled here. */
 static int count_devices(void)
 {
     pthread_once(&once, join_rows);

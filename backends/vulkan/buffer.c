@@ -1,4 +1,4 @@
-/* backends/vulkan/buffer.c -- arrays' memory: where it lies, and how bytes get there and back. */
+/* backends/vulkan/buffer.c -- memory of arrays: allocation, and transfers from and to the host. */
 #include "backends/vulkan/buffer.h"
 
 #include <string.h>
@@ -7,8 +7,8 @@
 #include "weft/memory.h"
 
 enum {
-    MAPPED_WRITE = 1 << 20, /* bytes that are written straight into mapped device memory */
-    MAPPED_READ = 4 << 10   /* and read: such memory is slow to read */
+    MAPPED_WRITE = 1 << 20, /* largest write directly into mapped device memory */
+    MAPPED_READ = 4 << 10   /* largest read from it, which is slow */
 };
 
 void *weft__vulkan_allocate(void *state, int64_t bytes, void **host)
@@ -38,7 +38,7 @@ void weft__vulkan_release(void *state, void *buffer)
 
 /* ---- copies, with the stream's lock held ---------------------------------------------------- */
 
-/* Records a copy between an array and memory of the stream's own. */
+/* Records a copy between an array and the stream's own memory. */
 static weft_status record_copy(weft__vulkan_device *d, weft__vulkan_buffer *array, bool to_array,
                                const weft__vulkan_span *other, const VkBufferCopy *region)
 {
@@ -53,13 +53,13 @@ static weft_status record_copy(weft__vulkan_device *d, weft__vulkan_buffer *arra
                           to_array ? array->span.buffer : other->buffer, 1, region);
     d->stream.last_op = to_array ? "write" : "read";
     d->stream.last_call = NULL;
-    d->stream.copies = true; /* that barrier was before this one */
+    d->stream.copies = true; /* that barrier came before this command */
     weft__vulkan_profile_mark(d, slot, d->stream.last_op);
     weft__vulkan_mark(d, &array, reads, &array, 1 - reads);
     return weft__vulkan_recorded(d);
 }
 
-/* Room in the staging memory of the slot being recorded: at most `bytes`, at least one. */
+/* Allocates staging memory of the slot being recorded: at least one byte, at most `bytes`. */
 static VkDeviceSize stage(weft__vulkan_device *d, VkDeviceSize bytes, weft__vulkan_slot **out)
 {
     weft__vulkan_slot *slot = weft__vulkan_slot_open(d);
@@ -134,7 +134,7 @@ static weft_status read_staged(weft__vulkan_device *d, weft__vulkan_buffer *b, i
     return WEFT_OK;
 }
 
-/* ---- the table's functions ------------------------------------------------------------------ */
+/* ---- functions of the backend's table -------------------------------------------------------- */
 
 weft_status weft__vulkan_write(void *state, void *buffer, int64_t offset, const void *from,
                                int64_t bytes)
@@ -160,7 +160,7 @@ weft_status weft__vulkan_read(void *state, void *buffer, int64_t offset, void *t
     weft_status status = WEFT_OK;
     pthread_mutex_lock(&d->stream.lock);
     if (d->memory.host_writes && (bytes <= MAPPED_READ || d->memory.host_reads)) {
-        /* Later work goes on meanwhile. */
+        /* Later work may continue meanwhile. */
         status = b->filled > d->stream.submitted ? weft__vulkan_submit(d) : WEFT_OK;
         status = status == WEFT_OK ? weft__vulkan_wait_for(d, b->filled) : status;
         if (status == WEFT_OK) {

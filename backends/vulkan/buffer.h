@@ -1,5 +1,5 @@
-/* backends/vulkan/buffer.h -- arrays' memory for the backend's table: allocating, writing, reading.
- */
+/* backends/vulkan/buffer.h -- memory of arrays, for the backend's table: allocating, writing,
+ * reading. */
 #ifndef BACKENDS_VULKAN_BUFFER_H
 #define BACKENDS_VULKAN_BUFFER_H
 

@@ -1,4 +1,4 @@
-/* backends/vulkan/cores.c -- matrix cores: what a device has of them. */
+/* backends/vulkan/cores.c -- detects and enables a device's matrix cores. */
 #include "backends/vulkan/cores.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "backends/vulkan/device.h"
 #include "weft/memory.h"
 
-/* The extensions' numbers: headers of Vulkan 1.3.239 (Debian 12) have no names for them. */
+/* Constants of extensions that the headers of Vulkan 1.3.239 (Debian 12) do not define. */
 enum {
     MATRIX_FEATURES = 1000506000, /* VkPhysicalDeviceCooperativeMatrixFeaturesKHR */
     MATRIX_PROPERTIES = 1000506001,
@@ -37,7 +37,7 @@ typedef VkResult(VKAPI_PTR *get_matrix_properties)(VkPhysicalDevice, uint32_t *,
 
 /* ---- Probing -------------------------------------------------------------------------------- */
 
-/* Features that the modules need, all but those of the 16-bit types. */
+/* Whether the device has the features that the modules need, except the 16-bit types. */
 static bool has_features(const weft__vulkan_instance *v, weft__vulkan_physical *p, bool *float16,
                          bool *bfloat16)
 {
@@ -60,7 +60,7 @@ static bool has_features(const weft__vulkan_instance *v, weft__vulkan_physical *
            f.v13.computeFullSubgroups;
 }
 
-/* Tiles of the modules are multiples of 8; 16 by 16 by 16 comes first. */
+/* The modules' tiles are multiples of 8; 16 by 16 by 16 is preferred. */
 static void take_shape(const matrix_properties *m, weft__vulkan_core_shape *best)
 {
     const bool fits =
@@ -133,7 +133,7 @@ bool weft__vulkan_cores_probe(const weft__vulkan_instance *v, weft__vulkan_physi
         (p->subgroup.supportedOperations & needed) != needed) {
         return false;
     }
-    /* 32 where it can be chosen: drivers differ in what they take by default. */
+    /* 32 if it can be selected, since drivers have different defaults. */
     p->cores.subgroup = v13.minSubgroupSize > 32   ? v13.minSubgroupSize
                         : v13.maxSubgroupSize < 32 ? v13.maxSubgroupSize
                                                    : 32;
@@ -145,7 +145,7 @@ bool weft__vulkan_cores_probe(const weft__vulkan_instance *v, weft__vulkan_physi
     return p->properties.vendorID == VENDOR_NVIDIA;
 }
 
-/* ---- Using them ----------------------------------------------------------------------------- */
+/* ---- Enabling -------------------------------------------------------------------------------- */
 
 void *weft__vulkan_cores_enable(const weft__vulkan_cores *cores, weft__vulkan_core_features *f,
                                 VkPhysicalDeviceVulkan12Features *v12, void *next)

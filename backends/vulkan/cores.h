@@ -1,32 +1,33 @@
-/* backends/vulkan/cores.h -- matrix cores (VK_KHR_cooperative_matrix): what a device has of them,
- * and the compiled modules that use them. */
+/* backends/vulkan/cores.h -- matrix cores (VK_KHR_cooperative_matrix): a device's capabilities, and
+ * the compiled modules that use them. */
 #ifndef BACKENDS_VULKAN_CORES_H
 #define BACKENDS_VULKAN_CORES_H
 
 #include "backends/vulkan/dispatch.h"
 #include "backends/vulkan/loader.h"
 
-/* The size of the matrices that the cores multiply: (m, k) by (k, n); m is 0 where there are none.
- */
+/* The size of the matrices that the cores multiply: (m, k) by (k, n); m is 0 if there are none. */
 typedef struct weft__vulkan_core_shape {
     uint32_t m, n, k;
 } weft__vulkan_core_shape;
 
 typedef struct weft__vulkan_cores {
-    weft__vulkan_core_shape float16, bfloat16; /* of 16-bit inputs, with float32 sums */
-    uint32_t subgroup;                         /* the size that pipelines ask for */
-    uint32_t processors;                       /* multiprocessors; a guess where unknown */
-    uint32_t invocations, shared;              /* most of a workgroup; bytes of shared memory */
-    uint32_t largest; /* elements of a tile: software drivers compile larger ones for minutes */
+    weft__vulkan_core_shape float16, bfloat16; /* with 16-bit inputs and float32 sums */
+    uint32_t subgroup;                         /* the subgroup size that pipelines request */
+    uint32_t processors;                       /* number of multiprocessors; a guess if unknown */
+    uint32_t invocations, shared;              /* limits of a workgroup: invocations; bytes of
+                                                * shared memory */
+    uint32_t largest; /* most elements of a tile: software drivers take minutes to compile larger
+                       * ones */
 } weft__vulkan_cores;
 
 typedef struct weft__vulkan_physical weft__vulkan_physical;
 
-/* Fills p->cores, and p->present[WEFT__VULKAN_MATRIX]: whether any shape is there. Returns whether
- * the cores are used unless asked otherwise: where they were measured to be faster. */
+/* Fills p->cores and p->present[WEFT__VULKAN_MATRIX], whether any shape is supported. Returns
+ * whether the cores are used by default: where they were measured to be faster. */
 bool weft__vulkan_cores_probe(const weft__vulkan_instance *v, weft__vulkan_physical *p);
 
-/* Extension structs and names for creating a device that uses the cores. */
+/* Extension structs and names to create a device that uses the cores. */
 typedef struct weft__vulkan_core_features {
     VkPhysicalDeviceVulkan13Features v13;
     struct {
@@ -43,11 +44,12 @@ typedef struct weft__vulkan_core_features {
     int n_names;
 } weft__vulkan_core_features;
 
-/* Sets what the cores need in f, and returns the first struct of the chain that ends in `next`. */
+/* Requests what the cores need in f, and returns the first struct of the chain, which ends in
+ * `next`. */
 void *weft__vulkan_cores_enable(const weft__vulkan_cores *cores, weft__vulkan_core_features *f,
                                 VkPhysicalDeviceVulkan12Features *v12, void *next);
 
-/* The cores of the call's device, and NULL where they are not used. */
+/* The cores of the call's device; NULL if they are not used. */
 const weft__vulkan_cores *weft__vulkan_cores_of(const weft_call *call);
 
 static inline const weft__vulkan_core_shape *
@@ -59,9 +61,9 @@ weft__vulkan_core_shape_of(const weft__vulkan_cores *cores, weft_dtype dtype)
     return shape && shape->m > 0 ? shape : NULL;
 }
 
-/* The module for inputs of `dtype` (float16 or bfloat16), made of the one for float16: its 16-bit
- * type is replaced. Right for modules that only load, store and multiply-add elements of that type.
- * NULL with a message: out of memory. It lives as long as the process. */
+/* The module for inputs of `dtype` (float16 or bfloat16), derived from the float16 module by
+ * replacing its 16-bit type. Valid for modules that only load, store and multiply-add elements of
+ * that type. NULL with a message: out of memory. It is never freed. */
 const weft__vulkan_shader *weft__vulkan_module_for(const weft__vulkan_shader *float16,
                                                    weft_dtype dtype);
 

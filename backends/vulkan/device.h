@@ -1,5 +1,5 @@
-/* backends/vulkan/device.h -- a device that is open, and the parts it is made of: memory.h for
- * where bytes lie, stream.h for work in flight, pipeline.h for compiled shaders. */
+/* backends/vulkan/device.h -- an open device. Its parts are memory.h (memory), stream.h (submitted
+ * work) and pipeline.h (compiled shaders). */
 #ifndef BACKENDS_VULKAN_DEVICE_H
 #define BACKENDS_VULKAN_DEVICE_H
 
@@ -10,7 +10,7 @@
 #include "backends/vulkan/pipeline.h"
 #include "backends/vulkan/stream.h"
 
-/* What the physical device has, and what is used of it. */
+/* The properties of a physical device, and which of them are used. */
 struct weft__vulkan_physical {
     VkPhysicalDevice handle;
     VkPhysicalDeviceProperties properties;
@@ -19,9 +19,10 @@ struct weft__vulkan_physical {
     VkPhysicalDeviceFloatControlsProperties float_controls;
     VkDeviceSize largest_allocation;
     uint32_t queue_family;
-    uint32_t timestamp_bits;                  /* of the queue's clock; 0: it has none */
-    bool present[WEFT__VULKAN_FEATURE_COUNT]; /* the device has it */
-    bool used[WEFT__VULKAN_FEATURE_COUNT];    /* and WEFT_VULKAN_DISABLE does not name it */
+    uint32_t timestamp_bits;                  /* valid bits of the queue's timestamps; 0: not
+                                               * supported */
+    bool present[WEFT__VULKAN_FEATURE_COUNT]; /* the device supports it */
+    bool used[WEFT__VULKAN_FEATURE_COUNT];    /* and it is not disabled by WEFT_VULKAN_DISABLE */
     weft__vulkan_cores cores;
 };
 
@@ -34,24 +35,24 @@ struct weft__vulkan_device {
     weft__vulkan_stream stream;
     weft__vulkan_profile profile;
     int index;
-    bool failed[WEFT__VULKAN_FEATURE_COUNT]; /* in the self-test: not used */
+    bool failed[WEFT__VULKAN_FEATURE_COUNT]; /* features that failed the self-test and are not used
+                                              */
     char description[1280];
 };
 
-/* Devices in the order of their numbers: discrete cards, integrated ones, virtual ones, software.
- */
+/* The number of devices. They are ordered: discrete, integrated, virtual, software. */
 int weft__vulkan_physical_count(void);
 
-/* Fills *out; fails naming what the device lacks of what Weft cannot do without. */
+/* Fills *out. Fails, naming the missing feature, if the device lacks a required one. */
 weft_status weft__vulkan_probe(int index, weft__vulkan_physical *out);
 
 bool weft__vulkan_has_extension(const weft__vulkan_instance *v, VkPhysicalDevice device,
                                 const char *name);
 
-/* The logical device with the features that are used. */
+/* Creates the logical device with the features that are used. */
 weft_status weft__vulkan_create(const weft__vulkan_physical *physical, VkDevice *out);
 
-/* Name, driver, memory and features as a text. */
+/* Describes name, driver, memory and features. */
 void weft__vulkan_describe(const weft__vulkan_device *d, char *out, size_t size);
 
 const char *weft__vulkan_feature_name(weft__vulkan_feature feature);

@@ -1,4 +1,4 @@
-/* backends/vulkan/dispatch.c -- from a kernel's launch to a recorded command. */
+/* backends/vulkan/dispatch.c -- records a kernel's launch as a command. */
 #include "backends/vulkan/dispatch.h"
 
 #include <assert.h>
@@ -28,7 +28,7 @@ uint64_t weft__vulkan_workspace(const weft_call *call)
     return b ? b->span.address : 0;
 }
 
-/* ---- what fits ------------------------------------------------------------------------------ */
+/* ---- supported operands ---------------------------------------------------------------------- */
 
 static bool is_small(const weft_tensor *t)
 {
@@ -58,7 +58,7 @@ bool weft__vulkan_fits(const weft_call *call)
 
 /* ---- launches ------------------------------------------------------------------------------- */
 
-/* Workgroups along x, y and z: at least n of them. */
+/* Distributes at least n workgroups over x, y and z. */
 static void spread(const VkPhysicalDeviceLimits *limits, uint64_t n, uint32_t out[3])
 {
     const uint32_t *most = limits->maxComputeWorkGroupCount;
@@ -73,7 +73,7 @@ static void spread(const VkPhysicalDeviceLimits *limits, uint64_t n, uint32_t ou
     out[2] = (uint32_t)((rest + out[1] - 1) / out[1]);
 }
 
-/* The buffers of a call: what it reads, and then what it writes. */
+/* The buffers of a call: those that it reads, then those that it writes. */
 typedef struct operands {
     weft__vulkan_buffer *reads[64], *writes[WEFT_MAX_OUTPUTS + 1];
     int n_reads, n_writes;
@@ -93,8 +93,7 @@ static void collect(const weft_call *call, int first, operands *o)
     }
 }
 
-/* Ops of many inputs (concatenate) are ordered in pieces; a barrier for one piece is one for all.
- */
+/* Ops with many inputs (concatenate) are ordered in pieces; a barrier for one piece covers all. */
 static void order_all(weft__vulkan_device *d, const weft_call *call)
 {
     operands o;
@@ -120,8 +119,8 @@ static weft_status note_all(weft__vulkan_device *d, const weft_call *call)
     return weft__vulkan_recorded(d);
 }
 
-/* Whether the launch before this one was of the same call. A call lives until the wait that ends
- * its evaluation, which forgets it. */
+/* Whether the previous launch belongs to the same call. A call's address stays valid until the wait
+ * that ends its evaluation, which clears it. */
 static bool follows(const weft__vulkan_stream *s, const weft_call *call)
 {
     return s->last_call == call && s->last_out == call->out[0].buffer;
@@ -187,7 +186,8 @@ uint32_t weft__vulkan_fault_code(const weft_call *call, const char *format, int6
                                s->faults[i].limit != limit)) {
         i++;
     }
-    if (i == WEFT__VULKAN_FAULTS) { /* told in the words of another: better than not at all */
+    if (i ==
+        WEFT__VULKAN_FAULTS) { /* the table is full: reports it with the text of another kind */
         i--;
     } else if (i == s->n_faults) {
         s->faults[s->n_faults++] = (weft__vulkan_fault_kind){format, call->op->name, limit};

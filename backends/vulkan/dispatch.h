@@ -1,5 +1,5 @@
-/* backends/vulkan/dispatch.h -- what a kernel of this backend calls: a shader, its constants and
- * arguments, and how many workgroups. */
+/* backends/vulkan/dispatch.h -- launching a shader with its constants, arguments and number of
+ * workgroups, for the backend's kernels. */
 #ifndef BACKENDS_VULKAN_DISPATCH_H
 #define BACKENDS_VULKAN_DISPATCH_H
 
@@ -7,62 +7,63 @@
 
 enum {
     WEFT__VULKAN_MAX_CONSTANTS = 24,             /* the public limit is lower */
-    WEFT__VULKAN_MAX_PUSH = WEFT_VULKAN_MAX_PUSH /* bytes; what every device has */
+    WEFT__VULKAN_MAX_PUSH = WEFT_VULKAN_MAX_PUSH /* bytes; every device supports this */
 };
 
-/* Optional features that kernels ask for. */
+/* Optional features that kernels may require. */
 typedef enum weft__vulkan_feature {
     WEFT__VULKAN_FLOAT64,    /* arithmetic in float64 */
     WEFT__VULKAN_INT64,      /* arithmetic in 64-bit integers */
-    WEFT__VULKAN_STORAGE8,   /* storing single bytes */
-    WEFT__VULKAN_HOST,       /* device memory that the host reads and writes in place */
-    WEFT__VULKAN_BUDGET,     /* how much of the device's memory is free */
-    WEFT__VULKAN_SUBNORMALS, /* shaders can be told to keep subnormal float32 numbers */
+    WEFT__VULKAN_STORAGE8,   /* storage of single bytes */
+    WEFT__VULKAN_HOST,       /* device memory that the host can access */
+    WEFT__VULKAN_BUDGET,     /* the amount of free device memory is known */
+    WEFT__VULKAN_SUBNORMALS, /* shaders can be set to preserve subnormal float32 numbers */
     WEFT__VULKAN_MATRIX,     /* matrix cores with 16-bit inputs and float32 sums */
     WEFT__VULKAN_FEATURE_COUNT
 } weft__vulkan_feature;
 
-/* SPIR-V, of a .comp file (shaders.h, made by the build) or written at run time. A pipeline is kept
- * per shader address and constants. */
+/* SPIR-V of a .comp file (shaders.h, made by the build), or written at run time. A pipeline is
+ * cached per shader address and constants. */
 typedef weft_vulkan_shader weft__vulkan_shader;
 
 typedef struct weft__vulkan_launch {
     const weft__vulkan_shader *shader;
-    int n_constants; /* values of the specialisation constants 0, 1, ... */
+    int n_constants; /* values of specialization constants 0, 1, ... */
     uint32_t constants[WEFT__VULKAN_MAX_CONSTANTS];
-    const void *push; /* the push constant block, in scalar layout: as C lays a struct out */
+    const void
+        *push; /* the push constant block, in scalar layout, which is the layout of C structs */
     uint32_t push_bytes;
-    uint64_t groups;   /* workgroups; the shader finds its own with group_index() */
-    uint32_t subgroup; /* required subgroup size; always the same for a shader. 0: any */
-    /* Not the first of its call: needs nothing that an earlier launch of this call wrote, and
-     * writes elsewhere. */
+    uint64_t groups;   /* number of workgroups; the shader gets its own by group_index() */
+    uint32_t subgroup; /* required subgroup size, constant for a shader. 0: any */
+    /* A further launch of a call: needs no results of the call's earlier launches, and writes
+     * elsewhere. */
     bool independent;
 } weft__vulkan_launch;
 
-/* Records the launch: after everything that wrote an input of the call, and after everything that
- * read or wrote its outputs and workspace. Launches of one call wait for each other. With 0 groups
- * nothing happens. */
+/* Records the launch, ordered after everything that wrote an input of the call, and after
+ * everything that read or wrote its outputs and workspace. Launches of one call wait for each
+ * other. With 0 groups nothing happens. */
 weft_status weft__vulkan_dispatch(const weft_call *call, const weft__vulkan_launch *launch);
 
 bool weft__vulkan_has(const weft_call *call, weft__vulkan_feature feature);
 
-/* The device address of element 0, and of the call's workspace. */
+/* The device address of element 0, and that of the call's workspace. */
 uint64_t weft__vulkan_address(const weft_tensor *t);
 uint64_t weft__vulkan_workspace(const weft_call *call);
 
-/* For rows: every operand spans fewer than 2^31 elements, and the device can do what the dtypes
- * need: FLOAT64 for float64, STORAGE8 to store elements of one byte. */
+/* For rows: whether every operand spans fewer than 2^31 elements, and the device supports what the
+ * dtypes need: FLOAT64 for float64, STORAGE8 to store single bytes. */
 bool weft__vulkan_fits(const weft_call *call);
 
-/* Shaders that can meet bad input (an index out of range) write it to the device's fault record,
- * carry on harmlessly, and the evaluation fails when the host next waits. `format` has %s for the
- * op, then %lld for the value that the shader found, then %lld for `limit`. In the push block:
- * Fault fault; uint fault_code; in the shader: report(p.fault, p.fault_code, value). */
+/* For shaders that can encounter invalid input (an index out of range): they write it to the
+ * device's fault record and continue safely, and the evaluation fails when the host next waits.
+ * `format` has %s for the op, then %lld for the offending value, then %lld for `limit`. In the push
+ * block: Fault fault; uint fault_code; in the shader: report(p.fault, p.fault_code, value). */
 uint64_t weft__vulkan_fault(const weft_call *call);
 uint32_t weft__vulkan_fault_code(const weft_call *call, const char *format, int64_t limit);
 
-/* A small block of arguments for the next launch, for what push constants cannot hold: the device
- * address of a copy of `bytes` bytes; 0 with a message when there is no memory. */
+/* Arguments for the next launch that do not fit into push constants: returns the device address of
+ * a copy of `bytes` bytes; 0 with a message when out of memory. */
 uint64_t weft__vulkan_record(const weft_call *call, const void *from, uint32_t bytes);
 
 static inline uint64_t weft__vulkan_groups(uint64_t items, uint64_t per_group)

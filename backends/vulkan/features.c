@@ -1,5 +1,5 @@
-/* backends/vulkan/features.c -- what devices there are, what they can do, and what is used of it.
- */
+/* backends/vulkan/features.c -- enumerates devices, and determines which features they have and
+ * which are used. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,8 +23,8 @@ const char *weft__vulkan_feature_name(weft__vulkan_feature feature)
     return features[feature];
 }
 
-/* WEFT_VULKAN_DISABLE and WEFT_VULKAN_ENABLE: names of features, separated by commas; "all" is
- * every one. */
+/* Reads WEFT_VULKAN_DISABLE or WEFT_VULKAN_ENABLE: names of features, separated by commas; "all"
+ * means every one. */
 static weft_status read_names(const char *variable, bool named[WEFT__VULKAN_FEATURE_COUNT])
 {
     const char *at = getenv(variable);
@@ -90,7 +90,7 @@ static void enumerate(void)
     if (result != VK_SUCCESS && result != VK_INCOMPLETE) {
         return;
     }
-    for (int rank = 0; rank < 4; rank++) { /* stable within a rank */
+    for (int rank = 0; rank < 4; rank++) { /* keeps the order within a rank */
         for (uint32_t i = 0; i < n; i++) {
             if (device_rank(v, found[i]) == rank) {
                 devices.at[devices.n++] = found[i];
@@ -125,7 +125,7 @@ bool weft__vulkan_has_extension(const weft__vulkan_instance *v, VkPhysicalDevice
     return found;
 }
 
-/* The features asked about, chained. */
+/* The feature structs of the query, chained. */
 typedef struct feature_chain {
     VkPhysicalDeviceFeatures2 core;
     VkPhysicalDeviceVulkan11Features v11;
@@ -156,7 +156,7 @@ static bool find_queue(const weft__vulkan_instance *v, weft__vulkan_physical *p)
     return false;
 }
 
-/* Memory of the device's own that is mapped. */
+/* Whether the host can map the device's own memory. */
 static bool has_mapped_memory(const weft__vulkan_instance *v, VkPhysicalDevice device)
 {
     const VkMemoryPropertyFlags mapped = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT |
@@ -177,7 +177,7 @@ static bool has_mapped_memory(const weft__vulkan_instance *v, VkPhysicalDevice d
             mapped_heap = size > mapped_heap ? size : mapped_heap;
         }
     }
-    return mapped_heap > 0 && mapped_heap == largest; /* not a window of 256 MiB */
+    return mapped_heap > 0 && mapped_heap == largest; /* more than a window of 256 MiB */
 }
 
 static weft_status probe_features(const weft__vulkan_instance *v, weft__vulkan_physical *p,
@@ -192,8 +192,8 @@ static weft_status probe_features(const weft__vulkan_instance *v, weft__vulkan_p
     p->present[WEFT__VULKAN_HOST] = has_mapped_memory(v, p->handle);
     p->present[WEFT__VULKAN_BUDGET] =
         weft__vulkan_has_extension(v, p->handle, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
-    /* Where float32 cannot behave otherwise than the widths that are not used here, nothing can be
-     * asked for. */
+    /* If float32 cannot be set independently of widths that are not used here, nothing is
+     * requested. */
     p->present[WEFT__VULKAN_SUBNORMALS] = p->float_controls.denormBehaviorIndependence !=
                                               VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE &&
                                           p->float_controls.shaderDenormPreserveFloat32;
@@ -311,7 +311,7 @@ weft_status weft__vulkan_create(const weft__vulkan_physical *physical, VkDevice 
     return result == VK_SUCCESS ? WEFT_OK : weft__vulkan_fail("vkCreateDevice", result);
 }
 
-/* Appends, and never runs over. */
+/* Appends within the size of the buffer. */
 static void add(char *out, size_t size, const char *format, ...) WEFT_PRINTF(3, 4);
 static void add(char *out, size_t size, const char *format, ...)
 {

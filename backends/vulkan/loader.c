@@ -1,4 +1,5 @@
-/* backends/vulkan/loader.c -- opening the loader, making the instance, listening to validation. */
+/* backends/vulkan/loader.c -- opens the Vulkan loader, creates the instance, and collects
+ * validation messages. */
 #include "backends/vulkan/loader.h"
 
 #include <dlfcn.h>
@@ -12,10 +13,10 @@ static struct {
     pthread_once_t once;
     bool ready;
     weft_status status;
-    char message[512]; /* why there is no instance */
+    char message[512]; /* why the instance could not be created */
     weft__vulkan_instance instance;
     pthread_mutex_t lock;
-    char complaint[2048]; /* of the validation layer: the first that has not been told */
+    char complaint[2048]; /* of the validation layer: the first message not yet reported */
     char told[2048];
 } vulkan = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -65,7 +66,7 @@ static VKAPI_ATTR VkBool32 VKAPI_CALL listen(VkDebugUtilsMessageSeverityFlagBits
 {
     (void)types;
     (void)unused;
-    /* Of the loader, about drivers and layers of this system: none of ours. */
+    /* Messages of the loader concern the system's drivers and layers, not this program. */
     bool validation = data->pMessageIdName && strcmp(data->pMessageIdName, "Loader Message") != 0;
     if (severity >= VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT && validation) {
         fprintf(stderr, "validation: %s\n", data->pMessage);
@@ -118,7 +119,7 @@ static VkResult create_instance(PFN_vkGetInstanceProcAddr get, VkInstance *out)
     const VkApplicationInfo application = {
         .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
         .pApplicationName = "weft",
-        .apiVersion = VK_API_VERSION_1_3, /* the most that is used; 1.2 is enough */
+        .apiVersion = VK_API_VERSION_1_3, /* the highest version used; 1.2 is enough */
     };
     const VkInstanceCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
@@ -142,7 +143,7 @@ static VkResult create_instance(PFN_vkGetInstanceProcAddr get, VkInstance *out)
     return result;
 }
 
-/* The address of a function of the loader, through a union: ISO C knows no such cast. */
+/* A function of the loader. The union avoids a cast that ISO C does not define. */
 static PFN_vkGetInstanceProcAddr find_entry(void *library)
 {
     union {

@@ -1,5 +1,5 @@
-/* backends/vulkan/loader.h -- the Vulkan loader, opened at run time, so that a program starts where
- * there is none; and the functions that are used of it. */
+/* backends/vulkan/loader.h -- the Vulkan loader, opened at run time so that programs start without
+ * it, and the Vulkan functions that are used. */
 #ifndef BACKENDS_VULKAN_LOADER_H
 #define BACKENDS_VULKAN_LOADER_H
 
@@ -10,7 +10,7 @@
 
 #include "weft/status.h"
 
-/* Functions of the instance, and of a device: name without vk. */
+/* Functions of the instance, and of a device, without the prefix vk. */
 #define WEFT__VULKAN_INSTANCE_FUNCTIONS(X)                                                         \
     X(EnumeratePhysicalDevices)                                                                    \
     X(GetPhysicalDeviceProperties2)                                                                \
@@ -76,16 +76,16 @@ typedef struct weft__vulkan_functions {
 } weft__vulkan_functions;
 #undef MEMBER
 
-/* The process's instance, made at the first call. NULL, with a message: no loader, no driver.
- * WEFT_VULKAN_VALIDATE=1 loads the validation layer, synchronisation validation included. */
+/* The process's instance, created at the first call. NULL, with a message: no loader or no driver.
+ * WEFT_VULKAN_VALIDATE=1 loads the validation layer, including synchronization validation. */
 const weft__vulkan_instance *weft__vulkan_instance_get(void);
 
-/* What the validation layer has said since the last call: NULL when nothing. */
+/* Messages of the validation layer since the last call; NULL: none. */
 const char *weft__vulkan_complaint(void);
 
 weft_status weft__vulkan_load_device(VkDevice device, weft__vulkan_functions *out);
 
-/* "vkAllocateMemory: out of device memory" as this thread's error. */
+/* Reports "vkAllocateMemory: out of device memory". */
 weft_status weft__vulkan_fail(const char *call, VkResult result);
 
 #endif

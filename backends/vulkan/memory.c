@@ -1,4 +1,4 @@
-/* backends/vulkan/memory.c -- blocks of device memory and the pieces of them. */
+/* backends/vulkan/memory.c -- allocates device memory in blocks, and parts of them. */
 #include "backends/vulkan/memory.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@ enum { ALIGNMENT = 256 };
 static const VkDeviceSize SMALL_BLOCK = (VkDeviceSize)16 << 20;
 static const VkDeviceSize LARGE_BLOCK = (VkDeviceSize)128 << 20;
 
-/* A run of free bytes of a block, in the order of addresses. */
+/* A range of free bytes of a block, in address order. */
 typedef struct gap {
     struct gap *next;
     VkDeviceSize offset, bytes;
@@ -30,7 +30,7 @@ struct weft__vulkan_block {
 
 /* ---- memory types --------------------------------------------------------------------------- */
 
-/* The first type with all of `wanted`, in the largest heap; UINT32_MAX: none. */
+/* The first memory type with all `wanted` properties, in the largest heap; UINT32_MAX: none. */
 static uint32_t find_type(const VkPhysicalDeviceMemoryProperties *p, VkMemoryPropertyFlags wanted,
                           VkMemoryPropertyFlags unwanted)
 {
@@ -185,7 +185,7 @@ static VkResult block_memory(weft__vulkan_device *d, weft__vulkan_block *b, VkDe
     return result;
 }
 
-/* What this process holds, and what the device says is free, as the reason of a refusal. */
+/* Fails with the bytes that this process holds and those that the device reports as free. */
 static void fail_full(const weft__vulkan_device *d, VkDeviceSize bytes)
 {
     VkDeviceSize size, available;
@@ -241,7 +241,7 @@ void weft__vulkan_memory_close(weft__vulkan_device *d)
     pthread_mutex_destroy(&d->memory.lock);
 }
 
-/* ---- pieces --------------------------------------------------------------------------------- */
+/* ---- parts of blocks ------------------------------------------------------------------------- */
 
 static bool take(weft__vulkan_block *b, VkDeviceSize bytes, weft__vulkan_span *out)
 {
@@ -273,8 +273,8 @@ static bool take(weft__vulkan_block *b, VkDeviceSize bytes, weft__vulkan_span *o
     return true;
 }
 
-/* Puts bytes back and joins them with their neighbours. Without memory for a gap, the bytes are
- * lost until the block is free. */
+/* Frees bytes and merges them with adjacent gaps. If a gap cannot be allocated, the bytes stay
+ * unused until the whole block is free. */
 static void put_back(weft__vulkan_block *b, VkDeviceSize offset, VkDeviceSize bytes)
 {
     gap *before = NULL, *after = b->gaps;
@@ -330,7 +330,7 @@ void weft__vulkan_span_free(weft__vulkan_device *d, const weft__vulkan_span *spa
     }
     pthread_mutex_lock(&m->lock);
     put_back(b, span->offset, span->bytes);
-    if (b->used == 0) { /* the core's cache is what keeps memory for reuse */
+    if (b->used == 0) { /* only the core's cache keeps memory for reuse */
         weft__vulkan_block **at = &m->blocks;
         while (*at != b) {
             at = &(*at)->next;

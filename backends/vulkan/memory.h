@@ -1,7 +1,8 @@
-/* backends/vulkan/memory.h -- device memory in large blocks, handed out in pieces.
+/* backends/vulkan/memory.h -- device memory, allocated in large blocks and handed out in parts.
  *
- * The core keeps freed buffers by size, so pieces come and go seldom: a list of free pieces by
- * address in each block is enough. */
+ * The core caches freed buffers by size, so allocation is rare: a list of free ranges by address in
+ * each block is sufficient.
+ */
 #ifndef BACKENDS_VULKAN_MEMORY_H
 #define BACKENDS_VULKAN_MEMORY_H
 
@@ -12,21 +13,21 @@
 typedef struct weft__vulkan_device weft__vulkan_device;
 typedef struct weft__vulkan_block weft__vulkan_block;
 
-/* A piece of memory with an address. */
+/* A part of a block, with its address. */
 typedef struct weft__vulkan_span {
     weft__vulkan_block *block;
     VkBuffer buffer;
-    VkDeviceSize offset; /* in the buffer */
+    VkDeviceSize offset; /* within the buffer */
     VkDeviceSize bytes;
     uint64_t address;
     char *host; /* mapped, or NULL */
 } weft__vulkan_span;
 
 typedef enum weft__vulkan_pool {
-    WEFT__VULKAN_ARRAYS,   /* the device's own memory */
-    WEFT__VULKAN_UPLOAD,   /* the host writes, the device reads: near the device when that can be */
-    WEFT__VULKAN_STAGING,  /* of the host: copies into device memory start here */
-    WEFT__VULKAN_READBACK, /* of the host, which reads it fast */
+    WEFT__VULKAN_ARRAYS, /* the device's own memory */
+    WEFT__VULKAN_UPLOAD, /* written by the host, read by the device; in device memory if possible */
+    WEFT__VULKAN_STAGING,  /* host memory from which data is copied to device memory */
+    WEFT__VULKAN_READBACK, /* host memory that the host reads fast */
     WEFT__VULKAN_POOL_COUNT
 } weft__vulkan_pool;
 
@@ -36,21 +37,22 @@ typedef struct weft__vulkan_memory {
     uint32_t type[WEFT__VULKAN_POOL_COUNT];
     VkDeviceSize block_bytes;
     weft__vulkan_block *blocks; /* newest first */
-    VkDeviceSize held;          /* of the arrays' heap, by this process */
-    bool host_reads;            /* arrays are in memory that the host caches: used in place */
-    bool host_writes;           /* arrays are mapped, though slow to read */
+    VkDeviceSize held;          /* bytes of the arrays' heap held by this process */
+    bool host_reads;            /* arrays are in memory that the host caches, so they can be read in
+                                 * place */
+    bool host_writes;           /* arrays are mapped, but slow to read */
 } weft__vulkan_memory;
 
 weft_status weft__vulkan_memory_open(weft__vulkan_device *d);
 void weft__vulkan_memory_close(weft__vulkan_device *d);
 
-/* False, with a message that names sizes, when there is no room. 256-byte aligned. Any thread. */
+/* False, with a message that names sizes, if memory is insufficient. Aligned to 256 bytes. Any
+ * thread may call it. */
 bool weft__vulkan_span_new(weft__vulkan_device *d, weft__vulkan_pool pool, VkDeviceSize bytes,
                            weft__vulkan_span *out);
 void weft__vulkan_span_free(weft__vulkan_device *d, const weft__vulkan_span *span);
 
-/* Bytes of the heap that arrays live in, and how many of them are free (all, without the budget
- * extension). */
+/* Bytes of the heap for arrays, and how many are free (all, without the budget extension). */
 void weft__vulkan_heap(const weft__vulkan_device *d, VkDeviceSize *size, VkDeviceSize *available);
 
 #endif

@@ -1,11 +1,11 @@
-/* backends/vulkan/modules.c -- the bfloat16 twins of compiled modules. */
+/* backends/vulkan/modules.c -- derives the bfloat16 variants of compiled modules. */
 #include <pthread.h>
 #include <string.h>
 
 #include "backends/vulkan/cores.h"
 #include "weft/memory.h"
 
-/* SPIR-V's numbers. */
+/* Constants of SPIR-V. */
 enum {
     HEADER = 5,
     OP_EXTENSION = 10,
@@ -18,7 +18,7 @@ enum {
     CAPABILITY_BFLOAT16_MATRIX = 5118,
     ENCODING_BFLOAT16 = 0,
     EXTENSION_WORDS = 5, /* "SPV_KHR_bfloat16" */
-    GROWTH = 16          /* words that the twin has more at most */
+    GROWTH = 16          /* most words that the variant has in addition */
 };
 
 enum { MAX_TWINS = 16 };
@@ -48,7 +48,7 @@ static void put_extension(uint32_t *out, size_t *n)
     *n += EXTENSION_WORDS;
 }
 
-/* Words of the twin, written to `out`. */
+/* Writes the variant to `out`; returns its number of words. */
 static size_t convert(const weft__vulkan_shader *from, uint32_t *out)
 {
     static const uint32_t capabilities[] = {2 << 16 | OP_CAPABILITY, CAPABILITY_BFLOAT16_TYPE,

@@ -1,4 +1,4 @@
-/* backends/vulkan/own.c -- the public functions for kernels that come from outside. */
+/* backends/vulkan/own.c -- the public functions for user-defined kernels. */
 #include "weft/vulkan.h"
 
 #include <string.h>

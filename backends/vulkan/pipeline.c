@@ -1,4 +1,4 @@
-/* backends/vulkan/pipeline.c -- a table of pipelines by shader and constants. */
+/* backends/vulkan/pipeline.c -- the table of pipelines, by shader and constants. */
 #include "backends/vulkan/pipeline.h"
 
 #include <stdio.h>
@@ -57,7 +57,7 @@ static uint64_t hash_of(const weft__vulkan_shader *shader, const uint32_t *const
     return hash ^ hash >> 32;
 }
 
-/* The entry, or the free place where it belongs. */
+/* The entry, or the free slot where it belongs. */
 static weft__vulkan_pipeline *place_of(const weft__vulkan_pipelines *p,
                                        const weft__vulkan_shader *shader, const uint32_t *constants,
                                        int n)
@@ -93,7 +93,7 @@ static bool grow(weft__vulkan_pipelines *p)
 
 void (*weft__vulkan_compiling)(const char *shader, uint32_t *words, size_t n);
 
-/* The shader with the float modes that the device offers. */
+/* Creates the shader module with the float modes that the device supports. */
 static weft_status create_module(weft__vulkan_device *d, const weft__vulkan_shader *shader,
                                  VkShaderModule *out)
 {

@@ -9,39 +9,39 @@
 typedef struct weft__vulkan_device weft__vulkan_device;
 
 typedef struct weft__vulkan_pipeline {
-    const weft__vulkan_shader *shader; /* NULL: the place is free */
+    const weft__vulkan_shader *shader; /* NULL: the slot is free */
     int n_constants;
     uint32_t constants[WEFT__VULKAN_MAX_CONSTANTS];
     VkPipeline handle;
 } weft__vulkan_pipeline;
 
 typedef struct weft__vulkan_pipelines {
-    VkPipelineLayout layout; /* the one of all: push constants, no descriptors */
+    VkPipelineLayout layout; /* shared by all: push constants, no descriptors */
     VkPipelineCache cache;
     weft__vulkan_pipeline *table; /* open addressing; a power of two */
     size_t capacity, count;
-    int64_t nanoseconds; /* that compiling them has taken */
-    size_t saved;        /* pipelines there were when the cache was last saved */
+    int64_t nanoseconds; /* total compile time */
+    size_t saved;        /* number of pipelines when the cache was last saved */
 } weft__vulkan_pipelines;
 
 weft_status weft__vulkan_pipelines_open(weft__vulkan_device *d);
 void weft__vulkan_pipelines_close(weft__vulkan_device *d);
 
-/* The pipeline of the launch; made when it is not there. Under the stream's lock. */
+/* The pipeline of the launch, created if necessary. Called with the stream's lock. */
 weft_status weft__vulkan_pipeline_get(weft__vulkan_device *d, const weft__vulkan_launch *launch,
                                       VkPipeline *out);
 
-/* For tests, which imitate a driver that computes wrong numbers: called with a copy of each module
- * before it is compiled. NULL by default. */
+/* For tests that imitate a faulty driver: called with a copy of each module before it is compiled.
+ * NULL by default. */
 extern void (*weft__vulkan_compiling)(const char *shader, uint32_t *words, size_t n);
 
-/* The driver's cache on disk: ${XDG_CACHE_HOME:-~/.cache}/weft/, one file a device and driver.
- * A file that cannot be read or written is as good as none. */
+/* The driver's cache on disk: ${XDG_CACHE_HOME:-~/.cache}/weft/, one file per device and driver.
+ * Files that cannot be read or written are ignored. */
 void weft__vulkan_cache_load(weft__vulkan_device *d);
 void weft__vulkan_cache_save(weft__vulkan_device *d);
 
-/* The path of the device's file with this ending; false: there is no home. `make` makes the folder.
- * The second writes a file as a whole, or not at all. */
+/* The path of the device's file with this ending; false: there is no home folder. `make` creates
+ * the folder. The second function writes a file atomically. */
 bool weft__vulkan_cache_path(const weft__vulkan_device *d, const char *ending, bool make, char *out,
                              size_t size);
 void weft__vulkan_cache_write(const char *path, const void *data, size_t bytes);

@@ -1,4 +1,4 @@
-/* backends/vulkan/pipeline_cache.c -- the driver's compiled pipelines, kept between runs. */
+/* backends/vulkan/pipeline_cache.c -- stores the driver's compiled pipelines between runs. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 
 enum { PATH = 1024, LARGEST = 256 << 20 };
 
-/* A folder per user; the file's name says which device and driver it is for, which the driver
- * checks again in the header of its own. */
+/* One folder per user. The file name identifies device and driver, which the driver checks again in
+ * its own header. */
 bool weft__vulkan_cache_path(const weft__vulkan_device *d, const char *ending, bool make, char *out,
                              size_t size)
 {
@@ -75,7 +75,8 @@ void weft__vulkan_cache_load(weft__vulkan_device *d)
     weft_free(data);
 }
 
-/* Beside, then over: a process that reads meanwhile sees the old file or the new one. */
+/* Writes a temporary file and renames it, so that concurrent readers see the old file or the new
+ * one. */
 void weft__vulkan_cache_write(const char *path, const void *data, size_t bytes)
 {
     char temporary[PATH + 160];

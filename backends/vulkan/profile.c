@@ -1,4 +1,4 @@
-/* backends/vulkan/profile.c -- timestamps after commands, added up by op. */
+/* backends/vulkan/profile.c -- timestamps after commands, summed by op. */
 #include "backends/vulkan/profile.h"
 
 #include <string.h>

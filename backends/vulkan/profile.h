@@ -1,6 +1,5 @@
-/* backends/vulkan/profile.h -- how long the device worked, and for which ops: a timestamp after
- * each command while profiling is on. The time of a command that overlaps its neighbours is what it
- * added to theirs. */
+/* backends/vulkan/profile.h -- measures device time by op, with a timestamp after each command
+ * while profiling is on. If commands overlap, each counts the time that it added. */
 #ifndef BACKENDS_VULKAN_PROFILE_H
 #define BACKENDS_VULKAN_PROFILE_H
 
@@ -15,11 +14,11 @@ typedef struct weft__vulkan_slot weft__vulkan_slot;
 /* Of a slot. */
 typedef struct weft__vulkan_stamps {
     VkQueryPool queries;
-    const char **ops; /* of each command */
-    int n;            /* timestamps written */
+    const char **ops; /* per command */
+    int n;            /* number of timestamps written */
 } weft__vulkan_stamps;
 
-/* Of a device, under the stream's lock. */
+/* Per device; under the stream's lock. */
 typedef struct weft__vulkan_profile {
     bool on;
     int n;
@@ -28,7 +27,7 @@ typedef struct weft__vulkan_profile {
 
 void weft__vulkan_profile_begin(weft__vulkan_device *d, weft__vulkan_slot *slot);
 void weft__vulkan_profile_mark(weft__vulkan_device *d, weft__vulkan_slot *slot, const char *op);
-/* Once the slot's commands have run. */
+/* Called once the slot's commands have run. */
 void weft__vulkan_profile_collect(weft__vulkan_device *d, weft__vulkan_slot *slot);
 void weft__vulkan_profile_close(weft__vulkan_device *d, weft__vulkan_slot *slot);
 

@@ -111,7 +111,7 @@ weft__vulkan_slot *weft__vulkan_slot_open(weft__vulkan_device *d)
     if (s->recording) {
         return slot;
     }
-    /* Arguments may have been put into this slot's memory for a command that went into the next. */
+    /* Arguments of a command in the next slot may have been stored in this slot's memory. */
     const uint64_t next = s->slots[(s->current + 1) % WEFT__VULKAN_SLOTS].value;
     if (weft__vulkan_wait_for(d, next > slot->value ? next : slot->value) != WEFT_OK) {
         return NULL;
@@ -137,7 +137,7 @@ weft__vulkan_slot *weft__vulkan_slot_open(weft__vulkan_device *d)
     return slot;
 }
 
-/* What shaders and copies wrote, the host may read after the wait. */
+/* Makes writes of shaders and copies visible to the host after the wait. */
 static void barrier_to_host(weft__vulkan_device *d, VkCommandBuffer commands)
 {
     const VkMemoryBarrier barrier = {
@@ -195,9 +195,9 @@ bool weft__vulkan_idle(weft__vulkan_device *d, const weft__vulkan_buffer *b)
             b->value <= done);
 }
 
-/* ---- order ---------------------------------------------------------------------------------- */
+/* ---- dependencies ---------------------------------------------------------------------------- */
 
-/* Between shaders a barrier is cheaper than one that counts copies in. */
+/* A barrier between shaders is cheaper than one that includes copies. */
 static void barrier(weft__vulkan_device *d)
 {
     weft__vulkan_stream *s = &d->stream;
@@ -258,10 +258,10 @@ weft_status weft__vulkan_recorded(weft__vulkan_device *d)
     return ++s->slots[s->current].n_commands >= enough ? weft__vulkan_submit(d) : WEFT_OK;
 }
 
-/* ---- the end -------------------------------------------------------------------------------- */
+/* ---- waiting for the end --------------------------------------------------------------------- */
 
-/* Bad input that a shader has met since the last wait. The kinds are kept while work is under way
- * that may still report one. */
+/* Reports invalid input that a shader has found since the last wait. The kinds are kept while
+ * submitted work may still report one. */
 static weft_status take_fault(weft__vulkan_stream *s, bool idle)
 {
     uint32_t *record = (uint32_t *)(void *)s->fault.host;

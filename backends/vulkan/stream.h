@@ -1,7 +1,8 @@
-/* backends/vulkan/stream.h -- work recorded, submitted and waited for.
+/* backends/vulkan/stream.h -- records and submits work, and waits for it.
  *
- * One queue, a ring of command buffers, one timeline semaphore. Commands run in the order in which
- * they were recorded wherever data flows between them; a barrier stands only there. */
+ * There is one queue, a ring of command buffers, and one timeline semaphore. Commands with
+ * dependent data run in the order of recording; barriers are inserted only for those.
+ */
 #ifndef BACKENDS_VULKAN_STREAM_H
 #define BACKENDS_VULKAN_STREAM_H
 
@@ -12,16 +13,16 @@
 
 enum {
     WEFT__VULKAN_SLOTS = 8,           /* command buffers in flight */
-    WEFT__VULKAN_SLOT_COMMANDS = 128, /* recorded before a submission */
-    WEFT__VULKAN_FIRST_COMMANDS = 16, /* after a wait: the device starts early */
-    WEFT__VULKAN_RECORDS = 64 << 10,  /* bytes of argument records a slot */
-    WEFT__VULKAN_STAGE = 4 << 20,     /* bytes of staging a slot */
-    WEFT__VULKAN_FAULTS = 64          /* kinds of bad input between two waits */
+    WEFT__VULKAN_SLOT_COMMANDS = 128, /* commands recorded before a submission */
+    WEFT__VULKAN_FIRST_COMMANDS = 16, /* the same after a wait, so that the device starts early */
+    WEFT__VULKAN_RECORDS = 64 << 10,  /* bytes of argument records per slot */
+    WEFT__VULKAN_STAGE = 4 << 20,     /* bytes of staging memory per slot */
+    WEFT__VULKAN_FAULTS = 64          /* most kinds of invalid input between two waits */
 };
 
-/* An array's memory. `written` and `read` are the epochs (stretches between barriers) in which the
- * device last did so; `value` and `filled` the timeline's values after which it is idle, and after
- * which its last write is done. */
+/* An array's memory. `written` and `read` are the epochs (intervals between barriers) in which the
+ * device last did so; `value` and `filled` are the timeline's values after which it is idle, and
+ * after which its last write is complete. */
 typedef struct weft__vulkan_buffer {
     weft__vulkan_span span;
     uint64_t written, read, value, filled;
@@ -30,7 +31,7 @@ typedef struct weft__vulkan_buffer {
 struct weft__vulkan_slot {
     VkCommandPool pool;
     VkCommandBuffer commands;
-    uint64_t value; /* of the timeline when its last submission is done */
+    uint64_t value; /* of the timeline at the end of its last submission */
     int n_commands;
     weft__vulkan_span records, staging;
     VkDeviceSize records_used, staging_used;
@@ -47,12 +48,12 @@ typedef struct weft__vulkan_stream {
     VkQueue queue;
     VkSemaphore timeline;
     uint64_t submitted; /* the timeline's value of the last submission */
-    uint64_t epoch;     /* grows with each barrier */
+    uint64_t epoch;     /* incremented by each barrier */
     weft__vulkan_slot slots[WEFT__VULKAN_SLOTS];
     int current;
     bool recording; /* the current slot's command buffer is open */
-    bool fresh;     /* nothing has been submitted since the last wait */
-    bool copies;    /* there are copies since the last barrier, or the next command is one */
+    bool fresh;     /* nothing submitted since the last wait */
+    bool copies;    /* there were copies since the last barrier, or the next command is one */
     bool lost;
     VkPipeline bound;
     const char *last_op;
@@ -71,34 +72,36 @@ void weft__vulkan_stream_close(weft__vulkan_device *d);
 
 /* The functions below are called with the stream's lock held. */
 
-/* The slot that is being recorded; NULL with a message when the device is lost. */
+/* The slot that is being recorded; NULL with a message if the device is lost. */
 weft__vulkan_slot *weft__vulkan_slot_open(weft__vulkan_device *d);
 
-/* A barrier, if what is about to be done must wait for what was recorded. */
+/* Inserts a barrier if the next command must wait for recorded ones. */
 void weft__vulkan_order(weft__vulkan_device *d, weft__vulkan_buffer *const *reads, int n_reads,
                         weft__vulkan_buffer *const *writes, int n_writes);
 
-/* Notes what the command just recorded reads and writes. */
+/* Records what the last command reads and writes. */
 void weft__vulkan_mark(weft__vulkan_device *d, weft__vulkan_buffer *const *reads, int n_reads,
                        weft__vulkan_buffer *const *writes, int n_writes);
 
-/* Counts the command just recorded, and submits when there are enough. */
+/* Counts the last command, and submits when there are enough. */
 weft_status weft__vulkan_recorded(weft__vulkan_device *d);
 
 weft_status weft__vulkan_submit(weft__vulkan_device *d);
 weft_status weft__vulkan_wait_for(weft__vulkan_device *d, uint64_t value);
 
-/* Whether the device has done all that was recorded for the buffer. */
+/* Whether all recorded work on the buffer is complete. */
 bool weft__vulkan_idle(weft__vulkan_device *d, const weft__vulkan_buffer *b);
 
-/* Submits and waits for everything; fails with what the validation layer found. */
+/* Submits and waits for everything; fails with messages of the validation layer. */
 weft_status weft__vulkan_finish(weft__vulkan_device *d);
 
-/* The same, and bad input that shaders have met: for the evaluation that submitted them. */
+/* The same, and fails with invalid input that shaders have found: for the evaluation that submitted
+ * them. */
 weft_status weft__vulkan_finish_all(weft__vulkan_device *d);
 
-/* Called without the lock. Submits what is recorded: the timeline's value at its end. And waits for
- * that, fails as weft__vulkan_finish_all, while others may record. */
+/* Called without the lock. mark_end submits recorded work and returns the timeline's value at its
+ * end. wait_for waits for that value while other threads may record, and fails like
+ * weft__vulkan_finish_all. */
 weft_status weft__vulkan_mark_end(weft__vulkan_device *d, uint64_t *value);
 weft_status weft__vulkan_finish_until(weft__vulkan_device *d, uint64_t value);
 

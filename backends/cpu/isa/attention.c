@@ -1,6 +1,8 @@
-/* backends/cpu/isa/attention.c -- what attention does to a row of scores between the products.
+/* backends/cpu/isa/attention.c -- the row kernels of attention: softmax over a row of scores, and
+ * its gradient.
  *
- * Scores come scaled. `cap` > 0 turns a score s into cap tanh(s / cap); `mask` (or NULL) is added.
+ * Scores are already scaled. `cap` > 0 replaces a score s by cap tanh(s / cap); `mask` (or NULL) is
+ * added.
  */
 #include <math.h>
 
@@ -8,9 +10,9 @@
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/vocabulary.h"
 
-/* One more tile of a row's running softmax (Milakov & Gimelshein 2018): turns n scores into
- * exp(score - maximum), updates the row's maximum and sum, and returns the factor for what the row
- * has gathered so far. */
+/* One tile of a row's running softmax (Milakov & Gimelshein 2018): replaces n scores by exp(score -
+ * maximum), updates the row's maximum and sum, and returns the factor for the row's previous
+ * results. */
 static float softmax_row(float *s, int64_t n, float cap, const float *mask, float *maximum,
                          float *sum)
 {
@@ -30,7 +32,7 @@ static float softmax_row(float *s, int64_t n, float cap, const float *mask, floa
 #pragma omp simd reduction(max : top)
     for (int64_t j = 0; j < n; j++)
         top = s[j] > top ? s[j] : top;
-    const float base = top == -INFINITY ? 0 : top; /* nothing seen yet: all exponentials are 0 */
+    const float base = top == -INFINITY ? 0 : top; /* fully masked so far: all exponentials are 0 */
     float total = 0;
 #pragma omp simd reduction(+ : total)
     for (int64_t j = 0; j < n; j++) {
@@ -44,8 +46,8 @@ static float softmax_row(float *s, int64_t n, float cap, const float *mask, floa
     return factor;
 }
 
-/* Turns n scores into probabilities exp(score - lse), and the gradient of the probabilities `dp`
- * into that of the raw scores, p (dp - delta). */
+/* Replaces n scores by probabilities exp(score - lse), and the gradient `dp` of the probabilities
+ * by that of the raw scores, p (dp - delta). */
 static void softmax_vjp_row(float *s, float *dp, int64_t n, float cap, const float *mask, float lse,
                             float delta)
 {

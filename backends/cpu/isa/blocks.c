@@ -1,9 +1,9 @@
-/* backends/cpu/isa/blocks.c -- GGUF's block types as float32, and times one to eight vectors, each
- * block read once.
+/* backends/cpu/isa/blocks.c -- GGUF block types: decoding to float32, and products with one to
+ * eight vectors that read each block once.
  *
- * For each type a function gives 32 neighbouring elements of a block in vectors; decoding and the
- * products use the same one. Values must equal the reference decoders bit for bit
- * (tests/io/test_gguf.c); products within rounding.
+ * For each type a function returns 32 consecutive elements of a block in vectors; decoding and
+ * products share it. Values must equal the reference decoders bit for bit (tests/io/test_gguf.c),
+ * products within rounding.
  */
 #include "backends/cpu/isa/blocks.h"
 #include "backends/cpu/isa/scales.h"
@@ -17,7 +17,7 @@ SIMD vf floats(vi x)
 
 /* ---- Types: elements 32 s .. 32 s + 32 of block b --------------------------------- */
 
-/* Low nibbles of 16 bytes, then the high ones. */
+/* The low nibbles of 16 bytes, then the high ones. */
 SIMD vi nibbles(const uint8_t *codes, int l)
 {
     return l < 16 ? vload_bytes(codes + l) & 15 : vload_bytes(codes + l - 16) >> 4;
@@ -82,7 +82,7 @@ SIMD void q6_k(const uint8_t *b, int s, vf *w)
     }
 }
 
-/* The other types: scale times code is exact in float32, so that it need not be kept apart. */
+/* Other types: scale times code is exact in float32 and may be contracted. */
 
 SIMD void q4_1(const uint8_t *b, int s, vf *w)
 {
@@ -93,7 +93,7 @@ SIMD void q4_1(const uint8_t *b, int s, vf *w)
         w[i] = d * floats(nibbles(b + 4, i * LANES)) + m;
 }
 
-/* Nibbles with a fifth bit from 4 bytes of them. */
+/* Nibbles with a fifth bit from 4 separate bytes. */
 SIMD vi five_bits(const uint8_t *high, const uint8_t *codes, int l)
 {
     int32_t bits;
@@ -149,7 +149,7 @@ SIMD void q3_k(const uint8_t *b, int s, vf *w)
     }
 }
 
-/* The values that nibbles l, l + 1, ... stand for. */
+/* The table values for nibbles l, l + 1, ... */
 SIMD vi looked_up(const int8_t *table, const uint8_t *codes, int l)
 {
 #if defined(__AVX2__)
@@ -194,7 +194,7 @@ SIMD void iq4_xs(const uint8_t *b, int s, vf *w)
         w[i] = d * floats(looked_up(uneven, b + 8 + 16 * s, i * LANES));
 }
 
-/* Twice the values of E2M1, under half the power of two. */
+/* The table has twice the values of E2M1, so half the power of two is the factor. */
 SIMD void mxfp4(const uint8_t *b, int s, vf *w)
 {
     static const int8_t doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
@@ -212,7 +212,7 @@ SIMD void mxfp4(const uint8_t *b, int s, vf *w)
 
 typedef struct blocks_call {
     const cpu_codes *c;
-    int m; /* rows of x that count */
+    int m; /* number of rows of x */
     int64_t blocks, first, n;
     const float *x, *bias;
     float *y;
@@ -221,7 +221,7 @@ typedef struct blocks_call {
 
 typedef void elements(const uint8_t *b, int s, vf *w);
 
-/* m, the type and its runs are constants where this is inlined. */
+/* m, the type and its runs are compile-time constants at each inlined call. */
 SIMD void rows_of(elements *type, int runs, int m, const blocks_call *d)
 {
     const int64_t size = d->c->code_group;
@@ -312,7 +312,7 @@ TYPE(mxfp4, 1)
 #undef TYPE
 #undef ROWS
 
-/* NULL: not a block type of GGUF. */
+/* NULL: not a GGUF block type. */
 static const block_type *type_of(int kind)
 {
     static const block_type *const types[] = {

@@ -1,20 +1,21 @@
-/* backends/cpu/isa/codes.c -- rows of quantised groups: decoded, and times one to eight vectors,
- * each code read once.
+/* backends/cpu/isa/codes.c -- rows of quantized groups: decoding, and products with one to eight
+ * vectors that read each code once.
  *
- * A product with a group is scale * (sum of codes times x) + bias * (sum of x), so codes are never
- * turned into weights. Codes come out of words of 32 bits, which several lanes share. Must equal
- * the reference decoders bit for bit (tests/ops/test_quantize.c); products within rounding.
+ * The product with a group is scale * (sum of codes times x) + bias * (sum of x), so codes need not
+ * be turned into weights. Codes are extracted from 32-bit words, each of which several lanes share.
+ * Must equal the reference decoders bit for bit (tests/ops/test_quantize.c), products within
+ * rounding.
  */
 #include "backends/cpu/isa/blocks.h"
 #include "backends/cpu/isa/scales.h"
 #include "backends/cpu/kernels.h"
 
-/* What the codes stand for. */
+/* How codes are interpreted. */
 typedef enum code_values { AS_INTEGER, AS_FLOAT4, AS_FLOAT8 } code_values;
 
 /* ---- Codes of a vector ---------------------------------------------------------------------- */
 
-/* The word with element i of a run, which is `bytes` long, or the last word of the run. */
+/* The word that contains element i of a run of `bytes` bytes, or the run's last word. */
 SIMD uint32_t word_at(int bits, int bytes, const uint8_t *codes, int i)
 {
     const int at = i * bits / 8 < bytes - 4 ? i * bits / 8 : bytes - 4;
@@ -23,13 +24,13 @@ SIMD uint32_t word_at(int bits, int bytes, const uint8_t *codes, int i)
     return word;
 }
 
-/* Elements i .. i + LANES of a run of codes as integers; bits, bytes and i are constants where this
- * is inlined. No byte beyond the run is read. */
+/* Elements i .. i + LANES of a run of codes as integers. bits, bytes and i are compile-time
+ * constants at each inlined call. Reads no byte beyond the run. */
 SIMD vi codes_at(int bits, int bytes, const uint8_t *codes, int i)
 {
     if (bits == 8)
         return vload_bytes(codes + i);
-    const int share = bits == 2 ? 16 : bits <= 4 ? 8 : 4; /* lanes to a word */
+    const int share = bits == 2 ? 16 : bits <= 4 ? 8 : 4; /* lanes per word */
     vu words = word_at(bits, bytes, codes, i) - (vu){0};
 #if defined(__AVX512F__)
 #pragma GCC unroll 4
@@ -118,7 +119,7 @@ static inline float scale_of(const cpu_codes *c, const char *scale)
 
 /* ---- Decoding ------------------------------------------------------------------------------- */
 
-/* A run: as many codes as have a pattern of their own in words; nvfp4 has 16 to a group. */
+/* A run: as many codes as have a distinct bit pattern in words; nvfp4 has groups of 16. */
 enum { RUN = 32, SHORT_RUN = 16 };
 
 SIMD void decode_as(code_values as, int bits, int run, const cpu_codes *c, const uint8_t *codes,
@@ -146,14 +147,15 @@ SIMD void decode_as(code_values as, int bits, int run, const cpu_codes *c, const
 
 typedef struct codes_call {
     const cpu_codes *c;
-    int m; /* rows of x that count */
+    int m; /* number of rows of x */
     int64_t groups, first, n;
     const float *x, *sums, *bias;
     float *y;
     int64_t y_row;
 } codes_call;
 
-/* The row's products with m vectors; as, bits, m and run are constants where this is inlined. */
+/* The products of a row with m vectors. as, bits, m and run are compile-time constants at each
+ * inlined call. */
 SIMD void dot_codes(code_values as, int bits, int run, int m, const codes_call *d,
                     const uint8_t *codes, const char *scale, const char *bias, float *out)
 {
@@ -214,7 +216,8 @@ SIMD void rows_of_codes(code_values as, int bits, int run, int m, const codes_ca
 
 /* ---- Functions for each format -------------------------------------------------------------- */
 
-/* One for each format and number of vectors: in one, the compiler would take minutes. */
+/* A separate function for each format and number of vectors; one function for all would take
+ * minutes to compile. */
 #define ROWS(NAME, AS, BITS, RUN_LENGTH, M)                                                        \
     static __attribute__((noinline)) void rows_##NAME##_##M(const codes_call *d)                   \
     {                                                                                              \

@@ -1,11 +1,12 @@
-/* backends/cpu/isa/conv.c -- convolutions of each channel by itself. Must equal the reference
- * kernel of the op conv within rounding (tests/ops/test_op_table.c). */
+/* backends/cpu/isa/conv.c -- depthwise convolutions. Must equal the reference kernel of the op conv
+ * within rounding (tests/ops/test_op_table.c). */
 #include "backends/cpu/isa/simd.h"
 #include "backends/cpu/kernels.h"
 
-enum { OUTPUTS = 4 }; /* that share the loads of the weight */
+enum { OUTPUTS = 4 }; /* outputs that share a load of the weight */
 
-/* LANES channels from c on of n <= OUTPUTS outputs; n is a constant where this is inlined. */
+/* LANES channels from c on, of n <= OUTPUTS outputs; n is a compile-time constant at each inlined
+ * call. */
 SIMD void outputs_of(weft_dtype dtype, const cpu_depthwise *d, int64_t o, int n, int64_t c)
 {
     vf sum[OUTPUTS];

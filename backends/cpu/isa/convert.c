@@ -1,10 +1,10 @@
-/* backends/cpu/isa/convert.c -- contiguous conversion between any two dtypes. */
+/* backends/cpu/isa/convert.c -- conversion of contiguous elements between any two dtypes. */
 #include "backends/cpu/convert_elements.h"
 #include "backends/cpu/elementwise_kernels.h"
 #include "backends/cpu/isa/simd.h"
 
-/* Where there are instructions for a pair: whole vectors of it. Returns how many elements that was.
- */
+/* Converts whole vectors if there are instructions for the pair. Returns the number of elements
+ * converted. */
 SIMD int64_t convert_vectors(weft_dtype from, weft_dtype to, const void *in, void *out, int64_t n)
 {
     int64_t i = 0;

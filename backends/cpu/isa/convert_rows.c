@@ -1,4 +1,4 @@
-/* backends/cpu/isa/convert_rows.c -- rows of 16-bit floats from and to float32. */
+/* backends/cpu/isa/convert_rows.c -- converts rows of 16-bit floats from and to float32. */
 #include "backends/cpu/isa/simd.h"
 #include "backends/cpu/kernels.h"
 

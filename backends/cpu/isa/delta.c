@@ -1,9 +1,9 @@
-/* backends/cpu/isa/delta.c -- rows of the state of a gated delta rule, which are independent of
- * each other, reading one token. */
+/* backends/cpu/isa/delta.c -- the gated delta rule: one token through rows of a state. The rows are
+ * independent. */
 #include "backends/cpu/isa/simd.h"
 #include "backends/cpu/kernels.h"
 
-/* Each `together` rows at a time, so that the key and the query are loaded once for them. */
+/* Processes `together` rows at a time, so that the key and the query are loaded once for them. */
 SIMD void read_rows(float *state, int64_t D, const float *key, const float *query, const float *v,
                     float keep, float beta, float *y, int together)
 {

@@ -1,7 +1,7 @@
-/* backends/cpu/isa/elementwise_run.c -- programs of elementwise ops: each stage works on one group
- * of floats, eight vectors in registers, and ends in a jump to the next stage, so that a value goes
- * through all ops of a chain without being stored. There is one op in a stage, hence nothing that
- * the compiler could contract: each rounds as its own kernel does. */
+/* backends/cpu/isa/elementwise_run.c -- runs programs of elementwise ops. A stage processes one
+ * group of floats, eight vectors in registers, and ends with a jump to the next stage, so
+ * intermediate values are not stored. A stage has only one op, so the compiler cannot contract ops:
+ * each rounds as its own kernel does. */
 #include "backends/cpu/elementwise_kernels.h"
 #include "backends/cpu/isa/simd.h"
 
@@ -14,12 +14,12 @@ enum {
     GROUP = VECTORS * LANES * (int)sizeof(float), /* bytes */
     LINE = 64,
     PAGE = 4096,
-    PAGES = 4 /* that are worked on side by side when they come from memory */
+    PAGES = 4 /* pages that are processed in turn if they come from memory */
 };
 
 #define ZERO ((vf){0})
 
-/* ---- Comparisons and what follows from them ------------------------------------------------- */
+/* ---- Comparisons, and functions based on them ------------------------------------------------ */
 
 #if defined(__AVX512F__)
 typedef __mmask16 truth;
@@ -64,7 +64,7 @@ SIMD vf as_number(truth condition)
 }
 #endif
 
-/* x < y ? x : y and x > y ? x : y, as the instructions have it. */
+/* x < y ? x : y and x > y ? x : y, as the min and max instructions compute them. */
 #if defined(__AVX512F__)
 #define LESSER(x, y) (vf) _mm512_min_ps((__m512)(x), (__m512)(y))
 #define GREATER(x, y) (vf) _mm512_max_ps((__m512)(x), (__m512)(y))
@@ -79,7 +79,7 @@ SIMD vf as_number(truth condition)
 #define GREATER(x, y) choose((x) > (y), x, y)
 #endif
 
-/* NaN wins, whichever of the two it is. */
+/* NaN wins, in either operand. */
 SIMD vf lesser(vf x, vf y)
 {
     return choose(NOT_EQUAL(x, x), x, LESSER(x, y));
@@ -125,7 +125,7 @@ SIMD vf through_float16(vf x)
     return vload_float16(narrow);
 }
 
-/* To the nearest, ties to even; NaN stays NaN. */
+/* Rounds to nearest, ties to even; NaN stays NaN. */
 SIMD vf through_bfloat16(vf x)
 {
     const vi bits = (vi)x, high = (vi){0} - 0x10000;
@@ -135,13 +135,13 @@ SIMD vf through_bfloat16(vf x)
 
 /* ---- Stages --------------------------------------------------------------------------------- */
 
-/* at: the byte at which the group begins. Eight vectors are as many as any calling convention
- * passes in registers, and leave half of the registers to the stage. */
+/* at: the offset in bytes of the group. Eight vectors is the number that every calling convention
+ * passes in registers, and leaves half of the registers to the stage. */
 #define ARGUMENTS                                                                                  \
     const cpu_record *r, int64_t at, vf x0, vf x1, vf x2, vf x3, vf x4, vf x5, vf x6, vf x7
 typedef void stage(ARGUMENTS);
 
-/* The last thing that a stage does, so that it becomes a jump. */
+/* Must be the last statement of a stage, so that it compiles to a jump. */
 #define GO_ON(records)                                                                             \
     ((stage *)r[records].stage)(r + (records), at, x0, x1, x2, x3, x4, x5, x6, x7)
 
@@ -162,7 +162,7 @@ SIMD vf other(const cpu_record *r, int64_t at, int v)
 #define THE_NUMBER(v) number
 #define NOTHING(v) x##v
 
-/* One that uses so many records, y and z from there. */
+/* A stage of `records` records, from which it takes y and z. */
 #define STAGE(name, records, Y, Z, expression)                                                     \
     static void stage_##name(ARGUMENTS)                                                            \
     {                                                                                              \
@@ -203,7 +203,7 @@ TWINS(eq, as_number(EQUAL(x, y)))
 TWINS(ne, as_number(NOT_EQUAL(x, y)))
 TWINS(and, as_number((truth)(NOT_EQUAL(x, ZERO) & NOT_EQUAL(y, ZERO))))
 TWINS(or, as_number((truth)(NOT_EQUAL(x, ZERO) | NOT_EQUAL(y, ZERO))))
-/* The instruction gives its second operand if either is NaN or both are 0: that is x. */
+/* The instruction returns its second operand if either is NaN or both are 0; that must be x. */
 STAGE(min_plain, 1, THE_NUMBER, NOTHING, LESSER(y, x))
 STAGE(max_plain, 1, THE_NUMBER, NOTHING, GREATER(y, x))
 UNARY(neg, negative(x))
@@ -237,7 +237,7 @@ static void stage_store(ARGUMENTS)
     GO_ON(1);
 }
 
-/* The registers are the callee's: what is needed again is in memory. */
+/* The called function may overwrite all registers, so values needed later are in memory. */
 static void stage_call(ARGUMENTS)
 {
     r->map(r->in, r->y, VECTORS * LANES, 32);
@@ -294,7 +294,7 @@ SIMD void run_group(const cpu_record *program, int64_t at)
     ((stage *)program->stage)(program, at, x, x, x, x, x, x, x, x);
 }
 
-/* The next pages' lines at the same place. */
+/* Prefetches the next pages at the same offset. */
 SIMD void fetch_ahead(const cpu_ahead *ahead, int64_t at)
 {
     for (int k = 0; k < ahead->n; k++) {
@@ -306,7 +306,7 @@ SIMD void fetch_ahead(const cpu_ahead *ahead, int64_t at)
     }
 }
 
-/* What comes from memory is read from a few pages in turn: they come in beside each other. */
+/* Data from memory is read from a few pages in turn, so that they are fetched concurrently. */
 static void run(const cpu_record *program, int64_t n, const cpu_ahead *ahead)
 {
     const int64_t bytes = n * (int64_t)sizeof(float);
@@ -324,7 +324,7 @@ static void run(const cpu_record *program, int64_t n, const cpu_ahead *ahead)
     }
 #if defined(__x86_64__)
     if (ahead) {
-        _mm_sfence(); /* what was streamed is seen before what is stored from here on */
+        _mm_sfence(); /* streamed data must be visible before later stores */
     }
 #endif
 }

@@ -1,13 +1,13 @@
-/* backends/cpu/isa/fft.c -- one pass of a Fourier transform (Stockham's form, which needs no
- * reordering; Van Loan 1992).
+/* backends/cpu/isa/fft.c -- one pass of a Fourier transform, in Stockham's form, which needs no
+ * reordering (Van Loan 1992).
  *
- * Element (p + m i) of the input, for each of s places beside each other, goes with i < radix into
- * element (radix p + k) of the output. Numbers are in two planes, real and imaginary parts.
+ * Element (p + m i) of the input, i < radix, contributes to element (radix p + k) of the output,
+ * for each of s interleaved positions. Real and imaginary parts are in separate planes.
  */
 #include "backends/cpu/isa/simd.h"
 #include "backends/cpu/kernels.h"
 
-enum { BESIDE = 8 }; /* places that make a loop over them worth while */
+enum { BESIDE = 8 }; /* interleaved positions from which a loop over them pays */
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -69,7 +69,7 @@ INLINE void butterfly5(const float *ar, const float *ai, float *br, float *bi)
     bi[3] = m2i - n2i;
 }
 
-/* Place q of element p. The radix is a constant where this is called. */
+/* Position q of element p. The radix is a compile-time constant at each call. */
 INLINE void element(const cpu_fft_pass *f, int radix, int64_t p, int64_t q)
 {
     const int64_t m = f->m, s = f->s;
@@ -125,7 +125,7 @@ static void add_times(const float *xr, const float *xi, float cr, float ci, floa
     }
 }
 
-/* By the definition: radix^2 products. */
+/* By definition, with radix^2 products. */
 static void any_radix(const cpu_fft_pass *f)
 {
     const int64_t m = f->m, s = f->s, r = f->radix;

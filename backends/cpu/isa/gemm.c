@@ -1,8 +1,8 @@
-/* backends/cpu/isa/gemm.c -- the float32 GEMM microkernel and the packing of B.
+/* backends/cpu/isa/gemm.c -- the float32 GEMM microkernel, and the packing of B.
  *
- * A tile of C is held in registers; each step in k broadcasts ROWS elements of A against VECTORS
+ * A tile of C is kept in registers; each step in k broadcasts ROWS elements of A against VECTORS
  * vectors of B. Must equal the double loop of tests/cpu/test_gemm.c. On a Zen 5 core at 2.6 GHz the
- * block loop reaches 90% of the two-FMA peak; Debian 12's OpenBLAS knows that core as Haswell and
+ * block loop reaches 90% of the two-FMA peak; Debian 12's OpenBLAS treats that core as Haswell and
  * reaches half of it (docs/performance-log.md).
  */
 #include "backends/cpu/isa/transpose.h"
@@ -27,7 +27,7 @@ typedef struct tile {
     const float *bias;
 } tile;
 
-/* m and nv are constants where this is inlined. `rows`: a_k is 1, else a_row is 1. */
+/* m and nv are compile-time constants at each inlined call. `rows`: a_k is 1, else a_row is 1. */
 SIMD void multiply(const tile *t, int m, int nv, bool rows)
 {
     vf sum[ROWS][VECTORS];
@@ -35,7 +35,7 @@ SIMD void multiply(const tile *t, int m, int nv, bool rows)
     for (int i = 0; i < m; i++)
         for (int v = 0; v < nv; v++)
             sum[i][v] = (vf){0};
-    /* One pointer for each three rows of A: their addresses are base + {0, 1, 2} * stride. */
+    /* One pointer per three rows of A: their addresses are base + {0, 1, 2} * stride. */
     const float *a[ROWS / GROUP];
     for (int g = 0; g * GROUP < m; g++)
         a[g] = t->a + g * GROUP * (rows ? t->a_row : 1);
@@ -120,7 +120,7 @@ static void run_tile(const tile *t, int m, bool wide)
         (wide ? panel_wide : panel_narrow)(t, m);
 }
 
-/* A tile whose last vector is not full goes through a buffer of its own. */
+/* A tile whose last vector is partial uses a separate buffer. */
 static void run_edge(const tile *t, int m, int n)
 {
     float buffer[ROWS * COLUMNS];
@@ -164,7 +164,7 @@ static void gemm_block(const cpu_block *block)
 
 /* ---- Packing -------------------------------------------------------------------------------- */
 
-/* LANES columns of B that are contiguous along k, into a panel. */
+/* Packs LANES columns of B that are contiguous along k into a panel. */
 SIMD void pack_columns(weft_dtype dtype, const void *b, int64_t b_n, int64_t k, float *out)
 {
     int64_t p = 0;
@@ -183,7 +183,7 @@ SIMD void pack_columns(weft_dtype dtype, const void *b, int64_t b_n, int64_t k, 
             out[p * COLUMNS + l] = get_as(dtype, b, l * b_n + p);
 }
 
-/* A vector's width of columns, contiguous along n. */
+/* Packs one vector of columns, contiguous along n. */
 SIMD void pack_rows(weft_dtype dtype, const void *b, int64_t b_k, int64_t k, float *out)
 {
     for (int64_t p = 0; p < k; p++)
@@ -228,8 +228,8 @@ static void pack_b(weft_dtype dtype, const void *b, int64_t b_k, int64_t b_n, in
         pack_as(WEFT_FLOAT32, b, b_k, b_n, k, n, out);
 }
 
-/* Whole vectors are stored; what is too much is overwritten by the panel's next step in k, or lies
- * in the gap between two panels. */
+/* Whole vectors are stored; the excess is overwritten by the panel's next step in k, or is in the
+ * gap between two panels. */
 SIMD void pack_a_as(weft_dtype dtype, const void *a, int64_t a_k, int64_t m, int64_t k, float *out)
 {
     enum { WHOLE = (ROWS + LANES - 1) / LANES * LANES };

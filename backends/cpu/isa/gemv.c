@@ -1,8 +1,9 @@
-/* backends/cpu/isa/gemv.c -- weight rows times one to eight vectors, each weight read once.
+/* backends/cpu/isa/gemv.c -- products of weight rows with one to eight vectors; each weight is read
+ * once.
  *
- * The weights stream from memory in one sequence; the row after next is asked for ahead, which
- * keeps more of it on the way than the hardware does alone. 16-bit weights are decoded on load.
- * Must equal the GEMM within rounding (tests/cpu/test_gemm.c).
+ * The weights are read from memory sequentially. The row after the next is prefetched, which keeps
+ * more memory requests in flight than hardware prefetching alone. 16-bit weights are decoded when
+ * loaded. Must equal the GEMM within rounding (tests/cpu/test_gemm.c).
  */
 #include "backends/cpu/isa/simd.h"
 #include "backends/cpu/kernels.h"
@@ -23,7 +24,8 @@ static int dtype_index(weft_dtype dtype)
     return dtype == WEFT_BFLOAT16 ? 2 : dtype == WEFT_FLOAT16;
 }
 
-/* A row's vector at p, filled up with zeros beyond k. Not inlined: once for each row. */
+/* A vector of the row at p, with zeros beyond k. Not inlined, since it is needed only once per row.
+ */
 static __attribute__((noinline)) vf load_tail(weft_dtype dtype, const void *row, int64_t p,
                                               int64_t k)
 {
@@ -35,9 +37,9 @@ static __attribute__((noinline)) vf load_tail(weft_dtype dtype, const void *row,
 
 /* ---- Dot products --------------------------------------------------------------------------- */
 
-/* sum[j * m + i] = x_i . row_j for `r` rows of w and m of x, in `steps` independent parts; all
- * three and dtype are constants where this is inlined. `ahead` bytes from each row is one that
- * comes later. */
+/* sum[j * m + i] = x_i . row_j for `r` rows of w and m of x, with `steps` independent accumulators.
+ * These three and dtype are compile-time constants at each inlined call. The row `ahead` bytes
+ * after each row is prefetched. */
 SIMD void dot_rows(weft_dtype dtype, int m, int r, int steps, int64_t k, const float *x,
                    const char *const *row, int64_t ahead, float *sum)
 {
@@ -89,8 +91,8 @@ typedef struct rows_call {
     int64_t y_row;
 } rows_call;
 
-/* One vector: the weights' stream alone is the limit, so one row at a time. More: several rows for
- * each reading of x; after the last row it is read again. */
+/* With one vector, memory bandwidth is the limit, so one row at a time suffices. With more, several
+ * rows share each load of x, which is read again for the next rows. */
 SIMD void rows(weft_dtype dtype, int m, const rows_call *c)
 {
     const int fit = REGISTERS / m;
@@ -109,7 +111,8 @@ SIMD void rows(weft_dtype dtype, int m, const rows_call *c)
     }
 }
 
-/* A function for each dtype and number of vectors: in one, the compiler would take minutes. */
+/* A separate function for each dtype and number of vectors; one function for all would take minutes
+ * to compile. */
 #define ROWS(LETTER, DTYPE, M)                                                                     \
     static __attribute__((noinline)) void rows_##LETTER##M(const rows_call *c)                     \
     {                                                                                              \
@@ -154,9 +157,9 @@ static void gemv_pack(weft_dtype dtype, int m, int64_t k, const void *x, int64_t
         }
 }
 
-/* ---- The other way: sums of rows ------------------------------------------------------------ */
+/* ---- The transposed product: weighted sums of rows ------------------------------------------- */
 
-enum { AHEAD = 8 }; /* rows that are asked for ahead */
+enum { AHEAD = 8 }; /* rows that are prefetched */
 
 typedef struct sums_call {
     int64_t n;
@@ -168,8 +171,8 @@ typedef struct sums_call {
     int64_t out_row;
 } sums_call;
 
-/* out_i += sum over s of p_i[s] v_s, for `c` vectors of columns at `at`; m, c and dtype are
- * constants where this is inlined. */
+/* out_i += sum over s of p_i[s] v_s, for `c` vectors of columns at `at`. m, c and dtype are
+ * compile-time constants at each inlined call. */
 SIMD void add_columns(weft_dtype dtype, int m, int c, const sums_call *t, int64_t at)
 {
     vf sum[16];

@@ -1,10 +1,10 @@
-/* backends/cpu/isa/int8.c -- activations rounded to 8 bits, and their products with quantised
+/* backends/cpu/isa/int8.c -- activations rounded to 8 bits, and their products with quantized
  * weights.
  *
  * Rows of x become blocks of 32 integers q from -127 to 127 and a step each: x = step q. Weights
- * are scale * code or scale * code + bias, with codes that fit a byte, so that the products of a
- * block are sums of bytes times bytes, which are exact in 32 bits. What is rounded after that are
- * the sums over the blocks, in float32. All instruction sets give the same integers.
+ * are scale * code or scale * code + bias, with codes that fit a byte. So the products of a block
+ * are sums of bytes times bytes, which are exact in 32 bits; only the sums over the blocks, in
+ * float32, are rounded. All instruction sets give the same integers.
  */
 #include <math.h>
 
@@ -22,7 +22,7 @@ enum { VECTORS = 2, WIDTH = VECTORS * LANES };
 typedef int32_t vi_any __attribute__((vector_size(LANES * 4), aligned(1), may_alias));
 typedef int32_t int32_any __attribute__((aligned(1), may_alias));
 
-/* Up to ROWS rows times WIDTH columns, added to what c holds. */
+/* Up to ROWS rows times WIDTH columns, added to the contents of c. */
 typedef struct tile {
     int64_t blocks;
     const int8_t *x;
@@ -61,7 +61,7 @@ block_by(tile_function *run, const cpu_int8_block *b, int64_t starts_row)
     }
 }
 
-/* ---- Four products of bytes ----------------------------------------------------------------- */
+/* ---- Sums of four byte products -------------------------------------------------------------- */
 
 #if defined(__ARM_FEATURE_MATMUL_INT8)
 /* part[i][v] += the products of a block. The instruction multiplies two columns, eight terms each,
@@ -114,7 +114,7 @@ SIMD void sums_of_pairs(const tile *t, int m, const int8_t *x, const uint8_t *w,
 #endif
 
 /* part + the sum of the four bytes of each lane of codes (0 to 255) times those of x (signed). The
- * bytes are widened to 16 bits, two in each lane. */
+ * bytes are widened to 16 bits, two per lane. */
 SIMD vi dot_plain(vi part, vi codes, vi x)
 {
 #if defined(CENTRED)
@@ -220,8 +220,8 @@ static bool has_vnni(void)
 
 enum { PARTS = CPU_INT8_TERMS / LANES };
 
-/* The nearest integers of magnitude below 2^22, halves to even: whatever contracts or not, x is
- * rounded before. */
+/* The nearest integers, of magnitude below 2^22, halves to even. Adding a large constant rounds x
+ * regardless of contraction. */
 SIMD vi nearest(vf x)
 {
     const vf magic = vset(0x1.8p23f);
@@ -234,12 +234,12 @@ SIMD vi vmax_whole(vi a, vi b)
     return (a & greater) | (b & ~greater);
 }
 
-/* A block with an infinity or a NaN has a step of NaN. */
+/* A block with an infinity or a NaN gets the step NaN. */
 SIMD void round_block(weft_dtype dtype, const void *x, int64_t at, int8_t *q, float *step,
                       int32_t *sum)
 {
     vf v[PARTS];
-    vi most = {0}; /* of the magnitudes, whose order is that of their bits */
+    vi most = {0}; /* maximum of the magnitudes; comparing their bits as integers is equivalent */
 #pragma GCC unroll 8
     for (int l = 0; l < PARTS; l++) {
         v[l] = vload_as(dtype, x, at + l * LANES);
@@ -250,7 +250,7 @@ SIMD void round_block(weft_dtype dtype, const void *x, int64_t at, int8_t *q, fl
         most = vmax_whole(most, (vi)vswap((vf)most, half));
     const float largest = ((vf)most)[0];
     const bool finite = largest < INFINITY;
-    /* Blocks of tiny subnormal numbers are 0: 127 / largest is infinite. */
+    /* Blocks of tiny subnormal numbers become 0, since 127 / largest would be infinite. */
     const bool none = !finite || largest < 0x1p-120f;
     const vf inverse = vset(none ? 0 : 127 / largest);
     vf total = {0};
@@ -290,17 +290,18 @@ static void int8_round(weft_dtype dtype, const void *x, int64_t k, int offset, i
 
 /* ---- Weights -------------------------------------------------------------------------------- */
 
-/* Elements 32 g .. 32 g + 32 of row r as bytes, their scale and, of types with one, their bias. */
+/* Elements 32 g .. 32 g + 32 of row r as bytes, with their scale and, for types that have one,
+ * their bias. */
 typedef void bytes_of(const cpu_codes *c, int64_t r, int64_t g, uint8_t *out, float *scale,
                       float *bias);
 
-/* Block `number` of row r, of encodings without parts. */
+/* Block `number` of row r, for encodings that are not split into parts. */
 static inline const uint8_t *block_at(const cpu_codes *c, int64_t r, int64_t number)
 {
     return (const uint8_t *)c->codes + r * c->code_row + number * c->code_group;
 }
 
-/* The nibbles of n bytes that begin at bit `shift`, eight at a time. */
+/* The nibbles at bit `shift` of n bytes, eight at a time. */
 SIMD void nibbles_of(const uint8_t *codes, int n, int shift, uint8_t *out)
 {
 #pragma GCC unroll 4
@@ -349,7 +350,7 @@ SIMD void bytes_q4_k(const cpu_codes *c, int64_t r, int64_t g, uint8_t *out, flo
 SIMD void bytes_affine(int bits, const cpu_codes *c, int64_t r, int64_t g, uint8_t *out,
                        float *scale, float *bias)
 {
-    /* Groups are powers of two: a division for each block would take as long as the rest. */
+    /* Group sizes are powers of two: a division per block would take as long as everything else. */
     const int64_t first = g * CPU_INT8_TERMS, group = first >> __builtin_ctzll((uint64_t)c->group);
     const uint8_t *codes = (const uint8_t *)c->codes + r * c->code_row + group * c->code_group +
                            (first & (c->group - 1)) * bits / 8;
@@ -360,7 +361,7 @@ SIMD void bytes_affine(int bits, const cpu_codes *c, int64_t r, int64_t g, uint8
         memcpy(out, codes, CPU_INT8_TERMS);
     for (int i = 0; bits == 4 && i < CPU_INT8_TERMS / 2; i++) {
         const uint16_t both = codes[i], apart = (uint16_t)((both & 0x0f) | (both & 0xf0) << 4);
-        memcpy(out + 2 * i, &apart, sizeof apart); /* the lower one in front */
+        memcpy(out + 2 * i, &apart, sizeof apart); /* the lower one first */
     }
 }
 
@@ -376,15 +377,16 @@ SIMD void bytes_affine8(const cpu_codes *c, int64_t r, int64_t g, uint8_t *out, 
     bytes_affine(8, c, r, g, out, scale, bias);
 }
 
-/* Blocks of a column that are turned into bytes together: rows are read in long pieces. */
+/* Blocks of a column that are converted to bytes together, so that rows are read in long pieces. */
 enum { ABREAST = 8, WORDS = CPU_INT8_TERMS / 4 };
 
-/* LANES columns from `first` on, of which n are there, and `count` <= ABREAST blocks from g on. */
+/* Packs LANES columns from `first` on, of which n exist, and `count` <= ABREAST blocks from g on.
+ */
 SIMD void pack_piece(bytes_of *type, const cpu_codes *c, int64_t first, int64_t n, int64_t g,
                      int64_t count, uint8_t *w, float *scales, float *biases)
 {
     uint8_t bytes[LANES][ABREAST * CPU_INT8_TERMS];
-    if (count < ABREAST) /* vectors may end behind the last block */
+    if (count < ABREAST) /* vectors may extend beyond the last block */
         memset(bytes, 0, sizeof bytes);
     for (int64_t j = 0; j < LANES; j++) {
         for (int64_t b = 0; b < count; b++) {
@@ -410,8 +412,8 @@ SIMD void pack_piece(bytes_of *type, const cpu_codes *c, int64_t first, int64_t 
     }
 }
 
-/* The panel of columns whose codes are rows first .. first + n: four bytes of each column side by
- * side. Columns from n on are 0. */
+/* Packs a panel whose columns are rows first .. first + n of codes: four bytes of each column are
+ * adjacent. Columns from n on are 0. */
 SIMD void pack_of(bytes_of *type, const cpu_codes *c, int64_t first, int64_t n, int64_t blocks,
                   uint8_t *w, float *scales, float *biases)
 {

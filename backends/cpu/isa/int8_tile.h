@@ -1,8 +1,8 @@
-/* backends/cpu/isa/int8_tile.h -- the tile of products of 8-bit activations with quantised weights.
+/* backends/cpu/isa/int8_tile.h -- the tile of products of 8-bit activations with quantized weights.
  *
- * Included by int8.c once for each way to multiply: NAME(x) is the function's name, TARGET what the
- * compiler needs to know. DOT is the instruction that adds up four products of bytes, as a
- * function, or SUMS a function in place of NAME(sums).
+ * Included by int8.c once for each way to multiply: NAME(x) is the function's name, TARGET the
+ * compiler's target attribute, DOT the instruction that sums four products of bytes, as a function,
+ * or SUMS a function that replaces NAME(sums).
  */
 
 #if defined(DOT)
@@ -29,7 +29,8 @@ NAME(sums)(const tile *t, int m, const int8_t *x, const uint8_t *w, vi part[ROWS
 #define SUMS NAME(sums)
 #endif
 
-/* m, shifted and the number of vectors are constants where this is inlined. */
+/* m, shifted and the number of vectors are compile-time constants at each
+ * inlined call. */
 static inline __attribute__((always_inline)) TARGET void NAME(multiply)(const tile *t, int m,
                                                                         bool shifted)
 {

@@ -1,18 +1,18 @@
-/* backends/cpu/isa/kv_codes.c -- keys and values in codes: their products with queries, their sums
- * weighted by probabilities, and themselves.
+/* backends/cpu/isa/kv_codes.c -- quantized keys and values: products with queries, sums weighted by
+ * probabilities, and decoding.
  *
- * A product with a group is step * (sum of codes times x) + least * (sum of x): codes become floats
- * in registers only. Must equal products of what decode gives within rounding.
+ * The product with a group is step * (sum of codes times x) + least * (sum of x): codes become
+ * floats only in registers. Must equal products with decoded rows within rounding.
  */
 #include "backends/cpu/isa/simd.h"
 #include "backends/cpu/kernels.h"
 
 enum {
-    MOST = 8,  /* vectors of accumulators at a time */
-    AHEAD = 8, /* rows that are asked for ahead */
+    MOST = 8,  /* accumulator vectors at a time */
+    AHEAD = 8, /* rows that are prefetched */
 };
 
-/* Half `part` of each code; the whole of those of 8 bits. */
+/* Half `part` of each byte as a code; the whole byte for 8-bit codes. */
 SIMD vf code_values(vi bytes, int bits, int part)
 {
     const vi codes = bits == 8 ? bytes : part == 0 ? bytes & 15 : bytes >> 4;
@@ -42,7 +42,7 @@ typedef struct dot_call {
     int64_t y_row;
 } dot_call;
 
-/* y of keys s .. s + r, the last of which may be the same. */
+/* The products with keys s .. s + r; the last key may be repeated. */
 SIMD void dot_keys(int bits, int m, int r, const dot_call *d, const int64_t *key)
 {
     const cpu_kv_codes *c = d->c;
@@ -118,7 +118,7 @@ SIMD void dot_all(int bits, int m, const dot_call *d)
     }
 }
 
-/* Groups that are no whole vectors. */
+/* For groups that are not a multiple of the vector length. */
 static void dot_any(const dot_call *d)
 {
     const cpu_kv_codes *c = d->c;
@@ -184,8 +184,8 @@ typedef struct add_call {
     int64_t out_row;
 } add_call;
 
-/* out_i += the sum over s of p_i[s] (step code + least), for v vectors of bytes at `at`, which are
- * in group g of each half. */
+/* out_i += sum over s of p_i[s] (step code + least), for v vectors of bytes at `at`, which are in
+ * group g of each half. */
 SIMD void add_columns(int bits, int m, int v, const add_call *a, int64_t g, int64_t at)
 {
     const cpu_kv_codes *c = a->c;
@@ -294,7 +294,7 @@ static void kv_add(const cpu_kv_codes *c, int m, int64_t n, const float *p, int6
     }
 }
 
-/* ---- The elements --------------------------------------------------------------------------- */
+/* ---- Decoding -------------------------------------------------------------------------------- */
 
 static void kv_decode(const cpu_kv_codes *c, int64_t n, float *out, int64_t out_row)
 {

@@ -1,4 +1,4 @@
-/* backends/cpu/isa/loss.c -- rows of cross-entropy, and the AdamW update. */
+/* backends/cpu/isa/loss.c -- the row kernels of cross-entropy and AdamW. */
 #include <math.h>
 
 #include "backends/cpu/kernels.h"
@@ -26,8 +26,8 @@ static void probability_row(const float *x, float *out, int64_t n, float lse, fl
         out[i] = factor * exp_f32(x[i] - lse);
 }
 
-/* softmax_row with a cap where the result is multiplied by the cap's slope: what the gradient with
- * respect to the raw scores needs. The sum is of the exponentials alone. */
+/* softmax_row with a cap, where the result is multiplied by the cap's slope, as the gradient with
+ * respect to the raw scores requires. The sum is of the exponentials only. */
 static float softmax_slope_row(float *s, int64_t n, float cap, float *maximum, float *sum)
 {
     const float inverse = 1 / cap, before = *maximum;
@@ -68,7 +68,7 @@ static void adamw_row(const cpu_adamw *a, float *p, const float *g, float *m, fl
     }
 }
 
-/* ops/nn/adamw8bit.c has the same in array functions, and says what the numbers are. */
+/* Equals the array functions of ops/nn/adamw8bit.c, which explains the numbers. */
 static void moment_codes_row(const cpu_moment_codes *c, const float *x, float scale, uint8_t *codes,
                              int64_t n)
 {

@@ -1,7 +1,7 @@
-/* backends/cpu/isa/norm.c -- rows of RMSNorm and LayerNorm and of their gradients.
+/* backends/cpu/isa/norm.c -- the row kernels of RMSNorm and LayerNorm and of their gradients.
  *
- * y and dx may be x or ct themselves. gain and bias may be NULL: 1 and 0; dw and db are added to
- * and may be NULL.
+ * y and dx may be x or ct. gain and bias may be NULL, meaning 1 and 0. Results are added to dw and
+ * db, which may be NULL.
  */
 #include "backends/cpu/isa/simd.h"
 #include "backends/cpu/kernels.h"
@@ -11,7 +11,7 @@ static float inverse_root(float mean_square, float eps)
     return 1 / __builtin_sqrtf(mean_square + eps);
 }
 
-/* Sums of two products in whole vectors, then the rest. */
+/* The dot product, in whole vectors and then the remainder. */
 static float dot_rows(const float *a, const float *b, int64_t n)
 {
     vf s0 = {0}, s1 = {0};

@@ -1,5 +1,5 @@
 /* backends/cpu/isa/random.c -- Threefry 2x32, 20 rounds (Salmon et al. 2011), on many blocks at
- * once; equals ops/random/threefry.h, which tests/ops/test_random.c checks. */
+ * once. Equals ops/random/threefry.h; tests/ops/test_random.c checks this. */
 #include "backends/cpu/kernels.h"
 
 static void threefry(const uint32_t *key, uint32_t *restrict a, uint32_t *restrict b, int64_t n)

@@ -1,11 +1,11 @@
-/* backends/cpu/isa/reduce.c -- rows of float32: sums, extremes, exponentials. */
+/* backends/cpu/isa/reduce.c -- reductions of float32 rows: sums, extremes, exponentials. */
 #include <math.h>
 
 #include "backends/cpu/isa/simd.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/vocabulary.h"
 
-/* Half a register of float widens to a whole one of double. */
+/* Half a vector of float widens to a vector of double. */
 enum { WIDE = LANES / 2, CHAINS = 4 };
 typedef float half_vf __attribute__((vector_size(WIDE * 4), aligned(4), may_alias));
 typedef double vd __attribute__((vector_size(WIDE * 8)));
@@ -61,7 +61,7 @@ SIMD vf choose(vi take, vf a, vf b)
     return (vf)(((vi)a & take) | ((vi)b & ~take));
 }
 
-/* A NaN in `best` stays: no comparison with it holds. */
+/* A NaN in `best` stays, since comparisons with it are false. */
 SIMD vf better(vf x, vf best, int largest)
 {
     vi take = (largest ? x > best : x < best) | (x != x);

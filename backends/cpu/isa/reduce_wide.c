@@ -1,5 +1,5 @@
-/* backends/cpu/isa/reduce_wide.c -- rows of double and of 64-bit integers: what is reduced and
- * scanned that float32 cannot hold, and products. */
+/* backends/cpu/isa/reduce_wide.c -- reductions and scans of rows in double and 64-bit integers,
+ * where float32 is not sufficient. */
 #include <math.h>
 
 #include "backends/cpu/isa/simd.h"
@@ -51,7 +51,7 @@ static void load_wholes(weft_dtype dtype, const void *x, int64_t stride, int64_t
     }
 }
 
-/* 1 where the element is not 0 (NaN is not). */
+/* 1 where the element is nonzero; NaN is nonzero. */
 static void load_truths(weft_dtype dtype, const void *x, int64_t stride, int64_t *out, int64_t n)
 {
     switch (dtype) {
@@ -77,9 +77,9 @@ static void load_truths(weft_dtype dtype, const void *x, int64_t stride, int64_t
 }
 #undef LOAD
 
-/* ---- folds: to one, and side by side -------------------------------------------------------- */
+/* ---- folds: to one value, and elementwise ---------------------------------------------------- */
 
-/* Eight chains, so that an element need not wait for the one before it. */
+/* Eight accumulators, so that an element need not wait for the previous one. */
 #define FOLD(type, FIRST, JOIN)                                                                    \
     do {                                                                                           \
         type chains[CHAINS], b;                                                                    \

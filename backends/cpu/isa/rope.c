@@ -14,7 +14,7 @@ static void rope_angles(const float *frequency, float position, float amplitude,
     }
 }
 
-/* Pairs (i, i + n), or (2 i, 2 i + 1). y may be x. */
+/* Rotates pairs (i, i + n), or (2 i, 2 i + 1). y may be x. */
 static void rope_row(const float *x, const float *cosine, const float *sine, bool interleaved,
                      float *y, int64_t n)
 {

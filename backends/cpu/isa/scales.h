@@ -1,4 +1,4 @@
-/* backends/cpu/isa/scales.h -- the scales of quantised groups and blocks, as float32. */
+/* backends/cpu/isa/scales.h -- reads the scales of quantized groups and blocks as float32. */
 #ifndef BACKENDS_CPU_ISA_SCALES_H
 #define BACKENDS_CPU_ISA_SCALES_H
 
@@ -17,7 +17,7 @@ static inline float half_to_float(uint16_t bits)
 #endif
 }
 
-/* A float16 at any address. */
+/* A float16 at an unaligned address. */
 static inline float half_at(const uint8_t *p)
 {
     uint16_t bits;
@@ -43,7 +43,8 @@ static inline float load_scale(weft_dtype dtype, const char *from)
     return value;
 }
 
-/* Of run g of a Q4_K or Q5_K block, whose packed scales are at p; as weft__ggml_scale_min. */
+/* The scale and minimum of run g of a Q4_K or Q5_K block, whose packed scales are at p; as
+ * weft__ggml_scale_min. */
 static inline void scale_and_minimum(const uint8_t *p, int g, int *scale, int *minimum)
 {
     if (g < 4) {
@@ -55,7 +56,7 @@ static inline void scale_and_minimum(const uint8_t *p, int g, int *scale, int *m
     }
 }
 
-/* Keeps a product from being fused with what follows: the definition rounds both. */
+/* Prevents contracting a product with the next operation, since the definition rounds both. */
 SIMD vf apart(vf x)
 {
 #if defined(__AVX512F__)

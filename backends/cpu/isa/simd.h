@@ -1,4 +1,4 @@
-/* backends/cpu/isa/simd.h -- vectors of float as wide as the instruction set's registers. */
+/* backends/cpu/isa/simd.h -- float vectors of the instruction set's width. */
 #ifndef BACKENDS_CPU_ISA_SIMD_H
 #define BACKENDS_CPU_ISA_SIMD_H
 
@@ -45,7 +45,7 @@ SIMD vf vset(float x)
     return x - (vf){0};
 }
 
-/* The first n < LANES lanes; the others are 0. */
+/* Loads the first n < LANES lanes; the others are 0. */
 SIMD vf vload_part(const float *p, int64_t n)
 {
     vf x = {0};
@@ -58,8 +58,8 @@ SIMD void vstore_part(float *p, vf x, int64_t n)
     memcpy(p, &x, (size_t)n * sizeof(float));
 }
 
-/* The number of each lane. Masks are made from it by vector arithmetic: writing their lanes one by
- * one makes a sanitized build take minutes. */
+/* The index of each lane. Masks are computed from it, because writing their lanes one by one makes
+ * a sanitized build take minutes. */
 SIMD vi lane_numbers(void)
 {
 #if defined(__AVX512F__)
@@ -71,8 +71,8 @@ SIMD vi lane_numbers(void)
 #endif
 }
 
-/* Lane i of the result is lane from[i] of x; of two vectors, those of b count on from those of a.
- * clang has no builtin for lanes that are not constants where it is written. */
+/* Lane i of the result is lane from[i] of x; with two vectors, the lanes of b are numbered after
+ * those of a. clang has no builtin for indices that are not literal constants. */
 #if defined(__clang__)
 SIMD vf vpermute(vf x, vi from)
 {
@@ -101,13 +101,13 @@ SIMD vf vpermute2(vf a, vf b, vi from)
 }
 #endif
 
-/* The lanes whose numbers differ in the bit `half` exchanged. */
+/* Exchanges the lanes whose indices differ in the bit `half`. */
 SIMD vf vswap(vf x, int half)
 {
     return vpermute(x, lane_numbers() ^ half);
 }
 
-/* The sum of the lanes, by halves. */
+/* The sum of the lanes, adding halves. */
 SIMD float vsum(vf x)
 {
 #pragma GCC unroll 4
@@ -202,8 +202,8 @@ SIMD vf vload_float16(const uint16_t *p)
 #elif defined(__aarch64__)
     return (vf)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
 #else
-    /* Exponent and fraction as a float, scaled by 2^112: subnormals come out right; infinity and
-     * NaN (which would be 2^16 and more) get the largest exponent. */
+    /* Exponent and fraction as a float, scaled by 2^112, which handles subnormals; infinity and NaN
+     * (then 2^16 and larger) get the largest exponent. */
     vh half = *(const vh_any *)p;
     vu bits = __builtin_convertvector(half, vu);
     vf magnitude = (vf)((bits & 0x7fff) << 13) * 0x1p112f;
@@ -217,7 +217,7 @@ SIMD void vstore_bfloat16(uint16_t *p, vf x)
 {
     vu bits = (vu)x;
     vu rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-    vu quiet = (bits >> 16) | 0x40; /* NaN stays NaN */
+    vu quiet = (bits >> 16) | 0x40; /* keeps NaN a NaN */
     vi nan = x != x;
     vu chosen = (quiet & (vu)nan) | (rounded & ~(vu)nan);
     *(vh_any *)p = __builtin_convertvector(chosen, vh);
@@ -237,7 +237,7 @@ SIMD void vstore_float16(uint16_t *p, vf x)
 #endif
 }
 
-/* Vector i .. i + LANES of a row of float32, float16 or bfloat16. */
+/* Loads elements i .. i + LANES of a row of float32, float16 or bfloat16. */
 SIMD vf vload_as(weft_dtype dtype, const void *row, int64_t i)
 {
     if (dtype == WEFT_BFLOAT16)
@@ -247,7 +247,7 @@ SIMD vf vload_as(weft_dtype dtype, const void *row, int64_t i)
     return vload((const float *)row + i);
 }
 
-/* One element of such a row. */
+/* Loads one element of such a row. */
 SIMD float get_as(weft_dtype dtype, const void *row, int64_t i)
 {
     if (dtype == WEFT_BFLOAT16)

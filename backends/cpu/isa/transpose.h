@@ -1,11 +1,11 @@
-/* backends/cpu/isa/transpose.h -- a square of vectors turned over. */
+/* backends/cpu/isa/transpose.h -- transposes a square of LANES vectors. */
 #ifndef BACKENDS_CPU_ISA_TRANSPOSE_H
 #define BACKENDS_CPU_ISA_TRANSPOSE_H
 
 #include "backends/cpu/isa/simd.h"
 
-/* LANES rows of LANES floats become columns: in step s = 1, 2, 4, ... rows i and i + s exchange
- * the lanes whose number has bit s. */
+/* LANES rows of LANES floats become columns: in step s = 1, 2, 4, ... rows i and i + s exchange the
+ * lanes whose index has bit s. */
 SIMD void transpose(vf *row)
 {
 #pragma GCC unroll 4

@@ -1,16 +1,16 @@
-/* backends/vulkan/kernels/attention.c -- attention forward, with a running softmax. Many queries go
- * in tiles, few of them all at once; keys are divided into chunks where that keeps the device busy,
- * and a launch merges the chunks' results in order. */
+/* backends/vulkan/kernels/attention.c -- the attention forward pass, with a running softmax. Many
+ * queries are processed in tiles, a few all at once. Keys are divided into chunks if that keeps the
+ * device busy; another launch merges the chunks' results in order. */
 #include "backends/vulkan/kernels/attention.h"
 
 #include "backends/vulkan/shaders.h"
 
 enum {
-    FAR = 1 << 29,     /* more than any length */
-    FEW_CHUNK = 256,   /* keys of a chunk of attention_few at most */
-    FEW_LEAST = 64,    /* and at least, when there are several */
-    FEW_WHOLE = 128,   /* keys that are not worth dividing */
-    TILES_CHUNK = 256, /* keys of a chunk of attention at least */
+    FAR = 1 << 29,     /* larger than any length */
+    FEW_CHUNK = 256,   /* most keys of a chunk in attention_few */
+    FEW_LEAST = 64,    /* fewest, when there are several chunks */
+    FEW_WHOLE = 128,   /* up to this many keys are not divided */
+    TILES_CHUNK = 256, /* fewest keys of a chunk in attention */
     ENOUGH = 256,      /* workgroups that keep a large device busy */
     NO_MASK = 255
 };
@@ -134,12 +134,10 @@ typedef struct plan {
     attention a;
     bool few;
     uint32_t own;                        /* of a tile */
-    int64_t first, chunk, chunks, tiles; /* as in attention.glsl */
+    int64_t first, chunk, chunks, tiles; /* as defined in attention.glsl */
 } plan;
 
-/* Keys from first on are seen by some query; with lengths, which the host does not know, all may
- * be.
- */
+/* The first key that a query may attend to. With lengths, which the host does not know, it is 0. */
 static int64_t first_key(const attention *a)
 {
     const int64_t window = a->params->window, first = a->S - a->L - window + 1;
@@ -151,7 +149,7 @@ static int64_t divide(int64_t n, int64_t by)
     return (n + by - 1) / by;
 }
 
-/* Values that the chunks' results take. */
+/* Number of values of the chunks' results. */
 static int64_t partial_reals(const plan *p)
 {
     return p->chunks > 1 ? p->a.B * p->a.L * p->a.H * p->chunks * (p->a.Dv + 2) : 0;
@@ -223,7 +221,7 @@ static int64_t piece_of(const weft_tensor *t)
     return 16 / (int64_t)weft_dtype_size(t->dtype);
 }
 
-/* Whether every key's elements lie in pieces of 16 bytes. */
+/* Whether the elements of every key are aligned pieces of 16 bytes. */
 static bool is_packed(const weft_tensor *t)
 {
     uint32_t at[3];

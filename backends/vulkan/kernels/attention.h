@@ -1,5 +1,4 @@
-/* backends/vulkan/kernels/attention.h -- what the host sides of attention and its gradient share.
- */
+/* backends/vulkan/kernels/attention.h -- shared by the kernels of attention and its gradient. */
 #ifndef BACKENDS_VULKAN_KERNELS_ATTENTION_H
 #define BACKENDS_VULKAN_KERNELS_ATTENTION_H
 
@@ -7,13 +6,13 @@
 #include "weft/op_params.h"
 
 enum {
-    ATTENTION_SIDE = 16,    /* threads of a workgroup are 16 x 16 */
-    ATTENTION_COLUMNS = 64, /* that a line of 16 threads has */
+    ATTENTION_SIDE = 16,    /* workgroups have 16 x 16 threads */
+    ATTENTION_COLUMNS = 64, /* columns per line of 16 threads */
     ATTENTION_MOST_DIMS = 512,
-    ATTENTION_COMMON = 5 /* constants that all shaders have */
+    ATTENTION_COMMON = 5 /* number of constants common to all shaders */
 };
 
-/* As attention.glsl has it. */
+/* Layout as in attention.glsl. */
 typedef struct attention_arguments {
     uint64_t q, k, v, mask, lengths, o, lse, d_o, dq, dk, dv, work;
     uint32_t q_at[3], k_at[3], v_at[3], mask_at[4], o_at[3], d_o_at[3], lse_at[2];
@@ -29,27 +28,27 @@ typedef struct attention {
     int64_t rows;  /* L G */
     int64_t pairs; /* B Hk */
     bool wide;
-    uint32_t subgroup; /* that launches ask for; 0: any */
+    uint32_t subgroup; /* required subgroup size of launches; 0: any */
 } attention;
 
-/* The mask is input `mask` of the call, if there is one; lengths are behind it. */
+/* The mask is input `mask` of the call, if there is one; lengths follow it. */
 attention weft__vulkan_attention_of(const weft_call *call, int mask);
 void weft__vulkan_attention_arguments(const attention *a, attention_arguments *out);
 void weft__vulkan_attention_strides(const weft_tensor *t, int n, uint32_t *out);
 
-/* Launches with the arguments and the constants: the common ones, then `constants`. */
+/* Launches with the arguments, the common constants and then `constants`. */
 weft_status weft__vulkan_attention_launch(const weft_call *call, const attention *a,
                                           const weft__vulkan_shader *shader,
                                           const attention_arguments *arguments,
                                           const uint32_t *constants, int n, int64_t groups);
 
-/* Items of a thread, so that its results of `width` columns stay in registers. */
+/* Items per thread, such that its results of `width` columns fit the registers. */
 uint32_t weft__vulkan_attention_own(const attention *a, int64_t items, int64_t width,
                                     uint32_t most);
 
-/* attention_cores.c. Whether matrix cores serve, which addresses decide too (d_o: that of the
- * gradient, else NULL), and the launch of a module for `items` own items; tiles of the gradient's
- * modules are smaller. */
+/* attention_cores.c: whether matrix cores can be used, which also depends on addresses (d_o: the
+ * gradient's input, else NULL); and the launch of a module for `items` own items. The gradient's
+ * modules use smaller tiles. */
 bool weft__vulkan_attention_fits_cores(const weft_call *call, const attention *a,
                                        const weft_tensor *d_o);
 weft_status weft__vulkan_attention_run_cores(const weft_call *call, const attention *a,

@@ -1,22 +1,22 @@
-/* backends/vulkan/kernels/attention_cores.c -- attention and its gradients on matrix cores: where
- * it fits, and its launches. */
+/* backends/vulkan/kernels/attention_cores.c -- attention and its gradients on matrix cores:
+ * conditions and launches. */
 #include "backends/vulkan/cores.h"
 #include "backends/vulkan/kernels/attention.h"
 #include "backends/vulkan/shaders.h"
 
 enum {
-    PIECE = 8,       /* elements of a load */
-    MOST_DIMS = 128, /* whose results registers hold */
+    PIECE = 8,       /* elements per load */
+    MOST_DIMS = 128, /* largest head dimension whose results fit the registers */
     LEAST_ROWS = 32,
-    LARGE_DIMS = 64, /* up to which two workgroups share a multiprocessor's registers */
+    LARGE_DIMS = 64, /* up to this dimension two workgroups share a multiprocessor's registers */
 };
 
 typedef struct sizes {
-    uint32_t subgroups; /* of a workgroup */
-    uint32_t block;     /* of the others at a time */
+    uint32_t subgroups; /* per workgroup */
+    uint32_t block;     /* number of other items processed at a time */
 } sizes;
 
-/* Measured on an H200 (docs/performance-log.md). Drivers in software have matrices of 8 x 8. */
+/* Measured on an H200 (docs/performance-log.md). Software drivers have matrices of 8 x 8. */
 static sizes sizes_of(const weft__vulkan_core_shape *s, int64_t dims, bool gradient)
 {
     if (gradient || s->m < 16) {
@@ -25,7 +25,7 @@ static sizes sizes_of(const weft__vulkan_core_shape *s, int64_t dims, bool gradi
     return dims > LARGE_DIMS ? (sizes){8, 32} : (sizes){4, 32};
 }
 
-/* Every item is whole, aligned pieces. */
+/* Whether every item consists of whole, aligned pieces. */
 static bool is_packed(const weft_tensor *t)
 {
     for (int i = 0; i < 3; i++) {

@@ -1,10 +1,10 @@
-/* backends/vulkan/kernels/attention_vjp.c -- the gradient of attention, tile by tile: once by tiles
- * of queries for dq and once by tiles of keys for dk and dv, so that no two workgroups write the
- * same place. The probabilities are computed again from the log-sum-exp (Dao et al. 2022). */
+/* backends/vulkan/kernels/attention_vjp.c -- the gradient of attention, tile by tile: by tiles of
+ * queries for dq, and by tiles of keys for dk and dv, so that no two workgroups write to the same
+ * memory. The probabilities are recomputed from the log-sum-exp (Dao et al. 2022). */
 #include "backends/vulkan/kernels/attention.h"
 #include "backends/vulkan/shaders.h"
 
-enum { ROWS = 8 /* of a workgroup of attention_delta */ };
+enum { ROWS = 8 /* rows per workgroup of attention_delta */ };
 
 /* rowsum(do o) */
 int64_t weft__vulkan_attention_vjp_workspace(const weft_call *call)
@@ -18,7 +18,7 @@ static int64_t divide(int64_t n, int64_t by)
     return (n + by - 1) / by;
 }
 
-/* Launches with `own` items to a thread and as many tiles as `items` make. */
+/* Launches with `own` items per thread, and as many tiles as `items` need. */
 static weft_status run_tiles(const weft_call *call, const attention *a,
                              const weft__vulkan_shader *shader, attention_arguments *arguments,
                              uint32_t own, int64_t items, int64_t width)

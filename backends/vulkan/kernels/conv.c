@@ -1,4 +1,4 @@
-/* backends/vulkan/kernels/conv.c -- convolutions by tiles, and products of chosen matrices. */
+/* backends/vulkan/kernels/conv.c -- convolutions by tiles, and products of selected matrices. */
 #include "backends/vulkan/dispatch.h"
 #include "backends/vulkan/kernels/families.h"
 #include "backends/vulkan/kernels/nn.h"
@@ -10,7 +10,7 @@ enum { AXES = 3, TILE = 64, GATHER_THREADS = 128, GATHER_LANES = 32 };
 
 /* ---- conv ----------------------------------------------------------------------------------- */
 
-/* As conv.comp has it. */
+/* Layout as in conv.comp. */
 typedef struct conv_sizes {
     int32_t in[AXES], out[AXES], kernel[AXES], stride[AXES], low[AXES];
     int32_t kernel_dilation[AXES], input_dilation[AXES];
@@ -18,7 +18,7 @@ typedef struct conv_sizes {
     int32_t rows, taps, flip;
 } conv_sizes;
 
-/* Axes in front that are not there have size 1. */
+/* Missing leading axes get size 1. */
 static conv_sizes sizes_of(const weft_call *call)
 {
     const weft_conv_params *p = call->params;
@@ -47,7 +47,7 @@ static conv_sizes sizes_of(const weft_call *call)
     return s;
 }
 
-/* Places are counted in int, those in x spread by the dilation too. */
+/* Positions must fit an int, including those in the dilated x. */
 static bool conv_fits(const weft_call *call)
 {
     const weft_conv_params *p = call->params;
@@ -136,7 +136,7 @@ static weft_status gather_mm(const weft_call *call)
               .b_matrix = (int32_t)b->strides[0],
               .b_term = (int32_t)b->strides[1],
               .b_column = (int32_t)b->strides[2]};
-    /* Neighbours read what lies side by side. */
+    /* Adjacent invocations read adjacent elements. */
     uint32_t lanes = push.b_term == 1 && push.terms > 1 ? GATHER_LANES : 1;
     weft__vulkan_launch launch = {
         .shader = wide ? &weft__shader_gather_mm_f64 : &weft__shader_gather_mm,

@@ -1,16 +1,16 @@
-/* backends/vulkan/kernels/cumsum.c -- running sums along an axis: short rows and those side by side
- * by an invocation each, others by a workgroup; few long ones in parts, whose sums are taken first.
- */
+/* backends/vulkan/kernels/cumsum.c -- cumulative sums along an axis. Short or interleaved rows are
+ * scanned by one invocation each, others by a workgroup. A few long rows are divided into parts,
+ * whose sums are computed first. */
 #include "backends/vulkan/kernels/reduce.h"
 #include "backends/vulkan/shaders.h"
 #include "weft/op_params.h"
 
 enum {
-    FEW = 64,     /* rows that leave a device idle */
-    LONG = 16384, /* and the elements that make it worth to split them */
-    TILE = 1024,  /* elements that a workgroup sums at a time */
+    FEW = 64,     /* with fewer rows the device is not busy */
+    LONG = 16384, /* row length from which dividing pays */
+    TILE = 1024,  /* elements summed by a workgroup at a time */
     MOST_PARTS = 256,
-    PART_BYTES = 8 /* of the sum of a part, whatever the dtype */
+    PART_BYTES = 8 /* size of the sum of a part, for any dtype */
 };
 
 static bool is_wide(const weft_call *call)

@@ -1,9 +1,10 @@
 /* backends/vulkan/kernels/elementwise.c -- elementwise ops from their tapes, copies and
  * conversions.
  *
- * Neighbouring axes along which all operands go on as they went become one. Then each operand has
- * its elements where the output has them, or one for all, or is walked by a table of strides. Large
- * arrays are taken four elements at a time where all operands allow. */
+ * Adjacent axes that are contiguous with each other in all operands are merged. An operand then has
+ * the output's layout, or is a single element, or is addressed through a table of strides. Large
+ * arrays are processed four elements at a time if all operands allow it.
+ */
 #include "backends/vulkan/kernels/elementwise.h"
 
 #include <string.h>
@@ -11,17 +12,18 @@
 #include "backends/vulkan/spirv/cache.h"
 
 enum {
-    GROUP = 256,          /* invocations of a workgroup */
-    WORDS = 25,           /* of the push block: operands' addresses, and the table where it fits */
-    MIN_VECTOR = 1 << 14, /* elements from which on an invocation computes four */
+    GROUP = 256,          /* invocations per workgroup */
+    WORDS = 25,           /* words of the push block for the operands' addresses, and for the table
+                           * if it fits */
+    MIN_VECTOR = 1 << 14, /* number of elements from which an invocation computes four */
     MAX_VECTOR_STEPS = 32,
-    MAX_ITEMS = 1 << 30, /* invocations of a launch */
+    MAX_ITEMS = 1 << 30, /* invocations per launch */
     MAX_TABLE = WEFT_MAX_OPERANDS + WEFT_MAX_DIMS * (1 + WEFT_MAX_OPERANDS) + 4
 };
 
-/* The layout of shaders/library_memory.glsl. */
+/* Layout as in shaders/library_memory.glsl. */
 typedef struct push {
-    uint64_t result, record; /* record: a readable address also where nothing is recorded */
+    uint64_t result, record; /* record: must be a readable address even if there is no record */
     uint32_t recorded, count, rank_operands;
     uint32_t words[WORDS];
 } push;
@@ -29,7 +31,7 @@ typedef struct push {
 typedef struct job {
     const weft_call *call;
     spirv_plan plan;
-    int rank; /* of the axes that are left, the innermost last */
+    int rank; /* of the remaining axes, the innermost last */
     int64_t shape[WEFT_MAX_DIMS];
     int64_t strides[WEFT_MAX_OPERANDS][WEFT_MAX_DIMS];
     uint64_t in[WEFT_MAX_OPERANDS], out; /* addresses of element 0 */
@@ -37,7 +39,7 @@ typedef struct job {
 
 /* ---- axes ----------------------------------------------------------------------------------- */
 
-/* Whether axis d of all operands goes on where the last axis so far steps. */
+/* Whether axis d of all operands continues the last axis so far. */
 static bool goes_on(const job *j, int d)
 {
     for (int k = 0; k < j->plan.n_in; k++) {
@@ -77,7 +79,7 @@ static int64_t items(const job *j)
     return n;
 }
 
-/* Elements that the operand spans from the lowest to the highest; `below`: those before element 0.
+/* The number of elements from the operand's lowest to its highest; *below: those before element 0.
  */
 static int64_t span(const job *j, int k, int64_t *below)
 {
@@ -144,7 +146,7 @@ static bool takes_fours(const job *j)
     return true;
 }
 
-/* From here on positions count in fours, except those of operands with one element for all four. */
+/* Divides positions by four, except for operands with one element for all four. */
 static void take_fours(job *j)
 {
     int last = j->rank - 1;
@@ -160,15 +162,15 @@ static void take_fours(job *j)
 
 /* ---- launches ------------------------------------------------------------------------------- */
 
-/* Bytes of what a step of a stride skips. */
+/* Bytes per unit of a stride. */
 static uint64_t unit(const job *j, int k)
 {
     uint64_t lanes = j->plan.splat[k] ? 1 : (uint64_t)j->plan.lanes;
     return lanes * weft_dtype_size(j->plan.in[k]);
 }
 
-/* Where operands start, then each axis's length and strides, the innermost first. Returns how many
- * words there are; -1: an operand spans too much. */
+/* Fills the table: offsets of the operands, then each axis's length and strides, innermost first.
+ * Returns the number of words; -1: an operand spans too much memory. */
 static int fill_table(const job *j, uint32_t *table, uint64_t *addresses)
 {
     int n = j->plan.n_in, used = n;
@@ -213,7 +215,7 @@ static weft_status launch(job *j)
     };
     memcpy(p.words, addresses, (size_t)n * sizeof *addresses);
     if (p.recorded) {
-        /* With the words that reading four at a time may touch. */
+        /* Padded, since reading four at a time may go beyond the end. */
         p.record = weft__vulkan_record(j->call, table, (uint32_t)(words + 4) * 4);
         if (!p.record) {
             return weft_error_status();
@@ -235,7 +237,7 @@ static weft_status launch(job *j)
     return weft__vulkan_dispatch(j->call, &l);
 }
 
-/* A part of the outermost axis. */
+/* The job for a part of the outermost axis. */
 static job part_of(const job *j, int64_t first, int64_t length)
 {
     job part = *j;
@@ -255,7 +257,7 @@ static job part_of(const job *j, int64_t first, int64_t length)
     return part;
 }
 
-/* In as many launches as it takes. */
+/* Splits the job into as many launches as necessary. */
 static weft_status launch_parts(job *j)
 {
     int64_t n = items(j), inner = n / j->shape[0];
@@ -287,7 +289,7 @@ static weft_status run(const weft_call *call, const weft_tape *tape)
     }
     collapse(&j);
     int64_t n = items(&j), rest = n % 4;
-    if (j.rank == 1 && rest > 0 && n > MIN_VECTOR) { /* the last few by themselves */
+    if (j.rank == 1 && rest > 0 && n > MIN_VECTOR) { /* the last few elements separately */
         job most = part_of(&j, 0, n - rest), last = part_of(&j, n - rest, rest);
         if (takes_fours(&most)) {
             take_fours(&most);
@@ -305,7 +307,7 @@ static weft_status run(const weft_call *call, const weft_tape *tape)
 
 static const weft_tape no_steps = {.klass = WEFT_CLASS_REAL, .n_operands = 1};
 
-/* What dtypes and spans ask for. */
+/* Whether the device supports the dtypes and the spans. */
 static bool fits(const weft_call *call, const weft_tape *tape)
 {
     spirv_plan plan = {.tape = tape, .n_in = call->n_inputs, .out = call->out[0].dtype};

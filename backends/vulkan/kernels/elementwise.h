@@ -5,7 +5,8 @@
 
 #include "backends/vulkan/dispatch.h"
 
-/* For the backend. A copy fails where the device lacks what its dtypes need to be converted. */
+/* For the backend. A copy fails if the device lacks a feature that converting its dtypes requires.
+ */
 weft_status weft__vulkan_elementwise(const weft_call *call, const weft_tape *tape);
 bool weft__vulkan_elementwise_fits(const weft_call *call, const weft_tape *tape);
 weft_kernel weft__vulkan_copy;

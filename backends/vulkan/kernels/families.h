@@ -1,4 +1,4 @@
-/* backends/vulkan/kernels/families.h -- the rows of each family of kernels; rows.c joins them. */
+/* backends/vulkan/kernels/families.h -- the kernel rows of each family, which rows.c joins. */
 #ifndef BACKENDS_VULKAN_KERNELS_FAMILIES_H
 #define BACKENDS_VULKAN_KERNELS_FAMILIES_H
 

@@ -1,16 +1,16 @@
-/* backends/vulkan/kernels/gated_delta.c -- the gated delta rule, token by token: a workgroup for
+/* backends/vulkan/kernels/gated_delta.c -- the gated delta rule, token by token; a workgroup has
  * some rows of a head's state. */
 #include "backends/vulkan/kernels/nn.h"
 #include "backends/vulkan/shaders.h"
 
-enum { ROWS = 8 /* of a workgroup, as gated_delta.comp has it */ };
+enum { ROWS = 8 /* rows per workgroup, as in gated_delta.comp */ };
 
 typedef struct delta_push {
     uint64_t q, k, v, g, beta, before, y, after;
     uint32_t L, Hk, Hv, D, Dv, blocks, n;
 } delta_push;
 
-/* Without tokens there is a state to copy, and nothing to do it with. */
+/* Without tokens the state would only be copied, which this kernel does not do. */
 bool weft__vulkan_gated_delta_fits(const weft_call *call)
 {
     const weft_dims q = call->in[0].shape;

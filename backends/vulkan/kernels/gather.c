@@ -1,5 +1,5 @@
-/* backends/vulkan/kernels/gather.c -- reading at indices: take and take_along_axis; and indices
- * that are known to be in range. */
+/* backends/vulkan/kernels/gather.c -- kernels that read at indices: take, take_along_axis and
+ * bounded_index. */
 #include "backends/vulkan/kernels/structure.h"
 #include "backends/vulkan/shaders.h"
 #include "weft/op_params.h"
@@ -37,7 +37,7 @@ static weft_status gather(const weft_call *call, bool along)
               .n = (uint32_t)(along ? weft__vulkan_extents_of(indices, p->axis).length
                                     : weft_tensor_size(indices))};
     uint64_t size = weft_dtype_size(x->dtype), count = (uint64_t)weft_tensor_size(out);
-    /* Slices by wide elements where they divide them. */
+    /* Copies slices by wider elements if these divide them. */
     while (!along && size < 8 && e.inner % 2 == 0 && (push.x | push.to) % (2 * size) == 0) {
         size *= 2;
         count /= 2;

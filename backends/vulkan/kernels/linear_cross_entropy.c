@@ -1,19 +1,19 @@
-/* backends/vulkan/kernels/linear_cross_entropy.c -- losses of hidden states and their gradients,
- * some rows of logits at a time: logits by a product, the losses and the logits' gradients in their
- * place, and the gradients of the hidden states by a second product. An encoded weight is decoded a
- * block of words at a time, for each of the two; logits then lie block after block, and the second
- * product is a sum over the blocks. */
+/* backends/vulkan/kernels/linear_cross_entropy.c -- losses of hidden states and their gradients, a
+ * chunk of rows at a time: a product computes the logits, the losses and the logits' gradients
+ * replace them, and a second product computes the gradients of the hidden states. An encoded weight
+ * is decoded a block of vocabulary entries at a time for each of the products; logits are then
+ * stored block after block, and the second product is summed over the blocks. */
 #include "backends/vulkan/cores.h"
 #include "backends/vulkan/kernels/product.h"
 #include "backends/vulkan/kernels/quantized.h"
 #include "backends/vulkan/shaders.h"
 #include "weft/op_params.h"
 
-/* Bytes of logits: for 128 rows of a vocabulary of 150000, and where both products run on matrix
- * cores for 256 of 128000. The products use tiles of 128 rows. */
+/* Bytes of logits: for 128 rows of a vocabulary of 150000 or, if both products run on matrix cores,
+ * for 256 of 128000. The products use tiles of 128 rows. */
 enum { LOGITS_ROOM = 80 << 20, CORES_ROOM = 128 << 20, TILE_ROWS = 128 };
 
-/* Bytes of the words that are decoded at a time. */
+/* Bytes of vocabulary entries decoded at a time. */
 enum { DECODED_ROOM = 64 << 20 };
 
 typedef struct chunk {
@@ -21,13 +21,13 @@ typedef struct chunk {
     const weft_linear_cross_entropy_params *params;
     const weft_tensor *x, *weight, *targets;
     int64_t N, E, V;
-    bool narrow;         /* logits' gradients are rounded to bfloat16, for matrix cores */
-    int64_t block;       /* words of a block; V where the weight is not encoded */
-    int64_t first, rows; /* of N, at this time */
+    bool narrow;         /* the logits' gradients are rounded to bfloat16, for matrix cores */
+    int64_t block;       /* vocabulary entries per block; V if the weight is not encoded */
+    int64_t first, rows; /* the current chunk of the N rows */
     uint64_t logits, gradients, decoded, sums, products; /* addresses in the workspace */
 } chunk;
 
-/* Some words of the vocabulary. */
+/* A block of vocabulary entries. */
 typedef struct words {
     int64_t first, n;
 } words;
@@ -40,7 +40,7 @@ typedef struct loss_push {
     uint32_t block;
 } loss_push;
 
-/* Whether the second product runs on matrix cores. Float16 would lose small probabilities. */
+/* Whether the second product runs on matrix cores. float16 would lose small probabilities. */
 static bool is_narrow(const chunk *c)
 {
     const weft__vulkan_cores *cores = weft__vulkan_cores_of(c->call);
@@ -49,7 +49,7 @@ static bool is_narrow(const chunk *c)
            weft__vulkan_core_shape_of(cores, WEFT_BFLOAT16);
 }
 
-/* Of what an encoded weight is decoded to: exact but for matrix cores. */
+/* The dtype to which an encoded weight is decoded: exact unless matrix cores are used. */
 static weft_dtype decoded_dtype(const chunk *c)
 {
     return c->narrow ? WEFT_BFLOAT16 : WEFT_FLOAT32;
@@ -99,8 +99,7 @@ static uint64_t address_of(const weft_tensor *t, int64_t row)
     return t->buffer ? weft__vulkan_address(t) + bytes : 0;
 }
 
-/* The words' rows of the weight, decoded where they are encoded: their axis and that of the terms.
- */
+/* The block's rows of the weight, decoded if necessary, as an operand with these axes. */
 static weft__vulkan_factor weight_of(const chunk *c, int outer_axis, int term_axis)
 {
     if (!c->weight->encoding) {
@@ -169,7 +168,7 @@ bool weft__vulkan_linear_cross_entropy_fits(const weft_call *call)
     return weft__vulkan_linear_cross_entropy_dense_fits(call) && weft__vulkan_goes_forward(call);
 }
 
-/* ---- The workspace: logits, their gradients in 16 bits, and then what the products need ------ */
+/* ---- The workspace: logits, their gradients in 16 bits, then the products' workspace --------- */
 
 static int64_t logits_bytes(const chunk *c)
 {
@@ -250,8 +249,8 @@ static weft_status losses(const chunk *c)
 
 typedef weft__vulkan_product product_of(const chunk *c, words w);
 
-/* A product with each block of words, which are decoded first where they are encoded: forward or
- * backward through the vocabulary, so that the block that was decoded last is used again. */
+/* Multiplies by each block of vocabulary entries, decoding encoded ones first. The order is forward
+ * or backward, so that the block decoded last can be reused. */
 static weft_status multiply(const chunk *c, product_of *product, bool forward)
 {
     const int64_t n = blocks_of(c);

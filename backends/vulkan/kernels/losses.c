@@ -1,5 +1,5 @@
-/* backends/vulkan/kernels/losses.c -- cross-entropy of dense rows, its gradient, and AdamW, with
- * moments of 8 bits too. */
+/* backends/vulkan/kernels/losses.c -- cross-entropy of dense rows and its gradient; AdamW, also
+ * with 8-bit moments. */
 #include "backends/vulkan/kernels/losses.h"
 
 #include "backends/vulkan/shaders.h"
@@ -12,7 +12,7 @@ enum { GROUP = 256 };
 static weft_status cross_entropy(const weft_call *call, bool gradient)
 {
     const weft_tensor *logits = &call->in[0], *targets = &call->in[1], *out = &call->out[0];
-    const weft_tensor *ct = gradient ? &call->in[2] : out; /* the losses have the type of one */
+    const weft_tensor *ct = gradient ? &call->in[2] : out; /* the losses have this dtype */
     int64_t V = logits->shape.at[logits->shape.n - 1];
     struct {
         uint64_t logits, targets, ct, to, fault;
@@ -113,7 +113,7 @@ weft_status weft__vulkan_adamw(const weft_call *call)
     return weft__vulkan_dispatch(call, &launch);
 }
 
-/* ---- AdamW with moments of 8 bits ----------------------------------------------------------- */
+/* ---- AdamW with 8-bit moments ---------------------------------------------------------------- */
 
 bool weft__vulkan_adamw8bit_fits(const weft_call *call)
 {

@@ -1,5 +1,5 @@
-/* backends/vulkan/kernels/make.c -- ops that compute each element from its place or from one other:
- * arange, random words, magnitudes of complex numbers. */
+/* backends/vulkan/kernels/make.c -- ops that compute each element from its index or from one
+ * element: arange, random bits, magnitudes of complex numbers. */
 #include <math.h>
 
 #include "backends/vulkan/kernels/structure.h"
@@ -22,7 +22,7 @@ typedef struct arange_doubles {
     uint32_t count;
 } arange_doubles;
 
-/* Whether every value is an integer of 32 bits. */
+/* Whether every value is a 32-bit integer. */
 static bool is_narrow(const weft_call *call)
 {
     const weft_full_params *p = call->params;
@@ -68,7 +68,7 @@ weft_status weft__vulkan_arange(const weft_call *call)
 
 /* ---- random_bits ---------------------------------------------------------------------------- */
 
-/* One key: the outputs of several need not begin at a word. */
+/* Only a single key: with several, outputs may not begin at a word. */
 bool weft__vulkan_random_bits_fits(const weft_call *call)
 {
     return weft__vulkan_fits(call) && call->in[0].shape.n == 1;

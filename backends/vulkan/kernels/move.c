@@ -1,5 +1,5 @@
-/* backends/vulkan/kernels/move.c -- moves of strided elements: as few axes and as wide elements as
- * the strides allow. */
+/* backends/vulkan/kernels/move.c -- copies of strided elements, with as few axes and as wide
+ * elements as the strides allow. */
 #include "backends/vulkan/kernels/move.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ typedef struct move_push {
     uint32_t to_strides[PUSH_AXES];
 } move_push;
 
-/* The same in memory, with a window. */
+/* The same in a record, with a window. */
 typedef struct move_record {
     uint64_t from, to;
     uint32_t count, from_start;
@@ -41,7 +41,7 @@ typedef struct plan {
     int64_t room[WEFT_MAX_DIMS], strides[WEFT_MAX_DIMS];
 } plan;
 
-/* Adds an axis inside those so far, joined with the last if it continues it on both sides. */
+/* Adds an axis inside the existing ones; merges it with the last if both sides allow. */
 static void add_axis(plan *p, int64_t dim, int64_t from_stride, int64_t to_stride)
 {
     int last = p->n - 1;
@@ -59,8 +59,8 @@ static void add_axis(plan *p, int64_t dim, int64_t from_stride, int64_t to_strid
     p->to_strides[last] = to_stride;
 }
 
-/* Axes in the direction of growing addresses where something is written; where something is read,
- * addresses count from the lowest that is. */
+/* Orients axes towards growing addresses of what is written; for what is read, addresses count from
+ * the lowest element. */
 static void add_axes(plan *p, const weft__vulkan_move_args *args)
 {
     for (int d = 0; d < args->shape.n; d++) {
@@ -95,7 +95,7 @@ static void add_window(plan *p, const weft__vulkan_window *w)
         int64_t axis = w->params->axes.at[i] + shape->n;
         p->room[i] = shape->at[axis] - w->params->sizes.at[i];
         p->strides[i] = w->whole->strides[axis];
-        if (p->strides[i] < 0) { /* the lowest address is that of the last place */
+        if (p->strides[i] < 0) { /* the lowest address belongs to the last index */
             p->from_start += p->room[i] * -p->strides[i];
             p->from -= (uint64_t)(p->room[i] * -p->strides[i] * p->size);
         }
@@ -103,7 +103,7 @@ static void add_window(plan *p, const weft__vulkan_window *w)
     p->n_window = w->params->axes.n;
 }
 
-/* Whether two neighbours can be moved as one element. */
+/* Whether adjacent elements can be copied as one. */
 static bool can_pair(const plan *p)
 {
     int last = p->n - 1;
@@ -138,7 +138,7 @@ static void widen(plan *p)
     }
 }
 
-/* The elements of the axes in a block of `axes` places each. */
+/* Stores the axes in a block with space for `axes` of them. */
 static void put_axes(const plan *p, uint32_t *dims, int32_t *from_strides, uint32_t *to_strides)
 {
     for (int d = 0; d < p->n; d++) {

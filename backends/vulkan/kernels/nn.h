@@ -1,10 +1,10 @@
-/* backends/vulkan/kernels/nn.h -- what the kernels of the neural network ops share. */
+/* backends/vulkan/kernels/nn.h -- helpers shared by the neural-network kernels. */
 #ifndef BACKENDS_VULKAN_KERNELS_NN_H
 #define BACKENDS_VULKAN_KERNELS_NN_H
 
 #include "backends/vulkan/dispatch.h"
 
-/* Parameters as a shader's `real`: the last members of a push block or record. */
+/* Parameters of a shader's `real` type: the last members of a push block or record. */
 typedef union weft__vulkan_reals {
     float narrow[2];
     double wide[2];
@@ -19,7 +19,7 @@ static inline weft__vulkan_reals weft__vulkan_reals_of(bool wide, double first, 
     return r;
 }
 
-/* Whether the call is computed in float64: when an operand is. */
+/* Whether the call is computed in float64: if any operand is float64. */
 static inline bool weft__vulkan_is_wide(const weft_call *call)
 {
     for (int i = 0; i < call->n_inputs + call->n_outputs; i++) {
@@ -31,7 +31,7 @@ static inline bool weft__vulkan_is_wide(const weft_call *call)
     return false;
 }
 
-/* Offsets are counted in unsigned numbers. */
+/* Whether no stride is negative, since shaders use unsigned offsets. */
 static inline bool weft__vulkan_is_forward(const weft_tensor *t)
 {
     for (int i = 0; i < t->shape.n; i++) {

@@ -1,13 +1,13 @@
-/* backends/vulkan/kernels/norm.c -- rms_norm and layer_norm and their gradients. Some threads have
- * a row; sums over rows take two launches and always the same order. */
+/* backends/vulkan/kernels/norm.c -- rms_norm, layer_norm and their gradients. Some threads share a
+ * row; sums over rows take two launches and a fixed order. */
 #include "backends/vulkan/kernels/nn.h"
 #include "backends/vulkan/shaders.h"
 #include "weft/op_params.h"
 
 enum {
     GROUP = 256,     /* threads of a workgroup */
-    MOST_KEPT = 8,   /* pieces of a thread in registers */
-    COLUMNS = 64,    /* of a workgroup of norm_sums */
+    MOST_KEPT = 8,   /* pieces that a thread keeps in registers */
+    COLUMNS = 64,    /* columns per workgroup of norm_sums */
     ENOUGH = 2048,   /* workgroups that keep a large device busy */
     FEWEST_ROWS = 32 /* of a part */
 };
@@ -17,8 +17,8 @@ typedef struct rows {
     uint32_t n, inner, width, at[2];
 } rows;
 
-/* The leading axes as two, outer and inner, when the strides allow it. Axes of length 1 join any.
- */
+/* Merges the leading axes to two, outer and inner, if the strides allow it. Axes of length 1 merge
+ * with any. */
 static bool rows_of(const weft_tensor *x, rows *out)
 {
     int64_t length[2] = {1, 1}, stride[2] = {0, 0};
@@ -48,13 +48,13 @@ static bool rows_of(const weft_tensor *x, rows *out)
     return true;
 }
 
-/* The same rows under another division into outer and inner, when that is possible. */
+/* The same rows divided into outer and inner at another length, if possible. */
 static bool divide(rows *r, uint32_t inner)
 {
     if (r->inner == inner) {
         return true;
     }
-    /* One run of rows has any division. */
+    /* Rows with a single stride can be divided anywhere. */
     if (r->inner != r->n || r->at[0] != 0) {
         return false;
     }
@@ -73,7 +73,7 @@ static bool share(rows *a, rows *b)
 typedef struct norm {
     const weft_norm_params *params;
     bool layer, gradient, wide;
-    const weft_tensor *weight, *other; /* other: the bias, or the cotangent */
+    const weft_tensor *weight, *other; /* other: bias, or cotangent */
     rows x, ct;
 } norm;
 
@@ -93,7 +93,7 @@ static bool norm_of(const weft_call *call, bool layer, bool gradient, norm *n)
     return !n->gradient || (rows_of(n->other, &n->ct) && share(&n->x, &n->ct));
 }
 
-/* The layout does not depend on which of the two norms it is. */
+/* Both norms have the same layout of inputs. */
 static bool fits(const weft_call *call, bool gradient)
 {
     norm n;
@@ -115,7 +115,7 @@ bool weft__vulkan_norm_vjp_fits(const weft_call *call)
     return fits(call, true);
 }
 
-/* As norm.glsl has it. */
+/* Layout as in norm.glsl. */
 typedef struct norm_push {
     uint64_t x, weight, other, y, stats;
     uint32_t x_at[2], other_at[2];
@@ -123,7 +123,7 @@ typedef struct norm_push {
     weft__vulkan_reals reals; /* eps, offset */
 } norm_push;
 
-/* Threads of a row: about four elements each. */
+/* Threads per row: about four elements each. */
 static uint32_t threads_of(uint32_t width)
 {
     uint32_t threads = 8;
@@ -133,7 +133,8 @@ static uint32_t threads_of(uint32_t width)
     return threads;
 }
 
-/* Pieces of 16 bytes that each of `threads` threads keeps of a row; 0: elements do not lie so. */
+/* The number of 16-byte pieces of a row that each of `threads` threads keeps; 0: the elements are
+ * not aligned pieces. */
 static uint32_t pieces_of(const norm *n, const norm_push *push, weft_dtype dtype, uint32_t *threads)
 {
     const uint32_t piece = 16 / (uint32_t)weft_dtype_size(dtype);
@@ -207,7 +208,7 @@ weft_status weft__vulkan_layer_norm(const weft_call *call)
 
 /* ---- Sums over rows ------------------------------------------------------------------------- */
 
-/* As norm_sums.comp has it. */
+/* Layout as in norm_sums.comp. */
 typedef struct sums_push {
     uint64_t x, ct, stats, parts, dw, db;
     uint32_t x_at[2], ct_at[2];

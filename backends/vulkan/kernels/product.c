@@ -1,22 +1,23 @@
-/* backends/vulkan/kernels/product.c -- plans and launches of matrix products. Few rows or columns
- * go by the vector shaders, which read the matrix once as it lies; the others go by tiles. Where
- * tiles are too few to fill a device, the terms are divided and a second launch adds the parts up.
- */
+/* backends/vulkan/kernels/product.c -- plans and launches of matrix products. Products with few
+ * rows or columns use the vector shaders, which read the matrix once in place; others use tiles. If
+ * there are too few tiles to fill the device, the terms are divided and a second launch sums the
+ * parts. */
 #include "backends/vulkan/kernels/product_plan.h"
 #include "backends/vulkan/shaders.h"
 
 enum {
     NO_TYPE = WEFT__PRODUCT_NO_TYPE,
-    FEW_ROWS = 8, /* that the vector shaders take */
+    FEW_ROWS = 8, /* most rows for the vector shaders */
     VECTOR_THREADS = 128,
     TILE_TERMS = 16,
-    BUSY = 128,          /* workgroups of tiles that keep a device busy; parts make twice as many */
-    BUSY_VECTORS = 1024, /* and workgroups of the vector shaders */
+    BUSY = 128,          /* workgroups of tiles that keep a device busy; dividing makes twice as
+                          * many */
+    BUSY_VECTORS = 1024, /* the same for the vector shaders */
     LEAST_PART = 256,    /* terms */
     LEAST_VECTOR_PART = 64,
-    MOST_SUMS = 1 << 24, /* of all parts together */
-    FEW_COLUMNS = 128,   /* too few for a column each, */
-    LONG_COLUMN = 16384  /* where they are this long */
+    MOST_SUMS = 1 << 24, /* elements of all partial results together */
+    FEW_COLUMNS = 128,   /* too few for a column per invocation, */
+    LONG_COLUMN = 16384  /* if columns are this long */
 };
 
 /* products.glsl */
@@ -65,7 +66,7 @@ bool weft__vulkan_goes_forward(const weft_call *call)
 
 /* ---- Plans ---------------------------------------------------------------------------------- */
 
-/* The invocations that share `work`: a power of two, at most `most`. */
+/* The number of invocations that share `work`: a power of two, at most `most`. */
 static int64_t lanes_for(int64_t work, int64_t most)
 {
     int64_t lanes = 1;
@@ -80,7 +81,8 @@ static int64_t piece_of(weft_dtype dtype)
     return 16 / (int64_t)weft_dtype_size(dtype);
 }
 
-/* Axes of one element may have any stride: 0 is aligned, and what lies side by side is seen. */
+/* Sets the strides of axes of length 1, where any is valid, to 0, which counts as aligned, so that
+ * contiguous axes are recognized. */
 static void simplify(weft__vulkan_product *p)
 {
     if (p->rows == 1) {
@@ -154,7 +156,7 @@ static int64_t tiles_of(const product_plan *plan, tile_shape tile)
 static void choose_tile(product_plan *plan)
 {
     const weft__vulkan_product *p = &plan->p;
-    int64_t parts = smaller(4, p->terms / (4 * LEAST_PART)); /* that cost little */
+    int64_t parts = smaller(4, p->terms / (4 * LEAST_PART)); /* a few parts cost little */
     if (p->rows <= 32) {
         plan->tile = p->rows <= 16 ? lowest : p->columns <= 32 ? small : low;
     } else if (p->columns <= 32) {
@@ -168,12 +170,12 @@ static void choose_tile(product_plan *plan)
     plan->groups = tiles_of(plan, plan->tile);
 }
 
-/* Divides the terms so that there are `wanted` workgroups, each with `least` terms or more. */
+/* Divides the terms so that there are `wanted` workgroups with at least `least` terms each. */
 static void divide(product_plan *plan, int64_t wanted, int64_t least)
 {
     const weft__vulkan_product *p = &plan->p;
     int64_t size = plan->batches * p->rows * p->columns;
-    if (size == 0) { /* asked for the workspace only */
+    if (size == 0) { /* called for the workspace only */
         return;
     }
     int64_t parts = smaller(wanted / plan->groups, smaller(p->terms / least, MOST_SUMS / size));
@@ -235,7 +237,8 @@ static int64_t workspace_of(const weft__vulkan_product *p, const weft__vulkan_co
     return plan.parts > 1 ? plan.parts * plan.batches * p->rows * p->columns * size : 0;
 }
 
-/* Whether matrix cores serve depends on the addresses, so there is room for either way. */
+/* Whether matrix cores can be used depends on the addresses, so the workspace suffices for both
+ * ways. */
 int64_t weft__vulkan_product_workspace(const weft_call *call, const weft__vulkan_product *p)
 {
     const int64_t bytes = workspace_of(p, NULL);
@@ -291,7 +294,7 @@ static product_push push_of(const product_plan *plan, uint64_t workspace)
     return push;
 }
 
-/* What the launch of the product itself writes. */
+/* The type that the product's own launch writes. */
 static uint32_t y_type(const product_plan *plan)
 {
     return plan->parts == 1 ? plan->p.y_dtype : plan->wide ? WEFT_FLOAT64 : WEFT_FLOAT32;
@@ -308,7 +311,7 @@ static bool y_is_packed(const product_plan *plan, uint64_t y)
     return !plan->wide && plan->p.columns % 4 == 0 && y % bytes == 0;
 }
 
-/* What the shader is told of b. */
+/* The type of b for the shader. */
 static uint32_t b_type(const weft__vulkan_product *p)
 {
     return p->b.format ? p->b.format : p->b.dtype;
@@ -348,7 +351,7 @@ static void tile_launch(const product_plan *plan, const product_push *push,
 static void vector_launch(const product_plan *plan, weft__vulkan_launch *launch)
 {
     const weft__vulkan_product *p = &plan->p;
-    bool by_columns = plan->way == BY_COLUMNS; /* whose last terms are loaded one by one */
+    bool by_columns = plan->way == BY_COLUMNS; /* the last terms are loaded one by one */
     int64_t piece = piece_of(p->b.dtype);
     launch->shader = p->b.format  ? &weft__shader_matvec_codes
                      : by_columns ? &weft__shader_matvec
@@ -376,7 +379,8 @@ static weft_status add_parts(const weft_call *call, const product_plan *plan, ui
                              .y = p->y,
                              .bias = p->bias,
                              .count = (uint32_t)(plan->batches * p->rows * p->columns),
-                             .columns = (uint32_t)p->columns, /* with a bias never swapped */
+                             .columns = (uint32_t)p->columns, /* products with a bias are never
+                                                               * swapped */
                              .parts = (uint32_t)plan->parts,
                              .bias_stride = (uint32_t)p->bias_stride};
     weft__vulkan_launch launch = {

@@ -1,24 +1,25 @@
-/* backends/vulkan/kernels/product.h -- any matrix product of floats: which shader, in which pieces.
- */
+/* backends/vulkan/kernels/product.h -- matrix products of floats: selects the shader and divides
+ * the work. */
 #ifndef BACKENDS_VULKAN_KERNELS_PRODUCT_H
 #define BACKENDS_VULKAN_KERNELS_PRODUCT_H
 
 #include "backends/vulkan/dispatch.h"
 
-/* An operand; its strides are in elements and have any sign. `outer` is along the rows of the first
- * and the columns of the second, `term` along what is summed. */
+/* An operand. Strides are in elements and may be negative. `outer` is the stride along the rows of
+ * the first or the columns of the second operand, `term` along the summed axis. */
 typedef struct weft__vulkan_factor {
     weft_dtype dtype;
-    uint32_t format; /* of quantised rows (codes.glsl), whose record is at the address; 0: none */
+    uint32_t format; /* of quantized rows (codes.glsl), whose record is at the address; 0: not
+                      * quantized */
     uint64_t address;
     int64_t outer, term;
     int64_t batch[4];
 } weft__vulkan_factor;
 
-/* y = a b + bias, y row-major: batches of (rows, columns). The bias has a stride of 0 or more. */
+/* y = a b + bias, y row-major: batches of (rows, columns). The bias has a stride >= 0. */
 typedef struct weft__vulkan_product {
     int64_t rows, columns, terms;
-    int64_t sizes[4]; /* of the batch axes; 1 where there are fewer */
+    int64_t sizes[4]; /* of the batch axes; 1 for missing ones */
     weft__vulkan_factor a, b;
     weft_dtype y_dtype;
     uint64_t y;
@@ -28,24 +29,24 @@ typedef struct weft__vulkan_product {
     int64_t bias_stride;
 } weft__vulkan_product;
 
-/* Bytes; needs no addresses. */
+/* The bytes; does not use addresses. */
 int64_t weft__vulkan_product_workspace(const weft_call *call, const weft__vulkan_product *p);
 weft_status weft__vulkan_product_run(const weft_call *call, const weft__vulkan_product *p,
                                      uint64_t workspace);
 
-/* y = the sum of `parts` blocks of `count` float32 numbers, one after another, in their order. */
+/* y = the sum of `parts` consecutive blocks of `count` float32 numbers, in order. */
 weft_status weft__vulkan_sum_parts(const weft_call *call, uint64_t sums, int64_t parts,
                                    int64_t count, uint64_t y, weft_dtype y_dtype);
 
-/* An operand that is a matrix: its axes. */
+/* An operand from the given axes of a tensor. */
 weft__vulkan_factor weft__vulkan_matrix(const weft_tensor *t, int outer_axis, int term_axis);
 
-/* No stride of an input is negative. The shaders index from an address, and there are drivers for
- * which an index is never below 0. */
+/* Whether no stride of an input is negative. The shaders index from an address, and some drivers
+ * treat indices as unsigned. */
 bool weft__vulkan_goes_forward(const weft_call *call);
 
-/* linear_cross_entropy.c; dense_fits: when the inputs are made row-major first; encoded_fits: with
- * an encoded weight. */
+/* linear_cross_entropy.c; dense_fits: for inputs made row-major first; encoded_fits: for an encoded
+ * weight. */
 extern weft_kernel weft__vulkan_linear_cross_entropy;
 bool weft__vulkan_linear_cross_entropy_fits(const weft_call *call);
 bool weft__vulkan_linear_cross_entropy_dense_fits(const weft_call *call);

@@ -1,19 +1,19 @@
-/* backends/vulkan/kernels/product_cores.c -- matrix products on matrix cores: which of them, by
- * which tile, in how many parts. */
+/* backends/vulkan/kernels/product_cores.c -- matrix products on matrix cores: conditions, choice of
+ * tile, and division of the terms. */
 #include "backends/vulkan/kernels/product_plan.h"
 #include "backends/vulkan/shaders.h"
 
 enum {
-    PIECE = 8,        /* elements of a load */
-    PAD = 8,          /* after each line in shared memory: conflict-free on NVIDIA, 288 to 206 with
-                       * 16 and 70 without */
-    PANEL = 8,        /* tiles down, before the next column of tiles */
-    LEAST_PART = 256, /* terms */
-    MOST_SUMS = 1 << 24 /* of all parts together */
+    PIECE = 8,          /* elements per load */
+    PAD = 8,            /* padding of each line in shared memory: conflict-free on NVIDIA, 288
+                         * compared with 206 for 16 and 70 for none */
+    PANEL = 8,          /* tiles in a column before the next column of tiles begins */
+    LEAST_PART = 256,   /* terms */
+    MOST_SUMS = 1 << 24 /* elements of all partial results together */
 };
 
 /* Measured on an H200 (docs/performance-log.md), the last two numbers from products of 4,096^3 and
- * 6,144^3. Tiles with few rows or columns serve adapters and few rows. */
+ * 6,144^3. Tiles with few rows or columns are for adapters and small batches. */
 static const core_tile tiles[] = {
     {192, 128, 64, 4, 2, 306, 100}, {128, 192, 64, 2, 4, 302, 100}, {128, 128, 64, 4, 2, 292, 100},
     {128, 64, 64, 4, 2, 193, 100},  {64, 128, 64, 2, 4, 188, 100},  {64, 64, 64, 2, 2, 191, 100},
@@ -41,7 +41,7 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-/* ---- What fits ------------------------------------------------------------------------------ */
+/* ---- Conditions ------------------------------------------------------------------------------ */
 
 static int64_t line_size(const weft__vulkan_product *p, bool by_term, int64_t other)
 {
@@ -59,8 +59,8 @@ static bool fits(const product_plan *plan, const weft__vulkan_cores *cores)
            weft__product_is_packed(&p->b, b_by_term, line_size(p, b_by_term, p->columns), PIECE);
 }
 
-/* Whether the device can run the tile: its matrices divide the part of a subgroup, and everything
- * is in shared memory. */
+/* Whether the device can run the tile: its matrices divide each subgroup's part, and shared memory
+ * suffices. */
 static bool can_run(const core_tile *t, const product_plan *plan, const weft__vulkan_cores *cores)
 {
     const weft__vulkan_core_shape *s = weft__vulkan_core_shape_of(cores, plan->p.a.dtype);
@@ -105,8 +105,8 @@ static void take_tile(product_plan *plan, const core_tile *t, const weft__vulkan
     }
 }
 
-/* The time of the product by the plan's tile, but for a factor: rounds in which every
- * multiprocessor works on one tile. */
+/* The time of the product with the plan's tile, up to a factor: rounds in which every
+ * multiprocessor computes one tile. */
 static double time_of(const product_plan *plan, const weft__vulkan_cores *cores)
 {
     const core_tile *t = &plan->core;

@@ -1,5 +1,5 @@
-/* backends/vulkan/kernels/quantized.c -- kernels over quantised matrices: products, which decode as
- * they load, and rows as floats. */
+/* backends/vulkan/kernels/quantized.c -- kernels for quantized matrices: products that decode while
+ * loading, and decoding of rows. */
 #include "backends/vulkan/kernels/quantized.h"
 #include "backends/vulkan/cores.h"
 #include "backends/vulkan/kernels/families.h"
@@ -10,8 +10,8 @@
 
 enum { GROUP = 256, NO_INDEX = 255, GATHER_LANES = 32, GATHER_THREADS = 128 };
 
-/* From so many rows on a matrix of at most so many bytes is decoded to 16 bits, for matrix cores.
- */
+/* With at least this many rows, a matrix of at most so many bytes is decoded to 16 bits first, for
+ * matrix cores. */
 enum { DECODED_ROWS = 256, DECODED_ROOM = 128 << 20 };
 
 /* codes.glsl */
@@ -20,7 +20,7 @@ typedef struct codes_record {
     uint32_t code_group, code_row, scale_group, scale_row;
 } codes_record;
 
-/* A quantised matrix as the shaders see it. */
+/* A quantized matrix as the shaders describe it. */
 typedef struct coded {
     codes_record record;
     uint32_t format;
@@ -37,8 +37,8 @@ static uint64_t address_of(const weft_tensor *t)
     return t->buffer ? weft__vulkan_address(t) : 0;
 }
 
-/* An encoded tensor; rows are those of all its matrices. Blocks of GGUF files have all their parts
- * behind `codes`. */
+/* An encoded tensor; the rows of all its matrices are numbered consecutively. Blocks of GGUF types
+ * are at `codes`. */
 static coded coded_of_encoded(const weft_tensor *t)
 {
     const weft_encoding *e = t->encoding;
@@ -87,7 +87,7 @@ static bool narrow(weft_dtype dtype)
     return dtype == WEFT_FLOAT32 || dtype == WEFT_FLOAT16 || dtype == WEFT_BFLOAT16;
 }
 
-/* Everything but the encoded operand, which must be of a kind that codes.glsl knows. */
+/* Checks all operands except the encoded one, which must be of a kind that codes.glsl supports. */
 static bool fits(const weft_call *call)
 {
     for (int i = 0; i < call->n_inputs + call->n_outputs; i++) {
@@ -103,11 +103,11 @@ static bool fits(const weft_call *call)
 /* ---- Decoding ------------------------------------------------------------------------------- */
 
 typedef struct decoding {
-    const weft_tensor *indices; /* of rows; NULL: all */
+    const weft_tensor *indices; /* row indices; NULL: all rows */
     uint64_t to;
-    weft_dtype dtype, rounded; /* product and sum with scale and bias are rounded to the latter */
+    weft_dtype dtype, rounded; /* product and sum with scale and bias are rounded to `rounded` */
     int64_t count;             /* elements */
-    bool packed;               /* four elements of 16 bits at `to` are aligned */
+    bool packed;               /* groups of four 16-bit elements at `to` are aligned */
 } decoding;
 
 static weft_status decode(const weft_call *call, const coded *w, const decoding *d)
@@ -159,7 +159,7 @@ weft_status weft__vulkan_decode_rows(const weft_call *call, const weft_tensor *t
 
 /* ---- Products ------------------------------------------------------------------------------- */
 
-/* x (m, terms) with w in one of its forms. */
+/* x (m, terms) times w or its transpose. */
 static weft__vulkan_product product_of(const coded *w, bool transposed, const weft_tensor *x,
                                        const weft_tensor *y, int64_t m, int64_t x_row)
 {
@@ -200,7 +200,7 @@ static weft__vulkan_product product_of_linear(const weft_call *call, const coded
     return p;
 }
 
-/* Bytes of the matrix in 16 bits; 0: it is decoded as the product loads it. */
+/* Bytes of the matrix in 16 bits; 0: it is decoded while the product loads it. */
 static int64_t decoded_bytes(const weft_call *call, const weft__vulkan_product *p, const coded *w)
 {
     const weft__vulkan_cores *cores = weft__vulkan_cores_of(call);
@@ -211,7 +211,7 @@ static int64_t decoded_bytes(const weft_call *call, const weft__vulkan_product *
                : 0;
 }
 
-/* The product with the decoded matrix, which lies at `address`. */
+/* The product with the decoded matrix at `address`. */
 static weft__vulkan_product with_decoded(const weft__vulkan_product *p, uint64_t address)
 {
     weft__vulkan_product decoded = *p;
@@ -258,7 +258,7 @@ static weft_status linear(const weft_call *call)
                              : status;
 }
 
-/* Pair j of x and w; the matrices follow each other. */
+/* Pair j of x and w, whose matrices are contiguous. */
 static weft__vulkan_product product_of_pair(const weft_call *call, int64_t j, coded *w)
 {
     const weft_quantized_params *params = call->params;
@@ -298,9 +298,10 @@ static weft_status matmul(const weft_call *call)
     return status;
 }
 
-/* ---- Products with chosen matrices ---------------------------------------------------------- */
+/* ---- Products with selected matrices --------------------------------------------------------- */
 
-/* x (A, M, K), or (A, K) with M = 1, by the matrices (B, N, K) that the last two inputs choose. */
+/* x (A, M, K), or (A, K) with M = 1, times the matrices of (B, N, K) that the last two inputs
+ * select. */
 static weft_status run_gather(const weft_call *call, const coded *w, int64_t matrices)
 {
     const weft_tensor *x = &call->in[0], *y = &call->out[0];
@@ -363,7 +364,7 @@ static weft_status gather_matmul(const weft_call *call)
     return run_gather(call, &w, call->in[2].shape.at[0]);
 }
 
-/* ---- Rows as floats ------------------------------------------------------------------------- */
+/* ---- Decoding rows --------------------------------------------------------------------------- */
 
 static weft_status rows_as_floats(const weft_call *call, const coded *w, const weft_tensor *indices,
                                   weft_dtype rounded)
@@ -409,7 +410,7 @@ static bool dequantize_fits(const weft_call *call)
            (p->mode != WEFT_ENCODING_AFFINE || narrow(call->in[1].dtype));
 }
 
-/* The affine mode rounds product and sum to the dtype of the scales. */
+/* Affine mode rounds product and sum to the dtype of the scales. */
 static weft_status dequantize(const weft_call *call)
 {
     const weft_quantized_params *p = call->params;

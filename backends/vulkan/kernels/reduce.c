@@ -1,6 +1,6 @@
-/* backends/vulkan/kernels/reduce.c -- reductions over any axes. Neighbouring invocations take
- * neighbouring elements of a run, or neighbouring runs where those lie side by side; what is few
- * and long is done in parts that a second launch joins. */
+/* backends/vulkan/kernels/reduce.c -- reductions over any axes. Adjacent invocations read adjacent
+ * elements of a run, or adjacent runs if those are interleaved. A few long runs are divided into
+ * parts, which a second launch combines. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 enum {
     ENOUGH = 1 << 17, /* invocations that keep a device busy */
-    LEAST = 16        /* elements for each of them that make parts worth a second launch */
+    LEAST = 16        /* elements per invocation that make a second launch worthwhile */
 };
 
 typedef struct named_op {
@@ -33,7 +33,7 @@ static bool is_arg_extreme(const weft_call *call)
     return is_named(call, "argmax") || is_named(call, "argmin");
 }
 
-/* The shader of the call with its constants. */
+/* Selects the call's shader and its constants. */
 static void choose_shader(const weft_call *call, reduction *r)
 {
     weft_dtype x = call->in[0].dtype, out = call->out[0].dtype;
@@ -76,7 +76,8 @@ static void mark_reduced(const weft_call *call, bool *reduced)
     }
 }
 
-/* How many lanes and parts; `across`: neighbouring outputs are made of neighbouring elements. */
+/* Chooses the numbers of lanes and parts. `across`: adjacent outputs come from adjacent elements.
+ */
 static void divide(reduction *r, bool across)
 {
     r->lanes = weft__vulkan_lanes(r->push.count, across);
@@ -88,7 +89,7 @@ static void divide(reduction *r, bool across)
     r->push.parts = parts > 1 ? (uint32_t)weft__vulkan_groups(r->push.count, r->push.chunk) : 1;
 }
 
-/* False when the axes are too many. */
+/* False if there are too many axes. */
 static bool plan(const weft_call *call, const weft_tensor *x, reduction *r)
 {
     bool reduced[WEFT_MAX_DIMS], kept[WEFT_MAX_DIMS];
@@ -129,7 +130,7 @@ static weft_status launch(const weft_call *call, const reduction *r, bool from_p
     return weft__vulkan_dispatch(call, &launch);
 }
 
-/* Leaves what every part of the runs comes to at `to`, as [part][output]. */
+/* Writes the results of all parts of the runs to `to`, as [part][output]. */
 static weft_status reduce_parts(const weft_call *call, const reduction *r, uint64_t to)
 {
     reduction first = *r;
@@ -164,7 +165,7 @@ bool weft__vulkan_reduce_fits(const weft_call *call)
     return weft__vulkan_walk_fits(call) && plan(call, &call->in[0], &r);
 }
 
-/* As if the input were row-major. */
+/* Fits when the input is made row-major first. */
 bool weft__vulkan_reduce_copied_fits(const weft_call *call)
 {
     reduction r;

@@ -1,11 +1,11 @@
-/* backends/vulkan/kernels/reduce.h -- runs of elements made one: what reductions and the first
- * halves of other kernels launch. */
+/* backends/vulkan/kernels/reduce.h -- reductions of runs of elements, also used as the first step
+ * of other kernels. */
 #ifndef BACKENDS_VULKAN_KERNELS_REDUCE_H
 #define BACKENDS_VULKAN_KERNELS_REDUCE_H
 
 #include "backends/vulkan/kernels/walk.h"
 
-/* What reduce_sum.comp and reduce_bits.comp do. */
+/* The ops of reduce_sum.comp and reduce_bits.comp. */
 typedef enum reduce_op {
     REDUCE_SUM,
     REDUCE_MEAN,
@@ -16,7 +16,7 @@ typedef enum reduce_op {
     REDUCE_ANY
 } reduce_op;
 
-/* The arguments of shaders/reduce_push.glsl. */
+/* The arguments in shaders/reduce_push.glsl. */
 typedef struct reduce_push {
     uint64_t x, result;
     uint32_t origin, outputs, count, parts, chunk, total;
@@ -25,25 +25,25 @@ typedef struct reduce_push {
 
 typedef struct reduction {
     const weft__vulkan_shader *shader;
-    uint32_t constants[3];             /* the shader's own, from constant 5 on */
-    uint32_t part_bytes;               /* of what a part of a run leaves */
-    uint32_t lanes, n_kept, n_reduced; /* its first constants */
+    uint32_t constants[3];             /* the shader's own constants, from 5 on */
+    uint32_t part_bytes;               /* bytes of a partial result */
+    uint32_t lanes, n_kept, n_reduced; /* the first constants */
     reduce_push push;
 } reduction;
 
-/* Leaves what every part of the rows comes to where the rows' op looks for it (rows->from), as
- * [part][row]. Of `how` the shader and its own constants count. */
+/* Writes the results of all parts of the rows to the address where the rows' op reads them
+ * (rows->from), as [part][row]. Of `how` only the shader and its own constants are used. */
 weft_status weft__vulkan_reduce_rows(const weft_call *call, const reduction *how,
                                      const row_push *rows, uint32_t n_kept);
 
-/* The rows of the reductions: sum mean prod max min all any logsumexp, argmax and argmin. */
+/* For rows of the reductions: sum mean prod max min all any logsumexp, argmax and argmin. */
 bool weft__vulkan_reduce_fits(const weft_call *call);
 bool weft__vulkan_reduce_copied_fits(const weft_call *call);
 int64_t weft__vulkan_reduce_workspace(const weft_call *call);
 weft_status weft__vulkan_reduce(const weft_call *call);
 
-/* The rows of ops along an axis: softmax and log_softmax, their gradients, scans, sort and
- * argsort. */
+/* For rows of ops along an axis: softmax and log_softmax, their gradients, scans, sort and argsort.
+ */
 bool weft__vulkan_softmax_fits(const weft_call *call);
 bool weft__vulkan_cumsum_fits(const weft_call *call);
 bool weft__vulkan_scan_fits(const weft_call *call);

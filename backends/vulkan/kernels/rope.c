@@ -1,17 +1,18 @@
-/* backends/vulkan/kernels/rope.c -- rotary embedding: an angle is computed once for some heads. */
+/* backends/vulkan/kernels/rope.c -- rotary embedding; an angle is computed once for several heads.
+ */
 #include "backends/vulkan/kernels/nn.h"
 #include "backends/vulkan/shaders.h"
 #include "weft/op_params.h"
 
 enum { GROUP = 128, HEADS = 4 /* of a thread */ };
 
-/* As rope.comp has it. */
+/* Layout as in rope.comp. */
 typedef struct rope_push {
     uint64_t x, positions, frequencies, y;
     uint32_t x_at[3], positions_at;
     uint32_t L, H, D, pairs;
     uint32_t some, parts, n, unused;
-    weft__vulkan_reals reals; /* amplitude, 1 or -1 */
+    weft__vulkan_reals reals; /* amplitude, and 1 or -1 */
 } rope_push;
 
 bool weft__vulkan_rope_fits(const weft_call *call)

@@ -1,10 +1,10 @@
-/* backends/vulkan/kernels/rows_attention.c -- attention and its gradient, and the rule that stands
- * in their place in some layers. */
+/* backends/vulkan/kernels/rows_attention.c -- kernel rows for attention, its gradient, and the
+ * gated delta rule. */
 #include "backends/vulkan/kernels/families.h"
 #include "backends/vulkan/kernels/nn.h"
 
-/* First as the heads lie (keys and values are views of a cache), then, for what does not lie like
- * that, from copies. */
+/* First with the heads in place (keys and values are views of a cache); for other layouts, on
+ * copies. */
 #define ATTENTION(layout_, fits_)                                                                  \
     {                                                                                              \
         .op = "attention", .layout = layout_, .fits = fits_,                                       \

@@ -1,4 +1,5 @@
-/* backends/vulkan/kernels/rows_copy.c -- copies and casts, by shaders written at run time. */
+/* backends/vulkan/kernels/rows_copy.c -- kernel rows for copies and casts, by shaders written at
+ * run time. */
 #include "backends/vulkan/kernels/elementwise.h"
 #include "backends/vulkan/kernels/families.h"
 

@@ -1,4 +1,4 @@
-/* backends/vulkan/kernels/rows_losses.c -- cross-entropy and the optimizer step. */
+/* backends/vulkan/kernels/rows_losses.c -- kernel rows for cross-entropy and the optimizer step. */
 #include "backends/vulkan/dispatch.h"
 #include "backends/vulkan/kernels/families.h"
 #include "backends/vulkan/kernels/losses.h"

@@ -1,8 +1,8 @@
-/* backends/vulkan/kernels/rows_norms.c -- norms and rotary embeddings. */
+/* backends/vulkan/kernels/rows_norms.c -- kernel rows for norms and rotary embeddings. */
 #include "backends/vulkan/kernels/families.h"
 #include "backends/vulkan/kernels/nn.h"
 
-/* First as the rows lie, then, for what does not lie like that, from copies. */
+/* First with the rows in place; for other layouts, on copies. */
 #define NORM(name, layout_, fits_)                                                                 \
     {                                                                                              \
         .op = #name, .signature = "F", .layout = layout_, .fits = fits_, .in_place = {1},          \

@@ -1,4 +1,5 @@
-/* backends/vulkan/kernels/rows_products.c -- matrix products and the loss fused with one. */
+/* backends/vulkan/kernels/rows_products.c -- kernel rows for matrix products and the loss fused
+ * with one. */
 #include "backends/vulkan/dispatch.h"
 #include "backends/vulkan/kernels/families.h"
 #include "backends/vulkan/kernels/product.h"
@@ -6,14 +7,14 @@
 
 /* ---- matmul --------------------------------------------------------------------------------- */
 
-/* Puts batch axis `axis` before those that there are, or makes it part of the first of them.
- * False: there is no room. */
+/* Adds a batch axis in front of the existing ones, or merges it with the first of them. False: too
+ * many axes. */
 static bool add_axis(weft__vulkan_product *p, int *n, int64_t size, int64_t a, int64_t b)
 {
     int64_t *first = &p->sizes[4 - *n], *a_first = &p->a.batch[4 - *n],
             *b_first = &p->b.batch[4 - *n];
     if (*n == 0 && b == 0 && (p->rows == 1 || a == p->rows * p->a.outer)) {
-        p->a.outer = p->rows == 1 ? a : p->a.outer; /* one b for all: more rows */
+        p->a.outer = p->rows == 1 ? a : p->a.outer; /* one b for all: the axis becomes rows */
         p->rows *= size;
     } else if (*n > 0 && a == *first * *a_first && b == *first * *b_first) {
         *first *= size;
@@ -57,7 +58,7 @@ static bool matmul_fits(const weft_call *call)
            product_of_matmul(call, &p);
 }
 
-/* The same when the inputs are made row-major first. */
+/* The same for inputs made row-major first. */
 static bool matmul_dense_fits(const weft_call *call)
 {
     weft_tensor in[2] = {call->in[0], call->in[1]};
@@ -89,7 +90,7 @@ static weft_status matmul(const weft_call *call)
 
 /* ---- linear --------------------------------------------------------------------------------- */
 
-/* The rows of x, which may have any rank. False: not of one stride. */
+/* The rows of x, of any rank. False: no uniform stride. */
 static bool rows_of(const weft_tensor *x, int64_t *rows, int64_t *stride)
 {
     *rows = 1;

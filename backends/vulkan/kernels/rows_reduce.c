@@ -1,8 +1,8 @@
-/* backends/vulkan/kernels/rows_reduce.c -- reductions, softmax, scans and sorts. */
+/* backends/vulkan/kernels/rows_reduce.c -- kernel rows for reductions, softmax, scans and sorts. */
 #include "backends/vulkan/kernels/families.h"
 #include "backends/vulkan/kernels/reduce.h"
 
-/* Inputs as they are, and copied when their axes are too many. */
+/* Inputs in place, or copied if they have too many axes. */
 #define REDUCTION(name)                                                                            \
     {.op = name,                                                                                   \
      .layout = WEFT_STRIDED,                                                                       \
@@ -14,8 +14,8 @@
         .workspace = weft__vulkan_reduce_workspace, .kernel = weft__vulkan_reduce                  \
     }
 
-/* Inputs as they are, and copied: then they have two axes at most. `over`: which inputs the result
- * may overwrite. */
+/* Inputs in place, or copied, which leaves at most two axes. `over`: the inputs that the result may
+ * overwrite. */
 #define ALONG_AXIS(name, accepts, accepts_copied, bytes, function, over)                           \
     {.op = name,                                                                                   \
      .layout = WEFT_STRIDED,                                                                       \

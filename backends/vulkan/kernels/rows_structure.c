@@ -1,4 +1,5 @@
-/* backends/vulkan/kernels/rows_structure.c -- ops that move elements, and random bits. */
+/* backends/vulkan/kernels/rows_structure.c -- kernel rows for ops that move elements, and for
+ * random bits. */
 #include "backends/vulkan/dispatch.h"
 #include "backends/vulkan/kernels/families.h"
 #include "backends/vulkan/kernels/move.h"

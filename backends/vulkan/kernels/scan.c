@@ -1,6 +1,6 @@
-/* backends/vulkan/kernels/scan.c -- running products, extremes, logarithms of sums of exponentials
- * and linear recurrences along an axis: short rows and those side by side by an invocation each,
- * others by a workgroup. */
+/* backends/vulkan/kernels/scan.c -- cumulative products, extremes and log-sums, and linear
+ * recurrences along an axis. Short or interleaved rows are scanned by one invocation each, others
+ * by a workgroup. */
 #include <string.h>
 
 #include "backends/vulkan/kernels/reduce.h"
@@ -19,7 +19,7 @@ bool weft__vulkan_scan_fits(const weft_call *call)
     return weft__vulkan_walk_fits(call) && weft__vulkan_rows(call, p->axis, &push) > 0;
 }
 
-/* The bits of the lowest, or the highest, element of a dtype. */
+/* The bits of the lowest or highest value of a dtype. */
 static uint64_t extreme_bits(weft_dtype dtype, bool lowest)
 {
     int size = 8 * (int)weft_dtype_size(dtype);
@@ -77,7 +77,7 @@ weft_status weft__vulkan_scan(const weft_call *call)
     bool product = is_named(call, "cumprod") && call->out[0].dtype == WEFT_FLOAT64;
     bool smallest = is_named(call, "cummin") || is_named(call, "cumargmin");
     bool places = is_named(call, "cumargmax") || is_named(call, "cumargmin");
-    /* Factors of later parts may overflow where the definition multiplies a 0. */
+    /* Products of later parts may overflow where the definition multiplies by 0. */
     bool in_order = linear || product;
     bool alone = in_order || push.count <= 64 || (push.inner >= 32 && push.rows >= 4096);
     uint32_t lanes = alone ? 1 : WALK_GROUP;

@@ -1,8 +1,9 @@
-/* backends/vulkan/kernels/scatter.c -- writing at indices: scatter_add, scatter, and the same along
- * an axis.
+/* backends/vulkan/kernels/scatter.c -- kernels that write at indices: scatter_add, scatter, and the
+ * same along an axis.
  *
- * Without atomic sums, whose order would differ from run to run: the items of each place become a
- * list, the list is put in the order of the indices, and one invocation takes it in. */
+ * No floating-point atomics, whose order would differ from run to run: the items of each
+ * destination are collected in a list, which is sorted by index, and one invocation applies it.
+ */
 #include <string.h>
 
 #include "backends/vulkan/kernels/move.h"
@@ -11,11 +12,11 @@
 
 enum { GROUP = 256 };
 
-/* What is added where, in three arrays of `items` words and one of `n_places` in the workspace. */
+/* The destinations, in three arrays of `items` words and one of `n_places` in the workspace. */
 typedef struct scatter {
     bool along;
     weft_combine combine;
-    bool unique; /* by their shapes, no two items have one place: no lists */
+    bool unique; /* the shapes imply distinct destinations: no lists */
     int64_t items, n_places;
     weft__vulkan_extents e;
     int64_t n;
@@ -24,7 +25,7 @@ typedef struct scatter {
 
 static scatter scatter_of(const weft_call *call, bool along, weft_combine combine)
 {
-    const weft_axis_params *p = call->params; /* weft_scatter_params too begins with the axis */
+    const weft_axis_params *p = call->params; /* weft_scatter_params also begins with the axis */
     const weft_tensor *x = &call->in[0], *indices = &call->in[1];
     scatter s = {.along = along,
                  .combine = combine,
@@ -152,7 +153,7 @@ bool weft__vulkan_scatter_add_fits(const weft_call *call)
     return call->in[0].dtype != WEFT_COMPLEX64 && weft__vulkan_fits(call);
 }
 
-/* Complex numbers are only put: an element is then copied. */
+/* Complex numbers can only be replaced, by copying elements. */
 bool weft__vulkan_scatter_fits(const weft_call *call)
 {
     const weft_scatter_params *p = call->params;

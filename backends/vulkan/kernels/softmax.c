@@ -6,8 +6,8 @@
 #include "weft/op_params.h"
 
 enum {
-    FEW = 64,    /* rows that leave a device idle */
-    LONG = 8192, /* and the elements that make it worth to split them */
+    FEW = 64,    /* with fewer rows the device is not busy */
+    LONG = 8192, /* row length from which dividing pays */
     PART = 4096
 };
 
@@ -36,7 +36,7 @@ bool weft__vulkan_softmax_fits(const weft_call *call)
            weft__vulkan_collapse(call->in, call->n_inputs, kept, false, axes) > 0;
 }
 
-/* Whether rows lie side by side and are so many that one invocation for each is enough. */
+/* Whether rows are interleaved, and so many that one invocation each is enough. */
 static bool are_across(uint32_t rows, uint32_t inner)
 {
     return inner >= 32 && rows >= 4096;
@@ -60,7 +60,7 @@ int64_t weft__vulkan_softmax_workspace(const weft_call *call)
     return push.parts > 1 ? 2 * bytes * push.rows * push.parts : 0;
 }
 
-/* The largest element and the sum of exponentials of all parts of the rows. */
+/* Computes the largest element and the sum of exponentials of all parts of the rows. */
 static weft_status sum_parts(const weft_call *call, const row_push *rows, uint32_t n_kept)
 {
     weft_dtype dtype = call->in[0].dtype;

@@ -1,14 +1,14 @@
-/* backends/vulkan/kernels/sort.c -- sort and argsort along an axis: blocks in shared memory, then
- * longer and longer runs merged in the workspace. */
+/* backends/vulkan/kernels/sort.c -- sort and argsort along an axis: sorts blocks in shared memory,
+ * then merges them in the workspace. */
 #include <string.h>
 
 #include "backends/vulkan/kernels/reduce.h"
 #include "backends/vulkan/shaders.h"
 #include "weft/op_params.h"
 
-enum { MOST = 2048, LEAST = 512 }; /* entries that a workgroup sorts */
+enum { MOST = 2048, LEAST = 512 }; /* entries sorted per workgroup */
 
-/* One launch after another: what goes on from each to the next. */
+/* State that is passed from one launch to the next. */
 typedef struct passes {
     const weft_call *call;
     row_push push;
@@ -38,7 +38,7 @@ bool weft__vulkan_sort_fits(const weft_call *call)
     return weft__vulkan_sort_copied_fits(call) && plan(call, &push) > 0;
 }
 
-/* Bytes of the entries of all rows, of which merges need two sets. */
+/* Bytes of the entries of all rows; merging needs them twice. */
 static int64_t entry_bytes(const weft_call *call)
 {
     return weft_tensor_size(&call->in[0]) * words(call) * (int64_t)sizeof(uint32_t);

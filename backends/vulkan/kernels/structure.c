@@ -1,4 +1,4 @@
-/* backends/vulkan/kernels/structure.c -- structural ops whose elements really move, and fills. */
+/* backends/vulkan/kernels/structure.c -- structural ops that copy elements, and fills. */
 #include "backends/vulkan/kernels/structure.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ static int64_t element_size(const weft_tensor *t)
     return (int64_t)weft_dtype_size(t->dtype);
 }
 
-/* The bits of an element of the output's dtype. */
+/* The bits of a value in the output's dtype. */
 static uint64_t element_bits(weft_dtype dtype, double value, int64_t integer, bool whole)
 {
     uint64_t bits = 0;
@@ -24,7 +24,7 @@ static uint64_t element_bits(weft_dtype dtype, double value, int64_t integer, bo
     return bits;
 }
 
-/* The part of out of the given shape from `first` (NULL: its start), for a move to it. */
+/* A move to the part of `out` of that shape, from `first` on (NULL: its start). */
 static weft__vulkan_move_args part_of(const weft_tensor *out, const weft_dims *shape,
                                       const int64_t *first, const int64_t *steps)
 {
@@ -90,7 +90,7 @@ weft_status weft__vulkan_dynamic_slice(const weft_call *call)
     return weft__vulkan_move(call, &args);
 }
 
-/* The output may be x's own memory: then only the window is written. */
+/* If the output shares x's memory, only the window is written. */
 weft_status weft__vulkan_slice_update(const weft_call *call)
 {
     const weft_tensor *x = &call->in[0], *update = &call->in[1], *out = &call->out[0];
@@ -109,7 +109,7 @@ weft_status weft__vulkan_slice_update(const weft_call *call)
     return weft__vulkan_move(call, &args);
 }
 
-/* In place as slice_update is. */
+/* Works in place like slice_update. */
 weft_status weft__vulkan_slice_set(const weft_call *call)
 {
     const weft_slice_params *p = call->params;
@@ -139,7 +139,8 @@ weft_status weft__vulkan_concatenate(const weft_call *call)
     const weft_axis_params *p = call->params;
     const weft_tensor *out = &call->out[0];
     int64_t first[WEFT_MAX_DIMS] = {0}, axis = p->axis + out->shape.n;
-    bool independent = false; /* but of the inputs' makers, for which the first piece waits */
+    bool independent = false; /* independent of each other, but not of what produced the inputs, for
+                               * which the first piece waits */
     weft_status status = WEFT_OK;
     for (int k = 0; k < call->n_inputs && status == WEFT_OK; k++) {
         const weft_tensor *in = &call->in[k];
@@ -168,15 +169,15 @@ static weft_status pad_strip(const weft_call *call, const weft_dims *shape, cons
     return weft__vulkan_move(call, &args);
 }
 
-/* Each padded axis has two strips of the value, which go from end to end of the axes after it and
- * cover the input's part of those before it: every element is written once. */
+/* Each padded axis has two strips of the value, which span all later axes and the input's part of
+ * earlier ones, so that every element is written once. */
 weft_status weft__vulkan_pad(const weft_call *call)
 {
     const weft_pad_params *p = call->params;
     const weft_tensor *in = &call->in[0], *out = &call->out[0];
     weft_dims shape = out->shape;
     int64_t first[WEFT_MAX_DIMS] = {0};
-    bool independent = false; /* of the pieces before */
+    bool independent = false; /* the first piece waits, later ones are independent */
     weft_status status = WEFT_OK;
     for (int i = 0; i < p->axes.n && status == WEFT_OK; i++) {
         int64_t d = p->axes.at[i] + out->shape.n;

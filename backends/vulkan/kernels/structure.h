@@ -1,17 +1,17 @@
-/* backends/vulkan/kernels/structure.h -- kernels of structural ops, for their rows. */
+/* backends/vulkan/kernels/structure.h -- the kernels of structural ops. */
 #ifndef BACKENDS_VULKAN_KERNELS_STRUCTURE_H
 #define BACKENDS_VULKAN_KERNELS_STRUCTURE_H
 
 #include "backends/vulkan/dispatch.h"
 
-/* An axis of a dense tensor: element (o, i, j) is at (o * length + i) * inner + j. */
+/* A dense tensor split at one axis: element (o, i, j) is at (o * length + i) * inner + j. */
 typedef struct weft__vulkan_extents {
     int64_t outer, length, inner;
 } weft__vulkan_extents;
 
 weft__vulkan_extents weft__vulkan_extents_of(const weft_tensor *t, int64_t axis);
 
-/* What the fault says of an index: op, value, length. */
+/* The fault message for an invalid index: op, value, length. */
 extern const char weft__vulkan_bad_index[];
 
 /* structure.c */

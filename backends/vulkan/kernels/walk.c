@@ -1,9 +1,10 @@
-/* backends/vulkan/kernels/walk.c -- how shaders find the elements of strided arrays. */
+/* backends/vulkan/kernels/walk.c -- describes the axes of strided arrays to shaders. */
 #include <stdlib.h>
 
 #include "backends/vulkan/kernels/walk.h"
 
-/* The chosen axes that are not of size 1, by falling stride in any order; returns how many. */
+/* Lists the chosen axes whose size is not 1, in any order sorted by falling stride; returns their
+ * number. */
 static int list_axes(const weft_tensor *t, const bool *chosen, bool any_order, int *list)
 {
     int n = 0;
@@ -21,7 +22,7 @@ static int list_axes(const weft_tensor *t, const bool *chosen, bool any_order, i
     return n;
 }
 
-/* Whether axis d of all tensors goes on where the last of their axes so far steps. */
+/* Whether axis d of all tensors continues the last of their axes so far. */
 static bool goes_on(const weft_tensor *t, int n, int d, const walk_axes *axes, uint32_t last)
 {
     for (int i = 0; i < n; i++) {

@@ -1,4 +1,5 @@
-/* backends/vulkan/self_test/self_test.c -- runs the trials, or remembers what they found. */
+/* backends/vulkan/self_test/self_test.c -- runs the trials of a device, or uses their stored
+ * result. */
 #include "backends/vulkan/self_test/self_test.h"
 
 #include <stdio.h>
@@ -52,7 +53,7 @@ static int64_t now(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* `refused` receives what a needed op got wrong. */
+/* `refused` receives the first failure of a required op. */
 static weft_status run_trials(const weft_device *device, weft__vulkan_device *d,
                               weft__vulkan_verdict *v, char *refused, size_t size)
 {
@@ -85,7 +86,7 @@ static weft_status run_trials(const weft_device *device, weft__vulkan_device *d,
     return WEFT_OK;
 }
 
-/* ---- what is kept --------------------------------------------------------------------------- */
+/* ---- stored results -------------------------------------------------------------------------- */
 
 static uint64_t add(uint64_t hash, const void *from, size_t n)
 {
@@ -96,7 +97,8 @@ static uint64_t add(uint64_t hash, const void *from, size_t n)
     return hash;
 }
 
-/* Of all that a result depends on. A driver in software compiles for the machine's processor. */
+/* A hash of everything that a result depends on. For software drivers this includes the machine's
+ * processor. */
 static uint64_t key_of(const weft__vulkan_device *d)
 {
     const weft__vulkan_physical *p = &d->physical;
@@ -116,7 +118,7 @@ static uint64_t key_of(const weft__vulkan_device *d)
     return add(hash, host, strlen(host));
 }
 
-/* A line: the key, the features that failed as bits, "refused" or "used", and what was found. */
+/* A line: the key, the failed features as bits, "refused" or "used", and a description. */
 static bool parse(const char *line, uint64_t key, weft__vulkan_verdict *v, char *refused,
                   size_t size)
 {
@@ -139,7 +141,7 @@ static bool parse(const char *line, uint64_t key, weft__vulkan_verdict *v, char 
     return true;
 }
 
-/* The results of earlier runs: a stream over *text (weft_free), or NULL. */
+/* Opens the results of earlier runs as a stream over *text (weft_free), or returns NULL. */
 static FILE *open_kept(const char *path, char **text)
 {
     size_t n = 0;
@@ -168,7 +170,7 @@ static bool recall(const weft__vulkan_device *d, uint64_t key, weft__vulkan_verd
     return found;
 }
 
-/* The new result first, then the latest of the others. */
+/* Stores the new result first, then the latest of the others. */
 static void keep(const weft__vulkan_device *d, uint64_t key, const weft__vulkan_verdict *v,
                  const char *refused)
 {

@@ -1,18 +1,19 @@
-/* backends/vulkan/self_test/self_test.h -- a few ops on a device that was just opened, compared
- * with the host. A device that computes wrong numbers is refused, or loses the optional feature
- * that only the failing op needs.
+/* backends/vulkan/self_test/self_test.h -- compares a few ops on a newly opened device with the
+ * host. A device that computes wrong numbers is refused; if only an optional feature is affected,
+ * that feature is disabled.
  *
- * Results are kept in ${XDG_CACHE_HOME:-~/.cache}/weft/, one file for each device and driver, by
- * driver version, library version, shaders and features in use, so that the ops run once.
- * WEFT_VULKAN_SELF_TEST=skip tests nothing; =force ignores what is kept. */
+ * Results are stored in ${XDG_CACHE_HOME:-~/.cache}/weft/, one file per device and driver, keyed by
+ * driver version, library version, shaders and used features, so the ops run once.
+ * WEFT_VULKAN_SELF_TEST=skip disables the test; =force ignores stored results.
+ */
 #ifndef BACKENDS_VULKAN_SELF_TEST_SELF_TEST_H
 #define BACKENDS_VULKAN_SELF_TEST_SELF_TEST_H
 
 #include "backends/vulkan/device.h"
 
-/* Whether the device may be used. WEFT_OK: it may, but for the features in `wrong`; `about` says
- * what was found, "self-test passed" for example. Otherwise the message has the op, the expected
- * value and the actual one. */
+/* Whether the device may be used. WEFT_OK: yes, except for the features in `wrong`; `about`
+ * describes the result, for example "self-test passed". Otherwise the message has the op, the
+ * expected and the actual value. */
 typedef struct weft__vulkan_verdict {
     bool wrong[WEFT__VULKAN_FEATURE_COUNT];
     char about[320];

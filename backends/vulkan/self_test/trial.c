@@ -1,4 +1,4 @@
-/* backends/vulkan/self_test/trial.c -- runs one op on the device and compares the result. */
+/* backends/vulkan/self_test/trial.c -- runs one op on the device and checks the result. */
 #include "backends/vulkan/self_test/trial.h"
 
 #include <assert.h>
@@ -65,7 +65,7 @@ static bool row_takes(const weft_kernel_row *row, const weft_call *call)
     return !row->fits || row->fits(call);
 }
 
-/* Of the backend's own rows, whatever a program has put in front of them. */
+/* Finds the backend's own row, ignoring rows added by the program. */
 static const weft_kernel_row *find_row(const weft_call *call)
 {
     for (int i = 0; i < weft__vulkan_backend.n_rows; i++) {

@@ -1,13 +1,16 @@
-/* backends/vulkan/self_test/trial.h -- one op with inputs on the host and the values that it must
- * have. */
+/* backends/vulkan/self_test/trial.h -- runs one op on inputs from the host and compares with
+ * expected values. */
 #ifndef BACKENDS_VULKAN_SELF_TEST_TRIAL_H
 #define BACKENDS_VULKAN_SELF_TEST_TRIAL_H
 
 #include "backends/vulkan/device.h"
 
-enum { WEFT__TRIAL_NEEDED = WEFT__VULKAN_FEATURE_COUNT }; /* no device is used without */
+enum {
+    WEFT__TRIAL_NEEDED = WEFT__VULKAN_FEATURE_COUNT
+}; /* a device that fails such a trial is
+    * refused */
 
-/* A device under test, and what was found wrong: "exp(2.3) is 9.88, expected 9.97". */
+/* A device under test, and the first wrong value: "exp(2.3) is 9.88, expected 9.97". */
 typedef struct weft__trials {
     const weft_device *device;
     weft__vulkan_device *state;
@@ -17,20 +20,21 @@ typedef struct weft__trials {
 /* A row-major tensor over host memory. */
 weft_tensor weft__trial_tensor(weft_dtype dtype, weft_dims shape, void *data);
 
-/* Runs the call, whose operands are on the host, on the device: by the tape (NULL: by the backend's
- * own row for the op), outputs into the tensors' memory. WEFT_UNSUPPORTED: no row takes it. */
+/* Runs the call, whose operands are on the host, on the device: the tape or, if that is NULL, the
+ * backend's own row for the op. Results go to the output tensors. WEFT_UNSUPPORTED: no row accepts
+ * it. */
 weft_status weft__trial_run(weft__trials *t, weft_call *call, const weft_tape *tape);
 
 /* Compares element by element: |actual - expected| <= tolerance |expected|, or both below
- * `smallest`; infinities and NaN where they are expected. The first difference goes into t->wrong;
- * `label` (NULL: "op, element i") writes what was computed. */
+ * `smallest`; infinities and NaN must be where they are expected. The first difference goes into
+ * t->wrong; `label` (NULL: "op, element i") names the computed element. */
 typedef void weft__trial_label(const void *context, int64_t i, char *out, size_t size);
 void weft__trial_compare(weft__trials *t, const char *op, const weft_tensor *actual,
                          const double *expected, double tolerance, double smallest,
                          weft__trial_label *label, const void *context);
 
-/* What is tried, in order. `run` returns a failure only where the device could not compute;
- * differences go into t->wrong. Those of a feature run where it is used. */
+/* A trial. `run` returns a failure only if the device could not compute; differences go into
+ * t->wrong. Trials of a feature run if it is used. */
 typedef struct weft__trial {
     const char *name;
     int feature; /* WEFT__VULKAN_..., or WEFT__TRIAL_NEEDED */

@@ -1,4 +1,4 @@
-/* backends/vulkan/self_test/trials.c -- what is tried on a device: sums, softmax, products of each
+/* backends/vulkan/self_test/trials.c -- the trials of a device: sums, softmax, products of each
  * dtype, attention, gathers, and a block of quantized weights. The expected values are computed
  * here, in double. */
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "weft/op_params.h"
 #include "weft/quantize.h"
 
-/* A number in [-1, 1] for each i, the same everywhere. */
+/* A reproducible number in [-1, 1] for each i. */
 static double sample(uint32_t i)
 {
     uint32_t x = (i + 1) * 2654435761u;
@@ -33,7 +33,7 @@ static weft_status run_op(weft__trials *t, const char *name, const void *params,
 
 /* ---- reductions ----------------------------------------------------------------------------- */
 
-/* Rows whose sums cancel: right only where what rounding takes away is added again. */
+/* Rows whose sums cancel, which are correct only with compensated summation. */
 static weft_status try_sum(weft__trials *t)
 {
     enum { ROWS = 3, COLUMNS = 200 };
@@ -54,7 +54,7 @@ static weft_status try_sum(weft__trials *t)
     return status;
 }
 
-/* Of rows with -inf, as masks make them; nothing but -inf is NaN. */
+/* Rows with -inf, as masks produce; a row of only -inf gives NaN. */
 static weft_status try_softmax(weft__trials *t)
 {
     enum { ROWS = 3, COLUMNS = 70 };
@@ -76,7 +76,7 @@ static weft_status try_softmax(weft__trials *t)
     const weft_tensor in = weft__trial_tensor(WEFT_FLOAT32, shape, x);
     const weft_tensor out = weft__trial_tensor(WEFT_FLOAT32, shape, y);
     weft_status status = run_op(t, "softmax", &params, &in, 1, &out, 1);
-    if (status == WEFT_OK) { /* of an exponential that GLSL lets be 3 + 2 |x| ulp off */
+    if (status == WEFT_OK) { /* GLSL allows an exponential to be off by 3 + 2 |x| ulp */
         weft__trial_compare(t, "softmax", &out, expected, 2e-5, 1e-30, NULL, NULL);
     }
     return status;
@@ -86,7 +86,7 @@ static weft_status try_softmax(weft__trials *t)
 
 enum { MAX_SIDE = 40 };
 
-/* Small whole numbers: exact in every dtype, whatever the order and however wide the sums. */
+/* Small integers: the results are exact in every dtype, for any order and width of sums. */
 static weft_status try_product(weft__trials *t, weft_dtype dtype, int m, int k, int n)
 {
     double a[MAX_SIDE * MAX_SIDE], b[MAX_SIDE * MAX_SIDE], y[MAX_SIDE * MAX_SIDE];
@@ -118,8 +118,8 @@ static weft_status try_product(weft__trials *t, weft_dtype dtype, int m, int k, 
     return status;
 }
 
-/* Few rows take the kernels that stream weights past them. A driver in software, which takes long
- * to compile, tries one of each kind. */
+/* Few rows use the kernels that stream weights. Software drivers compile slowly, so for them one
+ * trial of each kind suffices. */
 static weft_status try_products(weft__trials *t)
 {
     static const struct {
@@ -143,7 +143,8 @@ static weft_status try_product64(weft__trials *t)
 
 enum { L = 5, S = 9, HEADS = 2, D = 16 };
 
-/* o (L, HEADS, D) and lse (L, HEADS) of two query heads and one of keys, causal. */
+/* The reference: o (L, HEADS, D) and lse (L, HEADS) for two query heads and one key head, causal.
+ */
 static void attend(const float *q, const float *k, const float *v, double scale, double *o,
                    double *lse)
 {
@@ -176,7 +177,7 @@ static weft_status try_attention(weft__trials *t)
     for (int i = 0; i < L * HEADS * D; i++) {
         q[i] = (float)(3 * sample((uint32_t)i));
     }
-    for (int i = 0; i < S * D; i++) { /* values of one sign: sums do not cancel */
+    for (int i = 0; i < S * D; i++) { /* values of one sign, so that sums do not cancel */
         k[i] = (float)(3 * sample((uint32_t)i + 1000));
         v[i] = (float)(2 + sample((uint32_t)i + 2000));
     }
@@ -221,7 +222,7 @@ static weft_status try_gather(weft__trials *t)
     return status;
 }
 
-/* Two blocks of Q4_K: scales of 6 bits in 12 bytes, codes of 4 bits. */
+/* Two blocks of Q4_K: 6-bit scales in 12 bytes, 4-bit codes. */
 static weft_status try_blocks(weft__trials *t)
 {
     enum { COUNT = 512 };
@@ -235,7 +236,7 @@ static weft_status try_blocks(weft__trials *t)
     for (size_t i = 0; i < sizeof blocks; i++) {
         blocks[i] = (unsigned char)(128 + 127 * sample((uint32_t)i));
     }
-    for (size_t block = 0; block < 2; block++) { /* scale and least value: float16 */
+    for (size_t block = 0; block < 2; block++) { /* scale and minimum: float16 */
         const uint16_t head[2] = {weft_float_to_float16(0.013F), weft_float_to_float16(0.21F)};
         memcpy(blocks + 144 * block, head, sizeof head);
     }
@@ -254,7 +255,7 @@ static weft_status try_blocks(weft__trials *t)
     return status;
 }
 
-/* The needed ones first; bytes and wide numbers are what the others store and compute with. */
+/* Required trials first; the others store and compute with bytes and wide numbers. */
 const weft__trial weft__trials_all[] = {
     {"formulas", WEFT__TRIAL_NEEDED, weft__trial_real},
     {"integers", WEFT__TRIAL_NEEDED, weft__trial_int32},

@@ -1,6 +1,6 @@
-/* backends/vulkan/self_test/trials_elementwise.c -- formulas, casts and integers. One shader has
- * all functions of a class, and an operand says which of them an element is the result of:
- * compiling is what takes time. */
+/* backends/vulkan/self_test/trials_elementwise.c -- trials of formulas, casts and integers. One
+ * shader computes all functions of a class, and an operand selects the function for each element,
+ * since compiling takes most of the time. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 enum { MAX_FUNCTIONS = 12, MAX_VALUES = 24, MAX_ITEMS = MAX_FUNCTIONS * MAX_VALUES };
 
-/* Formulas of a and c; the text of all needs b. */
+/* Formulas in a and c; the combined formula uses b for the selection. */
 typedef struct functions {
     weft_class klass;
     weft_dtype dtype;
@@ -20,7 +20,7 @@ typedef struct functions {
     double tolerance, smallest;
 } functions;
 
-/* The last one is a select between an operand and a value with its sign. */
+/* The last one selects between an operand and a value with its sign. */
 static const functions reals = {
     WEFT_CLASS_REAL,
     WEFT_FLOAT32,
@@ -234,7 +234,7 @@ weft_status weft__trial_bytes(weft__trials *t)
 
 static weft_status cast_to(weft__trials *t, weft_dtype to)
 {
-    /* Halves between two values, both ways; overflow; the smallest of float16. */
+    /* Halfway cases in both directions; overflow; the smallest float16. */
     float in[12] = {1,     0x1.002p0F, 0x1.006p0F, 0x1.01p0F,  0x1.03p0F, -3.14159F,
                     65519, 65520,      1e30F,      0x1.8p-24F, INFINITY,  NAN};
     uint16_t out[12];

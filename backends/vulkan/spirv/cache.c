@@ -1,5 +1,5 @@
-/* backends/vulkan/spirv/cache.c -- a table of written shaders. Entries never move and are never
- * freed: pipelines are kept by a shader's address. */
+/* backends/vulkan/spirv/cache.c -- the table of shaders written at run time. Entries never move and
+ * are never freed, since pipelines are cached by a shader's address. */
 #include "backends/vulkan/spirv/cache.h"
 
 #include <pthread.h>
@@ -10,7 +10,7 @@ enum { BUCKETS = 256 };
 typedef struct entry {
     struct entry *next;
     uint64_t hash;
-    spirv_plan plan; /* `tape` points to the entry's own */
+    spirv_plan plan; /* `tape` points to the entry's own copy */
     weft_tape tape;
     weft__vulkan_shader shader;
 } entry;

@@ -1,12 +1,12 @@
-/* backends/vulkan/spirv/float_modes.c -- float controls of a device, declared in its shaders. */
+/* backends/vulkan/spirv/float_modes.c -- declares a device's float controls in its shaders. */
 #include "backends/vulkan/spirv/float_modes.h"
 
 #include "backends/vulkan/spirv/opcodes.h"
 
 uint32_t weft__spirv_float_modes(const VkPhysicalDeviceFloatControlsProperties *p, bool subnormals)
 {
-    /* Where only float32 is independent, double must have the mode of half. Where nothing is
-     * independent, nothing is asked for. */
+    /* If only float32 is independent, double must have the mode of half. If nothing is independent,
+     * nothing is requested. */
     const VkShaderFloatControlsIndependence some =
         VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_32_BIT_ONLY;
     const VkShaderFloatControlsIndependence all = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_ALL;
@@ -46,14 +46,15 @@ static const struct {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-/* What a module says before its types. Round to nearest is declared for float32 only where a module
- * has precise arithmetic: together with NaN preservation it keeps NVIDIA's compiler from fusing
- * multiply-adds, which costs float32 products 29% of their rate (docs/performance-log.md). */
+/* Facts about a module, from the instructions before its types. Rounding to nearest is declared for
+ * float32 only if a module has precise arithmetic: together with NaN preservation it keeps NVIDIA's
+ * compiler from fusing multiply-adds, which costs float32 products 29% of their rate
+ * (docs/performance-log.md). */
 typedef struct preamble {
-    size_t capabilities, modes; /* where each of the two sections ends */
+    size_t capabilities, modes; /* ends of the two sections */
     uint32_t entry;
-    bool float64; /* it computes in double */
-    bool own;     /* it declares modes itself */
+    bool float64; /* the module computes in double */
+    bool own;     /* it already declares modes */
     bool precise; /* it has arithmetic that must not be contracted */
 } preamble;
 

@@ -1,7 +1,8 @@
 /* backends/vulkan/spirv/library.c -- reads the library module and links it with a written main.
  *
- * A linked module has the library's ids unchanged: its declarations and functions are copied as
- * they are, without those that nothing reached refers to. Only its main is replaced. */
+ * A linked module keeps the library's ids: the declarations and functions that main reaches are
+ * copied unchanged, and only the library's main is replaced.
+ */
 #include "backends/vulkan/spirv/library.h"
 
 #include <pthread.h>
@@ -12,9 +13,9 @@
 struct spirv_library {
     const uint32_t *words;
     uint32_t n, bound;
-    uint32_t declarations, functions; /* where the types begin, where the functions do */
-    uint32_t entry;                   /* the OpEntryPoint */
-    uint32_t *definition;             /* per id: where it is declared; 0: within a function */
+    uint32_t declarations, functions; /* start of the types, start of the functions */
+    uint32_t entry;                   /* position of OpEntryPoint */
+    uint32_t *definition; /* per id: position of its declaration; 0: within a function */
 };
 
 static uint32_t opcode_at(const spirv_library *l, uint32_t at)
@@ -27,7 +28,7 @@ static uint32_t length_at(const spirv_library *l, uint32_t at)
     return l->words[at] >> 16;
 }
 
-/* ---- what the operands of an instruction are ------------------------------------------------ */
+/* ---- operands of instructions ---------------------------------------------------------------- */
 
 /* 'i' for an id, '.' for anything else; the last letter repeats. */
 static const char *operands_of(uint32_t opcode)
@@ -64,7 +65,7 @@ static const char *operands_of(uint32_t opcode)
     }
 }
 
-/* Where in an instruction the id that it defines is; 0: it defines none. */
+/* The position within an instruction of the id that it defines; 0: none. */
 static uint32_t result_of(uint32_t opcode)
 {
     switch (opcode) {
@@ -174,7 +175,7 @@ static void reach_operands(linking *k, uint32_t at)
     }
 }
 
-/* An id, and what its declaration, or all of a function, refers to. */
+/* Marks an id, and everything that its declaration, or its function, refers to. */
 static void reach(linking *k, uint32_t id)
 {
     const spirv_library *l = k->library;
@@ -192,7 +193,7 @@ static void reach(linking *k, uint32_t id)
     }
 }
 
-/* The entry point keeps its id, and lists all global variables. */
+/* The entry point keeps its id and lists all global variables. */
 static void reach_main(linking *k, const spirv_main *main)
 {
     const spirv_library *l = k->library;
@@ -219,7 +220,7 @@ static void reach_main(linking *k, const spirv_main *main)
     }
 }
 
-/* What of the device the types need that are reached. */
+/* Device features that the reached types need. */
 typedef struct needs {
     bool float64, int64, int8;
 } needs;
@@ -256,7 +257,7 @@ static void add_capabilities(spirv_words *out, needs n)
     }
 }
 
-/* From the imports to the global variables. */
+/* Copies the section from the imports to the global variables. */
 static void add_declarations(const linking *k, spirv_words *out)
 {
     const spirv_library *l = k->library;

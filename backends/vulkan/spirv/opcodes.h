@@ -1,10 +1,10 @@
-/* backends/vulkan/spirv/opcodes.h -- the numbers of SPIR-V that are read or written here. */
+/* backends/vulkan/spirv/opcodes.h -- the SPIR-V constants that are used. */
 #ifndef BACKENDS_VULKAN_SPIRV_OPCODES_H
 #define BACKENDS_VULKAN_SPIRV_OPCODES_H
 
 enum {
     SPIRV_MAGIC = 0x07230203,
-    SPIRV_HEADER_WORDS = 5, /* magic, version, generator, one more than the largest id, 0 */
+    SPIRV_HEADER_WORDS = 5, /* magic, version, generator, largest id + 1, 0 */
     SPIRV_BOUND = 3,
     SPIRV_VERSION_1_4 = 0x10400
 };
@@ -18,13 +18,13 @@ enum {
     SPIRV_OP_ENTRY_POINT = 15,
     SPIRV_OP_EXECUTION_MODE = 16,
     SPIRV_OP_CAPABILITY = 17,
-    SPIRV_OP_TYPE_VOID = 19, /* the first of the types */
+    SPIRV_OP_TYPE_VOID = 19, /* first opcode of the types */
     SPIRV_OP_TYPE_INT = 21,
     SPIRV_OP_TYPE_FLOAT = 22,
     SPIRV_OP_TYPE_VECTOR = 23,
     SPIRV_OP_TYPE_POINTER = 32,
     SPIRV_OP_TYPE_FUNCTION = 33,
-    SPIRV_OP_TYPE_FORWARD_POINTER = 39, /* the last of them */
+    SPIRV_OP_TYPE_FORWARD_POINTER = 39, /* last opcode of the types */
     SPIRV_OP_CONSTANT = 43,
     SPIRV_OP_FUNCTION = 54,
     SPIRV_OP_FUNCTION_END = 56,

@@ -1,4 +1,4 @@
-/* backends/vulkan/spirv/words.h -- a growing piece of SPIR-V. */
+/* backends/vulkan/spirv/words.h -- a growing buffer of SPIR-V words. */
 #ifndef BACKENDS_VULKAN_SPIRV_WORDS_H
 #define BACKENDS_VULKAN_SPIRV_WORDS_H
 
@@ -12,7 +12,7 @@
 typedef struct spirv_words {
     uint32_t *at;
     size_t n, capacity;
-    bool failed; /* there was no memory: what was added since is lost */
+    bool failed; /* out of memory: later additions were lost */
 } spirv_words;
 
 static inline void spirv_add(spirv_words *w, const uint32_t *from, size_t n)
@@ -33,7 +33,7 @@ static inline void spirv_add(spirv_words *w, const uint32_t *from, size_t n)
     w->n += n;
 }
 
-/* One instruction of the `n` operands given. */
+/* Appends an instruction with `n` operands. */
 static inline void spirv_emit(spirv_words *w, uint32_t opcode, const uint32_t *operands, size_t n)
 {
     uint32_t first = (uint32_t)(n + 1) << 16 | opcode;

@@ -1,5 +1,5 @@
-/* backends/vulkan/spirv/writer.c -- writes a shader from a tape: the main of a linked module, which
- * does nothing but call functions of the library. */
+/* backends/vulkan/spirv/writer.c -- writes the shader for a tape: the main of a linked module,
+ * which only calls functions of the library. */
 #include "backends/vulkan/spirv/writer.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "backends/vulkan/spirv/library.h"
 #include "backends/vulkan/spirv/opcodes.h"
 
-/* What values are computed in; a pair is eight bytes that are only moved. */
+/* The types of values; PAIR is eight bytes that are only moved. */
 typedef enum form { FLOAT, DOUBLE, INT, UINT, LONG, ULONG, PAIR } form;
 
 static const char *const form_names[] = {"float", "double", "int", "uint", "int64", "uint64", ""};
@@ -19,14 +19,14 @@ typedef struct writer {
     const spirv_library *library;
     const spirv_plan *plan;
     spirv_main main;
-    form form;        /* of the computation */
-    weft_dtype dtype; /* whose width integers wrap at */
-    uint32_t item;    /* what this invocation computes */
+    form form;        /* type of the computation */
+    weft_dtype dtype; /* dtype at whose width integers wrap */
+    uint32_t item;    /* index of the elements that this invocation computes */
     uint32_t values[MAX_LANES][MAX_VALUES];
-    bool missing; /* a function that the library does not have was called */
+    bool missing; /* the library lacks a function that was called */
 } writer;
 
-/* ---- what is computed in what --------------------------------------------------------------- */
+/* ---- types for dtypes ------------------------------------------------------------------------ */
 
 static form form_of(weft_dtype dtype)
 {
@@ -109,7 +109,7 @@ static uint32_t find(writer *w, const char *name)
     return function;
 }
 
-/* A call of the function of that name. */
+/* Calls the function of that name. */
 static uint32_t call(writer *w, const char *name, const uint32_t *arguments, int n)
 {
     uint32_t function = find(w, name);
@@ -128,7 +128,7 @@ static uint32_t call(writer *w, const char *name, const uint32_t *arguments, int
     call(w, name, (const uint32_t[]){__VA_ARGS__},                                                 \
          (int)(sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t)))
 
-/* name_(form;form;...) of n operands in that form. */
+/* Calls name_(form;form;...) with n operands of that form. */
 static uint32_t call_form(writer *w, const char *name, form f, const uint32_t *arguments, int n)
 {
     char text[64];
@@ -139,7 +139,7 @@ static uint32_t call_form(writer *w, const char *name, form f, const uint32_t *a
     return call(w, text, arguments, n);
 }
 
-/* name_SUFFIX(...) for functions that are named after a dtype. */
+/* Calls name_SUFFIX(...), for functions named after a dtype. */
 static uint32_t call_dtype(writer *w, const char *name, const char *suffix,
                            const uint32_t *arguments, int n)
 {
@@ -148,7 +148,7 @@ static uint32_t call_dtype(writer *w, const char *name, const char *suffix,
     return call(w, text, arguments, n);
 }
 
-/* The type of values of a form: what its select returns. */
+/* The id of the type for a form: the result type of its select function. */
 static uint32_t type_of(writer *w, form f)
 {
     char text[64];
@@ -190,7 +190,7 @@ static bool is_narrow(weft_dtype dtype)
     return weft_dtype_is_integer(dtype) && weft_dtype_size(dtype) < 4;
 }
 
-/* A loaded element as a value of the computation. */
+/* Converts a loaded element to the type of the computation. */
 static uint32_t from_element(writer *w, weft_dtype dtype, uint32_t value)
 {
     bool truth = w->plan->tape->klass == WEFT_CLASS_BOOL && w->plan->tape->n_steps > 0;
@@ -200,7 +200,7 @@ static uint32_t from_element(writer *w, weft_dtype dtype, uint32_t value)
     return w->form == PAIR || is_move(w->plan) ? value : convert(w, form_of(dtype), w->form, value);
 }
 
-/* A result as the output's dtype has it. */
+/* Converts a result to the output's dtype. */
 static uint32_t to_element(writer *w, uint32_t value)
 {
     const spirv_plan *p = w->plan;
@@ -304,7 +304,7 @@ static uint32_t step_constant(writer *w, const weft_tape_step *step)
         bits = w->plan->tape->klass == WEFT_CLASS_BOOL ? step->constant != 0
                : step->code == WEFT_TAPE_BITS          ? (uint64_t)(64 - spare)
                                                        : (uint64_t)(int64_t)step->constant;
-        if (w->plan->tape->klass == WEFT_CLASS_INTEGER) { /* wrapped as any step's result */
+        if (w->plan->tape->klass == WEFT_CLASS_INTEGER) { /* wraps like the result of any step */
             bits = w->form == INT || w->form == LONG ? (uint64_t)((int64_t)(bits << spare) >> spare)
                                                      : bits << spare >> spare;
         }
