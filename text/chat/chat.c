@@ -1,4 +1,4 @@
-/* text/chat/chat.c -- a weft_chat: its templates, rendering messages through them. */
+/* text/chat/chat.c -- weft_chat: owns chat templates and renders messages with them. */
 #include "text/chat/chat.h"
 
 #include <stdlib.h>
@@ -140,8 +140,8 @@ static const chat_template *choose(const weft_chat *chat, const weft_chat_option
 
 /* ---- messages ------------------------------------------------------------------------------- */
 
-/* Copies a message without its members that are null, its reasoning under every name of it. NULL
- * when there is no memory. */
+/* A copy of a message without null members, with its reasoning under every known member name. NULL
+ * when out of memory. */
 static json_object *prepared(json_object *message)
 {
     static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
@@ -248,7 +248,7 @@ static weft_status parse_inputs(inputs *in, const char *messages, const weft_cha
     return status;
 }
 
-/* Of equal names the last counts. */
+/* Of duplicate names the last counts. */
 static weft_status collect(const weft_chat *chat, const weft_chat_options *options, inputs *in)
 {
     in->prompt = json_object_new_boolean(options->generation_prompt);

@@ -1,4 +1,4 @@
-/* text/chat/chat.h -- what a weft_chat is, for the files of this folder. */
+/* text/chat/chat.h -- the struct weft_chat, for this folder. */
 #ifndef WEFT_TEXT_CHAT_CHAT_H
 #define WEFT_TEXT_CHAT_CHAT_H
 
@@ -15,27 +15,27 @@ struct weft_chat {
     char *where; /* the folder or the name, for messages */
     chat_template *templates;
     size_t count;
-    json_object *tokens; /* bos_token and so on */
+    json_object *tokens; /* bos_token and other special tokens */
 };
 
-/* An empty one; NULL when there is no memory. */
+/* A new, empty chat; NULL when out of memory. */
 weft_chat *weft__chat_new(const char *where);
 /* Parses a template and adds it; messages call it `where`. */
 weft_status weft__chat_add(weft_chat *chat, const char *name, const char *where, const char *source,
                            size_t length);
-/* The tokens that a tokenizer knows by role. */
+/* Adds the special tokens that a tokenizer knows by role. */
 weft_status weft__chat_tokens_of(weft_chat *chat, const weft_tokenizer *tokenizer);
 
-/* For a prompt that ends within the last message: marks the end of its content, and after rendering
- * cuts the text there. */
+/* For a prompt that ends within its last message: marks the end of that message's content, and cuts
+ * the rendered text at the mark. */
 weft_status weft__chat_mark_final(json_object *messages);
 weft_status weft__chat_cut_final(json_object *messages, char *text, size_t *length);
 
-/* Reads the templates and special tokens in the GGUF file `gguf` or, with NULL, in the files of
- * `folder`. There may be no template at all. *out is owned by the caller. */
+/* Reads the templates and special tokens from the GGUF file `gguf` or, if that is NULL, from the
+ * files of `folder`. There may be no template. The caller owns *out. */
 weft_status weft__chat_templates(const char *folder, const char *gguf, weft_chat **out);
 
-/* The source of a built-in format; NULL: there is none. */
+/* The source of a built-in format, or NULL. */
 const char *weft__chat_format(const char *model_type, const char *version);
 
 #endif

@@ -1,5 +1,5 @@
-/* text/chat/final.c -- prompts that end within their last message: its content is marked before
- * the template has it, and the text is cut at the mark. */
+/* text/chat/final.c -- prompts that end within their last message: marks the end of its content
+ * before rendering, and cuts the text at the mark. */
 #include <string.h>
 
 #include <json-c/json.h>
@@ -9,10 +9,10 @@
 #include "text/chat/chat.h"
 #include "weft/memory.h"
 
-/* With a space behind it, which tells whether the template trims. */
+/* Ends with a space, which shows whether the template trims contents. */
 static const char mark[] = "WEFT_END_OF_FINAL_MESSAGE ";
 
-/* Replaces the member, a string, by one with the mark behind it. */
+/* Appends the mark to a member that is a string. */
 static weft_status mark_member(json_object *object, const char *key)
 {
     weft__text text = {0};
@@ -37,7 +37,7 @@ weft_status weft__chat_mark_final(json_object *messages)
         return mark_member(message, "content");
     if (!json_object_is_type(content, json_type_array))
         return weft_fail(WEFT_INVALID, "chat: the last message has no content to go on with");
-    /* The parts are those of the caller's messages: marks go to copies. */
+    /* The parts belong to the caller's messages, so copies are marked. */
     if (json_object_deep_copy(content, &parts, NULL) ||
         json_object_object_add(message, "content", parts)) {
         json_object_put(parts);
@@ -51,7 +51,7 @@ weft_status weft__chat_mark_final(json_object *messages)
     return weft_fail(WEFT_INVALID, "chat: the last message has no text to go on with");
 }
 
-/* The last message's content, marked. */
+/* A copy of the last message's content with the mark. */
 static json_object *marked_content(json_object *messages)
 {
     json_object *message =
@@ -73,7 +73,7 @@ static bool is_space(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* Whether the content, but for white space around it, is in the text. */
+/* Whether the text contains the content, ignoring white space around it. */
 static bool has_content(const char *text, size_t length, json_object *messages)
 {
     json_object *content = marked_content(messages);

@@ -1,5 +1,5 @@
-/* text/chat/folder.c -- reads the chat templates and special tokens of a checkpoint from the files
- * of its folder or from its GGUF file. */
+/* text/chat/folder.c -- reads the chat templates and special tokens of a checkpoint from its folder
+ * or its GGUF file. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +58,7 @@ static weft_status add_further(weft_chat *chat, const char *folder)
     return status;
 }
 
-/* "chat_template": a text, or a list of {"name", "template"}. */
+/* "chat_template": a string, or a list of {"name", "template"}. */
 static weft_status add_from_json(weft_chat *chat, const weft__json *root)
 {
     weft__json at, item, source;
@@ -86,7 +86,7 @@ static weft_status add_from_json(weft_chat *chat, const weft__json *root)
     return status;
 }
 
-/* Members that end in "_token": a text, or an object with its "content"; and those of
+/* Members whose name ends in "_token": a string, or an object with "content"; and those of
  * "extra_special_tokens", if that is an object. */
 static weft_status add_tokens(weft_chat *chat, json_object *object)
 {
@@ -108,7 +108,8 @@ static weft_status add_tokens(weft_chat *chat, json_object *object)
     return status;
 }
 
-/* Reads a JSON file of the folder, if it is there: tokens, and templates unless there are some. */
+/* Reads a JSON file of the folder, if it exists: tokens and, unless there are already some,
+ * templates. */
 static weft_status add_json(weft_chat *chat, const char *folder, const char *file, bool tokens,
                             bool templates)
 {

@@ -1,7 +1,5 @@
-/* text/chat/formats.c -- the built-in formats, for models that come without a template: templates
- * like any other, with what each family puts around turns. They know tools only where the family's
- * format of them is part of it; the others refuse tools.
- */
+/* text/chat/formats.c -- the built-in chat templates, for models without one. A format supports
+ * tools only if the model family defines how; the others refuse tools. */
 #include <stddef.h>
 #include <string.h>
 
@@ -40,8 +38,8 @@ static const char gemma[] = TEXT_MACRO NO_TOOLS
     "{%- if messages[0].role != 'system' -%}"                                                      \
     "{{- '<|im_start|>system\\n" WORDS "<|im_end|>\\n' -}}{%- endif -%}"
 
-/* Tools as Hermes 2 Pro and Qwen 2.5 were trained with them: JSON within tags, in the system turn,
- * in the answer's calls, and of results in a turn of the user. */
+/* Tools as Hermes 2 Pro and Qwen 2.5 were trained with them: JSON in tags, in the system turn, in
+ * the answer's calls, and for results in a turn of the user. */
 #define CHATML_TOOLS                                                                               \
     "{%- if tools -%}{{- '<|im_start|>system\\n' -}}"                                              \
     "{%- if messages[0].role == 'system' -%}{{- text(messages[0].content) + '\\n\\n' -}}"          \
@@ -79,7 +77,7 @@ static const char qwen2[] =
 static const char qwen2_5[] = TEXT_MACRO NO_TOOLS CHATML_SYSTEM(
     "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.") CHATML_TURNS;
 
-/* Answers of the past are without their reasoning. */
+/* Past answers are rendered without their reasoning. */
 #define QWEN3_TURNS                                                                                \
     "{%- for message in messages -%}"                                                              \
     "{%- set content = text(message.content) -%}"                                                  \
@@ -121,7 +119,7 @@ static const char qwen3_5[] = TEXT_MACRO NO_TOOLS
     " + 'multi-line. If it contains <, & or newline characters, wrap it in a CDATA block: '"       \
     " + '<param name=\"param-name\"><![CDATA[...multi-line value...]]></param>' -}}{%- endif -%}"  \
     "{{- '<|im_end|>\\n' -}}{%- endif -%}"
-/* Texts with marks in them, or of several lines, stand in CDATA; other values are JSON. */
+/* Strings that contain marks or several lines are in CDATA; other values are JSON. */
 #define MINICPM5_CALL                                                                              \
     "{%- macro written(f) -%}{%- if f.arguments is not mapping -%}"                                \
     "{{ raise_exception('expected arguments of a tool call as an object') }}{%- endif -%}"         \
@@ -131,7 +129,7 @@ static const char qwen3_5[] = TEXT_MACRO NO_TOOLS
     "{%- if '<' in value or '&' in value or '\\n' in value -%}"                                    \
     "{%- set value = '<![CDATA[' + value + ']]>' -%}{%- endif -%}"                                 \
     "{{- value + '</param>' -}}{%- endfor -%}{{- '</function>' -}}{%- endmacro -%}"
-/* Every answer carries its reasoning, an empty one if it has none; what tools gave is one turn of
+/* Every answer has a reasoning part, which may be empty; consecutive tool results form one turn of
  * the user. */
 #define MINICPM5_TURNS                                                                             \
     "{%- set turns = messages[1:] if system else messages -%}"                                     \
@@ -192,7 +190,7 @@ static const char llama[] = TEXT_MACRO NO_TOOLS
 
 /* ---- Mistral -------------------------------------------------------------------------------- */
 
-/* A system text goes to the user's turn that WHERE says. */
+/* The system text is put into the user's turn given by WHERE. */
 #define MISTRAL(OPEN, CLOSE, WHERE)                                                                \
     TEXT_MACRO NO_TOOLS                                                                            \
         "{{- bos_token | default('<s>') -}}"                                                       \
@@ -223,7 +221,8 @@ static const char mistral_7_tekken[] = MISTRAL_7("");
 
 /* ---- Gemma 4 -------------------------------------------------------------------------------- */
 
-/* A value as tools have it: keys in order, texts between marks, types of schemas in upper case. */
+/* A value in the format for tools: keys in order, strings between marks, schema types in upper
+ * case. */
 #define GEMMA4_VALUE                                                                               \
     "{%- macro value(v, schema=false) -%}"                                                         \
     "{%- if v is string -%}<|\"|>{{ v }}<|\"|>"                                                    \
@@ -245,7 +244,7 @@ static const char mistral_7_tekken[] = MISTRAL_7("");
     "{{- '<|tool>declaration:' + f.name + '{description:' + value(f.description) -}}"              \
     "{%- if f.parameters -%}{{- ',parameters:' + value(f.parameters, true) -}}{%- endif -%}"       \
     "{{- '}<tool|>' -}}{%- endfor -%}{{- '<turn|>\\n' -}}{%- endif -%}"
-/* A turn of the model goes on over its calls and their results. */
+/* A turn of the model includes its calls and their results. */
 #define GEMMA4_TURNS                                                                               \
     "{%- set ns = namespace(open=false, last=-1, text='') -%}"                                     \
     "{%- for message in messages -%}{%- if message.role == 'user' -%}"                             \
@@ -280,7 +279,7 @@ static const char gemma4_large[] = TEXT_MACRO GEMMA4_VALUE
         "{%- if not enable_thinking -%}"
         "{{- '<|channel>thought\\n<channel|>' -}}{%- endif -%}");
 
-/* Of one family the first is the one without a version. */
+/* The first entry of a family is the one without a version. */
 static const struct {
     const char *model_type, *version, *source;
 } formats[] = {

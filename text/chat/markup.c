@@ -1,5 +1,5 @@
-/* text/chat/markup.c -- takes a model's answer apart as it comes: text, reasoning, calls of
- * tools. */
+/* text/chat/markup.c -- splits a model's answer into text, reasoning and tool calls while it is
+ * generated. */
 #include <string.h>
 
 #include <json-c/json.h>
@@ -13,7 +13,7 @@
 
 typedef enum mode { MODE_START, MODE_TEXT, MODE_REASONING, MODE_CALL, MODE_PYTHON } mode;
 
-/* How far the search for the end of a call has come. */
+/* State of the search for the end of a call. */
 typedef struct scan {
     size_t at;
     int depth;
@@ -26,10 +26,10 @@ struct weft_chat_parser {
     void *context;
     bool stopped;
     mode mode;
-    bool skip_newlines; /* those that follow a mark */
-    bool skip_line;     /* the name of Gemma's channel, up to the end of its line */
-    const char *open;   /* the mark that the call began with: "" for JSON without one */
-    weft__text pending; /* not yet given out; a call: what follows its mark */
+    bool skip_newlines; /* newlines that follow a mark */
+    bool skip_line;     /* skipping the name of Gemma's channel, up to the end of its line */
+    const char *open;   /* the mark that began the call; "" for JSON without a mark */
+    weft__text pending; /* not yet emitted; in a call: the bytes after its mark */
     scan scan;
     weft__text piece; /* of an event */
     weft__text content, reasoning, calls;
@@ -58,7 +58,7 @@ static const char *tool_open(const weft_chat_markup *m)
     return NULL;
 }
 
-/* NULL: a call ends with its JSON. */
+/* NULL: a call ends with its JSON value. */
 static const char *tool_close(const weft_chat_markup *m)
 {
     switch (m->tools) {
@@ -77,7 +77,7 @@ static const char *tool_close(const weft_chat_markup *m)
 
 bool weft__chat_is_mark(const weft_chat_markup *markup, const char *token)
 {
-    /* Within calls there are further ones. */
+    /* Marks that occur inside of calls. */
     static const struct {
         weft_tool_style style;
         const char *mark;
@@ -96,8 +96,8 @@ bool weft__chat_is_mark(const weft_chat_markup *markup, const char *token)
     return false;
 }
 
-/* Where `mark` begins in a text; n when it is not there. Puts the least position from which on it
- * may yet begin in *held, if that is before what stands there. */
+/* The position of `mark` in a text; n if it is absent. Lowers *held to the first position at which
+ * the mark may begin and is not complete yet. */
 static size_t find_mark(const char *text, size_t n, const char *mark, size_t *held)
 {
     const size_t size = mark ? strlen(mark) : 0;
@@ -182,8 +182,8 @@ static size_t before_newlines(const char *text, size_t end)
     return end;
 }
 
-/* How much may be given out while more is to come: no start of a mark, no newline that may belong
- * to one, no half of a character. */
+/* How much can be emitted while more input may come: excludes the start of a mark, newlines that
+ * may belong to one, and an incomplete character. */
 static size_t safe_end(const char *text, size_t n, size_t held)
 {
     if (held < n)
@@ -203,7 +203,7 @@ static void begin_call(weft_chat_parser *p, const char *open)
     p->mode = p->markup.tools == WEFT_TOOLS_LLAMA && *open ? MODE_PYTHON : MODE_CALL;
 }
 
-/* Drops newlines behind a mark; false when more of them may come. */
+/* Skips newlines after a mark; false when more may follow. */
 static bool pass_newlines(weft_chat_parser *p)
 {
     size_t n = 0;
@@ -214,7 +214,7 @@ static bool pass_newlines(weft_chat_parser *p)
     return p->pending.n > 0;
 }
 
-/* Gives out text up to the next mark, and passes that; *more: there is something behind it. */
+/* Emits text up to the next mark and skips the mark; *more: there is input left. */
 static weft_status take_text(weft_chat_parser *p, bool final, bool *more)
 {
     *more = false;
@@ -283,8 +283,8 @@ static weft_status take_reasoning(weft_chat_parser *p, bool final, bool *more)
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
-/* Looks for the end of a call from where it stopped before: `close` outside of JSON's strings, or,
- * when that is NULL, the bracket that closes the first one. The end, or n + 1. */
+/* Continues the search for the end of a call: `close` outside of JSON strings or, if that is NULL,
+ * the bracket that closes the first one. Returns the end, or n + 1. */
 static size_t find_end(scan *s, const char *text, size_t n, const char *close, bool json)
 {
     const size_t size = close ? strlen(close) : 0;
@@ -303,7 +303,7 @@ static size_t find_end(scan *s, const char *text, size_t n, const char *close, b
         s->string = json && c == '"';
         s->depth += (c == '{' || c == '[') - (c == '}' || c == ']');
         if (!close && s->depth == 0 && (c == '}' || c == ']')) {
-            /* Mistral's marks of brackets within a call are no JSON. */
+            /* Mistral's bracketed marks within a call are not JSON. */
             const bool mark =
                 s->at >= 5 && (memcmp(text + s->at - 5, "[ARGS]", 6) == 0 ||
                                (s->at >= 8 && memcmp(text + s->at - 8, "[CALL_ID]", 9) == 0));
@@ -314,7 +314,7 @@ static size_t find_end(scan *s, const char *text, size_t n, const char *close, b
     return n + 1;
 }
 
-/* Whether `mark` begins the text; *partial: as far as the text goes. */
+/* Whether the text begins with `mark`; *partial: the text ends within the mark. */
 static bool begins(const char *text, size_t n, const char *mark, bool *partial)
 {
     const size_t size = strlen(mark);
@@ -323,7 +323,7 @@ static bool begins(const char *text, size_t n, const char *mark, bool *partial)
     return equal && n >= size;
 }
 
-/* As find_end, of a call in tags: what stands in CDATA is no tag. */
+/* Like find_end for a call in tags, ignoring tags in CDATA. */
 static size_t find_tag_end(scan *s, const char *text, size_t n, const char *close)
 {
     for (; s->at < n; s->at++) {
@@ -358,7 +358,7 @@ static json_object *read_calls(const weft_chat_parser *p, size_t n)
     return calls;
 }
 
-/* Gives out n bytes of a call, behind which `close` stands, or as text what is malformed. */
+/* Emits a call of n bytes that `close` follows; a malformed one is emitted as text. */
 static weft_status finish_call(weft_chat_parser *p, size_t n, size_t close)
 {
     json_object *calls = p->pending.at ? read_calls(p, n) : NULL;
@@ -403,8 +403,8 @@ static weft_status take_call(weft_chat_parser *p, bool final, bool *more)
     return final ? finish_call(p, n, 0) : WEFT_OK;
 }
 
-/* Llama: an answer that begins with { is a call without a mark; several stand behind each other
- * with semicolons. */
+/* Llama: an answer that begins with { is a call without a mark; several calls are separated by
+ * semicolons. */
 static weft_status take_start(weft_chat_parser *p, bool *more)
 {
     size_t first = 0;
@@ -520,7 +520,7 @@ weft_status weft_chat_parser_message(const weft_chat_parser *parser, char **json
     return weft__out_of_memory("chat", "the answer");
 }
 
-/* ---- what a template tells ------------------------------------------------------------------ */
+/* ---- detecting the markup from a template ---------------------------------------------------- */
 
 static bool ends_open(const char *prompt, const char *open)
 {

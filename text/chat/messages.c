@@ -1,4 +1,4 @@
-/* text/chat/messages.c -- messages given by fields, as JSON. */
+/* text/chat/messages.c -- converts messages given as structs to JSON. */
 #include <string.h>
 
 #include <json-c/json.h>

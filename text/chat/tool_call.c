@@ -1,4 +1,4 @@
-/* text/chat/tool_call.c -- the families' forms of tool calls, as JSON. */
+/* text/chat/tool_call.c -- parses the model families' tool-call formats. */
 #include "text/chat/tool_call.h"
 
 #include <ctype.h>
@@ -54,10 +54,10 @@ static json_object *parse(span s)
     return root;
 }
 
-/* Adds a call; takes `name` and `arguments`. False when something is not as it has to be. */
+/* Appends a call; takes `name` and `arguments`. False if one is invalid. */
 static bool add_call(json_object *list, json_object *name, json_object *arguments, json_object *id)
 {
-    if (json_object_is_type(arguments, json_type_string)) { /* JSON within JSON */
+    if (json_object_is_type(arguments, json_type_string)) { /* arguments encoded as a JSON string */
         const char *text = json_object_get_string(arguments);
         json_object *parsed = parse(trimmed(text, text + json_object_get_string_len(arguments)));
         json_object_put(arguments);
@@ -91,7 +91,7 @@ static bool add_object(json_object *list, json_object *call)
                     json_object_get(arguments), json_object_object_get(call, "id"));
 }
 
-/* Gives the list when all went well and it holds something. */
+/* Returns the list if it is valid and not empty; otherwise frees it and returns NULL. */
 static json_object *finished(json_object *list, bool fine)
 {
     if (fine && json_object_array_length(list) > 0)
@@ -116,7 +116,8 @@ json_object *weft__tool_calls_json(const char *body, size_t length)
 
 /* ---- <function=...> and <function name="..."> ----------------------------------------------- */
 
-/* A parameter's text: JSON where it is a number, true, false, null, a list or an object. */
+/* A parameter's value: parsed as JSON if it is a number, true, false, null, a list or an object;
+ * otherwise a string. */
 static json_object *loose_value(span s)
 {
     if (skip(&s, "<![CDATA[")) {
@@ -129,10 +130,10 @@ static json_object *loose_value(span s)
     return value ? value : text_value(s);
 }
 
-/* The parts of the two dialects. */
+/* The delimiters of the two dialects. */
 typedef struct dialect {
     const char *open, *name_end, *parameter, *parameter_name_end, *parameter_close, *close;
-    bool lines; /* values stand on lines of their own */
+    bool lines; /* values are on separate lines */
 } dialect;
 
 static bool read_parameter(span *s, const dialect *d, json_object *arguments)
@@ -222,7 +223,7 @@ static json_object *read_mistral(span s)
 
 #define QUOTE "<|\"|>"
 
-/* Rewrites {key:<|"|>text<|"|>,n:1} as JSON: keys quoted, texts between quotes. */
+/* Converts {key:<|"|>text<|"|>,n:1} to JSON: quotes keys and strings. */
 static void gemma4_json(span s, weft__text *out)
 {
     while (s.at < s.end) {
@@ -263,7 +264,7 @@ static json_object *read_gemma4(span s)
 
 /* ---- Llama ---------------------------------------------------------------------------------- */
 
-/* a="b", c=1 as an object; NULL when it is not that. */
+/* Parses a="b", c=1 to an object; NULL if it is malformed. */
 static json_object *keyword_arguments(span s)
 {
     json_object *arguments = json_object_new_object();

@@ -1,4 +1,4 @@
-/* text/gguf/gguf.h -- the tokenizer and the chat templates in the metadata of a GGUF file. */
+/* text/gguf/gguf.h -- tokenizers and chat templates in GGUF metadata. */
 #ifndef WEFT_TEXT_GGUF_GGUF_H
 #define WEFT_TEXT_GGUF_GGUF_H
 
@@ -9,25 +9,25 @@
 
 /* ---- read.c --------------------------------------------------------------------------------- */
 
-/* Reads the tokenizer in the file's metadata. *out is owned by the caller. */
+/* Reads the tokenizer from the file's metadata. The caller owns *out. */
 weft_status weft__gguf_tokenizer(const char *path, weft_tokenizer **out);
 
-/* Its tokenizer (`tokenizer` was read from it) as the text of a tokenizer.json. WEFT_UNSUPPORTED
- * for what is not BPE. *out is freed by the caller in any case. */
+/* The file's tokenizer (`tokenizer` was read from it) as the text of a tokenizer.json.
+ * WEFT_UNSUPPORTED unless it is BPE. The caller frees *out in any case. */
 weft_status weft__gguf_tokenizer_json(const weft_gguf *file, const weft_tokenizer *tokenizer,
                                       weft__text *out);
 
-/* Adds the file's chat templates and the strings of its special tokens. */
+/* Adds the file's chat templates and its special tokens' strings. */
 weft_status weft__gguf_chat(const weft_gguf *file, weft_chat *chat);
 
 /* ---- write.c -------------------------------------------------------------------------------- */
 
-/* Metadata entries of a tokenizer and its chat templates, with the memory that holds them. */
+/* The metadata entries of a tokenizer and its chat templates, with their memory. */
 typedef struct weft__gguf_text weft__gguf_text;
 
-/* Makes the entries from a checkpoint's folder, whose vocabulary is padded to `size` tokens, or
- * copies those of a GGUF file. `eos` are the n ids that end a sequence. WEFT_UNSUPPORTED when the
- * format cannot express the tokenizer. *out is owned by the caller, also on failure. */
+/* Makes the entries from a checkpoint folder, padding its vocabulary to `size` tokens, or copies
+ * those of a GGUF file. `eos` are the n ids that end a sequence. WEFT_UNSUPPORTED when the format
+ * cannot express the tokenizer. The caller owns *out, also on failure. */
 weft_status weft__gguf_text_from(const char *source, int64_t size, const int32_t *eos, int n,
                                  weft__gguf_text **out);
 const weft_gguf_value *weft__gguf_text_values(const weft__gguf_text *text, int *n);

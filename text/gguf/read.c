@@ -1,4 +1,4 @@
-/* text/gguf/read.c -- reads the tokenizer and the chat templates in the metadata of a GGUF file. */
+/* text/gguf/read.c -- reads tokenizers and chat templates from GGUF metadata. */
 #include <stdio.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ static weft_status wrong(const weft_gguf *file, const char *name, const char *ex
                      expected);
 }
 
-/* *out stays NULL when there is none. */
+/* *out stays NULL if the entry is absent. */
 static weft_status text(const weft_gguf *file, const char *name, char **out)
 {
     weft_gguf_string s;
@@ -60,7 +60,7 @@ static weft_status texts(const weft_gguf *file, const char *name, text_string **
     return WEFT_OK;
 }
 
-/* Numbers of 4 bytes, as many as there are tokens. */
+/* 4-byte numbers, one per token. */
 static weft_status numbers(const weft_gguf *file, const char *name, weft_gguf_type type, size_t n,
                            void **out)
 {
@@ -77,7 +77,7 @@ static weft_status numbers(const weft_gguf *file, const char *name, weft_gguf_ty
     return WEFT_OK;
 }
 
-/* Bytes of the file. */
+/* A pointer to bytes in the file. */
 static weft_status bytes(const weft_gguf *file, const char *name, const unsigned char **out,
                          size_t *n)
 {
@@ -91,7 +91,7 @@ static weft_status bytes(const weft_gguf *file, const char *name, const unsigned
     return WEFT_OK;
 }
 
-/* -1: there is none. */
+/* -1: absent. */
 static int32_t id(const weft_gguf *file, const char *name)
 {
     int64_t x;

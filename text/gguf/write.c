@@ -1,5 +1,4 @@
-/* text/gguf/write.c -- writes the tokenizer and the chat templates of a checkpoint as metadata of a
- * GGUF file. */
+/* text/gguf/write.c -- writes a checkpoint's tokenizer and chat templates as GGUF metadata. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +14,7 @@ enum { SMALL = 24, KEY = 160 };
 struct weft__gguf_text {
     weft_gguf_value *values;
     int n, capacity;
-    /* What the values lie in; those of a file belong to that. */
+    /* memory of the values; values copied from a GGUF file belong to `file` */
     weft_gguf *file;
     weft_tokenizer *tokenizer;
     weft_chat *chat;
@@ -90,7 +89,7 @@ static void put_numbers(weft__gguf_text *t, const char *key, weft_gguf_type type
 
 /* ---- tokenizer ------------------------------------------------------------------------------ */
 
-/* The tokenizer's own end first, then the model's others. */
+/* Writes the tokenizer's own end-of-sequence id first, then the model's others. */
 static void put_ends(weft__gguf_text *t, int32_t own, const int32_t *eos, int n)
 {
     static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
@@ -128,7 +127,8 @@ static weft_status put_tokenizer(weft__gguf_text *t, const int32_t *eos, int n)
 
 /* ---- chat templates ------------------------------------------------------------------------- */
 
-/* The default one under its own key, the others under their names, which a list tells. */
+/* Writes the default template under its own key, the others under their names, which a list
+ * contains. */
 static weft_status put_templates(weft__gguf_text *t)
 {
     const size_t n = t->chat->count;
@@ -159,7 +159,7 @@ static weft_status put_templates(weft__gguf_text *t)
     return WEFT_OK;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- all entries ----------------------------------------------------------------------------- */
 
 static weft_status reserve(weft__gguf_text *t, const char *source, int n)
 {

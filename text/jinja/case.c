@@ -1,6 +1,5 @@
-/* text/jinja/case.c -- letters: upper, lower, title case, and what a text is made of. Cases
- * are Unicode's simple ones, and those letters that become several in upper case and are used.
- */
+/* text/jinja/case.c -- upper, lower and title case, and character classes of strings. Uses
+ * Unicode's simple case mappings, and the common letters whose upper case is several letters. */
 #include <string.h>
 
 #include <utf8proc.h>
@@ -32,7 +31,7 @@ static void append_upper(jinja *j, jinja_buffer *out, uint32_t code, bool title)
                                                  : utf8proc_toupper((utf8proc_int32_t)code)));
 }
 
-/* A letter with cases. */
+/* Whether the letter has cases. */
 static bool cased(uint32_t code)
 {
     const utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)code);
@@ -50,7 +49,7 @@ static uint32_t next_code(jinja_value s, size_t *at)
 jinja_value weft__jinja_change_case(jinja *j, jinja_value s, jinja_case how)
 {
     jinja_buffer out = {0};
-    bool inside = false; /* a letter with cases came just before */
+    bool inside = false; /* the previous character was a cased letter */
     for (size_t i = 0; i < s.n && !j->status;) {
         const bool first = i == 0;
         const uint32_t code = next_code(s, &i);
@@ -148,7 +147,7 @@ static jinja_value method_isspace(jinja *j, jinja_value self, const jinja_args *
     return all_fit(j, self, SPACE);
 }
 
-/* Whether letters with cases are there, and none of them of the other case. */
+/* Whether the string has cased letters, all of them of the given case. */
 static jinja_value one_case(jinja *j, jinja_value self, bool upper)
 {
     bool some = false, fit = true;

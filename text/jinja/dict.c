@@ -1,5 +1,5 @@
-/* text/jinja/dict.c -- ordered dictionaries: a row of members, and an index of their hashes
- * once there are many. */
+/* text/jinja/dict.c -- ordered dictionaries: an array of members, with a hash index once there are
+ * many. */
 #include <string.h>
 
 #include "text/jinja/value.h"
@@ -52,7 +52,7 @@ static void enter_index(jinja_dict *d, uint64_t hash, size_t position)
     d->index[at] = (uint32_t)(position + 1);
 }
 
-/* Makes the index anew, for at least n members. */
+/* Rebuilds the index for at least n members. */
 static void build_index(jinja *j, jinja_dict *d, size_t n)
 {
     size_t size = 32;

@@ -47,8 +47,7 @@ static jinja_value evaluate_join(jinja *j, const jinja_node *node)
     return weft__jinja_taken(&out);
 }
 
-/* a < b < c holds when each pair does; what stands behind the first that does not is not looked at.
- */
+/* a < b < c is true if each pair is; operands after the first false pair are not evaluated. */
 static jinja_value evaluate_compare(jinja *j, const jinja_node *node)
 {
     jinja_value left = weft__jinja_evaluate(j, node->list.at[0]);
@@ -135,7 +134,7 @@ static jinja_value evaluate_call(jinja *j, const jinja_node *node)
     return weft__jinja_call(j, callee, &args);
 }
 
-/* `base`: what filters of a block begin with. */
+/* `base`: the input of the filters of a block. */
 static jinja_value evaluate_filter(jinja *j, const jinja_node *node, const jinja_value *base)
 {
     jinja_value value;

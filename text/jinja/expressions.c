@@ -1,4 +1,4 @@
-/* text/jinja/expressions.c -- the parser of expressions, in Jinja's order of precedence. */
+/* text/jinja/expressions.c -- parses expressions with Jinja's operator precedence. */
 #include <string.h>
 
 #include "text/jinja/node.h"
@@ -28,7 +28,7 @@ static jinja_node *constant(jinja_parser *p, jinja_value value)
 
 /* ---- primaries ------------------------------------------------------------------------------ */
 
-/* Strings that stand side by side are one. */
+/* Adjacent string literals are concatenated. */
 static jinja_node *parse_string(jinja_parser *p)
 {
     jinja_value text = weft__jinja_peek(p)->value;
@@ -100,7 +100,7 @@ static jinja_node *parse_dict(jinja_parser *p)
     return node;
 }
 
-/* A tuple goes on to a bracket, the end of a tag, or the name `end`. */
+/* Whether a tuple ends here: at a bracket, the end of a tag, or the name `end`. */
 static bool tuple_ends(const jinja_parser *p, const char *end)
 {
     const jinja_token *token = weft__jinja_peek(p);
@@ -166,7 +166,7 @@ static jinja_node *parse_primary(jinja_parser *p)
     return NULL;
 }
 
-/* What is assigned to has to be names. */
+/* Only names can be assigned to. */
 static void check_target(jinja_parser *p, const jinja_node *target)
 {
     if (p->status || target->kind == NODE_NAME || target->kind == NODE_MEMBER)
@@ -199,7 +199,7 @@ jinja_node *weft__jinja_target(jinja_parser *p, bool members)
     return target;
 }
 
-/* ---- what follows a primary ----------------------------------------------------------------- */
+/* ---- postfix operators ----------------------------------------------------------------------- */
 
 static void parse_argument(jinja_parser *p, jinja_call *call)
 {
@@ -231,7 +231,7 @@ static void parse_argument(jinja_parser *p, jinja_call *call)
     }
 }
 
-/* The arguments behind "(", which is next. */
+/* Parses arguments; "(" is next. */
 static jinja_call *parse_call(jinja_parser *p)
 {
     jinja_call *call = weft__jinja_parser_take(p, sizeof *call);
@@ -247,7 +247,7 @@ static jinja_call *parse_call(jinja_parser *p)
     return call;
 }
 
-/* A part of a slice, which may be left out. */
+/* Parses a bound of a slice, which may be absent. */
 static void parse_bound(jinja_parser *p, jinja_node *slice)
 {
     jinja_node *bound = NULL;
@@ -290,7 +290,7 @@ static jinja_node *parse_subscript(jinja_parser *p, jinja_node *a)
     return slice;
 }
 
-/* .name, .0 and [...] behind a value, and calls of it. */
+/* Parses .name, .0, [...] and calls after a value. */
 static jinja_node *parse_postfix(jinja_parser *p, jinja_node *node)
 {
     while (node && !p->status) {
@@ -324,7 +324,7 @@ static jinja_node *parse_postfix(jinja_parser *p, jinja_node *node)
     return p->status ? NULL : node;
 }
 
-/* name, or name.name: of filters and tests. */
+/* Parses the name or name.name of a filter or test. */
 static const char *parse_dotted(jinja_parser *p)
 {
     const char *name = weft__jinja_expect_name(p);
@@ -364,7 +364,7 @@ jinja_node *weft__jinja_filters(jinja_parser *p, jinja_node *a)
     return p->status ? NULL : a;
 }
 
-/* A test's argument may stand behind it without parentheses. */
+/* Whether a test's argument without parentheses follows. */
 static bool argument_follows(const jinja_parser *p)
 {
     const jinja_token *token = weft__jinja_peek(p);
@@ -395,7 +395,7 @@ static jinja_node *parse_test(jinja_parser *p, jinja_node *a)
     return negated ? binary(p, NODE_NOT, "", node, NULL) : node;
 }
 
-/* Filters, tests and calls behind a value. */
+/* Parses filters, tests and calls after a value. */
 static jinja_node *parse_modifiers(jinja_parser *p, jinja_node *node)
 {
     while (node && !p->status) {
@@ -450,7 +450,7 @@ static jinja_node *parse_product(jinja_parser *p)
     for (size_t i = 0; i < 4 && !p->status; i++) {
         if (weft__jinja_skip_sign(p, signs[i])) {
             node = binary(p, NODE_BINARY, signs[i], node, parse_power(p));
-            i = (size_t)-1; /* from the first again */
+            i = (size_t)-1; /* restart with the first operator */
         }
     }
     return node;
@@ -482,7 +482,7 @@ static jinja_node *parse_sum(jinja_parser *p)
     return node;
 }
 
-/* The operator of a comparison, if one is next. */
+/* The next token as a comparison operator, or NULL. */
 static const char *comparison(jinja_parser *p)
 {
     static const char *const signs[] = {"==", "!=", "<=", ">=", "<", ">"};

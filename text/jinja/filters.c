@@ -1,4 +1,4 @@
-/* text/jinja/filters.c -- the filters of texts and numbers. */
+/* text/jinja/filters.c -- the filters for strings and numbers. */
 #include <math.h>
 #include <string.h>
 
@@ -37,7 +37,7 @@ static jinja_value filter_capitalize(jinja *j, jinja_value v, const jinja_args *
                : nothing();
 }
 
-/* What Jinja's title keeps apart: runs of spaces and of - ( { [ <. */
+/* Word separators of Jinja's title: white space and - ( { [ <. */
 static bool separates(uint32_t code)
 {
     return weft__jinja_space(code) || (code < 0x80 && code > 0 && strchr("-({[<", (int)code));
@@ -151,7 +151,7 @@ static jinja_value filter_indent(jinja *j, jinja_value v, const jinja_args *args
             : weft__jinja_binary(j, "*", weft__jinja_view(" ", 1), weft__jinja_int(width));
     jinja_buffer text = {0}, out = {0};
     weft__jinja_write(j, &text, v);
-    weft__jinja_append(j, &text, "\n", 1); /* the last line is one even when it is empty */
+    weft__jinja_append(j, &text, "\n", 1); /* splitlines would drop an empty last line */
     const jinja_value method =
         weft__jinja_method(j, weft__jinja_taken(&text), weft__jinja_view("splitlines", 10));
     const jinja_value lines = weft__jinja_call(j, method, &no_arguments);
@@ -239,7 +239,7 @@ static jinja_value filter_format(jinja *j, jinja_value v, const jinja_args *args
     return j->status ? nothing() : weft__jinja_percent(j, v, given);
 }
 
-/* The separators of JSON, a tuple of two texts. */
+/* Reads the separators of JSON, a tuple of two strings. */
 static bool read_separators(jinja *j, jinja_value given, jinja_json_style *style)
 {
     if (given.kind == JINJA_MISSING || given.kind == JINJA_NONE)
@@ -344,8 +344,7 @@ static jinja_value filter_abs(jinja *j, jinja_value v, const jinja_args *args)
                        : weft__jinja_int(integer);
 }
 
-/* Rounds to an even last digit where the number lies in the middle, as Python does: by its decimal
- * form, which is exact. */
+/* Rounds halves to an even last digit, as Python does, using the exact decimal representation. */
 static double round_decimals(jinja *j, double value, int64_t decimals)
 {
     if (decimals < 0) {

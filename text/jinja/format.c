@@ -1,4 +1,4 @@
-/* text/jinja/format.c -- "{}".format(...) and "%s" % ..., and texts as numbers. */
+/* text/jinja/format.c -- "{}".format(...), "%s" % ..., and conversion of strings to numbers. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 enum { MAX_PRECISION = 60, MAX_WIDTH = 100000 };
 
-/* ---- texts as numbers ----------------------------------------------------------------------- */
+/* ---- strings to numbers ---------------------------------------------------------------------- */
 
 static jinja_value trimmed(jinja_value s)
 {
@@ -37,7 +37,7 @@ bool weft__jinja_to_integer(jinja_value text, int base, int64_t *out)
         if ((mark == 'x' && base == 16) || (mark == 'o' && base == 8) || (mark == 'b' && base == 2))
             i += 2;
     }
-    bool digit = false; /* an _ stands between two digits */
+    bool digit = false; /* an _ must be between two digits */
     for (; i < s.n; i++) {
         if (s.as.s[i] == '_' && digit) {
             digit = false;
@@ -154,7 +154,7 @@ static bool read_spec(jinja *j, const char *p, const char *end, format_spec *spe
     return true;
 }
 
-/* Pads what was written. `prefix` bytes of sign stay left of a padding by "=". */
+/* Pads the written value. `prefix` bytes (the sign) stay left of padding by "=". */
 static void write_padded(jinja *j, jinja_buffer *out, const format_spec *spec, jinja_value text,
                          size_t prefix, char align)
 {
@@ -172,7 +172,7 @@ static void write_padded(jinja *j, jinja_buffer *out, const format_spec *spec, j
         weft__jinja_append(j, out, spec->fill, strlen(spec->fill));
 }
 
-/* Commas between thousands of the digits at the start of `text`. */
+/* Inserts commas between thousands of the digits at the start of `text`. */
 static void group(char *text, size_t capacity)
 {
     const size_t digits = strspn(text, "0123456789");
@@ -282,10 +282,10 @@ static void write_field(jinja *j, jinja_buffer *out, jinja_value value, const ch
 
 typedef struct format_run {
     const jinja_args *args;
-    size_t next; /* of the fields without a number */
+    size_t next; /* index for fields without a number */
 } format_run;
 
-/* name, 0, or nothing, with .member and [item] behind it */
+/* A field's value: name, index or nothing, followed by .member and [item]. */
 static jinja_value field_value(jinja *j, format_run *run, const char *p, const char *end)
 {
     const char *start = p;
@@ -325,7 +325,7 @@ static jinja_value field_value(jinja *j, format_run *run, const char *p, const c
     return value;
 }
 
-/* What stands between { and }. */
+/* Formats the field between { and }. */
 static void format_field(jinja *j, jinja_buffer *out, format_run *run, const char *p,
                          const char *end)
 {
@@ -381,7 +381,7 @@ jinja_value weft__jinja_format(jinja *j, jinja_value format, const jinja_args *a
 
 /* ---- % -------------------------------------------------------------------------------------- */
 
-/* One conversion, whose letter is spec->type. */
+/* One conversion, with the letter spec->type. */
 static void convert(jinja *j, jinja_buffer *out, format_spec *spec, jinja_value value)
 {
     int64_t integer = 0;
@@ -404,7 +404,7 @@ static void convert(jinja *j, jinja_buffer *out, format_spec *spec, jinja_value 
     }
 }
 
-/* %[(name)][flags][width][.precision]letter at *p, behind the %. */
+/* Parses %[(name)][flags][width][.precision]letter; *p is after the %. */
 static void percent_field(jinja *j, jinja_buffer *out, const char **p, const char *end,
                           jinja_value arguments, size_t *next)
 {

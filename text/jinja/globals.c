@@ -1,11 +1,11 @@
-/* text/jinja/globals.c -- the functions that every template has, and those of loops. */
+/* text/jinja/globals.c -- the global functions of templates, and those of loops. */
 #include <string.h>
 #include <time.h>
 
 #include "text/jinja/node.h"
 #include "text/jinja/tables.h"
 
-enum { MAX_RANGE = 100000 }; /* as Jinja's sandbox has it */
+enum { MAX_RANGE = 100000 }; /* the limit of Jinja's sandbox */
 
 static jinja_value nothing(void)
 {
@@ -40,7 +40,7 @@ static jinja_value global_range(jinja *j, jinja_value self, const jinja_args *ar
     return list;
 }
 
-/* dict(a, b=1): copies of dictionaries or pairs, and names. */
+/* dict(a, b=1): from dictionaries or pairs, and keyword arguments. */
 static jinja_value make_dict(jinja *j, const char *what, const jinja_args *args)
 {
     const jinja_value dict = weft__jinja_dict(j);
@@ -104,19 +104,19 @@ static jinja_value global_strftime(jinja *j, jinja_value self, const jinja_args 
     if (!copy || !localtime_r(&seconds, &now))
         return weft__jinja_fail(j, "strftime_now: the time is out of range");
     memcpy(copy, format.as.s, format.n);
-    copy[format.n] = ' '; /* so that no text is a failure */
+    copy[format.n] = ' '; /* so that an empty result can be told from a failure */
     const size_t n = strftime(text, sizeof text, copy, &now);
     if (n == 0)
         return weft__jinja_fail(j, "strftime_now: expected a text below %zu bytes", sizeof text);
     return weft__jinja_string(j, text, n - 1);
 }
 
-/* What joiner() gives: nothing at its first call, then its text. */
+/* A call of joiner()'s result: "" at the first call, then its text. */
 static jinja_value joiner_call(jinja *j, jinja_value self, const jinja_args *args)
 {
     if (!weft__jinja_arguments(j, "joiner", args, "", NULL))
         return nothing();
-    jinja_list *state = self.as.list; /* the text, and whether it was called */
+    jinja_list *state = self.as.list; /* the text, and whether it has been called */
     const bool called = weft__jinja_truth(j, state->at[1]);
     state->at[1] = weft__jinja_bool(true);
     return called ? state->at[0] : weft__jinja_view("", 0);

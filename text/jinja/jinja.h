@@ -21,28 +21,28 @@
 
 typedef struct jinja_template jinja_template;
 
-/* Parses a template; messages call it `name`. WEFT_INVALID ("name: line 3: what") when it is not
- * UTF-8 or malformed, WEFT_UNSUPPORTED for the tags above. */
+/* Parses a template; messages call it `name`. WEFT_INVALID ("name: line 3: what") when it is
+ * malformed or not UTF-8, WEFT_UNSUPPORTED for the tags above. */
 weft_status weft__jinja_parse(const char *source, size_t length, const char *name,
                               jinja_template **out);
 void weft__jinja_free(jinja_template *template); /* NULL is accepted */
 
-/* What the template sees under a name. A variable is there even when its value is NULL: none. */
+/* A variable of the template. It is defined even if its value is NULL, which means none. */
 typedef struct jinja_input {
     const char *name;
     json_object *value;
 } jinja_input;
 
 typedef struct jinja_context {
-    const jinja_input *variables; /* of equal names the last counts */
+    const jinja_input *variables; /* of duplicate names the last counts */
     size_t count;
-    int64_t now;        /* what strftime_now() tells, in seconds since 1970; 0: the clock */
+    int64_t now;        /* time for strftime_now(), in seconds since 1970; 0: the clock */
     uint64_t max_steps; /* 0: 200 million */
     size_t max_bytes;   /* of memory; 0: 1 GiB */
 } jinja_context;
 
-/* Renders. *text is the caller's, freed with weft_free, NUL-terminated. A template may be rendered
- * by several threads at once. */
+/* Renders a template. *text is NUL-terminated and freed with weft_free. Several threads may render
+ * a template at once. */
 weft_status weft__jinja_render(const jinja_template *template, const jinja_context *context,
                                char **text, size_t *length);
 

@@ -1,7 +1,6 @@
-/* text/jinja/lexer.c -- a template cut into tokens. Around tags white space goes as
- * transformers sets Jinja up: the newline behind a block is dropped (trim_blocks), and so is what
- * indents one (lstrip_blocks); "-" drops all of it, "+" nothing.
- */
+/* text/jinja/lexer.c -- splits a template into tokens. White space around tags is handled as
+ * transformers configures Jinja: the newline after a block is dropped (trim_blocks), and so is the
+ * indentation before it (lstrip_blocks); "-" drops all white space, "+" none. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +16,8 @@ typedef struct lexer {
     const char *s;
     size_t n, i;
     int line;
-    bool line_starting; /* what came before ended with a newline, or nothing came */
-    char open[64];      /* brackets that are to be closed */
+    bool line_starting; /* the previous data ended with a newline, or there was none */
+    char open[64];      /* open brackets */
     int n_open;
 } lexer;
 
@@ -52,7 +51,7 @@ static bool at(const lexer *l, const char *text)
     return l->n - l->i >= n && memcmp(l->s + l->i, text, n) == 0;
 }
 
-/* Goes on to `end`, counting lines. */
+/* Advances to `end`, counting lines. */
 static void advance(lexer *l, size_t end)
 {
     for (; l->i < end; l->i++)
@@ -60,7 +59,7 @@ static void advance(lexer *l, size_t end)
     l->line_starting = l->i > 0 && l->s[l->i - 1] == '\n';
 }
 
-/* The size of the white space at i; 0: there is none. */
+/* The size of the white space at i; 0: none. */
 static size_t space_at(const char *s, size_t n, size_t i)
 {
     const int size = i < n ? weft__utf8_step(s + i, n - i) : 0;
@@ -76,7 +75,7 @@ static size_t skip_space(const lexer *l, size_t i)
 
 /* ---- text between tags ---------------------------------------------------------------------- */
 
-/* The end of the text start..end without the white space at its end. */
+/* The end of start..end without trailing white space. */
 static size_t trimmed(const char *s, size_t start, size_t end)
 {
     while (end > start) {
@@ -90,7 +89,7 @@ static size_t trimmed(const char *s, size_t start, size_t end)
     return end;
 }
 
-/* Adds the text from start up to a tag, whose sign behind the brackets may be - or +. */
+/* Adds the text from start to a tag. `sign` is the tag's - or +, if any. */
 static void add_text(lexer *l, size_t start, size_t end, char sign, bool block)
 {
     if (sign == '-') {
@@ -107,7 +106,7 @@ static void add_text(lexer *l, size_t start, size_t end, char sign, bool block)
         token->value = weft__jinja_view(l->s + start, end - start);
 }
 
-/* Where a tag of the kind that begins with "{" and one of %, {, # is next. */
+/* The position of the next tag: "{" followed by one of %, {, #. */
 static size_t find_tag(const lexer *l, size_t i)
 {
     for (; i + 1 < l->n; i++)
@@ -116,8 +115,8 @@ static size_t find_tag(const lexer *l, size_t i)
     return l->n;
 }
 
-/* Passes the end of a tag at i ("-%}", "+%}", "%}" with what it drops behind it); 0: there is none.
- * A block and a comment drop one newline. */
+/* The position after the end of a tag at i ("-%}", "+%}", "%}", and the white space that it drops);
+ * 0: no such end. Blocks and comments drop one newline. */
 static size_t tag_end(const lexer *l, size_t i, const char *end, bool trims)
 {
     const bool minus = l->s[i] == '-', plus = l->s[i] == '+' && trims;
@@ -142,7 +141,7 @@ static void comment(lexer *l)
     weft__jinja_parse_fail(l->parser, line, "the comment has no end: expected #}");
 }
 
-/* Behind {% or {%- at i: the end of the tag, if it is `word` alone. */
+/* With i after {% or {%-: the position after the tag if it contains only `word`. */
 static size_t word_tag(const lexer *l, size_t i, const char *word, bool trims)
 {
     i = skip_space(l, i);
@@ -158,7 +157,7 @@ static bool is_sign(char c)
     return c == '-' || c == '+';
 }
 
-/* {% raw %} ... {% endraw %}; false when this is no such tag. */
+/* {% raw %} ... {% endraw %}; false if this is not such a tag. */
 static bool raw(lexer *l, size_t behind)
 {
     const size_t begin = word_tag(l, behind, "raw", false);
@@ -227,7 +226,7 @@ static size_t digits(const lexer *l, size_t i)
     return i;
 }
 
-/* Digits with _ between them, a fraction, an exponent; 0x, 0o and 0b. */
+/* Digits with _ between them, a fraction, an exponent; also 0x, 0o and 0b. */
 static void lex_number(lexer *l)
 {
     size_t end = l->i;
@@ -284,7 +283,7 @@ static uint32_t number_in_string(const lexer *l, size_t *i, size_t end, int base
     return value;
 }
 
-/* One escape, whose backslash is at *i - 1; what means nothing in Python stays as it is. */
+/* Decodes an escape whose backslash is at *i - 1; escapes unknown to Python are kept. */
 static size_t unescape(lexer *l, size_t *i, size_t end, char *out)
 {
     static const char letters[] = "nrtabfv\\'\"", meant[] = "\n\r\t\a\b\f\v\\'\"";
@@ -382,7 +381,7 @@ static void lex_sign(lexer *l)
     advance(l, l->i + 1);
 }
 
-/* The tokens up to the end of a tag. */
+/* Reads the tokens up to the end of a tag. */
 static void lex_tag(lexer *l, bool block)
 {
     const char *const end = block ? "%}" : "}}";

@@ -1,4 +1,4 @@
-/* text/jinja/lists.c -- the filters of lists and dictionaries. */
+/* text/jinja/lists.c -- the filters for lists and dictionaries. */
 #include <string.h>
 
 #include "text/jinja/node.h"
@@ -14,14 +14,15 @@ static bool none(jinja *j, const char *what, const jinja_args *args)
     return weft__jinja_arguments(j, what, args, "", NULL);
 }
 
-/* What stands in for what is undefined; NULL or none: nothing does. */
+/* Replaces an undefined value by *fallback; NULL or none: no replacement. */
 static jinja_value or_fallback(jinja_value item, const jinja_value *fallback)
 {
     const bool absent = item.kind == JINJA_UNDEFINED && fallback && fallback->kind != JINJA_NONE;
     return absent ? *fallback : item;
 }
 
-/* "a.b.0" of an item: members by name, items by number. `fallback` is for each part of the path. */
+/* The attribute "a.b.0" of an item: members by name, items by number. `fallback` applies to each
+ * part of the path. */
 static jinja_value attribute_or(jinja *j, jinja_value item, jinja_value path,
                                 const jinja_value *fallback)
 {
@@ -51,7 +52,7 @@ static bool given(jinja_value value)
     return value.kind != JINJA_MISSING && value.kind != JINJA_NONE;
 }
 
-/* What items are compared by: an attribute, in lower case unless case counts. */
+/* The sort key of an item: an attribute, in lower case unless case matters. */
 static jinja_value key_of(jinja *j, jinja_value item, jinja_value path, bool case_sensitive)
 {
     if (given(path))
@@ -61,7 +62,7 @@ static jinja_value key_of(jinja *j, jinja_value item, jinja_value path, bool cas
                : item;
 }
 
-/* ---- the whole row -------------------------------------------------------------------------- */
+/* ---- whole lists ----------------------------------------------------------------------------- */
 
 static jinja_value filter_length(jinja *j, jinja_value v, const jinja_args *args)
 {
@@ -167,7 +168,7 @@ static jinja_value filter_attr(jinja *j, jinja_value v, const jinja_args *args)
 
 /* ---- order ---------------------------------------------------------------------------------- */
 
-/* Merges the runs of two halves, stable. */
+/* Merges two sorted halves, stably. */
 static void merge(jinja *j, jinja_entry *at, jinja_entry *spare, size_t half, size_t n,
                   bool reverse)
 {
@@ -188,7 +189,7 @@ static void sort_entries(jinja *j, jinja_entry *at, jinja_entry *spare, size_t n
 {
     if (n < 2 || !weft__jinja_charge(j, n))
         return;
-    const size_t half = n / 2; /* the depth is the logarithm of n */
+    const size_t half = n / 2; /* the recursion depth is log n */
     sort_entries(j, at, spare, half, reverse);
     sort_entries(j, at + half, spare, n - half, reverse);
     if (!j->status)
@@ -206,8 +207,8 @@ void weft__jinja_sort(jinja *j, jinja_value *items, jinja_value *keys, size_t n,
         items[i] = entries[i].value;
 }
 
-/* "a,b": a tuple of the keys of several attributes; of one, too: what is equal in a tuple needs no
- * order. */
+/* "a,b": a tuple of several attributes. A single attribute becomes a tuple too, since equal values
+ * in a tuple need no order. */
 static jinja_value keys_of(jinja *j, jinja_value item, jinja_value paths, bool case_sensitive)
 {
     const jinja_value keys = weft__jinja_list(j, FORM_TUPLE);
@@ -329,7 +330,7 @@ static jinja_value filter_unique(jinja *j, jinja_value v, const jinja_args *args
     return out;
 }
 
-/* ---- parts ---------------------------------------------------------------------------------- */
+/* ---- slices and batches ---------------------------------------------------------------------- */
 
 static jinja_value filter_batch(jinja *j, jinja_value v, const jinja_args *args)
 {
@@ -391,7 +392,7 @@ static const jinja_value *named(const jinja_args *args, const char *name)
     return NULL;
 }
 
-/* A name that an argument gives, for messages and look-up; NULL after a failure. */
+/* The name in an argument, for messages and lookup; NULL after a failure. */
 static const char *name_of(jinja *j, const char *what, jinja_value name)
 {
     char *copy =
@@ -410,7 +411,7 @@ static jinja_args behind(const jinja_args *args, size_t n)
 static jinja_value filter_map(jinja *j, jinja_value v, const jinja_args *args)
 {
     const jinja_value *path = named(args, "attribute"), *fallback = named(args, "default");
-    if (!weft__jinja_truth(j, v)) /* nothing to go through, even if it is none */
+    if (!weft__jinja_truth(j, v)) /* falsy values such as none yield nothing */
         return weft__jinja_list(j, FORM_GENERATOR);
     if (args->n == 0 && !path)
         return weft__jinja_fail(j, "map: expected a filter or attribute=");
@@ -427,11 +428,11 @@ static jinja_value filter_map(jinja *j, jinja_value v, const jinja_args *args)
     return out;
 }
 
-/* The items whose own value, or attribute, passes a test or is true. */
+/* The items whose value, or attribute, passes a test or is true. */
 static jinja_value chosen(jinja *j, const char *what, jinja_value v, const jinja_args *args,
                           bool by_attribute, bool wanted)
 {
-    if (!weft__jinja_truth(j, v)) /* nothing to go through, even if it is none */
+    if (!weft__jinja_truth(j, v)) /* falsy values such as none yield nothing */
         return weft__jinja_list(j, FORM_GENERATOR);
     if (by_attribute && args->n == 0)
         return weft__jinja_fail(j, "%s: expected an attribute", what);

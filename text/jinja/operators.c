@@ -95,7 +95,7 @@ static jinja_value float_arithmetic(jinja *j, const char *sign, double a, double
     return weft__jinja_float(round((a - rest) / b));
 }
 
-/* ---- joining and repeating ------------------------------------------------------------------ */
+/* ---- concatenation and repetition ------------------------------------------------------------ */
 
 static jinja_value join_strings(jinja *j, jinja_value a, jinja_value b)
 {
@@ -255,7 +255,7 @@ static jinja_value loop_member(jinja *j, const jinja_loop *loop, jinja_value nam
         name);
 }
 
-/* Undefined, under the name that messages give it. */
+/* An undefined value; messages use the name. */
 static jinja_value absent(jinja *j, jinja_value name)
 {
     if (name.kind != JINJA_STRING)
@@ -332,7 +332,7 @@ jinja_value weft__jinja_item(jinja *j, jinja_value a, jinja_value key)
     return weft__jinja_undefined(NULL);
 }
 
-/* Bounds of a slice over n items as Python takes them. */
+/* Bounds of a slice over n items, by Python's rules. */
 static bool bounds(jinja *j, jinja_value from, jinja_value to, jinja_value by, int64_t n,
                    int64_t out[3])
 {
@@ -368,7 +368,7 @@ static bool bounds(jinja *j, jinja_value from, jinja_value to, jinja_value by, i
     return true;
 }
 
-/* Where character `index` begins, found from where another one does. */
+/* The position of another character, `steps` characters away from the one at `at`. */
 static size_t seek(const char *s, size_t n, size_t at, int64_t steps)
 {
     for (; steps > 0 && at < n; steps--)
@@ -407,7 +407,7 @@ jinja_value weft__jinja_slice(jinja *j, jinja_value a, jinja_value from, jinja_v
     weft__jinja_length(a, &n);
     if (!bounds(j, from, to, step, n, range))
         return weft__jinja_undefined(NULL);
-    if (range[2] > n + 1 || range[2] < -n - 1) /* one item at most */
+    if (range[2] > n + 1 || range[2] < -n - 1) /* at most one item */
         range[2] = range[2] > 0 ? n + 1 : -n - 1;
     if (a.kind == JINJA_STRING)
         return slice_string(j, a, range);

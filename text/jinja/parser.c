@@ -1,5 +1,4 @@
-/* text/jinja/parser.c -- the parser of statements, and what the parser of expressions
- * shares. */
+/* text/jinja/parser.c -- parses statements; also the parser's shared functions. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -196,8 +195,8 @@ static void expect_block_end(jinja_parser *p)
     p->at++;
 }
 
-/* The statements up to one of `ends`, whose name is passed; and the end of its tag, if the name is
- * `last`. */
+/* Parses statements up to one of `ends`, and skips its name; skips the end of its tag too, if the
+ * name is `last`. */
 static jinja_node *parse_until(jinja_parser *p, const char *end)
 {
     const char *const ends[] = {end, NULL};
@@ -296,7 +295,7 @@ static jinja_node *parse_with(jinja_parser *p)
     return node;
 }
 
-/* (a, b=1): the parameters and the defaults of the last ones. */
+/* Parses (a, b=1): the parameters, and the defaults of the last ones. */
 static void parse_parameters(jinja_parser *p, jinja_node *macro)
 {
     weft__jinja_expect_sign(p, "(");
@@ -319,7 +318,7 @@ static void parse_parameters(jinja_parser *p, jinja_node *macro)
     weft__jinja_expect_sign(p, ")");
 }
 
-/* A macro's body: it remembers which of the names that calls give are used in it. */
+/* Parses a macro's body and records which of varargs, kwargs and caller it uses. */
 static void parse_macro_body(jinja_parser *p, jinja_node *macro, const char *end)
 {
     const bool varargs = p->varargs, kwargs = p->kwargs, caller = p->caller;
@@ -388,7 +387,7 @@ static jinja_node *parse_generation(jinja_parser *p)
 {
     jinja_node *node = weft__jinja_node(p, NODE_SCOPE);
     const int loops = p->loops;
-    p->loops = 0; /* a macro of its own in Jinja: loops outside are out of reach */
+    p->loops = 0; /* a macro cannot see the loops around it */
     expect_block_end(p);
     jinja_node *body = parse_until(p, "endgeneration");
     p->loops = loops;
@@ -456,7 +455,8 @@ static jinja_node *parse_print(jinja_parser *p)
     return node;
 }
 
-/* Statements up to {% one of ends, which is then next; NULL: up to the end of the template. */
+/* Parses statements up to {% with one of `ends`, which is then next; NULL: up to the end of the
+ * template. */
 static jinja_node *parse_body(jinja_parser *p, const char *const ends[])
 {
     jinja_node *block = weft__jinja_node(p, NODE_BLOCK);
@@ -491,7 +491,9 @@ static jinja_node *parse_body(jinja_parser *p, const char *const ends[])
 
 /* ---- entry ---------------------------------------------------------------------------------- */
 
-/* The source with \n alone at the ends of lines, without the last of them. */
+/* The source with
+ *
+ * line ends, without the last one. */
 static const char *normalized(jinja_parser *p, const char *source, size_t length, size_t *n)
 {
     char *text = weft__jinja_parser_take(p, length + 1);

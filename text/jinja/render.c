@@ -1,4 +1,5 @@
-/* text/jinja/render.c -- a render: the context as values, the run, and its text. */
+/* text/jinja/render.c -- renders a template: converts the context, runs the template, and returns
+ * the text. */
 #include <string.h>
 #include <time.h>
 
@@ -23,7 +24,7 @@ static jinja_value from_members(jinja *j, json_object *value)
     return dict;
 }
 
-/* JSON as values. Texts stay the JSON's. */
+/* Converts JSON to values. Strings are not copied. */
 static jinja_value from_json(jinja *j, json_object *value)
 {
     if (!weft__jinja_enter(j))
@@ -58,7 +59,7 @@ static jinja_value from_json(jinja *j, json_object *value)
     return out;
 }
 
-/* Variables that the template names; the others cannot be asked for. */
+/* Defines the variables that the template mentions; others cannot be accessed. */
 static void enter_context(jinja *j, const jinja_template *t, const jinja_context *context)
 {
     for (size_t i = 0; i < t->n_names && !j->status; i++)

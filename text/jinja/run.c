@@ -1,4 +1,4 @@
-/* text/jinja/run.c -- runs a template: statements, scopes, loops, macros. */
+/* text/jinja/run.c -- executes statements, scopes, loops and macros. */
 #include <string.h>
 
 #include "text/jinja/node.h"
@@ -31,7 +31,7 @@ void weft__jinja_assign(jinja *j, const char *name, jinja_value value)
     frame->at[frame->n++] = (jinja_variable){.name = name, .value = value};
 }
 
-/* Assigns to a name, a namespace's member, or several names. */
+/* Assigns to a name, a member of a namespace, or several names. */
 static void assign_to(jinja *j, const jinja_node *target, jinja_value value)
 {
     if (j->status)
@@ -56,7 +56,7 @@ static void assign_to(jinja *j, const jinja_node *target, jinja_value value)
         weft__jinja_assign(j, target->list.at[i]->name, items->at[i]);
 }
 
-/* Runs a body with variables of its own and gives what it writes. */
+/* Runs a body with its own variables and returns its output. */
 static jinja_value capture(jinja *j, const jinja_node *body, jinja_frame *frame)
 {
     jinja_buffer text = {0}, *const out = j->out;
@@ -79,7 +79,7 @@ static const jinja_entry *named_argument(const jinja_args *args, const char *nam
     return NULL;
 }
 
-/* What a call gives beyond the parameters: varargs and kwargs, where the macro names them. */
+/* Binds additional arguments to varargs and kwargs if the macro uses them. */
 static void bind_rest(jinja *j, const jinja_node *node, const jinja_args *args)
 {
     const jinja_value rest = weft__jinja_list(j, FORM_TUPLE), named = weft__jinja_dict(j);
@@ -177,7 +177,7 @@ static void run_call_block(jinja *j, const jinja_node *node)
 
 /* ---- loops ---------------------------------------------------------------------------------- */
 
-/* The items that pass the loop's condition, which does not see `loop` of its own. */
+/* The items that satisfy the loop's condition, which has no `loop` variable. */
 static const jinja_list *filtered(jinja *j, const jinja_node *node, const jinja_list *items)
 {
     if (!node->c || !items)

@@ -1,5 +1,4 @@
-/* text/jinja/strings.c -- the methods of strings that take texts apart and put them
- * together. */
+/* text/jinja/strings.c -- the string methods that search, trim, split, join and pad. */
 #include <string.h>
 
 #include "core/io/utf8.h"
@@ -22,7 +21,7 @@ size_t weft__jinja_find(jinja *j, jinja_value s, jinja_value part, size_t from)
     return found ? (size_t)(found - s.as.s) : s.n + 1;
 }
 
-/* Where `part` begins last in s[..end], or s.n + 1. */
+/* The position of the last `part` in s[..end], or s.n + 1. */
 static size_t find_last(jinja *j, jinja_value s, jinja_value part, size_t end)
 {
     size_t last = s.n + 1;
@@ -92,7 +91,7 @@ static bool ends(jinja_value s, jinja_value part)
     return part.n <= s.n && (part.n == 0 || memcmp(s.as.s + s.n - part.n, part.as.s, part.n) == 0);
 }
 
-/* One text, or a tuple of them. */
+/* A string, or a tuple of strings. */
 static jinja_value affix(jinja *j, const char *what, jinja_value self, const jinja_args *args,
                          bool test(jinja_value, jinja_value))
 {
@@ -141,7 +140,7 @@ static jinja_value method_removesuffix(jinja *j, jinja_value self, const jinja_a
 
 /* ---- trimming ------------------------------------------------------------------------------- */
 
-/* Whether the character is one that goes: white space, or one of a text's. */
+/* Whether the character is trimmed: white space, or one of `characters`. */
 static bool goes(const char *text, int size, jinja_value characters)
 {
     if (characters.kind != JINJA_STRING)
@@ -217,7 +216,7 @@ static size_t space_size(jinja_value s, size_t at)
     return size > 0 && weft__jinja_space(weft__utf8_decode(s.as.s + at, size)) ? (size_t)size : 0;
 }
 
-/* At white space, which goes, at most `most` times. */
+/* Splits at white space, at most `most` times. */
 static void split_words(jinja *j, jinja_value s, int64_t most, jinja_value out)
 {
     for (size_t i = 0; i < s.n && !j->status;) {
@@ -250,7 +249,7 @@ static void split_at(jinja *j, jinja_value s, jinja_value separator, int64_t mos
     }
 }
 
-/* From the right. */
+/* Splits from the right. */
 static void split_back(jinja *j, jinja_value s, jinja_value separator, int64_t most,
                        jinja_value out)
 {
@@ -305,7 +304,11 @@ static jinja_value method_rsplit(jinja *j, jinja_value self, const jinja_args *a
     return split(j, "rsplit", self, args, true);
 }
 
-/* The ends of lines that Python knows: \n \r \r\n \v \f \x1c-\x1e U+0085 U+2028 U+2029. */
+/* Python's line ends:
+ *
+ * \r \r
+ *
+ *  \v \f \x1c-\x1e U+0085 U+2028 U+2029. */
 static size_t line_end(jinja_value s, size_t at)
 {
     const int size = weft__utf8_step(s.as.s + at, s.n - at);
@@ -430,7 +433,7 @@ static jinja_value pad(jinja *j, const char *what, jinja_value self, const jinja
         return nothing();
     const jinja_value fill = given[1].kind == JINJA_STRING ? given[1] : weft__jinja_view(" ", 1);
     const int64_t missing = width - characters_before(self, self.n);
-    /* Of an odd number, Python puts one more to the left of a text in an odd width. */
+    /* If the padding is odd, Python puts the extra character left when the width is odd. */
     const int64_t left = missing <= 0 || where < 0 ? 0
                          : where > 0               ? missing
                                                    : missing / 2 + (missing & width & 1);

@@ -1,4 +1,4 @@
-/* text/jinja/tables.h -- tables of functions that a template calls by name. */
+/* text/jinja/tables.h -- tables of the functions that templates can call. */
 #ifndef WEFT_TEXT_JINJA_TABLES_H
 #define WEFT_TEXT_JINJA_TABLES_H
 
@@ -18,12 +18,12 @@ extern const jinja_row weft__jinja_list_methods[];
 extern const jinja_row weft__jinja_dict_methods[];
 extern const jinja_row weft__jinja_loop_methods[];
 
-/* What several of them need. */
+/* Shared by several of them. */
 jinja_value weft__jinja_trim(jinja *j, jinja_value s, jinja_value characters, bool left,
                              bool right);
 jinja_value weft__jinja_replace(jinja *j, jinja_value s, jinja_value old, jinja_value fresh,
                                 int64_t count);
-/* Where `part` begins in s[from..], or s.n + 1. */
+/* The position of `part` in s[from..], or s.n + 1. */
 size_t weft__jinja_find(jinja *j, jinja_value s, jinja_value part, size_t from);
 bool weft__jinja_space(uint32_t code);
 typedef enum jinja_case { CASE_UPPER, CASE_LOWER, CASE_CAPITALIZE, CASE_TITLE } jinja_case;
@@ -32,10 +32,10 @@ jinja_value weft__jinja_escape(jinja *j, jinja_value value);
 jinja_value weft__jinja_percent(jinja *j, jinja_value format, jinja_value arguments);
 jinja_value weft__jinja_format(jinja *j, jinja_value format, const jinja_args *args);
 jinja_value weft__jinja_tojson(jinja *j, jinja_value value, const jinja_args *args);
-/* int("..."), float("..."): false when the text is not one. */
+/* int("...") and float("..."): false if the text is not a number. */
 bool weft__jinja_to_integer(jinja_value text, int base, int64_t *out);
 bool weft__jinja_to_number(jinja_value text, double *out);
-/* Sorts by keys: keys[i] belongs to items[i]. Stable. */
+/* Sorts items by keys, where keys[i] belongs to items[i]. Stable. */
 void weft__jinja_sort(jinja *j, jinja_value *items, jinja_value *keys, size_t n, bool reverse);
 
 #endif

@@ -1,4 +1,4 @@
-/* text/jinja/tests.c -- the tests behind "is", and filters and methods by name. */
+/* text/jinja/tests.c -- the tests ("is"), and lookup of filters and methods by name. */
 #include <string.h>
 
 #include "text/jinja/node.h"
@@ -11,7 +11,7 @@ static size_t name_length(const char *names)
     return strcspn(names, ",");
 }
 
-/* The position of a name in "a,b,c"; SIZE_MAX: it is not there. */
+/* The position of a name in "a,b,c"; SIZE_MAX: absent. */
 static size_t name_position(const char *names, jinja_value name)
 {
     for (size_t i = 0; *names; i++) {
@@ -192,7 +192,7 @@ static bool is_iterable(jinja *j, jinja_value v)
     return weft__jinja_iterable(v);
 }
 
-/* What has a length and items: an undefined value too. */
+/* Whether the value has a length and items, which includes undefined. */
 static bool is_sequence(jinja *j, jinja_value v)
 {
     (void)j;
@@ -247,7 +247,7 @@ static bool is_even(jinja *j, jinja_value v)
     return divides(j, v, 2, 0);
 }
 
-/* A list or dictionary cannot be looked up as a name. */
+/* Lists and dictionaries cannot be used as names. */
 static bool is_name(jinja *j, jinja_value v)
 {
     if (v.kind == JINJA_LIST || v.kind == JINJA_DICT)
@@ -304,7 +304,7 @@ bool weft__jinja_has_test(jinja_value name)
     return false;
 }
 
-/* Python's "is": one and the same object. */
+/* Python's "is": object identity. */
 static bool same(jinja *j, jinja_value a, jinja_value b)
 {
     if (a.kind != b.kind)

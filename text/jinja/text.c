@@ -1,4 +1,4 @@
-/* text/jinja/text.c -- values as text: Python's str() and repr(), and JSON. */
+/* text/jinja/text.c -- converts values to text: Python's str() and repr(), and JSON. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ int weft__jinja_float_text(double value, char out[JINJA_FLOAT_TEXT])
         if (strtod(text, NULL) == value)
             break;
     }
-    /* Whatever the locale writes between the digits is passed over. */
+    /* Skips the locale's decimal separator. */
     const char *e = strchr(text, 'e');
     const int exponent = (int)strtol(e + 1, NULL, 10);
     int n = 0;
@@ -119,7 +119,7 @@ static void repr_list(jinja *j, jinja_buffer *out, const jinja_list *list)
     if (list->form == FORM_TUPLE && list->n == 1)
         append(j, out, ",");
     if (list->form == FORM_RANGE) {
-        /* Of its bounds only the first is kept: ranges of a step of 1 are written as they were. */
+        /* A range keeps only its end; ranges with step 1 are printed as written. */
         char end[32];
         const int64_t last = list->n > 0 ? list->at[list->n - 1].as.i + 1 : 0;
         snprintf(end, sizeof end, list->n > 0 ? ", %" PRId64 : "0, %" PRId64, last);
@@ -289,7 +289,7 @@ static int by_key(const void *a, const void *b)
     return order ? order : (x.n > y.n) - (x.n < y.n);
 }
 
-/* The members in order; sorted ones have to be strings. */
+/* The members in order; sorting requires string keys. */
 static sort_item *members(jinja *j, const jinja_dict *dict, bool sorted)
 {
     sort_item *items = weft__jinja_take(j, (dict->n + 1) * sizeof *items);

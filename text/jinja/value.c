@@ -1,4 +1,4 @@
-/* text/jinja/value.c -- making values, and asking them: truth, equality, order, items. */
+/* text/jinja/value.c -- creates values, and implements truth, equality, order and items. */
 #include "text/jinja/value.h"
 
 #include <math.h>
@@ -361,7 +361,7 @@ int weft__jinja_order(jinja *j, jinja_value a, jinja_value b, const char *sign)
     } else if (weft__jinja_is_number(a, &x) && weft__jinja_is_number(b, &y)) {
         order = sign_of(x, y);
     } else if (a.kind == JINJA_STRING && b.kind == JINJA_STRING) {
-        /* Bytes of UTF-8 are in the order of code points. */
+        /* UTF-8 bytes sort like code points. */
         const size_t n = a.n < b.n ? a.n : b.n;
         const int bytes = n > 0 ? memcmp(a.as.s, b.as.s, n) : 0;
         order = bytes ? (bytes > 0) - (bytes < 0) : sign_of((double)a.n, (double)b.n);

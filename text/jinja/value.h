@@ -1,8 +1,8 @@
 /* text/jinja/value.h -- the values of templates, and the run that owns them.
  *
- * A value is passed by value; what it points to belongs to the run's arena and lives as long as the
- * run. The first failure sticks: afterwards every function does nothing and gives an undefined
- * value, and one look at `status` at the end of a loop or of the run is enough.
+ * Values are passed by value; the memory that they point to belongs to the run's arena and lives as
+ * long as the run. After the first failure every function does nothing and returns an undefined
+ * value, so checking `status` at the end of a loop or of the run suffices.
  */
 #ifndef WEFT_TEXT_JINJA_VALUE_H
 #define WEFT_TEXT_JINJA_VALUE_H
@@ -15,21 +15,21 @@
 
 typedef enum jinja_kind {
     JINJA_UNDEFINED,
-    JINJA_MISSING, /* an argument that was not given; no template sees it */
+    JINJA_MISSING, /* an argument that was not given; invisible to templates */
     JINJA_NONE,
     JINJA_BOOL,
     JINJA_INT,
     JINJA_FLOAT,
     JINJA_STRING,
-    JINJA_LIST, /* and everything else that is a row of values: jinja_form */
+    JINJA_LIST, /* and all other sequences: see jinja_form */
     JINJA_DICT,
     JINJA_NAMESPACE,
     JINJA_LOOP,
     JINJA_MACRO,
-    JINJA_FUNCTION /* a global function, or a method with what it is of */
+    JINJA_FUNCTION /* a global function, or a method with its object */
 } jinja_kind;
 
-/* What a row of values is in Python: it decides how it is written and what may be done with it. */
+/* The Python type of a sequence, which decides how it is printed and which operations it has. */
 typedef enum jinja_form {
     FORM_LIST,
     FORM_TUPLE,
@@ -37,12 +37,12 @@ typedef enum jinja_form {
     FORM_KEYS,
     FORM_VALUES,
     FORM_ITEMS,
-    FORM_GENERATOR /* can be gone through once */
+    FORM_GENERATOR /* can be iterated once */
 } jinja_form;
 
 typedef struct jinja_value {
     jinja_kind kind;
-    bool safe; /* STRING: `+` escapes what is joined to it, as the filter "safe" has it */
+    bool safe; /* STRING: marked safe, so that `+` escapes what is appended */
     size_t n;  /* STRING: bytes */
     union {
         bool b;
@@ -67,7 +67,7 @@ typedef struct jinja_entry {
     jinja_value key, value;
 } jinja_entry;
 
-/* In the order of insertion; found through `index` once there are many. */
+/* In insertion order, with a hash index once there are many. */
 typedef struct jinja_dict {
     jinja_entry *at;
     size_t n, capacity;
@@ -83,14 +83,14 @@ typedef struct jinja_buffer {
 /* A run of a template. */
 typedef struct jinja {
     weft__arena arena;
-    const char *name; /* the template, for messages */
+    const char *name; /* name of the template, for messages */
     int line;
     weft_status status;
-    uint64_t steps;    /* that are left */
-    size_t output;     /* bytes that may yet be written */
-    int depth;         /* of evaluation */
+    uint64_t steps;    /* steps left */
+    size_t output;     /* bytes of output left */
+    int depth;         /* of nested evaluation */
     int64_t now;       /* seconds since 1970 */
-    jinja_buffer *out; /* where text goes */
+    jinja_buffer *out; /* destination of text */
     struct jinja_frame *frame;
 } jinja;
 
@@ -114,27 +114,27 @@ typedef struct jinja_bound {
 
 /* ---- the run -------------------------------------------------------------------------------- */
 
-/* Records "name: line N: message", unless something failed before. Gives an undefined value. */
+/* Records "name: line N: message" unless something failed before. Returns an undefined value. */
 jinja_value weft__jinja_fail(jinja *j, const char *format, ...) WEFT_PRINTF(2, 3);
 
-/* Memory, or NULL after a failure. */
+/* Allocates memory; NULL after a failure. */
 void *weft__jinja_take(jinja *j, size_t size);
 
-/* Counts work; false when there was too much, or something failed before. */
+/* Counts work; false if the limit is exceeded or something failed before. */
 bool weft__jinja_charge(jinja *j, size_t steps);
 
-/* Counts a level of nesting; every call that gives true is followed by one `leave`. */
+/* Enters a nesting level; call `leave` if it returned true. */
 bool weft__jinja_enter(jinja *j);
 void weft__jinja_leave(jinja *j);
 
-/* ---- making values -------------------------------------------------------------------------- */
+/* ---- creating values ------------------------------------------------------------------------- */
 
 jinja_value weft__jinja_undefined(const char *name);
 jinja_value weft__jinja_none(void);
 jinja_value weft__jinja_bool(bool value);
 jinja_value weft__jinja_int(int64_t value);
 jinja_value weft__jinja_float(double value);
-/* Text that outlives the run, or is a part of a string of it. */
+/* A string over text that outlives the run or belongs to it. */
 jinja_value weft__jinja_view(const char *text, size_t n);
 jinja_value weft__jinja_string(jinja *j, const char *text, size_t n);
 jinja_value weft__jinja_list(jinja *j, jinja_form form);
@@ -143,51 +143,51 @@ jinja_value weft__jinja_dict(jinja *j);
 
 void weft__jinja_push(jinja *j, jinja_value list, jinja_value item);
 
-/* Sets a member; fails on a key that has no hash. */
+/* Sets a member; fails on unhashable keys. */
 void weft__jinja_put(jinja *j, jinja_value dict, jinja_value key, jinja_value value);
-/* A member, NULL when it is absent. */
+/* A pointer to a member; NULL if it is absent. */
 jinja_value *weft__jinja_get(jinja *j, jinja_value dict, jinja_value key);
 jinja_value *weft__jinja_get_text(jinja *j, jinja_value dict, const char *key);
-/* Removes a member, if it is there. */
+/* Removes a member if it exists. */
 void weft__jinja_remove(jinja *j, jinja_value dict, jinja_value key);
 
 void weft__jinja_append(jinja *j, jinja_buffer *buffer, const char *text, size_t n);
 void weft__jinja_append_code(jinja *j, jinja_buffer *buffer, uint32_t code);
-/* What a buffer holds; it is not to grow any more. */
+/* The buffer's contents as a string; the buffer must not grow afterwards. */
 jinja_value weft__jinja_taken(const jinja_buffer *buffer);
 
-/* ---- asking values -------------------------------------------------------------------------- */
+/* ---- examining values ------------------------------------------------------------------------ */
 
 /* The name of the type in Python. */
 const char *weft__jinja_type(jinja_value value);
 bool weft__jinja_is(jinja_value value, const char *text);
 bool weft__jinja_truth(jinja *j, jinja_value value);
-/* bool, int and float as numbers. */
+/* Convert bool, int and float to numbers. */
 bool weft__jinja_is_integer(jinja_value value, int64_t *out);
 bool weft__jinja_is_number(jinja_value value, double *out);
 bool weft__jinja_is_mapping(jinja_value value);
 
 bool weft__jinja_equal(jinja *j, jinja_value a, jinja_value b);
-/* -1, 0, 1 (2: unordered, a NaN); fails when the types have no order. */
+/* -1, 0, 1, or 2 (unordered, with NaN); fails if the types cannot be ordered. */
 int weft__jinja_order(jinja *j, jinja_value a, jinja_value b, const char *sign);
 
-/* The number of characters, members or items; false when there is none (not a failure). */
+/* The number of characters, members or items; false if the value has no length (not a failure). */
 bool weft__jinja_length(jinja_value value, int64_t *out);
 
-/* What a loop goes through: characters, keys, items. NULL after a failure. A generator is empty
- * afterwards. */
+/* The items that a loop iterates over: characters, keys, items. NULL after a failure. Consumes a
+ * generator. */
 jinja_list *weft__jinja_items(jinja *j, jinja_value value);
 bool weft__jinja_iterable(jinja_value value);
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
-/* The value as Python's str() gives it; a string is itself. */
+/* Python's str() of the value. */
 jinja_value weft__jinja_text(jinja *j, jinja_value value);
 void weft__jinja_write(jinja *j, jinja_buffer *out, jinja_value value);
 void weft__jinja_write_repr(jinja *j, jinja_buffer *out, jinja_value value);
 
 enum { JINJA_FLOAT_TEXT = 40 };
-/* The fewest digits that are the number, as Python's repr() writes them. */
+/* The shortest digits that represent the number, in the form of Python's repr(). */
 int weft__jinja_float_text(double value, char out[JINJA_FLOAT_TEXT]);
 
 typedef struct jinja_json_style {
@@ -203,12 +203,13 @@ void weft__jinja_write_json(jinja *j, jinja_buffer *out, jinja_value value,
 
 /* ---- arguments ------------------------------------------------------------------------------ */
 
-/* Sorts arguments into `out` by the names of a signature ("width,first,blank"), JINJA_MISSING where
- * one was not given. False, with a message that begins with `what`, when they do not fit. */
+/* Matches arguments to the names of a signature ("width,first,blank") and stores them in `out`;
+ * JINJA_MISSING for those not given. False, with a message that begins with `what`, when they do
+ * not fit. */
 bool weft__jinja_arguments(jinja *j, const char *what, const jinja_args *args, const char *names,
                            jinja_value *out);
 
-/* An argument of a type; `fallback` when it was not given. */
+/* An argument of a type; `fallback` if it was not given. */
 bool weft__jinja_integer_argument(jinja *j, const char *what, jinja_value value, int64_t fallback,
                                   int64_t *out);
 bool weft__jinja_string_argument(jinja *j, const char *what, jinja_value value);

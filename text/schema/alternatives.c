@@ -1,5 +1,5 @@
-/* text/schema/alternatives.c -- the ways in which a value can match a schema that branches, or
- * violate one. */
+/* text/schema/alternatives.c -- lists the alternatives by which a value can match a branching
+ * schema, or violate a schema. */
 #include <json-c/linkhash.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static void add_atom(collector *c, atom_kind kind, int index, const char *name)
                    .kind = kind, .schema = c->number, .index = index, .name = name, .block = -1}});
 }
 
-/* One or two signed schemas; none of them below 0. */
+/* Adds one or two signed schemas; ignored if one is negative. */
 static void add_schemas(collector *c, int a, int b)
 {
     if (a >= 0 && !c->status)
@@ -75,8 +75,7 @@ static int at_keyword(collector *c, const char *keyword, bool negated)
     return c->status ? -1 : weft__schema_at(c->schema, c->number, keyword, negated, &c->status);
 }
 
-/* ---- schemas that match -----------------------------------------------------------------------
- */
+/* ---- matching schemas ------------------------------------------------------------------------ */
 
 static void collect_any(collector *c)
 {
@@ -90,7 +89,7 @@ static void collect_one(collector *c)
         add(c, (alternative){.list = "oneOf", .only = (int)i});
 }
 
-/* `if` and then matches, or not and else does; an absent one is `true`. */
+/* Either `if` and `then` match, or not `if` and `else`; absent ones are `true`. */
 static void collect_if(collector *c)
 {
     add_schemas(c, at_keyword(c, "if", false), at_keyword(c, "then", false));
@@ -100,7 +99,7 @@ static void collect_if(collector *c)
 /* ---- contains ---------------------------------------------------------------------------------
  */
 
-/* Exactly or at least n elements that match `contains`. */
+/* Exactly or at least n elements match `contains`. */
 static void add_elements(collector *c, int n, bool exactly)
 {
     const atom_kind kind = n > 0 ? ATOM_CONTAINS : ATOM_REST;
@@ -108,7 +107,7 @@ static void add_elements(collector *c, int n, bool exactly)
     add(c, (alternative){.atom = atom, .times = n, .rest = exactly && n > 0});
 }
 
-/* The bounds of how many elements match; *most is below 0 without one. */
+/* The bounds on the number of matching elements; *most is negative if there is no upper bound. */
 static void read_contains(collector *c, int64_t *least, int64_t *most)
 {
     *least = 1;
@@ -150,7 +149,7 @@ static void collect_not_contains(collector *c)
         add_elements(c, (int)most + 1, false);
 }
 
-/* Two elements are equal: that is not followed. */
+/* Violating uniqueItems (two equal elements) is not supported. */
 static void refuse_not_unique(collector *c)
 {
     if (!c->status && json_object_get_boolean(member(c, "uniqueItems")))
@@ -159,8 +158,7 @@ static void refuse_not_unique(collector *c)
                                     "oneOf, if)");
 }
 
-/* ---- values that are not among literals -------------------------------------------------------
- */
+/* ---- values outside of a list of literals ---------------------------------------------------- */
 
 static json_object *make_schema(const char *type)
 {
@@ -174,7 +172,7 @@ static json_object *make_schema(const char *type)
     return out;
 }
 
-/* Takes over a member; on failure *to becomes NULL. */
+/* Sets a member, which it takes over; on failure *to becomes NULL. */
 static void put(json_object **to, const char *key, json_object *value)
 {
     if (*to && value && json_object_object_add(*to, key, value) == 0)
@@ -193,7 +191,7 @@ static void append(json_object **to, json_object *value)
     *to = NULL;
 }
 
-/* {"const": value}, where the value may be null. */
+/* {"const": value}; the value may be null. */
 static json_object *make_constant(json_object *value)
 {
     json_object *out = json_object_new_object();
@@ -205,7 +203,7 @@ static json_object *make_constant(json_object *value)
     return out;
 }
 
-/* The schema of exactly one array or object, by its elements. */
+/* A schema of exactly this array or object, element by element. */
 static json_object *make_structure(json_object *value)
 {
     if (json_object_is_type(value, json_type_array)) {
@@ -243,7 +241,7 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The numbers between those of a list, as schemas. */
+/* Appends the intervals between the numbers of a list, as schemas. */
 static void append_intervals(json_object **to, json_object *values)
 {
     const size_t n = json_object_array_length(values);
@@ -267,7 +265,7 @@ static void append_intervals(json_object **to, json_object *values)
     weft_free(numbers);
 }
 
-/* A value of a type that is none of a list's of that type. */
+/* A schema of the values of a type that are not in the list. */
 static json_object *make_other(const char *type, json_object *values)
 {
     json_object *out = make_schema(type), *all = json_object_new_array();
@@ -300,7 +298,7 @@ static json_object *make_other(const char *type, json_object *values)
     return out;
 }
 
-/* {"anyOf": ...}: any value but those of a list. */
+/* {"anyOf": ...}: any value not in the list. */
 static json_object *make_others(json_object *values)
 {
     static const char *const types[] = {"string", "array", "object"};
@@ -335,7 +333,7 @@ static bool only_strings(json_object *values)
     return true;
 }
 
-/* None of the values of a keyword: 0 is enum, 1 const. */
+/* Adds the values that a keyword does not list: 0 is enum, 1 const. */
 static void collect_others(collector *c, json_object *values, int keyword)
 {
     if (only_strings(values)) {
@@ -368,8 +366,7 @@ static void collect_not_literal(collector *c)
     json_object_put(one);
 }
 
-/* ---- schemas that are violated ----------------------------------------------------------------
- */
+/* ---- violated schemas ------------------------------------------------------------------------ */
 
 static void collect_plain(collector *c)
 {
@@ -403,8 +400,7 @@ static void collect_plain(collector *c)
     }
 }
 
-/* Some property is not what patternProperties says; that propertyNames is violated is not followed.
- */
+/* Some property violates patternProperties. Violating propertyNames is not supported. */
 static void collect_patterns(collector *c)
 {
     json_object *map = member(c, "patternProperties"), *names = NULL;
@@ -446,7 +442,7 @@ static void collect_contents(collector *c)
     }
 }
 
-/* None of oneOf, or two of them. */
+/* None of oneOf matches, or two do. */
 static void collect_not_one(collector *c)
 {
     const branch_list *list = NULL;

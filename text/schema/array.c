@@ -1,4 +1,4 @@
-/* text/schema/array.c -- arrays: which elements may still come, and the fewest bytes to the end. */
+/* text/schema/array.c -- arrays: which elements may follow, and the fewest bytes to the end. */
 #include "text/schema/array.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@ int weft__array_node(const schema_choice *c, int64_t count)
     return count < (int64_t)c->n_prefix ? c->prefix[count] : c->items;
 }
 
-/* Adds `n` times `each` to *sum, which stays at SCHEMA_NEVER once it is there. */
+/* Adds `n` times `each` to *sum, which saturates at SCHEMA_NEVER. */
 static void add(int64_t *sum, int64_t n, int64_t each)
 {
     if (n <= 0)
@@ -19,7 +19,7 @@ static void add(int64_t *sum, int64_t n, int64_t each)
         *sum += n * each;
 }
 
-/* The same where elements are different ones of the choice's `unique`. */
+/* The same if the elements are distinct values of the choice's `unique`. */
 static int64_t unique_missing(const schema_choice *c, const array_state *a, int64_t more)
 {
     int64_t left = c->min_items - a->count > more ? c->min_items - a->count : more, sum = 1;
@@ -45,7 +45,7 @@ int64_t weft__array_missing(const weft__schema *schema, const schema_choice *c,
             add(&sum, 1, schema->nodes[c->wanted_items[i]].least + 1);
             wanted++;
         }
-    /* Those that are wanted come behind all of the prefix. */
+    /* Wanted elements come after the whole prefix. */
     int64_t end = c->min_items - wanted;
     if (end < a->count + more - wanted)
         end = a->count + more - wanted;

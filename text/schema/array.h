@@ -1,6 +1,6 @@
-/* text/schema/array.h -- arrays: which elements may still come, and the fewest bytes to the end.
- * The shortest array and what is missing of one that has begun are computed by the same function.
- */
+/* text/schema/array.h -- arrays: which elements may follow, and the fewest bytes to the end. The
+ * length of the shortest array and the bytes missing from a partial one are computed by the same
+ * function. */
 #ifndef WEFT_TEXT_SCHEMA_ARRAY_H
 #define WEFT_TEXT_SCHEMA_ARRAY_H
 
@@ -8,15 +8,15 @@
 
 typedef struct array_state {
     int64_t count;
-    uint32_t found; /* a bit for each of the choice's wanted_items that is there */
-    uint64_t used;  /* a bit for each of the choice's `unique` that is there */
+    uint32_t found; /* a bit for each element of wanted_items that is present */
+    uint64_t used;  /* a bit for each value of `unique` that is present */
 } array_state;
 
-/* The node of the next element, apart from those that are wanted. */
+/* The node of the next element, unless it is a wanted one. */
 int weft__array_node(const schema_choice *c, int64_t count);
 
-/* The fewest bytes from behind an element to the end of the array, which has at least `more` more
- * elements: a comma and an element each, and the bracket. SCHEMA_NEVER: that cannot be. */
+/* The fewest bytes from after an element to the end of an array that gets at least `more` more
+ * elements: a comma and an element each, and the bracket. SCHEMA_NEVER: impossible. */
 int64_t weft__array_missing(const weft__schema *schema, const schema_choice *c,
                             const array_state *a, int64_t more);
 

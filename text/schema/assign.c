@@ -1,4 +1,4 @@
-/* text/schema/assign.c -- chooses the elements and properties that violate items and
+/* text/schema/assign.c -- chooses which elements and properties violate items and
  * additionalProperties, or match contains. */
 #include "text/schema/assign.h"
 
@@ -19,7 +19,7 @@ static bool excludes_all(const weft__schema *schema, int number)
     return json_object_is_type(more, json_type_boolean) && !json_object_get_boolean(more);
 }
 
-/* Whether a property is one that an atom is about. */
+/* Whether an atom can be about the property. */
 static weft_status may_violate(weft__schema *schema, const schema_atom *atom, const char *name,
                                bool *out)
 {
@@ -30,8 +30,8 @@ static weft_status may_violate(weft__schema *schema, const schema_atom *atom, co
     return status;
 }
 
-/* Goes on with a property as the one that violates additionalProperties. It violates those of other
- * schemas that exclude it whatever its value, too. */
+/* Continues with a named property that violates additionalProperties. It also violates those of
+ * other schemas that exclude it regardless of its value. */
 static weft_status name_violator(void *context, const char *name)
 {
     naming *n = context;
@@ -63,13 +63,13 @@ static weft_status name_violator(void *context, const char *name)
     return status;
 }
 
-/* Where the element of an atom is, as far as it was chosen; -1: it was not. */
+/* The index of the element of an atom, if chosen; -1: not chosen. */
 static int rank_of(const schema_atom *atom)
 {
     return atom->block >= 0 ? atom->block : atom->index >= 0 ? EXPAND_BLOCKS + atom->index : -1;
 }
 
-/* The elements of one `contains` are different ones, and in order. */
+/* Whether the elements chosen for one `contains` are distinct and in order. */
 static bool in_order(const partial *p, int which)
 {
     for (int i = 0; i < which; i++)
@@ -90,7 +90,7 @@ static bool is_placed(const schema_atom *atom)
            atom->name;
 }
 
-/* Goes on with each element of the prefix as that of an atom. */
+/* Continues with each element of the prefix as that of an atom. */
 static weft_status place_in_prefix(expansion *e, partial *p, int from, int blocks)
 {
     schema_atom *atom = &p->atoms[from];
@@ -100,7 +100,7 @@ static weft_status place_in_prefix(expansion *e, partial *p, int from, int block
         const int length = weft__prefix_length(e->schema, p->atoms[i].schema);
         longest = length > longest ? length : longest;
     }
-    /* `items` does not apply to its own prefix. */
+    /* `items` does not apply to the schema's own prefix. */
     int i = atom->kind == ATOM_ITEMS ? weft__prefix_length(e->schema, atom->schema) : 0;
     for (; i < longest && !status; i++) {
         atom->index = i;
@@ -117,7 +117,7 @@ static weft_status too_many_blocks(const weft__schema *schema)
                      schema->doc.name);
 }
 
-/* Goes on with each block for an atom that is about an element. */
+/* Continues with each block for an atom about an element. */
 static weft_status place_element(expansion *e, partial *p, int from, int blocks)
 {
     schema_atom *atom = &p->atoms[from];
@@ -133,7 +133,7 @@ static weft_status place_element(expansion *e, partial *p, int from, int blocks)
     return status ? status : place_in_prefix(e, p, from, blocks);
 }
 
-/* The mask of a block's key; false: nothing is of that block yet. */
+/* The mask of a block's key; false: the block is empty so far. */
 static bool mask_of_block(const partial *p, int block, unsigned *mask)
 {
     for (int i = 0; i < p->n_atoms; i++)
@@ -144,8 +144,8 @@ static bool mask_of_block(const partial *p, int block, unsigned *mask)
     return false;
 }
 
-/* Goes on with each block for an atom that is about a property that has no name, and each set of
- * patterns that its key may match. */
+/* Continues with each block for an atom about an unnamed property, and with each set of patterns
+ * that its key may match. */
 static weft_status place_key(expansion *e, partial *p, int from, int blocks)
 {
     schema_atom *atom = &p->atoms[from];
@@ -177,9 +177,9 @@ static weft_status place_key(expansion *e, partial *p, int from, int blocks)
                : weft__each_property(e->schema, p->atoms, (size_t)p->n_atoms, name_violator, &with);
 }
 
-/* Goes on with each way to choose what violates items, additionalProperties and patternProperties
- * and what matches contains: an element or a property that is named, or one that serves for a block
- * of atoms, of which there are `blocks`. */
+/* Continues with each way to choose what violates items, additionalProperties and patternProperties
+ * and what matches contains: a particular element or named property, or an unspecified one shared
+ * by a block of atoms. There are `blocks` blocks. */
 static weft_status assign(expansion *e, partial *p, int from, int blocks)
 {
     while (from < p->n_atoms && is_placed(&p->atoms[from]))

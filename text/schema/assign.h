@@ -1,5 +1,5 @@
-/* text/schema/assign.h -- combinations of schemas on their way to choices, shared by expand.c and
- * assign.c. */
+/* text/schema/assign.h -- partial combinations of schemas, from which choices are made; shared by
+ * expand.c and assign.c. */
 #ifndef WEFT_TEXT_SCHEMA_ASSIGN_H
 #define WEFT_TEXT_SCHEMA_ASSIGN_H
 
@@ -10,7 +10,7 @@ typedef struct branch {
     int schema;
 } branch;
 
-/* A combination on its way: what holds, and what is still to be looked at. */
+/* A partial combination: the conditions taken so far, and the schemas still to process. */
 typedef struct partial {
     int taken[EXPAND_MAX]; /* signed schemas */
     int n_taken;
@@ -24,17 +24,17 @@ typedef struct partial {
 
 typedef struct expansion {
     weft__schema *schema;
-    size_t first;          /* choice of the node */
+    size_t first;          /* index of the node's first choice */
     schema_index known;    /* hashes of the atoms of its choices */
-    literal_list literals; /* of its literals, which are one choice together */
-    /* A probe makes no choices: it finds out whether there might be one. */
+    literal_list literals; /* its literals, which together form one choice */
+    /* a probe makes no choices, it only finds out whether there may be one */
     bool probing, found;
     int depth, *fuel;
 } expansion;
 
-/* Makes a choice of a combination in which nothing is left to choose. */
+/* Makes a choice from a complete combination. */
 weft_status weft__expansion_add(expansion *e, const partial *p);
-/* The same for each way to choose the elements and properties that atoms are about. */
+/* The same for each assignment of elements and properties to the atoms. */
 weft_status weft__expansion_assign(expansion *e, partial *p);
 
 #endif

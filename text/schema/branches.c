@@ -1,5 +1,5 @@
-/* text/schema/branches.c -- the schemas of anyOf and oneOf: which of them may match a value, and
- * which may match together. */
+/* text/schema/branches.c -- finds which branches of anyOf and oneOf may match a value, and which
+ * may match together. */
 #include "text/schema/branches.h"
 
 #include "core/failure.h"
@@ -87,7 +87,7 @@ void weft__branches_release(branch_list *list)
     *list = (branch_list){0};
 }
 
-/* Positions that are being gathered. */
+/* A list of positions being collected. */
 typedef struct gathering {
     const branch_list *list;
     int *out;

@@ -1,6 +1,6 @@
-/* text/schema/branches.h -- the schemas of anyOf and oneOf: which of them may match a value, and
- * which may match together. Those that list their values (enum and const) are found by these
- * values, so that thousands of them cost little. */
+/* text/schema/branches.h -- finds which branches of anyOf and oneOf may match a value, and which
+ * may match together. Branches that list their values (enum and const) are found by these values,
+ * so thousands of them are cheap. */
 #ifndef WEFT_TEXT_SCHEMA_BRANCHES_H
 #define WEFT_TEXT_SCHEMA_BRANCHES_H
 
@@ -9,22 +9,22 @@
 
 #include "text/schema/index.h"
 
-/* Zeroed has not been read. */
+/* Zeroed: not read yet. */
 typedef struct branch_list {
-    json_object *of; /* the document's */
+    json_object *of; /* belongs to the document */
     size_t n;
-    int *open; /* positions of those that do not list their values */
+    int *open; /* positions of branches without listed values */
     size_t n_open;
-    schema_index values; /* positions of those that do, by the hashes of their values */
+    schema_index values; /* positions of the others, by the hashes of their values */
 } branch_list;
 
 weft_status weft__branches_read(json_object *of, branch_list *out);
 void weft__branches_release(branch_list *list);
 
-/* Positions, of which there is room for n in `out`. Those that may match a value: */
+/* `out` must have room for n positions. The branches that may match a value: */
 weft_status weft__branches_for(const branch_list *list, json_object *value, int *out,
                                size_t *count);
-/* The others that may match a value that branch `only` matches: */
+/* The other branches that may match a value that branch `only` matches: */
 weft_status weft__branches_compatible(const branch_list *list, int only, int *out, size_t *count);
 
 #endif

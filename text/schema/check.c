@@ -1,5 +1,5 @@
-/* text/schema/check.c -- whether a JSON value is what a schema says, and what is wrong
- * with it where it is not. */
+/* text/schema/check.c -- validates a JSON value against a schema and describes the first violation.
+ */
 #include "text/schema/check.h"
 
 #include <json-c/linkhash.h>
@@ -17,15 +17,15 @@
 
 enum {
     MAX_DEPTH = 256,
-    MAX_STEPS = 1 << 20, /* alternatives that refer to themselves double with each level */
+    MAX_STEPS = 1 << 20, /* recursive alternatives double the work at each level */
     MAX_PLACE = 160,
-    SHOWN = 80 /* bytes of a value or a name in a complaint */
+    SHOWN = 80 /* most bytes of a value or name in a complaint */
 };
 
 typedef struct check {
     json_object *root;
     prepared *prepared;
-    weft__text *complaint; /* NULL: nobody wants to know */
+    weft__text *complaint; /* NULL: no complaint is needed */
     char place[MAX_PLACE];
     int depth, steps;
     bool no_memory;
@@ -41,7 +41,7 @@ static bool complain(check *c, const char *what)
     return false;
 }
 
-/* How much of a text is shown: whole characters, since the model reads it. */
+/* How many bytes of a text to show: whole characters, since models read the message. */
 static int shown(const char *text)
 {
     const size_t n = strlen(text);
@@ -75,7 +75,7 @@ static double number_of(json_object *schema, const char *key, double absent)
                : absent;
 }
 
-/* In decimal, as both are written; what has too many digits for that, in binary. */
+/* Compares decimal representations; numbers with too many digits are compared in binary. */
 static bool is_multiple(json_object *of, json_object *value)
 {
     weft__decimal step, number;
@@ -111,7 +111,7 @@ static bool number_holds(check *c, json_object *schema, json_object *value)
     return expected(c, what, value);
 }
 
-/* `n` of something, between two keys' values. */
+/* Checks a count against the bounds in two keywords. */
 static bool count_holds(check *c, json_object *schema, const char *least, const char *most,
                         double n, const char *of)
 {
@@ -124,7 +124,7 @@ static bool count_holds(check *c, json_object *schema, const char *least, const 
     return complain(c, what);
 }
 
-/* A pattern that cannot be followed, or contains NULs, is not checked. */
+/* Patterns that are unsupported or contain NULs are not checked. */
 static bool pattern_holds(check *c, json_object *of, const char *pattern, const char *text,
                           size_t n)
 {
@@ -170,7 +170,7 @@ static bool string_holds(check *c, json_object *schema, json_object *value)
 
 /* ---- objects and arrays --------------------------------------------------------------------- */
 
-/* Goes into a member or an element, whose name `format` writes, and back. */
+/* Checks a member or element, whose name `format` gives for messages. */
 static bool inside(check *c, json_object *schema, json_object *value, const char *key, size_t index)
 {
     const size_t n = strlen(c->place);
@@ -178,13 +178,14 @@ static bool inside(check *c, json_object *schema, json_object *value, const char
         snprintf(c->place + n, sizeof c->place - n, "%s%s", n > 0 ? "." : "", key);
     else
         snprintf(c->place + n, sizeof c->place - n, "[%zu]", index);
-    c->place[weft__utf8_valid(c->place, strlen(c->place))] = '\0'; /* it may have been cut */
+    c->place[weft__utf8_valid(c->place, strlen(c->place))] = '\0'; /* it may have been cut within a
+                                                                    * character */
     const bool fine = holds(c, schema, value);
     c->place[n] = '\0';
     return fine;
 }
 
-/* How many elements match `contains`. */
+/* Counts the elements that match `contains`. */
 static bool contains_holds(check *c, json_object *schema, json_object *value)
 {
     json_object *of = NULL;
@@ -247,7 +248,8 @@ static bool has_names(check *c, json_object *required, json_object *value)
     return true;
 }
 
-/* What dependentRequired, dependentSchemas and dependencies ask for a member that is there. */
+/* Checks what dependentRequired, dependentSchemas and dependencies require for the present members.
+ */
 static bool dependents_hold(check *c, json_object *schema, json_object *value)
 {
     static const char *const keywords[] = {"dependentRequired", "dependentSchemas", "dependencies"};
@@ -267,8 +269,8 @@ static bool dependents_hold(check *c, json_object *schema, json_object *value)
     return true;
 }
 
-/* Whether a member is what patternProperties says; *covered: some pattern matches its key. A
- * pattern that cannot be followed is not checked. */
+/* Whether a member satisfies patternProperties; *covered: some pattern matches its key. Unsupported
+ * patterns are not checked. */
 static bool matched_patterns_hold(check *c, json_object *map, const char *key, json_object *member,
                                   bool *covered)
 {
@@ -355,7 +357,7 @@ static bool type_holds(check *c, json_object *schema, json_object *value)
         return is_type(json_object_get_string(type), value) ||
                expected(c, json_object_get_string(type), value);
     if (!json_object_is_type(type, json_type_array))
-        return true; /* it says nothing */
+        return true; /* an empty schema allows everything */
     for (size_t i = 0; i < json_object_array_length(type); i++) {
         const char *name = json_object_get_string(json_object_array_get_idx(type, i));
         if (name && is_type(name, value))
@@ -384,7 +386,7 @@ static bool literal_holds(check *c, json_object *schema, json_object *value)
     return expected(c, json_object_to_json_string_ext(list, JSON_C_TO_STRING_PLAIN), value);
 }
 
-/* Whether a value matches a schema, without a complaint. */
+/* Whether a value matches a schema, without recording a complaint. */
 static bool matches(check *c, json_object *schema, json_object *value)
 {
     weft__text *complaint = c->complaint;
@@ -394,7 +396,7 @@ static bool matches(check *c, json_object *schema, json_object *value)
     return fine;
 }
 
-/* Of how many schemas of a list the value is; beyond `most` they are not counted. */
+/* How many schemas of a list match the value; counting stops above `most`. */
 static size_t branches(check *c, json_object *list, json_object *value, size_t most)
 {
     enum { FEW = 8 };
@@ -443,7 +445,7 @@ static bool combinations_hold(check *c, json_object *schema, json_object *value)
     return true;
 }
 
-/* What "#/a/b" stands for; NULL: there is nothing, or no memory. */
+/* The schema at "#/a/b"; NULL: not found, or out of memory. */
 static json_object *follow(check *c, const char *reference)
 {
     json_object *at = c->root;

@@ -1,4 +1,4 @@
-/* text/schema/choice.c -- what atoms say together: types, bounds, literals. */
+/* text/schema/choice.c -- combines atoms to a choice: types, bounds, literals. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,7 +112,7 @@ static void count_at_most(int64_t *most, int64_t value)
         *most = value;
 }
 
-/* No document has more than SCHEMA_NEVER of anything, and sums of a few such counts fit. */
+/* No document has more than SCHEMA_NEVER of anything; the limit prevents overflow of sums. */
 static int64_t limited(int64_t count)
 {
     return count < SCHEMA_NEVER ? count : SCHEMA_NEVER;
@@ -150,10 +150,9 @@ static weft_status take_matching(const weft__json *at, schema_choice *c)
     return status;
 }
 
-/* ---- keywords that are violated ---------------------------------------------------------------
- */
+/* ---- violated keywords ----------------------------------------------------------------------- */
 
-/* The types that a violated keyword applies to, and its name where it is a number. */
+/* The types that a violated keyword applies to, and its name if its value is a number. */
 typedef struct bound {
     const char *keyword;
     unsigned types;
@@ -189,7 +188,7 @@ static bound bound_of(atom_kind kind)
     return bounds[kind];
 }
 
-/* Fewer than a least count; nothing is less than 0. */
+/* Requires fewer than the given count; no count is below 0. */
 static void fewer_than(schema_choice *c, unsigned type, int64_t *most, int64_t value)
 {
     if (value == 0)
@@ -206,7 +205,7 @@ static weft_status violate_count(const weft__json *at, const schema_atom *atom, 
                       atom->kind == ATOM_MAX_PROPERTIES;
     count = limited(count);
     if (most && count == SCHEMA_NEVER) {
-        c->types = 0; /* nothing has more */
+        c->types = 0; /* no value has more */
         return status;
     }
     if (atom->kind == ATOM_MIN_LENGTH)
@@ -398,7 +397,7 @@ static weft_status add_multiple(const weft__json *at, bool excluded, schema_mult
     return WEFT_OK;
 }
 
-/* What multipleOf says; without a number that is left the types go. */
+/* Applies multipleOf; removes the number types if no number is left. */
 static weft_status choice_multiples(const weft__schema *schema, const schema_atom *atoms, size_t n,
                                     schema_choice *c)
 {
@@ -423,7 +422,7 @@ static weft_status choice_multiples(const weft__schema *schema, const schema_ato
     return status;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- the whole choice ------------------------------------------------------------------------ */
 
 weft_status weft__choice_fill(weft__schema *schema, const schema_atom *atoms, size_t n,
                               schema_choice *out, bool *possible)

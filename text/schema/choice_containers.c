@@ -1,4 +1,4 @@
-/* text/schema/choice_containers.c -- what atoms say of elements and properties. */
+/* text/schema/choice_containers.c -- combines atoms about elements and properties. */
 #include <json-c/linkhash.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static int prefix_item(weft__schema *schema, int number, int index, bool negated
     return *status ? -1 : 2 * of + negated;
 }
 
-/* An element of the prefix, or behind all prefixes (index below 0): one of a block of atoms, or any
+/* An element: one of the prefix, or after all prefixes (index < 0) one of a block of atoms, or any
  * other. */
 typedef struct element_place {
     int index, block;
@@ -59,7 +59,7 @@ static bool is_of(const schema_atom *a, element_place at)
     return at.index >= 0 ? a->index == at.index : at.block >= 0 && a->block == at.block;
 }
 
-/* Whether an element is one of those that match the `contains` of a schema. */
+/* Whether an element is one that must match the `contains` of a schema. */
 static bool is_contained(const schema_atom *atoms, size_t n, int number, element_place at)
 {
     for (size_t i = 0; i < n; i++)
@@ -68,7 +68,7 @@ static bool is_contained(const schema_atom *atoms, size_t n, int number, element
     return false;
 }
 
-/* The signed schemas of an element. Their number. */
+/* Collects the signed schemas of an element; returns their number. */
 static size_t element_schemas(weft__schema *schema, const schema_atom *atoms, size_t n,
                               element_place at, int *out, weft_status *status)
 {
@@ -103,7 +103,7 @@ static int element_node(weft__schema *schema, const schema_atom *atoms, size_t n
     return *status ? SCHEMA_NO_NODE : weft__schema_node(schema, signed_schemas, count, status);
 }
 
-/* A node per block of elements. */
+/* Makes a node for each block of elements. */
 static weft_status fill_wanted(weft__schema *schema, const schema_atom *atoms, size_t n,
                                schema_choice *c)
 {
@@ -123,13 +123,13 @@ static weft_status fill_wanted(weft__schema *schema, const schema_atom *atoms, s
     return status;
 }
 
-/* The elements that have places of their own, and the fewest that there are. */
+/* The number of elements with individual schemas, and the minimum number of elements. */
 static int prefix_of(const weft__schema *schema, const schema_atom *atoms, size_t n,
                      schema_choice *c)
 {
     int longest = 0;
     for (size_t i = 0; i < n; i++) {
-        /* What items does not apply to cannot violate it. */
+        /* Elements that items does not apply to cannot violate it. */
         const atom_kind kind = atoms[i].kind;
         const bool counts = kind == ATOM_ALL || kind == ATOM_ITEMS;
         const int length = counts ? weft__prefix_length(schema, atoms[i].schema) : 0;
@@ -195,7 +195,7 @@ weft_status weft__each_property(weft__schema *schema, const schema_atom *atoms, 
         json_object *at = schema->schemas[atoms[i].schema].at.value;
         if (atoms[i].name)
             status = take(context, atoms[i].name);
-        /* What additionalProperties does not apply to cannot violate it. */
+        /* Properties that additionalProperties does not apply to cannot violate it. */
         if (atoms[i].kind != ATOM_ALL && atoms[i].kind != ATOM_ADDITIONAL)
             continue;
         json_object *properties = json_object_object_get(at, "properties");
@@ -217,7 +217,7 @@ weft_status weft__each_property(weft__schema *schema, const schema_atom *atoms, 
     return status;
 }
 
-/* The signed schema of a property's own schema in `properties`. */
+/* The signed schema of a property in `properties`. */
 static int own_schema(weft__schema *schema, int number, const char *name, bool negated,
                       weft_status *status)
 {
@@ -237,7 +237,7 @@ static bool is_false(const weft__schema *schema, int signed_schema)
            json_object_get_boolean(value) == signed_schema % 2;
 }
 
-/* The signed schemas of a property that are being gathered. */
+/* The signed schemas of a property, being collected. */
 typedef struct gathered {
     weft__schema *schema;
     int *out, count;
@@ -245,7 +245,7 @@ typedef struct gathered {
     weft_status status;
 } gathered;
 
-/* Takes a signed schema; below 0: none. */
+/* Adds a signed schema; negative: none. */
 static void gather(gathered *g, int of)
 {
     if (of < 0 || g->status)
@@ -265,7 +265,7 @@ static void gather_at(gathered *g, int number, const char *keyword, bool negated
     gather(g, of);
 }
 
-/* The schema of one of patternProperties. */
+/* Adds the schema of one pattern of patternProperties. */
 static void gather_pattern(gathered *g, int number, const char *pattern, bool negated)
 {
     const weft__json at = g->schema->schemas[number].at;
@@ -301,7 +301,7 @@ weft_status weft__covers_property(weft__schema *schema, int number, const char *
     return *out ? WEFT_OK : weft__key_matches(schema, number, NULL, name, out);
 }
 
-/* What a schema that matches says of a property. */
+/* Adds the schemas that a matching schema applies to a property. */
 static void gather_matching(gathered *g, int number, const char *name)
 {
     weft__schema *schema = g->schema;
@@ -398,7 +398,7 @@ static int nowhere(weft__schema *schema, weft_status *status)
     return *status ? SCHEMA_NO_NODE : weft__schema_node(schema, &signed_schema, 1, status);
 }
 
-/* A key as JSON writes it between its quotes; NULL without memory. */
+/* A key as JSON writes it between quotes; NULL when out of memory. */
 static char *write_key(const char *name)
 {
     json_object *string = json_object_new_string(name);
@@ -419,7 +419,7 @@ typedef struct filling {
     schema_choice *choice;
 } filling;
 
-/* A property that the atoms name; its node follows, once for each key. */
+/* Adds a property that the atoms name, and its node, once per key. */
 static weft_status add_name(void *context, const char *name)
 {
     filling *f = context;

@@ -1,5 +1,5 @@
-/* text/schema/choice_keys.c -- the keys that a schema does not name: those that match the same
- * patterns of patternProperties belong together. */
+/* text/schema/choice_keys.c -- keys that a schema does not name, grouped by the patterns of
+ * patternProperties that they match. */
 #include <json-c/linkhash.h>
 #include <string.h>
 
@@ -12,14 +12,14 @@
 
 enum { MAX_SOURCES = 32 };
 
-/* What keys match: first the patterns, each or its opposite, then what propertyNames says. */
+/* The rules for keys: the patterns first, positive or negated, then propertyNames. */
 typedef struct key_rules {
     const char *patterns[SCHEMA_KEY_PATTERNS];
     weft__pattern_source sources[MAX_SOURCES];
     size_t n_patterns, n_sources;
     int64_t min_length, max_length;
-    bool none;     /* no key is allowed, unless it is named */
-    weft__json at; /* what says so, for messages */
+    bool none;     /* only named keys are allowed */
+    weft__json at; /* the schema that says so, for messages */
 } key_rules;
 
 static weft_status no_memory(const weft__schema *schema)
@@ -79,7 +79,7 @@ unsigned weft__key_mask(const weft__schema *schema, int number, const char *cons
 /* ---- propertyNames ----------------------------------------------------------------------------
  */
 
-/* The schema of propertyNames, behind references; `out` has no value without one. */
+/* The schema of propertyNames, with references resolved; `out` has no value if there is none. */
 static weft_status find_names(weft__schema *schema, int number, weft__json *out)
 {
     weft_status status = WEFT_OK;
@@ -132,7 +132,7 @@ static bool allows_strings(json_object *type)
     return allowed;
 }
 
-/* What propertyNames says about keys that are not named. */
+/* Applies propertyNames to keys that are not named. */
 static weft_status add_names(key_rules *rules, const weft__json *names)
 {
     const char *pattern = NULL, *name = NULL;
@@ -222,7 +222,7 @@ static weft_status read_rules(weft__schema *schema, const schema_atom *atoms, si
     return status;
 }
 
-/* Which of the properties have such keys, and how many such keys there are. */
+/* Computes which properties have such keys, and how many such keys there are. */
 static weft_status count_keys(const weft__schema *schema, const schema_choice *c,
                               const weft__json *at, schema_keys *keys)
 {
@@ -244,7 +244,7 @@ static weft_status count_keys(const weft__schema *schema, const schema_choice *c
                            (int)keys->longest);
 }
 
-/* The keys that match the patterns of a mask, and no others; *any: there are some. */
+/* Makes the group of keys that match exactly the patterns of a mask; *any: it is not empty. */
 static weft_status make_keys(weft__schema *schema, const schema_choice *c, key_rules *rules,
                              unsigned mask, schema_keys *out, bool *any)
 {
@@ -286,7 +286,7 @@ static weft_status add_keys(weft__schema *schema, const schema_atom *atoms, size
     return status;
 }
 
-/* The property that violates what a block of atoms is about. */
+/* Adds the property that violates a block of atoms. */
 static weft_status add_wanted(weft__schema *schema, const schema_atom *atoms, size_t n,
                               const key_rules *rules, int block, schema_choice *c)
 {

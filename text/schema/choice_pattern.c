@@ -1,5 +1,5 @@
-/* text/schema/choice_pattern.c -- the patterns that the strings of a choice match, and those that
- * they must not match. */
+/* text/schema/choice_pattern.c -- the patterns that the strings of a choice must match, or must not
+ * match. */
 #include <string.h>
 
 #include "core/failure.h"
@@ -12,7 +12,7 @@ enum { MAX_PATTERNS = 64 };
 
 typedef struct pattern_list {
     weft__pattern_source at[MAX_PATTERNS];
-    char *made[MAX_PATTERNS]; /* those that are no part of the document */
+    char *made[MAX_PATTERNS]; /* patterns that are not part of the document */
     size_t n, n_made;
 } pattern_list;
 
@@ -31,12 +31,12 @@ static weft_status add_format(pattern_list *list, const weft__json *at, const ch
 {
     const weft__format_pattern *format = weft__format_find(name);
     if (!format)
-        return WEFT_OK; /* weft__keywords_followed refuses it */
+        return WEFT_OK; /* weft__keywords_followed rejects it */
     return add_pattern(list, at, negated && format->outside ? format->outside : format->generated,
                        negated);
 }
 
-/* A string as an expression that it alone matches. */
+/* Appends a regular expression that matches only the given string. */
 static void append_escaped(weft__text *out, const char *text, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -50,7 +50,7 @@ static void append_escaped(weft__text *out, const char *text, size_t n)
     }
 }
 
-/* Excludes the strings of a schema's enum or const, several by each expression. */
+/* Excludes the strings of a schema's enum or const, several per expression. */
 static weft_status exclude_strings(pattern_list *list, const weft__json *at, int keyword)
 {
     enum { LONGEST = 2000 };

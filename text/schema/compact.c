@@ -1,10 +1,10 @@
-/* text/schema/compact.c -- leaves behind the frames that no stack needs any more. */
+/* text/schema/compact.c -- frees frames that no stack needs any more, by copying the others. */
 #include <string.h>
 
 #include "text/schema/machine.h"
 #include "weft/memory.h"
 
-/* An old frame that has been copied says so here, and its `parent` is then the copy. */
+/* The kind of an old frame that has been copied; its `parent` is then the copy. */
 enum { COPIED = 255 };
 
 static const extra_key *copy_keys(machine *m, const extra_key *from)
@@ -69,7 +69,7 @@ static bool copy_frame(machine *m, frame *old)
     return true;
 }
 
-/* Copies what is still to be copied of a stack, from below; its frames are the machine's own. */
+/* Copies the rest of a stack, from the bottom; the frames belong to the machine. */
 static bool copy_stack(machine *m, const frame **top)
 {
     const frame *pending = *top;

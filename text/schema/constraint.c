@@ -1,4 +1,4 @@
-/* text/schema/constraint.c -- weft_constraint: a schema, a vocabulary, and a place in a
+/* text/schema/constraint.c -- weft_constraint: a schema, a vocabulary, and a position in a
  * document. */
 #include "weft/constrain.h"
 
@@ -13,19 +13,19 @@
 
 enum { CACHED = 8, COMPACT_AFTER = 1 << 14 };
 
-/* What does not change, and copies share. */
+/* Immutable data that copies share. */
 typedef struct language {
     atomic_int references;
     weft__schema schema;
     token_table tokens;
-    text_buffer bytes; /* of each token by id, for accept */
+    text_buffer bytes; /* text of each token by id, for accept */
     size_t *starts;
 } language;
 
-/* The mask of a place, for when the same place comes again: within a string, most of all. */
+/* The mask of a state, cached because states recur, especially within strings. */
 typedef struct cached_mask {
     uint64_t key;
-    bool *allowed; /* by id; NULL: free */
+    bool *allowed; /* by id; NULL: the entry is free */
     int64_t worst;
 } cached_mask;
 
@@ -33,7 +33,7 @@ struct weft_constraint {
     language *language;
     machine machine;
     frame_list stacks;
-    size_t bytes; /* accepted since memory was last given back */
+    size_t bytes; /* bytes accepted since the last compaction */
     cached_mask cache[CACHED];
     int oldest;
 };
@@ -136,7 +136,7 @@ weft_status weft_constraint_reset(weft_constraint *constraint)
     return start ? weft__frames_append(&constraint->stacks, &start, 1) : m->status;
 }
 
-/* ---- going on -------------------------------------------------------------------------------- */
+/* ---- advancing ------------------------------------------------------------------------------- */
 
 weft_status weft_constraint_accept_text(weft_constraint *constraint, const char *text,
                                         size_t length)
@@ -196,7 +196,7 @@ bool weft_constraint_complete(weft_constraint *constraint)
 
 /* ---- masks ----------------------------------------------------------------------------------- */
 
-/* The same whatever the order of the stacks. */
+/* Independent of the order of the stacks. */
 static uint64_t key_of(const frame_list *stacks)
 {
     uint64_t key = stacks->n;
@@ -205,7 +205,7 @@ static uint64_t key_of(const frame_list *stacks)
     return key;
 }
 
-/* The mask without a budget, from the cache or made. */
+/* The mask without a budget, cached or computed. */
 static weft_status find_mask(weft_constraint *constraint, const cached_mask **out)
 {
     const token_table *tokens = &constraint->language->tokens;
@@ -246,7 +246,7 @@ weft_status weft_constraint_mask(weft_constraint *constraint, int64_t remaining,
     memset(allowed, 0, (size_t)n * sizeof *allowed);
     if (complete)
         *complete = weft_constraint_complete(constraint);
-    /* Where there are too few tokens to end the document anyway, every one that fits may come. */
+    /* If there are too few tokens to end the document anyway, every valid token is allowed. */
     if (mask->worst < remaining || weft__machine_distance(stacks->tops, stacks->n) > remaining) {
         memcpy(allowed, mask->allowed, (size_t)known * sizeof *allowed);
         return WEFT_OK;

@@ -1,13 +1,13 @@
-/* text/schema/containers.c -- arrays and objects. The frame of one waits below its values in
- * the form that it will have behind them. */
+/* text/schema/containers.c -- arrays and objects. While a value is read, the container's frame
+ * below it has the state for after that value. */
 #include <string.h>
 
 #include "text/schema/machine.h"
 
 enum array_phase {
-    OPEN, /* behind the opening bracket */
-    NEXT, /* behind a comma */
-    AFTER /* behind a value */
+    OPEN, /* after the opening bracket */
+    NEXT, /* after a comma */
+    AFTER /* after a value */
 };
 
 static int64_t least_of(const machine *m, int node)
@@ -17,7 +17,7 @@ static int64_t least_of(const machine *m, int node)
 
 /* ---- arrays --------------------------------------------------------------------------------- */
 
-/* Bytes to the end of an array between its elements. */
+/* The fewest bytes to the end of an array, between elements. */
 static int64_t array_rest(const machine *m, const frame *f)
 {
     const array_state *a = &f->as.array;
@@ -42,7 +42,7 @@ void weft__array_begin(machine *m, int choice, const frame *parent)
     weft__machine_emit(m, push_array(m, f, OPEN));
 }
 
-/* Begins an element that is one of a few values, each of which comes once. */
+/* Begins an element that is one of a few distinct values. */
 static void unique_begin(machine *m, frame f, unsigned char byte)
 {
     const schema_choice *c = &m->schema->choices[f.choice];
@@ -58,7 +58,7 @@ static void unique_begin(machine *m, frame f, unsigned char byte)
     }
 }
 
-/* Begins an element: the next one, and each of those that are wanted. */
+/* Begins an element: the next one, or one of those wanted. */
 static void element_begin(machine *m, frame f, unsigned char byte)
 {
     const schema_choice *c = &m->schema->choices[f.choice];
@@ -110,7 +110,7 @@ static const frame *push_object(machine *m, frame f, unsigned char phase, int64_
     return weft__machine_push(m, f);
 }
 
-/* Bytes to the end of an object between its keys and values. */
+/* The fewest bytes to the end of an object, between properties. */
 static int64_t rest_of(const machine *m, const frame *f)
 {
     const schema_choice *c = &m->schema->choices[f->choice];

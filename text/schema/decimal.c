@@ -1,4 +1,4 @@
-/* text/schema/decimal.c -- decimal numbers as they are written. */
+/* text/schema/decimal.c -- exact decimal numbers. */
 #include "text/schema/decimal.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 enum { MOST_PLACES = 1000 };
 
-/* Doubles have fewer places. */
+/* Clamps the number of decimals; doubles have fewer. */
 static long limited(long places)
 {
     return places < -MOST_PLACES ? -MOST_PLACES : places > MOST_PLACES ? MOST_PLACES : places;
@@ -15,7 +15,7 @@ static long limited(long places)
 bool weft__decimal_of(json_object *number, weft__decimal *out)
 {
     const char *at = json_object_to_json_string_ext(number, JSON_C_TO_STRING_PLAIN);
-    int64_t digits = 0, zeros = 0; /* zeros: at the end, not counted yet */
+    int64_t digits = 0, zeros = 0; /* zeros: trailing zeros, not counted yet */
     long places = 0;
     int n = 0;
     bool behind = false;
@@ -66,7 +66,7 @@ int64_t weft__decimal_step(weft__decimal of, int places)
             return INT64_MAX;
         step *= 10;
     }
-    /* Each place that is missing takes one factor of 10, as far as the step has its factors. */
+    /* Each missing decimal removes one factor of 10 from the step, as far as it has the factors. */
     for (; i > places; i--) {
         step /= step % 2 == 0 ? 2 : 1;
         step /= step % 5 == 0 ? 5 : 1;

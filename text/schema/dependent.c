@@ -1,11 +1,11 @@
-/* text/schema/dependent.c -- dependentRequired, dependentSchemas and dependencies, as schemas with
- * if and then. */
+/* text/schema/dependent.c -- converts dependentRequired, dependentSchemas and dependencies to
+ * schemas with if and then. */
 #include <json-c/linkhash.h>
 
 #include "core/failure.h"
 #include "text/schema/expand.h"
 
-/* {"if": {"type": "object", "required": [name]}, "then": then}; takes over `then`. NULL without
+/* {"if": {"type": "object", "required": [name]}, "then": then}; takes over `then`. NULL when out of
  * memory. */
 static json_object *make_condition(const char *name, json_object *then)
 {
@@ -52,8 +52,8 @@ static weft_status append(json_object *to, json_object *condition)
     return weft__out_of_memory("a schema", NULL);
 }
 
-/* Appends the conditions of one keyword. The schemas in it are met here, so that messages name
- * their places. */
+/* Appends the conditions of one keyword. Registers the schemas in it, so that messages can name
+ * their positions. */
 static weft_status append_keyword(weft__schema *schema, const weft__json *at, const char *keyword,
                                   json_object *to)
 {

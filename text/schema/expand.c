@@ -1,5 +1,4 @@
-/* text/schema/expand.c -- the choices of a node: every combination of branches that is not
- * contradictory. */
+/* text/schema/expand.c -- expands a node into choices: every consistent combination of branches. */
 #include "text/schema/assign.h"
 
 #include <string.h>
@@ -12,9 +11,9 @@
 
 enum {
     MAX_CHOICES = 20000,
-    MAX_OF_NODE = 1024, /* no more stacks are followed */
-    MAX_WORK = 1 << 20, /* schemas that are taken into combinations */
-    PROBE_WORK = 2000,  /* those that are looked at to find out whether there is a value */
+    MAX_OF_NODE = 1024, /* limit of choices per node */
+    MAX_WORK = 1 << 20, /* limit of schemas taken into combinations */
+    PROBE_WORK = 2000,  /* the same for a probe */
     PROBE_DEPTH = 3
 };
 
@@ -53,7 +52,7 @@ static weft_status probe(weft__schema *schema, const int *signed_schemas, int n,
     return status;
 }
 
-/* Whether the properties that a combination requires can be there. */
+/* Whether the properties that a combination requires can exist. */
 typedef struct children {
     expansion *e;
     partial *p;
@@ -80,7 +79,7 @@ static weft_status check_child(void *context, const char *name)
     return status;
 }
 
-/* *possible becomes false when no string matches the patterns, of which there are several. */
+/* *possible becomes false when no string matches all of several patterns. */
 static weft_status check_patterns(const weft__schema *schema, const partial *p,
                                   schema_choice *outline, bool *possible)
 {
@@ -97,11 +96,11 @@ static weft_status check_patterns(const weft__schema *schema, const partial *p,
     const weft_status status = weft__choice_pattern(schema, p->atoms, (size_t)p->n_atoms, outline);
     *possible = outline->types != 0;
     weft__choice_release(outline);
-    /* Too many states are a reason to give up only where the strings are to be followed. */
+    /* Too many states are an error only if the strings must be generated. */
     return status == WEFT_UNSUPPORTED ? WEFT_OK : status;
 }
 
-/* *possible becomes false when the atoms contradict each other, as far as that shows here. */
+/* *possible becomes false when the atoms obviously contradict each other. */
 static weft_status check_atoms(expansion *e, partial *p, bool *possible)
 {
     schema_choice outline;
@@ -121,7 +120,7 @@ static weft_status check_atoms(expansion *e, partial *p, bool *possible)
     return checked;
 }
 
-/* Whether no value matches both of two schemas; known once it has been asked. */
+/* Whether no value matches both of two schemas; the result is cached. */
 static weft_status disjoint(weft__schema *schema, int x, int y, bool *out)
 {
     const int a = x < y ? x : y, b = x < y ? y : x;
@@ -168,7 +167,7 @@ static weft_status add_atom(const weft__schema *schema, partial *p, schema_atom 
     return WEFT_OK;
 }
 
-/* Takes all schemas of a list, negated. */
+/* Adds all schemas of a list, negated. */
 static weft_status push_none(weft__schema *schema, partial *p, int number, const char *keyword)
 {
     const weft__json at = schema->schemas[number].at;
@@ -196,7 +195,7 @@ static int branch_number(weft__schema *schema, int number, int position, weft_st
     return *status ? -1 : weft__schema_number(schema, &item, status);
 }
 
-/* Takes schema `only` of a oneOf, and the others negated, without those that exclude it anyway. */
+/* Adds schema `only` of a oneOf, and the others negated, except those that exclude it anyway. */
 static weft_status push_one(expansion *e, partial *p, int number, int only)
 {
     weft__schema *schema = e->schema;
@@ -242,7 +241,7 @@ static weft_status push_all_of(weft__schema *schema, partial *p, const weft__jso
     return status;
 }
 
-/* A schema that matches. */
+/* Takes a schema that must match. */
 static weft_status take_matching(weft__schema *schema, partial *p, int number)
 {
     const weft__json at = schema->schemas[number].at;
@@ -269,7 +268,7 @@ static weft_status take_matching(weft__schema *schema, partial *p, int number)
     return !status && target >= 0 ? push(schema, p, 2 * target) : status;
 }
 
-/* Takes a signed schema into the combination. *possible becomes false where it cannot match. */
+/* Takes a signed schema into the combination. *possible becomes false if it cannot match. */
 static weft_status take(expansion *e, partial *p, int signed_schema, bool *possible)
 {
     weft__schema *schema = e->schema;
@@ -303,7 +302,7 @@ static weft_status take(expansion *e, partial *p, int signed_schema, bool *possi
 /* ---- complete combinations --------------------------------------------------------------------
  */
 
-/* The same whatever the order of the atoms. */
+/* Independent of the order of the atoms. */
 static uint64_t hash_atoms(const partial *p)
 {
     uint64_t sum = (uint64_t)p->n_atoms;
@@ -321,7 +320,7 @@ static uint64_t hash_atoms(const partial *p)
     return sum;
 }
 
-/* Takes over a choice. */
+/* Adds a choice, which it takes over. */
 static weft_status add_choice(expansion *e, schema_choice *choice)
 {
     weft__schema *schema = e->schema;
@@ -365,7 +364,7 @@ weft_status weft__expansion_add(expansion *e, const partial *p)
     return status;
 }
 
-/* The literals of `source` that match everything that was taken. */
+/* Adds the literals of `source` that match everything taken so far. */
 static weft_status add_literals(expansion *e, const partial *p, int source)
 {
     bool any = false;
@@ -415,7 +414,7 @@ static weft_status follow_branch(expansion *e, const partial *p, branch from)
     return status;
 }
 
-/* A schema that was taken and lists its values; -1: none. */
+/* A taken schema that lists its values; -1: none. */
 static int find_literals(const weft__schema *schema, const partial *p)
 {
     for (int i = 0; i < p->n_taken; i++) {

@@ -1,4 +1,4 @@
-/* text/schema/format.c -- the formats of strings that JSON Schema names, as patterns.
+/* text/schema/format.c -- JSON Schema's string formats as patterns.
  *
  * date, time and duration: RFC 3339 and its appendix A; uri and its relatives: RFC 3986, RFC 3987
  * and RFC 6570; ipv6: RFC 4291; hostname: RFC 1123; email: RFC 5321; json-pointer: RFC 6901.
@@ -19,7 +19,7 @@
 #define HOUR_MINUTE "(?:[01][0-9]|2[0-3]):[0-5][0-9]"
 #define FRACTION "(?:\\.[0-9]+)?"
 #define OFFSET "(?:[Zz]|[+-]" HOUR_MINUTE ")"
-/* Leap seconds end a day of UTC; only those that are written in UTC are generated. */
+/* Leap seconds occur at the end of a day in UTC; only those written in UTC are generated. */
 #define TIME                                                                                       \
     "(?:" HOUR_MINUTE ":[0-5][0-9]" FRACTION OFFSET "|23:59:60" FRACTION "(?:[Zz]|[+-]00:00))"
 #define ANY_TIME HOUR_MINUTE ":(?:[0-5][0-9]|60)" FRACTION OFFSET
@@ -60,7 +60,7 @@
 
 #define PERCENT "%" HEX HEX
 #define SUB "!$&'()*+,;="
-/* Of IRIs: the characters beyond ASCII. */
+/* In IRIs: the non-ASCII characters. */
 #define UCS                                                                                        \
     "\\u00A0-\\uD7FF\\uF900-\\uFDCF\\uFDF0-\\uFFEF\\u{10000}-\\u{1FFFD}\\u{20000}-\\u{2FFFD}"      \
     "\\u{30000}-\\u{3FFFD}\\u{E1000}-\\u{EFFFD}"

@@ -1,12 +1,13 @@
-/* text/schema/format.h -- the formats of strings that JSON Schema names, as patterns. */
+/* text/schema/format.h -- JSON Schema's string formats as patterns. */
 #ifndef WEFT_TEXT_SCHEMA_FORMAT_H
 #define WEFT_TEXT_SCHEMA_FORMAT_H
 
 /* NULL: an unknown format. */
 typedef struct weft__format_pattern {
     const char *name;
-    const char *generated; /* strings of the format; not all where that is no regular expression */
-    const char *outside;   /* what strings that are not of the format do not match */
+    const char *generated; /* matches strings of the format; not all of them if the format is not
+                            * regular */
+    const char *outside;   /* strings that do not have the format do not match this */
 } weft__format_pattern;
 
 const weft__format_pattern *weft__format_find(const char *name);

@@ -1,4 +1,4 @@
-/* text/schema/index.c -- finds numbers by the hashes of what they stand for. */
+/* text/schema/index.c -- a hash index of numbers. */
 #include "text/schema/index.h"
 
 #include "core/failure.h"

@@ -1,4 +1,4 @@
-/* text/schema/index.h -- finds numbers by the hashes of what they stand for. */
+/* text/schema/index.h -- a hash index of numbers. */
 #ifndef WEFT_TEXT_SCHEMA_INDEX_H
 #define WEFT_TEXT_SCHEMA_INDEX_H
 
@@ -9,7 +9,7 @@
 
 typedef struct schema_slot {
     uint64_t hash;
-    int32_t number; /* below 0: free */
+    int32_t number; /* negative: the slot is free */
 } schema_slot;
 
 /* Zeroed is empty. */
@@ -18,8 +18,8 @@ typedef struct schema_index {
     size_t n, size; /* size: a power of two */
 } schema_index;
 
-/* The next number of a hash, or -1. *probe is 0 for the first and is kept for the others; different
- * things may have the same hash. */
+/* The next number with a hash, or -1. *probe is 0 for the first call and passed on to later ones.
+ * Different items may have the same hash. */
 int32_t weft__index_next(const schema_index *index, uint64_t hash, size_t *probe);
 weft_status weft__index_add(schema_index *index, uint64_t hash, int32_t number);
 void weft__index_release(schema_index *index);

@@ -1,4 +1,4 @@
-/* text/schema/key_ways.c -- how many keys of objects match a pattern, by their bytes. */
+/* text/schema/key_ways.c -- counts the object keys that match a pattern, by length in bytes. */
 #include "text/schema/key_ways.h"
 
 #include "text/schema/pattern_parse.h"
@@ -6,7 +6,7 @@
 
 enum { MAX_CELLS = 1 << 20, WIDTHS = 4 };
 
-/* Characters that are written as an escape of two bytes. */
+/* Characters that JSON writes as a two-byte escape. */
 static const uint32_t escaped[] = {'\b', '\t', '\n', '\f', '\r', '"', '\\'};
 enum { ESCAPES = sizeof escaped / sizeof *escaped };
 
@@ -40,7 +40,7 @@ static int64_t few(int64_t counts)
     return counts < WEFT__MAX_COUNT ? counts : WEFT__MAX_COUNT;
 }
 
-/* The ways from a state by exactly so many bytes, those by fewer being known. */
+/* The number of texts of exactly so many bytes from a state, given the counts for fewer bytes. */
 static int64_t count_texts(const weft__pattern *p, const uint32_t *counts, size_t row,
                            int32_t state, int32_t bytes, const int64_t (*widths)[WIDTHS])
 {

@@ -1,18 +1,18 @@
-/* text/schema/key_ways.h -- how many keys of objects match a pattern, by their bytes. */
+/* text/schema/key_ways.h -- counts the object keys that match a pattern, by length in bytes. */
 #ifndef WEFT_TEXT_SCHEMA_KEY_WAYS_H
 #define WEFT_TEXT_SCHEMA_KEY_WAYS_H
 
 #include "text/schema/pattern.h"
 
-/* More are not counted. */
+/* Counts saturate here. */
 enum { WEFT__MAX_COUNT = 1 << 30, WEFT__LONGEST_KEY = 256 };
 
 /* [state][bytes]: how many texts of exactly so many bytes, 0 .. *longest, lead from a state to a
- * match. Texts are written as keys are: escapes only where there is no other form. The caller's;
- * NULL without memory. */
+ * match. Texts are written as keys: with escapes only where required. The caller frees the result;
+ * NULL when out of memory. */
 uint32_t *weft__pattern_counts(const weft__pattern *pattern, int32_t *longest);
 
-/* Those of exactly so many bytes behind one character of first .. last. */
+/* The number of texts of exactly so many bytes after one character of first .. last. */
 int64_t weft__pattern_counts_after(const weft__pattern *pattern, const uint32_t *counts,
                                    int32_t longest, int32_t state, uint32_t first, uint32_t last,
                                    int64_t bytes);

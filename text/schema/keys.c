@@ -1,10 +1,10 @@
-/* text/schema/keys.c -- the keys of objects: those that the schema names, and others. */
+/* text/schema/keys.c -- reads the keys of objects: named in the schema, and others. */
 #include <string.h>
 
 #include "text/schema/key_ways.h"
 #include "text/schema/machine.h"
 
-enum { ESCAPED = 4 }; /* object_part.missing behind a backslash */
+enum { ESCAPED = 4 }; /* value of object_part.missing after a backslash */
 
 static int64_t least_of(const machine *m, int node)
 {
@@ -25,7 +25,7 @@ static void push(machine *m, frame f, unsigned char phase, int64_t rest)
 
 /* ---- the end of a key ------------------------------------------------------------------------ */
 
-/* The object with a property more; false without memory. */
+/* The object with another property; false when out of memory. */
 static bool add_property(machine *m, const schema_choice *c, object_part *o, size_t property)
 {
     const size_t words = (c->n_properties + 63) / 64;
@@ -40,7 +40,7 @@ static bool add_property(machine *m, const schema_choice *c, object_part *o, siz
     return true;
 }
 
-/* Adds the key whose bytes have been read. */
+/* Adds the key that has been read. */
 static bool add_free(machine *m, const schema_choice *c, object_part *o)
 {
     extra_key *key = weft__machine_allocate(m, sizeof *key);
@@ -61,7 +61,7 @@ static bool add_free(machine *m, const schema_choice *c, object_part *o)
     return true;
 }
 
-/* A key has been read: the frame behind its quotes. */
+/* A key has been read: pushes the frame after its closing quote. */
 static void push_colon(machine *m, frame f)
 {
     object_part *o = &f.as.object;
@@ -77,7 +77,7 @@ static void push_colon(machine *m, frame f)
 
 /* ---- keys that the schema names -------------------------------------------------------------- */
 
-/* The frame within a named key: the nearest of the properties that it can still be. */
+/* The frame within a named key, with the distance to the nearest property that it can still be. */
 static void push_key(machine *m, frame f)
 {
     const schema_choice *c = choice_of(m, &f);
@@ -102,7 +102,8 @@ static void push_key(machine *m, frame f)
     push(m, f, OBJECT_KEY, least);
 }
 
-/* Of the properties low .. high - 1, which agree in `at` bytes, those that go on with `byte`. */
+/* Narrows the properties low .. high - 1, which share `at` bytes, to those that continue with
+ * `byte`. */
 static void narrow(const schema_choice *c, object_part *o, unsigned char byte)
 {
     int32_t low = o->low, high = o->high;
@@ -115,7 +116,7 @@ static void narrow(const schema_choice *c, object_part *o, unsigned char byte)
     o->at++;
 }
 
-/* The property whose whole key has been read, or -1. It is the first of those that begin so. */
+/* The property whose complete key has been read, or -1; it sorts before longer ones. */
 static int32_t spelled(const schema_choice *c, const object_part *o)
 {
     return o->low < o->high && c->properties[o->low].length == (size_t)o->at ? o->low : -1;
@@ -133,7 +134,8 @@ void weft__key_step(machine *m, const frame *top, unsigned char byte)
             push_colon(m, f);
         return;
     }
-    if (byte < ' ') /* none is written so, and a key's end is no byte of it */
+    if (byte < ' ') /* keys do not contain control characters, and the end of a key is not a byte of
+                     * it */
         return;
     narrow(c, o, byte);
     push_key(m, f);
@@ -141,10 +143,10 @@ void weft__key_step(machine *m, const frame *top, unsigned char byte)
 
 /* ---- other keys ------------------------------------------------------------------------------ */
 
-/* How many ways there are to go on with a key by exactly so many bytes, whatever it matches. */
+/* How many ways there are to complete a key with exactly so many bytes, ignoring patterns. */
 static int64_t any_continuation(const object_part *o, int64_t bytes)
 {
-    /* The ways to end the character that has begun. */
+    /* The ways to complete the current character. */
     int64_t counts = 1;
     if (o->missing == ESCAPED) {
         counts = 7;
@@ -164,7 +166,7 @@ static int64_t any_continuation(const object_part *o, int64_t bytes)
     return keys < SCHEMA_NEVER / counts ? counts * keys : SCHEMA_NEVER;
 }
 
-/* The same among keys that match a pattern. */
+/* The same for keys that match a pattern. */
 static int64_t continuations(const schema_keys *keys, const object_part *o, int64_t bytes)
 {
     static const char escaped[] = "\"\\\b\f\n\r\t";
@@ -186,8 +188,8 @@ static int64_t continuations(const schema_keys *keys, const object_part *o, int6
     return counts;
 }
 
-/* The fewest bytes that make a key one that the schema does not name and the object does not have;
- * SCHEMA_NEVER: there is no such key. */
+/* The fewest bytes that complete a key that the schema does not name and the object does not have;
+ * SCHEMA_NEVER: no such key. */
 static int64_t bytes_to_new(const schema_choice *c, const object_part *o)
 {
     const schema_keys *keys = &c->keys[o->keys];
@@ -217,7 +219,7 @@ static void push_free(machine *m, frame f)
              weft__object_missing(m->schema, c, &with.state, 0));
 }
 
-/* Of the keys that begin alike, those that go on with `byte` at o->at. */
+/* Among keys with the same beginning, those that continue with `byte` at o->at. */
 static const extra_key *alike_with(machine *m, const object_part *o, unsigned char byte)
 {
     const extra_key *alike = NULL;
@@ -234,8 +236,8 @@ static const extra_key *alike_with(machine *m, const object_part *o, unsigned ch
     return alike;
 }
 
-/* Reads a byte of a character; false when it is none. Of escapes only those that have no other form
- * are taken, so that each key has one form. */
+/* Reads a byte of a character; false if it is invalid. Escapes are accepted only where required, so
+ * that each key has one form. */
 static bool read_byte(object_part *o, unsigned char byte)
 {
     static const char letters[] = "\"\"\\\\b\bf\fn\nr\rt\t";
@@ -255,7 +257,7 @@ static bool read_byte(object_part *o, unsigned char byte)
     return byte >= ' ' && byte != '"' && weft__utf8_feed(&o->character, &o->missing, byte);
 }
 
-/* The character that has been read, in the pattern of the keys; false: no key of them begins so. */
+/* Advances the keys' pattern by the character that has been read; false: no key continues so. */
 static bool read_character(const schema_keys *keys, object_part *o)
 {
     if (o->missing > 0)

@@ -1,5 +1,5 @@
-/* text/schema/keywords.c -- the keywords of JSON Schema that are followed, and what their values
- * have to be. */
+/* text/schema/keywords.c -- the supported keywords of JSON Schema, and the types of their values.
+ */
 #include "text/schema/keywords.h"
 
 #include <json-c/linkhash.h>
@@ -9,7 +9,7 @@
 #include "text/schema/format.h"
 
 typedef enum keyword_kind {
-    ANNOTATION, /* says nothing about validity */
+    ANNOTATION, /* an annotation, ignored */
     VALUE,      /* any JSON */
     SCHEMA,
     SCHEMA_LIST, /* one or more */
@@ -134,7 +134,7 @@ static weft_status check_boolean(const weft__json *at)
     return weft__json_as_bool(at, &value);
 }
 
-/* A list, of which `check` (NULL: anything) takes every element. */
+/* A list; `check` (NULL: anything) is applied to every element. */
 static weft_status check_list(const weft__json *at, weft_status (*check)(const weft__json *))
 {
     size_t n = 0;
@@ -148,7 +148,7 @@ static weft_status check_list(const weft__json *at, weft_status (*check)(const w
     return status;
 }
 
-/* A map, of which `check` takes every member. */
+/* A map; `check` is applied to every member. */
 static weft_status check_map(const weft__json *at, weft_status (*check)(const weft__json *))
 {
     weft_status status = weft__json_as_object(at);

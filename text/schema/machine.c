@@ -1,4 +1,4 @@
-/* text/schema/machine.c -- stacks of frames: making them, stepping, literals and numbers. */
+/* text/schema/machine.c -- stacks of frames: creating and stepping them; literals and numbers. */
 #include "text/schema/machine.h"
 
 #include <string.h>
@@ -72,7 +72,7 @@ weft_status weft__frames_append(frame_list *out, const frame *const *tops, size_
     return WEFT_OK;
 }
 
-/* Of too many stacks those with the longest way to the end are left out. */
+/* If there are too many stacks, those with the longest distance to the end are dropped. */
 static void append(machine *m, frame_list *out, const frame *top)
 {
     if (!top || m->status)
@@ -110,7 +110,7 @@ static uint64_t hash_object(uint64_t hash, const frame *f, const weft__schema *s
 
 static uint64_t hash_frame(const frame *f, const weft__schema *schema)
 {
-    /* In bits of their own: what is mixed first must not cancel out what comes second. */
+    /* The fields occupy separate bits, so that they cannot cancel out. */
     uint64_t hash = weft__mix(0, (uint64_t)f->kind << 48 | (uint64_t)f->phase << 40 |
                                      (uint64_t)f->blank << 32 | (uint32_t)f->choice);
     switch ((frame_kind)f->kind) {
@@ -181,13 +181,13 @@ void weft__machine_complete(machine *m, const frame *parent)
 
 /* ---- literals and numbers ------------------------------------------------------------------- */
 
-/* Of a number the end only shows in what follows. */
+/* The end of a number shows only in the next byte. */
 static bool is_number(const char *text)
 {
     return text[0] == '-' || (text[0] >= '0' && text[0] <= '9');
 }
 
-/* The first of low .. high - 1, which agree in `at` bytes, that goes on with `byte` or more. */
+/* The first of low .. high - 1, which share `at` bytes, whose next byte is `byte` or more. */
 static int32_t find_byte(const literal_part *l, int byte)
 {
     int32_t low = l->low, high = l->high;
@@ -201,7 +201,7 @@ static int32_t find_byte(const literal_part *l, int byte)
     return low;
 }
 
-/* Whether one of them has been read to its end: the first, if any. */
+/* Whether one of the literals has been read completely: the first one, if any. */
 static bool is_spelled(const literal_part *l)
 {
     return l->low < l->high && l->list[l->low][l->at] == '\0';
@@ -253,7 +253,7 @@ static void number_step(machine *m, int choice, number_prefix prefix, unsigned c
                                                         .as.number = prefix}));
 }
 
-/* Whether a frame's value is complete if what follows does not belong to it. */
+/* Whether a frame's value is complete if the next byte does not belong to it. */
 static bool may_end(const machine *m, const frame *top)
 {
     if (top->kind == FRAME_NUMBER)

@@ -1,12 +1,12 @@
-/* text/schema/machine.h -- follows JSON that a schema allows, byte by byte.
+/* text/schema/machine.h -- recognizes JSON that a schema allows, byte by byte.
  *
- * What may come next depends on a stack of frames: the value that is being read, the object that it
- * is in, and so on. Where a schema leaves a choice there are several stacks, of which those that do
- * not fit fall away. Frames do not change once made, so stacks share what lies below, and going
- * back is forgetting. Every frame knows how many bytes are missing to the end of the document.
+ * The state is a stack of frames: the value being read, the object that contains it, and so on.
+ * Where a schema leaves a choice there are several stacks, and those that do not fit are dropped.
+ * Frames are immutable, so stacks share common parts, and backtracking means dropping a stack.
+ * Every frame knows how many bytes are missing to the end of the document.
  *
- * The JSON is a plain one: no whitespace before or behind the document; within it, before a value,
- * a key or a closing bracket, either one space or a line break with up to 32 spaces or tabs.
+ * The accepted JSON is restricted: no whitespace before or after the document; within it, before a
+ * value, a key or a closing bracket, either one space or a line break with up to 32 spaces or tabs.
  */
 #ifndef WEFT_TEXT_SCHEMA_MACHINE_H
 #define WEFT_TEXT_SCHEMA_MACHINE_H
@@ -16,8 +16,8 @@
 #include "text/schema/object.h"
 
 typedef enum frame_kind {
-    FRAME_DONE, /* below the document */
-    FRAME_ROOT, /* the document is still to come */
+    FRAME_DONE, /* after the document */
+    FRAME_ROOT, /* before the document */
     FRAME_LITERAL,
     FRAME_NUMBER,
     FRAME_STRING,
@@ -25,43 +25,43 @@ typedef enum frame_kind {
     FRAME_OBJECT
 } frame_kind;
 
-/* Of an ascending list those that begin with the `at` bytes that were read: low .. high - 1. */
+/* The entries low .. high - 1 of an ascending list, which begin with the `at` bytes read so far. */
 typedef struct literal_part {
     const char *const *list;
     int32_t low, high, at;
 } literal_part;
 
 typedef struct string_part {
-    int64_t length;   /* characters so far, as far as they count */
+    int64_t length;   /* characters so far, saturating when more make no difference */
     int32_t state;    /* of the pattern */
-    uint32_t value;   /* of half a character */
-    uint32_t missing; /* bytes or hexadecimal digits of it */
+    uint32_t value;   /* of an incomplete character */
+    uint32_t missing; /* bytes or hexadecimal digits missing from it */
 } string_part;
 
-/* The bytes of a key, the last first. */
+/* The bytes of a key, last first. */
 typedef struct key_byte {
     const struct key_byte *before;
     unsigned char byte;
 } key_byte;
 
 enum object_phase {
-    OBJECT_OPEN,  /* behind the opening bracket */
-    OBJECT_NEXT,  /* behind a comma */
-    OBJECT_AFTER, /* behind a value */
-    OBJECT_KEY,   /* in a key that the schema names */
-    OBJECT_FREE,  /* in a key that it does not name */
+    OBJECT_OPEN,  /* after the opening bracket */
+    OBJECT_NEXT,  /* after a comma */
+    OBJECT_AFTER, /* after a value */
+    OBJECT_KEY,   /* in a named key */
+    OBJECT_FREE,  /* in an unnamed key */
     OBJECT_COLON, /* behind a key */
-    OBJECT_VALUE  /* behind a colon */
+    OBJECT_VALUE  /* after a colon */
 };
 
 typedef struct object_part {
     object_state state;
-    int32_t node; /* of the value behind the key */
-    /* In a key: the properties low .. high - 1 begin like its `at` bytes. */
+    int32_t node; /* of the value after the key */
+    /* In a key: properties low .. high - 1 begin with its first `at` bytes. */
     int32_t low, high, at;
-    /* In a key that the schema does not name: which of the choice's `keys` and `wanted` it is of
-     * (or -1); the state of the keys' pattern; the keys of `extras` that begin like it, and the
-     * part of a character at its end: its bits, and the bytes that are missing. */
+    /* In an unnamed key: the entries of the choice's `keys` and `wanted` that it belongs to (or
+     * -1); the state of their pattern; the range of `extras` with the same beginning; and its
+     * incomplete last character: bits, and missing bytes. */
     int32_t keys, wanted, key_state;
     const key_byte *bytes;
     const extra_key *alike;
@@ -75,7 +75,7 @@ typedef struct frame {
     int32_t depth;
     const struct frame *parent;
     uint64_t hash;
-    int64_t rest; /* bytes to the end of the document, at least so many are needed */
+    int64_t rest; /* minimum number of bytes to the end of the document */
     union {
         literal_part literal;
         number_prefix number;
@@ -85,13 +85,13 @@ typedef struct frame {
     } as;
 } frame;
 
-/* Stacks, by their top frames. */
+/* Stacks, as their top frames. */
 typedef struct frame_list {
     const frame **tops;
     size_t n, capacity;
 } frame_list;
 
-/* Memory of frames, handed back in the order it was taken. */
+/* Memory for frames, released in reverse order. */
 typedef struct frame_block {
     struct frame_block *before;
     size_t used, size;
@@ -103,7 +103,7 @@ typedef struct frame_mark {
     size_t used;
 } frame_mark;
 
-/* The hashes of the stacks that a step has made so far. */
+/* Hash table of the stacks that a step has made so far. */
 enum { MACHINE_SLOTS = 4096 };
 
 typedef struct machine_slot {
@@ -113,10 +113,10 @@ typedef struct machine_slot {
 typedef struct machine {
     const weft__schema *schema;
     frame_block *block;
-    frame_list out, finished; /* of the step under way */
+    frame_list out, finished; /* of the current step */
     machine_slot slots[MACHINE_SLOTS];
     uint64_t step;
-    weft_status status; /* of the first failure */
+    weft_status status; /* the first failure */
 } machine;
 
 void weft__machine_open(machine *m, const weft__schema *schema);
@@ -125,36 +125,36 @@ void weft__machine_close(machine *m);
 frame_mark weft__machine_mark(const machine *m);
 void weft__machine_release(machine *m, frame_mark mark);
 
-/* Gives back what only frames need that none of these stacks contains. False, with no stack left,
- * without memory. */
+/* Frees memory of frames that none of these stacks contains. When out of memory: false, and no
+ * stack is left. */
 bool weft__machine_compact(machine *m, frame_list *stacks);
 
 /* The stack at the start of a document. */
 const frame *weft__machine_start(machine *m);
 
-/* The stacks behind one more byte, in m->out; none: the byte does not fit. */
+/* Computes the stacks after one more byte, in m->out; none: the byte is not allowed. */
 void weft__machine_step(machine *m, const frame *const *tops, size_t n, unsigned char byte);
-/* Whether the document may end. */
+/* Whether the document may end here. */
 bool weft__machine_ends(const machine *m, const frame *const *tops, size_t n);
-/* Bytes that are missing to the nearest end. */
+/* Missing bytes to the nearest end. */
 int64_t weft__machine_distance(const frame *const *tops, size_t n);
 
-/* Copies stacks to the end of `out`. */
+/* Appends copies of stacks to `out`. */
 weft_status weft__frames_append(frame_list *out, const frame *const *tops, size_t n);
 
-/* Between machine.c and what follows each kind of value. A frame's hash and depth are computed, and
- * `rest` gets what the parent needs. */
+/* Between machine.c and the files for each kind of value. Pushes a frame: computes its hash and
+ * depth, and adds what the parent needs to `rest`. */
 const frame *weft__machine_push(machine *m, frame f);
 void *weft__machine_allocate(machine *m, size_t size);
 void weft__machine_emit(machine *m, const frame *top);
-/* The value whose frame had this parent is complete. */
+/* Completes the value whose frame had this parent. */
 void weft__machine_complete(machine *m, const frame *parent);
 /* Begins a value of a node with its first byte. */
 void weft__machine_value(machine *m, int node, unsigned char byte, const frame *parent);
-/* Begins one of n literals, which are ascending, with its first byte. */
+/* Begins one of n literals (ascending) with its first byte. */
 void weft__machine_literal(machine *m, int choice, const char *const *list, size_t n,
                            unsigned char byte, const frame *parent);
-/* Whether a byte is whitespace that may come now; the state behind it in *blank. */
+/* Whether a byte is whitespace allowed now; *blank becomes the state after it. */
 bool weft__machine_blank(unsigned char *blank, unsigned char byte);
 
 void weft__string_begin(machine *m, int choice, const frame *parent);
@@ -167,8 +167,8 @@ void weft__free_key_step(machine *m, const frame *top, unsigned char byte);
 void weft__array_begin(machine *m, int choice, const frame *parent);
 void weft__array_step(machine *m, const frame *top, unsigned char byte);
 
-/* Whether a byte continues UTF-8: `missing` bytes are to come, of the character whose bits so far
- * are *value. False: it is not UTF-8. */
+/* Whether a byte is valid UTF-8 at this point: `missing` bytes of the current character, whose bits
+ * so far are *value. */
 bool weft__utf8_feed(uint32_t *value, uint32_t *missing, unsigned char byte);
 
 #endif

@@ -1,4 +1,4 @@
-/* text/schema/measure.c -- the shortest values of nodes and choices. */
+/* text/schema/measure.c -- computes the shortest values of nodes and choices. */
 #include <stdlib.h>
 #include <string.h>
 

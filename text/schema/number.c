@@ -1,7 +1,8 @@
-/* text/schema/number.c -- whether what was read of a number can become one within its bounds.
+/* text/schema/number.c -- decides whether the prefix of a number can become a number within its
+ * bounds.
  *
- * Bounded numbers have no exponent, and at most 15 digits, so that digits / 10^n is correctly
- * rounded and is what a parser will read.
+ * Bounded numbers have no exponent and at most 15 digits, so that digits / 10^n is correctly
+ * rounded and equals what a parser reads.
  */
 #include "text/schema/number.h"
 
@@ -36,13 +37,13 @@ static bool whole(const schema_choice *c)
     return !(c->types & SCHEMA_NUMBER);
 }
 
-/* A number that is no integer has a fraction that is not of zeros, and no exponent. */
+/* A number that is not an integer has a fraction other than zeros, and no exponent. */
 static bool distinct(const schema_choice *c)
 {
     return !(c->types & SCHEMA_INTEGER);
 }
 
-/* Digits before the point. Where there has to be a fraction there is always room for it. */
+/* Most digits before the point. If a fraction is required, there is always space for it. */
 static int most_whole(const schema_choice *c)
 {
     return distinct(c) ? NUMBER_DIGITS - 3 : NUMBER_DIGITS;
@@ -53,11 +54,11 @@ static bool counted(const schema_choice *c)
     return bounded(c) || distinct(c) || c->multiples;
 }
 
-/* The bounds of what is written behind the sign. */
+/* The bounds on the digits after the sign. */
 typedef struct interval {
     double least, most;
     bool above, below;
-    bool distinct; /* there is a fraction, which does not end with a zero */
+    bool distinct; /* a fraction is required, and does not end in a zero */
     const schema_multiples *multiples;
 } interval;
 
@@ -80,7 +81,7 @@ static bool within_most(const interval *b, int64_t digits, int n_fraction)
     return b->below ? value < b->most : value <= b->most;
 }
 
-/* Whether digits are none of those that are excluded. */
+/* Whether the digits are excluded. */
 static bool is_taken(const interval *b, int64_t digits, int n_fraction)
 {
     const schema_multiples *m = b->multiples;
@@ -90,11 +91,11 @@ static bool is_taken(const interval *b, int64_t digits, int n_fraction)
     return !b->distinct || digits % 10 != 0;
 }
 
-/* Whether some of the digits low .. high, which reach the least, are not too much. */
+/* Whether some of the digits low .. high satisfy the upper bound; they satisfy the lower one. */
 static bool any_from(const interval *b, int64_t low, int64_t high, int n_fraction)
 {
-    /* Of so many multiples in a row some is not excluded, or none ever is: each of up to nine
-     * divisors excludes one in two or more of them, and the longest gap of nine primes is 40. */
+    /* Among so many consecutive multiples some is not excluded, or all are: each of up to nine
+     * divisors excludes one in two or more, and the longest gap for nine primes is 40. */
     enum { TRIES = 64 };
     const int64_t step = b->multiples ? b->multiples->step[n_fraction] : 1;
     int64_t digits = low % step == 0 ? low : low - low % step + step;
@@ -108,14 +109,14 @@ static bool any_from(const interval *b, int64_t low, int64_t high, int n_fractio
     return false;
 }
 
-/* Whether some of the digits low .. high, the last n_fraction of them behind the point, are within
+/* Whether some of the digits low .. high, the last n_fraction of them after the point, are within
  * the bounds. */
 static bool any_within(const interval *b, int64_t low, int64_t high, int n_fraction)
 {
     const double scaled = b->least * (double)powers[n_fraction];
     if (scaled > (double)high + 2 || (b->distinct && n_fraction == 0))
         return false;
-    /* The product is rounded: the first that fits is at most a step or two away. */
+    /* The product is rounded; the first valid multiple is at most a step or two away. */
     int64_t digits = scaled < (double)low ? low : (int64_t)scaled - 1;
     if (digits < low)
         digits = low;
@@ -125,7 +126,7 @@ static bool any_within(const interval *b, int64_t low, int64_t high, int n_fract
     return false;
 }
 
-/* From a whole part: so many more digits of it, then so many behind a point. */
+/* From an integer part: tries more digits before the point, then digits after it. */
 static int64_t distance_from_whole(const schema_choice *c, const number_prefix *p)
 {
     const interval b = bounds_of(c, p->negative);

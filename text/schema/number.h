@@ -1,15 +1,15 @@
-/* text/schema/number.h -- numbers as they are written, digit by digit. */
+/* text/schema/number.h -- numbers in decimal notation, read character by character. */
 #ifndef WEFT_TEXT_SCHEMA_NUMBER_H
 #define WEFT_TEXT_SCHEMA_NUMBER_H
 
 #include "text/schema/schema.h"
 
-/* Digits of a number that is bounded, or an integer: more would not be exact in a double. */
+/* Most digits of a bounded number or an integer; more would not be exact in a double. */
 enum { NUMBER_DIGITS = 15 };
 
 typedef enum number_phase {
     NUMBER_START, /* nothing, or a sign */
-    NUMBER_ZERO,  /* a leading zero, behind which no digit comes */
+    NUMBER_ZERO,  /* a leading zero, which no digit may follow */
     NUMBER_WHOLE,
     NUMBER_POINT, /* a point that needs a digit */
     NUMBER_FRACTION,
@@ -18,7 +18,7 @@ typedef enum number_phase {
     NUMBER_EXPONENT
 } number_phase;
 
-/* What has been read of a number. */
+/* The prefix of a number read so far. */
 typedef struct number_prefix {
     int64_t digits; /* without sign and point */
     signed char n_whole, n_fraction, n_exponent;
@@ -30,9 +30,9 @@ typedef struct number_prefix {
 bool weft__number_step(const schema_choice *choice, number_prefix *prefix, char c);
 /* Whether the number may end here. */
 bool weft__number_ends(const schema_choice *choice, const number_prefix *prefix);
-/* Characters that are missing to the nearest valid end. */
+/* The number of characters missing to the nearest valid end. */
 int64_t weft__number_distance(const schema_choice *choice, const number_prefix *prefix);
-/* Characters of the shortest number. */
+/* The length of the shortest number. */
 int64_t weft__number_least(const schema_choice *choice);
 
 #endif

@@ -1,5 +1,4 @@
-/* text/schema/object.c -- objects: which properties may still come, and the fewest bytes to the
- * end. */
+/* text/schema/object.c -- objects: which properties may follow, and the fewest bytes to the end. */
 #include "text/schema/object.h"
 
 static int64_t least_of(const weft__schema *schema, int node)
@@ -19,7 +18,7 @@ static bool seen(const object_state *o, size_t property)
 
 /* ---- what may come --------------------------------------------------------------------------- */
 
-/* Whether one more property that is not required leaves room for those that are. */
+/* Whether one more optional property leaves room for the required ones. */
 static bool room_for_more(const schema_choice *c, const object_state *o)
 {
     return c->max_properties == SCHEMA_UNBOUNDED || o->count + o->required_left < c->max_properties;
@@ -114,19 +113,20 @@ void weft__object_read_free(const weft__schema *schema, const schema_choice *c, 
 
 int64_t weft__object_keys(int64_t bytes)
 {
-    /* Characters of one byte without quote and backslash; two of them, an escape, or one character
-     * of two bytes. Of longer ones only those of one byte are counted. */
+    /* The number of keys by length: one-byte characters without quote and backslash; of two bytes
+     * also escapes and two-byte characters. For longer keys only one-byte characters are counted.
+     */
     static const int64_t keys[] = {1, 94, 94 * 94 + 7 + 1920, 94 * 94 * 94, 94 * 94 * 94 * 94};
     return bytes < SCHEMA_KEY_LENGTHS ? keys[bytes] : SCHEMA_NEVER;
 }
 
-/* Of keys that the schema does not name, the next ones. */
+/* The remaining keys of a group that the schema does not name. */
 typedef struct keys_left {
     int64_t length;
-    int64_t taken; /* of that length */
+    int64_t taken; /* used keys of that length */
 } keys_left;
 
-/* The cheapest of the properties that an object does not need, one after another. */
+/* Enumerates the optional properties, cheapest first. */
 typedef struct key_range {
     size_t named; /* in c->by_cost */
     keys_left of[SCHEMA_KEYS];
@@ -139,7 +139,7 @@ static bool optional(const weft__schema *schema, const schema_choice *c, const o
     return !p->required && !seen(o, cost->property) && least_of(schema, p->node) < SCHEMA_NEVER;
 }
 
-/* Keys of a length that the object does not have yet. */
+/* The number of keys of a length that the object does not have yet. */
 static int64_t free_left(const schema_choice *c, const object_state *o, int k, int64_t length)
 {
     const schema_keys *keys = &c->keys[k];
@@ -153,7 +153,7 @@ static int64_t free_left(const schema_choice *c, const object_state *o, int k, i
     return left - (o->reading_keys == k && o->reading == 1 + length);
 }
 
-/* Goes on to a length of which there are keys left; false: there is none. */
+/* Advances to a length with keys left; false: none. */
 static bool skip_lengths(const schema_choice *c, const object_state *o, key_range *s, int k)
 {
     keys_left *of = &s->of[k];
@@ -164,7 +164,7 @@ static bool skip_lengths(const schema_choice *c, const object_state *o, key_rang
     return false;
 }
 
-/* Bytes of the next key that the schema does not name. */
+/* Bytes of the next unnamed key. */
 static int64_t take_key(const schema_choice *c, const object_state *o, key_range *s, int k)
 {
     if (!skip_lengths(c, o, s, k))
@@ -173,7 +173,7 @@ static int64_t take_key(const schema_choice *c, const object_state *o, key_range
     return s->of[k].length;
 }
 
-/* The keys of the cheapest property that the schema does not name; below 0: there is none. */
+/* The key group of the cheapest unnamed property; negative: none. */
 static int cheapest_keys(const weft__schema *schema, const schema_choice *c, const object_state *o,
                          key_range *s, int64_t *bytes)
 {
@@ -190,8 +190,7 @@ static int cheapest_keys(const weft__schema *schema, const schema_choice *c, con
     return best;
 }
 
-/* Takes up to `most` properties of one cost; their number, and the cost of each. 0: there is none.
- */
+/* Takes up to `most` properties of equal cost; returns their number and *cost. 0: none left. */
 static int64_t take_cheapest(const weft__schema *schema, const schema_choice *c,
                              const object_state *o, key_range *s, int64_t most, int64_t *each)
 {

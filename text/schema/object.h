@@ -1,47 +1,46 @@
-/* text/schema/object.h -- objects: which properties may still come, and the fewest bytes to the
- * end. The shortest object and what is missing of one that has begun are computed by the same
- * function.
- */
+/* text/schema/object.h -- objects: which properties may follow, and the fewest bytes to the end.
+ * The length of the shortest object and the bytes missing from a partial one are computed by the
+ * same function. */
 #ifndef WEFT_TEXT_SCHEMA_OBJECT_H
 #define WEFT_TEXT_SCHEMA_OBJECT_H
 
 #include "text/schema/schema.h"
 
-/* Keys that the schema does not name. */
+/* A key that the schema does not name. */
 typedef struct extra_key {
     uint64_t hash;
-    const char *text; /* as JSON writes it between its quotes, without a NUL */
+    const char *text; /* as JSON between quotes, not NUL-terminated */
     int32_t length;
-    int32_t keys; /* of the choice's `keys` */
+    int32_t keys; /* index into the choice's `keys` */
     const struct extra_key *next;
 } extra_key;
 
-/* The properties that an object has so far, as far as they decide what is missing. */
+/* The properties of an object so far, as far as they determine what is missing. */
 typedef struct object_state {
-    const uint64_t *seen;                  /* a bit for each property; NULL: none */
-    int64_t count;                         /* properties so far */
-    int64_t required_left, required_bytes; /* without the keys of those that are wanted */
+    const uint64_t *seen;                  /* a bit for each property; NULL: none present */
+    int64_t count;                         /* number of properties so far */
+    int64_t required_left, required_bytes; /* without the keys of wanted properties */
     uint32_t found;                        /* a bit for each of the choice's `wanted` */
     const extra_key *extras;               /* keys that the schema does not name */
-    int32_t free_used[SCHEMA_KEY_LENGTHS]; /* the same by length */
-    int32_t
-        reading_keys; /* a key that is not among `extras` yet: of which of the choice's `keys`, */
-    int64_t reading;  /* and 1 more than its bytes; 0: there is none */
+    int32_t free_used[SCHEMA_KEY_LENGTHS]; /* number of them by length */
+    int32_t reading_keys; /* for a key being read that is not in `extras` yet: its index into the
+                           * choice's `keys`, */
+    int64_t reading;      /* and its bytes + 1; 0: none */
 } object_state;
 
 /* An object without properties. */
 object_state weft__object_start(const weft__schema *schema, const schema_choice *c);
 
-/* The fewest bytes from behind a value to the end of the object, which has at least `more` more
- * properties: a comma and a property each, and the bracket. SCHEMA_NEVER: there are not so many. */
+/* The fewest bytes from after a value to the end of an object that gets at least `more` more
+ * properties: a comma and a property each, and the bracket. SCHEMA_NEVER: impossible. */
 int64_t weft__object_missing(const weft__schema *schema, const schema_choice *c,
                              const object_state *o, int64_t more);
 
-/* Bytes of a property with its comma. */
+/* The shortest property, with its comma. */
 int64_t weft__object_property(const weft__schema *schema, const schema_property *p);
 
-/* Whether a property, or one that the schema does not name, may come now; `keys` is one of the
- * choice's, `wanted` too, or below 0. */
+/* Whether a property may come now: a named one, or an unnamed one with `keys` (an index into the
+ * choice's) and `wanted` (likewise, or negative). */
 bool weft__object_may_add(const weft__schema *schema, const schema_choice *c, const object_state *o,
                           size_t property);
 bool weft__object_may_add_free(const weft__schema *schema, const schema_choice *c,
@@ -49,8 +48,8 @@ bool weft__object_may_add_free(const weft__schema *schema, const schema_choice *
 bool weft__object_may_add_any(const weft__schema *schema, const schema_choice *c,
                               const object_state *o);
 
-/* Counts a property, apart from its bit in `seen`; one that the schema does not name, by the bytes
- * of its key. */
+/* Counts a named property, except for its bit in `seen`; or an unnamed one, by the length of its
+ * key. */
 void weft__object_add(const weft__schema *schema, const schema_choice *c, object_state *o,
                       size_t property);
 void weft__object_add_free(const weft__schema *schema, const schema_choice *c, object_state *o,
@@ -59,10 +58,10 @@ void weft__object_add_free(const weft__schema *schema, const schema_choice *c, o
 void weft__object_read_free(const weft__schema *schema, const schema_choice *c, object_state *o,
                             int keys, int wanted, int64_t key_bytes);
 
-/* The node of a property that the schema does not name. */
+/* The node of an unnamed property. */
 int weft__object_free_node(const schema_choice *c, int keys, int wanted);
 
-/* How many strings of exactly so many bytes a key may consist of, or large. */
+/* How many keys of exactly so many bytes there are; saturates. */
 int64_t weft__object_keys(int64_t bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* text/schema/pattern.c -- from syntax trees to one deterministic automaton. */
+/* text/schema/pattern.c -- builds one deterministic automaton from syntax trees of patterns. */
 #include "text/schema/pattern.h"
 
 #include <stdlib.h>
@@ -11,20 +11,20 @@
 #include "weft/memory.h"
 
 enum {
-    MAX_LENGTH = 4096, /* bytes of a pattern: the tree is as deep as it is long */
+    MAX_LENGTH = 4096, /* bytes of a pattern; the tree may be as deep */
     MAX_PARTS = 1 << 16,
     MAX_STATES = 1 << 16,
     MAX_CELLS = 1 << 22,
     NOWHERE = WEFT__PATTERN_NOWHERE
 };
 
-/* A part of the non-deterministic automaton. */
+/* A part of the nondeterministic automaton. */
 typedef enum part_kind {
-    PART_SPLIT, /* to next and other, reading nothing */
-    PART_SET,   /* to next, reading one of `ranges` */
-    PART_BEGIN, /* to next, at the start only */
-    PART_END,   /* to next, at the end only */
-    PART_FINAL  /* the pattern has matched; whatever follows, it has */
+    PART_SPLIT, /* goes to next and other without reading */
+    PART_SET,   /* reads one of `ranges` and goes to next */
+    PART_BEGIN, /* goes to next, only at the start */
+    PART_END,   /* goes to next, only at the end */
+    PART_FINAL  /* the pattern has matched, whatever follows */
 } part_kind;
 
 typedef struct part {
@@ -35,10 +35,10 @@ typedef struct part {
     int pattern; /* FINAL: which */
 } part;
 
-/* A state of the deterministic automaton while it is made: parts[begin .. begin + count). */
+/* A state of the deterministic automaton under construction: parts[begin .. begin + count). */
 typedef struct subset {
     size_t begin, count;
-    int64_t length; /* of the string so far, as far as it matters */
+    int64_t length; /* length of the string so far, saturating when more makes no difference */
     bool accepts;
 } subset;
 
@@ -52,7 +52,7 @@ typedef struct builder {
     part *parts;
     size_t n_parts, part_capacity;
     int *starts;
-    int *members; /* of all subsets, one after another */
+    int *members; /* the members of all subsets, consecutively */
     size_t n_members, member_capacity;
     subset *subsets;
     size_t n_subsets, subset_capacity;
@@ -80,7 +80,7 @@ static void *grow(builder *b, void *data, size_t *capacity, size_t length, size_
     return data;
 }
 
-/* ---- the non-deterministic automaton -------------------------------------------------------- */
+/* ---- the nondeterministic automaton ---------------------------------------------------------- */
 
 static int add_part(builder *b, part p)
 {
@@ -114,7 +114,7 @@ static int build_repeat(builder *b, const pattern_tree *tree, const pattern_node
     return entry;
 }
 
-/* The entry of what reads the node and goes on at `next`. */
+/* Builds the parts that read the node and then go to `next`; returns the entry. */
 static int build(builder *b, const pattern_tree *tree, int at, int next)
 {
     const pattern_node *node = &tree->nodes[at];
@@ -143,7 +143,7 @@ static int build(builder *b, const pattern_tree *tree, int at, int next)
     return next;
 }
 
-/* A pattern matches anywhere: behind any characters, before any others. */
+/* A pattern matches anywhere: it may be preceded and followed by any characters. */
 static int build_search(builder *b, int pattern)
 {
     static const pattern_range any[] = {{0, PATTERN_LAST}};
@@ -156,7 +156,7 @@ static int build_search(builder *b, int pattern)
     return start;
 }
 
-/* ---- classes of characters that no pattern tells apart --------------------------------------- */
+/* ---- classes of characters that no pattern distinguishes ------------------------------------- */
 
 static int ascending(const void *a, const void *b)
 {
@@ -177,7 +177,7 @@ static void find_classes(builder *b)
     }
     size_t k = 0;
     firsts[k++] = 0;
-    firsts[k++] = 0xD800; /* surrogates are no characters: a class without transitions */
+    firsts[k++] = 0xD800; /* surrogates are not characters: a class without transitions */
     firsts[k++] = 0xE000;
     for (size_t i = 0; i < b->n_parts; i++)
         for (int j = 0; j < b->parts[i].n_ranges; j++) {
@@ -215,7 +215,7 @@ static bool reads(const part *p, uint32_t character)
 
 /* ---- subsets -------------------------------------------------------------------------------- */
 
-/* Adds to the members what can be reached from a part without reading. */
+/* Adds the parts that can be reached from a part without reading. */
 static void reach(builder *b, int from, bool begin, bool end)
 {
     int depth = 0;
@@ -251,8 +251,8 @@ static int by_number(const void *a, const void *b)
     return *(const int *)a - *(const int *)b;
 }
 
-/* Whether the string may end here: every pattern has matched, or has not where it is negated, and
- * the length is within its bounds. */
+/* Whether the string may end here: every pattern has matched (or not, if negated), and the length
+ * is within its bounds. */
 static bool accepts(builder *b, size_t begin, int64_t length, bool at_start)
 {
     const size_t end = b->n_members;
@@ -297,7 +297,8 @@ static void enlarge_table(builder *b)
     b->table_size = size;
 }
 
-/* The state of the members from `begin` on, which are taken off again if it was there before. */
+/* The state for the members from `begin` on, which are removed again if the state exists already.
+ */
 static int32_t intern(builder *b, size_t begin, int64_t length, bool at_start)
 {
     const size_t count = b->n_members - begin;
@@ -328,7 +329,7 @@ static int32_t intern(builder *b, size_t begin, int64_t length, bool at_start)
     return (int32_t)b->n_subsets++;
 }
 
-/* Where a class of characters leads from a state. */
+/* The state to which a class of characters leads. */
 static int32_t successor(builder *b, size_t from, int class)
 {
     const subset u = b->subsets[from];
@@ -370,7 +371,7 @@ static void find_states(builder *b)
     }
 }
 
-/* Bytes of the cheapest character of a class within a JSON string. */
+/* The bytes of the cheapest character of a class in a JSON string. */
 static int32_t class_cost(const weft__pattern *p, int class)
 {
     const uint32_t first = p->firsts[class];
@@ -386,7 +387,7 @@ static int32_t class_cost(const weft__pattern *p, int class)
     return 6; /* \u00.. */
 }
 
-/* Distances from the states that accept, backwards. In rounds over all states, the last first:
+/* Computes distances backwards from the accepting states, in rounds over all states, last first:
  * automata of patterns are shallow, and numbered from their start. */
 static void spread_distances(const builder *b, const int32_t *costs)
 {
@@ -406,7 +407,7 @@ static void spread_distances(const builder *b, const int32_t *costs)
     }
 }
 
-/* Distances, without the transitions to states from which nothing is reached. */
+/* Computes distances, and removes transitions to states that cannot reach a match. */
 static void find_distances(builder *b)
 {
     weft__pattern *p = b->out;
@@ -430,7 +431,7 @@ static void find_distances(builder *b)
             p->next[i] = NOWHERE;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- construction ---------------------------------------------------------------------------- */
 
 static void make(builder *b)
 {

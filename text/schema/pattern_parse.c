@@ -1,4 +1,4 @@
-/* text/schema/pattern_parse.c -- reads regular expressions as ECMA-262 writes them. */
+/* text/schema/pattern_parse.c -- parses regular expressions in the syntax of ECMA-262. */
 #include "text/schema/pattern_parse.h"
 
 #include <ctype.h>
@@ -68,7 +68,7 @@ static int by_first(const void *a, const void *b)
     return x->first < y->first ? -1 : x->first > y->first;
 }
 
-/* Replaces the ranges from `begin` on by those of all other characters. */
+/* Replaces the ranges from `begin` on by their complement. */
 static void complement(parser *p, size_t begin)
 {
     pattern_tree *t = p->tree;
@@ -94,7 +94,7 @@ static void complement(parser *p, size_t begin)
     weft_free(copy);
 }
 
-/* \d, \w, \s and their opposites; false for any other letter. */
+/* \d, \w, \s and their complements; false for any other letter. */
 static bool add_class(parser *p, char letter)
 {
     static const pattern_range digits[] = {{'0', '9'}};
@@ -127,7 +127,7 @@ static bool add_class(parser *p, char letter)
 
 /* ---- characters ----------------------------------------------------------------------------- */
 
-/* One character of UTF-8, which the JSON around it has already checked. */
+/* Reads one UTF-8 character, which the JSON parser has validated. */
 static uint32_t read_utf8(parser *p)
 {
     const unsigned char *s = (const unsigned char *)p->at;
@@ -153,7 +153,7 @@ static uint32_t read_hex(parser *p, int least, int most, char end)
     return c;
 }
 
-/* The character behind a backslash, which has been read. */
+/* Reads the character after a backslash. */
 static uint32_t read_escape(parser *p)
 {
     const char letter = *p->at;
@@ -225,7 +225,7 @@ static int set_from(parser *p, size_t begin)
                                       .count = (int)(p->tree->n_ranges - begin)});
 }
 
-/* One end of a range within brackets; false when it was a class such as \d. */
+/* Reads one end of a range in brackets; false if it was a class such as \d. */
 static bool read_member(parser *p, uint32_t *c)
 {
     if (*p->at != '\\') {
@@ -237,7 +237,7 @@ static bool read_member(parser *p, uint32_t *c)
         p->at++;
         return false;
     }
-    if (*p->at == 'b') { /* within brackets a backspace */
+    if (*p->at == 'b') { /* in brackets, \b is a backspace */
         p->at++;
         *c = '\b';
         return true;
@@ -251,7 +251,7 @@ static bool read_member(parser *p, uint32_t *c)
     return true;
 }
 
-/* [...], the bracket having been read. */
+/* Parses [...] after the opening bracket. */
 static int parse_brackets(parser *p)
 {
     const size_t begin = p->tree->n_ranges;
@@ -281,7 +281,7 @@ static int parse_brackets(parser *p)
 
 static int parse_alternatives(parser *p);
 
-/* (...), the parenthesis having been read. */
+/* Parses (...) after the opening parenthesis. */
 static int parse_group(parser *p)
 {
     if (++p->depth > MAX_GROUPS)
@@ -351,7 +351,7 @@ static int parse_atom(parser *p)
     }
 }
 
-/* {n}, {n,} or {n,m}; false, with nothing read, when it is something else. */
+/* {n}, {n,} or {n,m}; false, with nothing consumed, if it is something else. */
 static bool read_braces(parser *p, long *least, long *most)
 {
     char *end;
@@ -391,7 +391,7 @@ static int parse_repeated(parser *p)
             return fail(p, WEFT_UNSUPPORTED, "more than 1000 repetitions");
         if (most != PATTERN_UNBOUNDED && most < least)
             return fail(p, WEFT_INVALID, "a repetition that runs backwards");
-        if (*p->at == '?') /* which of several matches is meant makes no difference here */
+        if (*p->at == '?') /* lazy or greedy makes no difference here */
             p->at++;
         node = add_node(
             p, (pattern_node){

@@ -16,7 +16,7 @@ typedef struct pattern_range {
 
 typedef enum pattern_kind {
     PATTERN_EMPTY,
-    PATTERN_SET,    /* one character out of ranges[first .. first + count) */
+    PATTERN_SET,    /* one character of ranges[first .. first + count) */
     PATTERN_CAT,    /* left, then right */
     PATTERN_ALT,    /* left or right */
     PATTERN_REPEAT, /* left, `least` to `most` times */
@@ -31,7 +31,7 @@ typedef struct pattern_node {
     int least, most;
 } pattern_node;
 
-/* Nodes name each other by position. Zeroed is empty. */
+/* Nodes refer to each other by index. Zeroed is empty. */
 typedef struct pattern_tree {
     pattern_node *nodes;
     size_t n_nodes, node_capacity;
@@ -40,9 +40,9 @@ typedef struct pattern_tree {
     int root;
 } pattern_tree;
 
-/* Reads a pattern of ECMA-262 (what JSON Schema means), in its Unicode mode. WEFT_UNSUPPORTED for
- * what is not regular (back references, looking around) and for \b, \B, \p and \P; WEFT_INVALID for
- * what is none. Messages begin with `where`. */
+/* Parses an ECMA-262 pattern (the dialect of JSON Schema) in Unicode mode. WEFT_UNSUPPORTED for
+ * non-regular features (back references, lookaround) and for \b, \B, \p and \P; WEFT_INVALID for
+ * malformed patterns. Messages begin with `where`. */
 weft_status weft__pattern_parse(const char *text, const char *where, pattern_tree *out);
 
 void weft__pattern_tree_release(pattern_tree *tree);

@@ -11,7 +11,7 @@ static int hex_value(char c)
                                   : -1;
 }
 
-/* Reads %XX as the byte that it stands for. */
+/* Decodes %XX. */
 static bool unescape(const char *at, char *out)
 {
     const int high = hex_value(at[1]), low = high < 0 ? -1 : hex_value(at[2]);
@@ -32,7 +32,7 @@ bool weft__pointer_step(const char **at, char *out)
         end++;
     }
     *end = '\0';
-    /* ~1 is a slash and ~0 a tilde; both may be written as %7E0 and so on. */
+    /* ~1 is a slash and ~0 a tilde; both may be percent-encoded, as %7E0. */
     char *to = out;
     for (const char *from = out; *from; from++) {
         char c = *from;

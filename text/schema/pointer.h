@@ -1,12 +1,12 @@
-/* text/schema/pointer.h -- JSON pointers in URI fragments, as $ref has them. */
+/* text/schema/pointer.h -- JSON pointers in URI fragments, as in $ref. */
 #ifndef WEFT_TEXT_SCHEMA_POINTER_H
 #define WEFT_TEXT_SCHEMA_POINTER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Decodes one step of a pointer: the bytes from *at to the next slash or the end, where *at is
- * then. `out` has room for all of *at. False: malformed (%, ~). */
+/* Decodes one step of a pointer: the bytes from *at to the next slash or the end, to which *at
+ * advances. `out` must have room for all of *at. False: malformed (%, ~). */
 bool weft__pointer_step(const char **at, char *out);
 
 /* Whether a step is an array index: digits without a sign, a space or a leading zero. */

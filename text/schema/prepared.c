@@ -1,5 +1,5 @@
-/* text/schema/prepared.c -- patterns, enums and alternatives of schemas, made ready once
- * for many values. */
+/* text/schema/prepared.c -- patterns, enums and branches of schemas, prepared once for checking
+ * many values. */
 #include "text/schema/prepared.h"
 
 #include <inttypes.h>
@@ -14,8 +14,7 @@
 #include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
 
-/* ---- a form that equal values share -----------------------------------------------------------
- */
+/* ---- canonical form of values ---------------------------------------------------------------- */
 
 static void write_value(weft__text *out, json_object *value);
 
@@ -51,7 +50,7 @@ static void write_object(weft__text *out, json_object *value)
     weft_free(names);
 }
 
-/* Integers exactly, so that 2^53 and 2^53 + 1 differ; 1.0 is 1. */
+/* Integers are written exactly, so that 2^53 and 2^53 + 1 differ; 1.0 is written as 1. */
 static void write_number(weft__text *out, json_object *value)
 {
     const double number = json_object_get_double(value);
@@ -154,7 +153,7 @@ static prepared_entry *find(const prepared *p, const json_object *of)
     return NULL;
 }
 
-/* Takes over an entry; NULL without memory. */
+/* Adds an entry, which it takes over; NULL when out of memory. */
 static prepared_entry *add(prepared *p, prepared_entry entry)
 {
     void *data = p->entries;
@@ -195,7 +194,7 @@ const branch_list *weft__prepared_branches(prepared *p, json_object *list)
     return known ? &known->branches : NULL;
 }
 
-/* The forms of a list's values, ascending. False without memory. */
+/* The canonical forms of a list's values, ascending. False when out of memory. */
 static bool list_forms(json_object *list, prepared_entry *entry)
 {
     const size_t n = json_object_array_length(list);

@@ -1,5 +1,5 @@
-/* text/schema/prepared.h -- patterns, enums and alternatives of schemas, made ready once for many
- * values. */
+/* text/schema/prepared.h -- patterns, enums and branches of schemas, prepared once for checking
+ * many values. */
 #ifndef WEFT_TEXT_SCHEMA_PREPARED_H
 #define WEFT_TEXT_SCHEMA_PREPARED_H
 
@@ -7,41 +7,42 @@
 #include "text/schema/branches.h"
 #include "text/schema/pattern.h"
 
-/* Of one pattern, enum, anyOf or oneOf; `of` is the document's. */
+/* An entry for a pattern, enum, anyOf or oneOf; `of` belongs to the document. */
 typedef struct prepared_entry {
     json_object *of;
-    weft__pattern *pattern; /* NULL: one that cannot be followed */
+    weft__pattern *pattern; /* NULL: unsupported */
     bool nothing;           /* no string matches the pattern */
-    char **values;          /* of an enum, in a form of their own, ascending */
+    char **values;          /* values of an enum in canonical form, ascending */
     size_t n_values;
-    branch_list branches; /* of an anyOf or oneOf */
+    branch_list branches; /* branches of an anyOf or oneOf */
 } prepared_entry;
 
 /* Zeroed is empty. */
 typedef struct prepared {
     prepared_entry *entries;
     size_t n, capacity;
-    schema_index index; /* by what the entries are of */
+    schema_index index; /* entries by `of` */
 } prepared;
 
 void weft__prepared_release(prepared *p);
 
-/* The entry of a pattern, which is that of `of`; NULL without memory. */
+/* The entry of the pattern at `of`; NULL when out of memory. */
 const prepared_entry *weft__prepared_pattern(prepared *p, json_object *of, const char *pattern);
 
-/* The branches of an anyOf or oneOf; NULL without memory. */
+/* The branches of an anyOf or oneOf; NULL when out of memory. */
 const branch_list *weft__prepared_branches(prepared *p, json_object *list);
 
-/* Whether a list contains a value. WEFT_MEMORY: it is not known. */
+/* Whether a list contains a value. WEFT_MEMORY: unknown. */
 weft_status weft__prepared_contains(prepared *p, json_object *list, json_object *value, bool *out);
 
-/* Whether two values are equal: numbers by their values, objects whatever their order. */
+/* Whether two values are equal: numbers by value, objects in any order. */
 weft_status weft__values_equal(json_object *a, json_object *b, bool *out);
 
-/* Whether the elements of an array differ from each other. */
+/* Whether all elements of an array differ. */
 weft_status weft__values_differ(json_object *array, bool *out);
 
-/* A text that equal values have in common, and no others; the caller's. NULL without memory. */
+/* The canonical form of a value: the same text for equal values only. The caller frees it. NULL
+ * when out of memory. */
 char *weft__value_form(json_object *value);
 
 #endif

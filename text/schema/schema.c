@@ -1,4 +1,4 @@
-/* text/schema/schema.c -- the places of a document: which schemas match there. */
+/* text/schema/schema.c -- registers a document's schemas and nodes, and resolves references. */
 #include "text/schema/schema.h"
 
 #include <json-c/linkhash.h>
@@ -17,7 +17,7 @@ enum { MAX_NODES = 20000, MAX_REFERENCES = 1000, UNKNOWN = -2 };
 
 /* ---- schemas and nodes by number ------------------------------------------------------------ */
 
-/* The number of a schema that was met; -1: it was not. */
+/* The number of a registered schema; -1: not registered. */
 static int find_number(const weft__schema *schema, const json_object *value, uint64_t *hash)
 {
     size_t probe = 0;
@@ -48,7 +48,7 @@ int weft__schema_number(weft__schema *schema, const weft__json *at, weft_status 
     return (int)schema->n_schemas++;
 }
 
-/* Whether a schema says nothing but its $ref. */
+/* Whether a schema consists only of its $ref. */
 static bool only_refers(const weft__schema *schema, int number)
 {
     json_object *value = schema->schemas[number].at.value;
@@ -63,7 +63,7 @@ static bool only_refers(const weft__schema *schema, int number)
     return true;
 }
 
-/* Nodes of many references to one schema are then the same. */
+/* Resolving makes the nodes of several references to one schema equal. */
 int weft__schema_resolve(weft__schema *schema, int signed_schema, weft_status *status)
 {
     int number = signed_schema / 2;
@@ -130,7 +130,7 @@ int weft__schema_node(weft__schema *schema, int *schemas, size_t n, weft_status 
 
 /* ---- $ref ----------------------------------------------------------------------------------- */
 
-/* Goes on with one step of a pointer; *at has no value where there is none. */
+/* Follows one step of a pointer; *at has no value if the step does not exist. */
 static weft_status go_to(weft__json *at, const char *step)
 {
     const weft__json from = *at;
@@ -167,7 +167,7 @@ static weft_status follow(const weft__schema *schema, const weft__json *from, co
     if (!status && !out->value)
         status = weft__json_fail(from, WEFT_INVALID, "$ref \"%s\": there is nothing",
                                  weft_printable(reference));
-    /* The keywords of a schema that was met have been checked. */
+    /* Registered only after its keywords have been checked. */
     uint64_t hash;
     if (status || find_number(schema, out->value, &hash) >= 0)
         return status;
@@ -212,7 +212,7 @@ weft_status weft__schema_own(weft__schema *schema, json_object *value)
     return weft__out_of_memory(schema->doc.name, "a schema");
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- parsing --------------------------------------------------------------------------------- */
 
 weft_status weft__schema_parse(const char *text, size_t length, const char *name, weft__schema *out)
 {

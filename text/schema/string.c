@@ -12,7 +12,7 @@ bool weft__utf8_feed(uint32_t *value, uint32_t *missing, unsigned char byte)
     }
     if ((byte & 0xC0) != 0x80)
         return false;
-    /* No long forms, no surrogates, nothing beyond the last character. */
+    /* No overlong forms, no surrogates, nothing above U+10FFFF. */
     if ((*missing == 2 && *value == 0 && byte < 0xA0) ||
         (*missing == 2 && *value == 0xD && byte >= 0xA0) ||
         (*missing == 3 && *value == 0 && byte < 0x90) ||
@@ -28,8 +28,8 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* The fewest bytes from behind the next character, one of first .. last, to the closing quote;
- * SCHEMA_NEVER when none of these characters may come. */
+/* The fewest bytes from after the next character, one of first .. last, to the closing quote;
+ * SCHEMA_NEVER when none of these characters is allowed. */
 static int64_t after_one_of(const schema_choice *c, const string_part *s, uint32_t first,
                             uint32_t last)
 {
@@ -42,7 +42,7 @@ static int64_t after_one_of(const schema_choice *c, const string_part *s, uint32
     return s->length + 1 < c->min_length ? c->min_length - s->length - 1 : 0;
 }
 
-/* The fewest bytes to the closing quote between two characters. */
+/* The fewest bytes to the closing quote, between two characters. */
 static int64_t between(const schema_choice *c, const string_part *s)
 {
     if (c->pattern)
@@ -50,8 +50,9 @@ static int64_t between(const schema_choice *c, const string_part *s)
     return s->length < c->min_length ? c->min_length - s->length : 0;
 }
 
-/* Behind `missing` of four hexadecimal digits, which begin with those in s->value. The first half
- * of a surrogate pair needs the six bytes of the second; a second half alone is no character. */
+/* The same within four hexadecimal digits of which `missing` are missing; s->value has the others.
+ * The first half of a surrogate pair needs the six bytes of the second; a second half alone is
+ * invalid. */
 static int64_t after_digits(const schema_choice *c, const string_part *s)
 {
     const uint32_t shift = 4 * s->missing, first = s->value << shift;
@@ -68,7 +69,7 @@ static int64_t after_digits(const schema_choice *c, const string_part *s)
     return least + s->missing;
 }
 
-/* Behind a backslash. */
+/* The same after a backslash. */
 static int64_t after_escape(const schema_choice *c, string_part s)
 {
     int64_t least = SCHEMA_NEVER;
@@ -79,8 +80,8 @@ static int64_t after_escape(const schema_choice *c, string_part s)
     return smaller(least, 1 + after_digits(c, &s));
 }
 
-/* Within the second \u of a pair, `done` digits of which are in the low bits of s->value, above
- * them the four of the first half. */
+/* The same within the second \u of a pair: `done` digits of it are in the low bits of s->value,
+ * above them the four of the first half. */
 static int64_t after_low_digits(const schema_choice *c, const string_part *s, uint32_t done)
 {
     const uint32_t half = s->value >> (4 * done), shift = 4 * (4 - done);
@@ -93,7 +94,7 @@ static int64_t after_low_digits(const schema_choice *c, const string_part *s, ui
     return 4 - done + after_one_of(c, s, base + (low & 0x3FF), base + (high & 0x3FF));
 }
 
-/* Behind some bytes of a character in UTF-8. */
+/* The same within a UTF-8 character. */
 static int64_t after_utf8(const schema_choice *c, const string_part *s)
 {
     const uint32_t shift = 6 * s->missing;
@@ -110,8 +111,8 @@ static int64_t after_utf8(const schema_choice *c, const string_part *s)
     return least + s->missing;
 }
 
-/* The fewest bytes to the end of the string, its quote included: what a frame's `rest` is. From
- * every place some byte leads to a place that is one byte nearer to the end. */
+/* The fewest bytes to the end of the string, including its quote: the frame's `rest`. From every
+ * state some byte leads to a state that is one byte nearer to the end. */
 static int64_t missing_bytes(const schema_choice *c, const string_part *s, unsigned char phase)
 {
     switch ((enum string_phase)phase) {
@@ -157,7 +158,7 @@ static void add_character(machine *m, frame f)
     push(m, f, BODY);
 }
 
-/* A byte of UTF-8. */
+/* Reads a byte of UTF-8. */
 static void body_step(machine *m, frame f, unsigned char byte)
 {
     string_part *s = &f.as.string;
@@ -216,7 +217,7 @@ static void hex_step(machine *m, frame f, unsigned char byte)
         add_character(m, f);
 }
 
-/* The second half of a pair: digits of DC00 to DFFF behind those of the first half. */
+/* Reads the second half of a pair: digits DC00 to DFFF after those of the first half. */
 static void low_step(machine *m, frame f, unsigned char byte)
 {
     string_part *s = &f.as.string;

@@ -1,5 +1,5 @@
-/* text/schema/tokens.c -- the sorted vocabulary: tokens that begin alike are looked at
- * together, and those that begin with what does not fit not at all. */
+/* text/schema/tokens.c -- the sorted vocabulary: common prefixes of tokens are processed once, and
+ * tokens with an invalid prefix are skipped. */
 #include "text/schema/tokens.h"
 
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static uint32_t common(const sortable *a, const sortable *b)
     return n;
 }
 
-/* All tokens' bytes one behind another; entries with their ids, starts and lengths. */
+/* Collects all tokens' bytes consecutively; entries have ids, starts and lengths. */
 static weft_status gather(const weft_tokenizer *tokenizer, token_table *out, text_buffer *bytes)
 {
     weft_status status = WEFT_OK;
@@ -96,11 +96,11 @@ void weft__tokens_release(token_table *table)
 
 /* ---- masks ---------------------------------------------------------------------------------- */
 
-/* The stacks behind each byte of the token that is looked at. */
+/* The stacks after each byte of the current token. */
 typedef struct path {
-    frame_list stacks; /* of all bytes, one behind another */
-    size_t *begins;    /* where those behind so many bytes begin */
-    frame_mark *marks; /* the memory that they had then */
+    frame_list stacks; /* of all bytes, consecutively */
+    size_t *begins;    /* index of the first stack after so many bytes */
+    frame_mark *marks; /* memory marks at these points */
     size_t room;
 } path;
 
@@ -120,7 +120,8 @@ static weft_status make_room(path *p, size_t bytes)
     return WEFT_OK;
 }
 
-/* Goes from `depth` bytes of a token to as many as fit; that many are then known. */
+/* Advances from `depth` bytes of a token as far as it is valid; returns the number of valid bytes.
+ */
 static size_t advance(machine *m, path *p, const char *bytes, size_t depth, size_t length,
                       weft_status *status)
 {
@@ -145,7 +146,7 @@ weft_status weft__tokens_mask(const token_table *table, machine *m, const frame_
 {
     path p = {0};
     const frame_mark mark = weft__machine_mark(m);
-    size_t depth = 0, dead = SIZE_MAX; /* the byte that did not fit */
+    size_t depth = 0, dead = SIZE_MAX; /* dead: index of the invalid byte */
     memset(allowed, 0, (size_t)table->vocab_size * sizeof *allowed);
     *worst = 0;
     weft_status status = make_room(&p, 0);

@@ -1,6 +1,5 @@
-/* text/schema/unique.c -- uniqueItems: the values that elements are among, of which each comes
- * once. That is followed where they are a few: enum, const, booleans, null, integers within bounds.
- */
+/* text/schema/unique.c -- uniqueItems: lists the possible values of elements, each of which may
+ * occur once. Supported if they are few: enum, const, booleans, null, bounded integers. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +10,7 @@
 #include "text/schema/prepared.h"
 #include "weft/memory.h"
 
-/* The values that were found, with the forms that equal ones share. */
+/* The values found, with their canonical forms. */
 typedef struct value_list {
     char *texts[SCHEMA_UNIQUE], *forms[SCHEMA_UNIQUE];
     size_t n;
@@ -120,7 +119,7 @@ weft_status weft__schema_unique(weft__schema *schema)
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < schema->n_choices && !status; i++) {
         schema_choice *c = &schema->choices[i];
-        /* One element is different from all others. */
+        /* A single element always differs from all others. */
         if (c->unique_of >= 0 && c->types & SCHEMA_ARRAY &&
             (c->max_items == SCHEMA_UNBOUNDED || c->max_items > 1))
             status = find_unique(schema, c);

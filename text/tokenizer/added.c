@@ -85,7 +85,7 @@ static const added_token *longest_prefix(const added_set *set, const char *text,
     return longest;
 }
 
-/* The character that ends at, or starts at, a place inside a valid text. */
+/* The character that ends or starts at a position in a valid text. */
 static uint32_t char_before(const char *text, size_t at, size_t *start)
 {
     *start = at - 1;
@@ -101,7 +101,7 @@ static uint32_t char_at(const char *text, size_t length, size_t at, size_t *end)
     return weft__utf8_decode(text + at, size);
 }
 
-/* \w of UTS 18, as far as general categories tell. */
+/* \w of UTS 18, as far as general categories determine it. */
 static bool is_word(uint32_t code)
 {
     switch (utf8proc_category((utf8proc_int32_t)code)) {
@@ -143,7 +143,7 @@ static bool stands_alone(const char *text, size_t length, size_t start, size_t e
            (end == length || !is_word(char_at(text, length, end, &unused)));
 }
 
-/* Takes in the white space around the match that its token strips, back to `floor` at most. */
+/* Extends the match by the white space that its token strips, back to `floor` at most. */
 static void strip(const added_token *token, const char *text, size_t length, size_t floor,
                   added_match *match)
 {

@@ -1,5 +1,5 @@
-/* text/tokenizer/bpe.c -- byte-pair encoding of one word: a linked list of symbols and a heap of
- * the merges that could come next (Sennrich et al. 2016, with ties going to the left). */
+/* text/tokenizer/bpe.c -- byte-pair encoding of a word: a linked list of symbols and a heap of
+ * possible merges (Sennrich et al. 2016; ties go to the left). */
 #include "text/tokenizer/bpe.h"
 
 #include <stdio.h>
@@ -11,8 +11,8 @@
 
 /* ---- the byte alphabet (Radford et al. 2019) ------------------------------------------------ */
 
-/* The bytes that spell themselves: 33 to 126, 161 to 172 and 174 to 255. The other 68 take U+0100
- * to U+0143 in their order. */
+/* Bytes 33 to 126, 161 to 172 and 174 to 255 map to the same code points. The other 68 map to
+ * U+0100 to U+0143 in order. */
 uint32_t weft__byte_to_char(unsigned char byte)
 {
     if (byte < 33)
@@ -36,7 +36,7 @@ int weft__char_to_byte(uint32_t code)
     return n == 67 ? 173 : -1;
 }
 
-/* Whether the id, which is between theirs, is that of a <0xXX> token. */
+/* Whether the id, which is within their range, is that of a <0xXX> token. */
 static bool is_fallback(const bpe_model *model, int32_t id)
 {
     for (int b = 0; b < 256; b++) {
@@ -46,8 +46,8 @@ static bool is_fallback(const bpe_model *model, int32_t id)
     return false;
 }
 
-/* Whether some byte has no <0xXX> token, nor is a token itself, or a merge takes one in: then what
- * a text becomes before merging depends on more than pairs of characters. */
+/* Whether words cannot be split at character pairs: some byte has no <0xXX> token, or is a token
+ * itself, or a merge uses one. */
 static bool needs_whole_texts(const bpe_model *model)
 {
     int32_t low = INT32_MAX, high = -1;
@@ -160,8 +160,8 @@ int weft__fallback_ids(const bpe_model *model, const char *text, int size, int32
     return size;
 }
 
-/* Bytes or characters to their symbols. An unknown token waits until the next known one, so that a
- * run of them can fuse; byte tokens do not end the run, as in the reference. */
+/* Converts bytes or characters to symbols. An unknown token is delayed until the next known one, so
+ * that a run of them can fuse; byte tokens do not end the run, as in the reference. */
 static weft_status start_symbols(const bpe_model *model, bpe_scratch *s, const char *word,
                                  size_t length)
 {
@@ -260,13 +260,13 @@ static weft_status find_whole(const bpe_model *model, bpe_scratch *s, const char
     return WEFT_OK;
 }
 
-/* Up to this many symbols, looking at all of them for each merge is faster than a heap. */
+/* Up to this many symbols, examining all of them for each merge is faster than a heap. */
 enum { FEW_SYMBOLS = 32 };
 
 static weft_status merge_few(const bpe_model *model, const bpe_scratch *s, id_buffer *out)
 {
     int32_t ids[FEW_SYMBOLS];
-    uint32_t ranks[FEW_SYMBOLS]; /* of the merge with the next */
+    uint32_t ranks[FEW_SYMBOLS]; /* rank of the merge with the next symbol */
     size_t count = s->symbol_count;
     for (size_t i = 0; i < count; i++)
         ids[i] = s->symbols[i].id;

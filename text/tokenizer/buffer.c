@@ -1,4 +1,4 @@
-/* text/tokenizer/buffer.c -- growable bytes and ids. */
+/* text/tokenizer/buffer.c -- growing arrays of bytes and ids. */
 #include "text/tokenizer/buffer.h"
 
 #include <string.h>

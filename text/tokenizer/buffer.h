@@ -1,4 +1,4 @@
-/* text/tokenizer/buffer.h -- growable bytes and ids. Zeroed is empty. */
+/* text/tokenizer/buffer.h -- growing arrays of bytes and ids. Zeroed is empty. */
 #ifndef WEFT_TEXT_TOKENIZER_BUFFER_H
 #define WEFT_TEXT_TOKENIZER_BUFFER_H
 
@@ -17,14 +17,14 @@ typedef struct id_buffer {
     size_t length, capacity;
 } id_buffer;
 
-/* A text that need not end with NUL. */
+/* A string that need not be NUL-terminated. */
 typedef struct text_string {
     const char *text;
     size_t length;
 } text_string;
 
-/* Makes room for `more` elements of `size` bytes behind `length` in *data. WEFT_MEMORY leaves
- * everything as it was. */
+/* Makes room for `more` elements of `size` bytes after the first `length` in *data. On WEFT_MEMORY
+ * nothing changes. */
 weft_status weft__bytes_grow(void **data, size_t *capacity, size_t length, size_t more,
                              size_t size);
 

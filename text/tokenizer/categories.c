@@ -1,16 +1,15 @@
-/* text/tokenizer/categories.c -- characters by category, as the normalizers and pre-tokenizers of
- * the reference see them.
+/* text/tokenizer/categories.c -- character categories as used by the reference's normalizers and
+ * pre-tokenizers.
  *
- * Hugging Face's tokenizers 0.23 takes categories from several libraries of different Unicode
- * versions (8 to 16). The tables hold what it was seen to do with every code point
+ * Hugging Face's tokenizers 0.23 takes categories from several libraries with different Unicode
+ * versions (8 to 16). The tables record its observed behaviour for every code point
  * (tests/golden/tokenizer_compare.py --categories).
  */
 #include "text/tokenizer/categories.h"
 
 #define IN(table, code) weft__in_ranges(table, sizeof(table) / sizeof *(table), code)
 
-/* What BertNormalizer removes besides NUL: Cc but for tab and ends of lines, Cf, Co, U+FFFD.
- */
+/* Removed by BertNormalizer besides NUL: Cc except tab and line ends, Cf, Co, U+FFFD. */
 static const unicode_range controls[] = {
     {0x1, 0x8},           {0xB, 0xC},         {0xE, 0x1F},        {0x7F, 0x9F},
     {0xAD, 0xAD},         {0x600, 0x605},     {0x61C, 0x61C},     {0x6DD, 0x6DD},
@@ -21,7 +20,7 @@ static const unicode_range controls[] = {
     {0x100000, 0x10FFFD},
 };
 
-/* Mn, which BertNormalizer removes. */
+/* Mn, removed by BertNormalizer. */
 static const unicode_range nonspacing[] = {
     {0x300, 0x36F},     {0x483, 0x487},     {0x591, 0x5BD},     {0x5BF, 0x5BF},
     {0x5C1, 0x5C2},     {0x5C4, 0x5C5},     {0x5C7, 0x5C7},     {0x610, 0x61A},
@@ -92,7 +91,7 @@ static const unicode_range nonspacing[] = {
     {0x1E8D0, 0x1E8D6}, {0xE0100, 0xE01EF},
 };
 
-/* M, which StripAccents removes. */
+/* M, removed by StripAccents. */
 static const unicode_range marks[] = {
     {0x300, 0x36F},     {0x483, 0x489},     {0x591, 0x5BD},     {0x5BF, 0x5BF},
     {0x5C1, 0x5C2},     {0x5C4, 0x5C5},     {0x5C7, 0x5C7},     {0x610, 0x61A},
@@ -159,7 +158,7 @@ static const unicode_range marks[] = {
     {0x1E944, 0x1E94A}, {0xE0100, 0xE01EF},
 };
 
-/* P, and ASCII characters that are neither letters, numbers nor spaces: BertPreTokenizer. */
+/* P, and ASCII symbols, for BertPreTokenizer. */
 static const unicode_range punctuation[] = {
     {0x21, 0x2F},       {0x3A, 0x40},       {0x5B, 0x60},       {0x7B, 0x7E},
     {0xA1, 0xA1},       {0xA7, 0xA7},       {0xAB, 0xAB},       {0xB6, 0xB7},
@@ -202,7 +201,7 @@ static const unicode_range punctuation[] = {
     {0x16B37, 0x16B3B}, {0x16B44, 0x16B44}, {0x1BC9F, 0x1BC9F}, {0x1DA87, 0x1DA8B},
 };
 
-/* What BertNormalizer puts spaces around. */
+/* Characters around which BertNormalizer puts spaces. */
 static const unicode_range chinese[] = {
     {0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0xF900, 0xFAFF},   {0x20000, 0x2A6DF},
     {0x2A700, 0x2B81F}, {0x2B920, 0x2CEAF}, {0x2F800, 0x2FA1F},

@@ -1,5 +1,5 @@
-/* text/tokenizer/charsmap.c -- SentencePiece's compiled normalization rules: base64, the trie, and
- * applying them by grapheme cluster. */
+/* text/tokenizer/charsmap.c -- SentencePiece's compiled normalization rules: decoding base64,
+ * reading the trie, and applying the rules by grapheme cluster. */
 #include "text/tokenizer/charsmap.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static int base64_digit(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* Decodes standard base64 with padding; false for any other text. `out` has room. */
+/* Decodes padded standard base64; false for any other text. `out` must be large enough. */
 static bool decode_base64(const char *text, size_t length, unsigned char *out, size_t *size)
 {
     *size = 0;
@@ -53,7 +53,7 @@ static uint32_t read_u32(const unsigned char *bytes)
            (uint32_t)bytes[3] << 24;
 }
 
-/* The trie and the replacements from the decoded bytes. */
+/* Reads the trie and the replacements from the decoded bytes. */
 static weft_status read_parts(const weft__json *at, const unsigned char *bytes, size_t size,
                               text_charsmap *map)
 {
@@ -117,8 +117,8 @@ void weft__charsmap_free(text_charsmap *map)
 
 /* ---- the trie ------------------------------------------------------------------------------- */
 
-/* Fields of a unit: the byte that leads to it, with the top bit set in units that hold a value; how
- * far its children are; whether a value is among them. */
+/* Fields of a unit: the byte that leads to it, with the top bit set in units that hold a value; the
+ * offset of its children; whether it has a value. */
 static uint32_t label(uint32_t unit)
 {
     return unit & (UINT32_C(1) << 31 | 0xFF);
@@ -134,8 +134,8 @@ static bool has_value(uint32_t unit)
     return unit >> 8 & 1;
 }
 
-/* The replacement that starts at a value; false for one that is outside of the replacements or in
- * the midst of a character. */
+/* The replacement at an offset; false if it is outside of the replacements or within a character.
+ */
 static bool replacement_at(const text_charsmap *map, uint32_t value, text_string *out)
 {
     const size_t start = value & ~(UINT32_C(1) << 31);
@@ -145,7 +145,7 @@ static bool replacement_at(const text_charsmap *map, uint32_t value, text_string
     return true;
 }
 
-/* The replacement of the shortest beginning of the text that has one. */
+/* The replacement for the shortest prefix of the text that has one. */
 static bool find_rule(const text_charsmap *map, const char *text, size_t length, text_string *out)
 {
     size_t at = offset(map->units[0]);

@@ -6,8 +6,8 @@
 #include "core/io/json.h"
 #include "text/tokenizer/buffer.h"
 
-/* A double-array trie of UTF-8 texts (Yata et al. 2007, in Darts-clone's form), whose values are
- * starts of replacements, which are ended by NULs. */
+/* A double-array trie of UTF-8 strings (Yata et al. 2007, in Darts-clone's format), whose values
+ * are offsets of NUL-terminated replacements. */
 typedef struct text_charsmap {
     uint32_t *units;
     size_t unit_count;
@@ -21,9 +21,9 @@ weft_status weft__charsmap_load(const weft__json *at, text_charsmap **out);
 
 void weft__charsmap_free(text_charsmap *map); /* NULL is accepted */
 
-/* Appends the text with its rules applied: to each extended grapheme cluster of fewer than 6 bytes
- * as a whole if a rule is found in it, otherwise to each of its characters. The text is valid
- * UTF-8, and so is what is appended. It ends early where `out` has more than `limit` bytes. */
+/* Appends the text with the rules applied. Each extended grapheme cluster of fewer than 6 bytes is
+ * replaced as a whole if it has a rule, otherwise character by character. Input and output are
+ * valid UTF-8. Stops early if `out` exceeds `limit` bytes. */
 weft_status weft__charsmap_apply(const text_charsmap *map, const char *text, size_t length,
                                  size_t limit, text_buffer *out);
 

@@ -1,6 +1,5 @@
-/* text/tokenizer/classes.c -- letters, numbers and white space, as the reference's patterns see
- * them: \p{L}, \p{N} and \s of Unicode 16. tests/golden/tokenizer_compare.py --classes prints the
- * lists.
+/* text/tokenizer/classes.c -- letters, numbers and white space as in the reference's patterns:
+ * \p{L}, \p{N} and \s of Unicode 16. tests/golden/tokenizer_compare.py --classes prints the lists.
  */
 #include "text/tokenizer/classes.h"
 

@@ -1,4 +1,4 @@
-/* text/tokenizer/cuts.c -- the pairs of neighbouring characters of a vocabulary, as bits. */
+/* text/tokenizer/cuts.c -- the pairs of adjacent characters in a vocabulary, as bits. */
 #include "text/tokenizer/cuts.h"
 
 #include "core/io/utf8.h"
@@ -34,7 +34,7 @@ static void join(text_cuts *cuts, uint32_t left, uint32_t right)
     (ascii ? cuts->ascii : cuts->others)[bit / 64] |= UINT64_C(1) << bit % 64;
 }
 
-/* The character at `i`; moves behind it. */
+/* Returns the character at `i` and advances past it. */
 static inline uint32_t take(const char *text, size_t length, size_t *i)
 {
     const unsigned char lead = (unsigned char)text[*i];

@@ -1,5 +1,5 @@
 /* text/tokenizer/decoder.c -- the decoders: ByteLevel, WordPiece, and the steps of
- * SentencePiece-like ones. */
+ * SentencePiece-like decoders. */
 #include "text/tokenizer/decoder.h"
 
 #include <string.h>
@@ -66,7 +66,7 @@ static weft_status load_strip(const weft__json *at, text_decoder *out)
     return WEFT_OK;
 }
 
-/* The reverse of the pre-tokenizer of that name. */
+/* The inverse of the pre-tokenizer of the same name. */
 static weft_status load_metaspace(const weft__json *at, text_decoder *out)
 {
     const char *mark = "\xE2\x96\x81", *scheme = NULL;
@@ -118,8 +118,8 @@ static weft_status load_step(const weft__json *at, text_decoder *out)
     return WEFT_OK;
 }
 
-/* A Sequence of ByteLevel alone is that; other steps run in the order of the kind, which is the
- * order in which files list them: Replace, ByteFallback, Fuse, Strip. */
+/* A Sequence with only ByteLevel is ByteLevel; other steps run in the order in which files list
+ * them: Replace, ByteFallback, Fuse, Strip. */
 static weft_status load_list(const weft__json *at, text_decoder *out)
 {
     static const char *const order[] = {"Replace", "ByteFallback", "Fuse", "Strip"};
@@ -215,7 +215,7 @@ void weft__decoder_state_reset(decoder_state *state)
 
 static const char replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
 
-/* Moves the complete characters of `pending` to `out`, and at the end the incomplete one too. */
+/* Moves the complete characters of `pending` to `out`; at the end the incomplete one too. */
 static weft_status flush_bytes(text_buffer *pending, bool end, text_buffer *out)
 {
     weft_status status = WEFT_OK;
@@ -243,7 +243,8 @@ static weft_status flush_bytes(text_buffer *pending, bool end, text_buffer *out)
     return WEFT_OK;
 }
 
-/* A token whose characters all spell bytes is those bytes, any other (an added one) is itself. */
+/* If all characters of a token spell bytes, it is decoded to those; another token (an added one) is
+ * copied. */
 static weft_status decode_bytes(decoder_state *state, const char *token, size_t length,
                                 text_buffer *out)
 {
@@ -266,7 +267,7 @@ static weft_status decode_bytes(decoder_state *state, const char *token, size_t 
     return status ? status : flush_bytes(pending, false, out);
 }
 
-/* Appends characters, less what is stripped from the start of the whole text. */
+/* Appends characters, except those stripped from the start of the whole text. */
 static weft_status put(const text_decoder *decoder, decoder_state *state, const char *text,
                        size_t length, text_buffer *out)
 {
@@ -282,7 +283,7 @@ static weft_status put(const text_decoder *decoder, decoder_state *state, const 
     return weft__bytes_append(out, text, length);
 }
 
-/* A run of byte tokens is text if all of it is, else one U+FFFD a byte. */
+/* A run of byte tokens becomes text if it is valid UTF-8, else one U+FFFD per byte. */
 static weft_status flush_run(const text_decoder *decoder, decoder_state *state, text_buffer *out)
 {
     const size_t length = state->pending.length;
@@ -307,7 +308,7 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The byte of "<0xXX>", or -1. */
+/* The byte of a "<0xXX>" token, or -1. */
 static int byte_token(const char *token, size_t length)
 {
     if (length != 6 || memcmp(token, "<0x", 3) != 0 || token[5] != '>')
@@ -359,7 +360,7 @@ static weft_status decode_characters(const text_decoder *decoder, decoder_state 
     return status ? status : put(decoder, state, token, length, out);
 }
 
-/* What the WordPiece decoder rewrites in each token, one after another. */
+/* Replacements of the WordPiece decoder in each token, in order. */
 static const decoder_replace cleanups[] = {
 #define CLEANUP(from, to)                                                                          \
     {                                                                                              \

@@ -1,4 +1,4 @@
-/* text/tokenizer/detokenizer.c -- ids to text, all at once or as they come. */
+/* text/tokenizer/detokenizer.c -- decodes ids to text, all at once or one by one. */
 #include <string.h>
 
 #include "core/failure.h"
@@ -24,7 +24,7 @@ static weft_status decode_id(const weft_tokenizer *t, decoder_state *state, int3
     return weft__decode_token(&t->decoder, state, text, length, out);
 }
 
-/* Ends `out` with a NUL that its length does not count. */
+/* Terminates `out` with a NUL that its length does not include. */
 static weft_status terminate(text_buffer *out)
 {
     const weft_status status = weft__bytes_reserve(out, 1);

@@ -1,5 +1,5 @@
-/* text/tokenizer/extend.c -- a tokenizer with further tokens: its two files with these in their
- * lists, and the tokenizer that is read from them. */
+/* text/tokenizer/extend.c -- adds tokens to a tokenizer: appends them to the lists in its two
+ * files, and reads the result. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #include "weft/io.h"
 #include "weft/memory.h"
 
-/* The two files; NULL: there is no such file. */
+/* The contents of the two files; NULL: there is no such file. */
 typedef struct files {
     char *json, *config;
     size_t length, config_length;
@@ -28,7 +28,7 @@ static void files_free(files *f)
     weft_free(f->config);
 }
 
-/* ---- which tokens --------------------------------------------------------------------------- */
+/* ---- the new tokens -------------------------------------------------------------------------- */
 
 static int by_text(const void *a, const void *b)
 {
@@ -116,8 +116,8 @@ static weft_status note_list(void *context, json_scan *scan)
     return weft__scan_value(scan, context) ? WEFT_OK : WEFT_INVALID;
 }
 
-/* The text of a member at the top that begins with `open`; its text is NULL: there is none. The
- * file was read before, so it is not malformed. */
+/* Finds the text of a top-level member that begins with `open`; NULL if absent. The file was read
+ * before, so it is well formed. */
 static weft_status find_list(const char *text, size_t length, const char *key, char open,
                              text_string *out)
 {
@@ -130,7 +130,7 @@ static weft_status find_list(const char *text, size_t length, const char *key, c
     return status == WEFT_OK ? status : weft__out_of_memory("tokenizer", "its new tokens");
 }
 
-/* Appends the elements, or members, of the new tokens; ids from `first` on. */
+/* Appends the new tokens as elements or members, with ids from `first` on. */
 static void write_tokens(weft__text *out, const char *const *tokens, int n, int32_t first,
                          bool members, bool empty)
 {
@@ -146,7 +146,7 @@ static void write_tokens(weft__text *out, const char *const *tokens, int n, int3
     }
 }
 
-/* Puts the tokens at the end of the list that `key` has. */
+/* Inserts the tokens at the end of the list at `key`. */
 static weft_status splice(char **text, size_t *length, const char *key, bool members,
                           const char *const *tokens, int n, int32_t first)
 {
@@ -155,7 +155,7 @@ static weft_status splice(char **text, size_t *length, const char *key, bool mem
     weft_status status = find_list(*text, *length, key, members ? '{' : '[', &list);
     if (status != WEFT_OK || (list.text == NULL && members))
         return status;
-    const char *brace = memchr(*text, '{', *length); /* the file's own */
+    const char *brace = memchr(*text, '{', *length); /* opening brace of the file */
     const char *end = list.text ? list.text + list.length - 1 : brace + 1;
     size_t before = (size_t)(end - *text);
     weft__text_append(&out, *text, before);
@@ -178,7 +178,7 @@ static weft_status splice(char **text, size_t *length, const char *key, bool mem
 
 /* ---- the tokenizer -------------------------------------------------------------------------- */
 
-/* Takes the files' texts. */
+/* Makes the tokenizer from the files' texts. */
 static weft_status make(const weft_tokenizer *base, files *f, const char *const *tokens, int n,
                         weft_tokenizer **out)
 {
@@ -198,7 +198,7 @@ static weft_status make(const weft_tokenizer *base, files *f, const char *const 
     if (status != WEFT_OK)
         return status;
     weft_tokenizer *t = *out;
-    t->bos = base->bos; /* a GGUF file has no configuration to read these from */
+    t->bos = base->bos; /* a GGUF file has no configuration with these */
     t->eos = base->eos;
     t->pad = base->pad;
     t->json = f->json;

@@ -1,4 +1,4 @@
-/* text/tokenizer/filters.c -- the normalizers that look at one character at a time: BertNormalizer
+/* text/tokenizer/filters.c -- the normalizers that process one character at a time: BertNormalizer
  * (Devlin et al. 2018, tokenization.py), StripAccents, Nmt, Lowercase. */
 #include "text/tokenizer/filters.h"
 
@@ -8,8 +8,8 @@
 #include "text/tokenizer/categories.h"
 #include "text/tokenizer/normalize.h"
 
-/* What a character becomes: its size in bytes, written to `out`, which has room for one of 4 bytes
- * with a space on both sides; 0: nothing. */
+/* Maps a character: writes the result to `out` (room for 4 bytes with a space on both sides) and
+ * returns its size; 0: removed. */
 typedef int filter(uint32_t code, char *out);
 
 static weft_status apply(filter *f, const char *text, size_t length, text_buffer *out)
@@ -27,8 +27,8 @@ static weft_status apply(filter *f, const char *text, size_t length, text_buffer
 
 /* ---- Lowercase ------------------------------------------------------------------------------ */
 
-/* Capital letters of Unicode 16 and 17, which utf8proc may not know yet, and how far their small
- * letters are behind them. */
+/* Capital letters of Unicode 16 and 17, which utf8proc may not know yet, and the offsets of their
+ * lower-case letters. */
 static const struct {
     uint32_t first, last;
     int32_t distance;
@@ -49,7 +49,7 @@ static uint32_t lower(uint32_t code)
     return (uint32_t)utf8proc_tolower((utf8proc_int32_t)code);
 }
 
-/* Each character by itself, as the reference does: a final sigma is no different. */
+/* Maps each character separately, as the reference does: a final sigma is not special. */
 static int to_lower(uint32_t code, char *out)
 {
     if (code != 0x130)

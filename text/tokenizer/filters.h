@@ -1,5 +1,5 @@
-/* text/tokenizer/filters.h -- the normalizers that look at one character at a time: BertNormalizer,
- * StripAccents, Nmt, Lowercase. Each appends to `out` what it makes of valid UTF-8. */
+/* text/tokenizer/filters.h -- the normalizers that process one character at a time: BertNormalizer,
+ * StripAccents, Nmt, Lowercase. Each appends its result for valid UTF-8 to `out`. */
 #ifndef WEFT_TEXT_TOKENIZER_FILTERS_H
 #define WEFT_TEXT_TOKENIZER_FILTERS_H
 
@@ -11,11 +11,11 @@ weft_status weft__lowercase(const char *text, size_t length, text_buffer *out);
 weft_status weft__strip_accents(const char *text, size_t length, text_buffer *out);
 weft_status weft__normalize_nmt(const char *text, size_t length, text_buffer *out);
 
-/* BertNormalizer's parts, applied in this order. */
+/* The parts of BertNormalizer, in this order. */
 typedef struct bert_options {
-    bool clean;   /* control characters go, white space becomes spaces */
-    bool chinese; /* spaces around Chinese characters */
-    bool accents; /* decomposes, and nonspacing marks go */
+    bool clean;   /* removes control characters, and makes white space spaces */
+    bool chinese; /* puts spaces around Chinese characters */
+    bool accents; /* decomposes, and removes nonspacing marks */
     bool lowercase;
 } bert_options;
 

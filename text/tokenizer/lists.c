@@ -1,5 +1,5 @@
-/* text/tokenizer/lists.c -- reads the long lists of a tokenizer.json, "vocab" and "merges", as they
- * stand in the text; the rest of the file becomes a tree. */
+/* text/tokenizer/lists.c -- reads the long lists of a tokenizer.json, "vocab" and "merges",
+ * directly from the text; the rest of the file is parsed to a tree. */
 #include <inttypes.h>
 #include <locale.h>
 #include <math.h>
@@ -11,9 +11,9 @@
 #include "text/tokenizer/tokenizer.h"
 #include "weft/memory.h"
 
-/* A merge whose three texts, left, right and both, are being looked up. */
+/* A merge whose three strings, left, right and both joined, are being looked up. */
 typedef struct waiting_merge {
-    size_t start, left, right; /* in `joined`, and the lengths there */
+    size_t start, left, right; /* position in `joined`, and lengths */
     uint64_t hashes[3];
 } waiting_merge;
 
@@ -25,14 +25,14 @@ typedef struct reading {
     text_buffer scratch[2], joined;
     waiting_merge waiting[MOST_WAITING];
     size_t waiting_count;
-    text_string merges; /* where they come before the vocabulary */
+    text_string merges; /* the merges, if they precede the vocabulary */
     bool has_vocab;
-    locale_t locale; /* "C", made for the first score */
+    locale_t locale; /* the "C" locale, created for the first score */
 } reading;
 
-/* ---- what is not as it should be ------------------------------------------------------------ */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
-/* The value at the cursor as a tree, for a message about it. */
+/* Parses the value at the cursor to a tree, for a message. */
 static weft_status tree_of(const reading *r, json_scan *scan, weft__json_doc *doc)
 {
     text_string value;
@@ -49,7 +49,7 @@ static void name_member(weft__json *at, text_string key)
              key.length > 100 ? 100 : (int)key.length, key.text);
 }
 
-/* An id that is not a few digits: out of range, or no id at all. */
+/* Reports an id that is not a few digits: out of range, or not an id. */
 static weft_status read_odd_id(reading *r, json_scan *scan, text_string key, int64_t *id)
 {
     weft__json_doc doc = {0};
@@ -112,7 +112,7 @@ static weft_status read_vocab(void *context, json_scan *scan)
 {
     reading *r = context;
     weft_status status = WEFT_OK;
-    weft__vocab_release(&r->model->vocab); /* of two members of one name the later stays */
+    weft__vocab_release(&r->model->vocab); /* of duplicate members the later one counts */
     weft__unigram_release(&r->model->unigram);
     weft__scan_take(scan, '{');
     bool more = !weft__scan_take(scan, '}');
@@ -133,13 +133,13 @@ static weft_status read_vocab(void *context, json_scan *scan)
 
 /* ---- scored vocab --------------------------------------------------------------------------- */
 
-/* Digits from `text` on; how many. */
+/* Returns the number of digits from `text` on. */
 static size_t digits(const char *text)
 {
     return strspn(text, "0123456789");
 }
 
-/* Whether all of a text is a JSON number. */
+/* Whether the whole text is a JSON number. */
 static bool is_number(const char *text)
 {
     text += *text == '-';
@@ -162,7 +162,7 @@ static bool is_number(const char *text)
     return *text == '\0';
 }
 
-/* A finite score; false for any other value. */
+/* Reads a finite score; false for any other value. */
 static bool read_score(reading *r, json_scan *scan, double *score)
 {
     text_string value;
@@ -209,7 +209,7 @@ static weft_status read_piece(reading *r, json_scan *scan)
     return status ? status : weft__unigram_add_score(&r->model->unigram, score);
 }
 
-/* A list of tokens with scores, whose ids are their places. */
+/* Reads a list of tokens with scores, whose ids are their positions. */
 static weft_status read_pieces(void *context, json_scan *scan)
 {
     reading *r = context;
@@ -233,7 +233,7 @@ static weft_status read_pieces(void *context, json_scan *scan)
 
 /* ---- merges --------------------------------------------------------------------------------- */
 
-/* A merge in neither form. */
+/* Reports a merge in neither format. */
 static weft_status fail_form(const reading *r, json_scan *scan)
 {
     weft__json_doc doc = {0};
@@ -248,7 +248,7 @@ static weft_status fail_form(const reading *r, json_scan *scan)
     return status;
 }
 
-/* "a b": one space, the only one. */
+/* Splits "a b" at its only space. */
 static bool split_merge(text_string text, text_string part[2])
 {
     const char *space = text.length > 0 ? memchr(text.text, ' ', text.length) : NULL;
@@ -259,7 +259,8 @@ static bool split_merge(text_string text, text_string part[2])
     return part[1].length == 0 || !memchr(part[1].text, ' ', part[1].length);
 }
 
-/* Both forms of a merge; neither is a failure without a message, the cursor back at its start. */
+/* Reads a merge in either format. Otherwise false without a message, with the cursor back at its
+ * start. */
 static bool read_parts(reading *r, json_scan *scan, text_string part[2])
 {
     const char first = weft__scan_peek(scan);
@@ -278,7 +279,7 @@ static bool read_parts(reading *r, json_scan *scan, text_string part[2])
     return held;
 }
 
-/* The texts of a waiting merge: 0 left, 1 right, 2 both. */
+/* The strings of a waiting merge: 0 left, 1 right, 2 joined. */
 static text_string part_of(const reading *r, const waiting_merge *merge, int which)
 {
     const char *text = r->joined.data + merge->start;
@@ -303,7 +304,7 @@ static weft_status add_merge(reading *r, const waiting_merge *merge)
     return weft__merges_add(&r->model->merges, ids[0], ids[1], ids[2]);
 }
 
-/* Looks up all that wait, step by step: their memory is fetched side by side. */
+/* Looks up all waiting merges step by step, so that their memory accesses overlap. */
 static weft_status add_waiting(reading *r)
 {
     const text_vocab *vocab = &r->model->vocab;
@@ -335,7 +336,7 @@ static weft_status read_merge(reading *r, json_scan *scan)
     if (!status)
         status = weft__bytes_append(&r->joined, part[1].text, part[1].length);
     if (!status)
-        status = weft__bytes_reserve(&r->joined, 1); /* texts without a byte have a place, too */
+        status = weft__bytes_reserve(&r->joined, 1); /* reserved even for empty strings */
     if (status)
         return status;
     for (int k = 0; k < 3; k++) {
@@ -369,7 +370,7 @@ static weft_status read_merges(void *context, json_scan *scan)
 
 /* ---- the whole file ------------------------------------------------------------------------- */
 
-/* What is wrong with the text, in the words of the strict parser. */
+/* Reports the error with the message of the strict parser. */
 static weft_status explain(const char *json, size_t length, const char *name)
 {
     weft__json_doc doc = {0};
@@ -420,7 +421,7 @@ weft_status weft__lists_read(const char *json, size_t length, const char *name, 
     return status;
 }
 
-/* "added_tokens_decoder" of a tokenizer_config.json repeats what tokenizer.json says. */
+/* "added_tokens_decoder" of tokenizer_config.json repeats tokenizer.json and is skipped. */
 static weft_status skip_list(void *context, json_scan *scan)
 {
     (void)context;

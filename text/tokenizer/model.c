@@ -1,5 +1,4 @@
-/* text/tokenizer/model.c -- reads the options of "model", and "added_tokens", of a tokenizer.json.
- */
+/* text/tokenizer/model.c -- reads "added_tokens" and the options of "model" of a tokenizer.json. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -43,7 +42,7 @@ static weft_status load_added(const weft__json *item, text_vocab *out)
     return status;
 }
 
-/* The added tokens get their place in the vocabulary, which has the model's own already. */
+/* Adds the added tokens to the vocabulary, which already has the model's own. */
 static weft_status load_tokens(const weft__json *root, text_vocab *out)
 {
     weft__json added, item;
@@ -59,7 +58,7 @@ static weft_status load_tokens(const weft__json *root, text_vocab *out)
     return status;
 }
 
-/* What weft__lists_read left of the lists: it took them where they are of the model's kind. */
+/* Rejects lists that weft__lists_read left, since it reads only those of the model's kind. */
 static weft_status check_lists(const weft__json *at, model_kind kind)
 {
     weft__json list;
@@ -76,7 +75,7 @@ static weft_status check_lists(const weft__json *at, model_kind kind)
 
 /* ---- options -------------------------------------------------------------------------------- */
 
-/* By "type", or in old files without one by what else there is. */
+/* By "type" or, in old files without it, by the other members. */
 static weft_status load_kind(const weft__json *at, model_kind *kind)
 {
     static const char *const names[] = {[MODEL_BPE] = "BPE",
@@ -183,7 +182,7 @@ static weft_status load_word_piece(const weft__json *at, bpe_model *model)
     return model->subword_prefix ? WEFT_OK : weft__out_of_memory(at->name, NULL);
 }
 
-/* Without unk_token in the vocabulary, words that are no tokens are failures. */
+/* Without unk_token in the vocabulary, unknown words are errors. */
 static weft_status load_word_level(const weft__json *at, bpe_model *model)
 {
     const char *text = "<unk>";

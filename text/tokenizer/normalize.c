@@ -45,7 +45,7 @@ static weft_status load_content(const weft__json *at, const char *key, normalize
     return status ? status : keep(text, step->content_length, at->name, &step->content);
 }
 
-/* What a Replace looks for: {"String": s}, kept as it is, or {"Regex": r}. */
+/* The pattern of Replace: {"String": s}, which is kept, or {"Regex": r}. */
 static weft_status load_pattern(const weft__json *at, normalizer_step *step)
 {
     weft__json pattern, form;
@@ -60,7 +60,7 @@ static weft_status load_pattern(const weft__json *at, normalizer_step *step)
     return status ? status : keep(text, step->from_length, at->name, &step->from);
 }
 
-/* Accents are stripped as the case is, unless the file says otherwise. */
+/* By default, accents are stripped if the text is lowercased. */
 static weft_status load_bert(const weft__json *at, bert_options *out)
 {
     weft__json accents;
@@ -139,7 +139,7 @@ static weft_status load_step(const weft__json *at, const char *type, text_normal
                            weft_printable(type));
 }
 
-/* The nesting is bounded by that of the JSON. */
+/* JSON limits the nesting. */
 static weft_status load_tree(const weft__json *at, void *out)
 {
     const char *type = NULL;
@@ -205,9 +205,9 @@ weft_status weft__normalizer_add_marks(text_normalizer *normalizer, bool prefix,
 
 /* ---- Unicode forms -------------------------------------------------------------------------- */
 
-/* utf8proc_decompose orders combining marks by exchanging neighbours, which is quadratic in the
- * length of a run of them; so the characters are decomposed one at a time and each run is put in
- * order by counting. */
+/* utf8proc_decompose sorts combining marks by exchanging adjacent ones, which is quadratic in the
+ * length of a run. So characters are decomposed one at a time and each run is sorted by counting.
+ */
 
 typedef struct code_points {
     utf8proc_int32_t *data, *ordered;
@@ -221,7 +221,7 @@ static weft_status no_memory(size_t length)
 
 static weft_status decompose(const char *text, size_t length, int options, code_points *points)
 {
-    enum { LONGEST = 32 }; /* of a compatibility decomposition: U+FDFA gives 18 */
+    enum { LONGEST = 32 }; /* longest compatibility decomposition: U+FDFA gives 18 */
     for (size_t i = 0; i < length;) {
         utf8proc_int32_t code;
         i += (size_t)utf8proc_iterate((const utf8proc_uint8_t *)text + i,
@@ -248,7 +248,7 @@ static int combining_class(utf8proc_int32_t code)
     return code < 0x300 ? 0 : utf8proc_get_property(code)->combining_class;
 }
 
-/* Stable order of a run of combining marks by class. */
+/* Sorts a run of combining marks by class, stably. */
 static weft_status order_run(code_points *points, size_t start, size_t end)
 {
     size_t first[256] = {0};
@@ -333,9 +333,10 @@ static weft_status normalize_stretch(const char *text, size_t length, int option
     return status ? status : normalize_piece(text + start, length - start, options, out);
 }
 
-/* Composition leaves most characters alone, whatever stands around them: starters that are their
- * own NFC and join no character before them. Of those that take part in compositions this is said
- * only of alphabets whose marks are no starters. */
+/* Most characters are inert: composition does not change them, whatever surrounds them. They are
+ * starters that are their own NFC and compose with no preceding character. Of characters that take
+ * part in compositions, only those of alphabets whose marks are not starters are treated as inert.
+ */
 static bool is_inert(uint32_t code)
 {
     const utf8proc_property_t *property = utf8proc_get_property((utf8proc_int32_t)code);
@@ -368,12 +369,13 @@ static void find_inert(void)
         inert_bits[code / 64] |= (uint64_t)is_inert(code) << code % 64;
 }
 
-/* Normalizes what is not inert, with the character before it that it may join. */
+/* Normalizes the characters that are not inert, each with the preceding character that it may
+ * compose with. */
 static weft_status compose(const char *text, size_t length, int options, text_buffer *out)
 {
     pthread_once(&inert_once, find_inert);
-    size_t done = 0, before = 0; /* copied so far; the last inert character's start */
-    bool waiting = false;        /* what starts at `before` is not all inert */
+    size_t done = 0, before = 0; /* copied so far; start of the last inert character */
+    bool waiting = false;        /* not everything from `before` on is inert */
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < length && !status;) {
         const unsigned char lead = (unsigned char)text[i];
@@ -404,7 +406,8 @@ weft_status weft__normalize_unicode(const char *text, size_t length, int options
                      : normalize_stretch(text, length, options, out);
 }
 
-/* Characters below U+0300 are their own NFC and start nothing; ASCII is its own every form. */
+/* Characters below U+0300 are their own NFC and never a combining mark; ASCII is unchanged in every
+ * form. */
 static bool is_normal(const char *text, size_t length, int options)
 {
     const bool canonical = (options & UTF8PROC_COMPOSE) && !(options & UTF8PROC_COMPAT);
@@ -416,10 +419,10 @@ static bool is_normal(const char *text, size_t length, int options)
     return true;
 }
 
-/* ---- running -------------------------------------------------------------------------------- */
+/* ---- applying the steps ---------------------------------------------------------------------- */
 
-/* What a text may become: more than any Unicode form or replacement of spaces makes of it (11 times
- * its bytes), and less than a few Replace steps in a row could. */
+/* Limit of the output: more than any Unicode form or replacement of spaces produces (11 times the
+ * bytes), and less than a few Replace steps in a row could. */
 enum { MOST_PER_BYTE = 64, MOST_BESIDES = 1 << 20 };
 
 static weft_status check_size(size_t size, size_t limit)
@@ -431,7 +434,7 @@ static weft_status check_size(size_t size, size_t limit)
                                      limit, MOST_PER_BYTE, MOST_BESIDES);
 }
 
-/* Appends what is before a match, and what it is replaced by. */
+/* Appends the text before a match, and its replacement. */
 static weft_status append_replaced(const normalizer_step *step, const char *before, size_t length,
                                    size_t limit, text_buffer *out)
 {

@@ -1,5 +1,5 @@
-/* text/tokenizer/parts.c -- a tokenizer from its parts: SentencePiece vocabularies with scores, and
- * byte-level and character-level ones with merges. */
+/* text/tokenizer/parts.c -- makes tokenizers from their parts: SentencePiece vocabularies with
+ * scores, and byte-level and character-level ones with merges. */
 #include "text/tokenizer/parts.h"
 
 #include <math.h>
@@ -66,7 +66,7 @@ static weft_status check_parts(const text_parts *p, bool scores, bool merges)
     if (!status)
         status = check_id(p, "cls", p->cls);
     if (!status)
-        status = check_id(p, "seperator", p->sep); /* GGUF's spelling */
+        status = check_id(p, "seperator", p->sep); /* the key as GGUF spells it */
     return status ? status : check_id(p, "padding", p->pad);
 }
 
@@ -77,7 +77,7 @@ static bool is_named(const text_parts *p, int32_t id)
     return id == p->bos || id == p->eos || id == p->unknown || id == p->pad;
 }
 
-/* Without types, the tokens that have a part are the control tokens. */
+/* Without types, tokens with a role are control tokens. */
 static int32_t type_of(const text_parts *p, int32_t id)
 {
     if (p->types)
@@ -85,7 +85,7 @@ static int32_t type_of(const text_parts *p, int32_t id)
     return is_named(p, id) ? TEXT_CONTROL : TEXT_NORMAL;
 }
 
-/* Rows of the embedding that no token has are named so by converters. */
+/* Whether converters use this name for rows of the embedding without a token. */
 static bool is_padding(const text_parts *p, int32_t id)
 {
     char name[24];
@@ -139,7 +139,7 @@ static int by_score(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* Tokens of equal score have equal rank: of their merges the leftmost is first. */
+/* Tokens of equal score have equal rank; of their merges the leftmost comes first. */
 static weft_status rank_tokens(const text_parts *p, bpe_model *model)
 {
     scored *all = weft_malloc(p->token_count * sizeof *all);
@@ -183,7 +183,7 @@ static weft_status enter_merge(const text_parts *p, size_t index, text_buffer *j
     const int32_t left = weft__vocab_find_in_model(&model->vocab, merge->text, first);
     const int32_t right = weft__vocab_find_in_model(&model->vocab, space + 1, second);
     const int32_t whole = weft__vocab_find_in_model(&model->vocab, joined->data, joined->length);
-    /* Converters drop tokens that have become special, and leave their merges: these never come. */
+    /* Converters drop tokens that became special, but leave their merges, which can be ignored. */
     const bool known = left >= 0 && right >= 0 && whole >= 0;
     return weft__merges_add(&model->merges, known ? left : -1, right, whole);
 }
@@ -211,7 +211,7 @@ static weft_status enter_affixes(const text_parts *p, bool bos, weft_tokenizer *
     return status;
 }
 
-/* Spaces are marks; a space may stand in front of every stretch between special tokens. */
+/* Spaces are written as marks; each segment between special tokens may start with one. */
 static weft_status use_marks(const text_parts *p, bool prefix, weft_tokenizer *t)
 {
     weft_status status = weft__normalizer_add_marks(&t->normalizer, prefix, p->name);

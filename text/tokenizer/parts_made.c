@@ -1,5 +1,5 @@
-/* text/tokenizer/parts_made.c -- the parts of a tokenizer, as a GGUF file lists them: which kind it
- * is, its tokens, their types and scores or merges. */
+/* text/tokenizer/parts_made.c -- converts a tokenizer to the parts for GGUF metadata: its kind, its
+ * tokens, and their types and scores or merges. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ static weft_status refuse(const weft_tokenizer *t, const char *what)
     return weft_fail(WEFT_UNSUPPORTED, "%s: %s: a GGUF file cannot say this", t->name, what);
 }
 
-/* ---- which way of cutting words ------------------------------------------------------------- */
+/* ---- identifying the pre-tokenizer ----------------------------------------------------------- */
 
 static bool same_step(const splitter_step *step, const char *pattern)
 {
@@ -26,7 +26,7 @@ static bool same_step(const splitter_step *step, const char *pattern)
         return false;
     if (step->words)
         return step->words == weft__words_known(pattern, strlen(pattern));
-    /* Cuts on both sides of a match, whichever of the two it is called. */
+    /* Splits on both sides of a match; both behaviours are equivalent here. */
     return step->pattern && step->behavior == SPLIT_ISOLATED &&
            weft__regex_is(step->pattern, pattern, false);
 }
@@ -86,7 +86,7 @@ static bool is_mark_replace(const normalizer_step *s)
            strcmp(s->content, mark) == 0;
 }
 
-/* Spaces become marks by the normalizer, or by a pre-tokenizer that does not cut. */
+/* Checks that spaces become marks, by the normalizer or by a pre-tokenizer that does not split. */
 static weft_status check_marks(const weft_tokenizer *t, bool *prefix)
 {
     const text_normalizer *n = &t->normalizer;
@@ -103,7 +103,7 @@ static weft_status check_marks(const weft_tokenizer *t, bool *prefix)
         return refuse(t, "its normalizer");
     for (int i = 0; i < s->count; i++) {
         const splitter_step *step = &s->steps[i];
-        /* No space is left that this could cut at. */
+        /* At this point there is no space to split at. */
         const bool idle = step->prefix_rule == PREFIX_NEVER && !step->replace_spaces &&
                           step->pattern && weft__regex_is(step->pattern, " ", true);
         if (!idle)
@@ -112,7 +112,7 @@ static weft_status check_marks(const weft_tokenizer *t, bool *prefix)
     return WEFT_OK;
 }
 
-/* A character that is a token itself needs none for its byte. */
+/* A character that is a token needs no token for its byte. */
 static bool has_byte(const bpe_model *model, int byte)
 {
     const char text = (char)byte;
@@ -128,8 +128,8 @@ static weft_status check_bytes(const weft_tokenizer *t)
     return all ? WEFT_OK : refuse(t, "a vocabulary without a token for each byte");
 }
 
-/* Whether every pair of tokens that together spell a third has a merge: then the ranks of what is
- * made say as much as the merges do. */
+/* Whether every pair of tokens that spells a third has a merge; then the ranks of the results
+ * determine the merges. */
 static bool merges_are_whole(const bpe_model *model)
 {
     const text_vocab *vocab = &model->vocab;
@@ -150,7 +150,7 @@ static bool merges_are_whole(const bpe_model *model)
     return true;
 }
 
-/* Those made first have the highest score; those that no merge makes, the lowest. */
+/* Tokens merged first get the highest score; those that no merge makes, the lowest. */
 static weft_status put_scores(const weft_tokenizer *t, text_parts_made *out)
 {
     const bpe_model *model = &t->model;
@@ -172,7 +172,8 @@ static weft_status put_scores(const weft_tokenizer *t, text_parts_made *out)
     return WEFT_OK;
 }
 
-/* "llama" where scores can say it, which more readers know; else "gemma4", which has merges. */
+/* "llama" if scores can represent the merges, since more programs read it; else "gemma4", which has
+ * merges. */
 static weft_status choose_marks(const weft_tokenizer *t, text_parts_made *out)
 {
     bool prefix;
@@ -193,8 +194,8 @@ static weft_status choose_marks(const weft_tokenizer *t, text_parts_made *out)
 
 /* ---- tokens --------------------------------------------------------------------------------- */
 
-/* Nothing but marks: an added token of these is what merges make of them anyway, and other readers
- * would write it as it is spelt. */
+/* Only marks: merges make such an added token anyway, and other readers would write it as it is
+ * spelled. */
 static bool only_marks(const char *text, size_t length)
 {
     size_t i = 0;
@@ -225,7 +226,8 @@ static weft_status put_tokens(const weft_tokenizer *t, int32_t size, text_parts_
     if (!out->tokens || !out->types)
         return weft__out_of_memory(t->name, "the lists of its tokenizer");
     weft_status status = WEFT_OK;
-    /* Names of padding first lie in a buffer that moves: lengths now, places at the end. */
+    /* Names of padding tokens are in a buffer that may move: only lengths now, pointers at the end.
+     */
     for (int32_t id = 0; id < size && !status; id++) {
         const vocab_token *token = weft__vocab_token(vocab, id);
         out->types[id] = token ? type_of(t, id, token) : TEXT_UNUSED;
@@ -242,7 +244,7 @@ static weft_status put_tokens(const weft_tokenizer *t, int32_t size, text_parts_
     return status;
 }
 
-/* "left right" each. */
+/* Writes "left right" for each merge. */
 static weft_status put_merges(const weft_tokenizer *t, text_parts_made *out)
 {
     const text_vocab *vocab = &t->model.vocab;
@@ -270,7 +272,8 @@ static weft_status put_merges(const weft_tokenizer *t, text_parts_made *out)
     return status;
 }
 
-/* The texts do not move any more: what has a length but no place follows one another there. */
+/* The buffer is complete: sets the pointers of strings that have only a length; they are
+ * consecutive. */
 static void place_texts(text_parts_made *out)
 {
     const char *at = out->texts.data;

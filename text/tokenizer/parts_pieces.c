@@ -1,6 +1,5 @@
-/* text/tokenizer/parts_pieces.c -- the tokenizers of GGUF files that have no merges: "bert"
- * (WordPiece) and "t5" (Unigram). What stands around the model is read from the JSON that a
- * tokenizer.json would have. */
+/* text/tokenizer/parts_pieces.c -- GGUF tokenizers without merges: "bert" (WordPiece) and "t5"
+ * (Unigram). The parts around the model are read from the JSON that a tokenizer.json would have. */
 #include <string.h>
 
 #include "core/failure.h"
@@ -12,7 +11,7 @@
 #define MARK "\xE2\x96\x81"
 enum { LONGEST_WORD = 100 };
 
-/* Reads normalizer, pre-tokenizer and decoder, and frees the text. */
+/* Reads normalizer, pre-tokenizer and decoder from the text, and frees it. */
 static weft_status use_json(const text_parts *p, weft__text *json, weft_tokenizer *t)
 {
     weft__json_doc doc = {0};
@@ -32,7 +31,7 @@ static weft_status use_json(const text_parts *p, weft__text *json, weft_tokenize
 
 /* ---- bert ----------------------------------------------------------------------------------- */
 
-/* Converters write a token that begins a word with a mark, "##x" as "x", and "[X]" as it is. */
+/* Converters write a token that begins a word with a mark, "##x" as "x", and "[X]" unchanged. */
 static bool is_bracketed(const text_string *token)
 {
     return token->length > 1 && token->text[0] == '[' && token->text[token->length - 1] == ']';
@@ -42,7 +41,7 @@ weft_status weft__parts_respell(const text_parts *p, text_buffer *texts, text_st
 {
     text_string *list = *out = weft_calloc(p->token_count ? p->token_count : 1, sizeof *list);
     weft_status status = list ? WEFT_OK : weft__out_of_memory(p->name, "its tokenizer");
-    /* The buffer moves as it grows: lengths now, places at the end. */
+    /* The buffer moves as it grows: only lengths now, pointers at the end. */
     for (size_t i = 0; i < p->token_count && !status; i++) {
         const text_string *token = &p->tokens[i];
         const bool first = token->length >= 3 && memcmp(token->text, MARK, 3) == 0;
@@ -62,8 +61,8 @@ weft_status weft__parts_respell(const text_parts *p, text_buffer *texts, text_st
     return status;
 }
 
-/* The metadata does not say whether texts become lower case. A vocabulary of lower-case texts has
- * no upper-case letter. */
+/* The metadata does not record whether text is lowercased. If it is, the vocabulary has no
+ * upper-case letter. */
 static bool is_cased(const text_parts *p)
 {
     for (size_t i = 0; i < p->token_count; i++) {
@@ -117,7 +116,7 @@ static void put_base64(weft__text *out, const unsigned char *bytes, size_t n)
     }
 }
 
-/* Only the model's own tokens count; the others have scores that converters made up. */
+/* Only the model's own tokens count; converters invent scores for the others. */
 static weft_status enter_scores(const text_parts *p, bpe_model *model)
 {
     weft_status status = WEFT_OK;

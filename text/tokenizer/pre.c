@@ -1,5 +1,5 @@
-/* text/tokenizer/pre.c -- the ways of cutting words that GGUF files know by name: the patterns of
- * the tokenizer.json files that these vocabularies came from. */
+/* text/tokenizer/pre.c -- the pre-tokenizers that GGUF files know by name, with the patterns of the
+ * original tokenizer.json files. */
 #include "text/tokenizer/pre.h"
 
 #include <stddef.h>

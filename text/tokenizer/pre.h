@@ -1,4 +1,4 @@
-/* text/tokenizer/pre.h -- the ways of cutting words that GGUF files know by name. */
+/* text/tokenizer/pre.h -- the pre-tokenizers that GGUF files know by name. */
 #ifndef WEFT_TEXT_TOKENIZER_PRE_H
 #define WEFT_TEXT_TOKENIZER_PRE_H
 
@@ -8,17 +8,17 @@
 enum { PRE_MAX_PATTERNS = 4 };
 
 typedef struct text_pre {
-    const char *names;                      /* of tokenizer.ggml.pre, parted by spaces */
-    const char *patterns[PRE_MAX_PATTERNS]; /* one after another, as many as are not NULL */
+    const char *names;                      /* values of tokenizer.ggml.pre, separated by spaces */
+    const char *patterns[PRE_MAX_PATTERNS]; /* applied in order, up to the first NULL */
     bool ignore_merges;
-    bool add_bos; /* unless the file says otherwise */
-    bool nfc;     /* the original tokenizer.json has this normalizer; GGUF does not keep it */
+    bool add_bos; /* the default */
+    bool nfc;     /* the original tokenizer.json has this normalizer, which GGUF does not record */
 } text_pre;
 
-/* Entry i, from 0; NULL behind the last. */
+/* Entry i, from 0; NULL after the last. */
 const text_pre *weft__pre_at(size_t i);
 
-/* The entry of a name, NULL when there is none. */
+/* The entry for a name, or NULL. */
 const text_pre *weft__pre_find(const char *name);
 
 #endif

@@ -20,7 +20,7 @@ static const char *const behavior_names[] = {
     [SPLIT_CONTIGUOUS] = "Contiguous",
 };
 
-/* A known pattern that cuts out its matches needs no regex engine. */
+/* Detects known patterns that isolate their matches; these need no regex engine. */
 static weft_status find_known(const weft__json *at, splitter_step *step)
 {
     weft__json pattern;
@@ -137,7 +137,7 @@ static weft_status load_metaspace(const weft__json *at, splitter_step *step, tex
     memcpy(step->prefix, mark, size + 1);
     step->replace_spaces = true;
     if (!scheme)
-        scheme = prefix ? "always" : "never"; /* files from before there were schemes */
+        scheme = prefix ? "always" : "never"; /* files older than prepend_scheme */
     if (strcmp(scheme, "always") == 0)
         step->prefix_rule = PREFIX_ALWAYS;
     else if (strcmp(scheme, "first") == 0)
@@ -149,7 +149,7 @@ static weft_status load_metaspace(const weft__json *at, splitter_step *step, tex
     return split ? weft__regex_new(mark, size, true, at, &step->pattern) : WEFT_OK;
 }
 
-/* A type of several steps has a row for each. */
+/* A type of several steps has one row per step. */
 static const struct {
     const char *type;
     weft_status (*load)(const weft__json *at, splitter_step *step, text_splitter *out);
@@ -193,7 +193,7 @@ static weft_status load_step(const weft__json *at, const char *type, text_splitt
                                    weft_printable(type));
 }
 
-/* The nesting is bounded by that of the JSON. */
+/* JSON limits the nesting. */
 static weft_status load_tree(const weft__json *at, void *out)
 {
     const char *type = NULL;
@@ -235,7 +235,7 @@ void weft__splitter_release(text_splitter *splitter)
     *splitter = (text_splitter){0};
 }
 
-/* ---- cutting -------------------------------------------------------------------------------- */
+/* ---- splitting ------------------------------------------------------------------------------- */
 
 typedef struct splitting {
     const text_splitter *splitter;
@@ -244,7 +244,7 @@ typedef struct splitting {
     void *context;
 } splitting;
 
-/* The text at one step, and the piece that a later range may still join. */
+/* The state of one step: the text, and the pending piece that a later range may join. */
 typedef struct cutter {
     const splitting *all;
     int step;
@@ -266,7 +266,7 @@ static weft_status emit(cutter *c)
                     c->first && c->start == 0);
 }
 
-/* Takes the next range of the text: it joins the held piece, or that one goes and it is held. */
+/* Adds the next range: it joins the pending piece, or the pending piece is emitted and replaced. */
 static weft_status take(cutter *c, split_behavior behavior, size_t start, size_t end, bool match)
 {
     bool joins = false;
@@ -313,7 +313,7 @@ static weft_status cut(const splitting *s, int index, const char *text, size_t l
     return status ? status : emit(&c);
 }
 
-/* The same where single characters are the matches. */
+/* Splits at single characters. */
 static weft_status cut_characters(const splitting *s, int index, const char *text, size_t length,
                                   bool first)
 {
@@ -339,7 +339,7 @@ static weft_status cut_characters(const splitting *s, int index, const char *tex
     return status ? status : emit(&c);
 }
 
-/* The same by a known pattern. */
+/* Splits by a known pattern. */
 static weft_status cut_words(const splitting *s, int index, const char *text, size_t length,
                              bool first)
 {
@@ -358,7 +358,7 @@ static weft_status cut_words(const splitting *s, int index, const char *text, si
     return status;
 }
 
-/* The text with the step's prefix and its spaces replaced, in the step's buffer. */
+/* Adds the step's prefix and replaces spaces, in the step's buffer. */
 static weft_status rewrite(const splitter_step *step, const char *text, size_t length, bool prefix,
                            text_buffer *out)
 {

@@ -1,5 +1,5 @@
-/* text/tokenizer/regex.c -- a thin layer over PCRE2, and the few places where its dialect differs
- * from Oniguruma's, in which tokenizer.json is written. */
+/* text/tokenizer/regex.c -- a thin layer over PCRE2, which handles the differences from Oniguruma,
+ * whose syntax tokenizer.json uses. */
 #include "text/tokenizer/regex.h"
 
 #include <stdio.h>
@@ -14,14 +14,14 @@
 #include "text/tokenizer/unicode.h"
 #include "weft/memory.h"
 
-/* A run of white space of n characters takes some n steps; a pattern that explodes takes 2^n. */
+/* A run of n white-space characters takes about n steps; an exploding pattern takes 2^n. */
 enum { MATCH_STEPS = 200 * 1000 * 1000 };
 
 struct text_regex {
     pcre2_general_context *memory;
     pcre2_match_context *limits;
     pcre2_code *code;
-    text_buffer source; /* the pattern as it was given */
+    text_buffer source; /* the original pattern */
     bool literal;
 };
 
@@ -37,7 +37,7 @@ static void release(void *block, void *unused)
     weft_free(block);
 }
 
-/* Appends the letters or numbers that PCRE2 may not know, as members of a character class. */
+/* Appends letters or numbers that PCRE2 may not know, as members of a character class. */
 static weft_status append_newer(char category, text_buffer *out)
 {
     size_t count = 0;
@@ -52,8 +52,8 @@ static weft_status append_newer(char category, text_buffer *out)
     return status;
 }
 
-/* Translates the escape at `i`; sets *end behind it. PCRE2's \s has U+180E, which Unicode no longer
- * counts as white space; the property has not. */
+/* Translates the escape at `i`; *end is the position after it. PCRE2's \s includes U+180E, which
+ * Unicode no longer counts as white space; the property does not. */
 static weft_status translate_escape(const char *pattern, size_t length, size_t i, bool in_class,
                                     text_buffer *out, size_t *end)
 {
@@ -131,7 +131,7 @@ static weft_status compile(text_regex *regex, const char *pattern, size_t length
     pcre2_set_match_limit(regex->limits, MATCH_STEPS);
     int error = 0;
     size_t offset = 0;
-    /* Oniguruma's ^ and $ are those of lines. */
+    /* In Oniguruma ^ and $ match at lines. */
     const uint32_t options = PCRE2_UTF | (literal ? PCRE2_LITERAL : PCRE2_UCP | PCRE2_MULTILINE);
     regex->code = pcre2_compile((PCRE2_SPTR)pattern, length, options, &error, &offset, context);
     pcre2_compile_context_free(context);
@@ -142,7 +142,7 @@ static weft_status compile(text_regex *regex, const char *pattern, size_t length
             return weft__out_of_memory(at->name, "a pattern");
         return weft__json_fail(at, WEFT_UNSUPPORTED, "pattern not understood: %s", text);
     }
-    /* Where there is no JIT compiler, matching is interpreted: only slower. */
+    /* Without JIT, matching is interpreted, which is only slower. */
     (void)pcre2_jit_compile(regex->code, PCRE2_JIT_COMPLETE);
     return WEFT_OK;
 }
@@ -230,7 +230,7 @@ static int match_at(const regex_search *s)
     const uint32_t options = PCRE2_NO_UTF_CHECK;
     int found = pcre2_match(r->code, (PCRE2_SPTR)s->text, s->length, s->position, options, s->match,
                             r->limits);
-    /* The compiled matcher has a fixed stack, the interpreter takes memory as it needs it. */
+    /* The JIT-compiled matcher has a fixed stack; the interpreter allocates as needed. */
     if (found == PCRE2_ERROR_JIT_STACKLIMIT)
         found = pcre2_match(r->code, (PCRE2_SPTR)s->text, s->length, s->position,
                             options | PCRE2_NO_JIT, s->match, r->limits);
@@ -258,7 +258,7 @@ weft_status weft__regex_next(regex_search *s, bool *found)
             *found = true;
             return WEFT_OK;
         }
-        /* An empty match splits nothing: go on behind the next character. */
+        /* Empty matches are skipped: continue after the next character. */
         const int size = weft__utf8_step(s->text + s->end, s->length - s->end);
         s->position += size > 0 ? (size_t)size : 1;
     }

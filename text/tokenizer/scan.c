@@ -59,7 +59,7 @@ static int32_t code_unit(const char *at, const char *end)
     return unit;
 }
 
-/* The character of an escape, the cursor behind its backslash; moves behind it. */
+/* Decodes an escape and advances past it; the cursor is after the backslash. */
 static bool take_escape(json_scan *s, char text[4], int *size)
 {
     static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
@@ -86,7 +86,7 @@ static bool take_escape(json_scan *s, char text[4], int *size)
     return true;
 }
 
-/* Behind the first backslash of a string: the rest goes through `scratch`. */
+/* Decodes a string from its first backslash on, using `scratch`. */
 static bool take_escaped(json_scan *s, const char *start, text_buffer *scratch, text_string *out)
 {
     scratch->length = 0;
@@ -214,7 +214,7 @@ static bool is_member(const scan_member *member, const char *parent, text_string
 
 static weft_status walk(outline *o, const char *parent);
 
-/* The value behind a key: read by its reader, walked into, or copied. */
+/* Handles the value of a member: calls its reader, walks into it, or copies it. */
 static weft_status take_member(outline *o, const char *parent, text_string key)
 {
     json_scan *s = o->scan;
@@ -234,7 +234,7 @@ static weft_status take_member(outline *o, const char *parent, text_string key)
     return weft__bytes_append(o->rest, value.text, value.length);
 }
 
-/* One object; it calls itself once, for a parent at the top. */
+/* Walks one object; recurses once, for a top-level parent. */
 static weft_status walk(outline *o, const char *parent)
 {
     json_scan *s = o->scan;

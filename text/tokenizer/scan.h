@@ -1,5 +1,5 @@
-/* text/tokenizer/scan.h -- a cursor over JSON text, for the lists of a tokenizer.json that are too
- * long to become a tree first. */
+/* text/tokenizer/scan.h -- a cursor over JSON text, for the long lists of a tokenizer.json, which
+ * would be slow to parse to a tree. */
 #ifndef WEFT_TEXT_TOKENIZER_SCAN_H
 #define WEFT_TEXT_TOKENIZER_SCAN_H
 
@@ -7,44 +7,44 @@
 
 #include "text/tokenizer/buffer.h"
 
-/* What is found to be no JSON is only noted: `malformed` is set, and the strict parser of
- * core/io/json.h is asked for a message. All functions return whether they succeeded. */
+/* A syntax error only sets `malformed`; the strict parser of core/io/json.h then produces the
+ * message. All functions return whether they succeeded. */
 typedef struct json_scan {
     const char *at, *end;
     bool malformed;
 } json_scan;
 
-/* Skips white space, then takes the character if it is the next one. */
+/* Skips white space, then the character if it is next. */
 bool weft__scan_take(json_scan *scan, char c);
 
-/* Skips white space; the next character, '\0' at the end. */
+/* Skips white space and returns the next character; '\0' at the end. */
 char weft__scan_peek(json_scan *scan);
 
-/* Takes a string. *out points into the text, or into `scratch` where there are escapes. */
+/* Reads a string. *out points into the text, or into `scratch` if there are escapes. */
 bool weft__scan_string(json_scan *scan, text_buffer *scratch, text_string *out);
 
-/* Takes an integer of at most nine digits; with anything else the cursor stays, and nothing is
- * malformed yet. */
+/* Reads an integer of at most nine digits; otherwise the cursor stays, and the text is not yet
+ * considered malformed. */
 bool weft__scan_digits(json_scan *scan, int32_t *out);
 
-/* Takes any value without looking at it closely. *out is its text. */
+/* Skips any value without validating it. *out is its text. */
 bool weft__scan_value(json_scan *scan, text_string *out);
 
-/* Behind an element of a list that `close` ends: a comma (true), or the end. */
+/* After an element of a list that ends with `close`: true for a comma, false at the end. */
 bool weft__scan_more(json_scan *scan, char close);
 
-/* Reads a value of the outline below and moves the cursor behind it. */
+/* Reads a value of the outline below and advances past it. */
 typedef weft_status scan_reader(void *context, json_scan *scan);
 
-/* A value that is too long for a tree: an object or array at `key`, or at `parent`.`key`. */
+/* A long value: an object or array at `key`, or at `parent`.`key`. */
 typedef struct scan_member {
     const char *parent, *key;
-    char open; /* '{' or '['; another value stays where it is */
+    char open; /* '{' or '['; other values are left in place */
     scan_reader *read;
 } scan_member;
 
-/* Walks the object `text`, has its long values read, and appends to `rest` the same object with {}
- * and [] in their places. WEFT_INVALID with `scan->malformed` has no message. */
+/* Walks the object `text`, calls the readers of its long values, and appends to `rest` the object
+ * with {} and [] in their places. WEFT_INVALID with `scan->malformed` has no message. */
 weft_status weft__scan_outline(json_scan *scan, const scan_member *members, size_t count,
                                void *context, text_buffer *rest);
 

@@ -1,5 +1,5 @@
-/* text/tokenizer/special.c -- reads what a tokenizer.json and its config say of special tokens:
- * added tokens, post-processor, bos, eos, pad. */
+/* text/tokenizer/special.c -- reads special tokens from tokenizer.json and its config: added
+ * tokens, post-processor, bos, eos, pad. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -71,7 +71,7 @@ weft_status weft__added_load(const weft__json *root, weft_tokenizer *tokenizer)
 
 /* ---- post-processor ------------------------------------------------------------------------- */
 
-/* Appends the ids that a template's special token stands for. */
+/* Appends the ids of a template's special token. */
 static weft_status load_special(const weft__json *at, const weft__json *special,
                                 const weft_tokenizer *t, id_buffer *out)
 {
@@ -102,8 +102,7 @@ static weft_status load_special(const weft__json *at, const weft__json *special,
     return status;
 }
 
-/* The pieces before and behind the text of a template, which joins what is there already: another
- * template further inside. */
+/* Reads the pieces before and after the text of a template, around those of a nested template. */
 static weft_status load_template(const weft__json *at, weft_tokenizer *t)
 {
     weft__json list, item, piece;
@@ -131,7 +130,7 @@ static weft_status load_template(const weft__json *at, weft_tokenizer *t)
     return status;
 }
 
-/* The id of a member such as ["[SEP]", 102]. */
+/* Reads the id of a member such as ["[SEP]", 102]. */
 static weft_status load_pair(const weft__json *at, const char *key, const weft_tokenizer *t,
                              int32_t *out)
 {
@@ -155,7 +154,7 @@ static weft_status load_pair(const weft__json *at, const char *key, const weft_t
     return status;
 }
 
-/* BertProcessing and RobertaProcessing: "cls" before the text and "sep" behind it. */
+/* BertProcessing and RobertaProcessing: "cls" before the text and "sep" after it. */
 static weft_status load_pairs(const weft__json *at, weft_tokenizer *t)
 {
     int32_t before = -1, behind = -1;
@@ -172,7 +171,7 @@ static weft_status load_pairs(const weft__json *at, weft_tokenizer *t)
     return status ? status : weft__ids_append(&t->suffix, behind);
 }
 
-/* The nesting is bounded by that of the JSON. */
+/* JSON limits the nesting. */
 static weft_status load_processor(const weft__json *at, void *tokenizer)
 {
     const char *type = NULL;
@@ -183,7 +182,7 @@ static weft_status load_processor(const weft__json *at, void *tokenizer)
         return load_template(at, tokenizer);
     if (strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0)
         return load_pairs(at, tokenizer);
-    if (strcmp(type, "ByteLevel") == 0) /* concerns offsets, which are not computed here */
+    if (strcmp(type, "ByteLevel") == 0) /* affects only offsets, which are not computed */
         return WEFT_OK;
     if (strcmp(type, "Sequence") == 0)
         return weft__json_each(at, "processors", load_processor, tokenizer);
@@ -200,7 +199,7 @@ weft_status weft__postprocessor_load(const weft__json *root, weft_tokenizer *tok
 
 /* ---- tokenizer_config.json ------------------------------------------------------------------ */
 
-/* A token's name, or an object with its "content". A name that the vocabulary lacks is none. */
+/* A token's name, or an object with "content". A name that is not in the vocabulary is ignored. */
 static weft_status load_named(const weft__json *config, const char *key, weft_tokenizer *t,
                               int32_t *out)
 {

@@ -1,9 +1,9 @@
-/* text/tokenizer/spm.c -- byte-pair encoding where the ranks of tokens decide (SentencePiece's
- * scores): of all neighbours that together spell a token, those join whose token ranks first. */
+/* text/tokenizer/spm.c -- byte-pair encoding by token ranks (SentencePiece's scores): of all
+ * adjacent symbols that together spell a token, those whose token ranks first are merged. */
 #include "core/io/utf8.h"
 #include "text/tokenizer/bpe.h"
 
-/* The token that two neighbours spell together: they are neighbours in the word too. */
+/* Queues the token that two adjacent symbols spell; they are contiguous in the word. */
 static weft_status queue_pair(const bpe_model *model, bpe_scratch *s, const char *word, int32_t at)
 {
     const bpe_symbol *left = &s->symbols[at], *right = &s->symbols[left->next];
@@ -44,7 +44,7 @@ static weft_status join(const bpe_model *model, bpe_scratch *s, const char *word
         const bpe_candidate best = weft__heap_pop(s);
         const int32_t at = (int32_t)(uint32_t)best.key;
         bpe_symbol *symbol = &s->symbols[at];
-        /* A symbol only ever grows, so equal lengths are the symbols that the candidate means. */
+        /* A symbol only grows, so equal lengths identify the candidate's symbols. */
         if (symbol->length != (uint32_t)best.left || symbol->next == end ||
             s->symbols[symbol->next].length != (uint32_t)best.right)
             continue;
@@ -63,7 +63,7 @@ static weft_status join(const bpe_model *model, bpe_scratch *s, const char *word
     return status;
 }
 
-/* A character that nothing joined: its token, the tokens of its bytes, or the unknown one. */
+/* A character that nothing merged: its token, the tokens of its bytes, or the unknown token. */
 static weft_status append_character(const bpe_model *model, const char *text, uint32_t length,
                                     id_buffer *out)
 {

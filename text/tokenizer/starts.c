@@ -1,11 +1,11 @@
-/* text/tokenizer/starts.c -- whether the first character of a normalized text stands for the first
- * one of the text: Metaspace's "first" looks at that. */
+/* text/tokenizer/starts.c -- whether the first character of a normalized text comes from the first
+ * character of the input, which Metaspace's "first" needs to know. */
 #include <string.h>
 
 #include "core/io/utf8.h"
 #include "text/tokenizer/normalize.h"
 
-/* The first match of a pattern; none: it begins at `length`. */
+/* Finds the first match of a pattern; without one it begins at `length`. */
 static weft_status first_match(const normalizer_step *step, const char *text, size_t length,
                                size_t *start, size_t *end)
 {
@@ -54,7 +54,7 @@ weft_status weft__step_keeps_start(const normalizer_step *step, const char *text
         break;
     case NORMALIZE_UNICODE:
     case NORMALIZE_LOWERCASE:
-    case NORMALIZE_CHARSMAP: /* the reference does not count what this removes */
+    case NORMALIZE_CHARSMAP: /* the reference ignores what this removes */
     case NORMALIZE_PREPEND:
         break;
     }

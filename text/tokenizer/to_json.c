@@ -1,4 +1,4 @@
-/* text/tokenizer/to_json.c -- a tokenizer as a tokenizer.json. */
+/* text/tokenizer/to_json.c -- writes a tokenizer as a tokenizer.json. */
 #include "text/tokenizer/to_json.h"
 
 #include <stdlib.h>
@@ -56,7 +56,7 @@ static void put_added(writer *w)
     put(w, "],\n");
 }
 
-/* Byte-level vocabularies spell words in their own alphabet, added tokens not. */
+/* Byte-level vocabularies spell words in the byte alphabet, but not added tokens. */
 static void put_vocab(writer *w)
 {
     const bpe_model *model = &w->t->model;
@@ -141,8 +141,7 @@ static weft_status add_splits(const bpe_model *model, int32_t id, splits *all)
     return WEFT_OK;
 }
 
-/* Where ranks of tokens decide, every pair that spells a token is a merge, in the order of what it
- * makes. */
+/* With token ranks, every pair that spells a token is a merge, in the order of the results. */
 static void put_ranked(writer *w)
 {
     const bpe_model *model = &w->t->model;
@@ -178,7 +177,7 @@ static void put_model(writer *w)
     put(w, "]}");
 }
 
-/* ---- around the model ----------------------------------------------------------------------- */
+/* ---- other members --------------------------------------------------------------------------- */
 
 static const char byte_level[] = "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,"
                                  "\"trim_offsets\":false,\"use_regex\":false}";
@@ -223,7 +222,7 @@ static void put_special(writer *w, int32_t id, int type)
     weft__text_format(w->out, ",\"type_id\":%d}}", type);
 }
 
-/* The text with what comes before and behind it. */
+/* Writes the text with the pieces before and after it. */
 static void put_sequence(writer *w, const char *name, int type)
 {
     const weft_tokenizer *t = w->t;

@@ -1,4 +1,4 @@
-/* text/tokenizer/token_bytes.c -- the bytes that a token stands for within a text. */
+/* text/tokenizer/token_bytes.c -- the bytes that a token contributes to a text. */
 #include "text/tokenizer/token_bytes.h"
 
 #include <limits.h>
@@ -6,7 +6,7 @@
 #include "core/io/utf8.h"
 #include "text/tokenizer/tokenizer.h"
 
-/* The bytes that a token's characters spell, or the token itself where one of them spells none. */
+/* The bytes that a token's characters spell; the token itself if some character spells none. */
 static weft_status spelled(const char *token, size_t length, text_buffer *out)
 {
     const size_t before = out->length;
@@ -32,7 +32,7 @@ weft_status weft__token_bytes(const weft_tokenizer *tokenizer, int32_t id, text_
         return WEFT_OK;
     if (tokenizer->decoder.kind == DECODE_BYTES)
         return spelled(token, length, out);
-    /* Behind other tokens nothing is stripped; a token for a byte waits for the rest. */
+    /* After other tokens nothing is stripped; a byte token waits for the rest of the character. */
     decoder_state state = {.started = true, .stripped = INT_MAX};
     weft_status status = weft__decode_token(&tokenizer->decoder, &state, token, length, out);
     if (!status && state.pending.length > 0)

@@ -1,4 +1,4 @@
-/* text/tokenizer/tokenizer.c -- weft_tokenizer: loading its parts, encoding a text through them. */
+/* text/tokenizer/tokenizer.c -- weft_tokenizer: loading, and encoding of texts. */
 #include "text/tokenizer/tokenizer.h"
 
 #include <stdlib.h>
@@ -51,7 +51,7 @@ weft_status weft__tokenizer_new(const char *name, weft_tokenizer **out)
     return weft__out_of_memory(name, NULL);
 }
 
-/* The tree of tokenizer.json is that of what the lists left. */
+/* The tree of tokenizer.json was parsed without the lists. */
 static weft_status build(const char *json, size_t length, const weft__json_doc *config,
                          weft_tokenizer *t)
 {
@@ -186,7 +186,7 @@ void weft_tokenizer_free(weft_tokenizer *tokenizer)
 
 /* ---- encoding ------------------------------------------------------------------------------- */
 
-/* Scratch memory for one call; NULL where there is none. */
+/* Scratch memory for one call; NULL when out of memory. */
 static encode_scratch *scratch_take(scratch_pool *pool)
 {
     pthread_mutex_lock(&pool->mutex);
@@ -197,7 +197,7 @@ static encode_scratch *scratch_take(scratch_pool *pool)
     return scratch ? scratch : weft_calloc(1, sizeof *scratch);
 }
 
-/* Of what a book needed only the memory of its words is kept. */
+/* After a long text only the memory for words is kept. */
 static void scratch_give(scratch_pool *pool, encode_scratch *scratch)
 {
     enum { KEPT = 1 << 20 };
@@ -220,7 +220,7 @@ typedef struct encoding {
     id_buffer ids;
 } encoding;
 
-/* A stretch of text between added tokens; `first`: it starts where the text does. */
+/* Encodes a segment between added tokens; `first`: it starts the text. */
 typedef weft_status stretch_function(encoding *e, const char *text, size_t length, bool first);
 
 static weft_status encode_word(void *context, const char *word, size_t length)
@@ -235,7 +235,7 @@ static weft_status encode_words(encoding *e, const char *text, size_t length, bo
                        encode_word, e);
 }
 
-/* Appends the ids of the added tokens in a text, and passes on what lies between them. */
+/* Appends the ids of the added tokens in a text, and passes the segments between them on. */
 static weft_status encode_around(encoding *e, const added_set *set, const char *text, size_t length,
                                  bool first, stretch_function *between)
 {
@@ -294,7 +294,7 @@ weft_status weft_tokenizer_encode(const weft_tokenizer *tokenizer, const char *t
     encoding e = {.tokenizer = tokenizer, .scratch = scratch_take(tokenizer->pool)};
     if (!e.scratch)
         return weft__out_of_memory(tokenizer->name, "encoding");
-    /* A first block even for an empty text: the result is never NULL. */
+    /* Allocated even for an empty text: the result is never NULL. */
     void *data = NULL;
     weft_status status =
         weft__bytes_grow(&data, &e.ids.capacity, 0, length / 4 + 8, sizeof *e.ids.data);
@@ -311,7 +311,7 @@ weft_status weft_tokenizer_encode(const weft_tokenizer *tokenizer, const char *t
     return WEFT_OK;
 }
 
-/* ---- questions ------------------------------------------------------------------------------ */
+/* ---- queries --------------------------------------------------------------------------------- */
 
 const char *weft__token_text(const weft_tokenizer *tokenizer, int32_t id, size_t *length)
 {

@@ -1,9 +1,10 @@
-/* text/tokenizer/unicode.c -- where the reference's Unicode tables are of another age than ours.
+/* text/tokenizer/unicode.c -- differences between the reference's Unicode tables and those of our
+ * libraries.
  *
  * Hugging Face's tokenizers 0.23 classifies characters for patterns by Unicode 16 and composes them
  * by Unicode 9; the PCRE2 (10.42) and utf8proc (2.8) of Debian 12 know Unicode 14 and 15. Both
  * lists come from running every code point through both, with tests/golden/tokenizer_compare.py; on
- * a system with newer tables they change nothing that was right.
+ * systems with newer tables they remain correct.
  */
 #include "text/tokenizer/unicode.h"
 

@@ -1,4 +1,5 @@
-/* text/tokenizer/unicode.h -- characters that the reference sees otherwise than our libraries. */
+/* text/tokenizer/unicode.h -- characters that the reference treats differently from our libraries.
+ */
 #ifndef WEFT_TEXT_TOKENIZER_UNICODE_H
 #define WEFT_TEXT_TOKENIZER_UNICODE_H
 
@@ -10,14 +11,14 @@ typedef struct unicode_range {
     uint32_t first, last;
 } unicode_range;
 
-/* Whether one of the ranges, which are in order, has the character. */
+/* Whether one of the sorted ranges contains the character. */
 bool weft__in_ranges(const unicode_range *ranges, size_t count, uint32_t code);
 
-/* The characters of general category L or N that PCRE2 may not know yet; *count is 0 for another.
- */
+/* The characters of general category L or N that PCRE2 may not know yet; *count is 0 for other
+ * categories. */
 const unicode_range *weft__newer_in_category(char category, size_t *count);
 
-/* Whether the reference normalizes on both sides of this character as if the text ended there: it
+/* Whether the reference normalizes the text on both sides of this character separately, because it
  * does not know that it combines. */
 bool weft__is_newer_mark(uint32_t code);
 

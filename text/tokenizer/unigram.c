@@ -10,7 +10,7 @@
 #include "text/tokenizer/bpe.h"
 #include "weft/memory.h"
 
-/* SentencePiece's penalty of a character without a token, against the least probable token. */
+/* SentencePiece's penalty for a character without a token, relative to the least probable token. */
 #define UNKNOWN_PENALTY 10.0
 
 /* ---- the pieces ----------------------------------------------------------------------------- */
@@ -47,7 +47,7 @@ weft_status weft__unigram_index(unigram_model *model, const text_vocab *vocab)
     for (size_t i = 0; i < model->score_count; i++) {
         const vocab_token *token = weft__vocab_token(vocab, (int32_t)i);
         const char *text = token ? weft__vocab_text(vocab, token) : NULL;
-        /* Of two tokens with one text the later is found. */
+        /* Of two tokens with the same text the later one counts. */
         if (token && token->length > 0 &&
             weft__vocab_find_in_model(vocab, text, token->length) == (int32_t)i)
             model->pieces[model->piece_count++] = (unigram_piece){text, token->length, (int32_t)i};
@@ -63,8 +63,8 @@ void weft__unigram_release(unigram_model *model)
     *model = (unigram_model){0};
 }
 
-/* The first piece of [low, high) whose byte at `depth` is at least `byte`; all are longer, and
- * alike before it. */
+/* The first piece of [low, high) whose byte at `depth` is at least `byte`; all are longer than
+ * `depth` and share the bytes before it. */
 static size_t lower_bound(const unigram_piece *pieces, size_t low, size_t high, size_t depth,
                           unsigned byte)
 {
@@ -78,7 +78,7 @@ static size_t lower_bound(const unigram_piece *pieces, size_t low, size_t high, 
     return low;
 }
 
-/* ---- the best way --------------------------------------------------------------------------- */
+/* ---- the best segmentation ------------------------------------------------------------------- */
 
 static void offer(unigram_node *to, double score, size_t start, int32_t id)
 {
@@ -89,8 +89,8 @@ static void offer(unigram_node *to, double score, size_t start, int32_t id)
     to->id = id;
 }
 
-/* Offers every token that starts at `start` to the place where it ends; whether one of them is the
- * single character there. */
+/* Offers every token that starts at `start` to the position where it ends; returns whether one of
+ * them is the single character there. */
 static bool offer_tokens(const unigram_model *m, unigram_node *nodes, const char *word,
                          size_t length, size_t start, size_t character)
 {
@@ -136,7 +136,7 @@ static weft_status find_way(const bpe_model *model, unigram_node *nodes, const c
 }
 
 /* Appends the ids of characters without a token: a token with their text, the tokens of their bytes
- * if there is one for each, or the unknown token. */
+ * if each has one, or the unknown token. */
 static weft_status append_unknown(const bpe_model *model, const char *text, size_t length,
                                   id_buffer *out)
 {
@@ -168,7 +168,7 @@ weft_status weft__unigram_encode(const bpe_model *model, bpe_scratch *scratch, c
     for (size_t at = 0; at < length && !status;) {
         size_t end = (size_t)nodes[at].next;
         const int32_t id = nodes[end].id;
-        /* Neighbours without a token are one. */
+        /* Adjacent characters without a token are one. */
         while (id == model->unknown && end < length && nodes[nodes[end].next].id == model->unknown)
             end = (size_t)nodes[end].next;
         status = id == model->unknown ? append_unknown(model, word + at, end - at, out)

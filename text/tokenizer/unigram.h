@@ -8,7 +8,7 @@
 
 #include "text/tokenizer/vocab.h"
 
-/* A token's text, in the vocabulary's memory. */
+/* A token's text, stored in the vocabulary. */
 typedef struct unigram_piece {
     const char *text;
     uint32_t length;
@@ -21,21 +21,21 @@ typedef struct unigram_model {
     size_t score_count, score_capacity;
     unigram_piece *pieces; /* the model's own tokens, by text */
     size_t piece_count;
-    double unknown_score; /* of a character without a token */
+    double unknown_score; /* score of a character without a token */
 } unigram_model;
 
-/* The best way to one place of a word. */
+/* The best segmentation up to a position of a word. */
 typedef struct unigram_node {
     double score;
-    int32_t start; /* of the last token; -1: there is no way yet */
+    int32_t start; /* of the last token; -1: not reachable yet */
     int32_t id;
-    int32_t next; /* on the best way to the word's end: the end of the token that starts here */
+    int32_t next; /* on the best path to the word's end: end of the token that starts here */
 } unigram_node;
 
-/* Appends the score of the token with the next id. */
+/* Appends the score of the next id. */
 weft_status weft__unigram_add_score(unigram_model *model, double score);
 
-/* Sorts the pieces of a vocabulary that is whole. */
+/* Sorts the pieces of a complete vocabulary. */
 weft_status weft__unigram_index(unigram_model *model, const text_vocab *vocab);
 
 void weft__unigram_release(unigram_model *model);

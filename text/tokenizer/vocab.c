@@ -7,7 +7,7 @@
 
 /* ---- tokens --------------------------------------------------------------------------------- */
 
-/* The first and the last bytes of a short text, which may overlap. */
+/* The first and last bytes of a short text, which may overlap. */
 static uint64_t short_word(const char *text, size_t length)
 {
     uint32_t first = 0, last = 0;
@@ -47,7 +47,7 @@ void weft__vocab_release(text_vocab *vocab)
     *vocab = (text_vocab){0};
 }
 
-/* The slot that holds the text, or the free one where it belongs. */
+/* The slot with the text, or the free slot where it belongs. */
 static size_t find_slot(const text_vocab *vocab, const char *text, size_t length, uint64_t hash)
 {
     size_t slot = hash & vocab->mask;
@@ -70,7 +70,7 @@ static void enter(text_vocab *vocab, int32_t id)
         hash >> 32 << 32 | (uint32_t)(id + 1);
 }
 
-/* A table for twice the tokens of now, all entered. */
+/* Rebuilds the table for twice the current number of tokens. */
 weft_status weft__vocab_index(text_vocab *vocab)
 {
     size_t slots = 16;
@@ -142,7 +142,7 @@ void weft__vocab_ask_slot(const text_vocab *vocab, uint64_t hash)
         __builtin_prefetch(&vocab->slots[hash & vocab->mask]);
 }
 
-/* The token that the first slot of a hash names; NULL when the text is surely elsewhere. */
+/* The token in the first slot of a hash; NULL if the text cannot be there. */
 static const vocab_token *first_token(const text_vocab *vocab, uint64_t hash)
 {
     const uint64_t entry = vocab->slots ? vocab->slots[hash & vocab->mask] : 0;
@@ -210,7 +210,7 @@ weft_status weft__merges_add(text_merges *merges, int32_t left, int32_t right, i
     return WEFT_OK;
 }
 
-/* The place of a pair in a table of any size: the upper half of a product. */
+/* The first slot of a pair in a table of any size: the upper half of a product. */
 static size_t first_slot(const text_merges *merges, int32_t left, int32_t right)
 {
     uint64_t hash =
@@ -231,7 +231,7 @@ static text_merge *find_entry(const text_merges *merges, size_t slot, int32_t le
 
 weft_status weft__merges_index(text_merges *merges)
 {
-    enum { AHEAD = 8 }; /* entries on their way from memory */
+    enum { AHEAD = 8 }; /* entries that are being prefetched */
     merges->size = merges->count + merges->count / 2 + 8;
     if (merges->count < UINT32_MAX / 2)
         merges->entries = weft_malloc(merges->size * sizeof *merges->entries);

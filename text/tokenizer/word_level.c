@@ -1,4 +1,4 @@
-/* text/tokenizer/word_level.c -- WordLevel: a word is a token, or the unknown one. */
+/* text/tokenizer/word_level.c -- WordLevel: each word is one token, or the unknown token. */
 #include "text/tokenizer/bpe.h"
 
 weft_status weft__word_level_encode(const bpe_model *model, const char *word, size_t length,

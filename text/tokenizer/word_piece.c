@@ -1,10 +1,10 @@
-/* text/tokenizer/word_piece.c -- WordPiece: the longest token first, those within a word with a
- * prefix (Schuster and Nakajima 2012, as BERT has it). */
+/* text/tokenizer/word_piece.c -- WordPiece: the longest matching token first; tokens within a word
+ * have a prefix (Schuster and Nakajima 2012, as in BERT). */
 #include <string.h>
 
 #include "text/tokenizer/bpe.h"
 
-/* Whether a word has more characters than are looked at. */
+/* Whether a word has more characters than the limit. */
 static bool is_long(const bpe_model *model, const char *word, size_t length)
 {
     int64_t characters = 0;
@@ -13,7 +13,7 @@ static bool is_long(const bpe_model *model, const char *word, size_t length)
     return characters > model->longest_word;
 }
 
-/* The longest token at `start` of a word, whose length goes to *size; -1: there is none. */
+/* The longest token at `start` of a word, with its length in *size; -1: none. */
 static int32_t longest_token(const bpe_model *model, text_buffer *spelling, const char *word,
                              size_t length, size_t start, size_t *size)
 {
@@ -24,7 +24,7 @@ static int32_t longest_token(const bpe_model *model, text_buffer *spelling, cons
     memcpy(spelling->data + prefix, word + start, end - start);
     for (; end > start; end--) {
         if (end < length && ((unsigned char)word[end] & 0xC0) == 0x80)
-            continue; /* in the midst of a character */
+            continue; /* within a character */
         const int32_t id =
             weft__vocab_find_in_model(&model->vocab, spelling->data, prefix + end - start);
         *size = end - start;

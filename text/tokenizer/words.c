@@ -1,5 +1,5 @@
-/* text/tokenizer/words.c -- the words of GPT-2's, Llama 3's and Qwen 2's patterns, one look ahead
- * at a time. Each part says which alternative of the pattern it is. */
+/* text/tokenizer/words.c -- matches the patterns of GPT-2, Llama 3 and Qwen 2 with one character of
+ * lookahead. The comments name the alternatives of the patterns. */
 #include "text/tokenizer/words.h"
 
 #include <stdbool.h>
@@ -33,7 +33,7 @@ typedef struct reader {
     size_t length;
 } reader;
 
-/* The class of the character at `i`, which is before the end; *next is behind it. */
+/* The class of the character at `i`; *next is the position after it. */
 static inline char_class class_at(const reader *r, size_t i, size_t *next)
 {
     const unsigned char lead = r->text[i];
@@ -61,8 +61,8 @@ static bool is_newline(unsigned char c)
     return c == '\r' || c == '\n';
 }
 
-/* The contraction behind the apostrophe at `i`: its end, or `i`. Both cases where `fold`; the long
- * s folds to s. */
+/* The end of the contraction after the apostrophe at `i`, or `i`. Case-insensitive if `fold`; the
+ * long s folds to s. */
 static size_t contraction(const reader *r, size_t i, bool fold)
 {
     static const char *const two[] = {"re", "ve", "ll"};
@@ -81,7 +81,7 @@ static size_t contraction(const reader *r, size_t i, bool fold)
     return i;
 }
 
-/* \s+(?!\S)|\s+: of several, the last is left for the word behind them. */
+/* \s+(?!\S)|\s+: of several white-space characters, the last is left to the next word. */
 static size_t blank(const reader *r, size_t start)
 {
     size_t i = start, last = start, next;
@@ -103,7 +103,7 @@ static size_t gpt2_word(const reader *r, size_t start)
     char_class class = class_at(r, start, &next);
     if (class != CHAR_SPACE)
         return run(r, next, class);
-    /* " ?" before a run of anything else */
+    /* " ?" before a run of other characters */
     if (r->text[start] == ' ' && next < r->length) {
         class = class_at(r, next, &behind);
         if (class != CHAR_SPACE)
@@ -112,7 +112,9 @@ static size_t gpt2_word(const reader *r, size_t start)
     return blank(r, start);
 }
 
-/* [^\s\p{L}\p{N}]+[\r\n]* from `i` on, where the first character has been looked at. */
+/* [^\s\p{L}\p{N}]+[\r
+ *
+ * ]* from `i` on, whose first character has been checked. */
 static size_t marks(const reader *r, size_t i)
 {
     i = run(r, i, CHAR_OTHER);
@@ -121,7 +123,9 @@ static size_t marks(const reader *r, size_t i)
     return i;
 }
 
-/* \s*[\r\n]+ up to the last line's end of a run of white space, or what blank() says. */
+/* \s*[\r
+ *
+ * ]+ up to the last line end in a run of white space, otherwise blank(). */
 static size_t lines(const reader *r, size_t start)
 {
     size_t i = start, end = start, next;
@@ -151,7 +155,9 @@ static size_t newer_word(const reader *r, size_t start, int digits)
             i = next;
         return i;
     }
-    /* [^\r\n\p{L}\p{N}]?\p{L}+, then " ?" before marks */
+    /* [^\r
+     *
+     * \p{L}\p{N}]?\p{L}+, then " ?" before symbols */
     if (next < r->length && !is_newline(c)) {
         const char_class second = class_at(r, next, &behind);
         if (second == CHAR_LETTER)
