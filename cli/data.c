@@ -28,6 +28,17 @@ static const cli_option options[] = {
      .value = "turns|last|everything",
      AT(train_on),
      .help = "what contributes to the loss, as in weft train"},
+    {.name = "task",
+     .kind = CLI_CHOICE,
+     .value = "generate|classify",
+     .fallback = "generate",
+     AT(task),
+     .help = "what is trained, as in weft train: texts, or the labels of rows with text and label"},
+    {.name = "labels",
+     .kind = CLI_TEXT,
+     .value = "A,B,C",
+     AT(labels),
+     .help = "with --task classify: the labels in this order; default: those of DATA, sorted"},
     {.name = "objective",
      .kind = CLI_CHOICE,
      .value = TRAIN_OBJECTIVES,
@@ -64,8 +75,10 @@ static const cli_option options[] = {
     {.name = "jsonl",
      .kind = CLI_FLAG,
      AT(jsonl),
-     .help = "print each sample as one JSON object: ids, weights, segments of text, its part "
-             "(train or validation), and with --objective whether it is desirable"},
+     .help =
+         "print each sample as one JSON object: ids, weights, segments of text, its part "
+         "(train or validation), and with --objective whether it is desirable. Of a text with a "
+         "label the last id is the label's number"},
     CLI_JSON_OPTION(data_values, "print the summary as one JSON object"),
 };
 
@@ -78,14 +91,51 @@ static weft_status show(const data_values *v, const data_found *found)
     return data_print_summary(v, found);
 }
 
+static const char *complaint(const data_values *v)
+{
+    if (v->json && v->jsonl)
+        return "--json and --jsonl exclude each other";
+    if (v->task == TRAIN_CLASSIFY)
+        return classify_complaint(weft_objectives[v->objective], v->train_on);
+    if (v->labels)
+        return LABELS_COMPLAINT;
+    if (weft_objectives[v->objective]->examples != WEFT_EXAMPLES_SINGLE &&
+        v->train_on == TRAIN_ON_EVERYTHING)
+        return TRAIN_ON_EVERYTHING_COMPLAINT;
+    return NULL;
+}
+
+/* Reads the data and prints what was found. */
+static weft_status load_and_show(const data_values *v, const char *path, const weft_chat *chat,
+                                 data_found *found)
+{
+    weft_labels labels = {0};
+    weft_dataset_options o = {.length = v->length,
+                              .learn_prompt = v->train_on == TRAIN_ON_EVERYTHING,
+                              .last_turn = v->train_on == TRAIN_ON_LAST,
+                              .seed = (uint64_t)v->seed,
+                              .examples = weft_objectives[v->objective]->examples,
+                              .tokenizer_path = path,
+                              .chat = chat};
+    weft_status status = WEFT_OK;
+    if (v->task == TRAIN_CLASSIFY) {
+        status = classify_find_labels(&v->source, v->labels, found->tokenizer, &o, &labels);
+        found->labels = o.labels = &labels;
+    }
+    if (status == WEFT_OK)
+        status = cli_data_load(&v->source, found->tokenizer, &o, v->val_split, &found->data,
+                               &found->validation);
+    if (status == WEFT_OK)
+        status = show(v, found);
+    weft_labels_free(&labels);
+    return status;
+}
+
 static int run(void *context)
 {
     data_values *v = context;
-    if (v->json && v->jsonl)
-        return cli_usage("data", "--json and --jsonl exclude each other");
-    const weft_examples examples = weft_objectives[v->objective]->examples;
-    if (examples != WEFT_EXAMPLES_SINGLE && v->train_on == TRAIN_ON_EVERYTHING)
-        return cli_usage("data", TRAIN_ON_EVERYTHING_COMPLAINT);
+    if (complaint(v) != NULL)
+        return cli_usage("data", "%s", complaint(v));
     v->source.paths.at[v->source.paths.n++] = v->data;
     char path[4096];
     weft_chat *chat = NULL;
@@ -97,18 +147,8 @@ static int run(void *context)
     if (status == WEFT_OK)
         status = cli_load_template(path, &chat);
     found.tokenizer = tokenizer;
-    const weft_dataset_options o = {.length = v->length,
-                                    .learn_prompt = v->train_on == TRAIN_ON_EVERYTHING,
-                                    .last_turn = v->train_on == TRAIN_ON_LAST,
-                                    .seed = (uint64_t)v->seed,
-                                    .examples = examples,
-                                    .tokenizer_path = path,
-                                    .chat = chat};
     if (status == WEFT_OK)
-        status =
-            cli_data_load(&v->source, tokenizer, &o, v->val_split, &found.data, &found.validation);
-    if (status == WEFT_OK)
-        status = show(v, &found);
+        status = load_and_show(v, path, chat, &found);
     weft_dataset_free(found.data);
     weft_dataset_free(found.validation);
     weft_tokenizer_free(tokenizer);
@@ -128,7 +168,8 @@ const cli_command cli_data = {
     .example = "weft data chats.jsonl MODEL\n"
                "weft data train/ MODEL --length 2048 --show 3\n"
                "weft data chats.jsonl MODEL --jsonl > samples.jsonl\n"
-               "weft data pairs.jsonl MODEL --objective dpo",
+               "weft data pairs.jsonl MODEL --objective dpo\n"
+               "weft data reviews.jsonl MODEL --task classify",
     CLI_TABLE(data_values, arguments, options),
     .run = run,
 };

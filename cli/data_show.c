@@ -54,9 +54,21 @@ static int64_t segment_end(const weft_sample *s, int64_t begin)
     return end;
 }
 
+/* The label of a sample; NULL: it has none. */
+static const char *label_of(const data_found *f, const weft_sample *s)
+{
+    return f->labels ? f->labels->at[s->ids[s->length - 1]] : NULL;
+}
+
 static weft_status decode(const data_found *f, const weft_sample *s, int64_t begin, int64_t end,
                           char **text, size_t *n)
 {
+    const char *label = end == s->length ? label_of(f, s) : NULL; /* trained alone */
+    if (label) {
+        *text = weft_strdup(label);
+        *n = strlen(label);
+        return *text ? WEFT_OK : weft_fail(WEFT_MEMORY, "data: out of memory for a label");
+    }
     return weft_tokenizer_decode(f->tokenizer, s->ids + begin, (size_t)(end - begin), 0, text, n);
 }
 
@@ -125,21 +137,69 @@ static void print_counts(const weft_dataset_info *info)
            cli_count(info->tokens), cli_count(info->targets));
 }
 
-static void print_lengths(const weft_dataset_info *info, const lengths *l)
+/* A bar of a histogram whose largest count is `most`. */
+static void print_bar(int64_t count, int64_t most)
 {
+    for (int64_t bar = (count * BAR + most - 1) / most; bar > 0; bar--)
+        putchar('#');
+    putchar('\n');
+}
+
+weft_status data_print_lengths(const data_found *f)
+{
+    lengths l;
+    const weft_status status = measure(f->data, &l);
+    if (status != WEFT_OK)
+        return status;
     int64_t most = 1;
     for (int k = 0; k < BUCKETS; k++)
-        most = l->buckets[k] > most ? l->buckets[k] : most;
-    printf("lengths    median %s, 95%% at most %s, longest %s\n", cli_count(l->median),
-           cli_count(l->most_of), cli_count(info->longest));
+        most = l.buckets[k] > most ? l.buckets[k] : most;
+    printf("lengths    median %s, 95%% at most %s, longest %s\n", cli_count(l.median),
+           cli_count(l.most_of), cli_count(weft_dataset_info_of(f->data).longest));
     for (int k = 0; k < BUCKETS; k++) {
-        if (l->buckets[k] == 0)
+        if (l.buckets[k] == 0)
             continue;
-        printf("  %7lld+ %8s ", 1LL << k, cli_count(l->buckets[k]));
-        for (int64_t bar = (l->buckets[k] * BAR + most - 1) / most; bar > 0; bar--)
-            putchar('#');
-        putchar('\n');
+        printf("  %7lld+ %8s ", 1LL << k, cli_count(l.buckets[k]));
+        print_bar(l.buckets[k], most);
     }
+    return WEFT_OK;
+}
+
+static int64_t count_label(const data_found *f, int label)
+{
+    const int64_t all = weft_dataset_info_of(f->data).samples;
+    int64_t n = 0;
+    for (int64_t i = 0; i < all; i++) {
+        const weft_sample s = weft_dataset_at(f->data, i);
+        n += s.ids[s.length - 1] == label;
+    }
+    return n;
+}
+
+void data_print_labels(const data_found *f)
+{
+    int64_t most = 1;
+    for (int i = 0; f->labels && i < f->labels->n; i++)
+        most = count_label(f, i) > most ? count_label(f, i) : most;
+    if (f->labels)
+        printf("labels     %d\n", f->labels->n);
+    for (int i = 0; f->labels && i < f->labels->n; i++) {
+        printf("  %8s %8s ", weft_printable(f->labels->at[i]), cli_count(count_label(f, i)));
+        print_bar(count_label(f, i), most);
+    }
+}
+
+void data_json_labels(const data_found *f)
+{
+    if (f->labels == NULL)
+        return;
+    fputs("\"labels\": [", stdout);
+    for (int i = 0; i < f->labels->n; i++) {
+        fputs(i > 0 ? ", {\"label\": " : "{\"label\": ", stdout);
+        cli_json_text(stdout, f->labels->at[i], strlen(f->labels->at[i]));
+        printf(", \"samples\": %lld}", (long long)count_label(f, i));
+    }
+    fputs("], ", stdout);
 }
 
 static void print_losses(const weft_dataset_info *info)
@@ -178,13 +238,12 @@ weft_status data_print_summary(const data_values *v, const data_found *f)
     const weft_dataset_info info = weft_dataset_info_of(f->data);
     const char *no_color = getenv("NO_COLOR");
     const bool color = isatty(STDOUT_FILENO) && (no_color == NULL || *no_color == '\0');
-    lengths l;
-    weft_status status = measure(f->data, &l);
-    if (status != WEFT_OK)
-        return status;
     print_counts(&info);
     print_examples(f->data);
-    print_lengths(&info, &l);
+    data_print_labels(f);
+    weft_status status = data_print_lengths(f);
+    if (status != WEFT_OK)
+        return status;
     print_losses(&info);
     printf("duplicates %s\n", cli_count(weft_dataset_duplicates(f->data, NULL)));
     if (f->validation)
@@ -246,6 +305,7 @@ weft_status data_print_json(const data_found *f)
                (long long)weft_dataset_duplicates(f->validation, f->data));
     if (info.examples != WEFT_EXAMPLES_SINGLE)
         printf("\"desirable\": %lld, ", (long long)count_desirable(f->data));
+    data_json_labels(f);
     fputs("\"lengths\": [", stdout);
     const char *separator = "";
     for (int k = 0; k < BUCKETS; k++) {
@@ -291,6 +351,11 @@ static weft_status print_samples_of(const data_found *f, const weft_dataset *d, 
         printf("], \"group\": %lld, \"part\": \"%s\", ", (long long)s.group, part);
         if (info.examples != WEFT_EXAMPLES_SINGLE)
             printf("\"desirable\": %s, ", weft_dataset_is_desirable(d, i) ? "true" : "false");
+        if (f->labels) {
+            fputs("\"label\": ", stdout);
+            cli_json_text(stdout, label_of(f, &s), strlen(label_of(f, &s)));
+            fputs(", ", stdout);
+        }
         fputs("\"segments\": [", stdout);
         const weft_status status = data_print_segments(f, &s);
         if (status != WEFT_OK)

@@ -9,18 +9,26 @@ typedef struct data_values {
     cli_data_source source;
     double val_split;
     int64_t length, seed, show;
-    int train_on, objective;
+    const char *labels;
+    int train_on, objective, task;
     bool json, jsonl;
 } data_values;
 
 typedef struct data_found {
     const weft_tokenizer *tokenizer;
     weft_dataset *data, *validation; /* validation NULL: none */
+    const weft_labels *labels;       /* of texts with a label, else NULL */
 } data_found;
 
 /* On standard output: sample i with marks before what is trained; the same as JSON segments. */
 weft_status data_print_sample(const data_found *found, int64_t i, bool color);
 weft_status data_print_segments(const data_found *found, const weft_sample *sample);
+
+/* On standard output: how many samples have each label, where they have one, and how long they are;
+ * of labels the same as a member of a JSON object, followed by a comma. */
+void data_print_labels(const data_found *found);
+weft_status data_print_lengths(const data_found *found);
+void data_json_labels(const data_found *found);
 
 /* On standard output: the summary and the first samples, the summary as a JSON object, or every
  * sample as one. */

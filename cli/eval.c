@@ -168,9 +168,14 @@ static weft_status open_run(eval_run *run)
         status = cli_load_template(s->path, &run->chat);
     if (status == WEFT_OK)
         status = cli_load_model(s->path, &run->values->place, s->adapter, &run->model);
-    if (status == WEFT_OK && weft_model_info_of(run->model)->n_labels > 0)
-        status = weft_fail(WEFT_UNSUPPORTED, "eval: %s is of a classifier: weft classify uses it",
-                           weft_printable(s->adapter));
+    if (status == WEFT_OK && run->labels->n == 0 && weft_model_info_of(run->model)->n_labels > 0)
+        status = weft_fail(WEFT_UNSUPPORTED, "eval: several adapters of which one is of a "
+                                             "classifier");
+    if (status == WEFT_OK && run->labels->n > 0 &&
+        (run->values->task != EVAL_LOSS || run->values->context != CLI_ABSENT))
+        status =
+            weft_fail(WEFT_UNSUPPORTED, "eval: classifiers have a loss and an accuracy: --task %s",
+                      run->values->task == EVAL_LOSS ? "loss without --context" : "loss");
     return status;
 }
 
@@ -202,6 +207,7 @@ static weft_status measure(eval_run *run, const eval_rows *rows, bool profiled, 
     } else if (status == WEFT_OK) {
         status = task == EVAL_EXACT     ? eval_exact(run, rows, out)
                  : task == EVAL_CHOICES ? eval_choices(run, rows, out)
+                 : run->labels->n > 0   ? eval_classifier(run, out)
                                         : eval_loss(run, out);
     }
     close_run(run);
@@ -215,6 +221,7 @@ static weft_status measure_all(const eval_values *v, const eval_rows *rows, eval
 {
     const int n = v->compare.n + 1;
     eval_subject *subjects = calloc((size_t)n, sizeof *subjects);
+    weft_labels labels = {0};
     cli_progress progress;
     cli_progress_start(&progress);
     weft_status status = WEFT_OK;
@@ -222,9 +229,14 @@ static weft_status measure_all(const eval_values *v, const eval_rows *rows, eval
         status = weft_fail(WEFT_MEMORY, "eval: out of memory for %d models", n);
     for (int i = 0; status == WEFT_OK && i < n; i++)
         status = find_subject(v, i, &subjects[i]);
+    if (status == WEFT_OK)
+        status = eval_find_labels(subjects, n, &labels);
     for (int i = 0; status == WEFT_OK && i < n; i++) {
-        eval_run run = {
-            .values = v, .subject = &subjects[i], .progress = &progress, .details = details};
+        eval_run run = {.values = v,
+                        .subject = &subjects[i],
+                        .labels = &labels,
+                        .progress = &progress,
+                        .details = details};
         status = measure(&run, rows, i == 0, &results[i]);
         if (status == WEFT_OK && results[i].n != results[0].n)
             weft_log_message(WEFT_LOG_WARNING,
@@ -232,6 +244,7 @@ static weft_status measure_all(const eval_values *v, const eval_rows *rows, eval
                              weft_printable(subjects[i].name));
     }
     cli_progress_clear(&progress);
+    weft_labels_free(&labels);
     free(subjects);
     return status;
 }
@@ -324,6 +337,10 @@ const cli_command cli_eval = {
         "--compare adds a row for another adapter or model, such as a fused one, to a table whose "
         "first row is MODEL. A change is the difference from that row; of a task, its standard "
         "error is that of the differences row by row.\n\n"
+        "With an adapter of weft train --task classify the rows of --data have text and label, and "
+        "the loss and the accuracy of the labels are measured. A MODEL without such an adapter is "
+        "then the row \"label frequencies\": the most frequent label is always predicted, with the "
+        "probabilities that the labels have in the data.\n\n"
         "--task exact generates an answer for each row, always taking the most probable token, and "
         "counts those that are equal to the row's answer, or to one of several, without white "
         "space around them. --task choices compares the log-probabilities of the choices behind "

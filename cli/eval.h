@@ -45,7 +45,8 @@ typedef struct eval_result {
     const char *name; /* of the subject */
     eval_metric metrics[EVAL_METRICS];
     int n_metrics;
-    int64_t n;      /* tokens of a loss, rows of a task */
+    int64_t n;      /* tokens of a loss, rows of a task or a classifier */
+    bool rows;      /* n is of rows */
     int64_t chunks; /* of --context, else 0 */
     double seconds;
 } eval_result;
@@ -75,7 +76,8 @@ typedef struct eval_run {
     const eval_values *values;
     const eval_subject *subject;
     weft_tokenizer *tokenizer;
-    weft_chat *chat; /* NULL: the model has no template */
+    weft_chat *chat;     /* NULL: the model has no template */
+    weft_labels *labels; /* of classifiers; n 0: there are none among what is measured */
     weft_model *model;
     cli_progress *progress;
     FILE *details; /* --details, or NULL */
@@ -93,6 +95,14 @@ weft_status eval_prompt(const eval_run *run, const eval_row *row, char **text, b
 /* Exact match of generated answers, and choices by log-probability, of each row. */
 weft_status eval_exact(const eval_run *run, const eval_rows *rows, eval_result *out);
 weft_status eval_choices(const eval_run *run, const eval_rows *rows, eval_result *out);
+/* Reads --data for a loss, in windows; of classifiers, rows with text and label. */
+weft_status eval_load_data(const eval_run *run, weft_dataset **out);
+/* The labels of the adapters among n subjects; n 0: none of them is a classifier's. WEFT_INVALID
+ * when they differ. */
+weft_status eval_find_labels(const eval_subject *subjects, int n, weft_labels *out);
+/* The loss and the accuracy of a classifier; of a model without its head those of the frequencies
+ * that labels have in the data. */
+weft_status eval_classifier(const eval_run *run, eval_result *out);
 /* The loss of --data, and perplexity by chunks for --context. */
 weft_status eval_loss(const eval_run *run, eval_result *out);
 weft_status eval_perplexity(const eval_run *run, weft_perplexity *out);

@@ -9,14 +9,15 @@ static bool show(void *context, int64_t targets, int64_t total)
     return true;
 }
 
-static weft_status load_data(const eval_run *run, weft_dataset **out)
+weft_status eval_load_data(const eval_run *run, weft_dataset **out)
 {
     const eval_values *v = run->values;
     /* The first token of a window is not predicted: it is the last of the window before. */
     const weft_dataset_options o = {.length = v->window + 1,
                                     .stride = v->window,
                                     .tokenizer_path = run->subject->path,
-                                    .chat = run->chat};
+                                    .chat = run->chat,
+                                    .labels = run->labels->n > 0 ? run->labels : NULL};
     if (!(v->last > 0))
         return cli_data_load(&v->source, run->tokenizer, &o, 0, out, NULL);
     weft_dataset *front = NULL;
@@ -31,7 +32,7 @@ weft_status eval_loss(const eval_run *run, eval_result *out)
     weft_evaluation found = {0};
     const weft_evaluate_options o = {
         .batch_size = run->values->batch_size, .callback = show, .context = (void *)run};
-    weft_status status = load_data(run, &data);
+    weft_status status = eval_load_data(run, &data);
     if (status == WEFT_OK)
         status = weft_evaluate(run->model, data, &o, &found);
     weft_dataset_free(data);

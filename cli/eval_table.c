@@ -17,6 +17,7 @@ void eval_add_scores(eval_result *result, const char *name, double *scores, int6
     const double error = n > 1 ? sqrt(squares / (double)(n - 1) / (double)n) : (double)NAN;
     result->metrics[result->n_metrics++] = (eval_metric){name, mean, error, scores, true};
     result->n = n;
+    result->rows = true;
 }
 
 /* The mean of the differences of two models' scores on the same rows, and its standard error. */
@@ -90,7 +91,7 @@ static void print_table(const eval_result *results, int n)
         }
         putchar('\n');
     }
-    printf("%s %s\n", cli_count(results[0].n), results[0].metrics[0].scores ? "rows" : "tokens");
+    printf("%s %s\n", cli_count(results[0].n), results[0].rows ? "rows" : "tokens");
 }
 
 static void print_line(const eval_values *v, const eval_result *r)
@@ -101,7 +102,7 @@ static void print_line(const eval_values *v, const eval_result *r)
                cli_count(v->context), r->seconds);
         return;
     }
-    if (r->metrics[0].scores == NULL) {
+    if (!r->rows) {
         printf("loss %.4f +/- %.4f nats a token, perplexity %.2f, over %s tokens in %.1f s\n",
                r->metrics[0].value, r->metrics[0].error, r->metrics[1].value, cli_count(r->n),
                r->seconds);
@@ -142,8 +143,8 @@ static void json_members(const eval_values *v, const eval_result *r, const eval_
         if (m->scores)
             json_metric(m->name, "_change_stderr", d.error);
     }
-    printf("\"%s\": %lld, \"seconds\": %.6g", r->metrics[0].scores ? "rows" : "targets",
-           (long long)r->n, r->seconds);
+    printf("\"%s\": %lld, \"seconds\": %.6g", r->rows ? "rows" : "targets", (long long)r->n,
+           r->seconds);
 }
 
 static void print_json(const eval_values *v, const eval_result *results, int n)

@@ -153,6 +153,7 @@ int train_device_sharers(void);
 
 /* The words of --objective: the names of weft_objectives. */
 #define TRAIN_OBJECTIVES "supervised|dpo|orpo|simpo|kto"
+#define LABELS_COMPLAINT "--labels is for --task classify"
 #define TRAIN_ON_EVERYTHING_COMPLAINT "--train-on everything is for --objective supervised"
 
 const weft_objective *train_objective(const train_values *v);
@@ -171,6 +172,12 @@ weft_status train_add_adapter(const train_values *v, train_run *r);
 
 /* What makes no sense beside --task; NULL: nothing. */
 const char *train_classify_complaint(const train_values *v);
+/* The same of weft data. */
+const char *classify_complaint(const weft_objective *objective, int train_on);
+/* The labels of a list ("A,B,C"), or, where that is NULL, those of the data, sorted. */
+weft_status classify_find_labels(const cli_data_source *source, const char *list,
+                                 const weft_tokenizer *tokenizer, const weft_dataset_options *o,
+                                 weft_labels *out);
 /* With --task classify: finds the labels, and has texts read with them. */
 weft_status train_find_labels(const train_values *v, train_run *r, weft_dataset_options *o);
 /* Puts the classification head in; with --init-adapter that does. */

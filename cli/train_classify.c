@@ -5,16 +5,24 @@
 #include "cli/common.h"
 #include "cli/train.h"
 
+const char *classify_complaint(const weft_objective *objective, int train_on)
+{
+    if (objective != &weft_objective_supervised)
+        return "--objective is for --task generate";
+    if (train_on == TRAIN_ON_LAST || train_on == TRAIN_ON_EVERYTHING)
+        return "--train-on is for --task generate: of a text with a label the label is trained";
+    return NULL;
+}
+
 const char *train_classify_complaint(const train_values *v)
 {
     if (v->task != TRAIN_CLASSIFY)
-        return v->labels ? "--labels is for --task classify" : NULL;
-    if (train_objective(v) != &weft_objective_supervised)
-        return "--objective is for --task generate";
+        return v->labels ? LABELS_COMPLAINT : NULL;
+    const char *complaint = classify_complaint(train_objective(v), v->train_on);
+    if (complaint)
+        return complaint;
     if (v->batches != NULL)
         return "--task classify reads rows with text and label: --batches has none";
-    if (v->train_on == TRAIN_ON_LAST || v->train_on == TRAIN_ON_EVERYTHING)
-        return "--train-on is for --task generate: of a text with a label the label is trained";
     if (v->sample_prompts.n > 0)
         return "--sample-prompt is for --task generate";
     return NULL;
@@ -26,7 +34,7 @@ static weft_status read_list(const char *list, weft_labels *out)
     weft_status status = WEFT_OK;
     char *text = weft_strdup(list), *rest = NULL;
     if (text == NULL)
-        return weft_fail(WEFT_MEMORY, "train: out of memory for the labels");
+        return weft_fail(WEFT_MEMORY, "out of memory for the labels");
     for (char *word = strtok_r(text, ",", &rest); word && status == WEFT_OK;
          word = strtok_r(NULL, ",", &rest)) {
         word += strspn(word, " ");
@@ -50,24 +58,27 @@ static weft_status labels_of_adapter(const char *folder, weft_labels *out)
                : status;
 }
 
-weft_status train_find_labels(const train_values *v, train_run *r, weft_dataset_options *o)
+weft_status classify_find_labels(const cli_data_source *source, const char *list,
+                                 const weft_tokenizer *tokenizer, const weft_dataset_options *o,
+                                 weft_labels *out)
 {
     weft_data_source sources[CLI_MOST];
     weft_dataset_options options = *o;
+    if (list)
+        return read_list(list, out);
+    cli_data_options(source, &options);
+    const weft_status status = cli_data_sources(source, sources);
+    return status == WEFT_OK ? weft_labels_find(sources, source->paths.n, tokenizer, &options, out)
+                             : status;
+}
+
+weft_status train_find_labels(const train_values *v, train_run *r, weft_dataset_options *o)
+{
     if (v->task != TRAIN_CLASSIFY)
         return WEFT_OK;
-    weft_status status = WEFT_OK;
-    if (v->init_adapter)
-        status = labels_of_adapter(v->init_adapter, &r->labels);
-    else if (v->labels)
-        status = read_list(v->labels, &r->labels);
-    else {
-        cli_data_options(&v->source, &options);
-        status = cli_data_sources(&v->source, sources);
-        if (status == WEFT_OK)
-            status =
-                weft_labels_find(sources, v->source.paths.n, r->tokenizer, &options, &r->labels);
-    }
+    const weft_status status =
+        v->init_adapter ? labels_of_adapter(v->init_adapter, &r->labels)
+                        : classify_find_labels(&v->source, v->labels, r->tokenizer, o, &r->labels);
     o->labels = &r->labels;
     return status;
 }

@@ -191,8 +191,7 @@ static int64_t samples_of(const dry_run *d)
 /* Whether memory may decide how many these are. */
 static bool may_split(const dry_run *d)
 {
-    return d->v->micro_batch == CLI_ABSENT && d->o->neftune == 0 &&
-           !d->o->objective->whole_batch;
+    return d->v->micro_batch == CLI_ABSENT && d->o->neftune == 0 && !d->o->objective->whole_batch;
 }
 
 static bool is_within(const dry_run *d, double bytes)
@@ -286,6 +285,13 @@ static int64_t optimizer_bytes(const dry_run *d)
     return d->update.after - d->update.before;
 }
 
+static data_found found_of(const dry_run *d)
+{
+    return (data_found){.tokenizer = d->r->tokenizer,
+                        .data = d->r->data,
+                        .labels = d->r->labels.n > 0 ? &d->r->labels : NULL};
+}
+
 static weft_status print_json(const dry_run *d)
 {
     weft_module *tree = weft_model_module(d->r->model);
@@ -299,14 +305,16 @@ static weft_status print_json(const dry_run *d)
            (long long)d->update.peak);
     printf("\"largest_batch\": [%lld, %lld], \"micro_batch\": %lld, \"update_seconds\": %.6g, "
            "\"updates\": %lld, "
-           "\"updates_per_epoch\": %lld, \"epoch_seconds\": %.6g, \"run_seconds\": %.6g, "
-           "\"sample\": [",
+           "\"updates_per_epoch\": %lld, \"epoch_seconds\": %.6g, \"run_seconds\": %.6g, ",
            (long long)d->epoch.rows, (long long)d->epoch.columns, (long long)samples_of(d),
            d->update.seconds, (long long)d->o->steps, (long long)updates_per_epoch(d), epoch,
            epoch * (double)d->o->steps / (double)updates_per_epoch(d));
     weft_status status = WEFT_OK;
+    const data_found found = found_of(d);
+    if (d->r->data)
+        data_json_labels(&found);
+    fputs("\"sample\": [", stdout);
     if (d->r->data) {
-        const data_found found = {d->r->tokenizer, d->r->data, NULL};
         const weft_sample sample = weft_dataset_at(d->r->data, 0);
         status = data_print_segments(&found, &sample);
     }
@@ -339,7 +347,14 @@ static weft_status print_plain(const dry_run *d)
            cli_time(epoch * (double)d->o->steps / (double)updates_per_epoch(d)));
     if (d->r->data == NULL)
         return WEFT_OK;
-    const data_found found = {d->r->tokenizer, d->r->data, NULL};
+    const data_found found = found_of(d);
+    if (found.labels) {
+        putchar('\n');
+        data_print_labels(&found);
+        const weft_status status = data_print_lengths(&found);
+        if (status != WEFT_OK)
+            return status;
+    }
     puts("\nLines with + are trained.");
     return data_print_sample(&found, 0, isatty(STDOUT_FILENO) && getenv("NO_COLOR") == NULL);
 }

@@ -1,6 +1,8 @@
 /* tests/cli/test_cli_classify.c -- weft train --task classify, and weft classify with what it made.
  */
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/check.h"
@@ -77,6 +79,82 @@ static void a_classifier_is_trained_and_used(void)
     CHECK_EQ_INT(o.code, 0);
 }
 
+/* A number behind a key of JSON text; NaN: it is not there. */
+static double number(const char *text, const char *key)
+{
+    const char *at = strstr(text, key);
+    return CHECK(at != NULL) ? atof(at + strlen(key)) : (double)NAN;
+}
+
+/* The loss and the accuracy are those of the last validation; the base has the labels' shares: of
+ * six rows three each. */
+static void a_classifier_is_measured(void)
+{
+    if (!train())
+        return;
+    output o = weft_command(NULL, "eval storyteller --data %s --compare %s/last --json", data, run);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "\"name\": \"label frequencies\", \"loss\": 0.69314718");
+    CHECK_CONTAINS(o.out, "\"accuracy\": 0.5, ");
+    CHECK_CONTAINS(o.out, "\"rows\": 6");
+    const char *second = strstr(o.out, "/last\"");
+    char path[700], *metrics;
+    snprintf(path, sizeof path, "%s/metrics.jsonl", run);
+    if (CHECK(second != NULL) && CHECK_OK(weft_file_read(path, 0, &metrics, NULL))) {
+        const char *accuracy = metrics, *loss = metrics;
+        for (const char *at = metrics; (at = strstr(at, "\"validation_")) != NULL; at++) {
+            loss = strncmp(at, "\"validation_loss", 16) == 0 ? at : loss;
+            accuracy = strncmp(at, "\"validation_accuracy", 20) == 0 ? at : accuracy;
+        }
+        CHECK_CLOSE(number(second, "\"accuracy\": "), number(accuracy, "_accuracy\": "), 0);
+        CHECK_RELATIVE(number(second, "\"loss\": "), number(loss, "_loss\": "), 1e-6);
+        weft_free(metrics);
+    }
+    o = weft_command(NULL, "eval storyteller --data %s --adapter %s/last", data, run);
+    CHECK_CONTAINS(o.out, "accuracy 100.00% +/- 0.00, over 6 rows");
+    o = weft_command(NULL, "eval storyteller --data %s --compare %s/last", data, run);
+    CHECK_CONTAINS(o.out, "label frequencies");
+    CHECK_CONTAINS(o.out, "\n6 rows\n");
+    o = weft_command(NULL, "eval storyteller --adapter %s/last --task exact --data %s", run,
+                     text_file("q.jsonl", "{\"prompt\": \"a\", \"answer\": \"b\"}\n"));
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "classifiers have a loss and an accuracy: --task loss");
+}
+
+/* Labels, lengths and a sample, of the data and of the plan. */
+static void data_shows_labels(void)
+{
+    output o =
+        weft_command(NULL, "data %s storyteller --task classify", text_file("rows.jsonl", rows));
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "labels     2\n   animals        3 #####");
+    CHECK_CONTAINS(o.out, "     court        3 #####");
+    CHECK_CONTAINS(o.out, "lengths    median ");
+    CHECK_CONTAINS(o.out, "\n  The king met the queen.\n+ court\n");
+    o = weft_command(NULL,
+                     "data %s storyteller --task classify --labels court,other,animals --json",
+                     text_file("rows.jsonl", rows));
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "\"labels\": [{\"label\": \"court\", \"samples\": 3}, {\"label\": "
+                          "\"other\", \"samples\": 0}, {\"label\": \"animals\"");
+    o = weft_command(NULL, "data %s storyteller --task classify --jsonl",
+                     text_file("rows.jsonl", rows));
+    CHECK_CONTAINS(o.out, "\"label\": \"court\", \"segments\": [");
+    CHECK_CONTAINS(o.out, "\"weight\": 1, \"text\": \"animals\"}]}");
+    const char *file = text_file("rows.jsonl", rows);
+    o = weft_command(NULL, "train storyteller --task classify --data %s --dry-run", file);
+    CHECK_CONTAINS(o.out, "\nlabels     2\n   animals        3 #####");
+    CHECK_CONTAINS(o.out, "lengths    median ");
+    CHECK_CONTAINS(o.out, "\n+ court\n");
+    o = weft_command(NULL, "train storyteller --task classify --data %s --dry-run --json", file);
+    CHECK_CONTAINS(o.out, "\"labels\": [{\"label\": \"animals\", \"samples\": 3}, ");
+    CHECK_CONTAINS(o.out, "\"text\": \"court\"}]}");
+    o = weft_command(NULL, "data %s storyteller --labels a,b", file);
+    check_one_line(&o, 2);
+    o = weft_command(NULL, "data %s storyteller --task classify --objective dpo", file);
+    check_one_line(&o, 2);
+}
+
 static void what_is_refused(void)
 {
     if (!train())
@@ -86,7 +164,7 @@ static void what_is_refused(void)
         int code;
     } uses[] = {
         {"generate storyteller --adapter %s/best -p x", "a classifier of 2 labels", 1},
-        {"eval storyteller --adapter %s/best --data rows", "of a classifier", 1},
+        {"eval storyteller --adapter %s/best --data rows --context 8", "without --context", 1},
         {"fuse storyteller %s/best none", "of a classifier", 1},
         {"classify storyteller --adapter %s/best x --labels a,b", "labels of its own", 1},
         {"convert %s/best x.gguf --adapter-format gguf", "trained whole", 1},
@@ -132,4 +210,5 @@ static void what_is_refused(void)
 }
 
 CHECK_MAIN("cli_classify", CHECK_CASE(a_classifier_is_trained_and_used),
+           CHECK_CASE(a_classifier_is_measured), CHECK_CASE(data_shows_labels),
            CHECK_CASE(what_is_refused))
