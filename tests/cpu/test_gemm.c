@@ -6,6 +6,7 @@
 #include "backends/cpu/kernels.h"
 #include "tests/check.h"
 #include "tests/cpu/tensors.h"
+#include "tests/support/child.h"
 #include "weft/op_params.h"
 #include "weft/ops.h"
 #include "weft/random.h"
@@ -266,6 +267,76 @@ static void test_decoding(void)
         }
 }
 
-CHECK_MAIN("gemm", CHECK_CASE(test_matmul_layouts), CHECK_CASE(test_matmul_sizes),
+/* ---- Address checks ------------------------------------------------------------------------- */
+
+#ifdef __SANITIZE_ADDRESS__
+enum { A, B, C, BIAS, PACKED_A, PACKED_B, SOURCE, RANGES, M = 17, K = 7 };
+
+static int short_one; /* which of the ranges is a byte short; RANGES: none */
+
+static void *range(int which, int64_t n)
+{
+    return calloc((size_t)n * sizeof(float) - (which == short_one), 1);
+}
+
+static void touch_ranges(void)
+{
+    const cpu_kernels *kernels = weft__cpu_kernels();
+    const int64_t rows = kernels->gemm_rows, columns = kernels->gemm_columns;
+    const int64_t n = columns + 3, panels = (M + rows - 1) / rows, panel = rows * K + columns / 2;
+    float *a = range(A, M * K), *c = range(C, M * n), *bias = range(BIAS, n);
+    float *packed_a = range(PACKED_A, (panels - 1) * panel + (K - 1) * rows + M % rows);
+    float *packed_b = range(PACKED_B, 2 * columns * K), *source = range(SOURCE, K * n);
+    kernels->pack_a(WEFT_FLOAT32, a, M, M, K, packed_a);
+    kernels->pack_b(WEFT_FLOAT32, source, n, 1, K, n, packed_b);
+    kernels->pack_b(WEFT_FLOAT32, source, 1, K, K, n, packed_b);
+    float *b = range(B, columns * K + (K - 1) * columns + columns / 2);
+    cpu_block block = {.m = M,
+                       .n = n,
+                       .k = K,
+                       .a = a,
+                       .a_panel = rows * K,
+                       .a_row = K,
+                       .a_k = 1,
+                       .b = b,
+                       .b_panel = columns * K,
+                       .b_k = columns,
+                       .c = c,
+                       .c_row = n,
+                       .bias = bias};
+    kernels->gemm_block(&block);
+    block.a = packed_a;
+    block.a_panel = panel;
+    block.a_row = 1;
+    block.a_k = rows;
+    kernels->gemm_block(&block);
+    uint32_t key[2] = {1, 2};
+    kernels->threefry(key, (uint32_t *)source, (uint32_t *)c, K * n);
+}
+
+/* The kernels are not instrumented, but notice every range that is a byte too short. */
+static void check_ranges(void)
+{
+    char said[4000];
+    for (short_one = 0; short_one <= RANGES; short_one++) {
+        const int status = in_child("WEFT_TEST_RANGE", "1", touch_ranges, said, sizeof said);
+        if (!CHECK((status != 0) == (short_one < RANGES)))
+            CHECK_FAIL("range %d: %s", short_one, said);
+        if (short_one < RANGES)
+            CHECK_CONTAINS(said, "ERROR: AddressSanitizer: ");
+    }
+}
+
+static void test_ranges(void)
+{
+    each_isa(check_ranges);
+}
+
+#define RANGES_CASE CHECK_CASE(test_ranges),
+#else
+#define RANGES_CASE
+#endif
+
+CHECK_MAIN("gemm", RANGES_CASE CHECK_CASE(test_matmul_layouts), CHECK_CASE(test_matmul_sizes),
            CHECK_CASE(test_matmul_broadcast), CHECK_CASE(test_matmul_passes),
            CHECK_CASE(test_linear), CHECK_CASE(test_threads), CHECK_CASE(test_decoding))

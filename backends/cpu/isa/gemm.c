@@ -5,6 +5,7 @@
  * block loop reaches 90% of the two-FMA peak; Debian 12's OpenBLAS treats that core as Haswell and
  * reaches half of it (docs/performance-log.md).
  */
+#include "backends/cpu/isa/checked.h"
 #include "backends/cpu/isa/transpose.h"
 #include "backends/cpu/kernels.h"
 
@@ -138,6 +139,18 @@ static void run_edge(const tile *t, int m, int n)
     }
 }
 
+enum { FLOAT = sizeof(float) };
+
+static void check_tile(const tile *t, int m, int n)
+{
+    if (t->a_k == 1)
+        check_read(t->a, t->k * FLOAT, t->a_row * FLOAT, m);
+    else
+        check_read(t->a, m * FLOAT, t->a_k * FLOAT, t->k);
+    check_write(t->c, n * FLOAT, t->c_row * FLOAT, m);
+    check_read(t->bias, n * FLOAT, 0, t->bias != NULL);
+}
+
 static void gemm_block(const cpu_block *block)
 {
     tile t = {.k = block->k,
@@ -150,10 +163,12 @@ static void gemm_block(const cpu_block *block)
         int n = (int)(block->n - j < COLUMNS ? block->n - j : COLUMNS);
         t.b = block->b + j / COLUMNS * block->b_panel;
         t.bias = block->bias ? block->bias + j : NULL;
+        check_read(t.b, (n + LANES - 1) / LANES * LANES * FLOAT, t.b_k * FLOAT, t.k);
         for (int64_t i = 0; i < block->m; i += ROWS) {
             int m = (int)(block->m - i < ROWS ? block->m - i : ROWS);
             t.a = block->a + i / ROWS * block->a_panel;
             t.c = block->c + i * block->c_row + j;
+            check_tile(&t, m, n);
             if (n % LANES == 0)
                 run_tile(&t, m, n == COLUMNS);
             else
@@ -203,6 +218,11 @@ SIMD void pack_as(weft_dtype dtype, const char *b, int64_t b_k, int64_t b_n, int
 {
     const int64_t size = dtype == WEFT_FLOAT32 ? 4 : 2;
     const int64_t padded = (n + COLUMNS - 1) / COLUMNS * COLUMNS;
+    for (int64_t p = 0; b_k != 1 && p < k; p++)
+        check_read(b + p * b_k * size, size, b_n * size, n);
+    for (int64_t l = 0; b_k == 1 && l < n; l++)
+        check_read(b + l * b_n * size, size, size, k);
+    check_write(out, padded * k * FLOAT, 0, 1);
     for (int64_t j = 0; j < padded; j += LANES) {
         float *to = out + j / COLUMNS * COLUMNS * k + j % COLUMNS;
         const char *from = b + j * b_n * size;
@@ -233,7 +253,12 @@ static void pack_b(weft_dtype dtype, const void *b, int64_t b_k, int64_t b_n, in
 SIMD void pack_a_as(weft_dtype dtype, const void *a, int64_t a_k, int64_t m, int64_t k, float *out)
 {
     enum { WHOLE = (ROWS + LANES - 1) / LANES * LANES };
-    const int64_t panel = ROWS * k + LANES;
+    const int64_t panel = ROWS * k + LANES, size = dtype == WEFT_FLOAT32 ? 4 : 2;
+    check_read(a, m * size, a_k * size, k);
+    for (int64_t i = 0; i < m && k > 0; i += ROWS) {
+        const int64_t last = i + WHOLE <= m ? WHOLE : i + ROWS <= m ? ROWS : m - i;
+        check_write(out + i / ROWS * panel, ((k - 1) * ROWS + last) * FLOAT, 0, 1);
+    }
     for (int64_t p = 0; p < k; p++) {
         int64_t i = 0;
         for (; i + WHOLE <= m; i += ROWS)
