@@ -253,11 +253,11 @@ static void max_memory_is_of_each_rank(void)
 
 /* ---- ranks that are lost -------------------------------------------------------------------- */
 
-/* Seconds of work: the launcher takes a while to pass a signal on. */
+/* Enough that a rank is not at the end before it is killed. */
 #ifdef __SANITIZE_ADDRESS__
 enum { UPDATES = 40 };
 #else
-enum { UPDATES = 200 };
+enum { UPDATES = 80 };
 #endif
 
 static const char *long_run(void)
@@ -324,8 +324,9 @@ static void a_lost_rank_loses_no_checkpoint(void)
     }
 }
 
-/* Open MPI 5 may kill the processes of SIGINT and SIGTERM before they have saved, and shows no more
- * of what they print. */
+/* The launcher takes a while to pass a signal on: until then a rank is stopped, so that the run
+ * does not end first. Open MPI 5 may kill the processes of SIGINT and SIGTERM before they have
+ * saved, and shows no more of what they print. */
 static void the_launchers_signals_lose_nothing(void)
 {
     static const char *const signals[] = {"TERM", "INT", "USR1"};
@@ -333,9 +334,12 @@ static void the_launchers_signals_lose_nothing(void)
         return;
     for (int i = 0; i < 3; i++) {
         const char *out = check_temporary(signals[i]);
-        char what[600];
-        snprintf(what, sizeof what, "kill -%s $(cat %s.launcher)", signals[i],
-                 check_temporary("pid"));
+        char what[2000], pid[400];
+        snprintf(pid, sizeof pid, "%s", check_temporary("pid"));
+        snprintf(what, sizeof what,
+                 "kill -STOP $(cat %s.1); kill -%s $(cat %s.launcher); sleep 0.5; "
+                 "kill -CONT $(cat %s.1)",
+                 pid, signals[i], pid, pid);
         const output o = interrupt(2, out, 6, what);
         CHECK(o.code != 0);
         const bool stopped =
