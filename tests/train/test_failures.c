@@ -145,8 +145,10 @@ static void writing_and_resuming_a_run(void)
     char folder[512];
     snprintf(folder, sizeof folder, "%s", check_temporary("run"));
     CHECK_OK(write_run(folder));
+    /* Under a driver in software each run takes long. */
+    const uint64_t step = check_in_software() ? 31 : 5;
     uint64_t nth = 1, failed = 0, made = 0;
-    for (; nth < 100000; nth += 5) {
+    for (; nth < 100000; nth += step) {
         weft_scope_open();
         weft_memory_fail_at(nth);
         failed += write_run(folder) != WEFT_OK;
@@ -157,7 +159,7 @@ static void writing_and_resuming_a_run(void)
     }
     printf("  writing a run: %llu allocations, %llu failures\n", (unsigned long long)made,
            (unsigned long long)failed);
-    CHECK(nth > 1000 && failed > 100);
+    CHECK(nth > 1000 && failed * step > 500);
     CHECK_OK(write_run(folder));
 }
 
