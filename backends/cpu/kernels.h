@@ -137,14 +137,15 @@ typedef struct cpu_kernels {
     void (*gemv_across)(weft_dtype dtype, int m, int64_t n, const float *p, int64_t p_row,
                         const void *v, int64_t v_row, int64_t width, float *out, int64_t out_row);
 
-    /* isa/codes.c: decodes whole groups of a row to float32; and gemv with rows first .. first + n
-     * of a matrix of codes, where `sums` are the sums of x over groups (code_sums), and bias and y
-     * are indexed from row 0. Only for kinds that are split into parts. */
+    /* isa/codes.c: decodes whole groups of a row to float32. */
     void (*decode_codes)(const cpu_codes *c, int64_t row, int64_t group, int64_t groups,
                          float *out);
-    void (*gemv_codes)(const cpu_codes *c, int m, int64_t k, const float *x, const float *sums,
-                       int64_t first, int64_t n, const float *bias, float *y, int64_t y_row);
-    void (*code_sums)(int m, int64_t k, int64_t group, const float *x, float *sums);
+    /* isa/gemv_codes.c: gemv with rows first .. first + n of a matrix of codes; bias and y are
+     * indexed from row 0. codes_arrange permutes x, as gemv_pack wrote it, into the order in which
+     * the kernel of these codes reads it. */
+    void (*codes_arrange)(const cpu_codes *c, int m, int64_t k, float *x);
+    void (*gemv_codes)(const cpu_codes *c, int m, int64_t k, const float *x, int64_t first,
+                       int64_t n, const float *bias, float *y, int64_t y_row);
 
     /* isa/int8.c. int8_round: k numbers as blocks of integers: x = step * q. For codes with an
      * offset instead of a bias, starts[g] is -offset times the sum of block g's integers; otherwise
@@ -264,6 +265,7 @@ CPU_DECLARE_FILL(weft__fill_delta, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_fft, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_gemm, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_gemv, cpu_kernels);
+CPU_DECLARE_FILL(weft__fill_gemv_codes, cpu_kernels);
 CPU_DECLARE_FILL_BYTES(weft__fill_int8, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_kv_codes, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_loss, cpu_kernels);

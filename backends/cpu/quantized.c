@@ -11,7 +11,8 @@
 #include "backends/cpu/pool.h"
 #include "backends/cpu/rows.h"
 
-enum { BATCH = 16 }; /* products of a few rows that run together */
+enum { BATCH = 16 };    /* products of a few rows that run together */
+enum { TOGETHER = 12 }; /* kernels read 2, 3 or 4 rows together */
 enum { LEAST_CHUNK = 16 << 10, LARGEST_CHUNK = 128 << 10 }; /* bytes of codes per task */
 
 /* y = x w^T (+ bias), or x w; w (R, K). */
@@ -40,25 +41,24 @@ static int64_t vectors(int64_t floats)
     return (floats + 15) / 16 * 16;
 }
 
-/* Floats of workspace: packed x, its sums over groups, and y unless it is float32. */
+/* Floats of workspace: packed x, and y unless it is float32. */
 typedef struct stream_memory {
-    int64_t x, sums, y, total;
+    int64_t x, y, total;
 } stream_memory;
 
 static stream_memory memory_of(const product *p)
 {
     const int64_t rows = weft__cpu_gemv_rows((int)p->m);
     stream_memory m = {.x = rows * vectors(p->K),
-                       .sums = vectors(rows * (p->K / p->codes.group)),
                        .y = p->dtype == WEFT_FLOAT32 ? 0 : vectors(p->m * p->R)};
-    m.total = m.x + m.sums + m.y;
+    m.total = m.x + m.y;
     return m;
 }
 
 typedef struct stream {
     const product *p;
     const cpu_kernels *kernels;
-    const float *x, *sums;
+    const float *x;
     float *y;
 } stream;
 
@@ -66,10 +66,9 @@ typedef struct stream {
 static stream stream_of(const product *p, float *memory, float *y)
 {
     const cpu_kernels *kernels = weft__cpu_kernels();
-    float *sums = memory + memory_of(p).x;
     kernels->gemv_pack(p->dtype, (int)p->m, p->K, p->x, p->x_row, memory);
-    kernels->code_sums((int)p->m, p->K, p->codes.group, memory, sums);
-    return (stream){p, kernels, memory, sums, y};
+    kernels->codes_arrange(&p->codes, (int)p->m, p->K, memory);
+    return (stream){p, kernels, memory, y};
 }
 
 /* Computes rows of all matrices of a list, numbered consecutively. */
@@ -82,7 +81,7 @@ static void stream_task(void *context, int64_t begin, int64_t end, int worker)
         const stream *s = &list[begin / R];
         const product *p = s->p;
         const int64_t row = begin % R, n = end - begin < R - row ? end - begin : R - row;
-        s->kernels->gemv_codes(&p->codes, (int)p->m, p->K, s->x, s->sums, row, n, p->bias, s->y, R);
+        s->kernels->gemv_codes(&p->codes, (int)p->m, p->K, s->x, row, n, p->bias, s->y, R);
         begin += n;
     }
 }
@@ -94,13 +93,14 @@ static void run_streams(const stream *list, int n)
     const int64_t row_bytes = p->K / p->codes.group * p->codes.code_group;
     int64_t chunk = n * p->R * row_bytes / 16;
     chunk = chunk < LEAST_CHUNK ? LEAST_CHUNK : chunk > LARGEST_CHUNK ? LARGEST_CHUNK : chunk;
-    weft__cpu_parallel(n * p->R, chunk / row_bytes, stream_task, (void *)list);
+    const int64_t rows = (chunk / row_bytes + TOGETHER - 1) / TOGETHER * TOGETHER;
+    weft__cpu_parallel(n * p->R, rows, stream_task, (void *)list);
 }
 
 static void run_stream(const product *p, float *memory)
 {
     const stream_memory m = memory_of(p);
-    const stream s = stream_of(p, memory, p->dtype == WEFT_FLOAT32 ? p->y : memory + m.x + m.sums);
+    const stream s = stream_of(p, memory, p->dtype == WEFT_FLOAT32 ? p->y : memory + m.x);
     run_streams(&s, 1);
     if (p->dtype != WEFT_FLOAT32)
         s.kernels->encode(p->dtype, s.y, p->y, p->m * p->R);
@@ -266,7 +266,7 @@ static choice_memory memory_of_choice(const weft_call *call)
     const product few = product_of_choice(call, 0, least, NULL, NULL);
     const cpu_gemm g = gemm_of(&most);
     const stream_memory s = memory_of(&few);
-    const int64_t batch = items < BATCH ? items : BATCH, each = s.x + s.sums;
+    const int64_t batch = items < BATCH ? items : BATCH, each = s.x;
     const int64_t streamed = streams(&few) ? batch * each * (int64_t)sizeof(float) : 0;
     const int64_t one = product_workspace(&few), tiles = weft__cpu_gemm_bound(&g);
     const int64_t single = one > tiles ? one : tiles;

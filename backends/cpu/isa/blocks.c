@@ -1,21 +1,15 @@
-/* backends/cpu/isa/blocks.c -- GGUF block types: decoding to float32, and products with one to
- * eight vectors that read each block once.
+/* backends/cpu/isa/blocks.c -- GGUF block types: decoding to float32, and the products of those
+ * that gemv_codes.c has no kernel for.
  *
- * For each type a function returns 32 consecutive elements of a block in vectors; decoding and
+ * For each type a function returns a vector of consecutive elements of a block; decoding and
  * products share it. Values must equal the reference decoders bit for bit (tests/io/test_gguf.c),
  * products within rounding.
  */
-#include "backends/cpu/isa/blocks.h"
-#include "backends/cpu/isa/scales.h"
+#include "backends/cpu/isa/gemv_rows.h"
 
-enum { RUN = 32, VECTORS = RUN / LANES };
+enum { VECTORS = RUN / LANES };
 
-SIMD vf floats(vi x)
-{
-    return __builtin_convertvector(x, vf);
-}
-
-/* ---- Types: elements 32 s .. 32 s + 32 of block b --------------------------------- */
+/* ---- Types: elements 32 s + l .. 32 s + l + LANES of block b --------------------------------- */
 
 /* The low nibbles of 16 bytes, then the high ones. */
 SIMD vi nibbles(const uint8_t *codes, int l)
@@ -23,74 +17,60 @@ SIMD vi nibbles(const uint8_t *codes, int l)
     return l < 16 ? vload_bytes(codes + l) & 15 : vload_bytes(codes + l - 16) >> 4;
 }
 
-SIMD void q4_0(const uint8_t *b, int s, vf *w)
+SIMD vf q4_0(const uint8_t *b, int s, int l)
 {
     const vf d = vset(half_at(b));
     (void)s;
-#pragma GCC unroll 8
-    for (int i = 0; i < VECTORS; i++)
-        w[i] = d * floats(nibbles(b + 2, i * LANES) - 8);
+    return d * floats(nibbles(b + 2, l) - 8);
 }
 
-SIMD void q8_0(const uint8_t *b, int s, vf *w)
+SIMD vf q8_0(const uint8_t *b, int s, int l)
 {
     const vf d = vset(half_at(b));
     (void)s;
-#pragma GCC unroll 8
-    for (int i = 0; i < VECTORS; i++)
-        w[i] = d * floats(vload_signed(b + 2 + i * LANES));
+    return d * floats(vload_signed(b + 2 + l));
 }
 
-SIMD void q4_k(const uint8_t *b, int s, vf *w)
+SIMD vf q4_k(const uint8_t *b, int s, int l)
 {
     int scale, minimum;
     scale_and_minimum(b + 4, s, &scale, &minimum);
     const vf d = vset(half_at(b) * (float)scale), m = vset(half_at(b + 2) * (float)minimum);
     const uint8_t *codes = b + 16 + s / 2 * 32;
     const int shift = s % 2 * 4;
-#pragma GCC unroll 8
-    for (int i = 0; i < VECTORS; i++)
-        w[i] = apart(d * floats(vload_bytes(codes + i * LANES) >> shift & 15)) - m;
+    return apart(d * floats(vload_bytes(codes + l) >> shift & 15)) - m;
 }
 
-SIMD void q5_k(const uint8_t *b, int s, vf *w)
+SIMD vf q5_k(const uint8_t *b, int s, int l)
 {
     int scale, minimum;
     scale_and_minimum(b + 4, s, &scale, &minimum);
     const vf d = vset(half_at(b) * (float)scale), m = vset(half_at(b + 2) * (float)minimum);
     const uint8_t *codes = b + 48 + s / 2 * 32;
     const int shift = s % 2 * 4;
-#pragma GCC unroll 8
-    for (int i = 0; i < VECTORS; i++) {
-        const vi low = vload_bytes(codes + i * LANES) >> shift & 15;
-        const vi high = vload_bytes(b + 16 + i * LANES) >> s & 1;
-        w[i] = apart(d * floats(low | high << 4)) - m;
-    }
+    const vi low = vload_bytes(codes + l) >> shift & 15;
+    const vi high = vload_bytes(b + 16 + l) >> s & 1;
+    return apart(d * floats(low | high << 4)) - m;
 }
 
-SIMD void q6_k(const uint8_t *b, int s, vf *w)
+SIMD vf q6_k(const uint8_t *b, int s, int l)
 {
     const float d = half_at(b + 208);
     const uint8_t *low = b + s / 4 * 64 + s % 2 * 32, *high = b + 128 + s / 4 * 32;
     const int low_shift = s % 4 / 2 * 4, high_shift = s % 4 * 2;
-#pragma GCC unroll 8
-    for (int i = 0; i < VECTORS; i++) {
-        const vf scale = vset(d * (float)(int8_t)b[192 + 2 * s + i * LANES / 16]);
-        const vi l = vload_bytes(low + i * LANES) >> low_shift & 15;
-        const vi h = vload_bytes(high + i * LANES) >> high_shift & 3;
-        w[i] = scale * floats((l | h << 4) - 32);
-    }
+    const vf scale = vset(d * (float)(int8_t)b[192 + 2 * s + l / 16]);
+    const vi bits = vload_bytes(low + l) >> low_shift & 15;
+    const vi h = vload_bytes(high + l) >> high_shift & 3;
+    return scale * floats((bits | h << 4) - 32);
 }
 
 /* Other types: scale times code is exact in float32 and may be contracted. */
 
-SIMD void q4_1(const uint8_t *b, int s, vf *w)
+SIMD vf q4_1(const uint8_t *b, int s, int l)
 {
     const vf d = vset(half_at(b)), m = vset(half_at(b + 2));
     (void)s;
-#pragma GCC unroll 8
-    for (int i = 0; i < VECTORS; i++)
-        w[i] = d * floats(nibbles(b + 4, i * LANES)) + m;
+    return d * floats(nibbles(b + 4, l)) + m;
 }
 
 /* Nibbles with a fifth bit from 4 separate bytes. */
@@ -102,51 +82,41 @@ SIMD vi five_bits(const uint8_t *high, const uint8_t *codes, int l)
     return nibbles(codes, l) | (all >> (lane_numbers() + l) & 1) << 4;
 }
 
-SIMD void q5_0(const uint8_t *b, int s, vf *w)
+SIMD vf q5_0(const uint8_t *b, int s, int l)
 {
     const vf d = vset(half_at(b));
     (void)s;
-#pragma GCC unroll 8
-    for (int i = 0; i < VECTORS; i++)
-        w[i] = d * floats(five_bits(b + 2, b + 6, i * LANES) - 16);
+    return d * floats(five_bits(b + 2, b + 6, l) - 16);
 }
 
-SIMD void q5_1(const uint8_t *b, int s, vf *w)
+SIMD vf q5_1(const uint8_t *b, int s, int l)
 {
     const vf d = vset(half_at(b)), m = vset(half_at(b + 2));
     (void)s;
-#pragma GCC unroll 8
-    for (int i = 0; i < VECTORS; i++)
-        w[i] = d * floats(five_bits(b + 4, b + 8, i * LANES)) + m;
+    return d * floats(five_bits(b + 4, b + 8, l)) + m;
 }
 
-SIMD void q2_k(const uint8_t *b, int s, vf *w)
+SIMD vf q2_k(const uint8_t *b, int s, int l)
 {
     const float d = half_at(b + 80), least = half_at(b + 82);
     const uint8_t *codes = b + 16 + s / 4 * 32;
     const int shift = s % 4 * 2;
-#pragma GCC unroll 8
-    for (int i = 0; i < VECTORS; i++) {
-        const int both = b[2 * s + i * LANES / 16];
-        const vf scale = vset(d * (float)(both & 15)), minimum = vset(least * (float)(both >> 4));
-        w[i] = scale * floats(vload_bytes(codes + i * LANES) >> shift & 3) - minimum;
-    }
+    const int both = b[2 * s + l / 16];
+    const vf scale = vset(d * (float)(both & 15)), minimum = vset(least * (float)(both >> 4));
+    return scale * floats(vload_bytes(codes + l) >> shift & 3) - minimum;
 }
 
-SIMD void q3_k(const uint8_t *b, int s, vf *w)
+SIMD vf q3_k(const uint8_t *b, int s, int l)
 {
     const float d = half_at(b + 108);
     const uint8_t *codes = b + 32 + s / 4 * 32, *scales = b + 96;
     const int shift = s % 4 * 2;
-#pragma GCC unroll 8
-    for (int i = 0; i < VECTORS; i++) {
-        const int g = 2 * s + i * LANES / 16;
-        const int low = scales[g % 8] >> g / 8 * 4 & 15, high = scales[8 + g % 4] >> g / 4 * 2 & 3;
-        const vf scale = vset(d * (float)((low | high << 4) - 32));
-        const vi l = vload_bytes(codes + i * LANES) >> shift & 3;
-        const vi h = vload_bytes(b + i * LANES) >> s & 1;
-        w[i] = scale * floats((l | h << 2) - 4);
-    }
+    const int g = 2 * s + l / 16;
+    const int low = scales[g % 8] >> g / 8 * 4 & 15, high = scales[8 + g % 4] >> g / 4 * 2 & 3;
+    const vf scale = vset(d * (float)((low | high << 4) - 32));
+    const vi bits = vload_bytes(codes + l) >> shift & 3;
+    const vi h = vload_bytes(b + l) >> s & 1;
+    return scale * floats((bits | h << 2) - 4);
 }
 
 /* The table values for nibbles l, l + 1, ... */
@@ -176,26 +146,22 @@ SIMD vi looked_up(const int8_t *table, const uint8_t *codes, int l)
 static const int8_t uneven[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                   1,    13,   25,  38,  53,  69,  89,  113};
 
-SIMD void iq4_nl(const uint8_t *b, int s, vf *w)
+SIMD vf iq4_nl(const uint8_t *b, int s, int l)
 {
     const vf d = vset(half_at(b));
     (void)s;
-#pragma GCC unroll 8
-    for (int i = 0; i < VECTORS; i++)
-        w[i] = d * floats(looked_up(uneven, b + 2, i * LANES));
+    return d * floats(looked_up(uneven, b + 2, l));
 }
 
-SIMD void iq4_xs(const uint8_t *b, int s, vf *w)
+SIMD vf iq4_xs(const uint8_t *b, int s, int l)
 {
     const int low = b[4 + s / 2] >> s % 2 * 4 & 15, high = (b[2] | b[3] << 8) >> 2 * s & 3;
     const vf d = vset(half_at(b) * (float)((low | high << 4) - 32));
-#pragma GCC unroll 8
-    for (int i = 0; i < VECTORS; i++)
-        w[i] = d * floats(looked_up(uneven, b + 8 + 16 * s, i * LANES));
+    return d * floats(looked_up(uneven, b + 8 + 16 * s, l));
 }
 
 /* The table has twice the values of E2M1, so half the power of two is the factor. */
-SIMD void mxfp4(const uint8_t *b, int s, vf *w)
+SIMD vf mxfp4(const uint8_t *b, int s, int l)
 {
     static const int8_t doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
     const uint32_t bits = *b < 2 ? (uint32_t)0x00200000 << *b : (uint32_t)(*b - 1) << 23;
@@ -203,65 +169,22 @@ SIMD void mxfp4(const uint8_t *b, int s, vf *w)
     memcpy(&power, &bits, sizeof power);
     const vf d = vset(power);
     (void)s;
-#pragma GCC unroll 8
-    for (int i = 0; i < VECTORS; i++)
-        w[i] = d * floats(looked_up(doubled, b + 1, i * LANES));
+    return d * floats(looked_up(doubled, b + 1, l));
 }
 
-/* ---- Rows ----------------------------------------------------------------------------------- */
+/* ---- Decoding and rows ---------------------------------------------------------------------- */
 
-typedef struct blocks_call {
-    const cpu_codes *c;
-    int m; /* number of rows of x */
-    int64_t blocks, first, n;
-    const float *x, *bias;
-    float *y;
-    int64_t y_row;
-} blocks_call;
+typedef vf elements(const uint8_t *b, int s, int l);
 
-typedef void elements(const uint8_t *b, int s, vf *w);
-
-/* m, the type and its runs are compile-time constants at each inlined call. */
-SIMD void rows_of(elements *type, int runs, int m, const blocks_call *d)
-{
-    const int64_t size = d->c->code_group;
-    for (int64_t f = d->first; f < d->first + d->n; f++) {
-        const uint8_t *b = (const uint8_t *)d->c->codes + f * d->c->code_row;
-        const float *x = d->x;
-        vf total[8];
-#pragma GCC unroll 8
-        for (int i = 0; i < m; i++)
-            total[i] = (vf){0};
-        for (int64_t g = 0; g < d->blocks; g++, b += size) {
-            __builtin_prefetch(b + 1024);
-#pragma GCC unroll 8
-            for (int s = 0; s < runs; s++, x += RUN * m) {
-                vf w[VECTORS];
-                type(b, s, w);
-#pragma GCC unroll 8
-                for (int l = 0; l < VECTORS; l++) {
-#pragma GCC unroll 8
-                    for (int i = 0; i < m; i++)
-                        total[i] += w[l] * vload(x + (l * m + i) * LANES);
-                }
-            }
-        }
-        for (int i = 0; i < m; i++) {
-            const float sum = vsum(total[i]) + (d->bias ? d->bias[f] : 0.0f);
-            if (i < d->m)
-                d->y[i * d->y_row + f] = sum;
-        }
-    }
-}
-
-SIMD void decode_of(elements *type, const cpu_codes *c, const uint8_t *b, int64_t blocks,
+SIMD void decode_of(elements *type, int runs, const cpu_codes *c, const uint8_t *b, int64_t blocks,
                     float *out)
 {
-    const int runs = (int)(c->group / RUN);
     for (int64_t g = 0; g < blocks; g++, b += c->code_group) {
         for (int s = 0; s < runs; s++, out += RUN) {
             vf w[VECTORS];
-            type(b, s, w);
+#pragma GCC unroll 8
+            for (int l = 0; l < VECTORS; l++)
+                w[l] = type(b, s, l * LANES);
 #pragma GCC unroll 8
             for (int l = 0; l < VECTORS; l++)
                 vstore(out + l * LANES, w[l]);
@@ -273,44 +196,55 @@ SIMD void decode_of(elements *type, const cpu_codes *c, const uint8_t *b, int64_
 
 typedef struct block_type {
     void (*decode)(const cpu_codes *c, const uint8_t *b, int64_t blocks, float *out);
-    void (*rows[9])(const blocks_call *d);
+    rows_function *rows[9];
 } block_type;
 
-#define ROWS(NAME, RUNS, M)                                                                        \
-    static __attribute__((noinline)) void rows_##NAME##_##M(const blocks_call *d)                  \
-    {                                                                                              \
-        rows_of(NAME, RUNS, M, d);                                                                 \
-    }
-#define TYPE(NAME, RUNS)                                                                           \
+SIMD void no_scales(const cpu_codes *c, const uint8_t *from, const uint8_t *bias, int64_t n,
+                    group_scales *out)
+{
+    (void)c, (void)from, (void)bias, (void)n, (void)out;
+}
+
+SIMD void open_run(const uint8_t *p, int index, const float *s, const float *b, unit *u)
+{
+    (void)s, (void)b;
+    u->p = p;
+    u->index = index;
+}
+
+#define DECODE(NAME, RUNS)                                                                         \
     static __attribute__((noinline)) void decode_##NAME(const cpu_codes *c, const uint8_t *b,      \
                                                         int64_t blocks, float *out)                \
     {                                                                                              \
-        decode_of(NAME, c, b, blocks, out);                                                        \
+        decode_of(NAME, RUNS, c, b, blocks, out);                                                  \
+    }
+#define TYPE(NAME, RUNS) /* whose rows are in gemv_codes.c */                                      \
+    DECODE(NAME, RUNS)                                                                             \
+    static const block_type type_##NAME = {decode_##NAME, {NULL}};
+#define ROWS_TYPE(NAME, RUNS)                                                                      \
+    DECODE(NAME, RUNS)                                                                             \
+    SIMD vf NAME##_weights(const unit *u, int v)                                                   \
+    {                                                                                              \
+        return NAME(u->p, u->index, v * LANES);                                                    \
     }                                                                                              \
-    ROWS(NAME, RUNS, 1)                                                                            \
-    ROWS(NAME, RUNS, 2)                                                                            \
-    ROWS(NAME, RUNS, 4)                                                                            \
-    ROWS(NAME, RUNS, 8)                                                                            \
-    static const block_type type_##NAME = {decode_##NAME,                                          \
-                                           {[1] = rows_##NAME##_1,                                 \
-                                            [2] = rows_##NAME##_2,                                 \
-                                            [4] = rows_##NAME##_4,                                 \
-                                            [8] = rows_##NAME##_8}};
+    ROWS_FUNCTIONS(NAME, no_scales, open_run, NAME##_weights, RUN, RUNS)                           \
+    static const block_type type_##NAME = {decode_##NAME, ROWS_ENTRY(NAME)};
 TYPE(q4_0, 1)
 TYPE(q4_1, 1)
-TYPE(q5_0, 1)
-TYPE(q5_1, 1)
+ROWS_TYPE(q5_0, 1)
+ROWS_TYPE(q5_1, 1)
 TYPE(q8_0, 1)
-TYPE(q2_k, 8)
-TYPE(q3_k, 8)
+ROWS_TYPE(q2_k, 8)
+ROWS_TYPE(q3_k, 8)
 TYPE(q4_k, 8)
-TYPE(q5_k, 8)
-TYPE(q6_k, 8)
+ROWS_TYPE(q5_k, 8)
+ROWS_TYPE(q6_k, 8)
 TYPE(iq4_nl, 1)
 TYPE(iq4_xs, 8)
 TYPE(mxfp4, 1)
+#undef ROWS_TYPE
 #undef TYPE
-#undef ROWS
+#undef DECODE
 
 /* NULL: not a GGUF block type. */
 static const block_type *type_of(int kind)
@@ -338,10 +272,7 @@ void CPU_NAME(weft__decode_blocks)(const cpu_codes *c, int64_t row, int64_t bloc
         c->encoding->decode(c->encoding, b, blocks * c->group, out);
 }
 
-void CPU_NAME(weft__gemv_blocks)(const cpu_codes *c, int m, int64_t k, const float *x,
-                                 int64_t first, int64_t n, const float *bias, float *y,
-                                 int64_t y_row)
+void CPU_NAME(weft__gemv_blocks)(const codes_call *d, int rows)
 {
-    const blocks_call d = {c, m, k / c->group, first, n, x, bias, y, y_row};
-    type_of(c->kind)->rows[weft__cpu_gemv_rows(m)](&d);
+    type_of(d->c->kind)->rows[rows](d);
 }

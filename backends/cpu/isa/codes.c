@@ -1,14 +1,10 @@
-/* backends/cpu/isa/codes.c -- rows of quantized groups: decoding, and products with one to eight
- * vectors that read each code once.
+/* backends/cpu/isa/codes.c -- rows of quantized groups: decoding, and the products of those that
+ * gemv_codes.c has no kernel for.
  *
- * The product with a group is scale * (sum of codes times x) + bias * (sum of x), so codes need not
- * be turned into weights. Codes are extracted from 32-bit words, each of which several lanes share.
- * Must equal the reference decoders bit for bit (tests/ops/test_quantize.c), products within
- * rounding.
+ * Codes are extracted from 32-bit words, each of which several lanes share. Must equal the
+ * reference decoders bit for bit (tests/ops/test_quantize.c), products within rounding.
  */
-#include "backends/cpu/isa/blocks.h"
-#include "backends/cpu/isa/scales.h"
-#include "backends/cpu/kernels.h"
+#include "backends/cpu/isa/gemv_rows.h"
 
 /* How codes are interpreted. */
 typedef enum code_values { AS_INTEGER, AS_FLOAT4, AS_FLOAT8 } code_values;
@@ -74,16 +70,6 @@ SIMD vf float4_values(vi codes)
 #endif
 }
 
-SIMD vf float8_values(vi codes)
-{
-    vi rest = codes & 0x7f, sign = codes << 24 & INT32_MIN;
-    vi tiny = rest < 8, nan = rest == 0x7f;
-    vi normal = (rest << 20) + (120 << 23);
-    vi subnormal = (vi)(__builtin_convertvector(rest, vf) * 0x1p-9f);
-    vi value = (tiny & subnormal) | (~tiny & normal) | (nan & 0x7fc00000);
-    return (vf)(value | sign);
-}
-
 SIMD vf values_at(code_values as, int bits, int bytes, const uint8_t *codes, int i)
 {
     vi q = codes_at(bits, bytes, codes, i);
@@ -120,7 +106,7 @@ static inline float scale_of(const cpu_codes *c, const char *scale)
 /* ---- Decoding ------------------------------------------------------------------------------- */
 
 /* A run: as many codes as have a distinct bit pattern in words; nvfp4 has groups of 16. */
-enum { RUN = 32, SHORT_RUN = 16 };
+enum { SHORT_RUN = 16 };
 
 SIMD void decode_as(code_values as, int bits, int run, const cpu_codes *c, const uint8_t *codes,
                     const char *scale, const char *bias, int64_t groups, float *out)
@@ -143,132 +129,66 @@ SIMD void decode_as(code_values as, int bits, int run, const cpu_codes *c, const
     }
 }
 
-/* ---- Dot products --------------------------------------------------------------------------- */
-
-typedef struct codes_call {
-    const cpu_codes *c;
-    int m; /* number of rows of x */
-    int64_t groups, first, n;
-    const float *x, *sums, *bias;
-    float *y;
-    int64_t y_row;
-} codes_call;
-
-/* The products of a row with m vectors. as, bits, m and run are compile-time constants at each
- * inlined call. */
-SIMD void dot_codes(code_values as, int bits, int run, int m, const codes_call *d,
-                    const uint8_t *codes, const char *scale, const char *bias, float *out)
-{
-    const cpu_codes *c = d->c;
-    const int bytes = run * bits / 8;
-    const float *x = d->x, *sums = d->sums;
-    vf total[8];
-    float extra[8];
-#pragma GCC unroll 8
-    for (int i = 0; i < m; i++) {
-        total[i] = (vf){0};
-        extra[i] = 0;
-    }
-    for (int64_t g = 0; g < d->groups; g++, sums += m) {
-        vf part[8];
-#pragma GCC unroll 8
-        for (int i = 0; i < m; i++)
-            part[i] = (vf){0};
-        const uint8_t *p = codes;
-        __builtin_prefetch(codes + 1024);
-        for (int64_t e = 0; e < c->group; e += run, p += bytes, x += run * m) {
-#pragma GCC unroll 8
-            for (int l = 0; l < run; l += LANES) {
-                vf w = values_at(as, bits, bytes, p, l);
-#pragma GCC unroll 8
-                for (int i = 0; i < m; i++)
-                    part[i] += w * vload(x + l * m + i * LANES);
-            }
-        }
-        const vf s = vset(scale_of(c, scale));
-        const float b = as == AS_INTEGER ? load_scale(c->scale, bias) : 0;
-#pragma GCC unroll 8
-        for (int i = 0; i < m; i++) {
-            total[i] += part[i] * s;
-            extra[i] += as == AS_INTEGER ? b * sums[i] : 0;
-        }
-        codes += c->code_group;
-        scale += c->scale_group;
-        bias += c->scale_group;
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < m; i++)
-        out[i] = vsum(total[i]) + extra[i];
-}
-
-SIMD void rows_of_codes(code_values as, int bits, int run, int m, const codes_call *d)
-{
-    const cpu_codes *c = d->c;
-    for (int64_t f = d->first; f < d->first + d->n; f++) {
-        float out[8];
-        dot_codes(as, bits, run, m, d, (const uint8_t *)c->codes + f * c->code_row,
-                  c->scales + f * c->scale_row, c->biases + f * c->scale_row, out);
-        for (int i = 0; i < m; i++)
-            if (i < d->m)
-                d->y[i * d->y_row + f] = out[i] + (d->bias ? d->bias[f] : 0.0f);
-    }
-}
-
 /* ---- Functions for each format -------------------------------------------------------------- */
 
-/* A separate function for each format and number of vectors; one function for all would take
- * minutes to compile. */
-#define ROWS(NAME, AS, BITS, RUN_LENGTH, M)                                                        \
-    static __attribute__((noinline)) void rows_##NAME##_##M(const codes_call *d)                   \
-    {                                                                                              \
-        rows_of_codes(AS, BITS, RUN_LENGTH, M, d);                                                 \
-    }
-#define FORMAT(NAME, AS, BITS, RUN_LENGTH)                                                         \
+typedef struct format {
+    void (*decode)(const cpu_codes *c, const uint8_t *codes, const char *scale, const char *bias,
+                   int64_t groups, float *out);
+    rows_function *rows[9];
+} format;
+
+#define DECODE(NAME, AS, BITS, RUN_LENGTH)                                                         \
     static __attribute__((noinline)) void decode_##NAME(const cpu_codes *c, const uint8_t *codes,  \
                                                         const char *scale, const char *bias,       \
                                                         int64_t groups, float *out)                \
     {                                                                                              \
         decode_as(AS, BITS, RUN_LENGTH, c, codes, scale, bias, groups, out);                       \
-    }                                                                                              \
-    ROWS(NAME, AS, BITS, RUN_LENGTH, 1)                                                            \
-    ROWS(NAME, AS, BITS, RUN_LENGTH, 2)                                                            \
-    ROWS(NAME, AS, BITS, RUN_LENGTH, 4)                                                            \
-    ROWS(NAME, AS, BITS, RUN_LENGTH, 8)
-FORMAT(affine2, AS_INTEGER, 2, RUN)
-FORMAT(affine3, AS_INTEGER, 3, RUN)
-FORMAT(affine4, AS_INTEGER, 4, RUN)
-FORMAT(affine5, AS_INTEGER, 5, RUN)
-FORMAT(affine6, AS_INTEGER, 6, RUN)
-FORMAT(affine8, AS_INTEGER, 8, RUN)
-FORMAT(mxfp4, AS_FLOAT4, 4, RUN)
-FORMAT(mxfp8, AS_FLOAT8, 8, RUN)
-FORMAT(nvfp4, AS_FLOAT4, 4, SHORT_RUN)
-#undef FORMAT
-#undef ROWS
-
-typedef struct format {
-    void (*decode)(const cpu_codes *c, const uint8_t *codes, const char *scale, const char *bias,
-                   int64_t groups, float *out);
-    void (*rows[9])(const codes_call *d);
-} format;
-
-#define ENTRY(NAME)                                                                                \
-    {                                                                                              \
-        decode_##NAME,                                                                             \
-        {                                                                                          \
-            [1] = rows_##NAME##_1, [2] = rows_##NAME##_2, [4] = rows_##NAME##_4,                   \
-            [8] = rows_##NAME##_8                                                                  \
-        }                                                                                          \
     }
-static const format affine[9] = {[2] = ENTRY(affine2), [3] = ENTRY(affine3), [4] = ENTRY(affine4),
-                                 [5] = ENTRY(affine5), [6] = ENTRY(affine6), [8] = ENTRY(affine8)};
-static const format floats[] = {ENTRY(mxfp4), ENTRY(mxfp8), ENTRY(nvfp4)};
-#undef ENTRY
+#define ROWS(NAME, SCALES, AS, BITS)                                                               \
+    SIMD void open_##NAME(const uint8_t *p, int index, const float *s, const float *b, unit *u)    \
+    {                                                                                              \
+        u->p = p + index * RUN * (BITS) / 8;                                                       \
+        u->s = vset(*s);                                                                           \
+        u->b = (AS) == AS_INTEGER ? vset(*b) : (vf){0};                                            \
+    }                                                                                              \
+    SIMD vf weights_##NAME(const unit *u, int v)                                                   \
+    {                                                                                              \
+        const vf product = values_at(AS, BITS, RUN * (BITS) / 8, u->p, v * LANES) * u->s;          \
+        return (AS) == AS_INTEGER ? product + u->b : product;                                      \
+    }                                                                                              \
+    ROWS_FUNCTIONS(NAME, SCALES, open_##NAME, weights_##NAME, RUN, 0)
+DECODE(affine2, AS_INTEGER, 2, RUN)
+DECODE(affine3, AS_INTEGER, 3, RUN)
+DECODE(affine4, AS_INTEGER, 4, RUN)
+DECODE(affine5, AS_INTEGER, 5, RUN)
+DECODE(affine6, AS_INTEGER, 6, RUN)
+DECODE(affine8, AS_INTEGER, 8, RUN)
+DECODE(mxfp4, AS_FLOAT4, 4, RUN)
+DECODE(mxfp8, AS_FLOAT8, 8, RUN)
+DECODE(nvfp4, AS_FLOAT4, 4, SHORT_RUN)
+ROWS(affine2, affine_scales, AS_INTEGER, 2)
+ROWS(affine3, affine_scales, AS_INTEGER, 3)
+ROWS(affine5, affine_scales, AS_INTEGER, 5)
+ROWS(affine6, affine_scales, AS_INTEGER, 6)
+ROWS(mxfp8, mx_scales, AS_FLOAT8, 8)
+#undef ROWS
+#undef DECODE
+
+static const format affine[9] = {
+    [2] = {decode_affine2, ROWS_ENTRY(affine2)},
+    [3] = {decode_affine3, ROWS_ENTRY(affine3)},
+    [4] = {decode_affine4, {NULL}},
+    [5] = {decode_affine5, ROWS_ENTRY(affine5)},
+    [6] = {decode_affine6, ROWS_ENTRY(affine6)},
+    [8] = {decode_affine8, {NULL}},
+};
+static const format without_bias[] = {
+    {decode_mxfp4, {NULL}}, {decode_mxfp8, ROWS_ENTRY(mxfp8)}, {decode_nvfp4, {NULL}}};
 
 static const format *format_of(const cpu_codes *c)
 {
     return c->kind == WEFT_ENCODING_AFFINE ? &affine[c->bits]
-                                           : &floats[c->kind - WEFT_ENCODING_MXFP4];
+                                           : &without_bias[c->kind - WEFT_ENCODING_MXFP4];
 }
 
 static void decode_codes(const cpu_codes *c, int64_t row, int64_t group, int64_t groups, float *out)
@@ -282,32 +202,12 @@ static void decode_codes(const cpu_codes *c, int64_t row, int64_t group, int64_t
                              groups, out);
 }
 
-static void gemv_codes(const cpu_codes *c, int m, int64_t k, const float *x, const float *sums,
-                       int64_t first, int64_t n, const float *bias, float *y, int64_t y_row)
+void CPU_NAME(weft__gemv_groups)(const codes_call *d, int rows)
 {
-    if (!weft_encoding_has_parts((weft_encoding_kind)c->kind)) {
-        CPU_NAME(weft__gemv_blocks)(c, m, k, x, first, n, bias, y, y_row);
-        return;
-    }
-    codes_call d = {c, m, k / c->group, first, n, x, sums, bias, y, y_row};
-    format_of(c)->rows[weft__cpu_gemv_rows(m)](&d);
-}
-
-static void code_sums(int m, int64_t k, int64_t group, const float *x, float *sums)
-{
-    const int all = weft__cpu_gemv_rows(m);
-    for (int64_t g = 0; g < k; g += group)
-        for (int i = 0; i < all; i++) {
-            vf sum = {0};
-            for (int64_t p = g; p < g + group; p += LANES)
-                sum += vload(x + p * all + i * LANES);
-            sums[g / group * all + i] = vsum(sum);
-        }
+    format_of(d->c)->rows[rows](d);
 }
 
 void CPU_NAME(weft__fill_codes)(cpu_kernels *table)
 {
     table->decode_codes = decode_codes;
-    table->gemv_codes = gemv_codes;
-    table->code_sums = code_sums;
 }

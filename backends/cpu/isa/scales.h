@@ -69,4 +69,20 @@ SIMD vf apart(vf x)
     return x;
 }
 
+SIMD vf floats(vi x)
+{
+    return __builtin_convertvector(x, vf);
+}
+
+/* The values of E4M3 codes. */
+SIMD vf float8_values(vi codes)
+{
+    vi rest = codes & 0x7f, sign = codes << 24 & INT32_MIN;
+    vi tiny = rest < 8, nan = rest == 0x7f;
+    vi normal = (rest << 20) + (120 << 23);
+    vi subnormal = (vi)(floats(rest) * 0x1p-9f);
+    vi value = (tiny & subnormal) | (~tiny & normal) | (nan & 0x7fc00000);
+    return (vf)(value | sign);
+}
+
 #endif

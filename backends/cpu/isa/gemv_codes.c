@@ -1,0 +1,380 @@
+/* backends/cpu/isa/gemv_codes.c -- rows of codes of 4 and 8 bits times one to eight vectors.
+ *
+ * Codes of 4 bits are not put in order: each lane of a vector holds a word, the codes at one shift
+ * of all words are one vector, and x is arranged in that order beforehand. With AVX-512, decoding
+ * is a lookup in 16 weights, which each group makes from its scale and minimum: three instructions
+ * for 16 weights with their product. Products must equal those with decoded weights within rounding
+ * (tests/io/test_gguf.c, tests/ops/test_quantize.c).
+ */
+#include "backends/cpu/isa/blocks.h"
+#include "backends/cpu/isa/gemv_rows.h"
+
+/* ---- Scales --------------------------------------------------------------------------------- */
+
+SIMD void nv_scales(const cpu_codes *c, const uint8_t *from, const uint8_t *bias, int64_t n,
+                    group_scales *out)
+{
+    (void)bias;
+    uint8_t bytes[CHUNK] = {0};
+    for (int64_t i = 0; i < n; i++)
+        bytes[i] = from[i * c->scale_group];
+#pragma GCC unroll 4
+    for (int i = 0; i < CHUNK; i += LANES)
+        vstore(out->s + i, float8_values(vload_bytes(bytes + i)));
+}
+
+/* For values that are twice as large. */
+SIMD void gguf_mx_scales(const cpu_codes *c, const uint8_t *from, const uint8_t *bias, int64_t n,
+                         group_scales *out)
+{
+    (void)bias;
+    read_powers(from, c->scale_group, 1, n, out->s);
+}
+
+/* The float16 at p, of a block that is longer than 8 bytes. */
+SIMD float block_half(const uint8_t *p)
+{
+#if defined(__F16C__)
+    return _mm_cvtss_f32(_mm_cvtph_ps(_mm_loadl_epi64((const __m128i *)p)));
+#else
+    return half_at(p);
+#endif
+}
+
+/* A float16 in front of each block; and two of them. */
+SIMD void half_scales(const cpu_codes *c, const uint8_t *from, const uint8_t *bias, int64_t n,
+                      group_scales *out)
+{
+    (void)bias;
+    for (int64_t i = 0; i < n; i++)
+        out->s[i] = block_half(from + i * c->scale_group);
+}
+
+SIMD void half_minima(const cpu_codes *c, const uint8_t *from, const uint8_t *bias, int64_t n,
+                      group_scales *out)
+{
+    (void)bias;
+    for (int64_t i = 0; i < n; i++) {
+        out->s[i] = block_half(from + i * c->scale_group);
+        out->b[i] = block_half(from + i * c->scale_group + 2);
+    }
+}
+
+/* Of the 8 runs of a Q4_K or Q5_K block; minima are subtracted. */
+SIMD void k_scales(const cpu_codes *c, const uint8_t *from, const uint8_t *bias, int64_t n,
+                   group_scales *out)
+{
+    uint64_t first, scales, minima;
+    uint32_t last;
+    (void)c, (void)bias, (void)n;
+    memcpy(&first, from + 4, sizeof first);
+    memcpy(&last, from + 12, sizeof last);
+    const uint64_t top = first >> 2 & 0x3030303030303030;
+    scales = (first & 0x3f3f3f3f) | ((last & 0x0f0f0f0f) | (top & UINT32_MAX)) << 32;
+    minima = (first >> 32 & 0x3f3f3f3f) | ((last >> 4 & 0x0f0f0f0f) | top >> 32) << 32;
+#if defined(__AVX512F__)
+    /* d and minimum of the block, which begins with them; 8 lanes of each. */
+    const vf both = (vf)_mm512_castps128_ps512(_mm_cvtph_ps(_mm_loadu_si128((const void *)from)));
+    const vi sign = lane_numbers() >> 3 << 31;
+    const vf factors = (vf)((vi)vpermute(both, lane_numbers() >> 3) ^ sign);
+    const __m128i bytes = _mm_set_epi64x((int64_t)minima, (int64_t)scales);
+    const vf all = floats((vi)_mm512_cvtepu8_epi32(bytes)) * factors;
+    _mm256_storeu_ps(out->s, _mm512_castps512_ps256((__m512)all));
+    _mm256_storeu_ps(out->b, _mm512_extractf32x8_ps((__m512)all, 1));
+#else
+    const vf d = vset(half_at(from)), m = vset(-half_at(from + 2));
+    uint8_t bytes[2][8];
+    memcpy(bytes[0], &scales, sizeof scales);
+    memcpy(bytes[1], &minima, sizeof minima);
+#pragma GCC unroll 2
+    for (int i = 0; i < 8; i += LANES) {
+        vstore(out->s + i, floats(vload_bytes(bytes[0] + i)) * d);
+        vstore(out->b + i, floats(vload_bytes(bytes[1] + i)) * m);
+    }
+#endif
+}
+
+/* Of the 8 runs of an IQ4_XS block. */
+SIMD void xs_scales(const cpu_codes *c, const uint8_t *from, const uint8_t *bias, int64_t n,
+                    group_scales *out)
+{
+    const float d = half_at(from);
+    (void)c, (void)bias, (void)n;
+    for (int s = 0; s < 8; s++) {
+        const int low = from[4 + s / 2] >> s % 2 * 4 & 15;
+        const int high = (from[2] | from[3] << 8) >> 2 * s & 3;
+        out->s[s] = d * (float)((low | high << 4) - 32);
+    }
+}
+
+/* ---- 4 bits --------------------------------------------------------------------------------- */
+
+/* What codes stand for: themselves, themselves less 8, or values of a table. */
+typedef enum code_table { FROM_0, FROM_MINUS_8, FLOAT4, FLOAT4_TWICE, UNEVEN } code_table;
+
+static const float tables[][16] = {
+    [FROM_0] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
+    [FROM_MINUS_8] = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7},
+    [FLOAT4] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6},
+    [FLOAT4_TWICE] = {0, 1, 2, 3, 4, 6, 8, 12, -0.0f, -1, -2, -3, -4, -6, -8, -12},
+    [UNEVEN] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113},
+};
+
+/* Lane l: word (part * LANES + l) % n of the n words at p. */
+SIMD vi words_at(const uint8_t *p, int n, int part)
+{
+    (void)part;
+#if defined(__AVX2__)
+    int64_t two;
+    memcpy(&two, p, sizeof two);
+#endif
+#if defined(__AVX512F__)
+    return n == 2   ? (vi)_mm512_set1_epi64(two)
+           : n == 4 ? (vi)_mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)p))
+                    : (vi)_mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)p));
+#elif defined(__AVX2__)
+    return n == 2   ? (vi)_mm256_set1_epi64x(two)
+           : n == 4 ? (vi)_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)p))
+                    : (vi)_mm256_loadu_si256((const __m256i *)p);
+#else
+    vi words = {0};
+    memcpy(&words, p + part * LANES % n * 4, n == 2 ? 8 : sizeof words);
+    return n == 2 ? (vi){words[0], words[1], words[0], words[1]} : words;
+#endif
+}
+
+SIMD void open_words(const uint8_t *p, int n, unit *u)
+{
+    u->words[0] = words_at(p, n, 0);
+    u->words[1] = n > LANES ? words_at(p, n, 1) : u->words[0];
+}
+
+/* Vector v of the codes in n words, in the lowest bits of its lanes: the first codes of all words,
+ * then the second ones and so on, or (`halves`) the low nibbles of all bytes before the high ones.
+ */
+SIMD vi nibbles_of(const vi *words, int n, bool halves, int v)
+{
+    const int step = n < LANES ? LANES / n : 1; /* codes of a word in one vector */
+    const int first = n < LANES ? v * step : v / (n / LANES);
+    const vi at = first + (step > 1 ? lane_numbers() / n : (vi){0});
+    const vi shifts = halves ? at % 4 * 8 + at / 4 * 4 : at * 4;
+    return (vi)((vu)words[n > LANES ? v % (n / LANES) : 0] >> (vu)shifts);
+}
+
+/* The tables, or scales and minima, of weights; only codes from 0 have minima. */
+SIMD void open_table(code_table table, const float *s, const float *b, vf *scale, vf *minimum)
+{
+#if defined(__AVX512F__)
+    const vf values = vload(tables[table]) * vset(*s);
+    (void)minimum;
+    *scale = table == FROM_0 ? values + vset(*b) : values;
+#else
+    *scale = vset(*s);
+    *minimum = table == FROM_0 ? vset(*b) : vset(*s * -8);
+#endif
+}
+
+SIMD vf look_up(code_table table, vf scale, vf minimum, vi codes)
+{
+#if defined(__AVX512F__)
+    (void)table, (void)minimum;
+    return (vf)_mm512_permutexvar_ps((__m512i)codes, (__m512)scale); /* by the lowest 4 bits */
+#else
+    if (table == FROM_0 || table == FROM_MINUS_8)
+        return floats(codes & 15) * scale + minimum;
+#if defined(__AVX2__)
+    const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(tables[table]), (__m256i)codes);
+    const __m256 high =
+        _mm256_permutevar8x32_ps(_mm256_loadu_ps(tables[table] + 8), (__m256i)codes);
+    return (vf)_mm256_blendv_ps(low, high, (__m256)(codes << 28)) * scale;
+#elif defined(__aarch64__)
+    static const int8_t bytes[][16] = {
+        [FLOAT4] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12},
+        [FLOAT4_TWICE] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12},
+        [UNEVEN] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113},
+    };
+    const vi at = (codes & 15) | 0x10101000; /* indices out of range give 0 */
+    const vi found = (vi)vqtbl1q_s8(vld1q_s8(bytes[table]), (uint8x16_t)at) << 24 >> 24;
+    return floats(found) * (table == FLOAT4 ? scale * 0.5f : scale);
+#else
+    const float *values = tables[table];
+    codes &= 15;
+    return (vf){values[codes[0]], values[codes[1]], values[codes[2]], values[codes[3]]} * scale;
+#endif
+#endif
+}
+
+/* A group, or a part of one, whose n words are at p. */
+SIMD void open_nibbles(code_table table, const uint8_t *p, int n, const float *s, const float *b,
+                       unit *u)
+{
+    open_words(p, n, u);
+    open_table(table, s, b, &u->low, &u->s);
+}
+
+SIMD vf nibbles(code_table table, const unit *u, int n, bool halves, int v)
+{
+    return look_up(table, u->low, u->s, nibbles_of(u->words, n, halves, v));
+}
+
+#define NIBBLES(NAME, TABLE, WORDS, HALVES, AT, RUNS)                                              \
+    SIMD void NAME##_open(const uint8_t *p, int index, const float *s, const float *b, unit *u)    \
+    {                                                                                              \
+        open_nibbles(TABLE, p + (AT) + index * (WORDS)*4, WORDS, s + (RUNS)*index,                 \
+                     b + (RUNS)*index, u);                                                         \
+    }                                                                                              \
+    SIMD vf NAME##_weights(const unit *u, int v)                                                   \
+    {                                                                                              \
+        return nibbles(TABLE, u, WORDS, HALVES, v);                                                \
+    }
+NIBBLES(affine32, FROM_0, 4, false, 0, 0)
+NIBBLES(affine64, FROM_0, 8, false, 0, 0)
+NIBBLES(mxfp4, FLOAT4, 4, false, 0, 0)
+NIBBLES(nvfp4, FLOAT4, 2, false, 0, 0)
+NIBBLES(q4_0, FROM_MINUS_8, 4, true, 2, 0)
+NIBBLES(q4_1, FROM_0, 4, true, 4, 0)
+NIBBLES(iq4_nl, UNEVEN, 4, true, 2, 0)
+NIBBLES(iq4_xs, UNEVEN, 4, true, 8, 1)
+NIBBLES(gguf_mxfp4, FLOAT4_TWICE, 4, true, 1, 0)
+#undef NIBBLES
+
+/* Two runs: the low and the high nibbles of 32 bytes. */
+SIMD void q4_k_open(const uint8_t *p, int index, const float *s, const float *b, unit *u)
+{
+    open_words(p + 16 + index * 32, 8, u);
+    open_table(FROM_0, s + 2 * index, b + 2 * index, &u->low, &u->s);
+    open_table(FROM_0, s + 2 * index + 1, b + 2 * index + 1, &u->high, &u->b);
+}
+
+SIMD vf q4_k_weights(const unit *u, int v)
+{
+    const vi codes = nibbles_of(u->words, 8, true, v);
+    return v * LANES < RUN ? look_up(FROM_0, u->low, u->s, codes)
+                           : look_up(FROM_0, u->high, u->b, codes);
+}
+
+/* ---- 8 bits --------------------------------------------------------------------------------- */
+
+SIMD void affine8_open(const uint8_t *p, int index, const float *s, const float *b, unit *u)
+{
+    u->p = p + index * RUN;
+    u->s = vset(*s);
+    u->b = vset(*b);
+}
+
+SIMD vf affine8_weights(const unit *u, int v)
+{
+    return floats(vload_bytes(u->p + v * LANES)) * u->s + u->b;
+}
+
+SIMD void q8_0_open(const uint8_t *p, int index, const float *s, const float *b, unit *u)
+{
+    (void)index, (void)b;
+    u->p = p + 2;
+    u->s = vset(*s);
+}
+
+SIMD vf q8_0_weights(const unit *u, int v)
+{
+    return floats(vload_signed(u->p + v * LANES)) * u->s;
+}
+
+/* ---- Types ---------------------------------------------------------------------------------- */
+
+#define TYPE(NAME, SCALES, LAYOUT, SIZE, UNITS)                                                    \
+    ROWS_FUNCTIONS(NAME, SCALES, LAYOUT##_open, LAYOUT##_weights, SIZE, UNITS)
+TYPE(affine32, affine_scales, affine32, 32, 1)
+TYPE(affine64, affine_scales, affine64, 64, 0)
+TYPE(affine8, affine_scales, affine8, RUN, 0)
+TYPE(mxfp4, mx_scales, mxfp4, 32, 1)
+TYPE(nvfp4, nv_scales, nvfp4, 16, 1)
+TYPE(q4_0, half_scales, q4_0, 32, 1)
+TYPE(q4_1, half_minima, q4_1, 32, 1)
+TYPE(q8_0, half_scales, q8_0, RUN, 1)
+TYPE(q4_k, k_scales, q4_k, 64, 4)
+TYPE(iq4_nl, half_scales, iq4_nl, 32, 1)
+TYPE(iq4_xs, xs_scales, iq4_xs, 32, 8)
+TYPE(gguf_mxfp4, gguf_mx_scales, gguf_mxfp4, 32, 1)
+#undef TYPE
+
+/* The order of x: that of the codes in so many words, or (0) its own. */
+typedef struct row_kernels {
+    rows_function *rows[9];
+    int words;
+    bool halves;
+} row_kernels;
+
+static const row_kernels kernels_affine[] = {{ROWS_ENTRY(affine32), 4, false},
+                                             {ROWS_ENTRY(affine64), 8, false},
+                                             {ROWS_ENTRY(affine8), 0, false}};
+static const row_kernels kernels[] = {
+    [WEFT_ENCODING_MXFP4] = {ROWS_ENTRY(mxfp4), 4, false},
+    [WEFT_ENCODING_NVFP4] = {ROWS_ENTRY(nvfp4), 2, false},
+    [WEFT_ENCODING_Q4_0] = {ROWS_ENTRY(q4_0), 4, true},
+    [WEFT_ENCODING_Q4_1] = {ROWS_ENTRY(q4_1), 4, true},
+    [WEFT_ENCODING_Q8_0] = {ROWS_ENTRY(q8_0), 0, false},
+    [WEFT_ENCODING_Q4_K] = {ROWS_ENTRY(q4_k), 8, true},
+    [WEFT_ENCODING_IQ4_NL] = {ROWS_ENTRY(iq4_nl), 4, true},
+    [WEFT_ENCODING_IQ4_XS] = {ROWS_ENTRY(iq4_xs), 4, true},
+    [WEFT_ENCODING_GGUF_MXFP4] = {ROWS_ENTRY(gguf_mxfp4), 4, true},
+};
+
+/* NULL: codes.c or blocks.c has the kernels, which read x as it is. */
+static const row_kernels *kernels_of(const cpu_codes *c)
+{
+    if (c->kind == WEFT_ENCODING_AFFINE)
+        return c->bits == 8   ? &kernels_affine[2]
+               : c->bits == 4 ? &kernels_affine[c->group > 32]
+                              : NULL;
+    if ((size_t)c->kind >= sizeof kernels / sizeof *kernels || !kernels[c->kind].rows[1])
+        return NULL;
+    return &kernels[c->kind];
+}
+
+/* ---- The order of x ------------------------------------------------------------------------- */
+
+enum { MOST_WORDS = 8 };
+
+/* A unit of x for `m` rows that take turns; n words hold its codes. */
+static void arrange_unit(const row_kernels *kernel, int m, float *x)
+{
+    const int n = kernel->words, size = 8 * n;
+    float natural[8 * MOST_WORDS * CPU_GEMV_ROWS];
+    memcpy(natural, x, (size_t)(size * m) * sizeof *x);
+    for (int at = 0; at < size; at++) {
+        const int word = at % n, code = at / n;
+        const int from = kernel->halves ? 4 * word + code % 4 + code / 4 * 4 * n : 8 * word + code;
+        for (int i = 0; i < m; i++)
+            x[(at / LANES * m + i) * LANES + at % LANES] =
+                natural[(from / LANES * m + i) * LANES + from % LANES];
+    }
+}
+
+static void codes_arrange(const cpu_codes *c, int m, int64_t k, float *x)
+{
+    const row_kernels *kernel = kernels_of(c);
+    const int rows = weft__cpu_gemv_rows(m);
+    if (kernel && kernel->words)
+        for (int64_t p = 0; p < k; p += 8 * kernel->words)
+            arrange_unit(kernel, rows, x + p * rows);
+}
+
+static void gemv_codes(const cpu_codes *c, int m, int64_t k, const float *x, int64_t first,
+                       int64_t n, const float *bias, float *y, int64_t y_row)
+{
+    const codes_call d = {c, m, k / c->group, first, n, x, bias, y, y_row};
+    const row_kernels *kernel = kernels_of(c);
+    const int rows = weft__cpu_gemv_rows(m);
+    if (kernel)
+        kernel->rows[rows](&d);
+    else if (weft_encoding_has_parts((weft_encoding_kind)c->kind))
+        CPU_NAME(weft__gemv_groups)(&d, rows);
+    else
+        CPU_NAME(weft__gemv_blocks)(&d, rows);
+}
+
+void CPU_NAME(weft__fill_gemv_codes)(cpu_kernels *table)
+{
+    table->codes_arrange = codes_arrange;
+    table->gemv_codes = gemv_codes;
+}
