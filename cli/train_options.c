@@ -241,7 +241,8 @@ static const cli_option options[] = {
      .low = 0,
      .high = CLI_ANY,
      AT(warmup),
-     .help = "updates until the full learning rate; default: 3% of them, or 0 with --batches"},
+     .help = "updates until the full learning rate, at which --schedule begins; default: 3% of "
+             "them, or 0 with --batches"},
     {.name = "clip",
      .kind = CLI_REAL,
      .value = "X",

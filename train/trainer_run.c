@@ -320,14 +320,16 @@ static int64_t count_steps(const weft_trainer_options *o, const weft_batches *ba
     return updates > 1 ? (int64_t)ceil(updates) : 1;
 }
 
-/* The schedule, times min(1, (s + 1) / W). */
+/* (s + 1) / W in the first W updates, and the schedule over the updates after them. */
 static weft_status make_factor(weft__plan *plan, const char *schedule)
 {
-    const weft_status status = weft_rate_parse(schedule, 1, plan->steps, &plan->factor);
-    if (status != WEFT_OK || plan->warmup <= 1)
+    const int64_t warmup = plan->warmup > 1 ? plan->warmup : 0;
+    const int64_t rest = plan->steps > warmup ? plan->steps - warmup : 1;
+    const weft_status status = weft_rate_parse(schedule, 1, rest, &plan->factor);
+    if (status != WEFT_OK || warmup == 0)
         return status;
-    weft_rate *warmup = weft_rate_linear(1 / (double)plan->warmup, 1, plan->warmup - 1);
-    plan->factor = weft_rate_product(plan->factor, warmup);
+    weft_rate *parts[] = {weft_rate_linear(1 / (double)warmup, 1, warmup - 1), plan->factor};
+    plan->factor = weft_rate_join(parts, 2, &warmup);
     return plan->factor ? WEFT_OK : weft_error_status();
 }
 

@@ -437,7 +437,7 @@ typedef struct weft_trainer_options {
     const void *optimizer_options;
     double weight_decay;  /* of an optimizer that has it; 0: that of its options; below 0: none */
     const char *schedule; /* of lr, as weft_rate_parse reads it; NULL: "constant" */
-    int64_t warmup;       /* the first W updates multiply lr by (s + 1) / W, s from 0 */
+    int64_t warmup;       /* update s < W, from 0, has lr (s + 1) / W; `schedule` begins at W */
     double warmup_share;  /* of the updates, when warmup is 0; 0: no warmup */
     double clip;          /* largest norm of the gradients; 0: off */
     bool checkpoint;      /* trade time for memory: weft_next_token_loss */

@@ -36,7 +36,8 @@ static void a_run_learns_and_reports(void)
     CHECK_CLOSE(result.loss, l.reports[24].loss, 0);
     CHECK_CLOSE(l.reports[24].epoch, 8, 1e-12);
     CHECK_CLOSE(l.reports[1].lr, 1e-2 / 3, 1e-12); /* 10 % of 24 updates: 3 */
-    CHECK_CLOSE(l.reports[13].lr, 1e-2 * 0.5, 1e-12);
+    CHECK_CLOSE(l.reports[4].lr, 1e-2, 1e-12);
+    CHECK_CLOSE(l.reports[13].lr, 1e-2 * (24 - 12) / (24 - 3), 1e-12); /* as in transformers */
     CHECK(result.peak_memory > 0 && result.tokens == l.reports[24].total_tokens);
     CHECK_CLOSE(l.reports[24].remaining, 0, 0);
     for (int i = 1; i <= 24; i++) {
