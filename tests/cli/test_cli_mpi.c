@@ -14,14 +14,14 @@
 
 /* ---- commands ------------------------------------------------------------------------------- */
 
-/* As root, with more ranks than cores, without spinning where ranks wait, and with time to save
- * after a signal: Open MPI's settings (PRTE's since 5.0), which others ignore. MPI's own memory is
- * not looked at. */
+/* As root, with more ranks than cores, without spinning where ranks wait, and with
+ * $SECONDS_TO_SAVE after a signal, which the launcher always waits for after a failure: Open MPI's
+ * settings (PRTE's since 5.0), which others ignore. MPI's own memory is not looked at. */
 static const char settings[] = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
                                "OMPI_MCA_rmaps_base_oversubscribe=1 "
-                               "OMPI_MCA_odls_base_sigkill_timeout=5 "
+                               "OMPI_MCA_odls_base_sigkill_timeout=${SECONDS_TO_SAVE:-1} "
                                "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe "
-                               "PRTE_MCA_odls_base_sigkill_timeout=5 "
+                               "PRTE_MCA_odls_base_sigkill_timeout=${SECONDS_TO_SAVE:-1} "
                                "OMPI_MCA_mpi_yield_when_idle=1 WEFT_THREADS=1 "
                                "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0";
 
@@ -332,6 +332,7 @@ static void the_launchers_signals_lose_nothing(void)
     static const char *const signals[] = {"TERM", "INT", "USR1"};
     if (!can_run())
         return;
+    setenv("SECONDS_TO_SAVE", "5", 1);
     for (int i = 0; i < 3; i++) {
         const char *out = check_temporary(signals[i]);
         char what[2000], pid[400];
@@ -347,6 +348,7 @@ static void the_launchers_signals_lose_nothing(void)
         CHECK(stopped || strcmp(signals[i], "USR1") != 0);
         check_resumed(out);
     }
+    unsetenv("SECONDS_TO_SAVE");
 }
 
 /* ---- failures ------------------------------------------------------------------------------- */
