@@ -1,4 +1,4 @@
-/* engine/absent.c -- where Weft is built without backends that are other programs. */
+/* engine/absent.c -- stubs for builds without backends that run other programs. */
 #include "engine/engine.h"
 
 const weft_engine_backend *const weft__engine_programs[] = {NULL};

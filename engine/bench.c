@@ -1,4 +1,4 @@
-/* engine/bench.c -- how fast an engine generates, against how fast its device reads memory. */
+/* engine/bench.c -- benchmarks generation, and compares it with the device's memory bandwidth. */
 #include "engine/bench.h"
 
 #include <stdlib.h>
@@ -30,10 +30,10 @@ int64_t weft__bench_rounds(const weft_bench_options *options)
     return options->runs > LEAST_ROUNDS ? options->runs : LEAST_ROUNDS;
 }
 
-/* ---- the machine ---------------------------------------------------------------------------- */
+/* ---- the machine ----------------------------------------------------------------------------- */
 
-/* Bytes a second of z = x + y over arrays that no cache holds, the best of a few; 0 where it cannot
- * be measured. */
+/* Bytes per second of z = x + y over arrays larger than any cache, the best of a few runs; 0 if it
+ * cannot be measured. */
 static double bandwidth(void)
 {
     double best = 0;
@@ -68,7 +68,7 @@ static bool collect(void *context, const weft_generated *token)
     return true;
 }
 
-/* Cancelled is a failure here: half a run measures nothing. */
+/* Here cancellation is a failure, since half a run measures nothing. */
 static weft_status generate(weft_engine *engine, const weft_engine_request *request,
                             weft_generate_fn *callback, void *context)
 {
@@ -138,7 +138,7 @@ static weft_status time_run(weft_engine *engine, const weft_engine_request *requ
     return status;
 }
 
-/* In turns, so that what else the machine does meets both. */
+/* Alternates the two kinds of runs, so that other load affects both. */
 static weft_status run_in_turns(weft_engine *engine, const weft_engine_request *request,
                                 int64_t rounds, double *without, double *with, weft_bench_report *r)
 {
@@ -149,7 +149,7 @@ static weft_status run_in_turns(weft_engine *engine, const weft_engine_request *
     weft_generate_options options = *request->options;
     weft_engine_request probed = *request;
     weft_status status = WEFT_OK;
-    options.no_compile = true; /* compiling would be most of a short run, and not of the other */
+    options.no_compile = true; /* compile time would dominate a short run, but not the other */
     probed.options = &options;
     for (int64_t i = 0; i < rounds && status == WEFT_OK; i++) {
         options.probe = NULL;
@@ -163,7 +163,7 @@ static weft_status run_in_turns(weft_engine *engine, const weft_engine_request *
     return status;
 }
 
-/* A backend that has none is no failure of the whole. */
+/* A backend without probes does not fail the benchmark. */
 static weft_status run_probed(weft_engine *engine, const weft_engine_request *request,
                               int64_t rounds, weft_bench_report *r)
 {

@@ -1,18 +1,18 @@
-/* engine/bench.h -- between bench.c, which measures generation, and bench_caches.c, which measures
- * what is remembered. */
+/* engine/bench.h -- interface between bench.c, which measures generation, and bench_caches.c, which
+ * measures caches and saved states. */
 #ifndef WEFT_ENGINE_BENCH_H
 #define WEFT_ENGINE_BENCH_H
 
 #include "weft/bench.h"
 
-/* Of n numbers, which it sorts; 0 for none. */
+/* The median of n numbers, which it sorts; 0 if n is 0. */
 double weft__bench_median(double *values, int64_t n);
 
-/* How often what is short is measured: medians are told. */
+/* Repetitions of short measurements, of which the median is reported. */
 int64_t weft__bench_rounds(const weft_bench_options *options);
 
-/* The report's prompt_cache, kv_restore and state_bundle, but for those that the options leave out;
- * what cannot be done is told there. */
+/* Measures the report's prompt_cache, kv_restore and state_bundle, except those that the options
+ * exclude; each reports its own failure. */
 weft_status weft__bench_caches(weft_engine *engine, const weft_bench_options *options,
                                weft_bench_report *report);
 

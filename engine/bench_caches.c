@@ -1,5 +1,5 @@
-/* engine/bench_caches.c -- what a model's memory of a text is worth: finding it again, restoring it
- * from a file, going on from a state. Texts with and without are compared token by token. */
+/* engine/bench_caches.c -- measures what caches save: reusing a prompt cache, restoring it from a
+ * file, resuming a saved generation. Texts with and without are compared token by token. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +15,11 @@
 
 enum { PATH = 4096 };
 
-/* A text that was generated. */
+/* A generated continuation. */
 typedef struct continuation {
     int32_t *ids; /* room for max_tokens */
     int64_t n;
-    double first; /* seconds until the first of them */
+    double first; /* seconds to the first token */
 } continuation;
 
 typedef struct caching {
@@ -59,7 +59,7 @@ static weft_status generate(const caching *c, weft_model *model, weft_prompt_cac
     weft_status status = weft_generator_new(model, c->ids, c->n, &o, &g);
     if (status == WEFT_OK)
         status = generate_on(g, o.max_tokens, out);
-    weft_generator_free(g); /* now the cache has its text */
+    weft_generator_free(g); /* stores the text in the prompt cache */
     if (status == WEFT_OK && weft_cancel_is_set(o.cancel))
         status = weft_fail(WEFT_CANCELLED, "bench: cancelled");
     return status;
@@ -78,13 +78,13 @@ static int64_t bytes_of_file(const caching *c)
 
 /* ---- prompt_cache --------------------------------------------------------------------------- */
 
-/* Short prompts count too. */
+/* Also stores short prompts. */
 static weft_status new_cache(weft_model *model, weft_prompt_cache **out)
 {
     return weft_prompt_cache_new(model, &(weft_prompt_cache_options){.min_tokens = 1}, out);
 }
 
-/* Generates from a cache that has the prompt, and adds what it was asked. */
+/* Generates with a cache that contains the prompt, and counts cached tokens. */
 static weft_status counted(const caching *c, weft_model *model, weft_prompt_cache *cache,
                            continuation *out)
 {
@@ -99,7 +99,7 @@ static weft_status counted(const caching *c, weft_model *model, weft_prompt_cach
     return status;
 }
 
-/* Reads the prompt into an entry, and takes it out again. */
+/* Reads the prompt into an entry, and takes the entry out again. */
 static weft_status warm_and_take(const caching *c, weft_model *model, weft_prompt_cache *cache,
                                  int64_t round)
 {
@@ -147,9 +147,9 @@ static weft_status bench_prompt_cache(caching *c, weft_model *model)
     return WEFT_OK;
 }
 
-/* ---- kv_restore ----------------------------------------------------------------------------- */
+/* ---- kv_restore ------------------------------------------------------------------------------ */
 
-/* From the file into a new cache, until keys and values are there to be used; then the text. */
+/* Loads the file into a new cache and waits until keys and values are usable; then generates. */
 static weft_status restore(caching *c, weft_model *model, int64_t round)
 {
     weft_prompt_cache *cache = NULL;
@@ -199,7 +199,7 @@ static weft_status bench_restore(caching *c, weft_model *model)
 
 /* ---- state_bundle --------------------------------------------------------------------------- */
 
-/* Half a text, to the file, and from there on. */
+/* Generates half a text, saves it, loads it, and generates the rest. */
 static weft_status through_file(caching *c, weft_model *model, int64_t round)
 {
     continuation *out = &c->other;
@@ -244,11 +244,11 @@ static weft_status bench_bundle(caching *c, weft_model *model)
     return status;
 }
 
-/* ---- all of them ---------------------------------------------------------------------------- */
+/* ---- all sections ---------------------------------------------------------------------------- */
 
 typedef weft_status section(caching *c, weft_model *model);
 
-/* A section that cannot be done says why, and the others go on. */
+/* A section that fails records the reason, and the others continue. */
 static weft_status attempt(caching *c, weft_model *model, section *run, bool left_out,
                            bool *attempted, char *error, size_t size)
 {

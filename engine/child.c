@@ -1,6 +1,4 @@
-/* engine/child.c -- another program that is talked to in lines: starting, sending, receiving,
- * ending.
- */
+/* engine/child.c -- a child process that exchanges lines: starting, sending, receiving, ending. */
 #include "engine/child.h"
 
 #include <errno.h>
@@ -27,13 +25,13 @@ enum { SLICE = 5, TAIL = 2000, PATIENCE = 2 }; /* milliseconds, bytes, seconds *
 struct weft__child {
     char *name;
     double seconds;
-    pid_t pid;  /* 0: it has been waited for */
+    pid_t pid;  /* 0: already waited for */
     int status; /* then */
     int socket; /* its standard input and output */
     int errors; /* its standard error */
-    char *line; /* what was received: `start` to `end` */
+    char *line; /* received bytes, from `start` to `end` */
     size_t start, end;
-    char tail[TAIL + 1]; /* of its standard error */
+    char tail[TAIL + 1]; /* end of its standard error */
     size_t n_tail;
 };
 
@@ -42,16 +40,16 @@ static void rest(void)
     nanosleep(&(struct timespec){.tv_nsec = SLICE * 1000000L}, NULL);
 }
 
-/* ---- its end -------------------------------------------------------------------------------- */
+/* ---- ending ---------------------------------------------------------------------------------- */
 
-/* Keeps the last bytes of what there is on its standard error. */
+/* Reads its standard error and keeps the last bytes. */
 static void read_errors(weft__child *c)
 {
     char bytes[1024];
     ssize_t n;
     while (c->errors >= 0 && (n = read(c->errors, bytes, sizeof bytes)) != 0) {
         if (n < 0)
-            return; /* nothing for now */
+            return; /* nothing available now */
         const size_t keep = c->n_tail + (size_t)n > TAIL ? TAIL - (size_t)n : c->n_tail;
         memmove(c->tail, c->tail + (c->n_tail - keep), keep);
         memcpy(c->tail + keep, bytes, (size_t)n);
@@ -59,7 +57,7 @@ static void read_errors(weft__child *c)
     }
 }
 
-/* Whether it has ended; it is waited for then. */
+/* Whether it has ended; waits for it if so. */
 static bool has_ended(weft__child *c)
 {
     if (c->pid == 0)
@@ -73,13 +71,13 @@ static bool has_ended(weft__child *c)
 static bool wait_until(weft__child *c, double deadline)
 {
     while (!has_ended(c) && weft__seconds() < deadline) {
-        read_errors(c); /* or it could wait for us */
+        read_errors(c); /* otherwise the child could block on it */
         rest();
     }
     return c->pid == 0;
 }
 
-/* It and what it has started. */
+/* Kills it and the processes that it has started. */
 static void kill_it(weft__child *c)
 {
     if (has_ended(c))
@@ -91,7 +89,7 @@ static void kill_it(weft__child *c)
     c->pid = 0;
 }
 
-/* The last lines as one, without control characters. */
+/* Formats the last lines of its standard error as one line without control characters. */
 static void last_words(const weft__child *c, char *out, size_t size)
 {
     size_t n = 0, from = c->n_tail > size / 2 ? c->n_tail - size / 2 : 0;
@@ -138,13 +136,13 @@ void weft__child_end(weft__child *child, const char *last)
         char line[64];
         const int n = snprintf(line, sizeof line, "%s\n", last);
         const ssize_t sent = send(c->socket, line, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT);
-        (void)sent; /* the end of its input tells it too */
+        (void)sent; /* the end of its input also tells it */
     }
     if (c->socket >= 0)
         shutdown(c->socket, SHUT_WR);
     const double deadline = weft__seconds() + (double)PATIENCE;
     while (!has_ended(c) && weft__seconds() < deadline) {
-        char bytes[4096]; /* it may have more to say, and wait for us to hear it */
+        char bytes[4096]; /* discards output so that the child does not block */
         while (recv(c->socket, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
             continue;
         read_errors(c);
@@ -160,9 +158,9 @@ void weft__child_end(weft__child *child, const char *last)
     weft_free(c);
 }
 
-/* ---- its start ------------------------------------------------------------------------------ */
+/* ---- starting -------------------------------------------------------------------------------- */
 
-/* Above the standard ones, so that putting it in their place does not overwrite another. */
+/* Moves a descriptor above the standard ones, so that dup2 overwrites no other. */
 static int above(int fd)
 {
     const int moved = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1;
@@ -171,8 +169,8 @@ static int above(int fd)
     return moved;
 }
 
-/* With its own group of processes, which a terminal's ^C does not reach, and signals as they are by
- * default. */
+/* Starts it in a new process group, so that a terminal's ^C does not reach it, and with default
+ * signal handlers. */
 static int spawn(weft__child *c, const char *const *argv, int socket, int errors)
 {
     posix_spawn_file_actions_t files;
@@ -249,7 +247,7 @@ weft_status weft__child_start(const char *const *argv, const char *name, double 
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
-/* Waits a little for the socket to be ready for `what`; reads its standard error meanwhile. */
+/* Waits briefly until the socket is ready for `what`; meanwhile reads its standard error. */
 static bool is_ready(weft__child *c, short what)
 {
     struct pollfd both[2] = {{.fd = c->socket, .events = what},
@@ -258,7 +256,7 @@ static bool is_ready(weft__child *c, short what)
     if (both[1].revents & POLLIN)
         read_errors(c);
     else if (both[1].revents != 0 && both[0].revents == 0)
-        rest(); /* it has closed its standard error, which poll tells again and again */
+        rest(); /* standard error is closed, which poll reports every time */
     return (both[0].revents & (what | POLLHUP | POLLERR)) != 0;
 }
 
@@ -305,7 +303,7 @@ weft_status weft__child_send(weft__child *child, weft__child_idle *idle, void *c
     return status == WEFT_OK ? send_all(child, idle, context, "\n", 1) : status;
 }
 
-/* The line at the start of what was received, if it is whole. */
+/* Takes a complete line from the received bytes; false if there is none. */
 static bool take_line(weft__child *c, const char **line, size_t *n)
 {
     char *end = memchr(c->line + c->start, '\n', c->end - c->start);

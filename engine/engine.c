@@ -1,4 +1,4 @@
-/* engine/engine.c -- an engine: loading by a backend, who may compute when, cancelling, closing. */
+/* engine/engine.c -- an engine: loading by a backend, scheduling of calls, cancelling, closing. */
 #include "engine/engine.h"
 
 #include <math.h>
@@ -93,7 +93,7 @@ weft_status weft_engine_load(const char *path, const weft_engine_options *option
 
 /* ---- using the state ------------------------------------------------------------------------ */
 
-/* Every failure of a call passes through here. With the lock. */
+/* Records every failure of a call. Called with the lock. */
 static weft_status note(weft_engine *e, weft_status status)
 {
     if (status != WEFT_OK)
@@ -115,14 +115,14 @@ static weft_status begin_use(weft_engine *e)
     return status;
 }
 
-/* The last one to use a closed engine gives the model back. With the lock, which it lets go; the
- * engine may be freed then. */
+/* The last user of a closed engine unloads the model. Called with the lock, which it releases; the
+ * engine may be freed afterwards. */
 static void unlock_and_unload(weft_engine *e)
 {
     void *state = e->closed && e->uses == 0 ? e->state : NULL;
     if (state != NULL) {
         e->state = NULL;
-        e->uses++; /* weft_engine_free waits for this, too */
+        e->uses++; /* weft_engine_free waits for this too */
         pthread_mutex_unlock(&e->lock);
         e->backend->unload(state);
         pthread_mutex_lock(&e->lock);
@@ -178,7 +178,7 @@ void weft_engine_free(weft_engine *engine)
     weft_free(engine);
 }
 
-/* ---- who may compute ------------------------------------------------------------------------ */
+/* ---- scheduling of calls --------------------------------------------------------------------- */
 
 static bool is_next(const weft_engine *e, const weft__engine_call *call)
 {
@@ -189,7 +189,8 @@ static bool is_next(const weft_engine *e, const weft__engine_call *call)
     return call->alone ? e->running == 0 : e->running < e->max_concurrent && !e->alone;
 }
 
-/* Whether the same thread asked for all that must end first, and would wait for itself. */
+/* Whether the calls that must end first were all made by this thread, which would wait for itself.
+ */
 static bool waits_for_itself(const weft_engine *e, const weft__engine_call *call)
 {
     int64_t own = 0;
@@ -198,7 +199,7 @@ static bool waits_for_itself(const weft_engine *e, const weft__engine_call *call
     return own >= (call->alone || e->alone ? 1 : e->max_concurrent);
 }
 
-/* The caller's own request to stop wakes nobody, and is looked for now and then. */
+/* The caller's cancel request wakes nobody, so it is polled. */
 static void wait_for_change(weft_engine *e)
 {
     struct timespec until;
@@ -211,7 +212,7 @@ static void wait_for_change(weft_engine *e)
     pthread_cond_timedwait(&e->changed, &e->lock, &until);
 }
 
-/* With the lock. */
+/* Called with the lock. */
 static weft_status wait_for_turn(weft_engine *e, weft__engine_call *call)
 {
     if (e->closed)
@@ -233,11 +234,11 @@ static weft_status wait_for_turn(weft_engine *e, weft__engine_call *call)
     return e->closed ? refuse_closed() : WEFT_OK;
 }
 
-/* Adds the call and waits until it may compute; *cancelled: it never will. */
+/* Queues the call and waits until it may compute; *cancelled: it never will. */
 static weft_status enter(weft_engine *e, weft__engine_call *call, bool *cancelled)
 {
     pthread_mutex_lock(&e->lock);
-    e->uses++; /* while it waits, too */
+    e->uses++; /* also while it waits */
     call->ticket = e->tickets++;
     call->waiting = true;
     call->next = e->calls;
@@ -276,7 +277,7 @@ static weft_status leave(weft_engine *e, weft__engine_call *call,
 
 /* ---- generation ----------------------------------------------------------------------------- */
 
-/* Between the backend and the caller's callback, which gets nothing after a request to stop. */
+/* Wraps the caller's callback, which is not called after a cancel request. */
 typedef struct between {
     const weft_cancel *cancel;
     weft_generate_fn *callback;
@@ -342,7 +343,7 @@ weft__engine_call weft__engine_call_of(const weft_cancel *own)
     return (weft__engine_call){.cancel = weft__cancel_new_with(own), .thread = pthread_self()};
 }
 
-/* Without memory for one. */
+/* For calls without memory. */
 static weft_status no_call(weft_engine *e)
 {
     pthread_mutex_lock(&e->lock);
@@ -371,7 +372,7 @@ weft_status weft_engine_chat(weft_engine *engine, const char *messages,
     return weft_engine_generate(engine, &request, callback, context);
 }
 
-/* ---- the rest ------------------------------------------------------------------------------- */
+/* ---- other calls ----------------------------------------------------------------------------- */
 
 weft_status weft__engine_cannot(const weft_engine *e, const char *what)
 {
@@ -431,7 +432,7 @@ typedef struct classifying {
     weft_classified *results;
 } classifying;
 
-/* The first token of a text that is generated. */
+/* Keeps the first generated token. */
 static bool keep_first(void *context, const weft_generated *token)
 {
     weft_classified *r = context;
@@ -440,7 +441,7 @@ static bool keep_first(void *context, const weft_generated *token)
     return token->id < 0;
 }
 
-/* By a backend that only generates: a text of one token, whose probability is not known. */
+/* For backends that only generate: generates one token, whose probability is unknown. */
 static weft_status classify_one(weft_engine *e, const weft_cancel *cancel, const classifying *c,
                                 size_t i)
 {
@@ -508,7 +509,7 @@ static weft_status generate_batch(weft_engine *e, const weft_cancel *cancel, voi
     weft_generate_batch_options together = {0};
     if (b->batch != NULL)
         together = *b->batch;
-    together.cancel = cancel; /* which is set with the caller's */
+    together.cancel = cancel; /* set when the caller's request is */
     return e->backend->batch != NULL
                ? e->backend->batch(e->state, b->texts, b->n, b->options, &together, b->results)
                : weft__engine_cannot(e, "generate from many prompts together");

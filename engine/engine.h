@@ -1,4 +1,4 @@
-/* engine/engine.h -- between the files of this folder: the calls of an engine, and its backends. */
+/* engine/engine.h -- internal interface of the engine: its calls, and its backends. */
 #ifndef WEFT_ENGINE_ENGINE_H
 #define WEFT_ENGINE_ENGINE_H
 
@@ -7,23 +7,23 @@
 #include "weft/engine.h"
 
 extern const weft_engine_backend weft__engine_native;
-/* None of them where Weft is built without them. */
+/* Empty in builds without them. */
 extern const weft_engine_backend *const weft__engine_programs[];
 extern const int weft__engine_n_programs;
 
-/* A call that is under way or waiting; its caller's. */
+/* A call in progress or waiting; owned by its caller. */
 typedef struct weft__engine_call {
     weft_cancel *cancel;
-    pthread_t thread; /* which asked for it */
+    pthread_t thread; /* the thread that made it */
     uint64_t ticket;
     bool waiting;
-    bool alone; /* it computes while no other does */
+    bool alone; /* no other call may compute meanwhile */
     struct weft__engine_call *next;
 } weft__engine_call;
 
 struct weft_engine {
     const weft_engine_backend *backend;
-    void *state; /* NULL once it was given back */
+    void *state; /* NULL once unloaded */
     int64_t max_concurrent;
     bool no_wait;
     weft_engine_info info;
@@ -33,42 +33,43 @@ struct weft_engine {
     pthread_cond_t changed;
     /* Under the lock. */
     bool closed;
-    int64_t running, uses; /* calls that compute; calls that need the state */
-    bool alone;            /* the one that computes does so alone */
+    int64_t running, uses; /* calls that compute; calls that use the state */
+    bool alone;            /* the computing call does so alone */
     uint64_t tickets;
     weft__engine_call *calls;
     weft_engine_metrics metrics;
     char error[1024];
 };
 
-/* A call of the calling thread's that heeds its own request to stop, too (NULL: it has none). Its
- * `cancel` is the caller's, NULL without memory. */
+/* A call of the calling thread that can also be cancelled by `own` (NULL: none). The caller frees
+ * its `cancel`, which is NULL when out of memory. */
 weft__engine_call weft__engine_call_of(const weft_cancel *own);
 
-/* Generates for a call that `thread` asked for. */
+/* Generates for a call that `thread` made. */
 weft_status weft__engine_run(weft_engine *engine, const weft_engine_request *request,
                              weft__engine_call *call, weft_generate_fn *callback, void *context);
 
-/* Runs `work` as a call that waits for its turn, `alone`: until no other computes; `cancel` is set
- * when it is to end, and with `own` (NULL: none). `what` names it in messages. */
+/* Runs `work` as a call that waits for its turn; with `alone`, until no other call computes.
+ * `cancel` is set when the call must end, and when `own` is set (NULL: none). `what` names it in
+ * messages. */
 typedef weft_status weft__engine_work(weft_engine *engine, const weft_cancel *cancel,
                                       void *context);
 weft_status weft__engine_in_turn(weft_engine *engine, const char *what, bool alone,
                                  const weft_cancel *own, weft__engine_work *work, void *context);
 
-/* WEFT_UNSUPPORTED: the engine's backend cannot do `what`. */
+/* Fails with WEFT_UNSUPPORTED: the engine's backend cannot do `what`. */
 weft_status weft__engine_cannot(const weft_engine *engine, const char *what);
 
-/* Of the native backend's state, within a turn: runs `use` with its model and its device, while no
- * other call is in the model. */
+/* For the native backend's state, within a call: runs `use` with its model and device while no
+ * other call uses the model. */
 typedef weft_status weft__native_use_fn(void *context, weft_model *model);
 weft_status weft__native_use(void *state, weft__native_use_fn *use, void *context);
 
-/* What the native backend's state has beside the model; the state's. */
+/* Further parts of the native backend's state, which owns them. */
 typedef struct weft__native_parts {
-    const char *path, *text; /* of the model and of its tokenizer */
+    const char *path, *text; /* of the model, and of its tokenizer */
     const weft_tokenizer *tokenizer;
-    const weft_chat *chat;           /* NULL: there is none */
+    const weft_chat *chat;           /* NULL: none */
     weft_prompt_cache *prompt_cache; /* the same */
 } weft__native_parts;
 /* WEFT_UNSUPPORTED without a tokenizer. */

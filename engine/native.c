@@ -1,4 +1,4 @@
-/* engine/native.c -- the backend that is Weft itself: model, tokenizer and chat template. */
+/* engine/native.c -- the native backend: model, tokenizer and chat template in this process. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +13,13 @@
 typedef struct native {
     char *path, *text; /* of the model, and of its tokenizer, which may be an adapter's */
     weft_model *model;
-    weft_tokenizer *tokenizer; /* NULL: there is none that can be read */
+    weft_tokenizer *tokenizer; /* NULL: none could be read */
     weft_chat *chat;           /* the same */
     weft_device *device;
-    int64_t context;                 /* 0: the model's */
-    weft_prompt_cache *prompt_cache; /* NULL: there is none */
-    /* A module's tied fields are filled while it is called, so that one call at a time may be in
-     * the model. Others have their turn while a token is with its caller. */
+    int64_t context;                 /* 0: the model's context length */
+    weft_prompt_cache *prompt_cache; /* NULL: none */
+    /* Tied fields of modules are set while the model is called, so only one call may be in the
+     * model at a time. Others take turns while a token is passed to its caller. */
     weft__turn_lock inside;
 } native;
 
@@ -64,7 +64,8 @@ static weft_status load(native *n, const weft_engine_options *o)
     }
     if (status == WEFT_OK)
         status = weft_adapters_tokenizer_path(n->path, o->adapter, &n->text);
-    /* A model without them computes ids; who asks for texts is told why there are none. */
+    /* A model without tokenizer can still generate ids; requests with text report why it is
+     * missing. */
     if (status == WEFT_OK && weft_tokenizer_load(n->text, &n->tokenizer) != WEFT_OK)
         n->tokenizer = NULL;
     if (status == WEFT_OK && weft_chat_load(n->path, &n->chat) != WEFT_OK)
@@ -87,17 +88,18 @@ static weft_status native_load(const char *path, const weft_engine_options *opti
     return status;
 }
 
-/* ---- what it is ----------------------------------------------------------------------------- */
+/* ---- describing the model -------------------------------------------------------------------- */
 
 enum { MOST_BITS = 16 };
 
 typedef struct weight_statistics {
     int64_t elements[MOST_BITS + 1], group[MOST_BITS + 1]; /* by bits */
     bool tied;
-    double used, bytes; /* the share of the experts that a token goes to; that it reads */
+    double used, bytes; /* share of the experts used per token; bytes read per token */
 } weight_statistics;
 
-/* The bits of an encoding: what it says, or the digits of a GGUF type's name ("q4_k", "iq4_xs"). */
+/* The bits of an encoding: its own number, or the digits in a GGUF type's name ("q4_k", "iq4_xs").
+ */
 static int bits_of(const weft_encoding *e)
 {
     if (e->bits > 0)
@@ -108,7 +110,7 @@ static int bits_of(const weft_encoding *e)
     return (int)strtol(c, NULL, 10);
 }
 
-/* Matrices of many experts, of which a token goes to a few. */
+/* Whether these are matrices of many experts, of which a token uses a few. */
 static bool is_of_experts(const char *path)
 {
     return strstr(path, ".experts.") != NULL || strstr(path, ".switch_mlp.") != NULL;
@@ -129,7 +131,7 @@ static weft_status count(void *context, const weft_nn_item *item)
     return WEFT_OK;
 }
 
-/* Families call them differently. */
+/* The configuration keys differ between families. */
 static double share_of_experts(const weft_config *config)
 {
     static const char *const all[] = {"num_experts", "num_local_experts"};
@@ -172,7 +174,7 @@ static void native_info(void *state, weft_engine_info *out)
 
 /* ---- texts ---------------------------------------------------------------------------------- */
 
-/* Loading it again says why there is none. */
+/* Loads it again to report why it is missing. */
 static weft_status need_tokenizer(const native *n)
 {
     weft_tokenizer *tokenizer;
@@ -244,7 +246,7 @@ static weft_status ids_of(const native *n, const weft_engine_request *r, int32_t
 
 /* ---- computing ------------------------------------------------------------------------------ */
 
-/* How many tokens fit behind the prompt. */
+/* Limits max_tokens to the tokens that fit after the prompt. */
 static weft_status keep_to_context(const native *n, size_t prompt, weft_generate_options *o)
 {
     const int64_t left = n->context - (int64_t)prompt;
@@ -258,7 +260,7 @@ static weft_status keep_to_context(const native *n, size_t prompt, weft_generate
     return WEFT_OK;
 }
 
-/* The caller's callback, outside of the model. */
+/* Wraps the caller's callback, which runs while other calls may use the model. */
 typedef struct outside {
     native *n;
     weft_generate_fn *callback;
@@ -289,7 +291,8 @@ static weft_status native_generate(void *state, const weft_engine_request *reque
     weft_status status = ids_of(n, request, &ids, &n_ids);
     if (status == WEFT_OK)
         status = keep_to_context(n, n_ids, &options);
-    if (status == WEFT_OK && n->context > 0 && options.max_tokens == 0) { /* the prompt fills it */
+    if (status == WEFT_OK && n->context > 0 && options.max_tokens == 0) { /* the prompt fills the
+                                                                           * context */
         stats->prompt_tokens = (int64_t)n_ids;
         stats->reason = WEFT_FINISH_LENGTH;
         stats->detail = WEFT_FINISH_POSITIONS;
@@ -304,7 +307,7 @@ static weft_status native_generate(void *state, const weft_engine_request *reque
     return status;
 }
 
-/* Many texts as ids; free with free_prompts, after a failure too. */
+/* Tokenizes many texts; free with free_prompts, also after a failure. */
 static weft_status prompts_of(const native *n, const char *const *texts, size_t count,
                               weft_prompt **out)
 {
@@ -415,7 +418,7 @@ static weft_status native_inspect(void *state, const weft_engine_request *reques
     return status;
 }
 
-/* ---- prompts that are kept ------------------------------------------------------------------ */
+/* ---- the prompt cache ------------------------------------------------------------------------ */
 
 typedef struct warming {
     native *n;

@@ -1,11 +1,11 @@
-/* engine/native_train.c -- the native backend trains: data, an adapter, a trainer's run. */
+/* engine/native_train.c -- training with the native backend: data, an adapter, a trainer's run. */
 #include <string.h>
 
 #include "engine/engine.h"
 #include "weft/memory.h"
 #include "weft/random.h"
 
-/* A run: what the call was given, filled up, and what it makes. */
+/* A run: the call's options with defaults, and the objects created for it. */
 typedef struct run {
     const weft_engine_train_options *options;
     weft__native_parts parts;
@@ -51,7 +51,7 @@ static weft_status add_references(run *r, weft_model *model)
     return status;
 }
 
-/* An adapter around the linears, unless there is one. */
+/* Adds an adapter to the linears, unless there is one. */
 static weft_status add_adapter(const run *r, weft_module *tree, bool *added)
 {
     static const char *const all[] = {WEFT_LORA_ALL_LINEAR};

@@ -1,6 +1,6 @@
-/* engine/program.c -- backends that are other programs: what they are asked and what they answer, a
- * JSON object a line. The programs are the embedded bridge, run by Python over transformers or
- * mlx-lm, or any that speaks the same. */
+/* engine/program.c -- backends that are other programs, with a protocol of one JSON object per
+ * line. The programs are the embedded bridge, run by Python with transformers or mlx-lm, or any
+ * other that implements the protocol. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,8 +18,8 @@ enum { SECONDS = 300, STOP_SECONDS = 10 };
 typedef struct program {
     const char *name; /* of the backend */
     weft__child *child;
-    double seconds;            /* without an answer, then it is ended */
-    double stop_seconds;       /* after a request to stop, then it is ended */
+    double seconds;            /* time limit for an answer, after which it is killed */
+    double stop_seconds;       /* time limit after a stop request, after which it is killed */
     weft_tokenizer *tokenizer; /* the checkpoint's, for encode and decode; NULL: none */
     char *architecture;
     weft_engine_info info;
@@ -27,8 +27,8 @@ typedef struct program {
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
-/* The next object. One with "error" is a failure with its message, after which the program goes on;
- * a line that is no object is its end. */
+/* Receives the next object. An "error" object is a failure with its message, after which the
+ * program continues; a line that is not an object ends the program. */
 static weft_status receive(program *p, weft__child_idle *idle, void *context, weft__json_doc *doc)
 {
     const char *line, *error = NULL;
@@ -175,7 +175,7 @@ static weft_status load(const char *name, const char *const *argv, const char *p
     if (status == WEFT_OK)
         status = ask_info(p);
     if (status != WEFT_OK) {
-        char *message = weft_strdup(weft_error_message()); /* ending may fail too */
+        char *message = weft_strdup(weft_error_message()); /* ending it may overwrite the message */
         program_unload(p);
         status = weft_fail(status, "%s", message != NULL ? message : "no memory");
         weft_free(message);
@@ -230,8 +230,8 @@ typedef struct answering {
     void *context;
     weft_generate_stats *stats;
     double start, first, last;
-    int64_t texts; /* that came without an id */
-    bool reported; /* to cancel, at */
+    int64_t texts; /* tokens that came without an id */
+    bool reported; /* the cancellation has been sent, at */
     double when;
     bool done;
 } answering;
@@ -255,7 +255,7 @@ static bool is_late(const answering *a)
     return a->options->timeout > 0 && weft__seconds() - a->start > a->options->timeout;
 }
 
-/* Tells the program to stop, once, and remembers why. */
+/* Tells the program to stop, once, and records the reason. */
 static weft_status stop(answering *a, weft_finish reason, weft_finish_detail detail)
 {
     static const char line[] = "{\"cmd\": \"cancel\"}";
@@ -281,7 +281,7 @@ static weft_status look(void *context)
     return WEFT_OK;
 }
 
-/* "cancel" cannot be sent in the middle of a request: a program that does not read on is ended. */
+/* "cancel" cannot be sent in the middle of a request, so a program that stops reading is killed. */
 static weft_status check_while_sending(void *context)
 {
     answering *a = context;
@@ -314,8 +314,8 @@ static weft_status take_token(answering *a, const weft__json *at)
     if (status != WEFT_OK || id < -1 || id > INT32_MAX)
         return weft__child_give_up(a->p->child, WEFT_INVALID, "a token that is none");
     if (a->reported)
-        return look(a); /* it came too late */
-    /* A text without an id may be the end of the last token's. */
+        return look(a); /* it arrived too late */
+    /* A text without an id may be the end of the last token's text. */
     if ((id >= 0 ? a->stats->tokens : a->texts) >= weft__program_most_tokens(a->options))
         return stop(a, WEFT_FINISH_LENGTH, WEFT_FINISH_MAX);
     a->last = weft__seconds();
@@ -328,7 +328,7 @@ static weft_status take_token(answering *a, const weft__json *at)
     return look(a);
 }
 
-/* "finish" is "stop" or "length"; without it the number of tokens tells. */
+/* "finish" is "stop" or "length"; if it is missing, the number of tokens decides. */
 static weft_status take_done(answering *a, const weft__json *at)
 {
     const char *finish = NULL;
@@ -398,7 +398,7 @@ static weft_status program_generate(void *state, const weft_engine_request *requ
     return status;
 }
 
-/* ---- what attention works on ---------------------------------------------------------------- */
+/* ---- keys and queries ------------------------------------------------------------------------ */
 
 static weft_status program_inspect(void *state, const weft_engine_request *request,
                                    weft_inspection **out)

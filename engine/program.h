@@ -1,4 +1,4 @@
-/* engine/program.h -- between the files of backends that are other programs. */
+/* engine/program.h -- shared by the files for backends that are other programs. */
 #ifndef WEFT_ENGINE_PROGRAM_H
 #define WEFT_ENGINE_PROGRAM_H
 
@@ -9,18 +9,18 @@
 
 /* ---- program_request.c ---------------------------------------------------------------------- */
 
-/* WEFT_UNSUPPORTED for what the protocol has no words for, WEFT_INVALID for numbers that JSON or
- * the protocol has none for. `name` is the backend's. */
+/* WEFT_UNSUPPORTED for options that the protocol does not have, WEFT_INVALID for numbers that JSON
+ * or the protocol cannot represent. `name` is the backend's. */
 weft_status weft__program_check(const char *name, const weft_generate_options *o);
-/* max_tokens, or the default. */
+/* max_tokens, or its default. */
 int64_t weft__program_most_tokens(const weft_generate_options *o);
 
-/* Adds to an object that is open: ', "KEY": "VALUE"', or nothing for NULL. */
+/* Appends to an open object: ', "KEY": "VALUE"', or nothing for NULL. */
 void weft__program_add_text(weft__text *line, const char *key, const char *value);
-/* The same for a request's messages, ids or text. */
+/* Appends a request's messages, ids or text. */
 weft_status weft__program_add_prompt(weft__text *line, const char *name,
                                      const weft_engine_request *r);
-/* The whole of a request to generate. After a failure the caller frees line->at, too. */
+/* The complete request to generate. The caller frees line->at, also after a failure. */
 weft_status weft__program_generate(weft__text *line, const char *name,
                                    const weft_engine_request *r);
 
@@ -29,11 +29,11 @@ weft_status weft__program_generate(weft__text *line, const char *name,
 /* The text of engine/bridge.py, which the build embeds. */
 extern const char weft__bridge[];
 
-/* ---- program_inspect.c ---------------------------------------------------------------------- */
+/* ---- program_inspect.c ----------------------------------------------------------------------- */
 
-/* What an answer to "inspect" tells of: its folder ("path") with a file for each layer's keys
- * ("shapes": heads, tokens, size) and, where there are "query_shapes", queries; "sources" and "ids"
- * may be there. The files are taken away. `architecture` is borrowed. */
+/* Reads the files described by an answer to "inspect": its folder ("path") has a file for each
+ * layer's keys ("shapes": heads, tokens, size) and, with "query_shapes", for queries; "sources" and
+ * "ids" are optional. Deletes the files. `architecture` is borrowed. */
 weft_status weft__inspection_read(const weft__json *answer, const char *architecture,
                                   weft_inspection **out);
 

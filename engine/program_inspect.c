@@ -1,5 +1,5 @@
-/* engine/program_inspect.c -- the keys and queries that another program has written: a folder with
- * keys_00.bin, queries_00.bin and so on, float32, little-endian. */
+/* engine/program_inspect.c -- reads the keys and queries that another program has written: a folder
+ * with keys_00.bin, queries_00.bin and so on, float32, little-endian. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@ enum { MOST_LAYERS = 4096, PATH = 4096 };
 
 typedef int64_t shape[3]; /* heads, tokens, size */
 
-/* Element i of a list of shapes. */
+/* Reads element i of a list of shapes. */
 static weft_status read_shape(const weft__json *list, size_t i, shape out)
 {
     weft__json at, number;
@@ -78,7 +78,7 @@ static weft_status read_layer(const weft__json *keys, const weft__json *queries,
     return status == WEFT_OK ? read_array(folder, "queries", i, q, &layer->queries) : status;
 }
 
-/* The list of numbers at a key into new memory; *out stays NULL where there is none. */
+/* Reads the list of numbers at a key into new memory; *out stays NULL if it is absent. */
 static weft_status read_numbers(const weft__json *answer, const char *key, int64_t **out, size_t *n)
 {
     weft__json list, at;
@@ -97,7 +97,7 @@ static weft_status read_numbers(const weft__json *answer, const char *key, int64
     return status;
 }
 
-/* "sources" and "ids", which a program may leave out. */
+/* Reads "sources" and "ids", which are optional. */
 static weft_status read_lists(const weft__json *answer, weft_inspection *x)
 {
     int64_t *sources = NULL, *ids = NULL;
@@ -149,7 +149,7 @@ static weft_status read_all(const weft__json *answer, const char *folder, weft_i
     return status;
 }
 
-/* What was read or would have been is not needed any more. */
+/* Deletes the files and the folder, whether they were read or not. */
 static void take_away(const char *folder, int64_t n_layers)
 {
     static const char *const kinds[] = {"keys", "queries"};

@@ -1,4 +1,4 @@
-/* engine/program_request.c -- requests to backends that are other programs, as lines of JSON. */
+/* engine/program_request.c -- writes requests to other programs as lines of JSON. */
 #include <math.h>
 #include <string.h>
 
@@ -53,7 +53,7 @@ static void add_ids(weft__text *line, const char *key, const int32_t *ids, size_
     weft__text_format(line, "]");
 }
 
-/* JSON of the caller's, in one line. */
+/* Appends the caller's JSON in one line. */
 static weft_status add_json(weft__text *line, const char *key, const char *json)
 {
     weft__json_doc doc;

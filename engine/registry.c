@@ -1,4 +1,4 @@
-/* engine/registry.c -- the backends that there are, in the order in which they are tried. */
+/* engine/registry.c -- the list of backends, in the order in which they are tried. */
 #include <string.h>
 
 #include "engine/engine.h"
@@ -7,7 +7,7 @@ enum { MOST_BACKENDS = 64 };
 
 static struct {
     pthread_mutex_t lock;
-    const weft_engine_backend *own[MOST_BACKENDS]; /* those of programs */
+    const weft_engine_backend *own[MOST_BACKENDS]; /* added by the program */
     int n;
 } registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
 

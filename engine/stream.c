@@ -1,5 +1,5 @@
-/* engine/stream.c -- tokens when they are asked for: a thread generates, and hands over one token
- * at a time. */
+/* engine/stream.c -- weft_engine_stream: a thread generates, and the caller takes one token at a
+ * time. */
 #include <string.h>
 
 #include "core/failure.h"
@@ -18,14 +18,14 @@ struct weft_engine_stream {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     /* Under the lock. */
-    bool full, ended, freed; /* a token is there; there will be no other; nobody takes it */
+    bool full, ended, freed; /* a token is available; there will be no other; the caller has gone */
     weft_generated token;
     char *text;
     size_t room;
     weft_status status;
     char message[1024];
 
-    char *given; /* the text that the caller has */
+    char *given; /* the text that the caller holds */
     size_t given_room;
 };
 
@@ -46,7 +46,7 @@ static bool copy_token(weft_engine_stream *s, const weft_generated *token)
     return true;
 }
 
-/* Hands a token over, and goes on when it was taken. */
+/* Passes a token to the caller and waits until it is taken. */
 static bool hand_over(void *context, const weft_generated *token)
 {
     weft_engine_stream *s = context;
@@ -82,7 +82,7 @@ static void *generate(void *context)
 
 /* ---- making --------------------------------------------------------------------------------- */
 
-/* A copy of n bytes and a NUL; NULL for NULL. *fine becomes false without memory. */
+/* Copies n bytes and appends a NUL; NULL for NULL. *fine becomes false when out of memory. */
 static void *copy(const void *bytes, size_t n, bool *fine)
 {
     char *made = bytes != NULL ? weft_malloc(n + 1) : NULL;
@@ -178,7 +178,7 @@ weft_status weft_engine_stream_next(weft_engine_stream *stream, weft_generated *
     while (!s->full && !s->ended)
         pthread_cond_wait(&s->changed, &s->lock);
     if (s->full) {
-        char *text = s->text; /* the thread writes the next token over the text before */
+        char *text = s->text; /* the thread writes the next token's text over the previous one */
         size_t room = s->room;
         s->text = s->given;
         s->room = s->given_room;

@@ -1,4 +1,4 @@
-/* engine/train.c -- weft_engine_train: training as a call of an engine, which computes alone. */
+/* engine/train.c -- weft_engine_train: training as a call that computes alone. */
 #include "engine/engine.h"
 
 typedef struct training {
@@ -10,7 +10,7 @@ static weft_status train(weft_engine *e, const weft_cancel *cancel, void *contex
 {
     const training *t = context;
     weft_engine_train_options options = *t->options;
-    options.trainer.cancel = cancel; /* which is set with the caller's */
+    options.trainer.cancel = cancel; /* set when the caller's request is */
     return e->backend->train != NULL ? e->backend->train(e->state, &options, t->result)
                                      : weft__engine_cannot(e, "train");
 }

@@ -1,4 +1,4 @@
-/* engine/turns.c -- a lock that is given in the order in which it was asked for. */
+/* engine/turns.c -- a fair lock: it is granted in the order of requests. */
 #include "engine/turns.h"
 
 void weft__turn_lock_init(weft__turn_lock *turns)

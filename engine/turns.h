@@ -1,5 +1,5 @@
-/* engine/turns.h -- a lock that is given in the order in which it was asked for: who lets it go and
- * asks again comes behind those who wait. */
+/* engine/turns.h -- a fair lock: it is granted in the order of requests, so a thread that releases
+ * and requests it again waits for the others. */
 #ifndef WEFT_ENGINE_TURNS_H
 #define WEFT_ENGINE_TURNS_H
 
@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 typedef struct weft__turn_lock {
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* protects the fields below */
     pthread_cond_t changed;
-    uint64_t next, now; /* the ticket that is given out next; the one whose turn it is */
+    uint64_t next, now; /* next ticket to give out; ticket that holds the lock */
 } weft__turn_lock;
 
 void weft__turn_lock_init(weft__turn_lock *turns);

@@ -1,4 +1,4 @@
-/* generate/batch.c -- weft_generate_batch: requests get places, texts get turns. */
+/* generate/batch.c -- weft_generate_batch: assigns requests to slots, and steps the sequences. */
 #include "generate/batch.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 
 enum { PLACES = 16 };
 
-/* Empty places go to the next requests; what does not go alone begins now. */
+/* Assigns free slots to the next requests, and starts those that are computed in the batch. */
 static weft_status fill(weft__batch *b)
 {
     size_t *fresh = weft_malloc((b->places + 1) * sizeof *fresh), n = 0;
@@ -34,8 +34,8 @@ static size_t count_live(const weft__batch *b)
     return n;
 }
 
-/* When half of the places are empty and nobody comes, the others move together: steps of fewer
- * texts take less time. */
+/* If half of the slots are free and no request waits, the others move together, since steps of
+ * fewer sequences are faster. */
 static weft_status shrink(weft__batch *b)
 {
     const size_t live = count_live(b);

@@ -1,4 +1,4 @@
-/* generate/batch_rows.c -- the texts of a batch: what each has become. */
+/* generate/batch_rows.c -- the sequences of a batch: opening, results and removal. */
 #include <string.h>
 
 #include "core/failure.h"
@@ -6,7 +6,7 @@
 
 /* ---- results -------------------------------------------------------------------------------- */
 
-/* Room for n elements of `size` bytes, and then some. */
+/* Makes room for n elements of `size` bytes, with reserve. */
 static bool grow(void **list, size_t *room, size_t n, size_t size)
 {
     if (n <= *room)
@@ -31,7 +31,7 @@ static bool add_token(weft__row *row, weft_generated_row *r, const weft_generate
     return true;
 }
 
-/* weft_generate_fn: to the result, and to the caller. */
+/* weft_generate_fn: adds a token to the result and calls the caller's callback. */
 static bool collect(void *context, const weft_generated *token)
 {
     weft__row *row = context;
@@ -50,7 +50,7 @@ static bool collect(void *context, const weft_generated *token)
     return b->callback == NULL || b->callback(b->context, row->index, token);
 }
 
-/* ---- leaving -------------------------------------------------------------------------------- */
+/* ---- removal --------------------------------------------------------------------------------- */
 
 static void leave(weft__row *row, weft_status status)
 {
@@ -78,12 +78,12 @@ void weft__row_fail(weft__row *row, weft_status status)
 void weft__row_cancel(weft__row *row)
 {
     row->run.generator->stats.reason = WEFT_FINISH_CANCELLED;
-    weft__row_next(row); /* brings text that was held back */
+    weft__row_next(row); /* emits text that was held back */
 }
 
-/* ---- opening and going on ------------------------------------------------------------------- */
+/* ---- opening and stepping -------------------------------------------------------------------- */
 
-/* Whether a text can be a row among others. */
+/* Whether a sequence cannot be computed in the batch and needs its own caches. */
 static bool needs_own_caches(const weft__batch *b, const weft_generate_options *o)
 {
     return b->options.batch.invariant || b->n == 1 || o->constraint || o->no_cache || o->draft ||
@@ -114,7 +114,7 @@ void weft__row_next(weft__row *row)
     bool more = true;
     weft_status status = weft__generation_next(&row->run, &more);
     const weft_generator *g = row->run.generator;
-    /* Whoever has all tokens needs no other step to find that out. */
+    /* A sequence with all its tokens needs no further step to find that out. */
     if (status == WEFT_OK && more && g->stats.tokens == g->limit)
         status = weft__generation_next(&row->run, &more);
     if (status != WEFT_OK || !more)

@@ -1,4 +1,4 @@
-/* generate/batch_step.c -- what is computed for all texts of a batch at once. */
+/* generate/batch_step.c -- the computations for all sequences of a batch. */
 #include <string.h>
 
 #include "core/failure.h"
@@ -7,8 +7,8 @@
 #include "generate/slots.h"
 
 enum {
-    WORTH = 8, /* steps that earn back what compiling them takes */
-    KEPT = 4   /* numbers of texts and sizes of caches whose compiled steps are kept */
+    WORTH = 8, /* number of steps from which compiling pays */
+    KEPT = 4   /* compiled steps that are kept: numbers of sequences and cache sizes */
 };
 
 static int64_t n_caches(const weft__batch *b)
@@ -18,7 +18,7 @@ static int64_t n_caches(const weft__batch *b)
 
 /* ---- draws ---------------------------------------------------------------------------------- */
 
-/* The most probable token, nothing else asked. */
+/* Whether the most probable token is drawn, without any other option. */
 static bool plain(const weft_generator *g)
 {
     const weft_sampler_options *o = &g->options.sampler;
@@ -26,14 +26,14 @@ static bool plain(const weft_generator *g)
            o->n_suppress == 0 && !g->options.logprobs;
 }
 
-/* Host copies of the tokens that were drawn. */
+/* Host copies of the drawn tokens. */
 typedef struct drawn {
     int32_t *ids;
     float *logprobs;
 } drawn;
 
-/* Graphs of the draws of texts `rows` (n) from their rows of logits (N, V), by number; the arrays
- * to evaluate behind `all`. Returns how many, or -1 with the message. */
+/* Builds the draws of `rows` (n) from their rows of logits (N, V), by index; appends the arrays to
+ * evaluate to `all`. Returns their number, or -1 with the message. */
 static int put_draws(weft__row *const *rows, const size_t *which, size_t n, weft_array *logits,
                      weft_array **all)
 {
@@ -71,7 +71,7 @@ static weft_status read_draws(weft__row *const *rows, const size_t *which, size_
     return status;
 }
 
-/* Tokens for texts `rows` (n) from rows `which` of logits (N, V). */
+/* Draws tokens for `rows` (n) from rows `which` of logits (N, V). */
 static weft_status draw(weft__row *const *rows, const size_t *which, size_t n, weft_array *logits,
                         drawn *out)
 {
@@ -97,7 +97,8 @@ static weft_status draw(weft__row *const *rows, const size_t *which, size_t n, w
     return status;
 }
 
-/* What was drawn, as if each generator had read it. A text without a token fails alone. */
+/* Passes the drawn tokens on, as if each generator had read them. A sequence without a token fails
+ * alone. */
 static void deliver(weft__row *const *rows, size_t n, const drawn *out)
 {
     const double now = weft__seconds();
@@ -137,17 +138,17 @@ static void finish_step(weft__row *const *rows, const size_t *which, size_t n, w
 
 /* ---- prompts -------------------------------------------------------------------------------- */
 
-/* New texts whose prompts go through the layers together. */
+/* New sequences whose prompts go through the layers together. */
 typedef struct arrival {
     weft__batch *b;
-    const size_t *places; /* of all new texts */
+    const size_t *places; /* of all new sequences */
     const weft_prompt *prompts;
-    const size_t *order; /* of those that go together */
+    const size_t *order; /* of those processed together */
     size_t G;
     weft_cache **caches;
 } arrival;
 
-/* The rows of the caches to the slots of the texts. */
+/* Copies rows of the prompts' caches to the sequences' slots. */
 static weft_status copy_caches_to_rows(const arrival *a)
 {
     weft_status status = WEFT_OK;
@@ -162,7 +163,7 @@ static weft_status copy_caches_to_rows(const arrival *a)
     return status;
 }
 
-/* weft__rows_fn: the first tokens come from the last piece. */
+/* weft__rows_fn: draws the first tokens from the last chunk. */
 static weft_status arrive(void *context, weft_array *hidden, int64_t from)
 {
     const arrival *a = context;
@@ -221,7 +222,7 @@ static weft_status begin_some(arrival *a)
     return status;
 }
 
-/* All new texts, a few at a time. */
+/* Processes all new sequences, a few at a time. */
 static weft_status begin_all(arrival *a, size_t n, const bool *none)
 {
     size_t *order = NULL, left = 0;
@@ -293,12 +294,12 @@ static weft_status make_decode(weft__batch *b)
     return status;
 }
 
-/* What a step needs of the texts: host copies by place. */
+/* Inputs of a step, by slot: host copies. */
 typedef struct inputs {
     int32_t *tokens, *offsets;
-    weft__row **rows; /* those that get a token, n of them, and their places */
+    weft__row **rows; /* the n sequences that get a token, and their slots */
     size_t *which, n;
-    int64_t longest, left; /* tokens in front, and still to come, at most */
+    int64_t longest, left; /* longest sequence so far, and most tokens still to come */
 } inputs;
 
 static void gather(weft__batch *b, inputs *in)

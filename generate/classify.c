@@ -1,5 +1,5 @@
-/* generate/classify.c -- one token for each of many prompts, and the probabilities of given
- * tokens. */
+/* generate/classify.c -- draws one token for each of many prompts, and computes the probabilities
+ * of given tokens. */
 #include <string.h>
 
 #include "core/failure.h"
@@ -11,11 +11,11 @@ typedef struct classification {
     const weft_prompt *prompts;
     const weft_classify_options *options;
     weft_classified *results;
-    const size_t *order; /* of the prompts that go together */
+    const size_t *order; /* of the prompts processed together */
     size_t G;
 } classification;
 
-/* Tokens, or the labels of a classifier. */
+/* The number of tokens, or of the labels of a classifier. */
 static int64_t count_outputs(const weft_model *model)
 {
     const weft_model_info *info = weft_model_info_of(model);
@@ -104,7 +104,8 @@ static weft_status put_answers(const classification *c, const answers *a, size_t
     return WEFT_OK;
 }
 
-/* weft__rows_fn: the last token of each prompt, which of a prompt in pieces is in the last. */
+/* weft__rows_fn: handles the last token of each prompt; for prompts in several chunks it is in the
+ * last. */
 static weft_status classify_hidden(void *context, weft_array *hidden, int64_t from)
 {
     const classification *c = context;

@@ -1,10 +1,10 @@
-/* generate/constrained.c -- the draw of a token that a constraint allows: which those are is
- * found on the host, while the device computes the logits. */
+/* generate/constrained.c -- draws tokens that a constraint allows. The host computes the allowed
+ * tokens while the device computes the logits. */
 #include <math.h>
 
 #include "generate/generator.h"
 
-/* What the sampler never draws is not allowed either. */
+/* Tokens that the sampler suppresses are not allowed either. */
 static void forbid_suppressed(weft_generator *g)
 {
     const weft_sampler_options *o = &g->options.sampler;
@@ -16,8 +16,8 @@ static void forbid_suppressed(weft_generator *g)
     }
 }
 
-/* Which tokens may come next, onto the host; must_end when there are none. A token that ends the
- * text may come where the document does. */
+/* Computes the allowed tokens on the host; sets must_end when there are none. Stop tokens are
+ * allowed where the document may end. */
 static weft_status find_allowed(weft_generator *g)
 {
     const int32_t V = (int32_t)weft_model_info_of(g->model)->vocab_size;

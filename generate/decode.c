@@ -1,11 +1,11 @@
-/* generate/decode.c -- the step of one token, compiled: its state is what goes from step to
- * step, so it is traced once for each size of the caches. */
+/* generate/decode.c -- the compiled step of one token. Its state is passed from step to step, so it
+ * is traced once per cache size. */
 #include <string.h>
 
 #include "core/failure.h"
 #include "generate/probes.h"
 
-enum { WORTH = 8 }; /* steps that earn back what compiling them takes */
+enum { WORTH = 8 }; /* number of steps from which compiling pays */
 
 static bool can_compile(const weft_generator *g)
 {
@@ -19,7 +19,7 @@ static bool can_compile(const weft_generator *g)
     return true;
 }
 
-/* The step after the token under way. A refusal of a slot is the call's failure. */
+/* The step after the pending token. If a slot cannot be set, the call fails. */
 static int decode(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     weft_generator *g = context;
@@ -28,12 +28,13 @@ static int decode(void *context, weft_array *const *in, int n_in, weft_array **o
     (void)out;
     (void)room;
     weft_array *tokens = weft_reshape(g->token, WEFT_DIMS(1, 1));
-    if (weft__put_step(g, tokens, g->offset) == WEFT_OK) /* a refusal fails the compiled call */
+    if (weft__put_step(g, tokens, g->offset) ==
+        WEFT_OK) /* such a failure fails the compiled call */
         (void)weft_set(&g->offset, weft_add(g->offset, weft_scalar_int(1, WEFT_INT32)));
     return 0;
 }
 
-/* The token under way comes behind all that the caches hold. */
+/* Sets the offset: the pending token follows the tokens in the caches. */
 static weft_status put_offset(weft_generator *g)
 {
     const int32_t at = (int32_t)weft_cache_offset(g->caches[0]);
@@ -57,7 +58,7 @@ static weft_status make_decode(weft_generator *g)
         slots[n++] = weft__probed_slot(g, i);
     for (int64_t i = 0; i < caches; i++)
         n += weft_cache_state(g->caches[i], slots + n);
-    /* A cache that has grown never has its old shapes again: one combination is kept. */
+    /* A cache that has grown never has its old shapes again, so one combination is kept. */
     const weft_compile_options options = {.name = "decode", .cache = 1, .async = true};
     if (status == WEFT_OK)
         status = weft_compile(decode, g, slots, n, &options, &g->decode);

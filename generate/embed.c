@@ -1,4 +1,5 @@
-/* generate/embed.c -- one vector for each of many prompts, pooled from the final hidden states. */
+/* generate/embed.c -- computes one vector for each of many prompts, pooled from the final hidden
+ * states. */
 #include <math.h>
 
 #include "core/failure.h"
@@ -9,14 +10,14 @@ typedef struct embedding {
     const weft_prompt *prompts;
     const weft_embed_options *options;
     weft_embedded *results;
-    const size_t *order; /* of the prompts that go together */
+    const size_t *order; /* of the prompts processed together */
     size_t G;
-    double *sums;  /* (G, E) of the columns so far */
+    double *sums;  /* (G, E) sums over the columns so far */
     float *values; /* (G, E) of the latest columns */
 } embedding;
 
-/* How much each token of columns [from, from + W) adds to its prompt's embedding: (G, 1, W) float32
- * in new memory, NULL without memory. */
+/* The weight of each token of columns [from, from + W) in its prompt's embedding: (G, 1, W) float32
+ * in new memory; NULL when out of memory. */
 static float *find_shares(const embedding *e, int64_t from, int64_t W)
 {
     float *shares = weft_calloc(e->G * (size_t)W + 1, sizeof *shares);
@@ -35,7 +36,7 @@ static float *find_shares(const embedding *e, int64_t from, int64_t W)
     return shares;
 }
 
-/* weft__rows_fn: adds the shares of hidden states (G, W, E) to the sums. */
+/* weft__rows_fn: adds the weighted hidden states (G, W, E) to the sums. */
 static weft_status embed_hidden(void *context, weft_array *hidden, int64_t from)
 {
     const embedding *e = context;
@@ -62,7 +63,7 @@ static void embedded_fail(weft_embedded *r, weft_status status)
     *r = (weft_embedded){.status = status, .message = weft_strdup(weft_error_message())};
 }
 
-/* The embedding from the sum of its E numbers. */
+/* Computes the embedding from its E sums. */
 static weft_status finish(const embedding *e, size_t g, size_t E)
 {
     weft_embedded *r = &e->results[e->order[g]];
@@ -85,7 +86,7 @@ static weft_status finish(const embedding *e, size_t g, size_t E)
     return WEFT_OK;
 }
 
-/* A group of prompts, longest first. A prompt that fails does so alone. */
+/* Processes a group of prompts, longest first. A prompt that fails does so alone. */
 static void embed_group(embedding *e)
 {
     const size_t E = (size_t)weft_model_info_of(e->model)->hidden_size;

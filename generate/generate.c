@@ -1,7 +1,7 @@
-/* generate/generate.c -- a generator with a callback and texts. */
+/* generate/generate.c -- weft_generate: a generator with a callback and decoded text. */
 #include "generate/shift.h"
 
-/* The text that a token completed; that which was held back for id -1. */
+/* The text that a token completed; for id -1 the text that was held back. */
 static weft_status text_of(weft__generation *r, weft_generated *token)
 {
     token->text = "";
@@ -13,7 +13,7 @@ static weft_status text_of(weft__generation *r, weft_generated *token)
     return weft_detokenizer_push(r->detokenizer, token->id, &token->text, &token->length);
 }
 
-/* What may be given, to the callback. */
+/* Passes everything that may be emitted to the callback. */
 static void give(weft__generation *r)
 {
     weft_generated token;
@@ -46,8 +46,8 @@ weft_status weft__generation_next(weft__generation *r, bool *more)
     return WEFT_OK;
 }
 
-/* The detokenizer reads the prompt first: what the first token gives can depend on what stands in
- * front of it. Half a character at the prompt's end is completed by the first token. */
+/* The detokenizer reads the prompt first, because the text of the first token can depend on the
+ * preceding one. An incomplete character at the prompt's end is completed by the first token. */
 static weft_status open_text(weft__generation *r, const weft_tokenizer *tokenizer,
                              const int32_t *prompt, size_t n, bool keep_special)
 {

@@ -1,5 +1,5 @@
-/* generate/generator.c -- one sequence: the prompt, then a token at a time with the next
- * steps under way before the last token is read. */
+/* generate/generator.c -- generates one sequence: the prompt, then one token at a time, with the
+ * next steps enqueued before the last token is read. */
 #include "generate/probes.h"
 #include "generate/sampler.h"
 
@@ -23,7 +23,7 @@ static void finish(weft_generator *g, weft_finish reason, weft_finish_detail det
     g->stats.detail = detail;
 }
 
-/* Whether a token ends the text. */
+/* Whether a token is a stop token. */
 static bool ends(weft_generator *g, int32_t id)
 {
     for (int i = 0; i < g->n_stop; i++) {
@@ -37,7 +37,7 @@ static bool ends(weft_generator *g, int32_t id)
 
 /* ---- groups of tokens ----------------------------------------------------------------------- */
 
-/* `more` behind `all`, either of which may be NULL. */
+/* Joins two arrays, either of which may be NULL. */
 static weft_array *joined(weft_array *all, weft_array *more)
 {
     if (all == NULL || more == NULL)
@@ -45,7 +45,7 @@ static weft_array *joined(weft_array *all, weft_array *more)
     return weft_concatenate((weft_array *[]){all, more}, 2, 0);
 }
 
-/* The token under way joins the group that is read next. */
+/* Adds the pending token to the group that is read next. */
 static weft_status join(weft_generator *g)
 {
     weft_array *logprob = g->logprob ? weft_reshape(g->logprob, WEFT_DIMS(1)) : NULL;
@@ -58,7 +58,7 @@ static weft_status join(weft_generator *g)
     return status;
 }
 
-/* Steps behind the token under way, as many as are read at once. */
+/* Enqueues steps after the pending token, as many as are read together. */
 static weft_status go_ahead(weft_generator *g)
 {
     weft_status status = WEFT_OK;
@@ -89,8 +89,8 @@ static weft_status copy_out(weft_generator *g, const weft__group *group)
     return status;
 }
 
-/* Reads the group that is under way; with a cache the steps after it are enqueued first. The first
- * token is waited for, so that its time is its own. */
+/* Reads the pending group; with a cache the steps after it are enqueued first. The first token is
+ * read alone, to measure its time. */
 static weft_status read_group(weft_generator *g)
 {
     const weft__group group = g->ahead;
@@ -112,7 +112,7 @@ static weft_status read_group(weft_generator *g)
     return status;
 }
 
-/* With a constraint: the draw of the step that waits for it, unless the text is over. */
+/* With a constraint: draws for the step that waits for it, unless the sequence has ended. */
 static weft_status draw(weft_generator *g)
 {
     if (!g->undrawn)
@@ -126,7 +126,7 @@ static const char *limit_name(const weft_generator *g)
     return g->limit == g->options.max_tokens ? "max_tokens" : "the model's positions";
 }
 
-/* Fails before the prompt is read when no document can be so short. */
+/* Fails before the prompt is processed if no document is short enough. */
 static weft_status check_room(const weft_generator *g)
 {
     int64_t bytes = 0, tokens = 0;
@@ -140,7 +140,7 @@ static weft_status check_room(const weft_generator *g)
                      (long long)bytes, (long long)tokens, limit_name(g), (long long)g->limit);
 }
 
-/* The first step: the prompt. */
+/* The first step: processes the prompt. */
 static weft_status begin(weft_generator *g)
 {
     weft_status status = check_room(g);
@@ -151,8 +151,8 @@ static weft_status begin(weft_generator *g)
     return g->options.constraint ? draw(g) : join(g);
 }
 
-/* What waited for a token that was read: without a cache the whole step, with a constraint its
- * draw. */
+/* Computes what depended on the token just read: without a cache the whole step, with a constraint
+ * its draw. */
 static weft_status follow(weft_generator *g, int32_t id)
 {
     weft_status status = WEFT_OK;
@@ -168,8 +168,7 @@ static weft_status follow(weft_generator *g, int32_t id)
 
 /* ---- tokens --------------------------------------------------------------------------------- */
 
-/* At the last token there may be. A document that is complete there has come to its end; one that
- * is not is a failure. */
+/* At the limit of tokens: a complete document ends normally, an incomplete one is a failure. */
 static weft_status finish_at_limit(weft_generator *g)
 {
     const weft_generate_options *o = &g->options;
@@ -190,7 +189,7 @@ static weft_status finish_at_limit(weft_generator *g)
     return WEFT_OK;
 }
 
-/* Whether there is another token, and a failure aside g->stats.reason when not. */
+/* Finds whether there is another token; if not and there was no failure, sets g->stats.reason. */
 static weft_status find_next(weft_generator *g, bool *found)
 {
     weft_status status = WEFT_OK;

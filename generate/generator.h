@@ -1,7 +1,8 @@
-/* generate/generator.h -- the inside of a generator, which its files share.
+/* generate/generator.h -- internal interface of a generator.
  *
- * prepare.c makes it, step.c builds and enqueues what is computed, decode.c compiles the step of
- * one token, constrained.c draws where the host decides what may be drawn, generator.c reads.
+ * prepare.c creates it, step.c builds and enqueues the computations, decode.c compiles the step of
+ * one token, constrained.c draws when the host decides which tokens are allowed, generator.c reads
+ * the tokens.
  */
 #ifndef WEFT_GENERATE_GENERATOR_H
 #define WEFT_GENERATE_GENERATOR_H
@@ -13,46 +14,47 @@
 
 typedef struct weft__probed weft__probed;
 
-/* Tokens that are read together: enqueued, and not read yet. */
+/* Tokens that are read together: enqueued but not read yet. */
 typedef struct weft__group {
-    weft_array *tokens, *logprobs; /* (n) each, the second NULL without the option */
+    weft_array *tokens, *logprobs; /* (n) each; the second is NULL without the option */
     int64_t n;
-    weft__probed *probed; /* what was watched, with n 1; NULL: nothing that needs arrays */
+    weft__probed *probed; /* arrays for probes, with n = 1; NULL: none */
 } weft__group;
 
 struct weft_generator {
     weft_model *model;
-    weft_generate_options options; /* without what it pointed to, unless that is borrowed */
-    void *sampler_lists;           /* what the sampler's options point to */
-    int32_t *stop; /* ids that end the text: the model's, n_eos, then the caller's */
+    weft_generate_options options; /* pointers are cleared unless they are borrowed */
+    void *sampler_lists;           /* memory of the sampler's options */
+    int32_t *stop;                 /* stop tokens: n_eos of the model, then the caller's */
     int n_stop, n_eos;
-    int32_t *text; /* the prompt, and behind it what weft_generator_next gave */
+    int32_t *text; /* the prompt, followed by the tokens returned by weft_generator_next */
     int64_t n_text, room;
-    int64_t limit; /* tokens that may be generated: max_tokens or the positions that are left */
+    int64_t limit;       /* most tokens to generate: max_tokens, or the positions left */
     weft_cache **caches; /* NULL with no_cache */
 
-    /* Slots that go from step to step; the first two are those of the last step enqueued. */
+    /* Slots that are passed from step to step; the first two belong to the last enqueued step. */
     weft_array *token, *logprob;
-    weft_array *seen;   /* (1, V) float32, how often each token occurred; NULL without a penalty */
-    weft_array *key;    /* of the steps to come; NULL when greedy */
-    weft_array *offset; /* (1) int32, the position of `token`; of the compiled step */
-    /* With a constraint: the logits (1, V) of a step whose token is not drawn yet, and which tokens
-     * may be, bool (1, V). */
+    weft_array *seen;   /* (1, V) float32, number of occurrences of each token; NULL without a
+                         * penalty */
+    weft_array *key;    /* for the following steps; NULL when greedy */
+    weft_array *offset; /* (1) int32, the position of `token`; for the compiled step */
+    /* With a constraint: the logits (1, V) of a step whose token is not drawn yet, and the allowed
+     * tokens, bool (1, V). */
     weft_array *logits, *allowed;
-    bool *allowed_here;   /* the same on the host */
+    bool *allowed_here;   /* the allowed tokens on the host */
     bool undrawn;         /* `logits` waits for its draw */
-    weft__probed *probed; /* slots of what is watched; and what was, of the token that was read */
+    weft__probed *probed; /* slots of probed arrays; and the arrays of the token that was read */
     weft__probed *shown;
-    bool must_end; /* the document is whole, and nothing may follow */
+    bool must_end; /* the document is complete, and nothing may follow */
 
-    int64_t enqueued;  /* tokens that were asked of the device */
+    int64_t enqueued;  /* tokens enqueued on the device */
     weft__group ahead; /* under way */
-    int32_t *ids;      /* read: n_read of them, of which the first `given` were given */
+    int32_t *ids;      /* read tokens: n_read, of which the first `given` have been returned */
     float *logprobs;
     int64_t n_read, given;
 
-    weft__speculation *speculation; /* NULL: each token has a step of its own */
-    weft_compiled *decode;          /* a step of one token; NULL: it is not compiled (yet) */
+    weft__speculation *speculation; /* NULL: one step per token */
+    weft_compiled *decode;          /* the compiled step of one token; NULL: not compiled (yet) */
 
     double start, first, last; /* seconds */
     weft_generate_stats stats;
@@ -60,40 +62,40 @@ struct weft_generator {
 
 /* ---- prepare.c ------------------------------------------------------------------------------ */
 
-/* A token of the text behind those in g->text. */
+/* Appends a token to g->text. */
 weft_status weft__generator_append(weft_generator *g, int32_t id);
 
 /* ---- step.c --------------------------------------------------------------------------------- */
 
-/* All of the prompt but its last chunk through the layers, then the first step. Does less when it
- * is cancelled or late, which g->stats.reason then says. */
+/* Processes all of the prompt but its last chunk, then the first step. Stops early when cancelled
+ * or timed out, and sets g->stats.reason. */
 weft_status weft__step_prompt(weft_generator *g);
 
-/* Starts the computation of n arrays, NULL ones aside, and of what the caches hold; `wait`: and
+/* Starts the computation of n arrays (entries may be NULL) and of the caches' arrays; with `wait`,
  * waits for it. */
 weft_status weft__start(weft_generator *g, weft_array *const *arrays, int n, bool wait);
 
-/* Enqueues one step from tokens (1, L): `token` is the next then, or with a constraint `logits` is
- * that from which weft__draw_constrained draws it. */
+/* Enqueues one step for tokens (1, L). Afterwards `token` is the next one or, with a constraint,
+ * `logits` is the input of weft__draw_constrained. */
 weft_status weft__step(weft_generator *g, weft_array *tokens);
 
-/* The graph of such a step: sets the slots. `offset` as weft_model_call has it. */
+/* Builds the graph of such a step and sets the slots. `offset` is as for weft_model_call. */
 weft_status weft__put_step(weft_generator *g, weft_array *tokens, weft_array *offset);
-/* The graph of the draw from logits (1, V): sets the slots of the token under way. */
+/* Builds the graph of the draw from logits (1, V) and sets the slots of the pending token. */
 weft_status weft__put_draw(weft_generator *g, weft_array *logits);
 
-/* Whether the caller cancelled or the time is over; g->stats.reason then says so. */
+/* Whether the caller cancelled or the time is over; sets g->stats.reason. */
 bool weft__interrupted(weft_generator *g);
 
 /* ---- decode.c ------------------------------------------------------------------------------- */
 
-/* A step from the token under way, compiled where that may be. */
+/* A step after the pending token, compiled if possible. */
 weft_status weft__step_next(weft_generator *g);
 
 /* ---- constrained.c -------------------------------------------------------------------------- */
 
-/* Enqueues the draw from `logits` of what the constraint allows; sets must_end when that is
- * nothing. */
+/* Enqueues the draw from `logits` among the tokens that the constraint allows; sets must_end if
+ * there are none. */
 weft_status weft__draw_constrained(weft_generator *g);
 
 #endif

@@ -1,4 +1,5 @@
-/* generate/perplexity.c -- perplexity over chunks of a text, the second half of each counted. */
+/* generate/perplexity.c -- perplexity over chunks of a text; the second half of each chunk is
+ * scored. */
 #include <math.h>
 #include <string.h>
 
@@ -8,11 +9,11 @@
 
 enum { CONTEXT = 512, LEAST_CONTEXT = 4 };
 
-/* The chunks of a text, and the sums over the tokens counted so far. */
+/* The chunks of a text, and the sums over the tokens scored so far. */
 typedef struct chunking {
     weft_model *model;
     const weft_perplexity_options *options;
-    int64_t C;     /* tokens of a chunk */
+    int64_t C;     /* tokens per chunk */
     size_t chunks; /* of the text */
     int32_t *ids;  /* (chunks, C) */
     weft_prompt *prompts;
@@ -22,14 +23,14 @@ typedef struct chunking {
     int64_t targets;
 } chunking;
 
-/* The first counted position of a chunk. */
+/* The first scored position of a chunk. */
 static int64_t first_counted(const chunking *c)
 {
     return c->C / 2 + 1;
 }
 
-/* Tokens counted behind columns [from, from + W) of hidden states (G, W, E): the rows that predict
- * them, and the tokens. */
+/* Finds the scored tokens after columns [from, from + W) of hidden states (G, W, E): the rows that
+ * predict them, and the tokens. */
 static size_t find_targets(const chunking *c, int64_t from, int64_t W, int32_t *rows, int32_t *ids)
 {
     size_t n = 0;
@@ -112,7 +113,7 @@ static weft_status check_options(weft_model *model, const weft_perplexity_option
     return WEFT_OK;
 }
 
-/* Copies the chunks, their first tokens replaced. */
+/* Copies the chunks, with their first tokens replaced. */
 static weft_status make_chunks(chunking *c, const int32_t *ids, size_t n)
 {
     c->chunks = n / (size_t)c->C;

@@ -1,12 +1,12 @@
-/* generate/prepare.c -- making a generator: prompt and options are looked at, what ends the
- * text is gathered, the sampler gets its key and counts. */
+/* generate/prepare.c -- creates a generator: checks prompt and options, collects stop tokens,
+ * initializes the sampler's key and counts. */
 #include <string.h>
 
 #include "core/failure.h"
 #include "generate/probes.h"
 #include "generate/sampler.h"
 
-/* ---- what is refused ------------------------------------------------------------------------ */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 static weft_status check_prompt(weft_model *model, const int32_t *prompt, size_t n)
 {
@@ -31,7 +31,7 @@ static weft_status check_prompt(weft_model *model, const int32_t *prompt, size_t
     return WEFT_OK;
 }
 
-/* The settings of the sampler are checked once, here, on a graph that is never computed. */
+/* Checks the sampler's options once, on a graph that is never computed. */
 static weft_status check_sampler(const weft_sampler_options *o, int64_t V)
 {
     weft_scope_open_lean();
@@ -54,7 +54,7 @@ static weft_status check_options(weft_model *model, const weft_generate_options 
     return check_sampler(&o->sampler, weft_model_info_of(model)->vocab_size);
 }
 
-/* ---- filling -------------------------------------------------------------------------------- */
+/* ---- initialization -------------------------------------------------------------------------- */
 
 static weft_status fill_stop(weft_generator *g)
 {
@@ -77,7 +77,7 @@ static weft_status fill_text(weft_generator *g, const int32_t *prompt, size_t n)
 {
     int64_t positions = weft_model_info_of(g->model)->max_positions;
     int64_t most = g->options.max_tokens;
-    /* The last token needs no position: nothing is computed from it. */
+    /* The last token needs no position, since nothing is computed from it. */
     int64_t left = positions > 0 ? positions - (int64_t)n + 1 : most;
     g->limit = most < left ? most : left;
     g->text = weft_malloc(n * sizeof *g->text);
@@ -89,7 +89,7 @@ static weft_status fill_text(weft_generator *g, const int32_t *prompt, size_t n)
     return WEFT_OK;
 }
 
-/* Room for what is read. */
+/* Allocates the lists for tokens that are read. */
 static weft_status fill_group(weft_generator *g)
 {
     const size_t n = (size_t)g->options.tokens_per_eval;
@@ -103,7 +103,7 @@ static weft_status fill_group(weft_generator *g)
     return WEFT_OK;
 }
 
-/* The key of the draws, and the tokens of the prompt counted for the penalty. */
+/* The key for draws, and the counts of the prompt's tokens for the penalty. */
 static weft_status fill_state(weft_generator *g)
 {
     const weft_sampler_options *o = &g->options.sampler;
@@ -147,11 +147,11 @@ static weft_status fill(weft_generator *g, const int32_t *prompt, size_t n)
         status = weft__speculation_new(g->model, &g->options, &g->speculation);
     if (status == WEFT_OK)
         status = fill_state(g);
-    g->options.stop = NULL; /* copied; the caller's may go */
+    g->options.stop = NULL; /* copied, so the caller's may be freed */
     return status;
 }
 
-/* ---- making and freeing --------------------------------------------------------------------- */
+/* ---- creating and freeing -------------------------------------------------------------------- */
 
 weft_status weft_generator_new(weft_model *model, const int32_t *prompt, size_t n,
                                const weft_generate_options *options, weft_generator **out)
@@ -190,8 +190,8 @@ weft_status weft_generator_new(weft_model *model, const int32_t *prompt, size_t 
     return WEFT_OK;
 }
 
-/* States that have read the token that ended the text cannot forget it: it stays with the text, as
- * conversations have it between turns. */
+/* Recurrent states that have read the stop token cannot forget it, so it stays in the text, as in
+ * conversations between turns. */
 static void keep_last(weft_generator *g)
 {
     const weft_finish_detail detail = g->stats.detail;
@@ -208,7 +208,7 @@ void weft_generator_free(weft_generator *g)
     weft_compiled_free(g->decode);
     if (g->caches && g->options.prompt_cache)
         keep_last(g);
-    /* After a failure, or without memory for an entry, they go. */
+    /* After a failure, or if an entry cannot be allocated, they are freed. */
     if (g->caches && g->options.prompt_cache && g->stats.reason != WEFT_FINISH_ERROR)
         (void)weft_prompt_cache_put(g->options.prompt_cache, g->text, (size_t)g->n_text,
                                     &g->options.cache, g->caches);

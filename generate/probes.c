@@ -1,5 +1,4 @@
-/* generate/probes.c -- events for those who watch: arrays wait in slots beside the token
- * until that is read. */
+/* generate/probes.c -- probe events: arrays are kept in slots with the token until it is read. */
 #include "generate/probes.h"
 
 #include "core/failure.h"
@@ -129,7 +128,7 @@ static void send_layers(const weft_generator *g, const weft__probed *p, weft_pro
     }
 }
 
-/* What needs no array. */
+/* Sends events that need no array. */
 static void send_counts(const weft_generator *g, weft_probe_event event)
 {
     event.kind = WEFT_PROBE_CACHE;

@@ -1,4 +1,4 @@
-/* generate/rows.c -- prompts of different lengths through the model together. */
+/* generate/rows.c -- passes prompts of different lengths through the model together. */
 #include "generate/rows.h"
 
 #include <stdlib.h>
@@ -6,8 +6,8 @@
 #include "core/failure.h"
 
 enum {
-    TOKENS = 2048,     /* of one forward */
-    PADDING = 128,     /* tokens of padding that are always worth a forward less */
+    TOKENS = 2048,     /* tokens of one forward pass */
+    PADDING = 128,     /* this much padding is always acceptable to save a forward pass */
     LOGITS = 64 << 20, /* elements of logits at a time */
     LEAST_LOGITS_ROWS = 8
 };
@@ -81,7 +81,7 @@ size_t weft__rows_together(weft_model *model, const weft_prompt *prompts, const 
                            size_t n, const weft_batch_options *options)
 {
     const size_t longest = prompts[order[0]].n, most = tokens_of(options) / longest;
-    /* A rotation that depends on the length may not see the padding. */
+    /* If the rotation depends on the length, padding would change it. */
     const bool equal = !weft_model_info_of(model)->takes_offset;
     size_t G = 1, padding = 0;
     if (options->invariant)

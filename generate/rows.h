@@ -1,20 +1,20 @@
-/* generate/rows.h -- prompts of different lengths through the model together. */
+/* generate/rows.h -- passes prompts of different lengths through the model together. */
 #ifndef WEFT_GENERATE_ROWS_H
 #define WEFT_GENERATE_ROWS_H
 
 #include "weft/batch.h"
 
-/* Why a prompt cannot be computed; `where` stands in front of the message. */
+/* Checks whether a prompt can be computed; `where` begins the message. */
 weft_status weft__rows_check(weft_model *model, const char *where, const weft_prompt *prompt);
 
-/* The numbers of the prompts for which `taken` is not set, the longest first, equals in their
- * order. *out is freed with weft_free. */
+/* The indices of the prompts for which `taken` is not set, longest first, stable. *out is freed
+ * with weft_free. */
 weft_status weft__rows_order(const weft_prompt *prompts, const bool *taken, size_t n, size_t **out,
                              size_t *n_out);
 
-/* How many prompts from order[0] on go through the model together, of the n that are left: as many
- * as the options allow, not so many that much is padding, and not so many that their logits at one
- * place each fill memory. At least 1. */
+/* How many of the n remaining prompts, from order[0] on, to process together. Limited by the
+ * options, by the amount of padding, and by the memory of the logits at one position each. At least
+ * 1. */
 size_t weft__rows_together(weft_model *model, const weft_prompt *prompts, const size_t *order,
                            size_t n, const weft_batch_options *options);
 
@@ -22,24 +22,25 @@ size_t weft__rows_together(weft_model *model, const weft_prompt *prompts, const 
 weft_array *weft__rows_tokens(const weft_prompt *prompts, const size_t *order, size_t G,
                               int64_t from, int64_t to);
 
-/* Takes hidden states (G, W, E) of columns `from` on. What it returns ends the pass. */
+/* Receives hidden states (G, W, E) of columns `from` on. A status other than WEFT_OK ends the pass.
+ */
 typedef weft_status weft__rows_fn(void *context, weft_array *hidden, int64_t from);
 
-/* G prompts through the layers, which leave keys and values in the caches: in one piece, or, a
- * prompt that is longer than the options' tokens, in several. NULL caches: nothing is left. */
+/* Passes G prompts through the layers, which store keys and values in the caches: in one chunk, or,
+ * if a prompt is longer than the options' tokens, in several. NULL caches: nothing is stored. */
 weft_status weft__rows_pass(weft_model *model, const weft_prompt *prompts, const size_t *order,
                             size_t G, const weft_batch_options *options, weft_cache **caches,
                             weft__rows_fn *take, void *context);
 
-/* The last token's row of each prompt in hidden states (G, W, E) of columns `from` on, of which the
- * last is in the last column of the longest: logits (G, V). */
+/* Logits (G, V) of the last token of each prompt, from hidden states (G, W, E) of columns `from`
+ * on, which include the last column of the longest prompt. */
 weft_array *weft__rows_last_logits(weft_model *model, const weft_prompt *prompts,
                                    const size_t *order, size_t G, weft_array *hidden, int64_t from);
 
-/* Rows of hidden states (G, W, E), by their numbers g * W + w: (n, E). */
+/* Selects rows of hidden states (G, W, E) by their indices g * W + w: (n, E). */
 weft_array *weft__rows_pick(weft_array *hidden, const int32_t *places, size_t n);
 
-/* How many rows of logits are computed at a time. */
+/* How many rows of logits to compute at a time. */
 size_t weft__rows_of_logits(weft_model *model);
 
 #endif

@@ -1,4 +1,4 @@
-/* generate/sampler.c -- drawing a token from logits. */
+/* generate/sampler.c -- draws tokens from logits. */
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -8,9 +8,9 @@
 #include "generate/sampler.h"
 #include "ops/reduce/top_p.h"
 
-/* ---- what is refused ------------------------------------------------------------------------ */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
-/* Why the numbers are refused, or NULL. Written so that NaN is refused. */
+/* The reason why options are invalid, or NULL. The comparisons also reject NaN. */
 static const char *complaint(const weft_sampler_options *o)
 {
     if (!(o->repetition_penalty >= 0) || !isfinite(o->repetition_penalty))
@@ -68,7 +68,7 @@ static weft_array *check(weft_array *logits, const weft_sampler_options *o)
     return error ? error : check_ids("xtc_keep", o->xtc_keep, o->n_xtc_keep, V);
 }
 
-/* `n` words of 4 bytes from `list` to *at, which moves on. */
+/* Copies `n` 4-byte words from `list` to *at, and advances it. */
 static const void *copy_words(char **at, const void *list, int n)
 {
     const void *copy = *at;
@@ -94,9 +94,9 @@ weft_status weft__sampler_copy(const weft_sampler_options *options, weft_sampler
     return WEFT_OK;
 }
 
-/* ---- changed logits ------------------------------------------------------------------------- */
+/* ---- penalties and biases -------------------------------------------------------------------- */
 
-/* x (B, V) with values[i] added at ids[i]; NULL values: -inf. */
+/* Adds values[i] at ids[i] to x (B, V); NULL values: -inf. */
 static weft_array *add_at(weft_array *x, const int32_t *ids, const float *values, int n)
 {
     if (n == 0)
@@ -121,7 +121,7 @@ weft_array *weft__sampler_seen(const int32_t *ids, int64_t n, int64_t V)
     return weft_scatter_add_along_axis(none, at, weft_ones(WEFT_DIMS(1, n), WEFT_FLOAT32), -1);
 }
 
-/* x (B, V) where tokens that were seen are less likely: (B, V). */
+/* Applies the repetition penalties to x (B, V). */
 static weft_array *penalise(weft_array *x, weft_array *seen, const weft_sampler_options *o)
 {
     const double penalty = o->repetition_penalty;
@@ -140,10 +140,10 @@ static weft_array *penalise(weft_array *x, weft_array *seen, const weft_sampler_
     return x;
 }
 
-/* ---- cut off -------------------------------------------------------------------------------- */
+/* ---- truncation ------------------------------------------------------------------------------ */
 
-/* The smallest logit that top-p and top-k keep in each row of x (B, V): (B, 1). The order decides
- * which tokens the probabilities of top-p add up to 1 over. */
+/* The smallest logit that top-p and top-k keep in each row of x (B, V): (B, 1). The order of the
+ * two determines the distribution to which top-p applies. */
 static weft_array *prefix_threshold(weft_array *x, const weft_sampler_options *o)
 {
     const int64_t V = weft_dim(x, -1);
@@ -155,7 +155,7 @@ static weft_array *prefix_threshold(weft_array *x, const weft_sampler_options *o
                    : weft_min(over, last, true);
 }
 
-/* x (B, V) without the tokens that top-p, top-k and min-p cut off. */
+/* x (B, V) without the tokens that top-p, top-k and min-p exclude. */
 static weft_array *truncate(weft_array *x, const weft_sampler_options *o)
 {
     weft_array *low = NULL; /* (B, 1) */
@@ -170,7 +170,7 @@ static weft_array *truncate(weft_array *x, const weft_sampler_options *o)
     return weft_where(weft_less(x, low), weft_scalar(-INFINITY, WEFT_FLOAT32), x);
 }
 
-/* x (B, V) without its top choices, in those rows whose turn it is. */
+/* XTC: x (B, V) without its top choices, in randomly selected rows. */
 static weft_array *exclude_top(weft_array *x, weft_array *key, const weft_sampler_options *o)
 {
     const weft_dims last = WEFT_DIMS(-1), column = WEFT_DIMS(weft_dim(x, 0), 1);
@@ -190,7 +190,7 @@ static weft_array *exclude_top(weft_array *x, weft_array *key, const weft_sample
     return weft_where(weft_logical_and(out, turn), weft_scalar(-INFINITY, WEFT_FLOAT32), x);
 }
 
-/* The keys of the draw and of XTC: without that, the draw's is the key itself. */
+/* The keys of the draw and of XTC. Without XTC the draw uses the key itself. */
 static void part_key(weft_array *key, const weft_sampler_options *o, weft_array **drawn,
                      weft_array **excluding)
 {
@@ -202,7 +202,7 @@ static void part_key(weft_array *key, const weft_sampler_options *o, weft_array 
 
 /* ---- logits and draws ----------------------------------------------------------------------- */
 
-/* On the default device. */
+/* Runs on the default device. */
 static weft_array *steps(weft_array *logits, const weft_sampler_inputs *in, weft_array *key,
                          const weft_sampler_options *o)
 {

@@ -1,4 +1,4 @@
-/* generate/score.c -- the probabilities of given tokens behind given beginnings. */
+/* generate/score.c -- computes the probabilities of given continuations. */
 #include <math.h>
 
 #include "core/failure.h"
@@ -10,11 +10,11 @@ typedef struct scoring {
     const weft_prompt *prompts;
     const weft_score_request *requests;
     weft_scored *results;
-    const size_t *order; /* of the texts that go together */
+    const size_t *order; /* of the texts processed together */
     size_t G;
 } scoring;
 
-/* A token that is asked for: the hidden state that predicts it, itself, and whose it is. */
+/* The scored tokens: the row of the hidden state that predicts each, the token, and its text. */
 typedef struct targets {
     int32_t *places, *ids;
     size_t *owners, n;
@@ -27,8 +27,7 @@ static void targets_free(targets *t)
     weft_free(t->owners);
 }
 
-/* What columns [from, from + W) predict of the tokens asked for; none of the padding is among
- * them. */
+/* Finds the scored tokens that columns [from, from + W) predict; padding predicts none. */
 static weft_status find_targets(const scoring *s, int64_t from, int64_t W, targets *t)
 {
     const size_t most = s->G * (size_t)W + 1;
@@ -56,7 +55,7 @@ static void scored_fail(weft_scored *r, weft_status status)
     *r = (weft_scored){.status = status, .message = weft_strdup(weft_error_message())};
 }
 
-/* Targets [at, at + n). A text with a probability of NaN fails. */
+/* Scores targets [at, at + n). A text with a NaN probability fails. */
 static weft_status add_scores(const scoring *s, weft_array *hidden, const targets *t, size_t at,
                               size_t n, float *logprobs, int32_t *best)
 {
@@ -114,7 +113,7 @@ static weft_status check_request(weft_model *model, const weft_score_request *r)
     return weft__rows_check(model, "score", &r->text);
 }
 
-/* All texts that can be scored, group by group. */
+/* Scores all texts that can be scored, group by group. */
 static weft_status score_groups(scoring *s, const bool *failed, size_t n,
                                 const weft_batch_options *options)
 {

@@ -1,5 +1,5 @@
-/* generate/shift.c -- texts beyond the model's positions: the first tokens and the last ones are
- * read again from position 0. */
+/* generate/shift.c -- generation beyond the context length: the first and the last tokens are
+ * processed again from position 0. */
 #include "generate/shift.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 
 enum { SINKS = 4 };
 
-/* How many of the first tokens stay, and of the last. */
+/* How many of the first and of the last tokens are kept. */
 static weft_status kept(weft_model *model, const weft_generate_options *o, int64_t *first,
                         int64_t *last)
 {
@@ -23,7 +23,7 @@ static weft_status kept(weft_model *model, const weft_generate_options *o, int64
                                  (long long)*first, (long long)positions);
 }
 
-/* What of n tokens is read again, in new memory. */
+/* The tokens of n that are processed again, in new memory. */
 static weft_status cut(weft_model *model, const weft_generate_options *o, const int32_t *ids,
                        int64_t n, int32_t **out, size_t *n_out)
 {
@@ -70,7 +70,7 @@ bool weft__shift_wanted(const weft__generation *r)
            s->detail == WEFT_FINISH_POSITIONS;
 }
 
-/* What the generators before took, and this one. */
+/* The sum of the statistics of previous generators and this one. */
 static weft_generate_stats sum_of(const weft_generate_stats *past, const weft_generate_stats *now)
 {
     weft_generate_stats s = *now;
@@ -88,7 +88,7 @@ static weft_generate_stats sum_of(const weft_generate_stats *past, const weft_ge
     return s;
 }
 
-/* The options of the generator that follows. */
+/* The options of the next generator. */
 static weft_generate_options rest_of(const weft_generate_options *options,
                                      const weft_generate_stats *past)
 {
@@ -111,7 +111,7 @@ weft_status weft__shift_go_on(weft__generation *r)
     if (status != WEFT_OK)
         return status;
     r->past = weft__shift_stats(r);
-    weft_generator_free(r->generator); /* its caches go before there are others */
+    weft_generator_free(r->generator); /* frees its caches before new ones are created */
     r->generator = NULL;
     const weft_generate_options o = rest_of(&r->options, &r->past);
     status = weft_generator_new(r->model, ids, n, &o, &r->generator);

@@ -1,4 +1,4 @@
-/* generate/slots.c -- keys and values of several texts, each at its own length. */
+/* generate/slots.c -- a KV cache for several sequences of different lengths. */
 #include "generate/slots.h"
 
 enum { BLOCK = 256 }; /* tokens by which the capacity grows */
@@ -21,7 +21,7 @@ static weft_cache_view update(weft_cache *self, weft_array *k, weft_array *v)
     return refused(weft_error_array("slots: texts of different lengths are appended to only"));
 }
 
-/* Where each text is stands in the call's arrays. */
+/* The offsets are in the call's arrays, so the cache has none. */
 static int64_t nowhere(const weft_cache *self)
 {
     (void)self;
@@ -81,7 +81,7 @@ static weft_status reserve(weft_cache *self, int64_t n)
 {
     (void)self;
     (void)n;
-    return WEFT_OK; /* weft__slots_reserve */
+    return WEFT_OK; /* done by weft__slots_reserve */
 }
 
 static void advance(weft_cache *self, int64_t n)
@@ -90,7 +90,7 @@ static void advance(weft_cache *self, int64_t n)
     (void)n;
 }
 
-/* `held` (B, S, Hk, D) with `fresh` (B, 1, Hk, D) at places (B) of axis 1. */
+/* `held` (B, S, Hk, D) with `fresh` (B, 1, Hk, D) at indices (B) of axis 1. */
 static weft_array *written(weft_array *held, weft_array *fresh, weft_array *places)
 {
     weft_array *at = weft_reshape(places, WEFT_DIMS(weft_dim(fresh, 0), 1, 1, 1));
@@ -105,7 +105,7 @@ static weft_cache_view append(weft_cache *self, weft_array *k, weft_array *v, we
     const weft_cache_view view = {.keys = written(c->k, k, offset),
                                   .values = written(c->v, v, offset),
                                   .lengths = weft_add(offset, weft_scalar_int(1, WEFT_INT32))};
-    /* A failed array is refused, and the view has its failure. */
+    /* A failed array is refused; the view has its failure. */
     (void)weft_set(&c->k, view.keys);
     (void)weft_set(&c->v, view.values);
     return view;

@@ -1,11 +1,11 @@
-/* generate/speculative.c -- speculative decoding (Leviathan, Kalman and Matias 2023): tokens
- * that a draft proposes go through the model at once, and as many are taken as keep the
- * distribution of the text what it would be without.
+/* generate/speculative.c -- speculative decoding (Leviathan, Kalman and Matias 2023): the model
+ * checks several tokens proposed by a draft at once, and accepts as many as keep the distribution
+ * unchanged.
  *
- * A proposal x is taken with probability min(1, p(x) / q(x)), p and q being what the sampler makes
- * of the model's and the draft's logits at its place; after the first refusal a token is drawn from
- * max(p - q, 0), normalised. Tokens found in the text itself have q(x) = 1. Probabilities are
- * doubles on the host, and so are the draws.
+ * A proposal x is accepted with probability min(1, p(x) / q(x)), where p and q are the sampler's
+ * distributions from the model's and the draft's logits. After the first rejection a token is drawn
+ * from max(p - q, 0), normalized. Tokens found in the text itself have q(x) = 1. Probabilities and
+ * draws are computed in double on the host.
  */
 #include "generate/speculative.h"
 
@@ -19,7 +19,7 @@
 
 enum {
     TOKENS = 4, /* proposed at a time */
-    WORTH = 8   /* tokens that earn back what compiling their steps takes */
+    WORTH = 8   /* number of tokens from which compiling their steps pays */
 };
 
 struct weft__speculation {
@@ -27,12 +27,12 @@ struct weft__speculation {
     weft__span draft; /* without a model: proposals are found in the text */
     int64_t held;     /* tokens in the draft's caches */
     int64_t V;
-    int64_t n;    /* proposals of this round */
-    int32_t *ids; /* those; room for one more than may be */
-    double *q;    /* (n, V): what each was drawn from */
+    int64_t n;    /* number of proposals in this round */
+    int32_t *ids; /* the proposals, with space for one more */
+    double *q;    /* (n, V): the distributions that they were drawn from */
     double *p;    /* (V) */
     float *rows;  /* (n + 1, V): logits after the sampler's steps */
-    float *raw;   /* the same before them; NULL without log-probabilities */
+    float *raw;   /* the same before those; NULL without log-probabilities */
     uint64_t random;
 };
 
@@ -95,7 +95,7 @@ weft_status weft__speculation_new(weft_model *model, const weft_generate_options
         return weft__out_of_memory("generate", "proposals");
     if (o->draft == NULL)
         return WEFT_OK;
-    /* It has not read its last proposal when that is taken, and so reads two tokens then. */
+    /* The draft has not read its last proposal; if that is accepted, it reads two tokens. */
     s->draft = (weft__span){
         .model = o->draft,
         .caches = weft_model_new_caches(o->draft, &(weft_cache_options){.trim = (int64_t)K + 1}),
@@ -130,7 +130,7 @@ static double uniform(uint64_t *state)
     return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
 }
 
-/* The first of the largest, as weft_argmax. */
+/* The first of the largest elements, like weft_argmax. */
 static int32_t largest(const float *row, int64_t V)
 {
     int64_t best = 0;
@@ -159,7 +159,7 @@ static double log_probability(const float *row, int64_t V, int32_t id)
     return (double)row[id] - top - log(sum);
 }
 
-/* A token from weights that add up to `sum`. */
+/* Draws a token from weights whose sum is `sum`. */
 static int32_t pick(uint64_t *random, const double *weights, int64_t V, double sum)
 {
     double left = uniform(random) * sum;
@@ -177,8 +177,8 @@ static int32_t pick(uint64_t *random, const double *weights, int64_t V, double s
 
 /* ---- a model's logits ----------------------------------------------------------------------- */
 
-/* n tokens through a model, in pieces; *logits (last, V) of the last ones, NULL when the caller
- * interrupted. */
+/* Passes n tokens through a model, in chunks; *logits (last, V) of the last ones; NULL when the
+ * caller interrupted. */
 static weft_status feed(weft_generator *g, weft__span *span, const int32_t *ids, int64_t n,
                         int64_t last, weft_array **logits)
 {
@@ -196,7 +196,7 @@ static weft_status feed(weft_generator *g, weft__span *span, const int32_t *ids,
     return weft__span_call(span, ids, n, last, logits);
 }
 
-/* What the sampler makes of a row of logits (1, V) behind the text and `more` proposals. */
+/* Applies the sampler's steps to a row of logits (1, V) after the text and `more` proposals. */
 static weft_array *sampled(weft_generator *g, weft_array *row, int64_t more)
 {
     weft__speculation *s = g->speculation;
@@ -206,12 +206,12 @@ static weft_array *sampled(weft_generator *g, weft_array *row, int64_t more)
         weft_array *text = weft__sampler_seen(g->text, g->n_text, s->V);
         in.seen = more == 0 ? text : weft_add(text, weft__sampler_seen(s->ids, more, s->V));
     }
-    if (o->xtc_probability > 0) /* a coin of its own at each place */
+    if (o->xtc_probability > 0) /* each position needs its own random key */
         in.key = weft_random_key((uint64_t)(uniform(&s->random) * 0x1p53));
     return weft_sampler_logits(row, &in, o);
 }
 
-/* Whether n values are finite or -infinity, which a sampler gives to what it excludes. */
+/* Whether n values are finite or -infinity, which samplers use for excluded tokens. */
 static bool are_logits(const float *values, int64_t n)
 {
     bool all = true;
@@ -220,7 +220,7 @@ static bool are_logits(const float *values, int64_t n)
     return all;
 }
 
-/* Rows of logits (n, V) behind `more` proposals, and one more for each further row, to the host. */
+/* Copies rows of logits (n, V) to the host, of which the first follows `more` proposals. */
 static weft_status read_rows(weft_generator *g, weft_array *logits, int64_t n, int64_t more,
                              float *out)
 {
@@ -229,7 +229,8 @@ static weft_status read_rows(weft_generator *g, weft_array *logits, int64_t n, i
     weft_status status = WEFT_OK;
     weft_set_default_device(weft_device_of(logits));
     const weft_sampler_options *o = &g->options.sampler;
-    if (!weft__sampler_counts(o) && o->xtc_probability <= 0) { /* each row is like the others */
+    if (!weft__sampler_counts(o) &&
+        o->xtc_probability <= 0) { /* the rows can be processed together */
         status = weft_read(weft_sampler_logits(logits, NULL, o), WEFT_FLOAT32, out, n * V);
         n = 0;
     }
@@ -245,7 +246,7 @@ static weft_status read_rows(weft_generator *g, weft_array *logits, int64_t n, i
 
 /* ---- proposals ------------------------------------------------------------------------------ */
 
-/* What followed the last `ngram` tokens when they stood in the text before, the latest time. */
+/* Proposes what followed the last `ngram` tokens at their latest earlier occurrence in the text. */
 static void find_in_text(weft_generator *g, int64_t most)
 {
     weft__speculation *s = g->speculation;
@@ -264,7 +265,7 @@ static void find_in_text(weft_generator *g, int64_t most)
     }
 }
 
-/* One token of the draft behind those in s->ids, which it has not read since `held`. */
+/* Proposes one token by the draft, which first reads the tokens of s->ids after `held`. */
 static weft_status propose_one(weft_generator *g)
 {
     weft__speculation *s = g->speculation;
@@ -309,9 +310,10 @@ static weft_status propose(weft_generator *g, int64_t most)
     return status;
 }
 
-/* ---- the check ------------------------------------------------------------------------------ */
+/* ---- verification ---------------------------------------------------------------------------- */
 
-/* Whether proposal i is taken; if not, what comes in its place. p is that of its row. */
+/* Whether proposal i is accepted; if not, *instead is the token drawn for it. p is the distribution
+ * of its row. */
 static bool takes(weft__speculation *s, int64_t i, int32_t *instead)
 {
     const int32_t x = s->ids[i];
@@ -328,10 +330,10 @@ static bool takes(weft__speculation *s, int64_t i, int32_t *instead)
         *instead = pick(&s->random, s->p, s->V, sum);
         return false;
     }
-    return true; /* p and q are the same but for their last bits */
+    return true; /* p and q differ only by rounding */
 }
 
-/* The tokens of this round from the rows of the proposals and one more: returns how many. */
+/* Determines the tokens of this round from the rows of logits; returns their number. */
 static int64_t decide(weft_generator *g)
 {
     weft__speculation *s = g->speculation;
@@ -356,7 +358,7 @@ static int64_t decide(weft_generator *g)
     return s->n + 1;
 }
 
-/* The caches are left with all of the text but the token that is drawn last. */
+/* Trims the caches to the accepted tokens except the last one drawn. */
 static weft_status forget_refused(weft_generator *g, int64_t taken)
 {
     weft__speculation *s = g->speculation;
@@ -369,7 +371,7 @@ static weft_status forget_refused(weft_generator *g, int64_t taken)
     return status;
 }
 
-/* The tokens of the text that the model has not read, and the proposals: in new memory. */
+/* The tokens of the text that the model has not read, and the proposals, in new memory. */
 static int32_t *unread(const weft_generator *g, int64_t *n)
 {
     const weft__speculation *s = g->speculation;
@@ -414,14 +416,15 @@ static weft_status check_proposals(weft_generator *g)
 weft_status weft__speculate(weft_generator *g)
 {
     const int64_t most = weft__speculation_tokens(&g->options);
-    const int64_t left = g->limit - g->stats.tokens - 1; /* the round gives one more */
+    const int64_t left = g->limit - g->stats.tokens - 1; /* the round yields one more token */
     weft__speculation *s = g->speculation;
     g->n_read = g->given = 0;
     if (s->model.model == NULL) {
         s->model = (weft__span){.model = g->model, .caches = g->caches, .most = most + 1};
         s->model.compile = s->draft.compile = !g->options.no_compile && g->limit >= WORTH;
     }
-    /* The prompt by itself first: its token comes sooner, and caches show what they can. */
+    /* The prompt is processed without proposals: its token arrives sooner, and the caches are
+     * checked for trimming. */
     weft_status status = propose(g, g->stats.tokens == 0 ? 0 : left < most ? left : most);
     if (status == WEFT_OK && g->stats.reason == WEFT_FINISH_NONE)
         status = check_proposals(g);

@@ -1,14 +1,14 @@
-/* generate/speculative_step.c -- several tokens through a model at once, again and again:
- * as a compiled step for one token and for as many as there may be, as a graph for others.
+/* generate/speculative_step.c -- passes several tokens through a model at once, repeatedly: as a
+ * compiled step for one token and for the maximum number, otherwise as a graph.
  *
- * Fewer than may be are filled up: what comes behind them changes nothing for them, and the caches
- * forget it.
+ * Fewer tokens than the maximum are padded: the padding does not affect them, and the caches drop
+ * it.
  */
 #include "generate/speculative_step.h"
 
 #include "core/failure.h"
 
-/* Evaluates an array and what the caches hold. */
+/* Evaluates an array and the caches' arrays. */
 static weft_status settle(const weft__span *span, weft_array *array)
 {
     const int64_t n = span->caches ? weft_model_info_of(span->model)->n_caches : 0;
@@ -55,7 +55,7 @@ static weft_array *logits_of(const weft__span *span, weft_array *hidden)
 
 /* ---- compiled ------------------------------------------------------------------------------- */
 
-/* in: tokens (1, L), the position of the first (1). A refusal of a slot is the call's failure. */
+/* in: tokens (1, L), and the position of the first (1). If a slot cannot be set, the call fails. */
 static int step(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     const weft__span *span = context;
@@ -66,9 +66,12 @@ static int step(void *context, weft_array *const *in, int n_in, weft_array **out
     return 1;
 }
 
-enum { FEW = 8 }; /* tokens that take hardly longer than two: their weights are read once */
+enum {
+    FEW = 8
+}; /* up to this many tokens take hardly longer than two, since the weights are read
+    * once */
 
-/* How many tokens the compiled step has for n; 0: it cannot be, or would have far too many. */
+/* The width of the compiled step for n tokens; 0: none, or far too wide. */
 static int64_t width_for(const weft__span *span, int64_t n)
 {
     const weft_model_info *info = weft_model_info_of(span->model);
@@ -95,14 +98,14 @@ static weft_status make(weft__span *span)
     int n = 0;
     for (int64_t i = 0; i < caches; i++)
         n += weft_cache_state(span->caches[i], slots + n);
-    /* One token and many; caches that have grown never have their old shapes again. */
+    /* One token and the maximum; caches that have grown never have their old shapes again. */
     const weft_compile_options options = {.name = "proposals", .cache = 2};
     const weft_status status = weft_compile(step, span, slots, n, &options, &span->compiled);
     weft_free(slots);
     return status;
 }
 
-/* `ids` are as many as the step has. */
+/* `ids` has `width` tokens. */
 static weft_status call(weft__span *span, const int32_t *ids, int64_t width, weft_array **logits)
 {
     const int64_t caches = weft_model_info_of(span->model)->n_caches;

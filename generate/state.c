@@ -1,4 +1,4 @@
-/* generate/state.c -- a generator to a file, and back. */
+/* generate/state.c -- saves an unfinished generation to a file, and resumes it. */
 #include "weft/state.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 
 static const char kind[] = "generation";
 
-/* The integers and the doubles in their order in the file. */
+/* The integers and doubles of the file, in order. */
 typedef struct counts {
     int64_t prompt_tokens, tokens, enqueued, max_tokens, prefill, top_k;
     int64_t ignore_eos, logprobs, order;
@@ -42,7 +42,7 @@ static void set_settings(weft_sampler_options *o, const double in[SETTINGS])
     o->xtc_threshold = in[7];
 }
 
-/* ---- what it was written with ---------------------------------------------------------------- */
+/* ---- the model of the file ------------------------------------------------------------------- */
 
 static uint64_t hash_tokenizer(const weft_tokenizer *t)
 {
@@ -75,7 +75,7 @@ static int fill_about(const weft_state_about *about, weft_metadata out[3], char 
     return n;
 }
 
-/* Tokenizer and template, where both sides have one. */
+/* Compares tokenizer and template if both sides have one. */
 static weft_status check_about(const weft_safetensors *file, const char *path,
                                const weft_state_about *about)
 {
@@ -107,7 +107,7 @@ static weft_status check_state(const weft_generator *g)
     return WEFT_OK;
 }
 
-/* Tokens that were read but not given, and those under way. */
+/* Adds tokens that were read but not returned, and those still being computed. */
 static void add_pending(weft__saving *s, weft_generator *g)
 {
     const int64_t read = g->n_read - g->given;
@@ -128,7 +128,7 @@ static void add_sampler(weft__saving *s, const weft_generator *g)
     weft__saving_add(s, weft_from_data(settings, WEFT_FLOAT64, WEFT_DIMS(SETTINGS)), "sampler.",
                      "settings");
     weft__saving_add_ids(s, o->bias_ids, o->n_bias, "sampler.", "bias_ids");
-    const float none = 0; /* an address for no numbers */
+    const float none = 0; /* a valid address for an empty list */
     const float *values = o->n_bias > 0 ? o->bias_values : &none;
     weft__saving_add(s, weft_from_data(values, WEFT_FLOAT32, WEFT_DIMS(o->n_bias)), "sampler.",
                      "bias_values");
@@ -174,7 +174,7 @@ weft_status weft_state_save(weft_generator *g, const char *path, const weft_stat
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-/* A file under way into a generator; lists are freed with it. */
+/* State while loading; the lists are freed with it. */
 typedef struct loading {
     weft_model *model;
     const weft_safetensors *file;
@@ -186,7 +186,7 @@ typedef struct loading {
     int64_t n_ids;
 } loading;
 
-/* n floats of a vector, or WEFT_INVALID. */
+/* Reads n floats of a vector, or fails with WEFT_INVALID. */
 static weft_status read_floats(const loading *l, const char *name, weft_dtype dtype, void *out,
                                int64_t n)
 {
@@ -229,7 +229,7 @@ static weft_status read_lists(loading *l)
     return read_floats(l, "sampler.bias_values", WEFT_FLOAT32, l->bias_values, n[0]);
 }
 
-/* The options that the file tells of, and those that the caller may choose. */
+/* Reads the file's options, and applies those that the caller may choose. */
 static weft_status read_options(loading *l, const weft_generate_options *chosen)
 {
     double settings[SETTINGS];
@@ -264,7 +264,7 @@ static weft_status misfit(const loading *l, const char *what)
     return weft_fail(WEFT_INVALID, "%s: %s does not fit the rest", l->path, what);
 }
 
-/* A slot's array, which must be like `like`; NULL: it must not be there. */
+/* Reads a slot's array, which must match `like`; NULL: it must be absent. */
 static weft_status read_slot(const loading *l, const char *name, weft_array *like,
                              weft_array **slot)
 {
@@ -281,13 +281,13 @@ static weft_status read_slot(const loading *l, const char *name, weft_array *lik
     return weft_set(slot, weft_to(weft_safetensors_get_at(l->file, i), weft_default_device()));
 }
 
-/* n tokens that were under way. */
+/* Reads n tokens that were still being computed. */
 static weft_status read_ahead(const loading *l, weft_generator *g, int64_t n)
 {
     int32_t *ids;
     int64_t found;
     weft_status status = weft__saved_ids(l->file, l->path, "ahead.", "ids", l->model, &ids, &found);
-    weft_free(ids); /* they are in the vocabulary */
+    weft_free(ids); /* checked against the vocabulary */
     if (status == WEFT_OK)
         status = read_slot(l, "ahead.ids", weft_zeros(WEFT_DIMS(n), WEFT_INT32), &g->ahead.tokens);
     weft_array *like = g->options.logprobs ? weft_zeros(WEFT_DIMS(n), WEFT_FLOAT32) : NULL;
@@ -297,7 +297,7 @@ static weft_status read_ahead(const loading *l, weft_generator *g, int64_t n)
     return status;
 }
 
-/* Tokens that wait to be given: read already, and under way. */
+/* Reads tokens that were not returned: those already read, and those being computed. */
 static weft_status read_pending(const loading *l, weft_generator *g)
 {
     int32_t *ids;
@@ -363,7 +363,7 @@ static weft_status read_caches(const loading *l, weft_generator *g)
     return held < l->c.prompt_tokens && l->c.tokens == 0 ? WEFT_OK : misfit(l, "'counts'");
 }
 
-/* With more tokens to come than the file had asked for, the next step. */
+/* If more tokens are requested than when it was saved, enqueues the next step. */
 static weft_status go_on(weft_generator *g)
 {
     if (g->enqueued == 0 || g->enqueued >= g->limit || g->ahead.n > 0)

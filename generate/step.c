@@ -1,5 +1,5 @@
-/* generate/step.c -- what is computed for a token: the prompt in chunks, the layers, the
- * head, the draw; as graphs, which decode.c compiles. */
+/* generate/step.c -- builds and enqueues the computations for tokens: the prompt in chunks, the
+ * layers, the head, the draw; decode.c compiles these graphs. */
 #include "generate/probes.h"
 
 #include "core/failure.h"
@@ -16,7 +16,7 @@ bool weft__interrupted(weft_generator *g)
 
 /* ---- starting ------------------------------------------------------------------------------- */
 
-/* So that no graph grows behind a slot. */
+/* Evaluating the slots' arrays keeps their graphs from growing. */
 weft_status weft__start(weft_generator *g, weft_array *const *arrays, int n, bool wait)
 {
     const int64_t caches = g->caches ? weft_model_info_of(g->model)->n_caches : 0;
@@ -112,9 +112,9 @@ weft_status weft__step(weft_generator *g, weft_array *tokens)
 
 /* ---- the prompt ----------------------------------------------------------------------------- */
 
-/* One chunk of the prompt. Only the caches are computed: the last layer's output is not needed.
- * Chunks are enqueued much faster than they are computed, so where the caller may interrupt, each
- * is waited for. */
+/* Processes one chunk of the prompt. Only the caches are computed, not the last layer's output.
+ * Chunks are enqueued much faster than they are computed, so if the caller may interrupt, each is
+ * waited for. */
 static weft_status chunk(weft_generator *g, int64_t from, int64_t L)
 {
     const bool wait = g->options.cancel || g->options.timeout > 0;

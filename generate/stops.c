@@ -1,5 +1,5 @@
-/* generate/stops.c -- texts that end a generation, found byte by byte: for each the longest
- * beginning of it that the text so far ends with (Knuth, Morris and Pratt 1977). */
+/* generate/stops.c -- finds stop texts byte by byte: for each, tracks its longest prefix with which
+ * the text ends (Knuth, Morris and Pratt 1977). */
 #include "generate/stops.h"
 
 #include <string.h>
@@ -9,11 +9,12 @@
 typedef struct stop_text {
     char *bytes;
     size_t length;
-    size_t *border; /* of the first i + 1 bytes: the longest proper prefix that they end with */
-    size_t matched; /* bytes of it that the text so far ends with */
+    size_t *border; /* for the first i + 1 bytes: length of their longest proper prefix that is also
+                     * a suffix */
+    size_t matched; /* bytes of it that the text ends with */
 } stop_text;
 
-/* A token that was not given yet; where in the text its own ends. */
+/* A token that has not been emitted yet; the end of its text. */
 typedef struct held_token {
     int32_t id;
     double logprob;
@@ -24,10 +25,10 @@ struct weft__stops {
     stop_text *stops;
     int n;
     bool include, found, finished;
-    /* The text from `given` on, NUL-terminated; positions are of the whole text. */
+    /* The text from `given` on, NUL-terminated; positions refer to the whole text. */
     char *text;
     size_t room, given, safe, end;
-    char *out; /* the text that was given last */
+    char *out; /* the text that was emitted last */
     size_t out_room;
     held_token *held;
     size_t n_held, held_room;
@@ -90,9 +91,9 @@ void weft__stops_free(weft__stops *s)
     weft_free(s);
 }
 
-/* ---- text that comes ------------------------------------------------------------------------ */
+/* ---- adding text ----------------------------------------------------------------------------- */
 
-/* Room for n bytes and a NUL. */
+/* Makes room for n bytes and a NUL. */
 static bool make_room(char **at, size_t *room, size_t n)
 {
     if (n + 1 <= *room)
@@ -106,7 +107,7 @@ static bool make_room(char **at, size_t *room, size_t n)
     return true;
 }
 
-/* One more byte of the text. Of stop texts that end here the longest counts. */
+/* Adds one byte. If several stop texts end here, the longest counts. */
 static void follow(weft__stops *s, char byte)
 {
     size_t may_become = 0, complete = 0;
@@ -162,9 +163,9 @@ bool weft__stops_found(const weft__stops *s)
     return s->found;
 }
 
-/* ---- text that goes ------------------------------------------------------------------------- */
+/* ---- emitting text --------------------------------------------------------------------------- */
 
-/* Whether the first token that is held may go. */
+/* Whether the first held token may be emitted. */
 static bool may_go(const weft__stops *s)
 {
     if (s->n_held == 0)
@@ -178,7 +179,7 @@ static bool may_go(const weft__stops *s)
     return false;
 }
 
-/* The text up to a position, which is given with that. Its room was made in advance. */
+/* Emits the text up to a position. Its buffer was allocated before. */
 static void give(weft__stops *s, size_t until, weft_generated *out)
 {
     const size_t n = until > s->given ? until - s->given : 0;

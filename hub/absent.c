@@ -1,4 +1,4 @@
-/* hub/absent.c -- what fetching says where Weft is built without libcurl. */
+/* hub/absent.c -- stubs for builds without libcurl. */
 #include "weft/hub.h"
 
 weft_status weft_hub_pull(const char *name, const weft_hub_options *options, char **folder)

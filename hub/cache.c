@@ -1,4 +1,4 @@
-/* hub/cache.c -- the local cache of repositories: where it is, and what is in it. */
+/* hub/cache.c -- the local cache of repositories: its location and contents. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -55,7 +55,7 @@ bool weft__hub_is_hex(const char *text, size_t n)
     return strlen(text) == n && strspn(text, "0123456789abcdef") == n;
 }
 
-/* ---- places --------------------------------------------------------------------------------- */
+/* ---- locations ------------------------------------------------------------------------------- */
 
 const char *weft__hub_variable(const char *name)
 {
@@ -94,7 +94,7 @@ char *weft__hub_folder(const char *name)
     return folder;
 }
 
-/* ---- looking -------------------------------------------------------------------------------- */
+/* ---- lookup ---------------------------------------------------------------------------------- */
 
 static bool is_folder(const char *path)
 {
@@ -102,7 +102,7 @@ static bool is_folder(const char *path)
     return stat(path, &what) == 0 && S_ISDIR(what.st_mode);
 }
 
-/* The commit that refs/REVISION holds, or the revision itself when it is one. */
+/* The commit in refs/REVISION, or the revision itself if it is a commit. */
 static char *commit_of(const char *folder, const char *revision)
 {
     char *path = weft_format("%s/refs/%s", folder, revision), *text = NULL;

@@ -1,4 +1,4 @@
-/* hub/discover.c -- the models below a folder. */
+/* hub/discover.c -- finds the models below a folder. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -17,15 +17,15 @@ enum { DEPTH = 8, DEEPEST = 64 };
 typedef struct search {
     weft_discovered *list;
     int n, capacity;
-    int depth;                      /* of the folder that is looked at */
-    struct stat above[DEEPEST + 1]; /* it, and those around it */
+    int depth;                      /* of the current folder */
+    struct stat above[DEEPEST + 1]; /* the current folder and its ancestors */
 } search;
 
-/* What a folder has. */
+/* The contents of a folder. */
 typedef struct content {
     bool config;
     int safetensors, ggufs;
-    int64_t bytes; /* of safetensors */
+    int64_t bytes; /* of safetensors files */
     char *gguf;    /* the first */
     int64_t gguf_bytes;
     char **folders;
@@ -34,7 +34,7 @@ typedef struct content {
 
 /* ---- one model ------------------------------------------------------------------------------ */
 
-/* "quantization" is MLX's, "quantization_config" everybody's. */
+/* "quantization" is MLX's key, "quantization_config" that of all others. */
 static void read_config(const char *folder, weft_discovered *out)
 {
     static const char *const keys[] = {"quantization", "quantization_config"};
@@ -55,7 +55,7 @@ static void read_config(const char *folder, weft_discovered *out)
     weft_free(path);
 }
 
-/* The bits that a type's name says: 4 of Q4_K, 0 of F16. */
+/* The bits in a type's name: 4 for Q4_K, 0 for F16. */
 static int bits_of(const char *type)
 {
     if (strcmp(type, "MXFP4") == 0)
@@ -64,7 +64,7 @@ static int bits_of(const char *type)
     return q != NULL ? (int)strtol(q + 1, NULL, 10) : 0;
 }
 
-/* Those that most elements have; of two that are as many, the more. */
+/* The bits of most elements; on a tie, the larger. */
 static int64_t bits_of_most(const weft_gguf *file)
 {
     int64_t elements[33] = {0};
@@ -161,7 +161,7 @@ static bool note(content *c, const char *name, const struct stat *what)
     return true;
 }
 
-/* What is hidden (.git, .locks) holds no models. */
+/* Hidden folders (.git, .locks) contain no models. */
 static weft_status read_folder(const char *folder, content *c)
 {
     DIR *open = opendir(folder);
@@ -188,7 +188,7 @@ static void content_free(content *c)
     weft_free(c->gguf);
 }
 
-/* Whether it is one of those that it is in: a link up. */
+/* Whether it is one of the current folder's ancestors: a link to above. */
 static bool is_above(const search *s, const struct stat *what)
 {
     for (int i = 0; i < s->depth; i++) {

@@ -1,4 +1,4 @@
-/* hub/hash.c -- the hashes by which a hub names its files: SHA-256, and git's of a blob. */
+/* hub/hash.c -- the hashes by which the hub names files: SHA-256, and git's hash of a blob. */
 #include "hub/hub.h"
 
 #include <errno.h>

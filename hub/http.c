@@ -1,5 +1,5 @@
-/* hub/http.c -- requests to a hub by libcurl. Redirections are followed here, by hand, so that the
- * token goes to the endpoint's scheme, host and port and nowhere else. */
+/* hub/http.c -- HTTP requests to a hub, by libcurl. Redirections are followed manually, so that the
+ * token is sent only to the endpoint's scheme, host and port. */
 #include "hub/hub.h"
 
 #include <errno.h>
@@ -21,33 +21,33 @@
 enum {
     REDIRECTIONS = 10,
     CONNECT_SECONDS = 30,
-    SLOWEST_RATE = 1024,    /* bytes a second */
-    WORTH_A_RETRY = 1 << 20 /* bytes, after which attempts are counted anew */
+    SLOWEST_RATE = 1024,    /* bytes per second */
+    WORTH_A_RETRY = 1 << 20 /* bytes of progress after which attempts are counted anew */
 };
 static const double first_wait = 0.5, longest_wait = 300; /* seconds */
 
 struct weft__http {
     CURL *curl;
     char *endpoint;
-    struct curl_slist *with_token; /* the header; NULL: there is no token */
+    struct curl_slist *with_token; /* request headers; NULL: no token */
     int retries;
     double seconds;
 };
 
-/* One request, and where its body goes. */
+/* A request, and the destination of its body. */
 typedef struct answer {
     weft__http *http;
     weft__text *text; /* in memory, at most `limit` bytes, or NULL: */
     size_t limit;
-    int fd; /* a file, which has `done` of `size` bytes */
+    int fd; /* a file, which already has `done` of `size` bytes */
     int64_t from, done, size;
     bool started, stopped, wrong_range;
     int error; /* of writing */
     bool too_long;
-    long code;          /* of the last answer; 0: there was none */
-    bool broken;        /* the connection of the last request broke */
-    bool was_broken;    /* one of an earlier attempt did */
-    double retry_after; /* seconds, as it says; 0: it does not */
+    long code;          /* of the last response; 0: none */
+    bool broken;        /* the last request's connection broke */
+    bool was_broken;    /* that of an earlier attempt did */
+    double retry_after; /* seconds, from the Retry-After header; 0: absent */
     weft__hub_step *step;
     void *context;
 } answer;
@@ -98,9 +98,9 @@ void weft__http_free(weft__http *http)
     weft_free(http);
 }
 
-/* ---- where requests may go ------------------------------------------------------------------ */
+/* ---- allowed destinations -------------------------------------------------------------------- */
 
-/* "scheme://host:port" of a URL, its default port written out; false: it is not one of HTTP. */
+/* "scheme://host:port" of a URL, with the default port added; false: not HTTP. */
 static bool origin_of(const char *url, char *out, size_t size)
 {
     CURLU *parts = curl_url();
@@ -127,7 +127,7 @@ static bool same_origin(const char *a, const char *b)
 
 /* ---- bodies --------------------------------------------------------------------------------- */
 
-/* Before the first byte of a file: does the server go on from where we are? */
+/* Before the first byte of a file: whether the server resumes at our position. */
 static bool start_file(answer *a)
 {
     long code = 0;
@@ -167,7 +167,7 @@ static size_t take(char *bytes, size_t one, size_t n, void *context)
     long code = 0;
     curl_easy_getinfo(a->http->curl, CURLINFO_RESPONSE_CODE, &code);
     if (code != 200 && code != 206)
-        return one * n; /* a page about an error */
+        return one * n; /* the body of an error page is ignored */
     if (a->text == NULL)
         return write_file(a, bytes, one * n) ? one * n : 0;
     a->too_long = one * n > a->limit - a->text->n;
@@ -176,7 +176,7 @@ static size_t take(char *bytes, size_t one, size_t n, void *context)
     return a->too_long || a->text->failed ? 0 : one * n;
 }
 
-/* "Content-Range: bytes FROM-TO/SIZE" must begin where the file ends. */
+/* "Content-Range: bytes FROM-TO/SIZE" must begin at the end of the file. */
 static size_t take_header(char *bytes, size_t one, size_t n, void *context)
 {
     answer *a = context;
@@ -232,7 +232,7 @@ static void set_up(answer *a, const char *url)
     }
 }
 
-/* Why a transfer ended: curl's words, but for our own limits. */
+/* The reason why a transfer ended: curl's message, except for our own limits. */
 static void explain(const answer *a, CURLcode result, char out[120])
 {
     if (result != CURLE_OPERATION_TIMEDOUT)
@@ -280,7 +280,8 @@ static weft_status refusal(const answer *a, const char *url, long code)
     return weft_fail(WEFT_IO, "%s: HTTP %ld", url, code);
 }
 
-/* The server was there, and another attempt may bring what is missing. What is slow stays slow. */
+/* Whether the connection broke, so that another attempt may get the rest. Slow servers are not
+ * retried. */
 static bool is_break(const answer *a, CURLcode result)
 {
     switch (result) {
@@ -300,7 +301,7 @@ static bool is_break(const answer *a, CURLcode result)
     }
 }
 
-/* From the beginning, by asking the same URL again without a range. */
+/* Starts over by requesting the same URL without a range. */
 static weft_status start_again(answer *a, const char *url, char **next)
 {
     a->from = a->done = 0;
@@ -308,7 +309,7 @@ static weft_status start_again(answer *a, const char *url, char **next)
     return *next != NULL ? WEFT_OK : weft__out_of_memory(url, NULL);
 }
 
-/* One request; *next is the URL to go to (weft_free), or NULL. */
+/* One request; *next is the URL of a redirection (weft_free), or NULL. */
 static weft_status once(answer *a, const char *url, char **next)
 {
     CURL *c = a->http->curl;
@@ -317,7 +318,7 @@ static weft_status once(answer *a, const char *url, char **next)
     *next = NULL;
     a->code = 0;
     a->started = false;
-    a->wrong_range = a->from > 0; /* until a header says that it is the right one */
+    a->wrong_range = a->from > 0; /* until a header confirms the range */
     set_up(a, url);
     const CURLcode result = curl_easy_perform(c);
     if (result != CURLE_OK && a->started && a->wrong_range && a->from > 0)
@@ -362,15 +363,15 @@ static weft_status follow(answer *a, const char *url)
     return status;
 }
 
-/* ---- trying again --------------------------------------------------------------------------- */
+/* ---- retries --------------------------------------------------------------------------------- */
 
-/* The server has too much to do, or is out of order for a while. */
+/* Whether the server is overloaded or temporarily unavailable. */
 static bool is_transient(long code)
 {
     return code == 429 || (code >= 500 && code != 501 && code != 505);
 }
 
-/* False: stopped. */
+/* False: cancelled. */
 static bool wait_for(const answer *a, double seconds, const char *message)
 {
     const double end = weft__seconds() + seconds;
@@ -383,7 +384,7 @@ static bool wait_for(const answer *a, double seconds, const char *message)
     return true;
 }
 
-/* What the last attempt brought stays in a file, and the next one asks for the rest. */
+/* The file keeps what the last attempt received, and the next one requests the rest. */
 static void prepare_next(answer *a)
 {
     a->was_broken = a->was_broken || a->broken;
@@ -392,7 +393,7 @@ static void prepare_next(answer *a)
         a->text->n = 0;
 }
 
-/* The failure after the last attempt. */
+/* Reports the failure of the last attempt. */
 static weft_status give_up(const answer *a, const char *url, weft_status status, int attempts)
 {
     if (a->broken)
@@ -409,7 +410,7 @@ static weft_status request(answer *a, const char *url)
         char message[100];
         const weft_status status = follow(a, url);
         if (a->broken && a->text == NULL && a->done == a->size)
-            return WEFT_OK; /* its end came; the hash decides */
+            return WEFT_OK; /* the file is complete; the hash decides */
         if (status == WEFT_OK || !(a->broken || is_transient(a->code)))
             return status;
         if (a->done - most >= WORTH_A_RETRY) {

@@ -1,4 +1,4 @@
-/* hub/list.c -- what a repository has, and which of it is wanted. */
+/* hub/list.c -- the file list of a repository, and selection of wanted files. */
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +14,9 @@ enum { MOST_FILES = 100000 };
 /* So that the sizes of all files can be added. */
 #define LARGEST_FILE (INT64_MAX / MOST_FILES)
 
-/* ---- the hub's answer ----------------------------------------------------------------------- */
+/* ---- parsing the hub's response -------------------------------------------------------------- */
 
-/* The name of the blob: "lfs.sha256" of what git keeps a pointer to, else "blobId". */
+/* Reads the name of the blob: "lfs.sha256" for files in LFS, else "blobId". */
 static weft_status read_hash(const weft__json *at, weft__hub_file *file)
 {
     weft__json lfs;
@@ -112,7 +112,7 @@ void weft__hub_list_free(weft__hub_list *list)
     *list = (weft__hub_list){0};
 }
 
-/* ---- the same blob -------------------------------------------------------------------------- */
+/* ---- shared blobs ---------------------------------------------------------------------------- */
 
 static int by_blob(const void *a, const void *b)
 {
@@ -122,7 +122,7 @@ static int by_blob(const void *a, const void *b)
         return hash;
     if ((*x)->size != (*y)->size)
         return (*x)->size < (*y)->size ? -1 : 1;
-    return *x < *y ? -1 : 1; /* in the list's order */
+    return *x < *y ? -1 : 1; /* keeps the list's order */
 }
 
 weft_status weft__hub_list_share(weft__hub_list *list, const char *where)
@@ -143,7 +143,7 @@ weft_status weft__hub_list_share(weft__hub_list *list, const char *where)
     return WEFT_OK;
 }
 
-/* ---- what is wanted ------------------------------------------------------------------------- */
+/* ---- selection ------------------------------------------------------------------------------- */
 
 static bool fits(const char *path, const char *pattern, size_t n)
 {
@@ -154,7 +154,7 @@ static bool fits(const char *path, const char *pattern, size_t n)
     return fnmatch(one, path, 0) == 0;
 }
 
-/* Whether one of the patterns, parted by commas, fits. */
+/* Whether one of the comma-separated patterns matches. */
 static bool fits_one(const char *path, const char *patterns)
 {
     for (const char *at = patterns;;) {
@@ -178,7 +178,7 @@ static bool is_of_model(const char *path)
                : strncmp(path, templates, sizeof templates - 1) == 0 && fits_one(path, "*.jinja");
 }
 
-/* Whether the list has weights under the usual names. */
+/* Whether the list has weights with the usual names. */
 static bool has_usual(const weft__hub_list *list)
 {
     for (int i = 0; i < list->n; i++) {
@@ -188,7 +188,8 @@ static bool has_usual(const weft__hub_list *list)
     return false;
 }
 
-/* The weights: safetensors at the top, without copies of them under Mistral's names. */
+/* Whether it is a weights file: safetensors at the top level, without duplicates under Mistral's
+ * names. */
 static bool is_weights(const char *path, bool usual)
 {
     if (strchr(path, '/') != NULL || (usual && fits_one(path, "consolidated*")))
@@ -196,7 +197,7 @@ static bool is_weights(const char *path, bool usual)
     return fits_one(path, "*.safetensors,*.safetensors.index.json");
 }
 
-/* The only GGUF file, when there are no safetensors; *index is -1 when there are some. */
+/* Finds the only GGUF file if there are no safetensors files; *index is -1 if there are some. */
 static weft_status find_gguf(const weft__hub_list *list, bool usual, const char *where, int *index)
 {
     weft__text names = {0};

@@ -1,5 +1,5 @@
-/* hub/pull.c -- fetching a repository into the cache: blobs under their hashes, a snapshot of links
- * to them, and which commit a branch is at. */
+/* hub/pull.c -- downloads a repository into the cache: blobs named by hash, a snapshot of links to
+ * them, and the commit of each branch. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@ typedef struct pull {
     weft__http *http;
     weft__hub_list list;
     weft__hub_verified *verified;
-    int at; /* the file that is fetched */
+    int at; /* the current file */
     int64_t before, all;
 } pull;
 
@@ -49,7 +49,7 @@ static bool tell(void *context, int64_t done, const char *message)
     return p->options->progress == NULL || p->options->progress(p->options->context, &now);
 }
 
-/* Before the files are known there are only messages. */
+/* Before the file list is known there are only messages. */
 static bool tell_message(void *context, int64_t done, const char *message)
 {
     const pull *p = context;
@@ -60,7 +60,7 @@ static bool tell_message(void *context, int64_t done, const char *message)
 
 /* ---- URLs ----------------------------------------------------------------------------------- */
 
-/* A path with what a URL cannot hold as %XX; `slashes` stay. */
+/* Escapes a path for a URL with %XX; with `slashes`, slashes are kept. */
 static void escape(weft__text *t, const char *text, bool slashes)
 {
     for (const char *c = text; *c != '\0'; c++) {
@@ -105,7 +105,7 @@ static int64_t size_of(int fd)
     return fstat(fd, &what) == 0 ? what.st_size : 0;
 }
 
-/* Whether an open file has the content that the hub promises; `found` is its hash. */
+/* Whether an open file has the expected contents; `found` is its hash. */
 static weft_status has_content(pull *p, const char *path, int fd, bool *same, char found[65])
 {
     const weft__hub_file *f = &p->list.files[p->at];
@@ -114,7 +114,7 @@ static weft_status has_content(pull *p, const char *path, int fd, bool *same, ch
     return status;
 }
 
-/* A file that is not what the hub says is of no use for going on. */
+/* Checks a downloaded file. If it is wrong it is emptied, since it cannot be resumed. */
 static weft_status check(pull *p, const char *path, int fd)
 {
     const weft__hub_file *f = &p->list.files[p->at];
@@ -148,7 +148,7 @@ static weft_status fetch_to(pull *p, const char *path, int fd)
     return status;
 }
 
-/* Into PATH.incomplete, which one process has for itself, and then to its place. */
+/* Downloads to PATH.incomplete, which one process locks, and renames it. */
 static weft_status fetch_blob(pull *p, const char *blob)
 {
     char *temporary = weft_format("%s.incomplete", blob);
@@ -168,8 +168,7 @@ static weft_status fetch_blob(pull *p, const char *blob)
     return status;
 }
 
-/* A blob of the right size that is there, and that nobody has verified: *fine says whether it is
- * what the hub promises. */
+/* Verifies an existing blob of the right size; *fine says whether its contents are as expected. */
 static weft_status check_blob(pull *p, const char *blob, bool *fine)
 {
     int fd;
@@ -223,7 +222,7 @@ static bool links_to(const char *path, const weft__text *target)
     return n == (ssize_t)target->n && memcmp(found, target->at, target->n) == 0;
 }
 
-/* snapshots/COMMIT/PATH -> ../../blobs/HASH, with a step more for each folder in the path. */
+/* snapshots/COMMIT/PATH -> ../../blobs/HASH, with another "../" for each folder in the path. */
 static weft_status link_blob(const pull *p, const weft__hub_file *f)
 {
     weft__text target = {0};
@@ -238,7 +237,7 @@ static weft_status link_blob(const pull *p, const weft__hub_file *f)
     if (status == WEFT_OK && target.failed)
         status = weft__out_of_memory(p->name, NULL);
     if (status == WEFT_OK && !links_to(path, &target)) {
-        unlink(path); /* another blob, or a file that nobody verified */
+        unlink(path); /* another blob, or an unverified file */
         if (symlink(target.at, path) != 0)
             status = weft_fail(WEFT_IO, "%s: link: %s", path, strerror(errno));
     }
@@ -266,12 +265,12 @@ static weft_status get_files(pull *p)
         weft_free(blob);
     }
     weft_free(blobs);
-    /* Also after a failure: the files that came are verified. */
+    /* Also after a failure: the downloaded files have been verified. */
     const weft_status saved = weft__hub_verified_save(p->verified);
     return status != WEFT_OK ? status : saved;
 }
 
-/* Which commit a branch or tag is at. */
+/* Records the commit of a branch or tag. */
 static weft_status write_ref(const pull *p)
 {
     if (strcmp(p->revision, p->list.commit) == 0)
@@ -286,7 +285,7 @@ static weft_status write_ref(const pull *p)
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-/* The token that huggingface_hub's login has stored; NULL: there is none. */
+/* The token stored by huggingface_hub's login, or NULL. */
 static char *stored_token(void)
 {
     const char *path = weft__hub_variable("HF_TOKEN_PATH"), *home = weft__hub_variable("HF_HOME");

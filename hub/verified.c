@@ -1,5 +1,4 @@
-/* hub/verified.c -- which blobs of a repository were verified by their hashes, kept between runs.
- */
+/* hub/verified.c -- remembers which blobs of a repository were verified, between runs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,7 @@
 
 enum { LARGEST = 32 << 20 };
 
-/* A blob as it was when its content had its hash. */
+/* A blob's properties when it was verified. */
 typedef struct entry {
     char hash[65];
     long long size, seconds, nanoseconds, inode;
@@ -22,7 +21,7 @@ struct weft__hub_verified {
     char *path; /* of the file */
     entry *at;
     int n, capacity;
-    int sorted; /* so many from the file, by hash; new ones follow */
+    int sorted; /* number of entries from the file, sorted by hash; new ones follow */
 };
 
 static int compare(const void *a, const void *b)
@@ -99,7 +98,7 @@ weft_status weft__hub_verified_add(weft__hub_verified *v, const char *hash, cons
     const entry e = entry_of(hash, blob);
     entry *older = v->sorted > 0 ? bsearch(&e, v->at, (size_t)v->sorted, sizeof e, compare) : NULL;
     if (older != NULL)
-        older->size = -1; /* what the file says no longer holds */
+        older->size = -1; /* invalidates the entry of the file */
     return add(v, &e);
 }
 

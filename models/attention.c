@@ -1,11 +1,11 @@
-/* models/attention.c -- rotary grouped-query attention with a cache. */
+/* models/attention.c -- rotary grouped-query attention with a KV cache. */
 #include <string.h>
 
 #include "models/block.h"
 
 typedef struct attention {
     weft_module module;
-    weft_module *q_proj, *k_proj, *v_proj, *o_proj; /* k_proj, v_proj NULL: another layer's */
+    weft_module *q_proj, *k_proj, *v_proj, *o_proj; /* k_proj, v_proj NULL: uses another layer's */
     weft_module *q_norm, *k_norm;                   /* NULL: none */
     weft__layer layer;
     int64_t n_heads;
@@ -66,7 +66,7 @@ static weft_array *heads(weft_module *projection, weft_array *x, int64_t n, int6
     return weft_reshape(y, WEFT_DIMS(weft_dim(x, 0), weft_dim(x, 1), n, D));
 }
 
-/* With a gate, each head's stands behind its q. */
+/* With an output gate, each head's gate follows its q. */
 static weft_array *queries(attention *m, weft_array *x, weft_array **gate)
 {
     const int64_t D = m->layer.head_dim;
@@ -84,7 +84,7 @@ static weft_array *rotated(const attention *m, weft_array *x, const weft__step *
                      s->rotations[kind].amplitude);
 }
 
-/* Keys and values of the tokens up to now. */
+/* Keys and values of all tokens so far. */
 static weft_cache_view own_keys_values(attention *m, weft_array *x, const weft__step *s,
                                        weft_cache *cache)
 {
@@ -117,7 +117,7 @@ static weft_cache_view borrowed_keys_values(const attention *m, const weft__step
 {
     const weft_cache_view *of = &s->kept[m->layer.source];
     weft_device *here = weft_default_device();
-    if (of->keys == NULL) { /* refused, as everything behind them is */
+    if (of->keys == NULL) { /* the source has failed, and so does this layer */
         weft_array *error =
             weft_error_array("attention: layer %lld has no keys", (long long)m->layer.source);
         return (weft_cache_view){.keys = error, .values = error};
@@ -145,8 +145,8 @@ static void arrays_of(weft_cache_view *view, weft_array **out[VIEW_ARRAYS])
     memcpy(out, all, sizeof all);
 }
 
-/* For later layers. A failed array is refused and leaves the slot empty: the layer that reads it
- * reports the failure, which this layer's result has too. */
+/* Stores them for later layers. Failed arrays are refused and leave the slot empty; the layer that
+ * reads it reports the failure, which this layer's result has too. */
 static void keep(weft_cache_view *slot, const weft_cache_view *view)
 {
     weft_array **to[VIEW_ARRAYS], **from[VIEW_ARRAYS];
@@ -166,7 +166,7 @@ void weft__view_drop(weft_cache_view *view)
         weft_drop(*all[i]);
 }
 
-/* Failed arrays leave the record empty; the forward pass has their failure. */
+/* Failed arrays leave the record empty; the forward pass reports the failure. */
 static void put_record(const attention *m, weft_array *q, weft_array *k, const weft__step *s)
 {
     weft_attention_record *record = &s->records[m->layer.index];

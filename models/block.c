@@ -1,4 +1,4 @@
-/* models/block.c -- the usual block: x + attention(norm(x)), then x + mlp(norm(x)). */
+/* models/block.c -- the standard block: x + attention(norm(x)), then x + mlp(norm(x)). */
 #include "models/block.h"
 
 weft_module *weft__norm_new(const weft__decoder_config *c, int64_t E)
@@ -16,7 +16,8 @@ weft_module *weft__norm_new(const weft__decoder_config *c, int64_t E)
 typedef struct block {
     weft_module module;
     weft_module *self_attn, *mlp, *input_layernorm, *post_attention_layernorm;
-    weft_module *pre_feedforward_layernorm, *post_feedforward_layernorm; /* sandwich, else NULL */
+    weft_module *pre_feedforward_layernorm, *post_feedforward_layernorm; /* with `sandwich`, else
+                                                                          * NULL */
     double residual_scale;
 } block;
 
@@ -42,7 +43,7 @@ static weft_module *block_new(const weft__decoder_config *c, const weft__layer *
     return weft_nn_finish(m);
 }
 
-/* x + y, y through the norm behind a branch or scaled, if the family has that. */
+/* x + y, where y is normalized or scaled first if the family does that. */
 static weft_array *joined(const block *m, weft_array *x, weft_array *y, weft_module *norm)
 {
     if (norm)

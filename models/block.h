@@ -1,69 +1,69 @@
-/* models/block.h -- the usual block and its parts, which other blocks have too. */
+/* models/block.h -- the standard block and its parts, which other blocks reuse. */
 #ifndef WEFT_MODELS_BLOCK_H
 #define WEFT_MODELS_BLOCK_H
 
 #include "models/decoder.h"
 
-/* RMSNorm of the last E elements with the family's eps and offset, of gain 1 at first. */
+/* RMSNorm over the last E elements with the family's eps and offset; the gain is initially 1. */
 weft_module *weft__norm_new(const weft__decoder_config *c, int64_t E);
 
 /* ---- attention.c: q_proj, k_proj, v_proj, o_proj, q_norm, k_norm ----------------------------- */
 
-/* `value_norm`: each head's values are normalised, without a gain. */
+/* `value_norm`: normalizes each head's values, without a gain. */
 weft_module *weft__attention_new(const weft__decoder_config *c, const weft__layer *layer,
                                  bool value_norm);
-/* What it was made from, its heads of queries, and the scale of its scores (0: 1 / sqrt(head_dim));
- * NULL: `m` is another module, or NULL. */
+/* The layer it was made from, its number of query heads, and the scale of its scores (0: 1 /
+ * sqrt(head_dim)); NULL if `m` is another module, or NULL. */
 const weft__layer *weft__attention_layer(const weft_module *m, int64_t *n_heads, double *scale);
 /* x (B, L, E) -> (B, L, E) */
 weft_array *weft__attention_forward(weft_module *attention, weft_array *x, const weft__step *step,
                                     weft_cache *cache);
-/* Lets go of what weft__step.kept has of a layer. */
+/* Drops the arrays that weft__step.kept holds for a layer. */
 void weft__view_drop(weft_cache_view *view);
 
 /* ---- delta_net.c: in_proj_*, conv1d, A_log, dt_bias, norm, out_proj -------------------------- */
 
-/* The first five are config.json's. */
+/* The first five have their names in config.json. */
 typedef struct weft__delta_net_config {
     int64_t linear_num_key_heads, linear_num_value_heads;
     int64_t linear_key_head_dim, linear_value_head_dim;
     int64_t linear_conv_kernel_dim;
-    bool by_key_head; /* in_proj_qkvz and in_proj_ba give each key head its parts side by side */
+    bool by_key_head; /* in_proj_qkvz and in_proj_ba are grouped by key head */
     bool taps_first;  /* conv1d.weight is (channels, taps, 1), not (channels, 1, taps) */
 } weft__delta_net_config;
 
 weft_module *weft__delta_net_new(const weft__decoder_config *decoder,
                                  const weft__delta_net_config *c);
-/* The shapes of one text's states; returns how many. */
+/* The shapes of the states of one sequence; returns their number. */
 int weft__delta_net_states(const weft__delta_net_config *c, weft_dims *shapes);
-/* x (B, L, E) -> (B, L, E). A cache is a recurrent one of these states. */
+/* x (B, L, E) -> (B, L, E). The cache is a recurrent one for these states. */
 weft_array *weft__delta_net_forward(weft_module *delta_net, weft_array *x, const weft__step *step,
                                     weft_cache *cache);
 
 /* ---- mlp.c: gate_proj, up_proj, down_proj ---------------------------------------------------- */
 
-/* activation(gate) * up: weft_swiglu for one. NULL: the name is unknown. */
+/* activation(gate) * up, such as weft_swiglu. NULL: unknown name. */
 typedef weft_array *weft__gate_function(weft_array *gate, weft_array *up);
 weft__gate_function *weft__gate_find(const char *activation);
-extern const char weft__activation_names[]; /* for a message */
+extern const char weft__activation_names[]; /* the known names, for messages */
 
-/* A module that weft_nn_call calls. */
+/* A module for weft_nn_call. */
 weft_module *weft__mlp_new(const weft__decoder_config *c, int64_t intermediate_size);
 
 /* ---- experts.c: gate_proj, up_proj, down_proj of all experts, and a router ------------------- */
 
-/* Gated MLPs of moe_intermediate_size. */
+/* Gated MLPs of width moe_intermediate_size. */
 weft_module *weft__experts_new(const weft__decoder_config *c, const weft__layer *layer);
-/* x (T, E) through the experts that ids (T, k) name, summed with weights (T, k): (T, E). */
+/* x (T, E) through the experts in ids (T, k), summed with weights (T, k): (T, E). */
 weft_array *weft__experts_forward(weft_module *experts, weft_array *x, weft_array *ids,
                                   weft_array *weights);
-/* Where weft__route records what it chooses until the next call (NULL: nowhere), on this thread. */
+/* Sets where weft__route records its choices on this thread until the next call (NULL: nowhere). */
 void weft__route_summary(weft_layer_summary *of_layer);
-/* The largest k of logits (T, n): ids (T, k), and their shares of the softmax over all, or over
- * the k when `normalised`. */
+/* Selects the largest k of logits (T, n): ids (T, k), and their shares of the softmax over all, or
+ * over the k if `normalised`. */
 void weft__route(weft_array *logits, int64_t k, bool normalised, weft_array **ids,
                  weft_array **weights);
-/* gate (the router) and switch_mlp (the experts): a module that weft_nn_call calls. */
+/* gate (the router) and switch_mlp (the experts): a module for weft_nn_call. */
 weft_module *weft__moe_new(const weft__decoder_config *c, const weft__layer *layer);
 
 /* ---- block.c --------------------------------------------------------------------------------- */

@@ -1,10 +1,11 @@
-/* models/cache.c -- calling caches of any type, and attention over what they show. */
+/* models/cache.c -- the cache interface: calls caches of any type, and computes attention over
+ * their views. */
 #include <math.h>
 
 #include "weft/cache.h"
 #include "weft/ops.h"
 
-/* Closes the scope, handing on the arrays of the view. What the cache keeps is in its slots. */
+/* Closes the scope and returns the arrays of the view. The cache's own arrays are in its slots. */
 static weft_cache_view close_view(weft_cache_view view)
 {
     weft_array **fields[] = {&view.keys,
@@ -135,7 +136,7 @@ void weft_cache_free(weft_cache *cache)
 
 /* ---- attention ------------------------------------------------------------------------------ */
 
-/* The caller's mask over the text, (..., L, tokens or 1), for the keys that are there. */
+/* The caller's mask over positions, (..., L, tokens or 1), for the keys in the view. */
 static weft_array *over_keys(weft_array *mask, const weft_cache_view *view)
 {
     if (mask == NULL || view->positions == NULL || weft_dim(mask, -1) == 1)

@@ -9,8 +9,8 @@
 #include "text/chat/chat.h"
 #include "weft/memory.h"
 
-/* Adds the built-in format for the model_type of the configuration, which may be NULL. MiniCPM 5 is
- * a llama by its model_type and recognized by the size of its vocabulary. */
+/* Adds the built-in format for the model_type of the configuration, which may be NULL. MiniCPM 5
+ * has the model_type llama and is recognized by its vocabulary size. */
 static weft_status add_builtin(weft_chat *chat, const weft_config *config)
 {
     enum { MINICPM5_VOCABULARY = 130560 };
@@ -28,7 +28,7 @@ static weft_status add_builtin(weft_chat *chat, const weft_config *config)
                      chat->where);
 }
 
-/* *out stays NULL when the folder has no config.json. */
+/* *out stays NULL if the folder has no config.json. */
 static weft_status read_folder_config(const char *folder, weft_config **out)
 {
     char *path = weft_format("%s/config.json", folder);

@@ -1,4 +1,4 @@
-/* models/classifier.c -- a decoder that classifies: a head with a row for each label, on the last
+/* models/classifier.c -- sequence classification: a head with a row for each label on the last
  * token's hidden state. */
 #include <string.h>
 

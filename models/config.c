@@ -1,4 +1,4 @@
-/* models/config.c -- config.json: parsing, accessors, fields of a struct. */
+/* models/config.c -- config.json: parsing, accessors, and reading of structs by field table. */
 #include "models/config.h"
 
 #include <string.h>
@@ -115,7 +115,7 @@ bool weft__config_tensor(const weft_config *config, const char *path, weft_dims 
 weft__json weft__config_at_top(const weft_config *config, const char *key)
 {
     weft__json out = {0};
-    weft__json_find(&config->root, key, &out); /* the root is an object: this cannot fail */
+    weft__json_find(&config->root, key, &out); /* cannot fail, since the root is an object */
     return out;
 }
 

@@ -1,19 +1,19 @@
-/* models/config.h -- what the models' files read from config.json beyond the public accessors. */
+/* models/config.h -- internal accessors of config.json. */
 #ifndef WEFT_MODELS_CONFIG_H
 #define WEFT_MODELS_CONFIG_H
 
 #include "core/io/json.h"
 #include "weft/model.h"
 
-/* The value of a key, looked up as the public accessors do; out->value is NULL when it is absent
- * or null. The second looks at the top only. */
+/* The value of a key, looked up like the public accessors; out->value is NULL if it is absent or
+ * null. The second function looks only at the top level. */
 weft__json weft__config_at(const weft_config *config, const char *key);
 weft__json weft__config_at_top(const weft_config *config, const char *key);
 
-/* Whether the key is there, even as null. */
+/* Whether the key is present, even as null. */
 bool weft__config_mentions(const weft_config *config, const char *key);
 
-/* Factors of longrope, read when the config was: head_dim / 2 numbers each, or NULL. */
+/* The factors of longrope: head_dim / 2 numbers each, or NULL. */
 typedef struct weft__rope_lists {
     double *short_factor, *long_factor;
     int64_t n_short, n_long;
@@ -25,20 +25,21 @@ const weft__rope_lists *weft__config_rope_lists(const weft_config *config);
 weft_status weft__config_rope_object(const weft_config *config, weft__json *out);
 weft_status weft__config_read_rope_lists(const weft_config *config, weft__rope_lists *out);
 
-/* How layers with a window rotate: as rope_parameters says of sliding_attention; else, with
- * `sliding_theta`, by rope_local_base_freq (or that) without scaling; else as all layers. */
+/* The rotary embedding of layers with a window: rope_parameters.sliding_attention; otherwise, with
+ * `sliding_theta`, rope_local_base_freq (or that value) without scaling; otherwise as for all
+ * layers. */
 weft_status weft__config_sliding_rope(const weft_config *config, int64_t head_dim, double theta,
                                       double sliding_theta, weft_rope_options *out);
 
-/* The shapes of the checkpoint's tensors by their paths, for what config.json leaves out. */
+/* Looks up the shapes of the checkpoint's tensors by path, for values missing from config.json. */
 typedef struct weft__tensors {
     bool (*shape)(const void *context, const char *path, weft_dims *out);
     const void *context;
 } weft__tensors;
-/* `tensors` must outlive its use; NULL: there are none. */
+/* `tensors` must outlive its use; NULL: none. */
 void weft__config_set_tensors(weft_config *config, const weft__tensors *tensors);
 bool weft__config_has_tensors(const weft_config *config);
-/* False: there is no such tensor, or none at all. `out` may be NULL. */
+/* False: the tensor does not exist, or no tensors are known. `out` may be NULL. */
 bool weft__config_tensor(const weft_config *config, const char *path, weft_dims *out);
 
 #endif

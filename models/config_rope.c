@@ -1,5 +1,5 @@
-/* models/config_rope.c -- the rotary embedding that config.json describes, in either of its styles:
- * rope_theta with rope_scaling, or rope_parameters, flat or by layer type. */
+/* models/config_rope.c -- reads the rotary embedding from config.json, in either style: rope_theta
+ * with rope_scaling, or rope_parameters, flat or by layer type. */
 #include <math.h>
 #include <string.h>
 
@@ -92,11 +92,11 @@ static weft_status read_kind(const weft__json *object, weft_rope_kind *out)
                            weft_printable(name));
 }
 
-/* What null and 0 mean for a number of the rope object. */
+/* How null and 0 are treated for a number of the rope object. */
 typedef enum rope_rule {
-    POSITIVE,         /* null is an error, and so is 0 */
-    POSITIVE_OR_NULL, /* null is as absent */
-    OFF_OR_POSITIVE   /* null and 0 are as absent */
+    POSITIVE,         /* null and 0 are errors */
+    POSITIVE_OR_NULL, /* null counts as absent */
+    OFF_OR_POSITIVE   /* null and 0 count as absent */
 } rope_rule;
 
 static const struct {
@@ -116,7 +116,8 @@ static const struct {
     {"mscale_all_dim", offsetof(weft_rope_options, mscale_all_dim), OFF_OR_POSITIVE},
 };
 
-/* A key that is present as null is an error where `rule` says so; *out->value is NULL otherwise. */
+/* Finds a number. A key with the value null is an error if `rule` says so; otherwise *out->value is
+ * NULL. */
 static weft_status find_number(const weft__json *object, const char *key, rope_rule rule,
                                weft__json *out)
 {
@@ -156,7 +157,7 @@ static weft_status read_original_length(const weft__json *object, weft_rope_opti
     return status;
 }
 
-/* `o->kind` is set. */
+/* `o->kind` must be set. */
 static weft_status read_numbers(const weft__json *object, weft_rope_options *o)
 {
     const bool scaled = o->kind == WEFT_ROPE_LINEAR || o->kind == WEFT_ROPE_LLAMA3 ||
@@ -202,7 +203,7 @@ static weft_status check(const weft_config *config, const weft_rope_options *o)
     return WEFT_OK;
 }
 
-/* The keys that stand beside the object, in the older style. */
+/* Keys next to the object, in the older style. */
 #define OUTER(kind, key, member)                                                                   \
     {                                                                                              \
         key, WEFT_CONFIG_##kind, offsetof(weft_rope_options, member), false, 0, NULL               \
@@ -215,7 +216,7 @@ static const weft_config_field outer[] = {
 };
 #undef OUTER
 
-/* A key beside the object means something only as a positive number; null is as absent. */
+/* Such a key must be a positive number; null counts as absent. */
 static weft_status check_outer(const weft_config *config)
 {
     weft_status status = WEFT_OK;
@@ -230,7 +231,7 @@ static weft_status check_outer(const weft_config *config)
     return status;
 }
 
-/* What `object` (value NULL: nothing) and the keys beside it say. */
+/* Reads `object` (value NULL: none) and the keys next to it. */
 static weft_status read_rope(const weft_config *config, const weft__json *object, int64_t head_dim,
                              double theta, weft_rope_options *out)
 {
@@ -263,7 +264,7 @@ weft_status weft_config_rope(const weft_config *config, int64_t head_dim, double
     return status == WEFT_OK ? read_rope(config, &object, head_dim, theta, out) : status;
 }
 
-/* rope_parameters.sliding_attention; value NULL: there is none. */
+/* rope_parameters.sliding_attention; value NULL: none. */
 static weft_status sliding_object(const weft_config *config, weft__json *out)
 {
     const weft__json all = weft__config_at(config, "rope_parameters");

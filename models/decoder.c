@@ -1,4 +1,4 @@
-/* models/decoder.c -- embedding, blocks, final norm and output head. */
+/* models/decoder.c -- the decoder: embedding, blocks, final norm and output head. */
 #include "models/decoder.h"
 
 #include <math.h>
@@ -21,12 +21,12 @@ typedef struct rotation {
 
 typedef struct decoder {
     weft_module module;
-    weft_module *embed_tokens, *layers, *norm, *extra; /* the last NULL: none */
+    weft_module *embed_tokens, *layers, *norm, *extra; /* the last may be NULL */
     const weft__architecture *architecture;
-    rotation rotations[2]; /* of layers without and with a window */
+    rotation rotations[2]; /* for layers without and with a window */
     double embedding_scale, hidden_scale, query_beta;
     int64_t query_period, n_caches;
-    weft__layer *all; /* what the layers are, one each */
+    weft__layer *all; /* description of each layer */
 } decoder;
 
 typedef struct causal_lm {
@@ -80,7 +80,7 @@ static bool takes_offset(const decoder *m)
     return !depends_on_length(&m->rotations[0].rope) && !depends_on_length(&m->rotations[1].rope);
 }
 
-/* Layers that attend to others' keys and values are the last ones. */
+/* Layers that use other layers' keys and values are the last ones. */
 static int64_t count_caches(const weft__layer *layers, int64_t n)
 {
     while (n > 0 && layers[n - 1].source != n - 1)
@@ -227,7 +227,7 @@ static weft_array *query_scale(const decoder *m, weft_array *positions)
     return weft_expand_dims(weft_expand_dims(scale, -1), -1);
 }
 
-/* Positions and frequencies for L new tokens behind `offset`, on the default device. */
+/* Positions and frequencies for L new tokens after `offset`, on the default device. */
 static weft__step make_step(decoder *m, int64_t offset, int64_t L, const weft_model_call *call)
 {
     weft_device *device = weft_default_device();
@@ -253,15 +253,15 @@ static weft_device *device_of(weft_module *block)
     return weft_device_of(*weft_nn_find(block, "input_layernorm.weight"));
 }
 
-/* A failed array leaves the summary empty; the forward pass has its failure. */
+/* A failed array leaves the summary empty; the forward pass reports the failure. */
 static void summarise(weft_array *x, weft_layer_summary *summary)
 {
     weft_array *squares = weft_square(weft_astype(x, WEFT_FLOAT32)); /* (B, L, E) */
     (void)weft_set(&summary->rms, weft_sqrt(weft_mean(squares, WEFT_DIMS(-1), false)));
 }
 
-/* One layer after another, each on its own device: what they have in common is made anew where the
- * device changes, and so is what they make themselves, caches for one. */
+/* Runs the layers in order, each on its own device. Shared arrays are moved when the device
+ * changes, and new ones, such as caches, are created on the layer's device. */
 static weft_array *through_layers(decoder *m, weft_array *x, int64_t L, weft_array *extra,
                                   weft_cache_view *kept, const weft_model_call *call)
 {
@@ -296,8 +296,8 @@ static weft_array *through_layers(decoder *m, weft_array *x, int64_t L, weft_arr
     return x;
 }
 
-/* Embeddings (B, L, E) in the dtype that the norms have, which is the model's: encoded ones may say
- * another. The scale is rounded as transformers does it, to the embedding's. */
+/* Embeddings (B, L, E) in the dtype of the norms, which is the model's; encoded ones may have
+ * another. The scale is rounded to the embedding's dtype, as in transformers. */
 static weft_array *embedded(decoder *m, weft_array *tokens)
 {
     weft_array *x = weft__call_on_its_device(m->embed_tokens, tokens);
@@ -308,7 +308,7 @@ static weft_array *embedded(decoder *m, weft_array *tokens)
     return weft_astype(x, weft_dtype_of(((weft_nn_rms_norm *)m->norm)->weight));
 }
 
-/* x (B, L, E) with noise that is uniform in +-alpha / sqrt(L E). */
+/* x (B, L, E) plus noise that is uniform in +-alpha / sqrt(L E). */
 static weft_array *with_noise(weft_array *x, double alpha)
 {
     const double bound = alpha / sqrt((double)(weft_dim(x, 1) * weft_dim(x, 2)));
@@ -368,7 +368,7 @@ void weft__decoder_set_head(weft_module *module, const char *name, weft_module *
     m->softcap = 0;
 }
 
-/* With an adapter around the head, the matrix alone is not the head. */
+/* With an adapter on the head, the matrix alone is not the head. */
 weft_array *weft__decoder_head_weight(weft_module *module)
 {
     causal_lm *m = (causal_lm *)module;

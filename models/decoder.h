@@ -1,46 +1,48 @@
-/* models/decoder.h -- the decoder that the families share: embedding, blocks of rotary
- * grouped-query attention and a gated MLP or experts, final norm, output head. */
+/* models/decoder.h -- the decoder shared by the families: embedding, blocks of rotary grouped-query
+ * attention and a gated MLP or experts, final norm, output head. */
 #ifndef WEFT_MODELS_DECODER_H
 #define WEFT_MODELS_DECODER_H
 
 #include "weft/model.h"
 
-/* What a family says of itself. The fields that config.json has too carry its names; a family's
- * table fills those it knows, and its constructor the rest. */
+/* A family's configuration. Fields that are in config.json have the same names. The family's table
+ * reads those it uses; its constructor sets the others. */
 typedef struct weft__decoder_config {
     int64_t vocab_size, hidden_size, intermediate_size, num_hidden_layers;
     int64_t num_attention_heads, num_key_value_heads, head_dim;
     int64_t sliding_window, max_window_layers, sliding_window_pattern;
     double rms_norm_eps;
-    double rms_norm_offset; /* the gain of a norm is this + its weight */
+    double rms_norm_offset; /* the gain of a norm is this plus its weight */
     bool attention_bias;    /* on q, k and v */
     bool output_bias;       /* on o */
     bool mlp_bias;
     bool qk_norm;     /* RMSNorm of each head's q and k before the rotation */
-    bool output_gate; /* q_proj gives each head a gate too, behind its q; what it attends to is
-                         multiplied by the gate's sigmoid */
+    bool output_gate; /* q_proj also computes a gate for each head, after its q; the head's output
+                       * is multiplied by the gate's sigmoid */
     bool use_sliding_window;
-    bool sandwich; /* attention and MLP have a norm behind them too */
+    bool sandwich; /* attention and MLP are also followed by a norm */
     const char *hidden_act;
-    double theta;                 /* when config.json says none */
-    double partial_rotary_factor; /* the same; 0: all of a head rotates */
-    double sliding_theta;   /* of layers with a window, which are then not scaled; 0: as the others,
-                               unless rope_parameters tells them apart */
+    double theta;                 /* if config.json has none */
+    double partial_rotary_factor; /* likewise; 0: the whole head is rotated */
+    double sliding_theta;   /* for layers with a window, without scaling; 0: as the others, unless
+                             * rope_parameters distinguishes them */
     double attention_scale; /* of the scores; 0: 1 / sqrt(head_dim) */
     double query_pre_attn_scalar;
     double attn_logit_softcapping, final_logit_softcapping; /* 0: none */
-    double embedding_scale, residual_scale, hidden_scale;   /* 0: 1; the last: before the head */
-    double query_beta; /* queries grow by 1 + this * ln(1 + floor(position / query_period)) */
+    double embedding_scale, residual_scale, hidden_scale;   /* 0: 1; the last one is applied before
+                                                             * the head */
+    double query_beta; /* queries are scaled by 1 + this * ln(1 + floor(position / query_period)) */
     int64_t query_period;
-    /* Experts: a layer has them when num_experts > 0, its number + 1 is a multiple of
-     * decoder_sparse_step and mlp_only_layers does not have it. */
+    /* Experts: a layer has them if num_experts > 0, its number + 1 is a multiple of
+     * decoder_sparse_step, and mlp_only_layers does not contain it. */
     int64_t num_experts, num_experts_per_tok, moe_intermediate_size, decoder_sparse_step;
     bool norm_topk_prob;
-    /* > 0: layers are linear attention but for each so-many-th, unless layer_types tells them. */
+    /* > 0: layers use linear attention, except every so-many-th, unless layer_types says otherwise.
+     */
     int64_t full_attention_interval;
 } weft__decoder_config;
 
-/* The rows of a family's table that all have; `V`, `E`, `F`, `L` and `H` are the defaults. */
+/* The rows that the tables of all families share; `V`, `E`, `F`, `L` and `H` are defaults. */
 #define WEFT__DECODER_FIELDS(V, E, F, L, H)                                                        \
     WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, vocab_size, V),                                \
         WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, hidden_size, E),                           \
@@ -50,27 +52,27 @@ typedef struct weft__decoder_config {
         WEFT_CONFIG_OPTIONAL(DOUBLE, weft__decoder_config, rms_norm_eps, 1e-6),                    \
         WEFT_CONFIG_TEXT(weft__decoder_config, hidden_act, "silu")
 
-/* Which layers have a window when config.json has no layer_types. */
+/* Which layers have a window if config.json has no layer_types. */
 typedef enum weft__window_rule {
     WEFT__WINDOW_NONE,
-    WEFT__WINDOW_ALL,    /* every layer, when sliding_window is positive */
-    WEFT__WINDOW_LATE,   /* with use_sliding_window: those from max_window_layers on */
-    WEFT__WINDOW_PATTERN /* all but every sliding_window_pattern-th */
+    WEFT__WINDOW_ALL,    /* every layer, if sliding_window is positive */
+    WEFT__WINDOW_LATE,   /* with use_sliding_window: layers from max_window_layers on */
+    WEFT__WINDOW_PATTERN /* all layers but every sliding_window_pattern-th */
 } weft__window_rule;
 
-/* What differs from layer to layer. */
+/* Properties of one layer. */
 typedef struct weft__layer {
     int64_t index;
     int64_t window; /* 0: none, and the rotation is that of full attention */
     int64_t head_dim, n_kv_heads, intermediate_size;
-    int64_t source;       /* the layer whose keys and values it attends to; usually its own */
-    bool is_source;       /* a later layer attends to its keys and values */
-    bool keys_are_values; /* there is no projection of values: they are what that of keys gives */
+    int64_t source;       /* the layer whose keys and values it uses; usually its own */
+    bool is_source;       /* a later layer uses its keys and values */
+    bool keys_are_values; /* values have no projection of their own and equal that of the keys */
     bool sparse;          /* experts */
-    bool gates_with_ups;  /* those of experts are one tensor, the gates in front */
-    bool linear;          /* linear attention: no keys and values, but these: */
+    bool gates_with_ups;  /* gates and ups of the experts are one tensor, gates first */
+    bool linear;          /* linear attention: no keys and values, but these states: */
     int n_states;
-    weft_dims states[WEFT_LAYER_STATES]; /* one text's, which its cache keeps */
+    weft_dims states[WEFT_LAYER_STATES]; /* for one sequence; kept in its cache */
 } weft__layer;
 
 typedef struct weft__rotation {
@@ -78,39 +80,39 @@ typedef struct weft__rotation {
     double amplitude;
 } weft__rotation;
 
-/* What all blocks of one forward share. */
+/* Data shared by all blocks of a forward pass. */
 typedef struct weft__step {
     weft_array *positions;          /* (L) or (B, L) */
-    weft__rotation rotations[2];    /* of layers without and with a window */
+    weft__rotation rotations[2];    /* for layers without and with a window */
     weft_array *query_scale;        /* (L, 1, 1) or (B, L, 1, 1), or NULL */
-    weft_array *mask;               /* NULL: causality alone */
+    weft_array *mask;               /* NULL: causal only */
     weft_array *first;              /* (B, L), weft_model_call.first, or NULL */
-    weft_array *offset;             /* (1), for the caches' append; NULL: their update */
-    weft_array *extra;              /* what the architecture's `prepare` made, or NULL */
-    weft_cache_view *kept;          /* of source layers, one a layer */
-    weft_attention_record *records; /* one a layer, or NULL */
+    weft_array *offset;             /* (1), for appending to the caches; NULL: update them */
+    weft_array *extra;              /* result of the architecture's `prepare`, or NULL */
+    weft_cache_view *kept;          /* of source layers, one per layer */
+    weft_attention_record *records; /* one per layer, or NULL */
 } weft__step;
 
-/* What an architecture puts in place of the usual parts. */
+/* Replacements by an architecture for the standard parts. */
 typedef struct weft__architecture {
     weft_module *(*block)(const weft__decoder_config *c, const weft__layer *layer);
     /* x (B, L, E) -> (B, L, E). cache may be NULL. */
     weft_array *(*forward)(weft_module *block, weft_array *x, const weft__step *step,
                            weft_cache *cache);
-    /* Fills in what the layer's place in the model decides; NULL: nothing more than config.json's
-     * layer_types. */
+    /* Sets layer properties that depend on its position; NULL: only config.json's layer_types. */
     weft_status (*layer)(const weft_config *config, const weft__decoder_config *c,
                          weft__layer *layer);
-    /* A module whose parameters are the model's own (a transparent child), when the model has it,
-     * and what it makes of tokens (B, L) and embeddings x (B, L, E) for all blocks. NULL: none. */
+    /* An additional module whose parameters belong to the model directly (a transparent child), if
+     * the model has it; and its result for tokens (B, L) and embeddings x (B, L, E), for all
+     * blocks. NULL: none. */
     bool (*has_extra)(const weft_config *config, const weft__decoder_config *c);
     weft_module *(*extra)(const weft_config *config, const weft__decoder_config *c);
     weft_array *(*prepare)(weft_module *extra, weft_array *tokens, weft_array *x);
 } weft__architecture;
 
-/* The module tree: model (embed_tokens, layers, norm) and lm_head, tied to the embedding when
- * has_head is false. num_key_value_heads and head_dim of 0 take their defaults. NULL architecture:
- * the usual blocks (models/block.h). NULL, with the message, on failure. */
+/* The module tree: model (embed_tokens, layers, norm) and lm_head, tied to the embedding if
+ * has_head is false. num_key_value_heads and head_dim of 0 get their defaults. NULL architecture:
+ * the standard blocks (models/block.h). NULL, with the message, on failure. */
 weft_module *weft__decoder_new(const weft_config *config, weft__decoder_config *c,
                                weft__window_rule windows, const weft__architecture *architecture,
                                bool has_head, weft_model_info *info);
@@ -120,11 +122,11 @@ weft_array *weft__decoder_hidden(weft_module *module, weft_array *tokens,
                                  const weft_model_call *call);
 weft_array *weft__decoder_head(weft_module *module, weft_array *hidden);
 weft_array *weft__decoder_head_weight(weft_module *module);
-/* Another module in the place of the output head, under another name and without a soft cap. */
+/* Replaces the output head by another module, with another name and without a softcap. */
 void weft__decoder_set_head(weft_module *module, const char *name, weft_module *head);
 void weft__decoder_attention(weft_module *module, int64_t layer, weft_layer_attention *out);
 
-/* These, in the literal of a family. */
+/* The family's functions for its literal. */
 #define WEFT__DECODER_FORWARD                                                                      \
     .hidden = weft__decoder_hidden, .head = weft__decoder_head,                                    \
     .head_weight = weft__decoder_head_weight, .attention = weft__decoder_attention,                \

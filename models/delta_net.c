@@ -1,11 +1,11 @@
-/* models/delta_net.c -- a gated delta net (Yang, Kautz and Hatamizadeh 2025): linear attention
- * whose heads keep a matrix each, behind a short convolution of each channel. */
+/* models/delta_net.c -- a gated delta net (Yang, Kautz and Hatamizadeh 2025): linear attention with
+ * a state matrix per head, preceded by a short depthwise convolution. */
 #include <math.h>
 
 #include "models/block.h"
 #include "models/recurrent.h"
 
-enum { TAPS, MATRICES, N_STATES }; /* what goes from token to token */
+enum { TAPS, MATRICES, N_STATES }; /* states passed from token to token */
 static const double l2_eps = 1e-6;
 
 /* ---- the convolution ------------------------------------------------------------------------ */
@@ -28,13 +28,14 @@ static weft_module *taps_new(int64_t C, int64_t n, bool taps_first)
     return weft_nn_finish(m);
 }
 
-/* Where in its row each of L tokens is, (L). */
+/* The position of each of L tokens in its row, (L). */
 static weft_array *places(weft_array *like, int64_t L)
 {
     return weft_to(weft_arange(0, (double)L, 1, WEFT_INT32), weft_device_of(like));
 }
 
-/* What `part` (B, L, C) has of the token `back` before each, or 0 where that is before `first`. */
+/* The element of `part` (B, L, C) `back` tokens before each token, or 0 if that is before `first`.
+ */
 static weft_array *own_part(weft_array *part, weft_array *first, int64_t back)
 {
     if (first == NULL || back == 0)
@@ -46,8 +47,8 @@ static weft_array *own_part(weft_array *part, weft_array *first, int64_t back)
     return weft_where(own, part, weft_scalar(0, weft_dtype_of(part)));
 }
 
-/* x (B, L, C), and in front of it what *before (B, taps - 1, C) holds, which becomes the last of
- * both: (B, L, C) float32. `first` (B, L) or NULL is where each token's sequence begins. */
+/* Convolves x (B, L, C), preceded by *before (B, taps - 1, C), which is updated: (B, L, C) float32.
+ * `first` (B, L) or NULL is the start of each token's sequence. */
 static weft_array *convolve(weft_module *self, weft_array *x, weft_array *first,
                             weft_array **before)
 {
@@ -73,7 +74,7 @@ static weft_array *convolve(weft_module *self, weft_array *x, weft_array *first,
 
 typedef struct delta_net {
     weft_module module;
-    weft_module *in_proj_qkvz, *in_proj_ba; /* in one, by key head; or NULL and these: */
+    weft_module *in_proj_qkvz, *in_proj_ba; /* grouped by key head; or NULL, and these: */
     weft_module *in_proj_qkv, *in_proj_z, *in_proj_b, *in_proj_a;
     weft_module *conv1d, *norm, *out_proj;
     weft_array *A_log, *dt_bias; /* (Hv) */
@@ -137,14 +138,14 @@ weft_module *weft__delta_net_new(const weft__decoder_config *decoder,
 
 /* ---- forward -------------------------------------------------------------------------------- */
 
-/* What the projections of x (B, L, E) give. */
+/* The projections of x (B, L, E). */
 typedef struct projected {
     weft_array *qkv;   /* (B, L, 2 K + V) */
     weft_array *z;     /* (B, L, V) */
     weft_array *b, *a; /* (B, L, Hv) */
 } projected;
 
-/* Elements [from, from + n) of each key head's part of x (B, L, Hk, ...), side by side. */
+/* Elements [from, from + n) of each key head's part of x (B, L, Hk, ...), joined. */
 static weft_array *of_heads(weft_array *x, int64_t from, int64_t n)
 {
     return weft_flatten(weft_slice_axis(x, 3, from, from + n), 2, 3);
@@ -180,8 +181,8 @@ static weft_array *unit(weft_array *x, double scale)
     return weft_scale(weft_rms_norm(x, NULL, l2_eps / D, 0), scale / sqrt(D));
 }
 
-/* How the state fades, as a logarithm: -exp(A_log) softplus(a + dt_bias), float32. A sequence that
- * begins within a row forgets what was before it: e^FORGET is 0, and FORGET times 0 is not NaN. */
+/* The logarithm of the decay: -exp(A_log) softplus(a + dt_bias), float32. A sequence that begins
+ * within a row discards earlier tokens: e^FORGET is 0, and FORGET times 0 is not NaN. */
 static weft_array *decay_logarithm(const delta_net *m, weft_array *a, weft_array *first)
 {
     enum { FORGET = -10000 };
@@ -195,7 +196,7 @@ static weft_array *decay_logarithm(const delta_net *m, weft_array *a, weft_array
     return weft_where(weft_expand_dims(begins, -1), weft_scalar(FORGET, WEFT_FLOAT32), g);
 }
 
-/* The states before the first token of x, (B, shape...) each, and of a text's beginning zeros. */
+/* The states before the first token of x, (B, shape...) each; zeros at the start of a sequence. */
 static void states_before(const delta_net *m, int64_t B, const weft_cache *cache,
                           weft_array *states[N_STATES])
 {
@@ -211,7 +212,7 @@ static void states_before(const delta_net *m, int64_t B, const weft_cache *cache
     }
 }
 
-/* The heads' normalised outputs, gated by z: (B, L, V) in the dtype of `like`. */
+/* The heads' normalized outputs, gated by z: (B, L, V) in the dtype of `like`. */
 static weft_array *gated(delta_net *m, weft_array *y, weft_array *z, weft_array *like)
 {
     y = weft_flatten(weft_nn_call(m->norm, y), 2, 3);

@@ -1,4 +1,4 @@
-/* models/experts.c -- a mixture of experts (Shazeer et al. 2017): a router chooses a few of many
+/* models/experts.c -- a mixture of experts (Shazeer et al. 2017): a router selects a few of many
  * gated MLPs for each token. */
 #include "models/block.h"
 #include "nn/module.h"
@@ -7,8 +7,8 @@
 
 typedef struct experts {
     weft_module module;
-    weft_module *gate_proj, *up_proj; /* NULL: they are one, */
-    weft_module *gate_up_proj;        /* whose results are those of the gates in front */
+    weft_module *gate_proj, *up_proj; /* NULL: combined in gate_up_proj, */
+    weft_module *gate_up_proj;        /* whose first results are the gates */
     weft_module *down_proj;
     weft__gate_function *gate;
 } experts;
@@ -79,7 +79,7 @@ void weft__route(weft_array *logits, int64_t k, bool normalised, weft_array **id
     else
         chosen = weft_exp(weft_subtract(chosen, weft_logsumexp(scores, WEFT_DIMS(-1), true)));
     *weights = weft_astype(chosen, weft_dtype_of(logits));
-    if (summary != NULL) { /* failed arrays leave it empty; the forward pass has their failure */
+    if (summary != NULL) { /* failed arrays leave it empty; the forward pass reports the failure */
         (void)weft_set(&summary->experts, weft_astype(*ids, WEFT_INT32));
         (void)weft_set(&summary->weights, chosen);
     }

@@ -1,5 +1,5 @@
-/* models/generation.c -- what a checkpoint says of generating: the ids that end a text, those that
- * are never drawn, and the sampler's numbers. */
+/* models/generation.c -- reads a checkpoint's generation settings: stop ids, suppressed ids, and
+ * sampler options. */
 #include "models/generation.h"
 
 #include <math.h>
@@ -12,9 +12,9 @@
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-enum { MOST_IDS = 10000 }; /* each is compared with those before it */
+enum { MOST_IDS = 10000 }; /* limited, since each is compared with all previous ones */
 
-/* Adds an id that is not there yet. */
+/* Adds an id unless it is already in the list. */
 static weft_status add_id(weft__ids *ids, const weft__json *at)
 {
     int64_t id;
@@ -35,7 +35,7 @@ static weft_status add_id(weft__ids *ids, const weft__json *at)
     return WEFT_OK;
 }
 
-/* An id or a list of ids; nothing is fine. */
+/* Adds an id or a list of ids; absent is valid. */
 static weft_status add_ids(weft__ids *ids, weft__json at)
 {
     if (at.value == NULL)
@@ -67,8 +67,8 @@ static weft_status load_from_folder(weft__generation_config *g, const char *fold
     return status;
 }
 
-/* The tokenizer's token, where no configuration names one. A tokenizer that cannot be read is an
- * error for whoever needs it. */
+/* Uses the tokenizer's token if no configuration names one. An unreadable tokenizer is reported
+ * when it is needed. */
 static weft_status add_tokenizers(weft__ids *ids, const char *folder)
 {
     weft_tokenizer *tokenizer;
@@ -89,7 +89,7 @@ static weft_status add_tokenizers(weft__ids *ids, const char *folder)
     return WEFT_OK;
 }
 
-/* A vocabulary that was cut may lack some of them. */
+/* Drops ids outside of a reduced vocabulary. */
 static void drop_from(weft__ids *ids, int64_t V)
 {
     int n = 0;
@@ -100,8 +100,8 @@ static void drop_from(weft__ids *ids, int64_t V)
     ids->n = n;
 }
 
-/* What generation_config.json says of the sampler: the sampler's own errors do not name the file.
- */
+/* Checks the sampler options in generation_config.json, since the sampler's own errors do not name
+ * the file. */
 static weft_status check_sampler(const weft_config *config)
 {
     typedef struct values {
@@ -173,10 +173,10 @@ void weft__generation_free(weft__generation_config *g)
     weft_free(g->suppress.at);
 }
 
-/* ---- the sampler's numbers ------------------------------------------------------------------ */
+/* ---- the sampler options --------------------------------------------------------------------- */
 
-/* do_sample decides between drawing and the most probable token; a file that does not have it, but
- * a temperature, means to draw. */
+/* do_sample selects between drawing and the most probable token; a file with a temperature but
+ * without do_sample draws. */
 static double temperature(const weft_config *c, double otherwise)
 {
     if (weft_config_has(c, "do_sample") && !weft_config_bool(c, "do_sample", true))

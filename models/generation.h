@@ -1,5 +1,5 @@
-/* models/generation.h -- what a checkpoint says of generating: config.json, and
- * generation_config.json beside it. */
+/* models/generation.h -- a checkpoint's generation settings, from config.json and
+ * generation_config.json. */
 #ifndef WEFT_MODELS_GENERATION_H
 #define WEFT_MODELS_GENERATION_H
 
@@ -11,13 +11,13 @@ typedef struct weft__ids {
 } weft__ids;
 
 typedef struct weft__generation_config {
-    /* generation_config.json, or what a GGUF file says; NULL: there is none */
+    /* generation_config.json, or a GGUF file's equivalent; NULL: none */
     weft_config *config;
-    weft__ids eos;      /* of both files, each once; where they have none, the tokenizer's */
-    weft__ids suppress; /* those of the V in the vocabulary */
+    weft__ids eos;      /* from both files, without duplicates; otherwise the tokenizer's */
+    weft__ids suppress; /* those within the vocabulary of V tokens */
 } weft__generation_config;
 
-/* `folder` NULL: config.json, and g->config if it is set. Freed by weft__generation_free, also
+/* `folder` NULL: uses config.json, and g->config if it is set. Freed by weft__generation_free, also
  * after a failure. */
 weft_status weft__generation_read(weft__generation_config *g, const weft_config *config,
                                   const char *folder, int64_t V);

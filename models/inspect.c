@@ -1,4 +1,4 @@
-/* models/inspect.c -- the keys and queries of a prompt, layer by layer. */
+/* models/inspect.c -- records the keys and queries of a prompt, layer by layer. */
 #include "weft/inspect.h"
 
 #include <inttypes.h>
@@ -124,7 +124,7 @@ void weft_inspection_free(weft_inspection *x)
 
 enum { NAME = 48, DIGITS = 24 };
 
-/* "[1, 2]" in new memory; the number at `base` and every `step` bytes behind it. */
+/* "[1, 2]" in new memory, from the number at `base` and every `step` bytes after it. */
 static char *list_text(int64_t n, int64_t (*at)(const weft_inspection *x, int64_t i),
                        const weft_inspection *x)
 {
@@ -148,14 +148,14 @@ static int64_t source_at(const weft_inspection *x, int64_t i)
     return x->layers[i].source;
 }
 
-/* What the file's arrays are called, and the arrays. */
+/* The names of the file's arrays, and the arrays. */
 typedef struct tensors {
     char (*names)[NAME];
     const char **pointers;
     weft_array **arrays;
 } tensors;
 
-/* Returns how many there are: another program's inspection may have no queries. */
+/* Returns the number of arrays; another program's inspection may have no queries. */
 static int fill(const weft_inspection *x, tensors *t)
 {
     int n = 0;

@@ -1,4 +1,4 @@
-/* models/layers.c -- what config.json says of the layers, one by one. */
+/* models/layers.c -- reads the properties of each layer from config.json. */
 #include "models/layers.h"
 
 #include <stdio.h>
@@ -7,7 +7,8 @@
 #include "models/block.h"
 #include "models/config.h"
 
-/* Rotations are computed when a model is made, before anything shows that its sizes are wrong. */
+/* Limits, since rotations are computed when a model is created, before other checks of its sizes.
+ */
 enum { MOST_LAYERS = 4096, MOST_HEAD_DIM = 1 << 16 };
 
 /* ---- sizes ---------------------------------------------------------------------------------- */
@@ -44,8 +45,8 @@ static weft_status check_sizes(const weft_config *config, const weft__decoder_co
     return WEFT_OK;
 }
 
-/* The size of a head that config.json does not give: from the weights, or else the family's usual
- * size, if it has one. Keys tell more than queries, whose matrix may hold gates too. */
+/* The head size if config.json does not give it: from the weights, or else the family's default, if
+ * any. Keys are preferred to queries, whose matrix may also contain gates. */
 static int64_t head_dim_of(const weft_config *config, const weft__decoder_config *c)
 {
     const struct {
@@ -102,7 +103,7 @@ weft_status weft__layers_check(const weft_config *config, weft__decoder_config *
 
 /* ---- layers --------------------------------------------------------------------------------- */
 
-/* The window of a layer that config.json's layer_types calls `type`. */
+/* The window of a layer with type `type` in config.json's layer_types. */
 static weft_status named_window(const weft__json *at, const weft__decoder_config *c,
                                 int64_t *window)
 {
@@ -181,7 +182,7 @@ static weft_status is_linear(const weft_config *config, const weft__decoder_conf
     return status;
 }
 
-/* Whether mlp_only_layers has the layer. */
+/* Whether mlp_only_layers contains the layer. */
 static weft_status is_dense(const weft_config *config, int64_t layer, bool *out)
 {
     const weft__json list = weft__config_at(config, "mlp_only_layers");
@@ -199,7 +200,7 @@ static weft_status is_dense(const weft_config *config, int64_t layer, bool *out)
     return status;
 }
 
-/* Whether the tensors have gates and ups of the layer's experts as one. */
+/* Whether the layer's experts have gates and ups in one tensor. */
 static bool has_gates_with_ups(const weft_config *config, int64_t layer)
 {
     static const char *const places[] = {"mlp.switch_mlp", "experts.switch_glu"};
@@ -245,7 +246,7 @@ weft_status weft__layers_read(const weft_config *config, const weft__decoder_con
                               weft__window_rule windows, const weft__architecture *architecture,
                               weft__layer *out)
 {
-    const weft__layer *first[2] = {NULL}; /* of full attention, and with a window */
+    const weft__layer *first[2] = {NULL}; /* full attention, and with a window */
     for (int64_t i = 0; i < c->num_hidden_layers; i++) {
         out[i] = (weft__layer){
             .index = i,

@@ -1,4 +1,4 @@
-/* models/model.c -- a model: loading, making, saving, and its forward. */
+/* models/model.c -- weft_model: creating, loading, saving, forward pass. */
 #include <math.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ struct weft_model {
     weft_config *config;
     weft_module *module;
     weft_model_info info;
-    char *skipped; /* NULL: nothing was */
+    char *skipped; /* tensors that were not used; NULL: none */
     char **labels; /* (info.n_labels) */
     weft__generation_config generation;
 };
@@ -39,7 +39,7 @@ static weft_status unknown_family(const char *where, const char *model_type)
     return status;
 }
 
-/* MLX's formats show in the shapes of the tensors; all others name their method. */
+/* MLX's formats are recognized by the shapes of the tensors; all others name their method. */
 static weft_status check_quantization(const weft_config *config)
 {
     const weft__json at = weft__config_at(config, "quantization_config");
@@ -52,7 +52,7 @@ static weft_status check_quantization(const weft_config *config)
     return status;
 }
 
-/* The keys that are read one at a time, with a fallback for values of another type. */
+/* Checks keys that are read individually, with a fallback for values of another type. */
 static weft_status check_types(const weft_config *config)
 {
     typedef struct values {
@@ -91,7 +91,7 @@ static weft_status choose_family(weft_model *m, const weft_safetensors *file)
     return m->family ? WEFT_OK : unknown_family(where, model_type);
 }
 
-/* What a module refuses, a shape for one, is what the configuration has asked for. */
+/* If a module rejects an argument, such as a shape, the message names the configuration. */
 static weft_status name_config(const weft_config *config)
 {
     const char *where = weft_config_where(config), *message = weft_error_message();
@@ -133,7 +133,7 @@ static weft_status load_config(const char *folder, weft_config **out)
     return status;
 }
 
-/* A separate head is used when it is there, unless the configuration says that it is tied. */
+/* A separate head is used if it exists, unless the configuration says that it is tied. */
 static weft_status load_weights(weft_model *m, weft__weights *w,
                                 const weft_nn_load_options *options,
                                 const weft__placement *placement)
@@ -166,7 +166,7 @@ static bool is_quantised(void *context, const char *path, const weft_module *m)
     return !weft_encoding_of(*weight) && weft_dim(*weight, -1) % o->format.group_size == 0;
 }
 
-/* From one of the two. */
+/* Exactly one of the two is set. */
 static weft_status load_file(weft_model *m, const weft_safetensors *file, const weft_gguf *gguf,
                              bool apart, const weft_model_options *o,
                              const weft__placement *placement)
@@ -180,8 +180,8 @@ static weft_status load_file(weft_model *m, const weft_safetensors *file, const 
     weft_nn_load_options options = {.dtype = o->dtype,
                                     .quantize = o->quantize != 0 ? &quantize : NULL};
     weft_device *before = weft_default_device();
-    /* The file's arrays pass through it. What is to be encoded stays on the CPU until then: that
-     * views the file and encodes on all its threads, where another device would hold all of it. */
+    /* Arrays are read through this device. Arrays to be encoded stay on the CPU until then, where
+     * they are views of the file and all threads encode; another device would hold all of it. */
     weft_set_default_device(o->quantize != 0 ? weft_device_get("cpu") : placement->host);
     weft_scope_open_lean();
     const weft_dtype blocks = placement->device == placement->host
@@ -211,7 +211,7 @@ static weft_status round_activations(void *context, const char *path, weft_modul
     return WEFT_OK;
 }
 
-/* The file and its configuration: a GGUF file has its own. */
+/* Opens the file and its configuration, which a GGUF file contains. */
 static weft_status open_files(weft_model *m, const char *path, weft_safetensors **file,
                               weft_gguf **gguf)
 {
@@ -360,7 +360,7 @@ weft_status weft_model_save(weft_model *model, const char *folder)
     return status;
 }
 
-/* ---- asking --------------------------------------------------------------------------------- */
+/* ---- queries --------------------------------------------------------------------------------- */
 
 weft_module *weft_model_module(weft_model *model)
 {
@@ -383,9 +383,9 @@ weft_status weft_model_classify(weft_model *model, const char *const *labels, in
     bool copied = copies != NULL;
     for (int i = 0; copied && i < n; i++)
         copied = (copies[i] = weft_strdup(labels[i])) != NULL;
-    weft_status status = copied ? weft__classifier_put(model->module, model->config, model->family,
-                                                       &model->info, n)
-                                : weft__out_of_memory("classifier", "its labels");
+    weft_status status =
+        copied ? weft__classifier_put(model->module, model->config, model->family, &model->info, n)
+               : weft__out_of_memory("classifier", "its labels");
     if (status == WEFT_OK)
         model->labels = copies;
     else

@@ -1,4 +1,5 @@
-/* models/placement.c -- a model on two devices: its last layers on one, the rest on the CPU. */
+/* models/placement.c -- places a model on two devices: its last layers on one, the rest on the CPU.
+ */
 #include "models/placement.h"
 
 #include <stdlib.h>
@@ -13,7 +14,7 @@ weft_status weft__placement_make(const weft_model_options *options, weft__placem
     return device && out->host ? WEFT_OK : weft_error_status();
 }
 
-/* The number of the layer that a parameter is in; -1: it is in none. */
+/* The layer number in a parameter's path; -1: none. */
 static int64_t layer_of(const char *path)
 {
     const char *at = strstr(path, "layers.");

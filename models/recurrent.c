@@ -1,5 +1,5 @@
-/* models/recurrent.c -- the cache of a layer that keeps states of fixed size in place of
- * keys and values: of what it has read it can forget all or nothing. */
+/* models/recurrent.c -- the cache of a layer with states of fixed size instead of keys and values.
+ * It can be reset, but not trimmed. */
 #include "models/recurrent.h"
 
 #include <string.h>
@@ -58,7 +58,7 @@ static int numbers(weft_cache *self, int64_t **out)
     return 1;
 }
 
-/* Whether `state` is (B, shape...), where B, -1 at first, is the same for all. */
+/* Whether `state` is (B, shape...), where B (-1 at first) must be the same for all. */
 static bool fits(weft_array *state, weft_dims shape, int64_t *B)
 {
     if (state == NULL || !weft_ok(state) || weft_dtype_of(state) != WEFT_FLOAT32 ||

@@ -1,4 +1,5 @@
-/* models/registry.c -- families by model_type: Weft's own, and those that a program adds. */
+/* models/registry.c -- model families by model_type: the built-in ones, and those added by
+ * programs. */
 #include "models/registry.h"
 
 #include <pthread.h>

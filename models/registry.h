@@ -1,4 +1,4 @@
-/* models/registry.h -- the literals of the families that come with Weft. */
+/* models/registry.h -- the literals of the built-in families. */
 #ifndef WEFT_MODELS_REGISTRY_H
 #define WEFT_MODELS_REGISTRY_H
 

@@ -1,5 +1,5 @@
-/* models/weights.c -- checkpoints' tensor names: prefixes of wrappers stripped, towers of other
- * modalities dropped. */
+/* models/weights.c -- maps checkpoints' tensor names to tree paths: strips prefixes of wrappers,
+ * drops towers of other modalities. */
 #include "models/weights.h"
 
 #include <stdio.h>
@@ -45,7 +45,7 @@ static const char *stripped(const char *name)
     return name;
 }
 
-/* The tower that a tensor is of; NULL: it is of the text model. */
+/* The tower of a tensor; NULL: the text model. */
 static const char *tower_of(const char *bare)
 {
     for (size_t i = 0; i < sizeof towers / sizeof *towers; i++) {
@@ -69,7 +69,7 @@ static bool usual_rename(const char *name, char *out, size_t size)
     const char *bare = stripped(name);
     if (is_dropped(bare))
         return false;
-    /* Mixtral's experts stand where others' do, under a name of their own. */
+    /* Mixtral's experts have another parent than those of other families. */
     static const char sparse[] = ".block_sparse_moe.";
     const char *at = strstr(bare, sparse), *above = starts(bare, "lm_head.") ? "" : "model.";
     if (at)

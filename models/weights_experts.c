@@ -1,5 +1,5 @@
-/* models/weights_experts.c -- experts' tensors as trees have them: one stack for each of gate, up
- * and down. */
+/* models/weights_experts.c -- converts experts' tensors to the form of trees: one stack each for
+ * gate, up and down. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 enum { MOST_EXPERTS = 4096 };
 
-/* How files call the projections, and trees. */
+/* Names of the projections in files and in trees. */
 static const struct {
     const char *stored, *name;
 } projections[] = {
@@ -26,8 +26,8 @@ static const char *projection_of(const char *stored)
     return NULL;
 }
 
-/* "model.layers.3.mlp" and a projection -> its path in the tree. Experts that stand beside the MLP
- * are called differently from those in its place. */
+/* Maps "model.layers.3.mlp" and a projection to its path in the tree. Experts in parallel to the
+ * MLP have other names than those that replace it. */
 static void stack_path(const char *parent, const char *projection, char *out, size_t size)
 {
     const size_t n = strlen(parent);
@@ -36,7 +36,7 @@ static void stack_path(const char *parent, const char *projection, char *out, si
              projection);
 }
 
-/* ---- one by one: PARENT.experts.E.PROJECTION.weight ------------------------------------------ */
+/* ---- individual experts: PARENT.experts.E.PROJECTION.weight ---------------------------------- */
 
 typedef struct expert_name {
     char parent[WEFT_NN_PATH], stored[32];
@@ -59,7 +59,7 @@ static bool parse(const char *path, expert_name *out)
            end[read] == '\0' && projection_of(out->stored);
 }
 
-/* The experts from the one with number 0 on. */
+/* Stacks the experts, starting from number 0. */
 static weft_status stack(const weft__weights *w, const expert_name *first, weft__weights *stacks)
 {
     weft_array *parts[MOST_EXPERTS];
@@ -76,7 +76,7 @@ static weft_status stack(const weft__weights *w, const expert_name *first, weft_
     return weft__weights_add(stacks, path, weft_stack(parts, n, 0));
 }
 
-/* Whether the tensor is in its projection's stack: nothing is missing before it. */
+/* Whether the tensor is in its projection's stack, with no gap before it. */
 static bool is_stacked(const weft__weights *stacks, const weft__weight *item)
 {
     expert_name name;
@@ -88,9 +88,9 @@ static bool is_stacked(const weft__weights *stacks, const weft__weight *item)
     return found && (!weft_ok(found->array) || name.number < weft_dim(found->array, 0));
 }
 
-/* ---- gate and up as one: PARENT.experts.gate_up_proj ----------------------------------------- */
+/* ---- combined gate and up: PARENT.experts.gate_up_proj --------------------------------------- */
 
-/* Adds the parts of a stack that holds gate over up, or down's. */
+/* Adds the parts of a combined gate and up stack, or the down stack. */
 static weft_status add_fused(weft__weights *out, const weft__weight *item)
 {
     char parent[WEFT_NN_PATH], path[WEFT_NN_PATH + 64];

@@ -1,4 +1,4 @@
-/* nn/checkpoint.c -- loading and saving the parameters of a tree. */
+/* nn/checkpoint.c -- loads and saves the parameters of a tree. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,28 +10,28 @@
 #include "nn/module.h"
 #include "weft/nn_tools.h"
 
-enum { LIST_LENGTH = 900 }; /* characters of each list in a message */
+enum { LIST_LENGTH = 900 }; /* most characters of each list in a message */
 
 /* ---- loading -------------------------------------------------------------------------------- */
 
-/* A tensor of the file under its path in the tree. */
+/* A tensor of the file, by its path in the tree. */
 typedef struct tensor {
     char *path;
     int index;
     bool used;
 } tensor;
 
-/* A parameter and the tensor it gets, or the two or three that an encoded one is made of. */
+/* A parameter and its tensor, or the two or three tensors of an encoded one. */
 typedef struct match {
     weft_slot *slot;
     weft_module *module;
     bool encoded;
     weft_quantize_options format; /* if encoded */
     int parts[3];                 /* -1: none */
-    bool quantized;               /* it is to be encoded */
+    bool quantized;               /* it will be encoded */
 } match;
 
-/* One of the lists of a report: "2 missing: a, b". */
+/* A list in a report: "2 missing: a, b". */
 typedef struct problems {
     weft__text names;
     int n, left_out;
@@ -41,7 +41,7 @@ typedef struct loader {
     const weft_safetensors *file; /* NULL: arrays */
     const weft_named_arrays *arrays;
     const weft_nn_load_options *options;
-    const weft_encoding *quantize; /* of options->quantize */
+    const weft_encoding *quantize; /* from options->quantize */
     tensor *tensors;               /* sorted by path */
     int n_tensors;
     match *matches;
@@ -49,7 +49,7 @@ typedef struct loader {
     problems missing, unexpected, mismatched;
 } loader;
 
-/* ---- loading: where tensors come from ------------------------------------------------------- */
+/* ---- loading: the source of tensors ---------------------------------------------------------- */
 
 static int count_of(const loader *l)
 {
@@ -135,7 +135,7 @@ static bool fits(const weft_safetensors_entry *entry, weft_array *parameter)
            weft_dtype_is_float(entry->dtype) == weft_dtype_is_float(weft_dtype_of(parameter));
 }
 
-/* The tensor of that path; it counts as used. NULL: there is none. */
+/* The tensor of that path, marked as used; NULL: none. */
 static tensor *take_tensor(const loader *l, const char *path)
 {
     const tensor key = {.path = (char *)path};
@@ -148,7 +148,8 @@ static tensor *take_tensor(const loader *l, const char *path)
     return found;
 }
 
-/* What beside the codes makes an encoded parameter: ", scales (32, 2) float16, no biases". */
+/* Describes the tensors after the codes of an encoded parameter: ", scales (32, 2) float16, no
+ * biases". */
 static void describe_parts(const loader *l, const weft_nn_item *item, char *out, size_t size)
 {
     static const char *const names[] = {"", "scales", "biases"};
@@ -184,7 +185,7 @@ static void add_mismatch(loader *l, const weft_nn_item *item, const weft_safeten
     add_problem(&l->mismatched, text);
 }
 
-/* Whether tensor `codes` and its neighbours are the parameter in an encoding. */
+/* Whether tensor `codes` and its neighbours form the parameter in an encoding. */
 static bool match_parts(const loader *l, const weft_nn_item *item, int codes, match *out)
 {
     weft_safetensors_entry entries[3];
@@ -286,7 +287,7 @@ static weft_status report(const loader *l)
 
 /* ---- loading: setting ----------------------------------------------------------------------- */
 
-/* Values of an encoded parameter are of the scales' dtype, if these are floats. */
+/* The values of an encoded parameter have the scales' dtype, if these are floats. */
 static weft_array *joined(const loader *l, const match *m)
 {
     weft_array *parts[3] = {NULL};
@@ -309,7 +310,7 @@ static weft_array *converted(const loader *l, const match *m)
     return weft_to(value, l->options->device ? l->options->device : device);
 }
 
-/* All at once: on a failure no parameter has changed. */
+/* Sets all together: on failure no parameter has changed. */
 static weft_status set_matches(const loader *l)
 {
     const size_t n = l->n_matches > 0 ? (size_t)l->n_matches : 1;
@@ -398,7 +399,7 @@ typedef struct saver {
     int n;
 } saver;
 
-/* Adds a tensor under its name in the file, unless the renaming drops it. */
+/* Adds a tensor by its name in the file, unless the renaming drops it. */
 static weft_status add_tensor(saver *s, const char *path, weft_array *a)
 {
     char name[WEFT_NN_PATH];

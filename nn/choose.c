@@ -1,4 +1,5 @@
-/* nn/choose.c -- what is done to chosen parameters: freezing, casting, applying, setting. */
+/* nn/choose.c -- operations on selected parameters: freezing, casting, applying functions, setting
+ * values. */
 #include <string.h>
 
 #include "core/failure.h"
@@ -6,15 +7,15 @@
 #include "nn/module.h"
 #include "weft/nn_tools.h"
 
-/* ---- choosing ------------------------------------------------------------------------------- */
+/* ---- selection ------------------------------------------------------------------------------- */
 
-/* Calls `visit` for the chosen parameters, and notes which keys were met. */
+/* Calls `visit` for the selected parameters, and records which keys matched. */
 typedef struct chooser {
     const weft_nn_choice *choice;
     weft_nn_visitor *visit;
     void *context;
-    int n;           /* chosen so far */
-    const char *key; /* not NULL: only this one counts */
+    int n;           /* selected so far */
+    const char *key; /* not NULL: only this key counts */
 } chooser;
 
 /* Whether the item's path is at or below the choice's. */
@@ -50,7 +51,7 @@ static weft_status choose(void *context, const weft_nn_item *item)
     return c->visit ? c->visit(c->context, item) : WEFT_OK;
 }
 
-/* Every key, and the path, must choose something. */
+/* Every key, and the path, must match something. */
 static weft_status check_strict(weft_module *m, const weft_nn_choice *choice)
 {
     for (int i = 0; i < (choice->n_keys > 0 ? choice->n_keys : 1); i++) {

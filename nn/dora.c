@@ -1,4 +1,4 @@
-/* nn/dora.c -- magnitudes of DoRA adapters: norms of rows, and what rows are multiplied by. */
+/* nn/dora.c -- the magnitudes of DoRA adapters: row norms, and the factors of rows. */
 #include <string.h>
 
 #include "nn/lora.h"
@@ -22,8 +22,8 @@ weft_array *weft__dora_norms(weft_array *weight)
     return weft_sqrt(squared_norms(weight));
 }
 
-/* |W + s B A| of each row, expanded so that the sum of the matrices is never formed:
- * |w|^2 + 2 s b (A w) + s^2 b (A A^T) b. */
+/* |W + s B A| of each row, expanded so that the sum of the matrices is not computed: |w|^2 + 2 s b
+ * (A w) + s^2 b (A A^T) b. */
 static weft_array *norms_of_sum(weft_array *W, weft_array *A, weft_array *B, double s)
 {
     weft_array *cross = weft_swapaxes(weft_linear(A, W, NULL), 0, 1); /* (out, R): W A^T */
@@ -41,7 +41,8 @@ static void find_arrays(const weft_nn_lora_linear *m, weft_array *out[N_ARRAYS])
     out[3] = m->lora_magnitude_vector;
 }
 
-/* A transformation puts arrays of its own in the slots: what was kept is for others then. */
+/* Whether the kept factor is valid. Transforms put other arrays into the slots, for which it is
+ * not. */
 static bool is_kept(const weft_nn_lora_linear *m)
 {
     weft_array *now[N_ARRAYS];

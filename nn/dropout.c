@@ -1,9 +1,9 @@
-/* nn/dropout.c -- zeroing elements at random while training. */
+/* nn/dropout.c -- dropout: zeroes random elements while training. */
 #include <stdio.h>
 
 #include "nn/module.h"
 
-static _Thread_local weft_array *row_keys; /* (rows, 2) uint32; NULL: a mask is one draw */
+static _Thread_local weft_array *row_keys; /* (rows, 2) uint32; NULL: one draw for the whole mask */
 
 static _Thread_local weft_array *vector_keys; /* (vectors, 2) uint32, or NULL */
 
@@ -30,8 +30,8 @@ static int64_t count_vectors(weft_dims shape)
     return n;
 }
 
-/* Whether elements of an array of that shape are kept. Each row of a batch, or each vector, has a
- * key of its own where the caller numbers them. */
+/* Draws which elements of an array are kept. Each row of a batch, or each vector, has its own key
+ * if the caller has set them. */
 static weft_array *draw(weft_dims shape, double p)
 {
     if (vector_keys && shape.n > 1 && count_vectors(shape) == weft_dim(vector_keys, 0)) {

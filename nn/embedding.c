@@ -1,4 +1,4 @@
-/* nn/embedding.c -- rows of a table, and the table as output head. */
+/* nn/embedding.c -- embeddings, and the embedding matrix as output head. */
 #include <math.h>
 
 #include "nn/module.h"
@@ -26,7 +26,8 @@ weft_module *weft_nn_embedding_new(int64_t V, int64_t E)
 
 weft_array *weft_nn_embedding_head(weft_module *embedding, weft_array *x)
 {
-    weft_array *const *weight = weft_nn_find(embedding, "weight"); /* of the base of an adapter */
+    weft_array *const *weight = weft_nn_find(embedding, "weight"); /* inside an adapter, that of its
+                                                                    * base */
     if (weight == NULL)
         return weft_error_array("%s: expected an embedding", embedding->type->name);
     weft_nn_enter_module(embedding, __func__);

@@ -1,4 +1,4 @@
-/* nn/encoded.c -- encoded parameters in checkpoints: as MLX's two or three tensors, and back. */
+/* nn/encoded.c -- converts encoded parameters to MLX's two or three tensors, and back. */
 #include "nn/encoded.h"
 
 #include <stdio.h>

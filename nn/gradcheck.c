@@ -1,4 +1,5 @@
-/* nn/gradcheck.c -- gradients of a module's parameters against differences in float64. */
+/* nn/gradcheck.c -- compares gradients of a module's parameters with finite differences in float64.
+ */
 #include "core/failure.h"
 #include "core/graph.h"
 #include "nn/module.h"
@@ -10,7 +11,7 @@ typedef struct check {
     weft_nn_slots trained;
 } check;
 
-/* Sets the slots to n arrays; what they hold must be kept elsewhere. */
+/* Sets the slots to n arrays; the caller keeps the previous ones. */
 static weft_status put(const weft_nn_slots *slots, weft_array *const *arrays)
 {
     weft_status status = WEFT_OK;
@@ -94,7 +95,7 @@ weft_status weft_nn_gradcheck(weft_module *m, weft_slot_loss_function *fn, void 
     if (originals) {
         char *message = status == WEFT_OK ? NULL : weft_strdup(weft_error_message());
         const weft_status back = put_back(&all, originals);
-        if (message) /* what went wrong first */
+        if (message) /* the original message */
             status = weft_fail(status, "%s", message);
         status = status == WEFT_OK ? back : status;
         weft_free(message);

@@ -1,4 +1,4 @@
-/* nn/list.c -- a module whose children are numbered. */
+/* nn/list.c -- a module with numbered children. */
 #include <stdio.h>
 
 #include "nn/module.h"

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdio.h>
 
-/* y + (g - 1) W x + g scale (x A^T) B^T, where y = W x + bias, g = m / |w| and x is dropped out,
- * but in y (PEFT's formula). `delta` is scale (x A^T) B^T. */
+/* y + (g - 1) W x + g scale (x A^T) B^T, where y = W x + bias, g = m / |w| and x has dropout
+ * applied except in y (PEFT's formula). `delta` is scale (x A^T) B^T. */
 static weft_array *with_magnitude(weft_nn_lora_linear *m, weft_array *y, weft_array *x,
                                   weft_array *delta)
 {
@@ -20,7 +20,7 @@ static weft_array *with_magnitude(weft_nn_lora_linear *m, weft_array *y, weft_ar
     return weft_add(y, weft_astype(more, weft_dtype_of(y)));
 }
 
-/* scale (x A^T) B^T. The scale multiplies the (..., R) product, which is small. */
+/* scale (x A^T) B^T. The scale is applied to the (..., R) product, which is small. */
 static weft_array *low_rank(weft_array *x, weft_array *A, weft_array *B, double scale)
 {
     return weft_linear(weft_scale(weft_linear(x, A, NULL), scale), B, NULL);
@@ -113,7 +113,7 @@ const weft_module_type weft_nn_lora_embedding_type = {
     .describe = describe,
 };
 
-/* weft__nn_stack_call calls it. */
+/* Called by weft__nn_stack_call. */
 const weft_module_type weft_nn_lora_stack_type = {
     .name = "lora_stack",
     .describe = describe,
@@ -136,7 +136,7 @@ static bool is_stack(const weft_module *m)
     return m->type == &weft__nn_stack_type;
 }
 
-/* PEFT has nothing but plain LoRA for experts, and nothing could be saved that is not PEFT's. */
+/* For experts PEFT supports only plain LoRA, so other variants could not be saved in its format. */
 static weft_status check_kind(const weft_module *base, const weft__lora_spec *spec)
 {
     const char *kind = spec->dora          ? "DoRA"
@@ -203,7 +203,7 @@ static void start_at_random(weft_nn_lora_linear *m, int64_t rank, int64_t E, int
     weft_nn_param(m, lora_B, weft_zeros(WEFT_DIMS(F, rank), dtype));
 }
 
-/* An A and a B for each of n experts. */
+/* Creates A and B for each of n experts. */
 static void start_stack(weft_nn_lora_linear *m, int64_t n, int64_t rank, int64_t E, int64_t F,
                         weft_dtype dtype)
 {
@@ -275,7 +275,7 @@ weft_status weft__lora_new(const weft_module *base, const weft__lora_spec *spec,
     weft_nn_child(m, lora_dropout, weft_nn_dropout_new(spec->dropout));
     weft__nn_reserve_child(&m->module, "", &m->base);
     if (weft_nn_finish(m) == NULL)
-        return WEFT_MEMORY; /* all else was checked */
+        return WEFT_MEMORY; /* everything else was checked */
     if (status != WEFT_OK) {
         weft_nn_free(&m->module);
         return status;

@@ -1,4 +1,4 @@
-/* nn/lora_merge.c -- adapters added to the weights that they are for, and taken off again. */
+/* nn/lora_merge.c -- merges adapters into the weights of their bases, and unmerges them. */
 #include "nn/lora.h"
 #include "nn/tokens.h"
 
@@ -34,13 +34,13 @@ static weft_status untie_from(void *context, const char *path, weft_module **fie
 void weft__nn_untie_from(weft_module *tree, weft_array **owner)
 {
     (void)weft_nn_visit_modules(tree, untie_from,
-                                owner); /* only a path that is too long stops this walk */
+                                owner); /* the visit ends early only if a path is too long */
 }
 
 /* ---- merging -------------------------------------------------------------------------------- */
 
-/* The rows' factors as a column. They are kept evaluated, since the merged weight no longer has
- * them. */
+/* The row factors as a column. They are kept evaluated, since they cannot be computed from the
+ * merged weight. */
 static weft_status find_factor(weft_nn_lora_linear *m, bool merging, weft_array **out)
 {
     weft_status status = WEFT_OK;
@@ -58,7 +58,7 @@ static weft_status find_factor(weft_nn_lora_linear *m, bool merging, weft_array 
     return status;
 }
 
-/* W + scale B A, with DoRA times the factors, or W without that again; computed in float32. */
+/* Computes W + scale B A, for DoRA times the factors, or W without that; in float32. */
 static weft_status set_merged(weft_nn_lora_linear *m, bool merging)
 {
     weft_array **slot = weft_nn_find(m->base, "weight"), *factor;

@@ -1,4 +1,4 @@
-/* nn/lora_tree.c -- adapters in a tree: putting them in, merging them, taking them out. */
+/* nn/lora_tree.c -- injects adapters into a tree, merges them, and removes them. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@ static const char *const default_targets[] = {"q_proj", "v_proj"};
 static const char *const default_exclude[] = {"lm_head", "score", "mlp.gate",
                                               "mlp.shared_expert_gate", "router.proj"};
 
-/* ---- choosing ------------------------------------------------------------------------------- */
+/* ---- selection ------------------------------------------------------------------------------- */
 
 static bool is_suffix(const char *path, const char *target)
 {
@@ -22,7 +22,7 @@ static bool is_suffix(const char *path, const char *target)
     return n == m || path[n - m - 1] == '.';
 }
 
-/* The first part of the path that is a number; -1: none. */
+/* The first numeric component of the path; -1: none. */
 static int layer_of(const char *path)
 {
     for (const char *at = path; at; at = strchr(at, '.')) {
@@ -35,18 +35,18 @@ static int layer_of(const char *path)
     return -1;
 }
 
-/* A linear to adapt: where it is, what its adapter is like, and the adapter, once it is made. */
+/* A linear to adapt: its slot, the adapter's parameters, and the adapter once it is created. */
 typedef struct chosen {
     weft_module **field;
     weft__lora_spec spec;
     weft_nn_lora_linear *adapter;
 } chosen;
 
-/* The options with defaults filled in, and what was found with them. */
+/* The options with defaults, and the selected modules. */
 typedef struct injection {
     weft_nn_lora_options o;
     bool all_linear;
-    bool *fits; /* a target of the options fitted a module */
+    bool *fits; /* per target of the options: whether it matched a module */
     bool *whole_fits;
     bool *pattern_fits;
     chosen *chosen;
@@ -65,7 +65,7 @@ static bool is_chosen_layer(const weft_nn_lora_options *o, const char *path)
     return false;
 }
 
-/* Whether the name is that of the module at `path`; experts have two more. */
+/* Whether the name matches the module at `path`; experts also have two other names. */
 static bool is_named(const char *path, const char *name)
 {
     char other[WEFT_NN_PATH];
@@ -159,7 +159,7 @@ static weft_status check_fits(const injection *in)
     return WEFT_OK;
 }
 
-/* ---- modules that are trained whole --------------------------------------------------------- */
+/* ---- modules trained in full ----------------------------------------------------------------- */
 
 static bool is_whole(injection *in, const char *path)
 {
@@ -225,7 +225,7 @@ static weft_status thaw(void *context, const char *path, weft_module **field)
     return WEFT_OK;
 }
 
-/* ---- putting in ----------------------------------------------------------------------------- */
+/* ---- injection ------------------------------------------------------------------------------- */
 
 static void fill_defaults(injection *in, const weft_nn_lora_options *options)
 {
@@ -261,7 +261,7 @@ static weft_status make_adapters(injection *in)
     return WEFT_OK;
 }
 
-/* Nothing here can fail, so the tree is never half adapted. */
+/* Cannot fail, so the tree is never adapted partially. */
 static void attach_adapters(const injection *in)
 {
     for (int i = 0; i < in->n; i++) {
@@ -273,7 +273,7 @@ static void attach_adapters(const injection *in)
     }
 }
 
-/* The adapter of that name beside `m`; NULL: none, or another rank or scale. */
+/* The adapter of that name in the same parent as `m`; NULL: none, or with another rank or scale. */
 static weft_nn_lora_linear *sibling_of(const injection *in, const weft_nn_lora_linear *m,
                                        const char *name)
 {
@@ -325,11 +325,12 @@ weft_status weft__lora_inject(weft_module *m, const weft_nn_lora_options *option
         status = make_adapters(&in);
     if (status == WEFT_OK) {
         weft_nn_freeze(m);
-        (void)weft_nn_visit_modules(m, thaw, &(thawing){m, &in}); /* walked above, with success */
+        (void)weft_nn_visit_modules(m, thaw,
+                                    &(thawing){m, &in}); /* visited above without a failure */
         attach_adapters(&in);
     }
     if (status == WEFT_OK && joined)
-        status = join_stacks(&in); /* cannot fail: both have the slot */
+        status = join_stacks(&in); /* cannot fail, since both have the slot */
     weft_free(in.fits);
     weft_free(in.whole_fits);
     weft_free(in.pattern_fits);
@@ -337,8 +338,7 @@ weft_status weft__lora_inject(weft_module *m, const weft_nn_lora_options *option
     return status;
 }
 
-/* ---- counting and taking out ------------------------------------------------------------------
- */
+/* ---- counting and removal -------------------------------------------------------------------- */
 
 static weft_status count(void *context, const char *path, weft_module **field)
 {
@@ -350,7 +350,7 @@ static weft_status count(void *context, const char *path, weft_module **field)
 int weft_nn_lora_count(weft_module *m)
 {
     int n = 0;
-    (void)weft_nn_visit_modules(m, count, &n); /* only a path that is too long stops this walk */
+    (void)weft_nn_visit_modules(m, count, &n); /* the visit ends early only if a path is too long */
     return n;
 }
 
@@ -377,5 +377,5 @@ static weft_status take_out(void *context, const char *path, weft_module **field
 void weft_nn_lora_remove(weft_module *m)
 {
     (void)weft_nn_visit_modules(m, take_out,
-                                NULL); /* only a path that is too long stops this walk */
+                                NULL); /* the visit ends early only if a path is too long */
 }

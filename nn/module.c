@@ -1,4 +1,4 @@
-/* nn/module.c -- building modules, calling them, freeing them. */
+/* nn/module.c -- building, calling and freeing modules. */
 #include "nn/module.h"
 
 #include <pthread.h>
@@ -41,7 +41,7 @@ void weft_nn_add_slot(weft_module *m, const char *name, weft_array **field, weft
     slots[m->n_slots++] = (weft_slot){
         .name = name, .address = field, .kind = kind, .frozen = kind == WEFT_SLOT_STATISTIC};
     *field = weft_keep(value);
-    weft__scope_disown(value); /* the module's alone: consumed when something else replaces it */
+    weft__scope_disown(value); /* owned by the module only, so it is consumed when it is replaced */
 }
 
 bool weft__nn_reserve_child(weft_module *m, const char *name, weft_module **field)
@@ -136,7 +136,7 @@ static bool is_list(const weft_module *m)
     return m && m->type == &weft__nn_list_type;
 }
 
-/* A list is never called itself, so its children bring its name along. */
+/* A list is not called itself, so its children push its name too. */
 static int push_path(const weft_module *m)
 {
     const int above = is_list(m->parent) ? push_path(m->parent) : 0;
@@ -152,10 +152,10 @@ static void pop_path(const weft_module *m)
 
 static pthread_mutex_t tied_fields = PTHREAD_MUTEX_INITIALIZER;
 
-/* A tied field borrows the owner's array while the module is called: the owner's slot may hold
- * something else each time (a tracer, a new value), and a second owner would keep the old one. It
- * is left as it was then, so that several threads, all of which find the same array there, call one
- * module at a time: only the first of them writes. */
+/* A tied field borrows the owner's array while the module is called: the owner's slot may hold a
+ * different array each time (a tracer, a new value), and a second owner would keep the old one
+ * alive. It is not reset afterwards, so that several threads, which all find the same array there,
+ * can call a module at a time: only the first one writes. */
 static void fill_tied(weft_module *m)
 {
     for (int i = 0; i < m->n_slots; i++) {

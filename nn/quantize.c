@@ -1,4 +1,4 @@
-/* nn/quantize.c -- weights of linears and embeddings in encodings. */
+/* nn/quantize.c -- encodes the weights of linears and embeddings. */
 #include "nn/encoded.h"
 #include "nn/module.h"
 
@@ -7,7 +7,7 @@ typedef struct quantizer {
     const weft_encoding *encoding;
 } quantizer;
 
-/* The weight's slot of a module that may have it encoded, else NULL. */
+/* The weight's slot of a module whose weight may be encoded, else NULL. */
 static weft_slot *weight_of(weft_module *m)
 {
     weft_slot *slot = m->type->takes_encoded ? weft__nn_slot(m, "weight") : NULL;

@@ -1,6 +1,6 @@
-/* nn/tokens.c -- rows of an embedding and of the output head that are trained while the others are
- * frozen: the embeddings of some tokens. Rows of new tokens, which the weight does not have, are
- * beside it as well, so that it may be encoded or mapped. */
+/* nn/tokens.c -- trains the rows of selected tokens in the embedding and output head while the
+ * others stay frozen. Rows of new tokens are stored separately too, so the weight may be encoded or
+ * mapped. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,14 +9,14 @@
 
 /* ---- the layers ----------------------------------------------------------------------------- */
 
-/* Ids of which new tokens are replaced by one that the base has. */
+/* Ids with new tokens replaced by one that the base has. */
 static weft_array *known_ids(const weft_nn_tokens *m, weft_array *ids)
 {
     const int64_t V = weft_dim(m->row_of_token, 0) - m->further;
     return m->further > 0 ? weft_minimum_scalar(ids, (double)(V - 1)) : ids;
 }
 
-/* Rows whose place in `trainable_tokens_delta` is given, in y (..., E). */
+/* Replaces rows of y (..., E) by those of `trainable_tokens_delta` whose index is given. */
 static weft_array *with_rows(const weft_nn_tokens *m, weft_array *y, weft_array *ids)
 {
     weft_array *row_index = weft_take(m->row_of_token, ids, 0); /* (...), -1: frozen */
@@ -33,13 +33,13 @@ static weft_array *embed(weft_module *self, weft_array *ids)
     return with_rows(m, weft_nn_call(m->base, known_ids(m, ids)), ids);
 }
 
-/* x (..., n) with zeros up to the number of all tokens. */
+/* x (..., n) padded with zeros to the number of all tokens. */
 static weft_array *widened(const weft_nn_tokens *m, weft_array *x)
 {
     return m->further > 0 ? weft_pad(x, -1, 0, m->further, 0) : x;
 }
 
-/* Logits (..., V), of which those of the trained tokens are from their own rows. */
+/* Logits (..., V), where those of trained tokens are computed from their own rows. */
 static weft_array *head(weft_module *self, weft_array *x)
 {
     const weft_nn_tokens *m = (const weft_nn_tokens *)self;
@@ -88,12 +88,12 @@ weft_array *weft__tokens_rows(const weft_nn_tokens *m)
     return slot->kind == WEFT_SLOT_TIED ? *slot->owner : m->trainable_tokens_delta;
 }
 
-/* ---- putting in ----------------------------------------------------------------------------- */
+/* ---- injection ------------------------------------------------------------------------------- */
 
 typedef struct search {
     const char *target;
     weft_module **field;
-    weft_array **owner; /* with this: what is tied to it, and not what has the name */
+    weft_array **owner; /* with this: the modules tied to it, instead of those with the name */
 } search;
 
 static bool ends_with(const char *path, const char *end)
@@ -114,15 +114,15 @@ static weft_status look(void *context, const char *path, weft_module **field)
     return WEFT_OK;
 }
 
-/* What is to be trained. */
+/* What to train. */
 typedef struct request {
     const int32_t *tokens;
     int n;
-    int64_t known; /* tokens from this id on are new; below 0: none is */
-    bool loaded;   /* rows will be loaded, so new ones need no values */
+    int64_t known; /* tokens from this id on are new; negative: none */
+    bool loaded;   /* rows will be loaded, so new ones need no initial values */
 } request;
 
-/* Ids of V rows, and of new tokens those that follow, each once and without a gap. */
+/* Checks the ids: distinct, within V rows, and new tokens follow those without a gap. */
 static weft_status check_ids(const char *target, const request *r, int64_t V)
 {
     const int64_t end = r->known < 0 ? V : V + r->n;
@@ -178,7 +178,7 @@ static weft_array *places_of(const request *r, int64_t V)
     return a;
 }
 
-/* The mean of the first `count` rows (V, E), decoded some at a time: (E), float32. */
+/* The mean of the first `count` rows (V, E), decoded a few at a time: (E), float32. */
 static weft_array *mean_row(weft_array *weight, int64_t count)
 {
     enum { ROWS = 4096 };
@@ -205,13 +205,13 @@ static bool any_from(const request *r, int64_t id)
     return false;
 }
 
-/* How the rows begin: as the base's, those of new tokens as the mean of the others: (n, E). */
+/* The initial rows: the base's; for new tokens the mean of the others: (n, E). */
 static weft_array *first_rows(weft_array *weight, weft_array *ids, const request *r)
 {
     const int64_t V = weft_dim(weight, 0);
     weft_array *known = weft_minimum_scalar(ids, (double)(V - 1));
     weft_array *rows = weft_astype(weft_embedding(weight, known), WEFT_FLOAT32);
-    const int64_t count = r->known < V ? r->known : V; /* below 0: none is new */
+    const int64_t count = r->known < V ? r->known : V; /* negative: none is new */
     if (r->loaded || count < 0 || !any_from(r, count))
         return rows;
     weft_array *is_new = weft_greater_equal_scalar(ids, (double)count);
@@ -226,7 +226,7 @@ static int64_t count_further(const request *r, int64_t V)
     return n;
 }
 
-/* A wrapper that fits around `base` but does not hold it yet. */
+/* Creates a wrapper for `base` without taking it. */
 static weft_nn_tokens *wrapper_of(const weft_module *base, const request *r)
 {
     weft_array *weight = *weft_nn_find((weft_module *)base, "weight");
@@ -289,7 +289,7 @@ static weft_status put_in(weft_module *tree, const char *module, const request *
     other->module.type = (*tied.field)->type == &weft_nn_linear_type ? &head_type : &embedding_type;
     attach(other, tied.field);
     return weft_nn_tie(&other->module, "trainable_tokens_delta", &m->module,
-                       "trainable_tokens_delta"); /* cannot fail: both have the slot */
+                       "trainable_tokens_delta"); /* cannot fail, since both have the slot */
 }
 
 weft_status weft_nn_tokens_train(weft_module *tree, const char *module, const int32_t *tokens,
@@ -313,7 +313,7 @@ weft_status weft_nn_tokens_add(weft_module *tree, const char *module, const int3
 
 /* ---- merging ----------------------------------------------------------------------------- */
 
-/* The weight (V, E) with rows of zeros for new tokens, or without their rows again. */
+/* The weight (V, E) with zero rows for new tokens appended, or removed again. */
 static weft_array *resized(const weft_nn_tokens *m, weft_array *weight, bool merging)
 {
     const int64_t V = weft_dim(m->row_of_token, 0) - m->further;
@@ -323,7 +323,7 @@ static weft_array *resized(const weft_nn_tokens *m, weft_array *weight, bool mer
     return merging ? weft_pad(dense, 0, 0, m->further, 0) : weft_slice_axis(dense, 0, 0, V);
 }
 
-/* Puts rows into the base's weight, the trained ones or those that were there. */
+/* Writes rows into the base's weight: the trained ones, or the original ones. */
 weft_status weft__tokens_merge(weft_nn_tokens *m, bool merging)
 {
     weft_slot *weight = weft__nn_slot(m->base, "weight");
@@ -331,7 +331,7 @@ weft_status weft__tokens_merge(weft_nn_tokens *m, bool merging)
         return WEFT_OK;
     m->merged = merging;
     if (weight->kind == WEFT_SLOT_TIED)
-        return WEFT_OK; /* the owner's wrapper does it */
+        return WEFT_OK; /* done by the owner's wrapper */
     weft_array **slot = weight->address;
     weft_scope_open_lean();
     weft_array *before = weft_embedding(*slot, merging ? known_ids(m, m->token_ids) : m->token_ids);

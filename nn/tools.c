@@ -1,4 +1,4 @@
-/* nn/tools.c -- leaves, checkpointed calls, and gradients of a module's parameters. */
+/* nn/tools.c -- leaf modules, checkpointed calls, and gradients of a module's parameters. */
 #include "core/failure.h"
 #include "nn/module.h"
 #include "weft/nn_tools.h"

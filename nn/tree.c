@@ -1,4 +1,4 @@
-/* nn/tree.c -- what is done to whole trees: freezing, modes, counting, casting, describing. */
+/* nn/tree.c -- operations on whole trees: freezing, modes, counting, casting, describing. */
 #include <stdio.h>
 
 #include "core/io/text.h"
@@ -46,7 +46,7 @@ int64_t weft_nn_count(weft_module *m, bool trainable_only)
 
 /* ---- casting -------------------------------------------------------------------------------- */
 
-/* One parameter at a time, so that the old and the new tree never exist together. */
+/* One parameter at a time, so that the old and the new tree are never in memory together. */
 weft_status weft__nn_cast_item(void *context, const weft_nn_item *item)
 {
     const weft_dtype dtype = *(const weft_dtype *)context;
@@ -85,7 +85,7 @@ static void describe_slot(weft__text *t, const weft_slot *slot)
                                                         : "");
 }
 
-/* Of what has children, and of the root: how many elements there are. */
+/* Adds the number of elements, for modules with children and the root. */
 static void describe_count(weft__text *t, weft_module *m, int depth)
 {
     const int64_t all = weft_nn_count(m, false), trainable = weft_nn_count(m, true);

@@ -1,4 +1,4 @@
-/* nn/walk.c -- the visitors of parameters and modules, and finding by path. */
+/* nn/walk.c -- visits parameters and modules, and finds them by path. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "core/failure.h"
 #include "nn/module.h"
 
-/* A path that grows and shrinks with the walk. */
+/* The current path of a visit. */
 typedef struct path {
     char text[WEFT_NN_PATH];
     size_t length;
@@ -98,8 +98,8 @@ weft_status weft_nn_visit_modules(weft_module *m, weft_nn_module_visitor *visit,
 
 /* ---- by path -------------------------------------------------------------------------------- */
 
-/* What follows `name` and a dot in `text`; `text` itself for the name ""; NULL: it begins
- * otherwise. At its end: "". */
+/* The rest of `text` after `name` and a dot; `text` itself for the name ""; "" if `text` equals
+ * `name`; NULL: no match. */
 static const char *after(const char *text, const char *name)
 {
     const size_t n = strlen(name);

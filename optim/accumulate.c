@@ -1,5 +1,5 @@
-/* optim/accumulate.c -- sums of gradients over several calls, with an update in the last of them.
- */
+/* optim/accumulate.c -- gradient accumulation: sums gradients over several calls and updates in the
+ * last one. */
 #include "core/graph.h"
 #include "optim/optim.h"
 
@@ -31,7 +31,7 @@ weft_status weft_optim_accumulate(weft_optim *optimizer, int64_t n)
     return status;
 }
 
-/* The sums with this call's gradients; without one a parameter's stays. */
+/* Adds this call's gradients to the sums; sums of parameters without a gradient stay. */
 static void add_up(weft_optim *o, weft_array *const *gradients, weft_array **sums)
 {
     for (int i = 0; i < o->n; i++) {
@@ -42,15 +42,15 @@ static void add_up(weft_optim *o, weft_array *const *gradients, weft_array **sum
     }
 }
 
-/* Broadcasts of 0-d arrays have a device. */
+/* The broadcast arrays get a device. */
 weft_array *weft__optim_when(weft_array *due, weft_array *a, weft_array *old)
 {
     weft_device *device = weft_device_of(old);
     return weft_where(weft_to(due, device), weft_to(a, device), old);
 }
 
-/* A call that is made for its graph does not know how many came before it: there every slot gets
- * what it would get, or stays. */
+/* A call that is traced does not know how many came before it, so every slot is set to its new
+ * value or its old one. */
 static void choose(const optim_changes *c, weft_array *due)
 {
     for (int i = 0; i < c->n; i++)

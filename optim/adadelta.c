@@ -1,4 +1,4 @@
-/* optim/adadelta.c -- AdaDelta: steps in the units of earlier steps. */
+/* optim/adadelta.c -- Adadelta: steps scaled by the RMS of earlier steps. */
 #include "optim/optim.h"
 
 enum { V, U };

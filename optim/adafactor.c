@@ -1,4 +1,5 @@
-/* optim/adafactor.c -- Adafactor: second moments by rows and columns, relative steps. */
+/* optim/adafactor.c -- Adafactor: factored second moments by rows and columns, relative step sizes.
+ */
 #include "optim/optim.h"
 
 enum { ROW, COLUMN, FULL, FIRST };
@@ -62,7 +63,8 @@ static weft_optim_number beta2(const weft_optim_step *s)
     return (weft_optim_number){.array = weft_negative(weft_expm1(weft_negative(exponent)))};
 }
 
-/* The gradient over the root of its mean square, the latter as an outer product for matrices. */
+/* The gradient divided by its root mean square, which is factored as an outer product for matrices.
+ */
 static weft_array *normalised(weft_optim_step *s)
 {
     const weft_optim_number share = beta2(s);

@@ -1,4 +1,4 @@
-/* optim/adagrad.c -- Adagrad: gradients over the root of the sum of their squares. */
+/* optim/adagrad.c -- Adagrad: gradients divided by the root of the sum of their squares. */
 #include "optim/optim.h"
 
 static weft_status check(const void *options)

@@ -1,4 +1,4 @@
-/* optim/adam.c -- Adam and AdamW, by the fused op where the hyper-parameters are constants. */
+/* optim/adam.c -- Adam and AdamW, by the fused op if the hyper-parameters are constants. */
 #include "optim/optim.h"
 
 enum { M, V };
@@ -26,7 +26,7 @@ typedef struct numbers {
     bool corrected; /* for the bias */
 } numbers;
 
-/* What m and v are divided by: 1 - beta^t, or 1. */
+/* The bias corrections of m and v: 1 - beta^t, or 1. */
 static weft_optim_number rest_of(const weft_optim_step *s, const numbers *n, weft_optim_number beta)
 {
     return n->corrected ? weft_optim_rest_of_power(beta, s->count)
@@ -44,8 +44,8 @@ static weft_array *number_at(weft_array *all, int i)
     return weft_squeeze(weft_slice_axis(all, 0, i, i + 1), 0);
 }
 
-/* weft_adamw's five numbers, where the parameter is: the same for all parameters of a group that
- * are on one device. Those of a guard are there and stay there, the others move as one array. */
+/* weft_adamw's five numbers on the parameter's device; shared by all parameters of a group on that
+ * device. Those of a guard stay on their device, the others are moved as one array. */
 static weft_array *fused_numbers(weft_optim_step *s, const numbers *n)
 {
     const weft_dtype dtype = weft_dtype_of(s->parameter);

@@ -1,4 +1,4 @@
-/* optim/adamax.c -- Adamax: Adam with a decaying maximum in place of the second moment. */
+/* optim/adamax.c -- Adamax: Adam with a decaying maximum instead of the second moment. */
 #include "optim/optim.h"
 
 enum { M, V };

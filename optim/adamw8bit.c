@@ -1,5 +1,5 @@
-/* optim/adamw8bit.c -- AdamW with moments of 8 bits (Dettmers et al. 2022), by the fused op where
- * the hyper-parameters are constants. */
+/* optim/adamw8bit.c -- AdamW with 8-bit moments (Dettmers et al. 2022), by the fused op if the
+ * hyper-parameters are constants. */
 #include "ops/nn/adamw8bit.h"
 #include "optim/optim.h"
 
@@ -13,7 +13,7 @@ static bool guards(const weft_optim_step *s)
     return weft_optim_adamw.guards(s);
 }
 
-/* AdamW's, with the moments of this update as they are before they are encoded. */
+/* AdamW's formula, with this update's moments before they are encoded. */
 static weft_array *by_formula(weft_optim_step *s)
 {
     const weft_dtype dtype = weft_dtype_of(s->parameter);
@@ -25,7 +25,7 @@ static weft_array *by_formula(weft_optim_step *s)
     return value;
 }
 
-/* Small parameters have AdamW's own state. */
+/* Small parameters use AdamW's own state. */
 static weft_array *update(weft_optim_step *s)
 {
     if (s->state[M_SCALE] == NULL)

@@ -1,7 +1,7 @@
-/* optim/clip.c -- the norm of gradients, and clipping them. */
+/* optim/clip.c -- the global norm of gradients, and clipping. */
 #include "optim/optim.h"
 
-/* The last element serves all devices that found no other. */
+/* The last element is for all devices beyond the limit. */
 weft_array **weft__number_on(weft__per_device *all, const weft_device *device)
 {
     int i = 0;
@@ -11,7 +11,7 @@ weft_array **weft__number_on(weft__per_device *all, const weft_device *device)
     return &all->at[i];
 }
 
-/* Summed up on each device by itself, so that one number of each has to move. */
+/* Summed on each device separately, so that only one number per device is moved. */
 weft_array *weft_global_norm(weft_array *const *arrays, int n)
 {
     weft__per_device sums = {0};
@@ -36,7 +36,7 @@ weft_array *weft_clip_grad_norm(weft_array *const *gradients, int n, double max_
     weft_array *norm = weft_global_norm(gradients, n);
     if (!(max_norm >= 0))
         norm = weft_error_array("clip_grad_norm: max_norm: expected at least 0, got %g", max_norm);
-    /* The small number keeps a norm of zero out of the denominator. */
+    /* The epsilon avoids division by a norm of zero. */
     weft_array *room = weft_scale(weft_reciprocal(weft_add_scalar(norm, 1e-6)), max_norm);
     weft_array *factor = weft_minimum(room, weft_ones_like(room));
     for (int i = 0; i < n; i++) {

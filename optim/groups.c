@@ -1,4 +1,5 @@
-/* optim/groups.c -- a group's options: defaults, ranges, schedules; and the filters. */
+/* optim/groups.c -- parameter groups: defaults, ranges and schedules of options; and the filters.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -39,7 +40,7 @@ static int64_t *int_at(optim_group *g, int i)
     return (int64_t *)((char *)g->options + g->type->fields[i].offset);
 }
 
-/* Zero is the default; below zero is zero, where that is not the default. */
+/* Zero means the default; a negative value means zero if zero is not the default. */
 static weft_status fill_double(optim_group *g, int i)
 {
     double standard = 0, *value = double_at(g, i);

@@ -1,5 +1,4 @@
-/* optim/guard.c -- clipped updates that change nothing where the loss or the gradients are not
- * finite. */
+/* optim/guard.c -- clipped updates that are skipped if the loss or the gradients are not finite. */
 #include <math.h>
 
 #include "core/failure.h"
@@ -29,14 +28,14 @@ weft_array *weft__optim_guarded(optim_guard *guard, weft_array *value, weft_arra
     return weft__optim_when(weft__optim_finite(guard, weft_device_of(old)), value, old);
 }
 
-/* The two numbers that depend on the gradients, where their norm is. */
+/* The two numbers that depend on the gradients, on the device of their norm. */
 static optim_guard make_guard(weft_array *norm, weft_array *loss, weft_array *factor, double clip)
 {
     optim_guard guard = {.factor = factor};
     weft_device *before = weft_default_device(), *there = weft_device_of(norm);
     weft_set_default_device(there);
     if (clip > 0) {
-        /* The small number keeps a norm of zero out of the denominator. */
+        /* The epsilon avoids division by a norm of zero. */
         weft_array *room =
             weft_divide(weft_scalar(clip, WEFT_FLOAT32), weft_add_scalar(norm, 1e-6));
         guard.scale.at[0] = weft_minimum(weft_scalar(1, WEFT_FLOAT32), room);

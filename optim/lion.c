@@ -1,4 +1,4 @@
-/* optim/lion.c -- Lion: steps of one size in the direction of the averaged gradient's sign. */
+/* optim/lion.c -- Lion: steps of one size in the direction of the sign of the averaged gradient. */
 #include "optim/optim.h"
 
 static weft_status check(const void *options)

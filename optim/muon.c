@@ -1,10 +1,10 @@
-/* optim/muon.c -- Muon: momentum made orthogonal by Newton-Schulz iterations. */
+/* optim/muon.c -- Muon: momentum orthogonalized by Newton-Schulz iterations. */
 #include <math.h>
 
 #include "optim/optim.h"
 
-/* x (M, N) -> a matrix with x's singular vectors and singular values near 1: a quintic iteration
- * on the side of the shorter axis (Jordan 2024). */
+/* x (M, N) -> a matrix with x's singular vectors and singular values near 1: a quintic iteration on
+ * the side of the shorter axis (Jordan 2024). */
 static weft_array *orthogonal(weft_array *x, int64_t steps)
 {
     static const double a = 3.4445, b = -4.7750, c = 2.0315;

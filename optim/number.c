@@ -1,4 +1,4 @@
-/* optim/number.c -- hyper-parameters in formulas: constants, or 0-d arrays where they vary. */
+/* optim/number.c -- hyper-parameters in formulas: constants, or 0-d arrays if they vary. */
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* optim/optim.c -- making an optimizer of parameters and groups, and what it says of itself. */
+/* optim/optim.c -- creates optimizers from parameters and groups, and queries them. */
 #include <string.h>
 
 #include "core/failure.h"
@@ -54,7 +54,7 @@ static weft_dtype state_dtype(const optim_group *g, int i, const weft_array *par
     return own != 0 ? own : wide ? WEFT_FLOAT64 : WEFT_FLOAT32;
 }
 
-/* Zeros where the parameter is, and the master copy. */
+/* Creates zero state on the parameter's device, and the master copy. */
 static weft_status start_state(optim_parameter *p, const optim_group *g)
 {
     weft_array *array = *p->slot;
@@ -159,7 +159,7 @@ void weft_optim_free(weft_optim *o)
     weft_free(o);
 }
 
-/* ---- what it says --------------------------------------------------------------------------- */
+/* ---- queries --------------------------------------------------------------------------------- */
 
 int64_t weft_optim_step_count(const weft_optim *optimizer)
 {

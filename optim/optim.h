@@ -1,29 +1,29 @@
-/* optim/optim.h -- what the files of optim/ share. */
+/* optim/optim.h -- internal interface of the optimizers. */
 #ifndef OPTIM_OPTIM_H
 #define OPTIM_OPTIM_H
 
 #include "weft/optim.h"
 
-/* A group with its options filled in. */
+/* A group with completed options. */
 typedef struct optim_group {
     const weft_optim_type *type;
     void *options;              /* the type's struct */
     int n_fields;               /* of the type */
     const weft_rate **rates;    /* per field; NULL: not scheduled */
     const weft_rate *lr_rate;   /* NULL: not scheduled */
-    weft_optim_number *numbers; /* per field, of the update in hand */
+    weft_optim_number *numbers; /* per field, for the current update */
     weft_array *lr;             /* a state */
-    weft_array *lr_now;         /* of the update in hand */
+    weft_array *lr_now;         /* for the current update */
 } optim_group;
 
-/* A parameter and what is remembered of it. */
+/* A parameter and its state. */
 typedef struct optim_parameter {
     weft_array **slot; /* the caller's */
     char *path;
     int group;
     weft_array *state[WEFT_OPTIM_STATES];
     weft_array *master; /* NULL unless the parameter has 16 bits */
-    weft_array *sum;    /* of gradients; NULL unless they are accumulated */
+    weft_array *sum;    /* of gradients; NULL without accumulation */
 } optim_parameter;
 
 struct weft_optim {
@@ -31,10 +31,11 @@ struct weft_optim {
     optim_parameter *parameters;
     optim_group *groups;
     weft_array *step;        /* int64 0-d */
-    int64_t every;           /* calls to an update; 0: gradients are not accumulated */
+    int64_t every;           /* calls per update; 0: no accumulation */
     weft_array *seen;        /* int64 0-d: calls since the last update */
     weft_array *loss, *norm; /* of the latest guarded update */
-    /* The parameters' slots, then the state: step, learning rates, and each parameter's. */
+    /* The parameters' slots, then the state: step, learning rates, and the state of each parameter.
+     */
     int n_slots;
     weft_array ***slots;
     char **names;
@@ -47,76 +48,76 @@ typedef struct weft__per_device {
     int n;
 } weft__per_device;
 
-/* The element of the device: NULL until the caller sets it. */
+/* The element of the device; NULL until the caller sets it. */
 weft_array **weft__number_on(weft__per_device *all, const weft_device *device);
 
-/* The slots that a call sets, and what to. */
+/* The slots that a call sets, and their new values. */
 typedef struct optim_changes {
     weft_array ***slots;
     weft_array **values;
     int n;
 } optim_changes;
 
-/* What a guarded update does besides: a factor of the learning rates, a scale of the gradients (no
- * element: none), and whether the new values count. */
+/* Effects of a guard: a factor of the learning rates, a scale of the gradients (empty: none), and
+ * whether the new values are used. */
 typedef struct optim_guard {
     weft_array *factor; /* 0-d, on the CPU */
     weft__per_device scale, finite;
 } optim_guard;
 
-/* optim/guard.c: its numbers on a device (NULL: gradients are not scaled); the value, or the old
- * one where the update is not finite (without a guard: the value). */
+/* optim/guard.c: the scale on a device (NULL: gradients are not scaled); and the new value, or the
+ * old one if the update is not finite (without a guard the new value). */
 weft_array *weft__optim_scale(optim_guard *guard, weft_device *device);
 weft_array *weft__optim_finite(optim_guard *guard, weft_device *device);
 weft_array *weft__optim_guarded(optim_guard *guard, weft_array *value, weft_array *old);
 
 /* optim/guard.c: weft_optim_apply in parts, for compiled functions. Sets parameters and state from
  * gradients and the 0-d float64 factor of the learning rates (loss may be NULL); reads the result;
- * and the two slots beside weft_optim_state where loss and norm of the latest update are. */
+ * and the two slots, in addition to weft_optim_state, with loss and norm of the latest update. */
 weft_status weft__optim_set(weft_optim *o, weft_array *const *gradients, weft_array *loss,
                             weft_array *factor, double clip);
 void weft__optim_read(const weft_optim *o, bool with_loss, weft_optim_call *call);
 void weft__optim_results(weft_optim *o, weft_array **slots[2]);
 
-/* optim/update.c: adds a slot; the gradient in the dtype of `wide` or an error that names the
- * parameter; adds what an update of all parameters sets (`shared`: an array per group, NULL; guard:
- * NULL for none). */
+/* optim/update.c: adds a slot; returns the gradient in the dtype of `wide`, or an error that names
+ * the parameter; adds the changes of an update of all parameters (`shared`: an array per group,
+ * NULL; guard: NULL for none). */
 void weft__optim_change(optim_changes *c, weft_array **slot, weft_array *value);
 weft_array *weft__optim_gradient(const optim_parameter *p, weft_array *gradient, weft_array *wide);
 void weft__optim_collect(weft_optim *o, weft_array *const *gradients, weft_array **shared,
                          optim_guard *guard, optim_changes *c);
 
-/* optim/accumulate.c: `a` where the bool 0-d `due` holds, else `old`, where `old` is. */
+/* optim/accumulate.c: `a` if the bool 0-d `due` is true, else `old`; on the device of `old`. */
 weft_array *weft__optim_when(weft_array *due, weft_array *a, weft_array *old);
 
-/* optim/accumulate.c: a call of an optimizer that accumulates; `sums` has room for the parameters'.
- */
+/* optim/accumulate.c: a call of an optimizer with accumulation; `sums` has an element per
+ * parameter. */
 weft_status weft__optim_accumulate(weft_optim *o, weft_array *const *gradients, weft_array **sums,
                                    weft_array **shared, optim_changes *c);
 
-/* optim/groups.c: fills in one group, and finds each parameter's. */
+/* optim/groups.c: completes one group, and finds each parameter's group. */
 weft_status weft__optim_group_start(optim_group *g, const weft_optim_group *from, int index);
 void weft__optim_group_end(optim_group *g);
 
-/* optim/state.c: lists the slots and names them; again when there are more. */
+/* optim/state.c: lists and names the slots; call it again if there are more. */
 weft_status weft__optim_list(weft_optim *o);
 void weft__optim_unlist(weft_optim *o);
 
-/* optim/state.c: sets parameters and state from a file of weft_optim_slot_names, all or nothing, as
- * weft_optim_load; messages begin with `what`. */
+/* optim/state.c: sets parameters and state from a file with weft_optim_slot_names, all or nothing,
+ * like weft_optim_load; messages begin with `what`. */
 weft_status weft__optim_restore(weft_optim *o, const char *what, const weft_safetensors *file);
 
-/* optim/adam.c: weft_adamw's five numbers for a step whose hyper-parameters are constants, in the
- * parameter's dtype and where it is. */
+/* optim/adam.c: weft_adamw's five numbers for a step with constant hyper-parameters, in the
+ * parameter's dtype and on its device. */
 weft_array *weft__optim_adam_numbers(weft_optim_step *s);
 
-/* For types' checks: "adamw: beta1: expected a number in [0, 1), got 2". A scheduled number (NaN)
- * passes. */
+/* For checks of options: "adamw: beta1: expected a number in [0, 1), got 2". Accepts scheduled
+ * numbers (NaN). */
 weft_status weft__optim_expect(const char *type, const char *name, double value, bool below_one,
                                bool positive);
 
-/* One thread's default device is the CPU from here to the call that puts it back: 0-d arrays, which
- * go with any device, are made there. */
+/* Makes the CPU the thread's default device until it is restored: 0-d arrays, which can be used
+ * with any device, are created there. */
 weft_device *weft__optim_on_cpu(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* optim/options_text.c -- an optimizer's options as text: "beta2=0.95,nesterov=true". */
+/* optim/options_text.c -- parses an optimizer's options: "beta2=0.95,nesterov=true". */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,8 @@ static weft_status fail_name(const weft_optim_type *type, const char *name, size
     return status;
 }
 
-/* In options zero is the default, and below zero is zero where that is not the default. */
+/* The value that means zero: in options zero means the default, and a negative value zero if that
+ * is not the default. */
 static double zero_of(const weft_optim_type *type, const weft_field *f)
 {
     double standard = 0;

@@ -44,8 +44,8 @@ static weft_array *constant(const weft_rate *r, weft_array *step)
     return like(r->from, step);
 }
 
-/* rate^step as e^(step log rate): the error does not grow with the step as that of a rounded rate's
- * power does. */
+/* rate^step as e^(step log rate), whose relative error does not grow with the step as that of a
+ * power of a rounded rate does. */
 static weft_array *exponential(const weft_rate *r, weft_array *step)
 {
     return weft_scale(weft_exp(weft_scale(step, log(r->rate))), r->from);
@@ -161,7 +161,7 @@ static weft_rate *of_parts(weft_rate rate, weft_rate *const *parts, int n,
             r->boundaries[i] = (double)boundaries[i];
     }
     for (int i = 0; whole && i < n; i++) {
-        if (parts[i] == NULL) { /* whoever made it has said why */
+        if (parts[i] == NULL) { /* the error was already reported */
             weft_rate_free(r);
             return NULL;
         }

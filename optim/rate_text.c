@@ -1,4 +1,4 @@
-/* optim/rate_text.c -- rates as text: "cosine", "wsd:0.2", "linear:0.1@100,cosine". */
+/* optim/rate_text.c -- parses rates: "cosine", "wsd:0.2", "linear:0.1@100,cosine". */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,15 +8,15 @@
 
 enum { MOST_PARTS = 16, MOST_NUMBERS = 2 };
 
-/* One part of a text, and where it begins. */
+/* A part of the text, and its position. */
 typedef struct part {
     char name[16];
     double numbers[MOST_NUMBERS];
     int n;
-    int64_t steps; /* 0: all that are left */
+    int64_t steps; /* 0: all remaining steps */
 } part;
 
-/* Makes the rate of a part from *level on, and sets *level to what it ends with. */
+/* Creates the rate of a part from *level on, and sets *level to its final value. */
 typedef weft_rate *maker(const part *p, double init, double *level, int64_t steps);
 
 static double number_or(const part *p, double otherwise)
@@ -63,7 +63,7 @@ static weft_rate *make_step(const part *p, double init, double *level, int64_t s
     return weft_rate_step_decay(from, p->numbers[0], size);
 }
 
-/* Constant, and linear to zero over the last share. */
+/* Constant, then linear to zero over the last share. */
 static weft_rate *make_wsd(const part *p, double init, double *level, int64_t steps)
 {
     (void)init;
@@ -100,7 +100,7 @@ static weft_status fail_text(const char *text, const char *what)
                      weft_printable(text), what);
 }
 
-/* Reads one part up to a comma or the end; NULL after a failure. */
+/* Parses one part up to a comma or the end; NULL after a failure. */
 static const char *read_part(const char *text, const char *at, part *p)
 {
     const size_t n = strcspn(at, ":@,");

@@ -1,4 +1,4 @@
-/* optim/rmsprop.c -- RMSprop: gradients over the root of their mean square. */
+/* optim/rmsprop.c -- RMSprop: gradients divided by their root mean square. */
 #include "optim/optim.h"
 
 static weft_status check(const void *options)

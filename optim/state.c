@@ -1,4 +1,4 @@
-/* optim/state.c -- what an optimizer remembers: its slots and names, saving and loading. */
+/* optim/state.c -- an optimizer's state: slots and names, saving and loading. */
 #include <string.h>
 
 #include "core/failure.h"
@@ -108,7 +108,7 @@ static bool same_shape(const weft_array *a, const weft_array *b)
     return x.n == y.n && memcmp(x.at, y.at, (size_t)x.n * sizeof x.at[0]) == 0;
 }
 
-/* The file's tensor for a slot, in memory of its own where the slot's array is. */
+/* The file's tensor for a slot, copied to the device of the slot's array. */
 static weft_status load_one(const weft_safetensors *file, const char *what, const char *name,
                             weft_array *now, weft_array **out)
 {
@@ -143,7 +143,7 @@ static weft_status expect_nothing_else(const weft_optim *o, const char *what, in
     return WEFT_OK;
 }
 
-/* The slots from `first` on. */
+/* Loads the slots from `first` on. */
 static weft_status load(weft_optim *o, const char *what, int first, const weft_safetensors *file,
                         weft_array **values)
 {
@@ -151,7 +151,7 @@ static weft_status load(weft_optim *o, const char *what, int first, const weft_s
     weft_status status = WEFT_OK;
     for (int i = 0; status == WEFT_OK && i < n; i++)
         status = load_one(file, what, o->names[first + i], *o->slots[first + i], &values[i]);
-    /* As many as there are, and all found: so there are no others. */
+    /* The counts are equal and all were found, so there are no others. */
     if (status == WEFT_OK && weft_safetensors_count(file) != n)
         status = expect_nothing_else(o, what, first, file);
     return status == WEFT_OK ? weft_update(o->slots + first, values, n) : status;

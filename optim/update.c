@@ -28,7 +28,7 @@ static weft_optim_number constant_of(const optim_group *g, int i)
     }
 }
 
-/* The numbers of this update; `step` is the count before it. */
+/* Computes the numbers of this update; `step` is the count before it. */
 static void set_numbers(optim_group *g, weft_array *step, optim_guard *guard, optim_changes *c)
 {
     for (int i = 0; i < g->n_fields; i++)
@@ -60,7 +60,8 @@ weft_array *weft__optim_gradient(const optim_parameter *p, weft_array *gradient,
     return weft_astype(gradient, weft_dtype_of(wide));
 }
 
-/* Gives the guard's numbers to a type that guards by itself; NULL then, else the guard. */
+/* Passes the guard's numbers to an optimizer type that guards by itself, and returns NULL;
+ * otherwise returns the guard. */
 static optim_guard *hand_over(weft_optim_step *s, optim_guard *guard)
 {
     if (guard == NULL)

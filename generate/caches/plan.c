@@ -1,4 +1,4 @@
-/* generate/caches/plan.c -- how much a model's caches remember, and making them. */
+/* generate/caches/plan.c -- plans the memory of a model's KV caches, and creates them. */
 #include <math.h>
 
 #include "generate/caches/ring.h"
@@ -7,7 +7,7 @@
 
 enum {
     SINKS = 4,          /* by default */
-    LEAST_CONTEXT = 256 /* tokens, however little memory there is */
+    LEAST_CONTEXT = 256 /* tokens, even if memory is short */
 };
 
 weft_status weft__cache_options_check(const weft_cache_options *o, int64_t *sinks)
@@ -33,15 +33,15 @@ weft_status weft__cache_options_check(const weft_cache_options *o, int64_t *sink
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* Bytes; those of caches as doubles, which options of any size do not overflow. */
+/* Bytes. Doubles, so that no options can overflow. */
 typedef struct need {
     weft_device *device; /* NULL: all */
-    double fixed;        /* windows that are full */
-    double token;        /* for each token of the others */
+    double fixed;        /* full windows */
+    double token;        /* per token of the other layers */
     int64_t parameters;
 } need;
 
-/* Bytes of one token in a layer's cache. */
+/* Bytes per token in a layer's cache. */
 static double token_bytes(const weft_layer_attention *a, const weft_cache_options *o)
 {
     const double heads = 2 * (double)a->n_kv_heads * (double)(o->batch > 0 ? o->batch : 1);
@@ -68,7 +68,7 @@ static weft_status count(void *context, const weft_nn_item *item)
     return WEFT_OK;
 }
 
-/* What the layers on a device need whose cache holds `context` tokens. */
+/* Bytes for the layers on a device whose caches hold `context` tokens. */
 static need need_on(weft_model *model, const weft_cache_options *o, weft_device *device,
                     int64_t context)
 {
@@ -89,7 +89,7 @@ static need need_on(weft_model *model, const weft_cache_options *o, weft_device 
     return n;
 }
 
-/* How many tokens fit on a device, its memory being known. */
+/* The number of tokens that fit on a device of known memory. */
 static int64_t fitting(weft_model *model, const weft_cache_options *o, weft_device *device,
                        int64_t context)
 {
@@ -105,7 +105,7 @@ static int64_t fitting(weft_model *model, const weft_cache_options *o, weft_devi
     return fit < (double)context ? (int64_t)fmax(fit, 0) : context;
 }
 
-/* The model's positions, or as many as fit where its layers are. */
+/* The model's context length, or as much as fits on the devices of its layers. */
 static int64_t default_context(weft_model *model, const weft_cache_options *o)
 {
     const weft_model_info *info = weft_model_info_of(model);
@@ -126,7 +126,7 @@ static int64_t default_context(weft_model *model, const weft_cache_options *o)
     return fit < context ? fit : context;
 }
 
-/* Above 2^62: that. */
+/* Converts to an integer, at most 2^62. */
 static int64_t whole(double bytes)
 {
     return (int64_t)fmin(bytes, 0x1p62);

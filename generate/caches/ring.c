@@ -1,10 +1,10 @@
-/* generate/caches/ring.c -- the cache that holds all tokens, or the first few and the last of them:
- * growing, rotating (with attention sinks; Xiao et al. 2023), and of a window. */
+/* generate/caches/ring.c -- the KV cache that holds all tokens, or the first few and the last ones:
+ * growing, rotating (with attention sinks; Xiao et al. 2023), or of a sliding window. */
 #include "generate/caches/ring.h"
 
 #include <string.h>
 
-enum { BLOCK = 256 }; /* tokens by which the room grows */
+enum { BLOCK = 256 }; /* tokens by which the capacity grows */
 
 static int64_t least(int64_t a, int64_t b)
 {
@@ -18,7 +18,7 @@ static int64_t most(int64_t a, int64_t b)
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-/* Slots for n tokens. */
+/* The number of slots to allocate for n tokens. */
 static int64_t room_for(const weft__ring *c, int64_t n)
 {
     return least((n + BLOCK - 1) / BLOCK * BLOCK, c->capacity);
@@ -29,7 +29,7 @@ static int64_t room(const weft__ring *c)
     return c->k.held[0] ? weft_dim(c->k.held[0], 1) : 0;
 }
 
-/* Whether a token lies, or would, in the slot of an earlier one. */
+/* Whether the ring has wrapped, or would, at that length. */
 static bool turned(const weft__ring *c, int64_t length)
 {
     return most(c->top, length) > c->capacity;
@@ -41,8 +41,8 @@ static weft_array *at(int64_t slot)
     return weft_from_data(&start, WEFT_INT32, WEFT_DIMS(1));
 }
 
-/* `into` with `fresh` written, which are n tokens from the first that has not come yet. Those that
- * later ones among them would overwrite are left out. */
+/* `into` with the next n tokens `fresh` written. Those that later ones among them would overwrite
+ * are left out. */
 static weft__parts written(const weft__ring *c, weft__parts into, const weft__parts *fresh,
                            int64_t n)
 {
@@ -62,7 +62,7 @@ static weft__parts written(const weft__ring *c, weft__parts into, const weft__pa
     return into;
 }
 
-/* The parts of tokens [from, to), which are all there, in their order: two runs at most. */
+/* The parts that hold tokens [from, to), which must all be present, in order: at most two runs. */
 static int read_runs(const weft__ring *c, const weft__parts *held, int64_t from, int64_t to,
                      weft__parts out[2])
 {
@@ -100,7 +100,8 @@ static weft_cache_view view_of(const weft__ring *c, const weft__parts *k, const 
                              .value_codes = weft__store_codes(&c->v, v)};
 }
 
-/* The keys or values that L new queries need, `fresh` being theirs and `held` what was there. */
+/* The keys or values that L new queries need, where `fresh` are theirs and `held` the earlier ones.
+ */
 static weft__parts chunk(const weft__ring *c, const weft__parts *held, const weft__parts *fresh,
                          int64_t sinks, int64_t first)
 {
@@ -111,12 +112,14 @@ static weft__parts chunk(const weft__ring *c, const weft__parts *held, const wef
     return weft__parts_concatenate(runs, n);
 }
 
-/* Several tokens where the ring turns: what they overwrite, the first of them still see. */
+/* Several tokens when the ring wraps: the first of them still attend to what the last ones
+ * overwrite. */
 static weft_cache_view see_chunk(const weft__ring *c, const weft__parts *k, const weft__parts *v,
                                  int64_t L)
 {
     const weft__parts held_k = weft__store_held(&c->k), held_v = weft__store_held(&c->v);
-    const int64_t reach = c->keep - c->sinks - 1; /* back from the first of them */
+    const int64_t reach = c->keep - c->sinks - 1; /* tokens that the first query attends to before
+                                                   * itself */
     int64_t sinks = least(c->sinks, c->length), first = most(sinks, c->length - reach);
     if (first == sinks)
         first = sinks = 0;
@@ -127,7 +130,7 @@ static weft_cache_view see_chunk(const weft__ring *c, const weft__parts *k, cons
     return view;
 }
 
-/* All that is in the order of the text; of a window, what it reaches. */
+/* Everything in the order of positions; for a window, what it covers. */
 static weft_cache_view see_run(const weft__ring *c, const weft__parts *k, const weft__parts *v,
                                int64_t L)
 {
@@ -160,7 +163,7 @@ static weft_array *first_error(const weft__parts *k, const weft__parts *v,
     return NULL;
 }
 
-/* None of them can be refused: all are good. */
+/* None of these arrays has failed, so setting cannot fail. */
 static void put(weft__store *store, const weft__parts *parts)
 {
     for (int i = 0; i < parts->n; i++)
@@ -228,7 +231,7 @@ static weft_status reserve(weft_cache *self, int64_t n)
     return status;
 }
 
-/* Where the ring may turn tokens are written one at a time. */
+/* If the ring may wrap, tokens are written one at a time. */
 static weft__parts written_at(const weft__ring *c, weft__parts into, const weft__parts *fresh,
                               int64_t L, weft_array *offset)
 {
@@ -274,7 +277,7 @@ static void advance(weft_cache *self, int64_t n)
     c->top = most(c->top, c->length);
 }
 
-/* ---- the rest of the table ------------------------------------------------------------------ */
+/* ---- other functions of the table ------------------------------------------------------------ */
 
 static int64_t offset(const weft_cache *self)
 {
@@ -342,7 +345,7 @@ static bool can_trim(const weft_cache *self, int64_t n)
     return needed >= c->top - (c->capacity - c->sinks);
 }
 
-/* What is forgotten stays in memory until it is overwritten; attention never sees it. */
+/* Trimmed tokens stay in memory until they are overwritten; attention never reads them. */
 static weft_status trim(weft_cache *self, int64_t n)
 {
     weft__ring *c = (weft__ring *)self;

@@ -1,7 +1,8 @@
-/* generate/caches/ring.h -- the cache that holds all tokens, or the first few and the last of them.
+/* generate/caches/ring.h -- the KV cache that holds all tokens, or the first few and the last ones.
  *
- * Token p of the text is in slot p while that is below the capacity; from there on the slots behind
- * the sinks are a ring: slot sinks + (p - sinks) mod (capacity - sinks). */
+ * The token at position p is in slot p while p is below the capacity. From there on the slots after
+ * the sinks form a ring: slot sinks + (p - sinks) mod (capacity - sinks).
+ */
 #ifndef WEFT_GENERATE_CACHES_RING_H
 #define WEFT_GENERATE_CACHES_RING_H
 
@@ -13,26 +14,27 @@
 typedef struct weft__ring {
     weft_cache cache;
     weft__store k, v;
-    int64_t sinks;    /* a query sees so many of the first tokens */
-    int64_t keep;     /* and, with these, so many in all: the last ones */
-    int64_t capacity; /* slots, at least `keep`; the rest lets the last tokens be trimmed */
-    int64_t length;   /* tokens of the text */
-    int64_t top;      /* the longest that it was: what lies in the slots */
+    int64_t sinks; /* number of first tokens that queries attend to */
+    int64_t keep;  /* total number of tokens that queries attend to: the sinks and the last ones */
+    int64_t capacity; /* number of slots, at least `keep`; the others allow trimming */
+    int64_t length;   /* tokens of the sequence */
+    int64_t top;      /* its largest value so far: the extent of the slots' contents */
 } weft__ring;
 
-/* Whether the options make sense, and how many sinks they mean. */
+/* Checks the options, and computes the number of sinks. */
 weft_status weft__cache_options_check(const weft_cache_options *o, int64_t *sinks);
 
-/* The slot of token p. */
+/* The slot of position p. */
 int64_t weft__ring_slot(const weft__ring *c, int64_t p);
-/* As an array, offset (1) being the token. */
+/* The same as an array; offset (1) is the position. */
 weft_array *weft__ring_slot_array(const weft__ring *c, weft_array *offset);
 
-/* What L queries see of keys and values in the order of the text: `sinks` tokens from 0 on, and
- * those from `first` on up to the last query's own, `last`. */
+/* Sets the view of L queries on keys and values in the order of positions: `sinks` tokens from 0
+ * on, and those from `first` to the last query's own, `last`. */
 void weft__ring_see_text(const weft__ring *c, weft_cache_view *view, int64_t L, int64_t sinks,
                          int64_t first, int64_t last);
-/* Of keys and values in the order of all slots, the first query being token offset (1). */
+/* The same for keys and values in the order of all slots; offset (1) is the position of the first
+ * query. */
 void weft__ring_see_slots(const weft__ring *c, weft_cache_view *view, int64_t L,
                           weft_array *offset);
 

@@ -1,4 +1,4 @@
-/* generate/caches/ring_view.c -- where in the text the tokens of a ring are, and who sees them. */
+/* generate/caches/ring_view.c -- the positions of the tokens in a ring, and the attention masks. */
 #include "generate/caches/ring.h"
 
 int64_t weft__ring_slot(const weft__ring *c, int64_t p)
@@ -21,8 +21,8 @@ weft_array *weft__ring_slot_array(const weft__ring *c, weft_array *offset)
     return weft_where(weft_less(offset, number(c->capacity)), offset, turned);
 }
 
-/* Which of the tokens `positions` (S) the queries (L) see, (L, S): of those up to themselves the
- * first ones and the last. */
+/* Which of the tokens at `positions` (S) the queries (L) attend to, (L, S): the first ones and the
+ * last ones up to themselves. */
 static weft_array *visible(const weft__ring *c, weft_array *queries, weft_array *positions)
 {
     queries = weft_expand_dims(queries, 1);
@@ -52,8 +52,8 @@ void weft__ring_see_text(const weft__ring *c, weft_cache_view *view, int64_t L, 
         view->window = c->keep;
 }
 
-/* The token of every slot when `last` (1) was written last, (S); below the sinks for slots behind
- * them that are empty. */
+/* The position in every slot when `last` (1) was written last, (S); below the number of sinks for
+ * empty slots after them. */
 static weft_array *tokens_of_slots(const weft__ring *c, weft_array *last, int64_t S)
 {
     weft_array *slots = weft_arange_int(0, S, 1, WEFT_INT32);

@@ -1,11 +1,11 @@
-/* generate/caches/store.c -- keys or values as a cache holds them. */
+/* generate/caches/store.c -- storage of keys or values in a cache. */
 #include "generate/caches/store.h"
 
 #include "core/shape.h"
 
 enum {
-    GROUP = 64,     /* elements that share a step, at most */
-    LEAST_GROUP = 8 /* smaller ones cost more than they save */
+    GROUP = 64,     /* most elements that share a step */
+    LEAST_GROUP = 8 /* smaller groups cost more than they save */
 };
 
 int weft__store_parts(const weft__store *store)
@@ -21,13 +21,13 @@ weft__parts weft__store_held(const weft__store *store)
     return parts;
 }
 
-/* How many of the D elements of a head share a byte. */
+/* The number of elements of a head per byte. */
 static int64_t packed(int bits)
 {
     return bits == 4 ? 2 : 1;
 }
 
-/* The largest group that divides what the halves of a byte come from. */
+/* The largest group size that divides the elements of each half of the bytes. */
 static int64_t group_of(int bits, int64_t D)
 {
     const int64_t n = D / packed(bits);
@@ -103,7 +103,7 @@ bool weft__store_fits(const weft__store *store)
            weft__shape_equal(&least, &groups);
 }
 
-/* Bytes (.., 2, G, g) of numbers below 16 in each half -> (.., G, g), the first half below. */
+/* Packs numbers below 16 (.., 2, G, g) to bytes (.., G, g), the first half in the low bits. */
 static weft_array *pack(weft_array *codes)
 {
     weft_array *low = weft_slice_axis(codes, -3, 0, 1), *high = weft_slice_axis(codes, -3, 1, 2);

@@ -1,6 +1,6 @@
-/* generate/caches/store.h -- keys or values as a cache holds them: as they come, or in codes of 8
- * or 4 bits with a step and a least value, float32, for each group of elements of each token's
- * head. Either way they are up to three parts (B, S, Hk, ...), which are cut and joined alike. */
+/* generate/caches/store.h -- storage of keys or values in a cache: unchanged, or quantized to 8 or
+ * 4 bits with a step and a least value, float32, per group of elements of each token's head. In
+ * both cases they are up to three parts (B, S, Hk, ...), which are sliced and joined alike. */
 #ifndef WEFT_GENERATE_CACHES_STORE_H
 #define WEFT_GENERATE_CACHES_STORE_H
 
@@ -11,7 +11,7 @@ enum { WEFT__PARTS = 3 };
 typedef struct weft__store {
     weft_array *held[WEFT__PARTS]; /* (B, room, Hk, ...); NULL while empty */
     int bits;                      /* 0, 8 or 4 */
-    int64_t dtype;                 /* a weft_dtype: what came */
+    int64_t dtype;                 /* a weft_dtype: that of the input */
 } weft__store;
 
 typedef struct weft__parts {
@@ -20,28 +20,28 @@ typedef struct weft__parts {
 } weft__parts;
 
 int weft__store_parts(const weft__store *store);
-/* Bytes of one token's head of D elements of `dtype`, in codes of `bits` or (0) as it is. */
+/* Bytes of one token's head of D elements of `dtype`, quantized to `bits` or (0) unchanged. */
 int64_t weft__store_bytes(int bits, int64_t D, weft_dtype dtype);
 
-/* What the store holds, for some tokens. */
+/* The stored parts. */
 weft__parts weft__store_held(const weft__store *store);
 
-/* NULL, or an error array: x (B, L, Hk, D) must be like what came before. */
+/* NULL, or an error array: x (B, L, Hk, D) must match the earlier inputs. */
 weft_array *weft__store_check(const weft__store *store, weft_array *x);
 
-/* Whether what is held, from outside, are parts of one shape. */
+/* Whether parts that were set from outside are consistent. */
 bool weft__store_fits(const weft__store *store);
 
 weft__parts weft__store_encode(const weft__store *store, weft_array *x);
-/* The parts as attention reads them; NULL arrays where there are no codes. */
+/* The parts as attention reads them; NULL arrays if they are not quantized. */
 weft_kv_codes weft__store_codes(const weft__store *store, const weft__parts *parts);
 weft_array *weft__store_decode(const weft__store *store, const weft__parts *parts);
 
-/* Room for `room` tokens: `held` with more behind, or zeros like `like`. */
+/* Storage for `room` tokens: `held` extended, or zeros like `like`. */
 weft__parts weft__parts_with_room(const weft__parts *held, const weft__parts *like, int64_t room);
 weft__parts weft__parts_slice(const weft__parts *parts, int64_t from, int64_t to);
 weft__parts weft__parts_concatenate(const weft__parts *parts, int n);
-/* `into` with `from` written from token start (int32 (1)) on. */
+/* `into` with `from` written at token start (int32 (1)). */
 weft__parts weft__parts_write(const weft__parts *into, const weft__parts *from, weft_array *start);
 
 #endif

@@ -1,5 +1,5 @@
-/* generate/prompt_cache/files.c -- files that hold caches: arrays under a prefix each, and in the
- * metadata whose they are. */
+/* generate/prompt_cache/files.c -- files that contain KV caches: arrays with a prefix each; the
+ * metadata identify the model. */
 #include "generate/prompt_cache/files.h"
 
 #include <stdio.h>
@@ -32,7 +32,7 @@ void weft__saving_add_numbers(weft__saving *s, const int64_t *numbers, int64_t n
 void weft__saving_add_ids(weft__saving *s, const int32_t *ids, int64_t n, const char *prefix,
                           const char *name)
 {
-    const int32_t none = 0; /* an address for no ids */
+    const int32_t none = 0; /* a valid address for an empty list */
     weft__saving_add(s, weft_from_data(n > 0 ? ids : &none, WEFT_INT32, WEFT_DIMS(n)), prefix,
                      name);
 }
@@ -134,7 +134,7 @@ weft_status weft__saved_open(const char *path, const char *kind, weft_model *mod
     return status;
 }
 
-/* The index of a vector of the dtype; -1, with the message, when there is none. */
+/* The index of a vector of the dtype; -1, with the message, if it is absent. */
 static int find_vector(const weft_safetensors *file, const char *path, const char *prefix,
                        const char *name, weft_dtype dtype)
 {
@@ -198,7 +198,7 @@ static weft_device *device_of_layer(weft_model *model, int64_t layer)
     return a.device;
 }
 
-/* What a layer's cache holds; arrays that the file does not have stay NULL. */
+/* Reads the arrays of a layer's cache; absent ones stay NULL. */
 static weft_status read_layer(const weft_safetensors *file, const char *path, const char *prefix,
                               weft_device *device, int64_t layer, weft_cache *cache)
 {

@@ -1,4 +1,4 @@
-/* generate/prompt_cache/fingerprint.c -- telling models and adapters apart. */
+/* generate/prompt_cache/fingerprint.c -- fingerprints that identify models and adapters. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 enum { PIECES = 16, PIECE = 4096 };
 
-/* Words are folded in by a multiplication and a shift, each a bijection. */
+/* Each word is combined by a multiplication and a shift, which are bijections. */
 uint64_t weft__hash(uint64_t hash, const void *bytes, size_t n)
 {
     const unsigned char *at = bytes;

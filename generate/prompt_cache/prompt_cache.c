@@ -1,5 +1,5 @@
-/* generate/prompt_cache/prompt_cache.c -- entries: a text and its caches; the longest beginning of
- * a prompt, and room for new ones. */
+/* generate/prompt_cache/prompt_cache.c -- the prompt cache: entries of a text and its caches,
+ * lookup of the longest prefix, and eviction. */
 #include "generate/prompt_cache/prompt_cache.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "core/failure.h"
 #include "weft/ops.h"
 
-enum { MIN_TOKENS = 16, PREFILL = 512, SHARE = 8 /* of memory, by default */ };
+enum { MIN_TOKENS = 16, PREFILL = 512, SHARE = 8 /* default share of memory */ };
 
 /* ---- entries -------------------------------------------------------------------------------- */
 
@@ -20,7 +20,7 @@ static void entry_free(weft_prompt_cache *cache, weft__entry *e)
     weft_free(e);
 }
 
-/* Out of the list. */
+/* Removes it from the list. */
 static void unlink_entry(weft_prompt_cache *cache, weft__entry *e)
 {
     weft__entry **at = &cache->first;
@@ -91,7 +91,7 @@ weft_status weft__prompt_cache_add(weft_prompt_cache *cache, const int32_t *ids,
     e->adapter = adapter;
     e->fixed = fixed;
     e->bytes = bytes_of(cache, caches);
-    /* What begins the new text, or is the same, is not needed beside it. */
+    /* Entries that are a prefix of the new text, or equal to it, are dropped. */
     for (weft__entry *old = cache->first, *next; old; old = next) {
         next = old->next;
         if (old->adapter == adapter && same_options(&old->options, options) &&
@@ -198,7 +198,7 @@ static weft_status trim(weft_model *model, weft_cache **caches, int64_t n)
     return status;
 }
 
-/* The entry with the longest beginning, of *matched tokens, that can be cut to it. */
+/* The entry with the longest common prefix, of *matched tokens, to which it can be trimmed. */
 static weft__entry *find(weft_prompt_cache *cache, const int32_t *ids, int64_t n,
                          const weft_cache_options *options, uint64_t adapter, int64_t *matched)
 {
@@ -207,7 +207,7 @@ static weft__entry *find(weft_prompt_cache *cache, const int32_t *ids, int64_t n
     for (weft__entry *e = cache->first; e; e = e->next) {
         if (e->adapter != adapter || !same_options(&e->options, options))
             continue;
-        /* The last token goes through the layers again: its logits are wanted. */
+        /* The last token is computed again for its logits. */
         int64_t m = common(e, ids, n);
         m = m < n ? m : n - 1;
         if (m >= cache->min_tokens && m > *matched && can_trim(cache->model, e->caches, e->n - m)) {
@@ -218,7 +218,8 @@ static weft__entry *find(weft_prompt_cache *cache, const int32_t *ids, int64_t n
     return best;
 }
 
-/* The entry's caches, cut to `matched` tokens: its own where the prompt goes on from its end. */
+/* Returns the entry's caches, trimmed to `matched` tokens: the entry's own if the prompt continues
+ * at its end, else copies. */
 static weft_status hand_out(weft_prompt_cache *cache, weft__entry *e, int64_t matched,
                             weft_cache ***caches)
 {
@@ -270,7 +271,7 @@ weft_status weft_prompt_cache_take(weft_prompt_cache *cache, const int32_t *ids,
 
 /* ---- putting -------------------------------------------------------------------------------- */
 
-/* How many tokens the caches hold, all as many and without a failure; -1: not so. */
+/* The number of tokens in the caches, if they agree and none has failed; else -1. */
 static int64_t tokens_in(weft_model *model, weft_cache **caches)
 {
     const int64_t held = weft_cache_offset(caches[0]);

@@ -1,4 +1,5 @@
-/* generate/prompt_cache/prompt_cache_file.c -- a prompt cache's entries in a file. */
+/* generate/prompt_cache/prompt_cache_file.c -- saves a prompt cache's entries to a file and loads
+ * them. */
 #include <stdio.h>
 
 #include "generate/prompt_cache/prompt_cache.h"
@@ -27,7 +28,7 @@ weft_status weft_prompt_cache_save(weft_prompt_cache *cache, const char *path)
     for (const weft__entry *e = cache->first; e && s.status == WEFT_OK; e = e->next) {
         const int64_t fixed = e->fixed;
         if (e->adapter != adapter)
-            continue; /* of another one that the model had */
+            continue; /* from another adapter or another state of the model */
         prefix_of(n++, prefix);
         weft__saving_add_ids(&s, e->ids, e->n, prefix, "ids");
         weft__saving_add_numbers(&s, &fixed, 1, prefix, "fixed");
@@ -81,7 +82,7 @@ weft_status weft_prompt_cache_load(weft_prompt_cache *cache, const char *path)
     status = weft__fingerprint_adapter(cache->model, &adapter);
     if (status == WEFT_OK)
         status = weft__saved_numbers(file, path, "", "entries", &n, 1);
-    /* The latest was written first, and is to be the latest again. */
+    /* The most recent entry was written first, and must be added last. */
     for (int64_t i = n < weft_safetensors_count(file) ? n - 1 : -1; i >= 0 && status == WEFT_OK;
          i--)
         status = read_entry(cache, file, path, prefix_of(i, prefix), adapter);

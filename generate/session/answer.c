@@ -1,4 +1,5 @@
-/* generate/session/answer.c -- one generation: a prompt, and the answer taken apart as it comes. */
+/* generate/session/answer.c -- one generation of a session: renders the prompt, and parses the
+ * answer while it is generated. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,21 +8,21 @@
 #include "text/chat/marks.h"
 #include "weft/memory.h"
 
-/* What a generation has open. */
+/* The state of a generation. */
 typedef struct answer {
     session_run *run;
     weft_chat_markup markup;
     weft_chat_parser *parser;
     int64_t calls;     /* so far */
-    const char *until; /* what ends it; NULL: nothing but the model */
-    weft__text raw;    /* with `until`: what has come */
-    bool found;        /* `until` is in it */
+    const char *until; /* text that ends it; NULL: none */
+    weft__text raw;    /* with `until`: the raw text so far */
+    bool found;        /* `until` has been found */
     weft_status status;
 } answer;
 
 static void write_id(char *out, size_t size, const session_run *run, int64_t call)
 {
-    /* Nine characters: Mistral's templates insist on them. */
+    /* Nine characters, as Mistral's templates require. */
     snprintf(out, size, "call%05lld", (long long)((run->session->calls + call + 1) % 100000));
 }
 
@@ -62,7 +63,7 @@ static void push(answer *a, const char *text, size_t n)
         a->status = WEFT_OK;
 }
 
-/* Of special tokens only those of the markup are text. */
+/* Drops the text of special tokens that the markup does not use. */
 static size_t without_special(const answer *a, const weft_generated *token)
 {
     const weft_tokenizer *t = a->run->session->tokenizer;
@@ -99,7 +100,7 @@ static bool on_token(void *context, const weft_generated *token)
 
 /* ---- running the model ---------------------------------------------------------------------- */
 
-/* The session's own prompt cache, unless the caller has one or wants none. */
+/* Uses the session's own prompt cache, unless the caller has set one or disabled it. */
 static weft_status open_prompt_cache(weft_session *s, weft_generate_options *options)
 {
     weft_status status = WEFT_OK;
@@ -145,7 +146,7 @@ static weft_status run_source(answer *a, const char *prompt, size_t length, bool
     return status ? status : a->status;
 }
 
-/* Gives every call of a message an id; the one that its event had. */
+/* Gives every call of a message the id that its event had. */
 static weft_status add_ids(const answer *a, json_object *message)
 {
     json_object *calls = json_object_object_get(message, "tool_calls");
@@ -165,7 +166,7 @@ static weft_status add_ids(const answer *a, json_object *message)
     return WEFT_OK;
 }
 
-/* The end of the answer: what was held back, and the whole as a message. */
+/* Ends the answer: emits what was held back, and creates the message. */
 static weft_status finish(answer *a, json_object **message)
 {
     char *json = NULL;
@@ -206,7 +207,7 @@ static weft_status one(answer *a, const char *prompt, size_t length, bool constr
 
 /* ---- constrained answers -------------------------------------------------------------------- */
 
-/* Reasoning without a constraint, up to its end, which is put behind the prompt. */
+/* Generates the reasoning without the constraint, up to its end, and appends it to the prompt. */
 static weft_status reason(answer *a, weft__text *prompt, json_object **message)
 {
     const weft_chat_markup *m = &a->markup;
@@ -226,7 +227,7 @@ static weft_status reason(answer *a, weft__text *prompt, json_object **message)
     return status;
 }
 
-/* Puts the reasoning of one message into another. */
+/* Moves the reasoning of one message into another. */
 static weft_status move_reasoning(json_object *from, json_object *to)
 {
     json_object *text = from ? json_object_object_get(from, "reasoning_content") : NULL;
@@ -236,7 +237,7 @@ static weft_status move_reasoning(json_object *from, json_object *to)
     return weft__session_no_memory();
 }
 
-/* The reasoning is ended, or left out, before the document begins, in which marks mean nothing. */
+/* The reasoning is ended or skipped before the document begins, in which marks have no meaning. */
 static weft_status generate_document(answer *a, const char *text, size_t length,
                                      json_object **message)
 {
@@ -268,7 +269,7 @@ static weft_status generate_document(answer *a, const char *text, size_t length,
 
 /* ---- a generation --------------------------------------------------------------------------- */
 
-/* Whether reasoning is open at the end of the message that is gone on with. */
+/* Whether the message that is continued ends within open reasoning. */
 static bool open_reasoning(const weft_session *s, const weft_chat_markup *m)
 {
     const char *text = weft_session_reply(s), *open = NULL;

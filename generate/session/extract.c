@@ -1,5 +1,5 @@
-/* generate/session/extract.c -- the JSON document in an answer that has words or code fences around
- * it. */
+/* generate/session/extract.c -- finds the JSON document in an answer with text or code fences
+ * around it. */
 #include <string.h>
 
 #include "core/io/json.h"
@@ -7,12 +7,12 @@
 #include "text/schema/check.h"
 #include "weft/memory.h"
 
-enum { MAX_TRIES = 64 }; /* brackets that are tried as the start of a document */
+enum { MAX_TRIES = 64 }; /* most brackets that are tried as the start of a document */
 
 typedef struct search {
     json_object *schema;
     weft__text *complaint;
-    size_t parsed; /* the bytes of the value that the complaint is about; 0: of no JSON */
+    size_t parsed; /* bytes of the value that the complaint is about; 0: not JSON */
     const char *at;
     size_t length;
 } search;
@@ -22,8 +22,8 @@ static bool is_space(char c)
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-/* Whether these bytes are a document of the schema; keeps the complaint about the longest value, or
- * else about what is no JSON. */
+/* Whether these bytes are a document of the schema. Keeps the complaint about the longest value, or
+ * else the syntax error. */
 static bool fits(search *s, const char *at, size_t n)
 {
     while (n > 0 && is_space(*at)) {
@@ -71,8 +71,8 @@ static bool in_fence(search *s, const char *text)
     return false;
 }
 
-/* The length of the value that begins with a bracket, as far as brackets and strings tell; 0: it
- * does not end. */
+/* The length of the value that begins with a bracket, judged by brackets and strings; 0: it does
+ * not end. */
 static size_t value_length(const char *at)
 {
     size_t depth = 0;

@@ -1,4 +1,4 @@
-/* generate/session/history.c -- the messages of a session: adding, taking back, files. */
+/* generate/session/history.c -- the messages of a session: adding, removing, saving and loading. */
 #include <string.h>
 
 #include "core/io/json.h"
@@ -46,7 +46,7 @@ weft_status weft_session_add(weft_session *session, const weft_chat_message *mes
     return status;
 }
 
-/* Where the last message of the user is; -1: there is none. */
+/* The index of the last user message; -1: none. */
 static int64_t last_user(const weft_session *session)
 {
     for (size_t i = json_object_array_length(session->messages); i > 0; i--) {
@@ -61,7 +61,7 @@ static int64_t last_user(const weft_session *session)
 static void cut(weft_session *session, int64_t from)
 {
     const size_t n = json_object_array_length(session->messages), at = (size_t)from;
-    if (session->left_out >= at) /* what is left may fit */
+    if (session->left_out >= at) /* the remaining messages may fit */
         session->left_out = 0;
     if (at < n)
         json_object_array_del_idx(session->messages, at, n - at);
@@ -118,7 +118,7 @@ const char *weft_session_messages(weft_session *session)
     return session->written;
 }
 
-/* ---- replacing them ------------------------------------------------------------------------- */
+/* ---- replacing messages ---------------------------------------------------------------------- */
 
 static weft_status check_message(const weft__json *message, bool *is_system)
 {

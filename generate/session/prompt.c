@@ -1,5 +1,4 @@
-/* generate/session/prompt.c -- the prompt of a turn: the conversation as the chat template has it.
- */
+/* generate/session/prompt.c -- renders the prompt of a turn with the chat template. */
 #include <string.h>
 
 #include "core/io/json.h"
@@ -12,7 +11,7 @@ bool weft__session_with_tools(const session_run *run)
            run->turn.structured != WEFT_STRUCTURED_CONSTRAINED;
 }
 
-/* A message with `text` after `n` bytes of content. NULL: out of memory. */
+/* A message with `text` appended to its content of `n` bytes. NULL: out of memory. */
 static json_object *extended(const char *role, const char *content, size_t n, const char *text)
 {
     weft__text joined = {0};
@@ -36,8 +35,8 @@ static bool is_user(json_object *message)
            json_object_is_type(json_object_object_get(message, "content"), json_type_string);
 }
 
-/* The messages of a run that are not left out, with its instruction behind the system text, or else
- * behind the first text of the user's. */
+/* The messages of a run that are not left out, with its instruction after the system text or, if
+ * there is none, after the first user text. */
 static json_object *collect(const session_run *run, bool in_system)
 {
     const weft_session *s = run->session;
@@ -91,13 +90,13 @@ static weft_status render(const session_run *run, bool in_system, char **text, s
 static weft_status render_whole(const session_run *run, char **text, size_t *length)
 {
     const weft_status status = render(run, true, text, length);
-    /* Some templates refuse a system text. */
+    /* Some templates reject a system text. */
     return status == WEFT_INVALID && run->instruction && !run->session->system
                ? render(run, false, text, length)
                : status;
 }
 
-/* Leaves out one more turn; false where only the last one is there. */
+/* Leaves out one more turn; false if only the last one remains. */
 static bool leave_out_turn(weft_session *s)
 {
     const size_t n = json_object_array_length(s->messages);
@@ -131,7 +130,7 @@ weft_status weft__session_render(const session_run *run, char **text, size_t *le
     if (status || most == 0 || !s->tokenizer)
         return status;
     status = count_tokens(s, *text, *length, &tokens);
-    if (tokens > most) /* so that the next turns need not leave out more */
+    if (tokens > most) /* so that the following turns need not leave out more */
         most -= most / 4;
     while (!status && tokens > most && leave_out_turn(s)) {
         weft_free(*text);

@@ -1,4 +1,4 @@
-/* generate/session/session.c -- a session: making it, its settings, its turns. */
+/* generate/session/session.c -- a session: creation, settings, turns. */
 #include "generate/session/session.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ static const char *const turn_ends[] = {"<|im_end|>", "<end_of_turn>", "<turn|>"
                                         "<|eot_id|>", "<|eom_id|>",    "<|tool_response>"};
 enum { TURN_ENDS = sizeof turn_ends / sizeof *turn_ends };
 
-/* Makes room for what the caller gave and for the ends of turns. */
+/* Reserves memory for the caller's stops and the ends of turns. */
 static weft_status reserve_stop(weft_session *s)
 {
     const weft_generate_options *o = &s->generate;
@@ -35,8 +35,8 @@ static weft_status reserve_stop(weft_session *s)
     return WEFT_OK;
 }
 
-/* Besides what the caller gave: the ends of turns that the template writes, as tokens if they are
- * such. <|eom_id|> goes with <|eot_id|>. */
+/* Adds the turn ends that occur in the template, as stop tokens if they are tokens. <|eom_id|> is
+ * added along with <|eot_id|>. */
 static weft_status fill_stop(weft_session *s)
 {
     const char *source = weft_chat_source(s->chat, NULL);
@@ -163,7 +163,7 @@ bool weft__session_emit(session_run *run, weft_session_event event)
     return !run->stopped;
 }
 
-/* Whether the conversation ends with a text of the assistant's. */
+/* Whether the conversation ends with a text of the assistant. */
 static bool can_continue(const weft_session *s)
 {
     const size_t n = json_object_array_length(s->messages);
@@ -195,7 +195,7 @@ weft_status weft_session_answer(weft_session *session, const weft_session_turn *
         run.turn = *turn;
     if (stats)
         *stats = run.stats;
-    /* What was said before stays untouched until the turn has succeeded. */
+    /* The earlier messages are not modified until the turn has succeeded. */
     json_object *before = NULL, *message = NULL;
     weft_status status = check_turn(session, &run.turn);
     if (!status && json_object_deep_copy(session->messages, &before, NULL))

@@ -1,5 +1,5 @@
-/* generate/session/structured.c -- answers that are documents of a schema: asked for, held to it,
- * tried again. */
+/* generate/session/structured.c -- answers that must be documents of a schema: requested,
+ * constrained or validated, and retried. */
 #include <string.h>
 
 #include "core/io/json.h"
@@ -9,7 +9,7 @@
 
 enum { MAX_RETRIES = 16 };
 
-/* The attempts that did not fit, as places in the conversation. */
+/* The failed attempts, as positions in the conversation. */
 typedef struct failures {
     size_t at[MAX_RETRIES + 1];
     int n;
@@ -29,7 +29,8 @@ weft_status weft__session_instruct(session_run *run)
     return run->instruction ? WEFT_OK : weft__session_no_memory();
 }
 
-/* The constraint of a schema, unless it is there already: it takes time with large vocabularies. */
+/* Makes the constraint of a schema unless it exists already, since it takes time for large
+ * vocabularies. */
 static weft_status make_constraint(weft_session *s, const char *schema, size_t n)
 {
     const char *had = s->constraint_schema;
@@ -44,7 +45,7 @@ static weft_status make_constraint(weft_session *s, const char *schema, size_t n
     return weft_constraint_new(s->tokenizer, schema, n, "schema", &s->constraint);
 }
 
-/* Reads the schema, and fails on keywords to which answers could not be held. */
+/* Reads the schema, and fails on keywords that cannot be enforced. */
 static weft_status read_schema(session_run *run, weft__json_doc *doc)
 {
     const char *text = run->turn.schema;
@@ -60,7 +61,7 @@ static weft_status read_schema(session_run *run, weft__json_doc *doc)
     return status;
 }
 
-/* Puts an answer that does not fit into the conversation, and says why it does not. */
+/* Adds an answer that does not fit to the conversation, with the reason. */
 static weft_status refuse(session_run *run, json_object *message, const char *complaint,
                           failures *f)
 {
@@ -82,7 +83,7 @@ static void forget(session_run *run, const failures *f)
         json_object_array_del_idx(run->session->messages, f->at[i - 1], 2);
 }
 
-/* Whether an answer is a document of the schema, which STRUCTURED tells then. */
+/* Whether an answer is a document of the schema; if so, sends the STRUCTURED event. */
 static bool accept(session_run *run, json_object *message, const weft__json_doc *schema,
                    weft__text *complaint)
 {
@@ -103,7 +104,7 @@ static bool accept(session_run *run, json_object *message, const weft__json_doc 
     return true;
 }
 
-/* One attempt after the other; *message is the one that fits. */
+/* Makes attempts until one fits, which becomes *message. */
 static weft_status attempts(session_run *run, const weft__json_doc *schema, int64_t most,
                             failures *f, json_object **message)
 {

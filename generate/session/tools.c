@@ -1,5 +1,4 @@
-/* generate/session/tools.c -- tools: what templates are told of them, and the rounds in which they
- * are called. */
+/* generate/session/tools.c -- tools: their description for templates, and the rounds of calls. */
 #include <string.h>
 
 #include "core/io/json.h"
@@ -56,7 +55,7 @@ static weft_tool_style style_of(const weft_session *s)
     return s->has_markup ? s->markup.tools : weft_chat_markup_of(s->chat, NULL, true).tools;
 }
 
-/* Whether the model can be told of tools, and its calls be found. */
+/* Whether the template supports tools and calls can be parsed. */
 static bool template_has_tools(const weft_session *s)
 {
     const weft_tool_style style = style_of(s);
@@ -100,8 +99,8 @@ weft_status weft_session_set_tools(weft_session *session, const weft_tool *tools
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
-/* Values between tags come without types: what could be JSON was taken for it, and is a text again
- * where the tool wants one. False: no memory. */
+/* Values between tags have no types: what looked like JSON was parsed, and is converted back to a
+ * string if the tool expects one. False: out of memory. */
 static bool put_texts(json_object *schema, json_object *arguments)
 {
     json_object *properties = json_object_object_get(schema, "properties");
@@ -125,7 +124,7 @@ static bool put_texts(json_object *schema, json_object *arguments)
     return true;
 }
 
-/* Whether arguments, a JSON object, are what the tool takes; else what is wrong goes to `out`. */
+/* Checks the arguments, a JSON object, against the tool's schema; the violation goes to `out`. */
 static weft_status check_arguments(const session_run *run, const weft_tool *tool,
                                    json_object *arguments, weft__text *out)
 {
@@ -140,7 +139,7 @@ static weft_status check_arguments(const session_run *run, const weft_tool *tool
     if (!status) {
         weft__text_format(out, "Error: arguments of %s: ", tool->name);
         if (weft__schema_holds(schema.root, arguments, out))
-            out->n = 0; /* nothing is wrong */
+            out->n = 0; /* valid */
         if (out->failed)
             status = weft__session_no_memory();
     }
@@ -196,7 +195,7 @@ static weft_status add_result(session_run *run, const tool_call *call, const cha
                                                                .name = call->name});
 }
 
-/* Answers one call, with an error when there were too many already. */
+/* Answers one call; with an error if there have been too many. */
 static weft_status answer_call(session_run *run, const tool_call *call, bool too_many)
 {
     weft__text out = {0};
@@ -230,7 +229,7 @@ static weft_status answer_call(session_run *run, const tool_call *call, bool too
     return status;
 }
 
-/* Answers the calls of a message, but for those that are the caller's. */
+/* Answers the calls of a message, except those left to the caller. */
 static weft_status answer_calls(session_run *run, json_object *calls, bool too_many)
 {
     weft_status status = WEFT_OK;
@@ -251,7 +250,7 @@ static weft_status answer_calls(session_run *run, json_object *calls, bool too_m
 
 /* ---- rounds --------------------------------------------------------------------------------- */
 
-/* Text behind text. */
+/* Concatenates two texts. */
 static json_object *joined(json_object *had, json_object *more)
 {
     weft__text text = {0};

@@ -1,4 +1,4 @@
-/* models/convert/convert.c -- a model from one form of file to another. */
+/* models/convert/convert.c -- converts a model between file formats. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -12,8 +12,8 @@
 #include "weft/nn_tools.h"
 
 typedef struct work {
-    const char *source; /* the model: a folder, or a GGUF file */
-    const char *text;   /* where the tokenizer is */
+    const char *source; /* the model: a folder or a GGUF file */
+    const char *text;   /* location of the tokenizer */
     bool from_gguf, has_tokenizer;
     const char *out;
     const weft_convert_options *options;
@@ -28,9 +28,9 @@ static bool is_gguf(const char *path)
     return n > 5 && strcmp(path + n - 5, ".gguf") == 0;
 }
 
-/* ---- what is there -------------------------------------------------------------------------- */
+/* ---- the source ------------------------------------------------------------------------------ */
 
-/* A folder without a tokenizer is written without one. */
+/* A folder without a tokenizer is converted without one. */
 static bool has_tokenizer(const char *source, bool gguf)
 {
     weft_gguf *file;
@@ -74,7 +74,7 @@ static weft_status dense_dtype(const work *w, weft_dtype *dtype)
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-/* Passed on, and remembered for the report. */
+/* Reports progress, and records it for the report. */
 static void tell(void *context, int64_t bytes, int64_t total)
 {
     work *w = context;
@@ -116,8 +116,8 @@ static weft_status write_config(weft_model *model, const char *folder)
     return status;
 }
 
-/* What a GGUF file says of generating; the ids that end a text too, since generation_config.json
- * has the last word on them. */
+/* Writes a GGUF file's generation settings, including the end-of-sequence ids, since
+ * generation_config.json takes precedence for them. */
 static weft_status write_generation(weft_model *model, const char *folder)
 {
     const weft_config *c = weft__model_generation(model)->config;
@@ -163,7 +163,7 @@ static weft_status write_folder(work *w, weft_model *model)
         .progress = {tell, w},
         .files = &w->report.files,
     };
-    status = write_text(w, model, temporary); /* first, since this may refuse */
+    status = write_text(w, model, temporary); /* first, since this may fail */
     if (status == WEFT_OK)
         status = weft__convert_quantize(model, o);
     if (status == WEFT_OK)

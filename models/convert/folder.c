@@ -1,5 +1,4 @@
-/* models/convert/folder.c -- folders that appear whole or not at all, and the files of text in
- * them. */
+/* models/convert/folder.c -- writes folders atomically, and copies tokenizer and chat files. */
 #include <dirent.h>
 #include <errno.h>
 #include <ftw.h>
@@ -37,7 +36,7 @@ weft_status weft__folder_remove(const char *path)
     return nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0 ? WEFT_OK : fail(path, "remove");
 }
 
-/* Whether it can be what a conversion wrote. */
+/* Whether the folder looks like the output of a conversion. */
 static bool holds_model(const char *folder)
 {
     char *path = weft_format("%s/config.json", folder);
@@ -46,8 +45,8 @@ static bool holds_model(const char *folder)
     return has;
 }
 
-/* Whether something is at `out` that must stay. An empty folder is as good as none; a folder of
- * other things is hardly meant, and all in it would be lost. */
+/* Fails if `out` exists and must not be replaced. An empty folder may be replaced; a folder with
+ * other contents is probably a mistake, since all its files would be lost. */
 static weft_status check_place(const char *out, bool replace)
 {
     struct stat info;
@@ -83,7 +82,7 @@ weft_status weft__folder_begin(const char *out, bool replace, char **temporary)
     return status;
 }
 
-/* What is there steps aside until the new one has its place. */
+/* The existing folder is renamed until the new one is in place. */
 static weft_status swap(const char *out, const char *temporary)
 {
     if (!weft__exists(out))
@@ -111,9 +110,9 @@ weft_status weft__folder_end(const char *out, const char *temporary, weft_status
     return status;
 }
 
-/* ---- files of text -------------------------------------------------------------------------- */
+/* ---- tokenizer and chat files ---------------------------------------------------------------- */
 
-/* A file that is not there, or is where it is to be, is not copied. */
+/* Copies a file, unless it is missing or already there. */
 static weft_status copy(const char *from, const char *to, const char *name)
 {
     char *source = weft_format("%s/%s", from, name), *target = weft_format("%s/%s", to, name);

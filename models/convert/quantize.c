@@ -1,4 +1,5 @@
-/* models/convert/quantize.c -- which matrices get which bits, and what config.json says of it. */
+/* models/convert/quantize.c -- selects the bits of each matrix, and describes them in config.json.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,9 +35,9 @@ static weft_quantize_options with_defaults(weft_quantize_options format)
     return format;
 }
 
-/* ---- choosing ------------------------------------------------------------------------------- */
+/* ---- selection ------------------------------------------------------------------------------- */
 
-/* -1: no number of bits; 0: "none". */
+/* -1: not a number of bits; 0: "none". */
 static int64_t bits_of(const char *value, size_t n)
 {
     if (n == 4 && memcmp(value, "none", 4) == 0)
@@ -188,7 +189,7 @@ static weft_status list(void *context, const weft_nn_item *item)
     return WEFT_OK;
 }
 
-/* The usual format, and those of the modules that have another; NULL: nothing is quantised. */
+/* The most common format, and exceptions by module; NULL: nothing is quantized. */
 static json_object *quantization_of(weft_model *model)
 {
     survey s = {0};
@@ -200,7 +201,7 @@ static json_object *quantization_of(weft_model *model)
     s.usual = s.seen[best];
     s.out = entry_of(s.usual);
     if (s.out)
-        (void)weft_nn_visit(weft_model_module(model), list, &s); /* as the first walk */
+        (void)weft_nn_visit(weft_model_module(model), list, &s); /* as for the first visit */
     return s.out;
 }
 
@@ -224,7 +225,8 @@ bool weft__model_is_resized(const weft_model *model)
     return weft_config_int(weft_model_config(model), "vocab_size", n) != n;
 }
 
-/* Where the configuration has it: at the top, in that of the text model, or in both. */
+/* Sets it wherever the configuration has it: at the top level, in the text model's part, or both.
+ */
 static void put_vocabulary(json_object *root, int64_t n)
 {
     json_object *objects[] = {root, json_object_object_get(root, "text_config")};

@@ -1,4 +1,4 @@
-/* models/convert/rules.c -- "PATTERN=VALUE,...", and the recipes that mix widths. */
+/* models/convert/rules.c -- rules "PATTERN=VALUE,...", and recipes that mix bit widths. */
 #include "models/convert/rules.h"
 
 #include <fnmatch.h>
@@ -9,7 +9,7 @@
 
 enum { LONGEST = 256 };
 
-/* Cuts the rule at `at`; *next is behind it, or NULL. */
+/* Parses the rule at `at`; *next is the position after it, or NULL. */
 static bool cut(const char *at, char pattern[LONGEST], const char **value, size_t *n,
                 const char **next)
 {
@@ -88,7 +88,7 @@ weft_status weft__rules_fit(const char *rules, weft_module *tree, bool modules)
     return weft__rules_each(rules, fits_some, &f);
 }
 
-/* The first and the last eighth of the layers, and every third between. */
+/* The first and last eighth of the layers, and every third in between. */
 static bool more_bits(const char *path, int64_t n_layers)
 {
     const char *at = strstr(path, "layers.");

@@ -1,4 +1,5 @@
-/* models/convert/text.c -- the files of text that a folder has, from a GGUF file's metadata. */
+/* models/convert/text.c -- writes the tokenizer and chat files of a folder from a GGUF file's
+ * metadata. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* models/families/gemma.h -- what Gemma 2, 3 and 4 share: the rows of their tables, and the scale
- * of the embedding. */
+/* models/families/gemma.h -- shared by Gemma 2, 3 and 4: rows of their configuration tables, and
+ * the scale of the embedding. */
 #ifndef WEFT_MODELS_GEMMA_H
 #define WEFT_MODELS_GEMMA_H
 
@@ -8,7 +8,7 @@
 #include "models/config.h"
 #include "models/decoder.h"
 
-/* Older files say "hidden_act": "gelu" and mean the tanh form: hidden_activation is what counts. */
+/* Older files say "hidden_act": "gelu" but mean the tanh form; only hidden_activation counts. */
 #define WEFT__GEMMA_ACTIVATION                                                                     \
     {                                                                                              \
         "hidden_activation", WEFT_CONFIG_STRING, offsetof(weft__decoder_config, hidden_act),       \
@@ -21,7 +21,7 @@
         WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, head_dim, D),                              \
         WEFT_CONFIG_OPTIONAL(BOOL, weft__decoder_config, attention_bias, false)
 
-/* A key that has a default but may be null, for none: 0 then. */
+/* For a key that has a default but may be null: sets the value to 0 then. */
 static inline void weft__gemma_null_is_none(const weft_config *config, const char *key,
                                             double *value)
 {
@@ -29,7 +29,7 @@ static inline void weft__gemma_null_is_none(const weft_config *config, const cha
         *value = 0;
 }
 
-/* query_pre_attn_scalar has a default for absent keys alone: null or 0 is an error. */
+/* The default of query_pre_attn_scalar is only for absent keys: null or 0 is an error. */
 static inline weft_status weft__gemma_check(const weft_config *config,
                                             const weft__decoder_config *c)
 {
@@ -42,8 +42,8 @@ static inline weft_status weft__gemma_check(const weft_config *config,
     return WEFT_OK;
 }
 
-/* Embeddings are multiplied by sqrt(hidden_size), and scores by 1 / sqrt(query_pre_attn_scalar),
- * for families that have one. */
+/* Embeddings are multiplied by sqrt(hidden_size), and scores by 1 / sqrt(query_pre_attn_scalar) in
+ * families that have it. */
 static inline void weft__gemma_scales(weft__decoder_config *c)
 {
     c->output_bias = c->attention_bias;

@@ -1,5 +1,5 @@
-/* models/families/gemma2.c -- Gemma 2 (Gemma team 2024): norms on both sides, capped scores and
- * logits, a window on every other layer. */
+/* models/families/gemma2.c -- Gemma 2 (Gemma team 2024): norms before and after each branch,
+ * softcapped scores and logits, a window on every other layer. */
 #include "models/families/gemma.h"
 #include "models/registry.h"
 

@@ -1,5 +1,5 @@
-/* models/families/gemma3.c -- Gemma 3 (Gemma team 2025), alone and inside the model that also sees:
- * five layers with a window and a short rotation for each one without. */
+/* models/families/gemma3.c -- Gemma 3 (Gemma team 2025), also as part of the multimodal model: five
+ * layers with a window and a small rotary base for each one without. */
 #include "models/families/gemma.h"
 #include "models/registry.h"
 

@@ -1,7 +1,7 @@
-/* models/families/gemma4.c -- Gemma 4's text model (Gemma team 2026), alone and inside those that
- * also see: heads of two sizes, values that are normalised and may be the keys, layers that share
- * keys and values, inputs of each layer's own, experts beside the MLP. Files disagree about what is
- * left out of config.json, so the shapes of the weights decide where there are any. */
+/* models/families/gemma4.c -- Gemma 4's text model (Gemma team 2026), also as part of the
+ * multimodal models: heads of two sizes, normalized values that may equal the keys, layers that
+ * share keys and values, per-layer inputs, experts in parallel to the MLP. Files differ in what
+ * they omit from config.json, so the shapes of the weights decide where available. */
 #include <stdio.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ static const weft_config_field own_fields[] = {
     WEFT_CONFIG_OPTIONAL(BOOL, gemma4_config, enable_moe_block, false),
 };
 
-/* ---- what the layers are -------------------------------------------------------------------- */
+/* ---- layer properties ------------------------------------------------------------------------ */
 
 static bool layer_tensor(const weft_config *config, int64_t layer, const char *name,
                          weft_dims *shape)
@@ -65,7 +65,7 @@ static weft_status read_override(const weft_config *config, weft__layer *layer)
     return status;
 }
 
-/* As config.json says. */
+/* Reads the heads from config.json. */
 static weft_status read_heads(const weft_config *config, const gemma4_config *c, weft__layer *layer)
 {
     if (layer->window > 0)
@@ -80,7 +80,7 @@ static weft_status read_heads(const weft_config *config, const gemma4_config *c,
     return WEFT_OK;
 }
 
-/* As the shapes of the layer's weights say. */
+/* Reads the heads from the shapes of the layer's weights. */
 static void look_at_weights(const weft_config *config, weft__layer *layer)
 {
     weft_dims shape;
@@ -96,7 +96,7 @@ static void look_at_weights(const weft_config *config, weft__layer *layer)
     layer->sparse = layer_tensor(config, layer->index, "router.proj.weight", NULL);
 }
 
-/* The first of the layers that attend to others' keys and values. */
+/* The first layer that uses another layer's keys and values. */
 static int64_t first_shared(const weft_config *config, const gemma4_config *c)
 {
     int64_t n = c->decoder.num_hidden_layers;
@@ -108,7 +108,7 @@ static int64_t first_shared(const weft_config *config, const gemma4_config *c)
     return n;
 }
 
-/* The last layer of the same kind that has keys and values of its own. */
+/* Finds the last layer of the same kind with its own keys and values. */
 static weft_status find_source(const weft_config *config, const gemma4_config *c, int64_t first,
                                weft__layer *layer)
 {
@@ -140,7 +140,7 @@ static weft_status layer_of(const weft_config *config, const weft__decoder_confi
                          weft_config_where(config), (long long)decoder->num_hidden_layers,
                          (long long)c->num_kv_shared_layers);
     if (!weft_config_has(config, "layer_types") && layer->index == decoder->num_hidden_layers - 1)
-        layer->window = 0; /* the last layer sees everything */
+        layer->window = 0; /* the last layer has no window */
     layer->sparse = c->enable_moe_block;
     weft_status status = read_heads(config, c, layer);
     if (status == WEFT_OK && layer->index >= first) {
@@ -153,7 +153,7 @@ static weft_status layer_of(const weft_config *config, const weft__decoder_confi
     return status;
 }
 
-/* ---- inputs of each layer's own -------------------------------------------------------------- */
+/* ---- per-layer inputs ------------------------------------------------------------------------ */
 
 typedef struct inputs {
     weft_module module;
@@ -185,7 +185,7 @@ static weft_module *inputs_new(const weft_config *config, const weft__decoder_co
     return weft_nn_finish(m);
 }
 
-/* Both of a token's own rows and of its embedding x (B, L, E): (B, L, layers, P). */
+/* From a token's own rows and its embedding x (B, L, E): (B, L, layers, P). */
 static weft_array *inputs_of(weft_module *self, weft_array *tokens, weft_array *x)
 {
     inputs *m = (inputs *)self;
@@ -205,7 +205,7 @@ static weft_array *inputs_of(weft_module *self, weft_array *tokens, weft_array *
     return weft_nn_leave(m, weft_scale(weft_add(b, a), sqrt(0.5)));
 }
 
-/* ---- experts beside the MLP ------------------------------------------------------------------ */
+/* ---- experts in parallel to the MLP ---------------------------------------------------------- */
 
 typedef struct router {
     weft_module module;
@@ -268,10 +268,10 @@ typedef struct block {
     weft_module module;
     weft_module *self_attn, *mlp, *input_layernorm, *post_attention_layernorm;
     weft_module *pre_feedforward_layernorm, *post_feedforward_layernorm;
-    weft_module *router, *experts; /* NULL: none; so are these three norms */
+    weft_module *router, *experts; /* NULL: no experts, and none of these three norms */
     weft_module *pre_feedforward_layernorm_2, *post_feedforward_layernorm_1,
         *post_feedforward_layernorm_2;
-    weft_module *per_layer_input_gate, *per_layer_projection; /* NULL: no inputs of its own */
+    weft_module *per_layer_input_gate, *per_layer_projection; /* NULL: no per-layer inputs */
     weft_module *post_per_layer_input_norm;
     weft_array *layer_scalar; /* (1), or NULL */
     weft__gate_function *gate;
@@ -317,7 +317,7 @@ static weft_module *block_new(const weft__decoder_config *c, const weft__layer *
     return weft_nn_finish(m);
 }
 
-/* The MLP, and beside it the experts: x (B, L, E) -> (B, L, E). The router reads x as it is. */
+/* The MLP plus the experts: x (B, L, E) -> (B, L, E). The router reads x without a norm. */
 static weft_array *feed_forward(block *m, weft_array *x)
 {
     weft_array *y = weft_nn_call(m->mlp, weft_nn_call(m->pre_feedforward_layernorm, x));
@@ -363,12 +363,12 @@ static const weft__architecture architecture = {
     .prepare = inputs_of,
 };
 
-/* Inputs of each layer's own: whether there are any, and how wide. */
+/* Finds whether there are per-layer inputs, and their width. */
 static void find_inputs(const weft_config *config, gemma4_config *c)
 {
     weft_dims shape;
     if (weft__config_has_tensors(config)) {
-        /* By numbers of rows: columns may be packed. */
+        /* By the number of rows, since columns may be packed. */
         const bool wide = layer_tensor(config, 0, "per_layer_input_gate.weight", &shape);
         c->hidden_size_per_layer_input = wide ? shape.at[0] : 0;
         const bool found =

@@ -1,5 +1,5 @@
-/* models/families/minicpm.c -- MiniCPM 1, 2 and 4 (Hu et al. 2024): llama with three scalars, of
- * embeddings, of residual branches and of what the head reads. MiniCPM 5 is a llama. */
+/* models/families/minicpm.c -- MiniCPM 1, 2 and 4 (Hu et al. 2024): llama with scales for
+ * embeddings, residual branches and the input of the head. MiniCPM 5 is a llama. */
 #include <math.h>
 
 #include "models/decoder.h"

@@ -1,5 +1,5 @@
-/* models/families/ministral3.c -- Ministral 3: mistral without windows, whose queries grow with
- * their position (Llama 4's scaling of attention's temperature). */
+/* models/families/ministral3.c -- Ministral 3: mistral without windows, with queries that are
+ * scaled by their position (Llama 4's attention temperature). */
 #include "models/config.h"
 #include "models/decoder.h"
 #include "models/registry.h"

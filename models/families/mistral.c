@@ -15,7 +15,7 @@ static weft_module *build(const weft_config *config, bool has_head, weft_model_i
     weft__decoder_config c = {.theta = 10000};
     if (weft_config_read(config, fields, sizeof fields / sizeof *fields, &c) != WEFT_OK)
         return NULL;
-    /* null means no window; a file that says nothing is of the first release, which has one. */
+    /* null means no window; files without the key are of the first release, which has one. */
     if (!weft__config_mentions(config, "sliding_window"))
         c.sliding_window = 4096;
     return weft__decoder_new(config, &c, WEFT__WINDOW_ALL, NULL, has_head, info);
@@ -28,6 +28,6 @@ static weft_module *build(const weft_config *config, bool has_head, weft_model_i
         WEFT__DECODER_FORWARD,                                                                     \
     }
 MISTRAL(mistral);
-MISTRAL(ministral); /* layer_types tells which layers have the window */
-MISTRAL(mistral3);  /* also sees; with a text_config that names no type of its own */
+MISTRAL(ministral); /* layer_types lists the layers with a window */
+MISTRAL(mistral3);  /* multimodal; its text_config may lack a type */
 #undef MISTRAL

@@ -1,4 +1,4 @@
-/* models/families/qwen3.c -- Qwen3, dense (Yang et al. 2025): qwen2 with normalised heads and no
+/* models/families/qwen3.c -- Qwen3, dense (Yang et al. 2025): qwen2 with normalized heads and no
  * biases. */
 #include "models/decoder.h"
 #include "models/registry.h"

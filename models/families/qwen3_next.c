@@ -1,6 +1,6 @@
-/* models/families/qwen3_next.c -- Qwen3-Next and the text models of Qwen3.5 (Qwen team 2025), alone
- * and inside those that also see: gated delta nets in three of four layers, attention with a gate
- * in the fourth, experts of which one is shared. */
+/* models/families/qwen3_next.c -- Qwen3-Next and the text models of Qwen3.5 (Qwen team 2025), also
+ * as parts of multimodal models: gated delta nets in three of four layers, gated attention in the
+ * fourth, experts including a shared one. */
 #include <stdio.h>
 
 #include "models/block.h"
@@ -49,7 +49,7 @@ static weft_status layer_of(const weft_config *config, const weft__decoder_confi
     return WEFT_OK;
 }
 
-/* ---- experts with one that all tokens go to -------------------------------------------------- */
+/* ---- experts with a shared one --------------------------------------------------------------- */
 
 typedef struct shared_moe {
     weft_module module;
@@ -163,8 +163,8 @@ static weft_status check(const weft_config *config, const hybrid_config *c)
     return WEFT_OK;
 }
 
-/* Files that MLX converted have the taps before the channel's one input, and norms whose weights
- * are the gains; others have norms whose gains are 1 more than their weights. */
+/* Files converted by MLX have the taps before the channel's single input, and norms whose weights
+ * are the gains; in others the gains are the weights plus 1. */
 static void find_layout(const weft_config *config, hybrid_config *c)
 {
     weft_dims shape = {0};

@@ -1,5 +1,5 @@
-/* models/families/table.h -- the families that come with Weft, one line each. Included where
- * FAMILY(name) is defined; the literal is weft__family_<name>. */
+/* models/families/table.h -- the built-in families, one line each. Include it with FAMILY(name)
+ * defined; the literal is weft__family_<name>. */
 FAMILY(gemma2)
 FAMILY(gemma3)
 FAMILY(gemma3_text)

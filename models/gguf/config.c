@@ -1,5 +1,4 @@
-/* models/gguf/config.c -- the configuration of a model from the metadata of its GGUF file, as
- * config.json would say it. */
+/* models/gguf/config.c -- converts the metadata of a GGUF file to a config.json. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +48,7 @@ static weft_status need(const writer *w, const char *name)
                            weft_gguf_path(w->file), w->arch->name, name);
 }
 
-/* A list by layer is understood only where all layers are alike. */
+/* A list by layer is supported only if all elements are equal. */
 static weft_status alike(const writer *w, const char *name)
 {
     const weft_gguf_value *v = value(w, name);
@@ -122,7 +121,7 @@ static void put_attention(writer *w)
                       weft_gguf_find(w->file, "blk.0.ffn_down.bias") >= 0 ? "true" : "false");
 }
 
-/* Which layers have a window: by period, or one by one. */
+/* Writes which layers have a window: by period, or individually. */
 static void put_windows(writer *w)
 {
     const weft_gguf_value *pattern = value(w, "attention.sliding_window_pattern");
@@ -143,7 +142,7 @@ static void put_windows(writer *w)
     weft__text_format(&w->out, "]");
 }
 
-/* Divisors of the frequencies, as longrope's lists, which say the same. */
+/* Writes divisors of the frequencies as longrope's lists, which are equivalent. */
 static weft_status put_divisors(writer *w, int i)
 {
     const int64_t context = integer(w, "context_length", 1);
@@ -203,8 +202,8 @@ static weft_status put_rope(writer *w)
     return put_scaling(w);
 }
 
-/* Scores are divided by the root of it: the head's size, or, in the largest models, that of a head
- * as wide as the layer allows. */
+/* Scores are divided by the square root of this: the size of a head or, in the largest models, the
+ * layer's width per head. */
 static void put_gemma(writer *w)
 {
     const bool third = strcmp(w->arch->name, "gemma3") == 0;
@@ -233,7 +232,7 @@ static void put_experts(writer *w)
     weft__text_format(&w->out, ",\"norm_topk_prob\":true");
 }
 
-/* The share of a head of full attention that turns: frequencies that are not divided away. */
+/* The rotated share of a full-attention head: frequencies whose divisors are not huge. */
 static double turned(const writer *w)
 {
     const int i = weft_gguf_find(w->file, "rope_freqs.weight");
@@ -250,7 +249,7 @@ static double turned(const writer *w)
     return (double)n / (double)e->shape.at[0];
 }
 
-/* Element `layer` of a list, or the number that stands for all. */
+/* Element `layer` of a list, or the single number. */
 static int64_t of_layer(const writer *w, const char *name, int64_t layer, int64_t otherwise)
 {
     int64_t out;
@@ -258,7 +257,7 @@ static int64_t of_layer(const writer *w, const char *name, int64_t layer, int64_
     return weft_gguf_value_int(v, v && v->is_array ? layer : 0, &out) ? out : otherwise;
 }
 
-/* The first layer with a window, or without; -1: there is none. */
+/* The first layer with a window, or without; -1: none. */
 static int64_t first_of(const writer *w, bool window)
 {
     const weft_gguf_value *pattern = value(w, "attention.sliding_window_pattern");
@@ -309,7 +308,7 @@ static void put_gemma4(writer *w)
     put_number(w, "final_logit_softcapping", number(w, "final_logit_softcapping", 30));
 }
 
-/* The rotation of Ministral 3, whose queries grow with their position. */
+/* The rotation of Ministral 3, whose queries are scaled by position. */
 static void put_ministral3(writer *w)
 {
     weft__text_format(&w->out, ",\"rope_parameters\":{\"rope_type\":\"yarn\"");
@@ -349,8 +348,8 @@ static void put_end(writer *w, int *n, int64_t id)
     weft__text_format(&w->out, (*n)++ ? ",%lld" : ",\"eos_token_id\":[%lld", (long long)id);
 }
 
-/* Control tokens with texts that llama.cpp takes for an end: many files name the end of a document
- * alone, and their models end turns with another. */
+/* Adds control tokens with texts that llama.cpp treats as end of generation: many files list only
+ * the end of a document, but their models end turns with another token. */
 static void put_ends_by_text(writer *w, int *n)
 {
     enum { CONTROL = 3 };
@@ -370,7 +369,7 @@ static void put_ids(writer *w)
                                        "tokenizer.ggml.eom_token_id"};
     int64_t id;
     int n = 0;
-    bool turns = false; /* the file says what ends them */
+    bool turns = false; /* the file lists the ends of turns */
     if (weft_gguf_value_int(weft_gguf_value_find(w->file, "tokenizer.ggml.bos_token_id"), 0, &id))
         put_int(w, "bos_token_id", id);
     for (int i = 0; i < 3; i++) {
@@ -385,7 +384,7 @@ static void put_ids(writer *w)
         weft__text_format(&w->out, "]");
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- the whole configuration ----------------------------------------------------------------- */
 
 static bool grows(const writer *w)
 {
@@ -415,7 +414,7 @@ static weft_status check(const writer *w)
         status = weft_fail(WEFT_INVALID,
                            "%s: %s.attention.layer_norm_rms_epsilon: expected a positive number",
                            weft_gguf_path(w->file), w->arch->name);
-    /* The heads and widths of Gemma 4 differ from layer to layer. */
+    /* In Gemma 4, heads and widths differ between layers. */
     const size_t n = is(w, "gemma4") ? 1 : sizeof lists / sizeof *lists;
     for (size_t i = 0; i < n && status == WEFT_OK; i++)
         status = alike(w, lists[i]);

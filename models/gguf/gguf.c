@@ -1,5 +1,5 @@
-/* models/gguf/gguf.c -- the tensors of a GGUF file as those of a module tree: renamed, rows of q
- * and k reordered from interleaved to split rotary halves, norm offsets removed. */
+/* models/gguf/gguf.c -- reads the tensors of a GGUF file as those of a module tree: renames them,
+ * reorders rows of q and k from interleaved to split rotary halves, removes norm offsets. */
 #include "models/gguf/gguf.h"
 
 #include <stdio.h>
@@ -16,12 +16,12 @@ typedef struct reader {
     const weft_gguf *file;
     const weft__gguf_arch *arch;
     weft_dtype dtype;
-    int64_t heads, kv_heads; /* 0: rows are not moved */
-    bool apart;              /* gates and ups of experts that are one tensor become two */
+    int64_t heads, kv_heads; /* 0: rows are not reordered */
+    bool apart;              /* split combined gates and ups of experts into two tensors */
 } reader;
 
-/* Rows of pairs, (2j, 2j + 1) of each head, as two halves, (j, j + half): whole rows move, so that
- * blocks stay as they are. */
+/* Reorders pairs of rows (2j, 2j + 1) of each head to two halves (j, j + half). Whole rows move, so
+ * blocks stay intact. */
 static weft_array *halves(const reader *r, int i, int64_t heads)
 {
     const weft_gguf_entry *e = weft_gguf_at(r->file, i);
@@ -44,7 +44,7 @@ static weft_array *halves(const reader *r, int i, int64_t heads)
                        : weft_from_memory(moved, e->dtype, e->shape, weft_free, moved);
 }
 
-/* Heads whose rows are to be moved; 0: none. */
+/* The number of heads whose rows must be reordered; 0: none. */
 static int64_t moved_heads(const reader *r, const char *path)
 {
     const bool q = strstr(path, ".q_proj.") != NULL, k = strstr(path, ".k_proj.") != NULL;
@@ -60,12 +60,12 @@ static weft_array *tensor(const reader *r, int i, const char *path)
                         : weft_gguf_get_rows(r->file, i, 0, e->shape, r->dtype);
     if (r->arch->norm_offset != 0 && weft__ends_with(path, "norm.weight"))
         a = weft_subtract(weft_decode(a), weft_scalar(r->arch->norm_offset, weft_dtype_of(a)));
-    /* Matrices of linears, embeddings and experts are computed with as they lie. */
+    /* Matrices of linears, embeddings and experts are used without decoding. */
     return e->encoding && (e->shape.n < 2 || !weft__ends_with(path, ".weight")) ? weft_decode(a)
                                                                                 : a;
 }
 
-/* Gates and ups of all experts in one tensor (n, 2 F, E), the gates in front: two of them. */
+/* Splits the gates and ups of all experts in one tensor (n, 2 F, E), gates first, into two. */
 static weft_status add_parts(weft_array *both, const char *path, weft__weights *out)
 {
     static const char *const names[] = {"gate_proj", "up_proj"};
@@ -81,7 +81,7 @@ static weft_status add_parts(weft_array *both, const char *path, weft__weights *
     return status;
 }
 
-/* In blocks they stay one: blocks have no views. */
+/* In blocks they stay one tensor, since blocks cannot be sliced. */
 static weft_status add(const reader *r, int i, const char *path, weft__weights *out)
 {
     const weft_gguf_entry *e = weft_gguf_at(r->file, i);
@@ -110,7 +110,7 @@ static weft_status heads_of(reader *r)
     return WEFT_OK;
 }
 
-/* That of the first matrix, or `blocks` when it is in blocks. */
+/* The dtype of the first matrix, or `blocks` if it is in blocks. */
 static weft_dtype native(const weft_gguf *file, weft_dtype blocks)
 {
     const weft_gguf_entry *e = weft_gguf_at(file, weft_gguf_find(file, "blk.0.attn_q.weight"));

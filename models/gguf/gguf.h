@@ -1,4 +1,5 @@
-/* models/gguf/gguf.h -- models in GGUF files: configuration and tensors as those of a folder. */
+/* models/gguf/gguf.h -- models in GGUF files: configuration and tensors in the form of a checkpoint
+ * folder. */
 #ifndef WEFT_MODELS_GGUF_H
 #define WEFT_MODELS_GGUF_H
 
@@ -7,43 +8,43 @@
 
 /* ---- names.c -------------------------------------------------------------------------------- */
 
-/* An architecture of the format. */
+/* A GGUF architecture. */
 typedef struct weft__gguf_arch {
     const char *name;       /* general.architecture */
     const char *model_type; /* of Weft's families */
     bool permuted;          /* rows of q and k are in pairs, for interleaved rotation */
     bool sandwich;          /* norms before and after both parts of a layer */
-    double norm_offset;     /* what norms' gains have had added */
+    double norm_offset;     /* offset that was added to the norms' gains */
 } weft__gguf_arch;
 
-/* NULL, and WEFT_UNSUPPORTED with the list of those that there are, in `where`'s name. */
+/* NULL: WEFT_UNSUPPORTED, with the list of supported ones; `where` begins the message. */
 const weft__gguf_arch *weft__gguf_arch_named(const char *name, const char *where);
-/* Of a model's; NULL: there is none. */
+/* The architecture for a model's configuration; NULL: none. */
 const weft__gguf_arch *weft__gguf_arch_of(const weft_config *config, const char *model_type);
 
-/* The path in a tree of the tensor of that name, and the other way; false: there is none. */
+/* Converts a tensor's name to its path in a tree, and back; false: unknown. */
 bool weft__gguf_to_path(const weft__gguf_arch *arch, const char *name, char *out, size_t size);
 bool weft__gguf_from_path(const weft__gguf_arch *arch, const char *path, char *out, size_t size);
 
 /* ---- gguf.c --------------------------------------------------------------------------------- */
 
-/* The file's tensors under the paths of trees, encoded ones as arrays of `dtype` (0: the dtype of
- * the file's first matrix, or `blocks` when that is in blocks; *used is set to it). Temporaries.
- * With `apart`, gates and ups of experts that are one tensor in blocks become two, decoded. */
+/* The file's tensors by tree path; encoded ones are arrays of `dtype` (0: the dtype of the file's
+ * first matrix, or `blocks` if that is in blocks; *used is set to it). They are temporaries. With
+ * `apart`, combined gates and ups of experts in blocks are decoded and split. */
 weft_status weft__gguf_weights(const weft_gguf *file, bool apart, weft_dtype dtype,
                                weft_dtype blocks, weft_dtype *used, weft__weights *out);
 
 /* ---- config.c ------------------------------------------------------------------------------- */
 
-/* What config.json would say. */
+/* The equivalent of config.json. */
 weft_status weft__gguf_config(const weft_gguf *file, weft_config **out);
 
-/* Adds ,"key":x with the shortest decimal of a float32, which is what files mostly hold. */
+/* Appends ,"key":x with the shortest decimal for a float32, the usual type in these files. */
 void weft__gguf_add_number(weft__text *out, const char *key, double x);
 
 /* ---- sampling.c ----------------------------------------------------------------------------- */
 
-/* What generation_config.json would say of the sampler; *out is NULL when the file says nothing. */
+/* The sampler options as a generation_config.json; *out is NULL if the file has none. */
 weft_status weft__gguf_generation(const weft_gguf *file, weft_config **out);
 
 #endif

@@ -1,5 +1,5 @@
-/* models/gguf/metadata.c -- a model's configuration as the metadata of a GGUF file: what its
- * modules say of themselves, and what only its configuration says. */
+/* models/gguf/metadata.c -- writes a model's configuration as GGUF metadata, from its modules and
+ * its configuration. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-/* Keys without "general." or "tokenizer." in front are the architecture's. */
+/* Keys without the prefix "general." or "tokenizer." belong to the architecture. */
 static weft_gguf_value *put(weft__gguf_facts *f, const char *name, weft_gguf_type type)
 {
     weft__gguf_values *v = &f->values;
@@ -51,7 +51,7 @@ void weft__gguf_put_text(weft__gguf_facts *f, const char *name, const char *text
     put(f, name, WEFT_GGUF_STRING)->strings = at;
 }
 
-/* n elements; NULL without memory. */
+/* A list of n elements; NULL when out of memory. */
 static void *put_list(weft__gguf_facts *f, const char *name, weft_gguf_type type, int64_t n,
                       size_t size)
 {
@@ -89,7 +89,7 @@ static int64_t kv_heads_of(const weft__layer *layer)
     return layer->n_kv_heads;
 }
 
-/* One number where all layers are alike, else a list of them. */
+/* Writes one number if all layers are equal, else a list. */
 static weft_status put_by_layer(weft__gguf_facts *f, const char *name, of_layer *value)
 {
     bool alike = true;
@@ -112,7 +112,7 @@ void weft__gguf_facts_release(weft__gguf_facts *f)
     weft_free(f->layers);
 }
 
-/* ---- what the modules say ------------------------------------------------------------------- */
+/* ---- facts from the modules ------------------------------------------------------------------ */
 
 static bool is(const weft__gguf_facts *f, const char *arch)
 {
@@ -125,8 +125,9 @@ static weft_status refuse(const weft__gguf_facts *f, const char *what)
                      what, f->arch->name);
 }
 
-/* The scale that the format's readers take: by the size of a head or, in the largest Gemmas, by
- * that of one as wide as the layer allows. Another is multiplied into what makes the queries. */
+/* The scale that the format's readers assume: from the size of a head or, in the largest Gemmas,
+ * from the layer's width per head. Another scale is multiplied into the weights that produce the
+ * queries. */
 static void find_factor(weft__gguf_facts *f, double scale)
 {
     const int64_t largest = is(f, "gemma2") ? 46 : is(f, "gemma3") ? 62 : -1;
@@ -154,7 +155,7 @@ weft_status weft__gguf_inspect(weft__gguf_facts *f)
             return weft_fail(WEFT_UNSUPPORTED, "%s: the model does not tell its layers", f->where);
         if (f->layers[i]->window > 0)
             f->window = f->layers[i]->window;
-        /* Layers without a window count, where there are both. */
+        /* If there are both kinds, layers without a window count. */
         if (i == 0 || f->layers[i]->window == 0)
             f->head_dim = f->layers[i]->head_dim;
     }
@@ -167,7 +168,7 @@ weft_status weft__gguf_inspect(weft__gguf_facts *f)
 
 /* ---- rotation ------------------------------------------------------------------------------- */
 
-/* The divisors of the frequencies that llama3's rule gives. */
+/* The frequency divisors of llama3's rule. */
 static void put_divisors(weft__gguf_facts *f, weft_rope_options o)
 {
     double amplitude;
@@ -176,7 +177,7 @@ static void put_divisors(weft__gguf_facts *f, weft_rope_options o)
     f->rope_divisors = weft_divide(weft_rope_frequencies(&o, &amplitude), scaled);
 }
 
-/* Of Gemma 4's rotation turns only a share of a head: the other frequencies are divided away. */
+/* Gemma 4 rotates only a share of a head: the other frequencies get huge divisors. */
 static void put_share(weft__gguf_facts *f, double partial)
 {
     const int64_t half = f->head_dim / 2;
@@ -198,8 +199,8 @@ static weft_status put_yarn(weft__gguf_facts *f, const weft_rope_options *o)
     return WEFT_OK;
 }
 
-/* The amplitude of Ministral's rotation is mscale over mscale_all_dim, which readers take as 1 for
- * the former. */
+/* The amplitude of Ministral's rotation is mscale over mscale_all_dim; readers assume 1 for the
+ * former. */
 static weft_status put_mistral3(weft__gguf_facts *f, const weft_rope_options *o)
 {
     weft__json rope;
@@ -284,7 +285,7 @@ static weft_status put_windows(weft__gguf_facts *f)
         return WEFT_OK;
     if (!f->arch->sandwich && !(all && is(f, "llama")))
         return refuse(f, "a window on some of the layers");
-    /* One that is never reached, where there is none. */
+    /* if there is none, one that is never reached */
     weft__gguf_put_integer(f, "attention.sliding_window", f->window > 0 ? f->window : INT32_MAX);
     if (!f->arch->sandwich)
         return WEFT_OK;
@@ -301,7 +302,7 @@ static void put_gemma(weft__gguf_facts *f)
     const double attention = weft_config_double(f->config, "attn_logit_softcapping", 0);
     if (attention > 0)
         weft__gguf_put_number(f, "attn_logit_softcapping", attention);
-    /* 0 too: readers have a default of their own. */
+    /* 0 is written too, since readers have another default. */
     weft__gguf_put_number(f, "final_logit_softcapping", weft_model_info_of(f->model)->softcap);
 }
 
@@ -319,7 +320,7 @@ static void put_gemma4(weft__gguf_facts *f)
     weft__gguf_put_integer(f, "attention.value_length_swa", other ? other->head_dim : f->head_dim);
 }
 
-/* Scalars that are left out are 1. */
+/* Absent scalars default to 1. */
 static void put_minicpm(weft__gguf_facts *f)
 {
     const weft_config *c = f->config;
@@ -332,7 +333,7 @@ static void put_minicpm(weft__gguf_facts *f)
     weft__gguf_put_number(f, "logit_scale", base != 0 ? E / base : 1);
 }
 
-/* Experts of the first layer that has them. */
+/* Writes the experts of the first layer that has them. */
 static weft_status put_experts(weft__gguf_facts *f)
 {
     static const char *const places[] = {"mlp.switch_mlp", "experts.switch_glu"};
@@ -359,7 +360,7 @@ static weft_status put_experts(weft__gguf_facts *f)
     return WEFT_OK;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- all metadata ---------------------------------------------------------------------------- */
 
 static weft_status put_sizes(weft__gguf_facts *f)
 {

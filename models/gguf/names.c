@@ -1,4 +1,5 @@
-/* models/gguf/names.c -- the architectures and tensor names of GGUF files, and those of trees. */
+/* models/gguf/names.c -- GGUF architectures, and the mapping between GGUF tensor names and tree
+ * paths. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@ static const weft__gguf_arch archs[] = {
 };
 enum { N_ARCHS = sizeof archs / sizeof *archs };
 
-/* Families whose files are of another's architecture. */
+/* Families that are stored as another architecture. */
 static const struct {
     const char *model_type, *arch;
 } relatives[] = {
@@ -52,7 +53,7 @@ const weft__gguf_arch *weft__gguf_arch_of(const weft_config *config, const char 
 {
     weft__json rope;
     double beta = 0;
-    /* Mistrals whose queries do not grow with their position are llamas. */
+    /* Mistral models whose queries are not scaled by position are stored as llama. */
     if (strcmp(model_type, "mistral3") == 0 &&
         (weft__config_rope_object(config, &rope) != WEFT_OK || rope.value == NULL ||
          weft__json_find_number(&rope, "llama_4_scaling_beta", &beta) != WEFT_OK || beta == 0))
@@ -70,10 +71,10 @@ const weft__gguf_arch *weft__gguf_arch_of(const weft_config *config, const char 
 
 /* ---- tensors -------------------------------------------------------------------------------- */
 
-/* In which architectures; OTHERS: all but gemma4. */
+/* The architectures of an entry; OTHERS: all but gemma4. */
 typedef enum only { ANY, PLAIN, SANDWICH, GEMMA4, OTHERS } only;
 
-/* Of a layer, without ".weight" or ".bias". */
+/* Tensors of a layer, without ".weight" or ".bias". */
 static const struct {
     const char *name, *path;
     only only;
@@ -110,7 +111,7 @@ static const struct {
     {"post_norm", "post_per_layer_input_norm", GEMMA4},
 };
 
-/* Of a layer of gemma4, as they are. */
+/* Tensors of a gemma4 layer, with complete names. */
 static const struct {
     const char *name, *path;
 } scales[] = {
@@ -148,8 +149,8 @@ static bool fits(only o, const weft__gguf_arch *arch)
     return false;
 }
 
-/* What is behind "blk.3." or another start with a number: 3, and the rest; NULL: it has no such
- * start. */
+/* Parses "blk.3." or another numbered prefix: *layer is 3, and the rest is returned; NULL: no such
+ * prefix. */
 static const char *behind(const char *name, const char *start, long *layer)
 {
     const size_t n = strlen(start);
@@ -160,7 +161,7 @@ static const char *behind(const char *name, const char *start, long *layer)
     return *rest == '.' && *layer >= 0 ? rest + 1 : NULL;
 }
 
-/* "attn_q.weight" -> "attn_q", ".weight". */
+/* Splits "attn_q.weight" into "attn_q" and ".weight". */
 static bool cut(const char *rest, char middle[64], const char **end)
 {
     *end = strrchr(rest, '.');

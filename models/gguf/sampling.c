@@ -1,5 +1,5 @@
-/* models/gguf/sampling.c -- what generation_config.json says of the sampler, in the metadata of a
- * GGUF file: general.sampling.* and the tokens that are never drawn. */
+/* models/gguf/sampling.c -- the sampler options of generation_config.json in GGUF metadata:
+ * general.sampling.* and suppressed tokens. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static const char temperature_key[] = "general.sampling.temp",
                   penalty_key[] = "general.sampling.penalty_repeat",
                   last_key[] = "general.sampling.penalty_last_n";
 
-/* Others, which are the same numbers there. */
+/* Keys whose numbers are the same in both. */
 static const struct {
     const char *key, *name;
 } numbers[] = {
@@ -58,7 +58,7 @@ static void add_sampling(const weft_gguf *file, weft__text *out)
         if (number(file, numbers[i].key, &x))
             weft__gguf_add_number(out, numbers[i].name, x);
     }
-    /* One that looks back over no tokens is none. */
+    /* A penalty over 0 tokens has no effect. */
     if (number(file, penalty_key, &x) &&
         !(weft_gguf_value_int(weft_gguf_value_find(file, last_key), 0, &integer) && integer <= 0))
         weft__gguf_add_number(out, "repetition_penalty", x);

@@ -1,5 +1,5 @@
-/* models/gguf/save.c -- a model as a GGUF file: tensors under the format's names and in its order
- * of rows, metadata, tokenizer. */
+/* models/gguf/save.c -- saves a model as a GGUF file: tensors with the format's names and row
+ * order, metadata, tokenizer. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -14,7 +14,7 @@
 #include "weft/ops.h"
 #include "weft/quantize.h"
 
-/* The parameter that a tensor is made of; NULL: it is no parameter's. */
+/* The parameter from which a tensor is made; NULL: none. */
 typedef struct source {
     char *path;
     weft_array **slot;
@@ -23,7 +23,8 @@ typedef struct source {
 typedef struct saver {
     weft__gguf_facts facts;
     char **names;
-    weft_array **arrays; /* what will be made of the sources: shapes and types, never evaluated */
+    weft_array **arrays; /* what will be made from the sources: only shapes and types, never
+                          * evaluated */
     source *sources;
     int n, capacity;
 } saver;
@@ -54,7 +55,7 @@ static weft_status add(saver *s, const char *name, const source *from, weft_arra
                : weft__out_of_memory(where, "the list of tensors");
 }
 
-/* Rows of halves as pairs: the other way of what reading does. */
+/* Reorders rows from halves to pairs, the inverse of reading. */
 weft_array *weft__gguf_pairs(weft_array *a, int64_t heads)
 {
     const weft_dims shape = weft_shape(a);
@@ -63,14 +64,14 @@ weft_array *weft__gguf_pairs(weft_array *a, int64_t heads)
     return weft_reshape(weft_swapaxes(parts, 1, 2), shape);
 }
 
-/* Blocks are encoded on the CPU, by all its threads, also where the model is on another device. */
+/* Blocks are encoded on the CPU with all threads, even if the model is on another device. */
 static weft_array *encoded(weft_array *a, const char *type)
 {
     const weft_encoding *e = weft_gguf_encoding(type);
     return weft_encode(weft_astype(weft_to(a, weft_device_get("cpu")), WEFT_FLOAT32), e);
 }
 
-/* The one of those names; NULL: it is none of them. In any case of letters. */
+/* Finds a type by its name, case-insensitively; NULL: unknown. */
 static const char *known_type(const char *name, size_t n)
 {
     static const char *const types[] = {"F32",  "F16",  "BF16", "Q8_0",
@@ -82,8 +83,8 @@ static const char *known_type(const char *name, size_t n)
     return NULL;
 }
 
-/* A matrix in the wanted type; in a wider one where its rows are not whole blocks, and the one that
- * gives the logits in at least 8 bits. */
+/* A matrix in the requested type; in a wider one if its rows are not whole blocks, and the output
+ * matrix in at least 8 bits. */
 static weft_array *matrix(const saver *s, const char *path, const char *name, weft_array *a)
 {
     const weft__gguf_facts *f = &s->facts;
@@ -104,7 +105,7 @@ static weft_array *matrix(const saver *s, const char *path, const char *name, we
     return e && row % 32 == 0 ? encoded(a, "Q8_0") : weft_astype(a, WEFT_FLOAT16);
 }
 
-/* What makes queries takes the factor: their norm where they have one, else their projection. */
+/* The query factor is applied to the queries' norm if there is one, else to their projection. */
 bool weft__gguf_makes_queries(const weft__gguf_facts *f, const char *path)
 {
     const bool norm =
@@ -112,12 +113,12 @@ bool weft__gguf_makes_queries(const weft__gguf_facts *f, const char *path)
     return f->query_factor != 1 && strstr(path, norm ? ".q_norm." : ".q_proj.") != NULL;
 }
 
-/* The parameter at that path as the file has it, under that name. */
+/* The parameter at a path in the form stored in the file, with the file's name. */
 static weft_array *stored(const saver *s, const char *path, const char *name, weft_array *a)
 {
     const weft__gguf_facts *f = &s->facts;
     if (weft_encoding_of(a))
-        a = weft_astype(a, WEFT_FLOAT32); /* not rounded to the dtype that it has as a whole */
+        a = weft_astype(a, WEFT_FLOAT32); /* avoids rounding to its dtype before the change */
     const int64_t heads = strstr(path, ".q_proj.")   ? f->heads
                           : strstr(path, ".k_proj.") ? f->kv_heads
                                                      : 0;
@@ -176,7 +177,7 @@ static weft_status check(weft__gguf_facts *f)
     return status;
 }
 
-/* Where no tokenizer tells them. */
+/* Writes the ids if no tokenizer provides them. */
 static void put_ids(weft__gguf_facts *f)
 {
     static const char *const ends[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
@@ -191,7 +192,7 @@ static void put_ids(weft__gguf_facts *f)
         weft__gguf_put_integer(f, ends[i], eos[i]);
 }
 
-/* The file with the values of the model and those of the text. */
+/* Writes the file with the values of the model and those of the tokenizer. */
 static weft_status write(saver *s, const weft_gguf_value *more, int n_more)
 {
     const weft__gguf_values *own = &s->facts.values;
@@ -228,7 +229,7 @@ static weft_status write_with_text(saver *s, const char *text)
     return status;
 }
 
-/* What llama.cpp calls a file whose matrices are mostly of that type. */
+/* llama.cpp's file type for files with mostly that type. */
 static int64_t file_type(const char *type)
 {
     static const struct {

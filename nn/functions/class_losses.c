@@ -1,4 +1,4 @@
-/* nn/functions/class_losses.c -- losses of probabilities and classes. */
+/* nn/functions/class_losses.c -- losses for probabilities and classes. */
 #include "nn/functions/losses.h"
 #include "weft/transforms.h"
 
@@ -52,9 +52,9 @@ weft_array *weft_loss_cross_entropy(weft_array *logits, weft_array *targets, wef
                             reduction);
 }
 
-/* ---- the others ----------------------------------------------------------------------------- */
+/* ---- other losses ---------------------------------------------------------------------------- */
 
-/* log x, but at least -100, where the gradient is 0. */
+/* log x, at least -100, where the gradient is 0. */
 static weft_array *bounded_log(weft_array *x)
 {
     return weft_clip(weft_log(x), weft_scalar(-100, weft_dtype_of(x)), NULL);

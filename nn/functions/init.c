@@ -1,4 +1,4 @@
-/* nn/functions/init.c -- initialisers of parameters. */
+/* nn/functions/init.c -- parameter initializers. */
 #include "weft/init.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ static weft_array *refuse(const char *name, const char *expected, weft_dims shap
                             weft__shape_text(&shape, got));
 }
 
-/* ---- without fans --------------------------------------------------------------------------- */
+/* ---- independent of fans --------------------------------------------------------------------- */
 
 weft_array *weft_init_constant(weft_dims shape, double value, weft_dtype dtype)
 {
@@ -58,7 +58,7 @@ static bool fans(weft_dims shape, double *fan_in, double *fan_out)
     return true;
 }
 
-/* 0 for an empty fan: there are no elements then. */
+/* 0 for an empty fan, which has no elements. */
 static double inverse(double fan)
 {
     return fan > 0 ? 1 / fan : 0;
@@ -104,8 +104,7 @@ weft_array *weft_init_he_uniform(weft_array *key, weft_dims shape, weft_fan fan,
 
 /* ---- matrices ------------------------------------------------------------------------------- */
 
-/* The place of every element in the order of a random row is below the number of zeros: those are
- * zeroed. */
+/* In each row, the elements with the lowest ranks of a random order are zeroed. */
 weft_array *weft_init_sparse(weft_array *key, weft_dims shape, double sparsity, double mean,
                              double std, weft_dtype dtype)
 {
@@ -124,8 +123,8 @@ weft_array *weft_init_sparse(weft_array *key, weft_dims shape, double sparsity, 
     return weft_scope_close(weft_where(weft_less(place, zeros), weft_scalar(0, dtype), values));
 }
 
-/* q of a normal square matrix, with the signs of r's diagonal, so that it is drawn evenly from all
- * orthogonal matrices (Mezzadri 2006). */
+/* q of a normal square matrix, with the signs of r's diagonal, which makes it uniformly distributed
+ * over orthogonal matrices (Mezzadri 2006). */
 weft_array *weft_init_orthogonal(weft_array *key, weft_dims shape, double gain, weft_dtype dtype)
 {
     if (shape.n != 2)

@@ -1,4 +1,4 @@
-/* nn/functions/losses.c -- losses of numbers, vectors and rankings, and what all losses share. */
+/* nn/functions/losses.c -- losses for numbers, vectors and rankings, and helpers of all losses. */
 #include "nn/functions/losses.h"
 
 #include <math.h>
@@ -40,7 +40,7 @@ static weft_array *scalar_as(weft_array *x, double value)
     return weft_scalar(value, weft_dtype_of(x));
 }
 
-/* a - b in at least float32, of arrays of one shape. */
+/* a - b in at least float32, for arrays of one shape. */
 static weft_array *difference(const char *loss, weft_array *a, weft_array *b)
 {
     weft_array *unequal = weft__loss_unequal(loss, a, b);
@@ -89,7 +89,7 @@ weft_array *weft_loss_huber(weft_array *inputs, weft_array *targets, double delt
 weft_array *weft_loss_log_cosh(weft_array *inputs, weft_array *targets, weft_reduction reduction)
 {
     weft_scope_open();
-    /* log cosh d = d + log(1 + exp(-2 d)) - log 2, which no d can overflow. */
+    /* log cosh d = d + log(1 + exp(-2 d)) - log 2, which cannot overflow. */
     weft_array *d = difference("log_cosh", inputs, targets);
     weft_array *y = weft_add(d, weft_softplus(weft_scale(d, -2)));
     return weft__loss_close(weft_add_scalar(y, -M_LN2), NULL, reduction);

@@ -1,4 +1,4 @@
-/* nn/functions/losses.h -- what the losses share. */
+/* nn/functions/losses.h -- helpers shared by the losses. */
 #ifndef NN_FUNCTIONS_LOSSES_H
 #define NN_FUNCTIONS_LOSSES_H
 
@@ -8,7 +8,8 @@
 /* x in at least float32. */
 weft_array *weft__loss_wide(weft_array *x);
 
-/* NULL when a and b have one shape; else what the loss returns: one that failed, or an error. */
+/* NULL if a and b have the same shape; else the loss's result: a failed input, or an error array.
+ */
 weft_array *weft__loss_unequal(const char *loss, weft_array *a, weft_array *b);
 
 /* Multiplies by the weights (NULL: none), reduces, and closes the scope of the loss. */

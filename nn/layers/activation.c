@@ -1,4 +1,4 @@
-/* nn/layers/activation.c -- activation functions as layers. */
+/* nn/layers/activation.c -- activation functions as modules. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ typedef struct row {
     weft_activation *function;
     weft_array *(*with_number)(weft_array *x, double number);
     weft_array *(*with_axis)(weft_array *x, int axis);
-    double number; /* or axis, by default */
+    double number; /* number or axis; the default */
 } row;
 
 static weft_array *hard_tanh(weft_array *x)

@@ -1,4 +1,4 @@
-/* nn/layers/attention.c -- attention between projected sequences in several heads. */
+/* nn/layers/attention.c -- multi-head attention between projected sequences. */
 #include <stdio.h>
 
 #include "nn/module.h"

@@ -1,4 +1,4 @@
-/* nn/layers/batch_norm.c -- normalisation of channels over a batch (Ioffe & Szegedy 2015). */
+/* nn/layers/batch_norm.c -- batch normalization of channels (Ioffe & Szegedy 2015). */
 #include <stdio.h>
 
 #include "nn/layers/norms.h"
@@ -11,7 +11,7 @@ static bool move_towards(weft_array **running, weft_array *now, double momentum)
     return weft_set(running, weft_stop_gradient(y)) == WEFT_OK;
 }
 
-/* Statistics of the batch over all axes but the last. */
+/* Normalizes by the statistics of the batch over all axes but the last. */
 static weft_array *normalised(weft_nn_batch_norm *m, weft_array *x)
 {
     weft_dims axes = {.n = weft_ndim(x) - 1};

@@ -1,4 +1,4 @@
-/* nn/layers/bilinear.c -- a form that is linear in each of two inputs. */
+/* nn/layers/bilinear.c -- a layer that is linear in each of two inputs. */
 #include <math.h>
 
 #include "nn/module.h"

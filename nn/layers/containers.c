@@ -1,4 +1,4 @@
-/* nn/layers/containers.c -- layers one after the other, and the layer that does nothing. */
+/* nn/layers/containers.c -- sequential and identity modules. */
 #include "nn/module.h"
 #include "weft/layers.h"
 

@@ -1,4 +1,4 @@
-/* nn/layers/group_norm.c -- normalisation of each example in groups of channels, or by channel. */
+/* nn/layers/group_norm.c -- normalization of each example by groups of channels, or by channel. */
 #include <stdio.h>
 
 #include "nn/layers/norms.h"
@@ -10,8 +10,8 @@ weft_array *weft__nn_affine(weft_array *y, weft_array *weight, weft_array *bias)
 
 /* ---- groups --------------------------------------------------------------------------------- */
 
-/* x (N, ..., C) as (N, L, A, B), normalised over L and the axis of the members of a group: B when
- * its channels are neighbours, (A, B) = (groups, C / groups), else A. (Wu & He 2018) */
+/* x (N, ..., C) as (N, L, A, B), normalized over L and the axis within groups: B if a group's
+ * channels are adjacent, (A, B) = (groups, C / groups), else A (Wu & He 2018). */
 static weft_array *group_norm_forward(weft_module *self, weft_array *x)
 {
     const weft_nn_group_norm *m = (const weft_nn_group_norm *)self;

@@ -1,4 +1,4 @@
-/* nn/layers/pool.c -- the largest or the mean of windows, over one to three axes. */
+/* nn/layers/pool.c -- max and average pooling over one to three axes. */
 #include <stdio.h>
 
 #include "nn/module.h"

@@ -1,4 +1,4 @@
-/* nn/layers/positions.c -- where elements of a sequence are: rotary, sinusoidal, ALiBi. */
+/* nn/layers/positions.c -- positional encodings: rotary, sinusoidal, ALiBi. */
 #include <math.h>
 #include <stdio.h>
 
@@ -9,7 +9,7 @@ enum { MOST_FREQUENCIES = 4096 };
 
 /* ---- rotary --------------------------------------------------------------------------------- */
 
-/* weft_rope wants (B, L, H, D): leading axes become B, and H is 1. */
+/* weft_rope expects (B, L, H, D): leading axes are merged to B, and H is 1. */
 static weft_array *rotate(const weft_nn_rope *m, weft_array *x, int64_t offset)
 {
     if (!weft_ok(x))
@@ -117,7 +117,7 @@ weft_module *weft_nn_sinusoidal_new(int64_t dims, const weft_nn_sinusoidal_optio
 /* ---- ALiBi ---------------------------------------------------------------------------------- */
 
 /* Slopes fall geometrically from 2^(-8/n) to 2^-8 over n heads, n the largest power of 2 up to H;
- * the other heads take every second slope of 2n. */
+ * the other heads get every second slope of 2n. */
 static double slope(int64_t h, int64_t H)
 {
     int64_t n = 1;

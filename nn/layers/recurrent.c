@@ -1,4 +1,4 @@
-/* nn/layers/recurrent.c -- layers that go along a sequence step by step: RNN, GRU, LSTM. */
+/* nn/layers/recurrent.c -- recurrent layers: RNN, GRU, LSTM. */
 #include <math.h>
 #include <stdio.h>
 
@@ -6,13 +6,13 @@
 #include "nn/module.h"
 #include "weft/layers.h"
 
-/* ---- what they share ------------------------------------------------------------------------ */
+/* ---- shared helpers -------------------------------------------------------------------------- */
 
-/* The state after one more element: state[0] is hidden and state[1] the cell, both (..., H); NULL
- * at a first step from zeros. x (..., F) is projected already. */
+/* Computes the state after one more element: state[0] is the hidden state and state[1] the cell,
+ * both (..., H); NULL before the first step, meaning zeros. x (..., F) is already projected. */
 typedef void next_state(weft_module *self, weft_array *x, weft_array *state[2]);
 
-/* Takes the step along axis -2 of x (..., L, F), and stacks the states: out[0] hidden, out[1] cells
+/* Runs the step along axis -2 of x (..., L, F), and stacks the states: out[0] hidden, out[1] cells
  * (NULL: not wanted), (..., L, H). */
 static void along(weft_module *self, next_state *step, weft_array *x, weft_array *state[2],
                   int64_t H, weft_array **out[2])
@@ -21,7 +21,7 @@ static void along(weft_module *self, next_state *step, weft_array *x, weft_array
     const size_t n = L > 0 ? (size_t)L : 1;
     weft_array **states[2] = {weft_malloc(n * sizeof **states), weft_malloc(n * sizeof **states)};
     for (int k = 0; k < 2; k++) {
-        if (out[k] && L == 0) /* nothing, of the right shape, or what failed */
+        if (out[k] && L == 0) /* an empty array of the right shape, or the failed array */
             *out[k] = weft_ok(x) ? weft_slice_axis(x, -1, 0, H) : x;
         else if (out[k] && !(states[0] && states[1]))
             *out[k] = weft__memory_error(self->type->name, "steps");
@@ -51,7 +51,7 @@ static weft_array *plus(weft_array *x, weft_array *y)
     return y ? weft_add(x, y) : x;
 }
 
-/* Part i of n of the last axis. */
+/* Part i of the last axis, of H elements. */
 static weft_array *part(weft_array *x, int i, int64_t H)
 {
     return weft_slice_axis(x, -1, i * H, (i + 1) * H);

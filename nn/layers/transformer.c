@@ -1,4 +1,4 @@
-/* nn/layers/transformer.c -- encoders, decoders, and the transformer of both. */
+/* nn/layers/transformer.c -- transformer encoders and decoders, and their combination. */
 #include "nn/module.h"
 #include "weft/layers.h"
 #include "weft/transforms.h"
@@ -10,7 +10,7 @@ typedef struct layer_call {
     bool decoder;
 } layer_call;
 
-/* in: x, and the memory of a decoder. */
+/* in: x and, for decoders, the memory. */
 static int call_layer(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     (void)n_in, (void)room;

@@ -1,8 +1,8 @@
-/* nn/layers/transformer_layers.c -- one layer of an encoder, and one of a decoder. */
+/* nn/layers/transformer_layers.c -- one encoder layer, and one decoder layer. */
 #include "nn/module.h"
 #include "weft/layers.h"
 
-/* The options, or all defaults, with what depends on dims filled in. */
+/* The options with defaults, including those that depend on dims. */
 static weft_nn_transformer_options filled(const weft_nn_transformer_options *options, int64_t dims)
 {
     weft_nn_transformer_options o = options ? *options : (weft_nn_transformer_options){0};
@@ -13,7 +13,7 @@ static weft_nn_transformer_options filled(const weft_nn_transformer_options *opt
 
 typedef weft_array *sublayer_function(void *context, weft_array *x);
 
-/* x + sub(norm(x)), or norm(x + sub(x)) when norms come last. */
+/* x + sub(norm(x)), or norm(x + sub(x)) with norm_last. */
 static weft_array *residual(weft_module *norm, bool norm_last, sublayer_function *sub,
                             void *context, weft_array *x)
 {
@@ -22,11 +22,11 @@ static weft_array *residual(weft_module *norm, bool norm_last, sublayer_function
     return weft_add(x, sub(context, weft_nn_call(norm, x)));
 }
 
-/* What a sublayer works with; NULL where it has none. */
+/* Inputs of a sublayer; NULL if it does not use them. */
 typedef struct sublayer {
     weft_module *attention, *linear1, *linear2, *dropout;
     weft_activation *activation;
-    weft_array *memory, *mask; /* memory NULL: x itself */
+    weft_array *memory, *mask; /* memory NULL: uses x */
 } sublayer;
 
 static weft_array *attend(void *context, weft_array *x)

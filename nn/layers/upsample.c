@@ -1,5 +1,4 @@
-/* nn/layers/upsample.c -- images and sequences at another size, by interpolation along each axis.
- */
+/* nn/layers/upsample.c -- resizes images and sequences by interpolation along each axis. */
 #include <math.h>
 #include <stdio.h>
 
@@ -7,10 +6,10 @@
 #include "nn/module.h"
 #include "weft/layers.h"
 
-/* Every output along an axis is a weighted sum of `taps` inputs: tap k of output i is input
- * index[k * M + i] with weight[k * M + i]. */
+/* Each output along an axis is a weighted sum of `taps` inputs: tap k of output i is input index[k
+ * * M + i] with weight[k * M + i]. */
 typedef struct mixing {
-    int64_t N, M; /* inputs, outputs */
+    int64_t N, M; /* number of inputs, of outputs */
     int taps;
     int32_t *index;
     double *weight;
@@ -21,7 +20,7 @@ static int64_t clipped(double i, int64_t N)
     return i < 0 ? 0 : i > (double)(N - 1) ? N - 1 : (int64_t)i;
 }
 
-/* Where output i lies among the inputs: corners on corners, or both centred on each other. */
+/* The position of output i among the inputs: with aligned corners, or with aligned centers. */
 static double place(const weft_nn_upsample *m, const mixing *x, double scale, int64_t i)
 {
     if (m->align_corners)
@@ -35,7 +34,7 @@ static double triangle(double d)
     return d < 1 ? 1 - d : 0;
 }
 
-/* Keys 1981, with the slope a at distance 1. */
+/* The kernel of Keys 1981, with slope a at distance 1. */
 static double cubic(double d, double a)
 {
     if (d <= 1)
@@ -71,7 +70,7 @@ static void cubic_taps(mixing *x, int64_t i, double at)
     }
 }
 
-/* The filter is as wide as an output when it covers several inputs; only what is inside counts. */
+/* When downsampling, the filter is as wide as an output; only taps inside of the input count. */
 static void antialiased_taps(mixing *x, int64_t i, double at, double width, bool is_cubic)
 {
     double sum = 0;
