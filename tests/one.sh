@@ -4,8 +4,9 @@
 #
 # A program that ends with the line "NAME: N passed, N failed, N skipped" is counted by it; any
 # other counts as one: exit status 0 passed, 77 skipped, else failed. A program that reports no
-# failure and yet dies (a crash, a leak, the time limit) adds one failure. The end of what a failed
-# program printed is appended to the file $WEFT_FAILURES, too, where that is set.
+# failure and yet dies (a crash, a leak, the time limit) adds one failure. The failed checks of a
+# program and the end of what it printed are appended to the file $WEFT_FAILURES, too, where that is
+# set.
 set -euo pipefail
 
 label=$1
@@ -64,6 +65,8 @@ rm -f "$output.lines"
 if [ "$failed" -gt 0 ] && [ -n "${WEFT_FAILURES:-}" ]; then
     {
         printf -- '---- %s %s, %d failed: %s\n' "$label" "$name" "$failed" "$*"
+        grep -m 12 -E '^[^ ]+\.c:[0-9]+: ' "$output" || true
+        echo '...'
         tail -n 30 "$output"
     } >"$output.lines"
     cat "$output.lines" >>"$WEFT_FAILURES"
