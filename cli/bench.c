@@ -116,14 +116,14 @@ static int run(void *context)
 
 const cli_command cli_bench = {
     .name = "bench",
-    .summary = "tell how fast a model generates here",
+    .summary = "measure how fast a model generates on this machine",
     .description =
-        "Generates greedily from a prompt and tells tokens a second, memory, and how much of the "
-        "memory's bandwidth reading the weights takes, measured in the same run.\n\n"
-        "Then it measures what the model's memory of a text is worth: a prompt that was read "
-        "before, keys and values and a whole generation through a file and back (in TMPDIR, "
-        "taken away again), with a check that the tokens are the same, and what probes cost. "
-        "These are medians of --runs measurements, at least 3.",
+        "Generates greedily from a prompt and prints tokens per second, memory, and the share "
+        "of the memory bandwidth that reading the weights takes, measured in the same run.\n\n"
+        "Then it measures the prompt cache, saving and loading of the KV cache and of an "
+        "unfinished generation (in TMPDIR, removed afterwards), and the cost of probes, and "
+        "checks that the tokens stay the same. Times are medians of --runs measurements, at "
+        "least 3.",
     .example =
         "weft bench\n"
         "weft bench MODEL --runs 5 --warm-up 1 --json\n"

@@ -420,15 +420,15 @@ const cli_command cli_chat = {
     .name = "chat",
     .summary = "talk with a model",
     .description =
-        "Talks with a model through its chat template: a line is a message, what is said stays in "
-        "the conversation, and lines that begin with a slash are commands (/help). Reasoning is "
-        "shown dim on a terminal, and not at all elsewhere. From a pipe each line is a message.\n\n"
-        "Without MODEL it is the one that the environment variable WEFT_MODEL names, "
-        "or " DEFAULT_MODEL
-        " if that is in the local cache (weft pull). Where a conversation is longer than the "
-        "model's positions allow, its oldest turns are left out of the prompt, which is said once; "
-        "the system text and the last message always stay.\n\n"
-        "A model without a chat template only goes on with texts (weft generate).",
+        "Chats with a model through its chat template. Each line is a message; lines that "
+        "begin with a slash are commands (/help). Reasoning is shown dim on a terminal, and "
+        "not at all otherwise. From a pipe, too, each line is a message.\n\n"
+        "Without MODEL it uses the one in the environment variable WEFT_MODEL, or " DEFAULT_MODEL
+        " "
+        "if that is in the local cache (weft pull). When a conversation exceeds the model's "
+        "positions, its oldest turns are dropped from the prompt, with a note; the system "
+        "message and the last message always stay.\n\n"
+        "For a model without a chat template use weft generate.",
     .example = "weft chat MODEL --system \"You are terse.\"\n"
                "weft chat MODEL -p \"Name three rivers.\" --temperature 0\n"
                "weft chat MODEL --json-schema person.json -p \"Invent a person.\"\n"

@@ -201,15 +201,13 @@ const cli_command cli_classify = {
     .name = "classify",
     .summary = "one token or label for each of many texts",
     .description =
-        "Reads each text once, many texts together, and prints a line for each: the most "
-        "probable next token with its probability, or, with --labels, the label whose tokens "
-        "are the most probable behind the text, with its share among the labels, or, with an "
-        "adapter "
-        "of weft train --task classify, its label with its probability, or, with "
-        "--temperature, a token drawn from the probabilities. Other backends tell none of these. "
-        "A text that "
-        "cannot be read gets an empty line, or with --json an \"error\", and the status is 1 "
-        "in the end.",
+        "Prints one line for each text, many texts computed together. By default a line has "
+        "the most probable next token with its probability. With --labels it has the most "
+        "probable label with its share among the labels, with an adapter of weft train --task "
+        "classify its label with its probability, and with --temperature a token drawn from "
+        "the probabilities. Backends other than native print tokens only.\n\n"
+        "A text that cannot be read gets an empty line, or with --json an \"error\", and the "
+        "exit status is 1.",
     .example = "weft classify MODEL \"Once upon a\" \"The end of the\" --top 5\n"
                "weft classify MODEL -f reviews.txt --labels \" good, bad\"\n"
                "weft classify MODEL -f prompts.jsonl --json",

@@ -141,6 +141,13 @@ static bool has_gguf(const char *folder)
     return found;
 }
 
+/* Whether a folder has an adapter and no model. */
+static bool is_adapter(const char *folder)
+{
+    return has_file(folder, "adapter_config.json") && !has_file(folder, "model.safetensors") &&
+           !has_file(folder, "model.safetensors.index.json") && !has_gguf(folder);
+}
+
 static bool starts_with_gguf(const char *path)
 {
     char magic[4] = {0};
@@ -163,6 +170,16 @@ static weft_status check_model(const char *path, bool tokenizer)
                          "the local cache, or storyteller",
                          path);
     if (S_ISDIR(what.st_mode)) {
+        if (is_adapter(path) && !(tokenizer && has_file(path, "tokenizer.json")))
+            return weft_fail(WEFT_INVALID,
+                             "%s: an adapter, not a model: give its base model, and the adapter "
+                             "with --adapter (weft convert: --adapter-format)",
+                             path);
+        if (has_file(path, "run.json") && has_file(path, "config.json"))
+            return weft_fail(WEFT_INVALID,
+                             "%s: the folder of a run, not a model: its adapters are %s/last and, "
+                             "with validation data, %s/best",
+                             path, path, path);
         if (has_file(path, "config.json") || has_gguf(path) ||
             (tokenizer && has_file(path, "tokenizer.json")))
             return WEFT_OK;

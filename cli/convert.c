@@ -177,7 +177,7 @@ static weft_status convert_adapter(const convert_values *v)
         cli_json_text(stdout, v->out, strlen(v->out));
         printf(", \"modules\": %d}\n", n);
     } else if (status == WEFT_OK) {
-        printf("%s: an adapter of %d modules\n", v->out, n);
+        printf("%s: an adapter for %d modules\n", v->out, n);
     }
     weft_model_free(model);
     weft_free(named);
@@ -208,12 +208,13 @@ const cli_command cli_convert = {
     .name = "convert",
     .summary = "write a model as another kind of file",
     .description =
-        "Writes MODEL, a folder or a GGUF file, as OUT: a GGUF file when its name ends with .gguf, "
-        "else a folder with config.json, model.safetensors (or shards with an index) and the files "
-        "of tokenizer and chat templates. A GGUF file has these in its metadata. In one of a q "
-        "type "
-        "the matrix that gives the logits has 8 bits at least unless an override says otherwise, "
-        "and so has one whose rows are not whole blocks. OUT appears complete or not at all.",
+        "Writes MODEL, a folder or a GGUF file, to OUT: a GGUF file if the name ends with "
+        ".gguf, else a folder with config.json, model.safetensors (or shards with an index) "
+        "and the files of tokenizer and chat templates. A GGUF file has these in its "
+        "metadata.\n\n"
+        "With the q types of GGUF the output matrix, and matrices whose rows are not whole "
+        "blocks, have at least 8 bits unless an override says otherwise. With "
+        "--adapter-format MODEL is an adapter. OUT is complete or absent.",
     .example = "weft convert MODEL model.gguf --type q4_k\n"
                "weft convert model.gguf FOLDER --type bf16\n"
                "weft convert run/last adapter.gguf --adapter-format gguf --base MODEL\n"

@@ -160,11 +160,11 @@ const cli_command cli_data = {
     .name = "data",
     .summary = "show what training reads from data",
     .description =
-        "Reads DATA (a file, a folder, a pattern or -) as weft train does, with the tokenizer and "
-        "the chat template of MODEL, and prints the formats and kinds of rows that it found, how "
-        "long the samples are, how many are duplicates, and the first samples with the tokens that "
-        "contribute to the loss marked: their lines begin with +, and on a terminal they are "
-        "green.",
+        "Shows what weft train would read from DATA (a file, a folder, a pattern or -) with "
+        "the tokenizer and the chat template of MODEL: the formats and kinds of rows, the "
+        "lengths of the samples, the number of duplicates, and the first samples. In those, "
+        "tokens that contribute to the loss are on lines that begin with +, in green on a "
+        "terminal.",
     .example = "weft data chats.jsonl MODEL\n"
                "weft data train/ MODEL --length 2048 --show 3\n"
                "weft data chats.jsonl MODEL --jsonl > samples.jsonl\n"

@@ -151,11 +151,11 @@ const cli_command cli_embed = {
     .name = "embed",
     .summary = "a vector for each of many texts",
     .description =
-        "Prints an embedding for each text, a line each, many texts computed together: the model's "
-        "final hidden states, the final norm applied, pooled over the text's tokens (special "
-        "tokens included). A text that cannot be read, or an empty one where the tokenizer adds no "
-        "special tokens, gets an empty line, or with --json an \"error\", and the status is 1 in "
-        "the end.",
+        "Prints an embedding for each text, one per line, many texts computed together. It is "
+        "pooled from the model's final hidden states, after the final norm, over the text's "
+        "tokens including special tokens.\n\n"
+        "A text that cannot be read, or an empty one if the tokenizer adds no special tokens, "
+        "gets an empty line, or with --json an \"error\", and the exit status is 1.",
     .example = "weft embed MODEL \"A king.\" \"A queen.\" --normalize\n"
                "weft embed MODEL -f texts.jsonl --pooling last --json > vectors.jsonl",
     CLI_TABLE(embed_values, arguments, options),

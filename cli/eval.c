@@ -29,15 +29,15 @@ static const cli_option options[] = {
      .value = "loss|exact|choices",
      .fallback = "loss",
      AT(task),
-     .help =
-         "what is measured: the loss; generated answers that are exactly right, from JSON lines "
-         "with prompt and answer (a text, or an array of them); or the most probable choice, "
-         "from JSON lines with prompt, choices and answer (an index from 0, or a text)"},
+     .help = "what to measure. loss: the loss on the data. exact: generated answers, from JSON "
+             "lines with prompt and answer (a text or an array of texts). choices: the most "
+             "probable choice, from JSON lines with prompt, choices and answer (an index from 0, "
+             "or a text)"},
     {.name = "chat",
      .kind = CLI_FLAG,
      AT(chat),
-     .help = "of a task: put each prompt into the model's chat template, as a message of the user; "
-             "rows with messages instead of prompt always go through it"},
+     .help = "with --task: put each prompt into the model's chat template as a user message; rows "
+             "with messages always use it"},
     {.name = "stop",
      .kind = CLI_TEXTS,
      .value = "TEXT",
@@ -332,29 +332,28 @@ const cli_command cli_eval = {
     .summary = "measure the loss of models on data, or how well they do a task",
     .description =
         "Measures the mean negative log-likelihood of the tokens of a text, in windows "
-        "that do not overlap, each token predicted from those before it in its window. The number "
-        "behind +/- is the standard error over windows or rows.\n\n"
-        "--compare adds a row for another adapter or model, such as a fused one, to a table whose "
-        "first row is MODEL. A change is the difference from that row; of a task, its standard "
-        "error is that of the differences row by row.\n\n"
+        "without overlap; each token is predicted from the previous ones of its window. The "
+        "number after +/- is the standard error over windows or rows.\n\n"
+        "--compare adds a row for another adapter or model, such as a fused one. The first "
+        "row is MODEL, and a change is the difference from it; for tasks its standard error "
+        "is that of the differences per row.\n\n"
         "With an adapter of weft train --task classify the rows of --data have text and label, and "
         "the loss and the accuracy of the labels are measured. A MODEL without such an adapter is "
-        "then the row \"label frequencies\": the most frequent label is always predicted, with the "
-        "probabilities that the labels have in the data.\n\n"
-        "--task exact generates an answer for each row, always taking the most probable token, and "
-        "counts those that are equal to the row's answer, or to one of several, without white "
-        "space around them. --task choices compares the log-probabilities of the choices behind "
-        "the prompt: acc is the share of rows where the right one has the largest sum over its "
-        "tokens, acc_norm with the sum divided by the choice's characters, as "
-        "lm-evaluation-harness defines them. A space is put between prompt and choice unless one "
-        "of them has white space there, or the prompt is in a chat template.\n\n"
-        "With --context N it prints the perplexity that llama.cpp's llama-perplexity "
-        "reports with the same context: chunks of N tokens that do not overlap, the "
-        "incomplete last one left out, each chunk's first token replaced by the begin "
-        "token where the tokenizer adds one, the tokens at positions N/2 + 1 to N - 1 "
-        "counted. With x the negative log-likelihoods of all M counted tokens, "
-        "perplexity is exp(mean(x)), and the number behind +/- is perplexity times "
-        "sqrt((mean(x^2) - mean(x)^2) / (M - 1)).",
+        "then the row \"label frequencies\": it always predicts the most frequent label, with the "
+        "probabilities of the labels in the data.\n\n"
+        "--task exact generates an answer for each row, greedily, and counts those that equal "
+        "the row's answer, or one of several, ignoring white space around them.\n\n"
+        "--task choices compares the log-probabilities of the choices after the prompt. acc "
+        "is the share of rows where the right choice has the largest sum over its tokens; "
+        "acc_norm divides the sum by the number of characters, as lm-evaluation-harness does. "
+        "A space is inserted between prompt and choice unless one of them has white space "
+        "there or the prompt is in a chat template.\n\n"
+        "--context N prints the perplexity that llama.cpp's llama-perplexity computes with "
+        "that context. The text is divided into chunks of N tokens; an incomplete last chunk "
+        "is dropped. If the tokenizer adds a begin token, it replaces the first token of each "
+        "chunk. Tokens at positions N/2 + 1 to N - 1 count. With x the negative "
+        "log-likelihoods of these M tokens, perplexity is exp(mean(x)), and the number after "
+        "+/- is perplexity times sqrt((mean(x^2) - mean(x)^2) / (M - 1)).",
     .example = "weft eval storyteller --data book.txt\n"
                "weft eval MODEL --data valid.jsonl --compare weft-run/best --compare fused\n"
                "weft eval MODEL --task exact --data questions.jsonl --chat\n"

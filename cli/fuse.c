@@ -109,12 +109,13 @@ const cli_command cli_fuse = {
     .name = "fuse",
     .summary = "merge a LoRA adapter into its base model",
     .description =
-        "Adds the LoRA adapter in the folder ADAPTER (PEFT format) to the weights of MODEL and "
-        "writes a model that needs no adapter to OUT: a GGUF file when the name ends with .gguf, "
-        "else a folder with weights, config.json, generation config, tokenizer, chat templates and "
-        "a model card. In a quantized model adapted matrices get more bits than the others, since "
-        "at the same number the adapter can be lost; --data measures what is kept. OUT appears "
-        "complete or not at all.",
+        "Merges the adapter in the folder ADAPTER into the weights of MODEL and writes a "
+        "model that needs no adapter to OUT: a GGUF file if the name ends with .gguf, else a "
+        "folder with weights, config.json, generation config, tokenizer, chat templates and a "
+        "model card.\n\n"
+        "In a quantized model adapted matrices get more bits than the others, since rounding "
+        "to the same number of bits can remove the adapter; --data measures the loss before "
+        "and after. OUT is complete or absent.",
     .example = "weft fuse MODEL weft-run/best FOLDER\n"
                "weft fuse MODEL weft-run/best model.gguf --type q4_k\n"
                "weft fuse MODEL-4bit weft-run/best FOLDER --data valid.jsonl",

@@ -77,11 +77,10 @@ static const cli_option options[] = {
      .kind = CLI_TEXT,
      .value = "FILE",
      AT(batch),
-     .help =
-         "a text for each line of a file (-: standard input), JSON objects with prompt or "
-         "messages and, if they like, id, max_tokens, seed, temperature, top_p, top_k, min_p, "
-         "stop, timeout, tools; prints a JSON object for each as soon as it has ended, with its "
-         "id (else the number of its line) and its index among the texts, from 0"},
+     .help = "generate for each line of FILE (-: standard input), a JSON object with prompt or "
+             "messages; optional members: id, max_tokens, seed, temperature, top_p, top_k, min_p, "
+             "stop, timeout, tools. Prints a JSON object when each ends, with its id (default: "
+             "its line number) and its index, from 0"},
     {.name = "batch-rows",
      .kind = CLI_INT,
      .value = "N",
@@ -89,7 +88,7 @@ static const cli_option options[] = {
      .low = 1,
      .high = 4096,
      AT(batch_rows),
-     .help = "with --batch: texts at a time"},
+     .help = "with --batch: the number of sequences computed at a time"},
     CLI_INVARIANT_OPTION(generate_values),
     {.name = "no-cache",
      .kind = CLI_FLAG,

@@ -104,11 +104,12 @@ static int run(void *values)
 const cli_command cli_inspect = {
     .name = "inspect",
     .summary = "the attention's keys and queries of a text",
-    .description = "Runs a text through a model once and tells what each layer's attention works "
-                   "on; with --out it writes the rotated keys and queries, float32, to a "
-                   "safetensors file: layers.N.keys (key heads, tokens, head size), "
-                   "layers.N.queries, and in the metadata the architecture, the tokens, and of "
-                   "which layer the keys of each are. Of --backend transformers it shows the same.",
+    .description =
+        "Runs a text through a model once and prints the shapes of each layer's attention. "
+        "With --out it writes the rotated keys and queries, float32, to a safetensors file: "
+        "layers.N.keys (key heads, tokens, head size) and layers.N.queries. Its metadata has "
+        "the architecture, the tokens, and the layer that each key tensor comes from. "
+        "--backend transformers shows the same.",
     .example = "weft inspect MODEL -p \"Once upon a time\" -o attention.safetensors",
     CLI_TABLE(inspect_values, arguments, options),
     .run = run,

@@ -77,7 +77,7 @@ typedef struct cli_words {
 typedef struct cli_command {
     const char *name;
     const char *summary;     /* one line */
-    const char *description; /* paragraphs, parted by an empty line */
+    const char *description; /* paragraphs, separated by an empty line */
     const char *example;     /* a command line a line */
     const cli_argument *arguments;
     int n_arguments;

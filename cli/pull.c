@@ -29,7 +29,7 @@ static const cli_option options[] = {
      .kind = CLI_TEXT,
      .value = "GLOB",
      AT(include),
-     .help = "only files that fit one of these patterns, parted by commas"},
+     .help = "only files that fit one of these patterns, separated by commas"},
     CLI_JSON_OPTION(pull_values, "print one JSON object"),
 };
 

@@ -160,10 +160,9 @@ const cli_command cli_report = {
     .name = "report",
     .summary = "show the curves and the result of a training run",
     .description =
-        "Draws the loss of the run in DIR (weft-run), finished or not, as weft train does at its "
-        "end: in braille on a terminal whose locale is UTF-8, else in ASCII. It writes "
-        "DIR/report.html anew, which has the curves of learning rate, gradient norm and rewards "
-        "too.",
+        "Draws the loss curve of the run in DIR (weft-run), finished or not: in braille on a "
+        "UTF-8 terminal, else in ASCII. Writes DIR/report.html again, which also has learning "
+        "rate, gradient norm and rewards.",
     .example = "weft report run",
     .arguments = arguments,
     .n_arguments = 1,

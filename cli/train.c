@@ -97,7 +97,7 @@ static weft_status train(const train_values *v, train_run *r)
     if (status == WEFT_OK)
         status = weft_trainer_run(r->trainer, r->batches, r->validation, &r->result);
     cli_progress_end(&r->progress);
-    if (status == WEFT_MEMORY && weft_group_place_of(o.group).size == 1)
+    if (status == WEFT_MEMORY && weft_group_info_of(o.group).size == 1)
         status = train_out_of_memory(v, r, &o);
     if (status == WEFT_OK && train_is_first() && train_reload(v, r, o.cancel) != WEFT_OK)
         weft_log_message(WEFT_LOG_WARNING, "%s/best cannot be loaded again: %s",

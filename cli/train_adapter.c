@@ -132,7 +132,7 @@ void train_print_adapter(const train_values *v, const train_run *r)
     const int token_layers = v->train_tokens || v->add_tokens ? 2 : 0; /* embedding and head */
     fprintf(stderr, "train   %s on %d linears%s, %s parameters", v->dora ? "DoRA" : "LoRA",
             weft_nn_lora_count(module) - token_layers,
-            token_layers ? " and embeddings of some tokens" : "",
+            token_layers ? " and rows of the embedding" : "",
             cli_count(weft_nn_count(module, true)));
     if (v->init_adapter != NULL)
         fprintf(stderr, ", from %s\n", weft_printable(v->init_adapter));

@@ -143,7 +143,7 @@ static weft_status check_out(const train_values *v)
     if (!v->overwrite && !v->resume && weft_run_exists(v->out))
         return weft_fail(
             WEFT_INVALID,
-            "train: %s has a run already: --resume continues it, --overwrite deletes it, "
+            "train: %s already has a run: --resume continues it, --overwrite replaces it, "
             "or choose another --out",
             v->out);
     signal(SIGXFSZ, SIG_IGN); /* a file that would be too large is an error, not the end */

@@ -163,10 +163,9 @@ static const cli_option options[] = {
      .value = TRAIN_OBJECTIVES,
      .fallback = "supervised",
      AT(objective),
-     .help =
-         "what is minimized; dpo, orpo and simpo need preference pairs (chosen, rejected, perhaps "
-         "prompt), kto also takes rows with prompt, completion and label; dpo and kto compute "
-         "log-probabilities in the starting model first"},
+     .help = "the training objective. dpo, orpo and simpo need preference pairs (chosen, "
+             "rejected, optional prompt); kto also accepts rows with prompt, completion and "
+             "label. dpo and kto first compute reference log-probabilities"},
     {.name = "beta",
      .kind = CLI_REAL,
      .value = "X",
@@ -231,10 +230,10 @@ static const cli_option options[] = {
      .kind = CLI_TEXT,
      .value = "constant|linear|cosine|wsd|exponential|step",
      AT(schedule),
-     .help = "the learning rate over the run: linear and cosine fall to 0, or with cosine:0.1 to a "
-             "tenth of --lr; wsd:0.2 is constant and falls to 0 over the last 20%; "
-             "exponential:RATE, step:RATE:SIZE; joined as linear:0.1@100,cosine; default: cosine, "
-             "or constant with --batches"},
+     .help = "the learning rate over the run. linear and cosine fall to 0, or with cosine:0.1 to "
+             "a tenth of --lr. wsd:0.2 is constant, then falls to 0 over the last 20%. Also "
+             "exponential:RATE and step:RATE:SIZE. linear:0.1@100,cosine joins two. Default: "
+             "cosine, or constant with --batches"},
     {.name = "warmup",
      .kind = CLI_INT,
      .value = "W",
@@ -349,9 +348,9 @@ static const cli_option options[] = {
      .kind = CLI_TEXT,
      .value = "FILE|TOKENS",
      AT(add_tokens),
-     .help = "add these tokens to the vocabulary, a line each in a file or as in <tool>,</tool>, "
-             "and train their rows in embedding and head; the tokenizer with them is saved beside "
-             "the adapter"},
+     .help = "add these tokens to the vocabulary (a file with one per line, or as in "
+             "<tool>,</tool>) and train their rows in embedding and head; the new tokenizer is "
+             "saved with the adapter"},
     {.name = "adapter-dtype",
      .kind = CLI_CHOICE,
      .value = "float32|bfloat16",
@@ -406,32 +405,29 @@ const cli_command cli_train = {
     .name = "train",
     .summary = "fine-tune a model with LoRA",
     .description =
-        "Trains a LoRA adapter and saves it in PEFT format as DIR/last and, where there is "
-        "validation, DIR/best; DIR/metrics.jsonl has a line for every update, DIR/report.html the "
-        "curves, settings and samples, DIR/config.json the options.\n\nWith --data alone: all "
-        "linears, rank 8, AdamW with learning rate 2e-4, "
-        "3% warmup and cosine.\n\n"
-        "The adapter is saved every 10 minutes (--save-minutes) and at the end. Ctrl-C, SIGTERM, "
-        "SIGHUP and SIGUSR1 finish the update in progress, save and exit with status 130, 143, 129 "
-        "or 138; a second Ctrl-C or SIGTERM ends at once and leaves the latest save.\n\nA save is "
-        "a "
-        "checkpoint, "
-        "DIR/step-N: the adapter, the optimizer and where the run stands. weft train --out DIR "
-        "--resume continues from the newest with the run's own options, as if it had not stopped; "
-        "those that are given replace them, unless the model, the data or the adapter would be "
-        "another.\n\n"
-        "--objective dpo, orpo, simpo or kto trains on preference pairs, rows with chosen and "
-        "rejected; "
-        "the line of an "
-        "update and metrics.jsonl then have the share of pairs whose chosen completion has the "
+        "Trains a LoRA adapter and saves it in PEFT format as DIR/last and, with validation "
+        "data, DIR/best. DIR/metrics.jsonl has a line for every update, DIR/report.html the "
+        "curves, settings and samples, DIR/config.json the options.\n\n"
+        "Defaults: all linear layers, rank 8, AdamW with learning rate 2e-4, 3% warmup and a "
+        "cosine schedule.\n\n"
+        "A checkpoint, DIR/step-N, has the adapter, the optimizer and the position in the "
+        "run. It is saved every 10 minutes (--save-minutes) and at the end. weft train --out "
+        "DIR --resume continues from the newest one with the options of the run, as if it had "
+        "not stopped. Options on the command line replace them, except those that would "
+        "change the model, the data or the adapter.\n\n"
+        "Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 finish the current update, save, and exit with "
+        "status 130, 143, 129 or 138. A second Ctrl-C or SIGTERM ends at once and leaves the "
+        "latest checkpoint.\n\n"
+        "--objective dpo, orpo, simpo or kto trains on preferences. The line of an update and "
+        "metrics.jsonl then also have the share of pairs whose chosen completion has the "
         "larger reward, and the mean margin.\n\n"
-        "Several processes, on one machine or on many, train one adapter together when an MPI "
-        "launcher starts them, as in mpirun -n 4 --bind-to none weft train ...: they share the "
-        "batches of each update and of each validation, and the losses are those of one process "
-        "with the same options. Where a machine has several, each process takes a device of its "
-        "own of --device vulkan, and its part of the cores. One process prints and writes DIR. A "
-        "run is resumed with as many processes as it had. After SIGINT and SIGTERM to mpirun, Open "
-        "MPI leaves the processes a second or less; SIGUSR1 leaves them the time that they need.",
+        "Processes that an MPI launcher starts, on one machine or several, train one adapter "
+        "together, as in mpirun -n 4 --bind-to none weft train .... They share the batches of "
+        "each update and validation, and the losses are those of one process with the same "
+        "options. On each machine they share the devices of --device vulkan and the cores. "
+        "One process prints and writes DIR. Resume a run with the same number of processes. "
+        "After SIGINT and SIGTERM to mpirun, Open MPI gives the processes at most a second; "
+        "SIGUSR1 gives them the time they need.",
     .example = "weft train storyteller --data book.txt --val-split 0.1\n"
                "weft train MODEL --data chats.jsonl --epochs 3 --rank 16 --out run\n"
                "weft train MODEL --batches batches.safetensors --init-adapter start --out run\n"

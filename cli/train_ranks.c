@@ -31,7 +31,7 @@ weft_status train_open_ranks(void)
  * end the ranks that are left once one has exited with a failure. */
 void train_close_ranks(int code)
 {
-    if (weft_group_place_of(group).size > 1) {
+    if (weft_group_info_of(group).size > 1) {
         (void)weft_group_agree(group, code == CLI_OK ? WEFT_OK : WEFT_INVALID, NULL);
         signal(SIGTERM, SIG_IGN);
     }
@@ -46,12 +46,12 @@ weft_group *train_ranks(void)
 
 bool train_is_first(void)
 {
-    return weft_group_place_of(group).rank == 0;
+    return weft_group_info_of(group).rank == 0;
 }
 
 const char *train_ranks_complaint(const train_values *v)
 {
-    if (weft_group_place_of(group).size == 1)
+    if (weft_group_info_of(group).size == 1)
         return NULL;
     if (v->batches != NULL)
         return "--batches makes one update of each batch: it is for one process";
@@ -76,7 +76,7 @@ typedef struct cores {
  * unless the launcher has bound them to cores of their own. */
 static weft_status count_sharing(int *sharing)
 {
-    const int size = weft_group_place_of(group).size;
+    const int size = weft_group_info_of(group).size;
     cores own;
     memset(&own, 0, sizeof own);
     gethostname(own.host, sizeof own.host - 1);
@@ -113,7 +113,7 @@ int train_device_sharers(void)
 weft_status train_share_machine(train_values *v, weft_status status)
 {
     static char device[64];
-    const weft_group_place place = weft_group_place_of(group);
+    const weft_group_info place = weft_group_info_of(group);
     if (v->accumulate == CLI_ABSENT)
         v->accumulate = place.size;
     status = weft_group_agree(group, status, NULL);

@@ -6,12 +6,14 @@
 #include "cli/profile.h"
 #include "cli/report.h"
 
-/* "12 pairs" or "24 samples". */
+/* "12 pairs" or "24 samples", and their tokens. */
 static void print_examples(const weft_dataset_info *info)
 {
     const bool pairs = info->examples == WEFT_EXAMPLES_PAIRS;
-    fprintf(stderr, "%s %s", cli_count(pairs ? info->samples / 2 : info->samples),
-            pairs ? "pairs" : "samples");
+    const int64_t n = pairs ? info->samples / 2 : info->samples;
+    fprintf(stderr, "%s %s%s", cli_count(n), pairs ? "pair" : "sample", n == 1 ? "" : "s");
+    fprintf(stderr, ", %s tokens, %s in the loss\n", cli_count(info->tokens),
+            cli_count(info->targets));
 }
 
 static void print_data(const train_values *v, const train_run *r)
@@ -27,21 +29,18 @@ static void print_data(const train_values *v, const train_run *r)
             fprintf(stderr, " and %d more", n - 1);
         fputs(": ", stderr);
         print_examples(&info);
-        fprintf(stderr, ", %s tokens, %s to learn\n", cli_count(info.tokens),
-                cli_count(info.targets));
     }
     if (r->validation != NULL) {
         weft_dataset_info info = weft_dataset_info_of(r->validation);
         fputs("val     ", stderr);
         print_examples(&info);
-        fprintf(stderr, ", %s tokens to predict\n", cli_count(info.targets));
     }
 }
 
 /* What each of several ranks does. */
 static void print_ranks(const train_values *v, const weft_trainer_options *o)
 {
-    const weft_group_place place = weft_group_place_of(o->group);
+    const weft_group_info place = weft_group_info_of(o->group);
     if (place.size == 1)
         return;
     const int64_t memory = train_memory(v);

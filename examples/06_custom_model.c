@@ -1,4 +1,4 @@
-/* examples/06_custom_model.c -- a model family of one's own: registered, trained, generating, with
+/* examples/06_custom_model.c -- a custom model family: register it, train it, generate, and train
  * an adapter. The model reads bytes: one layer of attention and an MLP. */
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,7 @@ enum { BYTES = 128 };
 
 static weft_module *build(const weft_config *config, bool has_head, weft_model_info *info)
 {
-    (void)has_head; /* it always has one */
+    (void)has_head; /* it always has one of its own */
     int64_t E = weft_config_int(config, "hidden_size", 32);
     reader *m = weft_nn_new(reader, &reader_type);
     if (m == NULL)
@@ -36,7 +36,7 @@ static weft_module *build(const weft_config *config, bool has_head, weft_model_i
     return weft_nn_finish(m);
 }
 
-/* x (B, L, E) -> (B, L, 1, E), one head with its positions turned into it. */
+/* x (B, L, E) -> (B, L, 1, E): one head, with rotary position embeddings. */
 static weft_array *head_of(weft_module *proj, weft_array *x, weft_array *positions)
 {
     double amplitude;
@@ -75,7 +75,7 @@ static weft_array *head(weft_module *module, weft_array *x)
 static const weft_model_family family = {
     .model_type = "reader", .build = build, .hidden = hidden, .head = head};
 
-/* ---- Using it: what works for Weft's families works for this one ---------------------------- */
+/* ---- Using it: training, generation and adapters work as for Weft's families ---------------- */
 
 static const char song[] = "round and round the wheel goes, over and under the thread goes, ";
 
@@ -111,7 +111,7 @@ static weft_status use(weft_model *model, weft_batches *batches, const int32_t *
         return status;
     printf("after \"%.10s\" comes \"%s\"\n", song, text);
     if (strncmp(text, song + 10, 20) != 0)
-        return weft_fail(WEFT_INVALID, "that is not the song");
+        return weft_fail(WEFT_INVALID, "expected the song to continue");
     status = weft_nn_lora_inject(weft_model_module(model), NULL); /* q_proj and v_proj */
     return status == WEFT_OK ? train(model, batches, folder, 5) : status;
 }
@@ -137,9 +137,13 @@ int main(int argc, char **argv)
         status = weft_dataset_add(data, ids, n, 0);
     if (status == WEFT_OK)
         status = weft_batches_new(data, 1, 0, &batches);
+    const char *folder = argc > 1 ? argv[1] : "reader-run";
     if (status == WEFT_OK)
-        status = use(model, batches, ids, argc > 1 ? argv[1] : "reader-run");
-    printf("%s\n", status == WEFT_OK ? "the adapter is in last/" : weft_error_message());
+        status = use(model, batches, ids, folder);
+    if (status == WEFT_OK)
+        printf("the adapter is in %s/last\n", folder);
+    else
+        printf("%s\n", weft_error_message());
     weft_batches_free(batches);
     weft_dataset_free(data);
     weft_model_free(model);

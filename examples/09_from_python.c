@@ -1,5 +1,5 @@
-/* examples/09_from_python.c -- what is other than in MLX, NumPy and PyTorch: ownership, errors,
- * lazy evaluation, random keys, scalars (docs/coming-from-*.md). */
+/* examples/09_from_python.c -- differences from MLX, NumPy and PyTorch: ownership, errors, lazy
+ * evaluation, random keys, scalars (docs/coming-from-*.md). */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static void ownership(void)
     weft_drop(total);
 }
 
-/* ---- 2. Errors ride in the value ------------------------------------------------------------ */
+/* ---- 2. Errors propagate -------------------------------------------------------------------- */
 
 static void errors(void)
 {

@@ -12,13 +12,13 @@ static weft_status check(const void *options)
 static weft_array *update(weft_optim_step *s)
 {
     const weft_optim_number rho = weft_optim_hyper(s, "rho"), eps = weft_optim_hyper(s, "eps");
-    weft_array *v = weft_optim_average(s->state[V], weft_square(s->gradient), rho);
-    weft_array *ratio = weft_divide(weft_sqrt(weft_optim_plus(s->state[U], eps)),
-                                    weft_sqrt(weft_optim_plus(v, eps)));
+    weft_array *v = weft_optim_ema(s->state[V], weft_square(s->gradient), rho);
+    weft_array *ratio =
+        weft_divide(weft_sqrt(weft_optim_add(s->state[U], eps)), weft_sqrt(weft_optim_add(v, eps)));
     weft_array *d = weft_multiply(ratio, s->gradient);
     s->state[V] = v;
-    s->state[U] = weft_optim_average(s->state[U], weft_square(d), rho);
-    return weft_subtract(s->parameter, weft_optim_times(d, s->learning_rate));
+    s->state[U] = weft_optim_ema(s->state[U], weft_square(d), rho);
+    return weft_subtract(s->parameter, weft_optim_multiply(d, s->learning_rate));
 }
 
 static const weft_field fields[] = {

@@ -59,7 +59,8 @@ static weft_array *learning_rate(const weft_optim_step *s)
 /* 1 - t^-rate */
 static weft_optim_number beta2(const weft_optim_step *s)
 {
-    weft_array *exponent = weft_optim_times(weft_log(s->count), weft_optim_hyper(s, "decay_rate"));
+    weft_array *exponent =
+        weft_optim_multiply(weft_log(s->count), weft_optim_hyper(s, "decay_rate"));
     return (weft_optim_number){.array = weft_negative(weft_expm1(weft_negative(exponent)))};
 }
 
@@ -68,16 +69,16 @@ static weft_optim_number beta2(const weft_optim_step *s)
 static weft_array *normalised(weft_optim_step *s)
 {
     const weft_optim_number share = beta2(s);
-    weft_array *square = weft_optim_plus(weft_square(s->gradient), weft_optim_hyper(s, "eps1"));
+    weft_array *square = weft_optim_add(weft_square(s->gradient), weft_optim_hyper(s, "eps1"));
     if (s->state[FULL]) {
-        weft_array *v = weft_optim_average(s->state[FULL], square, share);
+        weft_array *v = weft_optim_ema(s->state[FULL], square, share);
         s->state[FULL] = v;
         return weft_multiply(weft_rsqrt(v), s->gradient);
     }
     weft_array *row = weft_mean(square, WEFT_DIMS(-1), false);
     weft_array *column = weft_mean(square, WEFT_DIMS(-2), false);
-    row = weft_optim_average(s->state[ROW], row, share);
-    column = weft_optim_average(s->state[COLUMN], column, share);
+    row = weft_optim_ema(s->state[ROW], row, share);
+    column = weft_optim_ema(s->state[COLUMN], column, share);
     s->state[ROW] = row;
     s->state[COLUMN] = column;
     weft_array *by_row = weft_rsqrt(weft_divide(row, weft_mean(row, WEFT_DIMS(-1), true)));
@@ -97,11 +98,11 @@ static weft_array *update(weft_optim_step *s)
     step = weft_divide(step, weft_maximum(size, weft_ones_like(size)));
     step = weft_multiply(step, rate);
     if (s->state[FIRST]) {
-        step = weft_optim_average(s->state[FIRST], step, weft_optim_hyper(s, "beta1"));
+        step = weft_optim_ema(s->state[FIRST], step, weft_optim_hyper(s, "beta1"));
         s->state[FIRST] = step;
     }
     if (!weft_optim_is_zero(decay))
-        p = weft_subtract(p, weft_multiply(p, weft_optim_times(rate, decay)));
+        p = weft_subtract(p, weft_multiply(p, weft_optim_multiply(rate, decay)));
     return weft_subtract(p, step);
 }
 

@@ -27,9 +27,10 @@ typedef struct numbers {
 } numbers;
 
 /* The bias corrections of m and v: 1 - beta^t, or 1. */
-static weft_optim_number rest_of(const weft_optim_step *s, const numbers *n, weft_optim_number beta)
+static weft_optim_number correction_of(const weft_optim_step *s, const numbers *n,
+                                       weft_optim_number beta)
 {
-    return n->corrected ? weft_optim_rest_of_power(beta, s->count)
+    return n->corrected ? weft_optim_bias_correction(beta, s->count)
                         : (weft_optim_number){.value = 1};
 }
 
@@ -54,8 +55,8 @@ static weft_array *fused_numbers(weft_optim_step *s, const numbers *n)
     if (known && weft_dtype_of(known) == dtype && weft_device_of(known) == device)
         return known;
     weft_array *parts[] = {as_array(s->learning_rate, dtype),
-                           as_array(rest_of(s, n, n->beta1), dtype),
-                           as_array(rest_of(s, n, n->beta2), dtype)};
+                           as_array(correction_of(s, n, n->beta1), dtype),
+                           as_array(correction_of(s, n, n->beta2), dtype)};
     weft_array *three = weft_to(weft_stack(parts, 3, 0), device);
     weft_device *before = weft_default_device();
     weft_set_default_device(device);
@@ -85,14 +86,14 @@ static weft_array *over(weft_array *x, weft_optim_number a)
 
 static weft_array *by_formula(weft_optim_step *s, const numbers *n)
 {
-    weft_array *m = weft_optim_average(s->state[M], s->gradient, n->beta1);
-    weft_array *v = weft_optim_average(s->state[V], weft_square(s->gradient), n->beta2);
-    weft_array *root = weft_optim_plus(weft_sqrt(over(v, rest_of(s, n, n->beta2))), n->eps);
-    weft_array *step = weft_divide(over(m, rest_of(s, n, n->beta1)), root);
+    weft_array *m = weft_optim_ema(s->state[M], s->gradient, n->beta1);
+    weft_array *v = weft_optim_ema(s->state[V], weft_square(s->gradient), n->beta2);
+    weft_array *root = weft_optim_add(weft_sqrt(over(v, correction_of(s, n, n->beta2))), n->eps);
+    weft_array *step = weft_divide(over(m, correction_of(s, n, n->beta1)), root);
     s->state[M] = m;
     s->state[V] = v;
-    step = weft_add(step, weft_optim_times(s->parameter, n->decay));
-    return weft_subtract(s->parameter, weft_optim_times(step, s->learning_rate));
+    step = weft_add(step, weft_optim_multiply(s->parameter, n->decay));
+    return weft_subtract(s->parameter, weft_optim_multiply(step, s->learning_rate));
 }
 
 static bool is_constant(const weft_optim_step *s)

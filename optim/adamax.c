@@ -14,18 +14,18 @@ static weft_status check(const void *options)
 static weft_array *update(weft_optim_step *s)
 {
     const weft_optim_number beta1 = weft_optim_hyper(s, "beta1");
-    weft_array *m = weft_optim_average(s->state[M], s->gradient, beta1);
-    weft_array *v = weft_maximum(weft_optim_times(s->state[V], weft_optim_hyper(s, "beta2")),
+    weft_array *m = weft_optim_ema(s->state[M], s->gradient, beta1);
+    weft_array *v = weft_maximum(weft_optim_multiply(s->state[V], weft_optim_hyper(s, "beta2")),
                                  weft_abs(s->gradient));
     s->state[M] = m;
     s->state[V] = v;
     if (weft_optim_hyper(s, "bias_correction").value != 0) {
-        weft_optim_number rest = weft_optim_rest_of_power(beta1, s->count);
-        if (rest.array)
-            m = weft_divide(m, weft_astype(rest.array, weft_dtype_of(m)));
+        weft_optim_number correction = weft_optim_bias_correction(beta1, s->count);
+        if (correction.array)
+            m = weft_divide(m, weft_astype(correction.array, weft_dtype_of(m)));
     }
-    weft_array *step = weft_divide(weft_optim_times(m, s->learning_rate),
-                                   weft_optim_plus(v, weft_optim_hyper(s, "eps")));
+    weft_array *step = weft_divide(weft_optim_multiply(m, s->learning_rate),
+                                   weft_optim_add(v, weft_optim_hyper(s, "eps")));
     return weft_subtract(s->parameter, step);
 }
 

@@ -47,7 +47,8 @@ weft_array *weft_clip_grad_norm(weft_array *const *gradients, int n, double max_
         }
         const weft_dtype dtype = weft_dtype_of(g);
         weft_array *wide = dtype == WEFT_FLOAT64 ? g : weft_astype(g, WEFT_FLOAT32);
-        out[i] = weft_astype(weft_optim_times(wide, (weft_optim_number){.array = factor}), dtype);
+        out[i] =
+            weft_astype(weft_optim_multiply(wide, (weft_optim_number){.array = factor}), dtype);
     }
     return norm;
 }

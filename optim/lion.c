@@ -12,11 +12,11 @@ static weft_array *update(weft_optim_step *s)
 {
     const weft_optim_number decay = weft_optim_hyper(s, "weight_decay");
     weft_array *m = s->state[0];
-    weft_array *step = weft_sign(weft_optim_average(m, s->gradient, weft_optim_hyper(s, "beta1")));
-    s->state[0] = weft_optim_average(m, s->gradient, weft_optim_hyper(s, "beta2"));
+    weft_array *step = weft_sign(weft_optim_ema(m, s->gradient, weft_optim_hyper(s, "beta1")));
+    s->state[0] = weft_optim_ema(m, s->gradient, weft_optim_hyper(s, "beta2"));
     if (!weft_optim_is_zero(decay))
-        step = weft_add(step, weft_optim_times(s->parameter, decay));
-    return weft_subtract(s->parameter, weft_optim_times(step, s->learning_rate));
+        step = weft_add(step, weft_optim_multiply(s->parameter, decay));
+    return weft_subtract(s->parameter, weft_optim_multiply(step, s->learning_rate));
 }
 
 static const weft_field fields[] = {

@@ -29,17 +29,17 @@ static weft_array *update(weft_optim_step *s)
     const weft_dims shape = weft_shape(s->parameter);
     weft_array *g = s->gradient;
     if (!weft_optim_is_zero(decay))
-        g = weft_add(g, weft_optim_times(s->parameter, decay));
-    weft_array *v = weft_optim_average(s->state[0], g, momentum);
+        g = weft_add(g, weft_optim_multiply(s->parameter, decay));
+    weft_array *v = weft_optim_ema(s->state[0], g, momentum);
     s->state[0] = v;
-    weft_array *step = o->no_nesterov ? v : weft_optim_average(v, g, momentum);
+    weft_array *step = o->no_nesterov ? v : weft_optim_ema(v, g, momentum);
     if (shape.n >= 2 && weft_size(step) > 0) {
         const int64_t rows = shape.at[0], size = weft_size(step);
         const double ratio = (double)shape.at[shape.n - 2] / (double)shape.at[shape.n - 1];
         step = orthogonal(weft_reshape(step, WEFT_DIMS(rows, size / rows)), o->ns_steps);
         step = weft_scale(weft_reshape(step, shape), sqrt(fmax(1, ratio)));
     }
-    return weft_subtract(s->parameter, weft_optim_times(step, s->learning_rate));
+    return weft_subtract(s->parameter, weft_optim_multiply(step, s->learning_rate));
 }
 
 static const weft_field fields[] = {

@@ -14,28 +14,28 @@ weft_optim_number weft_optim_hyper(const weft_optim_step *s, const char *name)
         .array = weft_error_array("%s: it has no hyper-parameter %s", s->type->name, name)};
 }
 
-weft_array *weft_optim_times(weft_array *x, weft_optim_number a)
+weft_array *weft_optim_multiply(weft_array *x, weft_optim_number a)
 {
     if (a.array == NULL)
         return weft_scale(x, a.value);
     return weft_multiply(x, weft_astype(a.array, weft_dtype_of(x)));
 }
 
-weft_array *weft_optim_plus(weft_array *x, weft_optim_number a)
+weft_array *weft_optim_add(weft_array *x, weft_optim_number a)
 {
     if (a.array == NULL)
         return weft_add_scalar(x, a.value);
     return weft_add(x, weft_astype(a.array, weft_dtype_of(x)));
 }
 
-weft_optim_number weft_optim_rest(weft_optim_number a)
+weft_optim_number weft_optim_one_minus(weft_optim_number a)
 {
     if (a.array == NULL)
         return (weft_optim_number){.value = 1 - a.value};
     return (weft_optim_number){.array = weft_add_scalar(weft_negative(a.array), 1)};
 }
 
-weft_optim_number weft_optim_rest_of_power(weft_optim_number a, weft_array *t)
+weft_optim_number weft_optim_bias_correction(weft_optim_number a, weft_array *t)
 {
     if (weft_optim_is_zero(a))
         return (weft_optim_number){.value = 1};
@@ -44,9 +44,10 @@ weft_optim_number weft_optim_rest_of_power(weft_optim_number a, weft_array *t)
     return (weft_optim_number){.array = weft_negative(weft_expm1(exponent))};
 }
 
-weft_array *weft_optim_average(weft_array *old, weft_array *recent, weft_optim_number share)
+weft_array *weft_optim_ema(weft_array *old, weft_array *recent, weft_optim_number decay)
 {
-    return weft_add(weft_optim_times(old, share), weft_optim_times(recent, weft_optim_rest(share)));
+    return weft_add(weft_optim_multiply(old, decay),
+                    weft_optim_multiply(recent, weft_optim_one_minus(decay)));
 }
 
 bool weft_optim_is_zero(weft_optim_number a)

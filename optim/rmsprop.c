@@ -10,11 +10,11 @@ static weft_status check(const void *options)
 static weft_array *update(weft_optim_step *s)
 {
     weft_array *v =
-        weft_optim_average(s->state[0], weft_square(s->gradient), weft_optim_hyper(s, "alpha"));
-    weft_array *root = weft_optim_plus(weft_sqrt(v), weft_optim_hyper(s, "eps"));
+        weft_optim_ema(s->state[0], weft_square(s->gradient), weft_optim_hyper(s, "alpha"));
+    weft_array *root = weft_optim_add(weft_sqrt(v), weft_optim_hyper(s, "eps"));
     s->state[0] = v;
     return weft_subtract(s->parameter,
-                         weft_divide(weft_optim_times(s->gradient, s->learning_rate), root));
+                         weft_divide(weft_optim_multiply(s->gradient, s->learning_rate), root));
 }
 
 static const weft_field fields[] = {

@@ -24,17 +24,17 @@ static weft_array *update(weft_optim_step *s)
     const weft_optim_number dampening = weft_optim_hyper(s, "dampening");
     weft_array *g = s->gradient;
     if (!weft_optim_is_zero(decay))
-        g = weft_add(g, weft_optim_times(s->parameter, decay));
+        g = weft_add(g, weft_optim_multiply(s->parameter, decay));
     weft_array *step = g;
     if (s->state[0]) {
         weft_array *recent = g;
         if (!weft_optim_is_zero(dampening))
-            recent = weft_optim_times(g, weft_optim_rest(dampening));
-        weft_array *v = weft_add(weft_optim_times(s->state[0], momentum), recent);
-        step = o->nesterov ? weft_add(g, weft_optim_times(v, momentum)) : v;
+            recent = weft_optim_multiply(g, weft_optim_one_minus(dampening));
+        weft_array *v = weft_add(weft_optim_multiply(s->state[0], momentum), recent);
+        step = o->nesterov ? weft_add(g, weft_optim_multiply(v, momentum)) : v;
         s->state[0] = v;
     }
-    return weft_subtract(s->parameter, weft_optim_times(step, s->learning_rate));
+    return weft_subtract(s->parameter, weft_optim_multiply(step, s->learning_rate));
 }
 
 static const weft_field fields[] = {

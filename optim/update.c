@@ -74,7 +74,7 @@ static optim_guard *hand_over(weft_optim_step *s, optim_guard *guard)
         return NULL;
     }
     if (scale)
-        s->gradient = weft_optim_times(s->gradient, (weft_optim_number){.array = scale});
+        s->gradient = weft_optim_multiply(s->gradient, (weft_optim_number){.array = scale});
     return guard;
 }
 

@@ -281,7 +281,7 @@ static weft_status evaluate(weft_model *model, const weft_sample *samples, int64
                             const weft_evaluate_options *o, int64_t total, weft_evaluation *out)
 {
     const int64_t B = o->batch_size < n ? o->batch_size : n;
-    const weft_group_place place = weft_group_place_of(o->group);
+    const weft_group_info place = weft_group_info_of(o->group);
     loss_sums sums = {0};
     bool stop = false;
     float *room = weft_calloc((size_t)B, sizeof *room);

@@ -41,7 +41,7 @@ static weft_status read_entries(const weft_dataset *d, weft_model *model, const 
 
 /* The entries of this rank's examples; the others stay 0. */
 static weft_status fill_reference(const weft_dataset *d, weft_model *model, int64_t B,
-                                  weft_group_place place, float *out)
+                                  weft_group_info place, float *out)
 {
     const int64_t all = weft__examples_count(d);
     B = B < MOST_ROWS ? B : MOST_ROWS;
@@ -76,7 +76,7 @@ weft_status weft_dataset_add_reference(weft_dataset *dataset, weft_model *model,
     weft_nn_train(tree, false);
     if (status == WEFT_OK)
         status = fill_reference(dataset, model, batch_size > 0 ? batch_size : DEFAULT_BATCH,
-                                weft_group_place_of(group), column);
+                                weft_group_info_of(group), column);
     weft_nn_train(tree, training);
     status = add_entries(group, status, column, n);
     if (status != WEFT_OK) {

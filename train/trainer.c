@@ -52,7 +52,7 @@ static weft_status check_options(const weft_trainer_options *o)
 
 static weft_status check_group(const weft_trainer_options *o)
 {
-    const int ranks = weft_group_place_of(o->group).size;
+    const int ranks = weft_group_info_of(o->group).size;
     if (o->accumulate > 0 && o->accumulate < ranks)
         return weft_fail(WEFT_INVALID,
                          "trainer: accumulate: expected at least a batch for each of %d ranks, got "
@@ -77,8 +77,8 @@ static void fill_defaults(weft_trainer_options *o)
     if (o->epochs == 0)
         o->epochs = 1;
     if (o->accumulate == 0)
-        o->accumulate = weft_group_place_of(o->group).size;
-    if (weft_group_place_of(o->group).rank > 0)
+        o->accumulate = weft_group_info_of(o->group).size;
+    if (weft_group_info_of(o->group).rank > 0)
         o->folder = NULL;
     if (o->max_skipped == 0)
         o->max_skipped = DEFAULT_SKIPPED;
@@ -178,7 +178,7 @@ static weft_status find_slots(weft_trainer *t)
     t->sums = weft_calloc(n + 1, sizeof(weft_array *));
     t->sum_slots = weft_calloc(n + 1, sizeof *t->sum_slots);
     t->sum_values = weft_calloc(n + 1, sizeof(weft_array *));
-    t->micros = weft_calloc((size_t)weft_group_place_of(t->o.group).size, sizeof *t->micros);
+    t->micros = weft_calloc((size_t)weft_group_info_of(t->o.group).size, sizeof *t->micros);
     if (t->gradients == NULL || t->sums == NULL || t->sum_slots == NULL || t->sum_values == NULL ||
         t->micros == NULL)
         return weft_fail(WEFT_MEMORY, "trainer: out of memory for %zu gradients", n);
@@ -196,7 +196,7 @@ static bool needs_whole(const weft_trainer_options *o)
 void weft__trainer_split(weft_trainer *t)
 {
     if (t->o.micro_batch == 0 && !needs_whole(&t->o))
-        t->micro = t->micros[weft_group_place_of(t->o.group).rank];
+        t->micro = t->micros[weft_group_info_of(t->o.group).rank];
 }
 
 weft_status weft_trainer_new(weft_model *model, const weft_trainer_options *options,
@@ -453,7 +453,7 @@ static bool halve(weft_trainer *t, const weft_batch *batches, int n)
 static weft_status update_from(weft_trainer *t, const weft_batch *batches, int n, double scale,
                                double lr_factor, weft_optim_call *call)
 {
-    const bool one = n == 1 && weft_group_place_of(t->o.group).size == 1;
+    const bool one = n == 1 && weft_group_info_of(t->o.group).size == 1;
     weft_status status;
     bool whole;
     do {
@@ -464,7 +464,7 @@ static weft_status update_from(weft_trainer *t, const weft_batch *batches, int n
                        : add_batches(t, batches, n, scale);
         weft_scope_close(NULL);
     } while (status == WEFT_MEMORY && halve(t, batches, n));
-    t->micros[weft_group_place_of(t->o.group).rank] = t->micro;
+    t->micros[weft_group_info_of(t->o.group).rank] = t->micro;
     return whole ? status : update_from_sums(t, status, lr_factor, call);
 }
 

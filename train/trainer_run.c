@@ -35,7 +35,7 @@ static void free_update(loop *l)
 /* This rank's batches are neighbours. */
 static weft_status make_update(loop *l, int64_t s, double factor, weft_train_report *report)
 {
-    const weft_group_place place = weft_group_place_of(l->t->o.group);
+    const weft_group_info place = weft_group_info_of(l->t->o.group);
     const int64_t A = l->t->o.accumulate;
     const int64_t begin = A * place.rank / place.size, end = A * (place.rank + 1) / place.size;
     weft_status status = WEFT_OK;

@@ -27,8 +27,8 @@ typedef struct weft__written {
 static inline void weft__written_more(weft__written *w, int64_t bytes)
 {
     w->bytes += bytes;
-    if (w->progress.tell)
-        w->progress.tell(w->progress.context, w->bytes, w->total);
+    if (w->progress.report)
+        w->progress.report(w->progress.context, w->bytes, w->total);
 }
 
 #endif

@@ -17,19 +17,20 @@
 extern "C" {
 #endif
 
-/* The target list of weft_nn_lora_options that means every linear but the head; the command's
- * default. Without a list the library adapts q_proj and v_proj. */
+/* The target list of weft_nn_lora_options for every linear except the head, the default of `weft
+ * train`. Without a list the library adapts q_proj and v_proj. */
 #define WEFT_LORA_ALL_LINEAR "all-linear"
 
-/* Writes the model's adapters, and what is trained beside them (modules_to_save), as PEFT does:
- * folder/adapter_config.json and folder/adapter_model.safetensors. The scale is written as
- * lora_alpha = scale * r (an rsLoRA adapter too: the same numbers, in the form that every reader
- * knows), the targets as suffixes and, when not all layers are adapted, layers_to_transform; as
- * whole paths when that would fit other linears too. Where ranks or alphas differ, `r` and
- * `lora_alpha` are the most frequent ones and the others are in rank_pattern and alpha_pattern. A
- * PiSSA adapter is written as a LoRA adapter of twice the rank for the base as it is. `base_name`
- * becomes base_model_name_or_path; NULL: "". WEFT_INVALID when there is no adapter, or only some
- * have magnitudes. */
+/* Writes the model's adapters, and the modules that are trained with them (modules_to_save), in
+ * PEFT's format: folder/adapter_config.json and folder/adapter_model.safetensors. `base_name`
+ * becomes base_model_name_or_path; NULL: "". WEFT_INVALID without an adapter, or if only some
+ * adapters have magnitudes; WEFT_IO if a file cannot be written.
+ *
+ * The scale is written as lora_alpha = scale * r, also for rsLoRA. Targets are suffixes, with
+ * layers_to_transform if not all layers are adapted, or whole paths if suffixes are ambiguous. If
+ * ranks or alphas differ, `r` and `lora_alpha` are the most frequent ones and the others are in
+ * rank_pattern and alpha_pattern. A PiSSA adapter becomes a LoRA adapter of twice the rank for the
+ * original base. */
 WEFT_NODISCARD WEFT_API weft_status weft_adapter_save(weft_model *model, const char *folder,
                                                       const char *base_name);
 
@@ -43,35 +44,37 @@ typedef enum weft_adapter_format {
     WEFT_ADAPTER_GGUF      /* llama.cpp's, a file whose name ends with .gguf */
 } weft_adapter_format;
 
-/* The format of an adapter, and the name of its base as the file has it: *base is NULL if it has
- * none, else free it with weft_free. Either may be NULL: not wanted. */
+/* Determines the format of an adapter and the base model's name in it: *base is NULL without a
+ * name, else freed with weft_free. `format` and `base` may be NULL. WEFT_IO if the adapter cannot
+ * be read, WEFT_INVALID if it is malformed. */
 WEFT_NODISCARD WEFT_API weft_status weft_adapter_format_of(const char *adapter,
                                                            weft_adapter_format *format,
                                                            char **base);
 
-/* weft_adapter_save in another format. These have one scale for all modules, so B takes up the
- * difference, and mlx-lm's has one rank, so A and B get zeros. GGUF's rows are in the order of the
- * base's GGUF file. WEFT_UNSUPPORTED, with the module, for what a format lacks: modules that are
- * trained whole, and in GGUF DoRA. */
+/* weft_adapter_save in another format. MLX and GGUF have one scale for all modules, so B absorbs
+ * differences; MLX has one rank, so A and B are padded with zeros; GGUF's rows are in the order of
+ * the base's GGUF file. WEFT_UNSUPPORTED, with the module, for fully trained modules, and for DoRA
+ * in GGUF. */
 WEFT_NODISCARD WEFT_API weft_status weft_adapter_save_as(weft_model *model, const char *path,
                                                          const char *base_name,
                                                          weft_adapter_format format);
 
-/* Puts the PEFT LoRA or DoRA adapter of a folder around the model's linears (weft_nn_lora_inject,
- * with the rank, alpha, dropout and targets of its config) and loads it, whatever base model its
- * config names. The model must have no adapter yet. WEFT_UNSUPPORTED, naming the field, for what
- * is neither (biases, initialisations that changed the base, ...). One message lists all tensors
- * that are missing, unexpected or of another shape; the tree is then without adapters. An adapter
- * of mlx-lm's (a folder) or llama.cpp's (a file that ends with .gguf, for the model's
- * architecture) loads too. NULL options: all zero. weft_nn_lora_merge and weft_nn_lora_remove
- * make a plain model of the two. */
+/* Injects the LoRA or DoRA adapter of a folder into the model (weft_nn_lora_inject with the rank,
+ * alpha, dropout and targets of its configuration) and loads its tensors, whatever base model it
+ * names. Accepts PEFT and mlx-lm folders, and llama.cpp files that end with .gguf for the model's
+ * architecture. NULL options: all zero. weft_nn_lora_merge merges the adapter into the model,
+ * weft_nn_lora_remove removes it.
+ *
+ * WEFT_INVALID if the model has an adapter already, and for tensors that are missing, unexpected or
+ * of another shape, which one message lists; WEFT_UNSUPPORTED, with the field, for other kinds of
+ * adapters (biases, initializations that change the base, ...). A failure leaves no adapter. */
 WEFT_NODISCARD WEFT_API weft_status weft_adapter_load(weft_model *model, const char *folder,
                                                       const weft_adapter_options *options);
 
-/* weft_adapter_save and weft_adapter_load for a module tree of the program's own, without a
- * weft_model: keys are the paths of the tree, as PEFT writes them for a torch module with the same
- * names. The files differ in "task_type" alone, which is null. Only PEFT's format: a file of
- * another one is WEFT_UNSUPPORTED, since its names are those of a model's family. */
+/* weft_adapter_save and weft_adapter_load for a program's module tree without a weft_model. Keys
+ * are the paths of the tree, as PEFT writes them for a torch module with the same names;
+ * "task_type" is null. WEFT_UNSUPPORTED for other formats, whose names depend on a model's family.
+ */
 WEFT_NODISCARD WEFT_API weft_status weft_adapter_save_module(weft_module *module,
                                                              const char *folder,
                                                              const char *base_name);
@@ -79,69 +82,69 @@ WEFT_NODISCARD WEFT_API weft_status weft_adapter_load_module(weft_module *module
                                                              const char *folder,
                                                              const weft_adapter_options *options);
 
-/* Makes the rows of tokens (ids (n), each once) trainable in the model's embedding and in its head
- * (weft_nn_tokens_add): those from `known` on are new, such as the further tokens of a tokenizer
- * that had `known` before (weft_tokenizer_extend). The model's vocab_size then counts them.
- * Adapters go in first. */
+/* Makes the embedding and head rows of n distinct token ids trainable (weft_nn_tokens_add). Ids
+ * from `known` on are new tokens, such as those that weft_tokenizer_extend added to `known` tokens;
+ * they increase the model's vocab_size. Inject adapters first. Fails as weft_nn_tokens_add. */
 WEFT_NODISCARD WEFT_API weft_status weft_adapter_add_tokens(weft_model *model,
                                                             const int32_t *tokens, int n,
                                                             int64_t known);
 
-/* Where the tokenizer of a model with adapters is ("PATH" or a list, as for weft_adapters_load;
- * NULL: none): the first adapter's folder that has a tokenizer.json, as one with new tokens has,
- * else the model's. *out is the caller's (weft_free). */
+/* The path of the tokenizer for a model with adapters ("PATH" or a list, as for weft_adapters_load,
+ * or NULL): the first adapter folder with a tokenizer.json, which adapters with new tokens have,
+ * else the model's. The caller frees *out with weft_free. Fails only when out of memory. */
 WEFT_NODISCARD WEFT_API weft_status weft_adapters_tokenizer_path(const char *model,
                                                                  const char *adapters, char **out);
 WEFT_NODISCARD WEFT_API weft_status weft_adapters_tokenizer(const char *model, const char *adapters,
                                                             weft_tokenizer **out)
-    WEFT_NONNULL(3); /* and that loaded */
+    WEFT_NONNULL(3); /* loads it, as weft_tokenizer_load */
 
-/* The labels of an adapter of a classifier (weft_model_classify), from the id2label of the
- * config.json in its folder, else LABEL_0 and so on; none for another adapter. Loading such an
- * adapter makes a classifier of the model, and saving one writes that config.json. Free with
- * weft_labels_free. */
+/* The labels of a classifier's adapter (weft_model_classify): id2label of the config.json in its
+ * folder, else LABEL_0 and so on; empty for other adapters. Free with weft_labels_free. Loading
+ * such an adapter turns the model into a classifier, and saving one writes that config.json.
+ * WEFT_IO or WEFT_INVALID for a folder that is not an adapter. */
 WEFT_NODISCARD WEFT_API weft_status weft_adapter_labels(const char *folder, weft_labels *out);
 
-/* Several adapters of one model (borrowed), which computes with a weighted sum of them. */
+/* Several adapters of one model (borrowed), which computes with their weighted sum. */
 typedef struct weft_adapters weft_adapters;
 
-/* WEFT_INVALID when the model has an adapter already. Freeing leaves the model as it is. */
+/* Creates an empty set in *out; free it with weft_adapters_free, which leaves the model as it is.
+ * WEFT_INVALID if the model has an adapter already. */
 WEFT_NODISCARD WEFT_API weft_status weft_adapters_new(weft_model *model,
                                                       const weft_adapter_options *options,
                                                       weft_adapters **out) WEFT_NONNULL(3);
 WEFT_API void weft_adapters_free(weft_adapters *set);
 
-/* Reads one more, in any format (weft_adapter_load), under a name (NULL: the path). The model is
- * without adapters afterwards, until weft_adapters_use. WEFT_UNSUPPORTED for one with modules that
- * are trained whole. */
+/* Adds an adapter in any format under a name (NULL: the path). Until weft_adapters_use the model
+ * then computes without adapters. Fails as weft_adapter_load; WEFT_UNSUPPORTED for fully trained
+ * modules. */
 WEFT_NODISCARD WEFT_API weft_status weft_adapters_add(weft_adapters *set, const char *path,
                                                       const char *name) WEFT_NONNULL(1);
 WEFT_API int weft_adapters_count(const weft_adapters *set) WEFT_NONNULL(1);
 WEFT_API const char *weft_adapters_name(const weft_adapters *set, int i)
     WEFT_NONNULL(1); /* NULL: out of range */
 
-/* From now on the model computes with the adapters times their weights, one for each in the order
- * of adding; 0 is off. The adapters of a linear become one, whose rank is the sum of theirs, so
- * each weight is exact. Not while a text is generated: what caches hold is of the adapters before.
- * WEFT_UNSUPPORTED for a DoRA adapter beside others or with a weight other than 0 and 1; then
- * nothing has changed. */
+/* Sets the adapters' weights, in the order of adding; 0 disables one. The active adapters of a
+ * linear are concatenated into one whose rank is the sum of theirs, so the result is exact. Do not
+ * call it during a generation, whose KV caches depend on the adapters. WEFT_UNSUPPORTED, without a
+ * change, for a DoRA adapter with a weight other than 0 and 1 or together with others. */
 WEFT_NODISCARD WEFT_API weft_status weft_adapters_use(weft_adapters *set, const double *weights)
     WEFT_NONNULL(1);
 
-/* Loads "PATH" or "PATH:WEIGHT,PATH:WEIGHT,..." into a model that has no adapter: what --adapter
- * and engines take. A weight that is left out is 1. */
+/* Loads "PATH" or "PATH:WEIGHT,PATH:WEIGHT,..." into a model without an adapter, as --adapter and
+ * engines do. The default weight is 1. Fails as weft_adapters_add and weft_adapters_use. */
 WEFT_NODISCARD WEFT_API weft_status weft_adapters_load(weft_model *model, const char *list,
                                                        const weft_adapter_options *options);
 
-/* Merges the PEFT adapter of a folder into a model and writes the result as weft_convert does: a
- * folder that has a model card (README.md) too, or a GGUF file when `out` ends with .gguf. Each
- * sum is computed in float32 and rounded to the weight's dtype. An adapted matrix of a quantized
- * model is quantized again with more bits (options->adapted_bits, affine, in groups of 64 or 32),
- * since at the same width the adapter can be lost; the others keep their encoding. Where
- * `options` quantize, adapted matrices get these bits (q8_0 in GGUF files) unless
- * options->overrides has a rule for them; formats other than affine take no such mixture and are
- * WEFT_UNSUPPORTED. NULL adapter: WEFT_INVALID. Else errors are those of weft_adapter_load and
- * weft_convert. `options` and `report` may be NULL. */
+/* Merges an adapter into a model and writes the result as weft_convert does: a folder, which also
+ * gets a model card (README.md), or a GGUF file if `out` ends with .gguf. Sums are computed in
+ * float32 and rounded to the weight's dtype. `options` and `report` may be NULL.
+ *
+ * An adapted matrix of a quantized model is quantized again with more bits (options->adapted_bits,
+ * affine, groups of 64 or 32), since the adapter can be lost at the same width; the other matrices
+ * keep their encoding. If `options` quantize, adapted matrices get these bits (q8_0 in GGUF files)
+ * unless a rule of options->overrides matches; formats other than affine do not allow this and are
+ * WEFT_UNSUPPORTED. WEFT_INVALID for a NULL adapter; otherwise fails as weft_adapter_load and
+ * weft_convert. */
 WEFT_NODISCARD WEFT_API weft_status weft_adapter_fuse(const char *model, const char *adapter,
                                                       const char *out,
                                                       const weft_convert_options *options,

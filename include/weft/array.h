@@ -10,19 +10,19 @@
  *     weft_array *y = weft_add(weft_matmul(a, b), c);
  *     weft_status status = weft_eval(y);
  *     ...
- *     weft_scope_close(NULL); * Errors propagate through arrays: a call with an error array returns
- * that array, so one check at weft_eval or when reading is enough. Accessors accept error arrays,
- * which have rank 0.
+ *     weft_scope_close(NULL);
  *
- * Open a scope for each iteration of a loop: what an iteration makes stays in memory until its
- * scope closes. A scope that many evaluations have filled without closing is reported once, as a
- * warning (weft_set_log). With WEFT_DEBUG=1 in the environment, scopes that are still open at the
- * end of their thread, arrays that are used after their release, and arrays that are dropped twice
- * are reported with the call stack, and such use gives an error array instead of undefined
- * behaviour.
+ * Errors propagate through arrays: a call with an error array returns that array, so one check at
+ * weft_eval or when reading is enough. Accessors accept error arrays, which have rank 0.
  *
- * Threads: a scope and its arrays belong to their thread; evaluated arrays may be read from
- * any thread; reference counts are atomic; independent evaluations run side by side (stream.h).
+ * Open a scope for each iteration of a loop, since arrays stay in memory until their scope closes.
+ * A scope that many evaluations have filled without closing is reported once, as a warning
+ * (weft_set_log). With WEFT_DEBUG=1 in the environment these are reported with the call stack:
+ * scopes that are open at the end of their thread, arrays used after their release, and arrays
+ * dropped twice. Such use then gives an error array instead of undefined behaviour.
+ *
+ * Threads: a scope and its arrays belong to their thread; evaluated arrays may be read from any
+ * thread; reference counts are atomic; independent evaluations run concurrently (stream.h).
  */
 #ifndef WEFT_ARRAY_H
 #define WEFT_ARRAY_H
@@ -91,12 +91,13 @@ WEFT_API int weft_ndim(const weft_array *a);
 WEFT_API int64_t weft_dim(const weft_array *a, int axis); /* axis may be negative; 1 if absent */
 WEFT_API weft_dims weft_shape(const weft_array *a);
 WEFT_API int64_t weft_size(const weft_array *a);   /* number of elements */
-WEFT_API int64_t weft_nbytes(const weft_array *a); /* of its elements as they are stored */
+WEFT_API int64_t weft_nbytes(const weft_array *a); /* stored size of its elements */
 WEFT_API weft_device *weft_device_of(const weft_array *a);
 WEFT_API bool weft_is_evaluated(const weft_array *a);
 /* The promoted dtype of n arrays (weft_promote); float32 for n = 0. */
 WEFT_API weft_dtype weft_result_type(weft_array *const *arrays, int n);
-/* Sets *out to the shape that n shapes broadcast to. False, and *out unchanged: there is none. */
+/* Sets *out to the shape that n shapes broadcast to. Returns false, with *out unchanged, if they do
+ * not broadcast. */
 WEFT_API bool weft_broadcast_shapes(const weft_dims *shapes, int n, weft_dims *out) WEFT_NONNULL(3);
 
 /* ---- Scopes and ownership ------------------------------------------------------------------- */
@@ -180,12 +181,12 @@ WEFT_API const void *weft_data(weft_array *a);
 
 /* ---- Devices -------------------------------------------------------------------------------- */
 
-/* The device of a name such as "cpu" or "vulkan:1", and the name of a device. NULL, with the reason
- * in weft_error_message: there is no such device. Devices are owned by the library. */
+/* The device with a name such as "cpu" or "vulkan:1", owned by the library, or NULL with a message;
+ * and the name of a device. */
 WEFT_API weft_device *weft_device_get(const char *name);
 WEFT_API const char *weft_device_name(const weft_device *device) WEFT_NONNULL(1);
-/* Writes the name of device i, counted from 0 over all backends, to `name`. False: there are no
- * more. No device is opened. A backend without devices is listed with its first name, and
+/* Writes the name of device i, counted from 0 over all backends, to `name`. Returns false past the
+ * last device. Opens no device. A backend without devices is listed with its first name, and
  * weft_device_get reports why it cannot be opened. */
 WEFT_API bool weft_device_at(int i, char *name, size_t size);
 /* A description of the hardware such as "kernels for avx2", owned by the device; may be "". */

@@ -78,7 +78,7 @@ typedef struct weft_backend {
     /* The hardware and what is used of it, in words that outlive the device; NULL: nothing to say.
      */
     const char *(*describe)(void *state);
-    /* Bytes of memory for arrays; NULL: not known. */
+    /* Bytes of memory for arrays; NULL: unknown. */
     int64_t (*memory)(void *state);
     /* weft_device_flushes_subnormals; NULL: it does not. */
     bool (*flushes_subnormals)(void *state);
@@ -90,12 +90,12 @@ typedef struct weft_backend {
      * NULL. NULL result: no memory. */
     void *(*allocate)(void *state, int64_t bytes, void **host);
     void (*release)(void *state, void *buffer);
-    /* Moves bytes between host memory and a buffer; ordered after what was submitted. The host
-     * memory is the caller's again when the call returns. */
+    /* Copies bytes between host memory and a buffer, after all submitted work. The copy is finished
+     * when the call returns. */
     weft_status (*write)(void *state, void *buffer, int64_t offset, const void *from,
                          int64_t bytes);
     weft_status (*read)(void *state, void *buffer, int64_t offset, void *to, int64_t bytes);
-    /* Whether host memory can be used in place; NULL: arrays over host memory are written. */
+    /* Whether kernels can use host memory; otherwise arrays over host memory are copied. */
     bool host_memory;
 
     const weft_kernel_row *rows;
@@ -104,15 +104,15 @@ typedef struct weft_backend {
     /* Any elementwise op from its tape: inputs strided, `out` row-major. NULL: reference kernels.
      * The tape's class is the class of the computation; dtypes are converted at load and store. */
     weft_status (*elementwise)(const weft_call *call, const weft_tape *tape);
-    /* Whether `elementwise` takes the call (tensors without data); NULL: always. What it does not
-     * take runs by the reference kernel. */
+    /* Whether `elementwise` supports the call (tensors without data); NULL: always. Otherwise the
+     * reference kernel runs. */
     bool (*elementwise_fits)(const weft_call *call, const weft_tape *tape);
-    /* It also takes tapes of the real class that were merged from several ops, with
-     * WEFT_TAPE_ROUND16 and WEFT_TAPE_ROUNDB between them: how many operands they may have, at
-     * most WEFT_TAPE_MAX_OPERANDS; 0: none are merged. The call's op is the last of them. */
+    /* The most operands of merged tapes that `elementwise` supports, at most
+     * WEFT_TAPE_MAX_OPERANDS; 0: do not merge ops. Merged tapes have the real class, contain
+     * WEFT_TAPE_ROUND16 and WEFT_TAPE_ROUNDB, and the call's op is the last of the merged ones. */
     int fuses;
-    /* Copies in[0] (strided) to out[0] (row-major, of the same dtype). What copy_fits refuses
-     * (NULL: nothing; it sees tensors without data) is copied on the host. */
+    /* Copies in[0] (strided) to out[0] (row-major, same dtype). Where copy_fits, which sees tensors
+     * without data, returns false, the host copies. copy_fits NULL: always true. */
     weft_kernel *copy;
     bool (*copy_fits)(const weft_call *call);
 
@@ -122,9 +122,9 @@ typedef struct weft_backend {
     weft_status (*flush)(void *state);
     weft_status (*wait)(void *state);
 
-    /* For plans that follow one another without a wait; both NULL: each plan is waited for. `mark`
-     * submits queued work and gives a number for its end, and `wait_until` waits for that end and
-     * fails as `wait` does. Another thread may queue work meanwhile. */
+    /* For plans that are queued without waiting in between; both NULL: each plan is waited for.
+     * `mark` submits queued work and returns a number for its end; `wait_until` waits for that end
+     * and fails as `wait`. Another thread may queue work meanwhile. */
     weft_status (*mark)(void *state, uint64_t *point);
     weft_status (*wait_until)(void *state, uint64_t point);
 
@@ -132,23 +132,22 @@ typedef struct weft_backend {
      * (NULL: the evaluator measures the time). `profile` also discards earlier measurements. */
     void (*profile)(void *state, bool on);
     int (*op_times)(void *state, weft_op_time *out, int max);
-    /* What else it counts while it is profiled, at most `max` of them; NULL: nothing. */
+    /* Further counters while profiling, at most `max`; may be NULL. */
     int (*counters)(void *state, weft_counter *out, int max);
 } weft_backend;
 
-/* Registers a backend; its devices then answer to weft_device_get("name[:index]"). The literal must
- * outlive the process's use of it. */
+/* Registers a backend, whose devices weft_device_get("name[:index]") then finds. The literal must
+ * not be freed. WEFT_INVALID for an incomplete literal and for a name that is taken. */
 WEFT_NODISCARD WEFT_API weft_status weft_backend_register(const weft_backend *backend)
     WEFT_NONNULL(1);
 
-/* Adds n rows to a backend that there is, "cpu" say, in front of its own and of those added before:
- * from now on they are tried first, also on devices that are open. Compiled functions keep the
- * kernels that they were traced with. The rows must outlive the process's use of them. WEFT_DEVICE:
- * no such backend; WEFT_INVALID: a row without an op or a kernel. */
+/* Adds n rows in front of those of an existing backend such as "cpu", also for open devices.
+ * Compiled functions keep the kernels that they were traced with. The rows must not be freed.
+ * WEFT_DEVICE for an unknown backend; WEFT_INVALID for a row without an op or a kernel. */
 WEFT_NODISCARD WEFT_API weft_status weft_backend_add_rows(const char *backend,
                                                           const weft_kernel_row *rows, int n);
 
-/* What the backend's `open` made. */
+/* The state that the backend's `open` returned, owned by the device. */
 WEFT_API void *weft_device_state(const weft_device *device) WEFT_NONNULL(1);
 
 /* How often nodes of a device ran: by a row, by their expansion, by the generic elementwise
@@ -166,16 +165,16 @@ WEFT_API void weft_device_reset_counts(weft_device *device) WEFT_NONNULL(1);
  * costs nothing while it is off. Fails if the device cannot finish its queued work. */
 WEFT_NODISCARD WEFT_API weft_status weft_device_profile(weft_device *device, bool on);
 
-/* What became of the nodes of one op. */
+/* Call statistics of one op. */
 typedef struct weft_op_report {
     const char *op;
     weft_counts ran;
-    int64_t calls; /* kernels that were run for it; a view is none */
-    /* How long the device worked for it; in a reference kernel or a transfer, the host. */
+    int64_t calls; /* kernels that ran; views do not count */
+    /* Time of the device; in a reference kernel or a transfer, of the host. */
     int64_t nanoseconds;
 } weft_op_report;
 
-/* Nanoseconds in all. What runs at the same time counts in full. */
+/* Totals in nanoseconds. Concurrent work counts in full. */
 typedef struct weft_totals {
     int64_t wall;     /* since profiling was switched on */
     int64_t planning; /* the host: evaluations whose first array is the device's */
@@ -184,12 +183,13 @@ typedef struct weft_totals {
     int64_t busy;     /* the device */
 } weft_totals;
 
-/* The ops so far, at most `max` of them, the longest first; how many. None while profiling is off.
- * totals may be NULL. */
+/* Writes reports of at most `max` ops, those with the most time first, and returns their number: 0
+ * while profiling is off. totals may be NULL. */
 WEFT_API int weft_device_report(weft_device *device, weft_op_report *out, int max,
                                 weft_totals *totals);
 
-/* The backend's own numbers since profiling was switched on, at most `max` of them; how many. */
+/* Writes at most `max` counters of the backend since profiling was switched on and returns their
+ * number. */
 WEFT_API int weft_device_counters(weft_device *device, weft_counter *out, int max) WEFT_NONNULL(1);
 
 /* The tape of an elementwise op for the class of `dtype`; NULL when the op has no such formula. */

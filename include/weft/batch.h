@@ -89,16 +89,16 @@ WEFT_API void weft_scored_free(weft_scored *results, size_t n); /* NULL is accep
 
 /* ---- Perplexity by chunks ------------------------------------------------------------------- */
 
-/* Called after each batch of chunks, with the result over all chunks so far. False: stop with what
- * there is. */
+/* Called after each batch of chunks with the result over all chunks so far. Return false to stop
+ * with that result. */
 typedef struct weft_perplexity weft_perplexity;
 typedef bool weft_perplexity_fn(void *context, const weft_perplexity *so_far, int64_t chunks);
 
 typedef struct weft_perplexity_options {
     int64_t context; /* tokens of a chunk, at least 4; 0: 512 */
-    int64_t chunks;  /* at most so many, the first ones; 0: all */
-    /* Replaces the first token of each chunk, as llama.cpp does for models whose tokenizer adds a
-     * begin token. NULL: nothing does. */
+    int64_t chunks;  /* use only the first chunks; 0: all */
+    /* Replaces the first token of each chunk, as llama.cpp does if the tokenizer adds BOS. May be
+     * NULL. */
     const int32_t *bos;
     weft_batch_options batch;
     weft_perplexity_fn *callback; /* NULL: none */
@@ -112,11 +112,11 @@ struct weft_perplexity {
     int64_t chunks, targets;
 };
 
-/* Perplexity of n ids as llama.cpp's llama-perplexity reports it. The ids are cut into chunks of C
- * = context tokens, which do not overlap, the incomplete last one left out; each is computed alone,
- * from position 0. Of each chunk the tokens at positions C/2 + 1 to C - 1 (C/2 rounded down) are
- * counted, so that each has at least C/2 + 1 tokens before it. With x_i = -log p(token i | the
- * tokens before it in its chunk) over all N counted tokens,
+/* Perplexity of n ids, as computed by llama.cpp's llama-perplexity. The ids are divided into chunks
+ * of C = context tokens without overlap; an incomplete last chunk is dropped. Each chunk is
+ * computed separately from position 0. Counted are the tokens at positions C/2 + 1 to C - 1 of each
+ * chunk (C/2 rounded down). With x_i = -log p(token i | previous tokens of its chunk) over all N
+ * counted tokens,
  *
  *     loss = mean(x),   perplexity = exp(loss),
  *     uncertainty = perplexity sqrt((mean(x^2) - loss^2) / (N - 1)).
@@ -177,36 +177,40 @@ typedef struct weft_generated_row {
     weft_generate_stats stats; /* its own reason; reason cancelled and no tokens: it never began */
 } weft_generated_row;
 
-/* As weft_generate's, of request `index`. False: stop this text. */
+/* The callback of weft_generate, for request `index`. Return false to stop that sequence. */
 typedef bool weft_generate_batch_fn(void *context, size_t index, const weft_generated *token);
 
-/* A text has ended, or failed: `row` is as it will be among the results. */
+/* Called when a sequence has ended or failed, with its final result. */
 typedef void weft_generate_batch_ended_fn(void *context, size_t index,
                                           const weft_generated_row *row);
 
 typedef struct weft_generate_batch_options {
-    weft_batch_options batch;  /* `tokens` are of prompts */
-    int64_t rows;              /* texts at a time, the next one beginning where one ends; 0: 16 */
-    const weft_cancel *cancel; /* of all texts; each may have its own besides. NULL: none */
-    /* Called for each text when it ends, in whatever order they do; not for those that were
-     * cancelled before they began. NULL: none. */
+    weft_batch_options batch; /* `tokens` are of prompts */
+    int64_t rows;             /* sequences computed at a time; 0: 16 */
+    const weft_cancel
+        *cancel; /* cancels all sequences; each request may have its own. May be NULL */
+    /* Called for each sequence when it ends, but not if it was cancelled before it began. May be
+     * NULL. */
     weft_generate_batch_ended_fn *ended;
     void *ended_context;
-    bool no_compile; /* steps as graphs, as weft_generate_options has it */
+    bool no_compile; /* that of weft_generate_options */
 } weft_generate_batch_options;
 
-/* Generates from n prompts. Each gives the tokens that weft_generate gives with its options, and
- * ends by itself; its place goes to the next. A step of all texts reads the weights once. Texts
- * with a constraint, a draft, a probe, no_cache, shift, or caches with a limit or with quantized
- * entries, models whose rotation depends on the length or whose layers keep states, families with
- * caches of their own, and everything when batch.invariant is set, are computed one by one, turn by
- * turn: then logits are those of weft_generate to the last bit. tokens_per_eval and prefill apply
- * to these only. Memory is that of the caches: for each place as many tokens as the longest text
- * has.
+/* Generates from n prompts together: one step of all sequences reads the weights once. Each request
+ * gives the tokens that weft_generate gives with its options. A sequence that ends is replaced by
+ * the next one. Each of the `rows` needs KV caches for the longest sequence.
  *
- * `results` has room for n and is filled in any case (weft_generated_rows_free); the status is that
- * of the options, or of memory for the batch itself. `tokenizer`, `options` and `callback` may be
- * NULL. */
+ * These are computed one by one instead, in turns, with the exact logits of weft_generate; only
+ * they use tokens_per_eval and prefill:
+ *   - requests with a constraint, a draft, a probe, no_cache, shift, a cache limit or quantized KV
+ *     caches;
+ *   - models with rotary embeddings that depend on the length, with recurrent layers, or with
+ *     caches of their own;
+ *   - everything if batch.invariant is set.
+ *
+ * `results` has room for n entries, all of which are filled; free them with
+ * weft_generated_rows_free. The returned status covers the options and the memory of the batch;
+ * failures of a sequence are in its result. `tokenizer`, `options` and `callback` may be NULL. */
 WEFT_NODISCARD WEFT_API weft_status weft_generate_batch(
     weft_model *model, const weft_tokenizer *tokenizer, const weft_generate_request *requests,
     size_t n, const weft_generate_batch_options *options, weft_generate_batch_fn *callback,

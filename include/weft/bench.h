@@ -36,24 +36,24 @@ typedef struct weft_bench_sample {
     double seconds; /* around the whole call */
 } weft_bench_sample;
 
-/* Prompts that were read before. Seconds are medians of `runs` measurements, at least 3. */
+/* The prompt cache. Seconds are medians of `runs` measurements, at least 3. */
 typedef struct weft_bench_cache {
     bool attempted;
-    int64_t hits, misses, hit_tokens, miss_tokens; /* of the prompts that were read before */
+    int64_t hits, misses, hit_tokens, miss_tokens; /* of the cache */
     int64_t bytes;                                 /* of the prompt's keys and values */
     double warm_seconds;                           /* to read the prompt into the cache */
     double restore_seconds;                        /* to take its keys and values out */
-    double miss_seconds, hit_seconds;              /* until the first token, without and with */
-    bool same;       /* the tokens with and without; adding in another order may part them */
-    char error[200]; /* why there is nothing, "" if there is */
+    double miss_seconds, hit_seconds;              /* to the first token, without and with it */
+    bool same;       /* same tokens with and without; another order of sums may change them */
+    char error[200]; /* why nothing was measured, or "" */
 } weft_bench_cache;
 
-/* Through a file and back; seconds are medians, as above. */
+/* Saving to a file and loading it; seconds are medians, as above. */
 typedef struct weft_bench_file {
     bool attempted;
     double save_seconds, load_seconds;
     int64_t bytes, tokens; /* of the file; tokens in it */
-    bool same;             /* the tokens are those without the file */
+    bool same;             /* same tokens as without the file */
     char error[200];
 } weft_bench_file;
 
@@ -65,25 +65,25 @@ typedef struct weft_bench_report {
     double prefill_seconds, decode_seconds, total_seconds;
     double prefill_per_second, decode_per_second;
     int64_t peak_memory, active_memory; /* the most of those of weft_engine_metrics */
-    /* What decoding reads of the weights in a second, and what the device reads and writes at most
-     * (a sum of two arrays into a third, measured right before); 0: not known. */
-    double weights_per_second, machine_per_second; /* bytes */
-    double utilisation; /* their ratio; above 1 where the weights stay in the processor's caches */
-    /* Whether every run gave text, and the share of them; the share of max_tokens generated. */
+    /* Bytes of weights that decoding reads per second, and the device's memory bandwidth (measured
+     * just before by adding two arrays); 0: unknown. */
+    double weights_per_second, machine_per_second;
+    double utilisation; /* their ratio; above 1 if the weights stay in the processor's caches */
+    /* Whether every run gave text, the share of runs that did, and the share of max_tokens. */
     bool has_text, has_tokens;
     double text_score, token_score;
-    /* Runs that are watched by probes of tokens, entropy, caches and memory (weft/probe.h), in
-     * turns with runs that are not: how many events of each, in the order of the kinds, in one run;
-     * the median of the watched runs' seconds, and what it is more than that of the others, as a
-     * share of that. probe_noise: the range of the others, as the same share; an overhead below it
-     * is not significant. probe_error: why there were none, "" if there were. */
+    /* The cost of probes of tokens, entropy, caches and memory (weft/probe.h). Runs with and
+     * without probes alternate. probe_events and probe_kinds (by kind) count the events of one run.
+     * probe_seconds is the median with probes, probe_overhead its relative increase over the median
+     * without. probe_noise is the relative range without probes; a smaller overhead is not
+     * significant. probe_error: why nothing was measured, or "". */
     bool probed;
     int64_t probe_events, probe_kinds[8];
     double probe_seconds, probe_overhead, probe_noise;
     char probe_error[200];
     weft_bench_cache prompt_cache;
-    weft_bench_file kv_restore;   /* the prompt's keys and values; bits are kept */
-    weft_bench_file state_bundle; /* a generation in its middle; the same */
+    weft_bench_file kv_restore;   /* the prompt's keys and values, restored exactly */
+    weft_bench_file state_bundle; /* an unfinished generation, restored exactly */
 } weft_bench_report;
 
 /* Generates greedily, `runs` times, and fills *report, which is freed with weft_bench_report_free.

@@ -17,16 +17,16 @@ extern "C" {
 
 /* ---- What is kept --------------------------------------------------------------------------- */
 
-/* All zero: everything that the model can use, in the dtype that it computes in. */
+/* All zero: all of the model's positions, in its compute dtype. */
 typedef struct weft_cache_options {
-    /* The number of tokens that a layer keeps. Later queries see the first `sink_tokens` of the
-     * text and the last max_context - sink_tokens, their own included (attention sinks, Xiao et al.
-     * 2023); positions stay those in the sequence. A layer with a window of at most this size keeps
-     * its window. 0: the model's positions, or fewer where memory is short
-     * (weft_model_plan_caches); below 0: all of them. */
+    /* The number of tokens that a layer keeps: the first `sink_tokens` of the sequence and the last
+     * max_context - sink_tokens, including the query's own (attention sinks, Xiao et al. 2023).
+     * Positions do not change. A layer with a window of at most this size keeps its window. 0: the
+     * model's positions, or fewer where memory is short (weft_model_plan_caches); below 0: all of
+     * them. */
     int64_t max_context;
     int64_t sink_tokens; /* fewer than max_context; 0: 4, or half of max_context; below 0: none */
-    int kv_bits; /* 8 or 4: keys and values are stored in codes of so many; 0: as they come */
+    int kv_bits;         /* 8 or 4: quantize keys and values; 0: do not */
     /* At least this many of the last tokens can be trimmed (weft_cache_trim), which takes more
      * memory in caches that drop the first tokens. For speculative decoding. */
     int64_t trim;
@@ -43,14 +43,14 @@ typedef struct weft_cache weft_cache;
  * are error arrays. weft_cache_attention uses all of it. */
 typedef struct weft_cache_view {
     weft_array *keys, *values; /* (B, S, Hk, D) */
-    /* The same in codes, for attention to read; NULL codes: the cache holds none. */
+    /* The same quantized; codes NULL: the cache is not quantized. */
     weft_kv_codes key_codes, value_codes;
     weft_array *lengths; /* weft_attention's; NULL: S */
-    /* bool (L, S): all that decides which keys a query sees. NULL: the last L keys are the new
-     * ones, or L is 1, and causality and windows say. */
+    /* bool (L, S): which keys each query sees, including causality and windows. NULL: the last L
+     * keys are the new ones, or L is 1, and causality and `window` decide. */
     weft_array *mask;
-    weft_array *positions; /* int32 (S): the place of each key in the text; NULL: 0, 1, ... */
-    int64_t window;        /* > 0: no query sees further back than that */
+    weft_array *positions; /* int32 (S): the position of each key; NULL: 0, 1, ... */
+    int64_t window;        /* > 0: the attention window */
 } weft_cache_view;
 
 enum {
@@ -80,16 +80,16 @@ typedef struct weft_cache_type {
     void (*reset)(weft_cache *self);                     /* forgets all */
     void (*free)(weft_cache *self);
 
-    /* What a compiled step needs, which is traced once and run at many offsets; NULL, all three:
-     * steps with such a cache are not compiled. */
+    /* For compiled steps, which are traced once and run at many offsets. All three NULL: steps with
+     * this cache are not compiled. */
 
-    /* Room for n more tokens: until so many have come, the arrays of `state` keep their shapes. */
+    /* Reserves room for n more tokens, during which the arrays of `state` keep their shapes. */
     weft_status (*reserve)(weft_cache *self, int64_t n);
-    /* As update, where all that differs from step to step is in arrays: `offset` int32 (1) is the
-     * position of the first new token; S is the same in every step. Room must have been reserved.
-     * No token is counted. */
+    /* As update, but everything that varies between steps is in arrays: `offset` int32 (1) is the
+     * position of the first new token, and S is constant. Needs reserved room; does not count
+     * tokens. */
     weft_cache_view (*append)(weft_cache *self, weft_array *k, weft_array *v, weft_array *offset);
-    /* Counts n tokens that an appending step has brought. */
+    /* Counts n tokens that a step has appended. */
     void (*advance)(weft_cache *self, int64_t n);
 } weft_cache_type;
 

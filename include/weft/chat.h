@@ -30,11 +30,11 @@ extern "C" {
  * may use it. Freed with weft_chat_free. */
 typedef struct weft_chat weft_chat;
 
-/* From a checkpoint's folder: chat_template.jinja (with additional_chat_templates/NAME.jinja), else
- * the "chat_template" of tokenizer_config.json, one text or a list of named ones, else that of
- * chat_template.json, else the built-in format of config.json's model_type. From a GGUF file, or a
- * folder with one: those of its metadata, else the built-in format. WEFT_UNSUPPORTED when there is
- * none of these; WEFT_INVALID, with name and line, when a template is malformed. */
+/* Loads the chat templates of a checkpoint's folder or GGUF file, from the first of these:
+ * chat_template.jinja with additional_chat_templates/NAME.jinja; "chat_template" of
+ * tokenizer_config.json, a text or a list of named ones; "chat_template" of chat_template.json; the
+ * metadata of the GGUF file; the built-in format for the model_type. Free *out with weft_chat_free.
+ * WEFT_UNSUPPORTED without a template; WEFT_INVALID, with name and line, for a malformed one. */
 WEFT_NODISCARD WEFT_API weft_status weft_chat_load(const char *path, weft_chat **out)
     WEFT_NONNULL(2);
 
@@ -46,17 +46,22 @@ WEFT_NODISCARD WEFT_API weft_status weft_chat_parse(const char *source, size_t l
                                                     const weft_tokenizer *tokenizer,
                                                     weft_chat **out) WEFT_NONNULL(5);
 
-/* A built-in format by model_type, or "chatml". `version` selects one of a family's formats: "2.5",
- * "2" of qwen2; "3.1", "3.0" of llama; "v3", "v3-tekken", "v1", "v7", "v7-tekken" of mistral; "4",
- * "5", "1" of minicpm; "small", "large" of gemma4; NULL: the first of them. Only chatml, gemma4's
- * and minicpm's "5" take tools. WEFT_UNSUPPORTED when there is none. */
+/* A built-in format by model_type, or "chatml"; free *out with weft_chat_free. `version` selects a
+ * format of the family (NULL: the first one):
+ *   qwen2    2.5, 2
+ *   llama    3.1, 3.0
+ *   mistral  v3, v3-tekken, v1, v7, v7-tekken
+ *   minicpm  4, 5, 1
+ *   gemma4   small, large
+ * Only chatml, gemma4 and minicpm 5 support tools. WEFT_UNSUPPORTED for an unknown format. */
 WEFT_NODISCARD WEFT_API weft_status weft_chat_builtin(const char *model_type, const char *version,
                                                       const weft_tokenizer *tokenizer,
                                                       weft_chat **out) WEFT_NONNULL(4);
 
 WEFT_API void weft_chat_free(weft_chat *chat); /* NULL is accepted */
 
-/* The text of a template, NULL when there is none of the name; name NULL: the default one. */
+/* The text of the template with that name (NULL: the default one), or NULL if unknown. Owned by the
+ * chat. */
 WEFT_API const char *weft_chat_source(const weft_chat *chat, const char *name);
 
 /* ---- prompts -------------------------------------------------------------------------------- */
@@ -91,22 +96,21 @@ typedef struct weft_chat_message {
     const char *name; /* of the tool that answers */
 } weft_chat_message;
 
-/* Messages as the JSON that the functions below take; *json is the caller's, freed with weft_free.
- */
+/* Converts messages to the JSON of the functions below; the caller frees *json with weft_free.
+ * WEFT_INVALID for malformed JSON in tool_calls. */
 WEFT_NODISCARD WEFT_API weft_status weft_chat_messages(const weft_chat_message *messages,
                                                        size_t count, char **json) WEFT_NONNULL(3);
 
-/* Renders messages, a JSON array of objects with role, content and so on. Members that are null are
- * left out, and a message's reasoning is under reasoning_content, thinking and reasoning whichever
- * of them it came under, as transformers has it. *text is the caller's, freed with weft_free;
- * `length` may be NULL; so may `options`. WEFT_INVALID with the template's name and line when it
- * refuses. */
+/* Renders messages, a JSON array of objects with role, content and so on. As in transformers, null
+ * members are omitted, and a message's reasoning is available as reasoning_content, thinking and
+ * reasoning. The caller frees *text with weft_free; `length` and `options` may be NULL.
+ * WEFT_INVALID, with the template's name and line, if the template raises an error. */
 WEFT_NODISCARD WEFT_API weft_status weft_chat_render(const weft_chat *chat, const char *messages,
                                                      const weft_chat_options *options, char **text,
                                                      size_t *length) WEFT_NONNULL(1, 4);
 
-/* The same as ids. The tokenizer adds nothing of its own to what the template writes, so that there
- * is never a second BOS. *ids is the caller's, freed with weft_free. */
+/* Renders messages as ids, without the tokenizer's own special tokens, so there is never a second
+ * BOS. The caller frees *ids with weft_free. */
 WEFT_NODISCARD WEFT_API weft_status
 weft_chat_encode(const weft_chat *chat, const weft_tokenizer *tokenizer, const char *messages,
                  const weft_chat_options *options, int32_t **ids, size_t *count) WEFT_NONNULL(5, 6);
@@ -117,7 +121,7 @@ weft_chat_encode(const weft_chat *chat, const weft_tokenizer *tokenizer, const c
 typedef enum weft_tool_style {
     WEFT_TOOLS_NONE = 0, /* everything is text */
     WEFT_TOOLS_HERMES,   /* <tool_call>{"name", "arguments"}</tool_call>, or <function=..> within */
-    WEFT_TOOLS_LLAMA,    /* {"name", "parameters"} as the whole answer, or behind <|python_tag|> */
+    WEFT_TOOLS_LLAMA,    /* {"name", "parameters"} as the whole answer, or after <|python_tag|> */
     WEFT_TOOLS_MISTRAL,  /* [TOOL_CALLS][{"name", "arguments"}], or [TOOL_CALLS]name[ARGS]{...} */
     WEFT_TOOLS_GEMMA4,   /* <|tool_call>call:name{key:<|"|>text<|"|>}<tool_call|> */
     WEFT_TOOLS_FUNCTION, /* <function name="..."><param name="...">...</param></function> */

@@ -32,48 +32,51 @@
 extern "C" {
 #endif
 
-/* A place in a document that is being generated. */
+/* The state of a document that is being generated. */
 typedef struct weft_constraint weft_constraint;
 
-/* At the start of a document that fits the schema, `length` bytes of JSON; NULL: any JSON value.
- * Messages call the schema `name`. The tokenizer is only read here. WEFT_INVALID when it is no
- * schema, or one that nothing satisfies; WEFT_UNSUPPORTED as above, and where the combinations of
- * anyOf, oneOf, not and if are too many. *out is the caller's. */
+/* Creates a constraint at the start of a document that conforms to a schema, `length` bytes of
+ * JSON; NULL: any JSON value. Free *out with weft_constraint_free. Messages use `name` for the
+ * schema. The tokenizer is only used during this call. WEFT_INVALID for a malformed or
+ * unsatisfiable schema; WEFT_UNSUPPORTED as above, and for too many combinations of anyOf, oneOf,
+ * not and if. */
 WEFT_NODISCARD WEFT_API weft_status weft_constraint_new(const weft_tokenizer *tokenizer,
                                                         const char *schema, size_t length,
                                                         const char *name, weft_constraint **out)
     WEFT_NONNULL(5);
-/* Another one at the start of a document of the same schema, which it shares. */
+/* Creates a constraint at the start of a new document, sharing the compiled schema; free it with
+ * weft_constraint_free. Fails only when out of memory. */
 WEFT_NODISCARD WEFT_API weft_status weft_constraint_copy(const weft_constraint *constraint,
                                                          weft_constraint **out) WEFT_NONNULL(1, 2);
 WEFT_API void weft_constraint_free(weft_constraint *constraint); /* NULL is accepted */
 
-/* Sets allowed[id] for the n ids of a model's vocabulary: whether the token may come next. Of
- * `remaining` tokens that may still be generated, this one among them, there are always enough left
- * to end the document, as long as there were at the start (weft_constraint_missing) and every byte
- * is a token. *complete (NULL
- * allowed): the document may end here; where it is true and nothing is allowed, it must. */
+/* Sets allowed[id] for the n ids of a model's vocabulary: whether the token may come next.
+ * *complete (may be NULL): whether the document may end here; it must if no token is allowed.
+ * `remaining` is the number of tokens that may still be generated, including this one. Tokens after
+ * which the document could not be completed in time are excluded, provided that every byte is a
+ * token and there was enough at the start (weft_constraint_missing). Fails only when out of memory.
+ */
 WEFT_NODISCARD WEFT_API weft_status weft_constraint_mask(weft_constraint *constraint,
                                                          int64_t remaining, bool *allowed,
                                                          int32_t n, bool *complete) WEFT_NONNULL(1);
 
-/* Continues the document with a token or with text. WEFT_INVALID when it does not fit; the
- * constraint is then unchanged. */
+/* Continues the document with a token or text. WEFT_INVALID, without a change, if it does not
+ * conform. */
 WEFT_NODISCARD WEFT_API weft_status weft_constraint_accept(weft_constraint *constraint, int32_t id)
     WEFT_NONNULL(1);
 WEFT_NODISCARD WEFT_API weft_status weft_constraint_accept_text(weft_constraint *constraint,
                                                                 const char *text, size_t length)
     WEFT_NONNULL(1);
 
-/* Whether what was accepted is a whole document. */
+/* Whether the accepted text is a complete document. */
 WEFT_API bool weft_constraint_complete(weft_constraint *constraint) WEFT_NONNULL(1);
 
-/* What is missing to the nearest complete document: *bytes, and in *tokens how many tokens it takes
- * at least (the bytes by those of the longest token, rounded up); both 0 where it is complete. */
+/* The distance to the nearest complete document: *bytes, and *tokens, a lower bound from the length
+ * of the longest token. Both are 0 for a complete document. */
 WEFT_API void weft_constraint_missing(const weft_constraint *constraint, int64_t *bytes,
                                       int64_t *tokens) WEFT_NONNULL(1, 2, 3);
 
-/* Back to the start of a document. */
+/* Returns to the start of a document. Fails only when out of memory. */
 WEFT_NODISCARD WEFT_API weft_status weft_constraint_reset(weft_constraint *constraint)
     WEFT_NONNULL(1);
 

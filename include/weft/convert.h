@@ -1,5 +1,5 @@
-/* weft/convert.h -- converting models between file formats: folders as Hugging Face has them,
- * with matrices in floats or quantised as MLX stores them, and GGUF files, both ways.
+/* weft/convert.h -- converting models between Hugging Face folders, with float matrices or
+ * quantized in MLX's format, and GGUF files.
  */
 #ifndef WEFT_CONVERT_H
 #define WEFT_CONVERT_H
@@ -11,30 +11,30 @@
 extern "C" {
 #endif
 
-/* Zero: everything as it is in the model; floats of 32 bits in a GGUF file. */
+/* All zero: tensors keep their types; in a GGUF file floats become float32. */
 typedef struct weft_convert_options {
     /* How matrices are stored: "f32", "f16", "bf16", and in GGUF files "q8_0", "q4_0", "q4_k",
-     * "q5_k", "q6_k". NULL: as they are. In folders the type of everything that is not quantised.
-     */
+     * "q5_k", "q6_k". NULL: unchanged. In folders this is the type of everything that is not
+     * quantized. */
     const char *type;
-    /* For folders: quantise linears, embeddings and experts (not routers) whose rows are whole
+    /* For folders: quantize linears, embeddings and experts (not routers) whose rows are whole
      * groups; the format's zeros are its defaults (4 bits in groups of 64). */
     bool quantize;
     weft_quantize_options format;
     /* mixed_2_6, mixed_3_4, mixed_3_6 or mixed_4_6, which mlx-lm has too: the first bits for most
      * matrices, the second for lm_head and for some layers' v_proj and down_proj. NULL: none. */
     const char *recipe;
-    /* "PATTERN=VALUE,...": for matrices whose path has the pattern in it (* stands for anything; of
-     * several rules the first counts), and before the recipe: a number of bits, or "none" for left
-     * as it is; in GGUF files a type. A pattern that is in the path of no matrix is
-     * WEFT_INVALID. NULL: none. */
+    /* Rules "PATTERN=VALUE,..." for matrices whose path contains the pattern, in which * matches
+     * anything. VALUE is a number of bits, or "none" for unchanged; in GGUF files a type. The first
+     * matching rule counts and precedes the recipe. WEFT_INVALID for a pattern without a match. May
+     * be NULL. */
     const char *overrides;
-    /* Of weft_adapter_fuse: bits of matrices that the adapter changed, where they are quantised: 2,
-     * 3, 4, 5, 6 or 8; below 0: these are not. 0: 6, or what others have, if that is more. */
+    /* For weft_adapter_fuse: bits of quantized matrices that the adapter changes: 2, 3, 4, 5, 6 or
+     * 8; below 0: do not quantize them. 0: 6, or the bits of the others if those are more. */
     int64_t adapted_bits;
-    int64_t shard_bytes; /* weft_save_folder_options' */
-    bool no_tokenizer;   /* leave tokenizer and chat templates out */
-    bool replace;        /* what is at `out` already: a file, or a folder with a model */
+    int64_t shard_bytes; /* that of weft_save_folder_options */
+    bool no_tokenizer;   /* omit tokenizer and chat templates */
+    bool replace;        /* replace an existing file, or a folder with a model, at `out` */
     weft_save_progress progress;
 } weft_convert_options;
 
@@ -45,12 +45,14 @@ typedef struct weft_convert_report {
 } weft_convert_report;
 
 /* Reads a model (a folder or a GGUF file, as weft_model_load) and writes it to `out`: a GGUF file
- * when the name ends with .gguf, else a folder with config.json ("quantization" in it says what is
- * quantised, module by module where they differ), safetensors files, the tokenizer's files and the
- * chat templates. From a GGUF file tokenizer.json and the others are made of its metadata. The
- * result appears complete or not at all: it is written beside `out` and renamed. WEFT_INVALID when
- * there is something at `out` and `replace` is not set; WEFT_UNSUPPORTED, with what it is, for what
- * the form cannot express. `options` and `report` may be NULL. */
+ * if the name ends with .gguf, else a folder with config.json, safetensors files, the tokenizer's
+ * files and the chat templates. "quantization" in config.json describes the quantized matrices.
+ * From a GGUF file the tokenizer's files are made of its metadata. `options` and `report` may be
+ * NULL.
+ *
+ * The result is complete or absent: it is written under a temporary name and renamed. WEFT_INVALID
+ * if `out` exists and `replace` is not set; WEFT_UNSUPPORTED, with the reason, for a model that the
+ * format cannot express; WEFT_IO for a file that cannot be read or written. */
 WEFT_NODISCARD WEFT_API weft_status weft_convert(const char *model, const char *out,
                                                  const weft_convert_options *options,
                                                  weft_convert_report *report);

@@ -61,48 +61,46 @@ WEFT_NODISCARD WEFT_API weft_status weft_engine_load(const char *path,
                                                      const weft_engine_options *options,
                                                      weft_engine **engine) WEFT_NONNULL(3);
 
-/* Ends all calls that are under way, as weft_engine_cancel does, refuses further ones with
- * WEFT_CANCELLED, and gives the model back when the last call has ended. Calling it again does
- * nothing. */
+/* Cancels all running calls as weft_engine_cancel does, makes later ones fail with WEFT_CANCELLED,
+ * and frees the model when the last call has ended. Calling it again does nothing. */
 WEFT_API void weft_engine_close(weft_engine *engine) WEFT_NONNULL(1);
 
 /* Closes it, waits for the calls of other threads, and frees it. Its streams must have been freed.
  * NULL is accepted. */
 WEFT_API void weft_engine_free(weft_engine *engine);
 
-/* ---- Asking --------------------------------------------------------------------------------- */
+/* ---- Description ---------------------------------------------------------------------------- */
 
 /* Strings belong to the engine. */
 typedef struct weft_engine_info {
     const char *backend;
     const char *architecture; /* its model_type */
     int64_t vocab_size, n_layers, hidden_size;
-    int64_t quant_bits, quant_group; /* of most quantised weights; 0: there are none */
+    int64_t quant_bits, quant_group; /* of most quantized weights; 0: not quantized */
     int64_t context_length;          /* options.context, or the model's; 0: unknown */
-    bool tokenizer, chat_template;   /* whether there is one */
-    /* Bytes of weights that a generated token reads: of experts those that it goes to, of an
-     * embedding that is not the output head, nothing. 0: unknown. */
+    bool tokenizer, chat_template;   /* whether the model has one */
+    /* Bytes of weights read per generated token: only the active experts, and no embedding unless
+     * it is the output head. 0: unknown. */
     int64_t weight_bytes;
 } weft_engine_info;
 
 /* Describes the engine's model. */
 WEFT_API weft_engine_info weft_engine_info_of(const weft_engine *engine) WEFT_NONNULL(1);
 
-/* The same of a model that is loaded already; backend, tokenizer and chat_template stay as they
- * are. */
+/* Describes a loaded model; does not set backend, tokenizer and chat_template. */
 WEFT_API void weft_engine_describe(weft_model *model, weft_engine_info *out) WEFT_NONNULL(2);
 
-/* What the last call of weft_engine_generate that ended took. */
+/* Metrics of a call of weft_engine_generate. */
 typedef struct weft_engine_metrics {
     weft_finish reason;
     weft_finish_detail detail;
     int64_t prompt_tokens, generated_tokens;
-    int64_t cached_tokens;      /* of the prompt's, those that the prompt cache had */
-    double first_token_seconds; /* the prompt's time is in it */
-    double prefill_seconds, decode_seconds, total_seconds; /* waiting for others is in none */
+    int64_t cached_tokens;      /* prompt tokens taken from the prompt cache */
+    double first_token_seconds; /* includes the prompt */
+    double prefill_seconds, decode_seconds, total_seconds; /* without waiting for other calls */
     double prefill_per_second, decode_per_second;          /* tokens */
-    /* Held for arrays in this process, idle buffers included, since the call began, if it was
-     * alone; and in use by arrays at its end. */
+    /* The process's peak of array memory including idle buffers, meaningful if the call ran alone,
+     * and the memory in use by arrays at its end. */
     int64_t peak_memory;
     int64_t active_memory;
 } weft_engine_metrics;
@@ -110,8 +108,8 @@ typedef struct weft_engine_metrics {
 /* The metrics of the last finished call of weft_engine_generate. */
 WEFT_API weft_engine_metrics weft_engine_metrics_of(weft_engine *engine) WEFT_NONNULL(1);
 
-/* The message of the engine's last call that failed, in any thread; "" when none has. Valid on the
- * calling thread until it asks again. */
+/* The message of the engine's last failed call, in any thread, or "". Valid until the calling
+ * thread calls this again. */
 WEFT_API const char *weft_engine_error(weft_engine *engine) WEFT_NONNULL(1);
 
 /* ---- Text and ids --------------------------------------------------------------------------- */
@@ -126,19 +124,20 @@ WEFT_NODISCARD WEFT_API weft_status weft_engine_decode(weft_engine *engine, cons
 
 /* ---- Generation ----------------------------------------------------------------------------- */
 
-/* What is continued: one of prompt, ids and messages. */
+/* The input of a generation: one of prompt, ids and messages. */
 typedef struct weft_engine_request {
     const char *prompt; /* text */
     size_t length;      /* of it; 0: up to its NUL */
     bool no_special;    /* without the special tokens that the tokenizer puts around a text */
     const int32_t *ids; /* or ids */
     size_t n_ids;
-    const char *messages;          /* or a conversation, in JSON as weft_chat_render takes it */
-    const weft_chat_options *chat; /* NULL: with the start of the assistant's turn */
+    const char *messages;                 /* or a conversation, JSON for weft_chat_render */
+    const weft_chat_options *chat;        /* NULL: with the start of the assistant's turn */
     const weft_generate_options *options; /* NULL: all zero */
 } weft_engine_request;
 
-/* Generates as weft_generate does. WEFT_OK also when it was cancelled: metrics say why it ended. */
+/* Generates as weft_generate, with the same failures. Returns WEFT_OK also when cancelled; the
+ * metrics have the reason. */
 WEFT_NODISCARD WEFT_API weft_status weft_engine_generate(weft_engine *engine,
                                                          const weft_engine_request *request,
                                                          weft_generate_fn *callback, void *context)
@@ -167,47 +166,46 @@ WEFT_NODISCARD WEFT_API weft_status weft_engine_stream_next(weft_engine_stream *
 /* Cancels the generation and frees the stream. NULL is accepted. */
 WEFT_API void weft_engine_stream_free(weft_engine_stream *stream);
 
-/* Reads the request's prompt into the engine's prompt cache, so that prompts that begin with it
- * start sooner: instructions that many of them share. Of the request's options only `cache` and
- * `prefill` matter. WEFT_INVALID without a prompt cache, WEFT_UNSUPPORTED where the backend has
- * none. */
+/* Computes the request's prompt and stores it in the engine's prompt cache, for later prompts that
+ * begin with it, such as shared instructions. Uses only `cache` and `prefill` of the request's
+ * options. WEFT_INVALID without a prompt cache, WEFT_UNSUPPORTED if the backend does not support
+ * it. */
 WEFT_NODISCARD WEFT_API weft_status weft_engine_warm(weft_engine *engine,
                                                      const weft_engine_request *request);
 
-/* Ends all calls that are under way or waiting, at their next token, with WEFT_FINISH_CANCELLED.
- * From any thread, a callback too. */
+/* Ends all running and waiting calls at their next token with WEFT_FINISH_CANCELLED. May be called
+ * from any thread and from callbacks. */
 WEFT_API void weft_engine_cancel(weft_engine *engine) WEFT_NONNULL(1);
 
-/* One token for each of n texts, as weft_classify. A backend that cannot generates texts of one
- * token instead, with log-probabilities of NaN; WEFT_UNSUPPORTED when it is to give logits. */
+/* One token for each of n texts, as weft_classify. A backend without this function generates one
+ * token per text, with log-probabilities of NaN; WEFT_UNSUPPORTED if logits are requested. */
 WEFT_NODISCARD WEFT_API weft_status weft_engine_classify(weft_engine *engine,
                                                          const char *const *texts, size_t n,
                                                          const weft_classify_options *options,
                                                          weft_classified *results);
 
 /* Generates from n texts together, as weft_generate_batch, all with the same options (NULL: all
- * zero). WEFT_UNSUPPORTED where the backend cannot. */
+ * zero). WEFT_UNSUPPORTED if the backend does not support it. */
 WEFT_NODISCARD WEFT_API weft_status weft_engine_batch(weft_engine *engine, const char *const *texts,
                                                       size_t n,
                                                       const weft_generate_options *options,
                                                       const weft_generate_batch_options *batch,
                                                       weft_generated_row *results);
 
-/* The keys and queries of the request's prompt, layer by layer, as weft_inspect; its options are
- * not looked at. Another program may leave queries out (NULL, 0 heads), and its ids (NULL).
- * WEFT_UNSUPPORTED where the backend cannot. */
+/* The keys and queries of each layer for the request's prompt, as weft_inspect; the request's
+ * options are ignored. A backend that is another program may omit queries (NULL, 0 heads) and ids
+ * (NULL). WEFT_UNSUPPORTED if the backend does not support it. */
 WEFT_NODISCARD WEFT_API weft_status weft_engine_inspect(weft_engine *engine,
                                                         const weft_engine_request *request,
                                                         weft_inspection **out) WEFT_NONNULL(3);
 
 /* ---- Training ------------------------------------------------------------------------------- */
 
-/* A fine-tuning of the engine's model. Zero is what is said here, else the default of the struct
- * that the field is in. */
+/* Options of a fine-tuning. Zero means the default given here, else that of the nested struct. */
 typedef struct weft_engine_train_options {
-    const char *data;       /* as weft_dataset_load takes it */
-    const char *validation; /* the same, for validation; NULL: none but the share of `split` */
-    double split;           /* share of `data` that validates, in [0, 1); without `validation` */
+    const char *data;       /* training data, for weft_dataset_load */
+    const char *validation; /* validation data; may be NULL */
+    double split; /* without `validation`: the share of `data` for validation, in [0, 1) */
     weft_dataset_options dataset; /* chat, NULL: the engine's template; examples: the objective's */
     int64_t batch_size;           /* as weft_batches_new */
     bool pack;                    /* as weft_batches_new_packed */
@@ -215,22 +213,21 @@ typedef struct weft_engine_train_options {
     /* callback, cancel and folder are given here; lr, 0: WEFT_LORA_LEARNING_RATE; base_name and
      * data_name, NULL: the engine's path and `data`. `data` is set by the call. */
     weft_trainer_options trainer;
-    const char *out; /* a folder that gets the adapter, as weft_adapter_save writes it; NULL: none
-                        besides those of trainer.folder */
+    const char *out; /* a folder for the adapter (weft_adapter_save); NULL: only those of
+                        trainer.folder are written */
 } weft_engine_train_options;
 
-/* Trains a LoRA adapter around the engine's model by a weft_trainer, which the engine computes with
- * from then on; `out` is what weft_engine_options.adapter takes. Where the model has an adapter
- * already, from weft_engine_options.adapter or an earlier call, that one is trained further, and
- * `lora` is not looked at. The engine's own prompt cache is emptied; others must not be used
- * further.
+/* Trains a LoRA adapter of the engine's model with a weft_trainer; the engine uses it from then on.
+ * If the model has an adapter already, from weft_engine_options.adapter or an earlier call, that
+ * one is trained further and `lora` is ignored. The engine's own prompt cache is cleared; other
+ * prompt caches must not be used any more. `out` can be passed as weft_engine_options.adapter.
+ * `result` may be NULL.
  *
- * The call computes alone: it waits until no other call computes, whatever max_concurrent is, and
- * further ones wait for its end. weft_engine_cancel and trainer.cancel stop it after the update in
- * progress, with WEFT_CANCELLED; the adapter so far stays and is written. Failures before the first
- * update leave the model as it was. `result` may be NULL. WEFT_INVALID without `data`;
- * WEFT_UNSUPPORTED where the backend cannot train, which only the native one can, and without a
- * tokenizer. Else errors are those of weft_dataset_load, weft_nn_lora_inject, weft_trainer_new and
+ * The call runs exclusively: it waits for running calls, and later calls wait for it.
+ * weft_engine_cancel and trainer.cancel stop it after the current update with WEFT_CANCELLED; the
+ * adapter so far is used and written. A failure before the first update leaves the model unchanged.
+ * WEFT_INVALID without `data`; WEFT_UNSUPPORTED without a tokenizer and for backends other than the
+ * native one; otherwise fails as weft_dataset_load, weft_nn_lora_inject, weft_trainer_new and
  * weft_trainer_run. */
 WEFT_NODISCARD WEFT_API weft_status weft_engine_train(weft_engine *engine,
                                                       const weft_engine_train_options *options,
@@ -238,15 +235,15 @@ WEFT_NODISCARD WEFT_API weft_status weft_engine_train(weft_engine *engine,
 
 /* ---- Backends ------------------------------------------------------------------------------- */
 
-/* A program may register its own. Functions are called from any thread, `generate` of one state by
- * as many at a time as max_concurrent says. A failure leaves its message by weft_fail. */
+/* A backend; programs may register their own. Functions are called from any thread, `generate` of
+ * one state by up to max_concurrent threads at a time. Report failures with weft_fail. */
 typedef struct weft_engine_backend {
     const char *name;
-    /* WEFT_OK when it can be used here; NULL: always. */
+    /* WEFT_OK if it can be used on this machine; NULL: always. */
     weft_status (*available)(void);
     weft_status (*load)(const char *path, const weft_engine_options *options, void **state);
     void (*unload)(void *state);
-    /* All but `backend`; strings are the state's. */
+    /* Sets everything but `backend`; strings belong to the state. */
     void (*info)(void *state, weft_engine_info *out);
     /* NULL: WEFT_UNSUPPORTED. */
     weft_status (*encode)(void *state, const char *text, size_t length, unsigned flags,
@@ -256,7 +253,7 @@ typedef struct weft_engine_backend {
     /* The request's options are never NULL. The function must stop when their `cancel` is set. */
     weft_status (*generate)(void *state, const weft_engine_request *request,
                             weft_generate_fn *callback, void *context, weft_generate_stats *stats);
-    /* NULL: texts of one token are generated. */
+    /* NULL: one token is generated per text. */
     weft_status (*classify)(void *state, const char *const *texts, size_t n,
                             const weft_classify_options *options, weft_classified *results);
     /* NULL: WEFT_UNSUPPORTED. `batch` is never NULL. The function must stop when its `cancel` is
@@ -264,23 +261,22 @@ typedef struct weft_engine_backend {
     weft_status (*batch)(void *state, const char *const *texts, size_t n,
                          const weft_generate_options *options,
                          const weft_generate_batch_options *batch, weft_generated_row *results);
-    /* NULL: WEFT_UNSUPPORTED. What it gives is freed with weft_inspection_free. */
+    /* NULL: WEFT_UNSUPPORTED. *out is freed with weft_inspection_free. */
     weft_status (*inspect)(void *state, const weft_engine_request *request, weft_inspection **out);
     /* NULL: WEFT_UNSUPPORTED. The request's options are never NULL. */
     weft_status (*warm)(void *state, const weft_engine_request *request);
-    /* NULL: WEFT_UNSUPPORTED. While no other call computes; The function must stop when
-     * options->trainer.cancel is set; `result` is never NULL. */
+    /* NULL: WEFT_UNSUPPORTED. No other call computes meanwhile. The function must stop when
+     * options->trainer.cancel is set. `result` is never NULL. */
     weft_status (*train)(void *state, const weft_engine_train_options *options,
                          weft_train_result *result);
 } weft_engine_backend;
 
-/* Puts a backend behind those that there are; it must outlive the process's use of it. WEFT_INVALID
- * when the name is taken. */
+/* Appends a backend to the list; it must not be freed. WEFT_INVALID if the name is taken. */
 WEFT_NODISCARD WEFT_API weft_status weft_engine_register(const weft_engine_backend *backend)
     WEFT_NONNULL(1);
-/* By name; NULL: there is none. */
+/* The backend with that name, or NULL. */
 WEFT_API const weft_engine_backend *weft_engine_backend_find(const char *name);
-/* All, in the order in which they are tried; NULL: there are no more. */
+/* The backend with index i, in the order in which they are tried; NULL past the last. */
 WEFT_API const weft_engine_backend *weft_engine_backend_at(int i);
 
 #ifdef __cplusplus

@@ -6,12 +6,13 @@
  *     status = weft_import("f.safetensors", &imported);
  *     weft_imported_call(imported, NULL, in, 1, out, 1);
  *
- * A file is a safetensors file: the arrays that the functions captured are its tensors, each once
- * (encoded ones as the bytes they are stored in), and the graphs are JSON in its metadata under
- * "weft.functions": ops by name, parameters by field, every node's shapes, dtypes and encodings.
- * Checkpoints, barriers and custom rules are not in the file, only what they compute. Compiled
- * functions inside are called as functions. Ops that a program registers must be registered where
- * the file is read. Further metadata of the file is the program's own.
+ * The file is a safetensors file. Its tensors are the arrays that the functions capture, each once;
+ * encoded arrays are stored as bytes. The graphs are JSON in the metadata, under "weft.functions":
+ * ops by name, parameters by field, and the shapes, dtypes and encodings of every node. Other
+ * metadata belongs to the program.
+ *
+ * Checkpoints, barriers and custom rules are not stored, only what they compute; compiled functions
+ * inside are inlined. Ops that a program registers must also be registered where the file is read.
  */
 #ifndef WEFT_EXPORT_H
 #define WEFT_EXPORT_H

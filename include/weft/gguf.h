@@ -64,8 +64,8 @@ WEFT_API bool weft_gguf_value_number(const weft_gguf_value *value, int64_t i, do
 WEFT_API bool weft_gguf_value_string(const weft_gguf_value *value, int64_t i, weft_gguf_string *out)
     WEFT_NONNULL(3);
 
-/* The values in the order of the file; weft_gguf_value_find is NULL when there is none. They belong
- * to the file. */
+/* The values in the order of the file, owned by it; weft_gguf_value_find returns NULL for an
+ * unknown key. */
 WEFT_API int weft_gguf_value_count(const weft_gguf *file) WEFT_NONNULL(1);
 WEFT_API const weft_gguf_value *weft_gguf_value_at(const weft_gguf *file, int i) WEFT_NONNULL(1);
 WEFT_API const weft_gguf_value *weft_gguf_value_find(const weft_gguf *file, const char *key)
@@ -87,7 +87,7 @@ WEFT_API void weft_gguf_close(weft_gguf *file);
 WEFT_API int weft_gguf_version(const weft_gguf *file) WEFT_NONNULL(1);
 WEFT_API const char *weft_gguf_path(const weft_gguf *file) WEFT_NONNULL(1);
 
-/* What the file says of a tensor. Belongs to the file. */
+/* The description of a tensor, owned by the file. */
 typedef struct weft_gguf_entry {
     const char *name;
     const char *type; /* "Q4_K" */
@@ -107,8 +107,8 @@ WEFT_API int weft_gguf_find(const weft_gguf *file, const char *name) WEFT_NONNUL
 WEFT_API weft_array *weft_gguf_get(const weft_gguf *file, const char *name) WEFT_NONNULL(1);
 WEFT_API weft_array *weft_gguf_get_at(const weft_gguf *file, int i) WEFT_NONNULL(1);
 
-/* The address of the bytes of tensor i in the mapped file, valid while the file is open. NULL:
- * there is no tensor i. */
+/* The address of the bytes of tensor i in the mapped file, valid while the file is open, or NULL
+ * for an i out of range. */
 WEFT_API const void *weft_gguf_bytes(const weft_gguf *file, int i) WEFT_NONNULL(1);
 
 /* Rows of tensor i from `first` on, in another shape. An encoded tensor gets the float dtype
@@ -133,7 +133,7 @@ WEFT_NODISCARD WEFT_API weft_status weft_gguf_save(const char *path, const char 
                                                    const weft_gguf_value *metadata, int n_metadata);
 
 /* The encoding of a tensor type by its name ("Q4_K"), and the name of an array's type, both owned
- * by the library; NULL: there is none. */
+ * by the library; NULL for types that GGUF does not have. */
 WEFT_API const weft_encoding *weft_gguf_encoding(const char *type);
 WEFT_API const char *weft_gguf_type_of(const weft_array *a);
 

@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 typedef struct weft_inspected_layer {
-    int64_t source; /* the layer whose keys these are: usually its own */
+    int64_t source; /* the layer that the keys come from, usually the same */
     int64_t n_heads, n_kv_heads, head_dim;
     weft_array *keys;    /* (n_kv_heads, length, head_dim) float32 on the CPU, rotated */
     weft_array *queries; /* (n_heads, length, head_dim), the same; before the scale of the scores */
@@ -29,14 +29,15 @@ typedef struct weft_inspection {
     weft_inspected_layer *layers;
 } weft_inspection;
 
-/* One forward over n ids. WEFT_INVALID for a prompt that the model cannot take, WEFT_UNSUPPORTED
- * for a family that does not fill weft_model_call's records. */
+/* Runs one forward over n ids; free *out with weft_inspection_free. WEFT_INVALID for a prompt that
+ * the model cannot take, WEFT_UNSUPPORTED for a family that does not fill weft_model_call's
+ * records. */
 WEFT_NODISCARD WEFT_API weft_status weft_inspect(weft_model *model, const int32_t *ids, size_t n,
                                                  weft_inspection **out) WEFT_NONNULL(4);
 
-/* Writes a safetensors file: "layers.N.keys" and "layers.N.queries" of each layer, where there are
- * any; in its metadata the architecture, tokens (ids) and sources, lists as JSON. A layer that uses
- * another's keys has a copy of them. WEFT_IO when the file cannot be written. */
+/* Writes a safetensors file with "layers.N.keys" and, unless omitted, "layers.N.queries" of each
+ * layer. Its metadata has the architecture, and tokens (ids) and sources as JSON lists. Layers that
+ * share keys have copies of them. WEFT_IO if the file cannot be written. */
 WEFT_NODISCARD WEFT_API weft_status weft_inspection_save(const weft_inspection *inspection,
                                                          const char *path) WEFT_NONNULL(1);
 

@@ -61,8 +61,8 @@ WEFT_API weft_array *weft_safetensors_get(const weft_safetensors *file, const ch
     WEFT_NONNULL(1);
 WEFT_API weft_array *weft_safetensors_get_at(const weft_safetensors *file, int i) WEFT_NONNULL(1);
 
-/* A value of the file's __metadata__ (of the first shard that has the key), owned by the file;
- * NULL: it is absent. */
+/* A value of the file's __metadata__ (of the first shard with the key), owned by the file, or NULL.
+ */
 WEFT_API const char *weft_safetensors_metadata(const weft_safetensors *file, const char *key)
     WEFT_NONNULL(1);
 
@@ -73,19 +73,18 @@ typedef struct weft_metadata {
 } weft_metadata;
 
 /* Evaluates n arrays of any dtype and device and writes them under their names, sorted by name,
- * with "format": "pt" and then the given metadata (NULL: none). The file appears complete or not at
- * all: it is written beside `path`, synced and renamed, and a failure (a full disk, say) removes
- * it. */
+ * with "format": "pt" and the given metadata (may be NULL). The file is complete or absent: it is
+ * written under a temporary name, synced and renamed. WEFT_IO if that fails. */
 WEFT_NODISCARD WEFT_API weft_status weft_safetensors_save(const char *path,
                                                           const char *const *names,
                                                           weft_array *const *arrays, int n,
                                                           const weft_metadata *metadata,
                                                           int n_metadata);
 
-/* A callback that is called while arrays are written, with the bytes so far and in all. All zero:
- * none. */
+/* A callback that is called while arrays are written, with the bytes so far and in total. All zero:
+ * no callback. */
 typedef struct weft_save_progress {
-    void (*tell)(void *context, int64_t bytes, int64_t total);
+    void (*report)(void *context, int64_t bytes, int64_t total);
     void *context;
 } weft_save_progress;
 
@@ -96,11 +95,10 @@ typedef struct weft_save_folder_options {
     weft_save_progress progress;
 } weft_save_folder_options;
 
-/* The same into a folder, which is made if need be: model.safetensors or, where that would be
+/* The same into a folder, which is created if necessary: model.safetensors or, if that would be
  * larger than shard_bytes, model-00001-of-0000N.safetensors and so on with
- * model.safetensors.index.json. Each file is complete or not there; on a failure those before it
- * stay. `options` may be NULL, and so may `files`, which is set to how many tensor files there are.
- */
+ * model.safetensors.index.json. Each file is complete or absent; after a failure earlier files
+ * stay. *files is set to the number of tensor files; `files` and `options` may be NULL. */
 WEFT_NODISCARD WEFT_API weft_status weft_safetensors_save_folder(
     const char *folder, const char *const *names, weft_array *const *arrays, int n,
     const weft_save_folder_options *options, int *files);
@@ -115,8 +113,7 @@ typedef struct weft_named_arrays {
     weft_array **arrays;
 } weft_named_arrays;
 WEFT_API void weft_named_arrays_free(weft_named_arrays *arrays) WEFT_NONNULL(1);
-/* The array of that name, of the shape and dtype in the file, which the scope owns; NULL: there is
- * none. */
+/* The array of that name, with its shape and dtype in the file, owned by the scope, or NULL. */
 WEFT_API weft_array *weft_named_arrays_find(const weft_named_arrays *arrays, const char *name)
     WEFT_NONNULL(1);
 
@@ -152,15 +149,15 @@ WEFT_NODISCARD WEFT_API weft_status weft_hdf5_save(const char *path, const char 
 
 /* ---- Any file ------------------------------------------------------------------------------- */
 
-/* Writes `size` bytes to `path`, complete or not at all, in the same way. WEFT_IO where `path` is a
- * folder, FIFO, device or socket. */
+/* Writes `size` bytes to `path`; the file is complete or absent. WEFT_IO if it cannot be written
+ * and if `path` is a folder, FIFO, device or socket. */
 WEFT_NODISCARD WEFT_API weft_status weft_file_write(const char *path, const void *data,
                                                     size_t size);
 
-/* Reads a whole file into new memory with a 0 byte after it; free with weft_free. `size` may be
- * NULL. A file larger than `limit` bytes (0: 256 MiB) is refused. A FIFO, device or socket is
- * WEFT_IO, "not a regular file", and never waited for, except under the name of a descriptor that
- * the process has (/dev/stdin, /dev/fd/N, /proc/self/fd/N): those are read to their end. */
+/* Reads a whole file into new memory, followed by a 0 byte; free it with weft_free. `size` may be
+ * NULL. WEFT_INVALID for a file larger than `limit` bytes (0: 256 MiB). WEFT_IO, without waiting,
+ * for a FIFO, device or socket, except under the name of an open descriptor (/dev/stdin, /dev/fd/N,
+ * /proc/self/fd/N), which is read to its end. */
 WEFT_NODISCARD WEFT_API weft_status weft_file_read(const char *path, size_t limit, char **data,
                                                    size_t *size) WEFT_NONNULL(3);
 

@@ -89,50 +89,49 @@ WEFT_NODISCARD WEFT_API weft_status weft_config_rope(const weft_config *config, 
 
 /* ---- Families ------------------------------------------------------------------------------- */
 
-/* What a layer's attention worked on. */
+/* The inputs of a layer's attention. */
 typedef struct weft_attention_record {
-    int64_t source;      /* the layer whose keys and values these are: usually its own */
+    int64_t source;      /* the layer that the keys and values come from, usually the same */
     weft_array *queries; /* (B, L, H, D), rotated, before the scale of the scores */
     weft_array *keys;    /* (B, S, Hk, D), rotated: all that the queries attend to */
 } weft_attention_record;
 
-/* What there is to know of a layer's work without its arrays. */
+/* Statistics of a layer. */
 typedef struct weft_layer_summary {
-    weft_array *rms; /* (B, L) float32: root of the mean square of the residual stream behind it */
-    weft_array *experts; /* (B L, k) int32, as its router chose them; NULL: it has none */
-    weft_array *weights; /* (B L, k) float32 */
+    weft_array *rms;     /* (B, L) float32: root mean square of the residual stream after it */
+    weft_array *experts; /* (B L, k) int32: the router's choice; NULL without experts */
+    weft_array *weights; /* (B L, k) float32: their weights */
 } weft_layer_summary;
 
 /* How a forward is called. All zero: the whole sequence, from position 0, without caches. */
 typedef struct weft_model_call {
     weft_cache **caches;   /* one for each of the first n_caches layers, or NULL */
     weft_array *positions; /* (L) or (B, L) int32; NULL: 0, 1, ... after what the caches hold */
-    weft_array *mask;      /* besides causality, as weft_attention's; NULL: none */
-    /* (B, L) int32: where in its row the sequence of each token begins, for rows that hold several,
-     * one behind another: none sees another, in attention and in layers with states. Positions are
-     * then to start anew with each. Without caches, and where the family takes it
-     * (weft_model_info's takes_first). NULL: each row is one sequence. */
+    weft_array *mask;      /* in addition to causality, as in weft_attention; may be NULL */
+    /* For packed rows: (B, L) int32, the index in its row where each token's sequence begins.
+     * Sequences of a row do not see each other, in attention and recurrent layers; `positions` must
+     * restart with each. Without caches, and only if weft_model_info.takes_first. NULL: each row is
+     * one sequence. */
     weft_array *first;
-    /* For steps that are compiled (weft_model_info's takes_offset): int32 (1), the position of the
-     * first token, the caches being called by append. NULL: as the caches count. */
+    /* For compiled steps, if weft_model_info.takes_offset: int32 (1), the position of the first
+     * token; caches are then used by weft_cache_append. NULL: the caches' position. */
     weft_array *offset;
-    /* Room for all layers, whose arrays are set (weft_set) and then the caller's to drop; not in
-     * compiled functions. A family of a program's own may leave it as it is. NULL: nothing is kept.
-     */
+    /* Room for all layers, or NULL. The forward sets the arrays (weft_set) and the caller drops
+     * them. Not in compiled functions. A program's own family may ignore it. */
     weft_attention_record *records;
-    /* As `records`, but also in compiled functions that have the arrays in their state. */
+    /* The same, also in compiled functions that have the arrays in their state. */
     weft_layer_summary *summaries;
-    bool checkpoint; /* compute each layer's inside again for its gradient */
-    /* NEFTune's alpha (Jain et al. 2023): to the embeddings (B, L, E) noise is added that is
-     * uniform in +-alpha / sqrt(L E), with a key of the default generator. Where the family takes
-     * it (weft_model_info's takes_noise). 0: none. */
+    bool checkpoint; /* gradient checkpointing per layer */
+    /* NEFTune's alpha (Jain et al. 2023): adds noise to the embeddings (B, L, E), uniform in
+     * +-alpha / sqrt(L E), with a key of the default generator. Only if
+     * weft_model_info.takes_noise. 0: off. */
     double embedding_noise;
 } weft_model_call;
 
 /* General properties of a model, filled by the family's `build`. */
 typedef struct weft_model_info {
     int64_t n_layers;
-    int64_t n_caches; /* layers with keys and values of their own, which are the first; 0: all */
+    int64_t n_caches; /* the first layers, which have their own keys and values; 0: all */
     int64_t vocab_size;
     int64_t n_labels; /* of a classifier (weft_model_classify); 0: it predicts tokens */
     int64_t hidden_size;
@@ -142,8 +141,8 @@ typedef struct weft_model_info {
     bool takes_offset;     /* the family supports weft_model_call.offset */
     bool takes_first;      /* and weft_model_call.first */
     bool takes_noise;      /* and weft_model_call.embedding_noise */
-    /* Some layers keep states in place of keys and values, which cannot be trimmed. Drafts are then
-     * unsupported, and the sequences of a batch are computed one by one. */
+    /* Some layers have recurrent states instead of keys and values, which cannot be trimmed. Drafts
+     * are then unsupported, and the sequences of a batch are computed one by one. */
     bool keeps_states;
 } weft_model_info;
 
@@ -155,8 +154,8 @@ typedef struct weft_layer_attention {
     int64_t n_kv_heads, head_dim;
     weft_dtype dtype; /* of keys and values */
     weft_device *device;
-    /* > 0: in place of keys and values the layer keeps so many states, float32, of one text's
-     * shapes. */
+    /* > 0: instead of keys and values the layer has so many recurrent states, float32, with these
+     * shapes for one sequence. */
     int n_states;
     weft_dims states[WEFT_LAYER_STATES];
 } weft_layer_attention;
@@ -170,24 +169,23 @@ typedef struct weft_model_family {
     weft_array *(*hidden)(weft_module *module, weft_array *tokens, const weft_model_call *call);
     /* Hidden states (..., E) -> logits (..., V). */
     weft_array *(*head)(weft_module *module, weft_array *hidden);
-    /* The output matrix (V, E), for losses that never hold the logits; NULL: there is none. */
+    /* The output matrix (V, E), for losses that do not store the logits; may be NULL. */
     weft_array *(*head_weight)(weft_module *module);
-    /* Of a layer that has a cache. NULL: no windows, and what caches need is not known. */
+    /* Describes a layer that has a cache. NULL: no windows, and the caches' memory is unknown. */
     void (*attention)(weft_module *module, int64_t layer, weft_layer_attention *out);
-    /* A layer's cache of the family's own; NULL: weft_cache_new_with, by the caller's options. */
+    /* Creates a layer's cache; NULL: weft_cache_new_with and the caller's options. */
     weft_cache *(*new_cache)(weft_module *module, int64_t layer);
-    /* `hidden` and `head` move what they compute to where the parameters are that compute it, so
-     * that weft_model_options.gpu_layers can part them. A parameter is in layer N when "layers.N."
-     * is in its path, and in the input embedding when "embed_tokens" is. */
+    /* `hidden` and `head` move their arrays to the device of the parameters that they use, so that
+     * weft_model_options.gpu_layers works. A parameter belongs to layer N if its path contains
+     * "layers.N.", and to the input embedding if it contains "embed_tokens". */
     bool follows_parameters;
     bool tied; /* a new model's head is the embedding unless tie_word_embeddings says otherwise */
-    /* A tensor's name -> its path, or false to drop it; NULL: the usual prefixes are stripped
-     * ("language_model.model.", ...) and other modalities' towers dropped. */
+    /* Maps a tensor's name to its path; false drops it. NULL: strips the usual prefixes
+     * ("language_model.model.", ...) and drops the towers of other modalities. */
     weft_nn_rename *rename;
 } weft_model_family;
 
-/* Adds a family; the literal must outlive the process's use of it. WEFT_INVALID when the model_type
- * is taken. */
+/* Registers a family; the literal must not be freed. WEFT_INVALID if the model_type is taken. */
 WEFT_NODISCARD WEFT_API weft_status weft_model_register(const weft_model_family *family)
     WEFT_NONNULL(1);
 /* By model_type; NULL when unknown. */
@@ -203,25 +201,24 @@ typedef struct weft_model_options {
     weft_dtype dtype;    /* float32, float16 or bfloat16; 0: as in the checkpoint; for
                           * a GGUF file in blocks weft_device_matrix_dtype */
     weft_device *device; /* NULL: the thread's default */
-    /* How much of the model is on the device, the rest being on the CPU. 0: everything; N > 0: the
-     * last N layers and, when there are fewer than N, the final norm and the output head (with an
-     * embedding that is tied to it); below 0: nothing. Caches and adapters are where their layer
-     * is. */
+    /* How much of the model is on the device; the rest is on the CPU. 0: everything. N > 0: the
+     * last N layers; if the model has fewer, also the final norm and the output head with its tied
+     * embedding. Below 0: nothing. Caches and adapters are on the device of their layer. */
     int64_t gpu_layers;
-    /* Stores the weights of linears, embeddings and experts in that many bits (2, 3, 4, 5, 6 or 8;
-     * affine, in groups of 64), where rows are whole groups and they are not in an encoding yet;
-     * routers stay as they are. 0: as in the checkpoint. */
+    /* Quantizes linears, embeddings and experts, but not routers, to 2, 3, 4, 5, 6 or 8 bits
+     * (affine, groups of 64) unless they are encoded already or a row is not a multiple of the
+     * group. 0: as in the checkpoint. */
     int64_t quantize;
-    /* Linears compute weft_linear_int8: long prompts and large batches are read faster where the
-     * device rounds, with the rounding of activations to 8 bits. */
+    /* Use weft_linear_int8, which rounds activations to 8 bits where the device supports it: faster
+     * for long prompts and large batches. */
     bool int8_activations;
 } weft_model_options;
 
-/* Loads config.json and the weights from a folder, or a GGUF file, which has both: by its name, or
- * from a folder where it is the only one and no safetensors file is beside it (else an error that
- * lists them). Matrices in its blocks stay where they are in the file, and are frozen. The message
- * of a failure names the file and lists all tensors that are missing, unexpected or of another
- * shape. NULL options: all zero. */
+/* Loads a folder with config.json and weights, or a GGUF file. A folder without safetensors files
+ * may contain one GGUF file. Quantized GGUF matrices are memory-mapped and frozen. *out is freed
+ * with weft_model_free. NULL options: all zero. WEFT_IO for a file that cannot be read,
+ * WEFT_UNSUPPORTED for an unknown family, WEFT_INVALID for malformed files and for tensors that are
+ * missing, unexpected or of another shape, which the message lists. */
 WEFT_NODISCARD WEFT_API weft_status weft_model_load(const char *folder,
                                                     const weft_model_options *options,
                                                     weft_model **out);
@@ -237,23 +234,23 @@ WEFT_NODISCARD WEFT_API weft_status weft_model_save(weft_model *model, const cha
     WEFT_NONNULL(1);
 
 typedef struct weft_gguf_model_options {
-    /* How matrices are stored: F32 (also for NULL), F16, BF16, Q8_0, Q4_0, Q4_K, Q5_K, Q6_K. The
-     * one that gives the logits and those whose rows are not whole blocks are Q8_0 or F16 at least,
-     * everything else is F32. */
+    /* The type of matrices: F32 (also for NULL), F16, BF16, Q8_0, Q4_0, Q4_K, Q5_K, Q6_K. The
+     * output matrix, and matrices whose rows are not whole blocks, are at least Q8_0 or F16. All
+     * other tensors are F32. */
     const char *type;
-    /* The folder or the GGUF file whose tokenizer and chat templates the file gets, so that text
-     * can be made from it alone. NULL: none. */
+    /* The folder or GGUF file whose tokenizer and chat templates are stored in the file. May be
+     * NULL. */
     const char *text;
-    /* "PATTERN=TYPE,...": the type of matrices whose path ("model.layers.0.mlp.up_proj.weight") has
-     * the pattern in it, * standing for anything; of several the first. A pattern that is in no
-     * path is WEFT_INVALID. NULL: none. */
+    /* Rules "PATTERN=TYPE,..." for matrices whose path ("model.layers.0.mlp.up_proj.weight")
+     * contains the pattern, in which * matches anything; the first matching rule counts.
+     * WEFT_INVALID for a pattern without a match. May be NULL. */
     const char *overrides;
     weft_save_progress progress;
 } weft_gguf_model_options;
 
-/* Writes a GGUF file. WEFT_UNSUPPORTED for models and tokenizers that the format, or
- * weft_model_load and weft_tokenizer_load from it, cannot express; the message says what. Adapters
- * must have been removed. NULL options: all zero. */
+/* Writes a GGUF file. NULL options: all zero. WEFT_UNSUPPORTED, with the reason, for models and
+ * tokenizers that the format or Weft's readers do not support; WEFT_INVALID if the model has an
+ * adapter; WEFT_IO if the file cannot be written. */
 WEFT_NODISCARD WEFT_API weft_status weft_model_save_gguf(weft_model *model, const char *path,
                                                          const weft_gguf_model_options *options);
 
@@ -265,39 +262,38 @@ WEFT_API const weft_model_info *weft_model_info_of(const weft_model *model) WEFT
 WEFT_API const weft_model_family *weft_model_family_of(const weft_model *model) WEFT_NONNULL(1);
 WEFT_API const weft_config *weft_model_config(const weft_model *model) WEFT_NONNULL(1);
 
-/* The labels of a classifier, in the order of its logits. Zeroed: none. */
+/* The labels of a classifier, in the order of its logits. All zero: an empty list. */
 typedef struct weft_labels {
     char **at; /* (n), owned */
     int n;
-    bool open; /* weft_dataset_options.labels: rows add these, and their texts are not read */
+    bool open; /* in weft_dataset_options.labels: rows add labels, and their texts are not read */
 } weft_labels;
 
-/* Appends a copy of `label`, also of one that is there already. WEFT_MEMORY when there is no
- * memory; then nothing has changed. */
+/* Appends a copy of `label`, also of a duplicate. WEFT_MEMORY when out of memory, without a change.
+ */
 WEFT_NODISCARD WEFT_API weft_status weft_labels_add(weft_labels *labels, const char *label);
-/* The place of `label`; -1 when it is not there. */
+/* The index of `label`, or -1. */
 WEFT_API int weft_labels_index(const weft_labels *labels, const char *label);
-/* Frees the copies and makes the list empty. */
+/* Frees the labels and empties the list. */
 WEFT_API void weft_labels_free(weft_labels *labels);
 
-/* Makes a classifier of the model, as transformers' AutoModelForSequenceClassification: in place of
- * the output head a linear "score" without a bias, whose n rows are drawn from a normal
- * distribution with the configuration's initializer_range (0.02). The logits of a text are those
- * behind its last token. Not for generating. WEFT_INVALID for fewer than two labels, a model with
- * an adapter or with labels; WEFT_UNSUPPORTED for a family with a head of its own. */
+/* Turns the model into a classifier like transformers' AutoModelForSequenceClassification: replaces
+ * the output head by a linear "score" without a bias, with n rows from a normal distribution whose
+ * deviation is the configuration's initializer_range (0.02). A text's logits are those of its last
+ * token. The model then cannot generate. WEFT_INVALID for fewer than two labels and for a model
+ * with an adapter or labels; WEFT_UNSUPPORTED for a family with its own head. */
 WEFT_NODISCARD WEFT_API weft_status weft_model_classify(weft_model *model,
                                                         const char *const *labels, int n);
 WEFT_API const char *weft_model_label(const weft_model *model, int64_t i); /* NULL: none */
 
-/* The ids that end a text: those of config.json and generation_config.json, or, where they have
- * none, the eos_token of the folder's tokenizer; of a GGUF file, its
- * eos, eot and eom, and where it has neither of the last two, control tokens with the texts of
- * such ("<|im_end|>"). The model's. */
+/* The ids that end a sequence, owned by the model: those of config.json and generation_config.json,
+ * else the eos_token of the folder's tokenizer. From a GGUF file: eos, eot and eom; without eot and
+ * eom, control tokens that are known to end a turn ("<|im_end|>"). */
 WEFT_API const int32_t *weft_model_eos(const weft_model *model, int *n) WEFT_NONNULL(1, 2);
 
-/* The parts of the checkpoint that were left out: those that are not of the text model, and a head
- * that tie_word_embeddings makes superfluous, as in "vision_tower, lm_head (tie_word_embeddings)";
- * NULL: none. The model's. */
+/* The parts of the checkpoint that were not loaded, such as "vision_tower, lm_head
+ * (tie_word_embeddings)": parts of other modalities and a redundant head. Owned by the model; NULL
+ * if everything was loaded. */
 WEFT_API const char *weft_model_skipped(const weft_model *model) WEFT_NONNULL(1);
 
 /* tokens (B, L) int32 -> hidden (B, L, E) -> logits (B, L, V). NULL call: all zero. */
@@ -307,29 +303,30 @@ WEFT_API weft_array *weft_model_head(weft_model *model, weft_array *hidden) WEFT
 WEFT_API weft_array *weft_model_forward(weft_model *model, weft_array *tokens,
                                         const weft_model_call *call);
 
-/* The output matrix (V, E) as the slots hold it now, perhaps encoded, for weft_linear_cross_entropy
- * with weft_model_info's softcap; NULL when the family has none, or there is an adapter around it.
- * A borrowed array: the slot's. */
+/* The current output matrix (V, E), possibly encoded, for weft_linear_cross_entropy with
+ * weft_model_info.softcap. Borrowed. NULL if the family does not provide it or it has an adapter.
+ */
 WEFT_API weft_array *weft_model_head_weight(weft_model *model) WEFT_NONNULL(1);
 
-/* What caches by the options are, before they are made. */
+/* The caches that given options would create. */
 typedef struct weft_cache_plan {
     int64_t max_context; /* below 0: all tokens are kept */
     int64_t sink_tokens;
-    bool reduced;          /* to fewer than the model's positions, because of the memory */
-    int64_t token_bytes;   /* for each token below max_context; 0: not known */
-    int64_t context_bytes; /* when max_context tokens have come; 0: not known, or unbounded */
+    bool reduced;          /* max_context is below the model's positions, for lack of memory */
+    int64_t token_bytes;   /* per token below max_context; 0: unknown */
+    int64_t context_bytes; /* for max_context tokens; 0: unknown or unbounded */
 } weft_cache_plan;
 
-/* By default caches may take up to 85% of their device's memory, and of weft_memory_limit, with
- * the parameters that are there, or with weft_memory_active where that is more; but at least 256
- * tokens. WEFT_INVALID for options that make no sense. */
+/* Plans caches. By default caches and parameters, or weft_memory_active if larger, may use up to
+ * 85% of their device's memory and of weft_memory_limit, but caches hold at least 256 tokens.
+ * WEFT_INVALID for options out of range. */
 WEFT_NODISCARD WEFT_API weft_status weft_model_plan_caches(weft_model *model,
                                                            const weft_cache_options *options,
                                                            weft_cache_plan *out) WEFT_NONNULL(3);
 
-/* Caches for one sequence or batch, one a layer (weft_model_info's n_caches of them). NULL options:
- * all zero. NULL, with the message, without memory and for options that make no sense. */
+/* Creates caches for one sequence or batch, one for each of the first weft_model_info.n_caches
+ * layers; free them with weft_model_free_caches. NULL options: all zero. Returns NULL, with a
+ * message, when out of memory and for options out of range. */
 WEFT_API weft_cache **weft_model_new_caches(weft_model *model, const weft_cache_options *options);
 WEFT_API void weft_model_free_caches(weft_model *model, weft_cache **caches); /* NULL: accepted */
 

@@ -64,16 +64,16 @@ typedef struct weft_attention_options {
     double softcap; /* > 0: scores become cap tanh(score / cap), before the mask */
     weft_array
         *mask; /* NULL; bool (true: visible) or float (added), broadcastable to (B, H, L, S) */
-    /* NULL; integers, 0-d, (1) or (B): only the first lengths[b] keys of row b are there, and
-     * causality counts from the last of them, as if k and v had been cut. Below 0 is 0, above S is
-     * S. Time goes with the lengths, not with S, so k and v may be a cache with room to grow. */
+    /* NULL, or integers 0-d, (1) or (B): use only the first lengths[b] keys of row b, as if k and v
+     * ended there; causality counts from the last of them. Clipped to [0, S]. Time depends on the
+     * lengths, not on S, so k and v may be a cache with free capacity. */
     weft_array *lengths;
-    /* NULL; integers (B, L) or (1, L): query i of row b sees only keys j >= first[b, i]. Where
-     * several sequences lie in a row, one behind another, it is where each begins. Time goes with
-     * the keys that are seen, where the device has a kernel for it; else it is read as a mask. */
+    /* NULL, or integers (B, L) or (1, L): query i of row b sees only keys j >= first[b, i]. For
+     * several sequences packed into a row, the start of each query's sequence. Time depends on the
+     * visible keys if the device has a kernel for it; otherwise this becomes a mask. */
     weft_array *first;
-    /* NULL; float (H): a logit a head that takes part in the softmax beside the keys' scores (after
-     * scale, softcap and mask) and has no value: weights add up to less than 1. */
+    /* NULL, or float (H): attention sinks. Each head's logit is added to its softmax, after scale,
+     * softcap and mask, without a value, so weights add up to less than 1. */
     weft_array *sinks;
 } weft_attention_options;
 
@@ -93,24 +93,24 @@ WEFT_API weft_array *weft_attention(weft_array *q, weft_array *k, weft_array *v,
 WEFT_API weft_array *weft_gated_delta(weft_array *q, weft_array *k, weft_array *v, weft_array *g,
                                       weft_array *beta, weft_array *state, weft_array **last);
 
-/* Keys or values in codes of 8 or 4 bits. Elements are steps * codes + least, in float32, each
- * group of them having a step and a least value. */
+/* Keys or values quantized to 8 or 4 bits: steps * codes + least, in float32, with a step and a
+ * minimum per group. */
 typedef struct weft_kv_codes {
-    /* uint8 (B, S, Hk, D) of 8 bits. Of 4 bits (B, S, Hk, D / 2): byte i has element i in its low
-     * half and element D / 2 + i in its high one. */
+    /* uint8. 8 bits: (B, S, Hk, D). 4 bits: (B, S, Hk, D / 2), byte i with element i in its low
+     * half and element D / 2 + i in its high half. */
     weft_array *codes;
-    /* float32 (B, S, Hk, n): of n groups of equal length, in the order of the elements; of 4 bits n
+    /* float32 (B, S, Hk, n): n groups of equal length in the order of the elements; with 4 bits n
      * is even. */
     weft_array *steps, *least;
 } weft_kv_codes;
 
-/* The elements, (B, S, Hk, D) in `dtype`. */
+/* Dequantizes: (B, S, Hk, D) in `dtype`. */
 WEFT_API weft_array *weft_kv_decode(const weft_kv_codes *codes, int bits, weft_dtype dtype)
     WEFT_NONNULL(1);
 
-/* weft_attention with keys and values in codes of as many bits, which tells their number of
- * elements from q's. Kernels that support it read the codes directly; elsewhere they are decoded to
- * q's dtype: results agree within the rounding of that dtype. */
+/* weft_attention with quantized keys and values, whose bits follow from the shapes of q and the
+ * codes. Kernels that support it read the codes directly; otherwise they are dequantized to q's
+ * dtype. Results agree within the rounding of that dtype. */
 WEFT_API weft_array *weft_attention_codes(weft_array *q, const weft_kv_codes *keys,
                                           const weft_kv_codes *values,
                                           const weft_attention_options *options) WEFT_NONNULL(2, 3);
@@ -121,12 +121,12 @@ WEFT_API weft_array *weft_attention_codes(weft_array *q, const weft_kv_codes *ke
  * targets, weights, label smoothing, a reduction. */
 WEFT_API weft_array *weft_cross_entropy_rows(weft_array *logits, weft_array *targets);
 /* The same from hidden states x (N, E) and an output weight (V, E), targets (N) -> (N) float32
- * (float64 for float64 x), without ever holding the logits; rows with a negative target
- * are ignored. The weight may be encoded; then it has no gradient. softcap 0: none. */
+ * (float64 for float64 x), without storing the logits. Negative targets are ignored. An encoded
+ * weight has no gradient. softcap 0: off. */
 WEFT_API weft_array *weft_linear_cross_entropy(weft_array *x, weft_array *weight,
                                                weft_array *targets, double softcap);
-/* The mean of weft_cross_entropy_rows over the rows where mask (...) is not 0; 0 if there is none:
- * a 0-d array. */
+/* The mean of weft_cross_entropy_rows over the rows where mask (...) is not 0, or 0 without such a
+ * row: a 0-d array. */
 WEFT_API weft_array *weft_masked_cross_entropy(weft_array *logits, weft_array *targets,
                                                weft_array *mask);
 /* Mean of the squared differences of arrays of one shape, 0-d, in at least float32. */
@@ -135,8 +135,8 @@ WEFT_API weft_array *weft_mse(weft_array *prediction, weft_array *target);
 /* One AdamW step for one parameter (Loshchilov & Hutter 2019), float32 moments:
  *   g <- g * grad_scale; m <- beta1 m + (1 - beta1) g; v <- beta2 v + (1 - beta2) g^2
  *   p <- p (1 - lr decay) - lr (m / correction1) / (sqrt(v / correction2) + eps)
- * `hyper` is float32 (5): lr, grad_scale, correction1, correction2, apply; when apply is 0 the
- * outputs are the inputs. out[0..2] are the new parameter, m and v. */
+ * `hyper` is float32 (5): lr, grad_scale, correction1, correction2, apply. If apply is 0 the
+ * outputs equal the inputs. out[0..2] are the new parameter, m and v. */
 WEFT_API void weft_adamw(weft_array *parameter, weft_array *gradient, weft_array *m, weft_array *v,
                          weft_array *hyper, double beta1, double beta2, double eps, double decay,
                          weft_array **out);

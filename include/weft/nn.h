@@ -25,8 +25,8 @@
  *         return weft_nn_finish(m);
  *     }
  *
- * Constructors need no checks between their first and last line: a part that failed marks the
- * module, and weft_nn_finish then frees it and returns NULL, with the reason in weft_error_message.
+ * Constructors need no checks between their first and last line: a NULL child or array marks the
+ * module as failed; weft_nn_finish then frees it and returns NULL, with a message.
  *
  * A module owns its arrays and children. Its arrays may be lazy: a parameter that a checkpoint
  * replaces is never computed. A module is used by one thread at a time.
@@ -48,12 +48,12 @@ typedef struct weft_module weft_module;
 
 typedef struct weft_module_type {
     const char *name;
-    /* y = f(x), for modules that weft_nn_call can call; NULL for those with more arguments, which
-     * have a typed function of their own. */
+    /* y = f(x), for weft_nn_call; NULL for modules with more arguments, which have a typed function
+     * instead. */
     weft_array *(*forward)(weft_module *self, weft_array *x);
-    /* Frees what the slots do not own; NULL: nothing. */
+    /* Frees what the slots do not own; may be NULL. */
     void (*destroy)(weft_module *self);
-    /* Puts "in=64 out=32" into out, for weft_nn_describe; NULL: nothing to say. */
+    /* Writes a description such as "in=64 out=32" for weft_nn_describe; may be NULL. */
     void (*describe)(const weft_module *self, char *out, size_t size);
     bool takes_encoded; /* its parameter "weight" may be in an encoding (weft/quantize.h) */
 } weft_module_type;
@@ -119,9 +119,9 @@ WEFT_API weft_module *weft_nn_finish_module(weft_module *m) WEFT_NONNULL(1);
 /* Frees the tree; NULL is accepted. */
 WEFT_API void weft_nn_free(weft_module *m);
 
-/* Makes m's parameter `name` the same as the owner's: visitors see the owner only, and while m is
- * called (weft_nn_call, weft_nn_enter) its field holds the owner's array; outside nobody may read
- * it. The owner must outlive m. */
+/* Ties m's parameter `name` to the owner's, which must outlive m. Visitors see the owner only. m's
+ * field holds the owner's array during calls (weft_nn_call, weft_nn_enter) and must not be read
+ * otherwise. WEFT_INVALID for an unknown parameter. */
 WEFT_NODISCARD WEFT_API weft_status weft_nn_tie(weft_module *m, const char *name,
                                                 weft_module *owner, const char *owner_name)
     WEFT_NONNULL(1, 3);
@@ -142,29 +142,30 @@ WEFT_API void weft_nn_leave_n(weft_module *m, weft_array **ys, int n); /* more t
 
 /* ---- Walking -------------------------------------------------------------------------------- */
 
-/* What a visitor sees: the parameter's full path, its slot and its module. */
+/* A visited parameter: its full path, slot and module. */
 typedef struct weft_nn_item {
-    const char *path; /* "model.layers.3.self_attn.q_proj.weight", until the visitor returns */
+    const char *path; /* "model.layers.3.self_attn.q_proj.weight", valid during the call */
     weft_slot *slot;
     weft_module *module;
 } weft_nn_item;
 
-/* Calls `visit` for every parameter, in the order of registration, once each (a tied one as its
- * owner). A result other than WEFT_OK stops the walk and is returned. */
+/* Calls `visit` once for every parameter in the order of registration (tied ones as their owner). A
+ * result other than WEFT_OK stops the walk and is returned. */
 typedef weft_status weft_nn_visitor(void *context, const weft_nn_item *item);
 WEFT_NODISCARD WEFT_API weft_status weft_nn_visit(weft_module *m, weft_nn_visitor *visit,
                                                   void *context);
 
-/* The same for modules, parents first, m itself with the path "". `field` is where the parent (NULL
- * for m) keeps it; a visitor may replace *field by a module that has the old one as its child. */
+/* The same for modules, parents first, m itself with the path "". `field` is the parent's field
+ * (NULL for m); a visitor may replace *field by a module that has the old one as its child. */
 typedef weft_status weft_nn_module_visitor(void *context, const char *path, weft_module **field);
 WEFT_NODISCARD WEFT_API weft_status weft_nn_visit_modules(weft_module *m,
                                                           weft_nn_module_visitor *visit,
                                                           void *context);
 
-/* The slot of a parameter by its path, such as "q_proj.weight" (for a tied parameter that of its
- * owner), and a module by its path, such as "layers.3". Both belong to the tree and have any dtype;
- * NULL: there is none. */
+/* The slot of a parameter by its path, such as "q_proj.weight" (for a tied parameter the owner's),
+ * and a module by its path, such as "layers.3". Both have any shape and dtype and belong to the
+ * tree; NULL for an unknown path.
+ */
 WEFT_API weft_array **weft_nn_find(weft_module *m, const char *path) WEFT_NONNULL(1);
 WEFT_API weft_module *weft_nn_find_module(weft_module *m, const char *path) WEFT_NONNULL(1, 2);
 
@@ -190,54 +191,54 @@ WEFT_API void weft_nn_train(weft_module *m, bool training) WEFT_NONNULL(1);
 /* Elements of all parameters, or of those that are not frozen. */
 WEFT_API int64_t weft_nn_count(weft_module *m, bool trainable_only) WEFT_NONNULL(1);
 
-/* A text that lists the tree, one module per line with the shapes of its parameters, and the number
- * of elements of modules with children. Free with weft_free. NULL: out of memory. */
+/* Describes the tree, one module per line with the shapes of its parameters; modules with children
+ * have their number of elements. Free with weft_free. NULL: out of memory. */
 WEFT_API char *weft_nn_describe(weft_module *m);
 
-/* Converts every parameter of a float dtype to `dtype`, and evaluates it. Encoded ones keep their
- * codes and scales. */
+/* Converts every parameter of a float dtype to `dtype` and evaluates it. Encoded parameters keep
+ * their codes and scales. */
 WEFT_NODISCARD WEFT_API weft_status weft_nn_cast(weft_module *m, weft_dtype dtype);
 
 /* ---- Loading and saving --------------------------------------------------------------------- */
 
-/* Puts in `out` what a name is on the other side: a tensor's path when loading, a parameter's
- * tensor when saving. False: leave it out. */
+/* Writes the renamed `name` to `out`: a tensor's path when loading, a parameter's tensor name when
+ * saving. Return false to skip it. */
 typedef bool weft_nn_rename(void *context, const char *name, char *out, size_t size);
 
 typedef struct weft_nn_load_options {
     bool allow_missing;    /* parameters that are not in the file keep their arrays */
-    bool allow_unexpected; /* tensors that are no parameters are ignored */
-    bool trainable_only;   /* frozen parameters are as if they were not there */
-    weft_dtype dtype;      /* float parameters are converted to it; 0: they keep the file's */
-    weft_device *device;   /* NULL: each where its parameter is */
-    const char *where;     /* in front of messages; NULL: the file, or "load" */
-    /* weft/nn_tools.h: weights that weft_nn_quantize would encode are encoded as they are loaded,
-     * one after the other, and never all held as they were; those that are encoded already stay.
-     * NULL: none. */
+    bool allow_unexpected; /* tensors without a parameter are ignored */
+    bool trainable_only;   /* ignore frozen parameters */
+    weft_dtype dtype;      /* convert float parameters; 0: keep the file's dtype */
+    weft_device *device;   /* NULL: the device of each parameter */
+    const char *where;     /* prefix of messages; NULL: the file, or "load" */
+    /* Quantizes weights as weft_nn_quantize (weft/nn_tools.h) while loading, one at a time, so that
+     * the dense weights are never all in memory. Encoded weights stay as they are. May be NULL. */
     const struct weft_nn_quantize_options *quantize;
     weft_nn_rename *rename;
     void *context; /* of rename */
 } weft_nn_load_options;
 
-/* Sets the parameters from the file's tensors. One message reports all that is missing, unexpected
- * or of another shape, and then nothing has changed. NULL options: all zero.
- * The weight of a linear, an embedding or another module whose type takes_encoded may be stored in
- * an encoding (weft/quantize.h), as MLX stores it: codes (out, in bits / 32) uint32 under its path,
- * and "scales" (and "biases") beside it. It becomes an encoded array of the scales' dtype (bfloat16
- * where these are bytes) or of options->dtype, and its module is frozen. */
+/* Sets the parameters from the file's tensors. WEFT_INVALID, without a change, for tensors that are
+ * missing, unexpected or of another shape, all of which the message lists. NULL options: all zero.
+ *
+ * The weight of a linear, an embedding or another module with takes_encoded may be stored quantized
+ * in MLX's format (weft/quantize.h): codes uint32 (out, in bits / 32) under its path, with "scales"
+ * (and "biases") in the same module. It becomes an encoded array with the dtype of the scales
+ * (bfloat16 if these are bytes) or options->dtype, and its module is frozen. */
 WEFT_NODISCARD WEFT_API weft_status weft_nn_load(weft_module *m, const weft_safetensors *file,
                                                  const weft_nn_load_options *options);
 
 typedef struct weft_nn_save_options {
     bool trainable_only;
-    bool dense; /* encoded parameters as they decode */
+    bool dense; /* decode encoded parameters */
     weft_nn_rename *rename;
     void *context;
     const weft_metadata *metadata;
     int n_metadata;
     int64_t shard_bytes;         /* > 0: `path` is a folder for weft_safetensors_save_folder */
-    weft_save_progress progress; /* with shard_bytes; and so is `files`, which may be NULL */
-    int *files;
+    weft_save_progress progress; /* with shard_bytes */
+    int *files;                  /* with shard_bytes: set to the number of files; may be NULL */
 } weft_nn_save_options;
 
 /* Saves the parameters with weft_safetensors_save, encoded ones (weft_nn_quantize) as weft_nn_load
@@ -255,22 +256,23 @@ typedef struct weft_nn_list {
     char (*names)[12];
 } weft_nn_list;
 WEFT_API weft_module *weft_nn_list_new(int capacity);
-/* Takes `item`, also on failure; a NULL item marks the list as failed. */
+/* Takes ownership of `item` even on failure; NULL marks the list as failed. */
 WEFT_API void weft_nn_list_append(weft_module *list, weft_module *item);
 WEFT_API int weft_nn_list_count(const weft_module *list);
 WEFT_API weft_module *weft_nn_list_at(const weft_module *list, int i);
 
-/* x (..., in) -> (..., out): x weight^T + bias. weight (out, in) and bias (out) are uniform in
- * +-1/sqrt(in) at first. */
+/* x (..., in) -> (..., out): x weight^T + bias. weight (out, in) and bias (out) are initially
+ * uniform in +-1/sqrt(in). */
 typedef struct weft_nn_linear {
     weft_module module;
     weft_array *weight;
-    weft_array *bias; /* NULL: none */
-    bool int8;        /* computes weft_linear_int8; false at first */
+    weft_array *bias; /* may be NULL */
+    bool int8;        /* use weft_linear_int8; initially false */
 } weft_nn_linear;
 WEFT_API weft_module *weft_nn_linear_new(int64_t in, int64_t out, bool bias);
 
-/* Token ids (...) -> rows of weight (V, E): (..., E). Normal with standard deviation 1/sqrt(E). */
+/* Token ids (...) -> rows of weight (V, E): (..., E). Initially normal with standard deviation
+ * 1/sqrt(E). */
 typedef struct weft_nn_embedding {
     weft_module module;
     weft_array *weight;
@@ -311,18 +313,19 @@ WEFT_API weft_module *weft_nn_dropout3d_new(double p);
 /* ---- LoRA ----------------------------------------------------------------------------------- */
 
 /* y = base(x) + scale (dropout(x) lora_A^T) lora_B^T (Hu et al. 2021). The base linear is a
- * transparent child, so its parameters keep their paths; new are <path>.lora_A (R, in) and
+ * transparent child, so its parameters keep their paths; the adapter adds <path>.lora_A (R, in) and
  * <path>.lora_B (out, R).
+ *
  * With lora_magnitude_vector m (out) it is DoRA (Liu et al. 2024, as in PEFT): each row w of
  * W + scale lora_B lora_A is replaced by m w / |w|, where |w| is a constant of the gradient. */
 typedef struct weft_nn_lora_linear {
     weft_module module;
     weft_module *base; /* weft_nn_linear */
     weft_module *lora_dropout;
-    weft_array *lora_A;                /* uniform in +-1/sqrt(in) at first */
-    weft_array *lora_B;                /* zeros at first */
-    weft_array *lora_magnitude_vector; /* the norms of W's rows at first; NULL: plain LoRA */
-    /* PiSSA: lora_A and lora_B at first, which are subtracted; NULL: they are 0. Buffers. */
+    weft_array *lora_A;                /* initially uniform in +-1/sqrt(in) */
+    weft_array *lora_B;                /* initially zeros */
+    weft_array *lora_magnitude_vector; /* initially the norms of W's rows; NULL: plain LoRA */
+    /* PiSSA: the initial lora_A and lora_B, which are subtracted; else NULL. Buffers. */
     weft_array *start_A, *start_B;
     double scale;
     bool merged; /* the base's weight contains the adapter, which is not added again */
@@ -331,14 +334,14 @@ typedef struct weft_nn_lora_linear {
 } weft_nn_lora_linear;
 extern WEFT_API const weft_module_type weft_nn_linear_type, weft_nn_lora_linear_type;
 /* The same struct around an embedding W (V, E), as in PEFT: y = base(ids) + scale (rows ids of
- * lora_A^T) lora_B^T, with lora_A (R, V), zeros at first, and lora_B (E, R), normal at first. Their
- * paths are <path>.lora_embedding_A and <path>.lora_embedding_B. There is no dropout. */
+ * lora_A^T) lora_B^T, with lora_A (R, V), initially zeros, and lora_B (E, R), initially normal.
+ * Their paths are <path>.lora_embedding_A and <path>.lora_embedding_B. There is no dropout. */
 extern WEFT_API const weft_module_type weft_nn_lora_embedding_type;
 /* The same struct around the stack of matrices (n, out, in) of a mixture's experts, with lora_A (n,
  * R, in) and lora_B (n, out, R): plain LoRA without dropout, as in PEFT. */
 extern WEFT_API const weft_module_type weft_nn_lora_stack_type;
 
-/* Takes `base`, also on failure. */
+/* Takes ownership of `base` even on failure. */
 WEFT_API weft_module *weft_nn_lora_linear_new(weft_module *base, int64_t rank, double scale,
                                               double dropout, weft_dtype dtype);
 
@@ -357,60 +360,61 @@ typedef struct weft_nn_lora_options {
     /* PiSSA (Meng et al. 2024): B A starts as the part of W with the largest singular values, and
      * that start is subtracted, so W stays as it is. Not with dora. Needs rank <= min(in, out). */
     bool pissa;
-    const weft_nn_lora_pattern *patterns; /* of those that fit and have a rank, the first counts; */
-    int n_patterns;                       /* likewise for alpha */
+    const weft_nn_lora_pattern
+        *patterns; /* the first match with a rank, and with an alpha, counts */
+    int n_patterns;
     double dropout;
     weft_dtype dtype; /* of the adapter: float32 (also for 0) or bfloat16 */
-    /* Linears, embeddings and experts whose path is one of these or ends in "." and one of these.
-     * Experts also go by their names in transformers, as in "experts.gate_up_proj"; where their
-     * gates and ups are both adapted, these share lora_A. NULL: q_proj and v_proj. The one target
-     * "all-linear": every linear and all experts that are not excluded. */
+    /* Linears, embeddings and experts, by path or its last components. Experts may have their names
+     * in transformers, as in "experts.gate_up_proj"; if gate and up are both adapted, they share
+     * lora_A. The single target "all-linear" means every linear and all experts that are not
+     * excluded. NULL: q_proj and v_proj. */
     const char *const *targets;
     int n_targets;
     const char *const *exclude; /* from "all-linear"; NULL: lm_head, score and the routers */
     int n_exclude;
-    /* Modules, by path or its end, whose own parameters are trained beside the adapters (PEFT's
-     * modules_to_save). One that is tied to another gets parameters of its own. NULL: none. */
+    /* Modules, by path or its last components, whose own parameters are trained fully (PEFT's
+     * modules_to_save). A tied module gets its own parameters. May be NULL. */
     const char *const *whole;
     int n_whole;
-    /* Only paths whose first number is one of these. NULL: all. */
+    /* Only paths whose first number (the layer) is one of these. NULL: all. */
     const int *layers;
     int n_layers;
 } weft_nn_lora_options;
 
-/* Freezes the tree and puts an adapter around each target. WEFT_INVALID when a target fits no
- * module or a pattern no adapted one (named in the message), or adapters are there already;
- * WEFT_UNSUPPORTED for DoRA and PiSSA of an embedding or of experts, dropout of experts, and a
- * quantized module of `whole`; then nothing has changed. NULL options: all zero. */
+/* Freezes the tree and injects an adapter into each target. NULL options: all zero. A failure
+ * changes nothing. WEFT_INVALID for a target that matches no module, for a pattern that matches no
+ * adapted module, and if the tree has adapters already; WEFT_UNSUPPORTED for DoRA and PiSSA of an
+ * embedding or of experts, for dropout of experts, and for a quantized module in `whole`. */
 WEFT_NODISCARD WEFT_API weft_status weft_nn_lora_inject(weft_module *m,
                                                         const weft_nn_lora_options *options);
 
-/* Makes the rows of some tokens (ids (n), each once) trainable in the embedding whose path is
- * `module` or ends in "." and `module`, and in the output head if that is tied to it; or in the
- * head, if that is named. Everything else stays frozen or trainable as it is, so adapters go in
- * first. The rows are float32 parameters beside the weight, which may be encoded:
- * <path>.trainable_tokens_delta (n, E). They count as an adapter and are merged and removed with
- * the others. WEFT_INVALID for ids that are no rows of it; WEFT_UNSUPPORTED where the module has an
- * adapter; then nothing has changed. */
+/* Makes the rows of n distinct token ids trainable in an embedding, given by path or its last
+ * components, and in an output head that is tied to it; or in a head. The rows become the float32
+ * parameter <path>.trainable_tokens_delta (n, E); the weight may be encoded. They count as an
+ * adapter and are merged and removed with the others. Other parameters stay frozen or trainable, so
+ * inject adapters first. A failure changes nothing: WEFT_INVALID for ids out of range,
+ * WEFT_UNSUPPORTED if the module has an adapter. */
 WEFT_NODISCARD WEFT_API weft_status weft_nn_tokens_train(weft_module *m, const char *module,
                                                          const int32_t *tokens, int n);
 
-/* The same with new tokens: those from the id `known` on, whose rows start as the mean of the rows
- * of the tokens before. Ids from the number of rows V on are tokens that the module has no rows
- * for: they must be V, V + 1, ... without a gap. Merged, the weight has V rows and theirs. */
+/* The same with new tokens: the rows of ids from `known` on start as the mean of the known tokens'
+ * rows. Ids beyond the module's V rows must be V, V + 1, ... without a gap; merging appends their
+ * rows. */
 WEFT_NODISCARD WEFT_API weft_status weft_nn_tokens_add(weft_module *m, const char *module,
                                                        const int32_t *tokens, int n, int64_t known);
 
 /* Number of adapters in the tree. */
 WEFT_API int weft_nn_lora_count(weft_module *m);
 
-/* Adds every adapter to its base's weight (in float32, rounded to the weight's dtype), or takes it
- * off again; a DoRA adapter also scales the rows. The adapters stay where they are. Where an
- * adapted weight is tied to another module's, each gets its own, since only one of them changes. */
+/* Adds every adapter to its base's weight (in float32, rounded to the weight's dtype), or subtracts
+ * it again; a DoRA adapter also scales the rows. The adapters stay in the tree. An adapted weight
+ * that is tied to another module's is untied, since only one of them changes. Fails as weft_eval.
+ */
 WEFT_NODISCARD WEFT_API weft_status weft_nn_lora_merge(weft_module *m);
 WEFT_NODISCARD WEFT_API weft_status weft_nn_lora_unmerge(weft_module *m);
 
-/* Takes the adapters out of the tree; merged weights stay merged. */
+/* Removes the adapters from the tree; merged weights stay merged. */
 WEFT_API void weft_nn_lora_remove(weft_module *m);
 
 #ifdef __cplusplus

@@ -22,14 +22,14 @@ typedef struct weft_op weft_op;
 
 /* ---- Encodings: how elements are stored ----------------------------------------------------- */
 
-/* Formulas that kernels know; the numbers of weft_encoding complete them. */
+/* Formulas of encodings, with the parameters in weft_encoding. */
 typedef enum weft_encoding_kind {
     WEFT_ENCODING_OTHER = 0, /* known by its decode function alone */
     WEFT_ENCODING_AFFINE,    /* scale * code + bias */
     WEFT_ENCODING_MXFP4,     /* 2^(scale - 127) * E2M1 */
     WEFT_ENCODING_MXFP8,     /* 2^(scale - 127) * E4M3 */
     WEFT_ENCODING_NVFP4,     /* E4M3 scale * E2M1 */
-    /* The block types of GGUF files, whose parts lie as ggml has them. */
+    /* The block types of GGUF files, in ggml's layout. */
     WEFT_ENCODING_Q4_0,
     WEFT_ENCODING_Q4_1,
     WEFT_ENCODING_Q5_0,
@@ -51,35 +51,34 @@ static inline bool weft_encoding_has_parts(weft_encoding_kind kind)
     return kind >= WEFT_ENCODING_AFFINE && kind <= WEFT_ENCODING_NVFP4;
 }
 
-/* Shape and dtype are logical; the encoding says how the elements lie in memory. NULL everywhere
- * means dense. Encoded arrays have no strides: their rows lie one after another, and a row is its
- * blocks, each of which can be read without the others. */
+/* How elements are stored; shape and dtype are logical. NULL means dense. Encoded arrays have no
+ * strides: rows are consecutive, and a row consists of independent blocks. */
 typedef struct weft_encoding weft_encoding;
 struct weft_encoding {
     const char *name;
     int64_t block;       /* elements of a block along the last axis, at most WEFT_MAX_BLOCK */
     int64_t block_bytes; /* bytes of a block */
     weft_encoding_kind kind;
-    /* Of the kinds with parts: a block is the scale, the bias if the kind has one, and then `block`
-     * codes of `bits` bits, element i in the bits [i * bits, (i + 1) * bits) counted from the
-     * lowest of the first byte. */
+    /* For kinds with parts: a block is the scale, the bias if the kind has one, and `block` codes
+     * of `bits` bits. Element i is in bits [i * bits, (i + 1) * bits), counted from the lowest bit
+     * of the first byte. */
     int bits;
     weft_dtype scale; /* affine: dtype of scale and bias */
     /* Decodes `count` elements (a multiple of block) of one row from `blocks` to float32. */
     void (*decode)(const weft_encoding *e, const void *blocks, int64_t count, float *out);
-    /* The other way; NULL: arrays of this encoding come from files only. */
+    /* Encodes `count` elements; NULL: arrays of this encoding come from files only. */
     void (*encode)(const weft_encoding *e, const float *in, int64_t count, void *blocks);
 };
 
 enum { WEFT_MAX_BLOCK = 256 };
 
-/* Bytes of `elements` elements; of whole blocks. */
+/* The bytes of `elements` elements, a multiple of the block. */
 WEFT_API int64_t weft_encoding_bytes(const weft_encoding *e, int64_t elements) WEFT_NONNULL(1);
 
 /* How an array's elements are stored; NULL: dense. */
 WEFT_API const weft_encoding *weft_encoding_of(const weft_array *a);
 
-/* What an output looks like before it is computed. */
+/* The dtype, shape and encoding of an output. */
 typedef struct weft_spec {
     weft_dtype dtype;
     weft_dims shape;
@@ -117,10 +116,10 @@ typedef struct weft_field {
 
 /* ---- Reading a node, for infer, vjp and expand ---------------------------------------------- */
 
-/* An array is an output of a node. The first of several outputs stands for the node too: of it
- * weft_node_n_outputs is their number, of each other array 1, and weft_node_spec has the spec of
- * each. The spec of an input is weft_node_spec(weft_node_input(node, i), 0), whichever output of
- * its node the input is. */
+/* An array is an output of a node. The first of several outputs also represents the node:
+ * weft_node_n_outputs gives their number (1 for every other array), and weft_node_spec the spec of
+ * each. The spec of an input is weft_node_spec(weft_node_input(node, i), 0), whichever output it
+ * is. */
 WEFT_API const weft_op *weft_node_op(const weft_array *node); /* NULL once it needs no computing */
 WEFT_API const void *weft_node_params(const weft_array *node);
 WEFT_API int weft_node_n_inputs(const weft_array *node);
@@ -248,8 +247,8 @@ struct weft_op {
     weft_array *(*partial)(weft_array *node, int i); /* d out / d in_i; NULL result: 1 */
 
     /* Gradient of every wanted input: grads[i] is NULL on entry and may stay NULL for zero. cts
-     * has the outputs' cotangents, NULL where there is none. Elementwise ops may leave it to
-     * `partial`, composite ones to `expand`. */
+     * holds the outputs' cotangents, NULL for zero. Elementwise ops may use `partial` instead,
+     * composite ones `expand`. */
     void (*vjp)(weft_array *node, weft_array *const *cts, const bool *wanted, weft_array **grads);
     uint32_t zero_gradient; /* bit i: input i never gets a gradient, by definition */
     uint32_t takes_encoded; /* bit i: input i may be encoded; elsewhere that is an error */
@@ -259,36 +258,35 @@ struct weft_op {
      * serve, in that order (core/transforms/push_forward.c). */
     void (*jvp)(weft_array *node, weft_array *const *tangents, weft_array **out);
     /* The outputs are linear in the differentiable inputs together: their tangents are the op on
-     * the tangents, with zeros for those that have none. */
+     * the tangents, with zeros for missing ones. */
     bool linear;
 
-    /* The outputs for a batch of inputs, with the batch in front: in[i] has it as axis 0 where
-     * batched[i] and is as it was elsewhere; at least one has it, and it is `size` long. False:
-     * this case has no rule, it is computed one by one. Without a rule `takes_leading_axis`,
-     * `expand` and one by one serve, in that order (core/transforms/batch.c). Elementwise ops need
-     * nothing. */
+    /* The outputs for a batch: in[i] has the batch as axis 0, of length `size`, where batched[i];
+     * at least one has. False: no rule for this case, so examples are computed one by one. Without
+     * a rule `takes_leading_axis`, then `expand`, then one by one is used
+     * (core/transforms/batch.c). Elementwise ops need none. */
     bool (*vmap)(weft_array *node, weft_array *const *in, const bool *batched, int64_t size,
                  weft_array **out);
-    /* All inputs may have one more axis in front, with the same length in all of them; the
-     * outputs have it then, and parameters mean the same: their axes count from the end. */
+    /* With one more leading axis on all inputs, the same parameters give outputs with that axis:
+     * parameter axes count from the end. */
     bool takes_leading_axis;
 
     /* The same mathematics in smaller ops: outs[] of the node's specs. */
     void (*expand)(weft_array *node, weft_array **outs);
 
     /* What a compiled function may leave out because the result is the same, bit for bit. */
-    bool commutative;     /* the two inputs may change places */
+    bool commutative;     /* the two inputs may be exchanged */
     weft_neutral neutral; /* as the second input, or as either where the op is commutative */
     /* Whether output 0 is input 0 when both have the same spec and device. NULL: never. */
     bool (*is_identity)(const void *params, int n_inputs);
     /* Output i has the elements of input i: the op matters to transforms only, or moves its input
-     * to a device. An export has the inputs in its place, and so have compiled functions on one
-     * device, unless the op also keeps kernels in order. */
+     * to a device. Exports, and compiled functions on one device, replace the outputs by the
+     * inputs, unless `keeps_order` is set too. */
     bool passes_through;
     bool keeps_order;
 
-    /* A structural op that only looks at its input's memory: fills shape, strides and offset of
-     * *out (preset to *in) and returns true, or returns false: elements must be moved. */
+    /* A structural op whose output can be a view: fills shape, strides and offset of *out (preset
+     * to *in) and returns true. False: elements must be moved. */
     bool (*view)(const weft_array *node, const weft_tensor *in, weft_tensor *out);
 
     /* The definition of the values, for any dtypes, strides and sizes that infer accepts. NULL for
@@ -306,13 +304,13 @@ struct weft_op {
 
 /* The only constructor of nodes: a temporary. If an input has failed, that input is returned; if
  * infer refuses, an error array. `params` (params_size bytes) is copied; NULL means all zero. With
- * several outputs the result is the first one, which stands for the node: weft_pick gives each. */
+ * several outputs the result is the first one, which represents the node: weft_pick gives each. */
 WEFT_API weft_array *weft_apply(const weft_op *op, weft_array *const *inputs, int n,
                                 const void *params);
-/* Output `output` of the node that `node` stands for, with the shape and dtype of its spec. It
+/* Output `output` of the node that `node` represents, with the shape and dtype of its spec. It
  * belongs to the innermost scope unless a scope owns it already. Pick outputs before the node is
  * evaluated: an output that is not picked, used or kept by then is not stored, and picking it later
- * is an error. Of an array that is not the first of several outputs, output 0 is the array. */
+ * is an error. For any other array, output 0 is the array itself. */
 WEFT_API weft_array *weft_pick(weft_array *node, int output);
 
 /* Elementwise convenience: promotes dtypes, broadcasts shapes, then applies. */

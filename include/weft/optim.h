@@ -32,8 +32,8 @@ extern "C" {
 
 /* A function of the step, counted from 0, written as a formula of arrays so that compiled steps can
  * compute it. Functions that return a weft_rate give ownership to the caller, who frees it with
- * weft_rate_free (NULL is accepted); NULL, with the message: an argument is out of range, or there
- * is no memory. */
+ * weft_rate_free (NULL is accepted). They return NULL, with a message, when an argument is out of
+ * range or memory runs out. */
 typedef struct weft_rate weft_rate;
 
 /* `value` at every step. */
@@ -47,9 +47,9 @@ WEFT_API weft_rate *weft_rate_cosine_decay(double init, int64_t decay_steps, dou
 /* From init to end in `steps` steps, then end. */
 WEFT_API weft_rate *weft_rate_linear(double init, double end, int64_t steps);
 /* n rates, one after the other: rate i + 1 begins at step boundaries[i] (n - 1 of them) and counts
- * from there. The parts are taken, also on failure; a NULL one has failed. */
+ * from there. Takes ownership of the parts even on failure; a NULL part makes the result NULL. */
 WEFT_API weft_rate *weft_rate_join(weft_rate *const *rates, int n, const int64_t *boundaries);
-/* a times b, which are taken, also on failure. */
+/* a times b. Takes ownership of both even on failure. */
 WEFT_API weft_rate *weft_rate_product(weft_rate *a, weft_rate *b);
 /* The caller's own formula: step float 0-d -> float 0-d. The context must outlive the rate. */
 typedef weft_array *weft_rate_function(void *context, weft_array *step);
@@ -121,9 +121,9 @@ typedef struct weft_optim_adamw_options {
     bool bias_correction;
 } weft_optim_adamw_options;
 extern WEFT_API const weft_optim_type weft_optim_adamw;
-/* AdamW, with its options, whose m and v have 8 bits an element and a float32 scale for each block
- * of 256 (Dettmers et al. 2022, as in bitsandbytes): a quarter of the memory. Those of parameters
- * with fewer than 4096 elements stay as AdamW has them. */
+/* AdamW with its options, storing m and v with 8 bits per element and a float32 scale per block of
+ * 256, a quarter of the memory (Dettmers et al. 2022, as in bitsandbytes). Parameters with fewer
+ * than 4096 elements keep AdamW's state. */
 extern WEFT_API const weft_optim_type weft_optim_adamw8bit;
 
 /* m as Adam; v <- max(beta2 v, |g|); p <- p - lr m / (v + eps) (Kingma & Ba 2015). With
@@ -139,9 +139,10 @@ typedef struct weft_optim_lion_options {
 } weft_optim_lion_options;
 extern WEFT_API const weft_optim_type weft_optim_lion;
 
-/* Shazeer & Stern 2018: g^2 + eps1 is averaged with beta2 = 1 - t^-decay_rate, over the rows and
- * over the columns of the last two axes only (0-d and 1-d parameters: in full); the update is
- * divided by max(1, its root mean square / clip_threshold), then, with beta1, averaged. */
+/* Shazeer & Stern 2018. The second moment of g^2 + eps1, with beta2 = 1 - t^-decay_rate, is stored
+ * as means over the rows and the columns of the last two axes (0-d and 1-d parameters: in full).
+ * The update is divided by max(1, its root mean square / clip_threshold) and, with beta1, averaged.
+ */
 typedef struct weft_optim_adafactor_options {
     double eps1, eps2;       /* 0: 1e-30, 1e-3 */
     double clip_threshold;   /* 0: 1 */
@@ -157,11 +158,12 @@ typedef struct weft_optim_adafactor_options {
 extern WEFT_API const weft_optim_type weft_optim_adafactor;
 
 /* g <- g + weight_decay p; v <- momentum v + (1 - momentum) g; with nesterov u = (1 - momentum) g +
- * momentum v, else v; u is brought near an orthogonal matrix by ns_steps Newton-Schulz iterations
- * (Jordan 2024); p <- p - lr sqrt(max(1, rows / columns)) u. More than two axes are flattened to
- * two behind the first for that, and rows and columns are the last two; parameters with fewer than
- * two axes take u as it is: better give them to another optimizer. PyTorch decays p itself, and
- * iterates in bfloat16. */
+ * momentum v, else v; ns_steps Newton-Schulz iterations make u nearly orthogonal (Jordan 2024);
+ * p <- p - lr sqrt(max(1, rows / columns)) u.
+ *
+ * For the iterations, axes after the first are flattened into one; rows and columns are the last
+ * two axes. With fewer than two axes u is used unchanged, so another optimizer suits them better.
+ * PyTorch decays p itself and iterates in bfloat16. */
 typedef struct weft_optim_muon_options {
     double momentum;     /* 0: 0.95 */
     double weight_decay; /* 0: 0.01 */
@@ -170,14 +172,14 @@ typedef struct weft_optim_muon_options {
 } weft_optim_muon_options;
 extern WEFT_API const weft_optim_type weft_optim_muon;
 
-/* The types above by name ("sgd", ...) and by number, as literals; NULL: there is none. */
+/* The types above by name ("sgd", ...) and by number; NULL for an unknown one. */
 WEFT_API const weft_optim_type *weft_optim_type_find(const char *name);
 WEFT_API const weft_optim_type *weft_optim_type_at(int i);
 
-/* Sets the options named in "beta2=0.95,nesterov=true" in the type's struct, the others stay:
- * numbers of at least 0 (0 is 0, also where zero in the struct is the default), true or false.
- * WEFT_INVALID for a name that the type does not have, naming those that it has, and for another
- * value. */
+/* Sets the options named in a text such as "beta2=0.95,nesterov=true" in the type's struct; the
+ * others keep their values. A value is true, false or a number of at least 0, where 0 means zero,
+ * not the default. WEFT_INVALID for an unknown name (the message lists the known ones) and for any
+ * other value. */
 WEFT_NODISCARD WEFT_API weft_status weft_optim_options_parse(const weft_optim_type *type,
                                                              const char *text, void *options)
     WEFT_NONNULL(1, 2);
@@ -201,7 +203,7 @@ typedef struct weft_optim_group {
     const weft_optim_type *type;
     const void *options;       /* the type's struct, copied; NULL: all zero */
     double learning_rate;      /* must be positive unless scheduled or not used (Adafactor) */
-    weft_optim_filter *filter; /* NULL: every parameter that no earlier group took */
+    weft_optim_filter *filter; /* NULL: every parameter that no earlier group accepted */
     void *context;             /* of the filter */
     const weft_optim_schedule *schedules;
     int n_schedules;
@@ -209,61 +211,65 @@ typedef struct weft_optim_group {
 
 typedef struct weft_optim weft_optim;
 
-/* An optimizer of the parameters that weft_nn_trainable found; each goes to the first group whose
- * filter takes it, and one that none takes is WEFT_INVALID, as are empty parameters' slots, dtypes
- * that are no floats and options out of range. Paths are copied; the slots must stay where they are
- * while the optimizer lives, and only it may set them (else master copies are not the parameters
- * any more). */
+/* Creates an optimizer for the parameters that weft_nn_trainable found. Each belongs to the first
+ * group whose filter accepts it. Paths are copied. The slots must stay at their addresses while the
+ * optimizer exists, and only the optimizer may set them, since 16-bit parameters have master
+ * copies. WEFT_INVALID for a parameter that no group accepts, an empty slot, a dtype that is not a
+ * float and options out of range. */
 WEFT_NODISCARD WEFT_API weft_status weft_optim_new(const weft_nn_slots *parameters,
                                                    const weft_optim_group *groups, int n_groups,
                                                    weft_optim **out) WEFT_NONNULL(4);
 WEFT_API void weft_optim_free(weft_optim *optimizer);
 
-/* One update from gradients: one a parameter, in its order and shape, any float dtype; NULL leaves
- * that parameter and its state unchanged. Everything is evaluated together, and on a failure
- * nothing changes. In a compiled function it becomes part of the graph. */
+/* One update from gradients: one per parameter, in the order and shapes of the parameters, any
+ * float dtype; NULL leaves that parameter and its state unchanged. Everything is evaluated
+ * together, and a failure changes nothing. In a compiled function the update becomes part of the
+ * graph. */
 WEFT_NODISCARD WEFT_API weft_status weft_optim_update(weft_optim *optimizer,
                                                       weft_array *const *gradients);
 
 typedef struct weft_optim_call {
-    double lr_factor;  /* of all learning rates in this update, such as a schedule's: 0 is 0 */
+    double lr_factor;  /* multiplies all learning rates in this update; 0 means 0 */
     double clip;       /* > 0: gradients are scaled so that their norm is at most this */
     weft_array *loss;  /* float 0-d: evaluated together with the update; NULL: none */
     double loss_value; /* out: its value; 0 without a loss */
     double grad_norm;  /* out: weft_global_norm of the gradients, before clipping */
-    bool applied;      /* out: both were finite. If not, nothing has changed. */
+    bool applied;      /* out: both were finite; otherwise nothing changed */
 } weft_optim_call;
 
-/* weft_optim_update with a guard, of gradients that are clipped; no number is read in between. When
- * the loss or the norm is not finite, parameters and state stay what they were, bit for bit.
- * WEFT_INVALID for a negative clip, for a loss that failed and after weft_optim_accumulate. */
+/* weft_optim_update with clipping and a guard: if the loss or the norm is not finite, parameters
+ * and state keep their exact values. Everything is one evaluation. WEFT_INVALID for a negative
+ * clip, a failed loss, and after weft_optim_accumulate. */
 WEFT_NODISCARD WEFT_API weft_status weft_optim_apply(weft_optim *optimizer,
                                                      weft_array *const *gradients,
                                                      weft_optim_call *call) WEFT_NONNULL(1, 3);
 
-/* From now on the optimizer adds gradients up, in the dtype of its state, and updates in each nth
- * call, with the sums: batches that do not fit in memory at once go through in n parts. What has no
- * gradient adds nothing. Divide the loss by n for the mean's gradient. Steps, rates and
- * weft_optim_step_count count updates. The sums are part of the state, so that saving between two
- * updates loses nothing. To be called once, before the slots are asked for. */
+/* Accumulates gradients in the dtype of the state and updates with their sum in every nth call, so
+ * that a batch too large for memory can be computed in n parts. A NULL gradient adds nothing.
+ * Divide the loss by n for the gradient of the mean. Steps, rates and weft_optim_step_count count
+ * updates. The sums are part of the saved state. Call it once, before weft_optim_slots or
+ * weft_optim_state. WEFT_INVALID for n < 1 and for a second call. */
 WEFT_NODISCARD WEFT_API weft_status weft_optim_accumulate(weft_optim *optimizer, int64_t n);
 
-/* The state of the optimizer, as slots: "step" (int64 0-d, updates so far), "learning_rate" of
- * the first group and "learning_rate.1", ... of the others (float64 0-d, on the CPU), and for each
- * parameter "PATH.m" and so on, with "PATH.master" for one of 16 bits. One that accumulates has
- * "accumulated" (int64 0-d, calls since the last update) and "PATH.gradient". The lists are the
- * optimizer's. */
+/* The state of the optimizer as slots, owned by the optimizer:
+ *     step                   int64 0-d: updates so far
+ *     learning_rate          of the first group: float64 0-d, on the CPU
+ *     learning_rate.1, ...   of the other groups
+ *     PATH.m, ...            the state of each parameter
+ *     PATH.master            the float32 master copy of a 16-bit parameter
+ *     accumulated            with weft_optim_accumulate: int64 0-d, calls since the last update
+ *     PATH.gradient          with weft_optim_accumulate: the sum */
 WEFT_API weft_array ***weft_optim_state(weft_optim *optimizer, int *n) WEFT_NONNULL(1, 2);
 WEFT_API const char *const *weft_optim_state_names(const weft_optim *optimizer) WEFT_NONNULL(1);
-/* The same with the parameters' slots in front: the state of a compiled step, and its names. */
+/* The same after the parameters' slots: the state of a compiled step, and its names. */
 WEFT_API weft_array ***weft_optim_slots(weft_optim *optimizer, int *n) WEFT_NONNULL(1, 2);
 WEFT_API const char *const *weft_optim_slot_names(const weft_optim *optimizer) WEFT_NONNULL(1);
 
-/* Updates that were made; -1 after a failure. */
+/* The number of updates so far; -1 after a failure. */
 WEFT_API int64_t weft_optim_step_count(const weft_optim *optimizer) WEFT_NONNULL(1);
 
-/* Gets a group's learning rate, of the latest update if it is scheduled, else of the next, and sets
- * it. Setting does not recompile a compiled step; a schedule overwrites it in the next update.
+/* Gets and sets a group's learning rate: of the latest update if it is scheduled, otherwise of the
+ * next. Setting it does not recompile a compiled step; a schedule overwrites it in the next update.
  * WEFT_INVALID for a group that does not exist and for a rate that is not positive. */
 WEFT_API double weft_optim_learning_rate(const weft_optim *optimizer, int group) WEFT_NONNULL(1);
 WEFT_NODISCARD WEFT_API weft_status weft_optim_set_learning_rate(weft_optim *optimizer, int group,
@@ -272,9 +278,9 @@ WEFT_NODISCARD WEFT_API weft_status weft_optim_set_learning_rate(weft_optim *opt
 /* The group of parameter i. */
 WEFT_API int weft_optim_group_of(const weft_optim *optimizer, int i) WEFT_NONNULL(1);
 
-/* The state as a safetensors file under its names. Loading sets all of it or, when a tensor is
- * missing, unexpected or of another shape or dtype (WEFT_INVALID), nothing; parameters are in files
- * of their own (weft_nn_save). With both loaded, training continues exactly. */
+/* Saves and loads the state as a safetensors file with the names above. Loading sets all of it, or
+ * nothing when a tensor is missing, unexpected or of another shape or dtype (WEFT_INVALID).
+ * Parameters are saved separately (weft_nn_save). With both loaded, training continues exactly. */
 WEFT_NODISCARD WEFT_API weft_status weft_optim_save(const weft_optim *optimizer, const char *path)
     WEFT_NONNULL(1);
 WEFT_NODISCARD WEFT_API weft_status weft_optim_load(weft_optim *optimizer, const char *path)
@@ -282,7 +288,7 @@ WEFT_NODISCARD WEFT_API weft_status weft_optim_load(weft_optim *optimizer, const
 
 /* ---- Gradients ------------------------------------------------------------------------------ */
 
-/* sqrt of the sum of squares over all elements of n arrays, float32 0-d. */
+/* The square root of the sum of squares over all elements of n arrays: float32 0-d. */
 WEFT_API weft_array *weft_global_norm(weft_array *const *arrays, int n);
 
 /* out[i] = gradients[i] min(1, max_norm / (norm + 1e-6)) in its dtype, with the global norm, which
@@ -312,10 +318,10 @@ typedef struct weft_optim_step {
     weft_array *count;     /* this update's number, from 1: float64 0-d */
     weft_array *parameter; /* float32 or float64: the master copy where there is one */
     weft_array *gradient;  /* in parameter's shape and dtype */
-    weft_array **state;    /* the state, to be replaced; NULL where there is none */
-    weft_array **shared;   /* for what a group's parameters have in common: NULL at first */
-    /* For a type that guards: float32 0-d, what the gradient is to be multiplied by (NULL: 1), and
-     * bool 0-d, whether anything may change (NULL: yes); both where the parameter is. */
+    weft_array **state;    /* the state, to be replaced; NULL entries: unused */
+    weft_array **shared;   /* shared by the parameters of a group; NULL at first */
+    /* For a type that guards, on the parameter's device: the factor of the gradient (float32 0-d,
+     * NULL: 1) and whether anything may change (bool 0-d, NULL: yes). */
     weft_array *scale, *finite;
 } weft_optim_step;
 
@@ -326,14 +332,14 @@ struct weft_optim_type {
     size_t options_size;
     const void *defaults;                  /* an options struct; NULL: all zero */
     const char *states[WEFT_OPTIM_STATES]; /* names of the state of a parameter */
-    /* Puts in *shape (which is the parameter's) that of state i; false: it is not used. It begins
-     * as zeros. NULL: all used, in the parameter's shape. */
+    /* Replaces *shape, the parameter's, by the shape of state i; false: state i is not used. State
+     * starts as zeros. NULL: all used, in the parameter's shape. */
     bool (*state_shape)(const void *options, int i, weft_dims *shape);
     /* The dtype of state i of a parameter of that shape; 0, as for NULL: float64 for float64
      * parameters, else float32. */
     weft_dtype (*state_dtype)(const void *options, int i, const weft_dims *parameter);
-    weft_status (*check)(const void *options); /* NULL: nothing beyond numbers >= 0 */
-    bool (*own_rate)(const void *options);     /* it needs no learning rate; NULL: it does */
+    weft_status (*check)(const void *options); /* NULL: numbers >= 0 suffice */
+    bool (*own_rate)(const void *options);     /* whether it needs no learning rate; NULL: no */
     /* Whether `update` itself uses s->scale and s->finite; NULL: no, and weft_optim_apply
      * scales the gradient before and drops the result after it. */
     bool (*guards)(const weft_optim_step *s);
@@ -344,15 +350,16 @@ struct weft_optim_type {
 /* The hyper-parameter of that name; a bool or an integer as its number. */
 WEFT_API weft_optim_number weft_optim_hyper(const weft_optim_step *s, const char *name)
     WEFT_NONNULL(1);
-/* x a, x + a, 1 - a, and 1 - a^t for update t (exact for an a near 1). */
-WEFT_API weft_array *weft_optim_times(weft_array *x, weft_optim_number a);
-WEFT_API weft_array *weft_optim_plus(weft_array *x, weft_optim_number a);
-WEFT_API weft_optim_number weft_optim_rest(weft_optim_number a);
-WEFT_API weft_optim_number weft_optim_rest_of_power(weft_optim_number a, weft_array *t);
-/* share old + (1 - share) new */
-WEFT_API weft_array *weft_optim_average(weft_array *old, weft_array *recent,
-                                        weft_optim_number share);
-/* Whether it is the constant 0. */
+/* Formulas that accept both forms of a number. Arrays keep the shape and dtype of x.
+ * multiply: x a. add: x + a. one_minus: 1 - a. bias_correction: 1 - a^t for update t, accurate for
+ * an a near 1. */
+WEFT_API weft_array *weft_optim_multiply(weft_array *x, weft_optim_number a);
+WEFT_API weft_array *weft_optim_add(weft_array *x, weft_optim_number a);
+WEFT_API weft_optim_number weft_optim_one_minus(weft_optim_number a);
+WEFT_API weft_optim_number weft_optim_bias_correction(weft_optim_number a, weft_array *t);
+/* The exponential moving average decay old + (1 - decay) recent, in the shape and dtype of old. */
+WEFT_API weft_array *weft_optim_ema(weft_array *old, weft_array *recent, weft_optim_number decay);
+/* Whether the number is the constant 0. */
 WEFT_API bool weft_optim_is_zero(weft_optim_number a);
 
 #ifdef __cplusplus

@@ -19,13 +19,13 @@
 extern "C" {
 #endif
 
-/* What may be watched; the fields of the event that it fills. */
+/* Kinds of events, with the fields that they fill. */
 typedef enum weft_probe_kind {
     WEFT_PROBE_TOKEN = 1 << 0,    /* token, logprob (0 without weft_generate_options.logprobs) */
     WEFT_PROBE_LOGITS = 1 << 1,   /* values (V): the token's logits before the sampler */
     WEFT_PROBE_ENTROPY = 1 << 2,  /* entropy of their softmax, in nats */
     WEFT_PROBE_ROUTER = 1 << 3,   /* layer; experts and weights (L, k) of L tokens */
-    WEFT_PROBE_RESIDUAL = 1 << 4, /* layer; values (1, L): root of the mean square behind it */
+    WEFT_PROBE_RESIDUAL = 1 << 4, /* layer; values (1, L): root mean square after it */
     WEFT_PROBE_CACHE = 1 << 5,    /* cache_tokens, cache_bytes */
     WEFT_PROBE_MEMORY = 1 << 6,   /* memory_active, memory_peak */
     WEFT_PROBE_TRAINING = 1 << 7  /* loss, grad_norm, lr */
@@ -41,18 +41,18 @@ typedef enum weft_probe_phase {
 typedef struct weft_probe_event {
     weft_probe_kind kind;
     weft_probe_phase phase;
-    int64_t step;  /* tokens that came before, or the update, from 1 */
-    int64_t layer; /* -1: not of one */
+    int64_t step;  /* the number of earlier tokens, or the update, from 1 */
+    int64_t layer; /* -1: no layer */
     int32_t token;
     double logprob, entropy;
     weft_array *values, *experts, *weights;
-    int64_t cache_tokens, cache_bytes; /* of all layers' arrays, with what is reserved */
+    int64_t cache_tokens, cache_bytes; /* of all layers, reserved memory included */
     int64_t memory_active, memory_peak;
     double loss, grad_norm, lr;
 } weft_probe_event;
 
 typedef struct weft_probe {
-    unsigned kinds; /* of weft_probe_kind, added up; other kinds' events do not come */
+    unsigned kinds; /* the wanted weft_probe_kind values, combined with | */
     void (*event)(void *context, const weft_probe_event *event);
     void *context;
 } weft_probe;

@@ -53,11 +53,11 @@ WEFT_API weft_array *weft_kron(weft_array *a, weft_array *b);
  * are contracted in the order of weft_einsum_path, each as one matmul where it can be. */
 WEFT_API weft_array *weft_einsum(const char *subscripts, weft_array *const *operands, int n);
 
-/* The order in which weft_einsum contracts: the one with the fewest operations for up to 8
- * operands, beyond that the pair that leaves least, one after another. Text in `out`, always
- * terminated: how many operations (a multiplication and an addition are two) all operands at once
- * would take, and this order; then a line for each contraction, with the places of its two operands
- * in the list, which loses them and gets the result at its end. */
+/* Describes the order in which weft_einsum contracts: optimal in operations for up to 8 operands,
+ * greedy by the size of the result beyond. The text in `out` (size bytes, always terminated) has
+ * the number of operations, counting multiplications and additions, of contracting all operands at
+ * once and in this order. Then each line is a contraction: the indices of two operands, which are
+ * removed from the list; the result is appended. Fails as weft_einsum. */
 WEFT_NODISCARD WEFT_API weft_status weft_einsum_path(const char *subscripts,
                                                      weft_array *const *operands, int n, char *out,
                                                      size_t size);
@@ -79,9 +79,9 @@ WEFT_API weft_array *weft_gather_linear(weft_array *x, weft_array *weight, weft_
 /* a (M, K), b (K, N), segments (..., 2) integers -> (..., M, N): result i sums only the terms from
  * segments[i, 0] to segments[i, 1], which lie in [0, K] or fail the evaluation. Floats. */
 WEFT_API weft_array *weft_segmented_mm(weft_array *a, weft_array *b, weft_array *segments);
-/* a (..., M, K) b (..., K, N) with masks on blocks of `block` by `block` elements, each (..., rows
- * / block, columns / block) rounded up, or NULL. bool: what is masked out is zero, whatever its
- * value; numbers multiply, and have gradients. */
+/* a (..., M, K) b (..., K, N) with masks on blocks of `block` by `block` elements of a, b and the
+ * result. A mask has the shape (..., rows / block, columns / block), rounded up, or is NULL. A bool
+ * mask replaces elements by zero; a numeric mask multiplies and has a gradient. */
 WEFT_API weft_array *weft_block_masked_mm(weft_array *a, weft_array *b, int64_t block,
                                           weft_array *mask_out, weft_array *mask_lhs,
                                           weft_array *mask_rhs);

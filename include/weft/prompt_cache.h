@@ -4,10 +4,10 @@
  *     status = weft_prompt_cache_new(model, NULL, &cache);
  *     weft_generate_options options = {.prompt_cache = cache};
  *
- * Generation then skips the longest beginning of the prompt that an entry has, and leaves its text
- * behind as an entry. Functions may be called from several threads. Where rotations depend on the
- * length of the text (dynamic, longrope), an entry's keys are rotated for the length that its text
- * had when they came.
+ * Generation then skips the longest prefix of the prompt that an entry has, and stores its own
+ * sequence as an entry. Functions may be called from several threads. If rotary embeddings depend
+ * on the length (dynamic, longrope), an entry's keys are rotated for the length at which they were
+ * computed.
  */
 #ifndef WEFT_PROMPT_CACHE_H
 #define WEFT_PROMPT_CACHE_H
@@ -18,13 +18,13 @@
 extern "C" {
 #endif
 
-/* ---- Which model it was --------------------------------------------------------------------- */
+/* ---- Fingerprints --------------------------------------------------------------------------- */
 
 /* A hash that distinguishes models; it is not cryptographic. */
 typedef struct weft_fingerprint {
-    uint64_t model;   /* configuration; names, shapes, dtypes, encodings and bytes of parameters: of
-                         those over 64 KiB 16 pieces of 4 KiB, spread evenly from end to end */
-    uint64_t adapter; /* names, scales and all bytes of its matrices; 0: there is none */
+    uint64_t model;   /* configuration; names, shapes, dtypes, encodings and bytes of parameters; of
+                         those over 64 KiB only 16 evenly spaced pieces of 4 KiB */
+    uint64_t adapter; /* names, scales and all bytes of its matrices; 0: no adapter */
 } weft_fingerprint;
 
 /* Computes the fingerprint of a model; parameters on another device are read in full. Fails as
@@ -37,14 +37,15 @@ WEFT_NODISCARD WEFT_API weft_status weft_model_fingerprint(weft_model *model, we
 typedef struct weft_prompt_cache weft_prompt_cache;
 
 typedef struct weft_prompt_cache_options {
-    /* Of all entries' keys and values; the one that was not used for longest goes first. 0: an
-     * eighth of the memory by weft_device_memory or weft_memory_limit. */
+    /* The limit for all keys and values; the least recently used entry is evicted first. 0: an
+     * eighth of weft_device_memory or weft_memory_limit. */
     int64_t max_bytes;
-    int64_t min_tokens; /* shorter beginnings are computed again; 0: 16 */
+    int64_t min_tokens; /* shorter prefixes are computed again; 0: 16 */
 } weft_prompt_cache_options;
 
-/* It borrows the model. When the model's adapter changes, what was read with another one is not
- * used; when its other parameters do, call weft_prompt_cache_clear. NULL options: all zero. */
+/* Creates a prompt cache in *out; free it with weft_prompt_cache_free. Borrows the model. Entries
+ * of another adapter are not used; after other parameters change, call weft_prompt_cache_clear.
+ * NULL options: all zero. WEFT_INVALID for options out of range. */
 WEFT_NODISCARD WEFT_API weft_status weft_prompt_cache_new(weft_model *model,
                                                           const weft_prompt_cache_options *options,
                                                           weft_prompt_cache **out) WEFT_NONNULL(3);
@@ -70,10 +71,11 @@ WEFT_NODISCARD WEFT_API weft_status weft_prompt_cache_warm(weft_prompt_cache *ca
                                                            const weft_cache_options *options,
                                                            int64_t prefill) WEFT_NONNULL(1);
 
-/* For a prompt of n ids: caches by the options that hold its longest beginning an entry has, of
- * *matched tokens, below n; new ones, and 0, when there is none that long. The caller's, to be put
- * back or freed with weft_model_free_caches. An entry whose rings have gone around serves only what
- * begins with (nearly) all of it. NULL options: all zero. */
+/* Looks up a prompt of n ids. *caches are KV caches with these options that hold its longest known
+ * prefix of *matched < n tokens, or new ones and 0. The caller puts them back or frees them with
+ * weft_model_free_caches. An entry that has dropped tokens (max_context, windows) matches only
+ * prompts that begin with nearly all of it. NULL options: all zero. Fails only when out of memory.
+ */
 WEFT_NODISCARD WEFT_API weft_status weft_prompt_cache_take(weft_prompt_cache *cache,
                                                            const int32_t *ids, size_t n,
                                                            const weft_cache_options *options,
@@ -91,8 +93,8 @@ WEFT_NODISCARD WEFT_API weft_status weft_prompt_cache_put(weft_prompt_cache *cac
 /* Writes all entries to a safetensors file, complete or absent; WEFT_IO if that fails. */
 WEFT_NODISCARD WEFT_API weft_status weft_prompt_cache_save(weft_prompt_cache *cache,
                                                            const char *path) WEFT_NONNULL(1);
-/* Adds a file's entries. WEFT_INVALID, with a message that names both, when another model or
- * adapter has read them, and for a file that is not what weft_prompt_cache_save writes. */
+/* Adds the entries of a file from weft_prompt_cache_save. WEFT_INVALID for entries of another model
+ * or adapter, which the message names, and for a malformed file; WEFT_IO if it cannot be read. */
 WEFT_NODISCARD WEFT_API weft_status weft_prompt_cache_load(weft_prompt_cache *cache,
                                                            const char *path) WEFT_NONNULL(1);
 

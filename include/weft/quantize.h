@@ -1,4 +1,4 @@
-/* weft/quantize.h -- quantised matrices: as MLX's two or three tensors, and as encoded arrays.
+/* weft/quantize.h -- quantized matrices: as MLX's two or three tensors, and as encoded arrays.
  *
  * Along the last axis, groups of elements share a scale (and a bias). A matrix w (..., N, K) is
  *     codes  uint32 (..., N, K bits / 32)   element i of a row in the bits [i bits, (i + 1) bits)
@@ -10,12 +10,12 @@
  *     mxfp4   bits 4, group 32                        2^(scale - 127) * E2M1
  *     mxfp8   bits 8, group 32                        2^(scale - 127) * E4M3
  *     nvfp4   bits 4, group 16                        E4M3 scale * E2M1 [* global_scale / 2688]
- * Values are MLX's, bit for bit, wherever its own are finite: a NaN becomes 0 (mxfp8: 448), groups
- * with an infinity or magnitudes that leave the scale's range saturate.
+ * Results equal MLX's bit for bit wherever MLX's are finite. A NaN becomes 0 (mxfp8: 448); groups
+ * with an infinity, or whose scale would overflow, saturate.
  *
- * The same formats are encodings (op.h): a bf16 (N, K) array whose storage is packed. weft_linear,
- * weft_embedding and weft_take along axis 0 read it directly, weft_astype and weft_decode make it
- * dense, and every other op refuses it. Common rules: ops.h.
+ * The same formats exist as encodings (op.h): an (N, K) float array with packed storage.
+ * weft_linear, weft_embedding and weft_take along axis 0 read it directly; weft_astype and
+ * weft_decode make it dense; any other op gives an error. Common rules: ops.h.
  */
 #ifndef WEFT_QUANTIZE_H
 #define WEFT_QUANTIZE_H
@@ -33,46 +33,45 @@ typedef enum weft_quantize_mode {
     WEFT_NVFP4
 } weft_quantize_mode;
 
-/* Zero: the default. NULL options: affine, 4 bits, groups of 64. */
+/* Zero means the mode's default. NULL options: affine, 4 bits, groups of 64. */
 typedef struct weft_quantize_options {
     weft_quantize_mode mode;
     int64_t group_size;
     int64_t bits;
-    weft_array *global_scale; /* NULL, or nvfp4: float32 (), the largest magnitude of w */
+    weft_array *global_scale; /* nvfp4 only: float32 0-d, the largest magnitude of w; or NULL */
 } weft_quantize_options;
 
 /* ---- Over separate tensors ------------------------------------------------------------------ */
 
 /* w (..., N, K) float32, float16 or bfloat16, K a multiple of the group -> out[0] codes, out[1]
- * scales, out[2] biases or NULL. No gradient flows: the codes are integers and scales and biases
- * are taken as constants. */
+ * scales, out[2] biases or NULL. No gradient flows through it. */
 WEFT_API void weft_quantize(weft_array *w, const weft_quantize_options *options,
                             weft_array *out[3]);
 
-/* The matrix (..., N, K) in `dtype`. The affine mode computes in the scales' dtype, rounding
- * product and sum (MLX). Differentiable in float scales and biases. */
+/* The matrix (..., N, K) in `dtype`. The affine mode computes in the scales' dtype and rounds
+ * product and sum, as MLX. Differentiable in float scales and biases. */
 WEFT_API weft_array *weft_dequantize(weft_array *codes, weft_array *scales, weft_array *biases,
                                      weft_dtype dtype, const weft_quantize_options *options);
 
-/* x w^T (..., M, N) for x (..., M, K), or, unless transposed, x w (..., M, K) for x (..., M, N);
- * batch axes broadcast; a vector x is one row. Products are summed in float32 from weights that are
- * not rounded, and rounded once, to the common dtype of x, scales and biases (affine) or to x's.
- * Differentiable in x and in float scales and biases; codes refuse a gradient. */
+/* transposed: x w^T (..., M, N) for x (..., M, K). Otherwise: x w (..., M, K) for x (..., M, N).
+ * Batch axes broadcast; a vector x is one row. Sums are float32 over unrounded weights, rounded
+ * once to the common dtype of x, scales and biases (affine), or to x's dtype. Differentiable in x
+ * and in float scales and biases; a gradient for the codes is an error. */
 WEFT_API weft_array *weft_quantized_matmul(weft_array *x, weft_array *codes, weft_array *scales,
                                            weft_array *biases, bool transposed,
                                            const weft_quantize_options *options);
 
-/* The same for the pairs of matrices that flat indices into the batch axes of x and of w name:
- * (J..., M, N) for integers lhs and rhs, broadcast together to (J...). NULL: all matrices in order,
- * in the shape of the batch axes. */
+/* The same for selected pairs of matrices: lhs and rhs are integer indices into the flattened batch
+ * axes of x and w, broadcast together to (J...); the result is (J..., M, N). NULL selects all
+ * matrices in order, in the shape of the batch axes. */
 WEFT_API weft_array *weft_gather_qmm(weft_array *x, weft_array *codes, weft_array *scales,
                                      weft_array *biases, weft_array *lhs, weft_array *rhs,
                                      bool transposed, const weft_quantize_options *options);
 
-/* x w^T with both quantised: x (..., M, K) on the fly, w (..., N, K) given as codes and scales, or
- * with scales NULL in floats and quantised on the fly. The options' default mode is nvfp4 here, and
- * affine is refused; global scales (NULL: none) are of nvfp4. In x's dtype. The gradients of x and
- * of a float w are those of the product of the quantised (straight through the rounding). */
+/* x w^T in x's dtype with both operands quantized: x (..., M, K) on the fly; w (..., N, K) as codes
+ * with scales, or, with scales NULL, as floats that are quantized on the fly. The default mode is
+ * nvfp4 here and affine is an error; global scales, which may be NULL, need nvfp4. Gradients of x
+ * and of a float w are straight-through: those of the product of the quantized values. */
 WEFT_API weft_array *weft_qqmm(weft_array *x, weft_array *w, weft_array *scales,
                                weft_array *global_scale_x, weft_array *global_scale_w,
                                const weft_quantize_options *options);
@@ -81,41 +80,41 @@ WEFT_API weft_array *weft_gather_qqmm(weft_array *x, weft_array *w, weft_array *
                                       weft_array *global_scale_w,
                                       const weft_quantize_options *options);
 
-/* Floats as E4M3 in uint8: nearest even, saturating at 448, NaN too. And back; 0x7f and 0xff are
- * NaN. */
+/* Converts floats to E4M3 in uint8, rounding to nearest even; larger magnitudes and NaN become 448.
+ * And back to `dtype`, where 0x7f and 0xff are NaN. The shape stays. */
 WEFT_API weft_array *weft_to_fp8(weft_array *x);
 WEFT_API weft_array *weft_from_fp8(weft_array *x, weft_dtype dtype);
-/* E5M2 in uint8 as floats, exactly: the upper bytes of float16. */
+/* Converts E5M2 in uint8, the upper bytes of float16, exactly to `dtype`. The shape stays. */
 WEFT_API weft_array *weft_from_fp8_e5m2(weft_array *x, weft_dtype dtype);
 
 /* ---- Encodings ------------------------------------------------------------------------------ */
 
-/* Encoding i of the table, from 0; NULL: there are no more. By name: "affine-4-64-bfloat16" (bits,
- * group, dtype of the scales), "mxfp4", "mxfp8", "nvfp4"; NULL when there is none. */
+/* The encoding with index i, or NULL past the last one. And by name: "affine-4-64-bfloat16" (bits,
+ * group, dtype of the scales), "mxfp4", "mxfp8", "nvfp4"; NULL for an unknown name. */
 WEFT_API const weft_encoding *weft_encoding_at(int i);
 WEFT_API const weft_encoding *weft_encoding_find(const char *name);
-/* By what it is; `scale` counts for affine only. */
+/* By its properties; `scale` matters for affine only. A static literal; NULL if none matches. */
 WEFT_API const weft_encoding *weft_encoding_of_kind(weft_encoding_kind kind, int64_t bits,
                                                     int64_t group, weft_dtype scale);
-/* Of the options' mode, with scales of `dtype`; NULL and a message when there is none, as for a
- * global scale. */
+/* The encoding of the options, with scales of `dtype`: a static literal. NULL with a message if
+ * none matches, for instance with a global scale. */
 WEFT_API const weft_encoding *weft_quantize_encoding(const weft_quantize_options *options,
                                                      weft_dtype dtype);
 
-/* x (..., K) of the same shape and dtype, stored as `encoding`: float32, float16 or bfloat16, K a
- * multiple of a block. No gradient flows. */
+/* x (..., K) stored as `encoding`, with the same shape and dtype: float32, float16 or bfloat16, K a
+ * multiple of the block. No gradient flows through it. */
 WEFT_API weft_array *weft_encode(weft_array *x, const weft_encoding *encoding);
-/* The dense array of the same shape and dtype; one that is dense is returned. */
+/* The dense array of the same shape and dtype; a dense x is returned unchanged. */
 WEFT_API weft_array *weft_decode(weft_array *x);
 
-/* The caller's memory as an array (..., K) of `dtype`, a float, whose blocks lie there row after
- * row: as weft_from_memory, without an alignment. */
+/* An encoded array (..., K) of `dtype`, a float, over the caller's memory, which holds the blocks
+ * row by row. As weft_from_memory, but without an alignment requirement. */
 WEFT_API weft_array *weft_from_blocks(void *blocks, const weft_encoding *encoding, weft_dtype dtype,
                                       weft_dims shape, void (*release)(void *context),
                                       void *context) WEFT_NONNULL(2);
 
-/* An encoded array of `dtype` from separate tensors, and its tensors again: both copy bits. A
- * bfloat16 array usually has bfloat16 scales, but need not. out[2] is NULL without biases. */
+/* Joins separate tensors into an encoded array (..., K) of `dtype`, and splits it again; both copy
+ * bits. The scales may have another float dtype than `dtype`. out[2] is NULL without biases. */
 WEFT_API weft_array *weft_join_encoded(weft_array *codes, weft_array *scales, weft_array *biases,
                                        weft_dtype dtype, const weft_quantize_options *options);
 WEFT_API void weft_split_encoded(weft_array *x, weft_array *out[3]);

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* What a generation depends on besides the model. NULL fields are neither saved nor compared. */
+/* What a generation depends on other than the model. NULL fields are neither saved nor compared. */
 typedef struct weft_state_about {
     const weft_tokenizer *tokenizer;
     const char *chat_template; /* its text */

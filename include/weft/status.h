@@ -62,14 +62,13 @@ WEFT_API weft_status weft_error_status(void);
  * The message says where, what, expected, got; for code that extends Weft as well as for Weft. */
 WEFT_API weft_status weft_fail(weft_status status, const char *format, ...) WEFT_PRINTF(2, 3);
 
-/* A text from outside (a file, a model, a server, another program, a person) as a message shows it:
- * control characters, characters that turn the direction of text and bytes that are not UTF-8 as
- * escapes (\n, \x1b, \u202e), and of a long text the first 120 bytes, then "... (N bytes)", N being
- * the length of all of it. NULL is "(null)". The result is valid until the calling thread's 16th
- * call after this one.
+/* Makes external text (of a file, model, server or user) safe to print in a message. Control
+ * characters, bidirectional controls and invalid UTF-8 become escapes (\n, \x1b, \u202e). Text of
+ * more than 120 bytes is truncated and ends with "... (N bytes)". NULL gives "(null)". The result
+ * is valid until the calling thread's 16th call after this one.
  *
- * weft_fail, weft_error_array and weft_log_message escape the whole message the same way, so that a
- * message never brings a control character to a terminal; weft_printable also keeps it short. */
+ * weft_fail, weft_error_array and weft_log_message escape whole messages in the same way, without
+ * truncation, so no message sends a control character to a terminal. */
 WEFT_API const char *weft_printable(const char *text);
 WEFT_API const char *weft_printable_n(const char *text, size_t length);
 

@@ -6,9 +6,9 @@
  *     weft_status status = weft_stream_synchronize(load);
  *
  * Evaluations of one stream run in their order. Those of different streams, and of threads that
- * wait for theirs, run at the same time where they touch different memory; one that needs what
- * another computes waits for it, whatever their streams. On a device that works through a queue of
- * its own (Vulkan) they run one after another.
+ * wait for theirs, run concurrently if they use different memory; an evaluation that needs the
+ * result of another waits for it. On a device with its own queue (Vulkan) they run one after
+ * another.
  */
 #ifndef WEFT_STREAM_H
 #define WEFT_STREAM_H
@@ -21,13 +21,13 @@ extern "C" {
 
 typedef struct weft_stream weft_stream;
 
-/* A stream, to be used by any thread; NULL: no memory. `device` is the one that
- * weft_stream_synchronize waits for besides (NULL: the thread's default device); what is evaluated
- * runs where its arrays are. Its thread is started when it is first needed. */
+/* Creates a stream that any thread may use; free it with weft_stream_free. NULL: out of memory.
+ * weft_stream_synchronize also waits for `device` (NULL: the thread's default device); evaluations
+ * run on the devices of their arrays. The stream's thread starts on first use. */
 WEFT_API weft_stream *weft_stream_new(weft_device *device);
 
-/* Runs what is queued to its end and frees the stream, which no thread may use any more; it may be
- * the calling thread's default. Accepts NULL. Not from a kernel or a callback. */
+/* Finishes the queued work and frees the stream, which may be the calling thread's default; no
+ * thread may use it afterwards. NULL is accepted. Do not call it from a kernel or a callback. */
 WEFT_API void weft_stream_free(weft_stream *stream);
 
 /* Starts the computation of n arrays on the stream and returns, as weft_eval_async does. */
@@ -38,8 +38,8 @@ WEFT_NODISCARD WEFT_API weft_status weft_eval_on(weft_stream *stream, weft_array
  * been reported yet, by this function or by evaluating an array that it affected. */
 WEFT_NODISCARD WEFT_API weft_status weft_stream_synchronize(weft_stream *stream);
 
-/* Where weft_eval_async of the calling thread runs. At first one stream that all threads share;
- * NULL goes back to it. That one is not to be freed. */
+/* Gets and sets the stream for weft_eval_async of the calling thread. Initially, and after NULL,
+ * this is one stream that all threads share, which must not be freed. */
 WEFT_API weft_stream *weft_default_stream(void);
 WEFT_API void weft_set_default_stream(weft_stream *stream);
 

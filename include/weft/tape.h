@@ -4,21 +4,26 @@
  * numbered in order, operands first. The CPU's generated kernels, its chain interpreter, shader
  * writers and users' own ops all read tapes.
  *
- * Grammar: C expressions over a, b, c, d; numbers; + - * / % unary-minus; < <= > >= == !=; && || !;
- * & | ^ ~ << >>; ?: (both sides are computed); parentheses; and these functions:
- *   real:    abs sign floor ceil rint trunc sqrt rsqrt exp expm1 log log1p log2 log10 sin cos tan
- *            asin acos atan sinh cosh tanh asinh acosh atanh erf erfinv pow atan2 min max isnan
- *            isinf isfinite
+ * Grammar: C expressions over the operands a, b, c, d; numbers; + - * / % and unary minus;
+ * < <= > >= == !=; && || !; & | ^ ~ << >>; ?: (both sides are computed); parentheses; the names pi,
+ * inf, nan and, in integer formulas, bits (the width of the dtype); and these functions:
+ *
+ *   real:    abs sign floor ceil rint trunc sqrt rsqrt exp expm1 log log1p log2 log10
+ *            sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfinv
+ *            pow atan2 min max isnan isinf isfinite
  *   integer: abs sign min max pow
- *   complex: abs sign rint sqrt rsqrt exp expm1 log log1p log2 log10 sin cos tan asin acos atan
- * sinh cosh tanh asinh acosh atanh pow min max isnan isinf isfinite conj, imag, which makes the
- * imaginary part a real number, and join(x, y) = re x + i re y names:   pi, inf, nan, bits (the
- * width of the dtype in integer formulas) Bool formulas have comparisons, logic and ?:, complex
- * ones neither % nor bits. Complex numbers are ordered by their real parts, equal ones by their
- * imaginary parts; functions have the branch cuts of C99. Integer arithmetic wraps; x / 0 and x % 0
- * are 0; MIN / -1 is MIN; a shift by the width or more is 0; pow with a negative exponent is 1 /
- * pow, truncated. Integer `/` rounds towards minus infinity. The result of `%`, of integers and of
- * reals, has the sign of the divisor. min and max return NaN if either is NaN.
+ *   complex: abs sign rint sqrt rsqrt exp expm1 log log1p log2 log10
+ *            sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh
+ *            pow min max isnan isinf isfinite conj
+ *            imag(x) (the imaginary part as a real number), join(x, y) (re x + i re y)
+ *
+ * Bool formulas have comparisons, logic and ?: only; complex ones lack % and bits.
+ *
+ * Complex numbers are ordered by real part, then by imaginary part. Branch cuts are those of C99.
+ * Integer arithmetic wraps; x / 0 and x % 0 are 0; MIN / -1 is MIN; a shift by the width or more is
+ * 0; pow with a negative exponent is 1 / pow, truncated. Integer division rounds towards minus
+ * infinity. The result of %, integer or real, has the sign of the divisor. min and max return NaN
+ * if either operand is NaN.
  */
 #ifndef WEFT_TAPE_H
 #define WEFT_TAPE_H
@@ -42,7 +47,7 @@ typedef enum weft_tape_code {
     WEFT_TAPE_ACOS, WEFT_TAPE_ATAN, WEFT_TAPE_SINH, WEFT_TAPE_COSH, WEFT_TAPE_TANH,
     WEFT_TAPE_ASINH, WEFT_TAPE_ACOSH, WEFT_TAPE_ATANH, WEFT_TAPE_CONJ, WEFT_TAPE_IMAG,
     WEFT_TAPE_ERF, WEFT_TAPE_ERFINV, WEFT_TAPE_ISNAN, WEFT_TAPE_ISINF, WEFT_TAPE_ISFINITE,
-    /* the value after storing it as float16 or bfloat16; in no formula, but between merged ones */
+    /* rounding to float16 or bfloat16; only between merged formulas */
     WEFT_TAPE_ROUND16, WEFT_TAPE_ROUNDB,
     /* binary */
     WEFT_TAPE_ADD, WEFT_TAPE_SUB, WEFT_TAPE_MUL, WEFT_TAPE_DIV, WEFT_TAPE_MOD, WEFT_TAPE_MIN,
@@ -60,8 +65,8 @@ enum {
     WEFT_TAPE_MAX_OPERANDS = 32 /* of merged tapes; those of one op have WEFT_MAX_OPERANDS */
 };
 
-/* Value i < n_operands is operand i; value n_operands + k is the result of instruction k. Truth is
- * 1 or 0 in the class's own type. */
+/* One instruction. Values are numbered: i < n_operands is operand i, n_operands + k the result of
+ * instruction k. Comparisons give 1 or 0 in the type of the class. */
 typedef struct weft_tape_step {
     unsigned char code;     /* weft_tape_code */
     unsigned char value[3]; /* values read */
@@ -79,9 +84,9 @@ typedef struct weft_tape {
     int n_parts;
 } weft_tape;
 
-/* One op of a merged tape, which may have a kernel of its own: its tape, the values of the merged
- * tape that are its operands, and the value that is its result. `rounding` is WEFT_TAPE_ROUND16,
- * WEFT_TAPE_ROUNDB (the result is then that step's value) or 0. */
+/* One op of a merged tape, for backends that have a kernel for that op: its own tape, and which
+ * values of the merged tape are its operands and its result. `rounding` is WEFT_TAPE_ROUND16 or
+ * WEFT_TAPE_ROUNDB, whose value is then the result, or 0. */
 typedef struct weft_tape_part {
     const weft_tape *tape;
     unsigned char operand[8]; /* WEFT_MAX_OPERANDS */
@@ -89,17 +94,18 @@ typedef struct weft_tape_part {
     unsigned char rounding;
 } weft_tape_part;
 
-/* Parses a formula; false puts a message with the position into `why` (size bytes). */
+/* Parses a formula. On an error returns false and writes a message with the position to `why` (size
+ * bytes). */
 WEFT_API bool weft_tape_parse(const char *formula, weft_class klass, int n_operands, weft_tape *out,
                               char *why, size_t size) WEFT_NONNULL(4);
 
-/* The tape evaluated for one element with libm in double: the definition of the values. Integer
- * tapes use weft_tape_eval_int with the dtype's width and sign. */
+/* Evaluates a tape for one element, in double with libm: the reference for all kernels. Integer
+ * tapes use weft_tape_eval_int, which has the width and sign of `dtype`. */
 WEFT_API double weft_tape_eval(const weft_tape *tape, const double *operands) WEFT_NONNULL(1);
 WEFT_API int64_t weft_tape_eval_int(const weft_tape *tape, const int64_t *operands,
                                     weft_dtype dtype) WEFT_NONNULL(1);
 
-/* Number of operands that a code reads: 0 for a constant. */
+/* The number of operands of a code (0 for a constant), and its name, a static string. */
 WEFT_API int weft_tape_arity(weft_tape_code code);
 WEFT_API const char *weft_tape_code_name(weft_tape_code code);
 

@@ -79,8 +79,8 @@ static void tell(void *context, int64_t bytes, int64_t total)
 {
     work *w = context;
     w->report.bytes = bytes;
-    if (w->options->progress.tell)
-        w->options->progress.tell(w->options->progress.context, bytes, total);
+    if (w->options->progress.report)
+        w->options->progress.report(w->options->progress.context, bytes, total);
 }
 
 static weft_status write_gguf(work *w, weft_model *model)

@@ -150,7 +150,7 @@ static void a_folder_with_a_run_is_refused(void)
     CHECK_CONTAINS(o.out, "tokens/s");
     o = weft_command(NULL, "train %s --data %s --out %s --steps 1 --length 32", model(), data, out);
     check_one_line(&o, 1);
-    CHECK_CONTAINS(o.err, "has a run already");
+    CHECK_CONTAINS(o.err, "already has a run");
     CHECK_CONTAINS(o.err, "--overwrite");
     CHECK_CONTAINS(o.err, "--resume");
     o = weft_command(NULL, "train %s --data %s --out %s --steps 1 --length 32 --overwrite", model(),

@@ -161,8 +161,9 @@ static weft_array *signs_update(weft_optim_step *s)
     CHECK_CLOSE(weft_optim_hyper(s, "power").value, 3, 0);
     CHECK(!weft_ok(weft_optim_hyper(s, "mass").array));
     s->state[0] =
-        weft_add(weft_optim_times(s->state[0], weft_optim_hyper(s, "inertia")), s->gradient);
-    return weft_subtract(s->parameter, weft_optim_times(weft_sign(s->state[0]), s->learning_rate));
+        weft_add(weft_optim_multiply(s->state[0], weft_optim_hyper(s, "inertia")), s->gradient);
+    return weft_subtract(s->parameter,
+                         weft_optim_multiply(weft_sign(s->state[0]), s->learning_rate));
 }
 
 static const weft_field signs_fields[] = {WEFT_FIELD(DOUBLE, signs_options, inertia),

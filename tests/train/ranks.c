@@ -87,7 +87,7 @@ void ranks_run(int n, void (*run)(weft_group *group, void *argument), void *argu
     pthread_barrier_init(&m.barrier, NULL, (unsigned)n);
     for (int r = 0; r < n; r++) {
         seats[r] = (seat){&m, r, NULL, run, (char *)arguments + (size_t)r * size};
-        const weft_group_place place = {r, n, r, n};
+        const weft_group_info place = {r, n, r, n};
         CHECK_OK(weft_group_new(&threads, &seats[r], place, &seats[r].group));
     }
     for (int r = 0; r < n; r++)

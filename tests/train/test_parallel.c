@@ -520,7 +520,7 @@ typedef struct talk {
 static void converse(weft_group *group, void *argument)
 {
     talk *t = argument;
-    const weft_group_place place = weft_group_place_of(group);
+    const weft_group_info place = weft_group_info_of(group);
     t->broadcast = place.rank + 40;
     t->sums[0] = 1;
     t->sums[1] = place.rank == 0 ? 1e8f : place.rank == 2 ? -1e8f : 1; /* (1e8 + 1) - 1e8 + 1 */
@@ -568,8 +568,8 @@ static void a_group_of_one_waits_for_nobody(void)
     setenv("OMPI_COMM_WORLD_SIZE", "1", 1);
     CHECK_OK(weft_group_open(&group));
     unsetenv("OMPI_COMM_WORLD_SIZE");
-    CHECK_EQ_INT(weft_group_place_of(group).size, 1);
-    CHECK_EQ_INT(weft_group_place_of(NULL).local_size, 1);
+    CHECK_EQ_INT(weft_group_info_of(group).size, 1);
+    CHECK_EQ_INT(weft_group_info_of(NULL).local_size, 1);
     CHECK_OK(weft_group_sum(group, values, 2));
     CHECK_CLOSE(values[1], 2, 0);
     CHECK_OK(weft_group_gather(NULL, &in, sizeof in, &out));
@@ -577,7 +577,7 @@ static void a_group_of_one_waits_for_nobody(void)
     CHECK_OK(weft_group_broadcast(group, &in, sizeof in));
     CHECK_STATUS(weft_group_agree(group, WEFT_MEMORY, NULL), WEFT_MEMORY);
     weft_group_close(group);
-    const weft_group_place wrong = {.rank = 2, .size = 2, .local_size = 1};
+    const weft_group_info wrong = {.rank = 2, .size = 2, .local_size = 1};
     CHECK_STATUS(weft_group_new(NULL, NULL, wrong, &group), WEFT_INVALID);
     CHECK(group == NULL);
 }

@@ -177,7 +177,7 @@ static weft_array *cancelling_update(weft_optim_step *s)
 {
     if (armed)
         weft_cancel_set(cancel);
-    return weft_subtract(s->parameter, weft_optim_times(s->gradient, s->learning_rate));
+    return weft_subtract(s->parameter, weft_optim_multiply(s->gradient, s->learning_rate));
 }
 
 static const weft_optim_type cancelling = {

@@ -31,7 +31,7 @@ static weft_status add_batches(weft_model *model, const weft_dataset *dataset,
                                const weft_evaluate_options *o, int64_t B, int64_t n, totals *t,
                                bool *stop)
 {
-    const weft_group_place place = weft_group_place_of(o->group);
+    const weft_group_info place = weft_group_info_of(o->group);
     weft_status status = WEFT_OK;
     for (int64_t i = B * place.rank; status == WEFT_OK && !*stop && i < n; i += B * place.size) {
         int64_t examples[MOST_ROWS];

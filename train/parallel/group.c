@@ -37,7 +37,7 @@ weft_status weft_group_open(weft_group **out)
     long launched;
     const char *variable = launcher(&launched);
     const weft_group_type *type = NULL;
-    weft_group_place place = {.size = 1, .local_size = 1};
+    weft_group_info place = {.size = 1, .local_size = 1};
     if (variable == NULL || launched == 1)
         return weft_group_new(NULL, NULL, place, out);
     weft_status status = weft__mpi_open(variable, launched, &type, &place);
@@ -51,7 +51,7 @@ weft_status weft_group_open(weft_group **out)
 
 /* ---- groups --------------------------------------------------------------------------------- */
 
-weft_status weft_group_new(const weft_group_type *type, void *context, weft_group_place place,
+weft_status weft_group_new(const weft_group_type *type, void *context, weft_group_info place,
                            weft_group **out)
 {
     *out = NULL;
@@ -86,9 +86,9 @@ void weft_group_close(weft_group *group)
     weft_free(group);
 }
 
-weft_group_place weft_group_place_of(const weft_group *group)
+weft_group_info weft_group_info_of(const weft_group *group)
 {
-    return group ? group->place : (weft_group_place){.size = 1, .local_size = 1};
+    return group ? group->place : (weft_group_info){.size = 1, .local_size = 1};
 }
 
 /* ---- what ranks send ------------------------------------------------------------------------ */

@@ -7,7 +7,7 @@
 struct weft_group {
     const weft_group_type *type; /* NULL: a group of one */
     void *context;
-    weft_group_place place;
+    weft_group_info place;
     bool ended;                   /* the ranks have agreed on a failure and go different ways */
     bool broken;                  /* the connection has failed */
     struct weft__record *records; /* (size): for weft__group_exchange, as `messages` is */

@@ -44,7 +44,7 @@ static weft_status load(const char *path, const weft__mpi_module **module)
 }
 
 weft_status weft__mpi_open(const char *variable, long launched, const weft_group_type **type,
-                           weft_group_place *place)
+                           weft_group_info *place)
 {
     static const weft__mpi_host host = {.allocate = weft_calloc,
                                         .release = weft_free,

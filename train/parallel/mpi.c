@@ -108,7 +108,7 @@ static const weft_group_type weft_group_mpi = {
     .close = close_mpi,
 };
 
-static int find_place(weft_group_place *place)
+static int find_place(weft_group_info *place)
 {
     MPI_Comm local;
     int code = MPI_Comm_split_type(mpi.all, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local);
@@ -124,7 +124,7 @@ static int find_place(weft_group_place *place)
 }
 
 static weft_status connect_mpi(const weft__mpi_host *host, const char *variable, long launched,
-                               const weft_group_type **type, weft_group_place *place)
+                               const weft_group_type **type, weft_group_info *place)
 {
     int running = 0, level;
     mpi.host = host;

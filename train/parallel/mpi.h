@@ -23,7 +23,7 @@ typedef struct weft__mpi_host {
  * says that it has started `launched` processes. */
 typedef weft_status weft__mpi_connect(const weft__mpi_host *host, const char *variable,
                                       long launched, const weft_group_type **type,
-                                      weft_group_place *place);
+                                      weft_group_info *place);
 
 /* The one symbol of the module. */
 #define WEFT__MPI_SYMBOL "weft_mpi_module"

@@ -11,7 +11,7 @@
 /* The type of MPI and this process's place in it. The launcher's variable says how many processes
  * it has started. WEFT_UNSUPPORTED where there is no weft-mpi.so of this version. */
 weft_status weft__mpi_open(const char *variable, long launched, const weft_group_type **type,
-                           weft_group_place *place);
+                           weft_group_info *place);
 
 /* ---- start.c -------------------------------------------------------------------------------- */
 

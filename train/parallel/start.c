@@ -185,7 +185,7 @@ weft_status weft__group_check_same(const weft_trainer *t, const weft__plan *plan
 /* What fails on one rank is agreed on behind the last slot: until then all take part. */
 static weft_status share_slots(weft_group *group, weft_array ***slots, int n, void *bytes)
 {
-    const bool first = weft_group_place_of(group).rank == 0;
+    const bool first = weft_group_info_of(group).rank == 0;
     weft_status own = WEFT_OK, sent = WEFT_OK;
     for (int i = 0; sent == WEFT_OK && i < n; i++) {
         weft_array *a = *slots[i];

@@ -30,7 +30,7 @@ static weft_status add_rewards(weft_trainer *t, weft_status status)
         r->rejected,      r->accuracy,         (double)t->micro,
     };
     status = weft__group_exchange(t->o.group, status, NULL, values, NULL);
-    for (int i = 0; status == WEFT_OK && i < weft_group_place_of(t->o.group).size; i++)
+    for (int i = 0; status == WEFT_OK && i < weft_group_info_of(t->o.group).size; i++)
         t->micros[i] = (int64_t)weft__group_value(t->o.group, i, MICRO);
     *r = (weft_reward_report){.pairs = (int64_t)values[0],
                               .n_chosen = (int64_t)values[1],

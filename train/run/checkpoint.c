@@ -166,7 +166,7 @@ static void write_number(weft__text *t, const char *key, double value)
 /* A number for each rank. */
 static void write_micros(weft__text *t, const weft_trainer *trainer)
 {
-    const int n = weft_group_place_of(trainer->o.group).size;
+    const int n = weft_group_info_of(trainer->o.group).size;
     for (int i = 0; i < n; i++)
         weft__text_format(t, "%s%lld", i == 0 ? ", \"micro_batch\": [" : ", ",
                           (long long)trainer->micros[i]);
@@ -240,7 +240,7 @@ static weft_status add_micro(const weft__json *item, void *context)
 static weft_status read_micros(const weft__json *o, weft_trainer *trainer)
 {
     weft__json found;
-    micros m = {.at = trainer->micros, .most = weft_group_place_of(trainer->o.group).size};
+    micros m = {.at = trainer->micros, .most = weft_group_info_of(trainer->o.group).size};
     const weft_status status = weft__json_find(o, "micro_batch", &found);
     return status == WEFT_OK && found.value ? weft__json_each(o, "micro_batch", add_micro, &m)
                                             : status;
@@ -464,8 +464,8 @@ weft_status weft__checkpoint_load(weft_trainer *trainer, const weft__identity *i
     if (*found)
         status = restore(trainer, identity, &newest, state);
     if (*found && status == WEFT_OK) {
-        weft_log_message(WEFT_LOG_INFO, "training continues after update %lld of %s",
-                         (long long)state->result.steps, trainer->o.folder);
+        weft_log_message(WEFT_LOG_INFO, "resuming %s after update %lld", trainer->o.folder,
+                         (long long)state->result.steps);
         status = point_last(trainer, state->result.steps); /* one that was killed may lack it */
     }
     close_opened(&newest);

@@ -133,7 +133,7 @@ void weft__identity_of(const weft_trainer_options *options, const weft_batches *
     const char *base = options->base_name;
     struct stat info;
     uint64_t data;
-    *out = (weft__identity){.ranks = weft_group_place_of(options->group).size,
+    *out = (weft__identity){.ranks = weft_group_info_of(options->group).size,
                             .objective = options->objective,
                             .objective_options = options->objective_options};
     weft__batches_identify(batches, &data, &out->batch_size, &out->order);
