@@ -1,5 +1,4 @@
-/* examples/13_train_engine.c -- a model in few calls that learns: an engine generates, is trained
- * on a file of rows, and generates again.
+/* examples/13_train_engine.c -- an engine generates, trains on a file of rows, and generates again.
  *
  *     build/examples/13_train_engine FOLDER      examples/storyteller, or another model
  */

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# examples/demo.sh -- what `make demo` runs: the storyteller tells a tale, learns Shakespeare with
-# LoRA in a hundred steps, and speaks again.
+# examples/demo.sh -- what `make demo` runs: generates with the storyteller, fine-tunes it on
+# Shakespeare in a hundred steps, and generates again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
