@@ -63,7 +63,7 @@ enum { CLI_DTYPE_AUTO = 3 };
         {.name = "profile",                                                                        \
          .kind = CLI_FLAG,                                                                         \
          .offset = offsetof(T, place.profile),                                                     \
-         .help = "tell where the time went, by op: on standard error, or in the JSON object"},     \
+         .help = "print time per op, on standard error or in the JSON object"},                    \
     {                                                                                              \
         .name = "pull", .kind = CLI_FLAG, .offset = offsetof(T, place.pull),                       \
         .help = "fetch a model that is named ORG/NAME and is not in the local cache yet, as weft " \

@@ -240,11 +240,11 @@ static int run(void *context)
 const cli_command cli_generate = {
     .name = "generate",
     .summary = "continue a text",
-    .description = "Continues a text and prints it as it is generated. Without MODEL the "
-                   "storyteller, a small model that comes with Weft, tells fairy tales. How tokens "
-                   "are chosen is, "
-                   "unless options say otherwise, what the model's generation_config.json says.\n\n"
-                   "Ctrl-C ends the text and keeps what there is of it; the status is 130 then.",
+    .description =
+        "Continues a text and prints it as it is generated. Without MODEL it uses the "
+        "storyteller, a small model included with Weft that writes fairy tales. Sampling "
+        "options default to the model's generation_config.json.\n\n"
+        "Ctrl-C stops generation and keeps the output so far, with exit status 130.",
     .example = "weft generate -p \"Once upon a time\"\n"
                "weft generate MODEL --adapter weft-run/last -p \"ROMEO:\" -n 100 --stats\n"
                "weft generate MODEL -f prompt.txt --temperature 0 --json\n"

@@ -312,7 +312,7 @@ static weft_status take_token(answering *a, const weft__json *at)
     if (status == WEFT_OK)
         status = weft__json_find_int(at, "token_id", &id);
     if (status != WEFT_OK || id < -1 || id > INT32_MAX)
-        return weft__child_give_up(a->p->child, WEFT_INVALID, "a token that is none");
+        return weft__child_give_up(a->p->child, WEFT_INVALID, "malformed token");
     if (a->reported)
         return look(a); /* it arrived too late */
     /* A text without an id may be the end of the last token's text. */

@@ -12,7 +12,7 @@
 #include "weft/engine.h"
 #include "weft/io.h"
 
-/* The value at a path of keys, parted by "."; NULL: there is none. */
+/* The value at a path of keys, separated by "."; NULL if absent. */
 static json_object *at(json_object *root, const char *path)
 {
     char keys[200];

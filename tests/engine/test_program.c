@@ -265,7 +265,7 @@ static void programs_that_break_off(void)
 {
     static const trouble troubles[] = {
         {"dies-later", WEFT_IO, "the program ended with status 1: Traceback: boom"},
-        {"junk-later", WEFT_INVALID, "a token that is none"},
+        {"junk-later", WEFT_INVALID, "malformed token"},
         {"hangs-later", WEFT_IO, "said nothing for 0.5 seconds and was ended"},
     };
     for (size_t i = 0; i < sizeof troubles / sizeof *troubles; i++) {

@@ -1,5 +1,5 @@
 /* tests/reference/measure.c -- runs a line in every dtype, through every transform, compiled, from
- * a file and on a device, and says what came of it. */
+ * a file and on a device, and records the result. */
 #include "tests/reference/reference.h"
 
 #include <math.h>
