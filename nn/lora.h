@@ -43,6 +43,22 @@ weft_array *weft__lora_weight(const weft_nn_lora_linear *m);
 void weft__nn_untie(weft_module *m);
 void weft__nn_untie_from(weft_module *tree, weft_array **owner);
 
+/* Adapters that were removed from a tree, and their paths in it. Zeroed: empty. */
+typedef struct weft__lora_taken {
+    char **paths;
+    weft_nn_lora_linear **at; /* (n), owned; their bases, borrowed, are in the tree */
+    int n, room;
+} weft__lora_taken;
+
+/* Removes all adapters from the tree as weft_nn_lora_remove does, and keeps them in `out`. Weights
+ * that are tied to an adapted one become parameters of their own. */
+weft_status weft__lora_take(weft_module *tree, weft__lora_taken *out);
+void weft__lora_taken_free(weft__lora_taken *taken);
+
+/* The merged weight at `path` ("model.layers.0.mlp.up_proj.weight"): the weight plus its removed
+ * adapter, scaled for DoRA; float32, not evaluated. NULL: the weight had no adapter. */
+weft_array *weft__lora_taken_sum(const weft__lora_taken *taken, const char *path);
+
 /* ---- dora.c ---------------------------------------------------------------------------------- */
 
 /* The row norms of a matrix (out, in): (out), float32. */

@@ -1,4 +1,6 @@
 /* nn/lora_merge.c -- merges adapters into the weights of their bases, and unmerges them. */
+#include <string.h>
+
 #include "nn/lora.h"
 #include "nn/tokens.h"
 
@@ -58,19 +60,28 @@ static weft_status find_factor(weft_nn_lora_linear *m, bool merging, weft_array 
     return status;
 }
 
-/* Computes W + scale B A, for DoRA times the factors, or W without that; in float32. */
+/* Computes W + scale B A, for DoRA times the factors; in float32. */
+static weft_array *sum_of(weft_nn_lora_linear *m, weft_array *factor)
+{
+    weft_array *W = weft_astype(weft__lora_weight(m), WEFT_FLOAT32); /* (out, in) */
+    W = weft_add(W, weft__lora_matrix(m));
+    return factor ? weft_multiply(W, factor) : W;
+}
+
+/* Computes W from that sum; in float32. */
+static weft_array *difference_of(weft_nn_lora_linear *m, weft_array *factor)
+{
+    weft_array *W = weft_astype(weft__lora_weight(m), WEFT_FLOAT32); /* (out, in) */
+    W = factor ? weft_divide(W, factor) : W;
+    return weft_subtract(W, weft__lora_matrix(m));
+}
+
 static weft_status set_merged(weft_nn_lora_linear *m, bool merging)
 {
     weft_array **slot = weft_nn_find(m->base, "weight"), *factor;
     weft_scope_open_lean();
     weft_status status = find_factor(m, merging, &factor);
-    weft_array *delta = weft__lora_matrix(m); /* (out, in) */
-    weft_array *W = weft_astype(*slot, WEFT_FLOAT32);
-    if (factor && !merging)
-        W = weft_divide(W, factor);
-    W = merging ? weft_add(W, delta) : weft_subtract(W, delta);
-    if (factor && merging)
-        W = weft_multiply(W, factor);
+    weft_array *W = merging ? sum_of(m, factor) : difference_of(m, factor);
     weft_array *value = weft_astype(W, weft_dtype_of(*slot));
     if (status == WEFT_OK)
         status = weft_update(&slot, &value, 1);
@@ -110,4 +121,75 @@ weft_status weft_nn_lora_merge(weft_module *m)
 weft_status weft_nn_lora_unmerge(weft_module *m)
 {
     return weft_nn_visit_modules(m, merge, &(merging){m, false});
+}
+
+/* ---- merged weights, computed one at a time -------------------------------------------------- */
+
+typedef struct taking {
+    weft_module *tree;
+    weft__lora_taken *out;
+} taking;
+
+static weft_status make_room(weft__lora_taken *out)
+{
+    if (out->n < out->room)
+        return WEFT_OK;
+    const int room = 2 * out->room + 16;
+    char **paths = weft_realloc(out->paths, (size_t)room * sizeof *paths);
+    out->paths = paths ? paths : out->paths;
+    weft_nn_lora_linear **at = weft_realloc(out->at, (size_t)room * sizeof *at);
+    out->at = at ? at : out->at;
+    if (paths == NULL || at == NULL)
+        return weft_fail(WEFT_MEMORY, "adapters: out of memory for %d of them", room);
+    out->room = room;
+    return WEFT_OK;
+}
+
+static weft_status take(void *context, const char *path, weft_module **field)
+{
+    const taking *c = context;
+    if (!weft__is_lora(*field) || (*field)->parent == NULL)
+        return WEFT_OK;
+    weft_nn_lora_linear *m = (weft_nn_lora_linear *)*field;
+    const weft_status status = make_room(c->out);
+    char *copy = status == WEFT_OK ? weft_strdup(path) : NULL;
+    if (copy == NULL)
+        return status != WEFT_OK ? status
+                                 : weft_fail(WEFT_MEMORY, "adapters: out of memory for a path");
+    weft__nn_untie(m->base);
+    weft__nn_untie_from(c->tree, weft_nn_find(m->base, "weight"));
+    c->out->paths[c->out->n] = copy;
+    c->out->at[c->out->n++] = m;
+    *field = m->base;
+    return WEFT_OK;
+}
+
+weft_status weft__lora_take(weft_module *tree, weft__lora_taken *out)
+{
+    return weft_nn_visit_modules(tree, take, &(taking){tree, out});
+}
+
+void weft__lora_taken_free(weft__lora_taken *taken)
+{
+    for (int i = 0; i < taken->n; i++) {
+        taken->at[i]->base = NULL;
+        weft_nn_free(&taken->at[i]->module);
+        weft_free(taken->paths[i]);
+    }
+    weft_free(taken->paths);
+    weft_free(taken->at);
+    *taken = (weft__lora_taken){0};
+}
+
+weft_array *weft__lora_taken_sum(const weft__lora_taken *taken, const char *path)
+{
+    for (int i = 0; i < taken->n; i++) {
+        const size_t n = strlen(taken->paths[i]);
+        if (strncmp(taken->paths[i], path, n) != 0 || strcmp(path + n, ".weight") != 0)
+            continue;
+        weft_nn_lora_linear *m = taken->at[i];
+        weft_array *factor = m->lora_magnitude_vector ? weft__dora_factor(m) : NULL; /* (out) */
+        return sum_of(m, factor ? weft_expand_dims(factor, 1) : NULL);
+    }
+    return NULL;
 }

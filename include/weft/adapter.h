@@ -137,7 +137,8 @@ WEFT_NODISCARD WEFT_API weft_status weft_adapters_load(weft_model *model, const 
 
 /* Merges an adapter into a model and writes the result as weft_convert does: a folder, which also
  * gets a model card (README.md), or a GGUF file if `out` ends with .gguf. Sums are computed in
- * float32 and rounded to the weight's dtype. `options` and `report` may be NULL.
+ * float32. In a folder they are rounded to the weight's dtype; in a GGUF file they are encoded
+ * directly, one matrix at a time. `options` and `report` may be NULL.
  *
  * An adapted matrix of a quantized model is quantized again with more bits (options->adapted_bits,
  * affine, groups of 64 or 32), since the adapter can be lost at the same width; the other matrices

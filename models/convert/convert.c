@@ -100,7 +100,7 @@ static weft_status write_gguf(work *w, weft_model *model)
         .overrides = o->overrides,
         .progress = {tell, w},
     };
-    return weft_model_save_gguf(model, w->out, &options);
+    return weft__model_save_gguf(model, w->out, &options, w->hooks.weight, w->hooks.context);
 }
 
 static weft_status write_config(weft_model *model, const char *folder)

@@ -2,16 +2,18 @@
 #ifndef WEFT_MODELS_CONVERT_CONVERT_H
 #define WEFT_MODELS_CONVERT_CONVERT_H
 
+#include "models/gguf/gguf.h"
 #include "weft/convert.h"
 #include "weft/model.h"
 
 /* ---- convert.c ------------------------------------------------------------------------------- */
 
-/* Additions of a caller to a conversion. Either function may be NULL. */
+/* Additions of a caller to a conversion. Each function may be NULL. */
 typedef struct weft__convert_hooks {
     weft_status (*edit)(void *context, weft_model *model); /* called after loading */
     weft_status (*add)(void *context, const char *folder); /* adds files to the folder before it is
                                                             * renamed */
+    weft__gguf_weight *weight; /* gives the weights to encode in a GGUF file (models/gguf/gguf.h) */
     void *context;
     const char *text; /* folder with the tokenizer to write; NULL: the model's */
 } weft__convert_hooks;

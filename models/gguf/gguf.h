@@ -42,6 +42,18 @@ weft_status weft__gguf_config(const weft_gguf *file, weft_config **out);
 /* Appends ,"key":x with the shortest decimal for a float32, the usual type in these files. */
 void weft__gguf_add_number(weft__text *out, const char *key, double x);
 
+/* ---- save.c --------------------------------------------------------------------------------- */
+
+/* Returns the array to store in place of the parameter at `path`, with its shape: a temporary,
+ * evaluated for one tensor at a time. NULL: the parameter itself. It may be called several times
+ * for one path. */
+typedef weft_array *weft__gguf_weight(void *context, const char *path);
+
+/* weft_model_save_gguf with such a function (NULL: none). */
+weft_status weft__model_save_gguf(weft_model *model, const char *path,
+                                  const weft_gguf_model_options *options, weft__gguf_weight *weight,
+                                  void *context);
+
 /* ---- sampling.c ----------------------------------------------------------------------------- */
 
 /* The sampler options as a generation_config.json; *out is NULL if the file has none. */

@@ -27,6 +27,8 @@ typedef struct saver {
                           * evaluated */
     source *sources;
     int n, capacity;
+    weft__gguf_weight *weight; /* NULL: store all parameters as they are */
+    void *context;
 } saver;
 
 /* ---- tensors -------------------------------------------------------------------------------- */
@@ -133,6 +135,13 @@ static weft_array *stored(const saver *s, const char *path, const char *name, we
     return weft_ndim(a) > 1 ? matrix(s, path, name, a) : a;
 }
 
+/* The array to store for a parameter. */
+static weft_array *parameter(const saver *s, const char *path, weft_array *own)
+{
+    weft_array *other = s->weight ? s->weight(s->context, path) : NULL;
+    return other ? other : own;
+}
+
 static weft_status add_parameter(void *context, const weft_nn_item *item)
 {
     saver *s = context;
@@ -142,14 +151,16 @@ static weft_status add_parameter(void *context, const weft_nn_item *item)
         return weft_fail(WEFT_UNSUPPORTED, "%s: %s: GGUF has no name for it in %s models", f->where,
                          item->path, f->arch->name);
     const source from = {(char *)item->path, item->slot->address};
-    return add(s, name, &from, stored(s, item->path, name, *item->slot->address));
+    weft_array *a = parameter(s, item->path, *item->slot->address);
+    return add(s, name, &from, stored(s, item->path, name, a));
 }
 
 static weft_array *make(void *context, int i)
 {
     const saver *s = context;
     const source *from = &s->sources[i];
-    return from->slot ? stored(s, from->path, s->names[i], *from->slot) : s->arrays[i];
+    return from->slot ? stored(s, from->path, s->names[i], parameter(s, from->path, *from->slot))
+                      : s->arrays[i];
 }
 
 /* ---- the file ------------------------------------------------------------------------------- */
@@ -268,6 +279,13 @@ static weft_status save(saver *s, const char *text)
 weft_status weft_model_save_gguf(weft_model *model, const char *path,
                                  const weft_gguf_model_options *options)
 {
+    return weft__model_save_gguf(model, path, options, NULL, NULL);
+}
+
+weft_status weft__model_save_gguf(weft_model *model, const char *path,
+                                  const weft_gguf_model_options *options, weft__gguf_weight *weight,
+                                  void *context)
+{
     static const weft_gguf_model_options defaults = {0};
     const weft_gguf_model_options *o = options ? options : &defaults;
     const char *model_type = weft_model_family_of(model)->model_type;
@@ -281,6 +299,8 @@ weft_status weft_model_save_gguf(weft_model *model, const char *path,
     saver *s = weft_calloc(1, sizeof *s);
     if (s == NULL)
         return weft__out_of_memory(path, "saving the model");
+    s->weight = weight;
+    s->context = context;
     s->facts.model = model;
     s->facts.config = weft_model_config(model);
     s->facts.arch = arch;

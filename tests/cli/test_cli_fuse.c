@@ -8,6 +8,10 @@
 
 #include "tests/check.h"
 #include "tests/cli/command.h"
+#include "weft/gguf.h"
+#include "weft/io.h"
+#include "weft/ops.h"
+#include "weft/quantize.h"
 
 static const char *model(void)
 {
@@ -119,6 +123,74 @@ static void encoded_bases_stay_encoded(void)
         CHECK(member(&o, "bits_per_parameter") > 12);
 }
 
+/* The largest difference of two arrays, relative to the largest element of the second. */
+static double difference(weft_array *a, weft_array *b)
+{
+    weft_array *off = weft_abs(weft_subtract(weft_astype(a, WEFT_FLOAT32), b));
+    return weft_item(weft_max(off, WEFT_ALL_AXES, false)) /
+           weft_item(weft_max(weft_abs(b), WEFT_ALL_AXES, false));
+}
+
+/* W + 2 B A of a layer's down_proj (alpha is twice the rank), in float32. */
+static weft_array *exact_sum(const weft_safetensors *base, const weft_safetensors *adapter,
+                             int layer)
+{
+    char name[200];
+    snprintf(name, sizeof name, "model.layers.%d.mlp.down_proj.weight", layer);
+    weft_array *W = weft_astype(weft_safetensors_get(base, name), WEFT_FLOAT32);
+    snprintf(name, sizeof name, "base_model.model.model.layers.%d.mlp.down_proj.lora_A.weight",
+             layer);
+    weft_array *A = weft_safetensors_get(adapter, name);
+    snprintf(name, sizeof name, "base_model.model.model.layers.%d.mlp.down_proj.lora_B.weight",
+             layer);
+    weft_array *B = weft_safetensors_get(adapter, name);
+    return weft_add(W, weft_scale(weft_matmul(B, A), 2));
+}
+
+/* GGUF files encode the float32 sum. Rounding it to bfloat16, the base's dtype, first would be off
+ * by up to 2^-9. f16 rounds by up to 2^-11. */
+static void gguf_files_encode_the_exact_sum(void)
+{
+    static const struct {
+        const char *type, *encoding;
+        double most;
+    } types[] = {
+        {"f32", NULL, 1e-7}, {"f16", NULL, 5e-4}, {"q8_0", "Q8_0", 1e-6}, {"q4_k", "Q6_K", 1e-6}};
+    char path[2048];
+    const char *adapter = trained();
+    weft_safetensors *files[2] = {NULL, NULL};
+    snprintf(path, sizeof path, "%s/model.safetensors", model());
+    CHECK_OK(weft_safetensors_open(path, &files[0]));
+    snprintf(path, sizeof path, "%s/adapter_model.safetensors", adapter);
+    CHECK_OK(weft_safetensors_open(path, &files[1]));
+    for (size_t i = 0; files[0] && files[1] && i < sizeof types / sizeof *types; i++) {
+        weft_gguf *file = NULL;
+        snprintf(path, sizeof path, "%s", check_temporary("exact.gguf"));
+        CHECK_EQ_INT(weft_command(NULL, "fuse %s %s %s --type %s --force", model(), adapter, path,
+                                  types[i].type)
+                         .code,
+                     0);
+        if (!CHECK_OK(weft_gguf_open(path, &file)))
+            continue;
+        for (int layer = 0; layer < 2; layer++) {
+            char name[64];
+            weft_scope_open();
+            snprintf(name, sizeof name, "blk.%d.ffn_down.weight", layer);
+            weft_array *expected = exact_sum(files[0], files[1], layer);
+            if (types[i].encoding)
+                expected = weft_astype(weft_encode(expected, weft_gguf_encoding(types[i].encoding)),
+                                       WEFT_FLOAT32);
+            const double off = difference(weft_gguf_get(file, name), expected);
+            printf("  %s: off by %.1e\n", types[i].type, off);
+            CHECK(off <= types[i].most);
+            weft_scope_close(NULL);
+        }
+        weft_gguf_close(file);
+    }
+    weft_safetensors_close(files[0]);
+    weft_safetensors_close(files[1]);
+}
+
 static void what_cannot_be_fused_is_refused(void)
 {
     output o = weft_command(NULL, "fuse %s /nowhere %s", model(), check_temporary("none"));
@@ -140,4 +212,5 @@ static void what_cannot_be_fused_is_refused(void)
 }
 
 CHECK_MAIN("cli_fuse", CHECK_CASE(fused_folders_compute_what_base_and_adapter_do),
-           CHECK_CASE(encoded_bases_stay_encoded), CHECK_CASE(what_cannot_be_fused_is_refused))
+           CHECK_CASE(gguf_files_encode_the_exact_sum), CHECK_CASE(encoded_bases_stay_encoded),
+           CHECK_CASE(what_cannot_be_fused_is_refused))

@@ -24,6 +24,7 @@ typedef struct fusion {
     double alpha;
     bool dora;
     int64_t *bits; /* (adapted.n), those that a matrix is to have; 0: it is not quantized */
+    weft__lora_taken taken; /* for a GGUF file: adapters whose sums are computed one by one */
 } fusion;
 
 static void fusion_free(fusion *f)
@@ -31,6 +32,7 @@ static void fusion_free(fusion *f)
     weft_free(f->overrides.at);
     weft__names_free(&f->adapted);
     weft_free(f->bits);
+    weft__lora_taken_free(&f->taken);
 }
 
 /* ---- bits ----------------------------------------------------------------------------------- */
@@ -171,12 +173,22 @@ static weft_status edit(void *context, weft_model *model)
         status = find_bits(f, tree);
     if (status == WEFT_OK)
         note_first(f, tree);
+    if (status == WEFT_OK && f->to_gguf)
+        status = weft__lora_take(tree, &f->taken);
     if (status == WEFT_OK)
-        status = weft_nn_lora_merge(tree);
+        status = weft_nn_lora_merge(tree); /* for a GGUF file only the rows of tokens */
     if (status != WEFT_OK)
         return status;
     weft_nn_lora_remove(tree);
     return quantize_again(f, tree);
+}
+
+/* The sum to encode in a GGUF file: float32, since rounding to the base's dtype first would lose
+ * part of the adapter. */
+static weft_array *sum_at(void *context, const char *path)
+{
+    const fusion *f = context;
+    return weft__lora_taken_sum(&f->taken, path);
 }
 
 /* ---- the model card ------------------------------------------------------------------------- */
@@ -242,7 +254,7 @@ weft_status weft_adapter_fuse(const char *model, const char *adapter, const char
     char *text = NULL;
     weft_status status = weft_adapters_tokenizer_path(model, adapter, &text);
     const bool own = status == WEFT_OK && strcmp(text, model) != 0;
-    const weft__convert_hooks hooks = {edit, add_card, &f, own ? text : NULL};
+    const weft__convert_hooks hooks = {edit, add_card, sum_at, &f, own ? text : NULL};
     if (status == WEFT_OK)
         status = weft__convert_with(model, out, &f.options, &hooks, report);
     weft_free(text);
