@@ -38,7 +38,9 @@ kills:
 	@WEFT_TEST_KILLS=20 $(BUILD)/tests/test_cli_resume
 
 bench: all
-	@tests/bench/run.sh
+	@PATH=/usr/bin:$$PATH ninja -C $(BUILD) tests/bench_ceilings
+	@python3 tests/bench/compare.py --weft $(BUILD)/cli/weft --ceilings $(BUILD)/tests/bench_ceilings \
+		--models $(BUILD)/bench/models --out $(BUILD)/bench
 
 lint:
 	@tools/dependencies.sh lint

@@ -1,4 +1,6 @@
 /* cli/bench.c -- weft bench: how fast a model generates here. */
+#include <stdlib.h>
+
 #include "cli/bench.h"
 #include "cli/commands.h"
 #include "cli/profile.h"
@@ -35,6 +37,48 @@ static const cli_option options[] = {
      .high = 1000000,
      AT(warm_up),
      .help = "runs before that are not counted"},
+    {.name = "prompt-tokens",
+     .kind = CLI_INT,
+     .value = "N",
+     .fallback = "0",
+     .low = 0,
+     .high = 1 << 20,
+     AT(prompt_tokens),
+     .help = "continue N arbitrary tokens instead of the prompt, and ignore end tokens; 0: use the "
+             "prompt"},
+    {.name = "train",
+     .kind = CLI_FLAG,
+     AT(train),
+     .help = "measure --runs training steps instead, after --warm-up steps: LoRA on all linears, "
+             "random tokens"},
+    {.name = "batch-size",
+     .kind = CLI_INT,
+     .value = "N",
+     .fallback = "1",
+     .low = 1,
+     .high = 1 << 20,
+     AT(batch_size),
+     .help = "with --train: sequences per step"},
+    {.name = "length",
+     .kind = CLI_INT,
+     .value = "N",
+     .fallback = "512",
+     .low = 1,
+     .high = 1 << 20,
+     AT(length),
+     .help = "with --train: tokens per sequence"},
+    {.name = "rank",
+     .kind = CLI_INT,
+     .value = "N",
+     .fallback = "16",
+     .low = 1,
+     .high = 1 << 20,
+     AT(rank),
+     .help = "with --train: the adapter's rank"},
+    {.name = "checkpoint",
+     .kind = CLI_FLAG,
+     AT(checkpoint),
+     .help = "with --train: gradient checkpointing"},
     {.name = "context",
      .kind = CLI_INT,
      .value = "N",
@@ -70,6 +114,35 @@ static const cli_option options[] = {
 
 /* ---- running -------------------------------------------------------------------------------- */
 
+/* Arbitrary tokens; NULL: out of memory. */
+static int32_t *arbitrary_tokens(int64_t n, int64_t vocabulary)
+{
+    int32_t *ids = calloc((size_t)n, sizeof *ids);
+    for (int64_t i = 0; i < n && ids != NULL; i++)
+        ids[i] = (int32_t)(i * 7919 % vocabulary);
+    return ids;
+}
+
+static weft_status measure(const bench_values *v, const char *path, weft_engine *engine,
+                           weft_bench_options *o)
+{
+    weft_bench_report report;
+    weft_status status = cli_catch_interrupt(&o->cancel);
+    if (status == WEFT_OK)
+        status = weft_bench(engine, o, &report);
+    if (status != WEFT_OK)
+        return status;
+    const weft_engine_info info = weft_engine_info_of(engine);
+    status = bench_profile(v, o, engine);
+    if (status == WEFT_OK) {
+        bench_print(v, path, &info, &report);
+        if (!v->json)
+            cli_profile_print();
+    }
+    weft_bench_report_free(&report);
+    return status;
+}
+
 static weft_status bench(const bench_values *v, const char *path, weft_engine *engine)
 {
     weft_bench_options o = {.prompt = v->prompt,
@@ -81,20 +154,18 @@ static weft_status bench(const bench_values *v, const char *path, weft_engine *e
                             .no_restore = v->no_restore,
                             .no_bundle = v->no_bundle,
                             .no_probes = v->no_probes};
-    weft_bench_report report;
-    weft_status status = cli_catch_interrupt(&o.cancel);
-    if (status == WEFT_OK)
-        status = cli_profile_start(&v->place);
-    if (status == WEFT_OK)
-        status = weft_bench(engine, &o, &report);
     const weft_engine_info info = weft_engine_info_of(engine);
-    if (status != WEFT_OK)
-        return status;
-    bench_print(v, path, &info, &report);
-    if (!v->json)
-        cli_profile_print();
-    weft_bench_report_free(&report);
-    return WEFT_OK;
+    int32_t *ids = NULL;
+    if (v->prompt_tokens > 0) {
+        ids = arbitrary_tokens(v->prompt_tokens, info.vocab_size > 0 ? info.vocab_size : 1);
+        if (ids == NULL)
+            return weft_fail(WEFT_MEMORY, "bench: out of memory for the prompt");
+        o.ids = ids;
+        o.n_ids = (size_t)v->prompt_tokens;
+    }
+    const weft_status status = measure(v, path, engine, &o);
+    free(ids);
+    return status;
 }
 
 static int run(void *context)
@@ -104,10 +175,14 @@ static int run(void *context)
     weft_engine *engine = NULL;
     if (cli_place_complaint(&v->place) != NULL)
         return cli_usage("bench", "%s", cli_place_complaint(&v->place));
+    if (v->train && cli_is_other_backend(v->backend))
+        return cli_usage("bench", "--train needs the native backend");
     weft_status status = cli_find_model(&v->place, v->model, path, sizeof path);
-    if (status == WEFT_OK)
+    if (status == WEFT_OK && v->train)
+        status = bench_train(v, path);
+    else if (status == WEFT_OK)
         status = cli_load_engine(path, &v->place, v->adapter, v->backend, v->context, &engine);
-    if (status == WEFT_OK)
+    if (status == WEFT_OK && engine != NULL)
         status = bench(v, path, engine);
     const int code = cli_status(status);
     weft_engine_free(engine);

@@ -258,3 +258,43 @@ void bench_print(const bench_values *v, const char *path, const weft_engine_info
     else
         print_text(path, i, r);
 }
+
+/* ---- Training ------------------------------------------------------------------------------- */
+
+static void print_train_json(const bench_values *v, const char *path, const weft_model_info *i,
+                             const weft_bench_train_report *r)
+{
+    fputs("{\"version\": 1, ", stdout);
+    text("model_path", path);
+    fputs(", ", stdout);
+    text("device", v->place.device);
+    printf(", \"num_layers\": %lld, \"hidden_size\": %lld, \"threads\": %d, \"batch_size\": %lld, "
+           "\"length\": %lld, \"rank\": %lld, \"checkpoint\": %s, ",
+           (long long)i->n_layers, (long long)i->hidden_size, weft_threads(),
+           (long long)v->batch_size, (long long)v->length, (long long)v->rank, word(v->checkpoint));
+    printf("\"training\": {\"steps\": %lld, \"tokens\": %lld, \"step_duration\": %lld, "
+           "\"tokens_per_sec\": %.6g, \"peak_memory_bytes\": %lld, \"loss\": ",
+           (long long)r->steps, (long long)r->tokens, ns(r->seconds), r->per_second,
+           (long long)r->peak_memory);
+    cli_json_number(stdout, r->loss);
+    fputs("}", stdout);
+    cli_profile_json(stdout);
+    puts("}");
+}
+
+void bench_print_train(const bench_values *v, const char *path, const weft_model_info *i,
+                       const weft_bench_train_report *r)
+{
+    if (v->json) {
+        print_train_json(v, path, i, r);
+        return;
+    }
+    printf("model       %s (%s layers, hidden size %s)\n", weft_printable(path),
+           cli_count(i->n_layers), cli_count(i->hidden_size));
+    printf("device      %s, %d threads\n", weft_printable(v->place.device), weft_threads());
+    printf("steps       %s: %s x %s tokens, LoRA of rank %s on all linears%s\n",
+           cli_count(r->steps), cli_count(v->batch_size), cli_count(v->length), cli_count(v->rank),
+           v->checkpoint ? ", gradient checkpointing" : "");
+    printf("training    %.1f tokens/s (%.3f s a step, the median)\n", r->per_second, r->seconds);
+    printf("memory      peak %s\n", cli_bytes(r->peak_memory));
+}

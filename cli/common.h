@@ -17,6 +17,7 @@ typedef struct cli_place {
     int activations; /* index into CLI_ACTIVATIONS */
     int64_t threads, gpu_layers, quantize;
     bool profile, pull;
+    const char *trace;
 } cli_place;
 
 #define CLI_DTYPES "float32|bfloat16|float16|auto"
@@ -63,7 +64,13 @@ enum { CLI_DTYPE_AUTO = 3 };
         {.name = "profile",                                                                        \
          .kind = CLI_FLAG,                                                                         \
          .offset = offsetof(T, place.profile),                                                     \
-         .help = "print time per op, on standard error or in the JSON object"},                    \
+         .help = "print time per op and kernel: on standard error, or in the JSON object"},        \
+        {.name = "trace",                                                                          \
+         .kind = CLI_TEXT,                                                                         \
+         .value = "FILE",                                                                          \
+         .offset = offsetof(T, place.trace),                                                       \
+         .help = "write a timeline of the run as Chrome trace events (chrome://tracing, "          \
+                 "Perfetto), with or without --profile"},                                          \
     {                                                                                              \
         .name = "pull", .kind = CLI_FLAG, .offset = offsetof(T, place.pull),                       \
         .help = "fetch a model that is named ORG/NAME and is not in the local cache yet, as weft " \

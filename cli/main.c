@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/pages.h"
+#include "cli/profile.h"
 #include "cli/suggest.h"
 
 const cli_command *const cli_commands[] = {
@@ -53,6 +54,8 @@ static int run(const cli_command *command, int argc, char **argv)
     switch (cli_parse(command, argc, argv, values)) {
     case CLI_PARSED_RUN:
         code = command->run(values);
+        if (code == CLI_OK)
+            code = cli_status(cli_profile_save_trace());
         break;
     case CLI_PARSED_HELP:
         cli_print_help(stdout, command);

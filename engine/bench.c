@@ -7,11 +7,9 @@
 #include "core/clock.h"
 #include "core/failure.h"
 #include "core/io/text.h"
-#include "weft/creation.h"
-#include "weft/elementwise.h"
 #include "weft/memory.h"
 
-enum { TOKENS = 32, ELEMENTS = 16 << 20, REPEATS = 6, LEAST_ROUNDS = 3 };
+enum { TOKENS = 32, LEAST_ROUNDS = 3 };
 
 static int compare(const void *a, const void *b)
 {
@@ -28,34 +26,6 @@ double weft__bench_median(double *values, int64_t n)
 int64_t weft__bench_rounds(const weft_bench_options *options)
 {
     return options->runs > LEAST_ROUNDS ? options->runs : LEAST_ROUNDS;
-}
-
-/* ---- the machine ----------------------------------------------------------------------------- */
-
-/* Bytes per second of z = x + y over arrays larger than any cache, the best of a few runs; 0 if it
- * cannot be measured. */
-static double bandwidth(void)
-{
-    double best = 0;
-    weft_scope_open_lean();
-    weft_array *x = weft_ones(WEFT_DIMS(ELEMENTS), WEFT_FLOAT32);
-    weft_array *y = weft_full(WEFT_DIMS(ELEMENTS), 2, WEFT_FLOAT32);
-    weft_array *both[] = {x, y};
-    bool fine = weft_eval_n(both, 2) == WEFT_OK;
-    for (int i = 0; i < REPEATS && fine; i++) {
-        weft_scope_open_lean();
-        const double start = weft__seconds();
-        weft_array *z = weft_add(x, y);
-        fine = weft_eval(z) == WEFT_OK && weft_synchronize(weft_default_device()) == WEFT_OK;
-        const double took = weft__seconds() - start;
-        const double rate = took > 0 ? 12.0 * (double)ELEMENTS / took : 0;
-        if (fine && rate > best)
-            best = rate;
-        weft_scope_close(NULL);
-    }
-    weft_scope_close(NULL);
-    weft_memory_clear_cache();
-    return best;
 }
 
 /* ---- runs ----------------------------------------------------------------------------------- */
@@ -187,8 +157,12 @@ static weft_status run_probed(weft_engine *engine, const weft_engine_request *re
 static weft_status run_all(weft_engine *engine, const weft_bench_options *o,
                            weft_bench_report *report)
 {
-    const weft_generate_options greedy = {.max_tokens = o->max_tokens, .cancel = o->cancel};
-    const weft_engine_request request = {.prompt = o->prompt, .options = &greedy};
+    const weft_generate_options greedy = {
+        .max_tokens = o->max_tokens, .cancel = o->cancel, .ignore_eos = o->ids != NULL};
+    const weft_engine_request request = {.prompt = o->ids != NULL ? NULL : o->prompt,
+                                         .ids = o->ids,
+                                         .n_ids = o->n_ids,
+                                         .options = &greedy};
     const weft_engine_info info = weft_engine_info_of(engine);
     weft_status status = WEFT_OK;
     report->samples = weft_calloc((size_t)o->runs, sizeof *report->samples);
@@ -197,7 +171,7 @@ static weft_status run_all(weft_engine *engine, const weft_bench_options *o,
     for (int64_t i = 0; i < o->warm_up && status == WEFT_OK; i++)
         status = generate(engine, &request, NULL, NULL);
     if (status == WEFT_OK && !o->no_bandwidth && info.weight_bytes > 0)
-        report->machine_per_second = bandwidth();
+        report->machine_per_second = weft__bench_bandwidth(weft_default_device());
     while (report->runs < o->runs && status == WEFT_OK)
         status = run_once(engine, &request, &report->samples[report->runs++]);
     if (status == WEFT_OK)

@@ -20,6 +20,8 @@
 #include <unistd.h>
 
 #include "weft/array.h"
+#include "weft/backend.h"
+#include "weft/trace.h"
 
 enum {
     MAX_WORKERS = 256,
@@ -32,6 +34,7 @@ typedef struct cpu_job {
     cpu_task *task;
     void *context;
     int64_t n, grain, n_chunks;
+    const char *kernel, *variant; /* for a trace; NULL: none is recorded */
 } cpu_job;
 
 static struct {
@@ -167,6 +170,15 @@ static void run_chunks(const cpu_job *job, int worker)
     my_worker = -1;
 }
 
+static void trace_part(const cpu_job *job, int64_t began)
+{
+    weft_trace_add(&(weft_span){.name = job->kernel,
+                                .category = "part",
+                                .variant = job->variant,
+                                .begin = began,
+                                .duration = weft_trace_now() - began});
+}
+
 /* Works on the open job, if there is one. */
 static void enter(int worker)
 {
@@ -176,7 +188,10 @@ static void enter(int worker)
             return;
     } while (!atomic_compare_exchange_weak_explicit(&pool.gate, &gate, gate + 1,
                                                     memory_order_acquire, memory_order_relaxed));
+    const int64_t began = pool.job.kernel ? weft_trace_now() : 0;
     run_chunks(&pool.job, worker);
+    if (began > 0)
+        trace_part(&pool.job, began);
     /* The last worker to leave a closed gate wakes the caller. */
     if (atomic_fetch_sub_explicit(&pool.gate, 1, memory_order_acq_rel) == 1)
         futex_wake(&pool.gate, 1);
@@ -288,7 +303,11 @@ void weft__cpu_parallel(int64_t n, int64_t grain, cpu_task *task, void *context)
         return;
     if (grain < 1)
         grain = 1;
-    cpu_job job = {task, context, n, grain, (n - 1) / grain + 1};
+    cpu_job job = {task, context, n, grain, (n - 1) / grain + 1, NULL, NULL};
+    if (weft_trace_is_on()) {
+        job.kernel = weft_trace_kernel();
+        job.variant = weft_kernel_variant();
+    }
     int threads = weft_threads();
     if (job.n_chunks == 1 || my_worker >= 0 || threads == 1 ||
         pthread_mutex_trylock(&pool.lock) != 0) {

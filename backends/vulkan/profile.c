@@ -5,6 +5,7 @@
 
 #include "backends/vulkan/device.h"
 #include "weft/memory.h"
+#include "weft/trace.h"
 
 enum { STAMPS = WEFT__VULKAN_SLOT_COMMANDS + 1 };
 
@@ -21,7 +22,10 @@ static bool prepare(weft__vulkan_device *d, weft__vulkan_stamps *stamps)
     if (!stamps->ops) {
         stamps->ops = weft_calloc(STAMPS, sizeof *stamps->ops);
     }
-    return stamps->ops &&
+    if (!stamps->variants) {
+        stamps->variants = weft_calloc(STAMPS, sizeof *stamps->variants);
+    }
+    return stamps->ops && stamps->variants &&
            d->call.CreateQueryPool(d->handle, &info, NULL, &stamps->queries) == VK_SUCCESS;
 }
 
@@ -44,22 +48,57 @@ void weft__vulkan_profile_mark(weft__vulkan_device *d, weft__vulkan_slot *slot, 
 {
     if (slot->stamps.n > 0 && slot->stamps.n < STAMPS) {
         slot->stamps.ops[slot->stamps.n] = op;
+        slot->stamps.variants[slot->stamps.n] = weft_kernel_variant();
         stamp(d, slot);
     }
 }
 
-static void add(weft__vulkan_profile *p, const char *op, int64_t nanoseconds)
+void weft__vulkan_profile_submit(weft__vulkan_device *d, weft__vulkan_slot *slot)
+{
+    slot->stamps.submitted = d->profile.on && weft_trace_is_on() ? weft_trace_now() : 0;
+}
+
+static void add(weft__vulkan_profile *p, const char *op, const char *variant, int64_t nanoseconds)
 {
     int i = 0;
-    while (i < p->n && strcmp(p->times[i].op, op) != 0) {
+    while (i < p->n &&
+           (strcmp(p->times[i].op, op) != 0 || strcmp(p->times[i].variant, variant) != 0)) {
         i++;
     }
     if (i == p->n && p->n < WEFT__VULKAN_PROFILED_OPS) {
-        p->times[p->n++] = (weft_op_time){.op = op};
+        p->times[p->n++] = (weft_op_time){.op = op, .variant = variant};
     }
     if (i < p->n) {
         p->times[i].calls++;
         p->times[i].nanoseconds += nanoseconds;
+    }
+}
+
+static void trace_span(const weft__vulkan_device *d, const char *name, const char *variant,
+                       const char *category, int64_t begin, int64_t end)
+{
+    weft_trace_add(&(weft_span){.name = name,
+                                .category = category,
+                                .variant = variant,
+                                .device = d->physical.properties.deviceName,
+                                .begin = begin + d->profile.offset,
+                                .duration = end - begin});
+}
+
+/* Adds the submission and its commands. at: nanoseconds on the device's clock. */
+static void trace_submission(weft__vulkan_device *d, const weft__vulkan_stamps *stamps,
+                             const int64_t *at, int n)
+{
+    const int64_t earliest = stamps->submitted - at[0];
+    if (stamps->submitted == 0) {
+        return;
+    }
+    if (d->profile.offset == 0 || earliest > d->profile.offset) {
+        d->profile.offset = earliest;
+    }
+    trace_span(d, "submission", NULL, "submission", at[0], at[n - 1]);
+    for (int i = 1; i < n; i++) {
+        trace_span(d, stamps->ops[i], stamps->variants[i], "kernel", at[i - 1], at[i]);
     }
 }
 
@@ -76,10 +115,15 @@ void weft__vulkan_profile_collect(weft__vulkan_device *d, weft__vulkan_slot *slo
     }
     const double period = (double)d->physical.properties.limits.timestampPeriod;
     const uint64_t mask = UINT64_MAX >> (64 - d->physical.timestamp_bits);
+    int64_t at[STAMPS];
+    at[0] = (int64_t)((double)ticks[0] * period);
     for (int i = 1; i < n; i++) {
         const uint64_t passed = (ticks[i] - ticks[i - 1]) & mask;
-        add(&d->profile, stamps->ops[i], (int64_t)((double)passed * period));
+        const int64_t took = (int64_t)((double)passed * period);
+        at[i] = at[i - 1] + took;
+        add(&d->profile, stamps->ops[i], stamps->variants[i], took);
     }
+    trace_submission(d, stamps, at, n);
 }
 
 void weft__vulkan_profile_close(weft__vulkan_device *d, weft__vulkan_slot *slot)
@@ -88,6 +132,7 @@ void weft__vulkan_profile_close(weft__vulkan_device *d, weft__vulkan_slot *slot)
         d->call.DestroyQueryPool(d->handle, slot->stamps.queries, NULL);
     }
     weft_free(slot->stamps.ops);
+    weft_free(slot->stamps.variants);
 }
 
 void weft__vulkan_profile_set(void *state, bool on)
@@ -96,6 +141,7 @@ void weft__vulkan_profile_set(void *state, bool on)
     pthread_mutex_lock(&d->stream.lock);
     d->profile.on = on;
     d->profile.n = 0;
+    d->profile.offset = 0;
     memset(&d->stream.counts, 0, sizeof d->stream.counts);
     pthread_mutex_unlock(&d->stream.lock);
 }

@@ -6,7 +6,7 @@
 #include "backends/vulkan/loader.h"
 #include "weft/backend.h"
 
-enum { WEFT__VULKAN_PROFILED_OPS = 128 };
+enum { WEFT__VULKAN_PROFILED_OPS = 512 };
 
 typedef struct weft__vulkan_device weft__vulkan_device;
 typedef struct weft__vulkan_slot weft__vulkan_slot;
@@ -14,18 +14,25 @@ typedef struct weft__vulkan_slot weft__vulkan_slot;
 /* Of a slot. */
 typedef struct weft__vulkan_stamps {
     VkQueryPool queries;
-    const char **ops; /* per command */
-    int n;            /* number of timestamps written */
+    const char **ops;      /* per command */
+    const char **variants; /* per command: weft_kernel_variant */
+    int n;                 /* number of timestamps written */
+    int64_t submitted;     /* on the host's clock, while a trace is recorded; else 0 */
 } weft__vulkan_stamps;
 
 /* Per device; under the stream's lock. */
 typedef struct weft__vulkan_profile {
     bool on;
+    /* Added to the device's clock, it gives the host's. It is the largest lower bound so far, so
+     * spans begin too early by the shortest time from a submission to its start. 0: unknown. */
+    int64_t offset;
     int n;
     weft_op_time times[WEFT__VULKAN_PROFILED_OPS];
 } weft__vulkan_profile;
 
 void weft__vulkan_profile_begin(weft__vulkan_device *d, weft__vulkan_slot *slot);
+/* Called just before the slot is submitted. */
+void weft__vulkan_profile_submit(weft__vulkan_device *d, weft__vulkan_slot *slot);
 void weft__vulkan_profile_mark(weft__vulkan_device *d, weft__vulkan_slot *slot, const char *op);
 /* Called once the slot's commands have run. */
 void weft__vulkan_profile_collect(weft__vulkan_device *d, weft__vulkan_slot *slot);

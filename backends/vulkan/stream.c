@@ -173,6 +173,7 @@ weft_status weft__vulkan_submit(weft__vulkan_device *d)
         .signalSemaphoreCount = 1,
         .pSignalSemaphores = &s->timeline,
     };
+    weft__vulkan_profile_submit(d, slot);
     if (result == VK_SUCCESS) {
         result = d->call.QueueSubmit(s->queue, 1, &info, VK_NULL_HANDLE);
     }

@@ -6,6 +6,7 @@
 #include "core/clock.h"
 #include "core/eval/profile.h"
 #include "core/eval/queue.h"
+#include "core/eval/trace.h"
 #include "core/failure.h"
 
 /* Held while planning, so that one plan is made at a time. Running needs no lock: a plan waits for
@@ -83,6 +84,18 @@ int weft_device_report(weft_device *device, weft_op_report *out, int max, weft_t
     return n;
 }
 
+int weft_device_kernels(weft_device *device, weft_kernel_report *out, int max)
+{
+    if (weft__evaluating) {
+        return 0;
+    }
+    pthread_mutex_lock(&evaluation);
+    weft__pending_wait_all();
+    int n = weft__profile_kernels(device, out, max);
+    pthread_mutex_unlock(&evaluation);
+    return n;
+}
+
 int weft_device_counters(weft_device *device, weft_counter *out, int max)
 {
     const weft_backend *b = device->backend;
@@ -142,6 +155,7 @@ static weft_status prepare(weft__plan *plan, const void *owner, weft_array *cons
     }
     if (measured) {
         weft__profile_plan(measured, weft__nanoseconds() - began);
+        weft__trace_since("plan", "evaluation", began);
     }
     hold(arrays, n, weft__unhold);
     weft_scope_close(NULL);

@@ -7,9 +7,11 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/eval/trace.h"
+#include "core/eval/work.h"
 #include "core/failure.h"
 
-enum { OPS = 512, DEVICE_OPS = 256 };
+enum { OPS = 512, KERNELS = 512, DEVICE_OPS = 512 };
 
 typedef struct measured {
     const weft_op *op; /* NULL: free */
@@ -21,6 +23,8 @@ struct weft__profile {
     int64_t began;
     weft_totals totals;
     measured ops[OPS]; /* hashed by the op's address */
+    weft_kernel_report kernels[KERNELS];
+    int n_kernels;
 };
 
 /* The entry of an op; NULL when the table is full. */
@@ -38,6 +42,22 @@ static weft_op_report *find(struct weft__profile *p, const weft_op *op)
         }
     }
     return NULL;
+}
+
+/* The entry of an op's kernels on a variant; NULL when the table is full. */
+static weft_kernel_report *find_kernel(weft_kernel_report *all, int *n, int max, const char *op,
+                                       const char *variant)
+{
+    for (int i = 0; i < *n; i++) {
+        if (strcmp(all[i].op, op) == 0 && strcmp(all[i].variant, variant) == 0) {
+            return &all[i];
+        }
+    }
+    if (*n == max) {
+        return NULL;
+    }
+    all[*n] = (weft_kernel_report){.op = op, .variant = variant};
+    return &all[(*n)++];
 }
 
 static void add_one(weft_counts *counts, size_t way)
@@ -65,7 +85,28 @@ static bool runs_on_host(const weft__step *step)
     return step->kind == WEFT__STEP_REFERENCE || step->kind == WEFT__STEP_TRANSFER;
 }
 
-void weft__profile_step(const weft__step *step, int64_t nanoseconds)
+static void add_kernel(struct weft__profile *p, const weft__step *step, weft_work work,
+                       int64_t nanoseconds)
+{
+    weft_kernel_report *k = find_kernel(p->kernels, &p->n_kernels, KERNELS, step->call.op->name,
+                                        weft__step_variant(step));
+    if (k) {
+        k->calls++;
+        k->nanoseconds += nanoseconds;
+        k->work.flops += work.flops;
+        k->work.bytes += work.bytes;
+    }
+}
+
+/* The category of the host's span: it computes the step, or records the kernel for the device. */
+static const char *own_kind(const weft__step *step)
+{
+    return step->kind == WEFT__STEP_TRANSFER                             ? "transfer"
+           : runs_on_host(step) || !step->call.device->backend->op_times ? "kernel"
+                                                                         : "record";
+}
+
+void weft__profile_step(const weft__step *step, int64_t began, int64_t nanoseconds)
 {
     const weft_backend *backend = step->call.device->backend;
     struct weft__profile *p = step->call.device->profile;
@@ -73,16 +114,25 @@ void weft__profile_step(const weft__step *step, int64_t nanoseconds)
     if (step->kind == WEFT__STEP_NOTHING) {
         return;
     }
+    const weft_work work = weft__step_work(step);
+    weft_trace_add(&(weft_span){.name = step->call.op->name,
+                                .category = own_kind(step),
+                                .variant = weft__step_variant(step),
+                                .begin = began,
+                                .duration = nanoseconds,
+                                .work = work});
     pthread_mutex_lock(&p->lock);
     p->totals.running += nanoseconds;
     if (!backend->op_times && (is_host || !runs_on_host(step))) {
         p->totals.busy += nanoseconds;
     }
     weft_op_report *r = find(p, step->call.op);
+    const int64_t own = !backend->op_times || runs_on_host(step) ? nanoseconds : 0;
     if (r) {
         r->calls++;
-        r->nanoseconds += !backend->op_times || runs_on_host(step) ? nanoseconds : 0;
+        r->nanoseconds += own;
     }
+    add_kernel(p, step, work, own);
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -204,4 +254,37 @@ int weft__profile_report(weft_device *device, weft_op_report *out, int max, weft
     }
     qsort(out, (size_t)all.n, sizeof *out, by_time);
     return all.n;
+}
+
+static int by_kernel_time(const void *a, const void *b)
+{
+    const weft_kernel_report *x = a, *y = b;
+    if (x->nanoseconds != y->nanoseconds) {
+        return x->nanoseconds < y->nanoseconds ? 1 : -1;
+    }
+    const int order = strcmp(x->op, y->op);
+    return order != 0 ? order : strcmp(x->variant, y->variant);
+}
+
+int weft__profile_kernels(weft_device *device, weft_kernel_report *out, int max)
+{
+    const struct weft__profile *p = device->profile;
+    const weft_backend *backend = device->backend;
+    weft_op_time times[DEVICE_OPS];
+    int n = p ? p->n_kernels : 0;
+    n = n < max ? n : max;
+    if (n > 0) {
+        memcpy(out, p->kernels, (size_t)n * sizeof *out);
+    }
+    const int timed =
+        p && backend->op_times ? backend->op_times(device->state, times, DEVICE_OPS) : 0;
+    for (int i = 0; i < timed; i++) {
+        weft_kernel_report *k = find_kernel(out, &n, max, times[i].op, times[i].variant);
+        if (k) {
+            k->nanoseconds += times[i].nanoseconds;
+            k->calls = k->calls > 0 ? k->calls : times[i].calls;
+        }
+    }
+    qsort(out, (size_t)n, sizeof *out, by_kernel_time);
+    return n;
 }

@@ -5,6 +5,8 @@
 #include "core/clock.h"
 #include "core/eval/plan.h"
 #include "core/eval/profile.h"
+#include "core/eval/trace.h"
+#include "core/eval/work.h"
 #include "core/failure.h"
 #include "core/shape.h"
 
@@ -179,10 +181,13 @@ static weft_status run_measured(const weft__step *step)
         }
         int64_t settled = weft__nanoseconds();
         weft__profile_wait(source, settled - began);
-        began = settled;
+        weft__trace_since("wait for the device", "wait", began);
+        began = weft__nanoseconds();
     }
+    weft__kernel_set((weft__running_kernel){step->call.op->name, weft__step_variant(step)});
     weft_status status = run_step(step);
-    weft__profile_step(step, weft__nanoseconds() - began);
+    weft__kernel_set((weft__running_kernel){"", ""});
+    weft__profile_step(step, began, weft__nanoseconds() - began);
     return status;
 }
 
@@ -192,6 +197,7 @@ static weft_status wait_measured(weft_device *device)
     weft_status status = device->backend->wait(device->state);
     if (device->profile) {
         weft__profile_wait(device, weft__nanoseconds() - began);
+        weft__trace_since("wait for the device", "wait", began);
     }
     return status;
 }
@@ -354,8 +360,13 @@ static weft_status run_steps(weft__plan *plan)
 
 weft_status weft__plan_run(weft__plan *plan)
 {
-    const weft_status status = run_steps(plan);
-    return status == WEFT_OK ? wait_for_devices(plan) : status;
+    const int64_t began = weft_trace_is_on() ? weft__nanoseconds() : 0;
+    weft_status status = run_steps(plan);
+    status = status == WEFT_OK ? wait_for_devices(plan) : status;
+    if (began > 0) {
+        weft__trace_since("run", "evaluation", began);
+    }
+    return status;
 }
 
 static bool only_queues(const weft__step *step)

@@ -55,9 +55,14 @@ typedef struct weft_kernel_row {
 
 /* How often an op ran, and for how long. */
 typedef struct weft_op_time {
-    const char *op;
+    const char *op, *variant; /* weft_kernel_variant */
     int64_t calls, nanoseconds;
 } weft_op_time;
+
+/* The variant of the kernel that the calling thread runs for a profiled device: the encoding of its
+ * weights ("q8_0") or the dtype of its input ("bfloat16"); "" outside such kernels. The text lasts
+ * as long as the process. */
+WEFT_API const char *weft_kernel_variant(void);
 
 /* A number of a backend's own, as in "submissions". */
 typedef struct weft_counter {
@@ -174,6 +179,14 @@ typedef struct weft_op_report {
     int64_t nanoseconds;
 } weft_op_report;
 
+/* Kernels of one op on one variant. */
+typedef struct weft_kernel_report {
+    const char *op, *variant; /* weft_kernel_variant */
+    int64_t calls;
+    int64_t nanoseconds; /* as in weft_op_report */
+    weft_work work;      /* total of the calls */
+} weft_kernel_report;
+
 /* Totals in nanoseconds. Concurrent work counts in full. */
 typedef struct weft_totals {
     int64_t wall;     /* since profiling was switched on */
@@ -187,6 +200,10 @@ typedef struct weft_totals {
  * while profiling is off. totals may be NULL. */
 WEFT_API int weft_device_report(weft_device *device, weft_op_report *out, int max,
                                 weft_totals *totals);
+
+/* Writes at most `max` kernels, longest first, and returns their number. */
+WEFT_API int weft_device_kernels(weft_device *device, weft_kernel_report *out, int max)
+    WEFT_NONNULL(1);
 
 /* Writes at most `max` counters of the backend since profiling was switched on and returns their
  * number. */

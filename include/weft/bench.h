@@ -1,4 +1,4 @@
-/* weft/bench.h -- measuring the speed of generation.
+/* weft/bench.h -- measuring the speed of generation and training, and the hardware's limits.
  *
  *     weft_bench_report report;
  *     status = weft_bench(engine, NULL, &report);
@@ -18,6 +18,10 @@ extern "C" {
 
 typedef struct weft_bench_options {
     const char *prompt; /* NULL: WEFT_BENCH_PROMPT */
+    /* n_ids tokens to use instead of the prompt, so that the model needs no tokenizer. Generation
+     * then continues after an end token. The cache sections still use the prompt. NULL: none. */
+    const int32_t *ids;
+    size_t n_ids;
     int64_t max_tokens; /* 0: 32 */
     int64_t runs;       /* 0: 1 */
     int64_t warm_up;    /* runs before that are not counted */
@@ -93,6 +97,65 @@ WEFT_NODISCARD WEFT_API weft_status weft_bench(weft_engine *engine,
                                                const weft_bench_options *options,
                                                weft_bench_report *report) WEFT_NONNULL(3);
 WEFT_API void weft_bench_report_free(weft_bench_report *report); /* NULL is accepted */
+
+/* ---- Training ------------------------------------------------------------------------------- */
+
+typedef struct weft_bench_train_options {
+    int64_t steps;   /* 0: 3 */
+    int64_t warm_up; /* steps before the measured ones; 0: 1; negative: none */
+    int64_t rows;    /* sequences per step; 0: 1 */
+    int64_t length;  /* tokens per sequence; 0: 512 */
+    int64_t rank;    /* of LoRA on all linears; 0: 16; ignored if the model has adapters */
+    bool checkpoint; /* as in weft_trainer_options */
+    /* If not NULL, one extra step runs at the end, which is not measured: called with true before
+     * it and with false after it. */
+    void (*extra)(void *context, bool begins);
+    void *context;
+    const weft_cancel *cancel; /* borrowed; stops with WEFT_CANCELLED. NULL: none */
+} weft_bench_train_options;
+
+typedef struct weft_bench_train_report {
+    int64_t steps, tokens; /* tokens: per step */
+    double seconds;        /* per step, median */
+    double per_second;     /* tokens */
+    double loss;           /* of the last step; NaN if not finite */
+    int64_t peak_memory;   /* bytes of arrays, over all steps */
+} weft_bench_train_report;
+
+/* Measures training steps of a LoRA adapter on random tokens, with AdamW and gradient clipping.
+ * Injects the adapter into the model unless it has one. Fails as weft_nn_lora_inject and
+ * weft_trainer_step do. NULL options: all zero. */
+WEFT_NODISCARD WEFT_API weft_status weft_bench_train(weft_model *model,
+                                                     const weft_bench_train_options *options,
+                                                     weft_bench_train_report *report)
+    WEFT_NONNULL(1, 3);
+
+/* ---- Ceilings ------------------------------------------------------------------------------- */
+
+/* Hardware limits. */
+typedef enum weft_ceiling_kind {
+    WEFT_CEILING_FLOAT32, /* CPU: fused multiply-add on the widest vectors */
+    WEFT_CEILING_BF16,    /* CPU: AVX512_BF16, vdpbf16ps */
+    WEFT_CEILING_INT8,    /* CPU: AVX512_VNNI, vpdpbusd */
+    WEFT_CEILING_AMX,     /* not measured */
+    WEFT_CEILING_READ,    /* memory bandwidth, for data larger than the caches */
+    WEFT_CEILING_COUNT
+} weft_ceiling_kind;
+
+typedef struct weft_ceiling {
+    const char *name, *unit; /* unit: "GFLOP/s", "GOP/s" or "GB/s" */
+    bool present, measured;
+    double one, all; /* with one thread and with all; equal for devices other than the CPU */
+} weft_ceiling;
+
+/* Measures the ceilings of a device in `rounds` (above 0) interleaved rounds. CPU: medians of
+ * instruction rates and of reading 1 GiB, about 20 ms each. Other devices: the best rate that Weft
+ * reaches with square float32 and bfloat16 matrix products, of growing size up to 50 ms, and when
+ * it adds two large arrays. A multiplication and an addition count as two operations. WEFT_INVALID,
+ * WEFT_MEMORY. */
+WEFT_NODISCARD WEFT_API weft_status weft_bench_ceilings(weft_device *device, int rounds,
+                                                        weft_ceiling out[WEFT_CEILING_COUNT])
+    WEFT_NONNULL(1, 3);
 
 #ifdef __cplusplus
 }

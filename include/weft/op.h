@@ -172,6 +172,12 @@ typedef struct weft_call {
     const struct weft_call_formula *formula;
 } weft_call;
 
+/* The work of a call. A multiplication and an addition count as two operations. */
+typedef struct weft_work {
+    double flops; /* floating-point operations */
+    double bytes; /* read and written at least, each operand once */
+} weft_work;
+
 /* Computes the outputs. A failure (an index out of range, say) is reported with weft_fail. */
 typedef weft_status weft_kernel(const weft_call *call);
 
@@ -288,6 +294,11 @@ struct weft_op {
     /* A structural op whose output can be a view: fills shape, strides and offset of *out (preset
      * to *in) and returns true. False: elements must be moved. */
     bool (*view)(const weft_array *node, const weft_tensor *in, weft_tensor *out);
+
+    /* Counts the work of a call, for profiles. On entry *work has 0 operations and the bytes of all
+     * operands. Inputs have data only if the host already has their elements. NULL: the work on
+     * entry is right; the steps of elementwise formulas are counted without this function. */
+    void (*work)(const weft_call *call, weft_work *work);
 
     /* The definition of the values, for any dtypes, strides and sizes that infer accepts. NULL for
      * elementwise ops (the formula defines them) and for composite ones (expand does). */

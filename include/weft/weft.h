@@ -57,6 +57,7 @@
 #include "weft/stream.h"
 #include "weft/tape.h"
 #include "weft/tokenizer.h"
+#include "weft/trace.h"
 #include "weft/train.h"
 #include "weft/transforms.h"
 #include "weft/version.h"

@@ -357,6 +357,15 @@ static const weft_case conv_cases[] = {
     {"no channels", 2, {{.shape = DIMS(1, 5, 0)}, {.shape = DIMS(2, 3, 0)}}, &line},
 };
 
+/* Elements of padding count as terms. */
+static void count_work(const weft_call *call, weft_work *work)
+{
+    const weft_tensor *w = &call->in[1];
+    const double filters = (double)(w->shape.at[0] > 0 ? w->shape.at[0] : 1);
+    work->flops = 2 * (double)weft_tensor_size(&call->out[0]) *
+                  ((double)weft_tensor_size(w) / filters);
+}
+
 const weft_op weft_op_conv = {
     .name = "conv",
     .family = WEFT_CORE_RANK,
@@ -367,6 +376,7 @@ const weft_op weft_op_conv = {
     .vjp = conv_vjp,
     .jvp = conv_jvp,
     .vmap = conv_vmap,
+    .work = count_work,
     .reference = reference,
     .cases = conv_cases,
     .n_cases = sizeof conv_cases / sizeof *conv_cases,

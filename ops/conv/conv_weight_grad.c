@@ -147,6 +147,15 @@ static const weft_case cases[] = {
     {"nothing", 2, {{.shape = DIMS(0, 5, 3)}, {.shape = DIMS(0, 3, 4)}}, &line},
 };
 
+/* Elements of padding count as terms. */
+static void count_work(const weft_call *call, weft_work *work)
+{
+    const weft_tensor *dw = &call->out[0];
+    const double filters = (double)(dw->shape.at[0] > 0 ? dw->shape.at[0] : 1);
+    work->flops = 2 * (double)weft_tensor_size(&call->in[1]) *
+                  ((double)weft_tensor_size(dw) / filters);
+}
+
 const weft_op weft_op_conv_weight_grad = {
     .name = "conv_weight_grad",
     .family = WEFT_COMPOSITE,
@@ -157,6 +166,7 @@ const weft_op weft_op_conv_weight_grad = {
     .vjp = vjp,
     .jvp = jvp,
     .expand = expand,
+    .work = count_work,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
     .no_test_dtypes = DTYPE_BIT(WEFT_BOOL) | DTYPE_BIT(WEFT_COMPLEX64),

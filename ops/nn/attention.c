@@ -357,6 +357,7 @@ const weft_op weft_op_attention = {
     .zero_gradient = 1u << 4,
     .vmap = weft__attention_vmap,
     .expand = expand,
+    .work = weft__attention_work,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
     .no_test_dtypes = ONLY_FLOATS,

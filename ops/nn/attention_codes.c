@@ -173,6 +173,7 @@ const weft_op weft_op_attention_codes = {
     .infer = infer,
     .vmap = weft__attention_vmap,
     .expand = expand,
+    .work = weft__attention_work,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
     /* Kernels do not round decoded elements to q's dtype; tests/cpu/test_attention_codes.c tests

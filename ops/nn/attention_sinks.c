@@ -155,6 +155,7 @@ const weft_op weft_op_attention_sinks = {
     .vjp = vjp,
     .zero_gradient = 1u << 5,
     .expand = expand,
+    .work = weft__attention_work,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
     .no_test_dtypes = ONLY_FLOATS,

@@ -149,6 +149,7 @@ const weft_op weft_op_attention_vjp = {
     .infer = infer,
     .vmap = weft__attention_vmap,
     .expand = expand,
+    .work = weft__attention_vjp_work,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
     .no_test_dtypes = ONLY_FLOATS | 1u << WEFT_FLOAT16 | 1u << WEFT_BFLOAT16,

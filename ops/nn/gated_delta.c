@@ -228,6 +228,14 @@ static const weft_case cases[] = {
 };
 #undef CASE
 
+/* Token by token: each element of the state decays (1), is multiplied by the key (2), corrected (2)
+ * and multiplied by the query (2). */
+static void count_work(const weft_call *call, weft_work *work)
+{
+    const weft_dims *q = &call->in[Q].shape;
+    work->flops = 7 * (double)q->at[3] * (double)weft_tensor_size(&call->in[V]);
+}
+
 const weft_op weft_op_gated_delta = {
     .name = "gated_delta",
     .family = WEFT_COMPOSITE,
@@ -236,6 +244,7 @@ const weft_op weft_op_gated_delta = {
     .infer = infer,
     .vmap = vmap,
     .expand = expand,
+    .work = count_work,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
     .no_test_dtypes = ONLY_FLOATS,

@@ -164,6 +164,12 @@ static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
     return true;
 }
 
+static void count_work(const weft_call *call, weft_work *work)
+{
+    const weft_dims *x = &call->in[0].shape;
+    work->flops = 2 * (double)x->at[x->n - 1] * (double)weft_tensor_size(&call->out[0]);
+}
+
 static const weft_field fields[] = {
     WEFT_FIELD(BOOL, weft_linear_params, transposed),
     WEFT_FIELD(BOOL, weft_linear_params, int8),
@@ -192,6 +198,7 @@ const weft_op weft_op_linear = {
     .takes_encoded = 1u << 1,
     .vjp = linear_vjp,
     .vmap = linear_vmap,
+    .work = count_work,
     .reference = reference,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,

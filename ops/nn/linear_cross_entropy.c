@@ -312,6 +312,15 @@ static const weft_case cases[] = {
 };
 #undef INPUTS
 
+/* The logits, and the gradient from them. */
+static void count_work(const weft_call *call, weft_work *work)
+{
+    const weft_linear_cross_entropy_params *params = call->params;
+    const double products = params->with_gradient ? 2 : 1;
+    work->flops = 2 * products * (double)weft_tensor_size(&call->in[0]) *
+                  (double)call->in[1].shape.at[0];
+}
+
 const weft_op weft_op_linear_cross_entropy = {
     .name = "linear_cross_entropy",
     .family = WEFT_COMPOSITE,
@@ -324,6 +333,7 @@ const weft_op weft_op_linear_cross_entropy = {
     .vjp = linear_cross_entropy_vjp,
     .vmap = linear_cross_entropy_vmap,
     .expand = expand,
+    .work = count_work,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
     .no_test_dtypes = ONLY_FLOATS,

@@ -166,6 +166,13 @@ static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
     return true;
 }
 
+static void count_work(const weft_call *call, weft_work *work)
+{
+    const weft_dims *a = &call->in[0].shape;
+    const double each = call->out[0].dtype == WEFT_COMPLEX64 ? 8 : 2;
+    work->flops = each * (double)a->at[a->n - 1] * (double)weft_tensor_size(&call->out[0]);
+}
+
 static const weft_case cases[] = {
     {"matrix", 2, {{.shape = {2, {3, 4}}}, {.shape = {2, {4, 5}}}}, NULL},
     {"batch", 2, {{.shape = {3, {2, 3, 4}}}, {.shape = {3, {2, 4, 2}}}}, NULL},
@@ -182,6 +189,7 @@ const weft_op weft_op_matmul = {
     .infer = infer,
     .vjp = matmul_vjp,
     .vmap = matmul_vmap,
+    .work = count_work,
     .reference = reference,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,

@@ -79,9 +79,14 @@ weft_array *weft__sum_broadcast(weft_array *gradient, weft_dims shape);
 /* x (..., E) as a matrix (rows, E). */
 weft_array *weft__rows(weft_array *x);
 
+/* ---- attention_work.c ----------------------------------------------------------------------- */
+
+void weft__attention_work(const weft_call *call, weft_work *work);
+void weft__attention_vjp_work(const weft_call *call, weft_work *work);
+
 /* ---- attention.c ---------------------------------------------------------------------------- */
 
-extern const weft_op weft_op_attention;
+extern const weft_op weft_op_attention, weft_op_attention_codes;
 extern const weft_op weft_op_attention_vjp;   /* attention_vjp.c */
 extern const weft_op weft_op_attention_sinks; /* attention_sinks.c */
 extern const weft_field weft__attention_fields[];

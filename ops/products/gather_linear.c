@@ -63,6 +63,7 @@ const weft_op weft_op_gather_linear = {
     .infer = infer,
     .takes_encoded = 1u << 1,
     .expand = expand,
+    .work = weft__gather_work,
     .zero_gradient = 1u << 2 | 1u << 3,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,

@@ -224,6 +224,29 @@ static const weft_case gather_mm_cases[] = {
             {.shape = DIMS(3), .index_below = 2}}},
 };
 
+double weft__unselected_bytes(const weft_tensor *matrices, int64_t pairs)
+{
+    const int64_t n = matrices->shape.at[0], size = weft_tensor_size(matrices);
+    const double bytes = matrices->encoding
+                             ? (double)weft_encoding_bytes(matrices->encoding, size)
+                             : (double)size * (double)weft_dtype_size(matrices->dtype);
+    return pairs < n ? bytes * (1 - (double)pairs / (double)n) : 0;
+}
+
+void weft__gather_work(const weft_call *call, weft_work *work)
+{
+    const weft_dims *a = &call->in[0].shape;
+    work->flops = 2 * (double)a->at[a->n - 1] * (double)weft_tensor_size(&call->out[0]);
+    work->bytes -= weft__unselected_bytes(&call->in[1], call->out[0].shape.at[0]);
+}
+
+/* The products of each pair's columns, summed. */
+static void sums_work(const weft_call *call, weft_work *work)
+{
+    const weft_dims *a = &call->in[0].shape;
+    work->flops = 2 * (double)a->at[2] * (double)weft_tensor_size(&call->in[1]);
+}
+
 const weft_op weft_op_gather_mm = {
     .name = "gather_mm",
     .family = WEFT_CORE_RANK,
@@ -235,6 +258,7 @@ const weft_op weft_op_gather_mm = {
     .zero_gradient = 1u << 2 | 1u << 3,
     .jvp = gather_mm_jvp,
     .vmap = gather_mm_vmap,
+    .work = weft__gather_work,
     .reference = gather_mm_reference,
     .cases = gather_mm_cases,
     .n_cases = sizeof gather_mm_cases / sizeof *gather_mm_cases,
@@ -368,6 +392,7 @@ const weft_op weft_op_gather_mm_sums = {
     .zero_gradient = 1u << 2 | 1u << 3,
     .jvp = sums_jvp,
     .vmap = sums_vmap,
+    .work = sums_work,
     .reference = sums_reference,
     .cases = sums_cases,
     .n_cases = sizeof sums_cases / sizeof *sums_cases,

@@ -147,6 +147,25 @@ static void grad_jvp(weft_array *node, weft_array *const *tangents, weft_array *
 
 /* ---- The ops -------------------------------------------------------------------------------- */
 
+/* Both ops multiply and add once for each term of a segment, row of out[0] and column of b. If the
+ * host does not know the segments, each counts as all K terms. */
+static void count_work(const weft_call *call, weft_work *work)
+{
+    const weft_tensor *segments = &call->in[2];
+    const weft_dims *b = &call->in[1].shape, *out = &call->out[0].shape;
+    const int64_t K = b->at[b->n - 2], N = b->at[b->n - 1], M = out->at[out->n - 2];
+    double terms = 0;
+    for (int64_t i = 0; i < weft_tensor_size(segments) / 2; i++) {
+        int64_t first = 0, end = K;
+        if (segments->data) {
+            first = weft_tensor_get_int(segments, 2 * i);
+            end = weft_tensor_get_int(segments, 2 * i + 1);
+        }
+        terms += end > first ? (double)(end - first) : 0;
+    }
+    work->flops = 2 * (double)M * (double)N * terms;
+}
+
 static bool same_batch(const weft_dims *a, int a_core, const weft_dims *b, int b_core)
 {
     bool same = a->n - a_core == b->n - b_core;
@@ -229,6 +248,7 @@ const weft_op weft_op_segmented_mm = {
     .vjp = segmented_vjp,
     .zero_gradient = 1u << 2,
     .jvp = segmented_jvp,
+    .work = count_work,
     .takes_leading_axis = true,
     .reference = reference,
     .cases = segmented_cases,
@@ -262,6 +282,7 @@ const weft_op weft_op_segmented_mm_grad = {
     .vjp = grad_vjp,
     .zero_gradient = 1u << 2,
     .jvp = grad_jvp,
+    .work = count_work,
     .takes_leading_axis = true,
     .reference = grad_reference,
     .cases = grad_cases,

@@ -1,8 +1,7 @@
 /* ops/quantize/quantized_product.c -- products of pairs of matrices, the second one quantized: the
  * op behind weft_quantized_matmul and weft_gather_qmm. */
+#include "ops/products/chosen.h"
 #include "ops/quantize/quantized.h"
-
-extern const weft_op weft_op_scatter_add;
 
 /* The inputs by name; biases, lhs and rhs may be NULL. */
 typedef struct product_inputs {
@@ -322,6 +321,15 @@ static const weft_case cases[] = {
 #undef W
 #undef PARAMS
 
+static void count_work(const weft_call *call, weft_work *work)
+{
+    const weft_quantized_params *p = call->params;
+    const weft_dims *x = &call->in[0].shape;
+    work->flops = 2 * (double)x->at[x->n - 1] * (double)weft_tensor_size(&call->out[0]);
+    for (int i = 1; p->gathered && i <= tensors_of(p); i++)
+        work->bytes -= weft__unselected_bytes(&call->in[i], call->out[0].shape.at[0]);
+}
+
 const weft_op weft_op_quantized_matmul = {
     .name = "quantized_matmul",
     .family = WEFT_COMPOSITE,
@@ -330,6 +338,7 @@ const weft_op weft_op_quantized_matmul = {
     .params_fields = weft__quantized_fields,
     .infer = infer,
     .expand = expand,
+    .work = count_work,
     .vjp = vjp,
     .jvp = jvp,
     .vmap = vmap,

@@ -4,11 +4,11 @@
  * Arithmetic rates count a multiplication and an addition as two operations. Products: x (rows,
  * 4096) times weights (4096, 4096)^T in each encoding, exact and with 8-bit activations, in turn.
  */
-#include "tests/bench/peaks.h"
-
 #include <stdint.h>
 
 #include "tests/bench/bench.h"
+#include "weft/backend.h"
+#include "weft/bench.h"
 #include "weft/gguf.h"
 #include "weft/ops.h"
 #include "weft/random.h"
@@ -69,17 +69,17 @@ static product measure_product(int kind, int rows, int rounds)
 
 /* ---- Output --------------------------------------------------------------------------------- */
 
-static void print_table(const peak *peaks, const product *products, int n, int threads)
+static void print_table(const weft_ceiling *peaks, const product *products, int n, int threads)
 {
     printf("%-26s %-8s %10s %6s\n", "", "", "1 thread", "all");
-    for (int k = 0; k < PEAK_COUNT; k++) {
-        const peak *p = &peaks[k];
+    for (int k = 0; k < WEFT_CEILING_COUNT; k++) {
+        const weft_ceiling *p = &peaks[k];
         if (p->measured)
             printf("%-26s %-8s %10.1f %6.1f\n", p->name, p->unit, p->one, p->all);
         else
             printf("%-26s %s\n", p->name, p->present ? "present, not measured" : "not present");
     }
-    const double f32 = peaks[PEAK_FLOAT32].all, int8 = peaks[PEAK_INT8].all;
+    const double f32 = peaks[WEFT_CEILING_FLOAT32].all, int8 = peaks[WEFT_CEILING_INT8].all;
     if (n > 0)
         printf("\nProducts with %d x %d, GOP/s and share of the ceiling, %d threads\n", WIDTH,
                WIDTH, threads);
@@ -93,11 +93,11 @@ static void print_table(const peak *peaks, const product *products, int n, int t
     }
 }
 
-static void print_json(const peak *peaks, const product *products, int n, int threads)
+static void print_json(const weft_ceiling *peaks, const product *products, int n, int threads)
 {
     printf("{\"threads\":%d,\"ceilings\":[", threads);
-    for (int k = 0; k < PEAK_COUNT; k++) {
-        const peak *p = &peaks[k];
+    for (int k = 0; k < WEFT_CEILING_COUNT; k++) {
+        const weft_ceiling *p = &peaks[k];
         printf("%s{\"name\":\"%s\",\"unit\":\"%s\",\"present\":%s", k ? "," : "", p->name, p->unit,
                p->present ? "true" : "false");
         if (p->measured)
@@ -134,10 +134,10 @@ int main(int argc, char **argv)
                 MOST_ROUNDS);
         return 2;
     }
-    peak peaks[PEAK_COUNT];
+    weft_ceiling peaks[WEFT_CEILING_COUNT];
     product products[2 * KINDS];
     const int threads = weft_threads();
-    measure_peaks(threads, rounds, peaks);
+    check(weft_bench_ceilings(weft_default_device(), rounds, peaks));
     for (int k = 0; with_products && k < KINDS; k++)
         for (int r = 0; r < 2; r++)
             products[n++] = measure_product(k, rows[r], rounds);

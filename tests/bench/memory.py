@@ -1,10 +1,9 @@
 """Memory of LoRA fine-tuning: weft train beside PyTorch and PEFT, in one run.
 
     python memory.py WEFT MODEL... [--rows R] [--length L] [--steps N] [--rank R] [--json]
-    python memory.py --make qwen3-0.6b FOLDER       a model of that shape with random weights
 
-Each MODEL is a folder. The same batches of random tokens are trained in every format, rank R on all
-linears, two threads. While a process runs, /proc/PID/status is read every 5 milliseconds:
+Each MODEL is a folder, such as shape.py writes. Every format is trained on the same batches of random
+tokens, rank R on all linears, two threads. While a process runs, /proc/PID/status is read every 5 milliseconds:
 
     anonymous  the most resident anonymous memory: what the process itself holds
     resident   the most resident memory of all, with pages of mapped files
@@ -18,35 +17,16 @@ import sys
 import tempfile
 import time
 
-TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
-
-
-def make(shape, folder):
-    import torch
-    from transformers import Qwen3Config, Qwen3ForCausalLM
-    if shape != "qwen3-0.6b":
-        sys.exit(f"memory.py: no shape {shape}; there is qwen3-0.6b")
-    torch.manual_seed(0)
-    config = Qwen3Config(vocab_size=151936, hidden_size=1024, intermediate_size=3072,
-                         num_hidden_layers=28, num_attention_heads=16, num_key_value_heads=8,
-                         head_dim=128, tie_word_embeddings=True, rope_theta=1e6,
-                         max_position_embeddings=40960)
-    torch.set_default_dtype(torch.bfloat16)
-    Qwen3ForCausalLM(config).save_pretrained(folder)
-
 
 def peft_run(folder, batches, dtype, rank, threads):
     """The child process: PEFT trains on the batches."""
     import torch
-    from peft import LoraConfig, get_peft_model
+    from peer_torch import with_lora
     from safetensors.torch import load_file
     from transformers import AutoModelForCausalLM
     torch.set_num_threads(threads)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype))
-    model.config.use_cache = False
-    model = get_peft_model(model, LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=TARGETS))
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(parameters, lr=2e-4, weight_decay=0.01)
+    model, optimizer, _ = with_lora(model, rank)
     for batch in load_file(batches)["batches"].long():
         model(input_ids=batch, labels=batch).loss.backward()
         optimizer.step()
@@ -135,9 +115,7 @@ def main():
                      if reported else ""), flush=True)
 
 
-if sys.argv[1:2] == ["--make"]:
-    make(*sys.argv[2:4])
-elif sys.argv[1:2] == ["--child"]:
+if sys.argv[1:2] == ["--child"]:
     peft_run(sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5]), 2)
 else:
     main()

@@ -148,7 +148,9 @@ static void bench_lora(const char *name, const char *what)
     const bool checkpoint = what[0] == 'c';
     weft_model *model = make(name, what);
     weft_trainer *trainer;
-    check(weft_nn_lora_inject(weft_model_module(model), &(weft_nn_lora_options){.rank = 16}));
+    const char *const all[] = {WEFT_LORA_ALL_LINEAR};
+    const weft_nn_lora_options lora = {.rank = 16, .targets = all, .n_targets = 1};
+    check(weft_nn_lora_inject(weft_model_module(model), &lora));
     const weft_trainer_options o = {.lr = 1e-4, .clip = 1, .checkpoint = checkpoint};
     check(weft_trainer_new(model, &o, &trainer));
     double times[STEPS + 1], first = 0, loss = 0;

@@ -11,6 +11,7 @@
 #include "tests/cli/command.h"
 #include "weft/engine.h"
 #include "weft/io.h"
+#include "weft/trace.h"
 
 /* The value at a path of keys, separated by "."; NULL if absent. */
 static json_object *at(json_object *root, const char *path)
@@ -143,14 +144,129 @@ static void an_interrupted_bench_clears_up(void)
     CHECK_EQ_INT(rmdir(folder), 0); /* it is empty */
 }
 
+/* The sum of a value over the kernels of an op in a phase. */
+static double of_kernels(json_object *phase, const char *op, const char *key)
+{
+    json_object *kernels = at(phase, "devices.0.kernels");
+    double sum = 0;
+    for (size_t i = 0; kernels != NULL && i < json_object_array_length(kernels); i++) {
+        json_object *k = json_object_array_get_idx(kernels, i);
+        if (strcmp(json_object_get_string(at(k, "op")), op) == 0)
+            sum += json_object_get_double(at(k, key));
+    }
+    return sum;
+}
+
+/* The storyteller: 6 layers, E = 192, F = 512, 3 heads and 1 key/value head of 64, V = 4096. */
+enum {
+    LAYERS = 6,
+    LINEARS = LAYERS * (192 * 192 * 2 + 2 * 192 * 64 + 3 * 192 * 512),
+    HEAD = 192 * 4096,
+    PROMPT = 7
+};
+
+/* Spans of a track are ordered by time, nested or disjoint, and end within the command's `took`
+ * seconds. Returns how many have the category. */
+static int check_trace(json_object *root, const char *category, double took)
+{
+    double open[32]; /* ends of the spans around this one */
+    int depth = 0, found = 0;
+    int64_t last = -1;
+    json_object *events = at(root, "traceEvents");
+    for (size_t i = 0; events != NULL && i < json_object_array_length(events); i++) {
+        json_object *e = json_object_array_get_idx(events, i);
+        if (strcmp(json_object_get_string(at(e, "ph")), "X") != 0)
+            continue;
+        const int64_t track =
+            1000 * json_object_get_int64(at(e, "pid")) + json_object_get_int64(at(e, "tid"));
+        const double begin = json_object_get_double(at(e, "ts"));
+        const double end = begin + json_object_get_double(at(e, "dur"));
+        if (track != last)
+            depth = 0;
+        last = track;
+        while (depth > 0 && begin >= open[depth - 1] - 0.0015)
+            depth--;
+        /* Times are microseconds with three decimals. */
+        if (depth > 0 && end > open[depth - 1] + 0.0015)
+            CHECK_FAIL("span %zu ends after the one that it begins in", i);
+        if (!CHECK(depth < 32) || !CHECK(begin >= 0 && end <= 1e6 * took))
+            return found;
+        open[depth++] = end;
+        found += strcmp(json_object_get_string(at(e, "cat")), category) == 0;
+    }
+    return found;
+}
+
 static void bench_profiles(void)
 {
-    output o =
-        weft_command(NULL, "bench -n 2 --no-cache --no-restore --no-bundle --profile --json");
-    json_object *root = json_tokener_parse(o.out);
+    char trace[1000];
+    snprintf(trace, sizeof trace, "%s", check_temporary("bench-trace.json"));
+    const int64_t began = weft_trace_now();
+    output o = weft_command(NULL,
+                            "bench -n 4 --prompt-tokens %d --no-cache --no-restore --no-bundle "
+                            "--no-probes --profile --trace %s --json",
+                            PROMPT, trace);
+    const double took = 1e-9 * (double)(weft_trace_now() - began);
     CHECK_EQ_INT(o.code, 0);
-    CHECK(at(root, "profile") != NULL);
+    json_object *root = json_tokener_parse(o.out);
+    json_object *prefill = at(root, "profile.phases.0"), *decode = at(root, "profile.phases.1");
+    if (!CHECK(prefill != NULL && decode != NULL))
+        return;
+    CHECK_EQ_INT(json_object_get_int(at(root, "generation.prompt_tokens")), PROMPT);
+    CHECK_STR(json_object_get_string(at(prefill, "name")), "prefill");
+    CHECK_STR(json_object_get_string(at(decode, "name")), "decode");
+    CHECK(json_object_get_double(at(root, "profile.phases.0.devices.0.ceilings.0.all")) > 0);
+    /* Prefill: each prompt token through all linears, the last one through the head. Decode: three
+     * tokens. */
+    CHECK_CLOSE(of_kernels(prefill, "linear", "flops"), 2.0 * PROMPT * LINEARS + 2.0 * HEAD, 0);
+    CHECK_CLOSE(of_kernels(decode, "linear", "flops"), 3 * 2.0 * (LINEARS + HEAD), 0);
+    /* Query i of the prompt sees i + 1 keys. */
+    CHECK_CLOSE(of_kernels(prefill, "attention", "flops"),
+                2.0 * LAYERS * 3 * (64 + 64) * (PROMPT * (PROMPT + 1) / 2), 0);
+    CHECK(of_kernels(decode, "linear", "bytes") > 3 * 4.0 * (LINEARS + HEAD));
+    for (int i = 0; i < 2; i++) {
+        json_object *phase = i == 0 ? prefill : decode;
+        CHECK(of_kernels(phase, "linear", "seconds") > 0);
+        CHECK(of_kernels(phase, "linear", "seconds") <= json_object_get_double(at(phase, "wall")));
+    }
+    json_object *recorded = json_object_from_file(trace);
+    CHECK(recorded != NULL);
+    CHECK_EQ_INT(check_trace(recorded, "phase", took), 2);
+    CHECK(check_trace(recorded, "kernel", took) > 4 * LAYERS * 7);
+    CHECK(check_trace(recorded, "evaluation", took) > 4);
+    CHECK_EQ_INT(json_object_get_int(at(recorded, "otherData.dropped")), 0);
+    json_object_put(recorded);
     json_object_put(root);
+}
+
+/* Training steps: text, JSON, usage errors. */
+static void bench_trains(void)
+{
+    output o = weft_command(NULL, "bench --train --runs 2 --length 16 --batch-size 2 --rank 4 "
+                                  "--profile --json");
+    CHECK_EQ_INT(o.code, 0);
+    json_object *root = json_tokener_parse(o.out);
+    json_object *step = at(root, "profile.phases.0");
+    if (!CHECK(step != NULL))
+        return;
+    CHECK_EQ_INT(json_object_get_int(at(root, "training.steps")), 2);
+    CHECK_EQ_INT(json_object_get_int(at(root, "training.tokens")), 32);
+    CHECK(json_object_get_double(at(root, "training.tokens_per_sec")) > 0);
+    CHECK_STR(json_object_get_string(at(step, "name")), "step");
+    /* Forward, and backward to all inputs but the first, which have no gradient. */
+    CHECK(of_kernels(step, "linear", "flops") > 2 * 2.0 * 32 * LINEARS * 0.8);
+    json_object_put(root);
+    o = weft_command(NULL, "bench --train --runs 1 --length 8 --rank 2");
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "LoRA of rank 2 on all linears\n");
+    CHECK_CONTAINS(o.out, "tokens/s (");
+    o = weft_command(NULL, "bench --train --backend transformers");
+    check_one_line(&o, 2);
+    o = weft_command(NULL, "bench --train --length 0");
+    check_one_line(&o, 2);
+    o = weft_command(NULL, "bench -n 1 --no-cache --no-restore --no-bundle --no-probes --trace %s",
+                     check_temporary("nowhere/trace.json"));
+    CHECK_EQ_INT(o.code, 1);
 }
 
 static void discover_lists(void)
@@ -217,5 +333,6 @@ static void other_backends_are_named(void)
 
 CHECK_MAIN("cli_engine", CHECK_CASE(bench_reports), CHECK_CASE(bench_measures_what_is_remembered),
            CHECK_CASE(an_interrupted_bench_clears_up), CHECK_CASE(bench_profiles),
-           CHECK_CASE(discover_lists), CHECK_CASE(pull_says_what_is_wrong),
-           CHECK_CASE(info_tells_more), CHECK_CASE(other_backends_are_named))
+           CHECK_CASE(bench_trains), CHECK_CASE(discover_lists),
+           CHECK_CASE(pull_says_what_is_wrong), CHECK_CASE(info_tells_more),
+           CHECK_CASE(other_backends_are_named))

@@ -1,5 +1,5 @@
 /* tests/vulkan/test_runtime.c -- the Vulkan backend below its kernels: memory, traffic, order of
- * work, failures, threads, the cache on disk. */
+ * work, failures, threads, the cache on disk, profiles. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -9,6 +9,7 @@
 
 #include "tests/check.h"
 #include "weft/backend.h"
+#include "weft/gguf.h"
 #include "weft/ops.h"
 #include "weft/random.h"
 #include "weft/transforms.h"
@@ -348,8 +349,70 @@ static void memory_stays_flat(void)
     weft_set_default_device(cpu);
 }
 
+/* ---- Profiles ------------------------------------------------------------------------------- */
+
+/* Evaluates on the device under a profile, and checks the one kernel of an op. */
+static void check_profiled(weft_array *a, const char *op, const char *variant, double flops,
+                           double bytes)
+{
+    weft_kernel_report kernels[16];
+    int found = 0;
+    CHECK_OK(weft_device_profile(vulkan, true));
+    CHECK_OK(weft_eval(a));
+    const int n = weft_device_kernels(vulkan, kernels, 16);
+    CHECK_OK(weft_device_profile(vulkan, false));
+    for (int i = 0; i < n; i++) {
+        const weft_kernel_report *k = &kernels[i];
+        if (strcmp(k->op, op) != 0) {
+            continue;
+        }
+        found++;
+        CHECK_STR(k->variant, variant);
+        CHECK_EQ_INT(k->calls, 1);
+        CHECK_CLOSE(k->work.flops, flops, 0);
+        CHECK_CLOSE(k->work.bytes, bytes, 0);
+        CHECK(k->nanoseconds > 0); /* by the device's timestamps */
+    }
+    CHECK_EQ_INT(found, 1);
+}
+
+static weft_array *on_device(weft_dims shape, weft_dtype dtype)
+{
+    weft_array *x = weft_random_normal(weft_random_key(1), shape, 0, 1, dtype);
+    CHECK_OK(weft_eval(x));
+    return x;
+}
+
+/* The operations and bytes of kernels are those of the same ops on the CPU. Lengths count where the
+ * host has them, and kernels return before the device has computed anything: all keys count. */
+static void kernels_have_work_and_time(void)
+{
+    if (!devices()) {
+        return;
+    }
+    weft_set_default_device(vulkan);
+    weft_scope_open();
+    weft_array *x = on_device(WEFT_DIMS(96, 64), WEFT_FLOAT32);
+    weft_array *w = on_device(WEFT_DIMS(80, 64), WEFT_FLOAT32);
+    check_profiled(weft_linear(x, w, NULL), "linear", "float32", 2 * 96 * 64 * 80,
+                   4 * (96 * 64 + 80 * 64 + 96 * 80));
+    weft_array *blocks = weft_encode(w, weft_gguf_encoding("Q8_0")); /* 34 bytes for 32 elements */
+    CHECK_OK(weft_eval(blocks));
+    check_profiled(weft_linear(x, blocks, NULL), "linear", "q8_0", 2 * 96 * 64 * 80,
+                   4 * (96 * 64 + 96 * 80) + 80 * 2 * 34);
+    weft_array *q = on_device(WEFT_DIMS(2, 3, 4, 64), WEFT_FLOAT32);
+    weft_array *k = on_device(WEFT_DIMS(2, 5, 4, 64), WEFT_FLOAT32);
+    weft_array *lengths = weft_full(WEFT_DIMS(2), 4, WEFT_INT32);
+    CHECK_OK(weft_eval(lengths));
+    check_profiled(weft_attention(q, k, k, &(weft_attention_options){.lengths = lengths}),
+                   "attention", "float32", 2 * 2 * (3 * 5) * 4 * (64 + 64),
+                   4 * (2 * 24 * 64 + 2 * 40 * 64 + 24) + 4 * 2);
+    weft_scope_close(NULL);
+    weft_set_default_device(cpu);
+}
+
 CHECK_MAIN("vulkan_runtime", CHECK_CASE(it_says_what_it_is), CHECK_CASE(what_is_written_is_read),
            CHECK_CASE(large_arrays_work_by_address), CHECK_CASE(work_is_done_in_order),
            CHECK_CASE(threads_share_the_device), CHECK_CASE(no_memory_is_an_error_with_sizes),
            CHECK_CASE(bad_input_fails_the_evaluation_only), CHECK_CASE(a_spoilt_cache_does_no_harm),
-           CHECK_CASE(memory_stays_flat))
+           CHECK_CASE(kernels_have_work_and_time), CHECK_CASE(memory_stays_flat))

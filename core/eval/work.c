@@ -1,0 +1,108 @@
+/* core/eval/work.c -- operations and bytes of a step: the op's own count, or its operands' bytes
+ * and its formula's steps. */
+#include "core/eval/work.h"
+
+#include <string.h>
+
+#include "core/device.h"
+
+enum { MOST_COUNTED = 16 }; /* inputs of an op that counts its work */
+
+/* Bytes that a kernel reads or writes at least: broadcast elements count once. */
+static double operand_bytes(const weft_tensor *t)
+{
+    if (t->encoding)
+        return (double)weft_encoding_bytes(t->encoding, weft_tensor_size(t));
+    double n = (double)weft_dtype_size(t->dtype);
+    for (int axis = 0; axis < t->shape.n; axis++)
+        n *= t->strides[axis] != 0 || t->shape.at[axis] == 0 ? (double)t->shape.at[axis] : 1;
+    return n;
+}
+
+static bool is_same_memory(const weft_tensor *a, const weft_tensor *b)
+{
+    return a->buffer == b->buffer && a->data == b->data && a->offset == b->offset;
+}
+
+/* Bytes of an op that moves elements. It reads no more of an input than it writes. If it writes
+ * into its first input, only the elements of the others are moved. */
+static double moved_bytes(const weft_call *call)
+{
+    const double out = operand_bytes(&call->out[0]);
+    const bool in_place = call->n_inputs > 0 && is_same_memory(&call->in[0], &call->out[0]);
+    double sum = in_place ? 0 : out;
+    for (int i = in_place; i < call->n_inputs; i++) {
+        const double in = operand_bytes(&call->in[i]);
+        sum += in_place ? 2 * in : in < out ? in : out;
+    }
+    return sum;
+}
+
+static double call_bytes(const weft_call *call)
+{
+    double sum = 0;
+    if (call->op->family == WEFT_STRUCTURAL && call->n_outputs == 1 && !call->formula)
+        return moved_bytes(call);
+    for (int i = 0; i < call->n_inputs; i++)
+        sum += operand_bytes(&call->in[i]);
+    for (int o = 0; o < call->n_outputs; o++)
+        sum += call->out[o].shape.n >= 0 ? operand_bytes(&call->out[o]) : 0;
+    return sum;
+}
+
+static double tape_flops(const weft_tape *tape, const weft_tensor *over)
+{
+    int64_t steps = 0;
+    for (int i = 0; i < tape->n_steps; i++) {
+        const weft_tape_code code = (weft_tape_code)tape->steps[i].code;
+        steps += code != WEFT_TAPE_CONST && code != WEFT_TAPE_ROUND16 && code != WEFT_TAPE_ROUNDB;
+    }
+    return (double)steps * (double)weft_tensor_size(over);
+}
+
+/* The op's own count. Where kernels return before they are done, inputs may not be computed yet, so
+ * the op sees no elements. */
+static void count(const weft_call *call, weft_work *work)
+{
+    weft_tensor in[MOST_COUNTED];
+    weft_call seen = *call;
+    if (call->n_inputs > MOST_COUNTED)
+        return;
+    if (call->device->backend->wait) {
+        memcpy(in, call->in, (size_t)call->n_inputs * sizeof *in);
+        for (int i = 0; i < call->n_inputs; i++)
+            in[i].data = NULL;
+        seen.in = in;
+    }
+    call->op->work(&seen, work);
+}
+
+weft_work weft__step_work(const weft__step *step)
+{
+    const weft_call *call = &step->call;
+    const weft_op *op = call->op;
+    weft_work work = {.bytes = call_bytes(call)};
+    const weft_tape *tape = step->tape;
+    if (!tape && op->family == WEFT_ELEMENTWISE && call->n_inputs > 0)
+        tape = weft_op_tape(op, call->in[call->n_inputs - 1].dtype);
+    if (call->formula)
+        work.flops = tape_flops(call->formula->tape, &call->formula->x);
+    else if (op->work && step->kind != WEFT__STEP_TRANSFER)
+        count(call, &work);
+    else if (tape && call->n_outputs == 1 && weft_dtype_is_float(call->out[0].dtype))
+        work.flops = tape_flops(tape, &call->out[0]);
+    return work;
+}
+
+const char *weft__step_variant(const weft__step *step)
+{
+    const weft_call *call = &step->call;
+    int i = 0;
+    while (i < call->n_inputs && !(call->op->takes_encoded >> i & 1))
+        i++;
+    const weft_tensor *t = i < call->n_inputs   ? &call->in[i]
+                           : call->formula      ? &call->formula->x
+                           : call->n_inputs > 0 ? &call->in[0]
+                                                : &call->out[0];
+    return t->encoding ? t->encoding->name : weft_dtype_name(t->dtype);
+}

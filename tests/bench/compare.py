@@ -1,0 +1,301 @@
+"""Measures Weft against other programs on this machine: `make bench`.
+
+    python3 compare.py [--weft FILE] [--ceilings FILE] [--rounds N] [--threads N] [--only TEXT]
+                       [--quick] [--models FOLDER] [--out FOLDER] [--list]
+
+In each round the programs of a comparison run one after the other, so that other load affects them
+alike. The results are the median of each program and the median of the per-round ratios, printed and
+written to OUT/results.json and OUT/results.svg. Peers run in the Python that WEFT_PEERS_PYTHON names
+(several, separated by ":"; each peer uses the first that has it). A peer that is not installed is
+skipped with a message. --only: comparisons whose name contains TEXT. --quick: a tiny model and few
+tokens, to check the programs; its figures mean nothing.
+
+The model has the shape of Qwen3-0.6B and random weights (shape.py) and is written to MODELS once.
+Weft converts it to GGUF, and both programs load the same file. Needs only Python's library.
+"""
+import argparse
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+
+import compare_plot
+import shape
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+STORYTELLER = ROOT / "examples/storyteller"
+PEERS = {"torch": ["peer_torch.py", "versions"], "llama.cpp": ["peer_llama.py", "versions"],
+         "numpy": ["peer_arrays.py", "numpy", "versions"],
+         "mlx": ["peer_arrays.py", "mlx", "versions"]}
+
+
+class Skipped(Exception):
+    """A program that cannot be measured; the message is the reason."""
+
+
+def run(command, environment=None):
+    """Parses the last JSON line that the command prints."""
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                          env={**os.environ, **(environment or {})}, check=False, timeout=3600)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if done.returncode or not lines:
+        end = (done.stderr.strip() or "it printed no result").splitlines()[-1]
+        raise Skipped(f"{' '.join(map(str, command[:3]))}: status {done.returncode}: {end}")
+    return json.loads(lines[-1])
+
+
+class Machine:
+    """The programs that are installed."""
+
+    def __init__(self, arguments):
+        self.a = arguments
+        self.environment = {"OPENBLAS_NUM_THREADS": str(arguments.threads),
+                            "OMP_NUM_THREADS": str(arguments.threads)}
+        self.pythons, self.versions, self.absent = {}, {}, {}
+        candidates = [p for p in os.environ.get("WEFT_PEERS_PYTHON", "").split(":") if p]
+        for peer, command in PEERS.items():
+            for python in candidates:
+                try:
+                    self.versions[peer] = run([python, HERE / command[0], *command[1:]])
+                    self.pythons[peer] = python
+                    break
+                except (Skipped, OSError) as error:
+                    self.absent[peer] = str(error)
+            if not candidates:
+                self.absent[peer] = "WEFT_PEERS_PYTHON names no Python"
+
+    def peer(self, name, script, *words):
+        if name not in self.pythons:
+            raise Skipped(f"{name} is absent: {self.absent[name]}")
+        return run([self.pythons[name], HERE / script, *words], self.environment)
+
+    def torch(self, program, *words):
+        return self.peer("torch", "peer_torch.py", program, *words, "--threads", self.a.threads)
+
+    def weft(self, *words):
+        return run([self.a.weft, *words, "--threads", self.a.threads, "--json"])
+
+    def folder(self):
+        name = "tiny" if self.a.quick else "qwen3-0.6b"
+        folder = self.a.models / name
+        shape.make(name, folder)
+        return folder
+
+    def blocks(self, kind):
+        """The model as a GGUF file of one type."""
+        folder = self.folder()
+        file = folder / f"{kind}.gguf"
+        if not file.exists():
+            subprocess.run([self.a.weft, "convert", folder, file, "--type", kind,
+                            "--no-tokenizer"], check=True, stdout=subprocess.DEVNULL)
+        return file
+
+
+# ---- Comparisons: each gives {program: function that returns {metric: rate}} ---------------------
+
+def generating(machine, kind):
+    prompt, tokens = (32, 4) if machine.a.quick else (512, 32)
+    dtype = "bfloat16" if kind == "bf16" else "float32"
+
+    def weft():
+        g = machine.weft("bench", machine.blocks(kind), "--dtype", dtype, "--prompt-tokens", prompt,
+                         "-n", tokens + 1, "--warm-up", 1, "--no-cache", "--no-restore",
+                         "--no-bundle", "--no-probes")["generation"]
+        return {"prefill": g["prefill_tokens_per_sec"], "decode": g["decode_tokens_per_sec"]}
+
+    def llama():
+        return machine.peer("llama.cpp", "peer_llama.py", "generate", machine.blocks(kind),
+                            "--prompt", prompt, "--tokens", tokens, "--threads", machine.a.threads)
+
+    return {"weft": weft, "llama.cpp": llama}
+
+
+def training(machine, dtype):
+    length, steps = (32, 1) if machine.a.quick else (512, 3)
+    words = ["--dtype", dtype, "--length", length, "--rank", 16]
+
+    def weft():
+        report = machine.weft("bench", machine.folder(), "--train", *words, "--runs", steps,
+                              "--warm-up", 1)
+        return {"train": report["training"]["tokens_per_sec"]}
+
+    def peft():
+        return {"train": machine.torch("lora", machine.folder(), *words, "--steps", steps)["train"]}
+
+    return {"weft": weft, "PEFT": peft}
+
+
+def storyteller_training(machine):
+    rows, length, steps = (1, 32, 2) if machine.a.quick else (8, 256, 12)
+    sizes = ["--length", length, "--rank", 8]
+
+    def weft():
+        report = machine.weft("bench", STORYTELLER, "--train", *sizes, "--batch-size", rows,
+                              "--runs", steps, "--warm-up", 3)
+        return {"train": report["training"]["tokens_per_sec"]}
+
+    def peft(mode):
+        return lambda: {"train": machine.torch("lora", STORYTELLER, *sizes, "--rows", rows,
+                                               "--steps", steps, "--mode", mode)["train"]}
+
+    peers = {"PEFT": peft("eager")}
+    if not machine.a.quick:
+        peers["PEFT, compiled"] = peft("compile")
+    return {"weft": weft, **peers}
+
+
+def storyteller_decoding(machine):
+    tokens = 16 if machine.a.quick else 200
+
+    def weft():
+        g = machine.weft("bench", STORYTELLER, "--prompt-tokens", 24, "-n", tokens + 1, "--warm-up",
+                         1, "--no-cache", "--no-restore", "--no-bundle", "--no-probes")
+        return {"decode": g["generation"]["decode_tokens_per_sec"]}
+
+    return {"weft": weft, "transformers": lambda: machine.torch("decode", STORYTELLER, "--tokens",
+                                                                tokens)}
+
+
+def products(machine, dtype):
+    rows, width, rounds = (64, 256, 1) if machine.a.quick else (512, 4096, 5)
+    words = ["--dtype", dtype, "--rows", rows, "--width", width, "--steps", rounds]
+
+    def weft():
+        if not machine.a.ceilings.exists():
+            raise Skipped(f"{machine.a.ceilings} is not built: ninja -C build tests/bench_ceilings")
+        report = run([machine.a.ceilings, "--json", "--products", rounds],
+                     {"WEFT_THREADS": str(machine.a.threads)})
+        found = [p["exact"] for p in report["products"]
+                 if p["weight"] == dtype and p["rows"] == 512]
+        return {"gemm": found[0]}
+
+    peers = {"PyTorch (oneDNN)" if dtype == "bfloat16" else "PyTorch":
+             lambda: machine.torch("gemm", *words)}
+    if dtype == "float32":
+        peers["NumPy (OpenBLAS)"] = lambda: machine.peer("numpy", "peer_arrays.py", "numpy", "gemm",
+                                                         *words)
+    peers["MLX"] = lambda: machine.peer("mlx", "peer_arrays.py", "mlx", "gemm", *words)
+    return {"weft": weft, **peers}
+
+
+def comparisons(machine):
+    """The name and the programs of each comparison."""
+    for dtype in ("float32", "bfloat16"):
+        yield f"gemm {dtype}, 512 x 4096 x 4096", products(machine, dtype)
+    for kind in ("q8_0", "q4_k", "q4_0", "bf16"):
+        yield f"generating {kind}, Qwen3-0.6B shape", generating(machine, kind)
+    for dtype in ("float32", "bfloat16"):
+        yield f"LoRA {dtype}, Qwen3-0.6B shape, 1 x 512", training(machine, dtype)
+    yield "LoRA float32, storyteller, 8 x 256", storyteller_training(machine)
+    yield "generating float32, storyteller", storyteller_decoding(machine)
+
+
+# ---- Rounds --------------------------------------------------------------------------------------
+
+def measure(programs, rounds, say):
+    """{program: {metric: [value per round]}}, without programs that cannot be measured."""
+    values, skipped = {}, {}
+    for index in range(rounds):
+        for program, function in programs.items():
+            if program in skipped:
+                continue
+            try:
+                for metric, value in function().items():
+                    values.setdefault(program, {}).setdefault(metric, []).append(value)
+            except (Skipped, OSError, subprocess.SubprocessError) as error:
+                skipped[program] = str(error)
+                values.pop(program, None)
+                say(f"    {program} is skipped: {error}")
+        say(f"    round {index + 1} of {rounds}")
+    return values, skipped
+
+
+def rows_of(name, values):
+    """A row per metric: medians, and the median ratio of Weft to each peer in the same round."""
+    for metric in values.get("weft", {}):
+        row = {"comparison": name, "metric": metric, "rates": {}, "ratios": {}, "values": {}}
+        for program, metrics in values.items():
+            if metric in metrics:
+                row["rates"][program] = statistics.median(metrics[metric])
+                row["values"][program] = metrics[metric]
+        own = values["weft"][metric]
+        for program, rates in row["values"].items():
+            if program != "weft":
+                row["ratios"][program] = statistics.median(
+                    mine / theirs for mine, theirs in zip(own, rates))
+        yield row
+
+
+def processor():
+    try:
+        for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor()
+
+
+def show(row):
+    rates = ", ".join(f"{program} {rate:,.1f}" for program, rate in row["rates"].items())
+    ratios = ", ".join(f"{ratio:.2f} times {program}" for program, ratio in row["ratios"].items())
+    print(f"  {row['metric']:8} {rates}" + (f": {ratios}" if ratios else ""), flush=True)
+
+
+def read_arguments():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--weft", type=pathlib.Path, default=ROOT / "build/cli/weft")
+    parser.add_argument("--ceilings", type=pathlib.Path, default=ROOT / "build/tests/bench_ceilings")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--only", default="")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--models", type=pathlib.Path, default=ROOT / "build/bench/models")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/bench")
+    parser.add_argument("--list", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.rounds < 1 or arguments.threads < 1:
+        parser.error("--rounds and --threads: expected at least 1")
+    return arguments
+
+
+def main():
+    arguments = read_arguments()
+    machine = Machine(arguments)
+    chosen = [c for c in comparisons(machine) if arguments.only in c[0]]
+    if arguments.list:
+        print("\n".join(name for name, _ in chosen))
+        return
+    if not chosen:
+        sys.exit(f"compare.py: no comparison contains '{arguments.only}'")
+    for peer, why in machine.absent.items():
+        if peer not in machine.versions:
+            print(f"{peer} is absent: {why}")
+    cores, load = len(os.sched_getaffinity(0)), os.getloadavg()
+    if load[0] > 0.3:
+        print(f"the machine is busy (load {load[0]:.1f}): the figures mean little")
+    result = {"processor": processor(), "cores": cores, "threads": arguments.threads,
+              "rounds": arguments.rounds, "quick": arguments.quick, "load_before": load,
+              "versions": machine.versions, "rows": [], "skipped": {}}
+    for name, programs in chosen:
+        print(name, flush=True)
+        values, skipped = measure(programs, arguments.rounds,
+                                  lambda text: print(text, file=sys.stderr, flush=True))
+        result["skipped"][name] = skipped
+        for row in rows_of(name, values):
+            show(row)
+            result["rows"].append(row)
+    result["load_after"] = os.getloadavg()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    (arguments.out / "results.json").write_text(json.dumps(result, indent=1) + "\n")
+    (arguments.out / "results.svg").write_text(compare_plot.plot(result))
+    print(f"written: {arguments.out}/results.json, {arguments.out}/results.svg")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""Measures PyTorch, transformers and PEFT for compare.py. Each program prints one JSON line.
+
+    python peer_torch.py versions
+    python peer_torch.py lora MODEL [--dtype D] [--rows R] [--length L] [--rank R] [--steps N]
+                         [--mode eager|compile]
+    python peer_torch.py decode MODEL [--dtype D] [--tokens N]
+    python peer_torch.py gemm [--dtype D] [--rows R] [--width W] [--steps N]
+
+lora: tokens a second of the median step after the first, with clipping and AdamW, on random tokens.
+decode: greedy, one sequence, with the KV cache. gemm: x (R, W) times the transpose of (W, W),
+GFLOP/s of the median; PyTorch computes float32 by its BLAS (MKL or OpenBLAS) and bfloat16 by oneDNN.
+"""
+import argparse
+import json
+import resource
+import statistics
+import time
+
+import torch
+
+TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+
+
+def load(arguments):
+    from transformers import AutoModelForCausalLM
+    return AutoModelForCausalLM.from_pretrained(arguments.model,
+                                                dtype=getattr(torch, arguments.dtype))
+
+
+def with_lora(model, rank):
+    """The model in LoRA on all linears, and its optimizer."""
+    from peft import LoraConfig, get_peft_model
+    model.config.use_cache = False
+    model = get_peft_model(model, LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=TARGETS))
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    return model, torch.optim.AdamW(parameters, lr=2e-4, weight_decay=0.01), parameters
+
+
+def versions(arguments):
+    names = {"torch": torch.__version__,
+             "onednn": torch.backends.mkldnn.is_available(),
+             "mkl": torch.backends.mkl.is_available()}
+    for name in ("transformers", "peft"):
+        try:
+            names[name] = __import__(name).__version__
+        except ImportError:
+            names[name] = None
+    return names
+
+
+def lora(arguments):
+    torch.manual_seed(0)
+    model = load(arguments)
+    vocabulary = model.config.vocab_size
+    model, optimizer, parameters = with_lora(model, arguments.rank)
+    forward = torch.compile(model) if arguments.mode == "compile" else model
+    seconds = []
+    for _ in range(arguments.steps + 1):
+        batch = torch.randint(0, vocabulary, (arguments.rows, arguments.length + 1))
+        begin = time.perf_counter()
+        logits = forward(input_ids=batch[:, :-1]).logits
+        loss = torch.nn.functional.cross_entropy(logits.reshape(-1, vocabulary).float(),
+                                                 batch[:, 1:].reshape(-1))
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        seconds.append(time.perf_counter() - begin)
+    return {"train": arguments.rows * arguments.length / statistics.median(seconds[1:]),
+            "peak_rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+
+
+def decode(arguments):
+    model = load(arguments).eval()
+    prompt = torch.arange(100, 124)[None]
+    rates = []
+    with torch.inference_mode():
+        for _ in range(3):
+            out = model(prompt, use_cache=True)
+            token = out.logits[:, -1].argmax(-1, keepdim=True)
+            begin = time.perf_counter()
+            for _ in range(arguments.tokens):
+                out = model(token, past_key_values=out.past_key_values, use_cache=True)
+                token = out.logits[:, -1].argmax(-1, keepdim=True)
+            rates.append(arguments.tokens / (time.perf_counter() - begin))
+    return {"decode": statistics.median(rates)}
+
+
+def gemm(arguments):
+    dtype = getattr(torch, arguments.dtype)
+    x = torch.randn(arguments.rows, arguments.width).to(dtype)
+    w = torch.randn(arguments.width, arguments.width).to(dtype)
+    rates = []
+    with torch.inference_mode():
+        for _ in range(arguments.steps + 1):
+            begin = time.perf_counter()
+            torch.nn.functional.linear(x, w)
+            took = time.perf_counter() - begin
+            rates.append(2e-9 * arguments.rows * arguments.width ** 2 / took)
+    return {"gemm": statistics.median(rates[1:])}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    programs = {"versions": versions, "lora": lora, "decode": decode, "gemm": gemm}
+    parser.add_argument("program", choices=programs)
+    parser.add_argument("model", nargs="?")
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--rows", type=int, default=1)
+    parser.add_argument("--length", type=int, default=512)
+    parser.add_argument("--rank", type=int, default=16)
+    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--tokens", type=int, default=32)
+    parser.add_argument("--width", type=int, default=4096)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--mode", choices=["eager", "compile"], default="eager")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    print(json.dumps(programs[arguments.program](arguments)))
+
+
+if __name__ == "__main__":
+    main()
