@@ -134,7 +134,7 @@ static weft_status open_chat(chat_run *run, const char *path)
             *version++ = '\0';
         return weft_chat_builtin(name, version, run->tokenizer, &run->chat);
     }
-    status = weft_chat_load(path, &run->chat);
+    status = weft_adapters_chat(path, v->adapter, &run->chat);
     return status == WEFT_UNSUPPORTED ? no_template(path) : status;
 }
 

@@ -319,9 +319,9 @@ weft_status cli_check_out(const char *out, bool force)
                              weft_printable(out));
 }
 
-weft_status cli_load_template(const char *path, weft_chat **out)
+weft_status cli_load_template(const char *path, const char *adapter, weft_chat **out)
 {
-    const weft_status status = weft_chat_load(path, out);
+    const weft_status status = weft_adapters_chat(path, adapter, out);
     if (status == WEFT_MEMORY)
         return status;
     if (status != WEFT_OK && status != WEFT_UNSUPPORTED)

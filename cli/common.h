@@ -129,9 +129,9 @@ weft_status cli_tokenizer_path(const char *name, char *out, size_t size);
  * WEFT_OK also for names that are no ORG/NAME, which cli_model_path refuses. */
 weft_status cli_fetch_missing(const char *name);
 
-/* The model's chat template, for data of conversations; *out is NULL where it has none, and with a
- * warning where it is malformed. */
-weft_status cli_load_template(const char *path, weft_chat **out);
+/* The chat template of the adapter (NULL: none) or else of the model, for data of conversations;
+ * *out is NULL where there is none, and with a warning where it is malformed. */
+weft_status cli_load_template(const char *path, const char *adapter, weft_chat **out);
 
 /* WEFT_INVALID, naming --force, when that is not given and a file or a folder that is not empty is
  * at `out`. */

@@ -145,7 +145,7 @@ static int run(void *context)
     if (status == WEFT_OK)
         status = weft_tokenizer_load(path, &tokenizer);
     if (status == WEFT_OK)
-        status = cli_load_template(path, &chat);
+        status = cli_load_template(path, NULL, &chat);
     found.tokenizer = tokenizer;
     if (status == WEFT_OK)
         status = load_and_show(v, path, chat, &found);

@@ -165,7 +165,7 @@ static weft_status open_run(eval_run *run)
     const eval_subject *s = run->subject;
     weft_status status = weft_adapters_tokenizer(s->path, s->adapter, &run->tokenizer);
     if (status == WEFT_OK && run->values->context == CLI_ABSENT)
-        status = cli_load_template(s->path, &run->chat);
+        status = cli_load_template(s->path, s->adapter, &run->chat);
     if (status == WEFT_OK)
         status = cli_load_model(s->path, &run->values->place, s->adapter, &run->model);
     if (status == WEFT_OK && run->labels->n == 0 && weft_model_info_of(run->model)->n_labels > 0)

@@ -48,7 +48,7 @@ static weft_status load_data(const fuse_values *v, const char *path, weft_datase
         *more = weft_tokenizer_vocab_size(tokenizer) > weft_tokenizer_vocab_size(own);
     weft_tokenizer_free(own);
     if (status == WEFT_OK)
-        status = cli_load_template(path, &chat);
+        status = cli_load_template(path, v->adapter, &chat);
     if (status == WEFT_OK) {
         const weft_dataset_options o = {.chat = chat};
         status = cli_data_load(&v->source, tokenizer, &o, 0, out, NULL);

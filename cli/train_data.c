@@ -39,7 +39,7 @@ weft_status train_open_data(const train_values *v, train_run *r)
                               .examples = train_objective(v)->examples};
     weft_status status = train_open_tokenizer(v, r);
     if (status == WEFT_OK)
-        status = cli_load_template(r->path, &r->chat);
+        status = cli_load_template(r->path, v->init_adapter, &r->chat);
     o.chat = r->chat;
     o.tokenizer_path = r->text_path;
     if (status == WEFT_OK)

@@ -11,7 +11,8 @@
 #include "weft/train.h"
 
 typedef struct native {
-    char *path, *text; /* of the model, and of its tokenizer, which may be an adapter's */
+    char *path, *adapter; /* adapter NULL: none */
+    char *text;           /* path of the tokenizer, which may be the adapter's */
     weft_model *model;
     weft_tokenizer *tokenizer; /* NULL: none could be read */
     weft_chat *chat;           /* the same */
@@ -34,6 +35,7 @@ static void native_unload(void *state)
     weft_chat_free(n->chat);
     weft__turn_lock_destroy(&n->inside);
     weft_free(n->path);
+    weft_free(n->adapter);
     weft_free(n->text);
     weft_free(n);
 }
@@ -43,7 +45,7 @@ static weft_status load(native *n, const weft_engine_options *o)
     n->device = o->device != NULL ? weft_device_get(o->device) : weft_default_device();
     if (n->device == NULL)
         return WEFT_DEVICE;
-    if (n->path == NULL)
+    if (n->path == NULL || (o->adapter != NULL && n->adapter == NULL))
         return weft__out_of_memory("engine", NULL);
     const weft_model_options options = {.dtype = o->dtype,
                                         .device = n->device,
@@ -68,7 +70,7 @@ static weft_status load(native *n, const weft_engine_options *o)
      * missing. */
     if (status == WEFT_OK && weft_tokenizer_load(n->text, &n->tokenizer) != WEFT_OK)
         n->tokenizer = NULL;
-    if (status == WEFT_OK && weft_chat_load(n->path, &n->chat) != WEFT_OK)
+    if (status == WEFT_OK && weft_adapters_chat(n->path, n->adapter, &n->chat) != WEFT_OK)
         n->chat = NULL;
     return status;
 }
@@ -80,6 +82,7 @@ static weft_status native_load(const char *path, const weft_engine_options *opti
         return weft__out_of_memory(path, NULL);
     weft__turn_lock_init(&n->inside);
     n->path = weft_strdup(path);
+    n->adapter = options->adapter != NULL ? weft_strdup(options->adapter) : NULL;
     const weft_status status = load(n, options);
     if (status == WEFT_OK)
         *state = n;
@@ -193,7 +196,7 @@ static weft_status need_chat(const native *n)
     weft_chat *chat;
     if (n->chat != NULL)
         return need_tokenizer(n);
-    const weft_status status = weft_chat_load(n->path, &chat);
+    const weft_status status = weft_adapters_chat(n->path, n->adapter, &chat);
     if (status != WEFT_OK)
         return status;
     weft_chat_free(chat);

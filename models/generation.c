@@ -14,7 +14,21 @@
 
 enum { MOST_IDS = 10000 }; /* limited, since each is compared with all previous ones */
 
-/* Adds an id unless it is already in the list. */
+/* Adds an id unless it is already in the list. False: out of memory. */
+static bool append(weft__ids *ids, int32_t id)
+{
+    for (int i = 0; i < ids->n; i++) {
+        if (ids->at[i] == id)
+            return true;
+    }
+    int32_t *moved = weft_realloc(ids->at, (size_t)(ids->n + 1) * sizeof *moved);
+    if (moved == NULL)
+        return false;
+    ids->at = moved;
+    ids->at[ids->n++] = id;
+    return true;
+}
+
 static weft_status add_id(weft__ids *ids, const weft__json *at)
 {
     int64_t id;
@@ -23,16 +37,7 @@ static weft_status add_id(weft__ids *ids, const weft__json *at)
         return status;
     if (id < 0 || id > INT32_MAX)
         return weft__json_fail(at, WEFT_INVALID, "expected a token id, got %lld", (long long)id);
-    for (int i = 0; i < ids->n; i++) {
-        if (ids->at[i] == id)
-            return WEFT_OK;
-    }
-    int32_t *moved = weft_realloc(ids->at, (size_t)(ids->n + 1) * sizeof *moved);
-    if (moved == NULL)
-        return weft__json_fail(at, WEFT_MEMORY, "out of memory");
-    ids->at = moved;
-    ids->at[ids->n++] = (int32_t)id;
-    return WEFT_OK;
+    return append(ids, (int32_t)id) ? WEFT_OK : weft__json_fail(at, WEFT_MEMORY, "out of memory");
 }
 
 /* Adds an id or a list of ids; absent is valid. */
@@ -80,13 +85,7 @@ static weft_status add_tokenizers(weft__ids *ids, const char *folder)
         return status;
     const int32_t id = weft_tokenizer_eos(tokenizer);
     weft_tokenizer_free(tokenizer);
-    if (id < 0)
-        return WEFT_OK;
-    ids->at = weft_malloc(sizeof *ids->at);
-    if (ids->at == NULL)
-        return weft__out_of_memory(folder, NULL);
-    ids->at[ids->n++] = id;
-    return WEFT_OK;
+    return id < 0 || append(ids, id) ? WEFT_OK : weft__out_of_memory(folder, NULL);
 }
 
 /* Drops ids outside of a reduced vocabulary. */
@@ -164,6 +163,11 @@ weft_status weft__generation_read(weft__generation_config *g, const weft_config 
         status = add_tokenizers(&g->eos, folder);
     drop_from(&g->suppress, V);
     return status;
+}
+
+weft_status weft__generation_add_eos(weft__generation_config *g, int32_t id)
+{
+    return append(&g->eos, id) ? WEFT_OK : weft__out_of_memory("adapter", "its eos token");
 }
 
 void weft__generation_free(weft__generation_config *g)

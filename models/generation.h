@@ -21,7 +21,12 @@ typedef struct weft__generation_config {
  * after a failure. */
 weft_status weft__generation_read(weft__generation_config *g, const weft_config *config,
                                   const char *folder, int64_t V);
+/* Adds an id that ends a sequence, unless it is in the list. */
+weft_status weft__generation_add_eos(weft__generation_config *g, int32_t id);
 void weft__generation_free(weft__generation_config *g);
+
+/* Adds an id to those that end a sequence. Ids outside of the vocabulary are ignored. */
+weft_status weft__model_add_eos(weft_model *model, int32_t id);
 
 const weft__generation_config *weft__model_generation(const weft_model *model);
 

@@ -419,6 +419,12 @@ const int32_t *weft_model_eos(const weft_model *model, int *n)
     return model->generation.eos.at;
 }
 
+weft_status weft__model_add_eos(weft_model *model, int32_t id)
+{
+    return id >= 0 && id < model->info.vocab_size ? weft__generation_add_eos(&model->generation, id)
+                                                  : WEFT_OK;
+}
+
 const weft__generation_config *weft__model_generation(const weft_model *model)
 {
     return &model->generation;

@@ -9,6 +9,7 @@
 #ifndef WEFT_ADAPTER_H
 #define WEFT_ADAPTER_H
 
+#include "weft/chat.h"
 #include "weft/convert.h"
 #include "weft/model.h"
 #include "weft/tokenizer.h"
@@ -97,6 +98,12 @@ WEFT_NODISCARD WEFT_API weft_status weft_adapters_tokenizer_path(const char *mod
 WEFT_NODISCARD WEFT_API weft_status weft_adapters_tokenizer(const char *model, const char *adapters,
                                                             weft_tokenizer **out)
     WEFT_NONNULL(3); /* loads it, as weft_tokenizer_load */
+
+/* Loads the chat templates for a model with adapters (as above): those of the first adapter folder
+ * that has some, as trainers save them with the tokenizer, else the model's. The special tokens are
+ * those of the same folder, or the model's if it has none. Fails as weft_chat_load. */
+WEFT_NODISCARD WEFT_API weft_status weft_adapters_chat(const char *model, const char *adapters,
+                                                       weft_chat **out) WEFT_NONNULL(3);
 
 /* The labels of a classifier's adapter (weft_model_classify): id2label of the config.json in its
  * folder, else LABEL_0 and so on; empty for other adapters. Free with weft_labels_free. Loading

@@ -288,7 +288,8 @@ WEFT_API const char *weft_model_label(const weft_model *model, int64_t i); /* NU
 
 /* The ids that end a sequence, owned by the model: those of config.json and generation_config.json,
  * else the eos_token of the folder's tokenizer. From a GGUF file: eos, eot and eom; without eot and
- * eom, control tokens that are known to end a turn ("<|im_end|>"). */
+ * eom, control tokens that are known to end a turn ("<|im_end|>"). Loading an adapter whose folder
+ * has a tokenizer adds its eos_token. */
 WEFT_API const int32_t *weft_model_eos(const weft_model *model, int *n) WEFT_NONNULL(1, 2);
 
 /* The parts of the checkpoint that were not loaded, such as "vision_tower, lm_head

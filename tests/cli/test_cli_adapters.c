@@ -1,6 +1,9 @@
 /* tests/cli/test_cli_adapters.c -- adapters through the command: the options that make them, and
  * weft convert --adapter-format. */
 #include <stdio.h>
+#include <string.h>
+
+#include <json-c/json.h>
 
 #include "tests/check.h"
 #include "tests/cli/command.h"
@@ -93,7 +96,7 @@ static void adapters_are_converted(void)
     snprintf(initial, sizeof initial, "%s/lora/lora-llama/final", golden);
     output o = weft_command(NULL, convert, initial, there, "gguf", golden);
     CHECK_EQ_INT(o.code, 0);
-    CHECK_CONTAINS(o.out, "an adapter of 4 modules");
+    CHECK_CONTAINS(o.out, "an adapter for 4 modules");
     o = weft_command(NULL, convert, initial, there, "gguf", golden);
     check_one_line(&o, 1);
     CHECK_CONTAINS(o.err, "there.gguf: is there already; --force replaces it");
@@ -130,6 +133,51 @@ static void adapters_are_added_with_weights(void)
     CHECK_CONTAINS(o.err, "DoRA");
 }
 
+static double loss_of_peft(void)
+{
+    json_object *root =
+        json_object_from_file(check_source("tests/golden/lora/lora-llama-chat/expected.json"));
+    const double loss = json_object_get_double(json_object_object_get(root, "loss"));
+    json_object_put(root);
+    return loss;
+}
+
+/* A base without tokenizer and chat template, and an adapter that brings both. PEFT generates this
+ * answer (tests/golden/lora/chat_adapter.py). */
+static void adapters_bring_tokenizer_and_chat_template(void)
+{
+    static const char answer[] = "A fox and two geese.", question[] = "Who came to the wood?";
+    char of[1100];
+    char *golden = weft_strdup(check_source("tests/golden"));
+    snprintf(of, sizeof of, "%s/models/llama --adapter %s/lora/lora-llama-chat", golden, golden);
+    output o = weft_command(NULL, "chat %s -p '%s' --temperature 0", of, question);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, answer);
+    CHECK(strstr(o.out, "turn") == NULL);
+    o = weft_command(NULL, "generate %s --batch %s --temperature 0 -n 60", of,
+                     text_file("batch.jsonl", "{\"messages\": [{\"role\": \"user\", "
+                                              "\"content\": \"Who came to the wood?\"}]}\n"));
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, answer);
+    o = weft_command(NULL, "eval %s --task exact --chat --json --data %s", of,
+                     text_file("exact.jsonl", "{\"prompt\": \"Who came to the wood?\", "
+                                              "\"answer\": \"A fox and two geese.\"}\n"));
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "\"exact\": 1,");
+    /* The loss of the trained answer, rendered by the adapter's template. */
+    o = weft_command(NULL, "eval %s --json --data %s", of,
+                     text_file("chat.jsonl",
+                               "{\"messages\": [{\"role\": \"user\", \"content\": \"Who came to "
+                               "the wood?\"}, {\"role\": \"assistant\", \"content\": \"A fox "
+                               "and two geese.\"}]}\n"));
+    double loss = 1;
+    const char *at = CHECK_EQ_INT(o.code, 0) ? strstr(o.out, "\"loss\": ") : NULL;
+    if (CHECK(at != NULL && sscanf(at + 8, "%lf", &loss) == 1))
+        CHECK_RELATIVE(loss, loss_of_peft(), 1e-5);
+    weft_free(golden);
+}
+
 CHECK_MAIN("cli_adapters", CHECK_CASE(adapters_are_made_as_options_say),
            CHECK_CASE(methods_of_training_go_together), CHECK_CASE(adapters_are_converted),
-           CHECK_CASE(adapters_are_added_with_weights))
+           CHECK_CASE(adapters_are_added_with_weights),
+           CHECK_CASE(adapters_bring_tokenizer_and_chat_template))

@@ -92,6 +92,11 @@ void weft__adapter_count_tokens(weft_model *model);
 /* "P.token_adapter.trainable_tokens_delta" -> "P.trainable_tokens_delta"; false: another name. */
 bool weft__adapter_tokens_path(const char *name, char *out, size_t size);
 
+/* ---- text.c ---------------------------------------------------------------------------------- */
+
+/* Adds the eos_token of the folder's tokenizer, if it has one, to the ids that end a sequence. */
+weft_status weft__adapter_add_eos(weft_model *model, const char *folder);
+
 /* ---- adapter_pattern.c ----------------------------------------------------------------------- */
 
 /* Member `name`: an object of regular expressions and numbers, which are ranks if `whole`. All are

@@ -405,6 +405,11 @@ weft_status weft_adapter_load(weft_model *model, const char *folder,
         return weft__adapter_load_list(model, folder, format, options);
     status = load_folder(model, tree, folder, options);
     weft__adapter_count_tokens(model);
+    if (status == WEFT_OK) {
+        status = weft__adapter_add_eos(model, folder);
+        if (status != WEFT_OK)
+            weft_nn_lora_remove(tree);
+    }
     return status;
 }
 

@@ -130,57 +130,6 @@ weft_status weft_adapter_add_tokens(weft_model *model, const int32_t *tokens, in
     return status;
 }
 
-/* ---- the tokenizer -------------------------------------------------------------------------- */
-
-/* The folder with a tokenizer of the adapter's own: NULL with WEFT_OK where it has none. */
-static weft_status find_tokenizer(const char *adapter, char **out)
-{
-    char *name = weft_format("%s/tokenizer.json", adapter);
-    *out = NULL;
-    if (name == NULL)
-        return weft__out_of_memory(adapter, "its tokenizer");
-    const bool there = weft__exists(name);
-    weft_free(name);
-    if (there && (*out = weft_strdup(adapter)) == NULL)
-        return weft__out_of_memory(adapter, "its tokenizer");
-    return WEFT_OK;
-}
-
-weft_status weft_adapters_tokenizer_path(const char *model, const char *adapters, char **out)
-{
-    weft_status status = WEFT_OK;
-    *out = NULL;
-    if (adapters && weft__exists(adapters)) {
-        status = find_tokenizer(adapters, out);
-    } else if (adapters) {
-        char *list = weft_strdup(adapters), *rest = NULL;
-        if (list == NULL)
-            return weft__out_of_memory(adapters, "its tokenizer");
-        for (char *at = strtok_r(list, ",", &rest); at && status == WEFT_OK && *out == NULL;
-             at = strtok_r(NULL, ",", &rest)) {
-            char *colon = weft__exists(at) ? NULL : strrchr(at, ':');
-            if (colon)
-                *colon = '\0';
-            status = find_tokenizer(at, out);
-        }
-        weft_free(list);
-    }
-    if (status == WEFT_OK && *out == NULL && (*out = weft_strdup(model)) == NULL)
-        status = weft__out_of_memory(model, "its tokenizer");
-    return status;
-}
-
-weft_status weft_adapters_tokenizer(const char *model, const char *adapters, weft_tokenizer **out)
-{
-    char *path;
-    *out = NULL;
-    weft_status status = weft_adapters_tokenizer_path(model, adapters, &path);
-    if (status == WEFT_OK)
-        status = weft_tokenizer_load(path, out);
-    weft_free(path);
-    return status;
-}
-
 bool weft__adapter_tokens_path(const char *name, char *out, size_t size)
 {
     const size_t start = strlen(WEFT__ADAPTER_PREFIX), m = strlen(WEFT__ADAPTER_TOKENS);

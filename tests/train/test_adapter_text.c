@@ -1,0 +1,177 @@
+/* tests/train/test_adapter_text.c -- the tokenizer and the chat template that an adapter's folder
+ * brings, against transformers and PEFT. */
+#include <stdio.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "tests/check.h"
+#include "weft/engine.h"
+#include "weft/train.h"
+
+enum { END_OF_TURN = 321 }; /* </turn>, the eos_token of the adapter's tokenizer */
+
+static json_object *expected(void)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/expected.json", check_fixture("lora/lora-llama-chat"));
+    json_object *root = json_object_from_file(path);
+    CHECK(root != NULL);
+    return root;
+}
+
+static const char *messages_of(json_object *root)
+{
+    return json_object_to_json_string(json_object_object_get(root, "messages"));
+}
+
+/* The ids of the list without its last `without`. */
+static void expect_ids(const int32_t *ids, size_t n, json_object *list, size_t without)
+{
+    if (!CHECK_EQ_INT(n + without, json_object_array_length(list)))
+        return;
+    for (size_t i = 0; i < n; i++)
+        CHECK_EQ_INT(ids[i], json_object_get_int(json_object_array_get_idx(list, i)));
+}
+
+/* The prompt of the adapters' template, or NULL. The caller frees it. */
+static char *prompt_of(const char *model, const char *adapters, json_object *root)
+{
+    static const weft_chat_options options = {.generation_prompt = true};
+    weft_chat *chat = NULL;
+    char *text = NULL;
+    if (CHECK_OK(weft_adapters_chat(model, adapters, &chat)))
+        CHECK_OK(weft_chat_render(chat, messages_of(root), &options, &text, NULL));
+    weft_chat_free(chat);
+    return text;
+}
+
+static void prompts_are_those_of_transformers(void)
+{
+    static const weft_chat_options options = {.generation_prompt = true};
+    char model[512], adapter[512];
+    json_object *root = expected();
+    weft_chat *chat = NULL;
+    weft_tokenizer *tokenizer = NULL;
+    int32_t *ids = NULL;
+    size_t n = 0;
+    snprintf(model, sizeof model, "%s", check_fixture("models/llama"));
+    snprintf(adapter, sizeof adapter, "%s", check_fixture("lora/lora-llama-chat"));
+    char *text = prompt_of(model, adapter, root);
+    if (CHECK(text != NULL))
+        CHECK_STR(text, json_object_get_string(json_object_object_get(root, "prompt")));
+    weft_free(text);
+    if (CHECK_OK(weft_adapters_chat(model, adapter, &chat)) &&
+        CHECK_OK(weft_adapters_tokenizer(model, adapter, &tokenizer)) &&
+        CHECK_OK(weft_chat_encode(chat, tokenizer, messages_of(root), &options, &ids, &n)))
+        expect_ids(ids, n, json_object_object_get(root, "prompt_ids"), 0);
+    weft_free(ids);
+    weft_tokenizer_free(tokenizer);
+    weft_chat_free(chat);
+    json_object_put(root);
+}
+
+typedef struct answer {
+    int32_t ids[64];
+    size_t n;
+} answer;
+
+static bool collect(void *context, const weft_generated *token)
+{
+    answer *a = context;
+    if (token->id >= 0 && a->n < 64)
+        a->ids[a->n++] = token->id;
+    return true;
+}
+
+/* The base's configuration ends sequences with id 2 only. The token that ends the answer is not
+ * delivered. */
+static void answers_end_with_the_eos_token_of_the_adapter(void)
+{
+    json_object *root = expected();
+    weft_engine *engine = NULL;
+    answer got = {.n = 0};
+    char model[512];
+    snprintf(model, sizeof model, "%s", check_fixture("models/llama"));
+    const weft_engine_options o = {.adapter = check_fixture("lora/lora-llama-chat")};
+    if (CHECK_OK(weft_engine_load(model, &o, &engine))) {
+        const weft_generate_options greedy = {.max_tokens = 60};
+        CHECK_OK(weft_engine_chat(engine, messages_of(root), NULL, &greedy, collect, &got));
+        expect_ids(got.ids, got.n, json_object_object_get(root, "answer_ids"), 1);
+    }
+    weft_engine_free(engine);
+    json_object_put(root);
+}
+
+static void eos_is_added_once(void)
+{
+    weft_model *model = NULL;
+    int before, n = 0;
+    if (!CHECK_OK(weft_model_load(check_fixture("models/llama"), NULL, &model)))
+        return;
+    weft_model_eos(model, &before);
+    CHECK_OK(weft_adapter_load(model, check_fixture("lora/lora-llama-chat"), NULL));
+    const int32_t *eos = weft_model_eos(model, &n);
+    if (CHECK_EQ_INT(n, before + 1))
+        CHECK_EQ_INT(eos[before], END_OF_TURN);
+    weft_nn_lora_remove(weft_model_module(model));
+    CHECK_OK(weft_adapter_load(model, check_fixture("lora/lora-llama-chat"), NULL));
+    weft_model_eos(model, &n);
+    CHECK_EQ_INT(n, before + 1);
+    weft_model_free(model);
+}
+
+/* Writes files into a folder of the suite, as an adapter might have them. */
+static const char *folder_with(const char *name, const char *file, const char *text)
+{
+    char path[600];
+    const char *folder = check_temporary(name);
+    CHECK_OK(weft_folder_make(folder));
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    CHECK_OK(weft_file_write(path, text, strlen(text)));
+    return folder;
+}
+
+static void expect_prompt(const char *model, const char *adapters, const char *text)
+{
+    json_object *root = json_tokener_parse("{\"messages\": [{\"role\": \"user\", "
+                                           "\"content\": \"Hi\"}]}");
+    char *got = prompt_of(model, adapters, root);
+    if (CHECK(got != NULL))
+        CHECK_STR(got, text);
+    weft_free(got);
+    json_object_put(root);
+}
+
+static void templates_are_found_folder_by_folder(void)
+{
+    static const char text[] = "{{ bos_token }}[{{ messages[0].content }}]{{ eos_token }}";
+    static const char config[] = "{\"chat_template\": \"({{ messages[0].content }})"
+                                 "{{ bos_token }}\", \"bos_token\": \"<b>\"}";
+    char model[512], bare[512], jinja[512], own[512], both[1600];
+    snprintf(model, sizeof model, "%s",
+             folder_with("model", "tokenizer_config.json",
+                         "{\"chat_template\": \"model {{ bos_token }}\", \"bos_token\": \"<s>\", "
+                         "\"eos_token\": {\"content\": \"</s>\"}}"));
+    snprintf(bare, sizeof bare, "%s",
+             folder_with("bare", "tokenizer_config.json", "{\"bos_token\": \"<x>\"}"));
+    snprintf(jinja, sizeof jinja, "%s", folder_with("jinja", "chat_template.jinja", text));
+    snprintf(own, sizeof own, "%s", folder_with("own", "tokenizer_config.json", config));
+    expect_prompt(model, NULL, "model <s>");
+    expect_prompt(model, bare, "model <s>");    /* no template there */
+    expect_prompt(model, jinja, "<s>[Hi]</s>"); /* with the model's special tokens */
+    expect_prompt(model, own, "(Hi)<b>");
+    snprintf(both, sizeof both, "%s:0.5,%s,%s:2", bare, own, jinja);
+    expect_prompt(model, both, "(Hi)<b>");
+    expect_prompt(model, "/nowhere", "model <s>"); /* loading the adapter reports that */
+    weft_chat *chat = NULL;
+    CHECK_STATUS(
+        weft_adapters_chat(model, folder_with("bad", "chat_template.jinja", "{% if %}"), &chat),
+        WEFT_INVALID);
+    CHECK(chat == NULL);
+    CHECK_CONTAINS(weft_error_message(), "bad/chat_template.jinja");
+}
+
+CHECK_MAIN("adapter_text", CHECK_CASE(prompts_are_those_of_transformers),
+           CHECK_CASE(answers_end_with_the_eos_token_of_the_adapter), CHECK_CASE(eos_is_added_once),
+           CHECK_CASE(templates_are_found_folder_by_folder))

@@ -1,0 +1,145 @@
+/* train/adapter/text.c -- the tokenizer and the chat templates that an adapter's folder brings. */
+#include <string.h>
+
+#include "core/failure.h"
+#include "core/io/gguf.h"
+#include "models/convert/convert.h"
+#include "models/generation.h"
+#include "text/chat/chat.h"
+#include "train/adapter/adapter.h"
+
+/* ---- the folders of a list ------------------------------------------------------------------ */
+
+/* Called for each adapter of "PATH" or "PATH:WEIGHT,..." until *found is set or a call fails. */
+typedef weft_status folder_fn(const char *folder, void **found);
+
+static weft_status first_of_list(char *list, folder_fn *look, void **found)
+{
+    weft_status status = WEFT_OK;
+    char *rest = NULL;
+    for (char *at = strtok_r(list, ",", &rest); at && status == WEFT_OK && *found == NULL;
+         at = strtok_r(NULL, ",", &rest)) {
+        char *colon = weft__exists(at) ? NULL : strrchr(at, ':');
+        if (colon)
+            *colon = '\0';
+        status = look(at, found);
+    }
+    return status;
+}
+
+static weft_status first_of(const char *adapters, folder_fn *look, void **found)
+{
+    *found = NULL;
+    if (adapters == NULL)
+        return WEFT_OK;
+    if (weft__exists(adapters))
+        return look(adapters, found);
+    char *list = weft_strdup(adapters);
+    if (list == NULL)
+        return weft__out_of_memory(adapters, "its tokenizer");
+    const weft_status status = first_of_list(list, look, found);
+    weft_free(list);
+    return status;
+}
+
+/* ---- the tokenizer -------------------------------------------------------------------------- */
+
+/* The folder if it has a tokenizer. */
+static weft_status find_tokenizer(const char *folder, void **found)
+{
+    char *name = weft_format("%s/tokenizer.json", folder);
+    if (name == NULL)
+        return weft__out_of_memory(folder, "its tokenizer");
+    const bool there = weft__exists(name);
+    weft_free(name);
+    if (there && (*found = weft_strdup(folder)) == NULL)
+        return weft__out_of_memory(folder, "its tokenizer");
+    return WEFT_OK;
+}
+
+weft_status weft_adapters_tokenizer_path(const char *model, const char *adapters, char **out)
+{
+    void *folder;
+    weft_status status = first_of(adapters, find_tokenizer, &folder);
+    *out = folder;
+    if (status == WEFT_OK && *out == NULL && (*out = weft_strdup(model)) == NULL)
+        status = weft__out_of_memory(model, "its tokenizer");
+    return status;
+}
+
+weft_status weft_adapters_tokenizer(const char *model, const char *adapters, weft_tokenizer **out)
+{
+    char *path;
+    *out = NULL;
+    weft_status status = weft_adapters_tokenizer_path(model, adapters, &path);
+    if (status == WEFT_OK)
+        status = weft_tokenizer_load(path, out);
+    weft_free(path);
+    return status;
+}
+
+weft_status weft__adapter_add_eos(weft_model *model, const char *folder)
+{
+    void *found = NULL;
+    weft_tokenizer *tokenizer;
+    weft_status status = find_tokenizer(folder, &found);
+    if (status != WEFT_OK || found == NULL)
+        return status;
+    /* A malformed tokenizer is reported where text is read. */
+    if (weft_tokenizer_load(folder, &tokenizer) == WEFT_OK) {
+        status = weft__model_add_eos(model, weft_tokenizer_eos(tokenizer));
+        weft_tokenizer_free(tokenizer);
+    }
+    weft_free(found);
+    return status;
+}
+
+/* ---- chat templates ------------------------------------------------------------------------- */
+
+/* The templates of the folder if it has some. */
+static weft_status find_chat(const char *folder, void **found)
+{
+    weft_chat *chat;
+    const weft_status status = weft__chat_templates(folder, NULL, &chat);
+    if (status != WEFT_OK)
+        return status;
+    if (chat->count > 0)
+        *found = chat;
+    else
+        weft_chat_free(chat);
+    return WEFT_OK;
+}
+
+/* Gives templates the special tokens of a model, a folder or a GGUF file. */
+static weft_status use_tokens_of(const char *model, weft_chat *chat)
+{
+    char *gguf;
+    weft_chat *other = NULL;
+    weft_status status = weft__gguf_find(model, &gguf);
+    if (status == WEFT_OK)
+        status = weft__chat_templates(model, gguf, &other);
+    if (status == WEFT_OK) {
+        json_object_put(chat->tokens);
+        chat->tokens = json_object_get(other->tokens);
+    }
+    weft_chat_free(other);
+    weft_free(gguf);
+    return status;
+}
+
+weft_status weft_adapters_chat(const char *model, const char *adapters, weft_chat **out)
+{
+    void *found;
+    *out = NULL;
+    weft_status status = first_of(adapters, find_chat, &found);
+    if (status != WEFT_OK || found == NULL)
+        return status == WEFT_OK ? weft_chat_load(model, out) : status;
+    weft_chat *chat = found;
+    if (json_object_object_length(chat->tokens) == 0)
+        status = use_tokens_of(model, chat);
+    if (status == WEFT_OK)
+        *out = chat;
+    else
+        weft_chat_free(chat);
+    return status;
+}
