@@ -5,10 +5,13 @@
  * input: float64, too, is rounded, because there is no wider complex dtype. Any length is
  * transformed in n log n steps.
  *
- * n is the length to transform: x is cropped or followed by zeros; 0 is x's own. Of several axes,
- * `lengths` has one for each (n == 0: x's own), and without axes (n <= 0) they are the last ones
- * that lengths are given for, or all; of the functions on two axes, the last two. An axis of length
- * 0 is an error. All are linear and have derivatives of any order. Common rules: ops.h.
+ * n is the length to transform: x is cropped or followed by zeros; 0 is x's own. For several axes,
+ * `lengths` has one length for each; without lengths (n == 0) they are x's own. WEFT_ALL_AXES stands
+ * for as many last axes as there are lengths, or for all axes if there are none; in the functions
+ * on two axes it stands for the last two. With an empty list of axes fftn, ifftn, fft2 and ifft2
+ * only convert x to complex64 (NumPy returns x in its own dtype), and transforms from or to real
+ * numbers give an error array. An axis of length 0 is an error. All transforms are linear and have
+ * derivatives of any order. Common rules: ops.h.
  */
 #ifndef WEFT_FFT_H
 #define WEFT_FFT_H
@@ -57,8 +60,7 @@ WEFT_API weft_array *weft_irfftn(weft_array *x, weft_dims lengths, weft_dims axe
  * (n) and (n / 2 + 1). */
 WEFT_API weft_array *weft_fftfreq(int64_t n, double spacing);
 WEFT_API weft_array *weft_rfftfreq(int64_t n, double spacing);
-/* x with frequency 0 moved from the start to the middle of the axes (n <= 0: all axes), and back.
- */
+/* x with frequency 0 moved from the start to the middle of the axes, and back. */
 WEFT_API weft_array *weft_fftshift(weft_array *x, weft_dims axes);
 WEFT_API weft_array *weft_ifftshift(weft_array *x, weft_dims axes);
 

@@ -33,7 +33,7 @@ extern "C" {
 
 /* ---- norms and products --------------------------------------------------------------------- */
 
-/* The square root of the sum of |x|^2 over the given axes, or all: the 2-norm of vectors, the
+/* The square root of the sum of |x|^2 over the axes (none: |x|): the 2-norm of vectors, the
  * Frobenius norm of matrices. The gradient at 0 is 0. */
 WEFT_API weft_array *weft_norm(weft_array *x, weft_dims axes, bool keepdims);
 /* Over one axis, the vector norm sum(|x|^p)^(1/p); p = infinity is the largest |x|, -infinity the

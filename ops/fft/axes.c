@@ -17,16 +17,16 @@ static bool refuse(weft_array **failed, weft_array *error)
     return false;
 }
 
-/* Completes r->axes and r->lengths. By default the axes are the last ones, as many as there are
- * lengths, or all. */
-static bool complete(request *r, weft_array *x, weft_array **failed)
+/* Completes r->axes, which must be at least this many, and r->lengths. By default the axes are the
+ * last ones, as many as there are lengths, or all. */
+static bool complete(request *r, weft_array *x, int least, weft_array **failed)
 {
     weft_why why;
     int n = weft_ndim(x);
     if (!weft_ok(x)) {
         return refuse(failed, x);
     }
-    if (r->axes.n <= 0) {
+    if (r->axes.n < 0) {
         r->axes.n = r->lengths.n > 0 ? r->lengths.n : n;
         for (int i = 0; i < r->axes.n; i++) {
             r->axes.at[i] = i - r->axes.n;
@@ -35,8 +35,8 @@ static bool complete(request *r, weft_array *x, weft_array **failed)
     if (!weft__axes_in_order(&r->axes, n, &r->axes, &why)) {
         return refuse(failed, weft_error_array("%s: %s", r->name, why.text));
     }
-    if (r->axes.n == 0) {
-        return refuse(failed, weft_error_array("%s: no axes", r->name));
+    if (r->axes.n < least) {
+        return refuse(failed, weft_error_array("%s: expected at least one axis", r->name));
     }
     if (r->lengths.n > 0 && r->lengths.n != r->axes.n) {
         return refuse(failed, weft_error_array("%s: %d lengths for %d axes", r->name, r->lengths.n,
@@ -93,7 +93,7 @@ static weft_array *along(const request *r, weft_array *x, int i)
 static weft_array *complex_transform(request r, weft_array *x)
 {
     weft_array *failed;
-    if (!complete(&r, x, &failed) || !check_lengths(&r, &failed)) {
+    if (!complete(&r, x, 0, &failed) || !check_lengths(&r, &failed)) {
         return failed;
     }
     x = as_complex(x);
@@ -107,7 +107,7 @@ static weft_array *complex_transform(request r, weft_array *x)
 static weft_array *from_real(request r, weft_array *x)
 {
     weft_array *failed;
-    if (!complete(&r, x, &failed) || !check_lengths(&r, &failed)) {
+    if (!complete(&r, x, 1, &failed) || !check_lengths(&r, &failed)) {
         return failed;
     }
     int end = r.axes.n - 1;
@@ -125,7 +125,7 @@ static weft_array *to_real(request r, weft_array *x)
 {
     weft_array *failed;
     bool given = r.lengths.n > 0;
-    if (!complete(&r, x, &failed)) {
+    if (!complete(&r, x, 1, &failed)) {
         return failed;
     }
     int end = r.axes.n - 1;
@@ -174,7 +174,7 @@ weft_array *weft_irfft(weft_array *x, int64_t n, int axis, weft_fft_norm norm)
 
 static weft_dims last_two(weft_dims axes)
 {
-    return axes.n <= 0 ? WEFT_DIMS(-2, -1) : axes;
+    return axes.n < 0 ? WEFT_DIMS(-2, -1) : axes;
 }
 
 weft_array *weft_fftn(weft_array *x, weft_dims lengths, weft_dims axes, weft_fft_norm norm)

@@ -34,7 +34,7 @@ static weft_array *shift(weft_array *x, weft_dims axes, bool inverse)
     if (!weft_ok(x)) {
         return x;
     }
-    if (axes.n <= 0) {
+    if (axes.n < 0) {
         axes.n = weft_ndim(x);
         for (int i = 0; i < axes.n; i++) {
             axes.at[i] = i;
@@ -45,7 +45,7 @@ static weft_array *shift(weft_array *x, weft_dims axes, bool inverse)
         int64_t half = weft_dim(x, (int)axes.at[i]) / 2;
         by.at[i] = inverse ? -half : half;
     }
-    return axes.n == 0 ? x : weft_roll(x, by, axes);
+    return weft_roll(x, by, axes);
 }
 
 weft_array *weft_fftshift(weft_array *x, weft_dims axes)

@@ -130,10 +130,12 @@ weft_array *weft_roll(weft_array *x, weft_dims shifts, weft_dims axes)
     if (!weft_ok(x)) {
         return weft_scope_close(x);
     }
-    if (axes.n == 0 && shifts.n == 1) {
-        weft_array *flat = weft_reshape(x, WEFT_DIMS(-1));
-        return weft_scope_close(
-            weft_reshape(weft_size(x) ? roll_axis(flat, shifts.at[0], 0) : x, weft_shape(x)));
+    if (axes.n < 0) {
+        weft_array *flat = weft_reshape(x, WEFT_DIMS(weft_size(x)));
+        for (int i = 0; i < shifts.n; i++) {
+            flat = roll_axis(flat, shifts.at[i], 0);
+        }
+        return weft_scope_close(weft_reshape(flat, weft_shape(x)));
     }
     if (axes.n != shifts.n && shifts.n != 1) {
         return weft_scope_close(weft_error_array("roll: %d shifts for %d axes", shifts.n, axes.n));

@@ -94,12 +94,12 @@ static void lengths_and_axes_are_scipys(void)
     check("rfft_crop", weft_rfft(input("rfft_crop"), 5, -1, norm), 1);
     check("rfft_pad", weft_rfft(input("rfft_pad"), 7, 1, norm), 1);
     check("irfft_odd", weft_irfft(input("irfft_odd"), 7, 1, norm), 1);
-    check("fft2", weft_fft2(input("fft2"), none, none, norm), 1);
+    check("fft2", weft_fft2(input("fft2"), none, WEFT_ALL_AXES, norm), 1);
     check("ifft2", weft_ifft2(input("ifft2"), WEFT_DIMS(2, 8), WEFT_DIMS(0, 1), norm), 1);
-    check("rfft2", weft_rfft2(input("rfft2"), none, none, norm), 1);
-    check("irfft2", weft_irfft2(input("irfft2"), WEFT_DIMS(4, 7), none, norm), 1);
+    check("rfft2", weft_rfft2(input("rfft2"), none, WEFT_ALL_AXES, norm), 1);
+    check("irfft2", weft_irfft2(input("irfft2"), WEFT_DIMS(4, 7), WEFT_ALL_AXES, norm), 1);
     check("rfftn", weft_rfftn(input("rfftn"), WEFT_DIMS(4, 5), WEFT_DIMS(2, 0), norm), 1);
-    check("ifftn", weft_ifftn(input("ifftn"), WEFT_DIMS(6, 4), none, norm), 1);
+    check("ifftn", weft_ifftn(input("ifftn"), WEFT_DIMS(6, 4), WEFT_ALL_AXES, norm), 1);
     check("irfftn", weft_irfftn(input("irfftn"), WEFT_DIMS(4, 5), WEFT_DIMS(2, 0), norm), 1);
     weft_scope_close(NULL);
     golden_close();
@@ -157,6 +157,10 @@ static void bad_calls_are_refused(void)
                  "length 0"));
     CHECK(strstr(weft_error(weft_fftn(x, WEFT_DIMS(2, 2), WEFT_DIMS(0), norm)),
                  "2 lengths for 1 axes"));
+    CHECK(
+        strstr(weft_error(weft_fftn(x, WEFT_DIMS(2), WEFT_SCALAR, norm)), "1 lengths for 0 axes"));
+    CHECK(strstr(weft_error(weft_rfftn(x, WEFT_SCALAR, WEFT_SCALAR, norm)),
+                 "rfftn: expected at least one axis"));
     CHECK(strstr(weft_error(weft_fft(weft_ones(WEFT_DIMS(2, 0), WEFT_FLOAT32), 0, -1, norm)),
                  "length 0"));
     CHECK(strstr(weft_error(weft_fftfreq(0, 1)), "fftfreq"));
@@ -180,8 +184,8 @@ static weft_array *filtered(void *context, weft_array *const *in, int n)
     } else {
         y = weft_astype(
             weft_ifft2(
-                weft_scale(weft_fft2(in[0], WEFT_SCALAR, WEFT_SCALAR, WEFT_FFT_BACKWARD), 0.5),
-                WEFT_DIMS(4, 9), WEFT_SCALAR, WEFT_FFT_BACKWARD),
+                weft_scale(weft_fft2(in[0], WEFT_SCALAR, WEFT_ALL_AXES, WEFT_FFT_BACKWARD), 0.5),
+                WEFT_DIMS(4, 9), WEFT_ALL_AXES, WEFT_FFT_BACKWARD),
             WEFT_FLOAT32);
         y = weft_slice_axis(y, -1, 0, weft_dim(in[0], -1));
     }

@@ -84,7 +84,7 @@ static void parts_and_repetitions_are_numpys(void)
     EXPECT("tile", weft_tile(x, WEFT_DIMS(2)), weft_tile(x, WEFT_DIMS(2, 1, 1, 3)),
            weft_tile(x, WEFT_DIMS(2, 3, 2)), weft_tile(x, WEFT_DIMS(0, 1)));
     EXPECT("roll", weft_roll(x, WEFT_DIMS(2), WEFT_DIMS(1)),
-           weft_roll(x, WEFT_DIMS(-7), (weft_dims){0}),
+           weft_roll(x, WEFT_DIMS(-7), WEFT_ALL_AXES),
            weft_roll(x, WEFT_DIMS(1, -2), WEFT_DIMS(0, 2)),
            weft_roll(x, WEFT_DIMS(4, 4), WEFT_DIMS(1, 1)));
     EXPECT("diff", weft_diff(x, 1, -1, NULL, NULL), weft_diff(x, 2, 1, NULL, NULL),

@@ -1,6 +1,7 @@
-"""Writes empty_shapes.txt: what NumPy makes of inputs without elements, without axes and with axes
-of length 1, for tests/ops/test_empty_shapes.c. A line is a function, the shape of its input and the
-result: its shape and the sum of its elements, or "error". NumPy reduces scalars along axis 0 and -1,
+"""Writes empty_shapes.txt: NumPy's results for inputs without elements, without axes and with axes
+of length 1, and for empty lists of axes, for tests/ops/test_empty_shapes.c. A line is a function, the
+shape of its input and the result: its shape and the sum of its elements with the weights 1 to 5, in
+turn, or "error". NumPy reduces scalars along axis 0 and -1,
 and takes triangles of vectors; here, as in MLX, these are errors.
 
 The input holds 1, 1.5, 2, ... Functions of the same names are in the test.
@@ -41,6 +42,12 @@ def norm_rows(x):
 
 def scan(f):
     return lambda x: f(x, axis=last(x))
+
+
+def updated(x, f):
+    y = x.copy()
+    y[()] = f(y[()])
+    return y
 
 
 def no_axes():
@@ -143,7 +150,7 @@ FUNCTIONS = {
     "fft": lambda x: np.abs(np.fft.fft(x)),
     "rfft": lambda x: np.abs(np.fft.rfft(x)),
     "fft_padded": lambda x: np.abs(np.fft.fft(x, 4)),
-    "fftn": lambda x: np.abs(np.fft.fftn(x)) if last(x) else x,
+    "fftn": lambda x: np.abs(np.fft.fftn(x)),
     "fftshift": np.fft.fftshift,
     "zeros_like": np.zeros_like,
     "full_like": lambda x: np.full_like(x, 3),
@@ -175,6 +182,47 @@ FUNCTIONS = {
     "tensordot_none": lambda x: np.tensordot(x, x, ([], [])),
     "fftshift_none": lambda x: np.fft.fftshift(x, axes=()),
     "window_none": lambda x: np.lib.stride_tricks.sliding_window_view(x, (), ()),
+    "logsumexp_none": lambda x: np.log(np.sum(np.exp(x), axis=())),
+    "softmax_none": lambda x: np.exp(x) / np.sum(np.exp(x), axis=()),
+    "norm_none": lambda x: np.linalg.vector_norm(x, axis=()),
+    "norm_none_keep": lambda x: np.linalg.vector_norm(x, axis=(), keepdims=True),
+    "norm_p_none": lambda x: np.linalg.norm(x, 1, axis=()),
+    "norm_nuclear_none": lambda x: np.linalg.norm(x, "nuc", axis=()),
+    "transpose_none": lambda x: np.transpose(x, ()),
+    "number_none": lambda x: np.prod([x.shape[i] for i in ()]),
+    "slice_empty": lambda x: x[()],
+    "dynamic_slice_none": lambda x: x[()],
+    "slice_update_none": lambda x: updated(x, lambda y: x * x),
+    "update_none": lambda x: updated(x, lambda y: x * x),
+    "update_add_none": lambda x: updated(x, lambda y: y + x * x),
+    "update_prod_none": lambda x: updated(x, lambda y: y * x * x),
+    "update_max_none": lambda x: updated(x, lambda y: np.maximum(y, x * x)),
+    "update_min_none": lambda x: updated(x, lambda y: np.minimum(y, x * x)),
+    "gather_none": lambda x: x[()],
+    "scatter_none": lambda x: updated(x, lambda y: x * x),
+    "scatter_add_none": lambda x: updated(x, lambda y: y + x * x),
+    "scatter_prod_none": lambda x: updated(x, lambda y: y * x * x),
+    "scatter_max_none": lambda x: updated(x, lambda y: np.maximum(y, x * x)),
+    "scatter_min_none": lambda x: updated(x, lambda y: np.minimum(y, x * x)),
+    "pad_none": lambda x: np.pad(x, {}, mode="reflect"),
+    "pad_with_none": lambda x: np.pad(x, {}, constant_values=2),
+    "tile_none": lambda x: np.tile(x, ()),
+    "roll_flat": lambda x: np.roll(x, 1),
+    "roll_flat_twice": lambda x: np.roll(x, (1, 3)),
+    "roll_none": lambda x: np.roll(x, (), ()),
+    "roll_one_none": lambda x: np.roll(x, 1, ()),
+    "roll_two_none": lambda x: np.roll(x, (1, 2), ()),
+    "ifftshift": np.fft.ifftshift,
+    "ifftshift_none": lambda x: np.fft.ifftshift(x, axes=()),
+    "fftn_none": lambda x: np.fft.fftn(x, axes=()),
+    "ifftn_none": lambda x: np.fft.ifftn(x, axes=()),
+    "fft2_none": lambda x: np.fft.fft2(x, axes=()),
+    "ifft2_none": lambda x: np.fft.ifft2(x, axes=()),
+    "rfftn_none": lambda x: np.fft.rfftn(x, axes=()),
+    "irfftn_none": lambda x: np.fft.irfftn(x, axes=()),
+    "rfft2_none": lambda x: np.fft.rfft2(x, axes=()),
+    "irfft2_none": lambda x: np.fft.irfft2(x, axes=()),
+    "fftn_lengths_none": lambda x: np.fft.fftn(x, s=(2,), axes=()),
 }
 
 
@@ -189,7 +237,7 @@ with open("empty_shapes.txt", "w") as out:
             x = (1 + 0.5 * np.arange(n, dtype=np.float32)).reshape(shape)
             try:
                 y = np.asarray(f(x))
-                total = np.sum(y.astype(np.float64))
+                total = np.sum(y.astype(np.float64).ravel() * (1 + np.arange(y.size) % 5))
                 result = f"{text(y.shape)} {'nan' if np.isnan(total) else f'{total:.3f}'}"
             except (ValueError, IndexError, np.linalg.LinAlgError, TypeError):
                 result = "error"
