@@ -201,11 +201,11 @@ const cli_command cli_classify = {
     .name = "classify",
     .summary = "one token or label for each of many texts",
     .description =
-        "Prints one line for each text, many texts computed together. By default a line has "
+        "Prints one line for each text and computes many texts together. By default a line has "
         "the most probable next token with its probability. With --labels it has the most "
-        "probable label with its share among the labels, with an adapter of weft train --task "
-        "classify its label with its probability, and with --temperature a token drawn from "
-        "the probabilities. Backends other than native print tokens only.\n\n"
+        "probable label with its share among the labels. With an adapter of weft train --task "
+        "classify it has the label with its probability. With --temperature it has a token "
+        "drawn from the probabilities. Backends other than native print tokens only.\n\n"
         "A text that cannot be read gets an empty line, or with --json an \"error\", and the "
         "exit status is 1.",
     .example = "weft classify MODEL \"Once upon a\" \"The end of the\" --top 5\n"

@@ -208,10 +208,10 @@ const cli_command cli_convert = {
     .name = "convert",
     .summary = "write a model as another kind of file",
     .description =
-        "Writes MODEL, a folder or a GGUF file, to OUT: a GGUF file if the name ends with "
-        ".gguf, else a folder with config.json, model.safetensors (or shards with an index) "
-        "and the files of tokenizer and chat templates. A GGUF file has these in its "
-        "metadata.\n\n"
+        "Writes MODEL, a folder or a GGUF file, to OUT. If the name ends with .gguf, OUT is a "
+        "GGUF file, with tokenizer and chat templates in its metadata. Otherwise it is a folder "
+        "with config.json, model.safetensors (or shards with an index) and the files of "
+        "tokenizer and chat templates.\n\n"
         "With the q types of GGUF the output matrix, and matrices whose rows are not whole "
         "blocks, have at least 8 bits unless an override says otherwise. With "
         "--adapter-format MODEL is an adapter. OUT is complete or absent.",

@@ -161,8 +161,8 @@ const cli_command cli_data = {
     .summary = "show what training reads from data",
     .description =
         "Shows what weft train would read from DATA (a file, a folder, a pattern or -) with "
-        "the tokenizer and the chat template of MODEL: the formats and kinds of rows, the "
-        "lengths of the samples, the number of duplicates, and the first samples. In those, "
+        "the tokenizer and the chat template of MODEL. It prints the formats and kinds of rows, "
+        "the lengths of the samples, the number of duplicates, and the first samples. In those, "
         "tokens that contribute to the loss are on lines that begin with +, in green on a "
         "terminal.",
     .example = "weft data chats.jsonl MODEL\n"

@@ -109,10 +109,10 @@ const cli_command cli_fuse = {
     .name = "fuse",
     .summary = "merge a LoRA adapter into its base model",
     .description =
-        "Merges the adapter in the folder ADAPTER into the weights of MODEL and writes a "
-        "model that needs no adapter to OUT: a GGUF file if the name ends with .gguf, else a "
-        "folder with weights, config.json, generation config, tokenizer, chat templates and a "
-        "model card.\n\n"
+        "Merges the adapter in the folder ADAPTER into the weights of MODEL and writes the "
+        "merged model, which needs no adapter, to OUT. If the name ends with .gguf, OUT is a "
+        "GGUF file. Otherwise it is a folder with weights, config.json, generation config, "
+        "tokenizer, chat templates and a model card.\n\n"
         "In a quantized model adapted matrices get more bits than the others, since rounding "
         "to the same number of bits can remove the adapter; --data measures the loss before "
         "and after. OUT is complete or absent.",

@@ -106,10 +106,10 @@ WEFT_API bool weft_broadcast_shapes(const weft_dims *shapes, int n, weft_dims *o
  * closed. An elementwise intermediate that was computed as part of another array is not stored; it
  * is computed again when it is read.
  *
- * A lean scope reuses memory earlier: the last evaluation that uses an intermediate consumes it,
- * unless it is kept, in a slot, made from data or named in weft_eval. Using it later is an error
- * that names the remedy. Arrays that move out of a lean scope follow the rule of the scope that
- * receives them. Training steps, decoding loops and compiled functions run in lean scopes. */
+ * A lean scope reuses memory earlier: the last evaluation that uses an intermediate consumes it.
+ * Arrays that are kept, in a slot, made from data or named in weft_eval are not consumed. Using a
+ * consumed array is an error. An array that moves out of a lean scope follows the rule of the scope
+ * that receives it. Training steps, decoding loops and compiled functions run in lean scopes. */
 #define weft_scope_open() weft_scope_open_at(__func__, __FILE__, __LINE__, false)
 #define weft_scope_open_lean() weft_scope_open_at(__func__, __FILE__, __LINE__, true)
 WEFT_API void weft_scope_open_at(const char *function, const char *file, int line, bool lean);

@@ -44,11 +44,11 @@ typedef struct weft_convert_report {
     int files; /* with tensors */
 } weft_convert_report;
 
-/* Reads a model (a folder or a GGUF file, as weft_model_load) and writes it to `out`: a GGUF file
- * if the name ends with .gguf, else a folder with config.json, safetensors files, the tokenizer's
- * files and the chat templates. "quantization" in config.json describes the quantized matrices.
- * From a GGUF file the tokenizer's files are made of its metadata. `options` and `report` may be
- * NULL.
+/* Reads a model (a folder or a GGUF file, as weft_model_load) and writes it to `out`. If the name
+ * ends with .gguf, `out` is a GGUF file. Otherwise it is a folder with config.json, safetensors
+ * files, the tokenizer's files and the chat templates. "quantization" in config.json describes the
+ * quantized matrices. From a GGUF file the tokenizer's files are made of its metadata. `options`
+ * and `report` may be NULL.
  *
  * The result is complete or absent: it is written under a temporary name and renamed. WEFT_INVALID
  * if `out` exists and `replace` is not set; WEFT_UNSUPPORTED, with the reason, for a model that the

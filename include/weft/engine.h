@@ -44,9 +44,9 @@ typedef struct weft_engine_options {
      * came. Those of the native backend take turns, token by token. */
     int64_t max_concurrent;
     bool no_wait; /* further ones are refused instead, with WEFT_INVALID */
-    /* Of the native backend: the most bytes of keys and values in a prompt cache of the engine's
-     * own (weft/prompt_cache.h), which every generation uses whose options have no other and that
-     * is not without a cache. Below 0: as many as that header says; 0: there is no prompt cache. */
+    /* Native backend: the most bytes of keys and values in the engine's own prompt cache
+     * (weft/prompt_cache.h). A generation uses it unless its options name another prompt cache or
+     * turn the KV cache off. Below 0: the default of that header; 0: no prompt cache. */
     int64_t prompt_cache_bytes;
 
     /* Of the backends that are other programs. */

@@ -1,17 +1,14 @@
 /* weft/fft.h -- discrete Fourier transforms.
  *
- * The forward transform of x along an axis is sum_j x_j e^{-2 pi i j k / n}, the inverse one has
- * the other sign. Spectra are complex64 and real results float32, computed in float32 whatever the
- * input: float64, too, is rounded, because there is no wider complex dtype. Any length is
- * transformed in n log n steps.
+ * The forward transform of x along an axis is sum_j x_j e^{-2 pi i j k / n}, the inverse has the
+ * other sign. Spectra are complex64 and real results float32, computed in float32 whatever the
+ * input. Any length is transformed in n log n steps. All have derivatives of any order.
  *
- * n is the length to transform: x is cropped or followed by zeros; 0 is x's own. For several axes,
- * `lengths` has one length for each; without lengths (n == 0) they are x's own. WEFT_ALL_AXES stands
- * for as many last axes as there are lengths, or for all axes if there are none; in the functions
- * on two axes it stands for the last two. With an empty list of axes fftn, ifftn, fft2 and ifft2
- * only convert x to complex64 (NumPy returns x in its own dtype), and transforms from or to real
- * numbers give an error array. An axis of length 0 is an error. All transforms are linear and have
- * derivatives of any order. Common rules: ops.h.
+ * n is the length to transform: x is cropped or followed by zeros; 0 is x's own. `lengths` has one
+ * for each axis, or none. WEFT_ALL_AXES means the last axes, as many as there are lengths, or all;
+ * in fft2 and its variants the last two. Over an empty list of axes complex transforms only convert
+ * x to complex64 (NumPy keeps x's dtype), and real transforms fail. A length of 0 is an error.
+ * Common rules: ops.h.
  */
 #ifndef WEFT_FFT_H
 #define WEFT_FFT_H
@@ -60,7 +57,8 @@ WEFT_API weft_array *weft_irfftn(weft_array *x, weft_dims lengths, weft_dims axe
  * (n) and (n / 2 + 1). */
 WEFT_API weft_array *weft_fftfreq(int64_t n, double spacing);
 WEFT_API weft_array *weft_rfftfreq(int64_t n, double spacing);
-/* x with frequency 0 moved from the start to the middle of the axes, and back. */
+/* x with frequency 0 moved from the start to the middle of the axes (WEFT_ALL_AXES: of all), and
+ * back. */
 WEFT_API weft_array *weft_fftshift(weft_array *x, weft_dims axes);
 WEFT_API weft_array *weft_ifftshift(weft_array *x, weft_dims axes);
 

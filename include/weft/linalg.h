@@ -62,10 +62,10 @@ WEFT_API weft_array *weft_svdvals(weft_array *a);
 /* The Cholesky factor of a (..., N, N): lower triangular L with L L^H = a, or upper triangular U
  * with U^H U = a. */
 WEFT_API weft_array *weft_cholesky(weft_array *a, bool upper);
-/* LU factorization with partial pivoting: a (..., M, N) = l[p] u with l (..., M, K), which has ones
- * on its diagonal, u (..., K, N) and p (..., M) uint32: row i of a is row p[i] of l u, as in MLX
- * and scipy.linalg.lu(p_indices=True). lu_factor: l and u packed into one (..., M, N), and pivots
- * (..., K) uint32: in this order, row i was exchanged with row pivots[i]. */
+/* LU factorization with partial pivoting: a (..., M, N) = l[p] u with l (..., M, K), u (..., K, N)
+ * and p (..., M) uint32. l has ones on its diagonal. Row i of a is row p[i] of l u, as in MLX and
+ * scipy.linalg.lu(p_indices=True). lu_factor packs both into one (..., M, N). Its pivots (..., K)
+ * are uint32: in this order, row i was exchanged with row pivots[i]. */
 WEFT_API void weft_lu(weft_array *a, weft_array **p, weft_array **l, weft_array **u)
     WEFT_NONNULL(2, 3, 4);
 WEFT_API void weft_lu_factor(weft_array *a, weft_array **packed, weft_array **pivots)

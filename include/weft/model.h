@@ -206,8 +206,8 @@ typedef struct weft_model_options {
      * embedding. Below 0: nothing. Caches and adapters are on the device of their layer. */
     int64_t gpu_layers;
     /* Quantizes linears, embeddings and experts, but not routers, to 2, 3, 4, 5, 6 or 8 bits
-     * (affine, groups of 64) unless they are encoded already or a row is not a multiple of the
-     * group. 0: as in the checkpoint. */
+     * (affine, groups of 64). Weights that are quantized already, or whose rows are not a multiple
+     * of the group, stay as they are. 0: as in the checkpoint. */
     int64_t quantize;
     /* Use weft_linear_int8, which rounds activations to 8 bits where the device supports it: faster
      * for long prompts and large batches. */

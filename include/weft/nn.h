@@ -317,7 +317,7 @@ WEFT_API weft_module *weft_nn_dropout3d_new(double p);
  * <path>.lora_B (out, R).
  *
  * With lora_magnitude_vector m (out) it is DoRA (Liu et al. 2024, as in PEFT): each row w of
- * W + scale lora_B lora_A is replaced by m w / |w|, where |w| is a constant of the gradient. */
+ * W + scale lora_B lora_A is replaced by m w / |w|. The gradient treats |w| as a constant. */
 typedef struct weft_nn_lora_linear {
     weft_module module;
     weft_module *base; /* weft_nn_linear */
@@ -334,7 +334,7 @@ typedef struct weft_nn_lora_linear {
 } weft_nn_lora_linear;
 extern WEFT_API const weft_module_type weft_nn_linear_type, weft_nn_lora_linear_type;
 /* The same struct around an embedding W (V, E), as in PEFT: y = base(ids) + scale (rows ids of
- * lora_A^T) lora_B^T, with lora_A (R, V), initially zeros, and lora_B (E, R), initially normal.
+ * lora_A^T) lora_B^T. lora_A (R, V) is initially zero, and lora_B (E, R) is initially normal.
  * Their paths are <path>.lora_embedding_A and <path>.lora_embedding_B. There is no dropout. */
 extern WEFT_API const weft_module_type weft_nn_lora_embedding_type;
 /* The same struct around the stack of matrices (n, out, in) of a mixture's experts, with lora_A (n,

@@ -166,8 +166,8 @@ typedef struct weft_rope_params {
 } weft_rope_params;
 
 /* attention: inputs q (B, L, H, D), k (B, S, Hk, D), v (B, S, Hk, Dv) [, mask] [, lengths or
- * first]; outputs o (B, L, H, Dv) in q's dtype and the log-sum-exp of the scores (after scale,
- * softcap and mask) (B, L, H) in the compute dtype. A query with no visible key has o = 0 and
+ * first]. Outputs: o (B, L, H, Dv) in q's dtype, and the log-sum-exp (B, L, H) of the scores after
+ * scale, softcap and mask, in the compute dtype. A query with no visible key has o = 0 and
  * log-sum-exp -inf. scale is never 0.
  *   mask     rank 4, each dim 1 or that of (B, H, L, S): bool (true: visible) or a float (added)
  *   lengths  int32 (B): how many keys each row of the batch has, clipped to [0, S]

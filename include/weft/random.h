@@ -59,9 +59,9 @@ WEFT_API weft_array *weft_random_gumbel(weft_array *key, weft_dims shape, weft_d
 WEFT_API weft_array *weft_random_laplace(weft_array *key, weft_dims shape, double mean,
                                          double scale, weft_dtype dtype);
 
-/* How a factor F of the covariance, F F^T, is computed: the symmetric root by SVD (as in MLX) or by
- * eigenvalues, or the Cholesky factor (as in JAX), which fails if the covariance is singular. The
- * covariance must be positive semi-definite; SVD does not check this, and the eigenvalue method
+/* How the factor F of the covariance F F^T is computed: the symmetric root by SVD (as in MLX) or
+ * by eigenvalues, or the Cholesky factor (as in JAX). Cholesky fails if the covariance is singular.
+ * The covariance must be positive semi-definite. SVD does not check this, and the eigenvalue method
  * sets negative eigenvalues to 0. */
 typedef enum weft_normal_method {
     WEFT_NORMAL_SVD = 0,

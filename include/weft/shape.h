@@ -99,9 +99,8 @@ WEFT_API weft_array *weft_repeat(weft_array *x, int64_t repeats, int axis);
 /* x repeated reps[d] times along axis d. The shorter of x's shape and reps is padded in front with
  * ones. */
 WEFT_API weft_array *weft_tile(weft_array *x, weft_dims reps);
-/* x with elements shifted by shifts[i] along axes[i]; those shifted beyond the end return at the
- * start. A single shift applies to all of `axes`. WEFT_ALL_AXES: x is shifted by the sum of the
- * shifts as if it were flattened. */
+/* x with elements shifted by shifts[i], or by one shift for all, along axes[i], wrapping around.
+ * WEFT_ALL_AXES: x is shifted by the sum of the shifts as if it were flattened. */
 WEFT_API weft_array *weft_roll(weft_array *x, weft_dims shifts, weft_dims axes);
 /* x[i + 1] - x[i] along the axis, applied n times; for bool, whether they differ. `prepend` and
  * `append` (NULL: none) are joined to x first; they are broadcast to x's shape on the other axes.

@@ -563,9 +563,9 @@ WEFT_NODISCARD WEFT_API weft_status weft_run_report(const char *folder);
  *
  * Checkpoints are written to a temporary folder, synced and renamed, so the newest one is always
  * complete. A resumed run ends with the same bytes as an uninterrupted one, on the same machine
- * with the same number of threads: batches depend on the seed and their index, dropout on the seed,
- * the update and the batch within it. Resuming truncates metrics.jsonl to the checkpoint, and
- * replaces an unreadable checkpoint by the previous one, with a warning.
+ * with the same number of threads. Batches depend on the seed and their index; dropout depends on
+ * the seed, the update and the batch within it. Resuming truncates metrics.jsonl to the checkpoint,
+ * and replaces an unreadable checkpoint by the previous one, with a warning.
  *
  * Errors. WEFT_INVALID before anything else if the folder already has a run, or another process
  * writes to it. When resuming, WEFT_INVALID if the base model (with base_name as its path),

@@ -12,13 +12,13 @@
  *         WEFT_CONTIGUOUS, .fits = weft_vulkan_fits, .kernel = twice_kernel};
  *     status = weft_backend_add_rows("vulkan", &row, 1);
  *
- * A shader is a compute shader for Vulkan 1.2 with the entry point "main" and no descriptors: it
- * reads and writes at addresses (GL_EXT_buffer_reference) that come with the push constants, which
- * are laid out as C lays out a struct (GL_EXT_scalar_block_layout). Workgroups are spread over x, y
- * and z and there may be more than were asked for: the number of one is
- * x + X (y + Y z), with X, Y, Z = gl_NumWorkGroups, and the shader checks that it has work. The
- * float controls that the device offers (DenormPreserve, SignedZeroInfNanPreserve, RoundingModeRTE)
- * are set for shaders of SPIR-V 1.4 or later that set none themselves.
+ * A shader is a compute shader for Vulkan 1.2 with the entry point "main" and no descriptors. It
+ * reads and writes at addresses (GL_EXT_buffer_reference) from the push constants. Push constants
+ * have the layout of a C struct (GL_EXT_scalar_block_layout). Workgroups are spread over x, y and
+ * z. The number of a workgroup is x + X (y + Y z), with X, Y, Z = gl_NumWorkGroups. There may be
+ * more workgroups than requested, so the shader checks that its own has work. The float controls
+ * that the device offers (DenormPreserve, SignedZeroInfNanPreserve, RoundingModeRTE) are set for
+ * shaders of SPIR-V 1.4 or later that set none themselves.
  */
 #ifndef WEFT_VULKAN_H
 #define WEFT_VULKAN_H
