@@ -90,7 +90,7 @@ static void print_check(const char *name, bool pass, double score, const char *d
            word(pass), score, detail);
 }
 
-/* One program's time differs from run to run: what is below that says nothing. */
+/* Times vary from run to run: smaller differences are not significant. */
 static bool is_noise(const weft_bench_report *r)
 {
     return fabs(r->probe_overhead) <= r->probe_noise;
@@ -169,7 +169,7 @@ static void print_json(const bench_values *v, const char *path, const weft_engin
 
 /* ---- a table -------------------------------------------------------------------------------- */
 
-/* Where a section says why there is nothing: true. */
+/* Whether a section gives a reason instead of figures. */
 static bool print_missing(const char *name, const char *error)
 {
     if (*error != '\0')

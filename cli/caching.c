@@ -1,5 +1,4 @@
-/* cli/caching.c -- how much of a text the model remembers: what the user says, and what there is
- * memory for. */
+/* cli/caching.c -- the size of the KV cache, from the options and the available memory. */
 #include "cli/caching.h"
 
 weft_status cli_caching_apply(const char *command, const cli_caching *caching, weft_model *model,
@@ -15,7 +14,7 @@ weft_status cli_caching_apply(const char *command, const cli_caching *caching, w
                          "another program remembers is its own matter",
                          command);
     }
-    /* To the library 0 means its default, and below 0 everything, or none. */
+    /* In the library 0 means the default, and a negative number means everything, or none. */
     if (caching->max_context != CLI_ABSENT)
         options->max_context = caching->max_context > 0 ? caching->max_context : -1;
     if (caching->sink_tokens != CLI_ABSENT)

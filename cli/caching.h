@@ -1,5 +1,4 @@
-/* cli/caching.h -- how much of a text the model remembers: the options that generating commands
- * share. */
+/* cli/caching.h -- the options for the KV cache that generating commands share. */
 #ifndef CLI_CACHING_H
 #define CLI_CACHING_H
 
@@ -32,8 +31,8 @@ typedef struct cli_caching {
         .offset = offsetof(T, caching.kv_bits), .help = "remember keys and values in 8 or 4 bits"  \
     }
 
-/* What the user says goes to `options`; without a model here (NULL) it must say nothing. Says on
- * standard error where it is less than the model's positions for want of memory. */
+/* Copies the command's options to `options`. Without a model (NULL) none may be given. Warns on
+ * standard error if memory allows fewer positions than the model has. */
 weft_status cli_caching_apply(const char *command, const cli_caching *caching, weft_model *model,
                               weft_cache_options *options);
 

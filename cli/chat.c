@@ -138,7 +138,7 @@ static weft_status open_chat(chat_run *run, const char *path)
     return status == WEFT_UNSUPPORTED ? no_template(path) : status;
 }
 
-/* A turn's mark that the template writes and the vocabulary lacks; NULL: there is none. */
+/* A turn marker that the template writes and the vocabulary lacks, or NULL. */
 static const char *strange_mark(const chat_run *run)
 {
     static const char *const marks[] = {"<|im_start|>", "<|start_header_id|>", "<start_of_turn>",
@@ -151,8 +151,8 @@ static const char *strange_mark(const chat_run *run)
     return NULL;
 }
 
-/* A model whose vocabulary lacks the marks of turns was hardly taught to talk: with its family's
- * built-in format that is an error, with a template of its own a warning. */
+/* A model whose vocabulary lacks the turn markers was probably not trained for chat. With its
+ * family's built-in format that is an error, with the model's own template a warning. */
 static weft_status check_marks(const chat_run *run, const char *path)
 {
     const char *type = weft_config_string(weft_model_config(run->model), "model_type", "");

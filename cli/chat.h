@@ -1,5 +1,5 @@
-/* cli/chat.h -- between chat.c, which runs, chat_show.c, which shows what happens, and
- * chat_commands.c, which does what begins with a slash. */
+/* cli/chat.h -- shared by chat.c (the loop), chat_show.c (output) and chat_commands.c (slash
+ * commands). */
 #ifndef CLI_CHAT_H
 #define CLI_CHAT_H
 
@@ -22,21 +22,21 @@ typedef struct chat_values {
 typedef struct chat_run {
     const chat_values *values;
     weft_model *model;
-    weft_engine *engine; /* that computes instead of the model; NULL: none */
+    weft_engine *engine; /* the backend program, or NULL */
     weft_tokenizer *tokenizer;
     weft_chat *chat;
     weft_session *session;
     weft_cancel *cancel; /* set by Ctrl-C */
-    cli_ids keep;        /* what XTC leaves alone */
+    cli_ids keep;        /* tokens that XTC keeps */
     char *schema;        /* NULL: none */
     weft_tool *tools;
     size_t n_tools;
     void *tools_json;             /* what their texts are of */
     char *tool_open, *tool_close; /* of --tool-pattern; NULL: none */
     int64_t pending;              /* calls that the user is to answer */
-    int64_t left_out; /* messages of which the user was told that prompts are without them */
-    bool asked;       /* the user was told what a call wants */
-    bool person;      /* a terminal on both sides */
+    int64_t left_out;             /* dropped messages that the user was warned about */
+    bool asked;                   /* the user was told how to answer a call */
+    bool person;                  /* a terminal on both sides */
     bool color;
     bool quit;
     int failures;
@@ -67,7 +67,7 @@ void chat_answer(chat_run *run, const char *text, bool continue_final);
 
 /* ---- chat_commands.c ------------------------------------------------------------------------ */
 
-/* Does what a line that begins with a slash says. */
+/* Runs a slash command. */
 void chat_command(chat_run *run, const char *line);
 
 #endif

@@ -1,4 +1,4 @@
-/* cli/chat_commands.c -- what begins with a slash in weft chat. */
+/* cli/chat_commands.c -- the slash commands of weft chat. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* cli/chat_input.c -- what weft chat reads as JSON: messages, a line each, and tools. */
+/* cli/chat_input.c -- JSON input of weft chat: messages, one per line, and tools. */
 #include "cli/chat_input.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static const char *text_of(json_object *message, const char *key)
     return cli_plain_text(json_object_object_get(message, key));
 }
 
-/* Refuses members whose texts contain NULs: the library takes them NUL-terminated. */
+/* Rejects strings that contain NUL: the library expects NUL-terminated strings. */
 static weft_status check_texts(json_object *object, const char *what)
 {
     if (!json_object_is_type(object, json_type_object))
@@ -89,7 +89,7 @@ void chat_read_message(chat_run *run, const char *line)
 
 /* ---- tools ---------------------------------------------------------------------------------- */
 
-/* A person is the tool: their line is what the call, which has been shown, gives. */
+/* The user acts as the tool: the line is the result of the call that was shown. */
 static weft_status ask_person(void *context, const char *arguments, char **result)
 {
     chat_run *run = context;

@@ -1,12 +1,12 @@
-/* cli/chat_input.h -- what weft chat reads as JSON: messages, a line each, and tools. */
+/* cli/chat_input.h -- JSON input of weft chat: messages, one per line, and tools. */
 #ifndef CLI_CHAT_INPUT_H
 #define CLI_CHAT_INPUT_H
 
 #include "cli/chat.h"
 
-/* Takes a message: a text of the user's, an object with role and content, or one with messages,
- * which replace the conversation. What the user says, and the last result that the model waits for,
- * is answered. */
+/* Adds a message: a user's text, an object with role and content, or an object with messages, which
+ * replace the conversation. The model answers a user message, and the last tool result that it
+ * waits for. */
 void chat_read_message(chat_run *run, const char *line);
 
 /* Reads tools: {"type": "function", "function": {...}}, or the inner object alone. */

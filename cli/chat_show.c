@@ -1,4 +1,5 @@
-/* cli/chat_show.c -- what weft chat shows: an answer as it comes, or events as lines of JSON. */
+/* cli/chat_show.c -- output of weft chat: an answer as it is generated, or events as lines of JSON.
+ */
 #include <string.h>
 
 #include "cli/chat.h"
@@ -62,7 +63,7 @@ static void set_dim(chat_run *run, bool dim)
     run->dim = dim;
 }
 
-/* Something about the answer, for a person, on a line of its own. */
+/* A note about the answer, for a person, on a separate line. */
 static void remark(chat_run *run, const char *before, const char *what, const char *after)
 {
     set_dim(run, false);
@@ -74,7 +75,7 @@ static void remark(chat_run *run, const char *before, const char *what, const ch
     run->started = false;
 }
 
-/* Results were typed by the person who sees this; what went wrong was not. */
+/* Results were typed by the same person, so only errors are shown. */
 static void show_call(chat_run *run, const weft_session_event *e)
 {
     if (e->kind == WEFT_SESSION_TOOL_CALL)

@@ -18,7 +18,7 @@ typedef struct classify_values {
 typedef struct classify_run {
     weft_tokenizer *tokenizer;
     weft_model *model;
-    weft_engine *engine; /* that computes instead of the model; NULL: none */
+    weft_engine *engine; /* the backend program, or NULL */
     cli_inputs texts;
 } classify_run;
 

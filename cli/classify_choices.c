@@ -1,4 +1,4 @@
-/* cli/classify_choices.c -- what the model says to the texts of weft classify. */
+/* cli/classify_choices.c -- computes the model's choices for weft classify. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,7 +34,7 @@ static size_t count_outputs(const weft_model *model)
 
 enum { BEFORE = 8 }; /* tokens in front of one, for its text may depend on them */
 
-/* The text of a token behind a prompt, in new memory (weft_free); NULL after a failure. */
+/* The text of a token that follows a prompt, in new memory (weft_free); NULL after a failure. */
 static char *token_text(const weft_tokenizer *tokenizer, const cli_input *t, int32_t id)
 {
     const size_t first = t->n_ids > BEFORE ? t->n_ids - BEFORE : 0;
@@ -231,7 +231,7 @@ weft_status classify_by_token(const classify_values *v, classify_run *r)
 
 /* ---- Labels --------------------------------------------------------------------------------- */
 
-/* Labels, and all texts with each of them behind. */
+/* The labels, and every text followed by each of them. */
 typedef struct labelling {
     classify_choice *labels; /* their texts, in the order of the command line */
     size_t n;
@@ -257,7 +257,7 @@ static weft_status split_labels(const char *text, labelling *x)
     return WEFT_OK;
 }
 
-/* The ids of a text with a label behind it: tokens at the border may differ from the text's own. */
+/* The ids of a text followed by a label. Tokens at the boundary may differ from the text's own. */
 static weft_status encode_pair(const classify_run *r, const cli_input *t,
                                const classify_choice *label, unsigned flags, weft_prompt *out)
 {

@@ -159,7 +159,7 @@ static bool starts_with_gguf(const char *path)
     return gguf;
 }
 
-/* Refuses here what is no model; later it would be a file that cannot be read. `tokenizer`: a
+/* Rejects a path that is not a model, with a clearer error than a failed read later. `tokenizer`: a
  * tokenizer is enough. */
 static weft_status check_model(const char *path, bool tokenizer)
 {
@@ -301,7 +301,7 @@ weft_status cli_engine_generate(weft_engine *engine, const weft_engine_request *
     return status;
 }
 
-/* Anything but a file or a folder is left to who writes it. */
+/* Other kinds of files are left to the writer. */
 weft_status cli_check_out(const char *out, bool force)
 {
     struct stat info;
@@ -472,7 +472,7 @@ void cli_json_number(FILE *file, double value)
 
 enum { TEXTS = 16, TEXT_SIZE = 40 };
 
-/* The next of a ring of texts, so that one printf can use several. */
+/* The next buffer of a ring, so that one printf can use several. */
 static char *next_text(void)
 {
     static char texts[TEXTS][TEXT_SIZE];

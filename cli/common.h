@@ -150,7 +150,7 @@ weft_status cli_load_engine(const char *path, const cli_place *place, const char
 /* Whether a name of --backend (NULL: none was given) is not Weft itself. */
 bool cli_is_other_backend(const char *name);
 
-/* weft_engine_generate with what it took. */
+/* weft_engine_generate with statistics. */
 weft_status cli_engine_generate(weft_engine *engine, const weft_engine_request *request,
                                 weft_generate_fn *callback, void *context,
                                 weft_generate_stats *stats);
@@ -159,7 +159,7 @@ weft_status cli_engine_generate(weft_engine *engine, const weft_engine_request *
  * in new memory (weft_free), NUL-terminated. */
 weft_status cli_read_text(const char *prompt, const char *file, char **text, size_t *length);
 
-/* What makes no sense about the two: one is enough, and a terminal is not asked; NULL: nothing. */
+/* The usage error if both are given, or neither and standard input is a terminal; NULL: none. */
 const char *cli_text_complaint(const char *prompt, const char *file);
 
 /* Everything that a stream holds, NUL-terminated; NULL without memory. Free with free. */

@@ -1,4 +1,4 @@
-/* cli/data_options.c -- options that say which data is read, and how. */
+/* cli/data_options.c -- the options for reading data. */
 #include "cli/data_options.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* cli/data_options.h -- options that say which data is read, and how. */
+/* cli/data_options.h -- the options for reading data. */
 #ifndef CLI_DATA_OPTIONS_H
 #define CLI_DATA_OPTIONS_H
 
@@ -59,7 +59,7 @@ typedef struct cli_data_source {
 /* The first of the paths, or NULL. */
 const char *cli_data_first(const cli_data_source *data);
 
-/* Adds what the options say to options for reading; --token-cache needs their tokenizer_path. */
+/* Copies the command's options to the library's; --token-cache needs their tokenizer_path. */
 void cli_data_options(const cli_data_source *data, weft_dataset_options *options);
 
 /* The paths with their weights, to at most CLI_MOST places. WEFT_INVALID when --mix does not have a

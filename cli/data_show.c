@@ -72,7 +72,7 @@ static weft_status decode(const data_found *f, const weft_sample *s, int64_t beg
     return weft_tokenizer_decode(f->tokenizer, s->ids + begin, (size_t)(end - begin), 0, text, n);
 }
 
-/* A text of which each line stands behind a mark. */
+/* Prints a text with a mark before each line. */
 static void print_marked(const char *text, size_t n, const char *mark)
 {
     for (size_t at = 0; at < n;) {

@@ -20,7 +20,7 @@ typedef struct data_found {
     const weft_labels *labels;       /* of texts with a label, else NULL */
 } data_found;
 
-/* On standard output: sample i with marks before what is trained; the same as JSON segments. */
+/* Prints sample i with marks before the trained parts, or as JSON segments. */
 weft_status data_print_sample(const data_found *found, int64_t i, bool color);
 weft_status data_print_segments(const data_found *found, const weft_sample *sample);
 

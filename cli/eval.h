@@ -35,7 +35,7 @@ typedef struct eval_metric {
     const char *name;
     double value;
     double error;   /* NaN: unknown */
-    double *scores; /* (n of the result) what the mean is of, owned; NULL: not kept */
+    double *scores; /* (n of the result) the values of the mean, owned; NULL: not kept */
     bool share;     /* shown in percent */
 } eval_metric;
 

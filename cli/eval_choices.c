@@ -6,7 +6,7 @@
 
 enum { ROWS = 32 }; /* rows scored in one call */
 
-/* Requests of some rows, the choices of each one behind another. */
+/* Requests of some rows: the choices of a row are adjacent. */
 typedef struct block {
     const eval_row *rows;
     int n_rows, n;

@@ -132,7 +132,7 @@ static weft_status judge(const batch *b, double *scores)
     return WEFT_OK;
 }
 
-/* What the chat template writes behind an assistant's turn, or NULL: nothing. */
+/* The text that the chat template writes after an assistant's turn, or NULL. */
 static weft_status end_of_turn(const eval_run *run, char **end)
 {
     static const char content[] = "Hello.";

@@ -1,4 +1,4 @@
-/* cli/eval_table.c -- what weft eval prints: a line, a table of several models, or JSON. */
+/* cli/eval_table.c -- output of weft eval: a line, a table of several models, or JSON. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,4 @@
-/* cli/generate.h -- between generate.c, which reads what is asked, and generate_output.c, which
- * prints what comes. */
+/* cli/generate.h -- shared by generate.c (options) and generate_output.c (output). */
 #ifndef CLI_GENERATE_H
 #define CLI_GENERATE_H
 

@@ -83,7 +83,7 @@ static weft_status read_number(json_object *object, const char *key, bool whole,
     return WEFT_OK;
 }
 
-/* "stop": a text or a list of texts, which take the place of the command's. */
+/* "stop": a string or a list of strings, instead of the command's. */
 static weft_status read_stops(batch_line *line)
 {
     json_object *value;
@@ -163,8 +163,7 @@ static weft_status encode_line(batch_run *r, batch_line *line, const char *path)
         r->values->no_special ? 0 : WEFT_TOKENIZER_ADD_SPECIAL, &line->ids, &line->n_ids);
 }
 
-/* Unless a line says otherwise, its seed is the command's and as much more as lines are in front.
- */
+/* The default seed of a line is the command's plus the number of lines before it. */
 static void read_line(batch_run *r, size_t i, const char *path)
 {
     batch_line *line = &r->at[i];
@@ -247,7 +246,7 @@ static bool take_token(void *context, size_t index, const weft_generated *token)
     return true;
 }
 
-/* A line goes out as soon as its text has ended, so that nothing is lost of what is finished. */
+/* A line is printed as soon as its sequence has ended, so that finished results are not lost. */
 static void take_text(void *context, size_t index, const weft_generated_row *row)
 {
     batch_run *r = context;

@@ -1,4 +1,4 @@
-/* cli/generate_output.c -- what weft generate prints: the text as it comes, or one JSON object. */
+/* cli/generate_output.c -- output of weft generate: text as it is generated, or one JSON object. */
 #include <stdlib.h>
 
 #include "cli/generate.h"

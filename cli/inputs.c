@@ -14,7 +14,7 @@ const char *cli_inputs_complaint(const cli_words *texts, const char *file)
     return NULL;
 }
 
-/* The text of a line: itself, or what its JSON object says. */
+/* The text of a line: the line itself, or a member of its JSON object. */
 static void read_line(const cli_line *line, const char *file, cli_input *input)
 {
     json_object *object = NULL, *value = NULL;

@@ -37,7 +37,7 @@ int cli_unknown_command(const char *name)
     return CLI_USAGE;
 }
 
-/* What the library has to say to a person. */
+/* Prints the library's messages. */
 static void show_log(void *context, weft_log_level level, const char *message)
 {
     (void)context;

@@ -11,7 +11,7 @@ enum { HELP_COLUMN = 30, HELP_WIDTH = 80 };
 static const cli_option help_option = {
     .name = "help", .letter = 'h', .kind = CLI_FLAG, .help = "show this help"};
 
-/* Option i of a command, --help behind the last; NULL after it. */
+/* Option i of a command, followed by --help; NULL after that. */
 static const cli_option *option_at(const cli_command *c, int i)
 {
     if (i < c->n_options)

@@ -1,4 +1,4 @@
-/* cli/sampling.c -- how tokens are chosen: what the model says, and what the user says instead. */
+/* cli/sampling.c -- sampling options: the model's defaults, overridden by the command line. */
 #include "cli/sampling.h"
 
 static void take(double *field, double said)

@@ -112,8 +112,8 @@ typedef struct cli_sampling {
         .help = "the same seed chooses the same tokens"                                            \
     }
 
-/* What the model says, and then what the user says, goes to `options`, whose lists are then those
- * of `sampling`, or the model's. `model` NULL: it is another program's, and says nothing. */
+/* Sets `options` to the model's defaults and then to the command's options. Their lists are then
+ * those of `sampling` or the model. `model` NULL: no defaults, since another program computes. */
 void cli_sampling_apply(const cli_sampling *sampling, const weft_model *model,
                         weft_generate_options *options);
 

@@ -1,4 +1,4 @@
-/* cli/suggest.c -- what a misspelt word was meant to be. */
+/* cli/suggest.c -- suggestions for misspelt words. */
 #include "cli/suggest.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* cli/suggest.h -- what a misspelt word was meant to be. */
+/* cli/suggest.h -- suggestions for misspelt words. */
 #ifndef CLI_SUGGEST_H
 #define CLI_SUGGEST_H
 

@@ -79,7 +79,7 @@ static weft_status ids_of(json_object *value, int32_t **ids, size_t *n)
     return WEFT_OK;
 }
 
-/* An id that the vocabulary lacks would be no text: better told than passed over. */
+/* Ids outside the vocabulary are errors, not empty text. */
 static weft_status check_ids(const weft_tokenizer *tokenizer, const int32_t *ids, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -175,7 +175,7 @@ static const char *next_word(const char *text)
     return text + strspn(text, " \t\r\n,");
 }
 
-/* Reads the next id at *text, which it moves behind it. */
+/* Reads the next id at *text and advances *text past it. */
 static weft_status read_id(const char **text, int32_t *id)
 {
     const size_t length = strcspn(*text, " \t\r\n,]");

@@ -3,7 +3,7 @@
 
 #include "cli/profile.h"
 
-/* Updates of the run. A small file is gone through more than once: 100 updates teach something. */
+/* Updates of the run. For a small file this is more than one epoch: at least 100 updates. */
 static int64_t updates(const train_values *v, const train_run *r)
 {
     enum { LEAST = 100 };

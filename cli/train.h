@@ -44,7 +44,7 @@ typedef struct train_values {
 #define TRAIN_OPTIMIZERS                                                                           \
     "adamw|adamw8bit|adam|adamax|sgd|rmsprop|adagrad|adadelta|lion|adafactor|muon"
 
-/* The options of whichever type --optimizer names. */
+/* The options of the optimizer named by --optimizer. */
 typedef union train_optimizer_options {
     weft_optim_sgd_options sgd;
     weft_optim_rmsprop_options rmsprop;
@@ -86,9 +86,9 @@ typedef struct train_run {
 /* Runs weft train with its parsed values; the exit status. */
 int train_command(void *values);
 
-/* Which options exclude each other, or lack another; NULL: none. */
+/* The error if options exclude each other or one lacks another; NULL: none. */
 const char *train_complaint(const train_values *v);
-/* A complaint about an option that would have no effect beside the others, or NULL. */
+/* The error for an option that has no effect with the others, or NULL. */
 const char *train_ignored_complaint(const train_values *v);
 /* WEFT_INVALID when --out has a run that the options neither continue nor delete, WEFT_IO when it
  * cannot be written or its disk is full; the same on every rank. */
@@ -111,7 +111,7 @@ bool train_is_of_adapter(const char *name); /* an option that describes the adap
 /* Runs with the options of --config that the command line does not replace; the exit status. A file
  * that is malformed or has an unknown option is a failure that names both. */
 int train_with_config(train_values *v, int (*run)(train_values *v));
-/* Whether two words of an option say the same. */
+/* Whether two values of an option are equivalent. */
 bool train_same_value(const char *a, const char *b);
 /* Writes train_words as config.json into the run's folder. */
 weft_status train_write_config(const train_values *v, const cli_word_list *words);
@@ -125,7 +125,8 @@ int64_t train_memory(const train_values *v);
 /* Limits arrays to train_memory. */
 weft_status train_limit_memory(const train_values *v, const train_run *r);
 
-/* Of a run that found no memory: WEFT_MEMORY, with what would fit and how much it takes. */
+/* The error of a run that is out of memory: WEFT_MEMORY, with settings that would fit and their
+ * memory. */
 weft_status train_out_of_memory(const train_values *v, train_run *r,
                                 const weft_trainer_options *options);
 /* The command line with its defaults, for a run that is resumed. */

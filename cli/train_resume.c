@@ -149,7 +149,7 @@ static weft_status check_fixed(const train_values *v, const weft_run_words *run)
     return WEFT_OK;
 }
 
-/* --steps and --epochs stand for each other. */
+/* --steps and --epochs replace each other. */
 static void drop_length(const train_values *v, weft_run_words *run)
 {
     const bool anew = cli_is_given(&cli_train, &v->given, "steps") ||

@@ -102,8 +102,8 @@ static bool same_prompt(const weft_sample *a, const weft_sample *b)
     return n == prompt_length(b) && memcmp(a->ids, b->ids, (size_t)n * sizeof *a->ids) == 0;
 }
 
-/* The nearest sample with another prompt than sample i, of up to BACK before it (before the first
- * is the last), else behind it; the one before where all have the same. */
+/* The nearest sample whose prompt differs from that of sample i, among up to BACK before it
+ * (wrapping around), else after it; the previous sample if all prompts are equal. */
 static int64_t with_another_prompt(const weft_dataset *d, int64_t i)
 {
     enum { BACK = 64 };

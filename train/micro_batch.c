@@ -31,7 +31,7 @@ static void take_samples(const weft_batch *b, int64_t from, int64_t to, weft_bat
     out->pairs = b->pairs > 0 ? to - from : 0;
 }
 
-/* The pair that packed row `row` begins with; behind the last row, how many there are. */
+/* The first pair of packed row `row`; for `row` past the last, the number of pairs. */
 static weft_status first_pair(const weft_batch *b, int64_t row, int64_t *out)
 {
     int32_t cell;
@@ -51,7 +51,7 @@ static weft_array *less(weft_array *numbers, weft_array *by)
     return weft_where(weft_greater_equal_scalar(numbers, 0), weft_subtract(numbers, by), numbers);
 }
 
-/* Packed rows from .. to, with their pairs alone: elements and places are counted anew. */
+/* Packed rows from .. to with only their pairs: indices of elements and pairs are renumbered. */
 static weft_status take_packed(const weft_batch *b, int64_t from, int64_t to, weft_batch *out)
 {
     const int64_t L = weft_dim(b->tokens, 1), C = weft_dim(b->pack, 1);

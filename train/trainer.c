@@ -119,7 +119,7 @@ static void set_decay(const weft_optim_type *type, double decay, void *options)
     }
 }
 
-/* Below zero stands for zero where that is not the default. */
+/* A negative number means zero if zero is not the default. */
 static double decay_of(const weft_trainer_options *o)
 {
     double standard = 0;
@@ -130,7 +130,7 @@ static double decay_of(const weft_trainer_options *o)
     return o->weight_decay < 0 && standard == 0 ? 0 : o->weight_decay;
 }
 
-/* With LoRA+: what is no lora_B. */
+/* With LoRA+: parameters other than lora_B. */
 static bool is_plain(void *context, const char *path, const weft_array *parameter)
 {
     (void)parameter;
@@ -449,7 +449,7 @@ static bool halve(weft_trainer *t, const weft_batch *batches, int n)
     return true;
 }
 
-/* A rank tries again before it meets the others, which need not take as few samples at a time. */
+/* A rank retries before the next exchange; the others may use larger micro-batches. */
 static weft_status update_from(weft_trainer *t, const weft_batch *batches, int n, double scale,
                                double lr_factor, weft_optim_call *call)
 {

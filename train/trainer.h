@@ -1,4 +1,4 @@
-/* train/trainer.h -- between one update, the run of many, and what the run writes. */
+/* train/trainer.h -- shared by updates, the run and the files that the run writes. */
 #ifndef WEFT_TRAIN_TRAINER_H
 #define WEFT_TRAIN_TRAINER_H
 
@@ -41,8 +41,8 @@ weft_status weft__trainer_update(weft_trainer *t, const weft_batch *batch, doubl
                                  double lr_factor, weft_optim_call *result);
 weft_status weft__trainer_add(weft_trainer *t, const weft_batch *batch, double scale);
 
-/* The trainer takes as many samples at a time as t->micros says, which a checkpoint has, unless its
- * options say otherwise: sums of other parts would have other last bits. */
+/* Sets the micro-batch size to t->micros of the checkpoint unless the options set it: other partial
+ * sums would differ in their last bits. */
 void weft__trainer_split(weft_trainer *t);
 
 /* The loss of a batch, times the 0-d scale; its gradients are then in t->gradients. */

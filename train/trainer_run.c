@@ -199,7 +199,7 @@ static weft_status save_if_due(loop *l, const weft_train_report *report)
     return save(l);
 }
 
-/* An update, to who watches. */
+/* Reports an update to the callback. */
 static void show(const weft_probe *probe, const weft_train_report *report)
 {
     if (probe == NULL || (probe->kinds & WEFT_PROBE_TRAINING) == 0 || report->step == 0)
@@ -296,8 +296,8 @@ static weft_status run_updates(loop *l)
     return status;
 }
 
-/* Whatever ended the updates, the weights are whole: they are saved, and the first reason stands.
- */
+/* The weights are complete whatever ended the updates: they are saved, and the first reason is
+ * kept. */
 static weft_status finish(loop *l, weft_status status)
 {
     l->state.result.seconds = seconds_so_far(l);

@@ -103,7 +103,7 @@ static weft_array *wide(weft_array *a)
     return weft_astype(a, WEFT_FLOAT32);
 }
 
-/* Zeros up to that rank, of which the axis has as many. */
+/* Pads the axis, whose length is the rank, with zeros to another rank. */
 static weft_array *padded(weft_array *a, int axis, int64_t rank)
 {
     weft_dims shape = weft_shape(a);

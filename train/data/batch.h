@@ -4,8 +4,8 @@
 
 #include "weft/train.h"
 
-/* A batch of n rows: row r has samples[starts[r], starts[r + 1]) one behind another, and tells the
- * model where each begins. */
+/* A batch of n packed rows: row r has samples[starts[r], starts[r + 1]) one after another, and
+ * `first` marks where each begins. */
 weft_status weft__batch_pack(const weft_sample *samples, const int64_t *starts, int n,
                              weft_batch *out);
 

@@ -8,8 +8,8 @@
 #include "train/examples.h"
 #include "train/run/identity.h"
 
-/* Samples are sorted by length within a pool of so many batches: enough that little is padded, few
- * enough that every epoch groups them anew. */
+/* Samples are sorted by length within a pool of this many batches: enough for little padding, few
+ * enough for different batches in every epoch. */
 enum { POOL_BATCHES = 64, DEFAULT_BATCH = 4 };
 
 /* ---- sequences ------------------------------------------------------------------------------ */
@@ -236,7 +236,7 @@ static weft_status read_ids(weft_batches *b, weft_array *batches, weft_array *pr
     return status == WEFT_OK ? weft_read(prompts, WEFT_INT32, b->prompts, n_rows) : status;
 }
 
-/* No negative id, and something to learn at every step. */
+/* Ids are not negative, and every batch has a target in the loss. */
 static weft_status check_values(const char *path, const weft_batches *b)
 {
     for (int64_t step = 0; step < b->count; step++) {

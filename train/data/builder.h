@@ -14,7 +14,7 @@ typedef struct weft__builder {
 /* Appends n ids, each with this weight. */
 weft_status weft__builder_add(weft__builder *builder, const int32_t *ids, size_t n, float weight);
 
-/* Appends the ids of a text, without what the tokenizer puts around one. */
+/* Appends the ids of a text, without the tokenizer's special tokens. */
 weft_status weft__builder_add_text(weft__builder *builder, const weft_tokenizer *tokenizer,
                                    const char *text, size_t length, float weight);
 

@@ -38,7 +38,7 @@ void weft__data_warn(weft__said *said, const char *format, ...)
     }
 }
 
-/* The number counts changes of the format, and of what rows become. */
+/* The version changes with the format and with the conversion of rows. */
 static const char magic[16] = "weft tokens 3\n";
 
 /* ---- the key -------------------------------------------------------------------------------- */
@@ -102,8 +102,8 @@ static weft_status add_source(key *k, const weft_data_source *source)
     return status;
 }
 
-/* The GGUF file, or the files from which a folder's tokenizer and template take their tokens; a
- * path to tokenizer.json stands for its folder. */
+/* The GGUF file, or the files that define a folder's tokenizer and template. A path to
+ * tokenizer.json means its folder. */
 static weft_status add_tokenizer(key *k, const char *path)
 {
     static const char *const names[] = {"tokenizer.json", "tokenizer_config.json",
@@ -157,7 +157,7 @@ static void add_options(key *k, const weft_dataset_options *o, double split)
         add_text(k, weft_chat_source(o->chat, i ? "tool_use" : NULL));
 }
 
-/* Whether what a template writes depends on the day. */
+/* Whether a template's output depends on the date. */
 static bool writes_date(const weft_chat *chat)
 {
     for (int i = 0; chat && i < 2; i++) {
@@ -318,7 +318,7 @@ static bool is_consistent(const weft_dataset *d)
     return true;
 }
 
-/* The dataset whose arrays begin at *at, which then is behind them. */
+/* Reads the dataset whose arrays begin at *at, and advances *at past them. */
 static weft_dataset *view(weft__mapping *mapping, const kept *k, const char **at)
 {
     weft_dataset *d = weft_calloc(1, sizeof *d);

@@ -21,7 +21,7 @@ weft_status weft__dataset_cache_name(const weft_data_source *sources, int n,
                                      const weft_tokenizer *tokenizer,
                                      const weft_dataset_options *options, double split, char **out);
 
-/* Opens a file of the cache: true when it is there and whole. `validation` NULL: without one. */
+/* Opens a file of the cache: true if it exists and is complete. `validation` NULL: without one. */
 bool weft__dataset_cache_open(const char *path, weft_dataset **train, weft_dataset **validation);
 
 /* Writes one; `validation` may be NULL. */

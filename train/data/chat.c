@@ -124,8 +124,8 @@ static weft_status append(const conversation *c, json_object *message)
     return weft__out_of_memory("dataset", NULL);
 }
 
-/* Where the turn that begins at text + begin ends: after its first EOS, which is the end of the
- * turn, or with the text where the template writes none. */
+/* The end of the turn that begins at text + begin: after its first EOS, or at the end of the text
+ * if the template writes no EOS. */
 static size_t end_of_turn(const conversation *c, const char *text, size_t begin, size_t n)
 {
     const size_t length = c->eos ? strlen(c->eos) : 0;
@@ -207,8 +207,8 @@ static weft_status add_piece(conversation *c, const char *text, size_t begin, si
                                   (float)weight);
 }
 
-/* A sample of the last of these turns in which each is trained. Turns are tokenized apart from what
- * precedes them, as when generating. */
+/* A sample that ends with the last of these turns; all of them are trained. A turn is tokenized
+ * separately from the text before it, as in generation. */
 static weft_status add_sample(conversation *c, const turn *turns, size_t n)
 {
     const char *text = turns[n - 1].text;

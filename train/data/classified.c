@@ -90,8 +90,8 @@ static weft_status unknown(const weft_labels *labels, const weft__json *at, cons
                            weft_printable(label));
 }
 
-/* The number of the row's label: a text, or an integer that stands for a label of that name or,
- * where there is none, for its number. */
+/* The index of the row's label: a string, or an integer, which is the name of a label or else its
+ * index. */
 static weft_status find_label(weft_labels *labels, const weft__json *row, int *out)
 {
     weft__json at;
@@ -114,7 +114,7 @@ static weft_status find_label(weft_labels *labels, const weft__json *row, int *o
     return *out < 0 ? unknown(labels, &at, label) : WEFT_OK;
 }
 
-/* ids[*from, *from + *n) is what is kept of a text; *n 0: nothing. */
+/* ids[*from, *from + *n) is the part of a text that is kept; *n 0: nothing. */
 static weft_status shorten(weft__reader *r, int64_t *from, int64_t *n)
 {
     const int64_t limit = r->rows->limit - 1, over = *n - limit; /* one is for the label */

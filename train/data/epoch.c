@@ -1,4 +1,4 @@
-/* train/data/epoch.c -- what an epoch has, in an order that is drawn. */
+/* train/data/epoch.c -- the items of an epoch, in random order. */
 #include "train/data/epoch.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* train/data/epoch.h -- what an epoch has, in an order that is drawn. */
+/* train/data/epoch.h -- the items of an epoch, in random order. */
 #ifndef WEFT_TRAIN_EPOCH_H
 #define WEFT_TRAIN_EPOCH_H
 
@@ -18,8 +18,8 @@ typedef struct weft__unit {
     int64_t first, n;
 } weft__unit;
 
-/* An epoch has every group of a part as often as the whole part of its weight says, and of the rest
- * as many single items as the fraction says. */
+/* An epoch repeats every group of a part floor(weight) times, and adds single items for the
+ * fraction of the weight. */
 typedef struct weft__epoch {
     weft__items items;
     int64_t n;         /* items of an epoch */

@@ -1,4 +1,4 @@
-/* train/data/files.c -- the files of data that a path, a folder or a pattern stands for. */
+/* train/data/files.c -- the data files of a path, a folder or a pattern. */
 #include <dirent.h>
 #include <errno.h>
 #include <glob.h>

@@ -201,7 +201,7 @@ static void report(const weft__reader *r)
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
-/* Adds the samples of the rows, split, behind those of the texts. */
+/* Appends the samples of the rows, split, to those of the texts. */
 static weft_status join_rows(weft__reader *r, parts *p, double weight)
 {
     if (p->split == 0 || (r->rows->info.samples == 0 && p->validation->info.samples > 0))
@@ -252,7 +252,7 @@ static void free_parts(parts *p)
     weft_dataset_free(p->validation);
 }
 
-/* Adds what a source has to `all`; `data` NULL: what is in its files. */
+/* Adds a source's samples to `all`, from `data` or, if it is NULL, from its files. */
 static weft_status add_source(const weft_data_source *source, const char *data, size_t size,
                               const weft_tokenizer *tokenizer, const weft_dataset_options *options,
                               parts *all)
@@ -307,7 +307,7 @@ static void report_duplicates(const weft_data_source *source, const parts *all)
                         source->path, (long long)n, (long long)all->validation->info.samples);
 }
 
-/* The whole, from files or, with `data`, from memory. */
+/* Reads all sources, from files or, with `data`, from memory. */
 static weft_status read_all(const weft_data_source *sources, int n, const char *data, size_t size,
                             const weft_tokenizer *tokenizer, const weft_dataset_options *o,
                             parts *all)

@@ -96,7 +96,7 @@ static void place(rows *r, const int64_t *cells, const int64_t *examples, int64_
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
-/* The first example of part p of a mixture; behind the last part, how many there are. */
+/* The first example of part p of a mixture; for p past the last part, the number of examples. */
 static int64_t first_of(const weft_dataset *d, int64_t p)
 {
     const int64_t samples = d->info.examples == WEFT_EXAMPLES_PAIRS ? 2 : 1; /* of an example */
@@ -136,7 +136,7 @@ static weft_status gather(const rows *r, const int64_t *examples, int64_t n, wef
     return WEFT_OK;
 }
 
-/* Room for n examples, and what each of them has; *longest is the most. */
+/* Allocates n examples and sets their lengths; *longest is the largest. */
 static weft_status measure(const weft_dataset *d, weft__packing *out, int64_t *longest)
 {
     const int64_t n = weft__examples_count(d);

@@ -55,7 +55,7 @@ static weft_status copy_sample(weft_dataset *to, const weft_dataset *from, int64
     return status;
 }
 
-/* Counts of what was read, apart from the samples that became of it. */
+/* Counts of what was read, not of the samples made from it. */
 static void add_counts(weft_dataset_info *to, const weft_dataset_info *from)
 {
     to->examples = from->examples;

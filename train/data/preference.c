@@ -19,8 +19,8 @@ static void release(preference *p)
     json_object_put(p->completions[1]);
 }
 
-/* The bytes that two texts begin with alike, up to the start of a UTF-8 character; a space before
- * the first difference belongs to the completions. */
+/* The length of the common prefix of two texts in bytes, up to the start of a UTF-8 character. A
+ * space before the first difference belongs to the completions. */
 static size_t same_bytes(const char *a, size_t n, const char *b, size_t m)
 {
     size_t k = 0;
@@ -47,7 +47,7 @@ static weft_status part_texts(const weft__json both[2], preference *out)
     return WEFT_OK;
 }
 
-/* Messages [begin, end) of a list, as an array of its own; each is a copy. */
+/* Copies messages [begin, end) of a list to a new array. */
 static json_object *messages_of(json_object *list, size_t begin, size_t end)
 {
     json_object *out = json_object_new_array();
@@ -82,8 +82,8 @@ static weft_status part_messages(const weft__json both[2], preference *out)
     return WEFT_OK;
 }
 
-/* The prompt is the row's, or what chosen and rejected begin with: also where the prompt is a text
- * beside whole conversations. */
+/* The prompt is the row's, or the common prefix of chosen and rejected. The prefix is also used if
+ * the row has a text as prompt and complete conversations. */
 static weft_status read_row(const weft__json *row, preference *out)
 {
     weft__json prompt = {.value = NULL}, both[2];
@@ -116,7 +116,7 @@ static weft_status read_row(const weft__json *row, preference *out)
     return status;
 }
 
-/* Makes both samples, of whatever length, in r->rows. */
+/* Makes both samples, of any length, in r->rows. */
 static weft_status add_samples(weft__reader *r, const weft__json *row, const preference *p)
 {
     weft_status status = WEFT_OK;

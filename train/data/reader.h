@@ -29,8 +29,8 @@ typedef struct weft__reader {
     weft__said *said;
 } weft__reader;
 
-/* Empties the builder and adds the ids of a text to it; `first` puts the prefix in front, unless
- * the text itself has it. */
+/* Empties the builder and adds the ids of a text to it. `first` adds the prefix unless the text
+ * begins with it. */
 weft_status weft__reader_begin(weft__reader *r, const char *text, size_t length, bool first,
                                float weight);
 
@@ -48,8 +48,8 @@ weft_status weft__reader_add_preference(weft__reader *r, const weft__json *row);
 /* Adds a text with its label (options' labels). train/data/classified.c */
 weft_status weft__reader_add_classified(weft__reader *r, const weft__json *row);
 
-/* Puts the array that a member's text is in place of the text, if it is one of messages.
- * WEFT_INVALID for a text that begins as one and is malformed. train/data/cells.c */
+/* Replaces a member's text that is an array of messages by the array. WEFT_INVALID for a malformed
+ * array of messages. train/data/cells.c */
 weft_status weft__reader_unpack(const weft__json *row, const char *key);
 
 /* The member "label": true, false, 1 or 0, also as texts. */
@@ -68,8 +68,8 @@ weft_status weft__reader_row_done(weft__reader *r, const char *where, weft_statu
 /* The rows of a CSV or TSV file. train/data/csv.c */
 weft_status weft__reader_add_table(weft__reader *r, const char *data, size_t size, char separator);
 
-/* The files that a path stands for, in order: the file, those of a folder or those that match a
- * pattern. WEFT_IO when there is none. train/data/files.c */
+/* The files of a path, in order: the file, those of a folder or those that match a pattern. WEFT_IO
+ * if there is none. train/data/files.c */
 typedef struct weft__data_files {
     char **at;
     int n, capacity;

@@ -1,4 +1,4 @@
-/* train/data/row.c -- what a row is, and the samples of each kind. */
+/* train/data/row.c -- the kinds of rows, and the samples of each kind. */
 #include <string.h>
 
 #include "core/failure.h"
@@ -212,7 +212,7 @@ static weft_status add_question(weft__reader *r, const weft__json *row)
                              : status;
 }
 
-/* Messages of the prompt and of the completion, of which only the latter are trained. */
+/* Joins the messages of prompt and completion. Only those of the completion are trained. */
 static weft_status join_messages(const weft__json *prompt, const weft__json *completion,
                                  json_object *out)
 {

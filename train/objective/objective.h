@@ -12,7 +12,7 @@
 weft_array *weft__token_losses(weft_model *model, const weft_batch *batch, weft_array *targets,
                                bool checkpoint);
 
-/* What each target of a batch counts, 0 where there is none: float32 (B, L), on the device of
+/* The weight of each target of a batch, 0 without a target: float32 (B, L), on the device of
  * `like`. */
 weft_array *weft__target_weights(const weft_batch *batch, const weft_array *like);
 
@@ -40,7 +40,7 @@ weft_status weft__objective_complete(const weft_objective *objective,
 /* train/data/batches.c: the dataset of batches; NULL: they are a file's. */
 const weft_dataset *weft__batches_dataset(const weft_batches *batches);
 
-/* WEFT_INVALID when a dataset (NULL: batches of a file) has not what the objective needs. */
+/* WEFT_INVALID if a dataset (NULL: batches of a file) lacks what the objective needs. */
 weft_status weft__objective_check_data(const weft_objective *objective, const weft_dataset *data);
 
 /* The same for a batch. */

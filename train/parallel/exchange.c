@@ -21,7 +21,7 @@ weft_status weft__group_reserve(weft_group *g)
     return g->records && g->messages ? WEFT_OK : weft__out_of_memory("group", NULL);
 }
 
-/* The rank whose failure counts: the first, but one that was cancelled only where none failed. */
+/* The rank whose failure is reported: the first that failed, else the first that was cancelled. */
 static int failed_rank(const record *records, int size)
 {
     int found = -1;

@@ -1,4 +1,4 @@
-/* train/parallel/group.c -- which group a process is in, and what its ranks send each other. */
+/* train/parallel/group.c -- the group of a process, and the exchanges between its ranks. */
 #include "train/parallel/group.h"
 
 #include <stdlib.h>

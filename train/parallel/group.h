@@ -29,9 +29,9 @@ weft_status weft__group_reserve(weft_group *group);
 
 enum { WEFT__EXCHANGED = 8 };
 
-/* weft_group_agree that also adds up numbers: each becomes its sum over the ranks, and in `before`
- * (NULL: not wanted) the sum over the lower ranks. Every exchange has the same size, so that a rank
- * that has failed meets the others in whichever is their next. */
+/* weft_group_agree that also sums numbers: each becomes its sum over the ranks, and in `before`
+ * (may be NULL) the sum over the lower ranks. Every exchange has the same size, so a failed rank
+ * can join any exchange of the others. */
 weft_status weft__group_exchange(weft_group *group, weft_status status, bool *stop,
                                  double values[WEFT__EXCHANGED], double before[WEFT__EXCHANGED]);
 

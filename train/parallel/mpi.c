@@ -8,7 +8,7 @@
 #include "train/parallel/mpi.h"
 #include "weft/version.h"
 
-/* Values that are added at a time: what a rank sends, and what it gets. */
+/* Values that are summed at a time: those that a rank sends and receives. */
 enum { PIECE = 1 << 20 };
 
 /* One group in a process, as MPI has one world. */

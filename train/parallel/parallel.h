@@ -38,8 +38,8 @@ typedef struct weft__shares {
 weft_status weft__group_add_shares(const weft_trainer *t, weft_status status, int n,
                                    weft__shares *shares);
 
-/* The trainer's sums of gradients and loss, and its rewards, become sums over the ranks; `status`
- * is how this rank's were computed. */
+/* Sums the trainer's gradients, loss and rewards over the ranks. `status` is this rank's status so
+ * far. */
 weft_status weft__group_add_sums(weft_trainer *t, weft_status status);
 
 #endif

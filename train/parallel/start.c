@@ -182,7 +182,7 @@ weft_status weft__group_check_same(const weft_trainer *t, const weft__plan *plan
 
 /* ---- sharing -------------------------------------------------------------------------------- */
 
-/* What fails on one rank is agreed on behind the last slot: until then all take part. */
+/* A failure of one rank is agreed on after the last slot: until then all ranks take part. */
 static weft_status share_slots(weft_group *group, weft_array ***slots, int n, void *bytes)
 {
     const bool first = weft_group_info_of(group).rank == 0;

@@ -54,7 +54,7 @@ static int bucket_end(const weft_trainer *t, int i, int64_t *size)
     return end;
 }
 
-/* A rank that cannot read its sums takes part all the same, and *own says so. */
+/* A rank that cannot read its sums still takes part, and *own has its status. */
 static weft_status add_bucket(weft_trainer *t, int begin, int end, float *values,
                               weft_array **arrays, weft_status *own)
 {

@@ -1,4 +1,4 @@
-/* train/run/checkpoint.c -- a run as it stands after an update, in a folder of its own. */
+/* train/run/checkpoint.c -- checkpoints: the state of a run after an update, in a folder. */
 #include "train/run/checkpoint.h"
 
 #include <dirent.h>
@@ -24,7 +24,7 @@ enum { VERSION = 1 };
 
 /* ---- folders -------------------------------------------------------------------------------- */
 
-/* The update of a checkpoint's name; -1: it is none. */
+/* The update in a checkpoint's name; -1: not a checkpoint. */
 static int64_t step_of(const char *name)
 {
     char *end;
@@ -94,7 +94,7 @@ void weft__checkpoint_prune(const char *folder, int64_t step, int64_t keep)
     weft_free(steps);
 }
 
-/* Names of what a run writes, as long as it is being written. */
+/* Names of files and folders that are being written. */
 static bool is_part(const char *name)
 {
     static const char *const begins[] = {PREFIX,     "last" PART, "run.json" PART, "loss.svg" PART,
@@ -106,7 +106,7 @@ static bool is_part(const char *name)
     return known && strstr(name, PART) != NULL;
 }
 
-/* Deletes what a folder has under names that `chosen` takes. */
+/* Deletes the entries of a folder whose names `chosen` accepts. */
 static weft_status remove_from(const char *folder, bool (*chosen)(const char *name))
 {
     weft_status status = WEFT_OK;
@@ -314,7 +314,7 @@ static weft_status save_training(const weft_trainer *trainer, const char *folder
     return status;
 }
 
-/* `last` points to the checkpoint; where there are no links it gets files of its own. */
+/* `last` links to the checkpoint, or has copies of its files where links are not supported. */
 static weft_status point_last(const weft_trainer *trainer, int64_t step)
 {
     const char *folder = trainer->o.folder;

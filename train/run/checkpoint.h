@@ -1,11 +1,11 @@
-/* train/run/checkpoint.h -- a run as it stands after an update, in a folder of its own. */
+/* train/run/checkpoint.h -- checkpoints: the state of a run after an update, in a folder. */
 #ifndef WEFT_TRAIN_CHECKPOINT_H
 #define WEFT_TRAIN_CHECKPOINT_H
 
 #include "train/run/identity.h"
 #include "train/trainer.h"
 
-/* Folders of weights alone, of which there was no room for a checkpoint. */
+/* Folders with weights only, written if there is no space for a checkpoint. */
 #define WEFT__WEIGHTS "weights-"
 
 /* Writes DIR/step-N of the trainer's folder: the adapter in PEFT's files (or the model), and
@@ -28,7 +28,7 @@ bool weft__checkpoint_exists(const char *folder);
 /* Deletes all but the newest `keep` of the checkpoints up to update `step`. */
 void weft__checkpoint_prune(const char *folder, int64_t step, int64_t keep);
 
-/* Deletes what a run that was killed left half-written; that, and all checkpoints. */
+/* Deletes the partial files of a killed run; the same and all checkpoints. */
 weft_status weft__checkpoint_remove_parts(const char *folder);
 weft_status weft__checkpoint_remove(const char *folder);
 

@@ -1,4 +1,4 @@
-/* train/run/folder.c -- what a run leaves in its folder. */
+/* train/run/folder.c -- the files of a run's folder. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -519,7 +519,7 @@ static bool save_weights(const weft__run *run, int64_t step)
     return saved;
 }
 
-/* Saves what there is room for, and adds to the message what is kept. */
+/* Saves as much as there is space for, and names it in the message. */
 static weft_status fail_save(const weft__run *run, int64_t step, weft_status status)
 {
     char why[1024];
@@ -533,7 +533,7 @@ static weft_status fail_save(const weft__run *run, int64_t step, weft_status sta
                      run->trainer->o.folder);
 }
 
-/* A reason for the end of the run stands; what failed after it is added. */
+/* Keeps the first reason for the end of the run and appends later failures. */
 static weft_status add_failure(weft_status status, weft_status later, const char *why)
 {
     if (later == WEFT_OK || status == WEFT_OK || status == WEFT_CANCELLED)

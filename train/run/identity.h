@@ -31,8 +31,7 @@ uint64_t weft__dataset_hash(uint64_t hash, const weft_dataset *dataset);
 
 void weft__write_hash(char out[WEFT__HASH_TEXT], uint64_t hash);
 
-/* The hash of the files that a path of data stands for; false where it cannot be read again, as
- * standard input. */
+/* The hash of the data files of a path; false if they cannot be read twice, as standard input. */
 bool weft__identity_of_data(const char *path, char out[WEFT__HASH_TEXT]);
 
 /* Of a run with these options over these batches; a base_name that is no path has no hashes. */

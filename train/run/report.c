@@ -255,7 +255,7 @@ static const char *word_at(json_object *words, size_t i)
     return json_object_is_type(word, json_type_string) ? json_object_get_string(word) : "";
 }
 
-/* The command's words: a row for each option, with the words behind it. */
+/* The command line: a row for each option, with its values. */
 static void add_command(page *p, json_object *run)
 {
     json_object *words;
