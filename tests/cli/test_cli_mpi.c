@@ -55,6 +55,19 @@ static const char *pairs(void)
     return text_file("pairs.jsonl", text);
 }
 
+/* Texts of different lengths with three labels. */
+static const char *labelled(void)
+{
+    static const char *const labels[] = {"none", "few", "many"};
+    static char text[9000];
+    text[0] = '\0';
+    for (int i = 0; i < 40; i++)
+        snprintf(text + strlen(text), 200,
+                 "{\"text\": \"Story %d: The fox had %d cubs.%.*s\", \"label\": \"%s\"}\n", i,
+                 i % 7, 4 * (i % 9), " He ran to the old tree in the far wood.", labels[i % 7 / 3]);
+    return text_file("labelled.jsonl", text);
+}
+
 /* `weft train MODEL ...` on n ranks, in a shell where $R is the rank; its process is in
  * pid.$R, and the launcher's in pid.launcher, of the temporary folder. 0: without a launcher. */
 static const char *train_command(int n, const char *arguments)
@@ -151,11 +164,15 @@ static void ranks_have_the_losses_of_one_process(void)
         {"padded", "--dropout 0.1", 4},
         {"packed", "--pack --compile", 2},
         {"dpo", "--objective dpo", 2},
+        {"tokens", "--add-tokens Story,cubs", 2},
+        {"classify", "--task classify", 2},
     };
     if (!can_run())
         return;
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
-        const char *rows = strcmp(runs[i].name, "dpo") == 0 ? pairs() : data();
+        const char *rows = strcmp(runs[i].name, "dpo") == 0        ? pairs()
+                           : strcmp(runs[i].name, "classify") == 0 ? labelled()
+                                                                   : data();
         const char *one = check_temporary(runs[i].name), *many = check_temporary("ranks");
         char options[600];
         snprintf(options, sizeof options,
