@@ -69,11 +69,18 @@ static int print_name(FILE *file, const cli_option *o)
                    o->value != NULL ? o->value : "");
 }
 
+/* Whether help shows the default: an empty text is not worth showing. */
+static bool has_default(const cli_option *o)
+{
+    return o->fallback != NULL && o->fallback[0] != '\0';
+}
+
 static void print_option(FILE *file, const cli_option *o)
 {
     char text[512];
-    snprintf(text, sizeof text, "%s%s%s%s", o->help, o->fallback != NULL ? " (default " : "",
-             o->fallback != NULL ? o->fallback : "", o->fallback != NULL ? ")" : "");
+    const bool shown = has_default(o);
+    snprintf(text, sizeof text, "%s%s%s%s", o->help, shown ? " (default " : "",
+             shown ? o->fallback : "", shown ? ")" : "");
     int column = print_name(file, o);
     if (column >= HELP_COLUMN)
         column = 0, fputc('\n', file);
@@ -159,7 +166,7 @@ static void print_man_option(FILE *file, const cli_option *o)
     }
     fputc('\n', file);
     print_troff(file, o->help);
-    if (o->fallback != NULL) {
+    if (has_default(o)) {
         fputs(" (default ", file);
         print_troff(file, o->fallback);
         fputc(')', file);

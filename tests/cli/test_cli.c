@@ -228,6 +228,7 @@ static void the_manual_page_is_up_to_date(void)
     char *page = NULL;
     output o = weft_command(NULL, "help --man");
     CHECK_EQ_INT(o.code, 0);
+    CHECK(strstr(o.out, "(default )") == NULL); /* a default without a value */
     CHECK_OK(weft_file_read(check_source("docs/weft.1"), 0, &page, NULL));
     if (!CHECK(page != NULL && strcmp(page, o.out) == 0))
         CHECK_FAIL("build/cli/weft help --man > docs/weft.1 brings it up to date");
