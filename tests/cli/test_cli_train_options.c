@@ -158,7 +158,7 @@ static const struct {
 static const char *const others[] = {"out",    "overwrite", "resume",  "json",       "config",
                                      "device", "threads",   "pull",    "dry-run",    "max-memory",
                                      "help",   "profile",   "batches", "gpu-layers", "token-cache",
-                                     "steps",  "epochs"};
+                                     "steps",  "epochs",    "trace"};
 
 enum { N = sizeof option_cases / sizeof *option_cases, N_OTHERS = sizeof others / sizeof *others };
 
