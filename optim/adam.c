@@ -3,7 +3,7 @@
 
 enum { M, V };
 
-static weft_status check_betas(const char *type, double beta1, double beta2)
+weft_status weft__optim_check_betas(const char *type, double beta1, double beta2)
 {
     const weft_status status = weft__optim_expect(type, "beta1", beta1, true, false);
     return status == WEFT_OK ? weft__optim_expect(type, "beta2", beta2, true, false) : status;
@@ -12,13 +12,13 @@ static weft_status check_betas(const char *type, double beta1, double beta2)
 static weft_status check_adam(const void *options)
 {
     const weft_optim_adam_options *o = options;
-    return check_betas("adam", o->beta1, o->beta2);
+    return weft__optim_check_betas("adam", o->beta1, o->beta2);
 }
 
 static weft_status check_adamw(const void *options)
 {
     const weft_optim_adamw_options *o = options;
-    return check_betas("adamw", o->beta1, o->beta2);
+    return weft__optim_check_betas("adamw", o->beta1, o->beta2);
 }
 
 typedef struct numbers {
@@ -146,7 +146,7 @@ static const weft_field adam_fields[] = {
     WEFT_FIELDS_END,
 };
 
-static const weft_field adamw_fields[] = {
+const weft_field weft__optim_adamw_fields[] = {
     WEFT_FIELD(DOUBLE, weft_optim_adamw_options, beta1),
     WEFT_FIELD(DOUBLE, weft_optim_adamw_options, beta2),
     WEFT_FIELD(DOUBLE, weft_optim_adamw_options, eps),
@@ -156,7 +156,7 @@ static const weft_field adamw_fields[] = {
 };
 
 static const weft_optim_adam_options adam_defaults = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
-static const weft_optim_adamw_options adamw_defaults = {
+const weft_optim_adamw_options weft__optim_adamw_defaults = {
     .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01};
 
 const weft_optim_type weft_optim_adam = {
@@ -172,9 +172,9 @@ const weft_optim_type weft_optim_adam = {
 
 const weft_optim_type weft_optim_adamw = {
     .name = "adamw",
-    .fields = adamw_fields,
+    .fields = weft__optim_adamw_fields,
     .options_size = sizeof(weft_optim_adamw_options),
-    .defaults = &adamw_defaults,
+    .defaults = &weft__optim_adamw_defaults,
     .states = {"m", "v"},
     .check = check_adamw,
     .guards = is_constant,

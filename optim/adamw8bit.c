@@ -73,28 +73,14 @@ static weft_dtype state_dtype(const void *options, int i, const weft_dims *param
 static weft_status check(const void *options)
 {
     const weft_optim_adamw_options *o = options;
-    const weft_status status = weft__optim_expect("adamw8bit", "beta1", o->beta1, true, false);
-    return status == WEFT_OK ? weft__optim_expect("adamw8bit", "beta2", o->beta2, true, false)
-                             : status;
+    return weft__optim_check_betas("adamw8bit", o->beta1, o->beta2);
 }
-
-static const weft_field fields[] = {
-    WEFT_FIELD(DOUBLE, weft_optim_adamw_options, beta1),
-    WEFT_FIELD(DOUBLE, weft_optim_adamw_options, beta2),
-    WEFT_FIELD(DOUBLE, weft_optim_adamw_options, eps),
-    WEFT_FIELD(DOUBLE, weft_optim_adamw_options, weight_decay),
-    WEFT_FIELD(BOOL, weft_optim_adamw_options, bias_correction),
-    WEFT_FIELDS_END,
-};
-
-static const weft_optim_adamw_options defaults = {
-    .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01};
 
 const weft_optim_type weft_optim_adamw8bit = {
     .name = "adamw8bit",
-    .fields = fields,
+    .fields = weft__optim_adamw_fields,
     .options_size = sizeof(weft_optim_adamw_options),
-    .defaults = &defaults,
+    .defaults = &weft__optim_adamw_defaults,
     .states = {"m", "v", "m_scale", "v_scale"},
     .state_shape = state_shape,
     .state_dtype = state_dtype,

@@ -111,6 +111,12 @@ weft_status weft__optim_restore(weft_optim *o, const char *what, const weft_safe
  * parameter's dtype and on its device. */
 weft_array *weft__optim_adam_numbers(weft_optim_step *s);
 
+/* optim/adam.c: AdamW's hyper-parameters and defaults, which its 8-bit form shares, and their
+ * check. */
+extern const weft_field weft__optim_adamw_fields[];
+extern const weft_optim_adamw_options weft__optim_adamw_defaults;
+weft_status weft__optim_check_betas(const char *type, double beta1, double beta2);
+
 /* For checks of options: "adamw: beta1: expected a number in [0, 1), got 2". Accepts scheduled
  * numbers (NaN). */
 weft_status weft__optim_expect(const char *type, const char *name, double value, bool below_one,
