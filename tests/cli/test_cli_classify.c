@@ -7,6 +7,7 @@
 
 #include "tests/check.h"
 #include "tests/cli/command.h"
+#include "tests/cli/runs.h"
 #include "weft/io.h"
 #include "weft/memory.h"
 
@@ -37,23 +38,14 @@ static bool train(void)
     return done = CHECK_EQ_INT(o.code, 0);
 }
 
-static void expect_in_file(const char *name, const char *part)
-{
-    char path[700], *text;
-    snprintf(path, sizeof path, "%s/%s", run, name);
-    if (CHECK_OK(weft_file_read(path, 0, &text, NULL)))
-        CHECK_CONTAINS(text, part);
-    weft_free(text);
-}
-
 static void a_classifier_is_trained_and_used(void)
 {
     if (!train())
         return;
-    expect_in_file("best/adapter_config.json", "\"task_type\": \"SEQ_CLS\"");
-    expect_in_file("best/adapter_config.json", "\"score\"");
-    expect_in_file("best/config.json", "\"id2label\"");
-    expect_in_file("metrics.jsonl", "\"validation_accuracy\": 1");
+    check_in_file(run, "best/adapter_config.json", "\"task_type\": \"SEQ_CLS\"");
+    check_in_file(run, "best/adapter_config.json", "\"score\"");
+    check_in_file(run, "best/config.json", "\"id2label\"");
+    check_in_file(run, "metrics.jsonl", "\"validation_accuracy\": 1");
     output o = weft_command(NULL,
                             "classify storyteller --adapter %s/best \"The queen met the king.\" "
                             "\"The fox ate the hen.\" --json",
@@ -209,6 +201,14 @@ static void what_is_refused(void)
                    "v.jsonl:1: label: expected one of the labels animals, court, got 'other'");
 }
 
+static void devices_give_the_same_losses(void)
+{
+    char options[700];
+    snprintf(options, sizeof options, "--task classify --data %s -b 3",
+             text_file("rows.jsonl", rows));
+    check_devices_agree(options);
+}
+
 CHECK_MAIN("cli_classify", CHECK_CASE(a_classifier_is_trained_and_used),
            CHECK_CASE(a_classifier_is_measured), CHECK_CASE(data_shows_labels),
-           CHECK_CASE(what_is_refused))
+           CHECK_CASE(what_is_refused), CHECK_CASE(devices_give_the_same_losses))

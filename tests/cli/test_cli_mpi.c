@@ -8,6 +8,7 @@
 
 #include "tests/check.h"
 #include "tests/cli/command.h"
+#include "tests/cli/runs.h"
 #include "weft/array.h"
 #include "weft/io.h"
 #include "weft/memory.h"
@@ -116,38 +117,6 @@ static bool can_run(void)
 
 /* ---- the same losses ------------------------------------------------------------------------ */
 
-typedef struct curve {
-    int n;
-    double loss[32], norm[32], validation[32];
-} curve;
-
-static double number_in(const char *line, const char *key)
-{
-    const char *at = strstr(line, key);
-    return at ? strtod(at + strlen(key), NULL) : NAN;
-}
-
-static curve read_curve(const char *folder)
-{
-    char path[600], *text = NULL;
-    curve c = {0};
-    snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
-    if (!CHECK_OK(weft_file_read(path, 0, &text, NULL)))
-        return c;
-    for (char *line = strtok(text, "\n"); line && c.n < 32; line = strtok(NULL, "\n"), c.n++) {
-        c.loss[c.n] = number_in(line, "\"loss\": ");
-        c.norm[c.n] = number_in(line, "\"grad_norm\": ");
-        c.validation[c.n] = number_in(line, "\"validation_loss\": ");
-    }
-    weft_free(text);
-    return c;
-}
-
-static double off(double a, double b)
-{
-    return isnan(a) && isnan(b) ? 0 : isnan(a) || isnan(b) ? INFINITY : fabs(a - b) / fabs(b);
-}
-
 static bool is_once(const char *text, const char *part)
 {
     const char *at = strstr(text, part);
@@ -160,12 +129,9 @@ static void ranks_have_the_losses_of_one_process(void)
         const char *name, *options;
         int ranks;
     } runs[] = {
-        {"padded", "--dropout 0.1", 2},
-        {"padded", "--dropout 0.1", 4},
-        {"packed", "--pack --compile", 2},
-        {"dpo", "--objective dpo", 2},
-        {"tokens", "--add-tokens Story,cubs", 2},
-        {"classify", "--task classify", 2},
+        {"padded", "--dropout 0.1", 2},           {"padded", "--dropout 0.1", 4},
+        {"packed", "--pack --compile", 2},        {"dpo", "--objective dpo", 2},
+        {"tokens", "--add-tokens Story,cubs", 2}, {"classify", "--task classify", 2},
     };
     if (!can_run())
         return;

@@ -6,6 +6,7 @@
 
 #include "tests/check.h"
 #include "tests/cli/command.h"
+#include "tests/cli/runs.h"
 #include "weft/io.h"
 #include "weft/memory.h"
 
@@ -34,15 +35,6 @@ static bool train(void)
     return done = CHECK_EQ_INT(o.code, 0);
 }
 
-static void expect_in_file(const char *name, const char *part)
-{
-    char path[700], *text;
-    snprintf(path, sizeof path, "%s/%s", run, name);
-    if (CHECK_OK(weft_file_read(path, 0, &text, NULL)))
-        CHECK_CONTAINS(text, part);
-    weft_free(text);
-}
-
 /* The loss of the rows, as weft eval prints it. */
 static double loss_of(const char *model, const char *adapter)
 {
@@ -58,10 +50,10 @@ static void the_tokenizer_is_saved_beside_the_adapter(void)
 {
     if (!train())
         return;
-    expect_in_file("last/tokenizer.json", "\"content\": \"<hero>\"");
-    expect_in_file("best/tokenizer.json", "{\"id\": 4098, \"content\": \"<hero>\"");
-    expect_in_file("last/adapter_config.json", "\"embed_tokens\": [4096, 4097, 4098]");
-    expect_in_file("last/tokenizer_config.json", "eos_token");
+    check_in_file(run, "last/tokenizer.json", "\"content\": \"<hero>\"");
+    check_in_file(run, "best/tokenizer.json", "{\"id\": 4098, \"content\": \"<hero>\"");
+    check_in_file(run, "last/adapter_config.json", "\"embed_tokens\": [4096, 4097, 4098]");
+    check_in_file(run, "last/tokenizer_config.json", "eos_token");
     output o = weft_command(NULL, "tokenize %s/last --prompt '<q><hero>'", run);
     CHECK_EQ_INT(o.code, 0);
     CHECK_CONTAINS(o.out, "4096 4098");
@@ -156,7 +148,7 @@ static void runs_are_continued(void)
         return;
     output o = weft_command(NULL, "train --out %s --resume --steps 6", run);
     CHECK_EQ_INT(o.code, 0);
-    expect_in_file("last/tokenizer.json", "\"content\": \"<hero>\"");
+    check_in_file(run, "last/tokenizer.json", "\"content\": \"<hero>\"");
     o = weft_command(NULL, "train --out %s --resume --add-tokens '<z>'", run);
     check_one_line(&o, 1);
     CHECK_CONTAINS(o.err, "--add-tokens: the run in");
@@ -172,7 +164,7 @@ static void runs_are_continued(void)
                      data, run, next);
     CHECK_EQ_INT(o.code, 0);
     snprintf(run, sizeof run, "%s", next);
-    expect_in_file("last/tokenizer.json", "\"content\": \"<hero>\"");
+    check_in_file(run, "last/tokenizer.json", "\"content\": \"<hero>\"");
 }
 
 static void what_is_refused(void)
@@ -205,7 +197,15 @@ static void what_is_refused(void)
     CHECK(access(check_temporary("dry"), F_OK) != 0);
 }
 
+static void devices_give_the_same_losses(void)
+{
+    char options[700];
+    snprintf(options, sizeof options, "--data %s --add-tokens '<q>,<a>,<hero>' -b 2",
+             text_file("rows.jsonl", rows));
+    check_devices_agree(options);
+}
+
 CHECK_MAIN("cli_tokens", CHECK_CASE(the_tokenizer_is_saved_beside_the_adapter),
            CHECK_CASE(other_commands_use_it), CHECK_CASE(fused_models_have_the_larger_vocabulary),
            CHECK_CASE(bases_may_be_encoded), CHECK_CASE(runs_are_continued),
-           CHECK_CASE(what_is_refused))
+           CHECK_CASE(what_is_refused), CHECK_CASE(devices_give_the_same_losses))
