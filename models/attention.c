@@ -84,18 +84,36 @@ static weft_array *rotated(const attention *m, weft_array *x, const weft__step *
                      s->rotations[kind].amplitude);
 }
 
-/* Keys and values of all tokens so far. */
-static weft_cache_view own_keys_values(attention *m, weft_array *x, const weft__step *s,
-                                       weft_cache *cache)
+/* Queries, keys and values of the tokens, before the rotation. All of them are projected first, so
+ * that a device may compute them at the same time. */
+typedef struct projections {
+    weft_array *q, *gate; /* (B, L, H, D); gate NULL: none */
+    weft_array *k, *v;    /* (B, L, Hk, D); NULL: another layer's */
+} projections;
+
+static projections project(attention *m, weft_array *x)
 {
     const int64_t Hk = m->layer.n_kv_heads, D = m->layer.head_dim;
-    weft_array *k = heads(m->k_proj, x, Hk, D);                 /* (B, L, Hk, D) */
-    weft_array *v = m->v_proj ? heads(m->v_proj, x, Hk, D) : k; /* (B, L, Hk, D) */
+    projections p = {0};
+    p.q = queries(m, x, &p.gate);
+    if (!borrows(m)) {
+        p.k = heads(m->k_proj, x, Hk, D);
+        p.v = m->v_proj ? heads(m->v_proj, x, Hk, D) : p.k;
+    }
+    if (m->q_norm)
+        p.q = weft_nn_call(m->q_norm, p.q);
     if (m->k_norm)
-        k = weft_nn_call(m->k_norm, k);
-    if (m->value_norm)
-        v = weft_rms_norm(v, NULL, m->eps, 0);
-    k = rotated(m, k, s);
+        p.k = weft_nn_call(m->k_norm, p.k);
+    if (m->value_norm && p.v)
+        p.v = weft_rms_norm(p.v, NULL, m->eps, 0);
+    return p;
+}
+
+/* Keys and values of all tokens so far. */
+static weft_cache_view own_keys_values(const attention *m, const projections *p,
+                                       const weft__step *s, weft_cache *cache)
+{
+    weft_array *k = rotated(m, p->k, s), *v = p->v;
     if (cache && s->offset)
         return weft_cache_append(cache, k, v, s->offset);
     return cache ? weft_cache_update(cache, k, v) : (weft_cache_view){.keys = k, .values = v};
@@ -181,15 +199,12 @@ weft_array *weft__attention_forward(weft_module *self, weft_array *x, const weft
     attention *m = (attention *)self;
     weft_nn_enter(m);
     const int64_t B = weft_dim(x, 0), L = weft_dim(x, 1), D = m->layer.head_dim;
-    weft_array *gate = NULL;
-    weft_array *q = queries(m, x, &gate); /* (B, L, H, D) */
-    if (m->q_norm)
-        q = weft_nn_call(m->q_norm, q);
-    q = rotated(m, q, s);
+    const projections p = project(m, x);
+    weft_array *q = rotated(m, p.q, s); /* (B, L, H, D) */
     if (s->query_scale)
         q = weft_multiply(q, weft_astype(s->query_scale, weft_dtype_of(q)));
     const weft_cache_view view =
-        borrows(m) ? borrowed_keys_values(m, s) : own_keys_values(m, x, s, cache);
+        borrows(m) ? borrowed_keys_values(m, s) : own_keys_values(m, &p, s, cache);
     if (m->layer.is_source)
         keep(&s->kept[m->layer.index], &view);
     if (s->records)
@@ -203,8 +218,8 @@ weft_array *weft__attention_forward(weft_module *self, weft_array *x, const weft
         .first = s->first,
     };
     weft_array *y = weft_cache_attention(q, &view, &o); /* (B, L, H, D) */
-    if (gate)
-        y = weft_multiply(y, weft_sigmoid(gate));
+    if (p.gate)
+        y = weft_multiply(y, weft_sigmoid(p.gate));
     y = weft_reshape(y, WEFT_DIMS(B, L, m->n_heads * D));
     return weft_nn_leave(m, weft_nn_call(m->o_proj, y));
 }

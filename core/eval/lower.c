@@ -4,43 +4,11 @@
 
 #include "core/builtin.h"
 #include "core/eval/choose.h"
+#include "core/eval/epilogue.h"
 #include "core/eval/fuse.h"
 #include "core/eval/profile.h"
 #include "core/shape.h"
 #include "weft/op_params.h"
-
-static void place_tensor(weft_tensor *t, const weft__view *view)
-{
-    t->buffer = view->buffer->handle;
-    t->offset = view->offset;
-    t->data = view->buffer->host ? (char *)view->buffer->host + view->offset : NULL;
-}
-
-/* Without a view: row-major and without memory. */
-static void fill_tensor(weft_tensor *t, const weft_spec *spec, const weft__view *view)
-{
-    t->dtype = spec->dtype;
-    t->encoding = spec->encoding;
-    t->shape = spec->shape;
-    if (view) {
-        memcpy(t->strides, view->strides, sizeof t->strides);
-        place_tensor(t, view);
-    } else {
-        memset(t->strides, 0, sizeof t->strides);
-        weft__strides_contiguous(&spec->shape, t->strides);
-        t->data = t->buffer = NULL;
-        t->offset = 0;
-    }
-}
-
-static int64_t spec_bytes(const weft_spec *spec)
-{
-    int64_t size = weft__shape_size(&spec->shape);
-    if (spec->encoding) {
-        return weft_encoding_bytes(spec->encoding, size);
-    }
-    return size * (int64_t)weft_dtype_size(spec->dtype);
-}
 
 /* ---- steps ---------------------------------------------------------------------------------- */
 
@@ -48,7 +16,8 @@ typedef struct lowering {
     weft__plan *plan;
     weft_array *node;
     const weft__fusion *fusion; /* a fusion whose last node is `node`, or NULL */
-    weft_array *const *inputs;  /* of the node or of the fusion */
+    const weft__join *join;     /* a join whose reader is `node`, or NULL */
+    weft_array *const *inputs;  /* of the node, the fusion or the join */
     int n_inputs;
     weft__step *step;
     weft_tensor *in, *out;
@@ -56,73 +25,6 @@ typedef struct lowering {
     weft__buffer *
         *temporaries; /* copies made for this step, per input or NULL; NULL: none so far */
 } lowering;
-
-/* A step in one allocation: parameters, the step, tensors, buffers. */
-static weft__step *step_new(weft__plan *plan, int n_inputs, int n_outputs, size_t params_size,
-                            weft_tensor **in, weft_tensor **out)
-{
-    const size_t n = (size_t)n_inputs + (size_t)n_outputs;
-    const size_t step_at = (params_size + 15) / 16 * 16, in_at = step_at + sizeof(weft__step),
-                 buffers_at = in_at + n * sizeof **in;
-    char *memory = weft__plan_alloc(plan, buffers_at + n * sizeof(weft__buffer *));
-    if (!memory) {
-        return NULL;
-    }
-    weft__step *step = (weft__step *)(void *)(memory + step_at);
-    *in = (weft_tensor *)(void *)(memory + in_at);
-    *out = *in + n_inputs;
-    /* Set field by field, since clearing the struct takes longer. */
-    step->next = NULL;
-    step->kind = WEFT__STEP_KERNEL;
-    step->device = NULL;
-    step->kernel = NULL;
-    step->checks_first = false;
-    step->tape = NULL;
-    step->call.op = NULL;
-    step->call.params = memory;
-    step->call.n_inputs = n_inputs;
-    step->call.n_outputs = n_outputs;
-    step->call.in = *in;
-    step->call.out = *out;
-    step->call.workspace = step->call.workspace_buffer = NULL;
-    step->call.device = NULL;
-    step->call.formula = NULL;
-    step->buffers = (weft__buffer **)(void *)(memory + buffers_at);
-    step->workspace = NULL;
-    step->path = NULL;
-    return step;
-}
-
-static void push_step(weft__plan *plan, weft__step *step)
-{
-    if (plan->last) {
-        plan->last->next = step;
-    } else {
-        plan->first = step;
-    }
-    plan->last = step;
-}
-
-static bool takes_copy(const weft_backend *backend, const weft_call *call)
-{
-    return backend->copy && (!backend->copy_fits || backend->copy_fits(call));
-}
-
-bool weft__step_copies(weft__step *step, weft_device *device, const weft_tensor *from,
-                       const weft_tensor *to, weft__buffer **buffers)
-{
-    *step = (weft__step){.device = device, .buffers = buffers};
-    step->call = (weft_call){.op = weft__builtins.copy,
-                             .n_inputs = 1,
-                             .n_outputs = 1,
-                             .in = from,
-                             .out = to,
-                             .device = device};
-    const bool own = takes_copy(device->backend, &step->call);
-    step->kind = own ? WEFT__STEP_KERNEL : WEFT__STEP_REFERENCE;
-    step->kernel = own ? device->backend->copy : weft__reference_copy;
-    return own;
-}
 
 static bool allocate_temporaries(lowering *l)
 {
@@ -141,19 +43,19 @@ static weft_status copy_input(lowering *l, int i)
 {
     weft_device *device = l->step->device;
     weft_tensor *from, *to;
-    weft__step *copy = step_new(l->plan, 1, 1, 0, &from, &to);
+    weft__step *copy = weft__step_new(l->plan, 1, 1, 0, &from, &to);
     if (!copy || !allocate_temporaries(l)) {
         return WEFT_MEMORY;
     }
     *from = l->in[i];
     weft_spec spec = {.dtype = from->dtype, .shape = from->shape};
-    weft__buffer *b = weft__plan_buffer(l->plan, device, spec_bytes(&spec), "copy", &spec);
+    weft__buffer *b = weft__plan_buffer(l->plan, device, weft__spec_bytes(&spec), "copy", &spec);
     if (!b) {
         return WEFT_MEMORY;
     }
     weft__view view = {.buffer = b};
     weft__strides_contiguous(&spec.shape, view.strides);
-    fill_tensor(to, &spec, &view);
+    weft__fill_tensor(to, &spec, &view);
     copy->buffers[0] = l->step->buffers[i];
     copy->buffers[1] = b;
     const bool own = weft__step_copies(copy, device, from, to, copy->buffers);
@@ -162,7 +64,7 @@ static weft_status copy_input(lowering *l, int i)
     if (!own) {
         weft__count(device, copy->call.op, host_copies);
     }
-    push_step(l->plan, copy);
+    weft__push_step(l->plan, copy);
     l->in[i] = *to;
     l->step->buffers[i] = b;
     l->temporaries[i] = b;
@@ -202,7 +104,8 @@ static int donor(lowering *l, const weft_spec *spec, int64_t bytes, uint32_t all
             continue;
         }
         int edges = edges_to(l, x);
-        bool alone = edges == 1 || (edges > 1 && l->node->op->family == WEFT_ELEMENTWISE);
+        bool alone =
+            edges == 1 || (edges > 1 && !l->join && l->node->op->family == WEFT_ELEMENTWISE);
         if (alone && weft__plan_would_spend(weft__plan_entry(l->plan, x), edges) &&
             fits(&l->in[i], spec, bytes, b)) {
             return i;
@@ -221,7 +124,7 @@ static weft_status place_outputs(lowering *l, const uint32_t *in_place)
     }
     for (int o = 0; o < node->n_outputs; o++) {
         const weft_spec *spec = &node[o].spec;
-        const int64_t bytes = spec_bytes(spec);
+        const int64_t bytes = weft__spec_bytes(spec);
         l->empty = l->empty && bytes == 0;
         int from = in_place ? donor(l, spec, bytes, in_place[o]) : -1;
         weft__view *view = &views[o];
@@ -241,7 +144,7 @@ static weft_status place_outputs(lowering *l, const uint32_t *in_place)
             }
         }
         memcpy(view->strides, l->out[o].strides, sizeof view->strides);
-        place_tensor(&l->out[o], view);
+        weft__place_tensor(&l->out[o], view);
         l->step->buffers[l->n_inputs + o] = view->buffer;
         e->view = view;
     }
@@ -294,34 +197,41 @@ static const weft__view *view_of(weft__plan *plan, weft_array *a, const weft_op 
     return e ? e->view : NULL;
 }
 
+/* The node that has the op and parameters of the step's kernel. */
+static const weft_array *kernel_node(const lowering *l)
+{
+    return l->join ? l->join->makers[0] : l->node;
+}
+
 /* Prepares the step with its inputs, without copies. */
 static weft_status open_step(lowering *l)
 {
     weft_array *node = l->node;
-    const size_t params_size = node->op->params_size;
+    const weft_array *own = kernel_node(l);
+    const size_t params_size = own->op->params_size;
     for (int i = 0; i < l->n_inputs; i++) { /* emit deferred inputs first */
-        if (!view_of(l->plan, l->inputs[i], node->op)) {
+        if (!view_of(l->plan, l->inputs[i], own->op)) {
             return weft_error_status();
         }
     }
-    l->step = step_new(l->plan, l->n_inputs, node->n_outputs, params_size, &l->in, &l->out);
+    l->step = weft__step_new(l->plan, l->n_inputs, node->n_outputs, params_size, &l->in, &l->out);
     if (!l->step) {
         return WEFT_MEMORY;
     }
     if (params_size) { /* the node may be freed before the step runs */
-        memcpy((void *)(uintptr_t)l->step->call.params, node->params, params_size);
+        memcpy((void *)(uintptr_t)l->step->call.params, own->params, params_size);
     }
     l->step->device = node->device;
-    l->step->path = l->plan->path ? l->plan->path : node->path;
-    l->step->call.op = node->op;
+    l->step->path = l->plan->path ? l->plan->path : own->path;
+    l->step->call.op = own->op;
     l->step->call.device = node->device;
     for (int i = 0; i < l->n_inputs; i++) {
         const weft__view *view = weft__plan_entry(l->plan, l->inputs[i])->view;
-        fill_tensor(&l->in[i], &l->inputs[i]->spec, view);
+        weft__fill_tensor(&l->in[i], &l->inputs[i]->spec, view);
         l->step->buffers[i] = view->buffer;
     }
     for (int o = 0; o < node->n_outputs; o++) {
-        fill_tensor(&l->out[o], &weft__output(node, o)->spec, NULL);
+        weft__fill_tensor(&l->out[o], &weft__output(node, o)->spec, NULL);
     }
     return WEFT_OK;
 }
@@ -335,7 +245,7 @@ static weft_status close_step(lowering *l, const uint32_t *in_place)
     if (l->empty) {
         l->step->kind = WEFT__STEP_NOTHING;
     }
-    push_step(l->plan, l->step);
+    weft__push_step(l->plan, l->step);
     return drop_temporaries(l);
 }
 
@@ -352,9 +262,9 @@ static weft_status lower_row(lowering *l, const weft_kernel_row *row)
     l->step->kind = WEFT__STEP_KERNEL;
     l->step->kernel = row->kernel;
     l->step->checks_first = row->checks_first;
-    weft__count(l->node->device, l->node->op, rows);
+    weft__count(l->node->device, kernel_node(l)->op, rows);
     weft_status status = take_workspace(l, row);
-    return status == WEFT_OK ? close_step(l, row->in_place) : status;
+    return status == WEFT_OK ? close_step(l, l->join ? &l->join->in_place : row->in_place) : status;
 }
 
 static bool takes_elementwise(const weft_backend *backend, const weft_call *call,
@@ -428,7 +338,7 @@ static weft_status share_views(weft__plan *plan, weft_array *node, const weft__v
 static bool as_view(const weft_array *node, const weft__view *from, weft__view *view)
 {
     weft_tensor in;
-    fill_tensor(&in, &node->inputs[0]->spec, from);
+    weft__fill_tensor(&in, &node->inputs[0]->spec, from);
     weft_tensor out = in;
     if (!node->op->view(node, &in, &out)) {
         return false;
@@ -531,16 +441,40 @@ static weft_status lower(weft__plan *plan, weft_array *node)
     return node->op->expand ? lower_expansion(plan, node) : lower_generic(&l);
 }
 
+/* After a node was lowered: consumes its inputs. */
+static weft_status settle(weft__plan *plan, weft_array *a)
+{
+    weft__plan_entry(plan, a)->planned = true;
+    weft_status status = weft__plan_consume(plan, a);
+    return status == WEFT_OK && a->n_outputs > 1 ? weft__plan_settle(plan, a) : status;
+}
+
 /* Lowers the node and consumes its inputs. */
 static weft_status plan_deferred(weft__plan *plan, weft_array *a)
 {
     weft_status status = lower(plan, a);
-    if (status != WEFT_OK) {
+    return status == WEFT_OK ? settle(plan, a) : status;
+}
+
+/* Plans a node with its reader; *done: whether there is a kernel for that. */
+static weft_status plan_join(weft__plan *plan, const weft__join *join, bool *done)
+{
+    lowering l = {.plan = plan,
+                  .node = join->reader,
+                  .join = join,
+                  .inputs = join->inputs,
+                  .n_inputs = join->n_inputs,
+                  .empty = true};
+    weft_status status = open_step(&l);
+    const weft_kernel_row *row = status == WEFT_OK ? weft__join_row(join, &l.step->call) : NULL;
+    *done = row != NULL;
+    if (!row) {
         return status;
     }
-    weft__plan_entry(plan, a)->planned = true;
-    status = weft__plan_consume(plan, a);
-    return status == WEFT_OK && a->n_outputs > 1 ? weft__plan_settle(plan, a) : status;
+    l.step->call.epilogue = &join->epilogue;
+    status = lower_row(&l, row);
+    status = status == WEFT_OK ? weft__join_consume(plan, join) : status;
+    return status == WEFT_OK ? settle(plan, join->reader) : status;
 }
 
 /* Plans deferred inputs of a deferred node that cannot become a part of it. Otherwise each would be
@@ -567,7 +501,12 @@ weft_status weft__plan_node(weft__plan *plan, weft_array *a)
     if (e->planned || a->state != WEFT__LAZY) {
         return WEFT_OK;
     }
-    bool stranded = false;
+    const weft__join *join = weft__join_of(plan, a);
+    bool joined = false, stranded = false;
+    weft_status status = join ? plan_join(plan, join, &joined) : WEFT_OK;
+    if (joined || status != WEFT_OK) {
+        return status;
+    }
     if (!weft__fuse_defers(plan, a, &stranded)) {
         return plan_deferred(plan, a);
     }

@@ -256,6 +256,18 @@ static bool queue_node(weft__plan *plan, weft_array *a, int64_t graph)
     return true;
 }
 
+/* Who reads the node's inputs. */
+static void note_reader(weft__plan *plan, weft_array *node)
+{
+    for (int i = 0; i < node->n_inputs; i++) {
+        weft_array *input = node->inputs[i];
+        weft__entry *e = input->state == WEFT__LAZY ? weft__plan_entry(plan, input) : NULL;
+        if (e) {
+            e->reader = node;
+        }
+    }
+}
+
 weft_status weft__plan_graph(weft__plan *plan, weft_array *const *roots, int n)
 {
     const int64_t start = plan->n_nodes, graph = ++plan->n_graphs;
@@ -264,10 +276,11 @@ weft_status weft__plan_graph(weft__plan *plan, weft_array *const *roots, int n)
         ok = queue_node(plan, roots[i], graph);
     }
     for (int64_t i = start; i < plan->n_nodes && ok; i++) {
-        const weft_array *a = plan->nodes[i];
+        weft_array *a = plan->nodes[i];
         for (int k = 0; k < a->n_inputs && ok; k++) {
             ok = queue_node(plan, a->inputs[k], graph);
         }
+        note_reader(plan, a);
     }
     if (!ok) {
         return WEFT_MEMORY;

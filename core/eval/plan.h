@@ -39,12 +39,13 @@ typedef struct weft__step {
 struct weft__entry {
     weft__entry *next; /* in order of creation of the entries */
     weft_array *array;
-    weft__view *view; /* NULL until planned */
-    int consumed;     /* edges to it from nodes that are planned */
-    int released;     /* holds of slots that are about to be replaced */
-    int64_t queued;   /* number of the last graph that queued the node */
-    bool planned;     /* by this plan */
-    bool internal;    /* created by an expansion inside this plan */
+    weft__view *view;   /* NULL until planned */
+    int consumed;       /* edges to it from nodes that are planned */
+    int released;       /* holds of slots that are about to be replaced */
+    weft_array *reader; /* a node of this plan that has it as an input; NULL: none is known */
+    int64_t queued;     /* number of the last graph that queued the node */
+    bool planned;       /* by this plan */
+    bool internal;      /* created by an expansion inside this plan */
     bool spent;
     bool kept; /* fused into a planned node but stays lazy, since it or its reader is readable */
     bool deferred; /* may become a part of its reader (fuse.c); the size of that part */
@@ -162,6 +163,15 @@ weft_status weft__plan_settle(weft__plan *plan, weft_array *node);
 weft_status weft__plan_node(weft__plan *plan, weft_array *a);
 /* Plans the nodes that `roots` need and that are not planned yet. */
 weft_status weft__plan_graph(weft__plan *plan, weft_array *const *roots, int n);
+
+/* step.c: tensors as steps have them; without a view: row-major, and nowhere yet. */
+void weft__place_tensor(weft_tensor *t, const weft__view *view);
+void weft__fill_tensor(weft_tensor *t, const weft_spec *spec, const weft__view *view);
+int64_t weft__spec_bytes(const weft_spec *spec);
+/* A step with room for operands and parameters, which are the caller's to fill. NULL: no memory. */
+weft__step *weft__step_new(weft__plan *plan, int n_inputs, int n_outputs, size_t params_size,
+                           weft_tensor **in, weft_tensor **out);
+void weft__push_step(weft__plan *plan, weft__step *step);
 
 /* Makes `step` copy `from` to `to` (in buffers[0] and [1]; `to` is row-major). False: it runs on
  * the host, since the device has no such kernel. */

@@ -28,6 +28,21 @@ typedef struct weft_call_formula {
     weft_tensor x;         /* what it gives: row-major, without data; the inputs have its shape */
 } weft_call_formula;
 
+/* An op that a kernel applies to its own result, which is then not stored. in[] of the call are the
+ * `n_inputs` operands of the call's op; with n_results 2 those of another one with the same op,
+ * parameters, first operand and dtype of the result; and then the other operands of `op`. out[0] is
+ * the result of `op`. */
+typedef struct weft_call_epilogue {
+    const weft_op *op;
+    const void *params;
+    int n_inputs;   /* of the call's op */
+    int n_results;  /* 1 or 2 */
+    int n_operands; /* of `op` */
+    /* The operands of `op`: 0 and more: in[i]; -1: the result, -2: that of the other. */
+    int operands[WEFT_MAX_OPERANDS];
+    weft_tensor result; /* of the call's op alone: row-major, without data */
+} weft_call_epilogue;
+
 /* One kernel for one op. Rows of an op are tried in order, best first; a row fits when its
  * signature does and `fits` (NULL: always) says so. */
 typedef struct weft_kernel_row {
@@ -48,6 +63,13 @@ typedef struct weft_kernel_row {
      * (tensors without data) with call->formula for the input too; NULL: it never does. The result
      * must have the bits that it has when the input is computed first. */
     bool (*takes_formula)(const weft_call *call);
+    /* Of an op with one output: whether the kernel takes this call (tensors without data), which
+     * has an epilogue; NULL: it never does. The result must have the bits that it has when the
+     * call's op is computed and stored first. The output may have the memory of one of the
+     * epilogue's other operands, which are elements of an elementwise op or what that op's first
+     * row names in in_place. The layout is that of all operands; `fits` and `takes_encoded` are
+     * asked about the call's op alone. */
+    bool (*takes_epilogue)(const weft_call *call);
     /* The kernel fails, if it does, before it writes anything: outputs and workspace are as they
      * were. Of a kernel without this promise that fails, the outputs count as overwritten. */
     bool checks_first;

@@ -157,7 +157,8 @@ WEFT_API int64_t weft_tensor_offset(const weft_tensor *t, int64_t index) WEFT_NO
 /* What a kernel is called with. in[] and out[] are complete; the workspace has the size that the
  * row asked for (64-byte aligned, contents undefined): its host address, or NULL where the host
  * does not see it, and the backend's own buffer object. */
-struct weft_call_formula; /* weft/backend.h */
+struct weft_call_formula;  /* weft/backend.h */
+struct weft_call_epilogue; /* weft/backend.h */
 typedef struct weft_call {
     const weft_op *op;
     const void *params;
@@ -170,6 +171,9 @@ typedef struct weft_call {
     /* Instead of the op's one input, for rows that take that; in[] are then the formula's operands.
      * NULL: in[] are the op's inputs. */
     const struct weft_call_formula *formula;
+    /* An op to apply to the result before it is stored, for rows that take that; in[] and out[] are
+     * then as it says. NULL: none. */
+    const struct weft_call_epilogue *epilogue;
 } weft_call;
 
 /* The work of a call. A multiplication and an addition count as two operations. */

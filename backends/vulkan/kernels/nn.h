@@ -55,6 +55,7 @@ weft_kernel weft__vulkan_rms_norm, weft__vulkan_layer_norm;
 weft_kernel weft__vulkan_rms_norm_vjp, weft__vulkan_layer_norm_vjp;
 
 bool weft__vulkan_rope_fits(const weft_call *call);
+bool weft__vulkan_rope_takes_epilogue(const weft_call *call);
 weft_kernel weft__vulkan_rope;
 
 bool weft__vulkan_gated_delta_fits(const weft_call *call);

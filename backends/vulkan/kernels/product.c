@@ -8,7 +8,7 @@
 enum {
     NO_TYPE = WEFT__PRODUCT_NO_TYPE,
     FEW_ROWS = 8, /* most rows for the vector shaders */
-    VECTOR_THREADS = 128,
+    VECTOR_THREADS = WEFT__PRODUCT_VECTOR_THREADS,
     TILE_TERMS = 16,
     BUSY = 128,          /* workgroups of tiles that keep a device busy; dividing makes twice as
                           * many */
@@ -197,7 +197,8 @@ static void choose_lanes(product_plan *plan)
             lanes *= 2;
         }
         plan->lanes = lanes;
-        plan->groups = plan->batches * ceil_div(p->columns, VECTOR_THREADS / lanes);
+        const int64_t each = VECTOR_THREADS / lanes / (p->gate ? 2 : 1);
+        plan->groups = plan->batches * ceil_div(p->columns, each);
     } else {
         plan->lanes = lanes_for(ceil_div(p->columns, piece), 32);
         plan->groups = plan->batches * ceil_div(p->columns, plan->lanes * piece);
@@ -205,8 +206,8 @@ static void choose_lanes(product_plan *plan)
     }
 }
 
-static void make_plan(product_plan *plan, const weft__vulkan_product *product,
-                      const weft__vulkan_cores *cores)
+void weft__product_make_plan(product_plan *plan, const weft__vulkan_product *product,
+                             const weft__vulkan_cores *cores)
 {
     *plan = (product_plan){.p = *product, .parts = 1, .chunk = product->terms, .batches = 1};
     for (int i = 0; i < 4; i++) {
@@ -232,7 +233,7 @@ static void make_plan(product_plan *plan, const weft__vulkan_product *product,
 static int64_t workspace_of(const weft__vulkan_product *p, const weft__vulkan_cores *cores)
 {
     product_plan plan;
-    make_plan(&plan, p, cores);
+    weft__product_make_plan(&plan, p, cores);
     int64_t size = plan.wide ? sizeof(double) : sizeof(float);
     return plan.parts > 1 ? plan.parts * plan.batches * p->rows * p->columns * size : 0;
 }
@@ -270,7 +271,7 @@ static product_push push_of(const product_plan *plan, uint64_t workspace)
     product_push push = {.a = p->a.address,
                          .b = p->b.address,
                          .y = plan->parts > 1 ? workspace : p->y,
-                         .bias = p->bias,
+                         .bias = p->gate ? p->twin : p->bias,
                          .batches = (uint32_t)plan->batches,
                          .rows = (uint32_t)p->rows,
                          .columns = (uint32_t)p->columns,
@@ -305,6 +306,11 @@ static uint32_t bias_type(const product_plan *plan)
     return plan->parts == 1 && plan->p.has_bias ? plan->p.bias_dtype : NO_TYPE;
 }
 
+static bool adds_residual(const product_plan *plan)
+{
+    return plan->parts == 1 && plan->p.residual;
+}
+
 static bool y_is_packed(const product_plan *plan, uint64_t y)
 {
     uint64_t bytes = 4 * weft_dtype_size((weft_dtype)y_type(plan));
@@ -326,7 +332,7 @@ static void tile_launch(const product_plan *plan, const product_push *push,
     launch->shader = p->b.format  ? &weft__shader_matmul_codes
                      : plan->wide ? &weft__shader_matmul_f64
                                   : &weft__shader_matmul;
-    launch->n_constants = 14;
+    launch->n_constants = 15;
     const uint32_t constants[] = {
         (uint32_t)(tile.across * tile.down),
         p->a.dtype,
@@ -342,10 +348,22 @@ static void tile_launch(const product_plan *plan, const product_push *push,
         (uint32_t)tile.across,
         (uint32_t)tile.down,
         (uint32_t)tile.a_quads,
-        (uint32_t)tile.b_quads};
+        (uint32_t)tile.b_quads,
+        adds_residual(plan)};
     for (int i = 0; i < launch->n_constants; i++) {
         launch->constants[i] = constants[i];
     }
+}
+
+static const weft__vulkan_shader *vector_shader(const weft__vulkan_product *p, bool by_columns)
+{
+    if (p->b.format) {
+        return p->gate ? &weft__shader_matvec_codes_gated : &weft__shader_matvec_codes;
+    }
+    if (by_columns) {
+        return p->gate ? &weft__shader_matvec_gated : &weft__shader_matvec;
+    }
+    return &weft__shader_vecmat;
 }
 
 static void vector_launch(const product_plan *plan, weft__vulkan_launch *launch)
@@ -353,20 +371,23 @@ static void vector_launch(const product_plan *plan, weft__vulkan_launch *launch)
     const weft__vulkan_product *p = &plan->p;
     bool by_columns = plan->way == BY_COLUMNS; /* the last terms are loaded one by one */
     int64_t piece = piece_of(p->b.dtype);
-    launch->shader = p->b.format  ? &weft__shader_matvec_codes
-                     : by_columns ? &weft__shader_matvec
-                                  : &weft__shader_vecmat;
+    weft__vulkan_factor twin = p->b;
+    twin.address = p->gate ? p->twin : twin.address;
+    launch->shader = vector_shader(p, by_columns);
     const uint32_t constants[] = {
         p->a.dtype,
         b_type(p),
         y_type(plan),
         bias_type(plan),
-        weft__product_is_packed(&p->b, by_columns, by_columns ? piece : p->columns, piece),
+        weft__product_is_packed(&p->b, by_columns, by_columns ? piece : p->columns, piece) &&
+            weft__product_is_packed(&twin, by_columns, by_columns ? piece : p->columns, piece),
         (uint32_t)p->rows,
         (uint32_t)plan->lanes,
         p->rows <= 2 ? 4 : 2,
-        weft__product_is_packed(&p->a, true, piece, 4)};
-    launch->n_constants = by_columns ? 9 : 8;
+        by_columns ? weft__product_is_packed(&p->a, true, piece, 4) : adds_residual(plan),
+        adds_residual(plan),
+        p->gate};
+    launch->n_constants = !by_columns ? 9 : p->gate ? 11 : 10;
     for (int i = 0; i < launch->n_constants; i++) {
         launch->constants[i] = constants[i];
     }
@@ -385,8 +406,8 @@ static weft_status add_parts(const weft_call *call, const product_plan *plan, ui
                              .bias_stride = (uint32_t)p->bias_stride};
     weft__vulkan_launch launch = {
         .shader = plan->wide ? &weft__shader_sum_parts_f64 : &weft__shader_sum_parts,
-        .n_constants = 2,
-        .constants = {p->y_dtype, p->has_bias ? p->bias_dtype : (uint32_t)NO_TYPE},
+        .n_constants = 3,
+        .constants = {p->y_dtype, p->has_bias ? p->bias_dtype : (uint32_t)NO_TYPE, p->residual},
         .push = &push,
         .push_bytes = sizeof push,
         .groups = weft__vulkan_groups(push.count, 256)};
@@ -407,7 +428,7 @@ weft_status weft__vulkan_product_run(const weft_call *call, const weft__vulkan_p
 {
     product_plan plan;
     const weft__vulkan_cores *cores = weft__vulkan_cores_of(call);
-    make_plan(&plan, p, cores);
+    weft__product_make_plan(&plan, p, cores);
     product_push push = push_of(&plan, workspace);
     weft__vulkan_launch launch = {
         .push = &push, .push_bytes = sizeof push, .groups = (uint64_t)(plan.groups * plan.parts)};

@@ -4,6 +4,7 @@
 #define BACKENDS_VULKAN_KERNELS_PRODUCT_H
 
 #include "backends/vulkan/dispatch.h"
+#include "weft/backend.h"
 
 /* An operand. Strides are in elements and may be negative. `outer` is the stride along the rows of
  * the first or the columns of the second operand, `term` along the summed axis. */
@@ -27,12 +28,27 @@ typedef struct weft__vulkan_product {
     weft_dtype bias_dtype;
     uint64_t bias;
     int64_t bias_stride;
+    bool residual; /* the bias is laid out as y, and added to the rounded product */
+    /* y is a gate over a b and a twin, of the strides and format of b; no bias. */
+    enum { WEFT__VULKAN_NO_GATE, WEFT__VULKAN_SWIGLU, WEFT__VULKAN_GEGLU } gate;
+    uint64_t twin;
 } weft__vulkan_product;
 
 /* The bytes; does not use addresses. */
 int64_t weft__vulkan_product_workspace(const weft_call *call, const weft__vulkan_product *p);
 weft_status weft__vulkan_product_run(const weft_call *call, const weft__vulkan_product *p,
                                      uint64_t workspace);
+
+/* product_epilogue.c: `own` is the product of the call's op alone, b's address that of its first
+ * result. Whether the call's epilogue can be a part of it, with the same bits. */
+bool weft__vulkan_product_takes(const weft_call *call, const weft__vulkan_product *own);
+/* Adds the call's epilogue to `p`; twin: the second matrix, as b. Without one: nothing. */
+void weft__vulkan_product_join(const weft_call *call, weft__vulkan_product *p, uint64_t twin);
+/* Inputs of the call's op itself. */
+static inline int weft__vulkan_own_inputs(const weft_call *call)
+{
+    return call->epilogue ? call->epilogue->n_inputs : call->n_inputs;
+}
 
 /* y = the sum of `parts` consecutive blocks of `count` float32 numbers, in order. */
 weft_status weft__vulkan_sum_parts(const weft_call *call, uint64_t sums, int64_t parts,

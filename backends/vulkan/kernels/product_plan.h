@@ -9,6 +9,8 @@
 /* The constant for the dtype of a missing bias (products.glsl). */
 enum { WEFT__PRODUCT_NO_TYPE = 255 };
 
+enum { WEFT__PRODUCT_VECTOR_THREADS = 128 }; /* matvec.comp, vecmat.comp */
+
 typedef enum product_way { BY_TILES, BY_COLUMNS, BY_TERMS, BY_CORES } product_way;
 
 /* A tile of matmul.comp: invocations, and quads (4 elements) per invocation, along columns and
@@ -37,6 +39,9 @@ typedef struct product_plan {
     int64_t lanes;           /* of the vector shaders: per column, or along the columns */
     int64_t parts, chunk;
 } product_plan;
+
+void weft__product_make_plan(product_plan *plan, const weft__vulkan_product *product,
+                             const weft__vulkan_cores *cores);
 
 /* Plans with matrix cores; false: dtypes, strides or sizes are not supported. */
 bool weft__product_choose_cores(product_plan *plan, const weft__vulkan_cores *cores);

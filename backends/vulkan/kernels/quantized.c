@@ -191,7 +191,7 @@ static weft__vulkan_product product_of_linear(const weft_call *call, const coded
     int64_t terms = x->shape.at[x->shape.n - 1];
     weft__vulkan_product p = product_of(w, !params->transposed, x, &call->out[0],
                                         terms ? weft_tensor_size(x) / terms : 0, terms);
-    if (call->n_inputs > 2) {
+    if (weft__vulkan_own_inputs(call) > 2) {
         p.has_bias = true;
         p.bias_dtype = call->in[2].dtype;
         p.bias = address_of(&call->in[2]);
@@ -227,6 +227,25 @@ static bool linear_fits(const weft_call *call)
            (call->n_inputs < 3 || narrow(call->in[2].dtype));
 }
 
+/* The second matrix of an epilogue. */
+static coded twin_of(const weft_call *call)
+{
+    return coded_of_encoded(&call->in[1 + weft__vulkan_own_inputs(call)]);
+}
+
+static bool linear_takes_epilogue(const weft_call *call)
+{
+    coded w = coded_of_encoded(&call->in[1]);
+    weft__vulkan_product p = product_of_linear(call, &w);
+    if (call->epilogue->n_results == 2) {
+        const coded twin = twin_of(call);
+        if (twin.format != w.format || twin.width != w.width || twin.rows != w.rows) {
+            return false;
+        }
+    }
+    return weft__vulkan_product_takes(call, &p);
+}
+
 static int64_t linear_workspace(const weft_call *call)
 {
     coded w = coded_of_encoded(&call->in[1]);
@@ -238,14 +257,34 @@ static int64_t linear_workspace(const weft_call *call)
     return bytes + weft__vulkan_product_workspace(call, &p);
 }
 
+/* Decodes as it loads. */
+static weft_status run_linear(const weft_call *call, weft__vulkan_product *p, const coded *w)
+{
+    uint64_t twin = 0;
+    if (call->epilogue && call->epilogue->n_results == 2) {
+        const coded second = twin_of(call);
+        twin = weft__vulkan_record(call, &second.record, sizeof second.record);
+        if (!twin) {
+            return weft_error_status();
+        }
+    }
+    p->b.address = weft__vulkan_record(call, &w->record, sizeof w->record);
+    if (!p->b.address) {
+        return weft_error_status();
+    }
+    weft__vulkan_product_join(call, p, twin);
+    return weft__vulkan_product_run(call, p, weft__vulkan_workspace(call));
+}
+
 static weft_status linear(const weft_call *call)
 {
     coded w = coded_of_encoded(&call->in[1]);
     weft__vulkan_product p = product_of_linear(call, &w);
     const int64_t bytes = decoded_bytes(call, &p, &w);
     if (bytes == 0) {
-        return run(call, &p, &w);
+        return run_linear(call, &p, &w);
     }
+    weft__vulkan_product_join(call, &p, 0);
     const uint64_t workspace = weft__vulkan_workspace(call);
     const decoding to = {.to = workspace,
                          .dtype = p.a.dtype,
@@ -426,7 +465,8 @@ static const weft_kernel_row rows[] = {
      .takes_encoded = 1 << 1,
      .fits = linear_fits,
      .workspace = linear_workspace,
-     .kernel = linear},
+     .kernel = linear,
+     .takes_epilogue = linear_takes_epilogue},
     {.op = "quantized_matmul",
      .fits = matmul_fits,
      .workspace = matmul_workspace,

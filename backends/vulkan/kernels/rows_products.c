@@ -112,7 +112,7 @@ static bool product_of_linear(const weft_call *call, weft__vulkan_product *p)
 {
     const weft_linear_params *params = call->params;
     const weft_tensor *x = &call->in[0], *w = &call->in[1], *y = &call->out[0];
-    const weft_tensor *bias = call->n_inputs > 2 ? &call->in[2] : NULL;
+    const weft_tensor *bias = weft__vulkan_own_inputs(call) > 2 ? &call->in[2] : NULL;
     int last = x->shape.n - 1, inner = params->transposed ? 0 : 1;
     *p = (weft__vulkan_product){.columns = y->shape.at[last],
                                 .terms = x->shape.at[last],
@@ -128,6 +128,17 @@ static bool product_of_linear(const weft_call *call, weft__vulkan_product *p)
         p->bias_stride = bias->strides[0];
     }
     return rows_of(x, &p->rows, &p->a.outer);
+}
+
+/* With a second matrix: of the same strides. */
+static bool linear_takes_epilogue(const weft_call *call)
+{
+    const weft_tensor *w = &call->in[1], *twin = w + weft__vulkan_own_inputs(call);
+    weft__vulkan_product p;
+    const bool same = call->epilogue->n_results == 1 ||
+                      (w->dtype == twin->dtype && w->strides[0] == twin->strides[0] &&
+                       w->strides[1] == twin->strides[1]);
+    return same && product_of_linear(call, &p) && weft__vulkan_product_takes(call, &p);
 }
 
 static bool linear_fits(const weft_call *call)
@@ -148,6 +159,11 @@ static weft_status linear(const weft_call *call)
 {
     weft__vulkan_product p;
     product_of_linear(call, &p);
+    if (call->epilogue) {
+        const weft_tensor *twin = &call->in[1] + weft__vulkan_own_inputs(call);
+        const bool two = call->epilogue->n_results == 2;
+        weft__vulkan_product_join(call, &p, two ? weft__vulkan_address(twin) : 0);
+    }
     return weft__vulkan_product_run(call, &p, weft__vulkan_workspace(call));
 }
 
@@ -171,13 +187,15 @@ static const weft_kernel_row rows[] = {
      .layout = WEFT_STRIDED,
      .fits = linear_fits,
      .workspace = linear_workspace,
-     .kernel = linear},
+     .kernel = linear,
+     .takes_epilogue = linear_takes_epilogue},
     {.op = "linear",
      .signature = "F",
      .layout = WEFT_CONTIGUOUS,
      .fits = weft__vulkan_fits,
      .workspace = linear_workspace,
-     .kernel = linear},
+     .kernel = linear,
+     .takes_epilogue = linear_takes_epilogue},
     {.op = "linear_cross_entropy",
      .signature = "FFIfF",
      .layout = WEFT_STRIDED,

@@ -25,22 +25,15 @@ layout(push_constant, scalar) uniform Push {
     uint extent;       // rows of w
 } p;
 
-float rounded(float value)
-{
-    return ROUND_TYPE == FLOAT16    ? from_float16(to_float16(value))
-           : ROUND_TYPE == BFLOAT16 ? from_bfloat16(to_bfloat16(value))
-                                    : value;
-}
-
 // Four elements; those of a group have the scale in common.
 vec4 four_at(uint row, uint element, vec2 scale)
 {
     vec4 values = codes_four(p.w, row, element);
     for (uint j = 0u; j < 4u; j++) {
         precise float value = values[j] * scale.x; // apart from the sum: both are rounded
-        value = rounded(value);
+        value = as_stored(value, ROUND_TYPE);
         if (BIASED) {
-            value = rounded(value + scale.y);
+            value = as_stored(value + scale.y, ROUND_TYPE);
         }
         values[j] = value;
     }

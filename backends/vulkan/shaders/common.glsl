@@ -42,8 +42,11 @@ float from_float16(uint bits)
     if (rest >= 0x400u) {
         return uintBitsToFloat(sign | (rest + 0x1c000u) << 13);
     }
-    precise float subnormal = float(rest) * 5.9604644775390625e-8;
-    return uintBitsToFloat(sign | floatBitsToUint(subnormal));
+    if (rest == 0u) {
+        return uintBitsToFloat(sign);
+    }
+    uint top = uint(findMSB(rest)); // subnormal: rest 2^-24
+    return uintBitsToFloat(sign | (top + 103u) << 23 | (rest << (23u - top) & 0x7fffffu));
 }
 
 uint to_float16(float value)
@@ -109,6 +112,22 @@ void store_real(Words p, uint dtype, uint i, real value)
     }
 }
 
+// The value after storing it.
+real as_stored(real value, uint dtype)
+{
+#ifdef WIDE
+    if (dtype == FLOAT64) {
+        return value;
+    }
+#endif
+    float narrow = float(value);
+    if (dtype == FLOAT32) {
+        return real(narrow);
+    }
+    return real(dtype == FLOAT16 ? from_float16(to_float16(narrow))
+                                 : from_bfloat16(to_bfloat16(narrow)));
+}
+
 // One byte, without the feature for it: from the word that holds it.
 uint load_byte(Words p, uint i)
 {
@@ -141,6 +160,13 @@ uvec2 load_integer(Words p, uint dtype, uint i)
     default: // UINT8, BOOL
         return uvec2(load_byte(p, i), 0u);
     }
+}
+
+// Element i of `from` as the first of some places of which the last can be at `room`.
+uint clipped_place(Words from, uint dtype, uint i, uint room)
+{
+    uvec2 wish = load_integer(from, dtype, i);
+    return int(wish.y) < 0 ? 0u : wish.y > 0u || wish.x > room ? room : wish.x;
 }
 
 // What a shader found wrong; the first finding stays. The host reads it when it waits.

@@ -22,6 +22,7 @@ layout(constant_id = 10) const uint ACROSS = 16;
 layout(constant_id = 11) const uint DOWN = 16;
 layout(constant_id = 12) const uint A_QUADS = 1;
 layout(constant_id = 13) const uint B_QUADS = 1;
+layout(constant_id = 14) const bool RESIDUAL = false;
 
 #ifdef CODES // B_TYPE is the format of quantised rows, and p.b where they lie
 const uint FORMAT = B_TYPE, B_LOADED = FLOAT32;
@@ -154,13 +155,18 @@ void store(uint base, uint row, uint column, real4 value)
     if (row >= p.rows || column >= p.columns) {
         return;
     }
+    uint to = base + row * p.columns + column;
     if (BIAS_TYPE != NO_TYPE) {
         [[unroll]] for (uint j = 0u; j < 4u; j++) {
             uint at = min(column + j, p.columns - 1u);
-            value[j] += load_at(p.bias, BIAS_TYPE, int(at) * p.bias_stride);
+            if (RESIDUAL) {
+                value[j] = as_stored(value[j], Y_TYPE) +
+                           load_at(p.bias, BIAS_TYPE, int(to - column + at));
+            } else {
+                value[j] += load_at(p.bias, BIAS_TYPE, int(at) * p.bias_stride);
+            }
         }
     }
-    uint to = base + row * p.columns + column;
 #ifndef WIDE
     if (Y_PACKED) {
         store_four(p.y, Y_TYPE, to, value);

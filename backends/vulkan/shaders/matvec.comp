@@ -3,6 +3,9 @@
 #version 460
 #include "common.glsl"
 #include "products.glsl"
+#ifdef GATED
+#include "math.glsl"
+#endif
 
 const uint THREADS = 128;
 layout(local_size_x = THREADS) in;
@@ -15,8 +18,17 @@ layout(constant_id = 5) const uint ROWS = 1;
 layout(constant_id = 6) const uint LANES = 32; // invocations for a column; a power of two
 layout(constant_id = 7) const uint LOADS = 4;  // under way
 layout(constant_id = 8) const bool A_PACKED = false;
+layout(constant_id = 9) const bool RESIDUAL = false;
+// GATED: two matrices, the second at p.bias; y is a gate over both products. A module of its
+// own because the gate's precise arithmetic would keep drivers from fusing the products' (spirv/).
+const uint SWIGLU = 1, GEGLU = 2;
+#ifdef GATED
+layout(constant_id = 10) const uint GATE = SWIGLU;
+#else
+const uint GATE = 0;
+#endif
 
-#ifdef CODES // B_TYPE is the format of quantised rows, and p.b where they lie
+#ifdef CODES // B_TYPE is the format of quantised rows, and the matrix where they lie
 const uint FORMAT = B_TYPE;
 #include "codes.glsl"
 #endif
@@ -29,9 +41,9 @@ shared float partial[ROWS * THREADS];
 vec4 sums[ROWS];
 
 #ifdef CODES
-void add_column(ivec2 origin, uint column, uint lane)
+void add_column(Words matrix, ivec2 origin, uint column, uint lane)
 {
-    Codes w = Codes(uvec2(p.b));
+    Codes w = Codes(uvec2(matrix));
     for (uint k = lane * 8u; k < p.terms; k += LANES * 8u) {
         vec2 scale = scale_and_bias(w, column, k);
         [[unroll]] for (uint q = 0u; q < 8u; q += 4u) {
@@ -56,7 +68,7 @@ void add_piece(uvec4 piece, int origin, uint k)
     }
 }
 
-void add_column(ivec2 origin, uint column, uint lane)
+void add_column(Words matrix, ivec2 origin, uint column, uint lane)
 {
     int b = origin.y + int(column) * p.b_column;
     uint whole = p.terms / PIECE * PIECE, step = LANES * PIECE;
@@ -66,7 +78,7 @@ void add_column(ivec2 origin, uint column, uint lane)
             uint k = first + i * step;
             pieces[i] = uvec4(0u);
             if (k < whole) {
-                pieces[i] = load_piece(p.b, B_TYPE, B_PACKED, b + int(k), PIECE);
+                pieces[i] = load_piece(matrix, B_TYPE, B_PACKED, b + int(k), PIECE);
             }
         }
         [[unroll]] for (uint i = 0u; i < LOADS; i++) {
@@ -77,7 +89,7 @@ void add_column(ivec2 origin, uint column, uint lane)
         }
     }
     for (uint k = whole + lane; k < p.terms; k += LANES) {
-        float value = load_at(p.b, B_TYPE, b + int(k));
+        float value = load_at(matrix, B_TYPE, b + int(k));
         [[unroll]] for (uint row = 0u; row < ROWS; row++) {
             sums[row].x += value * load_at(p.a, A_TYPE, origin.x + int(row) * p.a_row + int(k));
         }
@@ -106,11 +118,29 @@ void join(uint lane)
     }
 }
 
+#ifdef GATED
+// The formulas of ops/elementwise/activation.c, in their order.
+float gated(float gate, float up)
+{
+    precise float x = gate;
+    if (GATE == GEGLU) {
+        x = 1.59576912160573071176 * (gate + 0.044715 * gate * gate * gate);
+    }
+    precise float decay = exp_(-magnitude_of(x));
+    precise float logistic = (x < 0.0 ? decay : 1.0) / (1.0 + decay);
+    precise float y = gate * logistic * up;
+    return y;
+}
+#endif
+
 void main()
 {
-    uint self = gl_LocalInvocationID.x, lane = self % LANES, columns = THREADS / LANES;
-    uint groups = (p.columns + columns - 1u) / columns;
-    uint batch = group_index() / groups, column = group_index() % groups * columns + self / LANES;
+    const uint MATRICES = GATE != 0u ? 2 : 1;
+    uint self = gl_LocalInvocationID.x, lane = self % LANES, slot = self / LANES;
+    uint columns = THREADS / LANES / MATRICES, groups = (p.columns + columns - 1u) / columns;
+    uint batch = group_index() / groups;
+    uint column = group_index() % groups * columns + slot / MATRICES;
+    bool second = slot % MATRICES == 1u;
     if (batch >= p.batches) {
         return;
     }
@@ -118,21 +148,32 @@ void main()
         sums[row] = vec4(0.0);
     }
     if (column < p.columns) {
-        add_column(batch_at(batch), column, lane);
+        add_column(Words(second ? uvec2(p.bias) : uvec2(p.b)), batch_at(batch), column, lane);
     }
     [[unroll]] for (uint row = 0u; row < ROWS; row++) {
         partial[row * THREADS + self] = (sums[row].x + sums[row].y) + (sums[row].z + sums[row].w);
     }
     join(lane);
-    if (lane > 0u || column >= p.columns) {
+    if (GATE != 0u) {
+        barrier();
+    }
+    if (lane > 0u || column >= p.columns || second) {
         return;
     }
     float bias = 0.0;
-    if (BIAS_TYPE != NO_TYPE) {
+    if (BIAS_TYPE != NO_TYPE && !RESIDUAL) {
         bias = load_at(p.bias, BIAS_TYPE, int(column) * p.bias_stride);
     }
-    [[unroll]] for (uint row = 0u; row < ROWS; row++) {
-        store_real(p.y, Y_TYPE, y_at(batch, 0u) + row * p.y_row + column * p.y_column,
-                   partial[row * THREADS + self] + bias);
+    for (uint row = 0u; row < ROWS; row++) { // not unrolled: README.md
+        uint at = y_at(batch, 0u) + row * p.y_row + column * p.y_column;
+        float value = partial[row * THREADS + self] + bias;
+#ifdef GATED
+        value = gated(as_stored(value, Y_TYPE),
+                      as_stored(partial[row * THREADS + self + LANES], Y_TYPE));
+#endif
+        if (RESIDUAL) {
+            value = as_stored(value, Y_TYPE) + load_at(p.bias, BIAS_TYPE, int(at));
+        }
+        store_real(p.y, Y_TYPE, at, value);
     }
 }

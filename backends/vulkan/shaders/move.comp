@@ -66,9 +66,7 @@ void main()
     to += i * m.to_strides[0];
 #ifdef RECORD
     for (uint a = 0u; a < WINDOW_AXES; a++) {
-        uvec2 wish = load_integer(m.start, START_TYPE, m.start_at[a]);
-        uint room = m.room[a];
-        uint first = int(wish.y) < 0 ? 0u : wish.y > 0u || wish.x > room ? room : wish.x;
+        uint first = clipped_place(m.start, START_TYPE, m.start_at[a], m.room[a]);
         if (PUT) {
             to += first * uint(m.strides[a]);
         } else {

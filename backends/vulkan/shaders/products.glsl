@@ -3,6 +3,8 @@
 #include "pieces.glsl"
 
 const uint NO_TYPE = 255; // of a bias that is not there
+// With RESIDUAL (a constant of each shader) the bias is as large as y, and is added to the rounded
+// product, as an op of its own would.
 
 // y = a b, with terms k: a[row, k] and b[k, column] by strides; y is dense, but may be transposed.
 layout(push_constant, scalar) uniform Push {

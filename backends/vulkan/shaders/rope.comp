@@ -1,5 +1,5 @@
 // backends/vulkan/shaders/rope.comp -- rotary embedding: a thread has one pair of a place, in some
-// heads; the elements after the pairs are copied.
+// heads; the elements after the pairs are copied. y may be a part of a cache of more places.
 #version 460
 #include "common.glsl"
 #include "math.glsl"
@@ -7,6 +7,7 @@
 layout(constant_id = 0) const uint X_TYPE = FLOAT32;
 layout(constant_id = 1) const uint POSITION_TYPE = INT32;
 layout(constant_id = 2) const bool INTERLEAVED = false;
+layout(constant_id = 3) const uint START_TYPE = 255; // none: y has the places of x
 layout(local_size_x = 128) in;
 
 layout(push_constant, scalar) uniform Push
@@ -17,7 +18,9 @@ layout(push_constant, scalar) uniform Push
     uint L, H, D, pairs;
     uint some;           // heads of a thread
     uint parts;          // of the heads
-    uint n, unused;      // n: threads
+    uint n;              // threads
+    uint capacity;       // places of y for each B
+    Words start;         // the place of the first, clipped so that all fit
     real amplitude, turn; // turn: 1, or -1 for the inverse
 }
 p;
@@ -56,7 +59,11 @@ void main()
     uint items = p.D - p.pairs, item = i % items, place = i / items;
     uint part = place % p.parts;
     place /= p.parts;
-    uint b = place / p.L, l = place % p.L;
+    uint b = place / p.L, l = place % p.L, first = 0u;
+    if (START_TYPE != 255u) {
+        first = clipped_place(p.start, START_TYPE, 0u, p.capacity - p.L);
+    }
+    uint to = b * p.capacity + first + l;
     real cosine = real(0), sine = real(0);
     if (item < p.pairs) {
         float position = nearest(load_integer(p.positions, POSITION_TYPE, b * p.positions_at + l));
@@ -65,7 +72,7 @@ void main()
         sine = sin_(real(angle)) * p.amplitude * p.turn;
     }
     for (uint h = part * p.some; h < min((part + 1u) * p.some, p.H); h++) {
-        uint x = b * p.x_at[0] + l * p.x_at[1] + h * p.x_at[2], y = (place * p.H + h) * p.D;
+        uint x = b * p.x_at[0] + l * p.x_at[1] + h * p.x_at[2], y = (to * p.H + h) * p.D;
         if (item < p.pairs) {
             rotate(x, y, item, cosine, sine);
         } else {

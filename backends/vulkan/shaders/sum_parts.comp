@@ -1,11 +1,12 @@
 // backends/vulkan/shaders/sum_parts.comp -- the sums of a product's parts added up, always in the
-// same order, and the bias.
+// same order, and the bias or the residual (products.glsl).
 #version 460
 #include "common.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint Y_TYPE = FLOAT32;
 layout(constant_id = 1) const uint BIAS_TYPE = 255; // none
+layout(constant_id = 2) const bool RESIDUAL = false;
 
 layout(push_constant, scalar) uniform Push {
     Words sums, y, bias;
@@ -42,7 +43,9 @@ void main()
     for (; part < p.parts; part++) {
         sum += part_at(i + part * p.count);
     }
-    if (BIAS_TYPE != 255u) {
+    if (RESIDUAL) {
+        sum = as_stored(sum, Y_TYPE) + load_real(p.bias, BIAS_TYPE, i);
+    } else if (BIAS_TYPE != 255u) {
         sum += load_real(p.bias, BIAS_TYPE, i % p.columns * p.bias_stride);
     }
     store_real(p.y, Y_TYPE, i, sum);

@@ -14,6 +14,7 @@ layout(constant_id = 4) const bool B_PACKED = false;
 layout(constant_id = 5) const uint ROWS = 1;
 layout(constant_id = 6) const uint ACROSS = 32; // invocations along the columns
 layout(constant_id = 7) const uint LOADS = 4;   // under way
+layout(constant_id = 8) const bool RESIDUAL = false;
 
 const uint DOWN = THREADS / ACROSS;
 const uint FOURS = B_TYPE == FLOAT32 ? 1 : 2; // of a piece
@@ -54,10 +55,13 @@ void add_terms(ivec2 origin, uint column, uint first, uint end)
 void store(uint base, uint row, uint column, vec4 value)
 {
     for (uint j = 0u; j < 4u && column + j < p.columns; j++) {
-        if (BIAS_TYPE != NO_TYPE) {
+        uint at = base + row * p.y_row + (column + j) * p.y_column;
+        if (RESIDUAL) {
+            value[j] = as_stored(value[j], Y_TYPE) + load_at(p.bias, BIAS_TYPE, int(at));
+        } else if (BIAS_TYPE != NO_TYPE) {
             value[j] += load_at(p.bias, BIAS_TYPE, int(column + j) * p.bias_stride);
         }
-        store_real(p.y, Y_TYPE, base + row * p.y_row + (column + j) * p.y_column, value[j]);
+        store_real(p.y, Y_TYPE, at, value[j]);
     }
 }
 

@@ -1,0 +1,351 @@
+/* tests/vulkan/test_epilogues.c -- ops that kernels apply to their own results (residual sums and
+ * gates of products, rotations written to caches): the bits that they have one by one; and how many
+ * launches and barriers a token of a decoder takes. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/vulkan/both.h"
+#include "weft/backend.h"
+#include "weft/op_params.h"
+#include "weft/weft.h"
+
+static const weft_dtype dtypes[] = {WEFT_FLOAT32, WEFT_FLOAT16, WEFT_BFLOAT16};
+
+static int64_t fused(void)
+{
+    return weft_device_counts(weft_default_device()).fused;
+}
+
+/* ---- One op after another, and as one ------------------------------------------------------- */
+
+typedef struct expression {
+    int kind; /* of `results` */
+    bool transposed, encoded, other_first;
+    weft_dtype dtype;
+    int64_t rows, columns, terms;
+    weft_array *x, *w[2], *residual, *positions, *frequencies, *cache, *start;
+} expression;
+
+enum { SUM, SWIGLU, GEGLU, WRITE, KINDS };
+static const char *const names[] = {"sum", "swiglu", "geglu", "write"};
+
+static weft_array *linear(const expression *e, int i)
+{
+    weft_array *in[] = {e->x, e->w[i]};
+    const weft_linear_params params = {.transposed = e->transposed};
+    return weft_apply(weft_op_find("linear"), in, 2, &params);
+}
+
+/* Keeps an intermediate result, so that it is computed by itself. */
+static weft_array *apart(weft_array *a, bool one_by_one)
+{
+    if (one_by_one) {
+        CHECK_OK(weft_eval(weft_keep(a)));
+        weft_drop(a);
+    }
+    return a;
+}
+
+static weft_array *result(const expression *e, bool one_by_one)
+{
+    if (e->kind == WRITE) {
+        weft_array *k = weft_rope(e->x, e->positions, e->frequencies, false, 1);
+        return weft_slice_update(e->cache, apart(k, one_by_one), e->start, WEFT_DIMS(1));
+    }
+    weft_array *y = apart(linear(e, 0), one_by_one);
+    if (e->kind == SUM)
+        return e->other_first ? weft_add(e->residual, y) : weft_add(y, e->residual);
+    weft_array *up = apart(linear(e, 1), one_by_one);
+    return e->kind == SWIGLU ? weft_swiglu(y, up) : weft_geglu(y, up);
+}
+
+static weft_array *weight(const expression *e)
+{
+    const weft_dims shape =
+        e->transposed ? WEFT_DIMS(e->terms, e->columns) : WEFT_DIMS(e->columns, e->terms);
+    weft_array *w = both_draw(shape, e->dtype, -1, 1);
+    if (e->encoded)
+        w = weft_encode(w, weft_encoding_find("q8_0"));
+    return w;
+}
+
+static void make_operands(expression *e)
+{
+    e->x = both_draw(WEFT_DIMS(1, e->rows, e->terms), e->dtype, -1, 1);
+    e->w[0] = weight(e);
+    e->w[1] = weight(e);
+    e->residual = both_draw(WEFT_DIMS(1, e->rows, e->columns), e->dtype, -4, 4);
+    weft_array *all[] = {e->x, e->w[0], e->w[1], e->residual};
+    for (int i = 0; i < 4; i++)
+        CHECK_OK(weft_eval(all[i]));
+}
+
+static bool equal(weft_array *a, weft_array *b)
+{
+    const weft_dtype dtype = weft_dtype_of(a);
+    const int64_t n = weft_size(a);
+    const size_t bytes = (size_t)n * weft_dtype_size(dtype);
+    void *x = calloc(2, bytes), *y = (char *)x + bytes;
+    const bool same = x && n == weft_size(b) && weft_dtype_of(b) == dtype &&
+                      CHECK_OK(weft_read(a, dtype, x, n)) && CHECK_OK(weft_read(b, dtype, y, n)) &&
+                      memcmp(x, y, bytes) == 0;
+    free(x);
+    return same;
+}
+
+static int64_t on_cores(void)
+{
+    weft_counter all[16];
+    const int n = weft_device_counters(weft_default_device(), all, 16);
+    for (int i = 0; i < n; i++)
+        if (strcmp(all[i].name, "commands on matrix cores") == 0)
+            return all[i].value;
+    return 0;
+}
+
+/* The same bits whether the parts are computed together or one by one. together: whether one kernel
+ * is expected to do it, unless matrix cores do, whose kernels take no epilogues. */
+static void same_bits(const expression *e, bool together)
+{
+    char label[160];
+    snprintf(label, sizeof label, "%s of %s: %lld x %lld, %lld terms%s%s%s", names[e->kind],
+             weft_dtype_name(e->dtype), (long long)e->rows, (long long)e->columns,
+             (long long)e->terms, e->transposed ? ", transposed" : "",
+             e->encoded ? ", encoded" : "", e->other_first ? ", residual first" : "");
+    weft_scope_open_lean();
+    const int64_t before = fused(), before_cores = on_cores();
+    weft_array *one = result(e, false);
+    CHECK_OK(weft_eval(one));
+    const int64_t between = fused();
+    together = together && on_cores() == before_cores;
+    weft_array *other = result(e, true);
+    CHECK_OK(weft_eval(other));
+    check_that((between > before) == together, __FILE__, __LINE__, "%s: %s as one", label,
+               together ? "not" : "unexpectedly");
+    CHECK_EQ_INT(fused(), between);
+    check_that(equal(one, other), __FILE__, __LINE__, "%s: other bits", label);
+    weft_scope_close(NULL);
+}
+
+static void check_products(int kind, int64_t most_rows)
+{
+    static const int64_t sizes[][3] = {{1, 512, 300},  {1, 70, 2048}, {3, 96, 64},
+                                       {8, 1030, 128}, {20, 72, 96},  {70, 136, 1024}};
+    weft_set_default_device(weft_device_get("vulkan"));
+    for (size_t d = 0; d < 3; d++) {
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            for (int form = 0; form < 3; form++) {
+                expression e = {.kind = kind,
+                                .dtype = dtypes[d],
+                                .rows = sizes[i][0],
+                                .columns = sizes[i][1],
+                                .terms = sizes[i][2] / (form == 2 ? 32 : 1) * (form == 2 ? 32 : 1),
+                                .transposed = form == 1,
+                                .encoded = form == 2,
+                                .other_first = i % 2};
+                if (form == 1 && kind != SUM)
+                    continue;
+                weft_scope_open();
+                make_operands(&e);
+                const int64_t piece = e.encoded || e.dtype == WEFT_FLOAT32 ? 4 : 8;
+                const bool alone = e.terms >= 256 * piece; /* a workgroup has one column */
+                same_bits(&e, kind == SUM || (e.rows <= most_rows && !alone));
+                weft_scope_close(NULL);
+            }
+        }
+    }
+    weft_set_default_device(weft_device_get("cpu"));
+}
+
+static void residuals_are_added_by_products(void)
+{
+    if (both_there())
+        check_products(SUM, 0);
+}
+
+static void gates_are_applied_by_products_of_few_rows(void)
+{
+    if (both_there()) {
+        check_products(SWIGLU, 8);
+        check_products(GEGLU, 8);
+    }
+}
+
+static void rotations_are_written_to_caches(void)
+{
+    static const int32_t starts[] = {0, 5, 61, 1000, -3};
+    if (!both_there())
+        return;
+    weft_set_default_device(weft_device_get("vulkan"));
+    for (size_t d = 0; d < 3; d++) {
+        for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+            weft_scope_open();
+            const int32_t at[] = {3, 4, 7};
+            expression e = {.kind = WRITE, .dtype = dtypes[d]};
+            e.x = both_draw(WEFT_DIMS(2, 3, 5, 16), e.dtype, -2, 2);
+            e.cache = both_draw(WEFT_DIMS(2, 64, 5, 16), e.dtype, -2, 2);
+            e.frequencies = both_draw(WEFT_DIMS(6), WEFT_FLOAT32, 0, 1);
+            e.positions = weft_from_data(at, WEFT_INT32, WEFT_DIMS(3));
+            e.start = weft_from_data(&starts[i], WEFT_INT32, WEFT_DIMS(1));
+            weft_array *all[] = {e.x, e.cache, e.frequencies, e.positions, e.start};
+            for (int k = 0; k < 5; k++)
+                CHECK_OK(weft_eval(all[k]));
+            same_bits(&e, true); /* the cache is held: it is copied */
+            weft_scope_close(NULL);
+        }
+    }
+    weft_set_default_device(weft_device_get("cpu"));
+}
+
+/* ---- What is not to be joined --------------------------------------------------------------- */
+
+static void results_with_other_readers_are_stored(void)
+{
+    if (!both_there())
+        return;
+    weft_set_default_device(weft_device_get("vulkan"));
+    weft_scope_open();
+    expression e = {.kind = SUM, .dtype = WEFT_FLOAT32, .rows = 2, .columns = 64, .terms = 64};
+    make_operands(&e);
+    const int64_t before = fused();
+    weft_array *y = linear(&e, 0), *sum = weft_add(y, e.residual); /* y is readable here */
+    CHECK_OK(weft_eval(sum));
+    CHECK_EQ_INT(fused(), before);
+    float first;
+    CHECK_OK(
+        weft_read(weft_slice_axis(weft_slice_axis(y, 2, 0, 1), 1, 0, 1), WEFT_FLOAT32, &first, 1));
+    weft_scope_open_lean();
+    weft_array *z = linear(&e, 0), *both[] = {weft_add(z, e.residual), weft_negative(z)};
+    CHECK_OK(weft_eval_n(both, 2));
+    CHECK_EQ_INT(fused(), before);
+    weft_array *own = weft_add(linear(&e, 1), linear(&e, 0)); /* one of them is stored */
+    CHECK_OK(weft_eval(own));
+    CHECK_EQ_INT(fused(), before + 1);
+    weft_scope_close(NULL);
+    weft_scope_close(NULL);
+    weft_set_default_device(weft_device_get("cpu"));
+}
+
+/* The residual's memory is taken over where nothing else needs it, and not where the product still
+ * reads it. */
+static void a_residual_that_is_the_input_is_not_overwritten(void)
+{
+    if (!both_there())
+        return;
+    weft_set_default_device(weft_device_get("vulkan"));
+    for (int own = 0; own < 2; own++) {
+        weft_scope_open();
+        expression e = {.dtype = WEFT_BFLOAT16, .rows = 4, .columns = 256, .terms = 256};
+        make_operands(&e);
+        weft_scope_open_lean();
+        weft_array *x = weft_negative(e.x), *kept = weft_negative(e.x);
+        CHECK_OK(weft_eval(weft_keep(kept)));
+        weft_array *in[] = {x, e.w[0]}, *in_kept[] = {kept, e.w[0]};
+        const weft_linear_params params = {0};
+        const weft_op *op = weft_op_find("linear");
+        weft_array *residual = own ? x : weft_negative(e.residual);
+        weft_array *y = weft_add(residual, weft_apply(op, in, 2, &params));
+        CHECK_OK(weft_eval(y));
+        weft_array *product = apart(weft_apply(op, in_kept, 2, &params), true);
+        weft_array *want = weft_add(own ? kept : weft_negative(e.residual), product);
+        CHECK_OK(weft_eval(want));
+        CHECK(equal(y, want));
+        weft_drop(kept);
+        weft_scope_close(NULL);
+        weft_scope_close(NULL);
+    }
+    weft_set_default_device(weft_device_get("cpu"));
+}
+
+/* ---- A decoder ------------------------------------------------------------------------------ */
+
+enum { LAYERS = 32, FEW = 3, MORE = 7 };
+
+static const char config_format[] =
+    "{\"model_type\": \"%s\", \"vocab_size\": 512, \"hidden_size\": 128, \"intermediate_size\": "
+    "256, \"num_hidden_layers\": %d, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "
+    "\"head_dim\": 32, \"max_position_embeddings\": 512, \"rope_theta\": 10000.0, "
+    "\"rms_norm_eps\": 1e-5, \"tie_word_embeddings\": false}";
+
+static bool ignore(void *context, const weft_generated *token)
+{
+    (void)context;
+    (void)token;
+    return true;
+}
+
+typedef struct work {
+    int64_t commands, barriers;
+} work;
+
+static work work_of(weft_device *vulkan, weft_model *model, int64_t tokens)
+{
+    static const int32_t ids[] = {1, 2, 3, 4, 5};
+    const weft_generate_options o = {.max_tokens = tokens, .ignore_eos = true};
+    weft_generate_stats stats;
+    weft_counter all[16];
+    work w = {0};
+    CHECK_OK(weft_device_profile(vulkan, true));
+    CHECK_OK(weft_generate(model, NULL, ids, 5, &o, ignore, NULL, &stats));
+    const int n = weft_device_counters(vulkan, all, 16);
+    for (int i = 0; i < n; i++) {
+        w.commands = strcmp(all[i].name, "commands") == 0 ? all[i].value : w.commands;
+        w.barriers = strcmp(all[i].name, "barriers") == 0 ? all[i].value : w.barriers;
+    }
+    CHECK_OK(weft_device_profile(vulkan, false));
+    return w;
+}
+
+/* Of one token, as the difference of two runs. */
+static work work_of_token(const char *family, int layers)
+{
+    char text[600];
+    weft_config *config = NULL;
+    weft_model *model = NULL;
+    work few = {0}, more = {0};
+    weft_device *vulkan = weft_device_get("vulkan");
+    weft_set_default_device(vulkan);
+    snprintf(text, sizeof text, config_format, family, layers);
+    weft_scope_open();
+    if (CHECK_OK(weft_config_parse(text, family, &config)) &&
+        CHECK_OK(weft_model_new(config, &model)) &&
+        CHECK_OK(weft_nn_cast(weft_model_module(model), WEFT_BFLOAT16))) {
+        few = work_of(vulkan, model, FEW);
+        more = work_of(vulkan, model, MORE);
+    }
+    weft_model_free(model);
+    weft_config_free(config);
+    weft_scope_close(NULL);
+    weft_set_default_device(weft_device_get("cpu"));
+    return (work){(more.commands - few.commands) / (MORE - FEW),
+                  (more.barriers - few.barriers) / (MORE - FEW)};
+}
+
+static void check_family(const char *family, int64_t commands, int64_t barriers)
+{
+    const work two = work_of_token(family, 2), all = work_of_token(family, LAYERS);
+    const int64_t c = (all.commands - two.commands) / (LAYERS - 2),
+                  b = (all.barriers - two.barriers) / (LAYERS - 2);
+    printf("%s: a token of %d layers: %lld launches, %lld barriers; a layer: %lld, %lld\n", family,
+           LAYERS, (long long)all.commands, (long long)all.barriers, (long long)c, (long long)b);
+    CHECK_EQ_INT(c, commands);
+    CHECK(b > 0 && b <= barriers);
+}
+
+/* Of a layer: norm | q, k, v | rotations and writes | attention, joining its parts | o and sum |
+ * norm | gate, up | down and sum. */
+static void a_layer_takes_few_launches(void)
+{
+    if (both_there()) {
+        check_family("llama", 12, 9);
+        check_family("qwen3", 14, 10);
+    }
+}
+
+CHECK_MAIN("vulkan_epilogues", CHECK_CASE(residuals_are_added_by_products),
+           CHECK_CASE(gates_are_applied_by_products_of_few_rows),
+           CHECK_CASE(rotations_are_written_to_caches),
+           CHECK_CASE(results_with_other_readers_are_stored),
+           CHECK_CASE(a_residual_that_is_the_input_is_not_overwritten),
+           CHECK_CASE(a_layer_takes_few_launches))
