@@ -237,8 +237,13 @@ TYPE(q8_0, 1)
 ROWS_TYPE(q2_k, 8)
 ROWS_TYPE(q3_k, 8)
 TYPE(q4_k, 8)
+#if defined(__AVX512F__)
+TYPE(q5_k, 8)
+TYPE(q6_k, 8)
+#else
 ROWS_TYPE(q5_k, 8)
 ROWS_TYPE(q6_k, 8)
+#endif
 TYPE(iq4_nl, 1)
 TYPE(iq4_xs, 8)
 TYPE(mxfp4, 1)

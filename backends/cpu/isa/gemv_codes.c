@@ -1,4 +1,4 @@
-/* backends/cpu/isa/gemv_codes.c -- rows of codes of 4 and 8 bits times one to eight vectors.
+/* backends/cpu/isa/gemv_codes.c -- rows of codes of 4 to 8 bits times one to eight vectors.
  *
  * Codes of 4 bits are not put in order: each lane of a vector holds a word, the codes at one shift
  * of all words are one vector, and x is arranged in that order beforehand. With AVX-512, decoding
@@ -253,6 +253,54 @@ SIMD vf q4_k_weights(const unit *u, int v)
                            : look_up(FROM_0, u->high, u->b, codes);
 }
 
+/* ---- 5 and 6 bits --------------------------------------------------------------------------- */
+
+#if defined(__AVX512F__)
+/* Codes of one byte each, 16 of them in each quarter of a vector. Vector v of a unit has four from
+ * each quarter. */
+SIMD vf quarter_weights(const unit *u, int v)
+{
+    const vi at = ((lane_numbers() & 3) + 4 * v) | (int32_t)0x80808000;
+    const vi codes = (vi)_mm512_shuffle_epi8((__m512i)u->words[0], (__m512i)at);
+    return floats(codes) * u->s + u->b;
+}
+
+#define q5_k_weights quarter_weights
+#define q6_k_weights quarter_weights
+
+/* Elements 64 index .. 64 index + 64 of a block: two runs. */
+SIMD void q5_k_open(const uint8_t *p, int index, const float *s, const float *b, unit *u)
+{
+    const vi run = 2 * index + (lane_numbers() >> 3);
+    const vi low = words_at(p + 48 + index * 32, 8, 0), high = words_at(p + 16, 8, 0);
+    const vi fifth = (vi)_mm512_rolv_epi32((__m512i)high, (__m512i)((4 - run) & 31));
+    const vi fourth = low >> ((lane_numbers() >> 3) * 4) & 0x0f0f0f0f;
+    u->words[0] = fourth | (fifth & 0x10101010);
+    u->s = vpermute(vload(s), run);
+    u->b = vpermute(vload(b), run);
+}
+
+/* The same: four groups of 16. */
+SIMD void q6_k_open(const uint8_t *p, int index, const float *s, const float *b, unit *u)
+{
+    const uint8_t *low = p + index / 2 * 64, *high = p + 128 + index / 2 * 32;
+    const vi left = 4 - 2 * (lane_numbers() >> 3) - index % 2 * 4;
+    const vi two = (vi)_mm512_rolv_epi32((__m512i)words_at(high, 8, 0), (__m512i)(left & 31));
+    const vi four = (vi)_mm512_loadu_si512(low) >> index % 2 * 4;
+    (void)b;
+    u->words[0] = (four & 0x0f0f0f0f) | (two & 0x30303030);
+    u->s = vpermute(vload(s), 4 * index + (lane_numbers() >> 2));
+    u->b = u->s * -32;
+}
+
+SIMD void q6_scales(const cpu_codes *c, const uint8_t *from, const uint8_t *bias, int64_t n,
+                    group_scales *out)
+{
+    (void)c, (void)bias, (void)n;
+    vstore(out->s, floats(vload_signed(from + 192)) * vset(half_at(from + 208)));
+}
+#endif
+
 /* ---- 8 bits --------------------------------------------------------------------------------- */
 
 SIMD void affine8_open(const uint8_t *p, int index, const float *s, const float *b, unit *u)
@@ -292,31 +340,42 @@ TYPE(q4_0, half_scales, q4_0, 32, 1)
 TYPE(q4_1, half_minima, q4_1, 32, 1)
 TYPE(q8_0, half_scales, q8_0, RUN, 1)
 TYPE(q4_k, k_scales, q4_k, 64, 4)
+#if defined(__AVX512F__)
+TYPE(q5_k, k_scales, q5_k, 64, 4)
+TYPE(q6_k, q6_scales, q6_k, 64, 4)
+#endif
 TYPE(iq4_nl, half_scales, iq4_nl, 32, 1)
 TYPE(iq4_xs, xs_scales, iq4_xs, 32, 8)
 TYPE(gguf_mxfp4, gguf_mx_scales, gguf_mxfp4, 32, 1)
 #undef TYPE
 
-/* The order of x: that of the codes in so many words, or (0) its own. */
+/* The order of x: its own, or that of the codes: of nibbles in so many words, one code of each word
+ * after the other or low nibbles before high ones, or of quarters. */
+typedef enum x_order { NATURAL, BY_WORDS, BY_HALVES, BY_QUARTERS } x_order;
+
 typedef struct row_kernels {
     rows_function *rows[9];
+    x_order order;
     int words;
-    bool halves;
 } row_kernels;
 
-static const row_kernels kernels_affine[] = {{ROWS_ENTRY(affine32), 4, false},
-                                             {ROWS_ENTRY(affine64), 8, false},
-                                             {ROWS_ENTRY(affine8), 0, false}};
+static const row_kernels kernels_affine[] = {{ROWS_ENTRY(affine32), BY_WORDS, 4},
+                                             {ROWS_ENTRY(affine64), BY_WORDS, 8},
+                                             {ROWS_ENTRY(affine8), NATURAL, 0}};
 static const row_kernels kernels[] = {
-    [WEFT_ENCODING_MXFP4] = {ROWS_ENTRY(mxfp4), 4, false},
-    [WEFT_ENCODING_NVFP4] = {ROWS_ENTRY(nvfp4), 2, false},
-    [WEFT_ENCODING_Q4_0] = {ROWS_ENTRY(q4_0), 4, true},
-    [WEFT_ENCODING_Q4_1] = {ROWS_ENTRY(q4_1), 4, true},
-    [WEFT_ENCODING_Q8_0] = {ROWS_ENTRY(q8_0), 0, false},
-    [WEFT_ENCODING_Q4_K] = {ROWS_ENTRY(q4_k), 8, true},
-    [WEFT_ENCODING_IQ4_NL] = {ROWS_ENTRY(iq4_nl), 4, true},
-    [WEFT_ENCODING_IQ4_XS] = {ROWS_ENTRY(iq4_xs), 4, true},
-    [WEFT_ENCODING_GGUF_MXFP4] = {ROWS_ENTRY(gguf_mxfp4), 4, true},
+    [WEFT_ENCODING_MXFP4] = {ROWS_ENTRY(mxfp4), BY_WORDS, 4},
+    [WEFT_ENCODING_NVFP4] = {ROWS_ENTRY(nvfp4), BY_WORDS, 2},
+    [WEFT_ENCODING_Q4_0] = {ROWS_ENTRY(q4_0), BY_HALVES, 4},
+    [WEFT_ENCODING_Q4_1] = {ROWS_ENTRY(q4_1), BY_HALVES, 4},
+    [WEFT_ENCODING_Q8_0] = {ROWS_ENTRY(q8_0), NATURAL, 0},
+    [WEFT_ENCODING_Q4_K] = {ROWS_ENTRY(q4_k), BY_HALVES, 8},
+#if defined(__AVX512F__)
+    [WEFT_ENCODING_Q5_K] = {ROWS_ENTRY(q5_k), BY_QUARTERS, 8},
+    [WEFT_ENCODING_Q6_K] = {ROWS_ENTRY(q6_k), BY_QUARTERS, 8},
+#endif
+    [WEFT_ENCODING_IQ4_NL] = {ROWS_ENTRY(iq4_nl), BY_HALVES, 4},
+    [WEFT_ENCODING_IQ4_XS] = {ROWS_ENTRY(iq4_xs), BY_HALVES, 4},
+    [WEFT_ENCODING_GGUF_MXFP4] = {ROWS_ENTRY(gguf_mxfp4), BY_HALVES, 4},
 };
 
 /* NULL: codes.c or blocks.c has the kernels, which read x as it is. */
@@ -335,15 +394,30 @@ static const row_kernels *kernels_of(const cpu_codes *c)
 
 enum { MOST_WORDS = 8 };
 
-/* A unit of x for `m` rows that take turns; n words hold its codes. */
+/* The element at a position of a unit. */
+static int element_at(const row_kernels *kernel, int at)
+{
+    const int n = kernel->words, word = at % n, code = at / n;
+    switch (kernel->order) {
+    case BY_WORDS:
+        return 8 * word + code;
+    case BY_HALVES:
+        return 4 * word + code % 4 + code / 4 * 4 * n;
+    case BY_QUARTERS:
+        return at % LANES / 4 * 16 + at / LANES * 4 + at % 4;
+    default:
+        return at;
+    }
+}
+
+/* A unit of x for `m` rows that take turns. */
 static void arrange_unit(const row_kernels *kernel, int m, float *x)
 {
-    const int n = kernel->words, size = 8 * n;
+    const int size = 8 * kernel->words;
     float natural[8 * MOST_WORDS * CPU_GEMV_ROWS];
     memcpy(natural, x, (size_t)(size * m) * sizeof *x);
     for (int at = 0; at < size; at++) {
-        const int word = at % n, code = at / n;
-        const int from = kernel->halves ? 4 * word + code % 4 + code / 4 * 4 * n : 8 * word + code;
+        const int from = element_at(kernel, at);
         for (int i = 0; i < m; i++)
             x[(at / LANES * m + i) * LANES + at % LANES] =
                 natural[(from / LANES * m + i) * LANES + from % LANES];
@@ -354,7 +428,7 @@ static void codes_arrange(const cpu_codes *c, int m, int64_t k, float *x)
 {
     const row_kernels *kernel = kernels_of(c);
     const int rows = weft__cpu_gemv_rows(m);
-    if (kernel && kernel->words)
+    if (kernel && kernel->order != NATURAL)
         for (int64_t p = 0; p < k; p += 8 * kernel->words)
             arrange_unit(kernel, rows, x + p * rows);
 }
