@@ -23,7 +23,7 @@ packages+=,libutf8proc-dev,libcunit1-dev
 
 suites="kernels gemm attention attention_codes top programs dtype elementwise
     elementwise_layouts quantize gguf products reduce conv fft random structure indexing nn_ops
-    losses optimizers linalg pool json_parse schema tokenizer jinja"
+    losses optimizers linalg pool json_parse schema_keywords tokenizer jinja"
 
 make_sysroot() {
     local lib=$sysroot/usr/lib/$triple file

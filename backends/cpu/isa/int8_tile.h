@@ -10,7 +10,11 @@
 static inline __attribute__((always_inline)) TARGET void
 NAME(sums)(const tile *t, int m, const int8_t *x, const uint8_t *w, vi part[ROWS][VECTORS])
 {
+#if defined(__aarch64__) /* with more, gcc spills sums */
+#pragma GCC unroll 2
+#else
 #pragma GCC unroll 8
+#endif
     for (int q = 0; q < CPU_INT8_TERMS; q += 4) {
         vi codes[VECTORS];
 #pragma GCC unroll 2
