@@ -31,6 +31,8 @@ xargs -n 1 dirname <"$problems.files" | sort -u | while read -r folder; do
     comm -13 "$problems.named" "$problems.there" | sed "s|^|$readme: does not name |"
     comm -23 "$problems.named" "$problems.there" | sed "s|^|$readme: names what is not there: |"
     rm -f "$problems.named" "$problems.there"
+    awk -F'`' -v readme="$readme" \
+        '/^- `/ && named[$2]++ == 1 { print readme ": names twice: " $2 }' "$readme"
 done >>"$problems"
 
 # Lengths. A function's body stands between braces in the first column.

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # tools/readme.sh [FOLDER...] -- brings the file lists of the folders' READMEs up to date: a file
-# without a line gets one from its own first comment ("core/dtype.c -- element types"), a line whose
-# file is gone goes. Lines that are there stay as they are written. Without arguments: all folders.
+# without a line gets one from its own first comment ("core/dtype.c -- element types"). Lines of
+# files that are gone are removed, and so are those of a file named twice (as after a merge), which
+# gets a new one. Other lines are left unchanged. Without arguments: all folders.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,6 +28,9 @@ update() {
     while read -r name; do
         [ -e "$folder/$name" ] || sed -i "/^- \`$name\`/d" "$readme"
     done < <(grep -oE '^- `[A-Za-z0-9_.-]+\.(c|h|sh|comp|glsl)`' "$readme" | tr -d '`' | cut -c 3-)
+    awk -F'`' 'FNR == NR { named[$2] += /^- `/; next } !/^- `/ || named[$2] == 1' \
+        "$readme" "$readme" >"$readme.new"
+    mv "$readme.new" "$readme"
     for file in "$folder"/*.[ch] "$folder"/*.sh "$folder"/*.comp "$folder"/*.glsl; do
         name=${file##*/}
         if [ -e "$file" ] && ! grep -q "^- \`$name\`" "$readme"; then
