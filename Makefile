@@ -40,7 +40,7 @@ kills:
 bench: all
 	@PATH=/usr/bin:$$PATH ninja -C $(BUILD) tests/bench_ceilings
 	@python3 tests/bench/compare.py --weft $(BUILD)/cli/weft --ceilings $(BUILD)/tests/bench_ceilings \
-		--models $(BUILD)/bench/models --out $(BUILD)/bench
+		--models $(BUILD)/bench/models --out $(BUILD)/bench $(ARGS)
 
 lint:
 	@tools/dependencies.sh lint

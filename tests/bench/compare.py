@@ -7,8 +7,8 @@ In each round the programs of a comparison run one after the other, so that othe
 alike. The results are the median of each program and the median of the per-round ratios, printed and
 written to OUT/results.json and OUT/results.svg. Peers run in the Python that WEFT_PEERS_PYTHON names
 (several, separated by ":"; each peer uses the first that has it). A peer that is not installed is
-skipped with a message. --only: comparisons whose name contains TEXT. --quick: a tiny model and few
-tokens, to check the programs; its figures mean nothing.
+skipped with a message; if Weft fails, so does the program. --only: comparisons whose name contains
+TEXT. --quick: a tiny model and few tokens, to check the programs; its figures mean nothing.
 
 The model has the shape of Qwen3-0.6B and random weights (shape.py) and is written to MODELS once.
 Weft converts it to GGUF, and both programs load the same file. Needs only Python's library.
@@ -86,11 +86,11 @@ class Machine:
         return folder
 
     def blocks(self, kind):
-        """The model as a GGUF file of one type."""
+        """The model as a GGUF file of one type, beside its folder."""
         folder = self.folder()
-        file = folder / f"{kind}.gguf"
+        file = folder.with_name(f"{folder.name}-{kind}.gguf")
         if not file.exists():
-            subprocess.run([self.a.weft, "convert", folder, file, "--type", kind,
+            subprocess.run([str(self.a.weft), "convert", str(folder), str(file), "--type", kind,
                             "--no-tokenizer"], check=True, stdout=subprocess.DEVNULL)
         return file
 
@@ -161,8 +161,8 @@ def storyteller_decoding(machine):
 
 
 def products(machine, dtype):
-    rows, width, rounds = (64, 256, 1) if machine.a.quick else (512, 4096, 5)
-    words = ["--dtype", dtype, "--rows", rows, "--width", width, "--steps", rounds]
+    rounds = 1 if machine.a.quick else 5
+    words = ["--dtype", dtype, "--rows", 512, "--width", 4096, "--steps", rounds]
 
     def weft():
         if not machine.a.ceilings.exists():
@@ -295,6 +295,9 @@ def main():
     (arguments.out / "results.json").write_text(json.dumps(result, indent=1) + "\n")
     (arguments.out / "results.svg").write_text(compare_plot.plot(result))
     print(f"written: {arguments.out}/results.json, {arguments.out}/results.svg")
+    failed = [name for name, programs in result["skipped"].items() if "weft" in programs]
+    if failed:
+        sys.exit(f"compare.py: Weft failed in: {'; '.join(failed)}")
 
 
 if __name__ == "__main__":
