@@ -135,6 +135,60 @@ static void the_best_is_one_that_was_saved(void)
     }
 }
 
+static char logged[4096];
+
+static void keep_log(void *context, weft_log_level level, const char *message)
+{
+    const size_t n = strlen(logged);
+    (void)context;
+    (void)level;
+    snprintf(logged + n, sizeof logged - n, "%s\n", message);
+}
+
+/* The next best adapters do not fit on the disk: best/ keeps the one before, whole, and best_step
+ * is its update, which also counts for the patience. With room again the run goes on and saves
+ * them. */
+static void a_full_disk_keeps_the_best_before(void)
+{
+    char folder[512];
+    char *before = NULL, *after = NULL;
+    size_t n_before = 0, n_after = 0;
+    history l = {.stop_after = 2}; /* of update 0 and update 1 */
+    weft_train_result result = {0};
+    snprintf(folder, sizeof folder, "%s", check_temporary("best_before"));
+    weft_trainer_options o = {
+        .steps = 4, .lr = 1e-2, .folder = folder, .validate_every = 1, .patience = 1};
+    CHECK_STATUS(run_recipe(o, true, &l, &result), WEFT_CANCELLED);
+    CHECK_EQ_INT(result.best_step, 1);
+    CHECK_OK(
+        weft_file_read(run_file(folder, "best/adapter_model.safetensors"), 0, &before, &n_before));
+    o.resume = true;
+    l = (history){.n = 0};
+    logged[0] = '\0';
+    weft_set_log(keep_log, NULL);
+    CHECK_EQ_INT(run_with_room((rlim_t)n_before / 2, o, true, &l, &result), WEFT_IO);
+    weft_set_log(NULL, NULL);
+    CHECK_CONTAINS(weft_error_message(), "kept: update 1 in");
+    CHECK_CONTAINS(logged, "best_before/best");
+    CHECK_CONTAINS(logged, "training continues");
+    CHECK_EQ_INT(result.steps, 2);
+    CHECK_EQ_INT(result.best_step, 1);
+    CHECK(result.last_validation < result.best_validation);
+    CHECK_OK(
+        weft_file_read(run_file(folder, "best/adapter_model.safetensors"), 0, &after, &n_after));
+    CHECK(n_after == n_before && n_after > 0 && memcmp(after, before, n_after) == 0);
+    CHECK(run_has(folder, "best/adapter_config.json"));
+    weft_free(after);
+    l = (history){.n = 0};
+    CHECK_OK(run_recipe(o, true, &l, &result));
+    CHECK_EQ_INT(result.best_step, 4);
+    CHECK_OK(
+        weft_file_read(run_file(folder, "best/adapter_model.safetensors"), 0, &after, &n_after));
+    CHECK(n_after == n_before && memcmp(after, before, n_after) != 0);
+    weft_free(after);
+    weft_free(before);
+}
+
 /* A run that is resumed finds its records in another form: nobody reads from the FIFO. */
 static void fifos_in_a_runs_folder_are_refused(void)
 {
@@ -262,6 +316,7 @@ static void cancelling_saves_and_stops(void)
 CHECK_MAIN("run_folder", CHECK_CASE(the_folder_has_everything),
            CHECK_CASE(unwritable_folders_stop_the_run_at_once),
            CHECK_CASE(a_full_disk_leaves_whole_lines), CHECK_CASE(the_best_is_one_that_was_saved),
+           CHECK_CASE(a_full_disk_keeps_the_best_before),
            CHECK_CASE(fifos_in_a_runs_folder_are_refused),
            CHECK_CASE(a_run_is_not_overwritten_unasked), CHECK_CASE(time_saves_a_run),
            CHECK_CASE(cancelling_saves_and_stops))
