@@ -77,30 +77,66 @@ static void count(const weft_call *call, weft_work *work)
     call->op->work(&seen, work);
 }
 
-weft_work weft__step_work(const weft__step *step)
+/* tape: of the op, or NULL if the op has one for the dtype of its last input. */
+static weft_work call_work(const weft_call *call, const weft_tape *tape)
 {
-    const weft_call *call = &step->call;
     const weft_op *op = call->op;
     weft_work work = {.bytes = call_bytes(call)};
-    const weft_tape *tape = step->tape;
     if (!tape && op->family == WEFT_ELEMENTWISE && call->n_inputs > 0)
         tape = weft_op_tape(op, call->in[call->n_inputs - 1].dtype);
     if (call->formula)
         work.flops = tape_flops(call->formula->tape, &call->formula->x);
-    else if (op->work && step->kind != WEFT__STEP_TRANSFER)
+    else if (op->work)
         count(call, &work);
     else if (tape && call->n_outputs == 1 && weft_dtype_is_float(call->out[0].dtype))
         work.flops = tape_flops(tape, &call->out[0]);
     return work;
 }
 
+/* The work of each op alone, without the bytes of the results that are not stored, and with those
+ * of the first input that two results share once. */
+static weft_work joined_work(const weft_call *call)
+{
+    const weft_call_epilogue *e = call->epilogue;
+    const double result = operand_bytes(&e->result);
+    weft_tensor in[WEFT_MAX_OPERANDS];
+    for (int i = 0; i < e->n_operands; i++)
+        in[i] = e->operands[i] >= 0 ? call->in[e->operands[i]] : e->result;
+    weft_call one = *call;
+    one.epilogue = NULL;
+    one.op = e->op;
+    one.params = e->params;
+    one.n_inputs = e->n_operands;
+    one.in = in;
+    weft_work sum = call_work(&one, NULL);
+    one = *call;
+    one.epilogue = NULL;
+    one.n_inputs = e->n_inputs;
+    one.out = &e->result;
+    for (int r = 0; r < e->n_results; r++) {
+        one.in = call->in + r * e->n_inputs;
+        const weft_work own = call_work(&one, NULL);
+        sum.flops += own.flops;
+        sum.bytes += own.bytes - 2 * result - (r > 0 ? operand_bytes(&one.in[0]) : 0);
+    }
+    return sum;
+}
+
+weft_work weft__step_work(const weft__step *step)
+{
+    if (step->kind == WEFT__STEP_TRANSFER)
+        return (weft_work){.bytes = call_bytes(&step->call)};
+    return step->call.epilogue ? joined_work(&step->call) : call_work(&step->call, step->tape);
+}
+
 const char *weft__step_variant(const weft__step *step)
 {
     const weft_call *call = &step->call;
+    const int n = call->n_inputs < WEFT_MAX_OPERANDS ? call->n_inputs : WEFT_MAX_OPERANDS;
     int i = 0;
-    while (i < call->n_inputs && !(call->op->takes_encoded >> i & 1))
+    while (i < n && !(call->op->takes_encoded >> i & 1))
         i++;
-    const weft_tensor *t = i < call->n_inputs   ? &call->in[i]
+    const weft_tensor *t = i < n                ? &call->in[i]
                            : call->formula      ? &call->formula->x
                            : call->n_inputs > 0 ? &call->in[0]
                                                 : &call->out[0];

@@ -400,6 +400,18 @@ static void kernels_have_work_and_time(void)
     CHECK_OK(weft_eval(blocks));
     check_profiled(weft_linear(x, blocks, NULL), "linear", "q8_0", 2 * 96 * 64 * 80,
                    4 * (96 * 64 + 96 * 80) + 80 * 2 * 34);
+    /* Kernels that add a residual, or gate two products (a b / (1 + exp -a), 9 operations with the
+     * choice by a's sign), without storing the products. */
+    weft_array *row = on_device(WEFT_DIMS(1, 64), WEFT_FLOAT32);
+    weft_array *residual = on_device(WEFT_DIMS(1, 80), WEFT_FLOAT32);
+    weft_array *twin = on_device(WEFT_DIMS(80, 64), WEFT_FLOAT32);
+    weft_scope_open_lean();
+    check_profiled(weft_add(weft_linear(row, w, NULL), residual), "linear", "float32",
+                   2 * 64 * 80 + 80, 4 * (64 + 80 * 64 + 80 + 80));
+    weft_array *gated = weft_swiglu(weft_linear(row, w, NULL), weft_linear(row, twin, NULL));
+    check_profiled(gated, "linear", "float32", 2 * 2 * 64 * 80 + 80 * 9,
+                   4 * (64 + 2 * 80 * 64 + 80));
+    weft_scope_close(NULL);
     weft_array *q = on_device(WEFT_DIMS(2, 3, 4, 64), WEFT_FLOAT32);
     weft_array *k = on_device(WEFT_DIMS(2, 5, 4, 64), WEFT_FLOAT32);
     weft_array *lengths = weft_full(WEFT_DIMS(2), 4, WEFT_INT32);
