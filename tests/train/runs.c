@@ -50,6 +50,33 @@ weft_status run_recipe(weft_trainer_options o, bool validated, history *l,
     return status;
 }
 
+struct run_shortage run_shortage;
+static const weft_objective *met;
+static weft_objective demanding;
+
+static weft_array *demanding_loss(weft_model *model, const weft_batch *batch,
+                                  const weft_objective_options *options, bool checkpoint,
+                                  weft_array **rewards)
+{
+    weft_array *loss = met->loss(model, batch, options, checkpoint, rewards);
+    const int64_t n = batch->pairs > 0 ? batch->pairs : weft_dim(batch->tokens, 0);
+    if (model != run_shortage.model || !weft_model_module(model)->training ||
+        n <= run_shortage.most)
+        return loss;
+    weft_array *large = weft_zeros(WEFT_DIMS(2, (int64_t)1 << 45), WEFT_FLOAT32);
+    return weft_add(loss, weft_max(weft_sort(large, 0), WEFT_ALL_AXES, false));
+}
+
+const weft_objective *run_demanding(const weft_objective *objective)
+{
+    if (met != objective) {
+        demanding = *objective;
+        demanding.loss = demanding_loss;
+        met = objective;
+    }
+    return &demanding;
+}
+
 const char *run_file(const char *folder, const char *name)
 {
     static char path[600];

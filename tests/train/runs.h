@@ -24,6 +24,16 @@ weft_train_callback run_keep;
 weft_status run_recipe(weft_trainer_options o, bool validated, history *l,
                        weft_train_result *result);
 
+/* Memory that is short: updates of `model` find none for more than `most` pairs, or rows of a batch
+ * without pairs. NULL model: none is short. */
+extern struct run_shortage {
+    weft_model *model;
+    int64_t most;
+} run_shortage;
+
+/* A supervised or preference objective that meets this shortage; one at a time. */
+const weft_objective *run_demanding(const weft_objective *objective);
+
 /* A file of a folder: its path (which lives until the next call), its text (weft_free), whether it
  * is there. */
 const char *run_file(const char *folder, const char *name);

@@ -9,25 +9,6 @@
 
 enum { STEPS = 6, SHORT_AT = 2, STOP_AT = 4, ROWS = 4 };
 
-/* ---- memory that is short for a while ------------------------------------------------------- */
-
-/* A loss that finds no memory for updates of one model from more than `most` rows. */
-static struct {
-    weft_model *model;
-    int64_t most;
-} shortage;
-
-static weft_array *demanding_loss(weft_model *model, const weft_batch *batch,
-                                  const weft_objective_options *options, bool checkpoint,
-                                  weft_array **rewards)
-{
-    weft_array *loss = weft_objective_supervised.loss(model, batch, options, checkpoint, rewards);
-    if (model != shortage.model || weft_dim(batch->tokens, 0) <= shortage.most)
-        return loss;
-    weft_array *large = weft_zeros(WEFT_DIMS(2, (int64_t)1 << 45), WEFT_FLOAT32);
-    return weft_add(loss, weft_max(weft_sort(large, 0), WEFT_ALL_AXES, false));
-}
-
 /* ---- runs ----------------------------------------------------------------------------------- */
 
 typedef struct rank_run {
@@ -47,19 +28,19 @@ static bool follow(void *context, const weft_train_report *report)
 {
     const rank_run *r = context;
     if (r->most > 0) {
-        shortage.most = r->most;
-        shortage.model = report->step == SHORT_AT - 1 ? r->model : NULL;
+        run_shortage.most = r->most;
+        run_shortage.model = report->step == SHORT_AT - 1 ? r->model : NULL;
     }
     return report->step != r->stop_at;
 }
 
-static weft_objective demanding;
+static const weft_objective *demanding;
 
 static void train(weft_group *group, void *argument)
 {
     rank_run *r = argument;
     weft_trainer *trainer = NULL;
-    const weft_trainer_options o = {.objective = &demanding,
+    const weft_trainer_options o = {.objective = demanding,
                                     .steps = STEPS,
                                     .lr = 1e-2,
                                     .micro_batch = r->micro,
@@ -92,13 +73,12 @@ static weft_status run(const char *folder, int ranks, const rank_run *like)
         CHECK_OK(weft_nn_lora_inject(weft_model_module(r->model), &lora));
         CHECK_OK(weft_batches_new(r->data, ROWS, 0, &r->batches));
     }
-    demanding = weft_objective_supervised;
-    demanding.loss = demanding_loss;
+    demanding = run_demanding(&weft_objective_supervised);
     if (ranks > 1)
         ranks_run(ranks, train, runs, sizeof *runs);
     else
         train(NULL, runs);
-    shortage.model = NULL;
+    run_shortage.model = NULL;
     for (int i = 0; i < ranks; i++) {
         CHECK_EQ_INT(runs[i].status, runs[0].status);
         weft_batches_free(runs[i].batches);

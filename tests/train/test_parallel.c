@@ -353,40 +353,19 @@ static void a_failure_on_one_rank_ends_all(void)
     }
 }
 
-/* A loss that finds no memory for updates of one model from more than `most` pairs. */
-static struct {
-    weft_model *model;
-    int64_t most;
-} shortage;
-
-static weft_array *demanding_loss(weft_model *model, const weft_batch *batch,
-                                  const weft_objective_options *options, bool checkpoint,
-                                  weft_array **rewards)
-{
-    weft_array *loss = weft_objective_dpo.loss(model, batch, options, checkpoint, rewards);
-    if (model != shortage.model || !weft_model_module(shortage.model)->training ||
-        batch->pairs <= shortage.most)
-        return loss;
-    weft_array *large = weft_zeros(WEFT_DIMS(2, (int64_t)1 << 45), WEFT_FLOAT32);
-    return weft_add(loss, weft_max(weft_sort(large, 0), WEFT_ALL_AXES, false));
-}
-
 /* Rank 1 has no memory for more than `most` pairs at a time. */
 static void run_short(rank_run *runs, int n, int64_t most, int64_t micro)
 {
-    static weft_objective demanding;
     rank_run start = make_run(PAIRS);
-    demanding = weft_objective_dpo;
-    demanding.loss = demanding_loss;
-    start.o.objective = &demanding;
+    start.o.objective = run_demanding(&weft_objective_dpo);
     fill(runs, n, &start);
     runs[1].o.micro_batch = micro;
     for (int i = 0; i < n; i++)
         open_run(&runs[i]);
-    shortage.model = runs[1].model;
-    shortage.most = most;
+    run_shortage.model = runs[1].model;
+    run_shortage.most = most;
     ranks_run(n, train, runs, sizeof *runs);
-    shortage.model = NULL;
+    run_shortage.model = NULL;
 }
 
 /* A rank takes fewer samples at a time before it meets the others, which take all of theirs. Where
