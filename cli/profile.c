@@ -65,7 +65,8 @@ weft_status cli_profile_ceilings(const cli_place *place)
     const int n = place->profile ? devices_of(place, devices) : 0;
     weft_status status = WEFT_OK;
     for (int i = 0; i < n && status == WEFT_OK; i++) {
-        status = weft_bench_ceilings(devices[i], CEILING_ROUNDS, profiled.ceilings[i]);
+        status =
+            weft_bench_ceilings(devices[i], weft_threads(), CEILING_ROUNDS, profiled.ceilings[i]);
         profiled.has_ceilings[i] = status == WEFT_OK;
     }
     return status;

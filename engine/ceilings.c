@@ -104,13 +104,15 @@ static void measure_device(weft_device *device, int rounds, weft_ceiling *out)
     }
 }
 
-weft_status weft_bench_ceilings(weft_device *device, int rounds,
+weft_status weft_bench_ceilings(weft_device *device, int threads, int rounds,
                                 weft_ceiling out[WEFT_CEILING_COUNT])
 {
-    if (rounds < 1)
-        return weft_fail(WEFT_INVALID, "bench: ceilings: expected rounds above 0, got %d", rounds);
+    if (rounds < 1 || threads < 1)
+        return weft_fail(WEFT_INVALID,
+                         "bench: ceilings: expected rounds and threads above 0, got %d and %d",
+                         rounds, threads);
     if (strcmp(weft_device_name(device), "cpu") == 0)
-        return weft__ceilings_of_cpu(weft_threads(), rounds, out);
+        return weft__ceilings_of_cpu(threads, rounds, out);
     measure_device(device, rounds, out);
     return WEFT_OK;
 }

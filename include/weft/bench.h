@@ -149,13 +149,15 @@ typedef struct weft_ceiling {
 } weft_ceiling;
 
 /* Measures the ceilings of a device in `rounds` (above 0) interleaved rounds. CPU: medians of
- * instruction rates and of reading 1 GiB, about 20 ms each. Other devices: the best rate that Weft
- * reaches with square float32 and bfloat16 matrix products, of growing size up to 50 ms, and when
- * it adds two large arrays. A multiplication and an addition count as two operations. WEFT_INVALID,
- * WEFT_MEMORY. */
-WEFT_NODISCARD WEFT_API weft_status weft_bench_ceilings(weft_device *device, int rounds,
+ * instruction rates and of reading 1 GiB, about 20 ms each, with one and with `threads` (above 0)
+ * threads, as a rule weft_threads(); other devices ignore `threads`. Their rates are the best that
+ * Weft reaches with square float32 and bfloat16 matrix products, of growing size up to 50 ms, and
+ * when it adds two large arrays. A multiplication and an addition count as two operations.
+ * WEFT_INVALID, WEFT_MEMORY. */
+WEFT_NODISCARD WEFT_API weft_status weft_bench_ceilings(weft_device *device, int threads,
+                                                        int rounds,
                                                         weft_ceiling out[WEFT_CEILING_COUNT])
-    WEFT_NONNULL(1, 3);
+    WEFT_NONNULL(1, 4);
 
 #ifdef __cplusplus
 }

@@ -137,7 +137,7 @@ int main(int argc, char **argv)
     weft_ceiling peaks[WEFT_CEILING_COUNT];
     product products[2 * KINDS];
     const int threads = weft_threads();
-    check(weft_bench_ceilings(weft_default_device(), rounds, peaks));
+    check(weft_bench_ceilings(weft_default_device(), weft_threads(), rounds, peaks));
     for (int k = 0; with_products && k < KINDS; k++)
         for (int r = 0; r < 2; r++)
             products[n++] = measure_product(k, rows[r], rounds);

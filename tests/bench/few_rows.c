@@ -143,7 +143,7 @@ int main(int argc, char **argv)
                 MOST_ROUNDS);
         return 2;
     }
-    check(weft_bench_ceilings(weft_default_device(), rounds, peaks));
+    check(weft_bench_ceilings(weft_default_device(), weft_threads(), rounds, peaks));
     for (int k = 0; k < WEFT_CEILING_COUNT; k++)
         if (peaks[k].measured)
             printf("%-26s %-8s %10.1f %6.1f\n", peaks[k].name, peaks[k].unit, peaks[k].one,
