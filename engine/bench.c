@@ -38,7 +38,7 @@ static bool collect(void *context, const weft_generated *token)
     return true;
 }
 
-/* Here cancellation is a failure, since half a run measures nothing. */
+/* Generates. Cancellation is a failure here, since an incomplete run is not a measurement. */
 static weft_status generate(weft_engine *engine, const weft_engine_request *request,
                             weft_generate_fn *callback, void *context)
 {
@@ -100,7 +100,7 @@ static void count_event(void *context, const weft_probe_event *event)
         r->probe_kinds[i] += event->kind == (weft_probe_kind)(1 << i);
 }
 
-/* The seconds of a run. */
+/* Measures the seconds of a run. */
 static weft_status time_run(weft_engine *engine, const weft_engine_request *request, double *took)
 {
     const weft_status status = generate(engine, request, NULL, NULL);
@@ -108,7 +108,7 @@ static weft_status time_run(weft_engine *engine, const weft_engine_request *requ
     return status;
 }
 
-/* Alternates the two kinds of runs, so that other load affects both. */
+/* Alternates runs with and without the probe, so that other load on the machine affects both. */
 static weft_status run_in_turns(weft_engine *engine, const weft_engine_request *request,
                                 int64_t rounds, double *without, double *with, weft_bench_report *r)
 {
@@ -133,7 +133,7 @@ static weft_status run_in_turns(weft_engine *engine, const weft_engine_request *
     return status;
 }
 
-/* A backend without probes does not fail the benchmark. */
+/* Measures the cost of probes. A backend without probes does not fail the benchmark. */
 static weft_status run_probed(weft_engine *engine, const weft_engine_request *request,
                               int64_t rounds, weft_bench_report *r)
 {

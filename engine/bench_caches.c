@@ -1,5 +1,5 @@
 /* engine/bench_caches.c -- measures what caches save: reusing a prompt cache, restoring it from a
- * file, resuming a saved generation. Texts with and without are compared token by token. */
+ * file, resuming a saved generation. Generated tokens with and without the cache are compared. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ typedef struct caching {
     size_t n;
     weft_generate_options greedy;
     continuation plain, other;
-    double *times[4]; /* a round each */
+    double *times[4]; /* one per round */
     char folder[PATH], file[PATH + 16];
 } caching;
 
@@ -59,7 +59,7 @@ static weft_status generate(const caching *c, weft_model *model, weft_prompt_cac
     weft_status status = weft_generator_new(model, c->ids, c->n, &o, &g);
     if (status == WEFT_OK)
         status = generate_on(g, o.max_tokens, out);
-    weft_generator_free(g); /* stores the text in the prompt cache */
+    weft_generator_free(g); /* stores the sequence in the prompt cache */
     if (status == WEFT_OK && weft_cancel_is_set(o.cancel))
         status = weft_fail(WEFT_CANCELLED, "bench: cancelled");
     return status;
@@ -78,7 +78,7 @@ static int64_t bytes_of_file(const caching *c)
 
 /* ---- prompt_cache --------------------------------------------------------------------------- */
 
-/* Also stores short prompts. */
+/* Creates a cache that also stores short prompts. */
 static weft_status new_cache(weft_model *model, weft_prompt_cache **out)
 {
     return weft_prompt_cache_new(model, &(weft_prompt_cache_options){.min_tokens = 1}, out);
@@ -99,7 +99,7 @@ static weft_status counted(const caching *c, weft_model *model, weft_prompt_cach
     return status;
 }
 
-/* Reads the prompt into an entry, and takes the entry out again. */
+/* Prefills the prompt into a cache entry and removes the entry again. */
 static weft_status warm_and_take(const caching *c, weft_model *model, weft_prompt_cache *cache,
                                  int64_t round)
 {
@@ -199,7 +199,7 @@ static weft_status bench_restore(caching *c, weft_model *model)
 
 /* ---- state_bundle --------------------------------------------------------------------------- */
 
-/* Generates half a text, saves it, loads it, and generates the rest. */
+/* Generates half of a sequence, saves the state, loads it, and generates the rest. */
 static weft_status through_file(caching *c, weft_model *model, int64_t round)
 {
     continuation *out = &c->other;
@@ -248,7 +248,7 @@ static weft_status bench_bundle(caching *c, weft_model *model)
 
 typedef weft_status section(caching *c, weft_model *model);
 
-/* A section that fails records the reason, and the others continue. */
+/* Runs a section. A failure is recorded, and other sections still run. */
 static weft_status attempt(caching *c, weft_model *model, section *run, bool left_out,
                            bool *attempted, char *error, size_t size)
 {
@@ -302,7 +302,7 @@ static weft_status get_room(caching *c)
     if (!there)
         return weft__out_of_memory("bench", NULL);
     if (mkdtemp(c->folder) == NULL)
-        return weft_fail(WEFT_IO, "%s: no folder can be made there", c->folder);
+        return weft_fail(WEFT_IO, "%s: cannot create a folder there", c->folder);
     snprintf(c->file, sizeof c->file, "%s/kept", c->folder);
     return WEFT_OK;
 }
@@ -331,7 +331,7 @@ weft_status weft__bench_caches(weft_engine *engine, const weft_bench_options *o,
     if (o->no_cache && o->no_restore && o->no_bundle)
         return WEFT_OK;
     if (engine->backend != &weft__engine_native) {
-        say_unsupported(o, report, "unsupported: another program remembers by itself");
+        say_unsupported(o, report, "unsupported: another program manages its own caches");
         return WEFT_OK;
     }
     weft_status status = weft_engine_encode(engine, prompt, strlen(prompt),

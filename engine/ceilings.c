@@ -47,8 +47,8 @@ double weft__bench_bandwidth(weft_device *device)
     return best;
 }
 
-/* Seconds of the second of two products of square matrices, so that preparations are not counted.
- * Negative on failure. */
+/* Measures the second of two products of square matrices in seconds; the first one includes
+ * preparations. Negative on failure. */
 static double time_product(weft_device *device, weft_dtype dtype, int64_t width)
 {
     const weft_dims shape = WEFT_DIMS(width, width);

@@ -24,7 +24,7 @@
 
 enum { SUMS = 12, STEPS = 16, HUGE_PAGE = 2 << 20 };
 static const size_t MEMORY = (size_t)1 << 30;
-static const double AIM = 0.02; /* seconds of a measurement */
+static const double AIM = 0.02; /* target duration of a measurement, in seconds */
 
 /* Runs n rounds of a loop; returns a value that depends on all of them. */
 typedef float loop(int64_t n, const void *memory);
@@ -33,8 +33,8 @@ typedef float loop(int64_t n, const void *memory);
 
 #if defined(__x86_64__)
 
-/* The empty statements keep the compiler from merging the sums, which are alike, and from removing
- * them as unused. */
+/* The empty asm statements keep the compiler from merging the sums, which are equal, and from
+ * removing them as unused. */
 #define HIDE(a, b, c, d) __asm__ volatile("" : "+v"(a), "+v"(b), "+v"(c), "+v"(d))
 #define ROUNDS(TARGET, NAME, TYPE, ZERO, STEP)                                                     \
     static __attribute__((target(TARGET), noinline)) float NAME(int64_t n, const void *memory)     \
@@ -102,7 +102,7 @@ static __attribute__((noinline)) float fma_plain(int64_t n, const void *memory)
     return 0;
 }
 
-/* n pieces of 4 KiB. */
+/* Reads n pieces of 4 KiB. */
 static __attribute__((noinline)) float read_memory(int64_t n, const void *memory)
 {
     typedef uint64_t words __attribute__((vector_size(64)));
@@ -115,7 +115,7 @@ static __attribute__((noinline)) float read_memory(int64_t n, const void *memory
     return (float)sums[0][0];
 }
 
-/* The measurements; operations (or bytes) per round. */
+/* A kind of measurement, with its operations (or bytes) per round. */
 typedef struct what {
     loop *run;
     double per_round;

@@ -26,7 +26,7 @@ struct weft__child {
     char *name;
     double seconds;
     pid_t pid;  /* 0: already waited for */
-    int status; /* then */
+    int status; /* exit status, valid once pid is 0 */
     int socket; /* its standard input and output */
     int errors; /* its standard error */
     char *line; /* received bytes, from `start` to `end` */
@@ -35,14 +35,14 @@ struct weft__child {
     size_t n_tail;
 };
 
-static void rest(void)
+static void sleep_slice(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = SLICE * 1000000L}, NULL);
 }
 
 /* ---- ending ---------------------------------------------------------------------------------- */
 
-/* Reads its standard error and keeps the last bytes. */
+/* Reads the child's standard error and keeps the last bytes. */
 static void read_errors(weft__child *c)
 {
     char bytes[1024];
@@ -57,7 +57,7 @@ static void read_errors(weft__child *c)
     }
 }
 
-/* Whether it has ended; waits for it if so. */
+/* Whether the child has ended. If so, reaps it. */
 static bool has_ended(weft__child *c)
 {
     if (c->pid == 0)
@@ -71,13 +71,13 @@ static bool has_ended(weft__child *c)
 static bool wait_until(weft__child *c, double deadline)
 {
     while (!has_ended(c) && weft__seconds() < deadline) {
-        read_errors(c); /* otherwise the child could block on it */
-        rest();
+        read_errors(c); /* otherwise the child could block on a full pipe */
+        sleep_slice();
     }
     return c->pid == 0;
 }
 
-/* Kills it and the processes that it has started. */
+/* Kills the child and the processes that it has started. */
 static void kill_it(weft__child *c)
 {
     if (has_ended(c))
@@ -89,7 +89,7 @@ static void kill_it(weft__child *c)
     c->pid = 0;
 }
 
-/* Formats the last lines of its standard error as one line without control characters. */
+/* Formats the last lines of the child's standard error as one line without control characters. */
 static void last_words(const weft__child *c, char *out, size_t size)
 {
     size_t n = 0, from = c->n_tail > size / 2 ? c->n_tail - size / 2 : 0;
@@ -136,7 +136,7 @@ void weft__child_end(weft__child *child, const char *last)
         char line[64];
         const int n = snprintf(line, sizeof line, "%s\n", last);
         const ssize_t sent = send(c->socket, line, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT);
-        (void)sent; /* the end of its input also tells it */
+        (void)sent; /* closing its input also asks it to end */
     }
     if (c->socket >= 0)
         shutdown(c->socket, SHUT_WR);
@@ -146,7 +146,7 @@ void weft__child_end(weft__child *child, const char *last)
         while (recv(c->socket, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
             continue;
         read_errors(c);
-        rest();
+        sleep_slice();
     }
     kill_it(c);
     if (c->socket >= 0)
@@ -169,8 +169,8 @@ static int above(int fd)
     return moved;
 }
 
-/* Starts it in a new process group, so that a terminal's ^C does not reach it, and with default
- * signal handlers. */
+/* Starts the child with default signal handlers, and in a new process group so that a terminal's ^C
+ * does not reach it. */
 static int spawn(weft__child *c, const char *const *argv, int socket, int errors)
 {
     posix_spawn_file_actions_t files;
@@ -247,7 +247,7 @@ weft_status weft__child_start(const char *const *argv, const char *name, double 
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
-/* Waits briefly until the socket is ready for `what`; meanwhile reads its standard error. */
+/* Waits briefly until the socket is ready for `what`, and reads the standard error meanwhile. */
 static bool is_ready(weft__child *c, short what)
 {
     struct pollfd both[2] = {{.fd = c->socket, .events = what},
@@ -256,7 +256,7 @@ static bool is_ready(weft__child *c, short what)
     if (both[1].revents & POLLIN)
         read_errors(c);
     else if (both[1].revents != 0 && both[0].revents == 0)
-        rest(); /* standard error is closed, which poll reports every time */
+        sleep_slice(); /* standard error is closed, which poll reports every time */
     return (both[0].revents & (what | POLLHUP | POLLERR)) != 0;
 }
 

@@ -15,12 +15,12 @@ enum {
 
 typedef struct weft__child weft__child;
 
-/* Starts argv[0], looked up in PATH; messages call it `name`. It is killed if it sends nothing for
- * `seconds`. */
+/* Starts argv[0], looked up in PATH; `name` is for messages. The child is killed if it sends
+ * nothing for `seconds`. */
 weft_status weft__child_start(const char *const *argv, const char *name, double seconds,
                               weft__child **out);
 
-/* Asks it to end by sending `last` (a line, or NULL) and closing its input, waits 2 seconds, and
+/* Asks the child to end: sends `last` (a line, or NULL), closes its input, waits 2 seconds, and
  * kills it. NULL is accepted. */
 void weft__child_end(weft__child *child, const char *last);
 
@@ -38,7 +38,7 @@ weft_status weft__child_send(weft__child *child, weft__child_idle *idle, void *c
 weft_status weft__child_receive(weft__child *child, weft__child_idle *idle, void *context,
                                 const char **line, size_t *n);
 
-/* Kills it, and fails with "NAME: WHY" and the end of its standard error. */
+/* Kills the child and fails with "NAME: WHY" and the end of its standard error. */
 weft_status weft__child_give_up(weft__child *child, weft_status status, const char *format, ...)
     WEFT_PRINTF(3, 4);
 

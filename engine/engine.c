@@ -93,7 +93,7 @@ weft_status weft_engine_load(const char *path, const weft_engine_options *option
 
 /* ---- using the state ------------------------------------------------------------------------ */
 
-/* Records every failure of a call. Called with the lock. */
+/* Records the message of a failure. Called with the lock held. */
 static weft_status note(weft_engine *e, weft_status status)
 {
     if (status != WEFT_OK)
@@ -115,8 +115,8 @@ static weft_status begin_use(weft_engine *e)
     return status;
 }
 
-/* The last user of a closed engine unloads the model. Called with the lock, which it releases; the
- * engine may be freed afterwards. */
+/* Unloads the model if this was the last use of a closed engine. Called with the lock held, which
+ * it releases. The engine may be freed afterwards. */
 static void unlock_and_unload(weft_engine *e)
 {
     void *state = e->closed && e->uses == 0 ? e->state : NULL;
@@ -189,8 +189,8 @@ static bool is_next(const weft_engine *e, const weft__engine_call *call)
     return call->alone ? e->running == 0 : e->running < e->max_concurrent && !e->alone;
 }
 
-/* Whether the calls that must end first were all made by this thread, which would wait for itself.
- */
+/* Whether this thread made all calls that must end first, so that waiting for them would be a
+ * deadlock. */
 static bool waits_for_itself(const weft_engine *e, const weft__engine_call *call)
 {
     int64_t own = 0;
@@ -199,7 +199,8 @@ static bool waits_for_itself(const weft_engine *e, const weft__engine_call *call
     return own >= (call->alone || e->alone ? 1 : e->max_concurrent);
 }
 
-/* The caller's cancel request wakes nobody, so it is polled. */
+/* Waits for a change. The caller's cancel request does not signal the condition, so it is polled.
+ */
 static void wait_for_change(weft_engine *e)
 {
     struct timespec until;
@@ -212,7 +213,7 @@ static void wait_for_change(weft_engine *e)
     pthread_cond_timedwait(&e->changed, &e->lock, &until);
 }
 
-/* Called with the lock. */
+/* Called with the lock held. */
 static weft_status wait_for_turn(weft_engine *e, weft__engine_call *call)
 {
     if (e->closed)
@@ -234,11 +235,11 @@ static weft_status wait_for_turn(weft_engine *e, weft__engine_call *call)
     return e->closed ? refuse_closed() : WEFT_OK;
 }
 
-/* Queues the call and waits until it may compute; *cancelled: it never will. */
+/* Queues the call and waits until it may compute. *cancelled: it was cancelled before that. */
 static weft_status enter(weft_engine *e, weft__engine_call *call, bool *cancelled)
 {
     pthread_mutex_lock(&e->lock);
-    e->uses++; /* also while it waits */
+    e->uses++; /* waiting calls count too */
     call->ticket = e->tickets++;
     call->waiting = true;
     call->next = e->calls;
@@ -343,7 +344,7 @@ weft__engine_call weft__engine_call_of(const weft_cancel *own)
     return (weft__engine_call){.cancel = weft__cancel_new_with(own), .thread = pthread_self()};
 }
 
-/* For calls without memory. */
+/* Fails for calls whose memory could not be allocated. */
 static weft_status no_call(weft_engine *e)
 {
     pthread_mutex_lock(&e->lock);
@@ -441,7 +442,8 @@ static bool keep_first(void *context, const weft_generated *token)
     return token->id < 0;
 }
 
-/* For backends that only generate: generates one token, whose probability is unknown. */
+/* Classifies with a backend that can only generate: generates one token, whose probability is
+ * unknown. */
 static weft_status classify_one(weft_engine *e, const weft_cancel *cancel, const classifying *c,
                                 size_t i)
 {
@@ -509,7 +511,7 @@ static weft_status generate_batch(weft_engine *e, const weft_cancel *cancel, voi
     weft_generate_batch_options together = {0};
     if (b->batch != NULL)
         together = *b->batch;
-    together.cancel = cancel; /* set when the caller's request is */
+    together.cancel = cancel; /* set when the caller cancels */
     return e->backend->batch != NULL
                ? e->backend->batch(e->state, b->texts, b->n, b->options, &together, b->results)
                : weft__engine_cannot(e, "generate from many prompts together");
@@ -538,8 +540,9 @@ static weft_status inspect(weft_engine *e, const weft_cancel *cancel, void *cont
 {
     const inspecting *i = context;
     (void)cancel;
-    return e->backend->inspect != NULL ? e->backend->inspect(e->state, i->request, i->out)
-                                       : weft__engine_cannot(e, "show what attention works on");
+    return e->backend->inspect != NULL
+               ? e->backend->inspect(e->state, i->request, i->out)
+               : weft__engine_cannot(e, "return keys and queries of attention");
 }
 
 weft_status weft_engine_inspect(weft_engine *engine, const weft_engine_request *request,

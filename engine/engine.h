@@ -7,7 +7,7 @@
 #include "weft/engine.h"
 
 extern const weft_engine_backend weft__engine_native;
-/* Empty in builds without them. */
+/* Backends that run other programs; empty in builds without them. */
 extern const weft_engine_backend *const weft__engine_programs[];
 extern const int weft__engine_n_programs;
 
@@ -17,7 +17,7 @@ typedef struct weft__engine_call {
     pthread_t thread; /* the thread that made it */
     uint64_t ticket;
     bool waiting;
-    bool alone; /* no other call may compute meanwhile */
+    bool alone; /* no other call may compute at the same time */
     struct weft__engine_call *next;
 } weft__engine_call;
 
@@ -31,10 +31,10 @@ struct weft_engine {
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    /* Under the lock. */
+    /* Protected by the lock. */
     bool closed;
     int64_t running, uses; /* calls that compute; calls that use the state */
-    bool alone;            /* the computing call does so alone */
+    bool alone;            /* the current call computes alone */
     uint64_t tickets;
     weft__engine_call *calls;
     weft_engine_metrics metrics;
@@ -45,7 +45,7 @@ struct weft_engine {
  * its `cancel`, which is NULL when out of memory. */
 weft__engine_call weft__engine_call_of(const weft_cancel *own);
 
-/* Generates for a call that `thread` made. */
+/* Generates for a call that its `thread` made. */
 weft_status weft__engine_run(weft_engine *engine, const weft_engine_request *request,
                              weft__engine_call *call, weft_generate_fn *callback, void *context);
 
@@ -60,12 +60,12 @@ weft_status weft__engine_in_turn(weft_engine *engine, const char *what, bool alo
 /* Fails with WEFT_UNSUPPORTED: the engine's backend cannot do `what`. */
 weft_status weft__engine_cannot(const weft_engine *engine, const char *what);
 
-/* For the native backend's state, within a call: runs `use` with its model and device while no
- * other call uses the model. */
+/* Runs `use` with the model of the native backend's state, within a call, while no other call uses
+ * the model. */
 typedef weft_status weft__native_use_fn(void *context, weft_model *model);
 weft_status weft__native_use(void *state, weft__native_use_fn *use, void *context);
 
-/* Further parts of the native backend's state, which owns them. */
+/* Other parts of the native backend's state, which owns them. */
 typedef struct weft__native_parts {
     const char *path, *text; /* of the model, and of its tokenizer */
     const weft_tokenizer *tokenizer;

@@ -19,8 +19,8 @@ typedef struct native {
     weft_device *device;
     int64_t context;                 /* 0: the model's context length */
     weft_prompt_cache *prompt_cache; /* NULL: none */
-    /* Tied fields of modules are set while the model is called, so only one call may be in the
-     * model at a time. Others take turns while a token is passed to its caller. */
+    /* Tied fields of modules are set during a call of the model, so only one call may use the model
+     * at a time. Other calls use it while a token is passed to its caller. */
     weft__turn_lock inside;
 } native;
 
@@ -113,7 +113,7 @@ static int bits_of(const weft_encoding *e)
     return (int)strtol(c, NULL, 10);
 }
 
-/* Whether these are matrices of many experts, of which a token uses a few. */
+/* Whether the path is a stack of experts, of which a token uses only a few. */
 static bool is_of_experts(const char *path)
 {
     return strstr(path, ".experts.") != NULL || strstr(path, ".switch_mlp.") != NULL;
@@ -134,7 +134,7 @@ static weft_status count(void *context, const weft_nn_item *item)
     return WEFT_OK;
 }
 
-/* The configuration keys differ between families. */
+/* The share of experts used per token. The configuration keys differ between families. */
 static double share_of_experts(const weft_config *config)
 {
     static const char *const all[] = {"num_experts", "num_local_experts"};
@@ -177,7 +177,7 @@ static void native_info(void *state, weft_engine_info *out)
 
 /* ---- texts ---------------------------------------------------------------------------------- */
 
-/* Loads it again to report why it is missing. */
+/* Reports why the tokenizer is missing, by loading it again. */
 static weft_status need_tokenizer(const native *n)
 {
     weft_tokenizer *tokenizer;
@@ -294,8 +294,7 @@ static weft_status native_generate(void *state, const weft_engine_request *reque
     weft_status status = ids_of(n, request, &ids, &n_ids);
     if (status == WEFT_OK)
         status = keep_to_context(n, n_ids, &options);
-    if (status == WEFT_OK && n->context > 0 && options.max_tokens == 0) { /* the prompt fills the
-                                                                           * context */
+    if (status == WEFT_OK && n->context > 0 && options.max_tokens == 0) { /* the prompt fills it */
         stats->prompt_tokens = (int64_t)n_ids;
         stats->reason = WEFT_FINISH_LENGTH;
         stats->detail = WEFT_FINISH_POSITIONS;
@@ -433,7 +432,7 @@ typedef struct warming {
 static weft_status read_prompt(void *context, weft_model *model)
 {
     const warming *w = context;
-    (void)model; /* the cache's */
+    (void)model; /* the cache has its own reference */
     return weft_prompt_cache_warm(w->n->prompt_cache, w->ids, w->n_ids, &w->options->cache,
                                   w->options->prefill);
 }

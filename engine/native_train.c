@@ -51,7 +51,7 @@ static weft_status add_references(run *r, weft_model *model)
     return status;
 }
 
-/* Adds an adapter to the linears, unless there is one. */
+/* Adds an adapter to the linears, unless the model has one. */
 static weft_status add_adapter(const run *r, weft_module *tree, bool *added)
 {
     static const char *const all[] = {WEFT_LORA_ALL_LINEAR};
@@ -84,7 +84,7 @@ static weft_status new_trainer(run *r, weft_model *model, weft_trainer **out)
     return weft_trainer_new(model, &o, out);
 }
 
-/* weft__native_use_fn. */
+/* Trains. Called by weft__native_use. */
 static weft_status train(void *context, weft_model *model)
 {
     run *r = context;

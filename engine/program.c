@@ -231,7 +231,7 @@ typedef struct answering {
     weft_generate_stats *stats;
     double start, first, last;
     int64_t texts; /* tokens that came without an id */
-    bool reported; /* the cancellation has been sent, at */
+    bool reported; /* whether and when the cancellation was sent */
     double when;
     bool done;
 } answering;
@@ -255,7 +255,7 @@ static bool is_late(const answering *a)
     return a->options->timeout > 0 && weft__seconds() - a->start > a->options->timeout;
 }
 
-/* Tells the program to stop, once, and records the reason. */
+/* Asks the program to stop, once, and records the reason. */
 static weft_status stop(answering *a, weft_finish reason, weft_finish_detail detail)
 {
     static const char line[] = "{\"cmd\": \"cancel\"}";
@@ -314,8 +314,8 @@ static weft_status take_token(answering *a, const weft__json *at)
     if (status != WEFT_OK || id < -1 || id > INT32_MAX)
         return weft__child_give_up(a->p->child, WEFT_INVALID, "malformed token");
     if (a->reported)
-        return look(a); /* it arrived too late */
-    /* A text without an id may be the end of the last token's text. */
+        return look(a); /* the token arrived after the cancellation */
+    /* A text without an id may be the end of the previous token's text. */
     if ((id >= 0 ? a->stats->tokens : a->texts) >= weft__program_most_tokens(a->options))
         return stop(a, WEFT_FINISH_LENGTH, WEFT_FINISH_MAX);
     a->last = weft__seconds();
@@ -336,7 +336,7 @@ static weft_status take_done(answering *a, const weft__json *at)
     if (status == WEFT_OK)
         status = weft__json_find_int(at, "prompt_tokens", &a->stats->prompt_tokens);
     if (status != WEFT_OK)
-        return weft__child_give_up(a->p->child, WEFT_INVALID, "an end that is none");
+        return weft__child_give_up(a->p->child, WEFT_INVALID, "malformed end of the answer");
     a->done = true;
     if (a->reported)
         return WEFT_OK;

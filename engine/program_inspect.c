@@ -150,7 +150,7 @@ static weft_status read_all(const weft__json *answer, const char *folder, weft_i
 }
 
 /* Deletes the files and the folder, whether they were read or not. */
-static void take_away(const char *folder, int64_t n_layers)
+static void delete_files(const char *folder, int64_t n_layers)
 {
     static const char *const kinds[] = {"keys", "queries"};
     char path[PATH];
@@ -173,7 +173,7 @@ weft_status weft__inspection_read(const weft__json *answer, const char *architec
         return weft__out_of_memory("inspect", NULL);
     x->architecture = architecture;
     status = read_all(answer, folder, x);
-    take_away(folder, x->n_layers);
+    delete_files(folder, x->n_layers);
     if (status == WEFT_OK)
         *out = x;
     else

@@ -20,13 +20,13 @@ weft_status weft__program_check(const char *name, const weft_generate_options *o
 {
     const weft_sampler_options *s = &o->sampler;
     const char *what = o->constraint != NULL              ? "constraints"
-                       : o->n_stop_texts > 0              ? "texts that end a text"
+                       : o->n_stop_texts > 0              ? "stop texts"
                        : o->logprobs                      ? "log-probabilities"
-                       : o->no_cache                      ? "generation without caches"
-                       : o->shift                         ? "texts beyond the positions"
+                       : o->no_cache                      ? "generation without a KV cache"
+                       : o->shift                         ? "context shifting"
                        : o->cache.max_context > 0         ? "max_context"
-                       : o->cache.kv_bits != 0            ? "caches in codes"
-                       : s->n_bias + s->n_suppress > 0    ? "biases and suppressed tokens"
+                       : o->cache.kv_bits != 0            ? "quantized KV caches"
+                       : s->n_bias + s->n_suppress > 0    ? "logit biases and suppressed tokens"
                        : s->presence_penalty != 0         ? "presence penalties"
                        : s->frequency_penalty != 0        ? "frequency penalties"
                        : s->xtc_probability != 0          ? "XTC"
@@ -39,7 +39,7 @@ weft_status weft__program_check(const char *name, const weft_generate_options *o
         !(s->repetition_penalty >= 0) || s->top_k < 0 || o->max_tokens < 0)
         return weft_fail(WEFT_INVALID, "engine: temperature, top_p, min_p, repetition_penalty, "
                                        "top_k and max_tokens: expected at least 0");
-    if (isinf(s->temperature + s->top_p + s->min_p + s->repetition_penalty)) /* none in JSON */
+    if (isinf(s->temperature + s->top_p + s->min_p + s->repetition_penalty)) /* not in JSON */
         return weft_fail(WEFT_INVALID, "engine: temperature, top_p, min_p and repetition_penalty: "
                                        "expected finite numbers");
     return WEFT_OK;
@@ -53,7 +53,7 @@ static void add_ids(weft__text *line, const char *key, const int32_t *ids, size_
     weft__text_format(line, "]");
 }
 
-/* Appends the caller's JSON in one line. */
+/* Appends the caller's JSON without line breaks. */
 static weft_status add_json(weft__text *line, const char *key, const char *json)
 {
     weft__json_doc doc;

@@ -8,7 +8,7 @@
 
 struct weft_engine_stream {
     weft_engine *engine;
-    weft_engine_request request; /* of copies */
+    weft_engine_request request; /* has copies of the caller's arrays */
     weft_generate_options options;
     weft_chat_options chat;
     weft__engine_call call;
@@ -17,8 +17,8 @@ struct weft_engine_stream {
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    /* Under the lock. */
-    bool full, ended, freed; /* a token is available; there will be no other; the caller has gone */
+    /* Protected by the lock. */
+    bool full, ended, freed; /* a token is waiting; no more follow; the caller has freed it */
     weft_generated token;
     char *text;
     size_t room;

@@ -10,7 +10,7 @@ static weft_status train(weft_engine *e, const weft_cancel *cancel, void *contex
 {
     const training *t = context;
     weft_engine_train_options options = *t->options;
-    options.trainer.cancel = cancel; /* set when the caller's request is */
+    options.trainer.cancel = cancel; /* set when the caller cancels */
     return e->backend->train != NULL ? e->backend->train(e->state, &options, t->result)
                                      : weft__engine_cannot(e, "train");
 }

@@ -26,8 +26,8 @@ typedef struct match {
     weft_slot *slot;
     weft_module *module;
     bool encoded;
-    weft_quantize_options format; /* if encoded */
-    int parts[3];                 /* -1: none */
+    weft_quantize_options format; /* format if the parameter is encoded */
+    int parts[3];                 /* tensor indices; -1: none */
     bool quantized;               /* it will be encoded */
 } match;
 
@@ -287,7 +287,8 @@ static weft_status report(const loader *l)
 
 /* ---- loading: setting ----------------------------------------------------------------------- */
 
-/* The values of an encoded parameter have the scales' dtype, if these are floats. */
+/* Joins the parts of an encoded parameter. Its values have the dtype of the scales, if that is a
+ * float. */
 static weft_array *joined(const loader *l, const match *m)
 {
     weft_array *parts[3] = {NULL};
@@ -310,7 +311,7 @@ static weft_array *converted(const loader *l, const match *m)
     return weft_to(value, l->options->device ? l->options->device : device);
 }
 
-/* Sets all together: on failure no parameter has changed. */
+/* Sets all parameters at once. On failure none has changed. */
 static weft_status set_matches(const loader *l)
 {
     const size_t n = l->n_matches > 0 ? (size_t)l->n_matches : 1;

@@ -51,7 +51,7 @@ static weft_status choose(void *context, const weft_nn_item *item)
     return c->visit ? c->visit(c->context, item) : WEFT_OK;
 }
 
-/* Every key, and the path, must match something. */
+/* Checks that every key, and the path, matches something. */
 static weft_status check_strict(weft_module *m, const weft_nn_choice *choice)
 {
     for (int i = 0; i < (choice->n_keys > 0 ? choice->n_keys : 1); i++) {

@@ -46,7 +46,7 @@ static weft_array *draw(weft_dims shape, double p)
     return weft_random_bernoulli(weft_add(weft_random_next_key(), row_keys), row, p);
 }
 
-/* Axes that share a draw have length 1 in the mask. */
+/* Applies dropout. Axes that share a draw have length 1 in the mask. */
 static weft_array *forward(weft_module *self, weft_array *x)
 {
     const weft_nn_dropout *m = (const weft_nn_dropout *)self;

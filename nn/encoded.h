@@ -16,8 +16,8 @@ bool weft__nn_part_path(const char *path, int part, char *out, size_t size);
  * without such parts. */
 bool weft__nn_parts(weft_array *a, weft_array *out[3]);
 
-/* The format of the stored parts (NULL: absent) of a parameter of `shape`; false: none. Determined
- * by shapes and dtypes. */
+/* Finds the format of the stored parts (NULL: absent) of a parameter of `shape` from their shapes
+ * and dtypes. False: no format matches. */
 bool weft__nn_format_of(const weft_safetensors_entry *const parts[3], const weft_dims *shape,
                         weft_quantize_options *out);
 

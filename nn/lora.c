@@ -275,7 +275,7 @@ weft_status weft__lora_new(const weft_module *base, const weft__lora_spec *spec,
     weft_nn_child(m, lora_dropout, weft_nn_dropout_new(spec->dropout));
     weft__nn_reserve_child(&m->module, "", &m->base);
     if (weft_nn_finish(m) == NULL)
-        return WEFT_MEMORY; /* everything else was checked */
+        return WEFT_MEMORY; /* the only failure left, since all else was checked */
     if (status != WEFT_OK) {
         weft_nn_free(&m->module);
         return status;

@@ -11,25 +11,25 @@ typedef struct weft__lora_spec {
     bool dora, pissa;
 } weft__lora_spec;
 
-/* Whether it is an adapter: a weft_nn_lora_linear, on a linear, an embedding or a stack. */
+/* Whether the module is an adapter: a weft_nn_lora_linear on a linear, an embedding or a stack. */
 bool weft__is_lora(const weft_module *m);
 
-/* lora_A, which may be tied, and the rank. */
+/* The adapter's lora_A, which may be tied, and its rank. */
 weft_array *weft__lora_A(const weft_nn_lora_linear *m);
 int64_t weft__lora_rank(const weft_nn_lora_linear *m);
 
-/* weft_nn_lora_inject. `joined`: if gates and ups of experts get equal adapters, they share one
- * lora_A, tied in up_proj, as if they were one matrix (as they are in PEFT). */
+/* Implements weft_nn_lora_inject. With `joined`, gate and up projections of experts that get equal
+ * adapters share one lora_A (tied in up_proj), since PEFT treats them as one matrix. */
 weft_status weft__lora_inject(weft_module *m, const weft_nn_lora_options *options, bool joined);
 
-/* Creates an adapter for `base` without taking it. weft__lora_attach, which cannot fail, takes it.
- */
+/* weft__lora_new creates an adapter for `base` without taking ownership of it. weft__lora_attach,
+ * which cannot fail, does that. */
 weft_status weft__lora_new(const weft_module *base, const weft__lora_spec *spec,
                            weft_nn_lora_linear **out);
 void weft__lora_attach(weft_nn_lora_linear *m, weft_module *base);
 
-/* (x A^T) B^T, without the initial values for PiSSA: x (..., in) -> (..., out); and the matrix of
- * this map times scale: (out, in), float32. */
+/* weft__lora_delta: (x A^T) B^T, minus the product of the initial values for PiSSA; x (..., in) ->
+ * (..., out). weft__lora_matrix: the matrix of this map times scale: (out, in), float32. */
 weft_array *weft__lora_delta(const weft_nn_lora_linear *m, weft_array *x);
 weft_array *weft__lora_matrix(const weft_nn_lora_linear *m);
 
@@ -38,8 +38,8 @@ weft_array *weft__lora_weight(const weft_nn_lora_linear *m);
 
 /* ---- lora_merge.c ---------------------------------------------------------------------------- */
 
-/* Gives a tied module its own frozen parameter with the same array; or all modules of the tree that
- * are tied to `owner`. */
+/* weft__nn_untie gives a tied module its own frozen parameter with the same array.
+ * weft__nn_untie_from does so for all modules of the tree that are tied to `owner`. */
 void weft__nn_untie(weft_module *m);
 void weft__nn_untie_from(weft_module *tree, weft_array **owner);
 

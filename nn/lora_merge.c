@@ -60,7 +60,7 @@ static weft_status find_factor(weft_nn_lora_linear *m, bool merging, weft_array 
     return status;
 }
 
-/* Computes W + scale B A, for DoRA times the factors; in float32. */
+/* Computes W + scale B A, for DoRA multiplied by the row factors, in float32. */
 static weft_array *sum_of(weft_nn_lora_linear *m, weft_array *factor)
 {
     weft_array *W = weft_astype(weft__lora_weight(m), WEFT_FLOAT32); /* (out, in) */
@@ -68,7 +68,7 @@ static weft_array *sum_of(weft_nn_lora_linear *m, weft_array *factor)
     return factor ? weft_multiply(W, factor) : W;
 }
 
-/* Computes W from that sum; in float32. */
+/* Computes the base weight W from a merged weight, the inverse of sum_of, in float32. */
 static weft_array *difference_of(weft_nn_lora_linear *m, weft_array *factor)
 {
     weft_array *W = weft_astype(weft__lora_weight(m), WEFT_FLOAT32); /* (out, in) */

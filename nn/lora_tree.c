@@ -261,7 +261,7 @@ static weft_status make_adapters(injection *in)
     return WEFT_OK;
 }
 
-/* Cannot fail, so the tree is never adapted partially. */
+/* Attaches the adapters. This cannot fail, so the tree is never adapted partially. */
 static void attach_adapters(const injection *in)
 {
     for (int i = 0; i < in->n; i++) {
@@ -325,8 +325,8 @@ weft_status weft__lora_inject(weft_module *m, const weft_nn_lora_options *option
         status = make_adapters(&in);
     if (status == WEFT_OK) {
         weft_nn_freeze(m);
-        (void)weft_nn_visit_modules(m, thaw,
-                                    &(thawing){m, &in}); /* visited above without a failure */
+        (void)weft_nn_visit_modules(
+            m, thaw, &(thawing){m, &in}); /* cannot fail: the same visit succeeded above */
         attach_adapters(&in);
     }
     if (status == WEFT_OK && joined)

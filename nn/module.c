@@ -136,7 +136,7 @@ static bool is_list(const weft_module *m)
     return m && m->type == &weft__nn_list_type;
 }
 
-/* A list is not called itself, so its children push its name too. */
+/* A list is never called, so its children push its name too. */
 static int push_path(const weft_module *m)
 {
     const int above = is_list(m->parent) ? push_path(m->parent) : 0;

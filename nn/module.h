@@ -26,19 +26,20 @@ bool weft__nn_is_visited(const weft_slot *slot);
 /* A visitor that converts float parameters to the dtype at `context`. */
 weft_status weft__nn_cast_item(void *context, const weft_nn_item *item);
 
-/* Registers a child that stays empty until weft__nn_put_child, which cannot fail; so a tree can be
- * changed without stopping halfway. False, and m->failed: out of memory. */
+/* Registers a child that stays empty until weft__nn_put_child, which cannot fail, so that a change
+ * of a tree cannot stop halfway. False, with m->failed set: out of memory. */
 bool weft__nn_reserve_child(weft_module *m, const char *name, weft_module **field);
 void weft__nn_put_child(weft_module *m, const char *name, weft_module **field, weft_module *child);
 
-/* dropout.c: until the next call, dropout on this thread draws each row (axis 0) of an array with
- * that many rows separately: its key combines the array's key with the row's in (rows, 2). A row's
- * mask is then independent of the other rows. Borrowed; NULL: one draw for the whole array. */
+/* dropout.c: until the next call, dropout on this thread draws a separate mask for each row (axis
+ * 0) of arrays with as many rows as `keys` (rows, 2). The key of a row combines the array's key
+ * with the row's, so its mask does not depend on other rows. Borrowed. NULL: one draw for the whole
+ * array. */
 void weft__dropout_rows(weft_array *keys);
 
-/* The same for each vector (the last axis) of an array with that many vectors: `keys` (vectors, 2)
- * are complete keys, and no other is drawn. A head's mask is then independent of how many vectors
- * it gets at a time. */
+/* The same for each vector (the last axis) of arrays with as many vectors as `keys` (vectors, 2).
+ * These keys are complete and not combined with another. The mask of an output head then does not
+ * depend on how many vectors it gets at a time. */
 void weft__dropout_vectors(weft_array *keys);
 weft_array *weft__dropout_row_keys(void); /* the current ones, or NULL */
 

@@ -26,7 +26,7 @@ weft_module *weft__nn_stack_new(int64_t experts, int64_t in, int64_t out)
     return weft_nn_finish(m);
 }
 
-/* Passes row i through scale B A of expert ids_i: x (T, in) -> (I, out), in x's dtype. */
+/* Applies the adapter of expert ids_i, scale B A, to row i: x (T, in) -> (I, out), in x's dtype. */
 static weft_array *delta(weft_nn_lora_linear *m, weft_array *x, weft_array *rows, weft_array *ids)
 {
     weft_array *low = weft_gather_linear(x, m->lora_A, rows, ids); /* (I, R) */

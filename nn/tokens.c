@@ -93,7 +93,7 @@ weft_array *weft__tokens_rows(const weft_nn_tokens *m)
 typedef struct search {
     const char *target;
     weft_module **field;
-    weft_array **owner; /* with this: the modules tied to it, instead of those with the name */
+    weft_array **owner; /* if set: search modules tied to it, not modules with the name */
 } search;
 
 static bool ends_with(const char *path, const char *end)
@@ -122,7 +122,8 @@ typedef struct request {
     bool loaded;   /* rows will be loaded, so new ones need no initial values */
 } request;
 
-/* Checks the ids: distinct, within V rows, and new tokens follow those without a gap. */
+/* Checks that the ids are distinct and within V rows, and that new tokens follow those rows without
+ * a gap. */
 static weft_status check_ids(const char *target, const request *r, int64_t V)
 {
     const int64_t end = r->known < 0 ? V : V + r->n;
@@ -323,7 +324,7 @@ static weft_array *resized(const weft_nn_tokens *m, weft_array *weight, bool mer
     return merging ? weft_pad(dense, 0, 0, m->further, 0) : weft_slice_axis(dense, 0, 0, V);
 }
 
-/* Writes rows into the base's weight: the trained ones, or the original ones. */
+/* Writes the trained rows into the base weight, or restores the original ones. */
 weft_status weft__tokens_merge(weft_nn_tokens *m, bool merging)
 {
     weft_slot *weight = weft__nn_slot(m->base, "weight");

@@ -16,16 +16,15 @@ typedef struct weft_nn_tokens {
     bool merged;
 } weft_nn_tokens;
 
-/* weft_nn_tokens_add if all rows will be loaded: new ones have no values yet. */
+/* weft_nn_tokens_add for a caller that will load all rows: new rows get no initial values. */
 weft_status weft__tokens_put(weft_module *tree, const char *module, const int32_t *tokens, int n);
 bool weft__is_tokens(const weft_module *m);
 /* The rows, which may be tied. */
 weft_array *weft__tokens_rows(const weft_nn_tokens *m);
-/* The number of tokens of an embedding, including those that `m` adds; `m` may be one without
- * trained rows. */
+/* The number of tokens of an embedding, including tokens that `m` adds. `m` may be an embedding
+ * without trained rows. */
 int64_t weft__tokens_count(weft_module *m);
-/* Writes the rows into the base's weight, which gets additional rows for new tokens, or undoes
- * that. */
+/* Writes the rows into the base weight, which is extended for new tokens; or undoes that. */
 weft_status weft__tokens_merge(weft_nn_tokens *m, bool merging);
 
 #endif

@@ -31,7 +31,7 @@ weft_status weft_optim_accumulate(weft_optim *optimizer, int64_t n)
     return status;
 }
 
-/* Adds this call's gradients to the sums; sums of parameters without a gradient stay. */
+/* Adds this call's gradients to the sums. Parameters without a gradient keep their sums. */
 static void add_up(weft_optim *o, weft_array *const *gradients, weft_array **sums)
 {
     for (int i = 0; i < o->n; i++) {
@@ -42,15 +42,15 @@ static void add_up(weft_optim *o, weft_array *const *gradients, weft_array **sum
     }
 }
 
-/* The broadcast arrays get a device. */
+/* Broadcasting gives the 0-d arrays a device. */
 weft_array *weft__optim_when(weft_array *due, weft_array *a, weft_array *old)
 {
     weft_device *device = weft_device_of(old);
     return weft_where(weft_to(due, device), weft_to(a, device), old);
 }
 
-/* A call that is traced does not know how many came before it, so every slot is set to its new
- * value or its old one. */
+/* Sets every slot to its new value if the update is due, else to its old one. A traced call cannot
+ * branch on the number of earlier calls. */
 static void choose(const optim_changes *c, weft_array *due)
 {
     for (int i = 0; i < c->n; i++)

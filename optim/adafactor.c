@@ -36,7 +36,7 @@ static weft_array *root_mean_square(weft_array *x)
     return weft_sqrt(weft_mean(weft_square(x), WEFT_ALL_AXES, false));
 }
 
-/* 0-d, of the parameter's dtype */
+/* The learning rate as a 0-d array of the parameter's dtype. */
 static weft_array *learning_rate(const weft_optim_step *s)
 {
     const weft_optim_adafactor_options *o = s->options;
@@ -56,7 +56,7 @@ static weft_array *learning_rate(const weft_optim_step *s)
     return weft_multiply(weft_maximum(size, weft_astype(least.array, weft_dtype_of(size))), rate);
 }
 
-/* 1 - t^-rate */
+/* The decay of the second moment at step t: 1 - t^-rate. */
 static weft_optim_number beta2(const weft_optim_step *s)
 {
     weft_array *exponent =
@@ -64,7 +64,7 @@ static weft_optim_number beta2(const weft_optim_step *s)
     return (weft_optim_number){.array = weft_negative(weft_expm1(weft_negative(exponent)))};
 }
 
-/* The gradient divided by its root mean square, which is factored as an outer product for matrices.
+/* Divides the gradient by its root mean square. For matrices that is factored as an outer product.
  */
 static weft_array *normalised(weft_optim_step *s)
 {

@@ -23,7 +23,7 @@ static weft_status check_adamw(const void *options)
 
 typedef struct numbers {
     weft_optim_number beta1, beta2, eps, decay;
-    bool corrected; /* for the bias */
+    bool corrected; /* whether the bias is corrected */
 } numbers;
 
 /* The bias corrections of m and v: 1 - beta^t, or 1. */
@@ -34,7 +34,7 @@ static weft_optim_number correction_of(const weft_optim_step *s, const numbers *
                         : (weft_optim_number){.value = 1};
 }
 
-/* 0-d, of the parameter's dtype */
+/* The number as a 0-d array of the given dtype. */
 static weft_array *as_array(weft_optim_number a, weft_dtype dtype)
 {
     return a.array ? weft_astype(a.array, dtype) : weft_scalar(a.value, dtype);
@@ -45,8 +45,8 @@ static weft_array *number_at(weft_array *all, int i)
     return weft_squeeze(weft_slice_axis(all, 0, i, i + 1), 0);
 }
 
-/* weft_adamw's five numbers on the parameter's device; shared by all parameters of a group on that
- * device. Those of a guard stay on their device, the others are moved as one array. */
+/* weft_adamw's five numbers on the parameter's device, shared by all parameters of a group on that
+ * device. A guard's numbers stay on their device; the others are moved as one array. */
 static weft_array *fused_numbers(weft_optim_step *s, const numbers *n)
 {
     const weft_dtype dtype = weft_dtype_of(s->parameter);

@@ -13,7 +13,8 @@ static bool guards(const weft_optim_step *s)
     return weft_optim_adamw.guards(s);
 }
 
-/* AdamW's formula, with this update's moments before they are encoded. */
+/* Computes AdamW's update from plain ops, with the moments of this update before they are encoded.
+ */
 static weft_array *by_formula(weft_optim_step *s)
 {
     const weft_dtype dtype = weft_dtype_of(s->parameter);
@@ -25,7 +26,7 @@ static weft_array *by_formula(weft_optim_step *s)
     return value;
 }
 
-/* Small parameters use AdamW's own state. */
+/* Small parameters use the state of plain AdamW. */
 static weft_array *update(weft_optim_step *s)
 {
     if (s->state[M_SCALE] == NULL)

@@ -1,7 +1,7 @@
 /* optim/clip.c -- the global norm of gradients, and clipping. */
 #include "optim/optim.h"
 
-/* The last element is for all devices beyond the limit. */
+/* Devices beyond the limit share the last element. */
 weft_array **weft__number_on(weft__per_device *all, const weft_device *device)
 {
     int i = 0;
@@ -11,7 +11,7 @@ weft_array **weft__number_on(weft__per_device *all, const weft_device *device)
     return &all->at[i];
 }
 
-/* Summed on each device separately, so that only one number per device is moved. */
+/* Sums on each device separately, so that only one number per device is moved. */
 weft_array *weft_global_norm(weft_array *const *arrays, int n)
 {
     weft__per_device sums = {0};

@@ -40,7 +40,8 @@ static int64_t *int_at(optim_group *g, int i)
     return (int64_t *)((char *)g->options + g->type->fields[i].offset);
 }
 
-/* Zero means the default; a negative value means zero if zero is not the default. */
+/* Fills in option i. Zero means the default; a negative value means zero if zero is not the
+ * default. */
 static weft_status fill_double(optim_group *g, int i)
 {
     double standard = 0, *value = double_at(g, i);

@@ -28,7 +28,7 @@ weft_array *weft__optim_guarded(optim_guard *guard, weft_array *value, weft_arra
     return weft__optim_when(weft__optim_finite(guard, weft_device_of(old)), value, old);
 }
 
-/* The two numbers that depend on the gradients, on the device of their norm. */
+/* Computes the two numbers that depend on the gradients, on the device of their norm. */
 static optim_guard make_guard(weft_array *norm, weft_array *loss, weft_array *factor, double clip)
 {
     optim_guard guard = {.factor = factor};

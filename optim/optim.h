@@ -12,7 +12,7 @@ typedef struct optim_group {
     const weft_rate **rates;    /* per field; NULL: not scheduled */
     const weft_rate *lr_rate;   /* NULL: not scheduled */
     weft_optim_number *numbers; /* per field, for the current update */
-    weft_array *lr;             /* a state */
+    weft_array *lr;             /* current learning rate, which is part of the state */
     weft_array *lr_now;         /* for the current update */
 } optim_group;
 
@@ -34,8 +34,8 @@ struct weft_optim {
     int64_t every;           /* calls per update; 0: no accumulation */
     weft_array *seen;        /* int64 0-d: calls since the last update */
     weft_array *loss, *norm; /* of the latest guarded update */
-    /* The parameters' slots, then the state: step, learning rates, and the state of each parameter.
-     */
+    /* The slots: parameters, then the state (step, learning rates, and the state of each
+     * parameter). */
     int n_slots;
     weft_array ***slots;
     char **names;
@@ -65,23 +65,26 @@ typedef struct optim_guard {
     weft__per_device scale, finite;
 } optim_guard;
 
-/* optim/guard.c: the scale on a device (NULL: gradients are not scaled); and the new value, or the
- * old one if the update is not finite (without a guard the new value). */
+/* optim/guard.c. weft__optim_scale: the scale on a device; NULL: gradients are not scaled.
+ * weft__optim_finite: whether the update is finite, on a device. weft__optim_guarded: `value`, or
+ * `old` if the update is not finite; `value` without a guard. */
 weft_array *weft__optim_scale(optim_guard *guard, weft_device *device);
 weft_array *weft__optim_finite(optim_guard *guard, weft_device *device);
 weft_array *weft__optim_guarded(optim_guard *guard, weft_array *value, weft_array *old);
 
-/* optim/guard.c: weft_optim_apply in parts, for compiled functions. Sets parameters and state from
- * gradients and the 0-d float64 factor of the learning rates (loss may be NULL); reads the result;
- * and the two slots, in addition to weft_optim_state, with loss and norm of the latest update. */
+/* optim/guard.c: weft_optim_apply in parts, for compiled functions. weft__optim_set sets parameters
+ * and state from gradients and the 0-d float64 factor of the learning rates (loss may be NULL).
+ * weft__optim_read reads the result. weft__optim_results returns the two slots with loss and norm
+ * of the latest update, which weft_optim_state does not include. */
 weft_status weft__optim_set(weft_optim *o, weft_array *const *gradients, weft_array *loss,
                             weft_array *factor, double clip);
 void weft__optim_read(const weft_optim *o, bool with_loss, weft_optim_call *call);
 void weft__optim_results(weft_optim *o, weft_array **slots[2]);
 
-/* optim/update.c: adds a slot; returns the gradient in the dtype of `wide`, or an error that names
- * the parameter; adds the changes of an update of all parameters (`shared`: an array per group,
- * NULL; guard: NULL for none). */
+/* optim/update.c. weft__optim_change: adds a slot and its new value. weft__optim_gradient: the
+ * gradient in the dtype of `wide`, or an error that names the parameter. weft__optim_collect: adds
+ * the changes of an update of all parameters; `shared` has an array per group, initially NULL, and
+ * `guard` may be NULL. */
 void weft__optim_change(optim_changes *c, weft_array **slot, weft_array *value);
 weft_array *weft__optim_gradient(const optim_parameter *p, weft_array *gradient, weft_array *wide);
 void weft__optim_collect(weft_optim *o, weft_array *const *gradients, weft_array **shared,
@@ -95,11 +98,13 @@ weft_array *weft__optim_when(weft_array *due, weft_array *a, weft_array *old);
 weft_status weft__optim_accumulate(weft_optim *o, weft_array *const *gradients, weft_array **sums,
                                    weft_array **shared, optim_changes *c);
 
-/* optim/groups.c: completes one group, and finds each parameter's group. */
+/* optim/groups.c. weft__optim_group_start: initializes a group with completed options.
+ * weft__optim_group_end: frees what it allocated. */
 weft_status weft__optim_group_start(optim_group *g, const weft_optim_group *from, int index);
 void weft__optim_group_end(optim_group *g);
 
-/* optim/state.c: lists and names the slots; call it again if there are more. */
+/* optim/state.c. weft__optim_list: lists and names the slots; call it again after slots were added.
+ * weft__optim_unlist: frees the list. */
 weft_status weft__optim_list(weft_optim *o);
 void weft__optim_unlist(weft_optim *o);
 
@@ -117,8 +122,8 @@ extern const weft_field weft__optim_adamw_fields[];
 extern const weft_optim_adamw_options weft__optim_adamw_defaults;
 weft_status weft__optim_check_betas(const char *type, double beta1, double beta2);
 
-/* For checks of options: "adamw: beta1: expected a number in [0, 1), got 2". Accepts scheduled
- * numbers (NaN). */
+/* Checks an option, with messages such as "adamw: beta1: expected a number in [0, 1), got 2".
+ * Accepts scheduled numbers (NaN). */
 weft_status weft__optim_expect(const char *type, const char *name, double value, bool below_one,
                                bool positive);
 

@@ -30,8 +30,8 @@ static weft_status fail_name(const weft_optim_type *type, const char *name, size
     return status;
 }
 
-/* The value that means zero: in options zero means the default, and a negative value zero if that
- * is not the default. */
+/* The option value that stands for zero. A zero in options means the default; a negative value
+ * means zero if the default is not zero. */
 static double zero_of(const weft_optim_type *type, const weft_field *f)
 {
     double standard = 0;

@@ -44,8 +44,8 @@ static weft_array *constant(const weft_rate *r, weft_array *step)
     return like(r->from, step);
 }
 
-/* rate^step as e^(step log rate), whose relative error does not grow with the step as that of a
- * power of a rounded rate does. */
+/* Computes rate^step as e^(step log rate). Its relative error does not grow with the step, unlike
+ * that of a power of a rounded rate. */
 static weft_array *exponential(const weft_rate *r, weft_array *step)
 {
     return weft_scale(weft_exp(weft_scale(step, log(r->rate))), r->from);
@@ -137,7 +137,7 @@ weft_rate *weft_rate_custom(weft_rate_function *fn, void *context)
     return new_rate((weft_rate){.value = custom, .fn = fn, .context = context});
 }
 
-/* A rate of n parts, which it takes; boundaries (n - 1) or NULL. */
+/* Creates a rate of n parts and takes ownership of them. boundaries (n - 1) may be NULL. */
 static weft_rate *of_parts(weft_rate rate, weft_rate *const *parts, int n,
                            const int64_t *boundaries)
 {

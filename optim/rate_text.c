@@ -63,7 +63,7 @@ static weft_rate *make_step(const part *p, double init, double *level, int64_t s
     return weft_rate_step_decay(from, p->numbers[0], size);
 }
 
-/* Constant, then linear to zero over the last share. */
+/* Creates a rate that is constant, then falls linearly to zero over the last share of the steps. */
 static weft_rate *make_wsd(const part *p, double init, double *level, int64_t steps)
 {
     (void)init;
@@ -82,7 +82,7 @@ static weft_rate *make_wsd(const part *p, double init, double *level, int64_t st
 static const struct {
     const char *name;
     maker *make;
-    int least, most; /* numbers */
+    int least, most; /* minimum and maximum of numbers after the name */
 } makers[] = {
     {"constant", make_constant, 0, 0},       {"linear", make_linear, 0, 1},
     {"cosine", make_cosine, 0, 1},           {"wsd", make_wsd, 0, 1},

@@ -1,23 +1,22 @@
-/* train/compiled_step.c -- one batch as a compiled function: its update, or its part of the sums of
- * one.
+/* train/compiled_step.c -- one batch as a compiled function: a complete update, or adding its
+ * gradients to the sums.
  *
- * The state is everything that these read or set: all parameters, the batch's rewards, and the
- * optimizer's moments and master copies with where it leaves loss and norm, or the sums of
- * gradients. Batches differ in their rows and their length, which are dynamic axes.
- */
+ * The state of a function is everything that it reads or sets: all parameters, the batch's rewards,
+ * and either the optimizer's state with its slots for loss and norm, or the sums of gradients. The
+ * number of rows and the length of a batch are dynamic axes. */
 #include <string.h>
 
 #include "core/failure.h"
 #include "optim/optim.h"
 #include "train/trainer.h"
 
-/* Inputs: tokens, targets and weights, and from here on. */
+/* Input indices. Inputs 0 to 2 are tokens, targets and weights. */
 enum { SCALE = 3, FACTOR, KEYS, PLAIN, OPTIONAL = 6, MOST = PLAIN + OPTIONAL };
 
 /* ---- batches as inputs ---------------------------------------------------------------------- */
 
-/* Those that the objective needs, and of packed rows first, positions and perhaps how they are
- * packed. */
+/* Adds the inputs that the objective needs; for packed rows also `first` and `positions`, and
+ * `pack` and `unpack` if the batch has them. Returns the number of inputs. */
 static int add_inputs(const weft_trainer *t, const weft_batch *batch, weft_array **in)
 {
     const weft_objective *o = t->o.objective;
@@ -37,8 +36,8 @@ static int add_inputs(const weft_trainer *t, const weft_batch *batch, weft_array
     return n;
 }
 
-/* in: tokens, targets and weights (B, L), scale (), factor (), row keys (rows, 2), and what
- * add_inputs adds */
+/* The batch of the inputs: tokens, targets and weights (B, L), scale (), factor (), row keys (rows,
+ * 2), and the inputs of add_inputs. */
 static weft_batch batch_of(const weft_trainer *t, weft_array *const *in, int n_in)
 {
     const weft_objective *o = t->o.objective;
@@ -76,7 +75,7 @@ static weft_status call(const weft_trainer *t, weft_compiled *compiled, const we
 
 /* ---- the functions -------------------------------------------------------------------------- */
 
-/* The loss and gradients of a batch, whose rows' dropout has the keys that are its input. */
+/* Computes the loss and gradients of a batch. The dropout keys of its rows are an input. */
 static weft_array *differentiate(weft_trainer *t, weft_array *const *in, int n_in)
 {
     const weft_batch batch = batch_of(t, in, n_in);
@@ -87,7 +86,7 @@ static weft_array *differentiate(weft_trainer *t, weft_array *const *in, int n_i
     return loss;
 }
 
-/* If a loss fails, so does the call. */
+/* A failed loss fails the call. */
 static int update(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     weft_trainer *t = context;
@@ -109,11 +108,11 @@ static int add(void *context, weft_array *const *in, int n_in, weft_array **out,
     return 1;
 }
 
-/* Parameters, rewards, and n more slots. */
+/* Compiles a function whose state is the parameters, the rewards and n_more further slots. */
 static weft_status compile(weft_trainer *t, weft_function *function, const char *name,
                            weft_array ***more, int n_more, weft_compiled **out)
 {
-    enum { FIRST = 1, BOTH = 3 }; /* axes of matrices; of vectors the first one */
+    enum { FIRST = 1, BOTH = 3 }; /* dynamic axes; BOTH of a vector: its axis */
     static const uint32_t dynamic[MOST] = {BOTH, BOTH, BOTH, 0,    0,    FIRST,
                                            BOTH, BOTH, BOTH, BOTH, BOTH, BOTH};
     const int n = t->parameters.n;
@@ -139,7 +138,7 @@ static weft_status compile_update(weft_trainer *t)
     memcpy(more, state, (size_t)n * sizeof *more);
     weft__optim_results(t->optimizer, more + n);
     weft_status status = WEFT_OK;
-    weft_scope_open_lean(); /* slots that are filled from the start need one trace, not two */
+    weft_scope_open_lean(); /* with all slots set, one trace is enough instead of two */
     for (int i = n; i < n + 2 && status == WEFT_OK; i++)
         status = weft_set(more[i], weft_scalar(0, WEFT_FLOAT32));
     weft_scope_close(NULL);

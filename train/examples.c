@@ -1,4 +1,4 @@
-/* train/examples.c -- examples: single samples, pairs, labelled ones, and their batches. */
+/* train/examples.c -- examples (single samples, pairs, labelled samples) and batches of them. */
 #include "train/examples.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ weft_status weft_dataset_add_pair(weft_dataset *dataset, const weft_sample *chos
                                   const weft_sample *rejected)
 {
     const weft_sample *const pair[] = {chosen, rejected};
-    weft_dataset *kept = NULL; /* of the two, as the policy leaves them */
+    weft_dataset *kept = NULL; /* the two samples after the policy for long samples */
     weft_status status = check_pair(dataset, pair);
     if (status == WEFT_OK)
         status = weft_dataset_new(dataset->limit, &kept);
@@ -39,7 +39,7 @@ weft_status weft_dataset_add_pair(weft_dataset *dataset, const weft_sample *chos
     if (status == WEFT_OK)
         dataset->info.examples = WEFT_EXAMPLES_PAIRS;
     const bool whole = status == WEFT_OK && kept->info.samples == 2;
-    const int64_t group = -1 - dataset->info.samples; /* a program's own are positive */
+    const int64_t group = -1 - dataset->info.samples; /* groups set by the caller are positive */
     for (int64_t k = 0; whole && status == WEFT_OK && k < 2; k++) {
         weft_sample sample = weft_dataset_at(kept, k);
         sample.group = group;
@@ -87,7 +87,7 @@ int64_t weft__examples_count(const weft_dataset *d)
     return d->info.examples == WEFT_EXAMPLES_PAIRS ? d->info.samples / 2 : d->info.samples;
 }
 
-/* How many ids are in front of a sample's first target. */
+/* The number of ids before a sample's first target. */
 static int64_t prompt_length(const weft_sample *s)
 {
     int64_t n = 1;
@@ -122,8 +122,8 @@ static int64_t with_another_prompt(const weft_dataset *d, int64_t i)
     return (i + n - 1) % n;
 }
 
-/* The prompt of sample i and the completion of another prompt, as long as is allowed; its arrays
- * are those of *builder. */
+/* A sample with the prompt of sample i and the completion of a different prompt, cut to the length
+ * limit. Its arrays belong to *builder. */
 static weft_status mismatch(const weft_dataset *d, int64_t i, weft__builder *builder,
                             weft_sample *out)
 {
@@ -141,7 +141,7 @@ static weft_status mismatch(const weft_dataset *d, int64_t i, weft__builder *bui
     return status;
 }
 
-/* How many ids that has. */
+/* The number of ids that mismatch() gives for sample i. */
 static int64_t mismatch_length(const weft_dataset *d, int64_t i)
 {
     const weft_sample own = weft_dataset_at(d, i),
@@ -158,7 +158,7 @@ int64_t weft__example_cells(const weft_dataset *d, int64_t e)
     return d->info.examples == WEFT_EXAMPLES_SINGLE ? own : own + mismatch_length(d, e) - 1;
 }
 
-/* A batch's samples of n examples, and which entries of the reference are theirs. */
+/* Collects the samples of n examples and the indices of their reference log-probabilities. */
 static weft_status gather(const weft_dataset *d, const int64_t *examples, size_t n,
                           weft_sample *samples, int64_t *entries, weft__builder *builders)
 {
@@ -191,7 +191,7 @@ static weft_status hold_columns(const weft_dataset *d, const int64_t *examples, 
     return status;
 }
 
-/* starts NULL: row r has sample r. */
+/* If starts is NULL, row r has sample r. */
 static weft_status batch_of_single(const weft_dataset *dataset, const int64_t *examples,
                                    const int64_t *starts, int n, weft_batch *out)
 {
@@ -207,7 +207,7 @@ static weft_status batch_of_single(const weft_dataset *dataset, const int64_t *e
     return status;
 }
 
-/* Of pairs or labelled samples; starts NULL: not packed. */
+/* A batch of pairs or labelled samples. If starts is NULL, rows are not packed. */
 static weft_status batch_of_two(const weft_dataset *dataset, const int64_t *examples,
                                 const int64_t *starts, int n_rows, weft_batch *out)
 {

@@ -10,10 +10,11 @@
 #include "train/parallel/group.h"
 #include "weft/transforms.h"
 
-/* Elements of logits that are held at a time, where the head is more than a matrix. */
+/* Limits of the logits in memory at a time, for heads that are not a single matrix. */
 enum { CHUNK_ELEMENTS = 1 << 23, CHUNK_ROWS = 64, PARTS = 4 };
 
-/* hidden (1, n, E), targets (1, n), while training keys (n, 2) -> losses (1, n) */
+/* Inputs: hidden (1, n, E), targets (1, n) and, while training, keys (n, 2). Output: losses (1, n).
+ */
 static int head_losses(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     (void)room;
@@ -24,8 +25,8 @@ static int head_losses(void *context, weft_array *const *in, int n_in, weft_arra
     return 1;
 }
 
-/* Parts of x (N, E), each but the last of `size` rows. Their gradients are joined: as gradients of
- * slices they would be sums of arrays of N rows. */
+/* Splits x (N, E) into parts of `size` rows; the last may have fewer. The gradient concatenates the
+ * gradients of the parts; for slices it would be a sum of arrays of N rows. */
 static int split(void *size, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     const int64_t rows = (int64_t)(intptr_t)size, N = weft_dim(in[0], 0);
@@ -47,8 +48,8 @@ static void join(void *size, weft_array *const *in, int n_in, weft_array *const 
     grads[0] = weft_concatenate(cotangents, n_out, 0);
 }
 
-/* (N), from `rows` at a time, whose logits are computed again for the gradient: no more than theirs
- * are ever held. */
+/* Losses (N), computed `rows` rows at a time. The gradient recomputes the logits, so only the
+ * logits of one part are ever in memory. */
 static weft_array *losses_by_chunks(weft_model *model, weft_array *hidden, weft_array *targets,
                                     weft_array *keys, int64_t rows)
 {
@@ -72,7 +73,7 @@ static weft_array *losses_by_chunks(weft_model *model, weft_array *hidden, weft_
     return weft_concatenate(losses, n, 0);
 }
 
-/* Elements of x, counted over all of it, at `places`; `other` where these are -1. */
+/* The elements of x with the flat indices `places`; `other` where an index is -1. */
 static weft_array *rearranged(weft_array *x, weft_array *places, double other)
 {
     weft_array *there = weft_to(places, weft_device_of(x));
@@ -81,9 +82,9 @@ static weft_array *rearranged(weft_array *x, weft_array *places, double other)
                       weft_scalar(other, weft_dtype_of(x)));
 }
 
-/* Keys of the head's dropout for each of the tokens (B, L) of a batch: (B L, 2). They are a
- * function of the random generator, the token's row in the batch, which may be a part of a larger
- * one, and its column. */
+/* Keys of the head's dropout for the tokens (B, L) of a batch: (B L, 2). A key depends only on the
+ * random generator, the row's index in the complete batch and the column, so micro-batches use the
+ * same keys. */
 static weft_array *token_keys(const weft_array *tokens)
 {
     const weft_dims shape = weft_shape(tokens);
@@ -101,7 +102,7 @@ static weft_array *token_keys(const weft_array *tokens)
     return weft_reshape(keys, WEFT_DIMS(shape.at[0] * shape.at[1], 2));
 }
 
-/* Losses of hidden (N, E) and targets (N) through any head: (N). */
+/* Losses (N) of hidden (N, E) and targets (N), for any kind of head. */
 static weft_array *head_losses_of(weft_model *model, weft_array *hidden, weft_array *targets,
                                   weft_array *keys)
 {
@@ -115,8 +116,8 @@ static weft_array *head_losses_of(weft_model *model, weft_array *hidden, weft_ar
     return weft_squeeze(losses, 0);
 }
 
-/* The negative log-likelihoods of targets (B, L), in the rows that the model reads: (B L) or, where
- * these are packed, (R C), float32. */
+/* The negative log-likelihoods of targets (B, L) in the rows that the model reads: float32 (B L),
+ * or (R C) if the rows are packed. */
 static weft_array *token_losses(weft_model *model, const weft_batch *batch, weft_array *targets,
                                 bool checkpoint)
 {
@@ -169,7 +170,8 @@ weft_array *weft_next_token_loss(weft_model *model, const weft_batch *batch, dou
 
 enum { DEFAULT_BATCH = 8 };
 
-/* Longest first: batches are hardly padded, and memory runs short at once or not at all. */
+/* Longest first: batches need little padding, and evaluation runs out of memory at once or never.
+ */
 static int compare_lengths(const void *a, const void *b)
 {
     const weft_sample *x = a, *y = b;
@@ -181,7 +183,7 @@ static int compare_lengths(const void *a, const void *b)
 /* Sums over samples i of their losses s_i and weights w_i. */
 typedef struct loss_sums {
     double s, w, ss, sw, ww;
-    int64_t samples, correct; /* correct: of a classifier */
+    int64_t samples, correct; /* correct: only for classifiers */
 } loss_sums;
 
 /* The standard error of the ratio S / W of sums over n samples drawn at random:
@@ -211,8 +213,8 @@ static void add_loss(loss_sums *t, double s, double w)
     t->samples++;
 }
 
-/* Of a classifier: how many of n samples have the label that is the most probable one. `x` are the
- * hidden states (B, L, E) of their batch. */
+/* For classifiers: adds to *correct the number of samples whose most probable label is right. `x`
+ * has the hidden states (B, L, E) of the batch. */
 static weft_status count_correct(weft_model *model, const weft_sample *samples, int n,
                                  weft_array *x, int64_t *correct)
 {
@@ -233,7 +235,7 @@ static weft_status count_correct(weft_model *model, const weft_sample *samples, 
     return status;
 }
 
-/* The labels of a batch: of a classifier the hidden states are computed once more. */
+/* Counts correct labels of a batch. For classifiers it computes the hidden states a second time. */
 static weft_status batch_labels(weft_model *model, const weft_batch *batch,
                                 const weft_sample *samples, int n, int64_t *correct)
 {
@@ -244,7 +246,7 @@ static weft_status batch_labels(weft_model *model, const weft_batch *batch,
                          correct);
 }
 
-/* Adds the losses of a batch of n samples; `room` (n) is for them. */
+/* Adds the losses of a batch of n samples to the sums. `room` (n) is scratch space. */
 static weft_status batch_loss(weft_model *model, const weft_sample *samples, int n, float *room,
                               loss_sums *sums)
 {
@@ -264,7 +266,7 @@ static weft_status batch_loss(weft_model *model, const weft_sample *samples, int
     return status;
 }
 
-/* The sums, the targets and the wish to stop of all ranks. */
+/* Adds up the sums and targets of all ranks. *stop becomes true if any rank stops. */
 static weft_status add_ranks(weft_group *group, weft_status status, bool *stop, loss_sums *t,
                              int64_t *targets)
 {
@@ -309,7 +311,7 @@ static weft_status evaluate(weft_model *model, const weft_sample *samples, int64
     return status;
 }
 
-/* The samples that count, longest first; *total is their number of targets. */
+/* The samples to evaluate, longest first. *total is their number of targets. */
 static weft_sample *chosen_samples(const weft_dataset *dataset, int64_t n, int64_t *total)
 {
     weft_sample *samples = weft_calloc((size_t)n, sizeof *samples);
@@ -327,7 +329,7 @@ static weft_sample *chosen_samples(const weft_dataset *dataset, int64_t n, int64
     return samples;
 }
 
-/* Of the supervised objective. */
+/* Evaluates the supervised objective. */
 static weft_status evaluate_tokens(weft_model *model, const weft_dataset *dataset,
                                    const weft_evaluate_options *o, weft_evaluation *out)
 {

@@ -1,4 +1,4 @@
-/* train/micro_batch.c -- some samples of a batch at a time. */
+/* train/micro_batch.c -- splits a batch into micro-batches. */
 #include "train/trainer.h"
 
 int64_t weft__batch_samples(const weft_batch *batch)
@@ -8,7 +8,8 @@ int64_t weft__batch_samples(const weft_batch *batch)
     return batch->pairs > 0 ? batch->pairs : weft_dim(batch->tokens, 0);
 }
 
-/* The rows of pairs (0 of them: of samples) from .. to: the chosen and then the rejected ones. */
+/* Rows from .. to of `a`. In a batch of pairs, the chosen rows of these pairs, then the rejected
+ * ones. */
 static weft_array *rows_of(const weft_batch *b, weft_array *a, int64_t from, int64_t to)
 {
     if (a == NULL)
@@ -20,7 +21,7 @@ static weft_array *rows_of(const weft_batch *b, weft_array *a, int64_t from, int
     return weft_concatenate(rows, 2, 0);
 }
 
-/* Sets the arrays of all samples to those from .. to. */
+/* Sets the arrays of *out to the samples from .. to. */
 static void take_samples(const weft_batch *b, int64_t from, int64_t to, weft_batch *out)
 {
     out->tokens = rows_of(b, b->tokens, from, to);
@@ -31,7 +32,7 @@ static void take_samples(const weft_batch *b, int64_t from, int64_t to, weft_bat
     out->pairs = b->pairs > 0 ? to - from : 0;
 }
 
-/* The first pair of packed row `row`; for `row` past the last, the number of pairs. */
+/* The first pair in packed row `row`; the number of pairs if `row` is past the last row. */
 static weft_status first_pair(const weft_batch *b, int64_t row, int64_t *out)
 {
     int32_t cell;
@@ -45,13 +46,14 @@ static weft_status first_pair(const weft_batch *b, int64_t row, int64_t *out)
     return status;
 }
 
-/* Numbers (at least 0) less `by`; others stay. */
+/* Subtracts `by` from the numbers that are not negative. */
 static weft_array *less(weft_array *numbers, weft_array *by)
 {
     return weft_where(weft_greater_equal_scalar(numbers, 0), weft_subtract(numbers, by), numbers);
 }
 
-/* Packed rows from .. to with only their pairs: indices of elements and pairs are renumbered. */
+/* Takes the packed rows from .. to and their pairs. Indices of elements and pairs are renumbered.
+ */
 static weft_status take_packed(const weft_batch *b, int64_t from, int64_t to, weft_batch *out)
 {
     const int64_t L = weft_dim(b->tokens, 1), C = weft_dim(b->pack, 1);

@@ -1,5 +1,5 @@
-/* train/reference.c -- the reference log-probabilities of a dataset: computed in the starting
- * weights, and kept in a file for a run that is resumed. */
+/* train/reference.c -- reference log-probabilities of a dataset: computes them with the initial
+ * weights, saves and loads them. */
 #include <math.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ enum { DEFAULT_BATCH = 8, MOST_ROWS = 64 };
 
 /* ---- computing ------------------------------------------------------------------------------ */
 
-/* The entries of n examples. */
+/* Computes the entries of n examples. */
 static weft_status read_entries(const weft_dataset *d, weft_model *model, const int64_t *examples,
                                 int n, float *column)
 {
@@ -39,7 +39,7 @@ static weft_status read_entries(const weft_dataset *d, weft_model *model, const 
     return status;
 }
 
-/* The entries of this rank's examples; the others stay 0. */
+/* Computes the entries of this rank's examples; the other entries stay 0. */
 static weft_status fill_reference(const weft_dataset *d, weft_model *model, int64_t B,
                                   weft_group_info place, float *out)
 {
@@ -56,7 +56,7 @@ static weft_status fill_reference(const weft_dataset *d, weft_model *model, int6
     return status;
 }
 
-/* Every entry is one rank's, and 0 on the others. */
+/* Sums the entries over the ranks. Each entry is computed by one rank and 0 on the others. */
 static weft_status add_entries(weft_group *group, weft_status status, float *column, int64_t n)
 {
     status = weft_group_agree(group, status, NULL);
@@ -93,7 +93,7 @@ const float *weft_dataset_reference(const weft_dataset *dataset)
     return dataset->reference;
 }
 
-/* ---- in a file ------------------------------------------------------------------------------ */
+/* ---- saving and loading --------------------------------------------------------------------- */
 
 #define COLUMN "reference"
 #define METADATA "weft.samples"

@@ -61,7 +61,7 @@ static weft_status check_group(const weft_trainer_options *o)
     return WEFT_OK;
 }
 
-/* A schedule's text is read again when its steps are known. */
+/* Checks the schedule's syntax. It is parsed again when the number of steps is known. */
 static weft_status check_schedule(const weft_trainer_options *o)
 {
     weft_rate *rate;
@@ -102,7 +102,7 @@ static void fill_defaults(weft_trainer_options *o)
         o->data_name = "";
 }
 
-/* A bool of an optimizer's options that the trainer sets where no options are given. */
+/* Sets a bool option of the optimizer. Used if the caller passes no optimizer options. */
 static void set_bool(const weft_optim_type *type, const char *name, void *options)
 {
     for (const weft_field *f = type->fields; f && f->type != WEFT_FIELD_END; f++) {
@@ -119,7 +119,8 @@ static void set_decay(const weft_optim_type *type, double decay, void *options)
     }
 }
 
-/* A negative number means zero if zero is not the default. */
+/* The weight decay for the optimizer's options. A negative value means zero; it is passed on as it
+ * is if the default is not zero. */
 static double decay_of(const weft_trainer_options *o)
 {
     double standard = 0;
@@ -130,7 +131,7 @@ static double decay_of(const weft_trainer_options *o)
     return o->weight_decay < 0 && standard == 0 ? 0 : o->weight_decay;
 }
 
-/* With LoRA+: parameters other than lora_B. */
+/* The filter of the first group: all parameters or, with LoRA+, all but lora_B. */
 static bool is_plain(void *context, const char *path, const weft_array *parameter)
 {
     (void)parameter;
@@ -187,7 +188,8 @@ static weft_status find_slots(weft_trainer *t)
     return WEFT_OK;
 }
 
-/* Noise is drawn for a batch, and some losses are of a batch. */
+/* Whether a batch cannot be split: noise is drawn for a complete batch, and some losses depend on
+ * one. */
 static bool needs_whole(const weft_trainer_options *o)
 {
     return o->neftune > 0 || o->objective->whole_batch;
@@ -223,7 +225,8 @@ weft_status weft_trainer_new(weft_model *model, const weft_trainer_options *opti
     if (status == WEFT_OK)
         status = check_schedule(&t->o);
     if (status == WEFT_OK && t->o.neftune > 0 && !weft_model_info_of(model)->takes_noise)
-        status = weft_fail(WEFT_UNSUPPORTED, "trainer: neftune: the model's family takes no noise");
+        status = weft_fail(WEFT_UNSUPPORTED,
+                           "trainer: neftune: the model's family does not support noise");
     if (status == WEFT_OK)
         status = find_slots(t);
     if (status == WEFT_OK)
@@ -303,7 +306,7 @@ weft_array *weft__trainer_differentiate(weft_trainer *t, const weft_batch *batch
     return loss;
 }
 
-/* Of a batch whose loss is computed. */
+/* Adds the rewards of a batch whose loss has been evaluated to the report. */
 static weft_status read_rewards(weft_trainer *t, const weft_batch *batch)
 {
     if (t->row_rewards == NULL)
@@ -314,7 +317,8 @@ static weft_status read_rewards(weft_trainer *t, const weft_batch *batch)
     return status;
 }
 
-/* Reads the batch's rewards, which are computed with its loss and before the weights change. */
+/* Evaluates the batch's rewards together with its loss, before the weights change, and reads them.
+ */
 static weft_status note_rewards(weft_trainer *t, const weft_batch *batch, weft_array *loss)
 {
     weft_array *const both[] = {loss, t->row_rewards};
@@ -342,7 +346,8 @@ weft_status weft__trainer_add_to_sums(weft_trainer *t, weft_array *loss)
     return weft_update(t->sum_slots, values, t->slots.n + 1);
 }
 
-/* Computes them now: no more than one batch's activations are ever held. */
+/* Adds the gradients of a (micro-)batch to the sums. They are evaluated immediately, so only one
+ * batch's activations are in memory. */
 static weft_status add_part(weft_trainer *t, const weft_batch *batch, double scale)
 {
     weft_status status;
@@ -355,16 +360,16 @@ static weft_status add_part(weft_trainer *t, const weft_batch *batch, double sca
     return status == WEFT_OK ? weft__trainer_add_to_sums(t, loss) : status;
 }
 
-/* Dropout is a function of the seed, the update, the batch among those of all ranks and the row in
- * it alone, and noise of the first three, so that a run that is resumed, or shared by ranks, draws
- * what it would have drawn, and the size of micro-batches changes nothing. */
+/* Seeds the random generator for a batch. Dropout depends only on the seed, the update, the batch's
+ * index over all ranks and the row; noise on the first three. Resumed and parallel runs therefore
+ * draw the same numbers as an uninterrupted run of one process, whatever the micro-batch size. */
 static void seed_update(const weft_trainer *t, int batch)
 {
     const uint64_t update = weft__mix(t->o.seed, (uint64_t)t->updates);
     weft_random_seed(weft__mix(update, (uint64_t)(t->first_batch + batch)));
 }
 
-/* A batch's gradients, some samples at a time. */
+/* Adds a batch's gradients to the sums, one micro-batch at a time. */
 static weft_status add_batch(weft_trainer *t, const weft_batch *batch, int b, double scale)
 {
     const int64_t n = weft__batch_samples(batch), step = t->micro > 0 ? t->micro : n;
@@ -384,7 +389,7 @@ static weft_status add_batch(weft_trainer *t, const weft_batch *batch, int b, do
     return status;
 }
 
-/* The sums of this rank's batches; without any where that fails. */
+/* Adds up the gradients of this rank's batches. Drops the sums on failure. */
 static weft_status add_batches(weft_trainer *t, const weft_batch *batches, int n, double scale)
 {
     weft_status status = WEFT_OK;
@@ -395,7 +400,8 @@ static weft_status add_batches(weft_trainer *t, const weft_batch *batches, int n
     return status;
 }
 
-/* The update from the sums of all ranks; `status` is how this rank's were computed. */
+/* Sums the gradients over the ranks and updates the parameters. `status` is the result of this
+ * rank's batches. */
 static weft_status update_from_sums(weft_trainer *t, weft_status status, double lr_factor,
                                     weft_optim_call *call)
 {
@@ -428,8 +434,8 @@ static weft_status update_from_one(weft_trainer *t, const weft_batch *batch, dou
     return status;
 }
 
-/* After batches that found no memory and changed nothing: fewer samples at a time. False: that is
- * not possible. */
+/* Halves the micro-batch size after a failure for lack of memory, which changed nothing. False if
+ * it cannot be halved. */
 static bool halve(weft_trainer *t, const weft_batch *batches, int n)
 {
     int64_t largest = 1;
@@ -449,7 +455,7 @@ static bool halve(weft_trainer *t, const weft_batch *batches, int n)
     return true;
 }
 
-/* A rank retries before the next exchange; the others may use larger micro-batches. */
+/* Retries with smaller micro-batches before the next exchange. Ranks may use different sizes. */
 static weft_status update_from(weft_trainer *t, const weft_batch *batches, int n, double scale,
                                double lr_factor, weft_optim_call *call)
 {
@@ -468,7 +474,7 @@ static weft_status update_from(weft_trainer *t, const weft_batch *batches, int n
     return whole ? status : update_from_sums(t, status, lr_factor, call);
 }
 
-/* What the batches of all ranks count. */
+/* Adds up the targets and tokens of the batches of all ranks. */
 static weft_status count_shares(const weft_trainer *t, const weft_batch *batches, int n,
                                 weft__shares *shares)
 {

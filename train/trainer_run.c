@@ -1,4 +1,4 @@
-/* train/trainer_run.c -- update after update: schedule, validation, saving, stopping. */
+/* train/trainer_run.c -- the loop over updates: schedule, validation, saving, stopping. */
 #include <math.h>
 #include <stdio.h>
 
@@ -6,7 +6,7 @@
 #include "train/parallel/parallel.h"
 #include "train/trainer.h"
 
-/* Rates are of so many updates. */
+/* Tokens per second are averaged over this many updates. */
 enum { RECENT = 20 };
 
 typedef struct loop {
@@ -17,10 +17,10 @@ typedef struct loop {
     weft__plan plan;
     weft_batch *update; /* (accumulate): the batches of one update */
     double began;
-    double saved;           /* when the run was saved, or began */
-    double seconds[RECENT]; /* of the latest updates, and their tokens */
+    double saved;           /* time of the last save, or of the start */
+    double seconds[RECENT]; /* durations of the latest updates */
     int64_t tokens[RECENT];
-    int64_t first; /* updates that were made before */
+    int64_t first; /* updates before this run was started or resumed */
     weft__run_state state;
 } loop;
 
@@ -32,7 +32,7 @@ static void free_update(loop *l)
         weft_batch_free(&l->update[i]);
 }
 
-/* This rank's batches are neighbours. */
+/* Runs one update. The batches of a rank are consecutive. */
 static weft_status make_update(loop *l, int64_t s, double factor, weft_train_report *report)
 {
     const weft_group_info place = weft_group_info_of(l->t->o.group);
@@ -105,7 +105,7 @@ static bool goes_on(void *context, int64_t targets, int64_t total)
     return !is_cancelled(context);
 }
 
-/* What could not be written does not end the run: there may be room for it later. */
+/* Turns a failure to write into a warning: training continues, and later writes may succeed. */
 static weft_status warn(weft_status status)
 {
     if (status == WEFT_IO)
@@ -113,8 +113,8 @@ static weft_status warn(weft_status status)
     return status == WEFT_IO ? WEFT_OK : status;
 }
 
-/* best/ has the adapter of best_step: where it cannot be written, that is still the one before. The
- * first rank alone writes. */
+/* Saves the best adapter and records its step. If it cannot be saved, `best` and best_step keep the
+ * previous one. Only the first rank writes. */
 static weft_status keep_best(loop *l, const weft_train_report *report)
 {
     weft_status status = weft__run_save_best(l->run);
@@ -127,7 +127,7 @@ static weft_status keep_best(loop *l, const weft_train_report *report)
     return WEFT_OK;
 }
 
-/* A validation that is cancelled leaves the report without its loss. */
+/* Validates. A cancelled validation leaves the report without a validation loss. */
 static weft_status validate(loop *l, weft_train_report *report)
 {
     const weft_evaluate_options o = {.batch_size = l->t->o.validation_batch,
@@ -159,7 +159,7 @@ static weft_status validate(loop *l, weft_train_report *report)
     return r->best_validation <= found.loss ? WEFT_OK : keep_best(l, report);
 }
 
-/* Whether something that happens every so many updates happens after this one. */
+/* Whether an action that runs every `every` updates is due after this one. */
 static bool is_due(int64_t step, int64_t every)
 {
     return every > 0 && step % every == 0;
@@ -191,7 +191,7 @@ static weft_status save(loop *l)
     return status == WEFT_OK && l->t->o.folder ? warn(weft_run_report(l->t->o.folder)) : status;
 }
 
-/* The last update's is saved at the end. */
+/* Saves a checkpoint if one is due. The checkpoint of the last update is saved by finish(). */
 static weft_status save_if_due(loop *l, const weft_train_report *report)
 {
     if (report->step == report->steps || !must_save(l, report->step))
@@ -199,8 +199,8 @@ static weft_status save_if_due(loop *l, const weft_train_report *report)
     return save(l);
 }
 
-/* Reports an update to the callback. */
-static void show(const weft_probe *probe, const weft_train_report *report)
+/* Reports an update to the probe. */
+static void send_to_probe(const weft_probe *probe, const weft_train_report *report)
 {
     if (probe == NULL || (probe->kinds & WEFT_PROBE_TRAINING) == 0 || report->step == 0)
         return;
@@ -215,7 +215,7 @@ static void show(const weft_probe *probe, const weft_train_report *report)
     probe->event(probe->context, &event);
 }
 
-static weft_status tell(loop *l, weft_train_report *report)
+static weft_status publish_report(loop *l, weft_train_report *report)
 {
     report->seconds = seconds_so_far(l);
     report->peak_memory = weft_memory_peak_held();
@@ -225,7 +225,7 @@ static weft_status tell(loop *l, weft_train_report *report)
     const weft_trainer_options *o = &l->t->o;
     bool stop = false;
     if (status == WEFT_OK) {
-        show(o->probe, report);
+        send_to_probe(o->probe, report);
         const bool refused = o->callback && !o->callback(o->context, report);
         stop = refused || (is_cancelled(l) && report->step < report->steps);
     }
@@ -236,7 +236,8 @@ static weft_status tell(loop *l, weft_train_report *report)
     return status;
 }
 
-/* A run fails after max_skipped updates in a row that were not finite, or without one that was. */
+/* Fails after max_skipped consecutive updates that were not finite, or at the end of a run without
+ * any finite update. */
 static weft_status check_skipped(const loop *l, int64_t step)
 {
     const bool none = l->state.skipped == step && step == l->plan.steps;
@@ -251,7 +252,8 @@ static weft_status check_skipped(const loop *l, int64_t step)
 
 /* ---- the run -------------------------------------------------------------------------------- */
 
-/* Validation before the first update, and the one that was cancelled when the run was stopped. */
+/* Runs the validation before the first update, or after a resume the validation that was cancelled
+ * when the run stopped. */
 static weft_status begin(loop *l)
 {
     if (!must_validate(l, l->first) || (l->first > 0 && l->state.validated == l->first))
@@ -263,12 +265,13 @@ static weft_status begin(loop *l)
                                .validation_loss = NAN,
                                .validation_accuracy = NAN};
     const weft_status status = validate(l, &start);
-    return status == WEFT_OK && (l->first == 0 || !isnan(start.validation_loss)) ? tell(l, &start)
-                                                                                 : status;
+    return status == WEFT_OK && (l->first == 0 || !isnan(start.validation_loss))
+               ? publish_report(l, &start)
+               : status;
 }
 
-/* Whether the best validation is `patience` validations old. This depends on the result alone, so
- * that a resumed run ends at the same update. */
+/* Whether `patience` validations have passed since the best one. This depends only on the result,
+ * so a resumed run stops at the same update. */
 static bool is_out_of_patience(const loop *l)
 {
     const weft_train_result *r = &l->state.result;
@@ -287,7 +290,7 @@ static weft_status run_updates(loop *l)
         if (status == WEFT_OK && must_validate(l, report.step))
             status = validate(l, &report);
         if (status == WEFT_OK)
-            status = tell(l, &report);
+            status = publish_report(l, &report);
         if (status == WEFT_OK)
             status = save_if_due(l, &report);
         if (status == WEFT_OK)
@@ -296,8 +299,8 @@ static weft_status run_updates(loop *l)
     return status;
 }
 
-/* The weights are complete whatever ended the updates: they are saved, and the first reason is
- * kept. */
+/* Saves the weights, which are complete after any failure, and keeps the first failure's message.
+ */
 static weft_status finish(loop *l, weft_status status)
 {
     l->state.result.seconds = seconds_so_far(l);
@@ -320,7 +323,7 @@ static int64_t count_steps(const weft_trainer_options *o, const weft_batches *ba
     return updates > 1 ? (int64_t)ceil(updates) : 1;
 }
 
-/* (s + 1) / W in the first W updates, and the schedule over the updates after them. */
+/* The learning-rate factor: (s + 1) / W for W warmup updates, then the schedule. */
 static weft_status make_factor(weft__plan *plan, const char *schedule)
 {
     const int64_t warmup = plan->warmup > 1 ? plan->warmup : 0;
@@ -333,7 +336,7 @@ static weft_status make_factor(weft__plan *plan, const char *schedule)
     return plan->factor ? WEFT_OK : weft_error_status();
 }
 
-/* Opens the folder, and begins where the run that it has stands. */
+/* Opens the folder and restores the state of the run in it. */
 static weft_status begin_run(loop *l)
 {
     weft_group *group = l->t->o.group;

@@ -3,7 +3,7 @@
 
 #include "weft/ops.h"
 
-/* x, or integers as float32. */
+/* Converts integers to float32; returns other arrays unchanged. */
 static weft_array *as_float(weft_array *x)
 {
     return weft_ok(x) && !weft_dtype_is_float(weft_dtype_of(x)) ? weft_astype(x, WEFT_FLOAT32) : x;
@@ -45,8 +45,8 @@ weft_array *weft_prelu(weft_array *x, weft_array *alpha)
 
 /* ---- exponential units ---------------------------------------------------------------------- */
 
-/* scale (x where x > 0, else alpha (exp(x / width) - 1)). The unused branch is evaluated at 0, so
- * that large x have no infinite slope there. */
+/* scale * (x where x > 0, else alpha * (exp(x / width) - 1)). The unused branch is evaluated at 0,
+ * so that large x do not produce infinite gradients. */
 static weft_array *exponential_unit(weft_array *x, double scale, double alpha, double width)
 {
     weft_scope_open();

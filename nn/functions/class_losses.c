@@ -4,7 +4,7 @@
 
 /* ---- cross-entropy -------------------------------------------------------------------------- */
 
-/* Integer targets; classes on the last axis. */
+/* Cross-entropy with integer targets and classes on the last axis. */
 static weft_array *of_classes(weft_array *logits, weft_array *targets, double smoothing)
 {
     weft_array *y = weft_cross_entropy_rows(logits, targets);
@@ -17,7 +17,7 @@ static weft_array *of_classes(weft_array *logits, weft_array *targets, double sm
     return weft_where(counts, y, weft_zeros_like(y));
 }
 
-/* Targets that are probabilities. */
+/* Cross-entropy with targets that are probabilities. */
 static weft_array *of_probabilities(weft_array *logits, weft_array *targets, int axis,
                                     double smoothing)
 {
@@ -54,7 +54,7 @@ weft_array *weft_loss_cross_entropy(weft_array *logits, weft_array *targets, wef
 
 /* ---- other losses ---------------------------------------------------------------------------- */
 
-/* log x, at least -100, where the gradient is 0. */
+/* log x, but at least -100, where the gradient is 0. */
 static weft_array *bounded_log(weft_array *x)
 {
     return weft_clip(weft_log(x), weft_scalar(-100, weft_dtype_of(x)), NULL);

@@ -45,7 +45,7 @@ weft_array *weft_init_identity(weft_dims shape, weft_dtype dtype)
 
 /* ---- by fans -------------------------------------------------------------------------------- */
 
-/* False for fewer than two axes. */
+/* Computes the fans of a shape. False if it has fewer than two axes. */
 static bool fans(weft_dims shape, double *fan_in, double *fan_out)
 {
     double between = 1;
@@ -58,7 +58,7 @@ static bool fans(weft_dims shape, double *fan_in, double *fan_out)
     return true;
 }
 
-/* 0 for an empty fan, which has no elements. */
+/* 1 / fan, or 0 for an empty fan, whose array has no elements. */
 static double inverse(double fan)
 {
     return fan > 0 ? 1 / fan : 0;
@@ -104,7 +104,7 @@ weft_array *weft_init_he_uniform(weft_array *key, weft_dims shape, weft_fan fan,
 
 /* ---- matrices ------------------------------------------------------------------------------- */
 
-/* In each row, the elements with the lowest ranks of a random order are zeroed. */
+/* Zeroes the elements with the lowest ranks of a random order in each row. */
 weft_array *weft_init_sparse(weft_array *key, weft_dims shape, double sparsity, double mean,
                              double std, weft_dtype dtype)
 {

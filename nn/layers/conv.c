@@ -5,7 +5,8 @@
 #include "nn/module.h"
 #include "weft/layers.h"
 
-/* The number for an axis; the list may have one for all axes, or none. */
+/* The number for an axis. The list has one number for all axes, or is empty and `otherwise` is
+ * used. */
 static int64_t number(weft_dims list, int64_t otherwise)
 {
     return list.n > 0 ? list.at[0] : otherwise;

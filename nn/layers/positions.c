@@ -9,7 +9,7 @@ enum { MOST_FREQUENCIES = 4096 };
 
 /* ---- rotary --------------------------------------------------------------------------------- */
 
-/* weft_rope expects (B, L, H, D): leading axes are merged to B, and H is 1. */
+/* Calls weft_rope, which expects (B, L, H, D): leading axes are merged to B, and H is 1. */
 static weft_array *rotate(const weft_nn_rope *m, weft_array *x, int64_t offset)
 {
     if (!weft_ok(x))

@@ -20,7 +20,7 @@ static int64_t clipped(double i, int64_t N)
     return i < 0 ? 0 : i > (double)(N - 1) ? N - 1 : (int64_t)i;
 }
 
-/* The position of output i among the inputs: with aligned corners, or with aligned centers. */
+/* The position of output i in input coordinates, with aligned corners or aligned centers. */
 static double place(const weft_nn_upsample *m, const mixing *x, double scale, int64_t i)
 {
     if (m->align_corners)
@@ -70,7 +70,8 @@ static void cubic_taps(mixing *x, int64_t i, double at)
     }
 }
 
-/* When downsampling, the filter is as wide as an output; only taps inside of the input count. */
+/* Sets the taps for antialiased downsampling: the filter is as wide as an output, and only inputs
+ * within the array count. */
 static void antialiased_taps(mixing *x, int64_t i, double at, double width, bool is_cubic)
 {
     double sum = 0;

@@ -1,4 +1,4 @@
-/* train/adapter/adapter.c -- names and lists of adapted linears. */
+/* train/adapter/adapter.c -- tensor names, and lists of adapted modules. */
 #include "train/adapter/adapter.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* train/adapter/adapter.h -- what saving and loading an adapter share: the names in PEFT's files,
- * and what its configuration says. */
+/* train/adapter/adapter.h -- shared by loading and saving adapters: PEFT tensor names and
+ * configuration. */
 #ifndef WEFT_TRAIN_ADAPTER_H
 #define WEFT_TRAIN_ADAPTER_H
 
@@ -13,16 +13,17 @@
 
 enum { WEFT__MOST_RANK = 1 << 16 };
 
-/* Whether a parameter's path ends in ".lora_A", ".lora_B", ".lora_magnitude_vector",
- * ".lora_embedding_A" or ".lora_embedding_B"; and whether PEFT writes it without ".weight". */
+/* weft__adapter_is_part: whether a parameter's path ends in ".lora_A", ".lora_B",
+ * ".lora_magnitude_vector", ".lora_embedding_A" or ".lora_embedding_B". weft__adapter_is_bare:
+ * whether PEFT writes the parameter without ".weight". */
 bool weft__adapter_is_part(const char *path);
 bool weft__adapter_is_bare(const char *path);
 
 /* Whether `path` is `target` or ends in "." and `target`. */
 bool weft__adapter_is_suffix(const char *path, const char *target);
 
-/* What PEFT calls a path's layer: the last part that is a number, has two parts before it and one
- * after; -1: none. */
+/* The layer index in a path, by PEFT's rule: the last numeric component with two components before
+ * it and one after it. -1: none. */
 int64_t weft__adapter_layer(const char *path);
 
 /* A list of owned strings. Zero it first. */
@@ -36,18 +37,18 @@ bool weft__names_have(const weft__names *names, const char *name);
 void weft__names_sort(weft__names *names);
 void weft__names_free(weft__names *names);
 
-/* The paths of all linears and embeddings of a tree, adapted or not, and (NULL: not wanted) of the
- * adapted ones. Experts are in experts.h. */
+/* Lists the paths of all linears and embeddings of a tree, adapted or not, and of the adapted ones
+ * in `adapted` (may be NULL). Experts are listed by the functions in experts.h. */
 weft_status weft__adapter_linears(weft_module *tree, weft__names *linears, weft__names *adapted);
 
-/* adapter_config.json, as far as it matters here. */
+/* The fields of adapter_config.json that Weft uses. */
 typedef struct weft__adapter_config {
-    weft__json_doc doc; /* what the rest points into */
+    weft__json_doc doc; /* owns the JSON that the other fields point into */
     int64_t rank;
     double alpha, dropout;
     bool rslora, dora;
     bool all_linear; /* target_modules is "all-linear" */
-    bool by_tensors; /* target_modules is a regular expression: the tensors say which */
+    bool by_tensors; /* target_modules is a regular expression; the tensors determine the modules */
     weft__json targets, exclude, layers; /* lists, or absent */
     weft__json ranks, alphas;            /* rank_pattern and alpha_pattern, or absent */
     weft__json whole;                    /* modules_to_save: a list, or absent */
@@ -55,27 +56,29 @@ typedef struct weft__adapter_config {
     weft__json tokens;                   /* trainable_token_indices, not checked yet, or absent */
 } weft__adapter_config;
 
-/* Reads and checks; what is neither LoRA nor DoRA is WEFT_UNSUPPORTED. On failure nothing is held.
- */
+/* Reads and checks the configuration. WEFT_UNSUPPORTED for methods other than LoRA and DoRA. On
+ * failure nothing needs to be freed. */
 weft_status weft__adapter_config_read(const char *folder, weft__adapter_config *out);
 weft_status weft__adapter_config_parse(const char *text, size_t length, const char *name,
                                        weft__adapter_config *out);
 void weft__adapter_config_free(weft__adapter_config *config);
 
-/* Whether the configuration adapts the linear of that path. Not for by_tensors. */
+/* Whether the configuration adapts the linear at the path. Must not be called if by_tensors is set.
+ */
 bool weft__adapter_config_fits(const weft__adapter_config *config, const char *path);
 
-/* Whether it adapts the parameter of that path, one of experts. */
+/* Whether the configuration adapts the expert parameter at the path. */
 bool weft__adapter_config_has(const weft__adapter_config *config, const char *parameter);
 
 /* ---- classifier.c ---------------------------------------------------------------------------- */
 
-/* config.json with id2label and label2id, for the adapter of a classifier; else nothing. */
+/* For the adapter of a classifier, writes config.json with id2label and label2id; otherwise writes
+ * nothing. */
 weft_status weft__adapter_write_labels(weft_model *model, const char *folder);
-/* The labels of an adapter's classification head; none: it has no such head. */
+/* Reads the labels of an adapter's classification head; *out stays empty if it has no such head. */
 weft_status weft__adapter_read_labels(const char *folder, const weft_safetensors *file,
                                       weft_labels *out);
-/* Makes a classifier of the model where the adapter is one's. */
+/* Turns the model into a classifier if the adapter was trained for one. */
 weft_status weft__adapter_classify(weft_model *model, const char *folder,
                                    const weft_safetensors *file);
 
@@ -83,28 +86,31 @@ weft_status weft__adapter_classify(weft_model *model, const char *folder,
 
 #define WEFT__ADAPTER_TOKENS ".token_adapter.trainable_tokens_delta"
 
-/* Makes the rows trainable that the configuration names. */
+/* Makes the rows of the tokens trainable that the configuration lists. */
 weft_status weft__adapter_train_tokens(weft_module *tree, const weft__adapter_config *config);
-/* Appends the member trainable_token_indices of a tree that has such rows, with a comma. */
+/* Appends the JSON member trainable_token_indices and a comma; nothing if the tree has no trained
+ * token rows. */
 weft_status weft__adapter_write_tokens(weft_module *tree, weft__text *out);
-/* Sets the size of the model's vocabulary, after rows of new tokens have come or gone. */
+/* Updates the vocabulary size of the model after rows of new tokens were added or removed. */
 void weft__adapter_count_tokens(weft_model *model);
-/* "P.token_adapter.trainable_tokens_delta" -> "P.trainable_tokens_delta"; false: another name. */
+/* Converts "P.token_adapter.trainable_tokens_delta" to "P.trainable_tokens_delta". False for any
+ * other name. */
 bool weft__adapter_tokens_path(const char *name, char *out, size_t size);
 
 /* ---- text.c ---------------------------------------------------------------------------------- */
 
-/* Adds the eos_token of the folder's tokenizer, if it has one, to the ids that end a sequence. */
+/* Adds the eos_token of the folder's tokenizer, if it has one, to the model's end-of-sequence ids.
+ */
 weft_status weft__adapter_add_eos(weft_model *model, const char *folder);
 
-/* ---- adapter_pattern.c ----------------------------------------------------------------------- */
+/* ---- pattern.c ------------------------------------------------------------------------------ */
 
-/* Member `name`: an object of regular expressions and numbers, which are ranks if `whole`. All are
- * checked. */
+/* Reads member `name`, an object that maps regular expressions to numbers, and checks all of them.
+ * With `whole` the numbers must be ranks. */
 weft_status weft__adapter_pattern_read(const weft__json *root, const char *name, bool whole,
                                        weft__json *out);
 
-/* The number of the first expression that fits the path; 0: none does. */
+/* The number of the first expression that matches the path; 0 if none matches. */
 weft_status weft__adapter_pattern_find(const weft__json *pattern, const char *path, double *out);
 
 #endif

@@ -1,5 +1,5 @@
-/* train/adapter/classifier.c -- adapters of classifiers: the labels in a configuration beside the
- * adapter, as transformers has them. */
+/* train/adapter/classifier.c -- adapters of classifiers: reads and writes the labels in the
+ * config.json beside the adapter. transformers uses the same layout. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,8 @@
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-/* "LlamaForCausalLM" as "LlamaForSequenceClassification"; NULL: it has no such name. */
+/* Converts "LlamaForCausalLM" to "LlamaForSequenceClassification". NULL: not a name of that form.
+ */
 static char *classifier_name(const char *name)
 {
     const char *end = name ? strstr(name, "ForCausalLM") : NULL;
@@ -42,7 +43,7 @@ static void put_labels(json_object *root, const weft_model *model)
     }
     json_object_object_add(root, "id2label", names);
     json_object_object_add(root, "label2id", numbers);
-    /* transformers finds the last token by what is not padding. */
+    /* transformers needs a padding token to find the last token of a sequence. */
     json_object *pad = json_object_object_get(root, "pad_token_id");
     json_object *eos = json_object_object_get(root, "eos_token_id");
     if (pad == NULL && eos && json_object_is_type(eos, json_type_int))
@@ -79,7 +80,7 @@ weft_status weft__adapter_write_labels(weft_model *model, const char *folder)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* Labels 0 to n - 1 of id2label, or LABEL_0 and so on where a configuration has none. */
+/* Reads labels 0 to n - 1 of id2label; LABEL_0 and so on if the configuration has none. */
 static weft_status read_names(const weft__json *root, int64_t n, weft_labels *out)
 {
     weft__json names = {0};

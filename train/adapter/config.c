@@ -1,4 +1,4 @@
-/* train/adapter/config.c -- reading PEFT's adapter_config.json. */
+/* train/adapter/config.c -- reads PEFT's adapter_config.json. */
 #include <math.h>
 #include <string.h>
 
@@ -7,8 +7,8 @@
 #include "core/failure.h"
 #include "train/adapter/adapter.h"
 
-/* Fields that are read below, and those that say nothing about the numbers. Any other must be null,
- * false, empty or 0: it would change the adapter in a way that is not LoRA. */
+/* Fields that are read below, and fields that do not change the result. Any other field must be
+ * null, false, empty or 0, since it would change the adapter in a way that LoRA does not cover. */
 static const char *const harmless[] = {
     "alpha_pattern",
     "auto_mapping",
@@ -43,8 +43,8 @@ static const char *const harmless[] = {
     "use_rslora",
 };
 
-/* Initialisations that leave the base as it is; the others (PiSSA, OLoRA, ...) change it, so their
- * adapter is of no use without that changed base. */
+/* Initializations that leave the base weights unchanged. The others (PiSSA, OLoRA, ...) change
+ * them, so their adapters cannot be used with the original base. */
 static const char *const plain_starts[] = {"gaussian", "eva", "orthogonal"};
 
 static bool is_among(const char *name, const char *const *list, size_t n)
@@ -85,7 +85,7 @@ static weft_status refuse(const weft__json *root, const char *field)
     return weft__json_fail(&at, WEFT_UNSUPPORTED, "unsupported: only LoRA and DoRA adapters load");
 }
 
-/* Biases are "none" or refused like any other field. */
+/* "bias" may only be "none"; any other value is refused. */
 static bool is_known(const char *field, const json_object *value)
 {
     if (is_among(field, harmless, sizeof harmless / sizeof *harmless) || is_trivial(value))
@@ -161,7 +161,7 @@ static weft_status read_numbers(const weft__json *root, weft__adapter_config *c)
     return WEFT_OK;
 }
 
-/* Every element must be of a type. */
+/* Checks that every element has the type. */
 static weft_status check_list(const weft__json *list, json_type type)
 {
     size_t n;
@@ -235,7 +235,7 @@ static weft_status read_root(const weft__json *root, weft__adapter_config *c)
     return status == WEFT_OK ? read_targets(root, c) : status;
 }
 
-/* Takes the document, also on failure. */
+/* Takes ownership of the document, also on failure. */
 static weft_status use_doc(weft__json_doc doc, weft__adapter_config *out)
 {
     *out = (weft__adapter_config){.doc = doc};
@@ -291,7 +291,7 @@ bool weft__adapter_config_has(const weft__adapter_config *c, const char *paramet
     return c->parameters.value && list_fits(&c->parameters, parameter);
 }
 
-/* layers_to_transform is a list or one number, and leaves out what is in no layer. */
+/* layers_to_transform is a list or a number. It excludes modules that are not in a layer. */
 static bool layer_fits(const weft__json *layers, const char *path)
 {
     const int64_t layer = weft__adapter_layer(path);

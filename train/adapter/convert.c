@@ -1,4 +1,4 @@
-/* train/adapter/convert.c -- adapters from one file format to another. */
+/* train/adapter/convert.c -- converts adapters between file formats. */
 #include <string.h>
 
 #include "core/failure.h"
@@ -12,7 +12,7 @@ static bool is_gguf(const char *path)
     return n > 5 && strcmp(path + n - 5, ".gguf") == 0;
 }
 
-/* mlx-lm's configuration has lora_parameters and no peft_type. */
+/* Detects the format: mlx-lm's configuration has lora_parameters and no peft_type. */
 static weft_status read_format(const char *path, weft_adapter_format *format, char **base)
 {
     weft__json_doc doc = {0};

@@ -1,5 +1,6 @@
-/* train/adapter/experts.c -- adapters of experts in PEFT's form: one for each parameter of a stack,
- * where gates and ups are one parameter, in the layout of linears that all experts share. */
+/* train/adapter/experts.c -- adapters of experts in PEFT's format. PEFT has one adapter for each
+ * parameter of a stack: gate and up projections are one parameter, and one matrix holds the factors
+ * of all experts. */
 #include "train/adapter/experts.h"
 
 #include <stdio.h>
@@ -61,7 +62,7 @@ weft_status weft__adapter_parameters(weft_module *tree, weft__names *all, weft__
     return status;
 }
 
-/* The last two parts: "experts.gate_up_proj". */
+/* The last two components of a path: "experts.gate_up_proj". */
 static const char *short_name(const char *parameter)
 {
     const char *at = strrchr(parameter, '.');
@@ -101,10 +102,10 @@ static weft_nn_lora_linear *adapter_at(weft_module *tree, const char *path)
     return m && m->type == &weft_nn_lora_stack_type ? (weft_nn_lora_linear *)m : NULL;
 }
 
-/* The stacks of a parameter: its own, or those of gates and ups. */
+/* The stacks that form a parameter: one stack, or the gate and up stacks. */
 typedef struct parts {
-    weft_nn_lora_linear *gate, *up; /* up NULL, and gate whatever it is: one stack */
-    bool halves;                    /* gate and up are what they are called; one may be NULL */
+    weft_nn_lora_linear *gate, *up; /* for a single stack: gate is that stack, up is NULL */
+    bool halves;                    /* the parameter has both halves; one of them may be NULL */
 } parts;
 
 static parts parts_of(weft_module *tree, const char *path)
@@ -126,8 +127,9 @@ static bool is_shared(const parts *p)
     return weft__lora_A(p->gate) == weft__lora_A(p->up) && p->gate->scale == p->up->scale;
 }
 
-/* A (n, R, in) and B (n, out, R) of both halves as one adapter. One that is missing has rows of
- * zeros; two that do not share A become the blocks of one with both ranks. */
+/* Joins both halves into one adapter with A (n, R, in) and B (n, out, R). A missing half gets rows
+ * of zeros. Halves that do not share A become the blocks of one adapter with the sum of both ranks.
+ */
 static void join(const parts *p, weft__adapter_parameter *out)
 {
     const weft_nn_lora_linear *one = p->gate ? p->gate : p->up;
@@ -144,7 +146,7 @@ static void join(const parts *p, weft__adapter_parameter *out)
         weft_array *left = weft_zeros(weft_shape(other), weft_dtype_of(other));
         weft_array *right = weft_zeros(weft_shape(gate), weft_dtype_of(gate));
         A = weft_concatenate((weft_array *[]){A, weft__lora_A(p->up)}, 2, 1);
-        /* Zeros of the shapes of the other half: (n, out, R) of each. */
+        /* Each half is padded with zeros in the shape of the other half: (n, out, R). */
         gate = weft_concatenate((weft_array *[]){gate, left}, 2, 2);
         up = weft_concatenate((weft_array *[]){right, other}, 2, 2);
     }
@@ -180,8 +182,9 @@ weft_status weft__adapter_parameter_of(weft_module *tree, const char *path,
 
 /* ---- into a tree ---------------------------------------------------------------------------- */
 
-/* The parameter whose adapter a tensor is of: "P.experts.base_layer.lora_A.weight" is of the first
- * of two, "P.experts.lora_A.weight" of the last. NULL: the tensor is another's. */
+/* The parameter whose adapter contains the tensor: "P.experts.base_layer.lora_A.weight" belongs to
+ * the first of two parameters, "P.experts.lora_A.weight" to the last. NULL: not a tensor of these
+ * parameters. */
 static const char *parameter_of(const weft__names *parameters, const char *name, bool *is_A)
 {
     const char *const ends[] = {".lora_A.weight", ".lora_B.weight"};
@@ -212,7 +215,7 @@ static const char *parameter_of(const weft__names *parameters, const char *name,
     return found;
 }
 
-/* Whether the file's tensor has as many rows or columns as experts and rank make. */
+/* Checks that axis `axis` of a tensor is a multiple of n. */
 static weft_status check_shape(const char *name, weft_array *a, int axis, int64_t n)
 {
     if (!weft_ok(a))
@@ -232,7 +235,7 @@ static weft_status put(weft__adapter_tensors *out, const char *stack, const char
     return weft__names_add(&out->names, name);
 }
 
-/* The stack of the list with that name in PEFT and last part; NULL: none. */
+/* The stack in the list with the given PEFT name and last component; NULL: none. */
 static const char *stack_of(const weft__names *stacks, const char *parameter, const char *last)
 {
     char name[WEFT_NN_PATH];
@@ -245,7 +248,8 @@ static const char *stack_of(const weft__names *stacks, const char *parameter, co
     return NULL;
 }
 
-/* (out, R n) -> (n, out, R), in halves where gates and ups are two stacks. */
+/* Adds B, converted from (out, R n) to (n, out, R). For gate and up stacks the result is split into
+ * halves. */
 static weft_status put_B(const weft__names *stacks, const char *parameter, const char *name,
                          int64_t n, weft_array *a, weft__adapter_tensors *out)
 {

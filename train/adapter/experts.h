@@ -1,36 +1,39 @@
-/* train/adapter/experts.h -- adapters of experts in PEFT's form. */
+/* train/adapter/experts.h -- adapters of experts in PEFT's format. */
 #ifndef WEFT_TRAIN_ADAPTER_EXPERTS_H
 #define WEFT_TRAIN_ADAPTER_EXPERTS_H
 
 #include "train/adapter/adapter.h"
 
-/* The paths of all stacks of a tree, adapted or not (NULL: not wanted), and of the adapted ones. */
+/* Lists the paths of all stacks of a tree in `stacks`, adapted or not (may be NULL), and of the
+ * adapted ones. */
 weft_status weft__adapter_stacks(weft_module *tree, weft__names *stacks, weft__names *adapted);
 
-/* The parameters of transformers that the stacks are: "model.layers.0.mlp.experts.gate_up_proj". */
+/* The names that transformers has for the parameters of the stacks, such as
+ * "model.layers.0.mlp.experts.gate_up_proj". */
 weft_status weft__adapter_parameters(weft_module *tree, weft__names *all, weft__names *adapted);
 
-/* PEFT's target_parameters for the adapted ones: their ends where these fit no other. */
+/* PEFT's target_parameters for the adapted parameters. A suffix is used where it matches no other
+ * parameter. */
 weft_status weft__adapter_parameter_targets(const weft__names *all, const weft__names *adapted,
                                             weft__names *out);
 
-/* An adapter of one parameter: A (n R, in), where rows e R ... are expert e's, and B (out, R n),
- * where columns e, e + n, ... are. Temporaries. */
+/* An adapter of one parameter: A (n R, in), where expert e has the R rows from e R on, and B (out,
+ * R n), where expert e has the columns e, e + n, ... The arrays are temporaries. */
 typedef struct weft__adapter_parameter {
-    char name[WEFT_NN_PATH]; /* of the parameter */
+    char name[WEFT_NN_PATH]; /* the name of the parameter */
     weft_array *A, *B;
     double scale;
     int64_t rank;
-    bool inner; /* the module's other parameter has one too, and PEFT puts it around this one */
-    bool first; /* false: the parameter is that of a stack before */
+    bool inner; /* the module's other parameter is adapted too; PEFT wraps this one inside it */
+    bool first; /* false: an earlier stack already stands for the parameter */
 } weft__adapter_parameter;
 
-/* The adapter of the parameter that the adapted stack at `path` is, or is a half of. */
+/* The adapter of the parameter that consists of, or contains, the adapted stack at `path`. */
 weft_status weft__adapter_parameter_of(weft_module *tree, const char *path,
                                        weft__adapter_parameter *out);
 
-/* The tensors of a file, by paths of the tree where they are of adapted stacks, else by the file's
- * names. Free also after a failure. The arrays are temporaries. */
+/* The tensors of a file. Those of adapted stacks are named by their path in the tree, all others by
+ * their name in the file. Free it also after a failure. The arrays are temporaries. */
 typedef struct weft__adapter_tensors {
     weft__names names;
     weft_array **arrays;

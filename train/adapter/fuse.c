@@ -1,4 +1,4 @@
-/* train/adapter/fuse.c -- an adapter merged into its base, written as a complete model. */
+/* train/adapter/fuse.c -- merges an adapter into its base and writes a complete model. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -17,14 +17,14 @@ enum { USUAL_BITS = 6 };
 typedef struct fusion {
     const char *model, *adapter;
     bool to_gguf;
-    weft_convert_options options; /* its overrides are `overrides`, once the adapter is loaded */
+    weft_convert_options options; /* overrides are in `overrides` */
     weft__text overrides;
     weft__names adapted;
-    int64_t rank; /* of the first adapter, and so the next two */
+    int64_t rank; /* rank, alpha and dora describe the first adapter */
     double alpha;
     bool dora;
-    int64_t *bits; /* (adapted.n), those that a matrix is to have; 0: it is not quantized */
-    weft__lora_taken taken; /* for a GGUF file: adapters whose sums are computed one by one */
+    int64_t *bits;          /* (adapted.n): bits for each adapted matrix; 0: not quantized */
+    weft__lora_taken taken; /* for GGUF files: merged weights are computed one at a time */
 } fusion;
 
 static void fusion_free(fusion *f)
@@ -42,20 +42,20 @@ static bool is_gguf_quantized(const char *type)
     return type && (type[0] == 'q' || type[0] == 'Q');
 }
 
-/* The type of GGUF's that has at least so many bits. */
+/* The GGUF type with at least that many bits. */
 static const char *blocks_of(int64_t bits)
 {
     return bits < 0 ? "f16" : bits <= 4 ? "q4_k" : bits == 5 ? "q5_k" : bits == 6 ? "q6_k" : "q8_0";
 }
 
-/* Beside matrices of `others` bits. */
+/* The bits of adapted matrices if the other matrices have `others` bits. */
 static int64_t wanted_bits(const fusion *f, int64_t others)
 {
     const int64_t bits = f->options.adapted_bits;
     return bits != 0 ? bits : others > USUAL_BITS ? others : USUAL_BITS;
 }
 
-/* Rules for the adapted matrices, after the caller's own rules. */
+/* Appends rules for the adapted matrices to the caller's rules. */
 static weft_status write_overrides(fusion *f)
 {
     const weft_convert_options *o = &f->options;
@@ -79,7 +79,8 @@ static weft_status write_overrides(fusion *f)
     return WEFT_OK;
 }
 
-/* Of matrices that are quantized now and are to be so in a folder. */
+/* Finds the bits for matrices that are quantized in the base and stay quantized in the output
+ * folder. */
 static weft_status find_bits(fusion *f, weft_module *tree)
 {
     f->bits = weft_calloc((size_t)f->adapted.n + 1, sizeof *f->bits);
@@ -115,7 +116,8 @@ static bool accepts(void *context, const char *path, const weft_module *m)
     return false;
 }
 
-/* Not where the conversion quantizes by its own rules, nor in GGUF files. */
+/* Quantizes the adapted matrices again, unless the conversion quantizes by its own rules or writes
+ * a GGUF file. */
 static weft_status quantize_again(const fusion *f, weft_module *tree)
 {
     static const int64_t widths[] = {2, 3, 4, 5, 6, 8}, groups[] = {64, 32};
@@ -130,7 +132,7 @@ static weft_status quantize_again(const fusion *f, weft_module *tree)
     return status;
 }
 
-/* What the model card says of the adapter. */
+/* Records the properties of the first adapter for the model card. */
 static void note_first(fusion *f, weft_module *tree)
 {
     const weft_nn_lora_linear *m =
@@ -140,7 +142,8 @@ static void note_first(fusion *f, weft_module *tree)
     f->dora = m->lora_magnitude_vector != NULL;
 }
 
-/* The matrices that get rows of trained tokens. A tied one is the embedding's. */
+/* Adds the matrices that receive rows of trained tokens. For a tied matrix the embedding is added.
+ */
 static weft_status add_tokens(void *context, const char *path, weft_module **field)
 {
     const weft_nn_tokens *m = (const weft_nn_tokens *)*field;
@@ -176,15 +179,15 @@ static weft_status edit(void *context, weft_model *model)
     if (status == WEFT_OK && f->to_gguf)
         status = weft__lora_take(tree, &f->taken);
     if (status == WEFT_OK)
-        status = weft_nn_lora_merge(tree); /* for a GGUF file only the rows of tokens */
+        status = weft_nn_lora_merge(tree); /* for GGUF files, this merges only the token rows */
     if (status != WEFT_OK)
         return status;
     weft_nn_lora_remove(tree);
     return quantize_again(f, tree);
 }
 
-/* The sum to encode in a GGUF file: float32, since rounding to the base's dtype first would lose
- * part of the adapter. */
+/* The merged weight to encode in a GGUF file. It is float32, since rounding to the base's dtype
+ * first would lose part of the adapter. */
 static weft_array *sum_at(void *context, const char *path)
 {
     const fusion *f = context;
@@ -193,7 +196,7 @@ static weft_array *sum_at(void *context, const char *path)
 
 /* ---- the model card ------------------------------------------------------------------------- */
 
-/* The base's name in the adapter's configuration, else the path that it was loaded from. */
+/* Writes the model card. The base is named as in the adapter's configuration, else by its path. */
 static weft_status write_card(weft__text *t, const fusion *f)
 {
     char *named = NULL;

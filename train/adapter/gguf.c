@@ -1,5 +1,5 @@
-/* train/adapter/gguf.c -- adapters as llama.cpp has them: a GGUF file of kind adapter, with A and B
- * under the names of the base's tensors and rows of B in the order of the base's. */
+/* train/adapter/gguf.c -- adapters in llama.cpp's GGUF format. A and B have the names of the base's
+ * tensors, and the rows of B have the order of the base's rows. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "train/adapter/adapter.h"
 #include "train/adapter/list.h"
 
-/* What the model says of names and rows; free with facts_free. */
+/* The tensor names and row orders of the model. Free it with facts_free. */
 static weft_status facts_new(weft_model *model, const char *where, weft__gguf_facts **out)
 {
     const char *model_type = weft_model_family_of(model)->model_type;
@@ -43,7 +43,7 @@ static int64_t moved_heads(const weft__gguf_facts *f, const char *path)
                                                      : 0;
 }
 
-/* Rows of pairs as halves: the other way of weft__gguf_pairs. */
+/* Reorders rows from interleaved pairs to halves: the inverse of weft__gguf_pairs. */
 static weft_array *halves(weft_array *a, int64_t heads)
 {
     const weft_dims shape = weft_shape(a);
@@ -55,7 +55,7 @@ static weft_array *halves(weft_array *a, int64_t heads)
     return weft_reshape(weft_swapaxes(parts, 1, 2), shape);
 }
 
-/* B (out, R) of the linear at `path`, to the order and scale of the file's rows or back. */
+/* Converts B (out, R) of the linear at `path` to the row order and scale of the file, or back. */
 static weft_array *rows_of(const weft__gguf_facts *f, const char *path, weft_array *B, bool to_file)
 {
     char weight[WEFT_NN_PATH + 16];
@@ -72,7 +72,8 @@ static weft_array *rows_of(const weft__gguf_facts *f, const char *path, weft_arr
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-/* One alpha is for all, and the reader divides it by each rank: the rest goes into B. */
+/* A file has one alpha, which readers divide by each adapter's rank. B absorbs any remaining
+ * factor. */
 static weft_status add_entry(const weft__gguf_facts *f, const weft__adapter_entry *e, double alpha,
                              weft__names *names, weft_array **arrays)
 {
@@ -87,7 +88,7 @@ static weft_status add_entry(const weft__gguf_facts *f, const weft__adapter_entr
     const double left = e->scale * (double)weft_dim(e->B, -1) / alpha;
     weft_array *A = weft_astype(e->A, WEFT_FLOAT32);
     weft_array *B = rows_of(f, e->path, weft_astype(e->B, WEFT_FLOAT32), true);
-    A = e->embedding ? weft_swapaxes(A, 0, 1) : A; /* (V, R): llama.cpp takes rows */
+    A = e->embedding ? weft_swapaxes(A, 0, 1) : A; /* (V, R): llama.cpp looks up rows */
     B = left != 1 ? weft_scale(B, left) : B;
     snprintf(name, sizeof name, "%s.lora_a", base);
     arrays[names->n] = weft_contiguous(A);
@@ -207,7 +208,7 @@ static weft_status read(const weft_gguf *file, const weft__gguf_facts *f, weft__
     for (int i = 0; status == WEFT_OK && i < weft_gguf_count(file); i++)
         status = read_tensor(file, i, f, out);
     for (int i = 0; status == WEFT_OK && i < out->n; i++) {
-        weft_array *A = out->at[i].A; /* without one, weft__adapter_list_put refuses the entry */
+        weft_array *A = out->at[i].A; /* NULL: weft__adapter_list_put refuses it */
         if (A && weft_ok(A) && weft_dim(A, -2) > 0)
             out->at[i].scale = alpha != 0 ? alpha / (double)weft_dim(A, -2) : 1;
     }

@@ -1,4 +1,4 @@
-/* train/adapter/list.c -- the adapters of a tree as a list, and back. */
+/* train/adapter/list.c -- converts between the adapters of a tree and a list. */
 #include "train/adapter/list.h"
 
 #include <stdio.h>
@@ -75,7 +75,7 @@ weft_status weft__adapter_list_of(weft_module *tree, weft__adapter_list *out)
                                             : status;
 }
 
-/* All modules have magnitudes (DoRA), or none has. */
+/* Checks that all adapters are DoRA or none is. */
 static weft_status check_kind(const weft__adapter_list *list, const char *where)
 {
     const bool dora = list->n > 0 && list->at[0].m != NULL;

@@ -1,4 +1,4 @@
-/* train/adapter/load.c -- a PEFT adapter put around a model's linears. */
+/* train/adapter/load.c -- loads a PEFT adapter into a model. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,13 +8,14 @@
 #include "train/adapter/list.h"
 #include "weft/nn_tools.h"
 
-/* What names of tensors are compared with. */
+/* Context of path_of: maps tensor names to paths. */
 typedef struct reading {
     weft_module *tree;
-    const weft__names *whole; /* modules that are trained whole */
+    const weft__names *whole; /* modules that are trained in full */
 } reading;
 
-/* PEFT saves the rows of new tokens in a tied head once more. */
+/* Whether the parameter is tied. PEFT saves the rows of new tokens a second time for a tied head.
+ */
 static bool is_tied(const reading *r, const char *path)
 {
     char module[WEFT_NN_PATH];
@@ -25,7 +26,7 @@ static bool is_tied(const reading *r, const char *path)
     return slot && slot->kind == WEFT_SLOT_TIED;
 }
 
-/* Whether the path is in one of the modules. */
+/* Whether the path is below one of the modules. */
 static bool is_inside(const weft__names *modules, const char *path)
 {
     for (int i = 0; i < modules->n; i++) {
@@ -36,11 +37,11 @@ static bool is_inside(const weft__names *modules, const char *path)
     return false;
 }
 
-/* "base_model.model.P.lora_A.weight" is the parameter P.lora_A, and without ".weight"
- * "base_model.model.P.lora_magnitude_vector" is P.lora_magnitude_vector;
- * "base_model.model.P.weight" is P.weight where P is trained whole (`context`). A copy of the
- * base's weight beside the adapter of an embedding, or beside its trained rows, is left out.
- * Another name stays as it is and is reported as unexpected. */
+/* Maps "base_model.model.P.lora_A.weight" to the parameter P.lora_A,
+ * "base_model.model.P.lora_magnitude_vector" to P.lora_magnitude_vector and, if P is trained in
+ * full, "base_model.model.P.weight" to P.weight. Drops copies of the base weight that accompany an
+ * adapted embedding or trained token rows. Keeps any other name, which is then reported as
+ * unexpected. */
 static bool path_of(void *context, const char *name, char *out, size_t size)
 {
     const size_t start = strlen(WEFT__ADAPTER_PREFIX), n = strlen(name), end = strlen(".weight");
@@ -62,7 +63,7 @@ static bool path_of(void *context, const char *name, char *out, size_t size)
     return true;
 }
 
-/* Whether the file has a half of an adapter for the linear. */
+/* Whether the file has lora_A or lora_B of the linear. */
 static bool has_tensor(const weft_safetensors *file, const char *linear)
 {
     static const char *const ends[] = {"lora_A.weight", "lora_B.weight", "lora_embedding_A",
@@ -93,7 +94,7 @@ static weft_status choose_linears(weft_module *tree, const weft__adapter_config 
     return status;
 }
 
-/* Every target_parameter must be one of experts. */
+/* Checks that every target_parameter matches a parameter of experts. */
 static weft_status check_parameters(const weft__adapter_config *config, const weft__names *all)
 {
     const size_t n =
@@ -112,7 +113,7 @@ static weft_status check_parameters(const weft__adapter_config *config, const we
     return WEFT_OK;
 }
 
-/* The stacks of the parameters that the configuration adapts; *out is how many they are. */
+/* Adds the stacks that the configuration adapts to `chosen`; *out is their number. */
 static weft_status choose_stacks(weft_module *tree, const weft__adapter_config *config,
                                  weft__names *chosen, int *out)
 {
@@ -144,7 +145,7 @@ typedef struct search {
     weft__names *out;
 } search;
 
-/* PEFT asks for the end of the path, whatever is in front. */
+/* Adds modules by suffix, as PEFT does. A suffix need not start at a dot. */
 static weft_status choose_whole(void *context, const char *path, weft_module **field)
 {
     const search *s = context;
@@ -158,7 +159,8 @@ static weft_status choose_whole(void *context, const char *path, weft_module **f
     return WEFT_OK;
 }
 
-/* The patterns of the configuration, for each linear that has another rank or alpha. */
+/* Resolves rank_pattern and alpha_pattern: one entry for each linear with a different rank or
+ * alpha. */
 static weft_status find_patterns(const weft__adapter_config *config, const weft__names *chosen,
                                  weft_nn_lora_pattern *out, int *n)
 {
@@ -215,7 +217,7 @@ static weft_status inject(weft_module *tree, const weft__adapter_config *config,
     return status;
 }
 
-/* With experts the file's tensors take another form first. */
+/* Loads the adapter's tensors. For experts they are converted from PEFT's layout first. */
 static weft_status load_tensors(weft_module *tree, const weft_safetensors *file,
                                 const weft__names *whole, int n_stacks,
                                 const weft_adapter_options *options)
@@ -244,7 +246,7 @@ static weft_status load_tensors(weft_module *tree, const weft_safetensors *file,
 }
 
 typedef struct dtypes {
-    weft_dtype *at; /* of the parameters that are trained whole */
+    weft_dtype *at; /* of the parameters that are trained in full */
     int n;
 } dtypes;
 
@@ -272,7 +274,7 @@ static weft_status restore_dtype(void *context, const weft_nn_item *item)
     return status;
 }
 
-/* Adapters have the options' dtype; modules that are trained whole keep the base's. */
+/* Adapters get the options' dtype; modules that are trained in full keep the dtype of the base. */
 static weft_status load_and_cast(weft_module *tree, const weft_safetensors *file,
                                  const weft__names *whole, int n_stacks,
                                  const weft_adapter_options *options)
@@ -297,7 +299,7 @@ static weft_status load_and_cast(weft_module *tree, const weft_safetensors *file
     return status;
 }
 
-/* PEFT saves the base's weight beside the adapter of an embedding: this must be that base. */
+/* PEFT saves the base weight of an adapted embedding. It must equal the model's weight. */
 static weft_status check_base(weft_module *tree, const weft_safetensors *file, int i)
 {
     static const char end[] = ".base_layer.weight";
@@ -364,7 +366,7 @@ static weft_status load(weft_module *tree, const weft__adapter_config *config,
     return status;
 }
 
-/* From a folder in PEFT's format. `model`: the tree's, or NULL. */
+/* Loads from a folder in PEFT's format. `model` is the model of the tree, or NULL. */
 static weft_status load_folder(weft_model *model, weft_module *tree, const char *folder,
                                const weft_adapter_options *options)
 {

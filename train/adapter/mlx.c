@@ -1,5 +1,5 @@
-/* train/adapter/mlx.c -- adapters as mlx-lm has them: adapters.safetensors with A and B transposed,
- * and a configuration with one rank and one scale. */
+/* train/adapter/mlx.c -- adapters in mlx-lm's format. adapters.safetensors has A and B transposed,
+ * and the configuration has one rank and one scale. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -72,7 +72,7 @@ static weft_status read_tensor(const weft_safetensors *file, int i, double scale
     else if (weft_ndim(a) != 2 && weft_ndim(a) != 3)
         return weft_fail(WEFT_UNSUPPORTED, "%s: '%s': expected a matrix, got %d dims", from->path,
                          weft_printable(from->name), weft_ndim(a));
-    else if (is_A) /* those of experts are not transposed */
+    else if (is_A) /* adapters of experts are not transposed */
         e->A = weft_ndim(a) == 3 ? a : weft_swapaxes(a, 0, 1);
     else
         e->B = weft_ndim(a) == 3 ? a : weft_swapaxes(a, 0, 1);
@@ -103,7 +103,7 @@ static weft_array *wide(weft_array *a)
     return weft_astype(a, WEFT_FLOAT32);
 }
 
-/* Pads the axis, whose length is the rank, with zeros to another rank. */
+/* Pads the rank axis with zeros to the given rank. */
 static weft_array *padded(weft_array *a, int axis, int64_t rank)
 {
     weft_dims shape = weft_shape(a);
@@ -124,7 +124,7 @@ static weft_status add_tensor(weft__names *names, weft_array **arrays, const cha
     return weft__names_add(names, name);
 }
 
-/* Other scales go into B. Adapters are float32 there. */
+/* Adds an adapter in float32. A scale that differs from the common one is multiplied into B. */
 static weft_status add_entry(const weft__adapter_entry *e, int64_t rank, double scale,
                              weft__names *names, weft_array **arrays)
 {
@@ -161,7 +161,7 @@ static weft_status write_tensors(const weft__adapter_list *list, int64_t rank, d
     return status;
 }
 
-/* Keys are paths in a layer, or whole ones outside of layers. */
+/* A key is the path within a layer; for a module outside the layers, the complete path. */
 static const char *key_of(const char *path)
 {
     static const char layers[] = "model.layers.";

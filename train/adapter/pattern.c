@@ -1,5 +1,5 @@
-/* train/adapter/pattern.c -- rank_pattern and alpha_pattern of PEFT: numbers for the modules whose
- * path ends in what a regular expression matches. */
+/* train/adapter/pattern.c -- PEFT's rank_pattern and alpha_pattern: numbers for modules selected by
+ * regular expressions. */
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "text/tokenizer/regex.h"
 #include "train/adapter/adapter.h"
 
-/* PEFT matches (.*\\.)?(KEY)$ from the start of the path. */
+/* PEFT matches (.*\\.)?(KEY)$ against the complete path. */
 static weft_status compile(const weft__json *pattern, const char *key, text_regex **out)
 {
     char *text = weft_format("^(?:.*\\.)?(?:%s)$", key);

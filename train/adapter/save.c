@@ -1,4 +1,4 @@
-/* train/adapter/save.c -- a model's adapters as PEFT's two files. */
+/* train/adapter/save.c -- saves a model's adapters as PEFT's two files. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,9 +17,9 @@ typedef struct size {
     double alpha;
 } size;
 
-/* What adapter_config.json says of the tree. */
+/* The contents of adapter_config.json for a tree. */
 typedef struct profile {
-    size *sizes; /* of what is in `names` */
+    size *sizes; /* one for each of `names` */
     size usual;  /* the most frequent rank and alpha */
     int n_sizes;
     weft__names names; /* the adapted linears, and the adapted parameters of experts */
@@ -28,7 +28,7 @@ typedef struct profile {
     weft__names linears, adapted;
     weft__names parameters, adapted_parameters; /* of experts */
     weft__names targets, target_parameters;
-    weft__names whole; /* modules with parameters of their own that are trained */
+    weft__names whole; /* modules that are trained in full */
     int64_t *layers;   /* NULL: all */
     int n_layers;
 } profile;
@@ -49,13 +49,13 @@ static void profile_free(profile *p)
 
 /* ---- ranks and scales ----------------------------------------------------------------------- */
 
-/* PiSSA's start is the other half of what is saved. */
+/* The rank in the file: for PiSSA, the initial values are saved as additional ranks. */
 static int64_t saved_rank(const weft_nn_lora_linear *m)
 {
     return weft__lora_rank(m) + (m->start_A ? weft_dim(m->start_A, 0) : 0);
 }
 
-/* An alpha that was an integer is one again after it went through alpha / rank. */
+/* Computes alpha from the scale. Removes the rounding error if alpha was an integer. */
 static double alpha_of(double scale, int64_t rank)
 {
     const double alpha = scale * (double)rank, whole = nearbyint(alpha);
@@ -103,7 +103,7 @@ static weft_status add_experts(weft_module *tree, profile *p)
     return status;
 }
 
-/* The most frequent ones; of several, the first. */
+/* Finds the most frequent rank and alpha. Of equally frequent ones, the first is used. */
 static void find_usual(profile *p)
 {
     int most_ranks = 0, most_alphas = 0;
@@ -154,7 +154,7 @@ static bool has_layer(const profile *p, int64_t layer)
     return false;
 }
 
-/* The suffixes of the adapted linears, and the layers they are in. */
+/* Finds the last components of the adapted linears' paths, and their layers. */
 static weft_status find_suffixes(profile *p)
 {
     p->layers = weft_calloc((size_t)p->adapted.n + 1, sizeof *p->layers);
@@ -172,11 +172,12 @@ static weft_status find_suffixes(profile *p)
     return status;
 }
 
-/* Whether the suffixes, in all layers or only in those found, mean the adapted linears exactly. */
+/* Whether the suffixes select exactly the adapted linears, in all layers or only in the found ones.
+ */
 static bool is_exact(const profile *p, bool all_layers)
 {
     if (!all_layers && has_layer(p, -1))
-        return false; /* PEFT's layers_to_transform leaves out what is in no layer */
+        return false; /* PEFT's layers_to_transform excludes modules that are not in a layer */
     int n = 0;
     for (int i = 0; i < p->linears.n; i++) {
         const char *path = p->linears.at[i];
@@ -218,7 +219,7 @@ static weft_status find_targets(profile *p)
     return status;
 }
 
-/* The paths of modules, as parameters' paths are seen. */
+/* Collects the modules of trained parameters that are not part of an adapter. */
 static weft_status add_whole(void *context, const weft_nn_item *item)
 {
     profile *p = context;
@@ -251,7 +252,7 @@ static weft_status find_profile(weft_module *tree, profile *p)
 
 /* ---- adapter_config.json -------------------------------------------------------------------- */
 
-/* A number of one adapter's, to be written where it is not the usual one. */
+/* A property of an adapter that is written where it differs from the usual value. */
 typedef double number_of(const size *of);
 
 static double rank_of(const size *of)
@@ -264,7 +265,7 @@ static double alpha_of_size(const size *of)
     return of->alpha;
 }
 
-/* Whether all adapters with the last part of name i have its number. */
+/* Whether all adapters with the same last component as name i have the same number. */
 static bool is_of_suffix(const profile *p, int i, number_of *number)
 {
     for (int k = 0; k < p->n_sizes; k++) {
@@ -275,7 +276,7 @@ static bool is_of_suffix(const profile *p, int i, number_of *number)
     return true;
 }
 
-/* Keys are suffixes where that is exact, and else whole paths. */
+/* Writes a pattern. A key is the last component if that is unambiguous, else the complete path. */
 static void write_pattern(weft__text *t, const profile *p, const char *name, number_of *number)
 {
     char text[WEFT__NUMBER_TEXT];
@@ -320,7 +321,7 @@ static void write_layers(weft__text *t, const profile *p)
     weft__text_format(t, "],\n");
 }
 
-/* The fields that every version of PEFT since 0.9 knows, in its order. */
+/* Writes the fields that every PEFT version since 0.9 accepts, in PEFT's order. */
 static weft_status write_config(weft__text *t, weft_module *tree, const profile *p,
                                 const char *base_name, const char *task)
 {
@@ -346,7 +347,7 @@ static weft_status write_config(weft__text *t, weft_module *tree, const profile 
     write_pattern(t, p, "rank_pattern", rank_of);
     weft__text_format(t, "  \"revision\": null,\n");
     write_list(t, "target_modules", &p->targets);
-    if (p->target_parameters.n > 0) /* PEFT knows the field since 0.17 */
+    if (p->target_parameters.n > 0) /* PEFT accepts this field since version 0.17 */
         write_list(t, "target_parameters", &p->target_parameters);
     weft__text_format(t, "  \"task_type\": %s,\n", task);
     const weft_status status = weft__adapter_write_tokens(tree, t);
@@ -378,7 +379,8 @@ typedef struct tensors {
     int capacity;
 } tensors;
 
-/* With PiSSA the start is subtracted by further ranks: [A; A0] and [B, -B0]. */
+/* The array to save. For PiSSA, additional ranks subtract the initial values: [A; A0] and [B, -B0].
+ */
 static weft_array *saved_array(const weft_nn_item *item)
 {
     weft_array *own = *item->slot->address;
@@ -468,7 +470,7 @@ static weft_status save(weft_module *tree, const char *folder, const char *base_
     if (status == WEFT_OK)
         status = weft_folder_make(folder);
     if (status == WEFT_OK)
-        status = save_tensors(folder, tree); /* first: what a full disk refuses */
+        status = save_tensors(folder, tree); /* first, since it is what fails on a full disk */
     if (status == WEFT_OK)
         status = save_config(folder, tree, p, base_name, task);
     profile_free(p);
@@ -484,8 +486,8 @@ weft_status weft_adapter_save(weft_model *model, const char *folder, const char 
     return status == WEFT_OK ? weft__adapter_write_labels(model, folder) : status;
 }
 
-/* PEFT matches a target against modules of every type, so one that is neither a linear nor an
- * embedding and has the name of a target makes suffixes inexact too. */
+/* PEFT matches targets against modules of every type. A module that is neither a linear nor an
+ * embedding but has the name of a target therefore makes the suffixes inexact too. */
 static weft_status add_other(void *context, const char *path, weft_module **field)
 {
     const weft_module *m = *field;

@@ -1,4 +1,4 @@
-/* train/adapter/set.c -- several adapters of one model, weighted and switched. */
+/* train/adapter/set.c -- several adapters for one model, which can be weighted and switched. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "train/adapter/adapter.h"
 #include "train/adapter/list.h"
 
-/* An adapter that is not in the tree now; its arrays are kept. */
+/* A loaded adapter that is not in the tree. Its arrays are kept. */
 typedef struct member {
     char *name;
     weft__adapter_list list;
@@ -70,7 +70,7 @@ const char *weft_adapters_name(const weft_adapters *set, int i)
 
 /* ---- adding --------------------------------------------------------------------------------- */
 
-/* What is trained whole would replace the base's own parameters for good. */
+/* Refuses modules that were trained in full: they would replace the base parameters permanently. */
 static weft_status check_whole(const char *path)
 {
     weft_adapter_format format;
@@ -91,7 +91,7 @@ static weft_status check_whole(const char *path)
     return status;
 }
 
-/* Keeps the arrays of the list, evaluated. */
+/* Evaluates the arrays of the list and keeps them. */
 static weft_status keep_arrays(weft__adapter_list *list)
 {
     weft_status status = WEFT_OK;
@@ -144,7 +144,7 @@ weft_status weft_adapters_add(weft_adapters *set, const char *path, const char *
 
 /* ---- using ---------------------------------------------------------------------------------- */
 
-/* Adds w scale B A to the entry: A and B grow by ranks, and the scale is in B from then on. */
+/* Adds w * scale * B A to the entry. The ranks are concatenated, and B then includes the scale. */
 static weft_status add_part(weft__adapter_entry *to, const weft__adapter_entry *from, double w)
 {
     to->embedding = from->embedding;
@@ -216,9 +216,9 @@ weft_status weft_adapters_use(weft_adapters *set, const double *weights)
     return status;
 }
 
-/* ---- from one text -------------------------------------------------------------------------- */
+/* ---- parsing a list ------------------------------------------------------------------------- */
 
-/* "PATH:WEIGHT": cuts the weight off; without one it is 1. */
+/* Splits "PATH:WEIGHT": cuts the text at the colon and returns the weight, 1 if there is none. */
 static double cut_weight(char *text)
 {
     char *colon = strrchr(text, ':'), *end = NULL;

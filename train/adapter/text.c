@@ -1,4 +1,4 @@
-/* train/adapter/text.c -- the tokenizer and the chat templates that an adapter's folder brings. */
+/* train/adapter/text.c -- the tokenizer and the chat templates in an adapter's folder. */
 #include <string.h>
 
 #include "core/failure.h"
@@ -10,7 +10,7 @@
 
 /* ---- the folders of a list ------------------------------------------------------------------ */
 
-/* Called for each adapter of "PATH" or "PATH:WEIGHT,..." until *found is set or a call fails. */
+/* Called for each adapter in "PATH" or "PATH:WEIGHT,..." until it sets *found or fails. */
 typedef weft_status folder_fn(const char *folder, void **found);
 
 static weft_status first_of_list(char *list, folder_fn *look, void **found)
@@ -44,7 +44,7 @@ static weft_status first_of(const char *adapters, folder_fn *look, void **found)
 
 /* ---- the tokenizer -------------------------------------------------------------------------- */
 
-/* The folder if it has a tokenizer. */
+/* Sets *found to the folder if it has a tokenizer. */
 static weft_status find_tokenizer(const char *folder, void **found)
 {
     char *name = weft_format("%s/tokenizer.json", folder);
@@ -85,7 +85,7 @@ weft_status weft__adapter_add_eos(weft_model *model, const char *folder)
     weft_status status = find_tokenizer(folder, &found);
     if (status != WEFT_OK || found == NULL)
         return status;
-    /* A malformed tokenizer is reported where text is read. */
+    /* A malformed tokenizer is reported when text is tokenized. */
     if (weft_tokenizer_load(folder, &tokenizer) == WEFT_OK) {
         status = weft__model_add_eos(model, weft_tokenizer_eos(tokenizer));
         weft_tokenizer_free(tokenizer);
@@ -96,7 +96,7 @@ weft_status weft__adapter_add_eos(weft_model *model, const char *folder)
 
 /* ---- chat templates ------------------------------------------------------------------------- */
 
-/* The templates of the folder if it has some. */
+/* Sets *found to the chat templates of the folder if it has any. */
 static weft_status find_chat(const char *folder, void **found)
 {
     weft_chat *chat;
@@ -110,7 +110,7 @@ static weft_status find_chat(const char *folder, void **found)
     return WEFT_OK;
 }
 
-/* Gives templates the special tokens of a model, a folder or a GGUF file. */
+/* Sets the special tokens that templates use from a model's folder or GGUF file. */
 static weft_status use_tokens_of(const char *model, weft_chat *chat)
 {
     char *gguf;

@@ -1,4 +1,4 @@
-/* train/adapter/tokens.c -- rows of trained tokens in PEFT's form: trainable_token_indices. */
+/* train/adapter/tokens.c -- rows of trained tokens in PEFT's format: trainable_token_indices. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@
 
 typedef struct writing {
     weft__text *out;
-    int n; /* modules so far */
+    int n; /* modules written so far */
 } writing;
 
 static weft_status write_module(void *context, const char *path, weft_module **field)
@@ -113,7 +113,7 @@ static weft_status count_tokens(void *context, const char *path, weft_module **f
 void weft__adapter_count_tokens(weft_model *model)
 {
     int64_t most = 0;
-    (void)weft_nn_visit_modules(weft_model_module(model), count_tokens, &most); /* always OK */
+    (void)weft_nn_visit_modules(weft_model_module(model), count_tokens, &most); /* always WEFT_OK */
     if (most > 0)
         weft__model_set_vocabulary(model, most);
 }

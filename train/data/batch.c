@@ -1,18 +1,18 @@
-/* train/data/batch.c -- samples as the rows of a batch, padded or packed. */
+/* train/data/batch.c -- converts samples to the rows of a batch, padded or packed. */
 #include "train/data/batch.h"
 
 #include "core/failure.h"
 #include "weft/memory.h"
 
-/* The rows of a batch on the host, (n, L) each. */
+/* The rows of a batch, (n, L) each, in host memory. */
 typedef struct rows {
     int64_t L;
     int32_t *tokens, *targets, *first, *positions;
     float *weights;
-    bool weighted; /* a weight is neither 0 nor 1 */
+    bool weighted; /* some weight is neither 0 nor 1 */
 } rows;
 
-/* Puts a sample into row b from column `at` on; returns the column behind it. */
+/* Writes a sample to row b from column `at` on. Returns the next free column. */
 static int64_t put_sample(const weft_sample *s, int64_t b, int64_t at, rows *r, weft_batch *out)
 {
     const int64_t n = s->length - 1;
@@ -31,7 +31,7 @@ static int64_t put_sample(const weft_sample *s, int64_t b, int64_t at, rows *r, 
     return at + n;
 }
 
-/* Padding is a sequence of its own, so that nothing depends on it. */
+/* Pads row b. The padding is a separate sequence, so no token attends to it. */
 static void pad(int64_t b, int64_t from, rows *r)
 {
     for (int64_t i = from; i < r->L; i++) {
@@ -63,7 +63,7 @@ static weft_status hold_arrays(const rows *r, int n, bool packed, weft_batch *ou
     return status;
 }
 
-/* starts NULL: row r has sample r. */
+/* If starts is NULL, row r has sample r. */
 static weft_status make(const weft_sample *samples, const int64_t *starts, int n, weft_batch *out)
 {
     rows r = {.L = 0};
@@ -112,17 +112,17 @@ weft_status weft__batch_pack(const weft_sample *samples, const int64_t *starts, 
     return make(samples, starts, n, out);
 }
 
-/* ---- two samples an example ----------------------------------------------------------------- */
+/* ---- two samples per example ---------------------------------------------------------------- */
 
-/* How the rows that the model reads are made, on the host. */
+/* How samples are packed into the rows that the model reads, in host memory. */
 typedef struct packed {
-    int64_t C;                         /* columns of such a row */
+    int64_t C;                         /* columns of a packed row */
     int64_t L;                         /* columns of the batch's rows */
     int32_t *pack, *first, *positions; /* (n, C) */
     int32_t *unpack;                   /* (2 P, L) */
 } packed;
 
-/* Puts sample s into row r from column `at` on; returns the column behind it. */
+/* Packs sample s into row r from column `at` on. Returns the next free column. */
 static int64_t place(int64_t s, int64_t length, int64_t r, int64_t at, packed *p)
 {
     for (int64_t i = 0; i < length; i++) {

@@ -1,4 +1,4 @@
-/* train/data/batches.c -- in which order batches come, of a dataset or of a file. */
+/* train/data/batches.c -- the order of batches, from a dataset or a file. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,31 +8,31 @@
 #include "train/examples.h"
 #include "train/run/identity.h"
 
-/* Samples are sorted by length within a pool of this many batches: enough for little padding, few
- * enough for different batches in every epoch. */
+/* Samples are sorted by length within a pool of this many batches. The size is a compromise: larger
+ * pools need less padding, smaller ones vary the batches more between epochs. */
 enum { POOL_BATCHES = 64, DEFAULT_BATCH = 4 };
 
 /* ---- sequences ------------------------------------------------------------------------------ */
 
 struct weft_batches {
     int64_t batch_size, count;
-    const weft_dataset *dataset; /* NULL: the ids below */
-    bool rows;                   /* an epoch's items are rows of `packing`, else samples */
-    bool packed;                 /* rows have several examples, else one */
+    const weft_dataset *dataset; /* NULL: batches of a file, from `ids` */
+    bool rows;                   /* items of an epoch are rows of `packing`, else samples */
+    bool packed;                 /* rows may have several examples, else one */
     weft__packing packing;
     uint64_t seed;
-    int64_t epoch;   /* that the orders are of; -1: none */
-    int64_t *starts; /* of groups of samples */
+    int64_t epoch;   /* epoch of `order` and `turns`; -1: none */
+    int64_t *starts; /* start of each group of samples */
     weft__epoch items;
-    int64_t *order;   /* (items.n): items of batch after batch */
-    int64_t *turns;   /* (count): the batch that is the i-th */
+    int64_t *order;   /* (items.n): the items of all batches, in batch order */
+    int64_t *turns;   /* (count): which batch of `order` is used i-th */
     int32_t *ids;     /* (count, batch_size, length) */
     int32_t *prompts; /* (count, batch_size) */
-    float *weights;   /* (batch_size, length): of the batch that is being made */
+    float *weights;   /* (batch_size, length): of the current batch */
     int64_t length;
-    weft_sample *row;   /* room for the samples of a file's batch */
-    int64_t *examples;  /* room for those of a batch of a dataset */
-    int64_t *row_start; /* (batch_size + 1): of each row's examples in it */
+    weft_sample *row;   /* scratch space for the samples of a batch of a file */
+    int64_t *examples;  /* scratch space for the examples of a batch of a dataset */
+    int64_t *row_start; /* (batch_size + 1): start of each row in `examples` */
 };
 
 void weft_batches_free(weft_batches *b)
@@ -58,7 +58,7 @@ int64_t weft_batches_count(const weft_batches *batches)
     return batches->count;
 }
 
-/* ---- of a dataset --------------------------------------------------------------------------- */
+/* ---- batches of a dataset ------------------------------------------------------------------- */
 
 typedef struct keyed {
     int64_t length, place, sample;
@@ -78,7 +78,7 @@ static int64_t length_of(const weft_batches *b, int64_t item)
                    : weft_dataset_at(b->dataset, item).length;
 }
 
-/* Sorts order[0..n) by length; those of one length stay in the order drawn. */
+/* Sorts order[0..n) by length. Items of equal length keep their random order. */
 static void sort_pool(const weft_batches *b, int64_t *order, int64_t n, keyed *scratch)
 {
     for (int64_t i = 0; i < n; i++)
@@ -88,7 +88,7 @@ static void sort_pool(const weft_batches *b, int64_t *order, int64_t n, keyed *s
         order[i] = scratch[i].sample;
 }
 
-/* An epoch's orders depend on the seed and its number alone. */
+/* Draws the orders of an epoch, which depend only on the seed and the epoch's number. */
 static weft_status draw_epoch(weft_batches *b, int64_t epoch)
 {
     const int64_t pool = POOL_BATCHES * b->batch_size;
@@ -110,7 +110,7 @@ static weft_status draw_epoch(weft_batches *b, int64_t epoch)
     return WEFT_OK;
 }
 
-/* What epochs are made of. */
+/* Finds the items that epochs consist of. */
 static weft_status find_items(weft_batches *b, int64_t length, weft__items *out)
 {
     const weft_dataset *d = b->dataset;
@@ -128,7 +128,7 @@ static weft_status find_items(weft_batches *b, int64_t length, weft__items *out)
     return b->starts ? WEFT_OK : WEFT_MEMORY;
 }
 
-/* The most examples that a batch has. */
+/* The largest number of examples in a batch. */
 static int64_t most_examples(const weft_batches *b)
 {
     int64_t most = 1;
@@ -201,7 +201,7 @@ weft_status weft_batches_new_packed(const weft_dataset *dataset, int64_t batch_s
     return new_batches(dataset, batch_size, true, length, seed, out);
 }
 
-/* ---- of a file ------------------------------------------------------------------------------ */
+/* ---- batches of a file ---------------------------------------------------------------------- */
 
 static weft_status check_shapes(const char *path, weft_array *batches, weft_array *prompts)
 {
@@ -236,7 +236,7 @@ static weft_status read_ids(weft_batches *b, weft_array *batches, weft_array *pr
     return status == WEFT_OK ? weft_read(prompts, WEFT_INT32, b->prompts, n_rows) : status;
 }
 
-/* Ids are not negative, and every batch has a target in the loss. */
+/* Checks that ids are not negative and that every batch has a target that counts in the loss. */
 static weft_status check_values(const char *path, const weft_batches *b)
 {
     for (int64_t step = 0; step < b->count; step++) {
@@ -298,9 +298,9 @@ weft_status weft_batches_open(const char *path, weft_batches **out)
     return status;
 }
 
-/* ---- the i-th ------------------------------------------------------------------------------- */
+/* ---- batch i -------------------------------------------------------------------------------- */
 
-/* Fills the room for examples, and where each row starts in it; the rows of the batch. */
+/* Fills `examples` and `row_start` for a batch. Returns its number of rows. */
 static int gather_dataset(weft_batches *b, int64_t turn)
 {
     const int64_t start = b->turns[turn] * b->batch_size;
@@ -347,7 +347,7 @@ weft_status weft_batches_at(weft_batches *batches, int64_t i, weft_batch *out)
                                    batches->packed ? batches->row_start : NULL, rows, out);
 }
 
-/* ---- what they are of ----------------------------------------------------------------------- */
+/* ---- identity ------------------------------------------------------------------------------- */
 
 static uint64_t add_word(uint64_t hash, uint64_t word)
 {

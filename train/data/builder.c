@@ -1,4 +1,4 @@
-/* train/data/builder.c -- a sample that is put together from pieces. */
+/* train/data/builder.c -- builds a sample from pieces. */
 #include "train/data/builder.h"
 
 #include <string.h>

@@ -1,17 +1,17 @@
-/* train/data/builder.h -- a sample that is put together from pieces. */
+/* train/data/builder.h -- builds a sample from pieces. */
 #ifndef WEFT_TRAIN_DATASET_BUILDER_H
 #define WEFT_TRAIN_DATASET_BUILDER_H
 
 #include "weft/train.h"
 
-/* Zeroed: empty. weft__builder_free frees what it points to. */
+/* Zero it first. weft__builder_free frees its arrays. */
 typedef struct weft__builder {
     int32_t *ids;
     float *weights;
     int64_t n, capacity;
 } weft__builder;
 
-/* Appends n ids, each with this weight. */
+/* Appends n ids, each with the weight. */
 weft_status weft__builder_add(weft__builder *builder, const int32_t *ids, size_t n, float weight);
 
 /* Appends the ids of a text, without the tokenizer's special tokens. */

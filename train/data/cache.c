@@ -1,10 +1,9 @@
-/* train/data/cache.c -- datasets kept in files, so that data is tokenized once.
+/* train/data/cache.c -- caches tokenized datasets in files.
  *
- * A file is a header and, for the training part and then the validation part, its samples, the
- * parts of its mixture, ids and weights, as they are in memory; at the end what reading said in the
- * log. It is used in place: nothing is copied, and what is not needed is not read. Files are of one
- * version of Weft and one kind of machine; any other, or a damaged one, is written anew.
- */
+ * A file has a header, the training part, the validation part (each with its samples, mixture
+ * parts, ids and weights as they are in memory) and the warnings that were logged while reading the
+ * data. The file is memory-mapped, so only the parts in use are read. Files of another version of
+ * Weft or another kind of machine, and damaged files, are replaced. */
 #include "train/data/cache.h"
 
 #include <float.h>
@@ -38,7 +37,7 @@ void weft__data_warn(weft__said *said, const char *format, ...)
     }
 }
 
-/* The version changes with the format and with the conversion of rows. */
+/* Increase the version when the file format or the conversion of rows changes. */
 static const char magic[16] = "weft tokens 3\n";
 
 /* ---- the key -------------------------------------------------------------------------------- */
@@ -86,7 +85,7 @@ static weft_status add_file(key *k, const char *path)
     return WEFT_OK;
 }
 
-/* A source's files: names count, since they decide formats and messages. */
+/* Adds a source's files. Names are included, since they determine formats and messages. */
 static weft_status add_source(key *k, const weft_data_source *source)
 {
     weft__data_files files;
@@ -102,8 +101,8 @@ static weft_status add_source(key *k, const weft_data_source *source)
     return status;
 }
 
-/* The GGUF file, or the files that define a folder's tokenizer and template. A path to
- * tokenizer.json means its folder. */
+/* Adds the GGUF file, or the files of a folder that define the tokenizer and the chat template. A
+ * path to tokenizer.json stands for its folder. */
 static weft_status add_tokenizer(key *k, const char *path)
 {
     static const char *const names[] = {"tokenizer.json", "tokenizer_config.json",
@@ -134,7 +133,7 @@ static weft_status add_tokenizer(key *k, const char *path)
     return status;
 }
 
-/* Tokens that the files lack. */
+/* Adds tokens that were added to the tokenizer and are not in its files. */
 static void add_further(key *k, const weft_tokenizer *tokenizer)
 {
     const int32_t end = weft_tokenizer_vocab_size(tokenizer);
@@ -168,7 +167,7 @@ static bool writes_date(const weft_chat *chat)
     return false;
 }
 
-/* What can be read once only. */
+/* Whether the path can be read only once. */
 static bool is_stream(const char *path)
 {
     struct stat about;
@@ -204,7 +203,7 @@ weft_status weft__dataset_cache_name(const weft_data_source *sources, int n,
 
 static const double MOST_WEIGHT = 1e9;
 
-/* One dataset of a file. */
+/* Header of one dataset in a file. */
 typedef struct kept {
     int64_t limit, n_ids, n_parts;
     int64_t longer;
@@ -213,8 +212,8 @@ typedef struct kept {
 
 typedef struct header {
     char magic[16];
-    int64_t size;        /* of the file */
-    int64_t header_size; /* of this: another one is of another machine or version */
+    int64_t size;        /* size of the file */
+    int64_t header_size; /* size of this struct, which depends on machine and version */
     int64_t n_said;
     int64_t has_validation;
     kept parts[2];
@@ -249,7 +248,7 @@ weft_status weft__dataset_cache_write(const char *path, const weft_dataset *trai
                                       const weft_dataset *validation, const weft__said *said)
 {
     header h;
-    memset(&h, 0, sizeof h); /* padding too */
+    memset(&h, 0, sizeof h); /* zeroes the padding too */
     memcpy(h.magic, magic, sizeof magic);
     h.header_size = sizeof h;
     h.n_said = (int64_t)said->n;
@@ -273,7 +272,7 @@ weft_status weft__dataset_cache_write(const char *path, const weft_dataset *trai
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-/* Whether numbers are those of a dataset; the bytes that they take do not overflow. */
+/* Checks that the counts are possible and that the sizes in bytes do not overflow. */
 static bool is_sound(const kept *k)
 {
     const int64_t most = (int64_t)1 << 40;
@@ -292,7 +291,7 @@ static bool is_whole(const weft__mapping *m)
            h->size == h->header_size + bytes_of(&h->parts[0]) + bytes_of(&h->parts[1]) + h->n_said;
 }
 
-/* Every sample lies in the ids, and every part in the samples. */
+/* Checks that every sample is within the ids and every part within the samples. */
 static bool is_consistent(const weft_dataset *d)
 {
     for (int64_t i = 0; i < d->info.samples; i++) {

@@ -1,4 +1,4 @@
-/* train/data/cells.c -- values that are texts, as all are in tables: messages and labels. */
+/* train/data/cells.c -- messages and labels that are given as strings, as in tables. */
 #include <string.h>
 #include <strings.h>
 
@@ -14,7 +14,7 @@ static size_t skip_blanks(const char *text, size_t n, size_t i)
     return i;
 }
 
-/* Whether a text begins as an array of messages does: in JSON, or as Python prints one. */
+/* Whether a text begins like an array of messages, in JSON or as printed by Python. */
 static bool begins_as_messages(const char *text, size_t n)
 {
     static const char *const keys[] = {"role", "content", "from", "value"};
@@ -36,7 +36,7 @@ static bool begins_as_messages(const char *text, size_t n)
     return false;
 }
 
-/* Whether every item is an object with a role, or ShareGPT's name of one. */
+/* Whether every item is an object with "role", or with "from" as in ShareGPT. */
 static bool are_messages(json_object *list)
 {
     const bool is_list = json_object_is_type(list, json_type_array);

@@ -1,4 +1,4 @@
-/* train/data/chat.c -- conversations of JSON lines as samples, rendered by the chat template. */
+/* train/data/chat.c -- converts conversations to samples with the chat template. */
 #include "train/data/chat.h"
 
 #include <float.h>
@@ -8,9 +8,9 @@
 #include "train/data/builder.h"
 #include "weft/memory.h"
 
-/* A trained turn of the assistant: text[begin, end) of the conversation up to it. */
+/* A trained assistant turn: text[begin, end) of the conversation up to that turn. */
 typedef struct turn {
-    size_t index; /* of its message */
+    size_t index; /* index of its message */
     double weight;
     char *text;
     size_t begin, end;
@@ -20,12 +20,12 @@ typedef struct turn {
 typedef struct conversation {
     const weft_dataset_options *o;
     const weft_tokenizer *tokenizer;
-    const weft__json *list; /* for messages of errors */
-    json_object *messages;  /* those before the current turn, then that turn too; owned */
+    const weft__json *list; /* for error messages */
+    json_object *messages;  /* the messages before the current turn, then including it; owned */
     const char *tools;      /* JSON; NULL: none */
-    const char *variables;  /* JSON: further ones of the template; NULL: none */
+    const char *variables;  /* JSON: further template variables; NULL: none */
     const char *eos;        /* the end token as text; NULL: none */
-    turn *turns;            /* those trained */
+    turn *turns;            /* the trained turns */
     size_t n_turns;
     weft__builder sample;
     int64_t group;
@@ -34,7 +34,7 @@ typedef struct conversation {
 
 /* ---- messages ------------------------------------------------------------------------------- */
 
-/* ShareGPT's names of roles. */
+/* Maps ShareGPT's role names. */
 static const char *role_of(const char *from)
 {
     static const char *const names[][2] = {{"human", "user"},      {"user", "user"},
@@ -47,7 +47,8 @@ static const char *role_of(const char *from)
     return NULL;
 }
 
-/* A message in ShareGPT's form as one with role and content: *out is the caller's. */
+/* Converts a message with ShareGPT's "from" and "value" to one with "role" and "content". The
+ * caller frees *out. */
 static weft_status convert(const weft__json *message, json_object **out)
 {
     const char *from, *value;
@@ -68,7 +69,7 @@ static weft_status convert(const weft__json *message, json_object **out)
     return WEFT_OK;
 }
 
-/* How much an assistant's message counts: its "weight", or 1. */
+/* The loss weight of an assistant message: its "weight", or 1. */
 static weft_status weight_of(const weft__json *message, double *weight)
 {
     *weight = 1;
@@ -79,7 +80,8 @@ static weft_status weight_of(const weft__json *message, double *weight)
     return status;
 }
 
-/* Message i, in *out as the caller's; *weight is below 0 for one that is not the assistant's. */
+/* Gets message i. The caller frees *out. *weight is negative for messages of other roles than
+ * assistant. */
 static weft_status take_message(const conversation *c, size_t i, json_object **out, double *weight)
 {
     weft__json message, role;
@@ -124,8 +126,8 @@ static weft_status append(const conversation *c, json_object *message)
     return weft__out_of_memory("dataset", NULL);
 }
 
-/* The end of the turn that begins at text + begin: after its first EOS, or at the end of the text
- * if the template writes no EOS. */
+/* The end of the turn that begins at text + begin: after its first EOS, or the end of the text if
+ * the template writes no EOS. */
 static size_t end_of_turn(const conversation *c, const char *text, size_t begin, size_t n)
 {
     const size_t length = c->eos ? strlen(c->eos) : 0;
@@ -136,7 +138,7 @@ static size_t end_of_turn(const conversation *c, const char *text, size_t begin,
     return n;
 }
 
-/* The trained turn `message` (consumed), after the messages before it. */
+/* Adds the trained turn `message`, of which it takes ownership, after the messages before it. */
 static weft_status add_turn(conversation *c, json_object *message, size_t index, double weight)
 {
     turn *t = &c->turns[c->n_turns++];
@@ -160,7 +162,7 @@ static weft_status add_turn(conversation *c, json_object *message, size_t index,
     return status;
 }
 
-/* The last assistant turn, or n. */
+/* Finds the index of the last assistant turn; n if there is none. */
 static weft_status find_last(const conversation *c, size_t n, size_t *last)
 {
     *last = n;
@@ -188,7 +190,7 @@ static weft_status add_messages(conversation *c, size_t n)
         status = take_message(c, i, &message, &weight);
         if (status != WEFT_OK)
             break;
-        /* Nothing precedes a first message, so nothing like it is ever generated. */
+        /* A first message has no prompt, so it is not trained. */
         const bool wanted = weight > 0 && i > 0 && (!c->o->last_turn || i == last);
         status =
             wanted && !c->o->learn_prompt ? add_turn(c, message, i, weight) : append(c, message);
@@ -207,8 +209,8 @@ static weft_status add_piece(conversation *c, const char *text, size_t begin, si
                                   (float)weight);
 }
 
-/* A sample that ends with the last of these turns; all of them are trained. A turn is tokenized
- * separately from the text before it, as in generation. */
+/* Adds a sample that ends with the last of these turns, all of which are trained. Each turn is
+ * tokenized separately from the text before it, as in generation. */
 static weft_status add_sample(conversation *c, const turn *turns, size_t n)
 {
     const char *text = turns[n - 1].text;
@@ -224,7 +226,7 @@ static weft_status add_sample(conversation *c, const turn *turns, size_t n)
     return status == WEFT_OK ? weft__builder_finish(&c->sample, c->group, c->out) : status;
 }
 
-/* Whether the conversation up to its last turn begins with each of the others. */
+/* Whether the text up to the last turn starts with the text up to each earlier turn. */
 static bool is_stable(const conversation *c)
 {
     const turn *last = &c->turns[c->n_turns - 1];
@@ -239,7 +241,7 @@ static bool is_stable(const conversation *c)
 
 static weft_status add_samples(conversation *c)
 {
-    if (c->n_turns == 0) /* weights of 0: counted as a sample without targets */
+    if (c->n_turns == 0) /* all weights are 0: counted as a sample without targets */
         return weft__builder_finish(&c->sample, c->group, c->out);
     if (is_stable(c))
         return add_sample(c, c->turns, c->n_turns);
@@ -273,7 +275,8 @@ static weft_status add_conversation(conversation *c, size_t n)
     return status;
 }
 
-/* A member of the row as JSON text, which in tables and many datasets it is; NULL: absent. */
+/* Gets a member of the row as JSON text. In tables and many datasets it already is a string with
+ * JSON. *out is NULL if the member is absent. */
 static weft_status find_text(const weft__json *line, const char *key, json_type type,
                              const char **out)
 {

@@ -1,5 +1,6 @@
-/* train/data/classified.c -- texts with labels: a text's tokens, and as its last target the number
- * of its label, which is what a classification head predicts there. */
+/* train/data/classified.c -- labelled texts for classification. A sample has the tokens of the
+ * text, and its last target is the index of the label, which the classification head predicts
+ * there. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -72,7 +73,7 @@ weft_status weft_labels_find(const weft_data_source *sources, int n,
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-/* A few of them, for a message. */
+/* Lists as many labels as fit, for a message. */
 static void list_labels(const weft_labels *labels, char *out, size_t size)
 {
     size_t n = 0;
@@ -90,8 +91,8 @@ static weft_status unknown(const weft_labels *labels, const weft__json *at, cons
                            weft_printable(label));
 }
 
-/* The index of the row's label: a string, or an integer, which is the name of a label or else its
- * index. */
+/* The index of the row's label. The label is a string or an integer; an integer is the name of a
+ * label or, if there is no such name, its index. */
 static weft_status find_label(weft_labels *labels, const weft__json *row, int *out)
 {
     weft__json at;
@@ -114,10 +115,10 @@ static weft_status find_label(weft_labels *labels, const weft__json *row, int *o
     return *out < 0 ? unknown(labels, &at, label) : WEFT_OK;
 }
 
-/* ids[*from, *from + *n) is the part of a text that is kept; *n 0: nothing. */
+/* Shortens a text to ids[*from, *from + *n). *n is 0 if the text is dropped. */
 static weft_status shorten(weft__reader *r, int64_t *from, int64_t *n)
 {
-    const int64_t limit = r->rows->limit - 1, over = *n - limit; /* one is for the label */
+    const int64_t limit = r->rows->limit - 1, over = *n - limit; /* 1 for the label */
     weft_dataset_info *info = &r->rows->info;
     if (over <= 0)
         return WEFT_OK;
@@ -180,7 +181,7 @@ weft_status weft__reader_add_classified(weft__reader *r, const weft__json *row)
     }
     if (status == WEFT_OK)
         status = find_label(r->o.labels, row, &label);
-    if (status == WEFT_OK && r->o.labels->open) { /* only the labels are wanted */
+    if (status == WEFT_OK && r->o.labels->open) { /* only the labels are collected */
         r->sample.n = 0;
         status = weft__builder_add(&r->sample, (const int32_t[]){0, 0}, 2, 1);
         return status == WEFT_OK ? weft__builder_finish(&r->sample, 0, r->rows) : status;

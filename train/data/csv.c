@@ -1,9 +1,8 @@
-/* train/data/csv.c -- tables as rows: CSV as RFC 4180 has it, and the same with tabs.
+/* train/data/csv.c -- reads tables: CSV (RFC 4180) and the same format with tabs.
  *
- * A field in quotes may have separators, line breaks and doubled quotes; a quote within a field
- * that does not begin with one is a character like any other. Lines end in LF or CRLF. Lines
- * without a character are skipped.
- */
+ * A quoted field may contain separators, line breaks and doubled quotes. In a field that does not
+ * begin with a quote, a quote is an ordinary character. Lines end with LF or CRLF. Empty lines are
+ * skipped. */
 #include <string.h>
 
 #include "core/failure.h"
@@ -16,7 +15,7 @@ typedef struct field {
 
 typedef struct table {
     weft__reader *reader;
-    const char *at, *end; /* what has not been read */
+    const char *at, *end; /* the unread part */
     char separator;
     int64_t line;
     char *text; /* the record's fields, without quotes */
@@ -62,7 +61,7 @@ static bool at_line_end(const table *t)
            (*t->at == '\r' && t->at + 1 < t->end && t->at[1] == '\n');
 }
 
-/* Behind the opening quote. */
+/* Reads the rest of a quoted field, after its opening quote. */
 static weft_status read_quoted(table *t)
 {
     while (t->at < t->end) {
@@ -108,7 +107,8 @@ static void skip_line_end(table *t)
     }
 }
 
-/* The next record's fields. After a malformed one reading goes on with the next line. */
+/* Reads the fields of the next record. After a malformed record, reading resumes at the next line.
+ */
 static weft_status read_record(table *t)
 {
     const char *start = t->at;
@@ -136,7 +136,7 @@ static json_object *text_of(const table *t, size_t i)
     return json_object_new_string_len(t->text + t->fields[i].start, (int)t->fields[i].length);
 }
 
-/* The first record as an array of names. A column without a name is not read. */
+/* Reads the first record, the column names. Columns without a name are ignored. */
 static weft_status read_header(table *t)
 {
     weft_status status = read_record(t);

@@ -1,4 +1,4 @@
-/* train/data/dataset.c -- samples of token ids, kept one after another. */
+/* train/data/dataset.c -- stores samples of token ids. */
 #include "train/data/dataset.h"
 
 #include <math.h>
@@ -56,7 +56,7 @@ weft_sample weft_dataset_at(const weft_dataset *dataset, int64_t i)
 
 /* ---- adding --------------------------------------------------------------------------------- */
 
-/* Room for `more` elements in a list that doubles. */
+/* Makes room for `more` elements in a list. Its capacity at least doubles. */
 static bool grow(void **list, int64_t n, int64_t more, int64_t *capacity, size_t size)
 {
     if (more <= *capacity - n)
@@ -128,12 +128,13 @@ static weft_sample piece_of(const weft_sample *s, int64_t begin, int64_t end)
                          s->group};
 }
 
-/* Pieces of `limit` ids that share one; those without a target are left out. */
+/* Adds a sample as pieces of up to `limit` ids, where the last id of a piece is the first id of the
+ * next. Pieces without a target are dropped. */
 static weft_status add_pieces(weft_dataset *d, const weft_sample *s)
 {
     weft_sample whole = *s;
     if (whole.group == 0)
-        whole.group = -1 - d->info.samples; /* a program's own are positive */
+        whole.group = -1 - d->info.samples; /* groups set by the caller are positive */
     weft_status status = WEFT_OK;
     for (int64_t at = 0; status == WEFT_OK && at + 1 < s->length; at += d->limit - 1) {
         const int64_t end = at + d->limit < s->length ? at + d->limit : s->length;

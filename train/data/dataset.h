@@ -1,4 +1,4 @@
-/* train/data/dataset.h -- what the files of data share. */
+/* train/data/dataset.h -- internal interface of datasets. */
 #ifndef WEFT_TRAIN_DATASET_H
 #define WEFT_TRAIN_DATASET_H
 
@@ -7,22 +7,22 @@
 
 typedef struct weft__dataset_sample {
     int64_t start, length, group;
-    bool cut;         /* it was longer */
-    bool undesirable; /* of labelled samples */
-    char unused[6];   /* 0: files of the cache have no padding */
+    bool cut;         /* it was shortened */
+    bool undesirable; /* for labelled samples */
+    char unused[6];   /* 0; keeps cache files free of undefined padding */
 } weft__dataset_sample;
 
-/* A run of samples with the same weight in a mixture, up to the next part's. */
+/* Consecutive samples with the same weight in a mixture. A part ends where the next begins. */
 typedef struct weft__dataset_part {
     int64_t first;
     double weight;
 } weft__dataset_part;
 
 struct weft_dataset {
-    int64_t limit; /* most ids of a sample */
+    int64_t limit; /* maximum number of ids in a sample */
     weft_long_samples longer;
     int32_t *ids;
-    float *weights; /* of each id; 0 of each sample's first */
+    float *weights; /* weight of each id; 0 for the first id of a sample */
     int64_t n_ids, ids_capacity, weights_capacity;
     weft__dataset_sample *samples;
     int64_t samples_capacity;
@@ -30,37 +30,40 @@ struct weft_dataset {
     int64_t n_parts;
     float *reference; /* (samples): weft_dataset_add_reference; NULL: none */
     weft_dataset_info info;
-    weft__mapping *mapping; /* of what the arrays are in; NULL: they are the dataset's own */
+    weft__mapping *mapping; /* mapped cache file that has the arrays; NULL: they are owned */
 };
 
-/* Random numbers for orders of samples: splitmix64 (Steele et al. 2014). */
+/* Draws a random number for an order of samples: splitmix64 (Steele et al. 2014). */
 uint64_t weft__draw_seed(uint64_t *state);
-/* The numbers 0 to n - 1 in an order that the seed draws. */
+/* Fills `order` with the numbers 0 to n - 1 in random order. */
 void weft__shuffle(int64_t *order, int64_t n, uint64_t *state);
 
-/* Targets of a sample: ids other than the first whose weight is not 0. */
+/* The number of targets in a sample: ids other than the first whose weight is not 0. */
 int64_t weft__sample_targets(const weft_sample *sample);
 
-/* Appends a checked sample that fits and has a target. */
+/* Appends a sample that has been checked, is not too long and has a target. */
 weft_status weft__dataset_append(weft_dataset *dataset, const weft_sample *sample, bool cut);
 
-/* Where each group of samples starts, and after the *n starts the number of samples; the caller
- * frees them. NULL when out of memory. */
+/* The start of each of the *n groups of samples, followed by the number of samples. The caller
+ * frees it. NULL: out of memory. */
 int64_t *weft__dataset_groups(const weft_dataset *dataset, int64_t *n);
 
-/* Parts `all` into the groups of samples that the seed chooses (that share of them, at least one)
- * and the others, in their order. Frees nothing. WEFT_INVALID when there are fewer than two. */
+/* Splits the groups of samples of `all`: `chosen` gets the share of them that the seed selects (at
+ * least one), `rest` the others in their order. `all` is unchanged. WEFT_INVALID if there are fewer
+ * than two groups. */
 weft_status weft__dataset_split(const weft_dataset *all, double share, uint64_t seed,
                                 weft_dataset **rest, weft_dataset **chosen);
 
-/* Appends all samples and counts of `from`, as a part of this weight. Groups stay apart. */
+/* Appends all samples and counts of `from` as a part with the weight. Groups of both datasets stay
+ * separate. */
 weft_status weft__dataset_join(weft_dataset *to, const weft_dataset *from, double weight);
 
-/* The format of a file by its name and its first bytes. WEFT_UNSUPPORTED, naming the extension, for
- * one that is known and cannot be read. */
+/* Finds the format of a file from its name and its first bytes. WEFT_UNSUPPORTED, naming the
+ * extension, for known formats that Weft cannot read. */
 weft_status weft__data_format_of(const char *path, const char *data, size_t size,
                                  weft_data_format *out);
-/* The same by the name alone: AUTO when it says nothing. */
+/* The same from the name alone. *out is WEFT_DATA_AUTO if the name does not determine the format.
+ */
 weft_status weft__data_format_named(const char *path, weft_data_format *out);
 
 #endif

@@ -6,11 +6,11 @@
 #include "core/failure.h"
 #include "weft/memory.h"
 
-/* The items of one part. */
+/* The items of one part of a mixture. */
 typedef struct part {
     int64_t first, n;
-    int64_t whole;    /* how often all of them come */
-    int64_t fraction; /* and how many of them once more */
+    int64_t whole;    /* how many times all of them are used */
+    int64_t fraction; /* how many of them are used once more */
 } part;
 
 static int64_t count_parts(const weft__items *items)
@@ -29,7 +29,7 @@ static part part_at(const weft__items *items, int64_t i)
                   llround((weight - whole) * (double)(end - first))};
 }
 
-/* Where group g starts; without groups each item is one. */
+/* The first item of group g. Without groups each item is a group. */
 static int64_t start_of(const weft__items *items, int64_t g)
 {
     return items->starts ? items->starts[g] : g;
@@ -42,11 +42,11 @@ static void add_unit(weft__epoch *e, int64_t first, int64_t n)
     e->n_units++;
 }
 
-/* Fills the units, or before there is room for them only counts them. */
+/* Fills the units. Before they are allocated, it only counts them. */
 static void fill_units(weft__epoch *e, uint64_t *state)
 {
     const weft__items *items = &e->items;
-    int64_t g = 0; /* no group lies in two parts */
+    int64_t g = 0; /* a group never spans two parts */
     e->n_units = 0;
     for (int64_t i = 0; i < count_parts(items); i++) {
         const part p = part_at(items, i);

@@ -1,4 +1,4 @@
-/* train/data/files.c -- the data files of a path, a folder or a pattern. */
+/* train/data/files.c -- finds the data files of a path, a folder or a pattern. */
 #include <dirent.h>
 #include <errno.h>
 #include <glob.h>
@@ -11,10 +11,10 @@
 #include "train/data/reader.h"
 #include "weft/memory.h"
 
-/* Folders in folders, at most. */
+/* Maximum nesting of folders. */
 enum { DEPTH = 16 };
 
-/* A folder that is being read, and the one that it is in. */
+/* An open folder, and its parent. */
 typedef struct opened {
     const struct opened *parent; /* NULL: none */
     dev_t device;
@@ -30,7 +30,7 @@ void weft__data_files_free(weft__data_files *files)
     *files = (weft__data_files){0};
 }
 
-/* Takes `path`, which NULL is out of memory. */
+/* Adds `path`, of which it takes ownership. NULL means out of memory. */
 static weft_status add(weft__data_files *files, char *path)
 {
     if (path != NULL && files->n == files->capacity) {
@@ -58,7 +58,8 @@ static int compare(const void *a, const void *b)
 static weft_status add_folder(weft__data_files *files, const char *folder, const struct stat *about,
                               const opened *parent);
 
-/* A name in a folder: a file with a known extension, or a folder. Links are followed. */
+/* Adds an entry of a folder if it is a file with a known extension, or the files in it if it is a
+ * folder. Links are followed. */
 static weft_status add_entry(weft__data_files *files, char *path, const opened *in)
 {
     struct stat about;
@@ -68,7 +69,7 @@ static weft_status add_entry(weft__data_files *files, char *path, const opened *
         weft_free(path);
         return status;
     }
-    /* Files that are known and cannot be read are not passed over in silence. */
+    /* Known formats that Weft cannot read are errors; other files are ignored. */
     const weft_status status = weft__data_format_named(path, &format);
     if (status == WEFT_OK && format != WEFT_DATA_AUTO)
         return add(files, path);
@@ -76,7 +77,7 @@ static weft_status add_entry(weft__data_files *files, char *path, const opened *
     return status;
 }
 
-/* A link to a folder that it is in has nothing new. */
+/* Whether the folder is being read already, through a link to one of its parents. */
 static bool is_open(const opened *in, const struct stat *about)
 {
     for (; in; in = in->parent) {

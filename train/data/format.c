@@ -1,4 +1,4 @@
-/* train/data/format.c -- formats of data: their names, and how a file's is found. */
+/* train/data/format.c -- data formats: names and detection. */
 #include <string.h>
 #include <strings.h>
 
@@ -41,7 +41,7 @@ weft_status weft__data_format_named(const char *path, weft_data_format *out)
                  {".json", WEFT_DATA_JSON},   {".csv", WEFT_DATA_CSV},
                  {".tsv", WEFT_DATA_TSV},     {".txt", WEFT_DATA_TEXT},
                  {".text", WEFT_DATA_TEXT}};
-    /* Trained as raw text, these would teach noise. */
+    /* These would be nonsense if they were read as plain text. */
     static const char *const refused[] = {".parquet", ".arrow", ".feather", ".xlsx", ".gz", ".bz2",
                                           ".xz",      ".zst",   ".zip",     ".tar",  ".pdf"};
     *out = WEFT_DATA_AUTO;
@@ -97,7 +97,7 @@ weft_status weft__data_format_of(const char *path, const char *data, size_t size
     const size_t blanks = count_blanks(data, size);
     data += blanks;
     size -= blanks;
-    if (*out == WEFT_DATA_JSON) /* many files of JSON lines are called .json */
+    if (*out == WEFT_DATA_JSON) /* many JSON-lines files are called .json */
         *out = size > 0 && *data == '[' ? WEFT_DATA_JSON : WEFT_DATA_JSONL;
     else if (size > 0 && *data == '[' && begins_with_array(data, size))
         *out = WEFT_DATA_JSON;

@@ -1,4 +1,5 @@
-/* train/data/load.c -- datasets from files: sources, texts, validation splits, reports. */
+/* train/data/load.c -- loads datasets from files: sources, plain texts, validation splits, reports.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 #include "weft/io.h"
 #include "weft/memory.h"
 
-/* The samples of a source. */
+/* The training and validation samples of one or all sources. */
 typedef struct parts {
     double split;
     weft_dataset *train, *validation; /* validation NULL: none */
@@ -17,7 +18,8 @@ typedef struct parts {
 
 /* ---- a source ------------------------------------------------------------------------------- */
 
-/* The ids that stand around an empty text, up to the first that ends one. */
+/* Finds the prefix of texts: the ids that the tokenizer produces for an empty text, up to the first
+ * EOS. */
 static weft_status find_prefix(weft__reader *r)
 {
     size_t n;
@@ -57,7 +59,7 @@ static void close_reader(weft__reader *r)
     weft_dataset_free(r->rows);
 }
 
-/* ---- one text ------------------------------------------------------------------------------- */
+/* ---- plain texts ---------------------------------------------------------------------------- */
 
 static weft_status add_windows(weft__reader *r, const char *text, size_t length, weft_dataset *out)
 {
@@ -67,7 +69,7 @@ static weft_status add_windows(weft__reader *r, const char *text, size_t length,
                : status;
 }
 
-/* The byte where the first (1 - share) of the characters of a UTF-8 text end. */
+/* The byte offset after the first (1 - share) of the characters of a UTF-8 text. */
 static size_t cut_of(const char *text, size_t size, double share)
 {
     int64_t characters = 0;
@@ -92,7 +94,7 @@ static weft_status add_text(weft__reader *r, const char *data, size_t size, part
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-/* Skips the byte order mark that some editors put in front of UTF-8. */
+/* Skips a UTF-8 byte order mark. */
 static void skip_mark(const char **data, size_t *size)
 {
     if (*size >= 3 && memcmp(*data, "\xef\xbb\xbf", 3) == 0) {
@@ -138,7 +140,7 @@ static weft_status add_file(weft__reader *r, const char *path, parts *p)
                          "standard input: expected the format of its data to be given: jsonl, "
                          "json, csv, tsv or text");
     weft_status status = WEFT_OK;
-    if (r->o.format == WEFT_DATA_AUTO) /* refuses large files before they are read */
+    if (r->o.format == WEFT_DATA_AUTO) /* refuses unsupported formats before the file is read */
         status = weft__data_format_named(path, &named);
     if (status == WEFT_OK)
         status = is_stdin ? weft__data_read_stdin(&data, &size)
@@ -199,9 +201,9 @@ static void report(const weft__reader *r)
                         (long long)info->bad_rows);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- sources and mixtures ------------------------------------------------------------------- */
 
-/* Appends the samples of the rows, split, to those of the texts. */
+/* Appends the samples of rows to those of plain texts, after splitting them. */
 static weft_status join_rows(weft__reader *r, parts *p, double weight)
 {
     if (p->split == 0 || (r->rows->info.samples == 0 && p->validation->info.samples > 0))
@@ -252,7 +254,7 @@ static void free_parts(parts *p)
     weft_dataset_free(p->validation);
 }
 
-/* Adds a source's samples to `all`, from `data` or, if it is NULL, from its files. */
+/* Adds a source's samples to `all`: from `data` or, if it is NULL, from the source's files. */
 static weft_status add_source(const weft_data_source *source, const char *data, size_t size,
                               const weft_tokenizer *tokenizer, const weft_dataset_options *options,
                               parts *all)
@@ -307,7 +309,7 @@ static void report_duplicates(const weft_data_source *source, const parts *all)
                         source->path, (long long)n, (long long)all->validation->info.samples);
 }
 
-/* Reads all sources, from files or, with `data`, from memory. */
+/* Reads all sources: from memory if `data` is given, else from files. */
 static weft_status read_all(const weft_data_source *sources, int n, const char *data, size_t size,
                             const weft_tokenizer *tokenizer, const weft_dataset_options *o,
                             parts *all)
@@ -320,7 +322,7 @@ static weft_status read_all(const weft_data_source *sources, int n, const char *
     return status;
 }
 
-/* A cache that cannot be written costs time, nothing else. */
+/* Writes the cache file. A failure is only logged. */
 static void keep_in_cache(const char *folder, const char *path, const parts *all)
 {
     weft_status status = weft_folder_make(folder);

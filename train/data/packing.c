@@ -1,4 +1,4 @@
-/* train/data/packing.c -- examples packed into rows, by best fit decreasing. */
+/* train/data/packing.c -- packs examples into rows, by best fit decreasing. */
 #include "train/data/packing.h"
 
 #include <stdlib.h>
@@ -9,13 +9,13 @@
 
 enum { NONE = -1 };
 
-/* Rows that are being filled. Those with the same room are a list. */
+/* Rows that are being filled. Rows with the same free space form a list. */
 typedef struct rows {
     int64_t capacity;
-    int64_t *heads;  /* (capacity + 1): the first row with so much room, or NONE */
-    uint64_t *there; /* a bit for each of them */
-    int64_t *next;   /* of a row */
-    int64_t *row_of; /* of each example, in the order in which they are placed */
+    int64_t *heads;  /* (capacity + 1): first row with that much free space, or NONE */
+    uint64_t *there; /* bit per list: whether it has a row */
+    int64_t *next;   /* next row in its list */
+    int64_t *row_of; /* row of each example, in placement order */
 } rows;
 
 /* ---- order ---------------------------------------------------------------------------------- */
@@ -32,7 +32,7 @@ static int compare(const void *a, const void *b)
     return x->place < y->place ? -1 : x->place > y->place;
 }
 
-/* examples[0, n) becomes first, first + 1, ... in the order in which they are placed. */
+/* Fills examples[0, n) with first, first + 1, ... in placement order. */
 static weft_status order_examples(const int64_t *cells, int64_t first, int64_t n, uint64_t *state,
                                   int64_t *examples)
 {
@@ -67,7 +67,7 @@ static int64_t take(rows *r, int64_t room)
     return row;
 }
 
-/* The least room of at least n that a row has, or NONE. */
+/* The smallest free space of at least n in any row, or NONE. */
 static int64_t least_room(const rows *r, int64_t n)
 {
     uint64_t word = r->there[n / 64] & (~0ULL << (n % 64));
@@ -79,7 +79,7 @@ static int64_t least_room(const rows *r, int64_t n)
     }
 }
 
-/* Places n examples; rows of other parts stay as they are. */
+/* Places n examples of one part in new rows. */
 static void place(rows *r, const int64_t *cells, const int64_t *examples, int64_t n,
                   int64_t *row_of, int64_t *n_rows)
 {
@@ -94,12 +94,12 @@ static void place(rows *r, const int64_t *cells, const int64_t *examples, int64_
     }
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- packing -------------------------------------------------------------------------------- */
 
 /* The first example of part p of a mixture; for p past the last part, the number of examples. */
 static int64_t first_of(const weft_dataset *d, int64_t p)
 {
-    const int64_t samples = d->info.examples == WEFT_EXAMPLES_PAIRS ? 2 : 1; /* of an example */
+    const int64_t samples = d->info.examples == WEFT_EXAMPLES_PAIRS ? 2 : 1; /* per example */
     if (p >= d->n_parts)
         return p == 0 ? 0 : weft__examples_count(d);
     return d->parts[p].first / samples;
@@ -126,7 +126,7 @@ static weft_status gather(const rows *r, const int64_t *examples, int64_t n, wef
     out->starts = weft_calloc((size_t)out->n_rows + 2, sizeof *out->starts);
     if (out->starts == NULL)
         return weft__out_of_memory("packing", NULL);
-    int64_t *ends = out->starts + 1; /* of row r, while they are counted */
+    int64_t *ends = out->starts + 1; /* end of each row while examples are counted */
     for (int64_t i = 0; i < n; i++)
         ends[r->row_of[i] + 1]++;
     for (int64_t row = 1; row <= out->n_rows; row++)
@@ -136,7 +136,7 @@ static weft_status gather(const rows *r, const int64_t *examples, int64_t n, wef
     return WEFT_OK;
 }
 
-/* Allocates n examples and sets their lengths; *longest is the largest. */
+/* Allocates the arrays and measures the examples. *longest is the largest length. */
 static weft_status measure(const weft_dataset *d, weft__packing *out, int64_t *longest)
 {
     const int64_t n = weft__examples_count(d);
@@ -154,7 +154,7 @@ static weft_status measure(const weft_dataset *d, weft__packing *out, int64_t *l
     return WEFT_OK;
 }
 
-/* Of an example with two samples the last token of each is not read. */
+/* Checks lengths. In examples of two samples, the last token of each sample is not read. */
 static weft_status check(const weft_dataset *d, int64_t longest, int64_t capacity)
 {
     static const char *const names[] = {"a sample", "a labelled sample and its mismatched one",

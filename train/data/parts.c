@@ -1,4 +1,4 @@
-/* train/data/parts.c -- datasets in parts: orders, groups, validation splits, mixtures and
+/* train/data/parts.c -- parts of datasets: order, groups, validation splits, mixtures and
  * duplicates. */
 #include <math.h>
 #include <stdlib.h>
@@ -55,7 +55,7 @@ static weft_status copy_sample(weft_dataset *to, const weft_dataset *from, int64
     return status;
 }
 
-/* Counts of what was read, not of the samples made from it. */
+/* Adds the counts of the rows and texts that were read. Counts of samples are not included. */
 static void add_counts(weft_dataset_info *to, const weft_dataset_info *from)
 {
     to->examples = from->examples;
@@ -70,7 +70,8 @@ static void add_counts(weft_dataset_info *to, const weft_dataset_info *from)
         to->files[i] += from->files[i];
 }
 
-/* Fills both parts with the first n_chosen groups of an order that the seed draws, and the rest. */
+/* Draws an order of the groups from the seed. The first n_chosen groups go to `chosen`, the others
+ * to `rest`. */
 static weft_status fill_parts(const weft_dataset *all, const int64_t *starts, int64_t n,
                               int64_t n_chosen, uint64_t seed, weft_dataset *rest,
                               weft_dataset *chosen)
@@ -145,7 +146,7 @@ static weft_status begin_part(weft_dataset *d, double weight)
     return WEFT_OK;
 }
 
-/* The largest number of a group, negative ones by their size. */
+/* The largest absolute value of a group number. */
 static int64_t largest_group(const weft_dataset *d)
 {
     int64_t largest = 0;
@@ -175,7 +176,8 @@ weft_status weft__dataset_join(weft_dataset *to, const weft_dataset *from, doubl
 
 /* ---- duplicates ----------------------------------------------------------------------------- */
 
-/* 128 bits of a sample's ids: two of a set of a billion are equal by chance once in 10^20 times. */
+/* 128-bit hash of a sample's ids. Among 1e9 samples, the probability of a collision is below 1e-20.
+ */
 typedef struct digest {
     uint64_t a, b;
 } digest;

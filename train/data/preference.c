@@ -19,8 +19,8 @@ static void release(preference *p)
     json_object_put(p->completions[1]);
 }
 
-/* The length of the common prefix of two texts in bytes, up to the start of a UTF-8 character. A
- * space before the first difference belongs to the completions. */
+/* The length in bytes of the common prefix of two texts. It ends at the start of a UTF-8 character,
+ * and a space before the first difference belongs to the completions. */
 static size_t same_bytes(const char *a, size_t n, const char *b, size_t m)
 {
     size_t k = 0;
@@ -63,7 +63,7 @@ static json_object *messages_of(json_object *list, size_t begin, size_t end)
     return out;
 }
 
-/* The messages that both lists begin with are the prompt. */
+/* Splits both lists: their common first messages are the prompt. */
 static weft_status part_messages(const weft__json both[2], preference *out)
 {
     size_t n[2], k = 0;
@@ -82,8 +82,8 @@ static weft_status part_messages(const weft__json both[2], preference *out)
     return WEFT_OK;
 }
 
-/* The prompt is the row's, or the common prefix of chosen and rejected. The prefix is also used if
- * the row has a text as prompt and complete conversations. */
+/* Reads a row. The prompt is the row's "prompt", or the common prefix of "chosen" and "rejected".
+ * The prefix is also used if "prompt" is a text and both others are complete conversations. */
 static weft_status read_row(const weft__json *row, preference *out)
 {
     weft__json prompt = {.value = NULL}, both[2];
@@ -116,7 +116,7 @@ static weft_status read_row(const weft__json *row, preference *out)
     return status;
 }
 
-/* Makes both samples, of any length, in r->rows. */
+/* Adds both samples to r->rows, whatever their length. */
 static weft_status add_samples(weft__reader *r, const weft__json *row, const preference *p)
 {
     weft_status status = WEFT_OK;
@@ -151,7 +151,7 @@ weft_status weft__reader_add_preference(weft__reader *r, const weft__json *row)
         rows->info.empty++;
     } else if (status == WEFT_OK) {
         weft_sample chosen = weft_dataset_at(made, 0), rejected = weft_dataset_at(made, 1);
-        chosen.group = rejected.group = ++r->n_rows; /* both on one side of a split */
+        chosen.group = rejected.group = ++r->n_rows; /* a split keeps a group together */
         if (r->o.examples == WEFT_EXAMPLES_PAIRS) {
             status = weft_dataset_add_pair(rows, &chosen, &rejected);
         } else {

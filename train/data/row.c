@@ -1,4 +1,4 @@
-/* train/data/row.c -- the kinds of rows, and the samples of each kind. */
+/* train/data/row.c -- the kinds of rows, and their conversion to samples. */
 #include <string.h>
 
 #include "core/failure.h"
@@ -8,7 +8,7 @@
 
 /* ---- kinds ---------------------------------------------------------------------------------- */
 
-/* The members that a row of each kind has, in the order of weft_row_kind. */
+/* The members of a row of each kind, in the order of weft_row_kind. */
 static const char *const members[WEFT_ROW_KINDS][2] = {
     [WEFT_ROW_MESSAGES] = {"messages"},
     [WEFT_ROW_SHAREGPT] = {"conversations"},
@@ -70,7 +70,7 @@ weft_status weft__reader_begin(weft__reader *r, const char *text, size_t length,
     return status;
 }
 
-/* Ends the sample with the EOS token, unless its text did. */
+/* Adds the EOS token to the sample, unless its text ends with it. */
 static weft_status finish(weft__reader *r)
 {
     const weft__builder *s = &r->sample;
@@ -116,7 +116,7 @@ static weft_status add_list(weft__reader *r, const weft__json *row, const weft__
     return weft__dataset_add_chat(&r->o, r->tokenizer, row, list, ++r->n_rows, r->rows);
 }
 
-/* The list of member `key`, which in a table is its text. */
+/* Adds the conversation in member `key`. In tables the list is a string. */
 static weft_status add_conversation(weft__reader *r, const weft__json *row, const char *key)
 {
     weft__json list;
@@ -150,8 +150,8 @@ static bool add_message(json_object *list, const char *role, const char *content
            json_object_array_add(list, message) == 0;
 }
 
-/* A question, an answer and perhaps a system prompt: through the chat template, or else as they
- * are. */
+/* Adds a question, an answer and, if given, a system prompt: with the chat template if the model
+ * has one, else as plain text. */
 static weft_status add_exchange(weft__reader *r, const weft__json *row, const char *question,
                                 size_t n_question, const char *answer, size_t n_answer)
 {
@@ -212,7 +212,7 @@ static weft_status add_question(weft__reader *r, const weft__json *row)
                              : status;
 }
 
-/* Joins the messages of prompt and completion. Only those of the completion are trained. */
+/* Joins the messages of prompt and completion. Only the completion is trained. */
 static weft_status join_messages(const weft__json *prompt, const weft__json *completion,
                                  json_object *out)
 {
@@ -293,7 +293,7 @@ static weft_status add_kind(weft__reader *r, const weft__json *row, weft_row_kin
     }
 }
 
-/* A row with prompt, completion and label. */
+/* Adds a row with "prompt", "completion" and "label". */
 static weft_status add_labelled(weft__reader *r, const weft__json *row, weft_row_kind kind)
 {
     bool label = false;
@@ -346,7 +346,7 @@ weft_status weft__reader_add_row(weft__reader *r, const weft__json *row)
     status = find_kind(row, &kind);
     for (size_t i = 0; status == WEFT_OK && i < sizeof texts / sizeof *texts; i++)
         status = weft__reader_unpack(row, texts[i]);
-    /* Rows of preferences may have "messages" too, which are for supervised training. */
+    /* Preference rows may also have "messages", which are for supervised training. */
     if (status == WEFT_OK && r->o.examples != WEFT_EXAMPLES_SINGLE) {
         if (has(row, "chosen") && has(row, "rejected"))
             kind = WEFT_ROW_PREFERENCE;

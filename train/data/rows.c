@@ -1,4 +1,4 @@
-/* train/data/rows.c -- the rows of a file: JSON lines, a JSON array, or a table. */
+/* train/data/rows.c -- reads the rows of a file: JSON lines, a JSON array, or a table. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "train/data/reader.h"
 #include "weft/memory.h"
 
-/* Warnings about bad rows, and places in a message. */
+/* Maximum number of warnings about bad rows, and of locations in a message. */
 enum { MOST_WARNINGS = 5, MOST_PLACES = 5 };
 
 /* ---- after a row ---------------------------------------------------------------------------- */
@@ -26,7 +26,7 @@ weft_status weft__reader_row_done(weft__reader *r, const char *where, weft_statu
                                   const weft_dataset_info *before)
 {
     weft_dataset_info *now = &r->rows->info;
-    if (status == WEFT_INVALID || status == WEFT_UNSUPPORTED) { /* what it added before it failed */
+    if (status == WEFT_INVALID || status == WEFT_UNSUPPORTED) { /* removes its samples */
         *now = *before;
         r->rows->n_ids = before->tokens;
     }

@@ -1,4 +1,4 @@
-/* train/objective/evaluate.c -- an objective's loss over a validation set. */
+/* train/objective/evaluate.c -- evaluates an objective's loss over a validation set. */
 #include "train/examples.h"
 #include "train/objective/objective.h"
 #include "train/parallel/group.h"
@@ -26,7 +26,7 @@ static weft_status add_batch(const weft_evaluate_options *o, weft_model *model,
     return status;
 }
 
-/* Of this rank's batches of B of the n examples. */
+/* Adds this rank's share of the n examples, in batches of B. */
 static weft_status add_batches(weft_model *model, const weft_dataset *dataset,
                                const weft_evaluate_options *o, int64_t B, int64_t n, totals *t,
                                bool *stop)

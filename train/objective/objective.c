@@ -1,4 +1,4 @@
-/* train/objective/objective.c -- the table of objectives, their options, and what they share. */
+/* train/objective/objective.c -- the list of objectives, their options, and shared functions. */
 #include "train/objective/objective.h"
 
 #include <math.h>

@@ -8,8 +8,8 @@ static const weft_field fields[] = {
     WEFT_FIELDS_END,
 };
 
-/* The targets of all rows (B, L), and of the chosen ones their prompts' too: every token up to the
- * last that is trained. */
+/* The targets of all rows (B, L). Chosen rows also get their prompt as targets: every token up to
+ * the last trained one. */
 static weft_array *whole_targets(const weft_batch *batch)
 {
     const int64_t n = batch->pairs, L = weft_dim(batch->targets, 1);
@@ -30,7 +30,7 @@ static weft_array *whole_targets(const weft_batch *batch)
 /* log(p / (1 - p)) for p = e^x */
 static weft_array *log_odds(weft_array *x)
 {
-    x = weft_minimum(x, weft_scalar(-1e-7, weft_dtype_of(x))); /* p = 1 has a gradient of NaN */
+    x = weft_minimum(x, weft_scalar(-1e-7, weft_dtype_of(x))); /* the gradient is NaN at p = 1 */
     return weft_subtract(x, weft_log(weft_negative(weft_expm1(x))));
 }
 

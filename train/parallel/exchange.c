@@ -1,4 +1,4 @@
-/* train/parallel/exchange.c -- statuses and numbers of all ranks. */
+/* train/parallel/exchange.c -- exchanges statuses and numbers between ranks. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ weft_status weft__group_reserve(weft_group *g)
     return g->records && g->messages ? WEFT_OK : weft__out_of_memory("group", NULL);
 }
 
-/* The rank whose failure is reported: the first that failed, else the first that was cancelled. */
+/* The rank whose failure is reported: the first failed rank, else the first cancelled one. */
 static int failed_rank(const record *records, int size)
 {
     int found = -1;
@@ -35,7 +35,7 @@ static int failed_rank(const record *records, int size)
     return found;
 }
 
-/* Every rank's message; that of the failed rank becomes this rank's failure. */
+/* Gathers the messages of all ranks, and fails with the message of the failed rank. */
 static weft_status agree_on_failure(weft_group *g, int failed)
 {
     const weft_status status = (weft_status)g->records[failed].status;

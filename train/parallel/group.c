@@ -1,4 +1,4 @@
-/* train/parallel/group.c -- the group of a process, and the exchanges between its ranks. */
+/* train/parallel/group.c -- groups of ranks, and communication within a group. */
 #include "train/parallel/group.h"
 
 #include <stdlib.h>
@@ -7,9 +7,9 @@
 #include "core/failure.h"
 #include "train/parallel/parallel.h"
 
-/* ---- who started this process --------------------------------------------------------------- */
+/* ---- the launcher --------------------------------------------------------------------------- */
 
-/* How many processes a launcher has started; 0: none has, or the variable is no number. */
+/* The number of processes that a launcher started; 0 if the variable is unset or not a number. */
 static long launched_by(const char *variable)
 {
     const char *text = getenv(variable);
@@ -18,7 +18,7 @@ static long launched_by(const char *variable)
     return text && end != text && *end == '\0' && n > 0 ? n : 0;
 }
 
-/* The variable in which the launcher says how many processes it has started; NULL: there is none.
+/* The launcher's variable for the number of processes, or NULL without a launcher. Known launchers:
  * Open MPI; MPICH, Intel MPI and srun with PMI-2; MVAPICH; srun with PMIx. */
 static const char *launcher(long *n)
 {
@@ -69,7 +69,7 @@ weft_status weft_group_new(const weft_group_type *type, void *context, weft_grou
     if (status == WEFT_OK) {
         *out = g;
     } else {
-        g->type = NULL; /* the caller's to close */
+        g->type = NULL; /* the caller closes the connection */
         weft_group_close(g);
     }
     return status;
@@ -91,7 +91,7 @@ weft_group_info weft_group_info_of(const weft_group *group)
     return group ? group->place : (weft_group_info){.size = 1, .local_size = 1};
 }
 
-/* ---- what ranks send ------------------------------------------------------------------------ */
+/* ---- communication -------------------------------------------------------------------------- */
 
 weft_status weft__group_check_open(const weft_group *g)
 {
@@ -100,7 +100,7 @@ weft_status weft__group_check_open(const weft_group *g)
                : WEFT_OK;
 }
 
-/* After it. */
+/* Marks the group as broken after a failed operation. */
 static weft_status note(weft_group *g, weft_status status)
 {
     g->broken = g->broken || status != WEFT_OK;

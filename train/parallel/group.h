@@ -1,4 +1,4 @@
-/* train/parallel/group.h -- a group, for the files that connect and use it. */
+/* train/parallel/group.h -- internal interface of groups. */
 #ifndef WEFT_TRAIN_PARALLEL_GROUP_H
 #define WEFT_TRAIN_PARALLEL_GROUP_H
 
@@ -8,9 +8,9 @@ struct weft_group {
     const weft_group_type *type; /* NULL: a group of one */
     void *context;
     weft_group_info place;
-    bool ended;                   /* the ranks have agreed on a failure and go different ways */
+    bool ended;                   /* the ranks have agreed on a failure and no longer communicate */
     bool broken;                  /* the connection has failed */
-    struct weft__record *records; /* (size): for weft__group_exchange, as `messages` is */
+    struct weft__record *records; /* (size): for weft__group_exchange, like `messages` */
     char *messages;
 };
 
@@ -19,23 +19,23 @@ static inline bool weft__group_is_one(const weft_group *group)
     return group == NULL || group->place.size == 1;
 }
 
-/* WEFT_CANCELLED when its ranks have agreed on a failure, or one was lost. */
+/* WEFT_CANCELLED if the ranks have agreed on a failure or the connection has failed. */
 weft_status weft__group_check_open(const weft_group *group);
 
 /* ---- exchange.c ----------------------------------------------------------------------------- */
 
-/* Makes room for what ranks exchange. */
+/* Allocates the buffers for exchanges. */
 weft_status weft__group_reserve(weft_group *group);
 
 enum { WEFT__EXCHANGED = 8 };
 
-/* weft_group_agree that also sums numbers: each becomes its sum over the ranks, and in `before`
- * (may be NULL) the sum over the lower ranks. Every exchange has the same size, so a failed rank
- * can join any exchange of the others. */
+/* weft_group_agree that also sums numbers: each value becomes its sum over the ranks, and `before`
+ * (may be NULL) gets the sums over the lower ranks. All exchanges have the same size, so a failed
+ * rank can take part in any exchange of the others. */
 weft_status weft__group_exchange(weft_group *group, weft_status status, bool *stop,
                                  double values[WEFT__EXCHANGED], double before[WEFT__EXCHANGED]);
 
-/* Number i of a rank in the latest exchange of a group of several. */
+/* Value i of a rank in the latest exchange. The group must have more than one rank. */
 double weft__group_value(const weft_group *group, int rank, int i);
 
 #endif

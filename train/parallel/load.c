@@ -1,4 +1,4 @@
-/* train/parallel/load.c -- finding and loading weft-mpi.so. */
+/* train/parallel/load.c -- finds and loads weft-mpi.so. */
 #include <dlfcn.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,8 +9,8 @@
 #include "weft/memory.h"
 #include "weft/version.h"
 
-/* Beside the library or program that has this code, in its folder weft/, or where it is installed.
- * NULL: it is nowhere. */
+/* Looks for the module beside the library or program that contains this code, in its folder weft/,
+ * and in the installation folder. NULL: not found. */
 static char *find_module(void)
 {
     static const char place = 0;
@@ -32,7 +32,7 @@ static char *find_module(void)
 
 static weft_status load(const char *path, const weft__mpi_module **module)
 {
-    /* Parts of MPI that it loads itself may look for its symbols. */
+    /* RTLD_GLOBAL: components that MPI loads may need its symbols. */
     void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     if (library == NULL)
         return weft_fail(WEFT_UNSUPPORTED, "mpi: %s", dlerror());

@@ -8,16 +8,16 @@
 #include "train/parallel/mpi.h"
 #include "weft/version.h"
 
-/* Values that are summed at a time: those that a rank sends and receives. */
+/* Maximum number of values in one sum. */
 enum { PIECE = 1 << 20 };
 
-/* One group in a process, as MPI has one world. */
+/* A process has one group, since MPI has one world. */
 static struct {
     const weft__mpi_host *host;
     MPI_Comm all;
     int rank, size;
-    bool own;      /* MPI was not running before */
-    float *buffer; /* (3, padded piece): sent, received, the sums of this rank's part */
+    bool own;      /* MPI was initialized here */
+    float *buffer; /* (3, padded piece): sent, received, sums of this rank's part */
 } mpi;
 
 static weft_status mpi_failure(const char *what, int code)
@@ -28,7 +28,7 @@ static weft_status mpi_failure(const char *what, int code)
     return mpi.host->fail(WEFT_IO, "mpi: %s: %s", what, mpi.host->printable(text));
 }
 
-/* ---- what ranks send ------------------------------------------------------------------------ */
+/* ---- communication -------------------------------------------------------------------------- */
 
 static weft_status gather(void *context, const void *bytes, size_t n, void *out)
 {
@@ -37,7 +37,7 @@ static weft_status gather(void *context, const void *bytes, size_t n, void *out)
     return code == MPI_SUCCESS ? WEFT_OK : mpi_failure("allgather", code);
 }
 
-/* Counts are ints. */
+/* Sends in pieces, since MPI counts are ints. */
 static weft_status broadcast(void *context, void *bytes, size_t n)
 {
     (void)context;
@@ -51,8 +51,8 @@ static weft_status broadcast(void *context, void *bytes, size_t n)
     return WEFT_OK;
 }
 
-/* MPI's own sums may be added in any order. Here each rank adds one part of the values, of all
- * ranks from the first to the last, and sends it to all. */
+/* Sums in rank order; MPI_Allreduce may add in any order. Each rank sums one part of the values
+ * over all ranks and sends it to all. */
 static int sum_piece(float *values, int n)
 {
     const int part = (n + mpi.size - 1) / mpi.size, padded = part * mpi.size;
@@ -86,13 +86,13 @@ static weft_status sum(void *context, float *values, int64_t n)
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-/* Where the connection is broken, other ranks may wait for ever: they are ended too. */
+/* If the connection is broken, other ranks may wait forever, so they are aborted too. */
 static void close_mpi(void *context, bool broken)
 {
     (void)context;
     if (broken)
         MPI_Abort(mpi.all, EXIT_FAILURE);
-    MPI_Barrier(mpi.all); /* a launcher ends the others when one exits with a failure */
+    MPI_Barrier(mpi.all); /* a launcher kills the other processes if one exits with a failure */
     mpi.host->release(mpi.buffer);
     mpi.buffer = NULL;
     MPI_Comm_free(&mpi.all);

@@ -1,4 +1,4 @@
-/* train/parallel/parallel.h -- what training does in a group of ranks. */
+/* train/parallel/parallel.h -- internal interface of parallel training. */
 #ifndef WEFT_TRAIN_PARALLEL_H
 #define WEFT_TRAIN_PARALLEL_H
 
@@ -8,33 +8,34 @@
 
 /* ---- load.c --------------------------------------------------------------------------------- */
 
-/* The type of MPI and this process's place in it. The launcher's variable says how many processes
- * it has started. WEFT_UNSUPPORTED where there is no weft-mpi.so of this version. */
+/* Loads weft-mpi.so and connects this process: returns the group type and the process's rank and
+ * size. `launched` is the number of processes according to the launcher's `variable`.
+ * WEFT_UNSUPPORTED without a weft-mpi.so of this version. */
 weft_status weft__mpi_open(const char *variable, long launched, const weft_group_type **type,
                            weft_group_info *place);
 
 /* ---- start.c -------------------------------------------------------------------------------- */
 
-/* WEFT_INVALID on every rank, naming the first rank and the first thing that differ, unless all
- * have the same model, data, options and weights. `identity` is of rank 0 and up. */
+/* WEFT_INVALID on every rank unless all ranks have the same version, model, data, options and
+ * weights. The message names the first rank that differs and the first difference. */
 weft_status weft__group_check_same(const weft_trainer *t, const weft__plan *plan,
                                    const weft_batches *batches, const weft_dataset *validation);
 
-/* What rank 0 has read from a checkpoint, to all ranks: *state, t->micros, parameters and
- * optimizer.
- */
+/* Sends what rank 0 has read from a checkpoint to all ranks: *state, t->micros, parameters and
+ * optimizer state. */
 weft_status weft__group_share_state(weft_trainer *t, weft__run_state *state);
 
 /* ---- update.c ------------------------------------------------------------------------------- */
 
-/* Of the update in progress, over all ranks. */
+/* Totals of the current update over all ranks. */
 typedef struct weft__shares {
-    double targets; /* the weight of the batches */
+    double targets; /* total weight of the batches */
     int64_t tokens;
-    int64_t first; /* batches of lower ranks */
+    int64_t first; /* number of batches of lower ranks */
 } weft__shares;
 
-/* Adds up the ranks' shares of an update; `status` is how this rank's was found. */
+/* Adds up the totals of all ranks. `status` is this rank's status so far; n is its number of
+ * batches. */
 weft_status weft__group_add_shares(const weft_trainer *t, weft_status status, int n,
                                    weft__shares *shares);
 

@@ -1,5 +1,5 @@
-/* train/parallel/start.c -- before the first update: that all ranks train the same, from the same
- * weights. */
+/* train/parallel/start.c -- before the first update: checks that all ranks agree, and sends a
+ * checkpoint to all ranks. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "train/run/number.h"
 #include "weft/version.h"
 
-/* ---- what ranks compare --------------------------------------------------------------------- */
+/* ---- properties to compare ------------------------------------------------------------------ */
 
 enum { MOST_FACTS = 24 };
 
@@ -108,7 +108,7 @@ static void add_options(facts *f, const weft_trainer *t, const weft__plan *plan)
 
 /* ---- weights -------------------------------------------------------------------------------- */
 
-/* Bytes of an array that is not encoded. */
+/* The size in bytes of an array that is not encoded. */
 static size_t bytes_of(const weft_array *a)
 {
     return (size_t)weft_size(a) * weft_dtype_size(weft_dtype_of(a));
@@ -182,7 +182,8 @@ weft_status weft__group_check_same(const weft_trainer *t, const weft__plan *plan
 
 /* ---- sharing -------------------------------------------------------------------------------- */
 
-/* A failure of one rank is agreed on after the last slot: until then all ranks take part. */
+/* Sends the slots from rank 0 to all ranks. All ranks take part until the last slot, and then agree
+ * on any failure. */
 static weft_status share_slots(weft_group *group, weft_array ***slots, int n, void *bytes)
 {
     const bool first = weft_group_info_of(group).rank == 0;

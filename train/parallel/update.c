@@ -1,9 +1,9 @@
-/* train/parallel/update.c -- the sums of an update over the ranks. */
+/* train/parallel/update.c -- sums gradients, loss and rewards of an update over the ranks. */
 #include "core/failure.h"
 #include "train/parallel/group.h"
 #include "train/parallel/parallel.h"
 
-/* Small gradients are added up together: so many values at a time, or one array. */
+/* Small gradients are summed together, up to this many values. A larger one is summed alone. */
 enum { BUCKET = 1 << 20 };
 
 weft_status weft__group_add_shares(const weft_trainer *t, weft_status status, int n,
@@ -20,7 +20,7 @@ weft_status weft__group_add_shares(const weft_trainer *t, weft_status status, in
 
 /* ---- rewards -------------------------------------------------------------------------------- */
 
-/* The statuses of all ranks, and their rewards; and how many samples at a time each takes. */
+/* Agrees on the status, sums the rewards, and exchanges the micro-batch sizes. */
 static weft_status add_rewards(weft_trainer *t, weft_status status)
 {
     enum { MICRO = 6 };
@@ -43,7 +43,7 @@ static weft_status add_rewards(weft_trainer *t, weft_status status)
 
 /* ---- gradients ------------------------------------------------------------------------------ */
 
-/* Where the bucket ends that begins with sum i, and its values. */
+/* The end of the bucket that begins with sum i. *size is its number of values. */
 static int bucket_end(const weft_trainer *t, int i, int64_t *size)
 {
     int end = i;
@@ -54,7 +54,8 @@ static int bucket_end(const weft_trainer *t, int i, int64_t *size)
     return end;
 }
 
-/* A rank that cannot read its sums still takes part, and *own has its status. */
+/* Sums one bucket over the ranks. A rank that cannot read its sums still takes part, and *own
+ * becomes its status. */
 static weft_status add_bucket(weft_trainer *t, int begin, int end, float *values,
                               weft_array **arrays, weft_status *own)
 {

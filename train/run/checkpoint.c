@@ -1,4 +1,4 @@
-/* train/run/checkpoint.c -- checkpoints: the state of a run after an update, in a folder. */
+/* train/run/checkpoint.c -- checkpoints: folders with the state of a run after an update. */
 #include "train/run/checkpoint.h"
 
 #include <dirent.h>
@@ -20,11 +20,11 @@ enum { VERSION = 1 };
 #define STATE_FILE "training.safetensors"
 #define METADATA "weft.run"
 #define PREFIX "step-"
-#define PART ".part-" /* as in the names of files that are being written */
+#define PART ".part-" /* also in the names of files that are being written */
 
 /* ---- folders -------------------------------------------------------------------------------- */
 
-/* The update in a checkpoint's name; -1: not a checkpoint. */
+/* The update number in a checkpoint's name; -1: not a checkpoint. */
 static int64_t step_of(const char *name)
 {
     char *end;
@@ -41,7 +41,8 @@ static int newest_first(const void *a, const void *b)
     return x > y ? -1 : x < y;
 }
 
-/* The updates of all checkpoints up to `most`, newest first (weft_free); NULL without memory. */
+/* The update numbers of all checkpoints up to `most`, newest first (weft_free). NULL: out of
+ * memory. */
 static int64_t *list(const char *folder, int64_t most, int *n)
 {
     int capacity = 16;
@@ -56,7 +57,7 @@ static int64_t *list(const char *folder, int64_t most, int *n)
         if (*n == capacity) {
             int64_t *more = weft_realloc(steps, 2 * (size_t)capacity * sizeof *more);
             if (more == NULL)
-                break; /* those that are left out are older runs' or are deleted next time */
+                break; /* the omitted checkpoints are pruned next time */
             steps = more;
             capacity *= 2;
         }
@@ -94,7 +95,7 @@ void weft__checkpoint_prune(const char *folder, int64_t step, int64_t keep)
     weft_free(steps);
 }
 
-/* Names of files and folders that are being written. */
+/* Whether a name is that of a file or folder that is being written. */
 static bool is_part(const char *name)
 {
     static const char *const begins[] = {PREFIX,     "last" PART, "run.json" PART, "loss.svg" PART,
@@ -163,7 +164,7 @@ static void write_number(weft__text *t, const char *key, double value)
     weft__text_format(t, ", \"%s\": %s", key, weft__number(value, number));
 }
 
-/* A number for each rank. */
+/* Writes the micro-batch size of each rank. */
 static void write_micros(weft__text *t, const weft_trainer *trainer)
 {
     const int n = weft_group_info_of(trainer->o.group).size;
@@ -236,7 +237,7 @@ static weft_status add_micro(const weft__json *item, void *context)
     return m->n < m->most ? weft__json_as_int(item, &m->at[m->n++]) : WEFT_OK;
 }
 
-/* A checkpoint of an older version has none. */
+/* Reads the micro-batch sizes, which checkpoints of older versions lack. */
 static weft_status read_micros(const weft__json *o, weft_trainer *trainer)
 {
     weft__json found;
@@ -246,7 +247,7 @@ static weft_status read_micros(const weft__json *o, weft_trainer *trainer)
                                             : status;
 }
 
-/* What decides about every later update is the run's own. */
+/* Checks that the options that affect later updates are those of the run. */
 static weft_status check_options(const weft_trainer *trainer, const weft__json *o)
 {
     const weft_trainer_options *now = &trainer->o;
@@ -314,7 +315,7 @@ static weft_status save_training(const weft_trainer *trainer, const char *folder
     return status;
 }
 
-/* `last` links to the checkpoint, or has copies of its files where links are not supported. */
+/* Points `last` to the checkpoint: a link, or copies of its files where links are unsupported. */
 static weft_status point_last(const weft_trainer *trainer, int64_t step)
 {
     const char *folder = trainer->o.folder;
@@ -337,7 +338,7 @@ static weft_status point_last(const weft_trainer *trainer, int64_t step)
 static weft_status put_in_place(const char *beside, const char *path)
 {
     if (weft__exists(path)) {
-        const weft_status status = weft__folder_remove(path); /* one that could not be read */
+        const weft_status status = weft__folder_remove(path); /* an unreadable checkpoint */
         if (status != WEFT_OK)
             return status;
     }
@@ -365,7 +366,7 @@ weft_status weft__checkpoint_save(const weft_trainer *trainer, const weft__run_s
     if (status == WEFT_OK) {
         status = point_last(trainer, step);
         sync_folder(folder);
-        if (status == WEFT_OK) /* else `last` is still one of the older ones */
+        if (status == WEFT_OK) /* otherwise `last` still points to an older one */
             weft__checkpoint_prune(folder, step, keep);
     } else if (beside && weft__exists(beside)) {
         char why[1024];
@@ -380,7 +381,7 @@ weft_status weft__checkpoint_save(const weft_trainer *trainer, const weft__run_s
 
 /* ---- loading -------------------------------------------------------------------------------- */
 
-/* A checkpoint's file and the JSON in it. */
+/* The file of a checkpoint, and its JSON metadata. */
 typedef struct opened {
     weft_safetensors *file;
     weft__json_doc doc;
@@ -430,7 +431,7 @@ static weft_status restore(weft_trainer *trainer, const weft__identity *identity
     return status == WEFT_OK ? read_results(&root, state) : status;
 }
 
-/* Opens the newest that can be read; out->file is NULL where there is none. */
+/* Opens the newest readable checkpoint. out->file is NULL if there is none. */
 static weft_status open_newest(const char *folder, opened *out)
 {
     int n;
@@ -466,7 +467,7 @@ weft_status weft__checkpoint_load(weft_trainer *trainer, const weft__identity *i
     if (*found && status == WEFT_OK) {
         weft_log_message(WEFT_LOG_INFO, "resuming %s after update %lld", trainer->o.folder,
                          (long long)state->result.steps);
-        status = point_last(trainer, state->result.steps); /* one that was killed may lack it */
+        status = point_last(trainer, state->result.steps); /* a killed run may lack `last` */
     }
     close_opened(&newest);
     return status;

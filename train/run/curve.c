@@ -1,4 +1,4 @@
-/* train/run/curve.c -- curves over common axes, drawn as SVG. */
+/* train/run/curve.c -- draws curves over common axes as SVG. */
 #include "train/run/curve.h"
 
 #include <float.h>
@@ -25,7 +25,7 @@ static const char *const style =
 static const char *const colours[MOST_CURVES] = {"#3b82f6", "#ea580c", "#16a34a", "#9333ea"};
 
 typedef struct range {
-    double low, high, tick; /* of the axis; from tick to tick is a round number */
+    double low, high, tick; /* range and tick distance of an axis; the distance is a round number */
 } range;
 
 typedef struct plot {
@@ -35,7 +35,8 @@ typedef struct plot {
 
 /* ---- axes ----------------------------------------------------------------------------------- */
 
-/* 1, 2 or 5 times a power of ten: the smallest that parts the range into TICKS or fewer. */
+/* The tick distance: the smallest of 1, 2 or 5 times a power of ten that gives at most TICKS
+ * intervals. */
 static double round_tick(double width)
 {
     const double rough = width / (double)TICKS, power = pow(10, floor(log10(rough)));
@@ -71,7 +72,7 @@ static void find_ranges(plot *p, const weft_curve *curves, int n)
     if (low_x > high_x)
         low_x = low_y = 0, high_x = high_y = 1;
     p->x = round_range(low_x, high_x, 1);
-    p->x.low = low_x < high_x ? low_x : p->x.low; /* steps begin where they begin */
+    p->x.low = low_x < high_x ? low_x : p->x.low; /* the x axis is not extended to round numbers */
     p->x.high = low_x < high_x ? high_x : p->x.high;
     p->y = round_range(low_y, high_y, 0);
 }
@@ -129,7 +130,7 @@ static void draw_y_axis(plot *p)
 
 /* ---- curves --------------------------------------------------------------------------------- */
 
-/* The mean of the finite points among `count` from `i`; false: there is none. */
+/* The mean of the finite points among `count` points from i. False: all are infinite or NaN. */
 static bool mean_point(const weft_curve *c, int i, int count, double *x, double *y)
 {
     int n = 0;
@@ -146,7 +147,7 @@ static bool mean_point(const weft_curve *c, int i, int count, double *x, double 
     return n > 0;
 }
 
-/* A long curve is drawn through the means of neighbours. */
+/* Draws a curve. A long one is drawn through the means of neighbouring points. */
 static void draw_curve(plot *p, const weft_curve *c, int index)
 {
     char px[WEFT__NUMBER_TEXT], py[WEFT__NUMBER_TEXT];

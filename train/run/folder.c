@@ -1,4 +1,4 @@
-/* train/run/folder.c -- the files of a run's folder. */
+/* train/run/folder.c -- the files in a run's folder. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -28,10 +28,10 @@ struct weft__run {
     weft_dataset_info validation;
     int64_t batches;
     weft__identity identity;
-    char *sources;          /* members of run.json's data */
-    int lock;               /* the folder, as long as the run writes there; -1: none */
-    weft__metrics *metrics; /* NULL: there is no folder */
-    int64_t saved;          /* the update of the newest checkpoint; -1: there is none */
+    char *sources;          /* members of "data" in run.json */
+    int lock;               /* descriptor of the locked folder; -1: none */
+    weft__metrics *metrics; /* NULL: the run has no folder */
+    int64_t saved;          /* update of the newest checkpoint; -1: none */
 };
 
 static char *path_of(const weft__run *run, const char *name)
@@ -66,7 +66,7 @@ static void write_model(weft__text *t, const weft_trainer *trainer)
     weft__text_format(t, "  },\n");
 }
 
-/* {"path": ..., "weight": ..., "hash": ...}; without a weight where that is below 0. */
+/* Writes {"path": ..., "weight": ..., "hash": ...}. A negative weight is omitted. */
 static void write_source(weft__text *t, const char *path, double weight)
 {
     char hash[WEFT__HASH_TEXT], number[WEFT__NUMBER_TEXT];
@@ -79,7 +79,7 @@ static void write_source(weft__text *t, const char *path, double weight)
     weft__text_format(t, "}");
 }
 
-/* Read once: files may change while the run goes on. */
+/* Hashes the sources once, at the start: files may change during the run. */
 static weft_status describe_sources(weft__run *run)
 {
     const weft_trainer_options *o = &run->trainer->o;
@@ -123,7 +123,7 @@ static void write_data(weft__text *t, const weft__run *run)
     weft__text_format(t, "  },\n");
 }
 
-/* The optimizer's name and what it uses of its own options. */
+/* Writes the optimizer's name and those of its options that it uses. */
 static void write_optimizer(weft__text *t, const weft_trainer *trainer)
 {
     const optim_group *g = &trainer->optimizer->groups[0];
@@ -194,8 +194,8 @@ static void write_result(weft__text *t, const weft_train_result *r)
     weft__text_format(t, "  },\n");
 }
 
-/* Over the old text: a full disk refuses a new file, but not the blocks that this one has. Where it
- * needs more than those, the old text stays. */
+/* Overwrites the file in place: a full disk refuses new files, but the blocks of this file are
+ * already allocated. If the new text needs more blocks than are available, the old text is kept. */
 static weft_status write_in_place(const char *path, const weft__text *t)
 {
     struct stat info;
@@ -249,7 +249,7 @@ static weft_status write_run(const weft__run *run, const weft_train_result *resu
     return status;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- opening and closing -------------------------------------------------------------------- */
 
 bool weft_run_exists(const char *folder)
 {
@@ -308,7 +308,8 @@ void weft_run_words_free(weft_run_words *words)
     *words = (weft_run_words){.n = 0};
 }
 
-/* Deletes what an earlier run wrote, run.json last: until then the folder is known to have one. */
+/* Deletes the files of an earlier run. run.json is deleted last, so an interrupted deletion can be
+ * repeated. */
 static weft_status remove_run(const weft__run *run)
 {
     static const char *const names[] = {"last",
@@ -332,8 +333,9 @@ static weft_status remove_run(const weft__run *run)
     return status;
 }
 
-/* A run that was killed before its first checkpoint begins again; one of another version of Weft
- * may have weights without a checkpoint, which are not lost that way. */
+/* Permits a run without a checkpoint to start again, as after a kill before the first one. Refuses
+ * if `last` exists without a readable checkpoint, as runs of other versions may have, so that its
+ * weights are not lost. */
 static weft_status check_beginning(const weft__run *run)
 {
     char *last = path_of(run, "last"), *path = path_of(run, RUN_FILE);
@@ -381,7 +383,8 @@ static weft_status resume(weft__run *run, weft__run_state *state)
     return WEFT_OK;
 }
 
-/* Two runs would spoil each other's files. A file system without locks goes without. */
+/* Locks the folder, so that two runs cannot write to it. On file systems without locks the folder
+ * is not locked. */
 static weft_status lock_folder(weft__run *run)
 {
     const char *folder = run->trainer->o.folder;
@@ -391,8 +394,8 @@ static weft_status lock_folder(weft__run *run)
     return WEFT_OK;
 }
 
-/* The reference of a dataset (NULL: none), unless the run is resumed and has it. One that cannot be
- * written is computed again when the run is resumed. */
+/* Saves the reference log-probabilities of a dataset (may be NULL), unless a resumed run has the
+ * file. If they cannot be saved, they are computed again when the run is resumed. */
 static weft_status keep_reference(const weft__run *run, const char *name,
                                   const weft_dataset *dataset)
 {
@@ -428,7 +431,7 @@ static weft_status open_folder(weft__run *run, weft__run_state *state)
                            o->folder);
     if (status == WEFT_OK)
         status = write_run(run, NULL, "running", NULL);
-    /* What happened at step 0 happens again. */
+    /* A run that is resumed at step 0 repeats the validation of step 0. */
     const int64_t kept = run->saved > 0 ? run->saved : -1;
     return status == WEFT_OK ? weft__metrics_open(o->folder, kept, &run->metrics) : status;
 }
@@ -486,8 +489,9 @@ weft_status weft__run_save_best(weft__run *run)
     return status;
 }
 
-/* On a disk that is full the newest checkpoint before this one is enough. */
-static weft_status save_somehow(const weft__run *run, const weft__run_state *state)
+/* Saves a checkpoint. On a full disk it deletes all older checkpoints but the newest one and tries
+ * again. */
+static weft_status save_or_free_space(const weft__run *run, const weft__run_state *state)
 {
     const weft_trainer_options *o = &run->trainer->o;
     const weft_status status = weft__checkpoint_save(run->trainer, state, &run->identity, o->keep);
@@ -502,13 +506,13 @@ weft_status weft__run_save(weft__run *run, const weft__run_state *state)
     if (run->metrics == NULL || run->saved == state->result.steps)
         return WEFT_OK;
     weft__metrics_sync(run->metrics);
-    const weft_status status = save_somehow(run, state);
+    const weft_status status = save_or_free_space(run, state);
     if (status == WEFT_OK)
         run->saved = state->result.steps;
     return status;
 }
 
-/* The weights alone need less room than a checkpoint; whether they found it. */
+/* Saves only the weights, which need less space than a checkpoint. Returns whether it succeeded. */
 static bool save_weights(const weft__run *run, int64_t step)
 {
     char *path = weft_format("%s/" WEFT__WEIGHTS "%lld", run->trainer->o.folder, (long long)step);
@@ -519,7 +523,7 @@ static bool save_weights(const weft__run *run, int64_t step)
     return saved;
 }
 
-/* Saves as much as there is space for, and names it in the message. */
+/* Saves what there is space for, and fails with a message that names what was saved. */
 static weft_status fail_save(const weft__run *run, int64_t step, weft_status status)
 {
     char why[1024];
@@ -533,7 +537,7 @@ static weft_status fail_save(const weft__run *run, int64_t step, weft_status sta
                      run->trainer->o.folder);
 }
 
-/* Keeps the first reason for the end of the run and appends later failures. */
+/* Combines the failure that ended the run with a later one. */
 static weft_status add_failure(weft_status status, weft_status later, const char *why)
 {
     if (later == WEFT_OK || status == WEFT_OK || status == WEFT_CANCELLED)

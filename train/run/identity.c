@@ -1,4 +1,4 @@
-/* train/run/identity.c -- which model, data and tokenizer a run is of. */
+/* train/run/identity.c -- hashes that identify the model, data and tokenizer of a run. */
 #include "train/run/identity.h"
 
 #include <dirent.h>
@@ -13,7 +13,7 @@
 #include "core/hash.h"
 #include "train/data/reader.h"
 
-/* Of a large file so many blocks count, from its first to its last. */
+/* Of large files only this many blocks are hashed, spread over the file. */
 enum { BLOCK = 1 << 16, BLOCKS = 32, MOST_FILES = 4096 };
 
 static uint64_t hash_bytes(uint64_t hash, const char *bytes, size_t n)
@@ -29,8 +29,8 @@ static uint64_t hash_bytes(uint64_t hash, const char *bytes, size_t n)
     return weft__mix(hash, rest);
 }
 
-/* Size and contents; of more than BLOCKS blocks, that many with gaps. A file that cannot be read
- * has the hash of its name. */
+/* Hashes the name, size and contents of a file; of a file with more than BLOCKS blocks, BLOCKS of
+ * them at equal distances. Only the name of an unreadable file is hashed. */
 static uint64_t hash_file(uint64_t hash, const char *path, const char *name)
 {
     struct stat info;
@@ -64,7 +64,7 @@ static bool counts(const char *name)
            weft__ends_with(name, ".gguf");
 }
 
-/* The files of a model's folder by name; how many. */
+/* Lists the files of a model's folder, sorted by name. Returns their number. */
 static int list_files(const char *folder, char **names)
 {
     DIR *open_folder = opendir(folder);
@@ -102,8 +102,8 @@ static void identify_folder(const char *base, weft__identity *out)
         weft__write_hash(out->base, hash);
 }
 
-/* The tokenizer.json of the base, or that of a tokenizer of the run's own with its further tokens.
- */
+/* Hashes tokenizer.json of the base or, if the run has its own tokenizer, of that one with its
+ * added tokens. */
 static void identify_tokenizer(const weft_trainer_options *o, weft__identity *out)
 {
     const char *folder = o->tokenizer_path ? o->tokenizer_path : o->base_name;
@@ -189,7 +189,7 @@ static weft_status expect_same(const weft__json *object, const char *key, const 
                      object->name, what, weft_printable(then), now);
 }
 
-/* Runs of one process may lack the member. */
+/* Checks the number of ranks. Runs of one process may lack the member. */
 static weft_status check_ranks(const weft__identity *now, const weft__json *object)
 {
     int64_t then = 1;

@@ -1,4 +1,4 @@
-/* train/run/identity.h -- which model, data and tokenizer a run is of. */
+/* train/run/identity.h -- hashes that identify the model, data and tokenizer of a run. */
 #ifndef WEFT_TRAIN_IDENTITY_H
 #define WEFT_TRAIN_IDENTITY_H
 
@@ -9,39 +9,41 @@
 
 enum { WEFT__HASH_TEXT = 17 };
 
-/* Hashes in hexadecimal; "": not known. */
+/* Hashes are hexadecimal; "" means unknown. */
 typedef struct weft__identity {
-    char base[WEFT__HASH_TEXT];      /* configuration and weights: names, sizes, samples of bytes */
+    char base[WEFT__HASH_TEXT];      /* configuration and weights: names, sizes, some contents */
     char tokenizer[WEFT__HASH_TEXT]; /* tokenizer.json */
     char data[WEFT__HASH_TEXT];      /* ids and weights of all samples */
     int64_t batch_size;
     uint64_t order; /* seed of the order of the batches */
-    int64_t ranks;  /* that share them */
+    int64_t ranks;  /* ranks that share the batches */
     const weft_objective *objective;
-    weft_objective_options objective_options; /* complete */
+    weft_objective_options objective_options; /* with defaults set */
 } weft__identity;
 
-/* train/data/batches.c: the hash of all samples, how many a batch has, and the seed of their order.
- */
+/* train/data/batches.c: the hash of all samples, the batch size, and the seed of the order of
+ * batches. */
 void weft__batches_identify(const weft_batches *batches, uint64_t *hash, int64_t *batch_size,
                             uint64_t *seed);
 
-/* train/data/batches.c: the same of a dataset's samples, on top of another hash. */
+/* train/data/batches.c: continues a hash with the samples of a dataset. */
 uint64_t weft__dataset_hash(uint64_t hash, const weft_dataset *dataset);
 
 void weft__write_hash(char out[WEFT__HASH_TEXT], uint64_t hash);
 
-/* The hash of the data files of a path; false if they cannot be read twice, as standard input. */
+/* The hash of the data files at a path. False if they cannot be read twice, such as standard input.
+ */
 bool weft__identity_of_data(const char *path, char out[WEFT__HASH_TEXT]);
 
-/* Of a run with these options over these batches; a base_name that is no path has no hashes. */
+/* The identity of a run with these options and batches. A base_name that is not a path has no
+ * hashes. */
 void weft__identity_of(const weft_trainer_options *options, const weft_batches *batches,
                        weft__identity *out);
 
-/* Writes it as members of a JSON object, each followed by a comma. */
+/* Writes the identity as members of a JSON object, each followed by a comma. */
 void weft__identity_write(weft__text *t, const weft__identity *identity);
 
-/* WEFT_INVALID, naming what has changed, when the members of a JSON object are of another run. */
+/* WEFT_INVALID, naming the difference, if the members of a JSON object belong to another run. */
 weft_status weft__identity_check(const weft__identity *now, const weft__json *object);
 
 #endif

@@ -13,7 +13,7 @@
 #include "core/io/text.h"
 #include "train/run/number.h"
 
-/* Points of a curve. */
+/* The points of a curve. */
 typedef struct series {
     double *x, *y;
     int n, capacity;
@@ -22,10 +22,10 @@ typedef struct series {
 struct weft__metrics {
     const char *folder;
     int file;
-    off_t length;       /* of the file's whole lines */
-    weft__text waiting; /* lines that are not in the file yet */
+    off_t length;       /* length of the complete lines in the file */
+    weft__text waiting; /* lines that have not been written yet */
     bool warned;
-    char *last; /* the last line of a file that was cut, without its newline; NULL: none */
+    char *last; /* last line after cut(), without its newline; NULL: none */
     int64_t last_step;
     series training, validated;
 };
@@ -37,7 +37,7 @@ static weft_status fail_file(const weft__metrics *m, const char *what)
     return weft_fail(WEFT_IO, "%s/metrics.jsonl: %s: %s", m->folder, what, strerror(errno));
 }
 
-/* A line that does not fit on the disk is taken off again. */
+/* Writes the waiting lines. If the disk is full, a partly written line is truncated again. */
 static weft_status write_waiting(weft__metrics *m)
 {
     size_t done = 0;
@@ -151,9 +151,9 @@ weft_status weft__metrics_draw(const weft__metrics *m)
     return status;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- opening and adding --------------------------------------------------------------------- */
 
-/* Adds a line's numbers to the curve; false when it is malformed or behind `most`. */
+/* Adds a line's numbers to the curves. False if it is malformed or after update `most`. */
 static bool keep_line(weft__metrics *m, const char *line, size_t size, int64_t most)
 {
     weft__json_doc doc = {.root = NULL};
@@ -174,7 +174,7 @@ static bool keep_line(weft__metrics *m, const char *line, size_t size, int64_t m
     return true;
 }
 
-/* The bytes of the lines that stay. */
+/* The length in bytes of the lines that are kept. */
 static off_t keep_lines(weft__metrics *m, const char *text, size_t size, int64_t most)
 {
     const char *at = text, *end = text + size, *newline;
@@ -231,14 +231,14 @@ weft_status weft__metrics_open(const char *folder, int64_t step, weft__metrics *
     return status;
 }
 
-/* A validation that the last line does not have yet is written into it. */
+/* Adds a validation to the last line of the file, which was written without it. */
 static void add_to_last(weft__metrics *m, const weft_train_report *report)
 {
     const size_t n = strlen(m->last);
     const off_t start = m->length - (off_t)n - 1;
     if (lseek(m->file, start, SEEK_SET) == start) {
         m->length = start;
-        weft__text_append(&m->waiting, m->last, n - 1); /* without its brace */
+        weft__text_append(&m->waiting, m->last, n - 1); /* without its closing brace */
         add_number(&m->waiting, "validation_loss", report->validation_loss);
         if (!isnan(report->validation_accuracy))
             add_number(&m->waiting, "validation_accuracy", report->validation_accuracy);

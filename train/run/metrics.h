@@ -6,19 +6,20 @@
 
 typedef struct weft__metrics weft__metrics;
 
-/* Opens metrics.jsonl of the folder (borrowed). Lines behind update `step`, and those from a first
- * malformed one on, are cut off; the others are in the curve. Below 0: all lines. */
+/* Opens metrics.jsonl in the folder (borrowed). Removes lines after update `step` and everything
+ * from the first malformed line on; the other lines are added to the curves. A negative step
+ * removes all lines. */
 weft_status weft__metrics_open(const char *folder, int64_t step, weft__metrics **out);
 
 /* Waits until the lines are on the disk. */
 void weft__metrics_sync(const weft__metrics *metrics);
 
-/* Adds a report to the file and to the curve; of an update that the file ends with, only its
- * validation. A line that cannot be written is kept for the next
- * call; the first time that is a warning. Fails without memory only. */
+/* Adds a report to the file and to the curves. If the file already ends with that update, only its
+ * validation is added. A line that cannot be written is kept for the next call; the first failure
+ * is logged as a warning. Fails only if out of memory. */
 weft_status weft__metrics_add(weft__metrics *metrics, const weft_train_report *report);
 
-/* Writes the lines that are left and draws loss.svg. */
+/* Writes the remaining lines and draws loss.svg. */
 weft_status weft__metrics_finish(weft__metrics *metrics);
 
 /* Draws the curve of the reports so far into loss.svg. */

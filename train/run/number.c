@@ -1,4 +1,4 @@
-/* train/run/number.c -- numbers as JSON and SVG write them. */
+/* train/run/number.c -- writes numbers for JSON and SVG. */
 #include "train/run/number.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 enum { FLOAT_DIGITS = 6, DOUBLE_DIGITS = 17 };
 
-/* printf writes the locale's decimal separator. */
+/* Replaces the locale's decimal separator, which printf writes, by a point. */
 static const char *with_point(char *out)
 {
     char *at = strpbrk(out, ",");

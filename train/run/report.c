@@ -25,7 +25,7 @@ enum {
     SERIES
 };
 
-/* A loss is smoothed over a fraction of the run: weight 1 / SPAN of the updates so far. */
+/* Losses are smoothed over updates / SPANS, at least LEAST_SPAN updates. */
 enum { LEAST_SPAN = 5, SPANS = 20 };
 
 typedef struct series {
@@ -53,7 +53,7 @@ static const char *const style =
     "@media (prefers-color-scheme:dark){body{color:#f3f4f6;background:#030712}"
     "table,pre{background:#111827}td,th,pre{border-color:#1f2937}th{color:#9ca3af}}\n";
 
-/* Text from models, data and file names: no markup, no control characters. */
+/* Appends text from models, data or file names without markup and control characters. */
 static void escape(weft__text *t, const char *text, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -153,7 +153,7 @@ static weft_status add_line(page *p, const weft__json *line)
     return status;
 }
 
-/* A last line that is being written is left out. */
+/* Reads metrics.jsonl. An incomplete last line is ignored. */
 static weft_status read_metrics(page *p)
 {
     char *path = weft_format("%s/metrics.jsonl", p->folder), *text = NULL;
@@ -176,7 +176,7 @@ static weft_status read_metrics(page *p)
     return status;
 }
 
-/* An exponential mean without a bias towards its beginning. */
+/* Computes an exponential moving average with bias correction. */
 static void smooth(page *p, int from, int to)
 {
     const series *of = &p->of[from];
@@ -206,7 +206,7 @@ static weft_curve curve_of(const page *p, int index, const char *name)
     return (weft_curve){.name = name, .x = s->x, .y = s->y, .n = s->n};
 }
 
-/* Of objectives with preferences. */
+/* Draws the reward curves of preference objectives. */
 static void draw_rewards(page *p)
 {
     const weft_curve rewards[] = {curve_of(p, CHOSEN, "chosen"), curve_of(p, REJECTED, "rejected")};
@@ -230,7 +230,7 @@ static void draw_curves(page *p)
     draw(p, "Tokens per second", SPEED, "tokens/s");
 }
 
-/* A member of run.json as a table. */
+/* Adds a member of run.json as a table. */
 static void add_table(page *p, json_object *run, const char *key, const char *title)
 {
     json_object *object;
@@ -255,7 +255,7 @@ static const char *word_at(json_object *words, size_t i)
     return json_object_is_type(word, json_type_string) ? json_object_get_string(word) : "";
 }
 
-/* The command line: a row for each option, with its values. */
+/* Adds the command line as a table: a row for each option, with its values. */
 static void add_command(page *p, json_object *run)
 {
     json_object *words;
