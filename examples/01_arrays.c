@@ -1,4 +1,5 @@
-/* examples/01_arrays.c -- arrays: made lazily, computed when read, with errors that wait. */
+/* examples/01_arrays.c -- arrays: lazy operations, evaluation on reading, and errors that
+ * propagate. */
 #include <math.h>
 #include <stdio.h>
 

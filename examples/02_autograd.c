@@ -1,4 +1,5 @@
-/* examples/02_autograd.c -- gradients: of a function, checked, and used to fit a curve. */
+/* examples/02_autograd.c -- gradients: of a function, checked against differences, and used to fit
+ * a curve. */
 #include <math.h>
 #include <stdio.h>
 

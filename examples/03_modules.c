@@ -1,4 +1,4 @@
-/* examples/03_modules.c -- modules: a small network of one's own, trained with AdamW, saved and
+/* examples/03_modules.c -- modules: a small custom network, trained with AdamW, saved and
  * loaded. */
 #include <math.h>
 #include <stdio.h>

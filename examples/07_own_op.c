@@ -1,4 +1,4 @@
-/* examples/07_own_op.c -- operations of one's own: one from a formula, one from a kernel. */
+/* examples/07_own_op.c -- custom operations: one from a formula, one from a kernel. */
 #include <math.h>
 #include <stdio.h>
 

@@ -1,6 +1,4 @@
-/* examples/10_own_kernel.c -- kernels of one's own: an op with a row for the CPU and one for
- * Vulkan.
- */
+/* examples/10_own_kernel.c -- custom kernels: an op with a row for the CPU and one for Vulkan. */
 #include <math.h>
 #include <stdio.h>
 

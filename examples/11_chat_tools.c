@@ -1,5 +1,5 @@
-/* examples/11_chat_tools.c -- a conversation with tools: the model calls functions of ours, and
- * goes on with what they give.
+/* examples/11_chat_tools.c -- a conversation with tools: the model calls functions of the program
+ * and continues with their results.
  *
  *     build/examples/11_chat_tools                 a script plays the model
  *     build/examples/11_chat_tools FOLDER "..."    a model that knows tools, and a question

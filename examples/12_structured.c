@@ -1,5 +1,5 @@
-/* examples/12_structured.c -- answers that are JSON by a schema: asked for and checked, and
- * generated so that nothing else can come.
+/* examples/12_structured.c -- answers as JSON by a schema: requested and validated, and generated
+ * under the schema as a constraint.
  *
  *     build/examples/12_structured FOLDER      examples/storyteller, or a model that talks
  */

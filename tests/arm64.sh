@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # tests/arm64.sh [--quick] [SUITE...] -- cross-builds for AArch64 and runs the suites of the CPU's
-# kernels, or those that are named, under qemu: on emulated processors with and without optional
+# kernels, or the named suites, under qemu: on emulated processors with and without optional
 # instructions, so that each instruction set of backends/cpu/isa.h is chosen and tested. The last
 # line is the sum of all:
 #     N passed, N failed, N skipped

@@ -1,9 +1,9 @@
-/* tests/check.h -- what a test suite needs on top of CUnit: a main, checks that print what they
- * saw, skipping, and the paths of fixtures. How to add a suite: tests/README.md.
+/* tests/check.h -- additions to CUnit for test suites: a main, checks that print the values they
+ * compared, skipping, and the paths of fixtures. How to add a suite: tests/README.md.
  *
- * Every check returns whether it held, so that a test that cannot go on says
+ * Every check returns whether it passed, so that a test that cannot continue returns:
  *     if (!CHECK(x != NULL)) return;
- * Checks are for the main thread of the test. A test that makes no check at all fails. */
+ * Call checks from the main thread of the test only. A test that makes no check fails. */
 #ifndef TESTS_CHECK_H
 #define TESTS_CHECK_H
 
@@ -37,7 +37,7 @@ int check_main(int argc, char **argv, const char *suite, const check_case *cases
 /* Counts the running case as skipped, and says why; the case then returns. */
 void check_skip(const char *format, ...) WEFT_PRINTF(1, 2);
 
-/* Fails the running case with a message of its own. */
+/* Fails the running case with the given message. */
 #define CHECK_FAIL(...) check_that(false, __FILE__, __LINE__, __VA_ARGS__)
 
 #define CHECK(condition) check_that((condition), __FILE__, __LINE__, "%s", #condition)
@@ -59,14 +59,14 @@ void check_skip(const char *format, ...) WEFT_PRINTF(1, 2);
 /* Equal strings; NULL equals only NULL. */
 #define CHECK_STR(actual, expected) check_str((actual), (expected), #actual, __FILE__, __LINE__)
 
-/* The text contains the part: for messages. */
+/* The text contains the part; for testing messages. */
 #define CHECK_CONTAINS(text, part) check_contains((text), (part), #text, __FILE__, __LINE__)
 
-/* Equal bytes; says which is the first that differs. */
+/* Equal bytes; prints the first difference. */
 #define CHECK_BYTES(actual, expected, size)                                                        \
     check_bytes((actual), (expected), (size), #actual, __FILE__, __LINE__)
 
-/* A weft_status: WEFT_OK, or else the library's message is printed; or the one that is expected. */
+/* A weft_status that must be WEFT_OK, or `expected`. Prints the library's message on failure. */
 #define CHECK_OK(call) check_status((call), WEFT_OK, #call, __FILE__, __LINE__)
 #define CHECK_STATUS(call, expected) check_status((call), (expected), #call, __FILE__, __LINE__)
 
@@ -85,19 +85,21 @@ bool check_bytes(const void *actual, const void *expected, size_t size, const ch
 bool check_status(weft_status actual, weft_status expected, const char *text, const char *file,
                   int line);
 
-/* Whether the default device is a driver in software, on which minutes of a card become hours. */
+/* Whether the default device is a software driver, on which tests that take minutes on a card take
+ * hours. */
 bool check_in_software(void);
 
-/* Whether a float32 number that the default device gave, or was given, says nothing, since that
- * device takes numbers below 2^-126 for zeros (weft_device_flushes_subnormals). `size` is the
- * number, or that of what it was computed from. The first time it is printed. */
+/* Whether the default device may replace a float32 number of this magnitude by 0, because it
+ * flushes numbers below 2^-126 (weft_device_flushes_subnormals). Such inputs and results are not
+ * compared. `size` is the magnitude of the number or of its inputs. The first such number is
+ * printed. */
 bool check_may_be_flushed(double size);
 
-/* Paths, valid until the suite ends. check_fixture: a file or folder of tests/golden.
- * check_source: of the source tree. check_shared: of ../shared beside the source tree, or of
- * $WEFT_SHARED; NULL when it is not there, so that the test can skip. check_built: of the build
- * folder, as in "cli/weft". check_temporary: a name in a
- * folder of this run's own, removed with all that is in it when the suite ends. */
+/* Paths, valid until the suite ends. check_fixture: a file or folder in tests/golden. check_source:
+ * in the source tree. check_shared: in ../shared beside the source tree, or in $WEFT_SHARED; NULL
+ * if it does not exist, so that the test can skip. check_built: in the build folder, such as
+ * "cli/weft". check_temporary: a name in this run's own folder, which is removed with its contents
+ * when the suite ends. */
 const char *check_fixture(const char *name);
 const char *check_source(const char *name);
 const char *check_shared(const char *name);

@@ -1,4 +1,4 @@
-/* tests/check_paths.c -- where fixtures and temporary files of the tests are. */
+/* tests/check_paths.c -- paths of fixtures and temporary files of the tests. */
 #include "tests/check_paths.h"
 
 #include <ftw.h>

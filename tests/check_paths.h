@@ -1,4 +1,4 @@
-/* tests/check_paths.h -- between check.c and check_paths.c. */
+/* tests/check_paths.h -- interface between check.c and check_paths.c. */
 #ifndef TESTS_CHECK_PATHS_H
 #define TESTS_CHECK_PATHS_H
 

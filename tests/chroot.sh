@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# tests/chroot.sh [RELEASE [MIRROR]] -- what README promises, on a machine as bare as can be. In a
-# fresh Debian (RELEASE: bookworm, the default, or trixie) with only git, make and certificates,
-# made by debootstrap: a clone of this tree's last commit, then `make`, `make demo`, `make test` and
-# `make install`, and the C program of docs/embedding.md compiled by its own commands and run
-# (tests/guide_programs.sh). Prints how long each took, and the tests' totals. Needs root and
-# debootstrap; not part of `make test`.
+# tests/chroot.sh [RELEASE [MIRROR]] -- tests what README promises in a fresh minimal Debian: make,
+# demo, test, install, and the program of docs/embedding.md. In a fresh Debian (RELEASE: bookworm,
+# the default, or trixie) with only git, make and certificates, made by debootstrap: a clone of this
+# tree's last commit, then `make`, `make demo`, `make test` and `make install`, and the C program of
+# docs/embedding.md compiled by its own commands and run (tests/guide_programs.sh). Prints how long
+# each took, and the tests' totals. Needs root and debootstrap; not part of `make test`.
 #
 # MIRROR is by default the one that this system's own apt uses for the release, or else
 # http://deb.debian.org/debian. $WEFT_CHROOT is the folder to work in; what is made there is removed
@@ -62,7 +62,7 @@ mkdir -p "$root/dev/pts"
 mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts"
 ln -sf pts/ptmx "$root/dev/ptmx"
 cp /etc/resolv.conf "$root/etc/resolv.conf"
-# How this system's apt reaches the network (a proxy, its certificates), if that is special.
+# This system's apt settings for the network (a proxy, its certificates), if there are any.
 apt-config dump | grep -E '^Acquire::https?::(Proxy|CAInfo) ' \
     >"$root/etc/apt/apt.conf.d/99outer" || true
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# tests/contracts.sh -- the contracts of public functions. Each function of include/weft/ has a
-# comment: above it, above the group that it stands in, or behind it. The comment, or the one at the
-# top of the header, says as far as they apply
+# tests/contracts.sh -- checks that each public function has a comment that says, as far as they
+# apply, shapes, dtypes, ownership and errors. It is above the function, above its group, or after
+# it. The comment, or the one at the top of the header, states
 #   - errors: what makes a weft_status other than WEFT_OK;
 #   - ownership: who frees a pointer that the function returns or sets;
 #   - shapes and dtypes: of the arrays that a function takes and returns.
-# A comment that names another function ("as weft_add") takes over what that one's says.
+# A comment that refers to another function ("as weft_add") inherits that function's statements.
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tests/cplusplus.sh BUILD -- the library from C++17: the programs in tests/cplusplus/ and the C
-# program of docs/embedding.md compile with every C++ compiler that is there, and run.
+# tests/cplusplus.sh BUILD -- checks the library from C++17: the programs in tests/cplusplus/ and
+# the C program of docs/embedding.md compile with every installed C++ compiler, and run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,14 +12,14 @@ awk '/^```c$/ { inside = 1; next } /^```$/ && inside { exit } inside' docs/embed
 
 status=0
 compilers=0
-# A word may stand for a compiler with a cache in front: CXX="ccache g++".
+# CXX may contain a cache and a compiler: CXX="ccache g++".
 for compiler in "${CXX:-}" g++ clang++; do
     [ -n "$compiler" ] && command -v "${compiler%% *}" >/dev/null || continue
     compilers=$((compilers + 1))
     for source in tests/cplusplus/*.cc "$work/embedding.cc"; do
         name=$(basename "$source" .cc)
         warnings="-Wall -Wextra -Wpedantic -Wshadow -Werror"
-        # Its options start from {0}, which clang++ wants more braces for.
+        # Its options start from {0}, for which clang++ warns about missing braces.
         [ "$name" != embedding ] || warnings="-Wall -Wno-missing-braces -Werror"
         # shellcheck disable=SC2086
         if ! $compiler -std=c++17 $warnings -I. -Iinclude "$source" -o "$work/$name" \

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# tests/documents.sh -- what a script can check in the documents: links lead to files and headings
-# that exist, README.md has at most 150 lines, paragraphs have at most 750 characters,
-# docs/README.md names every document, figures are up to date, and the messages in
-# docs/troubleshooting.md are in the sources.
+# tests/documents.sh -- checks documents: links lead to existing files and headings, README.md has
+# at most 150 lines, paragraphs have at most 750 characters, docs/README.md names every document,
+# figures are up to date, and the messages in docs/troubleshooting.md are in the sources.
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tests/exports.sh BUILD -- the shared and the static library give a program the same symbols: those
-# that begin with weft_ and are declared in the public headers.
+# tests/exports.sh BUILD -- checks that the shared and the static library export the same symbols:
+# those that begin with weft_ and are declared in the public headers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# tests/guide_programs.sh -- after `make install`: the C program of docs/embedding.md, compiled by
-# the guide's own commands (shared and static) as they are written, runs. Part of tests/chroot.sh,
-# since it needs an installation. For one in another prefix set PKG_CONFIG_PATH, LD_LIBRARY_PATH and
-# PATH as the guide says.
+# tests/guide_programs.sh -- after `make install`: compiles the C program of docs/embedding.md by
+# the guide's own commands (shared and static) and runs it. Part of tests/chroot.sh, since it needs
+# an installation. For one in another prefix set PKG_CONFIG_PATH, LD_LIBRARY_PATH and PATH as the
+# guide says.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tests/headers.sh -- the public headers: each compiles alone as C11 and as C++17 without a warning,
-# and weft/weft.h includes them all.
+# tests/headers.sh -- checks the public headers: each compiles alone as C11 and as C++17 without a
+# warning, and weft/weft.h includes them all.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# tests/install.sh BUILD -- installs into a scratch folder, looks whether pkg-config and the loader
-# would find what is there, and builds two programs against it, one of them that of
-# docs/embedding.md: with the shared library, and with the static one.
+# tests/install.sh BUILD -- installs into a scratch folder, checks that pkg-config and the loader
+# would find the installation, and builds two programs against it, with the shared and with the
+# static library. One of the two is the program of docs/embedding.md.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,7 +22,7 @@ prefix=$(option prefix)
 libdir=$prefix/$(option libdir)
 lib=$work$libdir
 
-# expect FILE: it must be installed at its place, not just anywhere.
+# expect FILE: fails if the file is not installed at this path.
 expect() {
     if [ ! -e "$work$1" ]; then
         echo "expected $1, which is not installed"
@@ -40,7 +40,7 @@ if [ -e "$build/weft-mpi.so" ]; then
         echo "libweft.so is linked with MPI"
         exit 1
     fi
-    # One process that says it is one of two: the module is found, and MPI knows of no other.
+    # One process that claims to be one of two: the module is found, and MPI finds only one process.
     said=$(LD_LIBRARY_PATH=$lib PMI_SIZE=2 PMI_RANK=0 \
         OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
         "$work$prefix/bin/weft" train none --data none --out "$work/run" 2>&1) || true
@@ -52,7 +52,7 @@ fi
 expect "$prefix/bin/weft"
 expect "$prefix/include/weft/weft.h"
 
-# What the commands of the guides rely on, for prefixes that the system searches.
+# The guides' commands rely on these paths, for prefixes that the system searches.
 if [ "$prefix" = /usr/local ] || [ "$prefix" = /usr ]; then
     searched=$(pkg-config --variable=pc_path pkg-config)
     if [[ ":$searched:" != *":$libdir/pkgconfig:"* ]]; then

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # tests/layering.sh -- fails on an upward include: a file includes from its own layer or from layers
 # below it (tests/layers.txt), by a path from the root of the tree. symbols.sh checks the calls.
-# Also fails where core/ knows an op by its name: what core needs to know is a field of its literal.
+# Also fails if core/ compares an op's name: properties that core needs are fields of the literal.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

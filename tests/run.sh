@@ -17,15 +17,15 @@ WEFT_FAILURES=$(mktemp)
 export WEFT_COUNTS WEFT_FAILURES
 trap 'rm -f "$WEFT_COUNTS" "$WEFT_FAILURES"' EXIT
 
-# What the sanitizers may overlook lies in tests/suppressions/, with reasons.
+# tests/suppressions/ lists what the sanitizers ignore, with reasons.
 suppressions=$PWD/tests/suppressions
 export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:detect_stack_use_after_return=1
 export LSAN_OPTIONS=suppressions=\"$suppressions/lsan.txt\":print_suppressions=0
 export UBSAN_OPTIONS=print_stacktrace=1:suppressions=\"$suppressions/ubsan.txt\"
 export TSAN_OPTIONS=suppressions=\"$suppressions/tsan.txt\":exitcode=66:second_deadlock_stack=1
 
-# Shaders that a software driver compiled are kept between runs. The Vulkan backend runs under the
-# validation layer, where there is one: what that finds fails the evaluation.
+# Shaders compiled by a software driver are kept between runs. The Vulkan backend runs under the
+# validation layer if it is installed: a finding fails the evaluation.
 export MESA_SHADER_CACHE_DIR=${MESA_SHADER_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/weft/mesa}
 mkdir -p "$MESA_SHADER_CACHE_DIR"
 if ls {/usr,/usr/local,/etc}/share/vulkan/explicit_layer.d/*khronos_validation.json \
@@ -85,7 +85,7 @@ on_vulkan() {
             start "$label" "$name" "$folder/tests/test_$name"
         done
     fi
-    # Without optional features arrays are not mapped either: everything goes by copies.
+    # Without optional features arrays are not mapped either, so all transfers are copies.
     for name in trainer vulkan_runtime structure; do
         WEFT_VULKAN_DISABLE=all start "$label" "$name-bare" "$folder/tests/test_$name"
     done
@@ -125,11 +125,11 @@ wait
 if [ "$quick" -eq 0 ]; then
     if build asan "$build-asan" tests -Db_sanitize=address,undefined; then
         run asan "$build-asan" all
-        # A driver in software is slow under the sanitizers: every kernel once, and whole programs.
+        # A software driver is slow under the sanitizers: each kernel runs once, and whole programs.
         on_vulkan vulkan-asan "$build-asan" every_op_has_cases_and_values
         wait
     fi
-    # What these few suites look at are the CPU's threads.
+    # These suites test the CPU's threads.
     if build tsan "$build-tsan" thread-tests -Db_sanitize=thread -Dvulkan=disabled \
         -Doptimization=1; then
         # ThreadSanitizer's fixed shadow addresses can collide with a randomised layout.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# tests/snippets.sh -- what documents quote from the tree is there: each block of C stands in the
-# file that the text before it names last, and every weft_* name is in the sources.
-# A line `...` in a block leaves lines out; indentation does not count.
+# tests/snippets.sh -- checks quotations in documents: each block of C is in the file that the text
+# before it names last, and every weft_* name is in the sources. A line `...` in a block leaves
+# lines out; indentation does not count.
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# tests/tree.sh -- the house rules that a script can count. Every folder with code has a README with
-# a line for each of its files and for no others; files have at most 600 lines of at most 100
-# columns; functions have at most 60 lines; no notes to self are left in the code.
+# tests/tree.sh -- checks the rules of the source tree that a script can count. Every folder with
+# code has a README with a line for each of its files and for no others; files have at most 600
+# lines of at most 100 columns; functions have at most 60 lines; no notes to self are left in the
+# code.
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."
@@ -51,12 +52,12 @@ END { if (lines > 600) print previous ": " lines " lines" }
 
 xargs grep -nE '\<(TO''DO|FIX''ME|X''XX|HA''CK)\>' <"$problems.files" >>"$problems" || true
 
-# Files of data belong to a folder: one at the top is what a program left there.
+# A data file in the top folder was left there by a program.
 git ls-files 2>/dev/null | grep -E '^[^/]*\.(npy|npz|safetensors|gguf|json|jsonl|h5|log|txt)$' |
     grep -vx meson_options.txt |
     sed 's/$/: a file of data at the top/' >>"$problems" || true
 
-# An array's failure has a status of its own, which weft__report keeps: out of memory, say.
+# A failed array has its own status, such as out of memory, which weft__report keeps.
 xargs grep -nE 'weft_fail\(WEFT_[A-Z]+, "%s", weft_error\(' <"$problems.files" >>"$problems" || true
 
 cat "$problems"

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # tools/build.sh FOLDER TARGETS [MESON OPTION...] -- configures FOLDER and builds the targets, a
-# list of words, in it. A folder that is configured is configured again when other options are
-# given or when pkg-config knows other packages than before, so that an optional library is used
-# once it is installed, and from scratch when $CC is set to another compiler.
-# WEFT_WERROR=1 makes warnings errors.
+# list of words, in it. A configured folder is configured again when the options or the packages
+# known to pkg-config have changed, so that an optional library is used once it is installed, and
+# from scratch when $CC is set to another compiler. WEFT_WERROR=1 makes warnings errors.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,7 +10,7 @@ folder=$1
 read -ra targets <<<"$2"
 shift 2
 
-# The system's own meson and ninja come before any that a user has put in front.
+# The system's meson and ninja take precedence over others in the PATH.
 PATH=/usr/bin:$PATH
 werror=$([ "${WEFT_WERROR:-0}" = 1 ] && echo true || echo false)
 
@@ -62,7 +61,7 @@ fi
 printf '%s\n' "werror=$werror" "compiler=$compiler" "options=$options" "packages=$packages" \
     >"$folder/.weft"
 
-# A progress line on a terminal; elsewhere only what the compiler complained of.
+# A progress line on a terminal; elsewhere only the compiler's diagnostics.
 if [ -t 1 ]; then
     exec ninja -C "$folder" "${targets[@]}"
 fi

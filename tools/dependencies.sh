@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# tools/dependencies.sh [build|test|lint] -- makes sure that the system packages are there that
-# building needs (and testing, and linting). On Debian and its relatives it says which are missing
-# and installs them; elsewhere it lists them and stops. Quick when nothing is missing.
+# tools/dependencies.sh [build|test|lint] -- checks that the system packages for building (and
+# testing, and linting) are installed, and installs missing ones on Debian and its relatives.
+# Elsewhere it lists the missing packages and stops. Quick when nothing is missing.
 set -euo pipefail
 
-# A package, and how another system shows that it has it: a command, or a pkg-config module.
+# A package, and a command or pkg-config module that shows that another system has it.
 build_packages="
 gcc             command:gcc
 libc6-dev       command:gcc

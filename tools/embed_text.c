@@ -1,4 +1,5 @@
-/* tools/embed_text.c -- embed_text NAME FILE: prints C that has a file as the string NAME. */
+/* tools/embed_text.c -- embed_text NAME FILE: prints C code that defines the string NAME with the
+ * contents of a file. */
 #include <stdio.h>
 
 int main(int argc, char **argv)

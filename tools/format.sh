@@ -1,5 +1,5 @@
 #!/bin/sh
-# tools/format.sh -i | --check -- formats the sources in place, or fails on those that are not.
+# tools/format.sh -i | --check -- formats the sources in place, or fails if any is not formatted.
 set -eu
 cd "$(dirname "$0")/.."
 case ${1:-} in

@@ -241,7 +241,7 @@ static void print_fused(void)
     printf("};\n\n");
 }
 
-/* Whether the code stands in formulas of the class: the parser knows. */
+/* Whether formulas of the class may contain the code; the parser decides. */
 static bool step_tape(weft_tape_code code, weft_class klass, weft_tape *out)
 {
     static const char *const spelled[WEFT_TAPE_CODE_COUNT] = {

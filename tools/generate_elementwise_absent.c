@@ -1,4 +1,7 @@
-/* tools/generate_elementwise_absent.c -- what the generator does without.
+/* tools/generate_elementwise_absent.c -- stubs for functions that the generator links but never
+ * calls. The generator reads the formulas of op literals; the literals also point to functions that
+ * build graphs. These stubs replace the parts of the core that those functions use, so that the
+ * generator links without the core, whose kernels it writes.
  *
  * The generator reads the formulas of op literals; the literals also point to functions that build
  * graphs, which it never calls. These stand in for the parts of the core that those functions use,

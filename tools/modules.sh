@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# tools/modules.sh build|check -- the compiled modules in backends/vulkan/modules, whose sources
-# need a newer glslc than the build does.
+# tools/modules.sh build|check -- builds and checks the compiled modules in backends/vulkan/modules,
+# whose sources need a newer glslc than the build does.
 #
 # build: compiles every NAME.comp to NAME.spv with $WEFT_GLSLC (default: glslc), which must know
 # GL_KHR_cooperative_matrix, and writes the manifest: compiler, options, and for each module the
 # SHA-256 of its source with all that it includes, and of the module.
 # check: each module belongs to its source, by the manifest. Where $WEFT_GLSLC is the manifest's
 # compiler, it compiles again and compares bytes; where it is another that knows the extension, it
-# compiles and validates. One line a module; fails when one does.
+# compiles and validates. Prints one line per module; fails if one fails.
 set -euo pipefail
 cd "$(dirname "$0")/../backends/vulkan/modules"
 
@@ -15,7 +15,7 @@ options=(--target-env=vulkan1.3 -O -fshader-stage=compute -I ../shaders)
 compiler=${WEFT_GLSLC:-glslc}
 manifest=manifest.txt
 
-# The sources of a module, one after another: itself, and what is included, as often as it is.
+# The sources of a module, one after another: the file and all files that it includes.
 text_of() {
     local file=$1 line
     while IFS= read -r line || [ -n "$line" ]; do
@@ -50,7 +50,7 @@ build() {
     mv "$manifest.new" "$manifest"
 }
 
-# What the compiler here says of one module: 0 and nothing, or what is wrong.
+# Compares one module with the installed compiler's output; prints the result.
 compare() {
     local name=$1 scratch
     scratch=$(mktemp)

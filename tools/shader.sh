@@ -19,5 +19,5 @@ if [ ! -e "$kept" ]; then
     mv "$kept.$$" "$kept"
 fi
 cp "$kept" "$output"
-# For the build: what the output depends on.
+# The output's dependencies, for the build.
 glslc "${options[@]}" -M -MT "$output" "$source" >"$output.d"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# tools/static_library.sh INTERNAL.a OUT.a -- the static library that programs link: all objects
-# joined into one, whose symbols other than the exported ones are then local, so that nothing of
-# Weft's insides can clash with a program's own names.
+# tools/static_library.sh INTERNAL.a OUT.a -- makes the static library for programs: all objects
+# joined into one, in which all symbols except the exported ones are local, so that Weft's internal
+# names cannot clash with a program's own.
 set -eu
 
 internal=$1
@@ -10,7 +10,7 @@ object=$out.o
 
 trap 'rm -f "$object"' EXIT
 "${LD:-ld}" -r --whole-archive "$internal" -o "$object"
-# By name too: joining may lose that a thread's variable is hidden.
+# Also by name, since joining may lose the hidden visibility of thread-local variables.
 "${OBJCOPY:-objcopy}" --localize-hidden --wildcard --localize-symbol='weft__*' "$object"
 rm -f "$out"
 "${AR:-ar}" crs "$out" "$object"

@@ -94,7 +94,7 @@ static int put(const char *at)
     return length;
 }
 
-/* Notes the rows that changed. A change soon after the last one replaces it. */
+/* Records the rows that changed. A change soon after the last one replaces it. */
 static void note_changes(void)
 {
     for (int r = 0; r < used; r++) {
@@ -146,7 +146,7 @@ static void escape_xml(const char *text)
         printf("%s", text);
 }
 
-/* Characters of one style from column a to b. Each that is not ASCII gets a place of its own, as
+/* Characters of one style from column a to b. Each non-ASCII character is positioned separately, as
  * fonts may give it another width. */
 static void print_run(const cell *cells, int a, int b)
 {

@@ -1,5 +1,5 @@
 /* tests/bench/batch.c -- texts generated together against the same texts one after another, in
- * turn, so that both meet the same weather: tokens a second of all of them, medians.
+ * interleaved rounds: total tokens/s, medians.
  *
  *     bench_batch FOLDER [ROUNDS [TOKENS]]
  */

@@ -1,5 +1,5 @@
-/* tests/bench/bench.h -- what every bench needs: the time, the median of several rounds, and an end
- * with the library's message. */
+/* tests/bench/bench.h -- shared by the benchmarks: the time, the median of several rounds, and
+ * exiting with the library's message. */
 #ifndef TESTS_BENCH_BENCH_H
 #define TESTS_BENCH_BENCH_H
 
@@ -36,7 +36,7 @@ static inline int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of n > 0 values, which stay in their order. */
+/* The median of n > 0 values, whose order is not changed. */
 static inline double median(const double *values, int n)
 {
     double *sorted = malloc((size_t)n * sizeof *sorted);

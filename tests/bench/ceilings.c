@@ -1,5 +1,5 @@
-/* tests/bench/ceilings.c -- the machine's ceilings, and what share of them matrix products reach in
- * the same run: ceilings [--json] [--products] [ROUNDS].
+/* tests/bench/ceilings.c -- measures the machine's ceilings, and the share of them that matrix
+ * products reach in the same run: ceilings [--json] [--products] [ROUNDS].
  *
  * Arithmetic rates count a multiplication and an addition as two operations. Products: x (rows,
  * 4096) times weights (4096, 4096)^T in each encoding, exact and with 8-bit activations, in turn.

@@ -1,5 +1,5 @@
-/* tests/bench/compile.c -- compiled functions against the same functions as they are: time, peak
- * memory, what a node costs beside its kernel, and what a new length of a dynamic axis costs.
+/* tests/bench/compile.c -- compiled functions against the same functions uncompiled: time, peak
+ * memory, the overhead of a node beyond its kernel, and the cost of a new length of a dynamic axis.
  *
  *     bench_compile [SECONDS]        how long each of the two is measured (default 2)
  */

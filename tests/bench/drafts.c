@@ -1,6 +1,6 @@
-/* tests/bench/drafts.c -- text with and without proposals, their steps compiled and as graphs, in
- * turn, so that all meet the same weather: tokens a second of decoding, medians, and how many
- * proposals were taken.
+/* tests/bench/drafts.c -- generation with and without proposed tokens, with compiled steps and as
+ * graphs, in interleaved rounds: decoding in tokens/s, medians, and the number of accepted
+ * proposals.
  *
  *     bench_drafts MODEL [DRAFT [ROUNDS [TOKENS]]]
  *

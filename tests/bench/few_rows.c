@@ -1,5 +1,5 @@
-/* tests/bench/few_rows.c -- what share of the machine's ceilings products with few rows reach, in
- * every encoding of weights: few_rows [NAME [ROUNDS]].
+/* tests/bench/few_rows.c -- measures the share of the machine's ceilings that products with few
+ * rows reach, in every encoding of weights: few_rows [NAME [ROUNDS]].
  *
  * x (rows, 4096) times weights (N, 4096)^T: of 1 MB, which stay in a cache near the core, and of
  * 256 MB. The share is that of the time that the tighter ceiling allows: reading the weights, where

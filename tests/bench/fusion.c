@@ -1,6 +1,6 @@
 /* tests/bench/fusion.c -- a chain of 20 elementwise ops on 64 MB of float32 against memcpy and
- * against one op at a time, and reductions of chains against the same with the chain stored; in
- * turn, so that all meet the same weather.
+ * against one op at a time, and fused reductions of chains against reductions of stored chains; in
+ * interleaved rounds.
  *
  *     bench_fusion [ROUNDS]        rounds of all of them (default 15); medians, of ratios too
  */

@@ -1,5 +1,5 @@
-/* tests/bench/generate.c -- ways of generating the same tokens, in turn, so that all meet the same
- * weather: tokens a second of decoding, medians.
+/* tests/bench/generate.c -- several ways of generating the same tokens, in interleaved rounds:
+ * decoding in tokens/s, medians.
  *
  *     bench_generate ahead|probes FOLDER [ROUNDS [TOKENS [DEVICE]]]
  *

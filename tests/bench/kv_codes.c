@@ -1,5 +1,5 @@
-/* tests/bench/kv_codes.c -- the attention of a decoded token over caches of floats and of codes, in
- * turn, so that all meet the same weather: milliseconds, those of processors, and bytes a second.
+/* tests/bench/kv_codes.c -- attention for one decoded token over float and over quantized KV
+ * caches, in interleaved rounds: wall time and processor time in milliseconds, and bytes/s.
  *
  *     bench_kv_codes [CONTEXT [ROUNDS [LAYERS [DTYPE]]]]
  *

@@ -1,4 +1,4 @@
-/* tests/bench/overhead.c -- what an op costs beside its arithmetic: graphs of 1000 ops on 16
+/* tests/bench/overhead.c -- the overhead of an op beyond its arithmetic: graphs of 1000 ops on 16
  * float32 numbers, built, evaluated and freed; one line of JSON for overhead.py.
  *
  *     bench_overhead [ROUNDS]        graphs of each kind (default 300); prints best and median

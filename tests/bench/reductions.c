@@ -1,4 +1,4 @@
-/* tests/bench/reductions.c -- how fast reductions, scans and sorts are: reductions [FIRST]. FIRST
+/* tests/bench/reductions.c -- measures reductions, scans and sorts: reductions [FIRST]. FIRST
  * limits it to lines that begin so. peer_reductions.py does the same in NumPy and PyTorch. */
 #include <stdio.h>
 #include <stdlib.h>

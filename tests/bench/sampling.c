@@ -1,5 +1,5 @@
-/* tests/bench/sampling.c -- what drawing a token costs, in milliseconds: sampling [V [ROUNDS]].
- * "sorted": the k largest by sorting the row, which is what a selection replaces. */
+/* tests/bench/sampling.c -- measures the time to sample a token, in milliseconds: sampling [V
+ * [ROUNDS]]. "sorted": the k largest by sorting the row, which is what a selection replaces. */
 #include <stdint.h>
 
 #include "tests/bench/bench.h"

@@ -1,5 +1,5 @@
 /* tests/bench/shapes.c -- models of published shapes with random bfloat16 weights, on a device:
- * tokens a second of LoRA updates, of prefill and of decoding, and memory.
+ * tokens/s of LoRA updates, of prefill and of decoding, and memory.
  *
  *     bench_shapes DEVICE SHAPE WHAT... [profile]
  *

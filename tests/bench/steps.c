@@ -1,5 +1,5 @@
-/* tests/bench/steps.c -- steps compiled against the same steps as graphs, in turn, so that both
- * meet the same weather: tokens a second of decoding, milliseconds of an update.
+/* tests/bench/steps.c -- compiled steps against the same steps as graphs, in interleaved rounds:
+ * decoding in tokens/s, and an update in milliseconds.
  *
  *     bench_steps decode FOLDER|LAYERSxWIDTH [ROUNDS [TOKENS [DEVICE]]]
  *     bench_steps train FOLDER|LAYERSxWIDTH [ROUNDS [lora|full [DEVICE]]]

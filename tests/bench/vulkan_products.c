@@ -1,5 +1,6 @@
-/* tests/bench/vulkan_products.c -- how fast a device multiplies matrices, reads the weights of few
- * rows, and copies: vulkan_products [DEVICE [FIRST]]. FIRST limits it to lines that begin so. */
+/* tests/bench/vulkan_products.c -- measures matrix products, products with few rows (reading
+ * weights), and copies on a device: vulkan_products [DEVICE [FIRST]]. FIRST limits it to lines that
+ * begin so. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

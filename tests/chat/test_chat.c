@@ -1,6 +1,5 @@
 /* tests/chat/test_chat.c -- weft/chat.h: templates of folders, built-in formats, prompts as ids;
- * and the templates of real checkpoints where ../shared is there.
- */
+ * and the templates of real checkpoints if ../shared exists. */
 #include "weft/chat.h"
 
 #include <stdio.h>

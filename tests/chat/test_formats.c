@@ -1,5 +1,5 @@
 /* tests/chat/test_formats.c -- tools in the built-in ChatML format: the prompts that Qwen 2.5's own
- * template makes of the same conversations, and the calls of answers. */
+ * template renders for the same conversations, and the calls in answers. */
 #include <string.h>
 
 #include "tests/check.h"

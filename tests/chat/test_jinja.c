@@ -1,6 +1,5 @@
-/* tests/chat/test_jinja.c -- text/jinja against what Jinja2 made of the same templates
- * (tests/golden/chat/snippets.py), and against templates that mean harm.
- */
+/* tests/chat/test_jinja.c -- text/jinja against Jinja2's results for the same templates
+ * (tests/golden/chat/snippets.py), and against malicious templates. */
 #include <stdio.h>
 #include <string.h>
 

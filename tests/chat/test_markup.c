@@ -1,6 +1,5 @@
-/* tests/chat/test_markup.c -- answers taken apart: reasoning and tool calls of every family, in
- * pieces of every size.
- */
+/* tests/chat/test_markup.c -- parsing answers: reasoning and tool calls of every family, in pieces
+ * of every size. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,5 @@
-/* tests/chat/test_markup_splits.c -- weft_chat_parser over answers that are made up, of every
- * family: however they are cut into pieces, markup never reaches the text.
- */
+/* tests/chat/test_markup_splits.c -- weft_chat_parser over synthetic answers of every family:
+ * however they are split into pieces, markup never reaches the text. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* tests/cli/command.c -- running build/cli/weft and looking at what it says. */
+/* tests/cli/command.c -- runs build/cli/weft and checks its output. */
 #include "tests/cli/command.h"
 
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* tests/cli/command.h -- running build/cli/weft and looking at what it says. */
+/* tests/cli/command.h -- runs build/cli/weft and checks its output. */
 #ifndef TESTS_CLI_COMMAND_H
 #define TESTS_CLI_COMMAND_H
 
@@ -10,7 +10,7 @@ typedef struct output {
 } output;
 
 /* Runs `weft` with the arguments, as a shell splits them, and `input` (NULL: none) on its standard
- * input. The texts belong to this function and live until the next call. */
+ * input. The texts belong to this function and are valid until the next call. */
 output weft_command(const char *input, const char *format, ...) WEFT_PRINTF(2, 3);
 
 /* The same for any shell command. */

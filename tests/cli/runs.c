@@ -1,4 +1,5 @@
-/* tests/cli/runs.c -- what runs of `weft train` leave in their folders. */
+/* tests/cli/runs.c -- reads the results of `weft train` runs: curves, files, and the same run on
+ * two devices. */
 #include "tests/cli/runs.h"
 
 #include <math.h>

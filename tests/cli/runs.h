@@ -1,4 +1,4 @@
-/* tests/cli/runs.h -- what runs of `weft train` leave in their folders. */
+/* tests/cli/runs.h -- reads the results of `weft train` runs. */
 #ifndef TESTS_CLI_RUNS_H
 #define TESTS_CLI_RUNS_H
 

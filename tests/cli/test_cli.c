@@ -1,5 +1,5 @@
-/* tests/cli/test_cli.c -- the command's manners: help, exit status, messages, the pages made from
- * its tables. */
+/* tests/cli/test_cli.c -- conventions of the command: help, exit status, messages, the pages
+ * generated from its tables. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

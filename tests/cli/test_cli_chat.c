@@ -1,5 +1,5 @@
-/* tests/cli/test_cli_chat.c -- weft chat: messages from a pipe, commands, lines of JSON, documents
- * of a schema, and what it refuses. */
+/* tests/cli/test_cli_chat.c -- weft chat: messages from a pipe, commands, JSON lines, documents of
+ * a schema, and refused input. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

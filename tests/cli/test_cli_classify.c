@@ -1,5 +1,5 @@
-/* tests/cli/test_cli_classify.c -- weft train --task classify, and weft classify with what it made.
- */
+/* tests/cli/test_cli_classify.c -- weft train --task classify, and weft classify with the resulting
+ * adapter. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

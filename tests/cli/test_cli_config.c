@@ -1,5 +1,5 @@
-/* tests/cli/test_cli_config.c -- weft train --config: YAML and JSON mean what the options mean, and
- * what is wrong in a file is named with its line. */
+/* tests/cli/test_cli_config.c -- weft train --config: YAML and JSON mean the same as the options,
+ * and errors in a file name its line. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* tests/cli/test_cli_engine.c -- the commands around engines and models that people have: bench,
- * discover, pull, info, --backend. */
+/* tests/cli/test_cli_engine.c -- the commands for engines and installed models: bench, discover,
+ * pull, info, --backend. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* tests/cli/test_cli_eval_tasks.c -- weft eval --task and --compare: choices and answers beside
- * those of transformers, tables of several models, and rows that are malformed. */
+/* tests/cli/test_cli_eval_tasks.c -- weft eval --task and --compare: choices and answers against
+ * transformers', tables of several models, and malformed rows. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

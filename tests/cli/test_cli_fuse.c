@@ -1,5 +1,5 @@
 /* tests/cli/test_cli_fuse.c -- weft fuse and weft convert --adapter: complete models that compute
- * what base and adapter compute. */
+ * the same as base and adapter. */
 #include <math.h>
 #include <stdio.h>
 #include <unistd.h>

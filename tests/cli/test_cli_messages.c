@@ -1,5 +1,5 @@
 /* tests/cli/test_cli_messages.c -- bad input to every option of every command: a failure is a
- * message with the place in front, and no place is said twice. */
+ * message that begins with the location, which is named only once. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* tests/cli/test_cli_models.c -- what the command computes: tokens, texts, logits, training. */
+/* tests/cli/test_cli_models.c -- results of the command: tokens, texts, logits, training. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* tests/cli/test_cli_nan.c -- a model with NaN among its weights: every command that computes with
- * it says so and fails; and so does the library, text by text. */
+ * it reports this and fails; so does the library, for each text. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

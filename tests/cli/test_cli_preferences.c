@@ -1,5 +1,5 @@
 /* tests/cli/test_cli_preferences.c -- preference data from the command line: weft data --objective,
- * and the reference of a run that is resumed. */
+ * and the reference of a resumed run. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

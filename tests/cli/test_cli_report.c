@@ -1,5 +1,5 @@
-/* tests/cli/test_cli_report.c -- weft report: curves as text on and off a terminal, and as
- * report.html with the rewards of preferences. */
+/* tests/cli/test_cli_report.c -- weft report: curves as text on and off a terminal, and report.html
+ * with the rewards of preferences. */
 #include <stdio.h>
 #include <string.h>
 

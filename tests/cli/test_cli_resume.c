@@ -1,6 +1,6 @@
-/* tests/cli/test_cli_resume.c -- weft train is killed and stopped at random moments, by every
- * signal, and --resume ends each time with the adapter of a run that was not: WEFT_TEST_KILLS says
- * how often (3). */
+/* tests/cli/test_cli_resume.c -- weft train is killed or stopped at random moments, by every
+ * signal, and --resume always ends with the adapter of an uninterrupted run: WEFT_TEST_KILLS sets
+ * the number of repetitions (3). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* tests/cli/test_cli_terminal.c -- what the command writes to a terminal: text from models, files
- * and arguments gives the terminal no commands, and a pipe still gets the bytes. */
+/* tests/cli/test_cli_terminal.c -- output on a terminal: text from models, files and arguments
+ * cannot send control sequences, and a pipe still gets the bytes. */
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>

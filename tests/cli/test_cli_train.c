@@ -1,5 +1,5 @@
-/* tests/cli/test_cli_train.c -- weft train as a process: signals, folders that have a run, closed
- * pipes. */
+/* tests/cli/test_cli_train.c -- weft train as a process: signals, folders that contain a run,
+ * closed pipes. */
 #include <stdio.h>
 #include <string.h>
 

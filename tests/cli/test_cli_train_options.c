@@ -1,5 +1,5 @@
-/* tests/cli/test_cli_train_options.c -- no option of weft train is passed over in silence: each one
- * changes what a run writes, begun or resumed, or is refused. */
+/* tests/cli/test_cli_train_options.c -- no option of weft train is silently ignored: each one
+ * changes what a new or resumed run writes, or is refused. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

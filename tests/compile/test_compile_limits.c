@@ -1,5 +1,5 @@
-/* tests/compile/test_compile_limits.c -- compiled functions without memory, and with a million
- * nodes. */
+/* tests/compile/test_compile_limits.c -- compiled functions that run out of memory, and with a
+ * million nodes. */
 #include <math.h>
 #include <time.h>
 

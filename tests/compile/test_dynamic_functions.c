@@ -1,5 +1,5 @@
 /* tests/compile/test_dynamic_functions.c -- functions of lengths, compiled with dynamic axes,
- * against the same functions called directly: named ones, and 500 random ones at 20 lengths each.
+ * against direct calls: named ones, and 500 random ones at 20 lengths each.
  *
  * WEFT_TEST_FUNCTIONS=N sets the number of random functions, WEFT_TEST_FIRST=N the seed of the
  * first one.

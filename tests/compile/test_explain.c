@@ -1,4 +1,4 @@
-/* tests/compile/test_explain.c -- compiled functions in words, graphs as pictures. */
+/* tests/compile/test_explain.c -- descriptions of compiled functions, and drawings of graphs. */
 #include "tests/check.h"
 #include "weft/compile.h"
 #include "weft/ops.h"

@@ -1,5 +1,5 @@
-/* tests/compile/test_export.c -- weft/export.h: every op of the table through a file, and what a
- * file must not be. */
+/* tests/compile/test_export.c -- weft/export.h: every op of the table through a file, and malformed
+ * files. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* tests/compile/test_failed_steps.c -- compiled calls and weft_update that fail while they run: no
- * slot changes, and what was not overwritten is still there.
+ * slot changes, and data that was not overwritten is intact.
  *
  * A slot may lose its elements only if a kernel wrote to its memory before the failure; reading it
  * then fails. It never holds other numbers than before.

@@ -1,4 +1,4 @@
-/* tests/compile/test_results.c -- the number of a function's results: known from the call, for
+/* tests/compile/test_results.c -- the number of a function's results, which the call returns: for
  * compiled, exported and imported functions, checkpoints and custom rules. */
 #include <stdio.h>
 

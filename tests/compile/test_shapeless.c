@@ -1,6 +1,6 @@
-/* tests/compile/test_shapeless.c -- exports for any lengths: what is written computes what the
- * function does, and what depends on lengths is refused by name. Metadata, and graphs shown to a
- * visitor. */
+/* tests/compile/test_shapeless.c -- exports for any lengths: exported functions compute the same as
+ * the original, and functions that depend on lengths are refused by name. Metadata, and graphs
+ * shown to a visitor. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* tests/compile/test_trace.c -- graphs into traces and traces into graphs. */
+/* tests/compile/test_trace.c -- converting graphs into traces and traces into graphs. */
 #include "core/compile/trace.h"
 #include "tests/check.h"
 #include "weft/ops.h"

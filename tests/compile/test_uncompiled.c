@@ -1,5 +1,5 @@
 /* tests/compile/test_uncompiled.c -- compiled functions while compiling is switched off: they
- * compute, draw and refuse what they do when they are compiled. */
+ * compute, draw and refuse the same as when compiled. */
 #include "tests/check.h"
 #include "weft/compile.h"
 #include "weft/ops.h"

@@ -1,5 +1,5 @@
-/* tests/constrain/test_constrain.c -- weft/constrain.h: what fits, what does not, and that whatever
- * is generated under a schema is a whole document that fits it. */
+/* tests/constrain/test_constrain.c -- weft/constrain.h: accepted and refused texts, and that
+ * whatever is generated under a schema is a complete valid document. */
 #include "tests/check.h"
 
 #include <json-c/json.h>

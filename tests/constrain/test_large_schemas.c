@@ -1,5 +1,5 @@
-/* tests/constrain/test_large_schemas.c -- long enums, and combinations that contradict each other,
- * in numbers that would take minutes if each were tried. */
+/* tests/constrain/test_large_schemas.c -- long enums, and so many contradictory combinations that
+ * trying each would take minutes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

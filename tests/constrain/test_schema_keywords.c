@@ -1,6 +1,4 @@
-/* tests/constrain/test_schema_keywords.c -- what keywords of JSON Schema accept, keyword by
- * keyword.
- */
+/* tests/constrain/test_schema_keywords.c -- the values that each keyword of JSON Schema accepts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-/* tests/constrain/test_schema_suite.c -- JSON-Schema-Test-Suite against weft/constrain.h: what the
- * suite calls invalid is never accepted, and what it calls valid is, apart from the documents
- * listed here. $WEFT_SCHEMA_SUITE is its folder tests/draft2020-12; tests/constrain/README.md says
- * where it comes from. */
+/* tests/constrain/test_schema_suite.c -- JSON-Schema-Test-Suite against weft/constrain.h: invalid
+ * documents are never accepted, and valid ones are, apart from the documents listed here.
+ * $WEFT_SCHEMA_SUITE is its folder tests/draft2020-12; tests/constrain/README.md says where it
+ * comes from. */
 #include <dirent.h>
 #include <json-c/json.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* tests/constrain/test_walks.c -- random walks over small vocabularies never get stuck and end
- * within their budget, the tightest included. */
+ * within their token budget, even the smallest possible one. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

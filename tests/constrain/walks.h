@@ -5,17 +5,17 @@
 
 #include "weft/constrain.h"
 
-/* A number below n, from a sequence that always begins alike. */
+/* A number below n, from a sequence with a fixed seed. */
 uint64_t walk_random(uint64_t n);
 
 enum { WALK_VOCABULARIES = 3 };
 
-/* Tokenizers in which every byte is a token: nothing else, beside pieces of JSON, beside random
- * bytes. The caller's; NULL after a failed check. */
+/* Tokenizers in which every byte is a token: without other tokens, with pieces of JSON, with random
+ * byte strings. The caller frees them; NULL after a failed check. */
 weft_tokenizer *walk_vocabulary(int which);
 
-/* A document of at most `budget` tokens, each drawn from those that are allowed; the caller's
- * (free). NULL: the walk got stuck, or the budget was used up within the document. */
+/* A document of at most `budget` tokens, each drawn from the allowed ones; the caller frees it.
+ * NULL: the walk got stuck, or the budget was used up before the end of the document. */
 char *walk(weft_constraint *c, const weft_tokenizer *tokenizer, int64_t budget);
 
 #endif

@@ -1,5 +1,5 @@
-/* tests/core/test_array.c -- arrays from data, accessors, errors that ride in the value, reading.
- */
+/* tests/core/test_array.c -- arrays from data, accessors, errors that propagate through arrays,
+ * reading. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* tests/core/test_checks.c -- WEFT_CHECK_NAN and WEFT_TRAP, which are read once: each in a process
- * of its own. */
+/* tests/core/test_checks.c -- WEFT_CHECK_NAN and WEFT_TRAP, which are read once: each case runs in
+ * its own process. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* tests/core/test_debug.c -- WEFT_DEBUG=1, which is read once: each case in a process of its own;
+/* tests/core/test_debug.c -- WEFT_DEBUG=1, which is read once: each case runs in its own process;
  * and the warning about loops without a scope. */
 #include <pthread.h>
 #include <stdio.h>

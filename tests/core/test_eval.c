@@ -1,4 +1,5 @@
-/* tests/core/test_eval.c -- scopes, ownership, what an evaluation spends, reuses and leaves. */
+/* tests/core/test_eval.c -- scopes, ownership, and which memory an evaluation consumes, reuses and
+ * leaves. */
 #include "tests/check.h"
 #include "weft/backend.h"
 #include "weft/ops.h"

@@ -1,5 +1,5 @@
-/* tests/core/test_eval_edges.c -- the corners of evaluation: failures of others, slots named twice,
- * wide nodes, arrays of other threads, evaluation inside an evaluation. */
+/* tests/core/test_eval_edges.c -- edge cases of evaluation: failures of other plans, slots named
+ * twice, wide nodes, arrays of other threads, evaluation inside an evaluation. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>

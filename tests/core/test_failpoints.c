@@ -1,5 +1,5 @@
-/* tests/core/test_failpoints.c -- every allocation of a program that uses all of the core fails
- * once: each time a clean error or the right result, nothing left behind, a second run is right. */
+/* tests/core/test_failpoints.c -- each allocation of a program that uses all of the core fails
+ * once: each time a clean error or the right result, no leak, and a correct second run. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* tests/core/test_fuse.c -- merged elementwise ops give the bits that they give one by one. */
+/* tests/core/test_fuse.c -- merged elementwise ops give the same bits as ops one by one. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* tests/core/test_issue.c -- plans that follow one another on a device without a wait in between:
- * their order, and failures that are found after later plans were issued. */
+/* tests/core/test_issue.c -- plans that run on a device in succession without waiting: their order,
+ * and failures that are found after later plans were issued. */
 #include "tests/check.h"
 #include "weft/compile.h"
 #include "weft/ops.h"

@@ -1,4 +1,5 @@
-/* tests/core/test_json.c -- core/io/json.h: what is refused, and how fields are named. */
+/* tests/core/test_json.c -- core/io/json.h: refused documents, and the names of fields in
+ * messages. */
 #include "core/io/json.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* tests/core/test_json_parse.c -- core/io/json_parse.h: which texts are JSON, and that parsing what
- * was printed gives the same value again, for random values. */
+/* tests/core/test_json_parse.c -- core/io/json_parse.h: which texts are valid JSON, and that random
+ * values survive printing and parsing. */
 #include "core/io/json_parse.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* tests/core/test_lifetime.c -- an array is readable until its scope closes: reads in any order,
- * what stays stored, what is computed again, and how much memory that takes. */
+ * which arrays stay stored, which are recomputed, and the memory that this takes. */
 #include <math.h>
 
 #include "core/eval/plan.h"

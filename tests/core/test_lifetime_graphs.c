@@ -1,5 +1,5 @@
-/* tests/core/test_lifetime_graphs.c -- random graphs, plain and through transforms: whatever is
- * read, in whatever order, is there and has the value of a fresh evaluation. */
+/* tests/core/test_lifetime_graphs.c -- random graphs, plain and through transforms: every array can
+ * be read in any order, with the value of a fresh evaluation. */
 #include <stdio.h>
 
 #include "tests/check.h"

@@ -1,4 +1,4 @@
-/* tests/core/test_output_lifetimes.c -- how long each of several outputs of a node lives: picked,
+/* tests/core/test_output_lifetimes.c -- the lifetime of each of several outputs of a node: picked,
  * read, kept and freed one by one, in scopes, gradients, compiled functions and threads. */
 #include <pthread.h>
 #include <stdint.h>

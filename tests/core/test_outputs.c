@@ -1,5 +1,5 @@
 /* tests/core/test_outputs.c -- ops with several outputs: expansions whose outputs read each other,
- * random ones, evaluated in every way that a program may ask for them. */
+ * and random ones, evaluated in every supported way. */
 #include <stdint.h>
 
 #include "tests/check.h"

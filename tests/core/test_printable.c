@@ -1,5 +1,5 @@
-/* tests/core/test_printable.c -- messages never bring a control character to a terminal, whatever
- * names, keys, templates and paths are made of. */
+/* tests/core/test_printable.c -- messages never send a control character to a terminal, whatever
+ * names, keys, templates and paths contain. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>

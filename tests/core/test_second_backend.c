@@ -1,5 +1,5 @@
-/* tests/core/test_second_backend.c -- a device made outside, whose memory the host cannot read:
- * what runs there, what moves, and training that gives the CPU's numbers. */
+/* tests/core/test_second_backend.c -- a user-defined device whose memory the host cannot read:
+ * where ops run, which arrays are transferred, and training with the CPU's numbers. */
 #include <math.h>
 #include <string.h>
 

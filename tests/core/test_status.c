@@ -1,4 +1,4 @@
-/* tests/core/test_status.c -- weft/status.h: names, a thread's own message, the log callback. */
+/* tests/core/test_status.c -- weft/status.h: names, each thread's own message, the log callback. */
 #include "weft/status.h"
 
 #include <pthread.h>

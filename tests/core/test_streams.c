@@ -1,4 +1,4 @@
-/* tests/core/test_streams.c -- streams: what overlaps, what waits, where errors arrive, and eight
+/* tests/core/test_streams.c -- streams: overlapping, waiting, where errors are reported, and eight
  * threads that share arrays, streams and compiled functions. */
 #include <pthread.h>
 #include <stdatomic.h>

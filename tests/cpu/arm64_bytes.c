@@ -1,5 +1,5 @@
-/* tests/cpu/arm64_bytes.c -- the kernels of bytes for each instruction set of AArch64, without the
- * rest of the library, so that tests/arm64.sh can build it in seconds.
+/* tests/cpu/arm64_bytes.c -- the kernels of 8-bit products for each instruction set of AArch64,
+ * without the rest of the library, so that tests/arm64.sh can build it in seconds.
  *
  * arm64_bytes ISA: fails unless ISA is the instruction set that is chosen, and its kernels and
  * those below it are exact. */

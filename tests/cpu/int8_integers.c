@@ -1,4 +1,4 @@
-/* tests/cpu/int8_integers.c -- what is exact in products of 8-bit activations, checked for the
+/* tests/cpu/int8_integers.c -- checks the exact parts of products of 8-bit activations, for the
  * kernels of one instruction set. */
 #include "tests/cpu/int8_integers.h"
 

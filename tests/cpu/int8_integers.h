@@ -1,5 +1,5 @@
-/* tests/cpu/int8_integers.h -- what is exact in products of 8-bit activations, checked for the
- * kernels of one instruction set. Each returns how many values are wrong. */
+/* tests/cpu/int8_integers.h -- checks the exact parts of products of 8-bit activations, for the
+ * kernels of one instruction set. Each function returns the number of wrong values. */
 #ifndef TESTS_CPU_INT8_INTEGERS_H
 #define TESTS_CPU_INT8_INTEGERS_H
 

@@ -1,4 +1,5 @@
-/* tests/cpu/tensors.c -- tensors by hand and kernel rows called without the evaluator. */
+/* tests/cpu/tensors.c -- tensors of given layouts, and calls of kernel rows without the
+ * evaluator. */
 #include "tests/cpu/tensors.h"
 
 #include <math.h>

@@ -1,11 +1,12 @@
-/* tests/cpu/tensors.h -- tensors by hand and kernel rows called without the evaluator. */
+/* tests/cpu/tensors.h -- tensors of given layouts, and calls of kernel rows without the
+ * evaluator. */
 #ifndef TESTS_CPU_TENSORS_H
 #define TESTS_CPU_TENSORS_H
 
 #include "weft/backend.h"
 
-/* How the elements of a test tensor lie: row-major; the last two axes exchanged in memory; gaps
- * between the rows (the last axis keeps stride 1); or gaps between all elements. */
+/* The memory layout of a test tensor: row-major; the last two axes exchanged in memory; gaps
+ * between the rows (the last axis has stride 1); or gaps between all elements. */
 typedef enum lie { LIE_DENSE, LIE_TRANSPOSED, LIE_ROWS, LIE_GAPS, LIE_COUNT } lie;
 
 typedef struct owned_tensor {
@@ -22,17 +23,17 @@ owned_tensor tensor_indices(weft_dims shape, int64_t below, uint32_t seed);
 owned_tensor tensor_empty(weft_dtype dtype, weft_dims shape);
 void tensor_free(owned_tensor *x);
 
-/* The elements in row-major order, for loops that read them many times; free with free. */
+/* The elements in row-major order, for loops that read them many times; the caller frees them. */
 double *tensor_doubles(const weft_tensor *x);
 
-/* Runs the first row of the CPU's table that takes the tensors, in a workspace that is checked for
- * writes beyond its end. Fails the test when there is no such row. */
+/* Runs the first row of the CPU's table that accepts the tensors, with a workspace that is checked
+ * for writes beyond its end. Fails the test if there is no such row. */
 void run_row(const char *op, const void *params, const weft_tensor *in, int n_in,
              const weft_tensor *out, int n_out);
-/* The same, but hands back the kernel's status. */
+/* The same, but returns the kernel's status. */
 weft_status status_of_row(const char *op, const void *params, const weft_tensor *in, int n_in,
                           const weft_tensor *out, int n_out);
-/* Whether there is one. */
+/* Whether there is such a row. */
 bool has_row(const char *op, const void *params, const weft_tensor *in, int n_in,
              const weft_tensor *out, int n_out);
 
@@ -43,7 +44,7 @@ void check_tensor(const weft_tensor *actual, const double *expected, double tole
 /* Relative rounding of a dtype. */
 double epsilon_of(weft_dtype dtype);
 
-/* Seconds of a clock. */
+/* The time of a clock in seconds. */
 double seconds(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* tests/cpu/test_attention_codes.c -- attention over keys and values in codes, read as they are, on
- * every instruction set against attention over the decoded ones. */
+/* tests/cpu/test_attention_codes.c -- attention over quantized keys and values, read without
+ * decoding, on every instruction set against attention over the decoded ones. */
 #include <math.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* tests/cpu/test_int8.c -- products of activations in 8 bits: against their definition in float64,
+/* tests/cpu/test_int8.c -- products of 8-bit activations against their definition in float64 and
  * against exact products, on every instruction set and number of threads. */
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* tests/cpu/test_pool.c -- the worker threads: every chunk once, nested and concurrent calls. */
+/* tests/cpu/test_pool.c -- the worker threads: every chunk runs once, nested and concurrent
+ * calls. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/* tests/cpu/test_programs.c -- merged ops as programs of stages give the bits that the ops give one
- * by one: for numbers of all kinds, for each instruction set, past the caches and within. */
+/* tests/cpu/test_programs.c -- merged ops as programs of stages give the same bits as ops one by
+ * one: for numbers of all kinds, for each instruction set, with stores past the caches and within
+ * them. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* tests/engine/fake_engine.c -- an engine program for test_program.c: speaks the protocol, or
+/* tests/engine/fake_engine.c -- an engine program for test_program.c: follows the protocol, or
  * breaks it in the way that the path of the model names. */
 #include <signal.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* tests/engine/seen.c -- what a call has generated. */
+/* tests/engine/seen.c -- records what a call has generated. */
 #include "tests/engine/seen.h"
 
 #include <string.h>

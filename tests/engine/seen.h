@@ -1,4 +1,4 @@
-/* tests/engine/seen.h -- what a call has generated. */
+/* tests/engine/seen.h -- records what a call has generated. */
 #ifndef TESTS_ENGINE_SEEN_H
 #define TESTS_ENGINE_SEEN_H
 
@@ -11,7 +11,7 @@ typedef struct seen {
     weft_engine *cancel; /* at the third token */
 } seen;
 
-/* weft_generate_fn, of a seen. */
+/* A weft_generate_fn whose context is a seen. */
 bool look(void *context, const weft_generated *token);
 
 #endif

@@ -1,5 +1,5 @@
-/* tests/engine/test_engine.c -- engines: who may compute when, cancelling, closing, streams, a
- * program's own backend. */
+/* tests/engine/test_engine.c -- engines: which calls may compute at the same time, cancelling,
+ * closing, streams, a program's own backend. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

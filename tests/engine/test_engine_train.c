@@ -1,5 +1,5 @@
-/* tests/engine/test_engine_train.c -- weft_engine_train against the trainer that it wraps: what is
- * computed afterwards, what is written, what is refused, who may compute meanwhile. */
+/* tests/engine/test_engine_train.c -- weft_engine_train against the trainer that it wraps: results
+ * after training, files, refused input, and concurrent calls. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* tests/engine/test_program.c -- engines that are other programs: one that keeps to the protocol,
- * and all the ways in which one does not. */
+/* tests/engine/test_program.c -- engines that are other programs: one that follows the protocol,
+ * and others that break it in every way. */
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>

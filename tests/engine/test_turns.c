@@ -1,4 +1,4 @@
-/* tests/engine/test_turns.c -- turns: in the order in which they were asked for. */
+/* tests/engine/test_turns.c -- turns are taken in the order of the requests. */
 #include <unistd.h>
 
 #include "engine/turns.h"

@@ -1,5 +1,5 @@
 /* tests/fuzz/driver.c -- runs a fuzz target without libFuzzer: the files of a corpus, then seeded
- * mutations of them, for a number of inputs or seconds, whichever ends first.
+ * mutations of them, up to a number of inputs or seconds, whichever comes first.
  *
  *     fuzz_NAME CORPUS [INPUTS [SECONDS [SEED]]]
  *

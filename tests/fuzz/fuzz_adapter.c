@@ -1,4 +1,4 @@
-/* tests/fuzz/fuzz_adapter.c -- an adapter_config.json, and which linears it chooses. */
+/* tests/fuzz/fuzz_adapter.c -- an adapter_config.json, and the linears that it selects. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,4 +1,5 @@
-/* tests/fuzz/fuzz_config.c -- a config.json, and the model that it describes (never computed). */
+/* tests/fuzz/fuzz_config.c -- a config.json, and the model that it describes (which is not
+ * evaluated). */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* tests/fuzz/fuzz_hub_list.c -- a hub's list of a repository's files, and what is chosen from it;
- * the bytes in front of a NUL are patterns. */
+/* tests/fuzz/fuzz_hub_list.c -- a hub's list of a repository's files, and the files selected from
+ * it; the bytes in front of a NUL are patterns. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,5 @@
-/* tests/fuzz/fuzz_markup.c -- an answer, taken apart in the style and pieces that its first two
- * bytes say.
- */
+/* tests/fuzz/fuzz_markup.c -- an answer, parsed in the style and piece sizes that its first two
+ * bytes select. */
 #include <stdint.h>
 #include <stdlib.h>
 

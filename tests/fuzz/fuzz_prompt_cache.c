@@ -1,5 +1,5 @@
 /* tests/fuzz/fuzz_prompt_cache.c -- the bytes of a prompt cache's file, loaded, and prompts that
- * look for their beginnings in it. */
+ * are looked up in it. */
 #include "tests/fuzz/tiny_model.h"
 #include "weft/io.h"
 #include "weft/ops.h"

@@ -1,5 +1,5 @@
-/* tests/fuzz/fuzz_saved_caches.c -- the bytes of a file of caches, whoever wrote it, and a step
- * from what it brings. */
+/* tests/fuzz/fuzz_saved_caches.c -- the bytes of a file of saved caches from any source, and a step
+ * with the loaded caches. */
 #include "tests/fuzz/tiny_model.h"
 #include "weft/io.h"
 #include "weft/ops.h"

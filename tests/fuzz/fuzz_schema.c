@@ -1,4 +1,4 @@
-/* tests/fuzz/fuzz_schema.c -- a JSON Schema, NUL, and a text that it is followed through. */
+/* tests/fuzz/fuzz_schema.c -- a JSON Schema, NUL, and a text that is checked against it. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

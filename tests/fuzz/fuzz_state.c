@@ -1,4 +1,5 @@
-/* tests/fuzz/fuzz_state.c -- the bytes of a generation's state, and a few tokens from there. */
+/* tests/fuzz/fuzz_state.c -- the bytes of a saved generation state, and a few tokens generated from
+ * it. */
 #include "tests/fuzz/tiny_model.h"
 #include "weft/io.h"
 #include "weft/state.h"

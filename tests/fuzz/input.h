@@ -1,5 +1,5 @@
-/* tests/fuzz/input.h -- the bytes of an input as a file, for formats that are read by memory map or
- * by name: one file for the whole run, in memory where there is a file system there. */
+/* tests/fuzz/input.h -- the bytes of an input as a file, for formats that are memory-mapped or
+ * opened by name: one file for the whole run, in a file system in memory if there is one. */
 #ifndef TESTS_FUZZ_INPUT_H
 #define TESTS_FUZZ_INPUT_H
 

@@ -1,5 +1,5 @@
-/* tests/fuzz/tiny_model.h -- a model for files that name the one that wrote them, and a way to give
- * an input its name. */
+/* tests/fuzz/tiny_model.h -- a model for file formats that contain the hash of their model, and a
+ * way to put its hash into an input. */
 #ifndef TESTS_FUZZ_TINY_MODEL_H
 #define TESTS_FUZZ_TINY_MODEL_H
 
@@ -11,7 +11,7 @@
 #include "tests/fuzz/input.h"
 #include "weft/model.h"
 
-/* What stands for the model's hash in the files of a corpus. */
+/* The placeholder for the model's hash in the files of a corpus. */
 #define TINY_MODEL_HASH "0123456789abcdef"
 
 static inline weft_model *tiny_model(void)
@@ -31,7 +31,7 @@ static inline weft_model *tiny_model(void)
     return model;
 }
 
-/* The input as a file, with the model's own hash for TINY_MODEL_HASH; NULL when there is none. */
+/* The input as a file, with TINY_MODEL_HASH replaced by the model's hash; NULL on failure. */
 static inline const char *tiny_model_file(const uint8_t *data, size_t size)
 {
     static char hash[WEFT__HEX];

@@ -1,5 +1,5 @@
-/* tests/generate/test_batch.c -- weft/batch.h: prompts of different lengths together give what each
- * gives alone. */
+/* tests/generate/test_batch.c -- weft/batch.h: prompts of different lengths give the same results
+ * together as alone. */
 #include "weft/batch.h"
 
 #include <math.h>

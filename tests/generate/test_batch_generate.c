@@ -1,4 +1,4 @@
-/* tests/generate/test_batch_generate.c -- weft_generate_batch: texts of a batch are what each is
+/* tests/generate/test_batch_generate.c -- weft_generate_batch: texts in a batch are the same as
  * alone. */
 #include <math.h>
 #include <stdlib.h>

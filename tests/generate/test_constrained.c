@@ -1,6 +1,6 @@
-/* tests/generate/test_constrained.c -- documents that models of random weights generate under
- * schemas, those of tests/support/schemas.h and random ones: each is parsed and held to its schema
- * by an independent validator. WEFT_TEST_DOCUMENTS says how many; 60 otherwise. */
+/* tests/generate/test_constrained.c -- documents that models with random weights generate under
+ * schemas, those of tests/support/schemas.h and random ones: an independent validator parses each
+ * and checks it against its schema. WEFT_TEST_DOCUMENTS says how many; 60 otherwise. */
 #include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>

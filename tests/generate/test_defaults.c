@@ -1,5 +1,4 @@
-/* tests/generate/test_defaults.c -- what generation_config.json and GGUF files say of the
- * sampler. */
+/* tests/generate/test_defaults.c -- sampler defaults in generation_config.json and GGUF files. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

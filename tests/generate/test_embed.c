@@ -1,4 +1,4 @@
-/* tests/generate/test_embed.c -- weft_embed against what transformers pools in float64
+/* tests/generate/test_embed.c -- weft_embed against transformers' hidden states pooled in float64
  * (tests/golden/generate/embed.py), and prompts in batches and pieces. */
 #include <math.h>
 #include <stdio.h>

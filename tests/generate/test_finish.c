@@ -1,5 +1,5 @@
-/* tests/generate/test_finish.c -- why a text ends: cancelled, late, whole documents; and that
- * reading several tokens at once changes nothing. */
+/* tests/generate/test_finish.c -- reasons for the end of a text: cancelled, time limit, complete
+ * document; and that evaluating several tokens at once changes nothing. */
 #include <pthread.h>
 #include <string.h>
 #include <time.h>

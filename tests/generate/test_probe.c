@@ -1,5 +1,5 @@
-/* tests/generate/test_probe.c -- weft/probe.h: events against what transformers and float64
- * formulas give, and that watching changes no token. */
+/* tests/generate/test_probe.c -- weft/probe.h: events against transformers and float64 formulas,
+ * and that observing changes no token. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* tests/generate/test_shift.c -- weft_generate_options.shift: texts beyond the positions are those
- * of a generation from the first and the last tokens. */
+/* tests/generate/test_shift.c -- weft_generate_options.shift: texts beyond the positions equal
+ * those of a generation from the first and the last tokens. */
 #include <string.h>
 
 #include "tests/check.h"

@@ -1,4 +1,5 @@
-/* tests/generate/test_speculative.c -- a draft changes the time that a text takes, not the text. */
+/* tests/generate/test_speculative.c -- speculative decoding: a draft changes the speed of
+ * generation, not the text. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

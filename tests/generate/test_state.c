@@ -1,5 +1,5 @@
-/* tests/generate/test_state.c -- a generation in a file: it goes on as one that was not
- * interrupted, and only where it came from. */
+/* tests/generate/test_state.c -- saved generation states: a generation continues as if it had not
+ * been interrupted, and only with the model that it came from. */
 #include <stdio.h>
 #include <string.h>
 

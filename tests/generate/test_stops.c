@@ -1,5 +1,5 @@
-/* tests/generate/test_stops.c -- generate/stops.c: stop texts however tokens part the text,
- * and no text held back longer than it must be; and in weft_generate. */
+/* tests/generate/test_stops.c -- generate/stops.c: stop texts however tokens split them, and no
+ * text is held back longer than necessary; also in weft_generate. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

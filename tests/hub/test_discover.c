@@ -1,4 +1,4 @@
-/* tests/hub/test_discover.c -- hub/discover.c: which models are found below a folder. */
+/* tests/hub/test_discover.c -- hub/discover.c: models found below a folder. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

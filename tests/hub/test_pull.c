@@ -1,5 +1,5 @@
-/* tests/hub/test_pull.c -- fetching from a hub on the loopback: the cache's layout, going on where
- * it broke off, hashes, redirections, tokens, refusals. */
+/* tests/hub/test_pull.c -- downloading from a hub on the loopback: the cache's layout, resuming,
+ * hashes, redirections, tokens, refused input. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* tests/hub/test_trouble.c -- hubs in trouble: servers that fail for a while, are slow, or answer
- * for another commit, and caches whose files are not what their names promise. */
+/* tests/hub/test_trouble.c -- misbehaving hubs: servers that fail for a while, are slow, or answer
+ * for another commit, and caches with files whose contents do not match their names. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

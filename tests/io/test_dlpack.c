@@ -1,4 +1,4 @@
-/* tests/io/test_dlpack.c -- weft/dlpack.h: tensors out and in, without copying. */
+/* tests/io/test_dlpack.c -- weft/dlpack.h: tensors exported and imported without copying. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* tests/io/test_fileio.c -- files appear whole or not at all. */
+/* tests/io/test_fileio.c -- atomic file writes: a file appears complete or not at all. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* tests/io/test_gguf.c -- GGUF: block types against the gguf package, files there and back, and
- * what is wrong with a file, said with the names of file and tensor. */
+/* tests/io/test_gguf.c -- GGUF: block types against the gguf package, round trips, and errors that
+ * name file and tensor. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

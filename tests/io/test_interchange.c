@@ -1,5 +1,5 @@
-/* tests/io/test_interchange.c -- npy, npz and HDF5: files of NumPy and h5py, our own back again,
- * and what is broken. */
+/* tests/io/test_interchange.c -- npy, npz and HDF5: files of NumPy and h5py, round trips, and
+ * malformed files. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* tests/io/test_print.c -- arrays as text, against NumPy's own. */
+/* tests/io/test_print.c -- printed arrays against NumPy's text. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
-/* tests/io/test_safetensors.c -- safetensors: what is written comes back, and what is wrong with a
- * file is said with the names of file and tensor. */
+/* tests/io/test_safetensors.c -- safetensors: round trips, and errors that name file and tensor. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* tests/models/load_errors.h -- the rows of test_load_errors.c: what is broken, and what of the
- * message must say so. */
+/* tests/models/load_errors.h -- the rows of test_load_errors.c: what is broken, and the text that
+ * the message must contain. */
 #define CONFIG "config.json"
 #define WEIGHTS "model.safetensors"
 #define INDEX "model.safetensors.index.json"
@@ -164,7 +164,7 @@ static const trouble troubles[] = {
      {{REPLACE, "model.gguf", "blk.0.attn_q.weight", "blk.0.attn_x.weight"}},
      WEFT_UNSUPPORTED,
      {"model.gguf", "blk.0.attn_x.weight"}},
-    /* a tensor's type is behind its name, the number of its dims, and these */
+    /* a tensor's type follows its name, the number of its dims, and the dims */
     {GGUF,
      {{BEHIND, "model.gguf", "blk.0.attn_q.weight", "\x13", 20}},
      WEFT_UNSUPPORTED,

@@ -1,5 +1,5 @@
-/* tests/models/test_caches.c -- every family through caches of every kind: the same continuations;
- * logits of texts longer than what is remembered; what codes cost; flat memory. */
+/* tests/models/test_caches.c -- every family with caches of every kind: the same continuations;
+ * logits of sequences longer than the cache; errors of quantized caches; constant memory. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

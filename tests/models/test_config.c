@@ -1,5 +1,5 @@
-/* tests/models/test_config.c -- config.json: lookup, structs, both styles of rope, and what is
- * wrong said with the name of the key. */
+/* tests/models/test_config.c -- config.json: lookup, structs, both styles of rope, and errors that
+ * name the key. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* tests/models/test_convert.c -- weft_convert: widths and formats of folders, shards, files of
- * text, and that its results are whole or not there. */
+/* tests/models/test_convert.c -- weft_convert: precisions and formats of folders, shards, text
+ * files, and that its results are complete or absent. */
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>

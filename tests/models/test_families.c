@@ -1,5 +1,5 @@
-/* tests/models/test_families.c -- every family against logits and greedy continuations that another
- * implementation computed (tests/golden/models/README.md), with and without a cache. */
+/* tests/models/test_families.c -- every family against logits and greedy continuations of another
+ * implementation (tests/golden/models/README.md), with and without a cache. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* tests/models/test_gguf_experts.c -- experts in the block types of GGUF files: computed with as
- * they lie in the mapped file, with the numbers of the same file decoded. */
+/* tests/models/test_gguf_experts.c -- experts in the block types of GGUF files: multiplied directly
+ * from the mapped file, with the same numbers as when decoded first. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

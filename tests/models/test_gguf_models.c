@@ -1,5 +1,5 @@
 /* tests/models/test_gguf_models.c -- models through GGUF files: the reference's logits from a file
- * in F32, close ones from blocks, and which file a folder means. */
+ * in F32, similar ones from quantized blocks, and the choice of a file in a folder. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

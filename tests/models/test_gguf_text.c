@@ -1,5 +1,5 @@
-/* tests/models/test_gguf_text.c -- tokenizers and chat templates in GGUF files: from a folder into
- * a file, and what is made of text from the file alone. */
+/* tests/models/test_gguf_text.c -- tokenizers and chat templates in GGUF files: written from a
+ * folder, and used from the file alone. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* tests/models/test_gpu_layers.c -- a model on two devices: what is where, and the numbers of one
- * device in everything that a model does. The second device is the test-only one, and Vulkan where
- * it is present. */
+/* tests/models/test_gpu_layers.c -- a model on two devices: the device of each parameter, and the
+ * same numbers as on one device for everything that a model does. The second device is the
+ * test-only one, and Vulkan where it is present. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* tests/models/test_hybrid.c -- models whose layers keep states: what goes on from where in pieces,
- * together and after files, what cannot be, and gradients through them. */
+/* tests/models/test_hybrid.c -- models whose layers keep states: continuing in pieces, in batches
+ * and from files, unsupported operations, and gradients. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

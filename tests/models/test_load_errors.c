@@ -1,5 +1,5 @@
-/* tests/models/test_load_errors.c -- what is said of checkpoints that cannot be loaded: a table of
- * sound ones, what is done to them, and what the message must then hold. */
+/* tests/models/test_load_errors.c -- messages for checkpoints that cannot be loaded: a table of
+ * valid checkpoints, changes that break them, and the text that each message must contain. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* tests/models/test_model.c -- loading and saving models: what a checkpoint may look like, what is
- * wrong with one, and a program's own family. Public headers alone. */
+/* tests/models/test_model.c -- loading and saving models: layouts of checkpoints, malformed ones,
+ * and a program's own family. Public headers alone. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

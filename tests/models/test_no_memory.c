@@ -1,6 +1,6 @@
-/* tests/models/test_no_memory.c -- every allocation of loading, adapting, calling and saving a
- * model fails once: each time the failure is reported, and nothing leaks (the sanitizer's build
- * sees). */
+/* tests/models/test_no_memory.c -- each allocation of loading, adapting, calling and saving a model
+ * fails once: each time the failure is reported, and nothing leaks (leaks are checked in the
+ * sanitizer build). */
 #include <stdio.h>
 #include <string.h>
 

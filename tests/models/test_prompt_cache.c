@@ -1,5 +1,5 @@
-/* tests/models/test_prompt_cache.c -- texts that were read before: the same tokens with less work,
- * what fits and what goes, files and whose they are. */
+/* tests/models/test_prompt_cache.c -- the prompt cache: the same tokens with less work, limits and
+ * eviction, files and the models that they belong to. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* tests/models/test_rings.c -- caches of every kind against attention over the whole text with a
- * mask that says what each query may see: updates, appends and trims in random order. */
+/* tests/models/test_rings.c -- caches of every kind against attention over the whole sequence with
+ * a mask of what each query may see: updates, appends and trims in random order. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* tests/models/test_storyteller.c -- the model that ships with Weft against transformers: logits,
- * loss, greedy continuations through the generator, with and without a cache
+/* tests/models/test_storyteller.c -- the model that is included with Weft against transformers:
+ * logits, loss, greedy continuations through the generator, with and without a cache
  * (tests/golden/storyteller). */
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* tests/models/test_two_callers.c -- one model in two threads, each with its own text. */
+/* tests/models/test_two_callers.c -- one model used by two threads, each with its own sequence. */
 #include <pthread.h>
 #include <string.h>
 

@@ -11,12 +11,11 @@
 /* Calls the function of the case's inputs in float32, to `tolerance`, and in float64, to 1e-10. */
 void against_function(const char *name, weft_array *(*f)(weft_array *const *in), double tolerance);
 
-/* Sets the module's parameters to the case's, and does the same in both precisions; y = f(m, in).
- * NULL f: weft_nn_call. Frees the module. Parameters that no gradient reaches have none in the
- * file. */
+/* Sets the module's parameters to those of the case, and compares y = f(m, in) in both precisions.
+ * NULL f: weft_nn_call. Frees the module. Parameters without a gradient have none in the file. */
 void against_module(const char *name, weft_module *m,
                     weft_array *(*f)(weft_module *m, weft_array *const *in), double tolerance);
-/* In float32 only. */
+/* The same in float32 only. */
 void against_module_single(const char *name, weft_module *m,
                            weft_array *(*f)(weft_module *m, weft_array *const *in),
                            double tolerance);

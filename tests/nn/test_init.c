@@ -1,4 +1,4 @@
-/* tests/nn/test_init.c -- initialisers: moments, bounds, structure. */
+/* tests/nn/test_init.c -- initializers: moments, bounds, structure. */
 #include <math.h>
 
 #include "tests/check.h"

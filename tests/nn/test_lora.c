@@ -1,4 +1,5 @@
-/* tests/nn/test_lora.c -- adapters: where they go, what they compute, merging and removing. */
+/* tests/nn/test_lora.c -- adapters: which layers they wrap, what they compute, merging and
+ * removing. */
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* tests/nn/test_losses.c -- losses and their gradients against PyTorch's, reductions, refusals. */
+/* tests/nn/test_losses.c -- losses and their gradients against PyTorch's, reductions, refused
+ * input. */
 #include <math.h>
 
 #include "tests/check.h"

@@ -1,6 +1,6 @@
-/* tests/nn/test_no_memory.c -- every allocation of building, calling, differentiating,
- * quantising and saving layers fails once: each time that is reported, and nothing leaks (the
- * sanitizer's build sees). */
+/* tests/nn/test_no_memory.c -- each allocation of building, calling, differentiating, quantizing
+ * and saving layers fails once: every failure is reported and nothing leaks (leaks are checked in
+ * the sanitizer build). */
 #include "tests/check.h"
 #include "weft/layers.h"
 #include "weft/nn_tools.h"

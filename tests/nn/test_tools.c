@@ -1,4 +1,5 @@
-/* tests/nn/test_tools.c -- choosing, applying, setting, npz, gradients, quantising of trees. */
+/* tests/nn/test_tools.c -- module tools: choosing, applying, setting, npz, gradients,
+ * quantizing. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* tests/ops/test_attention_first.c -- attention from a first key on, which each query has: as the
- * mask that says the same, alone and with sinks, lengths and masks, long enough for tiles of
- * keys; and refusals. */
+/* tests/ops/test_attention_first.c -- attention with a first visible key per query: equal to the
+ * equivalent mask, alone and with sinks, lengths and masks, long enough for tiles of keys; and
+ * refused input. */
 #include <math.h>
 
 #include "tests/check.h"

@@ -1,5 +1,6 @@
 /* tests/ops/test_attention_sinks.c -- attention with sinks: values and gradients against torch in
- * float64, through masks, windows and lengths; second derivatives, codes and refusals. */
+ * float64, with masks, windows and lengths; second derivatives, quantized keys and values, and
+ * refused input. */
 #include <stdio.h>
 
 #include "tests/check.h"

@@ -1,5 +1,5 @@
-/* tests/ops/test_complex.c -- gradients of complex functions, their values on cuts and at the ends,
- * and parts. */
+/* tests/ops/test_complex.c -- complex functions: gradients, values on branch cuts and at extremes,
+ * real and imaginary parts. */
 #include <math.h>
 #include <string.h>
 

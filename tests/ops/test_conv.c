@@ -1,5 +1,5 @@
 /* tests/ops/test_conv.c -- convolutions and pooling against torch, convolve against NumPy; their
- * gradients, what kernels treat differently, and messages. */
+ * gradients, cases that kernels treat differently, and messages. */
 #include <stdio.h>
 
 #include "tests/check.h"

@@ -1,5 +1,5 @@
 /* tests/ops/test_creation.c -- sequences, matrices, grids; dtype queries; rounding, comparing and
- * scalars as NumPy has them. */
+ * scalars as in NumPy. */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* tests/ops/test_elementwise.c -- the CPU's elementwise kernels against the definition of the
- * values, for every op, dtype and instruction set: kernels of their own, and chains. */
+ * values, for every op, dtype and instruction set: single kernels and chains. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* tests/ops/test_elementwise_golden.c -- functions of each element against NumPy's in float64 and
+/* tests/ops/test_elementwise_golden.c -- elementwise functions against NumPy's in float64 and
  * complex128, over ordinary and extreme inputs. */
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* tests/ops/test_gated_delta.c -- the gated delta rule and its gradients against torch's, one token
- * after another; in pieces; refusals. */
+/* tests/ops/test_gated_delta.c -- the gated delta rule and its gradients against torch's, token by
+ * token and in pieces; refused input. */
 #include <stdio.h>
 
 #include "tests/check.h"

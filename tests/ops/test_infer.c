@@ -1,5 +1,6 @@
-/* tests/ops/test_infer.c -- what every op accepts and refuses: each case of the op table, changed
- * in one place (a dtype, a rank, a length, a parameter), against tests/golden/ops/infer.txt.
+/* tests/ops/test_infer.c -- inputs that each op accepts and refuses: each case of the op table,
+ * changed in one property (a dtype, a rank, a length, a parameter), against
+ * tests/golden/ops/infer.txt.
  *
  * The file has a line for each op and case, with a character for each change: "!" refused, "."
  * accepted with the outputs of the case as it was, a letter for other outputs (a hash of their

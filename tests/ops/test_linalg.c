@@ -1,5 +1,5 @@
-/* tests/ops/test_linalg.c -- linear algebra: against NumPy, SciPy and PyTorch, by what factors
- * reconstruct, and where it fails. */
+/* tests/ops/test_linalg.c -- linear algebra against NumPy, SciPy and PyTorch, reconstruction from
+ * factors, and failures. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* tests/ops/test_nn_edges.c -- the neural network ops at their edges: dtypes, empty and unseen
- * rows, chunks, refusals; the optimizer step; rotary frequencies. */
+/* tests/ops/test_nn_edges.c -- edge cases of the neural network ops: dtypes, empty rows, rows
+ * without visible keys, chunks, refused input; the optimizer step; rotary frequencies. */
 #include <math.h>
 #include <string.h>
 

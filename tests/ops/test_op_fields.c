@@ -1,6 +1,6 @@
-/* tests/ops/test_op_fields.c -- what op literals promise about results that compiled functions may
- * leave out: commutative, neutral, is_identity, passes_through. Every op of the table that promises
- * something is held to it, bit for bit. */
+/* tests/ops/test_op_fields.c -- fields of op literals that let compiled functions omit ops:
+ * commutative, neutral, is_identity, passes_through. Every op of the table that promises something
+ * is held to it, bit for bit. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* tests/ops/test_op_table.c -- every op of the table: values, layouts, gradients, batches,
- * expansions, on the CPU and on a backend that has nothing of its own.
+ * expansions, on the CPU and on a backend without kernels of its own.
  *
  * The definition of an op's values is its reference kernel, its formula or its expansion, in
  * float64. The hidden backend has no kernels, so there every op runs by that definition; the CPU

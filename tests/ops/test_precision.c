@@ -1,5 +1,5 @@
-/* tests/ops/test_precision.c -- what sums are owed in 16-bit floats: an error of at most one unit
- * in the last place of the dtype and n 2^-24 of the sum of the terms' magnitudes, by the device's
+/* tests/ops/test_precision.c -- precision of sums in 16-bit floats: an error of at most one unit in
+ * the last place of the dtype and n 2^-24 of the sum of the terms' magnitudes, by the device's
  * kernels and by the definitions. */
 #include <math.h>
 #include <stdlib.h>

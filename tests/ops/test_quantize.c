@@ -1,5 +1,5 @@
-/* tests/ops/test_quantize.c -- quantised matrices: MLX's values bit for bit, encodings against
- * separate tensors, products against float64, gradients, and what is refused. */
+/* tests/ops/test_quantize.c -- quantized matrices: MLX's values bit for bit, encodings against
+ * separate tensors, products against float64, gradients, and refused input. */
 #include "tests/check.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* tests/ops/test_random.c -- random words against JAX's, and the distributions made of them. */
+/* tests/ops/test_random.c -- random words against JAX's, and the distributions computed from
+ * them. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>

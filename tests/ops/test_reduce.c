@@ -1,5 +1,5 @@
 /* tests/ops/test_reduce.c -- reductions, softmax, running sums and sorting against plain loops, for
- * sizes and layouts that the CPU's kernels treat differently; and what they owe beyond values. */
+ * sizes and layouts that the CPU's kernels treat differently; and their other guarantees. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

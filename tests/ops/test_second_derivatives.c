@@ -1,5 +1,5 @@
-/* tests/ops/test_second_derivatives.c -- gradients and Hessians against torch in float64 where they
- * are delicate: products with zeros, ties, zeros in norms, ends of activations. */
+/* tests/ops/test_second_derivatives.c -- gradients and Hessians against torch in float64 in
+ * delicate cases: products with zeros, ties, zeros in norms, ends of activations. */
 #include <stdio.h>
 
 #include "tests/check.h"

@@ -17,7 +17,7 @@ typedef struct scene {
 /* A tensor of the golden file on the default device. */
 weft_array *scene_tensor(const char *name, weft_dtype dtype);
 
-/* The golden file's first parameters, in the dtype. golden_open first. */
+/* The initial parameters of the golden file, in the dtype. Call golden_open first. */
 void scene_start(scene *s, weft_dtype dtype);
 void scene_end(scene *s);
 

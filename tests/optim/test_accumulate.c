@@ -1,6 +1,6 @@
-/* tests/optim/test_accumulate.c -- sums of gradients: an update in every nth call is the update
- * with the sum, for every optimizer, plain and compiled, through a file, with gradients that are
- * not there. */
+/* tests/optim/test_accumulate.c -- accumulated gradients: an update in every nth call equals the
+ * update with the sum, for every optimizer, plain and compiled, through a file, and with missing
+ * gradients. */
 #include <stdio.h>
 #include <string.h>
 

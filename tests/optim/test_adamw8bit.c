@@ -1,5 +1,5 @@
-/* tests/optim/test_adamw8bit.c -- AdamW with moments of 8 bits, beside bitsandbytes' and AdamW's.
- */
+/* tests/optim/test_adamw8bit.c -- AdamW with 8-bit moments against bitsandbytes' and against
+ * AdamW. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* tests/optim/test_apply.c -- weft_optim_apply: AdamW against its formula in double, clipping,
- * updates that are not finite with every type, master copies. */
+ * non-finite updates with every type, master copies. */
 #include <math.h>
 #include <string.h>
 

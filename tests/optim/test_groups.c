@@ -1,5 +1,5 @@
-/* tests/optim/test_groups.c -- parameter groups, master copies, saving and loading, what is
- * refused, clipping. */
+/* tests/optim/test_groups.c -- parameter groups, master copies, saving and loading, refused input,
+ * clipping. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* tests/optim/test_rate_text.c -- rates and options from text. */
+/* tests/optim/test_rate_text.c -- learning rates and options parsed from text. */
 #include <math.h>
 #include <string.h>
 

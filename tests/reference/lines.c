@@ -1,4 +1,4 @@
-/* tests/reference/lines.c -- the table of lines, and what the names in them stand for. */
+/* tests/reference/lines.c -- the table of lines, and the meaning of the names in them. */
 #include "tests/reference/reference.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* tests/reference/measure.c -- runs a line in every dtype, through every transform, compiled, from
- * a file and on a device, and records the result. */
+/* tests/reference/measure.c -- runs a line in every dtype, through every transform, compiled,
+ * exported and on a device, and records the results. */
 #include "tests/reference/reference.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* tests/reference/reasons.h -- why a cell of the inventory is no plain yes.
+/* tests/reference/reasons.h -- reasons for cells of the inventory that are not a plain yes.
  *
  * REASON(function, column, text). The column "zero" is of derivatives that are 0, "all" of the
  * whole row. */

@@ -1,5 +1,5 @@
-/* tests/reference/reference.h -- one line for each function of arrays: what runs, is measured and
- * is shown in the documentation. The lines are in lines_*.h, by public header. */
+/* tests/reference/reference.h -- one line of code for each function of arrays, which is run,
+ * measured and shown in the documentation. The lines are in lines_*.h, by public header. */
 #ifndef TESTS_REFERENCE_REFERENCE_H
 #define TESTS_REFERENCE_REFERENCE_H
 
@@ -12,8 +12,8 @@ typedef struct line {
     const char *mlx;    /* the name in MLX; "" where it has none */
     const char *name;   /* "weft_matmul" */
     const char *text;   /* the expression as it is written */
-    int n_out;          /* arrays that it makes; 0: it is no function of arrays */
-    /* Fills out[], and `said` with text where the function makes text. */
+    int n_out;          /* number of result arrays; 0: not a function of arrays */
+    /* Fills out[], and `said` if the function returns text. */
     weft_status (*run)(weft_array **out, char *said, size_t size);
 } line;
 
@@ -41,7 +41,7 @@ typedef struct line_input {
     int dynamic; /* the axis whose length is N; -1: none */
 } line_input;
 
-/* The inputs of a line, learnt by running it; how many. Below 0: it failed. */
+/* Finds the inputs of a line by running it; returns their number, or below 0 on failure. */
 int line_inputs(const line *l, line_input *inputs);
 
 /* Input i, of `dtype` if its kind takes the dtype under test, with N = length; `seed` changes the
@@ -70,7 +70,7 @@ typedef struct measured {
     bool ran;
     uint32_t dtypes; /* bit per dtype that it takes; 0: it has none to choose */
     char vjp[CELL], jvp[CELL], vmap[CELL], shapeless[CELL], exported[CELL], vulkan[CELL];
-    /* Why dtypes are refused: the library's words, and the dtypes they stand for. */
+    /* Why dtypes are refused: the library's messages, and the dtypes that each applies to. */
     struct {
         uint32_t dtypes;
         char words[WORDS];
@@ -78,7 +78,7 @@ typedef struct measured {
     int n_refused;
 } measured;
 
-/* `vulkan`: the device for that column, or NULL: it stays empty. `folder` takes a file. */
+/* `vulkan`: the device for that column; NULL leaves it empty. `folder` is for a temporary file. */
 void measure(const line *l, weft_device *vulkan, const char *folder, measured *out);
 
 /* "all", "floats, complex64", ... */
@@ -86,7 +86,7 @@ void dtypes_in_words(uint32_t dtypes, char *out, size_t size);
 
 /* ---- Writing (write_*.c) -------------------------------------------------------------------- */
 
-/* A reason for a cell that is not a plain yes, from reasons.h; NULL: none is written. */
+/* The reason for a cell that is not a plain yes, from reasons.h; NULL: there is none. */
 const char *reason_for(const char *name, const char *column);
 
 /* docs/function-support.md. The Vulkan column is what the text `old` has, and is measured on the
@@ -95,8 +95,8 @@ const char *reason_for(const char *name, const char *column);
 int write_inventory(const char *path, const char *old, weft_device *vulkan, bool again,
                     const char *folder);
 
-/* docs/names.md: names in MLX, NumPy and PyTorch, the last two from peer_names.txt. Returns how
- * many lines are not in there; below 0: a file failed. */
+/* docs/names.md: names in MLX, NumPy and PyTorch, the last two from peer_names.txt. Returns the
+ * number of lines that the file lacks; below 0: a file failed. */
 int write_names(const char *path);
 
 /* docs/reference/HEADER.md from include/weft/HEADER.h, and the list of all of them. */

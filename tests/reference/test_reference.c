@@ -1,5 +1,5 @@
-/* tests/reference/test_reference.c -- the documents that are made from the lines: every function of
- * arrays has a line, every name of MLX is answered, and docs/ has what the lines give. */
+/* tests/reference/test_reference.c -- the generated documents: every function of arrays has a line,
+ * every name of MLX is accounted for, and docs/ is up to date. */
 #include "tests/reference/reference.h"
 
 #include <stdio.h>

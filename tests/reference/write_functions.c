@@ -1,5 +1,5 @@
-/* tests/reference/write_functions.c -- docs/reference/functions.md: all public functions in the
- * order of the alphabet, each with the page and the section that describe it. */
+/* tests/reference/write_functions.c -- docs/reference/functions.md: all public functions in
+ * alphabetical order, each with the page and the section that describe it. */
 #include "tests/reference/reference.h"
 
 #include <ctype.h>

@@ -1,5 +1,5 @@
-/* tests/reference/write_inventory.c -- docs/function-support.md: what each function of arrays can
- * do, as measured. */
+/* tests/reference/write_inventory.c -- docs/function-support.md: the measured support of each
+ * function of arrays. */
 #include "tests/reference/reference.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* tests/reference/write_names.c -- docs/names.md: what a function is called elsewhere. */
+/* tests/reference/write_names.c -- docs/names.md: the names of functions in other libraries. */
 #include "tests/reference/reference.h"
 
 #include <stdio.h>

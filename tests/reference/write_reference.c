@@ -1,5 +1,5 @@
 /* tests/reference/write_reference.c -- docs/reference/: the declarations of each header with its
- * comments, and under them the lines and what they give. */
+ * comments, and under them the lines and their results. */
 #include "tests/reference/reference.h"
 
 #include <math.h>

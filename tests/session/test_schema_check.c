@@ -1,5 +1,5 @@
-/* tests/session/test_schema_check.c -- whether values are what schemas say, and what is said of
- * those that are not; schemas that make no sense. */
+/* tests/session/test_schema_check.c -- validation of values against schemas, the messages about
+ * invalid values, and malformed schemas. */
 #include <stdio.h>
 #include <string.h>
 

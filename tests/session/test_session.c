@@ -1,6 +1,5 @@
-/* tests/session/test_session.c -- weft/session.h with answers from a script: events, reasoning,
- * tools, structured answers, the conversation; and with a model.
- */
+/* tests/session/test_session.c -- weft/session.h with scripted answers: events, reasoning, tools,
+ * structured answers, the conversation; and with a model. */
 #include "weft/session.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* tests/session/test_session_long.c -- conversations that are longer than their prompts may be, and
- * calls of tools in marks of the caller's. */
+/* tests/session/test_session_long.c -- conversations that exceed the limit of their prompts, and
+ * tool calls in the caller's own markup. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* tests/session/test_session_model.c -- weft/session.h with the storyteller: what the caches keep
+/* tests/session/test_session_model.c -- weft/session.h with the storyteller: reuse of caches
  * between turns, stopping, special tokens, constrained answers. */
 #include "weft/session.h"
 

@@ -1,4 +1,4 @@
-/* tests/session/test_session_stops.c -- which tokens and texts end an answer of a session. */
+/* tests/session/test_session_stops.c -- tokens and texts that end an answer of a session. */
 #include <string.h>
 
 #include "tests/check.h"

@@ -1,5 +1,5 @@
-/* tests/session/test_session_tags.c -- a conversation in MiniCPM 5's built-in format: tools that
- * are called in tags, with answers from a script. */
+/* tests/session/test_session_tags.c -- a conversation in MiniCPM 5's built-in format, whose tool
+ * calls are tags, with scripted answers. */
 #include <stdio.h>
 #include <string.h>
 

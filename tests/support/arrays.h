@@ -16,11 +16,11 @@ const double *arrays_find(const char *name, int64_t *n);
 /* The same as an array of the given dtype and shape. */
 weft_array *arrays_make(const char *name, weft_dtype dtype, weft_dims shape);
 
-/* sin(start), sin(start + 1), ...: numbers that no symmetry hides. */
+/* sin(start), sin(start + 1), ...: numbers without symmetries that could hide errors. */
 weft_array *arrays_sine(weft_dims shape, double start, weft_dtype dtype);
 
-/* Checks the elements of `a`: |a - expected| <= tolerance * max(1, |expected|). `label` says in the
- * failure where that was. */
+/* Checks the elements of `a`: |a - expected| <= tolerance * max(1, |expected|). `label`
+ * identifies the check in the failure message. */
 bool arrays_check(weft_array *a, const char *name, double tolerance, const char *label);
 
 #endif

@@ -1,4 +1,4 @@
-/* tests/support/cases.c -- inputs of the op table's cases. */
+/* tests/support/cases.c -- inputs of the op table's test cases. */
 #include "tests/support/cases.h"
 
 #include <math.h>
@@ -106,7 +106,7 @@ static double draw(const weft_op *op, const weft_case_input *in, weft_dtype dtyp
     return lo + u * (hi - lo);
 }
 
-/* The same elements, laid out otherwise: the view is undone before the op sees it. */
+/* The same elements in another memory layout, as a view with the original axes. */
 static weft_array *relayout(weft_array *x, case_layout layout)
 {
     int n = weft_ndim(x);
@@ -200,7 +200,7 @@ double case_tolerance(const weft_op *op, weft_dtype dtype)
                                                      [WEFT_FLOAT32] = 0x1p-24,
                                                      [WEFT_FLOAT64] = 0x1p-53,
                                                      [WEFT_COMPLEX64] = 0x1p-24};
-    /* 16-bit: inputs are exact, so one rounding of the result and a little for its float32 inside.
+    /* 16-bit: inputs are exact, so one rounding of the result and a small error of float32 inside.
      * float32 and float64: a few roundings of the longest sums in the cases. */
     bool narrow = dtype == WEFT_FLOAT16 || dtype == WEFT_BFLOAT16;
     double units = op->tolerance > 0 ? op->tolerance / 0x1p-24 : 16;

@@ -1,4 +1,4 @@
-/* tests/support/cases.h -- walks the op table: every op, its cases, their inputs. */
+/* tests/support/cases.h -- walks the op table: every op, its test cases, their inputs. */
 #ifndef TESTS_SUPPORT_CASES_H
 #define TESTS_SUPPORT_CASES_H
 
@@ -24,15 +24,15 @@ bool case_takes(const weft_op *op, weft_dtype dtype);
 bool case_inputs(const weft_op *op, const weft_case *c, weft_dtype values_as, weft_dtype dtype,
                  case_layout layout, weft_array **in);
 
-/* The same from a seed of the caller's: other elements. */
+/* The same with the caller's seed, which gives other elements. */
 bool case_inputs_from(const weft_op *op, const weft_case *c, weft_dtype values_as, weft_dtype dtype,
                       case_layout layout, uint64_t seed, weft_array **in);
 
-/* The op applied, and its outputs as separate arrays; how many, or -1 when the op refused. */
+/* Applies the op and sets its outputs; returns their number, or -1 if the op refused the inputs. */
 int case_apply(const weft_op *op, const weft_case *c, weft_array *const *in,
                weft_array *out[WEFT_MAX_OUTPUTS]);
 
-/* The error that rounding to `dtype` is allowed to make, relative to max(1, |value|). */
+/* The error allowed for rounding to `dtype`, relative to max(1, |value|). */
 double case_tolerance(const weft_op *op, weft_dtype dtype);
 
 #endif

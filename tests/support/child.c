@@ -1,4 +1,4 @@
-/* tests/support/child.c -- running a part of a test in a process of its own. */
+/* tests/support/child.c -- runs a part of a test in a separate process. */
 #include "tests/support/child.h"
 
 #include <stdio.h>

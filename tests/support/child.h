@@ -1,4 +1,4 @@
-/* tests/support/child.h -- running a part of a test in a process of its own. */
+/* tests/support/child.h -- runs a part of a test in a separate process. */
 #ifndef TESTS_SUPPORT_CHILD_H
 #define TESTS_SUPPORT_CHILD_H
 

@@ -1,4 +1,4 @@
-/* tests/support/golden.c -- reference arrays of other libraries. */
+/* tests/support/golden.c -- reference arrays computed by other libraries. */
 #include "tests/support/golden.h"
 
 #include <math.h>

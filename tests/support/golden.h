@@ -1,5 +1,6 @@
-/* tests/support/golden.h -- reference arrays of other libraries: tests/golden/NAME.safetensors,
- * made by tests/golden/NAME.py. Tensors are called "case/in0", "case/out0". */
+/* tests/support/golden.h -- reference arrays computed by other libraries:
+ * tests/golden/NAME.safetensors, made by tests/golden/NAME.py. Tensors are called "case/in0",
+ * "case/out0". */
 #ifndef TESTS_SUPPORT_GOLDEN_H
 #define TESTS_SUPPORT_GOLDEN_H
 

@@ -49,7 +49,7 @@ static void release_hidden(void *state, void *buffer)
     atomic_fetch_sub(&live, 1);
 }
 
-/* Out-of-range traffic is a bug of the core: caught here rather than by luck. */
+/* An out-of-range transfer is a bug in the core. */
 static bool in_range(const hidden_buffer *b, int64_t offset, int64_t bytes)
 {
     return offset >= 0 && bytes >= 0 && offset + bytes <= b->bytes;

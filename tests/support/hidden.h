@@ -1,5 +1,5 @@
-/* tests/support/hidden.h -- a second backend, made through the public headers only: its buffers
- * cannot be read by the host, and it has one kernel; everything else must find its way. */
+/* tests/support/hidden.h -- a second backend, made through the public headers only: the host cannot
+ * read its buffers, and it has one kernel; all other ops use fallbacks. */
 #ifndef TESTS_SUPPORT_HIDDEN_H
 #define TESTS_SUPPORT_HIDDEN_H
 
@@ -8,7 +8,7 @@
 /* The device "hidden", registered on the first call; NULL when that failed. */
 weft_device *hidden_device(void);
 
-/* Buffers that are allocated now. */
+/* The number of allocated buffers. */
 int hidden_live_buffers(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* tests/support/json_schema.c -- whether a JSON value fits a schema, by the book. */
+/* tests/support/json_schema.c -- validates a JSON value against a schema, by the specification. */
 #include "tests/support/json_schema.h"
 
 #include <math.h>
@@ -68,7 +68,7 @@ static bool counted(json_object *schema, const char *least, const char *most, do
     return n >= number_of(schema, least, 0) && n <= number_of(schema, most, INFINITY);
 }
 
-/* date, ipv4 and uuid; other formats fit nothing. */
+/* date, ipv4 and uuid; values of other formats are invalid. */
 static bool fits_format(json_object *schema, const char *text)
 {
     static const int days[] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
@@ -113,7 +113,7 @@ static bool fits_string(json_object *schema, json_object *value)
     if (!json_object_object_get_ex(schema, "pattern", &pattern) ||
         regcomp(&regex, json_object_get_string(pattern), REG_EXTENDED | REG_NOSUB) != 0)
         return !pattern;
-    /* regexec ends at a NUL, which no pattern here tells apart from other control characters. */
+    /* regexec stops at a NUL; no pattern here distinguishes NUL from other control characters. */
     const size_t n = (size_t)json_object_get_string_len(value);
     char *copy = malloc(n + 1);
     for (size_t i = 0; copy && i <= n; i++)
@@ -265,7 +265,7 @@ static bool fits_literals(json_object *schema, json_object *value)
     return false;
 }
 
-/* How many of the schemas of a list fit; the list's length when there is none. */
+/* How many of the schemas of a list the value fits; the list's length if there is no list. */
 static size_t matching(json_object *root, json_object *schema, const char *key, json_object *value,
                        size_t *length)
 {
@@ -304,7 +304,7 @@ static bool fits_conditions(json_object *root, json_object *schema, json_object 
     return !json_object_object_get_ex(schema, next, &then) || json_schema_fits(root, then, value);
 }
 
-/* What a schema's $ref refers to; NULL: there is none. */
+/* The target of a schema's $ref; NULL: there is none. */
 static json_object *target_of(json_object *root, json_object *schema)
 {
     json_object *reference, *definitions, *target = root;

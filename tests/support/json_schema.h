@@ -1,5 +1,5 @@
-/* tests/support/json_schema.h -- whether a JSON value fits a schema, by the book: recursion over
- * the value, nothing of text/schema. */
+/* tests/support/json_schema.h -- validates a JSON value against a schema, by the specification:
+ * recursion over the value, without code from text/schema. */
 #ifndef TESTS_SUPPORT_JSON_SCHEMA_H
 #define TESTS_SUPPORT_JSON_SCHEMA_H
 
@@ -10,7 +10,7 @@
  * extended ones. */
 bool json_schema_fits(json_object *root, json_object *schema, json_object *value);
 
-/* Whether a schema refers back to itself without going into a value, as {"$ref": "#"} does. */
+/* Whether a schema refers to itself without descending into a value, as {"$ref": "#"} does. */
 bool json_schema_refers(json_object *root, json_object *schema);
 
 #endif

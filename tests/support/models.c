@@ -1,4 +1,4 @@
-/* tests/support/models.c -- the small models that tests load: those of tests/golden/models, and the
+/* tests/support/models.c -- loads the small models of tests: those of tests/golden/models, and the
  * storyteller. */
 #include "tests/support/models.h"
 

@@ -1,4 +1,4 @@
-/* tests/support/models.h -- the small models that tests load: those of tests/golden/models, and the
+/* tests/support/models.h -- loads the small models of tests: those of tests/golden/models, and the
  * storyteller. */
 #ifndef TESTS_SUPPORT_MODELS_H
 #define TESTS_SUPPORT_MODELS_H

@@ -6,14 +6,15 @@
 
 #include "weft/backend.h"
 
-/* By kind modulo 4: any bits; sizes from 2^-20 to 2^20; ordinary numbers; those beside 1 and -1. */
+/* By kind modulo 4: any bits; magnitudes from 2^-20 to 2^20; ordinary numbers; numbers near 1 and
+ * -1. */
 float ulps_sample(int kind);
 
 /* In ulp of `want`, or of `scale` if that is larger. */
 double ulps_distance(double got, double want, double scale);
 
-/* A bound is in ulp of the result, or of the value of a formula where that is larger: of what
- * cancels, for example. */
+/* A bound is in ulp of the result, or of the value of a formula if that is larger, such as the size
+ * of terms that cancel. */
 typedef struct ulps_bound {
     char op[40];
     double ulps;

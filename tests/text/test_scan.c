@@ -1,4 +1,4 @@
-/* tests/text/test_scan.c -- text/tokenizer/scan.c: where the cursor over JSON text stops. */
+/* tests/text/test_scan.c -- text/tokenizer/scan.c: positions of the cursor over JSON text. */
 #include "text/tokenizer/scan.h"
 
 #include <string.h>

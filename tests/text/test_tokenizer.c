@@ -1,6 +1,5 @@
-/* tests/text/test_tokenizer.c -- weft/tokenizer.h against what the tokenizers library made of the
- * same texts (tests/golden/tokenizer_*.py), and against real tokenizers where ../shared is there.
- */
+/* tests/text/test_tokenizer.c -- weft/tokenizer.h against the ids of the tokenizers library for the
+ * same texts (tests/golden/tokenizer_*.py), and with real tokenizers if ../shared exists. */
 #include "weft/tokenizer.h"
 
 #include <stdio.h>

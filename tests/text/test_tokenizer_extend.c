@@ -1,5 +1,5 @@
-/* tests/text/test_tokenizer_extend.c -- tokenizers with further tokens: ids and texts against the
- * tokenizers library (tests/golden/tokenizer_added.py), saved and loaded, and what is refused. */
+/* tests/text/test_tokenizer_extend.c -- tokenizers with added tokens: ids and texts against the
+ * tokenizers library (tests/golden/tokenizer_added.py), saving and loading, and refused input. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

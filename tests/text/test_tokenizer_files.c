@@ -1,5 +1,5 @@
-/* tests/text/test_tokenizer_files.c -- tokenizer.json files that are malformed or ask for what is
- * unsupported: each a status and a message that names the place. */
+/* tests/text/test_tokenizer_files.c -- malformed and unsupported tokenizer.json files: each is an
+ * error whose message names the location. */
 #include "weft/tokenizer.h"
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* tests/text/test_tokenizer_parts.c -- text/tokenizer/parts.h: tokenizers from the lists of a GGUF
- * file, small ones by hand, and real ones taken apart and compared with themselves as loaded. */
+ * file, small handwritten ones, and real ones rebuilt from their parts and compared with the
+ * originals. */
 #include "text/tokenizer/parts.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
-/* tests/text/test_words.c -- the hand-written ways against the plain ones: words against the regex
- * engine with the same pattern, cutting where no token reaches across against not cutting. */
+/* tests/text/test_words.c -- handwritten implementations against general ones: words against the
+ * regex engine with the same pattern, and splitting at boundaries that no token crosses against no
+ * splitting. */
 #include "text/tokenizer/words.h"
 
 #include <stdio.h>

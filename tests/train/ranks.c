@@ -1,4 +1,4 @@
-/* tests/train/ranks.c -- several ranks in the threads of one process. */
+/* tests/train/ranks.c -- runs several ranks in threads of one process. */
 #include "tests/train/ranks.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* tests/train/ranks.h -- several ranks in the threads of one process. */
+/* tests/train/ranks.h -- runs several ranks in threads of one process. */
 #ifndef TESTS_TRAIN_RANKS_H
 #define TESTS_TRAIN_RANKS_H
 
@@ -7,8 +7,8 @@
 enum { MOST_RANKS = 5 };
 
 /* Calls run(group, argument) for each of n ranks, each in a thread of its own with a group that
- * connects them; arguments are `size` bytes apart. Checks are for the main thread: what a rank
- * finds goes into its argument. */
+ * connects them; arguments are `size` bytes apart. Only the main thread may call checks: a
+ * rank stores its results in its argument. */
 void ranks_run(int n, void (*run)(weft_group *group, void *argument), void *arguments, size_t size);
 
 #endif

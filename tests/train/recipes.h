@@ -8,7 +8,7 @@ typedef struct recipe {
     const char *folder; /* of tests/golden/lora */
     const char *model;  /* of tests/golden/models */
     int steps;
-    double lr, weight_decay; /* as weft_trainer_options has them: below 0 is none */
+    double lr, weight_decay; /* as in weft_trainer_options: below 0 is none */
     double lora_plus;
     const weft_nn_lora_options *start; /* NULL: the folder has an adapter to start from */
 } recipe;
@@ -16,7 +16,7 @@ typedef struct recipe {
 extern const recipe recipes[];
 extern const int n_recipes;
 
-/* A file or folder of the recipe's. Valid until the suite ends. */
+/* A file or folder of the recipe; valid until the suite ends. */
 const char *recipe_path(const recipe *r, const char *name);
 
 /* The recipe's model, with the adapter `name` ("initial", "final") around it; NULL: no adapter.
@@ -24,7 +24,7 @@ const char *recipe_path(const recipe *r, const char *name);
  * NULL (and a failed check) on failure. */
 weft_model *recipe_model(const recipe *r, const char *name);
 
-/* Options that do what the recipe says. */
+/* The trainer options of the recipe. */
 weft_trainer_options recipe_options(const recipe *r);
 
 /* A float64 array of the trajectory into `out`. */

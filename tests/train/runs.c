@@ -1,4 +1,4 @@
-/* tests/train/runs.c -- short runs of the llama fixture, and the files that they leave. */
+/* tests/train/runs.c -- short runs of the llama fixture, and reading the files that they write. */
 #include "tests/train/runs.h"
 
 #include <stdio.h>

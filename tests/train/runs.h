@@ -1,4 +1,4 @@
-/* tests/train/runs.h -- short runs of the llama fixture, and the files that they leave. */
+/* tests/train/runs.h -- short runs of the llama fixture, and reading the files that they write. */
 #ifndef TESTS_TRAIN_RUNS_H
 #define TESTS_TRAIN_RUNS_H
 
@@ -24,14 +24,14 @@ weft_train_callback run_keep;
 weft_status run_recipe(weft_trainer_options o, bool validated, history *l,
                        weft_train_result *result);
 
-/* Memory that is short: updates of `model` find none for more than `most` pairs, or rows of a batch
- * without pairs. NULL model: none is short. */
+/* Simulates a shortage of memory: updates of `model` fail for more than `most` pairs, or rows of a
+ * batch without pairs. NULL model: no shortage. */
 extern struct run_shortage {
     weft_model *model;
     int64_t most;
 } run_shortage;
 
-/* A supervised or preference objective that meets this shortage; one at a time. */
+/* A supervised or preference objective that is subject to this shortage; one at a time. */
 const weft_objective *run_demanding(const weft_objective *objective);
 
 /* A file of a folder: its path (which lives until the next call), its text (weft_free), whether it

@@ -1,4 +1,4 @@
-/* tests/train/test_adapter.c -- PEFT adapters: what is written, what is read, what is refused. */
+/* tests/train/test_adapter.c -- PEFT adapters: writing, reading, and refused input. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* tests/train/test_adapter_formats.c -- adapters in the formats of PEFT, mlx-lm and llama.cpp: each
- * computes what the others do, and what a format cannot have is refused by name. */
+/* tests/train/test_adapter_formats.c -- adapters in the formats of PEFT, mlx-lm and llama.cpp: all
+ * compute the same, and what a format does not support is refused by name. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* tests/train/test_adapter_module.c -- adapters of a program's own modules in PEFT's files. */
+/* tests/train/test_adapter_module.c -- adapters of a program's own modules in PEFT's file
+ * format. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

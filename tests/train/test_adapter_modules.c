@@ -1,5 +1,5 @@
 /* tests/train/test_adapter_modules.c -- adapters of embeddings, heads and mixtures of experts, and
- * modules that are trained whole. */
+ * modules that are fully trained. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* tests/train/test_adapter_no_memory.c -- every allocation fails once while adapters of each kind
- * and format are made, read, written and added: each time that is reported, nothing leaks (the leak
- * checker looks on), and the model is left without adapters. */
+/* tests/train/test_adapter_no_memory.c -- each allocation fails once while adapters of each kind
+ * and format are made, read, written and added: each time the failure is reported, nothing leaks
+ * (leaks are checked in the sanitizer build), and the model is left without adapters. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* tests/train/test_adapter_paths.c -- train/adapter/adapter.c: what a parameter's path says. */
+/* tests/train/test_adapter_paths.c -- train/adapter/adapter.c: properties that a parameter's path
+ * determines. */
 #include "tests/check.h"
 #include "train/adapter/adapter.h"
 

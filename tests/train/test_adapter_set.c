@@ -1,5 +1,5 @@
 /* tests/train/test_adapter_set.c -- several adapters of one model: weighted sums, switching, and
- * what cannot be added. */
+ * adapters that cannot be added. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

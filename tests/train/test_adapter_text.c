@@ -1,5 +1,5 @@
-/* tests/train/test_adapter_text.c -- the tokenizer and the chat template that an adapter's folder
- * brings, against transformers and PEFT. */
+/* tests/train/test_adapter_text.c -- the tokenizer and the chat template in an adapter's folder,
+ * against transformers and PEFT. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* tests/train/test_adapter_tokens.c -- rows of trained tokens: over tied and encoded embeddings,
- * saved, loaded, merged, and what is refused. */
+/* tests/train/test_adapter_tokens.c -- trained rows of tokens: over tied and encoded embeddings,
+ * saved, loaded, merged, and refused input. */
 #include <stdio.h>
 #include <string.h>
 

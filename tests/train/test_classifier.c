@@ -1,4 +1,4 @@
-/* tests/train/test_classifier.c -- sequence classification: runs beside PEFT's
+/* tests/train/test_classifier.c -- sequence classification: runs against PEFT's
  * (tests/golden/lora/classifier.py), adapters saved and loaded, and rows with labels. */
 #include <math.h>
 #include <stdio.h>

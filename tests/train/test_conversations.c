@@ -1,5 +1,5 @@
-/* tests/train/test_conversations.c -- samples of conversations, against transformers, and what is
- * refused. */
+/* tests/train/test_conversations.c -- samples of conversations against transformers, and refused
+ * input. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* tests/train/test_data_cache.c -- tokens kept in files: the same datasets and batches, other keys
- * for other data, and files that are damaged. */
+/* tests/train/test_data_cache.c -- token caches: the same datasets and batches, other keys for
+ * other data, and damaged files. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* tests/train/test_data_malformed.c -- malformed files, and the message that each gives: where,
+/* tests/train/test_data_malformed.c -- malformed data files, and the message for each: location,
  * what was expected and what was found. */
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,6 @@
-/* tests/train/test_data_no_memory.c -- every allocation of reading a folder of data, of its cache
- * and of its batches fails once: the failure is reported, and nothing leaks (the sanitizer's build
- * sees).
- */
+/* tests/train/test_data_no_memory.c -- each allocation of reading a folder of data, of its cache
+ * and of its batches fails once: the failure is reported, and nothing leaks (leaks are checked in
+ * the sanitizer build). */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-/* tests/train/test_dataset.c -- samples from files, and what is refused. */
+/* tests/train/test_dataset.c -- samples from files, and refused input. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* tests/train/test_failures.c -- every allocation fails once while a model, its adapter and a
- * trainer are made, while data is read, and while a run is written: no crash, no leak (the leak
- * checker looks on), nothing half-made. A step's own allocations are test_no_memory.c's. */
+/* tests/train/test_failures.c -- each allocation fails once while a model, its adapter and a
+ * trainer are made, while data is read, and while a run is written: no crash, no leak (checked in
+ * the sanitizer build), no partial results. A step's own allocations are test_no_memory.c's. */
 #include <stdio.h>
 #include <string.h>
 

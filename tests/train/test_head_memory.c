@@ -1,5 +1,5 @@
-/* tests/train/test_head_memory.c -- the loss of a large vocabulary holds a few rows of logits,
- * whatever the head is: frozen, encoded, tied and trained, adapted.
+/* tests/train/test_head_memory.c -- memory of the loss of a large vocabulary: a few rows of logits,
+ * whether the head is frozen, encoded, tied and trained, or adapted.
  *
  * WEFT_TEST_HEADS=all, or the name of a head: 4 x 2048 tokens of 1024 numbers, as in a model of
  * 0.6B.

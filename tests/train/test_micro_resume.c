@@ -1,5 +1,5 @@
-/* tests/train/test_micro_resume.c -- runs that split their batches for want of memory, and are
- * resumed where there is enough: they end with the bytes of a run that was not stopped. */
+/* tests/train/test_micro_resume.c -- runs that split their batches because memory is short, resumed
+ * where there is enough: they end with the bytes of a run that was not stopped. */
 #include <stdio.h>
 #include <string.h>
 

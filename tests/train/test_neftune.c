@@ -1,4 +1,4 @@
-/* tests/train/test_neftune.c -- NEFTune: the noise on embeddings, in updates alone. */
+/* tests/train/test_neftune.c -- NEFTune: noise on embeddings, only in updates. */
 #include <math.h>
 #include <string.h>
 

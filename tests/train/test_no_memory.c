@@ -1,6 +1,7 @@
-/* tests/train/test_no_memory.c -- every allocation of a training step of the llama fixture fails
- * once (in software every ninth): each time the failure is reported, nothing leaks (the sanitizer's
- * build sees), the parameters are what they were, and the step can be made again. */
+/* tests/train/test_no_memory.c -- each allocation of a training step of the llama fixture fails
+ * once (on software drivers every ninth): each time the failure is reported, nothing leaks
+ * (leaks are checked in the sanitizer build), the parameters are unchanged, and the step can be
+ * repeated. */
 #include <stdio.h>
 
 #include "tests/check.h"

@@ -1,5 +1,5 @@
-/* tests/train/test_objectives.c -- training with preferences beside TRL's: every loss, gradient
- * norm and reward; the reference, the options, pairs as examples, and runs that are resumed. */
+/* tests/train/test_objectives.c -- preference training against TRL's: every loss, gradient norm and
+ * reward; the reference, the options, pairs as examples, and resumed runs. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

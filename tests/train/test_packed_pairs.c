@@ -1,5 +1,5 @@
-/* tests/train/test_packed_pairs.c -- preference data in packed rows: every pair whole and once, and
- * the losses, rewards and gradients of padded batches. */
+/* tests/train/test_packed_pairs.c -- preference data in packed rows: every pair is complete and
+ * occurs once, with the losses, rewards and gradients of padded batches. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

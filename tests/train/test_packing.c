@@ -1,4 +1,4 @@
-/* tests/train/test_packing.c -- samples packed into rows: every one once, and the loss and
+/* tests/train/test_packing.c -- samples packed into rows: each occurs once, with the loss and
  * gradients of padded rows. */
 #include <math.h>
 #include <stdio.h>

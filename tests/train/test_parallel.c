@@ -1,5 +1,6 @@
 /* tests/train/test_parallel.c -- ranks that train together, in threads: the losses and weights of
- * one process, failures and stops on one rank, differences by name, and runs that are resumed. */
+ * one process, failures and stops on one rank, differences between ranks reported by name, and
+ * resumed runs. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

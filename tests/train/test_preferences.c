@@ -1,5 +1,5 @@
-/* tests/train/test_preferences.c -- rows with a chosen and a rejected completion: their forms, the
- * pairs that become of them, validation splits, caches, and what is refused. */
+/* tests/train/test_preferences.c -- rows with a chosen and a rejected completion: their formats,
+ * the pairs made from them, validation splits, caches, and refused input. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* tests/train/test_resume.c -- runs that are stopped and resumed end with the same bytes, from the
- * newest checkpoint that can be read, and only with what they began with. */
+/* tests/train/test_resume.c -- stopped and resumed runs end with the same bytes; they continue from
+ * the newest readable checkpoint, and only with the same data and options. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>

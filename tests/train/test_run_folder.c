@@ -1,4 +1,5 @@
-/* tests/train/test_run_folder.c -- what a run writes, when, and what it does without room. */
+/* tests/train/test_run_folder.c -- files that a run writes, when it writes them, and runs without
+ * disk space. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,5 +1,4 @@
-/* tests/train/test_run_report.c -- report.html, samples in metrics.jsonl, and ending without
- * patience. */
+/* tests/train/test_run_report.c -- report.html, samples in metrics.jsonl, and early stopping. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* tests/train/test_trainer.c -- runs: what they compute, how they stop, what accumulation means. */
+/* tests/train/test_trainer.c -- training runs: what they compute, how they stop, and the meaning of
+ * accumulation. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

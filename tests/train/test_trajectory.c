@@ -1,5 +1,5 @@
-/* tests/train/test_trajectory.c -- whole LoRA runs beside PEFT's: every loss and gradient norm, the
- * final logits, the final adapter; with and without checkpointing. */
+/* tests/train/test_trajectory.c -- complete LoRA runs against PEFT's: every loss and gradient norm,
+ * the final logits, the final adapter; with and without checkpointing. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

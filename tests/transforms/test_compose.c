@@ -1,4 +1,4 @@
-/* tests/transforms/test_compose.c -- jvp and vmap, and the transforms inside one another, against
+/* tests/transforms/test_compose.c -- jvp and vmap, and transforms nested in one another, against
  * loops, differences and each other. */
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* tests/transforms/test_custom.c -- custom rules, what checkpoints keep, depends, results beside
- * the value, and the table of rules. */
+/* tests/transforms/test_custom.c -- custom rules, results that checkpoints keep, depends, auxiliary
+ * results, and the table of rules. */
 #include <math.h>
 #include <string.h>
 

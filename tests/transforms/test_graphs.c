@@ -1,5 +1,5 @@
 /* tests/transforms/test_graphs.c -- random graphs of ops with several outputs (outputs that read
- * each other, that several nodes read, that nothing reads) under evaluation, every transform,
+ * each other, that several nodes read, that no node reads) under evaluation, every transform,
  * compile and export, against evaluation of one op at a time. */
 #include <math.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* tests/transforms/test_jacobian.c -- Jacobians both ways and Hessians against JAX, through each
- * other and other transforms, with integers, nothing, and what is refused. */
+/* tests/transforms/test_jacobian.c -- Jacobians in both modes and Hessians against JAX, through
+ * each other and other transforms, with integers and empty arrays, and refused input. */
 #include "tests/check.h"
 
 #include <stdio.h>

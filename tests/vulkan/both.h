@@ -1,25 +1,24 @@
-/* tests/vulkan/both.h -- one graph on the CPU and on the Vulkan device, and the results held
- * together. */
+/* tests/vulkan/both.h -- evaluates one graph on the CPU and on the Vulkan device, and compares the
+ * results. */
 #ifndef TESTS_VULKAN_BOTH_H
 #define TESTS_VULKAN_BOTH_H
 
 #include "tests/check.h"
 #include "weft/ops.h"
 
-/* Whether there is a Vulkan device; else the running case is skipped. */
+/* Returns whether there is a Vulkan device; if not, skips the running case. */
 bool both_there(void);
 
 /* Makes the graph on the default device. */
 typedef weft_array *both_make(const void *context);
 
-/* Evaluates what `make` makes on both devices: |difference| <= tolerance * max(1, |expected|), NaN
- * where NaN is, and with a tolerance of 0 the same bits. On the Vulkan device only rows may have
- * run.
- */
+/* Evaluates the graph of `make` on both devices and checks |difference| <= tolerance * max(1,
+ * |expected|) and equal NaN; with tolerance 0, equal bits. On the Vulkan device only kernel rows
+ * may run. */
 void both_same(both_make *make, const void *context, double tolerance, const char *label);
 
-/* The evaluation fails on both devices, on the Vulkan device with `message`, and that device goes
- * on working. */
+/* Checks that the evaluation fails on both devices, on the Vulkan device with `message`, and that
+ * this device still works. */
 void both_fail(both_make *make, const void *context, const char *message);
 
 /* The same numbers from every device: uniform in [lo, hi), on the default device. Whole ones for

@@ -1,5 +1,5 @@
-/* tests/vulkan/test_elementwise.c -- elementwise ops, copies and casts of the Vulkan device on
- * layouts and sizes that take its different ways, against the CPU: the same bits. */
+/* tests/vulkan/test_elementwise.c -- elementwise ops, copies and casts on the Vulkan device, with
+ * layouts and sizes for each of its code paths: the same bits as on the CPU. */
 #include <math.h>
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* tests/vulkan/test_epilogues.c -- ops that kernels apply to their own results (residual sums and
- * gates of products, rotations written to caches): the bits that they have one by one; and how many
- * launches and barriers a token of a decoder takes. */
+ * gates of products, rotations written to caches): the same bits as ops one by one; and the number
+ * of launches and barriers for a token of a decoder. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* tests/vulkan/test_losses.c -- cross-entropy and AdamW of the Vulkan device against the CPU's. */
+/* tests/vulkan/test_losses.c -- cross-entropy and AdamW on the Vulkan device against the CPU's. */
 #include <math.h>
 #include <stdio.h>
 
@@ -114,8 +114,8 @@ static void extreme_logits(void)
 static weft_array *make_bad_target(const void *context)
 {
     const loss *l = context;
-    return weft_cross_entropy_rows(logits_of(l),
-                              weft_full(WEFT_DIMS(l->rows), l->lowest_target, l->target_dtype));
+    return weft_cross_entropy_rows(
+        logits_of(l), weft_full(WEFT_DIMS(l->rows), l->lowest_target, l->target_dtype));
 }
 
 static void targets_beyond_the_vocabulary_fail(void)

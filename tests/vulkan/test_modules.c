@@ -1,5 +1,5 @@
-/* tests/vulkan/test_modules.c -- what shaders' modules tell the driver about floats: arithmetic
- * that must not be contracted, and float modes. */
+/* tests/vulkan/test_modules.c -- declarations about floats in shader modules: arithmetic that must
+ * not be contracted, and float modes. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* tests/vulkan/test_norms.c -- norms and rotary embeddings of the Vulkan device against the CPU's,
+/* tests/vulkan/test_norms.c -- norms and rotary embeddings on the Vulkan device against the CPU's,
  * on rows longer and shorter than a workgroup. */
 #include <math.h>
 #include <stdio.h>

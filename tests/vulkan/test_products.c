@@ -1,5 +1,5 @@
-/* tests/vulkan/test_products.c -- matrix products and the loss fused with one of the Vulkan device
- * against the CPU: every way in which the sizes and layouts make it divide the work. */
+/* tests/vulkan/test_products.c -- matrix products and the loss fused with one, on the Vulkan device
+ * against the CPU: sizes and layouts for every way of dividing the work. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

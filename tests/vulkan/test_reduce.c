@@ -1,4 +1,4 @@
-/* tests/vulkan/test_reduce.c -- reductions, softmax, running sums and sorting of the Vulkan device
+/* tests/vulkan/test_reduce.c -- reductions, softmax, running sums and sorting on the Vulkan device
  * against the CPU, for the sizes and layouts that its kernels treat differently. */
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* tests/vulkan/test_runtime.c -- the Vulkan backend below its kernels: memory, traffic, order of
+/* tests/vulkan/test_runtime.c -- the Vulkan backend below its kernels: memory, transfers, order of
  * work, failures, threads, the cache on disk, profiles. */
 #include <math.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* tests/vulkan/test_self_test.c -- the self-test of Vulkan devices: modules are changed before the
- * driver compiles them, as a driver would that computes wrong numbers. */
+ * driver compiles them, which simulates a driver that computes wrong numbers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* tests/vulkan/test_spirv.c -- shaders written at run time: every code of tapes on special values
+/* tests/vulkan/test_spirv.c -- shaders written at run time: every tape code on special values
  * against the tape's definition, and the modules against spirv-val. */
 #include <float.h>
 #include <math.h>

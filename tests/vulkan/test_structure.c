@@ -1,5 +1,5 @@
-/* tests/vulkan/test_structure.c -- structural ops, indexing and random words of the Vulkan device
- * against the CPU's, on shapes that the op table does not have. */
+/* tests/vulkan/test_structure.c -- structural ops, indexing and random words on the Vulkan device
+ * against the CPU's, on shapes that the op table does not cover. */
 #include <math.h>
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* tests/vulkan/test_ulps.c -- every elementwise op of float32 on the device, over its whole domain:
- * within the bounds that hold on the CPU and what math.glsl states for its functions, and with the
- * same bits when the op is merged with a select of its operand. With WEFT_TEST_VERBOSE it prints
- * what it measured. */
+ * within the bounds that hold on the CPU and those that math.glsl states for its functions, and
+ * with the same bits when the op is merged with a select of its operand. With WEFT_TEST_VERBOSE it
+ * prints what it measured. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// backends/vulkan/shaders/adamw8bit.comp -- one AdamW step with moments of 8 bits: a workgroup a
+// backends/vulkan/shaders/adamw8bit.comp -- one AdamW step with 8-bit moments: one workgroup per
 // block. ops/nn/adamw8bit.c has the formulas and says what the numbers are.
 #version 460
 #extension GL_EXT_shader_8bit_storage : require

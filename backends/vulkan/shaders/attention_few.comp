@@ -1,6 +1,6 @@
-// backends/vulkan/shaders/attention_few.comp -- attention of few rows (decoding), bound by how
-// fast keys and values are read: a workgroup has all rows of a key head and a chunk of the keys.
-// Keys and values that lie in pieces of 16 bytes are read so, several pieces in flight.
+// backends/vulkan/shaders/attention_few.comp -- attention of few rows (decoding), limited by the
+// speed of reading keys and values: a workgroup computes all rows of a key head for a chunk of the
+// keys. Keys and values that lie in pieces of 16 bytes are read so, several pieces in flight.
 #version 460
 #include "common.glsl"
 #ifndef WIDE

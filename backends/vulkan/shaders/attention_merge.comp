@@ -1,4 +1,4 @@
-// backends/vulkan/shaders/attention_merge.comp -- the chunks' results of a row, in order, into one.
+// backends/vulkan/shaders/attention_merge.comp -- combines the chunks' results of a row in order.
 #version 460
 #include "common.glsl"
 #include "attention.glsl"

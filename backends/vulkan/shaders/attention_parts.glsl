@@ -1,6 +1,6 @@
-// backends/vulkan/shaders/attention_parts.glsl -- chunks of the keys: what a tile sees of one, and
-// what is kept of it for attention_merge.comp: per row and chunk the top score, the sum of the
-// exponentials against it, and the sum of the values.
+// backends/vulkan/shaders/attention_parts.glsl -- chunks of the keys: the part of one that a tile
+// sees, and what attention_merge.comp needs of it: per row and chunk the largest score, the sum of
+// exponentials relative to it, and the sum of the values.
 
 // What scores are subtracted from, so that none seen or one infinite gives no NaN by itself.
 real reference_of(real top)

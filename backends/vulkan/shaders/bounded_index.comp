@@ -1,5 +1,4 @@
-// backends/vulkan/shaders/bounded_index.comp -- indices as places of an axis: checked, clipped or
-// wrapped.
+// backends/vulkan/shaders/bounded_index.comp -- indices along an axis: checked, clipped or wrapped.
 #version 460
 #include "common.glsl"
 

@@ -1,4 +1,4 @@
-// backends/vulkan/shaders/codes.glsl -- elements of quantised matrices, four at a time.
+// backends/vulkan/shaders/codes.glsl -- elements of quantized matrices, four at a time.
 //
 // Included after common.glsl, with FORMAT a specialisation constant: the kind (weft_encoding_kind),
 // and shifted by 8, 12 and 24 the bits of a code, the elements of a group and the scales' dtype.

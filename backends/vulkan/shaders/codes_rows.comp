@@ -1,4 +1,4 @@
-// backends/vulkan/shaders/codes_rows.comp -- rows of a quantised matrix as floats: all of them, or
+// backends/vulkan/shaders/codes_rows.comp -- rows of a quantized matrix as floats: all of them, or
 // those at indices.
 #version 460
 #include "common.glsl"

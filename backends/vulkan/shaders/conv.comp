@@ -1,5 +1,5 @@
-// backends/vulkan/shaders/conv.comp -- convolution as a tiled product: rows of x gathered, and the
-// weight, 16 terms at a time through shared memory; 4 by 4 results for each invocation.
+// backends/vulkan/shaders/conv.comp -- convolution as a tiled product: gathered rows of x and the
+// weight, 16 terms at a time through shared memory; 4 by 4 results per invocation.
 #version 460
 #include "common.glsl"
 

@@ -1,5 +1,5 @@
-// backends/vulkan/shaders/cross_entropy.comp -- -log softmax(logits)[target], or its gradient: a
-// workgroup a row.
+// backends/vulkan/shaders/cross_entropy.comp -- -log softmax(logits)[target], or its gradient: one
+// workgroup per row.
 #version 460
 #include "common.glsl"
 #ifdef WIDE

@@ -1,6 +1,5 @@
-// backends/vulkan/shaders/cumsum.comp -- running sums, one invocation a row or a workgroup for a
-// part of a row, to which a reduction gave the sums of all parts. With BITS, of integers modulo
-// 2^64.
+// backends/vulkan/shaders/cumsum.comp -- running sums: one invocation per row, or one workgroup per
+// part of a row, given the sums of all parts by a reduction. With BITS, of integers modulo 2^64.
 #version 460
 #include "common.glsl"
 #include "rows_push.glsl"

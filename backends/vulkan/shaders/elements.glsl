@@ -1,4 +1,4 @@
-// backends/vulkan/shaders/elements.glsl -- elements moved bit for bit, by their size.
+// backends/vulkan/shaders/elements.glsl -- moves elements bit for bit, by their size.
 //
 // Included after common.glsl. With BYTES defined an element may be one byte, which a device needs a
 // feature for; the including file enables GL_EXT_shader_8bit_storage.

@@ -1,5 +1,5 @@
-// backends/vulkan/shaders/gated_delta.comp -- the gated delta rule: a workgroup takes a few rows of
-// a head's state through the whole text, some threads a row.
+// backends/vulkan/shaders/gated_delta.comp -- the gated delta rule: a workgroup runs a few rows of
+// a head's state through the whole sequence, with several threads per row.
 #version 460
 #include "common.glsl"
 #include "math.glsl"

@@ -1,5 +1,5 @@
-// backends/vulkan/shaders/gather_codes.comp -- rows through the quantised matrices that indices
-// choose: each result is the work of some lanes, which take turns at its terms, eight at a time.
+// backends/vulkan/shaders/gather_codes.comp -- products of rows with quantized matrices selected by
+// indices: several lanes compute each result and take turns at its terms, eight at a time.
 #version 460
 #include "common.glsl"
 

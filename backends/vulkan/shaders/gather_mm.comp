@@ -1,5 +1,5 @@
-// backends/vulkan/shaders/gather_mm.comp -- products of matrices that indices choose: each result
-// is the work of some lanes, which take turns at its terms.
+// backends/vulkan/shaders/gather_mm.comp -- products of matrices selected by indices: several lanes
+// compute each result and take turns at its terms.
 #version 460
 #include "common.glsl"
 

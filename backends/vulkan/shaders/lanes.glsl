@@ -1,5 +1,5 @@
-// backends/vulkan/shaders/lanes.glsl -- LANES neighbouring invocations of 256 work on one item, and
-// join what they have. Before: ACC, a type, and combine(ACC, ACC). The constant 0 is LANES.
+// backends/vulkan/shaders/lanes.glsl -- combines the values of LANES neighboring invocations (of
+// 256) that work on one item. Before: ACC, a type, and combine(ACC, ACC). The constant 0 is LANES.
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint LANES = 256;
 

@@ -1,4 +1,4 @@
-// backends/vulkan/shaders/library.comp -- what the shaders written at run time are made of.
+// backends/vulkan/shaders/library.comp -- functions from which shaders are composed at run time.
 //
 // ../spirv/ copies functions from here by name and parameter types; no shader runs as it is. Every
 // code of weft/tape.h is a function of the forms that values are computed in: float, double, int,

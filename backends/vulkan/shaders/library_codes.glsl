@@ -1,4 +1,4 @@
-// backends/vulkan/shaders/library_codes.glsl -- the codes that need no function of math.glsl.
+// backends/vulkan/shaders/library_codes.glsl -- the tape codes that need no function of math.glsl.
 
 #define DEFINE_TRUTH(T)                                                                            \
     T lt_(const T x, const T y)                                                                    \

@@ -1,5 +1,5 @@
-// backends/vulkan/shaders/math.glsl -- the functions of weft/tape.h, of float and, under WIDE, of
-// double, which GLSL has no exponentials or angles of.
+// backends/vulkan/shaders/math.glsl -- the functions of weft/tape.h for float and, under WIDE, for
+// double, for which GLSL has no exponentials or angles.
 //
 // Floats are within 3 ulp over their whole range, doubles within a relative 1e-15. The device must
 // round additions and multiplications once and round to integers exactly; nothing else is required:

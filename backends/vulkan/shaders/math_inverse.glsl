@@ -1,4 +1,5 @@
-// backends/vulkan/shaders/math_inverse.glsl -- inverse hyperbolic functions, log10: both widths.
+// backends/vulkan/shaders/math_inverse.glsl -- inverse hyperbolic functions and log10, for float
+// and double.
 //
 // T is float or double; SQUARE the size from which on 1 beside a square is nothing, and far below
 // where squares overflow; LN2 and LOG10_E constants of the type.

@@ -1,5 +1,6 @@
-// backends/vulkan/shaders/matvec.comp -- products of few rows with a matrix whose terms lie side by
-// side: some invocations for each column, 16 bytes a load and several loads under way.
+// backends/vulkan/shaders/matvec.comp -- products of few rows with a matrix whose terms are
+// adjacent in memory: several invocations per column, 16 bytes per load and several loads in
+// flight.
 #version 460
 #include "common.glsl"
 #include "products.glsl"

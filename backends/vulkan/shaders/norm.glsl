@@ -1,4 +1,4 @@
-// backends/vulkan/shaders/norm.glsl -- rows of a normalisation: THREADS threads to a row.
+// backends/vulkan/shaders/norm.glsl -- rows of a normalization: THREADS threads per row.
 #include "math.glsl"
 
 #ifdef WIDE

@@ -1,5 +1,5 @@
-// backends/vulkan/shaders/norm_vjp.comp -- dx of rms_norm and layer_norm, and what norm_sums needs
-// of each row: the inverse root and the mean.
+// backends/vulkan/shaders/norm_vjp.comp -- dx of rms_norm and layer_norm, and the inputs of
+// norm_sums for each row: the inverse root and the mean.
 #version 460
 #include "common.glsl"
 #include "norm.glsl"

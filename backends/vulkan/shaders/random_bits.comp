@@ -1,5 +1,5 @@
-// backends/vulkan/shaders/random_bits.comp -- words of Threefry 2x32 with 20 rounds; which block
-// makes which word is said in ops/random/bits.c.
+// backends/vulkan/shaders/random_bits.comp -- words of Threefry 2x32 with 20 rounds;
+// ops/random/bits.c defines which block gives which word.
 #version 460
 #ifdef BYTES
 #extension GL_EXT_shader_8bit_storage : require

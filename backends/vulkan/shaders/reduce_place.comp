@@ -1,4 +1,4 @@
-// backends/vulkan/shaders/reduce_place.comp -- argmax and argmin: the first place of the extreme
+// backends/vulkan/shaders/reduce_place.comp -- argmax and argmin: the first index of the extreme
 // key.
 #version 460
 #include "common.glsl"

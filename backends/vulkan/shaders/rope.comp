@@ -1,5 +1,5 @@
-// backends/vulkan/shaders/rope.comp -- rotary embedding: a thread has one pair of a place, in some
-// heads; the elements after the pairs are copied. y may be a part of a cache of more places.
+// backends/vulkan/shaders/rope.comp -- rotary embedding: a thread computes one pair of elements
+// of a position, in some heads; the rest of a head is copied. y may be a part of a longer cache.
 #version 460
 #include "common.glsl"
 #include "math.glsl"

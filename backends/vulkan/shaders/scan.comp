@@ -1,6 +1,6 @@
-// backends/vulkan/shaders/scan.comp -- running extremes and their places (EXTREME), products
-// (with BITS of integers modulo 2^64), logarithms of sums of exponentials (LOGSUM), and
-// y_k = a_k y_(k-1) + b_k (LINEAR, with b at p.from, laid out as a).
+// backends/vulkan/shaders/scan.comp -- running extremes and their indices (EXTREME), products (with
+// BITS of integers modulo 2^64), logarithms of sums of exponentials (LOGSUM), and y_k = a_k y_(k-1)
+// + b_k (LINEAR, with b at p.from, laid out as a).
 #version 460
 #include "common.glsl"
 #include "rows_push.glsl"

@@ -1,8 +1,8 @@
-// backends/vulkan/shaders/scan.glsl -- what the elements of a row come to, one after another: one
-// invocation a row, or a workgroup for a part of a row. Before: ACC, identity(), combine() of what
-// is in front and what follows; element(i, k), of element i, which is the k-th in the order of the
-// scan; put(o, acc, base), which stores a result; in_front(row, part), what the parts before come
-// to. The input comes in the order of the scan; REVERSE writes from the end.
+// backends/vulkan/shaders/scan.glsl -- scans the elements of a row: one invocation per row, or a
+// workgroup per part of a row. Before: ACC, identity(), combine() of what is in front and what
+// follows; element(i, k), of element i, which is the k-th in the order of the scan; put(o, acc,
+// base), which stores a result; in_front(row, part), what the parts before come to. The input comes
+// in the order of the scan; REVERSE writes from the end.
 layout(constant_id = 1) const uint KEPT = 1;
 layout(constant_id = 2) const uint X_TYPE = FLOAT32;
 layout(constant_id = 3) const uint OUT_TYPE = FLOAT32;

@@ -1,5 +1,5 @@
-// backends/vulkan/shaders/scatter_fold.comp -- takes the items of each place of a scatter, in the
-// order of the indices, into what is there: the last of them, their product, or an extreme.
+// backends/vulkan/shaders/scatter_fold.comp -- combines the items of each destination of a scatter,
+// in the order of the indices, with the value there: the last item, their product, or an extreme.
 #version 460
 #ifdef BYTES
 #extension GL_EXT_shader_8bit_storage : require

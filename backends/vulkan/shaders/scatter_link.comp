@@ -1,5 +1,5 @@
-// backends/vulkan/shaders/scatter_link.comp -- the places of a scatter's items, and for each place
-// a list of its items in no order.
+// backends/vulkan/shaders/scatter_link.comp -- the destinations of a scatter's items, and for each
+// destination an unordered list of its items.
 #version 460
 #include "common.glsl"
 

@@ -1,5 +1,5 @@
-// backends/vulkan/shaders/scatter_order.comp -- which item follows which at the same place: the
-// next in the order of the indices. Only a place's first item keeps the place.
+// backends/vulkan/shaders/scatter_order.comp -- orders the items with the same destination by their
+// indices: each item gets the next one. Only the first item of a destination keeps the destination.
 #version 460
 #include "common.glsl"
 

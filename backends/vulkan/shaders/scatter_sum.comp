@@ -1,6 +1,6 @@
-// backends/vulkan/shaders/scatter_sum.comp -- adds to each place of a scatter its items, in the
-// order of the indices. Floats are rounded once, at the end: in float32 the sum carries its error
-// along.
+// backends/vulkan/shaders/scatter_sum.comp -- adds its items to each destination of a scatter, in
+// the order of the indices. Floats are rounded once, at the end: in float32 the sum carries its
+// error along.
 #version 460
 #ifdef BYTES
 #extension GL_EXT_shader_8bit_storage : require

@@ -1,4 +1,4 @@
-// backends/vulkan/shaders/softmax.comp -- softmax and log_softmax: LANES invocations a row. Long
+// backends/vulkan/shaders/softmax.comp -- softmax and log_softmax: LANES invocations per row. Long
 // rows that are few are split: `parts` groups a row, after a reduction left the parts' sums.
 #version 460
 #include "common.glsl"

@@ -1,5 +1,5 @@
 // backends/vulkan/shaders/softmax_grad.comp -- the gradients of softmax, y (dy - sum(y dy)), and of
-// log_softmax, dy - exp(y) sum(dy): LANES invocations a row.
+// log_softmax, dy - exp(y) sum(dy): LANES invocations per row.
 #version 460
 #include "common.glsl"
 #include "axes.glsl"

@@ -1,6 +1,6 @@
-// backends/vulkan/shaders/sort.glsl -- what is sorted: entries of a key and the place that its
-// element had, which makes all of a row different and the order stable. Entries in the workspace
-// are WORDS words: the place, the key's low word, its high word if the dtype has 64 bits.
+// backends/vulkan/shaders/sort.glsl -- entries for sorting: a key and the original index of the
+// element, which makes all entries of a row different and the order stable. Entries in the
+// workspace are WORDS words: the place, the key's low word, its high word if the dtype has 64 bits.
 #include "rows_push.glsl"
 #include "bits.glsl"
 

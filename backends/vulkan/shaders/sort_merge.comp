@@ -1,5 +1,5 @@
 // backends/vulkan/shaders/sort_merge.comp -- merges pairs of sorted runs of `chunk` entries: every
-// entry finds by itself how many of the other run come before it.
+// entry counts the entries of the other run that precede it.
 #version 460
 #include "common.glsl"
 #include "sort.glsl"

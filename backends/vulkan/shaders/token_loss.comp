@@ -1,5 +1,5 @@
 // backends/vulkan/shaders/token_loss.comp -- losses of rows of logits in float32, and their
-// gradients: in place of the logits, or elsewhere in 16 bits. A workgroup a row.
+// gradients, which replace the logits or are stored elsewhere in 16 bits. A workgroup a row.
 #version 460
 #include "common.glsl"
 #include "math.glsl"

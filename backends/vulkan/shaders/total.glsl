@@ -1,5 +1,5 @@
-// backends/vulkan/shaders/total.glsl -- sums of many floats, as if in float64: a Total of float has
-// the sum and what rounding took from it.
+// backends/vulkan/shaders/total.glsl -- sums of many floats with the precision of float64: a Total
+// of float has the sum and its rounding error.
 #ifdef WIDE
 #define Total double
 

@@ -1,5 +1,6 @@
-// backends/vulkan/shaders/vecmat.comp -- products of few rows with a matrix whose columns lie side
-// by side: an invocation has the columns of 16 bytes, and others share the terms.
+// backends/vulkan/shaders/vecmat.comp -- products of few rows with a matrix whose columns are
+// adjacent in memory: an invocation computes the columns of 16 bytes, and several invocations share
+// the terms.
 #version 460
 #include "common.glsl"
 #include "products.glsl"
