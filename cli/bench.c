@@ -1,4 +1,4 @@
-/* cli/bench.c -- weft bench: how fast a model generates here. */
+/* cli/bench.c -- weft bench: measures how fast a model generates on this machine. */
 #include <stdlib.h>
 
 #include "cli/bench.h"
@@ -92,19 +92,19 @@ static const cli_option options[] = {
      .value = "TEXT",
      AT(cache_prompt),
      .help = "the text for what is measured of caches; default: that of --prompt"},
-    {.name = "no-cache",
-     .kind = CLI_FLAG,
-     AT(no_cache),
-     .help = "leave out how much sooner a prompt is answered that was read before"},
+    {.name = "no-cache", .kind = CLI_FLAG, AT(no_cache), .help = "do not measure the prompt cache"},
     {.name = "no-restore",
      .kind = CLI_FLAG,
      AT(no_restore),
-     .help = "leave out restoring keys and values from a file"},
+     .help = "do not measure saving and loading the KV cache"},
     {.name = "no-bundle",
      .kind = CLI_FLAG,
      AT(no_bundle),
-     .help = "leave out going on with a generation from a file"},
-    {.name = "no-probes", .kind = CLI_FLAG, AT(no_probes), .help = "leave out what probes cost"},
+     .help = "do not measure saving and loading an unfinished generation"},
+    {.name = "no-probes",
+     .kind = CLI_FLAG,
+     AT(no_probes),
+     .help = "do not measure the cost of probes"},
     CLI_ADAPTER_OPTION(bench_values),
     CLI_BACKEND_OPTION(bench_values),
     CLI_JSON_OPTION(bench_values, "print one JSON object; durations in it are nanoseconds"),
@@ -114,7 +114,7 @@ static const cli_option options[] = {
 
 /* ---- running -------------------------------------------------------------------------------- */
 
-/* Arbitrary tokens; NULL: out of memory. */
+/* A prompt of n arbitrary tokens; NULL when out of memory. */
 static int32_t *arbitrary_tokens(int64_t n, int64_t vocabulary)
 {
     int32_t *ids = calloc((size_t)n, sizeof *ids);

@@ -21,7 +21,7 @@ weft_status bench_train(const bench_values *values, const char *path);
 weft_status bench_profile(const bench_values *values, const weft_bench_options *options,
                           weft_engine *engine);
 
-/* The model at `path` and what was measured: a table, or one JSON object. */
+/* Prints the model at `path` and the measurements, as a table or as one JSON object. */
 void bench_print(const bench_values *values, const char *path, const weft_engine_info *info,
                  const weft_bench_report *report);
 void bench_print_train(const bench_values *values, const char *path, const weft_model_info *info,

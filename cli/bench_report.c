@@ -1,4 +1,4 @@
-/* cli/bench_report.c -- what weft bench prints: a table, or one JSON object. */
+/* cli/bench_report.c -- output of weft bench: a table, or one JSON object. */
 #include <string.h>
 
 #include "cli/bench.h"
@@ -6,7 +6,7 @@
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-/* Durations are nanoseconds there. */
+/* Durations in the JSON output are in nanoseconds. */
 static long long ns(double seconds)
 {
     return (long long)(seconds * 1e9 + 0.5);
@@ -169,7 +169,7 @@ static void print_json(const bench_values *v, const char *path, const weft_engin
 
 /* ---- a table -------------------------------------------------------------------------------- */
 
-/* Whether a section gives a reason instead of figures. */
+/* Prints the error of a section that could not be measured; false if there is none. */
 static bool print_missing(const char *name, const char *error)
 {
     if (*error != '\0')

@@ -10,11 +10,12 @@ weft_status cli_caching_apply(const char *command, const cli_caching *caching, w
             caching->kv_bits == CLI_ABSENT)
             return WEFT_OK;
         return weft_fail(WEFT_UNSUPPORTED,
-                         "%s: --max-context, --sink-tokens and --kv-bits: what "
-                         "another program remembers is its own matter",
+                         "%s: --max-context, --sink-tokens and --kv-bits need the native "
+                         "backend",
                          command);
     }
-    /* In the library 0 means the default, and a negative number means everything, or none. */
+    /* In weft_cache_options 0 selects the default. A negative max_context means no limit, and a
+     * negative sink_tokens means no sinks. */
     if (caching->max_context != CLI_ABSENT)
         options->max_context = caching->max_context > 0 ? caching->max_context : -1;
     if (caching->sink_tokens != CLI_ABSENT)
@@ -23,7 +24,7 @@ weft_status cli_caching_apply(const char *command, const cli_caching *caching, w
         options->kv_bits = (int)caching->kv_bits;
     const weft_status status = weft_model_plan_caches(model, options, &plan);
     if (status == WEFT_OK && plan.reduced)
-        fprintf(stderr, "weft: %s: memory is short: %s tokens are remembered\n", command,
+        fprintf(stderr, "weft: %s: memory is short: the KV cache holds %s tokens\n", command,
                 cli_count(plan.max_context));
     return status;
 }

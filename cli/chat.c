@@ -17,13 +17,14 @@ static const cli_argument arguments[] = {{"MODEL", offsetof(chat_values, model),
 
 static const cli_option options[] = {
     CLI_PROMPT_OPTION(chat_values, NULL,
-                      "say this, print the answer and end; - reads standard input"),
+                      "send this message, print the answer and exit; - reads "
+                      "standard input"),
     {.name = "system", .kind = CLI_TEXT, .value = "TEXT", AT(system), .help = "the system text"},
     {.name = "load",
      .kind = CLI_TEXT,
      .value = "FILE",
      AT(load),
-     .help = "begin with the messages of a file, as /save writes them"},
+     .help = "start with the messages of a file that /save has written"},
     {.name = "think",
      .kind = CLI_CHOICE,
      .value = "on|off",
@@ -34,7 +35,8 @@ static const cli_option options[] = {
     {.name = "prompted",
      .kind = CLI_FLAG,
      AT(prompted),
-     .help = "with --json-schema: ask for it and try again, instead of generating nothing else"},
+     .help = "with --json-schema: ask for such JSON and retry, instead of "
+             "constraining the generation"},
     {.name = "retries",
      .kind = CLI_INT,
      .value = "N",
@@ -59,13 +61,13 @@ static const cli_option options[] = {
      .kind = CLI_TEXT,
      .value = "NAME",
      AT(format),
-     .help = "talk in a built-in format instead of the model's template: chatml, gemma3, "
-             "llama:3.0, ..."},
+     .help = "use a built-in format instead of the model's template: "
+             "chatml, gemma3, llama:3.0, ..."},
     {.name = "template",
      .kind = CLI_TEXT,
      .value = "FILE",
      AT(template_file),
-     .help = "talk by this Jinja template instead of the model's"},
+     .help = "use this Jinja template instead of the model's"},
     CLI_ADAPTER_OPTION(chat_values),
     CLI_BACKEND_OPTION(chat_values),
     CLI_SAMPLING_OPTIONS(chat_values),
@@ -91,13 +93,15 @@ static void on_interrupt(int signal_number)
     weft_cancel_set(interrupt);
 }
 
-/* A person's Ctrl-C stops the answer; without one it ends the program, as everywhere. */
+/* On a terminal Ctrl-C stops the current answer. Otherwise SIGINT keeps its default action and ends
+ * the program. */
 static weft_status catch_interrupts(chat_run *run)
 {
     run->cancel = interrupt = weft_cancel_new();
     if (run->cancel == NULL)
         return weft_fail(WEFT_MEMORY, "chat: no memory");
-    struct sigaction action = {.sa_handler = on_interrupt}; /* reading ends, too: no SA_RESTART */
+    struct sigaction action = {
+        .sa_handler = on_interrupt}; /* no SA_RESTART: Ctrl-C also interrupts reading */
     if (run->person)
         sigaction(SIGINT, &action, NULL);
     return WEFT_OK;
@@ -108,8 +112,8 @@ static weft_status catch_interrupts(chat_run *run)
 static weft_status no_template(const char *path)
 {
     return weft_fail(WEFT_UNSUPPORTED,
-                     "%s: the model has no chat template: it goes on with texts (weft generate); "
-                     "--format chatml or --template FILE talks to it all the same",
+                     "%s: the model has no chat template: use weft generate; "
+                     "--format chatml or --template FILE chats with it anyway",
                      path);
 }
 
@@ -138,8 +142,8 @@ static weft_status open_chat(chat_run *run, const char *path)
     return status == WEFT_UNSUPPORTED ? no_template(path) : status;
 }
 
-/* A turn marker that the template writes and the vocabulary lacks, or NULL. */
-static const char *strange_mark(const chat_run *run)
+/* A turn marker that the template writes but the vocabulary lacks; NULL: none. */
+static const char *missing_marker(const chat_run *run)
 {
     static const char *const marks[] = {"<|im_start|>", "<|start_header_id|>", "<start_of_turn>",
                                         "<|turn>"};
@@ -156,7 +160,7 @@ static const char *strange_mark(const chat_run *run)
 static weft_status check_marks(const chat_run *run, const char *path)
 {
     const char *type = weft_config_string(weft_model_config(run->model), "model_type", "");
-    const char *mark = strange_mark(run), *source = weft_chat_source(run->chat, NULL);
+    const char *mark = missing_marker(run), *source = weft_chat_source(run->chat, NULL);
     weft_chat *builtin = NULL;
     if (mark == NULL || run->values->format != NULL || run->values->template_file != NULL)
         return WEFT_OK;
@@ -167,12 +171,12 @@ static weft_status check_marks(const chat_run *run, const char *path)
         return no_template(path);
     fprintf(stderr,
             "weft: warning: the model's chat template begins turns with %s, which its vocabulary "
-            "lacks: it was hardly taught to talk, and goes on with texts (weft generate)\n",
+            "lacks: it was probably not trained for chat; weft generate continues texts\n",
             mark);
     return WEFT_OK;
 }
 
-/* A session's answers by another program. */
+/* Generates the answers of a session with another program (--backend). */
 static weft_status from_engine(void *context, const weft_session_request *request,
                                weft_generate_fn *callback, void *callback_context,
                                weft_generate_stats *stats)
@@ -186,7 +190,7 @@ static weft_status from_engine(void *context, const weft_session_request *reques
     return cli_engine_generate(context, &r, callback, callback_context, stats);
 }
 
-/* The most tokens of a prompt: as many as leave room for an answer. 0: unknown. */
+/* The maximum number of prompt tokens, which leaves room for an answer. 0: unknown. */
 static int64_t prompt_room(const chat_run *run, int64_t max_tokens)
 {
     const int64_t positions = run->engine != NULL ? weft_engine_info_of(run->engine).context_length
@@ -194,7 +198,7 @@ static int64_t prompt_room(const chat_run *run, int64_t max_tokens)
     return max_tokens < positions / 2 ? positions - max_tokens : positions - positions / 2;
 }
 
-/* OPEN and CLOSE of --tool-pattern, in new memory. */
+/* Splits --tool-pattern OPEN...CLOSE into copies of its two parts. */
 static weft_status read_pattern(chat_run *run)
 {
     const char *pattern = run->values->tool_pattern, *dots = strstr(pattern, "...");
@@ -241,7 +245,8 @@ static weft_status open_session(chat_run *run)
 
 #define DEFAULT_MODEL "Qwen/Qwen3-0.6B"
 
-/* Without MODEL: that of $WEFT_MODEL, else a small one that may be in the local cache. */
+/* Finds the model. Without MODEL it is the one in $WEFT_MODEL, otherwise DEFAULT_MODEL from the
+ * local cache. */
 static weft_status find_model(const cli_place *place, const char *name, char *path, size_t size)
 {
     const char *own = getenv("WEFT_MODEL");
@@ -346,12 +351,12 @@ static weft_status talk(chat_run *run)
         const cli_edit_result result = cli_edit_read("> ", &line);
         if (result == CLI_EDIT_FAILED)
             return weft_fail(WEFT_MEMORY, "chat: no memory for the line");
-        /* Twice in a row is meant. */
+        /* A second Ctrl-C in a row ends the chat. */
         if (result == CLI_EDIT_END || (result == CLI_EDIT_INTERRUPTED && interrupted))
             break;
         interrupted = result == CLI_EDIT_INTERRUPTED;
         if (interrupted)
-            puts("(once more to end)");
+            puts("(Ctrl-C again ends the chat)");
         else
             take_line(run, line);
         free(line);

@@ -12,13 +12,13 @@ typedef struct chat_values {
     cli_place place;
     cli_sampling sampling;
     cli_caching caching;
-    int think; /* -1: as the template has it; 0: on; 1: off */
+    int think; /* -1: the template's default; 0: on; 1: off */
     int64_t retries, tokens_per_eval;
     double timeout;
     bool prompted, json, stats, shift;
 } chat_values;
 
-/* What a chat has open. */
+/* The state of a running chat. */
 typedef struct chat_run {
     const chat_values *values;
     weft_model *model;
@@ -27,42 +27,43 @@ typedef struct chat_run {
     weft_chat *chat;
     weft_session *session;
     weft_cancel *cancel; /* set by Ctrl-C */
-    cli_ids keep;        /* tokens that XTC keeps */
+    cli_ids keep;        /* tokens that XTC never excludes */
     char *schema;        /* NULL: none */
     weft_tool *tools;
     size_t n_tools;
-    void *tools_json;             /* what their texts are of */
-    char *tool_open, *tool_close; /* of --tool-pattern; NULL: none */
-    int64_t pending;              /* calls that the user is to answer */
-    int64_t left_out;             /* dropped messages that the user was warned about */
-    bool asked;                   /* the user was told how to answer a call */
-    bool person;                  /* a terminal on both sides */
+    void *tools_json;             /* the parsed JSON that owns the strings of `tools` */
+    char *tool_open, *tool_close; /* the parts of --tool-pattern; NULL: none */
+    int64_t pending;              /* number of tool calls that wait for the user's result */
+    int64_t left_out;             /* number of dropped messages that the user was warned about */
+    bool asked;                   /* the user has seen how to enter a tool result */
+    bool person;                  /* standard input and output are terminals */
     bool color;
     bool quit;
     int failures;
 
-    /* Of the answer under way. */
+    /* The current answer. */
     bool dim;     /* reasoning is being shown */
-    bool started; /* something stands on the line */
+    bool started; /* the current line has output */
     int64_t attempt;
-    weft_session_stats stats; /* of the last answer */
+    weft_session_stats stats; /* statistics of the last answer */
 } chat_run;
 
 /* ---- chat_show.c ---------------------------------------------------------------------------- */
 
-/* Before an answer, for its events, after it. */
+/* Show the start of an answer, its events, and its end. */
 void chat_show_start(chat_run *run);
 weft_session_event_fn chat_show_event;
 void chat_show_end(chat_run *run);
 
-/* A failure: on standard error, with --json as an event too. */
+/* Reports a failure on standard error, and with --json also as an event. */
 void chat_show_failure(chat_run *run);
 
 void chat_show_stats(const chat_run *run, FILE *file);
 
 /* ---- chat.c --------------------------------------------------------------------------------- */
 
-/* Answers the conversation; `text` is the user's message, NULL: it is there already. */
+/* Generates and shows the next answer. `text` is the user's message; NULL: the conversation already
+ * contains it. */
 void chat_answer(chat_run *run, const char *text, bool continue_final);
 
 /* ---- chat_commands.c ------------------------------------------------------------------------ */

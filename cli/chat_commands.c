@@ -11,7 +11,7 @@ typedef struct chat_action {
 
 static const chat_action *actions(size_t *n);
 
-/* Says that something was done, to a person. */
+/* On a terminal, confirms that a command was carried out. */
 static void say(const chat_run *run, const char *what)
 {
     if (run->person)
@@ -52,14 +52,14 @@ static void undo(chat_run *run, const char *value)
 {
     (void)value;
     run->pending = 0;
-    say(run,
-        weft_session_undo(run->session) ? "the last message is taken back" : "there is no message");
+    say(run, weft_session_undo(run->session) ? "removed the last message and its answer"
+                                             : "there is no message");
 }
 
 static void system_text(chat_run *run, const char *value)
 {
     check(run, weft_session_set_system(run->session, *value ? value : NULL),
-          *value ? "the system text is another" : "there is no system text");
+          *value ? "system text set" : "system text removed");
 }
 
 static void save(chat_run *run, const char *value)
@@ -139,15 +139,15 @@ static const chat_action *actions(size_t *n)
 {
     static const chat_action list[] = {
         {"help", "", "this list", help},
-        {"clear", "", "forget the conversation, but for the system text", clear},
+        {"clear", "", "start a new conversation with the same system text", clear},
         {"undo", "", "take back the last message and its answer", undo},
         {"retry", "", "answer the last message again", retry},
-        {"continue", "", "go on with the last answer", go_on},
-        {"system", "TEXT", "another system text; none: without one", system_text},
+        {"continue", "", "continue the last answer", go_on},
+        {"system", "TEXT", "set the system text; without TEXT: remove it", system_text},
         {"think", "on|off|auto", "whether the model thinks first", think},
         {"history", "", "print the messages", history},
         {"save", "FILE", "write the messages to a file", save},
-        {"load", "FILE", "read them back", load},
+        {"load", "FILE", "load messages from a file", load},
         {"stats", "", "tokens so far, speed of the last answer", stats},
         {"tokens", "", "the same", stats},
         {"quit", "", "end", quit},

@@ -36,7 +36,7 @@ static weft_status check_texts(json_object *object, const char *what)
     return WEFT_OK;
 }
 
-/* Adds a message that is no user's; *answer: the model is to speak now. */
+/* Adds a message with any role. Sets *answer if the model must answer now. */
 static weft_status add_message(chat_run *run, json_object *in, bool *answer)
 {
     json_object *calls = json_object_object_get(in, "tool_calls");
@@ -96,7 +96,7 @@ static weft_status ask_person(void *context, const char *arguments, char **resul
     char *line = NULL;
     (void)arguments;
     if (!run->asked)
-        puts("(the model called a tool: type what it gives; Ctrl-D ends the answer)");
+        puts("(the model called a tool: enter its result; Ctrl-D ends the answer)");
     run->asked = true;
     const cli_edit_result read = cli_edit_read("result> ", &line);
     if (read == CLI_EDIT_FAILED)

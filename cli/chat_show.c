@@ -1,5 +1,4 @@
-/* cli/chat_show.c -- output of weft chat: an answer as it is generated, or events as lines of JSON.
- */
+/* cli/chat_show.c -- output of weft chat: an answer as it is generated, or events as JSON lines. */
 #include <string.h>
 
 #include "cli/chat.h"
@@ -63,7 +62,7 @@ static void set_dim(chat_run *run, bool dim)
     run->dim = dim;
 }
 
-/* A note about the answer, for a person, on a separate line. */
+/* Prints a note about the answer on a separate line. */
 static void remark(chat_run *run, const char *before, const char *what, const char *after)
 {
     set_dim(run, false);
@@ -75,7 +74,7 @@ static void remark(chat_run *run, const char *before, const char *what, const ch
     run->started = false;
 }
 
-/* Results were typed by the same person, so only errors are shown. */
+/* The user typed the tool's result, so only errors are shown. */
 static void show_call(chat_run *run, const weft_session_event *e)
 {
     if (e->kind == WEFT_SESSION_TOOL_CALL)
@@ -84,14 +83,15 @@ static void show_call(chat_run *run, const weft_session_event *e)
         remark(run, "failed: ", e->text, "");
 }
 
-/* Documents go out alone where there is no person to watch. */
+/* Without a terminal only the final document of a structured answer is printed, not the text of its
+ * attempts. */
 static void show_text(chat_run *run, const weft_session_event *e)
 {
     if (!run->person && run->schema != NULL)
         return;
     if (e->attempt != run->attempt) {
         run->attempt = e->attempt;
-        remark(run, "(", "that does not fit: again", ")");
+        remark(run, "(", "does not match the schema; trying again", ")");
     }
     set_dim(run, false);
     cli_write_text(e->text, e->length);
@@ -158,12 +158,12 @@ void chat_show_end(chat_run *run)
                                                         : "--max-tokens N allows more");
     if (s->left_out > run->left_out)
         fprintf(stderr,
-                "weft: the conversation is too long for the model's positions: it is without its "
-                "first %s messages now\n",
+                "weft: the conversation exceeds the model's positions: its first %s messages are "
+                "left out of the prompt\n",
                 cli_count(s->left_out));
     run->left_out = s->left_out;
     if (s->tool_limit)
-        fputs("weft: the model went on calling tools; it was stopped\n", stderr);
+        fputs("weft: stopped: the model reached the limit of tool calls\n", stderr);
     if (run->values->stats)
         chat_show_stats(run, stderr);
 }

@@ -38,7 +38,8 @@ static const cli_option options[] = {
      .low = 0,
      .high = CLI_ANY,
      AT(temperature),
-     .help = "above 0: draw the token, as weft generate does, and show it alone"},
+     .help = "above 0: draw the token, as weft generate does, and show only "
+             "that one"},
     {.name = "seed",
      .kind = CLI_INT,
      .value = "N",

@@ -1,5 +1,5 @@
-/* cli/classify.h -- between classify.c, which reads and prints, and classify_choices.c, which asks
- * the model. */
+/* cli/classify.h -- interface between classify.c (input and output) and classify_choices.c
+ * (computes the model's choices). */
 #ifndef CLI_CLASSIFY_H
 #define CLI_CLASSIFY_H
 
@@ -22,16 +22,16 @@ typedef struct classify_run {
     cli_inputs texts;
 } classify_run;
 
-/* A token or a label that may follow. */
+/* A candidate: a token or a label that may follow the text. */
 typedef struct classify_choice {
     const char *text;
     size_t length;
-    int32_t id;     /* of a token */
-    double logprob; /* of a label: the sum over its tokens */
-    double share;   /* probability; of a label: among the labels; NaN: not known */
+    int32_t id;     /* token id */
+    double logprob; /* for a label, the sum over its tokens */
+    double share;   /* probability, for labels among the given labels; NaN: unknown */
 } classify_choice;
 
-/* Prints the line of a text; the choices are sorted, the best first. */
+/* Prints the line of a text. The choices are sorted, the most probable first. */
 void classify_print(const classify_values *v, const cli_input *t, const classify_choice *choices,
                     size_t n);
 

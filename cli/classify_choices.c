@@ -12,7 +12,7 @@ static int best_first(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Sorts, and turns log-probabilities into shares of their sum. */
+/* Sorts the choices, and computes the softmax of their log-probabilities. */
 static void finish(classify_choice *choices, size_t n)
 {
     double sum = 0;
@@ -23,7 +23,7 @@ static void finish(classify_choice *choices, size_t n)
         choices[i].share = exp(choices[i].logprob - choices[0].logprob) / sum;
 }
 
-/* Tokens, or the labels of a classifier. */
+/* The number of logits: the vocabulary size, or the number of labels of a classifier. */
 static size_t count_outputs(const weft_model *model)
 {
     const weft_model_info *info = weft_model_info_of(model);
@@ -32,7 +32,9 @@ static size_t count_outputs(const weft_model *model)
 
 /* ---- Tokens --------------------------------------------------------------------------------- */
 
-enum { BEFORE = 8 }; /* tokens in front of one, for its text may depend on them */
+enum {
+    BEFORE = 8
+}; /* preceding tokens that are decoded first, since a token's text can depend on them */
 
 /* The text of a token that follows a prompt, in new memory (weft_free); NULL after a failure. */
 static char *token_text(const weft_tokenizer *tokenizer, const cli_input *t, int32_t id)
@@ -46,7 +48,8 @@ static char *token_text(const weft_tokenizer *tokenizer, const cli_input *t, int
         status = weft_detokenizer_push(d, t->ids[i], &text, NULL);
     if (status == WEFT_OK)
         status = weft_detokenizer_push(d, id, &text, NULL);
-    pushed = status == WEFT_OK ? weft_strdup(text) : NULL; /* the next call takes it away */
+    pushed = status == WEFT_OK ? weft_strdup(text)
+                               : NULL; /* copied, since the next call overwrites it */
     if (pushed != NULL && weft_detokenizer_finish(d, &rest, NULL) == WEFT_OK)
         all = weft_format("%s%s", pushed, rest);
     weft_free(pushed);
@@ -75,7 +78,7 @@ static void print_tokens(const classify_values *v, const classify_run *r, cli_in
         weft_free((char *)choices[i].text);
 }
 
-/* Of a classifier: its labels, printed as those of --labels. */
+/* Prints a classifier's labels like those of --labels. */
 static void print_classes(const classify_values *v, const classify_run *r, const cli_input *t,
                           const float *logits, classify_choice *choices)
 {
@@ -93,7 +96,7 @@ static void print_classes(const classify_values *v, const classify_run *r, const
     classify_print(&shown, t, choices, n);
 }
 
-/* The token that was drawn. */
+/* Prints the token that was drawn. */
 static void print_drawn(const classify_values *v, const classify_run *r, cli_input *t,
                         const weft_classified *drawn)
 {
@@ -133,7 +136,7 @@ static weft_status show_tokens(const classify_values *v, classify_run *r,
     return WEFT_OK;
 }
 
-/* All logits to --logits FILE. */
+/* Writes all logits to --logits FILE. */
 static weft_status write_logits(const classify_values *v, const classify_run *r,
                                 const weft_classified *results)
 {
@@ -154,7 +157,7 @@ static weft_status write_logits(const classify_values *v, const classify_run *r,
     return status;
 }
 
-/* A token from another program: its text alone is known. */
+/* Prints a token from another program, of which only the text is known. */
 static void print_foreign(const classify_values *v, const classify_run *r, cli_input *t,
                           const weft_classified *found)
 {
@@ -231,11 +234,11 @@ weft_status classify_by_token(const classify_values *v, classify_run *r)
 
 /* ---- Labels --------------------------------------------------------------------------------- */
 
-/* The labels, and every text followed by each of them. */
+/* The labels, and a scoring request for each pair of text and label. */
 typedef struct labelling {
-    classify_choice *labels; /* their texts, in the order of the command line */
+    classify_choice *labels; /* in the order of the command line */
     size_t n;
-    weft_score_request *requests; /* of text i and label l: i n + l */
+    weft_score_request *requests; /* text i with label l has index i n + l */
     weft_scored *results;
     size_t n_requests;
 } labelling;

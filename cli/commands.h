@@ -1,4 +1,4 @@
-/* cli/commands.h -- the subcommands: each in a file of its name. */
+/* cli/commands.h -- the subcommands, each defined in the file with its name. */
 #ifndef CLI_COMMANDS_H
 #define CLI_COMMANDS_H
 

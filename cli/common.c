@@ -1,4 +1,5 @@
-/* cli/common.c -- what several commands need: opening models, reporting failures, writing JSON. */
+/* cli/common.c -- functions shared by the commands: opening models, reporting failures, writing
+ * JSON. */
 #include "cli/common.h"
 
 #include <dirent.h>
@@ -14,7 +15,7 @@
 
 /* ---- Failures ------------------------------------------------------------------------------- */
 
-/* The library's message is what a failure prints: it has no control characters. */
+/* Sets the library's error message, which escapes control characters, so that it can be printed. */
 static void record(const char *format, va_list arguments)
 {
     char text[4096];
@@ -62,7 +63,7 @@ int cli_status(weft_status status)
 {
     if (status == WEFT_OK)
         return CLI_OK;
-    fflush(stdout); /* what was said before comes first */
+    fflush(stdout); /* keeps the order of output and error message */
     if (!quiet)
         fprintf(stderr, "weft: %s\n", weft_error_message());
     return CLI_FAILURE;
@@ -141,7 +142,7 @@ static bool has_gguf(const char *folder)
     return found;
 }
 
-/* Whether a folder has an adapter and no model. */
+/* Whether a folder contains an adapter but no model. */
 static bool is_adapter(const char *folder)
 {
     return has_file(folder, "adapter_config.json") && !has_file(folder, "model.safetensors") &&
@@ -244,7 +245,7 @@ weft_status cli_tokenizer_path(const char *name, char *out, size_t size)
     return find_model(name, true, out, size);
 }
 
-/* The library's 0 is everything, below 0 nothing. */
+/* In weft_model_options, gpu_layers 0 means all layers and a negative number means none. */
 static int64_t gpu_layers(const cli_place *place)
 {
     if (place->gpu_layers == CLI_ABSENT)
@@ -301,7 +302,8 @@ weft_status cli_engine_generate(weft_engine *engine, const weft_engine_request *
     return status;
 }
 
-/* Other kinds of files are left to the writer. */
+/* Only regular files and folders are checked; writing to other kinds of files, such as devices, is
+ * allowed. */
 weft_status cli_check_out(const char *out, bool force)
 {
     struct stat info;
@@ -309,7 +311,7 @@ weft_status cli_check_out(const char *out, bool force)
         return WEFT_OK;
     DIR *folder = S_ISDIR(info.st_mode) ? opendir(out) : NULL;
     int n = 0;
-    while (folder && n < 3 && readdir(folder) != NULL) /* "." and ".." */
+    while (folder && n < 3 && readdir(folder) != NULL) /* "." and ".." always exist */
         n++;
     const bool empty = folder && n < 3;
     if (folder)
@@ -413,9 +415,9 @@ double cli_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* How many bytes of a character at the start of the text may command a terminal: 0, 1, or 2 for
- * U+0080 to U+009F. */
-static size_t commands(const char *text, size_t length)
+/* The size in bytes of a control character at the start of the text: 1 for ASCII, 2 for U+0080 to
+ * U+009F, 0 if there is none. */
+static size_t control_size(const char *text, size_t length)
 {
     const unsigned char c = (unsigned char)text[0];
     const unsigned char second = length > 1 ? (unsigned char)text[1] : 0;
@@ -432,7 +434,7 @@ void cli_write_text(const char *text, size_t length)
     }
     for (size_t i = 0; i < length;) {
         size_t n = 0, plain = i;
-        while (plain < length && (n = commands(text + plain, length - plain)) == 0)
+        while (plain < length && (n = control_size(text + plain, length - plain)) == 0)
             plain++;
         fwrite(text + i, 1, plain - i, stdout);
         if (plain < length)
@@ -472,7 +474,7 @@ void cli_json_number(FILE *file, double value)
 
 enum { TEXTS = 16, TEXT_SIZE = 40 };
 
-/* The next buffer of a ring, so that one printf can use several. */
+/* Returns the next of several static buffers, so that one printf can use several results. */
 static char *next_text(void)
 {
     static char texts[TEXTS][TEXT_SIZE];

@@ -1,4 +1,5 @@
-/* cli/common.h -- what several commands need: opening models, reporting failures, writing JSON. */
+/* cli/common.h -- functions shared by the commands: opening models, reporting failures, writing
+ * JSON. */
 #ifndef CLI_COMMON_H
 #define CLI_COMMON_H
 
@@ -10,7 +11,7 @@
 #include "cli/options.h"
 #include "weft/weft.h"
 
-/* Where and in which dtype a command computes. */
+/* The device and dtype with which a command computes. */
 typedef struct cli_place {
     int dtype; /* index into CLI_DTYPES */
     const char *device;
@@ -24,7 +25,7 @@ typedef struct cli_place {
 enum { CLI_DTYPE_AUTO = 3 };
 #define CLI_ACTIVATIONS "exact|int8"
 
-/* The options that fill parts of a `cli_place place` in struct T, and all of it. */
+/* The options that fill single members, or all, of a `cli_place place` in struct T. */
 #define CLI_DEVICE_OPTION(T)                                                                       \
     {                                                                                              \
         .name = "device", .kind = CLI_TEXT, .value = "NAME", .fallback = "cpu",                    \
@@ -77,7 +78,7 @@ enum { CLI_DTYPE_AUTO = 3 };
                 "pull does"                                                                        \
     }
 
-/* Of commands that compute with a model and do not train it. */
+/* For commands that run a model without training it. */
 #define CLI_ACTIVATIONS_OPTION(T)                                                                  \
     {                                                                                              \
         .name = "activations", .kind = CLI_CHOICE, .value = CLI_ACTIVATIONS, .fallback = "exact",  \
@@ -87,91 +88,95 @@ enum { CLI_DTYPE_AUTO = 3 };
                 "with AVX-512 VNNI; other devices ignore it"                                       \
     }
 
-/* Above 0, and up to anything. */
+/* Bounds for an option's number: above 0, and no upper limit. */
 #define CLI_ABOVE_ZERO DBL_MIN
 #define CLI_ANY INFINITY
 
-/* Prints "weft: COMMAND: message" on one line of standard error; CLI_FAILURE or CLI_USAGE. */
+/* Print "weft: COMMAND: message" on one line of standard error; return CLI_FAILURE or CLI_USAGE. */
 int cli_fail(const char *command, const char *format, ...) WEFT_PRINTF(2, 3);
 int cli_usage(const char *command, const char *format, ...) WEFT_PRINTF(2, 3);
 void cli_usage_va(const char *command, const char *format, va_list arguments) WEFT_PRINTF(2, 0);
-/* CLI_OK, or the library's message and CLI_FAILURE. */
+/* Returns CLI_OK for WEFT_OK; otherwise prints the library's message and returns CLI_FAILURE. */
 int cli_status(weft_status status);
-/* From now on these print nothing: another process of the same run does. */
+/* Disables the messages above, since another process of the same run prints them. */
 void cli_be_quiet(void);
 
-/* Seconds on a clock that never goes back. */
+/* Seconds on a monotonic clock. */
 double cli_seconds(void);
 
-/* Writes what a model generated, or other text from outside, to standard output. On a terminal,
- * control characters other than newline and tab are shown as escapes (\x1b). */
+/* Writes generated or other untrusted text to standard output. On a terminal, control characters
+ * other than newline and tab are shown as escapes (\x1b). */
 void cli_write_text(const char *text, size_t length);
 
-/* From now on the first Ctrl-C sets *cancel, which lasts as long as the program, and a second one
- * ends the program. */
+/* Installs a handler: the first Ctrl-C sets *cancel, which is never freed, and a second one ends
+ * the program. */
 weft_status cli_catch_interrupt(const weft_cancel **cancel);
 
-/* What makes no sense about a place; NULL: nothing. */
+/* The usage error in the options of a place; NULL: none. */
 const char *cli_place_complaint(const cli_place *place);
 
-/* Sets the device and the threads. With gpu_layers the CPU stays the default device. */
+/* Sets the default device and the number of threads. With gpu_layers the CPU stays the default
+ * device. */
 weft_status cli_set_place(const cli_place *place);
 
-/* Where a model is: the path as it is, or ORG/NAME's in the local cache, or, for NULL and
- * "storyteller", the one that comes with Weft. Into out. WEFT_INVALID for a file that is no GGUF
- * file and for a folder without config.json and without GGUF files. */
+/* Writes the path of a model to `out`: `name` itself if it is a path, the folder of ORG/NAME in the
+ * local cache, or, for NULL and "storyteller", the model included with Weft. WEFT_INVALID for a
+ * file that is not a GGUF file and for a folder without config.json and GGUF files. */
 weft_status cli_model_path(const char *name, char *out, size_t size);
-/* The same, after cli_fetch_missing where the place has --pull. */
+/* The same, but with --pull calls cli_fetch_missing first. */
 weft_status cli_find_model(const cli_place *place, const char *name, char *out, size_t size);
-/* cli_model_path, where a tokenizer.json, or a folder with one, is enough. */
+/* Like cli_model_path, but also accepts a tokenizer.json, or a folder that contains one. */
 weft_status cli_tokenizer_path(const char *name, char *out, size_t size);
-/* Fetches ORG/NAME into the local cache, with a bar, unless it is there or is a path (pull.c).
- * WEFT_OK also for names that are no ORG/NAME, which cli_model_path refuses. */
+/* Downloads ORG/NAME into the local cache, with a progress bar, unless it is a path or already
+ * cached (pull.c). WEFT_OK also for names of another form, which cli_model_path rejects. */
 weft_status cli_fetch_missing(const char *name);
 
-/* The chat template of the adapter (NULL: none) or else of the model, for data of conversations;
- * *out is NULL where there is none, and with a warning where it is malformed. */
+/* Loads the chat template of the adapter (NULL: none), otherwise that of the model, to read
+ * conversations from data. *out is NULL if there is none; a malformed template gives NULL and a
+ * warning. */
 weft_status cli_load_template(const char *path, const char *adapter, weft_chat **out);
 
-/* WEFT_INVALID, naming --force, when that is not given and a file or a folder that is not empty is
- * at `out`. */
+/* WEFT_INVALID, with a message that suggests --force, if `out` is an existing file or a non-empty
+ * folder and `force` is not set. */
 weft_status cli_check_out(const char *out, bool force);
 
-/* Loads a model to a place, with an adapter around it unless that is NULL; *out is NULL after a
- * failure. */
+/* Loads a model, with an adapter unless that is NULL, as the options of the place say. *out is NULL
+ * after a failure. */
 weft_status cli_load_model(const char *path, const cli_place *place, const char *adapter,
                            weft_model **out);
 
-/* The same as an engine by a backend (NULL: the first one that can be used), for at most `context`
- * tokens (0: as many as the model takes). */
+/* Opens a model as an engine with a backend (NULL: the first usable one), for at most `context`
+ * tokens (0: the model's limit). */
 weft_status cli_load_engine(const char *path, const cli_place *place, const char *adapter,
                             const char *backend, int64_t context, weft_engine **out);
 
-/* Whether a name of --backend (NULL: none was given) is not Weft itself. */
+/* Whether --backend (NULL: not given) selects a program other than Weft. */
 bool cli_is_other_backend(const char *name);
 
-/* weft_engine_generate with statistics. */
+/* Calls weft_engine_generate and sets *stats. */
 weft_status cli_engine_generate(weft_engine *engine, const weft_engine_request *request,
                                 weft_generate_fn *callback, void *context,
                                 weft_generate_stats *stats);
 
-/* The text of `prompt` ("-": standard input), of `file`, or, when both are NULL, of standard input;
- * in new memory (weft_free), NUL-terminated. */
+/* Reads the text from `prompt` ("-": standard input), from `file`, or, if both are NULL, from
+ * standard input. The caller frees *text with weft_free; it is NUL-terminated. */
 weft_status cli_read_text(const char *prompt, const char *file, char **text, size_t *length);
 
-/* The usage error if both are given, or neither and standard input is a terminal; NULL: none. */
+/* The usage error if both are given, or neither while standard input is a terminal; NULL: none. */
 const char *cli_text_complaint(const char *prompt, const char *file);
 
-/* Everything that a stream holds, NUL-terminated; NULL without memory. Free with free. */
+/* Reads a stream to its end. The result is NUL-terminated and freed with free; NULL when out of
+ * memory. */
 char *cli_read_all(FILE *stream, size_t *length);
 
 /* ---- Output --------------------------------------------------------------------------------- */
 
-/* A JSON string with its quotes; a JSON number, null when it is not finite. */
+/* Write a JSON string with its quotes, or a JSON number, which is null if not finite. */
 void cli_json_text(FILE *file, const char *text, size_t length);
 void cli_json_number(FILE *file, double value);
 
-/* 1234567 as "1,234,567", bytes as "1.2 MB", seconds as "1:02:03", in one of a few static texts. */
+/* Format 1234567 as "1,234,567", bytes as "1.2 MB", and seconds as "1:02:03". The results are in
+ * static buffers, which later calls reuse. */
 const char *cli_count(int64_t value);
 const char *cli_bytes(int64_t bytes);
 const char *cli_time(double seconds);

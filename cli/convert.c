@@ -1,4 +1,4 @@
-/* cli/convert.c -- weft convert: a model from one form of file to another. */
+/* cli/convert.c -- weft convert: converts a model between file formats. */
 #include <string.h>
 
 #include "cli/commands.h"
@@ -149,7 +149,7 @@ static weft_status convert(const convert_values *v, const char *path, weft_conve
 
 /* ---- Adapters ------------------------------------------------------------------------------- */
 
-/* Loads the adapter around its base and writes it again. */
+/* Loads the adapter with its base model and saves it in the other format. */
 static weft_status convert_adapter(const convert_values *v)
 {
     char path[4096], *named = NULL;

@@ -1,4 +1,4 @@
-/* cli/data.c -- weft data: what training would read from data. */
+/* cli/data.c -- weft data: shows the samples that training would read from data. */
 #include <string.h>
 
 #include "cli/commands.h"

@@ -21,7 +21,7 @@ void cli_data_options(const cli_data_source *data, weft_dataset_options *options
     options->cache = data->cache;
 }
 
-/* The weights of "1,0.5" in the sources. */
+/* Parses --mix ("1,0.5") into the weights of the sources. */
 static weft_status read_mix(const char *mix, weft_data_source *sources, int n)
 {
     const char *at = mix;

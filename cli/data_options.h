@@ -7,7 +7,7 @@
 #include "cli/options.h"
 #include "weft/train.h"
 
-/* What the options fill: field `source` of a command's struct. */
+/* The values of these options: member `source` of a command's struct. */
 typedef struct cli_data_source {
     cli_texts paths;
     const char *mix, *cache;
@@ -17,7 +17,7 @@ typedef struct cli_data_source {
 
 #define CLI_DATA_AT(T, FIELD) .offset = offsetof(T, source) + offsetof(cli_data_source, FIELD)
 
-/* How the files of a dataset are read. */
+/* The options for reading the files of a dataset. */
 #define CLI_DATA_READING_OPTIONS(T)                                                                \
     {.name = "format",                                                                             \
      .kind = CLI_CHOICE,                                                                           \
@@ -42,7 +42,7 @@ typedef struct cli_data_source {
         .help = "skip up to N malformed rows instead of failing at the first"                      \
     }
 
-/* Where data comes from. */
+/* The option for the paths of a dataset. */
 #define CLI_DATA_PATHS_OPTION(T)                                                                   \
     {                                                                                              \
         .name = "data", .letter = 'd', .kind = CLI_TEXTS, .value = "FILE", CLI_DATA_AT(T, paths),  \
@@ -59,14 +59,14 @@ typedef struct cli_data_source {
 /* The first of the paths, or NULL. */
 const char *cli_data_first(const cli_data_source *data);
 
-/* Copies the command's options to the library's; --token-cache needs their tokenizer_path. */
+/* Copies the command's options to the library's. --token-cache needs options->tokenizer_path. */
 void cli_data_options(const cli_data_source *data, weft_dataset_options *options);
 
-/* The paths with their weights, to at most CLI_MOST places. WEFT_INVALID when --mix does not have a
- * weight for each --data. */
+/* Writes the paths and their weights to `out`, which has room for CLI_MOST. WEFT_INVALID when --mix
+ * does not have a weight for each --data. */
 weft_status cli_data_sources(const cli_data_source *data, weft_data_source *out);
 
-/* Loads the dataset from them. */
+/* Loads the dataset from these sources. */
 weft_status cli_data_load(const cli_data_source *data, const weft_tokenizer *tokenizer,
                           const weft_dataset_options *options, double split, weft_dataset **out,
                           weft_dataset **validation);

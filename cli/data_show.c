@@ -1,4 +1,4 @@
-/* cli/data_show.c -- what weft data prints: the summary, and samples. */
+/* cli/data_show.c -- output of weft data: the summary, and samples. */
 #include "cli/data_show.h"
 
 #include <stdlib.h>
@@ -9,10 +9,10 @@
 
 enum { BUCKETS = 32, BAR = 40 };
 
-/* How long samples are: bucket k counts those of [2^k, 2^(k + 1)) tokens. */
+/* A histogram of sample lengths: bucket k counts the samples of [2^k, 2^(k + 1)) tokens. */
 typedef struct lengths {
     int64_t buckets[BUCKETS];
-    int64_t median, most_of; /* half, and 95 %, of the samples are at most so long */
+    int64_t median, percentile_95; /* the median and the 95th percentile of the lengths */
 } lengths;
 
 static int compare(const void *a, const void *b)
@@ -37,15 +37,15 @@ static weft_status measure(const weft_dataset *d, lengths *out)
     }
     qsort(all, (size_t)n, sizeof *all, compare);
     out->median = all[n / 2];
-    out->most_of = all[n - 1 - n / 20];
+    out->percentile_95 = all[n - 1 - n / 20];
     free(all);
     return WEFT_OK;
 }
 
 /* ---- segments ------------------------------------------------------------------------------- */
 
-/* Tokens in a row with the same weight. The first token of a sample belongs to those after it: it
- * has no weight, because nothing predicts it. */
+/* The end of the run of tokens with equal weight that starts at `begin`. The first token of a
+ * sample joins the run after it: it has no weight of its own, since nothing predicts it. */
 static int64_t segment_end(const weft_sample *s, int64_t begin)
 {
     int64_t end = begin == 0 ? 2 : begin + 1;
@@ -63,7 +63,9 @@ static const char *label_of(const data_found *f, const weft_sample *s)
 static weft_status decode(const data_found *f, const weft_sample *s, int64_t begin, int64_t end,
                           char **text, size_t *n)
 {
-    const char *label = end == s->length ? label_of(f, s) : NULL; /* trained alone */
+    const char *label = end == s->length
+                            ? label_of(f, s)
+                            : NULL; /* the label is the last token, a segment of its own */
     if (label) {
         *text = weft_strdup(label);
         *n = strlen(label);
@@ -85,7 +87,7 @@ static void print_marked(const char *text, size_t n, const char *mark)
     }
 }
 
-/* What an objective makes of a sample; "": nothing more than a sample. */
+/* The role of a sample in a preference objective, as text; "" for other objectives. */
 static const char *side_of(const weft_dataset *d, int64_t i)
 {
     static const char *const sides[][2] = {
@@ -137,7 +139,7 @@ static void print_counts(const weft_dataset_info *info)
            cli_count(info->tokens), cli_count(info->targets));
 }
 
-/* A bar of a histogram whose largest count is `most`. */
+/* Prints a bar of a histogram whose largest count is `most`. */
 static void print_bar(int64_t count, int64_t most)
 {
     for (int64_t bar = (count * BAR + most - 1) / most; bar > 0; bar--)
@@ -155,7 +157,7 @@ weft_status data_print_lengths(const data_found *f)
     for (int k = 0; k < BUCKETS; k++)
         most = l.buckets[k] > most ? l.buckets[k] : most;
     printf("lengths    median %s, 95%% at most %s, longest %s\n", cli_count(l.median),
-           cli_count(l.most_of), cli_count(weft_dataset_info_of(f->data).longest));
+           cli_count(l.percentile_95), cli_count(weft_dataset_info_of(f->data).longest));
     for (int k = 0; k < BUCKETS; k++) {
         if (l.buckets[k] == 0)
             continue;
@@ -295,7 +297,7 @@ weft_status data_print_json(const data_found *f)
            "\"dropped\": %lld, \"cut_tokens\": %lld, \"empty\": %lld, \"bad_rows\": %lld, "
            "\"duplicates\": %lld, ",
            (long long)info.samples, (long long)info.tokens, (long long)info.targets,
-           (long long)info.longest, (long long)l.median, (long long)l.most_of,
+           (long long)info.longest, (long long)l.median, (long long)l.percentile_95,
            (long long)info.truncated, (long long)info.split, (long long)info.dropped,
            (long long)info.cut, (long long)info.empty, (long long)info.bad_rows,
            (long long)weft_dataset_duplicates(f->data, NULL));

@@ -1,4 +1,4 @@
-/* cli/data_show.h -- between data.c, which reads, and data_show.c, which prints. */
+/* cli/data_show.h -- interface between data.c (reading) and data_show.c (output). */
 #ifndef CLI_DATA_SHOW_H
 #define CLI_DATA_SHOW_H
 
@@ -17,21 +17,22 @@ typedef struct data_values {
 typedef struct data_found {
     const weft_tokenizer *tokenizer;
     weft_dataset *data, *validation; /* validation NULL: none */
-    const weft_labels *labels;       /* of texts with a label, else NULL */
+    const weft_labels *labels;       /* for --task classify, else NULL */
 } data_found;
 
 /* Prints sample i with marks before the trained parts, or as JSON segments. */
 weft_status data_print_sample(const data_found *found, int64_t i, bool color);
 weft_status data_print_segments(const data_found *found, const weft_sample *sample);
 
-/* On standard output: how many samples have each label, where they have one, and how long they are;
- * of labels the same as a member of a JSON object, followed by a comma. */
+/* Print to standard output the number of samples with each label, if there are labels; the lengths
+ * of the samples; and the numbers for labels again as a member of a JSON object, followed by a
+ * comma. */
 void data_print_labels(const data_found *found);
 weft_status data_print_lengths(const data_found *found);
 void data_json_labels(const data_found *found);
 
-/* On standard output: the summary and the first samples, the summary as a JSON object, or every
- * sample as one. */
+/* Prints to standard output the summary and the first samples; or the summary as a JSON object; or
+ * every sample as a JSON object. */
 weft_status data_print_summary(const data_values *v, const data_found *found);
 weft_status data_print_json(const data_found *found);
 weft_status data_print_samples(const data_found *found);

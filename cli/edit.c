@@ -1,4 +1,4 @@
-/* cli/edit.c -- lines from a person, edited where there is a terminal, or from a pipe. */
+/* cli/edit.c -- reads lines from a terminal, with editing, or from a pipe. */
 #include "cli/edit.h"
 
 #include <errno.h>
@@ -41,9 +41,9 @@ static cli_edit_result read_edited(const char *prompt, char **line)
 {
     static bool opened;
     if (!opened) {
-        setlocale(LC_CTYPE, ""); /* letters of more than one byte */
+        setlocale(LC_CTYPE, ""); /* so that multi-byte characters are edited as a whole */
         using_history();
-        rl_bind_key('\t', rl_insert); /* no completion of files' names */
+        rl_bind_key('\t', rl_insert); /* disables completion of file names */
         opened = true;
     }
     errno = 0;

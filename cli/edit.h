@@ -1,4 +1,4 @@
-/* cli/edit.h -- lines from a person, edited where there is a terminal, or from a pipe. */
+/* cli/edit.h -- reads lines from a terminal, with editing, or from a pipe. */
 #ifndef CLI_EDIT_H
 #define CLI_EDIT_H
 
@@ -6,16 +6,17 @@
 
 typedef enum cli_edit_result {
     CLI_EDIT_LINE,
-    CLI_EDIT_INTERRUPTED, /* Ctrl-C: the line is thrown away */
+    CLI_EDIT_INTERRUPTED, /* Ctrl-C: the line is discarded */
     CLI_EDIT_END,         /* no more lines */
-    CLI_EDIT_FAILED       /* no memory */
+    CLI_EDIT_FAILED       /* out of memory */
 } cli_edit_result;
 
-/* Whether a person is there: standard input and output are terminals. */
+/* Whether standard input and output are terminals. */
 bool cli_edit_is_terminal(void);
 
-/* The next line of standard input, without its end, which the caller frees with free. `prompt` is
- * shown to a person alone; a line of theirs that ends with a backslash goes on with the next. */
+/* Reads the next line of standard input without its newline; the caller frees it with free. On a
+ * terminal, `prompt` is shown, and a line that ends with a backslash continues with the next one.
+ */
 cli_edit_result cli_edit_read(const char *prompt, char **line);
 
 #endif

@@ -1,4 +1,4 @@
-/* cli/embed.c -- weft embed: a vector for each of many texts. */
+/* cli/embed.c -- weft embed: computes a vector for each of many texts. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* cli/eval.c -- weft eval: how well models predict a text, or do a task. */
+/* cli/eval.c -- weft eval: measures how well models predict a text or solve a task. */
 #include "cli/eval.h"
 
 #include <stdlib.h>
@@ -186,7 +186,7 @@ static void close_run(eval_run *run)
     weft_tokenizer_free(run->tokenizer);
 }
 
-/* `profiled`: --profile begins here, once the model is loaded. */
+/* Measures one subject. With `profiled`, --profile starts once the model is loaded. */
 static weft_status measure(eval_run *run, const eval_rows *rows, bool profiled, eval_result *out)
 {
     const int task = run->values->task;
@@ -251,10 +251,10 @@ static weft_status measure_all(const eval_values *v, const eval_rows *rows, eval
 
 /* ---- Running -------------------------------------------------------------------------------- */
 
-/* Options that some tasks do not have. */
+/* Options that only some tasks accept. */
 static const struct {
     const char *name;
-    unsigned tasks; /* a bit for each that has it */
+    unsigned tasks; /* a bit for each task that accepts it */
     const char *complaint;
 } limited[] = {
     {"window", 1 << EVAL_LOSS, "--window is for --task loss"},

@@ -1,5 +1,5 @@
-/* cli/eval.h -- between eval.c, which runs, the files that measure, and eval_table.c, which
- * prints. */
+/* cli/eval.h -- interface between eval.c (the command), the files that measure, and eval_table.c
+ * (output). */
 #ifndef CLI_EVAL_H
 #define CLI_EVAL_H
 
@@ -23,31 +23,31 @@ typedef struct eval_values {
     cli_given given;
 } eval_values;
 
-/* What is measured: a model, or a model with adapters. */
+/* A model, or a model with adapters, that is evaluated. */
 typedef struct eval_subject {
     const char *name;
     const char *adapter; /* NULL: none */
     char path[4096];     /* of the model */
 } eval_subject;
 
-/* A mean with its standard error. */
+/* A mean and its standard error. */
 typedef struct eval_metric {
     const char *name;
     double value;
     double error;   /* NaN: unknown */
-    double *scores; /* (n of the result) the values of the mean, owned; NULL: not kept */
+    double *scores; /* (n of the result) the averaged values, owned; NULL: not kept */
     bool share;     /* shown in percent */
 } eval_metric;
 
 enum { EVAL_METRICS = 2 };
 
 typedef struct eval_result {
-    const char *name; /* of the subject */
+    const char *name; /* name of the subject */
     eval_metric metrics[EVAL_METRICS];
     int n_metrics;
-    int64_t n;      /* tokens of a loss, rows of a task or a classifier */
-    bool rows;      /* n is of rows */
-    int64_t chunks; /* of --context, else 0 */
+    int64_t n; /* number of averaged values: tokens for a loss, rows for a task or a classifier */
+    bool rows; /* whether n counts rows */
+    int64_t chunks; /* number of chunks with --context, else 0 */
     double seconds;
 } eval_result;
 
@@ -58,59 +58,61 @@ typedef struct eval_row {
     json_object *object; /* owns the texts */
     const char *prompt;  /* NULL: `messages` */
     json_object *messages;
-    const char **texts; /* (n_texts) answers that are right, or choices */
+    const char **texts; /* (n_texts) accepted answers, or choices */
     int n_texts;
-    int answer; /* the choice that is right */
+    int answer; /* index of the right choice */
 } eval_row;
 
 typedef struct eval_rows {
     eval_row *at;
     size_t n, room;
     int64_t bad;      /* malformed rows that were skipped */
-    cli_lines *files; /* (n_files) which own the lines */
+    cli_lines *files; /* (n_files) own the lines */
     int n_files;
 } eval_rows;
 
-/* What a measurement has open. */
+/* The state of a measurement. */
 typedef struct eval_run {
     const eval_values *values;
     const eval_subject *subject;
     weft_tokenizer *tokenizer;
     weft_chat *chat;     /* NULL: the model has no template */
-    weft_labels *labels; /* of classifiers; n 0: there are none among what is measured */
+    weft_labels *labels; /* labels of the classifiers; n 0: no subject is a classifier */
     weft_model *model;
     cli_progress *progress;
     FILE *details; /* --details, or NULL */
 } eval_run;
 
-/* Reads the rows of --data for a task, "file:line: ..." in messages; skips as many malformed ones
- * as --max-bad-rows allows. Free with eval_rows_free, after a failure too. */
+/* Reads the rows of --data for a task. Messages begin with "file:line: ". Skips as many malformed
+ * rows as --max-bad-rows allows. Free with eval_rows_free, also after a failure. */
 weft_status eval_rows_read(const eval_values *v, eval_rows *out);
 void eval_rows_free(eval_rows *rows);
 
-/* The text in front of a row's answer, in new memory (weft_free): its prompt, or what the chat
- * template makes of it, with *special whether the tokenizer adds its tokens. */
+/* Returns the text that precedes a row's answer: its prompt, or the prompt rendered with the chat
+ * template. *special: whether the tokenizer must add its special tokens. Free *text with weft_free.
+ */
 weft_status eval_prompt(const eval_run *run, const eval_row *row, char **text, bool *special);
 
-/* Exact match of generated answers, and choices by log-probability, of each row. */
+/* Evaluate all rows: --task exact by comparing generated answers, --task choices by the
+ * log-probabilities of the choices. */
 weft_status eval_exact(const eval_run *run, const eval_rows *rows, eval_result *out);
 weft_status eval_choices(const eval_run *run, const eval_rows *rows, eval_result *out);
-/* Reads --data for a loss, in windows; of classifiers, rows with text and label. */
+/* Reads --data in windows for the loss; for classifiers, reads rows with text and label. */
 weft_status eval_load_data(const eval_run *run, weft_dataset **out);
-/* The labels of the adapters among n subjects; n 0: none of them is a classifier's. WEFT_INVALID
- * when they differ. */
+/* Finds the labels of the classifier adapters among n subjects; out->n is 0 if there are none.
+ * WEFT_INVALID when the adapters' labels differ. */
 weft_status eval_find_labels(const eval_subject *subjects, int n, weft_labels *out);
-/* The loss and the accuracy of a classifier; of a model without its head those of the frequencies
- * that labels have in the data. */
+/* Measures the loss and the accuracy of a classifier. For a model without a classification head
+ * they are those of a predictor that uses the label frequencies of the data. */
 weft_status eval_classifier(const eval_run *run, eval_result *out);
-/* The loss of --data, and perplexity by chunks for --context. */
+/* Measure the loss on --data, and for --context the perplexity by chunks. */
 weft_status eval_loss(const eval_run *run, eval_result *out);
 weft_status eval_perplexity(const eval_run *run, weft_perplexity *out);
 
-/* Adds a metric whose mean is of n scores, which it takes. */
+/* Adds the mean of n scores as a metric; takes ownership of `scores`. */
 void eval_add_scores(eval_result *result, const char *name, double *scores, int64_t n);
 
-/* The results on standard output, the first as what the others are compared with. */
+/* Prints the results to standard output. The others are compared with the first. */
 void eval_print(const eval_values *v, const eval_result *results, int n);
 
 #endif

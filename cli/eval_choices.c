@@ -6,11 +6,11 @@
 
 enum { ROWS = 32 }; /* rows scored in one call */
 
-/* Requests of some rows: the choices of a row are adjacent. */
+/* The requests for several rows. The choices of a row are adjacent. */
 typedef struct block {
     const eval_row *rows;
     int n_rows, n;
-    weft_score_request *requests; /* (n) which own their ids */
+    weft_score_request *requests; /* (n) own their ids */
     weft_scored *results;
 } block;
 
@@ -37,9 +37,9 @@ static size_t trimmed(const char *text)
     return n;
 }
 
-/* The requests of a row. As in lm-evaluation-harness, prompt and choice are encoded together and
- * the choice begins after as many tokens as the prompt has by itself; white space at the prompt's
- * end belongs to the choice. */
+/* Makes the requests of a row. As in lm-evaluation-harness, prompt and choice are encoded together,
+ * and the choice starts after as many tokens as the prompt has when encoded alone. White space at
+ * the end of the prompt belongs to the choice. */
 static weft_status add_row(const eval_run *run, const eval_row *row, weft_score_request *requests)
 {
     char *prompt;
@@ -106,7 +106,8 @@ static double characters(const char *text)
     return n;
 }
 
-/* The first choice with the largest value; `normalized`: divided by its characters. */
+/* The first choice with the largest log-probability; with `normalized`, divided by the number of
+ * characters. */
 static int best(const eval_row *row, const weft_scored *s, bool normalized)
 {
     int found = 0;

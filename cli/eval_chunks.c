@@ -9,8 +9,8 @@ static bool show(void *context, const weft_perplexity *so_far, int64_t chunks)
     return true;
 }
 
-/* The ids of the whole file. *bos is the begin token that the tokenizer puts in front of a text,
- * which is then among the ids too; -1: none. */
+/* Encodes the whole file. *bos is the begin token that the tokenizer adds, which is then the first
+ * id; -1: none. */
 static weft_status read_ids(const eval_values *v, const weft_tokenizer *tokenizer, int32_t **ids,
                             size_t *n, int32_t *bos)
 {

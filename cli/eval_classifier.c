@@ -14,7 +14,8 @@ static bool same_labels(const weft_labels *a, const weft_labels *b)
     return a->n == b->n;
 }
 
-/* Not several adapters, nor a GGUF file, which has no classifier. */
+/* Whether `path` is a folder. A list of adapters and a GGUF adapter are not, and cannot be
+ * classifiers. */
 static bool is_folder(const char *path)
 {
     struct stat what;
@@ -49,8 +50,8 @@ static bool show(void *context, int64_t targets, int64_t total)
     return true;
 }
 
-/* What is always right as often as the most frequent label is, and whose probabilities are the
- * labels' shares of the data. */
+/* Measures the baseline: it always predicts the most frequent label, with the frequencies of the
+ * labels as probabilities. */
 static weft_status measure_shares(const weft_dataset *data, int n_labels, weft_evaluation *out)
 {
     const int64_t n = weft_dataset_info_of(data).samples;

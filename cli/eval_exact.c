@@ -1,15 +1,15 @@
-/* cli/eval_exact.c -- weft eval --task exact: generated answers that are right. */
+/* cli/eval_exact.c -- weft eval --task exact: generates answers and counts exact matches. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/eval.h"
 
-/* The requests of all rows, and how many have ended. */
+/* The requests for all rows, and the number of finished ones. */
 typedef struct batch {
     const eval_run *run;
     const eval_rows *rows;
-    weft_generate_options options, chat; /* of plain prompts, of those in a template */
-    weft_generate_request *requests;     /* (n) which own their ids */
+    weft_generate_options options, chat; /* for plain prompts, for prompts in a chat template */
+    weft_generate_request *requests;     /* (n) own their ids */
     weft_generated_row *results;
     size_t ended;
 } batch;
@@ -52,7 +52,8 @@ static bool take_text(void *context, const weft_chat_event *event)
     return more != NULL;
 }
 
-/* What a model with a chat template answers, without its reasoning; NULL: out of memory. */
+/* Extracts the answer from the generated text. For a prompt in a chat template, the reasoning is
+ * removed. NULL when out of memory. */
 static char *answer_of(const eval_run *run, const eval_row *row, const char *generated)
 {
     char *prompt = NULL, *text = weft_strdup("");
@@ -79,7 +80,7 @@ static char *answer_of(const eval_run *run, const eval_row *row, const char *gen
     return text;
 }
 
-/* White space around texts does not count. */
+/* Whether two texts are equal, ignoring white space at both ends. */
 static bool same(const char *a, const char *b)
 {
     static const char space[] = " \t\n\v\f\r";
@@ -157,7 +158,8 @@ static weft_status end_of_turn(const eval_run *run, char **end)
 
 /* ---- Running -------------------------------------------------------------------------------- */
 
-/* Without --stop, plain prompts are answered by one line, unless an answer has several. */
+/* Whether answers end at a newline: without --stop, for plain prompts, unless an accepted answer
+ * has several lines. */
 static bool stops_at_newline(const eval_run *run, const eval_rows *rows)
 {
     bool one_line = run->values->stop.n == 0 && !run->values->chat;
@@ -196,7 +198,8 @@ static bool has_chat(const eval_run *run, const eval_rows *rows)
     return chat && run->chat;
 }
 
-/* The options of both kinds of prompts; `texts` are the stop texts of those in a template. */
+/* Sets the options for both kinds of prompts. `texts` receives the stop texts for prompts in a chat
+ * template. */
 static void set_options(batch *b, const char **texts, const char *end)
 {
     static const char *const newline = "\n";

@@ -1,4 +1,4 @@
-/* cli/eval_loss.c -- the loss of a model on data, in windows. */
+/* cli/eval_loss.c -- weft eval --task loss: the loss of a model on data, in windows. */
 #include "cli/eval.h"
 
 static bool show(void *context, int64_t targets, int64_t total)
@@ -12,7 +12,8 @@ static bool show(void *context, int64_t targets, int64_t total)
 weft_status eval_load_data(const eval_run *run, weft_dataset **out)
 {
     const eval_values *v = run->values;
-    /* The first token of a window is not predicted: it is the last of the window before. */
+    /* Windows overlap by one token: the first token of a window is not predicted in it, but as the
+     * last token of the previous window. */
     const weft_dataset_options o = {.length = v->window + 1,
                                     .stride = v->window,
                                     .tokenizer_path = run->subject->path,

@@ -18,7 +18,7 @@ static weft_status wrong(const eval_row *row, const char *member, const char *ex
                      row->line, member, expected, type_of(found));
 }
 
-/* The texts of a string or of an array of at least `least` strings; of a string alone where `one`.
+/* Reads a member that is an array of at least `least` strings or, with `one`, also a single string.
  */
 static weft_status read_texts(eval_row *row, const char *member, bool one, size_t least)
 {
@@ -48,7 +48,7 @@ static weft_status read_texts(eval_row *row, const char *member, bool one, size_
     return WEFT_OK;
 }
 
-/* "answer" of choices: an index from 0, or the text of one of them. */
+/* Reads "answer" for --task choices: the index of a choice, from 0, or its text. */
 static weft_status read_choice(eval_row *row)
 {
     json_object *value = NULL;

@@ -13,7 +13,7 @@ void eval_add_scores(eval_result *result, const char *name, double *scores, int6
     const double mean = sum / (double)n;
     for (int64_t i = 0; i < n; i++)
         squares += (scores[i] - mean) * (scores[i] - mean);
-    /* The sample's standard deviation over sqrt(n), as lm-evaluation-harness has it. */
+    /* The sample standard deviation divided by sqrt(n), as in lm-evaluation-harness. */
     const double error = n > 1 ? sqrt(squares / (double)(n - 1) / (double)n) : (double)NAN;
     result->metrics[result->n_metrics++] = (eval_metric){name, mean, error, scores, true};
     result->n = n;
@@ -84,7 +84,7 @@ static void print_table(const eval_result *results, int n)
         }
     }
     for (int row = 0; row <= n; row++) {
-        const int shown = row == 1 ? columns - 1 : columns; /* no change in the first model's row */
+        const int shown = row == 1 ? columns - 1 : columns; /* the first model has no difference */
         for (int c = 0; c < shown; c++) {
             write_table_cell(results, row, c, cell);
             printf(c == 0 ? "%-*s" : "  %*s", widths[c], cell);

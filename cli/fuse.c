@@ -1,4 +1,4 @@
-/* cli/fuse.c -- weft fuse: an adapter merged into its base model. */
+/* cli/fuse.c -- weft fuse: merges an adapter into its base model. */
 #include <string.h>
 
 #include "cli/commands.h"

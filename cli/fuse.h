@@ -1,4 +1,4 @@
-/* cli/fuse.h -- between fuse.c, which merges, and fuse_losses.c, which measures the result. */
+/* cli/fuse.h -- interface between fuse.c (merging) and fuse_losses.c (evaluation of the result). */
 #ifndef CLI_FUSE_H
 #define CLI_FUSE_H
 
@@ -13,16 +13,16 @@ typedef struct fuse_values {
     bool force, json;
 } fuse_values;
 
-/* Losses over the data, in nats a token. base is NaN where the adapter adds tokens. */
+/* Losses on the data, in nats per token. `base` is NaN if the adapter adds tokens. */
 typedef struct fuse_losses {
     double base, adapted, fused;
 } fuse_losses;
 
-/* Evaluates the base at `path`, the same with the adapter, and the model that was written. */
+/* Evaluates the base model at `path` without and with the adapter, and the fused model. */
 weft_status fuse_measure(const fuse_values *v, const char *path, cli_progress *progress,
                          fuse_losses *out);
 
-/* A line, and members of a JSON object with a comma in front. */
+/* Print the losses as a line, and as members of a JSON object, each after a comma. */
 void fuse_print_losses(const fuse_losses *losses);
 void fuse_losses_json(const fuse_losses *losses);
 

@@ -1,4 +1,4 @@
-/* cli/fuse_losses.c -- how much of an adapter's gain a fused model keeps. */
+/* cli/fuse_losses.c -- measures how much of an adapter's gain a fused model keeps. */
 #include <math.h>
 #include <stdio.h>
 
@@ -35,7 +35,7 @@ static weft_status measure(const char *path, const char *adapter, const weft_dat
     return status;
 }
 
-/* `*more`: the adapter's tokenizer has tokens that the base lacks. */
+/* Loads the data. *more: the adapter's tokenizer has tokens that the base model lacks. */
 static weft_status load_data(const fuse_values *v, const char *path, weft_dataset **out, bool *more)
 {
     weft_tokenizer *tokenizer = NULL, *own = NULL;
@@ -75,7 +75,8 @@ weft_status fuse_measure(const fuse_values *v, const char *path, cli_progress *p
     return status;
 }
 
-/* The share of the adapter's gain that is kept; NaN: it has none on this data. */
+/* The share of the adapter's gain that the fused model keeps; NaN if there is no gain on this data.
+ */
 static double gain_kept(const fuse_losses *l)
 {
     return l->adapted < l->base ? (l->base - l->fused) / (l->base - l->adapted) : (double)NAN;

@@ -21,11 +21,8 @@ static const cli_option options[] = {
      .kind = CLI_TEXTS,
      .value = "TEXT",
      AT(stop),
-     .help = "end the text in front of TEXT; may be given several times"},
-    {.name = "include-stop",
-     .kind = CLI_FLAG,
-     AT(include_stop),
-     .help = "end it behind TEXT instead"},
+     .help = "stop before TEXT; may be given several times"},
+    {.name = "include-stop", .kind = CLI_FLAG, AT(include_stop), .help = "stop after TEXT instead"},
     CLI_TIMEOUT_OPTION(generate_values),
     CLI_SCHEMA_OPTION(generate_values,
                       "generate one JSON value that fits the schema in FILE; --max-tokens must "
@@ -37,7 +34,7 @@ static const cli_option options[] = {
     {.name = "ignore-eos",
      .kind = CLI_FLAG,
      AT(ignore_eos),
-     .help = "go on where the model ends its text"},
+     .help = "ignore end-of-sequence tokens"},
     CLI_NO_SPECIAL_OPTION(generate_values),
     {.name = "prefill",
      .kind = CLI_INT,
@@ -53,8 +50,8 @@ static const cli_option options[] = {
      .kind = CLI_TEXT,
      .value = "MODEL",
      AT(draft),
-     .help = "a smaller model with the same vocabulary, which proposes tokens: the text is what it "
-             "would be, sooner"},
+     .help = "a smaller model with the same vocabulary that proposes tokens "
+             "(speculative decoding): the same distribution, faster"},
     {.name = "draft-tokens",
      .kind = CLI_INT,
      .value = "N",
@@ -105,7 +102,7 @@ static const cli_option options[] = {
 
 /* ---- Running -------------------------------------------------------------------------------- */
 
-/* What makes no sense; NULL: nothing. */
+/* The usage error in the options; NULL: none. */
 static const char *complaint(const generate_values *v)
 {
     if (v->batch != NULL && (v->prompt != NULL || v->file != NULL || v->json_schema != NULL ||
@@ -125,7 +122,7 @@ static const char *complaint(const generate_values *v)
     return cli_place_complaint(&v->place);
 }
 
-/* What --json-schema and --json-value ask for; NULL without them. */
+/* Creates the constraint of --json-schema or --json-value; *out is NULL without them. */
 static weft_status open_constraint(const generate_values *v, const weft_tokenizer *tokenizer,
                                    weft_constraint **out)
 {
@@ -188,7 +185,7 @@ static weft_status generate(const generate_values *v, const char *path,
     return status;
 }
 
-/* What computes, and the prompt as ids where that is a model. */
+/* Opens the model and encodes the prompt, or opens the engine of another backend. */
 static weft_status open_source(const generate_values *v, const char *path, prompt_ids *prompt,
                                generate_source *out)
 {

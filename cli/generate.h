@@ -24,27 +24,27 @@ typedef struct prompt_ids {
     size_t n;
 } prompt_ids;
 
-/* What computes: a model, or an engine that is another program. */
+/* A model, or an engine of another program, that generates. */
 typedef struct generate_source {
     weft_model *model;
     weft_tokenizer *tokenizer;
-    weft_engine *engine; /* NULL: the model does */
+    weft_engine *engine; /* NULL: the model generates */
 } generate_source;
 
-/* Generates and prints: as it comes, or with --json one object at the end. */
+/* Generates, and prints text as it is generated or, with --json, one object at the end. */
 weft_status generate_print(const generate_values *values, const generate_source *source,
                            const prompt_ids *prompt, weft_generate_options *options,
                            weft_generate_stats *stats);
 
 /* ---- generate_batch.c ----------------------------------------------------------------------- */
 
-/* --batch: a text for each line of a file, `path` being the model's; prints a line for each as they
- * end. *good: none of them failed. */
+/* --batch: generates a text for each line of a file and prints a line when each ends. `path` is the
+ * model's path. *good: no line failed. */
 weft_status generate_batch(const generate_values *values, const char *path, weft_model *model,
                            const weft_tokenizer *tokenizer, const weft_generate_options *options,
                            bool *good);
 
-/* The model of --draft, NULL without it. */
+/* Loads the model of --draft; NULL without the option. */
 weft_status generate_load_draft(const generate_values *values, const weft_tokenizer *tokenizer,
                                 weft_model **out);
 

@@ -1,4 +1,5 @@
-/* cli/generate_batch.c -- weft generate --batch: many texts from lines of JSON, and drafts. */
+/* cli/generate_batch.c -- weft generate --batch: generates a text for each JSON line. Also loads
+ * the model of --draft. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,31 +16,31 @@ enum { STOPS = 16 };
 
 typedef struct batch_line {
     json_object *object;
-    json_object *id; /* what it calls itself, or NULL */
+    json_object *id; /* its member "id", or NULL */
     size_t number;
     int32_t *ids;
     size_t n_ids;
     const char *stops[STOPS];
     weft_generate_options options;
-    char *message; /* why it cannot be, or NULL */
+    char *message; /* its error, or NULL */
 } batch_line;
 
 typedef struct batch_run {
     const generate_values *values;
     weft_model *model;
     const weft_tokenizer *tokenizer;
-    weft_chat *chat; /* NULL: no line has messages, or the model no template */
+    weft_chat *chat; /* NULL: no line has messages, or the model has no template */
     const weft_generate_options *options;
     cli_lines lines;
     batch_line *at;
-    size_t *which; /* the line of each request */
+    size_t *which; /* index of the line of each request */
     cli_progress progress;
     double start;
-    int64_t prompts, tokens;             /* of texts that have ended; of all so far */
-    size_t ended, cut, failed, requests; /* texts */
+    int64_t prompts, tokens; /* prompt tokens of finished texts; tokens generated so far */
+    size_t ended, cut, failed, requests; /* numbers of texts */
 } batch_run;
 
-/* A misspelt option would be ignored without a word. */
+/* Rejects unknown keys, since a misspelt option would be ignored silently. */
 static weft_status check_keys(json_object *object)
 {
     static const char *const known[] = {"id",          "prompt", "messages", "tools",
@@ -163,7 +164,7 @@ static weft_status encode_line(batch_run *r, batch_line *line, const char *path)
         r->values->no_special ? 0 : WEFT_TOKENIZER_ADD_SPECIAL, &line->ids, &line->n_ids);
 }
 
-/* The default seed of a line is the command's plus the number of lines before it. */
+/* Reads line i. Its default seed is the command's seed plus i. */
 static void read_line(batch_run *r, size_t i, const char *path)
 {
     batch_line *line = &r->at[i];
@@ -186,7 +187,7 @@ static void read_line(batch_run *r, size_t i, const char *path)
 
 /* ---- results -------------------------------------------------------------------------------- */
 
-/* The beginning of a line's object. */
+/* Prints the first members of a line's object. */
 static void print_id(const batch_run *r, size_t i)
 {
     const batch_line *line = &r->at[i];
@@ -278,8 +279,9 @@ static void print_end(const batch_run *r)
 
 /* ---- running -------------------------------------------------------------------------------- */
 
-/* Lines that could not be read have no request: they go out first. */
-static weft_status ask_for(batch_run *r, weft_generate_request *requests, weft_generated_row *rows)
+/* Prints the errors of lines that could not be read, and generates for the others. */
+static weft_status generate_lines(batch_run *r, weft_generate_request *requests,
+                                  weft_generated_row *rows)
 {
     for (size_t i = 0; i < r->lines.n; i++) {
         const batch_line *line = &r->at[i];
@@ -317,7 +319,7 @@ static weft_status run_requests(batch_run *r, bool *good)
     if (requests == NULL || rows == NULL || r->which == NULL)
         status = weft_fail(WEFT_MEMORY, "generate: no memory");
     if (status == WEFT_OK)
-        status = ask_for(r, requests, rows);
+        status = generate_lines(r, requests, rows);
     if (status == WEFT_OK) {
         print_end(r);
         cli_profile_print();
@@ -364,7 +366,7 @@ weft_status generate_batch(const generate_values *v, const char *path, weft_mode
 
 /* ---- the draft ------------------------------------------------------------------------------ */
 
-/* Two models understand each other when every id means the same to both. */
+/* Checks that every id has the same token in both vocabularies. */
 static weft_status compare_vocabularies(const weft_tokenizer *a, const weft_tokenizer *b,
                                         const char *name)
 {

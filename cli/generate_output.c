@@ -9,7 +9,7 @@ typedef struct collected {
     FILE *text, *ids, *logprobs; /* memory streams */
     char *text_data, *ids_data, *logprobs_data;
     size_t text_size, ids_size, logprobs_size;
-    bool known; /* the log-probabilities; else they are null */
+    bool known; /* whether log-probabilities are known; otherwise they are null */
 } collected;
 
 static bool collect(void *context, const weft_generated *token)

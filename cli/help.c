@@ -1,4 +1,5 @@
-/* cli/help.c -- weft help: the list of commands, one command, the manual page, completion. */
+/* cli/help.c -- weft help: prints the list of commands, the help of one, the manual page, or the
+ * completion script. */
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/pages.h"
@@ -46,8 +47,8 @@ static int run(void *context)
 
 const cli_command cli_help = {
     .name = "help",
-    .summary = "tell about a command",
-    .description = "Lists the commands, or tells about one.",
+    .summary = "show the help of a command",
+    .description = "Lists the commands, or shows the help of one.",
     .example = "weft help train\n"
                "source <(weft help --completion bash)",
     CLI_TABLE(help_values, arguments, options),

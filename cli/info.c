@@ -1,4 +1,4 @@
-/* cli/info.c -- weft info: what a model is made of, or what this Weft runs on. */
+/* cli/info.c -- weft info: describes a model, or this build of Weft and the machine. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,7 +62,7 @@ static int print_machine(const info_values *v)
     return CLI_OK;
 }
 
-/* The line of a device, or its object. */
+/* Prints a device as a line or as a JSON object. */
 static void print_device(const char *name, bool json)
 {
     const weft_device *device = weft_device_get(name);
@@ -96,7 +96,7 @@ static int print_devices(const info_values *v)
 typedef struct census {
     int tensors;
     int64_t elements[WEFT_DTYPE_COUNT], bytes;
-    bool print; /* also print each tensor */
+    bool print; /* whether to print each tensor */
 } census;
 
 static weft_status count_one(void *context, const weft_nn_item *item)
@@ -116,8 +116,8 @@ static weft_status count_one(void *context, const weft_nn_item *item)
     return WEFT_OK;
 }
 
-/* What it is, and whether there is a chat template. */
-static weft_engine_info look(weft_model *model, const char *path)
+/* Describes the model, including whether it has a chat template. */
+static weft_engine_info describe(weft_model *model, const char *path)
 {
     weft_engine_info what = {0};
     weft_chat *chat = NULL;
@@ -129,7 +129,7 @@ static weft_engine_info look(weft_model *model, const char *path)
 
 static void print_json(weft_model *model, const char *path, const census *c, int64_t trainable)
 {
-    const weft_engine_info what = look(model, path);
+    const weft_engine_info what = describe(model, path);
     const char *skipped = weft_model_skipped(model);
     const weft_model_info *info = weft_model_info_of(model);
     printf("{\"family\": \"%s\", \"layers\": %lld, \"hidden_size\": %lld, \"vocab_size\": %lld, "
@@ -160,7 +160,7 @@ static void print_json(weft_model *model, const char *path, const census *c, int
 static void print_text(weft_model *model, const char *path, const census *c, int64_t trainable)
 {
     const weft_model_info *info = weft_model_info_of(model);
-    const weft_engine_info what = look(model, path);
+    const weft_engine_info what = describe(model, path);
     printf("model       %s\n", weft_printable(path));
     printf("family      %s\n", weft_model_family_of(model)->model_type);
     printf("layers      %s, hidden size %s, %s positions\n", cli_count(info->n_layers),
@@ -232,9 +232,9 @@ static int run(void *context)
 
 const cli_command cli_info = {
     .name = "info",
-    .summary = "look into a model, or at this machine",
-    .description = "Tells what a model is made of; without MODEL, what this Weft runs on, "
-                   "and with --devices, on what it could run.",
+    .summary = "describe a model, or this machine",
+    .description = "Describes a model. Without MODEL it describes this build of Weft and the "
+                   "device that it uses, and with --devices all devices.",
     .example = "weft info\n"
                "weft info --devices\n"
                "weft info storyteller --tree",

@@ -1,4 +1,5 @@
-/* cli/inputs.c -- the texts of a command that takes many: its arguments, or the lines of a file. */
+/* cli/inputs.c -- the texts of a command that takes many: from its arguments, or the lines of a
+ * file. */
 #include "cli/inputs.h"
 
 #include <stdlib.h>
@@ -14,7 +15,7 @@ const char *cli_inputs_complaint(const cli_words *texts, const char *file)
     return NULL;
 }
 
-/* The text of a line: the line itself, or a member of its JSON object. */
+/* Reads the text of a line: the line itself, or a member of its JSON object. */
 static void read_line(const cli_line *line, const char *file, cli_input *input)
 {
     json_object *object = NULL, *value = NULL;

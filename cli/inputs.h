@@ -1,4 +1,5 @@
-/* cli/inputs.h -- the texts of a command that takes many: its arguments, or the lines of a file. */
+/* cli/inputs.h -- the texts of a command that takes many: from its arguments, or the lines of a
+ * file. */
 #ifndef CLI_INPUTS_H
 #define CLI_INPUTS_H
 
@@ -16,12 +17,12 @@
 typedef struct cli_input {
     const char *text;
     size_t length;
-    const char *file;    /* which it is a line of ("-": standard input); NULL: an argument */
-    size_t number;       /* of the line or the argument, from 1 */
+    const char *file;    /* the file that contains it ("-": standard input); NULL: an argument */
+    size_t number;       /* number of the line or argument, from 1 */
     json_object *object; /* owns the text, or NULL */
     int32_t *ids;
     size_t n_ids;
-    char *message; /* why it failed, or NULL */
+    char *message; /* its error, or NULL */
 } cli_input;
 
 typedef struct cli_inputs {
@@ -30,20 +31,20 @@ typedef struct cli_inputs {
     size_t n;
 } cli_inputs;
 
-/* The usage error in the texts and --file of a command line; NULL: none. */
+/* The usage error if a command line has both texts and --file, or neither; NULL: none. */
 const char *cli_inputs_complaint(const cli_words *texts, const char *file);
 
-/* The texts given, or without any the lines of `file` (NULL or "-": standard input), blank ones
- * included, so that text i is line i + 1. A line that cannot be read fails alone. Free with
- * cli_inputs_free, after a failure too. */
+/* Reads the texts from the arguments or, without any, from the lines of `file` (NULL or "-":
+ * standard input). Blank lines count, so text i is line i + 1. A malformed line fails alone. Free
+ * with cli_inputs_free, also after a failure. */
 weft_status cli_inputs_read(const char *command, const cli_words *texts, const char *file,
                             cli_inputs *out);
 
-/* The ids of every text; one that cannot be encoded fails alone. */
+/* Encodes all texts. A text that cannot be encoded fails alone. */
 void cli_inputs_encode(cli_inputs *inputs, const weft_tokenizer *tokenizer, bool no_special);
 
-/* The calling thread's message, with the file and the line in front, becomes the text's, unless it
- * has one. */
+/* Marks a text as failed with the calling thread's message, after its file and line. The first
+ * message is kept. */
 void cli_input_fail(cli_input *input);
 
 bool cli_inputs_any_failed(const cli_inputs *inputs);

@@ -1,4 +1,5 @@
-/* cli/inspect.c -- weft inspect: keys and queries of a text, layer by layer, to a file. */
+/* cli/inspect.c -- weft inspect: shows the attention's shapes, and saves the keys and queries of a
+ * text by layer. */
 #include <string.h>
 
 #include "cli/commands.h"
@@ -103,7 +104,7 @@ static int run(void *values)
 
 const cli_command cli_inspect = {
     .name = "inspect",
-    .summary = "the attention's keys and queries of a text",
+    .summary = "save the attention's keys and queries of a text",
     .description =
         "Runs a text through a model once and prints the shapes of each layer's attention. "
         "With --out it writes the rotated keys and queries, float32, to a safetensors file: "

@@ -1,4 +1,4 @@
-/* cli/lines.c -- files of lines: plain ones, and lines of JSON. */
+/* cli/lines.c -- reads files line by line, and parses JSON. */
 #include "cli/lines.h"
 
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static bool is_blank(const char *line, size_t length)
     return true;
 }
 
-/* Adds a line; room grows by doubling. */
+/* Adds a line; the capacity doubles when it is exhausted. */
 static weft_status add(cli_lines *lines, size_t *room, char *text, size_t length, size_t number)
 {
     if (lines->n == *room) {
@@ -63,14 +63,14 @@ weft_status cli_lines_read(const char *path, bool blank, cli_lines *lines)
     char *text = lines->from_file != NULL ? lines->from_file : lines->from_stdin;
     char *const start = text;
     if (length >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0)
-        text += 3; /* a byte order mark */
+        text += 3; /* skips a byte order mark */
     for (char *end = start + length; status == WEFT_OK && text < end;) {
         char *stop = memchr(text, '\n', (size_t)(end - text));
         stop = stop != NULL ? stop : end;
         size_t n = (size_t)(stop - text);
         if (n > 0 && text[n - 1] == '\r')
             n--;
-        text[n] = '\0'; /* what was read is followed by a NUL */
+        text[n] = '\0'; /* the text that was read ends with a NUL */
         number++;
         if (blank || !is_blank(text, n))
             status = add(lines, &room, text, n, number);

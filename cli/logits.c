@@ -1,4 +1,5 @@
-/* cli/logits.c -- weft logits: the model's logits for given tokens, for comparison with others. */
+/* cli/logits.c -- weft logits: computes a model's logits for given tokens, for comparison with
+ * other frameworks. */
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/profile.h"

@@ -89,7 +89,7 @@ int main(int argc, char **argv)
     } else {
         code = run(command, argc - 2, argv + 2);
     }
-    /* A full disk shows only when the last bytes are written. */
+    /* Buffered output may fail only now, for example on a full disk. */
     errno = 0;
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == CLI_OK)
         return cli_fail(name, "standard output: %s", errno != 0 ? strerror(errno) : "not written");

@@ -1,4 +1,4 @@
-/* cli/options.c -- reading a command line by its table. */
+/* cli/options.c -- parses command lines by option tables. */
 #include "cli/options.h"
 
 #include <errno.h>
@@ -55,11 +55,11 @@ static bool in_range(const cli_option *o, double value)
     return (o->low == 0 && o->high == 0) || (value >= o->low && value <= o->high);
 }
 
-/* What a number should be, for messages. */
+/* Describes the valid range of a number for messages. */
 static void describe_range(const cli_option *o, char *out, size_t size)
 {
     const char *kind = o->kind == CLI_INT ? "a whole number" : "a number";
-    bool above = o->low > 0 && o->low < 1e-300; /* an open end */
+    bool above = o->low > 0 && o->low < 1e-300; /* the lower bound is exclusive (CLI_ABOVE_ZERO) */
     if (o->low == 0 && o->high == 0)
         snprintf(out, size, "%s", kind);
     else if (isinf(o->high))
@@ -106,7 +106,8 @@ static bool read_biases(const char *text, cli_biases *b)
     return false;
 }
 
-/* Appends to a joined text. A command has at most one such option. */
+/* Appends to a CLI_JOINED value. A command has at most one such option, since the buffer is static.
+ */
 static bool join(const char *text, const char **field)
 {
     static char room[8192];
@@ -124,7 +125,7 @@ static bool join(const char *text, const char **field)
     return true;
 }
 
-/* Sets the field of an option from text; false when the text does not fit. */
+/* Parses the text into the option's field; false when it is invalid. */
 static bool set_value(const cli_option *o, const char *text, void *field)
 {
     char *end;
@@ -187,7 +188,7 @@ static void set_absent(const cli_option *o, void *field)
         break;
     case CLI_TEXTS:
     case CLI_IDS:
-    case CLI_BIASES: /* zero, as all values are before */
+    case CLI_BIASES: /* already zeroed */
         break;
     }
 }
@@ -248,7 +249,7 @@ static const cli_option *by_letter(const cli_command *c, char letter)
     return NULL;
 }
 
-/* An option that there is not; the one that was meant, if it is near. */
+/* Reports an unknown option, with a similar one as suggestion. */
 static cli_parsed unknown_option(const cli_command *c, const char *word)
 {
     char name[64];
@@ -273,7 +274,7 @@ const cli_option *cli_find_option(const cli_command *c, const char *word, const 
     return by_name(c, word + 2, n);
 }
 
-/* Reads the option at argv[*i], and the word after it if the value is there. */
+/* Parses the option at argv[*i], and the next word if that is its value. */
 static cli_parsed read_option(const cli_command *c, int argc, char **argv, int *i, bool *seen,
                               char *values)
 {
@@ -314,8 +315,8 @@ static void set_defaults(const cli_command *c, char *values)
     }
 }
 
-/* A word without a name; false when there are too many. Words of a last argument that takes many
- * gather at the front of argv, which has been read there. */
+/* Takes a positional argument; false when there are too many. The words of a CLI_MANY argument are
+ * moved to the front of argv, whose words have already been parsed. */
 static bool take_word(const cli_command *c, int *given, char **argv, int i, char *values)
 {
     const cli_argument *a = *given < c->n_arguments ? &c->arguments[*given] : NULL;

@@ -1,4 +1,4 @@
-/* cli/pages.c -- texts made from the option tables: help, the manual page, completion. */
+/* cli/pages.c -- prints help, manual page and completion script from the option tables. */
 #include "cli/pages.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 
 enum { HELP_COLUMN = 30, HELP_WIDTH = 80 };
 
-/* Every table ends with it. */
+/* The last option of every command. */
 static const cli_option help_option = {
     .name = "help", .letter = 'h', .kind = CLI_FLAG, .help = "show this help"};
 
@@ -19,7 +19,7 @@ static const cli_option *option_at(const cli_command *c, int i)
     return i == c->n_options ? &help_option : NULL;
 }
 
-/* The next option from *i on that is shown; NULL after the last. */
+/* The next option, from *i on, that is not hidden; NULL after the last. */
 static const cli_option *next_option(const cli_command *c, int *i)
 {
     const cli_option *o;
@@ -30,8 +30,8 @@ static const cli_option *next_option(const cli_command *c, int *i)
 
 /* ---- Help ----------------------------------------------------------------------------------- */
 
-/* Prints text in lines of HELP_WIDTH, further ones indented; `at` is the column it starts in. An
- * empty line in the text stays. */
+/* Prints text wrapped at HELP_WIDTH. The first line starts at column `at`; further lines are
+ * indented. Empty lines are kept. */
 static void wrap(FILE *file, const char *text, int at, int indent)
 {
     int column = at;
@@ -59,7 +59,7 @@ static void wrap(FILE *file, const char *text, int at, int indent)
     fputc('\n', file);
 }
 
-/* "-p, --prompt TEXT" */
+/* Prints an option as "-p, --prompt TEXT"; returns the width. */
 static int print_name(FILE *file, const cli_option *o)
 {
     char letter[8] = "    ";
@@ -69,7 +69,7 @@ static int print_name(FILE *file, const cli_option *o)
                    o->value != NULL ? o->value : "");
 }
 
-/* Whether help shows the default: an empty text is not worth showing. */
+/* Whether help shows the default; an empty one is not shown. */
 static bool has_default(const cli_option *o)
 {
     return o->fallback != NULL && o->fallback[0] != '\0';
@@ -132,7 +132,7 @@ void cli_print_overview(FILE *file)
 
 /* ---- The manual page ------------------------------------------------------------------------ */
 
-/* Text for troff: no control lines, no hyphens for minus signs. */
+/* Prints text for troff: escapes control lines and hyphens that are minus signs. */
 static void print_troff(FILE *file, const char *text)
 {
     bool line_start = true;
@@ -200,7 +200,7 @@ void cli_print_man(FILE *file)
     for (int i = 0; cli_commands[i] != NULL; i++)
         print_man_command(file, cli_commands[i]);
     fputs(
-        ".SH EXIT STATUS\n.TP\n.B 0\ndone\n.TP\n.B 1\na failure, told on one line of standard "
+        ".SH EXIT STATUS\n.TP\n.B 0\ndone\n.TP\n.B 1\na failure, reported on one line of standard "
         "error\n.TP\n.B 2\na usage error\n.TP\n.B 129, 130, 143\nSIGHUP, SIGINT or SIGTERM stopped "
         "the command; weft train has saved\n"
         ".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nno colours when set\n"
@@ -231,7 +231,7 @@ static void print_words(FILE *file, const char *words)
         fputc(*p == '|' ? ' ' : *p, file);
 }
 
-/* The options of a command, and the words of its choices. */
+/* Prints the completion of a command: its options, and the words of its choices. */
 static void print_bash_command(FILE *file, const cli_command *c)
 {
     const cli_option *o;

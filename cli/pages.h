@@ -1,4 +1,4 @@
-/* cli/pages.h -- texts made from the option tables: help, the manual page, completion. */
+/* cli/pages.h -- prints help, manual page and completion script from the option tables. */
 #ifndef CLI_PAGES_H
 #define CLI_PAGES_H
 

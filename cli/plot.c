@@ -1,4 +1,5 @@
-/* cli/plot.c -- curves as text: braille dots where the terminal shows them, else ASCII. */
+/* cli/plot.c -- draws curves as text: in braille dots if the terminal supports them, else in ASCII.
+ */
 #include "cli/plot.h"
 
 #include <math.h>
@@ -10,12 +11,12 @@
 #include <unistd.h>
 
 enum { LEAST_COLUMNS = 24, MOST_COLUMNS = 100, PLAIN_COLUMNS = 72, LEAST_ROWS = 4, ROWS = 12 };
-enum { LABEL = 10 }; /* columns of the numbers on the left, with the axis behind them */
+enum { LABEL = 10 }; /* width of the numbers on the left and the axis */
 
-/* A cell has 2 x 4 dots; in ASCII 1 x 2, as the characters . ' and : show. */
+/* A cell has 2 x 4 dots in braille, and 1 x 2 in ASCII, drawn as . ' and : */
 typedef struct canvas {
-    int columns, rows, dots_x, dots_y; /* cells, and dots in one */
-    uint8_t *dots;                     /* (rows, columns) bits of braille's order */
+    int columns, rows, dots_x, dots_y; /* number of cells; dots per cell */
+    uint8_t *dots;                     /* (rows, columns), one bit per dot in braille's order */
     uint8_t *marks;                    /* (rows, columns) */
     double low_x, high_x, low_y, high_y;
 } canvas;
@@ -94,7 +95,7 @@ static void draw_line(canvas *c, int x0, int y0, int x1, int y1)
     }
 }
 
-/* The mean of the points in each column of dots, joined by lines. */
+/* Draws the mean of the points in each column of dots, connected by lines. */
 static void draw_curve(canvas *c, const cli_curve *curve)
 {
     int last_x = -1, last_y = 0;

@@ -1,4 +1,5 @@
-/* cli/plot.h -- curves as text: braille dots where the terminal shows them, else ASCII. */
+/* cli/plot.h -- draws curves as text: in braille dots if the terminal supports them, else in ASCII.
+ */
 #ifndef CLI_PLOT_H
 #define CLI_PLOT_H
 
@@ -7,22 +8,22 @@
 
 typedef struct cli_curve {
     const char *name;
-    const double *x, *y; /* (n) x ascending; points with a y that is not finite are left out */
+    const double *x, *y; /* (n), x ascending; points whose y is not finite are skipped */
     int n;
     bool marks; /* a mark for each point instead of a line */
 } cli_curve;
 
 typedef struct cli_plot_style {
-    int columns, rows; /* of the plot with its labels: at least 24 and 4 */
+    int columns, rows; /* size of the plot with its labels: at least 24 x 4 */
     bool braille, color;
 } cli_plot_style;
 
-/* What suits standard output: braille on a terminal whose locale is UTF-8 (LC_ALL, LC_CTYPE or
- * LANG), colours unless NO_COLOR is set, up to 100 of its columns; 72 columns of ASCII elsewhere.
- */
+/* The style for standard output. On a terminal: at most 100 columns, braille if the locale is UTF-8
+ * (LC_ALL, LC_CTYPE or LANG), colors unless NO_COLOR is set. Otherwise 72 columns of ASCII. */
 cli_plot_style cli_plot_style_of_stdout(void);
 
-/* Draws up to two curves over common axes, with a legend; nothing without two points. */
+/* Draws up to two curves with common axes and a legend. Draws nothing if there are fewer than two
+ * points. */
 void cli_plot(FILE *file, const cli_curve *curves, int n, const cli_plot_style *style);
 
 #endif

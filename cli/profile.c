@@ -17,7 +17,7 @@ static struct {
     int64_t phase_began;
     profile_phase *phases[PROFILE_PHASES];
     int n_phases;
-    bool open; /* measuring has started */
+    bool open; /* whether measuring has started */
 } profiled;
 
 bool cli_profile_asked(const cli_place *place)
@@ -25,7 +25,7 @@ bool cli_profile_asked(const cli_place *place)
     return place->profile || place->trace != NULL;
 }
 
-/* The devices of a place, each once. */
+/* Lists the place's device and the CPU, without duplicates. */
 static int devices_of(const cli_place *place, weft_device **out)
 {
     weft_device *all[PROFILE_DEVICES] = {weft_device_get(place->device), weft_device_get("cpu")};

@@ -46,7 +46,7 @@ typedef struct profile_device {
     weft_kernel_report kernels[PROFILE_KERNELS];
     int n_kernels;
     weft_totals totals;
-    weft_counts ran; /* of all ops */
+    weft_counts ran; /* counts over all ops */
     int64_t nodes, fallbacks, nanoseconds;
     weft_counter counters[PROFILE_COUNTERS];
     int n_counters;

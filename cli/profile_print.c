@@ -11,7 +11,7 @@ static double share(int64_t part, int64_t whole)
     return whole > 0 ? (double)part / (double)whole : 0;
 }
 
-/* The share of the time in which the device did not work; 0 if kernels ran concurrently. */
+/* The share of the time in which the device was idle; 0 if kernels ran concurrently. */
 static double idle(const weft_totals *t)
 {
     return t->busy < t->wall ? 1 - share(t->busy, t->wall) : 0;
@@ -19,7 +19,7 @@ static double idle(const weft_totals *t)
 
 /* ---- Tables --------------------------------------------------------------------------------- */
 
-/* "3.210 s (12%)" */
+/* Prints a time and its share of `wall`: "3.210 s (12%)". */
 static void print_time(const char *what, int64_t nanoseconds, int64_t wall)
 {
     fprintf(stderr, "%s %.3f s (%.0f%%)", what, seconds(nanoseconds),
@@ -87,7 +87,7 @@ static void print_ops(const profile_device *m)
     }
 }
 
-/* In units of `unit` per second; "." if there is nothing to divide. */
+/* Prints a rate in units of `unit` per second; "." if it is undefined. */
 static void print_rate(double amount, double unit, int64_t nanoseconds)
 {
     const double rate = nanoseconds > 0 ? amount / unit / seconds(nanoseconds) : 0;

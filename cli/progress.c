@@ -1,4 +1,4 @@
-/* cli/progress.c -- a bar on a terminal, plain lines elsewhere. */
+/* cli/progress.c -- shows progress as a bar on a terminal, otherwise as lines. */
 #include "cli/progress.h"
 
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 
 enum { BAR = 24, BAR_LEAST = 8, TEXT = 200 };
 
-/* Columns of the terminal. */
+/* The width of the terminal. */
 static int columns(void)
 {
     struct winsize size;
@@ -41,7 +41,7 @@ static void draw(cli_progress *p, double share, const char *text)
             fputc(i < full ? '#' : '.', stderr);
         fprintf(stderr, "%s] ", p->color ? "\033[0m" : "");
     }
-    /* A line that is too long would break and could not be drawn over. */
+    /* A line that wraps could not be overwritten by the next one. */
     fprintf(stderr, "%.*s\033[K", columns() - 1, text);
     fflush(stderr);
     p->shown = true;

@@ -1,4 +1,5 @@
-/* cli/progress.h -- a bar on a terminal, plain lines elsewhere; always on standard error. */
+/* cli/progress.h -- shows progress on standard error: as a bar on a terminal, otherwise as lines.
+ */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
 
@@ -8,22 +9,22 @@
 
 typedef struct cli_progress {
     bool terminal, color;
-    bool shown;  /* a bar stands on the current line */
-    double last; /* seconds, when it was drawn */
+    bool shown;  /* the current line shows a bar */
+    double last; /* time of the last redraw, in seconds */
 } cli_progress;
 
-/* Looks at standard error, TERM and NO_COLOR (https://no-color.org). */
+/* Initializes from standard error, TERM and NO_COLOR (https://no-color.org). */
 void cli_progress_start(cli_progress *progress);
 
-/* On a terminal: redraws the bar at `share` (0 to 1) with the text behind it, at most ten times a
- * second unless `line`. Elsewhere: prints the text as a line if `line`. */
+/* On a terminal: redraws the bar at `share` (0 to 1), followed by the text, at most ten times a
+ * second unless `line` is set. Otherwise: prints the text as a line if `line` is set. */
 void cli_progress_show(cli_progress *progress, double share, bool line, const char *format, ...)
     WEFT_PRINTF(4, 5);
 
-/* Takes the bar away, so that other lines can be printed. */
+/* Erases the bar, so that other lines can be printed. */
 void cli_progress_clear(cli_progress *progress);
 
-/* Puts the line after the bar. */
+/* Ends the line of the bar. */
 void cli_progress_end(cli_progress *progress);
 
 #endif

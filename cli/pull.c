@@ -1,4 +1,4 @@
-/* cli/pull.c -- weft pull: fetches a model from a hub into the local cache. */
+/* cli/pull.c -- weft pull: downloads a model from a hub into the local cache. */
 #include <string.h>
 #include <unistd.h>
 
@@ -35,7 +35,7 @@ static const cli_option options[] = {
 
 typedef struct pulling {
     cli_progress progress;
-    int last; /* the file that was shown last */
+    int last; /* index of the file shown last */
     char message[120];
     int64_t bytes, files;
 } pulling;
@@ -113,12 +113,13 @@ const cli_command cli_pull = {
     .summary = "fetch a model from a hub",
     .description =
         "Fetches a model from the Hugging Face hub into its local cache, where Weft and "
-        "transformers find it, and prints the folder. What is there already is not fetched "
-        "again, what broke off goes on, and every file is verified once by its hash. When the hub "
-        "is busy (HTTP 429 and 5xx), it waits, as long as the hub asks for, and tries again.\n\n"
+        "transformers find it, and prints the folder. Files that are already cached "
+        "are not fetched again, interrupted downloads continue, and every file is verified once "
+        "by its hash. If the hub is busy (HTTP 429 and 5xx), it waits as long as the hub asks "
+        "and tries again.\n\n"
         "Without --include it fetches what Weft reads: the configuration, the tokenizer, the "
         "chat template and *.safetensors, or, where there are none, the only *.gguf. "
-        "HF_ENDPOINT, HF_TOKEN, HF_HOME and HF_HUB_CACHE mean what they mean elsewhere.",
+        "HF_ENDPOINT, HF_TOKEN, HF_HOME and HF_HUB_CACHE work as in huggingface_hub.",
     .example = "weft pull Qwen/Qwen3-0.6B\n"
                "weft pull Qwen/Qwen3-0.6B-GGUF --include \"*Q8_0.gguf\"\n"
                "weft generate Qwen/Qwen3-0.6B -p \"Once upon a time\"\n"

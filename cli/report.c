@@ -1,4 +1,4 @@
-/* cli/report.c -- weft report: the curves and the result of a run that a folder has. */
+/* cli/report.c -- weft report: shows the curves and the result of the training run in a folder. */
 #include "cli/report.h"
 
 #include <math.h>
@@ -45,7 +45,8 @@ static void add_line(const cli_line *line, points *loss, points *validation)
     json_object_put(object);
 }
 
-/* An exponential mean over a twentieth of the run, at least 5 updates, as report.html has it. */
+/* Applies an exponential moving average with a span of a twentieth of the run, at least 5 updates,
+ * as in report.html. */
 static void smooth(points *p)
 {
     const int span = p->n / 20 > 5 ? p->n / 20 : 5;

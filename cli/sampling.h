@@ -1,15 +1,16 @@
-/* cli/sampling.h -- how tokens are chosen: the options that generating commands share. */
+/* cli/sampling.h -- the sampling options that generating commands share. */
 #ifndef CLI_SAMPLING_H
 #define CLI_SAMPLING_H
 
 #include "cli/common.h"
 
-/* What the user said of it; absent values are the model's or the command's own. */
+/* The sampling options given by the user. Absent ones have the model's or the command's defaults.
+ */
 typedef struct cli_sampling {
     int64_t max_tokens, seed, top_k;
     double temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
     double xtc_probability, xtc_threshold;
-    int order; /* CLI_ORDERS */
+    int order; /* index into CLI_ORDERS */
     cli_biases logit_bias;
     cli_ids suppress;
 } cli_sampling;
@@ -34,8 +35,8 @@ typedef struct cli_sampling {
          .low = 0,                                                                                 \
          .high = CLI_ANY,                                                                          \
          .offset = offsetof(T, sampling.temperature),                                              \
-         .help = "how boldly to choose; 0: always the most probable token; default of this and "   \
-                 "the next four: what the model's generation_config.json says, else 0.7 and off"}, \
+         .help = "the sampling temperature; 0: always the most probable token; default of this "   \
+                 "and the next four: the model's generation_config.json, else 0.7 and off"},       \
         {.name = "top-p",                                                                          \
          .kind = CLI_REAL,                                                                         \
          .value = "P",                                                                             \
@@ -75,19 +76,21 @@ typedef struct cli_sampling {
          .kind = CLI_REAL,                                                                         \
          .value = "X",                                                                             \
          .offset = offsetof(T, sampling.presence_penalty),                                         \
-         .help = "take X from the logits of tokens that occurred"},                                \
+         .help = "subtract X from the logits of tokens that occurred"},                            \
         {.name = "frequency-penalty",                                                              \
          .kind = CLI_REAL,                                                                         \
          .value = "X",                                                                             \
          .offset = offsetof(T, sampling.frequency_penalty),                                        \
-         .help = "take X from the logits of tokens for each time that they occurred"},             \
+         .help = "subtract X from the logits of tokens for each time that they "                   \
+                 "occurred"},                                                                      \
         {.name = "xtc-probability",                                                                \
          .kind = CLI_REAL,                                                                         \
          .value = "P",                                                                             \
          .low = 0,                                                                                 \
          .high = 1,                                                                                \
          .offset = offsetof(T, sampling.xtc_probability),                                          \
-         .help = "how often to leave out all top choices but the least probable of them (XTC)"},   \
+         .help = "XTC: the probability of excluding all top choices except the "                   \
+                 "least probable one"},                                                            \
         {.name = "xtc-threshold",                                                                  \
          .kind = CLI_REAL,                                                                         \
          .value = "P",                                                                             \
@@ -95,7 +98,7 @@ typedef struct cli_sampling {
          .low = 0,                                                                                 \
          .high = 1,                                                                                \
          .offset = offsetof(T, sampling.xtc_threshold),                                            \
-         .help = "the probability from which on a token is a top choice"},                         \
+         .help = "XTC: the smallest probability of a top choice"},                                 \
         {.name = "logit-bias",                                                                     \
          .kind = CLI_BIASES,                                                                       \
          .value = "ID:VALUE,...",                                                                  \
@@ -105,19 +108,20 @@ typedef struct cli_sampling {
          .kind = CLI_IDS,                                                                          \
          .value = "ID,...",                                                                        \
          .offset = offsetof(T, sampling.suppress),                                                 \
-         .help = "tokens that never come; default: those of the model's generation_config.json"},  \
+         .help = "tokens that are never generated; default: those of generation_config.json"},     \
     {                                                                                              \
         .name = "seed", .letter = 's', .kind = CLI_INT, .value = "N", .fallback = "0", .low = 0,   \
         .high = CLI_ANY, .offset = offsetof(T, sampling.seed),                                     \
         .help = "the same seed chooses the same tokens"                                            \
     }
 
-/* Sets `options` to the model's defaults and then to the command's options. Their lists are then
- * those of `sampling` or the model. `model` NULL: no defaults, since another program computes. */
+/* Sets `options` to the model's defaults, overridden by the command's options. Its lists point into
+ * `sampling` or the model. `model` NULL: no defaults, since another program computes. */
 void cli_sampling_apply(const cli_sampling *sampling, const weft_model *model,
                         weft_generate_options *options);
 
-/* XTC never leaves out what ends a line or the text: `keep`, which must outlive the options. */
+/* Makes XTC keep the newline and the end-of-sequence tokens. They are stored in `keep`, which must
+ * outlive `options`. */
 weft_status cli_sampling_protect(const weft_tokenizer *tokenizer, const weft_model *model,
                                  cli_ids *keep, weft_generate_options *options);
 

@@ -1,4 +1,4 @@
-/* cli/settings.c -- a file of settings in JSON, with the line of each. */
+/* cli/settings.c -- reads a settings file in JSON, with the line number of each setting. */
 #include "cli/settings.h"
 
 #include <stdlib.h>
@@ -91,7 +91,7 @@ static cli_setting_kind kind_of(json_object *value)
     return CLI_SETTING_NULL;
 }
 
-/* The text of a scalar; NULL of others, and of a string with a NUL. */
+/* The text of a scalar; NULL for other values and for a string that contains a NUL. */
 static const char *text_of(json_object *value)
 {
     const cli_setting_kind kind = kind_of(value);
@@ -125,7 +125,7 @@ static weft_status add_json(const char *file, const char *name, size_t line, jso
     return status;
 }
 
-/* The end of the string that begins at a quote, behind its other quote. */
+/* The position after the closing quote of the string that begins at `at`. */
 static const char *end_of_string(const char *at)
 {
     for (at++; *at != '"'; at++)
@@ -133,8 +133,8 @@ static const char *end_of_string(const char *at)
     return at + 1;
 }
 
-/* Adds the members of an object whose text is valid: json-c knows neither lines nor names that
- * occur twice. */
+/* Adds the members of an object whose text is valid. Scans the text itself, since json-c reports
+ * neither line numbers nor duplicate names. */
 static weft_status add_members(const char *text, const char *file, json_object *root,
                                cli_settings *out)
 {
@@ -200,7 +200,7 @@ weft_status cli_settings_parse(const char *text, size_t size, const char *name, 
     *out = (cli_settings){0};
     if (ends_with(name, ".yaml") || ends_with(name, ".yml"))
         return cli_settings_parse_yaml(text, size, name, out);
-    char *whole = malloc(size + 1); /* add_members looks for a NUL */
+    char *whole = malloc(size + 1); /* NUL-terminated for add_members */
     if (whole == NULL)
         return no_memory();
     memcpy(whole, text, size);

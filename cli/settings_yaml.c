@@ -1,4 +1,4 @@
-/* cli/settings_yaml.c -- a file of settings in YAML 1.2: one mapping of scalars and lists. */
+/* cli/settings_yaml.c -- reads a settings file in YAML 1.2: one mapping of scalars and lists. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 typedef struct reader {
     yaml_parser_t parser;
-    yaml_event_t event; /* the current one; deleted before the next */
+    yaml_event_t event; /* the current event; deleted before the next one is read */
     bool has_event;
     const char *file;
     cli_settings *out;
@@ -69,7 +69,7 @@ static const char *digits(const char *text)
     return text + strspn(text, "0123456789");
 }
 
-/* The numbers of YAML's core schema, in base ten and finite. */
+/* Whether the text is a number of YAML's core schema: decimal and finite. */
 static bool is_number(const char *text)
 {
     text += *text == '+' || *text == '-';
@@ -101,7 +101,7 @@ static cli_setting_kind kind_of(const yaml_event_t *e)
                                     : CLI_SETTING_TEXT;
 }
 
-/* The text of the scalar that the reader is at; "true" and "false" in small letters. */
+/* Reads the current scalar. Booleans become "true" or "false" in lower case. */
 static weft_status scalar(const reader *r, cli_setting_kind *kind, const char **text, bool *plain)
 {
     const yaml_event_t *e = &r->event;
@@ -177,7 +177,7 @@ static weft_status read_mapping(reader *r)
 
 static weft_status read_stream(reader *r)
 {
-    weft_status status = next(r); /* the stream's start */
+    weft_status status = next(r); /* start of the stream */
     if (status == WEFT_OK)
         status = next(r);
     if (status != WEFT_OK || r->event.type == YAML_STREAM_END_EVENT)
@@ -188,7 +188,7 @@ static weft_status read_stream(reader *r)
     if (status == WEFT_OK)
         status = read_mapping(r);
     if (status == WEFT_OK)
-        status = next(r); /* the document's end */
+        status = next(r); /* end of the document */
     if (status == WEFT_OK)
         status = next(r);
     if (status == WEFT_OK && r->event.type != YAML_STREAM_END_EVENT)

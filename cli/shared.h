@@ -1,5 +1,5 @@
-/* cli/shared.h -- options that several commands have: each fills the field of struct T that is
- * called as it is. HELP is what it means to the command. */
+/* cli/shared.h -- options of several commands. Each fills the member of struct T with its own name;
+ * HELP is its help text in the command. */
 #ifndef CLI_SHARED_H
 #define CLI_SHARED_H
 
@@ -28,7 +28,7 @@
 #define CLI_NO_SPECIAL_OPTION(T)                                                                   \
     {                                                                                              \
         .name = "no-special", .kind = CLI_FLAG, .offset = offsetof(T, no_special),                 \
-        .help = "do not put the tokenizer's special tokens around a text"                          \
+        .help = "do not add the tokenizer's special tokens to a text"                              \
     }
 
 #define CLI_ADAPTER_OPTION(T)                                                                      \
@@ -46,7 +46,7 @@
         .help = "what computes: native, or by Python (WEFT_PYTHON) transformers or mlx-lm"         \
     }
 
-/* A JSON Schema that the answer keeps to. */
+/* The JSON Schema that the output must match. */
 #define CLI_SCHEMA_OPTION(T, HELP)                                                                 \
     {                                                                                              \
         .name = "json-schema", .letter = 'j', .kind = CLI_TEXT, .value = "FILE",                   \
@@ -57,34 +57,34 @@
     {                                                                                              \
         .name = "timeout", .kind = CLI_REAL, .value = "SECONDS", .low = CLI_ABOVE_ZERO,            \
         .high = CLI_ANY, .offset = offsetof(T, timeout),                                           \
-        .help = "end a generated text after so long"                                               \
+        .help = "stop generating a text after this time"                                           \
     }
 
 #define CLI_TOKENS_PER_EVAL_OPTION(T)                                                              \
     {                                                                                              \
         .name = "tokens-per-eval", .kind = CLI_INT, .value = "N", .fallback = "1", .low = 1,       \
         .high = 1024, .offset = offsetof(T, tokens_per_eval),                                      \
-        .help = "compute N tokens before any of them is looked at"                                 \
+        .help = "compute N tokens before the first of them is read"                                \
     }
 
 #define CLI_SHIFT_OPTION(T)                                                                        \
     {                                                                                              \
         .name = "shift", .kind = CLI_FLAG, .offset = offsetof(T, shift),                           \
-        .help = "go on where the model has no more positions: the first few tokens "               \
-                "(--sink-tokens) and the last half are read again"                                 \
+        .help = "continue beyond the model's positions: the first few tokens "                     \
+                "(--sink-tokens) and the last half are processed again"                            \
     }
 
 #define CLI_STATS_OPTION(T)                                                                        \
     {                                                                                              \
         .name = "stats", .kind = CLI_FLAG, .offset = offsetof(T, stats),                           \
-        .help = "print speed and memory on standard error behind each text"                        \
+        .help = "print speed and memory on standard error after each text"                         \
     }
 
 #define CLI_INVARIANT_OPTION(T)                                                                    \
     {                                                                                              \
         .name = "invariant", .kind = CLI_FLAG, .offset = offsetof(T, invariant),                   \
-        .help = "of many texts, compute each alone: the same numbers to the last bit, whatever "   \
-                "else is asked for (slower)"                                                       \
+        .help = "compute each of many texts alone, so that results are "                           \
+                "bit-identical in any batch (slower)"                                              \
     }
 
 #define CLI_JSON_OPTION(T, HELP)                                                                   \

@@ -10,7 +10,8 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
-/* Letters to insert, remove, replace or exchange with the next (Damerau 1964, restricted). */
+/* The restricted Damerau-Levenshtein distance (Damerau 1964): the number of letters to insert,
+ * remove, replace or exchange with the next. */
 static int distance(const char *a, const char *b)
 {
     int rows[3][LONGEST + 1];
@@ -35,7 +36,7 @@ static int distance(const char *a, const char *b)
 void cli_suggest_from(cli_suggestion *s, const char *name)
 {
     const size_t n = strlen(s->word);
-    /* The beginning of a name is as good as a letter that is wrong. */
+    /* A prefix of a name counts as a distance of 1. */
     const int far = n >= 3 && strncmp(s->word, name, n) == 0 ? 1 : distance(s->word, name);
     if (far > (int)(n + 2) / 3 || (s->name != NULL && far >= s->far))
         return;

@@ -2,8 +2,8 @@
 #ifndef CLI_SUGGEST_H
 #define CLI_SUGGEST_H
 
-/* Set the word, call cli_suggest_from with each name, and look at `name`: the nearest one, NULL
- * when none is near. */
+/* To use it, set `word` and call cli_suggest_from with each name. `name` is then the most similar
+ * one, or NULL if none is similar. */
 typedef struct cli_suggestion {
     const char *word, *name;
     int far;

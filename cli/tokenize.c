@@ -1,4 +1,4 @@
-/* cli/tokenize.c -- weft tokenize: text to token ids and back. */
+/* cli/tokenize.c -- weft tokenize: converts text to token ids and back. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +59,7 @@ static weft_status encode_line(const weft_tokenizer *tokenizer, unsigned flags, 
     return WEFT_OK;
 }
 
-/* The ids of a JSON array in new memory (free). */
+/* Reads the ids of a JSON array; the caller frees *ids with free. */
 static weft_status ids_of(json_object *value, int32_t **ids, size_t *n)
 {
     *ids = NULL;
@@ -79,7 +79,7 @@ static weft_status ids_of(json_object *value, int32_t **ids, size_t *n)
     return WEFT_OK;
 }
 
-/* Ids outside the vocabulary are errors, not empty text. */
+/* Fails on ids outside the vocabulary, which would decode to empty text. */
 static weft_status check_ids(const weft_tokenizer *tokenizer, const int32_t *ids, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -169,7 +169,7 @@ static weft_status encode_text(const tokenize_values *v, const weft_tokenizer *t
     return WEFT_OK;
 }
 
-/* Where the next id or anything else that is not a separator begins. */
+/* Skips separators. */
 static const char *next_word(const char *text)
 {
     return text + strspn(text, " \t\r\n,");
@@ -193,7 +193,8 @@ static weft_status read_id(const char **text, int32_t *id)
     return WEFT_OK;
 }
 
-/* Ids between spaces or commas, perhaps in brackets, into memory of the caller's (free). */
+/* Reads ids separated by spaces or commas, optionally in brackets; the caller frees *ids with free.
+ */
 static weft_status read_ids(const char *text, int32_t **ids, size_t *n)
 {
     *n = 0;

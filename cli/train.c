@@ -1,9 +1,9 @@
-/* cli/train.c -- weft train: a run from its options to its result. */
+/* cli/train.c -- weft train: runs the training. */
 #include "cli/train.h"
 
 #include "cli/profile.h"
 
-/* Updates of the run. For a small file this is more than one epoch: at least 100 updates. */
+/* The number of updates. By default one epoch, or as many epochs as make at least 100 updates. */
 static int64_t updates(const train_values *v, const train_run *r)
 {
     enum { LEAST = 100 };
@@ -115,7 +115,8 @@ static weft_status train(const train_values *v, train_run *r)
     return status;
 }
 
-/* A run with all options at hand. */
+/* Runs the training with complete options: those of --config or of the resumed run have been read.
+ */
 static int run_with(const train_values *v)
 {
     const char *why = train_complaint(v);

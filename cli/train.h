@@ -1,5 +1,5 @@
-/* cli/train.h -- between train.c, which runs, train_options.c, which has the options, and the files
- * that do parts of a run. */
+/* cli/train.h -- interface between train.c (the run), train_options.c (the options) and the files
+ * for parts of a run. */
 #ifndef CLI_TRAIN_H
 #define CLI_TRAIN_H
 
@@ -31,7 +31,7 @@ typedef struct train_values {
     int64_t keep;
     bool pack, checkpoint, compile, json, dry_run, overwrite, resume;
     cli_given given;
-    /* The adapter. */
+    /* Options of the adapter. */
     const char *targets, *init_adapter, *rank_pattern, *alpha_pattern, *whole;
     const char *train_tokens, *add_tokens;
     double alpha, dropout, lora_plus;
@@ -57,99 +57,103 @@ typedef union train_optimizer_options {
     weft_optim_muon_options muon;
 } train_optimizer_options;
 
-/* What a run has open. */
+/* The state of a run. */
 typedef struct train_run {
     const train_values *values;
-    int64_t planned;     /* updates, unless validation ends the run before */
-    bool configured;     /* config.json was written */
+    int64_t planned;     /* number of updates, unless validation ends the run early */
+    bool configured;     /* whether config.json has been written */
     cli_word_list words; /* train_words */
     train_optimizer_options optimizer_options;
-    char path[4096]; /* of the model */
+    char path[4096]; /* path of the model */
     weft_model *model;
-    char *text_path;                    /* of the tokenizer and its files; NULL: not opened */
+    char *text_path;                    /* location of the tokenizer's files; NULL: not opened */
     weft_tokenizer *tokenizer;          /* NULL with --batches */
-    weft_labels labels;                 /* of --task classify */
+    weft_labels labels;                 /* labels for --task classify */
     weft_chat *chat;                    /* NULL: the model has no chat template */
     weft_dataset *data, *validation;    /* NULL: none */
-    weft_dataset_info data_info;        /* of data */
-    weft_data_source sources[CLI_MOST]; /* of data or of the batches, for run.json */
+    weft_dataset_info data_info;        /* information about `data` */
+    weft_data_source sources[CLI_MOST]; /* sources of the data or the batches, for run.json */
     weft_batches *batches;
     weft_trainer *trainer;
     weft_train_result result;
-    weft_train_sample *samples; /* (n_samples): the latest; texts are owned, prompts are not */
+    weft_train_sample
+        *samples; /* (n_samples) the latest samples; owns the texts, but not the prompts */
     int n_samples;
-    double latest_validation, latest_accuracy; /* for the bar */
-    double reloaded_validation; /* of the adapter in best/, loaded again; NaN: not measured */
+    double latest_validation, latest_accuracy; /* shown beside the progress bar */
+    double reloaded_validation; /* validation loss of the adapter in best/ after reloading; NaN: not
+                                   measured */
     cli_progress progress;
 } train_run;
 
-/* Runs weft train with its parsed values; the exit status. */
+/* Runs weft train with its parsed values; returns the exit status. */
 int train_command(void *values);
 
-/* The error if options exclude each other or one lacks another; NULL: none. */
+/* The usage error if options exclude each other or a required option is missing; NULL: none. */
 const char *train_complaint(const train_values *v);
-/* The error for an option that has no effect with the others, or NULL. */
+/* The usage error for an option that would have no effect with the others; NULL: none. */
 const char *train_ignored_complaint(const train_values *v);
-/* WEFT_INVALID when --out has a run that the options neither continue nor delete, WEFT_IO when it
- * cannot be written or its disk is full; the same on every rank. */
+/* Checks --out, with the same result on every rank. WEFT_INVALID if it contains a run and neither
+ * --resume nor --overwrite is given; WEFT_IO if it cannot be written or its disk is full. */
 weft_status train_check_out(const train_values *v);
 
-/* Opens tokenizer, chat template, data, validation data and batches, for the model at r->path. */
+/* Opens the tokenizer, chat template, data, validation data and batches for the model at r->path.
+ */
 weft_status train_open_data(const train_values *v, train_run *r);
 
-/* From now on SIGINT, SIGTERM, SIGUSR1 and SIGHUP (unless it was ignored, as by nohup) set *cancel,
- * which lasts as long as the program, and say so on standard error; a second SIGINT or SIGTERM ends
- * the program. SIGPIPE and SIGXFSZ are ignored: a pipe that is closed or a file that would be too
- * large must not end a run. */
+/* Installs signal handlers. SIGINT, SIGTERM, SIGUSR1 and SIGHUP (unless it is ignored, as with
+ * nohup) set *cancel, which is never freed, and print a notice on standard error; a second signal
+ * other than SIGHUP has its default action. SIGPIPE and SIGXFSZ are ignored, so that a closed pipe
+ * or a file size limit does not end a run. */
 weft_status train_catch_signals(const weft_cancel **cancel);
-/* The signal that set it; 0: none. */
+/* The signal that stopped the run; 0: none. */
 int train_stop_signal(void);
 
-/* An option of the adapter that was given though --init-adapter brings it; NULL: none. */
+/* An option of the adapter that was given although --init-adapter determines it; NULL: none. */
 const char *train_adapter_conflict(const train_values *v);
-bool train_is_of_adapter(const char *name); /* an option that describes the adapter */
-/* Runs with the options of --config that the command line does not replace; the exit status. A file
- * that is malformed or has an unknown option is a failure that names both. */
+bool train_is_of_adapter(const char *name); /* whether the option describes the adapter */
+/* Adds the options of --config that the command line does not set, and calls `run`; returns the
+ * exit status. The message for a malformed file or an unknown option names the file and the option.
+ */
 int train_with_config(train_values *v, int (*run)(train_values *v));
-/* Whether two values of an option are equivalent. */
+/* Whether two values of an option are equal as texts or as numbers. */
 bool train_same_value(const char *a, const char *b);
-/* Writes train_words as config.json into the run's folder. */
+/* Writes the options in `words` (train_words) to config.json in the run's folder. */
 weft_status train_write_config(const train_values *v, const cli_word_list *words);
-/* Measures memory and time and prints them; WEFT_MEMORY when the run does not fit. */
+/* --dry-run: measures and prints memory and time. WEFT_MEMORY when the run does not fit. */
 weft_status train_dry_run(const train_values *v, train_run *r, const weft_trainer_options *options);
 
-/* Bytes that this process may take: --max-memory, or its part of the device's memory; 0: unknown.
- */
+/* The memory limit of this process in bytes: --max-memory, or its share of the device's memory; 0:
+ * unknown. */
 int64_t train_memory(const train_values *v);
 
-/* Limits arrays to train_memory. */
+/* Limits the memory of arrays to train_memory. */
 weft_status train_limit_memory(const train_values *v, const train_run *r);
 
-/* The error of a run that is out of memory: WEFT_MEMORY, with settings that would fit and their
- * memory. */
+/* Fails with WEFT_MEMORY and a message that suggests settings that fit, with their memory. */
 weft_status train_out_of_memory(const train_values *v, train_run *r,
                                 const weft_trainer_options *options);
-/* The command line with its defaults, for a run that is resumed. */
+/* The command line with its defaults, which is saved so that the run can be resumed. */
 cli_word_list train_words(const train_values *v);
-/* Reads the options that were not given from the run in --out. `words` (the caller's, to be freed
- * after the values) has their texts. WEFT_INVALID when one that was given would make another run.
- */
+/* --resume: sets options that were not given to those of the run in --out. `words` owns their
+ * texts; the caller frees it after the values. WEFT_INVALID when a given option would change the
+ * model, the data or the adapter. */
 weft_status train_resume(train_values *v, cli_word_list *words);
 
-/* ---- train_ranks.c: one rank of several ----------------------------------------------------- */
+/* ---- train_ranks.c: distributed training ---------------------------------------------------- */
 
-/* Finds out which rank this process is; all but the first print nothing from then on. */
+/* Joins the group of processes. All ranks except the first print nothing from then on. */
 weft_status train_open_ranks(void);
-/* Waits for the others; `code` is this rank's exit status. */
+/* Waits for the other ranks and leaves the group. `code` is this rank's exit status. */
 void train_close_ranks(int code);
-weft_group *train_ranks(void); /* NULL: they are not open */
+weft_group *train_ranks(void); /* the group of ranks; NULL: not open */
 bool train_is_first(void);
-/* What makes no sense on several ranks; NULL: nothing. */
+/* The usage error in options that do not work with several ranks; NULL: none. */
 const char *train_ranks_complaint(const train_values *v);
-/* A batch for each rank in an update, and this rank's device and threads on its machine, unless the
- * options say otherwise. `status` is how this rank found its options. */
+/* Sets defaults for several ranks: one batch per rank in an update, and this rank's device and
+ * threads on its machine. `status` is the result of checking this rank's options; every rank fails
+ * if one does. */
 weft_status train_share_machine(train_values *v, weft_status status);
-/* How many ranks of this machine compute on this one's device, this one included. */
+/* The number of ranks on this machine that use this rank's device, including this rank. */
 int train_device_sharers(void);
 
 /* The words of --objective: the names of weft_objectives. */
@@ -159,60 +163,63 @@ int train_device_sharers(void);
 
 const weft_objective *train_objective(const train_values *v);
 weft_objective_options train_objective_options(const train_values *v);
-/* What makes no sense beside --objective; NULL: nothing. */
+/* The usage error in options that do not work with --objective; NULL: none. */
 const char *train_objective_complaint(const train_values *v);
-/* Adds the reference log-probabilities to the run's data, if the objective needs them. */
+/* Adds reference log-probabilities to the run's data if the objective needs them. */
 weft_status train_add_reference(const train_values *v, train_run *r);
 
-/* The type of --optimizer. */
+/* The optimizer type selected by --optimizer. */
 const weft_optim_type *train_optimizer(const train_values *v);
 /* Reads --optimizer-options and checks --schedule; WEFT_INVALID for malformed text. */
 weft_status train_read_texts(const train_values *v, train_run *r);
-/* Puts the adapter that the options describe around the model's linears. */
+/* Adds the adapter that the options describe to the model's linears. */
 weft_status train_add_adapter(const train_values *v, train_run *r);
 
-/* What makes no sense beside --task; NULL: nothing. */
+/* The usage error in options that do not work with --task; NULL: none. */
 const char *train_classify_complaint(const train_values *v);
-/* The same of weft data. */
+/* The same for weft data. */
 const char *classify_complaint(const weft_objective *objective, int train_on);
-/* The labels of a list ("A,B,C"), or, where that is NULL, those of the data, sorted. */
+/* Reads the labels from a list ("A,B,C"); if that is NULL, collects those of the data, sorted. */
 weft_status classify_find_labels(const cli_data_source *source, const char *list,
                                  const weft_tokenizer *tokenizer, const weft_dataset_options *o,
                                  weft_labels *out);
-/* With --task classify: finds the labels, and has texts read with them. */
+/* With --task classify: finds the labels and sets them in the dataset options. */
 weft_status train_find_labels(const train_values *v, train_run *r, weft_dataset_options *o);
-/* Puts the classification head in; with --init-adapter that does. */
+/* Adds the classification head, unless --init-adapter loads one. */
 weft_status train_add_head(const train_values *v, const train_run *r);
-void train_print_labels(const train_run *r); /* a line of the plan */
+void train_print_labels(const train_run *r); /* prints a line of the plan */
 
-/* The run's tokenizer, once: that of --init-adapter or the model, with --add-tokens. */
+/* Opens the run's tokenizer if it is not open yet: that of --init-adapter or the model, extended by
+ * --add-tokens. */
 weft_status train_open_tokenizer(const train_values *v, train_run *r);
-/* What the trainer saves of it. */
+/* Sets the trainer's options for saving the tokenizer. */
 void train_put_tokenizer(const train_values *v, const train_run *r, weft_trainer_options *o);
-/* Makes the rows of --train-tokens and --add-tokens trainable; a tied head shares them. */
+/* Makes the embedding rows of --train-tokens and --add-tokens trainable, and their rows of the
+ * head. A tied head shares them. */
 weft_status train_add_tokens(const train_values *v, train_run *r);
-void train_print_tokens(const train_run *r); /* a line of the plan, where tokens are new */
+void train_print_tokens(const train_run *r); /* prints a line of the plan if tokens were added */
 
-/* What is trained, as part of the plan on standard error. */
+/* Prints what is trained, as part of the plan, on standard error. */
 void train_print_adapter(const train_values *v, const train_run *r);
 
-/* What is about to be done, on standard error. */
+/* Prints the plan of the run on standard error. */
 void train_print_plan(const train_values *v, const train_run *r, const weft_trainer_options *o);
 
-/* The sampler of the trainer, and the end of what it made. */
+/* The trainer's callback for samples; the second function frees them. */
 weft_train_sampler train_sample;
 void train_free_samples(train_run *r);
 
-/* The callback of the trainer. */
+/* The trainer's callback for progress. */
 weft_train_callback train_show;
 
-/* After a supervised run with validation: frees trainer and model, loads the adapter in best/ and
- * measures its validation loss, which should be what it was in the run; unless it is cancelled. */
+/* After a run with validation: frees trainer and model, loads the adapter in best/, and measures
+ * its validation loss, which should equal the one during the run. Does nothing more once cancelled.
+ */
 weft_status train_reload(const train_values *v, train_run *r, const weft_cancel *cancel);
-/* Whether the loss is the run's within 0.1%. */
+/* Whether the validation loss after reloading is within 0.1% of the one during the run. */
 bool train_reloaded_well(const train_run *r);
 
-/* What came out, on standard output. */
+/* Prints the result of the run on standard output. */
 void train_print_result(const train_values *v, const train_run *r);
 
 #endif

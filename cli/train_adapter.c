@@ -1,4 +1,4 @@
-/* cli/train_adapter.c -- the adapter that weft train trains. */
+/* cli/train_adapter.c -- creates the adapter that weft train trains. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,8 @@
 
 enum { MOST = 64, ROOM = 2048 };
 
-/* The words of "a,b,c" in `names`; their text is `room`. -1: they do not fit. */
+/* Splits "a,b,c" into `names`, which point into `room`. Returns their number, or -1 if they do not
+ * fit. */
 static int split(const char *list, char room[ROOM], const char *names[MOST])
 {
     int n = 0;
@@ -29,7 +30,7 @@ static weft_status too_many(const char *option)
                      ROOM - 1);
 }
 
-/* "NAME=NUMBER,..." in `patterns`. */
+/* Parses "NAME=NUMBER,..." into `patterns`. */
 static weft_status read_patterns(const char *option, const char *list, bool ranks, char room[ROOM],
                                  weft_nn_lora_pattern patterns[MOST], int *n)
 {
@@ -53,7 +54,7 @@ static weft_status read_patterns(const char *option, const char *list, bool rank
     return WEFT_OK;
 }
 
-/* The last `n` layers of the model; *out is the caller's. */
+/* Lists the indices of the last `n` layers of the model; the caller frees *out. */
 static weft_status last_layers(const weft_model *model, int64_t n, int **out)
 {
     const int64_t all = weft_model_info_of(model)->n_layers;
@@ -129,7 +130,8 @@ weft_status train_add_adapter(const train_values *v, train_run *r)
 void train_print_adapter(const train_values *v, const train_run *r)
 {
     weft_module *module = weft_model_module(r->model);
-    const int token_layers = v->train_tokens || v->add_tokens ? 2 : 0; /* embedding and head */
+    const int token_layers =
+        v->train_tokens || v->add_tokens ? 2 : 0; /* the embedding and the head */
     fprintf(stderr, "train   %s on %d linears%s, %s parameters", v->dora ? "DoRA" : "LoRA",
             weft_nn_lora_count(module) - token_layers,
             token_layers ? " and rows of the embedding" : "",

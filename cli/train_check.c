@@ -1,5 +1,5 @@
-/* cli/train_check.c -- which options of weft train exclude each other, and whether --out can be
- * written. */
+/* cli/train_check.c -- checks for options of weft train that exclude each other, and whether --out
+ * is writable. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -9,7 +9,7 @@
 
 #include "cli/train.h"
 
-/* Bytes that a disk must have room for: any run writes more. */
+/* Free bytes required on the disk; every run writes more than this. */
 enum { LEAST_ROOM = 1 << 15 };
 
 static const char *plan_complaint(const train_values *v)
@@ -27,7 +27,8 @@ static const char *plan_complaint(const train_values *v)
     return NULL;
 }
 
-/* Rows are trained beside a matrix that is not. */
+/* --train-tokens and --add-tokens train single rows of a frozen matrix, so --modules-to-save may
+ * not name it. */
 static const char *tokens_complaint(const train_values *v)
 {
     const bool tokens = v->add_tokens || v->train_tokens;
@@ -77,8 +78,8 @@ const char *train_complaint(const train_values *v)
 
 /* ---- the folder ----------------------------------------------------------------------------- */
 
-/* Writes a file and deletes it. A run that is killed meanwhile leaves it, and the next one deletes
- * it as a half-written run.json. */
+/* Writes a file and deletes it. If the process is killed in between, the next run deletes the file,
+ * whose name is that of an incomplete run.json. */
 static weft_status try_file(const char *path)
 {
     static const char zeros[LEAST_ROOM];
@@ -98,7 +99,7 @@ static weft_status try_file(const char *path)
                 : weft_fail(WEFT_IO, "%s: write: %s", path, n == 0 ? "no room" : strerror(error));
 }
 
-/* How many characters of a path name something that exists: all of it, or a folder in it. */
+/* The length of the longest prefix of the path that exists. */
 static size_t existing(char *path)
 {
     struct stat info;
@@ -116,7 +117,8 @@ static size_t existing(char *path)
     return n;
 }
 
-/* Makes the folder, writes there, and deletes what was made. */
+/* Checks that the folder can be created and written to, then deletes everything that was created.
+ */
 static weft_status try_folder(char *folder)
 {
     const size_t kept = existing(folder);
@@ -146,7 +148,9 @@ static weft_status check_out(const train_values *v)
             "train: %s already has a run: --resume continues it, --overwrite replaces it, "
             "or choose another --out",
             v->out);
-    signal(SIGXFSZ, SIG_IGN); /* a file that would be too large is an error, not the end */
+    signal(
+        SIGXFSZ,
+        SIG_IGN); /* exceeding the file size limit becomes an error instead of ending the process */
     char *folder = weft_format("%s", v->out);
     const weft_status status =
         folder ? try_folder(folder) : weft_fail(WEFT_MEMORY, "train: out of memory for a path");

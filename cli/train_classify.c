@@ -1,5 +1,5 @@
-/* cli/train_classify.c -- weft train --task classify: texts with labels, and the head that predicts
- * these. */
+/* cli/train_classify.c -- weft train --task classify: finds the labels and adds the head that
+ * predicts them. */
 #include <string.h>
 
 #include "cli/common.h"
@@ -28,7 +28,7 @@ const char *train_classify_complaint(const train_values *v)
     return NULL;
 }
 
-/* The names of --labels. */
+/* Parses the names of --labels. */
 static weft_status read_list(const char *list, weft_labels *out)
 {
     weft_status status = WEFT_OK;

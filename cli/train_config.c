@@ -1,5 +1,5 @@
-/* cli/train_config.c -- the options of weft train as a file: read by --config, and written into the
- * folder of a run. */
+/* cli/train_config.c -- the options of weft train in a file: reads --config, and writes config.json
+ * into the folder of a run. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,14 +56,14 @@ static weft_status add_value(const train_values *v, const cli_setting *s, const 
     return WEFT_OK;
 }
 
-/* Options whose text is a list with commas, as in NAMES. */
+/* Whether the option takes a list: several values, or names separated by commas. */
 static bool takes_list(const cli_option *o)
 {
     return o->kind == CLI_TEXTS ||
            (o->kind == CLI_TEXT && (strchr(o->value, ',') || strcmp(o->value, "NAMES") == 0));
 }
 
-/* A list as one text with commas. */
+/* Joins the elements of a list with commas. */
 static weft_status add_joined(const train_values *v, const cli_setting *s, const cli_option *o,
                               cli_word_list *out)
 {
@@ -123,7 +123,7 @@ static weft_status add_setting(const train_values *v, const cli_setting *s, cli_
     return status;
 }
 
-/* --steps and --epochs replace each other. */
+/* Whether the command line replaces the setting by the other one of --steps and --epochs. */
 static bool is_replaced(const train_values *v, const char *key)
 {
     const char *other = strcmp(key, "steps") == 0    ? "epochs"
@@ -154,7 +154,7 @@ static weft_status add_settings(const train_values *v, const cli_settings *setti
     return status;
 }
 
-/* The file under the command line, as words to be parsed again. */
+/* Merges the command line over the options of the file; the result is parsed again. */
 static weft_status read_config(train_values *v, cli_word_list *words)
 {
     char *text = NULL;
@@ -204,7 +204,7 @@ static json_object *value_of(const cli_option *o, const char *text)
     return json_object_new_string(text);
 }
 
-/* An option that is there a second time becomes an array. */
+/* Adds an option; the values of a repeated option form an array. */
 static void add_member(json_object *root, const cli_option *o, const char *text)
 {
     json_object *before = NULL, *value = value_of(o, text);
@@ -221,7 +221,8 @@ static void add_member(json_object *root, const cli_option *o, const char *text)
     json_object_array_add(before, value);
 }
 
-/* With --init-adapter, the defaults of an adapter's options are left out: they contradict it. */
+/* With --init-adapter the defaults of the adapter's options are omitted, since --init-adapter
+ * determines them. */
 weft_status train_write_config(const train_values *v, const cli_word_list *words)
 {
     json_object *root = json_object_new_object();

@@ -1,14 +1,14 @@
-/* cli/train_data.c -- the data that weft train reads: samples, validation samples and batches. */
+/* cli/train_data.c -- opens the data of weft train: samples, validation samples and batches. */
 #include "cli/train.h"
 
 static weft_status load_validation(const train_values *v, train_run *r, weft_dataset_options o)
 {
     cli_data_options(&v->source, &o);
-    o.format = WEFT_DATA_AUTO; /* --format is that of --data */
+    o.format = WEFT_DATA_AUTO; /* --format applies only to --data */
     return weft_dataset_load(v->val_data, r->tokenizer, &o, 0, &r->validation, NULL);
 }
 
-/* Validation samples that are also trained make the validation loss too low. */
+/* Warns about validation samples that are also trained, which make the validation loss too low. */
 static void report_duplicates(const train_values *v, const train_run *r)
 {
     int64_t n = v->val_data && r->data ? weft_dataset_duplicates(r->validation, r->data) : 0;
@@ -17,7 +17,7 @@ static void report_duplicates(const train_values *v, const train_run *r)
                          cli_count(n), cli_count(weft_dataset_info_of(r->validation).samples));
 }
 
-/* Rows have room for both samples of an example. */
+/* Rows of packed preference examples have room for both samples of a pair. */
 static weft_status open_batches(const train_values *v, train_run *r)
 {
     const bool two = train_objective(v)->examples != WEFT_EXAMPLES_SINGLE;

@@ -1,4 +1,4 @@
-/* cli/train_dry.c -- weft train --dry-run: memory and time of a run, measured with its largest
+/* cli/train_dry.c -- weft train --dry-run: measures the memory and time of a run with its largest
  * batch. */
 #include <math.h>
 #include <stdlib.h>
@@ -8,28 +8,30 @@
 #include "cli/data_show.h"
 #include "cli/train.h"
 
-/* Values that AdamW keeps for each trained one; an estimate for the others. */
+/* Optimizer state values per trained parameter: exact for AdamW, an estimate for other optimizers.
+ */
 enum { LEAST_STATES = 2 };
 
-/* The batches of an epoch, as rows x columns with padding. */
+/* The sizes of the batches in an epoch, as rows x columns including padding. */
 typedef struct epoch_size {
-    int64_t batches, tokens; /* tokens with padding */
-    int64_t largest;         /* index of the batch with most tokens */
-    int64_t rows, columns;   /* of that */
-    int unit;                /* rows of a sample: 2 of a preference pair */
-    bool packed_pairs;       /* a row has pairs, as if of two samples of half its columns */
+    int64_t batches, tokens; /* tokens, including padding */
+    int64_t largest;         /* index of the batch with the most tokens */
+    int64_t rows, columns;   /* shape of the largest batch */
+    int unit;                /* rows per example: 2 for a preference pair, else 1 */
+    bool packed_pairs; /* rows contain pairs; estimated as pairs of two samples that each fill half
+                          a row */
 } epoch_size;
 
-/* One update, the second of a new trainer. */
+/* Measurements of one update: the second one of a new trainer. */
 typedef struct measured {
-    int64_t before, after; /* active bytes: without and with the optimizer's state */
-    int64_t peak;          /* active bytes */
+    int64_t before, after; /* active bytes without and with the optimizer state */
+    int64_t peak;          /* maximum of active bytes */
     double seconds;
 } measured;
 
-/* Bytes of activations and gradients with the largest batch's columns. */
+/* Bytes of activations and gradients for samples as long as those of the largest batch. */
 typedef struct growth {
-    double fixed, sample; /* of every update, of each sample */
+    double fixed, sample; /* per update, and per sample */
 } growth;
 
 typedef struct dry_run {
@@ -37,10 +39,11 @@ typedef struct dry_run {
     train_run *r;
     weft_trainer_options *o;
     epoch_size epoch;
-    int64_t weights, trained; /* bytes: frozen, trained */
-    int64_t mapped;           /* of the weights: in files, not in arrays' memory */
-    int64_t memory;           /* bytes of the run */
-    int64_t limit;            /* 0: unknown */
+    int64_t weights, trained; /* bytes of frozen and of trained parameters */
+    int64_t
+        mapped; /* bytes of weights that are mapped from files, so not counted as array memory */
+    int64_t memory; /* bytes that the run needs */
+    int64_t limit;  /* 0: unknown */
     measured update;
 } dry_run;
 
@@ -92,8 +95,8 @@ static weft_status read_epoch(train_run *r, epoch_size *out)
 
 /* ---- measuring ------------------------------------------------------------------------------ */
 
-/* Two updates with learning rate 0: the first makes the optimizer's state. The log-probabilities
- * of pairs that a run measures before it begins are taken to be 0. */
+/* Runs two updates with learning rate 0; the first creates the optimizer state, the second is
+ * measured. Reference log-probabilities, which a real run computes first, are set to 0. */
 static weft_status measure(const dry_run *d, const weft_batch *batch, bool checkpoint,
                            measured *out)
 {
@@ -109,7 +112,7 @@ static weft_status measure(const dry_run *d, const weft_batch *batch, bool check
     if (one.labels == NULL && o.objective->examples == WEFT_EXAMPLES_LABELLED)
         one.labels = weft_ones(WEFT_DIMS(one.pairs), WEFT_FLOAT32);
     const weft_batch batches[] = {one, one};
-    weft_memory_clear_cache(); /* of the batch that was measured before */
+    weft_memory_clear_cache(); /* frees memory cached for the previous batch */
     *out = (measured){.before = weft_memory_active()};
     weft_status status = weft_trainer_new(d->r->model, &o, &trainer);
     if (status == WEFT_OK)
@@ -126,14 +129,14 @@ static weft_status measure(const dry_run *d, const weft_batch *batch, bool check
     return status;
 }
 
-/* The bytes above the optimizer's state that an update of so many samples takes. */
+/* Measures the bytes that an update with n samples needs in addition to the optimizer state. */
 static weft_status probe(const dry_run *d, int n, int64_t columns, bool checkpoint, double *out)
 {
     const bool pairs = d->epoch.unit == 2 || d->epoch.packed_pairs;
     const int64_t length = d->epoch.packed_pairs ? (columns + 1) / 2 + 1 : columns + 1;
     int32_t *ids = calloc((size_t)length, sizeof *ids);
     const weft_sample sample = {.ids = ids, .length = length};
-    const weft_sample samples[] = {sample, sample, sample, sample}; /* two pairs */
+    const weft_sample samples[] = {sample, sample, sample, sample}; /* enough for two pairs */
     weft_batch batch;
     measured m = {0};
     weft_status status = WEFT_OK;
@@ -151,8 +154,8 @@ static weft_status probe(const dry_run *d, int n, int64_t columns, bool checkpoi
     return status;
 }
 
-/* From three small batches: short and long rows, and two short rows. A row's bytes are taken to be
- * linear * columns + square * columns^2. */
+/* Estimates the growth from three small batches: one short row, one long row, and two short rows.
+ * Assumes that a row needs linear * columns + square * columns^2 bytes. */
 static weft_status extrapolate(const dry_run *d, bool checkpoint, growth *out)
 {
     const int64_t half = d->epoch.columns / 2 > 2 ? d->epoch.columns / 2 : 2;
@@ -181,14 +184,14 @@ static double activations(const growth *g, int64_t samples)
     return g->fixed + (double)samples * g->sample;
 }
 
-/* Of the largest batch, at a time. */
+/* The number of samples of the largest batch that are computed at a time. */
 static int64_t samples_of(const dry_run *d)
 {
     const int64_t all = d->epoch.rows / d->epoch.unit, micro = d->o->micro_batch;
     return micro > 0 && micro < all ? micro : all;
 }
 
-/* Whether memory may decide how many these are. */
+/* Whether that number may be reduced to fit in memory. */
 static bool may_split(const dry_run *d)
 {
     return d->v->micro_batch == CLI_ABSENT && d->o->neftune == 0 && !d->o->objective->whole_batch;
@@ -199,7 +202,7 @@ static bool is_within(const dry_run *d, double bytes)
     return d->limit == 0 || bytes <= (double)d->limit;
 }
 
-/* The same with rows as long as they are, where two of them fit. */
+/* Estimates the growth; if two samples of full length fit, measures it with them. */
 static weft_status find_growth(const dry_run *d, bool checkpoint, growth *out)
 {
     double one, two;
@@ -215,7 +218,7 @@ static weft_status find_growth(const dry_run *d, bool checkpoint, growth *out)
     return status;
 }
 
-/* ---- refusing ------------------------------------------------------------------------------- */
+/* ---- suggestions for runs that do not fit ---------------------------------------------------- */
 
 static int64_t largest_batch(const dry_run *d, const growth *g, double rest)
 {
@@ -225,8 +228,8 @@ static int64_t largest_batch(const dry_run *d, const growth *g, double rest)
     return rows;
 }
 
-/* Every change that is enough by itself, with what the run then takes; else what can be done
- * further. */
+/* Fails with a message that lists every change that suffices by itself, with the memory that the
+ * run then needs. If there is none, suggests combinations. */
 static weft_status refuse(const dry_run *d, const growth *plain, double rest)
 {
     char advice[512] = "";
@@ -240,7 +243,7 @@ static weft_status refuse(const dry_run *d, const growth *plain, double rest)
         return status;
     const double with_checkpoint = rest + activations(&less, samples_of(d));
     const bool checkpoint = !d->o->checkpoint && is_within(d, with_checkpoint);
-    /* 4 bits and a scale for 32 values: 4.5 bits instead of 32 or 16. */
+    /* 4 bits per value and a 16-bit scale per 32 values: 4.5 bits instead of 32 or 16. */
     const bool whole = d->v->place.quantize == CLI_ABSENT;
     const double now = d->v->place.dtype == 0 ? 32 : 16;
     const double quantized = rest - (double)d->weights * (1 - 4.5 / now);
@@ -273,7 +276,8 @@ static int64_t updates_per_epoch(const dry_run *d)
     return (d->epoch.batches + d->o->accumulate - 1) / d->o->accumulate;
 }
 
-/* Of an epoch's updates: the time of a batch is taken to be proportional to its tokens. */
+/* Estimates the time of an epoch's updates, assuming that a batch's time is proportional to its
+ * number of tokens. */
 static double epoch_seconds(const dry_run *d)
 {
     const double batch = d->update.seconds / (double)d->o->accumulate;
@@ -359,7 +363,7 @@ static weft_status print_plain(const dry_run *d)
     return data_print_sample(&found, 0, isatty(STDOUT_FILENO) && getenv("NO_COLOR") == NULL);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- the whole measurement ------------------------------------------------------------------- */
 
 static weft_status measure_largest(dry_run *d)
 {
@@ -373,7 +377,7 @@ static weft_status measure_largest(dry_run *d)
     return status;
 }
 
-/* An estimate from small batches comes first: the largest one may not fit. */
+/* Estimates from small batches first, since the largest batch may not fit in memory. */
 static weft_status measure_run(dry_run *d)
 {
     growth g = {0};
@@ -402,7 +406,7 @@ static weft_status measure_run(dry_run *d)
     return status;
 }
 
-/* Bytes of the run's weights, and how many of them are in files. */
+/* Computes the bytes of the run's weights, and how many of them are mapped from files. */
 static weft_status find_weights(const train_run *r, int64_t *weights, int64_t *trained,
                                 int64_t *mapped)
 {

@@ -1,13 +1,12 @@
-/* cli/train_ignored.c -- options of weft train that would have no effect beside others: refused, so
- * that none is passed over in silence. */
+/* cli/train_ignored.c -- rejects options of weft train that would have no effect with the others,
+ * instead of ignoring them silently. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/commands.h"
 #include "cli/train.h"
 
-/* What the data of --data is read with, and what is made of it; validation data too, unless it is
- * that of --data alone. */
+/* Options for reading and batching --data, and whether they also apply to --val-data. */
 static const struct {
     const char *name;
     bool also_validation;
@@ -15,7 +14,8 @@ static const struct {
                {"length", true},      {"train-on", true},     {"long", true},
                {"token-cache", true}, {"max-bad-rows", true}, {"val-split", false}};
 
-/* Given, with another value than where it is not: configurations have those too. */
+/* Whether the option was given with a value other than its default. Configuration files also
+ * contain defaults. */
 static bool is_set(const train_values *v, const char *name)
 {
     const char *word = cli_word_of(&cli_train, v->given.at, v->given.n, name);

@@ -1,4 +1,5 @@
-/* cli/train_objective.c -- weft train --objective: what is minimized, and what it needs. */
+/* cli/train_objective.c -- weft train --objective: its options, and the reference log-probabilities
+ * that it needs. */
 #include <unistd.h>
 
 #include "cli/common.h"
@@ -53,7 +54,8 @@ const char *train_objective_complaint(const train_values *v)
     return NULL;
 }
 
-/* The column that the run began with; false where it has to be computed. */
+/* Loads the reference log-probabilities that a resumed run has saved; false if they must be
+ * computed. */
 static bool load_reference(const train_values *v, const char *name, weft_dataset *data)
 {
     char *path = weft_format("%s/%s", v->out, name);
@@ -65,7 +67,7 @@ static bool load_reference(const train_values *v, const char *name, weft_dataset
     return loaded;
 }
 
-/* All ranks compute it unless every one of them has it. */
+/* Every rank computes them unless all ranks have loaded them. */
 static weft_status add_reference(const train_values *v, const train_run *r, const char *name,
                                  weft_dataset *data)
 {

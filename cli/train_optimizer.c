@@ -1,4 +1,4 @@
-/* cli/train_optimizer.c -- the optimizer and the schedule that weft train is asked for. */
+/* cli/train_optimizer.c -- the optimizer and the learning rate schedule of weft train. */
 #include "cli/train.h"
 
 const weft_optim_type *train_optimizer(const train_values *v)
@@ -8,7 +8,8 @@ const weft_optim_type *train_optimizer(const train_values *v)
     return weft_optim_type_find(name);
 }
 
-/* Where --lr is given it is what counts, so Adafactor does not choose its own. */
+/* Sets defaults that differ from the library's. Adafactor uses --lr as it is, instead of computing
+ * its own learning rate. */
 static void set_defaults(const weft_optim_type *type, train_optimizer_options *o)
 {
     if (type == &weft_optim_adamw || type == &weft_optim_adamw8bit)

@@ -7,7 +7,7 @@
 
 #define AT(field) .offset = offsetof(train_values, field)
 
-/* The weights of KTO. */
+/* The two weights of KTO's loss. */
 #define TRAIN_KTO_OPTION(NAME, FIELD)                                                              \
     {                                                                                              \
         .name = NAME, .kind = CLI_REAL, .value = "X", .low = CLI_ABOVE_ZERO, .high = CLI_ANY,      \

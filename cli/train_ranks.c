@@ -1,4 +1,5 @@
-/* cli/train_ranks.c -- weft train as one of several processes that mpirun started. */
+/* cli/train_ranks.c -- distributed training: weft train as one of several processes started by
+ * mpirun. */
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -27,8 +28,9 @@ weft_status train_open_ranks(void)
     return status;
 }
 
-/* A rank that ends for a reason of its own meets the others where they next agree. The launcher may
- * end the ranks that are left once one has exited with a failure. */
+/* A rank that fails alone joins the others at their next weft_group_agree, so that all of them
+ * fail. SIGTERM is ignored from then on, since the launcher may send it to the remaining ranks once
+ * one has exited with a failure. */
 void train_close_ranks(int code)
 {
     if (weft_group_info_of(group).size > 1) {
@@ -66,14 +68,14 @@ const char *train_ranks_complaint(const train_values *v)
 
 /* ---- the machine ---------------------------------------------------------------------------- */
 
-/* Where a rank may run. */
+/* The host and the cores on which a rank may run. */
 typedef struct cores {
     char host[256];
     cpu_set_t allowed;
 } cores;
 
-/* How many ranks, this one included, may use exactly the cores that this one may: all of a machine
- * unless the launcher has bound them to cores of their own. */
+/* Counts the ranks, including this one, that may use exactly the same cores as this one: all ranks
+ * of the machine, unless the launcher has bound them to different cores. */
 static weft_status count_sharing(int *sharing)
 {
     const int size = weft_group_info_of(group).size;
@@ -94,7 +96,7 @@ static weft_status count_sharing(int *sharing)
     return status;
 }
 
-/* How many devices a backend has. */
+/* The number of devices of a backend. */
 static int count_devices(const char *backend)
 {
     char name[64];

@@ -1,4 +1,5 @@
-/* cli/train_reload.c -- the adapter that a run saved, loaded again and measured. */
+/* cli/train_reload.c -- reloads the adapter that a run has saved, and measures its validation loss.
+ */
 #include "cli/train.h"
 
 typedef struct meter {
@@ -16,8 +17,8 @@ static bool show(void *context, int64_t targets, int64_t total)
     return m->cancel == NULL || !weft_cancel_is_set(m->cancel);
 }
 
-/* By one rank; the others wait in train_close_ranks. The model of the run is freed first: two would
- * take twice the memory. */
+/* Called on one rank; the others wait in train_close_ranks. The run's model is freed first, since
+ * two models need twice the memory. */
 weft_status train_reload(const train_values *v, train_run *r, const weft_cancel *cancel)
 {
     meter m = {r, cancel};

@@ -1,4 +1,4 @@
-/* cli/train_report.c -- what weft train prints: the plan, the progress, the result. */
+/* cli/train_report.c -- output of weft train: the plan, the progress, the result. */
 #include "cli/train.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "cli/profile.h"
 #include "cli/report.h"
 
-/* "12 pairs" or "24 samples", and their tokens. */
+/* Prints the number of examples, "12 pairs" or "24 samples", and their tokens. */
 static void print_examples(const weft_dataset_info *info)
 {
     const bool pairs = info->examples == WEFT_EXAMPLES_PAIRS;
@@ -37,7 +37,7 @@ static void print_data(const train_values *v, const train_run *r)
     }
 }
 
-/* What each of several ranks does. */
+/* Prints the line of the plan about several ranks. */
 static void print_ranks(const train_values *v, const weft_trainer_options *o)
 {
     const weft_group_info place = weft_group_info_of(o->group);
@@ -79,7 +79,7 @@ void train_print_plan(const train_values *v, const train_run *r, const weft_trai
     fprintf(stderr, o->clip > 0 ? "clip %g\n" : "no clipping\n", o->clip);
 }
 
-/* Which updates have a line of their own where there is no terminal: about twenty. */
+/* Whether an update gets a line in output that is not a terminal; about twenty updates do. */
 static bool has_line(const weft_train_report *p)
 {
     int64_t every = p->steps > 20 ? p->steps / 20 : 1;
@@ -121,7 +121,7 @@ bool train_show(void *context, const weft_train_report *p)
     return true;
 }
 
-/* Of the updates, as the bar shows: validation and saving take no tokens in. */
+/* The speed of the updates, as in the progress bar; excludes the time for validation and saving. */
 static double tokens_per_second(const weft_train_result *s)
 {
     return s->training_seconds > 0 ? (double)s->tokens / s->training_seconds : 0;
@@ -151,7 +151,7 @@ static void print_json(const train_values *v, const train_run *r)
     puts("}");
 }
 
-/* A word for a shell. */
+/* Prints a word, quoted if a shell needs it. */
 static void print_word(const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -166,8 +166,7 @@ static void print_word(const char *word)
     putchar('\'');
 }
 
-/* A line "  weft COMMAND WORD..."; the words end with NULL, and are quoted where a shell needs it.
- */
+/* Prints a line " weft COMMAND WORD..."; the last element of `words` is NULL. */
 static void print_command(const char *const *words)
 {
     fputs("  weft", stdout);
@@ -184,7 +183,7 @@ static bool has_conversations(const train_run *r)
     return r->chat && rows[WEFT_ROW_MESSAGES] + rows[WEFT_ROW_SHAREGPT] > 0;
 }
 
-/* Which adapter to use, and how. */
+/* Prints which adapter to use, and commands that use it. */
 static void print_use(const train_values *v, const train_run *r)
 {
     const weft_train_result *s = &r->result;
@@ -211,7 +210,7 @@ static void print_use(const train_values *v, const train_run *r)
     print_command((const char *const[]){"fuse", v->model, adapter, "fused", NULL});
     print_command((const char *const[]){"fuse", v->model, adapter, "fused.gguf", NULL});
     const bool tokens = v->train_tokens || v->add_tokens;
-    if (!v->dora && v->whole == NULL && !tokens) /* which GGUF adapters cannot have */
+    if (!v->dora && v->whole == NULL && !tokens) /* these cannot be stored in GGUF adapters */
         print_command((const char *const[]){"convert", adapter, "adapter.gguf", "--adapter-format",
                                             "gguf", "--base", v->model, NULL});
     weft_free(adapter);

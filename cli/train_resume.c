@@ -1,16 +1,16 @@
-/* cli/train_resume.c -- weft train --resume: the options of the run that a folder has. */
+/* cli/train_resume.c -- weft train --resume: reads the options of the run in a folder. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/commands.h"
 #include "cli/train.h"
 
-/* Options that are of one command, not of the run. */
+/* Options that apply to a single command and are not saved with the run. */
 static const char *const transient[] = {"out",    "resume",  "overwrite",  "json", "profile",
                                         "config", "dry-run", "max-memory", NULL};
 
-/* Options that decide what the run is: another value would be another run. What is in the files of
- * model and data is compared by the trainer. */
+/* Options that a resumed run cannot change. The trainer checks that the contents of model and data
+ * are unchanged. */
 static const char *const fixed[] = {
     "batch-size",
     "accumulate",
@@ -52,7 +52,7 @@ static const char *const fixed[] = {
     "undesirable-weight",
 };
 
-/* Options of the adapter that --init-adapter brings. */
+/* Options of the adapter, which --init-adapter determines. */
 static const char *const of_adapter[] = {
     "rank",          "alpha",  "rslora",  "dora",    "pissa",           "rank-pattern",
     "alpha-pattern", "layers", "dropout", "targets", "modules-to-save", "train-tokens",
@@ -94,8 +94,8 @@ bool train_same_value(const char *a, const char *b)
     return strcmp(a, b) == 0 || (numbers && x == y);
 }
 
-/* What a run of these words has where an option was not given; NULL: nothing that another word
- * would say too. */
+/* The value that an option has in a run whose command line does not contain it; NULL: no value that
+ * the option could state. */
 static const char *default_of(const weft_run_words *run, const char *name, char out[32])
 {
     static const char *const words[][2] = {{"train-on", "turns"},
@@ -149,7 +149,7 @@ static weft_status check_fixed(const train_values *v, const weft_run_words *run)
     return WEFT_OK;
 }
 
-/* --steps and --epochs replace each other. */
+/* Removes the run's --steps and --epochs if the command line sets either. */
 static void drop_length(const train_values *v, weft_run_words *run)
 {
     const bool anew = cli_is_given(&cli_train, &v->given, "steps") ||

@@ -1,4 +1,4 @@
-/* cli/train_sample.c -- samples of --sample-prompt, generated after every validation. */
+/* cli/train_sample.c -- generates samples for --sample-prompt after every validation. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ static weft_status generate(train_run *r, const char *prompt, char **out)
         return weft_fail(WEFT_MEMORY, "train: out of memory for a sample");
     weft_status status = weft_tokenizer_encode(r->tokenizer, prompt, strlen(prompt),
                                                WEFT_TOKENIZER_ADD_SPECIAL, &ids, &n);
-    /* Greedy: samples of different updates differ by what was trained alone. */
+    /* Greedy decoding: samples of different updates differ only because of training. */
     const weft_generate_options o = {.max_tokens = SAMPLE_TOKENS};
     if (status == WEFT_OK)
         status = weft_generate(r->model, r->tokenizer, ids, n, &o, append, out, NULL);

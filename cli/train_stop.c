@@ -1,4 +1,4 @@
-/* cli/train_stop.c -- what signals do to weft train: the run is saved and stops. */
+/* cli/train_stop.c -- signal handling of weft train: the run is saved and stops. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -12,7 +12,7 @@ static volatile sig_atomic_t stopped_by;
 static const char notice[] = "\nweft: train: stopping: finishes this update and saves; a second "
                              "Ctrl-C ends at once\n";
 
-/* A terminal that goes away may send SIGHUP several times. */
+/* The signal handler. A repeated SIGHUP is ignored, since a closing terminal may send several. */
 static void stop(int number)
 {
     const int error = errno;
@@ -24,7 +24,8 @@ static void stop(int number)
     if (stopped_by == 0) {
         stopped_by = number;
         weft_cancel_set(cancelled);
-        const size_t bar = isatty(STDERR_FILENO) ? 0 : 1; /* its line is ended on a terminal */
+        const size_t bar =
+            isatty(STDERR_FILENO) ? 0 : 1; /* on a terminal, ends the line of the bar first */
         if (train_is_first())
             (void)!write(STDERR_FILENO, notice + bar, sizeof notice - 1 - bar);
     }

@@ -1,5 +1,5 @@
-/* cli/train_tokens.c -- weft train --train-tokens and --add-tokens: which tokens, and the tokenizer
- * of the run. */
+/* cli/train_tokens.c -- weft train --train-tokens and --add-tokens: finds the tokens, and extends
+ * the tokenizer. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,7 +21,7 @@ static void free_words(word_list *words)
     free(words->at);
 }
 
-/* Takes `text`, and cuts it at any of the characters; empty words are none. */
+/* Splits `text`, whose ownership it takes, at any of the characters; skips empty words. */
 static weft_status cut(char *text, const char *separators, word_list *out)
 {
     char *rest = NULL;
@@ -49,7 +49,7 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* The new tokens: the lines of a file, or the words of a list. */
+/* Reads the new tokens: the lines of a file, or the words of a list. */
 static weft_status read_new(const char *value, word_list *out)
 {
     struct stat info;
@@ -102,7 +102,7 @@ void train_put_tokenizer(const train_values *v, const train_run *r, weft_trainer
 
 /* ---- their rows ----------------------------------------------------------------------------- */
 
-/* The ids of --train-tokens and of --add-tokens, in new memory. */
+/* Finds the ids of --train-tokens and --add-tokens; the caller frees *ids. */
 static weft_status find_ids(const train_values *v, const weft_tokenizer *tokenizer, int32_t **ids,
                             int *n)
 {

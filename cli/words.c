@@ -1,5 +1,5 @@
-/* cli/words.c -- command lines as words: which options were given, all of them with defaults, and
- * one on top of another. */
+/* cli/words.c -- operations on the words of command lines: finding options, adding defaults, and
+ * merging two lines. */
 #include "cli/words.h"
 
 #include <stdlib.h>
@@ -41,15 +41,15 @@ void cli_words_free(cli_word_list *words)
     *words = (cli_word_list){.n = 0};
 }
 
-/* ---- reading -------------------------------------------------------------------------------- */
+/* ---- reading command lines ------------------------------------------------------------------- */
 
-/* One item of a command line that was parsed without complaint. */
+/* An option or argument of a command line that was parsed successfully. */
 typedef struct item {
     const cli_option *option; /* NULL: an argument */
     const char *text;
 } item;
 
-/* The item at *i, and the index of the next; false at the end. *plain is set by "--". */
+/* Reads the item at *i and advances *i; false at the end. *plain is set after "--". */
 static bool next_item(const cli_command *c, char *const *at, int n, int *i, bool *plain, item *out)
 {
     if (*i < n && !*plain && strcmp(at[*i], "--") == 0) {
@@ -94,9 +94,9 @@ static bool is_among(const char *name, const char *const *names)
     return false;
 }
 
-/* ---- making --------------------------------------------------------------------------------- */
+/* ---- building command lines ------------------------------------------------------------------ */
 
-/* Words of a list that begin with '-' are no arguments, except behind "--". */
+/* Adds the positional arguments of a command line. */
 static void add_arguments(cli_word_list *out, const cli_command *c, char *const *at, int n)
 {
     bool plain = false;

@@ -6,7 +6,7 @@
 
 /* ---- results -------------------------------------------------------------------------------- */
 
-/* Makes room for n elements of `size` bytes, with reserve. */
+/* Makes room for n elements of `size` bytes; the capacity grows geometrically. */
 static bool grow(void **list, size_t *room, size_t n, size_t size)
 {
     if (n <= *room)

@@ -18,7 +18,7 @@ static int64_t n_caches(const weft__batch *b)
 
 /* ---- draws ---------------------------------------------------------------------------------- */
 
-/* Whether the most probable token is drawn, without any other option. */
+/* Whether the draw is a plain argmax: greedy, without any other sampler option. */
 static bool plain(const weft_generator *g)
 {
     const weft_sampler_options *o = &g->options.sampler;
@@ -26,7 +26,7 @@ static bool plain(const weft_generator *g)
            o->n_suppress == 0 && !g->options.logprobs;
 }
 
-/* Host copies of the drawn tokens. */
+/* The drawn tokens, copied to the host. */
 typedef struct drawn {
     int32_t *ids;
     float *logprobs;
@@ -138,12 +138,12 @@ static void finish_step(weft__row *const *rows, const size_t *which, size_t n, w
 
 /* ---- prompts -------------------------------------------------------------------------------- */
 
-/* New sequences whose prompts go through the layers together. */
+/* New sequences whose prompts are processed together. */
 typedef struct arrival {
     weft__batch *b;
-    const size_t *places; /* of all new sequences */
+    const size_t *places; /* slots of all new sequences */
     const weft_prompt *prompts;
-    const size_t *order; /* of those processed together */
+    const size_t *order; /* indices of those processed together */
     size_t G;
     weft_cache **caches;
 } arrival;
@@ -294,7 +294,7 @@ static weft_status make_decode(weft__batch *b)
     return status;
 }
 
-/* Inputs of a step, by slot: host copies. */
+/* The inputs of a step on the host, by slot. */
 typedef struct inputs {
     int32_t *tokens, *offsets;
     weft__row **rows; /* the n sequences that get a token, and their slots */

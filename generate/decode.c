@@ -19,7 +19,7 @@ static bool can_compile(const weft_generator *g)
     return true;
 }
 
-/* The step after the pending token. If a slot cannot be set, the call fails. */
+/* Traces the step after the pending token. The compiled call fails if a slot cannot be set. */
 static int decode(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     weft_generator *g = context;

@@ -36,7 +36,7 @@ struct weft__speculation {
     uint64_t random;
 };
 
-/* ---- making --------------------------------------------------------------------------------- */
+/* ---- creating -------------------------------------------------------------------------------- */
 
 bool weft__speculation_wanted(const weft_generate_options *o)
 {

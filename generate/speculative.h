@@ -7,7 +7,7 @@
 
 typedef struct weft__speculation weft__speculation;
 
-/* Checks the options; and whether they request speculative decoding. */
+/* Check the options, and return whether they request speculative decoding. */
 weft_status weft__speculation_check(weft_model *model, const weft_generate_options *options);
 bool weft__speculation_wanted(const weft_generate_options *options);
 /* The most tokens proposed at a time. */

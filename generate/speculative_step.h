@@ -5,8 +5,8 @@
 #include "weft/compile.h"
 #include "weft/model.h"
 
-/* Steps of 1 to `most` tokens after those in the caches. Without `caches` (NULL) each step has the
- * whole text. */
+/* Runs steps of 1 to `most` tokens after those in the caches. If `caches` is NULL, each step
+ * processes the whole sequence. */
 typedef struct weft__span {
     weft_model *model;
     weft_cache **caches;

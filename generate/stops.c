@@ -11,7 +11,7 @@ typedef struct stop_text {
     size_t length;
     size_t *border; /* for the first i + 1 bytes: length of their longest proper prefix that is also
                      * a suffix */
-    size_t matched; /* bytes of it that the text ends with */
+    size_t matched; /* length of its prefix with which the text ends */
 } stop_text;
 
 /* A token that has not been emitted yet; the end of its text. */
@@ -34,7 +34,7 @@ struct weft__stops {
     size_t n_held, held_room;
 };
 
-/* ---- making --------------------------------------------------------------------------------- */
+/* ---- creating -------------------------------------------------------------------------------- */
 
 static size_t extended(const stop_text *s, size_t matched, char byte)
 {

@@ -26,7 +26,7 @@ typedef struct content {
     bool config;
     int safetensors, ggufs;
     int64_t bytes; /* of safetensors files */
-    char *gguf;    /* the first */
+    char *gguf;    /* path of the first GGUF file */
     int64_t gguf_bytes;
     char **folders;
     int n_folders, capacity;
@@ -34,7 +34,7 @@ typedef struct content {
 
 /* ---- one model ------------------------------------------------------------------------------ */
 
-/* "quantization" is MLX's key, "quantization_config" that of all others. */
+/* Reads config.json. MLX's key is "quantization", all others use "quantization_config". */
 static void read_config(const char *folder, weft_discovered *out)
 {
     static const char *const keys[] = {"quantization", "quantization_config"};
@@ -64,7 +64,7 @@ static int bits_of(const char *type)
     return q != NULL ? (int)strtol(q + 1, NULL, 10) : 0;
 }
 
-/* The bits of most elements; on a tie, the larger. */
+/* The most common number of bits per element; on a tie, the larger one. */
 static int64_t bits_of_most(const weft_gguf *file)
 {
     int64_t elements[33] = {0};
@@ -188,7 +188,7 @@ static void content_free(content *c)
     weft_free(c->gguf);
 }
 
-/* Whether it is one of the current folder's ancestors: a link to above. */
+/* Whether the folder is one of its own ancestors, reached through a symbolic link. */
 static bool is_above(const search *s, const struct stat *what)
 {
     for (int i = 0; i < s->depth; i++) {
@@ -215,7 +215,7 @@ static weft_status look(search *s, const char *folder, int deeper)
         status = inner != NULL ? look(s, inner, deeper - 1)
                                : weft__out_of_memory(folder, "looking for models");
         if (status == WEFT_IO)
-            status = WEFT_OK; /* passed over */
+            status = WEFT_OK; /* unreadable folders are skipped */
         weft_free(inner);
     }
     s->depth--;

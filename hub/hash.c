@@ -29,7 +29,7 @@ static weft_status update(EVP_MD_CTX *hash, int fd, const char *path, char *piec
         if (got == 0)
             return WEFT_OK;
         if (EVP_DigestUpdate(hash, piece, (size_t)got) != 1)
-            return weft_fail(WEFT_IO, "%s: it cannot be hashed", path);
+            return weft_fail(WEFT_IO, "%s: computing its hash failed", path);
         at += got;
     }
 }
@@ -48,11 +48,12 @@ weft_status weft__hub_hash(int fd, const char *path, size_t digits, int64_t size
         status = weft__out_of_memory(path, "hashing it");
     else if (EVP_DigestInit_ex(hash, digits == 64 ? EVP_sha256() : EVP_sha1(), NULL) != 1 ||
              (digits == 40 && EVP_DigestUpdate(hash, front, (size_t)in_front) != 1))
-        status = weft_fail(WEFT_UNSUPPORTED, "%s: the system's libcrypto has no such hash", path);
+        status =
+            weft_fail(WEFT_UNSUPPORTED, "%s: the system's libcrypto lacks the hash function", path);
     if (status == WEFT_OK)
         status = update(hash, fd, path, piece, step, context);
     if (status == WEFT_OK && (EVP_DigestFinal_ex(hash, bytes, &n) != 1 || 2 * n != digits))
-        status = weft_fail(WEFT_IO, "%s: it cannot be hashed", path);
+        status = weft_fail(WEFT_IO, "%s: computing its hash failed", path);
     for (unsigned i = 0; i < n && status == WEFT_OK; i++)
         snprintf(out + 2 * i, 3, "%02x", bytes[i]);
     EVP_MD_CTX_free(hash);

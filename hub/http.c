@@ -22,7 +22,7 @@ enum {
     REDIRECTIONS = 10,
     CONNECT_SECONDS = 30,
     SLOWEST_RATE = 1024,    /* bytes per second */
-    WORTH_A_RETRY = 1 << 20 /* bytes of progress after which attempts are counted anew */
+    WORTH_A_RETRY = 1 << 20 /* bytes of progress after which the count of attempts restarts */
 };
 static const double first_wait = 0.5, longest_wait = 300; /* seconds */
 
@@ -37,22 +37,22 @@ struct weft__http {
 /* A request, and the destination of its body. */
 typedef struct answer {
     weft__http *http;
-    weft__text *text; /* in memory, at most `limit` bytes, or NULL: */
+    weft__text *text; /* the body in memory, at most `limit` bytes; NULL: it is written to a file */
     size_t limit;
-    int fd; /* a file, which already has `done` of `size` bytes */
+    int fd; /* the file, which already has `done` of `size` bytes */
     int64_t from, done, size;
     bool started, stopped, wrong_range;
-    int error; /* of writing */
+    int error; /* errno of a failed write; 0: none */
     bool too_long;
-    long code;          /* of the last response; 0: none */
+    long code;          /* HTTP status of the last response; 0: none */
     bool broken;        /* the last request's connection broke */
-    bool was_broken;    /* that of an earlier attempt did */
+    bool was_broken;    /* the connection of an earlier attempt broke */
     double retry_after; /* seconds, from the Retry-After header; 0: absent */
     weft__hub_step *step;
     void *context;
 } answer;
 
-/* ---- making --------------------------------------------------------------------------------- */
+/* ---- creating -------------------------------------------------------------------------------- */
 
 static void start_curl(void)
 {
@@ -66,7 +66,7 @@ weft_status weft__http_new(const weft__http_options *options, weft__http **out)
     *out = NULL;
     for (const char *c = token; c != NULL && *c != '\0'; c++) {
         if ((unsigned char)*c <= 0x20 || (unsigned char)*c >= 0x7f)
-            return weft_fail(WEFT_INVALID, "%s: the token has a character that none has", endpoint);
+            return weft_fail(WEFT_INVALID, "%s: the token contains an invalid character", endpoint);
     }
     pthread_once(&started, start_curl);
     weft__http *h = weft_calloc(1, sizeof *h);
@@ -127,7 +127,7 @@ static bool same_origin(const char *a, const char *b)
 
 /* ---- bodies --------------------------------------------------------------------------------- */
 
-/* Before the first byte of a file: whether the server resumes at our position. */
+/* Called before the first byte of a file: whether the server resumes at the end of the file. */
 static bool start_file(answer *a)
 {
     long code = 0;
@@ -280,8 +280,8 @@ static weft_status refusal(const answer *a, const char *url, long code)
     return weft_fail(WEFT_IO, "%s: HTTP %ld", url, code);
 }
 
-/* Whether the connection broke, so that another attempt may get the rest. Slow servers are not
- * retried. */
+/* Whether the connection broke, so that another attempt may get the rest. A transfer that is too
+ * slow is not retried. */
 static bool is_break(const answer *a, CURLcode result)
 {
     switch (result) {
@@ -371,7 +371,7 @@ static bool is_transient(long code)
     return code == 429 || (code >= 500 && code != 501 && code != 505);
 }
 
-/* False: cancelled. */
+/* Waits, reporting the message meanwhile; false when cancelled. */
 static bool wait_for(const answer *a, double seconds, const char *message)
 {
     const double end = weft__seconds() + seconds;

@@ -11,7 +11,7 @@
 #include "weft/memory.h"
 
 enum { MOST_FILES = 100000 };
-/* So that the sizes of all files can be added. */
+/* Limited so that the sum of all sizes cannot overflow. */
 #define LARGEST_FILE (INT64_MAX / MOST_FILES)
 
 /* ---- parsing the hub's response -------------------------------------------------------------- */

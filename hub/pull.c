@@ -49,7 +49,7 @@ static bool tell(void *context, int64_t done, const char *message)
     return p->options->progress == NULL || p->options->progress(p->options->context, &now);
 }
 
-/* Before the file list is known there are only messages. */
+/* weft__hub_step while the file list is not known yet: passes messages on. */
 static bool tell_message(void *context, int64_t done, const char *message)
 {
     const pull *p = context;
@@ -283,7 +283,7 @@ static weft_status write_ref(const pull *p)
     return status;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- the whole download ---------------------------------------------------------------------- */
 
 /* The token stored by huggingface_hub's login, or NULL. */
 static char *stored_token(void)

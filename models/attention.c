@@ -84,8 +84,8 @@ static weft_array *rotated(const attention *m, weft_array *x, const weft__step *
                      s->rotations[kind].amplitude);
 }
 
-/* Queries, keys and values of the tokens, before the rotation. All of them are projected first, so
- * that a device may compute them at the same time. */
+/* Queries, keys and values of the tokens before the rotation. All are projected first, so that a
+ * device can compute them concurrently. */
 typedef struct projections {
     weft_array *q, *gate; /* (B, L, H, D); gate NULL: none */
     weft_array *k, *v;    /* (B, L, Hk, D); NULL: another layer's */

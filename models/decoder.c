@@ -368,7 +368,7 @@ void weft__decoder_set_head(weft_module *module, const char *name, weft_module *
     m->softcap = 0;
 }
 
-/* With an adapter on the head, the matrix alone is not the head. */
+/* NULL if the head has an adapter, since the matrix alone does not determine the logits then. */
 weft_array *weft__decoder_head_weight(weft_module *module)
 {
     causal_lm *m = (causal_lm *)module;

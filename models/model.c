@@ -24,7 +24,7 @@ struct weft_model {
     weft__generation_config generation;
 };
 
-/* ---- making --------------------------------------------------------------------------------- */
+/* ---- creating -------------------------------------------------------------------------------- */
 
 static weft_status unknown_family(const char *where, const char *model_type)
 {
@@ -166,7 +166,7 @@ static bool is_quantised(void *context, const char *path, const weft_module *m)
     return !weft_encoding_of(*weight) && weft_dim(*weight, -1) % o->format.group_size == 0;
 }
 
-/* Exactly one of the two is set. */
+/* Loads the model from the safetensors file or the GGUF file; exactly one of the two is set. */
 static weft_status load_file(weft_model *m, const weft_safetensors *file, const weft_gguf *gguf,
                              bool apart, const weft_model_options *o,
                              const weft__placement *placement)

@@ -28,9 +28,9 @@ void weft__weights_free(weft__weights *w);
 /* Takes an array with its path; the list must be sorted again afterwards. */
 weft_status weft__weights_add(weft__weights *w, const char *path, weft_array *array);
 void weft__weights_sort(weft__weights *w);
-/* NULL: absent. */
+/* The tensor at a path; NULL: absent. */
 weft__weight *weft__weights_find(const weft__weights *w, const char *path);
-/* The context of a weft__tensors. */
+/* The lookup function of a weft__tensors, whose context is a weft__weights. */
 bool weft__weights_shape(const void *weights, const char *path, weft_dims *out);
 
 /* Stacks experts that are stored individually, and splits combined gate and up, to the tensors of

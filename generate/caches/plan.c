@@ -33,11 +33,11 @@ weft_status weft__cache_options_check(const weft_cache_options *o, int64_t *sink
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* Bytes. Doubles, so that no options can overflow. */
+/* Memory in bytes, as doubles so that no options cause an overflow. */
 typedef struct need {
     weft_device *device; /* NULL: all */
-    double fixed;        /* full windows */
-    double token;        /* per token of the other layers */
+    double fixed;        /* for layers whose window is full */
+    double token;        /* per token, for the other layers */
     int64_t parameters;
 } need;
 
@@ -156,7 +156,7 @@ weft_status weft_model_plan_caches(weft_model *model, const weft_cache_options *
     return WEFT_OK;
 }
 
-/* ---- making --------------------------------------------------------------------------------- */
+/* ---- creating -------------------------------------------------------------------------------- */
 
 static weft_cache *new_cache(weft_model *model, int64_t layer, const weft_cache_options *o)
 {

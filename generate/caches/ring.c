@@ -29,7 +29,7 @@ static int64_t room(const weft__ring *c)
     return c->k.held[0] ? weft_dim(c->k.held[0], 1) : 0;
 }
 
-/* Whether the ring has wrapped, or would, at that length. */
+/* Whether the ring has wrapped, or would wrap, at that length. */
 static bool turned(const weft__ring *c, int64_t length)
 {
     return most(c->top, length) > c->capacity;
@@ -41,8 +41,8 @@ static weft_array *at(int64_t slot)
     return weft_from_data(&start, WEFT_INT32, WEFT_DIMS(1));
 }
 
-/* `into` with the next n tokens `fresh` written. Those that later ones among them would overwrite
- * are left out. */
+/* Writes the next n tokens, `fresh`, to `into`. Tokens that later ones of them would overwrite are
+ * skipped. */
 static weft__parts written(const weft__ring *c, weft__parts into, const weft__parts *fresh,
                            int64_t n)
 {
@@ -62,7 +62,7 @@ static weft__parts written(const weft__ring *c, weft__parts into, const weft__pa
     return into;
 }
 
-/* The parts that hold tokens [from, to), which must all be present, in order: at most two runs. */
+/* Slices tokens [from, to), which must all be present, in order: at most two contiguous runs. */
 static int read_runs(const weft__ring *c, const weft__parts *held, int64_t from, int64_t to,
                      weft__parts out[2])
 {
@@ -112,8 +112,8 @@ static weft__parts chunk(const weft__ring *c, const weft__parts *held, const wef
     return weft__parts_concatenate(runs, n);
 }
 
-/* Several tokens when the ring wraps: the first of them still attend to what the last ones
- * overwrite. */
+/* The view for several tokens when the ring wraps: the first of them still attend to tokens that
+ * the last ones overwrite. */
 static weft_cache_view see_chunk(const weft__ring *c, const weft__parts *k, const weft__parts *v,
                                  int64_t L)
 {
@@ -130,7 +130,7 @@ static weft_cache_view see_chunk(const weft__ring *c, const weft__parts *k, cons
     return view;
 }
 
-/* Everything in the order of positions; for a window, what it covers. */
+/* The view of all tokens in the order of positions or, with a window, of those that it covers. */
 static weft_cache_view see_run(const weft__ring *c, const weft__parts *k, const weft__parts *v,
                                int64_t L)
 {
@@ -163,7 +163,7 @@ static weft_array *first_error(const weft__parts *k, const weft__parts *v,
     return NULL;
 }
 
-/* None of these arrays has failed, so setting cannot fail. */
+/* Stores the parts. None of the arrays has failed, so setting cannot fail. */
 static void put(weft__store *store, const weft__parts *parts)
 {
     for (int i = 0; i < parts->n; i++)
@@ -379,7 +379,7 @@ static void ring_free(weft_cache *self)
     weft_free(self);
 }
 
-/* ---- making --------------------------------------------------------------------------------- */
+/* ---- creating -------------------------------------------------------------------------------- */
 
 static weft_cache *another(const weft_cache *self);
 

@@ -29,8 +29,8 @@ int64_t weft__ring_slot(const weft__ring *c, int64_t p);
 /* The same as an array; offset (1) is the position. */
 weft_array *weft__ring_slot_array(const weft__ring *c, weft_array *offset);
 
-/* Sets the view of L queries on keys and values in the order of positions: `sinks` tokens from 0
- * on, and those from `first` to the last query's own, `last`. */
+/* Sets the view of L queries for keys and values in the order of positions: the `sinks` first
+ * tokens, and the tokens from `first` to `last`, the position of the last query. */
 void weft__ring_see_text(const weft__ring *c, weft_cache_view *view, int64_t L, int64_t sinks,
                          int64_t first, int64_t last);
 /* The same for keys and values in the order of all slots; offset (1) is the position of the first

@@ -83,7 +83,7 @@ void weft__ring_see_slots(const weft__ring *c, weft_cache_view *view, int64_t L,
         view->positions = positions;
     }
     if (L == 1 && S <= c->keep)
-        return; /* all of them */
+        return; /* all slots are valid */
     view->mask = visible(c, queries, positions);
     if (there)
         view->mask = weft_logical_and(view->mask, there);

@@ -244,7 +244,7 @@ weft_status weft__saved_caches(const weft_safetensors *file, const char *path, c
         status = read_layer(file, path, prefix, device_of_layer(model, i), i, (*caches)[i]);
     for (int64_t i = 1; i < n && status == WEFT_OK; i++) {
         if (weft_cache_offset((*caches)[i]) != weft_cache_offset((*caches)[0]))
-            status = weft_fail(WEFT_INVALID, "%s: '%s': layers 0 and %lld hold other texts", path,
+            status = weft_fail(WEFT_INVALID, "%s: '%s': layers 0 and %lld differ in length", path,
                                weft_printable(prefix), (long long)i);
     }
     if (status != WEFT_OK) {

@@ -109,7 +109,7 @@ weft_status weft__prompt_cache_add(weft_prompt_cache *cache, const int32_t *ids,
     return WEFT_OK;
 }
 
-/* ---- making --------------------------------------------------------------------------------- */
+/* ---- creating -------------------------------------------------------------------------------- */
 
 static int64_t default_bytes(void)
 {
@@ -163,7 +163,7 @@ weft_prompt_cache_metrics weft_prompt_cache_measure(weft_prompt_cache *cache)
     return metrics;
 }
 
-/* ---- taking --------------------------------------------------------------------------------- */
+/* ---- lookup ---------------------------------------------------------------------------------- */
 
 static weft_cache **copy_caches(weft_model *model, weft_cache **from)
 {
@@ -269,7 +269,7 @@ weft_status weft_prompt_cache_take(weft_prompt_cache *cache, const int32_t *ids,
     return *caches ? WEFT_OK : weft_error_status();
 }
 
-/* ---- putting -------------------------------------------------------------------------------- */
+/* ---- insertion ------------------------------------------------------------------------------- */
 
 /* The number of tokens in the caches, if they agree and none has failed; else -1. */
 static int64_t tokens_in(weft_model *model, weft_cache **caches)

@@ -13,7 +13,7 @@ typedef struct answer {
     session_run *run;
     weft_chat_markup markup;
     weft_chat_parser *parser;
-    int64_t calls;     /* so far */
+    int64_t calls;     /* number of calls so far */
     const char *until; /* text that ends it; NULL: none */
     weft__text raw;    /* with `until`: the raw text so far */
     bool found;        /* `until` has been found */

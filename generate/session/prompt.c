@@ -130,7 +130,7 @@ weft_status weft__session_render(const session_run *run, char **text, size_t *le
     if (status || most == 0 || !s->tokenizer)
         return status;
     status = count_tokens(s, *text, *length, &tokens);
-    if (tokens > most) /* so that the following turns need not leave out more */
+    if (tokens > most) /* leaves room, so that the next turns need not leave out more */
         most -= most / 4;
     while (!status && tokens > most && leave_out_turn(s)) {
         weft_free(*text);

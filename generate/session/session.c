@@ -6,7 +6,7 @@
 #include "core/io/json.h"
 #include "weft/memory.h"
 
-/* ---- making --------------------------------------------------------------------------------- */
+/* ---- creating -------------------------------------------------------------------------------- */
 
 /* Tokens with which templates end a turn of the model. */
 static const char *const turn_ends[] = {"<|im_end|>", "<end_of_turn>", "<turn|>",

@@ -30,7 +30,7 @@ static bool is_gguf(const char *path)
 
 /* ---- the source ------------------------------------------------------------------------------ */
 
-/* A folder without a tokenizer is converted without one. */
+/* Whether the source has a tokenizer; a folder without one is converted without one. */
 static bool has_tokenizer(const char *source, bool gguf)
 {
     weft_gguf *file;
@@ -75,7 +75,7 @@ static weft_status dense_dtype(const work *w, weft_dtype *dtype)
 /* ---- writing -------------------------------------------------------------------------------- */
 
 /* Reports progress, and records it for the report. */
-static void tell(void *context, int64_t bytes, int64_t total)
+static void report_progress(void *context, int64_t bytes, int64_t total)
 {
     work *w = context;
     w->report.bytes = bytes;
@@ -98,7 +98,7 @@ static weft_status write_gguf(work *w, weft_model *model)
         .type = o->type,
         .text = w->has_tokenizer && !o->no_tokenizer ? w->text : NULL,
         .overrides = o->overrides,
-        .progress = {tell, w},
+        .progress = {report_progress, w},
     };
     return weft__model_save_gguf(model, w->out, &options, w->hooks.weight, w->hooks.context);
 }
@@ -160,7 +160,7 @@ static weft_status write_folder(work *w, weft_model *model)
         return status;
     const weft_nn_save_options save = {
         .shard_bytes = o->shard_bytes > 0 ? o->shard_bytes : 5000000000,
-        .progress = {tell, w},
+        .progress = {report_progress, w},
         .files = &w->report.files,
     };
     status = write_text(w, model, temporary); /* first, since this may fail */

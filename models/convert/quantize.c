@@ -37,7 +37,7 @@ static weft_quantize_options with_defaults(weft_quantize_options format)
 
 /* ---- selection ------------------------------------------------------------------------------- */
 
-/* -1: not a number of bits; 0: "none". */
+/* Parses a number of bits. 0: "none"; -1: invalid. */
 static int64_t bits_of(const char *value, size_t n)
 {
     if (n == 4 && memcmp(value, "none", 4) == 0)
@@ -225,8 +225,8 @@ bool weft__model_is_resized(const weft_model *model)
     return weft_config_int(weft_model_config(model), "vocab_size", n) != n;
 }
 
-/* Sets it wherever the configuration has it: at the top level, in the text model's part, or both.
- */
+/* Sets vocab_size wherever the configuration contains it: at the top level, in text_config, or
+ * both. */
 static void put_vocabulary(json_object *root, int64_t n)
 {
     json_object *objects[] = {root, json_object_object_get(root, "text_config")};

@@ -163,8 +163,8 @@ static weft_status check(const weft_config *config, const hybrid_config *c)
     return WEFT_OK;
 }
 
-/* Files converted by MLX have the taps before the channel's single input, and norms whose weights
- * are the gains; in others the gains are the weights plus 1. */
+/* Detects checkpoints converted by MLX. Their conv1d weights are (channels, taps, 1), and their
+ * norm weights are the gains; in other checkpoints the gains are the weights plus 1. */
 static void find_layout(const weft_config *config, hybrid_config *c)
 {
     weft_dims shape = {0};

@@ -139,8 +139,8 @@ weft_status weft__gguf_weights(const weft_gguf *file, bool apart, weft_dtype dty
         if (strncmp(tensor_name, "rope_f", 6) == 0)
             continue;
         if (!weft__gguf_to_path(r.arch, tensor_name, path, sizeof path))
-            return weft_fail(WEFT_UNSUPPORTED, "%s: tensor '%s' is of no known part of %s models",
-                             where, weft_printable(tensor_name), arch);
+            return weft_fail(WEFT_UNSUPPORTED, "%s: tensor '%s' is unknown in %s models", where,
+                             weft_printable(tensor_name), arch);
         status = add(&r, i, path, out);
     }
     weft__weights_sort(out);

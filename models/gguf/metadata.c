@@ -152,10 +152,10 @@ weft_status weft__gguf_inspect(weft__gguf_facts *f)
         f->layers[i] = weft__attention_layer(weft_nn_find_module(weft_model_module(f->model), path),
                                              &f->heads, &scale);
         if (f->layers[i] == NULL)
-            return weft_fail(WEFT_UNSUPPORTED, "%s: the model does not tell its layers", f->where);
+            return weft_fail(WEFT_UNSUPPORTED, "%s: expected layers of Weft's decoder", f->where);
         if (f->layers[i]->window > 0)
             f->window = f->layers[i]->window;
-        /* If there are both kinds, layers without a window count. */
+        /* If there are both kinds of layers, those without a window determine head_dim. */
         if (i == 0 || f->layers[i]->window == 0)
             f->head_dim = f->layers[i]->head_dim;
     }
@@ -285,7 +285,7 @@ static weft_status put_windows(weft__gguf_facts *f)
         return WEFT_OK;
     if (!f->arch->sandwich && !(all && is(f, "llama")))
         return refuse(f, "a window on some of the layers");
-    /* if there is none, one that is never reached */
+    /* without windows, a window that is never reached */
     weft__gguf_put_integer(f, "attention.sliding_window", f->window > 0 ? f->window : INT32_MAX);
     if (!f->arch->sandwich)
         return WEFT_OK;

@@ -71,7 +71,7 @@ const weft__gguf_arch *weft__gguf_arch_of(const weft_config *config, const char 
 
 /* ---- tensors -------------------------------------------------------------------------------- */
 
-/* The architectures of an entry; OTHERS: all but gemma4. */
+/* The architectures to which an entry applies. OTHERS: all except gemma4. */
 typedef enum only { ANY, PLAIN, SANDWICH, GEMMA4, OTHERS } only;
 
 /* Tensors of a layer, without ".weight" or ".bias". */

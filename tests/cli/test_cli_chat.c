@@ -56,8 +56,8 @@ static void long_conversations_go_on(void)
     const output o = weft_command(input, "chat %s -n 8 -t 0 --stats --tokens-per-eval 3", model());
     CHECK_EQ_INT(o.code, 0);
     CHECK_EQ_INT(count(o.err, "finished: length"), turns);
-    CHECK_CONTAINS(o.err, "too long for the model's positions: it is without its first");
-    CHECK(count(o.err, "too long for the model's positions") < turns / 2);
+    CHECK_CONTAINS(o.err, "exceeds the model's positions: its first");
+    CHECK(count(o.err, "exceeds the model's positions") < turns / 2);
 }
 
 /* Without MODEL: $WEFT_MODEL, or what is in the cache. */
@@ -201,7 +201,7 @@ static void models_without_a_template_are_refused(void)
     CHECK_EQ_INT(o.code, 0);
     o = weft_command(NULL, "chat %s -p Hi", folder);
     check_one_line(&o, 1);
-    CHECK_CONTAINS(o.err, "the model has no chat template: it goes on with texts (weft generate)");
+    CHECK_CONTAINS(o.err, "the model has no chat template: use weft generate");
     o = weft_command(NULL, "chat %s -p Hi --format chatml -n 2", folder);
     CHECK_EQ_INT(o.code, 0);
 }
@@ -245,7 +245,7 @@ static void a_person_answers_calls(void)
         program, check_built("cli/weft"), model(), template, tools, check_temporary("typed"));
     CHECK_EQ_INT(o.code, 0);
     CHECK_CONTAINS(o.out, "weather {\"city\":\"Rome\"}");
-    CHECK_CONTAINS(o.out, "type what it gives");
+    CHECK_CONTAINS(o.out, "enter its result");
     CHECK_CONTAINS(o.out, "It is hot.");
     CHECK_CONTAINS(o.out, "\"role\": \"tool\", \"content\": \"31 degrees\"");
 }

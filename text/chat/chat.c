@@ -44,7 +44,7 @@ weft_status weft__chat_add(weft_chat *chat, const char *name, const char *where,
         t->source[length] = '\0';
         status = weft__jinja_parse(source, length, where, &t->parsed);
     }
-    chat->count++; /* so that it is freed with the others */
+    chat->count++; /* counted now, so that it is freed with the others */
     return status;
 }
 
@@ -248,7 +248,7 @@ static weft_status parse_inputs(inputs *in, const char *messages, const weft_cha
     return status;
 }
 
-/* Of duplicate names the last counts. */
+/* Collects the variables of a template. Of duplicate names the last one is used. */
 static weft_status collect(const weft_chat *chat, const weft_chat_options *options, inputs *in)
 {
     in->prompt = json_object_new_boolean(options->generation_prompt);

@@ -30,7 +30,7 @@ static weft_status wrong(const weft_gguf *file, const char *name, const char *ex
                      expected);
 }
 
-/* *out stays NULL if the entry is absent. */
+/* Reads a string. *out stays NULL if the entry is absent. */
 static weft_status text(const weft_gguf *file, const char *name, char **out)
 {
     weft_gguf_string s;
@@ -60,7 +60,7 @@ static weft_status texts(const weft_gguf *file, const char *name, text_string **
     return WEFT_OK;
 }
 
-/* 4-byte numbers, one per token. */
+/* Reads an array of 4-byte numbers, one per token. */
 static weft_status numbers(const weft_gguf *file, const char *name, weft_gguf_type type, size_t n,
                            void **out)
 {
@@ -77,7 +77,7 @@ static weft_status numbers(const weft_gguf *file, const char *name, weft_gguf_ty
     return WEFT_OK;
 }
 
-/* A pointer to bytes in the file. */
+/* Points *out to an array of bytes in the file. */
 static weft_status bytes(const weft_gguf *file, const char *name, const unsigned char **out,
                          size_t *n)
 {
@@ -91,7 +91,7 @@ static weft_status bytes(const weft_gguf *file, const char *name, const unsigned
     return WEFT_OK;
 }
 
-/* -1: absent. */
+/* A token id in the metadata; -1: absent. */
 static int32_t id(const weft_gguf *file, const char *name)
 {
     int64_t x;

@@ -450,7 +450,7 @@ static jinja_node *parse_product(jinja_parser *p)
     for (size_t i = 0; i < 4 && !p->status; i++) {
         if (weft__jinja_skip_sign(p, signs[i])) {
             node = binary(p, NODE_BINARY, signs[i], node, parse_power(p));
-            i = (size_t)-1; /* restart with the first operator */
+            i = (size_t)-1; /* restarts the search with the first operator */
         }
     }
     return node;

@@ -27,14 +27,14 @@ weft_status weft__jinja_parse(const char *source, size_t length, const char *nam
                               jinja_template **out);
 void weft__jinja_free(jinja_template *template); /* NULL is accepted */
 
-/* A variable of the template. It is defined even if its value is NULL, which means none. */
+/* A variable of the template. If its value is NULL it is defined as none. */
 typedef struct jinja_input {
     const char *name;
     json_object *value;
 } jinja_input;
 
 typedef struct jinja_context {
-    const jinja_input *variables; /* of duplicate names the last counts */
+    const jinja_input *variables; /* of duplicate names the last one is used */
     size_t count;
     int64_t now;        /* time for strftime_now(), in seconds since 1970; 0: the clock */
     uint64_t max_steps; /* 0: 200 million */

@@ -262,7 +262,7 @@ static void lex_number(lexer *l)
     else if (fraction && weft__jinja_to_number(text, &number))
         token->value = weft__jinja_float(number);
     else
-        weft__jinja_parse_fail(l->parser, l->line, "\"%s\" is no number of 64 bits",
+        weft__jinja_parse_fail(l->parser, l->line, "\"%s\" is not a 64-bit number",
                                weft_printable_n(text.as.s, (size_t)text.n));
     advance(l, end);
 }

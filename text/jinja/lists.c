@@ -428,7 +428,7 @@ static jinja_value filter_map(jinja *j, jinja_value v, const jinja_args *args)
     return out;
 }
 
-/* The items whose value, or attribute, passes a test or is true. */
+/* The items that pass a test or, without a test, are true; with an attribute, its value decides. */
 static jinja_value chosen(jinja *j, const char *what, jinja_value v, const jinja_args *args,
                           bool by_attribute, bool wanted)
 {

@@ -104,9 +104,7 @@ typedef struct jinja_template {
 /* State of the parser. */
 typedef struct jinja_parser {
     jinja_template *template;
-    const char *source; /* valid UTF-8 with
-                         *
-                         * line ends */
+    const char *source; /* valid UTF-8 with \n as line ends */
     size_t length;
     jinja_token *tokens;
     size_t n_tokens, capacity;

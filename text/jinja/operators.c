@@ -368,7 +368,7 @@ static bool bounds(jinja *j, jinja_value from, jinja_value to, jinja_value by, i
     return true;
 }
 
-/* The position of another character, `steps` characters away from the one at `at`. */
+/* The byte position of the character that is `steps` characters away from the one at `at`. */
 static size_t seek(const char *s, size_t n, size_t at, int64_t steps)
 {
     for (; steps > 0 && at < n; steps--)

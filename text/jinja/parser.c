@@ -195,8 +195,7 @@ static void expect_block_end(jinja_parser *p)
     p->at++;
 }
 
-/* Parses statements up to one of `ends`, and skips its name; skips the end of its tag too, if the
- * name is `last`. */
+/* Parses statements up to the tag named `end`, and skips that tag. */
 static jinja_node *parse_until(jinja_parser *p, const char *end)
 {
     const char *const ends[] = {end, NULL};
@@ -491,9 +490,7 @@ static jinja_node *parse_body(jinja_parser *p, const char *const ends[])
 
 /* ---- entry ---------------------------------------------------------------------------------- */
 
-/* The source with
- *
- * line ends, without the last one. */
+/* The source with \n as line ends and without the last one. */
 static const char *normalized(jinja_parser *p, const char *source, size_t length, size_t *n)
 {
     char *text = weft__jinja_parser_take(p, length + 1);

@@ -177,7 +177,7 @@ static void run_call_block(jinja *j, const jinja_node *node)
 
 /* ---- loops ---------------------------------------------------------------------------------- */
 
-/* The items that satisfy the loop's condition, which has no `loop` variable. */
+/* The items that satisfy the loop's condition, in which `loop` is not defined. */
 static const jinja_list *filtered(jinja *j, const jinja_node *node, const jinja_list *items)
 {
     if (!node->c || !items)

@@ -91,7 +91,7 @@ static bool ends(jinja_value s, jinja_value part)
     return part.n <= s.n && (part.n == 0 || memcmp(s.as.s + s.n - part.n, part.as.s, part.n) == 0);
 }
 
-/* A string, or a tuple of strings. */
+/* startswith and endswith: the argument is a string or a tuple of strings. */
 static jinja_value affix(jinja *j, const char *what, jinja_value self, const jinja_args *args,
                          bool test(jinja_value, jinja_value))
 {
@@ -140,7 +140,7 @@ static jinja_value method_removesuffix(jinja *j, jinja_value self, const jinja_a
 
 /* ---- trimming ------------------------------------------------------------------------------- */
 
-/* Whether the character is trimmed: white space, or one of `characters`. */
+/* Whether the character is trimmed: one of `characters` or, by default, white space. */
 static bool goes(const char *text, int size, jinja_value characters)
 {
     if (characters.kind != JINJA_STRING)
@@ -304,11 +304,8 @@ static jinja_value method_rsplit(jinja *j, jinja_value self, const jinja_args *a
     return split(j, "rsplit", self, args, true);
 }
 
-/* Python's line ends:
- *
- * \r \r
- *
- *  \v \f \x1c-\x1e U+0085 U+2028 U+2029. */
+/* The size of the line end at a position, 0 if there is none. As in Python, line ends are \r\n, \r,
+ * \n, \v, \f, \x1c to \x1e, U+0085, U+2028 and U+2029. */
 static size_t line_end(jinja_value s, size_t at)
 {
     const int size = weft__utf8_step(s.as.s + at, s.n - at);

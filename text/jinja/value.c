@@ -64,7 +64,7 @@ void weft__jinja_leave(jinja *j)
     j->depth--;
 }
 
-/* ---- making values -------------------------------------------------------------------------- */
+/* ---- creating values ------------------------------------------------------------------------- */
 
 jinja_value weft__jinja_undefined(const char *name)
 {
@@ -178,7 +178,7 @@ jinja_value weft__jinja_taken(const jinja_buffer *buffer)
     return weft__jinja_view(buffer->at ? buffer->at : "", buffer->n);
 }
 
-/* ---- asking values -------------------------------------------------------------------------- */
+/* ---- examining values ------------------------------------------------------------------------ */
 
 const char *weft__jinja_type(jinja_value value)
 {

@@ -9,7 +9,7 @@
 
 #include "text/schema/index.h"
 
-/* Zeroed: not read yet. */
+/* The branches of an anyOf or oneOf. Zeroed means not read yet. */
 typedef struct branch_list {
     json_object *of; /* belongs to the document */
     size_t n;
@@ -21,10 +21,10 @@ typedef struct branch_list {
 weft_status weft__branches_read(json_object *of, branch_list *out);
 void weft__branches_release(branch_list *list);
 
-/* `out` must have room for n positions. The branches that may match a value: */
+/* Finds the branches that may match a value. `out` must have room for n positions. */
 weft_status weft__branches_for(const branch_list *list, json_object *value, int *out,
                                size_t *count);
-/* The other branches that may match a value that branch `only` matches: */
+/* Finds the other branches that may match a value that branch `only` matches. */
 weft_status weft__branches_compatible(const branch_list *list, int only, int *out, size_t *count);
 
 #endif

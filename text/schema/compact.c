@@ -4,7 +4,7 @@
 #include "text/schema/machine.h"
 #include "weft/memory.h"
 
-/* The kind of an old frame that has been copied; its `parent` is then the copy. */
+/* Marks an old frame that has been copied; its `parent` then points to the copy. */
 enum { COPIED = 255 };
 
 static const extra_key *copy_keys(machine *m, const extra_key *from)

@@ -2,7 +2,7 @@
 #ifndef WEFT_TEXT_SCHEMA_FORMAT_H
 #define WEFT_TEXT_SCHEMA_FORMAT_H
 
-/* NULL: an unknown format. */
+/* A format's patterns. weft__format_find returns NULL for an unknown format. */
 typedef struct weft__format_pattern {
     const char *name;
     const char *generated; /* matches strings of the format; not all of them if the format is not

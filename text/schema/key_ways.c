@@ -40,7 +40,8 @@ static int64_t few(int64_t counts)
     return counts < WEFT__MAX_COUNT ? counts : WEFT__MAX_COUNT;
 }
 
-/* The number of texts of exactly so many bytes from a state, given the counts for fewer bytes. */
+/* The number of texts of a given length in bytes that lead from a state to a match, computed from
+ * the counts for shorter lengths. */
 static int64_t count_texts(const weft__pattern *p, const uint32_t *counts, size_t row,
                            int32_t state, int32_t bytes, const int64_t (*widths)[WIDTHS])
 {

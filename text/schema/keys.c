@@ -143,7 +143,7 @@ void weft__key_step(machine *m, const frame *top, unsigned char byte)
 
 /* ---- other keys ------------------------------------------------------------------------------ */
 
-/* How many ways there are to complete a key with exactly so many bytes, ignoring patterns. */
+/* The number of ways to complete a key with exactly `bytes` more bytes, ignoring patterns. */
 static int64_t any_continuation(const object_part *o, int64_t bytes)
 {
     /* The ways to complete the current character. */
@@ -219,7 +219,7 @@ static void push_free(machine *m, frame f)
              weft__object_missing(m->schema, c, &with.state, 0));
 }
 
-/* Among keys with the same beginning, those that continue with `byte` at o->at. */
+/* Copies the keys of o->alike that continue with `byte` at o->at to a new list. */
 static const extra_key *alike_with(machine *m, const object_part *o, unsigned char byte)
 {
     const extra_key *alike = NULL;

@@ -181,7 +181,7 @@ void weft__machine_complete(machine *m, const frame *parent)
 
 /* ---- literals and numbers ------------------------------------------------------------------- */
 
-/* The end of a number shows only in the next byte. */
+/* Whether the literal is a number, whose end is known only from the next byte. */
 static bool is_number(const char *text)
 {
     return text[0] == '-' || (text[0] >= '0' && text[0] <= '9');

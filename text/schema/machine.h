@@ -38,7 +38,7 @@ typedef struct string_part {
     uint32_t missing; /* bytes or hexadecimal digits missing from it */
 } string_part;
 
-/* The bytes of a key, last first. */
+/* A byte of a key, linked to the byte before it. */
 typedef struct key_byte {
     const struct key_byte *before;
     unsigned char byte;
@@ -50,7 +50,7 @@ enum object_phase {
     OBJECT_AFTER, /* after a value */
     OBJECT_KEY,   /* in a named key */
     OBJECT_FREE,  /* in an unnamed key */
-    OBJECT_COLON, /* behind a key */
+    OBJECT_COLON, /* after a key */
     OBJECT_VALUE  /* after a colon */
 };
 

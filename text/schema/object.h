@@ -61,7 +61,7 @@ void weft__object_read_free(const weft__schema *schema, const schema_choice *c, 
 /* The node of an unnamed property. */
 int weft__object_free_node(const schema_choice *c, int keys, int wanted);
 
-/* How many keys of exactly so many bytes there are; saturates. */
+/* The number of possible keys of a given length in bytes; saturates. */
 int64_t weft__object_keys(int64_t bytes);
 
 #endif

@@ -50,7 +50,7 @@ typedef struct schema_keys {
     int node;               /* node of the values */
     int32_t longest;        /* most bytes of a key; without a pattern any */
     uint32_t *counts;       /* [state][bytes]: weft__pattern_counts */
-    uint32_t *named;        /* by bytes: how many properties have such keys */
+    uint32_t *named;        /* by length in bytes: number of named properties with such keys */
     bool *among;            /* by property: whether it has such a key */
 } schema_keys;
 
@@ -62,8 +62,8 @@ enum { SCHEMA_KEY_PATTERNS = 5, SCHEMA_KEYS = 1 << SCHEMA_KEY_PATTERNS };
 
 enum { SCHEMA_PLACES = 16, SCHEMA_EXCLUDED = 8 };
 
-/* By number of decimals: the step of which the digits must be a multiple, and those of which they
- * must not. */
+/* For each number of decimals: the step of which the digits must be a multiple, and the steps of
+ * which they must not be multiples. */
 typedef struct schema_multiples {
     int64_t step[SCHEMA_PLACES];
     int64_t excluded[SCHEMA_EXCLUDED][SCHEMA_PLACES];
@@ -80,11 +80,12 @@ typedef struct schema_choice {
     int *prefix;            /* nodes of the first elements */
     size_t n_prefix;
     int items;         /* node of the other elements */
-    int *wanted_items; /* nodes of which one each must match an element after `prefix` */
+    int *wanted_items; /* nodes, each of which a different element after `prefix` must match */
     size_t n_wanted_items;
     int64_t min_items, max_items;
-    int unique_of; /* the schema whose uniqueItems applies; negative: none */
-    char **unique; /* the allowed values of elements then, each once, shortest first */
+    int unique_of; /* number of the schema whose uniqueItems applies; negative: none */
+    char **unique; /* with unique_of, the allowed values of elements, shortest first; each may occur
+                      once */
     size_t n_unique;
     schema_property *properties; /* sorted by key */
     size_t n_properties;
@@ -92,7 +93,7 @@ typedef struct schema_choice {
     int32_t named_keys[SCHEMA_KEY_LENGTHS]; /* number of properties by the length of their keys */
     schema_keys *keys;                      /* groups of keys of other properties */
     size_t n_keys;
-    schema_wanted *wanted; /* unnamed properties of which one each must exist */
+    schema_wanted *wanted; /* unnamed properties, each of which must exist */
     size_t n_wanted;
     int64_t min_properties, max_properties;
     bool enumerated; /* the value is one of the literals (JSON text) */
@@ -112,7 +113,8 @@ typedef struct schema_node {
 /* A subschema. */
 typedef struct schema_entry {
     weft__json at;
-    int reference; /* number of its $ref's target; SCHEMA_NO_NODE: none; less: not known yet */
+    int reference; /* number of its $ref's target; SCHEMA_NO_NODE: none; below that: not resolved
+                      yet */
     branch_list branches; /* of its oneOf */
     int dependent;        /* number of the schema made from dependentRequired and related keywords;
                            * negative: not made */

@@ -11,7 +11,7 @@ typedef struct token_entry {
     uint32_t shared;        /* bytes shared with the previous entry */
 } token_entry;
 
-/* Excludes tokens without text, and special ones. */
+/* The vocabulary without special tokens and tokens without text. */
 typedef struct token_table {
     token_entry *entries;
     size_t n;

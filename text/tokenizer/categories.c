@@ -9,7 +9,7 @@
 
 #define IN(table, code) weft__in_ranges(table, sizeof(table) / sizeof *(table), code)
 
-/* Removed by BertNormalizer besides NUL: Cc except tab and line ends, Cf, Co, U+FFFD. */
+/* Removed by BertNormalizer, in addition to NUL: Cc except tab and line ends, Cf, Co, U+FFFD. */
 static const unicode_range controls[] = {
     {0x1, 0x8},           {0xB, 0xC},         {0xE, 0x1F},        {0x7F, 0x9F},
     {0xAD, 0xAD},         {0x600, 0x605},     {0x61C, 0x61C},     {0x6DD, 0x6DD},

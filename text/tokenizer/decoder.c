@@ -215,7 +215,8 @@ void weft__decoder_state_reset(decoder_state *state)
 
 static const char replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
 
-/* Moves the complete characters of `pending` to `out`; at the end the incomplete one too. */
+/* Moves the complete characters of `pending` to `out`; at the end of the text also an incomplete
+ * one. */
 static weft_status flush_bytes(text_buffer *pending, bool end, text_buffer *out)
 {
     weft_status status = WEFT_OK;
@@ -243,7 +244,7 @@ static weft_status flush_bytes(text_buffer *pending, bool end, text_buffer *out)
     return WEFT_OK;
 }
 
-/* If all characters of a token spell bytes, it is decoded to those; another token (an added one) is
+/* Decodes a token to bytes if all of its characters spell bytes; any other token (an added one) is
  * copied. */
 static weft_status decode_bytes(decoder_state *state, const char *token, size_t length,
                                 text_buffer *out)

@@ -139,7 +139,7 @@ static weft_status load_step(const weft__json *at, const char *type, text_normal
                            weft_printable(type));
 }
 
-/* JSON limits the nesting. */
+/* Recursive; the JSON parser limits the nesting. */
 static weft_status load_tree(const weft__json *at, void *out)
 {
     const char *type = NULL;

@@ -112,7 +112,7 @@ static weft_status check_marks(const weft_tokenizer *t, bool *prefix)
     return WEFT_OK;
 }
 
-/* A character that is a token needs no token for its byte. */
+/* Whether a byte can be encoded: by its <0xXX> token or, in ASCII, by a token for the character. */
 static bool has_byte(const bpe_model *model, int byte)
 {
     const char text = (char)byte;
@@ -194,8 +194,8 @@ static weft_status choose_marks(const weft_tokenizer *t, text_parts_made *out)
 
 /* ---- tokens --------------------------------------------------------------------------------- */
 
-/* Only marks: merges make such an added token anyway, and other readers would write it as it is
- * spelled. */
+/* Whether the text consists only of space marks. Merges produce such an added token anyway, and
+ * other programs would decode it literally, without turning the marks into spaces. */
 static bool only_marks(const char *text, size_t length)
 {
     size_t i = 0;

@@ -137,7 +137,7 @@ static weft_status load_metaspace(const weft__json *at, splitter_step *step, tex
     memcpy(step->prefix, mark, size + 1);
     step->replace_spaces = true;
     if (!scheme)
-        scheme = prefix ? "always" : "never"; /* files older than prepend_scheme */
+        scheme = prefix ? "always" : "never"; /* older files have no prepend_scheme */
     if (strcmp(scheme, "always") == 0)
         step->prefix_rule = PREFIX_ALWAYS;
     else if (strcmp(scheme, "first") == 0)
@@ -193,7 +193,7 @@ static weft_status load_step(const weft__json *at, const char *type, text_splitt
                                    weft_printable(type));
 }
 
-/* JSON limits the nesting. */
+/* Recursive; the JSON parser limits the nesting. */
 static weft_status load_tree(const weft__json *at, void *out)
 {
     const char *type = NULL;

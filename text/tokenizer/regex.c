@@ -14,7 +14,8 @@
 #include "text/tokenizer/unicode.h"
 #include "weft/memory.h"
 
-/* A run of n white-space characters takes about n steps; an exploding pattern takes 2^n. */
+/* The limit for one match. A run of n white-space characters takes about n steps; catastrophic
+ * backtracking takes 2^n. */
 enum { MATCH_STEPS = 200 * 1000 * 1000 };
 
 struct text_regex {
@@ -131,7 +132,7 @@ static weft_status compile(text_regex *regex, const char *pattern, size_t length
     pcre2_set_match_limit(regex->limits, MATCH_STEPS);
     int error = 0;
     size_t offset = 0;
-    /* In Oniguruma ^ and $ match at lines. */
+    /* In Oniguruma ^ and $ match at line boundaries. */
     const uint32_t options = PCRE2_UTF | (literal ? PCRE2_LITERAL : PCRE2_UCP | PCRE2_MULTILINE);
     regex->code = pcre2_compile((PCRE2_SPTR)pattern, length, options, &error, &offset, context);
     pcre2_compile_context_free(context);

@@ -171,7 +171,7 @@ static weft_status load_pairs(const weft__json *at, weft_tokenizer *t)
     return status ? status : weft__ids_append(&t->suffix, behind);
 }
 
-/* JSON limits the nesting. */
+/* Recursive; the JSON parser limits the nesting. */
 static weft_status load_processor(const weft__json *at, void *tokenizer)
 {
     const char *type = NULL;

@@ -54,7 +54,7 @@ weft_status weft__step_keeps_start(const normalizer_step *step, const char *text
         break;
     case NORMALIZE_UNICODE:
     case NORMALIZE_LOWERCASE:
-    case NORMALIZE_CHARSMAP: /* the reference ignores what this removes */
+    case NORMALIZE_CHARSMAP: /* the reference ignores removals by this step */
     case NORMALIZE_PREPEND:
         break;
     }

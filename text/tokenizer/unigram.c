@@ -98,7 +98,7 @@ static bool offer_tokens(const unigram_model *m, unigram_node *nodes, const char
     bool single = false;
     for (size_t depth = 0; start + depth < length; depth++) {
         if (low < high && m->pieces[low].length == depth)
-            low++; /* it has ended */
+            low++; /* skips the token that ends here */
         const unsigned byte = (unsigned char)word[start + depth];
         low = lower_bound(m->pieces, low, high, depth, byte);
         high = lower_bound(m->pieces, low, high, depth, byte + 1);
@@ -168,7 +168,7 @@ weft_status weft__unigram_encode(const bpe_model *model, bpe_scratch *scratch, c
     for (size_t at = 0; at < length && !status;) {
         size_t end = (size_t)nodes[at].next;
         const int32_t id = nodes[end].id;
-        /* Adjacent characters without a token are one. */
+        /* Adjacent characters without a token form one unknown token. */
         while (id == model->unknown && end < length && nodes[nodes[end].next].id == model->unknown)
             end = (size_t)nodes[end].next;
         status = id == model->unknown ? append_unknown(model, word + at, end - at, out)

@@ -47,7 +47,7 @@ void weft__vocab_release(text_vocab *vocab)
     *vocab = (text_vocab){0};
 }
 
-/* The slot with the text, or the free slot where it belongs. */
+/* The slot that contains the text, or the free slot for it. */
 static size_t find_slot(const text_vocab *vocab, const char *text, size_t length, uint64_t hash)
 {
     size_t slot = hash & vocab->mask;

@@ -81,7 +81,7 @@ static size_t contraction(const reader *r, size_t i, bool fold)
     return i;
 }
 
-/* \s+(?!\S)|\s+: of several white-space characters, the last is left to the next word. */
+/* \s+(?!\S)|\s+: a run of several white-space characters leaves its last one to the next word. */
 static size_t blank(const reader *r, size_t start)
 {
     size_t i = start, last = start, next;
@@ -112,9 +112,7 @@ static size_t gpt2_word(const reader *r, size_t start)
     return blank(r, start);
 }
 
-/* [^\s\p{L}\p{N}]+[\r
- *
- * ]* from `i` on, whose first character has been checked. */
+/* [^\s\p{L}\p{N}]+[\r\n]* from `i` on, whose first character has been checked. */
 static size_t marks(const reader *r, size_t i)
 {
     i = run(r, i, CHAR_OTHER);
@@ -123,9 +121,7 @@ static size_t marks(const reader *r, size_t i)
     return i;
 }
 
-/* \s*[\r
- *
- * ]+ up to the last line end in a run of white space, otherwise blank(). */
+/* \s*[\r\n]+ up to the last line end in a run of white space, otherwise blank(). */
 static size_t lines(const reader *r, size_t start)
 {
     size_t i = start, end = start, next;
@@ -155,9 +151,7 @@ static size_t newer_word(const reader *r, size_t start, int digits)
             i = next;
         return i;
     }
-    /* [^\r
-     *
-     * \p{L}\p{N}]?\p{L}+, then " ?" before symbols */
+    /* [^\r\n\p{L}\p{N}]?\p{L}+, then " ?" before symbols */
     if (next < r->length && !is_newline(c)) {
         const char_class second = class_at(r, next, &behind);
         if (second == CHAR_LETTER)
