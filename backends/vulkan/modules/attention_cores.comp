@@ -1,13 +1,14 @@
 // backends/vulkan/modules/attention_cores.comp -- attention on matrix cores: a tile of queries to
-// all keys that they see, with a running softmax (Dao et al. 2022).
+// all visible keys, with an online softmax (Dao et al. 2022).
 #version 460
 #include "attention_cores.glsl"
 
 MATRIX_A q[D / TK];
 MATRIX_C results[D / TN];
 
-// The scores in the subgroup's space become exponentials in 16 bits; top and sum of the lane's row
-// go on. Returns by what earlier results of the row shrink.
+// Replaces the scores in the subgroup's scratch space with exponentials in 16 bits and updates the
+// running maximum `top` and the running `sum` of this lane's row. Returns the factor that rescales
+// the row's earlier results.
 float soften(bool whole, int b, int hk, int row, int key0, inout float top, inout float sum)
 {
     float values[PART], before = top;
@@ -46,8 +47,8 @@ float soften(bool whole, int b, int hk, int row, int key0, inout float top, inou
     return factor;
 }
 
-// Lines of the results are multiplied by the factors of the lanes' lines, by a matrix of them after
-// the exponentials in the space.
+// Multiplies each row of the accumulators by the factor of its lane. The factors are written as a
+// matrix after the exponentials in the scratch space.
 void shrink(float factor)
 {
     const uint at = space() + BLOCK / 8u;
@@ -74,7 +75,7 @@ void main()
     if (number >= p.at.tiles) {
         return;
     }
-    // Later queries see more keys: they start first.
+    // Later queries see more keys, so they start first.
     int row0 = (p.at.tiles - 1 - number) * int(OWN);
     int b = pair / p.at.Hk, hk = pair % p.at.Hk;
     read_arguments(b);

@@ -1,9 +1,9 @@
-// backends/vulkan/modules/attention_cores.glsl -- what attention and its gradients on matrix cores
-// share: tiles in shared memory, products of them, and scores.
+// backends/vulkan/modules/attention_cores.glsl -- common parts of attention and its gradients on
+// matrix cores: tiles in shared memory, products of tiles, and scores.
 //
-// A workgroup owns OWN items (rows of queries, or keys), TM for each subgroup, and meets BLOCK of
-// the others at a time, whose tiles lie in shared memory. Layouts of matrices in registers vary by
-// device, so what is done to single elements goes through memory of the subgroup's own: TM lines of
+// A workgroup owns OWN items (rows of queries, or keys), TM per subgroup, and loops over the others
+// in tiles of BLOCK in shared memory. The layout of matrices in registers depends on the device, so
+// operations on single elements use a scratch space of each subgroup in shared memory: TM lines of
 // SPACE.
 #pragma use_vulkan_memory_model
 #extension GL_KHR_cooperative_matrix : require
@@ -22,18 +22,18 @@ layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Quads { uve
 layout(local_size_x_id = 5) in;
 layout(constant_id = 5) const uint THREADS = 256;
 layout(constant_id = 6) const uint SUBGROUP = 32;
-layout(constant_id = 7) const uint D = 128; // of values too
+layout(constant_id = 7) const uint D = 128; // also of the values
 layout(constant_id = 8) const uint TM = 16;
 layout(constant_id = 9) const uint TN = 16;
 layout(constant_id = 10) const uint TK = 16;
 layout(constant_id = 11) const uint BLOCK = 32;
 
 const uint SUBGROUPS = THREADS / SUBGROUP, OWN = SUBGROUPS * TM;
-const uint PIECES = D / 8, LINE = PIECES + 1; // of an item: uvec4, and one against bank conflicts
+const uint PIECES = D / 8, LINE = PIECES + 1; // uvec4 per item; one more avoids bank conflicts
 const uint LOADS = (BLOCK * PIECES + THREADS - 1) / THREADS;
 const uint SPACE = BLOCK / 4 + 1;
 const uint FIRST_AT = 0, SECOND_AT = BLOCK * LINE, SPACE_AT = 2 * BLOCK * LINE;
-const uint LANES = SUBGROUP / TM, PART = BLOCK / LANES; // lanes of a line, elements of each
+const uint LANES = SUBGROUP / TM, PART = BLOCK / LANES; // lanes per line, elements per lane
 
 shared uvec4 tile[SPACE_AT + SUBGROUPS * TM * SPACE];
 
@@ -46,7 +46,7 @@ uint space()
     return SPACE_AT + gl_SubgroupID * TM * SPACE;
 }
 
-// This lane's line of the subgroup's, and its first element.
+// The line of this lane within the subgroup, and its first element.
 uint lane_line()
 {
     return gl_SubgroupInvocationID % TM;
@@ -59,7 +59,8 @@ uint lane_first()
 
 uvec4 next_first[LOADS], next_second[LOADS];
 
-// Items [first, end) of a head as a tile, zeros after them. `rows`: of queries.
+// Loads items [first, end) of a head as a tile, padded with zeros. `rows`: the items are rows of
+// queries.
 #define FETCH(next, view, rows, first, end)                                                        \
     [[unroll]] for (uint n = 0u; n < LOADS; n++)                                                   \
     {                                                                                              \
@@ -80,7 +81,7 @@ uvec4 next_first[LOADS], next_second[LOADS];
         }                                                                                          \
     }
 
-// The items that this subgroup owns, as matrices: a tile after another goes through shared memory.
+// Loads the items of this subgroup as matrices, one tile at a time through shared memory.
 #define LOAD_OWN(own, view, rows, first, end)                                                      \
     for (uint n_tile = 0u; n_tile < OWN; n_tile += BLOCK) {                                        \
         FETCH(next_first, view, rows, first + int(n_tile), end)                                    \
@@ -97,7 +98,8 @@ uvec4 next_first[LOADS], next_second[LOADS];
         }                                                                                          \
     }
 
-// Own items by the items of a tile, over D, to the subgroup's space.
+// Multiplies own items by the items of a tile, over D, and stores the products in the scratch
+// space.
 #define PRODUCT_TO_SPACE(own, base)                                                                \
     [[unroll]] for (uint j = 0u; j < BLOCK / TN; j++)                                              \
     {                                                                                              \
@@ -113,7 +115,7 @@ uvec4 next_first[LOADS], next_second[LOADS];
                      gl_CooperativeMatrixLayoutRowMajor);                                          \
     }
 
-// What lies in the subgroup's space in 16 bits, by the items of a tile, added to results over D.
+// Multiplies the 16-bit values in the scratch space by the items of a tile and accumulates over D.
 #define ADD_PRODUCT(results, base)                                                                 \
     [[unroll]] for (uint k = 0u; k < BLOCK; k += TK)                                               \
     {                                                                                              \
@@ -134,7 +136,7 @@ uint pair_of(uint dtype, float first, float second)
                             : to_bfloat16(first) | to_bfloat16(second) << 16;
 }
 
-// This lane's part of a line, from and to the subgroup's space.
+// Reads and writes this lane's part of a line in the subgroup's scratch space.
 void read_part(out float values[PART])
 {
     uint at = space() + lane_line() * SPACE + lane_first() / 4u;
@@ -146,7 +148,8 @@ void read_part(out float values[PART])
     }
 }
 
-// Products in float16 round as the device converts, in a tenth of the instructions of to_float16.
+// Writes products as float16 with the device's conversion, which takes a tenth of the instructions
+// of to_float16.
 void write_part(const float values[PART])
 {
     uint at = space() + lane_line() * SPACE + lane_first() / 8u;
@@ -161,7 +164,8 @@ void write_part(const float values[PART])
     }
 }
 
-// The same of values from 0 to 1. What becomes of NaN does not matter: the row's sum has it too.
+// The same for values from 0 to 1. NaN need not be converted correctly: the row's sum is NaN as
+// well.
 uint shares_of(float first, float second)
 {
     if (Q_TYPE == FLOAT16) {
@@ -185,10 +189,10 @@ void write_shares(const float values[PART])
     }
 }
 
-// Results over D, TM lines of them, to memory: element (line, c) is multiplied by `factor` of this
-// lane's line, and `to` is where that line begins, if it is `there`. The index of results must be
-// the counter of an unrolled loop: with any other expression drivers keep the whole array in
-// memory, and every access in the main loop goes there (a third of the speed).
+// Stores TM lines of results over D: element (line, c) is multiplied by the `factor` of this lane's
+// line. `to` is the start of that line, which is stored only if `there` is true. The index of the
+// results must be the counter of an unrolled loop: with any other expression, drivers keep the
+// whole array in memory, and every access in the main loop goes to memory (a third of the speed).
 #define STORE_RESULTS(results, pointer, dtype, to, there, factor)                                  \
     [[unroll]] for (uint j = 0u; j < D / TN; j++)                                                  \
     {                                                                                              \
@@ -218,7 +222,7 @@ void write_shares(const float values[PART])
         }                                                                                          \
     }
 
-// Of the arguments, what inner loops need: loads of it would wait behind every barrier.
+// Arguments that inner loops need: loading them there would wait at every barrier.
 float scale;
 int window, rows;
 
@@ -236,7 +240,7 @@ bool is_seen(int l, int key)
     return ahead >= 0 && ahead < window && key < keys_end;
 }
 
-// Whether rows [row0, row1) and keys [key0, key1) all are there and see each other.
+// Whether rows [row0, row1) and keys [key0, key1) exist and every row sees every key.
 bool all_seen(int row0, int row1, int key0, int key1)
 {
     return MASK_TYPE == NO_MASK && row1 <= rows && is_seen(row0 / int(G), key1 - 1) &&

@@ -1,5 +1,5 @@
-// backends/vulkan/modules/attention_cores_dkv.comp -- dk and dv of a tile of keys on matrix cores:
-// from all rows that see them, of all query heads of the group.
+// backends/vulkan/modules/attention_cores_dkv.comp -- dk and dv of a tile of keys on matrix cores,
+// summed over all rows that see them and all query heads of the group.
 #version 460
 #include "attention_cores.glsl"
 #include "attention_cores_gradients.glsl"
@@ -7,7 +7,7 @@
 MATRIX_A k[D / TK], v[D / TK];
 MATRIX_C d_k[D / TN], d_v[D / TN];
 
-shared vec2 numbers[BLOCK]; // of the tile's rows
+shared vec2 numbers[BLOCK]; // log-sum-exp and delta of each row of the tile
 
 void keep_numbers(int b, int hk, int row0)
 {
@@ -22,7 +22,7 @@ void main()
     if (number >= p.at.tiles) {
         return;
     }
-    // Earlier keys are seen by more queries: they start first.
+    // Earlier keys are seen by more queries, so they start first.
     int key0 = number * int(OWN), key1 = min(key0 + int(OWN), p.at.S);
     int b = pair / p.at.Hk, hk = pair % p.at.Hk;
     read_arguments(b);

@@ -1,5 +1,5 @@
-// backends/vulkan/modules/attention_cores_dq.comp -- dq of a tile of queries on matrix cores: d (q
-// k) of all keys that they see, times the keys.
+// backends/vulkan/modules/attention_cores_dq.comp -- dq of a tile of queries on matrix cores: the
+// sum over all visible keys of d(q k) times the key.
 #version 460
 #include "attention_cores.glsl"
 #include "attention_cores_gradients.glsl"
@@ -13,7 +13,7 @@ void main()
     if (number >= p.at.tiles) {
         return;
     }
-    // Later queries see more keys: they start first.
+    // Later queries see more keys, so they start first.
     int row0 = (p.at.tiles - 1 - number) * int(OWN);
     int b = pair / p.at.Hk, hk = pair % p.at.Hk;
     read_arguments(b);

@@ -1,10 +1,10 @@
-// backends/vulkan/modules/attention_cores_gradients.glsl -- the gradients' matrices: probabilities,
-// and gradients of the products of queries and keys, both in 16 bits.
+// backends/vulkan/modules/attention_cores_gradients.glsl -- matrices of the gradients:
+// probabilities, and gradients of the products of queries and keys, both in 16 bits.
 
 layout(constant_id = 12) const uint D_O_TYPE = FLOAT32; // the same as Q_TYPE
 
-// From q k and do v of one pair to the probability and d (q k); both 0 where the key is not seen.
-// `whole`: it is known to be seen.
+// Computes the probability and d(q k) of one pair from q k and do v. Both are 0 if the key is not
+// visible. `whole`: the key is known to be visible.
 void differentiate(bool whole, int b, int hk, int row, int key, float lse, float delta, float qk,
                    float d_p, out float probability, out float d_qk)
 {

@@ -1,11 +1,11 @@
 // backends/vulkan/modules/product_cores.comp -- a tile of a matrix product on matrix cores: 16-bit
 // inputs, float32 sums (GL_KHR_cooperative_matrix at subgroup scope).
 //
-// Each step copies BK terms of BM rows and BN columns to shared memory, in the order in which they
-// lie in global memory; the next step's loads are in flight while a step is multiplied. Results go
-// through shared memory, where the bias is added and values are rounded to the output's dtype.
-// Every size is a specialisation constant. The bfloat16 module is this one with its 16-bit type
-// replaced (modules.c): no arithmetic and no constant here may have that type.
+// Each step copies BK terms of BM rows and BN columns to shared memory in the order of global
+// memory. The loads of the next step are in flight while the current one is multiplied. Results
+// pass through shared memory, where the bias is added and values are rounded to the output's dtype.
+// Every size is a specialization constant. The bfloat16 module is this one with its 16-bit type
+// replaced (modules.c), so no arithmetic and no constant here may have that type.
 #version 460
 #pragma use_vulkan_memory_model
 #extension GL_KHR_cooperative_matrix : require
@@ -20,30 +20,32 @@ layout(constant_id = 0) const uint THREADS = 32;
 layout(constant_id = 1) const uint BM = 32; // the tile of a workgroup
 layout(constant_id = 2) const uint BN = 32;
 layout(constant_id = 3) const uint BK = 16;
-layout(constant_id = 4) const uint DOWN = 1; // subgroups along the rows and the columns
+// Subgroups along the rows (DOWN) and the columns (ACROSS).
+layout(constant_id = 4) const uint DOWN = 1;
 layout(constant_id = 5) const uint ACROSS = 1;
-layout(constant_id = 6) const uint TM = 16; // the device's matrices
+layout(constant_id = 6) const uint TM = 16; // matrix shape of the device
 layout(constant_id = 7) const uint TN = 16;
 layout(constant_id = 8) const uint TK = 16;
-layout(constant_id = 9) const uint PAD = 8; // elements after each line in shared memory
-// Whether terms lie side by side in memory, or rows (columns).
+layout(constant_id = 9) const uint PAD = 8; // padding elements after each line in shared memory
+// Whether terms are adjacent in memory; otherwise rows (columns) are.
 layout(constant_id = 10) const bool A_BY_TERM = true;
 layout(constant_id = 11) const bool B_BY_TERM = true;
-// Rows, columns or terms are no multiple of the tile's.
+// The number of rows, columns or terms is not a multiple of the tile size.
 layout(constant_id = 12) const bool EDGES = true;
 layout(constant_id = 13) const uint Y_TYPE = FLOAT32;
 layout(constant_id = 14) const uint BIAS_TYPE = NO_TYPE;
 layout(constant_id = 15) const bool Y_PACKED = false; // stores of 8 elements are aligned
-layout(constant_id = 16) const uint PANEL = 8; // tiles down, before the next column of tiles
+// Rows of tiles in a panel (tile_at).
+layout(constant_id = 16) const uint PANEL = 8;
 
-// Lines of the tiles in shared memory, and pieces (8 elements, a uvec4) of each.
+// Lines of the tiles in shared memory, and pieces (8 elements, a uvec4) per line.
 const uint A_LINES = A_BY_TERM ? BM : BK, A_PIECES = (A_BY_TERM ? BK : BM) / 8;
 const uint B_LINES = B_BY_TERM ? BN : BK, B_PIECES = (B_BY_TERM ? BK : BN) / 8;
 const uint A_WIDTH = A_PIECES + PAD / 8, B_WIDTH = B_PIECES + PAD / 8;
 const uint A_ALL = A_LINES * A_PIECES, B_ALL = B_LINES * B_PIECES;
 const uint A_LOADS = (A_ALL + THREADS - 1) / THREADS, B_LOADS = (B_ALL + THREADS - 1) / THREADS;
 const uint B_AT = A_LINES * A_WIDTH;
-// The part of a subgroup, and its results on their way out: TM rows at a time.
+// The part of the tile that a subgroup computes. Its results are stored TM rows at a time.
 const uint ROWS = BM / DOWN, COLUMNS = BN / ACROSS;
 const uint I = ROWS / TM, J = COLUMNS / TN;
 const uint OUT_WIDTH = COLUMNS / 4 + 1;
@@ -54,15 +56,16 @@ shared uvec4 tile[INPUTS > OUTPUTS ? INPUTS : OUTPUTS];
 coopmat<float, gl_ScopeSubgroup, TM, TN, gl_MatrixUseAccumulator> sums[I][J];
 uvec4 a_next[A_LOADS], b_next[B_LOADS];
 
-// Load i of this invocation: its line and piece.
+// The line and piece of load i of this invocation.
 uvec2 place_of(uint i, uint pieces)
 {
     uint at = i * THREADS + gl_LocalInvocationID.x;
     return uvec2(at / pieces, at % pieces);
 }
 
-// Pieces in global memory are counted from the address: `first` is the piece of the tile's first
-// line, `line` the pieces between lines, both of the matrices of this batch.
+// Offsets in global memory are in pieces from the start of the array. `first` is the piece of the
+// tile's first line, `line` the number of pieces between lines; both refer to the matrices of this
+// batch.
 void fetch(uint a_first, uint b_first, uint a_line, uint b_line, uvec2 a_limit, uvec2 b_limit)
 {
     [[unroll]] for (uint i = 0u; i < A_LOADS; i++) {
@@ -146,7 +149,7 @@ uvec4 rounded(vec4 low, vec4 high)
     return words;
 }
 
-// Eight results of a row.
+// Stores eight results of a row.
 void put(uint base, uint row, uint column, vec4 low, vec4 high)
 {
     if (EDGES && (row >= p.rows || column >= p.columns)) {
@@ -174,7 +177,7 @@ void put(uint base, uint row, uint column, vec4 low, vec4 high)
     }
 }
 
-// The sums of this subgroup, whose first are at `row` and `column` of y.
+// Stores the sums of this subgroup; the first one belongs at `row` and `column` of y.
 void store(uint base, uint row, uint column)
 {
     const uint own = gl_SubgroupID * TM * OUT_WIDTH, pieces = COLUMNS / 8;
@@ -194,7 +197,8 @@ void store(uint base, uint row, uint column)
     }
 }
 
-// The first row and column of tile i: by panels of rows, and down them.
+// The first row and column of tile i: tiles are numbered by panels of rows, and top to bottom
+// within a column of a panel.
 uvec2 tile_at(uint i, uint down, uint across)
 {
     uint panel = i / (PANEL * across), rest = i % (PANEL * across);

@@ -10,8 +10,8 @@ layout(constant_id = 3) const uint HYPER_TYPE = FLOAT32;
 
 layout(push_constant, scalar) uniform Push {
     Words parameter, gradient, m, v, hyper;
-    Words new_parameter, new_m, new_v; // may be the old ones
-    real beta1, rest1, beta2, rest2;   // a rest is 1 - beta
+    Words new_parameter, new_m, new_v; // may alias the old ones
+    real beta1, rest1, beta2, rest2;   // rest: 1 - beta
     real eps, decay;
     uint count;
 } p;

@@ -1,5 +1,5 @@
 // backends/vulkan/shaders/adamw8bit.comp -- one AdamW step with 8-bit moments: one workgroup per
-// block. ops/nn/adamw8bit.c has the formulas and says what the numbers are.
+// block. ops/nn/adamw8bit.c has the formulas and explains the constants.
 #version 460
 #extension GL_EXT_shader_8bit_storage : require
 #include "common.glsl"
@@ -13,16 +13,16 @@ layout(constant_id = 1) const uint GRADIENT_TYPE = FLOAT32;
 
 layout(push_constant, scalar) uniform Push {
     Words parameter, gradient, m, v, m_scale, v_scale, hyper;
-    Words new_parameter, new_m, new_v; // may be the old ones
-    Words new_scales;                  // of m, then of v
-    float beta1, rest1, beta2, rest2;  // a rest is 1 - beta
+    Words new_parameter, new_m, new_v; // may alias the old ones
+    Words new_scales;                  // scales of m, then of v
+    float beta1, rest1, beta2, rest2;  // rest: 1 - beta
     float eps, decay;
     uint count, blocks;
 } p;
 
 shared float maxima[2][GROUP];
 
-// The code of 0, and values in the lowest decade.
+// The code of 0, and the number of values in the lowest decade.
 const vec2 FIRST = vec2(127, 1), SECOND = vec2(0, 2);
 const uint DECADES = 7;
 
@@ -61,7 +61,7 @@ uint code_of(float share, vec2 coding)
     return uint(code);
 }
 
-// The largest of all invocations' magnitudes of both moments.
+// The largest magnitudes of both moments over all invocations.
 vec2 largest(float m, float v)
 {
     uint t = gl_LocalInvocationID.x;

@@ -22,7 +22,7 @@ layout(push_constant, scalar) uniform Push {
     uint count;
 } p;
 
-// The nearest integer towards zero, as 64 bits; what does not fit becomes the nearest that does.
+// Rounds towards zero to a 64-bit integer; values out of range saturate.
 uvec2 whole(number value)
 {
 #ifdef WIDE

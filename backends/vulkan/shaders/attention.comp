@@ -1,5 +1,5 @@
 // backends/vulkan/shaders/attention.comp -- attention of a tile of queries to a chunk of the keys,
-// with a running softmax. The method is of Dao et al. 2022.
+// with an online softmax. The method is that of Dao et al. 2022.
 #version 460
 #define TILES 1
 #define RESULTS 1
@@ -8,7 +8,7 @@
 #include "attention_parts.glsl"
 #include "attention_tiles.glsl"
 
-// Of the softmax, a row has 256 / OWN_ITEMS threads, each with some of the keys.
+// For the softmax, 256 / OWN_ITEMS invocations share a row; each processes some of the keys.
 const uint THREADS = 256 / OWN_ITEMS;
 uint soft_row = gl_LocalInvocationIndex % OWN_ITEMS;
 uint soft_part = gl_LocalInvocationIndex / OWN_ITEMS;
@@ -32,8 +32,9 @@ void store_scores(int b, int hk, int row0, int key0, int key_end)
     barrier();
 }
 
-// The tile's scores become exponentials; `top` and `sum` of soft_row go on, and `factors` says by
-// what earlier results shrink.
+// Replaces the tile's scores with exponentials and updates the running maximum `top` and the
+// running `sum` of soft_row. `factors` receives the factor that rescales each row's earlier
+// results.
 void soften(inout real top, inout real sum)
 {
     real before = top;
@@ -106,7 +107,7 @@ void main()
     if (number >= p.at.tiles) {
         return;
     }
-    // Later queries see more keys: they start first.
+    // Later queries see more keys, so they start first.
     int row0 = (p.at.tiles - 1 - number) * int(OWN_ITEMS), rows = p.at.L * int(G);
     int b = pair / p.at.Hk, hk = pair % p.at.Hk;
     cut_keys(b);

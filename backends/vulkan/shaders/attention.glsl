@@ -1,9 +1,9 @@
-// backends/vulkan/shaders/attention.glsl -- what the attention kernels share: their arguments, what
-// a query sees of a key, and its score.
+// backends/vulkan/shaders/attention.glsl -- common parts of the attention kernels: their arguments,
+// which keys a query sees, and the scores.
 #include "math.glsl"
 #include "attention_arguments.glsl"
 
-// The score of a product that is seen; `slope` is the derivative of the softcap.
+// The score of the product with a visible key; `slope` is the derivative of the softcap.
 real score_of(real product, int b, int l, int head, int key, out real slope)
 {
     real s = product * p.at.scale;

@@ -1,17 +1,17 @@
 // backends/vulkan/shaders/attention_arguments.glsl -- the arguments of the attention kernels, and
-// what a query sees of a key.
+// which keys a query sees.
 //
-// The G query heads of a key head are one matrix with rows r = l G + g. A workgroup owns 16 OWN of
-// its own items (rows or keys) and meets 16 OTHER of the others at a time. Threads are 16 x 16:
-// thread (y, x) has the own items y OWN + i and, of the others, x + 16 j.
+// The G query heads of a key head form one matrix with rows r = l G + g. A workgroup owns 16 OWN
+// items of one kind (rows or keys) and loops over the other kind, 16 OTHER at a time. It has 16 x
+// 16 invocations: invocation (y, x) processes the own items y OWN + i and the other items x + 16 j.
 
 const uint NO_MASK = 255;
-layout(constant_id = 0) const uint Q_TYPE = FLOAT32; // of o and dq too
+layout(constant_id = 0) const uint Q_TYPE = FLOAT32; // also of o and dq
 layout(constant_id = 1) const uint K_TYPE = FLOAT32;
 layout(constant_id = 2) const uint V_TYPE = FLOAT32;
 layout(constant_id = 3) const uint MASK_TYPE = NO_MASK;
 layout(constant_id = 4) const uint G = 1;
-#ifndef CORES // whose shaders have sizes of their own
+#ifndef CORES // the shaders with matrix cores define their own sizes
 layout(local_size_x = 256) in;
 #endif
 
@@ -27,14 +27,14 @@ layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Arguments
 {
     Words q, k, v, mask, lengths, o, lse, d_o, dq, dk, dv, work;
     uint q_at[3], k_at[3], v_at[3]; // strides of B, L or S, H or Hk
-    uint mask_at[4];                // of B, H, L, S
+    uint mask_at[4];                // strides of B, H, L, S
     uint o_at[3], d_o_at[3], lse_at[2];
     int L, S, Hk, D, Dv;
     int offset, window;       // query l sees keys j with l + offset - window < j <= l + offset
     int first, chunk, chunks; // chunk c of the keys starts at first + c chunk
-    int tiles;                // workgroups of a pair of b and hk
+    int tiles;                // workgroups per pair of b and hk
     int pairs;                // B Hk
-    int cut; // 0: no lengths; 1: they end the keys; 2: and the offset counts from there
+    int cut; // 0: no lengths; 1: lengths end the keys; 2: the offset counts from the length, too
     real scale, softcap;
 };
 
@@ -46,8 +46,8 @@ p;
 
 #define HIDDEN real(-INFINITY)
 
-// Items of one head in an array: item i starts at first + i step, and row r of q, in which `across`
-// is the stride of the heads, at first + r / G step + r % G across.
+// Items of one head in an array. Item i starts at first + i step. Row r of q starts at first + r /
+// G step + r % G across, where `across` is the stride of the heads.
 struct View {
     Words at;
     uint first, step, across;
@@ -68,15 +68,15 @@ uint place_of(const View x, const bool rows, uint i)
     return x.first + (rows ? i / G * x.step + i % G * x.across : i * x.step);
 }
 
-// A row of q in (B, L, H).
+// The index of a row of q in (B, L, H).
 uint out_row_of(int b, int hk, int row)
 {
     return (uint(b) * uint(p.at.L) + uint(row) / G) * uint(p.at.Hk) * G + uint(hk) * G +
            uint(row) % G;
 }
 
-// Where the keys of this workgroup's row of the batch end, and its offset: S and that of the
-// arguments but for lengths.
+// The end of the keys and the offset for this workgroup's batch element: S and the offset of the
+// arguments, unless there are lengths.
 int keys_end, keys_offset;
 
 void cut_keys(int b)

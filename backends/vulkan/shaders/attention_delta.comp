@@ -6,7 +6,7 @@
 layout(constant_id = 5) const uint O_TYPE = FLOAT32;
 layout(constant_id = 6) const uint D_O_TYPE = FLOAT32;
 
-const uint THREADS = 32; // of a row
+const uint THREADS = 32; // per row
 
 shared real sums[256];
 

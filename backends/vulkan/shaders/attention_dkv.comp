@@ -1,5 +1,5 @@
-// backends/vulkan/shaders/attention_dkv.comp -- dk and dv of a tile of keys: from all rows that see
-// them, of all query heads of the group.
+// backends/vulkan/shaders/attention_dkv.comp -- dk and dv of a tile of keys, summed over all rows
+// that see them and all query heads of the group.
 #version 460
 #define TILES 2
 #define RESULTS 2
@@ -35,7 +35,7 @@ void main()
     if (number >= p.at.tiles) {
         return;
     }
-    // Earlier keys are seen by more queries: they start first.
+    // Earlier keys are seen by more queries, so they start first.
     int key0 = number * int(OWN_ITEMS), key1 = min(key0 + int(OWN_ITEMS), p.at.S);
     int b = pair / p.at.Hk, hk = pair % p.at.Hk;
     cut_keys(b);

@@ -1,5 +1,5 @@
-// backends/vulkan/shaders/attention_dq.comp -- dq of a tile of queries: d (q k) of all keys that
-// they see, times the keys.
+// backends/vulkan/shaders/attention_dq.comp -- dq of a tile of queries: the sum over all visible
+// keys of d(q k) times the key.
 #version 460
 #define TILES 1
 #define RESULTS 1
@@ -31,7 +31,7 @@ void main()
     if (number >= p.at.tiles) {
         return;
     }
-    // Later queries see more keys: they start first.
+    // Later queries see more keys, so they start first.
     int row0 = (p.at.tiles - 1 - number) * int(OWN_ITEMS), rows = p.at.L * int(G);
     int b = pair / p.at.Hk, hk = pair % p.at.Hk;
     cut_keys(b);

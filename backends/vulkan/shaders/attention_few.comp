@@ -1,6 +1,7 @@
 // backends/vulkan/shaders/attention_few.comp -- attention of few rows (decoding), limited by the
-// speed of reading keys and values: a workgroup computes all rows of a key head for a chunk of the
-// keys. Keys and values that lie in pieces of 16 bytes are read so, several pieces in flight.
+// bandwidth of reading keys and values: a workgroup computes all rows of a key head for a chunk of
+// the keys. Keys and values that consist of aligned pieces of 16 bytes are read with vectorized
+// loads, several in flight.
 #version 460
 #include "common.glsl"
 #ifndef WIDE
@@ -10,16 +11,16 @@
 #include "attention.glsl"
 #include "attention_parts.glsl"
 
-layout(constant_id = 5) const uint ROWS = 1;   // L G or more, a power of two
+layout(constant_id = 5) const uint ROWS = 1;   // at least L G, a power of two
 layout(constant_id = 6) const uint WIDTH = 64; // D, at least 1
-layout(constant_id = 7) const uint LINE = 64;  // columns at a time: a power of two, 256 at most
-layout(constant_id = 8) const bool PACKED = false; // keys and values are read in pieces
+layout(constant_id = 7) const uint LINE = 64;  // columns per pass: a power of two, at most 256
+layout(constant_id = 8) const bool PACKED = false; // keys and values are read in 16-byte pieces
 
-const uint MOST = 256;              // keys of a chunk
-const uint LANES = 8;               // threads of a key
-const uint KEYS = 256 / LANES;      // at a time
-const uint THREADS = 256 / ROWS;    // of a row's softmax
-const uint VALUE_LOADS = 4;         // in flight
+const uint MOST = 256;              // keys per chunk
+const uint LANES = 8;               // invocations per key
+const uint KEYS = 256 / LANES;      // keys per pass
+const uint THREADS = 256 / ROWS;    // invocations per row in the softmax
+const uint VALUE_LOADS = 4;         // loads in flight
 
 shared real queries[ROWS * WIDTH];
 shared real scores[ROWS * MOST];
@@ -51,7 +52,7 @@ real seen_score(uint row, int key, uint place, int b, int hk)
     return seen ? score_of(total, b, l, hk * int(G) + int(row % G), key, slope) : HIDDEN;
 }
 
-real part[ROWS]; // of the products of a key with the queries: this thread's share
+real part[ROWS]; // partial products of a key with the queries, of this invocation
 
 void multiply_elements(const View k, uint start)
 {
@@ -65,7 +66,7 @@ void multiply_elements(const View k, uint start)
 
 #ifndef WIDE
 const uint K_PIECE = K_TYPE == FLOAT32 ? 4 : 8, V_PIECE = V_TYPE == FLOAT32 ? 4 : 8;
-const uint K_PIECES = (WIDTH / K_PIECE + LANES - 1) / LANES; // of a thread
+const uint K_PIECES = (WIDTH / K_PIECE + LANES - 1) / LANES; // pieces per invocation
 const uint K_KEPT = K_PIECES > 0 ? K_PIECES : 1;
 
 void multiply_pieces(const View k, uint start)
@@ -131,7 +132,7 @@ void score_keys(const View k, int from, int n, int b, int hk)
     barrier();
 }
 
-// Scores become exponentials; every thread of a row learns its top and sum.
+// Replaces scores with exponentials; every invocation of a row receives the row's maximum and sum.
 void soften(int n, out real top, out real sum)
 {
     uint row = t / THREADS, lane = t % THREADS;
@@ -166,7 +167,7 @@ void soften(int n, out real top, out real sum)
     sum = sums[t - lane];
 }
 
-// The rows' sums of the values' columns from c0 on, each in 256 / LINE parts, to shared memory.
+// Sums the values' columns from c0 on for each row, as 256 / LINE partial sums in shared memory.
 void sum_values(const View v, int from, int n, uint c0)
 {
     for (uint r = 0u; r < ROWS; r++) {
@@ -188,7 +189,7 @@ void sum_values(const View v, int from, int n, uint c0)
 
 shared real divisors[ROWS];
 
-// Stores columns c0, c0 + step, ...: one for each thread of a line.
+// Stores columns c0, c0 + step, ... of each row: LINE of them, one per invocation of a line.
 void store_values(int b, int hk, int chunk, uint c0, uint step)
 {
     for (uint e = t; e < ROWS * LINE; e += 256u) {
@@ -210,7 +211,7 @@ void store_values(int b, int hk, int chunk, uint c0, uint step)
 }
 
 #ifndef WIDE
-// A thread has a piece of the values of every 256 / LINE-th key.
+// Each invocation accumulates one 16-byte piece of the values of every (256 / LINE)th key.
 void sum_value_pieces(const View v, int from, int n, int b, int hk, int chunk)
 {
     const uint step = 256u / LINE, column = t % LINE * V_PIECE;

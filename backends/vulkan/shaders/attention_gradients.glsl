@@ -1,5 +1,5 @@
 // backends/vulkan/shaders/attention_gradients.glsl -- the probability of a query and a key, and the
-// gradient of their product, for both kernels of the gradient.
+// gradient of their product, for both gradient kernels.
 
 layout(constant_id = 8) const uint D_O_TYPE = FLOAT32;
 
@@ -22,7 +22,8 @@ Row row_at(int b, int hk, int row)
     return r;
 }
 
-// From q k and do v to the probability and d (q k); both 0 where the query does not see the key.
+// Computes the probability and d(q k) from q k and do v. Both are 0 if the query does not see the
+// key.
 void differentiate(const Row row, int key, real qk, real d_probability, out real probability,
                    out real d_qk)
 {

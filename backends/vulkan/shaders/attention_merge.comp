@@ -9,7 +9,7 @@ real part(uint row, int chunk, uint i)
     return load_real(p.at.work, REAL_TYPE, part_start(row, chunk) + i);
 }
 
-// What multiplies a chunk's sums; a chunk that sees nothing counts for nothing.
+// The factor of a chunk's sums; it is 0 for a chunk without visible keys.
 real factor_of(uint row, int chunk, real reference)
 {
     real top = part(row, chunk, 0u);

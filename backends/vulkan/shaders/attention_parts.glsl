@@ -1,20 +1,21 @@
-// backends/vulkan/shaders/attention_parts.glsl -- chunks of the keys: the part of one that a tile
-// sees, and what attention_merge.comp needs of it: per row and chunk the largest score, the sum of
+// backends/vulkan/shaders/attention_parts.glsl -- chunks of the keys: which keys of a chunk a tile
+// sees, and the inputs of attention_merge.comp: per row and chunk the largest score, the sum of
 // exponentials relative to it, and the sum of the values.
 
-// What scores are subtracted from, so that none seen or one infinite gives no NaN by itself.
+// The value subtracted from the scores: the largest score, or 0 if that is infinite (also without
+// visible keys), so that the subtraction itself never gives NaN.
 real reference_of(real top)
 {
     return isinf(top) ? real(0) : top;
 }
 
-// A row that sees nothing is zeros.
+// The result of a row without visible keys is 0.
 real inverse_of(real sum)
 {
     return sum == real(0) ? real(0) : real(1) / sum;
 }
 
-// Keys of the chunk that any of the queries l0 to l1 sees.
+// The keys of the chunk that at least one of the queries l0 to l1 sees.
 void keys_seen(int l0, int l1, int chunk, out int from, out int to)
 {
     int start = p.at.first + chunk * p.at.chunk;
@@ -27,7 +28,7 @@ uint part_start(uint out_row, int chunk)
     return (out_row * uint(p.at.chunks) + uint(chunk)) * uint(p.at.Dv + 2);
 }
 
-// The log-sum-exp, or what merging needs for it.
+// Stores the log-sum-exp, or with several chunks the inputs of the merge.
 void store_row(uint out_row, int chunk, real top, real sum)
 {
     if (p.at.chunks == 1) {

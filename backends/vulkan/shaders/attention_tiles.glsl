@@ -1,12 +1,13 @@
 // backends/vulkan/shaders/attention_tiles.glsl -- products of tiles, for attention.glsl.
 
-layout(constant_id = 5) const uint OWN = 4;   // items of a thread
+layout(constant_id = 5) const uint OWN = 4;   // items per invocation
 layout(constant_id = 6) const uint OTHER = 4;
-layout(constant_id = 7) const uint COLUMNS = 1; // of the results: 64 each, of a thread 4 each
+// Columns of the results in units of 64, 4 of each per invocation.
+layout(constant_id = 7) const uint COLUMNS = 1;
 
 const uint OWN_ITEMS = 16 * OWN, OTHER_ITEMS = 16 * OTHER;
-const uint STEP = 16;          // elements of all items at a time
-const uint LINE = STEP / 4 + 1; // of the staged items; one more for the banks of shared memory
+const uint STEP = 16;          // elements of each item per step
+const uint LINE = STEP / 4 + 1; // per staged item; one more avoids bank conflicts
 const uint STAGED = (OWN_ITEMS + OTHER_ITEMS) * LINE;
 const uint TILE_LINE = OWN_ITEMS + 1;
 
@@ -18,7 +19,7 @@ real4 result[RESULTS * OWN * COLUMNS];
 
 uint tx = gl_LocalInvocationIndex % 16u, ty = gl_LocalInvocationIndex / 16u;
 
-// Elements d to d + 3 of an item; 0 where there are none.
+// Loads elements d to d + 3 of an item, padded with zeros.
 real4 load_four(Words at, const uint dtype, uint start, int d, int width)
 {
     real4 x = real4(0);
@@ -30,7 +31,7 @@ real4 load_four(Words at, const uint dtype, uint start, int d, int width)
     return x;
 }
 
-// A STEP of `count` items from `first` on; those from `end` on are zeros.
+// Stages STEP elements of `count` items starting at `first`; items at `end` and beyond are zero.
 void stage(const View x, const bool rows, const uint dtype, int first, int end, const uint count,
            int d, int width, const uint to)
 {
@@ -61,7 +62,7 @@ void multiply_staged()
     }
 }
 
-// product = own items times other items, over `width` elements. `rows`: whether own items are rows.
+// product = own items times other items, over `width` elements. `rows`: own items are rows.
 void multiply(const bool rows, const View own, const uint own_type, int own_first, int own_end,
               const View other, const uint other_type, int other_first, int other_end, int width)
 {
@@ -79,7 +80,7 @@ void multiply(const bool rows, const View own, const uint own_type, int own_firs
     barrier();
 }
 
-const uint WIDTH = 16 * COLUMNS; // fours of a staged line
+const uint WIDTH = 16 * COLUMNS; // vectors of four per staged line
 const uint MOST = STAGED / WIDTH;
 
 void add_staged(const uint results, const uint tiles, uint k0, uint n)
@@ -95,7 +96,7 @@ void add_staged(const uint results, const uint tiles, uint k0, uint n)
     }
 }
 
-// result += tile of each own item times the other items. Column tx 4 + 64 c of own item i is at
+// result += tile of each own item times the other items. Column 4 tx + 64 c of own item i is at
 // results + i COLUMNS + c.
 void accumulate(const uint results, const uint tiles, const bool rows, const View other,
                 const uint dtype, int first, int end, int width)
@@ -118,7 +119,7 @@ void accumulate(const uint results, const uint tiles, const bool rows, const Vie
     barrier();
 }
 
-// Writes the results of own item i to a row of `width` elements, times `factor`.
+// Multiplies the results of own item i by `factor` and writes them to a row of `width` elements.
 void store_result(Words at, const uint dtype, uint start, const uint results, uint i, int width,
                   real factor)
 {

@@ -1,12 +1,13 @@
 // backends/vulkan/shaders/axes.glsl -- elements of strided arrays, by row-major index.
 
-// Up to four axes, neighbours that lie as one made one; unused ones have size 1. Mirrors walk.h.
+// Up to four axes; adjacent axes that are contiguous are merged, and unused ones have size 1.
+// Mirrors walk.h.
 struct Axes {
     uint sizes[4];
     int strides[4];
 };
 
-// How far element i along the first `n` axes is from the first one (modulo 2^32).
+// The offset of element i along the first `n` axes (modulo 2^32).
 uint along(Axes axes, uint n, uint i)
 {
     uint offset = 0;

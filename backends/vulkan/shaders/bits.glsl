@@ -1,5 +1,5 @@
 // backends/vulkan/shaders/bits.glsl -- elements of any dtype as bits, and as keys: unsigned numbers
-// of 64 bits (low, high) in the order of the elements. With BYTES, elements of one byte are stored.
+// of 64 bits (low, high) in the order of the elements. With BYTES, one-byte elements can be stored.
 #ifdef BYTES
 #extension GL_EXT_shader_8bit_storage : require
 layout(buffer_reference, scalar, buffer_reference_align = 1) buffer Bytes { uint8_t at[]; };
@@ -50,7 +50,7 @@ bool greater(uvec2 a, uvec2 b)
     return a.y > b.y || (a.y == b.y && a.x > b.x);
 }
 
-// Whether the element is not 0; NaN is not.
+// Whether the element is not 0. A NaN is set.
 bool is_set(uint dtype, uvec2 bits)
 {
     if (dtype == FLOAT64) {
@@ -63,13 +63,14 @@ bool is_set(uint dtype, uvec2 bits)
     return (bits.x | bits.y) != 0;
 }
 
-// The key of a NaN, the largest of floats; the key of any narrow element has high word 0.
+// The key of a NaN, which is above all other floats. The high word of a key is 0 for dtypes of up
+// to 32 bits.
 uvec2 nan_key(uint dtype)
 {
     return uvec2(~0u, dtype == FLOAT64 ? ~0u : 0u);
 }
 
-// Zeros of either sign have one key.
+// Positive and negative zero have the same key.
 uvec2 to_key(uint dtype, uvec2 bits)
 {
     if (dtype == FLOAT64) {
@@ -110,7 +111,7 @@ uvec2 from_key(uint dtype, uvec2 key)
     return to_key(dtype, key);
 }
 
-// The other order of keys, but for NaN. Its own inverse.
+// Reverses the order of keys, except that NaN keeps its key. It is its own inverse.
 uvec2 turn_key(uint dtype, uvec2 key)
 {
     if (is_float(dtype) && key == nan_key(dtype)) {

@@ -1,7 +1,8 @@
 // backends/vulkan/shaders/blocks.glsl -- elements of the block types of GGUF files, four at a time.
 //
-// Included by codes.glsl. A block's place is the byte it begins at; i is an element of the block, a
-// multiple of 4. No load leaves the block. What the bytes mean: core/encoding/ggml_*.c.
+// Included by codes.glsl. A block is located by the byte at which it begins; i is an element of the
+// block, a multiple of 4. No load reads beyond the block. core/encoding/ggml_*.c documents the
+// formats.
 
 float half_at(Words base, uint at)
 {
@@ -32,21 +33,21 @@ uvec4 two_bits(Words base, uint at, uint i)
     return bytes_of(load_word(base, at + i / 128u * 32u + i % 32u)) >> i % 128u / 32u * 2u & 3u;
 }
 
-// Of 32 bytes, in which element i has bit i / 32; of the small blocks 32 bits, one after another.
+// One bit per element: bit i / 32 of byte i % 32, or bit i of one word for blocks of 32 elements.
 uvec4 one_bit(Words base, uint at, uint i)
 {
     return GROUP == 32 ? uvec4(load_word(base, at)) >> uvec4(i, i + 1u, i + 2u, i + 3u) & 1u
                        : bytes_of(load_word(base, at + i % 32u)) >> i / 32u & 1u;
 }
 
-// The values of IQ4_NL and IQ4_XS, a byte each.
+// The values of IQ4_NL and IQ4_XS, one byte each.
 float uneven(uint code)
 {
     const uint table[4] = uint[](0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u);
     return float(signed_byte(table[code >> 2] >> (code & 3u) * 8u & 0xffu));
 }
 
-// Twice the values of E2M1, without a negative zero.
+// Twice the values of E2M1, without negative zero.
 float doubled(uint code)
 {
     uint m = code & 7u;
@@ -96,7 +97,7 @@ vec4 block_codes(Words base, uint at, uint i)
     }
 }
 
-// Byte `i` of those that begin at `at`, read as a part of the four it lies in.
+// Byte `i` of the bytes that begin at `at`, read as part of an aligned group of four.
 uint byte_of(Words base, uint at, uint i)
 {
     return load_word(base, at + (i & ~3u)) >> (i & 3u) * 8u & 0xffu;
@@ -127,7 +128,7 @@ float scale_iq4_xs(Words base, uint at, uint g)
     return float(int(low | (high >> 2u * g & 3u) << 4) - 32);
 }
 
-// The scale of element i, and what is added to scale * code.
+// The scale of element i, and the bias that is added to scale * code.
 vec2 block_scale(Words base, uint at, uint i)
 {
     switch (KIND) {

@@ -2,7 +2,7 @@
 #version 460
 #include "common.glsl"
 
-// As weft_bounds.
+// Values of weft_bounds.
 const uint CHECK = 0, CLIP = 1;
 
 layout(local_size_x = 256) in;
@@ -14,11 +14,11 @@ layout(push_constant, scalar) uniform Push {
     Fault fault;
     uint fault_code;
     uint count;
-    uint extent; // of the axis, below 2^31
+    uint extent; // length of the axis, below 2^31
     uint unused;
 } p;
 
-// The rest of 64 bits after division by the axis, a bit at a time.
+// The remainder of a 64-bit value divided by the length of the axis, one bit at a time.
 uint rest(uvec2 value)
 {
     uint r = 0;

@@ -1,23 +1,25 @@
 // backends/vulkan/shaders/codes.glsl -- elements of quantized matrices, four at a time.
 //
-// Included after common.glsl, with FORMAT a specialisation constant: the kind (weft_encoding_kind),
-// and shifted by 8, 12 and 24 the bits of a code, the elements of a group and the scales' dtype.
+// Included after common.glsl. FORMAT is a specialization constant: the kind (weft_encoding_kind),
+// the bits per code (shifted by 8), the elements per group (by 12) and the dtype of the scales (by
+// 24).
 const uint KIND = FORMAT & 255, BITS = FORMAT >> 8 & 15, GROUP = FORMAT >> 12 & 4095,
            SCALE_TYPE = FORMAT >> 24;
 const uint AFFINE = 1, MXFP4 = 2, MXFP8 = 3, NVFP4 = 4, Q4_0 = 5, Q4_1 = 6, Q5_0 = 7, Q5_1 = 8,
            Q8_0 = 9, Q2_K = 10, Q3_K = 11, Q4_K = 12, Q5_K = 13, Q6_K = 14, IQ4_NL = 15,
            IQ4_XS = 16, GGUF_MXFP4 = 17;
-const bool BLOCKS = KIND > NVFP4; // of a GGUF file: only `codes` and its steps are there
+// Block types of GGUF files: only `codes` and its strides are valid.
+const bool BLOCKS = KIND > NVFP4;
 const bool BIASED = KIND == AFFINE || KIND == Q4_1 || KIND == Q5_1 || KIND == Q2_K ||
                     KIND == Q4_K || KIND == Q5_K;
 
-// Where the parts of a matrix lie; steps in bytes.
+// The addresses of a matrix's parts, and strides in bytes.
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Codes {
     Words codes, scales, biases;
     uint code_group, code_row, scale_group, scale_row;
 };
 
-// The word that holds byte `at`, and how many bits lie before it.
+// The word that holds byte `at`, and the number of bits before that byte.
 Words word_at(Words base, uint at, out uint shift)
 {
     uint carry;
@@ -27,7 +29,7 @@ Words word_at(Words base, uint at, out uint shift)
     return Words(uvec2(low & ~3u, address.y + carry));
 }
 
-// Four bytes, of any alignment.
+// Loads four bytes at any alignment.
 uint load_word(Words base, uint at)
 {
     uint shift;
@@ -75,7 +77,8 @@ float load_scale(Words base, uint at)
 
 #include "blocks.glsl"
 
-// Codes element .. element + 4 of a row, as what they stand for; element is a multiple of 4.
+// Decodes codes element .. element + 3 of a row, without scale and bias; element is a multiple of
+// 4.
 vec4 codes_four(Codes w, uint row, uint element)
 {
     if (BLOCKS) {

@@ -1,15 +1,17 @@
-// backends/vulkan/shaders/codes_rows.comp -- rows of a quantized matrix as floats: all of them, or
-// those at indices.
+// backends/vulkan/shaders/codes_rows.comp -- rows of a quantized matrix as floats: all rows, or
+// those selected by indices.
 #version 460
 #include "common.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint FORMAT = 0;
 layout(constant_id = 1) const uint OUT_TYPE = FLOAT32;
-layout(constant_id = 2) const uint INDEX_TYPE = 255; // none: every row in order
-layout(constant_id = 3) const uint ROUND_TYPE = FLOAT32; // product and sum are rounded to it
-layout(constant_id = 4) const bool PACKED = false; // four elements of 16 bits are aligned
-layout(constant_id = 5) const uint FOURS = 1; // of an invocation; 2: eight elements are aligned
+layout(constant_id = 2) const uint INDEX_TYPE = 255; // 255: no indices, every row in order
+// Dtype that the product and the sum are rounded to.
+layout(constant_id = 3) const uint ROUND_TYPE = FLOAT32;
+layout(constant_id = 4) const bool PACKED = false; // groups of four 16-bit elements are aligned
+// Vectors of four per invocation; 2 requires groups of eight to be aligned.
+layout(constant_id = 5) const uint FOURS = 1;
 
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Pairs { uvec2 at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Quads { uvec4 at[]; };
@@ -21,16 +23,16 @@ layout(push_constant, scalar) uniform Push {
     Words indices, to;
     Fault fault;
     uint fault_code;
-    uint count, width; // of the result: elements over 4 FOURS; of a row over the same
+    uint count, width; // elements of the result, and of a row, both divided by 4 FOURS
     uint extent;       // rows of w
 } p;
 
-// Four elements; those of a group have the scale in common.
+// Loads four elements. Elements of one group share the scale.
 vec4 four_at(uint row, uint element, vec2 scale)
 {
     vec4 values = codes_four(p.w, row, element);
     for (uint j = 0u; j < 4u; j++) {
-        precise float value = values[j] * scale.x; // apart from the sum: both are rounded
+        precise float value = values[j] * scale.x; // separate from the sum: both are rounded
         value = as_stored(value, ROUND_TYPE);
         if (BIASED) {
             value = as_stored(value + scale.y, ROUND_TYPE);

@@ -1,6 +1,6 @@
 // backends/vulkan/shaders/common.glsl -- memory as addresses, elements of any dtype, workgroups.
 //
-// Included right after #version 460. With WIDE defined a shader computes in float64.
+// Included directly after #version 460. If WIDE is defined, a shader computes in float64.
 #extension GL_EXT_buffer_reference2 : require
 #extension GL_EXT_buffer_reference_uvec2 : require
 #extension GL_EXT_scalar_block_layout : require
@@ -32,7 +32,7 @@ uint group_index()
            gl_NumWorkGroups.x * (gl_WorkGroupID.y + gl_NumWorkGroups.y * gl_WorkGroupID.z);
 }
 
-// Conversions of the 16-bit floats: round to nearest even, NaN stays NaN, subnormals are kept.
+// Conversions of 16-bit floats: round to nearest even, NaN stays NaN, subnormals are preserved.
 float from_float16(uint bits)
 {
     uint sign = (bits & 0x8000u) << 16, rest = bits & 0x7fffu;
@@ -52,10 +52,10 @@ float from_float16(uint bits)
 uint to_float16(float value)
 {
     uint bits = floatBitsToUint(value), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
-    if (rest >= 0x47800000u) { // 65536 and more, infinity, NaN
+    if (rest >= 0x47800000u) { // 65536 and above, infinity, NaN
         return sign | (rest > 0x7f800000u ? 0x7e00u : 0x7c00u);
     }
-    if (rest < 0x38800000u) { // subnormal in float16: multiples of 2^-24
+    if (rest < 0x38800000u) { // subnormal in float16: a multiple of 2^-24
         if (rest < 0x33000000u) {
             return sign;
         }
@@ -81,7 +81,7 @@ uint to_bfloat16(float value)
     return (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
 }
 
-// Element i of a float array. `dtype` is a specialisation constant, so one branch stays.
+// Element i of a float array. `dtype` is a specialization constant, so only one branch remains.
 real load_real(Words p, uint dtype, uint i)
 {
 #ifdef WIDE
@@ -112,7 +112,7 @@ void store_real(Words p, uint dtype, uint i, real value)
     }
 }
 
-// The value after storing it.
+// The value as it would be read back after storing it.
 real as_stored(real value, uint dtype)
 {
 #ifdef WIDE
@@ -128,7 +128,7 @@ real as_stored(real value, uint dtype)
                                  : from_bfloat16(to_bfloat16(narrow)));
 }
 
-// One byte, without the feature for it: from the word that holds it.
+// Reads one byte from the word that holds it, which needs no 8-bit storage feature.
 uint load_byte(Words p, uint i)
 {
     uvec2 address = uvec2(p);
@@ -162,14 +162,14 @@ uvec2 load_integer(Words p, uint dtype, uint i)
     }
 }
 
-// Element i of `from` as the first of some places of which the last can be at `room`.
+// Reads a start index from element i of `from` and clips it to 0 .. room, the largest valid start.
 uint clipped_place(Words from, uint dtype, uint i, uint room)
 {
     uvec2 wish = load_integer(from, dtype, i);
     return int(wish.y) < 0 ? 0u : wish.y > 0u || wish.x > room ? room : wish.x;
 }
 
-// What a shader found wrong; the first finding stays. The host reads it when it waits.
+// An error found by a shader; only the first one is kept. The host reads it when it waits.
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Fault {
     uint code;
     uint low, high; // the value
@@ -183,7 +183,7 @@ void report(Fault fault, uint code, uvec2 value)
     }
 }
 
-// An index into an axis of `length` (negative: from the end), or -1 with a report.
+// An index into an axis of `length` (negative: from the end), or -1 after reporting a fault.
 int checked_index(Words indices, uint dtype, uint i, int length, Fault fault, uint code)
 {
     uvec2 value = load_integer(indices, dtype, i);

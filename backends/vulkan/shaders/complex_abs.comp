@@ -20,13 +20,13 @@ void main()
     vec2 z = abs(Complexes(p.x).at[i]);
     float large = z.x > z.y ? z.x : z.y, small = z.x > z.y ? z.y : z.x, size;
     if (isinf(z.x) || isinf(z.y)) {
-        size = uintBitsToFloat(0x7f800000u); // beside a NaN too
+        size = uintBitsToFloat(0x7f800000u); // infinity, even if the other part is NaN
     } else if (isnan(z.x) || isnan(z.y)) {
         size = uintBitsToFloat(0x7fc00000u);
     } else if (large == 0.0) {
         size = 0.0;
     } else {
-        // By a power of two, which changes no digit, so that no square leaves the range.
+        // Scale by a power of two, which is exact, so that no square overflows or underflows.
         uint exponent = floatBitsToUint(large) >> 23;
         int up = 127 - int(exponent);
         large = ldexp(large, up);

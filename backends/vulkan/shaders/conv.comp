@@ -8,7 +8,7 @@ layout(constant_id = 0) const uint TYPE = FLOAT32;
 
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Sizes {
     ivec3 size, outs, kernel, stride, low, kernel_dilation, input_dilation;
-    int C, O, channels, outputs; // the last two of a group
+    int C, O, channels, outputs; // channels, outputs: per group
     int rows, taps, flip;
 };
 
@@ -23,7 +23,7 @@ const int TILE = 64, TERMS = 16, PITCH = TILE + 1;
 shared real a_tile[TERMS * PITCH];
 shared real b_tile[TERMS * PITCH];
 
-// A row's first element of x, and where that is along the axes.
+// The offset of a row's first element of x, and its coordinates along the axes.
 struct Corner {
     int n;
     ivec3 at;
@@ -75,8 +75,8 @@ void main()
     int column = tile % int(p.column_tiles) * TILE, group = tile / int(p.column_tiles);
     bool there = group * p.s.outputs < p.s.O;
     int terms = there ? p.s.taps * p.s.channels : 0;
-    int term = self % TERMS, line = self / TERMS; // of what it loads: lines 16 apart
-    int across = self % 16, down = self / 16;     // of what it computes
+    int term = self % TERMS, line = self / TERMS; // what this invocation loads: lines 16 apart
+    int across = self % 16, down = self / 16;     // what it computes
     Corner corners[4];
     [[unroll]] for (int i = 0; i < 4; i++) {
         corners[i] = corner_of(min(row + line + 16 * i, p.s.rows - 1));

@@ -11,7 +11,7 @@
 #define LOWEST (-3.4028234663852886e38)
 #endif
 
-const uint GROUP = 256, STEP = 4; // elements an invocation has under way
+const uint GROUP = 256, STEP = 4; // STEP: elements in flight per invocation
 
 layout(local_size_x = GROUP) in;
 layout(constant_id = 0) const uint LOGIT_TYPE = FLOAT32;
@@ -21,7 +21,7 @@ layout(constant_id = 3) const bool GRADIENT = false;
 
 layout(push_constant, scalar) uniform Push {
     Words logits, targets, ct;
-    Words to; // with GRADIENT it may be the logits
+    Words to; // with GRADIENT, may alias the logits
     Fault fault;
     uint fault_code;
     uint rows, V;
@@ -29,13 +29,13 @@ layout(push_constant, scalar) uniform Push {
 
 shared real maxima[GROUP], sums[GROUP];
 
-// e^(x - top), for x of at most top; 1 where both are the same infinity.
+// e^(x - top) for x <= top; 1 if both are the same infinity.
 real share(real x, real top)
 {
     return x == top ? real(1) : exp(x - top);
 }
 
-// log(sum(exp(row))). A NaN among the logits stays in the sum.
+// log(sum(exp(row))). A NaN among the logits makes the result NaN.
 real log_sum_exp(uint row)
 {
     uint self = gl_LocalInvocationID.x;

@@ -1,13 +1,13 @@
 // backends/vulkan/shaders/elements.glsl -- moves elements bit for bit, by their size.
 //
-// Included after common.glsl. With BYTES defined an element may be one byte, which a device needs a
-// feature for; the including file enables GL_EXT_shader_8bit_storage.
+// Included after common.glsl. If BYTES is defined, an element may be one byte, which requires a
+// device feature; the including file enables GL_EXT_shader_8bit_storage.
 #ifdef BYTES
 layout(buffer_reference, scalar, buffer_reference_align = 1) buffer Bytes { uint8_t at[]; };
 #endif
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Pairs { uvec2 at[]; };
 
-// `size` is a specialisation constant: 1 (with BYTES), 2, 4 or 8.
+// `size` is a specialization constant: 1 (with BYTES), 2, 4 or 8.
 uvec2 load_element(Words p, uint size, uint i)
 {
 #ifdef BYTES

@@ -11,8 +11,8 @@ layout(push_constant, scalar) uniform Push
 {
     Words q, k, v, g, beta, before, y, after;
     uint L, Hk, Hv, D, Dv;
-    uint blocks; // of rows of a head
-    uint n;      // workgroups
+    uint blocks; // blocks of rows per head
+    uint n;      // number of workgroups
 }
 p;
 

@@ -9,15 +9,15 @@
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint SIZE = 4;
 layout(constant_id = 1) const uint INDEX_TYPE = INT32;
-layout(constant_id = 2) const bool ALONG = false; // one index an element, else one a slice
+layout(constant_id = 2) const bool ALONG = false; // one index per element, otherwise one per slice
 
 layout(push_constant, scalar) uniform Push {
     Words x, indices, to;
     Fault fault;
     uint fault_code;
     uint count;         // elements of the result
-    uint extent, inner; // of x: the axis, and the elements inside it
-    uint n;             // indices; with ALONG, those along the axis
+    uint extent, inner; // of x: length of the axis, elements per index of the axis
+    uint n;             // number of indices; with ALONG, those along the axis
 } p;
 
 void main()

@@ -1,5 +1,6 @@
 // backends/vulkan/shaders/gather_codes.comp -- products of rows with quantized matrices selected by
-// indices: several lanes compute each result and take turns at its terms, eight at a time.
+// indices: several lanes compute each result, and each lane adds every LANES-th group of eight
+// terms.
 #version 460
 #include "common.glsl"
 
@@ -17,9 +18,9 @@ layout(push_constant, scalar) uniform Push {
     Words a, lhs, rhs, y;
     Codes b;
     Fault fault;
-    uint a_code, b_code; // of faults
+    uint a_code, b_code; // fault codes
     int a_length, b_length;
-    uint count, rows, columns, terms; // count: of results
+    uint count, rows, columns, terms; // count: results
 } p;
 
 shared float parts[THREADS];

@@ -1,5 +1,5 @@
 // backends/vulkan/shaders/gather_mm.comp -- products of matrices selected by indices: several lanes
-// compute each result and take turns at its terms.
+// compute each result, and each lane adds every LANES-th term.
 #version 460
 #include "common.glsl"
 
@@ -12,9 +12,9 @@ layout(constant_id = 3) const uint LANES = 1; // a power of two up to 128
 layout(push_constant, scalar) uniform Push {
     Words a, b, lhs, rhs, y;
     Fault fault;
-    uint a_code, b_code; // of faults
+    uint a_code, b_code; // fault codes
     int a_length, b_length;
-    uint count, rows, columns, terms; // count: of results
+    uint count, rows, columns, terms; // count: results
     int a_matrix, a_row, a_term, b_matrix, b_term, b_column;
 } p;
 

@@ -1,5 +1,6 @@
 // backends/vulkan/shaders/lanes.glsl -- combines the values of LANES neighboring invocations (of
-// 256) that work on one item. Before: ACC, a type, and combine(ACC, ACC). The constant 0 is LANES.
+// 256) that work on one item. The including file defines the type ACC and combine(ACC, ACC).
+// Constant 0 is LANES.
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint LANES = 256;
 
@@ -10,13 +11,14 @@ uint lane()
     return gl_LocalInvocationID.x % LANES;
 }
 
-// The item of this invocation; may be behind the last.
+// The item of this invocation; may be past the last one.
 uint lane_item()
 {
     return group_index() * (256 / LANES) + gl_LocalInvocationID.x / LANES;
 }
 
-// What all lanes of the item have, for each of them. Every invocation calls this.
+// Combines the values of all lanes of the item and returns the result to each of them. Every
+// invocation must call this.
 ACC join(ACC mine)
 {
     if (LANES == 1) {

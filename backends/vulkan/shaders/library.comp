@@ -1,8 +1,9 @@
 // backends/vulkan/shaders/library.comp -- functions from which shaders are composed at run time.
 //
-// ../spirv/ copies functions from here by name and parameter types; no shader runs as it is. Every
-// code of weft/tape.h is a function of the forms that values are computed in: float, double, int,
-// uint, int64_t, uint64_t. Truth is 1 or 0 in the form itself; bool tapes compute in uint.
+// ../spirv/ copies functions from here by name and parameter types; this shader itself never runs.
+// Every code of weft/tape.h has a function for each type that values are computed in: float,
+// double, int, uint, int64_t, uint64_t. Truth values are 1 or 0 of the same type; bool tapes
+// compute in uint.
 #version 460
 #define WIDE
 #include "common.glsl"
@@ -15,7 +16,7 @@
 #include "library_convert.glsl"
 #include "library_memory.glsl"
 
-// A function that nothing calls is not compiled. The results go nowhere: nothing here is run.
+// The compiler drops functions without a call, so all are called here. The results are discarded.
 #define CALL_ORDERED(x)                                                                            \
     x = neg_(x); x = not_(x); x = abs_(x); x = sign_(x); x = add_(x, x); x = sub_(x, x);           \
     x = mul_(x, x); x = div_(x, x); x = mod_(x, x); x = min_(x, x); x = max_(x, x);                \

@@ -45,7 +45,7 @@ DEFINE_TRUTH(uint)
 DEFINE_TRUTH(int64_t)
 DEFINE_TRUTH(uint64_t)
 
-// Quotients are in math.glsl.
+// Division is in math.glsl.
 #define DEFINE_ARITHMETIC(T)                                                                       \
     T add_(const T x, const T y)                                                                   \
     {                                                                                              \
@@ -96,7 +96,7 @@ DEFINE_ARITHMETIC(uint64_t)
 DEFINE_REAL(float)
 DEFINE_REAL(double)
 
-// By the sign bit: a compiler may take the negative for 0 - x.
+// Flips the sign bit: a compiler may replace -x by 0 - x.
 float neg_(const float x)
 {
     return uintBitsToFloat(floatBitsToUint(x) ^ 0x80000000u);

@@ -1,7 +1,7 @@
-// backends/vulkan/shaders/library_convert.glsl -- values between the forms of computation: reals
-// to integers saturate and NaN is 0, integers wrap to integers. `odd_` gives a float from which
-// rounding to a 16-bit float is what rounding the value itself would be: towards zero, the last
-// bit set if anything was lost (Boldo and Melquiond 2005).
+// backends/vulkan/shaders/library_convert.glsl -- conversions between the types of computation:
+// reals to integers saturate and NaN becomes 0, integers wrap to integers. `odd_` rounds to odd:
+// towards zero, with the last bit set if the result is inexact. Rounding that float to a 16-bit
+// float equals rounding the original value (Boldo and Melquiond 2005).
 
 #define DEFINE_INTEGER_CONVERSIONS(T)                                                              \
     int to_int(const T x)                                                                          \
@@ -34,7 +34,7 @@ DEFINE_INTEGER_CONVERSIONS(uint)
 DEFINE_INTEGER_CONVERSIONS(int64_t)
 DEFINE_INTEGER_CONVERSIONS(uint64_t)
 
-// Both ends are exact in any real.
+// Both bounds are exact in float and in double.
 #define DEFINE_SATURATION(name, R, T, low, end, lowest, highest)                                   \
     T name(const R x)                                                                              \
     {                                                                                              \
@@ -65,7 +65,7 @@ double to_double(const double x)
     return x;
 }
 
-// A conversion instruction may take subnormal floats for 0. They are multiples of 2^-149.
+// A conversion instruction may flush subnormal floats to 0. They are multiples of 2^-149.
 double to_double(const float x)
 {
     uint bits = floatBitsToUint(x), magnitude = bits & 0x7fffffffu;
@@ -87,7 +87,7 @@ float to_float(const double x)
     return uintBitsToFloat(x < 0.0lf ? bits | 0x80000000u : bits);
 }
 
-// ---- On the way to 16-bit floats ----------------------------------------------------------------
+// ---- Conversion towards 16-bit floats -----------------------------------------------------------
 
 float odd_(const float x)
 {

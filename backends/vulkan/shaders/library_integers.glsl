@@ -1,6 +1,6 @@
 // backends/vulkan/shaders/library_integers.glsl -- integer arithmetic that wraps, by the rules of
-// weft/tape.h. Narrower dtypes are computed in 32 bits and wrapped after each step, which is right
-// for all functions but one: shr_ of signed integers, which has its own.
+// weft/tape.h. Narrower dtypes are computed in 32 bits and wrapped after each step. That is correct
+// for all functions except shr_ of signed integers, which has its own version.
 
 #define DEFINE_WHOLE(T, U, bits)                                                                   \
     T bitnot_(const T x)                                                                           \
@@ -50,7 +50,7 @@ DEFINE_WHOLE(uint, uint, 32)
 DEFINE_WHOLE(int64_t, uint64_t, 64)
 DEFINE_WHOLE(uint64_t, uint64_t, 64)
 
-// Quotients of magnitudes: a GPU divides unsigned integers alike everywhere.
+// Divides magnitudes: unsigned division gives the same result on every GPU.
 #define DEFINE_SIGNED(T, U)                                                                        \
     T neg_(const T x)                                                                              \
     {                                                                                              \

@@ -1,7 +1,7 @@
 // backends/vulkan/shaders/library_memory.glsl -- arguments, positions, and elements in memory.
 //
-// An invocation computes one element, or `4` that lie side by side in the output: then the
-// functions with a 4 in their name move them as one, and all positions count in fours.
+// An invocation computes one element, or four adjacent elements of the output. In the latter case
+// the functions with a 4 in their name move four as one vector, and all positions count vectors.
 
 layout(buffer_reference, scalar, buffer_reference_align = 1) buffer Bytes { uint8_t at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Pairs { uvec2 at[]; };
@@ -13,13 +13,13 @@ layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Words4 { uv
 
 const uint WORDS = 25u;
 
-// The layout of ../kernels/elementwise.c. `words` begins with the operands' addresses; then, unless
-// `record` has it, comes the table of the walk: where each operand starts, and for each axis, the
+// The layout of ../kernels/elementwise.c. `words` begins with the operands' addresses. The table of
+// the walk follows, unless it is in `record`: the offset of each operand, and for each axis, the
 // innermost first, its length and the operands' strides.
 layout(push_constant, scalar) uniform Push {
     Words result;
     Words record;
-    uint recorded; // whether there is one
+    uint recorded; // whether `record` is used
     uint count, rank_operands;
     uint words[WORDS];
 } push;
@@ -44,8 +44,8 @@ Words operand_(const uint k)
     return Words(uvec2(push.words[2u * k], push.words[2u * k + 1u]));
 }
 
-// Mesa 26 in software executes loads from a uniform address also where no invocation is active, so
-// the address is readable and the index 0 where there is no record.
+// Mesa 26's software driver executes loads from a uniform address even if no invocation is active.
+// Without a record the address is therefore readable, and the index is 0.
 uint table_(const uint i)
 {
     uint operands = push.rank_operands & 0xffu;
@@ -54,13 +54,13 @@ uint table_(const uint i)
                     : push.words[min(2u * operands + i, WORDS - 1u)];
 }
 
-// Four words of the table; those that it does not have are never looked at.
+// Four words of the table; words beyond its end are unspecified and never used.
 uvec4 table4_(const uint i)
 {
     return uvec4(table_(i), table_(i + 1u), table_(i + 2u), table_(i + 3u));
 }
 
-// Where operands first, first + 1, ... have their element of this position.
+// The offsets of the element at this position in operands first, first + 1, ...
 uvec4 offsets_(const uint first, const uint item)
 {
     uint operands = push.rank_operands & 0xffu, rank = push.rank_operands >> 8;
@@ -145,20 +145,20 @@ double load_float64(const Words p, const uint i)
     return Doubles(p).at[i];
 }
 
-// The real part.
+// Loads the real part.
 float load_complex64(const Words p, const uint i)
 {
     return uintBitsToFloat(Pairs(p).at[i].x);
 }
 
-// Of a complex number.
+// Whether a complex number is not 0.
 uint load_truth(const Words p, const uint i)
 {
     uvec2 parts = Pairs(p).at[i] & 0x7fffffffu;
     return (parts.x | parts.y) != 0u ? 1u : 0u;
 }
 
-// Eight bytes of anything.
+// Loads eight bytes of any dtype.
 uvec2 load_pair(const Words p, const uint i)
 {
     return Pairs(p).at[i];
@@ -241,7 +241,7 @@ void store_pair(const Words p, const uint i, const uvec2 x)
 
 // ---- Four elements ------------------------------------------------------------------------------
 
-// The four bytes of a word, the four halves of two.
+// The four bytes of a word, or the four 16-bit halves of two words.
 uvec4 bytes_of(const uint word)
 {
     return uvec4(word, word >> 8, word >> 16, word >> 24) & 0xffu;

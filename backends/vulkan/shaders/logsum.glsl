@@ -1,5 +1,5 @@
 // backends/vulkan/shaders/logsum.glsl -- sums of exponentials that do not overflow: the largest
-// element so far, and the sum of exp(x - largest). A NaN is in the sum.
+// element so far, and the sum of exp(x - largest). A NaN element makes the sum NaN.
 #include "math.glsl"
 
 #ifdef WIDE
@@ -19,7 +19,7 @@ bool is_nan(double x)
 #define ACC vec2
 #define INFINITE INFINITY
 #define NO_NUMBER NOT_A_NUMBER
-#define exponential exp // the terms are many; its error is 3 + 2 |x| units in the last place
+#define exponential exp // there are many terms; the error of exp is 3 + 2 |x| ulp
 const uint PART_TYPE = FLOAT32;
 
 bool is_nan(float x)

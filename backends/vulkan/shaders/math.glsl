@@ -2,14 +2,14 @@
 // double, for which GLSL has no exponentials or angles.
 //
 // Floats are within 3 ulp over their whole range, doubles within a relative 1e-15. The device must
-// round additions and multiplications once and round to integers exactly; nothing else is required:
-// GLSL's own sine, division or fma may be far off. Polynomials are minimax fits. Arithmetic is
-// `precise`, NaN and signs are tested by their bits (README.md, "Floating point"). Parameters are
-// const so that SPIR-V passes them by value.
+// round additions and multiplications correctly and round to integers exactly. Nothing else is
+// required: GLSL's own sine, division or fma may be inaccurate. Polynomials are minimax fits.
+// Arithmetic is `precise`; NaN and signs are tested by their bits (README.md, "Floating point").
+// Parameters are const so that SPIR-V passes them by value.
 
 #define INFINITY uintBitsToFloat(0x7f800000u)
 #define NOT_A_NUMBER uintBitsToFloat(0x7fc00000u)
-// LN2_HIGH is short: its product with an exponent is exact.
+// LN2_HIGH has few bits: its product with an exponent is exact.
 const float LN2_HIGH = 0.693145751953125, LN2_LOW = 1.42860677e-06;
 const float HALF_PI_HIGH = 1.57079637, HALF_PI_LOW = -4.37113883e-08;
 
@@ -33,8 +33,8 @@ float magnitude_of(const float x)
     return uintBitsToFloat(floatBitsToUint(x) & 0x7fffffffu);
 }
 
-// A magnitude (0 or more, or NaN) with the sign of x. Never written as a select by bits,
-// (m & MASK) | (x & ~MASK): LLVM 19 miscompiles that for AVX-512 where it meets a select
+// A magnitude (0 or more, or NaN) with the sign of x. Never write this as a select by bits, (m &
+// MASK) | (x & ~MASK): LLVM 19 miscompiles that for AVX-512 when it is combined with a select
 // (README.md, "Floating point").
 float signed_(const float m, const float x)
 {
@@ -49,8 +49,8 @@ float power_of_two(const int k)
 
 // ---- Rounding, roots, remainders ----------------------------------------------------------------
 
-// x rounded to r. A zero keeps the sign of x; numbers from 2^23 on, infinities and NaN stay as they
-// are.
+// r is x rounded. A zero result gets the sign of x; numbers from 2^23 on, infinities and NaN are
+// returned unchanged.
 float rounded_from(const float r, const float x)
 {
     return magnitude_of(x) < 8388608.0 ? (r == 0.0 ? signed_(0.0, x) : r) : x;
@@ -86,7 +86,8 @@ float max_(const float x, const float y)
     return nan_(x) || x > y ? x : y;
 }
 
-// x y - p, for p = x y as it was rounded, by halves of 12 bits (Dekker 1971).
+// The rounding error x y - p of the product p = x y, by splitting into halves of 12 bits (Dekker
+// 1971).
 float product_error(const float x, const float y, const float p)
 {
     precise float a = x * 4097.0, b = y * 4097.0;
@@ -115,7 +116,7 @@ bool moderate(const float x)
     return magnitude > 0x32000000u && magnitude < 0x72000000u;
 }
 
-// GLSL's quotient may be 2.5 ulp off; this one is whole where the exact one is.
+// GLSL's quotient may be off by 2.5 ulp. This one is an integer where the exact quotient is.
 float div_(const float x, const float y)
 {
     precise float q = x / y, p = q * y;
@@ -129,7 +130,7 @@ float rsqrt_(const float x)
     return r;
 }
 
-// The remainder with the divisor's sign, exact: a long division of the mantissas, 8 bits a step.
+// The exact remainder with the divisor's sign: a long division of the mantissas, 8 bits per step.
 float mod_(const float x, const float y)
 {
     uint a = floatBitsToUint(x) & 0x7fffffffu, b = floatBitsToUint(y) & 0x7fffffffu;
@@ -155,7 +156,7 @@ float mod_(const float x, const float y)
 
 // ---- Exponentials -------------------------------------------------------------------------------
 
-// x = k ln 2 + r: returns e^r - 1, and k, for |x| <= 180.
+// Decomposes x = k ln 2 + r for |x| <= 180: returns e^r - 1, and k.
 float exp_reduced(const float x, out int k)
 {
     precise float n = rint_(x * 1.44269504);
@@ -170,7 +171,7 @@ float exp_reduced(const float x, out int k)
     return p;
 }
 
-// (1 + p) 2^k in two factors: 2^k may be out of range.
+// (1 + p) 2^k, multiplied by two factors because 2^k may be out of range.
 float scale_by(const float p, const int k)
 {
     int halved = k >> 1;
@@ -195,7 +196,7 @@ float expm1_(const float x)
     return nan_(x) || x == 0.0 ? x : r;
 }
 
-// e^x - 1 over e^x + 1, with x doubled.
+// (e^(2x) - 1) / (e^(2x) + 1)
 float tanh_(const float x)
 {
     precise float a = magnitude_of(x);
@@ -231,12 +232,13 @@ float cosh_(const float x)
 
 // ---- Logarithms ---------------------------------------------------------------------------------
 
-// The exponent of x > 0 and 1 + f, its mantissa, between sqrt(1/2) and sqrt(2).
+// Splits x > 0: returns the exponent, and sets f so that the mantissa 1 + f is between sqrt(1/2)
+// and sqrt(2).
 int split_exponent(const float x, out float f)
 {
     uint bits = floatBitsToUint(x);
     int below = 0;
-    if (bits < 0x800000u && bits != 0u) { // subnormal, which a product might flush to 0
+    if (bits < 0x800000u && bits != 0u) { // subnormal: a product might flush it to 0
         below = 23 - findMSB(bits);
         bits <<= below;
     }
@@ -246,7 +248,7 @@ int split_exponent(const float x, out float f)
     return (int(word) >> 23) - below;
 }
 
-// The cases of a logarithm that the formula misses.
+// Special cases of logarithms: arguments for which the formula does not hold.
 float log_special(const float x, const float result)
 {
     uint bits = floatBitsToUint(x);
@@ -302,14 +304,14 @@ float log2_(const float x)
     q = q * f - 0.360674143;
     q = q * f + 0.480897903;
     q = q * f - 0.721347511;
-    // 1 / ln 2 in two parts: the large one is exact in the sum.
+    // 1 / ln 2 is split into two parts: the large one is exact in the sum.
     precise float r = float(e) + (f * 1.44269502 + f * (f * q + 1.925963e-08));
     return log_special(x, r);
 }
 
 // ---- Powers -------------------------------------------------------------------------------------
 
-// (a.x + a.y) (b.x + b.y), to twice the precision.
+// (a.x + a.y) (b.x + b.y) in double-float precision.
 vec2 product_pair(const vec2 a, const vec2 b)
 {
     precise float p = a.x * b.x;
@@ -318,7 +320,7 @@ vec2 product_pair(const vec2 a, const vec2 b)
     return vec2(high, rest);
 }
 
-// a + b for |a.x| >= |b.x|.
+// a + b in double-float precision, for |a.x| >= |b.x|.
 vec2 sum_pair(const vec2 a, const vec2 b)
 {
     precise float s = a.x + b.x;
@@ -327,7 +329,7 @@ vec2 sum_pair(const vec2 a, const vec2 b)
     return vec2(high, rest);
 }
 
-// log2 of x > 0, to about 2^-40: the series of (1 + s) / (1 - s), its first terms in pairs.
+// log2 of x > 0, to about 2^-40: the series of (1 + s) / (1 - s), with its first terms as pairs.
 vec2 log2_pair(const float x)
 {
     float f;
@@ -344,7 +346,7 @@ vec2 log2_pair(const float x)
     return sum_pair(vec2(float(e), 0.0), product_pair(terms, pair));
 }
 
-// x^y for finite x and y, x above 0.
+// x^y for finite x and y and x > 0.
 float pow_magnitude(const float x, const float y)
 {
     precise float bounded = abs(y) < 1e12 ? y : signed_(1e12, y); // 1e12 log2(1 + 2^-24) > 2^15

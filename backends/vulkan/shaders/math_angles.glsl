@@ -1,10 +1,10 @@
 // backends/vulkan/shaders/math_angles.glsl -- angles and error functions of float, for math.glsl.
 //
-// Every float has its sine: arguments are reduced with as many bits of 2 / pi as they need.
+// Sines are accurate for every float: arguments are reduced with as many bits of 2 / pi as needed.
 
 // ---- Angles -------------------------------------------------------------------------------------
 
-// 2 / pi as a fraction in binary.
+// 2 / pi as a binary fraction.
 const uint TWO_OVER_PI[40] = uint[](
     0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u, 0xdb629599u, 0x3c439041u, 0xfe5163abu,
     0xdebbc561u, 0xb7246e3au, 0x424dd2e0u, 0x06492eeau, 0x09d1921cu, 0xfe1deb1cu, 0xb129a73eu,
@@ -13,7 +13,7 @@ const uint TWO_OVER_PI[40] = uint[](
     0x4f463f66u, 0x9e5fea2du, 0x7527bac7u, 0xebe5f17bu, 0x3d0739f7u, 0x8a5292eau, 0x6bfb5fb1u,
     0x1f8d5d08u, 0x56033046u, 0xfc7b6babu, 0xf0cfbc20u, 0x9af4361du);
 
-// 32 bits of 2 / pi from bit `first` on.
+// 32 bits of 2 / pi, starting at bit `first`.
 uint two_over_pi(const int first)
 {
     int word = first >> 5, shift = first & 31;
@@ -21,12 +21,13 @@ uint two_over_pi(const int first)
     return shift == 0 ? high : high << shift | low >> (32 - shift);
 }
 
-// x = m 2^e times 2 / pi, of which the bits that make multiples of 4 are left out (Payne and Hanek
-// 1983): the signed distance to the nearest whole number in two parts, and that number modulo 4.
+// Multiplies x = m 2^e by 2 / pi without the bits that only add multiples of 4 (Payne and Hanek
+// 1983). Returns the signed distance to the nearest integer in two parts, and that integer modulo
+// 4.
 vec2 reduce_large(const float x, out int quadrant)
 {
     uint bits = floatBitsToUint(x), m = (bits & 0x7fffffu) | 0x800000u;
-    int first = int(bits >> 23 & 255u) - 152; // of e - 2; the argument is 8 at least
+    int first = int(bits >> 23 & 255u) - 152; // first bit: e - 2; |x| is at least 8
     uint w0 = first < 0 ? two_over_pi(0) >> -first : two_over_pi(first);
     uint w1 = two_over_pi(first + 32), w2 = two_over_pi(first + 64);
     uint carry, low, high1, mid, high0;
@@ -52,12 +53,12 @@ vec2 reduce_large(const float x, out int quadrant)
     return vec2(high, tail);
 }
 
-// x - quadrant pi / 2, between -pi / 4 and pi / 4, in two parts; NaN for infinities.
+// Returns x - quadrant pi / 2, between -pi / 4 and pi / 4, in two parts; NaN for infinities.
 vec2 reduce_quadrant(const float x, out int quadrant)
 {
     precise float high, low;
     if (magnitude_of(x) < 3000.0) {
-        // n has 11 bits, and the parts of pi / 2 have 13, 12, 13 and the rest.
+        // n has 11 bits. pi / 2 is split into parts of 13, 12 and 13 bits and a remainder.
         precise float n = rint_(x * 0.636619772);
         precise float near = (x - n * 1.570556640625) - n * 0.0002396702766418457;
         high = near - n * 1.5890691429376602e-08;
@@ -141,7 +142,7 @@ float atan_(const float x)
     return nan_(x) || x == 0.0 ? x : signed_(steep ? complement : r, x);
 }
 
-// x / y for 0 < x < y; the scaling keeps both away from the ends of the range.
+// x / y for 0 < x < y. Both are scaled to avoid overflow and underflow.
 float ratio(const float x, const float y)
 {
     precise float scale = y > 1e30 ? 9.094947017729282e-13 : y < 1e-30 ? 1.099511627776e12 : 1.0;
@@ -149,13 +150,13 @@ float ratio(const float x, const float y)
     return r;
 }
 
-// The angle of the point (x, y), from its eighth of the plane outwards.
+// The angle of the point (x, y): computed within one octant, then mapped to the full circle.
 float atan2_(const float y, const float x)
 {
     float ax = magnitude_of(x), ay = magnitude_of(y);
     bool steep = ay > ax;
     float small = steep ? ax : ay, large = steep ? ay : ax;
-    // Equal ones: also two zeros, two infinities.
+    // If both are equal, including two zeros and two infinities, the ratio is 0 or 1.
     float z = small == large ? (large == 0.0 ? 0.0 : 1.0) : ratio(small, large);
     precise float r = atan_polynomial(z);
     precise float complement = HALF_PI_HIGH - (r - HALF_PI_LOW);
@@ -165,8 +166,8 @@ float atan2_(const float y, const float x)
     return nan_(x) || nan_(y) ? NOT_A_NUMBER : signed_(r, y);
 }
 
-// For 0 <= a <= 1/2 the arcsine of a; for larger a that of sqrt((1 - a) / 2), half its complement.
-// In two parts, the first short of the second by far.
+// The arcsine of a for 0 <= a <= 1/2; for larger a the arcsine of sqrt((1 - a) / 2), which is half
+// the complement. The result has two parts: a value, and a smaller correction to it.
 vec2 asin_core(const float a)
 {
     bool large = a > 0.5;
@@ -221,7 +222,7 @@ float erf_(const float x)
         precise float r = x + x * p;
         return x == 0.0 ? x : r;
     }
-    precise float b = a < 4.05 ? a : 4.05; // where the result is 1
+    precise float b = a < 4.05 ? a : 4.05; // where the result rounds to 1
     precise float q = 2.14961638e-05 * b - 0.000439106923; // -log(1 - erf b)
     q = q * b + 0.00419361377;
     q = q * b - 0.0251789745;
@@ -234,7 +235,7 @@ float erf_(const float x)
     return signed_(r, x);
 }
 
-// erfinv(x) / x is smooth in w = -log(1 - x^2), and in sqrt(w) in the tails.
+// erfinv(x) / x is a smooth function of w = -log(1 - x^2), and of sqrt(w) in the tails.
 float erfinv_(const float x)
 {
     precise float a = magnitude_of(x), w = -log_((1.0 - a) * (1.0 + a));

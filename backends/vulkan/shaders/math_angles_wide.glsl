@@ -1,11 +1,11 @@
 // backends/vulkan/shaders/math_angles_wide.glsl -- the functions of math_angles.glsl for double.
 
-// x = m 2^e times 2 / pi as in the function of float, with windows of 192 bits.
+// Multiplies x = m 2^e by 2 / pi as the float function does, with windows of 192 bits.
 dvec2 reduce_large(const double x, out int quadrant)
 {
     uvec2 bits = unpackDouble2x32(x);
     uint m1 = (bits.y & 0xfffffu) | 0x100000u, m0 = bits.x;
-    int first = int(bits.y >> 20 & 2047u) - 1077; // of e - 2; the argument is 2^22 at least
+    int first = int(bits.y >> 20 & 2047u) - 1077; // first bit: e - 2; |x| is at least 2^22
     uint product[6], carry = 0u; // modulo 2^192, lowest word first
     for (int i = 0; i < 6; i++) {
         int at = first + 32 * (5 - i);
@@ -44,12 +44,12 @@ dvec2 reduce_large(const double x, out int quadrant)
     return dvec2(high, low);
 }
 
-// x - quadrant pi / 2, between -pi / 4 and pi / 4, in two parts; NaN for infinities.
+// Returns x - quadrant pi / 2, between -pi / 4 and pi / 4, in two parts; NaN for infinities.
 dvec2 reduce_quadrant(const double x, out int quadrant)
 {
     precise double high, low;
     if (magnitude_of(x) < 1e6lf) {
-        // n has 20 bits, and the parts of pi / 2 have 33, 33 and the rest.
+        // n has 20 bits. pi / 2 is split into two parts of 33 bits and a remainder.
         precise double n = rint_(x * 0.6366197723675814lf);
         precise double near = x - n * 1.5707963267341256lf;
         high = near - n * 6.077100506303966e-11lf;
@@ -118,7 +118,7 @@ double tan_(const double x)
     return x == 0.0lf ? x : t;
 }
 
-// The arctangent of 0 <= z <= 1; above 0.414, pi / 4 and that of (z - 1) / (z + 1).
+// The arctangent of z for 0 <= z <= 1; above 0.414 it is pi / 4 + atan((z - 1) / (z + 1)).
 double atan_polynomial(const double z)
 {
     bool far = z > 0.414lf;
@@ -156,7 +156,7 @@ double atan2_(const double y, const double x)
     double small = steep ? ax : ay, large = steep ? ay : ax;
     precise double scale = large > 1e290lf ? 1e-30lf : large < 1e-290lf ? 1e30lf : 1.0lf;
     precise double quotient = finite_(large) ? (small * scale) / (large * scale) : 0.0lf;
-    // Equal ones: also two zeros, two infinities.
+    // If both are equal, including two zeros and two infinities, the ratio is 0 or 1.
     precise double r = atan_polynomial(small != large ? quotient : large == 0.0lf ? 0.0lf : 1.0lf);
     precise double complement = HALF_PI_WIDE - (r - HALF_PI_TAIL);
     r = steep ? complement : r;
@@ -165,7 +165,8 @@ double atan2_(const double y, const double x)
     return nan_(x) || nan_(y) ? NOT_A_NUMBER_WIDE : signed_(r, y);
 }
 
-// For 0 <= a <= 1/2 the arcsine of a; for larger a that of sqrt((1 - a) / 2), half its complement.
+// The arcsine of a for 0 <= a <= 1/2; for larger a the arcsine of sqrt((1 - a) / 2), which is half
+// the complement.
 double asin_core(const double a)
 {
     bool large = a > 0.5lf;
@@ -273,7 +274,7 @@ double erf_(const double x)
     return signed_(r, x);
 }
 
-// From the float's result, by Halley's method on erf, or on 1 - erf where erf is too flat.
+// Refines the float result by Halley's method on erf, or on 1 - erf where erf is too flat.
 double erfinv_(const double x)
 {
     precise double p = magnitude_of(x), rest = 1.0lf - p;
@@ -284,7 +285,7 @@ double erfinv_(const double x)
     if (p < 1e-8lf) {
         return linear;
     }
-    // Beyond the last float below 1: the leading term of the tail.
+    // Beyond the largest float below 1, start from the leading term of the tail.
     precise double y;
     if (p < 0.9999999lf) {
         y = double(erfinv_(float(p)));

@@ -1,8 +1,8 @@
 // backends/vulkan/shaders/math_inverse.glsl -- inverse hyperbolic functions and log10, for float
 // and double.
 //
-// T is float or double; SQUARE the size from which on 1 beside a square is nothing, and far below
-// where squares overflow; LN2 and LOG10_E constants of the type.
+// T is float or double. From the size SQUARE on, adding 1 to a square has no effect; SQUARE is also
+// far below the range where squares overflow. LN2 and LOG10_E are constants of type T.
 #define DEFINE_INVERSE(T, SQUARE, LN2, LOG10_E)                                                    \
     T asinh_(const T x)                                                                            \
     {                                                                                              \
@@ -17,7 +17,7 @@
     }                                                                                              \
     T acosh_(const T x)                                                                            \
     {                                                                                              \
-        bool below = x < T(1); /* NaN, as the logarithm of what is negative */                     \
+        bool below = x < T(1); /* the logarithm of a negative number is NaN */                     \
         bool far = below || x > SQUARE || nan_(x);                                                 \
         precise T z = (far ? T(1) : x) - T(1);                                                     \
         precise T square = z * (z + T(2));                                                         \

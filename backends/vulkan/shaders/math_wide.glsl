@@ -1,7 +1,7 @@
 // backends/vulkan/shaders/math_wide.glsl -- the functions of math.glsl for double, which includes
-// this under WIDE. GLSL has only arithmetic, sqrt and comparisons of double.
+// this under WIDE. For double, GLSL has only arithmetic, sqrt and comparisons.
 //
-// Within a relative 1e-15, all angles included; pow within 2e-15.
+// Results are within a relative 1e-15, including all angles; pow is within 2e-15.
 
 const double LN2_HIGH_WIDE = 0.6931471805598903lf, LN2_LOW_WIDE = 5.497923018708371e-14lf;
 const double HALF_PI_WIDE = 1.5707963267948966lf, HALF_PI_TAIL = 6.123233995736766e-17lf;
@@ -105,8 +105,8 @@ double rsqrt_(const double x)
     return r;
 }
 
-// The remainder with the divisor's sign, exact: what is left when the divisor times each power of
-// 2 was subtracted, the largest first.
+// The exact remainder with the divisor's sign: subtracts the divisor times each power of 2, the
+// largest first.
 double mod_(const double x, const double y)
 {
     precise double r = magnitude_of(x), b = magnitude_of(y), half_r = r * 0.5lf;
@@ -132,7 +132,7 @@ double mod_(const double x, const double y)
 
 // ---- Exponentials -------------------------------------------------------------------------------
 
-// x = k ln 2 + r: returns e^r - 1, and k, for |x| <= 1500.
+// Decomposes x = k ln 2 + r for |x| <= 1500: returns e^r - 1, and k.
 double exp_reduced(const double x, out int k)
 {
     precise double n = rint_(x * 1.4426950408889634lf);
@@ -153,7 +153,7 @@ double exp_reduced(const double x, out int k)
     return p;
 }
 
-// (1 + p) 2^k in two factors: 2^k may be out of range.
+// (1 + p) 2^k, multiplied by two factors because 2^k may be out of range.
 double scale_by(const double p, const int k)
 {
     int halved = k >> 1;
@@ -209,7 +209,8 @@ double cosh_(const double x)
 
 // ---- Logarithms ---------------------------------------------------------------------------------
 
-// The exponent of x > 0 and 1 + f, its mantissa, between sqrt(1/2) and sqrt(2).
+// Splits x > 0: returns the exponent, and sets f so that the mantissa 1 + f is between sqrt(1/2)
+// and sqrt(2).
 int split_exponent(const double x, out double f)
 {
     bool tiny = (high_bits(x) & 0x7fffffffu) < 0x100000u;
@@ -230,7 +231,7 @@ double log_special(const double x, const double result)
                             : x;
 }
 
-// log(1 + f) = f - low: the low part, for 1 + f between sqrt(1/2) and sqrt(2).
+// The low part in log(1 + f) = f - low, for 1 + f between sqrt(1/2) and sqrt(2).
 double log_low(const double f)
 {
     precise double s = f / (2.0lf + f), z = s * s, half_square = 0.5lf * f * f;
@@ -272,7 +273,7 @@ double log2_(const double x)
 {
     double f;
     int e = split_exponent(x, f);
-    // 1 / ln 2 in two parts, the first of 21 bits, and f in two parts, so that a product is exact.
+    // 1 / ln 2 is split into two parts, the first with 21 bits, and so is f: one product is exact.
     precise double low = log_low(f), high = f - low;
     uvec2 bits = unpackDouble2x32(high);
     precise double top = packDouble2x32(uvec2(0u, bits.y)), rest = (f - top) - low;
@@ -307,7 +308,7 @@ dvec2 sum_pair(const dvec2 a, const dvec2 b)
     return dvec2(high, rest);
 }
 
-// log2 of x > 0 to about 2^-66: the series of (1 + s) / (1 - s), its first terms in pairs.
+// log2 of x > 0 to about 2^-66: the series of (1 + s) / (1 - s), with its first terms as pairs.
 dvec2 log2_pair(const double x)
 {
     double f;
@@ -330,7 +331,7 @@ dvec2 log2_pair(const double x)
     return sum_pair(dvec2(double(e), 0.0lf), product_pair(terms, pair));
 }
 
-// |x|^y for finite x and y, x not 0.
+// |x|^y for finite x and y and x != 0.
 double pow_magnitude(const double x, const double y)
 {
     precise double b = magnitude_of(y) < 1e22lf ? y : signed_(1e22lf, y);

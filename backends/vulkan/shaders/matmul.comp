@@ -1,5 +1,5 @@
-// backends/vulkan/shaders/matmul.comp -- a tile of a matrix product: the terms 16 at a time through
-// shared memory, a block of quads (4 by 4 elements) for each invocation.
+// backends/vulkan/shaders/matmul.comp -- a tile of a matrix product: 16 terms at a time pass
+// through shared memory, and each invocation computes a block of quads (4 by 4 elements).
 #version 460
 #include "common.glsl"
 #include "products.glsl"
@@ -10,21 +10,21 @@ layout(constant_id = 1) const uint A_TYPE = FLOAT32;
 layout(constant_id = 2) const uint B_TYPE = FLOAT32;
 layout(constant_id = 3) const uint Y_TYPE = FLOAT32;
 layout(constant_id = 4) const uint BIAS_TYPE = NO_TYPE;
-// Whether neighbouring invocations load neighbouring terms, or neighbouring rows (columns).
+// Whether adjacent invocations load adjacent terms; otherwise they load adjacent rows (columns).
 layout(constant_id = 5) const bool A_BY_TERM = true;
 layout(constant_id = 6) const bool B_BY_TERM = true;
-// All loads are of four elements that lie side by side, aligned.
+// Every load is an aligned vector of four adjacent elements.
 layout(constant_id = 7) const bool A_PACKED = false;
 layout(constant_id = 8) const bool B_PACKED = false;
 layout(constant_id = 9) const bool Y_PACKED = false;
-// Invocations along the columns and the rows of a tile, and quads of each.
+// Invocations along the columns and the rows of a tile, and quads per invocation in each direction.
 layout(constant_id = 10) const uint ACROSS = 16;
 layout(constant_id = 11) const uint DOWN = 16;
 layout(constant_id = 12) const uint A_QUADS = 1;
 layout(constant_id = 13) const uint B_QUADS = 1;
 layout(constant_id = 14) const bool RESIDUAL = false;
 
-#ifdef CODES // B_TYPE is the format of quantised rows, and p.b where they lie
+#ifdef CODES // B_TYPE is the format of the quantized rows, and p.b their address
 const uint FORMAT = B_TYPE, B_LOADED = FLOAT32;
 #include "codes.glsl"
 #else
@@ -32,28 +32,30 @@ const uint B_LOADED = B_TYPE;
 #endif
 
 const uint TERMS = 16;
-const uint A_FOURS = A_QUADS * DOWN, B_FOURS = B_QUADS * ACROSS; // of a tile, for each term
-const uint A_WIDTH = A_FOURS + 1, B_WIDTH = B_FOURS + 1; // odd, to spread over the banks
+// Vectors of four in a tile, per term.
+const uint A_FOURS = A_QUADS * DOWN, B_FOURS = B_QUADS * ACROSS;
+const uint A_WIDTH = A_FOURS + 1, B_WIDTH = B_FOURS + 1; // odd, to avoid bank conflicts
 const uint B_AT = TERMS * A_WIDTH;
 const uint A_LOADS = (A_FOURS * TERMS + THREADS - 1) / THREADS;
 const uint B_LOADS = (B_FOURS * TERMS + THREADS - 1) / THREADS;
-const uint PANEL = 8; // tiles down, before the next column of tiles: they share what caches hold
+// Rows of tiles in a panel, whose tiles share cached data (tile_at).
+const uint PANEL = 8;
 
 shared real4 tile[TERMS * (A_WIDTH + B_WIDTH)];
 
 struct Place {
-    uint four, term; // in the tile: the first of four rows, over 4; the first term
+    uint four, term; // within the tile: group of four rows; first term
 };
 
 Place place_of(uint i, bool by_term, uint fours)
 {
-    if (by_term) { // four terms of row `four`, which here counts single rows
+    if (by_term) { // four terms of one row: `four` is the row itself
         return Place(i / (TERMS / 4u), 4u * (i % (TERMS / 4u)));
     }
     return Place(i % fours, i / fours);
 }
 
-// Load i of a tile whose first row is `first` of `limit`, at terms [k, end).
+// Load i of a tile whose rows start at `first` and end before `limit`, for terms [k, end).
 raw4 fetch(Words from, uint dtype, bool packed, bool by_term, uint fours, int origin,
            int row_stride, int term_stride, uint i, uint first, uint limit, uint k, uint end)
 {
@@ -84,7 +86,7 @@ void keep(raw4 loaded, uint dtype, bool by_term, uint fours, uint i, uint base)
 }
 
 #ifdef CODES
-// Of b: the rows of codes are its columns (B_BY_TERM) or its rows.
+// The same for quantized b: the rows of codes are the columns of b (B_BY_TERM) or its rows.
 raw4 fetch_codes(uint i, uint first, uint limit, uint k, uint end)
 {
     Place at = place_of(i, B_BY_TERM, B_FOURS);
@@ -127,7 +129,7 @@ void keep_both()
     }
 }
 
-real4 sums[A_QUADS * 4 * B_QUADS]; // of a row of each quad after another
+real4 sums[A_QUADS * 4 * B_QUADS]; // [4 g + row of quad g][quad of columns]
 
 void add_tile()
 {
@@ -180,7 +182,8 @@ void store(uint base, uint row, uint column, real4 value)
     }
 }
 
-// The first row and column of tile i: by panels of rows, and down them.
+// The first row and column of tile i: tiles are numbered by panels of rows, and top to bottom
+// within a column of a panel.
 uvec2 tile_at(uint i)
 {
     uint down = (p.rows + 4u * A_FOURS - 1u) / (4u * A_FOURS);

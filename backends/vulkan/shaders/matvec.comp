@@ -16,12 +16,13 @@ layout(constant_id = 2) const uint Y_TYPE = FLOAT32;
 layout(constant_id = 3) const uint BIAS_TYPE = NO_TYPE;
 layout(constant_id = 4) const bool B_PACKED = false;
 layout(constant_id = 5) const uint ROWS = 1;
-layout(constant_id = 6) const uint LANES = 32; // invocations for a column; a power of two
-layout(constant_id = 7) const uint LOADS = 4;  // under way
+layout(constant_id = 6) const uint LANES = 32; // invocations per column; a power of two
+layout(constant_id = 7) const uint LOADS = 4;  // loads in flight
 layout(constant_id = 8) const bool A_PACKED = false;
 layout(constant_id = 9) const bool RESIDUAL = false;
-// GATED: two matrices, the second at p.bias; y is a gate over both products. A module of its
-// own because the gate's precise arithmetic would keep drivers from fusing the products' (spirv/).
+// GATED: there are two matrices, the second at p.bias; y is a gate over both products. It is a
+// module of its own because the gate's precise arithmetic would prevent drivers from using fma for
+// the products (spirv/).
 const uint SWIGLU = 1, GEGLU = 2;
 #ifdef GATED
 layout(constant_id = 10) const uint GATE = SWIGLU;
@@ -29,12 +30,12 @@ layout(constant_id = 10) const uint GATE = SWIGLU;
 const uint GATE = 0;
 #endif
 
-#ifdef CODES // B_TYPE is the format of quantised rows, and the matrix where they lie
+#ifdef CODES // B_TYPE is the format of the quantized rows, and the matrix their address
 const uint FORMAT = B_TYPE;
 #include "codes.glsl"
 #endif
 
-const uint FOURS = B_TYPE == FLOAT32 ? 1 : 2; // of a piece
+const uint FOURS = B_TYPE == FLOAT32 ? 1 : 2; // vectors of four per piece
 const uint PIECE = 4 * FOURS;
 
 shared float partial[ROWS * THREADS];
@@ -99,7 +100,8 @@ void add_column(Words matrix, ivec2 origin, uint column, uint lane)
 
 #endif
 
-// Adds up the LANES sums of each column and row, by up to 8 at a time; the first has the result.
+// Adds the LANES partial sums of each column and row, reducing by up to 8 at a time; the first lane
+// has the result.
 void join(uint lane)
 {
     uint self = gl_LocalInvocationID.x;
@@ -120,7 +122,7 @@ void join(uint lane)
 }
 
 #ifdef GATED
-// The formulas of ops/elementwise/activation.c, in their order.
+// Evaluates the formulas of ops/elementwise/activation.c in the same order.
 float gated(float gate, float up)
 {
     precise float x = gate;

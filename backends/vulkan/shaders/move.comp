@@ -1,8 +1,8 @@
 // backends/vulkan/shaders/move.comp -- elements from strided memory, or one value, to strided
 // memory.
 //
-// With RECORD the arguments are in memory: more axes, and a window whose place is read from an
-// array.
+// With RECORD, the arguments are in memory: there are more axes, and a window whose start indices
+// are read from an array.
 #version 460
 #ifdef BYTES
 #extension GL_EXT_shader_8bit_storage : require
@@ -13,12 +13,12 @@
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint SIZE = 4;
 layout(constant_id = 1) const uint AXES = 1;
-layout(constant_id = 2) const bool FILL = false; // `from` is the value
+layout(constant_id = 2) const bool FILL = false; // `from` holds the value itself
 
 #ifdef RECORD
 layout(constant_id = 3) const uint WINDOW_AXES = 0;
 layout(constant_id = 4) const uint START_TYPE = INT64;
-layout(constant_id = 5) const bool PUT = false; // the window is in what is written
+layout(constant_id = 5) const bool PUT = false; // the window is in the destination
 
 #define MAX_AXES 16
 #else
@@ -27,14 +27,14 @@ layout(constant_id = 5) const bool PUT = false; // the window is in what is writ
 
 struct Move {
     Words from, to;
-    uint count, from_start; // elements of `from` that lie before its element 0
+    uint count, from_start; // elements of `from` before its element 0
     uint dims[MAX_AXES];
     int from_strides[MAX_AXES];
     uint to_strides[MAX_AXES];
 #ifdef RECORD
     Words start;
-    uint start_at[MAX_AXES]; // where in `start` an axis of the window has its place
-    uint room[MAX_AXES];     // the last place that fits
+    uint start_at[MAX_AXES]; // index into `start` for each axis of the window
+    uint room[MAX_AXES];     // largest valid start index
     int strides[MAX_AXES];
 #endif
 };

@@ -1,5 +1,5 @@
-// backends/vulkan/shaders/norm.comp -- rms_norm and layer_norm. Rows that lie in pieces of 16 bytes
-// are loaded once and stay in registers.
+// backends/vulkan/shaders/norm.comp -- rms_norm and layer_norm. Rows that consist of aligned pieces
+// of 16 bytes are loaded once and stay in registers.
 #version 460
 #include "common.glsl"
 #ifndef WIDE
@@ -7,13 +7,13 @@
 #endif
 #include "norm.glsl"
 
-layout(constant_id = 5) const uint PIECES = 0; // of a thread; 0: one element at a time
+layout(constant_id = 5) const uint PIECES = 0; // pieces per invocation; 0: one element at a time
 
 #ifndef WIDE
-const uint FOURS = X_TYPE == FLOAT32 ? 1 : 2; // of a piece
+const uint FOURS = X_TYPE == FLOAT32 ? 1 : 2; // vectors of four per piece
 const uint KEPT = PIECES > 0 ? PIECES : 1;
 
-// What is added to the normalised elements i to i + 3, and what multiplies them before.
+// Applies the weight and then the bias to normalized elements i to i + 3.
 void scale_and_add(uint i, inout vec4 y)
 {
     if (is_given(p.weight)) {

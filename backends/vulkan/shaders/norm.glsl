@@ -1,4 +1,4 @@
-// backends/vulkan/shaders/norm.glsl -- rows of a normalization: THREADS threads per row.
+// backends/vulkan/shaders/norm.glsl -- rows of a normalization: THREADS invocations per row.
 #include "math.glsl"
 
 #ifdef WIDE
@@ -9,15 +9,15 @@ const uint REAL_TYPE = FLOAT32;
 
 layout(constant_id = 0) const uint X_TYPE = FLOAT32;
 layout(constant_id = 1) const uint WEIGHT_TYPE = FLOAT32;
-layout(constant_id = 2) const uint OTHER_TYPE = FLOAT32; // the bias or the cotangent
-layout(constant_id = 3) const uint THREADS = 256;        // of a row: a power of two
-layout(constant_id = 4) const bool LAYER = false;        // layer_norm, else rms_norm
+layout(constant_id = 2) const uint OTHER_TYPE = FLOAT32; // dtype of the bias or the cotangent
+layout(constant_id = 3) const uint THREADS = 256;        // invocations per row: a power of two
+layout(constant_id = 4) const bool LAYER = false;        // layer_norm, otherwise rms_norm
 layout(local_size_x = 256) in;
 
 // Row r of x (and of ct) starts at r / inner * at[0] + r % inner * at[1].
 layout(push_constant, scalar) uniform Push
 {
-    Words x, weight, other, y, stats; // weight, other (a bias) and stats: 0 when there is none
+    Words x, weight, other, y, stats; // weight, other (a bias) and stats: 0 if absent
     uint x_at[2], other_at[2];
     uint rows, inner, width, unused;
     real eps, offset;
@@ -43,7 +43,7 @@ uint row_start(uint row, uint at[2])
     return row / p.inner * at[0] + row % p.inner * at[1];
 }
 
-// Sums of the first n of a, b, c over the threads of each row. Every thread comes here.
+// Sums the first n of a, b, c over the invocations of each row. Every invocation must call this.
 void sum_rows(const uint n, inout real a, inout real b, inout real c)
 {
     uint t = gl_LocalInvocationIndex;
@@ -76,7 +76,7 @@ real gain(uint i)
     return LAYER ? weight : weight + p.offset;
 }
 
-// The mean of the row at `x` when LAYER, else 0. Every thread comes here.
+// The mean of the row at `x` if LAYER, otherwise 0. Every invocation must call this.
 real row_mean(bool any, uint x)
 {
     real sum = real(0), none = real(0), nothing = real(0);

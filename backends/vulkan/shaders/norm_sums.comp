@@ -1,20 +1,20 @@
 // backends/vulkan/shaders/norm_sums.comp -- dw and db of the norms: sums over the rows of a part,
-// then (TOTAL) over the parts. A workgroup has 64 columns, four threads to each.
+// then (TOTAL) over the parts. A workgroup processes 64 columns with four invocations per column.
 #version 460
 #include "common.glsl"
 
 layout(constant_id = 0) const uint X_TYPE = FLOAT32;
 layout(constant_id = 1) const uint CT_TYPE = FLOAT32;
 layout(constant_id = 2) const bool TOTAL = false;
-layout(constant_id = 3) const uint OUT_TYPE = FLOAT32; // of dw and db
+layout(constant_id = 3) const uint OUT_TYPE = FLOAT32; // dtype of dw and db
 layout(local_size_x = 64, local_size_y = 4) in;
 
 layout(push_constant, scalar) uniform Push
 {
-    Words x, ct, stats, parts; // stats: inverse root and mean of a row; parts: (n, 2, width)
-    Words dw, db;              // 0 when not wanted
+    Words x, ct, stats, parts; // stats: inverse root and mean of each row; parts: (n, 2, width)
+    Words dw, db;              // 0 if not requested
     uint x_at[2], ct_at[2];
-    uint rows, inner, width, per_part, blocks; // TOTAL: rows are parts
+    uint rows, inner, width, per_part, blocks; // with TOTAL, rows are parts
 }
 p;
 
@@ -63,7 +63,7 @@ void main()
     sums[0][turn][lane] = dw;
     sums[1][turn][lane] = db;
     barrier();
-    // Places that the last launch has too many of hold no part.
+    // The dispatch may have more workgroups than there are parts; surplus ones store nothing.
     if (turn == 0u && column < p.width && (part * p.per_part < p.rows || part == 0u)) {
         for (uint i = 1u; i < 4u; i++) {
             dw += sums[0][i][lane];

@@ -1,9 +1,9 @@
-// backends/vulkan/shaders/pieces.glsl -- elements by fours and by pieces of 16 bytes, converted
-// late so that several loads stay in flight. Included after common.glsl.
+// backends/vulkan/shaders/pieces.glsl -- elements in vectors of four and in pieces of 16 bytes,
+// converted late so that several loads stay in flight. Included after common.glsl.
 layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Quads { uvec4 at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Pairs { uvec2 at[]; };
 
-// Elements are counted from the address in `int`: strides may be negative.
+// Element offsets are signed: strides may be negative.
 #ifdef WIDE
 #define real4 dvec4
 #define raw4 dvec4
@@ -49,8 +49,9 @@ float load_at(Words p, uint dtype, int i)
     return dtype == FLOAT16 ? unpackHalf2x16(bits).x : uintBitsToFloat(bits << 16);
 }
 
-// `count` elements (at most 4, zeros after them) as they lie in memory: two of 16 bits in a word.
-// `packed`: all side by side and the first a multiple of 4, in memory aligned for 4.
+// Loads `count` elements (at most 4, padded with zeros) without conversion: two 16-bit elements per
+// word. `packed`: the elements are adjacent, the first is a multiple of 4, and memory is aligned
+// for 4.
 raw4 load_four(Words p, uint dtype, bool packed, int i, int step, uint count)
 {
     if (packed && count >= 4u) {
@@ -64,7 +65,8 @@ raw4 load_four(Words p, uint dtype, bool packed, int i, int step, uint count)
     return dtype == FLOAT32 ? four : uvec4(four.x | four.y << 16, four.z | four.w << 16, 0u, 0u);
 }
 
-// Devices keep the subnormals of float16 here, as far as known; tests/vulkan/test_products.c looks.
+// This conversion keeps subnormals of float16 on all known devices; tests/vulkan/test_products.c
+// checks it.
 real4 convert(raw4 four, uint dtype)
 {
     if (dtype == FLOAT32) {
@@ -77,7 +79,7 @@ real4 convert(raw4 four, uint dtype)
                                  four.y & 0xffff0000u));
 }
 
-// A piece: the elements of 16 bytes.
+// The number of elements in a piece of 16 bytes.
 uint piece_of(uint dtype)
 {
     return dtype == FLOAT32 ? 4u : 8u;
@@ -95,7 +97,7 @@ uvec4 load_piece(Words p, uint dtype, bool packed, int i, uint count)
     return uvec4(low.xy, load_four(p, dtype, false, i + 4, 1, max(count, 4u) - 4u).xy);
 }
 
-// Four elements of a piece: the first (0) or the last (1).
+// Four elements of a piece: the first four (0) or the last four (1).
 vec4 part_of(uvec4 piece, uint dtype, uint part)
 {
     return convert(part == 0u ? piece : uvec4(piece.zw, 0u, 0u), dtype);

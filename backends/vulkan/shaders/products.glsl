@@ -1,25 +1,26 @@
-// backends/vulkan/shaders/products.glsl -- what the matrix products share: their arguments and the
-// batch of a workgroup.
+// backends/vulkan/shaders/products.glsl -- common parts of the matrix products: their arguments and
+// the batch of a workgroup.
 #include "pieces.glsl"
 
-const uint NO_TYPE = 255; // of a bias that is not there
-// With RESIDUAL (a constant of each shader) the bias is as large as y, and is added to the rounded
-// product, as an op of its own would.
+const uint NO_TYPE = 255; // the bias is absent
+// With RESIDUAL (a constant of each shader) the bias has the shape of y and is added to the rounded
+// product, as a separate op would do.
 
-// y = a b, with terms k: a[row, k] and b[k, column] by strides; y is dense, but may be transposed.
+// y = a b over terms k: a[row, k] and b[k, column] are strided; y is dense, but may be transposed.
 layout(push_constant, scalar) uniform Push {
     Words a, b, y, bias;
     uint batches, rows, columns, terms;
     int a_row, a_term, b_term, b_column;
     uint y_row, y_column;
-    // The terms come in parts of `chunk`; with several, y has the sums of each one after another.
+    // Split-K: parts of `chunk` terms. With several parts, y holds the sums of one part after
+    // another.
     uint parts, chunk;
     int bias_stride;
-    ivec3 sizes;            // of the batch axes but the first
+    ivec3 sizes;            // of the batch axes except the first
     ivec4 a_batch, b_batch; // strides
 } p;
 
-// Where the matrices of an element of the batch begin.
+// The offsets of the matrices of batch element i.
 ivec2 batch_at(uint i)
 {
     ivec2 at = ivec2(0);
@@ -35,7 +36,7 @@ ivec2 batch_at(uint i)
     return at + rest * ivec2(p.a_batch[0], p.b_batch[0]);
 }
 
-// Where its part of y begins.
+// The offset of the part's results in y.
 uint y_at(uint batch, uint part)
 {
     return (part * p.batches + batch) * p.rows * p.columns;

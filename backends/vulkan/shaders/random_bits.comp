@@ -11,7 +11,7 @@ layout(local_size_x = 256) in;
 
 layout(push_constant, scalar) uniform Push {
     Words key, to;
-    uint blocks, pairs; // of the blocks, those that make two words
+    uint blocks, pairs; // pairs: number of blocks that yield two words
     uint words, tail;   // whole words, and bytes after them
 } p;
 

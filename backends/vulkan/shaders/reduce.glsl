@@ -1,8 +1,8 @@
 // backends/vulkan/shaders/reduce.glsl -- the skeleton of reductions. `parts` times LANES
-// invocations make an output; with more than one part, what they have goes to the workspace as
-// [part][output], and a second launch joins that. Before: ACC, identity(), combine(), and
-// element(i, r), which is element r of a run and i of the input; load_part(), store_part(), and
-// finish(acc, o).
+// invocations compute an output. With more than one part, partial results go to the workspace as
+// [part][output], and a second launch combines them. The including file defines ACC, identity(),
+// combine(), element(i, r) for element r of a run, which is element i of the input, load_part(),
+// store_part(), and finish(acc, o).
 layout(constant_id = 1) const uint KEPT = 1;    // axes of the outputs
 layout(constant_id = 2) const uint REDUCED = 1; // axes of a run
 layout(constant_id = 3) const bool FROM_PARTS = false;

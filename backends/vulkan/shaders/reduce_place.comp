@@ -8,7 +8,7 @@
 layout(constant_id = 5) const uint X_TYPE = FLOAT32;
 layout(constant_id = 6) const bool SMALLEST = false;
 
-#define ACC uvec3 // a key and its place
+#define ACC uvec3 // a key and its index
 ACC identity()
 {
     return uvec3(0, 0, ~0u);

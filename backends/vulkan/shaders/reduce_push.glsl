@@ -5,6 +5,6 @@ layout(push_constant, scalar) uniform Push {
     Words x, result;
     uint origin; // the element of x where output 0 begins
     uint outputs, count, parts, chunk;
-    uint total; // elements of a run, also when what is reduced is parts
+    uint total; // elements of a run, even if the inputs are parts
     Axes kept, reduced;
 } p;

@@ -1,5 +1,6 @@
-// backends/vulkan/shaders/rope.comp -- rotary embedding: a thread computes one pair of elements
-// of a position, in some heads; the rest of a head is copied. y may be a part of a longer cache.
+// backends/vulkan/shaders/rope.comp -- rotary embedding: an invocation computes one pair of
+// elements of a position, in some heads; the rest of a head is copied. y may be part of a longer
+// cache.
 #version 460
 #include "common.glsl"
 #include "math.glsl"
@@ -7,7 +8,7 @@
 layout(constant_id = 0) const uint X_TYPE = FLOAT32;
 layout(constant_id = 1) const uint POSITION_TYPE = INT32;
 layout(constant_id = 2) const bool INTERLEAVED = false;
-layout(constant_id = 3) const uint START_TYPE = 255; // none: y has the places of x
+layout(constant_id = 3) const uint START_TYPE = 255; // 255: none, y has the positions of x
 layout(local_size_x = 128) in;
 
 layout(push_constant, scalar) uniform Push
@@ -16,16 +17,16 @@ layout(push_constant, scalar) uniform Push
     uint x_at[3];        // strides of B, L, H
     uint positions_at;   // stride of B
     uint L, H, D, pairs;
-    uint some;           // heads of a thread
-    uint parts;          // of the heads
-    uint n;              // threads
-    uint capacity;       // places of y for each B
-    Words start;         // the place of the first, clipped so that all fit
+    uint some;           // heads per invocation
+    uint parts;          // parts that the heads are divided into
+    uint n;              // number of invocations
+    uint capacity;       // positions of y per batch element
+    Words start;         // first position in y, clipped so that all fit
     real amplitude, turn; // turn: 1, or -1 for the inverse
 }
 p;
 
-// The nearest float to an integer of 64 bits.
+// The float nearest to a 64-bit integer.
 float nearest(uvec2 value)
 {
     bool negative = POSITION_TYPE != UINT64 && int(value.y) < 0;
@@ -33,7 +34,7 @@ float nearest(uvec2 value)
         value = uvec2(0u - value.x, ~value.y + uint(value.x == 0u));
     }
     float magnitude = float(value.x);
-    if (value.y != 0u) { // its leading 32 bits, the last one telling of lower ones
+    if (value.y != 0u) { // leading 32 bits; the last is a sticky bit
         int dropped = findMSB(value.y) + 1;
         uint lost = dropped == 32 ? value.x : value.x & (1u << dropped) - 1u;
         uint top = dropped == 32 ? value.y : value.y << (32 - dropped) | value.x >> dropped;

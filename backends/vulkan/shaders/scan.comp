@@ -1,17 +1,17 @@
 // backends/vulkan/shaders/scan.comp -- running extremes and their indices (EXTREME), products (with
-// BITS of integers modulo 2^64), logarithms of sums of exponentials (LOGSUM), and y_k = a_k y_(k-1)
-// + b_k (LINEAR, with b at p.from, laid out as a).
+// BITS: of integers modulo 2^64), logarithms of sums of exponentials (LOGSUM), and y_k = a_k
+// y_(k-1) + b_k (LINEAR; b is at p.from, with the layout of a).
 #version 460
 #include "common.glsl"
 #include "rows_push.glsl"
 #if defined(EXTREME)
 #include "bits.glsl"
-#define ACC uvec3 // a key and its place in the order of the scan
+#define ACC uvec3 // a key and its index in the order of the scan
 layout(constant_id = 6) const bool SMALLEST = false;
 layout(constant_id = 7) const bool PLACES = false;
 const uint NOWHERE = ~0u;
 
-// The first of equal elements counts.
+// Of equal elements, the first is chosen.
 ACC combine(ACC a, ACC b)
 {
     return a.z == NOWHERE || (b.z != NOWHERE && greater(b.xy, a.xy)) ? b : a;
@@ -36,7 +36,7 @@ ACC combine(ACC a, ACC b)
 #define ACC vec2
 #endif
 
-// y -> x y + y0, one after the other.
+// Composes the maps y -> x y + y0, a first.
 ACC combine(ACC a, ACC b)
 {
     return ACC(a.x * b.x, b.x * a.y + b.y);
@@ -50,7 +50,7 @@ ACC combine(ACC a, ACC b)
 }
 #else
 #include "math.glsl"
-#define ACC vec3 // a mantissa, what rounding took from it, and an exponent: nothing overflows
+#define ACC vec3 // mantissa, its rounding error, and an exponent: nothing overflows
 
 ACC parted(const float x, const float low, const float exponent)
 {
@@ -59,7 +59,7 @@ ACC parted(const float x, const float low, const float exponent)
     if ((bits & 0x7fffffffu) == 0u || e == 255) {
         return vec3(x, 0, 0);
     }
-    if (e == 0) { // subnormal, which a product might flush to 0
+    if (e == 0) { // subnormal: a product might flush it to 0
         int up = 23 - findMSB(bits & 0x7fffffu);
         uint word = (bits & 0x7fffffu) << up;
         return vec3(uintBitsToFloat((bits & 0x80000000u) | (word & 0x7fffffu) | 127u << 23), 0,
@@ -108,7 +108,7 @@ ACC element(uint i, uint k)
     return uvec3(SMALLEST ? turn_key(X_TYPE, key) : key, k);
 }
 
-// Nothing is in front of the first of an exclusive scan: p.to has the bits of what it gets.
+// Nothing precedes the first element of an exclusive scan; its result is the bits in p.to.
 void put(uint o, ACC acc, uint base)
 {
     if (PLACES) {

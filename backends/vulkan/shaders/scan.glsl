@@ -1,14 +1,14 @@
 // backends/vulkan/shaders/scan.glsl -- scans the elements of a row: one invocation per row, or a
-// workgroup per part of a row. Before: ACC, identity(), combine() of what is in front and what
-// follows; element(i, k), of element i, which is the k-th in the order of the scan; put(o, acc,
-// base), which stores a result; in_front(row, part), what the parts before come to. The input comes
-// in the order of the scan; REVERSE writes from the end.
+// workgroup per part of a row. The including file defines ACC, identity(), combine(earlier, later),
+// element(i, k) for element i, which is the k-th in the order of the scan, put(o, acc, base), which
+// stores a result, and in_front(row, part), the combined value of all previous parts. Elements are
+// read in the order of the scan; REVERSE stores the results from the end.
 layout(constant_id = 1) const uint KEPT = 1;
 layout(constant_id = 2) const uint X_TYPE = FLOAT32;
 layout(constant_id = 3) const uint OUT_TYPE = FLOAT32;
 layout(constant_id = 4) const bool REVERSE = false;
 layout(constant_id = 5) const bool INCLUSIVE = true;
-const uint EACH = 4; // neighbours that an invocation of a workgroup takes
+const uint EACH = 4; // adjacent elements per invocation of a workgroup
 
 ACC identity();
 ACC element(uint i, uint k);
@@ -34,7 +34,7 @@ void scan_alone(uint row, uint base)
     }
 }
 
-// What the invocations before this one have; `whole` becomes that of all.
+// Returns the combined value of the invocations before this one; `whole` receives that of all.
 ACC scan_joined(ACC mine, out ACC whole)
 {
     uint t = gl_LocalInvocationID.x;
@@ -88,7 +88,7 @@ void main()
         return;
     }
     uint row = item % p.rows;
-    if (item < p.rows * p.parts) { // the same for all of a workgroup
+    if (item < p.rows * p.parts) { // uniform over the workgroup
         scan_together(row, item / p.rows, p.origin + along(p.kept, KEPT, row));
     }
 }

@@ -7,12 +7,12 @@
 #include "common.glsl"
 #include "elements.glsl"
 
-// As weft_combine.
+// Values of weft_combine.
 const uint PUT = 0, PROD = 2, MAX = 3;
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint COMBINE = PUT;
-layout(constant_id = 1) const bool WHOLE = false; // integers, else floats; PUT: either
+layout(constant_id = 1) const bool WHOLE = false; // integers, otherwise floats; either for PUT
 layout(constant_id = 2) const bool SIGNED = false;
 layout(constant_id = 3) const uint SIZE = 4;
 layout(constant_id = 4) const uint TYPE = FLOAT32;
@@ -20,8 +20,8 @@ layout(constant_id = 4) const uint TYPE = FLOAT32;
 layout(push_constant, scalar) uniform Push {
     Words to, values, places, following;
     uint count;         // elements of the values
-    uint items;         // slices of the values, for each outer one of x
-    uint extent, inner; // of x: places, and the elements inside one
+    uint items;         // slices of the values per outer index of x
+    uint extent, inner; // of x: length of the axis, elements per index of the axis
 } p;
 
 uvec2 product(uvec2 a, uvec2 b)
@@ -37,7 +37,7 @@ bool less(uvec2 a, uvec2 b)
     return high || (a.y == b.y && a.x < b.x);
 }
 
-// The items are item, what follows it, and so on; item 0 would be at `from`.
+// The list starts with `item` and continues through p.following. `from` is the offset of item 0.
 void put_last(uint to, uint from, uint item)
 {
     uint last = item;

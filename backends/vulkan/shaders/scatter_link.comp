@@ -5,15 +5,15 @@
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint INDEX_TYPE = INT32;
-layout(constant_id = 1) const bool ALONG = false;  // an item an element, else an item a slice
-layout(constant_id = 2) const bool UNIQUE = false; // no two items have one place: no lists
+layout(constant_id = 1) const bool ALONG = false;  // one item per element, otherwise one per slice
+layout(constant_id = 2) const bool UNIQUE = false; // no two items share a destination: no lists
 
 layout(push_constant, scalar) uniform Push {
     Words indices, heads, next, places, following;
     Fault fault;
     uint fault_code;
     uint items;
-    uint extent, inner; // of x: the axis, and the elements inside it
+    uint extent, inner; // of x: length of the axis, elements per index of the axis
     uint n;             // with ALONG: indices along the axis
 } p;
 

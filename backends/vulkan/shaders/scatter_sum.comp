@@ -1,6 +1,6 @@
 // backends/vulkan/shaders/scatter_sum.comp -- adds its items to each destination of a scatter, in
-// the order of the indices. Floats are rounded once, at the end: in float32 the sum carries its
-// error along.
+// the order of the indices. Floats are rounded once, at the end: in float32, the sum is compensated
+// (it carries its rounding error).
 #version 460
 #ifdef BYTES
 #extension GL_EXT_shader_8bit_storage : require
@@ -9,18 +9,19 @@
 #include "elements.glsl"
 
 layout(local_size_x = 256) in;
-layout(constant_id = 0) const bool WHOLE = false; // integers of SIZE bytes, else floats of TYPE
+// Integers of SIZE bytes, otherwise floats of TYPE.
+layout(constant_id = 0) const bool WHOLE = false;
 layout(constant_id = 1) const uint SIZE = 4;
 layout(constant_id = 2) const uint TYPE = FLOAT32;
 
 layout(push_constant, scalar) uniform Push {
     Words to, values, places, following;
     uint count;         // elements of the values
-    uint items;         // slices of the values, for each outer one of x
-    uint extent, inner; // of x: places, and the elements inside one
+    uint items;         // slices of the values per outer index of x
+    uint extent, inner; // of x: length of the axis, elements per index of the axis
 } p;
 
-// The items are item, what follows it, and so on; item 0 would be at `from`.
+// The list starts with `item` and continues through p.following. `from` is the offset of item 0.
 void add_integers(uint to, uint from, uint item)
 {
     uvec2 sum = load_element(p.to, SIZE, to);
@@ -43,7 +44,7 @@ void add_floats(uint to, uint from, uint item)
 #endif
         sum = next;
     }
-    // Where the sum is not finite, its error is no number.
+    // The error of a sum that is not finite is meaningless.
     store_real(p.to, TYPE, to, isnan(error) || isinf(error) ? sum : sum + error);
 }
 

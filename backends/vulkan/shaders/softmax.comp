@@ -1,5 +1,6 @@
-// backends/vulkan/shaders/softmax.comp -- softmax and log_softmax: LANES invocations per row. Long
-// rows that are few are split: `parts` groups a row, after a reduction left the parts' sums.
+// backends/vulkan/shaders/softmax.comp -- softmax and log_softmax: LANES invocations per row. If
+// there are few long rows, each row is divided among `parts` groups, after a reduction has computed
+// the sums of the parts.
 #version 460
 #include "common.glsl"
 #include "rows_push.glsl"

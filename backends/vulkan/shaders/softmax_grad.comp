@@ -23,9 +23,9 @@ layout(constant_id = 3) const bool LOGARITHM = false;
 
 layout(push_constant, scalar) uniform Push {
     Words y, dy, result;
-    uint y_origin, dy_origin; // the elements where row 0 begins
+    uint y_origin, dy_origin; // offsets of row 0
     uint rows, count;
-    uint inner; // how many elements of a result lie between neighbours in a row
+    uint inner; // stride of a row in the result
     int y_stride, dy_stride;
     uint sizes[4];
     int y_strides[4], dy_strides[4];

@@ -1,6 +1,6 @@
 // backends/vulkan/shaders/sort.glsl -- entries for sorting: a key and the original index of the
-// element, which makes all entries of a row different and the order stable. Entries in the
-// workspace are WORDS words: the place, the key's low word, its high word if the dtype has 64 bits.
+// element, which makes all entries of a row distinct and the sort stable. Entries in the workspace
+// have WORDS words: the index, the key's low word, and its high word if the dtype has 64 bits.
 #include "rows_push.glsl"
 #include "bits.glsl"
 
@@ -10,7 +10,7 @@ layout(constant_id = 1) const uint X_TYPE = FLOAT32;
 layout(constant_id = 2) const bool PLACES = false; // argsort
 layout(constant_id = 3) const bool TO_RUNS = false; // not the last pass
 
-#define Entry uvec3 // place, low, high
+#define Entry uvec3 // index, low, high
 
 bool comes_before(Entry a, Entry b)
 {

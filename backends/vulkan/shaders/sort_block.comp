@@ -5,8 +5,8 @@
 #include "sort.glsl"
 
 layout(constant_id = 4) const uint BLOCK = 2048;
-layout(constant_id = 5) const uint ENTRIES = 2048; // BLOCK or more
-layout(constant_id = 6) const uint HIGHS = 1;      // ENTRIES for dtypes of 64 bits
+layout(constant_id = 5) const uint ENTRIES = 2048; // at least BLOCK
+layout(constant_id = 6) const uint HIGHS = 1;      // ENTRIES for 64-bit dtypes
 
 shared uint places[ENTRIES], lows[ENTRIES], highs[HIGHS];
 
@@ -42,7 +42,7 @@ void main()
     for (uint i = t; i < ENTRIES; i += 256) {
         uint block = first + i / BLOCK, row = block / blocks;
         uint place = block % blocks * BLOCK + i % BLOCK;
-        Entry entry = Entry(~0u); // behind all others
+        Entry entry = Entry(~0u); // padding, sorts after all others
         if (row < p.rows && place < p.count) {
             uvec2 bits = load_bits(p.x, X_TYPE, element_of(row, place));
             entry = Entry(place, to_key(X_TYPE, bits));

@@ -1,11 +1,11 @@
-// backends/vulkan/shaders/sum_parts.comp -- the sums of a product's parts added up, always in the
-// same order, and the bias or the residual (products.glsl).
+// backends/vulkan/shaders/sum_parts.comp -- adds the partial sums of a split-K product, always in
+// the same order, and the bias or the residual (products.glsl).
 #version 460
 #include "common.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint Y_TYPE = FLOAT32;
-layout(constant_id = 1) const uint BIAS_TYPE = 255; // none
+layout(constant_id = 1) const uint BIAS_TYPE = 255; // 255: no bias
 layout(constant_id = 2) const bool RESIDUAL = false;
 
 layout(push_constant, scalar) uniform Push {

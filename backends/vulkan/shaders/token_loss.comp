@@ -1,10 +1,10 @@
 // backends/vulkan/shaders/token_loss.comp -- losses of rows of logits in float32, and their
-// gradients, which replace the logits or are stored elsewhere in 16 bits. A workgroup a row.
+// gradients, which replace the logits or are stored elsewhere in 16 bits. One workgroup per row.
 #version 460
 #include "common.glsl"
 #include "math.glsl"
 
-const uint GROUP = 256, STEP = 4; // elements an invocation has under way
+const uint GROUP = 256, STEP = 4; // STEP: elements in flight per invocation
 const float LOWEST = -3.4028234663852886e38;
 
 layout(local_size_x = GROUP) in;
@@ -12,20 +12,20 @@ layout(constant_id = 0) const uint TARGET_TYPE = INT32;
 layout(constant_id = 1) const bool GRADIENT = false;
 layout(constant_id = 2) const bool CAPPED = false;
 layout(constant_id = 3) const uint GRADIENT_TYPE = FLOAT32;
-layout(constant_id = 4) const bool BLOCKS = false; // of the vocabulary, one after another
+layout(constant_id = 4) const bool BLOCKS = false; // logits are stored in blocks of the vocabulary
 
 layout(push_constant, scalar) uniform Push {
     Floats logits, losses;
     Words targets, gradients;
     Fault fault;
     uint fault_code;
-    uint first, rows, V; // the first of these rows, among all
+    uint first, rows, V; // first: index of row 0 among all rows
     uint target_stride;
     float cap;
-    uint block; // words
+    uint block; // vocabulary entries per block
 } p;
 
-// Where word j of the row lies: blocks are matrices of all rows and some words.
+// The offset of column j of a row. Each block is a matrix of all rows and some columns.
 uint place_of(uint row, uint j)
 {
     if (!BLOCKS) {
@@ -37,19 +37,19 @@ uint place_of(uint row, uint j)
 
 shared float maxima[GROUP], sums[GROUP];
 
-// Not in a loop that is to be unrolled: copies lose what `precise` says.
+// Do not unroll a loop that calls this: the copies lose `precise`.
 float score(float logit)
 {
     return CAPPED ? p.cap * tanh_(logit / p.cap) : logit;
 }
 
-// e^(x - top), for x of at most top; 1 where both are the same infinity.
+// e^(x - top) for x <= top; 1 if both are the same infinity.
 float share(float x, float top)
 {
     return x == top ? 1.0 : exp(x - top);
 }
 
-// log(sum(exp(scores))). A NaN among them stays in the sum.
+// log(sum(exp(scores))). A NaN among the scores makes the result NaN.
 float log_sum_exp(uint row)
 {
     uint self = gl_LocalInvocationID.x;
@@ -100,7 +100,7 @@ void main()
     if (!GRADIENT) {
         return;
     }
-    memoryBarrierBuffer(); // the target's logit has been read
+    memoryBarrierBuffer(); // the target's logit must be read before it is overwritten
     barrier();
     for (uint j = self; j < p.V; j += GROUP) {
         float d = 0.0;

@@ -1,5 +1,5 @@
 // backends/vulkan/shaders/total.glsl -- sums of many floats with the precision of float64: a Total
-// of float has the sum and its rounding error.
+// of float holds the sum and its rounding error.
 #ifdef WIDE
 #define Total double
 
@@ -35,7 +35,7 @@ Total total_of(float x)
     return vec2(x, 0);
 }
 
-// Nothing is kept of what infinities and NaN take.
+// A sum that is not finite has no rounding error.
 Total plus(Total a, Total b)
 {
     precise float sum = a.x + b.x, taken = sum - a.x;

@@ -1,6 +1,6 @@
 // backends/vulkan/shaders/vecmat.comp -- products of few rows with a matrix whose columns are
-// adjacent in memory: an invocation computes the columns of 16 bytes, and several invocations share
-// the terms.
+// adjacent in memory: an invocation computes the columns of one 16-byte load, and several
+// invocations share the terms.
 #version 460
 #include "common.glsl"
 #include "products.glsl"
@@ -14,11 +14,11 @@ layout(constant_id = 3) const uint BIAS_TYPE = NO_TYPE;
 layout(constant_id = 4) const bool B_PACKED = false;
 layout(constant_id = 5) const uint ROWS = 1;
 layout(constant_id = 6) const uint ACROSS = 32; // invocations along the columns
-layout(constant_id = 7) const uint LOADS = 4;   // under way
+layout(constant_id = 7) const uint LOADS = 4;   // loads in flight
 layout(constant_id = 8) const bool RESIDUAL = false;
 
 const uint DOWN = THREADS / ACROSS;
-const uint FOURS = B_TYPE == FLOAT32 ? 1 : 2; // of a piece
+const uint FOURS = B_TYPE == FLOAT32 ? 1 : 2; // vectors of four per piece
 const uint PIECE = 4 * FOURS;
 
 shared vec4 partial[THREADS];
