@@ -119,6 +119,39 @@ static void stopped_runs_are_resumed(void)
     }
 }
 
+/* Whatever file or folder a killed process was writing is deleted, and nothing else. */
+static void partial_files_are_deleted(void)
+{
+    static const char *const partial[] = {"config.json.part-7-0", "report.html.part-7-12",
+                                          "metrics.jsonl.part-7-1", "best/README.md.part-7-3",
+                                          "best/adapter_model.safetensors.part-7-2"};
+    static const char *const others[] = {"notes.part-7", "run.json.part-two", "run.json.part-7-",
+                                         "run.json.part-7-1b", ".part-7"};
+    enum { PARTIAL = sizeof partial / sizeof *partial, OTHERS = sizeof others / sizeof *others };
+    char out[1024];
+    snprintf(out, sizeof out, "%s", check_temporary("partial"));
+    output o = weft_command(NULL,
+                            "train %s --data %s --steps 4 --length 16 --batch-size 2 "
+                            "--val-split 0.1 --val-every 2 --out %s",
+                            model(), story(), out);
+    if (!CHECK_EQ_INT(o.code, 0))
+        CHECK_FAIL("%s", o.err);
+    for (int i = 0; i < PARTIAL; i++)
+        CHECK_EQ_INT(shell_command(NULL, "mkdir -p %s/best; : >%s/%s", out, out, partial[i]).code,
+                     0);
+    for (int i = 0; i < OTHERS; i++)
+        CHECK_EQ_INT(shell_command(NULL, ": >%s/%s", out, others[i]).code, 0);
+    CHECK_EQ_INT(
+        shell_command(NULL, "mkdir -p %s/step-99.part-7; : >%s/step-99.part-7/x", out, out).code,
+        0);
+    CHECK_EQ_INT(weft_command(NULL, "train --out %s --resume --steps 6", out).code, 0);
+    for (int i = 0; i < PARTIAL; i++)
+        CHECK_EQ_INT(shell_command(NULL, "test ! -e %s/%s", out, partial[i]).code, 0);
+    CHECK_EQ_INT(shell_command(NULL, "test ! -e %s/step-99.part-7", out).code, 0);
+    for (int i = 0; i < OTHERS; i++)
+        CHECK_EQ_INT(shell_command(NULL, "test -e %s/%s", out, others[i]).code, 0);
+}
+
 /* A second signal ends the process at once, and nothing that was saved is lost. */
 static void a_second_signal_does_no_harm(void)
 {
@@ -173,5 +206,6 @@ static void a_resumed_run_keeps_what_it_is(void)
                  0);
 }
 
-CHECK_MAIN("cli_resume", CHECK_CASE(killed_runs_are_resumed), CHECK_CASE(stopped_runs_are_resumed),
-           CHECK_CASE(a_second_signal_does_no_harm), CHECK_CASE(a_resumed_run_keeps_what_it_is))
+CHECK_MAIN("cli_resume", CHECK_CASE(killed_runs_are_resumed), CHECK_CASE(partial_files_are_deleted),
+           CHECK_CASE(stopped_runs_are_resumed), CHECK_CASE(a_second_signal_does_no_harm),
+           CHECK_CASE(a_resumed_run_keeps_what_it_is))

@@ -1,6 +1,7 @@
 /* train/run/checkpoint.c -- checkpoints: folders with the state of a run after an update. */
 #include "train/run/checkpoint.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +21,7 @@ enum { VERSION = 1 };
 #define STATE_FILE "training.safetensors"
 #define METADATA "weft.run"
 #define PREFIX "step-"
-#define PART ".part-" /* also in the names of files that are being written */
+#define PART ".part" /* then "-" and the process, in names of what is being written */
 
 /* ---- folders -------------------------------------------------------------------------------- */
 
@@ -95,16 +96,60 @@ void weft__checkpoint_prune(const char *folder, int64_t step, int64_t keep)
     weft_free(steps);
 }
 
-/* Whether a name is that of a file or folder that is being written. */
+/* Reads a dash and digits; NULL: something else is there. */
+static const char *skip_number(const char *text)
+{
+    const char *end = text + 1;
+    while (*text == '-' && isdigit((unsigned char)*end))
+        end++;
+    return *text == '-' && end > text + 1 ? end : NULL;
+}
+
+/* Whether the first n characters of a name are those of a file or folder that runs write. */
+static bool is_written(const char *name, size_t n)
+{
+    static const char *const names[] = {"last",
+                                        "run.json",
+                                        "config.json",
+                                        "metrics.jsonl",
+                                        "loss.svg",
+                                        "report.html",
+                                        "training.safetensors",
+                                        "reference.safetensors",
+                                        "adapter_config.json",
+                                        "adapter_model.safetensors",
+                                        "generation_config.json",
+                                        "README.md",
+                                        "tokenizer.json",
+                                        "tokenizer.model",
+                                        "tokenizer_config.json",
+                                        "special_tokens_map.json",
+                                        "added_tokens.json",
+                                        "vocab.json",
+                                        "merges.txt",
+                                        "chat_template.jinja",
+                                        "chat_template.json"};
+    static const char *const beginnings[] = {PREFIX, WEFT__WEIGHTS};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i]) == n && strncmp(name, names[i], n) == 0)
+            return true;
+    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
+        if (strncmp(name, beginnings[i], strlen(beginnings[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Whether a name is that of a file or folder of a run that is being written: it ends with .part-PID
+ * or, as those of weft__write_begin, with .part-PID-COUNT. */
 static bool is_part(const char *name)
 {
-    static const char *const begins[] = {PREFIX,     "last" PART, "run.json" PART, "loss.svg" PART,
-                                         "adapter_", "model",     "reference",     "tokenizer",
-                                         "special_", "chat_"};
-    bool known = false;
-    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
-        known = known || strncmp(name, begins[i], strlen(begins[i])) == 0;
-    return known && strstr(name, PART) != NULL;
+    const char *part = NULL, *at = name;
+    while ((at = strstr(at, PART)) != NULL)
+        part = at++;
+    const char *end = part ? skip_number(part + strlen(PART)) : NULL;
+    if (end && *end == '-')
+        end = skip_number(end);
+    return end && *end == '\0' && is_written(name, (size_t)(part - name));
 }
 
 /* Deletes the entries of a folder whose names `chosen` accepts. */
@@ -320,7 +365,7 @@ static weft_status point_last(const weft_trainer *trainer, int64_t step)
 {
     const char *folder = trainer->o.folder;
     char *target = weft_format(PREFIX "%lld", (long long)step);
-    char *beside = weft_format("%s/last" PART "%ld", folder, (long)getpid());
+    char *beside = weft_format("%s/last" PART "-%ld", folder, (long)getpid());
     char *last = weft_format("%s/last", folder);
     weft_status status = WEFT_OK;
     if (target == NULL || beside == NULL || last == NULL) {
@@ -354,7 +399,7 @@ weft_status weft__checkpoint_save(const weft_trainer *trainer, const weft__run_s
     const char *folder = trainer->o.folder;
     const int64_t step = state->result.steps;
     char *path = path_of(folder, step);
-    char *beside = path ? weft_format("%s" PART "%ld", path, (long)getpid()) : NULL;
+    char *beside = path ? weft_format("%s" PART "-%ld", path, (long)getpid()) : NULL;
     weft_status status =
         beside ? weft_folder_make(beside) : weft__out_of_memory("training", "a checkpoint");
     if (status == WEFT_OK)
