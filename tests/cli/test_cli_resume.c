@@ -122,8 +122,11 @@ static void stopped_runs_are_resumed(void)
 /* Whatever file or folder a killed process was writing is deleted, and nothing else. */
 static void partial_files_are_deleted(void)
 {
-    static const char *const partial[] = {"config.json.part-7-0", "report.html.part-7-12",
-                                          "metrics.jsonl.part-7-1", "best/README.md.part-7-3",
+    static const char *const partial[] = {"config.json.part-7-0",
+                                          "report.html.part-7-12",
+                                          "metrics.jsonl.part-7-1",
+                                          "best/README.md.part-7-3",
+                                          "best/model.safetensors.part-7-4",
                                           "best/adapter_model.safetensors.part-7-2"};
     static const char *const others[] = {"notes.part-7", "run.json.part-two", "run.json.part-7-",
                                          "run.json.part-7-1b", ".part-7"};

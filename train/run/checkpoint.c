@@ -129,7 +129,7 @@ static bool is_written(const char *name, size_t n)
                                         "merges.txt",
                                         "chat_template.jinja",
                                         "chat_template.json"};
-    static const char *const beginnings[] = {PREFIX, WEFT__WEIGHTS};
+    static const char *const beginnings[] = {PREFIX, WEFT__WEIGHTS, "model"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strlen(names[i]) == n && strncmp(name, names[i], n) == 0)
             return true;
