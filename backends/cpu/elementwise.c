@@ -57,7 +57,7 @@ typedef struct cpu_source {
     int at[WEFT_TAPE_MAX_OPERANDS];       /* index of the operand's block, if it has one */
     float number[WEFT_TAPE_MAX_OPERANDS]; /* scalar operands, if there is a program */
     cpu_chain chain;
-    cpu_program program; /* of the chain; without records there is none */
+    cpu_program program; /* of the chain; n_records 0: the chain has no program */
 } job;
 
 /* ---- Preparing a call ------------------------------------------------------------------------ */

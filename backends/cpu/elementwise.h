@@ -64,7 +64,7 @@ typedef struct cpu_draft {
     cpu_map *map;
 } cpu_draft;
 
-/* A float chain as a program (elementwise_kernels.h); without records there is none. */
+/* A float chain as a program (elementwise_kernels.h). n_records 0: the chain has no program. */
 typedef struct cpu_program {
     int n_records, n_arguments, n_slots;
     cpu_draft records[CPU_PROGRAM_RECORDS];
