@@ -152,6 +152,17 @@ weft_dtype weft_dtype_of(const weft_array *a)
     return a ? a->spec.dtype : WEFT_FLOAT32;
 }
 
+weft_dtype weft__gradient_dtype(const weft_array *a)
+{
+    const weft_dtype own = a->spec.dtype;
+    if (a->op != weft__builtins.cast) {
+        return own;
+    }
+    const weft_dtype from = a->inputs[0]->spec.dtype;
+    const bool real = weft_dtype_is_float(own) && weft_dtype_is_float(from);
+    return real && weft_dtype_size(from) > weft_dtype_size(own) ? from : own;
+}
+
 int weft_ndim(const weft_array *a)
 {
     return a ? a->spec.shape.n : 0;

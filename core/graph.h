@@ -138,6 +138,11 @@ weft_status weft__expand(weft_array *node, weft_array **outs);
  * or a larger one. */
 uint64_t weft__next_seq(void);
 
+/* array.c: the dtype in which a rule should make the gradient of `a`: that of `a`, or of the input
+ * of a conversion to a narrower dtype. So the gradient of a float32 parameter that is rounded for a
+ * product is not rounded itself. */
+weft_dtype weft__gradient_dtype(const weft_array *a);
+
 extern const weft_op weft__op_transfer; /* weft_to */
 typedef struct weft__transfer_params {
     void *device; /* weft_device: the destination */

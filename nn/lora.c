@@ -1,4 +1,9 @@
-/* nn/lora.c -- a linear layer with a low-rank adapter (Hu et al. 2021). */
+/* nn/lora.c -- a linear layer with a low-rank adapter (Hu et al. 2021).
+ *
+ * Training in 16 bits rounds A and B to the dtype of x, once per update, since forward and gradient
+ * read the same rounded array. All products then have one dtype, which matrix cores need. The
+ * factors that the optimizer updates stay float32, and so do their gradients: the weight gradient
+ * of `linear` has the dtype from which the weight was rounded (weft__gradient_dtype). */
 #include "nn/lora.h"
 
 #include <math.h>
@@ -20,10 +25,19 @@ static weft_array *with_magnitude(weft_nn_lora_linear *m, weft_array *y, weft_ar
     return weft_add(y, weft_astype(more, weft_dtype_of(y)));
 }
 
-/* scale (x A^T) B^T. The scale is applied to the (..., R) product, which is small. */
-static weft_array *low_rank(weft_array *x, weft_array *A, weft_array *B, double scale)
+weft_array *weft__lora_factor(const weft_nn_lora_linear *m, weft_array *factor, weft_dtype dtype)
 {
-    return weft_linear(weft_scale(weft_linear(x, A, NULL), scale), B, NULL);
+    const bool narrow = dtype == WEFT_FLOAT16 || dtype == WEFT_BFLOAT16;
+    return m->module.training && narrow && !m->start_A ? weft_astype(factor, dtype) : factor;
+}
+
+/* scale (x A^T) B^T. The scale is applied to the (..., R) product, which is small. */
+static weft_array *low_rank(const weft_nn_lora_linear *m, weft_array *x, weft_array *A,
+                            weft_array *B)
+{
+    const weft_dtype dtype = weft_dtype_of(x);
+    x = weft_linear(x, weft__lora_factor(m, A, dtype), NULL); /* (..., R) */
+    return weft_linear(weft_scale(x, m->scale), weft__lora_factor(m, B, dtype), NULL);
 }
 
 bool weft__is_lora(const weft_module *m)
@@ -50,8 +64,8 @@ weft_array *weft__lora_weight(const weft_nn_lora_linear *m)
 
 weft_array *weft__lora_delta(const weft_nn_lora_linear *m, weft_array *x)
 {
-    weft_array *delta = low_rank(x, m->lora_A, m->lora_B, m->scale);
-    return m->start_A ? weft_subtract(delta, low_rank(x, m->start_A, m->start_B, m->scale)) : delta;
+    weft_array *delta = low_rank(m, x, m->lora_A, m->lora_B);
+    return m->start_A ? weft_subtract(delta, low_rank(m, x, m->start_A, m->start_B)) : delta;
 }
 
 static weft_array *product(weft_array *B, weft_array *A)
@@ -103,8 +117,11 @@ static weft_array *embedding_forward(weft_module *self, weft_array *ids)
     if (m->merged)
         return y;
     weft_array *rows = weft_embedding(weft_swapaxes(m->lora_A, 0, 1), ids); /* (..., R) */
-    weft_array *delta = weft_linear(weft_scale(rows, m->scale), m->lora_B, NULL);
-    return weft_add(y, weft_astype(delta, weft_dtype_of(y)));
+    weft_array *B = weft__lora_factor(m, m->lora_B, weft_dtype_of(y));
+    rows = weft_scale(rows, m->scale);
+    if (weft_dtype_size(weft_dtype_of(B)) < weft_dtype_size(weft_dtype_of(rows)))
+        rows = weft_astype(rows, weft_dtype_of(B));
+    return weft_add(y, weft_astype(weft_linear(rows, B, NULL), weft_dtype_of(y)));
 }
 
 const weft_module_type weft_nn_lora_embedding_type = {

@@ -28,6 +28,11 @@ weft_status weft__lora_new(const weft_module *base, const weft__lora_spec *spec,
                            weft_nn_lora_linear **out);
 void weft__lora_attach(weft_nn_lora_linear *m, weft_module *base);
 
+/* A factor as it is multiplied with rows of `dtype`: while training, rounded to that if it has 16
+ * bits, so that products have one dtype. Its gradient is not rounded. PiSSA's factors are not
+ * rounded either, since small changes of them count. */
+weft_array *weft__lora_factor(const weft_nn_lora_linear *m, weft_array *factor, weft_dtype dtype);
+
 /* weft__lora_delta: (x A^T) B^T, minus the product of the initial values for PiSSA; x (..., in) ->
  * (..., out). weft__lora_matrix: the matrix of this map times scale: (out, in), float32. */
 weft_array *weft__lora_delta(const weft_nn_lora_linear *m, weft_array *x);

@@ -102,7 +102,8 @@ bool weft__cpu_linear_fits(const weft_call *call)
     for (int i = 0; i < call->n_inputs; i++)
         if (!weft__cpu_narrow(call->in[i].dtype))
             return false;
-    return weft__cpu_row_stride(&call->in[0], &rows, &stride);
+    return weft__cpu_narrow(call->out[0].dtype) &&
+           weft__cpu_row_stride(&call->in[0], &rows, &stride);
 }
 
 static cpu_gemm gemm_of_linear(const weft_call *call)

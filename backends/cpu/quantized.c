@@ -186,6 +186,7 @@ bool weft__cpu_linear_encoded_fits(const weft_call *call)
 {
     int64_t rows, stride;
     return call->in[1].encoding && weft__cpu_narrow(call->in[0].dtype) &&
+           call->out[0].dtype == call->in[0].dtype &&
            (call->n_inputs < 3 || weft_dtype_is_float(call->in[2].dtype)) &&
            weft__cpu_row_stride(&call->in[0], &rows, &stride);
 }

@@ -12,7 +12,7 @@
 /* Writes parameters as a JSON object, by the op's field table. */
 weft_status weft__params_write(const weft_op *op, const void *params, weft__text *out);
 /* Reads them back into `params` (params_size bytes, zeroed). Every field is required, except flags
- * in files of format versions before 4, where they default to false. */
+ * and dtypes in files of format versions before 4 and 5, where they default to 0. */
 weft_status weft__params_read(const weft_op *op, const weft__json *object, int64_t version,
                               void *params);
 

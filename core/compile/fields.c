@@ -166,7 +166,8 @@ weft_status weft__params_read(const weft_op *op, const weft__json *object, int64
          status == WEFT_OK && f && f->type != WEFT_FIELD_END; f++) {
         weft__json field;
         /* For all axes the value is null, which only `find` accepts. */
-        const bool may_lack = f->type == WEFT_FIELD_BOOL && version < 4;
+        const bool may_lack = (f->type == WEFT_FIELD_BOOL && version < 4) ||
+                              (f->type == WEFT_FIELD_DTYPE && version < 5);
         status = f->type == WEFT_FIELD_DIMS || may_lack ? weft__json_find(object, f->name, &field)
                                                         : weft__json_get(object, f->name, &field);
         if (status == WEFT_OK && (field.value || !may_lack)) {

@@ -5,14 +5,30 @@
 #include "core/transforms/transforms.h"
 #include "weft/ops.h"
 
+/* The spec in which contributions to the gradient of `a` are added: that of `a`, or of the wider
+ * dtype that a conversion to `a` began with, once a contribution has it. */
+static weft_spec sum_spec(weft__dependents *d, weft_array *a, const weft_array *value,
+                          const weft_array *ct)
+{
+    weft_spec spec = a->spec;
+    const weft_dtype wide = weft__gradient_dtype(a);
+    if (weft__map_index(&d->sources, a, NULL) < 0 &&
+        (ct->spec.dtype == wide || (value && value->spec.dtype == wide))) {
+        spec.dtype = wide;
+    }
+    return spec;
+}
+
 static void accumulate(weft__dependents *d, weft_array *a, weft_array *ct, const char *op)
 {
     weft_array **value = weft__dependent_value(d, a);
     if (!value || !ct) {
         return;
     }
-    ct = weft__as_spec(ct, &a->spec, "gradient", op);
+    const weft_spec spec = sum_spec(d, a, *value, ct);
+    ct = weft__as_spec(ct, &spec, "gradient", op);
     if (*value) {
+        *value = weft__as_spec(*value, &spec, "gradient", op);
         weft_array *both[] = {*value, ct};
         ct = weft_apply(weft__builtins.add, both, 2, NULL);
     }

@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* The version of the format that this library writes; it reads this one and older ones. */
-enum { WEFT_EXPORT_VERSION = 4 };
+enum { WEFT_EXPORT_VERSION = 5 };
 
 /* Traces fn at arrays of the shapes and dtypes of `in` and writes it to a file as its only
  * function, "main". The trace determines the number of results. WEFT_UNSUPPORTED, with the op, for

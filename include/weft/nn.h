@@ -316,6 +316,10 @@ WEFT_API weft_module *weft_nn_dropout3d_new(double p);
  * transparent child, so its parameters keep their paths; the adapter adds <path>.lora_A (R, in) and
  * <path>.lora_B (out, R).
  *
+ * While training (weft_nn_train) with x in 16 bits, lora_A and lora_B are rounded to x's dtype for
+ * the products, as PyTorch's autocast does, except those of PiSSA. The arrays themselves and their
+ * gradients keep their dtype. Otherwise the products read them as they are.
+ *
  * With lora_magnitude_vector m (out) it is DoRA (Liu et al. 2024, as in PEFT): each row w of
  * W + scale lora_B lora_A is replaced by m w / |w|. The gradient treats |w| as a constant. */
 typedef struct weft_nn_lora_linear {

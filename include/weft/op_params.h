@@ -139,11 +139,13 @@ typedef struct weft_strided_params {
 /* matmul (no parameters): a (..., M, K), b (..., K, N), one dtype, equal ranks of at least 2, batch
  * dims equal or 1 -> (..., M, N) in that dtype. For bool, or and and replace sum and product. */
 
-/* linear: inputs x (..., E), weight (F, E) [, bias (F)] -> (..., F) in x's dtype: x w^T + bias.
+/* linear: inputs x (..., E), weight (F, E) [, bias (F)] -> (..., F): x w^T + bias.
  * transposed (for dx): x (..., F), weight (F, E) -> (..., E): x w, without a bias.
- * int8: kernels may round x to int8 as weft_linear_int8 describes. */
+ * int8: kernels may round x to int8 as weft_linear_int8 describes.
+ * dtype: the result's, a float; 0: x's. */
 typedef struct weft_linear_params {
     bool transposed, int8;
+    weft_dtype dtype;
 } weft_linear_params;
 
 /* rms_norm: inputs x (..., E) [, weight (E)] -> x's shape and dtype. Without a weight the gain is 1

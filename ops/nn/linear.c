@@ -25,6 +25,18 @@ static weft_status reference(const weft_call *call)
     return WEFT_OK;
 }
 
+/* ---- Nodes ----------------------------------------------------------------------------------- */
+
+/* A result dtype equal to x's is given as 0, so that equal nodes have equal parameters. */
+static weft_array *apply(weft_array *x, weft_array *weight, weft_array *bias,
+                         const weft_linear_params *params)
+{
+    weft_array *inputs[] = {x, weight, bias};
+    weft_linear_params own = *params;
+    own.dtype = own.dtype == weft_dtype_of(x) ? 0 : own.dtype;
+    return weft_apply(&weft_op_linear, inputs, bias == NULL ? 2 : 3, &own);
+}
+
 /* ---- Derivative ----------------------------------------------------------------------------- */
 
 weft_array *weft__rows(weft_array *x)
@@ -37,13 +49,17 @@ weft_array *weft__rows(weft_array *x)
     return weft_reshape(x, WEFT_DIMS(rows, weft_dim(x, -1)));
 }
 
-/* a^T b over all rows, in a dtype at least as wide as the weight's. */
+/* a^T b over all rows, in `dtype`, rounded once. Operands are read in their own dtypes unless
+ * float64 takes part. */
 static weft_array *weight_gradient(weft_array *a, weft_array *b, weft_dtype dtype)
 {
-    weft_dtype wide = weft_promote(weft_dtype_of(a), dtype);
-    a = weft_astype(weft__rows(a), wide);
-    b = weft_astype(weft__rows(b), wide);
-    return weft_astype(weft_matmul(weft_swapaxes(a, 0, 1), b), dtype);
+    a = weft__rows(a);
+    b = weft__rows(b);
+    if (weft_promote(weft_promote(weft_dtype_of(a), weft_dtype_of(b)), dtype) == WEFT_FLOAT64) {
+        a = weft_astype(a, WEFT_FLOAT64);
+    }
+    const weft_linear_params params = {.transposed = true, .dtype = dtype};
+    return apply(weft_swapaxes(a, 0, 1), b, NULL, &params);
 }
 
 static weft_array *bias_gradient(weft_array *ct, weft_dtype dtype)
@@ -66,13 +82,16 @@ static void linear_vjp(weft_array *node, weft_array *const *cts, const bool *wan
     const weft_linear_params *params = weft_node_params(node);
     weft_array *x = weft_node_input(node, 0), *w = weft_node_input(node, 1), *ct = cts[0];
     if (wanted[0]) {
-        grads[0] = weft__linear(ct, w, NULL, !params->transposed);
+        const weft_linear_params back = {.transposed = !params->transposed,
+                                         .dtype = weft_dtype_of(x)};
+        grads[0] = apply(ct, w, NULL, &back);
     }
     if (wanted[1] && weft_encoding_of(w)) {
         grads[1] = weft__encoded_gradient(node, 1);
     } else if (wanted[1]) {
-        grads[1] = params->transposed ? weight_gradient(x, ct, weft_dtype_of(w))
-                                      : weight_gradient(ct, x, weft_dtype_of(w));
+        const weft_dtype dtype = weft__gradient_dtype(w);
+        grads[1] =
+            params->transposed ? weight_gradient(x, ct, dtype) : weight_gradient(ct, x, dtype);
     }
     if (weft_node_n_inputs(node) > 2 && wanted[2]) {
         grads[2] = bias_gradient(ct, input_dtype(node, 2));
@@ -81,13 +100,15 @@ static void linear_vjp(weft_array *node, weft_array *const *cts, const bool *wan
 
 /* ---- Batch ---------------------------------------------------------------------------------- */
 
-/* x w^T or x w with a separate weight for each example, in the common dtype. */
+/* x w^T or x w with a separate weight for each example, in the common dtype, at least the node's.
+ */
 static weft_array *own_products(weft_array *node, weft_array *x, bool x_batched, weft_array *w,
                                 int64_t size)
 {
     const weft_linear_params *params = weft_node_params(node);
     weft_dims shape = weft_shape(node);
-    weft_dtype wide = weft_promote(weft_dtype_of(x), weft_dtype_of(w));
+    weft_dtype wide = weft_promote(weft_promote(weft_dtype_of(x), weft_dtype_of(w)),
+                                   weft_node_spec(node, 0)->dtype);
     int64_t rows = 1, terms = weft_dim(x, -1);
     for (int axis = 0; axis < shape.n - 1; axis++) {
         rows *= shape.at[axis];
@@ -145,6 +166,10 @@ static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
     if (weft_node_n_inputs(node) < 2) {
         return weft__expect_inputs(node, 2, why);
     }
+    if (params->dtype && !weft_dtype_is_float(params->dtype)) {
+        return weft_because(why, "dtype: expected a float dtype, got %s",
+                            weft_dtype_name(params->dtype));
+    }
     if (!weft__expect_float(node, 0, "x", why) || !weft__expect_float(node, 1, "the weight", why) ||
         !weft__expect_rank(node, 1, "the weight", "(F, E)", 2, why)) {
         return false;
@@ -160,7 +185,7 @@ static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
         return false;
     }
     x.at[x.n - 1] = w.at[1 - inner];
-    *out = dense(input_dtype(node, 0), x);
+    *out = dense(params->dtype ? params->dtype : input_dtype(node, 0), x);
     return true;
 }
 
@@ -173,16 +198,19 @@ static void count_work(const weft_call *call, weft_work *work)
 static const weft_field fields[] = {
     WEFT_FIELD(BOOL, weft_linear_params, transposed),
     WEFT_FIELD(BOOL, weft_linear_params, int8),
+    WEFT_FIELD(DTYPE, weft_linear_params, dtype),
     WEFT_FIELDS_END,
 };
 
-static const weft_linear_params transposed = {.transposed = true}, int8 = {.int8 = true};
+static const weft_linear_params transposed = {.transposed = true}, int8 = {.int8 = true},
+                                wide = {.transposed = true, .dtype = WEFT_FLOAT32};
 
 static const weft_case cases[] = {
     {"matrix", 2, {{.shape = {2, {3, 4}}}, {.shape = {2, {5, 4}}}}, NULL},
     {"bias", 3, {{.shape = {3, {2, 3, 4}}}, {.shape = {2, {5, 4}}}, {.shape = {1, {5}}}}, NULL},
     {"vector", 2, {{.shape = {1, {4}}}, {.shape = {2, {3, 4}}}}, NULL},
     {"transposed", 2, {{.shape = {3, {2, 3, 5}}}, {.shape = {2, {5, 4}}}}, &transposed},
+    {"float32 result", 2, {{.shape = {2, {3, 5}}}, {.shape = {2, {5, 4}}}}, &wide},
     {"8 bits", 2, {{.shape = {2, {12, 32}}}, {.shape = {2, {5, 32}}}}, &int8},
     {"no rows", 3, {{.shape = {2, {0, 4}}}, {.shape = {2, {5, 4}}}, {.shape = {1, {5}}}}, NULL},
     {"no terms", 2, {{.shape = {2, {3, 0}}}, {.shape = {2, {5, 0}}}}, NULL},
@@ -206,13 +234,6 @@ const weft_op weft_op_linear = {
 };
 
 /* ---- Public --------------------------------------------------------------------------------- */
-
-static weft_array *apply(weft_array *x, weft_array *weight, weft_array *bias,
-                         const weft_linear_params *params)
-{
-    weft_array *inputs[] = {x, weight, bias};
-    return weft_apply(&weft_op_linear, inputs, bias == NULL ? 2 : 3, params);
-}
 
 weft_array *weft__linear(weft_array *x, weft_array *weight, weft_array *bias, bool transposed_form)
 {

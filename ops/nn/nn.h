@@ -2,6 +2,7 @@
 #ifndef OPS_NN_NN_H
 #define OPS_NN_NN_H
 
+#include "core/graph.h"
 #include "ops/common.h"
 
 /* The compute dtype of a fused op, by its first input. */
@@ -65,6 +66,8 @@ bool weft__expect_rank(const weft_array *node, int i, const char *name, const ch
 bool weft__expect_inputs(const weft_array *node, int n, weft_why *why);
 
 /* ---- linear.c ------------------------------------------------------------------------------- */
+
+extern const weft_op weft_op_linear;
 
 /* x w^T + bias, or x w when transposed. */
 weft_array *weft__linear(weft_array *x, weft_array *weight, weft_array *bias, bool transposed);

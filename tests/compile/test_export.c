@@ -342,7 +342,7 @@ static void refuse(const char *json, const char *why)
     weft_scope_close(NULL);
 }
 
-#define FILE_WITH(nodes, results) FILE_OF("4", nodes, results)
+#define FILE_WITH(nodes, results) FILE_OF("5", nodes, results)
 #define FILE_OF(version, nodes, results)                                                           \
     "{\"version\":" version                                                                        \
     ",\"functions\":[{\"name\":\"f\",\"arguments\":[{\"dtype\":\"float32\","                       \
@@ -353,7 +353,7 @@ static void refuse(const char *json, const char *why)
 
 static void broken_files_are_refused(void)
 {
-    refuse("{\"version\":5}", "expected at most 4, got 5");
+    refuse("{\"version\":6}", "expected at most 5, got 6");
     refuse("{}", "version");
     refuse("[]", "expected object");
     refuse(FILE_WITH(NODE("add", "\"a0\",\"c0\"", "", "3"), "\"n3\""),
@@ -389,13 +389,13 @@ static void broken_files_are_refused(void)
     weft_scope_close(NULL);
 }
 
-/* A linear from before it had a flag for 8-bit activations. */
-static void files_may_lack_later_flags(void)
+static void check_earlier_linear(const char *version, const char *params)
 {
+    char json[512];
+    snprintf(json, sizeof json, FILE_OF("%s", NODE("linear", "\"a0\",\"c0\"", "%s", "1"), "\"n3\""),
+             version, params);
     const char *path = check_temporary("earlier.safetensors");
-    const weft_metadata metadata = {
-        "weft.functions",
-        FILE_OF("3", NODE("linear", "\"a0\",\"c0\"", "\"transposed\":false", "1"), "\"n3\"")};
+    const weft_metadata metadata = {"weft.functions", json};
     weft_imported *imported;
     weft_scope_open();
     weft_array *c = weft_full(WEFT_DIMS(1, 2), 3, WEFT_FLOAT32), *y;
@@ -407,6 +407,13 @@ static void files_may_lack_later_flags(void)
         weft_imported_free(imported);
     }
     weft_scope_close(NULL);
+}
+
+/* A linear from before it had a flag for 8-bit activations, and from before it had a dtype. */
+static void files_may_lack_later_parameters(void)
+{
+    check_earlier_linear("3", "\"transposed\":false");
+    check_earlier_linear("4", "\"transposed\":false,\"int8\":false");
 }
 
 static int read_an_element(void *context, weft_array *const *in, int n_in, weft_array **out,
@@ -434,4 +441,5 @@ CHECK_MAIN("export", CHECK_CASE(every_op_goes_through_a_file),
            CHECK_CASE(transforms_leave_only_values),
            CHECK_CASE(a_function_that_calls_a_compiled_one),
            CHECK_CASE(encoded_arrays_go_through_a_file), CHECK_CASE(broken_files_are_refused),
-           CHECK_CASE(files_may_lack_later_flags), CHECK_CASE(reading_elements_cannot_be_exported))
+           CHECK_CASE(files_may_lack_later_parameters),
+           CHECK_CASE(reading_elements_cannot_be_exported))

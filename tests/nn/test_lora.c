@@ -5,6 +5,7 @@
 
 #include "tests/check.h"
 #include "weft/nn.h"
+#include "weft/transforms.h"
 
 typedef struct layer {
     weft_module module;
@@ -251,6 +252,77 @@ static void dropout_is_in_training_only(void)
     weft_scope_close(NULL);
 }
 
+/* ---- 16 bits -------------------------------------------------------------------------------- */
+
+typedef struct weighted {
+    weft_module *module;
+    weft_array *x, *ct;
+} weighted;
+
+static weft_array *weighted_sum(void *context)
+{
+    const weighted *w = context;
+    return weft_sum(weft_multiply(weft_nn_call(w->module, w->x), w->ct), WEFT_ALL_AXES, false);
+}
+
+static weft_array *exact(weft_array *a)
+{
+    return weft_astype(a, WEFT_FLOAT64);
+}
+
+static weft_array *exact_product(weft_array *a, weft_array *b)
+{
+    return weft_matmul(weft_swapaxes(exact(a), 0, 1), exact(b));
+}
+
+static void check_within(weft_array *got, weft_array *expected, double tolerance, const char *what)
+{
+    const double most = weft_item(weft_max(weft_abs(expected), WEFT_ALL_AXES, false)),
+                 error = difference(exact(got), exact(expected));
+    check_that(error <= tolerance * most, __FILE__, __LINE__, "%s: error %g, values to %g", what,
+               error, most);
+}
+
+/* The adapter of `m` on x: in training A and B are rounded, and their gradients are not. */
+static void check_rounding(weft_nn_lora_linear *m, weft_array *x, weft_array *ct, bool training)
+{
+    const weft_dtype dtype = weft_dtype_of(x), factors = training ? dtype : WEFT_FLOAT32;
+    weft_array *A = weft_astype(m->lora_A, factors), *B = weft_astype(m->lora_B, factors);
+    weft_array *low = weft_scale(weft_linear(x, A, NULL), m->scale), *grads[2];
+    weft_array *low_ct = weft_scale(weft_astype(weft_matmul(exact(ct), exact(B)), dtype), m->scale);
+    weft_array *W = weft_swapaxes(exact(((weft_nn_linear *)m->base)->weight), 0, 1);
+    weft_array *y =
+        weft_add(weft_matmul(exact(x), W), weft_matmul(exact(low), weft_swapaxes(exact(B), 0, 1)));
+    weft_nn_train(&m->module, training);
+    check_within(weft_nn_call(&m->module, x), y, dtype == WEFT_BFLOAT16 ? 0x1p-7 : 0x1p-10, "y");
+    weighted sum = {&m->module, x, ct};
+    weft_array **slots[] = {&m->lora_A, &m->lora_B};
+    CHECK_OK(weft_eval(weft_value_and_grad_slots(weighted_sum, &sum, slots, 2, grads)));
+    CHECK_EQ_INT(weft_dtype_of(grads[0]), WEFT_FLOAT32);
+    check_within(grads[0], exact_product(low_ct, x), 1e-6, "the gradient of A");
+    check_within(grads[1], exact_product(ct, low), 1e-6, "the gradient of B");
+}
+
+static void training_in_16_bits_rounds_the_factors(void)
+{
+    static const weft_dtype dtypes[] = {WEFT_FLOAT16, WEFT_BFLOAT16};
+    for (int i = 0; i < 2; i++) {
+        weft_scope_open();
+        weft_nn_linear *base = (weft_nn_linear *)weft_nn_linear_new(16, 16, false);
+        CHECK_OK(weft_set(&base->weight, weft_astype(base->weight, dtypes[i])));
+        weft_module *m = weft_nn_lora_linear_new(&base->module, 8, 2, 0, WEFT_FLOAT32);
+        if (CHECK(m != NULL)) {
+            fill(m);
+            weft_array *x = weft_astype(input(), dtypes[i]);
+            weft_array *ct = weft_astype(weft_cos(weft_scale(input(), 3)), dtypes[i]);
+            check_rounding((weft_nn_lora_linear *)m, x, ct, true);
+            check_rounding((weft_nn_lora_linear *)m, x, ct, false);
+        }
+        weft_nn_free(m);
+        weft_scope_close(NULL);
+    }
+}
+
 /* ---- DoRA ----------------------------------------------------------------------------------- */
 
 static weft_module *dora_net(double dropout)
@@ -440,6 +512,7 @@ CHECK_MAIN("lora", CHECK_CASE(the_default_is_q_and_v), CHECK_CASE(targets_and_la
            CHECK_CASE(wrong_options_change_nothing), CHECK_CASE(the_adapter_computes_its_formula),
            CHECK_CASE(merging_changes_the_weight_and_not_the_result),
            CHECK_CASE(dropout_is_in_training_only),
+           CHECK_CASE(training_in_16_bits_rounds_the_factors),
            CHECK_CASE(dora_scales_rows_to_their_magnitudes), CHECK_CASE(dora_merges_and_unmerges),
            CHECK_CASE(dora_drops_out_what_it_scales),
            CHECK_CASE(patterns_give_other_ranks_and_alphas),

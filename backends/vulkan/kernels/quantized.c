@@ -224,7 +224,7 @@ static weft__vulkan_product with_decoded(const weft__vulkan_product *p, uint64_t
 static bool linear_fits(const weft_call *call)
 {
     return call->in[1].encoding && fits(call) && narrow(call->in[0].dtype) &&
-           (call->n_inputs < 3 || narrow(call->in[2].dtype));
+           narrow(call->out[0].dtype) && (call->n_inputs < 3 || narrow(call->in[2].dtype));
 }
 
 /* The second matrix of an epilogue. */
