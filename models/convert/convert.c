@@ -3,6 +3,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include <json-c/json.h>
+
 #include "core/failure.h"
 #include "core/io/gguf.h"
 #include "models/convert/convert.h"
@@ -15,6 +17,7 @@ typedef struct work {
     const char *source; /* the model: a folder or a GGUF file */
     const char *text;   /* location of the tokenizer */
     bool from_gguf, has_tokenizer;
+    bool more_eos; /* the edit added end-of-sequence ids */
     const char *out;
     const weft_convert_options *options;
     weft__convert_hooks hooks;
@@ -116,25 +119,42 @@ static weft_status write_config(weft_model *model, const char *folder)
     return status;
 }
 
-/* Writes a GGUF file's generation settings, including the end-of-sequence ids, since
- * generation_config.json takes precedence for them. */
-static weft_status write_generation(weft_model *model, const char *folder)
+/* The model's generation settings with its end-of-sequence ids. The caller drops *out. */
+static weft_status generation_of(weft_model *model, json_object **out)
 {
     const weft_config *c = weft__model_generation(model)->config;
-    weft__text text = {0};
     int n;
     const int32_t *eos = weft_model_eos(model, &n);
-    if (c == NULL)
+    json_object *root = c ? json_tokener_parse(weft_config_text(c)) : json_object_new_object();
+    json_object *ids = json_object_new_array();
+    bool fine = root && ids;
+    for (int i = 0; fine && i < n; i++)
+        fine = json_object_array_add(ids, json_object_new_int(eos[i])) == 0;
+    fine = fine && json_object_object_add(root, "eos_token_id", ids) == 0;
+    if (fine) {
+        *out = root;
         return WEFT_OK;
-    weft__text_format(&text, "{\"eos_token_id\":[");
-    for (int i = 0; i < n; i++)
-        weft__text_format(&text, i ? ",%d" : "%d", (int)eos[i]);
-    weft__text_format(&text, "],%s\n", weft_config_text(c) + 1);
+    }
+    json_object_put(ids);
+    json_object_put(root);
+    return weft__out_of_memory("generation_config.json", NULL);
+}
+
+/* Writes the generation settings of a GGUF file, or those of a model whose end-of-sequence ids were
+ * changed, since generation_config.json takes precedence for them. */
+static weft_status write_generation(weft_model *model, const char *folder)
+{
+    json_object *root = NULL;
+    weft_status status = generation_of(model, &root);
+    if (status != WEFT_OK)
+        return status;
     char *path = weft_format("%s/generation_config.json", folder);
-    const weft_status status = path && !text.failed ? weft_file_write(path, text.at, text.n)
-                                                    : weft__out_of_memory(folder, NULL);
+    const char *text = json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY |
+                                                                JSON_C_TO_STRING_NOSLASHESCAPE);
+    status = path && text ? weft_file_write(path, text, strlen(text))
+                          : weft__out_of_memory(folder, NULL);
     weft_free(path);
-    weft_free(text.at);
+    json_object_put(root);
     return status;
 }
 
@@ -142,8 +162,11 @@ static weft_status write_text(const work *w, weft_model *model, const char *fold
 {
     const bool tokenizer = w->has_tokenizer && !w->options->no_tokenizer;
     const bool own = w->text != w->source;
-    weft_status status = w->from_gguf ? write_generation(model, folder)
-                                      : weft__text_files_copy(w->source, folder, tokenizer && !own);
+    weft_status status =
+        w->from_gguf ? WEFT_OK : weft__text_files_copy(w->source, folder, tokenizer && !own);
+    const bool settings = w->from_gguf && weft__model_generation(model)->config;
+    if (status == WEFT_OK && (settings || w->more_eos))
+        status = write_generation(model, folder);
     if (status == WEFT_OK && tokenizer && own)
         return weft_tokenizer_copy(w->text, folder);
     if (!w->from_gguf)
@@ -189,10 +212,15 @@ static weft_status convert(work *w)
         status = weft__model_load_tree(w->source, !gguf, &load, &model);
     if (status != WEFT_OK)
         return status;
-    w->has_tokenizer = w->hooks.text || has_tokenizer(w->source, w->from_gguf);
+    w->has_tokenizer = w->hooks.text ? has_tokenizer(w->hooks.text, false)
+                                     : has_tokenizer(w->source, w->from_gguf);
     w->report.parameters = weft_nn_count(weft_model_module(model), false);
+    int n_eos, n_edited;
+    weft_model_eos(model, &n_eos);
     if (w->hooks.edit)
         status = w->hooks.edit(w->hooks.context, model);
+    weft_model_eos(model, &n_edited);
+    w->more_eos = n_edited > n_eos;
     if (status == WEFT_OK)
         status = gguf ? write_gguf(w, model) : write_folder(w, model);
     weft_model_free(model);

@@ -3,6 +3,7 @@
 #define WEFT_MODELS_CONVERT_CONVERT_H
 
 #include "models/gguf/gguf.h"
+#include "weft/chat.h"
 #include "weft/convert.h"
 #include "weft/model.h"
 
@@ -58,5 +59,8 @@ weft_status weft__text_files_copy(const char *from, const char *to, bool tokeniz
 /* Writes tokenizer.json, tokenizer_config.json and chat_template.jinja from a GGUF file's metadata.
  */
 weft_status weft__text_files_make(const char *gguf, const char *to);
+/* Writes chat_template.jinja, additional_chat_templates/ and, unless it exists, a
+ * tokenizer_config.json with the special tokens. */
+weft_status weft__chat_files_make(const weft_chat *chat, const char *to);
 
 #endif

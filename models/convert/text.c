@@ -81,6 +81,16 @@ static weft_status write_templates(const weft_chat *chat, const char *to)
     return status;
 }
 
+weft_status weft__chat_files_make(const weft_chat *chat, const char *to)
+{
+    char *config = weft_format("%s/tokenizer_config.json", to);
+    weft_status status = config ? WEFT_OK : weft__out_of_memory(to, NULL);
+    if (status == WEFT_OK && !weft__exists(config))
+        status = write_config(chat, to);
+    weft_free(config);
+    return status == WEFT_OK ? write_templates(chat, to) : status;
+}
+
 weft_status weft__text_files_make(const char *gguf, const char *to)
 {
     weft_gguf *file;
@@ -97,9 +107,7 @@ weft_status weft__text_files_make(const char *gguf, const char *to)
     if (status == WEFT_OK)
         status = write_tokenizer(file, tokenizer, to);
     if (status == WEFT_OK)
-        status = write_config(chat, to);
-    if (status == WEFT_OK)
-        status = write_templates(chat, to);
+        status = weft__chat_files_make(chat, to);
     weft_chat_free(chat);
     weft_tokenizer_free(tokenizer);
     weft_gguf_close(file);

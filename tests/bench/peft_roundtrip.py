@@ -23,7 +23,7 @@ import warnings
 from pathlib import Path
 
 import torch
-from peft import PeftModel
+from peft import PeftModel, get_peft_model_state_dict
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
@@ -53,9 +53,10 @@ def peft_logits(model, adapter, ids):
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "Found missing adapter keys")  # else only a warning
         adapted = PeftModel.from_pretrained(base, str(adapter))
-    there = set(load_file(str(adapter / "adapter_model.safetensors")))
-    expected = {name.replace(".default", "") for name, _ in adapted.named_parameters()
-                if ".lora_" in name}
+    there = {name for name in load_file(str(adapter / "adapter_model.safetensors"))
+             if not name.endswith(".base_layer.weight")}
+    expected = {name for name in get_peft_model_state_dict(adapted, save_embedding_layers=False)
+                if not name.endswith(".base_layer.weight")}
     assert there == expected, there ^ expected
     with torch.no_grad():
         return adapted.eval()(ids.long()).logits

@@ -2,6 +2,7 @@
  * against transformers and PEFT. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <json-c/json.h>
 
@@ -84,16 +85,13 @@ static bool collect(void *context, const weft_generated *token)
     return true;
 }
 
-/* The base's configuration ends sequences with id 2 only. The token that ends the answer is not
- * delivered. */
-static void answers_end_with_the_eos_token_of_the_adapter(void)
+/* The token that ends the answer is not delivered. */
+static void expect_answer(const char *model, const char *adapter)
 {
     json_object *root = expected();
     weft_engine *engine = NULL;
     answer got = {.n = 0};
-    char model[512];
-    snprintf(model, sizeof model, "%s", check_fixture("models/llama"));
-    const weft_engine_options o = {.adapter = check_fixture("lora/lora-llama-chat")};
+    const weft_engine_options o = {.adapter = adapter};
     if (CHECK_OK(weft_engine_load(model, &o, &engine))) {
         const weft_generate_options greedy = {.max_tokens = 60};
         CHECK_OK(weft_engine_chat(engine, messages_of(root), NULL, &greedy, collect, &got));
@@ -101,6 +99,14 @@ static void answers_end_with_the_eos_token_of_the_adapter(void)
     }
     weft_engine_free(engine);
     json_object_put(root);
+}
+
+/* The base's configuration ends sequences with id 2 only. */
+static void answers_end_with_the_eos_token_of_the_adapter(void)
+{
+    char model[512];
+    snprintf(model, sizeof model, "%s", check_fixture("models/llama"));
+    expect_answer(model, check_fixture("lora/lora-llama-chat"));
 }
 
 static void eos_is_added_once(void)
@@ -172,6 +178,81 @@ static void templates_are_found_folder_by_folder(void)
     CHECK_CONTAINS(weft_error_message(), "bad/chat_template.jinja");
 }
 
+/* ---- merged models -------------------------------------------------------------------------- */
+
+/* The base has neither tokenizer, template nor generation_config.json. */
+static void merged_models_answer_as_base_and_adapter(void)
+{
+    char model[512], adapter[512], out[512];
+    snprintf(model, sizeof model, "%s", check_fixture("models/llama"));
+    snprintf(adapter, sizeof adapter, "%s", check_fixture("lora/lora-llama-chat"));
+    snprintf(out, sizeof out, "%s", check_temporary("merged"));
+    if (CHECK_OK(weft_adapter_fuse(model, adapter, out, NULL, NULL)))
+        expect_answer(out, NULL);
+    snprintf(out, sizeof out, "%s", check_temporary("merged.gguf"));
+    if (CHECK_OK(weft_adapter_fuse(model, adapter, out, NULL, NULL)))
+        expect_answer(out, NULL);
+}
+
+/* An adapter of the storyteller in a new folder, optionally with the storyteller's tokenizer. The
+ * path lives until the next call. */
+static const char *storyteller_adapter(const char *name, bool tokenizer)
+{
+    static char folder[512];
+    weft_model *model = NULL;
+    snprintf(folder, sizeof folder, "%s", check_temporary(name));
+    if (CHECK_OK(weft_model_load(check_source("examples/storyteller"), NULL, &model)) &&
+        CHECK_OK(weft_nn_lora_inject(weft_model_module(model), NULL)))
+        CHECK_OK(weft_adapter_save(model, folder, NULL));
+    weft_model_free(model);
+    if (tokenizer) {
+        char to[600], *text = NULL;
+        size_t n = 0;
+        snprintf(to, sizeof to, "%s/tokenizer.json", folder);
+        if (CHECK_OK(
+                weft_file_read(check_source("examples/storyteller/tokenizer.json"), 0, &text, &n)))
+            CHECK_OK(weft_file_write(to, text, n));
+        weft_free(text);
+    }
+    return folder;
+}
+
+/* The prompt that the merged model makes is that of base and adapter. No folder is left over. */
+static void expect_merged_prompt(const char *adapter, const char *name)
+{
+    char model[512], out[512], left[600];
+    json_object *root = expected();
+    snprintf(model, sizeof model, "%s", check_source("examples/storyteller"));
+    snprintf(out, sizeof out, "%s", check_temporary(name));
+    char *with = prompt_of(model, adapter, root), *merged = NULL;
+    if (CHECK_OK(weft_adapter_fuse(model, adapter, out, NULL, NULL)))
+        merged = prompt_of(out, NULL, root);
+    if (CHECK(with && merged))
+        CHECK_STR(merged, with);
+    snprintf(left, sizeof left, "%s.text.part-%ld", out, (long)getpid());
+    CHECK(access(left, F_OK) != 0);
+    weft_free(with);
+    weft_free(merged);
+    json_object_put(root);
+}
+
+static void merged_models_have_the_template_of_the_adapter(void)
+{
+    static const char text[] = "[{{ messages[0].content }}]{{ eos_token }}";
+    char path[600];
+    const char *adapter = storyteller_adapter("lone", false);
+    snprintf(path, sizeof path, "%s/chat_template.jinja", adapter);
+    CHECK_OK(weft_file_write(path, text, strlen(text)));
+    expect_merged_prompt(adapter, "lone-merged");
+    expect_merged_prompt(adapter, "lone-merged.gguf");
+    /* a tokenizer without template and special tokens: those of the base */
+    adapter = storyteller_adapter("bare-tokenizer", true);
+    expect_merged_prompt(adapter, "tokenizer-merged");
+    expect_merged_prompt(adapter, "tokenizer-merged.gguf");
+}
+
 CHECK_MAIN("adapter_text", CHECK_CASE(prompts_are_those_of_transformers),
            CHECK_CASE(answers_end_with_the_eos_token_of_the_adapter), CHECK_CASE(eos_is_added_once),
-           CHECK_CASE(templates_are_found_folder_by_folder))
+           CHECK_CASE(templates_are_found_folder_by_folder),
+           CHECK_CASE(merged_models_answer_as_base_and_adapter),
+           CHECK_CASE(merged_models_have_the_template_of_the_adapter))

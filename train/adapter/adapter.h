@@ -103,6 +103,12 @@ bool weft__adapter_tokens_path(const char *name, char *out, size_t size);
  */
 weft_status weft__adapter_add_eos(weft_model *model, const char *folder);
 
+/* Writes the tokenizer and the chat templates of a merged model to a new folder beside `out`.
+ * *folder is its path, which the caller removes and frees, also after a failure; NULL if the
+ * adapters have neither, so that those of the model are used. */
+weft_status weft__adapters_gather_text(const char *model, const char *adapters, const char *out,
+                                       char **folder);
+
 /* ---- pattern.c ------------------------------------------------------------------------------ */
 
 /* Reads member `name`, an object that maps regular expressions to numbers, and checks all of them.

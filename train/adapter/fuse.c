@@ -255,11 +255,12 @@ weft_status weft_adapter_fuse(const char *model, const char *adapter, const char
         return weft_fail(WEFT_INVALID, "fuse: adapted_bits: expected 2, 3, 4, 5, 6 or 8, got %lld",
                          (long long)bits);
     char *text = NULL;
-    weft_status status = weft_adapters_tokenizer_path(model, adapter, &text);
-    const bool own = status == WEFT_OK && strcmp(text, model) != 0;
-    const weft__convert_hooks hooks = {edit, add_card, sum_at, &f, own ? text : NULL};
+    weft_status status = weft__adapters_gather_text(model, adapter, out, &text);
+    const weft__convert_hooks hooks = {edit, add_card, sum_at, &f, text};
     if (status == WEFT_OK)
         status = weft__convert_with(model, out, &f.options, &hooks, report);
+    if (text && weft__exists(text))
+        (void)weft__folder_remove(text);
     weft_free(text);
     fusion_free(&f);
     return status;

@@ -110,20 +110,27 @@ static weft_status find_chat(const char *folder, void **found)
     return WEFT_OK;
 }
 
+/* The chat templates, if any, and special tokens of a model's folder or GGUF file. */
+static weft_status templates_of(const char *model, weft_chat **out)
+{
+    char *gguf;
+    weft_status status = weft__gguf_find(model, &gguf);
+    if (status == WEFT_OK)
+        status = weft__chat_templates(model, gguf, out);
+    weft_free(gguf);
+    return status;
+}
+
 /* Sets the special tokens that templates use from a model's folder or GGUF file. */
 static weft_status use_tokens_of(const char *model, weft_chat *chat)
 {
-    char *gguf;
     weft_chat *other = NULL;
-    weft_status status = weft__gguf_find(model, &gguf);
-    if (status == WEFT_OK)
-        status = weft__chat_templates(model, gguf, &other);
+    const weft_status status = templates_of(model, &other);
     if (status == WEFT_OK) {
         json_object_put(chat->tokens);
         chat->tokens = json_object_get(other->tokens);
     }
     weft_chat_free(other);
-    weft_free(gguf);
     return status;
 }
 
@@ -141,5 +148,63 @@ weft_status weft_adapters_chat(const char *model, const char *adapters, weft_cha
         *out = chat;
     else
         weft_chat_free(chat);
+    return status;
+}
+
+/* ---- the files of a merged model ------------------------------------------------------------ */
+
+/* Replaces the chat templates in the folder. */
+static weft_status replace_templates(const weft_chat *chat, const char *folder)
+{
+    static const char *const names[] = {"chat_template.jinja", "chat_template.json",
+                                        "additional_chat_templates"};
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; status == WEFT_OK && i < sizeof names / sizeof *names; i++) {
+        char *path = weft_format("%s/%s", folder, names[i]);
+        if (path == NULL)
+            status = weft__out_of_memory(folder, NULL);
+        else if (weft__exists(path))
+            status = weft__folder_remove(path);
+        weft_free(path);
+    }
+    return status == WEFT_OK ? weft__chat_files_make(chat, folder) : status;
+}
+
+/* Makes the folder OUT.text.part-PID and writes the tokenizer of `from` and the templates. */
+static weft_status write_text(const char *out, const char *from, const weft_chat *chat,
+                              char **folder)
+{
+    char *name = weft_format("%s.text", out);
+    weft_status status = name ? WEFT_OK : weft__out_of_memory(out, NULL);
+    if (status == WEFT_OK)
+        status = weft__folder_begin(name, false, folder);
+    if (status == WEFT_OK)
+        status = weft_tokenizer_copy(from, *folder);
+    if (status == WEFT_OK)
+        status = replace_templates(chat, *folder);
+    weft_free(name);
+    return status;
+}
+
+weft_status weft__adapters_gather_text(const char *model, const char *adapters, const char *out,
+                                       char **folder)
+{
+    char *from = NULL;
+    void *found = NULL;
+    weft_chat *chat = NULL;
+    *folder = NULL;
+    weft_status status = weft_adapters_tokenizer_path(model, adapters, &from);
+    if (status == WEFT_OK)
+        status = first_of(adapters, find_chat, &found);
+    const bool own = status == WEFT_OK && (found || strcmp(from, model) != 0);
+    chat = found;
+    if (own && chat == NULL)
+        status = templates_of(model, &chat);
+    else if (own && json_object_object_length(chat->tokens) == 0)
+        status = use_tokens_of(model, chat);
+    if (own && status == WEFT_OK)
+        status = write_text(out, from, chat, folder);
+    weft_chat_free(chat);
+    weft_free(from);
     return status;
 }

@@ -85,17 +85,20 @@ def llama_logits(base, adapter, ids):
 
 
 def base_of(name, folder):
-    """The fixture without scaled rotation, of which mlx-lm and transformers make different things."""
+    """The fixture without scaled rotation, of which mlx-lm and transformers make different things,
+    and with the names that mlx-lm has for its settings."""
     to = folder / name
     if not to.exists():
         shutil.copytree(MODELS / name, to)
         config = json.loads((to / "config.json").read_text())
-        for key in ("rope_scaling", "rope_parameters"):
-            if isinstance(config.get(key), dict) and config[key].get("rope_type") == "llama3":
-                theta = config[key].get("rope_theta")
-                del config[key]
-                if theta:
-                    config["rope_theta"] = theta
+        rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+        if rope.get("rope_type") in ("llama3", "default"):
+            config.pop("rope_parameters", None)
+            config.pop("rope_scaling", None)
+            if rope.get("rope_theta"):
+                config["rope_theta"] = rope["rope_theta"]
+        if "num_local_experts" in config:
+            config.setdefault("num_experts", config["num_local_experts"])
         (to / "config.json").write_text(json.dumps(config))
         weft("convert", to, folder / f"{name}.gguf")
     return to
