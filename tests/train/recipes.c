@@ -16,6 +16,7 @@ const recipe recipes[] = {
     {"lora-qwen3-rs", "qwen3", 12, 0.005, 0.01, 0, NULL},
     {"lora-gemma3", "gemma3", 12, 0.005, 0.01, 0, NULL},
     {"lora-qwen3-dora", "qwen3", 12, 0.005, 0.01, 0, NULL},
+    {"lora-gemma2", "gemma2", 8, 0.005, 0.01, 0, NULL},
     {"lora-qwen3-patterns", "qwen3", 8, 0.005, 0.01, 0, NULL},
     {"lora-llama-embeddings", "llama", 8, 0.005, 0.01, 0, NULL},
     {"lora-qwen2-tied", "qwen2", 8, 0.005, 0.01, 0, NULL},
@@ -30,6 +31,16 @@ const recipe recipes[] = {
     {"lora-qwen3-pissa", "qwen3", 8, 0.005, 0.01, 0, &pissa},
 };
 const int n_recipes = sizeof recipes / sizeof *recipes;
+
+const recipe *recipe_named(const char *folder)
+{
+    for (int i = 0; i < n_recipes; i++) {
+        if (strcmp(recipes[i].folder, folder) == 0)
+            return &recipes[i];
+    }
+    CHECK_FAIL("no recipe %s", folder);
+    return &recipes[0];
+}
 
 const char *recipe_path(const recipe *r, const char *name)
 {

@@ -16,6 +16,9 @@ typedef struct recipe {
 extern const recipe recipes[];
 extern const int n_recipes;
 
+/* The recipe in the folder; a failed check and the first one if there is none. */
+const recipe *recipe_named(const char *folder);
+
 /* A file or folder of the recipe; valid until the suite ends. */
 const char *recipe_path(const recipe *r, const char *name);
 

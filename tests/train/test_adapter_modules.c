@@ -291,10 +291,196 @@ static void adapters_of_another_base_are_refused(void)
     weft_model_free(model);
 }
 
+/* ---- copies of weights in PEFT's files ------------------------------------------------------- */
+
+enum { MOST_TENSORS = 64 };
+
+/* A tensor that a test adds to an adapter: `rows` rows of a tensor of the model or the adapter, or
+ * of zeros where that has fewer, times `factor`. */
+typedef struct extra {
+    const char *name, *of;
+    int64_t rows;
+    double factor;
+} extra;
+
+static weft_array *extra_tensor(const extra *e, const weft_safetensors *adapter, weft_model *model)
+{
+    weft_array *const *slot = weft_nn_find(weft_model_module(model), e->of);
+    weft_array *a = slot ? *slot : weft_safetensors_get(adapter, e->of);
+    const int64_t more = e->rows > 0 ? e->rows - weft_dim(a, 0) : 0;
+    if (more > 0)
+        a = weft_concatenate(
+            (weft_array *[]){a, weft_zeros(WEFT_DIMS(more, weft_dim(a, 1)), weft_dtype_of(a))}, 2,
+            0);
+    return weft_scale(a, e->factor);
+}
+
+/* A copy of a recipe's adapter with further tensors. */
+static const char *with_extras(const recipe *r, weft_model *model, const extra *extras, int n)
+{
+    static char folder[512];
+    const char *names[MOST_TENSORS];
+    weft_array *arrays[MOST_TENSORS];
+    weft_safetensors *file = NULL;
+    char *config = NULL;
+    size_t size = 0;
+    snprintf(folder, sizeof folder, "%s", check_temporary("extras"));
+    CHECK_OK(weft_folder_make(folder));
+    if (!CHECK_OK(
+            weft_safetensors_open(recipe_path(r, "final/adapter_model.safetensors"), &file)) ||
+        !CHECK_OK(weft_file_read(recipe_path(r, "final/adapter_config.json"), 0, &config, &size)))
+        return folder;
+    const int own = weft_safetensors_count(file);
+    weft_scope_open();
+    for (int i = 0; i < own; i++) {
+        names[i] = weft_safetensors_at(file, i)->name;
+        arrays[i] = weft_safetensors_get(file, names[i]);
+    }
+    for (int i = 0; i < n; i++) {
+        names[own + i] = extras[i].name;
+        arrays[own + i] = extra_tensor(&extras[i], file, model);
+    }
+    CHECK_OK(weft_safetensors_save(in_folder(folder, "adapter_model.safetensors"), names, arrays,
+                                   own + n, NULL, 0));
+    CHECK_OK(weft_file_write(in_folder(folder, "adapter_config.json"), config, size));
+    weft_scope_close(NULL);
+    weft_free(config);
+    weft_safetensors_close(file);
+    return folder;
+}
+
+static void expect_extras(const char *name, const extra *extras, int n, weft_status status,
+                          const char *part)
+{
+    const recipe *r = recipe_named(name);
+    weft_model *model = recipe_model(r, NULL), *expected = recipe_model(r, "final");
+    if (model && expected) {
+        const char *folder = with_extras(r, model, extras, n);
+        CHECK_STATUS(weft_adapter_load(model, folder, NULL), status);
+        if (status == WEFT_OK)
+            CHECK_CLOSE(logits_apart(model, expected), 0, 0);
+        else
+            CHECK_CONTAINS(weft_error_message(), part);
+        if (status != WEFT_OK)
+            CHECK_EQ_INT(weft_nn_lora_count(weft_model_module(model)), 0);
+    }
+    weft_model_free(model);
+    weft_model_free(expected);
+}
+
+/* PEFT copies embedding and head with save_embedding_layers, and modules_to_save twice. */
+static void copies_of_weights_are_dropped(void)
+{
+    static const char embedding[] = "base_model.model.model.embed_tokens.weight";
+    static const char head[] = "base_model.model.lm_head.weight";
+    const extra both[] = {{embedding, "model.embed_tokens.weight", 0, 1},
+                          {head, "lm_head.weight", 0, 1}};
+    const extra saved[] = {
+        {"base_model.model.lm_head.modules_to_save.weight", head, 0, 1},
+        {"base_model.model.lm_head.original_module.weight", "lm_head.weight", 0, 1}};
+    const extra resized[] = {{embedding, "model.embed_tokens.weight", 323, 1}};
+    const extra other[] = {{head, "lm_head.weight", 0, 1.1}};
+    const extra unknown[] = {{"base_model.model.model.norms.weight", "model.norm.weight", 0, 1}};
+    expect_extras("lora-llama", both, 2, WEFT_OK, NULL);
+    expect_extras("lora-llama-saved", saved, 2, WEFT_OK, NULL);
+    expect_extras("lora-llama", resized, 1, WEFT_UNSUPPORTED,
+                  "embed_tokens.weight' has 323 rows, the model's model.embed_tokens.weight has "
+                  "320: a resized embedding that was saved whole is unsupported");
+    expect_extras("lora-llama", other, 1, WEFT_INVALID, "lm_head.weight: differs from the model's");
+    expect_extras("lora-llama", unknown, 1, WEFT_INVALID,
+                  "unexpected: base_model.model.model.norms");
+}
+
+/* ---- experts as linears ---------------------------------------------------------------------- */
+
+static const char *linears_path(const char *base, const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof path, "lora/linears-%s/%s", base, name);
+    return check_fixture(path);
+}
+
+/* Computed by transformers 4 and PEFT. */
+static void expect_linears(const char *base)
+{
+    char path[128];
+    weft_model *model = NULL;
+    weft_safetensors *file = NULL;
+    snprintf(path, sizeof path, "models/%s", base);
+    if (CHECK_OK(weft_model_load(check_fixture(path), NULL, &model)) &&
+        CHECK_OK(weft_adapter_load(model, linears_path(base, ""), NULL)) &&
+        CHECK_OK(weft_safetensors_open(linears_path(base, "logits.safetensors"), &file))) {
+        weft_scope_open();
+        weft_array *logits = weft_model_forward(model, weft_safetensors_get(file, "ids"), NULL);
+        weft_array *apart = weft_subtract(logits, weft_safetensors_get(file, "logits"));
+        CHECK_CLOSE(weft_item(weft_max(weft_abs(apart), WEFT_ALL_AXES, false)), 0, 1e-5);
+        weft_scope_close(NULL);
+    }
+    weft_safetensors_close(file);
+    weft_model_free(model);
+}
+
+/* linears-qwen3-moe with other text in its configuration, without a tensor. */
+static void expect_bad_linears(const char *from, const char *to, const char *tensor,
+                               weft_status status, const char *part)
+{
+    char folder[512], *config = NULL;
+    const char *names[256];
+    weft_array *arrays[256];
+    weft_model *model = NULL;
+    weft_safetensors *file = NULL;
+    int n = 0;
+    snprintf(folder, sizeof folder, "%s", check_temporary("bad-linears"));
+    CHECK_OK(weft_folder_make(folder));
+    if (!CHECK_OK(weft_model_load(check_fixture("models/qwen3-moe"), NULL, &model)) ||
+        !CHECK_OK(
+            weft_safetensors_open(linears_path("qwen3-moe", "adapter_model.safetensors"), &file)) ||
+        !CHECK_OK(
+            weft_file_read(linears_path("qwen3-moe", "adapter_config.json"), 0, &config, NULL)))
+        return;
+    weft_scope_open();
+    for (int i = 0; i < weft_safetensors_count(file); i++) {
+        names[n] = weft_safetensors_at(file, i)->name;
+        arrays[n] = weft_safetensors_get(file, names[n]);
+        n += tensor == NULL || strstr(names[n], tensor) == NULL;
+    }
+    CHECK_OK(weft_safetensors_save(in_folder(folder, "adapter_model.safetensors"), names, arrays, n,
+                                   NULL, 0));
+    weft_scope_close(NULL);
+    const char *at = strstr(config, from);
+    if (CHECK(at != NULL)) {
+        char *text = weft_format("%.*s%s%s", (int)(at - config), config, to, at + strlen(from));
+        CHECK_OK(weft_file_write(in_folder(folder, "adapter_config.json"), text, strlen(text)));
+        weft_free(text);
+        CHECK_STATUS(weft_adapter_load(model, folder, NULL), status);
+        CHECK_CONTAINS(weft_error_message(), part);
+        CHECK_EQ_INT(weft_nn_lora_count(weft_model_module(model)), 0);
+    }
+    weft_free(config);
+    weft_safetensors_close(file);
+    weft_model_free(model);
+}
+
+static void experts_may_be_linears(void)
+{
+    expect_linears("qwen3-moe");
+    expect_linears("mixtral");
+    expect_bad_linears("\"use_dora\": false", "\"use_dora\": true", NULL, WEFT_UNSUPPORTED,
+                       "DoRA beside adapters of single experts is unsupported");
+    expect_bad_linears("\"alpha_pattern\": {}", "\"alpha_pattern\": {\"experts.3.up_proj\": 3}",
+                       NULL, WEFT_UNSUPPORTED, "another alpha for some experts is unsupported");
+    expect_bad_linears(
+        "", "", "layers.1.mlp.experts.5.up_proj.lora_B", WEFT_UNSUPPORTED,
+        "experts.5.up_proj.lora_B.weight' is missing: adapters of only some experts");
+    expect_bad_linears("", "", "layers.1.self_attn.q_proj.lora_A", WEFT_INVALID,
+                       "q_proj: the other half is missing");
+}
+
 CHECK_MAIN("adapter_modules", CHECK_CASE(tied_weights_part_where_one_is_adapted),
            CHECK_CASE(modules_cannot_be_both_targets_and_whole),
            CHECK_CASE(mixtures_are_adapted_with_their_experts),
            CHECK_CASE(adapters_of_experts_are_saved_and_fused),
            CHECK_CASE(adapters_of_experts_have_every_format),
            CHECK_CASE(experts_in_few_bits_are_adapted_too),
-           CHECK_CASE(adapters_of_another_base_are_refused))
+           CHECK_CASE(adapters_of_another_base_are_refused),
+           CHECK_CASE(copies_of_weights_are_dropped), CHECK_CASE(experts_may_be_linears))

@@ -14,16 +14,6 @@ typedef struct work {
     weft_nn_lora_options options;
 } work;
 
-static const recipe *recipe_named(const char *folder)
-{
-    for (int i = 0; i < n_recipes; i++) {
-        if (strcmp(recipes[i].folder, folder) == 0)
-            return &recipes[i];
-    }
-    CHECK_FAIL("no recipe %s", folder);
-    return &recipes[0];
-}
-
 /* A base, and the path of its final adapter. */
 static work work_of(const char *folder)
 {

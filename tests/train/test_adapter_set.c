@@ -7,16 +7,6 @@
 #include "tests/check.h"
 #include "tests/train/recipes.h"
 
-static const recipe *recipe_named(const char *folder)
-{
-    for (int i = 0; i < n_recipes; i++) {
-        if (strcmp(recipes[i].folder, folder) == 0)
-            return &recipes[i];
-    }
-    CHECK_FAIL("no recipe %s", folder);
-    return &recipes[0];
-}
-
 /* The final adapter of a recipe. The path lives until the suite ends. */
 static const char *adapter(const char *folder)
 {

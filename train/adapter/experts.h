@@ -43,4 +43,14 @@ weft_status weft__adapter_read_tensors(weft_module *tree, const weft_safetensors
                                        weft__adapter_tensors *out);
 void weft__adapter_tensors_free(weft__adapter_tensors *tensors);
 
+/* ---- expert_linears.c ----------------------------------------------------------------------- */
+
+/* Whether the file has adapters of single experts ("P.experts.3.up_proj.lora_A.weight"). */
+bool weft__adapter_has_expert_linears(const weft_safetensors *file);
+/* Loads such a file. Its dropout is not used. WEFT_UNSUPPORTED if only some experts are adapted,
+ * and for anything but linears beside them. */
+weft_status weft__adapter_load_expert_linears(weft_module *tree, const weft__adapter_config *config,
+                                              const weft_safetensors *file, const char *where,
+                                              const weft_adapter_options *options);
+
 #endif

@@ -37,18 +37,46 @@ static bool is_inside(const weft__names *modules, const char *path)
     return false;
 }
 
+/* Whether the tensor is a copy of the base's weight of a module P, which PEFT saves with
+ * save_embedding_layers or if it resized the embedding: P.base_layer.weight if P is adapted,
+ * P.original_module.weight if P is trained in full, otherwise P.weight. `path` becomes P.weight. */
+static bool is_base_copy(const reading *r, const char *name, char *path, size_t size)
+{
+    static const char *const ends[] = {".base_layer.weight", ".original_module.weight", ".weight"};
+    const size_t start = strlen(WEFT__ADAPTER_PREFIX), n = strlen(name);
+    if (strncmp(name, WEFT__ADAPTER_PREFIX, start) != 0)
+        return false;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const size_t m = strlen(ends[i]);
+        if (n <= start + m || strcmp(name + n - m, ends[i]) != 0)
+            continue;
+        if (i == 2 && (is_inside(r->whole, name + start) || weft__adapter_is_part(name + start)))
+            return false;
+        snprintf(path, size, "%.*s.weight", (int)(n - m - start), name + start);
+        return i < 2 || weft_nn_find(r->tree, path) != NULL;
+    }
+    return false;
+}
+
+/* Whether the tensor is the second copy of a module that is trained in full. */
+static bool is_second_copy(const reading *r, const char *name)
+{
+    const size_t start = strlen(WEFT__ADAPTER_PREFIX);
+    return weft__adapter_is_suffix(name, "modules_to_save.weight") &&
+           strncmp(name, WEFT__ADAPTER_PREFIX, start) == 0 && is_inside(r->whole, name + start);
+}
+
 /* Maps "base_model.model.P.lora_A.weight" to the parameter P.lora_A,
  * "base_model.model.P.lora_magnitude_vector" to P.lora_magnitude_vector and, if P is trained in
- * full, "base_model.model.P.weight" to P.weight. Drops copies of the base weight that accompany an
- * adapted embedding or trained token rows. Keeps any other name, which is then reported as
- * unexpected. */
+ * full, "base_model.model.P.weight" to P.weight. Drops copies of weights. Keeps any other name,
+ * which is then reported as unexpected. */
 static bool path_of(void *context, const char *name, char *out, size_t size)
 {
     const size_t start = strlen(WEFT__ADAPTER_PREFIX), n = strlen(name), end = strlen(".weight");
     const reading *r = context;
     const bool framed = n > start + end && strncmp(name, WEFT__ADAPTER_PREFIX, start) == 0;
     const bool weight = framed && strcmp(name + n - end, ".weight") == 0;
-    if (weft__adapter_is_suffix(name, "base_layer.weight"))
+    if (is_base_copy(r, name, out, size) || is_second_copy(r, name))
         return false;
     if (weft__adapter_tokens_path(name, out, size))
         return !is_tied(r, out);
@@ -299,25 +327,31 @@ static weft_status load_and_cast(weft_module *tree, const weft_safetensors *file
     return status;
 }
 
-/* PEFT saves the base weight of an adapted embedding. It must equal the model's weight. */
-static weft_status check_base(weft_module *tree, const weft_safetensors *file, int i)
+/* A matrix of the file that has another number of rows than the model's. */
+static weft_status check_rows(const weft_safetensors_entry *saved, const char *path, weft_array *of)
 {
-    static const char end[] = ".base_layer.weight";
-    const char *name = weft_safetensors_at(file, i)->name;
-    const size_t start = strlen(WEFT__ADAPTER_PREFIX), n = strlen(name), m = strlen(end);
-    char path[WEFT_NN_PATH];
-    if (n <= start + m || strcmp(name + n - m, end) != 0 ||
-        strncmp(name, WEFT__ADAPTER_PREFIX, start) != 0)
+    if (saved->shape.n != 2 || weft_ndim(of) != 2 || saved->shape.at[0] == weft_dim(of, 0))
         return WEFT_OK;
-    snprintf(path, sizeof path, "%.*s.weight", (int)(n - m - start), name + start);
-    weft_array *const *slot = weft_nn_find(tree, path);
-    if (slot == NULL || weft_encoding_of(*slot))
+    return weft_fail(
+        WEFT_UNSUPPORTED,
+        "%s: '%s' has %lld rows, the model's %s has %lld: a resized embedding that was "
+        "saved whole is unsupported. Train new tokens with trainable_token_indices, "
+        "or merge the adapter into its base with PEFT",
+        saved->path, weft_printable(saved->name), (long long)saved->shape.at[0], path,
+        (long long)weft_dim(of, 0));
+}
+
+/* Checks that a copy of a base weight equals the model's. */
+static weft_status check_copy(const weft_safetensors *file, const char *name, const char *path,
+                              weft_array *weight)
+{
+    if (weft_encoding_of(weight))
         return WEFT_OK;
     weft_scope_open_lean();
-    weft_array *saved = weft_astype(weft_safetensors_get(file, name), weft_dtype_of(*slot));
-    weft_array *apart = weft_astype(weft_subtract(saved, *slot), WEFT_FLOAT32);
+    weft_array *saved = weft_astype(weft_safetensors_get(file, name), weft_dtype_of(weight));
+    weft_array *apart = weft_astype(weft_subtract(saved, weight), WEFT_FLOAT32);
     apart = weft_max(weft_abs(apart), WEFT_ALL_AXES, false);
-    weft_array *most = weft_max(weft_abs(weft_astype(*slot, WEFT_FLOAT32)), WEFT_ALL_AXES, false);
+    weft_array *most = weft_max(weft_abs(weft_astype(weight, WEFT_FLOAT32)), WEFT_ALL_AXES, false);
     weft_array *both[] = {apart, most};
     weft_status status = weft_eval_n(both, 2);
     if (status == WEFT_OK && !(weft_item(apart) <= 0.01 * weft_item(most)))
@@ -327,11 +361,31 @@ static weft_status check_base(weft_module *tree, const weft_safetensors *file, i
     return status;
 }
 
-static weft_status check_bases(weft_module *tree, const weft_safetensors *file)
+/* Checks the weights of the base in the file, and those that replace weights of the base. */
+static weft_status check_weight(const reading *r, const weft_safetensors *file, int i)
 {
+    const weft_safetensors_entry *saved = weft_safetensors_at(file, i);
+    const size_t start = strlen(WEFT__ADAPTER_PREFIX);
+    char path[WEFT_NN_PATH];
+    const bool copy = is_base_copy(r, saved->name, path, sizeof path);
+    if (!copy && strncmp(saved->name, WEFT__ADAPTER_PREFIX, start) == 0)
+        snprintf(path, sizeof path, "%s", saved->name + start);
+    else if (!copy)
+        return WEFT_OK;
+    weft_array *const *slot = weft_nn_find(r->tree, path);
+    if (slot == NULL)
+        return WEFT_OK;
+    const weft_status status = check_rows(saved, path, *slot);
+    return status == WEFT_OK && copy ? check_copy(file, saved->name, path, *slot) : status;
+}
+
+static weft_status check_weights(weft_module *tree, const weft_safetensors *file,
+                                 const weft__names *whole)
+{
+    const reading r = {tree, whole};
     weft_status status = WEFT_OK;
     for (int i = 0; status == WEFT_OK && i < weft_safetensors_count(file); i++)
-        status = check_base(tree, file, i);
+        status = check_weight(&r, file, i);
     return status;
 }
 
@@ -349,7 +403,7 @@ static weft_status load(weft_module *tree, const weft__adapter_config *config,
         json_object_array_length(config->whole.value) > 0)
         status = weft__json_fail(&config->whole, WEFT_INVALID, "the model has no such module");
     if (status == WEFT_OK)
-        status = check_bases(tree, file);
+        status = check_weights(tree, file, &whole);
     if (status == WEFT_OK)
         status = inject(tree, config, &chosen, &whole, options);
     if (status == WEFT_OK) {
@@ -381,7 +435,9 @@ static weft_status load_folder(weft_model *model, weft_module *tree, const char 
     if (status == WEFT_OK && model)
         status = weft__adapter_classify(model, folder, file);
     if (status == WEFT_OK)
-        status = load(tree, &config, file, options);
+        status = weft__adapter_has_expert_linears(file)
+                     ? weft__adapter_load_expert_linears(tree, &config, file, folder, options)
+                     : load(tree, &config, file, options);
     weft_safetensors_close(file);
     weft_free(path);
     weft__adapter_config_free(&config);

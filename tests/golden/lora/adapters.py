@@ -52,6 +52,8 @@ RUNS = {
         r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"],
         trainable_token_indices={"embed_tokens": [6, 320, 321, 322],
                                  "lm_head": [320, 321, 322]})),
+    "lora-gemma2": ("gemma2", dict(
+        r=4, lora_alpha=8, target_modules=["q_proj", "o_proj", "down_proj"])),
     "lora-mixtral": ("mixtral", dict(
         r=3, lora_alpha=6, target_modules=[],
         target_parameters=["model.layers.1.mlp.experts.gate_up_proj"])),

@@ -20,7 +20,7 @@ from safetensors.numpy import load_file, save_file
 
 HERE = Path(__file__).resolve().parent
 MODELS = HERE.parent / "models"
-LIMIT = 2e-4
+LIMIT = 2e-5
 ADAPTERS = [("lora-llama", "llama"), ("lora-qwen3", "qwen3"), ("lora-qwen3-rs", "qwen3"),
             ("lora-qwen3-patterns", "qwen3"), ("lora-qwen3-pissa", "qwen3"),
             ("lora-qwen3-dora", "qwen3"), ("lora-llama-embeddings", "llama"),
