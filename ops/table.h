@@ -79,6 +79,7 @@ OP(softmax)
 OP(softmax_grad)
 OP(sort)
 OP(sum)
+OP(sum_squares)
 OP(var)
 
 /* random (ops/random) */

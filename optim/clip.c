@@ -1,4 +1,6 @@
 /* optim/clip.c -- the global norm of gradients, and clipping. */
+#include "core/failure.h"
+#include "ops/reduce/sum_squares.h"
 #include "optim/optim.h"
 
 /* Devices beyond the limit share the last element. */
@@ -11,23 +13,54 @@ weft_array **weft__number_on(weft__per_device *all, const weft_device *device)
     return &all->at[i];
 }
 
+/* Moves the arrays that are on the device of the first one to the front, in order, and returns
+ * their number. */
+static int take_device(weft_array **arrays, int n)
+{
+    int taken = 0;
+    for (int i = 0; i < n; i++) {
+        weft_array *array = arrays[i];
+        if (weft_device_of(array) != weft_device_of(arrays[0]))
+            continue;
+        for (int k = i; k > taken; k--)
+            arrays[k] = arrays[k - 1];
+        arrays[taken++] = array;
+    }
+    return taken;
+}
+
+/* The sum of the squares in float32. */
+static weft_array *squares(weft_array *const *arrays, int n, weft_array **room)
+{
+    weft_array *all = NULL;
+    int left = 0;
+    for (int i = 0; i < n; i++) {
+        if (arrays[i] != NULL && !weft_ok(arrays[i]))
+            return arrays[i];
+        if (arrays[i] == NULL)
+            continue;
+        const weft_dtype dtype = weft_dtype_of(arrays[i]);
+        const bool direct = weft_dtype_is_float(dtype) && dtype != WEFT_FLOAT64;
+        room[left++] = direct ? arrays[i] : weft_astype(arrays[i], WEFT_FLOAT32);
+    }
+    for (int taken; left > 0; room += taken, left -= taken) {
+        taken = take_device(room, left);
+        weft_array *sum = weft__sum_squares(room, taken);
+        all = all ? weft_add(all, sum) : sum;
+    }
+    return all ? all : weft_scalar(0, WEFT_FLOAT32);
+}
+
 /* Sums on each device separately, so that only one number per device is moved. */
 weft_array *weft_global_norm(weft_array *const *arrays, int n)
 {
-    weft__per_device sums = {0};
+    weft_array **room = weft_malloc(((size_t)n + 1) * sizeof *room);
+    if (room == NULL)
+        return weft__memory_error("global_norm", "its inputs");
     weft_scope_open();
-    for (int i = 0; i < n; i++) {
-        if (arrays[i] == NULL)
-            continue;
-        weft_array *wide = weft_astype(arrays[i], WEFT_FLOAT32);
-        weft_array *square = weft_sum(weft_square(wide), WEFT_ALL_AXES, false);
-        weft_array **sum = weft__number_on(&sums, weft_device_of(arrays[i]));
-        *sum = *sum ? weft_add(*sum, square) : square;
-    }
-    weft_array *all = sums.n > 0 ? sums.at[0] : weft_scalar(0, WEFT_FLOAT32);
-    for (int i = 1; i < sums.n; i++)
-        all = weft_add(all, sums.at[i]);
-    return weft_scope_close(weft_sqrt(all));
+    weft_array *norm = weft_sqrt(squares(arrays, n, room));
+    weft_free(room);
+    return weft_scope_close(norm);
 }
 
 weft_array *weft_clip_grad_norm(weft_array *const *gradients, int n, double max_norm,

@@ -89,7 +89,7 @@ static void update_parameter(optim_parameter *p, weft_optim_step *s, weft_array 
     s->state = state;
     guard = hand_over(s, guard);
     weft_array *value = weft__optim_guarded(guard, s->type->update(s), s->parameter);
-    weft__optim_change(c, p->slot, weft_astype(value, weft_dtype_of(*p->slot)));
+    weft__optim_change(c, p->slot, value);
     for (int i = 0; i < WEFT_OPTIM_STATES; i++) {
         if (p->state[i])
             weft__optim_change(c, &p->state[i], weft__optim_guarded(guard, state[i], p->state[i]));
@@ -98,9 +98,12 @@ static void update_parameter(optim_parameter *p, weft_optim_step *s, weft_array 
         weft__optim_change(c, &p->master, value);
 }
 
+/* The steps of all parameters are made before the 16-bit copies of any, so that a device finds
+ * independent work of one kind together. */
 void weft__optim_collect(weft_optim *o, weft_array *const *gradients, weft_array **shared,
                          optim_guard *guard, optim_changes *c)
 {
+    const int first = c->n;
     weft_array *next = weft_add_scalar(o->step, 1);
     weft_array *count = weft_astype(next, WEFT_FLOAT64);
     for (int i = 0; i < o->n_groups; i++)
@@ -120,6 +123,8 @@ void weft__optim_collect(weft_optim *o, weft_array *const *gradients, weft_array
         };
         update_parameter(p, &s, gradients[i], guard, c);
     }
+    for (int i = first; i < c->n; i++)
+        c->values[i] = weft_astype(c->values[i], weft_dtype_of(*c->slots[i]));
     weft__optim_change(c, &o->step, weft__optim_guarded(guard, next, o->step));
 }
 

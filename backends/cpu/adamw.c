@@ -81,7 +81,7 @@ weft_status weft__cpu_adamw(const weft_call *call)
 
 /* ---- 8-bit moments --------------------------------------------------------------------------- */
 
-enum { P, G, FIRST, SECOND, FIRST_SCALE, SECOND_SCALE, NUMBERS };
+enum { P, G, FIRST, SECOND, FIRST_SCALE, NUMBERS = 6 };
 enum { MOMENTS = 256 }; /* elements that share a scale */
 
 bool weft__cpu_adamw8bit_fits(const weft_call *call)
@@ -140,7 +140,7 @@ static void encode_moment(const coded_adamw *c, int i, int64_t block, int64_t n,
     const weft_tensor *out = c->a.call->out;
     const float most = c->a.kernels->max_row(x, n), least = c->a.kernels->min_row(x, n);
     const float scale = most > -least ? most : -least;
-    ((float *)out[3].data)[i * out[3].shape.at[1] + block] = scale;
+    ((float *)out[3 + i].data)[block] = scale;
     c->a.kernels->moment_codes_row(&c->codes[i], x, scale,
                                    (uint8_t *)out[FIRST - 1 + i].data + block * MOMENTS, n);
 }
@@ -171,11 +171,8 @@ weft_status weft__cpu_adamw8bit(const weft_call *call)
     const float *hyper = call->in[NUMBERS].data;
     if (hyper[4] == 0) {
         copy(&call->in[P], &call->out[0]);
-        copy(&call->in[FIRST], &call->out[1]);
-        copy(&call->in[SECOND], &call->out[2]);
-        const size_t bytes = (size_t)weft_tensor_size(&call->in[FIRST_SCALE]) * sizeof(float);
-        memcpy(call->out[3].data, call->in[FIRST_SCALE].data, bytes);
-        memcpy((char *)call->out[3].data + bytes, call->in[SECOND_SCALE].data, bytes);
+        for (int i = 0; i < 4; i++)
+            copy(&call->in[FIRST + i], &call->out[1 + i]);
         return WEFT_OK;
     }
     coded_adamw c = {

@@ -128,7 +128,7 @@ const weft_kernel_row weft__cpu_nn_rows[] = {
      .kernel = weft__cpu_adamw},
     {.op = "adamw8bit",
      .layout = WEFT_CONTIGUOUS,
-     .in_place = {1, 1 << 2, 1 << 3},
+     .in_place = {1, 1 << 2, 1 << 3, 1 << 4, 1 << 5},
      .fits = weft__cpu_adamw8bit_fits,
      .kernel = weft__cpu_adamw8bit},
 };

@@ -54,9 +54,9 @@ static weft_status record_copy(weft__vulkan_device *d, weft__vulkan_buffer *arra
     d->stream.last_op = to_array ? "write" : "read";
     d->stream.last_call = NULL;
     d->stream.copies = true; /* that barrier came before this command */
-    weft__vulkan_profile_mark(d, slot, d->stream.last_op);
+    weft__vulkan_profile_mark(d, slot, d->stream.last_op, weft_kernel_variant(), 1);
     weft__vulkan_mark(d, &array, reads, &array, 1 - reads);
-    return weft__vulkan_recorded(d);
+    return weft__vulkan_recorded(d, 1);
 }
 
 /* Allocates staging memory of the slot being recorded: at least one byte, at most `bytes`. */

@@ -105,7 +105,7 @@ static void order_all(weft__vulkan_device *d, const weft_call *call)
     } while (first < call->n_inputs && o.n_reads > 0);
 }
 
-static weft_status note_all(weft__vulkan_device *d, const weft_call *call)
+static void note_all(weft__vulkan_device *d, const weft_call *call)
 {
     operands o;
     int first = 0;
@@ -116,7 +116,6 @@ static weft_status note_all(weft__vulkan_device *d, const weft_call *call)
         collect(call, first, &o);
     }
     weft__vulkan_mark(d, o.reads, o.n_reads, o.writes, o.n_writes);
-    return weft__vulkan_recorded(d);
 }
 
 /* Whether the previous launch belongs to the same call. A call's address stays valid until the wait
@@ -126,14 +125,26 @@ static bool follows(const weft__vulkan_stream *s, const weft_call *call)
     return s->last_call == call && s->last_out == call->out[0].buffer;
 }
 
+static void record_now(weft__vulkan_device *d, const weft_call *call,
+                       const weft__vulkan_launch *launch, VkPipeline pipeline)
+{
+    weft__vulkan_dispatched c = {.pipeline = pipeline,
+                                 .push = launch->push,
+                                 .push_bytes = launch->push_bytes,
+                                 .launches = 1,
+                                 .op = call->op->name,
+                                 .variant = weft_kernel_variant()};
+    spread(&d->physical.properties.limits, launch->groups, c.groups);
+    weft__vulkan_command(d, &c);
+}
+
 static weft_status record(weft__vulkan_device *d, const weft_call *call,
                           const weft__vulkan_launch *launch)
 {
     weft__vulkan_stream *s = &d->stream;
     VkPipeline pipeline;
-    weft_status status = weft__vulkan_pipeline_get(d, launch, &pipeline);
-    weft__vulkan_slot *slot = status == WEFT_OK ? weft__vulkan_slot_open(d) : NULL;
-    if (!slot) {
+    weft_status status = weft__vulkan_pipeline_get(d, launch, false, &pipeline);
+    if (status != WEFT_OK || !weft__vulkan_slot_open(d)) {
         return weft_error_status();
     }
     if (!launch->independent || !follows(s, call)) {
@@ -141,19 +152,19 @@ static weft_status record(weft__vulkan_device *d, const weft_call *call,
     }
     s->last_call = call;
     s->last_out = call->out[0].buffer;
-    if (pipeline != s->bound) {
-        d->call.CmdBindPipeline(slot->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
-        s->bound = pipeline;
-    }
-    uint32_t groups[3];
-    spread(&d->physical.properties.limits, launch->groups, groups);
-    d->call.CmdPushConstants(slot->commands, d->pipelines.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                             launch->push_bytes, launch->push);
-    d->call.CmdDispatch(slot->commands, groups[0], groups[1], groups[2]);
+    s->counts.launches++;
     s->counts.on_cores += launch->subgroup > 0;
-    s->last_op = call->op->name;
-    weft__vulkan_profile_mark(d, slot, call->op->name);
-    return note_all(d, call);
+    const bool waits = weft__vulkan_batch_takes(d, launch);
+    if (waits) {
+        status = weft__vulkan_batch_add(d, launch, pipeline, call->op->name);
+        if (status != WEFT_OK) {
+            return status;
+        }
+    } else {
+        record_now(d, call, launch, pipeline);
+    }
+    note_all(d, call);
+    return weft__vulkan_recorded(d, waits ? 0 : 1);
 }
 
 weft_status weft__vulkan_dispatch(const weft_call *call, const weft__vulkan_launch *launch)
@@ -198,13 +209,8 @@ uint32_t weft__vulkan_fault_code(const weft_call *call, const char *format, int6
 
 static uint64_t write_record(weft__vulkan_device *d, const void *from, uint32_t bytes)
 {
-    weft__vulkan_slot *slot = weft__vulkan_slot_open(d);
-    if (slot && slot->records_used + bytes > WEFT__VULKAN_RECORDS) {
-        slot = weft__vulkan_submit(d) == WEFT_OK ? weft__vulkan_slot_open(d) : NULL;
-    }
-    if (!slot ||
-        (!slot->records.block &&
-         !weft__vulkan_span_new(d, WEFT__VULKAN_UPLOAD, WEFT__VULKAN_RECORDS, &slot->records))) {
+    weft__vulkan_slot *slot = weft__vulkan_records_reserve(d, bytes);
+    if (!slot) {
         return 0;
     }
     memcpy(slot->records.host + slot->records_used, from, bytes);

@@ -38,6 +38,8 @@ typedef struct weft__vulkan_launch {
     /* A further launch of a call: needs no results of the call's earlier launches, and writes
      * elsewhere. */
     bool independent;
+    /* The shader includes batch.glsl: it may run as a part of one dispatch for several launches. */
+    bool batches;
 } weft__vulkan_launch;
 
 /* Records the launch, ordered after everything that wrote an input of the call, and after

@@ -9,6 +9,9 @@
 #include "backends/vulkan/spirv/float_modes.h"
 #include "weft/memory.h"
 
+/* The specialization constant BATCH of shaders/batch.glsl. */
+enum { BATCH_ID = 31 };
+
 weft_status weft__vulkan_pipelines_open(weft__vulkan_device *d)
 {
     const VkPushConstantRange range = {
@@ -47,11 +50,11 @@ void weft__vulkan_pipelines_close(weft__vulkan_device *d)
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-static uint64_t hash_of(const weft__vulkan_shader *shader, const uint32_t *constants, int n)
+static uint64_t hash_of(const weft__vulkan_pipeline *key)
 {
-    uint64_t hash = (uint64_t)(uintptr_t)shader * 0x9e3779b97f4a7c15u;
-    for (int i = 0; i < n; i++) {
-        hash = (hash ^ constants[i]) * 0x9e3779b97f4a7c15u;
+    uint64_t hash = ((uint64_t)(uintptr_t)key->shader + key->batch) * 0x9e3779b97f4a7c15u;
+    for (int i = 0; i < key->n_constants; i++) {
+        hash = (hash ^ key->constants[i]) * 0x9e3779b97f4a7c15u;
         hash ^= hash >> 29;
     }
     return hash ^ hash >> 32;
@@ -59,14 +62,15 @@ static uint64_t hash_of(const weft__vulkan_shader *shader, const uint32_t *const
 
 /* The entry, or the free slot where it belongs. */
 static weft__vulkan_pipeline *place_of(const weft__vulkan_pipelines *p,
-                                       const weft__vulkan_shader *shader, const uint32_t *constants,
-                                       int n)
+                                       const weft__vulkan_pipeline *key)
 {
-    size_t at = hash_of(shader, constants, n) & (p->capacity - 1);
+    size_t at = hash_of(key) & (p->capacity - 1);
     for (;; at = (at + 1) & (p->capacity - 1)) {
         weft__vulkan_pipeline *e = &p->table[at];
-        if (!e->shader || (e->shader == shader && e->n_constants == n &&
-                           memcmp(e->constants, constants, (size_t)n * sizeof *constants) == 0)) {
+        if (!e->shader || (e->shader == key->shader && e->batch == key->batch &&
+                           e->n_constants == key->n_constants &&
+                           memcmp(e->constants, key->constants,
+                                  (size_t)key->n_constants * sizeof *key->constants) == 0)) {
             return e;
         }
     }
@@ -82,7 +86,7 @@ static bool grow(weft__vulkan_pipelines *p)
     for (size_t i = 0; i < p->capacity; i++) {
         const weft__vulkan_pipeline *e = &p->table[i];
         if (e->shader) {
-            *place_of(&larger, e->shader, e->constants, e->n_constants) = *e;
+            *place_of(&larger, e) = *e;
         }
     }
     weft_free(p->table);
@@ -118,7 +122,23 @@ static weft_status create_module(weft__vulkan_device *d, const weft__vulkan_shad
     return result == VK_SUCCESS ? WEFT_OK : weft__vulkan_fail(shader->name, result);
 }
 
-static weft_status create(weft__vulkan_device *d, const weft__vulkan_launch *launch,
+/* The launch's constants, and BATCH of shaders/batch.glsl. */
+static uint32_t fill_constants(const weft__vulkan_launch *launch, bool batch,
+                               VkSpecializationMapEntry *entries, uint32_t *values)
+{
+    uint32_t n = (uint32_t)launch->n_constants;
+    for (uint32_t i = 0; i < n; i++) {
+        entries[i] = (VkSpecializationMapEntry){.constantID = i, .offset = 4 * i, .size = 4};
+        values[i] = launch->constants[i];
+    }
+    if (batch) {
+        entries[n] = (VkSpecializationMapEntry){.constantID = BATCH_ID, .offset = 4 * n, .size = 4};
+        values[n++] = VK_TRUE;
+    }
+    return n;
+}
+
+static weft_status create(weft__vulkan_device *d, const weft__vulkan_launch *launch, bool batch,
                           VkPipeline *out)
 {
     const weft__vulkan_shader *shader = launch->shader;
@@ -127,16 +147,14 @@ static weft_status create(weft__vulkan_device *d, const weft__vulkan_launch *lau
     if (status != WEFT_OK) {
         return status;
     }
-    VkSpecializationMapEntry entries[WEFT__VULKAN_MAX_CONSTANTS];
-    for (int i = 0; i < launch->n_constants; i++) {
-        entries[i] = (VkSpecializationMapEntry){
-            .constantID = (uint32_t)i, .offset = 4 * (uint32_t)i, .size = 4};
-    }
+    VkSpecializationMapEntry entries[WEFT__VULKAN_MAX_CONSTANTS + 1];
+    uint32_t values[WEFT__VULKAN_MAX_CONSTANTS + 1];
+    const uint32_t n = fill_constants(launch, batch, entries, values);
     const VkSpecializationInfo constants = {
-        .mapEntryCount = (uint32_t)launch->n_constants,
+        .mapEntryCount = n,
         .pMapEntries = entries,
-        .dataSize = 4 * (size_t)launch->n_constants,
-        .pData = launch->constants,
+        .dataSize = n * sizeof *values,
+        .pData = values,
     };
     const VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
@@ -168,31 +186,32 @@ static int64_t now(void)
 }
 
 weft_status weft__vulkan_pipeline_get(weft__vulkan_device *d, const weft__vulkan_launch *launch,
-                                      VkPipeline *out)
+                                      bool batch, VkPipeline *out)
 {
     weft__vulkan_pipelines *p = &d->pipelines;
     if (2 * p->count >= p->capacity && !grow(p)) {
         return weft_fail(WEFT_MEMORY, "vulkan: out of memory");
     }
-    weft__vulkan_pipeline *e = place_of(p, launch->shader, launch->constants, launch->n_constants);
+    weft__vulkan_pipeline key = {
+        .shader = launch->shader, .batch = batch, .n_constants = launch->n_constants};
+    memcpy(key.constants, launch->constants, sizeof key.constants);
+    weft__vulkan_pipeline *e = place_of(p, &key);
     if (!e->shader) {
-        VkPipeline made;
         const int64_t start = now();
         char constants[16 * WEFT__VULKAN_MAX_CONSTANTS] = "";
         for (int i = 0, n = 0; i < launch->n_constants; i++) {
             n += snprintf(constants + n, sizeof constants - (size_t)n, " %u", launch->constants[i]);
         }
-        weft_log_message(WEFT_LOG_DEBUG, "vulkan: compiling %s%s", launch->shader->name, constants);
-        weft_status status = create(d, launch, &made);
+        weft_log_message(WEFT_LOG_DEBUG, "vulkan: compiling %s%s%s", launch->shader->name,
+                         constants, batch ? " for batches" : "");
+        weft_status status = create(d, launch, batch, &key.handle);
         if (status != WEFT_OK) {
             return status;
         }
         p->nanoseconds += now() - start;
         weft_log_message(WEFT_LOG_DEBUG, "vulkan: compiled %s in %.0f ms", launch->shader->name,
                          (double)(now() - start) / 1e6);
-        *e = (weft__vulkan_pipeline){
-            .shader = launch->shader, .n_constants = launch->n_constants, .handle = made};
-        memcpy(e->constants, launch->constants, sizeof e->constants);
+        *e = key;
         p->count++;
     }
     *out = e->handle;

@@ -10,6 +10,7 @@ typedef struct weft__vulkan_device weft__vulkan_device;
 
 typedef struct weft__vulkan_pipeline {
     const weft__vulkan_shader *shader; /* NULL: the slot is free */
+    bool batch;
     int n_constants;
     uint32_t constants[WEFT__VULKAN_MAX_CONSTANTS];
     VkPipeline handle;
@@ -27,9 +28,10 @@ typedef struct weft__vulkan_pipelines {
 weft_status weft__vulkan_pipelines_open(weft__vulkan_device *d);
 void weft__vulkan_pipelines_close(weft__vulkan_device *d);
 
-/* The pipeline of the launch, created if necessary. Called with the stream's lock. */
+/* The pipeline of the launch, or of batches of such launches (shaders/batch.glsl), created if
+ * necessary. Called with the stream's lock. */
 weft_status weft__vulkan_pipeline_get(weft__vulkan_device *d, const weft__vulkan_launch *launch,
-                                      VkPipeline *out);
+                                      bool batch, VkPipeline *out);
 
 /* For tests that imitate a faulty driver: called with a copy of each module before it is compiled.
  * NULL by default. */

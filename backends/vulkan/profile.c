@@ -7,7 +7,8 @@
 #include "weft/memory.h"
 #include "weft/trace.h"
 
-enum { STAMPS = WEFT__VULKAN_SLOT_COMMANDS + 1 };
+/* Waiting batches are recorded just before the submission. */
+enum { STAMPS = WEFT__VULKAN_SLOT_COMMANDS + WEFT__VULKAN_BATCHES + 1 };
 
 static bool prepare(weft__vulkan_device *d, weft__vulkan_stamps *stamps)
 {
@@ -25,7 +26,10 @@ static bool prepare(weft__vulkan_device *d, weft__vulkan_stamps *stamps)
     if (!stamps->variants) {
         stamps->variants = weft_calloc(STAMPS, sizeof *stamps->variants);
     }
-    return stamps->ops && stamps->variants &&
+    if (!stamps->launches) {
+        stamps->launches = weft_calloc(STAMPS, sizeof *stamps->launches);
+    }
+    return stamps->ops && stamps->variants && stamps->launches &&
            d->call.CreateQueryPool(d->handle, &info, NULL, &stamps->queries) == VK_SUCCESS;
 }
 
@@ -44,11 +48,13 @@ void weft__vulkan_profile_begin(weft__vulkan_device *d, weft__vulkan_slot *slot)
     }
 }
 
-void weft__vulkan_profile_mark(weft__vulkan_device *d, weft__vulkan_slot *slot, const char *op)
+void weft__vulkan_profile_mark(weft__vulkan_device *d, weft__vulkan_slot *slot, const char *op,
+                               const char *variant, int launches)
 {
     if (slot->stamps.n > 0 && slot->stamps.n < STAMPS) {
         slot->stamps.ops[slot->stamps.n] = op;
-        slot->stamps.variants[slot->stamps.n] = weft_kernel_variant();
+        slot->stamps.variants[slot->stamps.n] = variant;
+        slot->stamps.launches[slot->stamps.n] = launches;
         stamp(d, slot);
     }
 }
@@ -58,7 +64,8 @@ void weft__vulkan_profile_submit(weft__vulkan_device *d, weft__vulkan_slot *slot
     slot->stamps.submitted = d->profile.on && weft_trace_is_on() ? weft_trace_now() : 0;
 }
 
-static void add(weft__vulkan_profile *p, const char *op, const char *variant, int64_t nanoseconds)
+static void add(weft__vulkan_profile *p, const char *op, const char *variant, int calls,
+                int64_t nanoseconds)
 {
     int i = 0;
     while (i < p->n &&
@@ -69,7 +76,7 @@ static void add(weft__vulkan_profile *p, const char *op, const char *variant, in
         p->times[p->n++] = (weft_op_time){.op = op, .variant = variant};
     }
     if (i < p->n) {
-        p->times[i].calls++;
+        p->times[i].calls += calls;
         p->times[i].nanoseconds += nanoseconds;
     }
 }
@@ -121,7 +128,7 @@ void weft__vulkan_profile_collect(weft__vulkan_device *d, weft__vulkan_slot *slo
         const uint64_t passed = (ticks[i] - ticks[i - 1]) & mask;
         const int64_t took = (int64_t)((double)passed * period);
         at[i] = at[i - 1] + took;
-        add(&d->profile, stamps->ops[i], stamps->variants[i], took);
+        add(&d->profile, stamps->ops[i], stamps->variants[i], stamps->launches[i], took);
     }
     trace_submission(d, stamps, at, n);
 }
@@ -133,6 +140,7 @@ void weft__vulkan_profile_close(weft__vulkan_device *d, weft__vulkan_slot *slot)
     }
     weft_free(slot->stamps.ops);
     weft_free(slot->stamps.variants);
+    weft_free(slot->stamps.launches);
 }
 
 void weft__vulkan_profile_set(void *state, bool on)
@@ -167,6 +175,7 @@ int weft__vulkan_profile_counters(void *state, weft_counter *out, int max)
     weft__vulkan_device *d = state;
     pthread_mutex_lock(&d->stream.lock);
     const weft_counter all[] = {
+        {"launches", d->stream.counts.launches},
         {"commands", d->stream.counts.commands},
         {"commands on matrix cores", d->stream.counts.on_cores},
         {"barriers", d->stream.counts.barriers},

@@ -16,6 +16,7 @@ typedef struct weft__vulkan_stamps {
     VkQueryPool queries;
     const char **ops;      /* per command */
     const char **variants; /* per command: weft_kernel_variant */
+    int *launches;         /* per command */
     int n;                 /* number of timestamps written */
     int64_t submitted;     /* on the host's clock, while a trace is recorded; else 0 */
 } weft__vulkan_stamps;
@@ -33,7 +34,9 @@ typedef struct weft__vulkan_profile {
 void weft__vulkan_profile_begin(weft__vulkan_device *d, weft__vulkan_slot *slot);
 /* Called just before the slot is submitted. */
 void weft__vulkan_profile_submit(weft__vulkan_device *d, weft__vulkan_slot *slot);
-void weft__vulkan_profile_mark(weft__vulkan_device *d, weft__vulkan_slot *slot, const char *op);
+/* Called after a command that consists of `launches` of the op. */
+void weft__vulkan_profile_mark(weft__vulkan_device *d, weft__vulkan_slot *slot, const char *op,
+                               const char *variant, int launches);
 /* Called once the slot's commands have run. */
 void weft__vulkan_profile_collect(weft__vulkan_device *d, weft__vulkan_slot *slot);
 void weft__vulkan_profile_close(weft__vulkan_device *d, weft__vulkan_slot *slot);

@@ -157,6 +157,7 @@ weft_status weft__vulkan_submit(weft__vulkan_device *d)
         return WEFT_OK;
     }
     weft__vulkan_slot *slot = &s->slots[s->current];
+    weft__vulkan_batch_record(d);
     barrier_to_host(d, slot->commands);
     VkResult result = d->call.EndCommandBuffer(slot->commands);
     const uint64_t value = s->submitted + 1;
@@ -233,6 +234,7 @@ void weft__vulkan_order(weft__vulkan_device *d, weft__vulkan_buffer *const *read
         needed = needed || writes[i]->written == epoch || writes[i]->read == epoch;
     }
     if (needed) {
+        weft__vulkan_batch_record(d);
         barrier(d);
     }
 }
@@ -251,12 +253,44 @@ void weft__vulkan_mark(weft__vulkan_device *d, weft__vulkan_buffer *const *reads
     }
 }
 
-weft_status weft__vulkan_recorded(weft__vulkan_device *d)
+/* ---- recording ------------------------------------------------------------------------------- */
+
+void weft__vulkan_command(weft__vulkan_device *d, const weft__vulkan_dispatched *c)
 {
     weft__vulkan_stream *s = &d->stream;
-    s->counts.commands++;
-    int enough = s->fresh ? WEFT__VULKAN_FIRST_COMMANDS : WEFT__VULKAN_SLOT_COMMANDS;
-    return ++s->slots[s->current].n_commands >= enough ? weft__vulkan_submit(d) : WEFT_OK;
+    weft__vulkan_slot *slot = &s->slots[s->current];
+    if (c->pipeline != s->bound) {
+        d->call.CmdBindPipeline(slot->commands, VK_PIPELINE_BIND_POINT_COMPUTE, c->pipeline);
+        s->bound = c->pipeline;
+    }
+    d->call.CmdPushConstants(slot->commands, d->pipelines.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                             c->push_bytes, c->push);
+    d->call.CmdDispatch(slot->commands, c->groups[0], c->groups[1], c->groups[2]);
+    s->last_op = c->op;
+    weft__vulkan_profile_mark(d, slot, c->op, c->variant, c->launches);
+}
+
+weft_status weft__vulkan_recorded(weft__vulkan_device *d, int commands)
+{
+    weft__vulkan_stream *s = &d->stream;
+    const int enough = s->fresh ? WEFT__VULKAN_FIRST_COMMANDS : WEFT__VULKAN_SLOT_COMMANDS;
+    s->counts.commands += commands;
+    s->slots[s->current].n_commands += commands;
+    return s->slots[s->current].n_commands + s->batches.n >= enough ? weft__vulkan_submit(d)
+                                                                    : WEFT_OK;
+}
+
+weft__vulkan_slot *weft__vulkan_records_reserve(weft__vulkan_device *d, uint32_t bytes)
+{
+    weft__vulkan_slot *slot = weft__vulkan_slot_open(d);
+    if (slot && slot->records_used + d->stream.batches.bytes + bytes > WEFT__VULKAN_RECORDS) {
+        slot = weft__vulkan_submit(d) == WEFT_OK ? weft__vulkan_slot_open(d) : NULL;
+    }
+    return slot && (slot->records.block ||
+                    weft__vulkan_span_new(d, WEFT__VULKAN_UPLOAD, WEFT__VULKAN_RECORDS,
+                                          &slot->records))
+               ? slot
+               : NULL;
 }
 
 /* ---- waiting for the end --------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 
+#include "backends/vulkan/batch.h"
 #include "backends/vulkan/memory.h"
 #include "backends/vulkan/profile.h"
 
@@ -15,7 +16,7 @@ enum {
     WEFT__VULKAN_SLOTS = 8,           /* command buffers in flight */
     WEFT__VULKAN_SLOT_COMMANDS = 128, /* commands recorded before a submission */
     WEFT__VULKAN_FIRST_COMMANDS = 16, /* the same after a wait, so that the device starts early */
-    WEFT__VULKAN_RECORDS = 64 << 10,  /* bytes of argument records per slot */
+    WEFT__VULKAN_RECORDS = 128 << 10, /* bytes of argument records per slot */
     WEFT__VULKAN_STAGE = 4 << 20,     /* bytes of staging memory per slot */
     WEFT__VULKAN_FAULTS = 64          /* most kinds of invalid input between two waits */
 };
@@ -58,12 +59,13 @@ typedef struct weft__vulkan_stream {
     VkPipeline bound;
     const char *last_op;
     const void *last_call, *last_out; /* of the last launch; NULL after a wait or a copy */
+    weft__vulkan_batches batches;
     weft__vulkan_span readback;
     weft__vulkan_span fault;
     weft__vulkan_fault_kind faults[WEFT__VULKAN_FAULTS];
     int n_faults;
     struct {
-        int64_t commands, on_cores, barriers, submissions, waits;
+        int64_t launches, commands, on_cores, barriers, submissions, waits;
     } counts;
 } weft__vulkan_stream;
 
@@ -83,8 +85,24 @@ void weft__vulkan_order(weft__vulkan_device *d, weft__vulkan_buffer *const *read
 void weft__vulkan_mark(weft__vulkan_device *d, weft__vulkan_buffer *const *reads, int n_reads,
                        weft__vulkan_buffer *const *writes, int n_writes);
 
-/* Counts the last command, and submits when there are enough. */
-weft_status weft__vulkan_recorded(weft__vulkan_device *d);
+/* A dispatch with its pipeline; `launches`: of which it consists. */
+typedef struct weft__vulkan_dispatched {
+    VkPipeline pipeline;
+    const void *push;
+    uint32_t push_bytes, groups[3];
+    int launches;
+    const char *op, *variant;
+} weft__vulkan_dispatched;
+
+/* Records the dispatch in the open slot. */
+void weft__vulkan_command(weft__vulkan_device *d, const weft__vulkan_dispatched *c);
+
+/* Counts the last `commands`, and submits when there are enough. */
+weft_status weft__vulkan_recorded(weft__vulkan_device *d, int commands);
+
+/* Room for a record of `bytes` in the open slot, beside those of the waiting batches; opens the
+ * next slot if necessary. NULL: out of memory. */
+weft__vulkan_slot *weft__vulkan_records_reserve(weft__vulkan_device *d, uint32_t bytes);
 
 weft_status weft__vulkan_submit(weft__vulkan_device *d);
 weft_status weft__vulkan_wait_for(weft__vulkan_device *d, uint64_t value);

@@ -154,15 +154,12 @@ static void expand(weft_array *node, weft_array **outs)
     weft_adamw(in[PARAMETER], in[GRADIENT], m, v, in[HYPER], k->beta1, k->beta2, k->eps, k->decay,
                three);
     outs[0] = three[0];
-    weft_array *scales[2];
-    outs[1] = weft__moment_encode(three[1], false, &scales[0]);
-    outs[2] = weft__moment_encode(three[2], true, &scales[1]);
-    outs[3] = weft_stack(scales, 2, 0);
+    outs[1] = weft__moment_encode(three[1], false, &outs[3]);
+    outs[2] = weft__moment_encode(three[2], true, &outs[4]);
     weft_array *apply =
         weft_astype(weft_squeeze(weft_slice_axis(in[HYPER], 0, 4, 5), 0), WEFT_BOOL);
-    outs[1] = weft_where(apply, outs[1], in[M]);
-    outs[2] = weft_where(apply, outs[2], in[V]);
-    outs[3] = weft_where(apply, outs[3], weft_stack(&in[M_SCALE], 2, 0));
+    for (int i = 0; i < 4; i++)
+        outs[1 + i] = weft_where(apply, outs[1 + i], in[M + i]);
 }
 
 static bool expect_dtype(const weft_array *node, int i, const char *name, weft_dtype dtype,
@@ -200,7 +197,7 @@ static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
                             weft_dtype_name(dtype));
     out[0] = dense(input_dtype(node, PARAMETER), shape);
     out[1] = out[2] = dense(WEFT_UINT8, shape);
-    out[3] = dense(WEFT_FLOAT32, WEFT_DIMS(2, blocks.at[0]));
+    out[3] = out[4] = dense(WEFT_FLOAT32, blocks);
     return true;
 }
 
@@ -234,7 +231,7 @@ const weft_op weft_op_adamw8bit = {
     .name = "adamw8bit",
     .family = WEFT_COMPOSITE,
     .arity = 7,
-    .n_outputs = 4,
+    .n_outputs = 5,
     .params_size = sizeof(weft_adamw_params),
     .params_fields = fields,
     .infer = infer,
@@ -250,10 +247,7 @@ void weft__adamw8bit(weft_array *parameter, weft_array *gradient, weft_array *co
     weft_scope_open();
     weft_array *inputs[] = {parameter, gradient, state[0], state[1], state[2], state[3], hyper};
     weft_array *node = weft_apply(&weft_op_adamw8bit, inputs, 7, params);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 5; i++)
         out[i] = weft_pick(node, i);
-    weft_array *scales = weft_pick(node, 3); /* (2, blocks) */
-    for (int64_t i = 0; i < 2; i++)
-        out[3 + i] = weft_squeeze(weft_slice_axis(scales, 0, i, i + 1), 0);
     weft_scope_close_n(out, 5);
 }

@@ -233,6 +233,7 @@ static weft_status launch(job *j)
         .push_bytes = sizeof p,
         .groups = weft__vulkan_groups(p.count, GROUP),
         .independent = true,
+        .batches = true,
     };
     return weft__vulkan_dispatch(j->call, &l);
 }

@@ -109,7 +109,8 @@ weft_status weft__vulkan_adamw(const weft_call *call)
                                                 (uint32_t)in[2].dtype, (uint32_t)in[4].dtype},
                                   .push = is_wide ? (const void *)&wide : (const void *)&narrow,
                                   .push_bytes = is_wide ? sizeof wide : sizeof narrow,
-                                  .groups = weft__vulkan_groups(count, GROUP)};
+                                  .groups = weft__vulkan_groups(count, GROUP),
+                                  .batches = true};
     return weft__vulkan_dispatch(call, &launch);
 }
 
@@ -126,7 +127,7 @@ weft_status weft__vulkan_adamw8bit(const weft_call *call)
     const weft_adamw_params *k = call->params;
     const weft_tensor *in = call->in;
     struct {
-        uint64_t in[7], out[4];
+        uint64_t in[7], out[5];
         float beta1, rest1, beta2, rest2, eps, decay;
         uint32_t count, blocks;
     } push = {.beta1 = (float)k->beta1,
@@ -139,13 +140,14 @@ weft_status weft__vulkan_adamw8bit(const weft_call *call)
               .blocks = (uint32_t)weft_tensor_size(&in[4])};
     for (int i = 0; i < 7; i++)
         push.in[i] = weft__vulkan_address(&in[i]);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         push.out[i] = weft__vulkan_address(&call->out[i]);
     weft__vulkan_launch launch = {.shader = &weft__shader_adamw8bit,
                                   .n_constants = 2,
                                   .constants = {(uint32_t)in[0].dtype, (uint32_t)in[1].dtype},
                                   .push = &push,
                                   .push_bytes = sizeof push,
-                                  .groups = push.blocks};
+                                  .groups = push.blocks,
+                                  .batches = true};
     return weft__vulkan_dispatch(call, &launch);
 }

@@ -1,6 +1,6 @@
-/* backends/vulkan/kernels/reduce.c -- reductions over any axes. Adjacent invocations read adjacent
- * elements of a run, or adjacent runs if those are interleaved. A few long runs are divided into
- * parts, which a second launch combines. */
+/* backends/vulkan/kernels/reduce.c -- reductions over any axes, and of several arrays. Adjacent
+ * invocations read adjacent elements of a run, or adjacent runs if those are interleaved. A few
+ * long runs are divided into parts, which a second launch combines. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,7 +115,9 @@ static bool plan(const weft_call *call, const weft_tensor *x, reduction *r)
     return true;
 }
 
-static weft_status launch(const weft_call *call, const reduction *r, bool from_parts, bool to_parts)
+/* further: independent of the call's launches so far. */
+static weft_status launch(const weft_call *call, const reduction *r, bool from_parts, bool to_parts,
+                          bool further)
 {
     uint64_t items = (uint64_t)r->push.outputs * r->push.parts;
     weft__vulkan_launch launch = {
@@ -126,6 +128,8 @@ static weft_status launch(const weft_call *call, const reduction *r, bool from_p
         .push = &r->push,
         .push_bytes = sizeof r->push,
         .groups = weft__vulkan_groups(items, WALK_GROUP / r->lanes),
+        .independent = further,
+        .batches = true,
     };
     return weft__vulkan_dispatch(call, &launch);
 }
@@ -135,7 +139,7 @@ static weft_status reduce_parts(const weft_call *call, const reduction *r, uint6
 {
     reduction first = *r;
     first.push.result = to;
-    return launch(call, &first, false, true);
+    return launch(call, &first, false, true, false);
 }
 
 weft_status weft__vulkan_reduce_rows(const weft_call *call, const reduction *how,
@@ -157,6 +161,15 @@ weft_status weft__vulkan_reduce_rows(const weft_call *call, const reduction *how
         .reduced = {{rows->count, 1, 1, 1}, {rows->stride}},
     };
     return reduce_parts(call, &r, rows->from);
+}
+
+/* Continues with the results of the parts. */
+static void take_parts(reduction *r, uint64_t parts)
+{
+    r->push.x = parts;
+    r->push.count = r->push.chunk = r->push.parts;
+    r->push.parts = 1;
+    r->lanes = weft__vulkan_lanes(r->push.count, r->push.outputs >= 4096);
 }
 
 bool weft__vulkan_reduce_fits(const weft_call *call)
@@ -198,11 +211,94 @@ weft_status weft__vulkan_reduce(const weft_call *call)
         if (status != WEFT_OK) {
             return status;
         }
-        r.push.x = weft__vulkan_workspace(call);
-        r.push.count = r.push.chunk = r.push.parts;
-        r.push.parts = 1;
-        r.lanes = weft__vulkan_lanes(r.push.count, r.push.outputs >= 4096);
+        take_parts(&r, weft__vulkan_workspace(call));
     }
     r.push.result = weft__vulkan_address(&call->out[0]);
-    return launch(call, &r, in_parts, false);
+    return launch(call, &r, in_parts, false, false);
+}
+
+/* ---- Squares of several arrays -------------------------------------------------------------- */
+
+bool weft__vulkan_sum_squares_fits(const weft_call *call)
+{
+    for (int i = 0; i < call->n_inputs; i++) {
+        if (call->in[i].dtype == WEFT_FLOAT64) {
+            return false;
+        }
+    }
+    return weft__vulkan_walk_fits(call);
+}
+
+/* The sum of the squares of an array. The workspace has the arrays' sums, then their parts. */
+static reduction squares_of(const weft_tensor *x)
+{
+    reduction r = {.shader = &weft__shader_reduce_sum,
+                   .constants = {x->dtype, WEFT_FLOAT32, REDUCE_SQUARES},
+                   .part_bytes = 2 * sizeof(float),
+                   .n_kept = 1,
+                   .n_reduced = 1};
+    r.push.outputs = 1;
+    r.push.count = r.push.total = (uint32_t)weft_tensor_size(x);
+    r.push.kept = (walk_axes){.sizes = {1, 1, 1, 1}};
+    r.push.reduced = (walk_axes){{r.push.count, 1, 1, 1}, {1}};
+    divide(&r, false);
+    return r;
+}
+
+static int64_t bytes_of_sums(const weft_call *call)
+{
+    return ((int64_t)sizeof(float) * call->n_inputs + 15) / 16 * 16;
+}
+
+int64_t weft__vulkan_sum_squares_workspace(const weft_call *call)
+{
+    int64_t bytes = bytes_of_sums(call);
+    for (int i = 0; i < call->n_inputs; i++) {
+        const reduction r = squares_of(&call->in[i]);
+        bytes += r.push.parts > 1 ? (int64_t)r.push.parts * r.part_bytes : 0;
+    }
+    return bytes;
+}
+
+/* Sums the arrays in one pass: those in one part, and the parts of the others. Or sums the parts.
+ */
+static weft_status squares_pass(const weft_call *call, bool from_parts)
+{
+    uint64_t sum = weft__vulkan_workspace(call), parts = sum + (uint64_t)bytes_of_sums(call);
+    weft_status status = WEFT_OK;
+    bool further = false;
+    for (int i = 0; i < call->n_inputs && status == WEFT_OK; i++, sum += sizeof(float)) {
+        reduction r = squares_of(&call->in[i]);
+        const bool in_parts = r.push.parts > 1;
+        const uint64_t own = parts;
+        parts += in_parts ? r.push.parts * r.part_bytes : 0;
+        if (from_parts && !in_parts) {
+            continue;
+        }
+        r.push.x = r.push.count > 0 ? weft__vulkan_address(&call->in[i]) : 0;
+        if (from_parts) {
+            take_parts(&r, own);
+        }
+        r.push.result = in_parts && !from_parts ? own : sum;
+        status = launch(call, &r, from_parts, in_parts && !from_parts, further);
+        further = true;
+    }
+    return status;
+}
+
+weft_status weft__vulkan_sum_squares(const weft_call *call)
+{
+    weft_status status = squares_pass(call, false);
+    if (status == WEFT_OK) {
+        status = squares_pass(call, true);
+    }
+    const struct {
+        uint64_t values, result;
+        uint32_t count, unused;
+    } push = {.values = weft__vulkan_workspace(call),
+              .result = weft__vulkan_address(&call->out[0]),
+              .count = (uint32_t)call->n_inputs};
+    const weft__vulkan_launch add = {
+        .shader = &weft__shader_add_values, .push = &push, .push_bytes = sizeof push, .groups = 1};
+    return status == WEFT_OK ? weft__vulkan_dispatch(call, &add) : status;
 }

@@ -13,7 +13,8 @@ typedef enum reduce_op {
     REDUCE_MAX,
     REDUCE_MIN,
     REDUCE_ALL,
-    REDUCE_ANY
+    REDUCE_ANY,
+    REDUCE_SQUARES /* reduce_sum.comp */
 } reduce_op;
 
 /* The arguments in shaders/reduce_push.glsl. */
@@ -35,6 +36,11 @@ typedef struct reduction {
  * (rows->from), as [part][row]. Of `how` only the shader and its own constants are used. */
 weft_status weft__vulkan_reduce_rows(const weft_call *call, const reduction *how,
                                      const row_push *rows, uint32_t n_kept);
+
+/* sum_squares of float arrays with 16 and 32 bits. */
+bool weft__vulkan_sum_squares_fits(const weft_call *call);
+int64_t weft__vulkan_sum_squares_workspace(const weft_call *call);
+weft_status weft__vulkan_sum_squares(const weft_call *call);
 
 /* For rows of the reductions: sum mean prod max min all any logsumexp, argmax and argmin. */
 bool weft__vulkan_reduce_fits(const weft_call *call);

@@ -14,7 +14,7 @@ static const weft_kernel_row rows[] = {
      .fits = weft__vulkan_fits,
      .kernel = weft__vulkan_adamw},
     {.op = "adamw8bit",
-     .in_place = {1u << 0, 1u << 2, 1u << 3},
+     .in_place = {1u << 0, 1u << 2, 1u << 3, 1u << 4, 1u << 5},
      .fits = weft__vulkan_adamw8bit_fits,
      .kernel = weft__vulkan_adamw8bit},
 };

@@ -42,6 +42,11 @@
 
 static const weft_kernel_row rows[] = {
     REDUCTION("sum"),
+    {.op = "sum_squares",
+     .layout = WEFT_CONTIGUOUS,
+     .fits = weft__vulkan_sum_squares_fits,
+     .workspace = weft__vulkan_sum_squares_workspace,
+     .kernel = weft__vulkan_sum_squares},
     REDUCTION("mean"),
     REDUCTION("prod"),
     REDUCTION("max"),

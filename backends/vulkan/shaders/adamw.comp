@@ -1,6 +1,7 @@
 // backends/vulkan/shaders/adamw.comp -- one AdamW step; ops/nn/adamw.c has the formula.
 #version 460
 #include "common.glsl"
+#include "batch.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint PARAMETER_TYPE = FLOAT32;
@@ -8,13 +9,14 @@ layout(constant_id = 1) const uint GRADIENT_TYPE = FLOAT32;
 layout(constant_id = 2) const uint MOMENT_TYPE = FLOAT32;
 layout(constant_id = 3) const uint HYPER_TYPE = FLOAT32;
 
-layout(push_constant, scalar) uniform Push {
+struct Arguments {
     Words parameter, gradient, m, v, hyper;
     Words new_parameter, new_m, new_v; // may alias the old ones
     real beta1, rest1, beta2, rest2;   // rest: 1 - beta
     real eps, decay;
     uint count;
-} p;
+};
+BATCH_OF(Arguments, parameter)
 
 real hyper_at(uint i)
 {
@@ -23,7 +25,7 @@ real hyper_at(uint i)
 
 void main()
 {
-    uint i = group_index() * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+    uint i = launch_group() * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
     if (i >= p.count) {
         return;
     }

@@ -3,6 +3,7 @@
 #version 460
 #extension GL_EXT_shader_8bit_storage : require
 #include "common.glsl"
+#include "batch.glsl"
 #include "elements.glsl"
 
 const uint GROUP = 256;
@@ -11,14 +12,14 @@ layout(local_size_x = GROUP) in;
 layout(constant_id = 0) const uint PARAMETER_TYPE = FLOAT32;
 layout(constant_id = 1) const uint GRADIENT_TYPE = FLOAT32;
 
-layout(push_constant, scalar) uniform Push {
+struct Arguments {
     Words parameter, gradient, m, v, m_scale, v_scale, hyper;
-    Words new_parameter, new_m, new_v; // may alias the old ones
-    Words new_scales;                  // scales of m, then of v
-    float beta1, rest1, beta2, rest2;  // rest: 1 - beta
+    Words new_parameter, new_m, new_v, new_m_scale, new_v_scale; // may alias the old ones
+    float beta1, rest1, beta2, rest2; // rest: 1 - beta
     float eps, decay;
     uint count, blocks;
-} p;
+};
+BATCH_OF(Arguments, parameter)
 
 shared float maxima[2][GROUP];
 
@@ -85,7 +86,7 @@ float hyper_at(uint i)
 
 void main()
 {
-    uint block = group_index(), t = gl_LocalInvocationID.x, i = block * GROUP + t;
+    uint block = launch_group(), t = gl_LocalInvocationID.x, i = block * GROUP + t;
     if (block >= p.blocks) {
         return;
     }
@@ -113,8 +114,8 @@ void main()
         codes.y = share > 0 ? max(codes.y, 1u) : codes.y;
     }
     if (t == 0u) {
-        Floats(p.new_scales).at[block] = scale.x;
-        Floats(p.new_scales).at[p.blocks + block] = scale.y;
+        Floats(p.new_m_scale).at[block] = scale.x;
+        Floats(p.new_v_scale).at[block] = scale.y;
     }
     if (inside) {
         store_real(p.new_parameter, PARAMETER_TYPE, i, x);

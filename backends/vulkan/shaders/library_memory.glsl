@@ -11,47 +11,65 @@ layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Words4 { uv
 
 // ---- Arguments ----------------------------------------------------------------------------------
 
+#include "batch.glsl"
+
 const uint WORDS = 25u;
 
 // The layout of ../kernels/elementwise.c. `words` begins with the operands' addresses. The table of
 // the walk follows, unless it is in `record`: the offset of each operand, and for each axis, the
 // innermost first, its length and the operands' strides.
-layout(push_constant, scalar) uniform Push {
+struct Arguments {
     Words result;
     Words record;
     uint recorded; // whether `record` is used
     uint count, rank_operands;
     uint words[WORDS];
+};
+
+layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Records {
+    Arguments at[];
+};
+
+layout(push_constant, scalar) uniform Push {
+    Arguments one;
 } push;
+
+// The arguments are read where they are, since `words` has variable indices.
+#define ARGUMENT(NAME) (BATCH ? Records(push.one.result).at[gl_WorkGroupID.y].NAME : push.one.NAME)
 
 uint item_()
 {
-    return group_index() * 256u + gl_LocalInvocationIndex;
+    return launch_group() * 256u + gl_LocalInvocationIndex;
 }
 
 bool outside_(const uint item)
 {
-    return item >= push.count;
+    return item >= ARGUMENT(count);
 }
 
 Words result_()
 {
-    return push.result;
+    return ARGUMENT(result);
+}
+
+uint word_(const uint i)
+{
+    return ARGUMENT(words[i]);
 }
 
 Words operand_(const uint k)
 {
-    return Words(uvec2(push.words[2u * k], push.words[2u * k + 1u]));
+    return Words(uvec2(word_(2u * k), word_(2u * k + 1u)));
 }
 
 // Mesa 26's software driver executes loads from a uniform address even if no invocation is active.
 // Without a record the address is therefore readable, and the index is 0.
 uint table_(const uint i)
 {
-    uint operands = push.rank_operands & 0xffu;
-    bool recorded = push.recorded != 0u;
-    return recorded ? push.record.at[recorded ? i : 0u]
-                    : push.words[min(2u * operands + i, WORDS - 1u)];
+    uint operands = ARGUMENT(rank_operands) & 0xffu;
+    bool recorded = ARGUMENT(recorded) != 0u;
+    Words record = ARGUMENT(record);
+    return recorded ? record.at[recorded ? i : 0u] : word_(min(2u * operands + i, WORDS - 1u));
 }
 
 // Four words of the table; words beyond its end are unspecified and never used.
@@ -63,7 +81,7 @@ uvec4 table4_(const uint i)
 // The offsets of the element at this position in operands first, first + 1, ...
 uvec4 offsets_(const uint first, const uint item)
 {
-    uint operands = push.rank_operands & 0xffu, rank = push.rank_operands >> 8;
+    uint operands = ARGUMENT(rank_operands) & 0xffu, rank = ARGUMENT(rank_operands) >> 8;
     uint at = operands, rest = item;
     uvec4 sum = table4_(first);
     for (uint axis = 0u; axis < rank; axis++) {

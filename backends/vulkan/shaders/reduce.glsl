@@ -18,7 +18,7 @@ ACC reduce_element(uint base, uint o, uint r)
 
 void main()
 {
-    uint item = lane_item();
+    uint item = launch_group() * (256 / LANES) + gl_LocalInvocationID.x / LANES;
     bool live = item < p.outputs * p.parts;
     uint o = item % p.outputs, part = item / p.outputs;
     ACC acc = identity();

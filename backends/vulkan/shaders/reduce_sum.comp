@@ -1,4 +1,4 @@
-// backends/vulkan/shaders/reduce_sum.comp -- sum, mean and product of floats.
+// backends/vulkan/shaders/reduce_sum.comp -- sum, mean, product and sum of squares of floats.
 #version 460
 #include "common.glsl"
 #include "reduce_push.glsl"
@@ -6,7 +6,7 @@
 layout(constant_id = 5) const uint X_TYPE = FLOAT32;
 layout(constant_id = 6) const uint OUT_TYPE = FLOAT32;
 layout(constant_id = 7) const uint OP = 0;
-const uint SUM = 0, MEAN = 1, PROD = 2;
+const uint SUM = 0, MEAN = 1, PROD = 2, SQUARES = 7; // reduce_op
 
 #include "total.glsl"
 #define ACC Total
@@ -23,7 +23,9 @@ ACC combine(ACC a, ACC b)
 
 ACC element(uint i, uint r)
 {
-    return total_of(load_real(p.x, X_TYPE, i));
+    real x = load_real(p.x, X_TYPE, i);
+    precise real square = x * x; // rounded like an op of its own
+    return total_of(OP == SQUARES ? square : x);
 }
 
 ACC load_part(Words from, uint i)

@@ -1,0 +1,153 @@
+/* backends/vulkan/batch.c -- collects launches of one pipeline, and records them as one dispatch.
+ */
+#include "backends/vulkan/batch.h"
+
+#include <string.h>
+
+#include "backends/vulkan/device.h"
+
+/* Records begin at multiples of this. */
+enum { ALIGNMENT = 64 };
+
+static uint32_t rounded_up(uint32_t bytes)
+{
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+bool weft__vulkan_unbatched;
+
+bool weft__vulkan_batch_takes(const weft__vulkan_device *d, const weft__vulkan_launch *launch)
+{
+    const uint32_t *most = d->physical.properties.limits.maxComputeWorkGroupCount;
+    return launch->batches && !weft__vulkan_unbatched && launch->groups <= most[0] &&
+           most[1] >= WEFT__VULKAN_WAITING;
+}
+
+/* The batch of the launch; otherwise an unused one, or NULL if there is none. */
+static weft__vulkan_batch *find(weft__vulkan_batches *b, const weft__vulkan_launch *launch,
+                                const char *op)
+{
+    for (int i = 0; i < b->n; i++) {
+        weft__vulkan_batch *batch = &b->all[i];
+        if (batch->shader == launch->shader && batch->n_constants == launch->n_constants &&
+            batch->op == op && batch->push_bytes == launch->push_bytes &&
+            memcmp(batch->constants, launch->constants,
+                   (size_t)launch->n_constants * sizeof *launch->constants) == 0) {
+            return batch;
+        }
+    }
+    return b->n < WEFT__VULKAN_BATCHES ? &b->all[b->n] : NULL;
+}
+
+static void start(weft__vulkan_batch *batch, const weft__vulkan_launch *launch, VkPipeline pipeline,
+                  const char *op)
+{
+    *batch = (weft__vulkan_batch){.shader = launch->shader,
+                                  .n_constants = launch->n_constants,
+                                  .one = pipeline,
+                                  .op = op,
+                                  .variant = weft_kernel_variant(),
+                                  .push_bytes = launch->push_bytes};
+    memcpy(batch->constants, launch->constants, sizeof batch->constants);
+}
+
+/* Makes room for one more launch and its record. */
+static weft_status make_room(weft__vulkan_device *d, const weft__vulkan_launch *launch,
+                             const char *op)
+{
+    weft__vulkan_batches *b = &d->stream.batches;
+    if (b->n_waiting == WEFT__VULKAN_WAITING || !find(b, launch, op)) {
+        weft__vulkan_batch_record(d);
+    }
+    return weft__vulkan_records_reserve(d, launch->push_bytes + ALIGNMENT) ? WEFT_OK
+                                                                           : weft_error_status();
+}
+
+weft_status weft__vulkan_batch_add(weft__vulkan_device *d, const weft__vulkan_launch *launch,
+                                   VkPipeline pipeline, const char *op)
+{
+    weft__vulkan_batches *b = &d->stream.batches;
+    weft_status status = make_room(d, launch, op);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    weft__vulkan_batch *batch = find(b, launch, op);
+    const bool is_new = batch == &b->all[b->n];
+    if (is_new) {
+        start(batch, launch, pipeline, op);
+    } else if (batch->n == 1) {
+        status = weft__vulkan_pipeline_get(d, launch, true, &batch->many);
+        if (status != WEFT_OK) {
+            return status;
+        }
+    }
+    weft__vulkan_waiting *w = &b->waiting[b->n_waiting++];
+    w->batch = (int)(batch - b->all);
+    memcpy(w->push, launch->push, launch->push_bytes);
+    const uint32_t groups = (uint32_t)launch->groups;
+    batch->most_groups = groups > batch->most_groups ? groups : batch->most_groups;
+    batch->n++;
+    b->n += is_new;
+    b->bytes += launch->push_bytes + (is_new ? ALIGNMENT : 0);
+    return WEFT_OK;
+}
+
+/* Copies the arguments of a batch to the slot's records, without gaps, and returns their address.
+ */
+static uint64_t write_records(weft__vulkan_batches *b, int index, weft__vulkan_slot *slot)
+{
+    const uint32_t bytes = b->all[index].push_bytes;
+    const uint64_t address = slot->records.address + slot->records_used;
+    uint32_t at = 0;
+    for (int i = 0; i < b->n_waiting; i++) {
+        if (b->waiting[i].batch == index) {
+            memcpy(slot->records.host + slot->records_used + at, b->waiting[i].push, bytes);
+            at += bytes;
+        }
+    }
+    slot->records_used += rounded_up(at);
+    return address;
+}
+
+/* The arguments of the batch's first launch. */
+static const void *push_of(const weft__vulkan_batches *b, int index)
+{
+    int i = 0;
+    while (b->waiting[i].batch != index) {
+        i++;
+    }
+    return b->waiting[i].push;
+}
+
+static void record(weft__vulkan_device *d, int index)
+{
+    weft__vulkan_stream *s = &d->stream;
+    weft__vulkan_slot *slot = &s->slots[s->current];
+    const weft__vulkan_batch *batch = &s->batches.all[index];
+    unsigned char push[WEFT__VULKAN_MAX_PUSH];
+    memcpy(push, push_of(&s->batches, index), batch->push_bytes);
+    if (batch->n > 1) {
+        const uint64_t records = write_records(&s->batches, index, slot);
+        memcpy(push, &records, sizeof records);
+    }
+    weft__vulkan_command(
+        d, &(weft__vulkan_dispatched){.pipeline = batch->n > 1 ? batch->many : batch->one,
+                                      .push = push,
+                                      .push_bytes = batch->push_bytes,
+                                      .groups = {batch->most_groups, (uint32_t)batch->n, 1},
+                                      .launches = batch->n,
+                                      .op = batch->op,
+                                      .variant = batch->variant});
+    s->counts.commands++;
+    slot->n_commands++;
+}
+
+void weft__vulkan_batch_record(weft__vulkan_device *d)
+{
+    weft__vulkan_batches *b = &d->stream.batches;
+    for (int i = 0; i < b->n; i++) {
+        record(d, i);
+    }
+    b->n = b->n_waiting = 0;
+    b->bytes = 0;
+}
