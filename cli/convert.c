@@ -154,7 +154,8 @@ static weft_status convert_adapter(const convert_values *v)
 {
     char path[4096], *named = NULL;
     weft_model *model = NULL;
-    weft_status status = weft_adapter_format_of(v->model, NULL, &named);
+    weft_adapter_format from = WEFT_ADAPTER_PEFT;
+    weft_status status = weft_adapter_format_of(v->model, &from, &named);
     const char *base = v->base ? v->base : named;
     if (status == WEFT_OK && base == NULL)
         status = weft_fail(WEFT_INVALID, "%s: does not name its base: give --base MODEL",
@@ -167,7 +168,8 @@ static weft_status convert_adapter(const convert_values *v)
         status = weft_adapter_load(model, v->model, NULL);
     if (status == WEFT_OK)
         status = weft_adapter_save_as(model, v->out, base, (weft_adapter_format)v->adapter_format);
-    if (status == WEFT_OK && v->adapter_format == WEFT_ADAPTER_PEFT)
+    /* a folder may have a tokenizer and chat templates of its own */
+    if (status == WEFT_OK && from != WEFT_ADAPTER_GGUF && v->adapter_format != WEFT_ADAPTER_GGUF)
         status = weft_tokenizer_copy(v->model, v->out);
     const int n = model ? weft_nn_lora_count(weft_model_module(model)) : 0;
     if (status == WEFT_OK && v->json) {

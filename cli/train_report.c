@@ -183,6 +183,31 @@ static bool has_conversations(const train_run *r)
     return r->chat && rows[WEFT_ROW_MESSAGES] + rows[WEFT_ROW_SHAREGPT] > 0;
 }
 
+/* Fails for a trained parameter that is not an A or a B, such as a magnitude, a row of a token or a
+ * whole module, and for an A and B of an embedding or head that are one matrix. */
+static weft_status check_gguf(void *context, const weft_nn_item *item)
+{
+    static const char *const ends[] = {".lora_A", ".lora_B"};
+    const char *path = item->path;
+    const size_t n = strlen(path);
+    const bool tied = weft_model_info_of(context)->tied;
+    if (item->slot->frozen)
+        return WEFT_OK;
+    for (int i = 0; i < 2; i++) {
+        const size_t m = strlen(ends[i]);
+        if (n > m && strcmp(path + n - m, ends[i]) == 0 && !(tied && strstr(path, "lm_head.")))
+            return WEFT_OK;
+    }
+    return strstr(path, ".lora_embedding_") && !tied ? WEFT_OK : WEFT_UNSUPPORTED;
+}
+
+/* Whether the trained adapter can be stored in a GGUF file; r->model has it, also after the best
+ * one was loaded again. */
+static bool fits_gguf(const train_run *r)
+{
+    return r->model && weft_nn_visit(weft_model_module(r->model), check_gguf, r->model) == WEFT_OK;
+}
+
 /* Prints which adapter to use, and commands that use it. */
 static void print_use(const train_values *v, const train_run *r)
 {
@@ -209,8 +234,7 @@ static void print_use(const train_values *v, const train_run *r)
                                             "TEXT", NULL});
     print_command((const char *const[]){"fuse", v->model, adapter, "fused", NULL});
     print_command((const char *const[]){"fuse", v->model, adapter, "fused.gguf", NULL});
-    const bool tokens = v->train_tokens || v->add_tokens;
-    if (!v->dora && v->whole == NULL && !tokens) /* these cannot be stored in GGUF adapters */
+    if (fits_gguf(r))
         print_command((const char *const[]){"convert", adapter, "adapter.gguf", "--adapter-format",
                                             "gguf", "--base", v->model, NULL});
     weft_free(adapter);

@@ -6,6 +6,7 @@
 import copy
 import json
 import os
+import pathlib
 import queue
 import sys
 import threading
@@ -67,6 +68,40 @@ class Pieces:
         return self.decode(self.ids[self.start:])[len(before):]
 
 
+def template_in(folder):
+    """The chat template in a folder, or None."""
+    path = os.path.join(folder, "chat_template.jinja")
+    if os.path.exists(path):
+        with open(path) as file:
+            return file.read()
+    for name in ("tokenizer_config.json", "chat_template.json"):
+        path = os.path.join(folder, name)
+        if os.path.exists(path):
+            with open(path) as file:
+                template = json.load(file).get("chat_template")
+            if template is not None:
+                return template
+    return None
+
+
+def with_adapter(tokenizer, adapter, load):
+    """The tokenizer and the chat template that an adapter's folder may have, and the ids of the
+    tokenizer's eos token, which end a text in addition to the model's."""
+    ends = []
+    if not adapter or not os.path.isdir(adapter):
+        return tokenizer, ends
+    template = template_in(adapter)
+    if os.path.exists(os.path.join(adapter, "tokenizer.json")):
+        own = load(adapter)
+        if template is None and tokenizer is not None:
+            template = tokenizer.chat_template
+        ends = [] if own.eos_token_id is None else [own.eos_token_id]
+        tokenizer = own
+    if template is not None and tokenizer is not None:
+        tokenizer.chat_template = template
+    return tokenizer, ends
+
+
 class Transformers:
     def load(self, c):
         import torch
@@ -77,22 +112,24 @@ class Transformers:
         path = c["path"]
         adapter = c.get("adapter_path")
         self.model = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
-        if adapter and os.path.exists(os.path.join(adapter, "tokenizer.json")):
-            path = adapter  # an adapter with new tokens brings its tokenizer
-            tokens = len(transformers.AutoTokenizer.from_pretrained(path))
-            if tokens > self.model.get_input_embeddings().weight.shape[0]:
-                self.model.resize_token_embeddings(tokens)
+        try:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(path)
+        except Exception as error:
+            print("bridge: no tokenizer:", error, file=sys.stderr)
+            tokenizer = None
+        self.tokenizer, self.ends = with_adapter(
+            tokenizer, adapter, transformers.AutoTokenizer.from_pretrained
+        )
         if adapter:
             import peft
 
-            self.model = peft.PeftModel.from_pretrained(self.model, c["adapter_path"])
+            if self.tokenizer is not tokenizer:  # it may have new tokens
+                tokens = len(self.tokenizer)
+                if tokens > self.model.get_input_embeddings().weight.shape[0]:
+                    self.model.resize_token_embeddings(tokens)
+            self.model = peft.PeftModel.from_pretrained(self.model, adapter)
         device = c.get("device") or "cpu"
         self.model = self.model.to(device).eval()
-        try:
-            self.tokenizer = transformers.AutoTokenizer.from_pretrained(path)
-        except Exception as error:
-            print("bridge: no tokenizer:", error, file=sys.stderr)
-            self.tokenizer = None
         self.config = self.model.config.get_text_config()
 
     def info(self):
@@ -111,6 +148,7 @@ class Transformers:
         own = self.model.generation_config
         eos = [] if c.get("ignore_eos") else own.eos_token_id
         eos = list(eos) if isinstance(eos, (list, tuple)) else [] if eos is None else [eos]
+        eos += [] if c.get("ignore_eos") else self.ends
         eos += c.get("stop_ids") or []
         settings = transformers.GenerationConfig(max_new_tokens=limit, do_sample=False)
         settings.eos_token_id = eos or None
@@ -173,7 +211,11 @@ class MlxLm:
         import mlx_lm
 
         self.lm = mlx_lm
-        self.model, self.tokenizer = mlx_lm.load(c["path"], adapter_path=c.get("adapter_path"))
+        adapter = c.get("adapter_path")
+        self.model, tokenizer = mlx_lm.load(c["path"], adapter_path=adapter)
+        self.tokenizer, self.ends = with_adapter(
+            tokenizer, adapter, lambda path: mlx_lm.utils.load_tokenizer(pathlib.Path(path))
+        )
         self.context = c.get("context_len") or None
         with open(os.path.join(c["path"], "config.json")) as file:
             self.config = json.load(file)
@@ -202,7 +244,7 @@ class MlxLm:
             min_p=c.get("min_p") or 0.0,
             top_k=c.get("top_k") or 0,
         )
-        eos = set() if c.get("ignore_eos") else set(self.tokenizer.eos_token_ids)
+        eos = set() if c.get("ignore_eos") else {*self.tokenizer.eos_token_ids, *self.ends}
         eos |= set(c.get("stop_ids") or [])
         processors = make_logits_processors(repetition_penalty=c.get("repeat_penalty") or None)
         from mlx_lm.generate import generate_step

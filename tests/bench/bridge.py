@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 # tests/bench/bridge.py -- the backend "transformers" over checkpoints: the same greedy ids as
 # transformers' own generate gives and as Weft's native backend, and how many tokens come behind a
-# cancel. By hand:
+# cancel; and the answer with an adapter that has a tokenizer, a chat template and an eos token of its
+# own. By hand:
 #   PYTHON tests/bench/bridge.py BUILD FOLDER...
+import json
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -39,9 +42,23 @@ def expected(folder, prompt):
     return [i for i in out[0, len(prompt):].tolist() if i not in eos]
 
 
+def answers_with_an_adapter(build):
+    """Whether `weft chat --backend transformers` gives PEFT's answer."""
+    golden = pathlib.Path(__file__).resolve().parent.parent / "golden"
+    adapter = golden / "lora" / "lora-llama-chat"
+    known = json.loads((adapter / "expected.json").read_text())
+    words = [os.path.join(build, "cli/weft"), "chat", str(golden / "models" / "llama"), "--adapter",
+             str(adapter), "-p", known["messages"][0]["content"], "-t", "0"]
+    environment = dict(os.environ, WEFT_PYTHON=sys.executable)
+    out = subprocess.run([*words, "--backend", "transformers"], capture_output=True, text=True,
+                         env=environment)
+    print("with an adapter:", out.stdout.strip() or out.stderr)
+    return out.stdout.strip() == known["answer"].strip()
+
+
 def main():
     build, *folders = sys.argv[1:]
-    bad = 0
+    bad = not answers_with_an_adapter(build)
     for folder in folders:
         for prompt in PROMPTS:
             wanted = expected(folder, prompt)

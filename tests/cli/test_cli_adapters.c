@@ -112,6 +112,20 @@ static void adapters_are_converted(void)
     o = weft_command(NULL, "info %s/models/llama --adapter %s", golden, back);
     CHECK_EQ_INT(o.code, 0);
     CHECK_CONTAINS(o.out, "4 linears");
+    o = weft_command(NULL, force, there, back, "peft", golden);
+    CHECK_EQ_INT(o.code, 0);
+    /* A chat template goes from folder to folder. */
+    static const char template[] = "{{ messages[0].content }}";
+    char path[1200], *text = NULL;
+    snprintf(path, sizeof path, "%s/chat_template.jinja", back);
+    CHECK_OK(weft_file_write(path, template, strlen(template)));
+    snprintf(there, sizeof there, "%s", check_temporary("there-mlx"));
+    o = weft_command(NULL, convert, back, there, "mlx", golden);
+    CHECK_EQ_INT(o.code, 0);
+    snprintf(path, sizeof path, "%s/chat_template.jinja", there);
+    if (CHECK_OK(weft_file_read(path, 0, &text, NULL)))
+        CHECK_STR(text, template);
+    weft_free(text);
 }
 
 /* --adapter as often as there are adapters. */

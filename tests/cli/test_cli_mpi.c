@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/check.h"
 #include "tests/cli/command.h"
@@ -307,6 +308,40 @@ static void a_lost_rank_loses_no_checkpoint(void)
     }
 }
 
+/* A rank that waits for another one leaves its core to others: of a second, in which rank 0 is
+ * stopped, it takes a tenth at most. It may be stopped while the gradients are summed, where MPI
+ * waits in its own way, so the best of three seconds counts. */
+static void waiting_ranks_are_idle(void)
+{
+    if (!can_run())
+        return;
+    const char *out = check_temporary("idle");
+    char what[2000], pid[300], *text = NULL;
+    snprintf(pid, sizeof pid, "%s", check_temporary("pid"));
+    snprintf(what, sizeof what,
+             "for n in 1 2 3; do kill -STOP $(cat %s.0); sleep 0.2; "
+             "a=$(cut -d ' ' -f 14,15 /proc/$(cat %s.1)/stat); sleep 1; "
+             "b=$(cut -d ' ' -f 14,15 /proc/$(cat %s.1)/stat); kill -CONT $(cat %s.0); "
+             "echo $b $a >>%s.ticks; sleep 0.05; done",
+             pid, pid, pid, pid, pid);
+    CHECK_EQ_INT(interrupt(2, out, 10, what).code, 0);
+    char path[400];
+    snprintf(path, sizeof path, "%s.ticks", pid);
+    if (!CHECK_OK(weft_file_read(path, 0, &text, NULL)))
+        return;
+    long least = 1000, user[2], system[2];
+    int lines = 0, used = 0;
+    for (const char *at = text;
+         sscanf(at, "%ld %ld %ld %ld%n", &user[0], &system[0], &user[1], &system[1], &used) == 4;
+         at += used, lines++) {
+        const long ticks = user[0] + system[0] - user[1] - system[1];
+        least = ticks < least ? ticks : least;
+    }
+    CHECK_EQ_INT(lines, 3);
+    CHECK(least * 10 <= sysconf(_SC_CLK_TCK));
+    weft_free(text);
+}
+
 /* The launcher takes a while to pass a signal on: until then a rank is stopped, so that the run
  * does not end first. Open MPI 5 may kill the processes of SIGINT and SIGTERM before they have
  * saved, and shows no more of what they print. */
@@ -395,6 +430,6 @@ static void other_launchers_are_refused(void)
 
 CHECK_MAIN("cli_mpi", CHECK_CASE(ranks_have_the_losses_of_one_process),
            CHECK_CASE(ranks_share_the_memory), CHECK_CASE(max_memory_is_of_each_rank),
-           CHECK_CASE(a_lost_rank_loses_no_checkpoint),
+           CHECK_CASE(a_lost_rank_loses_no_checkpoint), CHECK_CASE(waiting_ranks_are_idle),
            CHECK_CASE(the_launchers_signals_lose_nothing), CHECK_CASE(failures_name_their_rank),
            CHECK_CASE(runs_are_resumed_with_their_ranks), CHECK_CASE(other_launchers_are_refused))

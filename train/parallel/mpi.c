@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <mpi.h>
 
@@ -30,10 +31,27 @@ static weft_status mpi_failure(const char *what, int code)
 
 /* ---- communication -------------------------------------------------------------------------- */
 
+/* Waits for a started operation. MPI's own calls use a core while they wait, so after a short time
+ * this sleeps between the tests: a rank may wait for another one that validates or saves. */
+static int wait_for(int code, MPI_Request *request)
+{
+    enum { EAGER_MS = 20, PAUSE_US = 500 };
+    const double start = MPI_Wtime();
+    int done = 0;
+    while (code == MPI_SUCCESS && !done) {
+        code = MPI_Test(request, &done, MPI_STATUS_IGNORE);
+        if (!done && MPI_Wtime() - start > EAGER_MS * 1e-3)
+            nanosleep(&(struct timespec){.tv_nsec = PAUSE_US * 1000L}, NULL);
+    }
+    return code;
+}
+
 static weft_status gather(void *context, const void *bytes, size_t n, void *out)
 {
     (void)context;
-    const int code = MPI_Allgather(bytes, (int)n, MPI_BYTE, out, (int)n, MPI_BYTE, mpi.all);
+    MPI_Request request = MPI_REQUEST_NULL;
+    int code = MPI_Iallgather(bytes, (int)n, MPI_BYTE, out, (int)n, MPI_BYTE, mpi.all, &request);
+    code = wait_for(code, &request);
     return code == MPI_SUCCESS ? WEFT_OK : mpi_failure("allgather", code);
 }
 
@@ -44,7 +62,9 @@ static weft_status broadcast(void *context, void *bytes, size_t n)
     enum { MOST = 1 << 30 };
     for (size_t at = 0; at < n; at += MOST) {
         const int now = (int)(n - at < MOST ? n - at : MOST);
-        const int code = MPI_Bcast((char *)bytes + at, now, MPI_BYTE, 0, mpi.all);
+        MPI_Request request = MPI_REQUEST_NULL;
+        int code = MPI_Ibcast((char *)bytes + at, now, MPI_BYTE, 0, mpi.all, &request);
+        code = wait_for(code, &request);
         if (code != MPI_SUCCESS)
             return mpi_failure("broadcast", code);
     }
@@ -92,7 +112,10 @@ static void close_mpi(void *context, bool broken)
     (void)context;
     if (broken)
         MPI_Abort(mpi.all, EXIT_FAILURE);
-    MPI_Barrier(mpi.all); /* a launcher kills the other processes if one exits with a failure */
+    /* a launcher kills the other processes if one exits with a failure */
+    MPI_Request request = MPI_REQUEST_NULL;
+    const int code = MPI_Ibarrier(mpi.all, &request);
+    (void)wait_for(code, &request);
     mpi.host->release(mpi.buffer);
     mpi.buffer = NULL;
     MPI_Comm_free(&mpi.all);
