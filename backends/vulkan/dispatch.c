@@ -16,6 +16,11 @@ bool weft__vulkan_has(const weft_call *call, weft__vulkan_feature feature)
     return device_of(call)->physical.used[feature];
 }
 
+int64_t weft__vulkan_shared(const weft_call *call)
+{
+    return device_of(call)->physical.properties.limits.maxComputeSharedMemorySize;
+}
+
 uint64_t weft__vulkan_address(const weft_tensor *t)
 {
     const weft__vulkan_buffer *b = t->buffer;

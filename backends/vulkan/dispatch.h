@@ -49,6 +49,9 @@ weft_status weft__vulkan_dispatch(const weft_call *call, const weft__vulkan_laun
 
 bool weft__vulkan_has(const weft_call *call, weft__vulkan_feature feature);
 
+/* Bytes of shared memory that a workgroup may have. */
+int64_t weft__vulkan_shared(const weft_call *call);
+
 /* The device address of element 0, and that of the call's workspace. */
 uint64_t weft__vulkan_address(const weft_tensor *t);
 uint64_t weft__vulkan_workspace(const weft_call *call);

@@ -194,6 +194,7 @@ const weft_kernel_row *weft__join_row(const weft__join *join, const weft_call *c
     const weft_kernel_row *row = NULL;
     for (int r = 0; r < e->n_results; r++) { /* as each of them is alone */
         weft_call alone = *call;
+        alone.prologue = NULL;
         alone.n_inputs = e->n_inputs;
         alone.in = call->in + r * e->n_inputs;
         alone.out = &e->result;
@@ -205,7 +206,9 @@ const weft_kernel_row *weft__join_row(const weft__join *join, const weft_call *c
     }
     weft_call joined = *call;
     joined.epilogue = e;
-    return row->takes_epilogue(&joined) ? row : NULL;
+    const bool takes = row->takes_epilogue(&joined) &&
+                       (!call->prologue || (row->takes_prologue && row->takes_prologue(&joined)));
+    return takes ? row : NULL;
 }
 
 weft_status weft__join_consume(weft__plan *plan, const weft__join *join)

@@ -4,6 +4,8 @@
 
 #include "core/eval/plan.h"
 
+enum { WEFT__JOIN_INPUTS = 4 * WEFT_MAX_OPERANDS }; /* with those of a prologue */
+
 /* One or two nodes (`makers`) whose results are read only by `reader`, which is planned with them.
  * Two have the same op, parameters and first input. */
 typedef struct weft__join {

@@ -7,6 +7,7 @@
 #include "core/eval/epilogue.h"
 #include "core/eval/fuse.h"
 #include "core/eval/profile.h"
+#include "core/eval/prologue.h"
 #include "core/shape.h"
 #include "weft/op_params.h"
 
@@ -17,7 +18,9 @@ typedef struct lowering {
     weft_array *node;
     const weft__fusion *fusion; /* a fusion whose last node is `node`, or NULL */
     const weft__join *join;     /* a join whose reader is `node`, or NULL */
-    weft_array *const *inputs;  /* of the node, the fusion or the join */
+    weft_array *offered;        /* what a prologue computes, or NULL */
+    bool tentative;             /* offered inputs are not computed yet */
+    weft_array *const *inputs;  /* of the node, the fusion or the join, with a prologue */
     int n_inputs;
     weft__step *step;
     weft_tensor *in, *out;
@@ -90,6 +93,16 @@ static bool fits(const weft_tensor *t, const weft_spec *spec, int64_t bytes, con
             weft_tensor_size(t) == weft__shape_size(&spec->shape));
 }
 
+/* Whether other kernels may still compute a prologue from the input. */
+static bool is_shared(const lowering *l, const weft_array *x)
+{
+    bool shared = false;
+    for (int i = 0; l->offered && i < l->offered->n_inputs; i++) {
+        shared = shared || l->offered->inputs[i] == x;
+    }
+    return shared;
+}
+
 /* The input whose memory an output may use, or -1. */
 static int donor(lowering *l, const weft_spec *spec, int64_t bytes, uint32_t allowed)
 {
@@ -99,8 +112,8 @@ static int donor(lowering *l, const weft_spec *spec, int64_t bytes, uint32_t all
     for (int i = 0; i < l->n_inputs && i < 32; i++) {
         weft_array *x = l->inputs[i];
         weft__buffer *b = l->step->buffers[i];
-        if (!(allowed >> i & 1) || weft__plan_refs(l->plan, b) != 1 || !b->owned ||
-            (l->temporaries && l->temporaries[i])) {
+        if (!(allowed >> i & 1) || is_shared(l, x) || weft__plan_refs(l->plan, b) != 1 ||
+            !b->owned || (l->temporaries && l->temporaries[i])) {
             continue;
         }
         int edges = edges_to(l, x);
@@ -185,7 +198,7 @@ static weft_status plan_deferred(weft__plan *plan, weft_array *a);
 static const weft__view *view_of(weft__plan *plan, weft_array *a, const weft_op *op)
 {
     const weft__entry *e = weft__plan_entry(plan, a);
-    if (e && e->deferred && !e->planned) {
+    if (e && (e->deferred || e->offered) && !e->planned) {
         e = plan_deferred(plan, a) == WEFT_OK ? weft__plan_entry(plan, a) : NULL;
     }
     if (e && !e->view) {
@@ -203,6 +216,13 @@ static const weft_array *kernel_node(const lowering *l)
     return l->join ? l->join->makers[0] : l->node;
 }
 
+/* Whether the array is offered to its readers and not computed yet. */
+static bool is_waiting(weft__plan *plan, weft_array *a)
+{
+    const weft__entry *e = weft__plan_entry(plan, a);
+    return e && e->offered && !e->planned;
+}
+
 /* Prepares the step with its inputs, without copies. */
 static weft_status open_step(lowering *l)
 {
@@ -210,7 +230,8 @@ static weft_status open_step(lowering *l)
     const weft_array *own = kernel_node(l);
     const size_t params_size = own->op->params_size;
     for (int i = 0; i < l->n_inputs; i++) { /* emit deferred inputs first */
-        if (!view_of(l->plan, l->inputs[i], own->op)) {
+        if (!(l->tentative && is_waiting(l->plan, l->inputs[i])) &&
+            !view_of(l->plan, l->inputs[i], own->op)) {
             return weft_error_status();
         }
     }
@@ -225,10 +246,14 @@ static weft_status open_step(lowering *l)
     l->step->path = l->plan->path ? l->plan->path : own->path;
     l->step->call.op = own->op;
     l->step->call.device = node->device;
+    l->step->call.prologue = l->offered ? weft__prologue_new(l->plan, l->offered) : NULL;
+    if (l->offered && !l->step->call.prologue) {
+        return WEFT_MEMORY;
+    }
     for (int i = 0; i < l->n_inputs; i++) {
         const weft__view *view = weft__plan_entry(l->plan, l->inputs[i])->view;
         weft__fill_tensor(&l->in[i], &l->inputs[i]->spec, view);
-        l->step->buffers[i] = view->buffer;
+        l->step->buffers[i] = view ? view->buffer : NULL;
     }
     for (int o = 0; o < node->n_outputs; o++) {
         weft__fill_tensor(&l->out[o], &weft__output(node, o)->spec, NULL);
@@ -404,8 +429,32 @@ static weft_status lower_transfer(lowering *l)
     return close_step(l, NULL);
 }
 
+/* Lowers the node to a kernel that computes the node's first input itself; *done: whether there is
+ * one. */
+static weft_status lower_with_prologue(weft__plan *plan, weft_array *node, bool *done)
+{
+    weft_array *offered = weft__prologue_of(plan, node), *inputs[2 * WEFT_MAX_OPERANDS];
+    if (!offered || node->n_inputs > WEFT_MAX_OPERANDS || offered->n_inputs > WEFT_MAX_OPERANDS) {
+        return WEFT_OK;
+    }
+    lowering l = {.plan = plan, .node = node, .offered = offered, .inputs = inputs, .empty = true};
+    l.n_inputs = weft__prologue_inputs(offered, 1, node->inputs, node->n_inputs, inputs);
+    if (l.n_inputs == 0) {
+        return WEFT_OK;
+    }
+    weft_status status = open_step(&l);
+    const weft_kernel_row *row = status == WEFT_OK ? weft__prologue_row(&l.step->call) : NULL;
+    *done = row != NULL;
+    return row ? lower_row(&l, row) : status;
+}
+
 static weft_status lower(weft__plan *plan, weft_array *node)
 {
+    bool done = false;
+    weft_status prologue = lower_with_prologue(plan, node, &done);
+    if (done || prologue != WEFT_OK) {
+        return prologue;
+    }
     if (node->n_inputs > 0 && node->op->view) {
         weft__view view;
         const weft__view *from = view_of(plan, node->inputs[0], node->op);
@@ -456,20 +505,39 @@ static weft_status plan_deferred(weft__plan *plan, weft_array *a)
     return status == WEFT_OK ? settle(plan, a) : status;
 }
 
-/* Plans a node with its reader; *done: whether there is a kernel for that. */
-static weft_status plan_join(weft__plan *plan, const weft__join *join, bool *done)
+/* Plans a node with its reader, and with a prologue unless `offered` is NULL; *done: whether there
+ * is a kernel for that. */
+static weft_status plan_join(weft__plan *plan, const weft__join *join, weft_array *offered,
+                             bool *done)
 {
+    weft_array *inputs[WEFT__JOIN_INPUTS];
     lowering l = {.plan = plan,
                   .node = join->reader,
                   .join = join,
-                  .inputs = join->inputs,
+                  .offered = offered,
+                  .inputs = offered ? inputs : join->inputs,
                   .n_inputs = join->n_inputs,
+                  .tentative = !offered && is_waiting(plan, join->inputs[0]),
                   .empty = true};
+    if (offered) {
+        l.n_inputs = weft__prologue_inputs(offered, join->epilogue.n_results, join->inputs,
+                                           join->n_inputs, inputs);
+        if (l.n_inputs == 0) {
+            return WEFT_OK;
+        }
+    }
     weft_status status = open_step(&l);
     const weft_kernel_row *row = status == WEFT_OK ? weft__join_row(join, &l.step->call) : NULL;
     *done = row != NULL;
     if (!row) {
         return status;
+    }
+    if (l.tentative) {
+        l.tentative = false;
+        status = open_step(&l);
+        if (status != WEFT_OK) {
+            return status;
+        }
     }
     l.step->call.epilogue = &join->epilogue;
     status = lower_row(&l, row);
@@ -503,8 +571,12 @@ weft_status weft__plan_node(weft__plan *plan, weft_array *a)
     }
     const weft__join *join = weft__join_of(plan, a);
     bool joined = false, stranded = false;
-    weft_status status = join ? plan_join(plan, join, &joined) : WEFT_OK;
-    if (joined || status != WEFT_OK) {
+    weft_array *offered = join ? weft__prologue_of(plan, a) : NULL;
+    weft_status status = offered ? plan_join(plan, join, offered, &joined) : WEFT_OK;
+    if (join && !joined && status == WEFT_OK) {
+        status = plan_join(plan, join, NULL, &joined);
+    }
+    if (joined || status != WEFT_OK || weft__prologue_offers(plan, a)) {
         return status;
     }
     if (!weft__fuse_defers(plan, a, &stranded)) {

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/eval/profile.h"
 #include "core/failure.h"
 #include "core/shape.h"
 
@@ -180,8 +181,19 @@ weft__entry *weft__plan_add_entry(weft__plan *plan, weft_array *a)
     return e;
 }
 
+/* Every reader computed the array itself, so it never has elements. */
+static weft_status drop_offered(weft__plan *plan, weft__entry *e)
+{
+    e->planned = e->spent = true;
+    weft__count(e->array->device, e->array->op, fused);
+    return weft__plan_consume(plan, e->array);
+}
+
 weft_status weft__plan_maybe_spend(weft__plan *plan, weft__entry *e)
 {
+    if (e->offered && !e->planned && weft__uses(e->array) == e->consumed) {
+        return drop_offered(plan, e);
+    }
     if (e->spent || !weft__plan_would_spend(e, 0)) {
         return WEFT_OK;
     }
@@ -263,6 +275,8 @@ static void note_reader(weft__plan *plan, weft_array *node)
         weft_array *input = node->inputs[i];
         weft__entry *e = input->state == WEFT__LAZY ? weft__plan_entry(plan, input) : NULL;
         if (e) {
+            e->firsts += i == 0 && (!e->reader || e->reader->op == node->op);
+            e->edges++;
             e->reader = node;
         }
     }

@@ -43,6 +43,8 @@ struct weft__entry {
     int consumed;       /* edges to it from nodes that are planned */
     int released;       /* holds of slots that are about to be replaced */
     weft_array *reader; /* a node of this plan that has it as an input; NULL: none is known */
+    int edges;          /* from nodes of this plan; */
+    int firsts;         /* those from nodes of one op, as their first input */
     int64_t queued;     /* number of the last graph that queued the node */
     bool planned;       /* by this plan */
     bool internal;      /* created by an expansion inside this plan */
@@ -50,6 +52,7 @@ struct weft__entry {
     bool kept; /* fused into a planned node but stays lazy, since it or its reader is readable */
     bool deferred; /* may become a part of its reader (fuse.c); the size of that part */
     int fused_steps, fused_operands;
+    bool offered; /* its readers may compute it themselves (prologue.c) */
 };
 
 typedef struct weft__stand_ins weft__stand_ins;

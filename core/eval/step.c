@@ -68,6 +68,7 @@ weft__step *weft__step_new(weft__plan *plan, int n_inputs, int n_outputs, size_t
     step->call.device = NULL;
     step->call.formula = NULL;
     step->call.epilogue = NULL;
+    step->call.prologue = NULL;
     step->buffers = (weft__buffer **)(void *)(memory + buffers_at);
     step->workspace = NULL;
     step->path = NULL;

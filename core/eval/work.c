@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/device.h"
+#include "core/eval/prologue.h"
 
 enum { MOST_COUNTED = 16 }; /* inputs of an op that counts its work */
 
@@ -122,11 +123,39 @@ static weft_work joined_work(const weft_call *call)
     return sum;
 }
 
+/* The work of the op that makes the first operand, which is read once for both. */
+static weft_work prologue_work(const weft_call *call, int own)
+{
+    weft_tensor in[WEFT_MAX_OPERANDS];
+    weft_call one = *call;
+    one.op = call->prologue->op;
+    one.params = call->prologue->params;
+    one.n_inputs = call->prologue->n_inputs;
+    one.n_outputs = 1;
+    one.epilogue = NULL;
+    one.prologue = NULL;
+    in[0] = call->in[0];
+    for (int i = 1; i < one.n_inputs; i++)
+        in[i] = call->in[own + i - 1];
+    one.in = one.out = in;
+    weft_work work = call_work(&one, NULL);
+    work.bytes -= 2 * operand_bytes(&in[0]);
+    return work;
+}
+
 weft_work weft__step_work(const weft__step *step)
 {
+    weft_call call = step->call;
+    weft_work first = {0};
     if (step->kind == WEFT__STEP_TRANSFER)
-        return (weft_work){.bytes = call_bytes(&step->call)};
-    return step->call.epilogue ? joined_work(&step->call) : call_work(&step->call, step->tape);
+        return (weft_work){.bytes = call_bytes(&call)};
+    if (call.prologue) {
+        call.n_inputs = weft__prologue_own(&call);
+        first = prologue_work(&call, call.n_inputs);
+        call.prologue = NULL;
+    }
+    const weft_work work = call.epilogue ? joined_work(&call) : call_work(&call, step->tape);
+    return (weft_work){.flops = work.flops + first.flops, .bytes = work.bytes + first.bytes};
 }
 
 const char *weft__step_variant(const weft__step *step)

@@ -43,6 +43,16 @@ typedef struct weft_call_epilogue {
     weft_tensor result; /* of the call's op alone: row-major, without data */
 } weft_call_epilogue;
 
+/* An op that a kernel applies to its call's first operand, instead of finding the result in memory.
+ * in[0] of the call is the first operand of that op, and so is the first operand of the other
+ * result of an epilogue; it has the dtype and shape of the op's result. The op's further operands
+ * are the last n_inputs - 1 of in[]. */
+typedef struct weft_call_prologue {
+    const weft_op *op;
+    const void *params;
+    int n_inputs; /* of `op` */
+} weft_call_prologue;
+
 /* One kernel for one op. Rows of an op are tried in order, best first; a row fits when its
  * signature does and `fits` (NULL: always) says so. */
 typedef struct weft_kernel_row {
@@ -70,6 +80,11 @@ typedef struct weft_kernel_row {
      * row names in in_place. The layout is that of all operands; `fits` and `takes_encoded` are
      * asked about the call's op alone. */
     bool (*takes_epilogue)(const weft_call *call);
+    /* Whether the kernel takes this call (tensors without data), which has a prologue, and an
+     * epilogue that the kernel takes, or none; NULL: it never takes a prologue. The result must
+     * have the bits that it has when the first operand is computed and stored first. Every kernel
+     * that reads such an operand computes it again. Otherwise as for epilogues. */
+    bool (*takes_prologue)(const weft_call *call);
     /* The kernel fails, if it does, before it writes anything: outputs and workspace are as they
      * were. Of a kernel without this promise that fails, the outputs count as overwritten. */
     bool checks_first;

@@ -159,6 +159,7 @@ WEFT_API int64_t weft_tensor_offset(const weft_tensor *t, int64_t index) WEFT_NO
  * does not see it, and the backend's own buffer object. */
 struct weft_call_formula;  /* weft/backend.h */
 struct weft_call_epilogue; /* weft/backend.h */
+struct weft_call_prologue; /* weft/backend.h */
 typedef struct weft_call {
     const weft_op *op;
     const void *params;
@@ -174,6 +175,9 @@ typedef struct weft_call {
     /* An op to apply to the result before it is stored, for rows that take that; in[] and out[] are
      * then as it says. NULL: none. */
     const struct weft_call_epilogue *epilogue;
+    /* An op to apply to the first operand before it is read, for rows that take that; in[] are then
+     * as it says. NULL: none. */
+    const struct weft_call_prologue *prologue;
 } weft_call;
 
 /* The work of a call. A multiplication and an addition count as two operations. */
@@ -294,6 +298,10 @@ struct weft_op {
      * inputs, unless `keeps_order` is set too. */
     bool passes_through;
     bool keeps_order;
+
+    /* Kernels that read a few rows of the result may compute them again instead
+     * (weft_kernel_row.takes_prologue). The result has the shape of the first input. */
+    bool may_repeat;
 
     /* A structural op whose output can be a view: fills shape, strides and offset of *out (preset
      * to *in) and returns true. False: elements must be moved. */

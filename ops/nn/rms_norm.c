@@ -189,6 +189,7 @@ const weft_op weft_op_rms_norm = {
     .vjp = rms_norm_vjp,
     .vmap = weft__norm_vmap,
     .expand = expand,
+    .may_repeat = true,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
     .no_test_dtypes = ONLY_FLOATS,

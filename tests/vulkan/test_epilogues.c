@@ -1,6 +1,6 @@
 /* tests/vulkan/test_epilogues.c -- ops that kernels apply to their own results (residual sums and
- * gates of products, rotations written to caches): the same bits as ops one by one; and the number
- * of launches and barriers for a token of a decoder. */
+ * gates of products, rotations written to caches) and to their inputs (norms before products): the
+ * same bits as ops one by one; and the number of launches and barriers for a token of a decoder. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,6 +198,169 @@ static void rotations_are_written_to_caches(void)
     weft_set_default_device(weft_device_get("cpu"));
 }
 
+/* ---- Norms of the rows that products read ---------------------------------------------------- */
+
+enum { READERS = 4, MATRICES = 5 };
+
+typedef struct normed {
+    weft_dtype dtype, gain_dtype; /* of everything else, and of the norm's weight */
+    const char *encoding;         /* of the matrices, or NULL */
+    int64_t rows, terms;
+    int64_t skipped; /* elements between the beginning of an allocation and x */
+    bool gain;
+    double offset;
+    bool taken; /* by products of so many rows and terms */
+} normed;
+
+typedef struct operands {
+    weft_array *x, *gain, *w[MATRICES], *bias, *residual;
+} operands;
+
+static operands operands_of(const normed *e)
+{
+    static const int64_t columns[MATRICES] = {70, 256, 96, 96, 129};
+    operands o = {0};
+    weft_array *all[MATRICES + 4];
+    int n = 0;
+    weft_array *row = both_draw(WEFT_DIMS(e->skipped + e->rows * e->terms), e->dtype, -2, 2);
+    CHECK_OK(weft_eval(row));
+    row = weft_slice_axis(row, 0, e->skipped, INT64_MAX);
+    all[n++] = o.x = weft_reshape(row, WEFT_DIMS(1, e->rows, e->terms));
+    if (e->gain)
+        all[n++] = o.gain = both_draw(WEFT_DIMS(e->terms), e->gain_dtype, -1, 1);
+    for (int i = 0; i < MATRICES; i++) {
+        o.w[i] = both_draw(WEFT_DIMS(columns[i], e->terms), e->dtype, -1, 1);
+        if (e->encoding)
+            o.w[i] = weft_encode(o.w[i], weft_encoding_find(e->encoding));
+        all[n++] = o.w[i];
+    }
+    all[n++] = o.bias = both_draw(WEFT_DIMS(columns[0]), e->dtype, -1, 1);
+    all[n++] = o.residual = both_draw(WEFT_DIMS(1, e->rows, columns[4]), e->dtype, -1, 1);
+    CHECK_OK(weft_eval_n(all, n));
+    return o;
+}
+
+/* Four readers of a norm: products with a bias, without one, with a gate and with a residual. */
+static void read_norm(const normed *e, const operands *o, bool one_by_one, weft_array **out)
+{
+    weft_array *x = apart(weft_rms_norm(o->x, o->gain, 1e-5, e->offset), one_by_one), *y[MATRICES];
+    for (int i = 0; i < MATRICES; i++)
+        y[i] = apart(weft_linear(x, o->w[i], i == 0 ? o->bias : NULL), one_by_one);
+    out[0] = y[0];
+    out[1] = y[1];
+    out[2] = weft_swiglu(y[2], y[3]);
+    out[3] = weft_add(o->residual, y[4]);
+}
+
+static void norms_give_the_same_bits(const normed *e)
+{
+    char label[160];
+    weft_array *one[READERS], *other[READERS];
+    snprintf(label, sizeof label, "%s, gain of %s, %s: %lld x %lld after %lld%s, offset %g",
+             weft_dtype_name(e->dtype), weft_dtype_name(e->gain_dtype),
+             e->encoding ? e->encoding : "dense", (long long)e->rows, (long long)e->terms,
+             (long long)e->skipped, e->gain ? "" : ", no gain", e->offset);
+    weft_scope_open();
+    const operands o = operands_of(e);
+    weft_scope_open_lean();
+    const int64_t before = fused();
+    read_norm(e, &o, false, one);
+    CHECK_OK(weft_eval_n(one, READERS));
+    const int64_t joins = fused() - before;
+    read_norm(e, &o, true, other);
+    CHECK_OK(weft_eval_n(other, READERS));
+    const int64_t piece = e->encoding || e->dtype == WEFT_FLOAT32 ? 4 : 8;
+    const bool gate = e->terms < 256 * piece; /* else a workgroup has one column */
+    check_that(joins == 1 + gate + e->taken, __FILE__, __LINE__, "%s: %lld ops joined", label,
+               (long long)joins);
+    for (int i = 0; i < READERS; i++)
+        check_that(equal(one[i], other[i]), __FILE__, __LINE__, "%s: other bits of %d", label, i);
+    weft_scope_close(NULL);
+    weft_scope_close(NULL);
+}
+
+static void products_normalize_their_rows(void)
+{
+    static const struct {
+        int64_t rows, terms;
+        bool taken;
+    } sizes[] = {{1, 64, true},   {1, 1024, true},  {3, 96, true},  {1, 2080, true},
+                 {2, 2048, true}, {2, 4096, false}, {1, 70, false}, {8, 256, true}};
+    if (!both_there())
+        return;
+    weft_set_default_device(weft_device_get("vulkan"));
+    for (size_t d = 0; d < 3; d++) {
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            normed e = {.dtype = dtypes[d],
+                        .gain_dtype = i % 2 ? WEFT_FLOAT32 : dtypes[d],
+                        .rows = sizes[i].rows,
+                        .terms = sizes[i].terms,
+                        .gain = i != 2,
+                        .offset = i % 3 ? 0 : 1,
+                        .taken = sizes[i].taken};
+            const bool half = d > 0; /* 16 KiB of rows are the most */
+            e.taken = e.taken || (half && i == 5);
+            norms_give_the_same_bits(&e);
+            e.skipped = 1; /* no longer aligned pieces */
+            norms_give_the_same_bits(&e);
+            e.skipped = 0;
+            static const char *const encodings[] = {"q8_0", "q4_k", "affine4"};
+            e.encoding = i < 2 ? encodings[0] : e.terms % 256 == 0 ? encodings[1] : NULL;
+            if (e.encoding && e.rows <= 2)
+                norms_give_the_same_bits(&e);
+        }
+    }
+    weft_set_default_device(weft_device_get("cpu"));
+}
+
+/* Readers of x (1, 1, 256) that cannot normalize it: w (256, 256). */
+static weft_array *other_reader(weft_array *x, weft_array *w, int which)
+{
+    static const weft_linear_params transposed = {.transposed = true};
+    switch (which) {
+    case 0:
+        return weft_exp(x);
+    case 1:
+        return weft_matmul(w, weft_reshape(x, WEFT_DIMS(256, 1)));
+    case 2:
+        return weft_add(x, weft_linear(x, w, NULL));
+    default:
+        return weft_apply(weft_op_find("linear"), (weft_array *[]){x, w}, 2, &transposed);
+    }
+}
+
+/* A norm that something else reads is computed, once, also where products can compute it. */
+static void norms_with_other_readers_are_stored(void)
+{
+    if (!both_there())
+        return;
+    weft_set_default_device(weft_device_get("vulkan"));
+    const normed e = {
+        .dtype = WEFT_BFLOAT16, .gain_dtype = WEFT_BFLOAT16, .rows = 1, .terms = 256, .gain = true};
+    weft_scope_open();
+    const operands o = operands_of(&e);
+    for (int which = 0; which < 4; which++) {
+        weft_scope_open_lean();
+        const int64_t before = fused();
+        weft_array *x = weft_rms_norm(o.x, o.gain, 1e-5, 0);
+        weft_array *y = weft_linear(x, o.w[1], NULL);
+        weft_array *z = other_reader(x, o.w[1], which), *both[] = {y, z};
+        CHECK_OK(weft_eval_n(both, 2));
+        CHECK_EQ_INT(fused() - before, which == 2); /* the sum */
+        weft_array *n = apart(weft_rms_norm(o.x, o.gain, 1e-5, 0), true);
+        weft_array *want = weft_linear(n, o.w[1], NULL);
+        CHECK_OK(weft_eval(want));
+        CHECK(equal(y, want));
+        weft_scope_close(NULL);
+    }
+    weft_array *x = weft_rms_norm(o.x, o.gain, 1e-5, 0); /* readable here */
+    const int64_t before = fused();
+    CHECK_OK(weft_eval(weft_linear(x, o.w[1], NULL)));
+    CHECK_EQ_INT(fused(), before);
+    weft_scope_close(NULL);
+    weft_set_default_device(weft_device_get("cpu"));
+}
+
 /* ---- What is not to be joined --------------------------------------------------------------- */
 
 static void results_with_other_readers_are_stored(void)
@@ -260,7 +423,8 @@ static void a_residual_that_is_the_input_is_not_overwritten(void)
 
 /* ---- A decoder ------------------------------------------------------------------------------ */
 
-enum { LAYERS = 32, FEW = 3, MORE = 7 };
+/* Tokens: enough for compiled steps, as users have them. */
+enum { LAYERS = 32, FEW = 10, MORE = 14 };
 
 static const char config_format[] =
     "{\"model_type\": \"%s\", \"vocab_size\": 512, \"hidden_size\": 128, \"intermediate_size\": "
@@ -333,19 +497,20 @@ static void check_family(const char *family, int64_t commands, int64_t barriers)
     CHECK(b > 0 && b <= barriers);
 }
 
-/* Of a layer: norm | q, k, v | rotations and writes | attention, joining its parts | o and sum |
- * norm | gate, up | down and sum. */
+/* Of a layer: norm, q, k, v | rotations and writes | attention | o and sum | norm, gate, up | down
+ * and sum. */
 static void a_layer_takes_few_launches(void)
 {
     if (both_there()) {
-        check_family("llama", 12, 9);
-        check_family("qwen3", 14, 10);
+        check_family("llama", 10, 6);
+        check_family("qwen3", 12, 7);
     }
 }
 
 CHECK_MAIN("vulkan_epilogues", CHECK_CASE(residuals_are_added_by_products),
            CHECK_CASE(gates_are_applied_by_products_of_few_rows),
-           CHECK_CASE(rotations_are_written_to_caches),
+           CHECK_CASE(rotations_are_written_to_caches), CHECK_CASE(products_normalize_their_rows),
+           CHECK_CASE(norms_with_other_readers_are_stored),
            CHECK_CASE(results_with_other_readers_are_stored),
            CHECK_CASE(a_residual_that_is_the_input_is_not_overwritten),
            CHECK_CASE(a_layer_takes_few_launches))

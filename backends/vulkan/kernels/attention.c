@@ -9,7 +9,7 @@ enum {
     FAR = 1 << 29,     /* larger than any length */
     FEW_CHUNK = 256,   /* most keys of a chunk in attention_few */
     FEW_LEAST = 64,    /* fewest, when there are several chunks */
-    FEW_WHOLE = 128,   /* up to this many keys are not divided */
+    FEW_WHOLE = 256,   /* up to this many keys are not divided; at most FEW_CHUNK */
     TILES_CHUNK = 256, /* fewest keys of a chunk in attention */
     ENOUGH = 256,      /* workgroups that keep a large device busy */
     NO_MASK = 255

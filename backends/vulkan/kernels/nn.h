@@ -19,6 +19,12 @@ static inline weft__vulkan_reals weft__vulkan_reals_of(bool wide, double first, 
     return r;
 }
 
+/* How norm.comp divides a row of a norm: the number of threads, and of 16-byte pieces that each of
+ * them keeps; 0: one element at a time. starts: strides of the rows; addresses: of all operands;
+ * both combined by OR. */
+uint32_t weft__vulkan_norm_pieces(weft_dtype dtype, uint32_t width, uint32_t starts,
+                                  uint64_t addresses, uint32_t *threads);
+
 /* Whether the call is computed in float64: if any operand is float64. */
 static inline bool weft__vulkan_is_wide(const weft_call *call)
 {

@@ -123,33 +123,24 @@ typedef struct norm_push {
     weft__vulkan_reals reals; /* eps, offset */
 } norm_push;
 
-/* Threads per row: about four elements each. */
-static uint32_t threads_of(uint32_t width)
+/* A power of two: at least 8, and `items` unless that is too many. */
+static uint32_t threads_of(uint32_t items)
 {
     uint32_t threads = 8;
-    while (threads < GROUP && threads * 4 < width) {
+    while (threads < GROUP && threads < items) {
         threads *= 2;
     }
     return threads;
 }
 
-/* The number of 16-byte pieces of a row that each of `threads` threads keeps; 0: the elements are
- * not aligned pieces. */
-static uint32_t pieces_of(const norm *n, const norm_push *push, weft_dtype dtype, uint32_t *threads)
+uint32_t weft__vulkan_norm_pieces(weft_dtype dtype, uint32_t width, uint32_t starts,
+                                  uint64_t addresses, uint32_t *threads)
 {
     const uint32_t piece = 16 / (uint32_t)weft_dtype_size(dtype);
-    const uint32_t starts = n->x.at[0] | n->x.at[1] | n->x.width;
-    const uint64_t addresses = push->x | push->y | push->weight | push->other;
-    const uint32_t pieces = n->x.width / piece;
-    if (n->wide || starts % piece != 0 || addresses % 16 != 0 || pieces == 0) {
-        return 0;
-    }
-    uint32_t each = 8;
-    while (each < GROUP && each < pieces) {
-        each *= 2;
-    }
+    const uint32_t pieces = width / piece, each = threads_of(pieces);
     const uint32_t kept = (pieces + each - 1) / each;
-    if (kept > MOST_KEPT) {
+    if ((starts | width) % piece != 0 || addresses % 16 != 0 || pieces == 0 || kept > MOST_KEPT) {
+        *threads = threads_of((width + 3) / 4);
         return 0;
     }
     *threads = each;
@@ -176,8 +167,11 @@ static weft_status run_rows(const weft_call *call, const norm *n, const weft__vu
                             uint64_t stats)
 {
     const norm_push push = push_of(call, n, stats);
-    uint32_t threads = threads_of(n->x.width);
-    const uint32_t kept = n->gradient ? 0 : pieces_of(n, &push, call->in[0].dtype, &threads);
+    const bool whole = !n->gradient && !n->wide;
+    const uint64_t addresses = push.x | push.y | push.weight | push.other;
+    uint32_t threads;
+    const uint32_t kept = weft__vulkan_norm_pieces(
+        call->in[0].dtype, n->x.width, n->x.at[0] | n->x.at[1], whole ? addresses : 1, &threads);
     weft__vulkan_launch launch = {
         .shader = shader,
         .n_constants = n->gradient ? 5 : 6,

@@ -2,6 +2,9 @@
  * rows or columns use the vector shaders, which read the matrix once in place; others use tiles. If
  * there are too few tiles to fill the device, the terms are divided and a second launch sums the
  * parts. */
+#include <string.h>
+
+#include "backends/vulkan/kernels/nn.h"
 #include "backends/vulkan/kernels/product_plan.h"
 #include "backends/vulkan/shaders.h"
 
@@ -15,6 +18,10 @@ enum {
     BUSY_VECTORS = 1024, /* the same for the vector shaders */
     LEAST_PART = 256,    /* terms */
     LEAST_VECTOR_PART = 64,
+    SOME_NORMED =
+        512, /* the fewest workgroups that normalize rows, if there are as many columns, */
+    MOST_NORMED = 2048,  /* and the most */
+    NORMED_PASSES = 4,   /* columns that each of them computes one after another, between those */
     MOST_SUMS = 1 << 24, /* elements of all partial results together */
     FEW_COLUMNS = 128,   /* too few for a column per invocation, */
     LONG_COLUMN = 16384  /* if columns are this long */
@@ -28,8 +35,16 @@ typedef struct product_push {
     uint32_t y_row, y_column;
     uint32_t parts, chunk;
     int32_t bias_stride;
-    int32_t sizes[3];
-    int32_t a_batch[4], b_batch[4];
+    union {
+        struct {
+            int32_t sizes[3];
+            int32_t a_batch[4], b_batch[4];
+        };
+        struct {
+            uint32_t groups, weight[2];
+            float eps, offset;
+        } norm;
+    };
 } product_push;
 
 /* sum_parts.comp */
@@ -185,6 +200,15 @@ static void divide(product_plan *plan, int64_t wanted, int64_t least)
     }
 }
 
+/* Workgroups that normalize rows for `blocks` of columns: few, so that they do it seldom, but
+ * enough to keep the device busy. */
+static int64_t few_normed(int64_t blocks)
+{
+    int64_t groups = blocks / NORMED_PASSES;
+    groups = groups < SOME_NORMED ? SOME_NORMED : smaller(groups, MOST_NORMED);
+    return ceil_div(blocks, ceil_div(blocks, groups));
+}
+
 static void choose_lanes(product_plan *plan)
 {
     const weft__vulkan_product *p = &plan->p;
@@ -199,6 +223,9 @@ static void choose_lanes(product_plan *plan)
         plan->lanes = lanes;
         const int64_t each = VECTOR_THREADS / lanes / (p->gate ? 2 : 1);
         plan->groups = plan->batches * ceil_div(p->columns, each);
+        if (p->norm.on) {
+            plan->groups = few_normed(plan->groups);
+        }
     } else {
         plan->lanes = lanes_for(ceil_div(p->columns, piece), 32);
         plan->groups = plan->batches * ceil_div(p->columns, plan->lanes * piece);
@@ -285,6 +312,13 @@ static product_push push_of(const product_plan *plan, uint64_t workspace)
                          .parts = (uint32_t)plan->parts,
                          .chunk = (uint32_t)plan->chunk,
                          .bias_stride = (int32_t)p->bias_stride};
+    if (p->norm.on) {
+        push.norm.groups = (uint32_t)plan->groups;
+        memcpy(push.norm.weight, &p->norm.weight, sizeof push.norm.weight);
+        push.norm.eps = p->norm.eps;
+        push.norm.offset = p->norm.offset;
+        return push;
+    }
     for (int i = 0; i < 4; i++) {
         push.a_batch[i] = (int32_t)p->a.batch[i];
         push.b_batch[i] = (int32_t)p->b.batch[i];
@@ -357,13 +391,29 @@ static void tile_launch(const product_plan *plan, const product_push *push,
 
 static const weft__vulkan_shader *vector_shader(const weft__vulkan_product *p, bool by_columns)
 {
-    if (p->b.format) {
-        return p->gate ? &weft__shader_matvec_codes_gated : &weft__shader_matvec_codes;
-    }
-    if (by_columns) {
-        return p->gate ? &weft__shader_matvec_gated : &weft__shader_matvec;
-    }
-    return &weft__shader_vecmat;
+    static const weft__vulkan_shader *const all[2][2][2] = {
+        /* codes, gate, norm */
+        {{&weft__shader_matvec, &weft__shader_matvec_normed},
+         {&weft__shader_matvec_gated, &weft__shader_matvec_gated_normed}},
+        {{&weft__shader_matvec_codes, &weft__shader_matvec_codes_normed},
+         {&weft__shader_matvec_codes_gated, &weft__shader_matvec_codes_gated_normed}}};
+    return by_columns ? all[p->b.format != 0][p->gate != WEFT__VULKAN_NO_GATE][p->norm.on]
+                      : &weft__shader_vecmat;
+}
+
+/* Of row_norm.glsl: 11 and further ones. */
+static void norm_constants(const weft__vulkan_product *p, weft__vulkan_launch *launch)
+{
+    const uint32_t piece = (uint32_t)piece_of(p->a.dtype);
+    uint32_t threads;
+    const bool whole =
+        weft__vulkan_norm_pieces(p->a.dtype, (uint32_t)p->terms, (uint32_t)p->a.outer,
+                                 p->a.address | p->norm.weight, &threads) > 0;
+    const uint32_t constants[] = {p->norm.dtype, threads, whole ? piece : 1,
+                                  (uint32_t)p->terms / piece};
+    launch->constants[10] = p->gate;
+    memcpy(launch->constants + 11, constants, sizeof constants);
+    launch->n_constants = 15;
 }
 
 static void vector_launch(const product_plan *plan, weft__vulkan_launch *launch)
@@ -390,6 +440,9 @@ static void vector_launch(const product_plan *plan, weft__vulkan_launch *launch)
     launch->n_constants = !by_columns ? 9 : p->gate ? 11 : 10;
     for (int i = 0; i < launch->n_constants; i++) {
         launch->constants[i] = constants[i];
+    }
+    if (p->norm.on) {
+        norm_constants(p, launch);
     }
 }
 

@@ -32,6 +32,13 @@ typedef struct weft__vulkan_product {
     /* y is a gate over a b and a twin, of the strides and format of b; no bias. */
     enum { WEFT__VULKAN_NO_GATE, WEFT__VULKAN_SWIGLU, WEFT__VULKAN_GEGLU } gate;
     uint64_t twin;
+    /* The rows of a are normalized first (rms_norm). */
+    struct {
+        bool on;
+        weft_dtype dtype;
+        uint64_t weight; /* 0: none */
+        float eps, offset;
+    } norm;
 } weft__vulkan_product;
 
 /* The bytes; does not use addresses. */
@@ -44,10 +51,15 @@ weft_status weft__vulkan_product_run(const weft_call *call, const weft__vulkan_p
 bool weft__vulkan_product_takes(const weft_call *call, const weft__vulkan_product *own);
 /* Adds the call's epilogue to `p`; twin: the second matrix, as b. Without one: nothing. */
 void weft__vulkan_product_join(const weft_call *call, weft__vulkan_product *p, uint64_t twin);
+/* product_prologue.c: the same for the call's prologue, a norm of the rows. */
+bool weft__vulkan_product_takes_norm(const weft_call *call, const weft__vulkan_product *own);
+void weft__vulkan_product_normalize(const weft_call *call, weft__vulkan_product *p);
 /* Inputs of the call's op itself. */
 static inline int weft__vulkan_own_inputs(const weft_call *call)
 {
-    return call->epilogue ? call->epilogue->n_inputs : call->n_inputs;
+    return call->epilogue   ? call->epilogue->n_inputs
+           : call->prologue ? call->n_inputs - (call->prologue->n_inputs - 1)
+                            : call->n_inputs;
 }
 
 /* y = the sum of `parts` consecutive blocks of `count` float32 numbers, in order. */

@@ -246,6 +246,13 @@ static bool linear_takes_epilogue(const weft_call *call)
     return weft__vulkan_product_takes(call, &p);
 }
 
+static bool linear_takes_prologue(const weft_call *call)
+{
+    coded w = coded_of_encoded(&call->in[1]);
+    const weft__vulkan_product p = product_of_linear(call, &w);
+    return weft__vulkan_product_takes_norm(call, &p);
+}
+
 static int64_t linear_workspace(const weft_call *call)
 {
     coded w = coded_of_encoded(&call->in[1]);
@@ -273,6 +280,7 @@ static weft_status run_linear(const weft_call *call, weft__vulkan_product *p, co
         return weft_error_status();
     }
     weft__vulkan_product_join(call, p, twin);
+    weft__vulkan_product_normalize(call, p);
     return weft__vulkan_product_run(call, p, weft__vulkan_workspace(call));
 }
 
@@ -466,7 +474,8 @@ static const weft_kernel_row rows[] = {
      .fits = linear_fits,
      .workspace = linear_workspace,
      .kernel = linear,
-     .takes_epilogue = linear_takes_epilogue},
+     .takes_epilogue = linear_takes_epilogue,
+     .takes_prologue = linear_takes_prologue},
     {.op = "quantized_matmul",
      .fits = matmul_fits,
      .workspace = matmul_workspace,

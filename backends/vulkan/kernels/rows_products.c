@@ -141,6 +141,13 @@ static bool linear_takes_epilogue(const weft_call *call)
     return same && product_of_linear(call, &p) && weft__vulkan_product_takes(call, &p);
 }
 
+/* With an epilogue, one that is taken. */
+static bool linear_takes_prologue(const weft_call *call)
+{
+    weft__vulkan_product p;
+    return product_of_linear(call, &p) && weft__vulkan_product_takes_norm(call, &p);
+}
+
 static bool linear_fits(const weft_call *call)
 {
     weft__vulkan_product p;
@@ -164,6 +171,7 @@ static weft_status linear(const weft_call *call)
         const bool two = call->epilogue->n_results == 2;
         weft__vulkan_product_join(call, &p, two ? weft__vulkan_address(twin) : 0);
     }
+    weft__vulkan_product_normalize(call, &p);
     return weft__vulkan_product_run(call, &p, weft__vulkan_workspace(call));
 }
 
@@ -188,14 +196,16 @@ static const weft_kernel_row rows[] = {
      .fits = linear_fits,
      .workspace = linear_workspace,
      .kernel = linear,
-     .takes_epilogue = linear_takes_epilogue},
+     .takes_epilogue = linear_takes_epilogue,
+     .takes_prologue = linear_takes_prologue},
     {.op = "linear",
      .signature = "F",
      .layout = WEFT_CONTIGUOUS,
      .fits = weft__vulkan_fits,
      .workspace = linear_workspace,
      .kernel = linear,
-     .takes_epilogue = linear_takes_epilogue},
+     .takes_epilogue = linear_takes_epilogue,
+     .takes_prologue = linear_takes_prologue},
     {.op = "linear_cross_entropy",
      .signature = "FFIfF",
      .layout = WEFT_STRIDED,

@@ -1,10 +1,10 @@
 // backends/vulkan/shaders/matvec.comp -- products of few rows with a matrix whose terms are
 // adjacent in memory: several invocations per column, 16 bytes per load and several loads in
-// flight.
+// flight. NORMED: of rows that are normalized first.
 #version 460
 #include "common.glsl"
 #include "products.glsl"
-#ifdef GATED
+#if defined(GATED) || defined(NORMED)
 #include "math.glsl"
 #endif
 
@@ -29,6 +29,9 @@ layout(constant_id = 10) const uint GATE = SWIGLU;
 #else
 const uint GATE = 0;
 #endif
+#ifdef NORMED
+#include "row_norm.glsl"
+#endif
 
 #ifdef CODES // B_TYPE is the format of the quantized rows, and the matrix their address
 const uint FORMAT = B_TYPE;
@@ -42,6 +45,27 @@ shared float partial[ROWS * THREADS];
 
 vec4 sums[ROWS];
 
+// Four terms of a row of a; k is a multiple of 4. Every module computes sums by fma, so they are
+// the same in modules whose float modes differ.
+vec4 terms_of(uint row, int origin, uint k)
+{
+#ifdef NORMED
+    return four_of_row(row, k);
+#else
+    int at = origin + int(row) * p.a_row + int(k);
+    return convert(load_four(p.a, A_TYPE, A_PACKED, at, 1, 4u), A_TYPE);
+#endif
+}
+
+float term_of(uint row, int origin, uint k)
+{
+#ifdef NORMED
+    return four_of_row(row, k - k % 4u)[k % 4u];
+#else
+    return load_at(p.a, A_TYPE, origin + int(row) * p.a_row + int(k));
+#endif
+}
+
 #ifdef CODES
 void add_column(Words matrix, ivec2 origin, uint column, uint lane)
 {
@@ -49,11 +73,10 @@ void add_column(Words matrix, ivec2 origin, uint column, uint lane)
     for (uint k = lane * 8u; k < p.terms; k += LANES * 8u) {
         vec2 scale = scale_and_bias(w, column, k);
         [[unroll]] for (uint q = 0u; q < 8u; q += 4u) {
-            vec4 b = codes_four(w, column, k + q) * scale.x;
-            b = BIASED ? b + scale.y : b;
+            vec4 b = codes_four(w, column, k + q);
+            b = BIASED ? fma(b, vec4(scale.x), vec4(scale.y)) : b * scale.x;
             [[unroll]] for (uint row = 0u; row < ROWS; row++) {
-                int at = origin.x + int(row) * p.a_row + int(k + q);
-                sums[row] += b * convert(load_four(p.a, A_TYPE, A_PACKED, at, 1, 4u), A_TYPE);
+                sums[row] = fma(b, terms_of(row, origin.x, k + q), sums[row]);
             }
         }
     }
@@ -64,8 +87,7 @@ void add_piece(uvec4 piece, int origin, uint k)
     [[unroll]] for (uint q = 0u; q < FOURS; q++) {
         vec4 b = part_of(piece, B_TYPE, q);
         [[unroll]] for (uint row = 0u; row < ROWS; row++) {
-            int at = origin + int(row) * p.a_row + int(k + 4u * q);
-            sums[row] += b * convert(load_four(p.a, A_TYPE, A_PACKED, at, 1, 4u), A_TYPE);
+            sums[row] = fma(b, terms_of(row, origin, k + 4u * q), sums[row]);
         }
     }
 }
@@ -93,7 +115,7 @@ void add_column(Words matrix, ivec2 origin, uint column, uint lane)
     for (uint k = whole + lane; k < p.terms; k += LANES) {
         float value = load_at(matrix, B_TYPE, b + int(k));
         [[unroll]] for (uint row = 0u; row < ROWS; row++) {
-            sums[row].x += value * load_at(p.a, A_TYPE, origin.x + int(row) * p.a_row + int(k));
+            sums[row].x = fma(value, term_of(row, origin.x, k), sums[row].x);
         }
     }
 }
@@ -136,22 +158,24 @@ float gated(float gate, float up)
 }
 #endif
 
-void main()
+const uint MATRICES = GATE != 0u ? 2 : 1, COLUMNS = THREADS / LANES / MATRICES;
+
+// Columns COLUMNS group and further ones.
+void multiply(uint batch, uint group)
 {
-    const uint MATRICES = GATE != 0u ? 2 : 1;
     uint self = gl_LocalInvocationID.x, lane = self % LANES, slot = self / LANES;
-    uint columns = THREADS / LANES / MATRICES, groups = (p.columns + columns - 1u) / columns;
-    uint batch = group_index() / groups;
-    uint column = group_index() % groups * columns + slot / MATRICES;
+    uint column = group * COLUMNS + slot / MATRICES;
     bool second = slot % MATRICES == 1u;
-    if (batch >= p.batches) {
-        return;
-    }
     [[unroll]] for (uint row = 0u; row < ROWS; row++) {
         sums[row] = vec4(0.0);
     }
     if (column < p.columns) {
-        add_column(Words(second ? uvec2(p.bias) : uvec2(p.b)), batch_at(batch), column, lane);
+#ifdef NORMED
+        ivec2 origin = ivec2(0);
+#else
+        ivec2 origin = batch_at(batch);
+#endif
+        add_column(Words(second ? uvec2(p.bias) : uvec2(p.b)), origin, column, lane);
     }
     [[unroll]] for (uint row = 0u; row < ROWS; row++) {
         partial[row * THREADS + self] = (sums[row].x + sums[row].y) + (sums[row].z + sums[row].w);
@@ -179,4 +203,24 @@ void main()
         }
         store_real(p.y, Y_TYPE, at, value);
     }
+}
+
+void main()
+{
+    uint groups = (p.columns + COLUMNS - 1u) / COLUMNS;
+#ifdef NORMED
+    if (group_index() >= p.groups) {
+        return;
+    }
+    normalize_rows();
+    for (uint group = group_index(); group < groups; group += p.groups) {
+        multiply(0u, group);
+        barrier(); // `partial` is used again
+    }
+#else
+    uint batch = group_index() / groups;
+    if (batch < p.batches) {
+        multiply(batch, group_index() % groups);
+    }
+#endif
 }

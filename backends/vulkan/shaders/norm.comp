@@ -6,6 +6,7 @@
 #include "pieces.glsl"
 #endif
 #include "norm.glsl"
+#include "rms.glsl"
 
 layout(constant_id = 5) const uint PIECES = 0; // pieces per invocation; 0: one element at a time
 
@@ -50,12 +51,12 @@ void norm_pieces(uint row, uint x)
     [[unroll]] for (uint k = 0u; k < PIECES; k++) {
         const bool in_row = (lane + k * THREADS) * piece < p.width;
         [[unroll]] for (uint q = 0u; q < FOURS; q++) {
-            const vec4 centred = part_of(kept[k], X_TYPE, q) - mean;
-            square += in_row ? dot(centred, centred) : 0.0;
+            const float sum = add_squares(square, part_of(kept[k], X_TYPE, q) - mean);
+            square = in_row ? sum : square;
         }
     }
     sum_rows(1u, square, none, nothing);
-    const float inverse = rsqrt_(square / float(p.width) + p.eps);
+    const float inverse = inverse_rms(square, p.width, p.eps);
     [[unroll]] for (uint k = 0u; k < PIECES; k++) {
         const uint i = (lane + k * THREADS) * piece;
         if (any && i < p.width) {
@@ -75,10 +76,10 @@ void norm_elements(uint row, uint x)
     real mean = row_mean(any, x), square = real(0), none = real(0), nothing = real(0);
     for (uint i = lane; any && i < p.width; i += THREADS) {
         real centred = load_real(p.x, X_TYPE, x + i) - mean;
-        square += centred * centred;
+        square = fma(centred, centred, square);
     }
     sum_rows(1u, square, none, nothing);
-    real inverse = rsqrt_(square / real(p.width) + p.eps);
+    real inverse = inverse_rms(square, p.width, p.eps);
     for (uint i = lane; any && i < p.width; i += THREADS) {
         real y = (load_real(p.x, X_TYPE, x + i) - mean) * inverse * gain(i);
         if (LAYER && is_given(p.other)) {

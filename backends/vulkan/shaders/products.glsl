@@ -16,10 +16,17 @@ layout(push_constant, scalar) uniform Push {
     // another.
     uint parts, chunk;
     int bias_stride;
+#ifdef NORMED
+    uint groups;       // workgroups, which share the columns
+    uvec2 norm_weight; // 0: none
+    float norm_eps, norm_offset;
+#else
     ivec3 sizes;            // of the batch axes except the first
     ivec4 a_batch, b_batch; // strides
+#endif
 } p;
 
+#ifndef NORMED // which has no batches
 // The offsets of the matrices of batch element i.
 ivec2 batch_at(uint i)
 {
@@ -35,6 +42,7 @@ ivec2 batch_at(uint i)
     }
     return at + rest * ivec2(p.a_batch[0], p.b_batch[0]);
 }
+#endif
 
 // The offset of the part's results in y.
 uint y_at(uint batch, uint part)
