@@ -9,12 +9,18 @@
 
 enum { CONTENT = 64 }; /* constants up to this many bytes are compared by content */
 
+typedef struct content {
+    char bytes[CONTENT];
+    size_t size;
+} content;
+
 typedef struct simplifying {
     const weft__trace *t;
     weft__trace *out;
     weft__value (*nodes)[WEFT_MAX_OUTPUTS]; /* per node of t: the values in `out` that replace its
                                              * outputs */
     weft__value *constants;                 /* per constant of t */
+    content *contents;                      /* per constant of `out` that is in the table */
     weft__value *inputs;                    /* buffer for the inputs of a node */
     weft__value *table;  /* nodes and constants of `out` by hash; index + 1, 0 is free */
     uint64_t table_size; /* a power of two */
@@ -22,51 +28,49 @@ typedef struct simplifying {
 
 /* ---- constants ------------------------------------------------------------------------------ */
 
-/* The elements of a small constant in host memory; false: it is not compared by content. */
-static bool content_of(weft_array *a, char *bytes, size_t *size)
+/* Reads the elements of a small constant, wherever it is; false: it is not compared by content. */
+static bool read_content(weft_array *a, content *c)
 {
     const weft_spec *spec = &a->spec;
-    *size = (size_t)weft_nbytes(a);
+    c->size = (size_t)weft_nbytes(a);
     if (spec->encoding || weft_nbytes(a) > CONTENT) {
         return false;
     }
-    const void *data = weft_data(a);
-    if (data) {
-        memcpy(bytes, data, *size);
-    }
-    return data != NULL;
+    return weft_read(a, spec->dtype, c->bytes, weft_size(a)) == WEFT_OK;
 }
 
-static bool same_constant(weft_array *a, weft_array *b)
+static bool same_constant(const simplifying *s, uint32_t index, const weft_array *b,
+                          const content *c)
 {
-    char x[CONTENT], y[CONTENT];
-    size_t n, m;
+    const weft_array *a = s->out->constants[index];
     return a->spec.dtype == b->spec.dtype && a->device == b->device &&
-           weft__shape_equal(&a->spec.shape, &b->spec.shape) && content_of(a, x, &n) &&
-           content_of(b, y, &m) && memcmp(x, y, n) == 0;
+           weft__shape_equal(&a->spec.shape, &b->spec.shape) &&
+           memcmp(s->contents[index].bytes, c->bytes, c->size) == 0;
 }
 
 static weft_status add_constant(simplifying *s, weft_array *a, weft__value *value)
 {
-    char bytes[CONTENT];
-    size_t size;
-    if (!content_of(a, bytes, &size)) {
+    content c;
+    if (!read_content(a, &c)) {
         return weft__trace_add_constant(s->out, a, value);
     }
     uint64_t hash = weft__mix(1, (uint64_t)a->spec.dtype);
-    for (size_t i = 0; i < size; i++) {
-        hash = weft__mix(hash, (unsigned char)bytes[i]);
+    for (size_t i = 0; i < c.size; i++) {
+        hash = weft__mix(hash, (unsigned char)c.bytes[i]);
     }
     uint64_t at = hash & (s->table_size - 1);
     for (; s->table[at].index; at = (at + 1) & (s->table_size - 1)) {
         weft__value there = {s->table[at].kind, s->table[at].index - 1, 0};
-        if (there.kind == WEFT__CONSTANT && same_constant(s->out->constants[there.index], a)) {
+        if (there.kind == WEFT__CONSTANT && same_constant(s, there.index, a, &c)) {
             *value = there;
             return WEFT_OK;
         }
     }
     weft_status status = weft__trace_add_constant(s->out, a, value);
-    s->table[at] = (weft__value){WEFT__CONSTANT, value->index + 1, 0};
+    if (status == WEFT_OK) {
+        s->contents[value->index] = c;
+        s->table[at] = (weft__value){WEFT__CONSTANT, value->index + 1, 0};
+    }
     return status;
 }
 
@@ -167,9 +171,14 @@ static weft_status take_node(simplifying *s, int64_t i, weft_array *folded)
 
 /* ---- passes --------------------------------------------------------------------------------- */
 
-static bool make_room(simplifying *s)
+/* folded: as for `pass`. */
+static bool make_room(simplifying *s, weft_array *const *folded)
 {
-    const uint64_t n = (uint64_t)(s->t->n_nodes + s->t->n_constants) * 2;
+    int64_t constants = s->t->n_constants;
+    for (int64_t i = 0; i < s->t->n_nodes; i++) {
+        constants += folded[i] ? folded[i]->n_outputs : 0;
+    }
+    const uint64_t n = (uint64_t)(s->t->n_nodes + constants) * 2;
     for (s->table_size = 64; s->table_size < n;) {
         s->table_size *= 2;
     }
@@ -179,9 +188,10 @@ static bool make_room(simplifying *s)
     }
     s->nodes = weft_calloc((size_t)s->t->n_nodes, sizeof *s->nodes);
     s->constants = weft_calloc((size_t)s->t->n_constants, sizeof *s->constants);
+    s->contents = weft_calloc((size_t)constants, sizeof *s->contents);
     s->inputs = weft_calloc((size_t)most, sizeof *s->inputs);
     s->table = weft_calloc(s->table_size, sizeof *s->table);
-    return s->nodes && s->constants && s->inputs && s->table;
+    return s->nodes && s->constants && s->contents && s->inputs && s->table;
 }
 
 /* Marks the nodes and constants that the outputs need. Folded nodes count as leaves. */
@@ -230,7 +240,7 @@ static weft_status pass(const weft__trace *t, weft_array *const *folded, weft__t
     simplifying s = {.t = t, .out = out};
     bool *nodes = weft_calloc((size_t)t->n_nodes, sizeof *nodes);
     bool *constants = weft_calloc((size_t)t->n_constants, sizeof *constants);
-    if (make_room(&s) && nodes && constants) {
+    if (make_room(&s, folded) && nodes && constants) {
         mark_live(t, folded, nodes, constants);
         status = take_all(&s, folded, nodes, constants);
     } else {
@@ -238,6 +248,7 @@ static weft_status pass(const weft__trace *t, weft_array *const *folded, weft__t
     }
     weft_free(s.nodes);
     weft_free(s.constants);
+    weft_free(s.contents);
     weft_free(s.inputs);
     weft_free(s.table);
     weft_free(nodes);

@@ -4,7 +4,8 @@
  *     bench_shapes DEVICE SHAPE WHAT... [profile]
  *
  * SHAPE: 8b, 1b (Llama 3), 0.6b (Qwen 3), tiny. WHAT, in turn: lora, checkpoint (lora with it),
- * prefill, whole (prefill, all tokens at a time), decode; with 4 after it (lora4): of linears in 4
+ * prefill, whole (prefill, all tokens at a time), decode, batch16 (16 sequences decoded together,
+ * or another number; tokens/s of all); with -4 or 4 after it (lora4, batch16-4): of linears in 4
  * bits, with k after it (lorak): of a GGUF file in Q4_K, with q: in Q8_0. LoRA: rank 16 on all
  * linears, 4 x 1,024 tokens, the median of steps 3 to 8. Prefill: 4,096 tokens, the median of 3
  * after one. Decoding: 128 tokens. With "profile", a step more of each is profiled by op.
@@ -72,7 +73,10 @@ static weft_model *through_gguf(weft_model *model, const char *type)
 /* what: its last character says how linears are stored. */
 static weft_model *make(const char *name, const char *what)
 {
-    const char form = what[strlen(what) - 1];
+    const size_t end = strlen(what);
+    const bool batch =
+        strncmp(what, "batch", 5) == 0 && what[end - 1] == '4' && what[end - 2] != '-';
+    const char form = batch ? ' ' : what[end - 1];
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         if (strcmp(shapes[i].name, name) == 0) {
             weft_config *config = NULL;
@@ -215,11 +219,65 @@ static void bench_generate(const char *name, const char *what)
     weft_model_free(model);
 }
 
+/* Tokens a second of `n` sequences that are decoded together. */
+static double together(weft_model *model, size_t n)
+{
+    enum { PROMPT = 16 };
+    const int64_t V = weft_model_info_of(model)->vocab_size;
+    const weft_generate_options o = {.max_tokens = DECODED, .ignore_eos = true};
+    weft_generate_request *requests = calloc(n, sizeof *requests);
+    weft_generated_row *rows = calloc(n, sizeof *rows);
+    int32_t *ids = malloc(n * PROMPT * sizeof *ids);
+    if (!requests || !rows || !ids)
+        exit(2);
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < PROMPT; k++)
+            ids[i * PROMPT + k] = (int32_t)((int64_t)((i + 1) * (k + 1) * 7919) % V);
+        requests[i].prompt = (weft_prompt){ids + i * PROMPT, PROMPT};
+        requests[i].options = &o;
+    }
+    const weft_generate_batch_options options = {.rows = (int)n};
+    check(weft_generate_batch(model, NULL, requests, n, &options, NULL, NULL, rows));
+    double rate = 0;
+    for (size_t i = 0; i < n; i++) {
+        check(rows[i].status);
+        rate += rows[i].stats.decode_per_second;
+    }
+    weft_generated_rows_free(rows, n);
+    free(requests);
+    free(rows);
+    free(ids);
+    return rate;
+}
+
+static void bench_batch(const char *name, const char *what)
+{
+    const int n = atoi(what + strlen("batch"));
+    if (n < 1) {
+        fprintf(stderr, "bench_shapes: %s: expected a number of sequences, as in batch16\n", what);
+        exit(2);
+    }
+    weft_model *model = make(name, what);
+    double rates[3];
+    together(model, (size_t)n);
+    for (int i = 0; i < 3; i++)
+        rates[i] = together(model, (size_t)n);
+    printf("%s %s: %.1f tokens/s in all\n", name, what, median(rates, 3));
+    if (profiled) {
+        begin_profile();
+        together(model, (size_t)n);
+        end_profile();
+    }
+    fflush(stdout);
+    weft_model_free(model);
+}
+
 int main(int argc, char **argv)
 {
     device = argc > 3 ? weft_device_get(argv[1]) : NULL;
     if (!device) {
-        fprintf(stderr, "bench_shapes DEVICE SHAPE lora|checkpoint|prefill|decode... [profile]\n");
+        fprintf(stderr,
+                "bench_shapes DEVICE SHAPE lora|checkpoint|prefill|decode|batch16... [profile]\n");
         return argc > 3 ? 77 : 2;
     }
     weft_set_default_device(device);
@@ -227,6 +285,8 @@ int main(int argc, char **argv)
     for (int i = 3; i < argc - profiled; i++) {
         if (strncmp(argv[i], "lora", 4) == 0 || strncmp(argv[i], "checkpoint", 10) == 0)
             bench_lora(argv[2], argv[i]);
+        else if (strncmp(argv[i], "batch", 5) == 0)
+            bench_batch(argv[2], argv[i]);
         else
             bench_generate(argv[2], argv[i]);
     }

@@ -5,6 +5,7 @@
 
 #include "tests/check.h"
 #include "tests/support/hidden.h"
+#include "weft/compile.h"
 #include "weft/ops.h"
 #include "weft/transforms.h"
 
@@ -477,6 +478,47 @@ static void rows_can_be_added_to_a_backend(void)
     weft_scope_close(NULL);
 }
 
+/* ---- compiled functions --------------------------------------------------------------------- */
+
+static int add_twice(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
+{
+    (void)n_in;
+    (void)room;
+    const int32_t *numbers = context;
+    for (int i = 0; i < 2; i++) {
+        out[i] = weft_add(in[0], weft_from_data(&numbers[i], WEFT_INT32, WEFT_DIMS(1)));
+    }
+    return 2;
+}
+
+/* Equal constants are one, though the host cannot see their memory, and so are sums with them. */
+static void equal_constants_are_merged(void)
+{
+    if (!devices()) {
+        return;
+    }
+    int32_t numbers[][2] = {{3, 3}, {3, 4}};
+    weft_set_default_device(hidden);
+    for (int i = 0; i < 2; i++) {
+        weft_compiled *c;
+        const int32_t five = 5;
+        weft_scope_open();
+        weft_array *x = weft_from_data(&five, WEFT_INT32, WEFT_DIMS(1)), *out[2];
+        CHECK_OK(weft_compile(add_twice, numbers[i], NULL, 0,
+                              &(weft_compile_options){.name = "sums"}, &c));
+        CHECK_OK(weft_compiled_call(c, &x, 1, out, 2));
+        char *text = weft_compile_explain(c);
+        CHECK_CONTAINS(text, i == 0 ? "traced: 2 nodes, 1 after" : "traced: 2 nodes, 2 after");
+        CHECK_CONTAINS(text, i == 0 ? "constants: 1 (4 bytes)" : "constants: 2 (8 bytes)");
+        CHECK_EQ_INT(weft_item_int(out[0]), 8);
+        CHECK_EQ_INT(weft_item_int(out[1]), 5 + numbers[i][1]);
+        weft_free(text);
+        weft_compiled_free(c);
+        weft_scope_close(NULL);
+    }
+    weft_set_default_device(cpu);
+}
+
 static void nothing_is_left_there(void)
 {
     CHECK_EQ_INT(weft_memory_active(), 0);
@@ -489,4 +531,5 @@ CHECK_MAIN("second_backend", CHECK_CASE(devices_have_names), CHECK_CASE(devices_
            CHECK_CASE(elements_move_both_ways), CHECK_CASE(gradients_move_back),
            CHECK_CASE(counts_tell_where_nodes_ran), CHECK_CASE(a_profile_tells_of_each_op),
            CHECK_CASE(training_gives_the_cpus_numbers), CHECK_CASE(gradients_stay_on_their_device),
-           CHECK_CASE(rows_can_be_added_to_a_backend), CHECK_CASE(nothing_is_left_there))
+           CHECK_CASE(rows_can_be_added_to_a_backend), CHECK_CASE(equal_constants_are_merged),
+           CHECK_CASE(nothing_is_left_there))
