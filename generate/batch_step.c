@@ -71,9 +71,15 @@ static weft_status read_draws(weft__row *const *rows, const size_t *which, size_
     return status;
 }
 
-/* Draws tokens for `rows` (n) from rows `which` of logits (N, V). */
+/* The most probable token of each row of logits (N, V): (N). */
+static weft_array *favourites_of(weft_array *logits)
+{
+    return weft__sampler_checked(logits, weft_argmax(logits, -1, false));
+}
+
+/* Draws tokens for `rows` (n) from rows `which` of logits (N, V), with their favourites (N). */
 static weft_status draw(weft__row *const *rows, const size_t *which, size_t n, weft_array *logits,
-                        drawn *out)
+                        weft_array *favourites, drawn *out)
 {
     const int64_t N = weft_ok(logits) ? weft_dim(logits, 0) : 0;
     weft_array **all = weft_malloc((4 * n + 1) * sizeof *all);
@@ -82,8 +88,6 @@ static weft_status draw(weft__row *const *rows, const size_t *which, size_t n, w
     if (all == NULL || best == NULL) {
         status = weft__out_of_memory("generate", NULL);
     } else {
-        weft_array *favourites = /* (N) */
-            weft__sampler_checked(logits, weft_argmax(logits, -1, false));
         all[0] = favourites;
         const int held = put_draws(rows, which, n, logits, all + 1);
         status = held < 0 ? weft_error_status() : weft_eval_n(all, held + 1);
@@ -120,14 +124,15 @@ static void deliver(weft__row *const *rows, size_t n, const drawn *out)
 }
 
 /* Draws and delivers, or fails all. */
-static void finish_step(weft__row *const *rows, const size_t *which, size_t n, weft_array *logits)
+static void finish_step(weft__row *const *rows, const size_t *which, size_t n, weft_array *logits,
+                        weft_array *favourites)
 {
     drawn out = {weft_malloc((n + 1) * sizeof *out.ids), weft_malloc((n + 1) * sizeof(float))};
     weft_status status = WEFT_OK;
     if (out.ids == NULL || out.logprobs == NULL)
         status = weft__out_of_memory("generate", NULL);
     if (status == WEFT_OK)
-        status = draw(rows, which, n, logits, &out);
+        status = draw(rows, which, n, logits, favourites, &out);
     for (size_t i = 0; status != WEFT_OK && i < n; i++)
         weft__row_fail(rows[i], status);
     if (status == WEFT_OK)
@@ -180,7 +185,7 @@ static weft_status arrive(void *context, weft_array *hidden, int64_t from)
         which[g] = g;
     }
     if (status == WEFT_OK)
-        finish_step(rows, which, a->G, logits);
+        finish_step(rows, which, a->G, logits, favourites_of(logits));
     weft_free(rows);
     weft_free(which);
     return status;
@@ -267,7 +272,9 @@ void weft__batch_begin(weft__batch *b, const size_t *places, size_t n)
 
 /* ---- steps ---------------------------------------------------------------------------------- */
 
-/* Logits (B, V) of tokens (B, 1) at offsets (B). */
+enum { LOGITS, FAVOURITES, RESULTS };
+
+/* Logits (B, V) of tokens (B, 1) at offsets (B), and their favourites (B). */
 static int decode(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     weft__batch *b = context;
@@ -276,8 +283,9 @@ static int decode(void *context, weft_array *const *in, int n_in, weft_array **o
     const weft_model_call call = {
         .caches = b->caches, .offset = in[1], .positions = weft_expand_dims(in[1], 1)};
     weft_array *hidden = weft_model_hidden(b->model, in[0], &call); /* (B, 1, E) */
-    out[0] = weft_squeeze(weft_model_head(b->model, hidden), 1);
-    return 1;
+    out[LOGITS] = weft_squeeze(weft_model_head(b->model, hidden), 1);
+    out[FAVOURITES] = favourites_of(out[LOGITS]);
+    return RESULTS;
 }
 
 static weft_status make_decode(weft__batch *b)
@@ -320,7 +328,7 @@ static void gather(weft__batch *b, inputs *in)
     }
 }
 
-static weft_status compute(weft__batch *b, const inputs *in, weft_array **logits)
+static weft_status compute(weft__batch *b, const inputs *in, weft_array **out)
 {
     const int64_t B = (int64_t)b->places;
     weft_status status = WEFT_OK;
@@ -334,9 +342,9 @@ static weft_status compute(weft__batch *b, const inputs *in, weft_array **logits
     if (status != WEFT_OK)
         return status;
     if (b->decode)
-        return weft_compiled_call(b->decode, arguments, 2, logits, 1);
-    decode(b, arguments, 2, logits, 1);
-    return weft_eval(*logits);
+        return weft_compiled_call(b->decode, arguments, 2, out, RESULTS);
+    decode(b, arguments, 2, out, RESULTS);
+    return weft_eval_n(out, RESULTS);
 }
 
 weft_status weft__batch_step(weft__batch *b)
@@ -350,12 +358,12 @@ weft_status weft__batch_step(weft__batch *b)
     weft_status status = WEFT_OK;
     if (memory)
         gather(b, &in);
-    weft_array *logits = NULL;
+    weft_array *out[RESULTS] = {NULL};
     weft_scope_open_lean();
     if (in.n > 0)
-        status = compute(b, &in, &logits);
+        status = compute(b, &in, out);
     if (in.n > 0 && status == WEFT_OK)
-        finish_step(in.rows, in.which, in.n, logits);
+        finish_step(in.rows, in.which, in.n, out[LOGITS], out[FAVOURITES]);
     weft_scope_close(NULL);
     for (size_t i = 0; status != WEFT_OK && i < in.n; i++)
         weft__row_fail(in.rows[i], status);
