@@ -163,6 +163,55 @@ static void products_of_every_type(void)
     }
 }
 
+/* ---- Codes that are read by whole words ------------------------------------------------------ */
+
+typedef struct coded_rows {
+    const char *encoding;
+    int64_t width; /* with odd numbers of blocks, whose rows begin within a word, and with more */
+    int64_t m;
+    weft_dtype dtype;
+} coded_rows;
+
+static weft_array *make_by_words(const void *context)
+{
+    const coded_rows *s = context;
+    weft_device *device = weft_default_device();
+    weft_array *x = both_draw(WEFT_DIMS(s->m, s->width), s->dtype, -1, 1);
+    weft_set_default_device(weft_device_get("cpu"));
+    weft_array *w = both_draw(WEFT_DIMS(37, s->width), WEFT_FLOAT32, -1, 1);
+    w = weft_encode(w, weft_encoding_find(s->encoding));
+    CHECK_OK(weft_eval(w));
+    weft_set_default_device(device);
+    return weft_linear(x, weft_to(w, device), NULL);
+}
+
+/* Sums of up to 4,352 products of at most 1. */
+static void products_by_whole_words(void)
+{
+    static const coded_rows all[] = {
+        {"q8_0", 480, 1, WEFT_FLOAT32},
+        {"q8_0", 4384, 3, WEFT_FLOAT32},
+        {"q8_0", 32, 1, WEFT_BFLOAT16},
+        {"q4_k", 256, 1, WEFT_FLOAT32},
+        {"q4_k", 4352, 1, WEFT_FLOAT32},
+        {"q4_k", 2816, 8, WEFT_FLOAT16},
+        {"affine-4-64-bfloat16", 448, 1, WEFT_FLOAT32},
+        {"affine-4-32-float16", 4384, 2, WEFT_FLOAT32},
+        {"affine-4-128-bfloat16", 4352, 1, WEFT_BFLOAT16},
+        {"affine-4-64-float32", 448, 1, WEFT_FLOAT32}, /* these two are not */
+        {"affine-8-64-bfloat16", 448, 1, WEFT_FLOAT32},
+    };
+    if (!both_there()) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        char label[80];
+        snprintf(label, sizeof label, "%lld rows of %lld, %s", (long long)all[i].m,
+                 (long long)all[i].width, all[i].encoding);
+        both_same(make_by_words, &all[i], all[i].dtype == WEFT_FLOAT32 ? 1e-5 : 0x1p-7, label);
+    }
+}
+
 /* As products_of_every_type's. */
 static void chosen_matrices(void)
 {
@@ -178,4 +227,4 @@ static void chosen_matrices(void)
 }
 
 CHECK_MAIN("vulkan_blocks", CHECK_CASE(rows_of_every_type), CHECK_CASE(products_of_every_type),
-           CHECK_CASE(chosen_matrices))
+           CHECK_CASE(products_by_whole_words), CHECK_CASE(chosen_matrices))

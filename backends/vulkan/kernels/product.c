@@ -214,7 +214,9 @@ static void choose_lanes(product_plan *plan)
     const weft__vulkan_product *p = &plan->p;
     int64_t piece = piece_of(p->b.dtype);
     if (plan->way == BY_COLUMNS) {
-        int64_t work = ceil_div(p->terms, piece), columns = p->columns * plan->batches;
+        const bool blocks = (p->b.format & 255) == WEFT_ENCODING_Q4_K; /* 32 elements a load */
+        int64_t work = ceil_div(p->terms, blocks ? 32 : piece),
+                columns = p->columns * plan->batches;
         int64_t lanes = lanes_for(work, 32);
         while (lanes < VECTOR_THREADS && 4 * lanes <= work &&
                columns * lanes < 2 * BUSY_VECTORS * VECTOR_THREADS) {
@@ -429,8 +431,11 @@ static void vector_launch(const product_plan *plan, weft__vulkan_launch *launch)
         b_type(p),
         y_type(plan),
         bias_type(plan),
-        weft__product_is_packed(&p->b, by_columns, by_columns ? piece : p->columns, piece) &&
-            weft__product_is_packed(&twin, by_columns, by_columns ? piece : p->columns, piece),
+        p->b.format
+            ? p->b.aligned
+            : weft__product_is_packed(&p->b, by_columns, by_columns ? piece : p->columns, piece) &&
+                  weft__product_is_packed(&twin, by_columns, by_columns ? piece : p->columns,
+                                          piece),
         (uint32_t)p->rows,
         (uint32_t)plan->lanes,
         p->rows <= 2 ? 4 : 2,

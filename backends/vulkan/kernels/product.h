@@ -12,6 +12,7 @@ typedef struct weft__vulkan_factor {
     weft_dtype dtype;
     uint32_t format; /* of quantized rows (codes.glsl), whose record is at the address; 0: not
                       * quantized */
+    bool aligned;    /* quantized: matvec_codes.glsl can read whole words */
     uint64_t address;
     int64_t outer, term;
     int64_t batch[4];

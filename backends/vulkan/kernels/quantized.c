@@ -159,6 +159,18 @@ weft_status weft__vulkan_decode_rows(const weft_call *call, const weft_tensor *t
 
 /* ---- Products ------------------------------------------------------------------------------- */
 
+/* Whether blocks begin at a multiple of 16 bytes or, of affine codes, each group is scale and bias
+ * in one word and whole words of codes. */
+static bool is_aligned(const coded *w)
+{
+    const codes_record *r = &w->record;
+    if ((w->format & 255) != WEFT_ENCODING_AFFINE) {
+        return r->codes % 16 == 0;
+    }
+    return r->biases == r->scales + 2 && (r->codes | r->scales) % 4 == 0 &&
+           (r->code_group | r->code_row | r->scale_group | r->scale_row) % 4 == 0;
+}
+
 /* x (m, terms) times w or its transpose. */
 static weft__vulkan_product product_of(const coded *w, bool transposed, const weft_tensor *x,
                                        const weft_tensor *y, int64_t m, int64_t x_row)
@@ -171,6 +183,7 @@ static weft__vulkan_product product_of(const coded *w, bool transposed, const we
         .a = {.dtype = x->dtype, .address = address_of(x), .outer = x_row, .term = 1},
         .b = {.dtype = WEFT_FLOAT32,
               .format = w->format,
+              .aligned = is_aligned(w),
               .outer = transposed ? w->width : 1,
               .term = transposed ? 1 : w->width},
         .y_dtype = y->dtype,
@@ -271,6 +284,7 @@ static weft_status run_linear(const weft_call *call, weft__vulkan_product *p, co
     if (call->epilogue && call->epilogue->n_results == 2) {
         const coded second = twin_of(call);
         twin = weft__vulkan_record(call, &second.record, sizeof second.record);
+        p->b.aligned = p->b.aligned && is_aligned(&second);
         if (!twin) {
             return weft_error_status();
         }

@@ -67,20 +67,7 @@ float term_of(uint row, int origin, uint k)
 }
 
 #ifdef CODES
-void add_column(Words matrix, ivec2 origin, uint column, uint lane)
-{
-    Codes w = Codes(uvec2(matrix));
-    for (uint k = lane * 8u; k < p.terms; k += LANES * 8u) {
-        vec2 scale = scale_and_bias(w, column, k);
-        [[unroll]] for (uint q = 0u; q < 8u; q += 4u) {
-            vec4 b = codes_four(w, column, k + q);
-            b = BIASED ? fma(b, vec4(scale.x), vec4(scale.y)) : b * scale.x;
-            [[unroll]] for (uint row = 0u; row < ROWS; row++) {
-                sums[row] = fma(b, terms_of(row, origin.x, k + q), sums[row]);
-            }
-        }
-    }
-}
+#include "matvec_codes.glsl"
 #else
 void add_piece(uvec4 piece, int origin, uint k)
 {

@@ -1,0 +1,166 @@
+// backends/vulkan/shaders/matvec_codes.glsl -- the products of a row with a quantized column, for
+// matvec.comp: Q4_K, Q8_0 and affine codes of 4 bits by whole words, several loads in flight; eight
+// elements at a time for all others.
+
+void add_four(vec4 b, int origin, uint k)
+{
+    [[unroll]] for (uint row = 0u; row < ROWS; row++) {
+        sums[row] = fma(b, terms_of(row, origin, k), sums[row]);
+    }
+}
+
+Words row_of(Codes w, uint column)
+{
+    uint carry;
+    uvec2 address = uvec2(w.codes);
+    uint low = uaddCarry(address.x, column * w.code_row, carry);
+    return Words(uvec2(low, address.y + carry));
+}
+
+// ---- Q4_K: blocks of 256 elements in nine pieces of 16 bytes: scales, then codes
+
+// Scale and bias of groups 2 j and 2 j + 1, from the first piece of the block.
+vec4 scales_of_q4_k(uvec4 head, uint j)
+{
+    const vec2 d = unpackHalf2x16(head.x);
+    const uint shift = j % 2u * 16u;
+    const uvec2 low = uvec2(head.y, head.y >> 8) >> shift & 0xffu;
+    const uvec2 middle = uvec2(head.z, head.z >> 8) >> shift & 0xffu;
+    const uvec2 high = uvec2(head.w, head.w >> 8) >> shift & 0xffu;
+    uvec2 scale = low & 63u, minimum = middle & 63u;
+    if (j > 1u) {
+        scale = high & 15u | low >> 6 << 4;
+        minimum = high >> 4 | middle >> 6 << 4;
+    }
+    const vec2 a = d.x * vec2(scale), b = -d.y * vec2(minimum);
+    return vec4(a.x, b.x, a.y, b.y);
+}
+
+// 16 bytes: half of the low codes of group 2 j, and of the high ones of group 2 j + 1.
+void add_q4_k(uvec4 head, uvec4 codes, uint piece, int origin)
+{
+    const uint j = piece % 8u / 2u;
+    const uint k = piece / 8u * 256u + j * 64u + piece % 2u * 16u;
+    const vec4 by = scales_of_q4_k(head, j);
+    [[unroll]] for (uint q = 0u; q < 4u; q++) {
+        const uvec4 bytes = bytes_of(codes[q]);
+        add_four(fma(vec4(bytes & 15u), vec4(by.x), vec4(by.y)), origin, k + 4u * q);
+        add_four(fma(vec4(bytes >> 4), vec4(by.z), vec4(by.w)), origin, k + 32u + 4u * q);
+    }
+}
+
+void add_column_q4_k(Codes w, int origin, uint column, uint lane)
+{
+    const uint pieces = p.terms / 32u;
+    Quads row = Quads(uvec2(row_of(w, column)));
+    for (uint first = lane; first < pieces; first += LOADS * LANES) {
+        uvec4 heads[LOADS], codes[LOADS];
+        [[unroll]] for (uint i = 0u; i < LOADS; i++) {
+            const uint piece = min(first + i * LANES, pieces - 1u);
+            heads[i] = row.at[piece / 8u * 9u];
+            codes[i] = row.at[piece / 8u * 9u + 1u + piece % 8u];
+        }
+        [[unroll]] for (uint i = 0u; i < LOADS; i++) {
+            if (first + i * LANES < pieces) {
+                add_q4_k(heads[i], codes[i], first + i * LANES, origin);
+            }
+        }
+    }
+}
+
+// ---- Q8_0: blocks of 34 bytes: a scale, then 32 codes
+
+// The words that have the scale of a quarter of a block, and its eight codes.
+uvec4 load_q8_0(Words codes, uint at, uint quarter)
+{
+    const uint first = at + 2u + 8u * quarter, word = first / 4u;
+    uvec4 words = uvec4(codes.at[at / 4u], codes.at[word], codes.at[word + 1u], 0u);
+    words.x = at % 4u == 0u ? words.x : words.x >> 16;
+    if (first % 4u != 0u) {
+        words.w = codes.at[word + 2u];
+        words.y = words.y >> 16 | words.z << 16;
+        words.z = words.z >> 16 | words.w << 16;
+    }
+    return words;
+}
+
+vec4 signed_bytes(uint word)
+{
+    return vec4(ivec4(bytes_of(word) << 24) >> 24);
+}
+
+void add_column_q8_0(Codes w, int origin, uint column, uint lane)
+{
+    const uint quarters = p.terms / 8u, start = column * w.code_row;
+    for (uint first = lane; first < quarters; first += LOADS * LANES) {
+        uvec4 words[LOADS];
+        [[unroll]] for (uint i = 0u; i < LOADS; i++) {
+            const uint quarter = min(first + i * LANES, quarters - 1u);
+            words[i] = load_q8_0(w.codes, start + quarter / 4u * 34u, quarter % 4u);
+        }
+        [[unroll]] for (uint i = 0u; i < LOADS; i++) {
+            const uint quarter = first + i * LANES;
+            if (quarter < quarters) {
+                const float scale = unpackHalf2x16(words[i].x).x;
+                add_four(signed_bytes(words[i].y) * scale, origin, quarter * 8u);
+                add_four(signed_bytes(words[i].z) * scale, origin, quarter * 8u + 4u);
+            }
+        }
+    }
+}
+
+// ---- Affine codes of 4 bits: scale and bias in one word, then words of eight codes
+
+void add_column_affine(Codes w, int origin, uint column, uint lane)
+{
+    const uint words = p.terms / 8u;
+    const uint start = column * w.code_row / 4u, scale_start = column * w.scale_row / 4u;
+    for (uint first = lane; first < words; first += LOADS * LANES) {
+        uint codes[LOADS], scales[LOADS];
+        [[unroll]] for (uint i = 0u; i < LOADS; i++) {
+            const uint word = min(first + i * LANES, words - 1u), group = word / (GROUP / 8u);
+            codes[i] = w.codes.at[start + group * (w.code_group / 4u) + word % (GROUP / 8u)];
+            scales[i] = w.scales.at[scale_start + group * (w.scale_group / 4u)];
+        }
+        [[unroll]] for (uint i = 0u; i < LOADS; i++) {
+            const uint word = first + i * LANES;
+            if (word < words) {
+                const vec2 by = convert(uvec4(scales[i], 0u, 0u, 0u), SCALE_TYPE).xy;
+                const uint c = codes[i];
+                const uvec4 low = uvec4(c, c >> 4, c >> 8, c >> 12) & 15u;
+                const uvec4 high = uvec4(c >> 16, c >> 20, c >> 24, c >> 28) & 15u;
+                add_four(fma(vec4(low), vec4(by.x), vec4(by.y)), origin, word * 8u);
+                add_four(fma(vec4(high), vec4(by.x), vec4(by.y)), origin, word * 8u + 4u);
+            }
+        }
+    }
+}
+
+// ---- All others
+
+void add_column_of_any(Codes w, int origin, uint column, uint lane)
+{
+    for (uint k = lane * 8u; k < p.terms; k += LANES * 8u) {
+        vec2 scale = scale_and_bias(w, column, k);
+        [[unroll]] for (uint q = 0u; q < 8u; q += 4u) {
+            vec4 b = codes_four(w, column, k + q);
+            b = BIASED ? fma(b, vec4(scale.x), vec4(scale.y)) : b * scale.x;
+            add_four(b, origin, k + q);
+        }
+    }
+}
+
+// B_PACKED: the first block begins at a multiple of 16 bytes; of affine codes, words are aligned.
+void add_column(Words matrix, ivec2 origin, uint column, uint lane)
+{
+    Codes w = Codes(uvec2(matrix));
+    if (KIND == Q4_K && B_PACKED) {
+        add_column_q4_k(w, origin.x, column, lane);
+    } else if (KIND == Q8_0 && B_PACKED) {
+        add_column_q8_0(w, origin.x, column, lane);
+    } else if (KIND == AFFINE && BITS == 4 && SCALE_TYPE != FLOAT32 && B_PACKED) {
+        add_column_affine(w, origin.x, column, lane);
+    } else {
+        add_column_of_any(w, origin.x, column, lane);
+    }
+}
