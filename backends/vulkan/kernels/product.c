@@ -214,8 +214,8 @@ static void choose_lanes(product_plan *plan)
     const weft__vulkan_product *p = &plan->p;
     int64_t piece = piece_of(p->b.dtype);
     if (plan->way == BY_COLUMNS) {
-        const bool blocks = (p->b.format & 255) == WEFT_ENCODING_Q4_K; /* 32 elements a load */
-        int64_t work = ceil_div(p->terms, blocks ? 32 : piece),
+        const bool blocks = (p->b.format & 255) == WEFT_ENCODING_Q4_K; /* 16 elements a load */
+        int64_t work = ceil_div(p->terms, blocks ? 16 : piece),
                 columns = p->columns * plan->batches;
         int64_t lanes = lanes_for(work, 32);
         while (lanes < VECTOR_THREADS && 4 * lanes <= work &&
@@ -418,6 +418,14 @@ static void norm_constants(const weft__vulkan_product *p, weft__vulkan_launch *l
     launch->n_constants = 15;
 }
 
+/* The number of adjacent terms that can be loaded at a time. */
+static uint32_t adjacent_of(const weft__vulkan_factor *a)
+{
+    return weft__product_is_packed(a, true, 8, 8)   ? 8
+           : weft__product_is_packed(a, true, 4, 4) ? 4
+                                                    : 1;
+}
+
 static void vector_launch(const product_plan *plan, weft__vulkan_launch *launch)
 {
     const weft__vulkan_product *p = &plan->p;
@@ -439,7 +447,7 @@ static void vector_launch(const product_plan *plan, weft__vulkan_launch *launch)
         (uint32_t)p->rows,
         (uint32_t)plan->lanes,
         p->rows <= 2 ? 4 : 2,
-        by_columns ? weft__product_is_packed(&p->a, true, piece, 4) : adds_residual(plan),
+        by_columns ? adjacent_of(&p->a) : adds_residual(plan),
         adds_residual(plan),
         p->gate};
     launch->n_constants = !by_columns ? 9 : p->gate ? 11 : 10;

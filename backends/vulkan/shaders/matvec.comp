@@ -18,7 +18,7 @@ layout(constant_id = 4) const bool B_PACKED = false;
 layout(constant_id = 5) const uint ROWS = 1;
 layout(constant_id = 6) const uint LANES = 32; // invocations per column; a power of two
 layout(constant_id = 7) const uint LOADS = 4;  // loads in flight
-layout(constant_id = 8) const bool A_PACKED = false;
+layout(constant_id = 8) const uint A_UNIT = 1; // adjacent, aligned elements of a: 1, 4 or 8
 layout(constant_id = 9) const bool RESIDUAL = false;
 // GATED: there are two matrices, the second at p.bias; y is a gate over both products. It is a
 // module of its own because the gate's precise arithmetic would prevent drivers from using fma for
@@ -29,15 +29,15 @@ layout(constant_id = 10) const uint GATE = SWIGLU;
 #else
 const uint GATE = 0;
 #endif
-#ifdef NORMED
-#include "row_norm.glsl"
-#endif
-
 #ifdef CODES // B_TYPE is the format of the quantized rows, and the matrix their address
 const uint FORMAT = B_TYPE;
 #include "codes.glsl"
 #endif
+#ifdef NORMED
+#include "row_norm.glsl"
+#endif
 
+const bool A_PACKED = A_UNIT >= 4u;
 const uint FOURS = B_TYPE == FLOAT32 ? 1 : 2; // vectors of four per piece
 const uint PIECE = 4 * FOURS;
 

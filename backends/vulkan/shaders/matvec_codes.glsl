@@ -9,6 +9,25 @@ void add_four(vec4 b, int origin, uint k)
     }
 }
 
+// Eight terms: k is a multiple of 8.
+void add_eight(vec4 low, vec4 high, int origin, uint k)
+{
+    if (A_TYPE == FLOAT32 || A_UNIT < 8u) {
+        add_four(low, origin, k);
+        add_four(high, origin, k + 4u);
+        return;
+    }
+    [[unroll]] for (uint row = 0u; row < ROWS; row++) {
+#ifdef NORMED
+        uvec4 a = row_pieces[place_of_piece(row, k / 8u)];
+#else
+        uvec4 a = load_piece(p.a, A_TYPE, true, origin + int(row) * p.a_row + int(k), 8u);
+#endif
+        sums[row] = fma(low, part_of(a, A_TYPE, 0u), sums[row]);
+        sums[row] = fma(high, part_of(a, A_TYPE, 1u), sums[row]);
+    }
+}
+
 Words row_of(Codes w, uint column)
 {
     uint carry;
@@ -36,32 +55,41 @@ vec4 scales_of_q4_k(uvec4 head, uint j)
     return vec4(a.x, b.x, a.y, b.y);
 }
 
-// 16 bytes: half of the low codes of group 2 j, and of the high ones of group 2 j + 1.
-void add_q4_k(uvec4 head, uvec4 codes, uint piece, int origin)
+vec4 low_of(uint word)
 {
-    const uint j = piece % 8u / 2u;
-    const uint k = piece / 8u * 256u + j * 64u + piece % 2u * 16u;
+    return vec4(bytes_of(word) & 15u);
+}
+
+vec4 high_of(uint word)
+{
+    return vec4(bytes_of(word) >> 4);
+}
+
+// 8 bytes: a quarter of the low codes of group 2 j, and of the high ones of group 2 j + 1.
+void add_q4_k(uvec4 head, uvec2 codes, uint part, int origin)
+{
+    const uint j = part % 16u / 4u, k = part / 16u * 256u + j * 64u + part % 4u * 8u;
     const vec4 by = scales_of_q4_k(head, j);
-    [[unroll]] for (uint q = 0u; q < 4u; q++) {
-        const uvec4 bytes = bytes_of(codes[q]);
-        add_four(fma(vec4(bytes & 15u), vec4(by.x), vec4(by.y)), origin, k + 4u * q);
-        add_four(fma(vec4(bytes >> 4), vec4(by.z), vec4(by.w)), origin, k + 32u + 4u * q);
-    }
+    const vec4 low = vec4(by.x), least = vec4(by.y), high = vec4(by.z), most = vec4(by.w);
+    add_eight(fma(low_of(codes.x), low, least), fma(low_of(codes.y), low, least), origin, k);
+    add_eight(fma(high_of(codes.x), high, most), fma(high_of(codes.y), high, most), origin,
+              k + 32u);
 }
 
 void add_column_q4_k(Codes w, int origin, uint column, uint lane)
 {
-    const uint pieces = p.terms / 32u;
-    Quads row = Quads(uvec2(row_of(w, column)));
-    for (uint first = lane; first < pieces; first += LOADS * LANES) {
-        uvec4 heads[LOADS], codes[LOADS];
+    const uint parts = p.terms / 16u;
+    const uvec2 row = uvec2(row_of(w, column));
+    for (uint first = lane; first < parts; first += LOADS * LANES) {
+        uvec4 heads[LOADS];
+        uvec2 codes[LOADS];
         [[unroll]] for (uint i = 0u; i < LOADS; i++) {
-            const uint piece = min(first + i * LANES, pieces - 1u);
-            heads[i] = row.at[piece / 8u * 9u];
-            codes[i] = row.at[piece / 8u * 9u + 1u + piece % 8u];
+            const uint part = min(first + i * LANES, parts - 1u);
+            heads[i] = Quads(row).at[part / 16u * 9u];
+            codes[i] = Pairs(row).at[part / 16u * 18u + 2u + part % 16u];
         }
         [[unroll]] for (uint i = 0u; i < LOADS; i++) {
-            if (first + i * LANES < pieces) {
+            if (first + i * LANES < parts) {
                 add_q4_k(heads[i], codes[i], first + i * LANES, origin);
             }
         }
@@ -102,8 +130,8 @@ void add_column_q8_0(Codes w, int origin, uint column, uint lane)
             const uint quarter = first + i * LANES;
             if (quarter < quarters) {
                 const float scale = unpackHalf2x16(words[i].x).x;
-                add_four(signed_bytes(words[i].y) * scale, origin, quarter * 8u);
-                add_four(signed_bytes(words[i].z) * scale, origin, quarter * 8u + 4u);
+                add_eight(signed_bytes(words[i].y) * scale, signed_bytes(words[i].z) * scale,
+                          origin, quarter * 8u);
             }
         }
     }
@@ -129,8 +157,8 @@ void add_column_affine(Codes w, int origin, uint column, uint lane)
                 const uint c = codes[i];
                 const uvec4 low = uvec4(c, c >> 4, c >> 8, c >> 12) & 15u;
                 const uvec4 high = uvec4(c >> 16, c >> 20, c >> 24, c >> 28) & 15u;
-                add_four(fma(vec4(low), vec4(by.x), vec4(by.y)), origin, word * 8u);
-                add_four(fma(vec4(high), vec4(by.x), vec4(by.y)), origin, word * 8u + 4u);
+                add_eight(fma(vec4(low), vec4(by.x), vec4(by.y)),
+                          fma(vec4(high), vec4(by.x), vec4(by.y)), origin, word * 8u);
             }
         }
     }

@@ -11,12 +11,26 @@ layout(constant_id = 14) const uint NORM_PIECES = 1;     // pieces of 16 bytes i
 const uint NORM_PIECE = A_TYPE == FLOAT32 ? 4 : 8; // elements
 
 shared float squares[256];
-shared uvec4 row_pieces[ROWS * NORM_PIECES];
+// Lanes of Q4_K read 4 pieces in each of 8 (matvec_codes.glsl), so every second 8 pieces are stored
+// with their halves exchanged.
+#ifdef CODES
+const bool EXCHANGED = KIND == Q4_K;
+#else
+const bool EXCHANGED = false;
+#endif
+const uint NORM_STRIDE = (NORM_PIECES + 7u) / 8u * 8u;
+
+shared uvec4 row_pieces[ROWS * NORM_STRIDE];
+
+uint place_of_piece(uint row, uint piece)
+{
+    return row * NORM_STRIDE + (EXCHANGED ? piece ^ (piece & 8u) >> 1 : piece);
+}
 
 // Four elements of a normalized row; k is a multiple of 4.
 vec4 four_of_row(uint row, uint k)
 {
-    return part_of(row_pieces[row * NORM_PIECES + k / NORM_PIECE], A_TYPE,
+    return part_of(row_pieces[place_of_piece(row, k / NORM_PIECE)], A_TYPE,
                    NORM_PIECE == 4u ? 0u : k / 4u % 2u);
 }
 
@@ -76,7 +90,7 @@ void normalize_rows()
             if (NORM_PIECE == 8u) {
                 to.zw = normalized(part_of(from, A_TYPE, 1u), inverse, i + 4u).xy;
             }
-            row_pieces[row * NORM_PIECES + piece] = to;
+            row_pieces[place_of_piece(row, piece)] = to;
         }
         barrier();
     }
