@@ -242,6 +242,21 @@ weft_array *weft_sampler_logits(weft_array *logits, const weft_sampler_inputs *i
     return weft_scope_close(all_steps(logits, &in, excluding, &o));
 }
 
+/* Whether the draw takes the largest of the logits as they are. */
+static bool is_plain(const weft_sampler_inputs *in, const weft_sampler_options *o)
+{
+    return o->temperature == 0 && in->allowed == NULL && in->seen == NULL && o->n_bias == 0 &&
+           o->n_suppress == 0;
+}
+
+/* The logits from which the token is drawn; the conversion to float32 would keep their order. */
+static weft_array *drawn_from(weft_array *logits, const weft_sampler_inputs *in, weft_array *key,
+                              const weft_sampler_options *o)
+{
+    weft_array *error = is_plain(in, o) ? check(logits, o) : NULL;
+    return error ? error : is_plain(in, o) ? logits : all_steps(logits, in, key, o);
+}
+
 weft_array *weft__sampler_checked(weft_array *x, weft_array *token)
 {
     weft_array *picked = weft_take_along_axis(x, weft_expand_dims(token, -1), -1);
@@ -268,7 +283,7 @@ weft_array *weft_sampler_draw(weft_array *logits, const weft_sampler_inputs *inp
     weft_array *drawn, *excluding;
     weft_scope_open_lean();
     part_key(in.key, &o, &drawn, &excluding);
-    weft_array *x = all_steps(logits, &in, excluding, &o);
+    weft_array *x = drawn_from(logits, &in, excluding, &o);
     weft_array *token =
         o.temperature == 0 ? weft_argmax(x, -1, false) : weft_random_categorical(drawn, x, -1);
     return weft_scope_close(weft__sampler_checked(x, token));

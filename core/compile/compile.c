@@ -310,6 +310,10 @@ static weft_status build_graph(void *context, weft_array *const *in, weft_array 
     return weft__trace_apply(context, in, out);
 }
 
+/* Replaced inputs of so few bytes, such as a token, are not overwritten: where something else still
+ * reads the old one, overwriting would take a copy, which costs more than the memory. */
+enum { COPIED = 64 };
+
 static void fill_layouts(const weft_compiled *c, const weft__combination *k, weft__layout *layouts)
 {
     for (int64_t i = 0; i < k->n_inputs; i++) {
@@ -320,7 +324,8 @@ static void fill_layouts(const weft_compiled *c, const weft__combination *k, wef
         memcpy(l->strides, a->view.strides, sizeof l->strides);
         weft_tensor t = {.shape = l->spec.shape};
         memcpy(t.strides, l->strides, sizeof t.strides);
-        l->lent = k->replaced[i] && !l->spec.encoding && weft_tensor_is_contiguous(&t);
+        l->lent = k->replaced[i] && !l->spec.encoding && weft_tensor_is_contiguous(&t) &&
+                  weft_nbytes(a) > COPIED;
     }
 }
 
