@@ -152,3 +152,30 @@ void both_fail(both_make *make, const void *context, const char *message)
     weft_scope_close(NULL);
     weft_set_default_device(weft_device_get("cpu"));
 }
+
+int64_t both_fused(void)
+{
+    return weft_device_counts(weft_default_device()).fused;
+}
+
+weft_array *both_apart(weft_array *a, bool one_by_one)
+{
+    if (one_by_one) {
+        CHECK_OK(weft_eval(weft_keep(a)));
+        weft_drop(a);
+    }
+    return a;
+}
+
+bool both_equal(weft_array *a, weft_array *b)
+{
+    const weft_dtype dtype = weft_dtype_of(a);
+    const int64_t n = weft_size(a);
+    const size_t bytes = (size_t)n * weft_dtype_size(dtype);
+    void *x = calloc(2, bytes), *y = (char *)x + bytes;
+    const bool same = x && n == weft_size(b) && weft_dtype_of(b) == dtype &&
+                      CHECK_OK(weft_read(a, dtype, x, n)) && CHECK_OK(weft_read(b, dtype, y, n)) &&
+                      memcmp(x, y, bytes) == 0;
+    free(x);
+    return same;
+}

@@ -28,4 +28,13 @@ weft_array *both_draw(weft_dims shape, weft_dtype dtype, double lo, double hi);
 /* Elements of `values`, converted, on the default device. */
 weft_array *both_list(const double *values, weft_dims shape, weft_dtype dtype);
 
+/* The number of ops that became a part of another op's kernel, on the default device. */
+int64_t both_fused(void);
+
+/* With one_by_one: keeps and evaluates an intermediate result, so that it is computed by itself. */
+weft_array *both_apart(weft_array *a, bool one_by_one);
+
+/* Whether both have the same dtype and bits. */
+bool both_equal(weft_array *a, weft_array *b);
+
 #endif

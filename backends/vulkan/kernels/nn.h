@@ -25,6 +25,22 @@ static inline weft__vulkan_reals weft__vulkan_reals_of(bool wide, double first, 
 uint32_t weft__vulkan_norm_pieces(weft_dtype dtype, uint32_t width, uint32_t starts,
                                   uint64_t addresses, uint32_t *threads);
 
+/* product_prologue.c: rms_norm as a prologue (row_norm.glsl). */
+typedef struct weft__vulkan_row_norm {
+    bool on;
+    weft_dtype dtype; /* of the weight */
+    uint64_t weight;  /* 0: none */
+    float eps, offset;
+} weft__vulkan_row_norm;
+/* Whether the call's prologue is one, of `rows` rows that a workgroup can keep. */
+bool weft__vulkan_row_norm_fits(const weft_call *call, int64_t rows, int64_t width);
+weft__vulkan_row_norm weft__vulkan_row_norm_of(const weft_call *call);
+/* Sets constants 11 to 14. row: the address of the first row; starts: strides of rows, combined by
+ * OR. */
+void weft__vulkan_row_norm_constants(const weft__vulkan_row_norm *norm, weft_dtype dtype,
+                                     uint64_t row, uint32_t starts, int64_t width,
+                                     weft__vulkan_launch *launch);
+
 /* Whether the call is computed in float64: if any operand is float64. */
 static inline bool weft__vulkan_is_wide(const weft_call *call)
 {
@@ -62,6 +78,7 @@ weft_kernel weft__vulkan_rms_norm_vjp, weft__vulkan_layer_norm_vjp;
 
 bool weft__vulkan_rope_fits(const weft_call *call);
 bool weft__vulkan_rope_takes_epilogue(const weft_call *call);
+bool weft__vulkan_rope_takes_prologue(const weft_call *call);
 weft_kernel weft__vulkan_rope;
 
 bool weft__vulkan_gated_delta_fits(const weft_call *call);

@@ -403,21 +403,6 @@ static const weft__vulkan_shader *vector_shader(const weft__vulkan_product *p, b
                       : &weft__shader_vecmat;
 }
 
-/* Of row_norm.glsl: 11 and further ones. */
-static void norm_constants(const weft__vulkan_product *p, weft__vulkan_launch *launch)
-{
-    const uint32_t piece = (uint32_t)piece_of(p->a.dtype);
-    uint32_t threads;
-    const bool whole =
-        weft__vulkan_norm_pieces(p->a.dtype, (uint32_t)p->terms, (uint32_t)p->a.outer,
-                                 p->a.address | p->norm.weight, &threads) > 0;
-    const uint32_t constants[] = {p->norm.dtype, threads, whole ? piece : 1,
-                                  (uint32_t)p->terms / piece};
-    launch->constants[10] = p->gate;
-    memcpy(launch->constants + 11, constants, sizeof constants);
-    launch->n_constants = 15;
-}
-
 /* The number of adjacent terms that can be loaded at a time. */
 static uint32_t adjacent_of(const weft__vulkan_factor *a)
 {
@@ -455,7 +440,9 @@ static void vector_launch(const product_plan *plan, weft__vulkan_launch *launch)
         launch->constants[i] = constants[i];
     }
     if (p->norm.on) {
-        norm_constants(p, launch);
+        launch->constants[10] = p->gate;
+        weft__vulkan_row_norm_constants(&p->norm, p->a.dtype, p->a.address, (uint32_t)p->a.outer,
+                                        p->terms, launch);
     }
 }
 

@@ -4,6 +4,7 @@
 #define BACKENDS_VULKAN_KERNELS_PRODUCT_H
 
 #include "backends/vulkan/dispatch.h"
+#include "backends/vulkan/kernels/nn.h"
 #include "weft/backend.h"
 
 /* An operand. Strides are in elements and may be negative. `outer` is the stride along the rows of
@@ -33,13 +34,7 @@ typedef struct weft__vulkan_product {
     /* y is a gate over a b and a twin, of the strides and format of b; no bias. */
     enum { WEFT__VULKAN_NO_GATE, WEFT__VULKAN_SWIGLU, WEFT__VULKAN_GEGLU } gate;
     uint64_t twin;
-    /* The rows of a are normalized first (rms_norm). */
-    struct {
-        bool on;
-        weft_dtype dtype;
-        uint64_t weight; /* 0: none */
-        float eps, offset;
-    } norm;
+    weft__vulkan_row_norm norm; /* of the rows of a, before the product */
 } weft__vulkan_product;
 
 /* The bytes; does not use addresses. */

@@ -1,5 +1,7 @@
 /* backends/vulkan/kernels/rope.c -- rotary embedding; an angle is computed once for several heads.
  * The result may be written to a cache. */
+#include <string.h>
+
 #include "backends/vulkan/kernels/move.h"
 #include "backends/vulkan/kernels/nn.h"
 #include "backends/vulkan/shaders.h"
@@ -15,6 +17,8 @@ typedef struct rope_push {
     uint32_t L, H, D, pairs;
     uint32_t some, parts, n, capacity;
     uint64_t start;
+    uint32_t weight[2]; /* of the norm */
+    float eps, offset;
     weft__vulkan_reals reals; /* amplitude, and 1 or -1 */
 } rope_push;
 
@@ -45,6 +49,29 @@ bool weft__vulkan_rope_takes_epilogue(const weft_call *call)
     const weft_dims *cache = &cache_of(call)->shape, *x = &call->in[0].shape;
     return weft__vulkan_fits(call) && window->axes.n == 1 && window->axes.at[0] == -3 &&
            cache->at[0] == x->at[0] && cache->at[2] == x->at[2] && cache->at[3] == x->at[3];
+}
+
+bool weft__vulkan_rope_takes_prologue(const weft_call *call)
+{
+    const weft_dims *x = &call->in[0].shape;
+    return weft__vulkan_fits(call) && weft__vulkan_row_norm_fits(call, 1, x->at[3]);
+}
+
+/* Of a workgroup for each head. */
+static void normalize(const weft__vulkan_row_norm *norm, const weft_tensor *x, rope_push *push,
+                      weft__vulkan_launch *launch)
+{
+    uint32_t starts = 0;
+    for (int i = 0; i < 3; i++) {
+        starts |= x->shape.at[i] > 1 ? push->x_at[i] : 0;
+    }
+    memcpy(push->weight, &norm->weight, sizeof push->weight);
+    push->eps = norm->eps;
+    push->offset = norm->offset;
+    push->n = push->L * push->H * (uint32_t)x->shape.at[0];
+    launch->shader = &weft__shader_rope_normed;
+    launch->groups = push->n;
+    weft__vulkan_row_norm_constants(norm, x->dtype, push->x, starts, x->shape.at[3], launch);
 }
 
 /* What is not written stays as it was: where the result does not lie over the cache, that is
@@ -94,6 +121,10 @@ weft_status weft__vulkan_rope(const weft_call *call)
                                   .push = &push,
                                   .push_bytes = sizeof push,
                                   .groups = weft__vulkan_groups((uint64_t)n, GROUP)};
+    const weft__vulkan_row_norm norm = weft__vulkan_row_norm_of(call);
+    if (norm.on) {
+        normalize(&norm, x, &push, &launch);
+    }
     const weft_status status = copy_cache(call);
     return status == WEFT_OK ? weft__vulkan_dispatch(call, &launch) : status;
 }

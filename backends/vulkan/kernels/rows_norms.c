@@ -16,7 +16,8 @@
 #define ROPE(layout_, fits_)                                                                       \
     {                                                                                              \
         .op = "rope", .layout = layout_, .fits = fits_, .in_place = {1},                           \
-        .kernel = weft__vulkan_rope, .takes_epilogue = weft__vulkan_rope_takes_epilogue            \
+        .kernel = weft__vulkan_rope, .takes_epilogue = weft__vulkan_rope_takes_epilogue,           \
+        .takes_prologue = weft__vulkan_rope_takes_prologue                                         \
     }
 static const weft_kernel_row rows[] = {
     NORM(rms_norm, WEFT_LAST_DIM, weft__vulkan_norm_fits),

@@ -199,7 +199,9 @@ void main()
     if (group_index() >= p.groups) {
         return;
     }
-    normalize_rows();
+    for (uint row = 0u; row < ROWS; row++) {
+        normalize_row(row, int(row) * p.a_row);
+    }
     for (uint group = group_index(); group < groups; group += p.groups) {
         multiply(0u, group);
         barrier(); // `partial` is used again

@@ -1,6 +1,7 @@
-// backends/vulkan/shaders/row_norm.glsl -- rms_norm of the rows of a, by each workgroup of a
-// product that reads them: the bits that norm.comp would store, in shared memory. Sums are divided
-// as there. Included after math.glsl, pieces.glsl and the constants of the product.
+// backends/vulkan/shaders/row_norm.glsl -- rms_norm of the rows of a, by a workgroup that reads
+// them: the bits that norm.comp would store, in shared memory. Sums are divided as there. Included
+// after math.glsl, pieces.glsl, and the constants and arguments of the shader (A_TYPE, ROWS,
+// THREADS; p.a, p.terms, p.norm_...).
 #include "rms.glsl"
 
 layout(constant_id = 11) const uint NORM_TYPE = FLOAT32; // of the weight
@@ -77,21 +78,19 @@ uvec4 normalized(vec4 x, float inverse, uint i)
                                      to_bfloat16(y.z) | to_bfloat16(y.w) << 16, 0u, 0u);
 }
 
-void normalize_rows()
+// Normalizes the row that begins at element x. Every invocation must call this.
+void normalize_row(uint row, int x)
 {
     uint self = gl_LocalInvocationIndex;
-    for (uint row = 0u; row < ROWS; row++) {
-        int x = int(row) * p.a_row;
-        float inverse = inverse_rms(sum_of_squares(x, self), p.terms, p.norm_eps);
-        for (uint piece = self; piece < NORM_PIECES; piece += THREADS) {
-            uint i = piece * NORM_PIECE;
-            uvec4 from = load_piece(p.a, A_TYPE, NORM_UNIT > 1u, x + int(i), NORM_PIECE);
-            uvec4 to = normalized(part_of(from, A_TYPE, 0u), inverse, i);
-            if (NORM_PIECE == 8u) {
-                to.zw = normalized(part_of(from, A_TYPE, 1u), inverse, i + 4u).xy;
-            }
-            row_pieces[place_of_piece(row, piece)] = to;
+    float inverse = inverse_rms(sum_of_squares(x, self), p.terms, p.norm_eps);
+    for (uint piece = self; piece < NORM_PIECES; piece += THREADS) {
+        uint i = piece * NORM_PIECE;
+        uvec4 from = load_piece(p.a, A_TYPE, NORM_UNIT > 1u, x + int(i), NORM_PIECE);
+        uvec4 to = normalized(part_of(from, A_TYPE, 0u), inverse, i);
+        if (NORM_PIECE == 8u) {
+            to.zw = normalized(part_of(from, A_TYPE, 1u), inverse, i + 4u).xy;
         }
-        barrier();
+        row_pieces[place_of_piece(row, piece)] = to;
     }
+    barrier();
 }
