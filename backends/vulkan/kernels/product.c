@@ -214,9 +214,10 @@ static void choose_lanes(product_plan *plan)
     const weft__vulkan_product *p = &plan->p;
     int64_t piece = piece_of(p->b.dtype);
     if (plan->way == BY_COLUMNS) {
-        const bool blocks = (p->b.format & 255) == WEFT_ENCODING_Q4_K; /* 16 elements a load */
-        int64_t work = ceil_div(p->terms, blocks ? 16 : piece),
-                columns = p->columns * plan->batches;
+        const uint32_t kind = p->b.format & 255;
+        const bool sixteen = kind == WEFT_ENCODING_Q4_K || kind == WEFT_ENCODING_Q6_K;
+        int64_t work = ceil_div(p->terms, sixteen ? 16 : piece); /* by invocations */
+        int64_t columns = p->columns * plan->batches;
         int64_t lanes = lanes_for(work, 32);
         while (lanes < VECTOR_THREADS && 4 * lanes <= work &&
                columns * lanes < 2 * BUSY_VECTORS * VECTOR_THREADS) {

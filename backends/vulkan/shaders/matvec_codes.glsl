@@ -1,6 +1,6 @@
 // backends/vulkan/shaders/matvec_codes.glsl -- the products of a row with a quantized column, for
-// matvec.comp: Q4_K, Q8_0 and affine codes of 4 bits by whole words, several loads in flight; eight
-// elements at a time for all others.
+// matvec.comp: Q4_K, Q6_K, Q8_0 and affine codes of 4 bits by whole words, several loads in flight;
+// eight elements at a time for all others.
 
 void add_four(vec4 b, int origin, uint k)
 {
@@ -96,6 +96,67 @@ void add_column_q4_k(Codes w, int origin, uint column, uint lane)
     }
 }
 
+// ---- Q6_K: blocks of 256 elements in 210 bytes: low codes, high codes, scales, and their scale
+
+// The four bytes at an even place.
+uint even_word(Words base, uint at)
+{
+    const uint word = base.at[at / 4u];
+    return at % 4u == 0u ? word : word >> 16 | base.at[at / 4u + 1u] << 16;
+}
+
+// What 16 elements need: four adjacent ones of each quarter of half a block.
+struct Sixteen {
+    uint low[2], high; // low codes of quarters 0 and 2, and of 1 and 3; high codes of all
+    uint scales[2];    // of the quarters 0 and 1, and of 2 and 3; two bytes for each quarter
+    uint scale;
+};
+
+Sixteen load_q6_k(Words codes, uint at, uint part)
+{
+    const uint upper = part / 8u, l = part % 8u * 4u;
+    Sixteen s;
+    s.low[0] = even_word(codes, at + upper * 64u + l);
+    s.low[1] = even_word(codes, at + upper * 64u + 32u + l);
+    s.high = even_word(codes, at + 128u + upper * 32u + l);
+    s.scales[0] = even_word(codes, at + 192u + upper * 8u);
+    s.scales[1] = even_word(codes, at + 196u + upper * 8u);
+    const uint last = codes.at[(at + 208u) / 4u];
+    s.scale = at % 4u == 0u ? last : last >> 16;
+    return s;
+}
+
+void add_q6_k(Sixteen s, uint part, int origin)
+{
+    const uint upper = part % 16u / 8u, l = part % 8u * 4u;
+    const uint k = part / 16u * 256u + upper * 128u + l;
+    const float scale = unpackHalf2x16(s.scale).x;
+    [[unroll]] for (uint q = 0u; q < 4u; q++) {
+        const uvec4 code = (bytes_of(s.low[q % 2u]) >> q / 2u * 4u & 15u) |
+                           (bytes_of(s.high) >> 2u * q & 3u) << 4;
+        const int by = signed_byte(s.scales[q / 2u] >> (q % 2u * 2u + l / 16u) * 8u & 0xffu);
+        add_four(vec4(ivec4(code) - 32) * (scale * float(by)), origin, k + 32u * q);
+    }
+}
+
+void add_column_q6_k(Codes w, int origin, uint column, uint lane)
+{
+    const uint parts = p.terms / 16u, start = column * w.code_row;
+    const uint SOME = LOADS / 2u;
+    for (uint first = lane; first < parts; first += SOME * LANES) {
+        Sixteen all[SOME];
+        [[unroll]] for (uint i = 0u; i < SOME; i++) {
+            const uint part = min(first + i * LANES, parts - 1u);
+            all[i] = load_q6_k(w.codes, start + part / 16u * 210u, part % 16u);
+        }
+        [[unroll]] for (uint i = 0u; i < SOME; i++) {
+            if (first + i * LANES < parts) {
+                add_q6_k(all[i], first + i * LANES, origin);
+            }
+        }
+    }
+}
+
 // ---- Q8_0: blocks of 34 bytes: a scale, then 32 codes
 
 // The words that have the scale of a quarter of a block, and its eight codes.
@@ -184,6 +245,8 @@ void add_column(Words matrix, ivec2 origin, uint column, uint lane)
     Codes w = Codes(uvec2(matrix));
     if (KIND == Q4_K && B_PACKED) {
         add_column_q4_k(w, origin.x, column, lane);
+    } else if (KIND == Q6_K && B_PACKED) {
+        add_column_q6_k(w, origin.x, column, lane);
     } else if (KIND == Q8_0 && B_PACKED) {
         add_column_q8_0(w, origin.x, column, lane);
     } else if (KIND == AFFINE && BITS == 4 && SCALE_TYPE != FLOAT32 && B_PACKED) {
