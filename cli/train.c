@@ -165,8 +165,7 @@ static int run_parsed(train_values *v)
     weft_status status = WEFT_OK;
     const char *conflict = train_adapter_conflict(v);
     if (conflict != NULL)
-        return cli_usage("train", "--%s is that of --init-adapter, and cannot be given too",
-                         conflict);
+        return cli_usage("train", "%s", conflict);
     if (v->resume && !v->overwrite && weft_run_exists(v->out))
         status = train_resume(v, &words);
     status = train_share_machine(v, status);

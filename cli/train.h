@@ -38,6 +38,7 @@ typedef struct train_values {
     int64_t rank, layers;
     int adapter_dtype;
     bool rslora, dora, pissa;
+    bool full; /* all parameters are trained, without an adapter */
 } train_values;
 
 /* The words of --optimizer: the names of the types. */
@@ -108,9 +109,11 @@ weft_status train_catch_signals(const weft_cancel **cancel);
 /* The signal that stopped the run; 0: none. */
 int train_stop_signal(void);
 
-/* An option of the adapter that was given although --init-adapter determines it; NULL: none. */
+/* The usage error for an option of the adapter that was given although --init-adapter determines
+ * it, or although --full trains no adapter; NULL: none. */
 const char *train_adapter_conflict(const train_values *v);
-bool train_is_of_adapter(const char *name); /* whether the option describes the adapter */
+/* Whether --init-adapter determines the option, or --full does not use it. */
+bool train_is_unused(const train_values *v, const char *name);
 /* Adds the options of --config that the command line does not set, and calls `run`; returns the
  * exit status. The message for a malformed file or an unknown option names the file and the option.
  */

@@ -119,8 +119,28 @@ static weft_status inject(const train_values *v, weft_model *model)
     return status;
 }
 
+static weft_status check_dense(void *context, const weft_nn_item *item)
+{
+    (void)context;
+    return weft_encoding_of(*item->slot->address) == NULL
+               ? WEFT_OK
+               : weft_fail(WEFT_UNSUPPORTED, "--full: %s is quantized, so it cannot be trained",
+                           item->path);
+}
+
+/* Makes every parameter trainable. */
+static weft_status train_all(weft_module *tree)
+{
+    const weft_status status = weft_nn_visit(tree, check_dense, NULL);
+    if (status == WEFT_OK)
+        weft_nn_unfreeze(tree);
+    return status;
+}
+
 weft_status train_add_adapter(const train_values *v, train_run *r)
 {
+    if (v->full)
+        return train_all(weft_model_module(r->model));
     const weft_adapter_options o = {.dtype = v->adapter_dtype == 1 ? WEFT_BFLOAT16 : WEFT_FLOAT32};
     weft_status status =
         v->init_adapter ? weft_adapter_load(r->model, v->init_adapter, &o) : inject(v, r->model);
@@ -132,6 +152,10 @@ void train_print_adapter(const train_values *v, const train_run *r)
     weft_module *module = weft_model_module(r->model);
     const int token_layers =
         v->train_tokens || v->add_tokens ? 2 : 0; /* the embedding and the head */
+    if (v->full) {
+        fprintf(stderr, "train   all %s parameters\n", cli_count(weft_nn_count(module, true)));
+        return;
+    }
     fprintf(stderr, "train   %s on %d linears%s, %s parameters", v->dora ? "DoRA" : "LoRA",
             weft_nn_lora_count(module) - token_layers,
             token_layers ? " and rows of the embedding" : "",

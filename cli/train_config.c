@@ -221,8 +221,7 @@ static void add_member(json_object *root, const cli_option *o, const char *text)
     json_object_array_add(before, value);
 }
 
-/* With --init-adapter the defaults of the adapter's options are omitted, since --init-adapter
- * determines them. */
+/* Omits the defaults of options that --init-adapter determines or --full does not use. */
 weft_status train_write_config(const train_values *v, const cli_word_list *words)
 {
     json_object *root = json_object_new_object();
@@ -236,7 +235,7 @@ weft_status train_write_config(const train_values *v, const cli_word_list *words
             json_object_object_add(root, "model", json_object_new_string(words->at[i]));
         else if (o->kind == CLI_FLAG)
             add_member(root, o, "");
-        else if (++i < words->n && !(v->init_adapter && train_is_of_adapter(o->name)))
+        else if (++i < words->n && !train_is_unused(v, o->name))
             add_member(root, o, words->at[i]);
     }
     const char *text = root ? json_object_to_json_string_ext(

@@ -244,7 +244,7 @@ static weft_status refuse(const dry_run *d, const growth *plain, double rest)
     const double with_checkpoint = rest + activations(&less, samples_of(d));
     const bool checkpoint = !d->o->checkpoint && is_within(d, with_checkpoint);
     /* 4 bits per value and a 16-bit scale per 32 values: 4.5 bits instead of 32 or 16. */
-    const bool whole = d->v->place.quantize == CLI_ABSENT;
+    const bool whole = d->v->place.quantize == CLI_ABSENT && !d->v->full;
     const double now = d->v->place.dtype == 0 ? 32 : 16;
     const double quantized = rest - (double)d->weights * (1 - 4.5 / now);
     const double with_quantize = quantized + activations(plain, samples_of(d));

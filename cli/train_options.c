@@ -333,6 +333,12 @@ static const cli_option options[] = {
      .fallback = WEFT_LORA_ALL_LINEAR,
      AT(targets),
      .help = "linears and embeddings to adapt, as in q_proj,v_proj,embed_tokens"},
+    {.name = "full",
+     .kind = CLI_FLAG,
+     AT(full),
+     .help =
+         "train all parameters instead of an adapter: last and best are then complete models. "
+         "This needs the memory of several copies of the weights, and usually a --lr near 1e-5"},
     {.name = "modules-to-save",
      .kind = CLI_TEXT,
      .value = "NAMES",
@@ -409,7 +415,7 @@ const cli_command cli_train = {
         "data, DIR/best. DIR/metrics.jsonl has a line for every update, DIR/report.html the "
         "curves, settings and samples, DIR/config.json the options.\n\n"
         "Defaults: all linear layers, rank 8, AdamW with learning rate 2e-4, 3% warmup and a "
-        "cosine schedule.\n\n"
+        "cosine schedule. --full trains the whole model instead.\n\n"
         "A checkpoint, DIR/step-N, has the adapter, the optimizer and the position in the "
         "run. It is saved every 10 minutes (--save-minutes) and at the end. weft train --out "
         "DIR --resume continues from the newest one with the options of the run, as if it had "

@@ -35,8 +35,9 @@ weft_status train_reload(const train_values *v, train_run *r, const weft_cancel 
     weft_model_free(r->model);
     r->trainer = NULL;
     r->model = NULL;
-    weft_status status = adapter ? cli_load_model(r->path, &v->place, adapter, &r->model)
-                                 : weft_fail(WEFT_MEMORY, "train: out of memory");
+    weft_status status = adapter == NULL ? weft_fail(WEFT_MEMORY, "train: out of memory")
+                         : v->full       ? cli_load_model(adapter, &v->place, NULL, &r->model)
+                                         : cli_load_model(r->path, &v->place, adapter, &r->model);
     if (status == WEFT_OK)
         status = weft_evaluate(r->model, r->validation, &o, &found);
     if (status == WEFT_OK)

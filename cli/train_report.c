@@ -58,7 +58,7 @@ void train_print_plan(const train_values *v, const train_run *r, const weft_trai
     weft_module *module = weft_model_module(r->model);
     int64_t all = weft_nn_count(module, false), trained = weft_nn_count(module, true);
     fprintf(stderr, "model   %s: %s, %s parameters\n", weft_printable(r->path),
-            weft_model_family_of(r->model)->model_type, cli_count(all - trained));
+            weft_model_family_of(r->model)->model_type, cli_count(v->full ? all : all - trained));
     train_print_adapter(v, r);
     print_data(v, r);
     if (v->place.gpu_layers != CLI_ABSENT) {
@@ -177,10 +177,13 @@ static void print_command(const char *const *words)
     putchar('\n');
 }
 
+/* Whether rows were rendered by the chat template. */
 static bool has_conversations(const train_run *r)
 {
     const int64_t *rows = r->data_info.rows;
-    return r->chat && rows[WEFT_ROW_MESSAGES] + rows[WEFT_ROW_SHAREGPT] > 0;
+    return r->chat && rows[WEFT_ROW_MESSAGES] + rows[WEFT_ROW_SHAREGPT] + rows[WEFT_ROW_ALPACA] +
+                              rows[WEFT_ROW_QUESTION] >
+                          0;
 }
 
 /* Fails for a trained parameter that is not an A or a B, such as a magnitude, a row of a token or a
@@ -208,6 +211,16 @@ static bool fits_gguf(const train_run *r)
     return r->model && weft_nn_visit(weft_model_module(r->model), check_gguf, r->model) == WEFT_OK;
 }
 
+/* Prints the commands that use the result of --full, a complete model. */
+static void print_use_of_model(const train_run *r, const char *folder)
+{
+    if (has_conversations(r))
+        print_command((const char *const[]){"chat", folder, NULL});
+    else
+        print_command((const char *const[]){"generate", folder, "--prompt", "TEXT", NULL});
+    print_command((const char *const[]){"convert", folder, "model.gguf", NULL});
+}
+
 /* Prints which adapter to use, and commands that use it. */
 static void print_use(const train_values *v, const train_run *r)
 {
@@ -216,11 +229,17 @@ static void print_use(const train_values *v, const train_run *r)
     char *adapter = weft_format("%s/%s", v->out, best ? "best" : "last");
     printf("report %s/report.html, metrics %s/metrics.jsonl\n", v->out, v->out);
     if (best && s->best_validation >= s->first_validation)
-        puts("The validation loss did not fall below that of the model without the adapter.");
+        puts("The validation loss did not fall below that of the model without training.");
     printf("Use %s/%s", v->out, best ? "best" : "last");
-    printf(best ? ", the adapter with the lowest validation loss:\n" : ":\n");
+    printf(best ? ", the %s with the lowest validation loss:\n" : ":\n",
+           v->full ? "model" : "adapter");
     if (adapter == NULL)
         return;
+    if (v->full) {
+        print_use_of_model(r, adapter);
+        weft_free(adapter);
+        return;
+    }
     if (v->task == TRAIN_CLASSIFY) {
         print_command(
             (const char *const[]){"classify", v->model, "--adapter", adapter, "TEXT", NULL});

@@ -40,6 +40,7 @@ static const char *const fixed[] = {
     "add-tokens",
     "adapter-dtype",
     "init-adapter",
+    "full",
     "dtype",
     "quantize",
     "objective",
@@ -63,10 +64,17 @@ enum {
     N_OF_ADAPTER = sizeof of_adapter / sizeof *of_adapter
 };
 
-bool train_is_of_adapter(const char *name)
+/* Options without effect on --full, beside those of the adapter. */
+static const char *const not_of_full[] = {"init-adapter", "adapter-dtype", "lora-plus", "quantize"};
+
+bool train_is_unused(const train_values *v, const char *name)
 {
-    for (int i = 0; i < N_OF_ADAPTER; i++) {
+    for (int i = 0; (v->init_adapter || v->full) && i < N_OF_ADAPTER; i++) {
         if (strcmp(name, of_adapter[i]) == 0)
+            return true;
+    }
+    for (size_t i = 0; v->full && i < sizeof not_of_full / sizeof *not_of_full; i++) {
+        if (strcmp(name, not_of_full[i]) == 0)
             return true;
     }
     return false;
@@ -74,9 +82,24 @@ bool train_is_of_adapter(const char *name)
 
 const char *train_adapter_conflict(const train_values *v)
 {
+    static char text[128];
+    const size_t n_others = sizeof not_of_full / sizeof *not_of_full;
+    for (size_t i = 0; v->full && i < n_others + N_OF_ADAPTER; i++) {
+        const char *name = i < n_others ? not_of_full[i] : of_adapter[i - n_others];
+        if (cli_is_given(&cli_train, &v->given, name)) {
+            snprintf(text, sizeof text, "--full trains the whole model: --%s is for adapters",
+                     name);
+            return text;
+        }
+    }
+    if (v->full && v->task == TRAIN_CLASSIFY)
+        return "--full is not for --task classify";
     for (int i = 0; v->init_adapter && i < N_OF_ADAPTER; i++) {
-        if (cli_is_given(&cli_train, &v->given, of_adapter[i]))
-            return of_adapter[i];
+        if (cli_is_given(&cli_train, &v->given, of_adapter[i])) {
+            snprintf(text, sizeof text, "--%s is that of --init-adapter, and cannot be given too",
+                     of_adapter[i]);
+            return text;
+        }
     }
     return NULL;
 }

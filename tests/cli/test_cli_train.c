@@ -219,9 +219,69 @@ static void conflicting_options_are_refused(void)
     CHECK_CONTAINS(o.err, "--temperature is given twice");
 }
 
+/* ---- all parameters -------------------------------------------------------------------------- */
+
+static const char *full_run(const char *out, const char *options)
+{
+    static char line[2048];
+    snprintf(line, sizeof line,
+             "train %s --data %s --val-split 0.5 --full --lr 1e-4 --schedule constant --warmup 0 "
+             "--out %s %s",
+             model(),
+             text_file("two.jsonl",
+                       "{\"prompt\": \"A fox\", \"completion\": \" slept in the wood.\"}\n"
+                       "{\"prompt\": \"A cat\", \"completion\": \" slept in the wood.\"}\n"),
+             out, options);
+    return line;
+}
+
+/* last and best are models, complete with tokenizer and generation config. A resumed run ends with
+ * the same bytes. */
+static void all_parameters_are_trained(void)
+{
+    char first[512], second[512], quantized[512];
+    snprintf(first, sizeof first, "%s", check_temporary("full"));
+    snprintf(second, sizeof second, "%s", check_temporary("full-again"));
+    snprintf(quantized, sizeof quantized, "%s", check_temporary("quantized.gguf"));
+    output o = weft_command(NULL, "%s", full_run(first, "--steps 4"));
+    if (!CHECK_EQ_INT(o.code, 0))
+        CHECK_FAIL("%s", o.err);
+    CHECK_CONTAINS(o.err, "train   all 3,148,992 parameters");
+    CHECK_CONTAINS(o.out, "/best was loaded again: its validation loss is the same");
+    CHECK_CONTAINS(o.out, "  weft convert ");
+    CHECK(strstr(o.out, "--adapter") == NULL);
+    o = weft_command(NULL, "generate %s/best -p 'The hen' -n 4", first);
+    CHECK_EQ_INT(o.code, 0);
+    o = shell_command(NULL,
+                      "cd %s/best && ls config.json model.safetensors tokenizer.json "
+                      "tokenizer_config.json generation_config.json",
+                      first);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_EQ_INT(weft_command(NULL, "%s", full_run(second, "--steps 2")).code, 0);
+    CHECK_EQ_INT(weft_command(NULL, "train --out %s --resume --steps 4", second).code, 0);
+    const char *same = "cmp %s/last/model.safetensors %s/last/model.safetensors";
+    CHECK_EQ_INT(shell_command(NULL, same, first, second).code, 0);
+    o = weft_command(NULL, "train --config %s/config.json --overwrite --out %s", first, second);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_EQ_INT(shell_command(NULL, same, first, second).code, 0);
+    CHECK_EQ_INT(weft_command(NULL, "convert %s %s --type q8_0", model(), quantized).code, 0);
+    o = weft_command(NULL, "train %s --data %s --full --steps 1 --out %s", quantized,
+                     check_temporary("two.jsonl"), check_temporary("none"));
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "is quantized, so it cannot be trained");
+    static const char *const conflicts[] = {"--rank 4", "--init-adapter a", "--quantize 4",
+                                            "--lora-plus 2", "--task classify"};
+    for (size_t i = 0; i < sizeof conflicts / sizeof *conflicts; i++) {
+        o = weft_command(NULL, "train M --data a --full %s", conflicts[i]);
+        check_one_line(&o, 2);
+        CHECK_CONTAINS(o.err, "--full");
+    }
+}
+
 CHECK_MAIN("cli_train", CHECK_CASE(conflicting_options_are_refused),
            CHECK_CASE(every_optimizer_and_schedule_can_be_chosen),
-           CHECK_CASE(signals_save_and_stop), CHECK_CASE(an_ignored_hangup_stays_ignored),
+           CHECK_CASE(all_parameters_are_trained), CHECK_CASE(signals_save_and_stop),
+           CHECK_CASE(an_ignored_hangup_stays_ignored),
            CHECK_CASE(a_closed_pipe_does_not_end_a_run),
            CHECK_CASE(a_limit_on_files_does_not_kill_a_run),
            CHECK_CASE(an_unusable_folder_is_found_first),

@@ -50,7 +50,8 @@ static char *effect_of(const char *out, int code)
         return weft_strdup(code == 2 ? "refused" : "failed");
     const output o =
         shell_command(NULL,
-                      "cd %s/%s && ls && cksum last/adapter_* && sed 's/\"command\".*//; "
+                      "cd %s/%s && ls && cksum $(ls last/adapter_* last/model.safetensors "
+                      "2>/dev/null) && sed 's/\"command\".*//; "
                       "/seconds\\|memory\\|\"weft\"/d' "
                       "run.json && sed 's/\"tokens_per_second.*peak_memory\": [0-9]*//; "
                       "s/\"seconds.*peak_memory\": "
@@ -146,6 +147,7 @@ static const struct {
     {"labels", LABELLED " --task classify", "b,a"},
     {"add-tokens", ROWS, "xqz"},
     {"modules-to-save", ROWS, "norm"},
+    {"full", ROWS, ""},
     {"adapter-dtype", ROWS, "bfloat16"},
     {"init-adapter", ROWS, "start/last"},
     {"patience", SPLIT, "2"},

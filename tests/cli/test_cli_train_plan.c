@@ -198,6 +198,12 @@ static void the_end_says_which_adapter_to_use(void)
     CHECK_EQ_INT(n, 3);
     o = shell_command(NULL, "cd %s && ls fused/config.json fused.gguf adapter.gguf", folder);
     CHECK_EQ_INT(o.code, 0);
+    /* Questions are rendered by the chat template too. */
+    const char *table = text_file("table.csv", "question,answer\nWho came?,A fox.\n");
+    o = weft_command(NULL, "train %s --data %s --steps 1 --out %s", model(), table,
+                     check_temporary("asked"));
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "  weft chat ");
     o = shell_command(NULL, "grep -c '\"samples\": .*A fox' \"%s\"/metrics.jsonl", out);
     CHECK(atoi(o.out) >= 2);
     static const char *const bad[] = {"--patience 1", "--sample-prompt a",

@@ -325,11 +325,13 @@ weft_status weft__checkpoint_weights(const weft_trainer *trainer, const char *pa
 {
     weft_model *model = trainer->model;
     const weft_trainer_options *o = &trainer->o;
-    weft_status status = weft_nn_lora_count(weft_model_module(model)) > 0
-                             ? weft_adapter_save(model, path, o->base_name)
-                             : weft_model_save(model, path);
+    const bool adapted = weft_nn_lora_count(weft_model_module(model)) > 0;
+    weft_status status =
+        adapted ? weft_adapter_save(model, path, o->base_name) : weft_model_save(model, path);
     if (status == WEFT_OK && o->tokenizer_path)
         status = weft_tokenizer_copy(o->tokenizer_path, path);
+    if (status == WEFT_OK && o->tokenizer_path && !adapted) /* generation_config.json */
+        status = weft__text_files_copy(o->tokenizer_path, path, false);
     if (status == WEFT_OK && o->tokenizer)
         status = weft_tokenizer_save(o->tokenizer, path);
     return status;

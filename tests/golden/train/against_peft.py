@@ -7,7 +7,8 @@ trained, and completions, of unequal lengths. Each update takes all rows once, a
 so its loss does not depend on the order in which rows are drawn. Both start from the same adapter,
 whose B is not zero, and use weight decay, warm-up, a cosine schedule and clipping that acts on
 most updates, and LoRA+; OPTION is given to `weft train` too, as --checkpoint. The variants are LoRA,
-rsLoRA and DoRA. Fails when a loss, a norm or a validation loss differs by more than LIMIT (norms: ten times that), relative.
+rsLoRA and DoRA; `--full` without an adapter is compared with transformers alone. Fails when a loss, a
+norm or a validation loss differs by more than LIMIT (norms: ten times that), relative.
 
 Needs torch, transformers and peft (figures were made with 2.13, 5.23 and 0.21.2 on the CPU).
 """
@@ -26,6 +27,7 @@ from transformers import AutoModelForCausalLM
 LIMIT = 1e-5
 STEPS, ROWS, BATCH, ACCUMULATE = 200, 12, 3, 4
 LR, DECAY, WARMUP, CLIP, PLUS = 5e-5, 0.1, 20, 0.5, 2
+FULL_LR = 5e-6  # of all parameters: a loss that stays far from zero
 WORDS = ("once there was a small red fox who saw the moon and wanted to know why it shone so bright "
          "over the old house by the river where nobody had lived for many years").split()
 
@@ -78,10 +80,11 @@ def groups(model):
     return [{"params": rest, "scale": 1}, {"params": plus, "scale": PLUS}]
 
 
-def train_peft(start, train, held_out, rates):
+def train_peft(start, lr, train, held_out, rates):
     torch.manual_seed(0)
-    model = PeftModel.from_pretrained(base(), start, is_trainable=True).train()
-    optimizer = torch.optim.AdamW(groups(model), lr=LR, betas=(0.9, 0.99), eps=1e-8,
+    model = PeftModel.from_pretrained(base(), start, is_trainable=True) if start else base()
+    model.train()
+    optimizer = torch.optim.AdamW(groups(model), lr=lr, betas=(0.9, 0.99), eps=1e-8,
                                   weight_decay=DECAY)
     weight = sum(sum(w[1:]) for _, w in train)
     trained = [p for p in model.parameters() if p.requires_grad]
@@ -95,7 +98,7 @@ def train_peft(start, train, held_out, rates):
             loss += part.item()
         norms.append(torch.nn.utils.clip_grad_norm_(trained, CLIP).item())
         for group in optimizer.param_groups:
-            group["lr"] = LR * rates[step] * group["scale"]
+            group["lr"] = lr * rates[step] * group["scale"]
         optimizer.step()
         losses.append(loss)
     model.eval()
@@ -121,23 +124,27 @@ def start_of(folder, **variant):
     model.save_pretrained(folder)
 
 
-def compare(name, folder, **variant):
-    start_of(folder / "start", **variant)
+def compare(name, folder, variant):
+    lr = FULL_LR if variant is None else LR
+    start = None if variant is None else folder / "start"
+    if start:
+        start_of(start, **variant)
+    begin = ["--init-adapter", start, "--lora-plus", PLUS] if start else ["--full"]
     for part, count in (("train", ROWS), ("held-out", 4)):
         (folder / f"{part}.jsonl").write_text(
             "".join(json.dumps(row) + "\n" for row in rows(count, part)))
     weft("train", model_folder, "--data", folder / "train.jsonl", "--val-data",
-         folder / "held-out.jsonl", "--val-every", 0, "--init-adapter", folder / "start", "--steps",
-         STEPS, "--batch-size", BATCH, "--accumulate", ACCUMULATE, "--lr", LR, "--weight-decay",
-         DECAY, "--warmup", WARMUP, "--clip", CLIP, "--optimizer-options", "beta2=0.99",
-         "--lora-plus", PLUS, "--out", folder / "run", *options)
+         folder / "held-out.jsonl", "--val-every", 0, "--steps", STEPS, "--batch-size", BATCH,
+         "--accumulate", ACCUMULATE, "--lr", lr, "--weight-decay", DECAY, "--warmup", WARMUP,
+         "--clip", CLIP, "--optimizer-options", "beta2=0.99", *begin, "--out", folder / "run",
+         *options)
     lines = [json.loads(line) for line in (folder / "run/metrics.jsonl").read_text().splitlines()]
     steps = [line for line in lines if "loss" in line and line["step"] > 0]
     assert [line["step"] for line in steps] == list(range(1, STEPS + 1))
     rates = [rate(i) for i in range(STEPS)]
-    found = {"learning rate": max(abs(s["lr"] / LR - r) for s, r in zip(steps, rates))}
+    found = {"learning rate": max(abs(s["lr"] / lr - r) for s, r in zip(steps, rates))}
     losses, norms, validation = train_peft(
-        folder / "start", samples(folder / "train.jsonl"), samples(folder / "held-out.jsonl"), rates)
+        start, lr, samples(folder / "train.jsonl"), samples(folder / "held-out.jsonl"), rates)
     found["loss"] = max(abs(s["loss"] / loss - 1) for s, loss in zip(steps, losses))
     found["norm"] = max(abs(s["grad_norm"] / norm - 1) for s, norm in zip(steps, norms))
     ours = [line["validation_loss"] for line in lines if "validation_loss" in line][-1]
@@ -158,8 +165,8 @@ failed = 0
 # rsLoRA divides by the root of the rank: the smaller alpha gives it the scale of the others, and
 # losses that stay as far from zero, where relative differences would grow.
 VARIANTS = (("LoRA", {}), ("rsLoRA", {"use_rslora": True, "lora_alpha": 6}),
-            ("DoRA", {"use_dora": True}))
+            ("DoRA", {"use_dora": True}), ("all parameters", None))
 for name, variant in VARIANTS:
     with tempfile.TemporaryDirectory() as temporary:
-        failed += compare(name, Path(temporary), **variant)
+        failed += compare(name, Path(temporary), variant)
 sys.exit(failed > 0)
