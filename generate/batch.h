@@ -36,6 +36,10 @@ struct weft__batch {
     size_t places;
     weft_cache **caches; /* slots.h, one per layer; NULL: no sequence needs them */
     weft_compiled *decode;
+    /* A step that was enqueued before the tokens of the step before it were read: its tokens, by
+     * the slots at that time, and the request of each slot. NULL: none. */
+    weft_array *ahead;
+    size_t *ahead_requests, ahead_places;
 };
 
 /* ---- batch_rows.c --------------------------------------------------------------------------- */

@@ -81,7 +81,7 @@ static weft_array *favourites_of(weft_array *logits)
 static weft_status draw(weft__row *const *rows, const size_t *which, size_t n, weft_array *logits,
                         weft_array *favourites, drawn *out)
 {
-    const int64_t N = weft_ok(logits) ? weft_dim(logits, 0) : 0;
+    const int64_t N = weft_ok(favourites) ? weft_dim(favourites, 0) : 0;
     weft_array **all = weft_malloc((4 * n + 1) * sizeof *all);
     int32_t *best = weft_malloc(((size_t)N + 1) * sizeof *best);
     weft_status status = WEFT_OK;
@@ -274,7 +274,7 @@ void weft__batch_begin(weft__batch *b, const size_t *places, size_t n)
 
 enum { LOGITS, FAVOURITES, RESULTS };
 
-/* Logits (B, V) of tokens (B, 1) at offsets (B), and their favourites (B). */
+/* Logits (B, V) of tokens (B) at offsets (B), and their favourites (B). */
 static int decode(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     weft__batch *b = context;
@@ -282,7 +282,7 @@ static int decode(void *context, weft_array *const *in, int n_in, weft_array **o
     (void)room;
     const weft_model_call call = {
         .caches = b->caches, .offset = in[1], .positions = weft_expand_dims(in[1], 1)};
-    weft_array *hidden = weft_model_hidden(b->model, in[0], &call); /* (B, 1, E) */
+    weft_array *hidden = weft_model_hidden(b->model, weft_expand_dims(in[0], 1), &call);
     out[LOGITS] = weft_squeeze(weft_model_head(b->model, hidden), 1);
     out[FAVOURITES] = favourites_of(out[LOGITS]);
     return RESULTS;
@@ -296,7 +296,7 @@ static weft_status make_decode(weft__batch *b)
     int n = 0;
     for (int64_t i = 0; i < n_caches(b); i++)
         n += weft_cache_state(b->caches[i], slots + n);
-    const weft_compile_options options = {.name = "batch decode", .cache = KEPT};
+    const weft_compile_options options = {.name = "batch decode", .cache = KEPT, .async = true};
     const weft_status status = weft_compile(decode, b, slots, n, &options, &b->decode);
     weft_free(slots);
     return status;
@@ -328,16 +328,20 @@ static void gather(weft__batch *b, inputs *in)
     }
 }
 
-static weft_status compute(weft__batch *b, const inputs *in, weft_array **out)
+/* The step of the inputs or, given their favourites as tokens, the one after it. */
+static weft_status compute(weft__batch *b, inputs *in, weft_array *tokens, weft_array **out)
 {
     const int64_t B = (int64_t)b->places;
     weft_status status = WEFT_OK;
     for (int64_t i = 0; i < n_caches(b) && status == WEFT_OK; i++)
-        status = weft__slots_reserve(b->caches[i], in->longest);
+        status = weft__slots_reserve(b->caches[i], in->longest + (tokens != NULL));
     if (status == WEFT_OK && b->decode == NULL && !b->options.no_compile &&
         weft_compile_enabled() && in->left >= WORTH)
         status = make_decode(b);
-    weft_array *const arguments[] = {weft_from_data(in->tokens, WEFT_INT32, WEFT_DIMS(B, 1)),
+    for (size_t i = 0; tokens && i < in->n; i++)
+        in->offsets[in->which[i]]++;
+    weft_array *const arguments[] = {tokens ? tokens
+                                            : weft_from_data(in->tokens, WEFT_INT32, WEFT_DIMS(B)),
                                      weft_from_data(in->offsets, WEFT_INT32, WEFT_DIMS(B))};
     if (status != WEFT_OK)
         return status;
@@ -345,6 +349,88 @@ static weft_status compute(weft__batch *b, const inputs *in, weft_array **out)
         return weft_compiled_call(b->decode, arguments, 2, out, RESULTS);
     decode(b, arguments, 2, out, RESULTS);
     return weft_eval_n(out, RESULTS);
+}
+
+/* ---- the step after ------------------------------------------------------------------------- */
+
+/* Whether the next step can be enqueued before the tokens are read: each is the favourite. A
+ * sequence that ends with its token is computed once more in vain. */
+static bool can_go_ahead(const weft__batch *b, const inputs *in)
+{
+    bool can = b->decode && in->n > 0 && in->left > 1;
+    for (size_t i = 0; i < in->n && can; i++)
+        can = plain(in->rows[i]->run.generator);
+    return can;
+}
+
+static weft_status go_ahead(weft__batch *b, inputs *in, weft_array *favourites)
+{
+    weft_array *out[RESULTS];
+    size_t *requests = weft_malloc((b->places + 1) * sizeof *requests);
+    if (requests == NULL)
+        return weft__out_of_memory("generate", NULL);
+    const weft_status status = compute(b, in, favourites, out);
+    if (status != WEFT_OK) {
+        weft_free(requests);
+        return status;
+    }
+    for (size_t i = 0; i < b->places; i++)
+        requests[i] = b->n;
+    for (size_t i = 0; i < in->n; i++)
+        requests[in->which[i]] = in->rows[i]->index;
+    b->ahead = weft_keep(out[FAVOURITES]);
+    b->ahead_requests = requests;
+    b->ahead_places = b->places;
+    return WEFT_OK;
+}
+
+static void drop_ahead(weft__batch *b)
+{
+    weft_drop(b->ahead);
+    weft_free(b->ahead_requests);
+    b->ahead = NULL;
+    b->ahead_requests = NULL;
+}
+
+/* Restricts the inputs to the sequences of the step that was enqueued ahead, by its slots. Returns
+ * whether these are all, in the same slots as now. */
+static bool take_ahead(const weft__batch *b, inputs *in)
+{
+    size_t n = 0;
+    bool same = b->ahead_places == b->places;
+    for (size_t i = 0; i < in->n; i++) {
+        size_t slot = 0;
+        while (slot < b->ahead_places && b->ahead_requests[slot] != in->rows[i]->index)
+            slot++;
+        same = same && slot == in->which[i];
+        if (slot < b->ahead_places) {
+            in->rows[n] = in->rows[i];
+            in->which[n++] = slot;
+        }
+    }
+    in->n = n;
+    return same;
+}
+
+/* The step of the inputs: the one that was enqueued ahead, or a new one; and the one after it. */
+static weft_status step(weft__batch *b, inputs *in)
+{
+    weft_array *out[RESULTS] = {NULL}, *ahead = weft_keep(b->ahead);
+    bool all = true;
+    weft_status status = WEFT_OK;
+    if (ahead) {
+        all = take_ahead(b, in);
+        out[FAVOURITES] = ahead;
+        drop_ahead(b);
+    } else {
+        status = compute(b, in, NULL, out);
+    }
+    if (status == WEFT_OK && all && can_go_ahead(b, in))
+        (void)go_ahead(b, in, out[FAVOURITES]); /* if it fails, so does the next step itself */
+    if (status == WEFT_OK && in->n > 0)
+        finish_step(in->rows, in->which, in->n, out[LOGITS], out[FAVOURITES]);
+    weft_drop(ahead);
+    return status;
 }
 
 weft_status weft__batch_step(weft__batch *b)
@@ -358,12 +444,9 @@ weft_status weft__batch_step(weft__batch *b)
     weft_status status = WEFT_OK;
     if (memory)
         gather(b, &in);
-    weft_array *out[RESULTS] = {NULL};
     weft_scope_open_lean();
     if (in.n > 0)
-        status = compute(b, &in, out);
-    if (in.n > 0 && status == WEFT_OK)
-        finish_step(in.rows, in.which, in.n, out[LOGITS], out[FAVOURITES]);
+        status = step(b, &in);
     weft_scope_close(NULL);
     for (size_t i = 0; status != WEFT_OK && i < in.n; i++)
         weft__row_fail(in.rows[i], status);
@@ -384,6 +467,7 @@ weft_status weft__batch_keep(weft__batch *b, const int32_t *which, size_t n)
 
 void weft__batch_close(weft__batch *b)
 {
+    drop_ahead(b);
     weft_compiled_free(b->decode);
     free_caches(b, b->caches);
     weft_free(b->rows);
