@@ -198,12 +198,6 @@ static void the_end_says_which_adapter_to_use(void)
     CHECK_EQ_INT(n, 3);
     o = shell_command(NULL, "cd %s && ls fused/config.json fused.gguf adapter.gguf", folder);
     CHECK_EQ_INT(o.code, 0);
-    /* Questions are rendered by the chat template too. */
-    const char *table = text_file("table.csv", "question,answer\nWho came?,A fox.\n");
-    o = weft_command(NULL, "train %s --data %s --steps 1 --out %s", model(), table,
-                     check_temporary("asked"));
-    CHECK_EQ_INT(o.code, 0);
-    CHECK_CONTAINS(o.out, "  weft chat ");
     o = shell_command(NULL, "grep -c '\"samples\": .*A fox' \"%s\"/metrics.jsonl", out);
     CHECK(atoi(o.out) >= 2);
     static const char *const bad[] = {"--patience 1", "--sample-prompt a",
@@ -212,6 +206,19 @@ static void the_end_says_which_adapter_to_use(void)
         o = weft_command(NULL, "train M --data a %s", bad[i]);
         check_one_line(&o, 2);
     }
+}
+
+/* Questions are rendered by the chat template, as conversations are. */
+static void questions_are_asked_in_a_chat(void)
+{
+    const char *table = text_file("table.csv", "question,answer\nWho came?,A fox.\n");
+    output o = weft_command(NULL, "train %s --data %s --steps 1 --out %s", model(), table,
+                            check_temporary("asked"));
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "  weft chat ");
+    o = shell_command(NULL, "cat %s/report.html", check_temporary("asked"));
+    CHECK_CONTAINS(o.out, table); /* the path of the data, as it is */
+    CHECK(strstr(o.out, "\\/") == NULL);
 }
 
 /* config.json of a run makes the same adapter again, also of one with --init-adapter. */
@@ -285,5 +292,5 @@ CHECK_MAIN("cli_train_plan", CHECK_CASE(the_peak_is_that_of_the_run),
            CHECK_CASE(a_dry_run_shows_the_plan_and_writes_nothing),
            CHECK_CASE(what_does_not_fit_is_refused), CHECK_CASE(micro_batches_fit_into_memory),
            CHECK_CASE(the_config_of_a_run_reproduces_it),
-           CHECK_CASE(the_end_says_which_adapter_to_use),
+           CHECK_CASE(the_end_says_which_adapter_to_use), CHECK_CASE(questions_are_asked_in_a_chat),
            CHECK_CASE(saved_adapters_are_loaded_again), CHECK_CASE(packed_updates_compile))

@@ -78,7 +78,8 @@ static void escape_value(weft__text *t, json_object *value)
         json_object_is_type(value, json_type_double) ? json_object_get_double(value) : 0;
     const char *text = fabs(x) >= 0.1
                            ? weft__decimals(x, 4, number)
-                           : json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN);
+                           : json_object_to_json_string_ext(
+                                 value, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
     escape(t, text, strlen(text));
 }
 
