@@ -55,6 +55,8 @@ static bool can_be_there(weft__plan *plan, weft_array *a, int depth)
     return can;
 }
 
+/* Plans a small operand and what it needs, each node alone: with its reader, an operand that is a
+ * product too would in turn bring the node that needs it. */
 static weft_status bring(weft__plan *plan, weft_array *a)
 {
     weft_status status = WEFT_OK;
@@ -64,7 +66,7 @@ static weft_status bring(weft__plan *plan, weft_array *a)
     for (int i = 0; i < a->n_inputs && status == WEFT_OK; i++) {
         status = bring(plan, a->inputs[i]);
     }
-    return status == WEFT_OK ? weft__plan_node(plan, a->first) : status;
+    return status == WEFT_OK ? weft__plan_alone(plan, a->first) : status;
 }
 
 /* Whether `other` differs from `node` in its inputs but the first alone, which are there. */

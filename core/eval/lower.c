@@ -560,6 +560,18 @@ static weft_status plan_operands(weft__plan *plan, weft_array *node)
     return status;
 }
 
+weft_status weft__plan_alone(weft__plan *plan, weft_array *a)
+{
+    bool stranded = false;
+    if (weft__prologue_offers(plan, a)) {
+        return WEFT_OK;
+    }
+    if (!weft__fuse_defers(plan, a, &stranded)) {
+        return plan_deferred(plan, a);
+    }
+    return stranded ? plan_operands(plan, a) : WEFT_OK;
+}
+
 weft_status weft__plan_node(weft__plan *plan, weft_array *a)
 {
     weft__entry *e = weft__plan_entry(plan, a);
@@ -570,17 +582,11 @@ weft_status weft__plan_node(weft__plan *plan, weft_array *a)
         return WEFT_OK;
     }
     const weft__join *join = weft__join_of(plan, a);
-    bool joined = false, stranded = false;
+    bool joined = false;
     weft_array *offered = join ? weft__prologue_of(plan, a) : NULL;
     weft_status status = offered ? plan_join(plan, join, offered, &joined) : WEFT_OK;
     if (join && !joined && status == WEFT_OK) {
         status = plan_join(plan, join, NULL, &joined);
     }
-    if (joined || status != WEFT_OK || weft__prologue_offers(plan, a)) {
-        return status;
-    }
-    if (!weft__fuse_defers(plan, a, &stranded)) {
-        return plan_deferred(plan, a);
-    }
-    return stranded ? plan_operands(plan, a) : WEFT_OK;
+    return joined || status != WEFT_OK ? status : weft__plan_alone(plan, a);
 }

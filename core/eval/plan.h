@@ -162,8 +162,10 @@ weft_status weft__plan_consume(weft__plan *plan, weft_array *node);
 /* Marks the outputs of a node as planned, and spends those that are neither needed nor picked. */
 weft_status weft__plan_settle(weft__plan *plan, weft_array *node);
 
-/* lower.c: lowers one node to views or steps. */
+/* lower.c: lowers one node to views or steps, together with its reader where a kernel does both. */
 weft_status weft__plan_node(weft__plan *plan, weft_array *a);
+/* The same for a node that is not planned yet, without its reader. */
+weft_status weft__plan_alone(weft__plan *plan, weft_array *a);
 /* Plans the nodes that `roots` need and that are not planned yet. */
 weft_status weft__plan_graph(weft__plan *plan, weft_array *const *roots, int n);
 
