@@ -9,6 +9,10 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "ops/nn/linear_sum.h"
+
+enum { MANY_ROWS = 64 };
+
 /* y + (g - 1) W x + g scale (x A^T) B^T, where y = W x + bias, g = m / |w| and x has dropout
  * applied except in y (PEFT's formula). `delta` is scale (x A^T) B^T. */
 static weft_array *with_magnitude(weft_nn_lora_linear *m, weft_array *y, weft_array *x,
@@ -31,13 +35,18 @@ weft_array *weft__lora_factor(const weft_nn_lora_linear *m, weft_array *factor, 
     return m->module.training && narrow && !m->start_A ? weft_astype(factor, dtype) : factor;
 }
 
-/* scale (x A^T) B^T. The scale is applied to the (..., R) product, which is small. */
+/* scale x A^T: (..., R). The scale is applied to this product, which is small. */
+static weft_array *reduced(const weft_nn_lora_linear *m, weft_array *x, weft_array *A)
+{
+    x = weft_linear(x, weft__lora_factor(m, A, weft_dtype_of(x)), NULL);
+    return weft_scale(x, m->scale);
+}
+
+/* scale (x A^T) B^T */
 static weft_array *low_rank(const weft_nn_lora_linear *m, weft_array *x, weft_array *A,
                             weft_array *B)
 {
-    const weft_dtype dtype = weft_dtype_of(x);
-    x = weft_linear(x, weft__lora_factor(m, A, dtype), NULL); /* (..., R) */
-    return weft_linear(weft_scale(x, m->scale), weft__lora_factor(m, B, dtype), NULL);
+    return weft_linear(reduced(m, x, A), weft__lora_factor(m, B, weft_dtype_of(x)), NULL);
 }
 
 bool weft__is_lora(const weft_module *m)
@@ -83,10 +92,31 @@ weft_array *weft__lora_matrix(const weft_nn_lora_linear *m)
     return weft_scale(matrix, m->scale);
 }
 
+/* Whether base and adapter are computed as one sum of products: for a plain adapter and many rows,
+ * as in training and prompts. */
+static bool is_sum(const weft_nn_lora_linear *m, const weft_array *x)
+{
+    const int64_t terms = weft_dim(x, -1);
+    return !m->merged && !m->lora_magnitude_vector && !m->start_A &&
+           m->base->type == &weft_nn_linear_type && !((weft_nn_linear *)m->base)->int8 &&
+           weft_ok(x) && terms > 0 && weft_size(x) / terms >= MANY_ROWS;
+}
+
+static weft_array *as_sum(const weft_nn_lora_linear *m, weft_array *x)
+{
+    const weft_nn_linear *base = (weft_nn_linear *)m->base;
+    weft_array *low = reduced(m, weft_nn_call(m->lora_dropout, x), m->lora_A);
+    weft_array *inputs[] = {x, low};
+    weft_array *weights[] = {base->weight, weft__lora_factor(m, m->lora_B, weft_dtype_of(x))};
+    return weft__linear_sum(inputs, weights, 2, base->bias);
+}
+
 /* y = base(x) + scale (dropout(x) A^T) B^T        x: (..., in) -> (..., out) */
 static weft_array *forward(weft_module *self, weft_array *x)
 {
     weft_nn_lora_linear *m = (weft_nn_lora_linear *)self;
+    if (is_sum(m, x))
+        return as_sum(m, x);
     weft_array *y = weft_nn_call(m->base, x);
     if (m->merged)
         return y;

@@ -83,6 +83,7 @@ void weft__dependents_free(weft__dependents *d)
 {
     weft__map_free(&d->nodes);
     weft__map_free(&d->sources);
+    weft__map_free(&d->shared);
     weft_free(d->needed);
     weft_free(d->first);
     weft_free(d->values);

@@ -19,6 +19,18 @@ static weft_spec sum_spec(weft__dependents *d, weft_array *a, const weft_array *
     return spec;
 }
 
+/* a + b, as one node of the op of `a` where both are read by nothing else. */
+static weft_array *sum_of(weft__dependents *d, weft_array *a, weft_array *b)
+{
+    weft_array *both[] = {a, b}, *one = NULL;
+    if (weft_ok(a) && weft_ok(b) && a->op && a->op->add && a->state == WEFT__LAZY &&
+        b->state == WEFT__LAZY && weft__map_index(&d->shared, a, NULL) < 0 &&
+        weft__map_index(&d->shared, b, NULL) < 0 && weft__uses(a) == 0 && weft__uses(b) == 0) {
+        one = a->op->add(a, b);
+    }
+    return one ? one : weft_apply(weft__builtins.add, both, 2, NULL);
+}
+
 static void accumulate(weft__dependents *d, weft_array *a, weft_array *ct, const char *op)
 {
     weft_array **value = weft__dependent_value(d, a);
@@ -28,9 +40,7 @@ static void accumulate(weft__dependents *d, weft_array *a, weft_array *ct, const
     const weft_spec spec = sum_spec(d, a, *value, ct);
     ct = weft__as_spec(ct, &spec, "gradient", op);
     if (*value) {
-        *value = weft__as_spec(*value, &spec, "gradient", op);
-        weft_array *both[] = {*value, ct};
-        ct = weft_apply(weft__builtins.add, both, 2, NULL);
+        ct = sum_of(d, weft__as_spec(*value, &spec, "gradient", op), ct);
     }
     *value = ct;
 }
@@ -126,6 +136,25 @@ static bool input_wanted(weft__dependents *d, const weft_array *node, int i)
            weft__dependent_value(d, node->inputs[i]) != NULL;
 }
 
+/* Notes the cotangents that a rule returned unchanged, or as the gradient of several inputs: other
+ * nodes read them. False: out of memory. */
+static bool note_shared(weft__dependents *d, const weft_array *node, weft_array *const *cts,
+                        weft_array *const *grads)
+{
+    bool ok = true, added;
+    for (int i = 0; i < node->n_inputs && ok; i++) {
+        bool shared = false;
+        for (int o = 0; o < node->n_outputs && grads[i]; o++) {
+            shared = shared || grads[i] == cts[o];
+        }
+        for (int k = 0; k < i && grads[i]; k++) {
+            shared = shared || grads[i] == grads[k];
+        }
+        ok = !shared || weft__map_index(&d->shared, grads[i], &added) >= 0;
+    }
+    return ok;
+}
+
 static weft_status visit(weft__dependents *d, int64_t index)
 {
     weft_array *node = d->nodes.keys[index];
@@ -142,6 +171,9 @@ static weft_status visit(weft__dependents *d, int64_t index)
         weft__rule_context context = weft__enter_rule_context(node);
         status = weft__node_gradients(node, cts, wanted, grads);
         weft__leave_rule_context(context);
+        if (status == WEFT_OK && !note_shared(d, node, cts, grads)) {
+            status = weft__out_of_memory("vjp", NULL);
+        }
     }
     for (int i = 0; i < node->n_inputs && status == WEFT_OK; i++) {
         if (wanted[i]) {
@@ -179,7 +211,12 @@ weft_status weft__pull_back(weft_array *const *outs, weft_array *const *cts, int
     status = weft__dependents_find(&d, "vjp", outs, n_out, targets, n_targets, false);
     weft__differentiating++;
     for (int i = 0; i < n_out && status == WEFT_OK; i++) {
-        accumulate(&d, outs[i], cts[i], "output");
+        bool added;
+        if (cts[i] && weft__map_index(&d.shared, cts[i], &added) < 0) {
+            status = weft__out_of_memory("vjp", NULL);
+        } else {
+            accumulate(&d, outs[i], cts[i], "output");
+        }
     }
     for (int64_t i = d.nodes.count - 1; i >= 0 && status == WEFT_OK; i--) {
         if (d.needed[i] && has_cotangent(&d, i)) {

@@ -17,6 +17,7 @@ typedef struct weft__dependents {
     int64_t *first;    /* per node: index of its first output in `values` */
     weft_array **values;
     weft_array **source_values;
+    weft__map shared; /* cotangents that several nodes read (pull_back.c) */
 } weft__dependents;
 
 /* Finds the nodes between `sources` and `outs`; all values are NULL. With `through_all`, dependence

@@ -307,6 +307,10 @@ struct weft_op {
      * to *in) and returns true. False: elements must be moved. */
     bool (*view)(const weft_array *node, const weft_tensor *in, weft_tensor *out);
 
+    /* a + b as one node, where a is a result of this op, b of any, and both have one spec; NULL: as
+     * an `add`. Gradients are summed by it, and may then be rounded fewer times. */
+    weft_array *(*add)(weft_array *a, weft_array *b);
+
     /* Counts the work of a call, for profiles. On entry *work has 0 operations and the bytes of all
      * operands. Inputs have data only if the host already has their elements. NULL: the work on
      * entry is right; the steps of elementwise formulas are counted without this function. */

@@ -1,5 +1,6 @@
 /* ops/nn/linear.c -- the linear layer y = x w^T + bias, and its transposed form y = x w. */
 #include "ops/batch.h"
+#include "ops/nn/linear_sum.h"
 #include "ops/nn/nn.h"
 
 /* ---- Reference ------------------------------------------------------------------------------ */
@@ -28,8 +29,8 @@ static weft_status reference(const weft_call *call)
 /* ---- Nodes ----------------------------------------------------------------------------------- */
 
 /* A result dtype equal to x's is given as 0, so that equal nodes have equal parameters. */
-static weft_array *apply(weft_array *x, weft_array *weight, weft_array *bias,
-                         const weft_linear_params *params)
+weft_array *weft__linear_of(weft_array *x, weft_array *weight, weft_array *bias,
+                            const weft_linear_params *params)
 {
     weft_array *inputs[] = {x, weight, bias};
     weft_linear_params own = *params;
@@ -59,11 +60,19 @@ static weft_array *weight_gradient(weft_array *a, weft_array *b, weft_dtype dtyp
         a = weft_astype(a, WEFT_FLOAT64);
     }
     const weft_linear_params params = {.transposed = true, .dtype = dtype};
-    return apply(weft_swapaxes(a, 0, 1), b, NULL, &params);
+    return weft__linear_of(weft_swapaxes(a, 0, 1), b, NULL, &params);
 }
 
-static weft_array *bias_gradient(weft_array *ct, weft_dtype dtype)
+weft_array *weft__linear_weight_gradient(weft_array *x, weft_array *weight, weft_array *ct,
+                                         bool transposed)
 {
+    const weft_dtype dtype = weft__gradient_dtype(weight);
+    return transposed ? weight_gradient(x, ct, dtype) : weight_gradient(ct, x, dtype);
+}
+
+weft_array *weft__linear_bias_gradient(weft_array *bias, weft_array *ct)
+{
+    const weft_dtype dtype = weft_dtype_of(bias);
     weft_array *rows = weft_astype(weft__rows(ct), weft_promote(weft_dtype_of(ct), dtype));
     return weft_astype(weft_sum(rows, WEFT_DIMS(-2), false), dtype);
 }
@@ -84,17 +93,15 @@ static void linear_vjp(weft_array *node, weft_array *const *cts, const bool *wan
     if (wanted[0]) {
         const weft_linear_params back = {.transposed = !params->transposed,
                                          .dtype = weft_dtype_of(x)};
-        grads[0] = apply(ct, w, NULL, &back);
+        grads[0] = weft__linear_of(ct, w, NULL, &back);
     }
     if (wanted[1] && weft_encoding_of(w)) {
         grads[1] = weft__encoded_gradient(node, 1);
     } else if (wanted[1]) {
-        const weft_dtype dtype = weft__gradient_dtype(w);
-        grads[1] =
-            params->transposed ? weight_gradient(x, ct, dtype) : weight_gradient(ct, x, dtype);
+        grads[1] = weft__linear_weight_gradient(x, w, ct, params->transposed);
     }
     if (weft_node_n_inputs(node) > 2 && wanted[2]) {
-        grads[2] = bias_gradient(ct, input_dtype(node, 2));
+        grads[2] = weft__linear_bias_gradient(weft_node_input(node, 2), ct);
     }
 }
 
@@ -226,6 +233,7 @@ const weft_op weft_op_linear = {
     .takes_encoded = 1u << 1,
     .vjp = linear_vjp,
     .vmap = linear_vmap,
+    .add = weft__linear_add,
     .work = count_work,
     .reference = reference,
     .cases = cases,
@@ -238,7 +246,7 @@ const weft_op weft_op_linear = {
 weft_array *weft__linear(weft_array *x, weft_array *weight, weft_array *bias, bool transposed_form)
 {
     const weft_linear_params params = {.transposed = transposed_form};
-    return apply(x, weight, bias, &params);
+    return weft__linear_of(x, weight, bias, &params);
 }
 
 weft_array *weft_linear(weft_array *x, weft_array *weight, weft_array *bias)
@@ -250,5 +258,5 @@ weft_array *weft_linear(weft_array *x, weft_array *weight, weft_array *bias)
 weft_array *weft_linear_int8(weft_array *x, weft_array *weight, weft_array *bias)
 {
     weft_scope_open();
-    return weft_scope_close(apply(as_inexact(x), weight, bias, &int8));
+    return weft_scope_close(weft__linear_of(as_inexact(x), weight, bias, &int8));
 }

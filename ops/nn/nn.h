@@ -69,6 +69,16 @@ bool weft__expect_inputs(const weft_array *node, int n, weft_why *why);
 
 extern const weft_op weft_op_linear;
 
+extern const weft_op weft_op_linear_sum; /* linear_sum.c */
+
+/* The node with these parameters; the bias may be NULL. */
+weft_array *weft__linear_of(weft_array *x, weft_array *weight, weft_array *bias,
+                            const weft_linear_params *params);
+/* Gradients of a dense weight and of the bias, from the product's cotangent. */
+weft_array *weft__linear_weight_gradient(weft_array *x, weft_array *weight, weft_array *ct,
+                                         bool transposed);
+weft_array *weft__linear_bias_gradient(weft_array *bias, weft_array *ct);
+
 /* x w^T + bias, or x w when transposed. */
 weft_array *weft__linear(weft_array *x, weft_array *weight, weft_array *bias, bool transposed);
 

@@ -1,6 +1,7 @@
 /* ops/nn/table.h -- the ops of this folder, for ops/table.h. */
 OP(matmul)
 OP(linear)
+OP(linear_sum)
 OP(rms_norm)
 OP(rms_norm_vjp)
 OP(layer_norm)

@@ -1,12 +1,13 @@
 /* tests/bench/cores.c -- matrix products on matrix cores by each tile: TFLOP/s of the device, from
  * its own timestamps, for the table in backends/vulkan/kernels/product_cores.c.
  *
- *     bench_cores [DEVICE [all|chosen|attention [TYPE]]]
+ *     bench_cores [DEVICE [all|adapters|chosen|attention [TYPE]]]
  *
- * all (default): every tile for square products; chosen: the tile that the table chooses, for
- * shapes of models and adapters, and what products take without matrix cores for comparison with
- * WEFT_VULKAN_DISABLE=matrix; attention: causal, of 4 x 32 heads of 128, visible pairs counted,
- * forward and the gradient alone. TYPE: bfloat16 (default) or float16.
+ * all (default): every tile for square products; adapters: every tile for products of LoRA of rank
+ * 16 and of 16 rows, the bytes that they read and write once in GB/s; chosen: the tile that the
+ * table chooses, for shapes of models and adapters, and what products take without matrix cores for
+ * comparison with WEFT_VULKAN_DISABLE=matrix; attention: causal, of 4 x 32 heads of 128, visible
+ * pairs counted, forward and the gradient alone. TYPE: bfloat16 (default) or float16.
  */
 #include "backends/vulkan/kernels/product_plan.h"
 #include "tests/bench/bench.h"
@@ -67,22 +68,48 @@ static void report(const char *with, int64_t M, int64_t N, int64_t K, const char
     fflush(stdout);
 }
 
-static void every_tile(void)
+static void for_every_tile(void (*run)(const char *name))
 {
-    static const char *const forms[] = {"NT", "NN", "TN"};
     const core_tile *tiles;
     const int n = weft__product_core_tiles(&tiles);
     for (int i = 0; i < n; i++) {
         char name[64];
-        snprintf(name, sizeof name, "%dx%dx%d %dx%d", tiles[i].rows, tiles[i].columns,
-                 tiles[i].terms, tiles[i].down, tiles[i].across);
+        snprintf(name, sizeof name, "%dx%dx%d %dx%dx%d", tiles[i].rows, tiles[i].columns,
+                 tiles[i].terms, tiles[i].down, tiles[i].across, tiles[i].split);
         weft__product_force_core_tile(i);
-        for (int f = 0; f < 3; f++)
-            report(name, 4096, 4096, 4096, forms[f]);
-        report(name, 6144, 6144, 6144, "NT");
-        report(name, 200, 312, 4096, "NT");
+        run(name);
     }
     weft__product_force_core_tile(-1);
+    run("chosen");
+}
+
+static void adapters(const char *name)
+{
+    static const struct {
+        int64_t M, N, K;
+        const char *form;
+    } all[] = {
+        {4096, 16, 2048, "NT"},  {4096, 16, 8192, "NN"}, {16, 2048, 4096, "TN"},
+        {16, 8192, 4096, "TN"},  {512, 16, 4096, "TN"},  {8192, 16, 4096, "TN"},
+        {4096, 2048, 16, "NT"},  {4096, 8192, 16, "NT"}, {4096, 2048, 16, "NN"},
+        {16, 14336, 4096, "NT"}, {16, 4096, 4096, "NT"},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const int64_t M = all[i].M, N = all[i].N, K = all[i].K;
+        const double us = measure(M, N, K, all[i].form);
+        printf("%s,%s,%lld,%lld,%lld,%.1f,%.0f\n", name, all[i].form, (long long)M, (long long)N,
+               (long long)K, us, 2e-3 * (double)(M * K + N * K + M * N) / us);
+    }
+    fflush(stdout);
+}
+
+static void squares(const char *name)
+{
+    static const char *const forms[] = {"NT", "NN", "TN"};
+    for (int f = 0; f < 3; f++)
+        report(name, 4096, 4096, 4096, forms[f]);
+    report(name, 6144, 6144, 6144, "NT");
+    report(name, 200, 312, 4096, "NT");
 }
 
 static void chosen(void)
@@ -176,6 +203,6 @@ int main(int argc, char **argv)
         attention(4, 1024, 32, 8, 128);
         attention(4, 1024, 32, 8, 64);
     } else
-        every_tile();
+        for_every_tile(argc > 2 && strcmp(argv[2], "adapters") == 0 ? adapters : squares);
     return 0;
 }

@@ -345,9 +345,59 @@ static void gradcheck_finds_a_wrong_second_derivative_only_with_second(void)
     weft_scope_close(NULL);
 }
 
+/* ---- sums of gradients ----------------------------------------------------------------------- */
+
+typedef struct layers {
+    weft_array *w[3], *ct[3];
+} layers;
+
+/* Three layers that read x. */
+static weft_array *of_three_layers(void *context, weft_array *const *in, int n)
+{
+    const layers *l = context;
+    weft_array *x = in[0], *y = NULL;
+    CHECK_EQ_INT(n, 1);
+    for (int i = 0; i < 3; i++) {
+        weft_array *part =
+            weft_sum(weft_multiply(weft_linear(x, l->w[i], NULL), l->ct[i]), WEFT_ALL_AXES, false);
+        y = y ? weft_add(y, part) : part;
+    }
+    return y;
+}
+
+static weft_array *numbers(int64_t rows, int64_t columns, double first)
+{
+    return weft_sin(
+        weft_add_scalar(weft_reshape(weft_arange(0, (double)(rows * columns), 1, WEFT_FLOAT32),
+                                     WEFT_DIMS(rows, columns)),
+                        first));
+}
+
+/* The gradient of what several layers read is one sum of products. */
+static void gradients_of_layers_are_summed_in_one_op(void)
+{
+    weft_scope_open();
+    layers l;
+    weft_array *x = numbers(4, 5, 9), *want = NULL;
+    for (int i = 0; i < 3; i++) {
+        l.w[i] = numbers(6 + i, 5, i);
+        l.ct[i] = numbers(4, 6 + i, 3 * i);
+        weft_array *part = weft_matmul(l.ct[i], l.w[i]);
+        want = want ? weft_add(want, part) : part;
+    }
+    weft_array *gradient = NULL;
+    CHECK_OK(weft_grad(of_three_layers, &l, &x, 1, NULL, 0, &gradient));
+    CHECK(weft_node_op(gradient) == weft_op_find("linear_sum"));
+    CHECK_EQ_INT(weft_node_n_inputs(gradient), 6);
+    CHECK(weft_item(weft_max(weft_abs(weft_subtract(gradient, want)), WEFT_ALL_AXES, false)) <
+          1e-5);
+    weft_scope_close(NULL);
+}
+
 CHECK_MAIN("transforms", CHECK_CASE(value_and_gradients_of_arguments),
            CHECK_CASE(gradients_of_slots_leave_the_slots),
            CHECK_CASE(equal_operands_share_the_gradient),
+           CHECK_CASE(gradients_of_layers_are_summed_in_one_op),
            CHECK_CASE(a_value_that_is_no_scalar_is_refused), CHECK_CASE(gradients_of_gradients),
            CHECK_CASE(checkpointing_changes_memory_and_nothing_else),
            CHECK_CASE(evaluating_inside_a_gradient_spends_nothing),

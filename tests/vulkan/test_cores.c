@@ -260,6 +260,8 @@ static void products_by_every_tile(void)
         weft__product_force_core_tile(i);
         for (int d = 0; d < n_dtypes; d++)
             for (int turned = 0; turned < 4; turned++) {
+                if ((tiles[i].a_by_row && !(turned & 1)) || (tiles[i].b_by_column && turned >> 1))
+                    continue;
                 product p = {.batches = 1,
                              .M = 384,
                              .N = 384,

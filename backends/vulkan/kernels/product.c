@@ -315,6 +315,10 @@ static product_push push_of(const product_plan *plan, uint64_t workspace)
                          .parts = (uint32_t)plan->parts,
                          .chunk = (uint32_t)plan->chunk,
                          .bias_stride = (int32_t)p->bias_stride};
+    if (plan->n_products > 0) {
+        push.a = plan->records;
+        push.terms = (uint32_t)plan->n_products;
+    }
     if (p->norm.on) {
         push.norm.groups = (uint32_t)plan->groups;
         memcpy(push.norm.weight, &p->norm.weight, sizeof push.norm.weight);
@@ -477,27 +481,33 @@ weft_status weft__vulkan_sum_parts(const weft_call *call, uint64_t sums, int64_t
     return add_parts(call, &plan, sums);
 }
 
+weft_status weft__product_run_plan(const weft_call *call, const product_plan *plan,
+                                   const weft__vulkan_cores *cores, uint64_t workspace)
+{
+    product_push push = push_of(plan, workspace);
+    weft__vulkan_launch launch = {
+        .push = &push, .push_bytes = sizeof push, .groups = (uint64_t)(plan->groups * plan->parts)};
+    if (plan->way == BY_CORES) {
+        weft__product_cores_launch(plan, cores, push.y, y_type(plan), bias_type(plan), &launch);
+        if (!launch.shader) {
+            return weft_error_status();
+        }
+    } else if (plan->way == BY_TILES) {
+        tile_launch(plan, &push, &launch);
+    } else {
+        vector_launch(plan, &launch);
+    }
+    weft_status status = weft__vulkan_dispatch(call, &launch);
+    return status == WEFT_OK && plan->parts > 1 ? add_parts(call, plan, workspace) : status;
+}
+
 weft_status weft__vulkan_product_run(const weft_call *call, const weft__vulkan_product *p,
                                      uint64_t workspace)
 {
     product_plan plan;
     const weft__vulkan_cores *cores = weft__vulkan_cores_of(call);
     weft__product_make_plan(&plan, p, cores);
-    product_push push = push_of(&plan, workspace);
-    weft__vulkan_launch launch = {
-        .push = &push, .push_bytes = sizeof push, .groups = (uint64_t)(plan.groups * plan.parts)};
-    if (plan.way == BY_CORES) {
-        weft__product_cores_launch(&plan, cores, push.y, y_type(&plan), bias_type(&plan), &launch);
-        if (!launch.shader) {
-            return weft_error_status();
-        }
-    } else if (plan.way == BY_TILES) {
-        tile_launch(&plan, &push, &launch);
-    } else {
-        vector_launch(&plan, &launch);
-    }
-    weft_status status = weft__vulkan_dispatch(call, &launch);
-    return status == WEFT_OK && plan.parts > 1 ? add_parts(call, &plan, workspace) : status;
+    return weft__product_run_plan(call, &plan, cores, workspace);
 }
 
 weft__vulkan_factor weft__vulkan_matrix(const weft_tensor *t, int outer_axis, int term_axis)

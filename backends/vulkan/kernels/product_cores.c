@@ -9,16 +9,34 @@ enum {
                          * compared with 206 for 16 and 70 for none */
     PANEL = 8,          /* tiles in a column before the next column of tiles begins */
     LEAST_PART = 256,   /* terms */
+    NARROW = 32,        /* rows or columns for which subgroups divide the terms, */
+    LEAST_SPLIT = 64,   /* if there are at least so many */
     MOST_SUMS = 1 << 24 /* elements of all partial results together */
 };
 
 /* Measured on an H200 (docs/performance-log.md), the last two numbers from products of 4,096^3 and
- * 6,144^3. Tiles with few rows or columns are for adapters and small batches. */
+ * 6,144^3. Tiles with few rows or columns are for adapters and small batches; the rates of those
+ * whose subgroups divide the terms were measured on an H100 from such products. */
 static const core_tile tiles[] = {
-    {192, 128, 64, 4, 2, 306, 100}, {128, 192, 64, 2, 4, 302, 100}, {128, 128, 64, 4, 2, 292, 100},
-    {128, 64, 64, 4, 2, 193, 100},  {64, 128, 64, 2, 4, 188, 100},  {64, 64, 64, 2, 2, 191, 100},
-    {128, 32, 64, 4, 1, 175, 100},  {32, 128, 64, 1, 4, 170, 100},  {128, 16, 64, 4, 1, 104, 100},
-    {16, 128, 64, 1, 4, 94, 100},   {32, 32, 32, 2, 2, 76, 100},
+    {192, 128, 64, 4, 2, 1, 306, 100, false, false},
+    {128, 192, 64, 2, 4, 1, 302, 100, false, false},
+    {128, 128, 64, 4, 2, 1, 292, 100, false, false},
+    {256, 128, 48, 4, 2, 1, 312, 100, true, true},
+    {128, 256, 48, 2, 4, 1, 304, 100, false, true},
+    {128, 64, 64, 4, 2, 1, 193, 100, false, false},
+    {64, 128, 64, 2, 4, 1, 188, 100, false, false},
+    {64, 64, 64, 2, 2, 1, 191, 100, false, false},
+    {128, 32, 64, 4, 1, 1, 175, 100, false, false},
+    {32, 128, 64, 1, 4, 1, 170, 100, false, false},
+    {128, 16, 64, 4, 1, 1, 104, 100, false, false},
+    {16, 128, 64, 1, 4, 1, 94, 100, false, false},
+    {32, 32, 32, 2, 2, 1, 76, 100, false, false},
+    {32, 32, 32, 1, 1, 8, 52, 100, false, false},
+    {64, 16, 64, 1, 1, 4, 36, 100, false, false},
+    {32, 16, 64, 1, 1, 4, 33, 100, false, false},
+    {16, 16, 64, 1, 1, 8, 25, 100, false, false},
+    {16, 32, 32, 1, 1, 8, 35, 100, false, false},
+    {16, 64, 64, 1, 1, 4, 40, 100, false, false},
 };
 
 enum { TILES = sizeof tiles / sizeof *tiles };
@@ -48,6 +66,13 @@ static int64_t line_size(const weft__vulkan_product *p, bool by_term, int64_t ot
     return by_term ? p->terms : other;
 }
 
+/* Whether to use tiles whose subgroups divide the terms: the product is as long as reading its
+ * operands. */
+static bool is_narrow(const weft__vulkan_product *p)
+{
+    return (p->rows <= NARROW || p->columns <= NARROW) && p->terms >= LEAST_SPLIT;
+}
+
 static bool fits(const product_plan *plan, const weft__vulkan_cores *cores)
 {
     const weft__vulkan_product *p = &plan->p;
@@ -57,6 +82,11 @@ static bool fits(const product_plan *plan, const weft__vulkan_cores *cores)
            weft__vulkan_core_shape_of(cores, p->a.dtype) &&
            weft__product_is_packed(&p->a, a_by_term, line_size(p, a_by_term, p->rows), PIECE) &&
            weft__product_is_packed(&p->b, b_by_term, line_size(p, b_by_term, p->columns), PIECE);
+}
+
+static uint32_t subgroups_of(const core_tile *t)
+{
+    return (uint32_t)(t->down * t->across * t->split);
 }
 
 /* Whether the device can run the tile: its matrices divide each subgroup's part, and shared memory
@@ -69,11 +99,13 @@ static bool can_run(const core_tile *t, const product_plan *plan, const weft__vu
                b_by_term = weft__product_is_by_term(&plan->p.b);
     const int64_t a = a_by_term ? t->rows * (t->terms + PAD) : t->terms * (t->rows + PAD),
                   b = b_by_term ? t->columns * (t->terms + PAD) : t->terms * (t->columns + PAD);
-    const int64_t out = (int64_t)t->down * t->across * s->m * (columns + 4) * 4;
-    return (uint32_t)(t->rows * t->columns) <= cores->largest && rows % s->m == 0 &&
+    const int64_t out =
+        (int64_t)t->down * t->across * t->split * (t->split > 1 ? rows : s->m) * (columns + 4) * 4;
+    return !(t->a_by_row && a_by_term) && !(t->b_by_column && b_by_term) &&
+           (uint32_t)(t->rows * t->columns) <= cores->largest && rows % s->m == 0 &&
            columns % s->n == 0 && t->terms % s->k == 0 &&
-           (uint32_t)(t->down * t->across) * cores->subgroup <= cores->invocations &&
-           2 * (a + b) <= cores->shared && out <= cores->shared;
+           subgroups_of(t) * cores->subgroup <= cores->invocations &&
+           2 * t->split * (a + b) <= cores->shared && out <= cores->shared;
 }
 
 /* ---- The choice ----------------------------------------------------------------------------- */
@@ -95,13 +127,15 @@ static void divide(product_plan *plan, int64_t wanted)
 static void take_tile(product_plan *plan, const core_tile *t, const weft__vulkan_cores *cores)
 {
     plan->core = *t;
-    plan->core.terms = plan->p.terms <= 16 ? 16 : plan->p.terms <= 32 ? 32 : t->terms;
+    if (plan->p.terms <= 32) {
+        plan->core.terms = plan->p.terms <= 16 ? 16 : 32;
+    }
     plan->groups =
         plan->batches * ceil_div(plan->p.rows, t->rows) * ceil_div(plan->p.columns, t->columns);
     plan->parts = 1;
     plan->chunk = plan->p.terms;
-    if (plan->groups > 0 && plan->groups < cores->processors) {
-        divide(plan, 2 * (int64_t)cores->processors);
+    if (plan->groups > 0 && plan->groups < cores->processors && plan->n_products == 0) {
+        divide(plan, (t->split > 1 ? 1 : 2) * (int64_t)cores->processors);
     }
 }
 
@@ -116,15 +150,16 @@ static double time_of(const product_plan *plan, const weft__vulkan_cores *cores)
            t->rate;
 }
 
-bool weft__product_choose_cores(product_plan *plan, const weft__vulkan_cores *cores)
+/* Takes the fastest tile; split: among those whose subgroups divide the terms, or else among the
+ * others. False: there is none. */
+static bool choose_among(product_plan *plan, const weft__vulkan_cores *cores, bool split)
 {
     product_plan best = *plan;
     double least = -1;
-    if (!cores || !fits(plan, cores)) {
-        return false;
-    }
     for (int i = 0; i < TILES; i++) {
-        if (!can_run(&tiles[i], plan, cores) || (forced >= 0 && forced != i)) {
+        const bool taken = forced >= 0 ? forced == i : (tiles[i].split > 1) == split;
+        if (!taken || !can_run(&tiles[i], plan, cores) ||
+            (tiles[i].split > 1 && plan->n_products > 0)) {
             continue;
         }
         product_plan tried = *plan;
@@ -136,11 +171,28 @@ bool weft__product_choose_cores(product_plan *plan, const weft__vulkan_cores *co
         }
     }
     *plan = best;
-    plan->way = least < 0 ? plan->way : BY_CORES;
     return least >= 0;
 }
 
+bool weft__product_choose_cores(product_plan *plan, const weft__vulkan_cores *cores)
+{
+    if (!cores || !fits(plan, cores) ||
+        !((is_narrow(&plan->p) && choose_among(plan, cores, true)) ||
+          choose_among(plan, cores, false))) {
+        return false;
+    }
+    plan->way = BY_CORES;
+    return true;
+}
+
 /* ---- The launch ----------------------------------------------------------------------------- */
+
+/* Whether the products of a sum that take several steps end with a whole one. */
+static bool is_whole(const product_plan *plan)
+{
+    const int64_t step = plan->core.terms;
+    return (step & (step - 1)) == 0 && plan->long_terms % step == 0;
+}
 
 void weft__product_cores_launch(const product_plan *plan, const weft__vulkan_cores *cores,
                                 uint64_t y, uint32_t y_type, uint32_t bias_type,
@@ -150,9 +202,13 @@ void weft__product_cores_launch(const product_plan *plan, const weft__vulkan_cor
     const core_tile *t = &plan->core;
     const weft__vulkan_core_shape *s = weft__vulkan_core_shape_of(cores, p->a.dtype);
     const bool edges = p->rows % t->rows != 0 || p->columns % t->columns != 0 ||
-                       plan->chunk % t->terms != 0 || p->terms % plan->chunk % t->terms != 0;
+                       (plan->n_products > 0 ? !is_whole(plan)
+                                             : plan->chunk % t->terms != 0 ||
+                                                   p->terms % plan->chunk % t->terms != 0);
     const uint64_t y_bytes = PIECE * weft_dtype_size((weft_dtype)y_type);
-    const uint32_t constants[] = {(uint32_t)(t->down * t->across) * cores->subgroup,
+    const bool residual = p->residual && plan->parts == 1;
+    const uint64_t residual_bytes = residual ? PIECE * weft_dtype_size(p->bias_dtype) : 1;
+    const uint32_t constants[] = {subgroups_of(t) * cores->subgroup,
                                   t->rows,
                                   t->columns,
                                   t->terms,
@@ -168,7 +224,11 @@ void weft__product_cores_launch(const product_plan *plan, const weft__vulkan_cor
                                   y_type,
                                   bias_type,
                                   p->columns % PIECE == 0 && y % y_bytes == 0,
-                                  PANEL};
+                                  PANEL,
+                                  residual,
+                                  p->columns % PIECE == 0 && p->bias % residual_bytes == 0,
+                                  t->split,
+                                  plan->n_products > 0};
     launch->shader = weft__vulkan_module_for(&weft__shader_product_cores, p->a.dtype);
     launch->subgroup = cores->subgroup;
     launch->n_constants = sizeof constants / sizeof *constants;

@@ -19,13 +19,15 @@ typedef struct tile_shape {
     int across, down, a_quads, b_quads;
 } tile_shape;
 
-/* A tile of product_cores.comp: elements, and subgroups along rows and columns. */
+/* A tile of product_cores.comp: elements, and subgroups along rows and columns; or, with `split`,
+ * subgroups that divide the terms instead. */
 typedef struct core_tile {
     uint16_t rows, columns, terms;
-    uint8_t down, across;
+    uint8_t down, across, split;
     /* The time of a tile is (terms + extra) / rate for each of its elements. Measured; only the
      * ratios of rates matter. */
     uint16_t rate, extra;
+    bool a_by_row, b_by_column; /* only for operands whose terms are not adjacent in memory */
 } core_tile;
 
 typedef struct product_plan {
@@ -38,6 +40,9 @@ typedef struct product_plan {
     int64_t batches, groups; /* groups: workgroups per part */
     int64_t lanes;           /* of the vector shaders: per column, or along the columns */
     int64_t parts, chunk;
+    int n_products;     /* > 0: a sum of so many products, whose terms are p.terms together, */
+    uint64_t records;   /* with the operands at this address; */
+    int64_t long_terms; /* numbers of terms that need several steps, combined by OR */
 } product_plan;
 
 void weft__product_make_plan(product_plan *plan, const weft__vulkan_product *product,
@@ -45,6 +50,9 @@ void weft__product_make_plan(product_plan *plan, const weft__vulkan_product *pro
 
 /* Plans with matrix cores; false: dtypes, strides or sizes are not supported. */
 bool weft__product_choose_cores(product_plan *plan, const weft__vulkan_cores *cores);
+/* Launches a plan. */
+weft_status weft__product_run_plan(const weft_call *call, const product_plan *plan,
+                                   const weft__vulkan_cores *cores, uint64_t workspace);
 
 /* Sets shader and constants; NULL shader: out of memory. `y` is the address that the launch writes,
  * in `y_type`. */

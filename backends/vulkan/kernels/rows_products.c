@@ -2,6 +2,7 @@
  * with one. */
 #include "backends/vulkan/dispatch.h"
 #include "backends/vulkan/kernels/families.h"
+#include "backends/vulkan/kernels/linear_sum.h"
 #include "backends/vulkan/kernels/product.h"
 #include "weft/op_params.h"
 
@@ -206,6 +207,13 @@ static const weft_kernel_row rows[] = {
      .kernel = linear,
      .takes_epilogue = linear_takes_epilogue,
      .takes_prologue = linear_takes_prologue},
+    {.op = "linear_sum",
+     .takes_encoded = 0xaaaa,
+     .layout = WEFT_CONTIGUOUS,
+     .fits = weft__vulkan_linear_sum_fits,
+     .workspace = weft__vulkan_linear_sum_workspace,
+     .kernel = weft__vulkan_linear_sum,
+     .takes_epilogue = weft__vulkan_linear_sum_takes_epilogue},
     {.op = "linear_cross_entropy",
      .signature = "FFIfF",
      .layout = WEFT_STRIDED,

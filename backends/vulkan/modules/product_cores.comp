@@ -4,6 +4,8 @@
 // Each step copies BK terms of BM rows and BN columns to shared memory in the order of global
 // memory. The loads of the next step are in flight while the current one is multiplied. Results
 // pass through shared memory, where the bias is added and values are rounded to the output's dtype.
+// With SPLIT, each subgroup does this by itself for a part of the terms, without waiting for the
+// others; the parts are summed at the end, in order. This is for tiles with few rows or columns.
 // Every size is a specialization constant. The bfloat16 module is this one with its 16-bit type
 // replaced (modules.c), so no arithmetic and no constant here may have that type.
 #version 460
@@ -37,19 +39,36 @@ layout(constant_id = 14) const uint BIAS_TYPE = NO_TYPE;
 layout(constant_id = 15) const bool Y_PACKED = false; // stores of 8 elements are aligned
 // Rows of tiles in a panel (tile_at).
 layout(constant_id = 16) const uint PANEL = 8;
+layout(constant_id = 17) const bool RESIDUAL = false;     // see products.glsl
+layout(constant_id = 18) const bool BIAS_PACKED = false; // loads of 8 elements of it are aligned
+
+// Subgroups that divide the terms of the tile; 1: they divide its rows and columns.
+layout(constant_id = 19) const uint SPLIT = 1;
+// The product is a sum of products: p.terms of them, whose operands are in records at p.a. Without
+// EDGES each has a multiple of BK terms, or fewer than BK.
+layout(constant_id = 20) const bool SUM = false;
+
+struct Factors {
+    Words a, b;
+    uint a_line, b_line; // elements between rows or terms
+    uint terms;
+};
+layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Records { Factors at[]; };
 
 // Lines of the tiles in shared memory, and pieces (8 elements, a uvec4) per line.
 const uint A_LINES = A_BY_TERM ? BM : BK, A_PIECES = (A_BY_TERM ? BK : BM) / 8;
 const uint B_LINES = B_BY_TERM ? BN : BK, B_PIECES = (B_BY_TERM ? BK : BN) / 8;
 const uint A_WIDTH = A_PIECES + PAD / 8, B_WIDTH = B_PIECES + PAD / 8;
 const uint A_ALL = A_LINES * A_PIECES, B_ALL = B_LINES * B_PIECES;
-const uint A_LOADS = (A_ALL + THREADS - 1) / THREADS, B_LOADS = (B_ALL + THREADS - 1) / THREADS;
+const uint LOADERS = THREADS / SPLIT; // invocations that copy a tile
+const uint A_LOADS = (A_ALL + LOADERS - 1) / LOADERS, B_LOADS = (B_ALL + LOADERS - 1) / LOADERS;
 const uint B_AT = A_LINES * A_WIDTH;
 // The part of the tile that a subgroup computes. Its results are stored TM rows at a time.
 const uint ROWS = BM / DOWN, COLUMNS = BN / ACROSS;
 const uint I = ROWS / TM, J = COLUMNS / TN;
 const uint OUT_WIDTH = COLUMNS / 4 + 1;
-const uint INPUTS = B_AT + B_LINES * B_WIDTH, OUTPUTS = DOWN * ACROSS * TM * OUT_WIDTH;
+const uint OWN = B_AT + B_LINES * B_WIDTH, INPUTS = SPLIT * OWN;
+const uint OUTPUTS = SPLIT > 1 ? SPLIT * BM * OUT_WIDTH : DOWN * ACROSS * TM * OUT_WIDTH;
 
 shared uvec4 tile[INPUTS > OUTPUTS ? INPUTS : OUTPUTS];
 
@@ -59,35 +78,53 @@ uvec4 a_next[A_LOADS], b_next[B_LOADS];
 // The line and piece of load i of this invocation.
 uvec2 place_of(uint i, uint pieces)
 {
-    uint at = i * THREADS + gl_LocalInvocationID.x;
+    uint at = i * LOADERS + (SPLIT > 1 ? gl_SubgroupInvocationID : gl_LocalInvocationID.x);
     return uvec2(at / pieces, at % pieces);
 }
 
-// Offsets in global memory are in pieces from the start of the array. `first` is the piece of the
-// tile's first line, `line` the number of pieces between lines; both refer to the matrices of this
-// batch.
-void fetch(uint a_first, uint b_first, uint a_line, uint b_line, uvec2 a_limit, uvec2 b_limit)
+// The part of shared memory for the tile of this subgroup or workgroup.
+uint own_tile()
+{
+    return SPLIT > 1 ? gl_SubgroupID * OWN : 0u;
+}
+
+void wait_for_loaders()
+{
+    if (SPLIT > 1) {
+        subgroupBarrier();
+    } else {
+        barrier();
+    }
+}
+
+// The operands that are fetched next. Offsets are in pieces from the start of the array; `line` is
+// the number of pieces between lines.
+Words a_from, b_from;
+uint a_at, b_at, a_line, b_line;
+
+// `edges`: lines and pieces beyond the limits are zeros.
+void fetch(bool edges, uvec2 a_limit, uvec2 b_limit)
 {
     [[unroll]] for (uint i = 0u; i < A_LOADS; i++) {
         uvec2 at = place_of(i, A_PIECES);
-        bool all = A_ALL % THREADS == 0u || at.x < A_LINES;
-        if (EDGES) {
+        bool all = A_ALL % LOADERS == 0u || at.x < A_LINES;
+        if (edges) {
             a_next[i] = uvec4(0u);
             all = all && at.x < a_limit.x && at.y < a_limit.y;
         }
         if (all) {
-            a_next[i] = Quads(p.a).at[a_first + at.x * a_line + at.y];
+            a_next[i] = Quads(a_from).at[a_at + at.x * a_line + at.y];
         }
     }
     [[unroll]] for (uint i = 0u; i < B_LOADS; i++) {
         uvec2 at = place_of(i, B_PIECES);
-        bool all = B_ALL % THREADS == 0u || at.x < B_LINES;
-        if (EDGES) {
+        bool all = B_ALL % LOADERS == 0u || at.x < B_LINES;
+        if (edges) {
             b_next[i] = uvec4(0u);
             all = all && at.x < b_limit.x && at.y < b_limit.y;
         }
         if (all) {
-            b_next[i] = Quads(p.b).at[b_first + at.x * b_line + at.y];
+            b_next[i] = Quads(b_from).at[b_at + at.x * b_line + at.y];
         }
     }
 }
@@ -96,38 +133,39 @@ void keep()
 {
     [[unroll]] for (uint i = 0u; i < A_LOADS; i++) {
         uvec2 at = place_of(i, A_PIECES);
-        if (A_ALL % THREADS == 0u || at.x < A_LINES) {
-            tile[at.x * A_WIDTH + at.y] = a_next[i];
+        if (A_ALL % LOADERS == 0u || at.x < A_LINES) {
+            tile[own_tile() + at.x * A_WIDTH + at.y] = a_next[i];
         }
     }
     [[unroll]] for (uint i = 0u; i < B_LOADS; i++) {
         uvec2 at = place_of(i, B_PIECES);
-        if (B_ALL % THREADS == 0u || at.x < B_LINES) {
-            tile[B_AT + at.x * B_WIDTH + at.y] = b_next[i];
+        if (B_ALL % LOADERS == 0u || at.x < B_LINES) {
+            tile[own_tile() + B_AT + at.x * B_WIDTH + at.y] = b_next[i];
         }
     }
 }
 
-void multiply(uint row, uint column)
+void multiply(uint row, uint column, const uint terms)
 {
-    [[unroll]] for (uint k = 0u; k < BK; k += TK) {
+    const uint a_tile = own_tile(), b_tile = a_tile + B_AT;
+    [[unroll]] for (uint k = 0u; k < terms; k += TK) {
         coopmat<float16_t, gl_ScopeSubgroup, TM, TK, gl_MatrixUseA> a[I];
         [[unroll]] for (uint i = 0u; i < I; i++) {
             if (A_BY_TERM) {
-                coopMatLoad(a[i], tile, (row + i * TM) * A_WIDTH + k / 8u, A_WIDTH,
+                coopMatLoad(a[i], tile, a_tile + (row + i * TM) * A_WIDTH + k / 8u, A_WIDTH,
                             gl_CooperativeMatrixLayoutRowMajor);
             } else {
-                coopMatLoad(a[i], tile, k * A_WIDTH + (row + i * TM) / 8u, A_WIDTH,
+                coopMatLoad(a[i], tile, a_tile + k * A_WIDTH + (row + i * TM) / 8u, A_WIDTH,
                             gl_CooperativeMatrixLayoutColumnMajor);
             }
         }
         [[unroll]] for (uint j = 0u; j < J; j++) {
             coopmat<float16_t, gl_ScopeSubgroup, TK, TN, gl_MatrixUseB> b;
             if (B_BY_TERM) {
-                coopMatLoad(b, tile, B_AT + (column + j * TN) * B_WIDTH + k / 8u, B_WIDTH,
+                coopMatLoad(b, tile, b_tile + (column + j * TN) * B_WIDTH + k / 8u, B_WIDTH,
                             gl_CooperativeMatrixLayoutColumnMajor);
             } else {
-                coopMatLoad(b, tile, B_AT + k * B_WIDTH + (column + j * TN) / 8u, B_WIDTH,
+                coopMatLoad(b, tile, b_tile + k * B_WIDTH + (column + j * TN) / 8u, B_WIDTH,
                             gl_CooperativeMatrixLayoutRowMajor);
             }
             [[unroll]] for (uint i = 0u; i < I; i++) {
@@ -149,13 +187,36 @@ uvec4 rounded(vec4 low, vec4 high)
     return words;
 }
 
+// Adds the residual's eight elements from `at` to the rounded products.
+void add_residual(uint at, uint column, inout vec4 low, inout vec4 high)
+{
+    [[unroll]] for (uint j = 0u; j < 4u; j++) {
+        low[j] = as_stored(low[j], Y_TYPE);
+        high[j] = as_stored(high[j], Y_TYPE);
+    }
+    if (!BIAS_PACKED) {
+        [[unroll]] for (uint j = 0u; j < 4u; j++) {
+            uint last = p.columns - 1u - column;
+            low[j] += load_at(p.bias, BIAS_TYPE, int(at + min(j, last)));
+            high[j] += load_at(p.bias, BIAS_TYPE, int(at + min(j + 4u, last)));
+        }
+    } else if (BIAS_TYPE == FLOAT32) {
+        low += uintBitsToFloat(Quads(p.bias).at[at >> 2]);
+        high += uintBitsToFloat(Quads(p.bias).at[(at >> 2) + 1u]);
+    } else {
+        uvec4 piece = Quads(p.bias).at[at >> 3];
+        low += part_of(piece, BIAS_TYPE, 0u);
+        high += part_of(piece, BIAS_TYPE, 1u);
+    }
+}
+
 // Stores eight results of a row.
 void put(uint base, uint row, uint column, vec4 low, vec4 high)
 {
     if (EDGES && (row >= p.rows || column >= p.columns)) {
         return;
     }
-    if (BIAS_TYPE != NO_TYPE) {
+    if (BIAS_TYPE != NO_TYPE && !RESIDUAL) {
         [[unroll]] for (uint j = 0u; j < 4u; j++) {
             uint at = min(column + j, p.columns - 1u), after = min(column + j + 4u, p.columns - 1u);
             low[j] += load_at(p.bias, BIAS_TYPE, int(at) * p.bias_stride);
@@ -163,6 +224,9 @@ void put(uint base, uint row, uint column, vec4 low, vec4 high)
         }
     }
     uint to = base + row * p.columns + column;
+    if (RESIDUAL) {
+        add_residual(to, column, low, high);
+    }
     if (!Y_PACKED) {
         [[unroll]] for (uint j = 0u; j < 8u; j++) {
             if (!EDGES || column + j < p.columns) {
@@ -197,6 +261,29 @@ void store(uint base, uint row, uint column)
     }
 }
 
+// Stores the sums of all subgroups together.
+void store_split(uint base, uint row, uint column)
+{
+    const uint all = BM * OUT_WIDTH, own = gl_SubgroupID * all, pieces = BN / 8;
+    barrier();
+    [[unroll]] for (uint i = 0u; i < I; i++) {
+        [[unroll]] for (uint j = 0u; j < J; j++) {
+            coopMatStore(sums[i][j], tile, own + i * TM * OUT_WIDTH + j * (TN / 4u), OUT_WIDTH,
+                         gl_CooperativeMatrixLayoutRowMajor);
+        }
+    }
+    barrier();
+    for (uint n = gl_LocalInvocationID.x; n < BM * pieces; n += THREADS) {
+        uint at = n / pieces * OUT_WIDTH + n % pieces * 2u;
+        vec4 low = vec4(0.0), high = vec4(0.0);
+        [[unroll]] for (uint i = 0u; i < SPLIT; i++) {
+            low += uintBitsToFloat(tile[at + i * all]);
+            high += uintBitsToFloat(tile[at + i * all + 1u]);
+        }
+        put(base, row + n / pieces, column + n % pieces * 8u, low, high);
+    }
+}
+
 // The first row and column of tile i: tiles are numbered by panels of rows, and top to bottom
 // within a column of a panel.
 uvec2 tile_at(uint i, uint down, uint across)
@@ -211,6 +298,74 @@ uint less(uint a, uint b)
     return a > b ? a - b : 0u;
 }
 
+// Begins to fetch the tile at `first` of the operands, from term k on.
+void begin(Words a, Words b, uvec2 origin, uvec2 first, uint k, uint a_row, uint b_row)
+{
+    a_from = a;
+    b_from = b;
+    a_line = a_row / 8u;
+    b_line = b_row / 8u;
+    a_at = origin.x / 8u + (A_BY_TERM ? first.x * a_line + k / 8u : k * a_line + first.x / 8u);
+    b_at = origin.y / 8u + (B_BY_TERM ? first.y * b_line + k / 8u : k * b_line + first.y / 8u);
+}
+
+// Fetches the next BK terms, of which `rest` are left.
+void fetch_terms(bool edges, uvec2 first, uint rest)
+{
+    uint rows = less(p.rows, first.x), columns = less(p.columns, first.y);
+    fetch(edges, A_BY_TERM ? uvec2(rows, rest / 8u) : uvec2(rest, rows / 8u),
+          B_BY_TERM ? uvec2(columns, rest / 8u) : uvec2(rest, columns / 8u));
+    a_at += A_BY_TERM ? BK / 8u : BK * a_line;
+    b_at += B_BY_TERM ? BK / 8u : BK * b_line;
+}
+
+// Begins with product i of a sum, and returns the number of its terms.
+uint begin_product(uint i, uvec2 first)
+{
+    Factors f = Records(p.a).at[i];
+    begin(f.a, f.b, uvec2(0u), first, 0u, f.a_line, f.b_line);
+    if (EDGES || f.terms < BK) {
+        fetch_terms(true, first, f.terms);
+    } else {
+        fetch_terms(false, first, f.terms);
+    }
+    return f.terms;
+}
+
+// Adds all products of a sum. The first terms of a product are fetched while the last ones of the
+// product before it are multiplied.
+void add_products(uvec2 first, uint row, uint column)
+{
+    uint rest = begin_product(0u, first), next = 1u;
+    while (true) {
+        while (rest > BK) {
+            barrier();
+            keep();
+            barrier();
+            rest -= BK;
+            fetch_terms(EDGES, first, rest);
+            multiply(row, column, BK);
+        }
+        barrier();
+        keep();
+        barrier();
+        uint last = rest;
+        bool more = next < p.terms;
+        if (more) {
+            rest = begin_product(next, first);
+            next++;
+        }
+        if (last > TK) {
+            multiply(row, column, BK);
+        } else {
+            multiply(row, column, TK);
+        }
+        if (!more) {
+            return;
+        }
+    }
+}
+
 void main()
 {
     uint down = (p.rows + BM - 1u) / BM, across = (p.columns + BN - 1u) / BN, tiles = down * across;
@@ -220,40 +375,40 @@ void main()
     }
     uvec2 first = tile_at(group % tiles, down, across);
     uint k = part * p.chunk, end = min(k + p.chunk, p.terms);
-    ivec2 origin = batch_at(batch);
-    uint a_line = uint(A_BY_TERM ? p.a_row : p.a_term) / 8u;
-    uint b_line = uint(B_BY_TERM ? p.b_column : p.b_term) / 8u;
-    uint a_at = uint(origin.x) / 8u +
-                (A_BY_TERM ? first.x * a_line + k / 8u : k * a_line + first.x / 8u);
-    uint b_at = uint(origin.y) / 8u +
-                (B_BY_TERM ? first.y * b_line + k / 8u : k * b_line + first.y / 8u);
-    const uint a_step = A_BY_TERM ? BK / 8u : BK * a_line;
-    const uint b_step = B_BY_TERM ? BK / 8u : BK * b_line;
-    uint row = gl_SubgroupID / ACROSS * ROWS, column = gl_SubgroupID % ACROSS * COLUMNS;
+    if (SPLIT > 1) {
+        uint each = ((end - k + BK - 1u) / BK + SPLIT - 1u) / SPLIT * BK;
+        k += gl_SubgroupID * each;
+        end = min(k + each, end);
+    }
+    uint row = SPLIT > 1 ? 0u : gl_SubgroupID / ACROSS * ROWS;
+    uint column = SPLIT > 1 ? 0u : gl_SubgroupID % ACROSS * COLUMNS;
     [[unroll]] for (uint i = 0u; i < I; i++) {
         [[unroll]] for (uint j = 0u; j < J; j++) {
             sums[i][j] = coopmat<float, gl_ScopeSubgroup, TM, TN, gl_MatrixUseAccumulator>(0.0);
         }
     }
-#define FETCH(at_k)                                                                                \
-    {                                                                                              \
-        uint rest = less(end, at_k);                                                               \
-        uint rows = less(p.rows, first.x), columns = less(p.columns, first.y);                     \
-        fetch(a_at, b_at, a_line, b_line,                                                          \
-              A_BY_TERM ? uvec2(rows, rest / 8u) : uvec2(rest, rows / 8u),                         \
-              B_BY_TERM ? uvec2(columns, rest / 8u) : uvec2(rest, columns / 8u));                  \
-        a_at += a_step;                                                                            \
-        b_at += b_step;                                                                            \
-    }
-    FETCH(k)
-    for (; k < end; k += BK) {
-        barrier();
-        keep();
-        barrier();
-        if (k + BK < end) {
-            FETCH(k + BK)
+    if (SUM) {
+        add_products(first, row, column);
+    } else {
+        ivec2 origin = batch_at(batch);
+        begin(p.a, p.b, uvec2(origin), first, k, uint(A_BY_TERM ? p.a_row : p.a_term),
+              uint(B_BY_TERM ? p.b_column : p.b_term));
+        if (SPLIT == 1 || k < end) {
+            fetch_terms(EDGES, first, less(end, k));
         }
-        multiply(row, column);
+        for (; k < end; k += BK) {
+            wait_for_loaders();
+            keep();
+            wait_for_loaders();
+            if (k + BK < end) {
+                fetch_terms(EDGES, first, end - k - BK);
+            }
+            multiply(row, column, BK);
+        }
     }
-    store(y_at(batch, part), first.x + row, first.y + column);
+    if (SPLIT > 1) {
+        store_split(y_at(batch, part), first.x, first.y);
+    } else {
+        store(y_at(batch, part), first.x + row, first.y + column);
+    }
 }
