@@ -3,11 +3,14 @@ updates of every optimizer, and rates at some steps.
 
 The gradients are random and do not depend on the parameters. Cases are float64: by torch.optim where
 its rule is ours, else by MLX's formulas in NumPy. Every case is also run by mlx.optimizers in float32
-where that has the options, and torch's Muon (which iterates in bfloat16) is compared loosely; the
-script stops where they disagree. The cases are those of tests/optim/test_optimizers.c."""
+where that has the options, Lion by bitsandbytes, and Muon by torch, with its iteration in float64
+instead of bfloat16; the script stops where they disagree. The cases are those of
+tests/optim/test_optimizers.c."""
+import inspect
 import math
 import os
 
+import bitsandbytes
 import mlx.core as mx
 import mlx.optimizers as mo
 import numpy as np
@@ -38,15 +41,15 @@ def by_numpy(rule):
     return result
 
 
-def by_torch(make, names=tuple(SHAPES), schedule=None):
+def by_torch(make, names=tuple(SHAPES), schedule=None, dtype=torch.float64):
     result = {}
     for n in names:
-        p = torch.nn.Parameter(torch.tensor(start[n]))
+        p = torch.nn.Parameter(torch.tensor(start[n], dtype=dtype))
         o, rows = make([p]), []
         for t in range(STEPS):
             if schedule:
                 o.param_groups[0]["lr"] = schedule(t)
-            p.grad = torch.tensor(gradients[n][t])
+            p.grad = torch.tensor(gradients[n][t], dtype=dtype)
             o.step()
             rows.append(p.detach().numpy().copy())
         result[n] = np.stack(rows)
@@ -196,6 +199,13 @@ case("adamax_corrected", by_torch(lambda p: T.Adamax(p, 0.02, betas=(0.85, 0.99)
 case("adamax", by_numpy(adamax(0.02)), lambda: mo.Adamax(0.02))
 case("lion", by_numpy(lion(0.01)), lambda: mo.Lion(0.01))
 case("lion_decay", by_numpy(lion(0.02, 0.8, 0.95, 0.3)), lambda: mo.Lion(0.02, [0.8, 0.95], 0.3))
+for name, options in (("lion", {"lr": 0.01}),
+                      ("lion_decay", {"lr": 0.02, "betas": (0.8, 0.95), "weight_decay": 0.3})):
+    there = by_torch(lambda p: bitsandbytes.optim.Lion(p, **options), dtype=torch.float32)
+    far = max(np.abs(there[n][t - 1] - out[f"{name}/{n}"][i]).max()
+              for n in SHAPES for i, t in enumerate(KEPT))
+    print(f"{name:24} bitsandbytes {far:.1e}")
+    assert far < 1e-5, name
 # With torch's lr at the relative step's bound the rules agree.
 case("adafactor", by_torch(lambda p: T.Adafactor(p, lr=1e-2, eps=(1e-30, 1e-3))),
      lambda: mo.Adafactor())
@@ -210,10 +220,15 @@ case("adafactor_warmup", by_numpy(adafactor(warmup=True, threshold=0.5, rate=0.6
 case("muon", by_numpy(muon(0.02)), lambda: mo.Muon(0.02), 1e-4)
 case("muon_options", by_numpy(muon(0.05, 0.8, 0.0, False, 3)),
      lambda: mo.Muon(0.05, 0.8, 0.0, False, 3), 1e-4)
-there = by_torch(lambda p: T.Muon(p, 0.05, weight_decay=0.0), ("w",))
-far = distance(there, {"w": by_numpy(muon(0.05, decay=0.0))["w"]})
-print(f"muon against torch's     {far:.1e}")
-assert far < 0.05
+source = inspect.getsource(T._muon._zeropower_via_newtonschulz)
+assert "grad.bfloat16()" in source
+exec(source.replace("grad.bfloat16()", "grad.clone()"), vars(T._muon))
+for steps, nesterov, momentum in ((5, True, 0.95), (3, False, 0.8)):
+    there = by_torch(lambda p: T.Muon(p, 0.05, weight_decay=0.0, momentum=momentum,
+                                      nesterov=nesterov, ns_steps=steps), ("w",))
+    far = distance(there, {"w": by_numpy(muon(0.05, momentum, 0.0, nesterov, steps))["w"]})
+    print(f"muon of {steps} iterations     torch {far:.1e}")
+    assert far < 1e-5
 
 
 # A varying rate, and in the second case a varying beta1.
