@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/io/safetensors.h"
 #include "core/io/text.h"
 #include "core/shape.h"
 #include "nn/encoded.h"
@@ -300,15 +301,28 @@ static weft_array *joined(const loader *l, const match *m)
                              l->options->dtype ? l->options->dtype : dtype, &m->format);
 }
 
-static weft_array *converted(const loader *l, const match *m)
+static weft_array *converted(const loader *l, const match *m, weft_array *source)
 {
-    weft_array *value = m->encoded ? joined(l, m) : tensor_of(l, m->parts[0]);
+    weft_array *value = source ? source : joined(l, m);
     if (m->quantized && !weft_encoding_of(value))
         value = weft__nn_quantized(value, l->quantize);
     else if (l->options->dtype && weft_dtype_is_float(weft_dtype_of(value)))
         value = weft__nn_recast(value, l->options->dtype);
     weft_device *device = weft_device_of(*m->slot->address);
     return weft_to(value, l->options->device ? l->options->device : device);
+}
+
+/* The new value of a parameter. Conversions of mapped tensors are evaluated here, one by one, so
+ * that the pages of at most one tensor are resident; other values are evaluated together. */
+static weft_status make_value(const loader *l, const match *m, weft_array **out)
+{
+    weft_array *source = m->encoded ? NULL : tensor_of(l, m->parts[0]);
+    *out = converted(l, m, source);
+    if (source == NULL || *out == source || !weft__mapping_is_viewed(source))
+        return WEFT_OK;
+    const weft_status status = weft_eval(*out);
+    weft__mapping_evict(source);
+    return status;
 }
 
 /* Sets all parameters at once. On failure none has changed. */
@@ -322,11 +336,12 @@ static weft_status set_matches(const loader *l)
         status = weft__out_of_memory("parameters", "loading them");
     } else {
         weft_scope_open_lean();
-        for (int i = 0; i < l->n_matches; i++) {
+        for (int i = 0; i < l->n_matches && status == WEFT_OK; i++) {
             slots[i] = l->matches[i].slot->address;
-            values[i] = converted(l, &l->matches[i]);
+            status = make_value(l, &l->matches[i], &values[i]);
         }
-        status = weft_update(slots, values, l->n_matches);
+        if (status == WEFT_OK)
+            status = weft_update(slots, values, l->n_matches);
         weft_scope_close(NULL);
     }
     for (int i = 0; i < l->n_matches && status == WEFT_OK; i++) {

@@ -6,7 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/buffer.h"
 #include "core/failure.h"
+#include "core/graph.h"
 #include "core/io/fileio.h"
 #include "core/io/safetensors.h"
 
@@ -84,13 +86,30 @@ void *weft__mapping_range(weft__mapping *mapping, void *data, size_t bytes)
     return r;
 }
 
-void weft__mapping_range_release(void *context)
+static void evict(const range *r)
 {
-    range *r = context;
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const size_t before = (page - (uintptr_t)r->data % page) % page;
     if (r->bytes >= before + page)
         (void)madvise(r->data + before, (r->bytes - before) / page * page, MADV_DONTNEED);
+}
+
+void weft__mapping_range_release(void *context)
+{
+    range *r = context;
+    evict(r);
     weft__mapping_unref(r->mapping);
     weft_free(r);
+}
+
+bool weft__mapping_is_viewed(const weft_array *a)
+{
+    return atomic_load_explicit(&a->leaf, memory_order_relaxed) && a->view.buffer &&
+           a->view.buffer->release == weft__mapping_range_release;
+}
+
+void weft__mapping_evict(const weft_array *a)
+{
+    if (weft__mapping_is_viewed(a))
+        evict(a->view.buffer->release_context);
 }

@@ -24,6 +24,10 @@ void weft__mapping_unref(void *mapping);
  * weights that are quantized or moved to a device while loading do not stay resident. */
 void *weft__mapping_range(weft__mapping *mapping, void *data, size_t bytes);
 void weft__mapping_range_release(void *range);
+/* Whether an array was made from a range of a mapping. */
+bool weft__mapping_is_viewed(const weft_array *a);
+/* Returns the pages of such an array's range to the system. The array remains valid. */
+void weft__mapping_evict(const weft_array *a);
 
 typedef struct weft__stored_tensor {
     weft_safetensors_entry entry; /* the tensor owns the name; the path belongs to the mapping */

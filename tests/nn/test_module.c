@@ -6,6 +6,7 @@
 
 #include "tests/check.h"
 #include "weft/nn.h"
+#include "weft/nn_tools.h"
 
 /* ---- a program's own modules ---------------------------------------------------------------- */
 
@@ -388,10 +389,89 @@ static void long_lists_of_names_are_cut(void)
     weft_scope_close(NULL);
 }
 
+/* ---- memory --------------------------------------------------------------------------------- */
+
+/* The most resident memory since `reset`, in bytes; 0: unknown. */
+static int64_t peak_resident(bool reset)
+{
+    long long kib = 0;
+    char line[256];
+    if (reset) {
+        FILE *f = fopen("/proc/self/clear_refs", "w");
+        if (f == NULL || fputs("5", f) < 0 || fclose(f) != 0)
+            return 0;
+    }
+    FILE *f = fopen("/proc/self/status", "r");
+    while (f && fgets(line, sizeof line, f)) {
+        if (sscanf(line, "VmHWM: %lld", &kib) == 1)
+            break;
+    }
+    if (f)
+        fclose(f);
+    return 1024 * kib;
+}
+
+static weft_module *linears_new(int n, int64_t E)
+{
+    weft_module *list = weft_nn_list_new(n);
+    for (int i = 0; list && i < n; i++)
+        weft_nn_list_append(list, weft_nn_linear_new(E, E, false));
+    return list ? weft_nn_finish_module(list) : NULL;
+}
+
+/* Bytes of resident memory beyond what was there at most while the file is loaded. */
+static int64_t load_linears(const char *path, int n, int64_t E, const weft_nn_load_options *o)
+{
+    weft_safetensors *file = NULL;
+    weft_module *m = linears_new(n, E);
+    int64_t growth = -1;
+    if (CHECK(m != NULL) && CHECK_OK(weft_safetensors_open(path, &file))) {
+        const int64_t before = peak_resident(true);
+        CHECK_OK(weft_nn_load(m, file, o));
+        growth = before > 0 ? peak_resident(false) - before : -1;
+    }
+    weft_safetensors_close(file);
+    weft_nn_free(m);
+    return growth;
+}
+
+static void pages_of_converted_tensors_are_returned(void)
+{
+    enum { N = 12, E = 1024 };
+    const int64_t one = (int64_t)E * E * 4; /* 4 MB of a file of 50 */
+    const char *path = check_temporary("linears.safetensors");
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+    check_skip("sanitizers use memory of their own");
+    return;
+#endif
+    weft_device *before = weft_default_device();
+    weft_set_default_device(weft_device_get("cpu"));
+    weft_scope_open();
+    weft_module *m = linears_new(N, E);
+    const weft_nn_quantize_options four = {.format = {.bits = 4, .group_size = 64}};
+    if (CHECK(m != NULL) && CHECK_OK(weft_nn_save(m, path, NULL))) {
+        const int64_t quantized =
+            load_linears(path, N, E, &(weft_nn_load_options){.quantize = &four});
+        const int64_t narrow =
+            load_linears(path, N, E, &(weft_nn_load_options){.dtype = WEFT_BFLOAT16});
+        if (quantized < 0 || narrow < 0) {
+            check_skip("the peak of resident memory cannot be read");
+        } else {
+            printf("  %.1f and %.1f MB\n", 1e-6 * (double)quantized, 1e-6 * (double)narrow);
+            CHECK(quantized < N * one / 7 + 3 * one);
+            CHECK(narrow < N * one / 2 + 3 * one);
+        }
+    }
+    weft_nn_free(m);
+    weft_scope_close(NULL);
+    weft_set_default_device(before);
+}
+
 CHECK_MAIN("module", CHECK_CASE(paths_are_field_names),
            CHECK_CASE(trainable_slots_are_sorted_by_path),
            CHECK_CASE(a_tied_parameter_is_its_owner), CHECK_CASE(messages_begin_with_the_path),
            CHECK_CASE(a_failed_part_fails_the_whole), CHECK_CASE(what_is_saved_is_loaded),
            CHECK_CASE(names_change_on_the_way),
            CHECK_CASE(loading_reports_all_that_is_wrong_at_once),
-           CHECK_CASE(long_lists_of_names_are_cut), CHECK_CASE(casting_and_describing))
+           CHECK_CASE(long_lists_of_names_are_cut), CHECK_CASE(casting_and_describing),
+           CHECK_CASE(pages_of_converted_tensors_are_returned))
