@@ -12,8 +12,7 @@
 
 enum { BAR = 24, BAR_LEAST = 8, TEXT = 200 };
 
-/* The width of the terminal. */
-static int columns(void)
+int cli_progress_columns(void)
 {
     struct winsize size;
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
@@ -31,7 +30,7 @@ void cli_progress_start(cli_progress *p)
 
 static void draw(cli_progress *p, double share, const char *text)
 {
-    int room = columns() - (int)strlen(text) - 4;
+    int room = cli_progress_columns() - (int)strlen(text) - 4;
     int width = room < BAR ? room : BAR;
     fputs("\r", stderr);
     if (width >= BAR_LEAST) {
@@ -42,7 +41,7 @@ static void draw(cli_progress *p, double share, const char *text)
         fprintf(stderr, "%s] ", p->color ? "\033[0m" : "");
     }
     /* A line that wraps could not be overwritten by the next one. */
-    fprintf(stderr, "%.*s\033[K", columns() - 1, text);
+    fprintf(stderr, "%.*s\033[K", cli_progress_columns() - 1, text);
     fflush(stderr);
     p->shown = true;
 }

@@ -16,6 +16,9 @@ typedef struct cli_progress {
 /* Initializes from standard error, TERM and NO_COLOR (https://no-color.org). */
 void cli_progress_start(cli_progress *progress);
 
+/* The width of the terminal of standard error; 80 if it is none. */
+int cli_progress_columns(void);
+
 /* On a terminal: redraws the bar at `share` (0 to 1), followed by the text, at most ten times a
  * second unless `line` is set. Otherwise: prints the text as a line if `line` is set. */
 void cli_progress_show(cli_progress *progress, double share, bool line, const char *format, ...)

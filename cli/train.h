@@ -78,9 +78,10 @@ typedef struct train_run {
     weft_trainer *trainer;
     weft_train_result result;
     weft_train_sample
-        *samples; /* (n_samples) the latest samples; owns the texts, but not the prompts */
+        *samples; /* (n_samples) the latest samples; owns prompts and texts */
     int n_samples;
     double latest_validation, latest_accuracy; /* shown beside the progress bar */
+    double loss_sum, loss_weight;              /* of the smoothed loss that is shown */
     double reloaded_validation; /* validation loss of the adapter in best/ after reloading; NaN: not
                                    measured */
     cli_progress progress;
@@ -100,6 +101,9 @@ weft_status train_check_out(const train_values *v);
 /* Opens the tokenizer, chat template, data, validation data and batches for the model at r->path.
  */
 weft_status train_open_data(const train_values *v, train_run *r);
+
+/* Whether the chat template rendered rows of the data: the model is then used in chats. */
+bool train_in_chats(const train_run *r);
 
 /* Installs signal handlers. SIGINT, SIGTERM, SIGUSR1 and SIGHUP (unless it is ignored, as with
  * nohup) set *cancel, which is never freed, and print a notice on standard error; a second signal

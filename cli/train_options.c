@@ -401,8 +401,9 @@ static const cli_option options[] = {
      .kind = CLI_TEXTS,
      .value = "TEXT",
      AT(sample_prompts),
-     .help = "generate 48 tokens from TEXT after every validation, for metrics.jsonl and "
-             "report.html; may be given several times"},
+     .help = "generate up to 48 tokens from TEXT after every validation, for metrics.jsonl and "
+             "report.html; if the data has conversations, as the answer to TEXT in a chat; may be "
+             "given several times"},
     CLI_JSON_OPTION(train_values, "print the result as one JSON object"),
     CLI_PLACE_OPTIONS(train_values),
 };

@@ -86,6 +86,36 @@ static bool has_line(const weft_train_report *p)
     return p->step == 1 || p->step == p->steps || p->step % every == 0;
 }
 
+/* Adds an update's loss to the exponential moving average that is shown, with a span of a twentieth
+ * of the run, at least 5 updates, as in report.html; returns it. */
+static double smoothed_loss(train_run *r, const weft_train_report *p)
+{
+    const double span = (double)(p->steps / 20 > 5 ? p->steps / 20 : 5), keep = 1 - 1 / span;
+    if (isfinite(p->loss)) {
+        r->loss_sum = keep * r->loss_sum + p->loss;
+        r->loss_weight = keep * r->loss_weight + 1;
+    }
+    return r->loss_weight > 0 ? r->loss_sum / r->loss_weight : p->loss;
+}
+
+/* Shows an update, on narrow terminals without learning rate and memory. */
+static void show_update(train_run *r, const weft_train_report *p, const char *rewards,
+                        const char *validation)
+{
+    enum { WIDE = 105 };
+    const bool measured = !isnan(p->validation_loss);
+    const bool line = r->progress.terminal ? measured || p->step == p->steps
+                                           : measured || has_line(p);
+    char more[64] = "";
+    if (!r->progress.terminal || cli_progress_columns() >= WIDE)
+        snprintf(more, sizeof more, "  lr %.3g  %s", p->lr, cli_bytes(p->peak_memory));
+    cli_progress_show(&r->progress, (double)p->step / (double)p->steps, line,
+                      "step %lld/%lld  loss %.4f%s%s%s  %s tok/s  %s left%s", (long long)p->step,
+                      (long long)p->steps, smoothed_loss(r, p), rewards, validation, more,
+                      cli_count((int64_t)p->tokens_per_second), cli_time(p->remaining),
+                      p->applied ? "" : "  skipped: not finite");
+}
+
 bool train_show(void *context, const weft_train_report *p)
 {
     train_run *r = context;
@@ -112,12 +142,7 @@ bool train_show(void *context, const weft_train_report *p)
         cli_progress_show(&r->progress, 0, true, "step 0/%lld%s", (long long)p->steps, validation);
         return true;
     }
-    bool line = r->progress.terminal ? measured || p->step == p->steps : measured || has_line(p);
-    cli_progress_show(&r->progress, (double)p->step / (double)p->steps, line,
-                      "step %lld/%lld  loss %.4f%s%s  %s tok/s  %s left%s", (long long)p->step,
-                      (long long)p->steps, p->loss, rewards, validation,
-                      cli_count((int64_t)p->tokens_per_second), cli_time(p->remaining),
-                      p->applied ? "" : "  skipped: not finite");
+    show_update(r, p, rewards, validation);
     return true;
 }
 
@@ -177,15 +202,6 @@ static void print_command(const char *const *words)
     putchar('\n');
 }
 
-/* Whether rows were rendered by the chat template. */
-static bool has_conversations(const train_run *r)
-{
-    const int64_t *rows = r->data_info.rows;
-    return r->chat && rows[WEFT_ROW_MESSAGES] + rows[WEFT_ROW_SHAREGPT] + rows[WEFT_ROW_ALPACA] +
-                              rows[WEFT_ROW_QUESTION] >
-                          0;
-}
-
 /* Fails for a trained parameter that is not an A or a B, such as a magnitude, a row of a token or a
  * whole module, and for an A and B of an embedding or head that are one matrix. */
 static weft_status check_gguf(void *context, const weft_nn_item *item)
@@ -214,7 +230,7 @@ static bool fits_gguf(const train_run *r)
 /* Prints the commands that use the result of --full, a complete model. */
 static void print_use_of_model(const train_run *r, const char *folder)
 {
-    if (has_conversations(r))
+    if (train_in_chats(r))
         print_command((const char *const[]){"chat", folder, NULL});
     else
         print_command((const char *const[]){"generate", folder, "--prompt", "TEXT", NULL});
@@ -246,7 +262,7 @@ static void print_use(const train_values *v, const train_run *r)
         weft_free(adapter);
         return;
     }
-    if (has_conversations(r))
+    if (train_in_chats(r))
         print_command((const char *const[]){"chat", v->model, "--adapter", adapter, NULL});
     else
         print_command((const char *const[]){"generate", v->model, "--adapter", adapter, "--prompt",

@@ -17,20 +17,46 @@ static bool append(void *context, const weft_generated *token)
     return true;
 }
 
-static weft_status generate(train_run *r, const char *prompt, char **out)
+bool train_in_chats(const train_run *r)
+{
+    return r->chat && r->data_info.rendered > 0;
+}
+
+/* The text that the model continues: the prompt, or in chats a conversation in which the prompt is
+ * the message of the user, rendered by the chat template. */
+static weft_status rendered(const train_run *r, const char *prompt, char **out)
+{
+    const weft_chat_message user = {.role = "user", .content = prompt};
+    const weft_chat_options o = {.generation_prompt = true};
+    char *json = NULL;
+    *out = NULL;
+    if (!train_in_chats(r)) {
+        *out = weft_strdup(prompt);
+        return *out ? WEFT_OK : weft_fail(WEFT_MEMORY, "train: out of memory for a sample");
+    }
+    weft_status status = weft_chat_messages(&user, 1, &json);
+    if (status == WEFT_OK)
+        status = weft_chat_render(r->chat, json, &o, out, NULL);
+    weft_free(json);
+    return status;
+}
+
+static weft_status generate(train_run *r, const char *prompt, weft_train_sample *sample)
 {
     int32_t *ids = NULL;
     size_t n = 0;
-    *out = weft_strdup("");
-    if (*out == NULL)
-        return weft_fail(WEFT_MEMORY, "train: out of memory for a sample");
-    weft_status status = weft_tokenizer_encode(r->tokenizer, prompt, strlen(prompt),
-                                               WEFT_TOKENIZER_ADD_SPECIAL, &ids, &n);
+    char *text = weft_strdup(""), *all = NULL;
+    weft_status status = text ? rendered(r, prompt, &all)
+                              : weft_fail(WEFT_MEMORY, "train: out of memory for a sample");
+    const unsigned special = train_in_chats(r) ? 0 : WEFT_TOKENIZER_ADD_SPECIAL;
     /* Greedy decoding: samples of different updates differ only because of training. */
     const weft_generate_options o = {.max_tokens = SAMPLE_TOKENS};
     if (status == WEFT_OK)
-        status = weft_generate(r->model, r->tokenizer, ids, n, &o, append, out, NULL);
+        status = weft_tokenizer_encode(r->tokenizer, all, strlen(all), special, &ids, &n);
+    if (status == WEFT_OK)
+        status = weft_generate(r->model, r->tokenizer, ids, n, &o, append, &text, NULL);
     weft_free(ids);
+    *sample = (weft_train_sample){all, text};
     return status;
 }
 
@@ -45,9 +71,7 @@ weft_status train_sample(void *context, int64_t step, const weft_train_sample **
     if (r->samples == NULL)
         return weft_fail(WEFT_MEMORY, "train: out of memory for samples");
     for (int i = 0; status == WEFT_OK && i < prompts->n; i++) {
-        char *text;
-        status = generate(r, prompts->at[i], &text);
-        r->samples[i] = (weft_train_sample){prompts->at[i], text};
+        status = generate(r, prompts->at[i], &r->samples[i]);
         r->n_samples = i + 1;
     }
     *samples = r->samples;
@@ -57,8 +81,10 @@ weft_status train_sample(void *context, int64_t step, const weft_train_sample **
 
 void train_free_samples(train_run *r)
 {
-    for (int i = 0; i < r->n_samples; i++)
+    for (int i = 0; i < r->n_samples; i++) {
+        weft_free((void *)r->samples[i].prompt);
         weft_free((void *)r->samples[i].text);
+    }
     free(r->samples);
     r->samples = NULL;
     r->n_samples = 0;

@@ -5,6 +5,7 @@
 
 #include "tests/check.h"
 #include "tests/train/runs.h"
+#include "train/run/number.h"
 
 enum { STEPS = 12 };
 
@@ -53,19 +54,41 @@ static void the_report_has_curves_tables_and_escaped_samples(void)
                                         "Gradient norm",
                                         "Tokens per second",
                                         "<h3>After update 12</h3>",
-                                        "<th>best_validation</th>",
+                                        "<th>lowest validation loss</th>",
+                                        "<th>updates</th><td>12</td>",
+                                        "<th>time of the updates alone</th><td>0.",
+                                        "<th>save every</th><td>0</td>",
                                         "<th>schedule</th><td>constant</td>",
                                         "a&#60;b&#62;&#38;&#39;base&#39;",
                                         "<p>finished</p>",
                                         "<th>samples</th><td>7</td>",
-                                        "<th>longest</th><td>9</td>",
+                                        "<th>longest sample, in tokens</th><td>9</td>",
                                         "<b>&#60;script&#62;</b>a &#34;quote&#34; &#38; ",
                                         "</html>"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         CHECK_CONTAINS(text, parts[i]);
     CHECK(strstr(text, "<script") == NULL && strchr(text, '\x01') == NULL);
+    const char *memory = strstr(text, "<th>peak memory</th><td>");
+    double size = 0;
+    char unit[3] = "";
+    if (CHECK(memory != NULL))
+        CHECK(sscanf(memory, "<th>peak memory</th><td>%lf %2[kMGB]<", &size, unit) == 2);
+    CHECK(size > 0 && size < 1000);
     CHECK(strstr(text, "src=") == NULL && strstr(text, "href=") == NULL);
     weft_free(text);
+}
+
+/* Counts of bytes and tokens are written without an exponent. */
+static void whole_numbers_have_all_their_digits(void)
+{
+    static const struct {
+        double value;
+        const char *text;
+    } numbers[] = {{54085760, "54085760"}, {1e6, "1000000"}, {-20, "-20"}, {0, "0"},
+                   {1e15, "1e+15"},        {0.1, "0.1"},     {2e-4, "0.0002"}};
+    char text[WEFT__NUMBER_TEXT];
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        CHECK_STR(weft__number(numbers[i].value, text), numbers[i].text);
 }
 
 static void a_report_needs_the_files_of_a_run(void)
@@ -125,5 +148,6 @@ static void a_sampler_that_fails_ends_the_run(void)
 }
 
 CHECK_MAIN("run_report", CHECK_CASE(the_report_has_curves_tables_and_escaped_samples),
+           CHECK_CASE(whole_numbers_have_all_their_digits),
            CHECK_CASE(a_report_needs_the_files_of_a_run), CHECK_CASE(a_run_ends_without_patience),
            CHECK_CASE(a_sampler_that_fails_ends_the_run))

@@ -64,6 +64,7 @@ static void add_counts(weft_dataset_info *to, const weft_dataset_info *from)
     to->cut += from->cut;
     to->empty += from->empty;
     to->bad_rows += from->bad_rows;
+    to->rendered += from->rendered;
     for (int i = 0; i < WEFT_ROW_KINDS; i++)
         to->rows[i] += from->rows[i];
     for (int i = 0; i < WEFT_DATA_FORMATS; i++)

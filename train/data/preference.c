@@ -162,6 +162,7 @@ weft_status weft__reader_add_preference(weft__reader *r, const weft__json *row)
         if (status == WEFT_INVALID)
             status = weft_fail(status, "%s: %s", r->where, weft_error_message());
     }
+    rows->info.rendered += status == WEFT_OK && made->info.rendered > 0;
     weft_dataset_free(made);
     release(&p);
     return status;

@@ -113,7 +113,10 @@ static weft_status add_pair(weft__reader *r, const char *prompt, size_t n_prompt
 
 static weft_status add_list(weft__reader *r, const weft__json *row, const weft__json *list)
 {
-    return weft__dataset_add_chat(&r->o, r->tokenizer, row, list, ++r->n_rows, r->rows);
+    const weft_status status =
+        weft__dataset_add_chat(&r->o, r->tokenizer, row, list, ++r->n_rows, r->rows);
+    r->rows->info.rendered += status == WEFT_OK;
+    return status;
 }
 
 /* Adds the conversation in member `key`. In tables the list is a string. */
@@ -311,6 +314,7 @@ static weft_status add_labelled(weft__reader *r, const weft__json *row, weft_row
     status = add_completion(r, row);
     r->rows = rows;
     rows->info.empty += made->info.empty;
+    rows->info.rendered += status == WEFT_OK && made->info.rendered > 0;
     for (int64_t i = 0; status == WEFT_OK && i < made->info.samples; i++) {
         const weft_sample sample = weft_dataset_at(made, i);
         status = weft_dataset_add_labelled(rows, &sample, label);

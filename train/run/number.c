@@ -8,6 +8,9 @@
 
 enum { FLOAT_DIGITS = 6, DOUBLE_DIGITS = 17 };
 
+/* Whole numbers below this are written with all their digits. */
+#define MOST_WHOLE 1e15
+
 /* Replaces the locale's decimal separator, which printf writes, by a point. */
 static const char *with_point(char *out)
 {
@@ -21,6 +24,10 @@ const char *weft__number(double value, char out[WEFT__NUMBER_TEXT])
 {
     if (!isfinite(value)) {
         memcpy(out, "null", sizeof "null");
+        return out;
+    }
+    if (value == trunc(value) && fabs(value) < MOST_WHOLE) {
+        snprintf(out, WEFT__NUMBER_TEXT, "%.0f", value);
         return out;
     }
     for (int digits = FLOAT_DIGITS; digits <= DOUBLE_DIGITS; digits++) {

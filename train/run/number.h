@@ -5,7 +5,7 @@
 enum { WEFT__NUMBER_TEXT = 40 };
 
 /* Writes the shortest text that reads back as exactly this double, in any locale; "null" if it is
- * not finite. Returns `out`. */
+ * not finite. Whole numbers below 1e15 have no exponent. Returns `out`. */
 const char *weft__number(double value, char out[WEFT__NUMBER_TEXT]);
 
 /* The same with a fixed number of decimals. */

@@ -231,6 +231,90 @@ static void draw_curves(page *p)
     draw(p, "Tokens per second", SPEED, "tokens/s");
 }
 
+/* Writes a whole number with its digits in groups of three. */
+static void add_count(weft__text *t, double value)
+{
+    char digits[WEFT__NUMBER_TEXT];
+    weft__decimals(value, 0, digits);
+    const size_t n = strlen(digits), sign = digits[0] == '-';
+    for (size_t i = 0; i < n; i++)
+        weft__text_format(t, i > sign && (n - i) % 3 == 0 ? ",%c" : "%c", digits[i]);
+}
+
+static void add_bytes(weft__text *t, double value)
+{
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
+    char number[WEFT__NUMBER_TEXT];
+    int unit = 0;
+    for (; value >= 1000 && unit < 4; unit++)
+        value /= 1000;
+    weft__text_format(t, "%s %s", weft__decimals(value, unit > 0, number), units[unit]);
+}
+
+/* Writes 75 seconds as 1:15, and less than a minute with a decimal. */
+static void add_time(weft__text *t, double value)
+{
+    char number[WEFT__NUMBER_TEXT];
+    const long long s = value < 1e15 ? (long long)value : 0;
+    if (s < 60)
+        weft__text_format(t, "%s s", weft__decimals(value, 1, number));
+    else if (s < 3600)
+        weft__text_format(t, "%lld:%02lld", s / 60, s % 60);
+    else
+        weft__text_format(t, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+}
+
+/* The members of run.json that are numbers with a unit or have another label than their name. */
+static const struct {
+    const char *key, *label;
+    void (*add)(weft__text *t, double value); /* NULL: the value as it is */
+} labels[] = {
+    {"steps", "updates", add_count},
+    {"skipped", "updates skipped, not finite", add_count},
+    {"loss", "loss of the last update", NULL},
+    {"first_validation", "validation loss before training", NULL},
+    {"last_validation", "validation loss after training", NULL},
+    {"best_validation", "lowest validation loss", NULL},
+    {"best_step", "lowest after update", add_count},
+    {"tokens", "tokens", add_count},
+    {"seconds", "time", add_time},
+    {"training_seconds", "time of the updates alone", add_time},
+    {"peak_memory", "peak memory", add_bytes},
+    {"samples", "samples", add_count},
+    {"targets", "tokens in the loss", add_count},
+    {"longest", "longest sample, in tokens", add_count},
+    {"truncated", "samples cut", add_count},
+    {"dropped", "samples left out", add_count},
+    {"validation_samples", "validation samples", add_count},
+    {"validation_targets", "validation tokens in the loss", add_count},
+    {"parameters", "parameters", add_count},
+    {"trainable", "trained parameters", add_count},
+    {"lr", "learning rate", NULL},
+};
+
+/* Adds a row of a table. Other members are labelled by their names, with spaces. */
+static void add_row(weft__text *t, const char *name, json_object *value)
+{
+    const size_t n = sizeof labels / sizeof *labels;
+    size_t i = 0;
+    while (i < n && strcmp(labels[i].key, name) != 0)
+        i++;
+    weft__text_format(t, "<tr><th>");
+    if (i < n)
+        weft__text_format(t, "%s", labels[i].label);
+    else
+        for (const char *at = name; *at; at++)
+            escape(t, *at == '_' ? " " : at, 1);
+    weft__text_format(t, "</th><td>");
+    const bool number = json_object_is_type(value, json_type_double) ||
+                        json_object_is_type(value, json_type_int);
+    if (i < n && labels[i].add && number && isfinite(json_object_get_double(value)))
+        labels[i].add(t, json_object_get_double(value));
+    else
+        escape_value(t, value);
+    weft__text_format(t, "</td></tr>\n");
+}
+
 /* Adds a member of run.json as a table. */
 static void add_table(page *p, json_object *run, const char *key, const char *title)
 {
@@ -241,11 +325,7 @@ static void add_table(page *p, json_object *run, const char *key, const char *ti
     weft__text_format(&p->text, "<h2>%s</h2>\n<table>\n", title);
     json_object_object_foreach(object, name, value)
     {
-        weft__text_format(&p->text, "<tr><th>");
-        escape(&p->text, name, strlen(name));
-        weft__text_format(&p->text, "</th><td>");
-        escape_value(&p->text, value);
-        weft__text_format(&p->text, "</td></tr>\n");
+        add_row(&p->text, name, value);
     }
     weft__text_format(&p->text, "</table>\n");
 }

@@ -1,0 +1,139 @@
+/* tests/cli/test_cli_train_shown.c -- weft train: progress, speeds and samples. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "tests/cli/command.h"
+#include "tests/cli/runs.h"
+
+static const char *model(void)
+{
+    return check_source("examples/storyteller");
+}
+
+/* The number after the last `name` in a text; NaN: none. */
+static double last_number(const char *text, const char *name)
+{
+    double number = NAN;
+    for (const char *at = text; (at = strstr(at, name)) != NULL;) {
+        at += strlen(name);
+        number = strtod(at, NULL);
+    }
+    return number;
+}
+
+/* A file with n copies of a row, in which # is the number of the row. */
+static const char *rows(const char *name, const char *row, int n)
+{
+    char text[8000];
+    size_t used = 0;
+    for (int i = 0; i < n; i++)
+        for (const char *at = row; *at; at++)
+            used += (size_t)snprintf(text + used, sizeof text - used, *at == '#' ? "%d" : "%c",
+                                     *at == '#' ? i : *at);
+    return text_file(name, text);
+}
+
+static const char *const tale = "{\"prompt\": \"Tale # is\", \"completion\": \" number #.\"}\n";
+
+/* The loss of a line is the average over the updates before, with weights 0.8^k; the learning rate
+ * and the memory are the update's. */
+static void the_progress_is_smoothed(void)
+{
+    char out[512];
+    snprintf(out, sizeof out, "%s", check_temporary("smoothed"));
+    output o = weft_command(NULL,
+                            "train %s --data %s --steps 9 --batch-size 1 --lr 1e-3 --schedule "
+                            "constant --warmup 0 --out %s",
+                            model(), rows("rows.jsonl", tale, 6), out);
+    if (!CHECK_EQ_INT(o.code, 0))
+        CHECK_FAIL("%s", o.err);
+    const curve c = read_curve(out);
+    double sum = 0, weight = 0;
+    if (!CHECK_EQ_INT(c.n, 9))
+        return;
+    for (int i = 0; i < c.n; i++) {
+        sum = 0.8 * sum + c.loss[i];
+        weight = 0.8 * weight + 1;
+    }
+    CHECK(fabs(sum / weight - c.loss[8]) > 1e-3);
+    CHECK(fabs(last_number(o.err, "step 9/9  loss ") - sum / weight) < 1e-4);
+    CHECK_CONTAINS(o.err, "  lr 0.001  ");
+    CHECK_CONTAINS(o.err, " MB  ");
+    CHECK_CONTAINS(o.err, " left\n");
+}
+
+/* The speed is that of the updates; time for validation is not in it. */
+static void speeds_leave_out_validation(void)
+{
+    char out[512], val[512];
+    snprintf(out, sizeof out, "%s", check_temporary("fast"));
+    snprintf(val, sizeof val, "%s", rows("val.jsonl", tale, 40));
+    const output o = weft_command(NULL,
+                                  "train %s --data %s --val-data %s --steps 8 --batch-size 1 "
+                                  "--val-every 1 --json --out %s",
+                                  model(), rows("few.jsonl", tale, 6), val, out);
+    if (!CHECK_EQ_INT(o.code, 0))
+        CHECK_FAIL("%s", o.err);
+    const double shown = last_number(o.out, "\"tokens_per_second\": ");
+    const output run = shell_command(NULL, "cat %s/run.json", out);
+    const double seconds = last_number(run.out, "\"seconds\": "),
+                 updates = last_number(run.out, "\"training_seconds\": "),
+                 tokens = last_number(run.out, "\"tokens\": ");
+    CHECK(updates > 0 && updates < 0.8 * seconds);
+    CHECK_RELATIVE(shown, tokens / updates, 1e-4);
+}
+
+/* After training on conversations, samples are answers in a chat, and `weft chat` uses the adapter:
+ * also with messages in prompts and in preference pairs. */
+static void samples_are_answers_in_chats(void)
+{
+    static const struct {
+        const char *options, *row;
+        bool chat;
+    } cases[] = {
+        {"", "{\"prompt\": \"Tale # is\", \"completion\": \" number #.\"}\n", false},
+        {"",
+         "{\"messages\": [{\"role\": \"user\", \"content\": \"Who is #?\"}, {\"role\": "
+         "\"assistant\", \"content\": \"A fox, #.\"}]}\n",
+         true},
+        {"",
+         "{\"prompt\": [{\"role\": \"user\", \"content\": \"Who is #?\"}], \"completion\": "
+         "[{\"role\": \"assistant\", \"content\": \"A fox, #.\"}]}\n",
+         true},
+        {"--objective dpo",
+         "{\"prompt\": \"Who is #?\", \"chosen\": \" A fox, #.\", \"rejected\": \" No.\"}\n",
+         false},
+        {"--objective dpo",
+         "{\"prompt\": [{\"role\": \"user\", \"content\": \"Who is #?\"}], \"chosen\": [{\"role\": "
+         "\"assistant\", \"content\": \"A fox, #.\"}], \"rejected\": [{\"role\": \"assistant\", "
+         "\"content\": \"Nobody.\"}]}\n",
+         true},
+        {"--objective kto",
+         "{\"prompt\": [{\"role\": \"user\", \"content\": \"Who is #?\"}], \"completion\": "
+         "[{\"role\": \"assistant\", \"content\": \"A fox, #.\"}], \"label\": true}\n",
+         true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char out[512], name[32];
+        snprintf(name, sizeof name, "shown%zu", i);
+        snprintf(out, sizeof out, "%s", check_temporary(name));
+        const output o = weft_command(NULL,
+                                      "train %s --data %s --val-split 0.3 --steps 1 "
+                                      "--sample-prompt 'Who came?' --out %s %s",
+                                      model(), rows("shown.jsonl", cases[i].row, 5), out,
+                                      cases[i].options);
+        if (!CHECK_EQ_INT(o.code, 0))
+            CHECK_FAIL("%s", o.err);
+        check_in_file(out, "metrics.jsonl",
+                      cases[i].chat ? "\"prompt\": \"<|im_start|>user\\u000aWho came?<|im_end|>"
+                                      "\\u000a<|im_start|>assistant\\u000a\""
+                                    : "\"prompt\": \"Who came?\"");
+        CHECK_CONTAINS(o.out, cases[i].chat ? "  weft chat " : "  weft generate ");
+    }
+}
+
+CHECK_MAIN("cli_train_shown", CHECK_CASE(the_progress_is_smoothed),
+           CHECK_CASE(speeds_leave_out_validation), CHECK_CASE(samples_are_answers_in_chats))
