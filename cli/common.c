@@ -521,3 +521,25 @@ const char *cli_time(double seconds)
         snprintf(out, TEXT_SIZE, "%lld:%02lld", s / 60, s % 60);
     return out;
 }
+
+weft_status cli_end_of_turn(const weft_chat *chat, char **end)
+{
+    static const char content[] = "Hello.";
+    const weft_chat_message turns[] = {{.role = "user", .content = content},
+                                       {.role = "assistant", .content = content}};
+    char *json = NULL, *text = NULL;
+    *end = NULL;
+    weft_status status = weft_chat_messages(turns, 2, &json);
+    if (status == WEFT_OK)
+        status = weft_chat_render(chat, json, NULL, &text, NULL);
+    char *at = NULL;
+    for (char *next = text; next && (next = strstr(next, content)) != NULL; at = next)
+        next += sizeof content - 1;
+    for (size_t n = at ? strlen(at) : 0; n > 0 && strchr(" \n", at[n - 1]); n--)
+        at[n - 1] = '\0';
+    if (status == WEFT_OK && at && *at && (*end = weft_strdup(at)) == NULL)
+        status = weft_fail(WEFT_MEMORY, "chat template: out of memory for the end of a turn");
+    weft_free(json);
+    weft_free(text);
+    return status;
+}

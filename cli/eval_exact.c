@@ -133,29 +133,6 @@ static weft_status judge(const batch *b, double *scores)
     return WEFT_OK;
 }
 
-/* The text that the chat template writes after an assistant's turn, or NULL. */
-static weft_status end_of_turn(const eval_run *run, char **end)
-{
-    static const char content[] = "Hello.";
-    const weft_chat_message turns[] = {{.role = "user", .content = content},
-                                       {.role = "assistant", .content = content}};
-    char *json = NULL, *text = NULL;
-    *end = NULL;
-    weft_status status = weft_chat_messages(turns, 2, &json);
-    if (status == WEFT_OK)
-        status = weft_chat_render(run->chat, json, NULL, &text, NULL);
-    char *at = NULL;
-    for (char *next = text; next && (next = strstr(next, content)) != NULL; at = next)
-        next += sizeof content - 1;
-    for (size_t n = at ? strlen(at) : 0; n > 0 && strchr(" \n", at[n - 1]); n--)
-        at[n - 1] = '\0';
-    if (status == WEFT_OK && at && *at && (*end = weft_strdup(at)) == NULL)
-        status = weft_fail(WEFT_MEMORY, "eval: out of memory for the end of a turn");
-    weft_free(json);
-    weft_free(text);
-    return status;
-}
-
 /* ---- Running -------------------------------------------------------------------------------- */
 
 /* Whether answers end at a newline: without --stop, for plain prompts, unless an accepted answer
@@ -229,7 +206,7 @@ weft_status eval_exact(const eval_run *run, const eval_rows *rows, eval_result *
     if (b.requests == NULL || b.results == NULL || scores == NULL)
         status = weft_fail(WEFT_MEMORY, "eval: out of memory for %zu rows", rows->n);
     if (status == WEFT_OK && has_chat(run, rows))
-        status = end_of_turn(run, &end);
+        status = cli_end_of_turn(run->chat, &end);
     set_options(&b, texts, end);
     if (status == WEFT_OK)
         status = generate(&b, scores);

@@ -45,17 +45,25 @@ static weft_status generate(train_run *r, const char *prompt, weft_train_sample 
 {
     int32_t *ids = NULL;
     size_t n = 0;
-    char *text = weft_strdup(""), *all = NULL;
+    const bool chat = train_in_chats(r);
+    char *text = weft_strdup(""), *all = NULL, *end = NULL;
     weft_status status = text ? rendered(r, prompt, &all)
                               : weft_fail(WEFT_MEMORY, "train: out of memory for a sample");
-    const unsigned special = train_in_chats(r) ? 0 : WEFT_TOKENIZER_ADD_SPECIAL;
-    /* Greedy decoding: samples of different updates differ only because of training. */
-    const weft_generate_options o = {.max_tokens = SAMPLE_TOKENS};
+    if (status == WEFT_OK && chat)
+        status = cli_end_of_turn(r->chat, &end);
+    const unsigned special = chat ? 0 : WEFT_TOKENIZER_ADD_SPECIAL;
+    /* Greedy decoding: samples of different updates differ only because of training. The end of a
+     * turn may be a special token. */
+    const weft_generate_options o = {.max_tokens = SAMPLE_TOKENS,
+                                     .stop_texts = (const char *const[]){end},
+                                     .n_stop_texts = end != NULL,
+                                     .keep_special = chat};
     if (status == WEFT_OK)
         status = weft_tokenizer_encode(r->tokenizer, all, strlen(all), special, &ids, &n);
     if (status == WEFT_OK)
         status = weft_generate(r->model, r->tokenizer, ids, n, &o, append, &text, NULL);
     weft_free(ids);
+    weft_free(end);
     *sample = (weft_train_sample){all, text};
     return status;
 }

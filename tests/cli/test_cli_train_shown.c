@@ -135,5 +135,25 @@ static void samples_are_answers_in_chats(void)
     }
 }
 
+/* An answer ends where the chat template ends a turn. */
+static void samples_end_with_the_turn(void)
+{
+    char out[512], command[700];
+    snprintf(out, sizeof out, "%s", check_temporary("turns"));
+    const char *data = rows("turns.jsonl",
+                            "{\"messages\": [{\"role\": \"user\", \"content\": \"Who came?\"}, "
+                            "{\"role\": \"assistant\", \"content\": \"A fox.\"}]}\n",
+                            4);
+    const output o = weft_command(NULL,
+                                  "train %s --data %s --val-data %s --steps 40 --lr 1e-2 "
+                                  "--val-every 40 --sample-prompt 'Who came?' --out %s",
+                                  model(), data, data, out);
+    if (!CHECK_EQ_INT(o.code, 0))
+        CHECK_FAIL("%s", o.err);
+    snprintf(command, sizeof command, "tail -n 1 %s/metrics.jsonl", out);
+    CHECK_CONTAINS(shell_command(NULL, "%s", command).out, "\"text\": \"A fox.\"}]");
+}
+
 CHECK_MAIN("cli_train_shown", CHECK_CASE(the_progress_is_smoothed),
-           CHECK_CASE(speeds_leave_out_validation), CHECK_CASE(samples_are_answers_in_chats))
+           CHECK_CASE(speeds_leave_out_validation), CHECK_CASE(samples_are_answers_in_chats),
+           CHECK_CASE(samples_end_with_the_turn))
