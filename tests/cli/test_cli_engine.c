@@ -75,6 +75,19 @@ static void bench_reports(void)
     CHECK_CONTAINS(o.out, "tokens skipped, ");
     CHECK_CONTAINS(o.out, "\nbundle      ");
     CHECK(strstr(o.out, "OTHER TOKENS") == NULL);
+    /* A model without a tokenizer gives tokens, and no text. */
+    const char *bare = check_temporary("bare");
+    o = shell_command(NULL, "mkdir -p %s && cp %s/config.json %s/model.safetensors %s", bare, model,
+                      model, bare);
+    CHECK_EQ_INT(o.code, 0);
+    const char *fast = "--no-cache --no-restore --no-bundle --no-probes";
+    o = weft_command(NULL, "bench %s -n 4 --prompt-tokens 8 %s", bare, fast);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "checks      generated_tokens ok\n");
+    o = weft_command(NULL, "bench %s -n 4 --prompt-tokens 8 %s --json", bare, fast);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK(strstr(o.out, "non_empty_output") == NULL);
+    CHECK_CONTAINS(o.out, "\"generated_tokens\", \"pass\": true");
     o = weft_command(NULL, "bench %s", check_temporary("nowhere"));
     check_one_line(&o, 1);
     o = weft_command(NULL, "bench --runs 0");
