@@ -190,6 +190,24 @@ static void models_are_compared(void)
     CHECK_STR(json_object_get_string(member(merged, "name")), fused);
     json_object_put(root);
     json_object_put(alone);
+    /* The adapter in the other formats: the same loss. */
+    static const char *const formats[] = {"mlx", "gguf"};
+    char other[512];
+    for (int i = 0; i < 2; i++) {
+        snprintf(other, sizeof other, "%s", check_temporary(i ? "other.gguf" : "other-mlx"));
+        o = weft_command(NULL, "convert %s/last %s --adapter-format %s --base %s --force", run,
+                         other, formats[i], folder);
+        CHECK_EQ_INT(o.code, 0);
+        o = weft_command(NULL, "eval %s --data %s --adapter %s --compare %s/last --json", folder,
+                         data, other, run);
+        if (!CHECK_EQ_INT(o.code, 0))
+            CHECK_FAIL("%s: %s", formats[i], o.err);
+        root = parsed(o.out);
+        models = member(root, "models");
+        CHECK_RELATIVE(number(json_object_array_get_idx(models, 0), "loss"),
+                       number(json_object_array_get_idx(models, 1), "loss"), 1e-6);
+        json_object_put(root);
+    }
     o = weft_command(NULL, "eval %s --data %s --compare %s/last", folder, data, run);
     CHECK_CONTAINS(o.out, "change");
     CHECK_CONTAINS(o.out, "tokens\n");

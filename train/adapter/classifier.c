@@ -7,6 +7,7 @@
 #include "core/failure.h"
 #include "models/convert/convert.h"
 #include "train/adapter/adapter.h"
+#include "train/adapter/list.h"
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
@@ -131,12 +132,16 @@ weft_status weft_adapter_labels(const char *folder, weft_labels *out)
     weft_safetensors *file = NULL;
     *out = (weft_labels){.open = false};
     char *path = weft_format("%s/%s", folder, WEFT__ADAPTER_TENSORS);
-    weft_status status =
-        path ? weft_safetensors_open(path, &file) : weft__out_of_memory(folder, "its labels");
-    if (status == WEFT_OK)
+    char *mlx = weft_format("%s/%s", folder, WEFT__ADAPTER_MLX_TENSORS);
+    weft_status status = path && mlx ? WEFT_OK : weft__out_of_memory(folder, "its labels");
+    /* mlx-lm has no classifiers. */
+    if (status == WEFT_OK && (weft__exists(path) || !weft__exists(mlx)))
+        status = weft_safetensors_open(path, &file);
+    if (file)
         status = weft__adapter_read_labels(folder, file, out);
     weft_safetensors_close(file);
     weft_free(path);
+    weft_free(mlx);
     return status;
 }
 
