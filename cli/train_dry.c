@@ -391,9 +391,11 @@ static weft_status measure_run(dry_run *d)
     d->memory += (int64_t)activations(&g, samples_of(d));
     if (!is_within(d, (double)d->memory)) {
         const int64_t rows = may_split(d) ? largest_batch(d, &g, rest) : 0;
+        if (may_split(d))
+            d->o->micro_batch = rows > 0 ? rows : 1;
+        d->memory = (int64_t)(rest + activations(&g, samples_of(d)));
         if (rows == 0)
             return refuse(d, &g, rest);
-        d->o->micro_batch = rows;
     }
     status = measure_largest(d);
     while (status == WEFT_OK && !is_within(d, (double)d->memory) && may_split(d) &&

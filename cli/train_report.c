@@ -292,6 +292,8 @@ void train_print_result(const train_values *v, const train_run *r)
     if (r->planned > s->steps)
         printf("stopped early: the validation loss has not fallen since update %lld\n",
                (long long)s->best_step);
+    else if (v->resume && r->loss_weight <= 0)
+        printf("All of its updates were made before; --steps N with more extends the run.\n");
     if (!isnan(s->last_validation))
         printf("validation loss %.4f before, %.4f after, best %.4f at update %lld\n",
                s->first_validation, s->last_validation, s->best_validation,

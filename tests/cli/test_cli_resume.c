@@ -196,10 +196,14 @@ static void a_resumed_run_keeps_what_it_is(void)
     o = weft_command(NULL, "train --out %s --resume --data %s --val-split 0.1", out, other);
     CHECK_EQ_INT(o.code, 1);
     CHECK_CONTAINS(o.err, "the data has changed");
+    o = weft_command(NULL, "train --out %s --resume", out);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "All of its updates were made before; --steps N");
     o = weft_command(NULL, "train --out %s --resume --steps 42 --batch-size 2 --lr 1e-4 --json",
                      out);
     CHECK_EQ_INT(o.code, 0);
     CHECK_CONTAINS(o.out, "\"steps\": 42");
+    CHECK(strstr(o.out, "made before") == NULL);
     CHECK_CONTAINS(o.err, "after update 40");
     CHECK_EQ_INT(shell_command(NULL,
                                "test -e %s/last/adapter_config.json -a $(readlink %s/last) = "

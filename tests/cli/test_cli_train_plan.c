@@ -118,6 +118,16 @@ static void what_does_not_fit_is_refused(void)
                      "train %s --data %s --dry-run --batch-size 8 --checkpoint --max-memory %.4f",
                      model(), chats(), 0.9 * all);
     CHECK_EQ_INT(o.code, 0);
+    /* Batches are split first: what is advised then is for one sample at a time. */
+    const double one = dry_peak("--batch-size 8 --micro-batch 1") / 1e9;
+    o = weft_command(NULL, "train %s --data %s --dry-run --batch-size 8 --max-memory %.4f", model(),
+                     chats(), 0.85 * one);
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "are available; what would fit: --quantize 4 (");
+    o = weft_command(NULL,
+                     "train %s --data %s --dry-run --batch-size 8 --quantize 4 --max-memory %.4f",
+                     model(), chats(), 0.85 * one);
+    CHECK_EQ_INT(o.code, 0);
     o = weft_command(NULL, "train %s --data %s --dry-run --max-memory 0.001", model(), chats());
     check_one_line(&o, 1);
     CHECK_CONTAINS(o.err, "a smaller model or more memory");
