@@ -169,6 +169,27 @@ static void a_second_signal_does_no_harm(void)
     expect_whole(out);
 }
 
+/* A run that was killed before run.json was there leaves a partial file, which the next one in the
+ * folder deletes. */
+static void a_run_without_files_leaves_none(void)
+{
+    static const char *const again[] = {"--resume", ""};
+    for (int i = 0; i < 2; i++) {
+        char out[1024];
+        snprintf(out, sizeof out, "%s", check_temporary(i ? "anew" : "early"));
+        CHECK_EQ_INT(shell_command(NULL,
+                                   "mkdir %s && : >%s/run.json.part-7 && : >%s/run.json.part-7-0",
+                                   out, out, out)
+                         .code,
+                     0);
+        const output o = weft_command(NULL, "train %s --data %s --steps 1 --length 16 --out %s %s",
+                                      model(), story(), out, again[i]);
+        if (!CHECK_EQ_INT(o.code, 0))
+            CHECK_FAIL("%s", o.err);
+        CHECK_EQ_INT(shell_command(NULL, "ls %s | grep part", out).code, 1);
+    }
+}
+
 /* Options that would make another run are refused by name; others may change. */
 static void a_resumed_run_keeps_what_it_is(void)
 {
@@ -214,5 +235,6 @@ static void a_resumed_run_keeps_what_it_is(void)
 }
 
 CHECK_MAIN("cli_resume", CHECK_CASE(killed_runs_are_resumed), CHECK_CASE(partial_files_are_deleted),
+           CHECK_CASE(a_run_without_files_leaves_none),
            CHECK_CASE(stopped_runs_are_resumed), CHECK_CASE(a_second_signal_does_no_harm),
            CHECK_CASE(a_resumed_run_keeps_what_it_is))

@@ -429,6 +429,8 @@ static weft_status open_folder(weft__run *run, weft__run_state *state)
     else if (exists)
         status = weft_fail(WEFT_INVALID, "%s: it has a run already: expected resume or overwrite",
                            o->folder);
+    else /* a run that was killed before it had any file */
+        status = weft__checkpoint_remove_parts(o->folder);
     if (status == WEFT_OK)
         status = write_run(run, NULL, "running", NULL);
     /* A run that is resumed at step 0 repeats the validation of step 0. */
