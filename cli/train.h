@@ -77,8 +77,7 @@ typedef struct train_run {
     weft_batches *batches;
     weft_trainer *trainer;
     weft_train_result result;
-    weft_train_sample
-        *samples; /* (n_samples) the latest samples; owns prompts and texts */
+    weft_train_sample *samples; /* (n_samples) the latest samples; owns prompts and texts */
     int n_samples;
     double latest_validation, latest_accuracy; /* shown beside the progress bar */
     double loss_sum, loss_weight;              /* of the smoothed loss that is shown */

@@ -104,8 +104,8 @@ static void show_update(train_run *r, const weft_train_report *p, const char *re
 {
     enum { WIDE = 105 };
     const bool measured = !isnan(p->validation_loss);
-    const bool line = r->progress.terminal ? measured || p->step == p->steps
-                                           : measured || has_line(p);
+    const bool line =
+        r->progress.terminal ? measured || p->step == p->steps : measured || has_line(p);
     char more[64] = "";
     if (!r->progress.terminal || cli_progress_columns() >= WIDE)
         snprintf(more, sizeof more, "  lr %.3g  %s", p->lr, cli_bytes(p->peak_memory));

@@ -75,10 +75,19 @@ static void bench_reports(void)
     CHECK_CONTAINS(o.out, "tokens skipped, ");
     CHECK_CONTAINS(o.out, "\nbundle      ");
     CHECK(strstr(o.out, "OTHER TOKENS") == NULL);
-    /* A model without a tokenizer gives tokens, and no text. */
+    o = weft_command(NULL, "bench %s", check_temporary("nowhere"));
+    check_one_line(&o, 1);
+    o = weft_command(NULL, "bench --runs 0");
+    check_one_line(&o, 2);
+}
+
+/* A model without a tokenizer gives tokens, and no text. */
+static void bench_needs_no_tokenizer(void)
+{
+    const char *model = check_source("examples/storyteller");
     const char *bare = check_temporary("bare");
-    o = shell_command(NULL, "mkdir -p %s && cp %s/config.json %s/model.safetensors %s", bare, model,
-                      model, bare);
+    output o = shell_command(NULL, "mkdir -p %s && cp %s/config.json %s/model.safetensors %s", bare,
+                             model, model, bare);
     CHECK_EQ_INT(o.code, 0);
     const char *fast = "--no-cache --no-restore --no-bundle --no-probes";
     o = weft_command(NULL, "bench %s -n 4 --prompt-tokens 8 %s", bare, fast);
@@ -88,10 +97,6 @@ static void bench_reports(void)
     CHECK_EQ_INT(o.code, 0);
     CHECK(strstr(o.out, "non_empty_output") == NULL);
     CHECK_CONTAINS(o.out, "\"generated_tokens\", \"pass\": true");
-    o = weft_command(NULL, "bench %s", check_temporary("nowhere"));
-    check_one_line(&o, 1);
-    o = weft_command(NULL, "bench --runs 0");
-    check_one_line(&o, 2);
 }
 
 /* The numbers of a text of four tokens, read three times without the cache and three times with. */
@@ -344,7 +349,8 @@ static void other_backends_are_named(void)
     check_one_line(&o, 2);
 }
 
-CHECK_MAIN("cli_engine", CHECK_CASE(bench_reports), CHECK_CASE(bench_measures_what_is_remembered),
+CHECK_MAIN("cli_engine", CHECK_CASE(bench_reports), CHECK_CASE(bench_needs_no_tokenizer),
+           CHECK_CASE(bench_measures_what_is_remembered),
            CHECK_CASE(an_interrupted_bench_clears_up), CHECK_CASE(bench_profiles),
            CHECK_CASE(bench_trains), CHECK_CASE(discover_lists),
            CHECK_CASE(pull_says_what_is_wrong), CHECK_CASE(info_tells_more),

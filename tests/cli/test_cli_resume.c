@@ -235,6 +235,5 @@ static void a_resumed_run_keeps_what_it_is(void)
 }
 
 CHECK_MAIN("cli_resume", CHECK_CASE(killed_runs_are_resumed), CHECK_CASE(partial_files_are_deleted),
-           CHECK_CASE(a_run_without_files_leaves_none),
-           CHECK_CASE(stopped_runs_are_resumed), CHECK_CASE(a_second_signal_does_no_harm),
-           CHECK_CASE(a_resumed_run_keeps_what_it_is))
+           CHECK_CASE(a_run_without_files_leaves_none), CHECK_CASE(stopped_runs_are_resumed),
+           CHECK_CASE(a_second_signal_does_no_harm), CHECK_CASE(a_resumed_run_keeps_what_it_is))

@@ -120,11 +120,11 @@ static void samples_are_answers_in_chats(void)
         char out[512], name[32];
         snprintf(name, sizeof name, "shown%zu", i);
         snprintf(out, sizeof out, "%s", check_temporary(name));
-        const output o = weft_command(NULL,
-                                      "train %s --data %s --val-split 0.3 --steps 1 "
-                                      "--sample-prompt 'Who came?' --out %s %s",
-                                      model(), rows("shown.jsonl", cases[i].row, 5), out,
-                                      cases[i].options);
+        const output o =
+            weft_command(NULL,
+                         "train %s --data %s --val-split 0.3 --steps 1 "
+                         "--sample-prompt 'Who came?' --out %s %s",
+                         model(), rows("shown.jsonl", cases[i].row, 5), out, cases[i].options);
         if (!CHECK_EQ_INT(o.code, 0))
             CHECK_FAIL("%s", o.err);
         check_in_file(out, "metrics.jsonl",

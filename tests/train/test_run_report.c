@@ -84,7 +84,7 @@ static void whole_numbers_have_all_their_digits(void)
     static const struct {
         double value;
         const char *text;
-    } numbers[] = {{54085760, "54085760"}, {1e6, "1000000"}, {-20, "-20"}, {0, "0"},
+    } numbers[] = {{54085760, "54085760"}, {1e6, "1000000"}, {-20, "-20"},    {0, "0"},
                    {1e15, "1e+15"},        {0.1, "0.1"},     {2e-4, "0.0002"}};
     char text[WEFT__NUMBER_TEXT];
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)

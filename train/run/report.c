@@ -306,8 +306,8 @@ static void add_row(weft__text *t, const char *name, json_object *value)
         for (const char *at = name; *at; at++)
             escape(t, *at == '_' ? " " : at, 1);
     weft__text_format(t, "</th><td>");
-    const bool number = json_object_is_type(value, json_type_double) ||
-                        json_object_is_type(value, json_type_int);
+    const bool number =
+        json_object_is_type(value, json_type_double) || json_object_is_type(value, json_type_int);
     if (i < n && labels[i].add && number && isfinite(json_object_get_double(value)))
         labels[i].add(t, json_object_get_double(value));
     else
