@@ -1,12 +1,17 @@
-/* tests/cli/test_cli_train_shown.c -- weft train: progress, speeds and samples. */
+/* tests/cli/test_cli_train_shown.c -- weft train: progress, speeds, memory and samples. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/check.h"
 #include "tests/cli/command.h"
 #include "tests/cli/runs.h"
+#include "weft/io.h"
+#include "weft/memory.h"
 
 static const char *model(void)
 {
@@ -86,6 +91,74 @@ static void speeds_leave_out_validation(void)
     CHECK_RELATIVE(shown, tokens / updates, 1e-4);
 }
 
+#ifndef __SANITIZE_ADDRESS__
+
+typedef struct memory {
+    double reported, resident; /* bytes at the peak: of the run, and of its process */
+} memory;
+
+static memory memory_of(const char *data, const char *options)
+{
+    char command[3000], out[512], json[512], *text = NULL;
+    snprintf(out, sizeof out, "%s", check_temporary("memory"));
+    snprintf(json, sizeof json, "%s", check_temporary("memory.json"));
+    snprintf(command, sizeof command,
+             "exec %s train %s --data %s --json --overwrite --out %s %s >%s 2>/dev/null",
+             check_built("cli/weft"), model(), data, out, options, json);
+    struct rusage used = {0};
+    int status = -1;
+    const pid_t child = fork();
+    if (child == 0) {
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    memory m = {0};
+    if (CHECK(child > 0 && wait4(child, &status, 0, &used) == child) && CHECK_EQ_INT(status, 0) &&
+        CHECK_OK(weft_file_read(json, 0, &text, NULL)))
+        m = (memory){last_number(text, "\"peak_memory\": "), 1024.0 * (double)used.ru_maxrss};
+    weft_free(text);
+    return m;
+}
+
+/* The reported memory is that of the process, but for what every process has: for rows of unequal
+ * lengths, with checkpointing, and with quantized weights, which take less. */
+static void the_memory_is_that_of_the_process(void)
+{
+    static const char *const large[] = {"", "--checkpoint", "--quantize 4", "--dtype bfloat16"};
+    char text[8000] = "", data[512];
+    for (int i = 0; i < 16; i++) {
+        strcat(text, "{\"text\": \"");
+        for (int k = 0; k < 3 + 5 * (i % 6); k++)
+            strcat(text, "A fox met a hen. ");
+        strcat(text, "\"}\n");
+    }
+    snprintf(data, sizeof data, "%s", text_file("unequal.jsonl", text));
+    const char *little = "--steps 3 --batch-size 1 --length 16";
+    char options[256];
+    const memory small = memory_of(data, little);
+    snprintf(options, sizeof options, "%s --quantize 4", little);
+    const memory quantized = memory_of(data, options);
+    CHECK(quantized.reported < small.reported - 8e6);
+    CHECK(quantized.resident < small.resident - 6e6);
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
+        snprintf(options, sizeof options, "--steps 6 --batch-size 8 %s", large[i]);
+        const memory m = memory_of(data, options);
+        const double reported = m.reported - small.reported, resident = m.resident - small.resident;
+        printf("  %s: %.1f MB reported, %.1f MB resident beyond a small run\n", large[i],
+               reported / 1e6, resident / 1e6);
+        CHECK(resident > 20e6 && fabs(reported / resident - 1) < 0.1);
+    }
+}
+
+#else
+
+static void the_memory_is_that_of_the_process(void)
+{
+    check_skip("the sanitizers have memory of their own");
+}
+
+#endif
+
 /* After training on conversations, samples are answers in a chat, and `weft chat` uses the adapter:
  * also with messages in prompts and in preference pairs. */
 static void samples_are_answers_in_chats(void)
@@ -155,5 +228,5 @@ static void samples_end_with_the_turn(void)
 }
 
 CHECK_MAIN("cli_train_shown", CHECK_CASE(the_progress_is_smoothed),
-           CHECK_CASE(speeds_leave_out_validation), CHECK_CASE(samples_are_answers_in_chats),
-           CHECK_CASE(samples_end_with_the_turn))
+           CHECK_CASE(speeds_leave_out_validation), CHECK_CASE(the_memory_is_that_of_the_process),
+           CHECK_CASE(samples_are_answers_in_chats), CHECK_CASE(samples_end_with_the_turn))
