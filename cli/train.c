@@ -18,11 +18,22 @@ static int64_t updates(const train_values *v, const train_run *r)
     return epoch * ((LEAST + epoch - 1) / epoch);
 }
 
+/* By default validation reads at most SHARE times the tokens of the updates, which takes about as
+ * long as they do, unless the one after the last update reads more. */
 static int64_t validate_every(const train_values *v, const train_run *r)
 {
-    enum { TIMES = 10 };
-    const int64_t steps = updates(v, r);
-    return v->val_every != CLI_ABSENT ? v->val_every : steps > TIMES ? steps / TIMES : 1;
+    enum { TIMES = 10, SHARE = 3 };
+    const int64_t steps = updates(v, r), batches = weft_batches_count(r->batches);
+    if (v->val_every != CLI_ABSENT)
+        return v->val_every;
+    double times = TIMES;
+    if (r->data && r->validation) {
+        const double epoch = (double)weft_dataset_info_of(r->data).tokens,
+                     read = epoch * (double)(steps * v->accumulate) / (double)batches,
+                     each = (double)weft_dataset_info_of(r->validation).tokens;
+        times = fmax(fmin(times, floor(SHARE * read / fmax(each, 1))), 1);
+    }
+    return (double)steps > times ? steps / (int64_t)times : 1;
 }
 
 static weft_trainer_options trainer_options(const train_values *v, train_run *r)

@@ -53,7 +53,8 @@ static const cli_option options[] = {
      .high = CLI_ANY,
      AT(val_every),
      .help =
-         "validate every N updates, 0: before the first and after the last; default: ten times"},
+         "validate every N updates, 0: before the first and after the last; default: ten times, or "
+         "less often if the validation data is large"},
     {.name = "save-every",
      .kind = CLI_INT,
      .value = "N",

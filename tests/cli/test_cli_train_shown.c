@@ -91,6 +91,30 @@ static void speeds_leave_out_validation(void)
     CHECK_RELATIVE(shown, tokens / updates, 1e-4);
 }
 
+/* Validations are ten, and fewer where they would take longer than the updates. */
+static void large_validation_data_is_read_less_often(void)
+{
+    static const struct {
+        int rows, validations;
+    } cases[] = {{8, 11}, {96, 6}, {2000, 2}}; /* the one before the first update too */
+    char row[64], out[512], data[512];
+    snprintf(data, sizeof data, "%s", rows("short.jsonl", "{\"text\": \"A b c d.\"}\n", 8));
+    snprintf(out, sizeof out, "%s", check_temporary("often"));
+    for (int i = 0; i < 3; i++) {
+        const int n = cases[i].rows;
+        snprintf(row, sizeof row, "seq %d | sed 's/.*/{\"text\": \"A b c d.\"}/'", n);
+        const char *val = check_temporary("often.jsonl");
+        CHECK_EQ_INT(shell_command(NULL, "%s >%s", row, val).code, 0);
+        const output o = weft_command(NULL,
+                                      "train %s --data %s --val-data %s --steps 40 --batch-size 4 "
+                                      "--overwrite --out %s",
+                                      model(), data, val, out);
+        CHECK_EQ_INT(o.code, 0);
+        CHECK_EQ_INT(atoi(shell_command(NULL, "grep -c validation_loss %s/metrics.jsonl", out).out),
+                     cases[i].validations);
+    }
+}
+
 #ifndef __SANITIZE_ADDRESS__
 
 typedef struct memory {
@@ -228,5 +252,7 @@ static void samples_end_with_the_turn(void)
 }
 
 CHECK_MAIN("cli_train_shown", CHECK_CASE(the_progress_is_smoothed),
-           CHECK_CASE(speeds_leave_out_validation), CHECK_CASE(the_memory_is_that_of_the_process),
-           CHECK_CASE(samples_are_answers_in_chats), CHECK_CASE(samples_end_with_the_turn))
+           CHECK_CASE(speeds_leave_out_validation),
+           CHECK_CASE(large_validation_data_is_read_less_often),
+           CHECK_CASE(the_memory_is_that_of_the_process), CHECK_CASE(samples_are_answers_in_chats),
+           CHECK_CASE(samples_end_with_the_turn))
