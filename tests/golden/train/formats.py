@@ -25,7 +25,7 @@ datasets.disable_progress_bars()
 logging.disable(logging.WARNING)
 
 
-def prepared(trainer, tokenizer, rows, **options):
+def prepared(trainer, tokenizer, row, **options):
     self = types.SimpleNamespace(_tokenizer=tokenizer, calculate_KL=False, desirable_weight=1,
                                  undesirable_weight=1)
     args = types.SimpleNamespace(dataset_num_proc=None, max_length=None, truncation_mode="keep_end",
@@ -35,7 +35,7 @@ def prepared(trainer, tokenizer, rows, **options):
         self.chat_template = None
         self._is_vlm, self.completion_only_loss = False, True
         options = {"packing": False, "formatting_func": None}
-    data = datasets.Dataset.from_list(rows)
+    data = datasets.Dataset.from_list([row])
     return list(trainer._prepare_dataset(self, data, tokenizer, args, dataset_name="train", **options))
 
 
@@ -43,19 +43,17 @@ def completion(prompt, answer):
     return {"ids": prompt + answer, "weights": [0] * len(prompt) + [1] * len(answer)}
 
 
-def samples_of(tokenizer, lines):
-    """The samples of each line; the lines have the same objective and members."""
-    rows, objective = [line.get("as", line["row"]) for line in lines], lines[0]["objective"]
-    if objective == "dpo":
-        return [[completion(made["prompt_ids"], made[side + "_ids"]) for side in ("chosen", "rejected")]
-                for made in prepared(DPOTrainer, tokenizer, rows)]
-    if objective == "kto":
-        made = [dict(completion(m["prompt_ids"], m["completion_ids"]), label=m["label"])
-                for m in prepared(KTOTrainer, tokenizer, rows)]
-        return [made[i::len(rows)] if "chosen" in row else [made[i]] for i, row in enumerate(rows)]
-    return [[{"ids": made["input_ids"],
-              "weights": [int(label != -100) for label in made["labels"]]}]
-            for made in prepared(SFTTrainer, tokenizer, rows)]
+def samples_of(tokenizer, line):
+    row = line.get("as", line["row"])
+    if line["objective"] == "dpo":
+        [made] = prepared(DPOTrainer, tokenizer, row)
+        return [completion(made["prompt_ids"], made[side + "_ids"]) for side in ("chosen", "rejected")]
+    if line["objective"] == "kto":
+        return [dict(completion(made["prompt_ids"], made["completion_ids"]), label=made["label"])
+                for made in prepared(KTOTrainer, tokenizer, row)]
+    [made] = prepared(SFTTrainer, tokenizer, row)
+    return [{"ids": made["input_ids"],
+             "weights": [int(label != -100) for label in made["labels"]]}]
 
 
 def takes(tokenizer, name, line):
@@ -63,15 +61,10 @@ def takes(tokenizer, name, line):
     return name not in line.get("without", []) and (tokenizer.chat_template or not told)
 
 
-def main():
-    lines = [json.loads(line) for line in (here / "formats.jsonl").read_text().splitlines()]
-    out = {}
-    for name in ("gemma2", "gemma3", "llama3_2", "qwen2_5", "qwen3"):
-        tokenizer = AutoTokenizer.from_pretrained(f"{sys.argv[1]}/{name}")
-        out[name] = [samples_of(tokenizer, [line])[0] if takes(tokenizer, name, line) else None
-                     for line in lines]
-    (here / "formats.json").write_text(json.dumps(out) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+lines = [json.loads(line) for line in (here / "formats.jsonl").read_text().splitlines()]
+out = {}
+for name in ("gemma2", "gemma3", "llama3_2", "qwen2_5", "qwen3"):
+    tokenizer = AutoTokenizer.from_pretrained(f"{sys.argv[1]}/{name}")
+    out[name] = [samples_of(tokenizer, line) if takes(tokenizer, name, line) else None
+                 for line in lines]
+(here / "formats.json").write_text(json.dumps(out) + "\n")
