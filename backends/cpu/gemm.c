@@ -197,6 +197,8 @@ int64_t weft__cpu_gemm_workspace(const cpu_gemm *g)
 {
     if (empty(g))
         return 0;
+    if (weft__cpu_few_rows_takes(g))
+        return weft__cpu_few_rows_workspace(g);
     plan p;
     make_plan(&p, g);
     int64_t floats = p.packed_b + p.decoded_a + weft__cpu_workers() * (p.scratch_a + p.scratch_c);
@@ -221,8 +223,10 @@ int64_t weft__cpu_gemm_bound(const cpu_gemm *g)
     const bool plain = g->a.dtype == WEFT_FLOAT32 && g->b.dtype == WEFT_FLOAT32;
     const int64_t longest = g->m > rows ? g->m : rows;
     int64_t decoded = plain ? 0 : smaller(longest * (k + kernels->lanes), PACKED_FLOATS);
-    return (packed + round_up(decoded, 16) + weft__cpu_workers() * own + flat) *
-           (int64_t)sizeof(float);
+    const int64_t few = weft__cpu_few_rows_bound(g);
+    const int64_t tiles = (packed + round_up(decoded, 16) + weft__cpu_workers() * own + flat) *
+                          (int64_t)sizeof(float);
+    return tiles > few ? tiles : few;
 }
 
 /* ---- Packing B ------------------------------------------------------------------------------ */
@@ -453,6 +457,10 @@ void weft__cpu_gemm(const cpu_gemm *g, void *workspace)
 {
     if (empty(g))
         return;
+    if (weft__cpu_few_rows_takes(g)) {
+        weft__cpu_few_rows(g, workspace);
+        return;
+    }
     plan p;
     make_plan(&p, g);
     p.memory = workspace;

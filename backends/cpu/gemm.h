@@ -28,6 +28,12 @@ typedef struct cpu_gemm {
     const float *bias; /* n floats or NULL */
 } cpu_gemm;
 
+/* By few_rows.c: at most 24 rows of A times rows of B^T that are contiguous, dense or codes. */
+bool weft__cpu_few_rows_takes(const cpu_gemm *g);
+int64_t weft__cpu_few_rows_workspace(const cpu_gemm *g);
+int64_t weft__cpu_few_rows_bound(const cpu_gemm *g);
+void weft__cpu_few_rows(const cpu_gemm *g, float *memory);
+
 /* Bytes of workspace; does not read the data pointers. */
 int64_t weft__cpu_gemm_workspace(const cpu_gemm *g);
 void weft__cpu_gemm(const cpu_gemm *g, void *workspace);

@@ -26,6 +26,7 @@ static void fill(cpu_isa isa)
     CPU_FILL(weft__fill_reduce, &table, isa);
     CPU_FILL(weft__fill_reduce_wide, &table, isa);
     CPU_FILL(weft__fill_rope, &table, isa);
+    CPU_FILL(weft__fill_tiles, &table, isa);
 }
 
 static void fill_best(void)

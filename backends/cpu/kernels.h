@@ -28,6 +28,18 @@ typedef struct cpu_block {
     const float *bias; /* n floats as initial values, or NULL; not with `add` */
 } cpu_block;
 
+/* y_i[f] += x_i . w_f for m rows of x and n rows of w, a multiple of 4, of k elements each, a
+ * multiple of `lanes`. Strides are in floats. */
+typedef struct cpu_tiles {
+    int64_t m, n, k;
+    const float *x;
+    int64_t x_row;
+    const float *w;
+    int64_t w_row;
+    float *y;
+    int64_t y_row;
+} cpu_tiles;
+
 /* C (m, CPU_INT8_COLUMNS) += x w^T over `blocks` blocks of CPU_INT8_TERMS terms, for a panel of
  * weights from int8_pack. x and its per-block numbers come from int8_round. */
 typedef struct cpu_int8_block {
@@ -136,6 +148,10 @@ typedef struct cpu_kernels {
      * rows of p and out. */
     void (*gemv_across)(weft_dtype dtype, int m, int64_t n, const float *p, int64_t p_row,
                         const void *v, int64_t v_row, int64_t width, float *out, int64_t out_row);
+
+    /* isa/tiles.c. gemv_most: up to so many rows of x gemv and gemv_codes are faster. */
+    void (*tiles)(const cpu_tiles *t);
+    int gemv_most;
 
     /* isa/codes.c: decodes whole groups of a row to float32. */
     void (*decode_codes)(const cpu_codes *c, int64_t row, int64_t group, int64_t groups,
@@ -274,5 +290,6 @@ CPU_DECLARE_FILL(weft__fill_random, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_reduce, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_reduce_wide, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_rope, cpu_kernels);
+CPU_DECLARE_FILL(weft__fill_tiles, cpu_kernels);
 
 #endif

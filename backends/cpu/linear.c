@@ -131,7 +131,8 @@ static cpu_gemm gemm_of_linear(const weft_call *call)
  * more than CPU_GEMV_ROWS rows. */
 static bool streams(const cpu_gemm *g)
 {
-    return g->m > 0 && g->m <= STREAM_ROWS && g->b.row == 1 && g->a.column == 1 && g->k > 1;
+    return g->m > 0 && g->m <= STREAM_ROWS && g->b.row == 1 && g->a.column == 1 && g->k > 1 &&
+           !weft__cpu_few_rows_takes(g);
 }
 
 static int64_t vectors(int64_t floats)

@@ -27,11 +27,29 @@ typedef struct product {
     const float *bias;
 } product;
 
+static cpu_gemm gemm_of(const product *p)
+{
+    return (cpu_gemm){.m = p->m,
+                      .n = p->transposed ? p->R : p->K,
+                      .k = p->transposed ? p->K : p->R,
+                      .a = {.dtype = p->dtype, .data = p->x, .row = p->x_row, .column = 1},
+                      .b = {.dtype = WEFT_FLOAT32,
+                            .codes = &p->codes,
+                            .code_terms = !p->transposed,
+                            .row = p->transposed ? 1 : p->K,
+                            .column = p->transposed ? p->K : 1},
+                      .c_dtype = p->dtype,
+                      .c = p->y,
+                      .bias = p->bias};
+}
+
 /* ---- Few rows ------------------------------------------------------------------------------- */
 
 static bool streams(const product *p)
 {
-    return p->transposed && p->m > 0 && p->m <= CPU_GEMV_ROWS && p->K > 0 &&
+    const cpu_gemm g = gemm_of(p);
+    return !weft__cpu_few_rows_takes(&g) && p->transposed && p->m > 0 && p->m <= CPU_GEMV_ROWS &&
+           p->K > 0 &&
            (weft_encoding_has_parts((weft_encoding_kind)p->codes.kind) ||
             weft__cpu_streams_blocks(p->codes.kind));
 }
@@ -107,22 +125,6 @@ static void run_stream(const product *p, float *memory)
 }
 
 /* ---- One product ---------------------------------------------------------------------------- */
-
-static cpu_gemm gemm_of(const product *p)
-{
-    return (cpu_gemm){.m = p->m,
-                      .n = p->transposed ? p->R : p->K,
-                      .k = p->transposed ? p->K : p->R,
-                      .a = {.dtype = p->dtype, .data = p->x, .row = p->x_row, .column = 1},
-                      .b = {.dtype = WEFT_FLOAT32,
-                            .codes = &p->codes,
-                            .code_terms = !p->transposed,
-                            .row = p->transposed ? 1 : p->K,
-                            .column = p->transposed ? p->K : 1},
-                      .c_dtype = p->dtype,
-                      .c = p->y,
-                      .bias = p->bias};
-}
 
 static cpu_int8 int8_of(const product *p)
 {
@@ -262,9 +264,11 @@ typedef struct choice_memory {
 static choice_memory memory_of_choice(const weft_call *call)
 {
     const int64_t items = weft_tensor_size(&call->in[3]), B = call->in[1].shape.at[0];
-    const int64_t least = items < CPU_GEMV_ROWS ? items : CPU_GEMV_ROWS;
     const product most = product_of_choice(call, 0, items, NULL, NULL);
-    const product few = product_of_choice(call, 0, least, NULL, NULL);
+    product few = most;
+    few.m = items < CPU_GEMV_ROWS ? items : CPU_GEMV_ROWS;
+    while (few.m > 1 && !streams(&few))
+        few.m--; /* the most rows that are streamed */
     const cpu_gemm g = gemm_of(&most);
     const stream_memory s = memory_of(&few);
     const int64_t batch = items < BATCH ? items : BATCH, each = s.x;

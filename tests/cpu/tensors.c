@@ -142,8 +142,10 @@ static const weft_kernel_row *find_row(const weft_call *call)
         operand[i] = &call->in[i];
     for (int i = 0; i < call->n_outputs; i++)
         operand[call->n_inputs + i] = &call->out[i];
-    for (int i = 0; i < weft__cpu_nn_row_count; i++) {
-        const weft_kernel_row *row = &weft__cpu_nn_rows[i];
+    const bool encoded = call->n_inputs > 1 && call->in[1].encoding;
+    const weft_kernel_row *rows = encoded ? weft__cpu_quantized_rows : weft__cpu_nn_rows;
+    const int n = encoded ? weft__cpu_quantized_row_count : weft__cpu_nn_row_count;
+    for (const weft_kernel_row *row = rows; row < rows + n; row++) {
         if (strcmp(row->op, call->op->name) == 0 &&
             signature_takes(row->signature, operand, call->n_inputs + call->n_outputs) &&
             layout_takes(row->layout, call->in, call->n_inputs) && (!row->fits || row->fits(call)))

@@ -131,11 +131,11 @@ static void made_blocks_of_256(void)
 /* y and dx of a linear layer, few rows and many, and rows by index, against the decoded matrix. */
 static void matrices_in_blocks(void)
 {
-    static const int64_t heights[] = {1, 3, 7, 40};
+    static const int64_t heights[] = {1, 3, 7, 13, 40};
     if (!golden_open("io/gguf_blocks"))
         return;
     for (int t = 0; t < N_TYPES; t++) {
-        for (int h = 0; h < 4; h++) {
+        for (int h = 0; h < 5; h++) {
             weft_scope_open();
             weft_array *key = weft_random_key((uint64_t)(10 * t + h));
             weft_array *x =

@@ -2,10 +2,11 @@
  * that gemv_codes.c has no kernel for.
  *
  * For each type a function returns a vector of consecutive elements of a block; decoding and
- * products share it. Values must equal the reference decoders bit for bit (tests/io/test_gguf.c),
+ * products share it. superblocks.h decodes superblocks. Values must equal the reference decoders bit for bit (tests/io/test_gguf.c),
  * products within rounding.
  */
 #include "backends/cpu/isa/gemv_rows.h"
+#include "backends/cpu/isa/superblocks.h"
 
 enum { VECTORS = RUN / LANES };
 
@@ -29,16 +30,6 @@ SIMD vf q8_0(const uint8_t *b, int s, int l)
     const vf d = vset(half_at(b));
     (void)s;
     return d * floats(vload_signed(b + 2 + l));
-}
-
-SIMD vf q4_k(const uint8_t *b, int s, int l)
-{
-    int scale, minimum;
-    scale_and_minimum(b + 4, s, &scale, &minimum);
-    const vf d = vset(half_at(b) * (float)scale), m = vset(half_at(b + 2) * (float)minimum);
-    const uint8_t *codes = b + 16 + s / 2 * 32;
-    const int shift = s % 2 * 4;
-    return apart(d * floats(vload_bytes(codes + l) >> shift & 15)) - m;
 }
 
 SIMD vf q5_k(const uint8_t *b, int s, int l)
@@ -218,37 +209,55 @@ SIMD void open_run(const uint8_t *p, int index, const float *s, const float *b, 
     {                                                                                              \
         decode_of(NAME, RUNS, c, b, blocks, out);                                                  \
     }
+#define DECODE_SUPER(NAME, GROUP, MINIMA)                                                          \
+    static __attribute__((noinline)) void decode_##NAME(const cpu_codes *c, const uint8_t *b,      \
+                                                        int64_t blocks, float *out)                \
+    {                                                                                              \
+        decode_superblocks(read_##NAME, GROUP, MINIMA, c, b, blocks, out);                         \
+    }
 #define TYPE(NAME, RUNS) /* whose rows are in gemv_codes.c */                                      \
     DECODE(NAME, RUNS)                                                                             \
     static const block_type type_##NAME = {decode_##NAME, {NULL}};
-#define ROWS_TYPE(NAME, RUNS)                                                                      \
-    DECODE(NAME, RUNS)                                                                             \
+#define SUPER_TYPE(NAME, GROUP, MINIMA) /* the same */                                             \
+    DECODE_SUPER(NAME, GROUP, MINIMA)                                                              \
+    static const block_type type_##NAME = {decode_##NAME, {NULL}};
+#define ROWS(NAME, RUNS)                                                                           \
     SIMD vf NAME##_weights(const unit *u, int v)                                                   \
     {                                                                                              \
         return NAME(u->p, u->index, v * LANES);                                                    \
     }                                                                                              \
     ROWS_FUNCTIONS(NAME, no_scales, open_run, NAME##_weights, RUN, RUNS)                           \
     static const block_type type_##NAME = {decode_##NAME, ROWS_ENTRY(NAME)};
+#define ROWS_TYPE(NAME, RUNS)                                                                      \
+    DECODE(NAME, RUNS)                                                                             \
+    ROWS(NAME, RUNS)
+#define SUPER_ROWS_TYPE(NAME, GROUP, MINIMA)                                                       \
+    DECODE_SUPER(NAME, GROUP, MINIMA)                                                              \
+    ROWS(NAME, 8)
 TYPE(q4_0, 1)
 TYPE(q4_1, 1)
 ROWS_TYPE(q5_0, 1)
 ROWS_TYPE(q5_1, 1)
 TYPE(q8_0, 1)
-ROWS_TYPE(q2_k, 8)
-ROWS_TYPE(q3_k, 8)
-TYPE(q4_k, 8)
+SUPER_ROWS_TYPE(q2_k, 16, true)
+SUPER_ROWS_TYPE(q3_k, 16, false)
+SUPER_TYPE(q4_k, 32, true)
 #if defined(__AVX512F__)
-TYPE(q5_k, 8)
-TYPE(q6_k, 8)
+SUPER_TYPE(q5_k, 32, true)
+SUPER_TYPE(q6_k, 16, false)
 #else
-ROWS_TYPE(q5_k, 8)
-ROWS_TYPE(q6_k, 8)
+SUPER_ROWS_TYPE(q5_k, 32, true)
+SUPER_ROWS_TYPE(q6_k, 16, false)
 #endif
 TYPE(iq4_nl, 1)
 TYPE(iq4_xs, 8)
 TYPE(mxfp4, 1)
+#undef SUPER_ROWS_TYPE
 #undef ROWS_TYPE
+#undef ROWS
+#undef SUPER_TYPE
 #undef TYPE
+#undef DECODE_SUPER
 #undef DECODE
 
 /* NULL: not a GGUF block type. */

@@ -208,6 +208,40 @@ SIMD void mx_scales(const cpu_codes *c, const uint8_t *from, const uint8_t *bias
     read_powers(from, c->scale_group, 0, n, out->s);
 }
 
+/* Of the 8 runs of a Q4_K or Q5_K block; minima are subtracted. */
+SIMD void k_scales(const cpu_codes *c, const uint8_t *from, const uint8_t *bias, int64_t n,
+                   group_scales *out)
+{
+    uint64_t first, scales, minima;
+    uint32_t last;
+    (void)c, (void)bias, (void)n;
+    memcpy(&first, from + 4, sizeof first);
+    memcpy(&last, from + 12, sizeof last);
+    const uint64_t top = first >> 2 & 0x3030303030303030;
+    scales = (first & 0x3f3f3f3f) | ((last & 0x0f0f0f0f) | (top & UINT32_MAX)) << 32;
+    minima = (first >> 32 & 0x3f3f3f3f) | ((last >> 4 & 0x0f0f0f0f) | top >> 32) << 32;
+#if defined(__AVX512F__)
+    /* d and minimum of the block, which begins with them; 8 lanes of each. */
+    const vf both = (vf)_mm512_castps128_ps512(_mm_cvtph_ps(_mm_loadu_si128((const void *)from)));
+    const vi sign = lane_numbers() >> 3 << 31;
+    const vf factors = (vf)((vi)vpermute(both, lane_numbers() >> 3) ^ sign);
+    const __m128i bytes = _mm_set_epi64x((int64_t)minima, (int64_t)scales);
+    const vf all = floats((vi)_mm512_cvtepu8_epi32(bytes)) * factors;
+    _mm256_storeu_ps(out->s, _mm512_castps512_ps256((__m512)all));
+    _mm256_storeu_ps(out->b, _mm512_extractf32x8_ps((__m512)all, 1));
+#else
+    const vf d = vset(half_at(from)), m = vset(-half_at(from + 2));
+    uint8_t bytes[2][8];
+    memcpy(bytes[0], &scales, sizeof scales);
+    memcpy(bytes[1], &minima, sizeof minima);
+#pragma GCC unroll 2
+    for (int i = 0; i < 8; i += LANES) {
+        vstore(out->s + i, floats(vload_bytes(bytes[0] + i)) * d);
+        vstore(out->b + i, floats(vload_bytes(bytes[1] + i)) * m);
+    }
+#endif
+}
+
 /* ---- Functions ------------------------------------------------------------------------------ */
 
 /* A function for each number of vectors: in one, the compiler would take minutes. */

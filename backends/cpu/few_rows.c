@@ -1,0 +1,180 @@
+/* backends/cpu/few_rows.c -- products with a few rows, where packing B would take longer than the
+ * product: the rows of B^T are used as they are, decoded in pieces that stay in the L1 cache.
+ */
+#include <string.h>
+
+#include "backends/cpu/gemm.h"
+#include "backends/cpu/pool.h"
+
+enum {
+    MOST_ROWS = 24,
+    PIECE = 512,   /* terms that are decoded at a time */
+    TOGETHER = 8,  /* rows of B^T that are decoded for all rows of A */
+    IN_PLACE = 4,  /* rows of B^T in float32 that are read together */
+    LINE = 64,     /* bytes */
+    MULTIPLE = 16, /* of k: the most lanes of a vector */
+    LEAST_CHUNK = 16 << 10,
+    LARGEST_CHUNK = 128 << 10 /* bytes of B per task */
+};
+
+typedef struct few {
+    const cpu_gemm *g;
+    const cpu_kernels *kernels;
+    const float *x;
+    int64_t x_row;
+    float *y;
+} few;
+
+bool weft__cpu_few_rows_takes(const cpu_gemm *g)
+{
+    for (int i = 0; i < g->batch.n; i++)
+        if (g->batch.at[i] != 1)
+            return false;
+    return g->m > weft__cpu_kernels()->gemv_most && g->m <= MOST_ROWS && g->n > 0 && g->k > 0 &&
+           g->k % MULTIPLE == 0 && g->a.column == 1 &&
+           (g->b.codes ? !g->b.code_terms : g->b.row == 1 && g->b.column >= g->k);
+}
+
+static int64_t whole(int64_t floats)
+{
+    return (floats + MULTIPLE - 1) / MULTIPLE * MULTIPLE;
+}
+
+static int64_t floats_of_x(const cpu_gemm *g)
+{
+    return g->a.dtype == WEFT_FLOAT32 ? 0 : g->m * g->k;
+}
+
+int64_t weft__cpu_few_rows_workspace(const cpu_gemm *g)
+{
+    const int64_t y = g->c_dtype == WEFT_FLOAT32 ? 0 : whole(g->m * g->n);
+    return (floats_of_x(g) + y) * (int64_t)sizeof(float);
+}
+
+int64_t weft__cpu_few_rows_bound(const cpu_gemm *g)
+{
+    return MOST_ROWS * (whole(g->k) + whole(g->n)) * (int64_t)sizeof(float);
+}
+
+/* ---- Weights -------------------------------------------------------------------------------- */
+
+static int64_t row_bytes(const cpu_gemm *g)
+{
+    return g->b.codes ? g->b.codes->code_row : g->b.column * (int64_t)weft_dtype_size(g->b.dtype);
+}
+
+/* Prefetches the piece of a row that is read after TOGETHER others. */
+static void prefetch(const char *from, int64_t bytes)
+{
+    for (int64_t at = 0; at < bytes; at += LINE)
+        __builtin_prefetch(from + at);
+}
+
+/* Terms [first, first + k) of `n` rows from `row` on, as float32. */
+static void decode_piece(const few *f, int64_t row, int64_t n, int64_t first, int64_t k, float *out)
+{
+    const cpu_gemm *g = f->g;
+    const cpu_codes *c = g->b.codes;
+    const int64_t size = (int64_t)weft_dtype_size(g->b.dtype);
+    for (int64_t i = row; i < row + n; i++, out += PIECE) {
+        if (c) {
+            prefetch(c->codes + (i + TOGETHER) * c->code_row + first / c->group * c->code_group,
+                     k / c->group * c->code_group);
+            f->kernels->decode_codes(c, i, first / c->group, k / c->group, out);
+        } else {
+            const char *from = (const char *)g->b.data + (i * g->b.column + first) * size;
+            prefetch(from + TOGETHER * g->b.column * size, k * size);
+            f->kernels->decode(g->b.dtype, from, out, k);
+        }
+    }
+}
+
+/* TOGETHER rows of float32, where they are: a few at a time, since rows that are a power of two
+ * apart use the same sets of the L1 cache. */
+static void multiply_in_place(const few *f, int64_t row, int64_t first, cpu_tiles t)
+{
+    const cpu_matrix *b = &f->g->b;
+    t.n = IN_PLACE;
+    t.w_row = b->column;
+    for (int64_t i = row; i < row + TOGETHER; i += IN_PLACE, t.y += IN_PLACE) {
+        t.w = (const float *)b->data + i * b->column + first;
+        for (int64_t j = 0; j < IN_PLACE; j++)
+            prefetch((const char *)(t.w + (TOGETHER + j) * b->column),
+                     t.k * (int64_t)sizeof(float));
+        f->kernels->tiles(&t);
+    }
+}
+
+/* Rows [row, row + n) of B^T, at most TOGETHER; w has room for their pieces. */
+static void multiply_rows(const few *f, int64_t row, int64_t n, float *w, float *y)
+{
+    const cpu_gemm *g = f->g;
+    const bool in_place = !g->b.codes && g->b.dtype == WEFT_FLOAT32 && n == TOGETHER;
+    cpu_tiles t = {.m = g->m,
+                   .n = TOGETHER,
+                   .x_row = f->x_row,
+                   .w = w,
+                   .w_row = PIECE,
+                   .y = y,
+                   .y_row = TOGETHER};
+    for (int64_t first = 0; first < g->k; first += PIECE) {
+        t.k = g->k - first < PIECE ? g->k - first : PIECE;
+        t.x = f->x + first;
+        if (in_place) {
+            multiply_in_place(f, row, first, t);
+        } else {
+            decode_piece(f, row, n, first, t.k, w);
+            f->kernels->tiles(&t);
+        }
+    }
+}
+
+/* Items are the rows of B^T. */
+static void few_task(void *context, int64_t begin, int64_t end, int worker)
+{
+    const few *f = context;
+    const cpu_gemm *g = f->g;
+    _Alignas(LINE) float w[TOGETHER * PIECE], y[MOST_ROWS * TOGETHER];
+    (void)worker;
+    memset(w, 0, sizeof w); /* of fewer rows than TOGETHER the others are multiplied too */
+    for (int64_t row = begin; row < end; row += TOGETHER) {
+        const int64_t n = end - row < TOGETHER ? end - row : TOGETHER;
+        memset(y, 0, sizeof y);
+        multiply_rows(f, row, n, w, y);
+        for (int64_t i = 0; i < g->m; i++)
+            for (int64_t j = 0; j < n; j++)
+                f->y[i * g->n + row + j] =
+                    y[i * TOGETHER + j] + (g->bias ? g->bias[row + j] : 0.0f);
+    }
+}
+
+/* ---- Products ------------------------------------------------------------------------------- */
+
+static void decode_x(void *context, int64_t begin, int64_t end, int worker)
+{
+    const few *f = context;
+    const cpu_matrix *a = &f->g->a;
+    (void)worker;
+    for (int64_t i = begin; i < end; i++)
+        f->kernels->decode(a->dtype,
+                           (const char *)a->data + i * a->row * (int64_t)weft_dtype_size(a->dtype),
+                           (float *)f->x + i * f->x_row, f->g->k);
+}
+
+void weft__cpu_few_rows(const cpu_gemm *g, float *memory)
+{
+    const bool own_x = g->a.dtype != WEFT_FLOAT32, own_y = g->c_dtype != WEFT_FLOAT32;
+    few f = {.g = g,
+             .kernels = weft__cpu_kernels(),
+             .x = own_x ? memory : g->a.data,
+             .x_row = own_x ? g->k : g->a.row,
+             .y = own_y ? memory + floats_of_x(g) : g->c};
+    if (own_x)
+        weft__cpu_parallel(g->m, 4, decode_x, &f);
+    int64_t chunk = g->n * row_bytes(g) / 16;
+    chunk = chunk < LEAST_CHUNK ? LEAST_CHUNK : chunk > LARGEST_CHUNK ? LARGEST_CHUNK : chunk;
+    const int64_t rows = (chunk / row_bytes(g) + TOGETHER - 1) / TOGETHER * TOGETHER;
+    weft__cpu_parallel(g->n, rows, few_task, &f);
+    if (own_y)
+        f.kernels->encode(g->c_dtype, f.y, g->c, g->m * g->n);
+}
