@@ -2,8 +2,8 @@
  * that gemv_codes.c has no kernel for.
  *
  * For each type a function returns a vector of consecutive elements of a block; decoding and
- * products share it. superblocks.h decodes superblocks. Values must equal the reference decoders bit for bit (tests/io/test_gguf.c),
- * products within rounding.
+ * products share it. superblocks.h decodes superblocks. Values must equal the reference decoders
+ * bit for bit (tests/io/test_gguf.c), products within rounding.
  */
 #include "backends/cpu/isa/gemv_rows.h"
 #include "backends/cpu/isa/superblocks.h"
