@@ -377,7 +377,7 @@ static void test_decoding(void)
 /* ---- Address checks ------------------------------------------------------------------------- */
 
 #ifdef __SANITIZE_ADDRESS__
-enum { A, B, C, BIAS, PACKED_A, PACKED_B, SOURCE, RANGES, M = 17, K = 7 };
+enum { A, B, C, BIAS, PACKED_A, PACKED_B, SOURCE, TILE_X, TILE_W, TILE_Y, RANGES, M = 17, K = 7 };
 
 static int short_one; /* which of the ranges is a byte short; RANGES: none */
 
@@ -417,6 +417,16 @@ static void touch_ranges(void)
     block.a_row = 1;
     block.a_k = rows;
     kernels->gemm_block(&block);
+    const cpu_tiles tiles = {.m = 3,
+                             .n = 4,
+                             .k = 16,
+                             .x = range(TILE_X, 3 * 16),
+                             .x_row = 16,
+                             .w = range(TILE_W, 4 * 16),
+                             .w_row = 16,
+                             .y = range(TILE_Y, 3 * 4),
+                             .y_row = 4};
+    kernels->tiles(&tiles);
     uint32_t key[2] = {1, 2};
     kernels->threefry(key, (uint32_t *)source, (uint32_t *)c, K * n);
 }
