@@ -157,8 +157,8 @@ typedef struct cpu_kernels {
     void (*decode_codes)(const cpu_codes *c, int64_t row, int64_t group, int64_t groups,
                          float *out);
     /* isa/gemv_codes.c: gemv with rows first .. first + n of a matrix of codes; bias and y are
-     * indexed from row 0. codes_arrange permutes x, as gemv_pack wrote it, into the order in which
-     * the kernel of these codes reads it. */
+     * indexed from row 0. codes_arrange brings x, as gemv_pack wrote it, into the form that the
+     * kernel of these codes reads; it may write k / 32 more floats a row, in whole vectors. */
     void (*codes_arrange)(const cpu_codes *c, int m, int64_t k, float *x);
     void (*gemv_codes)(const cpu_codes *c, int m, int64_t k, const float *x, int64_t first,
                        int64_t n, const float *bias, float *y, int64_t y_row);

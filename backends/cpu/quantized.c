@@ -11,8 +11,9 @@
 #include "backends/cpu/pool.h"
 #include "backends/cpu/rows.h"
 
-enum { BATCH = 16 };    /* products of a few rows that run together */
-enum { TOGETHER = 12 }; /* kernels read 2, 3 or 4 rows together */
+enum { BATCH = 16 };     /* products of a few rows that run together */
+enum { LEAST_RUN = 32 }; /* terms of which codes_arrange writes a sum, at least */
+enum { TOGETHER = 12 };  /* kernels read 2, 3 or 4 rows together */
 enum { LEAST_CHUNK = 16 << 10, LARGEST_CHUNK = 128 << 10 }; /* bytes of codes per task */
 
 /* y = x w^T (+ bias), or x w; w (R, K). */
@@ -67,7 +68,7 @@ typedef struct stream_memory {
 static stream_memory memory_of(const product *p)
 {
     const int64_t rows = weft__cpu_gemv_rows((int)p->m);
-    stream_memory m = {.x = rows * vectors(p->K),
+    stream_memory m = {.x = rows * (vectors(p->K) + vectors(p->K / LEAST_RUN)),
                        .y = p->dtype == WEFT_FLOAT32 ? 0 : vectors(p->m * p->R)};
     m.total = m.x + m.y;
     return m;

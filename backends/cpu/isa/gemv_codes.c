@@ -8,6 +8,9 @@
  */
 #include "backends/cpu/isa/blocks.h"
 #include "backends/cpu/isa/gemv_rows.h"
+#if defined(__AVX2__) && !defined(__AVX512F__)
+#include "backends/cpu/isa/gemv_factored.h"
+#endif
 
 /* ---- Scales --------------------------------------------------------------------------------- */
 
@@ -297,15 +300,10 @@ SIMD vf q8_0_weights(const unit *u, int v)
 
 #define TYPE(NAME, SCALES, LAYOUT, SIZE, UNITS)                                                    \
     ROWS_FUNCTIONS(NAME, SCALES, LAYOUT##_open, LAYOUT##_weights, SIZE, UNITS)
-TYPE(affine32, affine_scales, affine32, 32, 1)
-TYPE(affine64, affine_scales, affine64, 64, 0)
 TYPE(affine8, affine_scales, affine8, RUN, 0)
 TYPE(mxfp4, mx_scales, mxfp4, 32, 1)
 TYPE(nvfp4, nv_scales, nvfp4, 16, 1)
-TYPE(q4_0, half_scales, q4_0, 32, 1)
-TYPE(q4_1, half_minima, q4_1, 32, 1)
 TYPE(q8_0, half_scales, q8_0, RUN, 1)
-TYPE(q4_k, k_scales, q4_k, 64, 4)
 #if defined(__AVX512F__)
 TYPE(q5_k, k_scales, q5_k, 64, 4)
 TYPE(q6_k, q6_scales, q6_k, 64, 4)
@@ -313,6 +311,23 @@ TYPE(q6_k, q6_scales, q6_k, 64, 4)
 TYPE(iq4_nl, half_scales, iq4_nl, 32, 1)
 TYPE(iq4_xs, xs_scales, iq4_xs, 32, 8)
 TYPE(gguf_mxfp4, gguf_mx_scales, gguf_mxfp4, 32, 1)
+#if defined(FACTORED) /* faster for one vector */
+#define TYPE_4_BITS(NAME, SCALES, SIZE, UNITS, ...)                                                \
+    FACTORED(NAME, SCALES, __VA_ARGS__)                                                            \
+    ROWS_FUNCTION(NAME, 2, SCALES, NAME##_open, NAME##_weights, SIZE, UNITS)                       \
+    ROWS_FUNCTION(NAME, 4, SCALES, NAME##_open, NAME##_weights, SIZE, UNITS)                       \
+    ROWS_FUNCTION(NAME, 8, SCALES, NAME##_open, NAME##_weights, SIZE, UNITS)
+#define ENTRY_4_BITS(NAME) FACTORED_ENTRY(NAME), .factored = true
+#else
+#define TYPE_4_BITS(NAME, SCALES, SIZE, UNITS, ...) TYPE(NAME, SCALES, NAME, SIZE, UNITS)
+#define ENTRY_4_BITS ROWS_ENTRY
+#endif
+TYPE(affine32, affine_scales, affine32, 32, 1)
+TYPE(affine64, affine_scales, affine64, 64, 0)
+TYPE_4_BITS(q4_0, half_scales, 32, 1, 4, 2, 1, 1, true)
+TYPE_4_BITS(q4_1, half_minima, 32, 1, 4, 4, 1, 1, false)
+TYPE_4_BITS(q4_k, k_scales, 64, 4, 8, 16, 2, 4, false)
+#undef TYPE_4_BITS
 #undef TYPE
 
 /* The order of x: its own, or that of the codes: of nibbles in so many words, one code of each word
@@ -321,27 +336,28 @@ typedef enum x_order { NATURAL, BY_WORDS, BY_HALVES, BY_QUARTERS } x_order;
 
 typedef struct row_kernels {
     rows_function *rows[9];
+    bool factored; /* for one vector: x as gemv_factored.h describes */
     x_order order;
     int words;
 } row_kernels;
 
-static const row_kernels kernels_affine[] = {{ROWS_ENTRY(affine32), BY_WORDS, 4},
-                                             {ROWS_ENTRY(affine64), BY_WORDS, 8},
-                                             {ROWS_ENTRY(affine8), NATURAL, 0}};
+static const row_kernels kernels_affine[] = {{ROWS_ENTRY(affine32), .order = BY_WORDS, .words = 4},
+                                             {ROWS_ENTRY(affine64), .order = BY_WORDS, .words = 8},
+                                             {ROWS_ENTRY(affine8), .order = NATURAL, .words = 0}};
 static const row_kernels kernels[] = {
-    [WEFT_ENCODING_MXFP4] = {ROWS_ENTRY(mxfp4), BY_WORDS, 4},
-    [WEFT_ENCODING_NVFP4] = {ROWS_ENTRY(nvfp4), BY_WORDS, 2},
-    [WEFT_ENCODING_Q4_0] = {ROWS_ENTRY(q4_0), BY_HALVES, 4},
-    [WEFT_ENCODING_Q4_1] = {ROWS_ENTRY(q4_1), BY_HALVES, 4},
-    [WEFT_ENCODING_Q8_0] = {ROWS_ENTRY(q8_0), NATURAL, 0},
-    [WEFT_ENCODING_Q4_K] = {ROWS_ENTRY(q4_k), BY_HALVES, 8},
+    [WEFT_ENCODING_MXFP4] = {ROWS_ENTRY(mxfp4), .order = BY_WORDS, .words = 4},
+    [WEFT_ENCODING_NVFP4] = {ROWS_ENTRY(nvfp4), .order = BY_WORDS, .words = 2},
+    [WEFT_ENCODING_Q4_0] = {ENTRY_4_BITS(q4_0), .order = BY_HALVES, .words = 4},
+    [WEFT_ENCODING_Q4_1] = {ENTRY_4_BITS(q4_1), .order = BY_HALVES, .words = 4},
+    [WEFT_ENCODING_Q8_0] = {ROWS_ENTRY(q8_0), .order = NATURAL, .words = 0},
+    [WEFT_ENCODING_Q4_K] = {ENTRY_4_BITS(q4_k), .order = BY_HALVES, .words = 8},
 #if defined(__AVX512F__)
-    [WEFT_ENCODING_Q5_K] = {ROWS_ENTRY(q5_k), BY_QUARTERS, 8},
-    [WEFT_ENCODING_Q6_K] = {ROWS_ENTRY(q6_k), BY_QUARTERS, 8},
+    [WEFT_ENCODING_Q5_K] = {ROWS_ENTRY(q5_k), .order = BY_QUARTERS, .words = 8},
+    [WEFT_ENCODING_Q6_K] = {ROWS_ENTRY(q6_k), .order = BY_QUARTERS, .words = 8},
 #endif
-    [WEFT_ENCODING_IQ4_NL] = {ROWS_ENTRY(iq4_nl), BY_HALVES, 4},
-    [WEFT_ENCODING_IQ4_XS] = {ROWS_ENTRY(iq4_xs), BY_HALVES, 4},
-    [WEFT_ENCODING_GGUF_MXFP4] = {ROWS_ENTRY(gguf_mxfp4), BY_HALVES, 4},
+    [WEFT_ENCODING_IQ4_NL] = {ROWS_ENTRY(iq4_nl), .order = BY_HALVES, .words = 4},
+    [WEFT_ENCODING_IQ4_XS] = {ROWS_ENTRY(iq4_xs), .order = BY_HALVES, .words = 4},
+    [WEFT_ENCODING_GGUF_MXFP4] = {ROWS_ENTRY(gguf_mxfp4), .order = BY_HALVES, .words = 4},
 };
 
 /* NULL: codes.c or blocks.c has the kernels, which read x as it is. */
@@ -390,13 +406,42 @@ static void arrange_unit(const row_kernels *kernel, int m, float *x)
     }
 }
 
+#if defined(FACTORED)
+/* Writes the sums of x over runs behind it. */
+static void write_sums(int rows, int64_t k, float *x)
+{
+    const int64_t between = sums_row(k / RUN);
+    float *sums = x + rows * k;
+    memset(sums, 0, (size_t)(rows * between) * sizeof *sums);
+    for (int64_t p = 0; p < k; p += LANES)
+        for (int i = 0; i < rows; i++)
+            sums[i * between + p / RUN] += vsum(vload(x + p * rows + i * LANES));
+}
+
+static void divide(const row_kernels *kernel, int rows, int64_t k, float *x)
+{
+    for (int64_t p = 0; p < k; p += 8 * kernel->words)
+        for (int v = 0; v < kernel->words; v++)
+            for (int i = 0; i < rows; i++, x += LANES)
+                divide_x(kernel->words, v, x);
+}
+#endif
+
 static void codes_arrange(const cpu_codes *c, int m, int64_t k, float *x)
 {
     const row_kernels *kernel = kernels_of(c);
     const int rows = weft__cpu_gemv_rows(m);
+#if defined(FACTORED)
+    if (kernel && kernel->factored && rows == 1)
+        write_sums(rows, k, x);
+#endif
     if (kernel && kernel->order != NATURAL)
         for (int64_t p = 0; p < k; p += 8 * kernel->words)
             arrange_unit(kernel, rows, x + p * rows);
+#if defined(FACTORED)
+    if (kernel && kernel->factored && rows == 1)
+        divide(kernel, rows, k, x);
+#endif
 }
 
 static void gemv_codes(const cpu_codes *c, int m, int64_t k, const float *x, int64_t first,
