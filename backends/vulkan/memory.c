@@ -6,7 +6,10 @@
 #include "backends/vulkan/device.h"
 #include "weft/memory.h"
 
-enum { ALIGNMENT = 256 };
+enum {
+    ALIGNMENT = 256,
+    EMPTY = 4 /* empty blocks: at most 1/4 of the bytes of all blocks of arrays */
+};
 
 static const VkDeviceSize SMALL_BLOCK = (VkDeviceSize)16 << 20;
 static const VkDeviceSize LARGE_BLOCK = (VkDeviceSize)128 << 20;
@@ -198,11 +201,41 @@ static void fail_full(const weft__vulkan_device *d, VkDeviceSize bytes)
               (unsigned long long)d->physical.largest_allocation);
 }
 
+static void block_remove(weft__vulkan_device *d, weft__vulkan_block *b)
+{
+    weft__vulkan_block **at = &d->memory.blocks;
+    while (*at != b) {
+        at = &(*at)->next;
+    }
+    *at = b->next;
+    block_free(d, b);
+}
+
+/* Frees empty blocks: all of them, or until they are a share of all blocks. */
+static void free_empty(weft__vulkan_device *d, bool all)
+{
+    weft__vulkan_memory *m = &d->memory;
+    for (weft__vulkan_block *b = m->blocks, *next; b; b = next) {
+        if (m->empty <= (all ? 0 : m->held / EMPTY)) {
+            return;
+        }
+        next = b->next;
+        if (b->used == 0 && b->pool == WEFT__VULKAN_ARRAYS) {
+            m->empty -= b->bytes;
+            block_remove(d, b);
+        }
+    }
+}
+
 static weft__vulkan_block *block_new(weft__vulkan_device *d, weft__vulkan_pool pool,
                                      VkDeviceSize bytes)
 {
     VkDeviceSize size, available, needed = bytes;
     weft__vulkan_heap(d, &size, &available);
+    if (bytes > available && d->memory.empty > 0) {
+        free_empty(d, true);
+        weft__vulkan_heap(d, &size, &available);
+    }
     bool room = bytes <= d->physical.largest_allocation &&
                 (pool != WEFT__VULKAN_ARRAYS || bytes <= available);
     weft__vulkan_block *b = room ? weft_calloc(1, sizeof *b) : NULL;
@@ -301,6 +334,22 @@ static void put_back(weft__vulkan_block *b, VkDeviceSize offset, VkDeviceSize by
     }
 }
 
+/* A block of about this size, so that small spans do not take the blocks of large arrays. */
+static bool suits(const weft__vulkan_memory *m, const weft__vulkan_block *b, VkDeviceSize bytes)
+{
+    return b->used > 0 || b->bytes <= bytes + bytes / EMPTY ||
+           (b->bytes == m->block_bytes && bytes <= m->block_bytes / 4);
+}
+
+static bool take_from(weft__vulkan_memory *m, weft__vulkan_block *b, VkDeviceSize bytes,
+                      weft__vulkan_span *out)
+{
+    const bool empty = b->used == 0 && b->pool == WEFT__VULKAN_ARRAYS;
+    const bool taken = suits(m, b, bytes) && take(b, bytes, out);
+    m->empty -= taken && empty ? b->bytes : 0;
+    return taken;
+}
+
 bool weft__vulkan_span_new(weft__vulkan_device *d, weft__vulkan_pool pool, VkDeviceSize bytes,
                            weft__vulkan_span *out)
 {
@@ -309,7 +358,7 @@ bool weft__vulkan_span_new(weft__vulkan_device *d, weft__vulkan_pool pool, VkDev
     bool found = false;
     pthread_mutex_lock(&m->lock);
     for (weft__vulkan_block *b = m->blocks; b && !found; b = b->next) {
-        found = b->pool == pool && take(b, rounded, out);
+        found = b->pool == pool && take_from(m, b, rounded, out);
     }
     if (!found) {
         bool shared = pool == WEFT__VULKAN_ARRAYS && rounded <= m->block_bytes / 4;
@@ -330,13 +379,11 @@ void weft__vulkan_span_free(weft__vulkan_device *d, const weft__vulkan_span *spa
     }
     pthread_mutex_lock(&m->lock);
     put_back(b, span->offset, span->bytes);
-    if (b->used == 0) { /* only the core's cache keeps memory for reuse */
-        weft__vulkan_block **at = &m->blocks;
-        while (*at != b) {
-            at = &(*at)->next;
-        }
-        *at = b->next;
-        block_free(d, b);
+    if (b->used == 0 && b->pool == WEFT__VULKAN_ARRAYS) { /* to allocate takes milliseconds a GB */
+        m->empty += b->bytes;
+        free_empty(d, false);
+    } else if (b->used == 0) {
+        block_remove(d, b);
     }
     pthread_mutex_unlock(&m->lock);
 }
