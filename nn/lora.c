@@ -107,7 +107,8 @@ static weft_array *as_sum(const weft_nn_lora_linear *m, weft_array *x)
     const weft_nn_linear *base = (weft_nn_linear *)m->base;
     weft_array *low = reduced(m, weft_nn_call(m->lora_dropout, x), m->lora_A);
     weft_array *inputs[] = {x, low};
-    weft_array *weights[] = {base->weight, weft__lora_factor(m, m->lora_B, weft_dtype_of(x))};
+    weft_array *weights[] = {weft__lora_weight(m),
+                             weft__lora_factor(m, m->lora_B, weft_dtype_of(x))};
     return weft__linear_sum(inputs, weights, 2, base->bias);
 }
 

@@ -24,7 +24,7 @@ bars() {
 }
 bars cpu "Training and decoding on two CPU cores (storyteller, float32)" \
     "## CPU: training and generating, against PyTorch" 1 "2 3 4"
-bars lora "LoRA training on one NVIDIA H200 by Vulkan, tokens/s" \
+bars lora "LoRA training on one NVIDIA H100 by Vulkan, tokens/s" \
     "## GPU: training, prefill and decoding by Vulkan" 1 "2" same=1
 bars tokenizer "Encoding English text, one thread" "## Tokenizer" 1 "4 5 6" same=1
 

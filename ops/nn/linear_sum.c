@@ -5,7 +5,13 @@
 
 #include "ops/nn/nn.h"
 
-enum { MOST_PAIRS = 8, MOST_INPUTS = 2 * MOST_PAIRS + 1 };
+extern const weft_op weft_op_transpose; /* ops/structure/transpose.c */
+
+enum {
+    MOST_PAIRS = 8,
+    MOST_INPUTS = 2 * MOST_PAIRS + 1,
+    LARGEST = 16, /* terms for each column of a result, for sums that are not asked for */
+};
 
 static bool has_bias(const weft_array *node)
 {
@@ -63,6 +69,21 @@ typedef struct products {
     weft_linear_sum_params params;
 } products;
 
+/* Whether the product should not wait for others, since that holds its operands: they are much
+ * larger than the result, as the gradient of logits is, or it is the gradient of a weight, to which
+ * further rows are added. */
+static bool is_urgent(const weft_array *product)
+{
+    const weft_dims y = weft_node_spec(product, 0)->shape;
+    for (int i = 0; i + 1 < weft_node_n_inputs(product); i += 2) {
+        const weft_array *x = weft_node_input(product, i);
+        if (weft_dim(x, -1) > LARGEST * y.at[y.n - 1] || weft_node_op(x) == &weft_op_transpose) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Adds the node's inputs; false: it is not a sum of products without bias of the same form. */
 static bool add_products(products *t, const weft_array *node)
 {
@@ -95,7 +116,7 @@ static bool add_products(products *t, const weft_array *node)
 weft_array *weft__linear_add(weft_array *a, weft_array *b)
 {
     products t = {.n = 0};
-    return add_products(&t, a) && add_products(&t, b)
+    return add_products(&t, a) && add_products(&t, b) && !is_urgent(a) && !is_urgent(b)
                ? weft_apply(&weft_op_linear_sum, t.inputs, t.n, &t.params)
                : NULL;
 }
