@@ -277,13 +277,24 @@ static void info_tells_of_machine_and_model(void)
     CHECK_CONTAINS(weft_command(NULL, "info %s --json", model()).out, "\"vocab_size\": 4096");
 }
 
+/* Whether every line is a warning about what a driver computes wrongly. */
+static bool is_about_drivers(const char *text)
+{
+    static const char warning[] = "weft: warning: vulkan: ";
+    while (*text && strncmp(text, warning, strlen(warning)) == 0) {
+        const char *end = strchr(text, '\n');
+        text = end ? end + 1 : text + strlen(text);
+    }
+    return *text == '\0';
+}
+
 /* Without a driver Vulkan is listed with the reason; a build without it does not know the name. */
 static void info_lists_the_devices(void)
 {
     output o = weft_command(NULL, "info --devices");
     CHECK_EQ_INT(o.code, 0);
     CHECK(strncmp(o.out, "cpu  ", 5) == 0);
-    CHECK_STR(o.err, "");
+    CHECK(is_about_drivers(o.err));
     bool built = strstr(o.out, "\nvulkan ") != NULL;
     o = weft_command(NULL, "info --devices --json");
     CHECK_EQ_INT(o.code, 0);
