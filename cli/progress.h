@@ -16,7 +16,7 @@ typedef struct cli_progress {
 /* Initializes from standard error, TERM and NO_COLOR (https://no-color.org). */
 void cli_progress_start(cli_progress *progress);
 
-/* The width of the terminal of standard error; 80 if it is none. */
+/* The width of the terminal of standard error; 80 if it is not a terminal. */
 int cli_progress_columns(void);
 
 /* On a terminal: redraws the bar at `share` (0 to 1), followed by the text, at most ten times a

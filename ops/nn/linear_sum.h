@@ -10,7 +10,7 @@
 weft_array *weft__linear_sum(weft_array *const *x, weft_array *const *weights, int n,
                              weft_array *bias);
 
-/* The sum of two results of `linear` or `linear_sum` as one node; NULL: there is none. For
+/* The sum of two results of `linear` or `linear_sum` as one node; NULL: not possible. For
  * weft_op.add. */
 weft_array *weft__linear_add(weft_array *a, weft_array *b);
 

@@ -151,7 +151,7 @@ static double time_of(const product_plan *plan, const weft__vulkan_cores *cores)
 }
 
 /* Takes the fastest tile; split: among those whose subgroups divide the terms, or else among the
- * others. False: there is none. */
+ * others. False: no tile can run. */
 static bool choose_among(product_plan *plan, const weft__vulkan_cores *cores, bool split)
 {
     product_plan best = *plan;
