@@ -21,9 +21,6 @@ bool both_there(void)
     bool there = weft_device_get("vulkan") != NULL;
     if (!there) {
         check_skip("%s", weft_error_message());
-    } else if (strstr(weft_device_description(weft_device_get("vulkan")), "switched off float64")) {
-        check_skip("the driver computes float64 wrongly");
-        there = false;
     }
     return there;
 }

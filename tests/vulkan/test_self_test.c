@@ -128,13 +128,8 @@ static void a_feature_that_fails_is_not_used(void)
     CHECK_OK(open_device(&device, "skip"));
     bool there = strstr(about(&device), "uses float64") != NULL;
     close_device(&device);
-    if (there) { /* a driver may compute another function of float64 wrongly by itself */
-        CHECK_OK(open_device(&device, "force"));
-        there = strstr(about(&device), "switched off float64") == NULL;
-        close_device(&device);
-    }
     if (!there) {
-        check_skip("the device has no float64, or fails its test");
+        check_skip("the device has no float64");
         return;
     }
     fault = &wide;

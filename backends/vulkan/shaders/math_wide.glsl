@@ -51,29 +51,39 @@ double power_of_two_wide(const int k)
 
 // ---- Rounding, roots, remainders ----------------------------------------------------------------
 
-double rounded_from(const double r, const double x)
+// By bits: GLSL's functions are wrong for double in Mesa 22.3's software driver on a processor
+// without AVX-512, where roundEven(-3.5) is -3 and nothing above 2^24 is rounded.
+double trunc_(const double x)
 {
-    return magnitude_of(x) < POWER_52 ? (r == 0.0lf ? signed_(0.0lf, x) : r) : x;
-}
-
-double rint_(const double x)
-{
-    return rounded_from(roundEven(x), x);
+    uvec2 bits = unpackDouble2x32(x);
+    int exponent = int(bits.y >> 20 & 0x7ffu) - 1023;
+    uint high = exponent < 0    ? bits.y & 0x80000000u
+                : exponent < 20 ? bits.y & ~(0xfffffu >> exponent)
+                                : bits.y;
+    uint low = exponent < 20   ? 0u
+               : exponent < 52 ? bits.x & ~(0xffffffffu >> (exponent - 20))
+                               : bits.x;
+    return packDouble2x32(uvec2(low, high));
 }
 
 double floor_(const double x)
 {
-    return rounded_from(floor(x), x);
+    precise double t = trunc_(x), below = t - 1.0lf;
+    return t > x ? below : t;
 }
 
 double ceil_(const double x)
 {
-    return rounded_from(ceil(x), x);
+    precise double t = trunc_(x), above = t + 1.0lf;
+    return t < x ? above : t;
 }
 
-double trunc_(const double x)
+double rint_(const double x)
 {
-    return rounded_from(trunc(x), x);
+    precise double t = trunc_(x), part = magnitude_of(x - t), half_of_t = 0.5lf * t;
+    bool away = part > 0.5lf || (part == 0.5lf && trunc_(half_of_t) != half_of_t);
+    precise double next = magnitude_of(t) + 1.0lf;
+    return away ? signed_(next, x) : t;
 }
 
 double min_(const double x, const double y)
