@@ -60,12 +60,10 @@ static void close_family(setup *s)
     weft_safetensors_close(s->reference);
 }
 
-/* Float32 logits against transformers. On cards norms and products sum in another order: 1.24e-4
- * there, of gemma4-wrapped, and at most 7.4e-5 on the CPU. */
-static double tolerance(void)
-{
-    return weft_default_device() == weft_device_get("cpu") ? 1e-4 : 2e-4;
-}
+/* Float32 logits against transformers. The order of sums and whether products are contracted depend
+ * on the instruction set, the compiler's options and the device: gemma4-wrapped, the family that is
+ * off most, is 3.4e-5 to 1.25e-4 off. */
+static const double tolerance = 2e-4;
 
 static double largest_difference(weft_array *a, weft_array *b)
 {
@@ -83,7 +81,7 @@ static void logits_are_the_reference(void)
             weft_array *expected = weft_safetensors_get(s.reference, "logits");
             const double difference = largest_difference(logits, expected);
             printf("  %s: largest difference %.3g\n", families[i], difference);
-            CHECK_CLOSE(difference, 0, tolerance());
+            CHECK_CLOSE(difference, 0, tolerance);
             CHECK_EQ_INT(weft_dtype_of(logits), WEFT_FLOAT32);
             weft_scope_close(NULL);
         }
@@ -217,7 +215,7 @@ static void quantised_by_mlx(void)
             const double difference =
                 largest_difference(weft_model_forward(s.model, ids, NULL), expected);
             printf("  %s: largest difference %.3g\n", of[i], difference);
-            CHECK_CLOSE(difference, 0, tolerance());
+            CHECK_CLOSE(difference, 0, tolerance);
             weft_array **k_proj =
                 weft_nn_find(weft_model_module(s.model), "model.layers.0.self_attn.k_proj.weight");
             CHECK(k_proj && weft_encoding_of(*k_proj) != NULL);
@@ -337,7 +335,7 @@ static void the_head_is_apart_from_the_body(void)
             weft_array *logits = weft_linear(hidden, weight, NULL);
             if (info->softcap > 0)
                 logits = weft_softcap(logits, info->softcap);
-            CHECK_CLOSE(largest_difference(logits, expected), 0, tolerance());
+            CHECK_CLOSE(largest_difference(logits, expected), 0, tolerance);
             weft_scope_close(NULL);
         }
         close_family(&s);

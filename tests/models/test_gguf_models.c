@@ -75,7 +75,7 @@ static void float32_files(void)
             continue;
         const double off = difference(families[i], path, false);
         printf("  %s: largest difference %.3g\n", families[i], off);
-        CHECK(off < 1e-4);
+        CHECK(off < 2e-4); /* as in test_families.c */
     }
 }
 
