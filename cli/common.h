@@ -136,8 +136,8 @@ weft_status cli_fetch_missing(const char *name);
  * warning. */
 weft_status cli_load_template(const char *path, const char *adapter, weft_chat **out);
 
-/* The text that the chat template writes after an assistant's turn; *end is NULL if there is none,
- * and freed with weft_free. */
+/* The text that the chat template writes after an assistant's turn, or NULL if it writes none. The
+ * caller frees *end with weft_free. */
 weft_status cli_end_of_turn(const weft_chat *chat, char **end);
 
 /* WEFT_INVALID, with a message that suggests --force, if `out` is an existing file or a non-empty
