@@ -21,7 +21,7 @@ typedef struct product {
     cpu_codes codes;
     int64_t m, R, K;
     bool transposed, int8; /* int8: x may be rounded to 8 bits */
-    weft_dtype dtype;      /* of x and y */
+    weft_dtype dtype, y_dtype;
     const char *x;
     int64_t x_row; /* elements */
     void *y;
@@ -39,7 +39,7 @@ static cpu_gemm gemm_of(const product *p)
                             .code_terms = !p->transposed,
                             .row = p->transposed ? 1 : p->K,
                             .column = p->transposed ? p->K : 1},
-                      .c_dtype = p->dtype,
+                      .c_dtype = p->y_dtype,
                       .c = p->y,
                       .bias = p->bias};
 }
@@ -69,7 +69,7 @@ static stream_memory memory_of(const product *p)
 {
     const int64_t rows = weft__cpu_gemv_rows((int)p->m);
     stream_memory m = {.x = rows * (vectors(p->K) + vectors(p->K / LEAST_RUN)),
-                       .y = p->dtype == WEFT_FLOAT32 ? 0 : vectors(p->m * p->R)};
+                       .y = p->y_dtype == WEFT_FLOAT32 ? 0 : vectors(p->m * p->R)};
     m.total = m.x + m.y;
     return m;
 }
@@ -119,10 +119,10 @@ static void run_streams(const stream *list, int n)
 static void run_stream(const product *p, float *memory)
 {
     const stream_memory m = memory_of(p);
-    const stream s = stream_of(p, memory, p->dtype == WEFT_FLOAT32 ? p->y : memory + m.x);
+    const stream s = stream_of(p, memory, p->y_dtype == WEFT_FLOAT32 ? p->y : memory + m.x);
     run_streams(&s, 1);
-    if (p->dtype != WEFT_FLOAT32)
-        s.kernels->encode(p->dtype, s.y, p->y, p->m * p->R);
+    if (p->y_dtype != WEFT_FLOAT32)
+        s.kernels->encode(p->y_dtype, s.y, p->y, p->m * p->R);
 }
 
 /* ---- One product ---------------------------------------------------------------------------- */
@@ -143,7 +143,8 @@ static cpu_int8 int8_of(const product *p)
 /* With few rows memory is the bottleneck, not arithmetic, so those stay exact. */
 static bool rounds(const product *p)
 {
-    return p->int8 && p->transposed && p->m > CPU_GEMV_ROWS && weft__cpu_int8_takes(&p->codes);
+    return p->int8 && p->transposed && p->m > CPU_GEMV_ROWS && p->y_dtype == p->dtype &&
+           weft__cpu_int8_takes(&p->codes);
 }
 
 static int64_t product_workspace(const product *p)
@@ -179,6 +180,7 @@ static product product_of_linear(const weft_call *call)
                  .transposed = !params->transposed, /* the op's transposition is the opposite */
                  .int8 = params->int8,
                  .dtype = x->dtype,
+                 .y_dtype = call->out[0].dtype,
                  .x = x->data,
                  .y = call->out[0].data};
     weft__cpu_row_stride(x, &p.m, &p.x_row);
@@ -189,7 +191,7 @@ bool weft__cpu_linear_encoded_fits(const weft_call *call)
 {
     int64_t rows, stride;
     return call->in[1].encoding && weft__cpu_narrow(call->in[0].dtype) &&
-           call->out[0].dtype == call->in[0].dtype &&
+           weft__cpu_narrow(call->out[0].dtype) &&
            (call->n_inputs < 3 || weft_dtype_is_float(call->in[2].dtype)) &&
            weft__cpu_row_stride(&call->in[0], &rows, &stride);
 }
@@ -238,6 +240,7 @@ static product product_of_choice(const weft_call *call, int64_t index, int64_t m
                  .K = w->shape.at[2],
                  .transposed = true,
                  .dtype = call->in[0].dtype,
+                 .y_dtype = call->in[0].dtype,
                  .x = x,
                  .x_row = w->shape.at[2],
                  .y = y};
@@ -427,6 +430,7 @@ static product pair(const weft_call *call, int64_t j, int64_t lhs, int64_t rhs)
                      .K = scales->shape.at[2] * params->group,
                      .transposed = params->transposed,
                      .dtype = x->dtype,
+                     .y_dtype = x->dtype,
                      .x = x->data ? (const char *)x->data + lhs * M * T * size : NULL,
                      .x_row = T,
                      .y = y->data ? (char *)y->data + j * M * C * size : NULL};

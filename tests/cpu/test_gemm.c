@@ -235,13 +235,14 @@ static void encode_rows(const weft_encoding *e, const weft_tensor *w, char *bloc
     }
 }
 
-static void try_encoded(const weft_encoding *e, int64_t rows, weft_dtype dtype)
+/* y in y_dtype, which need not be that of x. */
+static void try_encoded(const weft_encoding *e, int64_t rows, weft_dtype dtype, weft_dtype y_dtype)
 {
     owned_tensor x = tensor_random(dtype, WEFT_DIMS(rows, ENCODED_WIDTH), LIE_DENSE, -1, 1, 3);
     owned_tensor w =
         tensor_random(WEFT_FLOAT32, WEFT_DIMS(ENCODED_HEIGHT, ENCODED_WIDTH), LIE_DENSE, -1, 1, 4);
     owned_tensor bias = tensor_random(WEFT_FLOAT32, WEFT_DIMS(ENCODED_HEIGHT), LIE_DENSE, -1, 1, 5);
-    owned_tensor y = tensor_empty(dtype, WEFT_DIMS(rows, ENCODED_HEIGHT));
+    owned_tensor y = tensor_empty(y_dtype, WEFT_DIMS(rows, ENCODED_HEIGHT));
     char *blocks = malloc((size_t)(ENCODED_HEIGHT * weft_encoding_bytes(e, ENCODED_WIDTH)));
     double *decoded = malloc(ENCODED_HEIGHT * ENCODED_WIDTH * sizeof *decoded);
     double *expected = malloc((size_t)(rows * ENCODED_HEIGHT) * sizeof *expected);
@@ -263,12 +264,12 @@ static void try_encoded(const weft_encoding *e, int64_t rows, weft_dtype dtype)
     encoded.data = blocks;
     encoded.encoding = e;
     const weft_tensor in[] = {x.t, encoded, bias.t};
-    const weft_linear_params params = {0};
+    const weft_linear_params params = {.dtype = y_dtype};
     run_row("linear", &params, in, 3, &y.t, 1);
     char what[160];
-    snprintf(what, sizeof what, "linear %s %s rows %lld", e->name, weft_dtype_name(dtype),
-             (long long)rows);
-    check_tensor(&y.t, expected, 2 * epsilon_of(dtype), largest / 2, what);
+    snprintf(what, sizeof what, "linear %s %s -> %s rows %lld", e->name, weft_dtype_name(dtype),
+             weft_dtype_name(y_dtype), (long long)rows);
+    check_tensor(&y.t, expected, 2 * epsilon_of(y_dtype), largest / 2, what);
     free(blocks);
     free(decoded);
     free(expected);
@@ -309,8 +310,9 @@ static void check_encoded(void)
         if (!CHECK(e != NULL))
             continue;
         for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
-            try_encoded(e, rows[r], WEFT_FLOAT32);
-            try_encoded(e, rows[r], WEFT_BFLOAT16);
+            try_encoded(e, rows[r], WEFT_FLOAT32, WEFT_FLOAT32);
+            try_encoded(e, rows[r], WEFT_BFLOAT16, WEFT_BFLOAT16);
+            try_encoded(e, rows[r], WEFT_BFLOAT16, WEFT_FLOAT32); /* in sums of products */
         }
     }
 }
