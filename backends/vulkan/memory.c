@@ -227,33 +227,26 @@ static void free_empty(weft__vulkan_device *d, bool all)
     }
 }
 
-static weft__vulkan_block *block_new(weft__vulkan_device *d, weft__vulkan_pool pool,
+/* NULL without a message: there is no memory. */
+static weft__vulkan_block *block_try(weft__vulkan_device *d, weft__vulkan_pool pool,
                                      VkDeviceSize bytes)
 {
     VkDeviceSize size, available, needed = bytes;
     weft__vulkan_heap(d, &size, &available);
-    if (bytes > available && d->memory.empty > 0) {
-        free_empty(d, true);
-        weft__vulkan_heap(d, &size, &available);
-    }
-    bool room = bytes <= d->physical.largest_allocation &&
-                (pool != WEFT__VULKAN_ARRAYS || bytes <= available);
+    const bool room = bytes <= d->physical.largest_allocation &&
+                      (pool != WEFT__VULKAN_ARRAYS || bytes <= available);
     weft__vulkan_block *b = room ? weft_calloc(1, sizeof *b) : NULL;
     gap *whole = b ? weft_malloc(sizeof *whole) : NULL;
-    VkResult result = VK_ERROR_OUT_OF_HOST_MEMORY;
-    if (whole) {
-        *whole = (gap){.bytes = bytes};
-        *b = (weft__vulkan_block){.pool = pool, .bytes = bytes, .gaps = whole};
-        result = block_buffer(d, b, &needed);
-        result = result == VK_SUCCESS ? block_memory(d, b, needed) : result;
+    if (!whole) {
+        weft_free(b);
+        return NULL;
     }
+    *whole = (gap){.bytes = bytes};
+    *b = (weft__vulkan_block){.pool = pool, .bytes = bytes, .gaps = whole};
+    VkResult result = block_buffer(d, b, &needed);
+    result = result == VK_SUCCESS ? block_memory(d, b, needed) : result;
     if (result != VK_SUCCESS) {
-        if (whole) {
-            block_free(d, b);
-        } else {
-            weft_free(b);
-        }
-        fail_full(d, bytes);
+        block_free(d, b);
         return NULL;
     }
     const VkBufferDeviceAddressInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
@@ -261,6 +254,20 @@ static weft__vulkan_block *block_new(weft__vulkan_device *d, weft__vulkan_pool p
     b->address = d->call.GetBufferDeviceAddress(d->handle, &info);
     b->next = d->memory.blocks;
     d->memory.blocks = b;
+    return b;
+}
+
+static weft__vulkan_block *block_new(weft__vulkan_device *d, weft__vulkan_pool pool,
+                                     VkDeviceSize bytes)
+{
+    weft__vulkan_block *b = block_try(d, pool, bytes);
+    if (!b && d->memory.empty > 0) {
+        free_empty(d, true);
+        b = block_try(d, pool, bytes);
+    }
+    if (!b) {
+        fail_full(d, bytes);
+    }
     return b;
 }
 
@@ -307,7 +314,7 @@ static bool take(weft__vulkan_block *b, VkDeviceSize bytes, weft__vulkan_span *o
 }
 
 /* Frees bytes and merges them with adjacent gaps. If a gap cannot be allocated, the bytes stay
- * unused until the whole block is free. */
+ * unused until the whole block is free and removed. */
 static void put_back(weft__vulkan_block *b, VkDeviceSize offset, VkDeviceSize bytes)
 {
     gap *before = NULL, *after = b->gaps;
@@ -379,8 +386,9 @@ void weft__vulkan_span_free(weft__vulkan_device *d, const weft__vulkan_span *spa
     }
     pthread_mutex_lock(&m->lock);
     put_back(b, span->offset, span->bytes);
-    if (b->used == 0 && b->pool == WEFT__VULKAN_ARRAYS) { /* to allocate takes milliseconds a GB */
-        m->empty += b->bytes;
+    const bool whole = b->gaps && b->gaps->bytes == b->bytes; /* put_back may lose a gap */
+    if (b->used == 0 && whole && b->pool == WEFT__VULKAN_ARRAYS) {
+        m->empty += b->bytes; /* kept, since allocation takes milliseconds per GB */
         free_empty(d, false);
     } else if (b->used == 0) {
         block_remove(d, b);

@@ -2,7 +2,7 @@
  *
  * The core caches freed buffers by size, so allocation is rare: a list of free ranges by address in
  * each block is sufficient. Empty blocks are kept up to a share of all, since a driver takes
- * milliseconds to allocate a gigabyte, and freed when memory is short.
+ * milliseconds to allocate a gigabyte, and freed when an allocation would fail.
  */
 #ifndef BACKENDS_VULKAN_MEMORY_H
 #define BACKENDS_VULKAN_MEMORY_H
@@ -38,8 +38,8 @@ typedef struct weft__vulkan_memory {
     uint32_t type[WEFT__VULKAN_POOL_COUNT];
     VkDeviceSize block_bytes;
     weft__vulkan_block *blocks; /* newest first */
-    VkDeviceSize held;          /* bytes of the arrays' heap held by this process, */
-    VkDeviceSize empty;         /* and of these, in blocks without spans */
+    VkDeviceSize held;          /* bytes of the arrays' heap held by this process */
+    VkDeviceSize empty;         /* the part of `held` in blocks without spans */
     bool host_reads;            /* arrays are in memory that the host caches, so they can be read in
                                  * place */
     bool host_writes;           /* arrays are mapped, but slow to read */
