@@ -11,8 +11,6 @@
 
 #include "ops/nn/linear_sum.h"
 
-enum { MANY_ROWS = 64 };
-
 /* y + (g - 1) W x + g scale (x A^T) B^T, where y = W x + bias, g = m / |w| and x has dropout
  * applied except in y (PEFT's formula). `delta` is scale (x A^T) B^T. */
 static weft_array *with_magnitude(weft_nn_lora_linear *m, weft_array *y, weft_array *x,
@@ -96,10 +94,9 @@ weft_array *weft__lora_matrix(const weft_nn_lora_linear *m)
  * as in training and prompts. */
 static bool is_sum(const weft_nn_lora_linear *m, const weft_array *x)
 {
-    const int64_t terms = weft_dim(x, -1);
     return !m->merged && !m->lora_magnitude_vector && !m->start_A &&
            m->base->type == &weft_nn_linear_type && !((weft_nn_linear *)m->base)->int8 &&
-           weft_ok(x) && terms > 0 && weft_size(x) / terms >= MANY_ROWS;
+           weft__linear_sum_pays(x);
 }
 
 static weft_array *as_sum(const weft_nn_lora_linear *m, weft_array *x)

@@ -7,7 +7,7 @@
 #include "core/device.h"
 #include "core/eval/prologue.h"
 
-enum { MOST_COUNTED = 16 }; /* inputs of an op that counts its work */
+enum { MOST_COUNTED = 17 }; /* inputs of an op that counts its work */
 
 /* Bytes that a kernel reads or writes at least: broadcast elements count once. */
 static double operand_bytes(const weft_tensor *t)

@@ -10,6 +10,7 @@ extern const weft_op weft_op_transpose; /* ops/structure/transpose.c */
 enum {
     MOST_PAIRS = 8,
     MOST_INPUTS = 2 * MOST_PAIRS + 1,
+    MANY_ROWS = 64,
     LARGEST = 16, /* terms for each column of a result, for sums that are not asked for */
 };
 
@@ -262,7 +263,10 @@ weft_array *weft__linear_sum(weft_array *const *x, weft_array *const *weights, i
 {
     weft_array *inputs[MOST_INPUTS];
     int count = 0;
-    for (int i = 0; i < n && i < MOST_PAIRS; i++) {
+    if (n > MOST_PAIRS) {
+        return weft_error_array("linear_sum: expected at most %d pairs, got %d", MOST_PAIRS, n);
+    }
+    for (int i = 0; i < n; i++) {
         inputs[count++] = x[i];
         inputs[count++] = weights[i];
     }
@@ -270,4 +274,13 @@ weft_array *weft__linear_sum(weft_array *const *x, weft_array *const *weights, i
         inputs[count++] = bias;
     }
     return weft_apply(&weft_op_linear_sum, inputs, count, NULL);
+}
+
+bool weft__linear_sum_pays(const weft_array *x)
+{
+    if (!weft_ok(x) || !weft_dtype_is_float(weft_dtype_of(x)) || weft__length_reads) {
+        return false;
+    }
+    const int64_t terms = weft_dim(x, -1);
+    return terms > 0 && weft_size(x) / terms >= MANY_ROWS;
 }

@@ -158,6 +158,36 @@ int64_t both_fused(void)
     return weft_device_counts(weft_default_device()).fused;
 }
 
+bool both_in_software(void)
+{
+    return strstr(weft_device_description(weft_device_get("vulkan")), "in software") != NULL;
+}
+
+static int64_t commands_on_cores(void)
+{
+    weft_counter all[16];
+    const int n = weft_device_counters(weft_device_get("vulkan"), all, 16);
+    for (int i = 0; i < n; i++) {
+        if (strcmp(all[i].name, "commands on matrix cores") == 0) {
+            return all[i].value;
+        }
+    }
+    return -1;
+}
+
+bool both_on_cores(weft_dtype dtype)
+{
+    weft_device *device = weft_default_device();
+    weft_set_default_device(weft_device_get("vulkan"));
+    weft_scope_open();
+    weft_array *a = weft_ones(WEFT_DIMS(32, 32), dtype);
+    const int64_t before = commands_on_cores();
+    const bool there = CHECK_OK(weft_eval(weft_matmul(a, a))) && commands_on_cores() > before;
+    weft_scope_close(NULL);
+    weft_set_default_device(device);
+    return there;
+}
+
 weft_array *both_apart(weft_array *a, bool one_by_one)
 {
     if (one_by_one) {

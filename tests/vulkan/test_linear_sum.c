@@ -73,10 +73,20 @@ static double rounding(weft_dtype dtype)
     return dtype == WEFT_BFLOAT16 ? 0x1p-8 : dtype == WEFT_FLOAT16 ? 0x1p-11 : 0x1p-24;
 }
 
+/* Whether matrix cores compute the sum in one launch. */
+static bool is_one_launch(const sum *s)
+{
+    bool fits = s->rows >= (s->encoding ? 256 : 64) && s->columns % 8 == 0;
+    for (int i = 0; i < MOST_PAIRS; i++)
+        fits = fits && s->terms[i] % 8 == 0;
+    return fits && s->dtype != WEFT_FLOAT32 && both_on_cores(s->dtype);
+}
+
 static void check_sum(const sum *s)
 {
     char label[160];
     int64_t K = 0;
+    const bool one_launch = is_one_launch(s);
     for (int i = 0; i < MOST_PAIRS; i++)
         K += s->terms[i];
     snprintf(label, sizeof label, "%s %lld x %lld, %lld and %lld terms%s%s%s",
@@ -91,6 +101,11 @@ static void check_sum(const sum *s)
     const int64_t n = s->rows * s->columns;
     double *got = calloc((size_t)n, sizeof *got), *exact = calloc((size_t)n, sizeof *exact),
            *all = calloc((size_t)n, sizeof *all);
+    const int64_t expansions = weft_device_counts(weft_default_device()).expansions;
+    CHECK_OK(weft_eval(y));
+    if (one_launch)
+        check_that(weft_device_counts(weft_default_device()).expansions == expansions, __FILE__,
+                   __LINE__, "%s: not in one launch", label);
     bool fine = CHECK_OK(weft_read(y, WEFT_FLOAT64, got, n)) &&
                 CHECK_OK(weft_read(want, WEFT_FLOAT64, exact, n)) &&
                 CHECK_OK(weft_read(magnitude, WEFT_FLOAT64, all, n));
@@ -175,8 +190,11 @@ static void residuals_are_added_to_the_rounded_sum(void)
         CHECK_OK(weft_eval(h));
         for (int apart = 0; apart < 2; apart++) {
             weft_scope_open_lean();
+            const int64_t fused = both_fused();
             results[apart] = weft_add(h, both_apart(apply(&s, &o), apart));
             CHECK_OK(weft_eval(results[apart]));
+            if (!apart && is_one_launch(&s))
+                CHECK(both_fused() > fused);
             results[apart] = weft_scope_close(results[apart]);
         }
         CHECK(both_equal(results[0], results[1]));

@@ -8,10 +8,10 @@
 
 enum {
     MOST_PAIRS = 8,
-    LONG = 32,                /* terms: fewer than in any two steps */
-    LEAST_ROWS = 64,          /* fewer rows are multiplied one by one */
-    DECODED_ROWS = 256,       /* the same where weights are decoded, */
-    DECODED_ROOM = 192 << 20, /* at most so many bytes together */
+    LONG = 32,                /* products of fewer terms fit in one step of every tile */
+    LEAST_ROWS = 64,          /* the fewest rows of a sum in one launch */
+    DECODED_ROWS = 256,       /* the same if weights are decoded */
+    DECODED_ROOM = 192 << 20, /* most bytes of decoded weights */
 };
 
 /* product_cores.comp */
@@ -105,7 +105,8 @@ bool weft__vulkan_linear_sum_fits(const weft_call *call)
 {
     products s;
     product_plan plan;
-    if (call->n_inputs > 2 * MOST_PAIRS + 1 || call->out[0].dtype == WEFT_FLOAT64) {
+    if (call->n_inputs > 2 * MOST_PAIRS + 1 || call->out[0].dtype == WEFT_FLOAT64 ||
+        weft_tensor_size(&call->out[0]) > INT32_MAX) {
         return false;
     }
     for (int i = 0; i < call->n_inputs; i++) {
