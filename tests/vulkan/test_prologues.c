@@ -105,6 +105,8 @@ static void products_normalize_their_rows(void)
     weft_set_default_device(weft_device_get("vulkan"));
     for (size_t d = 0; d < 3; d++) {
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            if (both_in_software() && i % 3 != d)
+                continue;
             normed e = {.dtype = dtypes[d],
                         .gain_dtype = i % 2 ? WEFT_FLOAT32 : dtypes[d],
                         .rows = sizes[i].rows,
@@ -118,8 +120,8 @@ static void products_normalize_their_rows(void)
             e.skipped = 1; /* no longer aligned pieces */
             norms_give_the_same_bits(&e);
             e.skipped = 0;
-            static const char *const encodings[] = {"q8_0", "q4_k", "affine4"};
-            e.encoding = i < 2 ? encodings[0] : e.terms % 256 == 0 ? encodings[1] : NULL;
+            static const char *const encodings[] = {"q8_0", "q4_k", "affine-4-64-bfloat16"};
+            e.encoding = i < 2 ? encodings[0] : e.terms % 256 == 0 ? encodings[i % 2 + 1] : NULL;
             if (e.encoding && e.rows <= 2)
                 norms_give_the_same_bits(&e);
         }
@@ -242,6 +244,8 @@ static void rotations_normalize_their_heads(void)
     weft_set_default_device(weft_device_get("vulkan"));
     for (size_t d = 0; d < 3; d++) {
         for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+            if (both_in_software() && i % 3 != d)
+                continue;
             const normed n = {.dtype = dtypes[d],
                               .gain_dtype = d == 1 ? WEFT_FLOAT32 : dtypes[d],
                               .gain = i != 1,
