@@ -19,7 +19,7 @@ static int64_t updates(const train_values *v, const train_run *r)
 }
 
 /* By default validation reads at most SHARE times the tokens of the updates, which takes about as
- * long as they do, unless the one after the last update reads more. */
+ * long as they do; but there is always one validation, after the last update. */
 static int64_t validate_every(const train_values *v, const train_run *r)
 {
     enum { TIMES = 10, SHARE = 3 };
@@ -119,10 +119,11 @@ static weft_status train(const train_values *v, train_run *r)
     if (train_is_first() && ended && !v->json)
         cli_profile_print();
     if (status == WEFT_CANCELLED)
-        weft_fail(status,
-                  "train: stopped after update %lld of %lld; the adapter so far is %s/last; weft "
-                  "train --out %s --resume continues",
-                  (long long)r->result.steps, (long long)o.steps, v->out, v->out);
+        weft_fail(
+            status,
+            "train: stopped after update %lld of %lld; %s/last holds the result so far; weft train "
+            "--out %s --resume continues",
+            (long long)r->result.steps, (long long)o.steps, v->out, v->out);
     return status;
 }
 

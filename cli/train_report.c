@@ -109,6 +109,7 @@ static void show_update(train_run *r, const weft_train_report *p, const char *re
     char more[64] = "";
     if (!r->progress.terminal || cli_progress_columns() >= WIDE)
         snprintf(more, sizeof more, "  lr %.3g  %s", p->lr, cli_bytes(p->peak_memory));
+    r->updates++;
     cli_progress_show(&r->progress, (double)p->step / (double)p->steps, line,
                       "step %lld/%lld  loss %.4f%s%s%s  %s tok/s  %s left%s", (long long)p->step,
                       (long long)p->steps, smoothed_loss(r, p), rewards, validation, more,
@@ -292,7 +293,7 @@ void train_print_result(const train_values *v, const train_run *r)
     if (r->planned > s->steps)
         printf("stopped early: the validation loss has not fallen since update %lld\n",
                (long long)s->best_step);
-    else if (v->resume && r->loss_weight <= 0)
+    else if (v->resume && r->updates == 0)
         printf("All of its updates were made before; --steps N with more extends the run.\n");
     if (!isnan(s->last_validation))
         printf("validation loss %.4f before, %.4f after, best %.4f at update %lld\n",

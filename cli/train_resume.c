@@ -96,7 +96,8 @@ const char *train_adapter_conflict(const train_values *v)
         return "--full is not for --task classify";
     for (int i = 0; v->init_adapter && i < N_OF_ADAPTER; i++) {
         if (cli_is_given(&cli_train, &v->given, of_adapter[i])) {
-            snprintf(text, sizeof text, "--%s is that of --init-adapter, and cannot be given too",
+            snprintf(text, sizeof text,
+                     "--%s cannot be combined with --init-adapter, which determines it",
                      of_adapter[i]);
             return text;
         }

@@ -181,7 +181,8 @@ static void what_is_refused(void)
         {"--add-tokens ' , '", "expected at least one", 1},
         {"--add-tokens '<x>' --modules-to-save lm_head", "are not for --modules-to-save", 2},
         {"--add-tokens '<x>' --targets embed_tokens", "without an adapter", 1},
-        {"--add-tokens '<x>' --init-adapter a", "--add-tokens is that of --init-adapter", 2},
+        {"--add-tokens '<x>' --init-adapter a",
+         "--add-tokens cannot be combined with --init-adapter", 2},
         {"--add-tokens '<x>' --train-tokens nothing", "no token 'nothing'", 1},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

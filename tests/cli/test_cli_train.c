@@ -51,7 +51,7 @@ static void signals_save_and_stop(void)
         CHECK_EQ_INT(o.code, signals[i].status);
         CHECK_CONTAINS(o.err, "weft: train: stopping");
         CHECK_CONTAINS(o.err, "weft: train: stopped after update");
-        CHECK_CONTAINS(o.err, "the adapter so far is");
+        CHECK_CONTAINS(o.err, "holds the result so far");
         CHECK_EQ_INT(shell_command(NULL, "grep -q '\"state\": \"stopped\"' %s/run.json", out).code,
                      0);
         o = weft_command(NULL, "info %s --adapter %s/last", model(), out);
@@ -205,7 +205,7 @@ static void conflicting_options_are_refused(void)
     for (size_t i = 0; i < sizeof of_adapter / sizeof *of_adapter; i++) {
         o = weft_command(NULL, "train M --data a --init-adapter b %s", of_adapter[i]);
         check_one_line(&o, 2);
-        CHECK_CONTAINS(o.err, "is that of --init-adapter");
+        CHECK_CONTAINS(o.err, "cannot be combined with --init-adapter");
     }
     static const char *const others[] = {
         "train M --data a --resume --overwrite", "train --data a", "train --resume --out /no/such",
