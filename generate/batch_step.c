@@ -72,27 +72,28 @@ static weft_status read_draws(weft__row *const *rows, const size_t *which, size_
 }
 
 /* The most probable token of each row of logits (N, V): (N). */
-static weft_array *favourites_of(weft_array *logits)
+static weft_array *argmax_of(weft_array *logits)
 {
     return weft__sampler_checked(logits, weft_argmax(logits, -1, false));
 }
 
-/* Draws tokens for `rows` (n) from rows `which` of logits (N, V), with their favourites (N). */
+/* Draws tokens for `rows` (n) from rows `which` of logits (N, V), with the most probable tokens of
+ * all rows, `most` (N). */
 static weft_status draw(weft__row *const *rows, const size_t *which, size_t n, weft_array *logits,
-                        weft_array *favourites, drawn *out)
+                        weft_array *most, drawn *out)
 {
-    const int64_t N = weft_ok(favourites) ? weft_dim(favourites, 0) : 0;
+    const int64_t N = weft_ok(most) ? weft_dim(most, 0) : 0;
     weft_array **all = weft_malloc((4 * n + 1) * sizeof *all);
     int32_t *best = weft_malloc(((size_t)N + 1) * sizeof *best);
     weft_status status = WEFT_OK;
     if (all == NULL || best == NULL) {
         status = weft__out_of_memory("generate", NULL);
     } else {
-        all[0] = favourites;
+        all[0] = most;
         const int held = put_draws(rows, which, n, logits, all + 1);
         status = held < 0 ? weft_error_status() : weft_eval_n(all, held + 1);
         if (status == WEFT_OK)
-            status = weft_read(favourites, WEFT_INT32, best, N);
+            status = weft_read(most, WEFT_INT32, best, N);
         if (status == WEFT_OK)
             status = read_draws(rows, which, n, best, out);
     }
@@ -125,14 +126,14 @@ static void deliver(weft__row *const *rows, size_t n, const drawn *out)
 
 /* Draws and delivers, or fails all. */
 static void finish_step(weft__row *const *rows, const size_t *which, size_t n, weft_array *logits,
-                        weft_array *favourites)
+                        weft_array *most)
 {
     drawn out = {weft_malloc((n + 1) * sizeof *out.ids), weft_malloc((n + 1) * sizeof(float))};
     weft_status status = WEFT_OK;
     if (out.ids == NULL || out.logprobs == NULL)
         status = weft__out_of_memory("generate", NULL);
     if (status == WEFT_OK)
-        status = draw(rows, which, n, logits, favourites, &out);
+        status = draw(rows, which, n, logits, most, &out);
     for (size_t i = 0; status != WEFT_OK && i < n; i++)
         weft__row_fail(rows[i], status);
     if (status == WEFT_OK)
@@ -185,7 +186,7 @@ static weft_status arrive(void *context, weft_array *hidden, int64_t from)
         which[g] = g;
     }
     if (status == WEFT_OK)
-        finish_step(rows, which, a->G, logits, favourites_of(logits));
+        finish_step(rows, which, a->G, logits, argmax_of(logits));
     weft_free(rows);
     weft_free(which);
     return status;
@@ -272,9 +273,9 @@ void weft__batch_begin(weft__batch *b, const size_t *places, size_t n)
 
 /* ---- steps ---------------------------------------------------------------------------------- */
 
-enum { LOGITS, FAVOURITES, RESULTS };
+enum { LOGITS, ARGMAX, RESULTS };
 
-/* Logits (B, V) of tokens (B) at offsets (B), and their favourites (B). */
+/* Logits (B, V) of tokens (B) at offsets (B), and the most probable tokens (B). */
 static int decode(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     weft__batch *b = context;
@@ -284,7 +285,7 @@ static int decode(void *context, weft_array *const *in, int n_in, weft_array **o
         .caches = b->caches, .offset = in[1], .positions = weft_expand_dims(in[1], 1)};
     weft_array *hidden = weft_model_hidden(b->model, weft_expand_dims(in[0], 1), &call);
     out[LOGITS] = weft_squeeze(weft_model_head(b->model, hidden), 1);
-    out[FAVOURITES] = favourites_of(out[LOGITS]);
+    out[ARGMAX] = argmax_of(out[LOGITS]);
     return RESULTS;
 }
 
@@ -328,7 +329,8 @@ static void gather(weft__batch *b, inputs *in)
     }
 }
 
-/* The step of the inputs or, given their favourites as tokens, the one after it. */
+/* The step of the inputs. With `tokens`, which are the most probable tokens of that step, the step
+ * after it. */
 static weft_status compute(weft__batch *b, inputs *in, weft_array *tokens, weft_array **out)
 {
     const int64_t B = (int64_t)b->places;
@@ -353,8 +355,8 @@ static weft_status compute(weft__batch *b, inputs *in, weft_array *tokens, weft_
 
 /* ---- the step after ------------------------------------------------------------------------- */
 
-/* Whether the next step can be enqueued before the tokens are read: each is the favourite. A
- * sequence that ends with its token is computed once more in vain. */
+/* Whether the next step can be enqueued before the tokens are read, since each is the most probable
+ * one. For a sequence that ends with its token, one extra step is computed and discarded. */
 static bool can_go_ahead(const weft__batch *b, const inputs *in)
 {
     bool can = b->decode && in->n > 0 && in->left > 1;
@@ -363,13 +365,13 @@ static bool can_go_ahead(const weft__batch *b, const inputs *in)
     return can;
 }
 
-static weft_status go_ahead(weft__batch *b, inputs *in, weft_array *favourites)
+static weft_status go_ahead(weft__batch *b, inputs *in, weft_array *most)
 {
     weft_array *out[RESULTS];
     size_t *requests = weft_malloc((b->places + 1) * sizeof *requests);
     if (requests == NULL)
         return weft__out_of_memory("generate", NULL);
-    const weft_status status = compute(b, in, favourites, out);
+    const weft_status status = compute(b, in, most, out);
     if (status != WEFT_OK) {
         weft_free(requests);
         return status;
@@ -378,7 +380,7 @@ static weft_status go_ahead(weft__batch *b, inputs *in, weft_array *favourites)
         requests[i] = b->n;
     for (size_t i = 0; i < in->n; i++)
         requests[in->which[i]] = in->rows[i]->index;
-    b->ahead = weft_keep(out[FAVOURITES]);
+    b->ahead = weft_keep(out[ARGMAX]);
     b->ahead_requests = requests;
     b->ahead_places = b->places;
     return WEFT_OK;
@@ -420,15 +422,15 @@ static weft_status step(weft__batch *b, inputs *in)
     weft_status status = WEFT_OK;
     if (ahead) {
         all = take_ahead(b, in);
-        out[FAVOURITES] = ahead;
+        out[ARGMAX] = ahead;
         drop_ahead(b);
     } else {
         status = compute(b, in, NULL, out);
     }
     if (status == WEFT_OK && all && can_go_ahead(b, in))
-        (void)go_ahead(b, in, out[FAVOURITES]); /* if it fails, so does the next step itself */
+        (void)go_ahead(b, in, out[ARGMAX]); /* if it fails, so does the next step itself */
     if (status == WEFT_OK && in->n > 0)
-        finish_step(in->rows, in->which, in->n, out[LOGITS], out[FAVOURITES]);
+        finish_step(in->rows, in->which, in->n, out[LOGITS], out[ARGMAX]);
     weft_drop(ahead);
     return status;
 }

@@ -85,7 +85,7 @@ void weft__vulkan_order(weft__vulkan_device *d, weft__vulkan_buffer *const *read
 void weft__vulkan_mark(weft__vulkan_device *d, weft__vulkan_buffer *const *reads, int n_reads,
                        weft__vulkan_buffer *const *writes, int n_writes);
 
-/* A dispatch with its pipeline; `launches`: of which it consists. */
+/* A dispatch with its pipeline, which consists of `launches` launches. */
 typedef struct weft__vulkan_dispatched {
     VkPipeline pipeline;
     const void *push;

@@ -310,8 +310,9 @@ static weft_status build_graph(void *context, weft_array *const *in, weft_array 
     return weft__trace_apply(context, in, out);
 }
 
-/* Replaced inputs of so few bytes, such as a token, are not overwritten: where something else still
- * reads the old one, overwriting would take a copy, which costs more than the memory. */
+/* An input of at most so many bytes, such as a token, is not overwritten by the output that
+ * replaces it: where something else still reads it, that would take a copy, which costs more than
+ * the memory. */
 enum { COPIED = 64 };
 
 static void fill_layouts(const weft_compiled *c, const weft__combination *k, weft__layout *layouts)

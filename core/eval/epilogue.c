@@ -55,8 +55,8 @@ static bool can_be_there(weft__plan *plan, weft_array *a, int depth)
     return can;
 }
 
-/* Plans a small operand and what it needs, each node alone: with its reader, an operand that is a
- * product too would in turn bring the node that needs it. */
+/* Plans a small operand and what it needs, each node alone: joining such an operand to its own
+ * reader could recurse into the node that needs it. */
 static weft_status bring(weft__plan *plan, weft_array *a)
 {
     weft_status status = WEFT_OK;

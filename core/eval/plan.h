@@ -43,8 +43,8 @@ struct weft__entry {
     int consumed;       /* edges to it from nodes that are planned */
     int released;       /* holds of slots that are about to be replaced */
     weft_array *reader; /* a node of this plan that has it as an input; NULL: none is known */
-    int edges;          /* from nodes of this plan; */
-    int firsts;         /* those from nodes of one op, as their first input */
+    int edges;          /* edges to it from nodes of this plan */
+    int firsts;         /* of these, edges from nodes of one op, as their first input */
     int64_t queued;     /* number of the last graph that queued the node */
     bool planned;       /* by this plan */
     bool internal;      /* created by an expansion inside this plan */

@@ -18,10 +18,9 @@ enum {
     BUSY_VECTORS = 1024, /* the same for the vector shaders */
     LEAST_PART = 256,    /* terms */
     LEAST_VECTOR_PART = 64,
-    SOME_NORMED =
-        512, /* the fewest workgroups that normalize rows, if there are as many columns, */
-    MOST_NORMED = 2048,  /* and the most */
-    NORMED_PASSES = 4,   /* columns that each of them computes one after another, between those */
+    SOME_NORMED = 512,   /* fewest workgroups that normalize rows, if there are as many columns */
+    MOST_NORMED = 2048,  /* most workgroups that normalize rows */
+    NORMED_PASSES = 4,   /* columns that each computes one after another, between these limits */
     MOST_SUMS = 1 << 24, /* elements of all partial results together */
     FEW_COLUMNS = 128,   /* too few for a column per invocation, */
     LONG_COLUMN = 16384  /* if columns are this long */
@@ -200,8 +199,8 @@ static void divide(product_plan *plan, int64_t wanted, int64_t least)
     }
 }
 
-/* Workgroups that normalize rows for `blocks` of columns: few, so that they do it seldom, but
- * enough to keep the device busy. */
+/* Workgroups that normalize rows for `blocks` of columns: few, so that rows are normalized
+ * rarely, but enough to keep the device busy. */
 static int64_t few_normed(int64_t blocks)
 {
     int64_t groups = blocks / NORMED_PASSES;

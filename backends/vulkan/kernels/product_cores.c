@@ -9,8 +9,8 @@ enum {
                          * compared with 206 for 16 and 70 for none */
     PANEL = 8,          /* tiles in a column before the next column of tiles begins */
     LEAST_PART = 256,   /* terms */
-    NARROW = 32,        /* rows or columns for which subgroups divide the terms, */
-    LEAST_SPLIT = 64,   /* if there are at least so many */
+    NARROW = 32,        /* most rows or columns for which subgroups divide the terms */
+    LEAST_SPLIT = 64,   /* fewest terms that subgroups divide */
     MOST_SUMS = 1 << 24 /* elements of all partial results together */
 };
 

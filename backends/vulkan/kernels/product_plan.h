@@ -40,9 +40,9 @@ typedef struct product_plan {
     int64_t batches, groups; /* groups: workgroups per part */
     int64_t lanes;           /* of the vector shaders: per column, or along the columns */
     int64_t parts, chunk;
-    int n_products;     /* > 0: a sum of so many products, whose terms are p.terms together, */
-    uint64_t records;   /* with the operands at this address; */
-    int64_t long_terms; /* numbers of terms that need several steps, combined by OR */
+    int n_products;     /* > 0: a sum of so many products, whose terms are p.terms together */
+    uint64_t records;   /* of a sum: the address of its operands' records */
+    int64_t long_terms; /* of a sum: numbers of terms that need several steps, combined by OR */
 } product_plan;
 
 void weft__product_make_plan(product_plan *plan, const weft__vulkan_product *product,
