@@ -56,11 +56,13 @@ static weft_array *weight_gradient(weft_array *a, weft_array *b, weft_dtype dtyp
 {
     a = weft__rows(a);
     b = weft__rows(b);
+    weft_linear_params params = {.transposed = true, .dtype = dtype};
     if (weft_promote(weft_promote(weft_dtype_of(a), weft_dtype_of(b)), dtype) == WEFT_FLOAT64) {
         a = weft_astype(a, WEFT_FLOAT64);
+        b = weft_astype(b, WEFT_FLOAT64);
+        params.dtype = WEFT_FLOAT64;
     }
-    const weft_linear_params params = {.transposed = true, .dtype = dtype};
-    return weft__linear_of(weft_swapaxes(a, 0, 1), b, NULL, &params);
+    return weft_astype(weft__linear_of(weft_swapaxes(a, 0, 1), b, NULL, &params), dtype);
 }
 
 weft_array *weft__linear_weight_gradient(weft_array *x, weft_array *weight, weft_array *ct,

@@ -8,6 +8,7 @@
 #include "tests/check.h"
 #include "weft/export.h"
 #include "weft/fft.h"
+#include "weft/nn.h"
 #include "weft/ops.h"
 
 #define FUNCTION(name)                                                                             \
@@ -105,6 +106,62 @@ static void a_layer_at_any_lengths(void)
     weft_imported_call(imported, NULL, odd, 2, none, 3);
     CHECK_CONTAINS(weft_error(none[0]), "no function (float32 (2, 5, 8), float32 (2, 6))");
     weft_imported_free(imported);
+    weft_scope_close(NULL);
+}
+
+typedef struct projection {
+    weft_module module;
+    weft_module *proj;
+} projection;
+
+static weft_array *project(weft_module *self, weft_array *x)
+{
+    return weft_nn_call(((projection *)self)->proj, x);
+}
+
+static const weft_module_type projection_type = {.name = "projection", .forward = project};
+
+static weft_module *projection_new(void)
+{
+    projection *m = weft_nn_new(projection, &projection_type);
+    if (m == NULL)
+        return NULL;
+    weft_nn_child(m, proj, weft_nn_linear_new(16, 8, true));
+    return weft_nn_finish(m);
+}
+
+FUNCTION(call_module)
+{
+    (void)n_in;
+    (void)room;
+    out[0] = weft_nn_call(context, in[0]);
+    return 1;
+}
+
+/* Layer and adapter are computed together for many rows and apart for few, but not in exports. */
+static void an_adapter_at_any_length(void)
+{
+    static const int64_t lengths[] = {1, 5, 63, 64, 200};
+    static const uint32_t dynamic[] = {1};
+    const char *path = check_temporary("adapter.safetensors");
+    weft_imported *imported;
+    weft_scope_open();
+    weft_module *m = projection_new();
+    const char *targets[] = {"proj"};
+    if (CHECK(m != NULL) &&
+        CHECK_OK(weft_nn_lora_inject(
+            m, &(weft_nn_lora_options){.targets = targets, .n_targets = 1, .rank = 4})))
+        CHECK_OK(weft_set(weft_nn_find(m, "proj.lora_B"), numbers(WEFT_DIMS(8, 4), 0.4)));
+    weft_array *example[] = {numbers(WEFT_DIMS(3, 16), 1)};
+    CHECK_OK(export_to(path, call_module, m, example, 1, dynamic));
+    for (size_t i = 0; CHECK_OK(weft_import(path, &imported)) && i < 5; i++) {
+        weft_array *x = numbers(WEFT_DIMS(lengths[i], 16), 0.37), *got;
+        weft_imported_call(imported, NULL, &x, 1, &got, 1);
+        got = weft_max(weft_abs(weft_subtract(got, weft_nn_call(m, x))), WEFT_ALL_AXES, false);
+        CHECK_CLOSE(weft_item(got), 0, 1e-6);
+        weft_imported_free(imported);
+    }
+    weft_nn_free(m);
     weft_scope_close(NULL);
 }
 
@@ -426,7 +483,7 @@ static void a_visitor_sees_the_graph(void)
     weft_scope_close(NULL);
 }
 
-CHECK_MAIN("shapeless", CHECK_CASE(a_layer_at_any_lengths),
+CHECK_MAIN("shapeless", CHECK_CASE(a_layer_at_any_lengths), CHECK_CASE(an_adapter_at_any_length),
            CHECK_CASE(what_depends_on_lengths_is_refused),
            CHECK_CASE(random_functions_are_themselves_or_refused),
            CHECK_CASE(metadata_goes_through_a_file), CHECK_CASE(a_visitor_sees_the_graph))
