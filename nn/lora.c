@@ -96,7 +96,7 @@ static bool is_sum(const weft_nn_lora_linear *m, const weft_array *x)
 {
     return !m->merged && !m->lora_magnitude_vector && !m->start_A &&
            m->base->type == &weft_nn_linear_type && !((weft_nn_linear *)m->base)->int8 &&
-           weft__linear_sum_pays(x);
+           weft__use_linear_sum(x);
 }
 
 static weft_array *as_sum(const weft_nn_lora_linear *m, weft_array *x)

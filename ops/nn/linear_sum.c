@@ -276,7 +276,7 @@ weft_array *weft__linear_sum(weft_array *const *x, weft_array *const *weights, i
     return weft_apply(&weft_op_linear_sum, inputs, count, NULL);
 }
 
-bool weft__linear_sum_pays(const weft_array *x)
+bool weft__use_linear_sum(const weft_array *x)
 {
     if (!weft_ok(x) || !weft_dtype_is_float(weft_dtype_of(x)) || weft__length_reads) {
         return false;

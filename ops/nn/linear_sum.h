@@ -12,7 +12,7 @@ weft_array *weft__linear_sum(weft_array *const *x, weft_array *const *weights, i
 
 /* Whether a layer that reads x and its adapter should be one sum: if x is a float array of at least
  * 64 rows. Not in the trace of a shapeless export, where the graph may not depend on lengths. */
-bool weft__linear_sum_pays(const weft_array *x);
+bool weft__use_linear_sum(const weft_array *x);
 
 /* The sum of two results of `linear` or `linear_sum` as one node; NULL: not possible. For
  * weft_op.add. */
