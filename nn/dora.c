@@ -4,22 +4,40 @@
 #include "nn/lora.h"
 #include "weft/transforms.h"
 
-enum { N_ARRAYS = 4 };
+/* PART: most elements of a weight that are decoded or squared at a time. */
+enum { N_ARRAYS = 4, PART = 1 << 22 };
 
 static weft_array *wide(weft_array *a)
 {
     return weft_astype(a, WEFT_FLOAT32);
 }
 
-/* (out, in) -> (out) */
-static weft_array *squared_norms(weft_array *weight)
+static weft_array *rows_of(weft_array *weight, int64_t from, int64_t to)
 {
-    return weft_sum(weft_square(wide(weight)), WEFT_DIMS(-1), false);
+    if (from == 0 && to == weft_dim(weight, 0))
+        return weight;
+    if (weft_encoding_of(weight) == NULL)
+        return weft_slice_axis(weight, 0, from, to);
+    weft_array *rows = weft_arange_int(from, to, 1, WEFT_INT32);
+    return weft_take(weight, weft_to(rows, weft_device_of(weight)), 0);
+}
+
+/* The squared norms of the rows [from, to) of a matrix: (to - from), float32. No temporary array
+ * has the size of a large matrix. */
+static weft_array *squared_norms(weft_array *weight, int64_t from, int64_t to)
+{
+    if (to - from > 1 && (to - from) * weft_dim(weight, 1) > PART) {
+        const int64_t middle = from + (to - from) / 2;
+        weft_array *halves[] = {squared_norms(weight, from, middle),
+                                squared_norms(weight, middle, to)};
+        return weft_concatenate(halves, 2, 0);
+    }
+    return weft_sum(weft_square(wide(rows_of(weight, from, to))), WEFT_DIMS(-1), false);
 }
 
 weft_array *weft__dora_norms(weft_array *weight)
 {
-    return weft_sqrt(squared_norms(weight));
+    return weft_sqrt(squared_norms(weight, 0, weft_dim(weight, 0)));
 }
 
 /* |W + s B A| of each row, expanded so that the sum of the matrices is not computed: |w|^2 + 2 s b
@@ -30,7 +48,7 @@ static weft_array *norms_of_sum(weft_array *W, weft_array *A, weft_array *B, dou
     weft_array *square = weft_matmul(B, weft_linear(A, A, NULL));     /* (out, R) */
     weft_array *sum = weft_add(weft_scale(cross, 2 * s), weft_scale(square, s * s));
     weft_array *more = weft_sum(weft_multiply(B, sum), WEFT_DIMS(-1), false); /* (out) */
-    return weft_sqrt(weft_add(squared_norms(W), more));
+    return weft_sqrt(weft_add(squared_norms(W, 0, weft_dim(W, 0)), more));
 }
 
 static void find_arrays(const weft_nn_lora_linear *m, weft_array *out[N_ARRAYS])
@@ -74,14 +92,39 @@ void weft__dora_keep(weft_nn_lora_linear *m, weft_array *factor, bool for_arrays
     }
 }
 
+/* Whether the module is an adapter whose factor would be computed by every call. */
+static bool lacks_factor(const weft_module *module)
+{
+    const weft_nn_lora_linear *m = (const weft_nn_lora_linear *)module;
+    return module->type == &weft_nn_lora_linear_type && m->lora_magnitude_vector && !m->merged &&
+           !is_kept(m);
+}
+
+static weft_status share(void *found, const char *path, weft_module **field)
+{
+    (void)path;
+    if (lacks_factor(*field)) {
+        weft_nn_lora_linear *m = (weft_nn_lora_linear *)*field;
+        weft__dora_keep(m, weft__dora_factor(m), true);
+        *(weft_nn_lora_linear **)found = m;
+    }
+    return WEFT_OK;
+}
+
+weft_nn_lora_linear *weft__dora_share(weft_module *head)
+{
+    weft_nn_lora_linear *found = NULL;
+    (void)weft_nn_visit_modules(head, share, &found); /* ends early only if a path is too long */
+    return found;
+}
+
 static weft_status settle(void *context, const char *path, weft_module **field)
 {
     (void)context;
     (void)path;
-    weft_nn_lora_linear *m = (weft_nn_lora_linear *)*field;
-    if ((*field)->type != &weft_nn_lora_linear_type || !m->lora_magnitude_vector || m->merged ||
-        is_kept(m))
+    if (!lacks_factor(*field))
         return WEFT_OK;
+    weft_nn_lora_linear *m = (weft_nn_lora_linear *)*field;
     weft_scope_open_lean();
     weft_array *factor = weft__dora_factor(m);
     const weft_status status = weft_eval(factor);

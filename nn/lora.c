@@ -11,6 +11,11 @@
 
 #include "ops/nn/linear_sum.h"
 
+static bool drops_out(const weft_nn_lora_linear *m)
+{
+    return m->lora_dropout->training && ((weft_nn_dropout *)m->lora_dropout)->p > 0;
+}
+
 /* y + (g - 1) W x + g scale (x A^T) B^T, where y = W x + bias, g = m / |w| and x has dropout
  * applied except in y (PEFT's formula). `delta` is scale (x A^T) B^T. */
 static weft_array *with_magnitude(weft_nn_lora_linear *m, weft_array *y, weft_array *x,
@@ -18,7 +23,7 @@ static weft_array *with_magnitude(weft_nn_lora_linear *m, weft_array *y, weft_ar
 {
     weft_array *factor = weft__dora_factor(m); /* (out) */
     weft_array *bias = ((weft_nn_linear *)m->base)->bias, *product = y;
-    if (m->lora_dropout->training && ((weft_nn_dropout *)m->lora_dropout)->p > 0)
+    if (drops_out(m))
         product = weft_linear(x, weft__lora_weight(m), NULL);
     else if (bias)
         product = weft_subtract(y, bias);
@@ -90,11 +95,11 @@ weft_array *weft__lora_matrix(const weft_nn_lora_linear *m)
     return weft_scale(matrix, m->scale);
 }
 
-/* Whether base and adapter are computed as one sum of products: for a plain adapter and many rows,
- * as in training and prompts. */
+/* Whether base and adapter are computed as one sum of products: for many rows, as in training and
+ * prompts. With DoRA the base's product is scaled too, so both need the same x. */
 static bool is_sum(const weft_nn_lora_linear *m, const weft_array *x)
 {
-    return !m->merged && !m->lora_magnitude_vector && !m->start_A &&
+    return !m->merged && !(m->lora_magnitude_vector && drops_out(m)) && !m->start_A &&
            m->base->type == &weft_nn_linear_type && !((weft_nn_linear *)m->base)->int8 &&
            weft__use_linear_sum(x);
 }
@@ -106,7 +111,13 @@ static weft_array *as_sum(const weft_nn_lora_linear *m, weft_array *x)
     weft_array *inputs[] = {x, low};
     weft_array *weights[] = {weft__lora_weight(m),
                              weft__lora_factor(m, m->lora_B, weft_dtype_of(x))};
-    return weft__linear_sum(inputs, weights, 2, base->bias);
+    if (m->lora_magnitude_vector == NULL)
+        return weft__linear_sum(inputs, weights, 2, base->bias);
+    weft_array *y = weft__linear_sum(inputs, weights, 2, NULL);
+    weft_array *scaled = weft_multiply(y, weft__dora_factor(m));
+    if (base->bias)
+        scaled = weft_add(scaled, base->bias);
+    return weft_astype(scaled, weft_dtype_of(y));
 }
 
 /* y = base(x) + scale (dropout(x) A^T) B^T        x: (..., in) -> (..., out) */

@@ -76,6 +76,11 @@ weft_array *weft__dora_factor(const weft_nn_lora_linear *m);
  * used while the module's arrays are those it was computed from. */
 weft_status weft__dora_settle(weft_module *tree);
 
+/* Lets all calls of an output head share one factor, and its gradient, if the head has a DoRA
+ * adapter without a valid factor. Returns that adapter (NULL: none), whose factor the caller
+ * removes with weft__dora_keep(m, NULL, false) after the calls. */
+weft_nn_lora_linear *weft__dora_share(weft_module *head);
+
 /* Keeps `factor` (NULL: none) for the module's current arrays, or for none. */
 void weft__dora_keep(weft_nn_lora_linear *m, weft_array *factor, bool for_arrays);
 

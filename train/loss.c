@@ -4,6 +4,7 @@
 
 #include "core/clock.h"
 #include "core/failure.h"
+#include "nn/lora.h"
 #include "nn/module.h"
 #include "train/data/dataset.h"
 #include "train/objective/objective.h"
@@ -109,8 +110,14 @@ static weft_array *head_losses_of(weft_model *model, weft_array *hidden, weft_ar
     const int64_t V = weft_model_info_of(model)->vocab_size, N = weft_dim(targets, 0);
     int64_t rows = CHUNK_ELEMENTS / (V > 0 ? V : 1);
     rows = rows > CHUNK_ROWS ? rows : CHUNK_ROWS;
-    if (N > rows)
-        return losses_by_chunks(model, hidden, targets, keys, rows);
+    if (N > rows) {
+        weft_module *head = weft_nn_find_module(weft_model_module(model), "lm_head");
+        weft_nn_lora_linear *dora = head ? weft__dora_share(head) : NULL;
+        weft_array *losses = losses_by_chunks(model, hidden, targets, keys, rows);
+        if (dora)
+            weft__dora_keep(dora, NULL, false);
+        return losses;
+    }
     weft_array *in[] = {weft_expand_dims(hidden, 0), weft_expand_dims(targets, 0), keys}, *losses;
     head_losses(model, in, keys ? 3 : 2, &losses, 1);
     return weft_squeeze(losses, 0);

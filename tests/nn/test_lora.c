@@ -1,10 +1,12 @@
 /* tests/nn/test_lora.c -- adapters: which layers they wrap, what they compute, merging and
  * removing. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/check.h"
 #include "weft/nn.h"
+#include "weft/quantize.h"
 #include "weft/transforms.h"
 
 typedef struct layer {
@@ -353,6 +355,10 @@ static void dora_scales_rows_to_their_magnitudes(void)
         weft_array *expected = weft_linear(input(), W, base->bias);
         CHECK_CLOSE(difference(weft_nn_call(&l->module, input()), expected), 0, 1e-5);
         CHECK(difference(plain, expected) > 0.1);
+        /* Many rows are computed as one sum of products. */
+        weft_array *rows = weft_random_normal(NULL, WEFT_DIMS(70, 16), 0, 1, WEFT_FLOAT32);
+        expected = weft_linear(rows, W, base->bias);
+        CHECK_CLOSE(difference(weft_nn_call(&l->module, rows), expected), 0, 1e-5);
     }
     weft_nn_free(m);
     weft_scope_close(NULL);
@@ -398,6 +404,66 @@ static void dora_drops_out_what_it_scales(void)
     }
     weft_nn_free(m);
     weft_scope_close(NULL);
+}
+
+enum { IN = 1024, OUT = 4100 };
+
+/* y for the first unit vector, with the norms in double precision. */
+static void large_result(const weft_nn_lora_linear *l, double y[OUT])
+{
+    weft_array *W = weft_astype(*weft_nn_find(l->base, "weight"), WEFT_FLOAT32);
+    W = weft_add(W, weft_scale(weft_matmul(l->lora_B, l->lora_A), l->scale));
+    float *rows = malloc(sizeof(float[OUT][IN])), m[OUT];
+    CHECK_OK(weft_read(W, WEFT_FLOAT32, rows, OUT * IN));
+    CHECK_OK(weft_read(l->lora_magnitude_vector, WEFT_FLOAT32, m, OUT));
+    for (int64_t i = 0; i < OUT; i++) {
+        double squares = 0;
+        for (int64_t k = 0; k < IN; k++)
+            squares += (double)rows[i * IN + k] * (double)rows[i * IN + k];
+        y[i] = (double)m[i] / sqrt(squares) * (double)rows[i * IN];
+    }
+    free(rows);
+}
+
+/* The norms of a large matrix are computed for some of its rows at a time, here for one half after
+ * the other. */
+static void check_large(weft_dtype dtype, const char *encoding)
+{
+    static const char *const target = "0";
+    const weft_nn_lora_options o = {.targets = &target, .n_targets = 1, .dora = true};
+    const weft_encoding *e = encoding ? weft_encoding_find(encoding) : NULL;
+    weft_module *list = weft_nn_list_new(1), *linear = weft_nn_linear_new(IN, OUT, false);
+    CHECK(!encoding || e);
+    weft_scope_open();
+    weft_random_seed(4);
+    weft_array *W = weft_random_normal(NULL, WEFT_DIMS(OUT, IN), 0, 1, WEFT_FLOAT32);
+    W = weft_astype(W, dtype);
+    CHECK_OK(weft_set(&((weft_nn_linear *)linear)->weight, e ? weft_encode(W, e) : W));
+    weft_nn_list_append(list, linear);
+    if (CHECK_OK(weft_nn_lora_inject(list, &o))) {
+        weft_nn_lora_linear *l = (weft_nn_lora_linear *)weft_nn_list_at(list, 0);
+        weft_array *x = weft_equal_scalar(weft_arange(0, IN, 1, WEFT_FLOAT32), 0);
+        x = weft_astype(weft_reshape(x, WEFT_DIMS(1, IN)), WEFT_FLOAT32);
+        double expected[OUT];
+        float y[OUT];
+        for (int filled = 0; filled < 2; filled++) {
+            large_result(l, expected);
+            CHECK_OK(weft_read(weft_nn_call(&l->module, x), WEFT_FLOAT32, y, OUT));
+            for (int i = 0; i < OUT; i++)
+                CHECK_CLOSE((double)y[i], expected[i], 5e-6);
+            fill(list);
+        }
+    }
+    weft_nn_free(list);
+    weft_scope_close(NULL);
+}
+
+static void dora_takes_large_matrices_in_parts(void)
+{
+    check_large(WEFT_FLOAT32, NULL);
+    check_large(WEFT_BFLOAT16, NULL);
+    check_large(WEFT_FLOAT32, "affine-4-64-float32");
+    check_large(WEFT_FLOAT32, "q4_k");
 }
 
 /* ---- patterns and PiSSA --------------------------------------------------------------------- */
@@ -515,6 +581,7 @@ CHECK_MAIN("lora", CHECK_CASE(the_default_is_q_and_v), CHECK_CASE(targets_and_la
            CHECK_CASE(training_in_16_bits_rounds_the_factors),
            CHECK_CASE(dora_scales_rows_to_their_magnitudes), CHECK_CASE(dora_merges_and_unmerges),
            CHECK_CASE(dora_drops_out_what_it_scales),
+           CHECK_CASE(dora_takes_large_matrices_in_parts),
            CHECK_CASE(patterns_give_other_ranks_and_alphas),
            CHECK_CASE(patterns_that_fit_nothing_are_refused),
            CHECK_CASE(pissa_starts_at_the_largest_singular_values))
