@@ -153,7 +153,7 @@ static void check_head(const head *h, int64_t rows, int64_t length, int64_t E)
             printf("%s: %.1f MB\n", h->name, 1e-6 * (double)extra);
         /* With DoRA also the logits before they are scaled. Other devices merge fewer ops. */
         const bool on_cpu = weft_default_device() == weft_device_get("cpu");
-        const int chunks = h->dora || !on_cpu ? 5 : 4;
+        const int chunks = 4 + h->dora + !on_cpu;
         const int64_t bound = is_full() ? 300000000 : chunks * CHUNK_ROWS * V * 4;
         if (!CHECK(extra < bound))
             CHECK_FAIL("%s: %lld bytes", h->name, (long long)extra);
