@@ -81,6 +81,7 @@ static weft_trainer_options trainer_options(const train_values *v, train_run *r)
         .validation_source = v->val_data,
         .data = r->data ? &r->data_info : NULL,
         .callback = train_is_first() ? train_show : NULL,
+        .validating = train_is_first() ? train_show_validation : NULL,
         .context = r,
         .group = train_ranks(),
     };

@@ -216,8 +216,9 @@ void train_print_plan(const train_values *v, const train_run *r, const weft_trai
 weft_train_sampler train_sample;
 void train_free_samples(train_run *r);
 
-/* The trainer's callback for progress. */
+/* The trainer's callbacks for the progress of updates and of a validation. */
 weft_train_callback train_show;
+weft_evaluate_callback train_show_validation;
 
 /* After a run with validation: frees trainer and model, loads the adapter in best/, and measures
  * its validation loss, which should equal the one during the run. Does nothing more once cancelled.

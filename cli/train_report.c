@@ -117,6 +117,14 @@ static void show_update(train_run *r, const weft_train_report *p, const char *re
                       p->applied ? "" : "  skipped: not finite");
 }
 
+bool train_show_validation(void *context, int64_t targets, int64_t total)
+{
+    train_run *r = context;
+    const double share = (double)targets / (double)total;
+    cli_progress_show(&r->progress, share, false, "validation: %.0f%%", 100 * share);
+    return true;
+}
+
 bool train_show(void *context, const weft_train_report *p)
 {
     train_run *r = context;

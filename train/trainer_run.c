@@ -100,9 +100,9 @@ static bool is_cancelled(const loop *l)
 
 static bool goes_on(void *context, int64_t targets, int64_t total)
 {
-    (void)targets;
-    (void)total;
-    return !is_cancelled(context);
+    const loop *l = context;
+    const weft_trainer_options *o = &l->t->o;
+    return !is_cancelled(l) && (!o->validating || o->validating(o->context, targets, total));
 }
 
 /* Turns a failure to write into a warning: training continues, and later writes may succeed. */

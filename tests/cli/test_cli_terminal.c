@@ -159,6 +159,23 @@ static void discovered_names_command_no_terminal(void)
     CHECK_CONTAINS(seen, "\\x1b[31mc");
 }
 
+/* A validation shows its progress in place of the bar of the updates. */
+static void validation_shows_its_progress(void)
+{
+    if (skip_without_terminal())
+        return;
+    char command[4000];
+    snprintf(command, sizeof command,
+             "d=%s; mkdir -p \"$d\" && cd \"$d\" && for i in 1 2 3 4 5 6 7 8 9 10; do "
+             "echo '{\"text\": \"Tale '$i' of ten.\"}'; done >rows.jsonl && TERM=xterm %s train %s "
+             "--data rows.jsonl --val-data rows.jsonl --steps 1 --batch-size 1 --out run",
+             check_temporary("validated"), check_built("cli/weft"), model());
+    const char *seen = on_terminal(command);
+    CHECK_CONTAINS(seen, "] validation: 80%");
+    CHECK_CONTAINS(seen, "step 1/1  loss ");
+}
+
 CHECK_MAIN("cli_terminal", CHECK_CASE(generated_text_commands_no_terminal),
            CHECK_CASE(arguments_and_paths_command_no_terminal),
-           CHECK_CASE(discovered_names_command_no_terminal))
+           CHECK_CASE(discovered_names_command_no_terminal),
+           CHECK_CASE(validation_shows_its_progress))
