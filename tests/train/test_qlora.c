@@ -210,10 +210,10 @@ static void compare(const weft_encoding *e)
     weft_scope_close(NULL);
 }
 
-/* All encodings; one of three where a device is software, which compiles kernels for seconds. */
+/* All encodings; one of eight where a device is software, which compiles kernels for seconds. */
 static bool is_tried(int i)
 {
-    return !check_in_software() || i % 3 == 0;
+    return !check_in_software() || i % 8 == 0;
 }
 
 static void adapters_learn_over_every_encoding(void)
@@ -230,11 +230,15 @@ static void adapters_learn_over_every_encoding(void)
 static void no_product_in_bfloat16_takes_the_reference(void)
 {
     weft_device *device = weft_default_device();
+    if (check_in_software()) {
+        check_skip("kernels of so many formats take minutes in software");
+        return;
+    }
     for (int i = 0; weft_encoding_at(i); i++) {
         const weft_encoding *e = weft_encoding_at(i);
         run r = {.model = NULL};
         weft_scope_open();
-        if (is_tried(i) && make(&r, e, false) &&
+        if (make(&r, e, false) &&
             CHECK_OK(weft_nn_apply(weft_model_module(r.model), narrowed, NULL, NULL))) {
             const int64_t before = weft_device_counts(device).references;
             for (int k = 0; k < N_LENGTHS; k++)
