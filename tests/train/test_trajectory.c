@@ -124,7 +124,8 @@ static void every_step_is_the_reference(void)
 
 static void checkpointing_changes_nothing(void)
 {
-    for (int i = 0; i < n_recipes; i++) {
+    const int stride = check_in_software() ? 3 : 1; /* a run takes ten seconds in software */
+    for (int i = 0; i < n_recipes; i += stride) {
         trajectory again;
         if (plain[i].n == 0)
             weft_model_free(run(&recipes[i], false, NULL, &plain[i]));
