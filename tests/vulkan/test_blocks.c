@@ -185,7 +185,8 @@ static weft_array *make_by_words(const void *context)
     return weft_linear(x, weft_to(w, device), NULL);
 }
 
-/* Sums of up to 4,352 products of at most 1. */
+/* Sums of up to 4,384 products whose root mean square is 1/3: partial sums reach 22, so rounding
+ * them in any order gives at most sqrt(4384) 2^-24 22 = 9e-5; 1.8e-5 was seen. */
 static void products_by_whole_words(void)
 {
     static const coded_rows all[] = {
@@ -211,7 +212,7 @@ static void products_by_whole_words(void)
         char label[80];
         snprintf(label, sizeof label, "%lld rows of %lld, %s", (long long)all[i].m,
                  (long long)all[i].width, all[i].encoding);
-        both_same(make_by_words, &all[i], all[i].dtype == WEFT_FLOAT32 ? 1e-5 : 0x1p-7, label);
+        both_same(make_by_words, &all[i], all[i].dtype == WEFT_FLOAT32 ? 4e-5 : 0x1p-7, label);
     }
 }
 
