@@ -154,7 +154,7 @@ static void an_adapter_at_any_length(void)
         CHECK_OK(weft_set(weft_nn_find(m, "proj.lora_B"), numbers(WEFT_DIMS(8, 4), 0.4)));
     weft_array *example[] = {numbers(WEFT_DIMS(3, 16), 1)};
     CHECK_OK(export_to(path, call_module, m, example, 1, dynamic));
-    for (size_t i = 0; CHECK_OK(weft_import(path, &imported)) && i < 5; i++) {
+    for (size_t i = 0; i < 5 && CHECK_OK(weft_import(path, &imported)); i++) {
         weft_array *x = numbers(WEFT_DIMS(lengths[i], 16), 0.37), *got;
         weft_imported_call(imported, NULL, &x, 1, &got, 1);
         got = weft_max(weft_abs(weft_subtract(got, weft_nn_call(m, x))), WEFT_ALL_AXES, false);
