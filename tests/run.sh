@@ -48,8 +48,8 @@ start() {
 
 # run LABEL FOLDER GROUP [PREFIX...]: starts the tests of a build folder that are in GROUP ("quick"
 # is every test but the fuzz targets, "sanitized" every test but the long ones of Vulkan, which take
-# minutes in software with sanitizers), those in the group `long` first, so that
-# none of them is left alone at the end. PREFIX stands before each command. Follow it by `wait`.
+# minutes in software with sanitizers), those in the group `long` first, so that none is left alone
+# at the end. PREFIX stands before each command. Follow it by `wait`.
 run() {
     local label=$1 folder=$2 group=$3 turn name groups program arguments
     shift 3

@@ -150,8 +150,8 @@ typedef struct weft_linear_params {
 
 /* linear_sum: inputs x_0 (..., E_0), weight_0 (F, E_0), x_1, weight_1, ... [, bias (F)], with
  * 1 to 8 pairs -> (..., F): the sum of all x_i w_i^T, + bias. transposed: x_i (..., F_i), weight_i
- * (F_i, E) ->
- * (..., E): the sum of all x_i w_i, without a bias. It is rounded once, after the last sum.
+ * (F_i, E) -> (..., E): the sum of all x_i w_i, without a bias. It is rounded once, after the last
+ * sum.
  * dtype: the result's, a float; 0: that of x_0. */
 typedef struct weft_linear_sum_params {
     bool transposed;

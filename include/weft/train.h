@@ -481,8 +481,8 @@ typedef struct weft_trainer_options {
     const char *validation_source; /* a separate source of validation data; may be NULL */
     const weft_dataset_info *data; /* of the data, for run.json; borrowed; may be NULL */
     weft_train_callback *callback;
-    /* Called with `context` during validation; may be NULL. Returning false ends the validation,
-     * which then has no loss, and not the run. */
+    /* Called with `context` during validation; may be NULL. Returning false ends
+     * that validation without a loss; the run continues. */
     weft_evaluate_callback *validating;
     void *context;
     const weft_cancel *cancel; /* borrowed: stops the run after the update in progress or during
