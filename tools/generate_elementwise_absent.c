@@ -2,10 +2,7 @@
  * calls. The generator reads the formulas of op literals; the literals also point to functions that
  * build graphs. These stubs replace the parts of the core that those functions use, so that the
  * generator links without the core, whose kernels it writes.
- *
- * The generator reads the formulas of op literals; the literals also point to functions that build
- * graphs, which it never calls. These stand in for the parts of the core that those functions use,
- * so that the generator links without the core, whose kernels it is about to write. */
+ */
 #include <stdlib.h>
 
 #define ABSENT(name)                                                                               \
@@ -15,6 +12,7 @@
         abort();                                                                                   \
     }
 
+ABSENT(weft__glu_vjp)
 ABSENT(weft__shape)
 ABSENT(weft__shape_broadcast)
 ABSENT(weft__shape_equal)

@@ -74,9 +74,10 @@ weft_status weft__dependents_find(weft__dependents *d, const char *what, weft_ar
         total += d->nodes.keys[i]->n_outputs;
         d->needed[i] = depends(d, d->nodes.keys[i], through_all);
     }
+    d->again = weft_calloc((size_t)n, sizeof *d->again);
     d->values = weft_calloc((size_t)total, sizeof *d->values);
     d->source_values = weft_calloc((size_t)d->sources.count, sizeof *d->source_values);
-    return d->values && d->source_values ? WEFT_OK : weft__out_of_memory(what, NULL);
+    return d->again && d->values && d->source_values ? WEFT_OK : weft__out_of_memory(what, NULL);
 }
 
 void weft__dependents_free(weft__dependents *d)
@@ -86,6 +87,7 @@ void weft__dependents_free(weft__dependents *d)
     weft__map_free(&d->shared);
     weft_free(d->needed);
     weft_free(d->first);
+    weft_free(d->again);
     weft_free(d->values);
     weft_free(d->source_values);
 }

@@ -155,12 +155,31 @@ static bool note_shared(weft__dependents *d, const weft_array *node, weft_array 
     return ok;
 }
 
+/* The gradients by the node's rule, which may read inputs that are computed again. `originals` has
+ * space for the inputs. */
+static weft_status gradients_of(weft__dependents *d, weft_array *node, weft_array *const *cts,
+                                const bool *wanted, weft_array **originals, weft_array **grads)
+{
+    weft_array *after = NULL;
+    for (int o = 0; o < node->n_outputs && !after; o++) {
+        after = cts[o];
+    }
+    const bool replaced = weft__rematerialize_inputs(d, node, after, originals);
+    weft__rule_context context = weft__enter_rule_context(node);
+    const weft_status status = weft__node_gradients(node, cts, wanted, grads);
+    weft__leave_rule_context(context);
+    for (int i = 0; i < node->n_inputs && replaced; i++) {
+        node->inputs[i] = originals[i];
+    }
+    return status;
+}
+
 static weft_status visit(weft__dependents *d, int64_t index)
 {
     weft_array *node = d->nodes.keys[index];
     weft_array **cts = &d->values[d->first[index]];
     bool *wanted = weft_calloc((size_t)node->n_inputs, sizeof *wanted);
-    weft_array **grads = weft_calloc((size_t)node->n_inputs, sizeof *grads);
+    weft_array **grads = weft_calloc(2 * (size_t)node->n_inputs, sizeof *grads);
     weft_status status = wanted && grads ? WEFT_OK : weft__out_of_memory("vjp", NULL);
     bool any = false;
     for (int i = 0; i < node->n_inputs && status == WEFT_OK; i++) {
@@ -168,9 +187,7 @@ static weft_status visit(weft__dependents *d, int64_t index)
         any = any || wanted[i];
     }
     if (status == WEFT_OK && any) {
-        weft__rule_context context = weft__enter_rule_context(node);
-        status = weft__node_gradients(node, cts, wanted, grads);
-        weft__leave_rule_context(context);
+        status = gradients_of(d, node, cts, wanted, grads + node->n_inputs, grads);
         if (status == WEFT_OK && !note_shared(d, node, cts, grads)) {
             status = weft__out_of_memory("vjp", NULL);
         }

@@ -17,7 +17,8 @@ typedef struct weft__dependents {
     int64_t *first;    /* per node: index of its first output in `values` */
     weft_array **values;
     weft_array **source_values;
-    weft__map shared; /* cotangents that several nodes read (pull_back.c) */
+    weft__map shared;   /* cotangents that several nodes read (pull_back.c) */
+    weft_array **again; /* per node: computed again for gradients (rematerialize.c), or NULL */
 } weft__dependents;
 
 /* Finds the nodes between `sources` and `outs`; all values are NULL. With `through_all`, dependence
@@ -78,6 +79,21 @@ weft_status weft__pull_back(weft_array *const *outs, weft_array *const *cts, int
 /* Gradients of one node's inputs, by whichever rule its op has. */
 weft_status weft__node_gradients(weft_array *node, weft_array *const *cts, const bool *wanted,
                                  weft_array **grads);
+
+/* ---- rematerialize.c ------------------------------------------------------------------------ */
+
+/* Most inputs of an op whose results are computed again. */
+enum { WEFT__REMATERIALIZE_INPUTS = 4 };
+
+/* Until the node's rule has run, inputs of the node may be other nodes with the same values, which
+ * are computed after the cotangent `after`. originals[i] is input i. Returns whether any was
+ * replaced; then the caller restores them. */
+bool weft__rematerialize_inputs(weft__dependents *d, weft_array *node, weft_array *after,
+                                weft_array **originals);
+/* Between these calls no input is replaced (of this thread): a checkpoint computes everything again
+ * by itself. They nest. */
+void weft__rematerialize_disable(void);
+void weft__rematerialize_enable(void);
 
 /* ---- push_forward.c ------------------------------------------------------------------------- */
 

@@ -303,6 +303,11 @@ struct weft_op {
      * (weft_kernel_row.takes_prologue). The result has the shape of the first input. */
     bool may_repeat;
 
+    /* Gradients of nodes that read a large result compute it again, so that it need not stay in
+     * memory. For cheap ops whose own gradient reads their inputs (at most 4), and not the result.
+     */
+    bool rematerialize;
+
     /* A structural op whose output can be a view: fills shape, strides and offset of *out (preset
      * to *in) and returns true. False: elements must be moved. */
     bool (*view)(const weft_array *node, const weft_tensor *in, weft_tensor *out);

@@ -169,6 +169,13 @@ typedef struct weft_norm_params {
     bool frozen; /* gradient ops: compute dx only */
 } weft_norm_params;
 
+/* glu_vjp: inputs gate, up and ct of one shape and float dtype -> the gradients of gate and up (the
+ * same spec), where y = activation(gate) * up has the cotangent ct */
+typedef enum weft_glu_activation { WEFT_GLU_SILU, WEFT_GLU_GELU_TANH } weft_glu_activation;
+typedef struct weft_glu_params {
+    int64_t activation; /* weft_glu_activation */
+} weft_glu_params;
+
 /* rope: inputs x (B, L, H, D), positions (L) or (B, L) of any integer dtype, frequencies (d/2)
  * float32 with d <= D -> x's shape and dtype. The angle, float32(position) * frequency, is computed
  * in float32. */

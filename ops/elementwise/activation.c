@@ -5,6 +5,8 @@
  * that the backward pass is one kernel; its own partial is composed of smaller ops.
  */
 #include "ops/elementwise/elementwise.h"
+#include "ops/nn/glu.h"
+#include "weft/op_params.h"
 
 #define DECAY(x) "exp(-abs(" x "))"
 #define LOGISTIC(x) "((" x " < 0 ? " DECAY(x) " : 1) / (1 + " DECAY(x) "))"
@@ -67,6 +69,7 @@ const weft_op weft_op_relu = {
     .arity = 1,
     .formula = {.real = "max(a, 0)", .integer = "max(a, 0)", .boolean = "a"},
     .partial = relu_partial,
+    .rematerialize = true,
     .no_test_dtypes = NO_TEST_COMPLEX,
 };
 
@@ -105,6 +108,7 @@ const weft_op weft_op_silu = {
     .arity = 1,
     .formula = {.real = "a * " LOGISTIC("a")},
     .partial = silu_partial,
+    .rematerialize = true,
     .no_test_dtypes = NO_TEST_BUT_FLOATS,
 };
 
@@ -146,6 +150,7 @@ const weft_op weft_op_gelu = {
     .arity = 1,
     .formula = {.real = "0.5 * a * (1 + erf(a * " HALF_ROOT "))"},
     .partial = gelu_partial,
+    .rematerialize = true,
     .no_test_dtypes = NO_TEST_BUT_FLOATS,
 };
 
@@ -200,6 +205,7 @@ const weft_op weft_op_gelu_tanh = {
     .arity = 1,
     .formula = {.real = GELU_TANH("a")},
     .partial = gelu_tanh_partial,
+    .rematerialize = true,
     .no_test_dtypes = NO_TEST_BUT_FLOATS,
 };
 
@@ -217,12 +223,20 @@ static weft_array *swiglu_partial(weft_array *node, int i)
     return weft_multiply(operand(node, 1), elementwise1(&weft_op_silu_slope, gate));
 }
 
+static void swiglu_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
+                       weft_array **grads)
+{
+    weft__glu_vjp(WEFT_GLU_SILU, node, cts[0], wanted, grads);
+}
+
 const weft_op weft_op_swiglu = {
     .name = "swiglu",
     .family = WEFT_ELEMENTWISE,
     .arity = 2,
     .formula = {.real = "a * " LOGISTIC("a") " * b"},
     .partial = swiglu_partial,
+    .vjp = swiglu_vjp,
+    .rematerialize = true,
     .no_test_dtypes = NO_TEST_BUT_FLOATS,
 };
 
@@ -240,12 +254,20 @@ static weft_array *geglu_partial(weft_array *node, int i)
     return weft_multiply(operand(node, 1), elementwise1(&weft_op_gelu_tanh_slope, gate));
 }
 
+static void geglu_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
+                      weft_array **grads)
+{
+    weft__glu_vjp(WEFT_GLU_GELU_TANH, node, cts[0], wanted, grads);
+}
+
 const weft_op weft_op_geglu = {
     .name = "geglu",
     .family = WEFT_ELEMENTWISE,
     .arity = 2,
     .formula = {.real = GELU_TANH("a") " * b"},
     .partial = geglu_partial,
+    .vjp = geglu_vjp,
+    .rematerialize = true,
     .no_test_dtypes = NO_TEST_BUT_FLOATS,
 };
 

@@ -158,6 +158,7 @@ const weft_op weft_op_layer_norm = {
     .vjp = layer_norm_vjp,
     .vmap = weft__norm_vmap,
     .expand = expand,
+    .rematerialize = true,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
     .no_test_dtypes = ONLY_FLOATS,

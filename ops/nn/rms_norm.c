@@ -190,6 +190,7 @@ const weft_op weft_op_rms_norm = {
     .vmap = weft__norm_vmap,
     .expand = expand,
     .may_repeat = true,
+    .rematerialize = true,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
     .no_test_dtypes = ONLY_FLOATS,

@@ -76,6 +76,9 @@ int64_t weft__vulkan_norm_vjp_workspace(const weft_call *call);
 weft_kernel weft__vulkan_rms_norm, weft__vulkan_layer_norm;
 weft_kernel weft__vulkan_rms_norm_vjp, weft__vulkan_layer_norm_vjp;
 
+bool weft__vulkan_glu_vjp_fits(const weft_call *call);
+weft_kernel weft__vulkan_glu_vjp;
+
 bool weft__vulkan_rope_fits(const weft_call *call);
 bool weft__vulkan_rope_takes_epilogue(const weft_call *call);
 bool weft__vulkan_rope_takes_prologue(const weft_call *call);

@@ -1,4 +1,5 @@
-/* backends/vulkan/kernels/rows_norms.c -- kernel rows for norms and rotary embeddings. */
+/* backends/vulkan/kernels/rows_norms.c -- kernel rows for norms, rotary embeddings and gated linear
+ * units. */
 #include "backends/vulkan/kernels/families.h"
 #include "backends/vulkan/kernels/nn.h"
 
@@ -28,6 +29,12 @@ static const weft_kernel_row rows[] = {
     NORM_VJP(rms_norm_vjp, WEFT_CONTIGUOUS, weft__vulkan_fits),
     NORM_VJP(layer_norm_vjp, WEFT_LAST_DIM, weft__vulkan_norm_vjp_fits),
     NORM_VJP(layer_norm_vjp, WEFT_CONTIGUOUS, weft__vulkan_fits),
+    {.op = "glu_vjp",
+     .signature = "F",
+     .layout = WEFT_STRIDED,
+     .fits = weft__vulkan_glu_vjp_fits,
+     .in_place = {7, 7},
+     .kernel = weft__vulkan_glu_vjp},
     ROPE(WEFT_LAST_DIM, weft__vulkan_rope_fits),
     ROPE(WEFT_CONTIGUOUS, weft__vulkan_fits),
 };

@@ -103,16 +103,28 @@ vec4 part_of(uvec4 piece, uint dtype, uint part)
     return convert(part == 0u ? piece : uvec4(piece.zw, 0u, 0u), dtype);
 }
 
+uint pack_two(uint dtype, float low, float high)
+{
+    return dtype == FLOAT16 ? to_float16(low) | to_float16(high) << 16
+                            : to_bfloat16(low) | to_bfloat16(high) << 16;
+}
+
 void store_four(Words p, uint dtype, uint i, vec4 value)
 {
     if (dtype == FLOAT32) {
         Quads(p).at[i >> 2] = floatBitsToUint(value);
-    } else if (dtype == FLOAT16) {
-        Pairs(p).at[i >> 2] = uvec2(to_float16(value.x) | to_float16(value.y) << 16,
-                                    to_float16(value.z) | to_float16(value.w) << 16);
     } else {
-        Pairs(p).at[i >> 2] = uvec2(to_bfloat16(value.x) | to_bfloat16(value.y) << 16,
-                                    to_bfloat16(value.z) | to_bfloat16(value.w) << 16);
+        Pairs(p).at[i >> 2] =
+            uvec2(pack_two(dtype, value.x, value.y), pack_two(dtype, value.z, value.w));
     }
+}
+
+// Piece i: `low`, and of 16-bit elements `high` after it.
+void store_piece(Words p, uint dtype, uint i, vec4 low, vec4 high)
+{
+    Quads(p).at[i] = dtype == FLOAT32
+                         ? floatBitsToUint(low)
+                         : uvec4(pack_two(dtype, low.x, low.y), pack_two(dtype, low.z, low.w),
+                                 pack_two(dtype, high.x, high.y), pack_two(dtype, high.z, high.w));
 }
 #endif
