@@ -1,6 +1,6 @@
 /* tests/bench/vulkan_products.c -- measures matrix products, products with few rows (reading
- * weights), and copies on a device: vulkan_products [DEVICE [FIRST]]. FIRST limits it to lines that
- * begin so. */
+ * weights), products of one token, and copies on a device: vulkan_products [DEVICE [FIRST]]. FIRST
+ * limits it to lines that begin so. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,9 @@
 
 #include "tests/bench/bench.h"
 #include "weft/array.h"
+#include "weft/gguf.h"
 #include "weft/ops.h"
+#include "weft/quantize.h"
 
 enum { RUNS = 7, MOST = 64, CACHE = 200 << 20 }; /* bytes of weights that no cache holds */
 
@@ -48,7 +50,7 @@ typedef struct work {
 
 static double run_once(const work *k)
 {
-    weft_array *ys[MOST];
+    weft_array *ys[4 * MOST];
     weft_scope_open();
     for (int i = 0; i < k->count; i++)
         ys[i] = k->make(k->x, k->w[i % k->n_w]);
@@ -171,6 +173,103 @@ static void all_rows(weft_dtype dtype)
     }
 }
 
+/* ---- One token ------------------------------------------------------------------------------ */
+
+static weft_array *linear(weft_array *x, weft_array *w)
+{
+    return weft_linear(x, w, NULL);
+}
+
+static weft_array *normed(weft_array *x, weft_array *w)
+{
+    return weft_linear(weft_rms_norm(x, NULL, 1e-6, 0), w, NULL);
+}
+
+/* Each product reads the one before, as the layers of a model do when they decode. */
+static double run_chain(const work *k)
+{
+    weft_scope_open();
+    weft_array *y = k->x;
+    for (int i = 0; i < k->count; i++)
+        y = k->make(y, k->w[i % k->n_w]);
+    must(weft_synchronize(device));
+    double start = seconds();
+    must(weft_eval(y));
+    must(weft_synchronize(device));
+    double end = seconds();
+    weft_scope_close(NULL);
+    return (end - start) / k->count;
+}
+
+static double measure_chain(const work *k)
+{
+    double times[RUNS];
+    run_chain(k);
+    for (int i = 0; i < RUNS; i++)
+        times[i] = run_chain(k);
+    qsort(times, RUNS, sizeof *times, by_size);
+    return times[RUNS / 2];
+}
+
+/* Work for the device until its clock has risen, which falls while the host encodes weights. */
+static void warm(const work *k)
+{
+    const double end = seconds() + 0.3;
+    while (seconds() < end)
+        run_once(k);
+}
+
+/* Products of one row with weights in an encoding (NULL: bfloat16), independent of each other and,
+ * where the matrix is square, as a chain without and with norms. */
+static void time_token(const char *encoding, int64_t F, int64_t E)
+{
+    char line[80];
+    snprintf(line, sizeof line, "token %lldx%lld %s", (long long)F, (long long)E,
+             encoding ? encoding : "bfloat16");
+    if (skipped(line))
+        return;
+    const weft_encoding *blocks = encoding ? weft_gguf_encoding(encoding) : NULL;
+    const weft_encoding *e = blocks ? blocks : encoding ? weft_encoding_find(encoding) : NULL;
+    work k = {.x = make(WEFT_DIMS(1, E), WEFT_BFLOAT16), .count = 4 * MOST, .make = linear};
+    int64_t bytes = 0;
+    weft_scope_open();
+    for (int64_t all = 0; all < CACHE && k.n_w < MOST; all += bytes) {
+        weft_array *w = make(WEFT_DIMS(F, E), blocks ? WEFT_FLOAT32 : WEFT_BFLOAT16);
+        if (e) {
+            weft_array *dense = w;
+            w = weft_keep(weft_to(weft_encode(weft_to(dense, weft_device_get("cpu")), e), device));
+            must(weft_eval(w));
+            weft_drop(dense);
+        }
+        bytes = weft_nbytes(w);
+        k.w[k.n_w++] = w;
+    }
+    weft_scope_close(NULL);
+    warm(&k);
+    double time = measure(&k);
+    printf("%-40s %8.1f us %6.0f GB/s", line, time * 1e6, (double)bytes / time * 1e-9);
+    if (F == E) {
+        time = measure_chain(&k);
+        k.make = normed;
+        printf("   chain %6.1f us   with norms %6.1f us", time * 1e6, measure_chain(&k) * 1e6);
+    }
+    printf("\n");
+    fflush(stdout);
+    release(&k);
+}
+
+static void all_tokens(void)
+{
+    static const char *const encodings[] = {NULL, "Q8_0", "Q4_K", "Q6_K", "affine-4-64-bfloat16"};
+    for (int i = 0; i < 5; i++) {
+        time_token(encodings[i], 4096, 4096);
+        time_token(encodings[i], 14336, 4096);
+        time_token(encodings[i], 4096, 14336);
+        time_token(encodings[i], 2048, 2048);
+        time_token(encodings[i], 8192, 2048);
+    }
+}
+
 /* ---- Copies --------------------------------------------------------------------------------- */
 
 static weft_array *copied(weft_array *x, weft_array *w)
@@ -203,6 +302,7 @@ int main(int argc, char **argv)
     const char *description = weft_device_description(device);
     printf("%s: %s\n", weft_device_name(device), description ? description : "");
     time_copy();
+    all_tokens();
     for (int d = 0; d < 3; d++)
         all_rows(dtypes[d]);
     for (int d = 0; d < 3; d++)

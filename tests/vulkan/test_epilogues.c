@@ -119,9 +119,7 @@ static void check_products(int kind, int64_t most_rows)
                     continue;
                 weft_scope_open();
                 make_operands(&e);
-                const int64_t piece = e.encoded || e.dtype == WEFT_FLOAT32 ? 4 : 8;
-                const bool alone = e.terms >= 256 * piece; /* a workgroup has one column */
-                same_bits(&e, kind == SUM || (e.rows <= most_rows && !alone));
+                same_bits(&e, kind == SUM || e.rows <= most_rows);
                 weft_scope_close(NULL);
             }
         }

@@ -81,10 +81,7 @@ static void norms_give_the_same_bits(const normed *e)
     const int64_t joins = both_fused() - before;
     read_norm(e, &o, true, other);
     CHECK_OK(weft_eval_n(other, READERS));
-    const bool blocks = e->encoding && strcmp(e->encoding, "q4_k") == 0;
-    const int64_t piece = blocks ? 16 : e->encoding || e->dtype == WEFT_FLOAT32 ? 4 : 8;
-    const bool gate = e->terms < 256 * piece; /* else a workgroup has one column */
-    check_that(joins == 1 + gate + e->taken, __FILE__, __LINE__, "%s: %lld ops joined", label,
+    check_that(joins == 2 + e->taken, __FILE__, __LINE__, "%s: %lld ops joined", label,
                (long long)joins);
     for (int i = 0; i < READERS; i++)
         check_that(both_equal(one[i], other[i]), __FILE__, __LINE__, "%s: other bits of %d", label,

@@ -10,14 +10,16 @@
 
 enum {
     NO_TYPE = WEFT__PRODUCT_NO_TYPE,
-    FEW_ROWS = 8, /* most rows for the vector shaders */
-    VECTOR_THREADS = WEFT__PRODUCT_VECTOR_THREADS,
+    FEW_ROWS = 8,         /* most rows for the vector shaders */
+    VECTOR_THREADS = 128, /* matvec.comp, vecmat.comp */
     TILE_TERMS = 16,
     BUSY = 128,          /* workgroups of tiles that keep a device busy; dividing makes twice as
                           * many */
     BUSY_VECTORS = 1024, /* the same for the vector shaders */
     LEAST_PART = 256,    /* terms */
     LEAST_VECTOR_PART = 64,
+    LONG_TERMS = 4096,   /* rows of weights from which an invocation loads four pieces at a time of
+                          * each of its two columns */
     SOME_NORMED = 512,   /* fewest workgroups that normalize rows, if there are as many columns */
     MOST_NORMED = 2048,  /* most workgroups that normalize rows */
     NORMED_PASSES = 4,   /* columns that each computes one after another, between these limits */
@@ -208,14 +210,26 @@ static int64_t few_normed(int64_t blocks)
     return ceil_div(blocks, ceil_div(blocks, groups));
 }
 
+/* Adjacent terms that an invocation of matvec.comp loads at a time. */
+static int64_t terms_at_once(const weft__vulkan_factor *b)
+{
+    switch (b->format & 255) {
+    case WEFT_ENCODING_Q4_K:
+        return 32;
+    case WEFT_ENCODING_Q6_K:
+    case WEFT_ENCODING_Q8_0:
+        return 16;
+    default:
+        return piece_of(b->dtype);
+    }
+}
+
 static void choose_lanes(product_plan *plan)
 {
     const weft__vulkan_product *p = &plan->p;
     int64_t piece = piece_of(p->b.dtype);
     if (plan->way == BY_COLUMNS) {
-        const uint32_t kind = p->b.format & 255;
-        const bool sixteen = kind == WEFT_ENCODING_Q4_K || kind == WEFT_ENCODING_Q6_K;
-        int64_t work = ceil_div(p->terms, sixteen ? 16 : piece); /* by invocations */
+        int64_t work = ceil_div(p->terms, terms_at_once(&p->b)); /* by invocations */
         int64_t columns = p->columns * plan->batches;
         int64_t lanes = lanes_for(work, 32);
         while (lanes < VECTOR_THREADS && 4 * lanes <= work &&
@@ -223,8 +237,11 @@ static void choose_lanes(product_plan *plan)
             lanes *= 2;
         }
         plan->lanes = lanes;
-        const int64_t each = VECTOR_THREADS / lanes / (p->gate ? 2 : 1);
-        plan->groups = plan->batches * ceil_div(p->columns, each);
+        plan->each =
+            p->gate || (p->rows <= 2 && columns * lanes >= 2 * BUSY_VECTORS * VECTOR_THREADS) ? 2
+                                                                                              : 1;
+        const int64_t adjacent = p->gate ? 1 : plan->each;
+        plan->groups = plan->batches * ceil_div(p->columns, VECTOR_THREADS / lanes * adjacent);
         if (p->norm.on) {
             plan->groups = few_normed(plan->groups);
         }
@@ -435,16 +452,15 @@ static void vector_launch(const product_plan *plan, weft__vulkan_launch *launch)
                                           piece),
         (uint32_t)p->rows,
         (uint32_t)plan->lanes,
-        p->rows <= 2 ? 4 : 2,
+        p->rows <= 2 && (plan->each == 1 || p->terms >= LONG_TERMS) ? 4 : 2, /* loads */
         by_columns ? adjacent_of(&p->a) : adds_residual(plan),
         adds_residual(plan),
-        p->gate};
-    launch->n_constants = !by_columns ? 9 : p->gate ? 11 : 10;
+        p->gate ? (uint32_t)p->gate : (uint32_t)plan->each};
+    launch->n_constants = by_columns ? 11 : 9;
     for (int i = 0; i < launch->n_constants; i++) {
         launch->constants[i] = constants[i];
     }
     if (p->norm.on) {
-        launch->constants[10] = p->gate;
         weft__vulkan_row_norm_constants(&p->norm, p->a.dtype, p->a.address, (uint32_t)p->a.outer,
                                         p->terms, launch);
     }

@@ -37,8 +37,7 @@ bool weft__vulkan_product_takes(const weft_call *call, const weft__vulkan_produc
         return false;
     }
     weft__product_make_plan(&plan, own, weft__vulkan_cores_of(call));
-    return !plan.swapped &&
-           (!gate || (plan.way == BY_COLUMNS && 2 * plan.lanes <= WEFT__PRODUCT_VECTOR_THREADS));
+    return !plan.swapped && (!gate || plan.way == BY_COLUMNS);
 }
 
 void weft__vulkan_product_join(const weft_call *call, weft__vulkan_product *p, uint64_t twin)

@@ -9,8 +9,6 @@
 /* The constant for the dtype of a missing bias (products.glsl). */
 enum { WEFT__PRODUCT_NO_TYPE = 255 };
 
-enum { WEFT__PRODUCT_VECTOR_THREADS = 128 }; /* matvec.comp, vecmat.comp */
-
 typedef enum product_way { BY_TILES, BY_COLUMNS, BY_TERMS, BY_CORES } product_way;
 
 /* A tile of matmul.comp: invocations, and quads (4 elements) per invocation, along columns and
@@ -39,6 +37,7 @@ typedef struct product_plan {
     core_tile core;
     int64_t batches, groups; /* groups: workgroups per part */
     int64_t lanes;           /* of the vector shaders: per column, or along the columns */
+    int64_t each;            /* of matvec.comp: columns that an invocation works on */
     int64_t parts, chunk;
     int n_products;     /* > 0: a sum of so many products, whose terms are p.terms together */
     uint64_t records;   /* of a sum: the address of its operands' records */

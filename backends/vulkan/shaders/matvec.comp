@@ -17,17 +17,21 @@ layout(constant_id = 3) const uint BIAS_TYPE = NO_TYPE;
 layout(constant_id = 4) const bool B_PACKED = false;
 layout(constant_id = 5) const uint ROWS = 1;
 layout(constant_id = 6) const uint LANES = 32; // invocations per column; a power of two
-layout(constant_id = 7) const uint LOADS = 4;  // loads in flight
+layout(constant_id = 7) const uint LOADS = 4;  // loads in flight for each column
 layout(constant_id = 8) const uint A_UNIT = 1; // adjacent, aligned elements of a: 1, 4 or 8
 layout(constant_id = 9) const bool RESIDUAL = false;
 // GATED: there are two matrices, the second at p.bias; y is a gate over both products. It is a
 // module of its own because the gate's precise arithmetic would prevent drivers from using fma for
 // the products (spirv/).
 const uint SWIGLU = 1, GEGLU = 2;
+// Columns that an invocation works on, which share what is loaded of a: with GATED, a column of each
+// matrix, otherwise adjacent columns.
 #ifdef GATED
 layout(constant_id = 10) const uint GATE = SWIGLU;
+const uint EACH = 2;
 #else
 const uint GATE = 0;
+layout(constant_id = 10) const uint EACH = 1;
 #endif
 #ifdef CODES // B_TYPE is the format of the quantized rows, and the matrix their address
 const uint FORMAT = B_TYPE;
@@ -41,9 +45,9 @@ const bool A_PACKED = A_UNIT >= 4u;
 const uint FOURS = B_TYPE == FLOAT32 ? 1 : 2; // vectors of four per piece
 const uint PIECE = 4 * FOURS;
 
-shared float partial[ROWS * THREADS];
+shared float partial[EACH * ROWS * THREADS];
 
-vec4 sums[ROWS];
+vec4 sums[EACH * ROWS]; // of the columns' rows
 
 // Four terms of a row of a; k is a multiple of 4. Every module computes sums by fma, so they are
 // the same in modules whose float modes differ.
@@ -69,47 +73,61 @@ float term_of(uint row, int origin, uint k)
 #ifdef CODES
 #include "matvec_codes.glsl"
 #else
-void add_piece(uvec4 piece, int origin, uint k)
+void add_pieces(uvec4 pieces[EACH], int origin, uint k)
 {
     [[unroll]] for (uint q = 0u; q < FOURS; q++) {
-        vec4 b = part_of(piece, B_TYPE, q);
+        vec4 b[EACH];
+        [[unroll]] for (uint e = 0u; e < EACH; e++) {
+            b[e] = part_of(pieces[e], B_TYPE, q);
+        }
         [[unroll]] for (uint row = 0u; row < ROWS; row++) {
-            sums[row] = fma(b, terms_of(row, origin, k + 4u * q), sums[row]);
+            const vec4 a = terms_of(row, origin, k + 4u * q);
+            [[unroll]] for (uint e = 0u; e < EACH; e++) {
+                sums[e * ROWS + row] = fma(b[e], a, sums[e * ROWS + row]);
+            }
         }
     }
 }
 
-void add_column(Words matrix, ivec2 origin, uint column, uint lane)
+void add_columns(Words matrices[EACH], uint columns[EACH], int a, int b, uint lane)
 {
-    int b = origin.y + int(column) * p.b_column;
-    uint whole = p.terms / PIECE * PIECE, step = LANES * PIECE;
+    const uint whole = p.terms / PIECE * PIECE, step = LANES * PIECE;
     for (uint first = lane * PIECE; first < whole; first += LOADS * step) {
-        uvec4 pieces[LOADS];
+        uvec4 pieces[LOADS * EACH];
         [[unroll]] for (uint i = 0u; i < LOADS; i++) {
-            uint k = first + i * step;
-            pieces[i] = uvec4(0u);
-            if (k < whole) {
-                pieces[i] = load_piece(matrix, B_TYPE, B_PACKED, b + int(k), PIECE);
+            const uint k = first + i * step;
+            [[unroll]] for (uint e = 0u; e < EACH; e++) {
+                pieces[i * EACH + e] = uvec4(0u);
+                if (k < whole) {
+                    const int at = b + int(columns[e]) * p.b_column + int(k);
+                    pieces[i * EACH + e] = load_piece(matrices[e], B_TYPE, B_PACKED, at, PIECE);
+                }
             }
         }
         [[unroll]] for (uint i = 0u; i < LOADS; i++) {
-            uint k = first + i * step;
-            if (k < whole) {
-                add_piece(pieces[i], origin.x, k);
+            uvec4 some[EACH];
+            [[unroll]] for (uint e = 0u; e < EACH; e++) {
+                some[e] = pieces[i * EACH + e];
+            }
+            if (first + i * step < whole) {
+                add_pieces(some, a, first + i * step);
             }
         }
     }
     for (uint k = whole + lane; k < p.terms; k += LANES) {
-        float value = load_at(matrix, B_TYPE, b + int(k));
-        [[unroll]] for (uint row = 0u; row < ROWS; row++) {
-            sums[row].x = fma(value, term_of(row, origin.x, k), sums[row].x);
+        [[unroll]] for (uint e = 0u; e < EACH; e++) {
+            const float value =
+                load_at(matrices[e], B_TYPE, b + int(columns[e]) * p.b_column + int(k));
+            [[unroll]] for (uint row = 0u; row < ROWS; row++) {
+                sums[e * ROWS + row].x = fma(value, term_of(row, a, k), sums[e * ROWS + row].x);
+            }
         }
     }
 }
 
 #endif
 
-// Adds the LANES partial sums of each column and row, reducing by up to 8 at a time; the first lane
+// Adds the LANES partial sums of all columns' rows, reducing by up to 8 at a time; the first lane
 // has the result.
 void join(uint lane)
 {
@@ -118,12 +136,12 @@ void join(uint lane)
         uint each = min(width, 8u), next = width / each;
         barrier();
         if (lane < next) {
-            [[unroll]] for (uint row = 0u; row < ROWS; row++) {
-                float sum = partial[row * THREADS + self];
-                for (uint i = 1u; i < each; i++) {
-                    sum += partial[row * THREADS + self + i * next];
+            [[unroll]] for (uint i = 0u; i < EACH * ROWS; i++) {
+                float sum = partial[i * THREADS + self];
+                for (uint j = 1u; j < each; j++) {
+                    sum += partial[i * THREADS + self + j * next];
                 }
-                partial[row * THREADS + self] = sum;
+                partial[i * THREADS + self] = sum;
             }
         }
         width = next;
@@ -145,16 +163,37 @@ float gated(float gate, float up)
 }
 #endif
 
-const uint MATRICES = GATE != 0u ? 2 : 1, COLUMNS = THREADS / LANES / MATRICES;
+const uint ADJACENT = GATE != 0u ? 1 : EACH; // columns of y for each group of lanes
+const uint COLUMNS = THREADS / LANES * ADJACENT;
+
+void store(uint batch, uint column, uint e)
+{
+    const uint self = gl_LocalInvocationID.x;
+    float bias = 0.0;
+    if (BIAS_TYPE != NO_TYPE && !RESIDUAL) {
+        bias = load_at(p.bias, BIAS_TYPE, int(column) * p.bias_stride);
+    }
+    for (uint row = 0u; row < ROWS; row++) { // not unrolled: README.md
+        uint at = y_at(batch, 0u) + row * p.y_row + column * p.y_column;
+        float value = partial[(e * ROWS + row) * THREADS + self] + bias;
+#ifdef GATED
+        value = gated(as_stored(value, Y_TYPE),
+                      as_stored(partial[(ROWS + row) * THREADS + self], Y_TYPE));
+#endif
+        if (RESIDUAL) {
+            value = as_stored(value, Y_TYPE) + load_at(p.bias, BIAS_TYPE, int(at));
+        }
+        store_real(p.y, Y_TYPE, at, value);
+    }
+}
 
 // Columns COLUMNS group and further ones.
 void multiply(uint batch, uint group)
 {
-    uint self = gl_LocalInvocationID.x, lane = self % LANES, slot = self / LANES;
-    uint column = group * COLUMNS + slot / MATRICES;
-    bool second = slot % MATRICES == 1u;
-    [[unroll]] for (uint row = 0u; row < ROWS; row++) {
-        sums[row] = vec4(0.0);
+    const uint self = gl_LocalInvocationID.x, lane = self % LANES;
+    const uint column = group * COLUMNS + self / LANES * ADJACENT;
+    [[unroll]] for (uint i = 0u; i < EACH * ROWS; i++) {
+        sums[i] = vec4(0.0);
     }
     if (column < p.columns) {
 #ifdef NORMED
@@ -162,33 +201,22 @@ void multiply(uint batch, uint group)
 #else
         ivec2 origin = batch_at(batch);
 #endif
-        add_column(Words(second ? uvec2(p.bias) : uvec2(p.b)), origin, column, lane);
+        Words matrices[EACH];
+        uint columns[EACH];
+        [[unroll]] for (uint e = 0u; e < EACH; e++) {
+            matrices[e] = Words(GATE != 0u && e == 1u ? uvec2(p.bias) : uvec2(p.b));
+            columns[e] = min(column + (GATE != 0u ? 0u : e), p.columns - 1u);
+        }
+        add_columns(matrices, columns, origin.x, origin.y, lane);
     }
-    [[unroll]] for (uint row = 0u; row < ROWS; row++) {
-        partial[row * THREADS + self] = (sums[row].x + sums[row].y) + (sums[row].z + sums[row].w);
+    [[unroll]] for (uint i = 0u; i < EACH * ROWS; i++) {
+        partial[i * THREADS + self] = (sums[i].x + sums[i].y) + (sums[i].z + sums[i].w);
     }
     join(lane);
-    if (GATE != 0u) {
-        barrier();
-    }
-    if (lane > 0u || column >= p.columns || second) {
-        return;
-    }
-    float bias = 0.0;
-    if (BIAS_TYPE != NO_TYPE && !RESIDUAL) {
-        bias = load_at(p.bias, BIAS_TYPE, int(column) * p.bias_stride);
-    }
-    for (uint row = 0u; row < ROWS; row++) { // not unrolled: README.md
-        uint at = y_at(batch, 0u) + row * p.y_row + column * p.y_column;
-        float value = partial[row * THREADS + self] + bias;
-#ifdef GATED
-        value = gated(as_stored(value, Y_TYPE),
-                      as_stored(partial[row * THREADS + self + LANES], Y_TYPE));
-#endif
-        if (RESIDUAL) {
-            value = as_stored(value, Y_TYPE) + load_at(p.bias, BIAS_TYPE, int(at));
+    for (uint e = 0u; e < ADJACENT; e++) {
+        if (lane == 0u && column + e < p.columns) {
+            store(batch, column + e, e);
         }
-        store_real(p.y, Y_TYPE, at, value);
     }
 }
 

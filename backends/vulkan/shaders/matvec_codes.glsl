@@ -2,15 +2,18 @@
 // matvec.comp: Q4_K, Q6_K, Q8_0 and affine codes of 4 bits by whole words, several loads in flight;
 // eight elements at a time for all others.
 
-void add_four(vec4 b, int origin, uint k)
+void add_four(vec4 b[EACH], int origin, uint k)
 {
     [[unroll]] for (uint row = 0u; row < ROWS; row++) {
-        sums[row] = fma(b, terms_of(row, origin, k), sums[row]);
+        const vec4 a = terms_of(row, origin, k);
+        [[unroll]] for (uint e = 0u; e < EACH; e++) {
+            sums[e * ROWS + row] = fma(b[e], a, sums[e * ROWS + row]);
+        }
     }
 }
 
 // Eight terms: k is a multiple of 8.
-void add_eight(vec4 low, vec4 high, int origin, uint k)
+void add_eight(vec4 low[EACH], vec4 high[EACH], int origin, uint k)
 {
     if (A_TYPE == FLOAT32 || A_UNIT < 8u) {
         add_four(low, origin, k);
@@ -19,12 +22,15 @@ void add_eight(vec4 low, vec4 high, int origin, uint k)
     }
     [[unroll]] for (uint row = 0u; row < ROWS; row++) {
 #ifdef NORMED
-        uvec4 a = row_pieces[place_of_piece(row, k / 8u)];
+        uvec4 piece = row_pieces[place_of_piece(row, k / 8u)];
 #else
-        uvec4 a = load_piece(p.a, A_TYPE, true, origin + int(row) * p.a_row + int(k), 8u);
+        uvec4 piece = load_piece(p.a, A_TYPE, true, origin + int(row) * p.a_row + int(k), 8u);
 #endif
-        sums[row] = fma(low, part_of(a, A_TYPE, 0u), sums[row]);
-        sums[row] = fma(high, part_of(a, A_TYPE, 1u), sums[row]);
+        const vec4 a = part_of(piece, A_TYPE, 0u), b = part_of(piece, A_TYPE, 1u);
+        [[unroll]] for (uint e = 0u; e < EACH; e++) {
+            sums[e * ROWS + row] = fma(low[e], a, sums[e * ROWS + row]);
+            sums[e * ROWS + row] = fma(high[e], b, sums[e * ROWS + row]);
+        }
     }
 }
 
@@ -55,42 +61,58 @@ vec4 scales_of_q4_k(uvec4 head, uint j)
     return vec4(a.x, b.x, a.y, b.y);
 }
 
-vec4 low_of(uint word)
+// The low four bits of each byte. Masked before the bytes are separated, which is one instruction
+// for four codes.
+vec4 four_codes(uint word)
 {
-    return vec4(bytes_of(word) & 15u);
+    return vec4(bytes_of(word & 0x0f0f0f0fu));
 }
 
-vec4 high_of(uint word)
+// 16 bytes: half of the low codes of group 2 j, and of the high ones of group 2 j + 1.
+void add_q4_k(uvec4 heads[EACH], uvec4 codes[EACH], uint part, int origin)
 {
-    return vec4(bytes_of(word) >> 4);
+    const uint j = part % 8u / 2u, k = part / 8u * 256u + j * 64u + part % 2u * 16u;
+    vec4 by[EACH], first[EACH], second[EACH];
+    [[unroll]] for (uint e = 0u; e < EACH; e++) {
+        by[e] = scales_of_q4_k(heads[e], j);
+    }
+    [[unroll]] for (uint i = 0u; i < 4u; i++) { // low codes, then high ones
+        [[unroll]] for (uint e = 0u; e < EACH; e++) {
+            const uint shift = i / 2u * 4u, at = i % 2u * 2u;
+            const vec4 scale = vec4(i < 2u ? by[e].x : by[e].z);
+            const vec4 least = vec4(i < 2u ? by[e].y : by[e].w);
+            first[e] = fma(four_codes(codes[e][at] >> shift), scale, least);
+            second[e] = fma(four_codes(codes[e][at + 1u] >> shift), scale, least);
+        }
+        add_eight(first, second, origin, k + i / 2u * 32u + i % 2u * 8u);
+    }
 }
 
-// 8 bytes: a quarter of the low codes of group 2 j, and of the high ones of group 2 j + 1.
-void add_q4_k(uvec4 head, uvec2 codes, uint part, int origin)
+void add_columns_q4_k(Codes w[EACH], uint columns[EACH], int origin, uint lane)
 {
-    const uint j = part % 16u / 4u, k = part / 16u * 256u + j * 64u + part % 4u * 8u;
-    const vec4 by = scales_of_q4_k(head, j);
-    const vec4 low = vec4(by.x), least = vec4(by.y), high = vec4(by.z), most = vec4(by.w);
-    add_eight(fma(low_of(codes.x), low, least), fma(low_of(codes.y), low, least), origin, k);
-    add_eight(fma(high_of(codes.x), high, most), fma(high_of(codes.y), high, most), origin,
-              k + 32u);
-}
-
-void add_column_q4_k(Codes w, int origin, uint column, uint lane)
-{
-    const uint parts = p.terms / 16u;
-    const uvec2 row = uvec2(row_of(w, column));
+    const uint parts = p.terms / 32u;
+    uvec2 rows[EACH];
+    [[unroll]] for (uint e = 0u; e < EACH; e++) {
+        rows[e] = uvec2(row_of(w[e], columns[e]));
+    }
     for (uint first = lane; first < parts; first += LOADS * LANES) {
-        uvec4 heads[LOADS];
-        uvec2 codes[LOADS];
+        uvec4 all_heads[LOADS * EACH], all_codes[LOADS * EACH];
         [[unroll]] for (uint i = 0u; i < LOADS; i++) {
             const uint part = min(first + i * LANES, parts - 1u);
-            heads[i] = Quads(row).at[part / 16u * 9u];
-            codes[i] = Pairs(row).at[part / 16u * 18u + 2u + part % 16u];
+            [[unroll]] for (uint e = 0u; e < EACH; e++) {
+                const uint at = part / 8u * 9u;
+                all_heads[i * EACH + e] = Quads(rows[e]).at[at];
+                all_codes[i * EACH + e] = Quads(rows[e]).at[at + 1u + part % 8u];
+            }
         }
         [[unroll]] for (uint i = 0u; i < LOADS; i++) {
+            uvec4 heads[EACH], codes[EACH];
+            [[unroll]] for (uint e = 0u; e < EACH; e++) {
+                heads[e] = all_heads[i * EACH + e];
+                codes[e] = all_codes[i * EACH + e];
+            }
             if (first + i * LANES < parts) {
-                add_q4_k(heads[i], codes[i], first + i * LANES, origin);
+                add_q4_k(heads, codes, first + i * LANES, origin);
             }
         }
     }
@@ -126,32 +148,42 @@ Sixteen load_q6_k(Words codes, uint at, uint part)
     return s;
 }
 
-void add_q6_k(Sixteen s, uint part, int origin)
+void add_q6_k(Sixteen s[EACH], uint part, int origin)
 {
     const uint upper = part % 16u / 8u, l = part % 8u * 4u;
     const uint k = part / 16u * 256u + upper * 128u + l;
-    const float scale = unpackHalf2x16(s.scale).x;
     [[unroll]] for (uint q = 0u; q < 4u; q++) {
-        const uvec4 code = (bytes_of(s.low[q % 2u]) >> q / 2u * 4u & 15u) |
-                           (bytes_of(s.high) >> 2u * q & 3u) << 4;
-        const int by = signed_byte(s.scales[q / 2u] >> (q % 2u * 2u + l / 16u) * 8u & 0xffu);
-        add_four(vec4(ivec4(code) - 32) * (scale * float(by)), origin, k + 32u * q);
+        vec4 b[EACH];
+        [[unroll]] for (uint e = 0u; e < EACH; e++) {
+            const uvec4 code = (bytes_of(s[e].low[q % 2u]) >> q / 2u * 4u & 15u) |
+                               (bytes_of(s[e].high) >> 2u * q & 3u) << 4;
+            const int by =
+                signed_byte(s[e].scales[q / 2u] >> (q % 2u * 2u + l / 16u) * 8u & 0xffu);
+            b[e] = vec4(ivec4(code) - 32) * (unpackHalf2x16(s[e].scale).x * float(by));
+        }
+        add_four(b, origin, k + 32u * q);
     }
 }
 
-void add_column_q6_k(Codes w, int origin, uint column, uint lane)
+void add_columns_q6_k(Codes w[EACH], uint columns[EACH], int origin, uint lane)
 {
-    const uint parts = p.terms / 16u, start = column * w.code_row;
-    const uint SOME = LOADS / 2u;
+    const uint parts = p.terms / 16u, SOME = (LOADS + 1u) / 2u;
     for (uint first = lane; first < parts; first += SOME * LANES) {
-        Sixteen all[SOME];
+        Sixteen all[SOME * EACH];
         [[unroll]] for (uint i = 0u; i < SOME; i++) {
             const uint part = min(first + i * LANES, parts - 1u);
-            all[i] = load_q6_k(w.codes, start + part / 16u * 210u, part % 16u);
+            [[unroll]] for (uint e = 0u; e < EACH; e++) {
+                const uint start = columns[e] * w[e].code_row + part / 16u * 210u;
+                all[i * EACH + e] = load_q6_k(w[e].codes, start, part % 16u);
+            }
         }
         [[unroll]] for (uint i = 0u; i < SOME; i++) {
+            Sixteen some[EACH];
+            [[unroll]] for (uint e = 0u; e < EACH; e++) {
+                some[e] = all[i * EACH + e];
+            }
             if (first + i * LANES < parts) {
-                add_q6_k(all[i], first + i * LANES, origin);
+                add_q6_k(some, first + i * LANES, origin);
             }
         }
     }
@@ -159,40 +191,65 @@ void add_column_q6_k(Codes w, int origin, uint column, uint lane)
 
 // ---- Q8_0: blocks of 34 bytes: a scale, then 32 codes
 
-// The words that have the scale of a quarter of a block, and its eight codes.
-uvec4 load_q8_0(Words codes, uint at, uint quarter)
+// Half a block.
+struct Half {
+    uint scale;
+    uvec4 codes;
+};
+
+Half load_q8_0(Words codes, uint at, uint side)
 {
-    const uint first = at + 2u + 8u * quarter, word = first / 4u;
-    uvec4 words = uvec4(codes.at[at / 4u], codes.at[word], codes.at[word + 1u], 0u);
-    words.x = at % 4u == 0u ? words.x : words.x >> 16;
-    if (first % 4u != 0u) {
-        words.w = codes.at[word + 2u];
-        words.y = words.y >> 16 | words.z << 16;
-        words.z = words.z >> 16 | words.w << 16;
+    const uint word = (at + 2u + 16u * side) / 4u;
+    Half h;
+    h.codes = uvec4(codes.at[word], codes.at[word + 1u], codes.at[word + 2u], codes.at[word + 3u]);
+    h.scale = codes.at[at / 4u];
+    if (at % 4u == 0u) { // the codes begin in the middle of a word
+        h.codes = h.codes >> 16 | uvec4(h.codes.yzw, codes.at[word + 4u]) << 16;
+    } else {
+        h.scale >>= 16;
     }
-    return words;
+    return h;
 }
 
 vec4 signed_bytes(uint word)
 {
-    return vec4(ivec4(bytes_of(word) << 24) >> 24);
+    const int w = int(word);
+    return vec4(bitfieldExtract(w, 0, 8), bitfieldExtract(w, 8, 8), bitfieldExtract(w, 16, 8),
+                bitfieldExtract(w, 24, 8));
 }
 
-void add_column_q8_0(Codes w, int origin, uint column, uint lane)
+void add_q8_0(Half h[EACH], uint k, int origin)
 {
-    const uint quarters = p.terms / 8u, start = column * w.code_row;
-    for (uint first = lane; first < quarters; first += LOADS * LANES) {
-        uvec4 words[LOADS];
+    [[unroll]] for (uint i = 0u; i < 4u; i += 2u) {
+        vec4 low[EACH], high[EACH];
+        [[unroll]] for (uint e = 0u; e < EACH; e++) {
+            const float scale = unpackHalf2x16(h[e].scale).x;
+            low[e] = signed_bytes(h[e].codes[i]) * scale;
+            high[e] = signed_bytes(h[e].codes[i + 1u]) * scale;
+        }
+        add_eight(low, high, origin, k + 4u * i);
+    }
+}
+
+void add_columns_q8_0(Codes w[EACH], uint columns[EACH], int origin, uint lane)
+{
+    const uint halves = p.terms / 16u;
+    for (uint first = lane; first < halves; first += LOADS * LANES) {
+        Half all[LOADS * EACH];
         [[unroll]] for (uint i = 0u; i < LOADS; i++) {
-            const uint quarter = min(first + i * LANES, quarters - 1u);
-            words[i] = load_q8_0(w.codes, start + quarter / 4u * 34u, quarter % 4u);
+            const uint place = min(first + i * LANES, halves - 1u);
+            [[unroll]] for (uint e = 0u; e < EACH; e++) {
+                const uint start = columns[e] * w[e].code_row + place / 2u * 34u;
+                all[i * EACH + e] = load_q8_0(w[e].codes, start, place % 2u);
+            }
         }
         [[unroll]] for (uint i = 0u; i < LOADS; i++) {
-            const uint quarter = first + i * LANES;
-            if (quarter < quarters) {
-                const float scale = unpackHalf2x16(words[i].x).x;
-                add_eight(signed_bytes(words[i].y) * scale, signed_bytes(words[i].z) * scale,
-                          origin, quarter * 8u);
+            Half some[EACH];
+            [[unroll]] for (uint e = 0u; e < EACH; e++) {
+                some[e] = all[i * EACH + e];
+            }
+            if (first + i * LANES < halves) {
+                add_q8_0(some, (first + i * LANES) * 16u, origin);
             }
         }
     }
@@ -200,26 +257,44 @@ void add_column_q8_0(Codes w, int origin, uint column, uint lane)
 
 // ---- Affine codes of 4 bits: scale and bias in one word, then words of eight codes
 
-void add_column_affine(Codes w, int origin, uint column, uint lane)
+struct Eight {
+    uint codes, by;
+};
+
+void add_affine(Eight x[EACH], uint k, int origin)
+{
+    vec4 low[EACH], high[EACH];
+    [[unroll]] for (uint e = 0u; e < EACH; e++) {
+        const vec2 by = convert(uvec4(x[e].by, 0u, 0u, 0u), SCALE_TYPE).xy;
+        const vec4 even = fma(four_codes(x[e].codes), vec4(by.x), vec4(by.y));
+        const vec4 odd = fma(four_codes(x[e].codes >> 4), vec4(by.x), vec4(by.y));
+        low[e] = vec4(even.x, odd.x, even.y, odd.y);
+        high[e] = vec4(even.z, odd.z, even.w, odd.w);
+    }
+    add_eight(low, high, origin, k);
+}
+
+void add_columns_affine(Codes w[EACH], uint columns[EACH], int origin, uint lane)
 {
     const uint words = p.terms / 8u;
-    const uint start = column * w.code_row / 4u, scale_start = column * w.scale_row / 4u;
     for (uint first = lane; first < words; first += LOADS * LANES) {
-        uint codes[LOADS], scales[LOADS];
+        Eight all[LOADS * EACH];
         [[unroll]] for (uint i = 0u; i < LOADS; i++) {
             const uint word = min(first + i * LANES, words - 1u), group = word / (GROUP / 8u);
-            codes[i] = w.codes.at[start + group * (w.code_group / 4u) + word % (GROUP / 8u)];
-            scales[i] = w.scales.at[scale_start + group * (w.scale_group / 4u)];
+            [[unroll]] for (uint e = 0u; e < EACH; e++) {
+                const uint codes = columns[e] * w[e].code_row + group * w[e].code_group;
+                const uint scales = columns[e] * w[e].scale_row + group * w[e].scale_group;
+                all[i * EACH + e] = Eight(w[e].codes.at[codes / 4u + word % (GROUP / 8u)],
+                                          w[e].scales.at[scales / 4u]);
+            }
         }
         [[unroll]] for (uint i = 0u; i < LOADS; i++) {
-            const uint word = first + i * LANES;
-            if (word < words) {
-                const vec2 by = convert(uvec4(scales[i], 0u, 0u, 0u), SCALE_TYPE).xy;
-                const uint c = codes[i];
-                const uvec4 low = uvec4(c, c >> 4, c >> 8, c >> 12) & 15u;
-                const uvec4 high = uvec4(c >> 16, c >> 20, c >> 24, c >> 28) & 15u;
-                add_eight(fma(vec4(low), vec4(by.x), vec4(by.y)),
-                          fma(vec4(high), vec4(by.x), vec4(by.y)), origin, word * 8u);
+            Eight some[EACH];
+            [[unroll]] for (uint e = 0u; e < EACH; e++) {
+                some[e] = all[i * EACH + e];
+            }
+            if (first + i * LANES < words) {
+                add_affine(some, (first + i * LANES) * 8u, origin);
             }
         }
     }
@@ -227,31 +302,37 @@ void add_column_affine(Codes w, int origin, uint column, uint lane)
 
 // ---- All others
 
-void add_column_of_any(Codes w, int origin, uint column, uint lane)
+void add_columns_of_any(Codes w[EACH], uint columns[EACH], int origin, uint lane)
 {
     for (uint k = lane * 8u; k < p.terms; k += LANES * 8u) {
-        vec2 scale = scale_and_bias(w, column, k);
         [[unroll]] for (uint q = 0u; q < 8u; q += 4u) {
-            vec4 b = codes_four(w, column, k + q);
-            b = BIASED ? fma(b, vec4(scale.x), vec4(scale.y)) : b * scale.x;
+            vec4 b[EACH];
+            [[unroll]] for (uint e = 0u; e < EACH; e++) {
+                const vec2 scale = scale_and_bias(w[e], columns[e], k);
+                b[e] = codes_four(w[e], columns[e], k + q);
+                b[e] = BIASED ? fma(b[e], vec4(scale.x), vec4(scale.y)) : b[e] * scale.x;
+            }
             add_four(b, origin, k + q);
         }
     }
 }
 
 // B_PACKED: the first block begins at a multiple of 16 bytes; of affine codes, words are aligned.
-void add_column(Words matrix, ivec2 origin, uint column, uint lane)
+void add_columns(Words matrices[EACH], uint columns[EACH], int a, int b, uint lane)
 {
-    Codes w = Codes(uvec2(matrix));
+    Codes w[EACH];
+    [[unroll]] for (uint e = 0u; e < EACH; e++) {
+        w[e] = Codes(uvec2(matrices[e]));
+    }
     if (KIND == Q4_K && B_PACKED) {
-        add_column_q4_k(w, origin.x, column, lane);
+        add_columns_q4_k(w, columns, a, lane);
     } else if (KIND == Q6_K && B_PACKED) {
-        add_column_q6_k(w, origin.x, column, lane);
+        add_columns_q6_k(w, columns, a, lane);
     } else if (KIND == Q8_0 && B_PACKED) {
-        add_column_q8_0(w, origin.x, column, lane);
+        add_columns_q8_0(w, columns, a, lane);
     } else if (KIND == AFFINE && BITS == 4 && SCALE_TYPE != FLOAT32 && B_PACKED) {
-        add_column_affine(w, origin.x, column, lane);
+        add_columns_affine(w, columns, a, lane);
     } else {
-        add_column_of_any(w, origin.x, column, lane);
+        add_columns_of_any(w, columns, a, lane);
     }
 }

@@ -12,8 +12,8 @@ layout(constant_id = 14) const uint NORM_PIECES = 1;     // pieces of 16 bytes i
 const uint NORM_PIECE = A_TYPE == FLOAT32 ? 4 : 8; // elements
 
 shared float squares[256];
-// Lanes of Q4_K read 4 pieces in each of 8 (matvec_codes.glsl), so every second 8 pieces are stored
-// with their halves exchanged.
+// Eight lanes of Q4_K read pieces that are 2 or 6 apart in four groups of 8 (matvec_codes.glsl), so
+// pieces are exchanged within the groups: by 4 in every second one, by 1 in every second pair.
 #ifdef CODES
 const bool EXCHANGED = KIND == Q4_K;
 #else
@@ -25,7 +25,7 @@ shared uvec4 row_pieces[ROWS * NORM_STRIDE];
 
 uint place_of_piece(uint row, uint piece)
 {
-    return row * NORM_STRIDE + (EXCHANGED ? piece ^ (piece & 8u) >> 1 : piece);
+    return row * NORM_STRIDE + (EXCHANGED ? piece ^ (piece & 8u) >> 1 ^ (piece & 16u) >> 4 : piece);
 }
 
 // Four elements of a normalized row; k is a multiple of 4.
