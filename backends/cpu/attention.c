@@ -308,6 +308,20 @@ static place place_of(const cpu_attention *a, int64_t tile)
     return p;
 }
 
+/* Computes the queries of p for all keys, one run of queries that share keys at a time. */
+static void attend(const forward *f, const place *p, float *scratch)
+{
+    const cpu_attention *a = &f->a;
+    const int64_t end = p->l0 + p->n_l;
+    place run = *p;
+    for (; run.l0 < end; run.l0 += run.n_l) {
+        run.n_l = weft__cpu_attention_run_end(a, p->b, run.l0, end) - run.l0;
+        run.rows = run.n_l * a->G;
+        run_keys(f, &run, 0, scratch, scratch + f->at_o);
+        put(f, &run, scratch + f->at_o);
+    }
+}
+
 static void attend_task(void *context, int64_t begin, int64_t end, int worker)
 {
     const forward *f = context;
@@ -317,12 +331,10 @@ static void attend_task(void *context, int64_t begin, int64_t end, int worker)
         place p = place_of(&f->a, tile);
         if (p.n_l <= 0)
             continue;
-        if (f->n_partials > 0) {
+        if (f->n_partials > 0)
             run_keys(f, &p, part, scratch, f->memory + (tile * f->n_parts + part) * f->partial);
-        } else {
-            run_keys(f, &p, 0, scratch, scratch + f->at_o);
-            put(f, &p, scratch + f->at_o);
-        }
+        else
+            attend(f, &p, scratch);
     }
 }
 

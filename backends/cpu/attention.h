@@ -46,6 +46,11 @@ void weft__cpu_attention_sees(const cpu_attention *a, int64_t b, int64_t l, int6
 void weft__cpu_attention_sees_any(const cpu_attention *a, int64_t b, int64_t l0, int64_t n,
                                   int64_t *from, int64_t *to);
 
+/* The end, at most `end`, of the queries of row b from l on that share keys with the query before
+ * them. In packed rows this is the end of a sample, so that a tile need not compute the scores
+ * between two samples. */
+int64_t weft__cpu_attention_run_end(const cpu_attention *a, int64_t b, int64_t l, int64_t end);
+
 /* Loads rows (l, h), l in [l0, l0 + n_l), h in [h0, h0 + n_h), of x (B, *, heads, width) as float32
  * times `factor`, each padded with zeros to `ld` floats. */
 void weft__cpu_attention_load(const cpu_attention *a, const weft_tensor *x, int64_t b, int64_t l0,

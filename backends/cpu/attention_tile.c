@@ -91,6 +91,20 @@ void weft__cpu_attention_sees_any(const cpu_attention *a, int64_t b, int64_t l0,
     }
 }
 
+int64_t weft__cpu_attention_run_end(const cpu_attention *a, int64_t b, int64_t l, int64_t end)
+{
+    int64_t from, to, before;
+    if (a->first == NULL)
+        return end;
+    weft__cpu_attention_sees(a, b, l, &from, &before);
+    for (l++; l < end; l++, before = to) {
+        weft__cpu_attention_sees(a, b, l, &from, &to);
+        if (from >= before)
+            break;
+    }
+    return l;
+}
+
 static const char *element(const weft_tensor *x, int64_t b, int64_t i, int64_t h)
 {
     int64_t offset = b * x->strides[0] + i * x->strides[1] + h * x->strides[2];

@@ -100,6 +100,7 @@ typedef struct place {
     int64_t b, hk, l0, n_l;
     int64_t rows;  /* n_l * G */
     int64_t s0, n; /* keys */
+    int64_t skip;  /* loaded keys before s0; a multiple of the panels' columns */
 } place;
 
 /* C (m, n) = or += A times B. Rows of A are a_row floats apart; with `across` A is the transpose of
@@ -173,29 +174,29 @@ static void run_tile(const backward *g, const place *p, float *scratch, float *d
     const cpu_attention *a = &g->a;
     const cpu_kernels *kernels = a->kernels;
     float *q = scratch, *d_o = scratch + g->at_do, *s = scratch + g->at_s, *dp = scratch + g->at_dp;
+    const float *k = scratch + g->at_k + p->skip * a->D_ld;
+    const float *kt = scratch + g->at_kt + p->skip * a->D;
+    const float *vt = scratch + g->at_vt + p->skip * a->Dv;
+    float *dk = scratch + g->at_dk + p->skip * a->D_ld;
+    float *dv = scratch + g->at_dv + p->skip * a->Dv_ld;
     weft__cpu_attention_load(a, a->q, p->b, p->l0, p->n_l, p->hk * a->G, a->G,
                              (float)a->params->scale, q, a->D_ld);
     weft__cpu_attention_load(a, g->d_o, p->b, p->l0, p->n_l, p->hk * a->G, a->G, 1, d_o, a->Dv_ld);
-    product scores = {
-        p->rows,           p->n, a->D, q, a->D_ld, false, scratch + g->at_kt, 0, true, s,
-        ATTENTION_KEYS_LD, false};
+    product scores = {p->rows, p->n, a->D, q, a->D_ld,           false,
+                      kt,      0,    true, s, ATTENTION_KEYS_LD, false};
     multiply(kernels, &scores);
-    product d_probability = {
-        p->rows,           p->n, a->Dv, d_o, a->Dv_ld, false, scratch + g->at_vt, 0, true, dp,
-        ATTENTION_KEYS_LD, false};
+    product d_probability = {p->rows, p->n, a->Dv, d_o, a->Dv_ld,          false,
+                             vt,      0,    true,  dp,  ATTENTION_KEYS_LD, false};
     multiply(kernels, &d_probability);
     soften(g, p, scratch);
-    product d_query = {
-        p->rows, a->D, p->n, dp,  ATTENTION_KEYS_LD, false, scratch + g->at_k, a->D_ld,
-        false,   dq,   a->D, true};
+    product d_query = {p->rows, a->D, p->n, dp,  ATTENTION_KEYS_LD, false, k, a->D_ld,
+                       false,   dq,   a->D, true};
     multiply(kernels, &d_query);
-    product d_key = {p->n,    a->D, p->rows, dp,    ATTENTION_KEYS_LD,
-                     true,    q,    a->D_ld, false, scratch + g->at_dk,
-                     a->D_ld, true};
+    product d_key = {p->n, a->D,    p->rows, dp, ATTENTION_KEYS_LD, true,
+                     q,    a->D_ld, false,   dk, a->D_ld,           true};
     multiply(kernels, &d_key);
-    product d_value = {p->n,     a->Dv, p->rows,  s,     ATTENTION_KEYS_LD,
-                       true,     d_o,   a->Dv_ld, false, scratch + g->at_dv,
-                       a->Dv_ld, true};
+    product d_value = {p->n, a->Dv,    p->rows, s,  ATTENTION_KEYS_LD, true,
+                       d_o,  a->Dv_ld, false,   dv, a->Dv_ld,          true};
     multiply(kernels, &d_value);
 }
 
@@ -213,15 +214,38 @@ static void put(const cpu_attention *a, const weft_tensor *x, const place *p, co
     }
 }
 
-/* Whether any query of the tile attends to any of its keys. Drops keys at the end that none attends
- * to. */
+/* Whether any query of the tile attends to any of its keys. Drops keys at both ends that none
+ * attends to, at the beginning whole panels of keys. */
 static bool clip(const cpu_attention *a, place *p)
 {
     int64_t from, last_to;
     weft__cpu_attention_sees_any(a, p->b, p->l0, p->n_l, &from, &last_to);
     if (last_to - p->s0 < p->n)
         p->n = last_to - p->s0;
-    return p->n > 0 && from < p->s0 + p->n;
+    if (p->n <= 0 || from >= p->s0 + p->n)
+        return false;
+    p->skip = from > p->s0 ? from - p->s0 : 0;
+    p->skip -= p->skip % a->kernels->gemm_columns;
+    p->s0 += p->skip;
+    p->n -= p->skip;
+    return true;
+}
+
+/* Adds the gradients of a block of queries, one run of queries that share keys at a time. */
+static void run_block(const backward *g, const place *p, int64_t block, float *scratch, float *dq)
+{
+    const cpu_attention *a = &g->a;
+    const int64_t l0 = block * a->block, end = l0 + a->block < a->L ? l0 + a->block : a->L;
+    int64_t next;
+    for (int64_t l = l0; l < end; l = next) {
+        place tile = *p;
+        next = weft__cpu_attention_run_end(a, p->b, l, end);
+        tile.l0 = l;
+        tile.n_l = next - l;
+        tile.rows = tile.n_l * a->G;
+        if (clip(a, &tile))
+            run_tile(g, &tile, scratch, dq + l * a->G * a->D);
+    }
 }
 
 static void run_keys(const backward *g, place p, float *scratch, float *dq)
@@ -232,14 +256,8 @@ static void run_keys(const backward *g, place p, float *scratch, float *dq)
     weft__cpu_attention_pack(a, a->v, p.b, p.s0, p.n, p.hk, scratch + g->at_vt);
     memset(scratch + g->at_dk, 0, (size_t)(ATTENTION_KEYS * a->D_ld) * sizeof(float));
     memset(scratch + g->at_dv, 0, (size_t)(ATTENTION_KEYS * a->Dv_ld) * sizeof(float));
-    for (int64_t block = 0; block < a->n_blocks; block++) {
-        place tile = p;
-        tile.l0 = block * a->block;
-        tile.n_l = a->L - tile.l0 < a->block ? a->L - tile.l0 : a->block;
-        tile.rows = tile.n_l * a->G;
-        if (tile.n_l > 0 && clip(a, &tile))
-            run_tile(g, &tile, scratch, dq + tile.l0 * a->G * a->D);
-    }
+    for (int64_t block = 0; block < a->n_blocks; block++)
+        run_block(g, &p, block, scratch, dq);
     put(a, &g->out[1], &p, scratch + g->at_dk, a->D_ld);
     put(a, &g->out[2], &p, scratch + g->at_dv, a->Dv_ld);
 }

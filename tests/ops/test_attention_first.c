@@ -28,6 +28,20 @@ static weft_array *first_of(void)
     return weft_from_data(first, WEFT_INT32, WEFT_DIMS(B, L));
 }
 
+/* Sequences of lengths around those of tiles and panels, of one token too, and in row 1 many short
+ * ones. */
+static weft_array *packed_first(void)
+{
+    static const int lengths[] = {1, 1, 2, 71, 15, 16, 17, 96, 33, L};
+    static int32_t first[B * L];
+    for (int at = 0, i = 0; at < L; at += lengths[i++])
+        for (int j = at; j < L && j < at + lengths[i]; j++)
+            first[j] = at;
+    for (int i = 0; i < L; i++)
+        first[L + i] = i - i % 3;
+    return weft_from_data(first, WEFT_INT32, WEFT_DIMS(B, L));
+}
+
 /* (B, 1, L, S) */
 static weft_array *mask_of(weft_array *first, int64_t S)
 {
@@ -48,13 +62,13 @@ static weft_array *loss(void *context, weft_array *const *in, int n)
     return weft_sum(weft_multiply(y, normal(9, weft_shape(y))), WEFT_ALL_AXES, false);
 }
 
-static void compare(weft_attention_options o, weft_array *mask)
+static void compare_rows(weft_attention_options o, weft_array *mask, weft_array *first)
 {
     weft_scope_open();
     weft_array *in[] = {normal(1, WEFT_DIMS(B, L, H, D)), normal(2, WEFT_DIMS(B, L, HK, D)),
                         normal(3, WEFT_DIMS(B, L, HK, D))};
     weft_array *one[3], *two[3];
-    o.first = first_of();
+    o.first = first;
     o.mask = mask;
     weft_attention_options other = o;
     other.first = NULL;
@@ -67,6 +81,12 @@ static void compare(weft_attention_options o, weft_array *mask)
     for (int i = 0; i < 3; i++)
         CHECK(apart(one[i], two[i]) < 2e-4);
     weft_scope_close(NULL);
+}
+
+static void compare(weft_attention_options o, weft_array *mask)
+{
+    compare_rows(o, mask, first_of());
+    compare_rows(o, mask, packed_first());
 }
 
 static void it_is_the_mask_that_says_the_same(void)
