@@ -102,6 +102,11 @@ weft_status train_check_out(const train_values *v);
  */
 weft_status train_open_data(const train_values *v, train_run *r);
 
+/* Whether neither --val-split nor --val-data decides about validation: large data is then split. */
+bool train_splits_by_default(const train_values *v);
+/* Whether the options permit validation. With train_splits_by_default the data decides. */
+bool train_may_validate(const train_values *v);
+
 /* Whether the chat template rendered rows of the data: the model is then used in chats. */
 bool train_in_chats(const train_run *r);
 

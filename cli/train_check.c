@@ -12,9 +12,14 @@
 /* Free bytes required on the disk; every run writes more than this. */
 enum { LEAST_ROOM = 1 << 15 };
 
+bool train_may_validate(const train_values *v)
+{
+    return v->val_split > 0 || v->val_data != NULL || train_splits_by_default(v);
+}
+
 static const char *plan_complaint(const train_values *v)
 {
-    const bool validated = v->val_split > 0 || v->val_data != NULL;
+    const bool validated = train_may_validate(v);
     if (v->patience > 0 && !validated)
         return "--patience counts validations, which need --val-split or --val-data";
     if (v->sample_prompts.n > 0 && !validated)

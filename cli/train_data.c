@@ -27,6 +27,26 @@ static weft_status open_batches(const train_values *v, train_run *r)
                    : weft_batches_new(r->data, v->batch_size, (uint64_t)v->seed, &r->batches);
 }
 
+bool train_splits_by_default(const train_values *v)
+{
+    return isnan(v->val_split) && v->val_data == NULL && v->batches == NULL;
+}
+
+/* Refuses options that need validation if the data was too small to hold some out by default. */
+static weft_status check_validation(const train_values *v, const train_run *r)
+{
+    const char *name = v->patience > 0              ? "patience"
+                       : v->sample_prompts.n > 0    ? "sample-prompt"
+                       : v->val_every != CLI_ABSENT ? "val-every"
+                                                    : NULL;
+    if (name == NULL || r->validation != NULL || !train_splits_by_default(v))
+        return WEFT_OK;
+    return weft_fail(WEFT_INVALID,
+                     "train: --%s needs --val-split or --val-data: the data has only %s samples, "
+                     "and fewer than 200 are not split by default",
+                     name, cli_count(weft_dataset_info_of(r->data).samples));
+}
+
 weft_status train_open_data(const train_values *v, train_run *r)
 {
     r->sources[0].path = v->batches;
@@ -51,9 +71,14 @@ weft_status train_open_data(const train_values *v, train_run *r)
     if (v->batches != NULL)
         return weft_batches_open(v->batches, &r->batches);
     weft_dataset **split_off = v->val_data != NULL ? NULL : &r->validation;
+    const double split = train_splits_by_default(v) ? WEFT_SPLIT_AUTO
+                         : v->val_data != NULL      ? 0
+                                                    : v->val_split;
     status = cli_data_sources(&v->source, r->sources);
     if (status == WEFT_OK)
-        status = cli_data_load(&v->source, r->tokenizer, &o, v->val_split, &r->data, split_off);
+        status = cli_data_load(&v->source, r->tokenizer, &o, split, &r->data, split_off);
+    if (status == WEFT_OK)
+        status = check_validation(v, r);
     if (status == WEFT_OK)
         status = open_batches(v, r);
     if (status == WEFT_OK)

@@ -39,14 +39,13 @@ static bool has_decay(const weft_optim_type *type)
 const char *train_ignored_complaint(const train_values *v)
 {
     static char text[128];
-    const bool validated = v->val_split > 0 || v->val_data != NULL;
     for (size_t i = 0; v->batches && i < sizeof of_data / sizeof *of_data; i++) {
         if (is_set(v, of_data[i].name) && !(of_data[i].also_validation && v->val_data)) {
             snprintf(text, sizeof text, "--%s is for --data, not for --batches", of_data[i].name);
             return text;
         }
     }
-    if (!validated && is_set(v, "val-every"))
+    if (!train_may_validate(v) && is_set(v, "val-every"))
         return "--val-every needs --val-split or --val-data";
     if (is_set(v, "weight-decay") && v->weight_decay > 0 && !has_decay(train_optimizer(v)))
         return "--weight-decay is not an option of this --optimizer";

@@ -38,9 +38,9 @@ static const cli_option options[] = {
      .value = "SHARE",
      .low = 0,
      .high = 0.999,
-     .fallback = "0",
      AT(val_split),
-     .help = "share of the data to validate on, not to train on"},
+     .help = "share of the data to validate on, not to train on; 0: none; default: 0.05, at most "
+             "100 samples, of data with at least 200 samples"},
     {.name = "val-data",
      .kind = CLI_TEXT,
      .value = "FILE",

@@ -125,6 +125,7 @@ static const char *default_of(const weft_run_words *run, const char *name, char 
     static const char *const words[][2] = {{"train-on", "turns"},
                                            {"task", "generate"},
                                            {"long", "keep-head"},
+                                           {"val-split", "the default"},
                                            {"label-smoothing", "0"}};
     const char *of = cli_word_of(&cli_train, run->at, run->n, "objective"),
                *rank = cli_word_of(&cli_train, run->at, run->n, "rank");

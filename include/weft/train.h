@@ -126,11 +126,16 @@ typedef struct weft_dataset_info {
     weft_examples examples;           /* in pairs, even samples are chosen, odd ones rejected */
 } weft_dataset_info;
 
+/* A validation split: of each source with at least 200 samples 5%, at most 100 samples; of smaller
+ * sources none. */
+#define WEFT_SPLIT_AUTO (-1.0)
+
 /* Loads samples. `path` is a file, a folder (all files with a known extension in it and its
  * subfolders, in order of their paths), a pattern with *, ? or [, or "-" for standard input, which
  * needs options->format. With 0 < split < 1 that share goes to *validation: of a text the last
- * characters, of rows at least one, chosen by the seed. With split 0, *validation is NULL, and
- * `validation` may be NULL. NULL options: all zero.
+ * characters, of rows at least one, chosen by the seed. With WEFT_SPLIT_AUTO rows are chosen in the
+ * same way, and the last windows of texts; *validation is NULL if nothing is held out. With split
+ * 0, *validation is NULL, and `validation` may be NULL. NULL options: all zero.
  *
  * Completions. A prompt and its completion are tokenized separately, as when generating. The
  * tokenizer's leading special tokens precede every row's sample and a text's first window. Alpaca

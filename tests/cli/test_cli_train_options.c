@@ -254,9 +254,9 @@ static void options_without_an_effect_are_refused(void)
     static const struct {
         const char *options, *says;
     } refused[] = {
-        {ROWS " --val-every 2", "--val-every needs --val-split or --val-data"},
+        {ROWS " --val-split 0 --val-every 2", "--val-every needs --val-split or --val-data"},
         {ROWS " --weight-decay 0.5 --optimizer adam", "--weight-decay is not an option of this"},
-        {ROWS " --patience 2", "need --val-split or --val-data"},
+        {ROWS " --val-split 0 --patience 2", "need --val-split or --val-data"},
         {ROWS " --beta 0.2", "--beta is not an option of this --objective"},
         {ROWS " --gpu-layers 1", "--gpu-layers"},
         {ROWS " --val-split 0.3 --val-data bad.jsonl", "--val-split is for --data without"},
@@ -276,6 +276,47 @@ static void options_without_an_effect_are_refused(void)
                                        check_source("examples/storyteller"), refused[i].options);
         check_one_line(&o, 2);
         CHECK_CONTAINS(o.err, refused[i].says);
+    }
+}
+
+/* Data with at least 200 samples is split by default; options that need a validation refuse less.
+ */
+static void large_data_is_validated_by_default(void)
+{
+    static const char *const refused[] = {"--val-every", "--patience"};
+    for (int i = 0; i < 2; i++) {
+        const output o = shell_command(NULL, "cd %s && %s train %s --out refused " ROWS " %s 2",
+                                       folder, check_built("cli/weft"),
+                                       check_source("examples/storyteller"), refused[i]);
+        check_one_line(&o, 1);
+        CHECK_CONTAINS(o.err, refused[i]);
+        CHECK_CONTAINS(o.err, " needs --val-split or --val-data: the data has only 8 samples");
+    }
+    char begin[2048];
+    snprintf(begin, sizeof begin,
+             "cd %s && seq 200 | sed 's/.*/{\"text\": \"line &\"}/' >many.jsonl && %s train %s "
+             "--data many.jsonl --steps 2",
+             folder, check_built("cli/weft"), check_source("examples/storyteller"));
+    output o = shell_command(NULL, "%s --out split", begin);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.err, "many.jsonl: 190 samples");
+    CHECK_CONTAINS(o.err, "val     10 samples");
+    CHECK_CONTAINS(o.err, "held out of the data; --val-split 0 trains on all of it");
+    CHECK_CONTAINS(o.out, "validation loss ");
+    o = shell_command(NULL, "%s --out unsplit --val-split 0", begin);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.err, "many.jsonl: 200 samples");
+    CHECK(strstr(o.err, "held out") == NULL && strstr(o.out, "validation loss ") == NULL);
+    static const char *const resumed[][3] = {
+        {"split", "", "10 samples"},
+        {"split", "--val-split 0", "--val-split: the run in split has the default"},
+        {"unsplit", "", "200 samples"},
+        {"unsplit", "--val-split 0.1", "has 0, and a resumed run keeps it"}};
+    for (int i = 0; i < 4; i++) {
+        o = shell_command(NULL, "cd %s && %s train --out %s --resume --steps 3 %s", folder,
+                          check_built("cli/weft"), resumed[i][0], resumed[i][1]);
+        CHECK_EQ_INT(o.code, i % 2);
+        CHECK_CONTAINS(o.err, resumed[i][2]);
     }
 }
 
@@ -299,4 +340,5 @@ CHECK_MAIN("cli_train_options", CHECK_CASE(every_option_has_a_case),
            CHECK_CASE(every_option_changes_the_run),
            CHECK_CASE(every_option_of_a_resumed_run_changes_it_or_is_refused),
            CHECK_CASE(options_without_an_effect_are_refused),
+           CHECK_CASE(large_data_is_validated_by_default),
            CHECK_CASE(a_stopped_run_prints_its_object))

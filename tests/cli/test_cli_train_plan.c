@@ -210,7 +210,8 @@ static void the_end_says_which_adapter_to_use(void)
     CHECK_EQ_INT(o.code, 0);
     o = shell_command(NULL, "grep -c '\"samples\": .*A fox' \"%s\"/metrics.jsonl", out);
     CHECK(atoi(o.out) >= 2);
-    static const char *const bad[] = {"--patience 1", "--sample-prompt a",
+    static const char *const bad[] = {"--patience 1 --val-split 0",
+                                      "--sample-prompt a --val-split 0",
                                       "--patience 1 --val-split 0.1 --val-every 0"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         o = weft_command(NULL, "train M --data a %s", bad[i]);

@@ -120,6 +120,41 @@ static void expect_equal_batches(const weft_dataset *a, const weft_dataset *b)
     weft_batches_free(y);
 }
 
+/* Loads n rows with WEFT_SPLIT_AUTO twice through the cache: the same both times. */
+static void keep_auto_split(int n)
+{
+    char *text = weft_calloc((size_t)n + 1, 32);
+    weft_dataset *train[2] = {NULL, NULL}, *validation[2] = {NULL, NULL};
+    const weft_dataset_options o = {.cache = folder,
+                                    .tokenizer_path = check_source("examples/storyteller")};
+    for (int i = 0; i < n; i++)
+        sprintf(text + strlen(text), "{\"text\": \"line %d\"}\n", i);
+    CHECK_OK(weft_file_write(source, text, strlen(text)));
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(
+            weft_dataset_load(source, tokenizer, &o, WEFT_SPLIT_AUTO, &train[i], &validation[i]));
+    CHECK(train[1] && weft_dataset_info_of(train[1]).cached);
+    if (train[0] && train[1])
+        expect_equal(train[0], train[1]);
+    CHECK_EQ_INT(validation[0] != NULL, n >= 200);
+    CHECK_EQ_INT(validation[1] != NULL, n >= 200);
+    if (validation[0] && validation[1])
+        expect_equal(validation[0], validation[1]);
+    for (int i = 0; i < 2; i++) {
+        weft_dataset_free(train[i]);
+        weft_dataset_free(validation[i]);
+    }
+    weft_free(text);
+}
+
+static void default_splits_are_kept(void)
+{
+    if (!start())
+        return;
+    keep_auto_split(3);
+    keep_auto_split(300);
+}
+
 static void what_is_kept_is_what_was_read(void)
 {
     weft_dataset *fresh, *rest, *made, *left, *kept, *chosen;
@@ -236,5 +271,6 @@ static void a_cache_that_cannot_be_written_is_not_needed(void)
 }
 
 CHECK_MAIN("data_cache", CHECK_CASE(what_is_kept_is_what_was_read),
-           CHECK_CASE(other_data_has_another_file), CHECK_CASE(damaged_files_are_written_anew),
+           CHECK_CASE(default_splits_are_kept), CHECK_CASE(other_data_has_another_file),
+           CHECK_CASE(damaged_files_are_written_anew),
            CHECK_CASE(a_cache_that_cannot_be_written_is_not_needed))

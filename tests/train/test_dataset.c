@@ -1,4 +1,5 @@
 /* tests/train/test_dataset.c -- samples from files, and refused input. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -272,6 +273,65 @@ static void a_text_is_split_by_characters(void)
     weft_dataset_free(validation);
 }
 
+/* Loads n short rows with WEFT_SPLIT_AUTO, and counts the samples of both datasets. */
+static void expect_auto_split(int n, int64_t held_out)
+{
+    char *text = weft_calloc((size_t)n + 1, 32);
+    size_t size = 0;
+    for (int i = 0; i < n; i++)
+        size += (size_t)snprintf(text + size, 32, "{\"text\": \"line %d\"}\n", i);
+    weft_dataset *train = NULL, *validation = NULL;
+    if (CHECK_OK(weft_dataset_parse(text, size, "rows.jsonl", tokenizer, NULL, WEFT_SPLIT_AUTO,
+                                    &train, &validation))) {
+        CHECK_EQ_INT(weft_dataset_info_of(train).samples, n - held_out);
+        CHECK_EQ_INT(weft_dataset_info_of(train).rows[WEFT_ROW_TEXT], n);
+        if (CHECK((validation != NULL) == (held_out > 0)) && validation)
+            CHECK_EQ_INT(weft_dataset_info_of(validation).samples, held_out);
+    }
+    weft_dataset_free(train);
+    weft_dataset_free(validation);
+    weft_free(text);
+}
+
+static void large_data_is_split_by_default(void)
+{
+    if (!have_tokenizer())
+        return;
+    expect_auto_split(1, 0);
+    expect_auto_split(199, 0);
+    expect_auto_split(200, 10);
+    expect_auto_split(2000, 100);
+    expect_auto_split(2500, 100);
+}
+
+/* The last windows of a text are held out, and nothing of it is lost. */
+static void windows_are_split_by_default(void)
+{
+    static char text[16000];
+    size_t n = 0;
+    for (int i = 0; i < 1000; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "word %d ", i);
+    weft_dataset *train, *validation, *whole = load("auto.txt", text, NULL);
+    const weft_dataset_options o = {.length = 16};
+    if (!have_tokenizer() || !CHECK_OK(weft_dataset_load(file_of("auto.txt", text), tokenizer, &o,
+                                                         WEFT_SPLIT_AUTO, &train, &validation)))
+        return;
+    const int64_t trained = weft_dataset_info_of(train).samples;
+    if (CHECK(validation != NULL)) {
+        const weft_dataset_info held_out = weft_dataset_info_of(validation);
+        CHECK(trained + held_out.samples >= 200);
+        CHECK_EQ_INT(held_out.samples, llround(0.05 * (double)(trained + held_out.samples)));
+        CHECK_EQ_INT(weft_dataset_info_of(train).targets + held_out.targets,
+                     weft_dataset_info_of(whole).targets);
+        const weft_sample last = weft_dataset_at(train, trained - 1),
+                          next = weft_dataset_at(validation, 0);
+        CHECK_EQ_INT(next.ids[0], last.ids[last.length - 1]);
+    }
+    weft_dataset_free(whole);
+    weft_dataset_free(train);
+    weft_dataset_free(validation);
+}
+
 static void lines_are_split_by_the_seed(void)
 {
     char text[2000] = "";
@@ -408,6 +468,7 @@ CHECK_MAIN("dataset", CHECK_CASE(text_lines_end_in_eos), CHECK_CASE(texts_may_co
            CHECK_CASE(prompts_are_not_learnt), CHECK_CASE(an_eos_in_the_text_is_not_doubled),
            CHECK_CASE(long_samples_follow_the_policy), CHECK_CASE(texts_become_windows),
            CHECK_CASE(windows_may_overlap), CHECK_CASE(a_text_is_split_by_characters),
+           CHECK_CASE(large_data_is_split_by_default), CHECK_CASE(windows_are_split_by_default),
            CHECK_CASE(lines_are_split_by_the_seed), CHECK_CASE(bad_lines_are_named),
            CHECK_CASE(byte_order_marks_are_skipped),
            CHECK_CASE(files_that_cannot_be_read_are_not_trained_as_text),

@@ -49,9 +49,9 @@ weft_status weft__dataset_append(weft_dataset *dataset, const weft_sample *sampl
 int64_t *weft__dataset_groups(const weft_dataset *dataset, int64_t *n);
 
 /* Splits the groups of samples of `all`: `chosen` gets the share of them that the seed selects (at
- * least one), `rest` the others in their order. `all` is unchanged. WEFT_INVALID if there are fewer
- * than two groups. */
-weft_status weft__dataset_split(const weft_dataset *all, double share, uint64_t seed,
+ * least one; NULL: the last ones), `rest` the others in their order. `all` is unchanged.
+ * WEFT_INVALID if there are fewer than two groups. */
+weft_status weft__dataset_split(const weft_dataset *all, double share, const uint64_t *seed,
                                 weft_dataset **rest, weft_dataset **chosen);
 
 /* Appends all samples and counts of `from` as a part with the weight. Groups of both datasets stay

@@ -11,7 +11,7 @@
 
 /* The training and validation samples of one or all sources. */
 typedef struct parts {
-    double split;
+    double split;                     /* of a source with WEFT_SPLIT_AUTO: the share of its rows */
     weft_dataset *train, *validation; /* validation NULL: none */
     weft__said *said;
 } parts;
@@ -201,15 +201,53 @@ static void report(const weft__reader *r)
                         (long long)info->bad_rows);
 }
 
+/* ---- WEFT_SPLIT_AUTO ------------------------------------------------------------------------ */
+
+/* The share of n samples that is held out. */
+static double auto_share(int64_t n)
+{
+    enum { LEAST = 200, MOST = 100 };
+    const double share = 0.05;
+    return n < LEAST ? 0 : fmin(share, (double)MOST / (double)n);
+}
+
+/* Moves the last windows of the source's texts to the validation samples. */
+static weft_status hold_out_windows(parts *p, double share)
+{
+    weft_dataset *rest, *chosen;
+    const weft_status status = weft__dataset_split(p->train, share, NULL, &rest, &chosen);
+    if (status != WEFT_OK)
+        return status;
+    weft_dataset_free(p->train);
+    weft_dataset_free(p->validation);
+    p->train = rest;
+    p->validation = chosen;
+    return WEFT_OK;
+}
+
+/* Splits the windows of the source's texts, and sets the split of its rows. */
+static weft_status split_auto(const weft__reader *r, parts *p)
+{
+    int64_t groups;
+    int64_t *starts = weft__dataset_groups(r->rows, &groups);
+    if (starts == NULL)
+        return WEFT_MEMORY;
+    weft_free(starts);
+    const int64_t windows = p->train->info.samples;
+    const double share = auto_share(groups + windows);
+    p->split = groups > 1 ? share : 0;
+    return share > 0 && windows > 1 ? hold_out_windows(p, share) : WEFT_OK;
+}
+
 /* ---- sources and mixtures ------------------------------------------------------------------- */
 
 /* Appends the samples of rows to those of plain texts, after splitting them. */
-static weft_status join_rows(weft__reader *r, parts *p, double weight)
+static weft_status join_rows(weft__reader *r, double split, parts *p, double weight)
 {
-    if (p->split == 0 || (r->rows->info.samples == 0 && p->validation->info.samples > 0))
+    if (split == 0 || r->rows->info.samples == 0)
         return weft__dataset_join(p->train, r->rows, weight);
     weft_dataset *rest, *chosen;
-    weft_status status = weft__dataset_split(r->rows, p->split, r->o.seed, &rest, &chosen);
+    weft_status status = weft__dataset_split(r->rows, split, &r->o.seed, &rest, &chosen);
     if (status != WEFT_OK)
         return weft_fail(status, "%s: %s", r->source, weft_error_message());
     status = weft__dataset_join(p->train, rest, weight);
@@ -243,7 +281,7 @@ static weft_status make_parts(const weft_dataset_options *o, double split, parts
 {
     p->split = split;
     weft_status status = new_dataset(o, &p->train);
-    if (status == WEFT_OK && split > 0)
+    if (status == WEFT_OK && split != 0)
         status = new_dataset(o, &p->validation);
     return status;
 }
@@ -270,6 +308,8 @@ static weft_status add_source(const weft_data_source *source, const char *data, 
         status = data ? add_contents(&r, data, size, &p) : add_files(&r, &p);
     if (status == WEFT_OK)
         status = check_source(&r, &p);
+    if (status == WEFT_OK && p.split == WEFT_SPLIT_AUTO)
+        status = split_auto(&r, &p);
     if (status == WEFT_OK)
         report(&r);
     if (status == WEFT_OK)
@@ -277,7 +317,7 @@ static weft_status add_source(const weft_data_source *source, const char *data, 
     if (status == WEFT_OK && all->validation)
         status = weft__dataset_join(all->validation, p.validation, 1);
     if (status == WEFT_OK)
-        status = join_rows(&r, all, weight);
+        status = join_rows(&r, p.split, all, weight);
     free_parts(&p);
     close_reader(&r);
     return status;
@@ -293,7 +333,8 @@ static weft_status check_arguments(const weft_data_source *sources, int n, doubl
     }
     if (n < 1)
         return weft_fail(WEFT_INVALID, "dataset: expected a source");
-    if (!(split >= 0 && split < 1) || (split > 0 && validation == NULL))
+    const bool known = (split >= 0 && split < 1) || split == WEFT_SPLIT_AUTO;
+    if (!known || (split != 0 && validation == NULL))
         return weft_fail(WEFT_INVALID, "%s: validation split: expected a share in [0, 1), got %g",
                          sources[0].path, split);
     return WEFT_OK;
@@ -343,7 +384,7 @@ static weft_status load_through_cache(const weft_data_source *sources, int n,
         return status;
     if (path == NULL)
         return read_all(sources, n, NULL, 0, tokenizer, o, all);
-    if (!weft__dataset_cache_open(path, &all->train, all->split > 0 ? &all->validation : NULL)) {
+    if (!weft__dataset_cache_open(path, &all->train, all->split != 0 ? &all->validation : NULL)) {
         status = read_all(sources, n, NULL, 0, tokenizer, o, all);
         if (status == WEFT_OK)
             keep_in_cache(o->cache, path, all);
@@ -371,8 +412,10 @@ static weft_status load(const weft_data_source *sources, int n, const char *data
         return status;
     }
     *out = all.train;
-    if (all.validation)
+    if (all.validation && weft_dataset_info_of(all.validation).samples > 0)
         *validation = all.validation;
+    else
+        weft_dataset_free(all.validation);
     return WEFT_OK;
 }
 

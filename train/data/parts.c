@@ -71,19 +71,20 @@ static void add_counts(weft_dataset_info *to, const weft_dataset_info *from)
         to->files[i] += from->files[i];
 }
 
-/* Draws an order of the groups from the seed. The first n_chosen groups go to `chosen`, the others
- * to `rest`. */
+/* Puts n_chosen of the groups into `chosen`, drawn by the seed, or the last ones if it is NULL, and
+ * the others into `rest`. */
 static weft_status fill_parts(const weft_dataset *all, const int64_t *starts, int64_t n,
-                              int64_t n_chosen, uint64_t seed, weft_dataset *rest,
+                              int64_t n_chosen, const uint64_t *seed, weft_dataset *rest,
                               weft_dataset *chosen)
 {
+    uint64_t state = seed ? *seed : 0;
     int64_t *order = weft_calloc((size_t)n, sizeof *order);
     bool *is_chosen = weft_calloc((size_t)n, sizeof *is_chosen);
     weft_status status = WEFT_OK;
     if (order && is_chosen) {
-        weft__shuffle(order, n, &seed);
+        weft__shuffle(order, n, &state);
         for (int64_t i = 0; i < n_chosen; i++)
-            is_chosen[order[i]] = true;
+            is_chosen[seed ? order[i] : n - 1 - i] = true;
         for (int64_t g = 0; g < n; g++) {
             for (int64_t i = starts[g]; status == WEFT_OK && i < starts[g + 1]; i++)
                 status = copy_sample(is_chosen[g] ? chosen : rest, all, i);
@@ -100,7 +101,7 @@ static weft_status fill_parts(const weft_dataset *all, const int64_t *starts, in
 }
 
 static weft_status split_groups(const weft_dataset *all, const int64_t *starts, int64_t n,
-                                double share, uint64_t seed, weft_dataset **rest,
+                                double share, const uint64_t *seed, weft_dataset **rest,
                                 weft_dataset **chosen)
 {
     if (n < 2)
@@ -116,7 +117,7 @@ static weft_status split_groups(const weft_dataset *all, const int64_t *starts, 
     return status == WEFT_OK ? fill_parts(all, starts, n, n_chosen, seed, *rest, *chosen) : status;
 }
 
-weft_status weft__dataset_split(const weft_dataset *all, double share, uint64_t seed,
+weft_status weft__dataset_split(const weft_dataset *all, double share, const uint64_t *seed,
                                 weft_dataset **rest, weft_dataset **chosen)
 {
     int64_t n;
