@@ -96,25 +96,29 @@ weft_array *weft__lora_matrix(const weft_nn_lora_linear *m)
 }
 
 /* Whether base and adapter are computed as one sum of products: for many rows, as in training and
- * prompts. With DoRA the base's product is scaled too, so both need the same x. */
+ * prompts. */
 static bool is_sum(const weft_nn_lora_linear *m, const weft_array *x)
 {
-    return !m->merged && !(m->lora_magnitude_vector && drops_out(m)) && !m->start_A &&
-           m->base->type == &weft_nn_linear_type && !((weft_nn_linear *)m->base)->int8 &&
-           weft__use_linear_sum(x);
+    return !m->merged && !m->start_A && m->base->type == &weft_nn_linear_type &&
+           !((weft_nn_linear *)m->base)->int8 && weft__use_linear_sum(x);
 }
 
+/* With DoRA the base's product is scaled too, so both read the x with dropout, and the formula of
+ * with_magnitude becomes g (W x + scale (x A^T) B^T) + W (x without dropout - x). */
 static weft_array *as_sum(const weft_nn_lora_linear *m, weft_array *x)
 {
     const weft_nn_linear *base = (weft_nn_linear *)m->base;
-    weft_array *low = reduced(m, weft_nn_call(m->lora_dropout, x), m->lora_A);
-    weft_array *inputs[] = {x, low};
+    weft_array *dropped = weft_nn_call(m->lora_dropout, x);
+    weft_array *low = reduced(m, dropped, m->lora_A);
+    weft_array *inputs[] = {m->lora_magnitude_vector ? dropped : x, low};
     weft_array *weights[] = {weft__lora_weight(m),
                              weft__lora_factor(m, m->lora_B, weft_dtype_of(x))};
     if (m->lora_magnitude_vector == NULL)
         return weft__linear_sum(inputs, weights, 2, base->bias);
     weft_array *y = weft__linear_sum(inputs, weights, 2, NULL);
     weft_array *scaled = weft_multiply(y, weft__dora_factor(m));
+    if (drops_out(m))
+        scaled = weft_add(scaled, weft_linear(weft_subtract(x, dropped), weights[0], NULL));
     if (base->bias)
         scaled = weft_add(scaled, base->bias);
     return weft_astype(scaled, weft_dtype_of(y));
