@@ -36,6 +36,8 @@ def weft(command, *arguments):
 
 def train(command, model, recipe, folder, *more):
     settings = json.loads((recipe / "recipe.json").read_text())
+    if recipe.name.endswith("-plus"):  # LoRA+: the rate of B is four times that of A
+        more = (*more, "--lora-plus", 4)
     weft(command, "train", model, "--batches", recipe / "trajectory.safetensors",
          "--init-adapter", recipe / "initial", "--out", folder, "--lr", settings["lr"],
          "--weight-decay", settings["weight_decay"], "--schedule", "constant", *more)
@@ -50,6 +52,11 @@ def worst(rows, key, expected):
 
 def peft_logits(model, adapter, ids):
     base = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+    config = json.loads((adapter / "adapter_config.json").read_text())
+    tokens = (config.get("trainable_token_indices") or {}).values()
+    size = 1 + max((max(rows) for rows in tokens), default=0)
+    if size > base.config.vocab_size:  # the adapter brings new tokens
+        base.resize_token_embeddings(size)
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "Found missing adapter keys")  # else only a warning
         adapted = PeftModel.from_pretrained(base, str(adapter))
@@ -57,6 +64,9 @@ def peft_logits(model, adapter, ids):
              if not name.endswith(".base_layer.weight")}
     expected = {name for name in get_peft_model_state_dict(adapted, save_embedding_layers=False)
                 if not name.endswith(".base_layer.weight")}
+    if base.config.tie_word_embeddings:  # rows of a tied head may be saved, or left out
+        there, expected = ({name for name in names if ".lm_head.token_adapter." not in name}
+                           for names in (there, expected))
     assert there == expected, there ^ expected
     with torch.no_grad():
         return adapted.eval()(ids.long()).logits
