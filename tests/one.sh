@@ -6,7 +6,7 @@
 # other counts as one: exit status 0 passed, 77 skipped, else failed. A program that reports no
 # failure and yet dies (a crash, a leak, the time limit) adds one failure. The failed checks of a
 # program and the end of what it printed are appended to the file $WEFT_FAILURES, too, where that is
-# set.
+# set. Its times (CPU seconds, wall seconds, LABEL, NAME) are appended to the file $WEFT_TIMES.
 set -euo pipefail
 
 label=$1
@@ -15,12 +15,14 @@ shift 2
 limit=${WEFT_TEST_SECONDS:-900}
 
 output=$(mktemp)
-trap 'rm -f "$output"' EXIT
+trap 'rm -f "$output" "$output.times"' EXIT
 
-start=$(date +%s%N)
 status=0
-timeout --kill-after=10 "$limit" "$@" >"$output" 2>&1 </dev/null || status=$?
-seconds=$(awk -v ns=$(($(date +%s%N) - start)) 'BEGIN { printf "%.1f", ns / 1e9 }')
+TIMEFORMAT='%1R %1U %1S'
+{ time timeout --kill-after=10 "$limit" "$@" >"$output" 2>&1 </dev/null || status=$?; } \
+    2>"$output.times"
+read -r wall user system <"$output.times"
+cpu=$(awk -v u="$user" -v s="$system" 'BEGIN { printf "%.1f", u + s }')
 
 counts=$(sed -nE 's/^[^ ]+: ([0-9]+) passed, ([0-9]+) failed, ([0-9]+) skipped$/\1 \2 \3/p' \
     "$output" | tail -n 1)
@@ -55,8 +57,8 @@ fi
             awk 'NR > 1 { printf "; " } { printf "%s", $0 }')
         note=", $skipped skipped${note:+ ($note)}"
     fi
-    printf '%-6s %-28s %4d passed%s%s  %ss\n' "$label" "$name" "$passed" \
-        "$([ "$failed" -eq 0 ] || printf ', %d FAILED' "$failed")" "$note" "$seconds"
+    printf '%-6s %-28s %4d passed%s%s  %ss, CPU %ss\n' "$label" "$name" "$passed" \
+        "$([ "$failed" -eq 0 ] || printf ', %d FAILED' "$failed")" "$note" "$wall" "$cpu"
 } >"$output.lines"
 # One write, so that tests that run side by side do not mix their lines.
 cat "$output.lines"
@@ -74,3 +76,4 @@ if [ "$failed" -gt 0 ] && [ -n "${WEFT_FAILURES:-}" ]; then
 fi
 
 printf '%d %d %d\n' "$passed" "$failed" "$skipped" >>"$WEFT_COUNTS"
+[ -z "${WEFT_TIMES:-}" ] || printf '%s %s %s %s\n' "$cpu" "$wall" "$label" "$name" >>"$WEFT_TIMES"

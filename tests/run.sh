@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # tests/run.sh [--quick] -- everything that `make test` runs, in build/, build-asan/ and build-tsan/
-# (or ${WEFT_BUILD}, ${WEFT_BUILD}-asan, ...). Failures are printed again at the end. The last line
-# is the sum of all:
+# (or ${WEFT_BUILD}, ${WEFT_BUILD}-asan, ...). Failures, the seconds of each part and the
+# slowest tests are printed at the end. The last line is the sum of all:
 #     N passed, N failed, N skipped
 # --quick leaves the sanitizers out. WEFT_WERROR=1 makes warnings errors. WEFT_OPTIONS are meson
 # options for every build.
@@ -14,8 +14,9 @@ quick=0
 
 WEFT_COUNTS=$(mktemp)
 WEFT_FAILURES=$(mktemp)
-export WEFT_COUNTS WEFT_FAILURES
-trap 'rm -f "$WEFT_COUNTS" "$WEFT_FAILURES"' EXIT
+WEFT_TIMES=$(mktemp)
+export WEFT_COUNTS WEFT_FAILURES WEFT_TIMES
+trap 'rm -f "$WEFT_COUNTS" "$WEFT_FAILURES" "$WEFT_TIMES"' EXIT
 
 # tests/suppressions/ lists what the sanitizers ignore, with reasons.
 suppressions=$PWD/tests/suppressions
@@ -148,6 +149,12 @@ if [ -s "$WEFT_FAILURES" ]; then
     cat "$WEFT_FAILURES"
     printf '\n'
 fi
+printf '\nCPU seconds of each part, and of the ten slowest tests:\n'
+awk '{ cpu[$3] += $1; n[$3]++ }
+    END { for (label in cpu) printf "%8.1f  %s (%d)\n", cpu[label], label, n[label] }' "$WEFT_TIMES" |
+    sort -rn
+echo
+sort -rn "$WEFT_TIMES" | head -n 10 | awk '{ printf "%8.1f  %s %s\n", $1, $3, $4 }'
 awk '{ p += $1; f += $2; s += $3 }
     END {
         printf "%d passed, %d failed, %d skipped\n", p, f, s
