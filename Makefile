@@ -1,7 +1,8 @@
 # The front door. meson does the work; see README.md and meson.build.
 #   make          builds build/cli/weft, the library and the examples
 #   make demo     fine-tunes the model that comes with the source, in a few minutes
-#   make test     every test, plain and under the sanitizers
+#   make test     the tests, plain and under the sanitizers
+#   make test-all  the same with every case: hours on a software Vulkan driver
 #   make check    the same without the sanitizers
 #   make kills    kills and resumes twenty training runs
 #   make bench    speed and memory
@@ -28,6 +29,10 @@ demo: all
 test:
 	@tools/dependencies.sh test
 	@WEFT_BUILD=$(BUILD) WEFT_OPTIONS='$(OPTIONS)' tests/run.sh
+
+test-all:
+	@tools/dependencies.sh test
+	@WEFT_BUILD=$(BUILD) WEFT_OPTIONS='$(OPTIONS)' tests/run.sh --all
 
 check:
 	@tools/dependencies.sh test
@@ -57,4 +62,4 @@ install: all
 clean:
 	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan
 
-.PHONY: all demo test check kills bench lint format install clean
+.PHONY: all demo test test-all check kills bench lint format install clean

@@ -12,6 +12,12 @@
 #include "tests/check_paths.h"
 #include "weft/array.h"
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+static const bool sanitized = true;
+#else
+static const bool sanitized = false;
+#endif
+
 enum { MESSAGE_SIZE = 2048, SHOWN_FAILURES = 20 };
 
 static struct {
@@ -121,6 +127,16 @@ void check_skip(const char *format, ...)
 bool check_in_software(void)
 {
     return strstr(weft_device_description(weft_default_device()), "in software") != NULL;
+}
+
+bool check_exhaustive(void)
+{
+    return getenv("WEFT_TEST_ALL") != NULL;
+}
+
+bool check_few(void)
+{
+    return (sanitized || check_in_software()) && !check_exhaustive();
 }
 
 bool check_may_be_flushed(double size)

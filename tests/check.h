@@ -85,9 +85,16 @@ bool check_bytes(const void *actual, const void *expected, size_t size, const ch
 bool check_status(weft_status actual, weft_status expected, const char *text, const char *file,
                   int line);
 
-/* Whether the default device is a software driver, on which tests that take minutes on a card take
- * hours. */
+/* Whether the default device is a software driver. */
 bool check_in_software(void);
+
+/* Whether exhaustive tests run: `make test-all`, which sets WEFT_TEST_ALL. */
+bool check_exhaustive(void);
+
+/* Whether the suite should try few cases, because it runs under a sanitizer or the default device
+ * is a software driver, on which tests that take minutes on a card take hours; false with
+ * check_exhaustive(). */
+bool check_few(void);
 
 /* Whether the default device may replace a float32 number of this magnitude by 0, because it
  * flushes numbers below 2^-126 (weft_device_flushes_subnormals). Such inputs and results are not

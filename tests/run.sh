@@ -1,16 +1,24 @@
 #!/usr/bin/env bash
-# tests/run.sh [--quick] -- everything that `make test` runs, in build/, build-asan/ and build-tsan/
-# (or ${WEFT_BUILD}, ${WEFT_BUILD}-asan, ...). Failures, the seconds of each part and the
+# tests/run.sh [--quick | --all] -- everything that `make test` runs, in build/, build-asan/ and
+# build-tsan/ (or ${WEFT_BUILD}, ${WEFT_BUILD}-asan, ...). Failures, the seconds of each part and the
 # slowest tests are printed at the end. The last line is the sum of all:
 #     N passed, N failed, N skipped
-# --quick leaves the sanitizers out. WEFT_WERROR=1 makes warnings errors. WEFT_OPTIONS are meson
-# options for every build.
+# --quick leaves the sanitizers out. --all (`make test-all`) adds what takes long on a software
+# driver or under the sanitizers. WEFT_WERROR=1 makes warnings errors. WEFT_OPTIONS are meson options
+# for every build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 build=${WEFT_BUILD:-build}
-quick=0
-[ "${1:-}" != --quick ] || quick=1
+quick=0 all=0
+case ${1:-} in
+--quick) quick=1 ;;
+--all)
+    all=1
+    # The suites read it: check_exhaustive() in tests/check.h.
+    export WEFT_TEST_ALL=1 WEFT_TEST_SECONDS=${WEFT_TEST_SECONDS:-7200}
+    ;;
+esac
 
 WEFT_COUNTS=$(mktemp)
 WEFT_FAILURES=$(mktemp)
@@ -49,17 +57,18 @@ start() {
 
 # run LABEL FOLDER GROUP [PREFIX...]: starts the tests of a build folder that are in GROUP ("quick"
 # is every test but the fuzz targets, "sanitized" every test but the long ones of Vulkan, which take
-# minutes in software with sanitizers), those in the group `long` first, so that none is left alone
-# at the end. PREFIX stands before each command. Follow it by `wait`.
+# minutes in software with sanitizers and run there with --all), those in the group `long` first, so
+# that none is left alone at the end. Without --all, "sanitized" runs of a suite in a group only=TEXT
+# the cases whose names contain TEXT. PREFIX stands before each command. Follow it by `wait`.
 run() {
-    local label=$1 folder=$2 group=$3 turn name groups program arguments
+    local label=$1 folder=$2 group=$3 turn name groups program arguments cases
     shift 3
     for turn in long short; do
         while read -r name groups program arguments; do
             case $group,$groups in
             *",$group" | *",$group,"*) ;;
             quick,fuzz) continue ;;
-            sanitized,*vulkan,*long*) continue ;;
+            sanitized,*vulkan,*long*) [ "$all" -eq 1 ] || continue ;;
             quick,* | sanitized,*) ;;
             *) continue ;;
             esac
@@ -67,20 +76,27 @@ run() {
             *,long,*) [ $turn = long ] || continue ;;
             *) [ $turn = short ] || continue ;;
             esac
+            cases=
+            case $group,$all,$groups, in
+            sanitized,0,*,only=*) cases=${groups##*,only=} ;;
+            esac
             # shellcheck disable=SC2086
-            start "$label" "$name" "$@" "$folder/$program" $arguments
+            start "$label" "$name" "$@" "$folder/$program" $arguments ${cases%%,*}
         done <"$folder/tests/tests.txt"
     done
 }
 
 # on_vulkan LABEL FOLDER [CASES]: the suites that take a device, and the op table in pieces, each in
 # a process of its own, on the first Vulkan device. CASES: only those of the op table that are named
-# so, and a few of the suites. Follow it by `wait`.
+# so, and a few of the suites; with --all ignored. Follow it by `wait`.
 on_vulkan() {
     local label=$1 folder=$2 cases=${3:-} pieces=12 piece name
     export WEFT_TEST_DEVICE=vulkan
-    if [ -z "$cases" ]; then
-        # The rest of this suite takes minutes in software.
+    if [ "$all" -eq 1 ]; then
+        cases=
+        run "$label" "$folder" device
+        run "$label" "$folder" device_all
+    elif [ -z "$cases" ]; then
         start "$label" generate "$folder/tests/test_generate" compiled
         run "$label" "$folder" device
     else

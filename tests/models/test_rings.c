@@ -200,7 +200,7 @@ static void walk(const kind *k, uint64_t number_of_walk)
         return;
     seed = number_of_walk;
     t.n = 0;
-    const int steps = check_in_software() ? FEW_STEPS : STEPS;
+    const int steps = check_few() ? FEW_STEPS : STEPS;
     for (int i = 0; i < steps && t.n < TEXT - 64; i++) {
         const int64_t what = draw(8);
         const int64_t L = what < 4 ? 1 : what < 6 ? 1 + draw(6) : 1 + draw(40);

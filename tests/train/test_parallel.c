@@ -220,6 +220,8 @@ static void ranks_train_as_one_process_does(void)
         run_all(&one, 0);
         CHECK_STR(one.message, "");
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+            if (check_few() && c != (size_t)k % 3)
+                continue;
             rank_run many[MOST_RANKS], start = make_run((run_kind)k);
             start.o.compile = counts[c] == 2; /* which changes nothing */
             fill(many, counts[c], &start);
