@@ -210,7 +210,7 @@ static void compare(const weft_encoding *e)
     weft_scope_close(NULL);
 }
 
-/* All encodings; one of eight where a device is software, which compiles kernels for seconds. */
+/* All encodings; one of eight with check_few(): a software driver compiles kernels for seconds. */
 static bool is_tried(int i)
 {
     return !check_few() || i % 8 == 0;

@@ -158,9 +158,10 @@ int64_t both_fused(void)
     return weft_device_counts(weft_default_device()).fused;
 }
 
-bool both_in_software(void)
+bool both_few(void)
 {
-    return strstr(weft_device_description(weft_device_get("vulkan")), "in software") != NULL;
+    return !check_exhaustive() &&
+           strstr(weft_device_description(weft_device_get("vulkan")), "in software") != NULL;
 }
 
 static int64_t commands_on_cores(void)

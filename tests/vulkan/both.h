@@ -31,9 +31,9 @@ weft_array *both_list(const double *values, weft_dims shape, weft_dtype dtype);
 /* The number of ops that became a part of another op's kernel, on the default device. */
 int64_t both_fused(void);
 
-/* Whether the driver computes in software, and compiles for seconds what a card's compiles at once.
- */
-bool both_in_software(void);
+/* Whether to try few kernels, because the driver computes in software, and compiles for seconds
+ * what a card's compiles at once; false with check_exhaustive(). */
+bool both_few(void);
 
 /* Whether the device's matrix cores multiply matrices of this dtype. */
 bool both_on_cores(weft_dtype dtype);

@@ -102,7 +102,7 @@ static void products_normalize_their_rows(void)
     weft_set_default_device(weft_device_get("vulkan"));
     for (size_t d = 0; d < 3; d++) {
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-            if (both_in_software() && i % 3 != d)
+            if (both_few() && i % 3 != d)
                 continue;
             normed e = {.dtype = dtypes[d],
                         .gain_dtype = i % 2 ? WEFT_FLOAT32 : dtypes[d],
@@ -241,7 +241,7 @@ static void rotations_normalize_their_heads(void)
     weft_set_default_device(weft_device_get("vulkan"));
     for (size_t d = 0; d < 3; d++) {
         for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
-            if (both_in_software() && i % 3 != d)
+            if (both_few() && i % 3 != d)
                 continue;
             const normed n = {.dtype = dtypes[d],
                               .gain_dtype = d == 1 ? WEFT_FLOAT32 : dtypes[d],
