@@ -14,7 +14,7 @@
 
 enum {
     K_BLOCK = 512,              /* a tile's block of A stays in the L2 cache */
-    ROW_PANELS = 8,             /* panels of A in the largest tile */
+    TILE_ROWS = 96,             /* rows of the largest tile, a multiple of gemm_rows */
     TILE_COLUMNS = 256,         /* columns of the largest tile */
     PACKED_FLOATS = 2 << 20,    /* of B at a time, and maximum of A */
     MANY_TILES = 32,            /* tiles sufficient for load balance */
@@ -94,7 +94,7 @@ static bool repeated(const cpu_matrix *x, const weft_dims *batch)
 static void choose_tiles(plan *p)
 {
     const int64_t rows = p->kernels->gemm_rows, columns = p->kernels->gemm_columns;
-    int64_t tiles_m = ceil_div(p->g.m, rows * ROW_PANELS);
+    int64_t tiles_m = ceil_div(p->g.m, TILE_ROWS);
     int64_t tiles_n = ceil_div(p->g.n, TILE_COLUMNS);
     for (;;) {
         p->tile_m = round_up(ceil_div(p->g.m, tiles_m), rows);
@@ -140,7 +140,8 @@ static void choose_decoding(plan *p)
     if (p->decoded_once)
         p->decoded_a = round_up(g->m * p->a_pitch, 16);
     else if (p->a != A_ROWS && p->a != A_PANELS)
-        p->scratch_a = round_up(p->tile_m * p->block_k + ROW_PANELS * p->kernels->lanes, 16);
+        p->scratch_a = round_up(
+            p->tile_m * p->block_k + p->tile_m / p->kernels->gemm_rows * p->kernels->lanes, 16);
 }
 
 static void make_plan(plan *p, const cpu_gemm *g)
@@ -216,8 +217,8 @@ int64_t weft__cpu_gemm_bound(const cpu_gemm *g)
     int64_t k = g->k > 0 ? g->k : 1, padded = round_up(g->n > g->m ? g->n : g->m, width);
     int64_t packed = smaller(padded * k, PACKED_FLOATS);
     packed = packed > width * k ? packed : width * k;
-    int64_t tile_m = rows * ROW_PANELS, tile_n = round_up(TILE_COLUMNS, width);
-    int64_t own = round_up(tile_m * K_BLOCK + ROW_PANELS * kernels->lanes, 16) +
+    int64_t tile_m = TILE_ROWS, tile_n = round_up(TILE_COLUMNS, width);
+    int64_t own = round_up(tile_m * K_BLOCK + tile_m / rows * kernels->lanes, 16) +
                   round_up(tile_m * tile_n, 16);
     int64_t flat = g->n <= rows ? round_up(g->m * g->n, 16) : 0;
     const bool plain = g->a.dtype == WEFT_FLOAT32 && g->b.dtype == WEFT_FLOAT32;
@@ -231,7 +232,7 @@ int64_t weft__cpu_gemm_bound(const cpu_gemm *g)
 
 /* ---- Packing B ------------------------------------------------------------------------------ */
 
-enum { DECODED = WEFT_MAX_BLOCK, MOST_COLUMNS = 32 };
+enum { DECODED = 2 * WEFT_MAX_BLOCK, MOST_COLUMNS = 32, SPAN = 256, TOGETHER = 8 };
 
 /* Packs a panel of columns [first, first + n) of B that are rows of codes. */
 static void pack_code_columns(const plan *p, int64_t first, int64_t n, float *out)
@@ -248,48 +249,75 @@ static void pack_code_columns(const plan *p, int64_t first, int64_t n, float *ou
     }
 }
 
-/* The same for rows of B that are rows of codes: the groups that contain the columns are decoded
- * completely. */
+/* Packs `count` rows of B from row k on, columns [first, first + n), whose rows are contiguous:
+ * they begin at `from` and are `row` elements apart. */
+static void pack_row_pieces(const plan *p, weft_dtype dtype, const char *from, int64_t row,
+                            int64_t k, int64_t count, int64_t n, float *out)
+{
+    const int64_t width = p->kernels->gemm_columns;
+    for (int64_t j = 0; j < n; j += width)
+        p->kernels->pack_b(dtype, from + j * size_of(dtype), row, 1, count, smaller(width, n - j),
+                           out + j * p->g.k + k * width);
+}
+
+/* Columns [first, first + n), n <= SPAN, where rows of B are rows of codes. The groups that contain
+ * the columns are decoded completely, some rows at a time. */
 static void pack_code_rows(const plan *p, int64_t first, int64_t n, float *out)
 {
+    enum { ROW = SPAN + 2 * WEFT_MAX_BLOCK };
     const cpu_codes *c = p->g.b.codes;
-    const int64_t width = p->kernels->gemm_columns;
     const int64_t group = first / c->group, groups = (first + n - 1) / c->group - group + 1;
-    float row[2 * DECODED + MOST_COLUMNS];
-    for (int64_t k = 0; k < p->g.k; k++) {
-        p->kernels->decode_codes(c, k, group, groups, row);
-        for (int64_t j = 0; j < width; j++)
-            out[k * width + j] = j < n ? row[first - group * c->group + j] : 0;
+    float rows[TOGETHER * ROW];
+    for (int64_t k = 0; k < p->g.k; k += TOGETHER) {
+        const int64_t count = smaller(TOGETHER, p->g.k - k);
+        for (int64_t i = 0; i < count; i++)
+            p->kernels->decode_codes(c, k + i, group, groups, rows + i * ROW);
+        pack_row_pieces(p, WEFT_FLOAT32, (char *)(rows + first - group * c->group), ROW, k, count,
+                        n, out);
     }
 }
 
-static void pack_codes(const plan *p, int64_t first, int64_t n, float *out)
+/* Whether rows of B are contiguous. Then several panels are packed together, since a panel has only
+ * a line of each row. */
+static bool by_rows(const plan *p)
 {
-    if (p->g.b.code_terms)
-        pack_code_rows(p, first, n, out);
-    else
-        pack_code_columns(p, first, n, out);
+    return p->g.b.codes ? p->g.b.code_terms : p->g.b.column == 1 && p->g.b.row != 1;
 }
 
-/* Items are the panels of every batch item of the pass. */
+static int64_t packed_together(const plan *p)
+{
+    return by_rows(p) ? SPAN : p->kernels->gemm_columns;
+}
+
+static void pack_columns(const plan *p, int64_t item, int64_t first, int64_t n)
+{
+    const cpu_matrix *x = &p->g.b;
+    float *out = p->memory + (item * p->columns + first - p->first_column) * p->g.k;
+    if (x->codes) {
+        (x->code_terms ? pack_code_rows : pack_code_columns)(p, first, n, out);
+        return;
+    }
+    const int64_t size = size_of(x->dtype);
+    const char *b = batch_data(x, &p->g.batch, p->first_batch + item) + first * x->column * size;
+    if (!by_rows(p)) {
+        p->kernels->pack_b(x->dtype, b, x->row, x->column, p->g.k, n, out);
+        return;
+    }
+    for (int64_t k = 0; k < p->g.k; k += TOGETHER)
+        pack_row_pieces(p, x->dtype, b + k * x->row * size, x->row, k,
+                        smaller(TOGETHER, p->g.k - k), n, out);
+}
+
+/* Items are the columns of every batch item of the pass, packed_together of them each. */
 static void pack_task(void *context, int64_t begin, int64_t end, int worker)
 {
     const plan *p = context;
     (void)worker;
-    const int64_t width = p->kernels->gemm_columns;
-    const int64_t panels = ceil_div(p->pass_columns, width);
+    const int64_t width = packed_together(p), spans = ceil_div(p->pass_columns, width);
     for (int64_t i = begin; i < end; i++) {
-        int64_t item = i / panels, column = i % panels * width;
-        int64_t first = p->first_column + column;
-        if (p->g.b.codes) {
-            pack_codes(p, first, smaller(width, p->g.n - first), p->memory + column * p->g.k);
-            continue;
-        }
-        const char *b = batch_data(&p->g.b, &p->g.batch, p->first_batch + item);
-        b += first * p->g.b.column * size_of(p->g.b.dtype);
-        p->kernels->pack_b(p->g.b.dtype, b, p->g.b.row, p->g.b.column, p->g.k,
-                           smaller(width, p->g.n - first),
-                           p->memory + (item * p->columns + column) * p->g.k);
+        const int64_t column = i % spans * width;
+        pack_columns(p, i / spans, p->first_column + column,
+                     smaller(width, p->pass_columns - column));
     }
 }
 
@@ -401,6 +429,7 @@ static void run_tile(const plan *p, int64_t item, int64_t row, int64_t column, i
                 p->memory + ((p->shared_b ? 0 : item) * p->columns + column) * g->k + k * width;
             block.b_k = width;
             block.b_panel = width * g->k;
+            block.b_next = k + block.k < g->k ? block.b + block.k * width : NULL;
         }
         p->kernels->gemm_block(&block);
     }
@@ -421,7 +450,7 @@ static void tile_task(void *context, int64_t begin, int64_t end, int worker)
 
 static void run_pass(plan *p)
 {
-    const int64_t width = p->kernels->gemm_columns;
+    const int64_t width = packed_together(p);
     int64_t items = smaller(p->group, p->n_batch - p->first_batch);
     p->pass_columns = smaller(p->columns, p->g.n - p->first_column);
     if (!p->direct_b)

@@ -22,6 +22,7 @@ typedef struct cpu_block {
     int64_t a_panel, a_row, a_k;
     const float *b;
     int64_t b_panel, b_k;
+    const float *b_next; /* a panel that the next block begins with, or NULL; is prefetched */
     float *c;
     int64_t c_row;
     bool add;          /* adds to C */

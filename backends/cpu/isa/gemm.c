@@ -14,7 +14,9 @@
 #else
 #define ROWS 6
 #endif
-enum { VECTORS = 2, COLUMNS = VECTORS * LANES, GROUP = 3 };
+/* A tile prefetches a line of the next panel of B for each STEPS steps in k: all of it while eight
+ * tiles use the panel. */
+enum { VECTORS = 2, COLUMNS = VECTORS * LANES, GROUP = 3, LINE = 64, STEPS = 128 / COLUMNS };
 
 typedef struct tile {
     int64_t k;
@@ -22,11 +24,29 @@ typedef struct tile {
     int64_t a_row, a_k;
     const float *b;
     int64_t b_k;
+    const char *next; /* is prefetched */
     float *c;
     int64_t c_row;
     bool add;
     const float *bias;
 } tile;
+
+/* One step in k: row i of A times the vectors at b. */
+SIMD void step(const float *const *a, int64_t a_row, const float *b, int m, int nv,
+               vf (*sum)[VECTORS])
+{
+    vf bv[VECTORS];
+#pragma GCC unroll 2
+    for (int v = 0; v < nv; v++)
+        bv[v] = vload(b + v * LANES);
+#pragma GCC unroll 16
+    for (int i = 0; i < m; i++) {
+        vf x = vset(a[i / GROUP][i % GROUP * a_row]);
+#pragma GCC unroll 2
+        for (int v = 0; v < nv; v++)
+            sum[i][v] += x * bv[v];
+    }
+}
 
 /* m and nv are compile-time constants at each inlined call. `rows`: a_k is 1, else a_row is 1. */
 SIMD void multiply(const tile *t, int m, int nv, bool rows)
@@ -43,20 +63,20 @@ SIMD void multiply(const tile *t, int m, int nv, bool rows)
     const int64_t a_row = rows ? t->a_row : 1;
     const int64_t a_k = rows ? 1 : t->a_k;
     const float *b = t->b;
+    const char *next = t->next;
+    int64_t k = 0;
+    for (; k + STEPS <= t->k; k += STEPS, next += LINE) {
+        __builtin_prefetch(next);
+#pragma GCC unroll 8
+        for (int s = 0; s < STEPS; s++, b += t->b_k) {
+            step(a, a_row, b, m, nv, sum);
 #pragma GCC unroll 4
-    for (int64_t k = 0; k < t->k; k++) {
-        vf bv[VECTORS];
-#pragma GCC unroll 2
-        for (int v = 0; v < nv; v++)
-            bv[v] = vload(b + v * LANES);
-        b += t->b_k;
-#pragma GCC unroll 16
-        for (int i = 0; i < m; i++) {
-            vf x = vset(a[i / GROUP][i % GROUP * a_row]);
-#pragma GCC unroll 2
-            for (int v = 0; v < nv; v++)
-                sum[i][v] += x * bv[v];
+            for (int g = 0; g * GROUP < m; g++)
+                a[g] += a_k;
         }
+    }
+    for (; k < t->k; k++, b += t->b_k) {
+        step(a, a_row, b, m, nv, sum);
 #pragma GCC unroll 4
         for (int g = 0; g * GROUP < m; g++)
             a[g] += a_k;
@@ -151,6 +171,16 @@ static void check_tile(const tile *t, int m, int n)
     check_read(t->bias, n * FLOAT, 0, t->bias != NULL);
 }
 
+/* Panel j of B, or what follows the last one; NULL: nothing that is contiguous. */
+static const char *panel_after(const cpu_block *block, int64_t j)
+{
+    if (block->b_k != COLUMNS)
+        return NULL;
+    if (j + COLUMNS < block->n)
+        return (const char *)(block->b + (j / COLUMNS + 1) * block->b_panel);
+    return (const char *)block->b_next;
+}
+
 static void gemm_block(const cpu_block *block)
 {
     tile t = {.k = block->k,
@@ -163,6 +193,8 @@ static void gemm_block(const cpu_block *block)
         int n = (int)(block->n - j < COLUMNS ? block->n - j : COLUMNS);
         t.b = block->b + j / COLUMNS * block->b_panel;
         t.bias = block->bias ? block->bias + j : NULL;
+        const char *next = panel_after(block, j);
+        t.next = next ? next : (const char *)t.b;
         check_read(t.b, (n + LANES - 1) / LANES * LANES * FLOAT, t.b_k * FLOAT, t.k);
         for (int64_t i = 0; i < block->m; i += ROWS) {
             int m = (int)(block->m - i < ROWS ? block->m - i : ROWS);
@@ -173,28 +205,36 @@ static void gemm_block(const cpu_block *block)
                 run_tile(&t, m, n == COLUMNS);
             else
                 run_edge(&t, m, n);
+            if (next)
+                t.next += t.k / STEPS * LINE;
         }
     }
 }
 
 /* ---- Packing -------------------------------------------------------------------------------- */
 
-/* Packs LANES columns of B that are contiguous along k into a panel. */
-SIMD void pack_columns(weft_dtype dtype, const void *b, int64_t b_n, int64_t k, float *out)
+/* Packs n columns of B that are contiguous along k, a multiple of LANES, into a panel. WHOLE steps
+ * at a time of all columns: those of a line of float32, so that lines of both are used while they
+ * are in the L1 cache. */
+SIMD void pack_columns(weft_dtype dtype, const void *b, int64_t b_n, int64_t k, int n, float *out)
 {
+    enum { WHOLE = 16 };
     int64_t p = 0;
-    for (; p + LANES <= k; p += LANES) {
-        vf row[LANES];
+    for (; p + WHOLE <= k; p += WHOLE)
+        for (int j = 0; j < n; j += LANES)
+#pragma GCC unroll 4
+            for (int64_t q = p; q < p + WHOLE; q += LANES) {
+                vf row[LANES];
 #pragma GCC unroll 16
-        for (int l = 0; l < LANES; l++)
-            row[l] = vload_as(dtype, b, l * b_n + p);
-        transpose(row);
+                for (int l = 0; l < LANES; l++)
+                    row[l] = vload_as(dtype, b, (j + l) * b_n + q);
+                transpose(row);
 #pragma GCC unroll 16
-        for (int l = 0; l < LANES; l++)
-            vstore(out + (p + l) * COLUMNS, row[l]);
-    }
+                for (int l = 0; l < LANES; l++)
+                    vstore(out + (q + l) * COLUMNS + j, row[l]);
+            }
     for (; p < k; p++)
-        for (int l = 0; l < LANES; l++)
+        for (int l = 0; l < n; l++)
             out[p * COLUMNS + l] = get_as(dtype, b, l * b_n + p);
 }
 
@@ -226,14 +266,17 @@ SIMD void pack_as(weft_dtype dtype, const char *b, int64_t b_k, int64_t b_n, int
     for (int64_t j = 0; j < padded; j += LANES) {
         float *to = out + j / COLUMNS * COLUMNS * k + j % COLUMNS;
         const char *from = b + j * b_n * size;
-        if (j + LANES > n)
+        const bool both = j % COLUMNS == 0 && j + COLUMNS <= n;
+        if (j + LANES > n) {
             pack_any(dtype, from, b_k, b_n, k, n - j, to);
-        else if (b_k == 1)
-            pack_columns(dtype, from, b_n, k, to);
-        else if (b_n == 1)
+        } else if (b_k == 1) {
+            pack_columns(dtype, from, b_n, k, both ? COLUMNS : LANES, to);
+            j += both ? LANES : 0;
+        } else if (b_n == 1) {
             pack_rows(dtype, from, b_k, k, to);
-        else
+        } else {
             pack_any(dtype, from, b_k, b_n, k, LANES, to);
+        }
     }
 }
 
