@@ -392,18 +392,27 @@ static int element_at(const row_kernels *kernel, int at)
     }
 }
 
-/* A unit of x for `m` rows that take turns. */
-static void arrange_unit(const row_kernels *kernel, int m, float *x)
+/* A unit of x for `m` rows that take turns. from: where each element is taken from. */
+static void arrange_unit(const int16_t *from, int size, int m, float *x)
 {
-    const int size = 8 * kernel->words;
     float natural[8 * MOST_WORDS * CPU_GEMV_ROWS];
     memcpy(natural, x, (size_t)(size * m) * sizeof *x);
+    for (int at = 0; at < size; at += LANES)
+        for (int i = 0; i < m; i++, x += LANES)
+            for (int l = 0; l < LANES; l++)
+                x[l] = natural[from[at + l] + i * LANES];
+}
+
+static void arrange(const row_kernels *kernel, int m, int64_t k, float *x)
+{
+    const int size = 8 * kernel->words;
+    int16_t from[8 * MOST_WORDS];
     for (int at = 0; at < size; at++) {
-        const int from = element_at(kernel, at);
-        for (int i = 0; i < m; i++)
-            x[(at / LANES * m + i) * LANES + at % LANES] =
-                natural[(from / LANES * m + i) * LANES + from % LANES];
+        const int element = element_at(kernel, at);
+        from[at] = (int16_t)(element / LANES * m * LANES + element % LANES);
     }
+    for (int64_t p = 0; p < k; p += size)
+        arrange_unit(from, size, m, x + p * m);
 }
 
 #if defined(FACTORED)
@@ -436,8 +445,7 @@ static void codes_arrange(const cpu_codes *c, int m, int64_t k, float *x)
         write_sums(rows, k, x);
 #endif
     if (kernel && kernel->order != NATURAL)
-        for (int64_t p = 0; p < k; p += 8 * kernel->words)
-            arrange_unit(kernel, rows, x + p * rows);
+        arrange(kernel, rows, k, x);
 #if defined(FACTORED)
     if (kernel && kernel->factored && rows == 1)
         divide(kernel, rows, k, x);

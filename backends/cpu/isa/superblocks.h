@@ -112,11 +112,14 @@ SIMD void widen(const superblock *block, int group, bool minima, float *out)
 SIMD void decode_superblocks(read_superblock *read, int group, bool minima, const cpu_codes *c,
                              const uint8_t *p, int64_t blocks, float *out)
 {
-    superblock block;
-    for (int64_t i = 0; i < blocks; i++, p += c->code_group, out += SUPERBLOCK) {
-        read(p, &block);
+    superblock block[2];
+    read(p, &block[0]);
+    for (int64_t i = 0; i < blocks; i++, out += SUPERBLOCK) {
+        p += c->code_group;
+        if (i + 1 < blocks)
+            read(p, &block[(i + 1) % 2]); /* before this one is widened, which would wait for it */
         __asm__("" : "+m"(block)); /* or gcc widens codes from registers, at twice the length */
-        widen(&block, group, minima, out);
+        widen(&block[i % 2], group, minima, out);
     }
 }
 
