@@ -24,6 +24,7 @@ typedef struct strips {
     const cpu_kernels *kernels;
     int64_t blocks, panels, parts; /* of k; columns per strip; of rows */
     int offset;                    /* of the codes, for kinds with an offset instead of a bias */
+    bool narrow;                   /* codes of 4 bits */
     int8_t *x;
     float *steps, *shifts;
     int32_t *starts;
@@ -79,7 +80,10 @@ static int64_t lay_out(strips *s, const cpu_int8 *p, void *memory)
                   .parts = (p->m + PART_ROWS - 1) / PART_ROWS,
                   .offset = p->codes->kind == WEFT_ENCODING_Q8_0   ? 128
                             : p->codes->kind == WEFT_ENCODING_Q4_0 ? 8
-                                                                   : 0};
+                                                                   : 0,
+                  .narrow = p->codes->kind == WEFT_ENCODING_AFFINE
+                                ? p->codes->bits == 4
+                                : p->codes->kind != WEFT_ENCODING_Q8_0};
     const int64_t numbers = p->m * s->blocks;
     s->x = weft__cpu_workspace_take(&room, numbers * CPU_INT8_TERMS, 1);
     s->steps = weft__cpu_workspace_take(&room, numbers, sizeof(float));
@@ -123,6 +127,7 @@ static void run_tile(const strips *s, const strip *own, int64_t panel, int64_t r
                                       .starts = s->offset ? s->starts + number : NULL,
                                       .per_row = s->blocks,
                                       .w = own->w + at * CPU_INT8_TERMS,
+                                      .narrow = s->narrow,
                                       .scales = own->scales + at,
                                       .biases = own->biases + at,
                                       .c = own->c};

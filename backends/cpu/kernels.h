@@ -52,6 +52,7 @@ typedef struct cpu_int8_block {
     const int32_t *starts;
     int64_t per_row;
     const uint8_t *w;
+    bool narrow; /* all bytes of w are less than 16 */
     const float *scales, *biases;
     float *c;
 } cpu_int8_block;

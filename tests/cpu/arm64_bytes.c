@@ -18,7 +18,8 @@ int main(int argc, char **argv)
     for (cpu_isa isa = CPU_BASELINE; isa <= best; isa++) {
         cpu_kernels kernels = {.lanes = 0};
         CPU_FILL_BYTES(weft__fill_int8, &kernels, isa);
-        const int64_t sums = int8_wrong_sums(&kernels, false) + int8_wrong_sums(&kernels, true);
+        const int64_t sums =
+            int8_wrong_sums(&kernels, false, 255) + int8_wrong_sums(&kernels, true, 15);
         const int64_t roundings = int8_wrong_roundings(&kernels);
         if (sums + roundings > 0)
             printf("%s: %d wrong sums, %d wrong roundings\n", weft__cpu_isa_name(isa), (int)sums,

@@ -16,7 +16,7 @@ enum {
 
 /* Scales and steps of 1 leave the sums of codes times integers as they are; the offset is tested
  * where `starts` is given. */
-static void sums_of(const cpu_kernels *kernels, const int8_t *q, const uint8_t *w,
+static void sums_of(const cpu_kernels *kernels, const int8_t *q, const uint8_t *w, bool narrow,
                     const int32_t *starts, float *c)
 {
     static float ones[M * BLOCKS + BLOCKS * COLUMNS], zeros[M * BLOCKS + BLOCKS * COLUMNS];
@@ -32,6 +32,7 @@ static void sums_of(const cpu_kernels *kernels, const int8_t *q, const uint8_t *
                                   .starts = starts,
                                   .per_row = BLOCKS,
                                   .w = w,
+                                  .narrow = narrow,
                                   .scales = ones,
                                   .biases = zeros,
                                   .c = c};
@@ -39,7 +40,7 @@ static void sums_of(const cpu_kernels *kernels, const int8_t *q, const uint8_t *
 }
 
 /* 32 * 255 * 127 fits what is exact. */
-int64_t int8_wrong_sums(const cpu_kernels *kernels, bool with_starts)
+int64_t int8_wrong_sums(const cpu_kernels *kernels, bool with_starts, int largest)
 {
     static int8_t q[M * K];
     static uint8_t w[K * COLUMNS];
@@ -52,10 +53,10 @@ int64_t int8_wrong_sums(const cpu_kernels *kernels, bool with_starts)
         q[i] = (int8_t)(i % K < K / 2 ? most : any); /* the sums stay below 2^24 */
     }
     for (int i = 0; i < K * COLUMNS; i++)
-        w[i] = i % 128 < 64 ? 255 : (uint8_t)((seed = seed * 1664525 + 1) >> 24);
+        w[i] = (uint8_t)(largest & (i % 128 < 64 ? 255 : (seed = seed * 1664525 + 1) >> 24));
     for (int i = 0; i < M * BLOCKS; i++)
         starts[i] = -128 * (i - 9);
-    sums_of(kernels, q, w, with_starts ? starts : NULL, c);
+    sums_of(kernels, q, w, largest < 16, with_starts ? starts : NULL, c);
     int64_t wrong = 0;
     for (int i = 0; i < M; i++)
         for (int j = 0; j < COLUMNS; j++) {

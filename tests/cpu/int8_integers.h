@@ -5,8 +5,9 @@
 
 #include "backends/cpu/kernels.h"
 
-/* int8_block with scales and steps of 1, with the largest bytes too. */
-int64_t int8_wrong_sums(const cpu_kernels *kernels, bool with_starts);
+/* int8_block with scales and steps of 1, with the largest bytes too. largest: of the codes, 15 or
+ * 255. */
+int64_t int8_wrong_sums(const cpu_kernels *kernels, bool with_starts, int largest);
 
 /* int8_round: every bit of integers, steps, starts and shifts; halves to even. */
 int64_t int8_wrong_roundings(const cpu_kernels *kernels);

@@ -145,8 +145,10 @@ static void integers_are_the_same(void)
     for (cpu_isa isa = CPU_BASELINE; isa < CPU_ISA_COUNT; isa++) {
         if (weft__cpu_use_isa(isa) != isa)
             continue;
-        CHECK_EQ_INT(int8_wrong_sums(weft__cpu_kernels(), false), 0);
-        CHECK_EQ_INT(int8_wrong_sums(weft__cpu_kernels(), true), 0);
+        for (int largest = 15; largest <= 255; largest += 240) {
+            CHECK_EQ_INT(int8_wrong_sums(weft__cpu_kernels(), false, largest), 0);
+            CHECK_EQ_INT(int8_wrong_sums(weft__cpu_kernels(), true, largest), 0);
+        }
         CHECK_EQ_INT(int8_wrong_roundings(weft__cpu_kernels()), 0);
     }
 }

@@ -31,6 +31,7 @@ typedef struct tile {
     const int32_t *starts;
     int64_t per_row, starts_row;
     const uint8_t *w;
+    bool narrow;
     const float *scales, *biases;
     float *c;
 } tile;
@@ -53,6 +54,7 @@ block_by(tile_function *run, const cpu_int8_block *b, int64_t starts_row)
                             .per_row = b->per_row,
                             .starts_row = starts_row,
                             .w = b->w + 4 * column,
+                            .narrow = b->narrow,
                             .scales = b->scales + column,
                             .biases = b->biases + column,
                             .c = b->c + row * CPU_INT8_COLUMNS + column};
@@ -66,9 +68,10 @@ block_by(tile_function *run, const cpu_int8_block *b, int64_t starts_row)
 #if defined(__ARM_FEATURE_MATMUL_INT8)
 /* part[i][v] += the products of a block. The instruction multiplies two columns, eight terms each,
  * with two rows; of an odd last row with itself. */
-SIMD void sums_of_pairs(const tile *t, int m, const int8_t *x, const uint8_t *w,
+SIMD void sums_of_pairs(const tile *t, int m, bool narrow, const int8_t *x, const uint8_t *w,
                         vi part[ROWS][VECTORS])
 {
+    (void)narrow;
     int32x4_t sum[(ROWS + 1) / 2][2 * VECTORS];
 #pragma GCC unroll 8
     for (int i = 0; i < m; i += 2)
@@ -106,6 +109,56 @@ SIMD void sums_of_pairs(const tile *t, int m, const int8_t *x, const uint8_t *w,
 }
 
 #define SUMS sums_of_pairs
+#elif defined(__AVX2__) && !defined(__AVX512F__)
+/* The empty statement keeps gcc from adding up all products of a block at its end, in memory. */
+SIMD void add_products(__m256i *sum, __m256i nibbles, __m256i x)
+{
+    *sum = _mm256_add_epi16(*sum, _mm256_maddubs_epi16(nibbles, x));
+    __asm__("" : "+x"(*sum));
+}
+
+/* part[i][v] += the products of a block, the low and the high nibbles of the codes separately: the
+ * sums of 16 products of a nibble with a byte fit 16 bits (16 * 15 * 127 < 2^15), so they are
+ * widened once for the block. */
+SIMD void sums_of_nibbles(const tile *t, int m, bool narrow, const int8_t *x, const uint8_t *w,
+                          vi part[ROWS][VECTORS])
+{
+    __m256i low[ROWS][VECTORS], high[ROWS][VECTORS];
+#pragma GCC unroll 2
+    for (int i = 0; i < m; i++)
+#pragma GCC unroll 2
+        for (int v = 0; v < VECTORS; v++)
+            low[i][v] = high[i][v] = _mm256_setzero_si256();
+    const __m256i nibble = _mm256_set1_epi8(15);
+#pragma GCC unroll 8
+    for (int q = 0; q < CPU_INT8_TERMS; q += 4, w += 4 * CPU_INT8_COLUMNS) {
+#pragma GCC unroll 2
+        for (int v = 0; v < VECTORS; v++) {
+            const __m256i codes = _mm256_loadu_si256((const void *)(w + v * 4 * LANES));
+            const __m256i first = narrow ? codes : _mm256_and_si256(codes, nibble);
+            const __m256i second = _mm256_and_si256(_mm256_srli_epi16(codes, 4), nibble);
+#pragma GCC unroll 2
+            for (int i = 0; i < m; i++) {
+                const int32_t terms = *(const int32_any *)(const void *)(x + i * t->x_row + q);
+                const __m256i four = _mm256_set1_epi32(terms);
+                add_products(&low[i][v], first, four);
+                if (!narrow)
+                    add_products(&high[i][v], second, four);
+            }
+        }
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < m; i++)
+#pragma GCC unroll 2
+        for (int v = 0; v < VECTORS; v++) {
+            part[i][v] += (vi)_mm256_madd_epi16(low[i][v], _mm256_set1_epi16(1));
+            if (!narrow)
+                part[i][v] += (vi)_mm256_madd_epi16(high[i][v], _mm256_set1_epi16(16));
+        }
+}
+
+#define SUMS sums_of_nibbles
+#define NARROW true
 #else
 #if defined(__aarch64__)
 /* The instructions multiply signed bytes: 128 is subtracted from the codes here, and what is
@@ -134,11 +187,6 @@ SIMD vi dot_plain(vi part, vi codes, vi x)
     const __m512i high = _mm512_srai_epi16((__m512i)x, 8);
     return part + (vi)_mm512_madd_epi16((__m512i)even, low) +
            (vi)_mm512_madd_epi16((__m512i)odd, high);
-#elif defined(__AVX2__)
-    const __m256i low = _mm256_srai_epi16(_mm256_slli_epi16((__m256i)x, 8), 8);
-    const __m256i high = _mm256_srai_epi16((__m256i)x, 8);
-    return part + (vi)_mm256_madd_epi16((__m256i)even, low) +
-           (vi)_mm256_madd_epi16((__m256i)odd, high);
 #else
     return part + (even & 0xffff) * (x << 24 >> 24) + (odd & 0xffff) * (x << 16 >> 24) +
            (even >> 16) * (x << 8 >> 24) + (odd >> 16) * (x >> 24);
@@ -146,6 +194,10 @@ SIMD vi dot_plain(vi part, vi codes, vi x)
 #endif
 }
 #define DOT dot_plain
+#endif
+
+#if !defined(NARROW)
+#define NARROW false
 #endif
 
 #define NAME(x) x##_plain

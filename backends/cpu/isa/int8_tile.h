@@ -2,14 +2,17 @@
  *
  * Included by int8.c once for each way to multiply: NAME(x) is the function's name, TARGET the
  * compiler's target attribute, DOT the instruction that sums four products of bytes, as a function,
- * or SUMS a function that replaces NAME(sums).
+ * or SUMS a function that replaces NAME(sums). NARROW: whether it distinguishes codes of 4 bits.
  */
 
 #if defined(DOT)
 /* part[i][v] += the products of a block of m rows. */
-static inline __attribute__((always_inline)) TARGET void
-NAME(sums)(const tile *t, int m, const int8_t *x, const uint8_t *w, vi part[ROWS][VECTORS])
+static inline __attribute__((always_inline)) TARGET void NAME(sums)(const tile *t, int m,
+                                                                    bool narrow, const int8_t *x,
+                                                                    const uint8_t *w,
+                                                                    vi part[ROWS][VECTORS])
 {
+    (void)narrow;
 #if defined(__aarch64__) /* with more, gcc spills sums */
 #pragma GCC unroll 2
 #else
@@ -33,10 +36,9 @@ NAME(sums)(const tile *t, int m, const int8_t *x, const uint8_t *w, vi part[ROWS
 #define SUMS NAME(sums)
 #endif
 
-/* m, shifted and the number of vectors are compile-time constants at each
- * inlined call. */
+/* m, shifted, narrow and the number of vectors are compile-time constants at each inlined call. */
 static inline __attribute__((always_inline)) TARGET void NAME(multiply)(const tile *t, int m,
-                                                                        bool shifted)
+                                                                        bool shifted, bool narrow)
 {
     vf sum[ROWS][VECTORS];
 #pragma GCC unroll 8
@@ -58,7 +60,7 @@ static inline __attribute__((always_inline)) TARGET void NAME(multiply)(const ti
 #pragma GCC unroll 2
             for (int v = 0; v < VECTORS; v++)
                 part[i][v] = started ? t->starts[i * t->starts_row + g] - (vi){0} : (vi){0};
-        SUMS(t, m, x, w, part);
+        SUMS(t, m, narrow, x, w, part);
         x += CPU_INT8_TERMS;
         w += CPU_INT8_TERMS * CPU_INT8_COLUMNS;
         vf scale[VECTORS], bias[VECTORS];
@@ -88,10 +90,14 @@ static inline __attribute__((always_inline)) TARGET void NAME(multiply)(const ti
 
 #define CASE(M)                                                                                    \
     case M:                                                                                        \
-        if (t->shifts)                                                                             \
-            NAME(multiply)(t, M, true);                                                            \
+        if (NARROW && t->narrow && t->shifts)                                                      \
+            NAME(multiply)(t, M, true, true);                                                      \
+        else if (NARROW && t->narrow)                                                              \
+            NAME(multiply)(t, M, false, true);                                                     \
+        else if (t->shifts)                                                                        \
+            NAME(multiply)(t, M, true, false);                                                     \
         else                                                                                       \
-            NAME(multiply)(t, M, false);                                                           \
+            NAME(multiply)(t, M, false, false);                                                    \
         break
 static TARGET void NAME(run_tile)(const tile *t, int m)
 {
