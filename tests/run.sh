@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # tests/run.sh [--quick | --all] -- everything that `make test` runs, in build/, build-asan/ and
-# build-tsan/ (or ${WEFT_BUILD}, ${WEFT_BUILD}-asan, ...). Failures, the seconds of each part and the
-# slowest tests are printed at the end. The last line is the sum of all:
+# build-tsan/ (or ${WEFT_BUILD}, ${WEFT_BUILD}-asan, ...). Failures, the seconds of each part and
+# the slowest tests are printed at the end. The last line is the sum of all:
 #     N passed, N failed, N skipped
 # --quick leaves the sanitizers out. --all (`make test-all`) adds what takes long on a software
-# driver or under the sanitizers. WEFT_WERROR=1 makes warnings errors. WEFT_OPTIONS are meson options
-# for every build.
+# driver or under the sanitizers. WEFT_WERROR=1 makes warnings errors. WEFT_OPTIONS are meson
+# options for every build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -33,10 +33,10 @@ export LSAN_OPTIONS=suppressions=\"$suppressions/lsan.txt\":print_suppressions=0
 export UBSAN_OPTIONS=print_stacktrace=1:suppressions=\"$suppressions/ubsan.txt\"
 export TSAN_OPTIONS=suppressions=\"$suppressions/tsan.txt\":exitcode=66:second_deadlock_stack=1
 
-# Shaders compiled by a software driver are kept between runs. Most time on such a driver is spent in
-# LLVM, so Mesa compiles without optimization and for vectors of 4: the first run of
-# test_layers_more takes 25 s instead of 160 s of CPU time (Mesa 22.3). The Vulkan backend runs under
-# the validation layer if it is installed: a finding fails the evaluation.
+# Shaders compiled by a software driver are kept between runs. Most time on such a driver is spent
+# in LLVM, so Mesa compiles without optimization and for vectors of 4: the first run of
+# test_layers_more takes 25 s instead of 160 s of CPU time (Mesa 22.3). The Vulkan backend runs
+# under the validation layer if it is installed: a finding fails the evaluation.
 if [ "$all" -eq 0 ]; then
     export GALLIVM_PERF=${GALLIVM_PERF:-nopt} LP_NATIVE_VECTOR_WIDTH=${LP_NATIVE_VECTOR_WIDTH:-128}
 fi
@@ -63,8 +63,9 @@ start() {
 # run LABEL FOLDER GROUP [PREFIX...]: starts the tests of a build folder that are in GROUP ("quick"
 # is every test but the fuzz targets, "sanitized" every test but the long ones of Vulkan, which take
 # minutes in software with sanitizers and run there with --all), those in the group `long` first, so
-# that none is left alone at the end. Without --all, "sanitized" runs of a suite in a group only=TEXT
-# the cases whose names contain TEXT. PREFIX stands before each command. Follow it by `wait`.
+# that none is left alone at the end. Without --all, "sanitized" runs of a suite in a group
+# only=TEXT the cases whose names contain TEXT. PREFIX stands before each command. Follow it by
+# `wait`.
 run() {
     local label=$1 folder=$2 group=$3 turn name groups program arguments cases
     shift 3
@@ -172,8 +173,10 @@ if [ -s "$WEFT_FAILURES" ]; then
 fi
 printf '\nCPU seconds of each part, and of the ten slowest tests:\n'
 awk '{ cpu[$3] += $1; n[$3]++ }
-    END { for (label in cpu) printf "%8.1f  %s (%d)\n", cpu[label], label, n[label] }' "$WEFT_TIMES" |
-    sort -rn
+    END {
+        for (label in cpu)
+            printf "%8.1f  %s (%d)\n", cpu[label], label, n[label]
+    }' "$WEFT_TIMES" | sort -rn
 echo
 sort -rn "$WEFT_TIMES" | head -n 10 | awk '{ printf "%8.1f  %s %s\n", $1, $3, $4 }'
 awk '{ p += $1; f += $2; s += $3 }
