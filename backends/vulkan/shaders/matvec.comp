@@ -24,8 +24,8 @@ layout(constant_id = 9) const bool RESIDUAL = false;
 // module of its own because the gate's precise arithmetic would prevent drivers from using fma for
 // the products (spirv/).
 const uint SWIGLU = 1, GEGLU = 2;
-// Columns that an invocation works on, which share what is loaded of a: with GATED, a column of each
-// matrix, otherwise adjacent columns.
+// Columns that an invocation works on, which share what is loaded of a: with GATED, a column of
+// each matrix, otherwise adjacent columns.
 #ifdef GATED
 layout(constant_id = 10) const uint GATE = SWIGLU;
 const uint EACH = 2;
