@@ -113,6 +113,8 @@ SIMD void decode_superblocks(read_superblock *read, int group, bool minima, cons
                              const uint8_t *p, int64_t blocks, float *out)
 {
     superblock block[2];
+    if (blocks <= 0)
+        return;
     read(p, &block[0]);
     for (int64_t i = 0; i < blocks; i++, out += SUPERBLOCK) {
         p += c->code_group;
