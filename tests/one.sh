@@ -53,8 +53,8 @@ fi
     fi
     note=
     if [ "$skipped" -gt 0 ]; then
-        note=$(sed -nE 's/^.*: skipped: (.*)$/\1/p' "$output" | sort -u | head -n 3 |
-            awk 'NR > 1 { printf "; " } { printf "%s", $0 }')
+        note=$(sed -nE 's/^.*: skipped: (.*)$/\1/p' "$output" | sort -u |
+            awk 'NR <= 3 { printf "%s%s", NR > 1 ? "; " : "", $0 }')
         note=", $skipped skipped${note:+ ($note)}"
     fi
     printf '%-6s %-28s %4d passed%s%s  %ss, CPU %ss\n' "$label" "$name" "$passed" \

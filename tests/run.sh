@@ -111,9 +111,13 @@ on_vulkan() {
         done
     fi
     # Without optional features arrays are not mapped either, so all transfers are copies.
-    for name in trainer vulkan_runtime structure; do
+    for name in vulkan_runtime structure; do
         WEFT_VULKAN_DISABLE=all start "$label" "$name-bare" "$folder/tests/test_$name"
     done
+    if [ -z "$cases" ]; then
+        WEFT_VULKAN_DISABLE=all start "$label" trainer-bare "$folder/tests/test_trainer" \
+            $([ "$all" -eq 1 ] || echo updates)
+    fi
     for ((piece = 0; piece < pieces; piece++)); do
         WEFT_TEST_PIECE=$piece/$pieces start "$label" "op_table-$piece" \
             "$folder/tests/test_op_table" $cases
@@ -178,7 +182,7 @@ awk '{ cpu[$3] += $1; n[$3]++ }
             printf "%8.1f  %s (%d)\n", cpu[label], label, n[label]
     }' "$WEFT_TIMES" | sort -rn
 echo
-sort -rn "$WEFT_TIMES" | head -n 10 | awk '{ printf "%8.1f  %s %s\n", $1, $3, $4 }'
+sort -rn "$WEFT_TIMES" | awk 'NR <= 10 { printf "%8.1f  %s %s\n", $1, $3, $4 }'
 awk '{ p += $1; f += $2; s += $3 }
     END {
         printf "%d passed, %d failed, %d skipped\n", p, f, s

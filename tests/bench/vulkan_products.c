@@ -188,7 +188,7 @@ static weft_array *normed(weft_array *x, weft_array *w)
 /* Each product reads the one before, as the layers of a model do when they decode. */
 static double run_chain(const work *k)
 {
-    weft_scope_open();
+    weft_scope_open_lean(); /* or norms would be stored for it */
     weft_array *y = k->x;
     for (int i = 0; i < k->count; i++)
         y = k->make(y, k->w[i % k->n_w]);

@@ -79,11 +79,14 @@ static void noise_is_drawn_from_the_key(void)
         return;
     weft_scope_open();
     weft_array *noise[3];
+    weft_device *cpu = weft_device_get("cpu");
     weft_random_seed(7);
     noise[0] = noise_of(model, 2, 4, 5);
     noise[1] = noise_of(model, 2, 4, 5);
     weft_random_seed(7);
     noise[2] = noise_of(model, 2, 4, 5);
+    for (int i = 0; i < 3; i++)
+        noise[i] = weft_to(noise[i], cpu);
     CHECK_OK(weft_eval_n(noise, 3));
     const size_t size = (size_t)weft_nbytes(noise[0]);
     CHECK_BYTES(weft_data(noise[2]), weft_data(noise[0]), size);

@@ -86,11 +86,11 @@ static int64_t gradients(network n, weft_array *const *in, weft_array **grads)
 
 static void check_equal(weft_array *const *a, weft_array *const *b)
 {
+    weft_device *cpu = weft_device_get("cpu");
     for (int i = 0; i < N_IN; i++) {
-        const void *x = weft_data(a[i]), *y = weft_data(b[i]);
-        if (CHECK(x && y)) {
-            CHECK_BYTES(x, y, (size_t)weft_nbytes(a[i]));
-        }
+        weft_array *x = weft_to(a[i], cpu), *y = weft_to(b[i], cpu);
+        if (CHECK_OK(weft_eval(x)) && CHECK_OK(weft_eval(y)))
+            CHECK_BYTES(weft_data(x), weft_data(y), (size_t)weft_nbytes(a[i]));
     }
 }
 
