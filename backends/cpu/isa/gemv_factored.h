@@ -113,6 +113,7 @@ SIMD void factored_row(const factored_type *t, int m, const codes_call *d, int64
     const uint8_t *scale = (const uint8_t *)c->scales + row * c->scale_row;
     const uint8_t *bias = (const uint8_t *)c->biases + row * c->scale_row;
     const float *x = d->x, *sums = d->x + m * d->groups * c->group;
+    const int64_t ahead = ahead_of(1, c->code_row);
     vf total[MOST_FACTORED] = {0};
     for (int64_t g = 0; g < d->groups; g += together) {
         const int64_t count = d->groups - g < together ? d->groups - g : together;
@@ -120,7 +121,7 @@ SIMD void factored_row(const factored_type *t, int m, const codes_call *d, int64
         if (count < together)
             scales = (group_scales){0};
         for (int64_t at = 0; at < count * c->code_group; at += LINE)
-            __builtin_prefetch(codes + c->code_row + at);
+            __builtin_prefetch(codes + ahead + at);
         t->scales(c, scale, bias, count, &scales);
         in_memory(&scales);
         x = add_factored(t, m, d, codes, count, &scales, x, total);

@@ -3,7 +3,7 @@
  *
  * Several rows share each load of x. Scales are decoded for many groups at once, in vectors, and
  * lie in memory until their group needs them: a load broadcasts without a shuffle. The group at the
- * same position of the next rows is prefetched.
+ * same position of later rows is prefetched.
  */
 #ifndef BACKENDS_CPU_ISA_GEMV_ROWS_H
 #define BACKENDS_CPU_ISA_GEMV_ROWS_H
@@ -12,7 +12,7 @@
 #include "backends/cpu/isa/scales.h"
 
 /* CHUNK: groups whose scales are decoded together. */
-enum { CHUNK = 16, RUN = 32, SUPERBLOCK = 256, MOST_ROWS = 4, LINE = 64 };
+enum { CHUNK = 16, RUN = 32, SUPERBLOCK = 256, MOST_ROWS = 4, LINE = 64, AHEAD_BYTES = 3072 };
 enum { SUMS = LANES == 16 ? 24 : LANES == 8 ? 12 : 8 }; /* accumulators in registers */
 
 /* Scales and minima of groups: one for each, or one for each run of a superblock. */
@@ -46,17 +46,27 @@ typedef struct rows_type {
     int size, units; /* weights of a unit, units of a group */
 } rows_type;
 
-/* Rows of weights that share a load of x, with 32 registers; in fewer, x comes from memory. */
+/* Rows of weights that share a load of x, with 32 registers; in fewer, x comes from memory. With
+ * one vector and short rows, two rows at a time would break the sequence that hardware prefetching
+ * follows. */
 SIMD int rows_together(int m)
 {
     const int fit = SUMS / m;
-    return m == 1 ? 2 : LANES < 16 ? 1 : fit < MOST_ROWS ? fit : MOST_ROWS;
+    return LANES < 16 ? 1 : m == 1 ? 2 : fit < MOST_ROWS ? fit : MOST_ROWS;
 }
 
 /* Independent sums for each product, against the latency of additions. */
 SIMD int sums_of(int m)
 {
-    return m <= 2 ? 2 : 1;
+    return m == 1 && LANES < 16 ? 4 : m <= 2 ? 2 : 1;
+}
+
+/* How far ahead of `rows` rows of `row` bytes they are prefetched: so many rows, or a multiple of
+ * them where that is less than AHEAD_BYTES. */
+SIMD int64_t ahead_of(int64_t rows, int64_t row)
+{
+    const int64_t step = rows * row;
+    return step >= AHEAD_BYTES || step <= 0 ? step : (AHEAD_BYTES + step - 1) / step * step;
 }
 
 /* Makes the compiler read the scales from memory. */
@@ -99,7 +109,7 @@ SIMD void add_groups(const rows_type *t, int m, const codes_call *d, const uint8
 {
     const cpu_codes *c = d->c;
     const int r = rows_together(m), together = t->size * t->units == SUPERBLOCK ? 1 : CHUNK;
-    const int64_t ahead = r * c->code_row;
+    const int64_t ahead = ahead_of(r, c->code_row);
     const float *x = d->x;
     for (int64_t g = 0; g < d->groups; g += together) {
         const int64_t count = d->groups - g < together ? d->groups - g : together;
