@@ -54,7 +54,8 @@ static const cli_option options[] = {
      .high = 0.999,
      .fallback = "0",
      AT(val_split),
-     .help = "split this share off for validation, and count what is in both parts"},
+     .help = "split this share off for validation, and count what is in both parts; weft train "
+             "holds out 5%, at most 100 samples, of 200 or more unless told otherwise"},
     {.name = "seed",
      .letter = 's',
      .kind = CLI_INT,

@@ -54,7 +54,7 @@ fi
     note=
     if [ "$skipped" -gt 0 ]; then
         note=$(sed -nE 's/^.*: skipped: (.*)$/\1/p' "$output" | sort -u |
-            awk 'NR <= 3 { printf "%s%s", NR > 1 ? "; " : "", $0 }')
+            awk 'NR <= 3 { printf "%s%s", (NR > 1 ? "; " : ""), $0 }')
         note=", $skipped skipped${note:+ ($note)}"
     fi
     printf '%-6s %-28s %4d passed%s%s  %ss, CPU %ss\n' "$label" "$name" "$passed" \

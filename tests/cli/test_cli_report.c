@@ -152,6 +152,19 @@ static void rewards_are_in_the_report(void)
     CHECK(strstr(o.out, "Reward") == NULL);
 }
 
+/* Objects and lists of run.json are shown as text, not as JSON. */
+static void sources_are_shown_as_text(void)
+{
+    const char *folder =
+        run_folder("sources",
+                   "{\"state\": \"finished\", \"data\": {\"sources\": [{\"path\": \"a.jsonl\", "
+                   "\"weight\": 2}, {\"path\": \"<b>\", \"weight\": 1}], \"samples\": 9}}",
+                   falling);
+    CHECK_EQ_INT(weft_command(NULL, "report %s", folder).code, 0);
+    const output o = shell_command(NULL, "cat %s/report.html", folder);
+    CHECK_CONTAINS(o.out, "path a.jsonl, weight 2<br>path &#60;b&#62;, weight 1<");
+}
+
 /* Every option of the run, with its text escaped. */
 static void options_are_in_the_report(void)
 {
@@ -184,4 +197,5 @@ static void folders_without_a_run_are_refused(void)
 CHECK_MAIN("cli_report", CHECK_CASE(curves_are_ascii_off_a_terminal),
            CHECK_CASE(a_terminal_decides_width_and_characters),
            CHECK_CASE(runs_of_few_updates_have_no_curve), CHECK_CASE(rewards_are_in_the_report),
-           CHECK_CASE(options_are_in_the_report), CHECK_CASE(folders_without_a_run_are_refused))
+           CHECK_CASE(options_are_in_the_report), CHECK_CASE(sources_are_shown_as_text),
+           CHECK_CASE(folders_without_a_run_are_refused))

@@ -67,10 +67,44 @@ static void escape(weft__text *t, const char *text, size_t n)
     }
 }
 
+static void escape_value(weft__text *t, json_object *value);
+
+/* The members, one after another: "path a.jsonl, rows 1000". */
+static void escape_members(weft__text *t, json_object *object)
+{
+    bool first = true;
+    json_object_object_foreach(object, key, value)
+    {
+        weft__text_format(t, first ? "" : ", ");
+        escape(t, key, strlen(key));
+        weft__text_format(t, " ");
+        escape_value(t, value);
+        first = false;
+    }
+}
+
+static void escape_elements(weft__text *t, json_object *array)
+{
+    for (size_t i = 0; i < json_object_array_length(array); i++) {
+        json_object *value = json_object_array_get_idx(array, i);
+        const bool object = json_object_is_type(value, json_type_object);
+        weft__text_format(t, i == 0 ? "" : object ? "<br>" : ", ");
+        escape_value(t, value);
+    }
+}
+
 static void escape_value(weft__text *t, json_object *value)
 {
     if (json_object_is_type(value, json_type_string)) {
         escape(t, json_object_get_string(value), (size_t)json_object_get_string_len(value));
+        return;
+    }
+    if (json_object_is_type(value, json_type_object)) {
+        escape_members(t, value);
+        return;
+    }
+    if (json_object_is_type(value, json_type_array)) {
+        escape_elements(t, value);
         return;
     }
     char number[WEFT__NUMBER_TEXT];
