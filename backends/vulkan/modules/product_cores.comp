@@ -374,9 +374,9 @@ void main()
         return;
     }
     uvec2 first = tile_at(group % tiles, down, across);
-    uint k = part * p.chunk, end = min(k + p.chunk, p.terms);
+    uint k = part * p.chunk, end = min(k + p.chunk, p.terms), each = end - k;
     if (SPLIT > 1) {
-        uint each = ((end - k + BK - 1u) / BK + SPLIT - 1u) / SPLIT * BK;
+        each = ((each + BK - 1u) / BK + SPLIT - 1u) / SPLIT * BK;
         k += gl_SubgroupID * each;
         end = min(k + each, end);
     }
@@ -396,14 +396,22 @@ void main()
         if (SPLIT == 1 || k < end) {
             fetch_terms(EDGES, first, less(end, k));
         }
-        for (; k < end; k += BK) {
+        // All subgroups take as many steps, also those without terms: in Mesa's software driver
+        // subgroupBarrier() waits for the whole workgroup.
+        for (uint done = 0u; done < each; done += BK) {
+            const bool any = SPLIT == 1 || k < end;
             wait_for_loaders();
-            keep();
+            if (any) {
+                keep();
+            }
             wait_for_loaders();
             if (k + BK < end) {
                 fetch_terms(EDGES, first, end - k - BK);
             }
-            multiply(row, column, BK);
+            if (any) {
+                multiply(row, column, BK);
+            }
+            k += BK;
         }
     }
     if (SPLIT > 1) {
