@@ -46,9 +46,9 @@ typedef struct rows_type {
     int size, units; /* weights of a unit, units of a group */
 } rows_type;
 
-/* Rows of weights that share a load of x, with 32 registers; in fewer, x comes from memory. With
- * one vector and short rows, two rows at a time would break the sequence that hardware prefetching
- * follows. */
+/* Rows of weights that share a load of x, with 32 registers; in fewer, x comes from memory. One row
+ * at a time is one sequence of addresses, which hardware prefetching follows; two short rows are
+ * not. Measured with AVX2; not measured with AVX-512, which keeps two for one vector. */
 SIMD int rows_together(int m)
 {
     const int fit = SUMS / m;
@@ -61,8 +61,8 @@ SIMD int sums_of(int m)
     return m == 1 && LANES < 16 ? 4 : m <= 2 ? 2 : 1;
 }
 
-/* How far ahead of `rows` rows of `row` bytes they are prefetched: so many rows, or a multiple of
- * them where that is less than AHEAD_BYTES. */
+/* The distance in bytes to what is prefetched, where `rows` rows of `row` bytes are read together:
+ * the smallest multiple of their bytes that is at least AHEAD_BYTES. */
 SIMD int64_t ahead_of(int64_t rows, int64_t row)
 {
     const int64_t step = rows * row;
