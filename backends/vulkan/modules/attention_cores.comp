@@ -48,24 +48,24 @@ float soften(bool whole, int b, int hk, int row, int key0, inout float top, inou
 }
 
 // Multiplies each row of the accumulators by the factor of its lane. The factors are written as a
-// matrix after the exponentials in the scratch space.
+// matrix after the exponentials in the scratch space. The barrier is outside the branches because
+// subgroups differ in them (README.md).
 void shrink(float factor)
 {
     const uint at = space() + BLOCK / 8u;
-    if (subgroupAll(factor == 1.0)) {
-        subgroupBarrier();
-        return;
-    }
-    if (gl_SubgroupInvocationID < TM) {
+    const bool same = subgroupAll(factor == 1.0);
+    if (!same && gl_SubgroupInvocationID < TM) {
         [[unroll]] for (uint c = 0u; c < TN / 4u; c++) {
             tile[at + lane_line() * SPACE + c] = floatBitsToUint(vec4(factor));
         }
     }
     subgroupBarrier();
-    MATRIX_C factors;
-    coopMatLoad(factors, tile, at, SPACE, gl_CooperativeMatrixLayoutRowMajor);
-    [[unroll]] for (uint j = 0u; j < D / TN; j++) {
-        results[j] = results[j] * factors;
+    if (!same) {
+        MATRIX_C factors;
+        coopMatLoad(factors, tile, at, SPACE, gl_CooperativeMatrixLayoutRowMajor);
+        [[unroll]] for (uint j = 0u; j < D / TN; j++) {
+            results[j] = results[j] * factors;
+        }
     }
 }
 
