@@ -47,11 +47,15 @@ static cpu_isa best(void)
         !supports(1, 29) /* F16C */ || !__builtin_cpu_supports("bmi") ||
         !__builtin_cpu_supports("bmi2") || !supports(0x80000001, 5) /* LZCNT */)
         return CPU_PORTABLE;
+#if defined(WEFT_WITHOUT_AVX512)
+    return CPU_AVX2;
+#else
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
         !__builtin_cpu_supports("avx512cd") || !__builtin_cpu_supports("avx512dq") ||
         !__builtin_cpu_supports("avx512vl"))
         return CPU_AVX2;
     return CPU_AVX512;
+#endif
 #elif defined(__aarch64__)
     enum { ASIMDDP = 20, I8MM = 13 }; /* bits of HWCAP and HWCAP2 */
     if (!(getauxval(AT_HWCAP) >> ASIMDDP & 1))
