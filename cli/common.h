@@ -83,9 +83,10 @@ enum { CLI_DTYPE_AUTO = 3 };
     {                                                                                              \
         .name = "activations", .kind = CLI_CHOICE, .value = CLI_ACTIVATIONS, .fallback = "exact",  \
         .offset = offsetof(T, place.activations),                                                  \
-        .help = "int8: round activations to 8 bits where more than 8 rows meet quantized weights " \
-                "(Q8_0, Q4_0, Q4_K, affine with 4 or 8 bits): faster prompts and batches on CPUs " \
-                "with AVX-512 VNNI; other devices ignore it"                                       \
+        .help =                                                                                    \
+            "int8: round activations to 8 bits where they meet quantized weights (Q8_0, Q4_0, "    \
+            "Q4_K, affine with 4 or 8 bits): faster prompts and batches, and with AVX2 "           \
+            "generation; others round only more than 8 rows, other devices none"                   \
     }
 
 /* Bounds for an option's number: above 0, and no upper limit. */

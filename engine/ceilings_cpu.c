@@ -60,14 +60,18 @@ typedef float loop(int64_t n, const void *memory);
 #define FMA16(a) a = _mm512_fmadd_ps(x, y, a)
 #define BF16(a) a = _mm512_dpbf16_ps(a, (__m512bh)x, (__m512bh)y)
 #define INT8(a) a = _mm512_dpbusd_epi32(a, x, y)
+/* The sums of two products are added in 16 bits, as isa/int8.c does. */
+#define BYTES(a) a = _mm256_add_epi16(a, _mm256_maddubs_epi16(x, y))
 ROUNDS("avx2,fma", fma_avx2, __m256, _mm256_setzero_ps(), FMA8)
 ROUNDS("avx512f", fma_avx512, __m512, _mm512_setzero_ps(), FMA16)
 ROUNDS("avx512f,avx512bf16", dot_bf16, __m512, _mm512_setzero_ps(), BF16)
 ROUNDS("avx512f,avx512vnni", dot_int8, __m512i, _mm512_setzero_si512(), INT8)
+ROUNDS("avx2", dot_bytes, __m256i, _mm256_setzero_si256(), BYTES)
 #undef FMA8
 #undef FMA16
 #undef BF16
 #undef INT8
+#undef BYTES
 #undef ROUNDS
 #undef HIDE
 
@@ -133,6 +137,8 @@ static what find(weft_ceiling_kind kind)
         return (what){dot_bf16, SUMS * 64.0};
     if (kind == WEFT_CEILING_INT8 && avx512 && has(ECX, 11))
         return (what){dot_int8, SUMS * 128.0};
+    if (kind == WEFT_CEILING_INT8 && __builtin_cpu_supports("avx2"))
+        return (what){dot_bytes, SUMS * 64.0};
     if (kind == WEFT_CEILING_AMX && has(EDX, 24))
         return (what){NULL, 1};
 #endif
@@ -278,7 +284,7 @@ weft_status weft__ceilings_of_cpu(int threads, int rounds, weft_ceiling out[WEFT
     static const weft_ceiling kinds[WEFT_CEILING_COUNT] = {
         [WEFT_CEILING_FLOAT32] = {.name = "float32 multiply-add", .unit = "GFLOP/s"},
         [WEFT_CEILING_BF16] = {.name = "bf16 dot (AVX512_BF16)", .unit = "GFLOP/s"},
-        [WEFT_CEILING_INT8] = {.name = "8-bit dot (AVX512_VNNI)", .unit = "GOP/s"},
+        [WEFT_CEILING_INT8] = {.name = "8-bit dot (VNNI or AVX2)", .unit = "GOP/s"},
         [WEFT_CEILING_AMX] = {.name = "AMX", .unit = "GFLOP/s"},
         [WEFT_CEILING_READ] = {.name = "read", .unit = "GB/s"},
     };

@@ -232,7 +232,7 @@ int64_t weft__cpu_gemm_bound(const cpu_gemm *g)
 
 /* ---- Packing B ------------------------------------------------------------------------------ */
 
-enum { DECODED = 2 * WEFT_MAX_BLOCK, MOST_COLUMNS = 32, SPAN = 256, TOGETHER = 8 };
+enum { DECODED = 2 * WEFT_MAX_BLOCK, MOST_COLUMNS = 32, SPAN = 512, TOGETHER = 16 };
 
 /* Packs a panel of columns [first, first + n) of B that are rows of codes. */
 static void pack_code_columns(const plan *p, int64_t first, int64_t n, float *out)
@@ -249,31 +249,41 @@ static void pack_code_columns(const plan *p, int64_t first, int64_t n, float *ou
     }
 }
 
-/* Packs `count` rows of B from row k on, columns [first, first + n), whose rows are contiguous:
- * they begin at `from` and are `row` elements apart. */
+/* Packs `count` rows of B from row k on, n columns, whose rows are contiguous: they begin at `from`
+ * and are `row` elements apart. ahead: prefetches as many rows after them, since hardware
+ * prefetching does not follow pieces of rows. */
 static void pack_row_pieces(const plan *p, weft_dtype dtype, const char *from, int64_t row,
-                            int64_t k, int64_t count, int64_t n, float *out)
+                            int64_t k, int64_t count, int64_t n, bool ahead, float *out)
 {
     const int64_t width = p->kernels->gemm_columns;
-    for (int64_t j = 0; j < n; j += width)
+    for (int64_t j = 0; j < n; j += width) {
+        for (int64_t i = count; ahead && i < 2 * count; i++)
+            __builtin_prefetch(from + (i * row + j) * size_of(dtype));
         p->kernels->pack_b(dtype, from + j * size_of(dtype), row, 1, count, smaller(width, n - j),
                            out + j * p->g.k + k * width);
+    }
 }
 
-/* Columns [first, first + n), n <= SPAN, where rows of B are rows of codes. The groups that contain
- * the columns are decoded completely, some rows at a time. */
-static void pack_code_rows(const plan *p, int64_t first, int64_t n, float *out)
+/* Rows [from, to) and columns [first, first + n), n <= SPAN, where rows of B are rows of codes. The
+ * groups that contain the columns are decoded completely, some rows at a time. */
+static void pack_code_rows(const plan *p, int64_t from, int64_t to, int64_t first, int64_t n,
+                           float *out)
 {
-    enum { ROW = SPAN + 2 * WEFT_MAX_BLOCK };
+    enum { ROW = SPAN + 2 * WEFT_MAX_BLOCK, LINE = 64 };
     const cpu_codes *c = p->g.b.codes;
     const int64_t group = first / c->group, groups = (first + n - 1) / c->group - group + 1;
+    const int64_t bytes = groups * c->code_group;
     float rows[TOGETHER * ROW];
-    for (int64_t k = 0; k < p->g.k; k += TOGETHER) {
-        const int64_t count = smaller(TOGETHER, p->g.k - k);
-        for (int64_t i = 0; i < count; i++)
+    for (int64_t k = from; k < to; k += TOGETHER) {
+        const int64_t count = smaller(TOGETHER, to - k);
+        for (int64_t i = 0; i < count; i++) {
+            const char *next = c->codes + (k + i + TOGETHER) * c->code_row + group * c->code_group;
+            for (int64_t at = 0; at < bytes; at += LINE)
+                __builtin_prefetch(next + at);
             p->kernels->decode_codes(c, k + i, group, groups, rows + i * ROW);
+        }
         pack_row_pieces(p, WEFT_FLOAT32, (char *)(rows + first - group * c->group), ROW, k, count,
-                        n, out);
+                        n, false, out);
     }
 }
 
@@ -284,17 +294,18 @@ static bool by_rows(const plan *p)
     return p->g.b.codes ? p->g.b.code_terms : p->g.b.column == 1 && p->g.b.row != 1;
 }
 
-static int64_t packed_together(const plan *p)
-{
-    return by_rows(p) ? SPAN : p->kernels->gemm_columns;
-}
-
-static void pack_columns(const plan *p, int64_t item, int64_t first, int64_t n)
+/* Rows [from, to) of columns [first, first + n); all rows unless by_rows. */
+static void pack_part(const plan *p, int64_t item, int64_t from, int64_t to, int64_t first,
+                      int64_t n)
 {
     const cpu_matrix *x = &p->g.b;
     float *out = p->memory + (item * p->columns + first - p->first_column) * p->g.k;
+    if (x->codes && x->code_terms) {
+        pack_code_rows(p, from, to, first, n, out);
+        return;
+    }
     if (x->codes) {
-        (x->code_terms ? pack_code_rows : pack_code_columns)(p, first, n, out);
+        pack_code_columns(p, first, n, out);
         return;
     }
     const int64_t size = size_of(x->dtype);
@@ -303,21 +314,34 @@ static void pack_columns(const plan *p, int64_t item, int64_t first, int64_t n)
         p->kernels->pack_b(x->dtype, b, x->row, x->column, p->g.k, n, out);
         return;
     }
-    for (int64_t k = 0; k < p->g.k; k += TOGETHER)
-        pack_row_pieces(p, x->dtype, b + k * x->row * size, x->row, k,
-                        smaller(TOGETHER, p->g.k - k), n, out);
+    for (int64_t k = from; k < to; k += TOGETHER)
+        pack_row_pieces(p, x->dtype, b + k * x->row * size, x->row, k, smaller(TOGETHER, to - k), n,
+                        true, out);
 }
 
-/* Items are the columns of every batch item of the pass, packed_together of them each. */
+/* Columns and rows of B that a task packs together. */
+typedef struct piece {
+    int64_t columns, rows;
+} piece;
+
+static piece piece_of(const plan *p)
+{
+    const int64_t rows = PACK_GRAIN / SPAN, k = p->g.k > 0 ? p->g.k : 1;
+    return by_rows(p) ? (piece){SPAN, rows} : (piece){p->kernels->gemm_columns, k};
+}
+
+/* Items are the pieces of every batch item of the pass. */
 static void pack_task(void *context, int64_t begin, int64_t end, int worker)
 {
     const plan *p = context;
     (void)worker;
-    const int64_t width = packed_together(p), spans = ceil_div(p->pass_columns, width);
+    const piece size = piece_of(p);
+    const int64_t across = ceil_div(p->pass_columns, size.columns);
+    const int64_t down = ceil_div(p->g.k, size.rows);
     for (int64_t i = begin; i < end; i++) {
-        const int64_t column = i % spans * width;
-        pack_columns(p, i / spans, p->first_column + column,
-                     smaller(width, p->pass_columns - column));
+        const int64_t column = i % across * size.columns, row = i / across % down * size.rows;
+        pack_part(p, i / across / down, row, smaller(row + size.rows, p->g.k),
+                  p->first_column + column, smaller(size.columns, p->pass_columns - column));
     }
 }
 
@@ -450,12 +474,13 @@ static void tile_task(void *context, int64_t begin, int64_t end, int worker)
 
 static void run_pass(plan *p)
 {
-    const int64_t width = packed_together(p);
+    const piece size = piece_of(p);
     int64_t items = smaller(p->group, p->n_batch - p->first_batch);
     p->pass_columns = smaller(p->columns, p->g.n - p->first_column);
     if (!p->direct_b)
-        weft__cpu_parallel((p->shared_b ? 1 : items) * ceil_div(p->pass_columns, width),
-                           PACK_GRAIN / (width * (p->g.k + 1)) + 1, pack_task, p);
+        weft__cpu_parallel((p->shared_b ? 1 : items) * ceil_div(p->pass_columns, size.columns) *
+                               ceil_div(p->g.k, size.rows),
+                           PACK_GRAIN / (size.columns * (size.rows + 1)) + 1, pack_task, p);
     int64_t tiles = ceil_div(p->g.m, p->tile_m) * ceil_div(p->pass_columns, p->tile_n);
     int64_t flops = 2 * smaller(p->tile_m, p->g.m) * smaller(p->tile_n, p->g.n) * (p->g.k + 1);
     weft__cpu_parallel(items * tiles, SMALL_TILE_FLOPS / flops, tile_task, p);

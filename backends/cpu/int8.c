@@ -1,7 +1,8 @@
 /* backends/cpu/int8.c -- products of 8-bit activations with quantized weights.
  *
  * All rows of x are rounded first. Then strips of columns run in parallel: each packs its weights
- * once and multiplies them with tiles of rows. The work is divided by shape only.
+ * once and multiplies them with tiles of rows. A few rows are multiplied with the weights in place.
+ * The work is divided by shape only.
  */
 #include "backends/cpu/int8.h"
 
@@ -11,12 +12,16 @@
 #include "backends/cpu/room.h"
 
 enum {
-    TILE_ROWS = 48,     /* rows of a tile, so that its results stay in the L1 cache */
-    K_BLOCKS = 16,      /* blocks of terms per pass over a tile, so that its part of the panel stays
-                         * there too */
-    PART_ROWS = 1536,   /* most rows that share packed weights */
-    MANY_COLUMNS = 64,  /* number of panels from which strips have two */
-    ROUND_GRAIN = 16384 /* elements rounded per task */
+    TILE_ROWS = 48,    /* rows of a tile, so that its results stay in the L1 cache */
+    K_BLOCKS = 16,     /* blocks of terms per pass over a tile, so that its part of the panel stays
+                        * there too */
+    PART_ROWS = 1536,  /* most rows that share packed weights */
+    MANY_COLUMNS = 64, /* number of panels from which strips have two */
+    ROUND_GRAIN = 16384, /* elements rounded per task */
+    FEW_ROWS = 2 * CPU_GEMV_ROWS,
+    ROWS_BLOCKS = 8, /* numbers of a row of x in int8_rows are a multiple of it */
+    LEAST_CHUNK = 16 << 10,
+    LARGEST_CHUNK = 128 << 10 /* bytes of weights per task of a few rows */
 };
 
 typedef struct strips {
@@ -43,8 +48,17 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-bool weft__cpu_int8_takes(const cpu_codes *c)
+/* Whether weights are used in place: packing them takes longer than these products. */
+static bool is_few(int64_t m)
 {
+    return m <= FEW_ROWS && weft__cpu_kernels()->int8_rows;
+}
+
+/* Without int8_rows memory is the bottleneck of fewer rows, not arithmetic. */
+bool weft__cpu_int8_takes(int64_t m, const cpu_codes *c)
+{
+    if (m < 1 || (m <= CPU_GEMV_ROWS && !is_few(m)))
+        return false;
     switch (c->kind) {
     case WEFT_ENCODING_Q8_0:
     case WEFT_ENCODING_Q4_0:
@@ -68,6 +82,12 @@ static strip give_strip(const strips *s, cpu_workspace_rest *room)
     return own;
 }
 
+/* The kind's offset, for kinds with an offset instead of a bias. */
+static int offset_of(const cpu_codes *c)
+{
+    return c->kind == WEFT_ENCODING_Q8_0 ? 128 : c->kind == WEFT_ENCODING_Q4_0 ? 8 : 0;
+}
+
 /* Returns the bytes; if memory is not NULL, also sets the pointers. */
 static int64_t lay_out(strips *s, const cpu_int8 *p, void *memory)
 {
@@ -78,9 +98,7 @@ static int64_t lay_out(strips *s, const cpu_int8 *p, void *memory)
                   .blocks = p->k / CPU_INT8_TERMS,
                   .panels = panels >= MANY_COLUMNS ? 2 : 1,
                   .parts = (p->m + PART_ROWS - 1) / PART_ROWS,
-                  .offset = p->codes->kind == WEFT_ENCODING_Q8_0   ? 128
-                            : p->codes->kind == WEFT_ENCODING_Q4_0 ? 8
-                                                                   : 0,
+                  .offset = offset_of(p->codes),
                   .narrow = p->codes->kind == WEFT_ENCODING_AFFINE
                                 ? p->codes->bits == 4
                                 : p->codes->kind != WEFT_ENCODING_Q8_0};
@@ -163,14 +181,108 @@ static void strip_task(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
+/* ---- A few rows ------------------------------------------------------------------------------ */
+
+typedef struct few {
+    const cpu_int8 *p;
+    const cpu_kernels *kernels;
+    int64_t per_row; /* numbers of each row of x */
+    int8_t *x;
+    float *steps, *shifts, *y; /* y in float32 */
+    int32_t *starts;
+} few;
+
+/* The rows of x that int8_rows reads, CPU_GEMV_ROWS at a time. */
+static int64_t padded_rows(int64_t m)
+{
+    return m - m % CPU_GEMV_ROWS + weft__cpu_gemv_rows(m % CPU_GEMV_ROWS);
+}
+
+/* Returns the bytes; if memory is not NULL, also sets the pointers. */
+static int64_t lay_out_few(few *f, const cpu_int8 *p, void *memory)
+{
+    cpu_workspace_rest room = {.base = memory};
+    const int64_t blocks = p->k / CPU_INT8_TERMS, rows = padded_rows(p->m);
+    const int64_t per_row = (blocks + ROWS_BLOCKS - 1) / ROWS_BLOCKS * ROWS_BLOCKS;
+    *f = (few){.p = p, .kernels = weft__cpu_kernels(), .per_row = per_row};
+    f->x = weft__cpu_workspace_take(&room, rows * p->k, 1);
+    f->steps = weft__cpu_workspace_take(&room, rows * per_row, sizeof(float));
+    f->shifts = weft__cpu_workspace_take(&room, rows * per_row, sizeof(float));
+    f->starts = weft__cpu_workspace_take(&room, rows * per_row, sizeof(int32_t));
+    f->y = p->dtype == WEFT_FLOAT32 ? p->y
+                                    : weft__cpu_workspace_take(&room, p->m * p->n, sizeof(float));
+    return room.used;
+}
+
+/* Rounds x; rows that the kernel reads beyond the last are 0. */
+static void round_few(const few *f)
+{
+    const cpu_int8 *p = f->p;
+    const int64_t rows = padded_rows(p->m), per_row = f->per_row;
+    const int64_t size = (int64_t)weft_dtype_size(p->dtype);
+    memset(f->x + p->m * p->k, 0, (size_t)((rows - p->m) * p->k));
+    memset(f->steps, 0, (size_t)(rows * per_row) * sizeof *f->steps);
+    memset(f->shifts, 0, (size_t)(rows * per_row) * sizeof *f->shifts);
+    memset(f->starts, 0, (size_t)(rows * per_row) * sizeof *f->starts);
+    for (int64_t i = 0; i < p->m; i++)
+        f->kernels->int8_round(p->dtype, p->x + i * p->x_row * size, p->k, offset_of(p->codes),
+                               f->x + i * p->k, f->steps + i * per_row, f->starts + i * per_row,
+                               f->shifts + i * per_row);
+}
+
+static void few_task(void *context, int64_t begin, int64_t end, int worker)
+{
+    const few *f = context;
+    const cpu_int8 *p = f->p;
+    const int64_t size = (int64_t)weft_dtype_size(p->dtype);
+    (void)worker;
+    for (int64_t i = 0; i < p->m; i += CPU_GEMV_ROWS) {
+        const cpu_int8_rows rows = {.m = (int)smaller(CPU_GEMV_ROWS, p->m - i),
+                                    .blocks = p->k / CPU_INT8_TERMS,
+                                    .codes = p->codes,
+                                    .x = f->x + i * p->k,
+                                    .x_row = p->k,
+                                    .steps = f->steps + i * f->per_row,
+                                    .shifts = f->shifts + i * f->per_row,
+                                    .starts = f->starts + i * f->per_row,
+                                    .per_row = f->per_row,
+                                    .first = begin,
+                                    .n = end - begin,
+                                    .bias = p->bias,
+                                    .y = f->y + i * p->n,
+                                    .y_row = p->n};
+        f->kernels->int8_rows(&rows);
+    }
+    for (int64_t i = 0; p->dtype != WEFT_FLOAT32 && i < p->m; i++)
+        f->kernels->encode(p->dtype, f->y + i * p->n + begin,
+                           (char *)p->y + (i * p->n + begin) * size, end - begin);
+}
+
+static void run_few(const cpu_int8 *p, void *workspace)
+{
+    few f;
+    (void)lay_out_few(&f, p, workspace);
+    round_few(&f);
+    const int64_t row_bytes = p->codes->code_row + 1, all = p->n * row_bytes / 16;
+    const int64_t chunk = all < LEAST_CHUNK ? LEAST_CHUNK : smaller(all, LARGEST_CHUNK);
+    weft__cpu_parallel(p->n, chunk / row_bytes, few_task, &f);
+}
+
+/* ---- All ------------------------------------------------------------------------------------- */
+
 int64_t weft__cpu_int8_workspace(const cpu_int8 *p)
 {
+    few f;
     strips s;
-    return lay_out(&s, p, NULL);
+    return is_few(p->m) ? lay_out_few(&f, p, NULL) : lay_out(&s, p, NULL);
 }
 
 void weft__cpu_int8(const cpu_int8 *p, void *workspace)
 {
+    if (is_few(p->m)) {
+        run_few(p, workspace);
+        return;
+    }
     strips s;
     (void)lay_out(&s, p, workspace);
     const int64_t width = s.panels * CPU_INT8_COLUMNS;

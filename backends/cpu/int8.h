@@ -15,8 +15,9 @@ typedef struct cpu_int8 {
     const float *bias; /* n floats or NULL */
 } cpu_int8;
 
-/* Whether there are kernels for these codes: Q8_0, Q4_0, Q4_K, and affine codes of 4 and 8 bits. */
-bool weft__cpu_int8_takes(const cpu_codes *codes);
+/* Whether there are kernels for m rows and these codes: Q8_0, Q4_0, Q4_K, and affine codes of 4 and
+ * 8 bits. */
+bool weft__cpu_int8_takes(int64_t m, const cpu_codes *codes);
 
 /* Bytes of workspace; does not read the data pointers. */
 int64_t weft__cpu_int8_workspace(const cpu_int8 *p);

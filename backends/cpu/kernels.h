@@ -103,6 +103,24 @@ typedef struct cpu_codes {
                                     * `codes` */
 } cpu_codes;
 
+/* y[i * y_row + f] = x_i w_f^T (+ bias_f) for m <= CPU_GEMV_ROWS rows of x and the rows first ..
+ * first + n of w; bias and y are indexed from row 0. x and its numbers are those of int8_round, for
+ * weft__cpu_gemv_rows(m) rows; per_row is a multiple of 8, and numbers after the last block are 0.
+ */
+typedef struct cpu_int8_rows {
+    int m;
+    int64_t blocks;
+    const cpu_codes *codes;
+    const int8_t *x;
+    int64_t x_row; /* bytes */
+    const float *steps, *shifts;
+    const int32_t *starts;
+    int64_t per_row, first, n;
+    const float *bias;
+    float *y;
+    int64_t y_row;
+} cpu_int8_rows;
+
 /* Quantized rows of keys or values (weft_kv_codes) of one head: the first row, and the strides from
  * row to row in elements. */
 typedef struct cpu_kv_codes {
@@ -175,6 +193,8 @@ typedef struct cpu_kernels {
     void (*int8_pack)(const cpu_codes *c, int64_t first, int64_t n, int64_t blocks, uint8_t *w,
                       float *scales, float *biases);
     void (*int8_block)(const cpu_int8_block *b);
+    /* isa/int8_rows.c. NULL: exact products of so few rows are as fast. */
+    void (*int8_rows)(const cpu_int8_rows *r);
 
     /* isa/kv_codes.c, for m <= CPU_GEMV_ROWS rows: y_i[s] = x_i . key s, given the sums of x_i over
      * groups; out_i += sum over s of p_i[s] value s; and n rows decoded to float32. */
@@ -285,6 +305,7 @@ CPU_DECLARE_FILL(weft__fill_gemm, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_gemv, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_gemv_codes, cpu_kernels);
 CPU_DECLARE_FILL_BYTES(weft__fill_int8, cpu_kernels);
+CPU_DECLARE_FILL(weft__fill_int8_rows, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_kv_codes, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_loss, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_norm, cpu_kernels);

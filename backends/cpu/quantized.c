@@ -140,30 +140,29 @@ static cpu_int8 int8_of(const product *p)
                       .bias = p->bias};
 }
 
-/* With few rows memory is the bottleneck, not arithmetic, so those stay exact. */
 static bool rounds(const product *p)
 {
-    return p->int8 && p->transposed && p->m > CPU_GEMV_ROWS && p->y_dtype == p->dtype &&
-           weft__cpu_int8_takes(&p->codes);
+    return p->int8 && p->transposed && p->y_dtype == p->dtype &&
+           weft__cpu_int8_takes(p->m, &p->codes);
 }
 
 static int64_t product_workspace(const product *p)
 {
     const cpu_gemm g = gemm_of(p);
     const cpu_int8 q = int8_of(p);
-    return streams(p)  ? memory_of(p).total * (int64_t)sizeof(float)
-           : rounds(p) ? weft__cpu_int8_workspace(&q)
-                       : weft__cpu_gemm_workspace(&g);
+    return rounds(p)    ? weft__cpu_int8_workspace(&q)
+           : streams(p) ? memory_of(p).total * (int64_t)sizeof(float)
+                        : weft__cpu_gemm_workspace(&g);
 }
 
 static void run_product(const product *p, float *memory)
 {
     const cpu_gemm g = gemm_of(p);
     const cpu_int8 q = int8_of(p);
-    if (streams(p))
-        run_stream(p, memory);
-    else if (rounds(p))
+    if (rounds(p))
         weft__cpu_int8(&q, memory);
+    else if (streams(p))
+        run_stream(p, memory);
     else
         weft__cpu_gemm(&g, memory);
 }

@@ -136,7 +136,7 @@ WEFT_NODISCARD WEFT_API weft_status weft_bench_train(weft_model *model,
 typedef enum weft_ceiling_kind {
     WEFT_CEILING_FLOAT32, /* CPU: fused multiply-add on the widest vectors */
     WEFT_CEILING_BF16,    /* CPU: AVX512_BF16, vdpbf16ps */
-    WEFT_CEILING_INT8,    /* CPU: AVX512_VNNI, vpdpbusd */
+    WEFT_CEILING_INT8,    /* CPU: vpdpbusd (AVX512_VNNI), or vpmaddubsw (AVX2) */
     WEFT_CEILING_AMX,     /* not measured */
     WEFT_CEILING_READ,    /* memory bandwidth, for data larger than the caches */
     WEFT_CEILING_COUNT

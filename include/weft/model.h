@@ -210,7 +210,7 @@ typedef struct weft_model_options {
      * of the group, stay as they are. 0: as in the checkpoint. */
     int64_t quantize;
     /* Use weft_linear_int8, which rounds activations to 8 bits where the device supports it: faster
-     * for long prompts and large batches. */
+     * for long prompts and large batches, and with AVX2 for generation. */
     bool int8_activations;
 } weft_model_options;
 

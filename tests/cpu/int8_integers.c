@@ -70,6 +70,89 @@ int64_t int8_wrong_sums(const cpu_kernels *kernels, bool with_starts, int larges
     return wrong;
 }
 
+/* A row of BLOCKS blocks with a float16 scale of 1 before each, as a weight's codes; weights[k] is
+ * what they stand for. */
+static void make_row(int kind, uint32_t *seed, bool extreme, uint8_t *row, int *weights)
+{
+    const int bytes = kind == WEFT_ENCODING_Q8_0 ? TERMS : TERMS / 2;
+    for (int g = 0; g < BLOCKS; g++, row += 2 + bytes, weights += TERMS) {
+        row[0] = 0, row[1] = 0x3c;
+        for (int i = 0; i < bytes; i++) {
+            const uint8_t any = (uint8_t)((*seed = *seed * 1664525 + 1) >> 24);
+            row[2 + i] = !extreme ? any : kind == WEFT_ENCODING_Q8_0 ? 0x80 : g % 2 ? 0xff : 0;
+            if (kind == WEFT_ENCODING_Q8_0) {
+                weights[i] = (int8_t)row[2 + i];
+            } else {
+                weights[i] = (row[2 + i] & 15) - 8;
+                weights[i + bytes] = (row[2 + i] >> 4) - 8;
+            }
+        }
+    }
+}
+
+static int64_t wrong_rows(const cpu_kernels *kernels, int kind, int m)
+{
+    enum { ROWS = 3, PER_ROW = (BLOCKS + 7) / 8 * 8 };
+    static int8_t q[CPU_GEMV_ROWS * K];
+    static uint8_t rows[ROWS][BLOCKS * (2 + TERMS)];
+    static int weights[ROWS][K];
+    static float steps[CPU_GEMV_ROWS * PER_ROW];
+    static int32_t starts[CPU_GEMV_ROWS * PER_ROW];
+    float y[CPU_GEMV_ROWS * ROWS];
+    uint32_t seed = 11;
+    memset(steps, 0, sizeof steps);
+    for (int i = 0; i < m * K; i++) {
+        const int any = (int)((seed = seed * 1664525 + 1) % 255) - 127;
+        q[i] = (int8_t)(i % K >= K / 2 ? any : i / K % 2 ? -127 : 127);
+    }
+    for (int i = 0; i < m; i++)
+        for (int g = 0; g < BLOCKS; g++) {
+            int sum = 0;
+            for (int k = 0; k < TERMS; k++)
+                sum += q[i * K + g * TERMS + k];
+            steps[i * PER_ROW + g] = 1;
+            starts[i * PER_ROW + g] = -8 * sum;
+        }
+    for (int r = 0; r < ROWS; r++)
+        make_row(kind, &seed, r == 1, rows[r], weights[r]);
+    const int64_t block = 2 + (kind == WEFT_ENCODING_Q8_0 ? TERMS : TERMS / 2);
+    const cpu_codes codes = {.kind = kind,
+                             .group = TERMS,
+                             .codes = (const char *)rows,
+                             .code_group = block,
+                             .code_row = sizeof rows[0]};
+    const cpu_int8_rows call = {.m = m,
+                                .blocks = BLOCKS,
+                                .codes = &codes,
+                                .x = q,
+                                .x_row = K,
+                                .steps = steps,
+                                .starts = starts,
+                                .per_row = PER_ROW,
+                                .n = ROWS,
+                                .y = y,
+                                .y_row = ROWS};
+    kernels->int8_rows(&call);
+    int64_t wrong = 0;
+    for (int i = 0; i < m; i++)
+        for (int r = 0; r < ROWS; r++) {
+            int64_t sum = 0;
+            for (int k = 0; k < K; k++)
+                sum += q[i * K + k] * weights[r][k];
+            wrong += y[i * ROWS + r] != (float)sum;
+        }
+    return wrong;
+}
+
+int64_t int8_wrong_rows(const cpu_kernels *kernels)
+{
+    int64_t wrong = 0;
+    for (int m = 1; kernels->int8_rows && m <= CPU_GEMV_ROWS; m *= 2)
+        wrong +=
+            wrong_rows(kernels, WEFT_ENCODING_Q8_0, m) + wrong_rows(kernels, WEFT_ENCODING_Q4_0, m);
+    return wrong;
+}
+
 static int64_t wrong_block(const float *x, const int8_t *q, float step, int32_t start, float shift)
 {
     float largest = 0;

@@ -12,4 +12,7 @@ int64_t int8_wrong_sums(const cpu_kernels *kernels, bool with_starts, int larges
 /* int8_round: every bit of integers, steps, starts and shifts; halves to even. */
 int64_t int8_wrong_roundings(const cpu_kernels *kernels);
 
+/* int8_rows, with scales of 1 and the largest codes. */
+int64_t int8_wrong_rows(const cpu_kernels *kernels);
+
 #endif

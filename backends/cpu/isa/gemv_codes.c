@@ -403,10 +403,47 @@ static void arrange_unit(const int16_t *from, int size, int m, float *x)
                 x[l] = natural[from[at + l] + i * LANES];
 }
 
+/* n words of c codes, each with an element of x, become c vectors of n elements: constants where it
+ * is inlined. */
+SIMD void turn(int n, int c, float *x)
+{
+    float natural[8 * MOST_WORDS];
+    memcpy(natural, x, (size_t)(n * c) * sizeof *x);
+#pragma GCC unroll 8
+    for (int code = 0; code < c; code++)
+#pragma GCC unroll 8
+        for (int word = 0; word < n; word++)
+            x[code * n + word] = natural[word * c + code];
+}
+
+SIMD void turn_all(int n, int c, int64_t k, float *x)
+{
+    for (int64_t p = 0; p < k; p += n * c)
+        turn(n, c, x + p);
+}
+
+/* For one row; false: not one of these orders. */
+static bool arrange_one(const row_kernels *kernel, int64_t k, float *x)
+{
+    if (kernel->order == BY_HALVES && kernel->words == 4)
+        turn_all(4, 4, k, x);
+    else if (kernel->order == BY_HALVES && kernel->words == 8)
+        turn_all(8, 4, k, x);
+    else if (kernel->order == BY_WORDS && kernel->words == 4)
+        turn_all(4, 8, k, x);
+    else if (kernel->order == BY_WORDS && kernel->words == 8)
+        turn_all(8, 8, k, x);
+    else
+        return false;
+    return true;
+}
+
 static void arrange(const row_kernels *kernel, int m, int64_t k, float *x)
 {
     const int size = 8 * kernel->words;
     int16_t from[8 * MOST_WORDS];
+    if (m == 1 && arrange_one(kernel, k, x))
+        return;
     for (int at = 0; at < size; at++) {
         const int element = element_at(kernel, at);
         from[at] = (int16_t)(element / LANES * m * LANES + element % LANES);
@@ -417,22 +454,33 @@ static void arrange(const row_kernels *kernel, int m, int64_t k, float *x)
 
 #if defined(FACTORED)
 /* Writes the sums of x over runs behind it. */
-static void write_sums(int rows, int64_t k, float *x)
+static void write_sums(int64_t k, float *x)
 {
-    const int64_t between = sums_row(k / RUN);
-    float *sums = x + rows * k;
-    memset(sums, 0, (size_t)(rows * between) * sizeof *sums);
-    for (int64_t p = 0; p < k; p += LANES)
-        for (int i = 0; i < rows; i++)
-            sums[i * between + p / RUN] += vsum(vload(x + p * rows + i * LANES));
+    float *sums = x + k;
+    memset(sums, 0, (size_t)sums_row(k / RUN) * sizeof *sums);
+    for (int64_t p = 0; p < k; p += RUN) {
+        vf sum = vload(x + p);
+#pragma GCC unroll 4
+        for (int l = LANES; l < RUN; l += LANES)
+            sum += vload(x + p + l);
+        sums[p / RUN] = vsum(sum);
+    }
 }
 
-static void divide(const row_kernels *kernel, int rows, int64_t k, float *x)
+SIMD void divide_all(int words, int64_t k, float *x)
 {
-    for (int64_t p = 0; p < k; p += 8 * kernel->words)
-        for (int v = 0; v < kernel->words; v++)
-            for (int i = 0; i < rows; i++, x += LANES)
-                divide_x(kernel->words, v, x);
+    for (int64_t p = 0; p < k; p += words * LANES)
+#pragma GCC unroll 8
+        for (int v = 0; v < words; v++)
+            divide_x(words, v, x + p + v * LANES);
+}
+
+static void divide(const row_kernels *kernel, int64_t k, float *x)
+{
+    if (kernel->words == 4)
+        divide_all(4, k, x);
+    else
+        divide_all(8, k, x);
 }
 #endif
 
@@ -442,13 +490,13 @@ static void codes_arrange(const cpu_codes *c, int m, int64_t k, float *x)
     const int rows = weft__cpu_gemv_rows(m);
 #if defined(FACTORED)
     if (kernel && kernel->factored && rows == 1)
-        write_sums(rows, k, x);
+        write_sums(k, x);
 #endif
     if (kernel && kernel->order != NATURAL)
         arrange(kernel, rows, k, x);
 #if defined(FACTORED)
     if (kernel && kernel->factored && rows == 1)
-        divide(kernel, rows, k, x);
+        divide(kernel, k, x);
 #endif
 }
 
