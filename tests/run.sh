@@ -152,8 +152,7 @@ start source arm64 tests/arm64.sh --quick
 wait
 
 if [ "$quick" -eq 0 ]; then
-    if build asan "$build-asan" tests -Db_sanitize=address,undefined \
-        -Doptimization=1; then
+    if build asan "$build-asan" tests -Db_sanitize=address,undefined; then
         run asan "$build-asan" sanitized
         # A software driver is slow under the sanitizers: each kernel runs once, and whole programs.
         on_vulkan vulkan-asan "$build-asan" every_op_has_cases_and_values
