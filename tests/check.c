@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tests/check_paths.h"
 #include "weft/array.h"
@@ -24,6 +25,8 @@ static struct {
     unsigned checks;   /* made by the running case */
     unsigned failures; /* of these */
     bool skipped;
+    bool verbose; /* WEFT_TEST_VERBOSE */
+    struct timespec started;
     int passed, failed, skips;
     char skip_reason[MESSAGE_SIZE];
 } state;
@@ -158,11 +161,19 @@ static void case_starts(const CU_pTest test, const CU_pSuite suite)
     state.checks = 0;
     state.failures = 0;
     state.skipped = false;
+    timespec_get(&state.started, TIME_UTC);
 }
 
 static void case_ends(const CU_pTest test, const CU_pSuite suite, const CU_pFailureRecord failure)
 {
     const char *problem = NULL;
+    if (state.verbose) {
+        struct timespec now;
+        timespec_get(&now, TIME_UTC);
+        printf("  %s: %.1f s\n", test->pName,
+               (double)(now.tv_sec - state.started.tv_sec) +
+                   1e-9 * (double)(now.tv_nsec - state.started.tv_nsec));
+    }
     if (failure || state.failures) {
         problem = "failed";
     } else if (!state.skipped && state.checks == 0) {
@@ -183,6 +194,22 @@ static void case_ends(const CU_pTest test, const CU_pSuite suite, const CU_pFail
     }
 }
 
+/* Whether a case named so runs. The filter: parts of names, joined by '+'; a leading '-' turns it into
+ * all cases but these; NULL is all. */
+static bool is_chosen(const char *filter, const char *name)
+{
+    const bool others = filter && *filter == '-';
+    bool found = false;
+    for (const char *part = filter ? filter + others : NULL; part && !found;) {
+        char text[128];
+        const size_t length = strcspn(part, "+");
+        snprintf(text, sizeof text, "%.*s", (int)length, part);
+        found = strstr(name, text) != NULL;
+        part = part[length] ? part + length + 1 : NULL;
+    }
+    return !filter || found != others;
+}
+
 static bool add_cases(const char *suite_name, const char *filter, const check_case *cases,
                       size_t count)
 {
@@ -191,10 +218,7 @@ static bool add_cases(const char *suite_name, const char *filter, const check_ca
         return false;
     }
     for (size_t i = 0; i < count; i++) {
-        if (filter && !strstr(cases[i].name, filter)) {
-            continue;
-        }
-        if (!CU_add_test(suite, cases[i].name, cases[i].run)) {
+        if (is_chosen(filter, cases[i].name) && !CU_add_test(suite, cases[i].name, cases[i].run)) {
             return false;
         }
     }
@@ -225,7 +249,8 @@ static void print_log(void *context, weft_log_level level, const char *message)
 
 int check_main(int argc, char **argv, const char *suite, const check_case *cases, size_t count)
 {
-    if (getenv("WEFT_TEST_VERBOSE")) {
+    state.verbose = getenv("WEFT_TEST_VERBOSE") != NULL;
+    if (state.verbose) {
         weft_set_log(print_log, NULL);
     }
     if (!use_device(suite, count)) {
@@ -234,6 +259,10 @@ int check_main(int argc, char **argv, const char *suite, const check_case *cases
     if (CU_initialize_registry() != CUE_SUCCESS ||
         !add_cases(suite, argc > 1 ? argv[1] : NULL, cases, count)) {
         fprintf(stderr, "%s: CUnit: %s\n", suite, CU_get_error_msg());
+        return EXIT_FAILURE;
+    }
+    if (CU_get_registry()->uiNumberOfTests == 0) {
+        fprintf(stderr, "%s: no case is named so: %s\n", suite, argv[1]);
         return EXIT_FAILURE;
     }
     CU_set_test_start_handler(case_starts);

@@ -66,16 +66,15 @@ start() {
 # run LABEL FOLDER GROUP [PREFIX...]: starts the tests of a build folder that are in GROUP ("quick"
 # is every test but the fuzz targets, "sanitized" every test but the long ones of Vulkan, which take
 # minutes in software with sanitizers and run there with --all), those in the group `long` first, so
-# that none is left alone at the end. Without --all, "sanitized" runs of a suite in a group
-# only=TEXT the cases whose names contain TEXT. PREFIX stands before each command. Follow it by
-# `wait`.
+# that none is left alone at the end. Without --all, a suite in a group GROUP=CASES runs these cases
+# (a filter of tests/check.c). PREFIX stands before each command. Follow it by `wait`.
 run() {
     local label=$1 folder=$2 group=$3 turn name groups program arguments cases
     shift 3
     for turn in long short; do
         while read -r name groups program arguments; do
             case $group,$groups in
-            *",$group" | *",$group,"*) ;;
+            *",$group" | *",$group,"* | *",$group="*) ;;
             quick,fuzz) continue ;;
             sanitized,*vulkan,*long*) [ "$all" -eq 1 ] || continue ;;
             quick,* | sanitized,*) ;;
@@ -86,8 +85,8 @@ run() {
             *) [ $turn = short ] || continue ;;
             esac
             cases=
-            case $group,$all,$groups, in
-            sanitized,0,*,only=*) cases=${groups##*,only=} ;;
+            case $all,,$groups, in
+            0,*,"$group"=*) cases=${groups##*"$group"=} ;;
             esac
             # shellcheck disable=SC2086
             start "$label" "$name" "$@" "$folder/$program" $arguments ${cases%%,*}

@@ -93,7 +93,7 @@ static void compare_with_alone(weft_model *model, const weft_prompt *p, const we
 
 static void each_prompt_gets_its_own_logits(void)
 {
-    for (int f = 0; f < N_FAMILIES; f++) {
+    for (int f = 0; f < N_FAMILIES; f += check_few() ? 4 : 1) {
         weft_model *model = fixture_model(families[f]);
         some s;
         weft_classified results[N];

@@ -193,7 +193,7 @@ static void failed_shifts_count_what_there_was(void)
     o.max_tokens = (int64_t)last + 1;
     int failures = 0;
     bool ended = false;
-    for (uint64_t which = 1; which < 400 && !ended; which++) {
+    for (uint64_t which = 1; which < 400 && !ended; which += check_few() ? 5 : 1) {
         a = (armed){.at = last, .which = which};
         const weft_status status = weft_generate(model, NULL, prompt, PROMPT, &o, arm, &a, &stats);
         ended = weft_memory_fail_at(0) < which;
@@ -215,7 +215,7 @@ static void failed_shifts_count_what_there_was(void)
         }
         CHECK_EQ_INT(stats.prompt_tokens, PROMPT);
     }
-    CHECK(ended && failures > 10);
+    CHECK(ended && failures > (check_few() ? 2 : 10));
     weft_model_free(model);
 }
 

@@ -93,10 +93,12 @@ static void it_is_the_mask_that_says_the_same(void)
 {
     weft_scope_open();
     const int32_t lengths[] = {L, L - 31};
-    compare((weft_attention_options){.causal = true}, NULL);
     compare((weft_attention_options){.causal = true, .window = 40}, NULL);
-    compare((weft_attention_options){.softcap = 2}, NULL);
     compare((weft_attention_options){.causal = true}, normal(4, WEFT_DIMS(1, H, L, L)));
+    if (!check_few()) {
+        compare((weft_attention_options){.causal = true}, NULL);
+        compare((weft_attention_options){.softcap = 2}, NULL);
+    }
     compare((weft_attention_options){.causal = true, .sinks = normal(5, WEFT_DIMS(H))}, NULL);
     compare((weft_attention_options){.causal = true,
                                      .lengths = weft_from_data(lengths, WEFT_INT32, WEFT_DIMS(B))},
