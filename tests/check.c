@@ -194,8 +194,8 @@ static void case_ends(const CU_pTest test, const CU_pSuite suite, const CU_pFail
     }
 }
 
-/* Whether a case named so runs. The filter: parts of names, joined by '+'; a leading '-' turns it into
- * all cases but these; NULL is all. */
+/* Whether a case named so runs. The filter: parts of names, joined by '+'; a leading '-' turns it
+ * into all cases but these; NULL is all. */
 static bool is_chosen(const char *filter, const char *name)
 {
     const bool others = filter && *filter == '-';
