@@ -1,17 +1,19 @@
 """Measures Weft against other programs on this machine: `make bench`.
 
     python3 compare.py [--weft FILE] [--ceilings FILE] [--rounds N] [--threads N] [--only TEXT]
-                       [--quick] [--models FOLDER] [--out FOLDER] [--list]
+                       [--quick] [--full] [--models FOLDER] [--out FOLDER] [--list]
 
 In each round the programs of a comparison run one after the other, so that other load affects them
 alike. The results are the median of each program and the median of the per-round ratios, printed and
 written to OUT/results.json and OUT/results.svg. Peers run in the Python that WEFT_PEERS_PYTHON names
 (several, separated by ":"; each peer uses the first that has it). A peer that is not installed is
 skipped with a message; if Weft fails, so does the program. --only: comparisons whose name contains
-TEXT. --quick: a tiny model and few tokens, to check the programs; its figures mean nothing.
+TEXT. --quick: a tiny model and few tokens, to check the programs; its figures mean nothing. --full:
+also the shape of Llama-3.2-1B, prompts of 4,096 tokens, transformers, several shapes of batches,
+compiled PEFT and a long context: hours.
 
-The model has the shape of Qwen3-0.6B and random weights (shape.py) and is written to MODELS once.
-Weft converts it to GGUF, and both programs load the same file. Needs only Python's library.
+The models have published shapes and random weights (shape.py) and are written to MODELS once.
+Weft converts them to GGUF, and both programs load the same file. Needs only Python's library.
 """
 import argparse
 import json
@@ -79,15 +81,15 @@ class Machine:
     def weft(self, *words):
         return run([self.a.weft, *words, "--threads", self.a.threads, "--json"])
 
-    def folder(self):
-        name = "tiny" if self.a.quick else "qwen3-0.6b"
+    def folder(self, name):
+        name = "tiny" if self.a.quick else name
         folder = self.a.models / name
         shape.make(name, folder)
         return folder
 
-    def blocks(self, kind):
+    def blocks(self, name, kind):
         """The model as a GGUF file of one type, beside its folder."""
-        folder = self.folder()
+        folder = self.folder(name)
         file = folder.with_name(f"{folder.name}-{kind}.gguf")
         if not file.exists():
             subprocess.run([str(self.a.weft), "convert", str(folder), str(file), "--type", kind,
@@ -97,36 +99,52 @@ class Machine:
 
 # ---- Comparisons: each gives {program: function that returns {metric: rate}} ---------------------
 
-def generating(machine, kind):
-    prompt, tokens = (32, 4) if machine.a.quick else (512, 32)
+def generating(machine, model, kind, prompt):
+    prompt, tokens = (32, 4) if machine.a.quick else (prompt, 32)
     dtype = "bfloat16" if kind == "bf16" else "float32"
 
-    def weft():
-        g = machine.weft("bench", machine.blocks(kind), "--dtype", dtype, "--prompt-tokens", prompt,
-                         "-n", tokens + 1, "--warm-up", 1, "--no-cache", "--no-restore",
-                         "--no-bundle", "--no-probes")["generation"]
+    def weft(activations):
+        g = machine.weft("bench", machine.blocks(model, kind), "--dtype", dtype, "--prompt-tokens",
+                         prompt, "-n", tokens + 1, "--warm-up", 1, "--activations", activations,
+                         "--no-cache", "--no-restore", "--no-bundle", "--no-probes")["generation"]
         return {"prefill": g["prefill_tokens_per_sec"], "decode": g["decode_tokens_per_sec"]}
 
     def llama():
-        return machine.peer("llama.cpp", "peer_llama.py", "generate", machine.blocks(kind),
+        return machine.peer("llama.cpp", "peer_llama.py", "generate", machine.blocks(model, kind),
                             "--prompt", prompt, "--tokens", tokens, "--threads", machine.a.threads)
 
-    return {"weft": weft, "llama.cpp": llama}
+    programs = {"weft": lambda: weft("exact")}
+    if kind != "bf16":
+        programs["weft, int8"] = lambda: weft("int8")
+    programs["llama.cpp"] = llama
+    if kind == "bf16" and machine.a.full:
+        programs["transformers"] = lambda: machine.torch(
+            "generate", machine.folder(model), "--dtype", "bfloat16", "--prompt", prompt,
+            "--tokens", tokens)
+    return programs
 
 
-def training(machine, dtype):
-    length, steps = (32, 1) if machine.a.quick else (512, 3)
+def training(machine, model, dtype, sizes, *options):
+    """sizes: (rows, length); options: of weft bench, --checkpoint also for PEFT."""
+    rows, length = (1, 32) if machine.a.quick else sizes
+    steps = 1 if machine.a.quick or length > 2048 else 3
     words = ["--dtype", dtype, "--length", length, "--rank", 16]
+    peer_words = [word for word in options if word == "--checkpoint"]
 
     def weft():
-        report = machine.weft("bench", machine.folder(), "--train", *words, "--runs", steps,
-                              "--warm-up", 1)
+        report = machine.weft("bench", machine.folder(model), "--train", *words, "--batch-size",
+                              rows, "--runs", steps, "--warm-up", int(steps > 1), *options)
         return {"train": report["training"]["tokens_per_sec"]}
 
-    def peft():
-        return {"train": machine.torch("lora", machine.folder(), *words, "--steps", steps)["train"]}
+    def peft(mode):
+        return lambda: {"train": machine.torch("lora", machine.folder(model), *words, "--rows",
+                                               rows, "--steps", steps, "--mode", mode,
+                                               *peer_words)["train"]}
 
-    return {"weft": weft, "PEFT": peft}
+    programs = {"weft": weft, "PEFT": peft("eager")}
+    if machine.a.full and not options:
+        programs["PEFT, compiled"] = peft("compile")
+    return programs
 
 
 def storyteller_training(machine):
@@ -156,8 +174,11 @@ def storyteller_decoding(machine):
                          1, "--no-cache", "--no-restore", "--no-bundle", "--no-probes")
         return {"decode": g["generation"]["decode_tokens_per_sec"]}
 
-    return {"weft": weft, "transformers": lambda: machine.torch("decode", STORYTELLER, "--tokens",
-                                                                tokens)}
+    def transformers():
+        rates = machine.torch("generate", STORYTELLER, "--tokens", tokens)
+        return {"decode": rates["decode"]}
+
+    return {"weft": weft, "transformers": transformers}
 
 
 def products(machine, dtype):
@@ -186,10 +207,23 @@ def comparisons(machine):
     """The name and the programs of each comparison."""
     for dtype in ("float32", "bfloat16"):
         yield f"gemm {dtype}, 512 x 4096 x 4096", products(machine, dtype)
-    for kind in ("q8_0", "q4_k", "q4_0", "bf16"):
-        yield f"generating {kind}, Qwen3-0.6B shape", generating(machine, kind)
-    for dtype in ("float32", "bfloat16"):
-        yield f"LoRA {dtype}, Qwen3-0.6B shape, 1 x 512", training(machine, dtype)
+    small, large = ("qwen3-0.6b", "Qwen3-0.6B shape"), ("llama-3.2-1b", "Llama-3.2-1B shape")
+    full = machine.a.full
+    for model, title in (small, large) if full else (small,):
+        for prompt in (512, 4096) if full else (512,):
+            for kind in ("q8_0", "q4_k", "q4_0", "bf16"):
+                yield (f"generating {kind}, {title}, prompt of {prompt}",
+                       generating(machine, model, kind, prompt))
+        for sizes in ((1, 512), (1, 1024), (4, 256)) if full else ((1, 512),):
+            for dtype in ("float32", "bfloat16"):
+                yield (f"LoRA {dtype}, {title}, {sizes[0]} x {sizes[1]}",
+                       training(machine, model, dtype, sizes))
+            if full:
+                yield (f"LoRA 4 bits, {title}, {sizes[0]} x {sizes[1]}",
+                       training(machine, model, "float32", sizes, "--quantize", 4))
+    if full:
+        yield (f"LoRA bfloat16, {small[1]}, 1 x 8192, checkpointed",
+               training(machine, small[0], "bfloat16", (1, 8192), "--checkpoint"))
     yield "LoRA float32, storyteller, 8 x 256", storyteller_training(machine)
     yield "generating float32, storyteller", storyteller_decoding(machine)
 
@@ -255,6 +289,7 @@ def read_arguments():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--only", default="")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--full", action="store_true")
     parser.add_argument("--models", type=pathlib.Path, default=ROOT / "build/bench/models")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/bench")
     parser.add_argument("--list", action="store_true")

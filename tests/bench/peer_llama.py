@@ -36,7 +36,7 @@ def main():
         print(json.dumps({"llama-cpp-python": llama_cpp.__version__}))
         return
     llama = llama_cpp.Llama(arguments.file, n_ctx=arguments.prompt + arguments.tokens + 8,
-                            n_batch=arguments.prompt, n_ubatch=arguments.prompt,
+                            n_batch=arguments.prompt, n_ubatch=min(arguments.prompt, 512),
                             n_threads=arguments.threads, n_threads_batch=arguments.threads,
                             verbose=False)
     prompt = [i * 7919 % llama.n_vocab() for i in range(arguments.prompt)]

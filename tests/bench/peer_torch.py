@@ -2,13 +2,14 @@
 
     python peer_torch.py versions
     python peer_torch.py lora MODEL [--dtype D] [--rows R] [--length L] [--rank R] [--steps N]
-                         [--mode eager|compile]
-    python peer_torch.py decode MODEL [--dtype D] [--tokens N]
+                         [--mode eager|compile] [--checkpoint]
+    python peer_torch.py generate MODEL [--dtype D] [--prompt N] [--tokens N]
     python peer_torch.py gemm [--dtype D] [--rows R] [--width W] [--steps N]
 
 lora: tokens a second of the median step after the first, with clipping and AdamW, on random tokens.
-decode: greedy, one sequence, with the KV cache. gemm: x (R, W) times the transpose of (W, W),
-GFLOP/s of the median; PyTorch computes float32 by its BLAS (MKL or OpenBLAS) and bfloat16 by oneDNN.
+generate: prefill of N tokens and greedy decoding after it, one sequence with the KV cache. gemm: x
+(R, W) times the transpose of (W, W), GFLOP/s of the median; PyTorch computes float32 by its BLAS
+(MKL or OpenBLAS) and bfloat16 by oneDNN.
 """
 import argparse
 import json
@@ -53,9 +54,13 @@ def lora(arguments):
     model = load(arguments)
     vocabulary = model.config.vocab_size
     model, optimizer, parameters = with_lora(model, arguments.rank)
+    if arguments.checkpoint:
+        model.enable_input_require_grads()
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        model.train()
     forward = torch.compile(model) if arguments.mode == "compile" else model
     seconds = []
-    for _ in range(arguments.steps + 1):
+    for _ in range(arguments.steps + (arguments.steps > 1)):
         batch = torch.randint(0, vocabulary, (arguments.rows, arguments.length + 1))
         begin = time.perf_counter()
         logits = forward(input_ids=batch[:, :-1]).logits
@@ -66,24 +71,28 @@ def lora(arguments):
         optimizer.step()
         optimizer.zero_grad()
         seconds.append(time.perf_counter() - begin)
-    return {"train": arguments.rows * arguments.length / statistics.median(seconds[1:]),
+    # The first step is warm-up, unless it is the only one.
+    took = statistics.median(seconds[1:] or seconds)
+    return {"train": arguments.rows * arguments.length / took,
             "peak_rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
 
 
-def decode(arguments):
+def generate(arguments):
     model = load(arguments).eval()
-    prompt = torch.arange(100, 124)[None]
-    rates = []
+    prompt = (torch.arange(arguments.prompt) * 7919 % model.config.vocab_size)[None]
+    rates, prefills = [], []
     with torch.inference_mode():
         for _ in range(3):
-            out = model(prompt, use_cache=True)
+            start = time.perf_counter()
+            out = model(prompt, use_cache=True, logits_to_keep=1)
             token = out.logits[:, -1].argmax(-1, keepdim=True)
             begin = time.perf_counter()
+            prefills.append(arguments.prompt / (begin - start))
             for _ in range(arguments.tokens):
                 out = model(token, past_key_values=out.past_key_values, use_cache=True)
                 token = out.logits[:, -1].argmax(-1, keepdim=True)
             rates.append(arguments.tokens / (time.perf_counter() - begin))
-    return {"decode": statistics.median(rates)}
+    return {"prefill": statistics.median(prefills), "decode": statistics.median(rates)}
 
 
 def gemm(arguments):
@@ -103,7 +112,7 @@ def gemm(arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    programs = {"versions": versions, "lora": lora, "decode": decode, "gemm": gemm}
+    programs = {"versions": versions, "lora": lora, "generate": generate, "gemm": gemm}
     parser.add_argument("program", choices=programs)
     parser.add_argument("model", nargs="?")
     parser.add_argument("--dtype", default="float32")
@@ -111,10 +120,12 @@ def main():
     parser.add_argument("--length", type=int, default=512)
     parser.add_argument("--rank", type=int, default=16)
     parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--prompt", type=int, default=24)
     parser.add_argument("--tokens", type=int, default=32)
     parser.add_argument("--width", type=int, default=4096)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--mode", choices=["eager", "compile"], default="eager")
+    parser.add_argument("--checkpoint", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     print(json.dumps(programs[arguments.program](arguments)))

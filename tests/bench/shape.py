@@ -1,6 +1,6 @@
 """A model of a published shape with random weights: config.json and model.safetensors in bfloat16.
 
-    python3 shape.py qwen3-0.6b FOLDER
+    python3 shape.py qwen3-0.6b|llama-3.2-1b FOLDER
 
 Needs only Python. The model has no tokenizer.
 """
@@ -17,6 +17,15 @@ SHAPES = {
         "max_position_embeddings": 40960, "rope_theta": 1000000.0, "rms_norm_eps": 1e-6,
         "hidden_act": "silu", "attention_bias": False, "tie_word_embeddings": True,
         "dtype": "bfloat16", "torch_dtype": "bfloat16"},
+    "llama-3.2-1b": {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 128256,
+        "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 64,
+        "max_position_embeddings": 131072, "rope_theta": 500000.0, "rms_norm_eps": 1e-5,
+        "rope_scaling": {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0,
+                         "high_freq_factor": 4.0, "original_max_position_embeddings": 8192},
+        "hidden_act": "silu", "attention_bias": False, "tie_word_embeddings": True,
+        "dtype": "bfloat16", "torch_dtype": "bfloat16"},
     "tiny": {
         "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "vocab_size": 1024,
         "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2,
@@ -31,7 +40,7 @@ HIGH = bytes((0x3C if byte < 128 else 0xBC) for byte in range(256))
 
 
 def tensors(c):
-    """The names and shapes of a Qwen 3 model."""
+    """The names and shapes of a Qwen 3 or Llama model."""
     E, F, D = c["hidden_size"], c["intermediate_size"], c["head_dim"]
     H, K = c["num_attention_heads"], c["num_key_value_heads"]
     yield "model.embed_tokens.weight", (c["vocab_size"], E)
@@ -42,10 +51,11 @@ def tensors(c):
         yield at + "mlp.gate_proj.weight", (F, E)
         yield at + "mlp.up_proj.weight", (F, E)
         yield at + "post_attention_layernorm.weight", (E,)
-        yield at + "self_attn.k_norm.weight", (D,)
+        if c["model_type"] == "qwen3":
+            yield at + "self_attn.k_norm.weight", (D,)
+            yield at + "self_attn.q_norm.weight", (D,)
         yield at + "self_attn.k_proj.weight", (K * D, E)
         yield at + "self_attn.o_proj.weight", (E, H * D)
-        yield at + "self_attn.q_norm.weight", (D,)
         yield at + "self_attn.q_proj.weight", (H * D, E)
         yield at + "self_attn.v_proj.weight", (K * D, E)
     yield "model.norm.weight", (E,)
