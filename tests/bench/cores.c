@@ -1,20 +1,22 @@
 /* tests/bench/cores.c -- matrix products on matrix cores by each tile: TFLOP/s of the device, from
  * its own timestamps, for the table in backends/vulkan/kernels/product_cores.c.
  *
- *     bench_cores [DEVICE [all|adapters|chosen|attention [TYPE]]]
+ *     bench_cores [DEVICE [all|adapters|chosen|sums|attention [TYPE]]]
  *
  * all (default): every tile for square products; adapters: every tile for products of LoRA of rank
  * 16 and of 16 rows, the bytes that they read and write once in GB/s; chosen: the tile that the
  * table chooses, for shapes of models and adapters, and what products take without matrix cores for
- * comparison with WEFT_VULKAN_DISABLE=matrix; attention: causal, of 4 x 32 heads of 128, visible
- * pairs counted, forward and the gradient alone. TYPE: bfloat16 (default) or float16.
+ * comparison with WEFT_VULKAN_DISABLE=matrix; sums: sums of products (linear_sum) of LoRA of rank
+ * 16, TFLOP/s by the chosen tile (0x0) and by each of the largest ones; attention: causal, of 4 x
+ * 32 heads of 128, visible pairs counted, forward and the gradient alone. TYPE: bfloat16 (default)
+ * or float16.
  */
 #include "backends/vulkan/kernels/product_plan.h"
 #include "tests/bench/bench.h"
 #include "weft/op_params.h"
 #include "weft/weft.h"
 
-enum { RUNS = 5, MOST_RUNS = 64 };
+enum { RUNS = 5, MOST_RUNS = 64, MOST_TERMS = 6 };
 
 static weft_device *device;
 static weft_dtype dtype = WEFT_BFLOAT16;
@@ -56,6 +58,41 @@ static double measure(int64_t M, int64_t N, int64_t K, const char *form)
     check(weft_device_profile(device, false));
     weft_drop(a);
     weft_drop(b);
+    weft_scope_close(NULL);
+    return median(times, RUNS);
+}
+
+/* The same of a sum of products; terms end with 0. */
+static double measure_sum(int64_t M, int64_t N, const int64_t terms[MOST_TERMS], bool transposed)
+{
+    enum { COUNT = 8 };
+    const weft_linear_sum_params params = {.transposed = transposed};
+    weft_array *in[2 * MOST_TERMS];
+    int n = 0;
+    double times[RUNS];
+    weft_scope_open();
+    for (int i = 0; i < MOST_TERMS && terms[i] > 0; i++) {
+        in[n++] = make(M, terms[i]);
+        in[n++] = transposed ? make(terms[i], N) : make(N, terms[i]);
+    }
+    for (int run = -2; run < RUNS; run++) {
+        weft_array *ys[COUNT];
+        weft_scope_open();
+        for (int i = 0; i < COUNT; i++)
+            ys[i] = weft_apply(weft_op_find("linear_sum"), in, n, &params);
+        check(weft_device_profile(device, true));
+        check(weft_eval_n(ys, COUNT));
+        check(weft_synchronize(device));
+        weft_totals totals;
+        weft_op_report ops[8];
+        weft_device_report(device, ops, 8, &totals);
+        if (run >= 0)
+            times[run] = 1e-3 * (double)totals.busy / COUNT;
+        weft_scope_close(NULL);
+    }
+    check(weft_device_profile(device, false));
+    for (int i = 0; i < n; i++)
+        weft_drop(in[i]);
     weft_scope_close(NULL);
     return median(times, RUNS);
 }
@@ -135,6 +172,42 @@ static void chosen(void)
         report("chosen", all[i].M, all[i].N, all[i].K, all[i].form);
 }
 
+static void sums(void)
+{
+    enum { M = 4096, LARGEST = 5 };
+    static const struct {
+        int64_t N, terms[MOST_TERMS];
+        bool transposed;
+    } all[] = {
+        {4096, {4096, 16}, false},  {1024, {4096, 16}, false},
+        {14336, {4096, 16}, false}, {4096, {14336, 16}, false},
+        {2048, {2048, 16}, false},  {8192, {2048, 16}, false},
+        {2048, {8192, 16}, false},  {512, {2048, 16}, false},
+        {1024, {1024, 16}, false},  {3072, {1024, 16}, false},
+        {4096, {4096, 16}, true},   {4096, {4096, 16, 1024, 16, 1024, 16}, true},
+        {14336, {4096, 16}, true},  {4096, {14336, 16, 14336, 16}, true},
+    };
+    const core_tile *tiles;
+    weft__product_core_tiles(&tiles);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        double terms = 0;
+        for (int k = 0; k < MOST_TERMS; k++)
+            terms += (double)all[i].terms[k];
+        for (int t = -1; t < LARGEST; t++) {
+            if (t >= 0 && (tiles[t].a_by_row || (tiles[t].b_by_column && !all[i].transposed)))
+                continue;
+            weft__product_force_core_tile(t);
+            const double us = measure_sum(M, all[i].N, all[i].terms, all[i].transposed);
+            printf("%dx%d,%s,%s,%d,%lld,%.0f,%.1f,%.1f\n", t < 0 ? 0 : tiles[t].rows,
+                   t < 0 ? 0 : tiles[t].columns, weft_dtype_name(dtype),
+                   all[i].transposed ? "NN" : "NT", M, (long long)all[i].N, terms, us,
+                   2e-6 * M * (double)all[i].N * terms / us);
+            fflush(stdout);
+        }
+        weft__product_force_core_tile(-1);
+    }
+}
+
 /* Milliseconds of the device for an op in the arrays' evaluation, which may have copies too. */
 static double time_of(const char *op, weft_array **arrays, int n)
 {
@@ -198,6 +271,8 @@ int main(int argc, char **argv)
     printf("# %s\ntile,type,form,M,N,K,us,TFLOP/s\n", weft_device_description(device));
     if (argc > 2 && strcmp(argv[2], "chosen") == 0)
         chosen();
+    else if (argc > 2 && strcmp(argv[2], "sums") == 0)
+        sums();
     else if (argc > 2 && strcmp(argv[2], "attention") == 0) {
         attention(4, 4096, 32, 32, 128);
         attention(4, 1024, 32, 8, 128);

@@ -3,7 +3,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "backends/vulkan/kernels/product_plan.h"
 #include "tests/vulkan/both.h"
 #include "weft/backend.h"
 #include "weft/op_params.h"
@@ -155,6 +157,39 @@ static void sums_are_those_of_float64(void)
     weft_set_default_device(weft_device_get("cpu"));
 }
 
+static bool in_software(void)
+{
+    return strstr(weft_device_description(weft_device_get("vulkan")), "in software") != NULL;
+}
+
+static void sums_by_every_tile(void)
+{
+    static const sum sums[] = {{.rows = 384, .columns = 768, .terms = {192, 16}},
+                               {.rows = 200, .columns = 312, .terms = {168, 16, 104, 8}}};
+    const core_tile *tiles;
+    if (!both_there())
+        return;
+    if (in_software() && !check_exhaustive()) {
+        check_skip("software drivers compile large tiles for minutes");
+        return;
+    }
+    weft_set_default_device(weft_device_get("vulkan"));
+    const int n = weft__product_core_tiles(&tiles);
+    for (int i = 0; i < n; i++) {
+        weft__product_force_core_tile(i);
+        for (int k = 0; k < 8; k++) {
+            sum s = sums[k & 1];
+            s.transposed = k & 2;
+            s.dtype = dtypes[1 + (k >> 2)];
+            if (tiles[i].split == 1 && !tiles[i].a_by_row &&
+                (s.transposed || !tiles[i].b_by_column))
+                check_sum(&s);
+        }
+    }
+    weft__product_force_core_tile(-1);
+    weft_set_default_device(weft_device_get("cpu"));
+}
+
 static void encoded_weights_are_decoded(void)
 {
     static const char *const encodings[] = {"q8_0", "q4_k"};
@@ -204,5 +239,5 @@ static void residuals_are_added_to_the_rounded_sum(void)
 }
 
 CHECK_MAIN("vulkan_linear_sum", CHECK_CASE(sums_are_those_of_float64),
-           CHECK_CASE(encoded_weights_are_decoded),
+           CHECK_CASE(sums_by_every_tile), CHECK_CASE(encoded_weights_are_decoded),
            CHECK_CASE(residuals_are_added_to_the_rounded_sum))

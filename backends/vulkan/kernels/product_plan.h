@@ -23,8 +23,9 @@ typedef struct core_tile {
     uint16_t rows, columns, terms;
     uint8_t down, across, split;
     /* The time of a tile is (terms + extra) / rate for each of its elements. Measured; only the
-     * ratios of rates matter. */
-    uint16_t rate, extra;
+     * ratios of rates matter. `sum_rate` is for sums of products (linear_sum) whose operands' terms
+     * are adjacent in memory. */
+    uint16_t rate, sum_rate, extra;
     bool a_by_row, b_by_column; /* only for operands whose terms are not adjacent in memory */
 } core_tile;
 

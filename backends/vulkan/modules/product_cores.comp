@@ -319,16 +319,18 @@ void fetch_terms(bool edges, uvec2 first, uint rest)
     b_at += B_BY_TERM ? BK / 8u : BK * b_line;
 }
 
-// Begins with product i of a sum, and returns the number of its terms.
+// Begins with product i of a sum, and returns the number of its terms. Each branch calls begin():
+// with one call before the branch, NVIDIA's compiler makes slower code (docs/performance-log.md).
 uint begin_product(uint i, uvec2 first)
 {
     Factors f = Records(p.a).at[i];
-    begin(f.a, f.b, uvec2(0u), first, 0u, f.a_line, f.b_line);
-    if (EDGES || f.terms < BK) {
+    if (f.terms < BK) {
+        begin(f.a, f.b, uvec2(0u), first, 0u, f.a_line, f.b_line);
         fetch_terms(true, first, f.terms);
-    } else {
-        fetch_terms(false, first, f.terms);
+        return f.terms;
     }
+    begin(f.a, f.b, uvec2(0u), first, 0u, f.a_line, f.b_line);
+    fetch_terms(EDGES, first, f.terms);
     return f.terms;
 }
 
