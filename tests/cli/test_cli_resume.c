@@ -103,6 +103,7 @@ static void killed_runs_are_resumed(void)
         stop_and_resume(out, "KILL", 0.05 + share * (seconds + 0.1));
         expect_whole(out);
     }
+    printf("  %d of %d runs were killed at work, and resumed\n", stopped_runs, n);
     CHECK(stopped_runs > 0);
 }
 

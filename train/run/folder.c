@@ -535,8 +535,8 @@ static weft_status fail_save(const weft__run *run, int64_t step, weft_status sta
                          why, (long long)step, run->trainer->o.folder, (long long)step);
     if (run->saved < 0)
         return weft_fail(status, "%s; nothing was saved before", why);
-    return weft_fail(status, "%s; kept: update %lld in %s/last", why, (long long)run->saved,
-                     run->trainer->o.folder);
+    return weft_fail(status, "%s; kept: update %lld in %s/last, from which the run can be resumed",
+                     why, (long long)run->saved, run->trainer->o.folder);
 }
 
 /* Combines the failure that ended the run with a later one. */

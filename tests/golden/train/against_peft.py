@@ -156,7 +156,7 @@ def compare(name, folder, variant):
         limit = 10 * LIMIT if what == "norm" else LIMIT
         bad += not difference <= limit
         print(f"    {what} differs by {difference:.2g} (at most {limit:g})"
-              f"{'' if difference <= limit else ' FAILED'}")
+              f"{'' if difference <= limit else ' FAILED'}", flush=True)
     return bad
 
 
