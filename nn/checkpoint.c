@@ -312,16 +312,20 @@ static weft_array *converted(const loader *l, const match *m, weft_array *source
     return weft_to(value, l->options->device ? l->options->device : device);
 }
 
-/* The new value of a parameter. Conversions of mapped tensors are evaluated here, one by one, so
- * that the pages of at most one tensor are resident; other values are evaluated together. */
+/* The new value of a parameter, which the caller drops. Conversions of mapped tensors are evaluated
+ * here, one by one, so that the pages of at most one tensor are resident; other values are
+ * evaluated together. */
 static weft_status make_value(const loader *l, const match *m, weft_array **out)
 {
+    weft_status status = WEFT_OK;
+    weft_scope_open_lean();
     weft_array *source = m->encoded ? NULL : tensor_of(l, m->parts[0]);
-    *out = converted(l, m, source);
-    if (source == NULL || *out == source || !weft__mapping_is_viewed(source))
-        return WEFT_OK;
-    const weft_status status = weft_eval(*out);
-    weft__mapping_evict(source);
+    *out = weft_keep(converted(l, m, source));
+    if (source && *out != source && weft__mapping_is_viewed(source)) {
+        status = weft_eval(*out);
+        weft__mapping_evict(source);
+    }
+    weft_scope_close(NULL);
     return status;
 }
 
@@ -335,14 +339,14 @@ static weft_status set_matches(const loader *l)
     if (slots == NULL || values == NULL) {
         status = weft__out_of_memory("parameters", "loading them");
     } else {
-        weft_scope_open_lean();
         for (int i = 0; i < l->n_matches && status == WEFT_OK; i++) {
             slots[i] = l->matches[i].slot->address;
             status = make_value(l, &l->matches[i], &values[i]);
         }
         if (status == WEFT_OK)
             status = weft_update(slots, values, l->n_matches);
-        weft_scope_close(NULL);
+        for (int i = 0; i < l->n_matches; i++)
+            weft_drop(values[i]);
     }
     for (int i = 0; i < l->n_matches && status == WEFT_OK; i++) {
         if (l->matches[i].encoded || weft_encoding_of(*l->matches[i].slot->address))

@@ -82,7 +82,7 @@ def generate(arguments):
     prompt = (torch.arange(arguments.prompt) * 7919 % model.config.vocab_size)[None]
     rates, prefills = [], []
     with torch.inference_mode():
-        for _ in range(3):
+        for _ in range(3 if arguments.prompt < 2048 else 1):
             start = time.perf_counter()
             out = model(prompt, use_cache=True, logits_to_keep=1)
             token = out.logits[:, -1].argmax(-1, keepdim=True)

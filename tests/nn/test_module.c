@@ -467,6 +467,43 @@ static void pages_of_converted_tensors_are_returned(void)
     weft_set_default_device(before);
 }
 
+static int warnings;
+
+static void count_warnings(void *context, weft_log_level level, const char *message)
+{
+    (void)context;
+    warnings += level == WEFT_LOG_WARNING;
+    printf("  %s\n", message);
+}
+
+/* Each conversion is an evaluation, and their results do not pile up in a scope: thousands give no
+ * warning, and leave nothing in the scope of the caller. */
+static void large_models_load_without_warnings(void)
+{
+    enum { LAYERS = 1500 };
+    const char *path = check_temporary("many.safetensors");
+    weft_safetensors *file;
+    weft_scope_open();
+    weft_module *list = weft_nn_list_new(LAYERS);
+    for (int i = 0; list && i < LAYERS; i++)
+        weft_nn_list_append(list, weft_nn_linear_new(2, 3, true));
+    list = weft_nn_finish_module(list);
+    if (CHECK(list != NULL)) {
+        CHECK_OK(weft_nn_save(list, path, NULL));
+        if (CHECK_OK(weft_safetensors_open(path, &file))) {
+            const int64_t before = weft_scope_count();
+            weft_set_log(count_warnings, NULL);
+            CHECK_OK(weft_nn_load(list, file, &(weft_nn_load_options){.dtype = WEFT_BFLOAT16}));
+            weft_set_log(NULL, NULL);
+            CHECK_EQ_INT(weft_scope_count(), before);
+            weft_safetensors_close(file);
+        }
+        CHECK_EQ_INT(warnings, 0);
+    }
+    weft_nn_free(list);
+    weft_scope_close(NULL);
+}
+
 CHECK_MAIN("module", CHECK_CASE(paths_are_field_names),
            CHECK_CASE(trainable_slots_are_sorted_by_path),
            CHECK_CASE(a_tied_parameter_is_its_owner), CHECK_CASE(messages_begin_with_the_path),
@@ -474,4 +511,5 @@ CHECK_MAIN("module", CHECK_CASE(paths_are_field_names),
            CHECK_CASE(names_change_on_the_way),
            CHECK_CASE(loading_reports_all_that_is_wrong_at_once),
            CHECK_CASE(long_lists_of_names_are_cut), CHECK_CASE(casting_and_describing),
-           CHECK_CASE(pages_of_converted_tensors_are_returned))
+           CHECK_CASE(pages_of_converted_tensors_are_returned),
+           CHECK_CASE(large_models_load_without_warnings))
