@@ -2,29 +2,34 @@
  * chunk of rows at a time: a product computes the logits, the losses and the logits' gradients
  * replace them, and a second product computes the gradients of the hidden states. An encoded weight
  * is decoded a block of vocabulary entries at a time for each of the products; logits are then
- * stored block after block, and the second product is summed over the blocks. */
+ * stored block after block, and the second product is summed over the blocks. On matrix cores, a
+ * chunk then has several slices of rows, so that weights are decoded less often; each slice has the
+ * bits that it would have as a chunk. */
 #include "backends/vulkan/cores.h"
 #include "backends/vulkan/kernels/product.h"
 #include "backends/vulkan/kernels/quantized.h"
 #include "backends/vulkan/shaders.h"
 #include "weft/op_params.h"
 
-/* Bytes of logits: for 128 rows of a vocabulary of 150000 or, if both products run on matrix cores,
- * for 256 of 128000. The products use tiles of 128 rows. */
+/* Bytes of a slice's logits: for 128 rows of a vocabulary of 150000 or, if both products run on
+ * matrix cores, for 256 of 128000. The products use tiles of 128 rows. */
 enum { LOGITS_ROOM = 80 << 20, CORES_ROOM = 128 << 20, TILE_ROWS = 128 };
 
-/* Bytes of vocabulary entries decoded at a time. */
-enum { DECODED_ROOM = 64 << 20 };
+/* Bytes of vocabulary entries decoded at a time, the fewest of them, and the slices of rows that
+ * each decoded block is multiplied with. */
+enum { DECODED_ROOM = 64 << 20, LEAST_BLOCK = 256, SLICES = 4 };
 
 typedef struct chunk {
     const weft_call *call;
     const weft_linear_cross_entropy_params *params;
     const weft_tensor *x, *weight, *targets;
     int64_t N, E, V;
-    bool narrow;         /* the logits' gradients are rounded to bfloat16, for matrix cores */
-    int64_t block;       /* vocabulary entries per block; V if the weight is not encoded */
-    int64_t first, rows; /* the current chunk of the N rows */
-    uint64_t logits, gradients, decoded, sums, products; /* addresses in the workspace */
+    bool narrow;   /* the logits' gradients are rounded to bfloat16, for matrix cores */
+    int64_t block; /* vocabulary entries per block; V if the weight is not encoded */
+    int64_t slice; /* rows of a product; a chunk is a slice, or several if blocks are decoded */
+
+    int64_t first, rows;                      /* the current chunk of the N rows */
+    uint64_t logits, decoded, sums, products; /* addresses in the workspace */
 } chunk;
 
 /* A block of vocabulary entries. */
@@ -55,6 +60,17 @@ static weft_dtype decoded_dtype(const chunk *c)
     return c->narrow ? WEFT_BFLOAT16 : WEFT_FLOAT32;
 }
 
+static int64_t blocks_of(const chunk *c)
+{
+    return c->block > 0 ? (c->V + c->block - 1) / c->block : 0;
+}
+
+static int64_t slice_rows(const chunk *c)
+{
+    const int64_t rows = c->V > 0 ? (c->narrow ? CORES_ROOM : LOGITS_ROOM) / (4 * c->V) : 1;
+    return rows > TILE_ROWS ? rows / TILE_ROWS * TILE_ROWS : rows > 1 ? rows : 1;
+}
+
 static chunk chunk_of(const weft_call *call)
 {
     chunk c = {.call = call,
@@ -69,15 +85,11 @@ static chunk chunk_of(const weft_call *call)
     c.block = c.V;
     if (c.weight->encoding && c.E > 0) {
         const int64_t most = DECODED_ROOM / (c.E * (int64_t)weft_dtype_size(decoded_dtype(&c)));
-        const int64_t whole = most > TILE_ROWS ? most / TILE_ROWS * TILE_ROWS : TILE_ROWS;
+        const int64_t whole = most > LEAST_BLOCK ? most / TILE_ROWS * TILE_ROWS : LEAST_BLOCK;
         c.block = whole < c.V ? whole : c.V;
     }
+    c.slice = slice_rows(&c);
     return c;
-}
-
-static int64_t blocks_of(const chunk *c)
-{
-    return c->block > 0 ? (c->V + c->block - 1) / c->block : 0;
 }
 
 static words words_of(const chunk *c, int64_t i)
@@ -88,8 +100,7 @@ static words words_of(const chunk *c, int64_t i)
 
 static int64_t chunk_rows(const chunk *c)
 {
-    int64_t rows = (c->narrow ? CORES_ROOM : LOGITS_ROOM) / (4 * c->V);
-    rows = rows > TILE_ROWS ? rows / TILE_ROWS * TILE_ROWS : rows > 1 ? rows : 1;
+    const int64_t rows = c->slice * (c->narrow && blocks_of(c) > 1 ? SLICES : 1);
     return rows < c->N || c->N == 0 ? rows : c->N;
 }
 
@@ -111,38 +122,60 @@ static weft__vulkan_factor weight_of(const chunk *c, int outer_axis, int term_ax
                                  .term = term_axis == 0 ? c->E : 1};
 }
 
-static weft__vulkan_product logits_product(const chunk *c, words w)
+/* n slices of the current chunk, of so many rows each. */
+typedef struct slices {
+    int64_t first, rows, n;
+} slices;
+
+static weft__vulkan_product logits_product(const chunk *c, words w, slices r)
 {
-    weft__vulkan_product p = {.rows = c->rows,
+    weft__vulkan_product p = {.rows = r.rows,
                               .columns = w.n,
                               .terms = c->E,
-                              .sizes = {1, 1, 1, 1},
+                              .sizes = {1, 1, 1, r.n},
+                              .separate = true,
                               .a = weft__vulkan_matrix(c->x, 0, 1),
                               .b = weight_of(c, 0, 1),
                               .y_dtype = WEFT_FLOAT32,
-                              .y = c->logits + (uint64_t)(w.first * c->rows * 4)};
-    p.a.address = address_of(c->x, c->first);
+                              .y = c->logits + (uint64_t)((w.first * c->rows + r.first * w.n) * 4)};
+    p.a.address = address_of(c->x, c->first + r.first);
+    p.a.batch[3] = r.rows * p.a.outer;
     return p;
 }
 
-static weft__vulkan_product gradient_product(const chunk *c, words w)
+static weft__vulkan_product gradient_product(const chunk *c, words w, slices r)
 {
     const weft_tensor *dx = &c->call->out[1];
-    const weft_dtype dtype = c->narrow ? WEFT_BFLOAT16 : WEFT_FLOAT32;
-    const int64_t size = (int64_t)weft_dtype_size(dtype), block = w.first / c->block;
+    const int64_t block = w.first / c->block, at = block * c->rows + r.first;
+    const int64_t row = c->narrow ? 2 * w.n : w.n; /* 16-bit gradients replace float32 logits */
     const bool summed = blocks_of(c) > 1;
     return (weft__vulkan_product){
-        .rows = c->rows,
+        .rows = r.rows,
         .columns = c->E,
         .terms = w.n,
-        .sizes = {1, 1, 1, 1},
-        .a = {.dtype = dtype,
-              .address = c->gradients + (uint64_t)(w.first * c->rows * size),
-              .outer = w.n,
-              .term = 1},
+        .sizes = {1, 1, 1, r.n},
+        .separate = true,
+        .a = {.dtype = c->narrow ? WEFT_BFLOAT16 : WEFT_FLOAT32,
+              .address = c->logits + (uint64_t)((w.first * c->rows + r.first * w.n) * 4),
+              .outer = row,
+              .term = 1,
+              .batch = {0, 0, 0, r.rows * row}},
         .b = weight_of(c, 1, 0),
         .y_dtype = summed ? WEFT_FLOAT32 : dx->dtype,
-        .y = summed ? c->sums + (uint64_t)(block * c->rows * c->E * 4) : address_of(dx, c->first)};
+        .y = summed ? c->sums + (uint64_t)(at * c->E * 4) : address_of(dx, c->first + r.first)};
+}
+
+typedef weft__vulkan_product product_of(const chunk *c, words w, slices r);
+
+static slices whole_slices(const chunk *c)
+{
+    return (slices){0, c->slice, c->rows / c->slice};
+}
+
+static slices last_slice(const chunk *c)
+{
+    const int64_t rest = c->rows % c->slice;
+    return (slices){c->rows - rest, rest, rest > 0};
 }
 
 bool weft__vulkan_linear_cross_entropy_dense_fits(const weft_call *call)
@@ -168,16 +201,11 @@ bool weft__vulkan_linear_cross_entropy_fits(const weft_call *call)
     return weft__vulkan_linear_cross_entropy_dense_fits(call) && weft__vulkan_goes_forward(call);
 }
 
-/* ---- The workspace: logits, their gradients in 16 bits, then the products' workspace --------- */
+/* ---- The workspace: logits, a decoded block, sums, then the products' workspace -------------- */
 
 static int64_t logits_bytes(const chunk *c)
 {
     return (chunk_rows(c) * c->V * 4 + 63) / 64 * 64;
-}
-
-static int64_t gradients_bytes(const chunk *c)
-{
-    return c->narrow ? (chunk_rows(c) * c->V * 2 + 63) / 64 * 64 : 0;
 }
 
 static int64_t decoded_bytes(const chunk *c)
@@ -192,6 +220,15 @@ static int64_t sums_bytes(const chunk *c)
     return blocks > 1 ? (blocks * chunk_rows(c) * c->E * 4 + 63) / 64 * 64 : 0;
 }
 
+static int64_t product_bytes(const chunk *c, product_of *product, words w)
+{
+    const weft__vulkan_product many = product(c, w, whole_slices(c)),
+                               last = product(c, w, last_slice(c));
+    const int64_t a = many.sizes[3] > 0 ? weft__vulkan_product_workspace(c->call, &many) : 0,
+                  b = last.sizes[3] > 0 ? weft__vulkan_product_workspace(c->call, &last) : 0;
+    return a > b ? a : b;
+}
+
 static int64_t products_bytes(chunk *c, int64_t rows)
 {
     int64_t most = 0;
@@ -199,8 +236,7 @@ static int64_t products_bytes(chunk *c, int64_t rows)
     for (int64_t i = 0; i < blocks_of(c); i++) {
         const words w = words_of(c, i);
         for (int k = 0; k <= c->params->with_gradient; k++) {
-            const weft__vulkan_product p = k == 0 ? logits_product(c, w) : gradient_product(c, w);
-            const int64_t bytes = weft__vulkan_product_workspace(c->call, &p);
+            const int64_t bytes = product_bytes(c, k == 0 ? logits_product : gradient_product, w);
             most = bytes > most ? bytes : most;
         }
     }
@@ -215,7 +251,7 @@ int64_t weft__vulkan_linear_cross_entropy_workspace(const weft_call *call)
         int64_t last = products_bytes(&c, c.N % rows);
         bytes = last > bytes ? last : bytes;
     }
-    return logits_bytes(&c) + gradients_bytes(&c) + decoded_bytes(&c) + sums_bytes(&c) + bytes;
+    return logits_bytes(&c) + decoded_bytes(&c) + sums_bytes(&c) + bytes;
 }
 
 /* ---- Launches ------------------------------------------------------------------------------- */
@@ -227,7 +263,7 @@ static weft_status losses(const chunk *c)
         .logits = c->logits,
         .losses = weft__vulkan_address(&call->out[0]),
         .targets = weft__vulkan_address(c->targets),
-        .gradients = c->gradients,
+        .gradients = c->logits,
         .fault = weft__vulkan_fault(call),
         .fault_code = weft__vulkan_fault_code(call, "%s: target %lld: expected below %lld", c->V),
         .first = (uint32_t)c->first,
@@ -238,16 +274,27 @@ static weft_status losses(const chunk *c)
         .block = (uint32_t)c->block};
     weft__vulkan_launch launch = {
         .shader = &weft__shader_token_loss,
-        .n_constants = 5,
+        .n_constants = 6,
         .constants = {c->targets->dtype, c->params->with_gradient, c->params->softcap > 0,
-                      c->narrow ? WEFT_BFLOAT16 : WEFT_FLOAT32, c->block < c->V},
+                      c->narrow ? WEFT_BFLOAT16 : WEFT_FLOAT32, c->block < c->V, c->narrow},
         .push = &push,
         .push_bytes = sizeof push,
         .groups = push.rows};
     return weft__vulkan_dispatch(call, &launch);
 }
 
-typedef weft__vulkan_product product_of(const chunk *c, words w);
+static weft_status multiply_block(const chunk *c, product_of *product, words w)
+{
+    const slices all[] = {whole_slices(c), last_slice(c)};
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < 2 && status == WEFT_OK; i++) {
+        if (all[i].n > 0) {
+            const weft__vulkan_product p = product(c, w, all[i]);
+            status = weft__vulkan_product_run(c->call, &p, c->products);
+        }
+    }
+    return status;
+}
 
 /* Multiplies by each block of vocabulary entries, decoding encoded ones first. The order is forward
  * or backward, so that the block decoded last can be reused. */
@@ -258,13 +305,12 @@ static weft_status multiply(const chunk *c, product_of *product, bool forward)
     for (int64_t i = 0; i < n && status == WEFT_OK; i++) {
         const bool there = i == 0 && (!forward || c->first > 0) && c->params->with_gradient;
         const words w = words_of(c, forward ? i : n - 1 - i);
-        const weft__vulkan_product p = product(c, w);
         if (c->weight->encoding && !there) {
             status = weft__vulkan_decode_rows(c->call, c->weight, w.first, w.n, decoded_dtype(c),
                                               c->decoded);
         }
         if (status == WEFT_OK) {
-            status = weft__vulkan_product_run(c->call, &p, c->products);
+            status = multiply_block(c, product, w);
         }
     }
     return status;
@@ -292,8 +338,7 @@ weft_status weft__vulkan_linear_cross_entropy(const weft_call *call)
     chunk c = chunk_of(call);
     int64_t rows = chunk_rows(&c);
     c.logits = weft__vulkan_workspace(call);
-    c.gradients = c.narrow ? c.logits + (uint64_t)logits_bytes(&c) : c.logits;
-    c.decoded = c.logits + (uint64_t)(logits_bytes(&c) + gradients_bytes(&c));
+    c.decoded = c.logits + (uint64_t)logits_bytes(&c);
     c.sums = c.decoded + (uint64_t)decoded_bytes(&c);
     c.products = c.sums + (uint64_t)sums_bytes(&c);
     weft_status status = WEFT_OK;

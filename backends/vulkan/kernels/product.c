@@ -252,13 +252,11 @@ static void choose_lanes(product_plan *plan)
     }
 }
 
-void weft__product_make_plan(product_plan *plan, const weft__vulkan_product *product,
-                             const weft__vulkan_cores *cores)
+/* Plans for the given number of batches. */
+static void plan_batches(product_plan *plan, const weft__vulkan_product *product, int64_t batches,
+                         const weft__vulkan_cores *cores)
 {
-    *plan = (product_plan){.p = *product, .parts = 1, .chunk = product->terms, .batches = 1};
-    for (int i = 0; i < 4; i++) {
-        plan->batches *= product->sizes[i];
-    }
+    *plan = (product_plan){.p = *product, .parts = 1, .chunk = product->terms, .batches = batches};
     plan->wide = product->a.dtype == WEFT_FLOAT64 || product->b.dtype == WEFT_FLOAT64 ||
                  product->y_dtype == WEFT_FLOAT64 ||
                  (product->has_bias && product->bias_dtype == WEFT_FLOAT64);
@@ -273,6 +271,20 @@ void weft__product_make_plan(product_plan *plan, const weft__vulkan_product *pro
     choose_tile(plan);
     if (plan->groups < BUSY) {
         divide(plan, 2 * BUSY, LEAST_PART);
+    }
+}
+
+void weft__product_make_plan(product_plan *plan, const weft__vulkan_product *product,
+                             const weft__vulkan_cores *cores)
+{
+    int64_t batches = 1;
+    for (int i = 0; i < 4; i++) {
+        batches *= product->sizes[i];
+    }
+    plan_batches(plan, product, product->separate ? 1 : batches, cores);
+    if (product->separate) {
+        plan->batches = batches;
+        plan->groups *= batches;
     }
 }
 

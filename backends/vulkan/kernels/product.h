@@ -23,6 +23,7 @@ typedef struct weft__vulkan_factor {
 typedef struct weft__vulkan_product {
     int64_t rows, columns, terms;
     int64_t sizes[4]; /* of the batch axes; 1 for missing ones */
+    bool separate;    /* every batch has the bits of a product of its own */
     weft__vulkan_factor a, b;
     weft_dtype y_dtype;
     uint64_t y;

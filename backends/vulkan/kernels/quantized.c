@@ -8,7 +8,7 @@
 #include "backends/vulkan/shaders.h"
 #include "weft/op_params.h"
 
-enum { GROUP = 256, NO_INDEX = 255, GATHER_LANES = 32, GATHER_THREADS = 128 };
+enum { GROUP = 256, NO_INDEX = 255, GATHER_LANES = 32, GATHER_THREADS = 128, SUPERBLOCK = 256 };
 
 /* With at least this many rows, a matrix of at most so many bytes is decoded to 16 bits first, for
  * matrix cores. */
@@ -110,9 +110,19 @@ typedef struct decoding {
     bool packed;               /* groups of four 16-bit elements at `to` are aligned */
 } decoding;
 
+/* Vectors of four elements that an invocation decodes: more where scales are packed, as in the
+ * blocks of 256, since the elements share one. */
+static uint32_t fours_of(const coded *w, const decoding *d)
+{
+    if (!d->packed || w->width % 8 != 0 || d->to % 16 != 0) {
+        return 1;
+    }
+    return (w->format >> 12 & 4095) == SUPERBLOCK ? 4 : 2;
+}
+
 static weft_status decode(const weft_call *call, const coded *w, const decoding *d)
 {
-    const uint32_t fours = d->packed && w->width % 8 == 0 && d->to % 16 == 0 ? 2 : 1;
+    const uint32_t fours = fours_of(w, d);
     struct {
         uint64_t w, indices, to, fault;
         uint32_t fault_code, count, width, extent;

@@ -10,7 +10,7 @@ layout(constant_id = 2) const uint INDEX_TYPE = 255; // 255: no indices, every r
 // Dtype that the product and the sum are rounded to.
 layout(constant_id = 3) const uint ROUND_TYPE = FLOAT32;
 layout(constant_id = 4) const bool PACKED = false; // groups of four 16-bit elements are aligned
-// Vectors of four per invocation; 2 requires groups of eight to be aligned.
+// Vectors of four per invocation; 2 and 4 require groups of eight to be aligned. They share a scale.
 layout(constant_id = 5) const uint FOURS = 1;
 
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Pairs { uvec2 at[]; };
@@ -27,7 +27,7 @@ layout(push_constant, scalar) uniform Push {
     uint extent;       // rows of w
 } p;
 
-// Loads four elements. Elements of one group share the scale.
+// Loads four elements.
 vec4 four_at(uint row, uint element, vec2 scale)
 {
     vec4 values = codes_four(p.w, row, element);
@@ -53,6 +53,12 @@ uvec2 pack(vec4 values)
                  bits_of(values.z) | bits_of(values.w) << 16);
 }
 
+// Decodes eight elements.
+uvec4 eight_at(uint row, uint element, vec2 scale)
+{
+    return uvec4(pack(four_at(row, element, scale)), pack(four_at(row, element + 4u, scale)));
+}
+
 void main()
 {
     uint i = group_index() * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
@@ -68,11 +74,15 @@ void main()
         }
     }
     vec2 scale = scale_and_bias(p.w, uint(row), element);
+    if (FOURS > 1u) {
+        Quads(p.to).at[i * (FOURS / 2u)] = eight_at(uint(row), element, scale);
+        if (FOURS == 4u) {
+            Quads(p.to).at[2u * i + 1u] = eight_at(uint(row), element + 8u, scale);
+        }
+        return;
+    }
     vec4 values = four_at(uint(row), element, scale);
-    if (FOURS == 2u) {
-        vec4 more = four_at(uint(row), element + 4u, scale);
-        Quads(p.to).at[i] = uvec4(pack(values), pack(more));
-    } else if (PACKED) {
+    if (PACKED) {
         Pairs(p.to).at[i] = pack(values);
     } else {
         for (uint j = 0u; j < 4u; j++) {

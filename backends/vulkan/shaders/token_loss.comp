@@ -4,7 +4,7 @@
 #include "common.glsl"
 #include "math.glsl"
 
-const uint GROUP = 256, STEP = 4; // STEP: elements in flight per invocation
+const uint GROUP = 256, STEP = 4, LOADS = 8; // LOADS: elements in flight per invocation
 const float LOWEST = -3.4028234663852886e38;
 
 layout(local_size_x = GROUP) in;
@@ -13,6 +13,8 @@ layout(constant_id = 1) const bool GRADIENT = false;
 layout(constant_id = 2) const bool CAPPED = false;
 layout(constant_id = 3) const uint GRADIENT_TYPE = FLOAT32;
 layout(constant_id = 4) const bool BLOCKS = false; // logits are stored in blocks of the vocabulary
+// 16-bit gradients replace the logits: each row of a block begins where it did.
+layout(constant_id = 5) const bool IN_PLACE = false;
 
 layout(push_constant, scalar) uniform Push {
     Floats logits, losses;
@@ -22,8 +24,17 @@ layout(push_constant, scalar) uniform Push {
     uint first, rows, V; // first: index of row 0 among all rows
     uint target_stride;
     float cap;
-    uint block; // vocabulary entries per block
+    uint block; // vocabulary entries per block, at least GROUP
 } p;
+
+// The first column of the block that the last column belongs to.
+uint block_first;
+
+// The offset of the first column of a row in the block.
+uint start_of(uint row)
+{
+    return block_first * p.rows + row * min(p.block, p.V - block_first);
+}
 
 // The offset of column j of a row. Each block is a matrix of all rows and some columns.
 uint place_of(uint row, uint j)
@@ -31,8 +42,31 @@ uint place_of(uint row, uint j)
     if (!BLOCKS) {
         return row * p.V + j;
     }
-    uint first = j / p.block * p.block;
-    return first * p.rows + row * min(p.block, p.V - first) + (j - first);
+    block_first = j / p.block * p.block;
+    return start_of(row) + (j - block_first);
+}
+
+// The same for a column that is at most GROUP after the one before it; block_first is 0 at first.
+uint next_place(uint row, uint j)
+{
+    if (!BLOCKS) {
+        return row * p.V + j;
+    }
+    block_first += j - block_first >= p.block ? p.block : 0u;
+    return start_of(row) + (j - block_first);
+}
+
+// Loads columns first, first + GROUP, ...; also returns the offsets of their gradients.
+void load_columns(uint row, uint first, out float x[LOADS], out uint at[LOADS])
+{
+    [[unroll]] for (uint i = 0u; i < LOADS; i++) {
+        uint j = min(first + i * GROUP, p.V - 1u);
+        at[i] = next_place(row, j);
+        x[i] = p.logits.at[at[i]];
+        if (IN_PLACE) {
+            at[i] += BLOCKS ? start_of(row) : row * p.V;
+        }
+    }
 }
 
 shared float maxima[GROUP], sums[GROUP];
@@ -54,16 +88,21 @@ float log_sum_exp(uint row)
 {
     uint self = gl_LocalInvocationID.x;
     float top = LOWEST, sum = 0.0;
-    for (uint first = self; first < p.V; first += GROUP * STEP) {
-        float x[STEP], before = top;
-        for (uint i = 0u; i < STEP; i++) {
-            uint j = first + i * GROUP;
-            x[i] = j < p.V ? score(p.logits.at[place_of(row, j)]) : -INFINITY;
-            top = x[i] > top ? x[i] : top;
-        }
-        sum *= share(before, top);
-        for (uint i = 0u; i < STEP; i++) {
-            sum += share(x[i], top);
+    block_first = 0u;
+    for (uint first = self; first < p.V; first += GROUP * LOADS) {
+        float x[LOADS];
+        uint at[LOADS];
+        load_columns(row, first, x, at);
+        for (uint k = 0u; k < LOADS; k += STEP) {
+            float before = top;
+            for (uint i = 0u; i < STEP; i++) {
+                x[k + i] = first + (k + i) * GROUP < p.V ? score(x[k + i]) : -INFINITY;
+                top = x[k + i] > top ? x[k + i] : top;
+            }
+            sum *= share(before, top);
+            for (uint i = 0u; i < STEP; i++) {
+                sum += share(x[k + i], top);
+            }
         }
     }
     maxima[self] = top;
@@ -102,14 +141,26 @@ void main()
     }
     memoryBarrierBuffer(); // the target's logit must be read before it is overwritten
     barrier();
-    for (uint j = self; j < p.V; j += GROUP) {
-        float d = 0.0;
-        uint at = place_of(row, j);
-        if (counted) {
-            float s = score(p.logits.at[at]);
-            d = exp(s - lse) - (j == target.x ? 1.0 : 0.0);
-            d *= CAPPED ? 1.0 - (s / p.cap) * (s / p.cap) : 1.0;
+    block_first = 0u;
+    for (uint done = 0u; done < p.V; done += GROUP * LOADS) {
+        float x[LOADS];
+        uint at[LOADS];
+        load_columns(row, done + self, x, at);
+        if (IN_PLACE) { // the stores below overwrite logits that other invocations loaded above
+            memoryBarrierBuffer();
+            barrier();
         }
-        store_real(p.gradients, GRADIENT_TYPE, at, d);
+        for (uint i = 0u; i < LOADS; i++) {
+            uint j = done + self + i * GROUP;
+            float d = 0.0;
+            if (counted) {
+                float s = score(x[i]);
+                d = exp(s - lse) - (j == target.x ? 1.0 : 0.0);
+                d *= CAPPED ? 1.0 - (s / p.cap) * (s / p.cap) : 1.0;
+            }
+            if (j < p.V) {
+                store_real(p.gradients, GRADIENT_TYPE, at[i], d);
+            }
+        }
     }
 }
