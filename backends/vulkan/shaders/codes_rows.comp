@@ -10,7 +10,7 @@ layout(constant_id = 2) const uint INDEX_TYPE = 255; // 255: no indices, every r
 // Dtype that the product and the sum are rounded to.
 layout(constant_id = 3) const uint ROUND_TYPE = FLOAT32;
 layout(constant_id = 4) const bool PACKED = false; // groups of four 16-bit elements are aligned
-// Vectors of four per invocation; 2 and 4 require groups of eight to be aligned. They share a scale.
+// Vectors of four per invocation, sharing a scale; 2 and 4 require groups of eight to be aligned.
 layout(constant_id = 5) const uint FOURS = 1;
 
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Pairs { uvec2 at[]; };
