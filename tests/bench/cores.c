@@ -28,6 +28,18 @@ static weft_array *make(int64_t rows, int64_t columns)
     return x;
 }
 
+/* Microseconds that the device takes to evaluate the arrays. */
+static double device_us(weft_array **ys, int n)
+{
+    weft_totals totals;
+    weft_op_report ops[8];
+    check(weft_device_profile(device, true));
+    check(weft_eval_n(ys, n));
+    check(weft_synchronize(device));
+    weft_device_report(device, ops, 8, &totals);
+    return 1e-3 * (double)totals.busy;
+}
+
 /* Microseconds of one product, the clock warm. `form` as in "NT". */
 static double measure(int64_t M, int64_t N, int64_t K, const char *form)
 {
@@ -45,14 +57,9 @@ static double measure(int64_t M, int64_t N, int64_t K, const char *form)
         for (int i = 0; i < count; i++)
             ys[i] = weft_matmul(a_turned ? weft_swapaxes(a, 0, 1) : a,
                                 b_turned ? weft_swapaxes(b, 0, 1) : b);
-        check(weft_device_profile(device, true));
-        check(weft_eval_n(ys, count));
-        check(weft_synchronize(device));
-        weft_totals totals;
-        weft_op_report ops[8];
-        weft_device_report(device, ops, 8, &totals);
+        const double us = device_us(ys, count) / count;
         if (run >= 0)
-            times[run] = 1e-3 * (double)totals.busy / count;
+            times[run] = us;
         weft_scope_close(NULL);
     }
     check(weft_device_profile(device, false));
@@ -80,14 +87,9 @@ static double measure_sum(int64_t M, int64_t N, const int64_t terms[MOST_TERMS],
         weft_scope_open();
         for (int i = 0; i < COUNT; i++)
             ys[i] = weft_apply(weft_op_find("linear_sum"), in, n, &params);
-        check(weft_device_profile(device, true));
-        check(weft_eval_n(ys, COUNT));
-        check(weft_synchronize(device));
-        weft_totals totals;
-        weft_op_report ops[8];
-        weft_device_report(device, ops, 8, &totals);
+        const double us = device_us(ys, COUNT) / COUNT;
         if (run >= 0)
-            times[run] = 1e-3 * (double)totals.busy / COUNT;
+            times[run] = us;
         weft_scope_close(NULL);
     }
     check(weft_device_profile(device, false));
