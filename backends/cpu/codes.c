@@ -47,3 +47,14 @@ cpu_codes weft__cpu_codes_apart(const weft_quantized_params *p, const weft_tenso
     }
     return c;
 }
+
+cpu_codes weft__cpu_codes_from(const cpu_codes *c, int64_t row)
+{
+    cpu_codes rest = *c;
+    if (c->codes) {
+        rest.codes += row * c->code_row;
+        rest.scales += row * c->scale_row;
+        rest.biases += row * c->scale_row;
+    }
+    return rest;
+}

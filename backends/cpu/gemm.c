@@ -116,7 +116,7 @@ static void choose_tiles(plan *p)
 static bool better_transposed(const plan *p)
 {
     const cpu_gemm *g = &p->g;
-    return p->n_batch == 1 && g->n <= p->kernels->gemm_rows && g->m >= 4 * g->n && g->a.row == 1 &&
+    return p->n_batch == 1 && !g->accumulate && g->n <= p->kernels->gemm_rows && g->m >= 4 * g->n && g->a.row == 1 &&
            g->a.column != 1 && g->a.dtype == WEFT_FLOAT32 && !g->b.codes;
 }
 
@@ -440,7 +440,7 @@ static void run_tile(const plan *p, int64_t item, int64_t row, int64_t column, i
     const char *a = batch_data(&g->a, &g->batch, batch);
     for (int64_t k = 0; k == 0 || k < g->k; k += p->block_k) {
         block.k = smaller(p->block_k, g->k - k);
-        block.add = k > 0;
+        block.add = k > 0 || g->accumulate;
         block.bias = k == 0 && g->bias ? g->bias + first : NULL;
         bring_a(p, a, row, block.m, k, block.k, scratch, &block);
         if (p->direct_b) {

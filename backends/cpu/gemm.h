@@ -26,6 +26,7 @@ typedef struct cpu_gemm {
     weft_dtype c_dtype;
     void *c;
     const float *bias; /* n floats or NULL */
+    bool accumulate;   /* adds the product to C, which is float32; without bias */
 } cpu_gemm;
 
 /* By few_rows.c: at most 24 rows of A times rows of B^T that are contiguous, dense or codes. */

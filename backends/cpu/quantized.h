@@ -10,6 +10,8 @@
 
 /* Locates codes, scales and biases of an encoded tensor. */
 cpu_codes weft__cpu_codes_encoded(const weft_tensor *t);
+/* The matrix without its first rows. */
+cpu_codes weft__cpu_codes_from(const cpu_codes *c, int64_t row);
 /* The same for matrix `index` of separate row-major tensors of codes, scales and biases. */
 cpu_codes weft__cpu_codes_apart(const weft_quantized_params *p, const weft_tensor *tensors,
                                 int64_t index);

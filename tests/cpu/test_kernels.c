@@ -386,11 +386,13 @@ static void check_linear_losses(weft_dtype dtype, lie layout)
 static void test_linear_cross_entropy(void)
 {
     everywhere(check_linear_losses);
-    /* Several tiles of rows; parts of the vocabulary; blocks of the embedding. */
+    /* Several tiles of rows; parts of the vocabulary; blocks of the embedding; passes of rows. */
     check_linear_loss(&(linear_loss){500, 12, 100, 0, true}, WEFT_FLOAT32, WEFT_FLOAT32, LIE_DENSE);
     check_linear_loss(&(linear_loss){4, 24, 5000, 0, true}, WEFT_FLOAT32, WEFT_BFLOAT16, LIE_DENSE);
     check_linear_loss(&(linear_loss){300, 8, 2500, 5, true}, WEFT_FLOAT32, WEFT_FLOAT32, LIE_DENSE);
     check_linear_loss(&(linear_loss){6, 1100, 30, 9, true}, WEFT_FLOAT32, WEFT_FLOAT32, LIE_DENSE);
+    check_linear_loss(&(linear_loss){1400, 4, 1990, 2, true}, WEFT_FLOAT32, WEFT_FLOAT16,
+                      LIE_DENSE);
 }
 
 static void test_target_too_large(void)
