@@ -1,9 +1,9 @@
 /* backends/cpu/gemm.c -- the driver for float32 matrix products.
  *
  * B is decoded and packed into column panels, all of it or, if it is large, some columns at a time.
- * Then tiles of C run in parallel, each in blocks of k. A is read in place where its layout allows;
- * otherwise it is decoded once, if it is small enough, or decoded or packed per tile. The work is
- * divided by shape only.
+ * Then tiles of C run in parallel, each in blocks of k. A is packed into row panels too, all of it
+ * before or, if it is large, by each tile; where that would take longer than it saves, A is read in
+ * place. The work is divided by shape only.
  */
 #include "backends/cpu/gemm.h"
 
@@ -16,26 +16,28 @@ enum {
     K_BLOCK = 512,              /* a tile's block of A stays in the L2 cache */
     TILE_ROWS = 96,             /* rows of the largest tile, a multiple of gemm_rows */
     TILE_COLUMNS = 256,         /* columns of the largest tile */
-    PACKED_FLOATS = 2 << 20,    /* of B at a time, and maximum of A */
+    PACKING_COLUMNS = 512,      /* the same if tiles pack A */
+    PACKED_FLOATS = 2 << 20,    /* of B at a time */
+    PACKED_A_FLOATS = 5 << 20,  /* the most of A that is packed before */
+    LEAST_COLUMNS = 512,        /* of C: with fewer, A in float32 is read in place */
     MANY_TILES = 32,            /* tiles sufficient for load balance */
     SMALL_TILE_FLOPS = 2 << 20, /* tiles smaller than this are not divided further */
     PACK_GRAIN = 32768          /* floats packed per task */
 };
 
-typedef enum a_mode { A_ROWS, A_PANELS, A_DECODE_ROWS, A_PACK, A_GATHER } a_mode;
+typedef enum a_mode { A_IN_PLACE, A_PACKED, A_PACK } a_mode; /* A_PACK: by each tile */
 
 typedef struct plan {
     cpu_gemm g;
     const cpu_kernels *kernels;
     bool transposed; /* computes C^T = B^T A^T, then transposes */
     bool direct_b, shared_b, own_c;
-    bool decoded_once; /* A is decoded once, with a row stride of a_pitch floats */
     a_mode a;
     int64_t n_batch, group; /* batch items per pass */
     int64_t columns;        /* of a pass */
     int64_t tile_m, tile_n, block_k;
-    int64_t packed_b, decoded_a, a_pitch; /* in floats: shared; shared */
-    int64_t scratch_a, scratch_c;         /* in floats: per worker */
+    int64_t packed_b, packed_a;   /* in floats, shared */
+    int64_t scratch_a, scratch_c; /* in floats, per worker */
     float *memory;
     int64_t first_batch, first_column, pass_columns; /* of the running pass */
 } plan;
@@ -72,15 +74,27 @@ static const char *batch_data(const cpu_matrix *x, const weft_dims *batch, int64
 
 /* ---- Planning ------------------------------------------------------------------------------- */
 
-static a_mode choose_a(const cpu_matrix *a)
+/* Floats of m rows of A in panels of k steps. */
+static int64_t panels_of_a(const cpu_kernels *kernels, int64_t m, int64_t k)
 {
-    bool plain = a->dtype == WEFT_FLOAT32;
-    if (a->column == 1)
-        return plain ? A_ROWS : A_DECODE_ROWS;
-    if (a->row != 1)
-        return A_GATHER;
-    /* Large strides along k map to few cache sets; packing avoids that. */
-    return plain && a->column <= 64 ? A_PANELS : A_PACK;
+    const int64_t rows = kernels->gemm_rows;
+    return ceil_div(m, rows) * (rows * k + kernels->lanes);
+}
+
+static a_mode choose_a(const plan *p)
+{
+    const cpu_gemm *g = &p->g;
+    const cpu_matrix *a = &g->a;
+    const bool plain = a->dtype == WEFT_FLOAT32;
+    /* Large strides along k are in few sets of a cache, so there columns are not read in place. */
+    if (plain && a->row == 1 && a->column != 1 && a->column <= 64)
+        return A_IN_PLACE;
+    if (plain && a->column == 1 && (g->n < LEAST_COLUMNS || p->n_batch > 1))
+        return A_IN_PLACE;
+    return p->n_batch == 1 && g->n > TILE_COLUMNS &&
+                   panels_of_a(p->kernels, g->m, g->k) <= PACKED_A_FLOATS
+               ? A_PACKED
+               : A_PACK;
 }
 
 static bool repeated(const cpu_matrix *x, const weft_dims *batch)
@@ -95,7 +109,7 @@ static void choose_tiles(plan *p)
 {
     const int64_t rows = p->kernels->gemm_rows, columns = p->kernels->gemm_columns;
     int64_t tiles_m = ceil_div(p->g.m, TILE_ROWS);
-    int64_t tiles_n = ceil_div(p->g.n, TILE_COLUMNS);
+    int64_t tiles_n = ceil_div(p->g.n, p->a == A_PACK ? PACKING_COLUMNS : TILE_COLUMNS);
     for (;;) {
         p->tile_m = round_up(ceil_div(p->g.m, tiles_m), rows);
         p->tile_n = round_up(ceil_div(p->g.n, tiles_n), columns);
@@ -116,8 +130,8 @@ static void choose_tiles(plan *p)
 static bool better_transposed(const plan *p)
 {
     const cpu_gemm *g = &p->g;
-    return p->n_batch == 1 && !g->accumulate && g->n <= p->kernels->gemm_rows && g->m >= 4 * g->n && g->a.row == 1 &&
-           g->a.column != 1 && g->a.dtype == WEFT_FLOAT32 && !g->b.codes;
+    return p->n_batch == 1 && !g->accumulate && g->n <= p->kernels->gemm_rows && g->m >= 4 * g->n &&
+           g->a.row == 1 && g->a.column != 1 && g->a.dtype == WEFT_FLOAT32 && !g->b.codes;
 }
 
 static cpu_matrix flipped(const cpu_matrix *x)
@@ -126,22 +140,6 @@ static cpu_matrix flipped(const cpu_matrix *x)
     y.row = x->column;
     y.column = x->row;
     return y;
-}
-
-/* Otherwise tiles of the same rows would decode them repeatedly, which costs 7% of a product of
- * 16-bit floats. The row stride is a vector longer than the row, since power-of-two strides map to
- * the same cache sets. */
-static void choose_decoding(plan *p)
-{
-    const cpu_gemm *g = &p->g;
-    p->a_pitch = g->k + p->kernels->lanes;
-    p->decoded_once = p->a == A_DECODE_ROWS && p->n_batch == 1 && p->tile_n < g->n &&
-                      g->m * p->a_pitch <= PACKED_FLOATS;
-    if (p->decoded_once)
-        p->decoded_a = round_up(g->m * p->a_pitch, 16);
-    else if (p->a != A_ROWS && p->a != A_PANELS)
-        p->scratch_a = round_up(
-            p->tile_m * p->block_k + p->tile_m / p->kernels->gemm_rows * p->kernels->lanes, 16);
 }
 
 static void make_plan(plan *p, const cpu_gemm *g)
@@ -163,7 +161,7 @@ static void make_plan(plan *p, const cpu_gemm *g)
     int64_t padded = round_up(own->n, width);
     int64_t k = own->k > 0 ? own->k : 1;
     p->block_k = ceil_div(k, ceil_div(k, K_BLOCK));
-    p->a = choose_a(&own->a);
+    p->a = choose_a(p);
     p->shared_b = repeated(&own->b, &own->batch);
     p->direct_b = !own->b.codes && own->b.dtype == WEFT_FLOAT32 && own->b.column == 1 &&
                   own->m <= 2 * rows && own->n % p->kernels->lanes == 0;
@@ -181,7 +179,10 @@ static void make_plan(plan *p, const cpu_gemm *g)
     p->own_c = own->c_dtype != WEFT_FLOAT32;
     if (!p->direct_b)
         p->packed_b = (p->shared_b ? 1 : p->group) * p->columns * k;
-    choose_decoding(p);
+    if (p->a == A_PACKED)
+        p->packed_a = round_up(panels_of_a(p->kernels, own->m, own->k), 16);
+    if (p->a == A_PACK)
+        p->scratch_a = round_up(panels_of_a(p->kernels, p->tile_m, p->block_k), 16);
     if (p->own_c)
         p->scratch_c = round_up(p->tile_m * p->tile_n, 16);
 }
@@ -202,14 +203,14 @@ int64_t weft__cpu_gemm_workspace(const cpu_gemm *g)
         return weft__cpu_few_rows_workspace(g);
     plan p;
     make_plan(&p, g);
-    int64_t floats = p.packed_b + p.decoded_a + weft__cpu_workers() * (p.scratch_a + p.scratch_c);
+    int64_t floats = p.packed_b + p.packed_a + weft__cpu_workers() * (p.scratch_a + p.scratch_c);
     if (p.transposed)
         floats += round_up(g->m * g->n, 16);
     return floats * (int64_t)sizeof(float);
 }
 
 /* An upper bound for every plan: packed columns of B (or of A, when the transpose is computed),
- * decoded A, and per worker a tile's block of A and its results. */
+ * packed A, and per worker a tile's block of A and its results. */
 int64_t weft__cpu_gemm_bound(const cpu_gemm *g)
 {
     const cpu_kernels *kernels = weft__cpu_kernels();
@@ -217,16 +218,14 @@ int64_t weft__cpu_gemm_bound(const cpu_gemm *g)
     int64_t k = g->k > 0 ? g->k : 1, padded = round_up(g->n > g->m ? g->n : g->m, width);
     int64_t packed = smaller(padded * k, PACKED_FLOATS);
     packed = packed > width * k ? packed : width * k;
-    int64_t tile_m = TILE_ROWS, tile_n = round_up(TILE_COLUMNS, width);
-    int64_t own = round_up(tile_m * K_BLOCK + tile_m / rows * kernels->lanes, 16) +
-                  round_up(tile_m * tile_n, 16);
+    int64_t tile_n = round_up(PACKING_COLUMNS, width);
+    int64_t own = round_up(panels_of_a(kernels, TILE_ROWS, K_BLOCK), 16) + TILE_ROWS * tile_n;
     int64_t flat = g->n <= rows ? round_up(g->m * g->n, 16) : 0;
-    const bool plain = g->a.dtype == WEFT_FLOAT32 && g->b.dtype == WEFT_FLOAT32;
-    const int64_t longest = g->m > rows ? g->m : rows;
-    int64_t decoded = plain ? 0 : smaller(longest * (k + kernels->lanes), PACKED_FLOATS);
+    const int64_t a = panels_of_a(kernels, g->m > rows ? g->m : rows, k);
     const int64_t few = weft__cpu_few_rows_bound(g);
-    const int64_t tiles = (packed + round_up(decoded, 16) + weft__cpu_workers() * own + flat) *
-                          (int64_t)sizeof(float);
+    const int64_t tiles =
+        (packed + round_up(smaller(a, PACKED_A_FLOATS), 16) + weft__cpu_workers() * own + flat) *
+        (int64_t)sizeof(float);
     return tiles > few ? tiles : few;
 }
 
@@ -347,81 +346,43 @@ static void pack_task(void *context, int64_t begin, int64_t end, int worker)
 
 /* ---- Tiles ---------------------------------------------------------------------------------- */
 
-/* Items are the rows of A. */
-static void decode_task(void *context, int64_t begin, int64_t end, int worker)
+/* Items are the panels of A. */
+static void pack_a_task(void *context, int64_t begin, int64_t end, int worker)
 {
     const plan *p = context;
     const cpu_matrix *x = &p->g.a;
+    const int64_t rows = p->kernels->gemm_rows, row = begin * rows;
     (void)worker;
-    for (int64_t i = begin; i < end; i++)
-        p->kernels->decode(x->dtype, (const char *)x->data + i * x->row * size_of(x->dtype),
-                           p->memory + p->packed_b + i * p->a_pitch, p->g.k);
+    p->kernels->pack_a(x->dtype, (const char *)x->data + row * x->row * size_of(x->dtype), x->row,
+                       x->column, smaller(end * rows, p->g.m) - row, p->g.k,
+                       p->memory + p->packed_b + panels_of_a(p->kernels, row, p->g.k));
 }
 
-static void gather(const cpu_matrix *a, const char *data, int64_t m, int64_t k, float *out)
-{
-    for (int64_t i = 0; i < m; i++) {
-        for (int64_t j = 0; j < k; j++) {
-            const char *at = data + (i * a->row + j * a->column) * size_of(a->dtype);
-            uint16_t half;
-            switch (a->dtype) {
-            case WEFT_FLOAT16:
-                memcpy(&half, at, sizeof half);
-                out[i * k + j] = weft_float16_to_float(half);
-                break;
-            case WEFT_BFLOAT16:
-                memcpy(&half, at, sizeof half);
-                out[i * k + j] = weft_bfloat16_to_float(half);
-                break;
-            default:
-                memcpy(&out[i * k + j], at, sizeof(float));
-            }
-        }
-    }
-}
-
-/* Brings rows [row, row + m) and columns [first, first + k) of A into the layout of the block. */
+/* Brings rows [row, row + m) and columns [first, first + k) of A into the layout of the block; rows
+ * begin a panel. */
 static void bring_a(const plan *p, const char *a, int64_t row, int64_t m, int64_t first, int64_t k,
                     float *scratch, cpu_block *block)
 {
     const cpu_matrix *x = &p->g.a;
     const int64_t rows = p->kernels->gemm_rows;
-    const int64_t size = size_of(x->dtype);
-    const char *from = a + (row * x->row + first * x->column) * size;
-    if (p->decoded_once) {
-        block->a = p->memory + p->packed_b + row * p->a_pitch + first;
-        block->a_row = p->a_pitch;
-        block->a_k = 1;
-        block->a_panel = rows * p->a_pitch;
-        return;
-    }
-    switch (p->a) {
-    case A_ROWS:
-    case A_PANELS:
+    const char *from = a + (row * x->row + first * x->column) * size_of(x->dtype);
+    if (p->a == A_IN_PLACE) {
         block->a = (const float *)(const void *)from;
         block->a_row = x->row;
         block->a_k = x->column;
         block->a_panel = rows * x->row;
         return;
-    case A_PACK:
-        p->kernels->pack_a(x->dtype, from, x->column, m, k, scratch);
-        block->a = scratch;
-        block->a_row = 1;
-        block->a_k = rows;
-        block->a_panel = rows * k + p->kernels->lanes;
-        return;
-    case A_DECODE_ROWS:
-        for (int64_t i = 0; i < m; i++)
-            p->kernels->decode(x->dtype, from + i * x->row * size, scratch + i * k, k);
-        break;
-    case A_GATHER:
-        gather(x, from, m, k, scratch);
-        break;
     }
-    block->a = scratch;
-    block->a_row = k;
-    block->a_k = 1;
-    block->a_panel = rows * k;
+    block->a_row = 1;
+    block->a_k = rows;
+    if (p->a == A_PACKED) {
+        block->a_panel = panels_of_a(p->kernels, rows, p->g.k);
+        block->a = p->memory + p->packed_b + row / rows * block->a_panel + first * rows;
+    } else {
+        block->a_panel = panels_of_a(p->kernels, rows, k);
+        block->a = scratch;
+        p->kernels->pack_a(x->dtype, from, x->row, x->column, m, k, scratch);
+    }
 }
 
 static void run_tile(const plan *p, int64_t item, int64_t row, int64_t column, int worker)
@@ -429,8 +390,7 @@ static void run_tile(const plan *p, int64_t item, int64_t row, int64_t column, i
     const cpu_gemm *g = &p->g;
     const int64_t width = p->kernels->gemm_columns;
     const int64_t batch = p->first_batch + item;
-    float *scratch =
-        p->memory + p->packed_b + p->decoded_a + worker * (p->scratch_a + p->scratch_c);
+    float *scratch = p->memory + p->packed_b + p->packed_a + worker * (p->scratch_a + p->scratch_c);
     int64_t first = p->first_column + column;
     cpu_block block = {.m = smaller(p->tile_m, g->m - row),
                        .n = smaller(p->tile_n, p->pass_columns - column)};
@@ -519,11 +479,12 @@ void weft__cpu_gemm(const cpu_gemm *g, void *workspace)
     make_plan(&p, g);
     p.memory = workspace;
     float *flat =
-        p.memory + p.packed_b + p.decoded_a + weft__cpu_workers() * (p.scratch_a + p.scratch_c);
+        p.memory + p.packed_b + p.packed_a + weft__cpu_workers() * (p.scratch_a + p.scratch_c);
     if (p.transposed)
         p.g.c = flat;
-    if (p.decoded_once)
-        weft__cpu_parallel(p.g.m, PACK_GRAIN / (p.g.k + 1) + 1, decode_task, &p);
+    if (p.a == A_PACKED)
+        weft__cpu_parallel(ceil_div(p.g.m, p.kernels->gemm_rows),
+                           PACK_GRAIN / (p.kernels->gemm_rows * p.g.k + 1) + 1, pack_a_task, &p);
     for (p.first_batch = 0; p.first_batch < p.n_batch; p.first_batch += p.group)
         for (p.first_column = 0; p.first_column < p.g.n; p.first_column += p.columns)
             run_pass(&p);

@@ -154,9 +154,10 @@ typedef struct cpu_kernels {
      * are B's strides in elements. */
     void (*pack_b)(weft_dtype dtype, const void *b, int64_t b_k, int64_t b_n, int64_t k, int64_t n,
                    float *out);
-    /* Packs A (m, k), contiguous along m and with stride a_k along k, into panels of gemm_rows
-     * rows: k steps of gemm_rows floats each, followed by a gap of `lanes` floats. */
-    void (*pack_a)(weft_dtype dtype, const void *a, int64_t a_k, int64_t m, int64_t k, float *out);
+    /* Packs A (m, k), whose strides in elements are a_row and a_k, into panels of gemm_rows rows: k
+     * steps of gemm_rows floats each, followed by a gap of `lanes` floats. */
+    void (*pack_a)(weft_dtype dtype, const void *a, int64_t a_row, int64_t a_k, int64_t m,
+                   int64_t k, float *out);
 
     /* y[i * y_row + f] = x_i . w_f (+ bias_f) for m <= CPU_GEMV_ROWS rows x_i and n rows of w,
      * w_row elements apart. x comes from gemv_pack: weft__cpu_gemv_rows(m) rows of k elements,

@@ -396,7 +396,8 @@ static void touch_ranges(void)
     float *a = range(A, M * K), *c = range(C, M * n), *bias = range(BIAS, n);
     float *packed_a = range(PACKED_A, (panels - 1) * panel + (K - 1) * rows + M % rows);
     float *packed_b = range(PACKED_B, 2 * columns * K), *source = range(SOURCE, K * n);
-    kernels->pack_a(WEFT_FLOAT32, a, M, M, K, packed_a);
+    kernels->pack_a(WEFT_FLOAT32, a, 1, M, M, K, packed_a);
+    kernels->pack_a(WEFT_FLOAT32, a, K, 1, M, K, packed_a);
     kernels->pack_b(WEFT_FLOAT32, source, n, 1, K, n, packed_b);
     kernels->pack_b(WEFT_FLOAT32, source, 1, K, K, n, packed_b);
     float *b = range(B, columns * K + (K - 1) * columns + columns / 2);

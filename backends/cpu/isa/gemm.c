@@ -17,6 +17,7 @@
 /* A tile prefetches a line of the next panel of B for each STEPS steps in k: all of it while eight
  * tiles use the panel. */
 enum { VECTORS = 2, COLUMNS = VECTORS * LANES, GROUP = 3, LINE = 64, STEPS = 128 / COLUMNS };
+enum { FLOAT = sizeof(float) };
 
 typedef struct tile {
     int64_t k;
@@ -56,6 +57,11 @@ SIMD void multiply(const tile *t, int m, int nv, bool rows)
     for (int i = 0; i < m; i++)
         for (int v = 0; v < nv; v++)
             sum[i][v] = (vf){0};
+            /* Otherwise the processor waits for the lines of C at the end. */
+#pragma GCC unroll 16
+    for (int i = 0; i < m; i++)
+        for (int v = 0; v < nv * LANES; v += LINE / FLOAT)
+            __builtin_prefetch(t->c + i * t->c_row + v, 1);
     /* One pointer per three rows of A: their addresses are base + {0, 1, 2} * stride. */
     const float *a[ROWS / GROUP];
     for (int g = 0; g * GROUP < m; g++)
@@ -158,8 +164,6 @@ static void run_edge(const tile *t, int m, int n)
             c[j] = from[j] + (t->add ? c[j] : t->bias ? t->bias[j] : 0.0f);
     }
 }
-
-enum { FLOAT = sizeof(float) };
 
 static void check_tile(const tile *t, int m, int n)
 {
@@ -293,19 +297,41 @@ static void pack_b(weft_dtype dtype, const void *b, int64_t b_k, int64_t b_n, in
 
 /* Whole vectors are stored; the excess is overwritten by the panel's next step in k, or is in the
  * gap between two panels. */
-SIMD void pack_a_as(weft_dtype dtype, const void *a, int64_t a_k, int64_t m, int64_t k, float *out)
+enum { WHOLE = (ROWS + LANES - 1) / LANES * LANES };
+
+/* A panel of `n` rows that are contiguous along k. */
+SIMD void pack_a_rows(weft_dtype dtype, const void *a, int64_t a_row, int64_t n, int64_t k,
+                      float *out)
 {
-    enum { WHOLE = (ROWS + LANES - 1) / LANES * LANES };
-    const int64_t panel = ROWS * k + LANES, size = dtype == WEFT_FLOAT32 ? 4 : 2;
-    check_read(a, m * size, a_k * size, k);
-    for (int64_t i = 0; i < m && k > 0; i += ROWS) {
-        const int64_t last = i + WHOLE <= m ? WHOLE : i + ROWS <= m ? ROWS : m - i;
-        check_write(out + i / ROWS * panel, ((k - 1) * ROWS + last) * FLOAT, 0, 1);
+    int64_t p = 0;
+    for (; p + LANES <= k; p += LANES) {
+        vf row[WHOLE];
+#pragma GCC unroll 16
+        for (int i = 0; i < WHOLE; i++)
+            row[i] = i < n ? vload_as(dtype, a, i * a_row + p) : (vf){0};
+#pragma GCC unroll 4
+        for (int i = 0; i < WHOLE; i += LANES)
+            transpose(row + i);
+#pragma GCC unroll 16
+        for (int l = 0; l < LANES; l++)
+#pragma GCC unroll 4
+            for (int i = 0; i < WHOLE; i += LANES)
+                vstore(out + (p + l) * ROWS + i, row[i + l]);
     }
+    for (; p < k; p++)
+        for (int64_t i = 0; i < n; i++)
+            out[p * ROWS + i] = get_as(dtype, a, i * a_row + p);
+}
+
+/* All panels of an A that is contiguous along m: a step in k reads a piece of a row. */
+SIMD void pack_a_columns(weft_dtype dtype, const void *a, int64_t a_k, int64_t m, int64_t k,
+                         float *out)
+{
+    const int64_t panel = ROWS * k + LANES;
     for (int64_t p = 0; p < k; p++) {
         int64_t i = 0;
         for (; i + WHOLE <= m; i += ROWS)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
             for (int64_t l = 0; l < WHOLE; l += LANES)
                 vstore(out + i / ROWS * panel + p * ROWS + l, vload_as(dtype, a, p * a_k + i + l));
         if (dtype == WEFT_FLOAT32 && i + ROWS <= m) {
@@ -318,14 +344,43 @@ SIMD void pack_a_as(weft_dtype dtype, const void *a, int64_t a_k, int64_t m, int
     }
 }
 
-static void pack_a(weft_dtype dtype, const void *a, int64_t a_k, int64_t m, int64_t k, float *out)
+SIMD void pack_a_as(weft_dtype dtype, const char *a, int64_t a_row, int64_t a_k, int64_t m,
+                    int64_t k, float *out)
+{
+    const int64_t panel = ROWS * k + LANES, size = dtype == WEFT_FLOAT32 ? 4 : 2;
+    for (int64_t i = 0; i < m && k > 0; i += ROWS) {
+        const int64_t last = i + ROWS <= m ? WHOLE : m - i;
+        check_write(out + i / ROWS * panel, ((k - 1) * ROWS + last) * FLOAT, 0, 1);
+    }
+    if (a_row == 1) {
+        check_read(a, m * size, a_k * size, k);
+        pack_a_columns(dtype, a, a_k, m, k, out);
+        return;
+    }
+    for (int64_t i = 0; i < m; i += ROWS, out += panel, a += ROWS * a_row * size) {
+        const int64_t n = m - i < ROWS ? m - i : ROWS;
+        for (int64_t j = 0; j < n; j++)
+            check_read(a + j * a_row * size, size, a_k * size, k);
+        if (a_k != 1)
+            for (int64_t p = 0; p < k; p++)
+                for (int64_t j = 0; j < n; j++)
+                    out[p * ROWS + j] = get_as(dtype, a, j * a_row + p * a_k);
+        else if (n == ROWS)
+            pack_a_rows(dtype, a, a_row, ROWS, k, out);
+        else
+            pack_a_rows(dtype, a, a_row, n, k, out);
+    }
+}
+
+static void pack_a(weft_dtype dtype, const void *a, int64_t a_row, int64_t a_k, int64_t m,
+                   int64_t k, float *out)
 {
     if (dtype == WEFT_BFLOAT16)
-        pack_a_as(WEFT_BFLOAT16, a, a_k, m, k, out);
+        pack_a_as(WEFT_BFLOAT16, a, a_row, a_k, m, k, out);
     else if (dtype == WEFT_FLOAT16)
-        pack_a_as(WEFT_FLOAT16, a, a_k, m, k, out);
+        pack_a_as(WEFT_FLOAT16, a, a_row, a_k, m, k, out);
     else
-        pack_a_as(WEFT_FLOAT32, a, a_k, m, k, out);
+        pack_a_as(WEFT_FLOAT32, a, a_row, a_k, m, k, out);
 }
 
 void CPU_NAME(weft__fill_gemm)(cpu_kernels *table)
