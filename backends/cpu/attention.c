@@ -2,7 +2,8 @@
  * with a running softmax (Dao et al. 2022), in float32.
  *
  * A task has all query heads of one key head, so keys are packed once for them and no head is
- * copied; with one or two queries a task has all heads. When there are few tasks and many keys
+ * copied; with one or two queries a task has all heads. A tile's rows are computed in stripes, each
+ * without the keys that come after all of its queries. When there are few tasks and many keys
  * (decoding), the keys are divided, by their number alone, and the partial results are merged in
  * order. Must equal the double loop of tests/cpu/test_attention.c.
  */
@@ -16,6 +17,8 @@
 enum {
     MANY_TASKS = 8,  /* with this many tasks dividing the keys gains nothing */
     PART_KEYS = 256, /* minimum number of keys of a part */
+    MOST_ROWS = 768, /* of a tile, for which keys and values are packed once */
+    WANTED_TASKS = 32,
     MOST_PARTS = 16
 };
 
@@ -37,6 +40,14 @@ static int64_t round_up(int64_t n, int64_t to)
     return (n + to - 1) / to * to;
 }
 
+/* Large tiles if there are many. */
+static int64_t tile_rows(const weft_call *call)
+{
+    const weft_dims *q = &call->in[0].shape;
+    const int64_t rows = q->at[0] * q->at[1] * q->at[2] / WANTED_TASKS;
+    return rows < ATTENTION_ROWS ? ATTENTION_ROWS : rows < MOST_ROWS ? rows : MOST_ROWS;
+}
+
 /* While planning, lengths are unknown: all keys are assumed, which needs the most memory. */
 static void make_plan(forward *f, const weft_call *call, bool planning)
 {
@@ -44,7 +55,7 @@ static void make_plan(forward *f, const weft_call *call, bool planning)
     const int mask = call->in[1].dtype == WEFT_UINT8 ? 7 : 3; /* bit mask of inputs: k and v are
                                                                * quantized, or not */
     memset(f, 0, sizeof *f);
-    f->a = weft__cpu_attention_of(call, params->has_mask ? &call->in[mask] : NULL);
+    f->a = weft__cpu_attention_of(call, params->has_mask ? &call->in[mask] : NULL, tile_rows(call));
     const cpu_attention *a = &f->a;
     if (params->has_lengths && !planning)
         weft__cpu_attention_cut(&f->a, &call->in[call->n_inputs - 1]);
@@ -63,7 +74,7 @@ static void make_plan(forward *f, const weft_call *call, bool planning)
     f->part = round_up((a->S + f->n_parts - 1) / f->n_parts, ATTENTION_VECTOR);
     f->partial = f->rows * (2 + a->Dv_ld);
     f->at_s = f->rows * a->D_ld;
-    f->at_kt = f->at_s + f->rows * ATTENTION_KEYS_LD;
+    f->at_kt = f->at_s + round_up(a->stripe * a->G, ATTENTION_VECTOR) * ATTENTION_KEYS_LD;
     f->at_v = f->at_kt + a->D_ld * ATTENTION_KEYS;
     const int64_t width =
         a->bits && a->D_ld > a->Dv_ld ? a->D_ld : a->Dv_ld; /* decoded keys use this buffer too */
@@ -82,9 +93,12 @@ int64_t weft__cpu_attention_workspace(const weft_call *call)
 
 /* ---- One tile ------------------------------------------------------------------------------- */
 
+/* Queries of a tile, or of a stripe of it. */
 typedef struct place {
     int64_t b, hk, l0, n_l;
-    int64_t rows; /* n_l * G */
+    int64_t rows;  /* n_l * G */
+    int64_t row;   /* of the tile, where the stripe begins */
+    bool in_place; /* keys and values are read where they are: the tile has a few rows */
 } place;
 
 /* Decodes quantized keys or values to rows of floats. */
@@ -98,30 +112,34 @@ static void decode(const cpu_attention *a, const weft_tensor *x, const place *p,
             out[s * ld + i] = 0;
 }
 
-static void pack_keys(const forward *f, const place *p, int64_t s0, int64_t n, float *scratch)
+/* Packs keys [s0, s0 + n), and copies their values: rows of the tensor are often a power of two
+ * apart, so they would share the sets of the L1 cache. */
+static void load_keys(const forward *f, const place *p, int64_t s0, int64_t n, float *scratch)
 {
     const cpu_attention *a = &f->a;
-    float *rows = scratch + f->at_v, *out = scratch + f->at_kt;
-    if (a->bits == 0) {
-        weft__cpu_attention_pack(a, a->k, p->b, s0, n, p->hk, out);
-        return;
+    float *v = scratch + f->at_v, *kt = scratch + f->at_kt;
+    if (a->bits) {
+        decode(a, a->k, p, s0, n, v, a->D_ld);
+        a->kernels->pack_b(WEFT_FLOAT32, v, 1, a->D_ld, a->D, n, kt);
+        decode(a, a->v, p, s0, n, v, a->Dv_ld);
+    } else {
+        weft__cpu_attention_pack(a, a->k, p->b, s0, n, p->hk, kt);
+        weft__cpu_attention_load(a, a->v, p->b, s0, n, p->hk, 1, 1, v, a->Dv_ld);
     }
-    decode(a, a->k, p, s0, n, rows, a->D_ld);
-    a->kernels->pack_b(WEFT_FLOAT32, rows, 1, a->D_ld, a->D, n, out);
 }
 
-/* Scores of the tile's rows for keys [s0, s0 + n). A few rows read the keys in place. */
+/* Scores of the stripe's rows for keys [s0, s0 + n). */
 static void scores(const forward *f, const place *p, int64_t s0, int64_t n, float *scratch)
 {
     const cpu_attention *a = &f->a;
     float *s = scratch + f->at_s;
-    if (p->rows <= CPU_GEMV_ROWS && a->bits) {
+    if (p->in_place && a->bits) {
         const cpu_kv_codes codes = weft__cpu_attention_codes_at(a, a->k, p->b, s0, p->hk);
         a->kernels->kv_dot(&codes, (int)p->rows, scratch, a->D_ld, scratch + f->at_kt, n, s,
                            ATTENTION_KEYS_LD);
         return;
     }
-    if (p->rows <= CPU_GEMV_ROWS) {
+    if (p->in_place) {
         const weft_tensor *k = a->k;
         int64_t first = p->b * k->strides[0] + s0 * k->strides[1] + p->hk * k->strides[2];
         a->kernels->gemv(k->dtype, (int)p->rows, a->D, scratch,
@@ -129,11 +147,10 @@ static void scores(const forward *f, const place *p, int64_t s0, int64_t n, floa
                          k->strides[1], n, NULL, s, ATTENTION_KEYS_LD);
         return;
     }
-    pack_keys(f, p, s0, n, scratch);
     cpu_block block = {.m = p->rows,
                        .n = n,
                        .k = a->D,
-                       .a = scratch,
+                       .a = scratch + p->row * a->D_ld,
                        .a_panel = a->kernels->gemm_rows * a->D_ld,
                        .a_row = a->D_ld,
                        .a_k = 1,
@@ -149,7 +166,8 @@ static void soften(const forward *f, const place *p, int64_t s0, int64_t n, floa
                    float *result)
 {
     const cpu_attention *a = &f->a;
-    float *sum = result, *top = result + f->rows, *o = result + 2 * f->rows;
+    float *sum = result + p->row, *top = sum + f->rows;
+    float *o = result + 2 * f->rows + p->row * a->Dv_ld;
     float *mask = a->mask ? scratch + f->at_mask : NULL;
     for (int64_t r = 0; r < p->rows; r++) {
         int64_t l = p->l0 + r / a->G, from, to;
@@ -180,17 +198,18 @@ static void gather(const forward *f, const place *p, int64_t s0, int64_t n, floa
 {
     const cpu_attention *a = &f->a;
     const weft_tensor *v = a->v;
-    int64_t first = p->b * v->strides[0] + s0 * v->strides[1] + p->hk * v->strides[2];
-    if (p->rows <= CPU_GEMV_ROWS && a->bits) {
+    float *o = result + 2 * f->rows + p->row * a->Dv_ld;
+    if (p->in_place && a->bits) {
         const cpu_kv_codes codes = weft__cpu_attention_codes_at(a, v, p->b, s0, p->hk);
-        a->kernels->kv_add(&codes, (int)p->rows, n, scratch + f->at_s, ATTENTION_KEYS_LD,
-                           result + 2 * f->rows, a->Dv_ld);
+        a->kernels->kv_add(&codes, (int)p->rows, n, scratch + f->at_s, ATTENTION_KEYS_LD, o,
+                           a->Dv_ld);
         return;
     }
-    if (p->rows <= CPU_GEMV_ROWS) {
+    if (p->in_place) {
+        int64_t first = p->b * v->strides[0] + s0 * v->strides[1] + p->hk * v->strides[2];
         a->kernels->gemv_across(v->dtype, (int)p->rows, n, scratch + f->at_s, ATTENTION_KEYS_LD,
                                 (const char *)v->data + first * (int64_t)weft_dtype_size(v->dtype),
-                                v->strides[1], a->Dv, result + 2 * f->rows, a->Dv_ld);
+                                v->strides[1], a->Dv, o, a->Dv_ld);
         return;
     }
     cpu_block block = {.m = p->rows,
@@ -200,22 +219,37 @@ static void gather(const forward *f, const place *p, int64_t s0, int64_t n, floa
                        .a_panel = a->kernels->gemm_rows * ATTENTION_KEYS_LD,
                        .a_row = ATTENTION_KEYS_LD,
                        .a_k = 1,
+                       .b = scratch + f->at_v,
                        .b_panel = a->kernels->gemm_columns,
-                       .c = result + 2 * f->rows,
+                       .b_k = a->Dv_ld,
+                       .c = o,
                        .c_row = a->Dv_ld,
                        .add = true};
-    if (v->dtype == WEFT_FLOAT32 && a->Dv % a->kernels->lanes == 0) {
-        block.b = (const float *)v->data + first;
-        block.b_k = v->strides[1];
-    } else {
-        if (a->bits)
-            decode(a, v, p, s0, n, scratch + f->at_v, a->Dv_ld);
-        else
-            weft__cpu_attention_load(a, v, p->b, s0, n, p->hk, 1, 1, scratch + f->at_v, a->Dv_ld);
-        block.b = scratch + f->at_v;
-        block.b_k = a->Dv_ld;
-    }
     a->kernels->gemm_block(&block);
+}
+
+/* Adds keys [s0, s0 + n) to the results of a tile, whose queries are loaded: for each stripe those
+ * that its queries attend to. */
+static void run_tile(const forward *f, const place *p, int64_t s0, int64_t n, float *scratch,
+                     float *result)
+{
+    const cpu_attention *a = &f->a;
+    place stripe = *p;
+    stripe.in_place = p->rows <= CPU_GEMV_ROWS;
+    if (!stripe.in_place)
+        load_keys(f, p, s0, n, scratch);
+    for (int64_t l = 0; l < p->n_l; l += stripe.n_l) {
+        stripe.l0 = p->l0 + l;
+        stripe.n_l = p->n_l - l < a->stripe ? p->n_l - l : a->stripe;
+        stripe.row = l * a->G;
+        stripe.rows = stripe.n_l * a->G;
+        const int64_t keys = weft__cpu_attention_keys(a, p->b, stripe.l0 + stripe.n_l - 1, s0, n);
+        if (keys <= 0)
+            continue;
+        scores(f, &stripe, s0, keys, scratch);
+        soften(f, &stripe, s0, keys, scratch, result);
+        gather(f, &stripe, s0, keys, scratch, result);
+    }
 }
 
 /* ---- A task --------------------------------------------------------------------------------- */
@@ -275,9 +309,7 @@ static void run_keys(const forward *f, const place *p, int64_t part, float *scra
             own.hk += h;
             if (s0 == from || f->heads > 1)
                 load_queries(f, &own, scratch);
-            scores(f, &own, s0, n, scratch);
-            soften(f, &own, s0, n, scratch, results + h * step);
-            gather(f, &own, s0, n, scratch, results + h * step);
+            run_tile(f, &own, s0, n, scratch, results + h * step);
         }
     }
 }

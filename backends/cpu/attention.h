@@ -7,10 +7,12 @@
 #include "weft/op_params.h"
 
 enum {
-    ATTENTION_ROWS = 192,    /* rows of a tile: queries times the query heads of one key head */
+    ATTENTION_ROWS = 192,    /* rows of a tile: queries times the query heads of one key head. The
+                              * least number, where a tile may have more */
     ATTENTION_KEYS = 128,    /* keys of a tile */
     ATTENTION_KEYS_LD = 144, /* stride of a row of scores, such that rows fall into different cache
                               * sets */
+    ATTENTION_STRIPE = 48,   /* rows of a tile whose keys are cut together by causality, or keys */
     ATTENTION_VECTOR = 16    /* rows of elements are padded to this many floats */
 };
 
@@ -26,12 +28,13 @@ typedef struct cpu_attention {
     int64_t B, L, S, H, Hk, D, Dv;
     int64_t G;           /* query heads per key head */
     int64_t block;       /* queries per tile; its rows are (query, head of the group) */
+    int64_t stripe;      /* queries of a stripe */
     int64_t n_blocks;    /* of L */
     int64_t D_ld, Dv_ld; /* padded */
 } cpu_attention;
 
-/* `mask` may be NULL. */
-cpu_attention weft__cpu_attention_of(const weft_call *call, const weft_tensor *mask);
+/* `mask` may be NULL; tiles have at most `rows` rows, or one query. */
+cpu_attention weft__cpu_attention_of(const weft_call *call, const weft_tensor *mask, int64_t rows);
 
 /* Sets the lengths: S becomes the longest of them. */
 void weft__cpu_attention_cut(cpu_attention *a, const weft_tensor *lengths);
@@ -45,6 +48,11 @@ void weft__cpu_attention_sees(const cpu_attention *a, int64_t b, int64_t l, int6
  */
 void weft__cpu_attention_sees_any(const cpu_attention *a, int64_t b, int64_t l0, int64_t n,
                                   int64_t *from, int64_t *to);
+
+/* How many of the keys [s0, s0 + n) the queries of row b up to l need: those that any of them
+ * attends to, rounded up to whole stripes. */
+int64_t weft__cpu_attention_keys(const cpu_attention *a, int64_t b, int64_t l, int64_t s0,
+                                 int64_t n);
 
 /* The end, at most `end`, of the queries of row b from l on that share keys with the query before
  * them. In packed rows this is the end of a sample, so that a tile need not compute the scores

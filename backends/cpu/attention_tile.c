@@ -4,12 +4,14 @@
 #include "backends/cpu/attention.h"
 #include "backends/cpu/rows.h"
 
+/* The stride of rows of n floats: an odd number of vectors, since rows that are a power of two
+ * apart are in few sets of the L1 cache. */
 static int64_t padded(int64_t n)
 {
-    return (n + ATTENTION_VECTOR - 1) / ATTENTION_VECTOR * ATTENTION_VECTOR;
+    return ((n + ATTENTION_VECTOR - 1) / ATTENTION_VECTOR | 1) * ATTENTION_VECTOR;
 }
 
-cpu_attention weft__cpu_attention_of(const weft_call *call, const weft_tensor *mask)
+cpu_attention weft__cpu_attention_of(const weft_call *call, const weft_tensor *mask, int64_t rows)
 {
     const bool codes = call->in[1].dtype == WEFT_UINT8;
     const weft_tensor *q = &call->in[0], *k = &call->in[1], *v = &call->in[codes ? 4 : 2];
@@ -33,9 +35,10 @@ cpu_attention weft__cpu_attention_of(const weft_call *call, const weft_tensor *m
         a.Dv = a.Dv * 8 / a.bits;
     }
     a.G = a.Hk > 0 ? a.H / a.Hk : 1;
-    int64_t most = a.G > 0 && a.G < ATTENTION_ROWS ? ATTENTION_ROWS / a.G : 1;
+    int64_t most = a.G > 0 && a.G < rows ? rows / a.G : 1;
     a.n_blocks = (a.L + most - 1) / most;
     a.block = a.n_blocks > 0 ? (a.L + a.n_blocks - 1) / a.n_blocks : 1;
+    a.stripe = a.G < ATTENTION_STRIPE ? ATTENTION_STRIPE / a.G : 1;
     a.D_ld = padded(a.D);
     a.Dv_ld = padded(a.Dv);
     return a;
@@ -89,6 +92,15 @@ void weft__cpu_attention_sees_any(const cpu_attention *a, int64_t b, int64_t l0,
         weft__cpu_attention_sees(a, b, l, &least, &most);
         *from = least < *from ? least : *from;
     }
+}
+
+int64_t weft__cpu_attention_keys(const cpu_attention *a, int64_t b, int64_t l, int64_t s0,
+                                 int64_t n)
+{
+    int64_t from, to;
+    weft__cpu_attention_sees(a, b, l, &from, &to);
+    to = to > s0 ? (to - s0 + ATTENTION_STRIPE - 1) / ATTENTION_STRIPE * ATTENTION_STRIPE : 0;
+    return to < n ? to : n;
 }
 
 int64_t weft__cpu_attention_run_end(const cpu_attention *a, int64_t b, int64_t l, int64_t end)

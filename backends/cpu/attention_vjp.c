@@ -41,7 +41,7 @@ static void make_plan(backward *g, const weft_call *call)
 {
     const weft_attention_params *params = call->params;
     memset(g, 0, sizeof *g);
-    g->a = weft__cpu_attention_of(call, params->has_mask ? &call->in[6] : NULL);
+    g->a = weft__cpu_attention_of(call, params->has_mask ? &call->in[6] : NULL, ATTENTION_ROWS);
     const cpu_attention *a = &g->a;
     g->o = &call->in[3];
     g->lse = &call->in[4];
@@ -137,12 +137,14 @@ static void multiply(const cpu_kernels *kernels, const product *p)
     kernels->gemm_block(&block);
 }
 
-/* Turns scores and dp into p and ds, in place; zeros at masked positions. */
-static void soften(const backward *g, const place *p, float *scratch)
+/* Turns scores and dp of rows [row, row + rows) and n keys into p and ds, in place; zeros at masked
+ * positions. */
+static void soften(const backward *g, const place *p, int64_t row, int64_t rows, int64_t n,
+                   float *scratch)
 {
     const cpu_attention *a = &g->a;
     float *mask = a->mask ? scratch + g->at_mask : NULL;
-    for (int64_t r = 0; r < p->rows; r++) {
+    for (int64_t r = row; r < row + rows; r++) {
         int64_t l = p->l0 + r / a->G, h = p->hk * a->G + r % a->G, from, to;
         float *s = scratch + g->at_s + r * ATTENTION_KEYS_LD;
         float *dp = scratch + g->at_dp + r * ATTENTION_KEYS_LD;
@@ -151,11 +153,11 @@ static void soften(const backward *g, const place *p, float *scratch)
             ((const float *)
                  lse->data)[p->b * lse->strides[0] + l * lse->strides[1] + h * lse->strides[2]];
         weft__cpu_attention_sees(a, p->b, l, &from, &to);
-        from = from < p->s0 ? 0 : from - p->s0 < p->n ? from - p->s0 : p->n;
-        to = to < p->s0 ? 0 : to - p->s0 < p->n ? to - p->s0 : p->n;
+        from = from < p->s0 ? 0 : from - p->s0 < n ? from - p->s0 : n;
+        to = to < p->s0 ? 0 : to - p->s0 < n ? to - p->s0 : n;
         if (from >= to || sum == -INFINITY) {
-            memset(s, 0, (size_t)p->n * sizeof *s);
-            memset(dp, 0, (size_t)p->n * sizeof *dp);
+            memset(s, 0, (size_t)n * sizeof *s);
+            memset(dp, 0, (size_t)n * sizeof *dp);
             continue;
         }
         if (mask)
@@ -163,41 +165,77 @@ static void soften(const backward *g, const place *p, float *scratch)
         a->kernels->softmax_vjp_row(s + from, dp + from, to - from, (float)a->params->softcap, mask,
                                     sum, g->memory[(p->b * a->L + l) * a->H + h]);
         memset(s, 0, (size_t)from * sizeof *s);
-        memset(s + to, 0, (size_t)(p->n - to) * sizeof *s);
+        memset(s + to, 0, (size_t)(n - to) * sizeof *s);
         memset(dp, 0, (size_t)from * sizeof *dp);
-        memset(dp + to, 0, (size_t)(p->n - to) * sizeof *dp);
+        memset(dp + to, 0, (size_t)(n - to) * sizeof *dp);
     }
 }
 
-static void run_tile(const backward *g, const place *p, float *scratch, float *dq)
+/* Rows [row, row + rows) of the tile, and n keys: p, ds and their part of dq. */
+static void run_stripe(const backward *g, const place *p, int64_t row, int64_t rows, int64_t n,
+                       float *scratch, float *dq)
 {
     const cpu_attention *a = &g->a;
     const cpu_kernels *kernels = a->kernels;
-    float *q = scratch, *d_o = scratch + g->at_do, *s = scratch + g->at_s, *dp = scratch + g->at_dp;
+    const float *q = scratch + row * a->D_ld, *d_o = scratch + g->at_do + row * a->Dv_ld;
     const float *k = scratch + g->at_k + p->skip * a->D_ld;
     const float *kt = scratch + g->at_kt + p->skip * a->D;
     const float *vt = scratch + g->at_vt + p->skip * a->Dv;
-    float *dk = scratch + g->at_dk + p->skip * a->D_ld;
-    float *dv = scratch + g->at_dv + p->skip * a->Dv_ld;
-    weft__cpu_attention_load(a, a->q, p->b, p->l0, p->n_l, p->hk * a->G, a->G,
-                             (float)a->params->scale, q, a->D_ld);
-    weft__cpu_attention_load(a, g->d_o, p->b, p->l0, p->n_l, p->hk * a->G, a->G, 1, d_o, a->Dv_ld);
-    product scores = {p->rows, p->n, a->D, q, a->D_ld,           false,
-                      kt,      0,    true, s, ATTENTION_KEYS_LD, false};
+    float *s = scratch + g->at_s + row * ATTENTION_KEYS_LD;
+    float *dp = scratch + g->at_dp + row * ATTENTION_KEYS_LD;
+    product scores = {rows, n, a->D, q, a->D_ld, false, kt, 0, true, s, ATTENTION_KEYS_LD, false};
     multiply(kernels, &scores);
-    product d_probability = {p->rows, p->n, a->Dv, d_o, a->Dv_ld,          false,
-                             vt,      0,    true,  dp,  ATTENTION_KEYS_LD, false};
+    product d_probability = {rows, n, a->Dv, d_o, a->Dv_ld,          false,
+                             vt,   0, true,  dp,  ATTENTION_KEYS_LD, false};
     multiply(kernels, &d_probability);
-    soften(g, p, scratch);
-    product d_query = {p->rows, a->D, p->n, dp,  ATTENTION_KEYS_LD, false, k, a->D_ld,
-                       false,   dq,   a->D, true};
+    soften(g, p, row, rows, n, scratch);
+    product d_query = {rows,  a->D, n,       dp,    ATTENTION_KEYS_LD,
+                       false, k,    a->D_ld, false, dq + row * a->D,
+                       a->D,  true};
     multiply(kernels, &d_query);
-    product d_key = {p->n, a->D,    p->rows, dp, ATTENTION_KEYS_LD, true,
-                     q,    a->D_ld, false,   dk, a->D_ld,           true};
-    multiply(kernels, &d_key);
-    product d_value = {p->n, a->Dv,    p->rows, s,  ATTENTION_KEYS_LD, true,
-                       d_o,  a->Dv_ld, false,   dv, a->Dv_ld,          true};
-    multiply(kernels, &d_value);
+}
+
+/* Adds to dk and dv of n keys from `key` on, from rows [row, p->rows). */
+static void run_key_stripe(const backward *g, const place *p, int64_t row, int64_t key, int64_t n,
+                           float *scratch)
+{
+    const cpu_attention *a = &g->a;
+    const int64_t rows = p->rows - row, from = row * ATTENTION_KEYS_LD + key;
+    const float *q = scratch + row * a->D_ld, *d_o = scratch + g->at_do + row * a->Dv_ld;
+    float *dk = scratch + g->at_dk + (p->skip + key) * a->D_ld;
+    float *dv = scratch + g->at_dv + (p->skip + key) * a->Dv_ld;
+    product d_key = {
+        n,  a->D,    rows, scratch + g->at_dp + from, ATTENTION_KEYS_LD, true, q, a->D_ld, false,
+        dk, a->D_ld, true};
+    multiply(a->kernels, &d_key);
+    product d_value = {
+        n,  a->Dv,    rows, scratch + g->at_s + from, ATTENTION_KEYS_LD, true, d_o, a->Dv_ld, false,
+        dv, a->Dv_ld, true};
+    multiply(a->kernels, &d_value);
+}
+
+/* In stripes: of rows, each without the keys that come after all of its queries, and of keys, each
+ * without the rows that come before them. */
+static void run_tile(const backward *g, const place *p, float *scratch, float *dq)
+{
+    const cpu_attention *a = &g->a;
+    int64_t done = 0; /* keys of earlier stripes of rows */
+    weft__cpu_attention_load(a, a->q, p->b, p->l0, p->n_l, p->hk * a->G, a->G,
+                             (float)a->params->scale, scratch, a->D_ld);
+    weft__cpu_attention_load(a, g->d_o, p->b, p->l0, p->n_l, p->hk * a->G, a->G, 1,
+                             scratch + g->at_do, a->Dv_ld);
+    int64_t first_row[ATTENTION_KEYS / ATTENTION_STRIPE + 1]; /* of each stripe of keys */
+    for (int64_t l = 0; l < p->n_l; l += a->stripe) {
+        const int64_t n_l = p->n_l - l < a->stripe ? p->n_l - l : a->stripe;
+        const int64_t n = weft__cpu_attention_keys(a, p->b, p->l0 + l + n_l - 1, p->s0, p->n);
+        for (; done < n; done += ATTENTION_STRIPE)
+            first_row[done / ATTENTION_STRIPE] = l * a->G;
+        if (n > 0)
+            run_stripe(g, p, l * a->G, n_l * a->G, n, scratch, dq);
+    }
+    for (int64_t key = 0; key < p->n && key < done; key += ATTENTION_STRIPE)
+        run_key_stripe(g, p, first_row[key / ATTENTION_STRIPE], key,
+                       p->n - key < ATTENTION_STRIPE ? p->n - key : ATTENTION_STRIPE, scratch);
 }
 
 /* ---- A task --------------------------------------------------------------------------------- */
