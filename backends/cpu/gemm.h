@@ -17,6 +17,14 @@ typedef struct cpu_matrix {
     int64_t batch[WEFT_MAX_DIMS]; /* per batch axis; 0 if broadcast */
 } cpu_matrix;
 
+/* A (m, k) and B (k, n). */
+typedef struct cpu_pair {
+    int64_t k;
+    cpu_matrix a, b;
+} cpu_pair;
+
+enum { CPU_MOST_PAIRS = 8 };
+
 /* C = A B + bias for each batch item: A (m, k), B (k, n), C (m, n) row-major and contiguous.
  * float32 arithmetic; operands are float32, float16 or bfloat16. */
 typedef struct cpu_gemm {
@@ -25,8 +33,10 @@ typedef struct cpu_gemm {
     cpu_matrix a, b;
     weft_dtype c_dtype;
     void *c;
-    const float *bias; /* n floats or NULL */
-    bool accumulate;   /* adds the product to C, which is float32; without bias */
+    const float *bias;    /* n floats or NULL */
+    bool accumulate;      /* adds the product to C, which is float32; without bias */
+    const cpu_pair *more; /* n_more < CPU_MOST_PAIRS products that are added, without a batch */
+    int n_more;
 } cpu_gemm;
 
 /* By few_rows.c: at most 24 rows of A times rows of B^T that are contiguous, dense or codes. */
@@ -60,12 +70,15 @@ int64_t weft__cpu_segmented_mm_workspace(const weft_call *call);
 bool weft__cpu_chosen_fits(const weft_call *call);
 
 /* Kernels in the rows of rows_nn.c. */
-weft_kernel weft__cpu_matmul, weft__cpu_matmul_double, weft__cpu_linear, weft__cpu_linear_double;
+weft_kernel weft__cpu_matmul, weft__cpu_matmul_double, weft__cpu_linear, weft__cpu_linear_double,
+    weft__cpu_linear_sum;
 int64_t weft__cpu_matmul_workspace(const weft_call *call);
 int64_t weft__cpu_linear_workspace(const weft_call *call);
+int64_t weft__cpu_linear_sum_workspace(const weft_call *call);
 bool weft__cpu_matmul_fits(const weft_call *call);
 bool weft__cpu_matmul_double_fits(const weft_call *call);
 bool weft__cpu_linear_fits(const weft_call *call);
 bool weft__cpu_linear_double_fits(const weft_call *call);
+bool weft__cpu_linear_sum_fits(const weft_call *call);
 
 #endif
