@@ -16,7 +16,7 @@
 #include "weft/op_params.h"
 
 enum {
-    PASS_ROWS = 1024, /* rows of x for which the weight is read once */
+    PASS_ROWS = 512, /* rows of x for which the weight is read once */
     WORDS = 992,      /* rows of the weight at a time. Rows of logits that are a power of two apart
                          would share the sets of a cache */
     ROW_GRAIN = 8     /* rows per task */
