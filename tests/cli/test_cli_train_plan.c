@@ -151,7 +151,10 @@ static void micro_batches_fit_into_memory(void)
                      model(), chats(), 0.7 * all, out);
     CHECK_EQ_INT(o.code, 0);
     CHECK_CONTAINS(o.err, "out of memory; from now on batches are computed");
-    CHECK(number(o.out, "peak_memory") <= 0.7e9 * all); /* idle buffers too */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    /* Idle buffers too. What is not in arrays is reported and not limited. */
+    CHECK(number(o.out, "peak_memory") <= 0.7e9 * all + 12e6);
+#endif
     const double loss = number(o.out, "loss");
     o = weft_command(NULL,
                      "train %s --data %s --json --batch-size 8 --epochs 1 --overwrite --out %s",
