@@ -262,7 +262,7 @@ static void samples_are_answers_in_chats(void)
                       cases[i].chat ? "\"prompt\": \"<|im_start|>user\\u000aWho came?<|im_end|>"
                                       "\\u000a<|im_start|>assistant\\u000a\""
                                     : "\"prompt\": \"Who came?\"");
-        CHECK_CONTAINS(o.out, cases[i].chat ? "  weft chat " : "  weft generate ");
+        CHECK_CONTAINS(o.out, cases[i].chat ? "weft chat " : "weft generate ");
     }
 }
 
