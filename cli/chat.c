@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/edit.h"
 #include "cli/profile.h"
+#include "cli/program.h"
 #include "cli/shared.h"
 
 #define AT(field) .offset = offsetof(chat_values, field)
@@ -254,9 +255,11 @@ static weft_status find_model(const cli_place *place, const char *name, char *pa
     if (name == NULL && own != NULL && *own != '\0')
         name = own;
     if (name == NULL && !place->pull && weft_hub_find(DEFAULT_MODEL, NULL, &folder) != WEFT_OK)
-        return weft_fail(WEFT_IO, "chat: no MODEL is given, and the default, " DEFAULT_MODEL
-                                  ", is not in the local cache: name one, set WEFT_MODEL, or run "
-                                  "weft pull " DEFAULT_MODEL);
+        return weft_fail(WEFT_IO,
+                         "chat: no MODEL is given, and the default, " DEFAULT_MODEL
+                         ", is not in the local cache: name one, set WEFT_MODEL, or run "
+                         "%s pull " DEFAULT_MODEL,
+                         cli_program());
     weft_free(folder);
     return cli_find_model(place, name != NULL ? name : DEFAULT_MODEL, path, size);
 }

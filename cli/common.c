@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/program.h"
+
 /* ---- Failures ------------------------------------------------------------------------------- */
 
 /* Sets the library's error message, which escapes control characters, so that it can be printed. */
@@ -46,8 +48,8 @@ void cli_usage_va(const char *command, const char *format, va_list arguments)
     record(format, arguments);
     if (quiet)
         return;
-    fprintf(stderr, "weft: %s: %s (weft %s --help tells more)\n", command, weft_error_message(),
-            command);
+    fprintf(stderr, "weft: %s: %s (%s %s --help tells more)\n", command, weft_error_message(),
+            cli_program(), command);
 }
 
 int cli_usage(const char *command, const char *format, ...)

@@ -8,6 +8,7 @@
 #include "cli/common.h"
 #include "cli/pages.h"
 #include "cli/profile.h"
+#include "cli/program.h"
 #include "cli/suggest.h"
 
 const cli_command *const cli_commands[] = {
@@ -33,7 +34,7 @@ int cli_unknown_command(const char *name)
     fprintf(stderr, "weft: unknown command '%s'", weft_printable(name));
     if (near.name != NULL)
         fprintf(stderr, "; is it %s?", near.name);
-    fputs(" (weft help lists the commands)\n", stderr);
+    fprintf(stderr, " (%s help lists the commands)\n", cli_program());
     return CLI_USAGE;
 }
 
@@ -71,6 +72,8 @@ static int run(const cli_command *command, int argc, char **argv)
 int main(int argc, char **argv)
 {
     weft_set_log(show_log, NULL);
+    if (argc > 0)
+        cli_set_program(argv[0]);
     const char *name = argc > 1 ? argv[1] : NULL;
     int code;
     if (name == NULL) {

@@ -2,6 +2,7 @@
 #include "cli/train.h"
 
 #include "cli/profile.h"
+#include "cli/program.h"
 
 /* The number of updates. By default one epoch, or as many epochs as make at least 100 updates. */
 static int64_t updates(const train_values *v, const train_run *r)
@@ -122,9 +123,9 @@ static weft_status train(const train_values *v, train_run *r)
     if (status == WEFT_CANCELLED)
         weft_fail(
             status,
-            "train: stopped after update %lld of %lld; %s/last holds the result so far; weft train "
+            "train: stopped after update %lld of %lld; %s/last holds the result so far; %s train "
             "--out %s --resume continues",
-            (long long)r->result.steps, (long long)o.steps, v->out, v->out);
+            (long long)r->result.steps, (long long)o.steps, v->out, cli_program(), v->out);
     return status;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "cli/program.h"
 #include "cli/settings.h"
 #include "cli/suggest.h"
 #include "cli/train.h"
@@ -93,10 +94,10 @@ static weft_status unknown(const train_values *v, const cli_setting *s)
             cli_suggest_from(&near, cli_train.options[i].name);
     }
     const bool found = near.name && strcmp(near.name, s->name) != 0;
-    return weft_fail(WEFT_INVALID,
-                     "%s:%zu: there is no option '%s'%s%s%s weft train --help lists the options",
-                     weft_printable(v->config), s->line, weft_printable(s->name),
-                     found ? "; is it " : "", found ? near.name : "", found ? "?" : ";");
+    return weft_fail(
+        WEFT_INVALID, "%s:%zu: there is no option '%s'%s%s%s %s train --help lists the options",
+        weft_printable(v->config), s->line, weft_printable(s->name), found ? "; is it " : "",
+        found ? near.name : "", found ? "?" : ";", cli_program());
 }
 
 static weft_status add_setting(const train_values *v, const cli_setting *s, cli_word_list *out)

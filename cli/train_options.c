@@ -387,9 +387,8 @@ static const cli_option options[] = {
      .low = CLI_ABOVE_ZERO,
      .high = CLI_ANY,
      AT(max_memory),
-     .help = "the memory that the run may take, of several processes each; default: that of the "
-             "device, "
-             "in equal parts of the processes on it"},
+     .help = "the memory that the arrays of the run may take, of several processes each; default: "
+             "that of the device, in equal parts of the processes on it"},
     {.name = "patience",
      .kind = CLI_INT,
      .value = "N",

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/profile.h"
+#include "cli/program.h"
 #include "cli/report.h"
 
 /* Prints the number of examples, "12 pairs" or "24 samples", and their tokens. */
@@ -187,32 +188,6 @@ static void print_json(const train_values *v, const train_run *r)
     puts("}");
 }
 
-/* Prints a word, quoted if a shell needs it. */
-static void print_word(const char *word)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "_-./:=@%+,";
-    if (*word && word[strspn(word, plain)] == '\0') {
-        fputs(word, stdout);
-        return;
-    }
-    putchar('\'');
-    for (const char *at = word; *at; at++)
-        fputs(*at == '\'' ? "'\\''" : (char[]){*at, '\0'}, stdout);
-    putchar('\'');
-}
-
-/* Prints a line " weft COMMAND WORD..."; the last element of `words` is NULL. */
-static void print_command(const char *const *words)
-{
-    fputs("  weft", stdout);
-    for (; *words; words++) {
-        putchar(' ');
-        print_word(*words);
-    }
-    putchar('\n');
-}
-
 /* Fails for a trained parameter that is not an A or a B, such as a magnitude, a row of a token or a
  * whole module, and for an A and B of an embedding or head that are one matrix. */
 static weft_status check_gguf(void *context, const weft_nn_item *item)
@@ -242,10 +217,10 @@ static bool fits_gguf(const train_run *r)
 static void print_use_of_model(const train_run *r, const char *folder)
 {
     if (train_in_chats(r))
-        print_command((const char *const[]){"chat", folder, NULL});
+        cli_print_command((const char *const[]){"chat", folder, NULL});
     else
-        print_command((const char *const[]){"generate", folder, "--prompt", "TEXT", NULL});
-    print_command((const char *const[]){"convert", folder, "model.gguf", NULL});
+        cli_print_command((const char *const[]){"generate", folder, "--prompt", "TEXT", NULL});
+    cli_print_command((const char *const[]){"convert", folder, "model.gguf", NULL});
 }
 
 /* Prints which adapter to use, and commands that use it. */
@@ -268,21 +243,22 @@ static void print_use(const train_values *v, const train_run *r)
         return;
     }
     if (v->task == TRAIN_CLASSIFY) {
-        print_command(
+        cli_print_command(
             (const char *const[]){"classify", v->model, "--adapter", adapter, "TEXT", NULL});
         weft_free(adapter);
         return;
     }
     if (train_in_chats(r))
-        print_command((const char *const[]){"chat", v->model, "--adapter", adapter, NULL});
+        cli_print_command((const char *const[]){"chat", v->model, "--adapter", adapter, NULL});
     else
-        print_command((const char *const[]){"generate", v->model, "--adapter", adapter, "--prompt",
-                                            "TEXT", NULL});
-    print_command((const char *const[]){"fuse", v->model, adapter, "fused", NULL});
-    print_command((const char *const[]){"fuse", v->model, adapter, "fused.gguf", NULL});
+        cli_print_command((const char *const[]){"generate", v->model, "--adapter", adapter,
+                                                "--prompt", "TEXT", NULL});
+    cli_print_command((const char *const[]){"fuse", v->model, adapter, "fused", NULL});
+    cli_print_command((const char *const[]){"fuse", v->model, adapter, "fused.gguf", NULL});
     if (fits_gguf(r))
-        print_command((const char *const[]){"convert", adapter, "adapter.gguf", "--adapter-format",
-                                            "gguf", "--base", v->model, NULL});
+        cli_print_command((const char *const[]){"convert", adapter, "adapter.gguf",
+                                                "--adapter-format", "gguf", "--base", v->model,
+                                                NULL});
     weft_free(adapter);
 }
 

@@ -434,6 +434,44 @@ int64_t weft_memory_peak_held(void)
     return read_locked(&pool.held);
 }
 
+static bool is_elsewhere(void)
+{
+    for (const weft__buffer *b = pool.live; b; b = b->next) {
+        if (!b->device->backend->host_memory) {
+            return true;
+        }
+    }
+    for (const weft__buffer *b = pool.oldest; b; b = b->newer) {
+        if (!b->device->backend->host_memory) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Resident memory of the process without pages of files and shared memory; 0: unknown. */
+static int64_t anonymous(void)
+{
+    long long resident = 0, shared = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (file == NULL) {
+        return 0;
+    }
+    const bool known = fscanf(file, "%*d %lld %lld", &resident, &shared) == 2;
+    fclose(file);
+    return known ? (resident - shared) * sysconf(_SC_PAGESIZE) : 0;
+}
+
+int64_t weft__memory_outside(void)
+{
+    const int64_t all = anonymous();
+    pthread_mutex_lock(&pool.lock);
+    const int64_t outside = all - pool.active - pool.cached;
+    const bool counted = outside > 0 && !is_elsewhere();
+    pthread_mutex_unlock(&pool.lock);
+    return counted ? outside : 0;
+}
+
 void weft_memory_reset_peak(void)
 {
     pthread_mutex_lock(&pool.lock);

@@ -72,4 +72,8 @@ int64_t weft__bucket_bytes(int64_t bytes);
 enum { WEFT__SIZE_BUCKETS = 512 };
 int weft__bucket_index(int64_t bytes);
 
+/* Anonymous resident memory of the process that is not in buffers: the heap, stacks, data of
+ * libraries. 0: unknown, or there are buffers on another device than the CPU. */
+int64_t weft__memory_outside(void);
+
 #endif

@@ -1,6 +1,7 @@
 /* engine/native_train.c -- training with the native backend: data, an adapter, a trainer's run. */
 #include <string.h>
 
+#include "core/io/folder.h"
 #include "engine/engine.h"
 #include "weft/memory.h"
 #include "weft/random.h"
@@ -108,9 +109,13 @@ static weft_status train(void *context, weft_model *model)
     if (!usable || r->options->out == NULL)
         return status;
     char *message = status != WEFT_OK ? weft_strdup(weft_error_message()) : NULL;
-    weft_status saved = weft_adapter_save(model, r->options->out, r->parts.path);
+    weft__folder f;
+    weft_status saved = weft__folder_open(r->options->out, &f);
+    if (saved == WEFT_OK)
+        saved = weft_adapter_save(model, r->options->out, r->parts.path);
     if (saved == WEFT_OK && strcmp(r->parts.text, r->parts.path) != 0)
         saved = weft_tokenizer_copy(r->parts.text, r->options->out);
+    saved = weft__folder_close(&f, saved);
     if (saved == WEFT_OK && message != NULL)
         weft_fail(status, "%s", message);
     weft_free(message);

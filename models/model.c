@@ -348,7 +348,8 @@ weft_status weft_model_save(weft_model *model, const char *folder)
     if (weft_nn_lora_count(model->module) > 0)
         return weft_fail(WEFT_INVALID, "%s: save: the model has adapters; merge and remove them",
                          folder);
-    weft_status status = weft_folder_make(folder);
+    weft__folder f;
+    weft_status status = weft__folder_open(folder, &f);
     char *weights = weft_format("%s/model.safetensors", folder);
     char *config = weft_format("%s/config.json", folder);
     if (status == WEFT_OK && (weights == NULL || config == NULL))
@@ -357,7 +358,7 @@ weft_status weft_model_save(weft_model *model, const char *folder)
         status = save_files(model, weights, config);
     weft_free(weights);
     weft_free(config);
-    return status;
+    return weft__folder_close(&f, status);
 }
 
 /* ---- queries --------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/buffer.h"
 #include "core/clock.h"
 #include "train/parallel/parallel.h"
 #include "train/trainer.h"
@@ -21,6 +22,7 @@ typedef struct loop {
     double seconds[RECENT]; /* durations of the latest updates */
     int64_t tokens[RECENT];
     int64_t first; /* updates before this run was started or resumed */
+    int64_t peak;  /* bytes of memory */
     weft__run_state state;
 } loop;
 
@@ -215,10 +217,20 @@ static void send_to_probe(const weft_probe *probe, const weft_train_report *repo
     probe->event(probe->context, &event);
 }
 
+/* The most memory so far, on the CPU with what the process holds outside of arrays. That is
+ * measured now: it changes little between updates. */
+static int64_t peak_memory(loop *l)
+{
+    const int64_t now = weft_memory_peak_held() + weft__memory_outside();
+    if (now > l->peak)
+        l->peak = now;
+    return l->peak;
+}
+
 static weft_status publish_report(loop *l, weft_train_report *report)
 {
     report->seconds = seconds_so_far(l);
-    report->peak_memory = weft_memory_peak_held();
+    report->peak_memory = peak_memory(l);
     weft_status status = weft__run_add(l->run, report);
     if (status == WEFT_OK && report->step > 0 && isfinite(report->validation_loss))
         status = warn(weft__run_draw(l->run));
@@ -304,7 +316,7 @@ static weft_status run_updates(loop *l)
 static weft_status finish(loop *l, weft_status status)
 {
     l->state.result.seconds = seconds_so_far(l);
-    l->state.result.peak_memory = weft_memory_peak_held();
+    l->state.result.peak_memory = peak_memory(l);
     l->state.result.peak_active = weft_memory_peak();
     status = weft__run_finish(l->run, &l->state, status);
     if (l->t->o.folder == NULL || l->run == NULL)

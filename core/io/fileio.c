@@ -11,10 +11,11 @@
 #include <unistd.h>
 
 #include "core/failure.h"
+#include "core/io/folder.h"
 #include "weft/io.h"
 #include "weft/memory.h"
 
-enum { DEFAULT_LIMIT = 256 << 20, FOLDER_MODE = 0777, FILE_MODE = 0666 };
+enum { DEFAULT_LIMIT = 256 << 20, FILE_MODE = 0666 };
 
 struct weft__writer {
     int fd;
@@ -22,7 +23,7 @@ struct weft__writer {
     char *temporary; /* the temporary file being written */
 };
 
-static weft_status fail_errno(const char *path, const char *what)
+weft_status weft__fail_errno(const char *path, const char *what)
 {
     const int error = errno;
     return weft_fail(error == ENOMEM ? WEFT_MEMORY : WEFT_IO, "%s: %s: %s", path, what,
@@ -106,7 +107,7 @@ weft_status weft__writer_open(const char *path, weft__writer **out)
     }
     w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
     if (w->fd < 0) {
-        const weft_status status = fail_errno(path, "cannot be written");
+        const weft_status status = weft__fail_errno(path, "cannot be written");
         writer_free(w);
         return status;
     }
@@ -123,7 +124,7 @@ weft_status weft__writer_write(weft__writer *writer, const void *data, size_t si
         if (written < 0 && errno == EINTR)
             continue;
         if (written < 0)
-            return fail_errno(writer->path, "write");
+            return weft__fail_errno(writer->path, "write");
         at += written;
         size -= (size_t)written;
     }
@@ -139,21 +140,15 @@ weft_status weft__writer_written(weft__writer *writer)
 {
     close(writer->fd);
     writer->fd = open(writer->temporary, O_RDONLY | O_CLOEXEC);
-    return writer->fd < 0 ? fail_errno(writer->path, "write") : WEFT_OK;
+    return writer->fd < 0 ? weft__fail_errno(writer->path, "write") : WEFT_OK;
 }
 
-/* Syncs the folder, so that the rename is durable. Failure is ignored: on file systems that cannot
- * sync folders the file itself is still complete. */
 static void sync_folder_of(char *path)
 {
     char *slash = strrchr(path, '/');
     if (slash)
         slash[slash == path ? 1 : 0] = '\0';
-    const int fd = open(slash ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) {
-        fsync(fd);
-        close(fd);
-    }
+    weft__folder_sync(slash ? path : ".");
 }
 
 weft_status weft__writer_close(weft__writer *writer, weft_status status)
@@ -161,13 +156,13 @@ weft_status weft__writer_close(weft__writer *writer, weft_status status)
     if (writer == NULL)
         return status;
     if (status == WEFT_OK && fsync(writer->fd) != 0)
-        status = fail_errno(writer->path, "sync");
+        status = weft__fail_errno(writer->path, "sync");
     const int closed = close(writer->fd);
     writer->fd = -1;
     if (status == WEFT_OK && closed != 0)
-        status = fail_errno(writer->path, "close");
+        status = weft__fail_errno(writer->path, "close");
     if (status == WEFT_OK && rename(writer->temporary, writer->path) != 0)
-        status = fail_errno(writer->path, "rename");
+        status = weft__fail_errno(writer->path, "rename");
     if (status == WEFT_OK)
         sync_folder_of(writer->path);
     else
@@ -198,7 +193,7 @@ static weft_status read_all(int fd, const char *path, size_t limit, char **data,
             continue;
         if (got < 0) {
             weft_free(text);
-            return fail_errno(path, "read");
+            return weft__fail_errno(path, "read");
         }
         length += (size_t)got;
         if (length > limit) {
@@ -236,39 +231,5 @@ weft_status weft_file_read(const char *path, size_t limit, char **data, size_t *
     close(fd);
     if (size)
         *size = length;
-    return status;
-}
-
-/* ---- folders -------------------------------------------------------------------------------- */
-
-static weft_status make_one(const char *path)
-{
-    struct stat info;
-    if (mkdir(path, FOLDER_MODE) == 0)
-        return WEFT_OK;
-    if (errno == EEXIST && stat(path, &info) == 0) {
-        if (S_ISDIR(info.st_mode))
-            return WEFT_OK;
-        errno = ENOTDIR;
-    }
-    return fail_errno(path, "make folder");
-}
-
-weft_status weft_folder_make(const char *path)
-{
-    char *part = weft_strdup(path);
-    if (part == NULL)
-        return weft__out_of_memory(path, "making the folder");
-    weft_status status = WEFT_OK;
-    for (char *at = part + 1; *part && *at && status == WEFT_OK; at++) {
-        if (*at != '/')
-            continue;
-        *at = '\0';
-        status = make_one(part);
-        *at = '/';
-    }
-    if (status == WEFT_OK)
-        status = make_one(part);
-    weft_free(part);
     return status;
 }

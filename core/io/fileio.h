@@ -13,6 +13,9 @@
 
 #include "weft/status.h"
 
+/* Records "PATH: WHAT: " and the text of errno. Returns WEFT_IO, or WEFT_MEMORY for ENOMEM. */
+weft_status weft__fail_errno(const char *path, const char *what);
+
 /* ---- Reading -------------------------------------------------------------------------------- */
 
 /* Opens a regular file, and never blocks on a FIFO. `flags` are O_RDONLY, or O_RDWR with or without

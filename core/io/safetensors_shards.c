@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/io/folder.h"
 #include "core/io/named.h"
 #include "core/io/safetensors.h"
 #include "core/io/text.h"
@@ -105,8 +106,9 @@ weft_status weft_safetensors_save_folder(const char *folder, const char *const *
     s.written.progress = s.options->progress;
     /* Checked here, since saving checks duplicates only within a file. */
     weft_status status = weft__named_arrays_check(folder, names, arrays, n, false);
+    weft__folder f = {.path = NULL};
     if (status == WEFT_OK)
-        status = weft_folder_make(folder);
+        status = weft__folder_open(folder, &f);
     if (status == WEFT_OK)
         status = part(&s);
     for (int i = 0; i < s.files && status == WEFT_OK; i++)
@@ -116,5 +118,5 @@ weft_status weft_safetensors_save_folder(const char *folder, const char *const *
     if (files)
         *files = s.files;
     weft_free(s.starts);
-    return status;
+    return weft__folder_close(&f, status);
 }

@@ -25,7 +25,8 @@ extern "C" {
 /* Writes the model's adapters, and the modules that are trained with them (modules_to_save), in
  * PEFT's format: folder/adapter_config.json and folder/adapter_model.safetensors. `base_name`
  * becomes base_model_name_or_path; NULL: "". WEFT_INVALID without an adapter, or if only some
- * adapters have magnitudes; WEFT_IO if a file cannot be written.
+ * adapters have magnitudes; WEFT_IO if a file cannot be written. On failure a folder that it
+ * created is deleted.
  *
  * The scale is written as lora_alpha = scale * r, also for rsLoRA. Targets are suffixes, with
  * layers_to_transform if not all layers are adapted, or whole paths if suffixes are ambiguous. If

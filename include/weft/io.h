@@ -97,8 +97,9 @@ typedef struct weft_save_folder_options {
 
 /* The same into a folder, which is created if necessary: model.safetensors or, if that would be
  * larger than shard_bytes, model-00001-of-0000N.safetensors and so on with
- * model.safetensors.index.json. Each file is complete or absent; after a failure earlier files
- * stay. *files is set to the number of tensor files; `files` and `options` may be NULL. */
+ * model.safetensors.index.json. Each file is complete or absent. After a failure earlier files stay
+ * in a folder that existed before; a folder that was created is deleted. *files is set to the
+ * number of tensor files; `files` and `options` may be NULL. */
 WEFT_NODISCARD WEFT_API weft_status weft_safetensors_save_folder(
     const char *folder, const char *const *names, weft_array *const *arrays, int n,
     const weft_save_folder_options *options, int *files);

@@ -228,8 +228,9 @@ WEFT_NODISCARD WEFT_API weft_status weft_model_load(const char *folder,
 WEFT_NODISCARD WEFT_API weft_status weft_model_new(const weft_config *config, weft_model **out)
     WEFT_NONNULL(2);
 
-/* Writes config.json and model.safetensors to a folder, which is created if necessary. WEFT_INVALID
- * when the tree has adapters, WEFT_IO when the files cannot be written. */
+/* Writes config.json and model.safetensors to a folder, which is created if necessary, and deleted
+ * again on failure. WEFT_INVALID when the tree has adapters, WEFT_IO when the files cannot be
+ * written. */
 WEFT_NODISCARD WEFT_API weft_status weft_model_save(weft_model *model, const char *folder)
     WEFT_NONNULL(1);
 

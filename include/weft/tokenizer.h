@@ -47,8 +47,8 @@ WEFT_NODISCARD WEFT_API weft_status weft_tokenizer_extend(const char *path,
 /* The number of tokens that weft_tokenizer_extend added; 0 for other tokenizers. */
 WEFT_API int32_t weft_tokenizer_further(const weft_tokenizer *tokenizer) WEFT_NONNULL(1);
 /* Saves an extended tokenizer as tokenizer.json, and tokenizer_config.json if it had one, in a
- * folder that is created if necessary. WEFT_INVALID for a tokenizer that is not from
- * weft_tokenizer_extend; WEFT_IO if a file cannot be written. */
+ * folder that is created if necessary, and deleted again on failure. WEFT_INVALID for a tokenizer
+ * that is not from weft_tokenizer_extend; WEFT_IO if a file cannot be written. */
 WEFT_NODISCARD WEFT_API weft_status weft_tokenizer_save(const weft_tokenizer *tokenizer,
                                                         const char *folder) WEFT_NONNULL(1);
 

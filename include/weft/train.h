@@ -419,7 +419,9 @@ typedef struct weft_train_report {
     double validation_loss;     /* NaN if not measured at this step */
     double validation_accuracy; /* of a classifier, else NaN */
     double seconds, remaining;
-    int64_t peak_memory; /* weft_memory_peak_held since weft_trainer_run began */
+    /* Of the run so far: weft_memory_peak_held and, if all arrays are on the CPU and the system
+     * states it, what the process holds outside of arrays. */
+    int64_t peak_memory;
     weft_reward_report rewards;
     const weft_train_sample *samples; /* (n_samples): what the sampler generated */
     int n_samples;
@@ -523,9 +525,10 @@ typedef struct weft_train_result {
     double first_validation, last_validation, best_validation; /* NaN without validation data */
     int64_t best_step;
     int64_t tokens;
-    double seconds;                   /* of the whole run */
-    double training_seconds;          /* of its updates, without validation and saving */
-    int64_t peak_memory, peak_active; /* weft_memory_peak_held and weft_memory_peak */
+    double seconds;          /* of the whole run */
+    double training_seconds; /* of its updates, without validation and saving */
+    int64_t peak_memory;     /* as in weft_train_report */
+    int64_t peak_active;     /* weft_memory_peak */
 } weft_train_result;
 
 /* Whether a folder has the files of a run: run.json, metrics.jsonl, or a checkpoint. */

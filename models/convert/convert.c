@@ -177,8 +177,8 @@ static weft_status write_text(const work *w, weft_model *model, const char *fold
 static weft_status write_folder(work *w, weft_model *model)
 {
     const weft_convert_options *o = w->options;
-    char *temporary;
-    weft_status status = weft__folder_begin(w->out, o->replace, &temporary);
+    weft__folder f;
+    weft_status status = weft__folder_begin(w->out, o->replace, &f);
     if (status != WEFT_OK)
         return status;
     const weft_nn_save_options save = {
@@ -186,18 +186,16 @@ static weft_status write_folder(work *w, weft_model *model)
         .progress = {report_progress, w},
         .files = &w->report.files,
     };
-    status = write_text(w, model, temporary); /* first, since this may fail */
+    status = write_text(w, model, f.path); /* first, since this may fail */
     if (status == WEFT_OK)
         status = weft__convert_quantize(model, o);
     if (status == WEFT_OK)
-        status = write_config(model, temporary);
+        status = write_config(model, f.path);
     if (status == WEFT_OK)
-        status = weft_nn_save(weft_model_module(model), temporary, &save);
+        status = weft_nn_save(weft_model_module(model), f.path, &save);
     if (status == WEFT_OK && w->hooks.add)
-        status = w->hooks.add(w->hooks.context, temporary);
-    status = weft__folder_end(w->out, temporary, status);
-    weft_free(temporary);
-    return status;
+        status = w->hooks.add(w->hooks.context, f.path);
+    return weft__folder_replace(&f, w->out, status);
 }
 
 static weft_status convert(work *w)

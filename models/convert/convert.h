@@ -2,6 +2,7 @@
 #ifndef WEFT_MODELS_CONVERT_CONVERT_H
 #define WEFT_MODELS_CONVERT_CONVERT_H
 
+#include "core/io/folder.h"
 #include "models/gguf/gguf.h"
 #include "weft/chat.h"
 #include "weft/convert.h"
@@ -37,19 +38,10 @@ bool weft__model_is_untied(weft_model *model);
 /* Whether its vocabulary size differs from its configuration. */
 bool weft__model_is_resized(const weft_model *model);
 
-/* ---- folder.c: folders written atomically, and the tokenizer and chat files in them ---------- */
+/* ---- folder.c: folders of conversions, and the tokenizer and chat files in them -------------- */
 
-/* Creates a new, empty folder next to `out`; the caller frees *temporary. WEFT_INVALID if `out`
- * exists and must not be replaced. */
-weft_status weft__folder_begin(const char *out, bool replace, char **temporary);
-/* If `status` is WEFT_OK, renames the folder to `out`; otherwise removes it. Returns `status`, or
- * the failure. */
-weft_status weft__folder_end(const char *out, const char *temporary, weft_status status);
-/* Whether `path` exists. */
-bool weft__exists(const char *path);
-
-/* Deletes a file, or a folder with its contents; links are not followed. */
-weft_status weft__folder_remove(const char *path);
+/* weft__folder_open_beside. WEFT_INVALID if `out` exists and must not be replaced. */
+weft_status weft__folder_begin(const char *out, bool replace, weft__folder *f);
 /* Copies the files about text: tokenizer, chat templates, generation_config.json; without
  * `tokenizer` only the last. */
 weft_status weft__text_files_copy(const char *from, const char *to, bool tokenizer);

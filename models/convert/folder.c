@@ -1,8 +1,6 @@
-/* models/convert/folder.c -- writes folders atomically, and copies tokenizer and chat files. */
+/* models/convert/folder.c -- begins the folder of a conversion, copies tokenizer and chat files. */
 #include <dirent.h>
 #include <errno.h>
-#include <ftw.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,30 +9,6 @@
 #include "core/io/gguf.h"
 #include "models/convert/convert.h"
 #include "weft/memory.h"
-
-static weft_status fail(const char *path, const char *what)
-{
-    return weft_fail(WEFT_IO, "%s: %s: %s", path, what, strerror(errno));
-}
-
-bool weft__exists(const char *path)
-{
-    struct stat info;
-    return lstat(path, &info) == 0;
-}
-
-static int remove_one(const char *path, const struct stat *info, int type, struct FTW *walk)
-{
-    (void)info;
-    (void)type;
-    (void)walk;
-    return remove(path);
-}
-
-weft_status weft__folder_remove(const char *path)
-{
-    return nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0 ? WEFT_OK : fail(path, "remove");
-}
 
 /* Whether the folder looks like the output of a conversion. */
 static bool holds_model(const char *folder)
@@ -62,52 +36,11 @@ static weft_status check_place(const char *out, bool replace)
                : WEFT_OK;
 }
 
-weft_status weft__folder_begin(const char *out, bool replace, char **temporary)
+weft_status weft__folder_begin(const char *out, bool replace, weft__folder *f)
 {
-    size_t n = strlen(out);
-    while (n > 1 && out[n - 1] == '/')
-        n--;
-    *temporary = NULL;
-    weft_status status = check_place(out, replace);
-    if (status != WEFT_OK)
-        return status;
-    char *name = weft_format("%.*s.part-%ld", (int)n, out, (long)getpid());
-    if (name == NULL)
-        return weft__out_of_memory(out, NULL);
-    status = weft_folder_make(name);
-    if (status == WEFT_OK)
-        *temporary = name;
-    else
-        weft_free(name);
-    return status;
-}
-
-/* The existing folder is renamed until the new one is in place. */
-static weft_status swap(const char *out, const char *temporary)
-{
-    if (!weft__exists(out))
-        return rename(temporary, out) == 0 ? WEFT_OK : fail(out, "rename");
-    char *old = weft_format("%s.old", temporary);
-    if (old == NULL)
-        return weft__out_of_memory(out, NULL);
-    weft_status status = rename(out, old) == 0 ? WEFT_OK : fail(out, "rename");
-    if (status == WEFT_OK && rename(temporary, out) != 0) {
-        status = fail(out, "rename");
-        (void)rename(old, out);
-    } else if (status == WEFT_OK) {
-        status = weft__folder_remove(old);
-    }
-    weft_free(old);
-    return status;
-}
-
-weft_status weft__folder_end(const char *out, const char *temporary, weft_status status)
-{
-    if (status == WEFT_OK)
-        status = swap(out, temporary);
-    if (status != WEFT_OK && weft__exists(temporary))
-        (void)weft__folder_remove(temporary);
-    return status;
+    *f = (weft__folder){.path = NULL};
+    const weft_status status = check_place(out, replace);
+    return status == WEFT_OK ? weft__folder_open_beside(out, f) : status;
 }
 
 /* ---- tokenizer and chat files ---------------------------------------------------------------- */

@@ -151,16 +151,43 @@ static void failures_are_status_1_and_one_line(void)
     CHECK_CONTAINS(o.err, "nothing");
 }
 
-/* A full disk, and a place where nothing can be written. */
+/* Commands in messages have the path that the program was called by, unless it is in the PATH. */
+static void suggested_commands_can_be_run(void)
+{
+    static const struct {
+        const char *called, *shown;
+    } cases[] = {{"PATH=$PWD:$PATH weft", "weft"},           {"./weft", "./weft"},
+                 {"../there/weft", "../there/weft"},         {"'../a b/weft'", "'../a b/weft'"},
+                 {"\"../it's/weft\"", "'../it'\\''s/weft'"}, {"$(printf '../\\001/weft')", "weft"}};
+    char expected[200];
+    CHECK_EQ_INT(
+        shell_command(NULL,
+                      "mkdir %s && cd %s && mkdir there 'a b' \"it's\" $(printf '\\001') && "
+                      "for d in *; do ln -s %s \"$d/weft\"; done",
+                      check_temporary("called"), check_temporary("called"), check_built("cli/weft"))
+            .code,
+        0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        output o = shell_command(NULL, "cd %s/there && %s zzzzzz", check_temporary("called"),
+                                 cases[i].called);
+        snprintf(expected, sizeof expected, "(%s help lists the commands)", cases[i].shown);
+        CHECK_CONTAINS(o.err, expected);
+        o = shell_command(NULL, "cd %s/there && %s generate --zzzzzz", check_temporary("called"),
+                          cases[i].called);
+        snprintf(expected, sizeof expected, "(%s generate --help tells more)", cases[i].shown);
+        CHECK_CONTAINS(o.err, expected);
+    }
+}
+
 /* What a word was meant to be, where one is near. */
 static void misspelt_words_are_put_right(void)
 {
     static const struct {
         const char *line, *part;
     } cases[] = {
-        {"genrate", "'genrate'; is it generate? (weft help"},
-        {"help pul", "'pul'; is it pull? (weft help"},
-        {"zzzzzz", "'zzzzzz' (weft help"},
+        {"genrate", "'genrate'; is it generate? ("},
+        {"help pul", "'pul'; is it pull? ("},
+        {"zzzzzz", "'zzzzzz' ("},
         {"generate --temprature 1", "unknown option --temprature; is it --temperature? ("},
         {"generate --max-token=5", "unknown option --max-token; is it --max-tokens? ("},
         {"generate --qqqqqq", "unknown option --qqqqqq ("},
@@ -211,6 +238,7 @@ static void what_is_no_model_is_told(void)
     CHECK_STR(o.out, "Once upon\n");
 }
 
+/* A full disk, and a place where nothing can be written. */
 static void what_cannot_be_written_is_a_failure(void)
 {
     output o =
@@ -343,7 +371,7 @@ CHECK_MAIN("cli", CHECK_CASE(every_command_has_help), CHECK_CASE(the_overview_li
            CHECK_CASE(senseless_command_lines_are_status_2),
            CHECK_CASE(failures_are_status_1_and_one_line),
            CHECK_CASE(what_cannot_be_written_is_a_failure),
-           CHECK_CASE(misspelt_words_are_put_right), CHECK_CASE(what_is_no_model_is_told),
-           CHECK_CASE(the_manual_page_is_up_to_date), CHECK_CASE(completion_completes),
-           CHECK_CASE(info_tells_of_machine_and_model), CHECK_CASE(info_lists_the_devices),
-           CHECK_CASE(the_guides_program_runs))
+           CHECK_CASE(suggested_commands_can_be_run), CHECK_CASE(misspelt_words_are_put_right),
+           CHECK_CASE(what_is_no_model_is_told), CHECK_CASE(the_manual_page_is_up_to_date),
+           CHECK_CASE(completion_completes), CHECK_CASE(info_tells_of_machine_and_model),
+           CHECK_CASE(info_lists_the_devices), CHECK_CASE(the_guides_program_runs))

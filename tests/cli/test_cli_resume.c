@@ -126,9 +126,12 @@ static void partial_files_are_deleted(void)
     static const char *const partial[] = {"config.json.part-7-0",
                                           "report.html.part-7-12",
                                           "metrics.jsonl.part-7-1",
-                                          "best/README.md.part-7-3",
-                                          "best/model.safetensors.part-7-4",
-                                          "best/adapter_model.safetensors.part-7-2"};
+                                          "best.part-7/README.md.part-7-3",
+                                          "best.part-7/model.safetensors",
+                                          "last.part-7/config.json",
+                                          "step-99.part-7/x",
+                                          "step-4.part-7.old/x",
+                                          "best.part-7.old/x"};
     static const char *const others[] = {"notes.part-7", "run.json.part-two", "run.json.part-7-",
                                          "run.json.part-7-1b", ".part-7"};
     enum { PARTIAL = sizeof partial / sizeof *partial, OTHERS = sizeof others / sizeof *others };
@@ -141,19 +144,36 @@ static void partial_files_are_deleted(void)
     if (!CHECK_EQ_INT(o.code, 0))
         CHECK_FAIL("%s", o.err);
     for (int i = 0; i < PARTIAL; i++)
-        CHECK_EQ_INT(shell_command(NULL, "mkdir -p %s/best; : >%s/%s", out, out, partial[i]).code,
-                     0);
+        CHECK_EQ_INT(
+            shell_command(NULL, "cd %s; mkdir -p $(dirname %s); : >%s", out, partial[i], partial[i])
+                .code,
+            0);
     for (int i = 0; i < OTHERS; i++)
         CHECK_EQ_INT(shell_command(NULL, ": >%s/%s", out, others[i]).code, 0);
-    CHECK_EQ_INT(
-        shell_command(NULL, "mkdir -p %s/step-99.part-7; : >%s/step-99.part-7/x", out, out).code,
-        0);
     CHECK_EQ_INT(weft_command(NULL, "train --out %s --resume --steps 6", out).code, 0);
     for (int i = 0; i < PARTIAL; i++)
-        CHECK_EQ_INT(shell_command(NULL, "test ! -e %s/%s", out, partial[i]).code, 0);
-    CHECK_EQ_INT(shell_command(NULL, "test ! -e %s/step-99.part-7", out).code, 0);
+        CHECK_EQ_INT(
+            shell_command(NULL, "test ! -e %s/%.*s", out, (int)strcspn(partial[i], "/"), partial[i])
+                .code,
+            0);
     for (int i = 0; i < OTHERS; i++)
         CHECK_EQ_INT(shell_command(NULL, "test -e %s/%s", out, others[i]).code, 0);
+}
+
+/* A run killed while it replaced `best` in two steps: the best before comes back. */
+static void a_best_that_was_moved_aside_comes_back(void)
+{
+    char out[1024];
+    snprintf(out, sizeof out, "%s", check_temporary("aside"));
+    const char *options = "--length 16 --batch-size 2 --val-split 0.1 --val-every 2";
+    CHECK_EQ_INT(weft_command(NULL, "train %s --data %s --steps 2 %s --out %s", model(), story(),
+                              options, out)
+                     .code,
+                 0);
+    CHECK_EQ_INT(
+        shell_command(NULL, "cd %s && cp -r best kept && mv best best.part-7.old", out).code, 0);
+    CHECK_EQ_INT(weft_command(NULL, "train --out %s --resume", out).code, 0);
+    CHECK_EQ_INT(shell_command(NULL, "diff -r %s/best %s/kept", out, out).code, 0);
 }
 
 /* A second signal ends the process at once, and nothing that was saved is lost. */
@@ -236,5 +256,6 @@ static void a_resumed_run_keeps_what_it_is(void)
 }
 
 CHECK_MAIN("cli_resume", CHECK_CASE(killed_runs_are_resumed), CHECK_CASE(partial_files_are_deleted),
+           CHECK_CASE(a_best_that_was_moved_aside_comes_back),
            CHECK_CASE(a_run_without_files_leaves_none), CHECK_CASE(stopped_runs_are_resumed),
            CHECK_CASE(a_second_signal_does_no_harm), CHECK_CASE(a_resumed_run_keeps_what_it_is))

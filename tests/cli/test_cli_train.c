@@ -248,7 +248,7 @@ static void all_parameters_are_trained(void)
         CHECK_FAIL("%s", o.err);
     CHECK_CONTAINS(o.err, "train   all 3,148,992 parameters");
     CHECK_CONTAINS(o.out, "/best was loaded again: its validation loss is the same");
-    CHECK_CONTAINS(o.out, "  weft convert ");
+    CHECK_CONTAINS(o.out, "weft convert ");
     CHECK(strstr(o.out, "--adapter") == NULL);
     o = weft_command(NULL, "generate %s/best -p 'The hen' -n 4", first);
     CHECK_EQ_INT(o.code, 0);

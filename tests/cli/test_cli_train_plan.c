@@ -151,7 +151,10 @@ static void micro_batches_fit_into_memory(void)
                      model(), chats(), 0.7 * all, out);
     CHECK_EQ_INT(o.code, 0);
     CHECK_CONTAINS(o.err, "out of memory; from now on batches are computed");
-    CHECK(number(o.out, "peak_memory") <= 0.7e9 * all); /* idle buffers too */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    /* Idle buffers too. What is not in arrays is reported and not limited. */
+    CHECK(number(o.out, "peak_memory") <= 0.7e9 * all + 12e6);
+#endif
     const double loss = number(o.out, "loss");
     o = weft_command(NULL,
                      "train %s --data %s --json --batch-size 8 --epochs 1 --overwrite --out %s",
@@ -179,29 +182,30 @@ static void the_end_says_which_adapter_to_use(void)
     CHECK_CONTAINS(o.out, "stopped early: the validation loss has not fallen since update");
     CHECK_CONTAINS(o.out, "/report.html");
     CHECK_CONTAINS(o.out, "/best was loaded again: its validation loss is the same, ");
-    const char *at = strstr(o.out, "  weft generate ");
-    if (!CHECK(at != NULL))
+    char begin[1024], command[2048];
+    snprintf(begin, sizeof begin, "  %s ", check_built("cli/weft")); /* as it was called */
+    const size_t n_begin = strlen(begin);
+    const char *at = strstr(o.out, begin);
+    if (!CHECK(at != NULL && strncmp(at + n_begin, "generate ", 9) == 0))
         return;
-    char command[2048];
-    snprintf(command, sizeof command, "%.*s", (int)strcspn(at + 7, "\n"), at + 7);
+    snprintf(command, sizeof command, "%.*s", (int)strcspn(at, "\n"), at);
     char *prompt = strstr(command, "TEXT");
     if (CHECK(prompt != NULL))
         memcpy(prompt, "Once", 4);
     char all[4096];
     snprintf(all, sizeof all, "%s", o.out);
-    o = weft_command(NULL, "%s --max-tokens 4", command);
+    o = shell_command(NULL, "%s --max-tokens 4", command);
     CHECK_EQ_INT(o.code, 0);
     /* The others: two merged models and an adapter for llama.cpp, written in a folder of their own.
      */
-    char folder[1024], bin[1024];
+    char folder[1024];
     snprintf(folder, sizeof folder, "%s", check_temporary("deploy"));
-    snprintf(bin, sizeof bin, "%s", check_built("cli/weft"));
     int n = 0;
     for (char *line = strtok(all, "\n"); line; line = strtok(NULL, "\n")) {
-        if (strncmp(line, "  weft ", 7) != 0 || strncmp(line, "  weft generate", 15) == 0)
+        if (strncmp(line, begin, n_begin) != 0 || strncmp(line + n_begin, "generate", 8) == 0)
             continue;
         n++;
-        o = shell_command(NULL, "mkdir -p %s && cd %s && %s %s", folder, folder, bin, line + 7);
+        o = shell_command(NULL, "mkdir -p %s && cd %s && %s", folder, folder, line);
         if (!CHECK_EQ_INT(o.code, 0))
             CHECK_FAIL("%s: %s", line, o.err);
     }
@@ -226,7 +230,7 @@ static void questions_are_asked_in_a_chat(void)
     output o = weft_command(NULL, "train %s --data %s --steps 1 --out %s", model(), table,
                             check_temporary("asked"));
     CHECK_EQ_INT(o.code, 0);
-    CHECK_CONTAINS(o.out, "  weft chat ");
+    CHECK_CONTAINS(o.out, "weft chat ");
     o = shell_command(NULL, "cat %s/report.html", check_temporary("asked"));
     CHECK_CONTAINS(o.out, table); /* the path of the data, as it is */
     CHECK(strstr(o.out, "\\/") == NULL);

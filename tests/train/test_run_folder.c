@@ -88,6 +88,20 @@ static weft_status run_with_room(rlim_t bytes, weft_trainer_options o, bool vali
     return status;
 }
 
+/* A run that cannot write its first file leaves no folder, so the same command works later. */
+static void a_run_that_does_not_begin_leaves_nothing(void)
+{
+    history l = {.n = 0};
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", check_temporary("unbegun/deep/run"));
+    const weft_trainer_options o = {.steps = 1, .folder = folder};
+    CHECK_EQ_INT(run_with_room(20, o, false, &l, NULL), WEFT_IO);
+    CHECK_CONTAINS(weft_error_message(), "run.json");
+    CHECK_EQ_INT(l.n, 0);
+    CHECK(access(check_temporary("unbegun"), F_OK) != 0);
+    CHECK_OK(run_recipe(o, false, &l, NULL));
+}
+
 /* The run goes on, and at the end says what is missing. */
 static void a_full_disk_leaves_whole_lines(void)
 {
@@ -133,6 +147,7 @@ static void the_best_is_one_that_was_saved(void)
         CHECK_EQ_INT(result.best_step, k == 0 ? 0 : 4);
         CHECK(isnan(result.best_validation) == (k == 0));
         CHECK(run_has(folder, "best/adapter_model.safetensors") == (k > 0));
+        CHECK(run_has(folder, "best") == (k > 0));
     }
 }
 
@@ -316,6 +331,7 @@ static void cancelling_saves_and_stops(void)
 
 CHECK_MAIN("run_folder", CHECK_CASE(the_folder_has_everything),
            CHECK_CASE(unwritable_folders_stop_the_run_at_once),
+           CHECK_CASE(a_run_that_does_not_begin_leaves_nothing),
            CHECK_CASE(a_full_disk_leaves_whole_lines), CHECK_CASE(the_best_is_one_that_was_saved),
            CHECK_CASE(a_full_disk_keeps_the_best_before),
            CHECK_CASE(fifos_in_a_runs_folder_are_refused),

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/failure.h"
+#include "core/io/folder.h"
 #include "core/io/gguf.h"
 #include "core/io/text.h"
 #include "core/io/utf8.h"
@@ -240,7 +241,8 @@ weft_status weft_tokenizer_save(const weft_tokenizer *t, const char *folder)
                          t->name);
     char *name = weft_format("%s/tokenizer.json", folder);
     char *config = weft_format("%s/tokenizer_config.json", folder);
-    weft_status status = name && config ? weft_folder_make(folder)
+    weft__folder f = {.path = NULL};
+    weft_status status = name && config ? weft__folder_open(folder, &f)
                                         : weft__out_of_memory(folder, "the tokenizer's files");
     if (status == WEFT_OK)
         status = weft_file_write(name, t->json, t->json_length);
@@ -248,5 +250,5 @@ weft_status weft_tokenizer_save(const weft_tokenizer *t, const char *folder)
         status = weft_file_write(config, t->config, t->config_length);
     weft_free(name);
     weft_free(config);
-    return status;
+    return weft__folder_close(&f, status);
 }

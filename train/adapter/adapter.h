@@ -3,6 +3,7 @@
 #ifndef WEFT_TRAIN_ADAPTER_H
 #define WEFT_TRAIN_ADAPTER_H
 
+#include "core/io/folder.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "weft/train.h"
@@ -104,10 +105,10 @@ bool weft__adapter_tokens_path(const char *name, char *out, size_t size);
 weft_status weft__adapter_add_eos(weft_model *model, const char *folder);
 
 /* Writes the tokenizer and the chat templates of a merged model to a new folder beside `out`.
- * *folder is its path, which the caller removes and frees, also after a failure; NULL if the
- * adapters have neither, so that those of the model are used. */
+ * The caller discards it, also after a failure; it is not open if the adapters have neither, so
+ * that those of the model are used. */
 weft_status weft__adapters_gather_text(const char *model, const char *adapters, const char *out,
-                                       char **folder);
+                                       weft__folder *f);
 
 /* ---- pattern.c ------------------------------------------------------------------------------ */
 

@@ -254,14 +254,12 @@ weft_status weft_adapter_fuse(const char *model, const char *adapter, const char
     if (bits == 1 || bits == 7 || bits > 8)
         return weft_fail(WEFT_INVALID, "fuse: adapted_bits: expected 2, 3, 4, 5, 6 or 8, got %lld",
                          (long long)bits);
-    char *text = NULL;
+    weft__folder text;
     weft_status status = weft__adapters_gather_text(model, adapter, out, &text);
-    const weft__convert_hooks hooks = {edit, add_card, sum_at, &f, text};
+    const weft__convert_hooks hooks = {edit, add_card, sum_at, &f, text.path};
     if (status == WEFT_OK)
         status = weft__convert_with(model, out, &f.options, &hooks, report);
-    if (text && weft__exists(text))
-        (void)weft__folder_remove(text);
-    weft_free(text);
+    weft__folder_discard(&text);
     fusion_free(&f);
     return status;
 }

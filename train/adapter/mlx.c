@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/io/folder.h"
 #include "core/io/text.h"
 #include "nn/lora.h"
 #include "train/adapter/adapter.h"
@@ -215,12 +216,14 @@ weft_status weft__adapter_mlx_write(weft_model *model, const char *folder, const
     weft_status status = weft__adapter_list_for(model, "mlx-lm's", &list);
     for (int i = 0; i < list.n; i++)
         rank = weft_dim(list.at[i].B, -1) > rank ? weft_dim(list.at[i].B, -1) : rank;
+    weft__folder f = {.path = NULL};
     if (status == WEFT_OK)
-        status = weft_folder_make(folder);
+        status = weft__folder_open(folder, &f);
     if (status == WEFT_OK)
         status = write_tensors(&list, rank, list.at[0].scale, folder);
     if (status == WEFT_OK)
         status = write_config(&list, rank, list.at[0].scale, folder, base_name);
+    status = weft__folder_close(&f, status);
     weft_scope_close(NULL);
     weft__adapter_list_free(&list);
     return status;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/io/folder.h"
 #include "core/io/text.h"
 #include "nn/lora.h"
 #include "nn/tokens.h"
@@ -468,12 +469,9 @@ static weft_status save(weft_module *tree, const char *folder, const char *base_
 {
     weft_status status = find_profile(tree, p);
     if (status == WEFT_OK)
-        status = weft_folder_make(folder);
-    if (status == WEFT_OK)
         status = save_tensors(folder, tree); /* first, since it is what fails on a full disk */
     if (status == WEFT_OK)
         status = save_config(folder, tree, p, base_name, task);
-    profile_free(p);
     return status;
 }
 
@@ -481,9 +479,15 @@ weft_status weft_adapter_save(weft_model *model, const char *folder, const char 
 {
     profile p = {0};
     const bool classifies = weft_model_info_of(model)->n_labels > 0;
-    const weft_status status = save(weft_model_module(model), folder, base_name,
-                                    classifies ? "\"SEQ_CLS\"" : "\"CAUSAL_LM\"", &p);
-    return status == WEFT_OK ? weft__adapter_write_labels(model, folder) : status;
+    weft__folder f;
+    weft_status status = weft__folder_open(folder, &f);
+    if (status == WEFT_OK)
+        status = save(weft_model_module(model), folder, base_name,
+                      classifies ? "\"SEQ_CLS\"" : "\"CAUSAL_LM\"", &p);
+    if (status == WEFT_OK)
+        status = weft__adapter_write_labels(model, folder);
+    profile_free(&p);
+    return weft__folder_close(&f, status);
 }
 
 /* PEFT matches targets against modules of every type. A module that is neither a linear nor an
@@ -499,9 +503,12 @@ static weft_status add_other(void *context, const char *path, weft_module **fiel
 weft_status weft_adapter_save_module(weft_module *module, const char *folder, const char *base_name)
 {
     profile p = {0};
-    weft_status status = weft_nn_visit_modules(module, add_other, &p.linears);
+    weft__folder f;
+    weft_status status = weft__folder_open(folder, &f);
     if (status == WEFT_OK)
-        return save(module, folder, base_name, "null", &p);
+        status = weft_nn_visit_modules(module, add_other, &p.linears);
+    if (status == WEFT_OK)
+        status = save(module, folder, base_name, "null", &p);
     profile_free(&p);
-    return status;
+    return weft__folder_close(&f, status);
 }

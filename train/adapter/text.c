@@ -172,27 +172,27 @@ static weft_status replace_templates(const weft_chat *chat, const char *folder)
 
 /* Makes the folder OUT.text.part-PID and writes the tokenizer of `from` and the templates. */
 static weft_status write_text(const char *out, const char *from, const weft_chat *chat,
-                              char **folder)
+                              weft__folder *f)
 {
     char *name = weft_format("%s.text", out);
     weft_status status = name ? WEFT_OK : weft__out_of_memory(out, NULL);
     if (status == WEFT_OK)
-        status = weft__folder_begin(name, false, folder);
+        status = weft__folder_begin(name, false, f);
     if (status == WEFT_OK)
-        status = weft_tokenizer_copy(from, *folder);
+        status = weft_tokenizer_copy(from, f->path);
     if (status == WEFT_OK)
-        status = replace_templates(chat, *folder);
+        status = replace_templates(chat, f->path);
     weft_free(name);
     return status;
 }
 
 weft_status weft__adapters_gather_text(const char *model, const char *adapters, const char *out,
-                                       char **folder)
+                                       weft__folder *f)
 {
     char *from = NULL;
     void *found = NULL;
     weft_chat *chat = NULL;
-    *folder = NULL;
+    *f = (weft__folder){.path = NULL};
     weft_status status = weft_adapters_tokenizer_path(model, adapters, &from);
     if (status == WEFT_OK)
         status = first_of(adapters, find_chat, &found);
@@ -203,7 +203,7 @@ weft_status weft__adapters_gather_text(const char *model, const char *adapters, 
     else if (own && json_object_object_length(chat->tokens) == 0)
         status = use_tokens_of(model, chat);
     if (own && status == WEFT_OK)
-        status = write_text(out, from, chat, folder);
+        status = write_text(out, from, chat, f);
     weft_chat_free(chat);
     weft_free(from);
     return status;

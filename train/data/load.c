@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/io/folder.h"
 #include "train/data/reader.h"
 #include "weft/io.h"
 #include "weft/memory.h"
@@ -366,10 +367,11 @@ static weft_status read_all(const weft_data_source *sources, int n, const char *
 /* Writes the cache file. A failure is only logged. */
 static void keep_in_cache(const char *folder, const char *path, const parts *all)
 {
-    weft_status status = weft_folder_make(folder);
+    weft__folder f;
+    weft_status status = weft__folder_open(folder, &f);
     if (status == WEFT_OK)
         status = weft__dataset_cache_write(path, all->train, all->validation, all->said);
-    if (status != WEFT_OK)
+    if (weft__folder_close(&f, status) != WEFT_OK)
         weft_log_message(WEFT_LOG_WARNING, "the cache of tokens is not written: %s",
                          weft_error_message());
 }

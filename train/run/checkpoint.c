@@ -3,8 +3,6 @@
 
 #include <ctype.h>
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +10,8 @@
 #include <unistd.h>
 
 #include "core/failure.h"
+#include "core/io/fileio.h"
+#include "core/io/folder.h"
 #include "models/convert/convert.h"
 #include "optim/optim.h"
 #include "train/run/number.h"
@@ -108,7 +108,8 @@ static const char *skip_number(const char *text)
 /* Whether the first n characters of a name are those of a file or folder that runs write. */
 static bool is_written(const char *name, size_t n)
 {
-    static const char *const names[] = {"last",
+    static const char *const names[] = {"best",
+                                        "last",
                                         "run.json",
                                         "config.json",
                                         "metrics.jsonl",
@@ -139,9 +140,9 @@ static bool is_written(const char *name, size_t n)
     return false;
 }
 
-/* Whether a name is that of a file or folder of a run that is being written: it ends with .part-PID
- * or, as those of weft__write_begin, with .part-PID-COUNT. */
-static bool is_part(const char *name)
+/* The length of NAME in NAME.part-PID or, for files, NAME.part-PID-COUNT, followed by `ending`,
+ * where NAME is a file or folder of a run. 0: another name. */
+static size_t written_length(const char *name, const char *ending)
 {
     const char *part = NULL, *at = name;
     while ((at = strstr(at, PART)) != NULL)
@@ -149,7 +150,13 @@ static bool is_part(const char *name)
     const char *end = part ? skip_number(part + strlen(PART)) : NULL;
     if (end && *end == '-')
         end = skip_number(end);
-    return end && *end == '\0' && is_written(name, (size_t)(part - name));
+    const size_t n = end ? (size_t)(part - name) : 0;
+    return end && strcmp(end, ending) == 0 && is_written(name, n) ? n : 0;
+}
+
+static bool is_part(const char *name)
+{
+    return written_length(name, "") > 0;
 }
 
 /* Deletes the entries of a folder whose names `chosen` accepts. */
@@ -175,30 +182,42 @@ static bool is_checkpoint(const char *name)
     return step_of(name) >= 0 || strncmp(name, WEFT__WEIGHTS, strlen(WEFT__WEIGHTS)) == 0;
 }
 
+/* Puts a folder back that a killed run was replacing, unless its successor is in place. */
+static weft_status restore_old(const char *folder, const char *name)
+{
+    const size_t n = written_length(name, WEFT__FOLDER_OLD);
+    if (n == 0)
+        return WEFT_OK;
+    char *old = weft_format("%s/%s", folder, name);
+    char *path = weft_format("%s/%.*s", folder, (int)n, name);
+    weft_status status = WEFT_OK;
+    if (old == NULL || path == NULL)
+        status = weft__out_of_memory("training", folder);
+    else if (weft__exists(path))
+        status = weft__folder_remove(old);
+    else if (rename(old, path) != 0)
+        status = weft__fail_errno(path, "rename");
+    weft_free(old);
+    weft_free(path);
+    return status;
+}
+
 weft_status weft__checkpoint_remove_parts(const char *folder)
 {
-    char *best = weft_format("%s/best", folder);
-    weft_status status =
-        best ? remove_from(folder, is_part) : weft__out_of_memory("training", folder);
-    if (status == WEFT_OK)
-        status = remove_from(best, is_part);
-    weft_free(best);
-    return status;
+    weft_status status = WEFT_OK;
+    DIR *dir = opendir(folder);
+    const struct dirent *entry;
+    while (status == WEFT_OK && dir && (entry = readdir(dir)) != NULL)
+        status = restore_old(folder, entry->d_name);
+    if (dir)
+        closedir(dir);
+    return status == WEFT_OK ? remove_from(folder, is_part) : status;
 }
 
 weft_status weft__checkpoint_remove(const char *folder)
 {
     const weft_status status = weft__checkpoint_remove_parts(folder);
     return status == WEFT_OK ? remove_from(folder, is_checkpoint) : status;
-}
-
-static void sync_folder(const char *path)
-{
-    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) {
-        fsync(fd);
-        close(fd);
-    }
 }
 
 /* ---- the state as JSON ---------------------------------------------------------------------- */
@@ -321,7 +340,7 @@ static weft_status check_options(const weft_trainer *trainer, const weft__json *
 
 /* ---- saving --------------------------------------------------------------------------------- */
 
-weft_status weft__checkpoint_weights(const weft_trainer *trainer, const char *path)
+static weft_status write_weights(const weft_trainer *trainer, const char *path)
 {
     weft_model *model = trainer->model;
     const weft_trainer_options *o = &trainer->o;
@@ -335,6 +354,15 @@ weft_status weft__checkpoint_weights(const weft_trainer *trainer, const char *pa
     if (status == WEFT_OK && o->tokenizer)
         status = weft_tokenizer_save(o->tokenizer, path);
     return status;
+}
+
+weft_status weft__checkpoint_weights(const weft_trainer *trainer, const char *path)
+{
+    weft__folder f;
+    weft_status status = weft__folder_open_beside(path, &f);
+    if (status == WEFT_OK)
+        status = write_weights(trainer, f.path);
+    return weft__folder_replace(&f, path, status);
 }
 
 static weft_status save_training(const weft_trainer *trainer, const char *folder,
@@ -382,47 +410,27 @@ static weft_status point_last(const weft_trainer *trainer, int64_t step)
     return status;
 }
 
-static weft_status put_in_place(const char *beside, const char *path)
-{
-    if (weft__exists(path)) {
-        const weft_status status = weft__folder_remove(path); /* an unreadable checkpoint */
-        if (status != WEFT_OK)
-            return status;
-    }
-    sync_folder(beside);
-    if (rename(beside, path) != 0)
-        return weft_fail(WEFT_IO, "%s: rename: %s", path, strerror(errno));
-    return WEFT_OK;
-}
-
 weft_status weft__checkpoint_save(const weft_trainer *trainer, const weft__run_state *state,
                                   const weft__identity *identity, int64_t keep)
 {
     const char *folder = trainer->o.folder;
     const int64_t step = state->result.steps;
     char *path = path_of(folder, step);
-    char *beside = path ? weft_format("%s" PART "-%ld", path, (long)getpid()) : NULL;
-    weft_status status =
-        beside ? weft_folder_make(beside) : weft__out_of_memory("training", "a checkpoint");
+    if (path == NULL)
+        return weft__out_of_memory("training", "a checkpoint");
+    weft__folder f;
+    weft_status status = weft__folder_open_beside(path, &f);
     if (status == WEFT_OK)
-        status = weft__checkpoint_weights(trainer, beside);
+        status = write_weights(trainer, f.path);
     if (status == WEFT_OK)
-        status = save_training(trainer, beside, state, identity);
-    if (status == WEFT_OK)
-        status = put_in_place(beside, path);
-    if (status == WEFT_OK) {
-        status = point_last(trainer, step);
-        sync_folder(folder);
-        if (status == WEFT_OK) /* otherwise `last` still points to an older one */
-            weft__checkpoint_prune(folder, step, keep);
-    } else if (beside && weft__exists(beside)) {
-        char why[1024];
-        snprintf(why, sizeof why, "%s", weft_error_message());
-        (void)weft__folder_remove(beside);
-        weft_fail(status, "%s", why);
-    }
+        status = save_training(trainer, f.path, state, identity);
+    status = weft__folder_replace(&f, path, status);
     weft_free(path);
-    weft_free(beside);
+    if (status == WEFT_OK)
+        status = point_last(trainer, step);
+    weft__folder_sync(folder);
+    if (status == WEFT_OK) /* otherwise `last` still points to an older one */
+        weft__checkpoint_prune(folder, step, keep);
     return status;
 }
 

@@ -29,12 +29,13 @@ bool weft__checkpoint_exists(const char *folder);
 /* Deletes all but the newest `keep` of the checkpoints up to update `step`. */
 void weft__checkpoint_prune(const char *folder, int64_t step, int64_t keep);
 
-/* weft__checkpoint_remove_parts deletes the partial files of a killed run. weft__checkpoint_remove
- * also deletes all checkpoints. */
+/* weft__checkpoint_remove_parts deletes the partial files and folders of a killed run.
+ * weft__checkpoint_remove also deletes all checkpoints. */
 weft_status weft__checkpoint_remove_parts(const char *folder);
 weft_status weft__checkpoint_remove(const char *folder);
 
-/* Saves the adapter of the model, or the model if it has no adapter, to a folder. */
+/* Saves the adapter of the model, or the model if it has no adapter, to a folder, which is replaced
+ * when all files are written. */
 weft_status weft__checkpoint_weights(const weft_trainer *trainer, const char *path);
 
 #endif

@@ -413,12 +413,10 @@ static weft_status keep_reference(const weft__run *run, const char *name,
     return status == WEFT_IO ? WEFT_OK : status;
 }
 
-static weft_status open_folder(weft__run *run, weft__run_state *state)
+static weft_status open_records(weft__run *run, weft__run_state *state)
 {
     const weft_trainer_options *o = &run->trainer->o;
-    weft_status status = weft_folder_make(o->folder);
-    if (status == WEFT_OK)
-        status = lock_folder(run);
+    weft_status status = lock_folder(run);
     if (status != WEFT_OK)
         return status;
     const bool exists = weft_run_exists(o->folder);
@@ -436,6 +434,21 @@ static weft_status open_folder(weft__run *run, weft__run_state *state)
     /* A run that is resumed at step 0 repeats the validation of step 0. */
     const int64_t kept = run->saved > 0 ? run->saved : -1;
     return status == WEFT_OK ? weft__metrics_open(o->folder, kept, &run->metrics) : status;
+}
+
+/* Opens the run's folder. A folder that this creates is deleted on failure. */
+static weft_status open_folder(weft__run *run, const weft_batches *batches,
+                               const weft_dataset *validation, weft__run_state *state)
+{
+    weft__folder f;
+    weft_status status = weft__folder_open(run->trainer->o.folder, &f);
+    if (status == WEFT_OK)
+        status = open_records(run, state);
+    if (status == WEFT_OK)
+        status = keep_reference(run, REFERENCE_FILE, weft__batches_dataset(batches));
+    if (status == WEFT_OK)
+        status = keep_reference(run, VALIDATION_REFERENCE_FILE, validation);
+    return weft__folder_close(&f, status);
 }
 
 weft_status weft__run_open(weft_trainer *trainer, const weft__plan *plan,
@@ -457,11 +470,7 @@ weft_status weft__run_open(weft_trainer *trainer, const weft__plan *plan,
         weft__identity_of(&trainer->o, batches, &run->identity);
         status = describe_sources(run);
         if (status == WEFT_OK)
-            status = open_folder(run, state);
-        if (status == WEFT_OK)
-            status = keep_reference(run, REFERENCE_FILE, weft__batches_dataset(batches));
-        if (status == WEFT_OK)
-            status = keep_reference(run, VALIDATION_REFERENCE_FILE, validation);
+            status = open_folder(run, batches, validation, state);
     }
     if (status == WEFT_OK)
         *out = run;
@@ -519,8 +528,6 @@ static bool save_weights(const weft__run *run, int64_t step)
 {
     char *path = weft_format("%s/" WEFT__WEIGHTS "%lld", run->trainer->o.folder, (long long)step);
     const bool saved = path && weft__checkpoint_weights(run->trainer, path) == WEFT_OK;
-    if (path && !saved && weft__exists(path))
-        (void)weft__folder_remove(path);
     weft_free(path);
     return saved;
 }

@@ -1,0 +1,59 @@
+/* cli/program.c -- commands in messages, as the user can run them: the path of the program, and
+ * words quoted for a shell. */
+#include "cli/program.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *program; /* quoted; NULL: weft */
+
+/* The word, quoted if a shell needs it; the caller frees it. NULL: no memory. */
+static char *quoted(const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_-./:=@%+,";
+    char *out = malloc(4 * strlen(word) + 3), *to = out;
+    if (out == NULL)
+        return NULL;
+    if (*word && word[strspn(word, plain)] == '\0')
+        return strcpy(out, word);
+    *to++ = '\'';
+    for (const char *at = word; *at; at++) {
+        if (*at == '\'')
+            to = stpcpy(to, "'\\'");
+        *to++ = *at;
+    }
+    strcpy(to, "'");
+    return out;
+}
+
+/* A name without a slash was found in the PATH. One with control characters is not repeated, since
+ * it could change the terminal. */
+void cli_set_program(const char *name)
+{
+    if (strchr(name, '/') == NULL)
+        return;
+    for (const char *at = name; *at; at++) {
+        if ((unsigned char)*at < ' ' || *at == 0x7f)
+            return;
+    }
+    free(program);
+    program = quoted(name);
+}
+
+const char *cli_program(void)
+{
+    return program ? program : "weft";
+}
+
+void cli_print_command(const char *const *words)
+{
+    printf("  %s", cli_program());
+    for (; *words; words++) {
+        char *word = quoted(*words);
+        printf(" %s", word ? word : *words);
+        free(word);
+    }
+    putchar('\n');
+}

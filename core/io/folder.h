@@ -1,0 +1,56 @@
+/* core/io/folder.h -- folders that are complete or absent.
+ *
+ *     weft__folder f;
+ *     weft_status status = weft__folder_open_beside(path, &f);
+ *     if (status == WEFT_OK)
+ *         status = write_files(f.path);
+ *     status = weft__folder_replace(&f, path, status);
+ */
+#ifndef WEFT_CORE_IO_FOLDER_H
+#define WEFT_CORE_IO_FOLDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "weft/status.h"
+
+/* A folder that is being written. */
+typedef struct weft__folder {
+    char *path;      /* where to write; NULL: not open */
+    size_t existing; /* length of the part of the path that existed before */
+} weft__folder;
+
+/* Creates `path` and its parents. On failure nothing that it created remains, and f->path is
+ * NULL. */
+weft_status weft__folder_open(const char *path, weft__folder *f);
+
+/* Creates PATH.part-PID, in which to write what is to become `path`. */
+weft_status weft__folder_open_beside(const char *path, weft__folder *f);
+
+/* Deletes the folders that were created, with their contents, and forgets the path. Accepts a
+ * folder that is not open. */
+void weft__folder_discard(weft__folder *f);
+
+/* Ends writing. If `status` is a failure, discards the folder. Returns `status` and keeps its
+ * message. Accepts a folder that is not open. */
+weft_status weft__folder_close(weft__folder *f, weft_status status);
+
+/* If `status` is WEFT_OK, renames the folder to `path`, and deletes what was there. Otherwise, or
+ * when that fails, weft__folder_close. Returns `status`, or the failure. */
+weft_status weft__folder_replace(weft__folder *f, const char *path, weft_status status);
+
+/* Appended to PATH.part-PID: the name of the previous folder while it is replaced where the file
+ * system cannot exchange two folders. */
+#define WEFT__FOLDER_OLD ".old"
+
+/* Syncs a folder, so that renames in it are durable. File systems that cannot sync folders are
+ * ignored. */
+void weft__folder_sync(const char *path);
+
+/* Whether `path` exists; links are not followed. */
+bool weft__exists(const char *path);
+
+/* Deletes a file, or a folder with its contents; links are not followed. */
+weft_status weft__folder_remove(const char *path);
+
+#endif
