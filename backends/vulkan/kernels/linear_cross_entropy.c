@@ -5,6 +5,8 @@
  * stored block after block, and the second product is summed over the blocks. On matrix cores, a
  * chunk then has several slices of rows, so that weights are decoded less often; each slice has the
  * bits that it would have as a chunk. */
+#include "backends/vulkan/kernels/linear_cross_entropy.h"
+
 #include "backends/vulkan/cores.h"
 #include "backends/vulkan/kernels/product.h"
 #include "backends/vulkan/kernels/quantized.h"
@@ -18,6 +20,13 @@ enum { LOGITS_ROOM = 80 << 20, CORES_ROOM = 128 << 20, TILE_ROWS = 128 };
 /* Bytes of vocabulary entries decoded at a time, the fewest of them, and the slices of rows that
  * each decoded block is multiplied with. */
 enum { DECODED_ROOM = 64 << 20, LEAST_BLOCK = 256, SLICES = 4 };
+
+static weft__vulkan_loss_limits limits; /* 0: the defaults above */
+
+void weft__vulkan_limit_losses(const weft__vulkan_loss_limits *l)
+{
+    limits = l ? *l : (weft__vulkan_loss_limits){0};
+}
 
 typedef struct chunk {
     const weft_call *call;
@@ -49,9 +58,9 @@ typedef struct loss_push {
 static bool is_narrow(const chunk *c)
 {
     const weft__vulkan_cores *cores = weft__vulkan_cores_of(c->call);
-    return cores && c->params->with_gradient && c->x->dtype == WEFT_BFLOAT16 &&
+    return c->params->with_gradient && c->x->dtype == WEFT_BFLOAT16 &&
            c->weight->dtype == WEFT_BFLOAT16 && c->V % 8 == 0 && c->E % 8 == 0 &&
-           weft__vulkan_core_shape_of(cores, WEFT_BFLOAT16);
+           (limits.narrow || (cores && weft__vulkan_core_shape_of(cores, WEFT_BFLOAT16)));
 }
 
 /* The dtype to which an encoded weight is decoded: exact unless matrix cores are used. */
@@ -67,7 +76,8 @@ static int64_t blocks_of(const chunk *c)
 
 static int64_t slice_rows(const chunk *c)
 {
-    const int64_t rows = c->V > 0 ? (c->narrow ? CORES_ROOM : LOGITS_ROOM) / (4 * c->V) : 1;
+    const int64_t room = limits.logits > 0 ? limits.logits : c->narrow ? CORES_ROOM : LOGITS_ROOM;
+    const int64_t rows = c->V > 0 ? room / (4 * c->V) : 1;
     return rows > TILE_ROWS ? rows / TILE_ROWS * TILE_ROWS : rows > 1 ? rows : 1;
 }
 
@@ -84,7 +94,8 @@ static chunk chunk_of(const weft_call *call)
     c.narrow = is_narrow(&c);
     c.block = c.V;
     if (c.weight->encoding && c.E > 0) {
-        const int64_t most = DECODED_ROOM / (c.E * (int64_t)weft_dtype_size(decoded_dtype(&c)));
+        const int64_t room = limits.decoded > 0 ? limits.decoded : DECODED_ROOM;
+        const int64_t most = room / (c.E * (int64_t)weft_dtype_size(decoded_dtype(&c)));
         const int64_t whole = most > LEAST_BLOCK ? most / TILE_ROWS * TILE_ROWS : LEAST_BLOCK;
         c.block = whole < c.V ? whole : c.V;
     }
@@ -100,7 +111,8 @@ static words words_of(const chunk *c, int64_t i)
 
 static int64_t chunk_rows(const chunk *c)
 {
-    const int64_t rows = c->slice * (c->narrow && blocks_of(c) > 1 ? SLICES : 1);
+    const int64_t slices = limits.slices > 0 ? limits.slices : SLICES;
+    const int64_t rows = c->slice * (c->narrow && blocks_of(c) > 1 ? slices : 1);
     return rows < c->N || c->N == 0 ? rows : c->N;
 }
 

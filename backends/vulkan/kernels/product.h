@@ -70,12 +70,4 @@ weft__vulkan_factor weft__vulkan_matrix(const weft_tensor *t, int outer_axis, in
  * treat indices as unsigned. */
 bool weft__vulkan_goes_forward(const weft_call *call);
 
-/* linear_cross_entropy.c; dense_fits: for inputs made row-major first; encoded_fits: for an encoded
- * weight. */
-extern weft_kernel weft__vulkan_linear_cross_entropy;
-bool weft__vulkan_linear_cross_entropy_fits(const weft_call *call);
-bool weft__vulkan_linear_cross_entropy_dense_fits(const weft_call *call);
-bool weft__vulkan_linear_cross_entropy_encoded_fits(const weft_call *call);
-int64_t weft__vulkan_linear_cross_entropy_workspace(const weft_call *call);
-
 #endif

@@ -2,6 +2,7 @@
  * with one. */
 #include "backends/vulkan/dispatch.h"
 #include "backends/vulkan/kernels/families.h"
+#include "backends/vulkan/kernels/linear_cross_entropy.h"
 #include "backends/vulkan/kernels/linear_sum.h"
 #include "backends/vulkan/kernels/product.h"
 #include "weft/op_params.h"
