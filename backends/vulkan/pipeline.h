@@ -22,7 +22,10 @@ typedef struct weft__vulkan_pipelines {
     weft__vulkan_pipeline *table; /* open addressing; a power of two */
     size_t capacity, count;
     int64_t nanoseconds; /* total compile time */
-    size_t saved;        /* number of pipelines when the cache was last saved */
+    /* When the cache was last saved: the number of pipelines, their compile time, the driver's
+     * bytes, and the nanoseconds that saving took. */
+    size_t saved, saved_bytes;
+    int64_t saved_nanoseconds, saving;
 } weft__vulkan_pipelines;
 
 weft_status weft__vulkan_pipelines_open(weft__vulkan_device *d);
@@ -41,6 +44,10 @@ extern void (*weft__vulkan_compiling)(const char *shader, uint32_t *words, size_
  * Files that cannot be read or written are ignored. */
 void weft__vulkan_cache_load(weft__vulkan_device *d);
 void weft__vulkan_cache_save(weft__vulkan_device *d);
+
+/* Whether to save the pipelines compiled since the last save: when compiling took 20 times as long
+ * as the last save did. What a run leaves out at its end compiles faster than that. */
+bool weft__vulkan_cache_is_due(const weft__vulkan_pipelines *p);
 
 /* The path of the device's file with this ending; false: there is no home folder. `make` creates
  * the folder. The second function writes a file atomically. */

@@ -4,13 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "backends/vulkan/device.h"
 #include "weft/io.h"
 #include "weft/memory.h"
 
-enum { PATH = 1024, LARGEST = 256 << 20 };
+enum { PATH = 1024, LARGEST = 256 << 20, SAVE_SHARE = 20 };
 
 /* One folder per user. The file name identifies device and driver, which the driver checks again in
  * its own header. */
@@ -52,6 +53,15 @@ static char *read_file(const char *path, size_t *bytes)
     return data;
 }
 
+/* The bytes of the driver's cache; 0: unknown. */
+static size_t bytes_of(weft__vulkan_device *d)
+{
+    size_t bytes = 0;
+    const VkResult result =
+        d->call.GetPipelineCacheData(d->handle, d->pipelines.cache, &bytes, NULL);
+    return result == VK_SUCCESS ? bytes : 0;
+}
+
 void weft__vulkan_cache_load(weft__vulkan_device *d)
 {
     char path[PATH + 128];
@@ -72,6 +82,7 @@ void weft__vulkan_cache_load(weft__vulkan_device *d)
     if (result != VK_SUCCESS) {
         d->pipelines.cache = VK_NULL_HANDLE;
     }
+    d->pipelines.saved_bytes = result == VK_SUCCESS && bytes > 0 ? bytes_of(d) : 0;
     weft_free(data);
 }
 
@@ -92,21 +103,48 @@ void weft__vulkan_cache_write(const char *path, const void *data, size_t bytes)
     }
 }
 
-void weft__vulkan_cache_save(weft__vulkan_device *d)
+bool weft__vulkan_cache_is_due(const weft__vulkan_pipelines *p)
 {
-    weft__vulkan_pipelines *p = &d->pipelines;
+    const int64_t unsaved = p->nanoseconds - p->saved_nanoseconds;
+    return p->count > p->saved && unsaved >= SAVE_SHARE * p->saving;
+}
+
+static int64_t now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void write_pipelines(weft__vulkan_device *d, size_t bytes)
+{
     char path[PATH + 128];
-    size_t bytes = 0;
-    if (!p->cache || p->count < p->saved + p->saved / 4 + 1 ||
-        !weft__vulkan_cache_path(d, "bin", true, path, sizeof path) ||
-        d->call.GetPipelineCacheData(d->handle, p->cache, &bytes, NULL) != VK_SUCCESS) {
-        return;
-    }
-    void *data = weft_malloc(bytes ? bytes : 1);
-    if (data && bytes > 0 &&
-        d->call.GetPipelineCacheData(d->handle, p->cache, &bytes, data) == VK_SUCCESS) {
+    void *data =
+        weft__vulkan_cache_path(d, "bin", true, path, sizeof path) ? weft_malloc(bytes) : NULL;
+    if (data &&
+        d->call.GetPipelineCacheData(d->handle, d->pipelines.cache, &bytes, data) == VK_SUCCESS) {
         weft__vulkan_cache_write(path, data, bytes);
     }
     weft_free(data);
+}
+
+/* A cache of the same size is the same: all pipelines came from it. */
+void weft__vulkan_cache_save(weft__vulkan_device *d)
+{
+    weft__vulkan_pipelines *p = &d->pipelines;
+    if (!p->cache || !weft__vulkan_cache_is_due(p)) {
+        return;
+    }
+    const int64_t start = now();
+    const size_t bytes = bytes_of(d);
+    if (bytes > 0 && bytes != p->saved_bytes) {
+        write_pipelines(d, bytes);
+    }
+    p->saving = now() - start;
+    weft_log_message(WEFT_LOG_DEBUG, "vulkan: %s cache of pipelines: %zu bytes, %.1f ms",
+                     bytes != p->saved_bytes ? "saved" : "unchanged", bytes,
+                     (double)p->saving / 1e6);
     p->saved = p->count;
+    p->saved_bytes = bytes;
+    p->saved_nanoseconds = p->nanoseconds;
 }
