@@ -45,7 +45,7 @@ extern void (*weft__vulkan_compiling)(const char *shader, uint32_t *words, size_
 void weft__vulkan_cache_load(weft__vulkan_device *d);
 void weft__vulkan_cache_save(weft__vulkan_device *d);
 
-/* Whether to save the pipelines compiled since the last save: when compiling took 50 times as long
+/* Whether to save the pipelines compiled since the last save: when compiling took 20 times as long
  * as the last save did. What a run leaves out at its end compiles faster than that. */
 bool weft__vulkan_cache_is_due(const weft__vulkan_pipelines *p);
 
