@@ -74,7 +74,8 @@ static void make_plan(forward *f, const weft_call *call, bool planning)
     f->part = round_up((a->S + f->n_parts - 1) / f->n_parts, ATTENTION_VECTOR);
     f->partial = f->rows * (2 + a->Dv_ld);
     f->at_s = f->rows * a->D_ld;
-    f->at_kt = f->at_s + round_up(a->stripe * a->G, ATTENTION_VECTOR) * ATTENTION_KEYS_LD;
+    const int64_t stripe = round_up(a->stripe * a->G, ATTENTION_VECTOR);
+    f->at_kt = f->at_s + (stripe < f->rows ? stripe : f->rows) * ATTENTION_KEYS_LD;
     f->at_v = f->at_kt + a->D_ld * ATTENTION_KEYS;
     const int64_t width =
         a->bits && a->D_ld > a->Dv_ld ? a->D_ld : a->Dv_ld; /* decoded keys use this buffer too */

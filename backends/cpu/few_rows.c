@@ -30,8 +30,9 @@ bool weft__cpu_few_rows_takes(const cpu_gemm *g)
     for (int i = 0; i < g->batch.n; i++)
         if (g->batch.at[i] != 1)
             return false;
-    return !g->accumulate && g->n_more == 0 && g->m > weft__cpu_kernels()->gemv_most &&
-           g->m <= MOST_ROWS && g->n > 0 && g->k > 0 && g->k % MULTIPLE == 0 && g->a.column == 1 &&
+    return !g->accumulate && !g->by_tiles && g->n_more == 0 &&
+           g->m > weft__cpu_kernels()->gemv_most && g->m <= MOST_ROWS && g->n > 0 && g->k > 0 &&
+           g->k % MULTIPLE == 0 && g->a.column == 1 &&
            (g->b.codes ? !g->b.code_terms : g->b.row == 1 && g->b.column >= g->k);
 }
 

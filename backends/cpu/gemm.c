@@ -267,7 +267,10 @@ int64_t weft__cpu_gemm_bound(const cpu_gemm *g)
     int64_t packed = smaller(padded * k, PACKED_FLOATS);
     packed = packed > width * k ? packed : width * k;
     int64_t tile_n = round_up(PACKING_COLUMNS, width);
-    int64_t own = round_up(panels_of_a(kernels, TILE_ROWS, K_BLOCK), 16) + TILE_ROWS * tile_n;
+    const bool in_tiles = g->a.dtype != WEFT_FLOAT32 || g->a.column != 1 ||
+                          panels_of_a(kernels, g->m, k) > PACKED_A_FLOATS;
+    int64_t own = in_tiles ? round_up(panels_of_a(kernels, TILE_ROWS, K_BLOCK), 16) : 0;
+    own += g->c_dtype != WEFT_FLOAT32 ? TILE_ROWS * tile_n : 0;
     int64_t flat = g->n <= rows ? round_up(g->m * g->n, 16) : 0;
     const int64_t a = panels_of_a(kernels, g->m > rows ? g->m : rows, k);
     const int64_t few = weft__cpu_few_rows_bound(g);

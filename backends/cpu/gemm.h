@@ -33,8 +33,9 @@ typedef struct cpu_gemm {
     cpu_matrix a, b;
     weft_dtype c_dtype;
     void *c;
-    const float *bias;    /* n floats or NULL */
-    bool accumulate;      /* adds the product to C, which is float32; without bias */
+    const float *bias; /* n floats or NULL */
+    bool accumulate;   /* adds the product to C, which is float32; without bias */
+    bool by_tiles;     /* with a few rows too: a row then has the same bits in any number of rows */
     const cpu_pair *more; /* n_more < CPU_MOST_PAIRS products that are added, without a batch */
     int n_more;
 } cpu_gemm;

@@ -17,9 +17,9 @@
 
 enum {
     PASS_ROWS = 512, /* rows of x for which the weight is read once */
-    WORDS = 992,      /* rows of the weight at a time. Rows of logits that are a power of two apart
-                         would share the sets of a cache */
-    ROW_GRAIN = 8     /* rows per task */
+    WORDS = 992,     /* rows of the weight at a time. Rows of logits that are a power of two apart
+                        would share the sets of a cache */
+    ROW_GRAIN = 8    /* rows per task */
 };
 
 typedef struct loss {
@@ -111,7 +111,9 @@ static cpu_gemm product_of_logits(const loss *p, cpu_codes *codes)
         .a = {.dtype = WEFT_FLOAT32, .data = p->decoded, .row = p->x_row, .column = 1},
         .b = w,
         .c_dtype = WEFT_FLOAT32,
-        .c = p->logits};
+        .c = p->logits,
+        .by_tiles = true,
+    };
 }
 
 /* mean += exponentials weight */
