@@ -29,6 +29,8 @@ const cli_command *cli_find(const char *name)
 int cli_unknown_command(const char *name)
 {
     cli_suggestion near = {.word = name};
+    cli_suggest_from(&near, "--help");
+    cli_suggest_from(&near, "--version");
     for (int i = 0; cli_commands[i] != NULL; i++)
         cli_suggest_from(&near, cli_commands[i]->name);
     fprintf(stderr, "weft: unknown command '%s'", weft_printable(name));

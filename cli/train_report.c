@@ -76,9 +76,9 @@ void train_print_plan(const train_values *v, const train_run *r, const weft_trai
         snprintf(warmup, sizeof warmup, "%lld warmup", (long long)o->warmup);
     else if (o->warmup_share > 0)
         snprintf(warmup, sizeof warmup, "%g%% warmup", 100 * o->warmup_share);
-    fprintf(stderr, "run     %s updates; %s, learning rate %g, %s, %s, weight decay %g, ",
-            cli_count(o->steps), o->optimizer->name, o->lr, weft_printable(o->schedule), warmup,
-            v->weight_decay);
+    fprintf(stderr, "run     %s update%s; %s, learning rate %g, %s, %s, weight decay %g, ",
+            cli_count(o->steps), o->steps == 1 ? "" : "s", o->optimizer->name, o->lr,
+            weft_printable(o->schedule), warmup, v->weight_decay);
     fprintf(stderr, o->clip > 0 ? "clip %g\n" : "no clipping\n", o->clip);
 }
 
@@ -273,8 +273,9 @@ void train_print_result(const train_values *v, const train_run *r)
     }
     if (report_plot(v->out) != WEFT_OK)
         weft_log_message(WEFT_LOG_WARNING, "no curve: %s", weft_error_message());
-    printf("%s updates, %s tokens in %s, %s tokens/s, peak memory %s\n", cli_count(s->steps),
-           cli_count(s->tokens), cli_time(s->seconds), cli_count((int64_t)tokens_per_second(s)),
+    printf("%s update%s, %s token%s in %s, %s tokens/s, peak memory %s\n", cli_count(s->steps),
+           s->steps == 1 ? "" : "s", cli_count(s->tokens), s->tokens == 1 ? "" : "s",
+           cli_time(s->seconds), cli_count((int64_t)tokens_per_second(s)),
            cli_bytes(s->peak_memory));
     if (r->planned > s->steps)
         printf("stopped early: the validation loss has not fallen since update %lld\n",

@@ -33,7 +33,7 @@ void weft__folder_sync(const char *path)
 
 /* ---- making --------------------------------------------------------------------------------- */
 
-static weft_status make_one(const char *path)
+static weft_status make_one(const char *path, const char *name)
 {
     struct stat info;
     if (mkdir(path, FOLDER_MODE) == 0)
@@ -43,10 +43,11 @@ static weft_status make_one(const char *path)
             return WEFT_OK;
         errno = ENOTDIR;
     }
-    return weft__fail_errno(path, "make folder");
+    return weft__fail_errno(name, "make folder");
 }
 
-weft_status weft_folder_make(const char *path)
+/* Makes a folder and its parents. A failure to make the folder itself names it `name`. */
+static weft_status make_all(const char *path, const char *name)
 {
     char *part = weft_strdup(path);
     if (part == NULL)
@@ -56,13 +57,18 @@ weft_status weft_folder_make(const char *path)
         if (*at != '/')
             continue;
         *at = '\0';
-        status = make_one(part);
+        status = make_one(part, part);
         *at = '/';
     }
     if (status == WEFT_OK)
-        status = make_one(part);
+        status = make_one(part, name);
     weft_free(part);
     return status;
+}
+
+weft_status weft_folder_make(const char *path)
+{
+    return make_all(path, path);
 }
 
 /* ---- deleting ------------------------------------------------------------------------------- */
@@ -128,11 +134,11 @@ void weft__folder_discard(weft__folder *f)
     forget(f);
 }
 
-/* Takes `path`. */
-static weft_status open_taken(char *path, weft__folder *f)
+/* Takes `path`, which messages name `name`. */
+static weft_status open_taken(char *path, const char *name, weft__folder *f)
 {
     *f = (weft__folder){.path = path, .existing = existing(path)};
-    const weft_status status = weft_folder_make(path);
+    const weft_status status = make_all(path, name);
     return status == WEFT_OK ? WEFT_OK : weft__folder_close(f, status);
 }
 
@@ -140,7 +146,7 @@ weft_status weft__folder_open(const char *path, weft__folder *f)
 {
     char *copy = weft_strdup(path);
     *f = (weft__folder){.path = NULL};
-    return copy ? open_taken(copy, f) : weft__out_of_memory(path, "making the folder");
+    return copy ? open_taken(copy, path, f) : weft__out_of_memory(path, "making the folder");
 }
 
 weft_status weft__folder_open_beside(const char *path, weft__folder *f)
@@ -150,7 +156,7 @@ weft_status weft__folder_open_beside(const char *path, weft__folder *f)
         n--;
     char *beside = weft_format("%.*s.part-%ld", (int)n, path, (long)getpid());
     *f = (weft__folder){.path = NULL};
-    return beside ? open_taken(beside, f) : weft__out_of_memory(path, "making the folder");
+    return beside ? open_taken(beside, path, f) : weft__out_of_memory(path, "making the folder");
 }
 
 weft_status weft__folder_close(weft__folder *f, weft_status status)

@@ -25,9 +25,12 @@ typedef struct parser {
 
 /* ---- errors --------------------------------------------------------------------------------- */
 
+/* Names the column, and the line in a text that has several. */
 static weft_status fail_at(const parser *p, size_t offset, const char *what)
 {
     size_t line = 1, start = 0;
+    if (memchr(p->text, '\n', p->length) == NULL)
+        return weft_fail(WEFT_INVALID, "%s: column %zu: %s", p->name, offset + 1, what);
     for (size_t i = 0; i < offset && i < p->length; i++) {
         if (p->text[i] == '\n') {
             line++;

@@ -188,6 +188,8 @@ static void misspelt_words_are_put_right(void)
         {"genrate", "'genrate'; is it generate? ("},
         {"help pul", "'pul'; is it pull? ("},
         {"zzzzzz", "'zzzzzz' ("},
+        {"--versoin", "'--versoin'; is it --version? ("},
+        {"--hlep", "'--hlep'; is it --help? ("},
         {"generate --temprature 1", "unknown option --temprature; is it --temperature? ("},
         {"generate --max-token=5", "unknown option --max-token; is it --max-tokens? ("},
         {"generate --qqqqqq", "unknown option --qqqqqq ("},

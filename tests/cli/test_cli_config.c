@@ -115,7 +115,7 @@ static void bad_json_is_refused_with_its_line(void)
         {"{\"l\\u0072\": 1,\n\"lr\": 2}", ":2: lr is given twice, before in line 1"},
         {"[1]", "expected a JSON object of options"},
         {"", "bad.json"},
-        {"{\"lr\": ", "line 1"},
+        {"{\"lr\": ", "column 8"},
         {"{\"\\u001b[31m\": 1}", "there is no option '\\x1b[31m'"},
     };
     check_refused("bad.json", bad, sizeof bad / sizeof *bad);

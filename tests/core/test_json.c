@@ -15,15 +15,15 @@ static weft_status parse(const char *text, weft__json_doc *doc)
 static void text_that_is_not_json(void)
 {
     static const char *const bad[][2] = {
-        {"", "f.json: line 1, column 1"},
-        {"   ", "line 1, column 4"},
-        {"{\"a\":1,}", "line 1, column 8"},
+        {"", "f.json: column 1"},
+        {"   ", "column 4"},
+        {"{\"a\":1,}", "column 8"},
         {"{\"a\":1", "ends before the value does"},
         {"[1,\n 2,\n x]", "f.json: line 3, column 2"},
-        {"{} {}", "line 1, column 4"},
-        {"1 2", "line 1"},
-        {"{'a':1}", "line 1, column 2"},
-        {"/* c */ 1", "line 1"},
+        {"{} {}", "column 4"},
+        {"1 2", "column"},
+        {"{'a':1}", "column 2"},
+        {"/* c */ 1", "column"},
         {"\"a\x01\"", "column 3: control character"},
         {"\"a\nb\"", "control character"},
         {"\"\xFF\"", "column 2: invalid UTF-8"},
@@ -31,8 +31,8 @@ static void text_that_is_not_json(void)
         {"\"\\ud800\"", "column 2: a surrogate without its pair"},
         {"\"\\ud800\\ud800\"", "column 2: a surrogate without its pair"},
         {"\"x\\udc00\"", "column 3: a surrogate without its pair"},
-        {"\"\\q\"", "line 1"},
-        {"12x", "line 1"},
+        {"\"\\q\"", "column"},
+        {"12x", "column"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         weft__json_doc doc = {0};

@@ -95,7 +95,7 @@ static const struct {
     size_t length;
     const char *message;
 } bad[] = {
-    {TEXT(""), "t: line 1, column 1: the text ends before the value does"},
+    {TEXT(""), "t: column 1: the text ends before the value does"},
     {TEXT(" \n "), "t: line 2, column 2: the text ends"},
     {TEXT("nul"), "column 1: expected a value"},
     {TEXT("NULL"), "expected a value"},

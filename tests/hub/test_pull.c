@@ -307,7 +307,7 @@ static void answers_that_make_no_sense(void)
     server *s = server_start(pages, PAGES, NULL);
     if (!CHECK(s != NULL))
         return;
-    refused(s, pages, "<html>", WEFT_INVALID, "revision/main?blobs=true: line 1");
+    refused(s, pages, "<html>", WEFT_INVALID, "revision/main?blobs=true: column 1");
     refused(s, pages, "{\"siblings\": []}", WEFT_INVALID, "sha");
     refused(s, pages, ONE("../../x", "1", "\"blobId\": \"" CONFIG_HASH "\""), WEFT_INVALID,
             "'../../x' is no place for a file");

@@ -185,7 +185,7 @@ static void folders_that_are_no_checkpoint(void)
     write_text(check_temporary("nothing/config.json"), tiny);
     load_refused(folder, WEFT_IO, "nothing: there is no .safetensors file");
     write_text(check_temporary("nothing/config.json"), "{\"hidden_size\":");
-    load_refused(folder, WEFT_INVALID, "nothing/config.json: line 1");
+    load_refused(folder, WEFT_INVALID, "nothing/config.json: column 16");
     weft_model *m;
     CHECK_STATUS(weft_model_load(folder, &(weft_model_options){.dtype = WEFT_INT8}, &m),
                  WEFT_INVALID);

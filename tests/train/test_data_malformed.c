@@ -15,24 +15,31 @@ typedef struct malformed {
     const char *name, *data, *message;
 } malformed;
 
+#define TEN "0123456789"
+#define LONG TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN
 #define USER "{\"role\": \"user\", \"content\": \"x\"}"
 #define GPT "{\"role\": \"assistant\", \"content\": \"y\"}"
 
 static const malformed files[] = {
     /* JSON lines */
-    {"a.jsonl", "{\"text\": \"fine\"}\n{\"text\": \n", "a.jsonl:2: line 1, column "},
+    {"a.jsonl", "{\"text\": \"fine\"}\n{\"text\": \n", "a.jsonl:2: column "},
     {"a.jsonl", "{\"text\": \"fine\"}\n\n[1]\n", "a.jsonl:3: expected object, got array"},
     {"a.jsonl", "5\n", "a.jsonl:1: expected object, got integer"},
     {"a.jsonl", "{\"text\": 5}\n", "a.jsonl:1: text: expected string, got integer"},
     {"a.jsonl", "{\"text\": null}\n", "a.jsonl:1: expected \"text\", \"prompt\" and"},
+    {"a.jsonl", "{\"text\": null}\n", "and \"answer\", got \"text\": null"},
+    {"a.jsonl", "{}\n", "and \"answer\", got no members"},
+    {"a.jsonl", "{\"" LONG "\": 1}\n", "and \"answer\", got other members"},
+    {"a.jsonl", "{\"q\": 1, \"" LONG "\": 1}\n", "and \"answer\", got \"q\", ..."},
     {"a.jsonl", "{\"text\": \"\xff\"}\n", "a.jsonl:1: "},
-    {"a.jsonl", "{'text': 'x'}\n", "a.jsonl:1: line 1, column "},
-    {"a.jsonl", "{\"text\": \"a\"} {\"text\": \"b\"}\n", "a.jsonl:1: line 1, column "},
+    {"a.jsonl", "{'text': 'x'}\n", "a.jsonl:1: column "},
+    {"a.jsonl", "{\"text\": \"a\"} {\"text\": \"b\"}\n", "a.jsonl:1: column "},
     {"a.jsonl", "{\"Text\": \"a\"}\n", "a.jsonl:1: expected \"text\""},
     {"a.jsonl", "", "a.jsonl: the dataset is empty"},
     {"a.jsonl", "{\"text\": \"\"}\n", "a.jsonl: there is nothing to learn in its 1 samples"},
     /* prompts and completions */
-    {"b.jsonl", "{\"prompt\": \"x\"}", "b.jsonl:1: expected \"completion\" beside \"prompt\""},
+    {"b.jsonl", "{\"prompt\": \"x\", \"completon\": \"y\"}",
+     "b.jsonl:1: expected \"completion\" beside \"prompt\", got \"prompt\", \"completon\""},
     {"b.jsonl", "{\"completion\": \"x\"}", "b.jsonl:1: expected \"prompt\" beside \"completion\""},
     {"b.jsonl", "{\"prompt\": \"x\", \"completion\": [" GPT "]}",
      "completion: expected string, got"},
@@ -52,7 +59,7 @@ static const malformed files[] = {
     {"c.jsonl", "{\"messages\": [" USER ", {\"role\": 5}]}", "messages[1].role: expected string"},
     {"c.jsonl", "{\"messages\": [" USER ", {\"role\": \"assistant\", \"weight\": \"1\"}]}",
      "messages[1].weight: expected number, got string"},
-    {"c.jsonl", "{\"messages\": \"[{]\"}", "c.jsonl:1: line 1, column "},
+    {"c.jsonl", "{\"messages\": \"[{]\"}", "c.jsonl:1: column "},
     {"c.jsonl", "{\"messages\": [" USER ", " GPT "], \"tools\": 5}", "c.jsonl:1: tools: expected"},
     {"c.jsonl", "{\"messages\": [" USER ", " GPT "], \"tools\": \"{\"}", "c.jsonl:1: tools: "},
     {"c.jsonl", "{\"messages\": [" USER ", " GPT "], \"chat_template_kwargs\": [1]}",
@@ -61,9 +68,9 @@ static const malformed files[] = {
      "expected system, human or gpt, got \"cat\""},
     {"c.jsonl", "{\"conversations\": [{\"from\": \"gpt\"}]}", "conversations[0].value"},
     /* JSON arrays */
-    {"d.json", "[{\"text\": \"a\"}, {\"text\": \"b\"}", "d.json: line 1, column "},
+    {"d.json", "[{\"text\": \"a\"}, {\"text\": \"b\"}", "d.json: column "},
     {"d.json", "[{\"text\": \"a\"}, 5]", "d.json: row 2: expected object, got integer"},
-    {"d.json", "{\n  \"data\": [{\"text\": \"a\"}]\n}", "d.json:1: line 1, column "},
+    {"d.json", "{\n  \"data\": [{\"text\": \"a\"}]\n}", "d.json:1: column "},
     {"d.json", "[]", "d.json: the dataset is empty"},
     /* tables */
     {"e.csv", "text\n\"a\" b\n", "e.csv:2: field 1: expected a separator after the closing quote"},

@@ -178,5 +178,14 @@ static void an_allocation_that_fails_leaves_nothing(void)
     unload();
 }
 
+/* Where no folder can be made, the message has the name that was given, not that of a partial
+ * folder. */
+static void messages_name_what_was_given(void)
+{
+    CHECK_STATUS(weft_convert(check_fixture("models/llama"), "/proc/none", NULL, NULL), WEFT_IO);
+    CHECK_CONTAINS(weft_error_message(), "/proc/none: make folder: ");
+}
+
 CHECK_MAIN("failed_saves", CHECK_CASE(a_full_disk_leaves_nothing),
-           CHECK_CASE(an_allocation_that_fails_leaves_nothing))
+           CHECK_CASE(an_allocation_that_fails_leaves_nothing),
+           CHECK_CASE(messages_name_what_was_given))

@@ -15,6 +15,17 @@ enum { STEPS = 4 };
 
 /* ---- what a run writes ---------------------------------------------------------------------- */
 
+/* What a path is instead of an adapter. */
+static void expect_no_adapter(const char *path, const char *message)
+{
+    weft_model *model = recipe_model(run_base, NULL);
+    if (model) {
+        CHECK_STATUS(weft_adapter_load(model, path, NULL), WEFT_IO);
+        CHECK_CONTAINS(weft_error_message(), message);
+    }
+    weft_model_free(model);
+}
+
 static void the_folder_has_everything(void)
 {
     history l = {.n = 0};
@@ -30,6 +41,10 @@ static void the_folder_has_everything(void)
         return;
     CHECK(run_has(folder, "last/adapter_model.safetensors"));
     CHECK(run_has(folder, "best/adapter_config.json"));
+    expect_no_adapter(folder, "the folder of a run, not an adapter: its adapters are ");
+    expect_no_adapter(run_file(folder, "run.json"), "not an adapter: expected a folder with ");
+    expect_no_adapter(run_file(folder, "none"),
+                      "there is no such adapter: expected a folder with ");
     char *text = run_text(folder, "metrics.jsonl"), *line = text;
     for (int s = 0; s <= STEPS; s++) {
         long long step = -1;

@@ -12,6 +12,28 @@ static bool is_gguf(const char *path)
     return n > 5 && strcmp(path + n - 5, ".gguf") == 0;
 }
 
+/* Fails with what `path` is when it has no adapter's configuration. */
+static weft_status check_folder(const char *path, const char *config)
+{
+    if (weft__exists(config))
+        return WEFT_OK;
+    if (!weft__exists(path))
+        return weft_fail(
+            WEFT_IO,
+            "%s: there is no such adapter: expected a folder with " WEFT__ADAPTER_CONFIG
+            ", or a .gguf file",
+            path);
+    if (weft_run_exists(path))
+        return weft_fail(WEFT_IO,
+                         "%s: the folder of a run, not an adapter: its adapters are %s/last and, "
+                         "with validation data, %s/best",
+                         path, path, path);
+    return weft_fail(WEFT_IO,
+                     "%s: not an adapter: expected a folder with " WEFT__ADAPTER_CONFIG
+                     ", or a .gguf file",
+                     path);
+}
+
 /* Detects the format: mlx-lm's configuration has lora_parameters and no peft_type. */
 static weft_status read_format(const char *path, weft_adapter_format *format, char **base)
 {
@@ -24,7 +46,9 @@ static weft_status read_format(const char *path, weft_adapter_format *format, ch
         return WEFT_OK;
     char *config = weft_format("%s/%s", path, WEFT__ADAPTER_CONFIG);
     weft_status status =
-        config ? weft__json_read(config, &doc) : weft__out_of_memory(path, "reading the adapter");
+        config ? check_folder(path, config) : weft__out_of_memory(path, "reading the adapter");
+    if (status == WEFT_OK)
+        status = weft__json_read(config, &doc);
     weft_free(config);
     if (status != WEFT_OK)
         return status;

@@ -1,4 +1,6 @@
 /* train/data/row.c -- the kinds of rows, and their conversion to samples. */
+#include <json-c/linkhash.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/failure.h"
@@ -25,6 +27,23 @@ static bool has(const weft__json *row, const char *key)
     return key == NULL || (json_object_object_get_ex(row->value, key, &value) && value != NULL);
 }
 
+/* Writes the names of the row's members, as many as fit. */
+static void name_members(const weft__json *row, char *out, size_t size)
+{
+    size_t n = 0;
+    snprintf(out, size, "no members");
+    json_object_object_foreach(row->value, key, value)
+    {
+        const char *null = value ? "" : ": null";
+        const size_t more = strlen(key) + strlen(", \"\": null, ...");
+        if (n + more >= size) {
+            snprintf(out + n, size - n, n > 0 ? ", ..." : "other members");
+            return;
+        }
+        n += (size_t)snprintf(out + n, size - n, "%s\"%s\"%s", n > 0 ? ", " : "", key, null);
+    }
+}
+
 static weft_status find_kind(const weft__json *row, weft_row_kind *out)
 {
     const weft_status status = weft__json_as_object(row);
@@ -36,16 +55,19 @@ static weft_status find_kind(const weft__json *row, weft_row_kind *out)
             return WEFT_OK;
         }
     }
+    char found[200];
+    name_members(row, found, sizeof found);
     for (int kind = 0; kind < WEFT_ROW_KINDS; kind++) {
         const bool first = has(row, members[kind][0]);
         if (first || (members[kind][1] && has(row, members[kind][1])))
-            return weft__json_fail(row, WEFT_INVALID, "expected \"%s\" beside \"%s\"",
-                                   members[kind][first], members[kind][!first]);
+            return weft__json_fail(row, WEFT_INVALID, "expected \"%s\" beside \"%s\", got %s",
+                                   members[kind][first], members[kind][!first], found);
     }
     return weft__json_fail(row, WEFT_INVALID,
                            "expected \"text\", \"prompt\" and \"completion\", \"messages\", "
                            "\"conversations\", \"instruction\" and \"output\", or \"question\" and "
-                           "\"answer\"");
+                           "\"answer\", got %s",
+                           found);
 }
 
 /* ---- texts ---------------------------------------------------------------------------------- */
