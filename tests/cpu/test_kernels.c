@@ -395,6 +395,37 @@ static void test_linear_cross_entropy(void)
                       LIE_DENSE);
 }
 
+/* A row's loss and gradient have the same bits beside any number of rows: losses of the same
+ * sample, computed in different batches, are compared in preference objectives. */
+static void test_rows_are_independent(void)
+{
+    enum { N = 100, E = 32, V = 300 };
+    static const int64_t fewer[] = {2, 9, 20, 36, 75};
+    owned_tensor x = tensor_random(WEFT_FLOAT32, WEFT_DIMS(N, E), LIE_DENSE, -1, 1, 51);
+    owned_tensor w = tensor_random(WEFT_FLOAT32, WEFT_DIMS(V, E), LIE_DENSE, -1, 1, 52);
+    owned_tensor targets = some_targets(N, V), loss = tensor_empty(WEFT_FLOAT32, WEFT_DIMS(N)),
+                 dx = tensor_empty(WEFT_FLOAT32, WEFT_DIMS(N, E));
+    float losses[N], grads[N * E];
+    const weft_linear_cross_entropy_params params = {.with_gradient = true};
+    task t = {"linear_cross_entropy", &params, {x.t, w.t, targets.t}, {loss.t, dx.t}, 3, 2};
+    run_task(&t);
+    memcpy(losses, loss.t.data, sizeof losses);
+    memcpy(grads, dx.t.data, sizeof grads);
+    for (size_t i = 0; i < sizeof fewer / sizeof *fewer; i++) {
+        const int64_t n = fewer[i];
+        t.in[0].shape.at[0] = t.in[2].shape.at[0] = n;
+        t.out[0].shape.at[0] = t.out[1].shape.at[0] = n;
+        run_task(&t);
+        CHECK(memcmp(losses, loss.t.data, (size_t)n * sizeof *losses) == 0);
+        CHECK(memcmp(grads, dx.t.data, (size_t)(n * E) * sizeof *grads) == 0);
+    }
+    tensor_free(&x);
+    tensor_free(&w);
+    tensor_free(&targets);
+    tensor_free(&loss);
+    tensor_free(&dx);
+}
+
 static void test_target_too_large(void)
 {
     owned_tensor x = tensor_random(WEFT_FLOAT32, WEFT_DIMS(2, 5), LIE_DENSE, -1, 1, 1);
@@ -478,5 +509,5 @@ static void test_adamw(void)
 }
 
 CHECK_MAIN("kernels", CHECK_CASE(test_norms), CHECK_CASE(test_rope), CHECK_CASE(test_cross_entropy),
-           CHECK_CASE(test_linear_cross_entropy), CHECK_CASE(test_target_too_large),
-           CHECK_CASE(test_adamw))
+           CHECK_CASE(test_linear_cross_entropy), CHECK_CASE(test_rows_are_independent),
+           CHECK_CASE(test_target_too_large), CHECK_CASE(test_adamw))
