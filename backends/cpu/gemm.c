@@ -1,4 +1,5 @@
-/* backends/cpu/gemm.c -- the driver for float32 matrix products, and for sums of products.
+/* backends/cpu/gemm.c -- the driver for float32 matrix products, and for sums of products. Where
+ * the machine has kernels for products of bfloat16 parts, gemm_parts.c computes most of them.
  *
  * B is decoded and packed into column panels, all of it or, if it is large, some columns at a time.
  * Then tiles of C run in parallel, each in blocks of k. A is packed into row panels too, all of it
@@ -254,7 +255,9 @@ int64_t weft__cpu_gemm_workspace(const cpu_gemm *g)
     int64_t floats = p.shared + weft__cpu_workers() * (p.scratch_a + p.scratch_c);
     if (p.transposed)
         floats += round_up(g->m * g->n, 16);
-    return floats * (int64_t)sizeof(float);
+    const int64_t plain = floats * (int64_t)sizeof(float);
+    const int64_t parts = weft__cpu_parts_takes(g) ? weft__cpu_parts_workspace(g) : 0;
+    return plain > parts ? plain : parts;
 }
 
 /* An upper bound for every plan of one product: packed columns of B (or of A, when the transpose is
@@ -277,7 +280,9 @@ int64_t weft__cpu_gemm_bound(const cpu_gemm *g)
     const int64_t tiles =
         (packed + round_up(smaller(a, PACKED_A_FLOATS), 16) + weft__cpu_workers() * own + flat) *
         (int64_t)sizeof(float);
-    return tiles > few ? tiles : few;
+    const int64_t parts = weft__cpu_parts_bound(g);
+    const int64_t most = tiles > few ? tiles : few;
+    return most > parts ? most : parts;
 }
 
 /* ---- Packing B ------------------------------------------------------------------------------ */
@@ -557,6 +562,8 @@ void weft__cpu_gemm(const cpu_gemm *g, void *workspace)
         weft__cpu_few_rows(g, workspace);
         return;
     }
+    if (weft__cpu_parts_takes(g) && weft__cpu_parts(g, workspace))
+        return;
     plan p;
     make_plan(&p, g);
     p.memory = workspace;

@@ -13,6 +13,7 @@ typedef struct cpu_matrix {
      * or columns. */
     const cpu_codes *codes;
     bool code_terms;
+    int parts; /* of float32 and codes: bfloat16 parts whose sum an element is, if fewer than three */
     int64_t row, column;
     int64_t batch[WEFT_MAX_DIMS]; /* per batch axis; 0 if broadcast */
 } cpu_matrix;
@@ -35,6 +36,7 @@ typedef struct cpu_gemm {
     void *c;
     const float *bias; /* n floats or NULL */
     bool accumulate;   /* adds the product to C, which is float32; without bias */
+    bool coarse;       /* C is float32, but the precision of bfloat16 is enough */
     bool by_tiles;     /* with a few rows too: a row then has the same bits in any number of rows */
     const cpu_pair *more; /* n_more < CPU_MOST_PAIRS products that are added, without a batch */
     int n_more;
@@ -45,6 +47,13 @@ bool weft__cpu_few_rows_takes(const cpu_gemm *g);
 int64_t weft__cpu_few_rows_workspace(const cpu_gemm *g);
 int64_t weft__cpu_few_rows_bound(const cpu_gemm *g);
 void weft__cpu_few_rows(const cpu_gemm *g, float *memory);
+
+/* By gemm_parts.c, where the machine has kernels for products of bfloat16 parts. False: there are
+ * NaNs in C, perhaps only because infinities were divided into parts; it must be computed again. */
+bool weft__cpu_parts_takes(const cpu_gemm *g);
+int64_t weft__cpu_parts_workspace(const cpu_gemm *g);
+int64_t weft__cpu_parts_bound(const cpu_gemm *g); /* for any n, and at most these m and k */
+bool weft__cpu_parts(const cpu_gemm *g, void *workspace);
 
 /* Bytes of workspace; does not read the data pointers. */
 int64_t weft__cpu_gemm_workspace(const cpu_gemm *g);

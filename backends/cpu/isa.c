@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/amx.h"
 #if defined(__x86_64__)
 #include <cpuid.h>
 #elif defined(__aarch64__)
@@ -18,6 +20,7 @@ static const struct {
     [CPU_PORTABLE] = {"portable", "portable kernels"},
     [CPU_AVX2] = {"avx2", "kernels for AVX2"},
     [CPU_AVX512] = {"avx512", "kernels for AVX-512"},
+    [CPU_AMX] = {"amx", "kernels for AVX-512, and products by AMX"},
 #elif defined(__aarch64__)
     [CPU_NEON] = {"neon", "kernels for NEON"},
     [CPU_DOTPROD] = {"dotprod", "kernels for NEON with dot products of bytes"},
@@ -54,6 +57,10 @@ static cpu_isa best(void)
         !__builtin_cpu_supports("avx512cd") || !__builtin_cpu_supports("avx512dq") ||
         !__builtin_cpu_supports("avx512vl"))
         return CPU_AVX2;
+#if defined(WEFT_WITH_AMX)
+    if (weft__amx_usable())
+        return CPU_AMX;
+#endif
     return CPU_AVX512;
 #endif
 #elif defined(__aarch64__)

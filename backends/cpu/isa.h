@@ -16,6 +16,7 @@ typedef enum cpu_isa {
     CPU_PORTABLE,
     CPU_AVX2,
     CPU_AVX512,
+    CPU_AMX, /* products of tiles of bfloat16 */
     CPU_ISA_COUNT,
     CPU_BASELINE = CPU_PORTABLE
 } cpu_isa;
@@ -32,7 +33,7 @@ typedef enum cpu_isa { CPU_PORTABLE, CPU_ISA_COUNT, CPU_BASELINE = CPU_PORTABLE 
 #endif
 
 /* The best instruction set of this machine, or a lower one given by the environment variable
- * WEFT_CPU_ISA (portable, avx2, avx512; on AArch64 neon, dotprod, i8mm). Constant during the
+ * WEFT_CPU_ISA (portable, avx2, avx512, amx; on AArch64 neon, dotprod, i8mm). Constant during the
  * process. */
 cpu_isa weft__cpu_isa(void);
 

@@ -9,6 +9,11 @@ static cpu_kernels table;
 
 static void fill(cpu_isa isa)
 {
+    table.parts = (cpu_part_kernels){0};
+#if defined(WEFT_WITH_AMX)
+    if (isa >= CPU_AMX)
+        weft__fill_amx_amx(&table);
+#endif
     CPU_FILL(weft__fill_attention, &table, isa);
     CPU_FILL(weft__fill_codes, &table, isa);
     CPU_FILL(weft__fill_conv, &table, isa);

@@ -27,7 +27,26 @@ typedef struct cpu_block {
     int64_t c_row;
     bool add;          /* adds to C */
     const float *bias; /* n floats as initial values, or NULL; not with `add` */
+    /* Only for cpu_part_kernels: the terms of an element of A and of B, and the orders of their
+     * products that are computed. */
+    int a_parts, b_parts, orders;
 } cpu_block;
+
+/* Matrix products whose elements are sums of bfloat16 parts (isa/amx.c). Panels of both sides have
+ * `width` rows or columns, and k is padded with zeros to a multiple of `step`: width * step * parts
+ * / 2 floats for each. In a block a_row, a_k, b_k, b_next and bias are not used, and C
+ * has whole tiles of 16 rows and columns. */
+typedef struct cpu_part_kernels {
+    int width, step; /* width 0: the machine has no such kernels */
+    void (*block)(const cpu_block *block);
+    /* Like pack_a and pack_b below, without a gap. bfloat16 has one term and float16 two; a float32
+     * has one (it is a bfloat16), two (rounded to 16 bits) or three (exact). */
+    void (*pack_a)(weft_dtype dtype, int parts, const void *a, int64_t a_row, int64_t a_k,
+                   int64_t m, int64_t k, float *out);
+    void (*pack_b)(weft_dtype dtype, int parts, const void *b, int64_t b_k, int64_t b_n, int64_t k,
+                   int64_t n, float *out);
+    bool (*has_nan)(const float *c, int64_t m, int64_t n, int64_t c_row);
+} cpu_part_kernels;
 
 /* y_i[f] += x_i . w_f for m rows of x and n rows of w, a multiple of 4, of k elements each, a
  * multiple of `lanes`. Strides are in floats. */
@@ -147,6 +166,8 @@ typedef struct cpu_kernels {
     /* Convert n elements between float32, float16 or bfloat16 and float32. */
     void (*decode)(weft_dtype dtype, const void *from, float *to, int64_t n);
     void (*encode)(weft_dtype dtype, const float *from, void *to, int64_t n);
+
+    cpu_part_kernels parts;
 
     int lanes, gemm_rows, gemm_columns;
     void (*gemm_block)(const cpu_block *block);
@@ -296,6 +317,9 @@ const cpu_kernels *weft__cpu_kernels(void);
  * machine's. Returns the one in use. */
 cpu_isa weft__cpu_use_isa(cpu_isa isa);
 
+#if defined(__x86_64__)
+void weft__fill_amx_amx(cpu_kernels *table);
+#endif
 CPU_DECLARE_FILL(weft__fill_attention, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_codes, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_conv, cpu_kernels);

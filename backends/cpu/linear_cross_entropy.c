@@ -128,7 +128,8 @@ static cpu_gemm product_of_mean(const loss *p, cpu_codes *codes)
                       .b = w,
                       .c_dtype = WEFT_FLOAT32,
                       .c = p->mean,
-                      .accumulate = p->v0 > 0};
+                      .accumulate = p->v0 > 0,
+                      .by_tiles = true};
 }
 
 /* Bytes for the products of any pass. */

@@ -1,0 +1,434 @@
+/* backends/cpu/gemm_parts.c -- the driver for matrix products of bfloat16 parts (isa/amx.c).
+ *
+ * A is divided into parts and packed, some rows at a time. Then strips of columns of C run in
+ * parallel. A strip packs a block of B, of which a panel fits the L1 cache, multiplies it by a
+ * block of A that fits the L2 cache, and adds the results to its own C, which is written at the
+ * end. A row's bits depend neither on the strips nor on the other rows.
+ *
+ * Parts of infinities are not numbers: if a result is NaN, the product is computed again by the
+ * driver for float32.
+ */
+#include <stdatomic.h>
+
+#include "backends/cpu/gemm.h"
+#include "backends/cpu/kernels.h"
+#include "backends/cpu/pool.h"
+
+enum {
+    LEAST = 8,               /* of each size */
+    STRIP = 256,             /* columns of the widest strip */
+    LEAST_STRIP = 64,        /* narrower ones are not worth another task */
+    TILE_ROWS = 512,         /* rows of A in the L2 cache */
+    LEAST_ROWS = 128,        /* of a task */
+    SPARE = 16,              /* floats between rows of C, which would share few sets of a cache */
+    PACKED_FLOATS = 5 << 20, /* of A at a time */
+    TOGETHER = 32,           /* rows of B that are decoded at a time */
+    CODES = 2 * WEFT_MAX_BLOCK,
+    TASK_FLOPS = 8 << 20, /* smaller tasks are joined */
+    MOST_BLOCK = 512,     /* steps in k */
+    MOST_PARTS = 3
+};
+
+typedef struct term {
+    cpu_pair own;
+    int a_parts, b_parts;
+    int64_t block; /* steps in k of a block */
+    int64_t span;  /* steps that are packed together: whole blocks, and whole groups of codes */
+    int64_t at_a;  /* in the packed A */
+    int64_t at_b;  /* in a worker's B, if B is kept */
+} term;
+
+typedef struct plan {
+    cpu_gemm g;
+    const cpu_kernels *kernels;
+    term terms[CPU_MOST_PAIRS];
+    int n_terms, orders;
+    int64_t width, step; /* those of the kernels */
+    int64_t n_batch;
+    int64_t chunk, items; /* rows, or with several batch items whole items, for which A is packed */
+    int64_t strip, rows;  /* columns and rows of a task */
+    bool keep_b;          /* a task's strip of B, since several tiles use it */
+    int64_t a_floats, b_floats, c_floats; /* of packed A; per worker */
+    float *memory;
+    int64_t batch, row, n_items, n_rows; /* what is running */
+    atomic_bool nan;
+} plan;
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static int64_t round_up(int64_t a, int64_t b)
+{
+    return ceil_div(a, b) * b;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t size_of(weft_dtype dtype)
+{
+    return (int64_t)weft_dtype_size(dtype);
+}
+
+/* ---- Planning ------------------------------------------------------------------------------- */
+
+bool weft__cpu_parts_takes(const cpu_gemm *g)
+{
+    bool pays = weft__cpu_kernels()->parts.width > 0 && g->n >= LEAST && g->k >= LEAST &&
+                (g->by_tiles || g->m >= LEAST);
+    for (int i = 0; i < g->n_more; i++)
+        pays &= g->more[i].k >= LEAST;
+    return pays;
+}
+
+static int parts_of(const cpu_matrix *x, int orders)
+{
+    if (x->codes || x->dtype == WEFT_FLOAT32)
+        return x->parts ? x->parts : orders;
+    return x->dtype == WEFT_BFLOAT16 ? 1 : 2;
+}
+
+/* Floats of k steps of a row or a column. */
+static int64_t depth(const plan *p, int64_t k, int parts)
+{
+    return round_up(k, p->step) * parts / 2;
+}
+
+static void add_term(plan *p, const cpu_pair *pair)
+{
+    static const int64_t blocks[] = {0, MOST_BLOCK, 192, 128};
+    term *t = &p->terms[p->n_terms++];
+    *t = (term){.own = *pair,
+                .a_parts = parts_of(&pair->a, p->orders),
+                .b_parts = parts_of(&pair->b, p->orders)};
+    /* A panel of B fits the L1 cache, and A the L2 cache. */
+    const int64_t most = blocks[larger(t->a_parts, t->b_parts)];
+    t->block = round_up(ceil_div(pair->k, ceil_div(pair->k, most)), p->step);
+    if (pair->b.codes)
+        t->block = most == 192 ? 128 : most; /* a power of two, like groups */
+    const int64_t group = pair->b.codes && !pair->b.code_terms ? pair->b.codes->group : 1;
+    t->span = t->block > group ? t->block : group;
+}
+
+/* A batch whose items share B, with their rows one after another, is one product. */
+static void join_batch(cpu_gemm *g)
+{
+    int64_t rows = g->m;
+    for (int i = g->batch.n - 1; i >= 0; i--) {
+        if (g->batch.at[i] != 1 && (g->b.batch[i] != 0 || g->a.batch[i] != rows * g->a.row))
+            return;
+        rows *= g->batch.at[i];
+    }
+    g->m = rows;
+    g->batch.n = 0;
+}
+
+/* Divides C among tasks: strips, and rows if there are fewer strips than threads. */
+static void choose_tasks(plan *p)
+{
+    const int64_t workers = weft__cpu_workers();
+    int64_t unit = p->width;
+    for (int i = 0; i < p->n_terms; i++)
+        if (p->terms[i].own.b.codes && p->terms[i].own.b.code_terms)
+            unit = larger(unit, round_up(p->terms[i].own.b.codes->group, p->width));
+    int64_t strips = round_up(ceil_div(p->g.n, STRIP), workers);
+    strips = larger(1, smaller(strips, p->g.n / LEAST_STRIP));
+    p->strip = round_up(ceil_div(p->g.n, strips), unit);
+    strips = ceil_div(p->g.n, p->strip);
+    int64_t parts = 1;
+    if (strips * p->items < workers)
+        parts = smaller(ceil_div(2 * workers, strips * p->items), ceil_div(p->chunk, LEAST_ROWS));
+    p->rows = round_up(ceil_div(p->chunk, parts), p->width);
+    p->keep_b = p->rows > TILE_ROWS;
+}
+
+static void make_plan(plan *p, const cpu_gemm *g)
+{
+    *p = (plan){.g = *g, .kernels = weft__cpu_kernels(), .n_batch = 1};
+    p->width = p->kernels->parts.width;
+    p->step = p->kernels->parts.step;
+    p->orders = g->coarse || g->c_dtype == WEFT_BFLOAT16 ? 2 : 3;
+    join_batch(&p->g);
+    for (int i = 0; i < p->g.batch.n; i++)
+        p->n_batch *= p->g.batch.at[i];
+    add_term(p, &(cpu_pair){.k = g->k, .a = g->a, .b = g->b});
+    for (int i = 0; i < g->n_more; i++)
+        add_term(p, &g->more[i]);
+    int64_t deep = 0; /* of a row of A in all terms */
+    for (int i = 0; i < p->n_terms; i++)
+        deep += depth(p, p->terms[i].own.k, p->terms[i].a_parts);
+    const int64_t fit = larger(1, PACKED_FLOATS / (deep * p->width)) * p->width;
+    p->chunk = smaller(fit, round_up(p->g.m, p->width));
+    p->items = p->n_batch > 1 ? smaller(p->n_batch, larger(1, fit / p->chunk)) : 1;
+    choose_tasks(p);
+    for (int i = 0; i < p->n_terms; i++) {
+        term *t = &p->terms[i];
+        t->at_a = p->a_floats;
+        p->a_floats += p->items * p->chunk * depth(p, t->own.k, t->a_parts);
+        t->at_b = p->keep_b ? p->b_floats : 0;
+        const int64_t b =
+            p->strip * depth(p, p->keep_b ? round_up(t->own.k, t->span) : t->span, t->b_parts);
+        p->b_floats = p->keep_b ? p->b_floats + b : larger(p->b_floats, b);
+    }
+    p->c_floats = smaller(TILE_ROWS, p->rows) * (p->strip + SPARE);
+}
+
+int64_t weft__cpu_parts_workspace(const cpu_gemm *g)
+{
+    plan p;
+    make_plan(&p, g);
+    return (p.a_floats + weft__cpu_workers() * (p.b_floats + p.c_floats)) * (int64_t)sizeof(float);
+}
+
+int64_t weft__cpu_parts_bound(const cpu_gemm *g)
+{
+    const cpu_part_kernels *kernels = &weft__cpu_kernels()->parts;
+    if (kernels->width == 0)
+        return 0;
+    const int64_t step = kernels->step, width = kernels->width;
+    const int64_t deep = round_up(g->k, MOST_BLOCK + step) * MOST_PARTS / 2;
+    const int64_t a = smaller(round_up(g->m, width) * deep, PACKED_FLOATS);
+    const int64_t b = STRIP * (MOST_BLOCK * MOST_PARTS / 2 + (g->m > TILE_ROWS ? deep : 0));
+    const int64_t c = TILE_ROWS * (STRIP + SPARE);
+    return (larger(a, width * deep) + weft__cpu_workers() * (b + c)) * (int64_t)sizeof(float);
+}
+
+/* ---- Packing -------------------------------------------------------------------------------- */
+
+static const char *batch_data(const cpu_matrix *x, const weft_dims *batch, int64_t index)
+{
+    int64_t offset = 0;
+    for (int axis = batch->n - 1; axis >= 0; axis--) {
+        offset += index % batch->at[axis] * x->batch[axis];
+        index /= batch->at[axis];
+    }
+    return (const char *)x->data + offset * size_of(x->dtype);
+}
+
+/* The packed block of A from step k on, of all rows of an item. */
+static float *block_of_a(const plan *p, const term *t, int64_t item, int64_t k)
+{
+    return p->memory + t->at_a +
+           p->chunk * (item * depth(p, t->own.k, t->a_parts) + depth(p, k, t->a_parts));
+}
+
+/* Items are the panels of A of all terms. */
+static void pack_a(void *context, int64_t begin, int64_t end, int worker)
+{
+    const plan *p = context;
+    const int64_t panels = ceil_div(p->n_rows, p->width);
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        const term *t = &p->terms[i % p->n_terms];
+        const int64_t item = i / p->n_terms / panels, row = i / p->n_terms % panels * p->width;
+        const cpu_matrix *x = &t->own.a;
+        const char *from = batch_data(x, &p->g.batch, p->batch + item);
+        for (int64_t k = 0; k < t->own.k; k += t->block) {
+            const int64_t count = smaller(t->block, t->own.k - k);
+            p->kernels->parts.pack_a(x->dtype, t->a_parts,
+                                     from + ((p->row + row) * x->row + k * x->column) *
+                                                size_of(x->dtype),
+                                     x->row, x->column, smaller(p->width, p->n_rows - row), count,
+                                     block_of_a(p, t, item, k) + row * depth(p, count, t->a_parts));
+        }
+    }
+}
+
+/* A part of B: columns [column, column + n) of the steps [k, k + count) of a batch item. Packed are
+ * blocks, and panels in each. */
+typedef struct piece {
+    const term *t;
+    const char *data;
+    int64_t column, n, k, count;
+    float *out;
+} piece;
+
+/* Packs (count, n) elements at step `from` and column `at` of the piece, at most one panel wide. */
+static void pack_elements(const plan *p, const piece *b, weft_dtype dtype, const void *x,
+                          int64_t x_k, int64_t x_n, int64_t from, int64_t count, int64_t at,
+                          int64_t n)
+{
+    const int parts = b->t->b_parts;
+    const int64_t padded = round_up(b->n, p->width);
+    for (int64_t k = from; k < from + count;) {
+        const int64_t first = k / b->t->block * b->t->block;
+        const int64_t last = smaller(first + b->t->block, b->count);
+        const int64_t end = smaller(last, from + count);
+        float *block = b->out + padded * depth(p, first, parts);
+        float *panel = block + at * depth(p, last - first, parts);
+        p->kernels->parts.pack_b(dtype, parts, (const char *)x + (k - from) * x_k * size_of(dtype),
+                                 x_k, x_n, end - k, n,
+                                 panel + p->width * depth(p, k - first, parts));
+        k = end;
+    }
+}
+
+/* Columns of B are rows of codes. */
+static void pack_code_columns(const plan *p, const piece *b)
+{
+    enum { COLUMNS = 32 };
+    const cpu_codes *c = b->t->own.b.codes;
+    float rows[COLUMNS * CODES];
+    for (int64_t at = 0; at < b->n; at += COLUMNS) {
+        const int64_t n = smaller(COLUMNS, b->n - at);
+        for (int64_t k = 0; k < b->count; k += CODES) {
+            const int64_t count = smaller(CODES, b->count - k);
+            for (int64_t j = 0; j < n; j++)
+                p->kernels->decode_codes(c, b->column + at + j, (b->k + k) / c->group,
+                                         count / c->group, rows + j * CODES);
+            pack_elements(p, b, WEFT_FLOAT32, rows, 1, CODES, k, count, at, n);
+        }
+    }
+}
+
+/* Rows of B are rows of codes. The groups that contain the columns are decoded completely. */
+static void pack_code_rows(const plan *p, const piece *b)
+{
+    enum { ROW = STRIP + 3 * WEFT_MAX_BLOCK };
+    const cpu_codes *c = b->t->own.b.codes;
+    const int64_t group = b->column / c->group;
+    const int64_t groups = (b->column + b->n - 1) / c->group - group + 1;
+    const int64_t skip = b->column - group * c->group;
+    float rows[TOGETHER * ROW];
+    for (int64_t k = 0; k < b->count; k += TOGETHER) {
+        const int64_t count = smaller(TOGETHER, b->count - k);
+        for (int64_t i = 0; i < count; i++)
+            p->kernels->decode_codes(c, b->k + k + i, group, groups, rows + i * ROW);
+        for (int64_t at = 0; at < b->n; at += p->width)
+            pack_elements(p, b, WEFT_FLOAT32, rows + skip + at, ROW, 1, k, count, at,
+                          smaller(p->width, b->n - at));
+    }
+}
+
+static void pack_b(const plan *p, const piece *b)
+{
+    const cpu_matrix *x = &b->t->own.b;
+    if (x->codes) {
+        (x->code_terms ? pack_code_rows : pack_code_columns)(p, b);
+        return;
+    }
+    /* Rows that are contiguous: some at a time, since a panel has only a line of each. */
+    const int64_t together = x->column == 1 && x->row != 1 ? TOGETHER : b->count;
+    for (int64_t k = 0; k < b->count; k += together)
+        for (int64_t at = 0; at < b->n; at += p->width) {
+            const char *from =
+                b->data + ((b->k + k) * x->row + (b->column + at) * x->column) * size_of(x->dtype);
+            pack_elements(p, b, x->dtype, from, x->row, x->column, k,
+                          smaller(together, b->count - k), at, smaller(p->width, b->n - at));
+        }
+}
+
+/* ---- Products ------------------------------------------------------------------------------- */
+
+/* Part of C: rows from `row` of what is packed, columns from `column`, of an item. */
+typedef struct tile {
+    int64_t item, row, column, m, n;
+} tile;
+
+static void write_tile(plan *p, const tile *t, float *c, int64_t c_row)
+{
+    const cpu_gemm *g = &p->g;
+    const int64_t row = (p->batch + t->item) * g->m + p->row + t->row, size = size_of(g->c_dtype);
+    char *to = (char *)g->c + (row * g->n + t->column) * size;
+    if (p->kernels->parts.has_nan(c, t->m, t->n, c_row))
+        atomic_store_explicit(&p->nan, true, memory_order_relaxed);
+    for (int64_t i = 0; i < t->m; i++, c += c_row, to += g->n * size) {
+        if (g->bias)
+            p->kernels->add_row(c, g->bias + t->column, t->n);
+        if (g->accumulate)
+            p->kernels->add_row((float *)(void *)to, c, t->n);
+        else
+            p->kernels->encode(g->c_dtype, c, to, t->n);
+    }
+}
+
+/* Computes a tile; `first`: B is not packed yet. */
+static void run_tile(plan *p, const tile *t, bool first, float *b, float *c)
+{
+    const int64_t padded = round_up(t->n, p->width);
+    cpu_block block = {
+        .m = t->m, .n = t->n, .c = c, .c_row = p->strip + SPARE, .orders = p->orders};
+    for (const term *x = p->terms; x < p->terms + p->n_terms; x++) {
+        block.a_parts = x->a_parts;
+        block.b_parts = x->b_parts;
+        for (int64_t from = 0; from < x->own.k; from += x->span) {
+            piece pack = {.t = x,
+                          .column = t->column,
+                          .n = t->n,
+                          .k = from,
+                          .count = smaller(x->span, x->own.k - from),
+                          .out = b};
+            if (p->keep_b)
+                pack.out += x->at_b + padded * depth(p, from, x->b_parts);
+            if (!x->own.b.codes)
+                pack.data = batch_data(&x->own.b, &p->g.batch, p->batch + t->item);
+            if (first)
+                pack_b(p, &pack);
+            for (int64_t k = 0; k < pack.count; k += x->block) {
+                block.k = smaller(x->block, pack.count - k);
+                block.a_panel = p->width * depth(p, block.k, x->a_parts);
+                block.a = block_of_a(p, x, t->item, from + k) + t->row / p->width * block.a_panel;
+                block.b_panel = p->width * depth(p, block.k, x->b_parts);
+                block.b = pack.out + padded * depth(p, k, x->b_parts);
+                p->kernels->parts.block(&block);
+                block.add = true;
+            }
+        }
+    }
+    write_tile(p, t, c, block.c_row);
+}
+
+/* Items are the tasks: rows of a strip of an item. */
+static void run_tasks(void *context, int64_t begin, int64_t end, int worker)
+{
+    plan *p = context;
+    float *b = p->memory + p->a_floats + worker * (p->b_floats + p->c_floats);
+    const int64_t strips = ceil_div(p->g.n, p->strip), down = ceil_div(p->n_rows, p->rows);
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t first = i / strips % down * p->rows;
+        const int64_t rows = smaller(p->rows, p->n_rows - first);
+        tile t = {.item = i / strips / down, .column = i % strips * p->strip};
+        t.n = smaller(p->strip, p->g.n - t.column);
+        for (int64_t row = 0; row < rows; row += TILE_ROWS) {
+            t.row = first + row;
+            t.m = smaller(TILE_ROWS, rows - row);
+            run_tile(p, &t, row == 0, b, b + p->b_floats);
+        }
+    }
+}
+
+static void run_chunk(plan *p)
+{
+    const int64_t panels = p->n_items * ceil_div(p->n_rows, p->width);
+    const int64_t tasks = p->n_items * ceil_div(p->g.n, p->strip) * ceil_div(p->n_rows, p->rows);
+    int64_t k = 0;
+    for (int i = 0; i < p->n_terms; i++)
+        k += p->terms[i].own.k;
+    const int64_t flops = 2 * smaller(p->rows, p->n_rows) * smaller(p->strip, p->g.n) * k;
+    weft__cpu_parallel(panels * p->n_terms, TASK_FLOPS / 64 / (p->width * k) + 1, pack_a, p);
+    weft__cpu_parallel(tasks, TASK_FLOPS / flops + 1, run_tasks, p);
+}
+
+bool weft__cpu_parts(const cpu_gemm *g, void *workspace)
+{
+    plan p;
+    make_plan(&p, g);
+    p.memory = workspace;
+    for (p.batch = 0; p.batch < p.n_batch; p.batch += p.items) {
+        p.n_items = smaller(p.items, p.n_batch - p.batch);
+        for (p.row = 0; p.row < p.g.m; p.row += p.chunk) {
+            p.n_rows = smaller(p.chunk, p.g.m - p.row);
+            run_chunk(&p);
+        }
+    }
+    return !atomic_load(&p.nan) || g->accumulate;
+}

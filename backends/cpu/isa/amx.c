@@ -1,0 +1,333 @@
+/* backends/cpu/isa/amx.c -- matrix products by AMX tiles of bfloat16, and the packing of both
+ * sides.
+ *
+ * A number is a sum of bfloat16 parts: a float32 is exactly three, a float16 two. A product of two
+ * numbers is the sum of the products of their parts; those of order i + j, where i and j count from
+ * 0, are about 2^(-8 (i + j)) of it, and the lowest orders are computed (Henry, Tang, Heinecke:
+ * Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations,
+ * 2019). With three orders the result is as accurate as float32 arithmetic. Terms of infinities are
+ * not finite numbers: a result that is infinite or NaN may be NaN instead. Terms below 2^-126 count
+ * as zero.
+ *
+ * Panels of both sides have the same form: for each STEP steps in k, for each part, two tiles of 16
+ * rows of A, or of 16 columns of B in pairs of steps.
+ */
+#include "backends/cpu/isa/checked.h"
+#include "backends/cpu/isa/transpose.h"
+#include "backends/cpu/kernels.h"
+
+enum {
+    SIDE = 16,           /* rows of a tile; columns of one of C */
+    WIDTH = 2 * SIDE,    /* rows of a panel of A, columns of one of B */
+    STEP = 32,           /* steps in k of a tile */
+    TILE = SIDE * LANES, /* dwords of a tile */
+    PAIR = 2 * TILE,     /* of the two tiles of a part */
+    MOST_PARTS = 3,
+    LINE = 64
+};
+
+/* ---- Products ------------------------------------------------------------------------------- */
+
+typedef struct tile_config {
+    uint8_t palette, start, reserved[14];
+    uint16_t bytes[16];
+    uint8_t rows[16];
+} tile_config;
+
+/* The intrinsics do not tell the compiler that they read memory. */
+#define LOAD(tile, from, stride)                                                                   \
+    __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile ::"r"(from), "r"((int64_t)(stride))        \
+                     : "memory")
+#define STORE(tile, to, stride)                                                                    \
+    __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" ::"r"(to), "r"((int64_t)(stride))      \
+                     : "memory")
+/* The lines need not stay in the L1 cache. */
+#define LOAD_ONCE(tile, from, stride)                                                              \
+    __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm" #tile ::"r"(from), "r"((int64_t)(stride))      \
+                     : "memory")
+#define ZERO(tile) __asm__ volatile("tilezero %%tmm" #tile ::)
+#define ADD_PRODUCT(c, a, b) __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::)
+
+static void configure(void)
+{
+    tile_config config = {.palette = 1};
+    for (int i = 0; i < 8; i++) {
+        config.bytes[i] = LINE;
+        config.rows[i] = SIDE;
+    }
+    __asm__ volatile("ldtilecfg %0" ::"m"(config));
+}
+
+static void release(void)
+{
+    __asm__ volatile("tilerelease" ::);
+}
+
+/* C is in the tiles 0 (rows and columns 0 to 15), 1 (columns from 16 on), 2 (rows from 16 on), 3.
+ * Panels of A are read with the hint that they need not stay in the L1 cache, which B fills. */
+SIMD void add_products(int64_t steps, const uint32_t *a, int parts_a, const uint32_t *b,
+                       int parts_b, int orders, int down, int across)
+{
+    for (int64_t k = 0; k < steps; k += STEP, a += parts_a * PAIR, b += parts_b * PAIR) {
+#pragma GCC unroll 3
+        for (int i = 0; i < parts_a; i++) {
+            LOAD_ONCE(4, a + i * PAIR, LINE);
+            if (down > 1)
+                LOAD_ONCE(5, a + i * PAIR + TILE, LINE);
+#pragma GCC unroll 3
+            for (int j = 0; j < parts_b; j++) {
+                if (i + j >= orders)
+                    continue;
+                LOAD(6, b + j * PAIR, LINE);
+                ADD_PRODUCT(0, 4, 6);
+                if (across > 1)
+                    LOAD(7, b + j * PAIR + TILE, LINE);
+                if (across > 1)
+                    ADD_PRODUCT(1, 4, 7);
+                if (down > 1)
+                    ADD_PRODUCT(2, 5, 6);
+                if (down > 1 && across > 1)
+                    ADD_PRODUCT(3, 5, 7);
+            }
+        }
+    }
+}
+
+/* Whole tiles with constant loops: these must be unrolled, or mispredicted branches take a third of
+ * the time. */
+static void add_whole(const cpu_block *block, const uint32_t *a, const uint32_t *b)
+{
+#define CASE(A, B, ORDERS)                                                                         \
+    case 100 * ORDERS + 10 * A + B:                                                                \
+        add_products(block->k, a, A, b, B, ORDERS, 2, 2);                                          \
+        return
+    switch (100 * block->orders + 10 * block->a_parts + block->b_parts) {
+        CASE(1, 1, 2);
+        CASE(1, 2, 2);
+        CASE(2, 1, 2);
+        CASE(2, 2, 2);
+        CASE(1, 1, 3);
+        CASE(1, 2, 3);
+        CASE(1, 3, 3);
+        CASE(2, 1, 3);
+        CASE(2, 2, 3);
+        CASE(2, 3, 3);
+        CASE(3, 1, 3);
+        CASE(3, 2, 3);
+        CASE(3, 3, 3);
+    }
+#undef CASE
+}
+
+SIMD void multiply(const cpu_block *block, const uint32_t *a, const uint32_t *b, float *c, int down,
+                   int across)
+{
+    const int64_t stride = block->c_row * (int64_t)sizeof(float);
+    float *lower = c + SIDE * block->c_row;
+    if (!block->add) {
+        ZERO(0);
+        ZERO(1);
+        ZERO(2);
+        ZERO(3);
+    } else {
+        LOAD(0, c, stride);
+        if (across > 1)
+            LOAD(1, c + SIDE, stride);
+        if (down > 1)
+            LOAD(2, lower, stride);
+        if (down > 1 && across > 1)
+            LOAD(3, lower + SIDE, stride);
+    }
+    if (down > 1 && across > 1)
+        add_whole(block, a, b);
+    else
+        add_products(block->k, a, block->a_parts, b, block->b_parts, block->orders, down, across);
+    STORE(0, c, stride);
+    if (across > 1)
+        STORE(1, c + SIDE, stride);
+    if (down > 1)
+        STORE(2, lower, stride);
+    if (down > 1 && across > 1)
+        STORE(3, lower + SIDE, stride);
+}
+
+static void part_block(const cpu_block *block)
+{
+    const int64_t padded = (block->k + STEP - 1) / STEP * STEP;
+    const uint32_t *a = (const void *)block->a, *b = (const void *)block->b;
+    configure();
+    for (int64_t j = 0; j < block->n; j += WIDTH) {
+        const bool wide = block->n - j > SIDE;
+        const uint32_t *panel_b = b + j / WIDTH * block->b_panel;
+        check_read(panel_b, padded * WIDTH * 2 * block->b_parts, 0, 1);
+        for (int64_t i = 0; i < block->m; i += WIDTH) {
+            const bool high = block->m - i > SIDE;
+            const uint32_t *panel_a = a + i / WIDTH * block->a_panel;
+            float *c = block->c + i * block->c_row + j;
+            check_read(panel_a, padded * WIDTH * 2 * block->a_parts, 0, 1);
+            check_write(c, (wide ? WIDTH : SIDE) * 4, block->c_row * 4, high ? WIDTH : SIDE);
+            if (high && wide)
+                multiply(block, panel_a, panel_b, c, 2, 2);
+            else if (high)
+                multiply(block, panel_a, panel_b, c, 2, 1);
+            else if (wide)
+                multiply(block, panel_a, panel_b, c, 1, 2);
+            else
+                multiply(block, panel_a, panel_b, c, 1, 1);
+        }
+    }
+    release();
+}
+
+/* ---- Packing -------------------------------------------------------------------------------- */
+
+/* The part is in the upper half of each lane; *rest becomes what remains. A single one is exact;
+ * several are rounded, but not if NaN, whose bits could overflow. */
+SIMD vu take_part(vf *rest, int parts)
+{
+    vu bits = (vu)*rest;
+    if (parts > 1)
+        bits += (vu)(*rest == *rest) & 0x8000;
+    *rest -= (vf)(bits & 0xffff0000);
+    return bits;
+}
+
+/* The upper halves of a as lower, and those of b as upper halves. */
+SIMD vu join_across(vu a, vu b)
+{
+    return a >> 16 | (b & 0xffff0000);
+}
+
+/* The upper halves of the lanes of a and b in their order. */
+SIMD vu join_along(vu a, vu b)
+{
+    const __m512i odd =
+        _mm512_set_epi16(63, 61, 59, 57, 55, 53, 51, 49, 47, 45, 43, 41, 39, 37, 35, 33, 31, 29, 27,
+                         25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
+    return (vu)_mm512_permutex2var_epi16((__m512i)a, odd, (__m512i)b);
+}
+
+/* A tile of each part from 16 lines (rows of A, columns of B) of 32 steps in k. Elements are at
+ * line * across + step * along. `along_lines`: along is 1, else across is. `by_lines`: a row of the
+ * tile is a line (A), else a pair of steps (B). dtype, parts and both are constant at each inlined
+ * call. */
+SIMD void pack_tile(weft_dtype dtype, int parts, bool along_lines, bool by_lines, const void *x,
+                    int64_t along, int64_t across, uint32_t *out)
+{
+    vf rows[MOST_PARTS][LANES];
+#pragma GCC unroll 16
+    for (int i = 0; i < SIDE; i++) {
+        const int64_t first = along_lines ? i * across : 2 * i * along;
+        vf a = vload_as(dtype, x, first);
+        vf b = vload_as(dtype, x, first + (along_lines ? LANES : along));
+#pragma GCC unroll 3
+        for (int t = 0; t < parts; t++) {
+            const vu p = take_part(&a, parts), q = take_part(&b, parts);
+            rows[t][i] = (vf)(along_lines ? join_along(p, q) : join_across(p, q));
+        }
+    }
+#pragma GCC unroll 3
+    for (int t = 0; t < parts; t++) {
+        if (along_lines != by_lines)
+            transpose(rows[t]);
+#pragma GCC unroll 16
+        for (int i = 0; i < SIDE; i++)
+            vstore((float *)(void *)(out + t * PAIR + i * LANES), rows[t][i]);
+    }
+}
+
+/* Lines and steps of one side, with their strides in elements. */
+typedef struct side {
+    const void *x;
+    int64_t along, across, lines, steps;
+} side;
+
+/* A tile with fewer lines or steps, or with other strides. */
+SIMD void pack_rest(weft_dtype dtype, int parts, bool by_lines, const side *s, int64_t line,
+                    int64_t step, uint32_t *out)
+{
+    float buffer[SIDE * STEP] = {0};
+    for (int64_t i = 0; i < SIDE && line + i < s->lines; i++)
+        for (int64_t k = 0; k < STEP && step + k < s->steps; k++)
+            buffer[i * STEP + k] =
+                get_as(dtype, s->x, (line + i) * s->across + (step + k) * s->along);
+    pack_tile(WEFT_FLOAT32, parts, true, by_lines, buffer, 1, STEP, out);
+}
+
+SIMD void pack_side(weft_dtype dtype, int parts, bool by_lines, const side *s, uint32_t *out)
+{
+    const int64_t size = dtype == WEFT_FLOAT32 ? 4 : 2;
+    const int64_t panel = (s->steps + STEP - 1) / STEP * PAIR * parts;
+    for (int64_t line = 0; line < s->lines; line += SIDE) {
+        uint32_t *to = out + line / WIDTH * panel + line % WIDTH / SIDE * TILE;
+        for (int64_t k = 0; k < s->steps; k += STEP, to += PAIR * parts) {
+            const void *x = (const char *)s->x + (line * s->across + k * s->along) * size;
+            const bool whole = line + SIDE <= s->lines && k + STEP <= s->steps;
+            if (whole && s->along == 1)
+                pack_tile(dtype, parts, true, by_lines, x, 1, s->across, to);
+            else if (whole && s->across == 1)
+                pack_tile(dtype, parts, false, by_lines, x, s->along, 1, to);
+            else
+                pack_rest(dtype, parts, by_lines, s, line, k, to);
+        }
+    }
+    /* The second tile of a panel of at most 16 lines is neither read nor written. */
+}
+
+SIMD void pack(weft_dtype dtype, int parts, bool by_lines, const side *s, uint32_t *out)
+{
+    const int64_t size = dtype == WEFT_FLOAT32 ? 4 : 2;
+    for (int64_t i = 0; i < s->lines && s->along == 1; i++)
+        check_read((const char *)s->x + i * s->across * size, s->steps * size, 0, 1);
+    for (int64_t k = 0; k < s->steps && s->along != 1; k++)
+        check_read((const char *)s->x + k * s->along * size, size, s->across * size, s->lines);
+    if (dtype == WEFT_BFLOAT16)
+        pack_side(WEFT_BFLOAT16, 1, by_lines, s, out);
+    else if (dtype == WEFT_FLOAT16)
+        pack_side(WEFT_FLOAT16, 2, by_lines, s, out);
+    else if (parts == 1)
+        pack_side(WEFT_FLOAT32, 1, by_lines, s, out);
+    else if (parts == 2)
+        pack_side(WEFT_FLOAT32, 2, by_lines, s, out);
+    else
+        pack_side(WEFT_FLOAT32, 3, by_lines, s, out);
+}
+
+static void pack_parts_a(weft_dtype dtype, int parts, const void *a, int64_t a_row, int64_t a_k,
+                         int64_t m, int64_t k, float *out)
+{
+    const side s = {a, a_k, a_row, m, k};
+    pack(dtype, parts, true, &s, (uint32_t *)(void *)out);
+}
+
+static void pack_parts_b(weft_dtype dtype, int parts, const void *b, int64_t b_k, int64_t b_n,
+                         int64_t k, int64_t n, float *out)
+{
+    const side s = {b, b_k, b_n, n, k};
+    pack(dtype, parts, false, &s, (uint32_t *)(void *)out);
+}
+
+static bool has_nan(const float *c, int64_t m, int64_t n, int64_t c_row)
+{
+    vi found = {0};
+    for (int64_t i = 0; i < m; i++, c += c_row) {
+        int64_t j = 0;
+        for (; j + LANES <= n; j += LANES) {
+            const vf x = vload(c + j);
+            found |= x != x;
+        }
+        const vf rest = vload_part(c + j, n - j);
+        found |= rest != rest;
+    }
+    return _mm512_test_epi32_mask((__m512i)found, (__m512i)found) != 0;
+}
+
+void CPU_NAME(weft__fill_amx)(cpu_kernels *table)
+{
+    table->parts = (cpu_part_kernels){.width = WIDTH,
+                                      .step = STEP,
+                                      .block = part_block,
+                                      .pack_a = pack_parts_a,
+                                      .pack_b = pack_parts_b,
+                                      .has_nan = has_nan};
+}
