@@ -13,7 +13,7 @@ typedef struct cpu_matrix {
      * or columns. */
     const cpu_codes *codes;
     bool code_terms;
-    int parts; /* of float32 and codes: bfloat16 parts whose sum an element is, if fewer than three */
+    int parts; /* of float32 and codes: the bfloat16 parts that an element has, if not three */
     int64_t row, column;
     int64_t batch[WEFT_MAX_DIMS]; /* per batch axis; 0 if broadcast */
 } cpu_matrix;

@@ -5,10 +5,10 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "core/amx.h"
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
@@ -42,6 +42,19 @@ static bool supports(unsigned leaf, int bit)
 }
 #endif
 
+#if defined(WEFT_WITH_AMX)
+/* The kernel saves the tile registers only for processes that ask for them (Linux 5.16). */
+static bool amx_usable(void)
+{
+    enum { REQUEST = 0x1023, TILE_DATA = 18 }; /* ARCH_REQ_XCOMP_PERM, XFEATURE_XTILE_DATA */
+    enum { BF16 = 22, TILES = 24 };            /* bits of EDX of leaf 7 */
+    unsigned a, b, c, d;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d >> BF16 & 1) || !(d >> TILES & 1))
+        return false;
+    return syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
+}
+#endif
+
 static cpu_isa best(void)
 {
 #if defined(__x86_64__)
@@ -58,7 +71,7 @@ static cpu_isa best(void)
         !__builtin_cpu_supports("avx512vl"))
         return CPU_AVX2;
 #if defined(WEFT_WITH_AMX)
-    if (weft__amx_usable())
+    if (amx_usable())
         return CPU_AMX;
 #endif
     return CPU_AVX512;
