@@ -98,6 +98,12 @@ static cpu_matrix weight_from(const loss *p, int64_t v0, cpu_codes *codes)
     return (cpu_matrix){.dtype = WEFT_FLOAT32, .codes = codes, .row = p->E, .column = 1};
 }
 
+/* The bfloat16 parts of an element of decoded x; 0: all. */
+static int parts_of_x(const loss *p)
+{
+    return p->x.t->dtype == WEFT_BFLOAT16 ? 1 : p->x.t->dtype == WEFT_FLOAT16 ? 2 : 0;
+}
+
 /* logits = x weight^T */
 static cpu_gemm product_of_logits(const loss *p, cpu_codes *codes)
 {
@@ -108,7 +114,11 @@ static cpu_gemm product_of_logits(const loss *p, cpu_codes *codes)
         .m = p->rows,
         .n = p->words,
         .k = p->E,
-        .a = {.dtype = WEFT_FLOAT32, .data = p->decoded, .row = p->x_row, .column = 1},
+        .a = {.dtype = WEFT_FLOAT32,
+              .data = p->decoded,
+              .row = p->x_row,
+              .column = 1,
+              .parts = parts_of_x(p)},
         .b = w,
         .c_dtype = WEFT_FLOAT32,
         .c = p->logits,
@@ -129,6 +139,7 @@ static cpu_gemm product_of_mean(const loss *p, cpu_codes *codes)
                       .c_dtype = WEFT_FLOAT32,
                       .c = p->mean,
                       .accumulate = p->v0 > 0,
+                      .coarse = p->x.t->dtype == WEFT_BFLOAT16,
                       .by_tiles = true};
 }
 
