@@ -33,6 +33,7 @@ typedef struct forward {
     int64_t n_partials;                       /* 0 if there is only one part */
     int64_t scratch;                          /* floats per worker */
     int64_t at_s, at_kt, at_v, at_mask, at_o; /* offsets in the scratch */
+    int64_t at_p, at_rows; /* for parts: packed probabilities, and queries to be packed */
 } forward;
 
 static int64_t round_up(int64_t n, int64_t to)
@@ -46,6 +47,13 @@ static int64_t tile_rows(const weft_call *call)
     const weft_dims *q = &call->in[0].shape;
     const int64_t rows = q->at[0] * q->at[1] * q->at[2] / WANTED_TASKS;
     return rows < ATTENTION_ROWS ? ATTENTION_ROWS : rows < MOST_ROWS ? rows : MOST_ROWS;
+}
+
+/* Floats of the packed queries of a stripe, for parts. */
+static int64_t packed_query(const forward *f)
+{
+    const cpu_attention *a = &f->a;
+    return round_up(a->stripe * a->G, 2 * ATTENTION_VECTOR) * weft__cpu_attention_depth(a, a->D);
 }
 
 /* While planning, lengths are unknown: all keys are assumed, which needs the most memory. */
@@ -73,15 +81,24 @@ static void make_plan(forward *f, const weft_call *call, bool planning)
         f->n_partials = tiles * f->n_parts;
     f->part = round_up((a->S + f->n_parts - 1) / f->n_parts, ATTENTION_VECTOR);
     f->partial = f->rows * (2 + a->Dv_ld);
+    const int64_t stripe = round_up(a->stripe * a->G, 2 * ATTENTION_VECTOR);
+    const int64_t stripes = (a->block + a->stripe - 1) / a->stripe;
     f->at_s = f->rows * a->D_ld;
-    const int64_t stripe = round_up(a->stripe * a->G, ATTENTION_VECTOR);
-    f->at_kt = f->at_s + (stripe < f->rows ? stripe : f->rows) * ATTENTION_KEYS_LD;
+    if (a->parts && stripes * packed_query(f) > f->at_s)
+        f->at_s = stripes * packed_query(f);
+    f->at_kt = f->at_s + stripe * ATTENTION_KEYS_LD;
     f->at_v = f->at_kt + a->D_ld * ATTENTION_KEYS;
     const int64_t width =
         a->bits && a->D_ld > a->Dv_ld ? a->D_ld : a->Dv_ld; /* decoded keys use this buffer too */
     f->at_mask = f->at_v + ATTENTION_KEYS * width;
     f->at_o = f->at_mask + ATTENTION_KEYS;
-    f->scratch = f->at_o + f->partial;
+    f->at_p = f->at_o + f->partial;
+    f->at_rows = f->at_p;
+    f->scratch = f->at_p;
+    if (a->parts) {
+        f->at_rows += stripe * weft__cpu_attention_depth(a, ATTENTION_KEYS);
+        f->scratch = f->at_rows + stripe * a->D_ld;
+    }
 }
 
 int64_t weft__cpu_attention_workspace(const weft_call *call)
@@ -97,9 +114,10 @@ int64_t weft__cpu_attention_workspace(const weft_call *call)
 /* Queries of a tile, or of a stripe of it. */
 typedef struct place {
     int64_t b, hk, l0, n_l;
-    int64_t rows;  /* n_l * G */
-    int64_t row;   /* of the tile, where the stripe begins */
-    bool in_place; /* keys and values are read where they are: the tile has a few rows */
+    int64_t rows;   /* n_l * G */
+    int64_t row;    /* of the tile, where the stripe begins */
+    bool in_place;  /* keys and values are read where they are: the tile has a few rows */
+    int64_t stripe; /* its number */
 } place;
 
 /* Decodes quantized keys or values to rows of floats. */
@@ -123,6 +141,9 @@ static void load_keys(const forward *f, const place *p, int64_t s0, int64_t n, f
         decode(a, a->k, p, s0, n, v, a->D_ld);
         a->kernels->pack_b(WEFT_FLOAT32, v, 1, a->D_ld, a->D, n, kt);
         decode(a, a->v, p, s0, n, v, a->Dv_ld);
+    } else if (a->parts) {
+        weft__cpu_attention_pack_b(a, a->k, p->b, s0, n, p->hk, true, kt);
+        weft__cpu_attention_pack_b(a, a->v, p->b, s0, n, p->hk, false, v);
     } else {
         weft__cpu_attention_pack(a, a->k, p->b, s0, n, p->hk, kt);
         weft__cpu_attention_load(a, a->v, p->b, s0, n, p->hk, 1, 1, v, a->Dv_ld);
@@ -134,6 +155,18 @@ static void scores(const forward *f, const place *p, int64_t s0, int64_t n, floa
 {
     const cpu_attention *a = &f->a;
     float *s = scratch + f->at_s;
+    if (!p->in_place && a->parts) {
+        const cpu_attention_product product = {.m = p->rows,
+                                               .n = n,
+                                               .k = a->D,
+                                               .b_k = a->D,
+                                               .a = scratch + p->stripe * packed_query(f),
+                                               .b = scratch + f->at_kt,
+                                               .c = s,
+                                               .c_row = ATTENTION_KEYS_LD};
+        weft__cpu_attention_multiply(a, &product);
+        return;
+    }
     if (p->in_place && a->bits) {
         const cpu_kv_codes codes = weft__cpu_attention_codes_at(a, a->k, p->b, s0, p->hk);
         a->kernels->kv_dot(&codes, (int)p->rows, scratch, a->D_ld, scratch + f->at_kt, n, s,
@@ -183,6 +216,8 @@ static void soften(const forward *f, const place *p, int64_t s0, int64_t n, floa
         if (mask)
             weft__cpu_attention_mask(a, p->b, p->hk * a->G + r % a->G, l, s0 + from, to - from,
                                      mask);
+        if (a->parts && !p->in_place)
+            a->kernels->scale_row(s + from, to - from, (float)a->params->scale);
         float before = top[r];
         float factor = a->kernels->softmax_row(s + from, to - from, (float)a->params->softcap, mask,
                                                &top[r], &sum[r]);
@@ -193,13 +228,28 @@ static void soften(const forward *f, const place *p, int64_t s0, int64_t n, floa
     }
 }
 
-/* o += probabilities times values. */
-static void gather(const forward *f, const place *p, int64_t s0, int64_t n, float *scratch,
-                   float *result)
+/* o += probabilities times values, of n keys of `loaded`. */
+static void gather(const forward *f, const place *p, int64_t s0, int64_t n, int64_t loaded,
+                   float *scratch, float *result)
 {
     const cpu_attention *a = &f->a;
     const weft_tensor *v = a->v;
     float *o = result + 2 * f->rows + p->row * a->Dv_ld;
+    if (!p->in_place && a->parts) {
+        const cpu_attention_product product = {.m = p->rows,
+                                               .n = a->Dv,
+                                               .k = n,
+                                               .b_k = loaded,
+                                               .a = scratch + f->at_p,
+                                               .b = scratch + f->at_v,
+                                               .c = o,
+                                               .c_row = a->Dv_ld,
+                                               .add = true};
+        weft__cpu_attention_pack_a(a, scratch + f->at_s, ATTENTION_KEYS_LD, p->rows, n,
+                                   scratch + f->at_p);
+        weft__cpu_attention_multiply(a, &product);
+        return;
+    }
     if (p->in_place && a->bits) {
         const cpu_kv_codes codes = weft__cpu_attention_codes_at(a, v, p->b, s0, p->hk);
         a->kernels->kv_add(&codes, (int)p->rows, n, scratch + f->at_s, ATTENTION_KEYS_LD, o,
@@ -243,13 +293,14 @@ static void run_tile(const forward *f, const place *p, int64_t s0, int64_t n, fl
         stripe.l0 = p->l0 + l;
         stripe.n_l = p->n_l - l < a->stripe ? p->n_l - l : a->stripe;
         stripe.row = l * a->G;
+        stripe.stripe = l / a->stripe;
         stripe.rows = stripe.n_l * a->G;
         const int64_t keys = weft__cpu_attention_keys(a, p->b, stripe.l0 + stripe.n_l - 1, s0, n);
         if (keys <= 0)
             continue;
         scores(f, &stripe, s0, keys, scratch);
         soften(f, &stripe, s0, keys, scratch, result);
-        gather(f, &stripe, s0, keys, scratch, result);
+        gather(f, &stripe, s0, keys, n, scratch, result);
     }
 }
 
@@ -273,6 +324,16 @@ static void load_queries(const forward *f, const place *p, float *scratch)
 {
     const cpu_attention *a = &f->a;
     float scale = (float)a->params->scale;
+    if (p->rows > CPU_GEMV_ROWS && a->parts) {
+        float *rows = scratch + f->at_rows, *packed = scratch;
+        for (int64_t l = 0; l < p->n_l; l += a->stripe, packed += packed_query(f)) {
+            const int64_t n = p->n_l - l < a->stripe ? p->n_l - l : a->stripe;
+            weft__cpu_attention_load(a, a->q, p->b, p->l0 + l, n, p->hk * a->G, a->G, 1, rows,
+                                     a->D_ld);
+            weft__cpu_attention_pack_a(a, rows, a->D_ld, n * a->G, a->D, packed);
+        }
+        return;
+    }
     if (p->rows > CPU_GEMV_ROWS || a->bits) {
         weft__cpu_attention_load(a, a->q, p->b, p->l0, p->n_l, p->hk * a->G, a->G, scale, scratch,
                                  a->D_ld);

@@ -7,13 +7,14 @@
 #include "weft/op_params.h"
 
 enum {
-    ATTENTION_ROWS = 192,    /* rows of a tile: queries times the query heads of one key head. The
-                              * least number, where a tile may have more */
-    ATTENTION_KEYS = 128,    /* keys of a tile */
-    ATTENTION_KEYS_LD = 144, /* stride of a row of scores, such that rows fall into different cache
-                              * sets */
-    ATTENTION_STRIPE = 48,   /* rows of a tile whose keys are cut together by causality, or keys */
-    ATTENTION_VECTOR = 16    /* rows of elements are padded to this many floats */
+    ATTENTION_ROWS = 192,     /* rows of a tile: queries times the query heads of one key head. The
+                               * least number, where a tile may have more */
+    ATTENTION_KEYS = 128,     /* keys of a tile */
+    ATTENTION_KEYS_LD = 144,  /* stride of a row of scores, such that rows fall into different cache
+                               * sets */
+    ATTENTION_STRIPE = 48,    /* rows of a tile whose keys are cut together by causality, or keys */
+    ATTENTION_PART_ROWS = 64, /* the same number of rows with products of bfloat16 parts */
+    ATTENTION_VECTOR = 16     /* rows of elements are padded to this many floats */
 };
 
 typedef struct cpu_attention {
@@ -31,6 +32,10 @@ typedef struct cpu_attention {
     int64_t stripe;      /* queries of a stripe */
     int64_t n_blocks;    /* of L */
     int64_t D_ld, Dv_ld; /* padded */
+    /* bfloat16 where the machine has kernels for products of bfloat16 parts: tiles of more rows
+     * than CPU_GEMV_ROWS are computed by them, with probabilities rounded to bfloat16. Queries are
+     * then not scaled, but scores, and stripes have whole panels of rows. */
+    bool parts;
 } cpu_attention;
 
 /* `mask` may be NULL; tiles have at most `rows` rows, or one query. */
@@ -72,6 +77,29 @@ void weft__cpu_attention_mask(const cpu_attention *a, int64_t b, int64_t h, int6
 /* Rows s0 and following of head hk of quantized k or v. */
 cpu_kv_codes weft__cpu_attention_codes_at(const cpu_attention *a, const weft_tensor *x, int64_t b,
                                           int64_t s0, int64_t hk);
+
+/* Floats of a panel row or column of k steps, for `parts`. */
+int64_t weft__cpu_attention_depth(const cpu_attention *a, int64_t k);
+
+/* Packs for `parts`: rows of k floats, `ld` apart, as A, or (pack_across) columns of k floats in
+ * rows that are `ld` apart; and rows [s0, s0 + n) of x (B, S, Hk, width) for head hk as B, or with
+ * `across` their transpose. */
+void weft__cpu_attention_pack_a(const cpu_attention *a, const float *x, int64_t ld, int64_t rows,
+                                int64_t k, float *out);
+void weft__cpu_attention_pack_across(const cpu_attention *a, const float *x, int64_t ld,
+                                     int64_t rows, int64_t k, float *out);
+void weft__cpu_attention_pack_b(const cpu_attention *a, const weft_tensor *x, int64_t b, int64_t s0,
+                                int64_t n, int64_t hk, bool across, float *out);
+
+/* C (m, n) = or += A B for packed A and B, of which B has panels of b_k steps. */
+typedef struct cpu_attention_product {
+    int64_t m, n, k, b_k;
+    const float *a, *b;
+    float *c;
+    int64_t c_row;
+    bool add;
+} cpu_attention_product;
+void weft__cpu_attention_multiply(const cpu_attention *a, const cpu_attention_product *p);
 
 /* Packs the transpose of rows s0 .. s0 + n of x (B, S, Hk, width) for head hk into panels. */
 void weft__cpu_attention_pack(const cpu_attention *a, const weft_tensor *x, int64_t b, int64_t s0,

@@ -11,6 +11,26 @@ static int64_t padded(int64_t n)
     return ((n + ATTENTION_VECTOR - 1) / ATTENTION_VECTOR | 1) * ATTENTION_VECTOR;
 }
 
+/* Queries of a stripe for `parts`: about ATTENTION_PART_ROWS rows, a multiple of a panel; 0: that
+ * would be too many. */
+static int64_t part_stripe(const cpu_attention *a)
+{
+    int64_t least = 1;
+    while (least * a->G % a->kernels->parts.width != 0)
+        least++;
+    if (least * a->G > 4 * ATTENTION_PART_ROWS)
+        return 0;
+    return least * a->G < ATTENTION_PART_ROWS ? ATTENTION_PART_ROWS / (least * a->G) * least
+                                              : least;
+}
+
+static bool by_parts(const cpu_attention *a)
+{
+    return a->kernels->parts.width > 0 && !a->bits && a->q->dtype == WEFT_BFLOAT16 &&
+           a->k->dtype == WEFT_BFLOAT16 && a->v->dtype == WEFT_BFLOAT16 &&
+           a->D >= ATTENTION_VECTOR && a->Dv >= ATTENTION_VECTOR && part_stripe(a) > 0;
+}
+
 cpu_attention weft__cpu_attention_of(const weft_call *call, const weft_tensor *mask, int64_t rows)
 {
     const bool codes = call->in[1].dtype == WEFT_UINT8;
@@ -39,6 +59,9 @@ cpu_attention weft__cpu_attention_of(const weft_call *call, const weft_tensor *m
     a.n_blocks = (a.L + most - 1) / most;
     a.block = a.n_blocks > 0 ? (a.L + a.n_blocks - 1) / a.n_blocks : 1;
     a.stripe = a.G < ATTENTION_STRIPE ? ATTENTION_STRIPE / a.G : 1;
+    a.parts = by_parts(&a);
+    if (a.parts)
+        a.stripe = part_stripe(&a);
     a.D_ld = padded(a.D);
     a.Dv_ld = padded(a.Dv);
     return a;
@@ -181,6 +204,51 @@ void weft__cpu_attention_pack(const cpu_attention *a, const weft_tensor *x, int6
                               int64_t n, int64_t hk, float *out)
 {
     a->kernels->pack_b(x->dtype, element(x, b, s0, hk), 1, x->strides[1], x->shape.at[3], n, out);
+}
+
+int64_t weft__cpu_attention_depth(const cpu_attention *a, int64_t k)
+{
+    const int64_t step = a->kernels->parts.step;
+    return (k + step - 1) / step * step / 2;
+}
+
+void weft__cpu_attention_pack_a(const cpu_attention *a, const float *x, int64_t ld, int64_t rows,
+                                int64_t k, float *out)
+{
+    a->kernels->parts.pack_a(WEFT_FLOAT32, 1, x, ld, 1, rows, k, out);
+}
+
+void weft__cpu_attention_pack_across(const cpu_attention *a, const float *x, int64_t ld,
+                                     int64_t rows, int64_t k, float *out)
+{
+    a->kernels->parts.pack_a(WEFT_FLOAT32, 1, x, 1, ld, rows, k, out);
+}
+
+void weft__cpu_attention_pack_b(const cpu_attention *a, const weft_tensor *x, int64_t b, int64_t s0,
+                                int64_t n, int64_t hk, bool across, float *out)
+{
+    const int64_t width = x->shape.at[3], row = x->strides[1];
+    a->kernels->parts.pack_b(x->dtype, 1, element(x, b, s0, hk), across ? 1 : row, across ? row : 1,
+                             across ? width : n, across ? n : width, out);
+}
+
+void weft__cpu_attention_multiply(const cpu_attention *a, const cpu_attention_product *p)
+{
+    const int64_t width = a->kernels->parts.width;
+    const cpu_block block = {.m = p->m,
+                             .n = p->n,
+                             .k = p->k,
+                             .a = p->a,
+                             .a_panel = width * weft__cpu_attention_depth(a, p->k),
+                             .b = p->b,
+                             .b_panel = width * weft__cpu_attention_depth(a, p->b_k),
+                             .c = p->c,
+                             .c_row = p->c_row,
+                             .add = p->add,
+                             .a_parts = 1,
+                             .b_parts = 1,
+                             .orders = 2};
+    a->kernels->parts.block(&block);
 }
 
 bool weft__cpu_attention_fits(const weft_call *call)

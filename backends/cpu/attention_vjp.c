@@ -30,11 +30,36 @@ typedef struct backward {
     int64_t dq;                /* floats of dq of one pair of row and head, in one part */
     int64_t scratch;           /* floats per worker, and offsets in them */
     int64_t at_do, at_s, at_dp, at_k, at_kt, at_vt, at_dk, at_dv, at_mask;
+    /* For parts: the queries and do packed as A, stripe by stripe, and as B, all of a tile; p or ds
+     * packed as A; and the product of a stripe. */
+    int64_t at_qa, at_doa, at_qb, at_dob, at_pa, at_c;
 } backward;
 
 static int64_t round_up(int64_t n, int64_t to)
 {
     return (n + to - 1) / to * to;
+}
+
+/* Floats of the packed rows of a stripe of k elements. */
+static int64_t packed_stripe(const backward *g, int64_t k)
+{
+    return round_up(g->a.stripe * g->a.G, g->a.kernels->parts.width) *
+           weft__cpu_attention_depth(&g->a, k);
+}
+
+static void place_parts(backward *g)
+{
+    const cpu_attention *a = &g->a;
+    const int64_t stripes = (a->block + a->stripe - 1) / a->stripe, width = a->kernels->parts.width;
+    const int64_t deep = weft__cpu_attention_depth(a, g->rows);
+    const int64_t across = packed_stripe(g, ATTENTION_KEYS), along = ATTENTION_KEYS * deep;
+    g->at_qa = g->scratch;
+    g->at_doa = g->at_qa + stripes * packed_stripe(g, a->D);
+    g->at_qb = g->at_doa + stripes * packed_stripe(g, a->Dv);
+    g->at_dob = g->at_qb + round_up(a->D, width) * deep;
+    g->at_pa = g->at_dob + round_up(a->Dv, width) * deep;
+    g->at_c = g->at_pa + (across > along ? across : along);
+    g->scratch = g->at_c + round_up(a->stripe * a->G, width) * a->D_ld;
 }
 
 static void make_plan(backward *g, const weft_call *call)
@@ -69,6 +94,8 @@ static void make_plan(backward *g, const weft_call *call)
     g->at_dv = g->at_dk + ATTENTION_KEYS * a->D_ld;
     g->at_mask = g->at_dv + ATTENTION_KEYS * a->Dv_ld;
     g->scratch = g->at_mask + ATTENTION_KEYS;
+    if (a->parts)
+        place_parts(g);
 }
 
 int64_t weft__cpu_attention_vjp_workspace(const weft_call *call)
@@ -101,6 +128,7 @@ typedef struct place {
     int64_t rows;  /* n_l * G */
     int64_t s0, n; /* keys */
     int64_t skip;  /* loaded keys before s0; a multiple of the panels' columns */
+    int64_t loaded;
 } place;
 
 /* C (m, n) = or += A times B. Rows of A are a_row floats apart; with `across` A is the transpose of
@@ -162,6 +190,8 @@ static void soften(const backward *g, const place *p, int64_t row, int64_t rows,
         }
         if (mask)
             weft__cpu_attention_mask(a, p->b, h, l, p->s0 + from, to - from, mask);
+        if (a->parts)
+            a->kernels->scale_row(s + from, to - from, (float)a->params->scale);
         a->kernels->softmax_vjp_row(s + from, dp + from, to - from, (float)a->params->softcap, mask,
                                     sum, g->memory[(p->b * a->L + l) * a->H + h]);
         memset(s, 0, (size_t)from * sizeof *s);
@@ -169,6 +199,71 @@ static void soften(const backward *g, const place *p, int64_t row, int64_t rows,
         memset(dp, 0, (size_t)from * sizeof *dp);
         memset(dp + to, 0, (size_t)(n - to) * sizeof *dp);
     }
+}
+
+/* The same as run_stripe and run_key_stripe below, by products of bfloat16 parts. */
+static void run_part_stripe(const backward *g, const place *p, int64_t row, int64_t rows, int64_t n,
+                            float *scratch, float *dq)
+{
+    const cpu_attention *a = &g->a;
+    const int64_t stripe = row / (a->stripe * a->G), width = a->kernels->parts.width;
+    cpu_attention_product scores = {.m = rows,
+                                    .n = n,
+                                    .k = a->D,
+                                    .b_k = a->D,
+                                    .a = scratch + g->at_qa + stripe * packed_stripe(g, a->D),
+                                    .c = scratch + g->at_s + row * ATTENTION_KEYS_LD,
+                                    .c_row = ATTENTION_KEYS_LD};
+    cpu_attention_product d_probability = scores;
+    scores.b = scratch + g->at_kt + p->skip * weft__cpu_attention_depth(a, a->D);
+    d_probability.k = d_probability.b_k = a->Dv;
+    d_probability.a = scratch + g->at_doa + stripe * packed_stripe(g, a->Dv);
+    d_probability.b = scratch + g->at_vt + p->skip * weft__cpu_attention_depth(a, a->Dv);
+    d_probability.c = scratch + g->at_dp + row * ATTENTION_KEYS_LD;
+    weft__cpu_attention_multiply(a, &scores);
+    weft__cpu_attention_multiply(a, &d_probability);
+    soften(g, p, row, rows, n, scratch);
+    weft__cpu_attention_pack_a(a, d_probability.c, ATTENTION_KEYS_LD, rows, n, scratch + g->at_pa);
+    const cpu_attention_product d_query = {.m = rows,
+                                           .n = a->D,
+                                           .k = n,
+                                           .b_k = p->loaded,
+                                           .a = scratch + g->at_pa,
+                                           .b = scratch + g->at_k +
+                                                width * weft__cpu_attention_depth(a, p->skip),
+                                           .c = scratch + g->at_c,
+                                           .c_row = a->D_ld};
+    weft__cpu_attention_multiply(a, &d_query);
+    for (int64_t r = 0; r < rows; r++)
+        a->kernels->add_row(dq + (row + r) * a->D, scratch + g->at_c + r * a->D_ld, a->D);
+}
+
+static void run_part_keys(const backward *g, const place *p, int64_t row, int64_t key, int64_t n,
+                          float *scratch)
+{
+    const cpu_attention *a = &g->a;
+    const int64_t from = row * ATTENTION_KEYS_LD + key, width = a->kernels->parts.width;
+    const int64_t above = width * weft__cpu_attention_depth(a, row);
+    cpu_attention_product d_key = {.m = n,
+                                   .n = a->D,
+                                   .k = p->rows - row,
+                                   .b_k = p->rows,
+                                   .a = scratch + g->at_pa,
+                                   .b = scratch + g->at_qb + above,
+                                   .c = scratch + g->at_dk + (p->skip + key) * a->D_ld,
+                                   .c_row = a->D_ld,
+                                   .add = true};
+    cpu_attention_product d_value = d_key;
+    d_value.n = a->Dv;
+    d_value.b = scratch + g->at_dob + above;
+    d_value.c = scratch + g->at_dv + (p->skip + key) * a->Dv_ld;
+    d_value.c_row = a->Dv_ld;
+    weft__cpu_attention_pack_across(a, scratch + g->at_dp + from, ATTENTION_KEYS_LD, n, d_key.k,
+                                    scratch + g->at_pa);
+    weft__cpu_attention_multiply(a, &d_key);
+    weft__cpu_attention_pack_across(a, scratch + g->at_s + from, ATTENTION_KEYS_LD, n, d_key.k,
+                                    scratch + g->at_pa);
+    weft__cpu_attention_multiply(a, &d_value);
 }
 
 /* Rows [row, row + rows) of the tile, and n keys: p, ds and their part of dq. */
@@ -214,6 +309,24 @@ static void run_key_stripe(const backward *g, const place *p, int64_t row, int64
     multiply(a->kernels, &d_value);
 }
 
+/* Packs the tile's queries and do, for parts. */
+static void pack_rows(const backward *g, const place *p, float *scratch)
+{
+    const cpu_attention *a = &g->a;
+    const float *q = scratch, *d_o = scratch + g->at_do;
+    const int64_t most = a->stripe * a->G;
+    for (int64_t row = 0; row < p->rows; row += most) {
+        const int64_t rows = p->rows - row < most ? p->rows - row : most;
+        weft__cpu_attention_pack_a(a, q + row * a->D_ld, a->D_ld, rows, a->D,
+                                   scratch + g->at_qa + row / most * packed_stripe(g, a->D));
+        weft__cpu_attention_pack_a(a, d_o + row * a->Dv_ld, a->Dv_ld, rows, a->Dv,
+                                   scratch + g->at_doa + row / most * packed_stripe(g, a->Dv));
+    }
+    a->kernels->parts.pack_b(WEFT_FLOAT32, 1, q, a->D_ld, 1, p->rows, a->D, scratch + g->at_qb);
+    a->kernels->parts.pack_b(WEFT_FLOAT32, 1, d_o, a->Dv_ld, 1, p->rows, a->Dv,
+                             scratch + g->at_dob);
+}
+
 /* In stripes: of rows, each without the keys that come after all of its queries, and of keys, each
  * without the rows that come before them. */
 static void run_tile(const backward *g, const place *p, float *scratch, float *dq)
@@ -221,9 +334,11 @@ static void run_tile(const backward *g, const place *p, float *scratch, float *d
     const cpu_attention *a = &g->a;
     int64_t done = 0; /* keys of earlier stripes of rows */
     weft__cpu_attention_load(a, a->q, p->b, p->l0, p->n_l, p->hk * a->G, a->G,
-                             (float)a->params->scale, scratch, a->D_ld);
+                             a->parts ? 1 : (float)a->params->scale, scratch, a->D_ld);
     weft__cpu_attention_load(a, g->d_o, p->b, p->l0, p->n_l, p->hk * a->G, a->G, 1,
                              scratch + g->at_do, a->Dv_ld);
+    if (a->parts)
+        pack_rows(g, p, scratch);
     int64_t first_row[ATTENTION_KEYS / ATTENTION_STRIPE + 1]; /* of each stripe of keys */
     for (int64_t l = 0; l < p->n_l; l += a->stripe) {
         const int64_t n_l = p->n_l - l < a->stripe ? p->n_l - l : a->stripe;
@@ -231,11 +346,12 @@ static void run_tile(const backward *g, const place *p, float *scratch, float *d
         for (; done < n; done += ATTENTION_STRIPE)
             first_row[done / ATTENTION_STRIPE] = l * a->G;
         if (n > 0)
-            run_stripe(g, p, l * a->G, n_l * a->G, n, scratch, dq);
+            (a->parts ? run_part_stripe : run_stripe)(g, p, l * a->G, n_l * a->G, n, scratch, dq);
     }
     for (int64_t key = 0; key < p->n && key < done; key += ATTENTION_STRIPE)
-        run_key_stripe(g, p, first_row[key / ATTENTION_STRIPE], key,
-                       p->n - key < ATTENTION_STRIPE ? p->n - key : ATTENTION_STRIPE, scratch);
+        (a->parts ? run_part_keys : run_key_stripe)(
+            g, p, first_row[key / ATTENTION_STRIPE], key,
+            p->n - key < ATTENTION_STRIPE ? p->n - key : ATTENTION_STRIPE, scratch);
 }
 
 /* ---- A task --------------------------------------------------------------------------------- */
@@ -263,7 +379,7 @@ static bool clip(const cpu_attention *a, place *p)
     if (p->n <= 0 || from >= p->s0 + p->n)
         return false;
     p->skip = from > p->s0 ? from - p->s0 : 0;
-    p->skip -= p->skip % a->kernels->gemm_columns;
+    p->skip -= p->skip % (a->parts ? a->kernels->parts.width : a->kernels->gemm_columns);
     p->s0 += p->skip;
     p->n -= p->skip;
     return true;
@@ -289,13 +405,22 @@ static void run_block(const backward *g, const place *p, int64_t block, float *s
 static void run_keys(const backward *g, place p, float *scratch, float *dq)
 {
     const cpu_attention *a = &g->a;
-    weft__cpu_attention_load(a, a->k, p.b, p.s0, p.n, p.hk, 1, 1, scratch + g->at_k, a->D_ld);
-    weft__cpu_attention_pack(a, a->k, p.b, p.s0, p.n, p.hk, scratch + g->at_kt);
-    weft__cpu_attention_pack(a, a->v, p.b, p.s0, p.n, p.hk, scratch + g->at_vt);
+    p.loaded = p.n;
+    if (a->parts) {
+        weft__cpu_attention_pack_b(a, a->k, p.b, p.s0, p.n, p.hk, false, scratch + g->at_k);
+        weft__cpu_attention_pack_b(a, a->k, p.b, p.s0, p.n, p.hk, true, scratch + g->at_kt);
+        weft__cpu_attention_pack_b(a, a->v, p.b, p.s0, p.n, p.hk, true, scratch + g->at_vt);
+    } else {
+        weft__cpu_attention_load(a, a->k, p.b, p.s0, p.n, p.hk, 1, 1, scratch + g->at_k, a->D_ld);
+        weft__cpu_attention_pack(a, a->k, p.b, p.s0, p.n, p.hk, scratch + g->at_kt);
+        weft__cpu_attention_pack(a, a->v, p.b, p.s0, p.n, p.hk, scratch + g->at_vt);
+    }
     memset(scratch + g->at_dk, 0, (size_t)(ATTENTION_KEYS * a->D_ld) * sizeof(float));
     memset(scratch + g->at_dv, 0, (size_t)(ATTENTION_KEYS * a->Dv_ld) * sizeof(float));
     for (int64_t block = 0; block < a->n_blocks; block++)
         run_block(g, &p, block, scratch, dq);
+    if (a->parts)
+        a->kernels->scale_row(scratch + g->at_dk, p.n * a->D_ld, (float)a->params->scale);
     put(a, &g->out[1], &p, scratch + g->at_dk, a->D_ld);
     put(a, &g->out[2], &p, scratch + g->at_dv, a->Dv_ld);
 }

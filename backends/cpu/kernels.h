@@ -27,7 +27,7 @@ typedef struct cpu_block {
     int64_t c_row;
     bool add;          /* adds to C */
     const float *bias; /* n floats as initial values, or NULL; not with `add` */
-    /* Only for cpu_part_kernels: the terms of an element of A and of B, and the orders of their
+    /* Only for cpu_part_kernels: the parts of an element of A and of B, and the orders of their
      * products that are computed. */
     int a_parts, b_parts, orders;
 } cpu_block;
@@ -39,8 +39,8 @@ typedef struct cpu_block {
 typedef struct cpu_part_kernels {
     int width, step; /* width 0: the machine has no such kernels */
     void (*block)(const cpu_block *block);
-    /* Like pack_a and pack_b below, without a gap. bfloat16 has one term and float16 two; a float32
-     * has one (it is a bfloat16), two (rounded to 16 bits) or three (exact). */
+    /* Like pack_a and pack_b below, without a gap. bfloat16 has one part and float16 two; a float32
+     * has one or two (it is rounded to 8 or 16 bits), or three. */
     void (*pack_a)(weft_dtype dtype, int parts, const void *a, int64_t a_row, int64_t a_k,
                    int64_t m, int64_t k, float *out);
     void (*pack_b)(weft_dtype dtype, int parts, const void *b, int64_t b_k, int64_t b_n, int64_t k,

@@ -181,13 +181,11 @@ static void part_block(const cpu_block *block)
 
 /* ---- Packing -------------------------------------------------------------------------------- */
 
-/* The part is in the upper half of each lane; *rest becomes what remains. A single one is exact;
- * several are rounded, but not if NaN, whose bits could overflow. */
-SIMD vu take_part(vf *rest, int parts)
+/* The part is in the upper half of each lane, rounded; *rest becomes what remains. NaN is not
+ * rounded, since its bits could overflow. */
+SIMD vu take_part(vf *rest)
 {
-    vu bits = (vu)*rest;
-    if (parts > 1)
-        bits += (vu)(*rest == *rest) & 0x8000;
+    const vu bits = (vu)*rest + ((vu)(*rest == *rest) & 0x8000);
     *rest -= (vf)(bits & 0xffff0000);
     return bits;
 }
@@ -222,7 +220,8 @@ SIMD void pack_tile(weft_dtype dtype, int parts, bool along_lines, bool by_lines
         vf b = vload_as(dtype, x, first + (along_lines ? LANES : along));
 #pragma GCC unroll 3
         for (int t = 0; t < parts; t++) {
-            const vu p = take_part(&a, parts), q = take_part(&b, parts);
+            const vu p = dtype == WEFT_BFLOAT16 ? (vu)a : take_part(&a);
+            const vu q = dtype == WEFT_BFLOAT16 ? (vu)b : take_part(&b);
             rows[t][i] = (vf)(along_lines ? join_along(p, q) : join_across(p, q));
         }
     }
