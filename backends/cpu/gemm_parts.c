@@ -351,18 +351,19 @@ typedef struct tile {
 static void write_tile(plan *p, const tile *t, float *c, int64_t c_row)
 {
     const cpu_gemm *g = &p->g;
-    const int64_t row = (p->batch + t->item) * g->m + p->row + t->row, size = size_of(g->c_dtype);
-    char *to = (char *)g->c + (row * g->n + t->column) * size;
-    if (p->kernels->parts.has_nan(c, t->m, t->n, c_row))
+    const int64_t row = (p->batch + t->item) * g->m + p->row + t->row;
+    const cpu_part_result result = {.m = t->m,
+                                    .n = t->n,
+                                    .from = c,
+                                    .from_row = c_row,
+                                    .bias = g->bias ? g->bias + t->column : NULL,
+                                    .dtype = g->c_dtype,
+                                    .add = g->accumulate,
+                                    .to = (char *)g->c +
+                                          (row * g->n + t->column) * size_of(g->c_dtype),
+                                    .to_row = g->n};
+    if (p->kernels->parts.write(&result))
         atomic_store_explicit(&p->nan, true, memory_order_relaxed);
-    for (int64_t i = 0; i < t->m; i++, c += c_row, to += g->n * size) {
-        if (g->bias)
-            p->kernels->add_row(c, g->bias + t->column, t->n);
-        if (g->accumulate)
-            p->kernels->add_row((float *)(void *)to, c, t->n);
-        else
-            p->kernels->encode(g->c_dtype, c, to, t->n);
-    }
 }
 
 /* Computes a tile; `first`: B is not packed yet. */

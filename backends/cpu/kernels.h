@@ -32,6 +32,19 @@ typedef struct cpu_block {
     int a_parts, b_parts, orders;
 } cpu_block;
 
+/* Rows of results in float32, from_row apart, which with the bias, if there is one, are written as
+ * `dtype`, or (float32) added, to rows that are to_row elements apart. */
+typedef struct cpu_part_result {
+    int64_t m, n;
+    const float *from;
+    int64_t from_row;
+    const float *bias;
+    weft_dtype dtype;
+    bool add;
+    void *to;
+    int64_t to_row;
+} cpu_part_result;
+
 /* Matrix products whose elements are sums of bfloat16 parts (isa/amx.c). Panels of both sides have
  * `width` rows or columns, and k is padded with zeros to a multiple of `step`: width * step * parts
  * / 2 floats for each. In a block a_row, a_k, b_k, b_next and bias are not used, and C
@@ -45,7 +58,7 @@ typedef struct cpu_part_kernels {
                    int64_t m, int64_t k, float *out);
     void (*pack_b)(weft_dtype dtype, int parts, const void *b, int64_t b_k, int64_t b_n, int64_t k,
                    int64_t n, float *out);
-    bool (*has_nan)(const float *c, int64_t m, int64_t n, int64_t c_row);
+    bool (*write)(const cpu_part_result *r); /* whether any is NaN */
 } cpu_part_kernels;
 
 /* y_i[f] += x_i . w_f for m rows of x and n rows of w, a multiple of 4, of k elements each, a

@@ -209,8 +209,9 @@ typedef struct weft_model_options {
      * (affine, groups of 64). Weights that are quantized already, or whose rows are not a multiple
      * of the group, stay as they are. 0: as in the checkpoint. */
     int64_t quantize;
-    /* Use weft_linear_int8, which rounds activations to 8 bits where the device supports it: faster
-     * for long prompts and large batches, and with AVX2 for generation. */
+    /* Use weft_linear_int8, which rounds activations to 8 bits (with AMX activations and quantized
+     * weights to bfloat16) where the device supports it: faster for long prompts and large batches,
+     * and with AVX2 for generation. */
     bool int8_activations;
 } weft_model_options;
 

@@ -141,7 +141,7 @@ typedef struct weft_strided_params {
 
 /* linear: inputs x (..., E), weight (F, E) [, bias (F)] -> (..., F): x w^T + bias.
  * transposed (for dx): x (..., F), weight (F, E) -> (..., E): x w, without a bias.
- * int8: kernels may round x to int8 as weft_linear_int8 describes.
+ * int8: kernels may round x, and an encoded weight, as weft_linear_int8 describes.
  * dtype: the result's, a float; 0: x's. */
 typedef struct weft_linear_params {
     bool transposed, int8;

@@ -23,6 +23,7 @@ enum {
     TILE = SIDE * LANES, /* dwords of a tile */
     PAIR = 2 * TILE,     /* of the two tiles of a part */
     MOST_PARTS = 3,
+    TILES = 8, /* registers */
     LINE = 64
 };
 
@@ -38,12 +39,12 @@ typedef struct tile_config {
 #define LOAD(tile, from, stride)                                                                   \
     __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile ::"r"(from), "r"((int64_t)(stride))        \
                      : "memory")
-#define STORE(tile, to, stride)                                                                    \
-    __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" ::"r"(to), "r"((int64_t)(stride))      \
-                     : "memory")
 /* The lines need not stay in the L1 cache. */
 #define LOAD_ONCE(tile, from, stride)                                                              \
     __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm" #tile ::"r"(from), "r"((int64_t)(stride))      \
+                     : "memory")
+#define STORE(tile, to, stride)                                                                    \
+    __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" ::"r"(to), "r"((int64_t)(stride))      \
                      : "memory")
 #define ZERO(tile) __asm__ volatile("tilezero %%tmm" #tile ::)
 #define ADD_PRODUCT(c, a, b) __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::)
@@ -51,16 +52,11 @@ typedef struct tile_config {
 static void configure(void)
 {
     tile_config config = {.palette = 1};
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < TILES; i++) {
         config.bytes[i] = LINE;
         config.rows[i] = SIDE;
     }
     __asm__ volatile("ldtilecfg %0" ::"m"(config));
-}
-
-static void release(void)
-{
-    __asm__ volatile("tilerelease" ::);
 }
 
 /* C is in the tiles 0 (rows and columns 0 to 15), 1 (columns from 16 on), 2 (rows from 16 on), 3.
@@ -176,7 +172,7 @@ static void part_block(const cpu_block *block)
                 multiply(block, panel_a, panel_b, c, 1, 1);
         }
     }
-    release();
+    __asm__ volatile("tilerelease" ::);
 }
 
 /* ---- Packing -------------------------------------------------------------------------------- */
@@ -306,19 +302,76 @@ static void pack_parts_b(weft_dtype dtype, int parts, const void *b, int64_t b_k
     pack(dtype, parts, false, &s, (uint32_t *)(void *)out);
 }
 
-static bool has_nan(const float *c, int64_t m, int64_t n, int64_t c_row)
+/* ---- Results -------------------------------------------------------------------------------- */
+
+/* bfloat16 in the upper halves, rounded to even; NaN stays NaN. */
+SIMD vu round_bfloat16(vf x)
 {
-    vi found = {0};
-    for (int64_t i = 0; i < m; i++, c += c_row) {
-        int64_t j = 0;
-        for (; j + LANES <= n; j += LANES) {
-            const vf x = vload(c + j);
-            found |= x != x;
+    const vu bits = (vu)x, number = (vu)(x == x);
+    return (bits + ((0x7fff + (bits >> 16 & 1)) & number)) | (0x400000 & ~number);
+}
+
+SIMD vf biased(const cpu_part_result *r, const float *from, int64_t j, vi *nan)
+{
+    vf x = vload(from + j);
+    if (r->bias)
+        x += vload(r->bias + j);
+    *nan |= x != x;
+    return x;
+}
+
+SIMD void write_row(const cpu_part_result *r, weft_dtype dtype, bool add, const float *from,
+                    char *to, vi *nan)
+{
+    int64_t j = 0;
+    for (; j + 2 * LANES <= r->n; j += 2 * LANES) {
+        vf a = biased(r, from, j, nan), b = biased(r, from, j + LANES, nan);
+        if (dtype == WEFT_BFLOAT16) {
+            const vu both = join_along(round_bfloat16(a), round_bfloat16(b));
+            vstore((float *)(void *)(to + 2 * j), (vf)both);
+            continue;
         }
-        const vf rest = vload_part(c + j, n - j);
-        found |= rest != rest;
+        if (dtype == WEFT_FLOAT16) {
+            vstore_float16((uint16_t *)(void *)to + j, a);
+            vstore_float16((uint16_t *)(void *)to + j + LANES, b);
+            continue;
+        }
+        float *out = (float *)(void *)to + j;
+        vstore(out, add ? a + vload(out) : a);
+        vstore(out + LANES, add ? b + vload(out + LANES) : b);
     }
-    return _mm512_test_epi32_mask((__m512i)found, (__m512i)found) != 0;
+    for (; j < r->n; j++) {
+        const float x = from[j] + (r->bias ? r->bias[j] : 0.0f);
+        *nan |= (vi){x != x};
+        if (dtype == WEFT_BFLOAT16)
+            ((uint16_t *)(void *)to)[j] = weft_float_to_bfloat16(x);
+        else if (dtype == WEFT_FLOAT16)
+            ((uint16_t *)(void *)to)[j] = weft_float_to_float16(x);
+        else
+            ((float *)(void *)to)[j] = add ? x + ((float *)(void *)to)[j] : x;
+    }
+}
+
+static bool write_result(const cpu_part_result *r)
+{
+    const int64_t size = r->dtype == WEFT_FLOAT32 ? 4 : 2;
+    const float *from = r->from;
+    char *to = r->to;
+    vi nan = {0};
+    check_read(r->bias, r->n * 4, 0, r->bias != NULL);
+    check_read(from, r->n * 4, r->from_row * 4, r->m);
+    check_write(to, r->n * size, r->to_row * size, r->m);
+    for (int64_t i = 0; i < r->m; i++, from += r->from_row, to += r->to_row * size) {
+        if (r->dtype == WEFT_BFLOAT16)
+            write_row(r, WEFT_BFLOAT16, false, from, to, &nan);
+        else if (r->dtype == WEFT_FLOAT32 && r->add)
+            write_row(r, WEFT_FLOAT32, true, from, to, &nan);
+        else if (r->dtype == WEFT_FLOAT32)
+            write_row(r, WEFT_FLOAT32, false, from, to, &nan);
+        else
+            write_row(r, WEFT_FLOAT16, false, from, to, &nan);
+    }
+    return _mm512_test_epi32_mask((__m512i)nan, (__m512i)nan) != 0;
 }
 
 void CPU_NAME(weft__fill_amx)(cpu_kernels *table)
@@ -328,5 +381,5 @@ void CPU_NAME(weft__fill_amx)(cpu_kernels *table)
                                       .block = part_block,
                                       .pack_a = pack_parts_a,
                                       .pack_b = pack_parts_b,
-                                      .has_nan = has_nan};
+                                      .write = write_result};
 }
