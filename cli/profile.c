@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "weft/op.h"
+
 enum { CEILING_ROUNDS = 3 };
 
 static struct {
@@ -161,11 +163,27 @@ profile_phase *const *profile_phases(int *n)
 
 /* ---- Ceilings ------------------------------------------------------------------------------- */
 
-/* Operations per second. */
-static double arithmetic(const weft_ceiling *c)
+static double larger(double a, double b)
 {
+    return a > b ? a : b;
+}
+
+/* Operations per second of the fastest instructions that compute what the kernel does. Products may
+ * use tiles of bfloat16 (AMX): a float16 number is a sum of two such numbers and takes 4 products;
+ * a float32 number, or one of quantized weights, is a sum of three and takes 6. */
+static double arithmetic(const profile_device *d, const weft_kernel_report *k)
+{
+    const weft_ceiling *c = d->ceilings;
     const double f32 = c[WEFT_CEILING_FLOAT32].all, bf16 = c[WEFT_CEILING_BF16].all;
-    return 1e9 * (f32 > bf16 ? f32 : bf16);
+    const double tiles = c[WEFT_CEILING_AMX].all;
+    const weft_op *op = weft_op_find(k->op);
+    if (strcmp(d->name, "cpu") != 0)
+        return 1e9 * larger(f32, bf16);
+    if (op == NULL || op->work == NULL || strcmp(k->variant, "float64") == 0)
+        return 1e9 * f32; /* an elementwise kernel, or one without products in float32 */
+    if (strcmp(k->variant, "bfloat16") == 0)
+        return 1e9 * larger(larger(f32, bf16), tiles);
+    return 1e9 * larger(f32, tiles / (strcmp(k->variant, "float16") == 0 ? 4 : 6));
 }
 
 double profile_share(const profile_device *d, const weft_kernel_report *k)
@@ -173,8 +191,8 @@ double profile_share(const profile_device *d, const weft_kernel_report *k)
     const double took = 1e-9 * (double)k->nanoseconds;
     if (d->ceilings == NULL || took <= 0)
         return 0;
-    const double flops = arithmetic(d->ceilings), bytes = 1e9 * d->ceilings[WEFT_CEILING_READ].all;
+    const double flops = arithmetic(d, k), bytes = 1e9 * d->ceilings[WEFT_CEILING_READ].all;
     const double computing = flops > 0 ? k->work.flops / flops : 0;
     const double reading = bytes > 0 ? k->work.bytes / bytes : 0;
-    return (computing > reading ? computing : reading) / took;
+    return larger(computing, reading) / took;
 }

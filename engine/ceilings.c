@@ -103,7 +103,8 @@ static void measure_device(weft_device *device, int rounds, weft_ceiling *out)
         [WEFT_CEILING_FLOAT32] = {.name = "largest float32 product", .unit = "GFLOP/s"},
         [WEFT_CEILING_BF16] = {.name = "largest bfloat16 product", .unit = "GFLOP/s"},
         [WEFT_CEILING_INT8] = {.name = "8-bit dot", .unit = "GOP/s"},
-        [WEFT_CEILING_AMX] = {.name = "AMX", .unit = "GFLOP/s"},
+        [WEFT_CEILING_AMX] = {.name = "bf16 tiles", .unit = "GFLOP/s"},
+        [WEFT_CEILING_AMX_INT8] = {.name = "8-bit tiles", .unit = "GOP/s"},
         [WEFT_CEILING_READ] = {.name = "sum of two arrays", .unit = "GB/s"},
     };
     memcpy(out, kinds, sizeof kinds);

@@ -1,8 +1,8 @@
 /* engine/ceilings_cpu.c -- measures the CPU: arithmetic rates and memory bandwidth.
  *
- * Arithmetic: 12 independent sums in registers, so that neither latency nor memory limits the rate.
- * Reading: each thread sums its own part of the memory, which has huge pages where the kernel
- * provides them. Every measurement starts when all threads are ready.
+ * Arithmetic: 12 independent sums in registers, or 4 in tiles, so that neither latency nor memory
+ * limits the rate. Reading: each thread sums its own part of the memory, which has huge pages where
+ * the kernel provides them. Every measurement starts when all threads are ready.
  */
 #include "engine/bench.h"
 
@@ -20,6 +20,11 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
+#if defined(__linux__) && __has_include(<amxint8intrin.h>)
+#define WITH_AMX
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #endif
 
 enum { SUMS = 12, STEPS = 16, HUGE_PAGE = 2 << 20 };
@@ -88,6 +93,49 @@ static bool has(leaf7 where, int bit)
 }
 #endif
 
+#if defined(WITH_AMX)
+
+/* The tile registers belong to the thread. All are zero after a configuration is loaded. */
+static void configure_tiles(void)
+{
+    struct {
+        uint8_t palette, start, reserved[14];
+        uint16_t bytes[16];
+        uint8_t rows[16];
+    } config = {.palette = 1};
+    for (int i = 0; i < 8; i++) {
+        config.bytes[i] = 64;
+        config.rows[i] = 16;
+    }
+    __asm__ volatile("ldtilecfg %0" ::"m"(config));
+}
+
+/* Four sums of products of two tiles of A (4 and 5) and two of B (6 and 7). */
+#define TILE_ROUNDS(NAME, INSTRUCTION)                                                             \
+    static __attribute__((noinline)) float NAME(int64_t n, const void *memory)                     \
+    {                                                                                              \
+        (void)memory;                                                                              \
+        configure_tiles();                                                                         \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            __asm__ volatile(INSTRUCTION " %%tmm6, %%tmm4, %%tmm0\n\t" INSTRUCTION                 \
+                                         " %%tmm7, %%tmm4, %%tmm1\n\t" INSTRUCTION                 \
+                                         " %%tmm6, %%tmm5, %%tmm2\n\t" INSTRUCTION                 \
+                                         " %%tmm7, %%tmm5, %%tmm3" ::);                            \
+        __asm__ volatile("tilerelease" ::);                                                        \
+        return 0;                                                                                  \
+    }
+TILE_ROUNDS(tiles_bf16, "tdpbf16ps")
+TILE_ROUNDS(tiles_int8, "tdpbssd")
+#undef TILE_ROUNDS
+
+/* The kernel saves the tile registers only for processes that ask for them (Linux 5.16). */
+static bool may_use_tiles(void)
+{
+    enum { REQUEST = 0x1023, TILE_DATA = 18 }; /* ARCH_REQ_XCOMP_PERM, XFEATURE_XTILE_DATA */
+    return syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
+}
+#endif
+
 typedef float f4 __attribute__((vector_size(16)));
 
 static __attribute__((noinline)) float fma_plain(int64_t n, const void *memory)
@@ -119,11 +167,28 @@ static __attribute__((noinline)) float read_memory(int64_t n, const void *memory
     return (float)sums[0][0];
 }
 
-/* A kind of measurement, with its operations (or bytes) per round. */
+/* A kind of measurement, with its operations (or bytes) per round, which are above 0 if the machine
+ * has it. `run` NULL: it cannot be measured. */
 typedef struct what {
     loop *run;
     double per_round;
 } what;
+
+#if defined(__x86_64__)
+/* 4 products of tiles of 16 rows and columns, each of 64 bytes in k. */
+static what find_tiles(weft_ceiling_kind kind)
+{
+    enum { TILES = 24, BF16 = 22, INT8 = 25 }; /* bits of EDX of leaf 7 */
+    if (!has(EDX, TILES) || !has(EDX, kind == WEFT_CEILING_AMX ? BF16 : INT8))
+        return (what){NULL, 0};
+#if defined(WITH_AMX)
+    if (may_use_tiles())
+        return kind == WEFT_CEILING_AMX ? (what){tiles_bf16, 4 * 16 * 16 * 64.0}
+                                        : (what){tiles_int8, 4 * 16 * 16 * 128.0};
+#endif
+    return (what){NULL, 1};
+}
+#endif
 
 static what find(weft_ceiling_kind kind)
 {
@@ -139,8 +204,8 @@ static what find(weft_ceiling_kind kind)
         return (what){dot_int8, SUMS * 128.0};
     if (kind == WEFT_CEILING_INT8 && __builtin_cpu_supports("avx2"))
         return (what){dot_bytes, SUMS * 64.0};
-    if (kind == WEFT_CEILING_AMX && has(EDX, 24))
-        return (what){NULL, 1};
+    if (kind == WEFT_CEILING_AMX || kind == WEFT_CEILING_AMX_INT8)
+        return find_tiles(kind);
 #endif
     if (kind == WEFT_CEILING_FLOAT32)
         return (what){fma_plain, SUMS * STEPS * 8.0};
@@ -285,7 +350,8 @@ weft_status weft__ceilings_of_cpu(int threads, int rounds, weft_ceiling out[WEFT
         [WEFT_CEILING_FLOAT32] = {.name = "float32 multiply-add", .unit = "GFLOP/s"},
         [WEFT_CEILING_BF16] = {.name = "bf16 dot (AVX512_BF16)", .unit = "GFLOP/s"},
         [WEFT_CEILING_INT8] = {.name = "8-bit dot (VNNI or AVX2)", .unit = "GOP/s"},
-        [WEFT_CEILING_AMX] = {.name = "AMX", .unit = "GFLOP/s"},
+        [WEFT_CEILING_AMX] = {.name = "bf16 tiles (AMX)", .unit = "GFLOP/s"},
+        [WEFT_CEILING_AMX_INT8] = {.name = "8-bit tiles (AMX)", .unit = "GOP/s"},
         [WEFT_CEILING_READ] = {.name = "read", .unit = "GB/s"},
     };
     room r = {0};

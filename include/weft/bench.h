@@ -134,17 +134,18 @@ WEFT_NODISCARD WEFT_API weft_status weft_bench_train(weft_model *model,
 
 /* Hardware limits. */
 typedef enum weft_ceiling_kind {
-    WEFT_CEILING_FLOAT32, /* CPU: fused multiply-add on the widest vectors */
-    WEFT_CEILING_BF16,    /* CPU: AVX512_BF16, vdpbf16ps */
-    WEFT_CEILING_INT8,    /* CPU: vpdpbusd (AVX512_VNNI), or vpmaddubsw (AVX2) */
-    WEFT_CEILING_AMX,     /* not measured */
-    WEFT_CEILING_READ,    /* memory bandwidth, for data larger than the caches */
+    WEFT_CEILING_FLOAT32,  /* CPU: fused multiply-add on the widest vectors */
+    WEFT_CEILING_BF16,     /* CPU: AVX512_BF16, vdpbf16ps */
+    WEFT_CEILING_INT8,     /* CPU: vpdpbusd (AVX512_VNNI), or vpmaddubsw (AVX2) */
+    WEFT_CEILING_AMX,      /* CPU: products of bfloat16 tiles, tdpbf16ps */
+    WEFT_CEILING_AMX_INT8, /* CPU: products of 8-bit tiles, tdpbssd */
+    WEFT_CEILING_READ,     /* memory bandwidth, for data larger than the caches */
     WEFT_CEILING_COUNT
 } weft_ceiling_kind;
 
 typedef struct weft_ceiling {
     const char *name, *unit; /* unit: "GFLOP/s", "GOP/s" or "GB/s" */
-    bool present, measured;
+    bool present, measured;  /* not measured: the system refuses the tile registers */
     double one, all; /* with one thread and with all; equal for devices other than the CPU */
 } weft_ceiling;
 

@@ -3,6 +3,8 @@
  *
  * Arithmetic rates count a multiplication and an addition as two operations. Products: x (rows,
  * 4096) times weights (4096, 4096)^T in each encoding, exact and with 8-bit activations, in turn.
+ * Shares are those of the fastest instructions: for exact products float32, or AMX divided by the
+ * products of bfloat16 parts that each takes; for the others 8-bit dots or tiles.
  */
 #include <stdint.h>
 
@@ -18,11 +20,12 @@ enum { ROUNDS = 9, MOST_ROUNDS = 1000, WIDTH = 4096, FEW = 256, MANY = 512 };
 /* ---- Products ------------------------------------------------------------------------------- */
 
 static const char *const kinds[] = {"float32", "bfloat16", "Q8_0", "Q4_0", "Q4_K", "affine 4"};
-enum { KINDS = sizeof kinds / sizeof *kinds, FIRST_ENCODED = 2 };
+enum { KINDS = sizeof kinds / sizeof *kinds, BFLOAT16 = 1, FIRST_ENCODED = 2 };
 
 typedef struct product {
     const char *weight;
     int rows;
+    int parts;          /* products of bfloat16 parts for an exact one: x has three parts */
     double exact, int8; /* GOP/s, medians; 0: there is no such product */
 } product;
 
@@ -51,7 +54,7 @@ static double rate(weft_array *x, weft_array *w, bool int8)
 static product measure_product(int kind, int rows, int rounds)
 {
     double exact[MOST_ROUNDS], int8[MOST_ROUNDS];
-    product p = {.weight = kinds[kind], .rows = rows};
+    product p = {.weight = kinds[kind], .rows = rows, .parts = kind == BFLOAT16 ? 3 : 6};
     weft_scope_open();
     weft_array *w = made(kind);
     weft_array *x = weft_random_normal(NULL, WEFT_DIMS(rows, WIDTH), 0, 1, WEFT_FLOAT32);
@@ -69,6 +72,11 @@ static product measure_product(int kind, int rows, int rounds)
 
 /* ---- Output --------------------------------------------------------------------------------- */
 
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
 static void print_table(const weft_ceiling *peaks, const product *products, int n, int threads)
 {
     printf("%-26s %-8s %10s %6s\n", "", "", "1 thread", "all");
@@ -79,13 +87,15 @@ static void print_table(const weft_ceiling *peaks, const product *products, int 
         else
             printf("%-26s %s\n", p->name, p->present ? "present, not measured" : "not present");
     }
-    const double f32 = peaks[WEFT_CEILING_FLOAT32].all, int8 = peaks[WEFT_CEILING_INT8].all;
+    const double f32 = peaks[WEFT_CEILING_FLOAT32].all, tiles = peaks[WEFT_CEILING_AMX].all;
+    const double int8 = larger(peaks[WEFT_CEILING_INT8].all, peaks[WEFT_CEILING_AMX_INT8].all);
     if (n > 0)
         printf("\nProducts with %d x %d, GOP/s and share of the ceiling, %d threads\n", WIDTH,
                WIDTH, threads);
     for (int i = 0; i < n; i++) {
         const product *p = &products[i];
-        printf("%-10s %4d rows: exact %6.1f (%.2f)", p->weight, p->rows, p->exact, p->exact / f32);
+        printf("%-10s %4d rows: exact %6.1f (%.2f)", p->weight, p->rows, p->exact,
+               p->exact / larger(f32, tiles / p->parts));
         if (p->int8 > 0)
             printf(", int8 %6.1f (%.2f), ratio %.2f", p->int8, int8 > 0 ? p->int8 / int8 : 0,
                    p->int8 / p->exact);
