@@ -48,8 +48,9 @@ int64_t weft__cpu_few_rows_workspace(const cpu_gemm *g);
 int64_t weft__cpu_few_rows_bound(const cpu_gemm *g);
 void weft__cpu_few_rows(const cpu_gemm *g, float *memory);
 
-/* By gemm_parts.c, where the machine has kernels for products of bfloat16 parts. False: there are
- * NaNs in C, perhaps only because infinities were divided into parts; it must be computed again. */
+/* By gemm_parts.c, where the machine has kernels for products of bfloat16 parts. False: C is not
+ * finite, perhaps only because of the division into parts; it must be computed again. With
+ * `accumulate` always true. */
 bool weft__cpu_parts_takes(const cpu_gemm *g);
 int64_t weft__cpu_parts_workspace(const cpu_gemm *g);
 int64_t weft__cpu_parts_bound(const cpu_gemm *g); /* for any n, and at most these m and k */

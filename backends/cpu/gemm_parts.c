@@ -5,8 +5,8 @@
  * block of A that fits the L2 cache, and adds the results to its own C, which is written at the
  * end. A row's bits depend neither on the strips nor on the other rows.
  *
- * Parts of infinities are not numbers: if a result is NaN, the product is computed again by the
- * driver for float32.
+ * Parts of infinities are not numbers, and parts that are rounded up may have infinite products: if
+ * a result is not finite, the product is computed again by the driver for float32.
  */
 #include <stdatomic.h>
 
@@ -51,7 +51,7 @@ typedef struct plan {
     int64_t a_floats, b_floats, c_floats; /* of packed A; per worker */
     float *memory;
     int64_t batch, row, n_items, n_rows; /* what is running */
-    atomic_bool nan;
+    atomic_bool infinite;                /* or NaN: an element of C */
 } plan;
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -176,7 +176,8 @@ static void make_plan(plan *p, const cpu_gemm *g)
         p->n_batch *= p->g.batch.at[i];
     add_term(p, &(cpu_pair){.k = g->k, .a = g->a, .b = g->b});
     for (int i = 0; i < g->n_more; i++)
-        add_term(p, &g->more[i]);
+        if (g->more[i].k > 0)
+            add_term(p, &g->more[i]);
     int64_t deep = 0; /* of a row of A in all terms */
     for (int i = 0; i < p->n_terms; i++)
         deep += depth(p, p->terms[i].own.k, p->terms[i].a_parts);
@@ -362,8 +363,8 @@ static void write_tile(plan *p, const tile *t, float *c, int64_t c_row)
                                     .to = (char *)g->c +
                                           (row * g->n + t->column) * size_of(g->c_dtype),
                                     .to_row = g->n};
-    if (p->kernels->parts.write(&result))
-        atomic_store_explicit(&p->nan, true, memory_order_relaxed);
+    if (!p->kernels->parts.write(&result))
+        atomic_store_explicit(&p->infinite, true, memory_order_relaxed);
 }
 
 /* Computes a tile; `first`: B is not packed yet. */
@@ -445,5 +446,5 @@ bool weft__cpu_parts(const cpu_gemm *g, void *workspace)
             run_chunk(&p);
         }
     }
-    return !atomic_load(&p.nan) || g->accumulate;
+    return !atomic_load(&p.infinite) || g->accumulate;
 }

@@ -58,7 +58,7 @@ typedef struct cpu_part_kernels {
                    int64_t m, int64_t k, float *out);
     void (*pack_b)(weft_dtype dtype, int parts, const void *b, int64_t b_k, int64_t b_n, int64_t k,
                    int64_t n, float *out);
-    bool (*write)(const cpu_part_result *r); /* whether any is NaN */
+    bool (*write)(const cpu_part_result *r); /* whether all are finite */
 } cpu_part_kernels;
 
 /* y_i[f] += x_i . w_f for m rows of x and n rows of w, a multiple of 4, of k elements each, a

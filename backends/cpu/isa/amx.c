@@ -6,12 +6,15 @@
  * 0, are about 2^(-8 (i + j)) of it, and the lowest orders are computed (Henry, Tang, Heinecke:
  * Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations,
  * 2019). With three orders the result is as accurate as float32 arithmetic. Terms of infinities are
- * not finite numbers: a result that is infinite or NaN may be NaN instead. Terms below 2^-126 count
- * as zero.
+ * not finite numbers: a result that is infinite or NaN may be NaN instead. Parts are rounded up or
+ * down, so a result near the largest float32 may be infinite instead. Terms below 2^-126 count as
+ * zero.
  *
  * Panels of both sides have the same form: for each STEP steps in k, for each part, two tiles of 16
  * rows of A, or of 16 columns of B in pairs of steps.
  */
+#include <math.h>
+
 #include "backends/cpu/isa/checked.h"
 #include "backends/cpu/isa/transpose.h"
 #include "backends/cpu/kernels.h"
@@ -311,21 +314,23 @@ SIMD vu round_bfloat16(vf x)
     return (bits + ((0x7fff + (bits >> 16 & 1)) & number)) | (0x400000 & ~number);
 }
 
-SIMD vf biased(const cpu_part_result *r, const float *from, int64_t j, vi *nan)
+/* x - x is NaN if x is infinite or NaN. */
+SIMD vf biased(const cpu_part_result *r, const float *from, int64_t j, vi *infinite)
 {
     vf x = vload(from + j);
     if (r->bias)
         x += vload(r->bias + j);
-    *nan |= x != x;
+    const vf zero = x - x;
+    *infinite |= zero != zero;
     return x;
 }
 
 SIMD void write_row(const cpu_part_result *r, weft_dtype dtype, bool add, const float *from,
-                    char *to, vi *nan)
+                    char *to, vi *infinite)
 {
     int64_t j = 0;
     for (; j + 2 * LANES <= r->n; j += 2 * LANES) {
-        vf a = biased(r, from, j, nan), b = biased(r, from, j + LANES, nan);
+        vf a = biased(r, from, j, infinite), b = biased(r, from, j + LANES, infinite);
         if (dtype == WEFT_BFLOAT16) {
             const vu both = join_along(round_bfloat16(a), round_bfloat16(b));
             vstore((float *)(void *)(to + 2 * j), (vf)both);
@@ -342,7 +347,7 @@ SIMD void write_row(const cpu_part_result *r, weft_dtype dtype, bool add, const 
     }
     for (; j < r->n; j++) {
         const float x = from[j] + (r->bias ? r->bias[j] : 0.0f);
-        *nan |= (vi){x != x};
+        *infinite |= (vi){!isfinite(x)};
         if (dtype == WEFT_BFLOAT16)
             ((uint16_t *)(void *)to)[j] = weft_float_to_bfloat16(x);
         else if (dtype == WEFT_FLOAT16)
@@ -357,21 +362,21 @@ static bool write_result(const cpu_part_result *r)
     const int64_t size = r->dtype == WEFT_FLOAT32 ? 4 : 2;
     const float *from = r->from;
     char *to = r->to;
-    vi nan = {0};
+    vi infinite = {0};
     check_read(r->bias, r->n * 4, 0, r->bias != NULL);
     check_read(from, r->n * 4, r->from_row * 4, r->m);
     check_write(to, r->n * size, r->to_row * size, r->m);
     for (int64_t i = 0; i < r->m; i++, from += r->from_row, to += r->to_row * size) {
         if (r->dtype == WEFT_BFLOAT16)
-            write_row(r, WEFT_BFLOAT16, false, from, to, &nan);
+            write_row(r, WEFT_BFLOAT16, false, from, to, &infinite);
         else if (r->dtype == WEFT_FLOAT32 && r->add)
-            write_row(r, WEFT_FLOAT32, true, from, to, &nan);
+            write_row(r, WEFT_FLOAT32, true, from, to, &infinite);
         else if (r->dtype == WEFT_FLOAT32)
-            write_row(r, WEFT_FLOAT32, false, from, to, &nan);
+            write_row(r, WEFT_FLOAT32, false, from, to, &infinite);
         else
-            write_row(r, WEFT_FLOAT16, false, from, to, &nan);
+            write_row(r, WEFT_FLOAT16, false, from, to, &infinite);
     }
-    return _mm512_test_epi32_mask((__m512i)nan, (__m512i)nan) != 0;
+    return _mm512_test_epi32_mask((__m512i)infinite, (__m512i)infinite) == 0;
 }
 
 void CPU_NAME(weft__fill_amx)(cpu_kernels *table)
