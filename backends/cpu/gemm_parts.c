@@ -81,11 +81,30 @@ static int64_t size_of(weft_dtype dtype)
 
 /* ---- Planning ------------------------------------------------------------------------------- */
 
+/* The parts that represent decoded codes exactly: one has 8 significant bits and two 17. */
+static int parts_of_codes(const cpu_codes *c)
+{
+    switch (c->kind) {
+    case WEFT_ENCODING_MXFP4:
+    case WEFT_ENCODING_MXFP8:
+    case WEFT_ENCODING_NVFP4:
+    case WEFT_ENCODING_GGUF_MXFP4:
+        return 1;
+    case WEFT_ENCODING_Q4_0: /* a float16 times 4 or 5 bits with a sign */
+    case WEFT_ENCODING_Q5_0:
+        return 2;
+    default:
+        return MOST_PARTS;
+    }
+}
+
 static int parts_of(const cpu_matrix *x, int orders)
 {
-    if (x->codes || x->dtype == WEFT_FLOAT32)
-        return x->parts ? x->parts : orders;
-    return x->dtype == WEFT_BFLOAT16 ? 1 : 2;
+    if (!x->codes && x->dtype != WEFT_FLOAT32)
+        return x->dtype == WEFT_BFLOAT16 ? 1 : 2;
+    const int exact = x->codes ? parts_of_codes(x->codes) : MOST_PARTS;
+    const int wanted = x->parts && x->parts < exact ? x->parts : exact;
+    return wanted < orders ? wanted : orders;
 }
 
 static int orders_of(const cpu_gemm *g)

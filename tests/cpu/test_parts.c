@@ -206,7 +206,14 @@ static void test_batches(void)
 
 static void test_encoded(void)
 {
-    static const char *const names[] = {"Q8_0", "Q4_0", "Q4_K", "affine-4-64-float32",
+    static const char *const names[] = {"Q8_0",
+                                        "Q4_0",
+                                        "Q5_0",
+                                        "Q4_K",
+                                        "mxfp4",
+                                        "mxfp8",
+                                        "nvfp4",
+                                        "affine-4-64-float32",
                                         "affine-4-128-bfloat16"};
     if (!has_kernels())
         return;
