@@ -208,7 +208,6 @@ static void test_encoded(void)
 {
     static const char *const names[] = {"Q8_0",
                                         "Q4_0",
-                                        "Q5_0",
                                         "Q4_K",
                                         "mxfp4",
                                         "mxfp8",
