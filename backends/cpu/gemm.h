@@ -53,7 +53,7 @@ void weft__cpu_few_rows(const cpu_gemm *g, float *memory);
  * `accumulate` always true. */
 bool weft__cpu_parts_takes(const cpu_gemm *g);
 int64_t weft__cpu_parts_workspace(const cpu_gemm *g);
-int64_t weft__cpu_parts_bound(const cpu_gemm *g); /* for any n, and at most these m and k */
+int64_t weft__cpu_parts_bound(const cpu_gemm *g); /* for at most these m, n and k */
 bool weft__cpu_parts(const cpu_gemm *g, void *workspace);
 
 /* Bytes of workspace; does not read the data pointers. */

@@ -223,16 +223,20 @@ int64_t weft__cpu_parts_workspace(const cpu_gemm *g)
     return (p.a_floats + weft__cpu_workers() * (p.b_floats + p.c_floats)) * (int64_t)sizeof(float);
 }
 
+/* Smaller products are taken only if the largest is. */
 int64_t weft__cpu_parts_bound(const cpu_gemm *g)
 {
     const cpu_part_kernels *kernels = &weft__cpu_kernels()->parts;
-    if (kernels->width == 0)
+    if (!weft__cpu_parts_takes(g))
         return 0;
     const int64_t step = kernels->step, width = kernels->width;
+    const int64_t unit = g->b.codes ? larger(width, g->b.codes->group) : width;
+    const int64_t strip = smaller(round_up(STRIP, unit), round_up(g->n, unit));
     const int64_t deep = round_up(g->k, MOST_BLOCK + step) * MOST_PARTS / 2;
+    const int64_t block = smaller(deep, MOST_BLOCK * MOST_PARTS / 2);
     const int64_t a = smaller(round_up(g->m, width) * deep, PACKED_FLOATS);
-    const int64_t b = STRIP * (MOST_BLOCK * MOST_PARTS / 2 + (g->m > TILE_ROWS ? deep : 0));
-    const int64_t c = TILE_ROWS * (STRIP + SPARE);
+    const int64_t b = strip * (g->m > TILE_ROWS ? block + deep : block);
+    const int64_t c = smaller(TILE_ROWS, round_up(g->m, width)) * (strip + SPARE);
     return (larger(a, width * deep) + weft__cpu_workers() * (b + c)) * (int64_t)sizeof(float);
 }
 

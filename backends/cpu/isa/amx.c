@@ -240,16 +240,31 @@ typedef struct side {
     int64_t along, across, lines, steps;
 } side;
 
-/* A tile with fewer lines or steps, or with other strides. */
+/* A tile with fewer lines or steps, or with other strides: by a copy that is filled up with zeros.
+ */
 SIMD void pack_rest(weft_dtype dtype, int parts, bool by_lines, const side *s, int64_t line,
                     int64_t step, uint32_t *out)
 {
-    float buffer[SIDE * STEP] = {0};
-    for (int64_t i = 0; i < SIDE && line + i < s->lines; i++)
-        for (int64_t k = 0; k < STEP && step + k < s->steps; k++)
-            buffer[i * STEP + k] =
-                get_as(dtype, s->x, (line + i) * s->across + (step + k) * s->along);
-    pack_tile(WEFT_FLOAT32, parts, true, by_lines, buffer, 1, STEP, out);
+    const int64_t size = dtype == WEFT_FLOAT32 ? 4 : 2;
+    const int64_t lines = s->lines - line < SIDE ? s->lines - line : SIDE;
+    const int64_t steps = s->steps - step < STEP ? s->steps - step : STEP;
+    const char *x = (const char *)s->x + (line * s->across + step * s->along) * size;
+    float copy[SIDE * STEP] = {0};
+    char *to = (char *)copy;
+    if (s->across == 1 && s->along != 1) {
+        for (int64_t k = 0; k < steps; k++)
+            memcpy(to + k * SIDE * size, x + k * s->along * size, (size_t)(lines * size));
+        pack_tile(dtype, parts, false, by_lines, copy, SIDE, 1, out);
+        return;
+    }
+    for (int64_t i = 0; i < lines; i++, x += s->across * size, to += STEP * size) {
+        if (s->along == 1)
+            memcpy(to, x, (size_t)(steps * size));
+        else
+            for (int64_t k = 0; k < steps; k++)
+                memcpy(to + k * size, x + k * s->along * size, (size_t)size);
+    }
+    pack_tile(dtype, parts, true, by_lines, copy, 1, STEP, out);
 }
 
 SIMD void pack_side(weft_dtype dtype, int parts, bool by_lines, const side *s, uint32_t *out)
