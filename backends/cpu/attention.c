@@ -81,10 +81,9 @@ static void make_plan(forward *f, const weft_call *call, bool planning)
         f->n_partials = tiles * f->n_parts;
     f->part = round_up((a->S + f->n_parts - 1) / f->n_parts, ATTENTION_VECTOR);
     f->partial = f->rows * (2 + a->Dv_ld);
-    const int64_t whole =
-        a->parts ? 2 * ATTENTION_VECTOR : ATTENTION_VECTOR; /* of rows of scores */
-    const int64_t rows = a->stripe < a->block ? a->stripe * a->G : f->rows;
-    const int64_t stripe = round_up(rows, whole);
+    /* Rows of scores: whole tiles, or vectors. */
+    const int64_t whole = a->parts ? 2 * ATTENTION_VECTOR : ATTENTION_VECTOR;
+    const int64_t stripe = round_up(a->stripe * a->G, whole);
     const int64_t stripes = (a->block + a->stripe - 1) / a->stripe;
     f->at_s = f->rows * a->D_ld;
     if (a->parts && stripes * packed_query(f) > f->at_s)

@@ -62,6 +62,8 @@ cpu_attention weft__cpu_attention_of(const weft_call *call, const weft_tensor *m
     a.parts = by_parts(&a);
     if (a.parts)
         a.stripe = part_stripe(&a);
+    if (a.stripe > a.block)
+        a.stripe = a.block;
     a.D_ld = padded(a.D);
     a.Dv_ld = padded(a.Dv);
     return a;

@@ -122,7 +122,9 @@ bool weft__cpu_parts_takes(const cpu_gemm *g)
     if (weft__cpu_kernels()->parts.width == 0 || g->n < LEAST || g->k < LEAST ||
         (g->m < LEAST && !g->by_tiles))
         return false;
-    const int orders = orders_of(g), a = parts_of(&g->a, orders), b = parts_of(&g->b, orders);
+    const int orders = orders_of(g), a = parts_of(&g->a, orders);
+    /* Codes count like the same weights in float32, so that both take the same way. */
+    const int b = g->b.codes && !g->b.parts ? orders : parts_of(&g->b, orders);
     int products = 0;
     for (int i = 0; i < a; i++)
         products += (int)smaller(b, orders - i);
@@ -209,8 +211,8 @@ static void make_plan(plan *p, const cpu_gemm *g)
         t->at_a = p->a_floats;
         p->a_floats += p->items * p->chunk * depth(p, t->own.k, t->a_parts);
         t->at_b = p->keep_b ? p->b_floats : 0;
-        const int64_t b =
-            p->strip * depth(p, p->keep_b ? round_up(t->own.k, t->span) : t->span, t->b_parts);
+        const int64_t k = p->keep_b ? t->own.k : smaller(t->span, t->own.k);
+        const int64_t b = p->strip * depth(p, k, t->b_parts);
         p->b_floats = p->keep_b ? p->b_floats + b : larger(p->b_floats, b);
     }
     p->c_floats = smaller(TILE_ROWS, p->rows) * (p->strip + SPARE);
@@ -232,8 +234,8 @@ int64_t weft__cpu_parts_bound(const cpu_gemm *g)
     const int64_t step = kernels->step, width = kernels->width;
     const int64_t unit = g->b.codes ? larger(width, g->b.codes->group) : width;
     const int64_t strip = smaller(round_up(STRIP, unit), round_up(g->n, unit));
-    const int64_t deep = round_up(g->k, MOST_BLOCK + step) * MOST_PARTS / 2;
-    const int64_t block = smaller(deep, MOST_BLOCK * MOST_PARTS / 2);
+    const int64_t deep = round_up(g->k, step) * MOST_PARTS / 2;
+    const int64_t block = smaller(deep, WEFT_MAX_BLOCK * MOST_PARTS / 2);
     const int64_t a = smaller(round_up(g->m, width) * deep, PACKED_FLOATS);
     const int64_t b = strip * (g->m > TILE_ROWS ? block + deep : block);
     const int64_t c = smaller(TILE_ROWS, round_up(g->m, width)) * (strip + SPARE);
