@@ -19,7 +19,8 @@ enum {
     PART_KEYS = 256, /* minimum number of keys of a part */
     MOST_ROWS = 768, /* of a tile, for which keys and values are packed once */
     WANTED_TASKS = 32,
-    MOST_PARTS = 16
+    MOST_PARTS = 16,
+    PROBABILITY_PARTS = 2 /* with one, results in bfloat16 would differ from those of float32 */
 };
 
 typedef struct forward {
@@ -98,7 +99,7 @@ static void make_plan(forward *f, const weft_call *call, bool planning)
     f->at_rows = f->at_p;
     f->scratch = f->at_p;
     if (a->parts) {
-        f->at_rows += stripe * weft__cpu_attention_depth(a, ATTENTION_KEYS);
+        f->at_rows += PROBABILITY_PARTS * stripe * weft__cpu_attention_depth(a, ATTENTION_KEYS);
         f->scratch = f->at_rows + stripe * a->D_ld;
     }
 }
@@ -246,9 +247,10 @@ static void gather(const forward *f, const place *p, int64_t s0, int64_t n, int6
                                                .b = scratch + f->at_v,
                                                .c = o,
                                                .c_row = a->Dv_ld,
-                                               .add = true};
-        weft__cpu_attention_pack_a(a, scratch + f->at_s, ATTENTION_KEYS_LD, p->rows, n,
-                                   scratch + f->at_p);
+                                               .add = true,
+                                               .a_parts = PROBABILITY_PARTS};
+        weft__cpu_attention_pack_a(a, PROBABILITY_PARTS, scratch + f->at_s, ATTENTION_KEYS_LD,
+                                   p->rows, n, scratch + f->at_p);
         weft__cpu_attention_multiply(a, &product);
         return;
     }
@@ -332,7 +334,7 @@ static void load_queries(const forward *f, const place *p, float *scratch)
             const int64_t n = p->n_l - l < a->stripe ? p->n_l - l : a->stripe;
             weft__cpu_attention_load(a, a->q, p->b, p->l0 + l, n, p->hk * a->G, a->G, 1, rows,
                                      a->D_ld);
-            weft__cpu_attention_pack_a(a, rows, a->D_ld, n * a->G, a->D, packed);
+            weft__cpu_attention_pack_a(a, 1, rows, a->D_ld, n * a->G, a->D, packed);
         }
         return;
     }

@@ -33,7 +33,7 @@ typedef struct cpu_attention {
     int64_t n_blocks;    /* of L */
     int64_t D_ld, Dv_ld; /* padded */
     /* bfloat16 where the machine has kernels for products of bfloat16 parts: tiles of more rows
-     * than CPU_GEMV_ROWS are computed by them, with probabilities rounded to bfloat16. Queries are
+     * than CPU_GEMV_ROWS are computed by them. Queries are
      * then not scaled, but scores, and stripes have whole panels of rows. */
     bool parts;
 } cpu_attention;
@@ -84,8 +84,8 @@ int64_t weft__cpu_attention_depth(const cpu_attention *a, int64_t k);
 /* Packs for `parts`: rows of k floats, `ld` apart, as A, or (pack_across) columns of k floats in
  * rows that are `ld` apart; and rows [s0, s0 + n) of x (B, S, Hk, width) for head hk as B, or with
  * `across` their transpose. */
-void weft__cpu_attention_pack_a(const cpu_attention *a, const float *x, int64_t ld, int64_t rows,
-                                int64_t k, float *out);
+void weft__cpu_attention_pack_a(const cpu_attention *a, int parts, const float *x, int64_t ld,
+                                int64_t rows, int64_t k, float *out);
 void weft__cpu_attention_pack_across(const cpu_attention *a, const float *x, int64_t ld,
                                      int64_t rows, int64_t k, float *out);
 void weft__cpu_attention_pack_b(const cpu_attention *a, const weft_tensor *x, int64_t b, int64_t s0,
@@ -98,6 +98,7 @@ typedef struct cpu_attention_product {
     float *c;
     int64_t c_row;
     bool add;
+    int a_parts; /* 0: one */
 } cpu_attention_product;
 void weft__cpu_attention_multiply(const cpu_attention *a, const cpu_attention_product *p);
 

@@ -214,10 +214,10 @@ int64_t weft__cpu_attention_depth(const cpu_attention *a, int64_t k)
     return (k + step - 1) / step * step / 2;
 }
 
-void weft__cpu_attention_pack_a(const cpu_attention *a, const float *x, int64_t ld, int64_t rows,
-                                int64_t k, float *out)
+void weft__cpu_attention_pack_a(const cpu_attention *a, int parts, const float *x, int64_t ld,
+                                int64_t rows, int64_t k, float *out)
 {
-    a->kernels->parts.pack_a(WEFT_FLOAT32, 1, x, ld, 1, rows, k, out);
+    a->kernels->parts.pack_a(WEFT_FLOAT32, parts, x, ld, 1, rows, k, out);
 }
 
 void weft__cpu_attention_pack_across(const cpu_attention *a, const float *x, int64_t ld,
@@ -237,17 +237,18 @@ void weft__cpu_attention_pack_b(const cpu_attention *a, const weft_tensor *x, in
 void weft__cpu_attention_multiply(const cpu_attention *a, const cpu_attention_product *p)
 {
     const int64_t width = a->kernels->parts.width;
+    const int parts = p->a_parts ? p->a_parts : 1;
     const cpu_block block = {.m = p->m,
                              .n = p->n,
                              .k = p->k,
                              .a = p->a,
-                             .a_panel = width * weft__cpu_attention_depth(a, p->k),
+                             .a_panel = width * parts * weft__cpu_attention_depth(a, p->k),
                              .b = p->b,
                              .b_panel = width * weft__cpu_attention_depth(a, p->b_k),
                              .c = p->c,
                              .c_row = p->c_row,
                              .add = p->add,
-                             .a_parts = 1,
+                             .a_parts = parts,
                              .b_parts = 1,
                              .orders = 2};
     a->kernels->parts.block(&block);

@@ -223,7 +223,8 @@ static void run_part_stripe(const backward *g, const place *p, int64_t row, int6
     weft__cpu_attention_multiply(a, &scores);
     weft__cpu_attention_multiply(a, &d_probability);
     soften(g, p, row, rows, n, scratch);
-    weft__cpu_attention_pack_a(a, d_probability.c, ATTENTION_KEYS_LD, rows, n, scratch + g->at_pa);
+    weft__cpu_attention_pack_a(a, 1, d_probability.c, ATTENTION_KEYS_LD, rows, n,
+                               scratch + g->at_pa);
     const cpu_attention_product d_query = {.m = rows,
                                            .n = a->D,
                                            .k = n,
@@ -317,9 +318,9 @@ static void pack_rows(const backward *g, const place *p, float *scratch)
     const int64_t most = a->stripe * a->G;
     for (int64_t row = 0; row < p->rows; row += most) {
         const int64_t rows = p->rows - row < most ? p->rows - row : most;
-        weft__cpu_attention_pack_a(a, q + row * a->D_ld, a->D_ld, rows, a->D,
+        weft__cpu_attention_pack_a(a, 1, q + row * a->D_ld, a->D_ld, rows, a->D,
                                    scratch + g->at_qa + row / most * packed_stripe(g, a->D));
-        weft__cpu_attention_pack_a(a, d_o + row * a->Dv_ld, a->Dv_ld, rows, a->Dv,
+        weft__cpu_attention_pack_a(a, 1, d_o + row * a->Dv_ld, a->Dv_ld, rows, a->Dv,
                                    scratch + g->at_doa + row / most * packed_stripe(g, a->Dv));
     }
     a->kernels->parts.pack_b(WEFT_FLOAT32, 1, q, a->D_ld, 1, p->rows, a->D, scratch + g->at_qb);
