@@ -76,7 +76,7 @@ static int64_t size_of(weft_dtype dtype)
     return (int64_t)weft_dtype_size(dtype);
 }
 
-static const char *batch_data(const cpu_matrix *x, const weft_dims *batch, int64_t index)
+const char *weft__cpu_matrix_item(const cpu_matrix *x, const weft_dims *batch, int64_t index)
 {
     int64_t offset = 0;
     for (int axis = batch->n - 1; axis >= 0; axis--) {
@@ -368,7 +368,8 @@ static void pack_part(const plan *p, int64_t item, int64_t from, int64_t to, int
         return;
     }
     const int64_t size = size_of(x->dtype);
-    const char *b = batch_data(x, &p->g.batch, p->first_batch + item) + first * x->column * size;
+    const char *b =
+        weft__cpu_matrix_item(x, &p->g.batch, p->first_batch + item) + first * x->column * size;
     if (!by_rows(p)) {
         p->kernels->pack_b(x->dtype, b, x->row, x->column, own->k, n, out);
         return;
@@ -426,8 +427,8 @@ static void bring_a(const plan *p, const term *t, int64_t batch, int64_t row, in
 {
     const cpu_matrix *x = &t->own.a;
     const int64_t rows = p->kernels->gemm_rows;
-    const char *from =
-        batch_data(x, &p->g.batch, batch) + (row * x->row + first * x->column) * size_of(x->dtype);
+    const char *from = weft__cpu_matrix_item(x, &p->g.batch, batch) +
+                       (row * x->row + first * x->column) * size_of(x->dtype);
     if (t->mode == A_IN_PLACE) {
         block->a = (const float *)(const void *)from;
         block->a_row = x->row;
@@ -453,7 +454,7 @@ static void bring_b(const plan *p, const term *t, int64_t item, int64_t column, 
 {
     const int64_t width = p->kernels->gemm_columns, k = t->own.k;
     if (t->direct) {
-        const char *b = batch_data(&t->own.b, &p->g.batch, p->first_batch + item);
+        const char *b = weft__cpu_matrix_item(&t->own.b, &p->g.batch, p->first_batch + item);
         block->b = (const float *)(const void *)b + first * t->own.b.row + p->first_column + column;
         block->b_k = t->own.b.row;
         block->b_panel = width;

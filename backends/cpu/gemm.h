@@ -56,6 +56,9 @@ int64_t weft__cpu_parts_workspace(const cpu_gemm *g);
 int64_t weft__cpu_parts_bound(const cpu_gemm *g); /* for at most these m, n and k */
 bool weft__cpu_parts(const cpu_gemm *g, void *workspace);
 
+/* Item `index` of a batch. */
+const char *weft__cpu_matrix_item(const cpu_matrix *x, const weft_dims *batch, int64_t index);
+
 /* Bytes of workspace; does not read the data pointers. */
 int64_t weft__cpu_gemm_workspace(const cpu_gemm *g);
 void weft__cpu_gemm(const cpu_gemm *g, void *workspace);

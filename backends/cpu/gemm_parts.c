@@ -244,16 +244,6 @@ int64_t weft__cpu_parts_bound(const cpu_gemm *g)
 
 /* ---- Packing -------------------------------------------------------------------------------- */
 
-static const char *batch_data(const cpu_matrix *x, const weft_dims *batch, int64_t index)
-{
-    int64_t offset = 0;
-    for (int axis = batch->n - 1; axis >= 0; axis--) {
-        offset += index % batch->at[axis] * x->batch[axis];
-        index /= batch->at[axis];
-    }
-    return (const char *)x->data + offset * size_of(x->dtype);
-}
-
 /* The packed block of A from step k on, of all rows of an item. */
 static float *block_of_a(const plan *p, const term *t, int64_t item, int64_t k)
 {
@@ -271,7 +261,7 @@ static void pack_a(void *context, int64_t begin, int64_t end, int worker)
         const term *t = &p->terms[i % p->n_terms];
         const int64_t item = i / p->n_terms / panels, row = i / p->n_terms % panels * p->width;
         const cpu_matrix *x = &t->own.a;
-        const char *from = batch_data(x, &p->g.batch, p->batch + item);
+        const char *from = weft__cpu_matrix_item(x, &p->g.batch, p->batch + item);
         for (int64_t k = 0; k < t->own.k; k += t->block) {
             const int64_t count = smaller(t->block, t->own.k - k);
             p->kernels->parts.pack_a(x->dtype, t->a_parts,
@@ -411,7 +401,7 @@ static void run_tile(plan *p, const tile *t, bool first, float *b, float *c)
             if (p->keep_b)
                 pack.out += x->at_b + padded * depth(p, from, x->b_parts);
             if (!x->own.b.codes)
-                pack.data = batch_data(&x->own.b, &p->g.batch, p->batch + t->item);
+                pack.data = weft__cpu_matrix_item(&x->own.b, &p->g.batch, p->batch + t->item);
             if (first)
                 pack_b(p, &pack);
             for (int64_t k = 0; k < pack.count; k += x->block) {
