@@ -114,11 +114,12 @@ static int orders_of(const cpu_gemm *g)
 
 /* Whether dividing into parts takes less time than is saved; by tiles this must not depend on m. In
  * nanoseconds, measured on a Sapphire Rapids processor: packing an element of one, two or three
- * parts, a product by the driver for float32, and one of parts. */
+ * parts, a product by the driver for float32, one of parts, and what a result of several products
+ * takes besides. */
 bool weft__cpu_parts_takes(const cpu_gemm *g)
 {
     static const double pack[] = {0, 0.1, 0.35, 0.45};
-    const double plain = 0.011, product = 0.00086;
+    const double plain = 0.011, product = 0.00086, result = 1.0;
     if (weft__cpu_kernels()->parts.width == 0 || g->n < LEAST || g->k < LEAST ||
         (g->m < LEAST && !g->by_tiles))
         return false;
@@ -129,7 +130,8 @@ bool weft__cpu_parts_takes(const cpu_gemm *g)
     for (int i = 0; i < a; i++)
         products += (int)smaller(b, orders - i);
     const double per_row = g->by_tiles ? 0 : pack[b] / (double)g->m;
-    return pack[a] / (double)g->n + per_row < plain - products * product;
+    const double per_step = products > 1 ? result / (double)g->k : 0;
+    return pack[a] / (double)g->n + per_row + per_step < plain - products * product;
 }
 
 /* Floats of k steps of a row or a column. */

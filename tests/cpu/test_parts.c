@@ -357,7 +357,7 @@ static void check_special(const cpu_gemm *g, const char *what)
 /* Single elements of A, of B, of both in the same product and in different ones. */
 static void test_special_numbers(void)
 {
-    enum { M = 200, N = 180, K = 70 };
+    enum { M = 56, N = 300, K = 300 };
     const float numbers[] = {INFINITY,
                              -INFINITY,
                              from_bits(0x7fffffff),
@@ -382,7 +382,8 @@ static void test_special_numbers(void)
                         .a = {.data = x, .row = K, .column = 1, .dtype = WEFT_FLOAT32},
                         .b = {.data = y, .row = N, .column = 1, .dtype = WEFT_FLOAT32},
                         .c_dtype = WEFT_FLOAT32,
-                        .c = c.memory};
+                        .c = c.memory,
+                        .by_tiles = true};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         for (int where = 1; where < 16; where++) {
             float *const at[] = {&x[7 * K + 9], &y[9 * N + 11], &x[50 * K + 66], &y[3 * N + 79]};
@@ -405,7 +406,7 @@ static void test_special_numbers(void)
 /* Results near FLT_MAX that are finite, although products of rounded parts are not. */
 static void test_large_results(void)
 {
-    enum { SIZE = 192 };
+    enum { SIZE = 400 };
     if (!has_kernels())
         return;
     float *x = calloc(SIZE * SIZE, sizeof *x), *y = calloc(SIZE * SIZE, sizeof *y);
