@@ -32,9 +32,9 @@ typedef struct cpu_attention {
     int64_t stripe;      /* queries of a stripe */
     int64_t n_blocks;    /* of L */
     int64_t D_ld, Dv_ld; /* padded */
-    /* bfloat16 where the machine has kernels for products of bfloat16 parts: tiles of more rows
-     * than CPU_GEMV_ROWS are computed by them. Queries are
-     * then not scaled, but scores, and stripes have whole panels of rows. */
+    /* q, k and v are bfloat16 and the machine has kernels for products of bfloat16 parts, which
+     * compute tiles of more rows than CPU_GEMV_ROWS. Scores are then scaled instead of queries, and
+     * stripes have whole panels of rows. */
     bool parts;
 } cpu_attention;
 

@@ -47,8 +47,8 @@ typedef struct cpu_part_result {
 
 /* Matrix products whose elements are sums of bfloat16 parts (isa/amx.c). Panels of both sides have
  * `width` rows or columns, and k is padded with zeros to a multiple of `step`: width * step * parts
- * / 2 floats for each. In a block a_row, a_k, b_k, b_next and bias are not used, and C
- * has whole tiles of 16 rows and columns. */
+ * / 2 floats for each. In a block a_row, a_k, b_k, b_next and bias are not used, and C has whole
+ * tiles of 16 rows and columns. */
 typedef struct cpu_part_kernels {
     int width, step; /* width 0: the machine has no such kernels */
     void (*block)(const cpu_block *block);

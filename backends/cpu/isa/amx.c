@@ -5,10 +5,9 @@
  * numbers is the sum of the products of their parts; those of order i + j, where i and j count from
  * 0, are about 2^(-8 (i + j)) of it, and the lowest orders are computed (Henry, Tang, Heinecke:
  * Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations,
- * 2019). With three orders the result is as accurate as float32 arithmetic. Terms of infinities are
- * not finite numbers: a result that is infinite or NaN may be NaN instead. Parts are rounded up or
- * down, so a result near the largest float32 may be infinite instead. Terms below 2^-126 count as
- * zero.
+ * 2019). With three orders the result is as accurate as float32 arithmetic. An infinity has NaN
+ * among its parts: a result that is infinite may be NaN instead. Parts are rounded up or down, so a
+ * result near the largest float32 may be infinite instead. Parts below 2^-126 count as zero.
  *
  * Panels of both sides have the same form: for each STEP steps in k, for each part, two tiles of 16
  * rows of A, or of 16 columns of B in pairs of steps.
