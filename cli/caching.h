@@ -28,8 +28,10 @@ typedef struct cli_caching {
          .offset = offsetof(T, caching.sink_tokens),                                               \
          .help = "the number of first tokens to keep; default: 4"},                                \
     {                                                                                              \
-        .name = "kv-bits", .kind = CLI_INT, .value = "BITS", .low = 4, .high = 8,                  \
-        .offset = offsetof(T, caching.kv_bits), .help = "store keys and values in 8 or 4 bits"     \
+        .name = "kv-bits", .kind = CLI_INT, .value = "BITS", .low = 4, .high = 32,                 \
+        .offset = offsetof(T, caching.kv_bits),                                                    \
+        .help = "store keys and values in 16 bits, or quantized to 8 or 4 bits; 32: in the "       \
+                "compute dtype; default: 16 if the weights are quantized, otherwise 32"            \
     }
 
 /* Copies the command's options to `options`. If another program computes, `model` is NULL and none

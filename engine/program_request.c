@@ -25,7 +25,7 @@ weft_status weft__program_check(const char *name, const weft_generate_options *o
                        : o->no_cache                      ? "generation without a KV cache"
                        : o->shift                         ? "context shifting"
                        : o->cache.max_context > 0         ? "max_context"
-                       : o->cache.kv_bits != 0            ? "quantized KV caches"
+                       : o->cache.kv_bits != 0            ? "kv_bits"
                        : s->n_bias + s->n_suppress > 0    ? "logit biases and suppressed tokens"
                        : s->presence_penalty != 0         ? "presence penalties"
                        : s->frequency_penalty != 0        ? "frequency penalties"

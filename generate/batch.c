@@ -1,5 +1,6 @@
 /* generate/batch.c -- weft_generate_batch: assigns requests to slots, and steps the sequences. */
 #include "generate/batch.h"
+#include "generate/caches/plan.h"
 
 #include <string.h>
 
@@ -98,6 +99,7 @@ weft_status weft_generate_batch(weft_model *model, const weft_tokenizer *tokeniz
 {
     static const weft_generate_batch_options none = {.rows = 0};
     weft__batch b = {.model = model,
+                     .kv_bits = weft__kv_bits(model, 0),
                      .tokenizer = tokenizer,
                      .requests = requests,
                      .n = n,

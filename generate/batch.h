@@ -34,6 +34,7 @@ struct weft__batch {
     weft__row *rows; /* `places` of them; rows that are not alone have their keys and values in the
                       * slot of the same index */
     size_t places;
+    int kv_bits;         /* of `caches`: the model's default */
     weft_cache **caches; /* slots.h, one per layer; NULL: no sequence needs them */
     weft_compiled *decode;
     /* A step that was enqueued before the tokens of the step before it were read: its tokens, by

@@ -3,6 +3,7 @@
 
 #include "core/failure.h"
 #include "generate/batch.h"
+#include "generate/caches/plan.h"
 
 /* ---- results -------------------------------------------------------------------------------- */
 
@@ -88,7 +89,8 @@ static bool needs_own_caches(const weft__batch *b, const weft_generate_options *
 {
     return b->options.batch.invariant || b->n == 1 || o->constraint || o->no_cache || o->draft ||
            o->shift || o->ngram > 0 || o->probe || o->cache.max_context > 0 ||
-           o->cache.kv_bits != 0 || !weft_model_info_of(b->model)->takes_offset ||
+           weft__kv_bits(b->model, o->cache.kv_bits) != b->kv_bits ||
+           !weft_model_info_of(b->model)->takes_offset ||
            weft_model_info_of(b->model)->keeps_states ||
            weft_model_family_of(b->model)->new_cache != NULL;
 }

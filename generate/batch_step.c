@@ -199,11 +199,23 @@ static void free_caches(const weft__batch *b, weft_cache **caches)
     weft_free(caches);
 }
 
-static weft_cache **new_caches(const weft__batch *b, weft_cache *(*make)(void))
+/* Caches of new sequences, whose keys and values move to the slots. */
+static weft_cache *new_cache(const weft__batch *b)
+{
+    return weft_cache_new_with(&(weft_cache_options){.max_context = -1, .kv_bits = b->kv_bits}, 0);
+}
+
+static weft_cache *new_slots(const weft__batch *b)
+{
+    (void)b;
+    return weft__slots_new();
+}
+
+static weft_cache **new_caches(const weft__batch *b, weft_cache *(*make)(const weft__batch *b))
 {
     weft_cache **caches = weft_calloc((size_t)n_caches(b) + 1, sizeof(weft_cache *));
     for (int64_t i = 0; caches && i < n_caches(b); i++) {
-        caches[i] = make();
+        caches[i] = make(b);
         if (caches[i] == NULL) {
             free_caches(b, caches);
             return NULL;
@@ -218,8 +230,8 @@ static weft_status begin_some(arrival *a)
 {
     weft__batch *b = a->b;
     if (b->caches == NULL)
-        b->caches = new_caches(b, weft__slots_new);
-    a->caches = new_caches(b, weft_cache_new);
+        b->caches = new_caches(b, new_slots);
+    a->caches = new_caches(b, new_cache);
     const weft_status status = b->caches && a->caches
                                    ? weft__rows_pass(b->model, a->prompts, a->order, a->G,
                                                      &b->options.batch, a->caches, arrive, a)

@@ -120,7 +120,7 @@ weft_status weft__rows_pass(weft_model *model, const weft_prompt *prompts, const
 {
     const int64_t longest = (int64_t)prompts[order[0]].n, most = (int64_t)tokens_of(options);
     const bool pieces = longest > most;
-    const weft_cache_options o = {.batch = (int64_t)G};
+    const weft_cache_options o = {.kv_bits = 32, .batch = (int64_t)G}; /* exact */
     weft_cache **own = pieces && given == NULL ? weft_model_new_caches(model, &o) : NULL;
     weft_cache **caches = given ? given : own;
     weft_status status = WEFT_OK;

@@ -1,6 +1,8 @@
 /* generate/slots.c -- a KV cache for several sequences of different lengths. */
 #include "generate/slots.h"
 
+#include "generate/caches/store.h"
+
 enum { BLOCK = 256 }; /* tokens by which the capacity grows */
 
 typedef struct slots_cache {
@@ -102,6 +104,10 @@ static weft_cache_view append(weft_cache *self, weft_array *k, weft_array *v, we
     slots_cache *c = (slots_cache *)self;
     if (weft_ok(k) && (c->k == NULL || weft_dim(k, 1) != 1))
         return refused(weft_error_array("slots: expected one token for each text"));
+    if (weft_ok(k) && weft_ok(v)) {
+        k = weft__store_rounded(k, weft_dtype_of(c->k));
+        v = weft__store_rounded(v, weft_dtype_of(c->v));
+    }
     const weft_cache_view view = {.keys = written(c->k, k, offset),
                                   .values = written(c->v, v, offset),
                                   .lengths = weft_add(offset, weft_scalar_int(1, WEFT_INT32))};

@@ -20,6 +20,7 @@ enum {
     MOST_ROWS = 768, /* of a tile, for which keys and values are packed once */
     WANTED_TASKS = 32,
     MOST_PARTS = 16,
+    INPUT_PARTS = 2,      /* most parts of an element of q, k and v */
     PROBABILITY_PARTS = 2 /* with one, results in bfloat16 would differ from those of float32 */
 };
 
@@ -54,7 +55,19 @@ static int64_t tile_rows(const weft_call *call)
 static int64_t packed_query(const forward *f)
 {
     const cpu_attention *a = &f->a;
-    return round_up(a->stripe * a->G, 2 * ATTENTION_VECTOR) * weft__cpu_attention_depth(a, a->D);
+    return round_up(a->stripe * a->G, 2 * ATTENTION_VECTOR) * a->parts *
+           weft__cpu_attention_depth(a, a->D);
+}
+
+/* Floats of n packed columns of k elements, for parts. */
+static int64_t packed_columns(const cpu_attention *a, int64_t n, int64_t k)
+{
+    return round_up(n, 2 * ATTENTION_VECTOR) * a->parts * weft__cpu_attention_depth(a, k);
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
 }
 
 /* While planning, lengths are unknown: all keys are assumed, which needs the most memory. */
@@ -64,7 +77,8 @@ static void make_plan(forward *f, const weft_call *call, bool planning)
     const int mask = call->in[1].dtype == WEFT_UINT8 ? 7 : 3; /* bit mask of inputs: k and v are
                                                                * quantized, or not */
     memset(f, 0, sizeof *f);
-    f->a = weft__cpu_attention_of(call, params->has_mask ? &call->in[mask] : NULL, tile_rows(call));
+    f->a = weft__cpu_attention_of(call, params->has_mask ? &call->in[mask] : NULL, tile_rows(call),
+                                  INPUT_PARTS);
     const cpu_attention *a = &f->a;
     if (params->has_lengths && !planning)
         weft__cpu_attention_cut(&f->a, &call->in[call->n_inputs - 1]);
@@ -87,13 +101,17 @@ static void make_plan(forward *f, const weft_call *call, bool planning)
     const int64_t stripe = round_up(a->stripe * a->G, whole);
     const int64_t stripes = (a->block + a->stripe - 1) / a->stripe;
     f->at_s = f->rows * a->D_ld;
-    if (a->parts && stripes * packed_query(f) > f->at_s)
-        f->at_s = stripes * packed_query(f);
+    int64_t keys = ATTENTION_KEYS * a->D_ld;
+    int64_t values = a->bits ? larger(keys, ATTENTION_KEYS * a->Dv_ld)
+                             : ATTENTION_KEYS * a->Dv_ld; /* decoded keys use this buffer too */
+    if (a->parts) {
+        f->at_s = larger(f->at_s, stripes * packed_query(f));
+        keys = larger(keys, packed_columns(a, ATTENTION_KEYS, a->D));
+        values = larger(values, packed_columns(a, a->Dv, ATTENTION_KEYS));
+    }
     f->at_kt = f->at_s + stripe * ATTENTION_KEYS_LD;
-    f->at_v = f->at_kt + a->D_ld * ATTENTION_KEYS;
-    const int64_t width =
-        a->bits && a->D_ld > a->Dv_ld ? a->D_ld : a->Dv_ld; /* decoded keys use this buffer too */
-    f->at_mask = f->at_v + ATTENTION_KEYS * width;
+    f->at_v = f->at_kt + keys;
+    f->at_mask = f->at_v + values;
     f->at_o = f->at_mask + ATTENTION_KEYS;
     f->at_p = f->at_o + f->partial;
     f->at_rows = f->at_p;
@@ -166,7 +184,9 @@ static void scores(const forward *f, const place *p, int64_t s0, int64_t n, floa
                                                .a = scratch + p->stripe * packed_query(f),
                                                .b = scratch + f->at_kt,
                                                .c = s,
-                                               .c_row = ATTENTION_KEYS_LD};
+                                               .c_row = ATTENTION_KEYS_LD,
+                                               .a_parts = a->parts,
+                                               .b_parts = a->parts};
         weft__cpu_attention_multiply(a, &product);
         return;
     }
@@ -248,7 +268,8 @@ static void gather(const forward *f, const place *p, int64_t s0, int64_t n, int6
                                                .c = o,
                                                .c_row = a->Dv_ld,
                                                .add = true,
-                                               .a_parts = PROBABILITY_PARTS};
+                                               .a_parts = PROBABILITY_PARTS,
+                                               .b_parts = a->parts};
         weft__cpu_attention_pack_a(a, PROBABILITY_PARTS, scratch + f->at_s, ATTENTION_KEYS_LD,
                                    p->rows, n, scratch + f->at_p);
         weft__cpu_attention_multiply(a, &product);
@@ -334,7 +355,7 @@ static void load_queries(const forward *f, const place *p, float *scratch)
             const int64_t n = p->n_l - l < a->stripe ? p->n_l - l : a->stripe;
             weft__cpu_attention_load(a, a->q, p->b, p->l0 + l, n, p->hk * a->G, a->G, 1, rows,
                                      a->D_ld);
-            weft__cpu_attention_pack_a(a, 1, rows, a->D_ld, n * a->G, a->D, packed);
+            weft__cpu_attention_pack_a(a, a->parts, rows, a->D_ld, n * a->G, a->D, packed);
         }
         return;
     }

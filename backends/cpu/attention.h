@@ -32,14 +32,18 @@ typedef struct cpu_attention {
     int64_t stripe;      /* queries of a stripe */
     int64_t n_blocks;    /* of L */
     int64_t D_ld, Dv_ld; /* padded */
-    /* q, k and v are bfloat16 and the machine has kernels for products of bfloat16 parts, which
-     * compute tiles of more rows than CPU_GEMV_ROWS. Scores are then scaled instead of queries, and
-     * stripes have whole panels of rows. */
-    bool parts;
+    /* The bfloat16 parts of an element of q, k and v, if the machine has kernels for products of
+     * parts, which compute tiles of more rows than CPU_GEMV_ROWS: 1 if all three are bfloat16, 2 if
+     * k and v are float16. q is then rounded to 16 bits, an error far below that of the keys. 0:
+     * not used. Scores are then scaled instead of queries, and stripes have whole panels of rows.
+     */
+    int parts;
 } cpu_attention;
 
-/* `mask` may be NULL; tiles have at most `rows` rows, or one query. */
-cpu_attention weft__cpu_attention_of(const weft_call *call, const weft_tensor *mask, int64_t rows);
+/* `mask` may be NULL; tiles have at most `rows` rows, or one query; at most `parts` parts are used.
+ */
+cpu_attention weft__cpu_attention_of(const weft_call *call, const weft_tensor *mask, int64_t rows,
+                                     int parts);
 
 /* Sets the lengths: S becomes the longest of them. */
 void weft__cpu_attention_cut(cpu_attention *a, const weft_tensor *lengths);
@@ -98,7 +102,7 @@ typedef struct cpu_attention_product {
     float *c;
     int64_t c_row;
     bool add;
-    int a_parts; /* 0: one */
+    int a_parts, b_parts; /* 0: one */
 } cpu_attention_product;
 void weft__cpu_attention_multiply(const cpu_attention *a, const cpu_attention_product *p);
 

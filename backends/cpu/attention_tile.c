@@ -24,14 +24,19 @@ static int64_t part_stripe(const cpu_attention *a)
                                               : least;
 }
 
-static bool by_parts(const cpu_attention *a)
+static int parts_of(const cpu_attention *a, int most)
 {
-    return a->kernels->parts.width > 0 && !a->bits && a->q->dtype == WEFT_BFLOAT16 &&
-           a->k->dtype == WEFT_BFLOAT16 && a->v->dtype == WEFT_BFLOAT16 &&
-           a->D >= ATTENTION_VECTOR && a->Dv >= ATTENTION_VECTOR && part_stripe(a) > 0;
+    const weft_dtype q = a->q->dtype, k = a->k->dtype, v = a->v->dtype;
+    if (a->kernels->parts.width == 0 || a->bits || a->D < ATTENTION_VECTOR ||
+        a->Dv < ATTENTION_VECTOR || part_stripe(a) == 0)
+        return 0;
+    if (q == WEFT_BFLOAT16 && k == WEFT_BFLOAT16 && v == WEFT_BFLOAT16)
+        return 1;
+    return k == WEFT_FLOAT16 && v == WEFT_FLOAT16 && most >= 2 ? 2 : 0;
 }
 
-cpu_attention weft__cpu_attention_of(const weft_call *call, const weft_tensor *mask, int64_t rows)
+cpu_attention weft__cpu_attention_of(const weft_call *call, const weft_tensor *mask, int64_t rows,
+                                     int parts)
 {
     const bool codes = call->in[1].dtype == WEFT_UINT8;
     const weft_tensor *q = &call->in[0], *k = &call->in[1], *v = &call->in[codes ? 4 : 2];
@@ -59,7 +64,7 @@ cpu_attention weft__cpu_attention_of(const weft_call *call, const weft_tensor *m
     a.n_blocks = (a.L + most - 1) / most;
     a.block = a.n_blocks > 0 ? (a.L + a.n_blocks - 1) / a.n_blocks : 1;
     a.stripe = a.G < ATTENTION_STRIPE ? ATTENTION_STRIPE / a.G : 1;
-    a.parts = by_parts(&a);
+    a.parts = parts_of(&a, parts);
     if (a.parts)
         a.stripe = part_stripe(&a);
     if (a.stripe > a.block)
@@ -237,20 +242,20 @@ void weft__cpu_attention_pack_b(const cpu_attention *a, const weft_tensor *x, in
 void weft__cpu_attention_multiply(const cpu_attention *a, const cpu_attention_product *p)
 {
     const int64_t width = a->kernels->parts.width;
-    const int parts = p->a_parts ? p->a_parts : 1;
+    const int a_parts = p->a_parts ? p->a_parts : 1, b_parts = p->b_parts ? p->b_parts : 1;
     const cpu_block block = {.m = p->m,
                              .n = p->n,
                              .k = p->k,
                              .a = p->a,
-                             .a_panel = width * parts * weft__cpu_attention_depth(a, p->k),
+                             .a_panel = width * a_parts * weft__cpu_attention_depth(a, p->k),
                              .b = p->b,
-                             .b_panel = width * weft__cpu_attention_depth(a, p->b_k),
+                             .b_panel = width * b_parts * weft__cpu_attention_depth(a, p->b_k),
                              .c = p->c,
                              .c_row = p->c_row,
                              .add = p->add,
-                             .a_parts = parts,
-                             .b_parts = 1,
-                             .orders = 2};
+                             .a_parts = a_parts,
+                             .b_parts = b_parts,
+                             .orders = a_parts + b_parts > 3 ? 3 : 2};
     a->kernels->parts.block(&block);
 }
 

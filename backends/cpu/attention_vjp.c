@@ -66,7 +66,7 @@ static void make_plan(backward *g, const weft_call *call)
 {
     const weft_attention_params *params = call->params;
     memset(g, 0, sizeof *g);
-    g->a = weft__cpu_attention_of(call, params->has_mask ? &call->in[6] : NULL, ATTENTION_ROWS);
+    g->a = weft__cpu_attention_of(call, params->has_mask ? &call->in[6] : NULL, ATTENTION_ROWS, 1);
     const cpu_attention *a = &g->a;
     g->o = &call->in[3];
     g->lse = &call->in[4];

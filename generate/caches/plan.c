@@ -1,9 +1,11 @@
 /* generate/caches/plan.c -- plans the memory of a model's KV caches, and creates them. */
+#include "generate/caches/plan.h"
+
 #include <math.h>
 
 #include "generate/caches/ring.h"
 #include "models/recurrent.h"
-#include "weft/model.h"
+#include "weft/op.h"
 
 enum {
     SINKS = 4,          /* by default */
@@ -16,8 +18,9 @@ weft_status weft__cache_options_check(const weft_cache_options *o, int64_t *sink
     *sinks = o->sink_tokens > 0 ? o->sink_tokens : 0;
     if (o->sink_tokens == 0)
         *sinks = context > 0 && context < 2 * SINKS ? context / 2 : SINKS;
-    if (o->kv_bits != 0 && o->kv_bits != 8 && o->kv_bits != 4)
-        return weft_fail(WEFT_INVALID, "caches: kv_bits: expected 8, 4 or 0, got %d", o->kv_bits);
+    const int bits = o->kv_bits;
+    if (bits != 0 && bits != 32 && bits != 16 && bits != 8 && bits != 4)
+        return weft_fail(WEFT_INVALID, "caches: kv_bits: expected 32, 16, 8, 4 or 0, got %d", bits);
     if (o->trim < 0)
         return weft_fail(WEFT_INVALID, "caches: trim: expected 0 or more, got %lld",
                          (long long)o->trim);
@@ -29,6 +32,30 @@ weft_status weft__cache_options_check(const weft_cache_options *o, int64_t *sink
                          "caches: sink_tokens: expected fewer than max_context, %lld, got %lld",
                          (long long)context, (long long)*sinks);
     return WEFT_OK;
+}
+
+/* ---- bits ----------------------------------------------------------------------------------- */
+
+static weft_status find_encoded(void *context, const weft_nn_item *item)
+{
+    bool *found = context;
+    *found = *found || weft_encoding_of(*item->slot->address) != NULL;
+    return WEFT_OK;
+}
+
+int weft__kv_bits(weft_model *model, int bits)
+{
+    bool quantized = false;
+    if (bits == 0)
+        (void)weft_nn_visit(weft_model_module(model), find_encoded, &quantized); /* cannot fail */
+    return bits != 0 ? bits : quantized ? 16 : 32;
+}
+
+weft_cache_options weft__cache_options_of(weft_model *model, const weft_cache_options *options)
+{
+    weft_cache_options o = options ? *options : (weft_cache_options){0};
+    o.kv_bits = weft__kv_bits(model, o.kv_bits);
+    return o;
 }
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -135,10 +162,9 @@ static int64_t whole(double bytes)
 weft_status weft_model_plan_caches(weft_model *model, const weft_cache_options *options,
                                    weft_cache_plan *out)
 {
-    const weft_cache_options none = {0};
-    weft_cache_options o = options ? *options : none;
+    weft_cache_options o = weft__cache_options_of(model, options);
     const bool chosen = o.max_context != 0;
-    *out = (weft_cache_plan){0};
+    *out = (weft_cache_plan){.kv_bits = o.kv_bits};
     if (!chosen)
         o.max_context = default_context(model, &o);
     out->max_context = o.max_context > 0 ? o.max_context : -1;
@@ -173,7 +199,7 @@ static weft_cache *new_cache(weft_model *model, int64_t layer, const weft_cache_
 weft_cache **weft_model_new_caches(weft_model *model, const weft_cache_options *options)
 {
     const int64_t n = weft_model_info_of(model)->n_caches;
-    weft_cache_options o = options ? *options : (weft_cache_options){0};
+    weft_cache_options o = weft__cache_options_of(model, options);
     weft_cache_plan plan;
     if (weft_model_plan_caches(model, &o, &plan) != WEFT_OK)
         return NULL;

@@ -8,9 +8,22 @@ enum {
     LEAST_GROUP = 8 /* smaller groups cost more than they save */
 };
 
+static const double FLOAT16_MOST = 65504;
+
+static bool quantizes(int bits)
+{
+    return bits == 8 || bits == 4;
+}
+
+/* The dtype of unquantized parts: float16 for `bits` 16, unless the input has 16 bits. */
+static weft_dtype dtype_of(int bits, weft_dtype dtype)
+{
+    return bits == 16 && weft_dtype_size(dtype) > 2 ? WEFT_FLOAT16 : dtype;
+}
+
 int weft__store_parts(const weft__store *store)
 {
-    return store->bits ? WEFT__PARTS : 1;
+    return quantizes(store->bits) ? WEFT__PARTS : 1;
 }
 
 weft__parts weft__store_held(const weft__store *store)
@@ -39,8 +52,8 @@ static int64_t group_of(int bits, int64_t D)
 
 int64_t weft__store_bytes(int bits, int64_t D, weft_dtype dtype)
 {
-    if (bits == 0)
-        return D * (int64_t)weft_dtype_size(dtype);
+    if (!quantizes(bits))
+        return D * (int64_t)weft_dtype_size(dtype_of(bits, dtype));
     const int64_t group = group_of(bits, D);
     return D * bits / 8 + 2 * (int64_t)sizeof(float) * (group > 0 ? D / group : D);
 }
@@ -66,7 +79,7 @@ weft_array *weft__store_check(const weft__store *store, weft_array *x)
     const weft_dims shape = weft_shape(x);
     const weft_dtype dtype = weft_dtype_of(x);
     if (store->held[0] == NULL && shape.n == 4)
-        return store->bits ? check_codes(store, x) : NULL;
+        return quantizes(store->bits) ? check_codes(store, x) : NULL;
     if (store->held[0] == NULL)
         return weft_error_array("cache: expected (B, L, Hk, D), got %s",
                                 weft__shape_text(&shape, got));
@@ -90,8 +103,8 @@ bool weft__store_fits(const weft__store *store)
         if (held.at[i] == NULL || weft_ndim(held.at[i]) != 4)
             return false;
     }
-    if (store->bits == 0)
-        return weft_dtype_of(held.at[0]) == dtype;
+    if (!quantizes(store->bits))
+        return weft_dtype_of(held.at[0]) == dtype_of(store->bits, dtype);
     const int64_t D = weft_dim(held.at[0], 3) * packed(store->bits);
     weft_dims groups = weft_shape(held.at[0]);
     if (D < 1 || group_of(store->bits, D) < LEAST_GROUP)
@@ -111,10 +124,19 @@ static weft_array *pack(weft_array *codes)
     return weft_squeeze(weft_bitwise_or(low, high), -3);
 }
 
+weft_array *weft__store_rounded(weft_array *x, weft_dtype dtype)
+{
+    if (!weft_ok(x) || weft_dtype_of(x) == dtype)
+        return x;
+    if (dtype == WEFT_FLOAT16)
+        x = weft_clip_scalar(x, -FLOAT16_MOST, FLOAT16_MOST);
+    return weft_astype(x, dtype);
+}
+
 weft__parts weft__store_encode(const weft__store *store, weft_array *x)
 {
-    if (store->bits == 0)
-        return (weft__parts){{x}, 1};
+    if (!quantizes(store->bits))
+        return (weft__parts){{weft__store_rounded(x, dtype_of(store->bits, weft_dtype_of(x)))}, 1};
     const weft_dims shape = weft_shape(x);
     const int64_t B = shape.at[0], L = shape.at[1], Hk = shape.at[2], D = shape.at[3];
     const int64_t P = packed(store->bits), g = group_of(store->bits, D), G = D / P / g;
@@ -135,7 +157,7 @@ weft__parts weft__store_encode(const weft__store *store, weft_array *x)
 
 weft_kv_codes weft__store_codes(const weft__store *store, const weft__parts *parts)
 {
-    if (store->bits == 0)
+    if (!quantizes(store->bits))
         return (weft_kv_codes){0};
     return (weft_kv_codes){parts->at[0], parts->at[1], parts->at[2]};
 }
@@ -143,8 +165,8 @@ weft_kv_codes weft__store_codes(const weft__store *store, const weft__parts *par
 weft_array *weft__store_decode(const weft__store *store, const weft__parts *parts)
 {
     const weft_kv_codes codes = weft__store_codes(store, parts);
-    return store->bits ? weft_kv_decode(&codes, store->bits, (weft_dtype)store->dtype)
-                       : parts->at[0];
+    return quantizes(store->bits) ? weft_kv_decode(&codes, store->bits, (weft_dtype)store->dtype)
+                                  : parts->at[0];
 }
 
 weft__parts weft__parts_with_room(const weft__parts *held, const weft__parts *like, int64_t room)

@@ -1,6 +1,6 @@
-/* generate/caches/store.h -- storage of keys or values in a cache: unchanged, or quantized to 8 or
- * 4 bits with a step and a least value, float32, per group of elements of each token's head. In
- * both cases they are up to three parts (B, S, Hk, ...), which are sliced and joined alike. */
+/* generate/caches/store.h -- storage of keys or values in a cache: unchanged, as float16, or
+ * quantized to 8 or 4 bits with a step and a least value, float32, per group of elements of each
+ * token's head. They are one or three parts (B, S, Hk, ...), which are sliced and joined alike. */
 #ifndef WEFT_GENERATE_CACHES_STORE_H
 #define WEFT_GENERATE_CACHES_STORE_H
 
@@ -10,7 +10,7 @@ enum { WEFT__PARTS = 3 };
 
 typedef struct weft__store {
     weft_array *held[WEFT__PARTS]; /* (B, room, Hk, ...); NULL while empty */
-    int bits;                      /* 0, 8 or 4 */
+    int bits;                      /* 16, 8 or 4; 0 or 32: unchanged */
     int64_t dtype;                 /* a weft_dtype: that of the input */
 } weft__store;
 
@@ -20,8 +20,10 @@ typedef struct weft__parts {
 } weft__parts;
 
 int weft__store_parts(const weft__store *store);
-/* Bytes of one token's head of D elements of `dtype`, quantized to `bits` or (0) unchanged. */
+/* Bytes of one token's head of D elements of `dtype`, stored in `bits`. */
 int64_t weft__store_bytes(int bits, int64_t D, weft_dtype dtype);
+/* x as `dtype`; numbers that are out of float16's range become its largest. */
+weft_array *weft__store_rounded(weft_array *x, weft_dtype dtype);
 
 /* The stored parts. */
 weft__parts weft__store_held(const weft__store *store);
@@ -33,7 +35,8 @@ weft_array *weft__store_check(const weft__store *store, weft_array *x);
 bool weft__store_fits(const weft__store *store);
 
 weft__parts weft__store_encode(const weft__store *store, weft_array *x);
-/* The parts as attention reads them; NULL arrays if they are not quantized. */
+/* The parts as attention reads them; NULL arrays if they are not quantized. Floats are read as they
+ * are stored. */
 weft_kv_codes weft__store_codes(const weft__store *store, const weft__parts *parts);
 weft_array *weft__store_decode(const weft__store *store, const weft__parts *parts);
 

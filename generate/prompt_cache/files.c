@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/io/named.h"
+#include "generate/caches/plan.h"
 #include "weft/io.h"
 #include "weft/ops.h"
 
@@ -40,8 +41,9 @@ void weft__saving_add_ids(weft__saving *s, const int32_t *ids, int64_t n, const 
 void weft__saving_add_caches(weft__saving *s, weft_model *model, weft_cache **caches,
                              const weft_cache_options *o, const char *prefix)
 {
-    const int64_t options[OPTIONS] = {o->max_context, o->sink_tokens, o->kv_bits,
-                                      o->trim,        o->whole,       o->batch};
+    const int64_t options[OPTIONS] = {
+        o->max_context, o->sink_tokens, weft__kv_bits(model, o->kv_bits),
+        o->trim,        o->whole,       o->batch};
     weft__saving_add_numbers(s, options, OPTIONS, prefix, "options");
     for (int64_t i = 0; i < weft_model_info_of(model)->n_caches; i++) {
         weft_array **slots[WEFT_CACHE_SLOTS];
@@ -222,6 +224,12 @@ static weft_status read_layer(const weft_safetensors *file, const char *path, co
     return status;
 }
 
+/* Files that were written before 16 bits existed have 0 for the compute dtype. */
+static int bits_of(int64_t saved)
+{
+    return saved == 4 || saved == 8 || saved == 16 ? (int)saved : 32;
+}
+
 weft_status weft__saved_caches(const weft_safetensors *file, const char *path, const char *prefix,
                                weft_model *model, weft_cache_options *options, weft_cache ***caches)
 {
@@ -232,7 +240,7 @@ weft_status weft__saved_caches(const weft_safetensors *file, const char *path, c
         return status;
     *options = (weft_cache_options){.max_context = o[0],
                                     .sink_tokens = o[1],
-                                    .kv_bits = o[2] == 4 || o[2] == 8 ? (int)o[2] : 0,
+                                    .kv_bits = bits_of(o[2]),
                                     .trim = o[3],
                                     .whole = o[4] != 0,
                                     .batch = o[5]};

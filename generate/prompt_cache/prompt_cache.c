@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "generate/caches/plan.h"
 #include "weft/ops.h"
 
 enum { MIN_TOKENS = 16, PREFILL = 512, SHARE = 8 /* default share of memory */ };
@@ -247,7 +248,7 @@ weft_status weft_prompt_cache_take(weft_prompt_cache *cache, const int32_t *ids,
                                    const weft_cache_options *options, weft_cache ***caches,
                                    int64_t *matched)
 {
-    const weft_cache_options none = {0}, *o = options ? options : &none;
+    const weft_cache_options o = weft__cache_options_of(cache->model, options);
     uint64_t adapter;
     *caches = NULL;
     *matched = 0;
@@ -255,7 +256,7 @@ weft_status weft_prompt_cache_take(weft_prompt_cache *cache, const int32_t *ids,
     if (status != WEFT_OK)
         return status;
     pthread_mutex_lock(&cache->lock);
-    weft__entry *e = find(cache, ids, (int64_t)n, o, adapter, matched);
+    weft__entry *e = find(cache, ids, (int64_t)n, &o, adapter, matched);
     if (e)
         status = hand_out(cache, e, *matched, caches);
     cache->metrics.hits += *matched > 0;
@@ -265,7 +266,7 @@ weft_status weft_prompt_cache_take(weft_prompt_cache *cache, const int32_t *ids,
     pthread_mutex_unlock(&cache->lock);
     if (status != WEFT_OK || *caches)
         return status;
-    *caches = weft_model_new_caches(cache->model, o);
+    *caches = weft_model_new_caches(cache->model, &o);
     return *caches ? WEFT_OK : weft_error_status();
 }
 
@@ -291,7 +292,7 @@ static int64_t tokens_in(weft_model *model, weft_cache **caches)
 static weft_status put(weft_prompt_cache *cache, const int32_t *ids, int64_t n,
                        const weft_cache_options *options, weft_cache **caches, bool fixed)
 {
-    const weft_cache_options none = {0}, *o = options ? options : &none;
+    const weft_cache_options o = weft__cache_options_of(cache->model, options);
     const int64_t held =
         weft_model_info_of(cache->model)->n_caches > 0 ? tokens_in(cache->model, caches) : -1;
     const int64_t beyond = held > n ? held - n : 0;
@@ -308,7 +309,7 @@ static weft_status put(weft_prompt_cache *cache, const int32_t *ids, int64_t n,
         return status;
     }
     pthread_mutex_lock(&cache->lock);
-    status = weft__prompt_cache_add(cache, ids, held - beyond, o, caches, adapter, fixed);
+    status = weft__prompt_cache_add(cache, ids, held - beyond, &o, caches, adapter, fixed);
     pthread_mutex_unlock(&cache->lock);
     return status;
 }

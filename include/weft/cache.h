@@ -17,7 +17,8 @@ extern "C" {
 
 /* ---- What is kept --------------------------------------------------------------------------- */
 
-/* All zero: all of the model's positions, in its compute dtype. */
+/* All zero: all of the model's positions; keys and values in 16 bits if the model's weights are
+ * quantized, otherwise in its compute dtype. */
 typedef struct weft_cache_options {
     /* The number of tokens that a layer keeps: the first `sink_tokens` of the sequence and the last
      * max_context - sink_tokens, including the query's own (attention sinks, Xiao et al. 2023).
@@ -26,7 +27,10 @@ typedef struct weft_cache_options {
      * them. */
     int64_t max_context;
     int64_t sink_tokens; /* fewer than max_context; 0: 4, or half of max_context; below 0: none */
-    int kv_bits;         /* 8 or 4: quantize keys and values; 0: do not */
+    /* How keys and values are stored. 32: in the compute dtype. 16: as float16, unless that dtype
+     * has 16 bits. 8 or 4: quantized. 0: 16 for a model with quantized weights, whose errors are
+     * much larger, otherwise 32. */
+    int kv_bits;
     /* At least this many of the last tokens can be trimmed (weft_cache_trim), which takes more
      * memory in caches that drop the first tokens. For speculative decoding. */
     int64_t trim;
@@ -42,7 +46,7 @@ typedef struct weft_cache weft_cache;
 /* What L new queries attend to; borrowed arrays, as an op's results. On a failure keys and values
  * are error arrays. weft_cache_attention uses all of it. */
 typedef struct weft_cache_view {
-    weft_array *keys, *values; /* (B, S, Hk, D) */
+    weft_array *keys, *values; /* (B, S, Hk, D), in the compute dtype or float16 */
     /* The same quantized; codes NULL: the cache is not quantized. */
     weft_kv_codes key_codes, value_codes;
     weft_array *lengths; /* weft_attention's; NULL: S */
@@ -98,13 +102,14 @@ struct weft_cache {
     const weft_cache_type *type;
 };
 
-/* A cache that holds all tokens: k and v (B, capacity, Hk, D), whose capacity grows by 256 tokens.
- * NULL: out of memory. Caches are owned by the caller and freed with weft_cache_free. */
+/* A cache that holds all tokens in their dtype: k and v (B, capacity, Hk, D), whose capacity grows
+ * by 256 tokens. NULL: out of memory. Caches are owned by the caller and freed with
+ * weft_cache_free. */
 WEFT_API weft_cache *weft_cache_new(void);
 /* The cache of a layer with an attention window (0: none) for these options; a max_context of 0
- * means all tokens. Its type is "growing" (all tokens), "rotating" (the first tokens and the last
- * ones) or "window" (the last ones). It grows with the sequence up to its limit. NULL, with the
- * message: out of memory or options out of range. */
+ * means all tokens, kv_bits 0 means 32. Its type is "growing" (all tokens), "rotating" (the first
+ * tokens and the last ones) or "window" (the last ones). It grows with the sequence up to its
+ * limit. NULL, with the message: out of memory or options out of range. */
 WEFT_API weft_cache *weft_cache_new_with(const weft_cache_options *options, int64_t window);
 
 /* The functions of the cache's type. weft_cache_update appends k and v (B, L, Hk, D), of the same

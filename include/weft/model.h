@@ -315,6 +315,7 @@ WEFT_API weft_array *weft_model_head_weight(weft_model *model) WEFT_NONNULL(1);
 typedef struct weft_cache_plan {
     int64_t max_context; /* below 0: all tokens are kept */
     int64_t sink_tokens;
+    int kv_bits;           /* 32, 16, 8 or 4 */
     bool reduced;          /* max_context is below the model's positions, for lack of memory */
     int64_t token_bytes;   /* per token below max_context; 0: unknown */
     int64_t context_bytes; /* for max_context tokens; 0: unknown or unbounded */

@@ -78,9 +78,10 @@ typedef struct weft_attention_options {
 } weft_attention_options;
 
 /* Scaled dot-product attention of q (B, L, H, D), k (B, S, Hk, D), v (B, S, Hk, Dv) -> (B, L, H,
- * Dv) in q's dtype; query head h reads key head h / (H / Hk). A query that sees no key gives zeros.
- * The L x S matrix is never stored, except for the gradient of a float mask (a learned bias). NULL
- * options: all zero. */
+ * Dv) in q's dtype, which k and v need not have; query head h reads key head h / (H / Hk). With
+ * float16 k and v a CPU with AMX may round q and the probabilities to 16 bits. A query that sees no
+ * key gives zeros. The L x S matrix is never stored, except for the gradient of a float mask (a
+ * learned bias). NULL options: all zero. */
 WEFT_API weft_array *weft_attention(weft_array *q, weft_array *k, weft_array *v,
                                     const weft_attention_options *options);
 

@@ -1,5 +1,5 @@
-/* tests/bench/kv_codes.c -- attention for one decoded token over float and over quantized KV
- * caches, in interleaved rounds: wall time and processor time in milliseconds, and bytes/s.
+/* tests/bench/kv_codes.c -- attention for one decoded token over KV caches of floats, of 16 bits
+ * and quantized, in interleaved rounds: wall time and processor time in milliseconds, and bytes/s.
  *
  *     bench_kv_codes [CONTEXT [ROUNDS [LAYERS [DTYPE]]]]
  *
@@ -13,7 +13,7 @@
 #include "tests/bench/bench.h"
 #include "weft/weft.h"
 
-enum { H = 16, HK = 8, D = 128, WAYS = 5, MOST_LAYERS = 64, MOST_ROUNDS = 101, CHUNK = 1024 };
+enum { H = 16, HK = 8, D = 128, WAYS = 6, MOST_LAYERS = 64, MOST_ROUNDS = 101, CHUNK = 1024 };
 
 typedef struct way {
     const char *name;
@@ -100,6 +100,7 @@ static void run(way *w, weft_dtype dtype, double taken[2])
 int main(int argc, char **argv)
 {
     static way ways[WAYS] = {{.name = "floats"},
+                             {.name = "16 bits", .bits = 16},
                              {.name = "8 bits, decoded", .bits = 8, .decoded = true},
                              {.name = "8 bits", .bits = 8},
                              {.name = "4 bits, decoded", .bits = 4, .decoded = true},

@@ -120,6 +120,18 @@ static const attention_case problems[] = {
      {0},
      false,
      {0}},
+    {"odd widths",
+     1,
+     60,
+     200,
+     4,
+     2,
+     40,
+     72,
+     {0.2, 0, 0, true, false, false, false},
+     {0},
+     false,
+     {0}},
     {"no keys", 1, 3, 0, 2, 1, 8, 8, {0.3, 0, 0, false, false, false, false}, {0}, false, {0}},
     {"many heads", 1, 2, 10, 210, 1, 8, 8, {0.3, 0, 0, true, false, false, false}, {0}, false, {0}},
 };
@@ -293,12 +305,12 @@ static double *zeros(int64_t n)
     return calloc((size_t)n + 1, sizeof(double));
 }
 
-static problem make_problem(const attention_case *c, weft_dtype dtype, lie layout)
+static problem make_problem(const attention_case *c, weft_dtype dtype, weft_dtype kv, lie layout)
 {
     problem p = {.c = *c};
     p.q = tensor_random(dtype, WEFT_DIMS(c->B, c->L, c->H, c->D), layout, -2, 2, 11);
-    p.k = tensor_random(dtype, WEFT_DIMS(c->B, c->S, c->Hk, c->D), layout, -2, 2, 12);
-    p.v = tensor_random(dtype, WEFT_DIMS(c->B, c->S, c->Hk, c->Dv), layout, -1, 1, 13);
+    p.k = tensor_random(kv, WEFT_DIMS(c->B, c->S, c->Hk, c->D), layout, -2, 2, 12);
+    p.v = tensor_random(kv, WEFT_DIMS(c->B, c->S, c->Hk, c->Dv), layout, -1, 1, 13);
     p.d_o = tensor_random(dtype, WEFT_DIMS(c->B, c->L, c->H, c->Dv), layout, -1, 1, 14);
     if (c->mask.n) {
         p.mask = tensor_random(c->float_mask ? dtype : WEFT_BOOL, c->mask, LIE_DENSE, -2, 2, 15);
@@ -351,8 +363,8 @@ static results run(const problem *p, weft_dtype dtype)
 {
     results r = {tensor_empty(dtype, p->d_o.t.shape),
                  tensor_empty(WEFT_FLOAT32, WEFT_DIMS(p->c.B, p->c.L, p->c.H)),
-                 tensor_empty(dtype, p->q.t.shape), tensor_empty(dtype, p->k.t.shape),
-                 tensor_empty(dtype, p->v.t.shape)};
+                 tensor_empty(dtype, p->q.t.shape), tensor_empty(p->k.t.dtype, p->k.t.shape),
+                 tensor_empty(p->v.t.dtype, p->v.t.shape)};
     weft_attention_params params = p->c.params;
     int masks = p->c.mask.n ? 1 : 0;
     weft_tensor in[] = {p->q.t, p->k.t, p->v.t, p->mask.t, {0}}, out[] = {r.o.t, r.lse.t};
@@ -379,9 +391,11 @@ static void free_results(results *r)
     tensor_free(&r->dv);
 }
 
-static void try_case(const attention_case *c, weft_dtype dtype, lie layout)
+/* Keys and values have the dtype `kv`. Products of float16 parts round q and the probabilities to
+ * 16 bits, an error of 2^-17 of a product. */
+static void try_mixed(const attention_case *c, weft_dtype dtype, weft_dtype kv, lie layout)
 {
-    problem p = make_problem(c, dtype, layout);
+    problem p = make_problem(c, dtype, kv, layout);
     results r = run(&p, dtype);
     char what[160];
     const struct {
@@ -394,15 +408,21 @@ static void try_case(const attention_case *c, weft_dtype dtype, lie layout)
                    {"dq", &r.dq.t, p.dq, 4},
                    {"dk", &r.dk.t, p.dk, 4 + (double)c->L * (double)c->H / (double)c->Hk / 20},
                    {"dv", &r.dv.t, p.dv, 4 + (double)c->L * (double)c->H / (double)c->Hk / 20}};
-    double epsilon = epsilon_of(dtype);
+    const double least = dtype != kv && kv == WEFT_FLOAT16 ? 0x1p-21 : 0x1p-23;
     for (int i = 0; i < (c->params.has_lengths ? 2 : 5); i++) {
-        snprintf(what, sizeof what, "%s %s %s layout %d", c->name, weft_dtype_name(dtype),
-                 outputs[i].name, layout);
-        double own = i == 1 ? 0x1p-23 : epsilon;
-        check_tensor(outputs[i].actual, outputs[i].expected, 8 * own, outputs[i].scale, what);
+        snprintf(what, sizeof what, "%s %s %s %s layout %d", c->name, weft_dtype_name(dtype),
+                 weft_dtype_name(kv), outputs[i].name, layout);
+        const double own = i == 1 ? 0x1p-23 : epsilon_of(outputs[i].actual->dtype);
+        check_tensor(outputs[i].actual, outputs[i].expected, 8 * (own > least ? own : least),
+                     outputs[i].scale, what);
     }
     free_results(&r);
     free_problem(&p);
+}
+
+static void try_case(const attention_case *c, weft_dtype dtype, lie layout)
+{
+    try_mixed(c, dtype, dtype, layout);
 }
 
 static void test_cases(void)
@@ -438,7 +458,7 @@ static void test_cuts(void)
     for (int i = 0; i < 5; i++) {
         c.lengths[0] = (const int32_t[]){1, 255, 513, 1100, 1536}[i];
         for (c.L = 1; c.L < 50; c.L += 40) {
-            problem p = make_problem(&c, WEFT_FLOAT32, LIE_DENSE);
+            problem p = make_problem(&c, WEFT_FLOAT32, WEFT_FLOAT32, LIE_DENSE);
             results whole = run(&p, WEFT_FLOAT32);
             p.c.params.has_lengths = false;
             p.c.S = p.k.t.shape.at[1] = p.v.t.shape.at[1] = c.lengths[0];
@@ -456,11 +476,27 @@ static void test_cuts(void)
     }
 }
 
-static void test_threads(void)
+/* Queries of a model that computes in one dtype, keys and values of a cache in another. */
+static void test_mixed_dtypes(void)
+{
+    for (cpu_isa isa = CPU_BASELINE; isa < CPU_ISA_COUNT; isa++) {
+        if (weft__cpu_use_isa(isa) != isa)
+            continue;
+        for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
+            try_mixed(&problems[i], WEFT_FLOAT32, WEFT_FLOAT16, i % 2 ? LIE_ROWS : LIE_DENSE);
+            try_mixed(&problems[i], WEFT_FLOAT32, WEFT_BFLOAT16, LIE_DENSE);
+            try_mixed(&problems[i], WEFT_BFLOAT16, WEFT_FLOAT16, LIE_DENSE);
+        }
+        for (size_t i = 0; i < sizeof cut_problems / sizeof *cut_problems; i++)
+            try_mixed(&cut_problems[i], WEFT_FLOAT32, WEFT_FLOAT16, LIE_DENSE);
+    }
+}
+
+static void check_threads(weft_dtype kv)
 {
     int before = weft_threads();
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
-        problem p = make_problem(&problems[i], WEFT_FLOAT32, LIE_DENSE);
+        problem p = make_problem(&problems[i], WEFT_FLOAT32, kv, LIE_DENSE);
         weft_set_threads(1);
         results one = run(&p, WEFT_FLOAT32);
         for (int threads = 2; threads <= 4; threads++) {
@@ -479,5 +515,11 @@ static void test_threads(void)
     weft_set_threads(before);
 }
 
+static void test_threads(void)
+{
+    check_threads(WEFT_FLOAT32);
+    check_threads(WEFT_FLOAT16);
+}
+
 CHECK_MAIN("attention", CHECK_CASE(test_cases), CHECK_CASE(test_dtypes_and_layouts),
-           CHECK_CASE(test_cuts), CHECK_CASE(test_threads))
+           CHECK_CASE(test_mixed_dtypes), CHECK_CASE(test_cuts), CHECK_CASE(test_threads))

@@ -98,6 +98,25 @@ static void greedy_texts_are_those_alone(void)
     }
 }
 
+/* Keys and values of 16 bits, the default for quantized weights; one request wants its own dtype.
+ */
+static void texts_of_quantized_weights_are_those_alone(void)
+{
+    weft_model *model = NULL;
+    const weft_model_options quantized = {.dtype = WEFT_FLOAT32, .quantize = 8};
+    weft_cache_plan plan;
+    some s;
+    if (!CHECK_OK(weft_model_load(check_source("examples/storyteller"), &quantized, &model)))
+        return;
+    CHECK_OK(weft_model_plan_caches(model, NULL, &plan));
+    CHECK_EQ_INT(plan.kv_bits, 16);
+    make_requests(model, &s);
+    s.options[4].cache.kv_bits = 32;
+    s.options[5].cache.kv_bits = 16;
+    run(model, &s, NULL, 0);
+    weft_model_free(model);
+}
+
 /* Every text draws with its own key, by its own options, with its own counts. */
 static void drawn_texts_are_those_alone(void)
 {
@@ -351,6 +370,7 @@ static void texts_are_texts(void)
 }
 
 CHECK_MAIN("batch_generate", CHECK_CASE(greedy_texts_are_those_alone),
+           CHECK_CASE(texts_of_quantized_weights_are_those_alone),
            CHECK_CASE(drawn_texts_are_those_alone), CHECK_CASE(an_invariant_batch_is_exact),
            CHECK_CASE(what_cannot_go_together_goes_alone), CHECK_CASE(a_bad_request_fails_alone),
            CHECK_CASE(texts_stop_by_themselves), CHECK_CASE(texts_are_told_of_as_they_end),

@@ -49,6 +49,26 @@ static void each_sequence_has_its_slot(void)
     weft_cache_free(cache);
 }
 
+/* Slots of float16 take float32; what is out of range becomes the largest number. */
+static void tokens_are_rounded_to_the_dtype_of_the_slots(void)
+{
+    weft_cache *cache = weft__slots_new();
+    if (!CHECK(cache != NULL))
+        return;
+    weft_scope_open();
+    weft_array *offset = weft_zeros(WEFT_DIMS(1), WEFT_INT32);
+    weft_array *narrow = weft_astype(counted(1, 2, 0), WEFT_FLOAT16);
+    CHECK_OK(weft__slots_put(cache, 1, 0, narrow, narrow, 0, 2));
+    const weft_cache_view view =
+        weft_cache_append(cache, counted(1, 1, 70000), counted(1, 1, -80000), offset);
+    CHECK(weft_dtype_of(view.keys) == WEFT_FLOAT16 && weft_dtype_of(view.values) == WEFT_FLOAT16);
+    CHECK_CLOSE(at(view.keys, 0, 0), 65504, 0);
+    CHECK_CLOSE(at(view.values, 0, 0), -65504, 0);
+    CHECK_CLOSE(at(view.keys, 0, 1), ROW, 0);
+    weft_scope_close(NULL);
+    weft_cache_free(cache);
+}
+
 static void a_step_has_one_token_for_each(void)
 {
     weft_cache *cache = weft__slots_new();
@@ -71,4 +91,5 @@ static void a_step_has_one_token_for_each(void)
 }
 
 CHECK_MAIN("slots", CHECK_CASE(each_sequence_has_its_slot),
+           CHECK_CASE(tokens_are_rounded_to_the_dtype_of_the_slots),
            CHECK_CASE(a_step_has_one_token_for_each))

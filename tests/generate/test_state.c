@@ -64,6 +64,7 @@ static const way ways[] = {
      {.max_tokens = 40, .cache = {.max_context = 24}, .seed = 5, .sampler = {.temperature = 1}},
      25},
     {"mistral", {.max_tokens = 40, .cache = {.kv_bits = 8}, .prefill = 7}, 9},
+    {"mistral", {.max_tokens = 40, .cache = {.kv_bits = 16}, .prefill = 7}, 9},
     {"mistral", {.max_tokens = 40, .cache = {.max_context = 16, .kv_bits = 4, .trim = 2}}, 30},
 };
 enum { WAYS = sizeof ways / sizeof *ways };

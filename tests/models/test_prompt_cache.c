@@ -215,10 +215,13 @@ static void adapters_are_told_apart(void)
 
 static void a_file_brings_entries_back(void)
 {
-    static const weft_cache_options all[] = {
-        {0}, {.max_context = 20}, {.max_context = 20, .kv_bits = 4, .trim = 2}, {.kv_bits = 8}};
+    static const weft_cache_options all[] = {{0},
+                                             {.max_context = 20},
+                                             {.max_context = 20, .kv_bits = 4, .trim = 2},
+                                             {.kv_bits = 8},
+                                             {.kv_bits = 16}};
     const char *path = check_temporary("prompts.safetensors");
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         weft_model *model = fixture_model("gemma3"), *again = fixture_model("gemma3");
         weft_prompt_cache *cache = make(model, 0), *loaded = make(again, 0);
         int32_t ids[PROMPT + MORE], other[PROMPT], out[MORE];
