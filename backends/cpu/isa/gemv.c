@@ -1,7 +1,7 @@
 /* backends/cpu/isa/gemv.c -- products of weight rows with one to eight vectors; each weight is read
  * once.
  *
- * The weights are read from memory sequentially. The row after the next is prefetched, which keeps
+ * The weights are read from memory sequentially. Rows that come later are prefetched, which keeps
  * more memory requests in flight than hardware prefetching alone. 16-bit weights are decoded when
  * loaded. Must equal the GEMM within rounding (tests/cpu/test_gemm.c).
  */
@@ -14,9 +14,21 @@ enum { REGISTERS = 24 };
 enum { REGISTERS = 12 };
 #endif
 
+enum {
+    SHORT = 1024, /* bytes of a short row, such as a key */
+    AHEAD = 8192  /* bytes that are prefetched, if rows are short */
+};
+
 static int64_t bytes_of(weft_dtype dtype)
 {
     return dtype == WEFT_FLOAT32 ? 4 : 2;
+}
+
+/* How many rows of so many bytes to prefetch: `least` unless they are short. Long rows of weights
+ * are slower with more. */
+static int64_t rows_ahead(int64_t bytes, int64_t least)
+{
+    return bytes > 0 && bytes <= SHORT ? AHEAD / bytes : least;
 }
 
 static int dtype_index(weft_dtype dtype)
@@ -38,7 +50,7 @@ static __attribute__((noinline)) vf load_tail(weft_dtype dtype, const void *row,
 /* ---- Dot products --------------------------------------------------------------------------- */
 
 /* sum[j * m + i] = x_i . row_j for `r` rows of w and m of x, with `steps` independent accumulators.
- * These three and dtype are compile-time constants at each inlined call. The row `ahead` bytes
+ * These three and dtype are compile-time constants at each inlined call. What is `ahead` bytes
  * after each row is prefetched. */
 SIMD void dot_rows(weft_dtype dtype, int m, int r, int steps, int64_t k, const float *x,
                    const char *const *row, int64_t ahead, float *sum)
@@ -98,12 +110,13 @@ SIMD void rows(weft_dtype dtype, int m, const rows_call *c)
     const int fit = REGISTERS / m;
     const int r = m == 1 ? 1 : fit < 4 ? fit : 4;
     const int steps = m == 1 ? 4 : 1;
+    const int64_t ahead = rows_ahead(c->k * bytes_of(dtype), r);
     for (int64_t f = 0; f < c->n; f += r) {
         const char *row[4];
         float sum[REGISTERS];
         for (int j = 0; j < r; j++)
             row[j] = c->w + (f + j < c->n ? f + j : c->n - 1) * c->w_bytes;
-        dot_rows(dtype, m, r, steps, c->k, c->x, row, r * c->w_bytes, sum);
+        dot_rows(dtype, m, r, steps, c->k, c->x, row, ahead * c->w_bytes, sum);
         for (int j = 0; j < r; j++)
             for (int i = 0; i < m; i++)
                 if (i < c->m && f + j < c->n)
@@ -159,8 +172,6 @@ static void gemv_pack(weft_dtype dtype, int m, int64_t k, const void *x, int64_t
 
 /* ---- The transposed product: weighted sums of rows ------------------------------------------- */
 
-enum { AHEAD = 8 }; /* rows that are prefetched */
-
 typedef struct sums_call {
     int64_t n;
     const float *p;
@@ -175,6 +186,7 @@ typedef struct sums_call {
  * compile-time constants at each inlined call. */
 SIMD void add_columns(weft_dtype dtype, int m, int c, const sums_call *t, int64_t at)
 {
+    const int64_t ahead = rows_ahead(t->width * bytes_of(dtype), 1) * t->v_bytes;
     vf sum[16];
 #pragma GCC unroll 16
     for (int i = 0; i < m * c; i++)
@@ -184,7 +196,7 @@ SIMD void add_columns(weft_dtype dtype, int m, int c, const sums_call *t, int64_
 #pragma GCC unroll 4
         for (int j = 0; j < c; j++) {
             const int64_t column = at + j * LANES;
-            __builtin_prefetch(row + AHEAD * t->v_bytes + column * bytes_of(dtype));
+            __builtin_prefetch(row + ahead + column * bytes_of(dtype));
             vf x = vload_as(dtype, row, column);
 #pragma GCC unroll 4
             for (int i = 0; i < m; i++)
@@ -217,25 +229,30 @@ SIMD void add_rows(weft_dtype dtype, int m, const sums_call *t)
         add_rows(DTYPE, M, t);                                                                     \
     }
 ADD(f, WEFT_FLOAT32, 1)
+ADD(f, WEFT_FLOAT32, 2)
 ADD(f, WEFT_FLOAT32, 4)
 ADD(h, WEFT_FLOAT16, 1)
+ADD(h, WEFT_FLOAT16, 2)
 ADD(h, WEFT_FLOAT16, 4)
 ADD(b, WEFT_BFLOAT16, 1)
+ADD(b, WEFT_BFLOAT16, 2)
 ADD(b, WEFT_BFLOAT16, 4)
 #undef ADD
 
 typedef void add_function(const sums_call *t);
-static add_function *const add_of[3][2] = {{add_f1, add_f4}, {add_h1, add_h4}, {add_b1, add_b4}};
+static add_function *const add_of[3][5] = {{[1] = add_f1, [2] = add_f2, [4] = add_f4},
+                                           {[1] = add_h1, [2] = add_h2, [4] = add_h4},
+                                           {[1] = add_b1, [2] = add_b2, [4] = add_b4}};
 
 static void gemv_across(weft_dtype dtype, int m, int64_t n, const float *p, int64_t p_row,
                         const void *v, int64_t v_row, int64_t width, float *out, int64_t out_row)
 {
     for (int i = 0; i < m;) {
-        bool four = i + 4 <= m;
+        const int rows = m - i >= 4 ? 4 : m - i >= 2 ? 2 : 1;
         sums_call t = {n,     p + i * p_row,     p_row,  v, v_row * bytes_of(dtype),
                        width, out + i * out_row, out_row};
-        add_of[dtype_index(dtype)][four](&t);
-        i += four ? 4 : 1;
+        add_of[dtype_index(dtype)][rows](&t);
+        i += rows;
     }
 }
 

@@ -9,7 +9,7 @@
 
 enum {
     MOST = 8,  /* accumulator vectors at a time */
-    AHEAD = 8, /* rows that are prefetched */
+    AHEAD = 32, /* rows that are prefetched */
 };
 
 /* Half `part` of each byte as a code; the whole byte for 8-bit codes. */
