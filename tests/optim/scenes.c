@@ -19,6 +19,7 @@ void scene_start(scene *s, weft_dtype dtype)
     weft_scope_open();
     for (int i = 0; i < SCENE_PARAMETERS; i++) {
         CHECK_OK(weft_set(&s->arrays[i], scene_tensor(starts[i], dtype)));
+        CHECK_OK(weft_eval(s->arrays[i])); /* if lazy, lost in an update that fails */
         s->addresses[i] = &s->arrays[i];
     }
     weft_scope_close(NULL);
