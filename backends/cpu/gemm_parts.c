@@ -1,8 +1,11 @@
 /* backends/cpu/gemm_parts.c -- the driver for matrix products of bfloat16 parts (isa/amx.c).
  *
+ * Weights in float32 often come from a checkpoint in 16 bits: a block of B whose numbers have fewer
+ * significant bits is packed in as few parts as represent them, with the same results.
+ *
  * A is divided into parts and packed, some rows at a time. Then strips of columns of C run in
- * parallel. A strip packs a block of B, of which a panel fits the L1 cache, multiplies it by a
- * block of A that fits the L2 cache, and adds the results to its own C, which is written at the
+ * parallel. A strip packs a block of B, which fits the L2 cache, multiplies it by panels of A, one
+ * of which fits the L1 cache or nearly, and adds the results to its own C, which is written at the
  * end. A row's bits depend neither on the strips nor on the other rows.
  *
  * Parts of infinities are not numbers, and parts that are rounded up may have infinite products: if
@@ -18,7 +21,7 @@ enum {
     LEAST = 8,               /* of each size */
     STRIP = 256,             /* columns of the widest strip */
     LEAST_STRIP = 64,        /* narrower ones are not worth another task */
-    TILE_ROWS = 512,         /* rows of A in the L2 cache */
+    TILE_ROWS = 512,         /* rows of C in the L2 cache */
     LEAST_ROWS = 128,        /* of a task */
     SPARE = 16,              /* floats between rows of C, which would share few sets of a cache */
     PACKED_FLOATS = 5 << 20, /* of A at a time */
@@ -26,7 +29,8 @@ enum {
     CODES = 2 * WEFT_MAX_BLOCK,
     TASK_FLOPS = 8 << 20, /* smaller tasks are joined */
     MOST_BLOCK = 512,     /* steps in k */
-    MOST_PARTS = 3
+    MOST_PARTS = 3,
+    MOST_SPANS = 256 /* of a term, whose parts of B are chosen; further ones have all */
 };
 
 typedef struct term {
@@ -142,16 +146,15 @@ static int64_t depth(const plan *p, int64_t k, int parts)
 
 static void add_term(plan *p, const cpu_pair *pair)
 {
-    static const int64_t blocks[] = {0, MOST_BLOCK, 192, 128};
+    static const int64_t blocks[] = {0, MOST_BLOCK, 256, 256}; /* with one part, two, three */
     term *t = &p->terms[p->n_terms++];
     *t = (term){.own = *pair,
                 .a_parts = parts_of(&pair->a, p->orders),
                 .b_parts = parts_of(&pair->b, p->orders)};
-    /* A panel of B fits the L1 cache, and A the L2 cache. */
-    const int64_t most = blocks[larger(t->a_parts, t->b_parts)];
+    const int64_t most = blocks[t->a_parts];
     t->block = round_up(ceil_div(pair->k, ceil_div(pair->k, most)), p->step);
     if (pair->b.codes)
-        t->block = most == 192 ? 128 : most; /* a power of two, like groups */
+        t->block = most; /* a power of two, like groups */
     const int64_t group = pair->b.codes && !pair->b.code_terms ? pair->b.codes->group : 1;
     t->span = t->block > group ? t->block : group;
 }
@@ -237,7 +240,7 @@ int64_t weft__cpu_parts_bound(const cpu_gemm *g)
     const int64_t unit = g->b.codes ? larger(width, g->b.codes->group) : width;
     const int64_t strip = smaller(round_up(STRIP, unit), round_up(g->n, unit));
     const int64_t deep = round_up(g->k, step) * MOST_PARTS / 2;
-    const int64_t block = smaller(deep, WEFT_MAX_BLOCK * MOST_PARTS / 2);
+    const int64_t block = smaller(deep, MOST_BLOCK * MOST_PARTS / 2);
     const int64_t a = smaller(round_up(g->m, width) * deep, PACKED_FLOATS);
     const int64_t b = strip * (g->m > TILE_ROWS ? block + deep : block);
     const int64_t c = smaller(TILE_ROWS, round_up(g->m, width)) * (strip + SPARE);
@@ -281,6 +284,7 @@ typedef struct piece {
     const term *t;
     const char *data;
     int64_t column, n, k, count;
+    int parts;
     float *out;
 } piece;
 
@@ -289,7 +293,7 @@ static void pack_elements(const plan *p, const piece *b, weft_dtype dtype, const
                           int64_t x_k, int64_t x_n, int64_t from, int64_t count, int64_t at,
                           int64_t n)
 {
-    const int parts = b->t->b_parts;
+    const int parts = b->parts;
     const int64_t padded = round_up(b->n, p->width);
     for (int64_t k = from; k < from + count;) {
         const int64_t first = k / b->t->block * b->t->block;
@@ -341,6 +345,21 @@ static void pack_code_rows(const plan *p, const piece *b)
     }
 }
 
+/* The parts that represent the elements of a piece exactly. */
+static int parts_needed(const plan *p, const piece *b)
+{
+    const cpu_matrix *x = &b->t->own.b;
+    const int64_t first = (b->k * x->row + b->column * x->column) * size_of(x->dtype);
+    const int most = b->t->b_parts;
+    if (x->codes || x->dtype != WEFT_FLOAT32)
+        return most;
+    if (x->row == 1)
+        return p->kernels->parts.needed(b->data + first, x->column, b->n, b->count, most);
+    if (x->column == 1)
+        return p->kernels->parts.needed(b->data + first, x->row, b->count, b->n, most);
+    return most;
+}
+
 static void pack_b(const plan *p, const piece *b)
 {
     const cpu_matrix *x = &b->t->own.b;
@@ -384,34 +403,45 @@ static void write_tile(plan *p, const tile *t, float *c, int64_t c_row)
         atomic_store_explicit(&p->infinite, true, memory_order_relaxed);
 }
 
+/* The parts in which blocks of B are packed. */
+typedef struct span_parts {
+    uint8_t of[CPU_MOST_PAIRS][MOST_SPANS];
+} span_parts;
+
 /* Computes a tile; `first`: B is not packed yet. */
-static void run_tile(plan *p, const tile *t, bool first, float *b, float *c)
+static void run_tile(plan *p, const tile *t, bool first, span_parts *chosen, float *b, float *c)
 {
     const int64_t padded = round_up(t->n, p->width);
     cpu_block block = {
         .m = t->m, .n = t->n, .c = c, .c_row = p->strip + SPARE, .orders = p->orders};
     for (const term *x = p->terms; x < p->terms + p->n_terms; x++) {
         block.a_parts = x->a_parts;
-        block.b_parts = x->b_parts;
-        for (int64_t from = 0; from < x->own.k; from += x->span) {
+        for (int64_t from = 0, span = 0; from < x->own.k; from += x->span, span++) {
             piece pack = {.t = x,
                           .column = t->column,
                           .n = t->n,
                           .k = from,
                           .count = smaller(x->span, x->own.k - from),
+                          .parts = x->b_parts,
                           .out = b};
             if (p->keep_b)
                 pack.out += x->at_b + padded * depth(p, from, x->b_parts);
             if (!x->own.b.codes)
                 pack.data = weft__cpu_matrix_item(&x->own.b, &p->g.batch, p->batch + t->item);
+            if (span < MOST_SPANS) {
+                uint8_t *parts = &chosen->of[x - p->terms][span];
+                *parts = first ? (uint8_t)parts_needed(p, &pack) : *parts;
+                pack.parts = *parts;
+            }
             if (first)
                 pack_b(p, &pack);
+            block.b_parts = pack.parts;
             for (int64_t k = 0; k < pack.count; k += x->block) {
                 block.k = smaller(x->block, pack.count - k);
                 block.a_panel = p->width * depth(p, block.k, x->a_parts);
                 block.a = block_of_a(p, x, t->item, from + k) + t->row / p->width * block.a_panel;
-                block.b_panel = p->width * depth(p, block.k, x->b_parts);
-                block.b = pack.out + padded * depth(p, k, x->b_parts);
+                block.b_panel = p->width * depth(p, block.k, pack.parts);
+                block.b = pack.out + padded * depth(p, k, pack.parts);
                 p->kernels->parts.block(&block);
                 block.add = true;
             }
@@ -431,10 +461,11 @@ static void run_tasks(void *context, int64_t begin, int64_t end, int worker)
         const int64_t rows = smaller(p->rows, p->n_rows - first);
         tile t = {.item = i / strips / down, .column = i % strips * p->strip};
         t.n = smaller(p->strip, p->g.n - t.column);
+        span_parts chosen;
         for (int64_t row = 0; row < rows; row += TILE_ROWS) {
             t.row = first + row;
             t.m = smaller(TILE_ROWS, rows - row);
-            run_tile(p, &t, row == 0, b, b + p->b_floats);
+            run_tile(p, &t, row == 0, &chosen, b, b + p->b_floats);
         }
     }
 }

@@ -59,6 +59,9 @@ typedef struct cpu_part_kernels {
     void (*pack_b)(weft_dtype dtype, int parts, const void *b, int64_t b_k, int64_t b_n, int64_t k,
                    int64_t n, float *out);
     bool (*write)(const cpu_part_result *r); /* whether all are finite */
+    /* The number of parts, at most `most`, that represent all elements of rows of n floats, which
+     * are `row` elements apart, exactly. */
+    int (*needed)(const void *x, int64_t row, int64_t rows, int64_t n, int most);
 } cpu_part_kernels;
 
 /* y_i[f] += x_i . w_f for m rows of x and n rows of w, a multiple of 4, of k elements each, a

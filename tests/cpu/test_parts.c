@@ -295,6 +295,66 @@ static void test_rows(void)
     }
 }
 
+static int64_t draw(int64_t least, int64_t most)
+{
+    static uint64_t state = 1;
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return least + (int64_t)((state >> 33) % (uint64_t)(most - least + 1));
+}
+
+/* Sizes of different orders of magnitude. */
+enum { NARROW_M = 700, NARROW_N = 300, NARROW_K = 700 };
+
+/* Float32 weights with the significant bits of bfloat16 (0), of float16 (1), of float32 in one of
+ * the blocks (2), or of float32 (3). */
+static float narrow_number(int kind, int64_t k, int64_t column)
+{
+    const float x = (float)draw(-100000, 100000) / 1e5f;
+    const bool whole = kind == 3 || (kind == 2 && k == 400 && column == 290);
+    return whole ? x
+                 : weft_bfloat16_to_float(weft_float_to_bfloat16(x)) + (kind == 1 ? 0x1p-9f : 0);
+}
+
+/* C for B with these strides. */
+static void multiply_narrow(const float *a, const float *b, int64_t row, int64_t column, float *c)
+{
+    const cpu_gemm g = {.m = NARROW_M,
+                        .n = NARROW_N,
+                        .k = NARROW_K,
+                        .a = {.dtype = WEFT_FLOAT32, .data = a, .row = NARROW_K, .column = 1},
+                        .b = {.dtype = WEFT_FLOAT32, .data = b, .row = row, .column = column},
+                        .c_dtype = WEFT_FLOAT32,
+                        .c = c};
+    CHECK(run_with_guard(&g, true));
+}
+
+/* Blocks of weights are packed in as few parts as represent them, in either layout and with several
+ * tiles of rows. With other strides they are not examined: the bits are the same. */
+static void test_narrow_weights(void)
+{
+    enum { SIZE = NARROW_K * NARROW_N };
+    float *a = malloc(NARROW_M * NARROW_K * sizeof *a), *b = malloc(4 * (size_t)SIZE * sizeof *b);
+    float *c = malloc(3 * (size_t)NARROW_M * NARROW_N * sizeof *c);
+    float *along = b + SIZE, *apart = b + 2 * SIZE;
+    const int64_t results = NARROW_M * NARROW_N;
+    for (int64_t i = 0; i < NARROW_M * NARROW_K; i++)
+        a[i] = (float)draw(-100000, 100000) / 1e5f;
+    for (int kind = 0; has_kernels() && kind < 4; kind++) {
+        for (int64_t k = 0; k < NARROW_K; k++)
+            for (int64_t j = 0; j < NARROW_N; j++)
+                b[k * NARROW_N + j] = along[j * NARROW_K + k] = apart[2 * (k * NARROW_N + j)] =
+                    narrow_number(kind, k, j);
+        multiply_narrow(a, b, NARROW_N, 1, c);
+        multiply_narrow(a, along, 1, NARROW_K, c + results);
+        multiply_narrow(a, apart, 2 * NARROW_N, 2, c + 2 * results);
+        CHECK_BYTES(c, c + 2 * results, (size_t)results * sizeof *c);
+        CHECK_BYTES(c + results, c + 2 * results, (size_t)results * sizeof *c);
+    }
+    free(a);
+    free(b);
+    free(c);
+}
+
 static void test_threads(void)
 {
     const int before = weft_threads();
@@ -428,14 +488,6 @@ static void test_large_results(void)
 
 /* ---- The bound of the workspace ------------------------------------------------------------- */
 
-static int64_t draw(int64_t least, int64_t most)
-{
-    static uint64_t state = 1;
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return least + (int64_t)((state >> 33) % (uint64_t)(most - least + 1));
-}
-
-/* Sizes of different orders of magnitude. */
 static int64_t draw_size(void)
 {
     return draw(1, (int64_t)1 << draw(3, 15));
@@ -482,5 +534,6 @@ static void test_bound(void)
 CHECK_MAIN("parts", CHECK_CASE(test_dtypes_and_layouts), CHECK_CASE(test_sizes),
            CHECK_CASE(test_large), CHECK_CASE(test_bias_and_accumulate),
            CHECK_CASE(test_parts_and_coarse), CHECK_CASE(test_sums), CHECK_CASE(test_batches),
-           CHECK_CASE(test_encoded), CHECK_CASE(test_rows), CHECK_CASE(test_threads),
-           CHECK_CASE(test_special_numbers), CHECK_CASE(test_large_results), CHECK_CASE(test_bound))
+           CHECK_CASE(test_encoded), CHECK_CASE(test_rows), CHECK_CASE(test_narrow_weights),
+           CHECK_CASE(test_threads), CHECK_CASE(test_special_numbers),
+           CHECK_CASE(test_large_results), CHECK_CASE(test_bound))

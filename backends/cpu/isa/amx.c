@@ -26,7 +26,8 @@ enum {
     PAIR = 2 * TILE,     /* of the two tiles of a part */
     MOST_PARTS = 3,
     TILES = 8, /* registers */
-    LINE = 64
+    LINE = 64,
+    AHEAD = 4 /* lines; the next panel of A is prefetched by the products with eight panels of B */
 };
 
 /* ---- Products ------------------------------------------------------------------------------- */
@@ -40,10 +41,6 @@ typedef struct tile_config {
 /* The intrinsics do not tell the compiler that they read memory. */
 #define LOAD(tile, from, stride)                                                                   \
     __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile ::"r"(from), "r"((int64_t)(stride))        \
-                     : "memory")
-/* The lines need not stay in the L1 cache. */
-#define LOAD_ONCE(tile, from, stride)                                                              \
-    __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm" #tile ::"r"(from), "r"((int64_t)(stride))      \
                      : "memory")
 #define STORE(tile, to, stride)                                                                    \
     __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" ::"r"(to), "r"((int64_t)(stride))      \
@@ -62,26 +59,30 @@ static void configure(void)
 }
 
 /* C is in the tiles 0 (rows and columns 0 to 15), 1 (columns from 16 on), 2 (rows from 16 on), 3.
- * Panels of A are read with the hint that they need not stay in the L1 cache, which B fills. */
+ * With one part of A, AHEAD lines at `next` are prefetched for each step; with three, whose
+ * products take longer, that is slower. */
 SIMD void add_products(int64_t steps, const uint32_t *a, int parts_a, const uint32_t *b,
-                       int parts_b, int orders, int down, int across)
+                       int parts_b, int orders, int down, int across, const char *next)
 {
     for (int64_t k = 0; k < steps; k += STEP, a += parts_a * PAIR, b += parts_b * PAIR) {
+#pragma GCC unroll 4
+        for (int l = 0; l < AHEAD && parts_a == 1; l++, next += LINE)
+            __builtin_prefetch(next, 0, 2);
 #pragma GCC unroll 3
-        for (int i = 0; i < parts_a; i++) {
-            LOAD_ONCE(4, a + i * PAIR, LINE);
-            if (down > 1)
-                LOAD_ONCE(5, a + i * PAIR + TILE, LINE);
+        for (int j = 0; j < parts_b; j++) {
+            LOAD(6, b + j * PAIR, LINE);
+            if (across > 1)
+                LOAD(7, b + j * PAIR + TILE, LINE);
 #pragma GCC unroll 3
-            for (int j = 0; j < parts_b; j++) {
+            for (int i = 0; i < parts_a; i++) {
                 if (i + j >= orders)
                     continue;
-                LOAD(6, b + j * PAIR, LINE);
+                LOAD(4, a + i * PAIR, LINE);
                 ADD_PRODUCT(0, 4, 6);
                 if (across > 1)
-                    LOAD(7, b + j * PAIR + TILE, LINE);
-                if (across > 1)
                     ADD_PRODUCT(1, 4, 7);
+                if (down > 1)
+                    LOAD(5, a + i * PAIR + TILE, LINE);
                 if (down > 1)
                     ADD_PRODUCT(2, 5, 6);
                 if (down > 1 && across > 1)
@@ -93,11 +94,12 @@ SIMD void add_products(int64_t steps, const uint32_t *a, int parts_a, const uint
 
 /* Whole tiles with constant loops: these must be unrolled, or mispredicted branches take a third of
  * the time. */
-static void add_whole(const cpu_block *block, const uint32_t *a, const uint32_t *b)
+static void add_whole(const cpu_block *block, const uint32_t *a, const uint32_t *b,
+                      const char *next)
 {
 #define CASE(A, B, ORDERS)                                                                         \
     case 100 * ORDERS + 10 * A + B:                                                                \
-        add_products(block->k, a, A, b, B, ORDERS, 2, 2);                                          \
+        add_products(block->k, a, A, b, B, ORDERS, 2, 2, next);                                    \
         return
     switch (100 * block->orders + 10 * block->a_parts + block->b_parts) {
         CASE(1, 1, 2);
@@ -118,7 +120,7 @@ static void add_whole(const cpu_block *block, const uint32_t *a, const uint32_t 
 }
 
 SIMD void multiply(const cpu_block *block, const uint32_t *a, const uint32_t *b, float *c, int down,
-                   int across)
+                   int across, const char *next)
 {
     const int64_t stride = block->c_row * (int64_t)sizeof(float);
     float *lower = c + SIDE * block->c_row;
@@ -137,9 +139,10 @@ SIMD void multiply(const cpu_block *block, const uint32_t *a, const uint32_t *b,
             LOAD(3, lower + SIDE, stride);
     }
     if (down > 1 && across > 1)
-        add_whole(block, a, b);
+        add_whole(block, a, b, next);
     else
-        add_products(block->k, a, block->a_parts, b, block->b_parts, block->orders, down, across);
+        add_products(block->k, a, block->a_parts, b, block->b_parts, block->orders, down, across,
+                     next);
     STORE(0, c, stride);
     if (across > 1)
         STORE(1, c + SIDE, stride);
@@ -149,29 +152,31 @@ SIMD void multiply(const cpu_block *block, const uint32_t *a, const uint32_t *b,
         STORE(3, lower + SIDE, stride);
 }
 
+/* A panel of A stays in the L1 cache, panels of B come from the L2 cache. */
 static void part_block(const cpu_block *block)
 {
     const int64_t padded = (block->k + STEP - 1) / STEP * STEP;
     const uint32_t *a = (const void *)block->a, *b = (const void *)block->b;
     configure();
-    for (int64_t j = 0; j < block->n; j += WIDTH) {
-        const bool wide = block->n - j > SIDE;
-        const uint32_t *panel_b = b + j / WIDTH * block->b_panel;
-        check_read(panel_b, padded * WIDTH * 2 * block->b_parts, 0, 1);
-        for (int64_t i = 0; i < block->m; i += WIDTH) {
-            const bool high = block->m - i > SIDE;
-            const uint32_t *panel_a = a + i / WIDTH * block->a_panel;
+    for (int64_t i = 0; i < block->m; i += WIDTH) {
+        const bool high = block->m - i > SIDE;
+        const uint32_t *panel_a = a + i / WIDTH * block->a_panel;
+        const char *next = (const char *)(panel_a + block->a_panel);
+        check_read(panel_a, padded * WIDTH * 2 * block->a_parts, 0, 1);
+        for (int64_t j = 0; j < block->n; j += WIDTH, next += padded / STEP * AHEAD * LINE) {
+            const bool wide = block->n - j > SIDE;
+            const uint32_t *panel_b = b + j / WIDTH * block->b_panel;
             float *c = block->c + i * block->c_row + j;
-            check_read(panel_a, padded * WIDTH * 2 * block->a_parts, 0, 1);
+            check_read(panel_b, padded * WIDTH * 2 * block->b_parts, 0, 1);
             check_write(c, (wide ? WIDTH : SIDE) * 4, block->c_row * 4, high ? WIDTH : SIDE);
             if (high && wide)
-                multiply(block, panel_a, panel_b, c, 2, 2);
+                multiply(block, panel_a, panel_b, c, 2, 2, next);
             else if (high)
-                multiply(block, panel_a, panel_b, c, 2, 1);
+                multiply(block, panel_a, panel_b, c, 2, 1, next);
             else if (wide)
-                multiply(block, panel_a, panel_b, c, 1, 2);
+                multiply(block, panel_a, panel_b, c, 1, 2, next);
             else
-                multiply(block, panel_a, panel_b, c, 1, 1);
+                multiply(block, panel_a, panel_b, c, 1, 1, next);
         }
     }
     __asm__ volatile("tilerelease" ::);
@@ -319,6 +324,35 @@ static void pack_parts_b(weft_dtype dtype, int parts, const void *b, int64_t b_k
     pack(dtype, parts, false, &s, (uint32_t *)(void *)out);
 }
 
+/* The bits that any of the floats has. */
+SIMD uint32_t bits_of_row(const float *x, int64_t n)
+{
+    vu any = {0};
+    uint32_t rest = 0;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        any |= (vu)vload(x + i);
+    for (; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, x + i, sizeof bits);
+        rest |= bits;
+    }
+    return rest | (uint32_t)_mm512_reduce_or_epi32((__m512i)any);
+}
+
+/* A part has 8 significant bits, a float32 24. */
+static int parts_needed(const void *x, int64_t row, int64_t rows, int64_t n, int most)
+{
+    int parts = 1;
+    check_read(x, n * 4, row * 4, rows);
+    for (int64_t i = 0; i < rows && parts < most; i++) {
+        const uint32_t bits = bits_of_row((const float *)x + i * row, n);
+        const int own = (bits & 0xff) ? 3 : (bits & 0xffff) ? 2 : 1;
+        parts = own > parts ? own : parts;
+    }
+    return parts < most ? parts : most;
+}
+
 /* ---- Results -------------------------------------------------------------------------------- */
 
 /* bfloat16 in the upper halves, rounded to even; NaN stays NaN. */
@@ -400,5 +434,6 @@ void CPU_NAME(weft__fill_amx)(cpu_kernels *table)
                                       .block = part_block,
                                       .pack_a = pack_parts_a,
                                       .pack_b = pack_parts_b,
-                                      .write = write_result};
+                                      .write = write_result,
+                                      .needed = parts_needed};
 }
