@@ -3,8 +3,10 @@
  * The gradient of a row is the mean of the weight's rows under the softmax, minus the target's row:
  * an attention of x to the weight, with the weight as values too. It is computed in the same way,
  * WORDS rows of the weight at a time: a product with x, a running softmax, and a product with the
- * exponentials. So no more logits than those exist at a time, and each is computed once. Rows with
- * a negative target are skipped first. The work is divided by shape only.
+ * exponentials. So no more logits than those exist at a time, and each is computed once. The
+ * target's row is left out of the product and added at the end times its probability minus 1, since
+ * the two terms nearly cancel out for a probable target. Rows with a negative target are skipped
+ * first. The work is divided by shape only.
  */
 #include <math.h>
 #include <string.h>
@@ -17,8 +19,8 @@
 
 enum {
     PASS_ROWS = 512, /* rows of x for which the weight is read once */
-    WORDS = 992,     /* rows of the weight at a time. Rows of logits that are a power of two apart
-                        would share the sets of a cache */
+    WORDS = 1984,    /* rows of the weight at a time. Rows of logits that are a power of two apart
+                       would share the sets of a cache */
     ROW_GRAIN = 8    /* rows per task */
 };
 
@@ -126,7 +128,8 @@ static cpu_gemm product_of_logits(const loss *p, cpu_codes *codes)
     };
 }
 
-/* mean += exponentials weight */
+/* mean += exponentials weight. For a gradient in bfloat16 the exponentials are rounded to bfloat16,
+ * which changes a sum of many of them less than its own rounding. */
 static cpu_gemm product_of_mean(const loss *p, cpu_codes *codes)
 {
     cpu_matrix w = weight_from(p, p->v0, codes);
@@ -134,7 +137,11 @@ static cpu_gemm product_of_mean(const loss *p, cpu_codes *codes)
     return (cpu_gemm){.m = p->rows,
                       .n = p->E,
                       .k = p->words,
-                      .a = {.dtype = WEFT_FLOAT32, .data = p->logits, .row = p->words, .column = 1},
+                      .a = {.dtype = WEFT_FLOAT32,
+                            .data = p->logits,
+                            .row = p->words,
+                            .column = 1,
+                            .parts = p->x.t->dtype == WEFT_BFLOAT16},
                       .b = w,
                       .c_dtype = WEFT_FLOAT32,
                       .c = p->mean,
@@ -204,7 +211,8 @@ static void begin_rows(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* Makes exponentials of logits, and scales the mean if the maximum changed. */
+/* Makes exponentials of logits, without the target's, and scales the mean if the maximum changed.
+ */
 static void soften(void *context, int64_t begin, int64_t end, int worker)
 {
     const loss *p = context;
@@ -220,7 +228,11 @@ static void soften(void *context, int64_t begin, int64_t end, int worker)
             factor = p->kernels->softmax_slope_row(s, p->words, cap, &p->top[i], &p->sum[i]);
         else
             factor = p->kernels->softmax_row(s, p->words, cap, NULL, &p->top[i], &p->sum[i]);
-        if (p->params->with_gradient && p->v0 > 0 && factor != 1)
+        if (!p->params->with_gradient)
+            continue;
+        if (target >= 0 && target < p->words)
+            s[target] = 0;
+        if (p->v0 > 0 && factor != 1)
             p->kernels->scale_row(p->mean + i * p->E, p->E, factor);
     }
 }
@@ -238,9 +250,10 @@ static void end_rows(void *context, int64_t begin, int64_t end, int worker)
         if (!p->params->with_gradient)
             continue;
         const float slope = cap > 0 ? 1 - p->own[i] / cap * (p->own[i] / cap) : 1;
+        const float others = 1 - expf(p->own[i] - p->top[i]) / p->sum[i]; /* their probability */
         p->kernels->scale_row(mean, p->E, 1 / p->sum[i]);
         read_word(p, target_of(p, row), own_word);
-        p->kernels->scale_row(own_word, p->E, -slope);
+        p->kernels->scale_row(own_word, p->E, -slope * others);
         p->kernels->add_row(mean, own_word, p->E);
         p->kernels->encode(p->dx.t->dtype, mean, weft__cpu_row(&p->dx, row), p->E);
     }

@@ -395,6 +395,53 @@ static void test_linear_cross_entropy(void)
                       LIE_DENSE);
 }
 
+/* Gradients of rows whose targets have probabilities of 0.4 to 0.999, of which the target's row of
+ * the weight is nearly all: as accurate, of their own size, as their dtype. */
+static void check_probable_targets(weft_dtype dtype, double tolerance)
+{
+    enum { N = 40, E = 64, V = 2500 };
+    owned_tensor x = tensor_random(dtype, WEFT_DIMS(N, E), LIE_DENSE, -1, 1, 51);
+    owned_tensor w = tensor_random(dtype, WEFT_DIMS(V, E), LIE_DENSE, -1, 1, 52);
+    owned_tensor targets = some_targets(N, V), loss = tensor_empty(WEFT_FLOAT32, WEFT_DIMS(N)),
+                 dx = tensor_empty(dtype, WEFT_DIMS(N, E));
+    double *losses = zeros(N), *grads = zeros(N * E);
+    for (int64_t i = 0; i < N; i++) {
+        const int64_t target = weft_tensor_get_int(&targets.t, i);
+        for (int64_t e = 0; e < E && target >= 0; e++)
+            weft_tensor_set(&x.t, i * E + e,
+                            (0.4 + 0.004 * (double)i) * weft_tensor_get(&w.t, target * E + e));
+    }
+    const linear_loss p = {N, E, V, 0, true};
+    expect_linear_loss(&p, &x.t, &w.t, &targets.t, losses, grads);
+    const weft_linear_cross_entropy_params params = {.with_gradient = true};
+    task t = {"linear_cross_entropy", &params, {x.t, w.t, targets.t}, {loss.t, dx.t}, 3, 2};
+    run_task(&t);
+    for (int64_t i = 0; i < N; i++) {
+        double error = 0, size = 0;
+        for (int64_t e = 0; e < E; e++) {
+            const double want = grads[i * E + e], got = weft_tensor_get(&dx.t, i * E + e);
+            error += (got - want) * (got - want);
+            size += want * want;
+        }
+        if (!CHECK(sqrt(error) <= tolerance * sqrt(size)))
+            printf("  %s, row %lld: %g of the gradient\n", weft_dtype_name(dtype), (long long)i,
+                   sqrt(error / size));
+    }
+    free(losses);
+    free(grads);
+    tensor_free(&x);
+    tensor_free(&w);
+    tensor_free(&targets);
+    tensor_free(&loss);
+    tensor_free(&dx);
+}
+
+static void test_probable_targets(void)
+{
+    check_probable_targets(WEFT_FLOAT32, 0x1p-15);   /* 2^-24, over the least of the others */
+    check_probable_targets(WEFT_BFLOAT16, 0x1.2p-9); /* the rounding of the result */
+}
+
 /* A row's loss and gradient have the same bits beside any number of rows: losses of the same
  * sample, computed in different batches, are compared in preference objectives. */
 static void test_rows_are_independent(void)
@@ -509,5 +556,6 @@ static void test_adamw(void)
 }
 
 CHECK_MAIN("kernels", CHECK_CASE(test_norms), CHECK_CASE(test_rope), CHECK_CASE(test_cross_entropy),
-           CHECK_CASE(test_linear_cross_entropy), CHECK_CASE(test_rows_are_independent),
-           CHECK_CASE(test_target_too_large), CHECK_CASE(test_adamw))
+           CHECK_CASE(test_linear_cross_entropy), CHECK_CASE(test_probable_targets),
+           CHECK_CASE(test_rows_are_independent), CHECK_CASE(test_target_too_large),
+           CHECK_CASE(test_adamw))

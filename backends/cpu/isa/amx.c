@@ -27,7 +27,8 @@ enum {
     MOST_PARTS = 3,
     TILES = 8, /* registers */
     LINE = 64,
-    AHEAD = 4 /* lines; the next panel of A is prefetched by the products with eight panels of B */
+    LATER = 4, /* rows */
+    AHEAD = 4  /* lines; the next panel of A is prefetched by the products with eight panels of B */
 };
 
 /* ---- Products ------------------------------------------------------------------------------- */
@@ -208,6 +209,17 @@ SIMD vu join_along(vu a, vu b)
     return (vu)_mm512_permutex2var_epi16((__m512i)a, odd, (__m512i)b);
 }
 
+/* Prefetches elements of 16 bits of the lines, or of the steps, after a tile. */
+SIMD void prefetch_later(const void *x, int64_t first, int64_t along, int64_t across,
+                         bool along_lines)
+{
+    const uint16_t *later =
+        (const uint16_t *)x + first + (along_lines ? SIDE * across : STEP * along);
+    __builtin_prefetch(later, 0, 2);
+    if (!along_lines)
+        __builtin_prefetch(later + along, 0, 2);
+}
+
 /* A tile of each part from 16 lines (rows of A, columns of B) of 32 steps in k. Elements are at
  * line * across + step * along. `along_lines`: along is 1, else across is. `by_lines`: a row of the
  * tile is a line (A), else a pair of steps (B). dtype, parts and both are constant at each inlined
@@ -219,6 +231,8 @@ SIMD void pack_tile(weft_dtype dtype, int parts, bool along_lines, bool by_lines
 #pragma GCC unroll 16
     for (int i = 0; i < SIDE; i++) {
         const int64_t first = along_lines ? i * across : 2 * i * along;
+        if (dtype != WEFT_FLOAT32) /* others have been read by parts_needed, or are in a cache */
+            prefetch_later(x, first, along, across, along_lines);
         vf a = vload_as(dtype, x, first);
         vf b = vload_as(dtype, x, first + (along_lines ? LANES : along));
 #pragma GCC unroll 3
@@ -324,14 +338,16 @@ static void pack_parts_b(weft_dtype dtype, int parts, const void *b, int64_t b_k
     pack(dtype, parts, false, &s, (uint32_t *)(void *)out);
 }
 
-/* The bits that any of the floats has. */
-SIMD uint32_t bits_of_row(const float *x, int64_t n)
+/* The bits that any of the floats has. What is `later` floats further is prefetched. */
+SIMD uint32_t bits_of_row(const float *x, int64_t n, int64_t later)
 {
     vu any = {0};
     uint32_t rest = 0;
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
+    for (; i + LANES <= n; i += LANES) {
+        __builtin_prefetch(x + i + later, 0, 2);
         any |= (vu)vload(x + i);
+    }
     for (; i < n; i++) {
         uint32_t bits;
         memcpy(&bits, x + i, sizeof bits);
@@ -346,7 +362,7 @@ static int parts_needed(const void *x, int64_t row, int64_t rows, int64_t n, int
     int parts = 1;
     check_read(x, n * 4, row * 4, rows);
     for (int64_t i = 0; i < rows && parts < most; i++) {
-        const uint32_t bits = bits_of_row((const float *)x + i * row, n);
+        const uint32_t bits = bits_of_row((const float *)x + i * row, n, LATER * row);
         const int own = (bits & 0xff) ? 3 : (bits & 0xffff) ? 2 : 1;
         parts = own > parts ? own : parts;
     }
