@@ -19,6 +19,7 @@
 
 enum {
     LEAST = 8,               /* of each size */
+    SAMPLE = 64,             /* elements of B that are examined in advance */
     STRIP = 256,             /* columns of the widest strip */
     LEAST_STRIP = 64,        /* narrower ones are not worth another task */
     TILE_ROWS = 512,         /* rows of C in the L2 cache */
@@ -144,14 +145,27 @@ static int64_t depth(const plan *p, int64_t k, int parts)
     return round_up(k, p->step) * parts / 2;
 }
 
-static void add_term(plan *p, const cpu_pair *pair)
+/* Whether elements of B have three parts; of float32 the first ones decide, which may have fewer
+ * significant bits. Where the data are unknown, the answer that needs more memory is no. */
+static bool has_wide_b(const plan *p, const cpu_pair *pair, bool planning)
+{
+    const cpu_matrix *b = &pair->b;
+    if (parts_of(b, p->orders) < MOST_PARTS || b->codes)
+        return b->codes && parts_of(b, p->orders) == MOST_PARTS;
+    const int64_t n = b->row == 1 ? pair->k : b->column == 1 ? p->g.n : 1;
+    return !planning &&
+           p->kernels->parts.needed(b->data, 0, 1, smaller(n, SAMPLE), MOST_PARTS) == MOST_PARTS;
+}
+
+static void add_term(plan *p, const cpu_pair *pair, bool planning)
 {
     static const int64_t blocks[] = {0, MOST_BLOCK, 256, 256}; /* with one part, two, three */
     term *t = &p->terms[p->n_terms++];
     *t = (term){.own = *pair,
                 .a_parts = parts_of(&pair->a, p->orders),
                 .b_parts = parts_of(&pair->b, p->orders)};
-    const int64_t most = blocks[t->a_parts];
+    const bool both_wide = t->a_parts == MOST_PARTS && has_wide_b(p, pair, planning);
+    const int64_t most = both_wide ? 128 : blocks[t->a_parts];
     t->block = round_up(ceil_div(pair->k, ceil_div(pair->k, most)), p->step);
     if (pair->b.codes)
         t->block = most; /* a power of two, like groups */
@@ -191,7 +205,7 @@ static void choose_tasks(plan *p)
     p->keep_b = p->rows > TILE_ROWS;
 }
 
-static void make_plan(plan *p, const cpu_gemm *g)
+static void make_plan(plan *p, const cpu_gemm *g, bool planning)
 {
     *p = (plan){.g = *g, .kernels = weft__cpu_kernels(), .n_batch = 1};
     p->width = p->kernels->parts.width;
@@ -200,10 +214,10 @@ static void make_plan(plan *p, const cpu_gemm *g)
     join_batch(&p->g);
     for (int i = 0; i < p->g.batch.n; i++)
         p->n_batch *= p->g.batch.at[i];
-    add_term(p, &(cpu_pair){.k = g->k, .a = g->a, .b = g->b});
+    add_term(p, &(cpu_pair){.k = g->k, .a = g->a, .b = g->b}, planning);
     for (int i = 0; i < g->n_more; i++)
         if (g->more[i].k > 0)
-            add_term(p, &g->more[i]);
+            add_term(p, &g->more[i], planning);
     int64_t deep = 0; /* of a row of A in all terms */
     for (int i = 0; i < p->n_terms; i++)
         deep += depth(p, p->terms[i].own.k, p->terms[i].a_parts);
@@ -226,7 +240,7 @@ static void make_plan(plan *p, const cpu_gemm *g)
 int64_t weft__cpu_parts_workspace(const cpu_gemm *g)
 {
     plan p;
-    make_plan(&p, g);
+    make_plan(&p, g, true);
     return (p.a_floats + weft__cpu_workers() * (p.b_floats + p.c_floats)) * (int64_t)sizeof(float);
 }
 
@@ -485,7 +499,7 @@ static void run_chunk(plan *p)
 bool weft__cpu_parts(const cpu_gemm *g, void *workspace)
 {
     plan p;
-    make_plan(&p, g);
+    make_plan(&p, g, false);
     p.memory = workspace;
     for (p.batch = 0; p.batch < p.n_batch; p.batch += p.items) {
         p.n_items = smaller(p.items, p.n_batch - p.batch);
