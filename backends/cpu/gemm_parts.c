@@ -29,10 +29,12 @@ enum {
     TOGETHER = 32,           /* rows of B that are decoded at a time */
     CODES = 2 * WEFT_MAX_BLOCK,
     TASK_FLOPS = 8 << 20, /* smaller tasks are joined */
-    MOST_BLOCK = 512,     /* steps in k */
     MOST_PARTS = 3,
     MOST_SPANS = 256 /* of a term, whose parts of B are chosen; further ones have all */
 };
+
+/* The most steps in k of a block, by the parts of A. */
+static const int64_t blocks[] = {0, 512, WEFT_MAX_BLOCK, WEFT_MAX_BLOCK};
 
 typedef struct term {
     cpu_pair own;
@@ -159,7 +161,6 @@ static bool has_wide_b(const plan *p, const cpu_pair *pair, bool planning)
 
 static void add_term(plan *p, const cpu_pair *pair, bool planning)
 {
-    static const int64_t blocks[] = {0, MOST_BLOCK, 256, 256}; /* with one part, two, three */
     term *t = &p->terms[p->n_terms++];
     *t = (term){.own = *pair,
                 .a_parts = parts_of(&pair->a, p->orders),
@@ -251,14 +252,17 @@ int64_t weft__cpu_parts_bound(const cpu_gemm *g)
     if (!weft__cpu_parts_takes(g))
         return 0;
     const int64_t step = kernels->step, width = kernels->width;
+    const int orders = orders_of(g), a_parts = parts_of(&g->a, orders);
+    const int b_parts = parts_of(&g->b, orders);
     const int64_t unit = g->b.codes ? larger(width, g->b.codes->group) : width;
     const int64_t strip = smaller(round_up(STRIP, unit), round_up(g->n, unit));
-    const int64_t deep = round_up(g->k, step) * MOST_PARTS / 2;
-    const int64_t block = smaller(deep, MOST_BLOCK * MOST_PARTS / 2);
-    const int64_t a = smaller(round_up(g->m, width) * deep, PACKED_FLOATS);
-    const int64_t b = strip * (g->m > TILE_ROWS ? block + deep : block);
+    const int64_t a_deep = round_up(g->k, step) * a_parts / 2;
+    const int64_t b_deep = round_up(g->k, step) * b_parts / 2;
+    const int64_t block = smaller(b_deep, blocks[a_parts] * b_parts / 2); /* or a group of codes */
+    const int64_t a = smaller(round_up(g->m, width) * a_deep, PACKED_FLOATS);
+    const int64_t b = strip * (g->m > TILE_ROWS ? block + b_deep : block);
     const int64_t c = smaller(TILE_ROWS, round_up(g->m, width)) * (strip + SPARE);
-    return (larger(a, width * deep) + weft__cpu_workers() * (b + c)) * (int64_t)sizeof(float);
+    return (larger(a, width * a_deep) + weft__cpu_workers() * (b + c)) * (int64_t)sizeof(float);
 }
 
 /* ---- Packing -------------------------------------------------------------------------------- */
