@@ -395,8 +395,10 @@ static void test_linear_cross_entropy(void)
                       LIE_DENSE);
 }
 
-/* Gradients of rows whose targets have probabilities of 0.4 to 0.999, of which the target's row of
- * the weight is nearly all: as accurate, of their own size, as their dtype. */
+/* Gradients of rows whose targets have probabilities of 0.4 to 0.98, of which the target's row of
+ * the weight is nearly all: as accurate, of their own size, as their dtype. The probability of the
+ * other words is 1 minus that of the target, whose sum of V exponentials in float32 is wrong by up
+ * to about 2^-24 times the root of V / 4, with vectors of four floats: half of 2^-18. */
 static void check_probable_targets(weft_dtype dtype, double tolerance)
 {
     enum { N = 40, E = 64, V = 2500 };
@@ -423,7 +425,10 @@ static void check_probable_targets(weft_dtype dtype, double tolerance)
             error += (got - want) * (got - want);
             size += want * want;
         }
-        if (!CHECK(sqrt(error) <= tolerance * sqrt(size)))
+        const double others = 1 - exp(-losses[i]);
+        if (others == 0) /* no target */
+            CHECK(error == 0);
+        else if (!CHECK(sqrt(error) <= (tolerance + 0x1p-18 / others) * sqrt(size)))
             printf("  %s, row %lld: %g of the gradient\n", weft_dtype_name(dtype), (long long)i,
                    sqrt(error / size));
     }
@@ -438,7 +443,7 @@ static void check_probable_targets(weft_dtype dtype, double tolerance)
 
 static void test_probable_targets(void)
 {
-    check_probable_targets(WEFT_FLOAT32, 0x1p-15);   /* 2^-24, over the least of the others */
+    check_probable_targets(WEFT_FLOAT32, 0x1p-18);   /* logits of 13 with the rounding of 2^-22 */
     check_probable_targets(WEFT_BFLOAT16, 0x1.2p-9); /* the rounding of the result */
 }
 
