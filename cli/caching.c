@@ -20,8 +20,12 @@ weft_status cli_caching_apply(const char *command, const cli_caching *caching, w
         options->max_context = caching->max_context > 0 ? caching->max_context : -1;
     if (caching->sink_tokens != CLI_ABSENT)
         options->sink_tokens = caching->sink_tokens > 0 ? caching->sink_tokens : -1;
-    if (caching->kv_bits != CLI_ABSENT)
-        options->kv_bits = (int)caching->kv_bits;
+    const int64_t bits = caching->kv_bits;
+    if (bits != CLI_ABSENT && bits != 32 && bits != 16 && bits != 8 && bits != 4)
+        return weft_fail(WEFT_INVALID, "%s: --kv-bits: expected 32, 16, 8 or 4, got %lld", command,
+                         (long long)bits);
+    if (bits != CLI_ABSENT)
+        options->kv_bits = (int)bits;
     const weft_status status = weft_model_plan_caches(model, options, &plan);
     if (status == WEFT_OK && plan.reduced)
         fprintf(stderr, "weft: %s: memory is short: the KV cache holds %s tokens\n", command,

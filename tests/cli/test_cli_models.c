@@ -220,6 +220,7 @@ static void generate_with_little_memory(void)
     CHECK(strncmp(o.out, whole, 10) == 0);
     o = weft_command(NULL, "generate %s -p Once --kv-bits 5", model());
     CHECK_EQ_INT(o.code, 1);
+    CHECK_CONTAINS(o.err, "--kv-bits: expected 32, 16, 8 or 4, got 5");
 }
 
 static void generate_by_seed(void)
