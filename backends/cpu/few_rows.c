@@ -1,6 +1,13 @@
 /* backends/cpu/few_rows.c -- products with a few rows, where packing B would take longer than the
- * product: the rows of B^T are used as they are, decoded in pieces that stay in the L1 cache.
+ * product: the rows of B^T are used as they are. Where the machine has kernels for bfloat16 parts
+ * that read these weights, they are used for one row too; otherwise pieces of the weights are
+ * decoded, which stay in the L1 cache.
+ *
+ * Parts of infinities are not numbers: if a result by parts is not finite, the product is computed
+ * again in float32 (gemm_parts.c).
  */
+#include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "backends/cpu/gemm.h"
@@ -13,9 +20,12 @@ enum {
     IN_PLACE = 4,  /* rows of B^T in float32 that are read together */
     LINE = 64,     /* bytes */
     MULTIPLE = 16, /* of k: the most lanes of a vector */
+    PACKED_TOGETHER = 64, /* steps of x in a task */
     LEAST_CHUNK = 16 << 10,
     LARGEST_CHUNK = 128 << 10 /* bytes of B per task */
 };
+
+enum { BLOCKS = 2, SIDE = 16, TILE = 256, STEP = 32 }; /* of x, in kernels for parts */
 
 typedef struct few {
     const cpu_gemm *g;
@@ -25,14 +35,26 @@ typedef struct few {
     float *y;
 } few;
 
+static const cpu_part_rows_kernels *by_parts(void)
+{
+    return &weft__cpu_kernels()->parts.rows;
+}
+
+/* Whether kernels for parts multiply these weights. */
+static bool has_parts(const cpu_gemm *g)
+{
+    return by_parts()->most > 0 && g->k % (2 * STEP) == 0 &&
+           (g->b.codes ? by_parts()->order(g->b.codes) > 0 : g->b.dtype == WEFT_BFLOAT16);
+}
+
 bool weft__cpu_few_rows_takes(const cpu_gemm *g)
 {
     for (int i = 0; i < g->batch.n; i++)
         if (g->batch.at[i] != 1)
             return false;
-    return !g->accumulate && !g->by_tiles && g->n_more == 0 &&
-           g->m > weft__cpu_kernels()->gemv_most && g->m <= MOST_ROWS && g->n > 0 && g->k > 0 &&
-           g->k % MULTIPLE == 0 && g->a.column == 1 &&
+    const int least = has_parts(g) ? 1 : weft__cpu_kernels()->gemv_most + 1;
+    return !g->accumulate && !g->by_tiles && g->n_more == 0 && g->m >= least && g->m <= MOST_ROWS &&
+           g->n > 0 && g->k > 0 && g->k % MULTIPLE == 0 && g->a.column == 1 &&
            (g->b.codes ? !g->b.code_terms : g->b.row == 1 && g->b.column >= g->k);
 }
 
@@ -46,15 +68,51 @@ static int64_t floats_of_x(const cpu_gemm *g)
     return g->a.dtype == WEFT_FLOAT32 ? 0 : g->m * g->k;
 }
 
+static int64_t parts_of(const cpu_gemm *g)
+{
+    return g->a.dtype == WEFT_BFLOAT16 ? 1 : g->a.dtype == WEFT_FLOAT16 ? 2 : 3;
+}
+
+/* Rows of x that are multiplied together from `row` on. */
+static int rows_at(const cpu_gemm *g, int64_t row)
+{
+    return (int)(g->m - row < by_parts()->most ? g->m - row : by_parts()->most);
+}
+
+/* Floats of the tiles of x, and then its sums. */
+static int64_t floats_of_block(const cpu_gemm *g, int64_t row)
+{
+    const int tiles = by_parts()->tiles((int)parts_of(g), rows_at(g, row));
+    return g->k / STEP * (tiles * TILE + SIDE);
+}
+
+static int64_t floats_of_tiles(const cpu_gemm *g)
+{
+    int64_t floats = 0;
+    for (int64_t row = 0; has_parts(g) && row < g->m; row += by_parts()->most)
+        floats += floats_of_block(g, row);
+    return floats;
+}
+
+/* Floats before those of y. */
+static int64_t floats_before_y(const cpu_gemm *g)
+{
+    const int64_t x = floats_of_x(g), tiles = floats_of_tiles(g);
+    return x > tiles ? x : tiles;
+}
+
 int64_t weft__cpu_few_rows_workspace(const cpu_gemm *g)
 {
     const int64_t y = g->c_dtype == WEFT_FLOAT32 ? 0 : whole(g->m * g->n);
-    return (floats_of_x(g) + y) * (int64_t)sizeof(float);
+    return (floats_before_y(g) + y) * (int64_t)sizeof(float);
 }
 
 int64_t weft__cpu_few_rows_bound(const cpu_gemm *g)
 {
-    return MOST_ROWS * (whole(g->k) + whole(g->n)) * (int64_t)sizeof(float);
+    cpu_gemm most = *g;
+    most.m = MOST_ROWS;
+    const int64_t tiles = floats_of_tiles(&most), x = MOST_ROWS * whole(g->k);
+    return ((x > tiles ? x : tiles) + MOST_ROWS * whole(g->n)) * (int64_t)sizeof(float);
 }
 
 /* ---- Weights -------------------------------------------------------------------------------- */
@@ -162,20 +220,114 @@ static void decode_x(void *context, int64_t begin, int64_t end, int worker)
                            (float *)f->x + i * f->x_row, f->g->k);
 }
 
-void weft__cpu_few_rows(const cpu_gemm *g, float *memory)
+static int64_t rows_of_task(const cpu_gemm *g)
 {
-    const bool own_x = g->a.dtype != WEFT_FLOAT32, own_y = g->c_dtype != WEFT_FLOAT32;
-    few f = {.g = g,
-             .kernels = weft__cpu_kernels(),
-             .x = own_x ? memory : g->a.data,
-             .x_row = own_x ? g->k : g->a.row,
-             .y = own_y ? memory + floats_of_x(g) : g->c};
-    if (own_x)
-        weft__cpu_parallel(g->m, 4, decode_x, &f);
     int64_t chunk = g->n * row_bytes(g) / 16;
     chunk = chunk < LEAST_CHUNK ? LEAST_CHUNK : chunk > LARGEST_CHUNK ? LARGEST_CHUNK : chunk;
-    const int64_t rows = (chunk / row_bytes(g) + TOGETHER - 1) / TOGETHER * TOGETHER;
-    weft__cpu_parallel(g->n, rows, few_task, &f);
+    return (chunk / row_bytes(g) + TOGETHER - 1) / TOGETHER * TOGETHER;
+}
+
+static void run_decoded(few *f, float *memory)
+{
+    const cpu_gemm *g = f->g;
+    const bool own_x = g->a.dtype != WEFT_FLOAT32;
+    f->x = own_x ? memory : g->a.data;
+    f->x_row = own_x ? g->k : g->a.row;
+    if (own_x)
+        weft__cpu_parallel(g->m, 4, decode_x, f);
+    weft__cpu_parallel(g->n, rows_of_task(g), few_task, f);
+}
+
+/* ---- By parts ------------------------------------------------------------------------------- */
+
+typedef struct parts_run {
+    const cpu_gemm *g;
+    float *y;
+    cpu_part_x x[BLOCKS];
+    int blocks;
+    atomic_bool infinite; /* or NaN: an element of y */
+} parts_run;
+
+/* Items are steps in k. */
+static void pack_task(void *context, int64_t begin, int64_t end, int worker)
+{
+    const parts_run *run = context;
+    (void)worker;
+    for (int b = 0; b < run->blocks; b++)
+        by_parts()->pack(&run->x[b], begin, end);
+}
+
+static bool all_finite(const float *y, int64_t row, int64_t m, int64_t n)
+{
+    float zero = 0;
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++)
+            zero += y[i * row + j] * 0;
+    return zero == 0;
+}
+
+/* Items are panels of SIDE rows of B^T. */
+static void parts_task(void *context, int64_t begin, int64_t end, int worker)
+{
+    parts_run *run = context;
+    const cpu_gemm *g = run->g;
+    const int64_t first = begin * SIDE, n = (end * SIDE < g->n ? end * SIDE : g->n) - first;
+    (void)worker;
+    float *y = run->y;
+    for (int b = 0; b < run->blocks; b++) {
+        const cpu_part_rows rows = {.x = run->x[b],
+                                    .codes = g->b.codes,
+                                    .w = g->b.data,
+                                    .w_row = g->b.column,
+                                    .first = first,
+                                    .n = n,
+                                    .bias = g->bias,
+                                    .y = y,
+                                    .y_row = g->n};
+        by_parts()->run(&rows);
+        y += rows.x.m * g->n;
+    }
+    if (!all_finite(run->y + first, g->n, g->m, n))
+        atomic_store_explicit(&run->infinite, true, memory_order_relaxed);
+}
+
+/* Whether all results are finite. */
+static bool run_parts(const few *f, float *memory)
+{
+    const cpu_gemm *g = f->g;
+    parts_run run = {.g = g, .y = f->y};
+    const char *x = g->a.data;
+    for (int64_t row = 0; row < g->m; row += by_parts()->most) {
+        const int64_t floats = floats_of_block(g, row);
+        run.x[run.blocks++] = (cpu_part_x){
+            .dtype = g->a.dtype,
+            .parts = (int)parts_of(g),
+            .m = rows_at(g, row),
+            .every = g->b.codes ? by_parts()->order(g->b.codes) : 1,
+            .k = g->k,
+            .x = x + row * g->a.row * (int64_t)weft_dtype_size(g->a.dtype),
+            .x_row = g->a.row,
+            .tiles = (uint32_t *)(void *)memory,
+            .sums = memory + floats - g->k / STEP * SIDE,
+        };
+        memory += floats;
+    }
+    weft__cpu_parallel(g->k / STEP, PACKED_TOGETHER, pack_task, &run);
+    weft__cpu_parallel((g->n + SIDE - 1) / SIDE, (rows_of_task(g) + SIDE - 1) / SIDE, parts_task,
+                       &run);
+    return !atomic_load(&run.infinite);
+}
+
+/* ---- All ------------------------------------------------------------------------------------ */
+
+void weft__cpu_few_rows(const cpu_gemm *g, float *memory)
+{
+    const bool own_y = g->c_dtype != WEFT_FLOAT32;
+    few f = {.g = g,
+             .kernels = weft__cpu_kernels(),
+             .y = own_y ? memory + floats_before_y(g) : g->c};
+    if (!has_parts(g) || !run_parts(&f, memory))
+        run_decoded(&f, memory);
     if (own_y)
         f.kernels->encode(g->c_dtype, f.y, g->c, g->m * g->n);
 }

@@ -11,8 +11,10 @@ static void fill(cpu_isa isa)
 {
     table.parts = (cpu_part_kernels){0};
 #if defined(WEFT_WITH_AMX)
-    if (isa >= CPU_AMX)
+    if (isa >= CPU_AMX) {
         weft__fill_amx_amx(&table);
+        weft__fill_amx_rows_amx(&table);
+    }
 #endif
     CPU_FILL(weft__fill_attention, &table, isa);
     CPU_FILL(weft__fill_codes, &table, isa);

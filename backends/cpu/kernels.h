@@ -45,6 +45,44 @@ typedef struct cpu_part_result {
     int64_t to_row;
 } cpu_part_result;
 
+typedef struct cpu_codes cpu_codes;
+
+/* m rows of x, x_row elements apart, as tiles of their `parts` for each 32 of k, a multiple of 32:
+ * `tiles` (64-byte aligned) has room for cpu_part_rows_kernels' tiles() times 256 numbers for each
+ * 32 of k, `sums` for 16. */
+typedef struct cpu_part_x {
+    weft_dtype dtype;
+    int parts, m, every; /* every: of cpu_part_rows_kernels' order() */
+    int64_t k;
+    const void *x;
+    int64_t x_row;
+    uint32_t *tiles;
+    float *sums;
+} cpu_part_x;
+
+/* y[i * y_row + f] = x_i . w_f (+ bias_f) for the rows first .. first + n of w; bias and y are
+ * indexed from row 0. */
+typedef struct cpu_part_rows {
+    cpu_part_x x;
+    const cpu_codes *codes; /* or NULL: */
+    const uint16_t *w;      /* bfloat16, rows w_row elements apart */
+    int64_t w_row, first, n;
+    const float *bias;
+    float *y;
+    int64_t y_row;
+} cpu_part_rows;
+
+/* isa/amx_rows.c: few rows of x, by the parts of cpu_part_kernels. */
+typedef struct cpu_part_rows_kernels {
+    int most; /* rows of x; 0: the machine has no such kernels */
+    int (*tiles)(int parts, int m);
+    /* The order of the elements of x for these codes: every second or fourth, beginning with each of
+     * the first; 1: as they are; 0: there is no kernel for these codes. */
+    int (*order)(const cpu_codes *c);
+    void (*pack)(const cpu_part_x *x, int64_t begin, int64_t end); /* ranges of 32 of k */
+    void (*run)(const cpu_part_rows *r);
+} cpu_part_rows_kernels;
+
 /* Matrix products whose elements are sums of bfloat16 parts (isa/amx.c). Panels of both sides have
  * `width` rows or columns, and k is padded with zeros to a multiple of `step`: width * step * parts
  * / 2 floats for each. In a block a_row, a_k, b_k, b_next and bias are not used, and C has whole
@@ -62,6 +100,7 @@ typedef struct cpu_part_kernels {
     /* The number of parts, at most `most`, that represent all elements of rows of n floats, which
      * are `row` elements apart, exactly. */
     int (*needed)(const void *x, int64_t row, int64_t rows, int64_t n, int most);
+    cpu_part_rows_kernels rows;
 } cpu_part_kernels;
 
 /* y_i[f] += x_i . w_f for m rows of x and n rows of w, a multiple of 4, of k elements each, a
@@ -127,7 +166,7 @@ typedef enum cpu_fold { CPU_SUM, CPU_PROD, CPU_MAX, CPU_MIN } cpu_fold;
 /* A matrix of quantized groups: the addresses of codes, scales and biases of its first group, and
  * the strides in bytes from group to group and from row to row. Without biases these are the
  * scales. */
-typedef struct cpu_codes {
+struct cpu_codes {
     int kind; /* weft_encoding_kind */
     int bits;
     int64_t group;
@@ -136,7 +175,7 @@ typedef struct cpu_codes {
     int64_t code_group, code_row, scale_group, scale_row;
     const weft_encoding *encoding; /* of a kind that is not split into parts: its blocks are at
                                     * `codes` */
-} cpu_codes;
+};
 
 /* y[i * y_row + f] = x_i w_f^T (+ bias_f) for m <= CPU_GEMV_ROWS rows of x and the rows first ..
  * first + n of w; bias and y are indexed from row 0. x and its numbers are those of int8_round, for
@@ -335,6 +374,7 @@ cpu_isa weft__cpu_use_isa(cpu_isa isa);
 
 #if defined(__x86_64__)
 void weft__fill_amx_amx(cpu_kernels *table);
+void weft__fill_amx_rows_amx(cpu_kernels *table);
 #endif
 CPU_DECLARE_FILL(weft__fill_attention, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_codes, cpu_kernels);

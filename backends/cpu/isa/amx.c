@@ -14,50 +14,21 @@
  */
 #include <math.h>
 
+#include "backends/cpu/isa/amx.h"
 #include "backends/cpu/isa/checked.h"
 #include "backends/cpu/isa/transpose.h"
 #include "backends/cpu/kernels.h"
 
 enum {
-    SIDE = 16,           /* rows of a tile; columns of one of C */
-    WIDTH = 2 * SIDE,    /* rows of a panel of A, columns of one of B */
-    STEP = 32,           /* steps in k of a tile */
-    TILE = SIDE * LANES, /* dwords of a tile */
-    PAIR = 2 * TILE,     /* of the two tiles of a part */
+    WIDTH = 2 * SIDE, /* rows of a panel of A, columns of one of B */
+    PAIR = 2 * TILE,  /* dwords of the two tiles of a part */
     MOST_PARTS = 3,
-    TILES = 8, /* registers */
-    LINE = 64,
+    LINE = TILE_LINE,
     LATER = 4, /* rows */
     AHEAD = 4  /* lines; the next panel of A is prefetched by the products with eight panels of B */
 };
 
 /* ---- Products ------------------------------------------------------------------------------- */
-
-typedef struct tile_config {
-    uint8_t palette, start, reserved[14];
-    uint16_t bytes[16];
-    uint8_t rows[16];
-} tile_config;
-
-/* The intrinsics do not tell the compiler that they read memory. */
-#define LOAD(tile, from, stride)                                                                   \
-    __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile ::"r"(from), "r"((int64_t)(stride))        \
-                     : "memory")
-#define STORE(tile, to, stride)                                                                    \
-    __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" ::"r"(to), "r"((int64_t)(stride))      \
-                     : "memory")
-#define ZERO(tile) __asm__ volatile("tilezero %%tmm" #tile ::)
-#define ADD_PRODUCT(c, a, b) __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::)
-
-static void configure(void)
-{
-    tile_config config = {.palette = 1};
-    for (int i = 0; i < TILES; i++) {
-        config.bytes[i] = LINE;
-        config.rows[i] = SIDE;
-    }
-    __asm__ volatile("ldtilecfg %0" ::"m"(config));
-}
 
 /* C is in the tiles 0 (rows and columns 0 to 15), 1 (columns from 16 on), 2 (rows from 16 on), 3.
  * With one part of A, AHEAD lines at `next` are prefetched for each step; with three that is
@@ -180,33 +151,15 @@ static void part_block(const cpu_block *block)
                 multiply(block, panel_a, panel_b, c, 1, 1, next);
         }
     }
-    __asm__ volatile("tilerelease" ::);
+    RELEASE();
 }
 
 /* ---- Packing -------------------------------------------------------------------------------- */
-
-/* The part is in the upper half of each lane, rounded; *rest becomes what remains. NaN is not
- * rounded, since its bits could overflow. */
-SIMD vu take_part(vf *rest)
-{
-    const vu bits = (vu)*rest + ((vu)(*rest == *rest) & 0x8000);
-    *rest -= (vf)(bits & 0xffff0000);
-    return bits;
-}
 
 /* The upper halves of a as lower, and those of b as upper halves. */
 SIMD vu join_across(vu a, vu b)
 {
     return a >> 16 | (b & 0xffff0000);
-}
-
-/* The upper halves of the lanes of a and b in their order. */
-SIMD vu join_along(vu a, vu b)
-{
-    const __m512i odd =
-        _mm512_set_epi16(63, 61, 59, 57, 55, 53, 51, 49, 47, 45, 43, 41, 39, 37, 35, 33, 31, 29, 27,
-                         25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
-    return (vu)_mm512_permutex2var_epi16((__m512i)a, odd, (__m512i)b);
 }
 
 /* Prefetches elements of 16 bits of the lines, or of the steps, after a tile. */

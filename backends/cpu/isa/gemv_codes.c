@@ -12,70 +12,6 @@
 #include "backends/cpu/isa/gemv_factored.h"
 #endif
 
-/* ---- Scales --------------------------------------------------------------------------------- */
-
-SIMD void nv_scales(const cpu_codes *c, const uint8_t *from, const uint8_t *bias, int64_t n,
-                    group_scales *out)
-{
-    (void)bias;
-    uint8_t bytes[CHUNK] = {0};
-    for (int64_t i = 0; i < n; i++)
-        bytes[i] = from[i * c->scale_group];
-#pragma GCC unroll 4
-    for (int i = 0; i < CHUNK; i += LANES)
-        vstore(out->s + i, float8_values(vload_bytes(bytes + i)));
-}
-
-/* For values that are twice as large. */
-SIMD void gguf_mx_scales(const cpu_codes *c, const uint8_t *from, const uint8_t *bias, int64_t n,
-                         group_scales *out)
-{
-    (void)bias;
-    read_powers(from, c->scale_group, 1, n, out->s);
-}
-
-/* The float16 at p, of a block that is longer than 8 bytes. */
-SIMD float block_half(const uint8_t *p)
-{
-#if defined(__F16C__)
-    return _mm_cvtss_f32(_mm_cvtph_ps(_mm_loadl_epi64((const __m128i *)p)));
-#else
-    return half_at(p);
-#endif
-}
-
-/* A float16 in front of each block; and two of them. */
-SIMD void half_scales(const cpu_codes *c, const uint8_t *from, const uint8_t *bias, int64_t n,
-                      group_scales *out)
-{
-    (void)bias;
-    for (int64_t i = 0; i < n; i++)
-        out->s[i] = block_half(from + i * c->scale_group);
-}
-
-SIMD void half_minima(const cpu_codes *c, const uint8_t *from, const uint8_t *bias, int64_t n,
-                      group_scales *out)
-{
-    (void)bias;
-    for (int64_t i = 0; i < n; i++) {
-        out->s[i] = block_half(from + i * c->scale_group);
-        out->b[i] = block_half(from + i * c->scale_group + 2);
-    }
-}
-
-/* Of the 8 runs of an IQ4_XS block. */
-SIMD void xs_scales(const cpu_codes *c, const uint8_t *from, const uint8_t *bias, int64_t n,
-                    group_scales *out)
-{
-    const float d = half_at(from);
-    (void)c, (void)bias, (void)n;
-    for (int s = 0; s < 8; s++) {
-        const int low = from[4 + s / 2] >> s % 2 * 4 & 15;
-        const int high = (from[2] | from[3] << 8) >> 2 * s & 3;
-        out->s[s] = d * (float)((low | high << 4) - 32);
-    }
-}
-
 /* ---- 4 bits --------------------------------------------------------------------------------- */
 
 /* What codes stand for: themselves, themselves less 8, or values of a table. */
@@ -260,13 +196,6 @@ SIMD void q6_k_open(const uint8_t *p, int index, const float *s, const float *b,
     u->words[0] = (four & 0x0f0f0f0f) | (two & 0x30303030);
     u->s = vpermute(vload(s), 4 * index + (lane_numbers() >> 2));
     u->b = u->s * -32;
-}
-
-SIMD void q6_scales(const cpu_codes *c, const uint8_t *from, const uint8_t *bias, int64_t n,
-                    group_scales *out)
-{
-    (void)c, (void)bias, (void)n;
-    vstore(out->s, floats(vload_signed(from + 192)) * vset(half_at(from + 208)));
 }
 #endif
 
