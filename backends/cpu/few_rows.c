@@ -25,7 +25,7 @@ enum {
     LARGEST_CHUNK = 128 << 10 /* bytes of B per task */
 };
 
-enum { BLOCKS = 2, SIDE = 16, TILE = 256, STEP = 32 }; /* of x, in kernels for parts */
+enum { BLOCKS = 2, SIDE = 16, STEP = 32 }; /* of kernels for parts: of x; rows of B^T; of k */
 
 typedef struct few {
     const cpu_gemm *g;
@@ -40,11 +40,13 @@ static const cpu_part_rows_kernels *by_parts(void)
     return &weft__cpu_kernels()->parts.rows;
 }
 
-/* Whether kernels for parts multiply these weights. */
-static bool has_parts(const cpu_gemm *g)
+/* The rows of x that kernels for parts multiply with these weights, or 0. */
+static int most_by_parts(const cpu_gemm *g)
 {
-    return by_parts()->most > 0 && g->k % (2 * STEP) == 0 &&
-           (g->b.codes ? by_parts()->order(g->b.codes) > 0 : g->b.dtype == WEFT_BFLOAT16);
+    if (!by_parts()->most || g->k % (2 * STEP) != 0 ||
+        (!g->b.codes && g->b.dtype != WEFT_BFLOAT16))
+        return 0;
+    return by_parts()->most(g->b.codes);
 }
 
 bool weft__cpu_few_rows_takes(const cpu_gemm *g)
@@ -52,7 +54,7 @@ bool weft__cpu_few_rows_takes(const cpu_gemm *g)
     for (int i = 0; i < g->batch.n; i++)
         if (g->batch.at[i] != 1)
             return false;
-    const int least = has_parts(g) ? 1 : weft__cpu_kernels()->gemv_most + 1;
+    const int least = most_by_parts(g) > 0 ? 1 : weft__cpu_kernels()->gemv_most + 1;
     return !g->accumulate && !g->by_tiles && g->n_more == 0 && g->m >= least && g->m <= MOST_ROWS &&
            g->n > 0 && g->k > 0 && g->k % MULTIPLE == 0 && g->a.column == 1 &&
            (g->b.codes ? !g->b.code_terms : g->b.row == 1 && g->b.column >= g->k);
@@ -68,37 +70,35 @@ static int64_t floats_of_x(const cpu_gemm *g)
     return g->a.dtype == WEFT_FLOAT32 ? 0 : g->m * g->k;
 }
 
-static int64_t parts_of(const cpu_gemm *g)
+/* Rows of x that are multiplied together from `row` on, at most `most`. */
+static cpu_part_x block_at(const cpu_gemm *g, int64_t row, int most)
 {
-    return g->a.dtype == WEFT_BFLOAT16 ? 1 : g->a.dtype == WEFT_FLOAT16 ? 2 : 3;
+    return (cpu_part_x){
+        .dtype = g->a.dtype,
+        .parts = g->a.dtype == WEFT_BFLOAT16 ? 1 : g->a.dtype == WEFT_FLOAT16 ? 2 : 3,
+        .m = (int)(g->m - row < most ? g->m - row : most),
+        .codes = g->b.codes,
+        .k = g->k,
+        .x = (const char *)g->a.data + row * g->a.row * (int64_t)weft_dtype_size(g->a.dtype),
+        .x_row = g->a.row};
 }
 
-/* Rows of x that are multiplied together from `row` on. */
-static int rows_at(const cpu_gemm *g, int64_t row)
+static int64_t floats_of_blocks(const cpu_gemm *g)
 {
-    return (int)(g->m - row < by_parts()->most ? g->m - row : by_parts()->most);
-}
-
-/* Floats of the tiles of x, and then its sums. */
-static int64_t floats_of_block(const cpu_gemm *g, int64_t row)
-{
-    const int tiles = by_parts()->tiles((int)parts_of(g), rows_at(g, row));
-    return g->k / STEP * (tiles * TILE + SIDE);
-}
-
-static int64_t floats_of_tiles(const cpu_gemm *g)
-{
+    const int most = most_by_parts(g);
     int64_t floats = 0;
-    for (int64_t row = 0; has_parts(g) && row < g->m; row += by_parts()->most)
-        floats += floats_of_block(g, row);
+    for (int64_t row = 0; most > 0 && row < g->m; row += most) {
+        const cpu_part_x x = block_at(g, row, most);
+        floats += whole(by_parts()->floats(&x));
+    }
     return floats;
 }
 
 /* Floats before those of y. */
 static int64_t floats_before_y(const cpu_gemm *g)
 {
-    const int64_t x = floats_of_x(g), tiles = floats_of_tiles(g);
-    return x > tiles ? x : tiles;
+    const int64_t x = floats_of_x(g), blocks = floats_of_blocks(g);
+    return x > blocks ? x : blocks;
 }
 
 int64_t weft__cpu_few_rows_workspace(const cpu_gemm *g)
@@ -111,8 +111,8 @@ int64_t weft__cpu_few_rows_bound(const cpu_gemm *g)
 {
     cpu_gemm most = *g;
     most.m = MOST_ROWS;
-    const int64_t tiles = floats_of_tiles(&most), x = MOST_ROWS * whole(g->k);
-    return ((x > tiles ? x : tiles) + MOST_ROWS * whole(g->n)) * (int64_t)sizeof(float);
+    const int64_t blocks = floats_of_blocks(&most), x = MOST_ROWS * whole(g->k);
+    return ((x > blocks ? x : blocks) + MOST_ROWS * whole(g->n)) * (int64_t)sizeof(float);
 }
 
 /* ---- Weights -------------------------------------------------------------------------------- */
@@ -276,7 +276,6 @@ static void parts_task(void *context, int64_t begin, int64_t end, int worker)
     float *y = run->y;
     for (int b = 0; b < run->blocks; b++) {
         const cpu_part_rows rows = {.x = run->x[b],
-                                    .codes = g->b.codes,
                                     .w = g->b.data,
                                     .w_row = g->b.column,
                                     .first = first,
@@ -295,22 +294,13 @@ static void parts_task(void *context, int64_t begin, int64_t end, int worker)
 static bool run_parts(const few *f, float *memory)
 {
     const cpu_gemm *g = f->g;
+    const int most = most_by_parts(g);
     parts_run run = {.g = g, .y = f->y};
-    const char *x = g->a.data;
-    for (int64_t row = 0; row < g->m; row += by_parts()->most) {
-        const int64_t floats = floats_of_block(g, row);
-        run.x[run.blocks++] = (cpu_part_x){
-            .dtype = g->a.dtype,
-            .parts = (int)parts_of(g),
-            .m = rows_at(g, row),
-            .every = g->b.codes ? by_parts()->order(g->b.codes) : 1,
-            .k = g->k,
-            .x = x + row * g->a.row * (int64_t)weft_dtype_size(g->a.dtype),
-            .x_row = g->a.row,
-            .tiles = (uint32_t *)(void *)memory,
-            .sums = memory + floats - g->k / STEP * SIDE,
-        };
-        memory += floats;
+    for (int64_t row = 0; row < g->m; row += most) {
+        cpu_part_x *x = &run.x[run.blocks++];
+        *x = block_at(g, row, most);
+        x->memory = memory;
+        memory += whole(by_parts()->floats(x));
     }
     weft__cpu_parallel(g->k / STEP, PACKED_TOGETHER, pack_task, &run);
     weft__cpu_parallel((g->n + SIDE - 1) / SIDE, (rows_of_task(g) + SIDE - 1) / SIDE, parts_task,
@@ -326,7 +316,7 @@ void weft__cpu_few_rows(const cpu_gemm *g, float *memory)
     few f = {.g = g,
              .kernels = weft__cpu_kernels(),
              .y = own_y ? memory + floats_before_y(g) : g->c};
-    if (!has_parts(g) || !run_parts(&f, memory))
+    if (most_by_parts(g) == 0 || !run_parts(&f, memory))
         run_decoded(&f, memory);
     if (own_y)
         f.kernels->encode(g->c_dtype, f.y, g->c, g->m * g->n);

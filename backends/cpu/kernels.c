@@ -13,7 +13,7 @@ static void fill(cpu_isa isa)
 #if defined(WEFT_WITH_AMX)
     if (isa >= CPU_AMX) {
         weft__fill_amx_amx(&table);
-        weft__fill_amx_rows_amx(&table);
+        weft__fill_amx_dense_amx(&table);
     }
 #endif
     CPU_FILL(weft__fill_attention, &table, isa);

@@ -47,39 +47,36 @@ typedef struct cpu_part_result {
 
 typedef struct cpu_codes cpu_codes;
 
-/* m rows of x, x_row elements apart, as tiles of their `parts` for each 32 of k, a multiple of 32:
- * `tiles` (64-byte aligned) has room for cpu_part_rows_kernels' tiles() times 256 numbers for each
- * 32 of k, `sums` for 16. */
+/* m rows of x, x_row elements apart, for products with rows of these codes (NULL: of bfloat16), as
+ * sums of their parts. k is a multiple of 64. */
 typedef struct cpu_part_x {
     weft_dtype dtype;
-    int parts, m, every; /* every: of cpu_part_rows_kernels' order() */
+    int parts, m;
+    const cpu_codes *codes;
     int64_t k;
     const void *x;
     int64_t x_row;
-    uint32_t *tiles;
-    float *sums;
+    float *memory; /* 64-byte aligned; pack writes it */
 } cpu_part_x;
 
 /* y[i * y_row + f] = x_i . w_f (+ bias_f) for the rows first .. first + n of w; bias and y are
  * indexed from row 0. */
 typedef struct cpu_part_rows {
     cpu_part_x x;
-    const cpu_codes *codes; /* or NULL: */
-    const uint16_t *w;      /* bfloat16, rows w_row elements apart */
+    const uint16_t *w; /* without codes: bfloat16, rows w_row elements apart */
     int64_t w_row, first, n;
     const float *bias;
     float *y;
     int64_t y_row;
 } cpu_part_rows;
 
-/* isa/amx_rows.c: few rows of x, by the parts of cpu_part_kernels. */
+/* Few rows of x, by the parts of cpu_part_kernels. most: rows of x times such codes (NULL:
+ * bfloat16), or 0. floats: of memory. pack: ranges of 32 of k. The table is empty where the machine
+ * has no such kernels. */
 typedef struct cpu_part_rows_kernels {
-    int most; /* rows of x; 0: the machine has no such kernels */
-    int (*tiles)(int parts, int m);
-    /* The order of the elements of x for these codes: every second or fourth, beginning with each of
-     * the first; 1: as they are; 0: there is no kernel for these codes. */
-    int (*order)(const cpu_codes *c);
-    void (*pack)(const cpu_part_x *x, int64_t begin, int64_t end); /* ranges of 32 of k */
+    int (*most)(const cpu_codes *c);
+    int64_t (*floats)(const cpu_part_x *x);
+    void (*pack)(const cpu_part_x *x, int64_t begin, int64_t end);
     void (*run)(const cpu_part_rows *r);
 } cpu_part_rows_kernels;
 
@@ -374,7 +371,7 @@ cpu_isa weft__cpu_use_isa(cpu_isa isa);
 
 #if defined(__x86_64__)
 void weft__fill_amx_amx(cpu_kernels *table);
-void weft__fill_amx_rows_amx(cpu_kernels *table);
+void weft__fill_amx_dense_amx(cpu_kernels *table);
 #endif
 CPU_DECLARE_FILL(weft__fill_attention, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_codes, cpu_kernels);
