@@ -15,17 +15,17 @@
 
 enum {
     MOST_ROWS = 24,
-    PIECE = 512,   /* terms that are decoded at a time */
-    TOGETHER = 8,  /* rows of B^T that are decoded for all rows of A */
-    IN_PLACE = 4,  /* rows of B^T in float32 that are read together */
-    LINE = 64,     /* bytes */
-    MULTIPLE = 16, /* of k: the most lanes of a vector */
+    PIECE = 512,          /* terms that are decoded at a time */
+    TOGETHER = 8,         /* rows of B^T that are decoded for all rows of A */
+    IN_PLACE = 4,         /* rows of B^T in float32 that are read together */
+    LINE = 64,            /* bytes */
+    MULTIPLE = 16,        /* of k: the most lanes of a vector */
     PACKED_TOGETHER = 64, /* steps of x in a task */
     LEAST_CHUNK = 16 << 10,
     LARGEST_CHUNK = 128 << 10 /* bytes of B per task */
 };
 
-enum { BLOCKS = 2, SIDE = 16, STEP = 32 }; /* of kernels for parts: of x; rows of B^T; of k */
+enum { SIDE = 16, STEP = 32 }; /* of kernels for parts: rows of B^T; of k */
 
 typedef struct few {
     const cpu_gemm *g;
@@ -40,13 +40,13 @@ static const cpu_part_rows_kernels *by_parts(void)
     return &weft__cpu_kernels()->parts.rows;
 }
 
-/* The rows of x that kernels for parts multiply with these weights, or 0. */
-static int most_by_parts(const cpu_gemm *g)
+/* Whether kernels for parts multiply so few rows with these weights faster. */
+static bool takes_parts(const cpu_gemm *g)
 {
-    if (!by_parts()->most || g->k % (2 * STEP) != 0 ||
-        (!g->b.codes && g->b.dtype != WEFT_BFLOAT16))
-        return 0;
-    return by_parts()->most(g->b.codes);
+    if (!by_parts()->least || g->k % (2 * STEP) != 0)
+        return false;
+    const int least = by_parts()->least(g->b.codes, g->b.dtype);
+    return least > 0 && g->m >= least && g->m <= CPU_PART_ROWS;
 }
 
 bool weft__cpu_few_rows_takes(const cpu_gemm *g)
@@ -54,9 +54,10 @@ bool weft__cpu_few_rows_takes(const cpu_gemm *g)
     for (int i = 0; i < g->batch.n; i++)
         if (g->batch.at[i] != 1)
             return false;
-    const int least = most_by_parts(g) > 0 ? 1 : weft__cpu_kernels()->gemv_most + 1;
-    return !g->accumulate && !g->by_tiles && g->n_more == 0 && g->m >= least && g->m <= MOST_ROWS &&
-           g->n > 0 && g->k > 0 && g->k % MULTIPLE == 0 && g->a.column == 1 &&
+    const bool some = g->m > weft__cpu_kernels()->gemv_most && g->m <= MOST_ROWS;
+    return !g->accumulate && !g->by_tiles && g->n_more == 0 && g->m > 0 &&
+           (some || takes_parts(g)) && g->n > 0 && g->k > 0 && g->k % MULTIPLE == 0 &&
+           g->a.column == 1 &&
            (g->b.codes ? !g->b.code_terms : g->b.row == 1 && g->b.column >= g->k);
 }
 
@@ -70,35 +71,31 @@ static int64_t floats_of_x(const cpu_gemm *g)
     return g->a.dtype == WEFT_FLOAT32 ? 0 : g->m * g->k;
 }
 
-/* Rows of x that are multiplied together from `row` on, at most `most`. */
-static cpu_part_x block_at(const cpu_gemm *g, int64_t row, int most)
+static cpu_part_x parts_of(const cpu_gemm *g, float *memory)
 {
-    return (cpu_part_x){
-        .dtype = g->a.dtype,
-        .parts = g->a.dtype == WEFT_BFLOAT16 ? 1 : g->a.dtype == WEFT_FLOAT16 ? 2 : 3,
-        .m = (int)(g->m - row < most ? g->m - row : most),
-        .codes = g->b.codes,
-        .k = g->k,
-        .x = (const char *)g->a.data + row * g->a.row * (int64_t)weft_dtype_size(g->a.dtype),
-        .x_row = g->a.row};
+    return (cpu_part_x){.dtype = g->a.dtype,
+                        .parts = g->a.dtype == WEFT_BFLOAT16  ? 1
+                                 : g->a.dtype == WEFT_FLOAT16 ? 2
+                                                              : 3,
+                        .m = (int)g->m,
+                        .codes = g->b.codes,
+                        .k = g->k,
+                        .x = g->a.data,
+                        .x_row = g->a.row,
+                        .memory = memory};
 }
 
-static int64_t floats_of_blocks(const cpu_gemm *g)
+static int64_t floats_of_parts(const cpu_gemm *g)
 {
-    const int most = most_by_parts(g);
-    int64_t floats = 0;
-    for (int64_t row = 0; most > 0 && row < g->m; row += most) {
-        const cpu_part_x x = block_at(g, row, most);
-        floats += whole(by_parts()->floats(&x));
-    }
-    return floats;
+    const cpu_part_x x = parts_of(g, NULL);
+    return takes_parts(g) ? whole(by_parts()->floats(&x)) : 0;
 }
 
 /* Floats before those of y. */
 static int64_t floats_before_y(const cpu_gemm *g)
 {
-    const int64_t x = floats_of_x(g), blocks = floats_of_blocks(g);
-    return x > blocks ? x : blocks;
+    const int64_t x = floats_of_x(g), parts = floats_of_parts(g);
+    return x > parts ? x : parts;
 }
 
 int64_t weft__cpu_few_rows_workspace(const cpu_gemm *g)
@@ -111,8 +108,8 @@ int64_t weft__cpu_few_rows_bound(const cpu_gemm *g)
 {
     cpu_gemm most = *g;
     most.m = MOST_ROWS;
-    const int64_t blocks = floats_of_blocks(&most), x = MOST_ROWS * whole(g->k);
-    return ((x > blocks ? x : blocks) + MOST_ROWS * whole(g->n)) * (int64_t)sizeof(float);
+    const int64_t parts = floats_of_parts(&most), x = MOST_ROWS * whole(g->k);
+    return ((x > parts ? x : parts) + MOST_ROWS * whole(g->n)) * (int64_t)sizeof(float);
 }
 
 /* ---- Weights -------------------------------------------------------------------------------- */
@@ -243,8 +240,7 @@ static void run_decoded(few *f, float *memory)
 typedef struct parts_run {
     const cpu_gemm *g;
     float *y;
-    cpu_part_x x[BLOCKS];
-    int blocks;
+    cpu_part_x x;
     atomic_bool infinite; /* or NaN: an element of y */
 } parts_run;
 
@@ -253,8 +249,7 @@ static void pack_task(void *context, int64_t begin, int64_t end, int worker)
 {
     const parts_run *run = context;
     (void)worker;
-    for (int b = 0; b < run->blocks; b++)
-        by_parts()->pack(&run->x[b], begin, end);
+    by_parts()->pack(&run->x, begin, end);
 }
 
 static bool all_finite(const float *y, int64_t row, int64_t m, int64_t n)
@@ -273,19 +268,16 @@ static void parts_task(void *context, int64_t begin, int64_t end, int worker)
     const cpu_gemm *g = run->g;
     const int64_t first = begin * SIDE, n = (end * SIDE < g->n ? end * SIDE : g->n) - first;
     (void)worker;
-    float *y = run->y;
-    for (int b = 0; b < run->blocks; b++) {
-        const cpu_part_rows rows = {.x = run->x[b],
-                                    .w = g->b.data,
-                                    .w_row = g->b.column,
-                                    .first = first,
-                                    .n = n,
-                                    .bias = g->bias,
-                                    .y = y,
-                                    .y_row = g->n};
-        by_parts()->run(&rows);
-        y += rows.x.m * g->n;
-    }
+    const cpu_part_rows rows = {.x = run->x,
+                                .w_dtype = g->b.dtype,
+                                .w = g->b.data,
+                                .w_row = g->b.column,
+                                .first = first,
+                                .n = n,
+                                .bias = g->bias,
+                                .y = run->y,
+                                .y_row = g->n};
+    by_parts()->run(&rows);
     if (!all_finite(run->y + first, g->n, g->m, n))
         atomic_store_explicit(&run->infinite, true, memory_order_relaxed);
 }
@@ -294,17 +286,10 @@ static void parts_task(void *context, int64_t begin, int64_t end, int worker)
 static bool run_parts(const few *f, float *memory)
 {
     const cpu_gemm *g = f->g;
-    const int most = most_by_parts(g);
-    parts_run run = {.g = g, .y = f->y};
-    for (int64_t row = 0; row < g->m; row += most) {
-        cpu_part_x *x = &run.x[run.blocks++];
-        *x = block_at(g, row, most);
-        x->memory = memory;
-        memory += whole(by_parts()->floats(x));
-    }
+    parts_run run = {.g = g, .y = f->y, .x = parts_of(g, memory)};
     weft__cpu_parallel(g->k / STEP, PACKED_TOGETHER, pack_task, &run);
-    weft__cpu_parallel((g->n + SIDE - 1) / SIDE, (rows_of_task(g) + SIDE - 1) / SIDE, parts_task,
-                       &run);
+    const int64_t panels = (g->n + SIDE - 1) / SIDE;
+    weft__cpu_parallel(panels, (rows_of_task(g) + 2 * SIDE - 1) / (2 * SIDE) * 2, parts_task, &run);
     return !atomic_load(&run.infinite);
 }
 
@@ -313,10 +298,9 @@ static bool run_parts(const few *f, float *memory)
 void weft__cpu_few_rows(const cpu_gemm *g, float *memory)
 {
     const bool own_y = g->c_dtype != WEFT_FLOAT32;
-    few f = {.g = g,
-             .kernels = weft__cpu_kernels(),
-             .y = own_y ? memory + floats_before_y(g) : g->c};
-    if (most_by_parts(g) == 0 || !run_parts(&f, memory))
+    few f = {
+        .g = g, .kernels = weft__cpu_kernels(), .y = own_y ? memory + floats_before_y(g) : g->c};
+    if (!takes_parts(g) || !run_parts(&f, memory))
         run_decoded(&f, memory);
     if (own_y)
         f.kernels->encode(g->c_dtype, f.y, g->c, g->m * g->n);

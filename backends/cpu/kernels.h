@@ -47,8 +47,8 @@ typedef struct cpu_part_result {
 
 typedef struct cpu_codes cpu_codes;
 
-/* m rows of x, x_row elements apart, for products with rows of these codes (NULL: of bfloat16), as
- * sums of their parts. k is a multiple of 64. */
+/* m <= CPU_PART_ROWS rows of x, x_row elements apart, for products with rows of these codes (NULL:
+ * of dense weights), as sums of their parts. k is a multiple of 64. */
 typedef struct cpu_part_x {
     weft_dtype dtype;
     int parts, m;
@@ -63,18 +63,19 @@ typedef struct cpu_part_x {
  * indexed from row 0. */
 typedef struct cpu_part_rows {
     cpu_part_x x;
-    const uint16_t *w; /* without codes: bfloat16, rows w_row elements apart */
+    weft_dtype w_dtype; /* without codes: of the weights, rows w_row elements apart */
+    const void *w;
     int64_t w_row, first, n;
     const float *bias;
     float *y;
     int64_t y_row;
 } cpu_part_rows;
 
-/* Few rows of x, by the parts of cpu_part_kernels. most: rows of x times such codes (NULL:
- * bfloat16), or 0. floats: of memory. pack: ranges of 32 of k. The table is empty where the machine
- * has no such kernels. */
+/* Few rows of x, by the parts of cpu_part_kernels. least: the rows of x from which they are faster
+ * for such codes (NULL: dense weights of the dtype); 0: there are none for these codes. floats: of
+ * memory. pack: ranges of 32 of k. The table is empty where the machine has no such kernels. */
 typedef struct cpu_part_rows_kernels {
-    int (*most)(const cpu_codes *c);
+    int (*least)(const cpu_codes *c, weft_dtype dtype);
     int64_t (*floats)(const cpu_part_x *x);
     void (*pack)(const cpu_part_x *x, int64_t begin, int64_t end);
     void (*run)(const cpu_part_rows *r);
@@ -354,7 +355,7 @@ typedef struct cpu_kernels {
     void (*threefry)(const uint32_t *key, uint32_t *a, uint32_t *b, int64_t n);
 } cpu_kernels;
 
-enum { CPU_GEMV_ROWS = 8, CPU_INT8_TERMS = 32, CPU_INT8_COLUMNS = 32 };
+enum { CPU_GEMV_ROWS = 8, CPU_PART_ROWS = 24, CPU_INT8_TERMS = 32, CPU_INT8_COLUMNS = 32 };
 
 /* The number of rows that gemv_pack writes for m: kernels exist for powers of two. */
 static inline int weft__cpu_gemv_rows(int64_t m)

@@ -7,10 +7,8 @@
 #include "backends/cpu/isa/amx.h"
 #include "backends/cpu/kernels.h"
 
-enum { MOST_SUMS = 24 }; /* rows of x times codes */
-
 /* The functions of cpu_part_rows_kernels, for codes. */
-bool CPU_NAME(weft__code_rows_take)(const cpu_codes *c);
+int CPU_NAME(weft__code_rows_least)(const cpu_codes *c);
 int64_t CPU_NAME(weft__code_rows_floats)(const cpu_part_x *x);
 void CPU_NAME(weft__code_rows_pack)(const cpu_part_x *x, int64_t begin, int64_t end);
 void CPU_NAME(weft__code_rows_run)(const cpu_part_rows *r);
@@ -18,11 +16,14 @@ void CPU_NAME(weft__code_rows_run)(const cpu_part_rows *r);
 /* The parts of 32 elements from `at` on, in the order of the elements. */
 SIMD void divide(weft_dtype dtype, int parts, const void *x, int64_t at, vu *out)
 {
+    if (dtype == WEFT_BFLOAT16) {
+        memcpy(out, (const uint16_t *)x + at, sizeof *out);
+        return;
+    }
     vf a = vload_as(dtype, x, at), b = vload_as(dtype, x, at + LANES);
 #pragma GCC unroll 3
     for (int t = 0; t < parts; t++) {
-        const vu p = dtype == WEFT_BFLOAT16 ? (vu)a : take_part(&a);
-        const vu q = dtype == WEFT_BFLOAT16 ? (vu)b : take_part(&b);
+        const vu p = take_part(&a), q = take_part(&b);
         out[t] = join_along(p, q);
     }
 }
