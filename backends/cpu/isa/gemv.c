@@ -108,8 +108,8 @@ typedef struct rows_call {
 SIMD void rows(weft_dtype dtype, int m, const rows_call *c)
 {
     const int fit = REGISTERS / m;
-    const int r = m == 1 ? 1 : fit < 4 ? fit : 4;
-    const int steps = m == 1 ? 4 : 1;
+    const int r = m == 1 ? (LANES == 16 ? 4 : 1) : fit < 4 ? fit : 4;
+    const int steps = m == 1 ? (LANES == 16 ? 2 : 4) : 1;
     const int64_t ahead = rows_ahead(c->k * bytes_of(dtype), r);
     for (int64_t f = 0; f < c->n; f += r) {
         const char *row[4];

@@ -42,7 +42,7 @@ typedef struct rows_type {
 SIMD int rows_together(int m)
 {
     const int fit = SUMS / m;
-    return LANES < 16 ? 1 : m == 1 ? 2 : fit < MOST_ROWS ? fit : MOST_ROWS;
+    return LANES < 16 ? 1 : m == 1 ? 4 : fit < MOST_ROWS ? fit : MOST_ROWS;
 }
 
 /* Independent sums for each product, against the latency of additions. */
