@@ -173,6 +173,17 @@ SIMD void prefetch_later(const void *x, int64_t first, int64_t along, int64_t ac
         __builtin_prefetch(later + along, 0, 2);
 }
 
+/* 32 numbers at p, or each of 16 beside that of the next step. */
+SIMD vf pair_of_bfloat16(bool along_lines, const uint16_t *p, int64_t along)
+{
+    vf pairs;
+    if (!along_lines)
+        return (vf)(__builtin_convertvector(*(const vh_any *)p, vu) |
+                    __builtin_convertvector(*(const vh_any *)(p + along), vu) << 16);
+    memcpy(&pairs, p, sizeof pairs);
+    return pairs;
+}
+
 /* A tile of each part from 16 lines (rows of A, columns of B) of 32 steps in k. Elements are at
  * line * across + step * along. `along_lines`: along is 1, else across is. `by_lines`: a row of the
  * tile is a line (A), else a pair of steps (B). dtype, parts and both are constant at each inlined
@@ -186,12 +197,15 @@ SIMD void pack_tile(weft_dtype dtype, int parts, bool along_lines, bool by_lines
         const int64_t first = along_lines ? i * across : 2 * i * along;
         if (dtype != WEFT_FLOAT32) /* others have been read by parts_needed, or are in a cache */
             prefetch_later(x, first, along, across, along_lines);
+        if (dtype == WEFT_BFLOAT16) {
+            rows[0][i] = pair_of_bfloat16(along_lines, (const uint16_t *)x + first, along);
+            continue;
+        }
         vf a = vload_as(dtype, x, first);
         vf b = vload_as(dtype, x, first + (along_lines ? LANES : along));
 #pragma GCC unroll 3
         for (int t = 0; t < parts; t++) {
-            const vu p = dtype == WEFT_BFLOAT16 ? (vu)a : take_part(&a);
-            const vu q = dtype == WEFT_BFLOAT16 ? (vu)b : take_part(&b);
+            const vu p = take_part(&a), q = take_part(&b);
             rows[t][i] = (vf)(along_lines ? join_along(p, q) : join_across(p, q));
         }
     }
