@@ -19,8 +19,7 @@ enum {
     DISTANCE = 3,   /* pairs between decoding and multiplying */
     LEAST_ROWS = 5, /* for fewer, gemv_codes.c is as fast */
     PAIR = 4 * TILE,
-    PAGE_AHEAD =
-        5 << 10 /* bytes, so that the address of a page has been translated when it is read */
+    PAGE_AHEAD = 5 << 10 /* bytes: pages whose addresses are translated before they are read */
 };
 
 /* ---- x -------------------------------------------------------------------------------------- */
@@ -299,7 +298,7 @@ SIMD void codes_rows(const codes_type *t, int rows, const cpu_part_rows *d)
 
 typedef void rows_function(const cpu_part_rows *d);
 typedef struct rows_functions {
-    rows_function *rows[CPU_PART_ROWS / 4 + 1];
+    rows_function *rows[CPU_PART_ROWS / 8 + 1]; /* by eights of sums */
     x_order order;
     int least;
 } rows_functions;
@@ -311,18 +310,11 @@ typedef struct rows_functions {
         codes_rows(&t, N, d);                                                                      \
     }
 #define TYPE(NAME, SCALES, ORDER, REACH, SUPERBLOCKS, SPLIT, MINIMA)                               \
-    ROWS(NAME, 4, batch_##SCALES, NAME##_pair, ORDER, REACH, SUPERBLOCKS, SPLIT, MINIMA)           \
     ROWS(NAME, 8, batch_##SCALES, NAME##_pair, ORDER, REACH, SUPERBLOCKS, SPLIT, MINIMA)           \
-    ROWS(NAME, 12, batch_##SCALES, NAME##_pair, ORDER, REACH, SUPERBLOCKS, SPLIT, MINIMA)          \
     ROWS(NAME, 16, batch_##SCALES, NAME##_pair, ORDER, REACH, SUPERBLOCKS, SPLIT, MINIMA)          \
     ROWS(NAME, 24, batch_##SCALES, NAME##_pair, ORDER, REACH, SUPERBLOCKS, SPLIT, MINIMA)          \
     static const rows_functions NAME##_functions = {                                               \
-        {[1] = NAME##_rows_4,                                                                      \
-         NAME##_rows_8,                                                                            \
-         NAME##_rows_12,                                                                           \
-         NAME##_rows_16,                                                                           \
-         NAME##_rows_24,                                                                           \
-         NAME##_rows_24},                                                                          \
+        {[1] = NAME##_rows_8, NAME##_rows_16, NAME##_rows_24},                                     \
         ORDER,                                                                                     \
         (SPLIT) || (REACH) == FOR_HALF ? CPU_GEMV_ROWS + 1 : LEAST_ROWS};
 TYPE(affine4, affine_scales, BY_NIBBLES, FOR_GROUP, false, false, true)
@@ -391,5 +383,5 @@ void CPU_NAME(weft__code_rows_run)(const cpu_part_rows *d)
     check_read(c->scales + d->first * c->scale_row, scales, c->scale_row, d->n);
     check_read(d->x.memory, CPU_NAME(weft__code_rows_floats)(&d->x) * 4, 0, 1);
     check_write(d->y + d->first, d->n * 4, d->y_row * 4, d->x.m);
-    functions_of(d->x.codes)->rows[(rows_of_sums(&d->x) + 3) / 4](d);
+    functions_of(d->x.codes)->rows[(rows_of_sums(&d->x) + 7) / 8](d);
 }
