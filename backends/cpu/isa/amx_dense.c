@@ -14,7 +14,7 @@ enum {
     TOGETHER = 2,                     /* panels of 16 rows of weights */
     RING = 4,                         /* steps of weights in parts */
     DISTANCE = 3,                     /* steps between dividing and multiplying */
-    LEAST_COPIED = 5, /* for fewer rows memory limits gemv.c too */
+    LEAST_COPIED = 5,                 /* for fewer rows memory limits gemv.c too */
     LEAST_DIVIDED = CPU_GEMV_ROWS + 1 /* the same */
 };
 
@@ -236,7 +236,9 @@ static void rows_run(const cpu_part_rows *d)
 
 static int rows_least(const cpu_codes *c, weft_dtype dtype)
 {
-    return c ? CPU_NAME(weft__code_rows_least)(c) : dtype == WEFT_BFLOAT16 ? LEAST_COPIED : LEAST_DIVIDED;
+    return c                        ? CPU_NAME(weft__code_rows_least)(c)
+           : dtype == WEFT_BFLOAT16 ? LEAST_COPIED
+                                    : LEAST_DIVIDED;
 }
 
 void CPU_NAME(weft__fill_amx_dense)(cpu_kernels *table)
