@@ -15,12 +15,13 @@
 
 enum {
     MOST_ROWS = 24,
-    PIECE = 512,          /* terms that are decoded at a time */
-    TOGETHER = 8,         /* rows of B^T that are decoded for all rows of A */
-    IN_PLACE = 4,         /* rows of B^T in float32 that are read together */
-    LINE = 64,            /* bytes */
-    MULTIPLE = 16,        /* of k: the most lanes of a vector */
-    PACKED_TOGETHER = 64, /* steps of x in a task */
+    PIECE = 512,            /* terms that are decoded at a time */
+    TOGETHER = 8,           /* rows of B^T that are decoded for all rows of A */
+    IN_PLACE = 4,           /* rows of B^T in float32 that are read together */
+    LINE = 64,              /* bytes */
+    MULTIPLE = 16,          /* of k: the most lanes of a vector */
+    PACKED_TOGETHER = 64,   /* steps of x in a task */
+    LEAST_FLOATS = 2 << 20, /* of B in float32, whose division takes longer than reading a cache */
     LEAST_CHUNK = 16 << 10,
     LARGEST_CHUNK = 128 << 10 /* bytes of B per task */
 };
@@ -46,6 +47,8 @@ static bool takes_parts(const cpu_gemm *g)
     if (!by_parts()->least || g->k % (2 * STEP) != 0)
         return false;
     const int least = by_parts()->least(g->b.codes, g->b.dtype);
+    if (!g->b.codes && g->b.dtype == WEFT_FLOAT32 && g->n * g->k < LEAST_FLOATS)
+        return false;
     return least > 0 && g->m >= least && g->m <= CPU_PART_ROWS;
 }
 
@@ -108,6 +111,7 @@ int64_t weft__cpu_few_rows_bound(const cpu_gemm *g)
 {
     cpu_gemm most = *g;
     most.m = MOST_ROWS;
+    most.k = (g->k + 2 * STEP - 1) / (2 * STEP) * (2 * STEP); /* a smaller k may be a multiple */
     const int64_t parts = floats_of_parts(&most), x = MOST_ROWS * whole(g->k);
     return ((x > parts ? x : parts) + MOST_ROWS * whole(g->n)) * (int64_t)sizeof(float);
 }
