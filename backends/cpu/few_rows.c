@@ -1,12 +1,11 @@
 /* backends/cpu/few_rows.c -- products with a few rows, where packing B would take longer than the
  * product: the rows of B^T are used as they are. Where the machine has kernels for bfloat16 parts
- * that read these weights, they are used for one row too; otherwise pieces of the weights are
- * decoded, which stay in the L1 cache.
+ * that are faster with so many rows, they are used; otherwise pieces of the weights are decoded,
+ * which stay in the L1 cache.
  *
  * Parts of infinities are not numbers: if a result by parts is not finite, the product is computed
  * again in float32 (gemm_parts.c).
  */
-#include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 

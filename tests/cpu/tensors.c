@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "backends/cpu/backend.h"
+#include "backends/cpu/kernels.h"
 #include "tests/check.h"
 
 enum { GUARD = 256, GAP = 3 };
@@ -212,6 +213,13 @@ void check_tensor(const weft_tensor *actual, const double *expected, double tole
         }
     }
     CHECK(true);
+}
+
+void each_isa(void (*check)(void))
+{
+    for (cpu_isa isa = CPU_BASELINE; isa < CPU_ISA_COUNT; isa++)
+        if (weft__cpu_use_isa(isa) == isa)
+            check();
 }
 
 double epsilon_of(weft_dtype dtype)

@@ -41,6 +41,10 @@ bool has_row(const char *op, const void *params, const weft_tensor *in, int n_in
 void check_tensor(const weft_tensor *actual, const double *expected, double tolerance, double scale,
                   const char *what);
 
+/* Runs `check` with the kernels of each instruction set that the machine has; the best one remains.
+ */
+void each_isa(void (*check)(void));
+
 /* Relative rounding of a dtype. */
 double epsilon_of(weft_dtype dtype);
 

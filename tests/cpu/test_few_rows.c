@@ -15,14 +15,6 @@
 #include "weft/op_params.h"
 #include "weft/quantize.h"
 
-/* Runs `check` with the kernels of each instruction set that the machine has. */
-static void each_isa(void (*check)(void))
-{
-    for (cpu_isa isa = CPU_BASELINE; isa < CPU_ISA_COUNT; isa++)
-        if (weft__cpu_use_isa(isa) == isa)
-            check();
-}
-
 /* Numbers of rows for which matrix-vector kernels, kernels of few rows and the GEMM are used. */
 static const int64_t rows_tried[] = {1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 24, 25};
 enum { ROWS_TRIED = sizeof rows_tried / sizeof *rows_tried };

@@ -15,14 +15,6 @@
 static const weft_dtype floats[] = {WEFT_FLOAT32, WEFT_FLOAT64, WEFT_FLOAT16, WEFT_BFLOAT16};
 enum { FLOATS = sizeof floats / sizeof *floats };
 
-/* Runs `check` with the kernels of each instruction set that the machine has. */
-static void each_isa(void (*check)(void))
-{
-    for (cpu_isa isa = CPU_BASELINE; isa < CPU_ISA_COUNT; isa++)
-        if (weft__cpu_use_isa(isa) == isa)
-            check();
-}
-
 /* ---- matmul --------------------------------------------------------------------------------- */
 
 static int64_t operand_matrix(const weft_tensor *x, const weft_dims *out, int64_t batch)

@@ -22,7 +22,8 @@ typedef struct panel {
 /* The tiles of two steps: pair `index` of the groups `at` bytes after the begin of each row. */
 typedef void read_pair(const cpu_codes *c, const panel *p, int64_t at, int index, uint32_t *out);
 
-/* 16 bytes of each row: lane r of v[j] has the four from 4 j on of row r. */
+/* 16 bytes of each row: lane r of v[j] has the four from 4 j on of row r. Four lines are
+ * prefetched, other ones for each `call` of a pair. */
 SIMD void load_columns(const panel *p, int64_t at, int call, __m512i *v)
 {
     __m512i q[4];
@@ -99,7 +100,7 @@ SIMD void nibbles_step(const panel *p, int64_t at, int call, __m512i table, uint
             look_up(_mm512_srli_epi16(v[j], (unsigned)s * 4), table, out + (4 * j + s) * LANES);
 }
 
-/* Two groups whose nibbles are `from` bytes after their begin. */
+/* Two groups, whose nibbles begin `at` bytes after the begin of a row. */
 SIMD void nibbles_of(const cpu_codes *c, const panel *p, int64_t at, __m512i table, uint32_t *out)
 {
     nibbles_step(p, at, 0, table, out);
@@ -305,7 +306,7 @@ BY_ROWS(xs_scales, false)
 BY_ROWS(q6_scales, false)
 #undef BY_ROWS
 
-/* float16 numbers `from` bytes after the begin of n groups. */
+/* float16 numbers of n groups, the first `at` bytes after the begin of each row's scales. */
 SIMD void read_halves(const cpu_codes *c, const panel *p, int64_t at, int64_t n, float out[][LANES])
 {
     _Alignas(32) uint16_t bits[BATCH][LANES];

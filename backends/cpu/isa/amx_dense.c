@@ -1,6 +1,6 @@
 /* backends/cpu/isa/amx_dense.c -- rows of dense weights times up to 24 rows of x, by AMX tiles.
  *
- * 16 rows of weights are the rows of a tile, those of bfloat16 as they are in memory, others as
+ * 16 rows of weights are the rows of a tile, those of bfloat16 as they are, others as
  * tiles of their parts (isa/amx.c). The columns of the other tile are up to 16 rows of x, or, where
  * they fit, all parts of all rows, whose results are added at the end.
  */
@@ -20,7 +20,6 @@ enum {
 
 /* ---- x -------------------------------------------------------------------------------------- */
 
-/* Tiles of x for each step: those of a part of all rows, or one with all parts as columns. */
 static int groups_of(const cpu_part_x *x)
 {
     return x->m > SIDE ? 2 : 1;
@@ -31,6 +30,7 @@ static bool stacked(const cpu_part_x *x)
     return x->parts * x->m <= SIDE;
 }
 
+/* Tiles of x for each step: those of each part of all rows, or one with all parts as columns. */
 static int tiles_of(const cpu_part_x *x)
 {
     return stacked(x) ? 1 : x->parts * groups_of(x);
@@ -106,8 +106,8 @@ static void write_panel(const cpu_part_rows *d, const float *sums, int64_t row, 
     }
 }
 
-/* A step of TOGETHER panels, of which `n` rows exist, as tiles of their parts: those of a panel,
- * then of the next. */
+/* A step of one panel or TOGETHER, of which `n` rows exist, as tiles of their parts: those of a
+ * panel, then of the next. */
 SIMD void divide_rows(weft_dtype dtype, int panels, int parts, const cpu_part_rows *d, int64_t row,
                       int64_t n, int64_t step, float *out)
 {
@@ -126,7 +126,7 @@ SIMD void divide_rows(weft_dtype dtype, int panels, int parts, const cpu_part_ro
     }
 }
 
-/* Adds the products of the tile of x at `x` and `parts` parts of two panels to tiles 0 and 2, or
+/* Adds the products of the tile of x at `x` and `parts` parts of the panels to tiles 0 and 2, or
  * for the second 16 rows of x to 1 and 3. */
 SIMD void multiply(int panels, int parts, bool second, const float *w, const float *x)
 {

@@ -103,8 +103,9 @@ typedef struct rows_call {
     int64_t y_row;
 } rows_call;
 
-/* With one vector, memory bandwidth is the limit, so one row at a time suffices. With more, several
- * rows share each load of x, which is read again for the next rows. */
+/* Several rows share each load of x, which is read again for the next rows. With one vector memory
+ * bandwidth is the limit: AVX-512 reads four rows together, which was faster there; elsewhere that
+ * is not measured. */
 SIMD void rows(weft_dtype dtype, int m, const rows_call *c)
 {
     const int fit = REGISTERS / m;

@@ -36,13 +36,12 @@ typedef struct rows_type {
     int size, units; /* weights of a unit, units of a group */
 } rows_type;
 
-/* Rows of weights that share a load of x, with 32 registers; in fewer, x comes from memory. One row
- * at a time is one sequence of addresses, which hardware prefetching follows; two short rows are
- * not. Measured with AVX2; not measured with AVX-512, which keeps two for one vector. */
+/* Rows of weights that share a load of x, with 32 registers; in fewer, x comes from memory. With
+ * AVX2 one row at a time is faster, which is one sequence of addresses for hardware prefetching. */
 SIMD int rows_together(int m)
 {
     const int fit = SUMS / m;
-    return LANES < 16 ? 1 : m == 1 ? 4 : fit < MOST_ROWS ? fit : MOST_ROWS;
+    return LANES < 16 ? 1 : fit < MOST_ROWS ? fit : MOST_ROWS;
 }
 
 /* Independent sums for each product, against the latency of additions. */
