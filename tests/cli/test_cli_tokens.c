@@ -7,6 +7,7 @@
 #include "tests/check.h"
 #include "tests/cli/command.h"
 #include "tests/cli/runs.h"
+#include "tests/support/tokenizer_json.h"
 #include "weft/io.h"
 #include "weft/memory.h"
 
@@ -52,6 +53,9 @@ static void the_tokenizer_is_saved_beside_the_adapter(void)
         return;
     check_in_file(run, "last/tokenizer.json", "\"content\": \"<hero>\"");
     check_in_file(run, "best/tokenizer.json", "{\"id\": 4098, \"content\": \"<hero>\"");
+    char folder[600];
+    snprintf(folder, sizeof folder, "%s/best", run);
+    check_tokenizer_json(folder, NULL);
     check_in_file(run, "last/adapter_config.json", "\"embed_tokens\": [4096, 4097, 4098]");
     check_in_file(run, "last/tokenizer_config.json", "eos_token");
     output o = weft_command(NULL, "tokenize %s/last --prompt '<q><hero>'", run);

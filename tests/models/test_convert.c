@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "tests/check.h"
+#include "tests/support/tokenizer_json.h"
 #include "weft/weft.h"
 
 static const char *golden(const char *family)
@@ -289,8 +290,10 @@ static void text_comes_along(void)
         weft_tokenizer *a = NULL, *b = NULL;
         weft_chat *x = NULL, *y = NULL;
         if (CHECK_OK(weft_tokenizer_load(folder, &a)) &&
-            CHECK_OK(weft_tokenizer_load(paths[i], &b)))
+            CHECK_OK(weft_tokenizer_load(paths[i], &b))) {
             ids_equal(a, b, "Once upon\n\n a time <|im_start|>12 e\xCC\x81");
+            check_tokenizer_json(paths[i], a);
+        }
         if (CHECK_OK(weft_chat_load(folder, &x)) && CHECK_OK(weft_chat_load(paths[i], &y)))
             CHECK_STR(weft_chat_source(y, NULL), weft_chat_source(x, NULL));
         CHECK_EQ_INT(weft_tokenizer_bos(b), weft_tokenizer_bos(a));

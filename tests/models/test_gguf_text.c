@@ -8,6 +8,7 @@
 
 #include "core/io/json.h"
 #include "tests/check.h"
+#include "tests/support/tokenizer_json.h"
 #include "weft/weft.h"
 
 /* A folder's tokenizer and templates in a GGUF file, with a model that has rows for n tokens. */
@@ -48,6 +49,14 @@ static void same_ids(const weft_tokenizer *a, const weft_tokenizer *b, const cha
     weft_free(y);
     weft_free(back);
     weft_free(expected);
+}
+
+/* The tokenizer.json made from a file has the ids of `source`. */
+static void same_in_json(const char *file, const weft_tokenizer *source)
+{
+    const char *folder = check_temporary("json");
+    if (CHECK_OK(weft_folder_make(folder)) && CHECK_OK(weft_tokenizer_copy(file, folder)))
+        check_tokenizer_json(folder, source);
 }
 
 /* A prompt of each, and which tokens have which part. */
@@ -98,6 +107,7 @@ static void storyteller(void)
             same_ids(a, b, texts[i], WEFT_TOKENIZER_ADD_SPECIAL);
         }
         same_chat(folder, file, a, b);
+        same_in_json(file, a);
         /* Rows that no token has stay without one. */
         CHECK_EQ_INT(weft_tokenizer_vocab_size(b), 4096);
     }
@@ -234,6 +244,7 @@ static void compare_real(const char *name, int rows)
             same_ids(a, b, text, WEFT_TOKENIZER_ADD_SPECIAL);
         }
         same_chat(folder, file, a, b);
+        same_in_json(file, a);
     }
     weft__json_free(&cases);
     weft_tokenizer_free(a);

@@ -6,6 +6,7 @@
 
 #include "core/io/json.h"
 #include "tests/check.h"
+#include "tests/support/tokenizer_json.h"
 #include "weft/convert.h"
 #include "weft/io.h"
 #include "weft/memory.h"
@@ -83,6 +84,7 @@ static void expect_entry(json_object *entry, const char *path)
         CHECK_EQ_INT(weft_tokenizer_further(again), 0);
         CHECK_EQ_INT(weft_tokenizer_eos(again), weft_tokenizer_eos(t));
         expect_all(again, entry, n);
+        check_tokenizer_json(folder, t);
     }
     weft_tokenizer_free(t);
     weft_tokenizer_free(again);
@@ -186,6 +188,8 @@ static void tokenizers_of_gguf_files(void)
         CHECK_OK(weft_tokenizer_encode(coded, text, strlen(text), 0, &b, &m));
         CHECK(a && b && n == m && memcmp(a, b, n * sizeof *a) == 0);
         CHECK_EQ_INT(weft_tokenizer_eos(coded), weft_tokenizer_eos(plain));
+        if (CHECK_OK(weft_tokenizer_save(coded, check_temporary("coded"))))
+            check_tokenizer_json(check_temporary("coded"), plain);
         weft_free(a);
         weft_free(b);
     }
@@ -209,6 +213,13 @@ static void what_is_refused(void)
     CHECK_STATUS(weft_tokenizer_extend(folder, broken, 1, &t), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "invalid UTF-8");
     CHECK_STATUS(weft_tokenizer_extend("/nowhere", twice, 1, &t), WEFT_IO);
+    static const char gaps[] = "{\"added_tokens\": [], \"model\": {\"type\": \"BPE\", \"vocab\": "
+                               "{\"a\": 0, \"b\": 2}, \"merges\": []}}";
+    const char *path = check_temporary("gaps.json");
+    CHECK_OK(weft_file_write(path, gaps, strlen(gaps)));
+    CHECK_STATUS(weft_tokenizer_extend(path, twice, 1, &t), WEFT_UNSUPPORTED);
+    CHECK_CONTAINS(weft_error_message(), "new tokens ids from 2 on, which are in use below 3");
+    CHECK(t == NULL);
 }
 
 CHECK_MAIN("tokenizer_extend", CHECK_CASE(ids_and_texts_of_new_tokens),

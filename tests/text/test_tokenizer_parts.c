@@ -140,6 +140,14 @@ static void merges_of_bytes(void)
     t = make(&parts);
     check_ids(t, "12", WEFT_TOKENIZER_ADD_SPECIAL, "8");
     weft_tokenizer_free(t);
+    parts.unknown = 0; /* not of the model: bytes without a token are dropped */
+    t = make(&parts);
+    int32_t *ids = NULL;
+    size_t count = 0;
+    CHECK_OK(weft_tokenizer_encode(t, "a\x13z", 3, 0, &ids, &count));
+    CHECK(count == 1 && ids[0] == 0);
+    weft_free(ids);
+    weft_tokenizer_free(t);
 }
 
 static void every_name_of_a_cut_is_understood(void)

@@ -7,6 +7,7 @@
 #include <json-c/json.h>
 
 #include "tests/check.h"
+#include "tests/support/tokenizer_json.h"
 #include "weft/engine.h"
 #include "weft/train.h"
 
@@ -227,6 +228,8 @@ static void expect_merged_prompt(const char *adapter, const char *name)
     char *with = prompt_of(model, adapter, root), *merged = NULL;
     if (CHECK_OK(weft_adapter_fuse(model, adapter, out, NULL, NULL)))
         merged = prompt_of(out, NULL, root);
+    if (strstr(out, ".gguf") == NULL)
+        check_tokenizer_json(out, NULL);
     if (CHECK(with && merged))
         CHECK_STR(merged, with);
     snprintf(left, sizeof left, "%s.text.part-%ld", out, (long)getpid());

@@ -179,6 +179,25 @@ static weft_status splice(char **text, size_t *length, const char *key, bool mem
 
 /* ---- the tokenizer -------------------------------------------------------------------------- */
 
+/* Checks that the tokenizers library gives the first new token its id. It numbers a token that is
+ * not in model.vocab by the number of tokens there, or after the last added token. */
+static weft_status check_first(const weft_tokenizer *t, int32_t first)
+{
+    int32_t next = 0, added = 0;
+    for (int32_t id = 0; id < first; id++) {
+        const vocab_token *token = weft__vocab_token(&t->model.vocab, id);
+        next += token && token->flags & TOKEN_IN_MODEL;
+        added = token && token->flags & TOKEN_ADDED ? id + 1 : added;
+    }
+    next = added > next ? added : next;
+    return next == first
+               ? WEFT_OK
+               : weft_fail(WEFT_UNSUPPORTED,
+                           "%s: its vocabulary has gaps: other programs would give new tokens "
+                           "ids from %d on, which are in use below %d",
+                           t->name, (int)next, (int)first);
+}
+
 /* Makes the tokenizer from the files' texts. */
 static weft_status make(const weft_tokenizer *base, files *f, const char *const *tokens, int n,
                         weft_tokenizer **out)
@@ -191,13 +210,15 @@ static weft_status make(const weft_tokenizer *base, files *f, const char *const 
     if (status == WEFT_OK)
         status =
             weft_tokenizer_parse(f->json, f->length, f->config, f->config_length, base->name, out);
-    if (status == WEFT_OK && (*out)->model.vocab.size != first + n) {
+    if (status == WEFT_OK && (*out)->model.vocab.size != first + n)
         status = weft_fail(WEFT_UNSUPPORTED, "%s: expected a list added_tokens", base->name);
+    if (status == WEFT_OK)
+        status = check_first(*out, first);
+    if (status != WEFT_OK) {
         weft_tokenizer_free(*out);
         *out = NULL;
-    }
-    if (status != WEFT_OK)
         return status;
+    }
     weft_tokenizer *t = *out;
     t->bos = base->bos; /* a GGUF file has no configuration with these */
     t->eos = base->eos;

@@ -249,6 +249,8 @@ static weft_status use_bytes(const text_parts *p, weft_tokenizer *t)
     t->splitter.byte_level = t->model.byte_level = true;
     t->model.ignore_merges = pre->ignore_merges;
     t->decoder.kind = DECODE_BYTES;
+    t->model.unknown =
+        -1; /* bytes without a token are dropped; the id in the file is for decoding */
     weft_status status = pre->nfc ? weft__normalizer_add_nfc(&t->normalizer) : WEFT_OK;
     for (int i = 0; i < PRE_MAX_PATTERNS && pre->patterns[i] && !status; i++)
         status = weft__splitter_add_pattern(&t->splitter, pre->patterns[i], &at);

@@ -63,15 +63,18 @@ static weft_status join(const bpe_model *model, bpe_scratch *s, const char *word
     return status;
 }
 
-/* A character that nothing merged: its token, the tokens of its bytes, or the unknown token. */
+/* A character that nothing merged: its token, the tokens of its bytes, or the unknown token, one
+ * for adjacent characters. *unknown: whether the last character was unknown. */
 static weft_status append_character(const bpe_model *model, const char *text, uint32_t length,
-                                    id_buffer *out)
+                                    bool *unknown, id_buffer *out)
 {
     int32_t ids[4] = {weft__vocab_find_in_model(&model->vocab, text, length)};
+    const bool after = *unknown;
     int count = ids[0] >= 0;
     if (count == 0)
         count = weft__fallback_ids(model, text, (int)length, ids);
-    if (count == 0 && model->unknown >= 0) {
+    *unknown = count == 0;
+    if (count == 0 && model->unknown >= 0 && !(after && model->fuse_unknown)) {
         ids[0] = model->unknown;
         count = 1;
     }
@@ -84,6 +87,7 @@ static weft_status append_character(const bpe_model *model, const char *text, ui
 weft_status weft__spm_encode(const bpe_model *model, bpe_scratch *scratch, const char *word,
                              size_t length, id_buffer *out)
 {
+    bool unknown = false;
     weft_status status = start_characters(scratch, word, length);
     if (!status)
         status = join(model, scratch, word);
@@ -91,10 +95,12 @@ weft_status weft__spm_encode(const bpe_model *model, bpe_scratch *scratch, const
         const bpe_symbol *symbol = &scratch->symbols[i];
         if (symbol->length == 0)
             continue;
-        if (symbol->id >= 0)
-            status = weft__ids_append(out, symbol->id);
-        else
-            status = append_character(model, word + symbol->start, symbol->length, out);
+        if (symbol->id < 0) {
+            status = append_character(model, word + symbol->start, symbol->length, &unknown, out);
+            continue;
+        }
+        unknown = false;
+        status = weft__ids_append(out, symbol->id);
     }
     return status;
 }

@@ -1,6 +1,7 @@
 /* text/tokenizer/to_json.c -- writes a tokenizer as a tokenizer.json. */
 #include "text/tokenizer/to_json.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +45,7 @@ static void put_added(writer *w)
     put(w, "\"added_tokens\":[");
     for (int32_t id = 0; id < vocab->size; id++) {
         const vocab_token *token = weft__vocab_token(vocab, id);
-        if (!token || !(token->flags & TOKEN_ADDED))
+        if (!token || !(token->flags & TOKEN_ADDED) || token->length == 0)
             continue;
         weft__text_format(w->out, "%s\n{\"id\":%d,\"content\":", n++ ? "," : "", (int)id);
         quote_token(w, id);
@@ -56,18 +57,34 @@ static void put_added(writer *w)
     put(w, "],\n");
 }
 
-/* Byte-level vocabularies spell words in the byte alphabet, but not added tokens. */
+/* The key of an id in "vocab": its token, or a name for an id without one. Keys must be unique. */
+static text_string key_of(writer *w, int32_t id, char name[24])
+{
+    const text_vocab *vocab = &w->t->model.vocab;
+    const vocab_token *token = weft__vocab_token(vocab, id);
+    text_string key = {name, (size_t)snprintf(name, 24, "[PAD%d]", (int)id)};
+    if (token && token->length > 0)
+        key = (text_string){weft__vocab_text(vocab, token), token->length};
+    const int32_t found = weft__vocab_find(vocab, key.text, key.length);
+    if (!w->status && found >= 0 && found != id)
+        w->status =
+            weft_fail(WEFT_UNSUPPORTED,
+                      "%s: tokens %d and %d are both '%s': tokenizer.json has one id for "
+                      "each text",
+                      w->t->name, (int)id, (int)found, weft_printable_n(key.text, key.length));
+    return key;
+}
+
+/* The tokenizers library takes the id of an added token from here, if it is here, and otherwise
+ * numbers it by the size of this list, whatever "added_tokens" says. So every id is listed. */
 static void put_vocab(writer *w)
 {
-    const bpe_model *model = &w->t->model;
-    int n = 0;
+    char name[24];
     put(w, "\"vocab\":{");
-    for (int32_t id = 0; id < model->vocab.size; id++) {
-        const vocab_token *token = weft__vocab_token(&model->vocab, id);
-        if (!token || (model->byte_level && token->flags & TOKEN_ADDED))
-            continue;
-        put(w, n++ ? ",\n" : "\n");
-        quote_token(w, id);
+    for (int32_t id = 0; id < w->t->model.vocab.size && !w->status; id++) {
+        const text_string key = key_of(w, id, name);
+        put(w, id ? ",\n" : "\n");
+        quote(w, key.text, key.length);
         weft__text_format(w->out, ":%d", (int)id);
     }
     put(w, "},\n");
