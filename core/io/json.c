@@ -159,6 +159,8 @@ weft_status weft__json_each(const weft__json *object, const char *key,
 
 weft_status weft__json_as_int(const weft__json *at, int64_t *out)
 {
+    if (weft__json_big_integer(at->value))
+        return weft__json_fail(at, WEFT_INVALID, "integer beyond 64 signed bits");
     if (json_object_is_type(at->value, json_type_double)) {
         const double number = json_object_get_double(at->value);
         if (number != floor(number) || fabs(number) > 9007199254740992.0)
@@ -168,11 +170,7 @@ weft_status weft__json_as_int(const weft__json *at, int64_t *out)
     }
     if (!json_object_is_type(at->value, json_type_int))
         return expected(at, "integer");
-    const int64_t value = json_object_get_int64(at->value);
-    /* json-c returns INT64_MAX for larger values, which it stores as unsigned. */
-    if (value == INT64_MAX && json_object_get_uint64(at->value) > (uint64_t)INT64_MAX)
-        return weft__json_fail(at, WEFT_INVALID, "integer beyond 64 signed bits");
-    *out = value;
+    *out = json_object_get_int64(at->value);
     return WEFT_OK;
 }
 
@@ -193,9 +191,20 @@ weft_status weft__json_as_bool(const weft__json *at, bool *out)
     return WEFT_OK;
 }
 
+const char *weft__json_big_integer(const json_object *value)
+{
+    json_object *number = (json_object *)value; /* json-c's getters are not const-correct */
+    const char *text = json_object_is_type(number, json_type_double)
+                           ? (const char *)json_object_get_userdata(number)
+                           : NULL;
+    return text && strspn(text + (*text == '-'), "0123456789") == strlen(text) - (*text == '-')
+               ? text
+               : NULL;
+}
+
 const char *weft__json_plain(const json_object *value)
 {
-    json_object *string = (json_object *)value; /* json-c's getters are not const-correct */
+    json_object *string = (json_object *)value;
     if (!json_object_is_type(string, json_type_string))
         return NULL;
     const char *text = json_object_get_string(string);

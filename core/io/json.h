@@ -80,6 +80,10 @@ weft_status weft__json_as_bool(const weft__json *at, bool *out);
 weft_status weft__json_as_string(const weft__json *at, const char **out, size_t *length);
 weft_status weft__json_as_object(const weft__json *at);
 
+/* The digits of an integer beyond 64 signed bits, after "-" if it is negative; NULL for other
+ * values. They belong to the document. */
+const char *weft__json_big_integer(const json_object *value);
+
 /* The text of a string without NULs; NULL for other values. */
 const char *weft__json_plain(const json_object *value);
 

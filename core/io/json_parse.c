@@ -224,10 +224,6 @@ static json_object *make_number(parser *p, const char *text, bool whole)
         const long long number = strtoll(text, NULL, 10);
         if (errno == 0)
             return json_object_new_int64(number);
-        errno = 0;
-        const unsigned long long large = strtoull(text, NULL, 10);
-        if (errno == 0 && *text != '-')
-            return json_object_new_uint64(large);
     }
     if (!p->locale)
         p->locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);

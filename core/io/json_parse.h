@@ -21,7 +21,8 @@ enum { WEFT__JSON_MAX_DEPTH = 64, WEFT__JSON_MAX_BYTES = 256 << 20 };
  * last value counts.
  *
  * Strings may contain \u0000: read them with json_object_get_string_len. Names of members may not.
- * Integers of more than 64 bits become doubles. A double prints as it was written.
+ * A double prints as it was written. Integers beyond 64 signed bits are stored as doubles, and so
+ * keep their digits: see weft__json_big_integer.
  *
  * WEFT_INVALID, with "name: line 3, column 7: what" as the message: malformed JSON, invalid UTF-8,
  * a lone surrogate, nesting deeper than WEFT__JSON_MAX_DEPTH, more than WEFT__JSON_MAX_BYTES. */

@@ -8,6 +8,7 @@
 
 #include <json-c/json.h>
 
+#include "core/io/json_parse.h"
 #include "text/jinja/jinja.h"
 #include "weft/memory.h"
 
@@ -40,10 +41,10 @@ int main(void)
     char *line = NULL;
     size_t capacity = 0;
     while (getline(&line, &capacity, stdin) > 0) {
-        json_object *in = json_tokener_parse(line), *out = json_object_new_object();
+        json_object *in = NULL, *out = json_object_new_object();
         char *text = NULL;
         size_t length = 0;
-        if (render(in, &text, &length))
+        if (weft__json_parse_value(line, strlen(line), "line", &in) || render(in, &text, &length))
             json_object_object_add(out, "error", json_object_new_string(weft_error_message()));
         else
             json_object_object_add(out, "text", json_object_new_string_len(text, (int)length));

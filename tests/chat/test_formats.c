@@ -13,8 +13,9 @@ static const char tools[] =
 static const char talk[] =
     "[{\"role\": \"system\", \"content\": \"S\"}, {\"role\": \"user\", \"content\": \"a\"}, "
     "{\"role\": \"assistant\", \"tool_calls\": ["
-    "{\"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": {\"x\": \"<1>\"}}}, "
-    "{\"type\": \"function\", \"function\": {\"name\": \"g\", \"arguments\": {}}}]}, "
+    "{\"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": {\"x\": \"<1>\", "
+    "\"n\": [18446744073709551615, -123456789012345678901234567890]}}}, {\"type\": \"function\", "
+    "\"function\": {\"name\": \"g\", \"arguments\": {}}}]}, "
     "{\"role\": \"tool\", \"content\": \"r1\"}, {\"role\": \"tool\", \"content\": \"r2\"}, "
     "{\"role\": \"assistant\", \"content\": \"b\"}]";
 
@@ -28,7 +29,8 @@ static const char talk[] =
     "<|im_end|>\n"
 #define TURNS                                                                                      \
     "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n<tool_call>\n{\"name\": \"f\", "        \
-    "\"arguments\": {\"x\": \"<1>\"}}\n</tool_call>\n<tool_call>\n{\"name\": \"g\", "              \
+    "\"arguments\": {\"x\": \"<1>\", \"n\": [18446744073709551615, "                               \
+    "-123456789012345678901234567890]}}\n</tool_call>\n<tool_call>\n{\"name\": \"g\", "            \
     "\"arguments\": {}}\n</tool_call><|im_end|>\n<|im_start|>user\n<tool_response>\nr1\n"          \
     "</tool_response>\n<tool_response>\nr2\n</tool_response><|im_end|>\n<|im_start|>assistant\n"   \
     "b<|im_end|>\n"

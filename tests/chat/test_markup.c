@@ -119,6 +119,22 @@ static void calls_that_are_malformed_are_text(void)
     expect(&hermes, "<tool_call>", "<tool_call>.");
 }
 
+/* Arguments keep the digits of integers beyond 64 bits. */
+static void large_integers_in_calls(void)
+{
+    const weft_chat_markup gemma4 = {.tools = WEFT_TOOLS_GEMMA4};
+    expect(&hermes,
+           "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 18446744073709551615, \"b\": "
+           "[-123456789012345678901234567890]}}</tool_call>",
+           "[f {\"a\":18446744073709551615,\"b\":[-123456789012345678901234567890]}].");
+    expect(&hermes,
+           "<tool_call>\n<function=f>\n<parameter=a>\n9223372036854775808\n</parameter>\n"
+           "</function>\n</tool_call>",
+           "[f {\"a\":9223372036854775808}].");
+    expect(&gemma4, "<|tool_call>call:f{a:-9223372036854775809}<tool_call|>",
+           "[f {\"a\":-9223372036854775809}].");
+}
+
 static void llama_calls(void)
 {
     const weft_chat_markup llama = {.tools = WEFT_TOOLS_LLAMA};
@@ -215,7 +231,7 @@ static void a_callback_can_stop(void)
 }
 
 CHECK_MAIN("markup", CHECK_CASE(reasoning_is_split_from_the_answer), CHECK_CASE(hermes_calls),
-           CHECK_CASE(calls_that_are_malformed_are_text), CHECK_CASE(llama_calls),
-           CHECK_CASE(mistral_calls), CHECK_CASE(gemma4_calls),
+           CHECK_CASE(calls_that_are_malformed_are_text), CHECK_CASE(large_integers_in_calls),
+           CHECK_CASE(llama_calls), CHECK_CASE(mistral_calls), CHECK_CASE(gemma4_calls),
            CHECK_CASE(function_and_custom_calls), CHECK_CASE(the_message_holds_what_was_parsed),
            CHECK_CASE(a_callback_can_stop))

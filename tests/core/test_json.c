@@ -101,6 +101,7 @@ static void numbers(void)
     CHECK_STATUS(weft__json_get_int(&root, "u", &i), WEFT_INVALID);
     CHECK_STR(weft_error_message(), "f.json: u: integer beyond 64 signed bits");
     CHECK_STATUS(weft__json_get_int(&root, "h", &i), WEFT_INVALID);
+    CHECK_STR(weft_error_message(), "f.json: h: integer beyond 64 signed bits");
     CHECK_OK(weft__json_get_number(&root, "h", &d));
     CHECK_RELATIVE(d, 1e30, 1e-15);
     CHECK_OK(weft__json_get_number(&root, "m", &d));
@@ -110,6 +111,40 @@ static void numbers(void)
     CHECK_STATUS(weft__json_get_int(&root, "z", &i), WEFT_INVALID);
     CHECK_STR(weft_error_message(), "f.json: z: expected integer, got -0.5");
     weft__json_free(&doc);
+}
+
+/* Only integers beyond 64 signed bits have digits of their own; copies keep them. */
+static void digits_of_large_integers(void)
+{
+    static const struct {
+        const char *text, *digits;
+    } cases[] = {
+        {"9223372036854775807", NULL},
+        {"-9223372036854775808", NULL},
+        {"9223372036854775808", "9223372036854775808"},
+        {"-9223372036854775809", "-9223372036854775809"},
+        {"123456789012345678901234567890", "123456789012345678901234567890"},
+        {"1e30", NULL},
+        {"100000000000000000000.0", NULL},
+        {"NaN", NULL},
+        {"\"99999999999999999999\"", NULL},
+        {"null", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        weft__json_doc doc;
+        json_object *copy = NULL;
+        if (!CHECK_OK(parse(cases[i].text, &doc)))
+            continue;
+        const char *digits = weft__json_big_integer(doc.root);
+        CHECK((digits != NULL) == (cases[i].digits != NULL));
+        if (digits && cases[i].digits && CHECK(!json_object_deep_copy(doc.root, &copy, NULL))) {
+            CHECK_STR(digits, cases[i].digits);
+            CHECK_STR(weft__json_big_integer(copy), cases[i].digits);
+            CHECK_STR(json_object_to_json_string(copy), cases[i].digits);
+        }
+        json_object_put(copy);
+        weft__json_free(&doc);
+    }
 }
 
 static void a_number_alone(void)
@@ -173,4 +208,5 @@ static void files(void)
 
 CHECK_MAIN("json", CHECK_CASE(text_that_is_not_json), CHECK_CASE(depth_is_limited),
            CHECK_CASE(characters_beyond_the_first_plane), CHECK_CASE(numbers),
-           CHECK_CASE(a_number_alone), CHECK_CASE(fields_are_named), CHECK_CASE(files))
+           CHECK_CASE(digits_of_large_integers), CHECK_CASE(a_number_alone),
+           CHECK_CASE(fields_are_named), CHECK_CASE(files))

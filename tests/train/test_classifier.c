@@ -260,6 +260,7 @@ static void rows_have_labels(void)
         {"{\"text\": \"a\", \"label\": \"d\"}", "expected one of the labels a, b, c, got 'd'", 0},
         {"{\"text\": \"a\", \"label\": 3}", "got '3'", 0},
         {"{\"text\": \"a\", \"label\": -1}", "got '-1'", 0},
+        {"{\"text\": \"a\", \"label\": 18446744073709551615}", "got '18446744073709551615'", 0},
         {"{\"text\": \"a\", \"label\": 1.5}", "expected a text or an integer, got 1.5", 0},
         {"{\"text\": \"a\", \"label\": \"\"}", "got an empty text", 0},
         {"{\"text\": \"\", \"label\": \"a\"}", "at least one token", 0},

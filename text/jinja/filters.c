@@ -285,18 +285,10 @@ jinja_value weft__jinja_tojson(jinja *j, jinja_value value, const jinja_args *ar
 
 /* ---- numbers -------------------------------------------------------------------------------- */
 
-static jinja_value from_number(jinja *j, double number, jinja_value fallback)
-{
-    (void)j;
-    if (!(fabs(number) < 9.2e18))
-        return fallback;
-    return weft__jinja_int((int64_t)number);
-}
-
 static jinja_value filter_int(jinja *j, jinja_value v, const jinja_args *args)
 {
     jinja_value given[2];
-    int64_t base = 10, integer = 0;
+    int64_t base = 10;
     double number = 0;
     if (!weft__jinja_arguments(j, "int", args, "default,base", given) ||
         !weft__jinja_integer_argument(j, "int", given[1], 10, &base))
@@ -307,13 +299,20 @@ static jinja_value filter_int(jinja *j, jinja_value v, const jinja_args *args)
                                 weft_printable(v.as.s ? v.as.s : "a value"));
     if (base < 2 || base > 36)
         return weft__jinja_fail(j, "int: expected a base from 2 to 36");
-    if (v.kind == JINJA_STRING && weft__jinja_to_integer(v, (int)base, &integer))
-        return weft__jinja_int(integer);
-    if (v.kind == JINJA_STRING)
-        return weft__jinja_to_number(v, &number) ? from_number(j, number, fallback) : fallback;
-    if (weft__jinja_is_integer(v, &integer))
-        return weft__jinja_int(integer);
-    return weft__jinja_is_number(v, &number) ? from_number(j, number, fallback) : fallback;
+    if (v.kind == JINJA_INT || v.kind == JINJA_BIG)
+        return v;
+    if (v.kind == JINJA_STRING) {
+        const jinja_value integer = weft__jinja_integer_of(j, v, (int)base);
+        if (integer.kind != JINJA_UNDEFINED)
+            return integer;
+        if (!weft__jinja_to_number(v, &number) || isinf(number))
+            return fallback;
+    } else if (!weft__jinja_is_number(v, &number)) {
+        return fallback;
+    }
+    if (isinf(number))
+        return weft__jinja_fail(j, "int: infinity is not an integer");
+    return isnan(number) ? fallback : weft__jinja_truncated(j, number);
 }
 
 static jinja_value filter_float(jinja *j, jinja_value v, const jinja_args *args)
@@ -327,21 +326,20 @@ static jinja_value filter_float(jinja *j, jinja_value v, const jinja_args *args)
                                 weft_printable(v.as.s ? v.as.s : "a value"));
     if (weft__jinja_is_number(v, &number) ||
         (v.kind == JINJA_STRING && weft__jinja_to_number(v, &number)))
-        return weft__jinja_float(number);
+        return isinf(number) && v.kind == JINJA_BIG
+                   ? weft__jinja_fail(j, "float: the integer is too large")
+                   : weft__jinja_float(number);
     return fallback.kind == JINJA_MISSING ? weft__jinja_float(0) : fallback;
 }
 
 static jinja_value filter_abs(jinja *j, jinja_value v, const jinja_args *args)
 {
-    int64_t integer = 0;
+    double number = 0;
     if (!none(j, "abs", args))
         return nothing();
-    if (v.kind == JINJA_FLOAT)
-        return weft__jinja_float(fabs(v.as.f));
-    if (!weft__jinja_is_integer(v, &integer))
+    if (!weft__jinja_is_number(v, &number))
         return weft__jinja_fail(j, "abs: expected a number, got \"%s\"", weft__jinja_type(v));
-    return integer < 0 ? weft__jinja_unary(j, '-', weft__jinja_int(integer))
-                       : weft__jinja_int(integer);
+    return weft__jinja_unary(j, signbit(number) ? '-' : '+', v);
 }
 
 /* Rounds halves to an even last digit, as Python does, using the exact decimal representation. */
@@ -378,6 +376,8 @@ static jinja_value filter_round(jinja *j, jinja_value v, const jinja_args *args)
         return weft__jinja_fail(j, "round: expected a precision from -18 to 50");
     if (common && weft__jinja_is_integer(v, &integer) && decimals >= 0)
         return weft__jinja_int(integer);
+    if (v.kind == JINJA_BIG)
+        return common && decimals >= 0 ? v : weft__jinja_fail(j, "an integer is beyond 64 bits");
     if (common) {
         const double rounded = round_decimals(j, number, decimals);
         return v.kind == JINJA_FLOAT ? weft__jinja_float(rounded)

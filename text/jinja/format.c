@@ -1,4 +1,4 @@
-/* text/jinja/format.c -- "{}".format(...), "%s" % ..., and conversion of strings to numbers. */
+/* text/jinja/format.c -- "{}".format(...) and "%s" % .... */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,83 +9,6 @@
 #include "text/jinja/tables.h"
 
 enum { MAX_PRECISION = 60, MAX_WIDTH = 100000 };
-
-/* ---- strings to numbers ---------------------------------------------------------------------- */
-
-static jinja_value trimmed(jinja_value s)
-{
-    jinja quiet = {.steps = UINT64_MAX};
-    return weft__jinja_trim(&quiet, s, weft__jinja_none(), true, true);
-}
-
-static int digit_of(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    const char lower = (char)(c | 32);
-    return lower >= 'a' && lower <= 'z' ? lower - 'a' + 10 : 99;
-}
-
-bool weft__jinja_to_integer(jinja_value text, int base, int64_t *out)
-{
-    const jinja_value s = trimmed(text);
-    const bool minus = s.n > 0 && s.as.s[0] == '-';
-    size_t i = minus || (s.n > 0 && s.as.s[0] == '+');
-    int64_t value = 0;
-    if (s.n - i > 2 && s.as.s[i] == '0') {
-        const char mark = (char)(s.as.s[i + 1] | 32);
-        if ((mark == 'x' && base == 16) || (mark == 'o' && base == 8) || (mark == 'b' && base == 2))
-            i += 2;
-    }
-    bool digit = false; /* an _ must be between two digits */
-    for (; i < s.n; i++) {
-        if (s.as.s[i] == '_' && digit) {
-            digit = false;
-            continue;
-        }
-        const int d = digit_of(s.as.s[i]);
-        if (d >= base || __builtin_mul_overflow(value, base, &value) ||
-            __builtin_sub_overflow(value, d, &value))
-            return false;
-        digit = true;
-    }
-    if (!digit || (!minus && value == INT64_MIN))
-        return false;
-    *out = minus ? value : -value;
-    return true;
-}
-
-bool weft__jinja_to_number(jinja_value text, double *out)
-{
-    const jinja_value s = trimmed(text);
-    char digits[400];
-    size_t n = 0;
-    bool digit = false;
-    for (size_t i = 0; i < s.n; i++) {
-        const char c = s.as.s[i];
-        const bool last = digit;
-        digit = c >= '0' && c <= '9';
-        if (c == '_' && last)
-            continue;
-        if (!digit && !strchr("+-.eE", c))
-            break;
-        if (!c || n + 1 == sizeof digits)
-            return false;
-        digits[n++] = c;
-    }
-    digits[n] = '\0';
-    static const char *const names[] = {"nan", "inf", "infinity", "+inf", "-inf"};
-    static const double values[] = {NAN, INFINITY, INFINITY, INFINITY, -INFINITY};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (s.n == strlen(names[i]) && memcmp(s.as.s, names[i], s.n) == 0) {
-            *out = values[i];
-            return true;
-        }
-    char *end = NULL;
-    *out = strtod(digits, &end);
-    return n > 0 && *end == '\0' && (n == s.n || memchr(s.as.s, '_', s.n)) &&
-           digit_of(digits[n - 1]) < 11 - (digits[n - 1] == '.');
-}
 
 /* ---- one value ------------------------------------------------------------------------------ */
 
@@ -172,42 +95,62 @@ static void write_padded(jinja *j, jinja_buffer *out, const format_spec *spec, j
         weft__jinja_append(j, out, spec->fill, strlen(spec->fill));
 }
 
-/* Inserts commas between thousands of the digits at the start of `text`. */
-static void group(char *text, size_t capacity)
+/* Appends a number without its sign, with commas between the thousands of its leading digits. */
+static void append_grouped(jinja *j, jinja_buffer *out, const char *text, size_t n)
 {
-    const size_t digits = strspn(text, "0123456789");
-    size_t n = strlen(text);
-    for (size_t at = digits; at > 3 && n + 2 < capacity;) {
-        at -= 3;
-        memmove(text + at + 1, text + at, n - at + 1);
-        text[at] = ',';
-        n++;
+    size_t digits = 0;
+    while (digits < n && text[digits] >= '0' && text[digits] <= '9')
+        digits++;
+    for (size_t i = 0; i < digits && !j->status; i++) {
+        if (i > 0 && (digits - i) % 3 == 0)
+            weft__jinja_append(j, out, ",", 1);
+        weft__jinja_append(j, out, text + i, 1);
     }
+    weft__jinja_append(j, out, text + digits, n - digits);
 }
 
-static void write_integer(jinja *j, jinja_buffer *out, const format_spec *spec, int64_t value)
+/* Writes the sign, if any, and a number without it. */
+static void write_signed(jinja *j, jinja_buffer *out, const format_spec *spec, bool minus,
+                         jinja_value number)
 {
-    char text[160];
-    const uint64_t magnitude = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
-    size_t n = 0;
-    if (value < 0 || spec->sign == '+' || spec->sign == ' ')
-        text[n++] = value < 0 ? '-' : spec->sign;
-    const size_t prefix = n;
-    if (spec->type == 'x' || spec->type == 'X' || spec->type == 'o') {
-        if (spec->alternate)
-            n += (size_t)snprintf(text + n, 3, "0%c", spec->type);
-        snprintf(text + n, sizeof text - n,
-                 spec->type == 'x'   ? "%" PRIx64
-                 : spec->type == 'X' ? "%" PRIX64
-                                     : "%" PRIo64,
-                 magnitude);
+    jinja_buffer text = {0};
+    if (minus || spec->sign == '+' || spec->sign == ' ')
+        weft__jinja_append(j, &text, minus ? "-" : &spec->sign, 1);
+    const size_t prefix = text.n;
+    if (spec->grouped)
+        append_grouped(j, &text, number.as.s, number.n);
+    else
+        weft__jinja_append(j, &text, number.as.s, number.n);
+    if (!j->status)
+        write_padded(j, out, spec, weft__jinja_taken(&text), prefix,
+                     spec->align ? spec->align : '>');
+}
+
+/* An integer: BOOL, INT or BIG. */
+static void write_integer(jinja *j, jinja_buffer *out, const format_spec *spec, jinja_value value)
+{
+    char text[40];
+    int64_t integer = 0;
+    const bool based = spec->type == 'x' || spec->type == 'X' || spec->type == 'o';
+    if (value.kind == JINJA_BIG && based) {
+        weft__jinja_fail(j, "format: an integer is beyond 64 bits");
+    } else if (value.kind == JINJA_BIG) {
+        write_signed(j, out, spec, value.negative, value);
     } else {
-        snprintf(text + n, sizeof text - n, "%" PRIu64, magnitude);
-        if (spec->grouped)
-            group(text + n, sizeof text - n);
+        weft__jinja_is_integer(value, &integer);
+        const uint64_t magnitude = integer < 0 ? 0 - (uint64_t)integer : (uint64_t)integer;
+        const char mark[] = {'0', spec->type, '\0'};
+        const char *start = spec->alternate ? mark : "";
+        if (spec->type == 'x')
+            snprintf(text, sizeof text, "%s%" PRIx64, start, magnitude);
+        else if (spec->type == 'X')
+            snprintf(text, sizeof text, "%s%" PRIX64, start, magnitude);
+        else if (based)
+            snprintf(text, sizeof text, "%s%" PRIo64, start, magnitude);
+        else
+            snprintf(text, sizeof text, "%" PRIu64, magnitude);
+        write_signed(j, out, spec, integer < 0, weft__jinja_view(text, strlen(text)));
     }
-    write_padded(j, out, spec, weft__jinja_view(text, strlen(text)), prefix,
-                 spec->align ? spec->align : '>');
 }
 
 static void write_float(jinja *j, jinja_buffer *out, const format_spec *spec, double value)
@@ -219,25 +162,17 @@ static void write_float(jinja *j, jinja_buffer *out, const format_spec *spec, do
         weft__jinja_fail(j, "format: a precision above %d is unsupported", MAX_PRECISION);
         return;
     }
-    size_t n = 0;
     const double magnitude = fabs(percent ? 100 * value : value);
-    if (signbit(value) || spec->sign == '+' || spec->sign == ' ')
-        text[n++] = signbit(value) ? '-' : spec->sign;
-    const size_t prefix = n;
     if (spec->type && strchr("eEfFgG%", spec->type)) {
-        snprintf(text + n, sizeof text - n - 1, form, spec->precision < 0 ? 6 : spec->precision,
-                 magnitude);
+        snprintf(text, sizeof text - 1, form, spec->precision < 0 ? 6 : spec->precision, magnitude);
         if (percent)
             memcpy(text + strlen(text), "%", 2);
     } else if (spec->precision >= 0) {
-        snprintf(text + n, sizeof text - n, "%.*g", spec->precision, magnitude);
+        snprintf(text, sizeof text, "%.*g", spec->precision, magnitude);
     } else {
-        weft__jinja_float_text(magnitude, text + n);
+        weft__jinja_float_text(magnitude, text);
     }
-    if (spec->grouped)
-        group(text + n, sizeof text - n);
-    write_padded(j, out, spec, weft__jinja_view(text, strlen(text)), prefix,
-                 spec->align ? spec->align : '>');
+    write_signed(j, out, spec, signbit(value), weft__jinja_view(text, strlen(text)));
 }
 
 static void write_text(jinja *j, jinja_buffer *out, const format_spec *spec, jinja_value text)
@@ -262,15 +197,15 @@ static void write_field(jinja *j, jinja_buffer *out, jinja_value value, const ch
     }
     if (!read_spec(j, spec_text, end, &spec))
         return;
-    const bool is_integer = weft__jinja_is_integer(value, &integer);
+    const bool is_integer = value.kind == JINJA_BIG || weft__jinja_is_integer(value, &integer);
     if (is_integer && (!spec.type || strchr("dnxXo", spec.type)) && value.kind != JINJA_BOOL)
-        write_integer(j, out, &spec, integer);
+        write_integer(j, out, &spec, value);
     else if (weft__jinja_is_number(value, &number) &&
              (!spec.type || strchr("eEfFgG%", spec.type)) &&
              (value.kind != JINJA_BOOL || spec.type))
         write_float(j, out, &spec, number);
     else if (is_integer && spec.type == 'd')
-        write_integer(j, out, &spec, integer);
+        write_integer(j, out, &spec, value);
     else if ((!spec.type || spec.type == 's') && !is_integer)
         write_text(j, out, &spec, weft__jinja_text(j, value));
     else
@@ -384,7 +319,6 @@ jinja_value weft__jinja_format(jinja *j, jinja_value format, const jinja_args *a
 /* One conversion, with the letter spec->type. */
 static void convert(jinja *j, jinja_buffer *out, format_spec *spec, jinja_value value)
 {
-    int64_t integer = 0;
     double number = 0;
     const bool is_number = weft__jinja_is_number(value, &number);
     if (spec->type == 's') {
@@ -393,10 +327,10 @@ static void convert(jinja *j, jinja_buffer *out, format_spec *spec, jinja_value 
         jinja_buffer repr = {0};
         weft__jinja_write_repr(j, &repr, value);
         write_text(j, out, spec, weft__jinja_taken(&repr));
-    } else if (strchr("diuxXo", spec->type) && is_number && fabs(number) < 9e18) {
-        if (!weft__jinja_is_integer(value, &integer))
-            integer = (int64_t)number;
-        write_integer(j, out, spec, integer);
+    } else if (strchr("diuxXo", spec->type) && is_number &&
+               (value.kind != JINJA_FLOAT || isfinite(number))) {
+        write_integer(j, out, spec,
+                      value.kind == JINJA_FLOAT ? weft__jinja_truncated(j, number) : value);
     } else if (strchr("eEfFgG", spec->type) && is_number) {
         write_float(j, out, spec, number);
     } else {

@@ -6,8 +6,9 @@
  *     weft__jinja_free(template);
  *
  * What differs from Jinja2 in transformers' sandbox: lists and dictionaries can be changed in place
- * (append, pop, update ...), which the sandbox refuses; integers have 64 bits. Not there: recursive
- * loops, include, extends, import, block, do, translations.
+ * (append, pop, update ...), which the sandbox refuses; integers beyond 64 bits are printed and
+ * compared exactly, but arithmetic with them fails. Not there: recursive loops, include, extends,
+ * import, block, do, translations.
  */
 #ifndef WEFT_TEXT_JINJA_JINJA_H
 #define WEFT_TEXT_JINJA_JINJA_H

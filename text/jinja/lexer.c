@@ -226,6 +226,17 @@ static size_t digits(const lexer *l, size_t i)
     return i;
 }
 
+/* An integer beyond 64 bits: its digits without _. */
+static jinja_value big(lexer *l, jinja_value text)
+{
+    char *digits = weft__jinja_parser_take(l->parser, text.n + 1);
+    size_t n = 0;
+    for (size_t i = 0; digits && i < text.n; i++)
+        if (text.as.s[i] != '_')
+            digits[n++] = text.as.s[i];
+    return weft__jinja_big(digits, n, false);
+}
+
 /* Digits with _ between them, a fraction, an exponent; also 0x, 0o and 0b. */
 static void lex_number(lexer *l)
 {
@@ -261,6 +272,8 @@ static void lex_number(lexer *l)
         token->value = weft__jinja_int(integer);
     else if (fraction && weft__jinja_to_number(text, &number))
         token->value = weft__jinja_float(number);
+    else if (!fraction && base == 10)
+        token->value = big(l, text);
     else
         weft__jinja_parse_fail(l->parser, l->line, "\"%s\" is not a 64-bit number",
                                weft_printable_n(text.as.s, (size_t)text.n));

@@ -151,7 +151,8 @@ jinja_value weft__jinja_binary(jinja *j, const char *sign, jinja_value a, jinja_
     if (left && right)
         return integer_arithmetic(j, sign, i, k);
     if (weft__jinja_is_number(a, &x) && weft__jinja_is_number(b, &y))
-        return float_arithmetic(j, sign, x, y);
+        return a.kind == JINJA_BIG || b.kind == JINJA_BIG ? overflow(j)
+                                                          : float_arithmetic(j, sign, x, y);
     if (strcmp(sign, "+") == 0 && a.kind == JINJA_STRING && b.kind == JINJA_STRING)
         return join_strings(j, a, b);
     if (strcmp(sign, "+") == 0 && is_row(a) && is_row(b) && a.as.list->form == b.as.list->form)
@@ -169,7 +170,11 @@ jinja_value weft__jinja_unary(jinja *j, char sign, jinja_value a)
 {
     int64_t i = 0;
     if (weft__jinja_is_integer(a, &i))
-        return sign == '-' && i == INT64_MIN ? overflow(j) : weft__jinja_int(sign == '-' ? -i : i);
+        return sign != '-'      ? weft__jinja_int(i)
+               : i == INT64_MIN ? weft__jinja_big("9223372036854775808", 19, false)
+                                : weft__jinja_int(-i);
+    if (a.kind == JINJA_BIG)
+        return weft__jinja_big(a.as.s, a.n, a.negative != (sign == '-'));
     if (a.kind == JINJA_FLOAT)
         return weft__jinja_float(sign == '-' ? -a.as.f : a.as.f);
     const char type[] = {sign, '\0'};

@@ -5,6 +5,7 @@
 
 #include <json-c/linkhash.h>
 
+#include "core/io/json.h"
 #include "text/jinja/jinja.h"
 #include "text/jinja/node.h"
 #include "weft/memory.h"
@@ -24,6 +25,17 @@ static jinja_value from_members(jinja *j, json_object *value)
     return dict;
 }
 
+static jinja_value from_number(json_object *value)
+{
+    const char *digits = weft__json_big_integer(value);
+    if (digits)
+        return weft__jinja_big(digits + (*digits == '-'), strlen(digits) - (*digits == '-'),
+                               *digits == '-');
+    return json_object_is_type(value, json_type_int)
+               ? weft__jinja_int(json_object_get_int64(value))
+               : weft__jinja_float(json_object_get_double(value));
+}
+
 /* Converts JSON to values. Strings are not copied. */
 static jinja_value from_json(jinja *j, json_object *value)
 {
@@ -37,10 +49,8 @@ static jinja_value from_json(jinja *j, json_object *value)
         out = weft__jinja_bool(json_object_get_boolean(value));
         break;
     case json_type_double:
-        out = weft__jinja_float(json_object_get_double(value));
-        break;
     case json_type_int:
-        out = weft__jinja_int(json_object_get_int64(value));
+        out = from_number(value);
         break;
     case json_type_string:
         out = weft__jinja_view(json_object_get_string(value),

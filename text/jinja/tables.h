@@ -32,9 +32,11 @@ jinja_value weft__jinja_escape(jinja *j, jinja_value value);
 jinja_value weft__jinja_percent(jinja *j, jinja_value format, jinja_value arguments);
 jinja_value weft__jinja_format(jinja *j, jinja_value format, const jinja_args *args);
 jinja_value weft__jinja_tojson(jinja *j, jinja_value value, const jinja_args *args);
-/* int("...") and float("..."): false if the text is not a number. */
+/* int("...") and float("..."): false if the text is not a number (of 64 bits). */
 bool weft__jinja_to_integer(jinja_value text, int base, int64_t *out);
 bool weft__jinja_to_number(jinja_value text, double *out);
+/* int("...") of any size; undefined if the text is not an integer. */
+jinja_value weft__jinja_integer_of(jinja *j, jinja_value text, int base);
 /* Sorts items by keys, where keys[i] belongs to items[i]. Stable. */
 void weft__jinja_sort(jinja *j, jinja_value *items, jinja_value *keys, size_t n, bool reverse);
 

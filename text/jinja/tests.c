@@ -50,7 +50,8 @@ bool weft__jinja_integer_argument(jinja *j, const char *what, jinja_value value,
     *out = fallback;
     if (value.kind == JINJA_MISSING || weft__jinja_is_integer(value, out))
         return !j->status;
-    weft__jinja_fail(j, "%s: expected an integer, got \"%s\"", what, weft__jinja_type(value));
+    weft__jinja_fail(j, "%s: expected an integer%s, got \"%s\"", what,
+                     value.kind == JINJA_BIG ? " of 64 bits" : "", weft__jinja_type(value));
     return false;
 }
 
@@ -159,7 +160,7 @@ static bool is_false(jinja *j, jinja_value v)
 static bool is_integer(jinja *j, jinja_value v)
 {
     (void)j;
-    return v.kind == JINJA_INT;
+    return v.kind == JINJA_INT || v.kind == JINJA_BIG;
 }
 
 static bool is_float(jinja *j, jinja_value v)
@@ -170,8 +171,9 @@ static bool is_float(jinja *j, jinja_value v)
 
 static bool is_number(jinja *j, jinja_value v)
 {
+    double number;
     (void)j;
-    return v.kind == JINJA_BOOL || v.kind == JINJA_INT || v.kind == JINJA_FLOAT;
+    return weft__jinja_is_number(v, &number);
 }
 
 static bool is_string(jinja *j, jinja_value v)

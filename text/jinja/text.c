@@ -161,6 +161,10 @@ void weft__jinja_write_repr(jinja *j, jinja_buffer *out, jinja_value value)
         snprintf(text, sizeof text, "%" PRId64, value.as.i);
         append(j, out, text);
         break;
+    case JINJA_BIG:
+        append(j, out, value.negative ? "-" : "");
+        weft__jinja_append(j, out, value.as.s, value.n);
+        break;
     case JINJA_FLOAT:
         weft__jinja_float_text(value.as.f, text);
         append(j, out, text);
@@ -344,7 +348,7 @@ void weft__jinja_write_json(jinja *j, jinja_buffer *out, jinja_value value,
         append(j, out, "null");
     else if (value.kind == JINJA_BOOL)
         append(j, out, value.as.b ? "true" : "false");
-    else if (value.kind == JINJA_INT)
+    else if (value.kind == JINJA_INT || value.kind == JINJA_BIG)
         weft__jinja_write_repr(j, out, value);
     else if (value.kind == JINJA_FLOAT)
         json_float(j, out, value.as.f);

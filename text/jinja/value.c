@@ -1,7 +1,6 @@
 /* text/jinja/value.c -- creates values, and implements truth, equality, order and items. */
 #include "text/jinja/value.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -193,6 +192,7 @@ const char *weft__jinja_type(jinja_value value)
     case JINJA_BOOL:
         return "bool";
     case JINJA_INT:
+    case JINJA_BIG:
         return "int";
     case JINJA_FLOAT:
         return "float";
@@ -245,29 +245,6 @@ bool weft__jinja_truth(jinja *j, jinja_value value)
     }
 }
 
-bool weft__jinja_is_integer(jinja_value value, int64_t *out)
-{
-    if (value.kind == JINJA_BOOL)
-        *out = value.as.b;
-    else if (value.kind == JINJA_INT)
-        *out = value.as.i;
-    else
-        return false;
-    return true;
-}
-
-bool weft__jinja_is_number(jinja_value value, double *out)
-{
-    int64_t integer = 0;
-    if (value.kind == JINJA_FLOAT)
-        *out = value.as.f;
-    else if (weft__jinja_is_integer(value, &integer))
-        *out = (double)integer;
-    else
-        return false;
-    return true;
-}
-
 bool weft__jinja_is_mapping(jinja_value value)
 {
     return value.kind == JINJA_DICT;
@@ -291,19 +268,11 @@ static bool equal_dicts(jinja *j, jinja_value a, jinja_value b)
     return equal;
 }
 
-static bool equal_numbers(jinja_value a, jinja_value b)
-{
-    int64_t i = 0, k = 0;
-    double x = 0, y = 0;
-    if (weft__jinja_is_integer(a, &i) && weft__jinja_is_integer(b, &k))
-        return i == k;
-    return weft__jinja_is_number(a, &x) && weft__jinja_is_number(b, &y) && x == y;
-}
-
 bool weft__jinja_equal(jinja *j, jinja_value a, jinja_value b)
 {
-    if (a.kind != b.kind || a.kind == JINJA_INT || a.kind == JINJA_FLOAT)
-        return equal_numbers(a, b);
+    const int numbers = weft__jinja_order_numbers(a, b);
+    if (a.kind != b.kind || numbers != JINJA_NO_NUMBERS)
+        return numbers == 0;
     if (!weft__jinja_enter(j))
         return false;
     bool equal = false;
@@ -312,9 +281,6 @@ bool weft__jinja_equal(jinja *j, jinja_value a, jinja_value b)
     case JINJA_MISSING:
     case JINJA_NONE:
         equal = true;
-        break;
-    case JINJA_BOOL:
-        equal = a.as.b == b.as.b;
         break;
     case JINJA_STRING:
         equal = a.n == b.n && (a.n == 0 || memcmp(a.as.s, b.as.s, a.n) == 0) &&
@@ -335,9 +301,9 @@ bool weft__jinja_equal(jinja *j, jinja_value a, jinja_value b)
     return equal;
 }
 
-static int sign_of(double x, double y)
+static int sign_of(size_t x, size_t y)
 {
-    return x < y ? -1 : x > y ? 1 : x == y ? 0 : 2;
+    return (x > y) - (x < y);
 }
 
 static int order_lists(jinja *j, const jinja_list *a, const jinja_list *b, const char *sign)
@@ -346,25 +312,20 @@ static int order_lists(jinja *j, const jinja_list *a, const jinja_list *b, const
     for (size_t i = 0; i < n && !j->status; i++)
         if (!weft__jinja_equal(j, a->at[i], b->at[i]))
             return weft__jinja_order(j, a->at[i], b->at[i], sign);
-    return sign_of((double)a->n, (double)b->n);
+    return sign_of(a->n, b->n);
 }
 
 int weft__jinja_order(jinja *j, jinja_value a, jinja_value b, const char *sign)
 {
-    int64_t i = 0, k = 0;
-    double x = 0, y = 0;
-    int order = 0;
-    if (!weft__jinja_enter(j))
-        return 0;
-    if (weft__jinja_is_integer(a, &i) && weft__jinja_is_integer(b, &k)) {
-        order = (i > k) - (i < k);
-    } else if (weft__jinja_is_number(a, &x) && weft__jinja_is_number(b, &y)) {
-        order = sign_of(x, y);
-    } else if (a.kind == JINJA_STRING && b.kind == JINJA_STRING) {
+    const int numbers = weft__jinja_order_numbers(a, b);
+    int order = numbers;
+    if (numbers != JINJA_NO_NUMBERS || !weft__jinja_enter(j))
+        return order;
+    if (a.kind == JINJA_STRING && b.kind == JINJA_STRING) {
         /* UTF-8 bytes sort like code points. */
         const size_t n = a.n < b.n ? a.n : b.n;
         const int bytes = n > 0 ? memcmp(a.as.s, b.as.s, n) : 0;
-        order = bytes ? (bytes > 0) - (bytes < 0) : sign_of((double)a.n, (double)b.n);
+        order = bytes ? (bytes > 0) - (bytes < 0) : sign_of(a.n, b.n);
         weft__jinja_charge(j, n / 64);
     } else if (a.kind == JINJA_LIST && b.kind == JINJA_LIST && a.as.list->form <= FORM_TUPLE &&
                a.as.list->form == b.as.list->form) {

@@ -19,6 +19,7 @@ typedef enum jinja_kind {
     JINJA_NONE,
     JINJA_BOOL,
     JINJA_INT,
+    JINJA_BIG, /* an integer beyond 64 bits */
     JINJA_FLOAT,
     JINJA_STRING,
     JINJA_LIST, /* and all other sequences: see jinja_form */
@@ -42,13 +43,15 @@ typedef enum jinja_form {
 
 typedef struct jinja_value {
     jinja_kind kind;
-    bool safe; /* STRING: marked safe, so that `+` escapes what is appended */
-    size_t n;  /* STRING: bytes */
+    bool safe;     /* STRING: marked safe, so that `+` escapes what is appended */
+    bool negative; /* BIG */
+    size_t n;      /* STRING: bytes; BIG: digits */
     union {
         bool b;
         int64_t i;
         double f;
-        const char *s; /* STRING: UTF-8; UNDEFINED: its name, NUL-terminated, or NULL */
+        const char *s; /* STRING: UTF-8; BIG: decimal digits, the first one not 0; UNDEFINED: its
+                          name, NUL-terminated, or NULL */
         struct jinja_list *list;
         struct jinja_dict *dict; /* NAMESPACE too */
         struct jinja_loop *loop;
@@ -134,6 +137,10 @@ jinja_value weft__jinja_none(void);
 jinja_value weft__jinja_bool(bool value);
 jinja_value weft__jinja_int(int64_t value);
 jinja_value weft__jinja_float(double value);
+/* An integer beyond 64 bits, over digits that outlive the run or belong to it. */
+jinja_value weft__jinja_big(const char *digits, size_t n, bool negative);
+/* The integer part of a finite number. */
+jinja_value weft__jinja_truncated(jinja *j, double number);
 /* A string over text that outlives the run or belongs to it. */
 jinja_value weft__jinja_view(const char *text, size_t n);
 jinja_value weft__jinja_string(jinja *j, const char *text, size_t n);
@@ -162,11 +169,14 @@ jinja_value weft__jinja_taken(const jinja_buffer *buffer);
 const char *weft__jinja_type(jinja_value value);
 bool weft__jinja_is(jinja_value value, const char *text);
 bool weft__jinja_truth(jinja *j, jinja_value value);
-/* Convert bool, int and float to numbers. */
+/* Convert bool, int and float to numbers; an integer beyond 64 bits only to a double. */
 bool weft__jinja_is_integer(jinja_value value, int64_t *out);
 bool weft__jinja_is_number(jinja_value value, double *out);
 bool weft__jinja_is_mapping(jinja_value value);
 
+enum { JINJA_NO_NUMBERS = 3 };
+/* -1, 0, 1, 2 (unordered, with NaN) or JINJA_NO_NUMBERS. Exact. */
+int weft__jinja_order_numbers(jinja_value a, jinja_value b);
 bool weft__jinja_equal(jinja *j, jinja_value a, jinja_value b);
 /* -1, 0, 1, or 2 (unordered, with NaN); fails if the types cannot be ordered. */
 int weft__jinja_order(jinja *j, jinja_value a, jinja_value b, const char *sign);

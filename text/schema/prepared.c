@@ -54,14 +54,15 @@ static void write_object(weft__text *out, json_object *value)
 static void write_number(weft__text *out, json_object *value)
 {
     const double number = json_object_get_double(value);
-    if (json_object_is_type(value, json_type_int) && number >= 0x1p63)
-        weft__text_format(out, "%" PRIu64, json_object_get_uint64(value));
+    const char *digits = weft__json_big_integer(value);
+    if (digits)
+        weft__text_format(out, "%s", digits);
     else if (json_object_is_type(value, json_type_int))
         weft__text_format(out, "%" PRId64, json_object_get_int64(value));
     else if (number == floor(number) && fabs(number) < 0x1p63)
         weft__text_format(out, "%" PRId64, (int64_t)number);
-    else if (number == floor(number) && number > 0 && number < 0x1p64)
-        weft__text_format(out, "%" PRIu64, (uint64_t)number);
+    else if (number == floor(number) && isfinite(number))
+        weft__text_format(out, "%.0f", number);
     else
         weft__text_format(out, "%.17g", number);
 }

@@ -99,7 +99,8 @@ static weft_status find_label(weft_labels *labels, const weft__json *row, int *o
     weft_status status = weft__json_get(row, "label", &at);
     if (status != WEFT_OK)
         return status;
-    const bool integer = json_object_is_type(at.value, json_type_int);
+    const bool integer =
+        json_object_is_type(at.value, json_type_int) || weft__json_big_integer(at.value);
     const char *label = json_object_get_string(at.value);
     if ((!integer && !json_object_is_type(at.value, json_type_string)) || *label == '\0')
         return weft__json_fail(&at, WEFT_INVALID, "expected a text or an integer, got %s",
