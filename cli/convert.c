@@ -11,7 +11,7 @@ typedef struct convert_values {
     int type, mode, recipe, adapter_format;
     int64_t bits, group_size;
     double shard_size;
-    bool no_tokenizer, force, json;
+    bool no_tokenizer, text_only, force, json;
 } convert_values;
 
 #define AT(field) .offset = offsetof(convert_values, field)
@@ -95,6 +95,7 @@ static const cli_option options[] = {
      .kind = CLI_FLAG,
      AT(no_tokenizer),
      .help = "leave out tokenizer and chat templates"},
+    CLI_TEXT_ONLY_OPTION(convert_values),
     {.name = "force", .kind = CLI_FLAG, AT(force), .help = "replace what is at OUT already"},
     CLI_JSON_OPTION(convert_values, "print the result as one JSON object"),
 };
@@ -138,6 +139,7 @@ static weft_status convert(const convert_values *v, const char *path, weft_conve
         .overrides = v->overrides,
         .shard_bytes = (int64_t)(v->shard_size * 1e9),
         .no_tokenizer = v->no_tokenizer,
+        .text_only = v->text_only,
         .replace = v->force,
         .progress = {show, &progress},
     };

@@ -36,6 +36,7 @@ static const cli_option options[] = {
      AT(adapted_bits),
      .help = "bits of adapted matrices where matrices are quantized: 2, 3, 4, 5, 6 or 8, 0: none "
              "are quantized; default: 6, or what the others have, if that is more"},
+    CLI_TEXT_ONLY_OPTION(fuse_values),
     CLI_DATA_PATHS_OPTION(fuse_values),
     CLI_DATA_READING_OPTIONS(fuse_values),
     {.name = "force", .kind = CLI_FLAG, AT(force), .help = "replace what is at OUT already"},
@@ -89,6 +90,7 @@ static int run(void *context)
         .adapted_bits = v->adapted_bits == CLI_ABSENT ? 0
                         : v->adapted_bits == 0        ? -1
                                                       : v->adapted_bits,
+        .text_only = v->text_only,
         .replace = v->force,
         .progress = {show, &progress},
     };

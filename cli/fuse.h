@@ -10,7 +10,7 @@ typedef struct fuse_values {
     cli_data_source source;
     int type;
     int64_t quantize, adapted_bits;
-    bool force, json;
+    bool text_only, force, json;
 } fuse_values;
 
 /* Losses on the data, in nats per token. `base` is NaN if the adapter adds tokens. */

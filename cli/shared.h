@@ -87,6 +87,12 @@
                 "bit-identical in any batch (slower)"                                              \
     }
 
+#define CLI_TEXT_ONLY_OPTION(T)                                                                    \
+    {                                                                                              \
+        .name = "text-only", .kind = CLI_FLAG, .offset = offsetof(T, text_only),                   \
+        .help = "for a folder, of a multimodal model: write only its text model"                   \
+    }
+
 #define CLI_JSON_OPTION(T, HELP)                                                                   \
     {                                                                                              \
         .name = "json", .kind = CLI_FLAG, .offset = offsetof(T, json), .help = (HELP)              \

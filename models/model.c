@@ -1,4 +1,4 @@
-/* models/model.c -- weft_model: creating, loading, saving, forward pass. */
+/* models/model.c -- weft_model: creating, loading, forward pass. */
 #include <math.h>
 #include <string.h>
 
@@ -6,12 +6,11 @@
 #include "core/io/gguf.h"
 #include "core/io/text.h"
 #include "models/classifier.h"
-#include "models/convert/convert.h"
 #include "models/generation.h"
 #include "models/gguf/gguf.h"
 #include "models/placement.h"
 #include "models/registry.h"
-#include "models/weights.h"
+#include "models/save.h"
 #include "weft/nn_tools.h"
 
 struct weft_model {
@@ -20,6 +19,7 @@ struct weft_model {
     weft_module *module;
     weft_model_info info;
     char *skipped; /* tensors that were not used; NULL: none */
+    weft__weights stored;
     char **labels; /* (info.n_labels) */
     weft__generation_config generation;
 };
@@ -147,10 +147,16 @@ static weft_status load_weights(weft_model *m, weft__weights *w,
         status = weft__placement_set(placement, m->module, &m->info);
     if (status != WEFT_OK)
         return status;
-    weft__weights_drop_unused(w, &m->info);
+    weft__weights_find_unused(w, &m->info);
     m->skipped = w->skipped.at;
     w->skipped = (weft__text){0};
-    return weft__weights_load(w, m->module, options);
+    status = weft__weights_load(w, m->module, options);
+    if (status == WEFT_OK) {
+        weft__weights_record(w);
+        m->stored = *w;
+        *w = (weft__weights){0};
+    }
+    return status;
 }
 
 static bool is_quantised(void *context, const char *path, const weft_module *m)
@@ -324,41 +330,9 @@ void weft_model_free(weft_model *model)
     weft_config_free(model->config);
     weft__generation_free(&model->generation);
     weft_free(model->skipped);
+    weft__weights_free(&model->stored);
     free_labels(model->labels, model->info.n_labels);
     weft_free(model);
-}
-
-/* ---- saving --------------------------------------------------------------------------------- */
-
-static weft_status save_files(weft_model *model, const char *weights, const char *config)
-{
-    char *text = NULL;
-    weft_status status = weft_nn_save(model->module, weights, NULL);
-    if (status == WEFT_OK && (weft__model_is_untied(model) || weft__model_is_resized(model)))
-        status = weft__convert_config(model, &text);
-    const char *written = text ? text : weft_config_text(model->config);
-    if (status == WEFT_OK)
-        status = weft_file_write(config, written, strlen(written));
-    weft_free(text);
-    return status;
-}
-
-weft_status weft_model_save(weft_model *model, const char *folder)
-{
-    if (weft_nn_lora_count(model->module) > 0)
-        return weft_fail(WEFT_INVALID, "%s: save: the model has adapters; merge and remove them",
-                         folder);
-    weft__folder f;
-    weft_status status = weft__folder_open(folder, &f);
-    char *weights = weft_format("%s/model.safetensors", folder);
-    char *config = weft_format("%s/config.json", folder);
-    if (status == WEFT_OK && (weights == NULL || config == NULL))
-        status = weft__out_of_memory(folder, "saving the model");
-    if (status == WEFT_OK)
-        status = save_files(model, weights, config);
-    weft_free(weights);
-    weft_free(config);
-    return weft__folder_close(&f, status);
 }
 
 /* ---- queries --------------------------------------------------------------------------------- */
@@ -429,6 +403,11 @@ weft_status weft__model_add_eos(weft_model *model, int32_t id)
 const weft__generation_config *weft__model_generation(const weft_model *model)
 {
     return &model->generation;
+}
+
+const weft__weights *weft__model_stored(const weft_model *model)
+{
+    return &model->stored;
 }
 
 const char *weft_model_skipped(const weft_model *model)

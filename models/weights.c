@@ -1,5 +1,5 @@
-/* models/weights.c -- maps checkpoints' tensor names to tree paths: strips prefixes of wrappers,
- * drops towers of other modalities. */
+/* models/weights.c -- the list of a checkpoint's tensors: maps names to tree paths, and marks the
+ * tensors that the tree does not use. */
 #include "models/weights.h"
 
 #include <stdio.h>
@@ -7,75 +7,37 @@
 #include <string.h>
 
 #include "core/failure.h"
-#include "core/io/text.h"
+#include "models/names.h"
 #include "weft/nn_tools.h"
-
-static const char *const prefixes[] = {
-    "model.language_model.model.",
-    "language_model.model.",
-    "model.language_model.",
-    "language_model.",
-    "model.",
-};
-
-static const char *const towers[] = {
-    "vision_tower",          "vision_model",    "visual",
-    "multi_modal_projector", "audio_tower",     "embed_audio",
-    "embed_vision",          "vision_embedder", "mtp.",
-};
-
-static const char *const dropped_endings[] = {
-    "input_max",
-    "input_min",
-    "output_max",
-    "output_min",
-};
 
 static bool starts(const char *text, const char *start)
 {
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-static const char *stripped(const char *name)
+static bool is_unused_name(const char *name)
 {
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
-        if (starts(name, prefixes[i]))
-            return name + strlen(prefixes[i]);
-    }
-    return name;
-}
-
-/* The tower of a tensor; NULL: the text model. */
-static const char *tower_of(const char *bare)
-{
-    for (size_t i = 0; i < sizeof towers / sizeof *towers; i++) {
-        if (starts(bare, towers[i]))
-            return towers[i];
-    }
-    return NULL;
-}
-
-static bool is_dropped(const char *bare)
-{
-    for (size_t i = 0; i < sizeof dropped_endings / sizeof *dropped_endings; i++) {
-        if (weft__ends_with(bare, dropped_endings[i]))
+    static const char *const endings[] = {"input_max", "input_min", "output_max", "output_min"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        if (weft__ends_with(name, endings[i]))
             return true;
     }
-    return tower_of(bare) || strstr(bare, "rotary_emb") != NULL;
+    return weft__tower_of(name) || strstr(name, "rotary_emb") != NULL;
 }
 
 static bool usual_rename(const char *name, char *out, size_t size)
 {
-    const char *bare = stripped(name);
-    if (is_dropped(bare))
-        return false;
     /* Mixtral's experts have another parent than those of other families. */
     static const char sparse[] = ".block_sparse_moe.";
-    const char *at = strstr(bare, sparse), *above = starts(bare, "lm_head.") ? "" : "model.";
+    char path[WEFT_NN_PATH];
+    if (is_unused_name(name))
+        return false;
+    weft__name_path(name, path, sizeof path);
+    const char *at = strstr(path, sparse);
     if (at)
-        snprintf(out, size, "%s%.*s.mlp.%s", above, (int)(at - bare), bare, at + sizeof sparse - 1);
+        snprintf(out, size, "%.*s.mlp.%s", (int)(at - path), path, at + sizeof sparse - 1);
     else
-        snprintf(out, size, "%s%s", above, bare);
+        snprintf(out, size, "%s", path);
     return true;
 }
 
@@ -86,7 +48,14 @@ static bool family_rename(const weft_model_family *family, const char *name, cha
 
 /* ---- the list ------------------------------------------------------------------------------- */
 
-weft_status weft__weights_add(weft__weights *w, const char *path, weft_array *array)
+static void release(weft__weight *weight)
+{
+    weft_free(weight->path);
+    weft_free(weight->name);
+}
+
+weft_status weft__weights_add(weft__weights *w, const char *path, const char *name,
+                              weft_array *array)
 {
     if (w->n == w->capacity) {
         const int capacity = 2 * w->capacity + 64;
@@ -96,10 +65,12 @@ weft_status weft__weights_add(weft__weights *w, const char *path, weft_array *ar
         w->at = moved;
         w->capacity = capacity;
     }
-    char *copy = weft_strdup(path);
-    if (copy == NULL)
+    weft__weight added = {weft_strdup(path), name ? weft_strdup(name) : NULL, array, false};
+    if (added.path == NULL || (name && added.name == NULL)) {
+        release(&added);
         return weft__out_of_memory(path, "the list of tensors");
-    w->at[w->n++] = (weft__weight){copy, array};
+    }
+    w->at[w->n++] = added;
     return WEFT_OK;
 }
 
@@ -130,8 +101,11 @@ bool weft__weights_shape(const void *weights, const char *path, weft_dims *out)
 
 void weft__weights_free(weft__weights *w)
 {
-    for (int i = 0; i < w->n; i++)
-        weft_free(w->at[i].path);
+    for (int i = 0; i < w->n; i++) {
+        release(&w->at[i]);
+        if (w->recorded)
+            weft_drop(w->at[i].array);
+    }
     weft_free(w->at);
     weft_free(w->skipped.at);
     *w = (weft__weights){0};
@@ -141,16 +115,23 @@ void weft__weights_free(weft__weights *w)
 
 static void add_skipped(weft__weights *w, const char *part)
 {
-    w->n_skipped++;
     if (w->skipped.at == NULL || strstr(w->skipped.at, part) == NULL)
         weft__text_format(&w->skipped, "%s%s", w->skipped.n ? ", " : "", part);
 }
 
-static void count_skipped(weft__weights *w, const char *name)
+/* Adds a tensor that is only copied when the model is saved, as a view of the file on the CPU. */
+static weft_status add_unused(weft__weights *w, const weft_safetensors *file, int i)
 {
-    const char *tower = tower_of(stripped(name));
-    if (tower != NULL)
+    const char *name = weft_safetensors_name(file, i), *tower = weft__tower_of(name);
+    weft_device *before = weft_default_device();
+    weft_set_default_device(weft_device_get("cpu"));
+    const weft_status status = weft__weights_add(w, name, name, weft_safetensors_get_at(file, i));
+    weft_set_default_device(before);
+    if (status == WEFT_OK)
+        w->at[w->n - 1].unused = true;
+    if (tower)
         add_skipped(w, tower);
+    return status;
 }
 
 weft_status weft__weights_read(const weft_safetensors *file, const weft_model_family *family,
@@ -160,10 +141,9 @@ weft_status weft__weights_read(const weft_safetensors *file, const weft_model_fa
     for (int i = 0; i < weft_safetensors_count(file) && status == WEFT_OK; i++) {
         char path[WEFT_NN_PATH];
         const char *name = weft_safetensors_name(file, i);
-        if (family_rename(family, name, path, sizeof path))
-            status = weft__weights_add(out, path, weft_safetensors_get_at(file, i));
-        else
-            count_skipped(out, name);
+        status = family_rename(family, name, path, sizeof path)
+                     ? weft__weights_add(out, path, name, weft_safetensors_get_at(file, i))
+                     : add_unused(out, file, i);
     }
     weft__weights_sort(out);
     return status == WEFT_OK ? weft__weights_stack_experts(out) : status;
@@ -184,14 +164,15 @@ static bool is_unused(const char *path, const weft_model_info *info)
            (starts(rest, ".self_attn.k_") || starts(rest, ".self_attn.v_"));
 }
 
-void weft__weights_drop_unused(weft__weights *w, const weft_model_info *info)
+void weft__weights_find_unused(weft__weights *w, const weft_model_info *info)
 {
     int kept = 0;
     for (int i = 0; i < w->n; i++) {
-        if (is_unused(w->at[i].path, info)) {
-            if (starts(w->at[i].path, "lm_head."))
-                add_skipped(w, "lm_head (tie_word_embeddings)");
-            weft_free(w->at[i].path);
+        const bool head = starts(w->at[i].path, "lm_head.");
+        w->at[i].unused |= is_unused(w->at[i].path, info);
+        if (head && w->at[i].unused) {
+            add_skipped(w, "lm_head (tie_word_embeddings)");
+            release(&w->at[i]);
         } else {
             w->at[kept++] = w->at[i];
         }
@@ -199,12 +180,18 @@ void weft__weights_drop_unused(weft__weights *w, const weft_model_info *info)
     w->n = kept;
 }
 
+void weft__weights_record(weft__weights *w)
+{
+    for (int i = 0; i < w->n; i++)
+        w->at[i].array = w->at[i].unused ? weft_keep(w->at[i].array) : NULL;
+    w->recorded = true;
+}
+
 weft_status weft__weights_load(const weft__weights *w, weft_module *tree,
                                const weft_nn_load_options *options)
 {
     const size_t n = w->n > 0 ? (size_t)w->n : 1;
     weft_named_arrays arrays = {
-        .n = w->n,
         .names = weft_calloc(n, sizeof *arrays.names),
         .arrays = weft_calloc(n, sizeof *arrays.arrays),
     };
@@ -212,8 +199,10 @@ weft_status weft__weights_load(const weft__weights *w, weft_module *tree,
     if (arrays.names == NULL || arrays.arrays == NULL)
         status = weft__out_of_memory(options->where, "the list of tensors");
     for (int i = 0; i < w->n && status == WEFT_OK; i++) {
-        arrays.names[i] = w->at[i].path;
-        arrays.arrays[i] = w->at[i].array;
+        if (w->at[i].unused)
+            continue;
+        arrays.names[arrays.n] = w->at[i].path;
+        arrays.arrays[arrays.n++] = w->at[i].array;
     }
     if (status == WEFT_OK)
         status = weft_nn_load_arrays(tree, &arrays, options);

@@ -7,8 +7,10 @@
 #include "weft/model.h"
 
 typedef struct weft__weight {
-    char *path;
-    weft_array *array; /* a temporary */
+    char *path;        /* in the tree; of an unused tensor its name */
+    char *name;        /* in the checkpoint; NULL: in a GGUF file */
+    weft_array *array; /* a temporary, unless it is recorded */
+    bool unused;       /* the tree has no such parameter: towers of other modalities, ... */
 } weft__weight;
 
 /* Zero it first; free it with weft__weights_free. */
@@ -17,16 +19,18 @@ typedef struct weft__weights {
     int n, capacity;
     weft__text
         skipped; /* "vision_tower, lm_head (tie_word_embeddings)": tensors that are not used */
-    int n_skipped;
+    bool recorded;
 } weft__weights;
 
-/* Reads the file's tensors: strips prefixes of wrappers, drops towers, stacks experts. */
+/* Reads the file's tensors: finds their paths, marks those of towers as unused, stacks experts. */
 weft_status weft__weights_read(const weft_safetensors *file, const weft_model_family *family,
                                weft__weights *out);
 void weft__weights_free(weft__weights *w);
 
-/* Takes an array with its path; the list must be sorted again afterwards. */
-weft_status weft__weights_add(weft__weights *w, const char *path, weft_array *array);
+/* Takes an array with its path and its name in the checkpoint (NULL: none); the list must be sorted
+ * again afterwards. */
+weft_status weft__weights_add(weft__weights *w, const char *path, const char *name,
+                              weft_array *array);
 void weft__weights_sort(weft__weights *w);
 /* The tensor at a path; NULL: absent. */
 weft__weight *weft__weights_find(const weft__weights *w, const char *path);
@@ -37,13 +41,17 @@ bool weft__weights_shape(const void *weights, const char *path, weft_dims *out);
  * trees: (experts, out, in) under switch_mlp or experts.switch_glu. */
 weft_status weft__weights_stack_experts(weft__weights *w);
 
-/* Drops tensors that such a tree does not use although checkpoints may have them: the head if it is
- * tied to the embedding, keys and values of layers that use others'. */
-void weft__weights_drop_unused(weft__weights *w, const weft_model_info *info);
+/* Marks tensors that such a tree does not use although checkpoints may have them: keys and values
+ * of layers that use others'. Drops a head that is tied to the embedding. */
+void weft__weights_find_unused(weft__weights *w, const weft_model_info *info);
 
 /* Sets the tree's parameters. */
 weft_status weft__weights_load(const weft__weights *w, weft_module *tree,
                                const weft_nn_load_options *options);
+
+/* Makes the list the record of a checkpoint, from which models are saved (models/save.h): keeps the
+ * arrays of unused tensors and forgets the others. */
+void weft__weights_record(weft__weights *w);
 
 /* weft_model_load; with `apart` the tree has the form of checkpoint folders: gates and ups of
  * experts are two tensors, even if a GGUF file combines them. */

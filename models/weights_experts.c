@@ -64,16 +64,18 @@ static weft_status stack(const weft__weights *w, const expert_name *first, weft_
 {
     weft_array *parts[MOST_EXPERTS];
     char path[WEFT_NN_PATH + 64];
+    const char *stored = NULL; /* the name of expert 0 */
     int n = 0;
     while (n < MOST_EXPERTS) {
         snprintf(path, sizeof path, "%s.experts.%d.%s.weight", first->parent, n, first->stored);
         const weft__weight *found = weft__weights_find(w, path);
         if (found == NULL)
             break;
+        stored = n == 0 ? found->name : stored;
         parts[n++] = found->array;
     }
     stack_path(first->parent, projection_of(first->stored), path, sizeof path);
-    return weft__weights_add(stacks, path, weft_stack(parts, n, 0));
+    return weft__weights_add(stacks, path, stored, weft_stack(parts, n, 0));
 }
 
 /* Whether the tensor is in its projection's stack, with no gap before it. */
@@ -98,7 +100,7 @@ static weft_status add_fused(weft__weights *out, const weft__weight *item)
              item->path);
     if (weft__ends_with(item->path, ".experts.down_proj")) {
         stack_path(parent, "down_proj", path, sizeof path);
-        return weft__weights_add(out, path, item->array);
+        return weft__weights_add(out, path, item->name, item->array);
     }
     const int64_t F =
         weft_ok(item->array) && weft_ndim(item->array) == 3 ? weft_dim(item->array, 1) / 2 : 0;
@@ -106,11 +108,12 @@ static weft_status add_fused(weft__weights *out, const weft__weight *item)
         return weft_fail(WEFT_INVALID, "%s: expected (experts, twice as many as gates, in)",
                          item->path);
     stack_path(parent, "gate_proj", path, sizeof path);
-    weft_status status =
-        weft__weights_add(out, path, weft_slice_axis(item->array, 1, 0, F)); /* (n, F, E) */
+    weft_status status = weft__weights_add(out, path, item->name,
+                                           weft_slice_axis(item->array, 1, 0, F)); /* (n, F, E) */
     stack_path(parent, "up_proj", path, sizeof path);
     if (status == WEFT_OK)
-        status = weft__weights_add(out, path, weft_slice_axis(item->array, 1, F, 2 * F));
+        status =
+            weft__weights_add(out, path, item->name, weft_slice_axis(item->array, 1, F, 2 * F));
     return status;
 }
 
@@ -127,6 +130,8 @@ static weft_status collect(const weft__weights *w, weft__weights *stacks)
     weft_status status = WEFT_OK;
     for (int i = 0; i < w->n && status == WEFT_OK; i++) {
         expert_name name;
+        if (w->at[i].unused)
+            continue;
         if (is_fused(w->at[i].path))
             status = add_fused(stacks, &w->at[i]);
         else if (parse(w->at[i].path, &name) && name.number == 0)
@@ -142,15 +147,17 @@ weft_status weft__weights_stack_experts(weft__weights *w)
     weft_status status = collect(w, &stacks);
     int kept = 0;
     for (int i = 0; i < w->n && status == WEFT_OK; i++) {
-        if (is_fused(w->at[i].path) || is_stacked(&stacks, &w->at[i]))
+        if (!w->at[i].unused && (is_fused(w->at[i].path) || is_stacked(&stacks, &w->at[i]))) {
             weft_free(w->at[i].path);
-        else
+            weft_free(w->at[i].name);
+        } else {
             w->at[kept++] = w->at[i];
+        }
     }
     if (status == WEFT_OK)
         w->n = kept;
     for (int i = 0; i < stacks.n && status == WEFT_OK; i++)
-        status = weft__weights_add(w, stacks.at[i].path, stacks.at[i].array);
+        status = weft__weights_add(w, stacks.at[i].path, stacks.at[i].name, stacks.at[i].array);
     weft__weights_free(&stacks);
     weft__weights_sort(w);
     return status;

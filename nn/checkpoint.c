@@ -412,93 +412,79 @@ weft_status weft_nn_load_npz(weft_module *m, const char *path, const weft_nn_loa
 
 /* ---- saving --------------------------------------------------------------------------------- */
 
-typedef struct saver {
-    const weft_nn_save_options *options;
-    char **names;
-    weft_array **arrays;
-    int n;
-} saver;
-
 /* Adds a tensor by its name in the file, unless the renaming drops it. */
-static weft_status add_tensor(saver *s, const char *path, weft_array *a)
+static weft_status add_tensor(const weft_nn_save_options *o, const char *path, weft_array *a,
+                              weft_named_arrays *out)
 {
     char name[WEFT_NN_PATH];
     snprintf(name, sizeof name, "%s", path);
-    if (s->options->rename && !s->options->rename(s->options->context, path, name, sizeof name))
+    if (o->rename && !o->rename(o->context, path, name, sizeof name))
         return WEFT_OK;
-    s->names[s->n] = weft_strdup(name);
-    if (s->names[s->n] == NULL)
-        return weft_fail(WEFT_MEMORY, "out of memory to save parameters");
-    s->arrays[s->n++] = a;
-    return WEFT_OK;
+    return weft__named_arrays_add(out, name, a)
+               ? WEFT_OK
+               : weft_fail(WEFT_MEMORY, "out of memory to save parameters");
 }
 
-static weft_status add_parameter(saver *s, const char *path, weft_array *a)
+static weft_status add_parameter(const weft_nn_save_options *o, const char *path, weft_array *a,
+                                 weft_named_arrays *out)
 {
     weft_array *parts[3];
-    if (s->options->dense || !weft__nn_parts(a, parts))
-        return add_tensor(s, path, weft_decode(a));
+    if (o->dense || !weft__nn_parts(a, parts))
+        return add_tensor(o, path, weft_decode(a), out);
     weft_status status = WEFT_OK;
     for (int i = 0; i < 3 && parts[i] && status == WEFT_OK; i++) {
         char name[WEFT_NN_PATH];
         status = weft__nn_part_path(path, i, name, sizeof name)
-                     ? add_tensor(s, name, parts[i])
+                     ? add_tensor(o, name, parts[i], out)
                      : weft_fail(WEFT_INVALID, "%s: its path is too long", path);
     }
     return status;
 }
 
-static weft_status add_parameters(saver *s, const weft_nn_slots *slots)
+weft_status weft__nn_saved(weft_module *m, const weft_nn_save_options *options,
+                           weft_named_arrays *out)
 {
-    weft_status status = WEFT_OK;
-    for (int i = 0; i < slots->n && status == WEFT_OK; i++)
-        status = add_parameter(s, slots->paths[i], *slots->slots[i]);
+    weft_nn_slots slots;
+    *out = (weft_named_arrays){0};
+    weft_status status =
+        options->trainable_only ? weft_nn_trainable(m, &slots) : weft_nn_parameters(m, &slots);
+    if (status != WEFT_OK)
+        return status;
+    for (int i = 0; i < slots.n && status == WEFT_OK; i++)
+        status = add_parameter(options, slots.paths[i], *slots.slots[i], out);
+    weft_nn_slots_free(&slots);
     return status;
 }
 
-static weft_status write_file(const char *path, const saver *s, bool npz)
+weft_status weft__nn_write(const char *path, const weft_named_arrays *list,
+                           const weft_nn_save_options *o)
 {
-    const char *const *names = (const char *const *)s->names;
-    if (npz)
-        return weft_npz_save(path, names, s->arrays, s->n, false);
-    if (s->options->shard_bytes > 0)
+    const char *const *names = (const char *const *)list->names;
+    if (o->shard_bytes > 0)
         return weft_safetensors_save_folder(
-            path, names, s->arrays, s->n,
-            &(weft_save_folder_options){.shard_bytes = s->options->shard_bytes,
-                                        .metadata = s->options->metadata,
-                                        .n_metadata = s->options->n_metadata,
-                                        .progress = s->options->progress},
-            s->options->files);
-    return weft_safetensors_save(path, names, s->arrays, s->n, s->options->metadata,
-                                 s->options->n_metadata);
+            path, names, list->arrays, list->n,
+            &(weft_save_folder_options){.shard_bytes = o->shard_bytes,
+                                        .metadata = o->metadata,
+                                        .n_metadata = o->n_metadata,
+                                        .progress = o->progress},
+            o->files);
+    return weft_safetensors_save(path, names, list->arrays, list->n, o->metadata, o->n_metadata);
 }
 
 static weft_status save(weft_module *m, const char *path, const weft_nn_save_options *options,
                         bool npz)
 {
     static const weft_nn_save_options defaults = {0};
-    saver s = {.options = options ? options : &defaults};
-    weft_nn_slots slots;
-    weft_status status =
-        s.options->trainable_only ? weft_nn_trainable(m, &slots) : weft_nn_parameters(m, &slots);
-    if (status != WEFT_OK)
-        return status;
-    const size_t n = slots.n > 0 ? 3 * (size_t)slots.n : 1;
-    s.names = weft_calloc(n, sizeof *s.names);
-    s.arrays = weft_calloc(n, sizeof *s.arrays);
-    if (s.names == NULL || s.arrays == NULL)
-        status = weft__out_of_memory(path, "saving parameters");
+    weft_named_arrays list;
+    options = options ? options : &defaults;
     weft_scope_open_lean();
+    weft_status status = weft__nn_saved(m, options, &list);
     if (status == WEFT_OK)
-        status = add_parameters(&s, &slots);
-    if (status == WEFT_OK)
-        status = write_file(path, &s, npz);
+        status =
+            npz ? weft_npz_save(path, (const char *const *)list.names, list.arrays, list.n, false)
+                : weft__nn_write(path, &list, options);
     weft_scope_close(NULL);
-    for (int i = 0; i < s.n; i++)
-        weft_free(s.names[i]);
-    weft_free(s.names);
-    weft_free(s.arrays);
-    weft_nn_slots_free(&slots);
+    weft_named_arrays_free(&list);
     return status;
 }
 

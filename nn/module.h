@@ -26,6 +26,13 @@ bool weft__nn_is_visited(const weft_slot *slot);
 /* A visitor that converts float parameters to the dtype at `context`. */
 weft_status weft__nn_cast_item(void *context, const weft_nn_item *item);
 
+/* The two steps of weft_nn_save: lists the tensors to save, whose arrays are temporaries, and
+ * writes a list. The list is freed also after a failure. `options` must not be NULL. */
+weft_status weft__nn_saved(weft_module *m, const weft_nn_save_options *options,
+                           weft_named_arrays *out);
+weft_status weft__nn_write(const char *path, const weft_named_arrays *list,
+                           const weft_nn_save_options *options);
+
 /* Registers a child that stays empty until weft__nn_put_child, which cannot fail, so that a change
  * of a tree cannot stop halfway. False, with m->failed set: out of memory. */
 bool weft__nn_reserve_child(weft_module *m, const char *name, weft_module **field);

@@ -68,6 +68,27 @@ weft_status weft__safetensors_sort(weft_safetensors *file)
     return WEFT_OK;
 }
 
+weft_status weft__safetensors_rename(weft_safetensors *file, weft__tensor_rename *rename)
+{
+    enum { LONGEST = 1024 };
+    int kept = 0;
+    for (int i = 0; i < file->n_tensors; i++) {
+        char name[LONGEST];
+        weft__stored_tensor t = file->tensors[i];
+        const bool wanted = rename(t.entry.name, name, sizeof name);
+        char *copy = wanted ? weft_strdup(name) : NULL;
+        if (wanted && copy == NULL)
+            return weft__out_of_memory(t.entry.path, "the names of its tensors");
+        weft_free((char *)t.entry.name);
+        file->tensors[i].entry.name = NULL;
+        t.entry.name = copy;
+        if (wanted)
+            file->tensors[kept++] = t;
+    }
+    file->n_tensors = kept;
+    return weft__safetensors_sort(file);
+}
+
 weft_status weft_safetensors_open(const char *path, weft_safetensors **out)
 {
     *out = NULL;

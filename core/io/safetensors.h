@@ -52,6 +52,11 @@ weft_status weft__safetensors_add(weft_safetensors *file, const char *path);
 /* Sorts the tensors by name. WEFT_INVALID when two shards contain the same name. */
 weft_status weft__safetensors_sort(weft_safetensors *file);
 
+/* Renames the tensors of an open file and sorts them again: `rename` writes the new name and
+ * returns false to remove the tensor. WEFT_INVALID when two get the same name. */
+typedef bool weft__tensor_rename(const char *name, char *out, size_t size);
+weft_status weft__safetensors_rename(weft_safetensors *file, weft__tensor_rename *rename);
+
 /* The format's name of a dtype, such as "F32", and back (false: not a dtype of Weft). */
 const char *weft__safetensors_dtype_name(weft_dtype dtype);
 bool weft__safetensors_dtype(const char *name, weft_dtype *out);

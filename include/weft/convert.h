@@ -34,7 +34,11 @@ typedef struct weft_convert_options {
     int64_t adapted_bits;
     int64_t shard_bytes; /* that of weft_save_folder_options */
     bool no_tokenizer;   /* omit tokenizer and chat templates */
-    bool replace;        /* replace an existing file, or a folder with a model, at `out` */
+    /* For folders: of a multimodal model write only the text model, with the configuration and the
+     * names of its own class (Gemma3ForCausalLM). False: tensors keep their names, and those of
+     * other modalities are copied unchanged. */
+    bool text_only;
+    bool replace; /* replace an existing file, or a folder with a model, at `out` */
     weft_save_progress progress;
 } weft_convert_options;
 
@@ -57,9 +61,10 @@ WEFT_NODISCARD WEFT_API weft_status weft_convert(const char *model, const char *
                                                  const weft_convert_options *options,
                                                  weft_convert_report *report);
 
-/* Copies the files that a tokenizer is loaded from into a folder: tokenizer.json, its configuration
- * and the chat templates of a folder, or those of a GGUF file's metadata. WEFT_IO when they cannot
- * be read or written, WEFT_UNSUPPORTED for a tokenizer that the files cannot express. */
+/* Copies the files that a tokenizer is loaded from into a folder: tokenizer.json, its
+ * configuration, the chat templates and the configurations of processors of a folder, or those of a
+ * GGUF file's metadata. WEFT_IO when they cannot be read or written, WEFT_UNSUPPORTED for a
+ * tokenizer that the files cannot express. */
 WEFT_NODISCARD WEFT_API weft_status weft_tokenizer_copy(const char *from, const char *to);
 
 #ifdef __cplusplus

@@ -10,7 +10,7 @@
 #include "models/convert/convert.h"
 #include "models/generation.h"
 #include "models/gguf/gguf.h"
-#include "models/weights.h"
+#include "models/save.h"
 #include "weft/nn_tools.h"
 
 typedef struct work {
@@ -106,10 +106,10 @@ static weft_status write_gguf(work *w, weft_model *model)
     return weft__model_save_gguf(model, w->out, &options, w->hooks.weight, w->hooks.context);
 }
 
-static weft_status write_config(weft_model *model, const char *folder)
+static weft_status write_config(weft_model *model, bool text_only, const char *folder)
 {
     char *text = NULL, *path = weft_format("%s/config.json", folder);
-    weft_status status = weft__convert_config(model, &text);
+    weft_status status = weft__convert_config(model, text_only, &text);
     if (status == WEFT_OK && path == NULL)
         status = weft__out_of_memory(folder, NULL);
     if (status == WEFT_OK)
@@ -158,12 +158,14 @@ static weft_status write_generation(weft_model *model, const char *folder)
     return status;
 }
 
-static weft_status write_text(const work *w, weft_model *model, const char *folder)
+static weft_status write_text(const work *w, weft_model *model, bool text_only, const char *folder)
 {
     const bool tokenizer = w->has_tokenizer && !w->options->no_tokenizer;
     const bool own = w->text != w->source;
     weft_status status =
         w->from_gguf ? WEFT_OK : weft__text_files_copy(w->source, folder, tokenizer && !own);
+    if (status == WEFT_OK && !w->from_gguf && !text_only)
+        status = weft__processor_files_copy(w->source, folder);
     const bool settings = w->from_gguf && weft__model_generation(model)->config;
     if (status == WEFT_OK && (settings || w->more_eos))
         status = write_generation(model, folder);
@@ -177,6 +179,7 @@ static weft_status write_text(const work *w, weft_model *model, const char *fold
 static weft_status write_folder(work *w, weft_model *model)
 {
     const weft_convert_options *o = w->options;
+    const bool text_only = weft__model_saves_text(model, o->text_only);
     weft__folder f;
     weft_status status = weft__folder_begin(w->out, o->replace, &f);
     if (status != WEFT_OK)
@@ -186,13 +189,13 @@ static weft_status write_folder(work *w, weft_model *model)
         .progress = {report_progress, w},
         .files = &w->report.files,
     };
-    status = write_text(w, model, f.path); /* first, since this may fail */
+    status = write_text(w, model, text_only, f.path); /* first, since this may fail */
     if (status == WEFT_OK)
         status = weft__convert_quantize(model, o);
     if (status == WEFT_OK)
-        status = write_config(model, f.path);
+        status = write_config(model, text_only, f.path);
     if (status == WEFT_OK)
-        status = weft_nn_save(weft_model_module(model), f.path, &save);
+        status = weft__model_save_tensors(model, f.path, text_only, &save);
     if (status == WEFT_OK && w->hooks.add)
         status = w->hooks.add(w->hooks.context, f.path);
     return weft__folder_replace(&f, w->out, status);

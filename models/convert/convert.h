@@ -30,13 +30,20 @@ weft_status weft__convert_with(const char *model, const char *out,
 
 weft_status weft__convert_check(const weft_convert_options *o);
 weft_status weft__convert_quantize(weft_model *model, const weft_convert_options *o);
-/* The text of config.json, with "quantization" matching the model's matrices; the caller frees
- * *text. */
-weft_status weft__convert_config(weft_model *model, char **text);
+/* The text of config.json, with "quantization" matching the model's matrices; with `text_only` that
+ * of a multimodal model's text model. The caller frees *text. */
+weft_status weft__convert_config(weft_model *model, bool text_only, char **text);
+/* Whether its head is the embedding. */
+bool weft__model_is_tied(weft_model *model);
 /* Whether its head was tied to the embedding when loaded, but is no longer. */
 bool weft__model_is_untied(weft_model *model);
 /* Whether its vocabulary size differs from its configuration. */
 bool weft__model_is_resized(const weft_model *model);
+
+/* ---- text_config.c --------------------------------------------------------------------------- */
+
+/* Replaces the configuration of a multimodal model by that of its text model alone. */
+weft_status weft__text_config(weft_model *model, json_object **root);
 
 /* ---- folder.c: folders of conversions, and the tokenizer and chat files in them -------------- */
 
@@ -45,6 +52,8 @@ weft_status weft__folder_begin(const char *out, bool replace, weft__folder *f);
 /* Copies the files about text: tokenizer, chat templates, generation_config.json; without
  * `tokenizer` only the last. */
 weft_status weft__text_files_copy(const char *from, const char *to, bool tokenizer);
+/* Copies the configurations of processors of other modalities. */
+weft_status weft__processor_files_copy(const char *from, const char *to);
 
 /* ---- text.c ---------------------------------------------------------------------------------- */
 

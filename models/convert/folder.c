@@ -103,6 +103,16 @@ weft_status weft__text_files_copy(const char *from, const char *to, bool tokeniz
     return status == WEFT_OK && tokenizer ? copy_templates(from, to) : status;
 }
 
+weft_status weft__processor_files_copy(const char *from, const char *to)
+{
+    static const char *const names[] = {"preprocessor_config.json", "processor_config.json",
+                                        "video_preprocessor_config.json"};
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names && status == WEFT_OK; i++)
+        status = copy(from, to, names[i]);
+    return status;
+}
+
 weft_status weft_tokenizer_copy(const char *from, const char *to)
 {
     static const char *const names[] = {"tokenizer.json", "tokenizer_config.json",
@@ -116,6 +126,8 @@ weft_status weft_tokenizer_copy(const char *from, const char *to)
         status = copy(from, to, names[i]);
     if (status == WEFT_OK && !gguf)
         status = copy_templates(from, to);
+    if (status == WEFT_OK && !gguf)
+        status = weft__processor_files_copy(from, to);
     weft_free(gguf);
     return status;
 }

@@ -10,6 +10,7 @@
 #include "core/io/json.h"
 #include "models/convert/convert.h"
 #include "models/convert/rules.h"
+#include "models/names.h"
 #include "weft/nn_tools.h"
 
 static const struct {
@@ -148,6 +149,7 @@ static json_object *entry_of(const weft_encoding *e)
 typedef struct survey {
     const weft_encoding *seen[16], *usual;
     int64_t counts[16];
+    const weft__naming *naming; /* of mlx-lm's modules */
     json_object *out;
 } survey;
 
@@ -179,20 +181,22 @@ static weft_status count(void *context, const weft_nn_item *item)
 static weft_status list(void *context, const weft_nn_item *item)
 {
     survey *s = context;
-    char path[WEFT_NN_PATH];
+    char name[WEFT_NN_PATH];
     const weft_encoding *e = parts_of(item);
-    const size_t n = strlen(item->path), end = strlen(".weight");
-    if (!e || alike(e, s->usual) || n <= end)
+    const size_t end = strlen(".weight");
+    if (!e || alike(e, s->usual) || strlen(item->path) <= end)
         return WEFT_OK;
-    snprintf(path, sizeof path, "%.*s", (int)(n - end), item->path);
-    json_object_object_add(s->out, path, entry_of(e));
+    weft__name_in(s->naming, item->path, name, sizeof name);
+    name[strlen(name) - end] = '\0';
+    json_object_object_add(s->out, name, entry_of(e));
     return WEFT_OK;
 }
 
 /* The most common format, and exceptions by module; NULL: nothing is quantized. */
-static json_object *quantization_of(weft_model *model)
+static json_object *quantization_of(weft_model *model, bool text_only)
 {
-    survey s = {0};
+    const weft_config *config = weft_model_config(model);
+    survey s = {.naming = text_only ? &weft__names_text : weft__config_mlx_naming(config)};
     int best = 0;
     if (weft_nn_visit(weft_model_module(model), count, &s) != WEFT_OK || s.seen[0] == NULL)
         return NULL;
@@ -212,11 +216,21 @@ static weft_status look_for_head(void *context, const weft_nn_item *item)
     return WEFT_OK;
 }
 
-bool weft__model_is_untied(weft_model *model)
+static bool has_head(weft_model *model)
 {
     bool found = false;
     (void)weft_nn_visit(weft_model_module(model), look_for_head, &found); /* always WEFT_OK */
-    return found && weft_model_info_of(model)->tied;
+    return found;
+}
+
+bool weft__model_is_tied(weft_model *model)
+{
+    return weft_model_info_of(model)->tied && !has_head(model);
+}
+
+bool weft__model_is_untied(weft_model *model)
+{
+    return weft_model_info_of(model)->tied && has_head(model);
 }
 
 bool weft__model_is_resized(const weft_model *model)
@@ -225,18 +239,19 @@ bool weft__model_is_resized(const weft_model *model)
     return weft_config_int(weft_model_config(model), "vocab_size", n) != n;
 }
 
-/* Sets vocab_size wherever the configuration contains it: at the top level, in text_config, or
- * both. */
-static void put_vocabulary(json_object *root, int64_t n)
+/* Replaces a member wherever the configuration contains it: at the top level, in text_config, or
+ * both. Takes ownership of the value. */
+static void replace(json_object *root, const char *name, json_object *value)
 {
     json_object *objects[] = {root, json_object_object_get(root, "text_config")};
     for (int i = 0; i < 2; i++) {
-        if (objects[i] && json_object_object_get_ex(objects[i], "vocab_size", NULL))
-            json_object_object_add(objects[i], "vocab_size", json_object_new_int64(n));
+        if (objects[i] && json_object_object_get_ex(objects[i], name, NULL))
+            json_object_object_add(objects[i], name, json_object_get(value));
     }
+    json_object_put(value);
 }
 
-weft_status weft__convert_config(weft_model *model, char **text)
+weft_status weft__convert_config(weft_model *model, bool text_only, char **text)
 {
     const weft_config *config = weft_model_config(model);
     const char *source = weft_config_text(config), *where = weft_config_where(config);
@@ -247,18 +262,23 @@ weft_status weft__convert_config(weft_model *model, char **text)
         return status;
     json_object_object_del(doc.root, "quantization_config");
     json_object_object_del(doc.root, "quantization");
-    json_object *quantization = quantization_of(model);
+    json_object *quantization = quantization_of(model, text_only);
     if (quantization)
         json_object_object_add(doc.root, "quantization", quantization);
-    if (weft__model_is_untied(model))
+    if (weft__model_is_untied(model)) {
         json_object_object_add(doc.root, "tie_word_embeddings", json_object_new_boolean(false));
+        replace(doc.root, "tie_word_embeddings", json_object_new_boolean(false));
+    }
     if (weft__model_is_resized(model))
-        put_vocabulary(doc.root, weft_model_info_of(model)->vocab_size);
+        replace(doc.root, "vocab_size",
+                json_object_new_int64(weft_model_info_of(model)->vocab_size));
+    if (text_only)
+        status = weft__text_config(model, &doc.root);
     const int flags =
         JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE;
     const char *made = json_object_to_json_string_ext(doc.root, flags);
-    *text = made ? weft_format("%s\n", made) : NULL;
-    if (*text == NULL)
+    *text = made && status == WEFT_OK ? weft_format("%s\n", made) : NULL;
+    if (*text == NULL && status == WEFT_OK)
         status = weft__out_of_memory(where, NULL);
     weft__json_free(&doc);
     return status;

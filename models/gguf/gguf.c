@@ -76,7 +76,7 @@ static weft_status add_parts(weft_array *both, const char *path, weft__weights *
     for (int j = 0; j < 2 && status == WEFT_OK; j++) {
         char own[WEFT_NN_PATH];
         snprintf(own, sizeof own, "%.*s%s.weight", n, path, names[j]);
-        status = weft__weights_add(out, own, parts[j]);
+        status = weft__weights_add(out, own, NULL, parts[j]);
     }
     return status;
 }
@@ -91,7 +91,7 @@ static weft_status add(const reader *r, int i, const char *path, weft__weights *
                          weft_gguf_path(r->file), weft_printable(e->name));
     weft_array *a = tensor(r, i, path);
     return both && (r->apart || !e->encoding) ? add_parts(a, path, out)
-                                              : weft__weights_add(out, path, a);
+                                              : weft__weights_add(out, path, NULL, a);
 }
 
 static weft_status heads_of(reader *r)

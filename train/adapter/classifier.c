@@ -11,11 +11,12 @@
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-/* Converts "LlamaForCausalLM" to "LlamaForSequenceClassification". NULL: not a name of that form.
- */
+/* Converts "LlamaForCausalLM" to "LlamaForSequenceClassification", also from the multimodal
+ * "...ForConditionalGeneration". NULL: not a name of that form. */
 static char *classifier_name(const char *name)
 {
     const char *end = name ? strstr(name, "ForCausalLM") : NULL;
+    end = name && !end ? strstr(name, "ForConditionalGeneration") : end;
     return end ? weft_format("%.*sForSequenceClassification", (int)(end - name), name) : NULL;
 }
 
@@ -59,7 +60,7 @@ weft_status weft__adapter_write_labels(weft_model *model, const char *folder)
         weft_free(path);
         return WEFT_OK;
     }
-    weft_status status = path ? weft__convert_config(model, &text)
+    weft_status status = path ? weft__convert_config(model, false, &text)
                               : weft__out_of_memory(folder, "the classifier's configuration");
     if (status == WEFT_OK)
         status = weft__json_parse(text, strlen(text), path, &doc);
@@ -136,7 +137,7 @@ weft_status weft_adapter_labels(const char *folder, weft_labels *out)
     weft_status status = path && mlx ? WEFT_OK : weft__out_of_memory(folder, "its labels");
     /* mlx-lm has no classifiers. */
     if (status == WEFT_OK && (weft__exists(path) || !weft__exists(mlx)))
-        status = weft_safetensors_open(path, &file);
+        status = weft__adapter_open(folder, &file);
     if (file)
         status = weft__adapter_read_labels(folder, file, out);
     weft_safetensors_close(file);

@@ -1,0 +1,186 @@
+/* models/save.c -- saves a model: its tensors under the names of the checkpoint that it was loaded
+ * from, unused tensors of the checkpoint unchanged, and config.json. */
+#include "models/save.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/failure.h"
+#include "core/io/named.h"
+#include "core/io/text.h"
+#include "models/convert/convert.h"
+#include "models/names.h"
+#include "nn/module.h"
+
+typedef struct writing {
+    const weft__weights *stored;
+    const weft__naming *naming; /* of parameters that the checkpoint does not have */
+    bool text_only;
+    const weft_named_arrays *parameters;
+    weft_named_arrays out;
+} writing;
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+static const weft__naming *naming_of(const weft__weights *stored)
+{
+    const weft__weight *first = weft__weights_find(stored, "model.embed_tokens.weight");
+    return first && first->name ? weft__naming_of(first->name) : &weft__names_text;
+}
+
+bool weft__model_saves_text(const weft_model *model, bool asked)
+{
+    return weft__config_at_top(weft_model_config(model), "text_config").value &&
+           (asked || naming_of(weft__model_stored(model)) == &weft__names_text);
+}
+
+/* The name of a parameter in the checkpoint; NULL: it has none. */
+static const char *stored_name(const writing *w, const char *path)
+{
+    const weft__weight *found = weft__weights_find(w->stored, path);
+    return found && !found->unused ? found->name : NULL;
+}
+
+/* The name of a parameter, or of a part of a quantized one, which is named like its codes. */
+static void name_of(const writing *w, const char *path, char *out, size_t size)
+{
+    char codes[WEFT_NN_PATH];
+    const char *name = stored_name(w, path), *dot = strrchr(path, '.');
+    if (name) {
+        snprintf(out, size, "%s", name);
+        return;
+    }
+    snprintf(codes, sizeof codes, "%.*s.weight", (int)(dot ? dot - path : 0), path);
+    const char *of_codes = dot ? stored_name(w, codes) : NULL;
+    if (of_codes)
+        snprintf(out, size, "%.*s%s", (int)(strrchr(of_codes, '.') - of_codes), of_codes, dot);
+    else
+        weft__name_in(w->naming, path, out, size);
+}
+
+/* ---- tensors -------------------------------------------------------------------------------- */
+
+static weft_status put(writing *w, const char *name, weft_array *a)
+{
+    char text[WEFT_NN_PATH];
+    if (w->text_only)
+        weft__name_path(name, text, sizeof text);
+    return weft__named_arrays_add(&w->out, w->text_only ? text : name, a)
+               ? WEFT_OK
+               : weft__out_of_memory(name, "saving it");
+}
+
+/* Stores each expert by itself, under names that differ from that of expert 0 by the number. */
+static weft_status put_each(writing *w, const char *first, const char *number, weft_array *a)
+{
+    char name[WEFT_NN_PATH];
+    weft_status status = WEFT_OK;
+    for (int64_t e = 0; e < weft_dim(a, 0) && status == WEFT_OK; e++) {
+        snprintf(name, sizeof name, "%.*s%lld%s", (int)(number - first), first, (long long)e,
+                 number + 1);
+        status = put(w, name, weft_squeeze(weft_slice_axis(a, 0, e, e + 1), 0));
+    }
+    return status;
+}
+
+/* Stores gates and ups of all experts as one tensor, (n, 2 F, E), in the place of the gates. */
+static weft_status put_joined(writing *w, const char *name, const char *path, weft_array *a)
+{
+    static const char gates[] = ".gate_proj.weight";
+    char other[WEFT_NN_PATH];
+    if (!weft__ends_with(path, gates))
+        return WEFT_OK;
+    snprintf(other, sizeof other, "%.*s.up_proj.weight", (int)(strlen(path) - strlen(gates)), path);
+    weft_array *ups = weft_named_arrays_find(w->parameters, other);
+    return put(w, name, weft_concatenate((weft_array *[]){a, ups}, 2, 1)); /* (n, 2 F, E) */
+}
+
+static bool is_stack(const char *path)
+{
+    char name[WEFT_NN_PATH];
+    return weft__nn_stack_name(path, false, name, sizeof name);
+}
+
+static weft_status put_parameter(writing *w, const char *path, weft_array *a)
+{
+    static const char first[] = ".experts.0.";
+    char name[WEFT_NN_PATH];
+    const bool codes = !weft_dtype_is_float(weft_dtype_of(a)) || !weft__ends_with(path, ".weight");
+    const char *stored = is_stack(path) && !codes ? stored_name(w, path) : NULL;
+    const char *at = stored ? strstr(stored, first) : NULL;
+    if (at)
+        return put_each(w, stored, at + strlen(first) - 2, a);
+    if (stored && weft__ends_with(stored, ".gate_up_proj"))
+        return put_joined(w, stored, path, a);
+    if (is_stack(path) && codes)
+        weft__name_in(w->naming, path, name, sizeof name);
+    else
+        name_of(w, path, name, sizeof name);
+    return put(w, name, a);
+}
+
+static weft_status put_unused(writing *w)
+{
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < w->stored->n && !w->text_only && status == WEFT_OK; i++) {
+        if (w->stored->at[i].unused)
+            status = put(w, w->stored->at[i].name, w->stored->at[i].array);
+    }
+    return status;
+}
+
+weft_status weft__model_save_tensors(weft_model *model, const char *path, bool text_only,
+                                     const weft_nn_save_options *options)
+{
+    weft_named_arrays parameters;
+    const weft__weights *stored = weft__model_stored(model);
+    writing w = {stored, naming_of(stored), text_only, &parameters, {0}};
+    weft_scope_open_lean();
+    weft_status status = weft__nn_saved(weft_model_module(model), options, &parameters);
+    for (int i = 0; i < parameters.n && status == WEFT_OK; i++)
+        status = put_parameter(&w, parameters.names[i], parameters.arrays[i]);
+    if (status == WEFT_OK)
+        status = put_unused(&w);
+    if (status == WEFT_OK)
+        status = weft__nn_write(path, &w.out, options);
+    weft_scope_close(NULL);
+    weft_named_arrays_free(&parameters);
+    weft_named_arrays_free(&w.out);
+    return status;
+}
+
+/* ---- folders -------------------------------------------------------------------------------- */
+
+static weft_status save_files(weft_model *model, const char *weights, const char *config)
+{
+    static const weft_nn_save_options options = {0};
+    char *text = NULL;
+    const bool text_only = weft__model_saves_text(model, false);
+    weft_status status = weft__model_save_tensors(model, weights, text_only, &options);
+    if (status == WEFT_OK &&
+        (text_only || weft__model_is_untied(model) || weft__model_is_resized(model)))
+        status = weft__convert_config(model, text_only, &text);
+    const char *written = text ? text : weft_config_text(weft_model_config(model));
+    if (status == WEFT_OK)
+        status = weft_file_write(config, written, strlen(written));
+    weft_free(text);
+    return status;
+}
+
+weft_status weft_model_save(weft_model *model, const char *folder)
+{
+    if (weft_nn_lora_count(weft_model_module(model)) > 0)
+        return weft_fail(WEFT_INVALID, "%s: save: the model has adapters; merge and remove them",
+                         folder);
+    weft__folder f;
+    weft_status status = weft__folder_open(folder, &f);
+    char *weights = weft_format("%s/model.safetensors", folder);
+    char *config = weft_format("%s/config.json", folder);
+    if (status == WEFT_OK && (weights == NULL || config == NULL))
+        status = weft__out_of_memory(folder, "saving the model");
+    if (status == WEFT_OK)
+        status = save_files(model, weights, config);
+    weft_free(weights);
+    weft_free(config);
+    return weft__folder_close(&f, status);
+}

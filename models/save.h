@@ -1,0 +1,20 @@
+/* models/save.h -- saves a model's tensors under the names that checkpoints have. */
+#ifndef WEFT_MODELS_SAVE_H
+#define WEFT_MODELS_SAVE_H
+
+#include "models/weights.h"
+
+/* The record of the checkpoint that the model was loaded from; empty for a new model. */
+const weft__weights *weft__model_stored(const weft_model *model);
+
+/* Whether only the text model of a multimodal one is saved: if `asked`, and if the checkpoint has
+ * nothing else. False for other models. */
+bool weft__model_saves_text(const weft_model *model, bool asked);
+
+/* weft_nn_save of the model's tree. Tensors have their names in the checkpoint, experts are stored
+ * as there unless they are quantized, and the checkpoint's unused tensors are copied. With
+ * `text_only` the names are those of the text model, and nothing is copied. */
+weft_status weft__model_save_tensors(weft_model *model, const char *path, bool text_only,
+                                     const weft_nn_save_options *options);
+
+#endif
