@@ -6,6 +6,7 @@
 #include "core/io/folder.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
+#include "models/names.h"
 #include "weft/train.h"
 
 #define WEFT__ADAPTER_CONFIG "adapter_config.json"
@@ -55,6 +56,7 @@ typedef struct weft__adapter_config {
     weft__json whole;                    /* modules_to_save: a list, or absent */
     weft__json parameters;               /* target_parameters: a list, or absent */
     weft__json tokens;                   /* trainable_token_indices, not checked yet, or absent */
+    const weft__naming *naming;          /* of the modules that the fields name */
 } weft__adapter_config;
 
 /* Reads and checks the configuration. WEFT_UNSUPPORTED for methods other than LoRA and DoRA. On
@@ -63,6 +65,16 @@ weft_status weft__adapter_config_read(const char *folder, weft__adapter_config *
 weft_status weft__adapter_config_parse(const char *text, size_t length, const char *name,
                                        weft__adapter_config *out);
 void weft__adapter_config_free(weft__adapter_config *config);
+
+/* ---- names.c --------------------------------------------------------------------------------- */
+
+/* Opens the tensors of a folder in PEFT's format. */
+weft_status weft__adapter_open(const char *folder, weft_safetensors **out);
+/* Gives the tensors of a model's adapter the paths of its tree, and removes those of towers.
+ * *naming is the naming that they had. WEFT_UNSUPPORTED if the adapter changes a tower. */
+weft_status weft__adapter_use_paths(weft_safetensors *file, const weft__naming **naming);
+
+/* ---- config.c -------------------------------------------------------------------------------- */
 
 /* Whether the configuration adapts the linear at the path. Must not be called if by_tensors is set.
  */

@@ -238,7 +238,7 @@ static weft_status read_root(const weft__json *root, weft__adapter_config *c)
 /* Takes ownership of the document, also on failure. */
 static weft_status use_doc(weft__json_doc doc, weft__adapter_config *out)
 {
-    *out = (weft__adapter_config){.doc = doc};
+    *out = (weft__adapter_config){.doc = doc, .naming = &weft__names_text};
     const weft__json root = weft__json_root(&out->doc);
     const weft_status status = read_root(&root, out);
     if (status != WEFT_OK)
@@ -288,7 +288,9 @@ static bool list_fits(const weft__json *list, const char *path)
 
 bool weft__adapter_config_has(const weft__adapter_config *c, const char *parameter)
 {
-    return c->parameters.value && list_fits(&c->parameters, parameter);
+    char name[WEFT_NN_PATH];
+    weft__name_in(c->naming, parameter, name, sizeof name);
+    return c->parameters.value && list_fits(&c->parameters, name);
 }
 
 /* layers_to_transform is a list or a number. It excludes modules that are not in a layer. */
@@ -305,8 +307,10 @@ static bool layer_fits(const weft__json *layers, const char *path)
     return n == 0;
 }
 
-bool weft__adapter_config_fits(const weft__adapter_config *c, const char *path)
+bool weft__adapter_config_fits(const weft__adapter_config *c, const char *module)
 {
+    char path[WEFT_NN_PATH];
+    weft__name_in(c->naming, module, path, sizeof path);
     if (c->exclude.value && list_fits(&c->exclude, path))
         return false;
     if (c->all_linear)

@@ -62,7 +62,9 @@ static bool linear_name(const char *stack, int64_t e, bool mixtral, char *out, s
 static weft_status scale_of(const reading *r, const char *linear, int64_t R, double *out)
 {
     double alpha = 0;
-    const weft_status status = weft__adapter_pattern_find(&r->config->alphas, linear, &alpha);
+    char name[WEFT_NN_PATH + 64];
+    weft__name_in(r->config->naming, linear, name, sizeof name);
+    const weft_status status = weft__adapter_pattern_find(&r->config->alphas, name, &alpha);
     alpha = alpha == 0 ? r->config->alpha : alpha;
     *out = alpha / (r->config->rslora ? sqrt((double)R) : (double)R);
     return status;

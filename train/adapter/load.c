@@ -170,6 +170,7 @@ static weft_status choose_stacks(weft_module *tree, const weft__adapter_config *
 
 typedef struct search {
     const weft__json *list;
+    const weft__naming *naming;
     weft__names *out;
 } search;
 
@@ -177,11 +178,13 @@ typedef struct search {
 static weft_status choose_whole(void *context, const char *path, weft_module **field)
 {
     const search *s = context;
-    const size_t n = strlen(path), count = json_object_array_length(s->list->value);
+    char module[WEFT_NN_PATH];
+    weft__name_in(s->naming, path, module, sizeof module);
+    const size_t n = strlen(module), count = json_object_array_length(s->list->value);
     for (size_t i = 0; (*field)->parent && i < count; i++) {
         const char *name = json_object_get_string(json_object_array_get_idx(s->list->value, i));
         const size_t m = strlen(name);
-        if (m > 0 && n >= m && strcmp(path + n - m, name) == 0)
+        if (m > 0 && n >= m && strcmp(module + n - m, name) == 0)
             return weft__names_add(s->out, path);
     }
     return WEFT_OK;
@@ -196,10 +199,9 @@ static weft_status find_patterns(const weft__adapter_config *config, const weft_
     *n = 0;
     for (int i = 0; status == WEFT_OK && i < chosen->n; i++) {
         double rank, alpha = 0;
-        char parameter[WEFT_NN_PATH];
-        const char *name = chosen->at[i];
-        if (weft__nn_stack_name(name, true, parameter, sizeof parameter))
-            name = parameter;
+        char parameter[WEFT_NN_PATH], name[WEFT_NN_PATH];
+        const bool stack = weft__nn_stack_name(chosen->at[i], true, parameter, sizeof parameter);
+        weft__name_in(config->naming, stack ? parameter : chosen->at[i], name, sizeof name);
         status = weft__adapter_pattern_find(&config->ranks, name, &rank);
         if (status == WEFT_OK)
             status = weft__adapter_pattern_find(&config->alphas, name, &alpha);
@@ -398,7 +400,8 @@ static weft_status load(weft_module *tree, const weft__adapter_config *config,
     if (status == WEFT_OK)
         status = choose_stacks(tree, config, &chosen, &n_stacks);
     if (status == WEFT_OK && config->whole.value)
-        status = weft_nn_visit_modules(tree, choose_whole, &(search){&config->whole, &whole});
+        status = weft_nn_visit_modules(tree, choose_whole,
+                                       &(search){&config->whole, config->naming, &whole});
     if (status == WEFT_OK && config->whole.value && whole.n == 0 &&
         json_object_array_length(config->whole.value) > 0)
         status = weft__json_fail(&config->whole, WEFT_INVALID, "the model has no such module");
@@ -429,9 +432,9 @@ static weft_status load_folder(weft_model *model, weft_module *tree, const char 
     if (status != WEFT_OK)
         return status;
     weft_safetensors *file = NULL;
-    char *path = weft_format("%s/%s", folder, WEFT__ADAPTER_TENSORS);
-    status = path ? weft_safetensors_open(path, &file)
-                  : weft__out_of_memory(folder, "reading the adapter");
+    status = weft__adapter_open(folder, &file);
+    if (status == WEFT_OK && model)
+        status = weft__adapter_use_paths(file, &config.naming);
     if (status == WEFT_OK && model)
         status = weft__adapter_classify(model, folder, file);
     if (status == WEFT_OK)
@@ -439,7 +442,6 @@ static weft_status load_folder(weft_model *model, weft_module *tree, const char 
                      ? weft__adapter_load_expert_linears(tree, &config, file, folder, options)
                      : load(tree, &config, file, options);
     weft_safetensors_close(file);
-    weft_free(path);
     weft__adapter_config_free(&config);
     return status;
 }

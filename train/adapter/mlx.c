@@ -54,15 +54,19 @@ static weft_status read_tensor(const weft_safetensors *file, int i, double scale
     const weft_safetensors_entry *from = weft_safetensors_at(file, i);
     const char *dot = strrchr(from->name, '.');
     const char *end = dot ? dot + 1 : "";
-    char path[WEFT_NN_PATH];
+    char path[WEFT_NN_PATH], name[WEFT_NN_PATH];
     const bool is_A = strcmp(end, "lora_a") == 0, is_B = strcmp(end, "lora_b") == 0;
-    const bool fits = dot && snprintf(path, sizeof path, "%.*s", (int)(dot - from->name),
+    const bool fits = dot && snprintf(name, sizeof name, "%.*s", (int)(dot - from->name),
                                       from->name) < WEFT_NN_PATH;
     if (!fits || (!is_A && !is_B && strcmp(end, "m") != 0))
         return weft_fail(WEFT_UNSUPPORTED,
                          "%s: '%s': expected names that end with .lora_a, .lora_b "
                          "or .m",
                          from->path, weft_printable(from->name));
+    if (weft__naming_of(name) != &weft__names_text)
+        weft__name_path(name, path, sizeof path);
+    else
+        snprintf(path, sizeof path, "%s", name);
     weft__adapter_entry *e = weft__adapter_list_entry(out, path);
     if (e == NULL)
         return WEFT_MEMORY;
@@ -116,19 +120,21 @@ static weft_array *padded(weft_array *a, int axis, int64_t rank)
     return weft_concatenate((weft_array *[]){a, zeros}, 2, axis);
 }
 
-static weft_status add_tensor(weft__names *names, weft_array **arrays, const char *path,
+static weft_status add_tensor(weft__names *names, weft_array **arrays, const char *module,
                               const char *end, weft_array *a)
 {
-    char name[WEFT_NN_PATH + 16];
-    snprintf(name, sizeof name, "%s.%s", path, end);
+    char name[WEFT_NN_PATH + 64];
+    snprintf(name, sizeof name, "%s.%s", module, end);
     arrays[names->n] = weft_contiguous(a);
     return weft__names_add(names, name);
 }
 
 /* Adds an adapter in float32. A scale that differs from the common one is multiplied into B. */
-static weft_status add_entry(const weft__adapter_entry *e, int64_t rank, double scale,
-                             weft__names *names, weft_array **arrays)
+static weft_status add_entry(const weft__adapter_entry *e, const weft__naming *naming, int64_t rank,
+                             double scale, weft__names *names, weft_array **arrays)
 {
+    char module[WEFT_NN_PATH + 32];
+    weft__name_in(naming, e->path, module, sizeof module);
     const bool experts = weft_ndim(e->A) == 3;
     weft_array *A = padded(wide(e->A), -2, rank); /* (R, in) or (n, R, in) */
     weft_array *B = padded(wide(e->B), -1, rank); /* (out, R) or (n, out, R) */
@@ -136,23 +142,23 @@ static weft_status add_entry(const weft__adapter_entry *e, int64_t rank, double 
         B = weft_scale(B, e->scale / scale);
     A = experts ? A : weft_swapaxes(A, 0, 1);
     B = experts ? B : weft_swapaxes(B, 0, 1);
-    weft_status status = add_tensor(names, arrays, e->path, "lora_a", A);
+    weft_status status = add_tensor(names, arrays, module, "lora_a", A);
     if (status == WEFT_OK)
-        status = add_tensor(names, arrays, e->path, "lora_b", B);
+        status = add_tensor(names, arrays, module, "lora_b", B);
     if (status == WEFT_OK && e->m)
-        status = add_tensor(names, arrays, e->path, "m", wide(e->m));
+        status = add_tensor(names, arrays, module, "m", wide(e->m));
     return status;
 }
 
-static weft_status write_tensors(const weft__adapter_list *list, int64_t rank, double scale,
-                                 const char *folder)
+static weft_status write_tensors(const weft__adapter_list *list, const weft__naming *naming,
+                                 int64_t rank, double scale, const char *folder)
 {
     weft__names names = {0};
     weft_array **arrays = weft_calloc(3 * (size_t)list->n, sizeof(weft_array *));
     char *path = weft_format("%s/%s", folder, WEFT__ADAPTER_MLX_TENSORS);
     weft_status status = arrays && path ? WEFT_OK : weft__out_of_memory(folder, "the adapter");
     for (int i = 0; status == WEFT_OK && i < list->n; i++)
-        status = add_entry(&list->at[i], rank, scale, &names, arrays);
+        status = add_entry(&list->at[i], naming, rank, scale, &names, arrays);
     if (status == WEFT_OK)
         status =
             weft_safetensors_save(path, (const char *const *)names.at, arrays, names.n, NULL, 0);
@@ -162,28 +168,30 @@ static weft_status write_tensors(const weft__adapter_list *list, int64_t rank, d
     return status;
 }
 
-/* A key is the path within a layer; for a module outside the layers, the complete path. */
-static const char *key_of(const char *path)
+/* A key is the path within a layer; for a module outside the layers, its complete name. */
+static weft_status add_key(const char *path, const weft__naming *naming, weft__names *keys)
 {
     static const char layers[] = "model.layers.";
-    if (strncmp(path, layers, strlen(layers)) != 0)
-        return path;
-    const char *dot = strchr(path + strlen(layers), '.');
-    return dot ? dot + 1 : path;
+    char key[WEFT_NN_PATH + 32];
+    const bool inside = strncmp(path, layers, strlen(layers)) == 0;
+    const char *dot = inside ? strchr(path + strlen(layers), '.') : NULL;
+    if (dot)
+        snprintf(key, sizeof key, "%s", dot + 1);
+    else
+        weft__name_in(naming, path, key, sizeof key);
+    return weft__names_have(keys, key) ? WEFT_OK : weft__names_add(keys, key);
 }
 
-static weft_status write_config(const weft__adapter_list *list, int64_t rank, double scale,
-                                const char *folder, const char *base_name)
+static weft_status write_config(const weft__adapter_list *list, const weft__naming *naming,
+                                int64_t rank, double scale, const char *folder,
+                                const char *base_name)
 {
     char number[WEFT__NUMBER_TEXT];
     weft__names keys = {0};
     weft__text t = {0};
     weft_status status = WEFT_OK;
-    for (int i = 0; status == WEFT_OK && i < list->n; i++) {
-        const char *key = key_of(list->at[i].path);
-        if (!weft__names_have(&keys, key))
-            status = weft__names_add(&keys, key);
-    }
+    for (int i = 0; status == WEFT_OK && i < list->n; i++)
+        status = add_key(list->at[i].path, naming, &keys);
     weft__text_format(&t,
                       "{\n  \"fine_tune_type\": \"%s\",\n  \"lora_parameters\": {\n"
                       "    \"rank\": %lld,\n",
@@ -212,6 +220,7 @@ weft_status weft__adapter_mlx_write(weft_model *model, const char *folder, const
 {
     weft__adapter_list list = {0};
     int64_t rank = 0;
+    const weft__naming *naming = weft__config_mlx_naming(weft_model_config(model));
     weft_scope_open();
     weft_status status = weft__adapter_list_for(model, "mlx-lm's", &list);
     for (int i = 0; i < list.n; i++)
@@ -220,9 +229,9 @@ weft_status weft__adapter_mlx_write(weft_model *model, const char *folder, const
     if (status == WEFT_OK)
         status = weft__folder_open(folder, &f);
     if (status == WEFT_OK)
-        status = write_tensors(&list, rank, list.at[0].scale, folder);
+        status = write_tensors(&list, naming, rank, list.at[0].scale, folder);
     if (status == WEFT_OK)
-        status = write_config(&list, rank, list.at[0].scale, folder, base_name);
+        status = write_config(&list, naming, rank, list.at[0].scale, folder, base_name);
     status = weft__folder_close(&f, status);
     weft_scope_close(NULL);
     weft__adapter_list_free(&list);

@@ -20,8 +20,10 @@ typedef struct size {
 
 /* The contents of adapter_config.json for a tree. */
 typedef struct profile {
-    size *sizes; /* one for each of `names` */
-    size usual;  /* the most frequent rank and alpha */
+    const weft__naming *naming; /* of the modules that the adapter is for */
+    bool by_suffix;             /* `targets` are last components, of modules in all layers */
+    size *sizes;                /* one for each of `names` */
+    size usual;                 /* the most frequent rank and alpha */
     int n_sizes;
     weft__names names; /* the adapted linears, and the adapted parameters of experts */
     double dropout;
@@ -206,9 +208,10 @@ static weft_status find_targets(profile *p)
     weft_status status = find_suffixes(p);
     if (status != WEFT_OK)
         return status;
-    if (is_exact(p, true)) {
+    p->by_suffix = is_exact(p, true);
+    if (p->by_suffix) {
         forget_layers(p);
-    } else if (is_exact(p, false)) {
+    } else if (p->naming == &weft__names_text && is_exact(p, false)) {
         qsort(p->layers, (size_t)p->n_layers, sizeof *p->layers, compare_layers);
     } else {
         forget_layers(p);
@@ -234,6 +237,21 @@ static weft_status add_whole(void *context, const weft_nn_item *item)
     return weft__names_have(&p->whole, path) ? WEFT_OK : weft__names_add(&p->whole, path);
 }
 
+/* Replaces complete paths in the list by the names of modules. */
+static weft_status use_names(const profile *p, weft__names *list)
+{
+    for (int i = 0; i < list->n; i++) {
+        char name[WEFT_NN_PATH + 64];
+        weft__name_in(p->naming, list->at[i], name, sizeof name);
+        char *copy = weft_strdup(name);
+        if (copy == NULL)
+            return weft__out_of_memory("adapter", "a name");
+        weft_free(list->at[i]);
+        list->at[i] = copy;
+    }
+    return WEFT_OK;
+}
+
 static weft_status find_profile(weft_module *tree, profile *p)
 {
     weft_status status = weft__adapter_linears(tree, &p->linears, &p->adapted);
@@ -248,7 +266,12 @@ static weft_status find_profile(weft_module *tree, profile *p)
         status = find_sizes(tree, p);
     if (status == WEFT_OK)
         status = weft_nn_visit(tree, add_whole, p);
-    return status == WEFT_OK ? find_targets(p) : status;
+    if (status == WEFT_OK)
+        status = find_targets(p);
+    weft__names *const lists[] = {&p->names, &p->targets, &p->target_parameters, &p->whole};
+    for (int i = 0; i < 4 && status == WEFT_OK; i++)
+        status = use_names(p, lists[i]);
+    return status;
 }
 
 /* ---- adapter_config.json -------------------------------------------------------------------- */
@@ -310,6 +333,33 @@ static void write_list(weft__text *t, const char *name, const weft__names *list)
     weft__text_format(t, "  ],\n");
 }
 
+/* Writes target_modules. Suffixes would match modules of a multimodal model's towers too, so there
+ * they become a regular expression for modules of the text model. */
+static void write_targets(weft__text *t, const profile *p)
+{
+    weft__text regex = {0};
+    bool head = false;
+    if (p->naming == &weft__names_text || !p->by_suffix || p->targets.n == 0) {
+        write_list(t, "target_modules", &p->targets);
+        return;
+    }
+    for (const char *at = p->naming->body; *at; at++)
+        weft__text_format(&regex, *at == '.' ? "\\%c" : "%c", *at);
+    weft__text_format(&regex, "(.*\\.)?(");
+    for (int i = 0, n = 0; i < p->targets.n; i++) {
+        const bool is_head = strcmp(p->targets.at[i], "lm_head") == 0;
+        head |= is_head;
+        if (!is_head)
+            weft__text_format(&regex, "%s%s", n++ > 0 ? "|" : "", p->targets.at[i]);
+    }
+    weft__text_format(&regex, ")%s", head ? "|lm_head" : "");
+    weft__text_format(t, "  \"target_modules\": ");
+    weft__text_quote(t, regex.failed ? "" : regex.at);
+    weft__text_format(t, ",\n");
+    t->failed |= regex.failed;
+    weft_free(regex.at);
+}
+
 static void write_layers(weft__text *t, const profile *p)
 {
     if (p->layers == NULL) {
@@ -347,7 +397,7 @@ static weft_status write_config(weft__text *t, weft_module *tree, const profile 
     weft__text_format(t, "  \"peft_type\": \"LORA\",\n  \"r\": %lld,\n", (long long)p->usual.rank);
     write_pattern(t, p, "rank_pattern", rank_of);
     weft__text_format(t, "  \"revision\": null,\n");
-    write_list(t, "target_modules", &p->targets);
+    write_targets(t, p);
     if (p->target_parameters.n > 0) /* PEFT accepts this field since version 0.17 */
         write_list(t, "target_parameters", &p->target_parameters);
     weft__text_format(t, "  \"task_type\": %s,\n", task);
@@ -375,6 +425,7 @@ static weft_status save_config(const char *folder, weft_module *tree, const prof
 /* ---- adapter_model.safetensors -------------------------------------------------------------- */
 
 typedef struct tensors {
+    const weft__naming *naming;
     weft__names names;
     weft_array **arrays;
     int capacity;
@@ -393,8 +444,10 @@ static weft_array *saved_array(const weft_nn_item *item)
     return weft_concatenate(both, 2, is_A ? 0 : 1);
 }
 
-static weft_status put_tensor(tensors *t, const char *name, weft_array *a)
+/* Adds the tensor `end` of the module at a path. */
+static weft_status put_tensor(tensors *t, const char *path, const char *end, weft_array *a)
 {
+    char module[WEFT_NN_PATH + 64], name[WEFT_NN_PATH + 96];
     if (t->names.n == t->capacity) {
         const int capacity = 2 * t->capacity + 64;
         weft_array **moved = weft_realloc(t->arrays, (size_t)capacity * sizeof(weft_array *));
@@ -404,25 +457,27 @@ static weft_status put_tensor(tensors *t, const char *name, weft_array *a)
         t->capacity = capacity;
     }
     t->arrays[t->names.n] = a;
+    weft__name_in(t->naming, path, module, sizeof module);
+    snprintf(name, sizeof name, WEFT__ADAPTER_PREFIX "%s%s", module, end);
     return weft__names_add(&t->names, name);
 }
 
 static weft_status add_tensor(void *context, const weft_nn_item *item)
 {
-    char name[WEFT_NN_PATH + 64];
+    char path[WEFT_NN_PATH];
     if (item->module->type == &weft_nn_lora_stack_type)
         return WEFT_OK;
     if (weft__is_tokens(item->module)) {
-        snprintf(name, sizeof name, WEFT__ADAPTER_PREFIX "%.*s" WEFT__ADAPTER_TOKENS,
-                 (int)(strrchr(item->path, '.') - item->path), item->path);
-        return put_tensor(context, name, *item->slot->address);
+        snprintf(path, sizeof path, "%.*s", (int)(strrchr(item->path, '.') - item->path),
+                 item->path);
+        return put_tensor(context, path, WEFT__ADAPTER_TOKENS, *item->slot->address);
     }
     const bool part = weft__is_lora(item->module) && weft__adapter_is_part(item->path);
     if (!part && item->slot->frozen)
         return WEFT_OK;
     const bool framed = part && !weft__adapter_is_bare(item->path);
-    snprintf(name, sizeof name, WEFT__ADAPTER_PREFIX "%s%s", item->path, framed ? ".weight" : "");
-    return put_tensor(context, name, part ? saved_array(item) : *item->slot->address);
+    return put_tensor(context, item->path, framed ? ".weight" : "",
+                      part ? saved_array(item) : *item->slot->address);
 }
 
 static weft_status add_expert_tensors(weft_module *tree, tensors *t)
@@ -431,22 +486,21 @@ static weft_status add_expert_tensors(weft_module *tree, tensors *t)
     weft_status status = weft__adapter_stacks(tree, NULL, &stacks);
     for (int i = 0; status == WEFT_OK && i < stacks.n; i++) {
         weft__adapter_parameter e;
-        char name[WEFT_NN_PATH + 96];
+        char end[64];
         status = weft__adapter_parameter_of(tree, stacks.at[i], &e);
+        *strrchr(e.name, '.') = '\0'; /* the module of the parameter */
         for (int k = 0; status == WEFT_OK && e.first && k < 2; k++) {
-            snprintf(name, sizeof name, WEFT__ADAPTER_PREFIX "%.*s%s.lora_%c.weight",
-                     (int)(strrchr(e.name, '.') - e.name), e.name, e.inner ? ".base_layer" : "",
-                     "AB"[k]);
-            status = put_tensor(t, name, k == 0 ? e.A : e.B);
+            snprintf(end, sizeof end, "%s.lora_%c.weight", e.inner ? ".base_layer" : "", "AB"[k]);
+            status = put_tensor(t, e.name, end, k == 0 ? e.A : e.B);
         }
     }
     weft__names_free(&stacks);
     return status;
 }
 
-static weft_status save_tensors(const char *folder, weft_module *tree)
+static weft_status save_tensors(const char *folder, weft_module *tree, const weft__naming *naming)
 {
-    tensors t = {0};
+    tensors t = {.naming = naming};
     char *path = weft_format("%s/%s", folder, WEFT__ADAPTER_TENSORS);
     weft_scope_open();
     weft_status status =
@@ -469,7 +523,8 @@ static weft_status save(weft_module *tree, const char *folder, const char *base_
 {
     weft_status status = find_profile(tree, p);
     if (status == WEFT_OK)
-        status = save_tensors(folder, tree); /* first, since it is what fails on a full disk */
+        status = save_tensors(folder, tree,
+                              p->naming); /* first, since it is what fails on a full disk */
     if (status == WEFT_OK)
         status = save_config(folder, tree, p, base_name, task);
     return status;
@@ -477,7 +532,7 @@ static weft_status save(weft_module *tree, const char *folder, const char *base_
 
 weft_status weft_adapter_save(weft_model *model, const char *folder, const char *base_name)
 {
-    profile p = {0};
+    profile p = {.naming = weft__config_naming(weft_model_config(model))};
     const bool classifies = weft_model_info_of(model)->n_labels > 0;
     weft__folder f;
     weft_status status = weft__folder_open(folder, &f);
@@ -502,7 +557,7 @@ static weft_status add_other(void *context, const char *path, weft_module **fiel
 
 weft_status weft_adapter_save_module(weft_module *module, const char *folder, const char *base_name)
 {
-    profile p = {0};
+    profile p = {.naming = &weft__names_text};
     weft__folder f;
     weft_status status = weft__folder_open(folder, &f);
     if (status == WEFT_OK)

@@ -52,7 +52,12 @@ weft_status weft__adapter_write_tokens(weft_module *tree, weft__text *out)
 
 static weft_status train_list(weft_module *tree, const char *module, const weft__json *list)
 {
+    char path[WEFT_NN_PATH];
     size_t n = 0;
+    if (weft__naming_of(module) != &weft__names_text) {
+        weft__name_path(module, path, sizeof path);
+        module = path;
+    }
     weft_status status = weft__json_length(list, &n);
     int32_t *ids = weft_malloc((n + 1) * sizeof *ids);
     if (status == WEFT_OK && ids == NULL)
