@@ -21,7 +21,7 @@ typedef struct cli_data_source {
 #define CLI_DATA_READING_OPTIONS(T)                                                                \
     {.name = "format",                                                                             \
      .kind = CLI_CHOICE,                                                                           \
-     .value = "jsonl|json|csv|tsv|text",                                                           \
+     .value = "jsonl|json|csv|tsv|text|parquet",                                                   \
      CLI_DATA_AT(T, format),                                                                       \
      .help = "format of the data, which standard input needs; default: by the file's extension"},  \
         {.name = "long",                                                                           \
@@ -47,7 +47,8 @@ typedef struct cli_data_source {
     {                                                                                              \
         .name = "data", .letter = 'd', .kind = CLI_TEXTS, .value = "FILE", CLI_DATA_AT(T, paths),  \
         .help = "a file, a folder, a pattern as in '*.jsonl', or - for standard input: text, or "  \
-                "rows of JSON lines, a JSON array, CSV or TSV; may be given several times"         \
+                "rows of JSON lines, a JSON array, CSV, TSV or Parquet, also compressed by gzip "  \
+                "or Zstandard; may be given several times"                                         \
     }
 
 #define CLI_DATA_MIX_OPTION(T)                                                                     \

@@ -21,6 +21,9 @@ libcunit1-dev   module:cunit
 libvulkan-dev   module:vulkan
 libhdf5-dev     module:hdf5
 libzip-dev      module:libzip
+zlib1g-dev      module:zlib
+libzstd-dev     module:libzstd
+libsnappy-dev   module:snappy
 libcurl4-openssl-dev module:libcurl
 libssl-dev      module:libcrypto
 libedit-dev     module:libedit

@@ -43,6 +43,7 @@ typedef enum weft_data_format {
     WEFT_DATA_CSV,      /* RFC 4180; the first record has the column names */
     WEFT_DATA_TSV,      /* the same with tabs */
     WEFT_DATA_TEXT,     /* one text, cut into windows */
+    WEFT_DATA_PARQUET,  /* rows of columns; those of bytes without a logical type are null */
     WEFT_DATA_FORMATS
 } weft_data_format;
 
@@ -161,7 +162,7 @@ typedef struct weft_dataset_info {
  * The log reports truncated and dropped samples, and validation samples that are also trained. A
  * leading UTF-8 byte order mark is skipped. WEFT_INVALID ("file:line: what") for a malformed row
  * and when there is no sample; WEFT_UNSUPPORTED for preference pairs among other samples and for
- * formats such as Parquet. */
+ * formats such as Arrow and for compression that this build lacks. */
 WEFT_NODISCARD WEFT_API weft_status weft_dataset_load(const char *path,
                                                       const weft_tokenizer *tokenizer,
                                                       const weft_dataset_options *options,

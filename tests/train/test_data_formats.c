@@ -254,9 +254,9 @@ static void folders_and_patterns_are_read_in_order(void)
     }
     CHECK_STATUS(weft_dataset_load(in_root("*.none"), tokenizer, NULL, 0, &d, NULL), WEFT_IO);
     CHECK_CONTAINS(weft_error_message(), "no file matches the pattern");
-    write_file(in_root("deep/d.parquet"), "PAR1");
+    write_file(in_root("deep/d.arrow"), "ARROW1");
     CHECK_STATUS(weft_dataset_load(root, tokenizer, NULL, 0, &d, NULL), WEFT_UNSUPPORTED);
-    CHECK_CONTAINS(weft_error_message(), "d.parquet");
+    CHECK_CONTAINS(weft_error_message(), "d.arrow");
     CHECK_OK(weft_folder_make(in_root("none")));
     CHECK_STATUS(weft_dataset_load(in_root("none"), tokenizer, NULL, 0, &d, NULL), WEFT_IO);
     CHECK_CONTAINS(weft_error_message(), "the folder has no file that ends in .jsonl");

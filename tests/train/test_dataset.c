@@ -391,8 +391,8 @@ static void byte_order_marks_are_skipped(void)
 
 static void files_that_cannot_be_read_are_not_trained_as_text(void)
 {
-    expect_refusal("a.parquet", "PAR1", WEFT_UNSUPPORTED, ".parquet files");
-    expect_refusal("a.jsonl.gz", "\x1f\x8b", WEFT_UNSUPPORTED, ".gz files");
+    expect_refusal("a.arrow", "ARROW1", WEFT_UNSUPPORTED, ".arrow files");
+    expect_refusal("a.jsonl.bz2", "BZh", WEFT_UNSUPPORTED, ".bz2 files");
 }
 
 static void empty_datasets_are_refused(void)

@@ -1,4 +1,5 @@
-/* train/data/files.c -- finds the data files of a path, a folder or a pattern. */
+/* train/data/files.c -- finds the data files of a path, a folder or a pattern, and decompresses
+ * them. */
 #include <dirent.h>
 #include <errno.h>
 #include <glob.h>
@@ -8,11 +9,15 @@
 #include <unistd.h>
 
 #include "core/failure.h"
+#include "core/io/text.h"
 #include "train/data/reader.h"
 #include "weft/memory.h"
 
 /* Maximum nesting of folders. */
 enum { DEPTH = 16 };
+
+/* Most bytes of a file that is decompressed as a whole. */
+#define LARGEST ((size_t)2 << 30)
 
 /* An open folder, and its parent. */
 typedef struct opened {
@@ -142,7 +147,7 @@ weft_status weft__data_files_find(const char *path, weft__data_files *out)
         if (status == WEFT_OK && out->n == 0)
             status = weft_fail(WEFT_IO,
                                "%s: the folder has no file that ends in .jsonl, .ndjson, .json, "
-                               ".csv, .tsv, .txt or .text",
+                               ".csv, .tsv, .txt, .text or .parquet",
                                path);
     } else if (!there && strpbrk(path, "*?[") != NULL) {
         status = add_matches(out, path);
@@ -153,6 +158,43 @@ weft_status weft__data_files_find(const char *path, weft__data_files *out)
         weft__data_files_free(out);
     else
         qsort(out->at, (size_t)out->n, sizeof *out->at, compare);
+    return status;
+}
+
+/* ---- contents ------------------------------------------------------------------------------- */
+
+void weft__data_skip_mark(const char **data, size_t *size)
+{
+    if (*size >= 3 && memcmp(*data, "\xef\xbb\xbf", 3) == 0) {
+        *data += 3;
+        *size -= 3;
+    }
+}
+
+typedef struct contents {
+    const char *path;
+    weft__text text;
+} contents;
+
+static weft_status append(void *context, const char *bytes, size_t n)
+{
+    contents *c = context;
+    if (n > LARGEST - c->text.n)
+        return weft_fail(WEFT_INVALID,
+                         "%s: its contents are larger than 2 GiB: decompress it first", c->path);
+    weft__text_append(&c->text, bytes, n);
+    return c->text.failed ? weft__out_of_memory(c->path, "its contents") : WEFT_OK;
+}
+
+weft_status weft__data_decompress(const char *path, weft__codec codec, const char *data,
+                                  size_t size, char **out, size_t *n)
+{
+    contents c = {.path = path};
+    const weft_status status = weft__decompress(codec, data, size, path, append, &c);
+    *out = status == WEFT_OK ? c.text.at : NULL;
+    *n = status == WEFT_OK ? c.text.n : 0;
+    if (status != WEFT_OK)
+        weft_free(c.text.at);
     return status;
 }
 

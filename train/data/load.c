@@ -95,31 +95,23 @@ static weft_status add_text(weft__reader *r, const char *data, size_t size, part
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-/* Skips a UTF-8 byte order mark. */
-static void skip_mark(const char **data, size_t *size)
-{
-    if (*size >= 3 && memcmp(*data, "\xef\xbb\xbf", 3) == 0) {
-        *data += 3;
-        *size -= 3;
-    }
-}
-
 static weft_status add_contents(weft__reader *r, const char *data, size_t size, parts *p)
 {
     weft_data_format format = r->o.format;
     weft_status status = WEFT_OK;
-    skip_mark(&data, &size);
+    weft__data_skip_mark(&data, &size);
     if (format == WEFT_DATA_AUTO)
         status = weft__data_format_of(r->path, data, size, &format);
     if (status == WEFT_OK && format == WEFT_DATA_TEXT && r->o.examples != WEFT_EXAMPLES_SINGLE)
-        status = weft_fail(WEFT_INVALID,
-                           "%s: expected rows of preference data (JSON lines, a JSON array, CSV or "
-                           "TSV), got a text",
-                           r->path);
+        status =
+            weft_fail(WEFT_INVALID,
+                      "%s: expected rows of preference data (JSON lines, a JSON array, CSV, TSV "
+                      "or Parquet), got a text",
+                      r->path);
     if (status == WEFT_OK && format == WEFT_DATA_TEXT && r->o.labels)
         status = weft_fail(WEFT_INVALID,
                            "%s: expected rows with \"text\" and \"label\" (JSON lines, a JSON "
-                           "array, CSV or TSV), got a text",
+                           "array, CSV, TSV or Parquet), got a text",
                            r->path);
     if (status != WEFT_OK)
         return status;
@@ -129,20 +121,64 @@ static weft_status add_contents(weft__reader *r, const char *data, size_t size, 
     return status;
 }
 
+/* Adds the contents of a compressed file. JSON lines are not decompressed as a whole. */
+static weft_status add_compressed(weft__reader *r, weft__codec codec, const char *data, size_t size,
+                                  parts *p)
+{
+    weft_data_format format = r->o.format;
+    char *contents;
+    weft_status status = WEFT_OK;
+    if (format == WEFT_DATA_AUTO)
+        status = weft__data_format_named(r->path, &format);
+    if (status != WEFT_OK)
+        return status;
+    if (format == WEFT_DATA_JSONL) {
+        p->train->info.files[format]++;
+        return weft__reader_add_lines(r, codec, data, size);
+    }
+    status = weft__data_decompress(r->path, codec, data, size, &contents, &size);
+    if (status == WEFT_OK)
+        status = add_contents(r, contents, size, p);
+    weft_free(contents);
+    return status;
+}
+
+/* Adds the bytes of a file, which may be compressed. */
+static weft_status add_bytes(weft__reader *r, const char *data, size_t size, parts *p)
+{
+    const weft__codec codec = weft__data_codec(r->path);
+    return codec ? add_compressed(r, codec, data, size, p) : add_contents(r, data, size, p);
+}
+
+/* Adds a file that is compressed or Parquet: it is mapped, and read in parts. */
+static weft_status add_mapped(weft__reader *r, const char *path, parts *p)
+{
+    weft__mapping *mapping;
+    weft_status status = weft__mapping_open(path, &mapping);
+    if (status != WEFT_OK)
+        return status;
+    status = add_bytes(r, mapping->address ? mapping->address : "", mapping->size, p);
+    weft__mapping_unref(mapping);
+    return status;
+}
+
 static weft_status add_file(weft__reader *r, const char *path, parts *p)
 {
     char *data;
     size_t size;
-    weft_data_format named;
+    weft_data_format named = r->o.format;
     const bool is_stdin = strcmp(path, "-") == 0;
     r->path = r->where = is_stdin ? "standard input" : path;
     if (is_stdin && r->o.format == WEFT_DATA_AUTO)
         return weft_fail(WEFT_INVALID,
                          "standard input: expected the format of its data to be given: jsonl, "
-                         "json, csv, tsv or text");
+                         "json, csv, tsv, text or parquet");
     weft_status status = WEFT_OK;
     if (r->o.format == WEFT_DATA_AUTO) /* refuses unsupported formats before the file is read */
         status = weft__data_format_named(path, &named);
+    if (status == WEFT_OK && !is_stdin &&
+        (named == WEFT_DATA_PARQUET || weft__data_codec(path) != WEFT__UNCOMPRESSED))
+        return add_mapped(r, path, p);
     if (status == WEFT_OK)
         status = is_stdin ? weft__data_read_stdin(&data, &size)
                           : weft_file_read(path, SIZE_MAX / 4, &data, &size);
@@ -306,7 +342,7 @@ static weft_status add_source(const weft_data_source *source, const char *data, 
     if (status == WEFT_OK)
         status = make_parts(&r.o, all->split, &p);
     if (status == WEFT_OK)
-        status = data ? add_contents(&r, data, size, &p) : add_files(&r, &p);
+        status = data ? add_bytes(&r, data, size, &p) : add_files(&r, &p);
     if (status == WEFT_OK)
         status = check_source(&r, &p);
     if (status == WEFT_OK && p.split == WEFT_SPLIT_AUTO)

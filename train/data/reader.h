@@ -60,6 +60,9 @@ weft_status weft__reader_label(const weft__json *row, bool *out);
  * are skipped. train/data/rows.c */
 weft_status weft__reader_add_rows(weft__reader *r, const char *data, size_t size,
                                   weft_data_format format);
+/* Reads compressed JSON lines: one line is in memory at a time. */
+weft_status weft__reader_add_lines(weft__reader *r, weft__codec codec, const char *data,
+                                   size_t size);
 
 /* Must be called after each row, with its location `where` and its `status`. Records locations of
  * long and empty samples since `before`, and returns WEFT_OK for a bad row if max_bad_rows permits
@@ -79,6 +82,13 @@ typedef struct weft__data_files {
 
 weft_status weft__data_files_find(const char *path, weft__data_files *out);
 void weft__data_files_free(weft__data_files *files);
+
+/* Skips a UTF-8 byte order mark. */
+void weft__data_skip_mark(const char **data, size_t *size);
+
+/* Decompresses a whole file. The caller frees *out. WEFT_INVALID for more than 2 GiB. */
+weft_status weft__data_decompress(const char *path, weft__codec codec, const char *data,
+                                  size_t size, char **out, size_t *n);
 
 /* Reads all of standard input. The caller frees *data. */
 weft_status weft__data_read_stdin(char **data, size_t *size);

@@ -1,8 +1,10 @@
-/* train/data/rows.c -- reads the rows of a file: JSON lines, a JSON array, or a table. */
+/* train/data/rows.c -- reads the rows of a file: JSON lines, a JSON array, a table, or Parquet. */
 #include <stdio.h>
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/io/text.h"
+#include "train/data/parquet/parquet.h"
 #include "train/data/reader.h"
 #include "weft/memory.h"
 
@@ -63,6 +65,8 @@ static bool is_blank(const char *text, size_t length)
 
 static weft_status add_line(weft__reader *r, const char *text, size_t length, int64_t number)
 {
+    if (number == 1)
+        weft__data_skip_mark(&text, &length);
     if (is_blank(text, length))
         return WEFT_OK;
     char *where = weft_format("%s:%lld", r->path, (long long)number);
@@ -83,36 +87,72 @@ static weft_status add_line(weft__reader *r, const char *text, size_t length, in
     return status;
 }
 
-static weft_status add_lines(weft__reader *r, const char *data, size_t size)
+/* The state of reading lines from pieces of a file. */
+typedef struct lines {
+    weft__reader *reader;
+    int64_t number;  /* of the next line */
+    weft__text rest; /* the beginning of it in earlier pieces */
+} lines;
+
+/* Adds a line that ends with this piece, or an empty one. */
+static weft_status end_line(lines *l, const char *text, size_t length)
 {
-    const char *end = data + size;
+    const bool whole = l->rest.n == 0;
+    if (!whole)
+        weft__text_append(&l->rest, text, length);
+    if (l->rest.failed)
+        return weft__out_of_memory(l->reader->path, "a row");
+    const weft_status status =
+        add_line(l->reader, whole ? text : l->rest.at, whole ? length : l->rest.n, l->number);
+    l->rest.n = 0;
+    l->number++;
+    return status;
+}
+
+static weft_status add_piece(void *context, const char *data, size_t size)
+{
+    lines *l = context;
+    const char *end = data + size, *newline;
     weft_status status = WEFT_OK;
-    int64_t number = 1;
-    for (const char *at = data; status == WEFT_OK && at < end; number++) {
-        const char *newline = memchr(at, '\n', (size_t)(end - at));
-        const char *stop = newline ? newline : end;
-        status = add_line(r, at, (size_t)(stop - at), number);
-        at = stop + 1;
+    while (status == WEFT_OK && (newline = memchr(data, '\n', (size_t)(end - data))) != NULL) {
+        status = end_line(l, data, (size_t)(newline - data));
+        data = newline + 1;
     }
+    if (status != WEFT_OK)
+        return status;
+    if (l->rest.n + (size_t)(end - data) > WEFT__JSON_MAX_BYTES)
+        return weft_fail(WEFT_INVALID, "%s:%lld: expected a row of at most %d MiB", l->reader->path,
+                         (long long)l->number, WEFT__JSON_MAX_BYTES >> 20);
+    weft__text_append(&l->rest, data, (size_t)(end - data));
+    return l->rest.failed ? weft__out_of_memory(l->reader->path, "a row") : WEFT_OK;
+}
+
+weft_status weft__reader_add_lines(weft__reader *r, weft__codec codec, const char *data,
+                                   size_t size)
+{
+    lines l = {.reader = r, .number = 1};
+    weft_status status = weft__decompress(codec, data, size, r->path, add_piece, &l);
+    if (status == WEFT_OK && l.rest.n > 0)
+        status = end_line(&l, "", 0);
+    weft_free(l.rest.at);
     return status;
 }
 
 /* ---- a JSON array --------------------------------------------------------------------------- */
 
-static weft_status add_item(weft__reader *r, const weft__json *array, size_t i)
+/* Adds row `number`, counted from 1. `status` is that of reading it; after a failure `value` is not
+ * used. */
+static weft_status add_value(weft__reader *r, json_object *value, size_t number, weft_status status)
 {
-    weft__json row;
-    const weft_status found = weft__json_at(array, i, &row);
-    char *where = weft_format("%s: row %zu", r->path, i + 1);
-    if (found != WEFT_OK || where == NULL) {
-        weft_free(where);
-        return found != WEFT_OK ? found : weft__out_of_memory(r->path, "its rows");
-    }
+    char *where = weft_format("%s: row %zu", r->path, number);
+    if (where == NULL)
+        return weft__out_of_memory(r->path, "its rows");
     const weft_dataset_info before = r->rows->info;
-    row.name = r->where = where;
-    row.path[0] = '\0';
-    const weft_status status =
-        weft__reader_row_done(r, where, weft__reader_add_row(r, &row), &before);
+    const weft__json row = {.value = value, .name = where};
+    r->where = where;
+    if (status == WEFT_OK)
+        status = weft__reader_add_row(r, &row);
+    status = weft__reader_row_done(r, where, status, &before);
     r->where = r->path;
     weft_free(where);
     return status;
@@ -128,8 +168,30 @@ static weft_status add_array(weft__reader *r, const char *data, size_t size)
     const weft__json array = weft__json_root(&doc);
     status = weft__json_length(&array, &n);
     for (size_t i = 0; status == WEFT_OK && i < n; i++)
-        status = add_item(r, &array, i);
+        status = add_value(r, json_object_array_get_idx(array.value, i), i + 1, WEFT_OK);
     weft__json_free(&doc);
+    return status;
+}
+
+/* ---- Parquet -------------------------------------------------------------------------------- */
+
+static weft_status add_parquet(weft__reader *r, const char *data, size_t size)
+{
+    weft__parquet *file;
+    json_object *row = NULL;
+    const char *bad = NULL;
+    size_t number = 0;
+    weft_status status = weft__parquet_open(data, size, r->path, &file);
+    while (status == WEFT_OK) {
+        status = weft__parquet_next(file, &row, &bad);
+        if (status != WEFT_OK || (row == NULL && bad == NULL))
+            break;
+        number++;
+        status = bad ? weft_fail(WEFT_INVALID, "%s: row %zu: %s", r->path, number, bad) : WEFT_OK;
+        status = add_value(r, row, number, status);
+        json_object_put(row);
+    }
+    weft__parquet_close(file);
     return status;
 }
 
@@ -143,7 +205,9 @@ weft_status weft__reader_add_rows(weft__reader *r, const char *data, size_t size
         return weft__reader_add_table(r, data, size, ',');
     case WEFT_DATA_TSV:
         return weft__reader_add_table(r, data, size, '\t');
+    case WEFT_DATA_PARQUET:
+        return add_parquet(r, data, size);
     default:
-        return add_lines(r, data, size);
+        return weft__reader_add_lines(r, WEFT__UNCOMPRESSED, data, size);
     }
 }
