@@ -66,6 +66,7 @@ static const cli_option options[] = {
      AT(batch_tokens),
      .help = "tokens of one forward, the padding counted"},
     CLI_INVARIANT_OPTION(classify_values),
+    CLI_FORCE_OPTION(classify_values, "replace the file of --logits"),
     CLI_JSON_OPTION(classify_values, "print one JSON object a text, with log-probabilities"),
     CLI_PLACE_OPTIONS(classify_values),
     CLI_ACTIVATIONS_OPTION(classify_values),
@@ -177,7 +178,11 @@ static int run(void *values)
         return cli_usage("classify", "%s", complaint(v));
     char path[4096];
     classify_run r = {0};
-    weft_status status = cli_find_model(&v->place, v->model, path, sizeof path);
+    weft_status status = cli_check_file(v->logits, CLI_LOGITS_MARKER, v->force);
+    if (status == WEFT_OK)
+        status = cli_check_input(v->logits, v->file);
+    if (status == WEFT_OK)
+        status = cli_find_model(&v->place, v->model, path, sizeof path);
     if (status == WEFT_OK)
         status = cli_inputs_read("classify", &v->texts, v->file, &r.texts);
     if (status == WEFT_OK)

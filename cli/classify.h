@@ -12,7 +12,7 @@ typedef struct classify_values {
     cli_place place;
     int64_t top, batch_tokens, seed;
     double temperature;
-    bool no_special, invariant, json;
+    bool no_special, invariant, force, json;
 } classify_values;
 
 typedef struct classify_run {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/classify.h"
+#include "cli/shared.h"
 
 static int best_first(const void *a, const void *b)
 {
@@ -150,8 +151,8 @@ static weft_status write_logits(const classify_values *v, const classify_run *r,
     }
     weft_scope_open();
     weft_array *logits = weft_from_data(all, WEFT_FLOAT32, WEFT_DIMS((int64_t)n, (int64_t)V));
-    const weft_status status =
-        weft_safetensors_save(v->logits, &(const char *){"logits"}, &logits, 1, NULL, 0);
+    const weft_status status = weft_safetensors_save(v->logits, &(const char *){"logits"}, &logits,
+                                                     1, CLI_LOGITS_METADATA, 1);
     weft_scope_close(NULL);
     free(all);
     return status;

@@ -107,6 +107,9 @@ weft_status cli_set_place(const cli_place *place)
         device = weft_device_get("cpu");
     if (device == NULL)
         return WEFT_DEVICE;
+    if (cli_check_file(place->trace, "\"traceEvents\"", false) != WEFT_OK)
+        return weft_fail(WEFT_INVALID, "%s: --trace replaces only traces: choose another file",
+                         weft_printable(place->trace));
     weft_set_default_device(device);
     if (place->threads != CLI_ABSENT)
         weft_set_threads((int)place->threads);
@@ -302,25 +305,6 @@ weft_status cli_engine_generate(weft_engine *engine, const weft_engine_request *
     if (stats != NULL)
         *stats = took;
     return status;
-}
-
-/* Only regular files and folders are checked; writing to other kinds of files, such as devices, is
- * allowed. */
-weft_status cli_check_out(const char *out, bool force)
-{
-    struct stat info;
-    if (force || stat(out, &info) != 0 || !(S_ISREG(info.st_mode) || S_ISDIR(info.st_mode)))
-        return WEFT_OK;
-    DIR *folder = S_ISDIR(info.st_mode) ? opendir(out) : NULL;
-    int n = 0;
-    while (folder && n < 3 && readdir(folder) != NULL) /* "." and ".." always exist */
-        n++;
-    const bool empty = folder && n < 3;
-    if (folder)
-        closedir(folder);
-    return empty ? WEFT_OK
-                 : weft_fail(WEFT_INVALID, "%s: is there already; --force replaces it",
-                             weft_printable(out));
 }
 
 weft_status cli_load_template(const char *path, const char *adapter, weft_chat **out)

@@ -141,9 +141,14 @@ weft_status cli_load_template(const char *path, const char *adapter, weft_chat *
  * caller frees *end with weft_free. */
 weft_status cli_end_of_turn(const weft_chat *chat, char **end);
 
-/* WEFT_INVALID, with a message that suggests --force, if `out` is an existing file or a non-empty
- * folder and `force` is not set. */
+/* WEFT_INVALID, with a message that suggests --force, if `out` (NULL: none) is an existing file or
+ * a non-empty folder and `force` is not set. */
 weft_status cli_check_out(const char *out, bool force);
+/* WEFT_INVALID if `out` and `input` are the same file. NULL is accepted. */
+weft_status cli_check_input(const char *out, const char *input);
+/* The same for files that are replaced without `force` if the command wrote them: their first 4096
+ * bytes contain `marker`. */
+weft_status cli_check_file(const char *out, const char *marker, bool force);
 
 /* Loads a model, with an adapter unless that is NULL, as the options of the place say. *out is NULL
  * after a failure. */

@@ -96,7 +96,7 @@ static const cli_option options[] = {
      AT(no_tokenizer),
      .help = "leave out tokenizer and chat templates"},
     CLI_TEXT_ONLY_OPTION(convert_values),
-    {.name = "force", .kind = CLI_FLAG, AT(force), .help = "replace what is at OUT already"},
+    CLI_FORCE_OPTION(convert_values, "replace what is at OUT already"),
     CLI_JSON_OPTION(convert_values, "print the result as one JSON object"),
 };
 
@@ -157,7 +157,9 @@ static weft_status convert_adapter(const convert_values *v)
     char path[4096], *named = NULL;
     weft_model *model = NULL;
     weft_adapter_format from = WEFT_ADAPTER_PEFT;
-    weft_status status = weft_adapter_format_of(v->model, &from, &named);
+    weft_status status = cli_check_input(v->out, v->model);
+    if (status == WEFT_OK)
+        status = weft_adapter_format_of(v->model, &from, &named);
     const char *base = v->base ? v->base : named;
     if (status == WEFT_OK && base == NULL)
         status = weft_fail(WEFT_INVALID, "%s: does not name its base: give --base MODEL",

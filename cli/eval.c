@@ -66,6 +66,7 @@ static const cli_option options[] = {
      .value = "FILE",
      AT(details),
      .help = "of a task: write a line of JSON for each row and model"},
+    CLI_FORCE_OPTION(eval_values, "replace the file of --details"),
     {.name = "window",
      .kind = CLI_INT,
      .value = "N",
@@ -293,8 +294,10 @@ static weft_status run_with(const eval_values *v, eval_result *results)
     char *text = NULL;
     size_t size = 0;
     FILE *details = v->details ? open_memstream(&text, &size) : NULL;
-    weft_status status = WEFT_OK;
-    if (v->details && details == NULL)
+    weft_status status = cli_check_file(v->details, "\"line\": ", v->force);
+    for (int i = 0; status == WEFT_OK && i < v->source.paths.n; i++)
+        status = cli_check_input(v->details, v->source.paths.at[i]);
+    if (status == WEFT_OK && v->details && details == NULL)
         status = weft_fail(WEFT_MEMORY, "eval: out of memory for --details");
     if (status == WEFT_OK && v->task != EVAL_LOSS)
         status = eval_rows_read(v, &rows);

@@ -19,7 +19,7 @@ typedef struct eval_values {
     int task;
     int64_t window, batch_size, context, chunks, rows, max_tokens;
     double last;
-    bool chat, json;
+    bool chat, force, json;
     cli_given given;
 } eval_values;
 

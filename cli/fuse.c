@@ -39,7 +39,7 @@ static const cli_option options[] = {
     CLI_TEXT_ONLY_OPTION(fuse_values),
     CLI_DATA_PATHS_OPTION(fuse_values),
     CLI_DATA_READING_OPTIONS(fuse_values),
-    {.name = "force", .kind = CLI_FLAG, AT(force), .help = "replace what is at OUT already"},
+    CLI_FORCE_OPTION(fuse_values, "replace what is at OUT already"),
     CLI_JSON_OPTION(fuse_values, "print the result as one JSON object"),
 };
 

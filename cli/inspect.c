@@ -10,7 +10,7 @@
 typedef struct inspect_values {
     const char *model, *prompt, *file, *adapter, *backend, *out;
     cli_place place;
-    bool no_special, json;
+    bool no_special, force, json;
 } inspect_values;
 
 static const cli_argument arguments[] = {
@@ -21,6 +21,7 @@ static const cli_option options[] = {
     CLI_PROMPT_OPTION(inspect_values, NULL, "the text; - reads standard input"),
     CLI_FILE_OPTION(inspect_values, "read the text from a file"),
     CLI_OUT_OPTION(inspect_values, "the safetensors file to write"),
+    CLI_FORCE_OPTION(inspect_values, "replace the file of --out"),
     CLI_NO_SPECIAL_OPTION(inspect_values),
     CLI_ADAPTER_OPTION(inspect_values),
     CLI_BACKEND_OPTION(inspect_values),
@@ -92,7 +93,11 @@ static int run(void *values)
         return cli_usage("inspect", "%s", complaint);
     char path[4096], *text = NULL;
     size_t length = 0;
-    weft_status status = cli_read_text(v->prompt, v->file, &text, &length);
+    weft_status status = cli_check_file(v->out, "\"sources\":\"", v->force);
+    if (status == WEFT_OK)
+        status = cli_check_input(v->out, v->file);
+    if (status == WEFT_OK)
+        status = cli_read_text(v->prompt, v->file, &text, &length);
     const bool empty = status == WEFT_OK && length == 0 && v->prompt == NULL;
     if (status == WEFT_OK && !empty)
         status = cli_find_model(&v->place, v->model, path, sizeof path);

@@ -8,6 +8,7 @@
 typedef struct logits_values {
     const char *model, *adapter, *ids, *out;
     cli_place place;
+    bool force;
 } logits_values;
 
 #define AT(field) .offset = offsetof(logits_values, field)
@@ -21,6 +22,7 @@ static const cli_option options[] = {
      AT(ids),
      .help = "safetensors file with int32 input_ids (B, L)"},
     CLI_OUT_OPTION(logits_values, "where to write float32 logits (B, L, V)"),
+    CLI_FORCE_OPTION(logits_values, "replace the file of --out"),
     CLI_ADAPTER_OPTION(logits_values),
     CLI_PLACE_OPTIONS(logits_values),
     CLI_ACTIVATIONS_OPTION(logits_values),
@@ -41,7 +43,8 @@ static weft_status write_logits(weft_model *model, const char *ids_path, const c
     weft_array *bad = weft_sum(weft_isnan(logits), WEFT_ALL_AXES, false);
     status = weft_eval_n((weft_array *[]){logits, bad}, 2);
     if (status == WEFT_OK)
-        status = weft_safetensors_save(out, &(const char *){"logits"}, &logits, 1, NULL, 0);
+        status = weft_safetensors_save(out, &(const char *){"logits"}, &logits, 1,
+                                       CLI_LOGITS_METADATA, 1);
     if (status == WEFT_OK && weft_item_int(bad) > 0)
         status = weft_fail(WEFT_INVALID,
                            "%s: %lld of %lld logits are NaN: the model's weights are damaged, or "
@@ -61,7 +64,11 @@ static int run(void *context)
         return cli_usage("logits", "%s", cli_place_complaint(&v->place));
     char path[4096];
     weft_model *model = NULL;
-    weft_status status = cli_find_model(&v->place, v->model, path, sizeof path);
+    weft_status status = cli_check_file(v->out, CLI_LOGITS_MARKER, v->force);
+    if (status == WEFT_OK)
+        status = cli_check_input(v->out, v->ids);
+    if (status == WEFT_OK)
+        status = cli_find_model(&v->place, v->model, path, sizeof path);
     if (status == WEFT_OK)
         status = cli_load_model(path, &v->place, v->adapter, &model);
     if (status == WEFT_OK)

@@ -25,6 +25,19 @@
         .offset = offsetof(T, out), .help = (HELP)                                                 \
     }
 
+/* The metadata of files of logits, and how they are recognized. */
+#define CLI_LOGITS_METADATA                                                                        \
+    &(const weft_metadata)                                                                         \
+    {                                                                                              \
+        "weft.kind", "logits"                                                                      \
+    }
+#define CLI_LOGITS_MARKER "\"weft.kind\":\"logits\""
+
+#define CLI_FORCE_OPTION(T, HELP)                                                                  \
+    {                                                                                              \
+        .name = "force", .kind = CLI_FLAG, .offset = offsetof(T, force), .help = (HELP)            \
+    }
+
 #define CLI_NO_SPECIAL_OPTION(T)                                                                   \
     {                                                                                              \
         .name = "no-special", .kind = CLI_FLAG, .offset = offsetof(T, no_special),                 \

@@ -1,16 +1,9 @@
 /* cli/train_check.c -- checks for options of weft train that exclude each other, and whether --out
  * is writable. */
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "cli/train.h"
-
-/* Free bytes required on the disk; every run writes more than this. */
-enum { LEAST_ROOM = 1 << 15 };
 
 bool train_may_validate(const train_values *v)
 {
@@ -83,66 +76,6 @@ const char *train_complaint(const train_values *v)
 
 /* ---- the folder ----------------------------------------------------------------------------- */
 
-/* Writes a file and deletes it. If the process is killed in between, the next run deletes the file,
- * whose name is that of an incomplete run.json. */
-static weft_status try_file(const char *path)
-{
-    static const char zeros[LEAST_ROOM];
-    const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    ssize_t n = 0;
-    size_t done = 0;
-    while (file >= 0 && done < sizeof zeros &&
-           (n = write(file, zeros + done, sizeof zeros - done)) > 0)
-        done += (size_t)n;
-    const bool good = file >= 0 && done == sizeof zeros && fsync(file) == 0;
-    const int error = errno;
-    if (file >= 0) {
-        close(file);
-        unlink(path);
-    }
-    return good ? WEFT_OK
-                : weft_fail(WEFT_IO, "%s: write: %s", path, n == 0 ? "no room" : strerror(error));
-}
-
-/* The length of the longest prefix of the path that exists. */
-static size_t existing(char *path)
-{
-    struct stat info;
-    size_t n = strlen(path);
-    while (n > 0) {
-        const char end = path[n];
-        path[n] = '\0';
-        const bool found = stat(path, &info) == 0;
-        path[n] = end;
-        if (found)
-            break;
-        while (n > 0 && path[--n] != '/')
-            ;
-    }
-    return n;
-}
-
-/* Checks that the folder can be created and written to, then deletes everything that was created.
- */
-static weft_status try_folder(char *folder)
-{
-    const size_t kept = existing(folder);
-    char *path = weft_format("%s/run.json.part-%ld", folder, (long)getpid());
-    weft_status status =
-        path ? weft_folder_make(folder) : weft_fail(WEFT_MEMORY, "train: out of memory for a path");
-    if (status == WEFT_OK)
-        status = try_file(path);
-    for (size_t n = strlen(folder); n > kept; n--) {
-        if (folder[n] != '\0' && folder[n] != '/')
-            continue;
-        folder[n] = '\0';
-        if (rmdir(folder) != 0 && errno != ENOENT)
-            break;
-    }
-    weft_free(path);
-    return status;
-}
-
 static weft_status check_out(const train_values *v)
 {
     if (v->dry_run || !train_is_first())
@@ -153,14 +86,9 @@ static weft_status check_out(const train_values *v)
             "train: %s already has a run: --resume continues it, --overwrite replaces it, "
             "or choose another --out",
             v->out);
-    signal(
-        SIGXFSZ,
-        SIG_IGN); /* exceeding the file size limit becomes an error instead of ending the process */
-    char *folder = weft_format("%s", v->out);
-    const weft_status status =
-        folder ? try_folder(folder) : weft_fail(WEFT_MEMORY, "train: out of memory for a path");
-    weft_free(folder);
-    return status;
+    signal(SIGXFSZ, SIG_IGN); /* exceeding the file size limit is an error */
+    const char *const inputs[] = {v->model, v->init_adapter};
+    return weft_run_check(v->out, inputs, v->overwrite ? v->init_adapter ? 2 : 1 : 0);
 }
 
 weft_status train_check_out(const train_values *v)

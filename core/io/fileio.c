@@ -151,12 +151,17 @@ static void sync_folder_of(char *path)
     weft__folder_sync(slash ? path : ".");
 }
 
+weft_status weft__writer_sync(weft__writer *writer)
+{
+    return fsync(writer->fd) == 0 ? WEFT_OK : weft__fail_errno(writer->path, "sync");
+}
+
 weft_status weft__writer_close(weft__writer *writer, weft_status status)
 {
     if (writer == NULL)
         return status;
-    if (status == WEFT_OK && fsync(writer->fd) != 0)
-        status = weft__fail_errno(writer->path, "sync");
+    if (status == WEFT_OK)
+        status = weft__writer_sync(writer);
     const int closed = close(writer->fd);
     writer->fd = -1;
     if (status == WEFT_OK && closed != 0)
@@ -232,4 +237,22 @@ weft_status weft_file_read(const char *path, size_t limit, char **data, size_t *
     if (size)
         *size = length;
     return status;
+}
+
+weft_status weft__file_check_kind(const char *path, const char *marker, const char *what)
+{
+    char begin[4096];
+    struct stat info;
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size < 4)
+        return WEFT_OK;
+    int fd;
+    weft_status status = weft__file_open(path, O_RDONLY, &fd);
+    if (status != WEFT_OK)
+        return status;
+    const ssize_t n = read(fd, begin, sizeof begin);
+    close(fd);
+    if (n < 0 || memmem(begin, (size_t)n, marker, strlen(marker)) == NULL)
+        return weft_fail(WEFT_INVALID, "%s: it is not %s: choose another file to write", path,
+                         what);
+    return WEFT_OK;
 }

@@ -23,6 +23,10 @@ weft_status weft__fail_errno(const char *path, const char *what);
  * device or socket. The caller closes *fd; it is -1 on failure. */
 weft_status weft__file_open(const char *path, int flags, int *fd);
 
+/* WEFT_INVALID if `path` is a file that does not contain `marker` in its first 4096 bytes: a file
+ * of another kind, which would be overwritten by `what`. Files of up to 3 bytes may be. */
+weft_status weft__file_check_kind(const char *path, const char *marker, const char *what);
+
 /* ---- Writing -------------------------------------------------------------------------------- */
 
 typedef struct weft__writer weft__writer;
@@ -37,6 +41,8 @@ weft_status weft__writer_write(weft__writer *writer, const void *data, size_t si
  * afterwards, which opens what they wrote. */
 const char *weft__writer_temporary_path(const weft__writer *writer);
 weft_status weft__writer_written(weft__writer *writer);
+
+weft_status weft__writer_sync(weft__writer *writer);
 
 /* If `status` is WEFT_OK, syncs the file and renames it to its path. Otherwise, or when that fails,
  * removes it. Returns `status`, or the failure. NULL is accepted. */

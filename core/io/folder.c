@@ -5,12 +5,14 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/failure.h"
 #include "core/io/fileio.h"
+#include "core/io/text.h"
 #include "weft/io.h"
 #include "weft/memory.h"
 
@@ -29,6 +31,68 @@ void weft__folder_sync(const char *path)
         fsync(fd);
         close(fd);
     }
+}
+
+/* ---- what may be overwritten ---------------------------------------------------------------- */
+
+static bool is_same(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+static bool is_in(const char *path, const char *folder)
+{
+    char *a = realpath(path, NULL), *b = realpath(folder, NULL);
+    const size_t n = b ? strlen(b) : 0;
+    const bool in = a && b && strncmp(a, b, n) == 0 && a[n] == '/';
+    free(a);
+    free(b);
+    return in;
+}
+
+weft_status weft__check_output(const char *out, const char *input)
+{
+    struct stat info;
+    if (is_same(out, input))
+        return weft_fail(WEFT_INVALID, "%s: it is read: choose another place to write", out);
+    if (is_in(input, out))
+        return weft_fail(WEFT_INVALID,
+                         "%s: it has %s, which is read: choose another place to write", out, input);
+    if (is_in(out, input) && stat(out, &info) == 0 && S_ISREG(info.st_mode) &&
+        !weft__ends_with(out, ".gguf"))
+        return weft_fail(WEFT_INVALID,
+                         "%s: it is a file of %s, which is read: choose another place "
+                         "to write",
+                         out, input);
+    return WEFT_OK;
+}
+
+weft_status weft__check_names(const char *folder, const char *marker, const char *const *names,
+                              int n)
+{
+    weft__text list = {0};
+    int found = 0;
+    bool own = false;
+    for (int i = -1; i < n && !own; i++) {
+        char *path = weft_format("%s/%s", folder, i < 0 ? marker : names[i]);
+        const bool exists = path && weft__exists(path);
+        own = i < 0 && exists;
+        if (i >= 0 && exists)
+            weft__text_list(&list, found++, names[i]);
+        weft_free(path);
+    }
+    weft__text_list_end(&list, found);
+    weft_status status = WEFT_OK;
+    if (found > 0 && list.failed)
+        status = weft__out_of_memory(folder, NULL);
+    else if (found > 0)
+        status = weft_fail(WEFT_INVALID,
+                           "%s: it has files that would be overwritten, but no %s: %s; choose "
+                           "another folder",
+                           folder, marker, list.at);
+    weft_free(list.at);
+    return status;
 }
 
 /* ---- making --------------------------------------------------------------------------------- */

@@ -47,6 +47,15 @@ weft_status weft__folder_replace(weft__folder *f, const char *path, weft_status 
  * ignored. */
 void weft__folder_sync(const char *path);
 
+/* WEFT_INVALID if `input` is `out`, is in the folder `out`, or is a folder with the file `out`
+ * (except a GGUF file, which may be beside other files of a model). Links are followed. */
+weft_status weft__check_output(const char *out, const char *input);
+
+/* WEFT_INVALID if the folder has one of the n names but not `marker`, the file by which a folder of
+ * this kind is recognized: the names would be overwritten. */
+weft_status weft__check_names(const char *folder, const char *marker, const char *const *names,
+                              int n);
+
 /* Whether `path` exists; links are not followed. */
 bool weft__exists(const char *path);
 

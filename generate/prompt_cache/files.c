@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/io/fileio.h"
 #include "core/io/named.h"
 #include "generate/caches/plan.h"
 #include "weft/io.h"
@@ -80,6 +81,8 @@ weft_status weft__saving_write(weft__saving *s, const char *path, const char *ki
     };
     for (int i = 0; i < n && OWN + i < MOST; i++)
         all[OWN + i] = metadata[i];
+    if (s->status == WEFT_OK)
+        s->status = weft__file_check_kind(path, "\"weft.kind\"", "a file of Weft's caches");
     if (s->status == WEFT_OK)
         s->status = weft_safetensors_save(path, (const char *const *)s->arrays.names,
                                           s->arrays.arrays, s->arrays.n, all, OWN + n);

@@ -1,6 +1,7 @@
 /* generate/session/history.c -- the messages of a session: adding, removing, saving and loading. */
 #include <string.h>
 
+#include "core/io/fileio.h"
 #include "core/io/json.h"
 #include "generate/session/session.h"
 #include "weft/io.h"
@@ -190,7 +191,10 @@ weft_status weft_session_load(weft_session *session, const char *path)
 weft_status weft_session_save(weft_session *session, const char *path)
 {
     const char *text = weft_session_messages(session);
-    return text ? weft_file_write(path, text, strlen(text)) : weft__session_no_memory();
+    if (text == NULL)
+        return weft__session_no_memory();
+    const weft_status status = weft__file_check_kind(path, "\"role\"", "a saved chat");
+    return status == WEFT_OK ? weft_file_write(path, text, strlen(text)) : status;
 }
 
 const char *weft_session_reply(const weft_session *session)

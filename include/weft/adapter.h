@@ -24,8 +24,9 @@ extern "C" {
 
 /* Writes the model's adapters, and the modules that are trained with them (modules_to_save), in
  * PEFT's format: folder/adapter_config.json and folder/adapter_model.safetensors. `base_name`
- * becomes base_model_name_or_path; NULL: "". WEFT_INVALID without an adapter, or if only some
- * adapters have magnitudes; WEFT_IO if a file cannot be written. On failure a folder that it
+ * becomes base_model_name_or_path; NULL: "". WEFT_INVALID without an adapter, if only some adapters
+ * have magnitudes, or if the folder has no adapter_config.json but files that would be overwritten,
+ * as a model's config.json; WEFT_IO if a file cannot be written. On failure a folder that it
  * created is deleted.
  *
  * The scale is written as lora_alpha = scale * r, also for rsLoRA. Targets are suffixes, with

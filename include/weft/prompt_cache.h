@@ -90,7 +90,8 @@ WEFT_NODISCARD WEFT_API weft_status weft_prompt_cache_put(weft_prompt_cache *cac
                                                           const weft_cache_options *options,
                                                           weft_cache **caches);
 
-/* Writes all entries to a safetensors file, complete or absent; WEFT_IO if that fails. */
+/* Writes all entries to a safetensors file, complete or absent; WEFT_IO if that fails. WEFT_INVALID
+ * if the path is a file that is not of a prompt cache or a generation, which is not replaced. */
 WEFT_NODISCARD WEFT_API weft_status weft_prompt_cache_save(weft_prompt_cache *cache,
                                                            const char *path) WEFT_NONNULL(1);
 /* Adds the entries of a file from weft_prompt_cache_save. WEFT_INVALID for entries of another model

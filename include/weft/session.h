@@ -208,8 +208,8 @@ WEFT_API const char *weft_session_messages(weft_session *session) WEFT_NONNULL(1
 WEFT_NODISCARD WEFT_API weft_status weft_session_set_messages(weft_session *session,
                                                               const char *json);
 /* Saves and loads the messages as a JSON file: an array, or an object with "messages". Saving
- * writes a complete file or none. WEFT_IO for a file that cannot be read or written, WEFT_INVALID
- * for a malformed one. */
+ * writes a complete file or none, and replaces only files with messages. WEFT_IO for a file that
+ * cannot be read or written, WEFT_INVALID for one that is malformed or of another kind. */
 WEFT_NODISCARD WEFT_API weft_status weft_session_save(weft_session *session, const char *path);
 WEFT_NODISCARD WEFT_API weft_status weft_session_load(weft_session *session, const char *path);
 

@@ -20,7 +20,8 @@ typedef struct weft_state_about {
  * model, adapter and `about` (NULL: none), to a safetensors file that is complete or absent. The
  * generator can continue. WEFT_UNSUPPORTED with a constraint, a draft or n-grams, or without
  * caches; WEFT_INVALID when the sequence has ended for another reason than max_tokens, timeout or
- * cancellation; WEFT_IO when the file cannot be written. */
+ * cancellation, or when the path is a file of another kind, which is not replaced; WEFT_IO when the
+ * file cannot be written. */
 WEFT_NODISCARD WEFT_API weft_status weft_state_save(weft_generator *generator, const char *path,
                                                     const weft_state_about *about) WEFT_NONNULL(1);
 

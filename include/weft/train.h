@@ -532,8 +532,12 @@ typedef struct weft_train_result {
     int64_t peak_active;     /* weft_memory_peak */
 } weft_train_result;
 
-/* Whether a folder has the files of a run: run.json, metrics.jsonl, or a checkpoint. */
+/* Whether a folder has a run: a run.json of Weft, or a checkpoint. */
 WEFT_API bool weft_run_exists(const char *folder);
+/* Whether a run can write to a folder; WEFT_IO if not. WEFT_INVALID if it has no run but files that
+ * a run would overwrite, or a run and one of the n inputs, which replacing it would delete. */
+WEFT_NODISCARD WEFT_API weft_status weft_run_check(const char *folder, const char *const *inputs,
+                                                   int n);
 
 /* The trainer option `command` of the run in a folder, for a program that resumes it. Free with
  * weft_run_words_free. WEFT_IO without a run.json, WEFT_INVALID if it has no command. */

@@ -237,7 +237,11 @@ weft_status weft__convert_with(const char *model, const char *out,
     work w = {.source = model, .out = out, .options = options ? options : &defaults};
     if (hooks)
         w.hooks = *hooks;
-    weft_status status = weft__gguf_find(model, &gguf);
+    weft_status status = weft__check_output(out, model);
+    if (status == WEFT_OK)
+        status = weft__gguf_find(model, &gguf);
+    if (status == WEFT_OK && gguf)
+        status = weft__check_output(out, gguf);
     if (status != WEFT_OK)
         return status;
     w.from_gguf = gguf != NULL;

@@ -10,13 +10,18 @@
 #include "models/convert/convert.h"
 #include "weft/memory.h"
 
-/* Whether the folder looks like the output of a conversion. */
-static bool holds_model(const char *folder)
+static bool holds(const char *folder, const char *name)
 {
-    char *path = weft_format("%s/config.json", folder);
+    char *path = weft_format("%s/%s", folder, name);
     const bool has = path && weft__exists(path);
     weft_free(path);
     return has;
+}
+
+/* Whether the folder looks like the output of a conversion, and not like a run of weft train. */
+static bool holds_model(const char *folder)
+{
+    return holds(folder, "config.json") && !holds(folder, "run.json");
 }
 
 /* Fails if `out` exists and must not be replaced. An empty folder may be replaced; a folder with
@@ -32,7 +37,7 @@ static weft_status check_place(const char *out, bool replace)
     if (!replace)
         return weft_fail(WEFT_INVALID, "%s: is there already", out);
     return folder && !holds_model(out)
-               ? weft_fail(WEFT_INVALID, "%s: it has no config.json: only models are replaced", out)
+               ? weft_fail(WEFT_INVALID, "%s: only the folders of models are replaced", out)
                : WEFT_OK;
 }
 

@@ -194,6 +194,10 @@ static void adapters_are_told_apart(void)
     CHECK(one.model == plain.model && plain.adapter == 0 && one.adapter != 0);
     same_as_without(model, cache, ids, PROMPT, NULL, 0);
     same_as_without(model, cache, ids, PROMPT, NULL, PROMPT - 1);
+    CHECK_OK(weft_file_write(path, "another file", 12));
+    CHECK_STATUS(weft_prompt_cache_save(cache, path), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "choose another file");
+    CHECK_OK(weft_file_write(path, "", 0));
     CHECK_OK(weft_prompt_cache_save(cache, path));
     set_adapter(model, 0.25);
     CHECK_OK(weft_model_fingerprint(model, &again));

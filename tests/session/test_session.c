@@ -530,6 +530,7 @@ static void conversations_go_to_files_and_back(void)
     CHECK_STATUS(weft_session_set_messages(session, "["), WEFT_INVALID);
     CHECK_STATUS(weft_session_load(session, "/nowhere.json"), WEFT_IO);
     CHECK_STATUS(weft_session_save(session, "/nowhere/talk.json"), WEFT_IO);
+    CHECK_STATUS(weft_session_save(session, check_source("README.md")), WEFT_INVALID);
     CHECK_STR(weft_session_messages(session), before);
     CHECK_OK(weft_session_set_messages(
         session, "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}]}"));

@@ -110,6 +110,11 @@ void weft__adapter_count_tokens(weft_model *model);
  * other name. */
 bool weft__adapter_tokens_path(const char *name, char *out, size_t size);
 
+/* ---- save.c --------------------------------------------------------------------------------- */
+
+/* WEFT_INVALID if the folder has no adapter but files that saving one would overwrite. */
+weft_status weft__adapter_check_folder(const char *folder);
+
 /* ---- text.c ---------------------------------------------------------------------------------- */
 
 /* Adds the eos_token of the folder's tokenizer, if it has one, to the model's end-of-sequence ids.

@@ -227,6 +227,8 @@ weft_status weft__adapter_mlx_write(weft_model *model, const char *folder, const
         rank = weft_dim(list.at[i].B, -1) > rank ? weft_dim(list.at[i].B, -1) : rank;
     weft__folder f = {.path = NULL};
     if (status == WEFT_OK)
+        status = weft__adapter_check_folder(folder);
+    if (status == WEFT_OK)
         status = weft__folder_open(folder, &f);
     if (status == WEFT_OK)
         status = write_tensors(&list, naming, rank, list.at[0].scale, folder);

@@ -10,6 +10,7 @@
 #include "nn/lora.h"
 #include "nn/tokens.h"
 #include "train/adapter/experts.h"
+#include "train/adapter/list.h"
 #include "train/run/number.h"
 
 /* The rank and alpha of an adapted linear. */
@@ -530,12 +531,21 @@ static weft_status save(weft_module *tree, const char *folder, const char *base_
     return status;
 }
 
+weft_status weft__adapter_check_folder(const char *folder)
+{
+    static const char *const names[] = {WEFT__ADAPTER_TENSORS, WEFT__ADAPTER_MLX_TENSORS,
+                                        "config.json"};
+    return weft__check_names(folder, WEFT__ADAPTER_CONFIG, names, sizeof names / sizeof *names);
+}
+
 weft_status weft_adapter_save(weft_model *model, const char *folder, const char *base_name)
 {
     profile p = {.naming = weft__config_naming(weft_model_config(model))};
     const bool classifies = weft_model_info_of(model)->n_labels > 0;
-    weft__folder f;
-    weft_status status = weft__folder_open(folder, &f);
+    weft__folder f = {.path = NULL};
+    weft_status status = weft__adapter_check_folder(folder);
+    if (status == WEFT_OK)
+        status = weft__folder_open(folder, &f);
     if (status == WEFT_OK)
         status = save(weft_model_module(model), folder, base_name,
                       classifies ? "\"SEQ_CLS\"" : "\"CAUSAL_LM\"", &p);
@@ -558,8 +568,10 @@ static weft_status add_other(void *context, const char *path, weft_module **fiel
 weft_status weft_adapter_save_module(weft_module *module, const char *folder, const char *base_name)
 {
     profile p = {.naming = &weft__names_text};
-    weft__folder f;
-    weft_status status = weft__folder_open(folder, &f);
+    weft__folder f = {.path = NULL};
+    weft_status status = weft__adapter_check_folder(folder);
+    if (status == WEFT_OK)
+        status = weft__folder_open(folder, &f);
     if (status == WEFT_OK)
         status = weft_nn_visit_modules(module, add_other, &p.linears);
     if (status == WEFT_OK)

@@ -10,10 +10,11 @@
 
 /* ---- the folders of a list ------------------------------------------------------------------ */
 
-/* Called for each adapter in "PATH" or "PATH:WEIGHT,..." until it sets *found or fails. */
-typedef weft_status folder_fn(const char *folder, void **found);
+/* Called for each adapter in "PATH" or "PATH:WEIGHT,..." until it sets *found or fails. `out` is
+ * where a model is written, or NULL. */
+typedef weft_status folder_fn(const char *folder, const char *out, void **found);
 
-static weft_status first_of_list(char *list, folder_fn *look, void **found)
+static weft_status first_of_list(char *list, folder_fn *look, const char *out, void **found)
 {
     weft_status status = WEFT_OK;
     char *rest = NULL;
@@ -22,22 +23,22 @@ static weft_status first_of_list(char *list, folder_fn *look, void **found)
         char *colon = weft__exists(at) ? NULL : strrchr(at, ':');
         if (colon)
             *colon = '\0';
-        status = look(at, found);
+        status = look(at, out, found);
     }
     return status;
 }
 
-static weft_status first_of(const char *adapters, folder_fn *look, void **found)
+static weft_status first_of(const char *adapters, folder_fn *look, const char *out, void **found)
 {
     *found = NULL;
     if (adapters == NULL)
         return WEFT_OK;
     if (weft__exists(adapters))
-        return look(adapters, found);
+        return look(adapters, out, found);
     char *list = weft_strdup(adapters);
     if (list == NULL)
         return weft__out_of_memory(adapters, "its tokenizer");
-    const weft_status status = first_of_list(list, look, found);
+    const weft_status status = first_of_list(list, look, out, found);
     weft_free(list);
     return status;
 }
@@ -45,8 +46,9 @@ static weft_status first_of(const char *adapters, folder_fn *look, void **found)
 /* ---- the tokenizer -------------------------------------------------------------------------- */
 
 /* Sets *found to the folder if it has a tokenizer. */
-static weft_status find_tokenizer(const char *folder, void **found)
+static weft_status find_tokenizer(const char *folder, const char *out, void **found)
 {
+    (void)out;
     char *name = weft_format("%s/tokenizer.json", folder);
     if (name == NULL)
         return weft__out_of_memory(folder, "its tokenizer");
@@ -60,7 +62,7 @@ static weft_status find_tokenizer(const char *folder, void **found)
 weft_status weft_adapters_tokenizer_path(const char *model, const char *adapters, char **out)
 {
     void *folder;
-    weft_status status = first_of(adapters, find_tokenizer, &folder);
+    weft_status status = first_of(adapters, find_tokenizer, NULL, &folder);
     *out = folder;
     if (status == WEFT_OK && *out == NULL && (*out = weft_strdup(model)) == NULL)
         status = weft__out_of_memory(model, "its tokenizer");
@@ -82,7 +84,7 @@ weft_status weft__adapter_add_eos(weft_model *model, const char *folder)
 {
     void *found = NULL;
     weft_tokenizer *tokenizer;
-    weft_status status = find_tokenizer(folder, &found);
+    weft_status status = find_tokenizer(folder, NULL, &found);
     if (status != WEFT_OK || found == NULL)
         return status;
     /* A malformed tokenizer is reported when text is tokenized. */
@@ -97,8 +99,9 @@ weft_status weft__adapter_add_eos(weft_model *model, const char *folder)
 /* ---- chat templates ------------------------------------------------------------------------- */
 
 /* Sets *found to the chat templates of the folder if it has any. */
-static weft_status find_chat(const char *folder, void **found)
+static weft_status find_chat(const char *folder, const char *out, void **found)
 {
+    (void)out;
     weft_chat *chat;
     const weft_status status = weft__chat_templates(folder, NULL, &chat);
     if (status != WEFT_OK)
@@ -138,7 +141,7 @@ weft_status weft_adapters_chat(const char *model, const char *adapters, weft_cha
 {
     void *found;
     *out = NULL;
-    weft_status status = first_of(adapters, find_chat, &found);
+    weft_status status = first_of(adapters, find_chat, NULL, &found);
     if (status != WEFT_OK || found == NULL)
         return status == WEFT_OK ? weft_chat_load(model, out) : status;
     weft_chat *chat = found;
@@ -186,6 +189,12 @@ static weft_status write_text(const char *out, const char *from, const weft_chat
     return status;
 }
 
+static weft_status check_output(const char *folder, const char *out, void **found)
+{
+    (void)found;
+    return weft__check_output(out, folder);
+}
+
 weft_status weft__adapters_gather_text(const char *model, const char *adapters, const char *out,
                                        weft__folder *f)
 {
@@ -193,9 +202,13 @@ weft_status weft__adapters_gather_text(const char *model, const char *adapters, 
     void *found = NULL;
     weft_chat *chat = NULL;
     *f = (weft__folder){.path = NULL};
-    weft_status status = weft_adapters_tokenizer_path(model, adapters, &from);
+    weft_status status = first_of(adapters, check_output, out, &found);
     if (status == WEFT_OK)
-        status = first_of(adapters, find_chat, &found);
+        status = weft__check_output(out, model);
+    if (status == WEFT_OK)
+        status = weft_adapters_tokenizer_path(model, adapters, &from);
+    if (status == WEFT_OK)
+        status = first_of(adapters, find_chat, NULL, &found);
     const bool own = status == WEFT_OK && (found || strcmp(from, model) != 0);
     chat = found;
     if (own && chat == NULL)

@@ -15,6 +15,7 @@
 #include "models/convert/convert.h"
 #include "optim/optim.h"
 #include "train/run/number.h"
+#include "train/run/place.h"
 
 enum { VERSION = 1 };
 
@@ -25,15 +26,31 @@ enum { VERSION = 1 };
 
 /* ---- folders -------------------------------------------------------------------------------- */
 
-/* The update number in a checkpoint's name; -1: not a checkpoint. */
-static int64_t step_of(const char *name)
+/* Whether the first n characters of a name are the prefix and digits. */
+static bool is_numbered(const char *name, size_t n, const char *prefix)
 {
-    char *end;
-    if (strncmp(name, PREFIX, strlen(PREFIX)) != 0)
+    size_t at = strlen(prefix);
+    if (n <= at || strncmp(name, prefix, at) != 0)
+        return false;
+    while (at < n && isdigit((unsigned char)name[at]))
+        at++;
+    return at == n;
+}
+
+bool weft__checkpoint_is_name(const char *name, size_t n)
+{
+    return is_numbered(name, n, PREFIX) || is_numbered(name, n, WEFT__WEIGHTS);
+}
+
+/* The update number of a checkpoint, a folder with the file of its state; -1: not a checkpoint. */
+static int64_t step_of(const char *folder, const char *name)
+{
+    if (!is_numbered(name, strlen(name), PREFIX))
         return -1;
-    const char *digits = name + strlen(PREFIX);
-    const long long step = strtoll(digits, &end, 10);
-    return end != digits && *end == '\0' && step >= 0 ? step : -1;
+    char *path = weft_format("%s/%s/" STATE_FILE, folder, name);
+    const bool found = path && weft__exists(path);
+    weft_free(path);
+    return found ? strtoll(name + strlen(PREFIX), NULL, 10) : -1;
 }
 
 static int newest_first(const void *a, const void *b)
@@ -52,7 +69,7 @@ static int64_t *list(const char *folder, int64_t most, int *n)
     const struct dirent *entry;
     *n = 0;
     while (steps && dir && (entry = readdir(dir)) != NULL) {
-        const int64_t step = step_of(entry->d_name);
+        const int64_t step = step_of(folder, entry->d_name);
         if (step < 0 || step > most)
             continue;
         if (*n == capacity) {
@@ -105,41 +122,6 @@ static const char *skip_number(const char *text)
     return *text == '-' && end > text + 1 ? end : NULL;
 }
 
-/* Whether the first n characters of a name are those of a file or folder that runs write. */
-static bool is_written(const char *name, size_t n)
-{
-    static const char *const names[] = {"best",
-                                        "last",
-                                        "run.json",
-                                        "config.json",
-                                        "metrics.jsonl",
-                                        "loss.svg",
-                                        "report.html",
-                                        "training.safetensors",
-                                        "reference.safetensors",
-                                        "adapter_config.json",
-                                        "adapter_model.safetensors",
-                                        "generation_config.json",
-                                        "README.md",
-                                        "tokenizer.json",
-                                        "tokenizer.model",
-                                        "tokenizer_config.json",
-                                        "special_tokens_map.json",
-                                        "added_tokens.json",
-                                        "vocab.json",
-                                        "merges.txt",
-                                        "chat_template.jinja",
-                                        "chat_template.json"};
-    static const char *const beginnings[] = {PREFIX, WEFT__WEIGHTS, "model"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strlen(names[i]) == n && strncmp(name, names[i], n) == 0)
-            return true;
-    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
-        if (strncmp(name, beginnings[i], strlen(beginnings[i])) == 0)
-            return true;
-    return false;
-}
-
 /* The length of NAME in NAME.part-PID or, for files, NAME.part-PID-COUNT, followed by `ending`,
  * where NAME is a file or folder of a run. 0: another name. */
 static size_t written_length(const char *name, const char *ending)
@@ -151,22 +133,24 @@ static size_t written_length(const char *name, const char *ending)
     if (end && *end == '-')
         end = skip_number(end);
     const size_t n = end ? (size_t)(part - name) : 0;
-    return end && strcmp(end, ending) == 0 && is_written(name, n) ? n : 0;
+    return end && strcmp(end, ending) == 0 && weft__run_writes(name, n) ? n : 0;
 }
 
-static bool is_part(const char *name)
+static bool is_part(const char *folder, const char *name)
 {
+    (void)folder;
     return written_length(name, "") > 0;
 }
 
 /* Deletes the entries of a folder whose names `chosen` accepts. */
-static weft_status remove_from(const char *folder, bool (*chosen)(const char *name))
+static weft_status remove_from(const char *folder,
+                               bool (*chosen)(const char *folder, const char *name))
 {
     weft_status status = WEFT_OK;
     DIR *dir = opendir(folder);
     const struct dirent *entry;
     while (status == WEFT_OK && dir && (entry = readdir(dir)) != NULL) {
-        if (!chosen(entry->d_name))
+        if (!chosen(folder, entry->d_name))
             continue;
         char *path = weft_format("%s/%s", folder, entry->d_name);
         status = path ? weft__folder_remove(path) : weft__out_of_memory("training", folder);
@@ -177,9 +161,9 @@ static weft_status remove_from(const char *folder, bool (*chosen)(const char *na
     return status;
 }
 
-static bool is_checkpoint(const char *name)
+static bool is_checkpoint(const char *folder, const char *name)
 {
-    return step_of(name) >= 0 || strncmp(name, WEFT__WEIGHTS, strlen(WEFT__WEIGHTS)) == 0;
+    return step_of(folder, name) >= 0 || is_numbered(name, strlen(name), WEFT__WEIGHTS);
 }
 
 /* Puts a folder back that a killed run was replacing, unless its successor is in place. */

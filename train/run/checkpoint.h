@@ -26,6 +26,9 @@ weft_status weft__checkpoint_load(weft_trainer *trainer, const weft__identity *i
 /* Whether the folder has a checkpoint, readable or not. */
 bool weft__checkpoint_exists(const char *folder);
 
+/* Whether the first `n` characters of `name` are the name of a checkpoint or of weights. */
+bool weft__checkpoint_is_name(const char *name, size_t n);
+
 /* Deletes all but the newest `keep` of the checkpoints up to update `step`. */
 void weft__checkpoint_prune(const char *folder, int64_t step, int64_t keep);
 

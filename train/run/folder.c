@@ -15,12 +15,9 @@
 #include "train/run/checkpoint.h"
 #include "train/run/metrics.h"
 #include "train/run/number.h"
+#include "train/run/place.h"
 #include "train/trainer.h"
 #include "weft/version.h"
-
-#define RUN_FILE "run.json"
-#define REFERENCE_FILE "reference.safetensors"
-#define VALIDATION_REFERENCE_FILE "reference-validation.safetensors"
 
 struct weft__run {
     weft_trainer *trainer;
@@ -222,7 +219,7 @@ static weft_status write_run(const weft__run *run, const weft_train_result *resu
                              const char *state, const char *message)
 {
     weft__text t = {0};
-    char *path = path_of(run, RUN_FILE);
+    char *path = path_of(run, WEFT__RUN_FILE);
     weft__text_format(&t, "{\n  \"weft\": \"%s\",\n", WEFT_VERSION);
     write_model(&t, run->trainer);
     write_data(&t, run);
@@ -251,18 +248,6 @@ static weft_status write_run(const weft__run *run, const weft_train_result *resu
 
 /* ---- opening and closing -------------------------------------------------------------------- */
 
-bool weft_run_exists(const char *folder)
-{
-    static const char *const names[] = {RUN_FILE, "metrics.jsonl"};
-    bool found = false;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char *path = weft_format("%s/%s", folder, names[i]);
-        found = found || (path && weft__exists(path));
-        weft_free(path);
-    }
-    return found || weft__checkpoint_exists(folder);
-}
-
 static weft_status add_word(const weft__json *item, void *context)
 {
     weft_run_words *out = context;
@@ -284,7 +269,7 @@ static weft_status add_word(const weft__json *item, void *context)
 weft_status weft_run_command(const char *folder, weft_run_words *out)
 {
     *out = (weft_run_words){.n = 0};
-    char *path = weft_format("%s/" RUN_FILE, folder);
+    char *path = weft_format("%s/" WEFT__RUN_FILE, folder);
     if (path == NULL)
         return weft__out_of_memory("run", "its command");
     weft__json_doc doc = {.root = NULL};
@@ -308,37 +293,12 @@ void weft_run_words_free(weft_run_words *words)
     *words = (weft_run_words){.n = 0};
 }
 
-/* Deletes the files of an earlier run. run.json is deleted last, so an interrupted deletion can be
- * repeated. */
-static weft_status remove_run(const weft__run *run)
-{
-    static const char *const names[] = {"last",
-                                        "best",
-                                        "loss.svg",
-                                        "report.html",
-                                        "config.json",
-                                        REFERENCE_FILE,
-                                        VALIDATION_REFERENCE_FILE,
-                                        "metrics.jsonl",
-                                        RUN_FILE};
-    weft_status status = weft__checkpoint_remove(run->trainer->o.folder);
-    for (size_t i = 0; status == WEFT_OK && i < sizeof names / sizeof *names; i++) {
-        char *path = path_of(run, names[i]);
-        if (path == NULL)
-            status = weft__out_of_memory("training", "the run's records");
-        else if (weft__exists(path))
-            status = weft__folder_remove(path);
-        weft_free(path);
-    }
-    return status;
-}
-
 /* Permits a run without a checkpoint to start again, as after a kill before the first one. Refuses
  * if `last` exists without a readable checkpoint, as runs of other versions may have, so that its
  * weights are not lost. */
 static weft_status check_beginning(const weft__run *run)
 {
-    char *last = path_of(run, "last"), *path = path_of(run, RUN_FILE);
+    char *last = path_of(run, "last"), *path = path_of(run, WEFT__RUN_FILE);
     weft__json_doc doc = {.root = NULL};
     weft_status status = WEFT_OK;
     if (last == NULL || path == NULL)
@@ -417,13 +377,15 @@ static weft_status open_records(weft__run *run, weft__run_state *state)
 {
     const weft_trainer_options *o = &run->trainer->o;
     weft_status status = lock_folder(run);
+    if (status == WEFT_OK)
+        status = weft__run_check_place(o->folder);
     if (status != WEFT_OK)
         return status;
     const bool exists = weft_run_exists(o->folder);
     if (exists && o->resume)
         status = resume(run, state);
     else if (exists && o->overwrite)
-        status = remove_run(run);
+        status = weft__run_remove(o->folder);
     else if (exists)
         status = weft_fail(WEFT_INVALID, "%s: it has a run already: expected resume or overwrite",
                            o->folder);
@@ -445,9 +407,9 @@ static weft_status open_folder(weft__run *run, const weft_batches *batches,
     if (status == WEFT_OK)
         status = open_records(run, state);
     if (status == WEFT_OK)
-        status = keep_reference(run, REFERENCE_FILE, weft__batches_dataset(batches));
+        status = keep_reference(run, WEFT__REFERENCE_FILE, weft__batches_dataset(batches));
     if (status == WEFT_OK)
-        status = keep_reference(run, VALIDATION_REFERENCE_FILE, validation);
+        status = keep_reference(run, WEFT__VALIDATION_REFERENCE_FILE, validation);
     return weft__folder_close(&f, status);
 }
 

@@ -5,6 +5,7 @@
 #include <json-c/json.h>
 
 #include "core/failure.h"
+#include "core/io/fileio.h"
 #include "core/io/json.h"
 #include "train/run/curve.h"
 #include "train/run/number.h"
@@ -38,6 +39,9 @@ typedef struct page {
     weft__text text, samples;
     series of[SERIES];
 } page;
+
+/* By which a report is recognized. */
+#define TITLE "<title>Training run</title>"
 
 static const char *const style =
     "body{font:15px/1.5 system-ui,sans-serif;max-width:900px;margin:2rem auto;padding:0 1rem;"
@@ -405,8 +409,8 @@ static void add_head(page *p, json_object *run)
     json_object *value;
     weft__text_format(&p->text,
                       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-                      "<meta name=\"viewport\" content=\"width=device-width\">\n"
-                      "<title>Training run</title>\n<style>\n%s</style></head><body>\n<h1>Run ",
+                      "<meta name=\"viewport\" content=\"width=device-width\">\n" TITLE
+                      "\n<style>\n%s</style></head><body>\n<h1>Run ",
                       style);
     escape(&p->text, p->folder, strlen(p->folder));
     weft__text_format(&p->text, "</h1>\n<p>");
@@ -434,9 +438,11 @@ static weft_status write_page(page *p, json_object *run)
     add_command(p, run);
     weft__text_format(&p->text, "</body></html>\n");
     char *path = weft_format("%s/report.html", p->folder);
-    const weft_status status = path == NULL || p->text.failed || p->samples.failed
-                                   ? weft__out_of_memory("report", NULL)
-                                   : weft_file_write(path, p->text.at, p->text.n);
+    weft_status status = path == NULL || p->text.failed || p->samples.failed
+                             ? weft__out_of_memory("report", NULL)
+                             : weft__file_check_kind(path, TITLE, "the report of a run");
+    if (status == WEFT_OK)
+        status = weft_file_write(path, p->text.at, p->text.n);
     weft_free(path);
     return status;
 }

@@ -1,0 +1,125 @@
+/* train/run/place.c -- whose a run's folder is: recognizes runs, refuses the folders of others. */
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/failure.h"
+#include "core/io/fileio.h"
+#include "core/io/folder.h"
+#include "core/io/json.h"
+#include "core/io/text.h"
+#include "train/run/checkpoint.h"
+#include "train/run/place.h"
+#include "weft/memory.h"
+
+/* run.json is deleted last, so that an interrupted deletion can be repeated. */
+static const char *const names[] = {"last",
+                                    "best",
+                                    "loss.svg",
+                                    "report.html",
+                                    "config.json",
+                                    WEFT__REFERENCE_FILE,
+                                    WEFT__VALIDATION_REFERENCE_FILE,
+                                    "metrics.jsonl",
+                                    WEFT__RUN_FILE};
+enum { NAMES = sizeof names / sizeof *names };
+
+bool weft__run_writes(const char *name, size_t n)
+{
+    for (int i = 0; i < NAMES; i++)
+        if (strlen(names[i]) == n && strncmp(name, names[i], n) == 0)
+            return true;
+    return weft__checkpoint_is_name(name, n);
+}
+
+/* Whether run.json in the folder is of Weft. */
+static bool has_record(const char *folder)
+{
+    char *path = weft_format("%s/" WEFT__RUN_FILE, folder);
+    weft__json_doc doc = {.root = NULL};
+    const char *version = NULL;
+    if (path && weft__exists(path) && weft__json_read(path, &doc) == WEFT_OK) {
+        const weft__json root = weft__json_root(&doc);
+        if (weft__json_as_object(&root) == WEFT_OK)
+            (void)weft__json_find_string(&root, "weft", &version);
+    }
+    const bool found = version != NULL;
+    weft__json_free(&doc);
+    weft_free(path);
+    return found;
+}
+
+bool weft_run_exists(const char *folder)
+{
+    return has_record(folder) || weft__checkpoint_exists(folder);
+}
+
+weft_status weft__run_check_place(const char *folder)
+{
+    weft__text list = {0};
+    int n = 0;
+    DIR *dir = weft_run_exists(folder) ? NULL : opendir(folder);
+    const struct dirent *entry;
+    while (dir && (entry = readdir(dir)) != NULL)
+        if (weft__run_writes(entry->d_name, strlen(entry->d_name)))
+            weft__text_list(&list, n++, entry->d_name);
+    if (dir)
+        closedir(dir);
+    weft__text_list_end(&list, n);
+    weft_status status = WEFT_OK;
+    if (n > 0 && list.failed)
+        status = weft__out_of_memory("training", folder);
+    else if (n > 0)
+        status = weft_fail(WEFT_INVALID,
+                           "%s: it has no run, but files that a run would overwrite: %s; choose "
+                           "another folder",
+                           folder, list.at);
+    weft_free(list.at);
+    return status;
+}
+
+/* Writes and deletes a file of a size that every run exceeds. */
+static weft_status try_file(const char *folder)
+{
+    static const char zeros[1 << 15];
+    char *path = weft_format("%s/" WEFT__RUN_FILE, folder);
+    weft__writer *writer = NULL;
+    weft_status status =
+        path ? weft__writer_open(path, &writer) : weft__out_of_memory("training", folder);
+    if (status == WEFT_OK)
+        status = weft__writer_write(writer, zeros, sizeof zeros);
+    if (status == WEFT_OK)
+        status = weft__writer_sync(writer);
+    (void)weft__writer_close(writer, WEFT_CANCELLED); /* never publishes the file */
+    weft_free(path);
+    return status;
+}
+
+weft_status weft_run_check(const char *folder, const char *const *inputs, int n)
+{
+    weft__folder f;
+    weft_status status = weft__run_check_place(folder);
+    for (int i = 0; status == WEFT_OK && i < n && weft_run_exists(folder); i++)
+        status = weft__check_output(folder, inputs[i]);
+    if (status == WEFT_OK)
+        status = weft__folder_open(folder, &f);
+    if (status != WEFT_OK)
+        return status;
+    status = try_file(folder);
+    weft__folder_discard(&f);
+    return status;
+}
+
+weft_status weft__run_remove(const char *folder)
+{
+    weft_status status = weft__checkpoint_remove(folder);
+    for (int i = 0; status == WEFT_OK && i < NAMES; i++) {
+        char *path = weft_format("%s/%s", folder, names[i]);
+        if (path == NULL)
+            status = weft__out_of_memory("training", "the run's records");
+        else if (weft__exists(path))
+            status = weft__folder_remove(path);
+        weft_free(path);
+    }
+    return status;
+}

@@ -1,0 +1,23 @@
+/* train/run/place.h -- whose a run's folder is: recognizes runs, refuses the folders of others. */
+#ifndef WEFT_TRAIN_PLACE_H
+#define WEFT_TRAIN_PLACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "weft/train.h"
+
+#define WEFT__RUN_FILE "run.json"
+#define WEFT__REFERENCE_FILE "reference.safetensors"
+#define WEFT__VALIDATION_REFERENCE_FILE "reference-validation.safetensors"
+
+/* Whether runs write a file or folder whose name is the first `n` characters of `name`. */
+bool weft__run_writes(const char *name, size_t n);
+
+/* WEFT_INVALID if the folder has no run (weft_run_exists) but files under names that runs write. */
+weft_status weft__run_check_place(const char *folder);
+
+/* Deletes all files of the folder's run. */
+weft_status weft__run_remove(const char *folder);
+
+#endif
