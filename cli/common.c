@@ -310,13 +310,9 @@ weft_status cli_engine_generate(weft_engine *engine, const weft_engine_request *
 weft_status cli_load_template(const char *path, const char *adapter, weft_chat **out)
 {
     const weft_status status = weft_adapters_chat(path, adapter, out);
-    if (status == WEFT_MEMORY)
-        return status;
-    if (status != WEFT_OK && status != WEFT_UNSUPPORTED)
-        weft_log_message(WEFT_LOG_WARNING, "%s", weft_error_message());
     if (status != WEFT_OK)
         *out = NULL;
-    return WEFT_OK;
+    return status == WEFT_UNSUPPORTED ? WEFT_OK : status;
 }
 
 weft_status cli_load_model(const char *path, const cli_place *place, const char *adapter,

@@ -133,8 +133,7 @@ weft_status cli_tokenizer_path(const char *name, char *out, size_t size);
 weft_status cli_fetch_missing(const char *name);
 
 /* Loads the chat template of the adapter (NULL: none), otherwise that of the model, to read
- * conversations from data. *out is NULL if there is none; a malformed template gives NULL and a
- * warning. */
+ * conversations from data. *out is NULL if there is none. */
 weft_status cli_load_template(const char *path, const char *adapter, weft_chat **out);
 
 /* The text that the chat template writes after an assistant's turn, or NULL if it writes none. The

@@ -116,20 +116,26 @@ static weft_status count_one(void *context, const weft_nn_item *item)
     return WEFT_OK;
 }
 
-/* Describes the model, including whether it has a chat template. */
-static weft_engine_info describe(weft_model *model, const char *path)
+/* Describes the model, including whether it has a chat template that can be rendered; *template
+ * says so, or why not, until the next failure. */
+static weft_engine_info describe(weft_model *model, const char *path, const char **template)
 {
     weft_engine_info what = {0};
     weft_chat *chat = NULL;
     weft_engine_describe(model, &what);
-    what.chat_template = weft_chat_load(path, &chat) == WEFT_OK;
+    const weft_status loaded = weft_chat_load(path, &chat);
+    what.chat_template = loaded == WEFT_OK && weft_chat_check(chat, NULL) == WEFT_OK;
+    *template = what.chat_template           ? "has a template"
+                : loaded == WEFT_UNSUPPORTED ? "no template"
+                                             : weft_error_message();
     weft_chat_free(chat);
     return what;
 }
 
 static void print_json(weft_model *model, const char *path, const census *c, int64_t trainable)
 {
-    const weft_engine_info what = describe(model, path);
+    const char *template;
+    const weft_engine_info what = describe(model, path, &template);
     const char *skipped = weft_model_skipped(model);
     const weft_model_info *info = weft_model_info_of(model);
     printf("{\"family\": \"%s\", \"layers\": %lld, \"hidden_size\": %lld, \"vocab_size\": %lld, "
@@ -160,7 +166,8 @@ static void print_json(weft_model *model, const char *path, const census *c, int
 static void print_text(weft_model *model, const char *path, const census *c, int64_t trainable)
 {
     const weft_model_info *info = weft_model_info_of(model);
-    const weft_engine_info what = describe(model, path);
+    const char *template;
+    const weft_engine_info what = describe(model, path, &template);
     printf("model       %s\n", weft_printable(path));
     printf("family      %s\n", weft_model_family_of(model)->model_type);
     printf("layers      %s, hidden size %s, %s positions\n", cli_count(info->n_layers),
@@ -178,7 +185,7 @@ static void print_text(weft_model *model, const char *path, const census *c, int
     if (what.quant_bits > 0)
         printf("quantised   %s bits, groups of %s\n", cli_count(what.quant_bits),
                cli_count(what.quant_group));
-    printf("chat        %s\n", what.chat_template ? "has a template" : "no template");
+    printf("chat        %s\n", weft_printable(template));
     if (weft_model_skipped(model) != NULL)
         printf("left out    %s\n", weft_printable(weft_model_skipped(model)));
     if (trainable > 0)

@@ -70,9 +70,10 @@ static weft_status load(native *n, const weft_engine_options *o)
      * missing. */
     if (status == WEFT_OK && weft_tokenizer_load(n->text, &n->tokenizer) != WEFT_OK)
         n->tokenizer = NULL;
-    if (status == WEFT_OK && weft_adapters_chat(n->path, n->adapter, &n->chat) != WEFT_OK)
-        n->chat = NULL;
-    return status;
+    if (status != WEFT_OK)
+        return status;
+    status = weft_adapters_chat(n->path, n->adapter, &n->chat);
+    return status == WEFT_UNSUPPORTED ? WEFT_OK : status; /* a model may have no chat template */
 }
 
 static weft_status native_load(const char *path, const weft_engine_options *options, void **state)

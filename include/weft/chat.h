@@ -34,7 +34,8 @@ typedef struct weft_chat weft_chat;
  * chat_template.jinja with additional_chat_templates/NAME.jinja; "chat_template" of
  * tokenizer_config.json, a text or a list of named ones; "chat_template" of chat_template.json; the
  * metadata of the GGUF file; the built-in format for the model_type. Free *out with weft_chat_free.
- * WEFT_UNSUPPORTED without a template; WEFT_INVALID, with name and line, for a malformed one. */
+ * WEFT_UNSUPPORTED without a template. One that is malformed or has an unsupported tag is loaded
+ * and fails when it is rendered. */
 WEFT_NODISCARD WEFT_API weft_status weft_chat_load(const char *path, weft_chat **out)
     WEFT_NONNULL(2);
 
@@ -59,6 +60,12 @@ WEFT_NODISCARD WEFT_API weft_status weft_chat_builtin(const char *model_type, co
                                                       weft_chat **out) WEFT_NONNULL(4);
 
 WEFT_API void weft_chat_free(weft_chat *chat); /* NULL is accepted */
+
+/* Whether the template with that name (NULL: the default one) can be rendered: WEFT_INVALID, with
+ * name and line, when it is malformed, and WEFT_UNSUPPORTED for an unsupported tag; WEFT_INVALID
+ * for an unknown name. */
+WEFT_NODISCARD WEFT_API weft_status weft_chat_check(const weft_chat *chat, const char *name)
+    WEFT_NONNULL(1);
 
 /* The text of the template with that name (NULL: the default one), or NULL if unknown. Owned by the
  * chat. */

@@ -323,8 +323,10 @@ static void a_folder_tells_its_template(void)
     CHECK(text == NULL);
     weft_chat_free(chat);
     write_file(folder, "chat_template.jinja", "\n{{ broken");
-    CHECK_STATUS(weft_chat_load(folder, &chat), WEFT_INVALID);
+    if (CHECK_OK(weft_chat_load(folder, &chat)))
+        CHECK_STATUS(weft_chat_render(chat, talk, NULL, &text, NULL), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "chat_template.jinja: line 2: the tag has no end");
+    weft_chat_free(chat);
 }
 
 static void options_reach_the_template(void)

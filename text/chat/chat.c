@@ -42,7 +42,9 @@ weft_status weft__chat_add(weft_chat *chat, const char *name, const char *where,
     } else {
         memcpy(t->source, source, length);
         t->source[length] = '\0';
-        status = weft__jinja_parse(source, length, where, &t->parsed);
+        t->status = weft__jinja_parse(source, length, where, &t->parsed);
+        t->error = t->status ? weft_strdup(weft_error_message()) : NULL;
+        status = t->status && (t->status == WEFT_MEMORY || !t->error) ? WEFT_MEMORY : WEFT_OK;
     }
     chat->count++; /* counted now, so that it is freed with the others */
     return status;
@@ -56,6 +58,7 @@ void weft_chat_free(weft_chat *chat)
         weft_free(chat->templates[i].name);
         weft_free(chat->templates[i].source);
         weft__jinja_free(chat->templates[i].parsed);
+        weft_free(chat->templates[i].error);
     }
     weft_free(chat->templates);
     json_object_put(chat->tokens);
@@ -97,6 +100,8 @@ weft_status weft_chat_parse(const char *source, size_t length, const char *name,
         return weft__out_of_memory(name, NULL);
     weft_status status = weft__chat_add(chat, "default", name, source, length);
     if (!status)
+        status = weft_chat_check(chat, NULL);
+    if (!status)
         status = weft__chat_tokens_of(chat, tokenizer);
     if (status)
         weft_chat_free(chat);
@@ -128,6 +133,23 @@ const char *weft_chat_source(const weft_chat *chat, const char *name)
 {
     const chat_template *t = find(chat, name ? name : "default");
     return t ? t->source : NULL;
+}
+
+static weft_status unknown(const weft_chat *chat, const char *name)
+{
+    return weft_fail(WEFT_INVALID, "%s: there is no chat template called \"%s\"", chat->where,
+                     weft_printable(name ? name : "default"));
+}
+
+static weft_status check(const chat_template *t)
+{
+    return t->error ? weft_fail(t->status, "%s", t->error) : WEFT_OK;
+}
+
+weft_status weft_chat_check(const weft_chat *chat, const char *name)
+{
+    const chat_template *t = find(chat, name ? name : "default");
+    return t ? check(t) : unknown(chat, name);
 }
 
 static const chat_template *choose(const weft_chat *chat, const weft_chat_options *options)
@@ -279,13 +301,12 @@ weft_status weft_chat_render(const weft_chat *chat, const char *messages,
     options = options ? options : &defaults;
     const chat_template *t = choose(chat, options);
     if (!t)
-        return weft_fail(
-            WEFT_INVALID, "%s: there is no chat template called \"%s\"", chat->where,
-            weft_printable(options->template_name ? options->template_name : "default"));
-    inputs *in = weft_calloc(1, sizeof *in);
+        return unknown(chat, options->template_name);
+    weft_status status = check(t);
+    inputs *in = status ? NULL : weft_calloc(1, sizeof *in);
     if (!in)
-        return weft__out_of_memory(chat->where, NULL);
-    weft_status status = parse_inputs(in, messages, options);
+        return status ? status : weft__out_of_memory(chat->where, NULL);
+    status = parse_inputs(in, messages, options);
     if (!status)
         status = collect(chat, options, in);
     if (!status) {

@@ -8,7 +8,9 @@
 
 typedef struct chat_template {
     char *name, *source;
-    jinja_template *parsed;
+    jinja_template *parsed; /* NULL: `error` says why it cannot be rendered */
+    weft_status status;
+    char *error;
 } chat_template;
 
 struct weft_chat {
@@ -20,7 +22,8 @@ struct weft_chat {
 
 /* A new, empty chat; NULL when out of memory. */
 weft_chat *weft__chat_new(const char *where);
-/* Parses a template and adds it; messages call it `where`. */
+/* Parses a template and adds it; messages call it `where`. One that is malformed or has unsupported
+ * tags is added too, and fails when it is rendered. */
 weft_status weft__chat_add(weft_chat *chat, const char *name, const char *where, const char *source,
                            size_t length);
 /* Adds the special tokens that a tokenizer knows by role. */

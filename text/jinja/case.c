@@ -93,7 +93,7 @@ static jinja_value method_capitalize(jinja *j, jinja_value self, const jinja_arg
                : weft__jinja_undefined(NULL);
 }
 
-typedef enum letters { ALPHA, ALNUM, DIGIT, SPACE } letters;
+typedef enum letters { ALPHA, ALNUM, DIGIT, SPACE, ASCII } letters;
 
 static bool fits(uint32_t code, letters what)
 {
@@ -108,6 +108,8 @@ static bool fits(uint32_t code, letters what)
         return alpha || number;
     case DIGIT:
         return c == UTF8PROC_CATEGORY_ND;
+    case ASCII:
+        return code < 0x80;
     case SPACE:
         break;
     }
@@ -147,6 +149,12 @@ static jinja_value method_isspace(jinja *j, jinja_value self, const jinja_args *
     return all_fit(j, self, SPACE);
 }
 
+static jinja_value method_isascii(jinja *j, jinja_value self, const jinja_args *args)
+{
+    (void)args;
+    return self.n == 0 ? weft__jinja_bool(true) : all_fit(j, self, ASCII);
+}
+
 /* Whether the string has cased letters, all of them of the given case. */
 static jinja_value one_case(jinja *j, jinja_value self, bool upper)
 {
@@ -174,17 +182,11 @@ static jinja_value method_islower(jinja *j, jinja_value self, const jinja_args *
 }
 
 const jinja_row weft__jinja_case_methods[] = {
-    {"upper", method_upper},
-    {"lower", method_lower},
-    {"title", method_title},
-    {"capitalize", method_capitalize},
-    {"isalpha", method_isalpha},
-    {"isalnum", method_isalnum},
-    {"isdigit", method_isdigit},
-    {"isdecimal", method_isdigit},
-    {"isnumeric", method_isdigit},
-    {"isspace", method_isspace},
-    {"isupper", method_isupper},
-    {"islower", method_islower},
-    {NULL, NULL},
+    {"upper", method_upper},       {"lower", method_lower},
+    {"title", method_title},       {"capitalize", method_capitalize},
+    {"isalpha", method_isalpha},   {"isalnum", method_isalnum},
+    {"isdigit", method_isdigit},   {"isdecimal", method_isdigit},
+    {"isnumeric", method_isdigit}, {"isspace", method_isspace},
+    {"isascii", method_isascii},   {"isupper", method_isupper},
+    {"islower", method_islower},   {NULL, NULL},
 };

@@ -119,6 +119,8 @@ jinja_value weft__jinja_call(jinja *j, jinja_value callee, const jinja_args *arg
         return weft__jinja_undefined(NULL);
     if (callee.kind == JINJA_MACRO)
         return weft__jinja_call_macro(j, callee.as.macro, args, NULL);
+    if (callee.kind == JINJA_LOOP)
+        return weft__jinja_call_loop(j, callee.as.loop, args);
     if (callee.kind == JINJA_FUNCTION)
         return callee.as.bound->call(j, callee.as.bound->self, args);
     if (callee.kind == JINJA_UNDEFINED)

@@ -111,7 +111,24 @@ static bool tuple_ends(const jinja_parser *p, const char *end)
 
 static jinja_node *parse_primary(jinja_parser *p);
 
-static jinja_node *parse_row(jinja_parser *p, bool choice, const char *end, bool primaries,
+/* A target of an assignment, or one of several: namespace.name, or a primary. */
+static jinja_node *parse_target(jinja_parser *p)
+{
+    const jinja_token *next = &p->tokens[p->at + 1];
+    if (weft__jinja_peek(p)->kind != TOKEN_NAME || next->kind != TOKEN_SIGN || *next->text != '.')
+        return parse_primary(p);
+    jinja_node *node = weft__jinja_node(p, NODE_MEMBER);
+    jinja_node *name = parse_name(p);
+    p->at++;
+    const char *member = weft__jinja_expect_name(p);
+    if (node) {
+        node->a = name;
+        node->name = member;
+    }
+    return node;
+}
+
+static jinja_node *parse_row(jinja_parser *p, bool choice, const char *end, bool targets,
                              bool parentheses)
 {
     jinja_node *tuple = weft__jinja_node(p, NODE_LIST);
@@ -122,7 +139,7 @@ static jinja_node *parse_row(jinja_parser *p, bool choice, const char *end, bool
         if (tuple_ends(p, end))
             break;
         weft__jinja_add(p, &tuple->list,
-                        primaries ? parse_primary(p) : weft__jinja_expression(p, choice));
+                        targets ? parse_target(p) : weft__jinja_expression(p, choice));
         if (!weft__jinja_at_sign(p, ","))
             break;
         commas = true;
@@ -166,36 +183,21 @@ static jinja_node *parse_primary(jinja_parser *p)
     return NULL;
 }
 
-/* Only names can be assigned to. */
-static void check_target(jinja_parser *p, const jinja_node *target)
+/* Only names and, with `members`, members of namespaces can be assigned to. */
+static void check_target(jinja_parser *p, const jinja_node *target, bool members)
 {
-    if (p->status || target->kind == NODE_NAME || target->kind == NODE_MEMBER)
+    if (p->status || target->kind == NODE_NAME || (members && target->kind == NODE_MEMBER))
         return;
-    if (target->kind != NODE_LIST) {
+    if (target->kind != NODE_LIST || target->form != FORM_TUPLE)
         weft__jinja_parse_fail(p, target->line, "expected a name to assign to");
-        return;
-    }
-    for (size_t i = 0; i < target->list.n; i++)
-        if (target->list.at[i]->kind != NODE_NAME)
-            weft__jinja_parse_fail(p, target->line, "expected names to assign to");
+    for (size_t i = 0; i < target->list.n && !p->status; i++)
+        check_target(p, target->list.at[i], members);
 }
 
 jinja_node *weft__jinja_target(jinja_parser *p, bool members)
 {
-    if (members && weft__jinja_peek(p)->kind == TOKEN_NAME &&
-        p->tokens[p->at + 1].kind == TOKEN_SIGN && p->tokens[p->at + 1].text[0] == '.') {
-        jinja_node *node = weft__jinja_node(p, NODE_MEMBER);
-        jinja_node *name = parse_name(p);
-        p->at++;
-        const char *member = weft__jinja_expect_name(p);
-        if (node) {
-            node->a = name;
-            node->name = member;
-        }
-        return node;
-    }
     jinja_node *target = parse_row(p, true, "in", true, false);
-    check_target(p, target);
+    check_target(p, target, members);
     return target;
 }
 

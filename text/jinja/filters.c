@@ -385,7 +385,7 @@ static jinja_value filter_round(jinja *j, jinja_value v, const jinja_args *args)
     }
     const double scale = pow(10, (double)decimals);
     const double whole = up ? ceil(number * scale) : floor(number * scale);
-    return weft__jinja_float(whole / scale);
+    return weft__jinja_float((whole + 0.0) / scale); /* Python's floor and ceil have no -0 */
 }
 
 static jinja_value filter_default(jinja *j, jinja_value v, const jinja_args *args)

@@ -198,16 +198,12 @@ static void write_field(jinja *j, jinja_buffer *out, jinja_value value, const ch
     if (!read_spec(j, spec_text, end, &spec))
         return;
     const bool is_integer = value.kind == JINJA_BIG || weft__jinja_is_integer(value, &integer);
-    if (is_integer && (!spec.type || strchr("dnxXo", spec.type)) && value.kind != JINJA_BOOL)
+    if (is_integer && (!spec.type || strchr("dnxXo", spec.type)))
         write_integer(j, out, &spec, value);
-    else if (weft__jinja_is_number(value, &number) &&
-             (!spec.type || strchr("eEfFgG%", spec.type)) &&
-             (value.kind != JINJA_BOOL || spec.type))
+    else if (weft__jinja_is_number(value, &number) && (!spec.type || strchr("eEfFgG%", spec.type)))
         write_float(j, out, &spec, number);
-    else if (is_integer && spec.type == 'd')
-        write_integer(j, out, &spec, value);
-    else if ((!spec.type || spec.type == 's') && !is_integer)
-        write_text(j, out, &spec, weft__jinja_text(j, value));
+    else if ((!spec.type || spec.type == 's') && value.kind == JINJA_STRING)
+        write_text(j, out, &spec, value);
     else
         weft__jinja_fail(j, "format: \"%c\" does not fit \"%s\"", spec.type ? spec.type : ' ',
                          weft__jinja_type(value));
@@ -359,6 +355,7 @@ static void percent_field(jinja *j, jinja_buffer *out, const char **p, const cha
             memcpy(spec.fill, "0", 2);
         } else if (**p == '+' || **p == ' ')
             spec.sign = **p;
+        spec.alternate = spec.alternate || **p == '#';
     }
     spec.width = number_at(p, end);
     if (*p < end && **p == '.') {

@@ -44,8 +44,9 @@ static jinja_value global_range(jinja *j, jinja_value self, const jinja_args *ar
 static jinja_value make_dict(jinja *j, const char *what, const jinja_args *args)
 {
     const jinja_value dict = weft__jinja_dict(j);
-    if (args->n > 1)
-        return weft__jinja_fail(j, "%s: expected at most one argument without a name", what);
+    if (args->n > 1 || (args->n == 1 && args->at[0].kind == JINJA_UNDEFINED))
+        return weft__jinja_fail(j, "%s: expected at most one defined argument without a name",
+                                what);
     if (args->n == 1 && args->at[0].kind == JINJA_DICT) {
         const jinja_dict *from = args->at[0].as.dict;
         for (size_t i = 0; i < from->n && !j->status; i++)

@@ -7,8 +7,8 @@
  *
  * What differs from Jinja2 in transformers' sandbox: lists and dictionaries can be changed in place
  * (append, pop, update ...), which the sandbox refuses; integers beyond 64 bits are printed and
- * compared exactly, but arithmetic with them fails. Not there: recursive loops, include, extends,
- * import, block, do, translations.
+ * compared exactly, but arithmetic with them fails. Not there: include, extends, import,
+ * autoescape true, translations.
  */
 #ifndef WEFT_TEXT_JINJA_JINJA_H
 #define WEFT_TEXT_JINJA_JINJA_H

@@ -250,14 +250,15 @@ static void lex_number(lexer *l)
             end++;
     } else {
         end = digits(l, end);
-        if (end < l->n && l->s[end] == '.' && digit(l, end + 1)) {
+        const bool item = l->i > 0 && l->s[l->i - 1] == '.'; /* a.0.1 has two integers */
+        if (!item && end < l->n && l->s[end] == '.' && digit(l, end + 1)) {
             fraction = true;
             end = digits(l, end + 1);
         }
         size_t exponent = end + 1;
         if (exponent < l->n && is_sign(l->s[exponent]))
             exponent++;
-        if (end < l->n && (l->s[end] | 32) == 'e' && digit(l, exponent)) {
+        if (!item && end < l->n && (l->s[end] | 32) == 'e' && digit(l, exponent)) {
             fraction = true;
             end = digits(l, exponent);
         }

@@ -375,7 +375,7 @@ static jinja_value filter_slice(jinja *j, jinja_value v, const jinja_args *args)
         const jinja_value part = weft__jinja_list(j, FORM_LIST);
         for (int64_t i = n / parts + (k < n % parts); i > 0 && !j->status; i--)
             weft__jinja_push(j, part, items->at[at++]);
-        if (given(a[1]) && k >= n % parts && n % parts > 0 && !j->status)
+        if (given(a[1]) && k >= n % parts && !j->status)
             weft__jinja_push(j, part, a[1]);
         weft__jinja_push(j, out, part);
     }
@@ -483,7 +483,7 @@ static jinja_value filter_groupby(jinja *j, jinja_value v, const jinja_args *arg
     jinja_value group = nothing(), last = nothing();
     for (size_t i = 0; !j->status && i < list.as.list->n; i++) {
         const jinja_value item = list.as.list->at[i], key = key_of(j, item, a[0], exact);
-        if (key.kind == JINJA_UNDEFINED)
+        if (key.kind == JINJA_UNDEFINED && list.as.list->n > 1)
             return weft__jinja_fail(j, "groupby: an item lacks the attribute");
         if (i == 0 || !weft__jinja_equal(j, key, last)) {
             group = weft__jinja_list(j, FORM_LIST);

@@ -89,6 +89,8 @@ struct jinja_node {
     const char **names;
     size_t n_names;
     bool wants_varargs, wants_kwargs, wants_caller; /* MACRO: whether its body uses these names */
+    bool recursive;                                 /* FOR */
+    bool outermost; /* SCOPE: has no access to the variables of loops and macros around it */
     jinja_form form;
     jinja_call *call;
 };
@@ -166,6 +168,8 @@ typedef struct jinja_loop {
     size_t index, n;
     int depth;
     jinja_value changed; /* the previous argument of loop.changed(); JINJA_MISSING: none */
+    const jinja_node *node;
+    jinja_frame *frame; /* the one around the loop */
 } jinja_loop;
 
 typedef struct jinja_macro {
@@ -178,6 +182,7 @@ jinja_value weft__jinja_evaluate(jinja *j, const jinja_node *node);
 jinja_value weft__jinja_call(jinja *j, jinja_value callee, const jinja_args *args);
 jinja_value weft__jinja_call_macro(jinja *j, const jinja_macro *macro, const jinja_args *args,
                                    const jinja_value *caller);
+jinja_value weft__jinja_call_loop(jinja *j, const jinja_loop *loop, const jinja_args *args);
 /* Evaluates the arguments of a call; NULL: no arguments. */
 jinja_args weft__jinja_evaluate_arguments(jinja *j, const jinja_call *call);
 /* Applies the filters of {% filter %} or {% set x | f %} to a value. */

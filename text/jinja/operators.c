@@ -92,7 +92,8 @@ static jinja_value float_arithmetic(jinja *j, const char *sign, double a, double
         rest += b;
     if (strcmp(sign, "%") == 0)
         return weft__jinja_float(rest != 0 ? rest : copysign(0.0, b));
-    return weft__jinja_float(round((a - rest) / b));
+    const double quotient = round((a - rest) / b);
+    return weft__jinja_float(quotient != 0 ? quotient : copysign(0.0, a / b));
 }
 
 /* ---- concatenation and repetition ------------------------------------------------------------ */
@@ -408,7 +409,7 @@ jinja_value weft__jinja_slice(jinja *j, jinja_value a, jinja_value from, jinja_v
     if (a.kind == JINJA_UNDEFINED)
         return refuse_undefined(j, a);
     if (a.kind != JINJA_STRING && !indexed(a))
-        return weft__jinja_undefined(NULL);
+        return weft__jinja_fail(j, "\"%s\" cannot be sliced", weft__jinja_type(a));
     weft__jinja_length(a, &n);
     if (!bounds(j, from, to, step, n, range))
         return weft__jinja_undefined(NULL);

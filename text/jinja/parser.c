@@ -242,8 +242,7 @@ static jinja_node *parse_for(jinja_parser *p)
     node->b = weft__jinja_tuple(p, false, "recursive");
     if (weft__jinja_skip_name(p, "if"))
         node->c = weft__jinja_expression(p, true);
-    if (weft__jinja_at_name(p, "recursive"))
-        unsupported(p, node->line, "recursive loops are unsupported");
+    node->recursive = weft__jinja_skip_name(p, "recursive");
     expect_block_end(p);
     p->loops++;
     weft__jinja_add(p, &node->list, parse_body(p, ends));
@@ -335,9 +334,9 @@ static void parse_macro_body(jinja_parser *p, jinja_node *macro, const char *end
     macro->wants_varargs = p->varargs;
     macro->wants_kwargs = p->kwargs;
     macro->wants_caller = p->caller;
-    p->varargs = varargs;
-    p->kwargs = kwargs;
-    p->caller = caller;
+    p->varargs = p->varargs || varargs; /* a macro within this one counts too */
+    p->kwargs = p->kwargs || kwargs;
+    p->caller = p->caller || caller;
     p->loops = loops;
 }
 
@@ -382,16 +381,63 @@ static jinja_node *parse_filter_block(jinja_parser *p)
     return node;
 }
 
-static jinja_node *parse_generation(jinja_parser *p)
+/* Parses a body with its own variables, which cannot see the loops around it, up to the tag `end`,
+ * which may repeat `name`. */
+static jinja_node *parse_scope(jinja_parser *p, const char *end, const char *name)
 {
+    const char *const ends[] = {end, NULL};
     jinja_node *node = weft__jinja_node(p, NODE_SCOPE);
     const int loops = p->loops;
-    p->loops = 0; /* a macro cannot see the loops around it */
+    p->loops = 0;
     expect_block_end(p);
-    jinja_node *body = parse_until(p, "endgeneration");
+    jinja_node *body = parse_body(p, ends);
+    p->at++;
+    if (name && !p->status)
+        weft__jinja_skip_name(p, name);
+    expect_block_end(p);
     p->loops = loops;
     if (node)
         node->a = body;
+    return node;
+}
+
+/* {% print a, b %} */
+static jinja_node *parse_print_tag(jinja_parser *p)
+{
+    jinja_node *node = weft__jinja_node(p, NODE_PRINT), *join = weft__jinja_node(p, NODE_JOIN);
+    while (join && !p->status && weft__jinja_peek(p)->kind != TOKEN_BLOCK_END) {
+        if (join->list.n > 0)
+            weft__jinja_expect_sign(p, ",");
+        weft__jinja_add(p, &join->list, weft__jinja_expression(p, true));
+    }
+    expect_block_end(p);
+    if (node)
+        node->a = join;
+    return node;
+}
+
+/* {% block name scoped %}: rendered in its place, since a chat template extends no other one. */
+static jinja_node *parse_block(jinja_parser *p)
+{
+    const char *name = weft__jinja_expect_name(p);
+    const bool scoped = weft__jinja_skip_name(p, "scoped");
+    jinja_node *node = parse_scope(p, "endblock", name);
+    if (node)
+        node->outermost = !scoped;
+    return node;
+}
+
+/* {% autoescape false %}, which is how chat templates are rendered anyway. */
+static jinja_node *parse_autoescape(jinja_parser *p)
+{
+    jinja_node *node = weft__jinja_node(p, NODE_SCOPE);
+    const jinja_node *value = weft__jinja_expression(p, true);
+    if (!node || !value)
+        return NULL;
+    if (value->kind != NODE_CONSTANT || value->value.kind != JINJA_BOOL || value->value.as.b)
+        unsupported(p, node->line, "autoescape is supported with false only");
+    expect_block_end(p);
+    node->a = parse_until(p, "endautoescape");
     return node;
 }
 
@@ -425,11 +471,17 @@ static jinja_node *parse_statement(jinja_parser *p)
     if (strcmp(name, "with") == 0)
         return parse_with(p);
     if (strcmp(name, "generation") == 0)
-        return parse_generation(p);
+        return parse_scope(p, "endgeneration", NULL);
     if (strcmp(name, "break") == 0)
         return parse_jump(p, NODE_BREAK, name);
     if (strcmp(name, "continue") == 0)
         return parse_jump(p, NODE_CONTINUE, name);
+    if (strcmp(name, "print") == 0)
+        return parse_print_tag(p);
+    if (strcmp(name, "block") == 0)
+        return parse_block(p);
+    if (strcmp(name, "autoescape") == 0)
+        return parse_autoescape(p);
     unsupported(p, line, "the tag \"%.100s\" is unsupported, or has nothing to end here", name);
     return NULL;
 }

@@ -53,17 +53,17 @@ static void assign_to(jinja *j, const jinja_node *target, jinja_value value)
     if (items && items->n != target->list.n)
         weft__jinja_fail(j, "expected %zu values to assign, got %zu", target->list.n, items->n);
     for (size_t i = 0; items && i < target->list.n && !j->status; i++)
-        weft__jinja_assign(j, target->list.at[i]->name, items->at[i]);
+        assign_to(j, target->list.at[i], items->at[i]);
 }
 
-/* Runs a body with its own variables and returns its output. */
-static jinja_value capture(jinja *j, const jinja_node *body, jinja_frame *frame)
+/* Runs a body with its own variables and returns its output; *result: how the body ended. */
+static jinja_value capture(jinja *j, const jinja_node *body, jinja_frame *frame, jump *result)
 {
     jinja_buffer text = {0}, *const out = j->out;
     jinja_frame *const before = j->frame;
     j->out = &text;
     j->frame = frame;
-    run_block(j, body);
+    *result = run_block(j, body);
     j->out = out;
     j->frame = before;
     return j->status ? weft__jinja_undefined(NULL) : weft__jinja_taken(&text);
@@ -139,12 +139,16 @@ jinja_value weft__jinja_call_macro(jinja *j, const jinja_macro *macro, const jin
     bind_parameters(j, node, args);
     bind_rest(j, node, args);
     const jinja_entry *named = named_argument(args, "caller");
-    if (node->wants_caller && (caller || named))
-        weft__jinja_assign(j, node->names[node->n_names + 2], caller ? *caller : named->value);
-    else if (caller && !node->wants_caller)
+    if (node->wants_caller)
+        weft__jinja_assign(j, node->names[node->n_names + 2],
+                           caller  ? *caller
+                           : named ? named->value
+                                   : weft__jinja_undefined("caller"));
+    else if (caller)
         weft__jinja_fail(j, "macro \"%s\" was called with a block but does not use caller",
                          weft_printable(node->name));
-    const jinja_value text = capture(j, node->a, frame);
+    jump end;
+    const jinja_value text = capture(j, node->a, frame, &end);
     j->frame = before;
     j->line = j->status ? j->line : line;
     weft__jinja_leave(j);
@@ -191,40 +195,68 @@ static const jinja_list *filtered(jinja *j, const jinja_node *node, const jinja_
     return j->status ? NULL : passed.as.list;
 }
 
-static void run_items(jinja *j, const jinja_node *node, jinja_loop *loop, const char *loop_name)
+/* False if no iteration reached its end, after which Jinja2 runs the else branch. */
+static bool run_items(jinja *j, const jinja_node *node, jinja_loop *loop, const char *loop_name)
 {
+    bool finished = false;
     jinja_frame *frame = j->frame;
     for (; loop->index < loop->n && !j->status; loop->index++) {
         frame->n = 0;
         assign_to(j, node->a, loop->items->at[loop->index]);
         weft__jinja_assign(j, loop_name, (jinja_value){.kind = JINJA_LOOP, .as.loop = loop});
-        if (run_block(j, node->list.at[0]) == JUMP_BREAK)
+        const jump end = run_block(j, node->list.at[0]);
+        finished = finished || end == JUMP_NONE;
+        if (end == JUMP_BREAK)
             break;
     }
+    return finished;
 }
 
-static void run_for(jinja *j, const jinja_node *node)
+/* Runs a loop over a value, in a frame within `parent`. */
+static void run_loop(jinja *j, const jinja_node *node, jinja_value value, jinja_frame *parent,
+                     int depth)
 {
-    const jinja_list *items = weft__jinja_items(j, weft__jinja_evaluate(j, node->b));
+    const jinja_list *items = weft__jinja_items(j, value);
     jinja_frame *const before = j->frame, *frame = weft__jinja_take(j, sizeof *frame);
     jinja_loop *loop = weft__jinja_take(j, sizeof *loop);
     if (!loop || !items)
         return;
-    frame->parent = before;
+    frame->parent = parent;
     j->frame = frame;
     items = filtered(j, node, items);
+    bool finished = false;
     if (items) {
         loop->items = items;
         loop->n = items->n;
-        loop->depth = 1;
+        loop->depth = depth;
+        loop->node = node;
+        loop->frame = parent;
         loop->changed.kind = JINJA_MISSING;
-        run_items(j, node, loop, node->names[0]);
+        finished = run_items(j, node, loop, node->names[0]);
     }
-    if (items && items->n == 0 && node->list.n > 1 && !j->status) {
+    if (items && !finished && node->list.n > 1 && !j->status) {
         frame->n = 0;
         run_block(j, node->list.at[1]);
     }
     j->frame = before;
+}
+
+/* loop(items) in a recursive loop: the output of its body over other items. */
+jinja_value weft__jinja_call_loop(jinja *j, const jinja_loop *loop, const jinja_args *args)
+{
+    jinja_value items;
+    jinja_buffer text = {0}, *const out = j->out;
+    if (!loop->node->recursive)
+        return weft__jinja_fail(j, "loop(...) needs a loop that is declared recursive");
+    if (!weft__jinja_arguments(j, "loop", args, "iterable", &items) || !weft__jinja_enter(j))
+        return weft__jinja_undefined(NULL);
+    const int line = j->line;
+    j->out = &text;
+    run_loop(j, loop->node, items, loop->frame, loop->depth + 1);
+    j->out = out;
+    j->line = j->status ? j->line : line;
+    weft__jinja_leave(j);
+    return j->status ? weft__jinja_undefined(NULL) : weft__jinja_taken(&text);
 }
 
 /* ---- statements ----------------------------------------------------------------------------- */
@@ -264,13 +296,17 @@ static jump run_with(jinja *j, const jinja_node *node)
     return result;
 }
 
-static void run_captured(jinja *j, const jinja_node *node)
+/* A break or continue in the body drops the text. */
+static jump run_captured(jinja *j, const jinja_node *node)
 {
     const bool set = node->kind == NODE_SET_BLOCK;
+    jump result;
     jinja_frame *frame = inner_frame(j);
     if (!frame)
-        return;
-    jinja_value text = capture(j, set ? node->list.at[0] : node->b, frame);
+        return JUMP_NONE;
+    jinja_value text = capture(j, set ? node->list.at[0] : node->b, frame, &result);
+    if (result != JUMP_NONE)
+        return result;
     const jinja_node *filters = set ? node->b : node->a;
     if (filters)
         text = weft__jinja_run_filters(j, filters, text);
@@ -278,16 +314,21 @@ static void run_captured(jinja *j, const jinja_node *node)
         assign_to(j, node->a, text);
     else
         weft__jinja_write(j, j->out, text);
+    return JUMP_NONE;
 }
 
-static void run_scope(jinja *j, const jinja_node *node)
+/* A block that is not scoped sees the variables of the whole template only. */
+static jump run_scope(jinja *j, const jinja_node *node)
 {
     jinja_frame *const before = j->frame, *frame = inner_frame(j);
     if (!frame)
-        return;
+        return JUMP_NONE;
+    while (node->outermost && frame->parent->parent->parent)
+        frame->parent = frame->parent->parent;
     j->frame = frame;
-    run_block(j, node->a);
+    const jump result = run_block(j, node->a);
     j->frame = before;
+    return result;
 }
 
 static jump run_statement(jinja *j, const jinja_node *node)
@@ -302,15 +343,14 @@ static jump run_statement(jinja *j, const jinja_node *node)
     case NODE_IF:
         return run_if(j, node);
     case NODE_FOR:
-        run_for(j, node);
+        run_loop(j, node, weft__jinja_evaluate(j, node->b), j->frame, 1);
         break;
     case NODE_SET:
         assign_to(j, node->a, weft__jinja_evaluate(j, node->b));
         break;
     case NODE_SET_BLOCK:
     case NODE_FILTER_BLOCK:
-        run_captured(j, node);
-        break;
+        return run_captured(j, node);
     case NODE_WITH:
         return run_with(j, node);
     case NODE_MACRO:
@@ -320,8 +360,7 @@ static jump run_statement(jinja *j, const jinja_node *node)
         run_call_block(j, node);
         break;
     case NODE_SCOPE:
-        run_scope(j, node);
-        break;
+        return run_scope(j, node);
     case NODE_BREAK:
         return JUMP_BREAK;
     case NODE_CONTINUE:

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/io/utf8.h"
+#include "text/jinja/node.h"
 #include "text/jinja/tables.h"
 
 static jinja_value nothing(void)
@@ -39,17 +40,42 @@ static int64_t characters_before(jinja_value s, size_t bytes)
     return n;
 }
 
+/* Reduces a string to the part that the arguments "start" and "end" select; *before: the characters
+ * before it. False if there is no such part, in which not even "" is found. */
+static bool select_part(jinja *j, const char *what, const jinja_value given[3], jinja_value *s,
+                        int64_t *before)
+{
+    int64_t n = 0, end = 0;
+    weft__jinja_length(*s, &n);
+    const jinja_value none = {.kind = JINJA_MISSING};
+    if (!weft__jinja_integer_argument(j, what, given[1].kind == JINJA_NONE ? none : given[1], 0,
+                                      before) ||
+        !weft__jinja_integer_argument(j, what, given[2].kind == JINJA_NONE ? none : given[2], n,
+                                      &end))
+        return false;
+    *before = *before >= 0 ? *before : *before + n > 0 ? *before + n : 0;
+    end = end >= n ? n : end >= 0 ? end : end + n;
+    if (*before > n || end < *before)
+        return false;
+    *s = weft__jinja_slice(j, *s, weft__jinja_int(*before), weft__jinja_int(end),
+                           weft__jinja_none());
+    return !j->status;
+}
+
 static jinja_value position(jinja *j, const char *what, jinja_value self, const jinja_args *args,
                             bool last, bool required)
 {
-    jinja_value part;
-    if (!weft__jinja_arguments(j, what, args, "sub", &part) ||
-        !weft__jinja_string_argument(j, what, part))
+    jinja_value given[3];
+    int64_t before = 0;
+    if (!weft__jinja_arguments(j, what, args, "sub,start,end", given) ||
+        !weft__jinja_string_argument(j, what, given[0]))
         return nothing();
-    const size_t at = last ? find_last(j, self, part, self.n) : weft__jinja_find(j, self, part, 0);
+    size_t at = SIZE_MAX;
+    if (select_part(j, what, given, &self, &before))
+        at = last ? find_last(j, self, given[0], self.n) : weft__jinja_find(j, self, given[0], 0);
     if (at > self.n && required)
         return weft__jinja_fail(j, "%s: the text was not found", what);
-    return weft__jinja_int(at > self.n ? -1 : characters_before(self, at));
+    return weft__jinja_int(at > self.n ? -1 : before + characters_before(self, at));
 }
 
 static jinja_value method_find(jinja *j, jinja_value self, const jinja_args *args)
@@ -67,15 +93,23 @@ static jinja_value method_index(jinja *j, jinja_value self, const jinja_args *ar
     return position(j, "index", self, args, false, true);
 }
 
+static jinja_value method_rindex(jinja *j, jinja_value self, const jinja_args *args)
+{
+    return position(j, "rindex", self, args, true, true);
+}
+
 static jinja_value method_count(jinja *j, jinja_value self, const jinja_args *args)
 {
-    jinja_value part;
-    if (!weft__jinja_arguments(j, "count", args, "sub", &part) ||
-        !weft__jinja_string_argument(j, "count", part))
+    jinja_value given[3];
+    int64_t count = 0, before = 0;
+    if (!weft__jinja_arguments(j, "count", args, "sub,start,end", given) ||
+        !weft__jinja_string_argument(j, "count", given[0]))
         return nothing();
+    if (!select_part(j, "count", given, &self, &before))
+        return weft__jinja_int(0);
+    const jinja_value part = given[0];
     if (part.n == 0)
         return weft__jinja_int(characters_before(self, self.n) + 1);
-    int64_t count = 0;
     for (size_t at = weft__jinja_find(j, self, part, 0); at <= self.n && !j->status; count++)
         at = weft__jinja_find(j, self, part, at + part.n);
     return weft__jinja_int(count);
@@ -95,10 +129,14 @@ static bool ends(jinja_value s, jinja_value part)
 static jinja_value affix(jinja *j, const char *what, jinja_value self, const jinja_args *args,
                          bool test(jinja_value, jinja_value))
 {
-    jinja_value part;
+    jinja_value given[3];
+    int64_t before = 0;
     bool held = false;
-    if (!weft__jinja_arguments(j, what, args, "prefix", &part))
+    if (!weft__jinja_arguments(j, what, args, "prefix,start,end", given))
         return nothing();
+    if (!select_part(j, what, given, &self, &before))
+        return weft__jinja_bool(false);
+    const jinja_value part = given[0];
     if (part.kind != JINJA_LIST || part.as.list->form != FORM_TUPLE)
         return weft__jinja_string_argument(j, what, part) ? weft__jinja_bool(test(self, part))
                                                           : nothing();
@@ -462,6 +500,24 @@ static jinja_value method_format(jinja *j, jinja_value self, const jinja_args *a
     return weft__jinja_format(j, self, args);
 }
 
+/* Zeros between a sign and the rest. */
+static jinja_value method_zfill(jinja *j, jinja_value self, const jinja_args *args)
+{
+    jinja_value given;
+    jinja_buffer out = {0};
+    int64_t width = 0, n = 0;
+    if (!weft__jinja_arguments(j, "zfill", args, "width", &given) ||
+        !weft__jinja_integer_argument(j, "zfill", given, 0, &width))
+        return nothing();
+    const size_t sign = self.n > 0 && (*self.as.s == '-' || *self.as.s == '+');
+    weft__jinja_length(self, &n);
+    weft__jinja_append(j, &out, self.as.s, sign);
+    for (; n < width && !j->status; n++)
+        weft__jinja_append(j, &out, "0", 1);
+    weft__jinja_append(j, &out, self.as.s + sign, self.n - sign);
+    return weft__jinja_taken(&out);
+}
+
 const jinja_row weft__jinja_string_methods[] = {
     {"strip", method_strip},
     {"lstrip", method_lstrip},
@@ -480,6 +536,8 @@ const jinja_row weft__jinja_string_methods[] = {
     {"find", method_find},
     {"rfind", method_rfind},
     {"index", method_index},
+    {"rindex", method_rindex},
+    {"zfill", method_zfill},
     {"count", method_count},
     {"ljust", method_ljust},
     {"rjust", method_rjust},

@@ -252,7 +252,7 @@ static bool is_even(jinja *j, jinja_value v)
 /* Lists and dictionaries cannot be used as names. */
 static bool is_name(jinja *j, jinja_value v)
 {
-    if (v.kind == JINJA_LIST || v.kind == JINJA_DICT)
+    if ((v.kind == JINJA_LIST && v.as.list->form != FORM_TUPLE) || v.kind == JINJA_DICT)
         weft__jinja_fail(j, "expected a name, got \"%s\"", weft__jinja_type(v));
     return !j->status;
 }
@@ -309,7 +309,7 @@ bool weft__jinja_has_test(jinja_value name)
 /* Python's "is": object identity. */
 static bool same(jinja *j, jinja_value a, jinja_value b)
 {
-    if (a.kind != b.kind)
+    if (a.kind != b.kind || a.kind == JINJA_UNDEFINED) /* each undefined value is a new object */
         return false;
     if (a.kind == JINJA_LIST || a.kind >= JINJA_DICT)
         return a.as.bound == b.as.bound;
