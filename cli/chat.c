@@ -33,6 +33,7 @@ static const cli_option options[] = {
      .help = "whether the model thinks before it answers; default: as its template has it"},
     CLI_SCHEMA_OPTION(chat_values,
                       "answer with JSON that this JSON Schema allows, and nothing else"),
+    CLI_SCHEMA_OPEN_OPTION(chat_values),
     {.name = "prompted",
      .kind = CLI_FLAG,
      AT(prompted),
@@ -316,6 +317,7 @@ void chat_answer(chat_run *run, const char *text, bool continue_final)
                       : v->prompted       ? WEFT_STRUCTURED_PROMPTED
                                           : WEFT_STRUCTURED_CONSTRAINED,
         .schema = run->schema,
+        .open_schema = v->schema_open,
         .retries = v->retries > 0 ? v->retries : -1,
         .continue_final = continue_final,
     };
@@ -399,6 +401,8 @@ static const char *complaint(const chat_values *v)
         return "--tool-pattern: expected OPEN...CLOSE, three dots between two texts";
     if (v->prompted && v->json_schema == NULL)
         return "--prompted needs --json-schema FILE";
+    if (v->schema_open && v->json_schema == NULL)
+        return "--schema-open needs --json-schema FILE";
     return cli_place_complaint(&v->place);
 }
 

@@ -15,7 +15,7 @@ typedef struct chat_values {
     int think; /* -1: the template's default; 0: on; 1: off */
     int64_t retries, tokens_per_eval;
     double timeout;
-    bool prompted, json, stats, shift;
+    bool prompted, schema_open, json, stats, shift;
 } chat_values;
 
 /* The state of a running chat. */

@@ -30,8 +30,8 @@ static void write_stats(const weft_session_stats *s)
 
 static void write_event(const weft_session_event *e)
 {
-    static const char *const names[] = {"text",        "reasoning",  "tool_call",
-                                        "tool_result", "structured", "done"};
+    static const char *const names[] = {"text",       "reasoning", "tool_call", "tool_result",
+                                        "structured", "done",      "note"};
     printf("{\"event\": \"%s\"", names[e->kind]);
     if (e->attempt > 0)
         printf(", \"attempt\": %lld", (long long)e->attempt);
@@ -125,6 +125,9 @@ bool chat_show_event(void *context, const weft_session_event *event)
             cli_write_text(event->text, event->length);
             run->started = true;
         }
+        break;
+    case WEFT_SESSION_NOTE:
+        cli_schema_notes(run->values->json_schema, event->text);
         break;
     case WEFT_SESSION_DONE:
         break;

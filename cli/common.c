@@ -61,6 +61,15 @@ int cli_usage(const char *command, const char *format, ...)
     return CLI_USAGE;
 }
 
+void cli_schema_notes(const char *path, const char *notes)
+{
+    for (const char *line = notes; *line != '\0';) {
+        const size_t n = strcspn(line, "\n");
+        fprintf(stderr, "weft: %s: %s\n", weft_printable(path), weft_printable_n(line, n));
+        line += n + (line[n] == '\n');
+    }
+}
+
 int cli_status(weft_status status)
 {
     if (status == WEFT_OK)

@@ -99,6 +99,9 @@ int cli_usage(const char *command, const char *format, ...) WEFT_PRINTF(2, 3);
 void cli_usage_va(const char *command, const char *format, va_list arguments) WEFT_PRINTF(2, 0);
 /* Returns CLI_OK for WEFT_OK; otherwise prints the library's message and returns CLI_FAILURE. */
 int cli_status(weft_status status);
+
+/* Prints the notes of weft_constraint_notes about a schema file on standard error. */
+void cli_schema_notes(const char *path, const char *notes);
 /* Disables the messages above, since another process of the same run prints them. */
 void cli_be_quiet(void);
 

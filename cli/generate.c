@@ -27,6 +27,7 @@ static const cli_option options[] = {
     CLI_SCHEMA_OPTION(generate_values,
                       "generate one JSON value that fits the schema in FILE; --max-tokens must "
                       "allow for the shortest"),
+    CLI_SCHEMA_OPEN_OPTION(generate_values),
     {.name = "json-value",
      .kind = CLI_FLAG,
      AT(json_value),
@@ -114,6 +115,8 @@ static const char *complaint(const generate_values *v)
         return cli_text_complaint(v->prompt, v->file);
     if (v->json_schema != NULL && v->json_value)
         return "takes --json-schema FILE or --json-value, not both";
+    if (v->schema_open && v->json_schema == NULL)
+        return "--schema-open needs --json-schema FILE";
     if (cli_is_other_backend(v->backend) &&
         (v->json_schema != NULL || v->json_value || v->batch != NULL || v->draft != NULL ||
          v->sampling.order >= 0))
@@ -128,14 +131,17 @@ static weft_status open_constraint(const generate_values *v, const weft_tokenize
 {
     *out = NULL;
     if (v->json_value)
-        return weft_constraint_new(tokenizer, NULL, 0, "any JSON", out);
+        return weft_constraint_new(tokenizer, NULL, 0, "any JSON", NULL, out);
     if (v->json_schema == NULL)
         return WEFT_OK;
     char *schema = NULL;
     size_t length;
     weft_status status = weft_file_read(v->json_schema, 0, &schema, &length);
     if (status == WEFT_OK)
-        status = weft_constraint_new(tokenizer, schema, length, v->json_schema, out);
+        status = weft_constraint_new(tokenizer, schema, length, v->json_schema,
+                                     &(weft_constraint_options){.open = v->schema_open}, out);
+    if (status == WEFT_OK && weft_constraint_notes(*out) != NULL)
+        cli_schema_notes(v->json_schema, weft_constraint_notes(*out));
     weft_free(schema);
     return status;
 }

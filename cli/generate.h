@@ -13,8 +13,8 @@ typedef struct generate_values {
     cli_texts stop;
     int64_t prefill, tokens_per_eval, batch_rows, draft_tokens, ngram;
     double timeout;
-    bool ignore_eos, no_special, no_cache, shift, include_stop, json_value, echo, stats, json,
-        invariant;
+    bool ignore_eos, no_special, no_cache, shift, include_stop, json_value, schema_open, echo,
+        stats, json, invariant;
 } generate_values;
 
 typedef struct prompt_ids {

@@ -66,6 +66,13 @@
         .offset = offsetof(T, json_schema), .help = (HELP)                                         \
     }
 
+#define CLI_SCHEMA_OPEN_OPTION(T)                                                                  \
+    {                                                                                              \
+        .name = "schema-open", .kind = CLI_FLAG, .offset = offsetof(T, schema_open),               \
+        .help = "with --json-schema: objects may have any properties that JSON Schema allows, in " \
+                "any order, instead of those that the schema declares, in its order"               \
+    }
+
 #define CLI_TIMEOUT_OPTION(T)                                                                      \
     {                                                                                              \
         .name = "timeout", .kind = CLI_REAL, .value = "SECONDS", .low = CLI_ABOVE_ZERO,            \

@@ -46,6 +46,7 @@ static bool show(void *context, const weft_session_event *event)
         printf("<- %s\n", event->text);
         break;
     case WEFT_SESSION_STRUCTURED:
+    case WEFT_SESSION_NOTE:
         break;
     case WEFT_SESSION_DONE:
         printf("\n(%lld generations, %lld calls)\n", (long long)event->stats->generations,

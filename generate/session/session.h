@@ -38,6 +38,7 @@ struct weft_session {
     /* The last constraint, for the next answer with the same schema (NULL: any JSON). */
     weft_constraint *constraint;
     char *constraint_schema;
+    bool constraint_open;
 };
 
 /* A turn in progress. */

@@ -29,12 +29,22 @@ weft_status weft__session_instruct(session_run *run)
     return run->instruction ? WEFT_OK : weft__session_no_memory();
 }
 
+static void emit_notes(session_run *run, const char *notes)
+{
+    if (notes)
+        weft__session_emit(run, (weft_session_event){.kind = WEFT_SESSION_NOTE,
+                                                     .text = notes,
+                                                     .length = strlen(notes)});
+}
+
 /* Makes the constraint of a schema unless it exists already, since it takes time for large
  * vocabularies. */
-static weft_status make_constraint(weft_session *s, const char *schema, size_t n)
+static weft_status make_constraint(session_run *run, const char *schema, size_t n, bool open)
 {
+    weft_session *s = run->session;
     const char *had = s->constraint_schema;
-    if (s->constraint && !had == !schema && (!schema || strcmp(had, schema) == 0))
+    if (s->constraint && s->constraint_open == open && !had == !schema &&
+        (!schema || strcmp(had, schema) == 0))
         return WEFT_OK;
     weft_constraint_free(s->constraint);
     weft_free(s->constraint_schema);
@@ -42,7 +52,13 @@ static weft_status make_constraint(weft_session *s, const char *schema, size_t n
     s->constraint_schema = schema ? weft_strdup(schema) : NULL;
     if (schema && !s->constraint_schema)
         return weft__session_no_memory();
-    return weft_constraint_new(s->tokenizer, schema, n, "schema", &s->constraint);
+    s->constraint_open = open;
+    const weft_constraint_options options = {.open = open};
+    const weft_status status =
+        weft_constraint_new(s->tokenizer, schema, n, "schema", &options, &s->constraint);
+    if (!status)
+        emit_notes(run, weft_constraint_notes(s->constraint));
+    return status;
 }
 
 /* Reads the schema, and fails on keywords that cannot be enforced. */
@@ -51,11 +67,14 @@ static weft_status read_schema(session_run *run, weft__json_doc *doc)
     const char *text = run->turn.schema;
     const size_t n = text ? strlen(text) : 0;
     weft__schema schema = {0};
-    weft_status status = text ? weft__json_parse(text, n, "schema", doc) : WEFT_OK;
-    if (!status && run->turn.structured == WEFT_STRUCTURED_CONSTRAINED)
-        return make_constraint(run->session, text, n);
-    if (!status && text) {
-        status = weft__schema_parse(text, n, "schema", &schema);
+    const bool open = run->turn.open_schema;
+    weft_status status = text ? weft__schema_read(text, n, "schema", doc) : WEFT_OK;
+    if (!status && run->turn.structured == WEFT_STRUCTURED_CONSTRAINED) {
+        status = make_constraint(run, text, n, open);
+    } else if (!status && text) {
+        status = weft__schema_parse(text, n, "schema", open, &schema);
+        if (!status)
+            emit_notes(run, schema.notes.at);
         weft__schema_release(&schema);
     }
     return status;

@@ -1,7 +1,8 @@
 /* weft/constrain.h -- constrained generation: JSON, or JSON that fits a schema.
  *
  *     weft_constraint *constraint;
- *     status = weft_constraint_new(tokenizer, schema, strlen(schema), "answer.json", &constraint);
+ *     status =
+ *         weft_constraint_new(tokenizer, schema, strlen(schema), "answer.json", NULL, &constraint);
  *     ...
  *     for each step:
  *         weft_constraint_mask(constraint, tokens_left, allowed, vocab_size, &complete);
@@ -9,11 +10,12 @@
  *         weft_constraint_accept(constraint, id);
  *
  * docs/json-schema.md lists the keywords of JSON Schema (2020-12) and the formats that are
- * followed. Any other keyword or format is WEFT_UNSUPPORTED: an answer that was not held to it
- * would look as if it had been. Annotations say nothing about validity and are ignored.
+ * followed. Other keywords of the standard are WEFT_UNSUPPORTED. Annotations are ignored; keywords
+ * and formats that the standard does not define are ignored with a note (weft_constraint_notes).
  *
- * What is generated is a part of what is valid: properties in any order, but each once; no
- * whitespace around the document, and little within it; numbers of at most 15 digits, integers
+ * What is generated is a part of what is valid: an object has only the properties that its schema
+ * declares, in the declared order (unless the schema says what others may be, or requires others);
+ * no whitespace around the document, and little within it; numbers of at most 15 digits, integers
  * without fraction and exponent; literals of enum and const as the schema writes them. Where more
  * than 1024 combinations of alternatives are possible at one point of the document, those with the
  * shortest ends are followed.
@@ -35,15 +37,25 @@ extern "C" {
 /* The state of a document that is being generated. */
 typedef struct weft_constraint weft_constraint;
 
+/* All zero: the default. */
+typedef struct weft_constraint_options {
+    bool open; /* objects may have any properties that the standard allows, in any order */
+} weft_constraint_options;
+
 /* Creates a constraint at the start of a document that conforms to a schema, `length` bytes of
- * JSON; NULL: any JSON value. Free *out with weft_constraint_free. Messages use `name` for the
- * schema. The tokenizer is only used during this call. WEFT_INVALID for a malformed or
+ * JSON: the schema, or an object that OpenAI's or Anthropic's API takes and that contains it. NULL:
+ * any JSON value. NULL options: all zero. Free *out with weft_constraint_free. Messages use `name`
+ * for the schema. The tokenizer is only used during this call. WEFT_INVALID for a malformed or
  * unsatisfiable schema; WEFT_UNSUPPORTED as above, and for too many combinations of anyOf, oneOf,
  * not and if. */
 WEFT_NODISCARD WEFT_API weft_status weft_constraint_new(const weft_tokenizer *tokenizer,
                                                         const char *schema, size_t length,
-                                                        const char *name, weft_constraint **out)
-    WEFT_NONNULL(5);
+                                                        const char *name,
+                                                        const weft_constraint_options *options,
+                                                        weft_constraint **out) WEFT_NONNULL(6);
+/* What is ignored in the schema, one line for each keyword or format; NULL: nothing. Belongs to the
+ * constraint. */
+WEFT_API const char *weft_constraint_notes(const weft_constraint *constraint) WEFT_NONNULL(1);
 /* Creates a constraint at the start of a new document, sharing the compiled schema; free it with
  * weft_constraint_free. Fails only when out of memory. */
 WEFT_NODISCARD WEFT_API weft_status weft_constraint_copy(const weft_constraint *constraint,

@@ -36,7 +36,8 @@ typedef enum weft_session_event_kind {
     WEFT_SESSION_TOOL_CALL,   /* the model calls a tool */
     WEFT_SESSION_TOOL_RESULT, /* the tool's result */
     WEFT_SESSION_STRUCTURED,  /* the requested document */
-    WEFT_SESSION_DONE         /* the end of the turn */
+    WEFT_SESSION_DONE,        /* the end of the turn */
+    WEFT_SESSION_NOTE         /* what is ignored in the schema, in lines; before the answer */
 } weft_session_event_kind;
 
 /* Statistics of a turn, over all its generations. */
@@ -54,7 +55,7 @@ typedef struct weft_session_stats {
 /* Pointers are valid during the callback. */
 typedef struct weft_session_event {
     weft_session_event_kind kind;
-    const char *text; /* the text, the tool's result or the document's JSON, NUL-terminated */
+    const char *text; /* the text, result, note or the document's JSON, NUL-terminated */
     size_t length;
     const char *name, *arguments, *id; /* TOOL_CALL, TOOL_RESULT */
     bool failed;                       /* TOOL_RESULT: the result is an error message */
@@ -163,6 +164,7 @@ typedef enum weft_structured {
 typedef struct weft_session_turn {
     weft_structured structured;
     const char *schema;  /* JSON; NULL: any JSON */
+    bool open_schema;    /* generated objects may have undeclared properties (weft/constrain.h) */
     int64_t retries;     /* after the first attempt; 0: 2; below 0: none */
     bool no_tools;       /* ignore the session's tools */
     bool continue_final; /* continue the assistant's message at the end of the conversation */

@@ -80,6 +80,7 @@ static void senseless_command_lines_are_status_2(void)
         "generate MODEL -p x --logit-bias 5:1,",
         "generate MODEL -p x --timeout 0",
         "generate MODEL -p x --json-value --json-schema x",
+        "generate MODEL -p x --schema-open",
         "generate MODEL -p x --xtc-probability 2",
         "generate MODEL -p x --gpu-layers 2",
         "generate MODEL -p x --device vulkan --gpu-layers -1",

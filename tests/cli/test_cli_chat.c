@@ -167,6 +167,17 @@ static void answers_keep_to_a_schema(void)
     CHECK_EQ_INT(o.code, 1);
     CHECK_CONTAINS(o.err, "no answer of 2 is the document asked for");
     CHECK_STR(o.out, "");
+    schema = text_file("openai.json",
+                       "{\"type\": \"json_schema\", \"json_schema\": {\"name\": \"answer\", "
+                       "\"schema\": {\"type\": \"string\", \"maxLength\": 3, \"format\": \"odd\", "
+                       "\"nullable\": true}}}");
+    static const char *const ways[] = {"", "--prompted --retries 9 -n 4"};
+    for (size_t i = 0; i < 2; i++) {
+        o = weft_command(NULL, "chat %s --json-schema %s -p Who? -t 0 %s", model(), schema,
+                         ways[i]);
+        CHECK_EQ_INT(o.code, (int)i);
+        CHECK_CONTAINS(o.err, "openai.json: the format \"odd\" is not checked\n");
+    }
     schema = text_file("odd.json", "{\"unevaluatedItems\": false}");
     o = weft_command(NULL, "chat %s --json-schema %s -p Who?", model(), schema);
     check_one_line(&o, 1);
@@ -277,6 +288,7 @@ static void misuse_is_told(void)
         {"x --json --tools f --tool-pattern '...</a>'", "expected OPEN...CLOSE"},
         {"x --json --tools f --tool-pattern '<a>...'", "expected OPEN...CLOSE"},
         {"x --prompted", "--prompted needs --json-schema"},
+        {"x --schema-open", "--schema-open needs --json-schema"},
         {"x --think perhaps", "perhaps"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -178,6 +178,34 @@ static void generate_documents(void)
     CHECK_CONTAINS(o.err, "unevaluatedItems");
 }
 
+/* Only with --schema-open does an object have other properties than its schema declares. */
+static void schemas_close_objects(void)
+{
+    const char *schema = text_file(
+        "schema.json", "{\"name\":\"answer\",\"schema\":{\"type\":\"object\",\"properties\":{\"b\":"
+                       "{\"const\":1},\"a\":{\"const\":2,\"format\":\"odd\"}},\"required\":"
+                       "[\"a\",\"b\"]}}");
+    for (int seed = 1; seed < 4; seed++) {
+        output o = weft_command(NULL, "generate %s -p Once -n 60 --seed %d --json-schema %s",
+                                model(), seed, schema);
+        json_object *value = json_tokener_parse(o.out);
+        CHECK_EQ_INT(o.code, 0);
+        CHECK_CONTAINS(o.err, "schema.json: properties.a: the format \"odd\" is not checked");
+        CHECK_STR(json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN),
+                  "{\"b\":1,\"a\":2}");
+        json_object_put(value);
+    }
+    const output o =
+        weft_command(NULL,
+                     "generate %s -p Once -n 60 --seed 1 --temperature 3 --json-schema %s "
+                     "--schema-open",
+                     model(), schema);
+    json_object *value = json_tokener_parse(o.out);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK(json_object_object_length(value) > 2);
+    json_object_put(value);
+}
+
 static void generate_with_biases(void)
 {
     output o = weft_command(
@@ -545,8 +573,8 @@ CHECK_MAIN("cli_models", CHECK_CASE(convert_there_and_back),
            CHECK_CASE(tokenize_names_the_bad_line), CHECK_CASE(tokenize_plain_text),
            CHECK_CASE(generate_greedily), CHECK_CASE(generate_json),
            CHECK_CASE(generate_until_it_ends), CHECK_CASE(generate_documents),
-           CHECK_CASE(generate_with_biases), CHECK_CASE(generate_with_little_memory),
-           CHECK_CASE(generate_by_seed), CHECK_CASE(profiles_tell_where_the_time_went),
-           CHECK_CASE(layers_on_a_second_device), CHECK_CASE(logits_are_the_reference),
-           CHECK_CASE(training_on_batches_is_the_reference), CHECK_CASE(training_on_text_learns),
-           CHECK_CASE(training_says_what_it_will_do))
+           CHECK_CASE(schemas_close_objects), CHECK_CASE(generate_with_biases),
+           CHECK_CASE(generate_with_little_memory), CHECK_CASE(generate_by_seed),
+           CHECK_CASE(profiles_tell_where_the_time_went), CHECK_CASE(layers_on_a_second_device),
+           CHECK_CASE(logits_are_the_reference), CHECK_CASE(training_on_batches_is_the_reference),
+           CHECK_CASE(training_on_text_learns), CHECK_CASE(training_says_what_it_will_do))

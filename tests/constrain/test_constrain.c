@@ -20,19 +20,24 @@ static bool open_tokenizer(void)
            CHECK_OK(weft_tokenizer_load(check_source("examples/storyteller"), &tokenizer));
 }
 
-static weft_constraint *open_schema(const char *schema)
+static weft_constraint *open_with(const char *schema, bool open)
 {
     weft_constraint *constraint = NULL;
     if (open_tokenizer())
         CHECK_OK(weft_constraint_new(tokenizer, schema, schema ? strlen(schema) : 0, "schema",
-                                     &constraint));
+                                     &(weft_constraint_options){.open = open}, &constraint));
     return constraint;
 }
 
-/* 2: a whole document; 1: the beginning of one; 0: neither. */
+static weft_constraint *open_schema(const char *schema)
+{
+    return open_with(schema, false);
+}
+
+/* With open objects. 2: a whole document; 1: the beginning of one; 0: neither. */
 static int fits(const char *schema, const char *text)
 {
-    weft_constraint *c = open_schema(schema);
+    weft_constraint *c = open_with(schema, true);
     int result = 0;
     if (c && !weft_constraint_accept_text(c, text, strlen(text)))
         result = weft_constraint_complete(c) ? 2 : 1;
@@ -68,6 +73,10 @@ static void any_json_is_json(void)
         {NULL, "[  ", 0},
         {NULL, "[ \n", 0},
         {NULL, "[\n\t  ", 1},
+        {NULL, "[\n    ", 1},
+        {NULL, "[\n     ", 0},
+        {NULL, "[\n [\n        1\n    ]]", 2},
+        {NULL, "[\n [\n         ", 0},
         {NULL, "[\n\n", 0},
         {NULL, "[\n \n", 0},
         {NULL, "{'a':1}", 0},
@@ -261,9 +270,9 @@ static void check_faults(const fault *cases, size_t n)
         return;
     for (size_t i = 0; i < n; i++) {
         weft_constraint *c = NULL;
-        CHECK_STATUS(
-            weft_constraint_new(tokenizer, cases[i].schema, strlen(cases[i].schema), "schema", &c),
-            cases[i].status);
+        CHECK_STATUS(weft_constraint_new(tokenizer, cases[i].schema, strlen(cases[i].schema),
+                                         "schema", NULL, &c),
+                     cases[i].status);
         CHECK(c == NULL);
         CHECK_CONTAINS(weft_error_message(), cases[i].message);
     }
@@ -532,9 +541,10 @@ static void no_memory_is_a_status(void)
     for (uint64_t nth = 1; !done && nth < 100000; nth += 1 + nth / 200) {
         weft_constraint *c = NULL;
         weft_memory_fail_at(nth);
-        weft_status status = weft_constraint_new(tokenizer, PERSON, strlen(PERSON), "schema", &c);
+        weft_status status =
+            weft_constraint_new(tokenizer, PERSON, strlen(PERSON), "schema", NULL, &c);
         if (!status)
-            status = weft_constraint_accept_text(c, "{\"age\":", 7);
+            status = weft_constraint_accept_text(c, "{\"name\":", 8);
         if (!status)
             status = weft_constraint_mask(c, 30, allowed, n, NULL);
         weft_constraint_free(c);

@@ -19,7 +19,8 @@ static weft_status open_text(weft__text *schema, weft_constraint **out)
     if (!tokenizer)
         tokenizer = walk_vocabulary(1);
     CHECK(!schema->failed);
-    const weft_status status = weft_constraint_new(tokenizer, schema->at, schema->n, "schema", out);
+    const weft_status status =
+        weft_constraint_new(tokenizer, schema->at, schema->n, "schema", NULL, out);
     weft_free(schema->at);
     *schema = (weft__text){0};
     return status;
@@ -126,7 +127,7 @@ static void long_unions_are_followed(void)
     weft__text_format(&schema, "]}");
     if (!CHECK_OK(open_text(&schema, &c)))
         return;
-    CHECK(fits(c, "{\"a\":\"x\",\"kind\":\"k79\"}") && fits(c, "{\"kind\":\"k0\",\"c\":null}"));
+    CHECK(fits(c, "{\"kind\":\"k79\",\"a\":\"x\"}") && fits(c, "{\"kind\":\"k0\",\"c\":null}"));
     CHECK(!fits(c, "{\"a\":\"x\"}") && !fits(c, "{\"kind\":\"k80\"}"));
     weft_constraint_free(c);
 }
@@ -198,6 +199,51 @@ static void many_references_to_one_schema_are_one_place(void)
     weft_constraint_free(c);
 }
 
+static void many_properties_are_followed(void)
+{
+    enum { PROPERTIES = 100000 };
+    for (int required = 0; required < 2; required++) {
+        weft__text schema = {0};
+        weft_constraint *c = NULL;
+        weft__text_format(&schema, "{\"type\":\"object\",\"properties\":{");
+        for (int i = 0; i < PROPERTIES; i++)
+            weft__text_format(&schema, "%s\"p%d\":{\"type\":\"null\"}", i ? "," : "", i);
+        weft__text_format(&schema, "},\"required\":[");
+        for (int i = 0; i < PROPERTIES && required; i++)
+            weft__text_format(&schema, "%s\"p%d\"", i ? "," : "", i);
+        weft__text_format(&schema, "]}");
+        if (!CHECK_OK(open_text(&schema, &c)))
+            return;
+        CHECK_EQ_INT(fits(c, "{\"p7\":null,\"p99999\":null}"), !required);
+        CHECK_OK(weft_constraint_reset(c));
+        CHECK_OK(weft_constraint_accept_text(c, "{\"p0\":null,\"p1\":null,", 21));
+        CHECK_STATUS(weft_constraint_accept_text(c, "\"p1\"", 4), WEFT_INVALID);
+        weft_constraint_free(c);
+    }
+}
+
+/* Patterns of which none matches what another matches, and patterns of which many do. */
+static void many_patterns_are_told_apart(void)
+{
+    for (int f = 0; f < 2; f++) {
+        weft__text schema = {0};
+        weft_constraint *c = NULL;
+        weft__text_format(&schema, "{\"oneOf\":[");
+        for (int i = 0; i < 300; i++) {
+            weft__text_format(&schema, "%s{\"type\":\"string\",\"pattern\":\"", i ? "," : "");
+            weft__text_format(&schema, f ? "^p%d" : "^item-%d-[a-z]+$", i);
+            weft__text_format(&schema, "\"}");
+        }
+        weft__text_format(&schema, "]}");
+        if (!CHECK_OK(open_text(&schema, &c)))
+            return;
+        CHECK(fits(c, f ? "\"p30\"" : "\"item-299-a\"") == !f);
+        CHECK(fits(c, f ? "\"p3a\"" : "\"item-1-xyz\""));
+        CHECK(!fits(c, f ? "\"q\"" : "\"item-300-a\""));
+        weft_constraint_free(c);
+    }
+}
+
 /* Objects with other optional properties each: what excludes one excludes all others. */
 static void branches_with_other_properties_are_told_apart(void)
 {
@@ -228,4 +274,5 @@ CHECK_MAIN("large_schemas", CHECK_CASE(contradictions_are_found_early),
            CHECK_CASE(long_unions_are_followed), CHECK_CASE(many_constants_are_one_choice),
            CHECK_CASE(many_equal_constants_are_followed),
            CHECK_CASE(many_references_to_one_schema_are_one_place),
+           CHECK_CASE(many_properties_are_followed), CHECK_CASE(many_patterns_are_told_apart),
            CHECK_CASE(branches_with_other_properties_are_told_apart))

@@ -166,7 +166,7 @@ static bool one(weft_model *model, weft_constraint *constraint, const char *text
 static bool some(const char *text, int n, tally *t)
 {
     weft_constraint *constraint = NULL;
-    if (weft_constraint_new(tokenizer, text, strlen(text), "schema", &constraint) != WEFT_OK)
+    if (weft_constraint_new(tokenizer, text, strlen(text), "schema", NULL, &constraint) != WEFT_OK)
         return false;
     json_object *schema = json_tokener_parse(text);
     weft_model *model = random_model(below(1u << 30));
@@ -220,7 +220,7 @@ static weft_status with_limit(const char *schema, int64_t max_tokens, weft_gener
     weft_constraint *constraint = NULL;
     weft_model *model = random_model(1);
     weft_status status =
-        weft_constraint_new(tokenizer, schema, strlen(schema), "schema", &constraint);
+        weft_constraint_new(tokenizer, schema, strlen(schema), "schema", NULL, &constraint);
     const weft_generate_options o = {
         .max_tokens = max_tokens, .constraint = constraint, .no_compile = true};
     *stats = (weft_generate_stats){0};

@@ -210,8 +210,8 @@ static void a_document_ends_the_text(void)
     static const char schema[] = "{\"type\":\"array\",\"items\":{\"enum\":[\"wolf\",\"girl\"]},"
                                  "\"minItems\":3,\"maxItems\":3}";
     weft_constraint *constraint = NULL;
-    if (!ready() ||
-        !CHECK_OK(weft_constraint_new(tokenizer, schema, strlen(schema), "schema", &constraint)))
+    if (!ready() || !CHECK_OK(weft_constraint_new(tokenizer, schema, strlen(schema), "schema", NULL,
+                                                  &constraint)))
         return;
     for (int drawn = 0; drawn < 2; drawn++) {
         tokens all[3] = {0};

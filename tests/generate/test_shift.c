@@ -145,7 +145,7 @@ static void bad_shifts_are_refused(void)
     weft_constraint *constraint = NULL;
     const int32_t prompt[] = {258, 609};
     if (!storyteller(&model, &tokenizer) ||
-        !CHECK_OK(weft_constraint_new(tokenizer, NULL, 0, "any JSON", &constraint)))
+        !CHECK_OK(weft_constraint_new(tokenizer, NULL, 0, "any JSON", NULL, &constraint)))
         return;
     weft_generate_options o = {.max_tokens = 4, .shift = true, .constraint = constraint};
     CHECK_STATUS(weft_generate(model, tokenizer, prompt, 2, &o, keep, &got, NULL),

@@ -230,8 +230,8 @@ static void characters_of_several_tokens_stop_too(void)
     static const char schema[] = "{\"const\":\"a\xE2\x82\xAC\xE2\x82\xAD\xF0\x9F\x98\x80z\"}";
     static const char *const texts[] = {"\xE2\x82\xAD\xF0\x9F\x98\x80"};
     weft_constraint *constraint = NULL;
-    if (!ready() ||
-        !CHECK_OK(weft_constraint_new(tokenizer, schema, strlen(schema), "schema", &constraint)))
+    if (!ready() || !CHECK_OK(weft_constraint_new(tokenizer, schema, strlen(schema), "schema", NULL,
+                                                  &constraint)))
         return;
     tokens t = {0};
     weft_generate_stats stats;

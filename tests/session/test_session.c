@@ -80,9 +80,8 @@ static bool note(void *context, const weft_session_event *e)
     case WEFT_SESSION_STRUCTURED:
         put(r, "{%s}", e->text);
         break;
-    case WEFT_SESSION_DONE:
+    default:
         put(r, ".", NULL);
-        break;
     }
     r->last = e->kind;
     return ++r->events != r->stop_after;

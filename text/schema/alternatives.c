@@ -6,6 +6,7 @@
 
 #include "core/failure.h"
 #include "text/schema/expand.h"
+#include "text/schema/format.h"
 #include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
 
@@ -149,10 +150,11 @@ static void collect_not_contains(collector *c)
         add_elements(c, (int)most + 1, false);
 }
 
-/* Violating uniqueItems (two equal elements) is not supported. */
+/* Violating uniqueItems (two equal elements) is not supported; unless objects are open, it is left
+ * out. */
 static void refuse_not_unique(collector *c)
 {
-    if (!c->status && json_object_get_boolean(member(c, "uniqueItems")))
+    if (!c->status && c->schema->open && json_object_get_boolean(member(c, "uniqueItems")))
         c->status = weft__json_fail(here(c), WEFT_UNSUPPORTED,
                                     "uniqueItems is not supported where it may be violated (not, "
                                     "oneOf, if)");
@@ -382,7 +384,6 @@ static void collect_plain(collector *c)
         {"minLength", ATOM_MIN_LENGTH},
         {"maxLength", ATOM_MAX_LENGTH},
         {"pattern", ATOM_PATTERN},
-        {"format", ATOM_FORMAT},
         {"multipleOf", ATOM_MULTIPLE},
         {"minItems", ATOM_MIN_ITEMS},
         {"maxItems", ATOM_MAX_ITEMS},
@@ -398,9 +399,13 @@ static void collect_plain(collector *c)
         if (value && !anything)
             add_atom(c, plain[i].kind, -1, NULL);
     }
+    const char *format = weft__json_plain(member(c, "format"));
+    if (format && weft__format_find(format)) /* others are annotations */
+        add_atom(c, ATOM_FORMAT, -1, NULL);
 }
 
-/* Some property violates patternProperties. Violating propertyNames is not supported. */
+/* Some property violates patternProperties. Violating propertyNames is not supported; unless
+ * objects are open, it is left out. */
 static void collect_patterns(collector *c)
 {
     json_object *map = member(c, "patternProperties"), *names = NULL;
@@ -416,7 +421,7 @@ static void collect_patterns(collector *c)
         }
     }
     const bool any =
-        json_object_object_get_ex(here(c)->value, "propertyNames", &names) &&
+        c->schema->open && json_object_object_get_ex(here(c)->value, "propertyNames", &names) &&
         !(json_object_is_type(names, json_type_boolean) && json_object_get_boolean(names));
     if (any && !c->status)
         c->status = weft__json_fail(here(c), WEFT_UNSUPPORTED,

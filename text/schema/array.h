@@ -8,8 +8,9 @@
 
 typedef struct array_state {
     int64_t count;
-    uint32_t found; /* a bit for each element of wanted_items that is present */
-    uint64_t used;  /* a bit for each value of `unique` that is present */
+    uint32_t found;                  /* a bit for each element of wanted_items that is present */
+    uint64_t used;                   /* a bit for each value of `unique` that is present */
+    uint64_t marks[SCHEMA_DISTINCT]; /* hashes of the elements that must differ from others */
 } array_state;
 
 /* The node of the next element, unless it is a wanted one. */

@@ -6,6 +6,7 @@
 #include "core/failure.h"
 #include "text/schema/decimal.h"
 #include "text/schema/expand.h"
+#include "text/schema/format.h"
 #include "text/schema/number.h"
 #include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
@@ -74,7 +75,10 @@ static void at_most(schema_choice *c, double value, bool below)
 static weft_status take_range(const weft__json *at, schema_choice *c)
 {
     double minimum = -INFINITY, maximum = INFINITY, above = -INFINITY, below = INFINITY;
-    weft_status status = weft__json_find_number(at, "minimum", &minimum);
+    const char *format = "";
+    weft_status status = weft__json_find_string(at, "format", &format);
+    if (!status)
+        status = weft__json_find_number(at, "minimum", &minimum);
     if (!status)
         status = weft__json_find_number(at, "maximum", &maximum);
     if (!status)
@@ -83,6 +87,11 @@ static weft_status take_range(const weft__json *at, schema_choice *c)
         status = weft__json_find_number(at, "exclusiveMaximum", &below);
     if (status)
         return status;
+    const weft__format_bounds *range = weft__format_range(format);
+    if (range) {
+        at_least(c, range->least, false);
+        at_most(c, range->most, false);
+    }
     at_least(c, minimum, false);
     at_most(c, maximum, false);
     if (above > -INFINITY)

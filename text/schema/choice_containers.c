@@ -180,11 +180,8 @@ bool weft__names_property(const weft__schema *schema, int number, const char *na
 
 bool weft__requires_property(const weft__schema *schema, int number, const char *name)
 {
-    json_object *list = json_object_object_get(schema->schemas[number].at.value, "required");
-    for (size_t i = 0; list && i < json_object_array_length(list); i++)
-        if (strcmp(json_object_get_string(json_object_array_get_idx(list, i)), name) == 0)
-            return true;
-    return false;
+    json_object *required = schema->schemas[number].required;
+    return required && json_object_object_get_ex(required, name, NULL);
 }
 
 weft_status weft__each_property(weft__schema *schema, const schema_atom *atoms, size_t n,
@@ -382,22 +379,6 @@ weft_status weft__key_schemas(weft__schema *schema, const schema_atom *atoms, si
     return g.status;
 }
 
-/* A node without choices. */
-static int nowhere(weft__schema *schema, weft_status *status)
-{
-    if (!schema->nothing) {
-        schema->nothing = json_object_new_boolean(false);
-        *status = weft__schema_own(schema, schema->nothing);
-        if (*status) {
-            schema->nothing = NULL;
-            return SCHEMA_NO_NODE;
-        }
-    }
-    const weft__json at = {.value = schema->nothing, .name = schema->doc.name};
-    int signed_schema = 2 * weft__schema_number(schema, &at, status);
-    return *status ? SCHEMA_NO_NODE : weft__schema_node(schema, &signed_schema, 1, status);
-}
-
 /* A key as JSON writes it between quotes; NULL when out of memory. */
 static char *write_key(const char *name)
 {
@@ -435,21 +416,34 @@ static weft_status add_name(void *context, const char *name)
     char *key = write_key(name);
     if (!key)
         return no_memory(f->schema);
-    c->properties[c->n_properties++] =
-        (schema_property){.key = key, .length = strlen(key), .name = name};
+    c->properties[c->n_properties] = (schema_property){
+        .key = key, .length = strlen(key), .name = name, .order = (int32_t)c->n_properties};
+    c->n_properties++;
     return WEFT_OK;
 }
 
 static int by_key(const void *a, const void *b)
 {
-    return strcmp(((const schema_property *)a)->key, ((const schema_property *)b)->key);
+    const schema_property *x = a, *y = b;
+    const int order = strcmp(x->key, y->key);
+    return order != 0 ? order : x->order - y->order;
+}
+
+static int by_order(const void *a, const void *b)
+{
+    return ((const schema_property *)a)->order - ((const schema_property *)b)->order;
+}
+
+static void sort(schema_choice *c, int (*compare)(const void *a, const void *b))
+{
+    if (c->n_properties > 0)
+        qsort(c->properties, c->n_properties, sizeof *c->properties, compare);
 }
 
 static void drop_duplicates(schema_choice *c)
 {
     size_t kept = 0;
-    if (c->n_properties > 0)
-        qsort(c->properties, c->n_properties, sizeof *c->properties, by_key);
+    sort(c, by_key);
     for (size_t i = 0; i < c->n_properties; i++) {
         if (kept > 0 && strcmp(c->properties[kept - 1].key, c->properties[i].key) == 0)
             weft_free(c->properties[i].key);
@@ -465,21 +459,39 @@ static weft_status fill_property(weft__schema *schema, const schema_atom *atoms,
     int signed_schemas[EXPAND_MAX], count;
     weft_status status =
         weft__property_schemas(schema, atoms, n, p->name, signed_schemas, &count, &p->required);
+    p->node = SCHEMA_NO_NODE;
     if (status)
         return status;
-    if (count < 0 && p->required)
+    if (count >= 0)
+        p->node = weft__schema_node(schema, signed_schemas, (size_t)count, &status);
+    else if (p->required)
         c->types &= ~(unsigned)SCHEMA_OBJECT;
-    p->node = count < 0 ? nowhere(schema, &status)
-                        : weft__schema_node(schema, signed_schemas, (size_t)count, &status);
     return status;
+}
+
+/* The properties are in the declared order: a property may follow those from the last required one
+ * on. */
+static void number_properties(schema_choice *c)
+{
+    int32_t from = 0;
+    for (size_t i = 0; i < c->n_properties; i++) {
+        c->properties[i].order = (int32_t)i;
+        c->properties[i].from = from;
+        if (c->properties[i].required)
+            from = (int32_t)i + 1;
+    }
 }
 
 weft_status weft__choice_object(weft__schema *schema, const schema_atom *atoms, size_t n,
                                 schema_choice *c)
 {
     filling f = {.schema = schema, .atoms = atoms, .n = n, .choice = c};
-    weft_status status = weft__each_property(schema, atoms, n, add_name, &f);
+    weft_status status = weft__each_declared(schema, atoms, n, add_name, &f);
+    const int32_t declared = (int32_t)c->n_properties;
+    if (!status)
+        status = weft__each_property(schema, atoms, n, add_name, &f);
     drop_duplicates(c);
+    sort(c, by_order);
     if (!status && c->n_properties > 0) {
         c->by_cost = weft_calloc(c->n_properties, sizeof *c->by_cost);
         if (!c->by_cost)
@@ -490,5 +502,16 @@ weft_status weft__choice_object(weft__schema *schema, const schema_atom *atoms, 
             c->named_keys[c->properties[i].length]++;
         status = fill_property(schema, atoms, n, &c->properties[i], c);
     }
-    return status ? status : weft__choice_keys(schema, atoms, n, c);
+    c->ordered = !schema->open;
+    const other_properties others =
+        status ? OTHERS_ALLOWED : weft__other_properties(schema, atoms, n, c, declared);
+    const bool closed = others != OTHERS_ALLOWED;
+    if (others == OTHERS_NEEDED)
+        c->types &= ~(unsigned)SCHEMA_OBJECT;
+    for (size_t i = 0; closed && i < c->n_properties; i++)
+        if (c->properties[i].order >= declared)
+            c->properties[i].node = SCHEMA_NO_NODE;
+    number_properties(c);
+    sort(c, by_key);
+    return status || closed ? status : weft__choice_keys(schema, atoms, n, c);
 }

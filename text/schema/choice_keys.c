@@ -93,7 +93,7 @@ static weft_status find_names(weft__schema *schema, int number, weft__json *out)
     return status;
 }
 
-static weft_status check_names(const weft__json *names)
+static weft_status check_names(const weft__json *names, weft__text *notes)
 {
     static const char *const followed[] = {"type",      "pattern", "format", "minLength",
                                            "maxLength", "enum",    "const"};
@@ -108,7 +108,7 @@ static weft_status check_names(const weft__json *names)
                                    "\"%s\" is not supported within propertyNames",
                                    weft_printable(key));
     }
-    return weft__keywords_followed(names);
+    return weft__keywords_followed(names, notes);
 }
 
 static weft_status add_source(key_rules *rules, const weft__json *at, const char *text)
@@ -133,7 +133,7 @@ static bool allows_strings(json_object *type)
 }
 
 /* Applies propertyNames to keys that are not named. */
-static weft_status add_names(key_rules *rules, const weft__json *names)
+static weft_status add_names(key_rules *rules, const weft__json *names, weft__text *notes)
 {
     const char *pattern = NULL, *name = NULL;
     int64_t least = 0, most = -1;
@@ -141,7 +141,7 @@ static weft_status add_names(key_rules *rules, const weft__json *names)
         rules->none |= !json_object_get_boolean(names->value);
         return WEFT_OK;
     }
-    weft_status status = check_names(names);
+    weft_status status = check_names(names, notes);
     rules->none |= !allows_strings(json_object_object_get(names->value, "type")) ||
                    json_object_object_get_ex(names->value, "enum", NULL) ||
                    json_object_object_get_ex(names->value, "const", NULL);
@@ -151,7 +151,7 @@ static weft_status add_names(key_rules *rules, const weft__json *names)
         status = add_source(rules, names, pattern);
     if (!status)
         status = weft__json_find_string(names, "format", &name);
-    if (!status && name)
+    if (!status && name && weft__format_find(name))
         status = add_source(rules, names, weft__format_find(name)->generated);
     if (!status)
         status = weft__json_find_int(names, "minLength", &least);
@@ -217,7 +217,7 @@ static weft_status read_rules(weft__schema *schema, const schema_atom *atoms, si
         if (atoms[i].kind == ATOM_ALL)
             status = find_names(schema, atoms[i].schema, &names);
         if (!status && names.value)
-            status = add_names(out, &names);
+            status = add_names(out, &names, &schema->notes);
     }
     return status;
 }

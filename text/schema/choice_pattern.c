@@ -8,7 +8,7 @@
 #include "text/schema/format.h"
 #include "weft/memory.h"
 
-enum { MAX_PATTERNS = 64 };
+enum { MAX_PATTERNS = EXPAND_MAX };
 
 typedef struct pattern_list {
     weft__pattern_source at[MAX_PATTERNS];
@@ -31,7 +31,7 @@ static weft_status add_format(pattern_list *list, const weft__json *at, const ch
 {
     const weft__format_pattern *format = weft__format_find(name);
     if (!format)
-        return WEFT_OK; /* weft__keywords_followed rejects it */
+        return WEFT_OK; /* an annotation */
     return add_pattern(list, at, negated && format->outside ? format->outside : format->generated,
                        negated);
 }
@@ -109,9 +109,11 @@ static weft_status make(const pattern_list *list, const weft__json *at, schema_c
     char *where = weft_format("%s: %s", at->name, at->path[0] ? at->path : "the schema");
     if (!where)
         return weft__out_of_memory(at->name, "a pattern");
-    const weft_status status = weft__pattern_new(list->at, list->n, c->min_length, c->max_length,
-                                                 where, &c->pattern, &any);
-    if (!any)
+    weft_status status =
+        weft__pattern_new(list->at, list->n, c->min_length, -1, where, &c->pattern, &any);
+    if (!status && any && c->max_length != SCHEMA_UNBOUNDED)
+        status = weft__pattern_limit(c->pattern, c->max_length, where);
+    if (!any || (!status && weft__pattern_distance(c->pattern, 0, c->max_length) == INT32_MAX))
         c->types &= ~(unsigned)SCHEMA_STRING;
     weft_free(where);
     return status;

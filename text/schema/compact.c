@@ -41,7 +41,7 @@ static const key_byte *copy_bytes(machine *m, const key_byte *from)
 static bool copy_object(machine *m, frame *f)
 {
     object_part *o = &f->as.object;
-    const size_t words = (m->schema->choices[f->choice].n_properties + 63) / 64;
+    const size_t words = weft__seen_words(&m->schema->choices[f->choice]);
     uint64_t *bits = weft__machine_allocate(m, words * sizeof *bits);
     if (!bits)
         return false;

@@ -85,15 +85,16 @@ static weft_status make_constraint(language *l, weft_constraint **out)
 }
 
 weft_status weft_constraint_new(const weft_tokenizer *tokenizer, const char *schema, size_t length,
-                                const char *name, weft_constraint **out)
+                                const char *name, const weft_constraint_options *options,
+                                weft_constraint **out)
 {
     *out = NULL;
     language *l = weft_calloc(1, sizeof *l);
     if (!l)
         return weft__out_of_memory("constraint", NULL);
     atomic_init(&l->references, 1);
-    weft_status status =
-        weft__schema_parse(schema ? schema : "true", schema ? length : 4, name, &l->schema);
+    weft_status status = weft__schema_parse(schema ? schema : "true", schema ? length : 4, name,
+                                            options && options->open, &l->schema);
     if (!status)
         status = weft__tokens_read(tokenizer, &l->tokens);
     if (!status)
@@ -124,6 +125,11 @@ void weft_constraint_free(weft_constraint *constraint)
     weft__machine_close(&constraint->machine);
     drop_language(constraint->language);
     weft_free(constraint);
+}
+
+const char *weft_constraint_notes(const weft_constraint *constraint)
+{
+    return constraint->language->schema.notes.at;
 }
 
 weft_status weft_constraint_reset(weft_constraint *constraint)

@@ -42,6 +42,26 @@ void weft__array_begin(machine *m, int choice, const frame *parent)
     weft__machine_emit(m, push_array(m, f, OPEN));
 }
 
+bool weft__array_is_distinct(const machine *m, const frame *f)
+{
+    return f->kind == FRAME_ARRAY && m->schema->choices[f->choice].distinct;
+}
+
+bool weft__array_has(const frame *f, uint64_t mark)
+{
+    for (int64_t i = 0; i + 1 < f->as.array.count; i++)
+        if (f->as.array.marks[i] == mark)
+            return true;
+    return false;
+}
+
+const frame *weft__array_mark(machine *m, const frame *f, uint64_t mark)
+{
+    frame with = *f;
+    with.as.array.marks[f->as.array.count - 1] = mark;
+    return push_array(m, with, f->phase);
+}
+
 /* Begins an element that is one of a few distinct values. */
 static void unique_begin(machine *m, frame f, unsigned char byte)
 {
@@ -84,7 +104,7 @@ static void element_begin(machine *m, frame f, unsigned char byte)
 void weft__array_step(machine *m, const frame *top, unsigned char byte)
 {
     frame f = *top;
-    if (weft__machine_blank(&f.blank, byte)) {
+    if (weft__machine_blank(&f, byte)) {
         weft__machine_emit(m, push_array(m, f, f.phase));
         return;
     }
@@ -134,7 +154,7 @@ void weft__object_begin(machine *m, int choice, const frame *parent)
         return;
     frame f = {.kind = FRAME_OBJECT, .choice = choice, .parent = parent, .phase = OBJECT_OPEN};
     object_part *o = &f.as.object;
-    const size_t words = (c->n_properties + 63) / 64;
+    const size_t words = weft__seen_words(c);
     uint64_t *bits = weft__machine_allocate(m, words * sizeof *bits);
     if (!bits)
         return;
@@ -153,7 +173,7 @@ void weft__object_step(machine *m, const frame *top, unsigned char byte)
         (top->phase == OBJECT_KEY ? weft__key_step : weft__free_key_step)(m, top, byte);
         return;
     }
-    if (top->phase != OBJECT_COLON && weft__machine_blank(&f.blank, byte)) {
+    if (top->phase != OBJECT_COLON && weft__machine_blank(&f, byte)) {
         weft__machine_emit(m, push_object(m, f, f.phase, rest_of(m, &f)));
         return;
     }

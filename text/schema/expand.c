@@ -10,7 +10,7 @@
 #include "weft/memory.h"
 
 enum {
-    MAX_CHOICES = 20000,
+    MAX_CHOICES = 1 << 18,
     MAX_OF_NODE = 1024, /* limit of choices per node */
     MAX_WORK = 1 << 20, /* limit of schemas taken into combinations */
     PROBE_WORK = 2000,  /* the same for a probe */
@@ -286,7 +286,7 @@ static weft_status take(expansion *e, partial *p, int signed_schema, bool *possi
     }
     if (!*possible)
         return WEFT_OK;
-    weft_status status = weft__keywords_followed(&at);
+    weft_status status = weft__keywords_followed(&at, &schema->notes);
     if (!status && p->n_taken == EXPAND_MAX)
         status = too_many(schema, number);
     if (!status && schema->work++ >= MAX_WORK)
@@ -452,26 +452,41 @@ static weft_status expand(expansion *e, partial *p)
     return e->probing ? weft__expansion_add(e, p) : weft__expansion_assign(e, p);
 }
 
-weft_status weft__expand_node(weft__schema *schema, size_t number)
+/* Adds the choices of a node. */
+static weft_status expand_schemas(expansion *e, const schema_node *node)
 {
-    expansion e = {.schema = schema, .first = schema->n_choices};
+    weft__schema *schema = e->schema;
     partial *p = weft_calloc(1, sizeof *p);
     if (!p)
         return weft__out_of_memory(schema->doc.name, "a schema");
     weft_status status = WEFT_OK;
-    const schema_node node = schema->nodes[number];
-    for (size_t i = node.n_schemas; i-- > 0 && !status;)
-        status = push(schema, p, node.schemas[i]);
+    for (size_t i = node->n_schemas; i-- > 0 && !status;)
+        status = push(schema, p, node->schemas[i]);
     if (!status)
-        status = expand(&e, p);
-    schema_choice literals = weft__choice_of_literals(&e.literals);
+        status = expand(e, p);
+    schema_choice literals = weft__choice_of_literals(&e->literals);
     if (!status && literals.n_literals > 0)
-        status = add_choice(&e, &literals);
+        status = add_choice(e, &literals);
     else
         weft__choice_release(&literals);
-    schema->nodes[number].first = e.first;
-    schema->nodes[number].n_choices = schema->n_choices - e.first;
-    weft__index_release(&e.known);
+    weft__index_release(&e->known);
     weft_free(p);
+    return status;
+}
+
+weft_status weft__expand_node(weft__schema *schema, size_t number)
+{
+    const schema_node node = schema->nodes[number];
+    const size_t first = schema->n_choices;
+    expansion e = {.schema = schema, .first = first};
+    weft_status status = expand_schemas(&e, &node);
+    if (!status && schema->n_choices == first && !schema->open) {
+        e = (expansion){.schema = schema, .first = first};
+        schema->undeclared = true;
+        status = expand_schemas(&e, &node);
+        schema->undeclared = false;
+    }
+    schema->nodes[number].first = first;
+    schema->nodes[number].n_choices = schema->n_choices - first;
     return status;
 }

@@ -168,6 +168,24 @@ weft_status weft__each_allowed_name(weft__schema *schema, int number,
                                     weft_status (*take)(void *context, const char *name),
                                     void *context);
 bool weft__requires_property(const weft__schema *schema, int number, const char *name);
+
+/* ---- closing.c ------------------------------------------------------------------------------- */
+
+/* Calls `take` with the names in `properties` of the schemas that hold, in the order of the
+ * document, possibly repeatedly. */
+weft_status weft__each_declared(const weft__schema *schema, const schema_atom *atoms, size_t n,
+                                weft_status (*take)(void *context, const char *name),
+                                void *context);
+/* Which properties an object may have besides those whose `order` is below `declared`. */
+typedef enum other_properties {
+    OTHERS_ALLOWED,
+    OTHERS_FORBIDDEN,
+    OTHERS_NEEDED /* and forbidden: no object is possible */
+} other_properties;
+
+other_properties weft__other_properties(const weft__schema *schema, const schema_atom *atoms,
+                                        size_t n, const schema_choice *c, int32_t declared);
+
 /* The number of elements in prefixItems. */
 int weft__prefix_length(const weft__schema *schema, int number);
 

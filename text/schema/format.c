@@ -1,11 +1,14 @@
-/* text/schema/format.c -- JSON Schema's string formats as patterns.
+/* text/schema/format.c -- JSON Schema's string formats as patterns, OpenAPI's number formats as
+ * ranges.
  *
  * date, time and duration: RFC 3339 and its appendix A; uri and its relatives: RFC 3986, RFC 3987
  * and RFC 6570; ipv6: RFC 4291; hostname: RFC 1123; email: RFC 5321; json-pointer: RFC 6901.
  */
 #include "text/schema/format.h"
 
+#include <math.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 #define ALL(inside) "^(?:" inside ")$"
@@ -107,15 +110,27 @@ static const weft__format_pattern formats[] = {
     {"uuid", ALL(HEX "{8}-" HEX "{4}-" HEX "{4}-" HEX "{4}-" HEX "{12}"), NULL},
 };
 
-const char weft__format_names[] =
-    "date, date-time, duration, email, hostname, ipv4, ipv6, iri, iri-reference, json-pointer, "
-    "relative-json-pointer, time, uri, uri-reference, uri-template, uuid";
-
 const weft__format_pattern *weft__format_find(const char *name)
 {
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (strcmp(formats[i].name, name) == 0)
             return &formats[i];
+    return NULL;
+}
+
+/* Integers of more than 15 digits are never generated, and every number is a double. */
+const weft__format_bounds *weft__format_range(const char *name)
+{
+    static const weft__format_bounds ranges[] = {
+        {"double", -INFINITY, INFINITY}, {"float", -INFINITY, INFINITY},
+        {"int16", INT16_MIN, INT16_MAX}, {"int32", INT32_MIN, INT32_MAX},
+        {"int64", -INFINITY, INFINITY},  {"int8", INT8_MIN, INT8_MAX},
+        {"uint16", 0, UINT16_MAX},       {"uint32", 0, UINT32_MAX},
+        {"uint64", 0, INFINITY},         {"uint8", 0, UINT8_MAX},
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        if (strcmp(ranges[i].name, name) == 0)
+            return &ranges[i];
     return NULL;
 }
 

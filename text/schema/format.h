@@ -1,4 +1,5 @@
-/* text/schema/format.h -- JSON Schema's string formats as patterns. */
+/* text/schema/format.h -- JSON Schema's string formats as patterns, OpenAPI's number formats as
+ * ranges. */
 #ifndef WEFT_TEXT_SCHEMA_FORMAT_H
 #define WEFT_TEXT_SCHEMA_FORMAT_H
 
@@ -12,7 +13,12 @@ typedef struct weft__format_pattern {
 
 const weft__format_pattern *weft__format_find(const char *name);
 
-/* The known formats: "date, date-time, ...". */
-extern const char weft__format_names[];
+/* The bounds of a format of numbers, inclusive. weft__format_range returns NULL for others. */
+typedef struct weft__format_bounds {
+    const char *name;
+    double least, most;
+} weft__format_bounds;
+
+const weft__format_bounds *weft__format_range(const char *name);
 
 #endif

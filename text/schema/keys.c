@@ -28,15 +28,18 @@ static void push(machine *m, frame f, unsigned char phase, int64_t rest)
 /* The object with another property; false when out of memory. */
 static bool add_property(machine *m, const schema_choice *c, object_part *o, size_t property)
 {
-    const size_t words = (c->n_properties + 63) / 64;
+    weft__object_add(m->schema, c, &o->state, property);
+    o->state.reading_named = 0;
+    o->node = c->properties[property].node;
+    if (c->ordered)
+        return true;
+    const size_t words = weft__seen_words(c);
     uint64_t *bits = weft__machine_allocate(m, words * sizeof *bits);
     if (!bits)
         return false;
     memcpy(bits, o->state.seen, words * sizeof *bits);
     bits[property / 64] |= (uint64_t)1 << property % 64;
     o->state.seen = bits;
-    weft__object_add(m->schema, c, &o->state, property);
-    o->node = c->properties[property].node;
     return true;
 }
 
@@ -90,12 +93,9 @@ static void push_key(machine *m, frame f)
         const int64_t own = (int64_t)p->length - o->at + 2 + least_of(m, p->node);
         if (own >= least)
             continue;
-        object_part with = *o;
-        frame_mark mark = weft__machine_mark(m);
-        if (!add_property(m, c, &with, (size_t)i))
-            return;
-        const int64_t rest = own + weft__object_missing(m->schema, c, &with.state, 0);
-        weft__machine_release(m, mark);
+        object_state with = o->state;
+        weft__object_add(m->schema, c, &with, (size_t)i);
+        const int64_t rest = own + weft__object_missing(m->schema, c, &with, 0);
         if (rest < least)
             least = rest;
     }

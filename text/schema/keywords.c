@@ -6,10 +6,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "text/schema/format.h"
 
 typedef enum keyword_kind {
     ANNOTATION, /* an annotation, ignored */
+    REFUSED,    /* cannot be followed */
     VALUE,      /* any JSON */
     SCHEMA,
     SCHEMA_LIST, /* one or more */
@@ -32,11 +34,17 @@ typedef struct keyword {
 } keyword;
 
 static const keyword keywords[] = {
+    {"$anchor", REFUSED},
     {"$comment", ANNOTATION},
     {"$defs", SCHEMA_MAP},
+    {"$dynamicAnchor", REFUSED},
+    {"$dynamicRef", REFUSED},
     {"$id", ANNOTATION},
+    {"$recursiveAnchor", REFUSED},
+    {"$recursiveRef", REFUSED},
     {"$ref", STRING},
     {"$schema", ANNOTATION},
+    {"additionalItems", REFUSED},
     {"additionalProperties", SCHEMA},
     {"allOf", SCHEMA_LIST},
     {"anyOf", SCHEMA_LIST},
@@ -52,6 +60,7 @@ static const keyword keywords[] = {
     {"dependentSchemas", SCHEMA_MAP},
     {"deprecated", ANNOTATION},
     {"description", ANNOTATION},
+    {"discriminator", ANNOTATION},
     {"else", SCHEMA},
     {"enum", LIST},
     {"examples", ANNOTATION},
@@ -72,6 +81,7 @@ static const keyword keywords[] = {
     {"minimum", NUMBER},
     {"multipleOf", POSITIVE},
     {"not", SCHEMA},
+    {"nullable", BOOLEAN},
     {"oneOf", SCHEMA_LIST},
     {"pattern", STRING},
     {"patternProperties", SCHEMA_MAP},
@@ -83,6 +93,8 @@ static const keyword keywords[] = {
     {"then", SCHEMA},
     {"title", ANNOTATION},
     {"type", TYPES},
+    {"unevaluatedItems", REFUSED},
+    {"unevaluatedProperties", REFUSED},
     {"uniqueItems", BOOLEAN},
     {"writeOnly", ANNOTATION},
 };
@@ -98,8 +110,8 @@ static const keyword *find(const char *name)
 bool weft__keyword_is_annotation(const char *name)
 {
     const keyword *k = find(name);
-    return k && (k->kind == ANNOTATION || strcmp(name, "$defs") == 0 ||
-                 strcmp(name, "definitions") == 0);
+    return !k || k->kind == ANNOTATION || strcmp(name, "$defs") == 0 ||
+           strcmp(name, "definitions") == 0;
 }
 
 static weft_status expected(const weft__json *at, const char *what)
@@ -208,6 +220,7 @@ static weft_status check_value(const weft__json *at, keyword_kind kind)
 {
     switch (kind) {
     case ANNOTATION:
+    case REFUSED:
     case VALUE:
         return WEFT_OK;
     case SCHEMA:
@@ -245,13 +258,34 @@ static weft_status check_value(const weft__json *at, keyword_kind kind)
     return WEFT_OK;
 }
 
+/* {"type": "string", "nullable": true} allows null. */
+static weft_status add_null(const weft__json *schema)
+{
+    json_object *type = json_object_object_get(schema->value, "type");
+    if (!type || !json_object_get_boolean(json_object_object_get(schema->value, "nullable")))
+        return WEFT_OK;
+    json_object *types = json_object_new_array(), *null = json_object_new_string("null");
+    const bool list = json_object_is_type(type, json_type_array);
+    const size_t n = list ? json_object_array_length(type) : 1;
+    bool made = types && null;
+    for (size_t i = 0; i < n && made; i++) {
+        json_object *one = list ? json_object_array_get_idx(type, i) : type;
+        made = json_object_array_add(types, json_object_get(one)) == 0;
+    }
+    made = made && json_object_array_add(types, null) == 0;
+    if (made && json_object_object_add(schema->value, "type", types) == 0)
+        return WEFT_OK;
+    json_object_put(types);
+    return weft__out_of_memory(schema->name, "a schema");
+}
+
 weft_status weft__keywords_check(const weft__json *schema)
 {
-    weft_status status = WEFT_OK;
     if (json_object_is_type(schema->value, json_type_boolean))
         return WEFT_OK;
     if (!json_object_is_type(schema->value, json_type_object))
         return expected(schema, "object or boolean");
+    weft_status status = add_null(schema);
     json_object_object_foreach(schema->value, key, value)
     {
         (void)value;
@@ -266,20 +300,41 @@ weft_status weft__keywords_check(const weft__json *schema)
     return status;
 }
 
-weft_status weft__keywords_followed(const weft__json *schema)
+/* Adds a line to the notes, unless they have it or are long. */
+static weft_status note(const weft__json *at, const char *before, const char *name,
+                        const char *after, weft__text *notes)
 {
+    enum { MOST = 2000 };
+    const size_t begin = notes->n;
+    if (begin > MOST)
+        return WEFT_OK;
+    weft__text_format(notes, "%s%s%s\"%s\"%s\n", at->path, at->path[0] ? ": " : "", before,
+                      weft_printable(name), after);
+    if (notes->failed)
+        return weft__out_of_memory(at->name, "a schema");
+    if (strstr(notes->at, notes->at + begin) < notes->at + begin)
+        notes->at[notes->n = begin] = '\0';
+    return WEFT_OK;
+}
+
+weft_status weft__keywords_followed(const weft__json *schema, weft__text *notes)
+{
+    weft_status status = WEFT_OK;
     json_object_object_foreach(schema->value, key, value)
     {
         (void)value;
-        if (!find(key))
+        const keyword *k = find(key);
+        if (k && k->kind == REFUSED)
             return weft__json_fail(schema, WEFT_UNSUPPORTED,
                                    "the keyword \"%s\" of JSON Schema is not supported",
                                    weft_printable(key));
+        if (!k && !status)
+            status = note(schema, "the keyword ", key, " is ignored", notes);
     }
     const char *format = NULL;
-    const weft_status status = weft__json_find_string(schema, "format", &format);
-    if (status || !format || weft__format_find(format))
-        return status;
-    return weft__json_fail(schema, WEFT_UNSUPPORTED, "format: \"%s\" is not supported, only %s",
-                           weft_printable(format), weft__format_names);
+    if (!status)
+        status = weft__json_find_string(schema, "format", &format);
+    if (!status && format && !weft__format_find(format) && !weft__format_range(format))
+        status = note(schema, "the format ", format, " is not checked", notes);
+    return status;
 }

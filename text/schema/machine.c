@@ -100,7 +100,9 @@ static uint64_t hash_object(uint64_t hash, const frame *f, const weft__schema *s
     hash = weft__mix(hash, o->key_hash);
     hash = weft__mix(hash, (uint64_t)(uint32_t)o->keys << 32 | (uint32_t)o->wanted);
     hash = weft__mix(hash, (uint64_t)o->character << 32 | o->missing);
-    const size_t words = (schema->choices[f->choice].n_properties + 63) / 64;
+    const schema_choice *c = &schema->choices[f->choice];
+    hash = weft__mix(hash, c->ordered ? (uint64_t)o->state.next : 0);
+    const size_t words = weft__seen_words(c);
     for (size_t i = 0; i < words; i++)
         hash = weft__mix(hash, o->state.seen[i]);
     for (const extra_key *e = o->state.extras; e; e = e->next)
@@ -133,10 +135,13 @@ static uint64_t hash_frame(const frame *f, const weft__schema *schema)
         hash = weft__mix(hash, (uint64_t)f->as.string.length);
         hash = weft__mix(hash, (uint64_t)(uint32_t)f->as.string.state);
         hash = weft__mix(hash, (uint64_t)f->as.string.value << 32 | f->as.string.missing);
+        hash = weft__mix(hash, f->as.string.mark);
         break;
     case FRAME_ARRAY:
         hash = weft__mix(hash, (uint64_t)f->as.array.count << 32 | f->as.array.found);
         hash = weft__mix(hash, f->as.array.used);
+        for (int i = 0; schema->choices[f->choice].distinct && i < SCHEMA_DISTINCT; i++)
+            hash = weft__mix(hash, f->as.array.marks[i]);
         break;
     case FRAME_OBJECT:
         hash = hash_object(hash, f, schema);
@@ -240,16 +245,33 @@ void weft__machine_literal(machine *m, int choice, const char *const *list, size
                  byte);
 }
 
+/* The mark of an integer as an element that must differ from others; -0 is 0. */
+static uint64_t mark_number(const number_prefix *prefix)
+{
+    const bool negative = prefix->negative && prefix->digits > 0;
+    return weft__mix(1, (uint64_t)prefix->digits << 1 | negative);
+}
+
+static bool is_repeated(const machine *m, const frame *parent, const number_prefix *prefix)
+{
+    return weft__array_is_distinct(m, parent) && weft__array_has(parent, mark_number(prefix));
+}
+
 static void number_step(machine *m, int choice, number_prefix prefix, unsigned char byte,
                         const frame *parent)
 {
     const schema_choice *c = &m->schema->choices[choice];
     if (!weft__number_step(c, &prefix, (char)byte))
         return;
+    int64_t rest = weft__number_distance(c, &prefix);
+    if (rest == 0 && is_repeated(m, parent, &prefix)) {
+        number_prefix longer = prefix;
+        rest = weft__number_step(c, &longer, '1') ? 1 : SCHEMA_NEVER;
+    }
     weft__machine_emit(m, weft__machine_push(m, (frame){.kind = FRAME_NUMBER,
                                                         .choice = choice,
                                                         .parent = parent,
-                                                        .rest = weft__number_distance(c, &prefix),
+                                                        .rest = rest,
                                                         .as.number = prefix}));
 }
 
@@ -257,9 +279,18 @@ static void number_step(machine *m, int choice, number_prefix prefix, unsigned c
 static bool may_end(const machine *m, const frame *top)
 {
     if (top->kind == FRAME_NUMBER)
-        return weft__number_ends(&m->schema->choices[top->choice], &top->as.number);
+        return weft__number_ends(&m->schema->choices[top->choice], &top->as.number) &&
+               !is_repeated(m, top->parent, &top->as.number);
     return top->kind == FRAME_LITERAL && is_spelled(&top->as.literal) &&
            is_number(top->as.literal.list[top->as.literal.low]);
+}
+
+/* The parent of a number or a literal that has ended. */
+static const frame *after_number(machine *m, const frame *top)
+{
+    return top->kind == FRAME_NUMBER && weft__array_is_distinct(m, top->parent)
+               ? weft__array_mark(m, top->parent, mark_number(&top->as.number))
+               : top->parent;
 }
 
 /* ---- values --------------------------------------------------------------------------------- */
@@ -298,15 +329,16 @@ void weft__machine_value(machine *m, int node, unsigned char byte, const frame *
     }
 }
 
-bool weft__machine_blank(unsigned char *blank, unsigned char byte)
+bool weft__machine_blank(frame *f, unsigned char byte)
 {
-    enum { NONE, SPACE, LINE, LAST = LINE + 32 };
-    if (byte == '\n' && *blank == NONE)
-        *blank = LINE;
-    else if (byte == ' ' && *blank == NONE)
-        *blank = SPACE;
-    else if ((byte == ' ' || byte == '\t') && *blank >= LINE && *blank < LAST)
-        ++*blank;
+    enum { NONE, SPACE, LINE, PER_LEVEL = 4, MOST = 32 };
+    const int indent = f->depth < MOST / PER_LEVEL ? f->depth * PER_LEVEL : MOST;
+    if (byte == '\n' && f->blank == NONE)
+        f->blank = LINE;
+    else if (byte == ' ' && f->blank == NONE)
+        f->blank = SPACE;
+    else if ((byte == ' ' || byte == '\t') && f->blank >= LINE && f->blank < LINE + indent)
+        f->blank++;
     else
         return false;
     return true;
@@ -361,7 +393,7 @@ void weft__machine_step(machine *m, const frame *const *tops, size_t n, unsigned
     if (byte == ',' || byte == ']' || byte == '}' || byte == ' ' || byte == '\n')
         for (size_t i = 0; i < n; i++)
             if (may_end(m, tops[i]))
-                append(m, &m->finished, tops[i]->parent);
+                append(m, &m->finished, after_number(m, tops[i]));
     if (m->finished.n > 0) {
         frame_list ended = m->finished;
         m->finished = (frame_list){0};

@@ -6,7 +6,9 @@
  * Every frame knows how many bytes are missing to the end of the document.
  *
  * The accepted JSON is restricted: no whitespace before or after the document; within it, before a
- * value, a key or a closing bracket, either one space or a line break with up to 32 spaces or tabs.
+ * value, a key or a closing bracket, either one space or a line break with up to 4 spaces or tabs
+ * for each enclosing array or object, 32 at most. Strings have at most 32 whitespace characters in
+ * succession unless their pattern needs them.
  */
 #ifndef WEFT_TEXT_SCHEMA_MACHINE_H
 #define WEFT_TEXT_SCHEMA_MACHINE_H
@@ -36,6 +38,9 @@ typedef struct string_part {
     int32_t state;    /* of the pattern */
     uint32_t value;   /* of an incomplete character */
     uint32_t missing; /* bytes or hexadecimal digits missing from it */
+    uint64_t mark;    /* of an element that must differ from others: hash of the characters */
+    bool distinct;    /* it is such an element; it is not empty */
+    bool repeated;    /* it equals another one so far */
 } string_part;
 
 /* A byte of a key, linked to the byte before it. */
@@ -70,7 +75,9 @@ typedef struct object_part {
 } object_part;
 
 typedef struct frame {
-    unsigned char kind, phase, blank;
+    unsigned char kind, phase;
+    unsigned char blank; /* whitespace read last: in an array or object its state, in a string its
+                          * length */
     int32_t choice;
     int32_t depth;
     const struct frame *parent;
@@ -154,8 +161,13 @@ void weft__machine_value(machine *m, int node, unsigned char byte, const frame *
 /* Begins one of n literals (ascending) with its first byte. */
 void weft__machine_literal(machine *m, int choice, const char *const *list, size_t n,
                            unsigned char byte, const frame *parent);
-/* Whether a byte is whitespace allowed now; *blank becomes the state after it. */
-bool weft__machine_blank(unsigned char *blank, unsigned char byte);
+/* Whether the elements of an array must differ, and are compared as they are read; whether one with
+ * this mark exists; and the array's frame after the element. */
+bool weft__array_is_distinct(const machine *m, const frame *f);
+bool weft__array_has(const frame *f, uint64_t mark);
+const frame *weft__array_mark(machine *m, const frame *f, uint64_t mark);
+/* Whether a byte is whitespace allowed now; f->blank becomes the state after it. */
+bool weft__machine_blank(frame *f, unsigned char byte);
 
 void weft__string_begin(machine *m, int choice, const frame *parent);
 void weft__string_step(machine *m, const frame *top, unsigned char byte);

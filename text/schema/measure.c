@@ -34,7 +34,7 @@ static int64_t least_object(const weft__schema *schema, schema_choice *c)
 
 static int64_t least_string(const schema_choice *c)
 {
-    return 2 + (c->pattern ? weft__pattern_distance(c->pattern, 0) : c->min_length);
+    return 2 + (c->pattern ? weft__pattern_distance(c->pattern, 0, c->max_length) : c->min_length);
 }
 
 static int64_t smaller(int64_t a, int64_t b)

@@ -11,9 +11,12 @@ int64_t weft__object_property(const weft__schema *schema, const schema_property 
     return (int64_t)p->length + 4 + least_of(schema, p->node); /* quotes, colon, comma */
 }
 
-static bool seen(const object_state *o, size_t property)
+static bool seen(const schema_choice *c, const object_state *o, size_t property)
 {
-    return o->seen && (o->seen[property / 64] >> property % 64 & 1);
+    if (c->ordered)
+        return c->properties[property].order < o->next;
+    return o->reading_named == property + 1 ||
+           (o->seen && (o->seen[property / 64] >> property % 64 & 1));
 }
 
 /* ---- what may come --------------------------------------------------------------------------- */
@@ -28,8 +31,8 @@ bool weft__object_may_add(const weft__schema *schema, const schema_choice *c, co
                           size_t property)
 {
     const schema_property *p = &c->properties[property];
-    return !seen(o, property) && least_of(schema, p->node) < SCHEMA_NEVER &&
-           (p->required || room_for_more(c, o));
+    return !seen(c, o, property) && (!c->ordered || o->next >= p->from) &&
+           least_of(schema, p->node) < SCHEMA_NEVER && (p->required || room_for_more(c, o));
 }
 
 int weft__object_free_node(const schema_choice *c, int keys, int wanted)
@@ -82,6 +85,8 @@ void weft__object_add(const weft__schema *schema, const schema_choice *c, object
                       size_t property)
 {
     o->count++;
+    o->next = c->properties[property].order + 1;
+    o->reading_named = property + 1;
     if (c->properties[property].required) {
         o->required_left--;
         o->required_bytes -= weft__object_property(schema, &c->properties[property]);
@@ -136,7 +141,7 @@ static bool optional(const weft__schema *schema, const schema_choice *c, const o
                      const schema_cost *cost)
 {
     const schema_property *p = &c->properties[cost->property];
-    return !p->required && !seen(o, cost->property) && least_of(schema, p->node) < SCHEMA_NEVER;
+    return !p->required && !seen(c, o, cost->property) && least_of(schema, p->node) < SCHEMA_NEVER;
 }
 
 /* The number of keys of a length that the object does not have yet. */

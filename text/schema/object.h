@@ -17,8 +17,11 @@ typedef struct extra_key {
 
 /* The properties of an object so far, as far as they determine what is missing. */
 typedef struct object_state {
-    const uint64_t *seen;                  /* a bit for each property; NULL: none present */
-    int64_t count;                         /* number of properties so far */
+    const uint64_t
+        *seen;    /* unless the properties are ordered, a bit for each; NULL: none present */
+    int32_t next; /* the position in the declared order after the last property */
+    size_t reading_named; /* number of the property being read, which counts as present; 0: none */
+    int64_t count;        /* number of properties so far */
     int64_t required_left, required_bytes; /* without the keys of wanted properties */
     uint32_t found;                        /* a bit for each of the choice's `wanted` */
     const extra_key *extras;               /* keys that the schema does not name */
@@ -27,6 +30,12 @@ typedef struct object_state {
                            * choice's `keys`, */
     int64_t reading;      /* and its bytes + 1; 0: none */
 } object_state;
+
+/* The number of words of `seen`. */
+static inline size_t weft__seen_words(const schema_choice *c)
+{
+    return c->ordered ? 0 : (c->n_properties + 63) / 64;
+}
 
 /* An object without properties. */
 object_state weft__object_start(const weft__schema *schema, const schema_choice *c);
@@ -48,7 +57,7 @@ bool weft__object_may_add_free(const weft__schema *schema, const schema_choice *
 bool weft__object_may_add_any(const weft__schema *schema, const schema_choice *c,
                               const object_state *o);
 
-/* Counts a named property, except for its bit in `seen`; or an unnamed one, by the length of its
+/* Adds a named property, except for its bit in `seen`; or an unnamed one, by the length of its
  * key. */
 void weft__object_add(const weft__schema *schema, const schema_choice *c, object_state *o,
                       size_t property);

@@ -18,6 +18,8 @@ enum {
     NOWHERE = WEFT__PATTERN_NOWHERE
 };
 
+#define TOO_LARGE "%s: the pattern, with its lengths, needs too many states"
+
 /* A part of the nondeterministic automaton. */
 typedef enum part_kind {
     PART_SPLIT, /* goes to next and other without reading */
@@ -67,8 +69,7 @@ typedef struct builder {
 static int too_large(builder *b)
 {
     if (!b->status)
-        b->status = weft_fail(WEFT_UNSUPPORTED,
-                              "%s: the pattern, with its lengths, needs too many states", b->where);
+        b->status = weft_fail(WEFT_UNSUPPORTED, TOO_LARGE, b->where);
     return 0;
 }
 
@@ -498,6 +499,7 @@ void weft__pattern_free(weft__pattern *pattern)
     weft_free(pattern->firsts);
     weft_free(pattern->next);
     weft_free(pattern->distance);
+    weft_free(pattern->within);
     weft_free(pattern);
 }
 
@@ -521,22 +523,72 @@ bool weft__pattern_matches(const weft__pattern *pattern, const char *text, size_
         state = weft__pattern_step(pattern, state, character);
         i += size > 0 ? (size_t)size : 1;
     }
-    return state >= 0 && weft__pattern_distance(pattern, state) == 0;
+    return state >= 0 && pattern->distance[state] == 0;
+}
+
+int32_t weft__pattern_distance(const weft__pattern *pattern, int32_t state, int64_t most)
+{
+    return most < 0 || most >= pattern->n_within
+               ? pattern->distance[state]
+               : pattern->within[most * pattern->n_states + state];
 }
 
 int32_t weft__pattern_nearest(const weft__pattern *pattern, int32_t state, uint32_t first,
-                              uint32_t last)
+                              uint32_t last, int64_t most)
 {
     const int32_t *next = pattern->next + (size_t)state * (size_t)pattern->n_classes;
-    int32_t least = -1;
+    int32_t least = INT32_MAX;
     for (int c = class_of(pattern, first); c < pattern->n_classes && pattern->firsts[c] <= last;
-         c++)
-        if (next[c] != NOWHERE && (least < 0 || pattern->distance[next[c]] < least))
-            least = pattern->distance[next[c]];
+         c++) {
+        const int32_t distance =
+            next[c] == NOWHERE ? INT32_MAX : weft__pattern_distance(pattern, next[c], most);
+        if (distance < least)
+            least = distance;
+    }
     return least;
 }
 
-int32_t weft__pattern_distance(const weft__pattern *pattern, int32_t state)
+/* ---- strings of limited length ----------------------------------------------------------------
+ */
+
+/* The distances with at most one character more than in the last row; true: none differs. */
+static bool add_row(weft__pattern *p, const int32_t *costs)
 {
-    return pattern->distance[state];
+    int32_t *row = p->within + p->n_within * p->n_states;
+    const int32_t *before = p->n_within > 0 ? row - p->n_states : NULL;
+    bool settled = true;
+    for (int32_t s = 0; s < p->n_states; s++) {
+        row[s] = p->distance[s] == 0 ? 0 : INT32_MAX;
+        for (int c = 0; before && c < p->n_classes; c++) {
+            const int32_t to = p->next[(size_t)s * (size_t)p->n_classes + (size_t)c];
+            if (to != NOWHERE && before[to] < INT32_MAX && before[to] + costs[c] < row[s])
+                row[s] = before[to] + costs[c];
+        }
+        settled = settled && row[s] == p->distance[s];
+    }
+    return settled;
+}
+
+weft_status weft__pattern_limit(weft__pattern *pattern, int64_t max_length, const char *where)
+{
+    weft__pattern *p = pattern;
+    int32_t *costs = weft_malloc((size_t)p->n_classes * sizeof *costs);
+    size_t capacity = 0;
+    weft_status status = costs ? WEFT_OK : weft__out_of_memory(where, "a pattern");
+    for (int c = 0; c < p->n_classes && !status; c++)
+        costs[c] = class_cost(p, c);
+    for (bool settled = false; !settled && p->n_within <= max_length && !status;) {
+        const size_t used = (size_t)p->n_within * (size_t)p->n_states;
+        void *data = p->within;
+        if (used > MAX_CELLS)
+            status = weft_fail(WEFT_UNSUPPORTED, TOO_LARGE, where);
+        else
+            status =
+                weft__bytes_grow(&data, &capacity, used, (size_t)p->n_states, sizeof *p->within);
+        p->within = data;
+        settled = !status && add_row(p, costs);
+        p->n_within += !status && !settled;
+    }
+    weft_free(costs);
+    return status;
 }

@@ -13,26 +13,42 @@
 #include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
 
-enum { MAX_NODES = 20000, MAX_REFERENCES = 1000, UNKNOWN = -2 };
+enum { MAX_NODES = 1 << 18, MAX_REFERENCES = 1000, UNKNOWN = -2 };
 
 /* ---- schemas and nodes by number ------------------------------------------------------------ */
 
-/* The number of a registered schema; -1: not registered. */
-static int find_number(const weft__schema *schema, const json_object *value, uint64_t *hash)
+static uint64_t hash_value(const json_object *value)
+{
+    return weft__mix(0, (uint64_t)(uintptr_t)value);
+}
+
+int weft__schema_find(const weft__schema *schema, const json_object *value)
 {
     size_t probe = 0;
     int32_t i;
-    *hash = weft__mix(0, (uint64_t)(uintptr_t)value);
-    while ((i = weft__index_next(&schema->numbers, *hash, &probe)) >= 0)
+    while ((i = weft__index_next(&schema->numbers, hash_value(value), &probe)) >= 0)
         if (schema->schemas[i].at.value == value)
             return i;
     return -1;
 }
 
+/* The names in `required` as keys, so that looking one up does not take time in proportion to their
+ * number. */
+static weft_status index_required(const weft__json *at, json_object **out)
+{
+    json_object *list = json_object_object_get(at->value, "required");
+    *out = list ? json_object_new_object() : NULL;
+    bool made = !list || *out;
+    for (size_t i = 0; list && made && i < json_object_array_length(list); i++) {
+        const char *name = json_object_get_string(json_object_array_get_idx(list, i));
+        made = json_object_object_add(*out, name, NULL) == 0;
+    }
+    return made ? WEFT_OK : weft__out_of_memory(at->name, "a schema");
+}
+
 int weft__schema_number(weft__schema *schema, const weft__json *at, weft_status *status)
 {
-    uint64_t hash;
-    const int known = find_number(schema, at->value, &hash);
+    const int known = weft__schema_find(schema, at->value);
     if (known >= 0)
         return known;
     void *data = schema->schemas;
@@ -40,12 +56,14 @@ int weft__schema_number(weft__schema *schema, const weft__json *at, weft_status 
                                sizeof *schema->schemas);
     schema->schemas = data;
     if (!*status)
-        *status = weft__index_add(&schema->numbers, hash, (int32_t)schema->n_schemas);
+        *status =
+            weft__index_add(&schema->numbers, hash_value(at->value), (int32_t)schema->n_schemas);
     if (*status)
         return -1;
-    schema->schemas[schema->n_schemas] =
-        (schema_entry){.at = *at, .reference = UNKNOWN, .dependent = -1, .others = {-1, -1}};
-    return (int)schema->n_schemas++;
+    schema_entry *entry = &schema->schemas[schema->n_schemas++];
+    *entry = (schema_entry){.at = *at, .reference = UNKNOWN, .dependent = -1, .others = {-1, -1}};
+    *status = index_required(at, &entry->required);
+    return *status ? -1 : (int)schema->n_schemas - 1;
 }
 
 /* Whether a schema consists only of its $ref. */
@@ -67,8 +85,11 @@ static bool only_refers(const weft__schema *schema, int number)
 int weft__schema_resolve(weft__schema *schema, int signed_schema, weft_status *status)
 {
     int number = signed_schema / 2;
-    for (int i = 0; i < MAX_REFERENCES && !*status && only_refers(schema, number); i++)
-        number = weft__schema_reference(schema, number, status);
+    for (int i = 0; i < MAX_REFERENCES && !*status && only_refers(schema, number); i++) {
+        *status = weft__keywords_followed(&schema->schemas[number].at, &schema->notes);
+        if (!*status)
+            number = weft__schema_reference(schema, number, status);
+    }
     return *status ? signed_schema : 2 * number + signed_schema % 2;
 }
 
@@ -168,8 +189,7 @@ static weft_status follow(const weft__schema *schema, const weft__json *from, co
         status = weft__json_fail(from, WEFT_INVALID, "$ref \"%s\": there is nothing",
                                  weft_printable(reference));
     /* Registered only after its keywords have been checked. */
-    uint64_t hash;
-    if (status || find_number(schema, out->value, &hash) >= 0)
+    if (status || weft__schema_find(schema, out->value) >= 0)
         return status;
     return weft__keywords_check(out);
 }
@@ -214,14 +234,12 @@ weft_status weft__schema_own(weft__schema *schema, json_object *value)
 
 /* ---- parsing --------------------------------------------------------------------------------- */
 
-weft_status weft__schema_parse(const char *text, size_t length, const char *name, weft__schema *out)
+static weft_status prepare(const char *text, size_t length, const char *name, bool open,
+                           weft__schema *out)
 {
-    *out = (weft__schema){0};
-    weft_status status = weft__json_parse(text, length, name, &out->doc);
-    if (status)
-        return status;
+    *out = (weft__schema){.open = open};
+    weft_status status = weft__schema_read(text, length, name, &out->doc);
     const weft__json root = weft__json_root(&out->doc);
-    status = weft__keywords_check(&root);
     if (!status)
         status = weft__checker_new(root.value, &out->checker);
     int number = status ? -1 : 2 * weft__schema_number(out, &root, &status);
@@ -233,11 +251,21 @@ weft_status weft__schema_parse(const char *text, size_t length, const char *name
         status = weft__schema_unique(out);
     if (!status)
         weft__schema_measure(out);
-    if (!status && out->nodes[0].least >= SCHEMA_NEVER)
-        status = weft_fail(WEFT_INVALID, "%s: no value satisfies the schema", out->doc.name);
     if (status)
         weft__schema_release(out);
     return status;
+}
+
+weft_status weft__schema_parse(const char *text, size_t length, const char *name, bool open,
+                               weft__schema *out)
+{
+    const weft_status status = prepare(text, length, name, open, out);
+    if (status || out->nodes[0].least < SCHEMA_NEVER)
+        return status;
+    weft__schema_release(out);
+    if (!open) /* some object needs a property that is not declared */
+        return weft__schema_parse(text, length, name, true, out);
+    return weft_fail(WEFT_INVALID, "%s: no value satisfies the schema", name);
 }
 
 void weft__choice_release(schema_choice *choice)
@@ -269,8 +297,11 @@ void weft__schema_release(weft__schema *schema)
         weft__choice_release(&schema->choices[i]);
     for (size_t i = 0; i < schema->n_nodes; i++)
         weft_free(schema->nodes[i].schemas);
-    for (size_t i = 0; i < schema->n_schemas; i++)
+    for (size_t i = 0; i < schema->n_schemas; i++) {
         weft__branches_release(&schema->schemas[i].branches);
+        json_object_put(schema->schemas[i].required);
+    }
+    weft_free(schema->notes.at);
     weft_free(schema->choices);
     weft_free(schema->nodes);
     weft_free(schema->schemas);

@@ -23,7 +23,13 @@ enum schema_types {
     SCHEMA_ANY = 127
 };
 
-enum { SCHEMA_NO_NODE = -1, SCHEMA_UNBOUNDED = -1, SCHEMA_KEY_LENGTHS = 5, SCHEMA_UNIQUE = 64 };
+enum {
+    SCHEMA_NO_NODE = -1,
+    SCHEMA_UNBOUNDED = -1,
+    SCHEMA_KEY_LENGTHS = 5,
+    SCHEMA_UNIQUE = 64, /* most values of `unique` */
+    SCHEMA_DISTINCT = 8 /* most elements of an array that is `distinct` */
+};
 
 /* More bytes than any value needs: unsatisfiable. */
 #define SCHEMA_NEVER (INT64_MAX / 4)
@@ -32,8 +38,10 @@ typedef struct schema_property {
     char *key; /* as JSON between quotes */
     size_t length;
     const char *name; /* as in the schema */
-    int node;
+    int node;         /* SCHEMA_NO_NODE: must not exist */
     bool required;
+    int32_t order; /* position among the properties in the declared order */
+    int32_t from;  /* position after the last required property before this one */
 } schema_property;
 
 /* A property and the bytes of its shortest form with its comma. */
@@ -87,8 +95,10 @@ typedef struct schema_choice {
     char **unique; /* with unique_of, the allowed values of elements, shortest first; each may occur
                       once */
     size_t n_unique;
+    bool distinct; /* with unique_of, elements are any strings and integers, each different */
     schema_property *properties; /* sorted by key */
     size_t n_properties;
+    bool ordered;                           /* properties come in the declared order */
     schema_cost *by_cost;                   /* the properties, cheapest first */
     int32_t named_keys[SCHEMA_KEY_LENGTHS]; /* number of properties by the length of their keys */
     schema_keys *keys;                      /* groups of keys of other properties */
@@ -115,9 +125,10 @@ typedef struct schema_entry {
     weft__json at;
     int reference; /* number of its $ref's target; SCHEMA_NO_NODE: none; below that: not resolved
                       yet */
-    branch_list branches; /* of its oneOf */
-    int dependent;        /* number of the schema made from dependentRequired and related keywords;
-                           * negative: not made */
+    branch_list branches;  /* of its oneOf */
+    int dependent;         /* number of the schema made from dependentRequired and related keywords;
+                            * negative: not made */
+    json_object *required; /* its required names as keys; NULL: none */
     int others[2]; /* numbers of the schemas made from what enum and const exclude; negative: not
                     * made */
 } schema_entry;
@@ -129,8 +140,9 @@ typedef struct schema_pair {
 
 typedef struct weft__schema {
     weft__json_doc doc;
+    bool open;              /* objects may have any properties that the standard allows */
+    weft__text notes;       /* what is ignored, in lines */
     json_object *owned;     /* schemas that are not in the document */
-    json_object *nothing;   /* one of them, `false`; NULL: not made */
     weft__checker *checker; /* of literals */
     schema_entry *schemas;  /* all registered subschemas, by number */
     size_t n_schemas, schema_capacity;
@@ -139,6 +151,7 @@ typedef struct weft__schema {
     size_t n_pairs, pair_capacity;
     schema_index pair_index;
     int work;           /* number of schemas taken into combinations */
+    bool undeclared;    /* excluded alternatives may be violated by undeclared properties */
     schema_node *nodes; /* node 0 is the document */
     size_t n_nodes, node_capacity;
     schema_index node_index;
@@ -146,15 +159,22 @@ typedef struct weft__schema {
     size_t n_choices, choice_capacity;
 } weft__schema;
 
-/* Parses a schema; messages call it `name`. WEFT_UNSUPPORTED for unknown keywords, WEFT_INVALID for
- * a schema that no value satisfies. */
-weft_status weft__schema_parse(const char *text, size_t length, const char *name,
+/* Reads a schema or a request of OpenAI's API that contains one (text/schema/dialect.c). The
+ * document can be validated against with weft__schema_holds. */
+weft_status weft__schema_read(const char *text, size_t length, const char *name,
+                              weft__json_doc *out);
+/* Reads and prepares a schema; messages call it `name`. Unless `open`, objects have only declared
+ * properties, in the declared order (text/schema/closing.c). WEFT_UNSUPPORTED for keywords that
+ * cannot be followed, WEFT_INVALID for a schema that no value satisfies. */
+weft_status weft__schema_parse(const char *text, size_t length, const char *name, bool open,
                                weft__schema *out);
 /* Computes the shortest values of nodes and choices. */
 void weft__schema_measure(weft__schema *schema);
 void weft__schema_release(weft__schema *schema);
 
-/* The number of a schema, or negative with *status set. */
+/* The number of a registered schema; -1: not registered. */
+int weft__schema_find(const weft__schema *schema, const json_object *value);
+/* The number of a schema, which is registered if necessary, or negative with *status set. */
 int weft__schema_number(weft__schema *schema, const weft__json *at, weft_status *status);
 /* The number of its $ref's target; negative without one, or with *status set. */
 int weft__schema_reference(weft__schema *schema, int number, weft_status *status);

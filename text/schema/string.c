@@ -1,7 +1,10 @@
 /* text/schema/string.c -- JSON strings: characters, escapes, lengths, patterns. */
+#include "core/hash.h"
 #include "text/schema/machine.h"
 
 enum string_phase { BODY, ESCAPE, HEX, LOW_SLASH, LOW_U, LOW_HEX };
+
+enum { MOST_BLANK = 32 }; /* whitespace characters in succession */
 
 bool weft__utf8_feed(uint32_t *value, uint32_t *missing, unsigned char byte)
 {
@@ -28,26 +31,44 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* The number of characters that may follow; negative: any. */
+static int64_t left(const schema_choice *c, const string_part *s)
+{
+    return c->max_length == SCHEMA_UNBOUNDED ? -1 : c->max_length - s->length;
+}
+
+static int64_t least_length(const schema_choice *c, const string_part *s)
+{
+    return s->distinct && c->min_length == 0 ? 1 : c->min_length;
+}
+
 /* The fewest bytes from after the next character, one of first .. last, to the closing quote;
  * SCHEMA_NEVER when none of these characters is allowed. */
 static int64_t after_one_of(const schema_choice *c, const string_part *s, uint32_t first,
                             uint32_t last)
 {
-    if (c->pattern) {
-        const int32_t nearest = weft__pattern_nearest(c->pattern, s->state, first, last);
-        return nearest < 0 ? SCHEMA_NEVER : nearest;
-    }
-    if (c->max_length != SCHEMA_UNBOUNDED && s->length >= c->max_length)
+    if (left(c, s) == 0)
         return SCHEMA_NEVER;
-    return s->length + 1 < c->min_length ? c->min_length - s->length - 1 : 0;
+    if (c->pattern) {
+        const int32_t nearest =
+            weft__pattern_nearest(c->pattern, s->state, first, last, left(c, s) - 1);
+        return nearest == INT32_MAX ? SCHEMA_NEVER : nearest;
+    }
+    const int64_t least = least_length(c, s);
+    return s->length + 1 < least ? least - s->length - 1 : 0;
 }
 
 /* The fewest bytes to the closing quote, between two characters. */
 static int64_t between(const schema_choice *c, const string_part *s)
 {
-    if (c->pattern)
-        return weft__pattern_distance(c->pattern, s->state);
-    return s->length < c->min_length ? c->min_length - s->length : 0;
+    if (c->pattern) {
+        const int32_t distance = weft__pattern_distance(c->pattern, s->state, left(c, s));
+        return distance == INT32_MAX ? SCHEMA_NEVER : distance;
+    }
+    const int64_t least = least_length(c, s);
+    if (s->repeated)
+        return left(c, s) == 0 ? SCHEMA_NEVER : 1;
+    return s->length < least ? least - s->length : 0;
 }
 
 /* The same within four hexadecimal digits of which `missing` are missing; s->value has the others.
@@ -144,16 +165,25 @@ static void add_character(machine *m, frame f)
     const schema_choice *c = &m->schema->choices[f.choice];
     string_part *s = &f.as.string;
     const uint32_t character = s->value;
+    const bool blank =
+        character == ' ' || character == '\n' || character == '\r' || character == '\t';
     s->value = s->missing = 0;
+    if (blank && !c->pattern && f.blank++ == MOST_BLANK)
+        return;
+    if (!blank)
+        f.blank = 0;
     if (c->pattern) {
         s->state = weft__pattern_step(c->pattern, s->state, character);
         if (s->state < 0)
             return;
-    } else if (c->max_length != SCHEMA_UNBOUNDED) {
-        if (s->length++ == c->max_length)
-            return;
-    } else if (s->length < c->min_length) {
+    }
+    if (left(c, s) == 0)
+        return;
+    if (c->max_length != SCHEMA_UNBOUNDED || s->length < least_length(c, s))
         s->length++;
+    if (s->distinct) {
+        s->mark = weft__mix(s->mark, character);
+        s->repeated = weft__array_has(f.parent, s->mark);
     }
     push(m, f, BODY);
 }
@@ -237,7 +267,12 @@ static void low_step(machine *m, frame f, unsigned char byte)
 
 void weft__string_begin(machine *m, int choice, const frame *parent)
 {
-    push(m, (frame){.kind = FRAME_STRING, .choice = choice, .parent = parent}, BODY);
+    push(m,
+         (frame){.kind = FRAME_STRING,
+                 .choice = choice,
+                 .parent = parent,
+                 .as.string.distinct = weft__array_is_distinct(m, parent)},
+         BODY);
 }
 
 void weft__string_step(machine *m, const frame *top, unsigned char byte)
@@ -273,6 +308,7 @@ void weft__string_step(machine *m, const frame *top, unsigned char byte)
     } else if (byte == '\\') {
         push(m, *top, ESCAPE);
     } else if (byte == '"' && between(c, s) == 0) {
-        weft__machine_complete(m, top->parent);
+        weft__machine_complete(m, s->distinct ? weft__array_mark(m, top->parent, s->mark)
+                                              : top->parent);
     }
 }

@@ -1,5 +1,7 @@
 /* text/schema/unique.c -- uniqueItems: lists the possible values of elements, each of which may
- * occur once. Supported if they are few: enum, const, booleans, null, bounded integers. */
+ * occur once, if they are few: enum, const, booleans, null, bounded integers. Other strings and
+ * integers are compared as they are read; then there are at most 8 elements, so that where one more
+ * character completes an element, it completes one that differs from the others. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,6 +90,24 @@ static int by_length(const void *a, const void *b)
     return x != y ? (x < y ? -1 : 1) : strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* Whether elements are strings without a pattern, or integers of which at least 8 have one digit
+ * and that may have any number of digits. */
+static bool are_many(const weft__schema *schema, const schema_choice *c)
+{
+    const schema_node *items = &schema->nodes[c->items];
+    if (c->n_prefix > 0 || c->n_wanted_items > 0)
+        return false;
+    for (size_t i = items->first; i < items->first + items->n_choices; i++) {
+        const schema_choice *of = &schema->choices[i];
+        if (of->enumerated || of->types & ~(unsigned)(SCHEMA_STRING | SCHEMA_INTEGER) ||
+            (of->types & SCHEMA_STRING && of->pattern) ||
+            (of->types & SCHEMA_INTEGER &&
+             (of->multiples || of->maximum < INFINITY || of->minimum > 1)))
+            return false;
+    }
+    return true;
+}
+
 static weft_status find_unique(weft__schema *schema, schema_choice *c)
 {
     const schema_node *items = &schema->nodes[c->items];
@@ -95,11 +115,19 @@ static weft_status find_unique(weft__schema *schema, schema_choice *c)
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < items->n_choices && list.few && !status; i++)
         status = add_choice(&list, &schema->choices[items->first + i]);
+    if (!status && !list.few && are_many(schema, c)) {
+        c->distinct = true;
+        if (c->max_items == SCHEMA_UNBOUNDED || c->max_items > SCHEMA_DISTINCT)
+            c->max_items = SCHEMA_DISTINCT;
+        release(&list);
+        return WEFT_OK;
+    }
     if (!status && !list.few)
         status = weft__json_fail(&schema->schemas[c->unique_of].at, WEFT_UNSUPPORTED,
                                  "uniqueItems is only supported where all elements are among the "
-                                 "same %d values or fewer: enum, const, booleans, null or integers "
-                                 "within bounds, without prefixItems and contains",
+                                 "same %d values or fewer (enum, const, booleans, null or integers "
+                                 "within bounds), or are strings without pattern and format or "
+                                 "integers; without prefixItems and contains",
                                  (int)SCHEMA_UNIQUE);
     c->unique = status ? NULL : weft_calloc(list.n + 1, sizeof *c->unique);
     if (!status && !c->unique)
