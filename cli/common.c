@@ -534,3 +534,20 @@ weft_status cli_end_of_turn(const weft_chat *chat, char **end)
     weft_free(text);
     return status;
 }
+
+/* ---- conversions ----------------------------------------------------------------------------- */
+
+double cli_bits_per_parameter(const weft_convert_report *r)
+{
+    return r->parameters > 0 ? 8 * (double)r->bytes / (double)r->parameters : 0;
+}
+
+void cli_print_conversion(const char *out, const weft_convert_report *r)
+{
+    printf("%s: %s, %.3g bits a parameter, %s\n", out, cli_bytes(r->bytes),
+           cli_bits_per_parameter(r), r->types);
+    if (r->mlx)
+        puts("Its matrices are in MLX's format, which mlx-lm and Weft load, but not transformers "
+             "and "
+             "vLLM: --type bf16 writes dense matrices.");
+}

@@ -193,4 +193,8 @@ const char *cli_count(int64_t value);
 const char *cli_bytes(int64_t bytes);
 const char *cli_time(double seconds);
 
+/* The result of a conversion as a line; another line says so if few programs load the format. */
+double cli_bits_per_parameter(const weft_convert_report *report);
+void cli_print_conversion(const char *out, const weft_convert_report *report);
+
 #endif

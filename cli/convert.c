@@ -26,8 +26,8 @@ static const cli_option options[] = {
      .kind = CLI_CHOICE,
      .value = TYPES,
      AT(type),
-     .help = "how matrices are stored; default: as they are, f32 for a GGUF file. The q types are "
-             "GGUF's"},
+     .help = "how matrices are stored; default: as in MODEL, but blocks of GGUF become bf16 in a "
+             "folder. The q types are GGUF's"},
     {.name = "bits",
      .letter = 'b',
      .kind = CLI_INT,
@@ -106,11 +106,6 @@ static void show(void *context, int64_t bytes, int64_t total)
                       cli_bytes(bytes), cli_bytes(total));
 }
 
-static double bits_per_parameter(const weft_convert_report *r)
-{
-    return r->parameters > 0 ? 8 * (double)r->bytes / (double)r->parameters : 0;
-}
-
 static void print_json(const convert_values *v, const weft_convert_report *r)
 {
     fputs("{\"model\": ", stdout);
@@ -118,8 +113,9 @@ static void print_json(const convert_values *v, const weft_convert_report *r)
     fputs(", \"out\": ", stdout);
     cli_json_text(stdout, v->out, strlen(v->out));
     printf(", \"parameters\": %lld, \"bytes\": %lld, \"bits_per_parameter\": %.6g, \"files\": "
-           "%d}\n",
-           (long long)r->parameters, (long long)r->bytes, bits_per_parameter(r), r->files);
+           "%d, \"types\": \"%s\"}\n",
+           (long long)r->parameters, (long long)r->bytes, cli_bits_per_parameter(r), r->files,
+           r->types);
 }
 
 static weft_status convert(const convert_values *v, const char *path, weft_convert_report *report)
@@ -205,8 +201,7 @@ static int run(void *context)
     if (status == WEFT_OK && v->json)
         print_json(v, &report);
     else if (status == WEFT_OK)
-        printf("%s: %s, %.3g bits a parameter\n", v->out, cli_bytes(report.bytes),
-               bits_per_parameter(&report));
+        cli_print_conversion(v->out, &report);
     return cli_status(status);
 }
 

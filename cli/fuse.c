@@ -19,8 +19,8 @@ static const cli_option options[] = {
      .kind = CLI_CHOICE,
      .value = "f32|f16|bf16|q8_0|q4_0|q4_k|q5_k|q6_k",
      AT(type),
-     .help = "how matrices are stored; default: as they are, f32 for a GGUF file. The q types are "
-             "GGUF's"},
+     .help = "how matrices are stored; default: as in MODEL, but blocks of GGUF become bf16 in a "
+             "folder. The q types are GGUF's"},
     {.name = "quantize",
      .kind = CLI_INT,
      .value = "BITS",
@@ -34,8 +34,8 @@ static const cli_option options[] = {
      .low = 0,
      .high = 8,
      AT(adapted_bits),
-     .help = "bits of adapted matrices where matrices are quantized: 2, 3, 4, 5, 6 or 8, 0: none "
-             "are quantized; default: 6, or what the others have, if that is more"},
+     .help = "for a quantized OUT: bits of adapted matrices: 2, 3, 4, 5, 6 or 8, 0: not "
+             "quantized; default: 6, or what the others have, if that is more"},
     CLI_TEXT_ONLY_OPTION(fuse_values),
     CLI_DATA_PATHS_OPTION(fuse_values),
     CLI_DATA_READING_OPTIONS(fuse_values),
@@ -52,9 +52,8 @@ static void show(void *context, int64_t bytes, int64_t total)
 static void print_result(const fuse_values *v, const weft_convert_report *r,
                          const fuse_losses *losses)
 {
-    const double bits = r->parameters > 0 ? 8 * (double)r->bytes / (double)r->parameters : 0;
     if (!v->json) {
-        printf("%s: %s, %.3g bits a parameter\n", v->out, cli_bytes(r->bytes), bits);
+        cli_print_conversion(v->out, r);
         if (v->source.paths.n > 0)
             fuse_print_losses(losses);
         return;
@@ -66,8 +65,9 @@ static void print_result(const fuse_values *v, const weft_convert_report *r,
     fputs(", \"out\": ", stdout);
     cli_json_text(stdout, v->out, strlen(v->out));
     printf(", \"parameters\": %lld, \"bytes\": %lld, \"bits_per_parameter\": %.6g, \"files\": "
-           "%d",
-           (long long)r->parameters, (long long)r->bytes, bits, r->files);
+           "%d, \"types\": \"%s\"",
+           (long long)r->parameters, (long long)r->bytes, cli_bits_per_parameter(r), r->files,
+           r->types);
     if (v->source.paths.n > 0)
         fuse_losses_json(losses);
     puts("}");
@@ -115,9 +115,13 @@ const cli_command cli_fuse = {
         "merged model, which needs no adapter, to OUT. If the name ends with .gguf, OUT is a "
         "GGUF file. Otherwise it is a folder with weights, config.json, generation config, "
         "tokenizer, chat templates and a model card.\n\n"
-        "In a quantized model adapted matrices get more bits than the others, since rounding "
-        "to the same number of bits can remove the adapter; --data measures the loss before "
-        "and after. OUT is complete or absent.",
+        "A folder from a quantized GGUF file has bfloat16 matrices, and one from a model in MLX's "
+        "format stays in that format, which transformers and vLLM do not load, unless --type is "
+        "given. A GGUF file from a GGUF file keeps its types: tensors that the adapter does not "
+        "change are copied.\n\n"
+        "In a quantized OUT adapted matrices get at least 6 bits, since rounding to fewer can "
+        "remove the adapter; --data measures the loss before and after. OUT is complete or "
+        "absent.",
     .example = "weft fuse MODEL weft-run/best FOLDER\n"
                "weft fuse MODEL weft-run/best model.gguf --type q4_k\n"
                "weft fuse MODEL-4bit weft-run/best FOLDER --data valid.jsonl",

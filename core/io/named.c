@@ -1,5 +1,6 @@
 /* core/io/named.c -- lists of named arrays, as files contain them. */
 #include <string.h>
+#include <sys/statvfs.h>
 
 #include "core/io/named.h"
 #include "weft/op.h"
@@ -43,6 +44,33 @@ bool weft__named_arrays_add(weft_named_arrays *list, const char *name, weft_arra
     return true;
 }
 
+/* The free bytes of the file system where `path` is or will be; -1: unknown. */
+static int64_t free_bytes(const char *path)
+{
+    struct statvfs info;
+    char *folder = weft_strdup(path);
+    bool known = folder && statvfs(folder, &info) == 0;
+    while (folder && !known && strchr(folder, '/') && *folder) {
+        *strrchr(folder, '/') = '\0';
+        known = statvfs(*folder ? folder : "/", &info) == 0;
+    }
+    known = known || statvfs(".", &info) == 0;
+    weft_free(folder);
+    return known ? (int64_t)info.f_bavail * (int64_t)info.f_frsize : -1;
+}
+
+static weft_status check_space(const char *path, weft_array *const *arrays, int n)
+{
+    const int64_t available = free_bytes(path);
+    int64_t bytes = 0;
+    for (int i = 0; i < n; i++)
+        bytes += weft_nbytes(arrays[i]);
+    return available < 0 || bytes <= available
+               ? WEFT_OK
+               : weft_fail(WEFT_IO, "%s: %.1f MB are to be written, but only %.1f MB are free",
+                           path, (double)bytes / 1e6, (double)available / 1e6);
+}
+
 weft_status weft__named_arrays_check(const char *path, const char *const *names,
                                      weft_array *const *arrays, int n, bool encoded)
 {
@@ -65,7 +93,7 @@ weft_status weft__named_arrays_check(const char *path, const char *const *names,
             }
         }
     }
-    return WEFT_OK;
+    return check_space(path, arrays, n);
 }
 
 weft_status weft__with_bytes(weft_array *a, const char *name, weft__take_bytes *use, void *context)

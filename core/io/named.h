@@ -14,7 +14,7 @@ weft_status weft__with_bytes(weft_array *a, const char *name, weft__take_bytes *
 bool weft__named_arrays_add(weft_named_arrays *list, const char *name, weft_array *a);
 
 /* WEFT_INVALID when an array has failed, when two have the same name or, unless the format supports
- * them, when one is encoded. */
+ * them, when one is encoded; WEFT_IO when there is not enough free space for them at `path`. */
 weft_status weft__named_arrays_check(const char *path, const char *const *names,
                                      weft_array *const *arrays, int n, bool encoded);
 

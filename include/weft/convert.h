@@ -11,11 +11,13 @@
 extern "C" {
 #endif
 
-/* All zero: tensors keep their types; in a GGUF file floats become float32. */
+/* All zero: the types of the source. */
 typedef struct weft_convert_options {
     /* How matrices are stored: "f32", "f16", "bf16", and in GGUF files "q8_0", "q4_0", "q4_k",
-     * "q5_k", "q6_k". NULL: unchanged. In folders this is the type of everything that is not
-     * quantized. */
+     * "q5_k", "q6_k". In folders this is the type of everything that is not quantized by the
+     * members below. NULL: as in the source, except that matrices in GGUF's blocks become bfloat16
+     * in a folder, as all others there, and matrices in MLX's format bfloat16 in a GGUF file. From
+     * GGUF file to GGUF file, tensors are then copied byte for byte. */
     const char *type;
     /* For folders: quantize linears, embeddings and experts (not routers) whose rows are whole
      * groups; the format's zeros are its defaults (4 bits in groups of 64). */
@@ -30,7 +32,9 @@ typedef struct weft_convert_options {
      * be NULL. */
     const char *overrides;
     /* For weft_adapter_fuse: bits of quantized matrices that the adapter changes: 2, 3, 4, 5, 6 or
-     * 8; below 0: do not quantize them. 0: 6, or the bits of the others if those are more. */
+     * 8; below 0: do not quantize them. 0: 6, or the bits of the others if those are more. In GGUF
+     * files, the type with at least so many bits that Weft can encode: Q4_K, Q5_K, Q6_K, or Q8_0,
+     * also where rows are not whole blocks of 256. WEFT_INVALID if the output is not quantized. */
     int64_t adapted_bits;
     int64_t shard_bytes; /* that of weft_save_folder_options */
     bool no_tokenizer;   /* omit tokenizer and chat templates */
@@ -45,14 +49,16 @@ typedef struct weft_convert_options {
 typedef struct weft_convert_report {
     int64_t bytes; /* of all tensors, as they are stored */
     int64_t parameters;
-    int files; /* with tensors */
+    int files;      /* with tensors */
+    char types[96]; /* of the matrices, the largest part first: "bfloat16", "Q4_K, Q6_K" */
+    bool mlx;       /* a folder in MLX's format, which transformers and vLLM do not load */
 } weft_convert_report;
 
 /* Reads a model (a folder or a GGUF file, as weft_model_load) and writes it to `out`. If the name
  * ends with .gguf, `out` is a GGUF file. Otherwise it is a folder with config.json, safetensors
  * files, the tokenizer's files and the chat templates. "quantization" in config.json describes the
- * quantized matrices. From a GGUF file the tokenizer's files are made of its metadata. `options`
- * and `report` may be NULL.
+ * quantized matrices, "dtype" the others. From a GGUF file the tokenizer's files are made of its
+ * metadata. `options` and `report` may be NULL.
  *
  * The result is complete or absent: it is written under a temporary name and renamed. WEFT_INVALID
  * if `out` exists and `replace` is not set; WEFT_UNSUPPORTED, with the reason, for a model that the

@@ -17,7 +17,9 @@ typedef struct work {
     const char *source; /* the model: a folder or a GGUF file */
     const char *text;   /* location of the tokenizer */
     bool from_gguf, has_tokenizer;
-    bool more_eos; /* the edit added end-of-sequence ids */
+    bool blocks;      /* matrices of the source are in GGUF's blocks */
+    weft_dtype dtype; /* of a folder's dense tensors; 0: that of the source */
+    bool more_eos;    /* the edit added end-of-sequence ids */
     const char *out;
     const weft_convert_options *options;
     weft__convert_hooks hooks;
@@ -53,6 +55,18 @@ static bool has_tokenizer(const char *source, bool gguf)
     return has;
 }
 
+/* Whether the first matrix of a GGUF file is in blocks. */
+static bool in_blocks(const char *source)
+{
+    weft_gguf *file;
+    if (weft_gguf_open(source, &file) != WEFT_OK)
+        return false;
+    const int i = weft_gguf_find(file, "blk.0.attn_q.weight");
+    const bool blocks = i >= 0 && weft_gguf_at(file, i)->encoding != NULL;
+    weft_gguf_close(file);
+    return blocks;
+}
+
 static weft_status dense_dtype(const work *w, weft_dtype *dtype)
 {
     static const struct {
@@ -60,7 +74,7 @@ static weft_status dense_dtype(const work *w, weft_dtype *dtype)
         weft_dtype dtype;
     } dtypes[] = {{"f32", WEFT_FLOAT32}, {"f16", WEFT_FLOAT16}, {"bf16", WEFT_BFLOAT16}};
     const char *type = w->options->type;
-    *dtype = (weft_dtype)0;
+    *dtype = type == NULL && w->blocks ? WEFT_BFLOAT16 : (weft_dtype)0;
     if (type == NULL || is_gguf(w->out))
         return WEFT_OK;
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
@@ -73,6 +87,11 @@ static weft_status dense_dtype(const work *w, weft_dtype *dtype)
                      "convert: %s: type '%s' is for GGUF files: expected an OUT that ends with "
                      ".gguf, or f32, f16 or bf16",
                      w->out, weft_printable(type));
+}
+
+static bool quantizes(const weft_convert_options *o)
+{
+    return o->quantize || o->recipe;
 }
 
 /* ---- writing -------------------------------------------------------------------------------- */
@@ -103,7 +122,17 @@ static weft_status write_gguf(work *w, weft_model *model)
         .overrides = o->overrides,
         .progress = {report_progress, w},
     };
-    return weft__model_save_gguf(model, w->out, &options, w->hooks.weight, w->hooks.context);
+    weft__types types = {0};
+    weft__gguf_source source = {
+        .weight = w->hooks.weight, .context = w->hooks.context, .keep = true, .types = &types};
+    weft_status status = WEFT_OK;
+    if (w->from_gguf && o->type == NULL)
+        status = weft_gguf_open(w->source, &source.file);
+    if (status == WEFT_OK)
+        status = weft__model_save_gguf(model, w->out, &options, &source);
+    weft_gguf_close(source.file);
+    weft__types_text(&types, w->report.types, sizeof w->report.types);
+    return status;
 }
 
 static weft_status write_config(weft_model *model, bool text_only, const char *folder)
@@ -190,8 +219,14 @@ static weft_status write_folder(work *w, weft_model *model)
         .files = &w->report.files,
     };
     status = write_text(w, model, text_only, f.path); /* first, since this may fail */
+    if (status == WEFT_OK && w->dtype && !quantizes(o))
+        status = weft__model_retype(model, w->dtype, o->type != NULL);
     if (status == WEFT_OK)
         status = weft__convert_quantize(model, o);
+    weft__types types = {0};
+    weft__types_of(model, &types);
+    weft__types_text(&types, w->report.types, sizeof w->report.types);
+    w->report.mlx = weft__model_is_mlx(model);
     if (status == WEFT_OK)
         status = write_config(model, text_only, f.path);
     if (status == WEFT_OK)
@@ -201,12 +236,24 @@ static weft_status write_folder(work *w, weft_model *model)
     return weft__folder_replace(&f, w->out, status);
 }
 
+/* The dtype to load with. Tensors are converted once, after an adapter has been merged: until then
+ * they keep the dtype of the source, or have float32 where the source has several. */
+static weft_dtype loaded_dtype(const work *w)
+{
+    if (is_gguf(w->out))
+        return (weft_dtype)0;
+    if (quantizes(w->options))
+        return w->dtype;
+    return w->blocks || w->dtype == WEFT_FLOAT32 ? WEFT_FLOAT32 : (weft_dtype)0;
+}
+
 static weft_status convert(work *w)
 {
     const bool gguf = is_gguf(w->out);
     weft_model *model = NULL;
-    weft_model_options load = {0};
-    weft_status status = dense_dtype(w, &load.dtype);
+    w->blocks = w->from_gguf && in_blocks(w->source);
+    weft_status status = dense_dtype(w, &w->dtype);
+    const weft_model_options load = {.dtype = loaded_dtype(w)};
     if (status == WEFT_OK && !gguf)
         status = weft__convert_check(w->options);
     if (status == WEFT_OK)

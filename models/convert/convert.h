@@ -2,6 +2,8 @@
 #ifndef WEFT_MODELS_CONVERT_CONVERT_H
 #define WEFT_MODELS_CONVERT_CONVERT_H
 
+#include <json-c/json_object.h>
+
 #include "core/io/folder.h"
 #include "models/gguf/gguf.h"
 #include "weft/chat.h"
@@ -44,6 +46,34 @@ bool weft__model_is_resized(const weft_model *model);
 
 /* Replaces the configuration of a multimodal model by that of its text model alone. */
 weft_status weft__text_config(weft_model *model, json_object **root);
+
+/* ---- types.c: the types of matrices -----------------------------------------------------------
+ */
+
+/* Types with the bytes of their matrices, the largest first. Zeroed: empty. */
+enum { WEFT__TYPES = 16 };
+typedef struct weft__type_bytes {
+    const char *name;
+    int64_t bytes;
+} weft__type_bytes;
+typedef struct weft__types {
+    weft__type_bytes at[WEFT__TYPES];
+    int n;
+} weft__types;
+
+void weft__types_add(weft__types *types, const char *name, int64_t bytes);
+/* "Q4_K, Q6_K" */
+void weft__types_text(const weft__types *types, char *out, size_t size);
+/* Adds those of a model. */
+void weft__types_of(weft_model *model, weft__types *types);
+
+/* Whether the model has matrices in MLX's format. */
+bool weft__model_is_mlx(weft_model *model);
+/* Converts all float parameters to `dtype`, when they are evaluated; matrices in MLX's format only
+ * with `mlx`. */
+weft_status weft__model_retype(weft_model *model, weft_dtype dtype, bool mlx);
+/* Sets the dtype in config.json to that of the first dense matrix. */
+void weft__config_put_dtype(weft_model *model, json_object *root);
 
 /* ---- folder.c: folders of conversions, and the tokenizer and chat files in them -------------- */
 

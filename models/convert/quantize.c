@@ -274,6 +274,7 @@ weft_status weft__convert_config(weft_model *model, bool text_only, char **text)
                 json_object_new_int64(weft_model_info_of(model)->vocab_size));
     if (text_only)
         status = weft__text_config(model, &doc.root);
+    weft__config_put_dtype(model, doc.root);
     const int flags =
         JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE;
     const char *made = json_object_to_json_string_ext(doc.root, flags);

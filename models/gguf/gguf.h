@@ -49,10 +49,21 @@ void weft__gguf_add_number(weft__text *out, const char *key, double x);
  * for one path. */
 typedef weft_array *weft__gguf_weight(void *context, const char *path);
 
-/* weft_model_save_gguf with such a function (NULL: none). */
+/* What a file is made from besides the model. All zero: nothing. */
+typedef struct weft__gguf_source {
+    weft__gguf_weight *weight; /* NULL: all parameters as they are */
+    void *context;
+    /* Without a type in the options: matrices keep the type of `file` or their dtype, and those in
+     * MLX's format become bfloat16. */
+    bool keep;
+    weft_gguf *file; /* its tensors are copied where the parameter is unchanged; NULL: none */
+    struct weft__types *types; /* gets the types of the matrices; NULL: none */
+} weft__gguf_source;
+
+/* weft_model_save_gguf with these. */
 weft_status weft__model_save_gguf(weft_model *model, const char *path,
-                                  const weft_gguf_model_options *options, weft__gguf_weight *weight,
-                                  void *context);
+                                  const weft_gguf_model_options *options,
+                                  const weft__gguf_source *source);
 
 /* ---- sampling.c ----------------------------------------------------------------------------- */
 

@@ -7,7 +7,9 @@
 #include "core/failure.h"
 #include "core/io/gguf.h"
 #include "core/io/text.h"
+#include "core/shape.h"
 #include "models/config.h"
+#include "models/convert/convert.h"
 #include "models/convert/rules.h"
 #include "models/gguf/save.h"
 #include "text/gguf/gguf.h"
@@ -27,8 +29,8 @@ typedef struct saver {
                           * evaluated */
     source *sources;
     int n, capacity;
-    weft__gguf_weight *weight; /* NULL: store all parameters as they are */
-    void *context;
+    weft__gguf_source from;
+    weft__types types; /* of the matrices */
 } saver;
 
 /* ---- tensors -------------------------------------------------------------------------------- */
@@ -85,17 +87,32 @@ static const char *known_type(const char *name, size_t n)
     return NULL;
 }
 
+/* The type of a parameter that changed, if it keeps its own: Q8_0 if that cannot be encoded. */
+static const char *kept_type(const saver *s, const char *name, const weft_array *own)
+{
+    const int at = s->from.file ? weft_gguf_find(s->from.file, name) : -1;
+    const weft_gguf_entry *entry = at < 0 ? NULL : weft_gguf_at(s->from.file, at);
+    const weft_encoding *e = entry ? entry->encoding : weft_encoding_of(own);
+    if (e && weft_encoding_has_parts(e->kind))
+        return "BF16";
+    if (e)
+        return e->encode ? weft__gguf_type_stored(WEFT_FLOAT32, e)->name : "Q8_0";
+    return weft__gguf_type_stored(entry ? entry->dtype : weft_dtype_of(own), NULL)->name;
+}
+
 /* A matrix in the requested type; in a wider one if its rows are not whole blocks, and the output
- * matrix in at least 8 bits. */
-static weft_array *matrix(const saver *s, const char *path, const char *name, weft_array *a)
+ * matrix in at least 8 bits. `own` is the parameter before changes. */
+static weft_array *matrix(const saver *s, const char *path, const char *name, weft_array *a,
+                          const weft_array *own)
 {
     const weft__gguf_facts *f = &s->facts;
     size_t n = 0;
-    const char *own = weft__rule_find(f->overrides, path, &n);
-    const char *type = own ? known_type(own, n) : f->type;
+    const char *rule = weft__rule_find(f->overrides, path, &n);
+    const char *type = rule ? known_type(rule, n) : f->type ? f->type : kept_type(s, name, own);
     const bool head =
-        !own && (strcmp(name, "output.weight") == 0 ||
-                 (strcmp(name, "token_embd.weight") == 0 && weft_model_info_of(f->model)->tied));
+        !rule && f->type &&
+        (strcmp(name, "output.weight") == 0 ||
+         (strcmp(name, "token_embd.weight") == 0 && weft_model_info_of(f->model)->tied));
     const int64_t row = weft_dim(a, -1);
     const weft_encoding *e = weft_gguf_encoding(type);
     if (strcmp(type, "F32") == 0 || strstr(name, "ffn_gate_inp."))
@@ -115,16 +132,25 @@ bool weft__gguf_makes_queries(const weft__gguf_facts *f, const char *path)
     return f->query_factor != 1 && strstr(path, norm ? ".q_norm." : ".q_proj.") != NULL;
 }
 
-/* The parameter at a path in the form stored in the file, with the file's name. */
-static weft_array *stored(const saver *s, const char *path, const char *name, weft_array *a)
+/* The number of heads whose rows the format has in another order; 0: none. */
+static int64_t moved_heads(const saver *s, const char *path)
 {
     const weft__gguf_facts *f = &s->facts;
+    return !f->arch->permuted         ? 0
+           : strstr(path, ".q_proj.") ? f->heads
+           : strstr(path, ".k_proj.") ? f->kv_heads
+                                      : 0;
+}
+
+/* An array in the form stored in the file, with the file's name. */
+static weft_array *stored(const saver *s, const char *path, const char *name, weft_array *a,
+                          const weft_array *own)
+{
+    const weft__gguf_facts *f = &s->facts;
+    const int64_t heads = moved_heads(s, path);
     if (weft_encoding_of(a))
         a = weft_astype(a, WEFT_FLOAT32); /* avoids rounding to its dtype before the change */
-    const int64_t heads = strstr(path, ".q_proj.")   ? f->heads
-                          : strstr(path, ".k_proj.") ? f->kv_heads
-                                                     : 0;
-    if (f->arch->permuted && heads > 0)
+    if (heads > 0)
         a = weft__gguf_pairs(a, heads);
     if (weft_ndim(a) == 1)
         a = weft_astype(a, WEFT_FLOAT32);
@@ -132,14 +158,33 @@ static weft_array *stored(const saver *s, const char *path, const char *name, we
         a = weft_add(a, weft_scalar(f->arch->norm_offset, WEFT_FLOAT32));
     if (weft__gguf_makes_queries(f, path))
         a = weft_scale(a, f->query_factor);
-    return weft_ndim(a) > 1 ? matrix(s, path, name, a) : a;
+    return weft_ndim(a) > 1 ? matrix(s, path, name, a, own) : a;
 }
 
-/* The array to store for a parameter. */
-static weft_array *parameter(const saver *s, const char *path, weft_array *own)
+/* The tensor of the source file, or the blocks of a parameter, which are stored unchanged; NULL:
+ * neither. */
+static weft_array *unchanged(const saver *s, const char *path, const char *name, weft_array *own)
 {
-    weft_array *other = s->weight ? s->weight(s->context, path) : NULL;
-    return other ? other : own;
+    size_t n;
+    if (!s->from.keep || s->facts.type || weft__rule_find(s->facts.overrides, path, &n))
+        return NULL;
+    const int at = s->from.file ? weft_gguf_find(s->from.file, name) : -1;
+    const weft_gguf_entry *e = at < 0 ? NULL : weft_gguf_at(s->from.file, at);
+    const weft_dims shape = weft_shape(own);
+    if (e && weft__shape_equal(&e->shape, &shape))
+        return weft_gguf_get_rows(s->from.file, at, 0, shape, WEFT_FLOAT32);
+    const bool blocks =
+        weft_encoding_of(own) && !weft_encoding_has_parts(weft_encoding_of(own)->kind);
+    return blocks && moved_heads(s, path) == 0 && !weft__gguf_makes_queries(&s->facts, path) ? own
+                                                                                             : NULL;
+}
+
+/* The tensor to store for a parameter. */
+static weft_array *tensor_of(const saver *s, const char *path, const char *name, weft_array *own)
+{
+    weft_array *other = s->from.weight ? s->from.weight(s->from.context, path) : NULL;
+    weft_array *same = other ? NULL : unchanged(s, path, name, own);
+    return same ? same : stored(s, path, name, other ? other : own, own);
 }
 
 static weft_status add_parameter(void *context, const weft_nn_item *item)
@@ -151,16 +196,19 @@ static weft_status add_parameter(void *context, const weft_nn_item *item)
         return weft_fail(WEFT_UNSUPPORTED, "%s: %s: GGUF has no name for it in %s models", f->where,
                          item->path, f->arch->name);
     const source from = {(char *)item->path, item->slot->address};
-    weft_array *a = parameter(s, item->path, *item->slot->address);
-    return add(s, name, &from, stored(s, item->path, name, a));
+    weft_array *a = tensor_of(s, item->path, name, *item->slot->address);
+    const weft__gguf_tensor_type *type =
+        weft__gguf_type_stored(weft_dtype_of(a), weft_encoding_of(a));
+    if (weft_ndim(a) > 1 && type)
+        weft__types_add(&s->types, type->name, weft_nbytes(a));
+    return add(s, name, &from, a);
 }
 
 static weft_array *make(void *context, int i)
 {
     const saver *s = context;
     const source *from = &s->sources[i];
-    return from->slot ? stored(s, from->path, s->names[i], parameter(s, from->path, *from->slot))
-                      : s->arrays[i];
+    return from->slot ? tensor_of(s, from->path, s->names[i], *from->slot) : s->arrays[i];
 }
 
 /* ---- the file ------------------------------------------------------------------------------- */
@@ -178,12 +226,12 @@ static weft_status check_type(void *context, const char *pattern, const char *va
 
 static weft_status check(weft__gguf_facts *f)
 {
-    weft_status status = check_type(f, NULL, f->type, strlen(f->type));
+    weft_status status = f->type ? check_type(f, NULL, f->type, strlen(f->type)) : WEFT_OK;
     if (status == WEFT_OK)
         status = weft__rules_each(f->overrides, check_type, f);
     if (status == WEFT_OK)
         status = weft__rules_fit(f->overrides, weft_model_module(f->model), false);
-    if (status == WEFT_OK)
+    if (status == WEFT_OK && f->type)
         f->type = known_type(f->type, strlen(f->type));
     return status;
 }
@@ -246,8 +294,9 @@ static int64_t file_type(const char *type)
     static const struct {
         const char *type;
         int64_t number;
-    } numbers[] = {{"F32", 0},  {"F16", 1},   {"BF16", 32}, {"Q8_0", 7},
-                   {"Q4_0", 2}, {"Q4_K", 14}, {"Q5_K", 16}, {"Q6_K", 18}};
+    } numbers[] = {{"F32", 0},   {"F16", 1},   {"BF16", 32}, {"Q8_0", 7},  {"Q4_0", 2},
+                   {"Q4_1", 3},  {"Q5_0", 8},  {"Q5_1", 9},  {"Q2_K", 10}, {"Q3_K", 12},
+                   {"Q4_K", 14}, {"Q5_K", 16}, {"Q6_K", 18}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         if (strcmp(numbers[i].type, type) == 0)
             return numbers[i].number;
@@ -262,7 +311,6 @@ static weft_status save(saver *s, const char *text)
     if (status != WEFT_OK)
         return status;
     weft__gguf_put_text(f, "general.architecture", f->arch->name);
-    weft__gguf_put_integer(f, "general.file_type", file_type(f->type));
     weft__gguf_put_integer(f, "general.quantization_version", 2);
     status = weft__gguf_inspect(f);
     if (status == WEFT_OK)
@@ -273,18 +321,22 @@ static weft_status save(saver *s, const char *text)
         status = add(s, "rope_freqs.weight", &(source){NULL, NULL}, f->rope_divisors);
     if (status == WEFT_OK)
         status = weft_nn_visit(weft_model_module(f->model), add_parameter, s);
+    if (s->from.types)
+        *s->from.types = s->types;
+    const char *most = f->type ? f->type : s->types.n > 0 ? s->types.at[0].name : "F32";
+    weft__gguf_put_integer(f, "general.file_type", file_type(most));
     return status == WEFT_OK ? write_with_text(s, text) : status;
 }
 
 weft_status weft_model_save_gguf(weft_model *model, const char *path,
                                  const weft_gguf_model_options *options)
 {
-    return weft__model_save_gguf(model, path, options, NULL, NULL);
+    return weft__model_save_gguf(model, path, options, &(weft__gguf_source){0});
 }
 
 weft_status weft__model_save_gguf(weft_model *model, const char *path,
-                                  const weft_gguf_model_options *options, weft__gguf_weight *weight,
-                                  void *context)
+                                  const weft_gguf_model_options *options,
+                                  const weft__gguf_source *from)
 {
     static const weft_gguf_model_options defaults = {0};
     const weft_gguf_model_options *o = options ? options : &defaults;
@@ -299,13 +351,12 @@ weft_status weft__model_save_gguf(weft_model *model, const char *path,
     saver *s = weft_calloc(1, sizeof *s);
     if (s == NULL)
         return weft__out_of_memory(path, "saving the model");
-    s->weight = weight;
-    s->context = context;
+    s->from = *from;
     s->facts.model = model;
     s->facts.config = weft_model_config(model);
     s->facts.arch = arch;
     s->facts.where = path;
-    s->facts.type = o->type ? o->type : "F32";
+    s->facts.type = o->type || from->keep ? o->type : "F32";
     s->facts.overrides = o->overrides;
     s->facts.progress = o->progress;
     weft_scope_open_lean();

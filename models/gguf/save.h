@@ -24,7 +24,7 @@ typedef struct weft__gguf_facts {
     const weft_config *config;
     const weft__gguf_arch *arch;
     const char *where; /* the file, for messages */
-    const char *type;  /* of matrices */
+    const char *type;  /* of matrices; NULL: their own */
     const char *overrides;
     weft_save_progress progress;
     int64_t n_layers, heads, kv_heads, head_dim, window; /* of the first layer; 0: no window */

@@ -2,6 +2,7 @@
  * the same as base and adapter. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <json-c/json.h>
@@ -191,6 +192,112 @@ static void gguf_files_encode_the_exact_sum(void)
     weft_safetensors_close(files[1]);
 }
 
+/* The dtype of all tensors of a folder, which config.json states. */
+static void expect_dtype(const char *folder, weft_dtype dtype)
+{
+    char path[2048], *config = NULL, *line = NULL;
+    weft_safetensors *file = NULL;
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    if (!CHECK_OK(weft_safetensors_open(path, &file)))
+        return;
+    for (int i = 0; i < weft_safetensors_count(file); i++)
+        CHECK_EQ_INT(weft_safetensors_at(file, i)->dtype, dtype);
+    weft_safetensors_close(file);
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    line = weft_format("dtype\": \"%s\"", weft_dtype_name(dtype));
+    if (CHECK_OK(weft_file_read(path, 0, &config, NULL)))
+        CHECK_CONTAINS(config, line);
+    weft_free(line);
+    weft_free(config);
+}
+
+/* Tensors of a GGUF file, and how many of them `base` has with the same bytes. */
+static void expect_copies(const char *path, const char *base, int unlike)
+{
+    weft_gguf *a = NULL, *b = NULL;
+    int changed = 0;
+    if (CHECK_OK(weft_gguf_open(path, &a)) && CHECK_OK(weft_gguf_open(base, &b))) {
+        for (int i = 0; i < weft_gguf_value_count(b); i++)
+            CHECK(weft_gguf_value_find(a, weft_gguf_value_at(b, i)->key) != NULL);
+        CHECK_EQ_INT(weft_gguf_count(a), weft_gguf_count(b));
+        for (int i = 0; i < weft_gguf_count(a); i++) {
+            const weft_gguf_entry *x = weft_gguf_at(a, i);
+            const int at = weft_gguf_find(b, x->name);
+            const weft_gguf_entry *y = at < 0 ? NULL : weft_gguf_at(b, at);
+            changed += y == NULL || y->bytes != x->bytes ||
+                       memcmp(weft_gguf_bytes(a, i), weft_gguf_bytes(b, at), (size_t)x->bytes) != 0;
+        }
+        CHECK_EQ_INT(changed, unlike);
+    }
+    weft_gguf_close(a);
+    weft_gguf_close(b);
+}
+
+/* --type counts for every base; without it the base decides. The storyteller has 6 layers with 7
+ * adapted matrices each, of which down_proj alone has rows of whole blocks of 256. */
+enum { ADAPTED = 42 };
+
+static void types_of_every_base(void)
+{
+    static const struct {
+        const char *base, *made_with;
+        weft_dtype folder; /* without --type; 0: MLX's format */
+        const char *file, *fused_file;
+        int changed; /* tensors that fusing changes in a GGUF file of a GGUF base */
+    } bases[] = {
+        {"b16", "--type bf16", WEFT_BFLOAT16, "BF16", "BF16", -1},
+        {"b32", "--type f32", WEFT_FLOAT32, "F32", "F32", -1},
+        {"f16.gguf", "--type f16", WEFT_FLOAT16, "F16", "F16", ADAPTED},
+        {"q40.gguf", "--type q4_0", WEFT_BFLOAT16, "Q4_0, Q8_0", "Q8_0, Q6_K", ADAPTED},
+        {"q4k.gguf", "--type q4_k", WEFT_BFLOAT16, "Q8_0, Q4_K", "Q8_0, Q6_K", ADAPTED},
+        {"mlx", "--bits 4", (weft_dtype)0, "BF16", "BF16", -1},
+    };
+    char base[1024], out[1024], types[64];
+    const char *adapter = trained();
+    for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
+        snprintf(base, sizeof base, "%s", check_temporary(bases[i].base));
+        CHECK_EQ_INT(
+            weft_command(NULL, "convert %s %s %s --force", model(), base, bases[i].made_with).code,
+            0);
+        for (int fused = 0; fused < 2; fused++) {
+            const char *how = fused ? "fuse" : "convert", *with = fused ? adapter : "";
+            snprintf(out, sizeof out, "%s", check_temporary("typed"));
+            output o = weft_command(NULL, "%s %s %s %s --force", how, base, with, out);
+            CHECK_EQ_INT(o.code, 0);
+            if (bases[i].folder) {
+                snprintf(types, sizeof types, "a parameter, %s\n",
+                         weft_dtype_name(bases[i].folder));
+                CHECK_CONTAINS(o.out, types);
+                expect_dtype(out, bases[i].folder);
+            } else {
+                CHECK_CONTAINS(o.out, "in MLX's format, which mlx-lm and Weft load, but not");
+            }
+            o = weft_command(NULL, "%s %s %s %s --force --type f16", how, base, with, out);
+            CHECK_EQ_INT(o.code, 0);
+            expect_dtype(out, WEFT_FLOAT16);
+            snprintf(out, sizeof out, "%s", check_temporary("typed.gguf"));
+            o = weft_command(NULL, "%s %s %s %s --force", how, base, with, out);
+            snprintf(types, sizeof types, "a parameter, %s\n",
+                     fused ? bases[i].fused_file : bases[i].file);
+            CHECK_CONTAINS(o.out, types);
+            if (bases[i].changed >= 0)
+                expect_copies(out, base, fused ? bases[i].changed : 0);
+            o = weft_command(NULL, "%s %s %s %s --force --type q8_0", how, base, with, out);
+            CHECK_CONTAINS(o.out, "a parameter, Q8_0\n");
+        }
+    }
+}
+
+static void adapted_bits_are_for_quantized_outputs(void)
+{
+    const char *adapter = trained();
+    output o = weft_command(NULL, "fuse %s %s %s --adapted-bits 8", model(), adapter,
+                            check_temporary("none"));
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "adapted_bits: expected a quantized output");
+    CHECK(access(check_temporary("none"), F_OK) != 0);
+}
+
 static void what_cannot_be_fused_is_refused(void)
 {
     output o = weft_command(NULL, "fuse %s /nowhere %s", model(), check_temporary("none"));
@@ -213,4 +320,5 @@ static void what_cannot_be_fused_is_refused(void)
 
 CHECK_MAIN("cli_fuse", CHECK_CASE(fused_folders_compute_what_base_and_adapter_do),
            CHECK_CASE(gguf_files_encode_the_exact_sum), CHECK_CASE(encoded_bases_stay_encoded),
+           CHECK_CASE(types_of_every_base), CHECK_CASE(adapted_bits_are_for_quantized_outputs),
            CHECK_CASE(what_cannot_be_fused_is_refused))

@@ -2,6 +2,7 @@
  * files, and that its results are complete or absent. */
 #include <dirent.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -261,6 +262,29 @@ static void types_of_a_gguf_file(void)
     weft_gguf_close(file);
 }
 
+/* A small file system: the conversion fails before it writes, and leaves nothing. */
+static void free_space_is_checked_first(void)
+{
+    char command[700], folder[512], file[600];
+    snprintf(folder, sizeof folder, "%s", check_temporary("full"));
+    CHECK_OK(weft_folder_make(folder));
+    snprintf(command, sizeof command, "mount -t tmpfs -o size=1m tmpfs '%s' 2>/dev/null", folder);
+    if (system(command) != 0) {
+        check_skip("a small file system cannot be mounted here");
+        return;
+    }
+    static const char *const names[] = {"out", "out.gguf"};
+    for (int i = 0; i < 2; i++) {
+        snprintf(file, sizeof file, "%s/%s", folder, names[i]);
+        CHECK_STATUS(weft_convert(check_source("examples/storyteller"), file, NULL, NULL), WEFT_IO);
+        CHECK_CONTAINS(weft_error_message(), "MB are to be written, but only");
+        CHECK_CONTAINS(weft_error_message(), file);
+        CHECK_EQ_INT(count_files(folder, "out"), 0);
+    }
+    snprintf(command, sizeof command, "umount '%s'", folder);
+    CHECK_EQ_INT(system(command), 0);
+}
+
 static void ids_equal(const weft_tokenizer *a, const weft_tokenizer *b, const char *text)
 {
     int32_t *x = NULL, *y = NULL;
@@ -311,4 +335,5 @@ static void text_comes_along(void)
 
 CHECK_MAIN("convert", CHECK_CASE(formats), CHECK_CASE(routers_stay_dense),
            CHECK_CASE(widths_that_differ), CHECK_CASE(shards), CHECK_CASE(whole_or_not_at_all),
-           CHECK_CASE(types_of_a_gguf_file), CHECK_CASE(text_comes_along))
+           CHECK_CASE(types_of_a_gguf_file), CHECK_CASE(free_space_is_checked_first),
+           CHECK_CASE(text_comes_along))

@@ -26,7 +26,8 @@ weft_status weft__gguf_chat(const weft_gguf *file, weft_chat *chat);
 typedef struct weft__gguf_text weft__gguf_text;
 
 /* Makes the entries from a checkpoint folder, padding its vocabulary to `size` tokens, or copies
- * those of a GGUF file. `eos` are the n ids that end a sequence. WEFT_UNSUPPORTED when the format
+ * those of a GGUF file with its description (general.name, general.license, ...). `eos` are the n
+ * ids that end a sequence. WEFT_UNSUPPORTED when the format
  * cannot express the tokenizer. The caller owns *out, also on failure. */
 weft_status weft__gguf_text_from(const char *source, int64_t size, const int32_t *eos, int n,
                                  weft__gguf_text **out);

@@ -186,6 +186,21 @@ static weft_status from_folder(weft__gguf_text *t, const char *source, int64_t s
     return status == WEFT_OK ? put_templates(t) : status;
 }
 
+/* Name, author, license and the like, which other programs show; the rest of "general." is of the
+ * tensors or of sampling, and is written with them. */
+static bool is_description(const char *key)
+{
+    static const char *const others[] = {"architecture", "file_type", "quantization_version",
+                                         "alignment", "sampling."};
+    if (strncmp(key, "general.", 8) != 0)
+        return false;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        if (strncmp(key + 8, others[i], strlen(others[i])) == 0)
+            return false;
+    }
+    return true;
+}
+
 static weft_status from_file(weft__gguf_text *t, const char *path)
 {
     weft_status status = weft_gguf_open(path, &t->file);
@@ -193,7 +208,7 @@ static weft_status from_file(weft__gguf_text *t, const char *path)
         status = reserve(t, path, weft_gguf_value_count(t->file) + 1);
     for (int i = 0; status == WEFT_OK && i < weft_gguf_value_count(t->file); i++) {
         const weft_gguf_value *v = weft_gguf_value_at(t->file, i);
-        if (strncmp(v->key, "tokenizer.", 10) == 0)
+        if (strncmp(v->key, "tokenizer.", 10) == 0 || is_description(v->key))
             put(t, *v);
     }
     return status;

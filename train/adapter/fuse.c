@@ -16,7 +16,9 @@ enum { USUAL_BITS = 6 };
 
 typedef struct fusion {
     const char *model, *adapter;
+    weft_model *loaded;
     bool to_gguf;
+    bool dense;                   /* a folder without quantized matrices */
     weft_convert_options options; /* overrides are in `overrides` */
     weft__text overrides;
     weft__names adapted;
@@ -24,7 +26,7 @@ typedef struct fusion {
     double alpha;
     bool dora;
     int64_t *bits;          /* (adapted.n): bits for each adapted matrix; 0: not quantized */
-    weft__lora_taken taken; /* for GGUF files: merged weights are computed one at a time */
+    weft__lora_taken taken; /* merged weights that are computed when they are written */
 } fusion;
 
 static void fusion_free(fusion *f)
@@ -55,18 +57,35 @@ static int64_t wanted_bits(const fusion *f, int64_t others)
     return bits != 0 ? bits : others > USUAL_BITS ? others : USUAL_BITS;
 }
 
+/* The number of bits of the base's matrix; 0: it is not quantized. */
+static int64_t bits_in_base(const fusion *f, int i)
+{
+    weft_module *m = weft_nn_find_module(weft_model_module(f->loaded), f->adapted.at[i]);
+    const weft_encoding *e = weft_encoding_of(*weft_nn_find(m, "weight"));
+    return e ? e->bits : 0;
+}
+
+/* Whether matrices of a GGUF file keep the blocks that they have in the base. */
+static bool keeps_blocks(const fusion *f)
+{
+    return f->to_gguf && f->options.type == NULL && !weft__model_is_mlx(f->loaded);
+}
+
 /* Appends rules for the adapted matrices to the caller's rules. */
 static weft_status write_overrides(fusion *f)
 {
     const weft_convert_options *o = &f->options;
-    const bool blocks = is_gguf_quantized(o->type);
-    const bool eight = blocks && strcasecmp(o->type, "q8_0") == 0;
-    const int64_t bits = wanted_bits(f, eight ? 8 : blocks ? 4 : o->format.bits);
+    const bool kept = keeps_blocks(f), blocks = kept || is_gguf_quantized(o->type);
+    const bool eight = o->type && strcasecmp(o->type, "q8_0") == 0;
     if (!blocks && !o->quantize && !o->recipe)
         return WEFT_OK;
     if (o->overrides)
         weft__text_format(&f->overrides, "%s", o->overrides);
     for (int i = 0; i < f->adapted.n; i++) {
+        const int64_t own = bits_in_base(f, i);
+        const int64_t bits = wanted_bits(f, kept ? own : eight ? 8 : blocks ? 4 : o->format.bits);
+        if (kept && own == 0)
+            continue;
         weft__text_format(&f->overrides, "%s%s=", f->overrides.n ? "," : "", f->adapted.at[i]);
         if (blocks || bits < 0)
             weft__text_format(&f->overrides, "%s", blocks ? blocks_of(bits) : "none");
@@ -81,15 +100,13 @@ static weft_status write_overrides(fusion *f)
 
 /* Finds the bits for matrices that are quantized in the base and stay quantized in the output
  * folder. */
-static weft_status find_bits(fusion *f, weft_module *tree)
+static weft_status find_bits(fusion *f)
 {
     f->bits = weft_calloc((size_t)f->adapted.n + 1, sizeof *f->bits);
     if (f->bits == NULL)
         return weft__out_of_memory(f->adapter, "the list of adapted matrices");
     for (int i = 0; i < f->adapted.n; i++) {
-        weft_module *m = weft_nn_find_module(tree, f->adapted.at[i]);
-        const weft_encoding *e = weft_encoding_of(*weft_nn_find(m, "weight"));
-        const int64_t bits = e ? wanted_bits(f, e->bits) : 0;
+        const int64_t own = bits_in_base(f, i), bits = own > 0 ? wanted_bits(f, own) : 0;
         f->bits[i] = bits > 0 ? bits : 0;
     }
     return WEFT_OK;
@@ -116,13 +133,12 @@ static bool accepts(void *context, const char *path, const weft_module *m)
     return false;
 }
 
-/* Quantizes the adapted matrices again, unless the conversion quantizes by its own rules or writes
- * a GGUF file. */
+/* Quantizes the adapted matrices again in a folder that stays in MLX's format. */
 static weft_status quantize_again(const fusion *f, weft_module *tree)
 {
     static const int64_t widths[] = {2, 3, 4, 5, 6, 8}, groups[] = {64, 32};
     weft_status status = WEFT_OK;
-    if (f->to_gguf || f->options.quantize || f->options.recipe)
+    if (f->to_gguf || f->dense || f->options.quantize || f->options.recipe)
         return status;
     for (int i = 0; status == WEFT_OK && i < 12; i++) {
         pass p = {f, {.bits = widths[i / 2], .group_size = groups[i % 2]}};
@@ -130,6 +146,44 @@ static weft_status quantize_again(const fusion *f, weft_module *tree)
         status = weft_nn_quantize(tree, &o);
     }
     return status;
+}
+
+/* ---- without quantizing ---------------------------------------------------------------------- */
+
+/* Puts the merged weights into the tree, to be computed when they are written. They stay float32 if
+ * the conversion rounds them to another dtype than the base's. */
+static weft_status put_sums(const fusion *f, weft_module *tree)
+{
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < f->taken.n && status == WEFT_OK; i++) {
+        char path[WEFT_NN_PATH];
+        snprintf(path, sizeof path, "%s.weight", f->taken.paths[i]);
+        weft_array **slot = weft_nn_find(tree, path);
+        weft_scope_open();
+        weft_array *sum = weft__lora_taken_sum(&f->taken, path);
+        const bool wide = f->options.type || weft_encoding_of(*slot);
+        status = weft_set(slot, weft_astype(sum, wide ? WEFT_FLOAT32 : weft_dtype_of(*slot)));
+        weft_scope_close(NULL);
+    }
+    return status;
+}
+
+/* Finds out whether the output has quantized matrices. */
+static weft_status find_form(fusion *f, weft_model *model)
+{
+    const weft_convert_options *o = &f->options;
+    const bool mlx = weft__model_is_mlx(model);
+    bool quantized = o->quantize || o->recipe;
+    f->loaded = model;
+    f->dense = !f->to_gguf && !quantized && (o->type || !mlx);
+    quantized = quantized || (f->to_gguf ? is_gguf_quantized(o->type) : !f->dense);
+    for (int i = 0; keeps_blocks(f) && !quantized && i < f->adapted.n; i++)
+        quantized = bits_in_base(f, i) > 0;
+    return quantized || o->adapted_bits <= 0
+               ? WEFT_OK
+               : weft_fail(WEFT_INVALID,
+                           "fuse: adapted_bits: expected a quantized output, but its matrices are "
+                           "dense");
 }
 
 /* Records the properties of the first adapter for the model card. */
@@ -171,27 +225,35 @@ static weft_status edit(void *context, weft_model *model)
     if (status == WEFT_OK)
         status = weft_nn_visit_modules(tree, add_tokens, &f->adapted);
     if (status == WEFT_OK)
+        status = find_form(f, model);
+    if (status == WEFT_OK)
         status = write_overrides(f);
     if (status == WEFT_OK)
-        status = find_bits(f, tree);
+        status = find_bits(f);
     if (status == WEFT_OK)
         note_first(f, tree);
-    if (status == WEFT_OK && f->to_gguf)
+    if (status == WEFT_OK && (f->to_gguf || f->dense))
         status = weft__lora_take(tree, &f->taken);
     if (status == WEFT_OK)
-        status = weft_nn_lora_merge(tree); /* for GGUF files, this merges only the token rows */
+        status = weft_nn_lora_merge(tree); /* of what is left: perhaps only the token rows */
     if (status != WEFT_OK)
         return status;
     weft_nn_lora_remove(tree);
-    return quantize_again(f, tree);
+    return f->dense ? put_sums(f, tree) : quantize_again(f, tree);
 }
 
-/* The merged weight to encode in a GGUF file. It is float32, since rounding to the base's dtype
- * first would lose part of the adapter. */
+/* The changed weight to encode in a GGUF file. A merged one is float32, since rounding to the
+ * base's dtype first would lose part of the adapter. */
 static weft_array *sum_at(void *context, const char *path)
 {
     const fusion *f = context;
-    return weft__lora_taken_sum(&f->taken, path);
+    weft_array *sum = weft__lora_taken_sum(&f->taken, path);
+    for (int i = 0; sum == NULL && i < f->adapted.n; i++) {
+        const size_t n = strlen(f->adapted.at[i]);
+        if (strncmp(f->adapted.at[i], path, n) == 0 && strcmp(path + n, ".weight") == 0)
+            sum = *weft_nn_find(weft_model_module(f->loaded), path); /* rows of tokens */
+    }
+    return sum;
 }
 
 /* ---- the model card ------------------------------------------------------------------------- */
@@ -201,16 +263,20 @@ static weft_status write_card(weft__text *t, const fusion *f)
 {
     char *named = NULL;
     char number[WEFT__NUMBER_TEXT];
+    const bool mlx = weft__model_is_mlx(f->loaded);
     const weft_status status = weft_adapter_format_of(f->adapter, NULL, &named);
     const char *base = named ? named : f->model;
-    weft__text_format(t, "---\nlibrary_name: transformers\npipeline_tag: text-generation\n"
-                         "base_model: ");
+    weft__text_format(t, "---\nlibrary_name: %s\npipeline_tag: text-generation\nbase_model: ",
+                      mlx ? "mlx" : "transformers");
     weft__text_quote(t, base);
     weft__text_format(t,
-                      "\ntags:\n- lora\n- merged\n---\n\n# Merged model\n\n"
+                      "\ntags:\n- lora\n- merged\n%s---\n\n# Merged model\n\n"
                       "A base model with a %s adapter merged into its weights. It loads "
-                      "without the adapter.\n\n| | |\n|---|---|\n",
-                      f->dora ? "DoRA" : "LoRA");
+                      "without the adapter.\n\n%s| | |\n|---|---|\n",
+                      mlx ? "- mlx\n" : "", f->dora ? "DoRA" : "LoRA",
+                      mlx ? "Its matrices are quantized in MLX's format, for mlx-lm and Weft. "
+                            "transformers and vLLM do not load it.\n\n"
+                          : "");
     weft__text_format(t, "| Base model | %s |\n", base);
     weft__text_format(t, "| Adapted matrices | %d |\n| Rank | %lld |\n", f->adapted.n,
                       (long long)f->rank);
