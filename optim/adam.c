@@ -72,8 +72,8 @@ static weft_array *fused_numbers(weft_optim_step *s, const numbers *n)
 static weft_array *fused(weft_optim_step *s, const numbers *n)
 {
     weft_array *out[3];
-    weft_adamw(s->parameter, s->gradient, s->state[M], s->state[V], fused_numbers(s, n),
-               n->beta1.value, n->beta2.value, n->eps.value, n->decay.value, out);
+    weft_adamw(s->parameter, s->raw, s->state[M], s->state[V], fused_numbers(s, n), n->beta1.value,
+               n->beta2.value, n->eps.value, n->decay.value, out);
     s->state[M] = out[1];
     s->state[V] = out[2];
     return out[0];

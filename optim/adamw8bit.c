@@ -38,7 +38,7 @@ static weft_array *update(weft_optim_step *s)
                                       .eps = weft_optim_hyper(s, "eps").value,
                                       .decay = weft_optim_hyper(s, "weight_decay").value};
     weft_array *out[5];
-    weft__adamw8bit(s->parameter, s->gradient, s->state, weft__optim_adam_numbers(s), &params, out);
+    weft__adamw8bit(s->parameter, s->raw, s->state, weft__optim_adam_numbers(s), &params, out);
     for (int i = 0; i < 4; i++)
         s->state[i] = out[1 + i];
     return out[0];

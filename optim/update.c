@@ -86,6 +86,7 @@ static void update_parameter(optim_parameter *p, weft_optim_step *s, weft_array 
         state[i] = p->state[i];
     s->parameter = p->master ? p->master : *p->slot;
     s->gradient = weft__optim_gradient(p, gradient, s->parameter);
+    s->raw = weft_ok(s->gradient) ? gradient : s->gradient;
     s->state = state;
     guard = hand_over(s, guard);
     weft_array *value = weft__optim_guarded(guard, s->type->update(s), s->parameter);

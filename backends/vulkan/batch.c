@@ -6,8 +6,10 @@
 
 #include "backends/vulkan/device.h"
 
-/* Records begin at multiples of this. */
-enum { ALIGNMENT = 64 };
+/* ALIGNMENT: records begin at multiples of this. MOST_GROUPS: of a launch that waits. Each launch
+ * of a batch gets the workgroups of the largest one, and a card takes 0.6 ns for one that has
+ * nothing to do, so a large launch gains nothing by sharing its dispatch with small ones. */
+enum { ALIGNMENT = 64, MOST_GROUPS = 1024 };
 
 static uint32_t rounded_up(uint32_t bytes)
 {
@@ -19,8 +21,8 @@ bool weft__vulkan_unbatched;
 bool weft__vulkan_batch_takes(const weft__vulkan_device *d, const weft__vulkan_launch *launch)
 {
     const uint32_t *most = d->physical.properties.limits.maxComputeWorkGroupCount;
-    return launch->batches && !weft__vulkan_unbatched && launch->groups <= most[0] &&
-           most[1] >= WEFT__VULKAN_WAITING;
+    return launch->batches && !weft__vulkan_unbatched && launch->groups <= MOST_GROUPS &&
+           launch->groups <= most[0] && most[1] >= WEFT__VULKAN_WAITING;
 }
 
 /* The batch of the launch; otherwise an unused one, or NULL if there is none. */

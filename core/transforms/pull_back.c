@@ -19,14 +19,20 @@ static weft_spec sum_spec(weft__dependents *d, weft_array *a, const weft_array *
     return spec;
 }
 
-/* a + b, as one node of the op of `a` where both are read by nothing else. */
+/* Whether nothing else reads the contribution. */
+static bool is_own(weft__dependents *d, weft_array *a)
+{
+    return weft_ok(a) && a->op && a->state == WEFT__LAZY && weft__uses(a) == 0 &&
+           weft__map_index(&d->shared, a, NULL) < 0;
+}
+
+/* a + b, as one node of the op of either where both are read by nothing else. */
 static weft_array *sum_of(weft__dependents *d, weft_array *a, weft_array *b)
 {
     weft_array *both[] = {a, b}, *one = NULL;
-    if (weft_ok(a) && weft_ok(b) && a->op && a->op->add && a->state == WEFT__LAZY &&
-        b->state == WEFT__LAZY && weft__map_index(&d->shared, a, NULL) < 0 &&
-        weft__map_index(&d->shared, b, NULL) < 0 && weft__uses(a) == 0 && weft__uses(b) == 0) {
-        one = a->op->add(a, b);
+    if (is_own(d, a) && is_own(d, b)) {
+        one = a->op->add ? a->op->add(a, b) : NULL;
+        one = !one && b->op->add ? b->op->add(b, a) : one;
     }
     return one ? one : weft_apply(weft__builtins.add, both, 2, NULL);
 }

@@ -217,6 +217,13 @@ typedef struct weft_linear_cross_entropy_params {
     bool with_gradient;
 } weft_linear_cross_entropy_params;
 
+/* linear_cross_entropy_weight_grad: inputs x (N, E), weight (V, E), targets, lse, ct (N) -> the
+ * gradient (V, E) of sum(ct losses) with respect to the weight, in its dtype. lse: the logarithm of
+ * the sum of e^logit, after the softcap, of each row. */
+typedef struct weft_linear_cross_entropy_weight_grad_params {
+    double softcap;
+} weft_linear_cross_entropy_weight_grad_params;
+
 /* The ops of ops/quantize. `mode` is a weft_encoding_kind with `bits` and `group`. "w" stands for
  * two or three inputs: codes uint32 (..., K bits / 32), scales (..., K / group) and, for the affine
  * mode, biases of the scales' shape.

@@ -318,6 +318,7 @@ typedef struct weft_optim_step {
     weft_array *count;     /* this update's number, from 1: float64 0-d */
     weft_array *parameter; /* float32 or float64: the master copy where there is one */
     weft_array *gradient;  /* in parameter's shape and dtype */
+    weft_array *raw;       /* the same in its own dtype, not scaled, for ops that take it so */
     weft_array **state;    /* the state, to be replaced; NULL entries: unused */
     weft_array **shared;   /* shared by the parameters of a group; NULL at first */
     /* For a type that guards, on the parameter's device: the factor of the gradient (float32 0-d,

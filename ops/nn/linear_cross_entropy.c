@@ -1,6 +1,7 @@
 /* ops/nn/linear_cross_entropy.c -- cross entropy from hidden states and an output weight, without
  * storing all logits. The gradient of each row's loss with respect to its hidden state is computed
  * with the losses, because both need the same logits. */
+#include "ops/nn/linear_cross_entropy.h"
 #include "ops/batch.h"
 #include "ops/nn/nn.h"
 #include "weft/transforms.h"
@@ -9,28 +10,34 @@
  * entries) of a chunk, so that products remain matrix products. */
 enum { CHUNK_ELEMENTS = 1 << 22, CHUNK_ROWS = 64 };
 
-static int64_t chunk_rows(int64_t columns)
+int64_t weft__loss_chunk(int64_t columns)
 {
     int64_t rows = CHUNK_ELEMENTS / (columns > 0 ? columns : 1);
     return rows > CHUNK_ROWS ? rows : CHUNK_ROWS;
 }
 
+weft__scores weft__scores_of(weft_array *x, weft_array *weight, double softcap)
+{
+    weft__scores s = {.logits = weft_linear(x, weight, NULL)};
+    if (softcap > 0) {
+        s.logits = weft_softcap(s.logits, softcap);
+        weft_array *square = weft_square(weft_scale(s.logits, 1 / softcap));
+        s.slope = weft_subtract(weft_scalar(1, weft_dtype_of(square)), square);
+    }
+    return s;
+}
+
+weft_array *weft__sloped(const weft__scores *s, weft_array *x)
+{
+    return s->slope ? weft_multiply(x, s->slope) : x;
+}
+
 /* A chunk of rows, in the compute dtype. */
 typedef struct chunk {
     weft_array *x, *weight, *targets; /* (n, E), (V, E), (n) */
-    weft_array *logits;               /* (n, V) after the softcap */
-    weft_array *slope;                /* of the softcap at each logit; NULL: no softcap */
+    weft__scores scores;              /* (n, V) */
     double softcap;
 } chunk;
-
-static void cap_logits(chunk *c)
-{
-    if (c->softcap > 0) {
-        c->logits = weft_softcap(c->logits, c->softcap);
-        weft_array *square = weft_square(weft_scale(c->logits, 1 / c->softcap));
-        c->slope = weft_subtract(weft_scalar(1, weft_dtype_of(square)), square);
-    }
-}
 
 static chunk chunk_of(weft_array *node, int64_t from, int64_t to)
 {
@@ -38,20 +45,19 @@ static chunk chunk_of(weft_array *node, int64_t from, int64_t to)
     chunk c = {.weight = weft_node_input(node, 1), .softcap = params->softcap};
     c.x = weft_slice_axis(computed_input(node, 0), 0, from, to);
     c.targets = weft_slice_axis(weft_node_input(node, 2), 0, from, to);
-    c.logits = weft_linear(c.x, c.weight, NULL);
-    cap_logits(&c);
+    c.scores = weft__scores_of(c.x, c.weight, c.softcap);
     return c;
 }
 
 static weft_array *sloped(const chunk *c, weft_array *x)
 {
-    return c->slope ? weft_multiply(x, c->slope) : x;
+    return weft__sloped(&c->scores, x);
 }
 
 /* d loss / d (x w^T), (n, V). */
 static weft_array *residuals(const chunk *c)
 {
-    return sloped(c, weft__row_residuals(c->logits, c->targets));
+    return sloped(c, weft__row_residuals(c->scores.logits, c->targets));
 }
 
 /* ---- Expansion ------------------------------------------------------------------------------ */
@@ -67,11 +73,11 @@ static void expand(weft_array *node, weft_array **outs)
 {
     const weft_linear_cross_entropy_params *params = weft_node_params(node);
     int64_t N = weft_node_spec(node, 0)->shape.at[0];
-    int64_t step = chunk_rows(weft_dim(weft_node_input(node, 1), 0));
+    int64_t step = weft__loss_chunk(weft_dim(weft_node_input(node, 1), 0));
     weft_array *losses = NULL, *gradients = NULL;
     for (int64_t from = 0; from < N || !losses; from += step) {
         chunk c = chunk_of(node, from, from + step < N ? from + step : N);
-        losses = below(losses, weft__row_losses(c.logits, c.targets));
+        losses = below(losses, weft__row_losses(c.scores.logits, c.targets));
         if (params->with_gradient) {
             gradients = below(gradients, weft__linear(residuals(&c), c.weight, NULL, true));
         }
@@ -107,65 +113,23 @@ static void add_first(const chunk *c, weft_array *ct, gradient_sums *sums)
     sums->x = below(sums->x, weft__linear(d, c->weight, NULL, true));
 }
 
-/* The inputs of the weight's gradient. */
-typedef struct words {
-    weft_array *x, *weight, *ct;  /* (N, E), (V, E), (N, 1) */
-    weft_array *classes, *counts; /* (N, 1): targets, and whether they are not negative */
-    weft_array *lse;              /* (N, 1): logsumexp of the logits */
-    double softcap;
-} words;
-
-/* The losses are lse - own, where `own` is the logit of the target. */
-static words words_of(weft_array *node, weft_array *ct)
-{
-    const weft_linear_cross_entropy_params *params = weft_node_params(node);
-    weft_array *targets = weft_node_input(node, 2);
-    weft_array *zero = weft_scalar_int(0, weft_dtype_of(targets));
-    weft_array *classes = weft_maximum(targets, zero);
-    words w = {.x = computed_input(node, 0),
-               .weight = weft_node_input(node, 1),
-               .ct = weft_expand_dims(ct, -1),
-               .classes = weft_expand_dims(classes, -1),
-               .counts = weft_expand_dims(weft_greater_equal(targets, zero), -1),
-               .softcap = params->softcap};
-    weft_array *rows = weft_astype(weft_take(w.weight, classes, 0), weft_dtype_of(w.x));
-    weft_array *own = weft_sum(weft_multiply(w.x, rows), WEFT_DIMS(-1), true);
-    own = w.softcap > 0 ? weft_softcap(own, w.softcap) : own;
-    w.lse = weft_add(weft_expand_dims(weft_pick(node, 0), -1), own);
-    return w;
-}
-
-/* Rows [from, to) of the weight's gradient. */
-static weft_array *words_gradient(const words *w, int64_t from, int64_t to)
-{
-    chunk c = {.softcap = w->softcap};
-    c.logits = weft_linear(w->x, weft_slice_axis(w->weight, 0, from, to), NULL);
-    cap_logits(&c);
-    weft_array *ids =
-        on_device_of(c.logits, weft_arange_int(from, to, 1, weft_dtype_of(w->classes)));
-    weft_array *hit = weft_astype(weft_equal(w->classes, ids), weft_dtype_of(c.logits));
-    weft_array *d = weft_subtract(weft_exp(weft_subtract(c.logits, w->lse)), hit);
-    d = weft_multiply(sloped(&c, d), w->ct);
-    d = weft_where(w->counts, d, weft_scalar(0, weft_dtype_of(d)));
-    return weft_astype(transposed_product(d, w->x), weft_dtype_of(w->weight));
-}
-
-/* The gradient in chunks of rows, each of which is computed once. */
+/* The part that goes through the losses to the weight. The losses are lse - own, where `own` is the
+ * logit of the target. */
 static weft_array *weight_gradient(weft_array *node, weft_array *ct)
 {
-    const words w = words_of(node, weft_astype(ct, compute_dtype(weft_node_input(node, 0))));
-    const int64_t V = weft_dim(w.weight, 0), step = chunk_rows(weft_dim(w.x, 0));
-    if (V <= step) {
-        return words_gradient(&w, 0, V);
-    }
-    weft_array *all =
-        on_device_of(w.weight, weft_zeros(weft_shape(w.weight), weft_dtype_of(w.weight)));
-    for (int64_t from = 0; from < V; from += step) {
-        const int64_t to = from + step < V ? from + step : V;
-        all = weft_slice_update_static(all, words_gradient(&w, from, to), WEFT_DIMS(0),
-                                       WEFT_DIMS(from), WEFT_DIMS(to), WEFT_DIMS(1));
-    }
-    return all;
+    const weft_linear_cross_entropy_params *params = weft_node_params(node);
+    weft_array *targets = weft_node_input(node, 2), *x = computed_input(node, 0);
+    weft_array *classes = weft_maximum(targets, weft_scalar_int(0, weft_dtype_of(targets)));
+    weft_array *rows = weft_take(weft_node_input(node, 1), classes, 0);
+    rows = weft_astype(rows, weft_dtype_of(x));
+    weft_array *own = weft_sum(weft_multiply(x, rows), WEFT_DIMS(-1), false);
+    own = params->softcap > 0 ? weft_softcap(own, params->softcap) : own;
+    const weft__loss_weight_inputs in = {.x = weft_node_input(node, 0),
+                                         .weight = weft_node_input(node, 1),
+                                         .targets = targets,
+                                         .lse = weft_add(weft_pick(node, 0), own),
+                                         .ct = weft_astype(ct, weft_dtype_of(x))};
+    return weft__linear_cross_entropy_weight_grad(&in, params->softcap);
 }
 
 /* The part that goes through the rows' gradients g = f w, f = r s with r = softmax - target and s
@@ -174,18 +138,18 @@ static weft_array *weight_gradient(weft_array *node, weft_array *ct)
  * c s / cap^2. So dx = t w and dw = t^T x + f^T u. */
 static void add_second(const chunk *c, weft_array *u, gradient_sums *sums)
 {
-    weft_array *r = weft__row_residuals(c->logits, c->targets);
+    weft_array *r = weft__row_residuals(c->scores.logits, c->targets);
     weft_array *a = weft_linear(u, c->weight, NULL);
     weft_array *zero = weft_scalar_int(0, weft_dtype_of(c->targets));
     weft_array *counted = weft_expand_dims(weft_greater_equal(c->targets, zero), -1);
-    weft_array *p = weft_softmax(c->logits, -1);
+    weft_array *p = weft_softmax(c->scores.logits, -1);
     p = weft_where(counted, p, weft_scalar(0, weft_dtype_of(p)));
     weft_array *sa = sloped(c, a);
     weft_array *mean = weft_sum(weft_multiply(p, sa), WEFT_DIMS(-1), true);
     weft_array *t = sloped(c, weft_multiply(p, weft_subtract(sa, mean)));
-    if (c->slope) {
-        weft_array *bend =
-            weft_scale(weft_multiply(c->logits, c->slope), -2 / (c->softcap * c->softcap));
+    if (c->scores.slope) {
+        weft_array *bend = weft_scale(weft_multiply(c->scores.logits, c->scores.slope),
+                                      -2 / (c->softcap * c->softcap));
         t = weft_add(t, weft_multiply(weft_multiply(r, bend), a));
     }
     if (sums->x_wanted) {
@@ -200,7 +164,7 @@ static void add_second(const chunk *c, weft_array *u, gradient_sums *sums)
 /* Adds the gradients that go through one output, given its cotangent. */
 static void through(weft_array *node, weft_array *ct, bool second, gradient_sums *total)
 {
-    int64_t N = weft_dim(ct, 0), step = chunk_rows(weft_dim(weft_node_input(node, 1), 0));
+    int64_t N = weft_dim(ct, 0), step = weft__loss_chunk(weft_dim(weft_node_input(node, 1), 0));
     gradient_sums sums = {.x_wanted = total->x_wanted, .weight_wanted = total->weight_wanted};
     ct = weft_astype(ct, compute_dtype(weft_node_input(node, 0)));
     for (int64_t from = 0; from == 0 || from < N; from += step) {
@@ -317,8 +281,8 @@ static void count_work(const weft_call *call, weft_work *work)
 {
     const weft_linear_cross_entropy_params *params = call->params;
     const double products = params->with_gradient ? 2 : 1;
-    work->flops = 2 * products * (double)weft_tensor_size(&call->in[0]) *
-                  (double)call->in[1].shape.at[0];
+    work->flops =
+        2 * products * (double)weft_tensor_size(&call->in[0]) * (double)call->in[1].shape.at[0];
 }
 
 const weft_op weft_op_linear_cross_entropy = {

@@ -2,7 +2,7 @@
  * Embedding is take on the rows of a table. */
 #include "ops/structure/index.h"
 
-extern const weft_op weft_op_scatter_add;
+extern const weft_op weft_op_scatter_add, weft_op_full;
 
 /* The shape of x with the axis replaced by the shape of the indices. */
 static bool taken_shape(const weft_dims *x, int front, const weft_dims *indices, weft_dims *out,
@@ -226,6 +226,17 @@ static bool scatter_add_vmap(weft_array *node, weft_array *const *in, const bool
     return weft__scatter_vmap(in, batched, size, p->axis, WEFT_COMBINE_ADD, out);
 }
 
+/* b + a, where `a` is a sum into zeros: its values are added to b instead. */
+static weft_array *scatter_add_into(weft_array *a, weft_array *b)
+{
+    const weft_array *zeros = weft_node_input(a, 0);
+    const weft_full_params *p = weft_node_params(zeros);
+    return weft_node_op(zeros) == &weft_op_full && p->value == 0 && p->integer == 0
+               ? apply3(&weft_op_scatter_add, b, weft_node_input(a, 1), weft_node_input(a, 2),
+                        weft_node_params(a))
+               : NULL;
+}
+
 static const weft_case scatter_add_cases[] = {
     {.name = "rows",
      .n_inputs = 3,
@@ -253,6 +264,7 @@ const weft_op weft_op_scatter_add = {
     .vjp = scatter_add_vjp,
     .linear = true,
     .vmap = scatter_add_vmap,
+    .add = scatter_add_into,
     .zero_gradient = 1u << 1,
     .reference = scatter_add_reference,
     .cases = scatter_add_cases,

@@ -1,14 +1,15 @@
 /* tests/bench/shapes.c -- models of published shapes with random bfloat16 weights, on a device:
- * tokens/s of LoRA updates, of prefill and of decoding, and memory.
+ * tokens/s of LoRA updates, of full training, of prefill and of decoding, and memory.
  *
  *     bench_shapes DEVICE SHAPE WHAT... [profile]
  *
  * SHAPE: 8b, 1b (Llama 3), 0.6b (Qwen 3), tiny. WHAT, in turn: lora, checkpoint (lora with it),
- * prefill, whole (prefill, all tokens at a time), decode, batch16 (16 sequences decoded together,
- * or another number; tokens/s of all); with -4 or 4 after it (lora4, batch16-4): of linears in 4
- * bits, with k after it (lorak): of a GGUF file in Q4_K, with q: in Q8_0. LoRA: rank 16 on all
- * linears, 4 x 1,024 tokens, the median of steps 3 to 8. Prefill: 4,096 tokens, the median of 3
- * after one. Decoding: 128 tokens. With "profile", a step more of each is profiled by op.
+ * full (all weights are trained), prefill, whole (prefill, all tokens at a time), decode, batch16
+ * (16 sequences decoded together, or another number; tokens/s of all); with -4 or 4 after it
+ * (lora4, batch16-4): of linears in 4 bits, with k after it (lorak): of a GGUF file in Q4_K, with
+ * q: in Q8_0. LoRA: rank 16 on all linears. Training: 4 x 1,024 tokens, the median of steps 3 to 8.
+ * Prefill: 4,096 tokens, the median of 3 after one. Decoding: 128 tokens. With "profile", a step
+ * more of each is profiled by op.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,7 +127,7 @@ static void end_profile(void)
     check(weft_device_profile(device, false));
 }
 
-/* ---- LoRA ----------------------------------------------------------------------------------- */
+/* ---- Training ------------------------------------------------------------------------------- */
 
 static double update(weft_model *model, weft_trainer *trainer, int step, double *loss)
 {
@@ -147,14 +148,15 @@ static double update(weft_model *model, weft_trainer *trainer, int step, double 
     return seconds() - began;
 }
 
-static void bench_lora(const char *name, const char *what)
+static void bench_training(const char *name, const char *what)
 {
     const bool checkpoint = what[0] == 'c';
     weft_model *model = make(name, what);
     weft_trainer *trainer;
     const char *const all[] = {WEFT_LORA_ALL_LINEAR};
     const weft_nn_lora_options lora = {.rank = 16, .targets = all, .n_targets = 1};
-    check(weft_nn_lora_inject(weft_model_module(model), &lora));
+    if (strcmp(what, "full") != 0)
+        check(weft_nn_lora_inject(weft_model_module(model), &lora));
     const weft_trainer_options o = {.lr = 1e-4, .clip = 1, .checkpoint = checkpoint};
     check(weft_trainer_new(model, &o, &trainer));
     double times[STEPS + 1], first = 0, loss = 0;
@@ -276,15 +278,17 @@ int main(int argc, char **argv)
 {
     device = argc > 3 ? weft_device_get(argv[1]) : NULL;
     if (!device) {
-        fprintf(stderr,
-                "bench_shapes DEVICE SHAPE lora|checkpoint|prefill|decode|batch16... [profile]\n");
+        fprintf(
+            stderr,
+            "bench_shapes DEVICE SHAPE lora|checkpoint|full|prefill|decode|batch16... [profile]\n");
         return argc > 3 ? 77 : 2;
     }
     weft_set_default_device(device);
     profiled = strcmp(argv[argc - 1], "profile") == 0;
     for (int i = 3; i < argc - profiled; i++) {
-        if (strncmp(argv[i], "lora", 4) == 0 || strncmp(argv[i], "checkpoint", 10) == 0)
-            bench_lora(argv[2], argv[i]);
+        if (strncmp(argv[i], "lora", 4) == 0 || strncmp(argv[i], "checkpoint", 10) == 0 ||
+            strcmp(argv[i], "full") == 0)
+            bench_training(argv[2], argv[i]);
         else if (strncmp(argv[i], "batch", 5) == 0)
             bench_batch(argv[2], argv[i]);
         else

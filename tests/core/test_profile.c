@@ -96,6 +96,14 @@ static const counted calls[] = {
      3,
      D1(3),
      NO_LAST},
+    {"linear_cross_entropy_weight_grad",
+     NULL,
+     4 * 3 * 4 * 7,
+     0,
+     {D2(3, 4), D2(7, 4), D1(3), D1(3), D1(3)},
+     5,
+     D2(7, 4),
+     NO_LAST},
 /* Three queries, 4 heads, 2 sequences, scores and values of 8 elements. All 5 keys; then the
  * last query sees all and each before it one less; then 2 keys each. */
 #define QKV D4(2, 3, 4, 8), D4(2, 5, 2, 8), D4(2, 5, 2, 8)

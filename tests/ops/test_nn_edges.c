@@ -179,6 +179,46 @@ static void chunks_join(void)
     weft_scope_close(NULL);
 }
 
+static weft_array *sum_of_tied_losses(void *context, weft_array *const *in, int n)
+{
+    weft_array *x = weft_embedding(in[n - 1], context);
+    return weft_sum(weft_linear_cross_entropy(x, in[0], context, 0), WEFT_ALL_AXES, false);
+}
+
+/* The embedding's rows are added to the head's gradient, without an array of zeros and a sum. */
+static void a_tied_gradient_is_added_in_place(void)
+{
+    enum { N = 6, V = 5 };
+    weft_scope_open();
+    weft_array *ids = weft_from_data((int32_t[N]){3, 1, 3, 0, 4, 3}, WEFT_INT32, WEFT_DIMS(N));
+    weft_array *w = arrays_sine(WEFT_DIMS(V, 4), 1, WEFT_FLOAT32), *tied, *apart[2];
+    weft_array *in[] = {w, weft_copy(w)};
+    weft_value_and_grad(sum_of_tied_losses, ids, in, 1, &tied);
+    weft_value_and_grad(sum_of_tied_losses, ids, in, 2, apart);
+    CHECK_STR(weft_node_op(tied)->name, "scatter_add");
+    CHECK_STR(weft_node_op(weft_node_input(tied, 0))->name, "linear_cross_entropy_weight_grad");
+    CHECK(distance(tied, weft_add(apart[0], apart[1])) < 1e-6);
+    weft_scope_close(NULL);
+}
+
+/* Classes beyond the largest number of the targets' dtype are nobody's target. */
+static void narrow_targets_name_the_first_classes(void)
+{
+    enum { N = 4, V = 600 };
+    weft_array *gradients[2];
+    weft_scope_open();
+    weft_array *in[] = {arrays_sine(WEFT_DIMS(N, 3), 0, WEFT_FLOAT32),
+                        arrays_sine(WEFT_DIMS(V, 3), 2, WEFT_FLOAT32)};
+    weft_array *wide = weft_from_data((int32_t[N]){5, -1, 127, 60}, WEFT_INT32, WEFT_DIMS(N));
+    for (int i = 0; i < 2; i++) {
+        weft_array *targets = i == 0 ? wide : weft_astype(wide, WEFT_INT8), *both[2];
+        weft_value_and_grad(sum_of_linear_losses, targets, in, 2, both);
+        gradients[i] = both[1];
+    }
+    CHECK(distance(gradients[0], gradients[1]) == 0);
+    weft_scope_close(NULL);
+}
+
 /* ---- AdamW ---------------------------------------------------------------------------------- */
 
 static weft_array *hyper_of(double lr, double grad_scale, int step, double apply)
@@ -374,6 +414,8 @@ CHECK_MAIN("nn_edges", CHECK_CASE(integers_wrap_and_are_exact), CHECK_CASE(compl
            CHECK_CASE(a_query_that_sees_nothing), CHECK_CASE(attention_without_keys_is_zero),
            CHECK_CASE(masked_loss_without_rows_is_zero),
            CHECK_CASE(a_target_beyond_the_vocabulary_fails), CHECK_CASE(chunks_join),
-           CHECK_CASE(adamw_three_steps), CHECK_CASE(adamw_that_does_not_apply_changes_nothing),
+           CHECK_CASE(a_tied_gradient_is_added_in_place),
+           CHECK_CASE(narrow_targets_name_the_first_classes), CHECK_CASE(adamw_three_steps),
+           CHECK_CASE(adamw_that_does_not_apply_changes_nothing),
            CHECK_CASE(frequencies_are_those_of_transformers), CHECK_CASE(llama3_of_small_heads),
            CHECK_CASE(refusals_say_what_and_what_was_expected))

@@ -230,6 +230,7 @@ static void the_optimizer_takes_few_commands(void)
         weft_dtype dtype;
         const char *name;
     } forms[] = {{&weft_optim_adamw, WEFT_FLOAT32, "adamw, float32"},
+                 {&weft_optim_adamw, WEFT_BFLOAT16, "adamw, bfloat16"}, /* with master copies */
                  {&weft_optim_adamw8bit, WEFT_FLOAT32, "adamw8bit, float32"}};
     if (!both_there())
         return;
@@ -245,5 +246,31 @@ static void the_optimizer_takes_few_commands(void)
     weft_set_default_device(weft_device_get("cpu"));
 }
 
+/* Each launch of a batch has the workgroups of the largest one. */
+static void large_launches_are_commands_of_their_own(void)
+{
+    enum { N = 6, LARGE = 1 << 23 };
+    weft_array *casts[N];
+    if (!both_there())
+        return;
+    weft_set_default_device(weft_device_get("vulkan"));
+    weft_scope_open();
+    for (int i = 0; i < N; i++)
+        casts[i] = weft_full(WEFT_DIMS(i % 3 == 2 ? LARGE : 100 + i), i, WEFT_FLOAT32);
+    CHECK_OK(weft_eval_n(casts, N));
+    for (int i = 0; i < N; i++)
+        casts[i] = weft_astype(casts[i], WEFT_BFLOAT16);
+    CHECK_OK(weft_device_profile(weft_default_device(), true));
+    CHECK_OK(weft_eval_n(casts, N));
+    CHECK_EQ_INT(counter("launches"), N);
+    CHECK_EQ_INT(counter("commands"), 3); /* four small launches, and two large ones */
+    CHECK_OK(weft_device_profile(weft_default_device(), false));
+    for (int i = 0; i < N; i++)
+        CHECK(weft_item(weft_max(casts[i], WEFT_ALL_AXES, false)) == i);
+    weft_scope_close(NULL);
+    weft_set_default_device(weft_device_get("cpu"));
+}
+
 CHECK_MAIN("vulkan_updates", CHECK_CASE(batches_change_no_bits),
-           CHECK_CASE(the_optimizer_takes_few_commands))
+           CHECK_CASE(the_optimizer_takes_few_commands),
+           CHECK_CASE(large_launches_are_commands_of_their_own))

@@ -54,13 +54,18 @@ typedef struct loss_push {
     uint32_t block;
 } loss_push;
 
-/* Whether the second product runs on matrix cores. float16 would lose small probabilities. */
-static bool is_narrow(const chunk *c)
+bool weft__vulkan_loss_is_narrow(const weft_call *call)
 {
-    const weft__vulkan_cores *cores = weft__vulkan_cores_of(c->call);
-    return c->params->with_gradient && c->x->dtype == WEFT_BFLOAT16 &&
-           c->weight->dtype == WEFT_BFLOAT16 && c->V % 8 == 0 && c->E % 8 == 0 &&
+    const weft__vulkan_cores *cores = weft__vulkan_cores_of(call);
+    const weft_tensor *x = &call->in[0], *weight = &call->in[1];
+    return x->dtype == WEFT_BFLOAT16 && weight->dtype == WEFT_BFLOAT16 &&
+           weight->shape.at[0] % 8 == 0 && weight->shape.at[1] % 8 == 0 &&
            (limits.narrow || (cores && weft__vulkan_core_shape_of(cores, WEFT_BFLOAT16)));
+}
+
+int64_t weft__vulkan_loss_room(bool narrow)
+{
+    return limits.logits > 0 ? limits.logits : narrow ? CORES_ROOM : LOGITS_ROOM;
 }
 
 /* The dtype to which an encoded weight is decoded: exact unless matrix cores are used. */
@@ -76,8 +81,7 @@ static int64_t blocks_of(const chunk *c)
 
 static int64_t slice_rows(const chunk *c)
 {
-    const int64_t room = limits.logits > 0 ? limits.logits : c->narrow ? CORES_ROOM : LOGITS_ROOM;
-    const int64_t rows = c->V > 0 ? room / (4 * c->V) : 1;
+    const int64_t rows = c->V > 0 ? weft__vulkan_loss_room(c->narrow) / (4 * c->V) : 1;
     return rows > TILE_ROWS ? rows / TILE_ROWS * TILE_ROWS : rows > 1 ? rows : 1;
 }
 
@@ -91,7 +95,7 @@ static chunk chunk_of(const weft_call *call)
     c.N = c.x->shape.at[0];
     c.E = c.x->shape.at[1];
     c.V = c.weight->shape.at[0];
-    c.narrow = is_narrow(&c);
+    c.narrow = c.params->with_gradient && weft__vulkan_loss_is_narrow(call);
     c.block = c.V;
     if (c.weight->encoding && c.E > 0) {
         const int64_t room = limits.decoded > 0 ? limits.decoded : DECODED_ROOM;

@@ -234,6 +234,12 @@ static const weft_kernel_row rows[] = {
      .fits = weft__vulkan_linear_cross_entropy_encoded_fits,
      .workspace = weft__vulkan_linear_cross_entropy_workspace,
      .kernel = weft__vulkan_linear_cross_entropy},
+    {.op = "linear_cross_entropy_weight_grad",
+     .signature = "FFIffF",
+     .layout = WEFT_CONTIGUOUS,
+     .fits = weft__vulkan_linear_cross_entropy_weight_fits,
+     .workspace = weft__vulkan_linear_cross_entropy_weight_workspace,
+     .kernel = weft__vulkan_linear_cross_entropy_weight},
 };
 
 const weft__vulkan_family weft__vulkan_products = {rows, sizeof rows / sizeof *rows};
