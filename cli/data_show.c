@@ -212,6 +212,8 @@ static void print_losses(const weft_dataset_info *info)
                cli_count(info->cut));
     if (info->empty > 0)
         printf("empty      %s samples without a trained token\n", cli_count(info->empty));
+    if (info->empty_answers > 0)
+        printf("empty      %s answers without text\n", cli_count(info->empty_answers));
     if (info->bad_rows > 0)
         printf("bad rows   %s skipped\n", cli_count(info->bad_rows));
 }
@@ -294,13 +296,13 @@ weft_status data_print_json(const data_found *f)
     print_named("rows", kind_name, info.rows, WEFT_ROW_KINDS);
     printf("\"samples\": %lld, \"tokens\": %lld, \"targets\": %lld, \"longest\": %lld, "
            "\"median\": %lld, \"p95\": %lld, \"truncated\": %lld, \"split\": %lld, "
-           "\"dropped\": %lld, \"cut_tokens\": %lld, \"empty\": %lld, \"bad_rows\": %lld, "
-           "\"duplicates\": %lld, ",
+           "\"dropped\": %lld, \"cut_tokens\": %lld, \"empty\": %lld, "
+           "\"empty_answers\": %lld, \"bad_rows\": %lld, \"duplicates\": %lld, ",
            (long long)info.samples, (long long)info.tokens, (long long)info.targets,
            (long long)info.longest, (long long)l.median, (long long)l.percentile_95,
            (long long)info.truncated, (long long)info.split, (long long)info.dropped,
-           (long long)info.cut, (long long)info.empty, (long long)info.bad_rows,
-           (long long)weft_dataset_duplicates(f->data, NULL));
+           (long long)info.cut, (long long)info.empty, (long long)info.empty_answers,
+           (long long)info.bad_rows, (long long)weft_dataset_duplicates(f->data, NULL));
     if (f->validation)
         printf("\"validation_samples\": %lld, \"validation_trained\": %lld, ",
                (long long)weft_dataset_info_of(f->validation).samples,

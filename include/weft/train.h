@@ -49,11 +49,11 @@ typedef enum weft_data_format {
 
 /* The kind of a row: the first of these whose members it has. */
 typedef enum weft_row_kind {
-    WEFT_ROW_MESSAGES = 0, /* messages, tools: a conversation */
-    WEFT_ROW_SHAREGPT,     /* conversations, tools: messages with from and value */
+    WEFT_ROW_MESSAGES = 0, /* messages: a conversation */
+    WEFT_ROW_SHAREGPT,     /* conversations: messages with from and value */
     WEFT_ROW_PREFERENCE,   /* chosen, rejected, optional prompt: texts or arrays of messages */
     WEFT_ROW_COMPLETION,   /* prompt, completion: texts, or both arrays of messages */
-    WEFT_ROW_ALPACA,       /* instruction, output; optional input, system */
+    WEFT_ROW_ALPACA,       /* instruction, output */
     WEFT_ROW_QUESTION,     /* question, answer */
     WEFT_ROW_TEXT,         /* text */
     WEFT_ROW_KINDS
@@ -119,7 +119,8 @@ typedef struct weft_dataset_info {
     int64_t dropped;   /* too long samples that were dropped, by policy or without a target left */
     int64_t cut;       /* tokens lost by truncation */
     int64_t empty;     /* samples dropped because they have no target */
-    int64_t bad_rows;  /* malformed rows that were skipped */
+    int64_t empty_answers;            /* trained answers without text */
+    int64_t bad_rows;                 /* malformed rows that were skipped */
     int64_t rows[WEFT_ROW_KINDS];     /* rows read, by kind */
     int64_t rendered;                 /* rows that the chat template rendered */
     int64_t files[WEFT_DATA_FORMATS]; /* files read, by format */
@@ -140,24 +141,23 @@ typedef struct weft_dataset_info {
  *
  * Completions. A prompt and its completion are tokenized separately, as when generating. The
  * tokenizer's leading special tokens precede every row's sample and a text's first window. Alpaca
- * rows and questions are rendered by the chat template as a user and an assistant turn; without a
- * template they are a prompt, an empty line and a completion.
+ * rows, questions and texts with a system prompt or history are rendered by the chat template;
+ * without one they are a prompt, an empty line and a completion. docs/data.md lists all members.
  *
- * Pairs. With WEFT_EXAMPLES_PAIRS every row has chosen and rejected, texts or arrays of messages,
- * and becomes a pair (weft_dataset_add_pair). Without a prompt member the prompt is the common
- * beginning of both: equal messages, or equal text without a space at its end. Labels are true,
- * false, 1 or 0, also as strings. A string that is a JSON array of messages, as in a CSV cell, is
- * read as that array.
+ * Pairs. With WEFT_EXAMPLES_PAIRS every row has chosen and rejected, texts or messages, and becomes
+ * a pair (weft_dataset_add_pair). Without a prompt it is the common beginning of both: equal
+ * messages, or equal text without a space at its end. Labels are true, false, 1 or 0, also as
+ * strings. A string that is a JSON array of messages, as in a CSV cell, is read as that array.
  *
- * Conversations are rendered as at inference: an assistant turn is preceded by the chat template's
- * output for the messages before it with the generation prompt, and ends with its EOS. A
- * conversation is one sample in which every assistant turn except a first message is trained; all
- * other tokens have weight 0. If the template renders earlier turns differently once later ones
- * follow, for instance without their reasoning, each trained turn is a sample, in one group.
+ * Conversations are rendered as at inference: an assistant turn follows the chat template's output
+ * for the messages before it with the generation prompt, and ends with its last EOS. Where the
+ * prompt begins an answer ("<think>") and the rendered message does not, the turn begins where both
+ * part. A conversation is one sample in which every assistant turn is trained; other tokens have
+ * weight 0. If the template renders earlier turns differently once later ones follow, each trained
+ * turn is a sample, in one group. What a template marks with {% generation %} is trained as marked.
  *
- * Optional members: "weight" of a message is the weight of its tokens; "tools" of a row (an array
- * or its text) and "chat_template_kwargs" (an object or its text, with variables such as
- * enable_thinking) go to the template.
+ * Optional members: "weight" of a message is the weight of its tokens, "train": false is weight 0;
+ * "tools" of a row and "chat_template_kwargs" go to the template. The log names unused members.
  *
  * The log reports truncated and dropped samples, and validation samples that are also trained. A
  * leading UTF-8 byte order mark is skipped. WEFT_INVALID ("file:line: what") for a malformed row

@@ -289,7 +289,7 @@ static void checkpoints_are_kept_and_last_points_to_the_newest(void)
     if (CHECK_OK(weft_safetensors_open(run_file(folder, "step-8/training.safetensors"), &file))) {
         const char *state = weft_safetensors_metadata(file, "weft.run");
         if (CHECK(state != NULL)) {
-            CHECK_CONTAINS(state, "\"version\": 1");
+            CHECK_CONTAINS(state, "\"version\": 2");
             CHECK_CONTAINS(state, "\"step\": 8");
             CHECK_CONTAINS(state, "\"batch\": 8");
             CHECK_CONTAINS(state, "\"data\": \"");

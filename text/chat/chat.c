@@ -295,6 +295,13 @@ static weft_status collect(const weft_chat *chat, const weft_chat_options *optio
 weft_status weft_chat_render(const weft_chat *chat, const char *messages,
                              const weft_chat_options *options, char **text, size_t *length)
 {
+    return weft__chat_render_spans(chat, messages, options, text, length, NULL);
+}
+
+weft_status weft__chat_render_spans(const weft_chat *chat, const char *messages,
+                                    const weft_chat_options *options, char **text, size_t *length,
+                                    jinja_spans *spans)
+{
     static const weft_chat_options defaults = {0};
     size_t n = 0;
     *text = NULL;
@@ -311,7 +318,7 @@ weft_status weft_chat_render(const weft_chat *chat, const char *messages,
         status = collect(chat, options, in);
     if (!status) {
         const jinja_context context = {
-            .variables = in->at, .count = in->count, .now = options->now};
+            .variables = in->at, .count = in->count, .now = options->now, .spans = spans};
         status = weft__jinja_render(t->parsed, &context, text, &n);
     }
     if (!status && options->continue_final)

@@ -1,4 +1,4 @@
-/* text/chat/chat.h -- the struct weft_chat, for this folder. */
+/* text/chat/chat.h -- the struct weft_chat, for this folder, and rendering with spans. */
 #ifndef WEFT_TEXT_CHAT_CHAT_H
 #define WEFT_TEXT_CHAT_CHAT_H
 
@@ -19,6 +19,11 @@ struct weft_chat {
     size_t count;
     json_object *tokens; /* bos_token and other special tokens */
 };
+
+/* Renders as weft_chat_render does, and reports what the template marks as generated. */
+weft_status weft__chat_render_spans(const weft_chat *chat, const char *messages,
+                                    const weft_chat_options *options, char **text, size_t *length,
+                                    jinja_spans *spans);
 
 /* A new, empty chat; NULL when out of memory. */
 weft_chat *weft__chat_new(const char *where);

@@ -34,12 +34,25 @@ typedef struct jinja_input {
     json_object *value;
 } jinja_input;
 
+/* What the template's {% generation %} blocks rendered: bytes [begin, end) of the text, in order.
+ */
+typedef struct jinja_span {
+    size_t begin, end;
+} jinja_span;
+
+/* Zero it first; `at` is freed with weft_free. */
+typedef struct jinja_spans {
+    jinja_span *at;
+    size_t n, capacity;
+} jinja_spans;
+
 typedef struct jinja_context {
     const jinja_input *variables; /* of duplicate names the last one is used */
     size_t count;
     int64_t now;        /* time for strftime_now(), in seconds since 1970; 0: the clock */
     uint64_t max_steps; /* 0: 200 million */
     size_t max_bytes;   /* of memory; 0: 1 GiB */
+    jinja_spans *spans; /* NULL: not wanted. Emptied first */
 } jinja_context;
 
 /* Renders a template. *text is NUL-terminated and freed with weft_free. Several threads may render

@@ -90,6 +90,7 @@ struct jinja_node {
     size_t n_names;
     bool wants_varargs, wants_kwargs, wants_caller; /* MACRO: whether its body uses these names */
     bool recursive;                                 /* FOR */
+    bool generated;                                 /* SCOPE: a generation block */
     bool outermost; /* SCOPE: has no access to the variables of loops and macros around it */
     jinja_form form;
     jinja_call *call;

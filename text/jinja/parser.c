@@ -396,8 +396,10 @@ static jinja_node *parse_scope(jinja_parser *p, const char *end, const char *nam
         weft__jinja_skip_name(p, name);
     expect_block_end(p);
     p->loops = loops;
-    if (node)
+    if (node) {
         node->a = body;
+        node->generated = strcmp(end, "endgeneration") == 0;
+    }
     return node;
 }
 

@@ -96,7 +96,11 @@ weft_status weft__jinja_render(const jinja_template *template, const jinja_conte
         .now = context->now ? context->now : (int64_t)time(NULL),
         .out = &out,
         .frame = &variables,
+        .spans = context->spans,
+        .whole = &out,
     };
+    if (context->spans)
+        context->spans->n = 0;
     enter_context(&j, template, context);
     j.frame = &top;
     if (!j.status)

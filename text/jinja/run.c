@@ -1,7 +1,9 @@
 /* text/jinja/run.c -- executes statements, scopes, loops and macros. */
 #include <string.h>
 
+#include "text/jinja/jinja.h"
 #include "text/jinja/node.h"
+#include "weft/memory.h"
 
 typedef enum jump { JUMP_NONE, JUMP_BREAK, JUMP_CONTINUE } jump;
 
@@ -317,10 +319,27 @@ static jump run_captured(jinja *j, const jinja_node *node)
     return JUMP_NONE;
 }
 
+static void add_span(jinja *j, size_t begin)
+{
+    jinja_spans *spans = j->spans;
+    if (spans->n == spans->capacity) {
+        const size_t capacity = 2 * spans->capacity + 8;
+        jinja_span *larger = weft_realloc(spans->at, capacity * sizeof *larger);
+        if (!larger) {
+            j->status = weft_fail(WEFT_MEMORY, "%s: out of memory", j->name);
+            return;
+        }
+        spans->at = larger;
+        spans->capacity = capacity;
+    }
+    spans->at[spans->n++] = (jinja_span){begin, j->out->n};
+}
+
 /* A block that is not scoped sees the variables of the whole template only. */
 static jump run_scope(jinja *j, const jinja_node *node)
 {
     jinja_frame *const before = j->frame, *frame = inner_frame(j);
+    const size_t begin = j->out->n;
     if (!frame)
         return JUMP_NONE;
     while (node->outermost && frame->parent->parent->parent)
@@ -328,6 +347,8 @@ static jump run_scope(jinja *j, const jinja_node *node)
     j->frame = frame;
     const jump result = run_block(j, node->a);
     j->frame = before;
+    if (node->generated && !j->status && j->spans && j->out == j->whole)
+        add_span(j, begin);
     return result;
 }
 

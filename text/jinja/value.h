@@ -95,6 +95,8 @@ typedef struct jinja {
     int64_t now;       /* seconds since 1970 */
     jinja_buffer *out; /* destination of text */
     struct jinja_frame *frame;
+    struct jinja_spans *spans; /* of generation blocks; NULL: not wanted */
+    const jinja_buffer *whole; /* the text that they refer to */
 } jinja;
 
 enum { JINJA_MAX_DEPTH = 900 };

@@ -38,7 +38,7 @@ void weft__data_warn(weft__said *said, const char *format, ...)
 }
 
 /* Increase the version when the file format or the conversion of rows changes. */
-static const char magic[16] = "weft tokens 3\n";
+static const char magic[16] = "weft tokens 4\n";
 
 /* ---- the key -------------------------------------------------------------------------------- */
 

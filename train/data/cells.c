@@ -80,24 +80,19 @@ weft_status weft__reader_unpack(const weft__json *row, const char *key)
 
 /* ---- labels --------------------------------------------------------------------------------- */
 
-weft_status weft__reader_label(const weft__json *row, bool *out)
+weft_status weft__reader_label(const weft__json *at, bool *out)
 {
     static const char *const words[] = {"false", "true", "0", "1"};
-    weft__json at;
-    weft_status status = weft__json_get(row, "label", &at);
-    if (status != WEFT_OK)
-        return status;
-    const bool is_bool = json_object_is_type(at.value, json_type_boolean);
-    const char *text = is_bool ? NULL : json_object_get_string(at.value);
-    *out = is_bool && json_object_get_boolean(at.value);
+    const bool is_bool = json_object_is_type(at->value, json_type_boolean);
+    const char *text = is_bool ? NULL : json_object_get_string(at->value);
+    *out = is_bool && json_object_get_boolean(at->value);
     for (int i = 0; text && i < 4; i++) {
         if (strcasecmp(text, words[i]) == 0) {
             *out = i % 2 == 1;
             return WEFT_OK;
         }
     }
-    return is_bool
-               ? WEFT_OK
-               : weft__json_fail(&at, WEFT_INVALID, "expected true or false (or 1 or 0), got %s",
-                                 weft_printable(text ? text : "null"));
+    return is_bool ? WEFT_OK
+                   : weft__json_fail(at, WEFT_INVALID, "expected true or false (or 1 or 0), got %s",
+                                     weft_printable(text ? text : "null"));
 }

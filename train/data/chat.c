@@ -2,35 +2,13 @@
 #include "train/data/chat.h"
 
 #include <float.h>
+#include <json-c/json_tokener.h>
 #include <string.h>
 
 #include "core/failure.h"
-#include "train/data/builder.h"
+#include "core/io/text.h"
+#include "train/data/turn.h"
 #include "weft/memory.h"
-
-/* A trained assistant turn: text[begin, end) of the conversation up to that turn. */
-typedef struct turn {
-    size_t index; /* index of its message */
-    double weight;
-    char *text;
-    size_t begin, end;
-} turn;
-
-/* One conversation. */
-typedef struct conversation {
-    const weft_dataset_options *o;
-    const weft_tokenizer *tokenizer;
-    const weft__json *list; /* for error messages */
-    json_object *messages;  /* the messages before the current turn, then including it; owned */
-    const char *tools;      /* JSON; NULL: none */
-    const char *variables;  /* JSON: further template variables; NULL: none */
-    const char *eos;        /* the end token as text; NULL: none */
-    turn *turns;            /* the trained turns */
-    size_t n_turns;
-    weft__builder sample;
-    int64_t group;
-    weft_dataset *out;
-} conversation;
 
 /* ---- messages ------------------------------------------------------------------------------- */
 
@@ -39,7 +17,8 @@ static const char *role_of(const char *from)
 {
     static const char *const names[][2] = {{"human", "user"},      {"user", "user"},
                                            {"gpt", "assistant"},   {"assistant", "assistant"},
-                                           {"model", "assistant"}, {"system", "system"}};
+                                           {"model", "assistant"}, {"system", "system"},
+                                           {"tool", "tool"},       {"observation", "tool"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(from, names[i][0]) == 0)
             return names[i][1];
@@ -47,160 +26,216 @@ static const char *role_of(const char *from)
     return NULL;
 }
 
-/* Converts a message with ShareGPT's "from" and "value" to one with "role" and "content". The
- * caller frees *out. */
-static weft_status convert(const weft__json *message, json_object **out)
+/* Replaces "from" and "value", as in ShareGPT, by "role" and "content". */
+static weft_status rename_members(const weft__json *message, json_object *copy)
 {
-    const char *from, *value;
-    weft_status status = weft__json_get_string(message, "from", &from);
-    if (status == WEFT_OK)
-        status = weft__json_get_string(message, "value", &value);
+    const char *from = NULL;
+    json_object *value = json_object_object_get(copy, "value");
+    const weft_status status = weft__json_get_string(message, "from", &from);
     if (status != WEFT_OK)
         return status;
     const char *role = role_of(from);
     if (role == NULL)
         return weft__json_fail(message, WEFT_INVALID,
-                               "from: expected system, human or gpt, got \"%s\"", from);
-    *out = json_object_new_object();
-    if (*out == NULL)
+                               "from: expected system, human or gpt, got \"%s\"",
+                               weft_printable(from));
+    if (json_object_object_add(copy, "role", json_object_new_string(role)) != 0 ||
+        (value && json_object_object_add(copy, "content", json_object_get(value)) != 0))
         return weft__out_of_memory("dataset", NULL);
-    json_object_object_add(*out, "role", json_object_new_string(role));
-    json_object_object_add(*out, "content", json_object_new_string(value));
+    json_object_object_del(copy, "from");
+    json_object_object_del(copy, "value");
     return WEFT_OK;
 }
 
-/* The loss weight of an assistant message: its "weight", or 1. */
-static weft_status weight_of(const weft__json *message, double *weight)
+/* Whether the template renders content that is a list of texts, [{"type": "text", "text": "..."}].
+ * Many fail or print the list. */
+static weft_status renders_lists(const weft__conversation *c, bool *out)
 {
-    *weight = 1;
-    const weft_status status = weft__json_find_number(message, "weight", weight);
-    if (status == WEFT_OK && !(*weight >= 0 && *weight <= FLT_MAX))
+    json_object *messages = json_tokener_parse(
+        "[{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"weft\"}]}]");
+    char *text = NULL;
+    size_t n;
+    weft_status status = messages ? weft__conversation_render(c, messages, true, &text, &n, NULL)
+                                  : weft__out_of_memory("dataset", NULL);
+    *out = status == WEFT_OK && strstr(text, "weft") != NULL && strstr(text, "type") == NULL;
+    weft_free(text);
+    json_object_put(messages);
+    return status == WEFT_INVALID ? WEFT_OK : status;
+}
+
+/* Whether content is a list of texts; *all is their concatenation. */
+static bool is_text_list(json_object *list, weft__text *all)
+{
+    const bool is_list = json_object_is_type(list, json_type_array);
+    const size_t n = is_list ? json_object_array_length(list) : 0;
+    for (size_t i = 0; i < n; i++) {
+        json_object *part = json_object_array_get_idx(list, i), *type = NULL, *text = NULL;
+        if (json_object_is_type(part, json_type_object)) {
+            json_object_object_get_ex(part, "type", &type);
+            json_object_object_get_ex(part, "text", &text);
+        }
+        if (!json_object_is_type(type, json_type_string) ||
+            strcmp(json_object_get_string(type), "text") != 0 ||
+            !json_object_is_type(text, json_type_string))
+            return false;
+        weft__text_append(all, json_object_get_string(text),
+                          (size_t)json_object_get_string_len(text));
+    }
+    return n > 0;
+}
+
+/* Replaces content that is a list of texts by one text, if the template does not render lists. */
+static weft_status join_content(const weft__conversation *c, json_object *message)
+{
+    weft__text all = {0};
+    bool keep = !is_text_list(json_object_object_get(message, "content"), &all);
+    weft_status status = keep || all.failed ? WEFT_OK : renders_lists(c, &keep);
+    if (status == WEFT_OK && !keep &&
+        (all.failed ||
+         json_object_object_add(message, "content",
+                                json_object_new_string_len(all.n > 0 ? all.at : "", (int)all.n))))
+        status = weft__out_of_memory("dataset", NULL);
+    weft_free(all.at);
+    return status;
+}
+
+/* Copies a message, with "role" and "content". The caller frees *out. */
+static weft_status copy_message(const weft__json *message, json_object **out)
+{
+    const char *name;
+    *out = NULL;
+    if (json_object_deep_copy(message->value, out, NULL) != 0)
+        return weft__out_of_memory("dataset", NULL);
+    const bool renamed = json_object_object_get(*out, "role") == NULL &&
+                         json_object_object_get_ex(*out, "from", NULL);
+    const weft_status status =
+        renamed ? rename_members(message, *out) : weft__json_get_string(message, "role", &name);
+    return status;
+}
+
+/* Fails for a message with neither content (which may be null) nor tool calls. */
+static weft_status check_content(const weft__json *message, json_object *copy)
+{
+    weft__json at;
+    const bool named = json_object_object_get(message->value, "role") != NULL;
+    return json_object_object_get_ex(copy, "content", NULL) ||
+                   json_object_object_get(copy, "tool_calls")
+               ? WEFT_OK
+               : weft__json_get(message, named ? "content" : "value", &at);
+}
+
+static bool is_assistant(json_object *message)
+{
+    return strcmp(weft__json_plain(json_object_object_get(message, "role")), "assistant") == 0;
+}
+
+/* Reads "train": true, false or absent, which `given` says. A part of a message cannot be trained.
+ */
+static weft_status read_train(const weft__json *message, bool *train, bool *given)
+{
+    weft__json at;
+    weft_status status = weft__json_find(message, "train_detail", &at);
+    if (status == WEFT_OK && !weft__value_is_empty(at.value))
+        return weft__json_fail(&at, WEFT_UNSUPPORTED,
+                               "parts of a message with weights of their own are not supported");
+    if (status == WEFT_OK)
+        status = weft__json_find(message, "train", &at);
+    *given = status == WEFT_OK && at.value != NULL;
+    return *given ? weft__json_as_bool(&at, train) : status;
+}
+
+/* The loss weight of an assistant message: its "weight", or 1; 0 with "train": false. */
+static weft_status weight_of(const weft__json *message, bool assistant, double *weight)
+{
+    bool train = true, given = false;
+    *weight = -1;
+    weft_status status = weft__json_find_number(message, "weight", weight);
+    const bool weighted = status == WEFT_OK && json_object_object_get(message->value, "weight");
+    if (weighted && !(*weight >= 0 && *weight <= FLT_MAX))
         return weft__json_fail(message, WEFT_INVALID,
                                "weight: expected a finite number of at least 0, got %g", *weight);
-    return status;
+    if (status == WEFT_OK)
+        status = read_train(message, &train, &given);
+    if (status != WEFT_OK)
+        return status;
+    if (given && weighted && train != (*weight > 0))
+        return weft__json_fail(message, WEFT_INVALID, "\"train\": %s contradicts \"weight\": %g",
+                               train ? "true" : "false", *weight);
+    if (given && train && !assistant)
+        return weft__json_fail(message, WEFT_UNSUPPORTED,
+                               "train: only messages of the assistant are trained");
+    if (!weighted)
+        *weight = train ? 1 : 0;
+    return WEFT_OK;
 }
 
 /* Gets message i. The caller frees *out. *weight is negative for messages of other roles than
  * assistant. */
-static weft_status take_message(const conversation *c, size_t i, json_object **out, double *weight)
+static weft_status take_message(const weft__conversation *c, size_t i, json_object **out,
+                                double *weight)
 {
-    weft__json message, role;
-    const char *name;
+    weft__json message;
+    *out = NULL;
     weft_status status = weft__json_at(c->list, i, &message);
     if (status == WEFT_OK)
-        status = weft__json_find(&message, "role", &role);
+        status = weft__json_as_object(&message);
     if (status == WEFT_OK)
-        status = weight_of(&message, weight);
+        status = copy_message(&message, out);
+    if (status == WEFT_OK)
+        status = join_content(c, *out);
     if (status != WEFT_OK)
         return status;
-    if (role.value == NULL && json_object_object_get_ex(message.value, "from", NULL))
-        status = convert(&message, out);
-    else if ((status = weft__json_get_string(&message, "role", &name)) == WEFT_OK)
-        *out = json_object_get(message.value);
-    if (status == WEFT_OK &&
-        strcmp(weft__json_plain(json_object_object_get(*out, "role")), "assistant") != 0)
-        *weight = -1;
-    return status;
+    const bool assistant = is_assistant(*out);
+    status = weight_of(&message, assistant, weight);
+    *weight = assistant ? *weight : -1;
+    return status == WEFT_OK ? check_content(&message, *out) : status;
 }
 
-/* ---- turns ---------------------------------------------------------------------------------- */
-
-static weft_status render(const conversation *c, bool generation_prompt, char **text, size_t *n)
+/* Whether an answer has neither text nor tool calls nor reasoning. */
+static bool is_blank(json_object *message)
 {
-    const char *json = json_object_to_json_string_ext(
-        c->messages, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
-    if (json == NULL)
-        return weft__out_of_memory("dataset", NULL);
-    const weft_chat_options options = {
-        .generation_prompt = generation_prompt, .tools = c->tools, .variables = c->variables};
-    const weft_status status = weft_chat_render(c->o->chat, json, &options, text, n);
-    return status == WEFT_OK ? status
-                             : weft__json_fail(c->list, status, "%s", weft_error_message());
-}
-
-static weft_status append(const conversation *c, json_object *message)
-{
-    if (json_object_array_add(c->messages, message) == 0)
-        return WEFT_OK;
-    json_object_put(message);
-    return weft__out_of_memory("dataset", NULL);
-}
-
-/* The end of the turn that begins at text + begin: after its first EOS, or the end of the text if
- * the template writes no EOS. */
-static size_t end_of_turn(const conversation *c, const char *text, size_t begin, size_t n)
-{
-    const size_t length = c->eos ? strlen(c->eos) : 0;
-    for (size_t i = begin; length > 0 && i + length <= n; i++) {
-        if (memcmp(text + i, c->eos, length) == 0)
-            return i + length;
+    static const char *const keys[] = {"content", "tool_calls", "reasoning_content", "reasoning",
+                                       "thinking"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        json_object *value = json_object_object_get(message, keys[i]);
+        const char *text =
+            json_object_is_type(value, json_type_string) ? json_object_get_string(value) : NULL;
+        if (text ? text[strspn(text, " \t\r\n")] != '\0' : !weft__value_is_empty(value))
+            return false;
     }
-    return n;
+    return true;
 }
 
-/* Adds the trained turn `message`, of which it takes ownership, after the messages before it. */
-static weft_status add_turn(conversation *c, json_object *message, size_t index, double weight)
+/* Reads the messages into c->given, and the weight of each into c->weights: 0 for turns that are
+ * not trained, and negative for messages of other roles than assistant. */
+static weft_status read_messages(weft__conversation *c, size_t n)
 {
-    turn *t = &c->turns[c->n_turns++];
-    *t = (turn){.index = index, .weight = weight};
-    char *before = NULL;
-    size_t n = 0;
-    weft_status status = render(c, true, &before, &t->begin);
-    const weft_status appended = append(c, message);
-    if (status == WEFT_OK)
-        status = appended;
-    if (status == WEFT_OK)
-        status = render(c, false, &t->text, &n);
-    if (status == WEFT_OK && (n < t->begin || memcmp(before, t->text, t->begin) != 0))
-        status = weft__json_fail(c->list, WEFT_UNSUPPORTED,
-                                 "message %zu: the chat template renders the turn differently from "
-                                 "the generation prompt",
-                                 index + 1);
-    if (status == WEFT_OK)
-        t->end = end_of_turn(c, t->text, t->begin, n);
-    weft_free(before);
-    return status;
-}
-
-/* Finds the index of the last assistant turn; n if there is none. */
-static weft_status find_last(const conversation *c, size_t n, size_t *last)
-{
-    *last = n;
+    size_t last = n;
     for (size_t i = 0; i < n; i++) {
         json_object *message = NULL;
-        double weight = 0;
-        const weft_status status = take_message(c, i, &message, &weight);
-        json_object_put(message);
-        if (status != WEFT_OK)
+        weft_status status = take_message(c, i, &message, &c->weights[i]);
+        if (status == WEFT_OK && json_object_array_add(c->given, message) != 0)
+            status = weft__out_of_memory("dataset", NULL);
+        if (status != WEFT_OK) {
+            json_object_put(message);
             return status;
-        *last = weight >= 0 ? i : *last;
+        }
+        last = c->weights[i] >= 0 ? i : last;
+    }
+    if (last == n)
+        return weft__json_fail(c->list, WEFT_INVALID, "expected a message of the assistant");
+    for (size_t i = 0; i < n; i++) {
+        if (c->weights[i] > 0 && c->o->last_turn && i != last)
+            c->weights[i] = 0;
+        c->out->info.empty_answers +=
+            c->weights[i] > 0 && is_blank(json_object_array_get_idx(c->given, i));
     }
     return WEFT_OK;
 }
 
-static weft_status add_messages(conversation *c, size_t n)
-{
-    size_t last;
-    weft_status status = find_last(c, n, &last);
-    if (status == WEFT_OK && last == n)
-        return weft__json_fail(c->list, WEFT_INVALID, "expected a message of the assistant");
-    for (size_t i = 0; status == WEFT_OK && i < n; i++) {
-        json_object *message = NULL;
-        double weight = 0;
-        status = take_message(c, i, &message, &weight);
-        if (status != WEFT_OK)
-            break;
-        /* A first message has no prompt, so it is not trained. */
-        const bool wanted = weight > 0 && i > 0 && (!c->o->last_turn || i == last);
-        status =
-            wanted && !c->o->learn_prompt ? add_turn(c, message, i, weight) : append(c, message);
-    }
-    return status;
-}
-
 /* ---- samples -------------------------------------------------------------------------------- */
 
-static weft_status add_piece(conversation *c, const char *text, size_t begin, size_t end,
+static weft_status add_piece(weft__conversation *c, const char *text, size_t begin, size_t end,
                              double weight)
 {
     if (begin == end)
@@ -211,13 +246,13 @@ static weft_status add_piece(conversation *c, const char *text, size_t begin, si
 
 /* Adds a sample that ends with the last of these turns, all of which are trained. Each turn is
  * tokenized separately from the text before it, as in generation. */
-static weft_status add_sample(conversation *c, const turn *turns, size_t n)
+static weft_status add_sample(weft__conversation *c, const weft__turn *turns, size_t n)
 {
     const char *text = turns[n - 1].text;
     size_t at = 0;
     weft_status status = WEFT_OK;
     for (size_t i = 0; status == WEFT_OK && i < n; i++) {
-        const turn *t = &turns[i];
+        const weft__turn *t = &turns[i];
         status = add_piece(c, text, at, t->begin, 0);
         if (status == WEFT_OK)
             status = add_piece(c, text, t->begin, t->end, t->weight);
@@ -227,11 +262,11 @@ static weft_status add_sample(conversation *c, const turn *turns, size_t n)
 }
 
 /* Whether the text up to the last turn starts with the text up to each earlier turn. */
-static bool is_stable(const conversation *c)
+static bool is_stable(const weft__conversation *c)
 {
-    const turn *last = &c->turns[c->n_turns - 1];
+    const weft__turn *last = &c->turns[c->n_turns - 1];
     for (size_t i = 0; i + 1 < c->n_turns; i++) {
-        const turn *t = &c->turns[i];
+        const weft__turn *t = &c->turns[i];
         if (t->end > c->turns[i + 1].begin || t->end > last->begin ||
             memcmp(t->text, last->text, t->end) != 0)
             return false;
@@ -239,7 +274,7 @@ static bool is_stable(const conversation *c)
     return true;
 }
 
-static weft_status add_samples(conversation *c)
+static weft_status add_turns(weft__conversation *c)
 {
     if (c->n_turns == 0) /* all weights are 0: counted as a sample without targets */
         return weft__builder_finish(&c->sample, c->group, c->out);
@@ -251,25 +286,92 @@ static weft_status add_samples(conversation *c)
     return status;
 }
 
-static weft_status add_whole(conversation *c)
+/* Adds the samples of a template that does not mark what is generated. */
+static weft_status add_unmarked(weft__conversation *c, size_t n)
+{
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; status == WEFT_OK && i < n; i++) {
+        json_object *message = json_object_get(json_object_array_get_idx(c->given, i));
+        status = c->weights[i] > 0 ? weft__conversation_add_turn(c, message, i, c->weights[i])
+                                   : weft__conversation_append(c, message);
+    }
+    return status == WEFT_OK ? add_turns(c) : status;
+}
+
+/* Joins spans that touch. */
+static void join_spans(jinja_spans *spans)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < spans->n; i++) {
+        if (n > 0 && spans->at[n - 1].end == spans->at[i].begin)
+            spans->at[n - 1].end = spans->at[i].end;
+        else
+            spans->at[n++] = spans->at[i];
+    }
+    spans->n = n;
+}
+
+/* Whether the spans can be assigned to the turns: there is one for each, or all turns have the
+ * weight 1. */
+static bool are_turns(const weft__conversation *c, const jinja_spans *spans, size_t n)
+{
+    size_t turns = 0;
+    bool alike = true;
+    for (size_t i = 0; i < n; i++) {
+        turns += c->weights[i] >= 0;
+        alike = alike && (c->weights[i] < 0 || c->weights[i] == 1);
+    }
+    return spans->n > 0 && (alike || spans->n == turns);
+}
+
+/* Adds the sample of a template that marks what is generated: all of it is trained. */
+static weft_status add_marked(weft__conversation *c, const char *text, const jinja_spans *spans,
+                              size_t n)
+{
+    size_t at = 0, i = 0;
+    weft_status status = WEFT_OK;
+    for (size_t k = 0; status == WEFT_OK && k < spans->n; k++) {
+        while (i < n && c->weights[i] < 0)
+            i++;
+        const double weight = i < n ? c->weights[i++] : 1;
+        const jinja_span *span = &spans->at[k];
+        status = add_piece(c, text, at, span->begin, 0);
+        if (status == WEFT_OK)
+            status = add_piece(c, text, span->begin, span->end, weight);
+        at = span->end;
+    }
+    return status == WEFT_OK ? weft__builder_finish(&c->sample, c->group, c->out) : status;
+}
+
+static weft_status add_whole(weft__conversation *c, const char *text, size_t length)
+{
+    const weft_status status = add_piece(c, text, 0, length, 1);
+    return status == WEFT_OK ? weft__builder_finish(&c->sample, c->group, c->out) : status;
+}
+
+static weft_status add_samples(weft__conversation *c, size_t n)
 {
     char *text = NULL;
-    size_t n = 0;
-    weft_status status = render(c, false, &text, &n);
-    if (status == WEFT_OK)
-        status = add_piece(c, text, 0, n, 1);
-    if (status == WEFT_OK)
-        status = weft__builder_finish(&c->sample, c->group, c->out);
+    size_t length = 0;
+    jinja_spans spans = {NULL};
+    weft_status status = weft__conversation_render(c, c->given, false, &text, &length, &spans);
+    join_spans(&spans);
+    if (status == WEFT_OK && c->o->learn_prompt)
+        status = add_whole(c, text, length);
+    else if (status == WEFT_OK && are_turns(c, &spans, n))
+        status = add_marked(c, text, &spans, n);
+    else if (status == WEFT_OK)
+        status = add_unmarked(c, n);
+    weft_free(spans.at);
     weft_free(text);
     return status;
 }
 
-static weft_status add_conversation(conversation *c, size_t n)
+static weft_status add_conversation(weft__conversation *c, size_t n)
 {
-    weft_status status = add_messages(c, n);
-    if (status != WEFT_OK)
-        return status;
-    status = c->o->learn_prompt ? add_whole(c) : add_samples(c);
+    weft_status status = read_messages(c, n);
+    if (status == WEFT_OK)
+        status = add_samples(c, n);
     if (status != WEFT_OK && strstr(weft_error_message(), c->list->name) == NULL)
         return weft__json_fail(c->list, status, "%s", weft_error_message());
     return status;
@@ -277,7 +379,7 @@ static weft_status add_conversation(conversation *c, size_t n)
 
 /* Gets a member of the row as JSON text. In tables and many datasets it already is a string with
  * JSON. *out is NULL if the member is absent. */
-static weft_status find_text(const weft__json *line, const char *key, json_type type,
+static weft_status take_text(weft__data_row *row, weft__member purpose, json_type type,
                              const char **out)
 {
     static const char *const words[] = {"a JSON object", "a JSON array"};
@@ -286,9 +388,8 @@ static weft_status find_text(const weft__json *line, const char *key, json_type 
     weft__json_doc doc;
     size_t n;
     *out = NULL;
-    weft_status status = weft__json_find(line, key, &at);
-    if (status != WEFT_OK || at.value == NULL)
-        return status;
+    if (weft__data_row_take(row, purpose, &at) == NULL)
+        return WEFT_OK;
     if (json_object_is_type(at.value, type)) {
         *out = json_object_to_json_string(at.value);
         return *out ? WEFT_OK : weft__out_of_memory("dataset", NULL);
@@ -296,7 +397,7 @@ static weft_status find_text(const weft__json *line, const char *key, json_type 
     if (!json_object_is_type(at.value, json_type_string))
         return weft__json_fail(&at, WEFT_INVALID, "expected %s, got %s", expected,
                                weft__json_type_name(at.value));
-    status = weft__json_as_string(&at, out, &n);
+    const weft_status status = weft__json_as_string(&at, out, &n);
     if (status != WEFT_OK || n == 0) {
         *out = NULL;
         return status;
@@ -311,25 +412,27 @@ static weft_status find_text(const weft__json *line, const char *key, json_type 
 }
 
 weft_status weft__dataset_add_chat(const weft_dataset_options *options,
-                                   const weft_tokenizer *tokenizer, const weft__json *line,
+                                   const weft_tokenizer *tokenizer, weft__data_row *row,
                                    const weft__json *list, int64_t group, weft_dataset *out)
 {
     size_t n;
     const char *tools, *variables;
     weft_status status = weft__json_length(list, &n);
     if (status == WEFT_OK)
-        status = find_text(line, "tools", json_type_array, &tools);
+        status = take_text(row, WEFT__MEMBER_TOOLS, json_type_array, &tools);
     if (status == WEFT_OK)
-        status = find_text(line, "chat_template_kwargs", json_type_object, &variables);
+        status = take_text(row, WEFT__MEMBER_VARIABLES, json_type_object, &variables);
     if (status != WEFT_OK)
         return status;
     if (options->chat == NULL)
-        return weft__json_fail(line, WEFT_UNSUPPORTED,
+        return weft__json_fail(row->json, WEFT_UNSUPPORTED,
                                "the row is a conversation, but the model has no chat template");
-    conversation c = {
+    weft__conversation c = {
         .o = options,
         .tokenizer = tokenizer,
         .list = list,
+        .given = json_object_new_array(),
+        .weights = weft_calloc(n + 1, sizeof *c.weights),
         .messages = json_object_new_array(),
         .tools = tools,
         .variables = variables,
@@ -338,11 +441,14 @@ weft_status weft__dataset_add_chat(const weft_dataset_options *options,
         .group = group,
         .out = out,
     };
-    status = c.messages && c.turns ? add_conversation(&c, n) : weft__out_of_memory("dataset", NULL);
+    const bool made = c.given && c.weights && c.messages && c.turns;
+    status = made ? add_conversation(&c, n) : weft__out_of_memory("dataset", NULL);
     for (size_t i = 0; c.turns && i < c.n_turns; i++)
         weft_free(c.turns[i].text);
     weft_free(c.turns);
+    weft_free(c.weights);
     weft__builder_free(&c.sample);
+    json_object_put(c.given);
     json_object_put(c.messages);
     return status;
 }

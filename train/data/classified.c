@@ -93,12 +93,10 @@ static weft_status unknown(const weft_labels *labels, const weft__json *at, cons
 
 /* The index of the row's label. The label is a string or an integer; an integer is the name of a
  * label or, if there is no such name, its index. */
-static weft_status find_label(weft_labels *labels, const weft__json *row, int *out)
+static weft_status find_label(weft_labels *labels, weft__data_row *row, int *out)
 {
     weft__json at;
-    weft_status status = weft__json_get(row, "label", &at);
-    if (status != WEFT_OK)
-        return status;
+    weft__data_row_take(row, WEFT__MEMBER_LABEL, &at);
     const bool integer =
         json_object_is_type(at.value, json_type_int) || weft__json_big_integer(at.value);
     const char *label = json_object_get_string(at.value);
@@ -136,15 +134,12 @@ static weft_status shorten(weft__reader *r, int64_t *from, int64_t *n)
     return WEFT_OK;
 }
 
-static weft_status add_text(weft__reader *r, const weft__json *row, int label)
+static weft_status add_text(weft__reader *r, const weft__json *at, int label)
 {
     const char *text;
     size_t length, count;
     int32_t *ids, target = label;
-    weft__json at;
-    weft_status status = weft__json_get(row, "text", &at);
-    if (status == WEFT_OK)
-        status = weft__json_as_string(&at, &text, &length);
+    weft_status status = weft__json_as_string(at, &text, &length);
     if (status != WEFT_OK)
         return status;
     status =
@@ -153,7 +148,7 @@ static weft_status add_text(weft__reader *r, const weft__json *row, int label)
         return weft_fail(status, "%s: %s", r->where, weft_error_message());
     int64_t from = 0, n = (int64_t)count;
     if (n == 0)
-        status = weft__json_fail(&at, WEFT_INVALID, "expected a text with at least one token");
+        status = weft__json_fail(at, WEFT_INVALID, "expected a text with at least one token");
     if (status == WEFT_OK)
         status = shorten(r, &from, &n);
     r->sample.n = 0;
@@ -169,23 +164,27 @@ static weft_status add_text(weft__reader *r, const weft__json *row, int label)
     return status;
 }
 
-weft_status weft__reader_add_classified(weft__reader *r, const weft__json *row)
+weft_status weft__reader_add_classified(weft__reader *r, weft__data_row *row)
 {
     static const char *const keys[] = {"text", "label"};
     int label = 0;
-    weft_status status = weft__json_as_object(row);
+    weft__json text;
+    weft_status status = weft__json_as_object(row->json);
     for (int i = 0; i < 2 && status == WEFT_OK; i++) {
-        if (json_object_object_get(row->value, keys[i]) == NULL)
+        if (json_object_object_get(row->json->value, keys[i]) == NULL)
             status =
-                weft__json_fail(row, WEFT_INVALID,
+                weft__json_fail(row->json, WEFT_INVALID,
                                 "expected \"text\" and \"label\", and there is no \"%s\"", keys[i]);
     }
     if (status == WEFT_OK)
         status = find_label(r->o.labels, row, &label);
-    if (status == WEFT_OK && r->o.labels->open) { /* only the labels are collected */
+    if (status != WEFT_OK)
+        return status;
+    weft__data_row_take(row, WEFT__MEMBER_TEXT, &text);
+    if (r->o.labels->open) { /* only the labels are collected */
         r->sample.n = 0;
         status = weft__builder_add(&r->sample, (const int32_t[]){0, 0}, 2, 1);
         return status == WEFT_OK ? weft__builder_finish(&r->sample, 0, r->rows) : status;
     }
-    return status == WEFT_OK ? add_text(r, row, label) : status;
+    return add_text(r, &text, label);
 }

@@ -233,6 +233,11 @@ static void report(const weft__reader *r)
     if (info->empty > 0)
         weft__data_warn(r->said, "%s: %lld samples without a trained token are left out (%s)",
                         r->source, (long long)info->empty, r->empty.text);
+    if (info->empty_answers > 0)
+        weft__data_warn(r->said, "%s: %lld answers are empty: only their end is trained (%s)",
+                        r->source, (long long)info->empty_answers, r->empty_answers.text);
+    if (r->o.labels == NULL || !r->o.labels->open) /* the rows are read again */
+        weft__unused_report(&r->unused, r->source, r->said);
     if (info->bad_rows > 0)
         weft__data_warn(r->said, "%s: %lld bad rows are skipped", r->source,
                         (long long)info->bad_rows);

@@ -63,6 +63,7 @@ static void add_counts(weft_dataset_info *to, const weft_dataset_info *from)
     to->dropped += from->dropped;
     to->cut += from->cut;
     to->empty += from->empty;
+    to->empty_answers += from->empty_answers;
     to->bad_rows += from->bad_rows;
     to->rendered += from->rendered;
     for (int i = 0; i < WEFT_ROW_KINDS; i++)

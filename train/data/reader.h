@@ -6,6 +6,7 @@
 #include "train/data/builder.h"
 #include "train/data/cache.h"
 #include "train/data/dataset.h"
+#include "train/data/members.h"
 
 /* Occurrences of an event: their number, and the first locations as text. */
 typedef struct weft__places {
@@ -25,7 +26,8 @@ typedef struct weft__reader {
     weft__builder sample;
     weft_dataset *rows; /* samples of the rows read so far */
     int64_t n_rows, n_bad;
-    weft__places longer, empty;
+    weft__places longer, empty, empty_answers;
+    weft__unused unused;
     weft__said *said;
 } weft__reader;
 
@@ -38,23 +40,49 @@ weft_status weft__reader_begin(weft__reader *r, const char *text, size_t length,
 weft_status weft__reader_add_row(weft__reader *r, const weft__json *row);
 
 /* Adds a sample from a prompt and its completion, which are texts or arrays of messages. */
-weft_status weft__reader_add_completion(weft__reader *r, const weft__json *row,
+weft_status weft__reader_add_completion(weft__reader *r, weft__data_row *row,
                                         const weft__json *prompt, const weft__json *completion);
 
+/* Makes the prompt of a row from its prompt, context, history and system prompt: a text, or an
+ * array of messages if `spoken`, if the model has a chat template and the row is more than a text
+ * to be continued ("prompt" alone), and if the prompt is an array. The caller frees *out. Only
+ * earlier turns of the assistant in single examples are trained. train/data/prompt.c */
+weft_status weft__reader_prompt(weft__reader *r, weft__data_row *row, bool spoken,
+                                json_object **out);
+
+/* The completion to a prompt: after messages, a text is a message of the assistant. The caller
+ * frees *out. */
+weft_status weft__reader_answer(const weft__data_row *row, json_object *prompt,
+                                const weft__json *answer, json_object **out);
+
+/* Puts the row's system prompt before the messages, unless one of them is a system message. */
+weft_status weft__data_row_add_system(weft__data_row *row, json_object *list);
+
+/* A message, and copies of messages [begin, end); not trained: with weight 0. The caller frees
+ * them. NULL: out of memory. */
+json_object *weft__message_new(const char *role, const char *content, size_t n);
+json_object *weft__messages_copy(json_object *list, size_t begin, size_t end, bool trained);
+/* Takes ownership of the message. False: out of memory, also if one of both is NULL. */
+bool weft__messages_append(json_object *list, json_object *message);
+/* The member "role", or "from". NULL if there is none. */
+const char *weft__message_role(json_object *message);
+
 /* Adds the pair of a row with "chosen" and "rejected". If the options request labelled samples,
- * adds two labelled samples, or one for a row with "prompt", "completion" and "label".
- * train/data/preference.c */
-weft_status weft__reader_add_preference(weft__reader *r, const weft__json *row);
+ * adds two labelled samples. train/data/preference.c */
+weft_status weft__reader_add_preference(weft__reader *r, weft__data_row *row);
+
+/* Adds the counts of a dataset with the samples of a row that has been added. */
+void weft__reader_add_counts(weft__reader *r, const weft_dataset *made, bool added);
 
 /* Adds a text with its label, one of the options' labels. train/data/classified.c */
-weft_status weft__reader_add_classified(weft__reader *r, const weft__json *row);
+weft_status weft__reader_add_classified(weft__reader *r, weft__data_row *row);
 
 /* Parses a string member that contains an array of messages, and replaces it by the array.
  * WEFT_INVALID if the array is malformed. train/data/cells.c */
 weft_status weft__reader_unpack(const weft__json *row, const char *key);
 
-/* Reads the member "label": true, false, 1 or 0, or one of these as a string. */
-weft_status weft__reader_label(const weft__json *row, bool *out);
+/* Reads a label: true, false, 1 or 0, or one of these as a string. */
+weft_status weft__reader_label(const weft__json *at, bool *out);
 
 /* Reads the rows of a file in the given format; r->path is its name. Up to max_bad_rows bad rows
  * are skipped. train/data/rows.c */

@@ -37,6 +37,8 @@ weft_status weft__reader_row_done(weft__reader *r, const char *where, weft_statu
         note(&r->longer, where);
     if (now->empty != before->empty)
         note(&r->empty, where);
+    if (now->empty_answers != before->empty_answers)
+        note(&r->empty_answers, where);
     if (status != WEFT_INVALID && status != WEFT_UNSUPPORTED)
         return status;
     if (r->n_bad >= r->o.max_bad_rows)

@@ -17,7 +17,7 @@
 #include "train/run/number.h"
 #include "train/run/place.h"
 
-enum { VERSION = 1 };
+enum { VERSION = 2 };
 
 #define STATE_FILE "training.safetensors"
 #define METADATA "weft.run"
