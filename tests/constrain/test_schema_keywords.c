@@ -186,6 +186,17 @@ static void patterns_have_lengths(void)
         {"{\"type\":\"string\",\"pattern\":\"a\",\"minLength\":3,\"maxLength\":4}",
          {"\"bba\"", "\"bbba\"", "\"abbb\""},
          {"\"a\"", "\"bbbb\"", "\"abbbb\""}},
+        /* pydantic's Decimal, zod's email */
+        {"{\"type\":\"string\",\"pattern\":\"^(?!^[-+.]*$)[+-]?0*\\\\d*\\\\.?\\\\d*$\"}",
+         {"\"1.5\"", "\"-0\"", "\".5\"", "\"+007\""},
+         {"\"\"", "\"-\"", "\".\"", "\"1.5.\""}},
+        {"{\"type\":\"string\",\"pattern\":\"^(?!\\\\.)(?!.*\\\\.\\\\.)([a-z.]*)[a-z]@([a-z]+"
+         "\\\\.)+[a-z]{2,}$\"}",
+         {"\"a.b@c.de\""},
+         {"\".a@c.de\"", "\"a..b@c.de\"", "\"a@c\""}},
+        {"{\"type\":\"string\",\"pattern\":\"^(?=[^)]*[)])(?!a|b)[a-c)]+$\"}",
+         {"\"c)\"", "\")a\""},
+         {"\"cc\"", "\"a)\"", "\"b)\""}},
         {"{\"type\":\"string\",\"pattern\":\"^[a-z]*$\",\"maxLength\":100000}",
          {"\"\"", "\"abc\""},
          {"\"A\""}},
@@ -194,6 +205,13 @@ static void patterns_have_lengths(void)
     weft_constraint *c = NULL;
     CHECK_STATUS(open_schema("{\"type\":\"string\",\"pattern\":\"aaa\",\"maxLength\":2}", &c),
                  WEFT_INVALID);
+    static const char *const refused[] = {"(?!a)b", "^(?!a)b|c", "^(?!a)*b", "^(?!a", "^a(?!b)"};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        char schema[64];
+        snprintf(schema, sizeof schema, "{\"type\":\"string\",\"pattern\":\"%s\"}", refused[i]);
+        CHECK_STATUS(open_schema(schema, &c), WEFT_UNSUPPORTED);
+        CHECK_CONTAINS(weft_error_message(), "looking ahead");
+    }
 }
 
 /* What the standard does not define is ignored, with a note. */

@@ -6,6 +6,7 @@
 
 #include "core/failure.h"
 #include "core/io/utf8.h"
+#include "text/schema/lookahead.h"
 #include "text/schema/pattern_parse.h"
 #include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
@@ -462,19 +463,20 @@ weft_status weft__pattern_new(const weft__pattern_source *patterns, size_t n, in
                               int64_t max_length, const char *where, weft__pattern **out, bool *any)
 {
     *out = NULL;
-    builder b = {.where = where,
-                 .sources = patterns,
-                 .n = n,
-                 .min_length = min_length,
-                 .max_length = max_length};
-    b.trees = weft_calloc(n + 1, sizeof *b.trees);
-    b.starts = weft_calloc(n + 1, sizeof *b.starts);
+    pattern_parts parts = {0};
+    builder b = {.where = where, .min_length = min_length, .max_length = max_length};
+    b.status = weft__lookahead_split(patterns, n, where, &parts);
+    b.sources = parts.at;
+    b.n = parts.n;
+    b.trees = weft_calloc(b.n + 1, sizeof *b.trees);
+    b.starts = weft_calloc(b.n + 1, sizeof *b.starts);
     b.out = weft_calloc(1, sizeof *b.out);
-    if (b.trees && b.starts && b.out)
-        make(&b);
-    else
+    if (!b.status && !(b.trees && b.starts && b.out))
         b.status = weft__out_of_memory(where, "a pattern");
-    for (size_t i = 0; b.trees && i < n; i++)
+    if (!b.status)
+        make(&b);
+    weft__lookahead_release(&parts);
+    for (size_t i = 0; b.trees && i < b.n; i++)
         weft__pattern_tree_release(&b.trees[i]);
     weft_free(b.trees);
     weft_free(b.starts);
