@@ -202,6 +202,19 @@ static bool copy_adapter(const char *from, const char *to)
     return true;
 }
 
+static void pickles_are_refused_by_name(void)
+{
+    weft_model *model = recipe_model(&recipes[0], NULL);
+    if (model && copy_adapter(NULL, NULL) &&
+        CHECK_EQ_INT(remove(in_folder("adapter_model.safetensors")), 0) &&
+        CHECK_OK(weft_file_write(in_folder("adapter_model.bin"), "PK", 2))) {
+        CHECK_STATUS(weft_adapter_load(model, folder, NULL), WEFT_UNSUPPORTED);
+        CHECK_CONTAINS(weft_error_message(), "adapter_model.bin: PyTorch's pickle format");
+        CHECK_EQ_INT(remove(in_folder("adapter_model.bin")), 0);
+    }
+    weft_model_free(model);
+}
+
 static void expect_refusal(const char *from, const char *to, weft_status status, const char *part)
 {
     weft_model *model = recipe_model(&recipes[0], NULL);
@@ -237,7 +250,6 @@ static void other_kinds_are_unsupported_by_name(void)
         {"\"init_lora_weights\": true", "\"init_lora_weights\": \"pissa\"", "init_lora_weights"},
         {"\"peft_type\": \"LORA\"", "\"peft_type\": \"IA3\"", "IA3"},
         {"\"peft_type\": \"LORA\",", "", "peft_type"},
-        {"\"exclude_modules\": null", "\"exclude_modules\": \".*v_proj\"", "exclude_modules"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         expect_refusal(cases[i].from, cases[i].to, WEFT_UNSUPPORTED, cases[i].field);
@@ -325,6 +337,10 @@ static void targets_may_be_given_in_other_ways(void)
                   "\"target_modules\": \"all-linear\"", 14);
     expect_refusal("\"exclude_modules\": null", "\"exclude_modules\": [\"v_proj\"]", WEFT_INVALID,
                    "unexpected");
+    expect_refusal("\"exclude_modules\": null", "\"exclude_modules\": \".*v_proj\"", WEFT_INVALID,
+                   "unexpected");
+    expect_refusal("\"exclude_modules\": null", "\"exclude_modules\": \"(v_proj\"",
+                   WEFT_UNSUPPORTED, "exclude_modules");
     expect_refusal("\"layers_to_transform\": null", "\"layers_to_transform\": 1", WEFT_INVALID,
                    "unexpected");
     expect_loaded("\"layers_to_transform\": null", "\"layers_to_transform\": [0, 1]", 14);
@@ -486,14 +502,17 @@ static void adapted_matrices_are_quantized_less(void)
     CHECK_STATUS(weft_adapter_fuse(base, adapter, fused, &other, NULL), WEFT_UNSUPPORTED);
 }
 
-CHECK_MAIN(
-    "adapter", CHECK_CASE(configs_say_what_peft_needs),
-    CHECK_CASE(partly_adapted_models_are_named_exactly),
-    CHECK_CASE(saving_needs_one_kind_of_adapter), CHECK_CASE(mixed_ranks_are_saved_as_patterns),
-    CHECK_CASE(pissa_is_saved_as_lora_of_twice_the_rank), CHECK_CASE(patterns_of_peft_load),
-    CHECK_CASE(other_kinds_are_unsupported_by_name), CHECK_CASE(bad_configs_are_refused),
-    CHECK_CASE(wrong_tensors_are_listed_at_once), CHECK_CASE(targets_may_be_given_in_other_ways),
-    CHECK_CASE(an_adapted_model_takes_no_second_adapter),
-    CHECK_CASE(changed_magnitudes_count_at_once), CHECK_CASE(rslora_is_honoured),
-    CHECK_CASE(bfloat16_adapters_go_both_ways), CHECK_CASE(fused_models_are_base_and_adapter),
-    CHECK_CASE(fused_folders_have_a_model_card), CHECK_CASE(adapted_matrices_are_quantized_less))
+CHECK_MAIN("adapter", CHECK_CASE(configs_say_what_peft_needs),
+           CHECK_CASE(partly_adapted_models_are_named_exactly),
+           CHECK_CASE(saving_needs_one_kind_of_adapter),
+           CHECK_CASE(mixed_ranks_are_saved_as_patterns),
+           CHECK_CASE(pissa_is_saved_as_lora_of_twice_the_rank), CHECK_CASE(patterns_of_peft_load),
+           CHECK_CASE(other_kinds_are_unsupported_by_name), CHECK_CASE(pickles_are_refused_by_name),
+           CHECK_CASE(bad_configs_are_refused), CHECK_CASE(wrong_tensors_are_listed_at_once),
+           CHECK_CASE(targets_may_be_given_in_other_ways),
+           CHECK_CASE(an_adapted_model_takes_no_second_adapter),
+           CHECK_CASE(changed_magnitudes_count_at_once), CHECK_CASE(rslora_is_honoured),
+           CHECK_CASE(bfloat16_adapters_go_both_ways),
+           CHECK_CASE(fused_models_are_base_and_adapter),
+           CHECK_CASE(fused_folders_have_a_model_card),
+           CHECK_CASE(adapted_matrices_are_quantized_less))

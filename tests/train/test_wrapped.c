@@ -419,6 +419,51 @@ static void adapters_have_the_names_of_the_class(void)
     }
 }
 
+/* Loads, merges, and saves and loads again PEFT's adapters of other kinds. */
+static void expect_kind(const char *base, const char *kind)
+{
+    char adapter[600], again[600], fused[600];
+    weft_model *model = NULL;
+    snprintf(adapter, sizeof adapter, "%s/kinds/%s", base, kind);
+    snprintf(again, sizeof again, "%s", check_temporary("saved-again"));
+    snprintf(fused, sizeof fused, "%s", check_temporary("merged"));
+    expect_logits(base, adapter, adapter, "logits", 1e-5);
+    if (CHECK_OK(weft_model_load(base, NULL, &model)) &&
+        CHECK_OK(weft_adapter_load(model, adapter, NULL)) &&
+        CHECK_OK(weft_adapter_save(model, again, NULL))) {
+        expect_names(again, base);
+        expect_logits(base, again, adapter, "logits", 1e-5);
+    }
+    weft_model_free(model);
+    if (CHECK_OK(weft_adapter_fuse(base, adapter, fused, &(weft_convert_options){.replace = true},
+                                   NULL)))
+        expect_logits(fused, NULL, adapter, "logits", 1e-5);
+}
+
+static void other_kinds_of_peft_load(void)
+{
+    static const char *const kinds[] = {"excluded", "tied-whole", "tied-target", "resized",
+                                        "resized-whole"};
+    for (int i = 0; i < 5; i++) {
+        expect_kind(base_of("gemma3"), kinds[i]);
+        expect_kind(base_of("qwen3-5"), kinds[i]);
+    }
+}
+
+static void resized_adapters_are_not_switched(void)
+{
+    const char *base = base_of("qwen3-5");
+    weft_model *model = NULL;
+    weft_adapters *set = NULL;
+    if (CHECK_OK(weft_model_load(base, NULL, &model)) && CHECK_OK(weft_adapters_new(model, NULL, &set))) {
+        CHECK_STATUS(weft_adapters_add(set, at(base, "kinds/resized"), NULL), WEFT_UNSUPPORTED);
+        CHECK_CONTAINS(weft_error_message(), "cannot be switched");
+        CHECK_EQ_INT(weft_model_info_of(model)->vocab_size, 64);
+    }
+    weft_adapters_free(set);
+    weft_model_free(model);
+}
+
 /* Copies the fixture's adapter of gemma3 and adds a pair for a module of the tower. */
 static void adapters_of_towers_change_nothing_or_are_refused(void)
 {
@@ -471,5 +516,6 @@ CHECK_MAIN("wrapped", CHECK_CASE(conversions_keep_every_tensor), CHECK_CASE(proc
            CHECK_CASE(merging_changes_only_the_text_model),
            CHECK_CASE(quantized_models_keep_the_names), CHECK_CASE(only_the_text_model_is_written),
            CHECK_CASE(every_prefix_is_kept), CHECK_CASE(plain_names_are_those_of_the_text_model),
-           CHECK_CASE(adapters_have_the_names_of_the_class),
+           CHECK_CASE(adapters_have_the_names_of_the_class), CHECK_CASE(other_kinds_of_peft_load),
+           CHECK_CASE(resized_adapters_are_not_switched),
            CHECK_CASE(adapters_of_towers_change_nothing_or_are_refused))

@@ -49,9 +49,10 @@ typedef struct weft__adapter_config {
     int64_t rank;
     double alpha, dropout;
     bool rslora, dora;
+    bool tying;      /* ensure_weight_tying: what is tied to an adapted module is adapted too */
     bool all_linear; /* target_modules is "all-linear" */
     bool by_tensors; /* target_modules is a regular expression; the tensors determine the modules */
-    weft__json targets, exclude, layers; /* lists, or absent */
+    weft__json targets, exclude, layers; /* lists, or absent; `exclude` may be an expression */
     weft__json ranks, alphas;            /* rank_pattern and alpha_pattern, or absent */
     weft__json whole;                    /* modules_to_save: a list, or absent */
     weft__json parameters;               /* target_parameters: a list, or absent */
@@ -78,7 +79,8 @@ weft_status weft__adapter_use_paths(weft_safetensors *file, const weft__naming *
 
 /* Whether the configuration adapts the linear at the path. Must not be called if by_tensors is set.
  */
-bool weft__adapter_config_fits(const weft__adapter_config *config, const char *path);
+weft_status weft__adapter_config_fits(const weft__adapter_config *config, const char *path,
+                                      bool *out);
 
 /* Whether the configuration adapts the expert parameter at the path. */
 bool weft__adapter_config_has(const weft__adapter_config *config, const char *parameter);
@@ -133,6 +135,9 @@ weft_status weft__adapters_gather_text(const char *model, const char *adapters, 
  * With `whole` the numbers must be ranks. */
 weft_status weft__adapter_pattern_read(const weft__json *root, const char *name, bool whole,
                                        weft__json *out);
+
+/* Whether a regular expression, a string, matches the complete name. */
+weft_status weft__adapter_regex_fits(const weft__json *regex, const char *name, bool *out);
 
 /* The number of the first expression that matches the path; 0 if none matches. */
 weft_status weft__adapter_pattern_find(const weft__json *pattern, const char *path, double *out);

@@ -148,6 +148,8 @@ static weft_status read_numbers(const weft__json *root, weft__adapter_config *c)
         status = weft__json_find_bool(root, "use_rslora", &c->rslora);
     if (status == WEFT_OK)
         status = weft__json_find_bool(root, "use_dora", &c->dora);
+    if (status == WEFT_OK)
+        status = weft__json_find_bool(root, "ensure_weight_tying", &c->tying);
     if (status != WEFT_OK)
         return status;
     if (c->rank < 1 || c->rank > WEFT__MOST_RANK)
@@ -193,12 +195,10 @@ static weft_status read_targets(const weft__json *root, weft__adapter_config *c)
     }
     if (status == WEFT_OK)
         status = weft__json_find(root, "exclude_modules", &c->exclude);
-    if (status == WEFT_OK && c->exclude.value &&
-        json_object_is_type(c->exclude.value, json_type_string))
-        return weft__json_fail(&c->exclude, WEFT_UNSUPPORTED,
-                               "a regular expression is unsupported: expected a list");
     if (status == WEFT_OK && c->exclude.value)
-        status = check_list(&c->exclude, json_type_string);
+        status = json_object_is_type(c->exclude.value, json_type_string)
+                     ? weft__adapter_regex_fits(&c->exclude, "", &(bool){false})
+                     : check_list(&c->exclude, json_type_string);
     if (status == WEFT_OK)
         status = weft__json_find(root, "layers_to_transform", &c->layers);
     if (status == WEFT_OK && c->layers.value &&
@@ -307,12 +307,17 @@ static bool layer_fits(const weft__json *layers, const char *path)
     return n == 0;
 }
 
-bool weft__adapter_config_fits(const weft__adapter_config *c, const char *module)
+static weft_status is_excluded(const weft__adapter_config *c, const char *path, bool *out)
 {
-    char path[WEFT_NN_PATH];
-    weft__name_in(c->naming, module, path, sizeof path);
-    if (c->exclude.value && list_fits(&c->exclude, path))
-        return false;
+    *out = false;
+    if (c->exclude.value && json_object_is_type(c->exclude.value, json_type_string))
+        return weft__adapter_regex_fits(&c->exclude, path, out);
+    *out = c->exclude.value && list_fits(&c->exclude, path);
+    return WEFT_OK;
+}
+
+static bool is_target(const weft__adapter_config *c, const char *path)
+{
     if (c->all_linear)
         return !weft__adapter_is_suffix(path, "lm_head");
     if (c->layers.value && !layer_fits(&c->layers, path))
@@ -320,4 +325,14 @@ bool weft__adapter_config_fits(const weft__adapter_config *c, const char *module
     if (c->targets.value || c->parameters.value)
         return c->targets.value && list_fits(&c->targets, path);
     return weft__adapter_is_suffix(path, "q_proj") || weft__adapter_is_suffix(path, "v_proj");
+}
+
+weft_status weft__adapter_config_fits(const weft__adapter_config *c, const char *path, bool *out)
+{
+    char name[WEFT_NN_PATH];
+    bool excluded;
+    weft__name_in(c->naming, path, name, sizeof name);
+    const weft_status status = is_excluded(c, name, &excluded);
+    *out = status == WEFT_OK && !excluded && is_target(c, name);
+    return status;
 }

@@ -4,67 +4,10 @@
 
 #include "core/failure.h"
 #include "nn/lora.h"
+#include "train/adapter/copies.h"
 #include "train/adapter/experts.h"
 #include "train/adapter/list.h"
 #include "weft/nn_tools.h"
-
-/* Context of path_of: maps tensor names to paths. */
-typedef struct reading {
-    weft_module *tree;
-    const weft__names *whole; /* modules that are trained in full */
-} reading;
-
-/* Whether the parameter is tied. PEFT saves the rows of new tokens a second time for a tied head.
- */
-static bool is_tied(const reading *r, const char *path)
-{
-    char module[WEFT_NN_PATH];
-    const char *dot = strrchr(path, '.');
-    snprintf(module, sizeof module, "%.*s", (int)(dot - path), path);
-    weft_module *m = weft_nn_find_module(r->tree, module);
-    const weft_slot *slot = m ? weft__nn_slot(m, dot + 1) : NULL;
-    return slot && slot->kind == WEFT_SLOT_TIED;
-}
-
-/* Whether the path is below one of the modules. */
-static bool is_inside(const weft__names *modules, const char *path)
-{
-    for (int i = 0; i < modules->n; i++) {
-        const size_t n = strlen(modules->at[i]);
-        if (strncmp(path, modules->at[i], n) == 0 && path[n] == '.')
-            return true;
-    }
-    return false;
-}
-
-/* Whether the tensor is a copy of the base's weight of a module P, which PEFT saves with
- * save_embedding_layers or if it resized the embedding: P.base_layer.weight if P is adapted,
- * P.original_module.weight if P is trained in full, otherwise P.weight. `path` becomes P.weight. */
-static bool is_base_copy(const reading *r, const char *name, char *path, size_t size)
-{
-    static const char *const ends[] = {".base_layer.weight", ".original_module.weight", ".weight"};
-    const size_t start = strlen(WEFT__ADAPTER_PREFIX), n = strlen(name);
-    if (strncmp(name, WEFT__ADAPTER_PREFIX, start) != 0)
-        return false;
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        const size_t m = strlen(ends[i]);
-        if (n <= start + m || strcmp(name + n - m, ends[i]) != 0)
-            continue;
-        if (i == 2 && (is_inside(r->whole, name + start) || weft__adapter_is_part(name + start)))
-            return false;
-        snprintf(path, size, "%.*s.weight", (int)(n - m - start), name + start);
-        return i < 2 || weft_nn_find(r->tree, path) != NULL;
-    }
-    return false;
-}
-
-/* Whether the tensor is the second copy of a module that is trained in full. */
-static bool is_second_copy(const reading *r, const char *name)
-{
-    const size_t start = strlen(WEFT__ADAPTER_PREFIX);
-    return weft__adapter_is_suffix(name, "modules_to_save.weight") &&
-           strncmp(name, WEFT__ADAPTER_PREFIX, start) == 0 && is_inside(r->whole, name + start);
-}
 
 /* Maps "base_model.model.P.lora_A.weight" to the parameter P.lora_A,
  * "base_model.model.P.lora_magnitude_vector" to P.lora_magnitude_vector and, if P is trained in
@@ -73,14 +16,14 @@ static bool is_second_copy(const reading *r, const char *name)
 static bool path_of(void *context, const char *name, char *out, size_t size)
 {
     const size_t start = strlen(WEFT__ADAPTER_PREFIX), n = strlen(name), end = strlen(".weight");
-    const reading *r = context;
+    const weft__copies *r = context;
     const bool framed = n > start + end && strncmp(name, WEFT__ADAPTER_PREFIX, start) == 0;
     const bool weight = framed && strcmp(name + n - end, ".weight") == 0;
-    if (is_base_copy(r, name, out, size) || is_second_copy(r, name))
+    if (weft__adapter_is_base_copy(r, name, out, size) || weft__adapter_is_second_copy(r, name))
         return false;
     if (weft__adapter_tokens_path(name, out, size))
-        return !is_tied(r, out);
-    if (framed && is_inside(r->whole, name + start)) {
+        return !weft__adapter_is_tied(r->tree, out);
+    if (framed && weft__adapter_is_inside(r->whole, name + start)) {
         snprintf(out, size, "%s", name + start);
         return true;
     }
@@ -115,7 +58,10 @@ static weft_status choose_linears(weft_module *tree, const weft__adapter_config 
         const weft_module *m = weft_nn_find_module(tree, path);
         if (config->all_linear && m->type != &weft_nn_linear_type)
             continue;
-        if (config->by_tensors ? has_tensor(file, path) : weft__adapter_config_fits(config, path))
+        bool fits = config->by_tensors && has_tensor(file, path);
+        if (!config->by_tensors)
+            status = weft__adapter_config_fits(config, path, &fits);
+        if (status == WEFT_OK && fits)
             status = weft__names_add(chosen, path);
     }
     weft__names_free(&linears);
@@ -166,6 +112,32 @@ static weft_status choose_stacks(weft_module *tree, const weft__adapter_config *
         status = weft_fail(WEFT_INVALID, "%s: its targets fit no linear or embedding of the model",
                            config->doc.name);
     return status;
+}
+
+typedef struct following {
+    weft_module *tree;
+    weft__names *modules;
+} following;
+
+/* Adds a module whose weight is that of one of the modules. */
+static weft_status follow_tie(void *context, const char *path, weft_module **field)
+{
+    const following *f = context;
+    const weft_slot *slot = weft__nn_slot(*field, "weight");
+    if (slot == NULL || slot->kind != WEFT_SLOT_TIED || weft__names_have(f->modules, path))
+        return WEFT_OK;
+    for (int i = 0; i < f->modules->n; i++) {
+        weft_module *m = weft_nn_find_module(f->tree, f->modules->at[i]);
+        const weft_slot *owner = weft__nn_slot(m, "weight");
+        if (owner && owner->address == slot->owner)
+            return weft__names_add(f->modules, path);
+    }
+    return WEFT_OK;
+}
+
+static weft_status add_tied(weft_module *tree, weft__names *modules)
+{
+    return weft_nn_visit_modules(tree, follow_tie, &(following){tree, modules});
 }
 
 typedef struct search {
@@ -252,7 +224,7 @@ static weft_status load_tensors(weft_module *tree, const weft_safetensors *file,
                                 const weft__names *whole, int n_stacks,
                                 const weft_adapter_options *options)
 {
-    reading names = {tree, whole};
+    weft__copies names = {tree, whole};
     weft_nn_load_options o = {
         .trainable_only = true,
         .dtype = options && options->dtype ? options->dtype : WEFT_FLOAT32,
@@ -329,68 +301,6 @@ static weft_status load_and_cast(weft_module *tree, const weft_safetensors *file
     return status;
 }
 
-/* A matrix of the file that has another number of rows than the model's. */
-static weft_status check_rows(const weft_safetensors_entry *saved, const char *path, weft_array *of)
-{
-    if (saved->shape.n != 2 || weft_ndim(of) != 2 || saved->shape.at[0] == weft_dim(of, 0))
-        return WEFT_OK;
-    return weft_fail(
-        WEFT_UNSUPPORTED,
-        "%s: '%s' has %lld rows, the model's %s has %lld: a resized embedding that was "
-        "saved whole is unsupported. Train new tokens with trainable_token_indices, "
-        "or merge the adapter into its base with PEFT",
-        saved->path, weft_printable(saved->name), (long long)saved->shape.at[0], path,
-        (long long)weft_dim(of, 0));
-}
-
-/* Checks that a copy of a base weight equals the model's. */
-static weft_status check_copy(const weft_safetensors *file, const char *name, const char *path,
-                              weft_array *weight)
-{
-    if (weft_encoding_of(weight))
-        return WEFT_OK;
-    weft_scope_open_lean();
-    weft_array *saved = weft_astype(weft_safetensors_get(file, name), weft_dtype_of(weight));
-    weft_array *apart = weft_astype(weft_subtract(saved, weight), WEFT_FLOAT32);
-    apart = weft_max(weft_abs(apart), WEFT_ALL_AXES, false);
-    weft_array *most = weft_max(weft_abs(weft_astype(weight, WEFT_FLOAT32)), WEFT_ALL_AXES, false);
-    weft_array *both[] = {apart, most};
-    weft_status status = weft_eval_n(both, 2);
-    if (status == WEFT_OK && !(weft_item(apart) <= 0.01 * weft_item(most)))
-        status = weft_fail(WEFT_INVALID, "%s: differs from the model's %s: another base",
-                           weft_printable(name), path);
-    weft_scope_close(NULL);
-    return status;
-}
-
-/* Checks the weights of the base in the file, and those that replace weights of the base. */
-static weft_status check_weight(const reading *r, const weft_safetensors *file, int i)
-{
-    const weft_safetensors_entry *saved = weft_safetensors_at(file, i);
-    const size_t start = strlen(WEFT__ADAPTER_PREFIX);
-    char path[WEFT_NN_PATH];
-    const bool copy = is_base_copy(r, saved->name, path, sizeof path);
-    if (!copy && strncmp(saved->name, WEFT__ADAPTER_PREFIX, start) == 0)
-        snprintf(path, sizeof path, "%s", saved->name + start);
-    else if (!copy)
-        return WEFT_OK;
-    weft_array *const *slot = weft_nn_find(r->tree, path);
-    if (slot == NULL)
-        return WEFT_OK;
-    const weft_status status = check_rows(saved, path, *slot);
-    return status == WEFT_OK && copy ? check_copy(file, saved->name, path, *slot) : status;
-}
-
-static weft_status check_weights(weft_module *tree, const weft_safetensors *file,
-                                 const weft__names *whole)
-{
-    const reading r = {tree, whole};
-    weft_status status = WEFT_OK;
-    for (int i = 0; status == WEFT_OK && i < weft_safetensors_count(file); i++)
-        status = check_weight(&r, file, i);
-    return status;
-}
-
 static weft_status load(weft_module *tree, const weft__adapter_config *config,
                         const weft_safetensors *file, const weft_adapter_options *options)
 {
@@ -405,8 +315,15 @@ static weft_status load(weft_module *tree, const weft__adapter_config *config,
     if (status == WEFT_OK && config->whole.value && whole.n == 0 &&
         json_object_array_length(config->whole.value) > 0)
         status = weft__json_fail(&config->whole, WEFT_INVALID, "the model has no such module");
+    if (status == WEFT_OK && config->tying)
+        status = add_tied(tree, &chosen);
+    if (status == WEFT_OK && config->tying)
+        status = add_tied(tree, &whole);
+    const weft__copies copies = {tree, &whole};
     if (status == WEFT_OK)
-        status = check_weights(tree, file, &whole);
+        status = weft__adapter_check_copies(&copies, file);
+    if (status == WEFT_OK)
+        status = weft__adapter_grow_whole(&copies, file);
     if (status == WEFT_OK)
         status = inject(tree, config, &chosen, &whole, options);
     if (status == WEFT_OK) {
@@ -415,6 +332,8 @@ static weft_status load(weft_module *tree, const weft__adapter_config *config,
             status = load_and_cast(tree, file, &whole, n_stacks, options);
         if (status == WEFT_OK)
             status = weft__dora_settle(tree);
+        if (status == WEFT_OK)
+            status = weft__adapter_add_copied_rows(&copies, file);
         if (status != WEFT_OK)
             weft_nn_lora_remove(tree);
     }

@@ -1,5 +1,5 @@
-/* train/adapter/pattern.c -- PEFT's rank_pattern and alpha_pattern: numbers for modules selected by
- * regular expressions. */
+/* train/adapter/pattern.c -- modules selected by regular expressions: PEFT's exclude_modules, and
+ * the numbers of rank_pattern and alpha_pattern. */
 #include <math.h>
 #include <string.h>
 
@@ -9,10 +9,11 @@
 #include "text/tokenizer/regex.h"
 #include "train/adapter/adapter.h"
 
-/* PEFT matches (.*\\.)?(KEY)$ against the complete path. */
-static weft_status compile(const weft__json *pattern, const char *key, text_regex **out)
+/* `before` is the expression for what may precede a match. */
+static weft_status compile(const weft__json *pattern, const char *before, const char *key,
+                           text_regex **out)
 {
-    char *text = weft_format("^(?:.*\\.)?(?:%s)$", key);
+    char *text = weft_format("^%s(?:%s)$", before, key);
     const weft_status status = text ? weft__regex_new(text, strlen(text), false, pattern, out)
                                     : weft__out_of_memory(pattern->name, NULL);
     weft_free(text);
@@ -28,6 +29,19 @@ static weft_status matches(const text_regex *regex, const char *path, bool *out)
     weft__regex_search_end(&search);
     return status;
 }
+
+weft_status weft__adapter_regex_fits(const weft__json *regex, const char *name, bool *out)
+{
+    text_regex *compiled = NULL;
+    weft_status status = compile(regex, "", json_object_get_string(regex->value), &compiled);
+    if (status == WEFT_OK)
+        status = matches(compiled, name, out);
+    weft__regex_free(compiled);
+    return status;
+}
+
+/* PEFT matches (.*\\.)?(KEY)$ against the complete path. */
+static const char components[] = "(?:.*\\.)?";
 
 static weft_status check_number(const weft__json *pattern, const char *key, bool whole)
 {
@@ -61,7 +75,7 @@ weft_status weft__adapter_pattern_read(const weft__json *root, const char *name,
     for (; status == WEFT_OK && !json_object_iter_equal(&at, &end); json_object_iter_next(&at)) {
         const char *key = json_object_iter_peek_name(&at);
         text_regex *regex = NULL;
-        status = compile(out, key, &regex);
+        status = compile(out, components, key, &regex);
         weft__regex_free(regex);
         if (status == WEFT_OK)
             status = check_number(out, key, whole);
@@ -80,7 +94,7 @@ weft_status weft__adapter_pattern_find(const weft__json *pattern, const char *pa
     for (; *out == 0 && !json_object_iter_equal(&at, &end); json_object_iter_next(&at)) {
         text_regex *regex = NULL;
         bool fits = false;
-        status = compile(pattern, json_object_iter_peek_name(&at), &regex);
+        status = compile(pattern, components, json_object_iter_peek_name(&at), &regex);
         if (status == WEFT_OK)
             status = matches(regex, path, &fits);
         weft__regex_free(regex);

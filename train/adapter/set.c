@@ -6,6 +6,7 @@
 #include "core/failure.h"
 #include "models/convert/convert.h"
 #include "nn/lora.h"
+#include "nn/tokens.h"
 #include "train/adapter/adapter.h"
 #include "train/adapter/list.h"
 
@@ -84,11 +85,17 @@ static weft_status check_whole(const char *path)
     if (config.whole.value && json_object_array_length(config.whole.value) > 0)
         status = weft__json_fail(&config.whole, WEFT_UNSUPPORTED,
                                  "modules that are trained whole cannot be switched");
-    if (status == WEFT_OK && config.tokens.value)
-        status = weft__json_fail(&config.tokens, WEFT_UNSUPPORTED,
-                                 "rows of trained tokens cannot be switched");
     weft__adapter_config_free(&config);
     return status;
+}
+
+static weft_status refuse_tokens(void *context, const char *path, weft_module **field)
+{
+    return weft__is_tokens(*field)
+               ? weft_fail(WEFT_UNSUPPORTED,
+                           "%s: it has rows of tokens for %s, which cannot be switched",
+                           (const char *)context, path)
+               : WEFT_OK;
 }
 
 /* Evaluates the arrays of the list and keeps them. */
@@ -117,10 +124,13 @@ static weft_status read_member(weft_adapters *set, const char *path, member *out
     if (status != WEFT_OK)
         return status;
     weft_scope_open();
-    status = weft__adapter_list_of(tree, &out->list);
+    status = weft_nn_visit_modules(tree, refuse_tokens, (void *)path);
+    if (status == WEFT_OK)
+        status = weft__adapter_list_of(tree, &out->list);
     const weft_status kept = keep_arrays(&out->list);
     weft_scope_close(NULL);
     weft_nn_lora_remove(tree);
+    weft__adapter_count_tokens(set->model);
     return status == WEFT_OK ? kept : status;
 }
 

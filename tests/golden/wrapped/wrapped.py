@@ -102,6 +102,37 @@ def module_names(model):
     return [name for name, m in model.named_modules() if isinstance(m, kinds)]
 
 
+KINDS = {  # how a configuration selects modules, and what PEFT saves beside adapters
+    "excluded": dict(target_modules=["q_proj", "k_proj", "down_proj"],
+                     exclude_modules=r".*(layers\.0|vision|visual).*"),
+    "tied-whole": dict(target_modules=["down_proj"], modules_to_save=["embed_tokens"],
+                       ensure_weight_tying=True),
+    "tied-target": dict(target_modules=["embed_tokens", "down_proj"], ensure_weight_tying=True),
+    "resized": dict(target_modules=["down_proj"]),
+    "resized-whole": dict(target_modules=["down_proj"],
+                          modules_to_save=["embed_tokens", "lm_head"]),
+}
+
+
+def write_kinds(name):
+    """With embedding and head tied (gemma3) and separate (qwen3-5)."""
+    for kind, options in KINDS.items():
+        torch.manual_seed(12)
+        folder = here / name / "kinds" / kind
+        model = type(MODELS[name]()).from_pretrained(here / name)
+        if kind.startswith("resized"):
+            model.resize_token_embeddings(VOCABULARY + 3)
+        model = get_peft_model(model, LoraConfig(r=2, lora_alpha=4, task_type="CAUSAL_LM", **options))
+        for p in ("lora_", "modules_to_save"):
+            randomize(model, p, 0.1)
+        ids = torch.randint(5, VOCABULARY + 3 * kind.startswith("resized"), (1, 10))
+        with torch.no_grad():
+            logits = model.eval()(input_ids=ids).logits
+        model.save_pretrained(folder, save_embedding_layers=kind.startswith("resized") or "auto")
+        (folder / "README.md").unlink()
+        save_file({"input_ids": ids.int(), "logits": logits}, folder / "reference.safetensors")
+
+
 def write(name):
     torch.manual_seed(11)
     folder = here / name
@@ -127,3 +158,5 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     for name in sys.argv[1:] or MODELS:
         write(name)
+        if name in ("gemma3", "qwen3-5"):
+            write_kinds(name)
