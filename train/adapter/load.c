@@ -77,8 +77,11 @@ static weft_status check_parameters(const weft__adapter_config *config, const we
         const char *target =
             json_object_get_string(json_object_array_get_idx(config->parameters.value, i));
         bool fits = false;
-        for (int k = 0; k < all->n; k++)
-            fits = fits || weft__adapter_is_suffix(all->at[k], target);
+        for (int k = 0; k < all->n; k++) {
+            char name[WEFT_NN_PATH];
+            weft__name_in(config->naming, all->at[k], name, sizeof name);
+            fits = fits || weft__adapter_is_suffix(name, target);
+        }
         if (!fits)
             return weft__json_fail(&config->parameters, WEFT_UNSUPPORTED,
                                    "'%s' fits no parameter of experts in the model",
