@@ -148,6 +148,15 @@ static weft_status write_config(weft_model *model, bool text_only, const char *f
     return status;
 }
 
+/* Copies an id from config.json, unless it is there or there is none. */
+static bool copy_id(weft_model *model, json_object *root, const char *name)
+{
+    const int64_t id = weft_config_int(weft_model_config(model), name, -1);
+    if (id < 0 || json_object_object_get_ex(root, name, NULL))
+        return true;
+    return json_object_object_add(root, name, json_object_new_int64(id)) == 0;
+}
+
 /* The model's generation settings with its end-of-sequence ids. The caller drops *out. */
 static weft_status generation_of(weft_model *model, json_object **out)
 {
@@ -155,16 +164,19 @@ static weft_status generation_of(weft_model *model, json_object **out)
     int n;
     const int32_t *eos = weft_model_eos(model, &n);
     json_object *root = c ? json_tokener_parse(weft_config_text(c)) : json_object_new_object();
-    json_object *ids = json_object_new_array();
+    json_object *ids = n == 1 ? json_object_new_int(eos[0]) : json_object_new_array();
     bool fine = root && ids;
-    for (int i = 0; fine && i < n; i++)
+    for (int i = 0; fine && n > 1 && i < n; i++)
         fine = json_object_array_add(ids, json_object_new_int(eos[i])) == 0;
-    fine = fine && json_object_object_add(root, "eos_token_id", ids) == 0;
+    if (n == 0)
+        json_object_put(ids);
+    else
+        fine = fine && json_object_object_add(root, "eos_token_id", ids) == 0;
+    fine = fine && copy_id(model, root, "bos_token_id") && copy_id(model, root, "pad_token_id");
     if (fine) {
         *out = root;
         return WEFT_OK;
     }
-    json_object_put(ids);
     json_object_put(root);
     return weft__out_of_memory("generation_config.json", NULL);
 }
@@ -195,8 +207,7 @@ static weft_status write_text(const work *w, weft_model *model, bool text_only, 
         w->from_gguf ? WEFT_OK : weft__text_files_copy(w->source, folder, tokenizer && !own);
     if (status == WEFT_OK && !w->from_gguf && !text_only)
         status = weft__processor_files_copy(w->source, folder);
-    const bool settings = w->from_gguf && weft__model_generation(model)->config;
-    if (status == WEFT_OK && (settings || w->more_eos))
+    if (status == WEFT_OK && (w->from_gguf || w->more_eos))
         status = write_generation(model, folder);
     if (status == WEFT_OK && tokenizer && own)
         return weft_tokenizer_copy(w->text, folder);

@@ -142,7 +142,50 @@ static void put_windows(writer *w)
     weft__text_format(&w->out, "]");
 }
 
-/* Writes divisors of the frequencies as longrope's lists, which are equivalent. */
+static float divisor_at(const writer *w, int i, int64_t j)
+{
+    float x;
+    memcpy(&x, (const char *)weft_gguf_bytes(w->file, i) + 4 * j, sizeof x);
+    return x;
+}
+
+/* Whether n divisors are those of rope type llama3 (Llama 3.1) with its usual bands: long waves are
+ * divided by the factor, short ones are not, between them it changes smoothly. */
+static bool is_llama3(const writer *w, int i, int64_t n, double context, double factor)
+{
+    enum { LOW = 1, HIGH = 4 };
+    const double base = number(w, "rope.freq_base", 10000);
+    for (int64_t j = 0; j < n; j++) {
+        const double wave = 2 * M_PI * pow(base, (double)j / (double)n);
+        double smooth = (context / wave - LOW) / (HIGH - LOW);
+        smooth = smooth < 0 ? 0 : smooth > 1 ? 1 : smooth;
+        const double expected = 1 / ((1 - smooth) / factor + smooth);
+        if (!(fabs((double)divisor_at(w, i, j) - expected) <= 1e-4 * expected))
+            return false;
+    }
+    return true;
+}
+
+/* Writes the divisors as rope type llama3 if they are of that type. */
+static bool put_llama3(writer *w, int i, int64_t n)
+{
+    const double factor = n > 0 ? (double)divisor_at(w, i, n - 1) : 0;
+    for (int64_t context = 1024; factor > 1 && context <= 1 << 20; context *= 2) {
+        if (!is_llama3(w, i, n, (double)context, factor))
+            continue;
+        weft__text_format(&w->out, ",\"rope_scaling\":{\"rope_type\":\"llama3\"");
+        put_number(w, "factor", factor);
+        weft__text_format(&w->out,
+                          ",\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
+                          "\"original_max_position_embeddings\":%lld}",
+                          (long long)context);
+        return true;
+    }
+    return false;
+}
+
+/* Writes divisors of the frequencies as rope type llama3 or as longrope's lists, which can express
+ * all. */
 static weft_status put_divisors(writer *w, int i)
 {
     const int64_t context = integer(w, "context_length", 1);
@@ -150,6 +193,8 @@ static weft_status put_divisors(writer *w, int i)
     if (e->dtype != WEFT_FLOAT32 || e->encoding || e->shape.n != 1)
         return weft_fail(WEFT_INVALID, "%s: tensor '%s': expected F32 of one dim, found %s of %d",
                          weft_gguf_path(w->file), weft_printable(e->name), e->type, e->shape.n);
+    if (put_llama3(w, i, e->shape.at[0]))
+        return WEFT_OK;
     weft__text_format(&w->out,
                       ",\"rope_scaling\":{\"rope_type\":\"longrope\","
                       "\"attention_factor\":1.0,\"factor\":1.0,"
@@ -158,9 +203,7 @@ static weft_status put_divisors(writer *w, int i)
     for (int list = 0; list < 2; list++) {
         weft__text_format(&w->out, ",\"%s\":[", list ? "long_factor" : "short_factor");
         for (int64_t j = 0; j < e->shape.at[0]; j++) {
-            float x;
-            memcpy(&x, (const char *)weft_gguf_bytes(w->file, i) + 4 * j, sizeof x);
-            weft__text_format(&w->out, "%s%.9g", j ? "," : "", (double)x);
+            weft__text_format(&w->out, "%s%.9g", j ? "," : "", (double)divisor_at(w, i, j));
         }
         weft__text_format(&w->out, "]");
     }
@@ -241,11 +284,8 @@ static double turned(const writer *w)
     if (e == NULL || e->dtype != WEFT_FLOAT32 || e->encoding || e->shape.n != 1 ||
         e->shape.at[0] < 1)
         return 1;
-    for (int64_t j = 0; j < e->shape.at[0]; j++) {
-        float x;
-        memcpy(&x, (const char *)weft_gguf_bytes(w->file, i) + 4 * j, sizeof x);
-        n += x == 1;
-    }
+    for (int64_t j = 0; j < e->shape.at[0]; j++)
+        n += divisor_at(w, i, j) == 1;
     return (double)n / (double)e->shape.at[0];
 }
 
@@ -343,14 +383,26 @@ static bool ends_a_turn(const weft_gguf_string *s)
     return false;
 }
 
-static void put_end(writer *w, int *n, int64_t id)
+/* The ids that end a sequence, each once. */
+enum { MAX_ENDS = 16 };
+typedef struct ends {
+    int64_t ids[MAX_ENDS];
+    int n;
+} ends;
+
+static void add_end(ends *e, int64_t id)
 {
-    weft__text_format(&w->out, (*n)++ ? ",%lld" : ",\"eos_token_id\":[%lld", (long long)id);
+    for (int i = 0; i < e->n; i++) {
+        if (e->ids[i] == id)
+            return;
+    }
+    if (e->n < MAX_ENDS)
+        e->ids[e->n++] = id;
 }
 
 /* Adds control tokens with texts that llama.cpp treats as end of generation: many files list only
  * the end of a document, but their models end turns with another token. */
-static void put_ends_by_text(writer *w, int *n)
+static void add_ends_by_text(const writer *w, ends *e)
 {
     enum { CONTROL = 3 };
     const weft_gguf_value *types = weft_gguf_value_find(w->file, "tokenizer.ggml.token_type");
@@ -359,28 +411,39 @@ static void put_ends_by_text(writer *w, int *n)
     weft_gguf_string text;
     for (int64_t i = 0; weft_gguf_value_int(types, i, &type); i++) {
         if (type == CONTROL && weft_gguf_value_string(tokens, i, &text) && ends_a_turn(&text))
-            put_end(w, n, i);
+            add_end(e, i);
     }
+}
+
+static bool find_id(const writer *w, const char *key, int64_t *id)
+{
+    return weft_gguf_value_int(weft_gguf_value_find(w->file, key), 0, id);
 }
 
 static void put_ids(writer *w)
 {
-    static const char *const ends[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+    static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                        "tokenizer.ggml.eom_token_id"};
     int64_t id;
-    int n = 0;
+    ends e = {.n = 0};
     bool turns = false; /* the file lists the ends of turns */
-    if (weft_gguf_value_int(weft_gguf_value_find(w->file, "tokenizer.ggml.bos_token_id"), 0, &id))
+    if (find_id(w, "tokenizer.ggml.bos_token_id", &id))
         put_int(w, "bos_token_id", id);
+    if (find_id(w, "tokenizer.ggml.padding_token_id", &id))
+        put_int(w, "pad_token_id", id);
     for (int i = 0; i < 3; i++) {
-        if (!weft_gguf_value_int(weft_gguf_value_find(w->file, ends[i]), 0, &id))
+        if (!find_id(w, keys[i], &id))
             continue;
-        put_end(w, &n, id);
+        add_end(&e, id);
         turns = turns || i > 0;
     }
     if (!turns)
-        put_ends_by_text(w, &n);
-    if (n > 0)
+        add_ends_by_text(w, &e);
+    if (e.n == 1)
+        put_int(w, "eos_token_id", e.ids[0]);
+    for (int i = 0; e.n > 1 && i < e.n; i++)
+        weft__text_format(&w->out, "%s%lld", i ? "," : ",\"eos_token_id\":[", (long long)e.ids[i]);
+    if (e.n > 1)
         weft__text_format(&w->out, "]");
 }
 
@@ -398,6 +461,24 @@ static const char *model_type(const writer *w)
     return integer(w, "expert_count", 0) > 0               ? "mixtral"
            : integer(w, "attention.sliding_window", 0) > 0 ? "mistral"
                                                            : "llama";
+}
+
+/* The class of transformers, which llama.cpp's converter, vLLM and Ollama read. */
+static const char *class_of(const char *model_type)
+{
+    static const char *const classes[][2] = {
+        {"llama", "LlamaForCausalLM"},        {"mistral", "MistralForCausalLM"},
+        {"mixtral", "MixtralForCausalLM"},    {"ministral3", "Ministral3ForCausalLM"},
+        {"gemma2", "Gemma2ForCausalLM"},      {"gemma3_text", "Gemma3ForCausalLM"},
+        {"gemma4_text", "Gemma4ForCausalLM"}, {"qwen2", "Qwen2ForCausalLM"},
+        {"qwen3", "Qwen3ForCausalLM"},        {"qwen3_moe", "Qwen3MoeForCausalLM"},
+        {"minicpm", "MiniCPMForCausalLM"},
+    };
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
+        if (strcmp(classes[i][0], model_type) == 0)
+            return classes[i][1];
+    }
+    return NULL;
 }
 
 static weft_status check(const writer *w)
@@ -430,7 +511,10 @@ static weft_status put_all(writer *w)
     weft_status status = check(w);
     if (status != WEFT_OK)
         return status;
+    const char *class_name = class_of(model_type(w));
     weft__text_format(&w->out, "{\"model_type\":\"%s\"", model_type(w));
+    if (class_name)
+        weft__text_format(&w->out, ",\"architectures\":[\"%s\"]", class_name);
     copy_int(w, "hidden_size", "embedding_length");
     copy_int(w, "num_hidden_layers", "block_count");
     copy_int(w, "intermediate_size", "feed_forward_length");

@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <json-c/json.h>
+
 #include "tests/check.h"
 #include "tests/support/tokenizer_json.h"
 #include "weft/weft.h"
@@ -285,6 +287,120 @@ static void free_space_is_checked_first(void)
     CHECK_EQ_INT(system(command), 0);
 }
 
+/* ---- configurations of GGUF files -------------------------------------------------------------
+ */
+
+/* The configuration that a folder from a GGUF file of `folder` has. The caller drops it. */
+static json_object *configured(const char *folder, const char *name)
+{
+    char file[512], back[512];
+    snprintf(file, sizeof file, "%s", check_temporary("configured.gguf"));
+    snprintf(back, sizeof back, "%s", check_temporary("configured"));
+    const weft_convert_options replace = {.replace = true};
+    json_object *root = NULL;
+    if (CHECK_OK(weft_convert(folder, file, &replace, NULL)) &&
+        CHECK_OK(weft_convert(file, back, &replace, NULL)))
+        root = json_object_from_file(in(back, name));
+    CHECK(root != NULL);
+    return root;
+}
+
+static const char *text_of(json_object *root, const char *key)
+{
+    json_object *value = json_object_object_get(root, key);
+    return value ? json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN) : "absent";
+}
+
+/* What transformers, vLLM and llama.cpp's converter need beside the numbers. */
+static void configurations_name_their_class(void)
+{
+    static const char *const fixtures[][3] = {
+        {"llama", "[\"LlamaForCausalLM\"]", "float32"},
+        {"mistral", "[\"MistralForCausalLM\"]", "float32"},
+        {"mixtral", "[\"MixtralForCausalLM\"]", "float32"},
+        {"ministral3", "[\"Ministral3ForCausalLM\"]", "float32"},
+        {"gemma2", "[\"Gemma2ForCausalLM\"]", "float32"},
+        {"gemma3", "[\"Gemma3ForCausalLM\"]", "float32"},
+        {"gemma4-dense", "[\"Gemma4ForCausalLM\"]", "float32"},
+        {"qwen2", "[\"Qwen2ForCausalLM\"]", "float32"},
+        {"qwen3", "[\"Qwen3ForCausalLM\"]", "float32"},
+        {"qwen3-moe", "[\"Qwen3MoeForCausalLM\"]", "float32"},
+        {"minicpm", "[\"MiniCPMForCausalLM\"]", "float32"},
+    };
+    char folder[512];
+    for (size_t i = 0; i < sizeof fixtures / sizeof *fixtures; i++) {
+        snprintf(folder, sizeof folder, "models/%s", fixtures[i][0]);
+        json_object *root = configured(check_fixture(folder), "config.json");
+        CHECK_STR(text_of(root, "architectures"), fixtures[i][1]);
+        json_object *dtype = json_object_object_get(root, "dtype");
+        CHECK_STR(json_object_get_string(dtype), fixtures[i][2]);
+        json_object_put(root);
+    }
+}
+
+/* One end is an integer, several are a list without repeats. */
+static void ends_are_listed_once(void)
+{
+    static const char *const files[] = {"config.json", "generation_config.json"};
+    for (int i = 0; i < 2; i++) {
+        json_object *root = configured(check_source("examples/storyteller"), files[i]);
+        CHECK_STR(text_of(root, "eos_token_id"), "[4093,4095]");
+        CHECK_STR(text_of(root, "pad_token_id"), "4095");
+        json_object_put(root);
+        root = configured(check_fixture("models/qwen3"), files[i]);
+        CHECK_STR(text_of(root, "eos_token_id"), "absent");
+        json_object_put(root);
+    }
+}
+
+/* Frequency divisors of Llama 3.1 to 3.3, which GGUF files have as a tensor, and others. */
+static void llama3_is_recognized(void)
+{
+    static const struct {
+        const char *rope, *type;
+    } ropes[] = {
+        {"{\"rope_type\":\"llama3\",\"factor\":32.0,\"low_freq_factor\":1.0,"
+         "\"high_freq_factor\":4.0,\"original_max_position_embeddings\":8192}",
+         "llama3"},
+        {"{\"rope_type\":\"llama3\",\"factor\":8.0,\"low_freq_factor\":1.0,"
+         "\"high_freq_factor\":4.0,\"original_max_position_embeddings\":8192}",
+         "llama3"},
+        {"{\"rope_type\":\"llama3\",\"factor\":8.0,\"low_freq_factor\":2.0,"
+         "\"high_freq_factor\":4.0,\"original_max_position_embeddings\":8192}",
+         "longrope"},
+    };
+    char file[512], text[700];
+    snprintf(file, sizeof file, "%s", check_temporary("rope.gguf"));
+    for (size_t i = 0; i < sizeof ropes / sizeof *ropes; i++) {
+        weft_config *config = NULL;
+        weft_model *model = NULL, *again = NULL;
+        snprintf(text, sizeof text,
+                 "{\"model_type\":\"llama\",\"vocab_size\":8,\"hidden_size\":128,"
+                 "\"num_hidden_layers\":1,\"num_attention_heads\":1,\"intermediate_size\":8,"
+                 "\"max_position_embeddings\":131072,\"rope_theta\":500000.0,"
+                 "\"rope_scaling\":%s}",
+                 ropes[i].rope);
+        if (CHECK_OK(weft_config_parse(text, "config", &config)) &&
+            CHECK_OK(weft_model_new(config, &model)) &&
+            CHECK_OK(weft_model_save_gguf(model, file, NULL)) &&
+            CHECK_OK(weft_model_load(file, NULL, &again))) {
+            json_object *root = json_tokener_parse(weft_config_text(weft_model_config(again)));
+            json_object *rope = json_object_object_get(root, "rope_scaling");
+            CHECK_STR(json_object_get_string(json_object_object_get(rope, "rope_type")),
+                      ropes[i].type);
+            if (strcmp(ropes[i].type, "llama3") == 0) {
+                json_object *original = json_tokener_parse(ropes[i].rope);
+                CHECK(json_object_equal(rope, original));
+                json_object_put(original);
+            }
+            json_object_put(root);
+        }
+        weft_model_free(again);
+        weft_model_free(model);
+        weft_config_free(config);
+    }
+}
+
 static void ids_equal(const weft_tokenizer *a, const weft_tokenizer *b, const char *text)
 {
     int32_t *x = NULL, *y = NULL;
@@ -336,4 +452,5 @@ static void text_comes_along(void)
 CHECK_MAIN("convert", CHECK_CASE(formats), CHECK_CASE(routers_stay_dense),
            CHECK_CASE(widths_that_differ), CHECK_CASE(shards), CHECK_CASE(whole_or_not_at_all),
            CHECK_CASE(types_of_a_gguf_file), CHECK_CASE(free_space_is_checked_first),
-           CHECK_CASE(text_comes_along))
+           CHECK_CASE(configurations_name_their_class), CHECK_CASE(ends_are_listed_once),
+           CHECK_CASE(llama3_is_recognized), CHECK_CASE(text_comes_along))
