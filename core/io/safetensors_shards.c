@@ -1,6 +1,9 @@
 /* core/io/safetensors_shards.c -- writes a checkpoint folder: one file, or shards with an index. */
+#include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/failure.h"
 #include "core/io/folder.h"
@@ -93,6 +96,37 @@ static weft_status write_index(const shards *s)
     return status;
 }
 
+/* Whether the file of that name belongs to a checkpoint with another number of files. */
+static bool is_stale(const shards *s, const char *name)
+{
+    int file, files, end = 0;
+    if (strcmp(name, "model.safetensors") == 0)
+        return s->files > 1;
+    if (strcmp(name, "model.safetensors.index.json") == 0)
+        return s->files == 1;
+    return sscanf(name, "model-%5d-of-%5d.safetensors%n", &file, &files, &end) == 2 && end > 0 &&
+           name[end] == '\0' && files != s->files;
+}
+
+/* Removes the files of an earlier checkpoint, which readers could take for this one's. */
+static weft_status remove_stale(const shards *s)
+{
+    weft_status status = WEFT_OK;
+    DIR *folder = opendir(s->folder);
+    for (struct dirent *e; folder && status == WEFT_OK && (e = readdir(folder)) != NULL;) {
+        if (!is_stale(s, e->d_name))
+            continue;
+        char *path = weft_format("%s/%s", s->folder, e->d_name);
+        status = !path               ? weft__out_of_memory(s->folder, "saving it")
+                 : unlink(path) == 0 ? WEFT_OK
+                                     : weft_fail(WEFT_IO, "%s: %s", path, strerror(errno));
+        weft_free(path);
+    }
+    if (folder)
+        closedir(folder);
+    return status;
+}
+
 weft_status weft_safetensors_save_folder(const char *folder, const char *const *names,
                                          weft_array *const *arrays, int n,
                                          const weft_save_folder_options *options, int *files)
@@ -115,6 +149,8 @@ weft_status weft_safetensors_save_folder(const char *folder, const char *const *
         status = write_file(&s, i);
     if (status == WEFT_OK && s.files > 1)
         status = write_index(&s);
+    if (status == WEFT_OK)
+        status = remove_stale(&s);
     if (files)
         *files = s.files;
     weft_free(s.starts);

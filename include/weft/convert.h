@@ -69,7 +69,8 @@ WEFT_NODISCARD WEFT_API weft_status weft_convert(const char *model, const char *
 
 /* Copies the files that a tokenizer is loaded from into a folder: tokenizer.json, its
  * configuration, the chat templates and the configurations of processors of a folder, or those of a
- * GGUF file's metadata. WEFT_IO when they cannot be read or written, WEFT_UNSUPPORTED for a
+ * GGUF file's metadata. Of the tokenizer's files and templates, those in `to` that the folder
+ * `from` lacks are removed. WEFT_IO when they cannot be read or written, WEFT_UNSUPPORTED for a
  * tokenizer that the files cannot express. */
 WEFT_NODISCARD WEFT_API weft_status weft_tokenizer_copy(const char *from, const char *to);
 

@@ -209,8 +209,8 @@ static weft_status write_text(const work *w, weft_model *model, bool text_only, 
         status = weft__processor_files_copy(w->source, folder);
     if (status == WEFT_OK && (w->from_gguf || w->more_eos))
         status = write_generation(model, folder);
-    if (status == WEFT_OK && tokenizer && own)
-        return weft_tokenizer_copy(w->text, folder);
+    if (status == WEFT_OK && own && !w->options->no_tokenizer)
+        return weft_tokenizer_copy(w->text, folder); /* perhaps only a chat template */
     if (!w->from_gguf)
         return status;
     return status == WEFT_OK && tokenizer ? weft__text_files_make(w->source, folder) : status;

@@ -68,6 +68,20 @@ static weft_status copy(const char *from, const char *to, const char *name)
     return status;
 }
 
+/* The same, but removes a file or folder at `to` that `from` does not have. */
+static weft_status mirror(const char *from, const char *to, const char *name)
+{
+    char *source = weft_format("%s/%s", from, name), *target = weft_format("%s/%s", to, name);
+    weft_status status = source && target ? WEFT_OK : weft__out_of_memory(from, NULL);
+    const bool stale =
+        status == WEFT_OK && !weft__exists(source) && weft__exists(from) && weft__exists(target);
+    if (stale)
+        status = weft__folder_remove(target);
+    weft_free(source);
+    weft_free(target);
+    return status == WEFT_OK && !stale ? copy(from, to, name) : status;
+}
+
 static weft_status copy_templates(const char *from, const char *to)
 {
     static const char name[] = "additional_chat_templates";
@@ -128,7 +142,7 @@ weft_status weft_tokenizer_copy(const char *from, const char *to)
     if (status == WEFT_OK && gguf)
         status = weft__text_files_make(gguf, to);
     for (size_t i = 0; status == WEFT_OK && !gguf && i < sizeof names / sizeof *names; i++)
-        status = copy(from, to, names[i]);
+        status = mirror(from, to, names[i]);
     if (status == WEFT_OK && !gguf)
         status = copy_templates(from, to);
     if (status == WEFT_OK && !gguf)

@@ -2,6 +2,7 @@
  * weft convert --adapter-format. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <json-c/json.h>
 
@@ -84,6 +85,18 @@ static void methods_of_training_go_together(void)
     CHECK_CONTAINS(o.err, "neftune");
 }
 
+/* A folder has the weights of one format, that of its configuration. */
+static void expect_weights(const char *folder, const char *name)
+{
+    static const char *const names[] = {"adapter_model.safetensors", "adapters.safetensors",
+                                        "adapter_model.bin"};
+    char path[1200];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        CHECK_EQ_INT(access(path, F_OK) == 0, strcmp(names[i], name) == 0);
+    }
+}
+
 /* From PEFT's format to the two others and back. */
 static void adapters_are_converted(void)
 {
@@ -112,11 +125,21 @@ static void adapters_are_converted(void)
     o = weft_command(NULL, "info %s/models/llama --adapter %s", golden, back);
     CHECK_EQ_INT(o.code, 0);
     CHECK_CONTAINS(o.out, "4 linears");
+    expect_weights(back, "adapters.safetensors");
+    char path[1200], *text = NULL;
+    snprintf(path, sizeof path, "%s/adapter_model.bin", back);
+    CHECK_OK(weft_file_write(path, "old", 3));
     o = weft_command(NULL, force, there, back, "peft", golden);
     CHECK_EQ_INT(o.code, 0);
+    expect_weights(back, "adapter_model.safetensors");
+    o = weft_command(NULL, force, back, back, "mlx", golden); /* in place */
+    CHECK_EQ_INT(o.code, 0);
+    expect_weights(back, "adapters.safetensors");
+    o = weft_command(NULL, force, back, back, "peft", golden);
+    CHECK_EQ_INT(o.code, 0);
+    expect_weights(back, "adapter_model.safetensors");
     /* A chat template goes from folder to folder. */
     static const char template[] = "{{ messages[0].content }}";
-    char path[1200], *text = NULL;
     snprintf(path, sizeof path, "%s/chat_template.jinja", back);
     CHECK_OK(weft_file_write(path, template, strlen(template)));
     snprintf(there, sizeof there, "%s", check_temporary("there-mlx"));
@@ -126,6 +149,10 @@ static void adapters_are_converted(void)
     if (CHECK_OK(weft_file_read(path, 0, &text, NULL)))
         CHECK_STR(text, template);
     weft_free(text);
+    /* The template of an earlier adapter in the folder does not stay. */
+    o = weft_command(NULL, force, initial, there, "mlx", golden);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK(access(path, F_OK) != 0);
 }
 
 /* --adapter as often as there are adapters. */

@@ -188,6 +188,26 @@ static void shards(void)
     weft_model_free(b);
 }
 
+/* A checkpoint that is saved over one with another number of files leaves none of its files. */
+static void shards_of_an_earlier_checkpoint_are_removed(void)
+{
+    static const int64_t limits[] = {200000, 400000, 1 << 30, 200000};
+    char folder[512];
+    weft_model *a = NULL;
+    snprintf(folder, sizeof folder, "%s", check_temporary("again"));
+    if (!CHECK_OK(weft_model_load(golden("qwen3"), NULL, &a)))
+        return;
+    for (int i = 0; i < 4; i++) {
+        int files = 0;
+        const weft_nn_save_options options = {.shard_bytes = limits[i], .files = &files};
+        CHECK_OK(weft_nn_save(weft_model_module(a), folder, &options));
+        CHECK_EQ_INT(files > 1, i != 2);
+        CHECK_EQ_INT(count_files(folder, "model-0"), files > 1 ? files : 0);
+        CHECK_EQ_INT(count_files(folder, "model.safetensors"), 1); /* one file, or the index */
+    }
+    weft_model_free(a);
+}
+
 /* What is there stays, unless it is to be replaced; a failure leaves nothing behind. */
 static void whole_or_not_at_all(void)
 {
@@ -450,7 +470,8 @@ static void text_comes_along(void)
 }
 
 CHECK_MAIN("convert", CHECK_CASE(formats), CHECK_CASE(routers_stay_dense),
-           CHECK_CASE(widths_that_differ), CHECK_CASE(shards), CHECK_CASE(whole_or_not_at_all),
+           CHECK_CASE(widths_that_differ), CHECK_CASE(shards),
+           CHECK_CASE(shards_of_an_earlier_checkpoint_are_removed), CHECK_CASE(whole_or_not_at_all),
            CHECK_CASE(types_of_a_gguf_file), CHECK_CASE(free_space_is_checked_first),
            CHECK_CASE(configurations_name_their_class), CHECK_CASE(ends_are_listed_once),
            CHECK_CASE(llama3_is_recognized), CHECK_CASE(text_comes_along))

@@ -239,6 +239,29 @@ static void expect_merged_prompt(const char *adapter, const char *name)
     json_object_put(root);
 }
 
+/* A template alone, for a base without tokenizer and template. */
+static void a_template_may_be_alone(void)
+{
+    static const char text[] = "{{ messages[0].content }}";
+    char base[512], path[600], out[512], *got = NULL;
+    weft_model *model = NULL;
+    snprintf(base, sizeof base, "%s", check_fixture("models/llama"));
+    const char *adapter = check_temporary("alone");
+    if (!CHECK_OK(weft_model_load(base, NULL, &model)) ||
+        !CHECK_OK(weft_nn_lora_inject(weft_model_module(model), NULL)) ||
+        !CHECK_OK(weft_adapter_save(model, adapter, NULL)))
+        return;
+    weft_model_free(model);
+    snprintf(path, sizeof path, "%s/chat_template.jinja", adapter);
+    CHECK_OK(weft_file_write(path, text, strlen(text)));
+    snprintf(out, sizeof out, "%s", check_temporary("alone-merged"));
+    CHECK_OK(weft_adapter_fuse(base, adapter, out, NULL, NULL));
+    snprintf(path, sizeof path, "%s/chat_template.jinja", out);
+    if (CHECK_OK(weft_file_read(path, 0, &got, NULL)))
+        CHECK_STR(got, text);
+    weft_free(got);
+}
+
 static void merged_models_have_the_template_of_the_adapter(void)
 {
     static const char text[] = "[{{ messages[0].content }}]{{ eos_token }}";
@@ -258,4 +281,5 @@ CHECK_MAIN("adapter_text", CHECK_CASE(prompts_are_those_of_transformers),
            CHECK_CASE(answers_end_with_the_eos_token_of_the_adapter), CHECK_CASE(eos_is_added_once),
            CHECK_CASE(templates_are_found_folder_by_folder),
            CHECK_CASE(merged_models_answer_as_base_and_adapter),
+           CHECK_CASE(a_template_may_be_alone),
            CHECK_CASE(merged_models_have_the_template_of_the_adapter))

@@ -120,3 +120,21 @@ weft_status weft__adapter_linears(weft_module *tree, weft__names *linears, weft_
     survey s = {linears, adapted};
     return weft_nn_visit_modules(tree, look, &s);
 }
+
+/* ---- folders -------------------------------------------------------------------------------- */
+
+weft_status weft__adapter_remove_others(const char *folder, const char *own)
+{
+    static const char *const names[] = {WEFT__ADAPTER_TENSORS, WEFT__ADAPTER_MLX_TENSORS,
+                                        "adapter_model.bin"};
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names && status == WEFT_OK; i++) {
+        char *path = weft_format("%s/%s", folder, names[i]);
+        if (path == NULL)
+            status = weft__out_of_memory(folder, "the adapter");
+        else if (strcmp(names[i], own) != 0 && weft__exists(path))
+            status = weft__folder_remove(path);
+        weft_free(path);
+    }
+    return status;
+}

@@ -11,6 +11,11 @@
 
 #define WEFT__ADAPTER_CONFIG "adapter_config.json"
 #define WEFT__ADAPTER_TENSORS "adapter_model.safetensors"
+#define WEFT__ADAPTER_MLX_TENSORS "adapters.safetensors"
+
+/* Removes the weights of other formats than `own` from an adapter's folder, so that the
+ * configuration is that of the only ones. */
+weft_status weft__adapter_remove_others(const char *folder, const char *own);
 #define WEFT__ADAPTER_PREFIX "base_model.model."
 
 enum { WEFT__MOST_RANK = 1 << 16 };

@@ -52,8 +52,6 @@ weft_status weft__adapter_load_list(weft_model *model, const char *path, weft_ad
 
 /* ---- mlx.c, gguf.c -------------------------------------------------------------------------- */
 
-#define WEFT__ADAPTER_MLX_TENSORS "adapters.safetensors"
-
 weft_status weft__adapter_mlx_read(const char *folder, weft__adapter_list *out);
 weft_status weft__adapter_mlx_write(weft_model *model, const char *folder, const char *base_name);
 

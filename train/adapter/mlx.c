@@ -234,6 +234,8 @@ weft_status weft__adapter_mlx_write(weft_model *model, const char *folder, const
         status = write_tensors(&list, naming, rank, list.at[0].scale, folder);
     if (status == WEFT_OK)
         status = write_config(&list, naming, rank, list.at[0].scale, folder, base_name);
+    if (status == WEFT_OK)
+        status = weft__adapter_remove_others(folder, WEFT__ADAPTER_MLX_TENSORS);
     status = weft__folder_close(&f, status);
     weft_scope_close(NULL);
     weft__adapter_list_free(&list);

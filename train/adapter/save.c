@@ -528,7 +528,7 @@ static weft_status save(weft_module *tree, const char *folder, const char *base_
                               p->naming); /* first, since it is what fails on a full disk */
     if (status == WEFT_OK)
         status = save_config(folder, tree, p, base_name, task);
-    return status;
+    return status == WEFT_OK ? weft__adapter_remove_others(folder, WEFT__ADAPTER_TENSORS) : status;
 }
 
 weft_status weft__adapter_check_folder(const char *folder)
