@@ -81,7 +81,7 @@ void weft__gguf_add_number(weft__text *out, const char *key, double x)
             break;
         }
     }
-    weft__text_format(out, ",\"%s\":%s", key, text);
+    weft__text_format(out, ",\"%s\":%s%s", key, text, strpbrk(text, ".en") ? "" : ".0");
 }
 
 static void put_number(writer *w, const char *key, double x)
@@ -170,7 +170,7 @@ static bool is_llama3(const writer *w, int i, int64_t n, double context, double 
 static bool put_llama3(writer *w, int i, int64_t n)
 {
     const double factor = n > 0 ? (double)divisor_at(w, i, n - 1) : 0;
-    for (int64_t context = 1024; factor > 1 && context <= 1 << 20; context *= 2) {
+    for (int64_t context = 16; factor > 1 && context <= 1 << 20; context *= 2) {
         if (!is_llama3(w, i, n, (double)context, factor))
             continue;
         weft__text_format(&w->out, ",\"rope_scaling\":{\"rope_type\":\"llama3\"");
@@ -228,7 +228,7 @@ static weft_status put_scaling(writer *w)
                          weft_printable_n(type.at, (size_t)type.n));
     weft__text_format(&w->out, ",\"rope_scaling\":{\"rope_type\":\"%s\"",
                       linear ? "linear" : "yarn");
-    copy_number(w, "factor", "rope.scaling.factor");
+    put_number(w, "factor", number(w, "rope.scaling.factor", 1));
     copy_int(w, "original_max_position_embeddings", "rope.scaling.original_context_length");
     if (yarn) {
         copy_number(w, "beta_fast", "rope.scaling.yarn_beta_fast");
@@ -245,6 +245,15 @@ static weft_status put_rope(writer *w)
     return put_scaling(w);
 }
 
+/* 0 in a file is null in config.json: no cap. */
+static void put_cap(writer *w, const char *key, double x)
+{
+    if (x > 0)
+        put_number(w, key, x);
+    else
+        weft__text_format(&w->out, ",\"%s\":null", key);
+}
+
 /* Scores are divided by the square root of this: the size of a head or, in the largest models, the
  * layer's width per head. */
 static void put_gemma(writer *w)
@@ -255,15 +264,18 @@ static void put_gemma(writer *w)
     const int64_t head = integer(w, "attention.key_length", E / heads);
     const int64_t largest = third ? 62 : 46;
     const double scale = number(w, "attention.scale", 0);
-    put_number(w, "query_pre_attn_scalar",
-               scale > 0                                 ? rint(1 / (scale * scale) * 16) / 16
-               : integer(w, "block_count", 0) == largest ? (double)E / (double)heads
-                                                         : (double)head);
+    const double scalar = scale > 0 ? rint(1 / (scale * scale) * 16) / 16
+                          : integer(w, "block_count", 0) == largest ? (double)E / (double)heads
+                                                                    : (double)head;
+    if (scalar == rint(scalar)) /* transformers expects an integer */
+        put_int(w, "query_pre_attn_scalar", (int64_t)scalar);
+    else
+        put_number(w, "query_pre_attn_scalar", scalar);
     weft__text_format(&w->out, ",\"hidden_activation\":\"gelu_pytorch_tanh\"");
     if (third)
         put_number(w, "rope_local_base_freq", number(w, "rope.freq_base_swa", 10000));
-    copy_number(w, "attn_logit_softcapping", "attn_logit_softcapping");
-    copy_number(w, "final_logit_softcapping", "final_logit_softcapping");
+    put_cap(w, "attn_logit_softcapping", number(w, "attn_logit_softcapping", 0));
+    put_cap(w, "final_logit_softcapping", number(w, "final_logit_softcapping", 0));
 }
 
 static void put_experts(writer *w)
@@ -345,7 +357,7 @@ static void put_gemma4(writer *w)
                       "\"sliding_attention\":{\"rope_type\":\"default\",\"rope_theta\":%.9g}}",
                       turned(w), number(w, "rope.freq_base", 1e6),
                       number(w, "rope.freq_base_swa", 1e4));
-    put_number(w, "final_logit_softcapping", number(w, "final_logit_softcapping", 30));
+    put_cap(w, "final_logit_softcapping", number(w, "final_logit_softcapping", 30));
 }
 
 /* The rotation of Ministral 3, whose queries are scaled by position. */
@@ -353,7 +365,7 @@ static void put_ministral3(writer *w)
 {
     weft__text_format(&w->out, ",\"rope_parameters\":{\"rope_type\":\"yarn\"");
     put_number(w, "rope_theta", number(w, "rope.freq_base", 1e6));
-    copy_number(w, "factor", "rope.scaling.factor");
+    put_number(w, "factor", number(w, "rope.scaling.factor", 1));
     copy_number(w, "beta_fast", "rope.scaling.yarn_beta_fast");
     copy_number(w, "beta_slow", "rope.scaling.yarn_beta_slow");
     copy_int(w, "original_max_position_embeddings", "rope.scaling.original_context_length");

@@ -65,8 +65,37 @@ static weft_array *tensor(const reader *r, int i, const char *path)
                                                                                 : a;
 }
 
+/* The name of an expert's or router's tensor in a checkpoint of transformers, that of expert 0
+ * where each is stored by itself; NULL: the same as the path. Folders are written with it. */
+static const char *checkpoint_name(const reader *r, const char *path, char out[WEFT_NN_PATH])
+{
+    static const struct {
+        const char *arch, *path, *name;
+    } names[] = {
+        {"qwen3moe", ".mlp.switch_mlp.gate_proj.weight", ".mlp.experts.0.gate_proj.weight"},
+        {"qwen3moe", ".mlp.switch_mlp.up_proj.weight", ".mlp.experts.0.up_proj.weight"},
+        {"qwen3moe", ".mlp.switch_mlp.down_proj.weight", ".mlp.experts.0.down_proj.weight"},
+        {"llama", ".mlp.switch_mlp.gate_proj.weight", ".block_sparse_moe.experts.0.w1.weight"},
+        {"llama", ".mlp.switch_mlp.up_proj.weight", ".block_sparse_moe.experts.0.w3.weight"},
+        {"llama", ".mlp.switch_mlp.down_proj.weight", ".block_sparse_moe.experts.0.w2.weight"},
+        {"llama", ".mlp.gate.weight", ".block_sparse_moe.gate.weight"},
+        {"gemma4", ".experts.switch_glu.gate_proj.weight", ".experts.gate_up_proj"},
+        {"gemma4", ".experts.switch_glu.up_proj.weight", ".experts.gate_up_proj"},
+        {"gemma4", ".experts.switch_glu.down_proj.weight", ".experts.down_proj"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(names[i].arch, r->arch->name) != 0 || !weft__ends_with(path, names[i].path))
+            continue;
+        snprintf(out, WEFT_NN_PATH, "%.*s%s", (int)(strlen(path) - strlen(names[i].path)), path,
+                 names[i].name);
+        return out;
+    }
+    return NULL;
+}
+
 /* Splits the gates and ups of all experts in one tensor (n, 2 F, E), gates first, into two. */
-static weft_status add_parts(weft_array *both, const char *path, weft__weights *out)
+static weft_status add_parts(const reader *r, weft_array *both, const char *path,
+                             weft__weights *out)
 {
     static const char *const names[] = {"gate_proj", "up_proj"};
     const int n = (int)(strlen(path) - strlen("gate_up_proj.weight"));
@@ -74,9 +103,9 @@ static weft_status add_parts(weft_array *both, const char *path, weft__weights *
     weft_status status = WEFT_OK;
     weft_split(weft_encoding_of(both) ? weft_decode(both) : both, 2, 1, parts);
     for (int j = 0; j < 2 && status == WEFT_OK; j++) {
-        char own[WEFT_NN_PATH];
+        char own[WEFT_NN_PATH], name[WEFT_NN_PATH];
         snprintf(own, sizeof own, "%.*s%s.weight", n, path, names[j]);
-        status = weft__weights_add(out, own, NULL, parts[j]);
+        status = weft__weights_add(out, own, checkpoint_name(r, own, name), parts[j]);
     }
     return status;
 }
@@ -86,12 +115,14 @@ static weft_status add(const reader *r, int i, const char *path, weft__weights *
 {
     const weft_gguf_entry *e = weft_gguf_at(r->file, i);
     const bool both = weft__ends_with(path, ".gate_up_proj.weight");
+    char name[WEFT_NN_PATH];
     if (both && (e->shape.n != 3 || e->shape.at[1] % 2 != 0))
         return weft_fail(WEFT_INVALID, "%s: tensor '%s': expected (experts, 2 F, E)",
                          weft_gguf_path(r->file), weft_printable(e->name));
     weft_array *a = tensor(r, i, path);
-    return both && (r->apart || !e->encoding) ? add_parts(a, path, out)
-                                              : weft__weights_add(out, path, NULL, a);
+    return both && (r->apart || !e->encoding)
+               ? add_parts(r, a, path, out)
+               : weft__weights_add(out, path, checkpoint_name(r, path, name), a);
 }
 
 static weft_status heads_of(reader *r)

@@ -39,7 +39,8 @@ weft_status weft__gguf_weights(const weft_gguf *file, bool apart, weft_dtype dty
 /* The equivalent of config.json. */
 weft_status weft__gguf_config(const weft_gguf *file, weft_config **out);
 
-/* Appends ,"key":x with the shortest decimal for a float32, the usual type in these files. */
+/* Appends ,"key":x, with a fraction or an exponent since transformers distinguishes floats from
+ * integers: the shortest decimal for a float32, the usual type in these files. */
 void weft__gguf_add_number(weft__text *out, const char *key, double x);
 
 /* ---- save.c --------------------------------------------------------------------------------- */

@@ -220,7 +220,7 @@ static void whole_or_not_at_all(void)
     CHECK_CONTAINS(weft_error_message(), "out: is there already");
     const weft_convert_options again = {.replace = true, .type = "bf16"};
     CHECK_STATUS(weft_convert(golden("llama"), base, &again, NULL), WEFT_INVALID);
-    CHECK_CONTAINS(weft_error_message(), "only models are replaced");
+    CHECK_CONTAINS(weft_error_message(), "only the folders of models are replaced");
     weft_model *model = NULL;
     CHECK_OK(weft_convert(golden("llama"), folder, &again, NULL));
     if (CHECK_OK(weft_model_load(folder, NULL, &model)))
@@ -331,6 +331,23 @@ static const char *text_of(json_object *root, const char *key)
     return value ? json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN) : "absent";
 }
 
+/* The last folder of `configured` has the tensors of the checkpoint, under their names. */
+static void same_names(const char *checkpoint)
+{
+    weft_safetensors *a = NULL, *b = NULL;
+    if (CHECK_OK(weft_safetensors_open_folder(check_temporary("configured"), &a)) &&
+        CHECK_OK(weft_safetensors_open_folder(checkpoint, &b))) {
+        CHECK_EQ_INT(weft_safetensors_count(a), weft_safetensors_count(b));
+        for (int i = 0; i < weft_safetensors_count(b); i++) {
+            const char *name = weft_safetensors_name(b, i);
+            if (weft_safetensors_find(a, name) < 0)
+                CHECK_FAIL("%s: %s is missing", checkpoint, name);
+        }
+    }
+    weft_safetensors_close(a);
+    weft_safetensors_close(b);
+}
+
 /* What transformers, vLLM and llama.cpp's converter need beside the numbers. */
 static void configurations_name_their_class(void)
 {
@@ -342,6 +359,7 @@ static void configurations_name_their_class(void)
         {"gemma2", "[\"Gemma2ForCausalLM\"]", "float32"},
         {"gemma3", "[\"Gemma3ForCausalLM\"]", "float32"},
         {"gemma4-dense", "[\"Gemma4ForCausalLM\"]", "float32"},
+        {"gemma4-moe", "[\"Gemma4ForCausalLM\"]", "float32"},
         {"qwen2", "[\"Qwen2ForCausalLM\"]", "float32"},
         {"qwen3", "[\"Qwen3ForCausalLM\"]", "float32"},
         {"qwen3-moe", "[\"Qwen3MoeForCausalLM\"]", "float32"},
@@ -354,7 +372,11 @@ static void configurations_name_their_class(void)
         CHECK_STR(text_of(root, "architectures"), fixtures[i][1]);
         json_object *dtype = json_object_object_get(root, "dtype");
         CHECK_STR(json_object_get_string(dtype), fixtures[i][2]);
+        json_object *cap = json_object_object_get(root, "final_logit_softcapping");
+        CHECK(cap == NULL || json_object_is_type(cap, json_type_double)); /* its class checks it */
         json_object_put(root);
+        if (strcmp(fixtures[i][0], "ministral3") != 0) /* multimodal: only its text model is left */
+            same_names(check_fixture(folder));
     }
 }
 
@@ -365,10 +387,10 @@ static void ends_are_listed_once(void)
     for (int i = 0; i < 2; i++) {
         json_object *root = configured(check_source("examples/storyteller"), files[i]);
         CHECK_STR(text_of(root, "eos_token_id"), "[4093,4095]");
-        CHECK_STR(text_of(root, "pad_token_id"), "4095");
+        CHECK_STR(text_of(root, "pad_token_id"), "4093");
         json_object_put(root);
         root = configured(check_fixture("models/qwen3"), files[i]);
-        CHECK_STR(text_of(root, "eos_token_id"), "absent");
+        CHECK_STR(text_of(root, "eos_token_id"), "2");
         json_object_put(root);
     }
 }

@@ -172,11 +172,11 @@ static void templates_are_found_folder_by_folder(void)
     expect_prompt(model, both, "(Hi)<b>");
     expect_prompt(model, "/nowhere", "model <s>"); /* loading the adapter reports that */
     weft_chat *chat = NULL;
-    CHECK_STATUS(
-        weft_adapters_chat(model, folder_with("bad", "chat_template.jinja", "{% if %}"), &chat),
-        WEFT_INVALID);
-    CHECK(chat == NULL);
+    if (CHECK_OK(weft_adapters_chat(model, folder_with("bad", "chat_template.jinja", "{% if %}"),
+                                    &chat)))
+        CHECK_STATUS(weft_chat_check(chat, NULL), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "bad/chat_template.jinja");
+    weft_chat_free(chat);
 }
 
 /* ---- merged models -------------------------------------------------------------------------- */
