@@ -19,6 +19,8 @@
 #define DATE                                                                                       \
     "(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|"                                \
     "(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))|" LEAP_YEAR "-02-29)"
+/* Calendars of programming languages, such as Python's, begin with the year 1. */
+#define AFTER_YEAR_0(inside) "^(?!0000)(?:" inside ")$"
 #define HOUR_MINUTE "(?:[01][0-9]|2[0-3]):[0-5][0-9]"
 #define FRACTION "(?:\\.[0-9]+)?"
 #define OFFSET "(?:[Zz]|[+-]" HOUR_MINUTE ")"
@@ -90,8 +92,8 @@
 #define POINTER "(?:/(?:[^~/]|~[01])*)*"
 
 static const weft__format_pattern formats[] = {
-    {"date", ALL(DATE), NULL},
-    {"date-time", ALL(DATE "[Tt]" TIME), ALL(DATE "[Tt]" ANY_TIME)},
+    {"date", AFTER_YEAR_0(DATE), ALL(DATE)},
+    {"date-time", AFTER_YEAR_0(DATE "[Tt]" TIME), ALL(DATE "[Tt]" ANY_TIME)},
     {"duration", ALL(DURATION), NULL},
     {"email", ALL(DOT_ATOM "@" LABEL "(?:\\." LABEL ")*"),
      ALL("(?:" DOT_ATOM "|\"(?:[^\"\\\\]|\\\\.)*\")@(?:" ANY_LABEL "(?:\\." ANY_LABEL
