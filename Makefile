@@ -4,7 +4,7 @@
 #   make test     the tests, plain and under the sanitizers
 #   make test-all  the same with every case: hours on a software Vulkan driver
 #   make check    the same without the sanitizers
-#   make kills    kills and resumes twenty training runs
+#   make kills    kills all writers 1,000 times, and resumes twenty killed training runs
 #   make bench    speed and memory
 #   make lint     formatting, static analysis, spelling
 #   make format   formats the sources in place
@@ -39,7 +39,9 @@ check:
 	@WEFT_BUILD=$(BUILD) WEFT_OPTIONS='$(OPTIONS)' tests/run.sh --quick
 
 kills:
-	@tools/build.sh $(BUILD) "cli/weft tests/test_cli_resume" $(OPTIONS)
+	@tools/build.sh $(BUILD) "cli/weft tests/kill_writer tests/libkill_at.so tests/test_cli_kills tests/test_cli_resume" \
+		$(OPTIONS)
+	@WEFT_TEST_KILLS=1000 $(BUILD)/tests/test_cli_kills
 	@WEFT_TEST_KILLS=20 $(BUILD)/tests/test_cli_resume
 
 bench: all

@@ -110,12 +110,12 @@ static weft_status train(void *context, weft_model *model)
         return status;
     char *message = status != WEFT_OK ? weft_strdup(weft_error_message()) : NULL;
     weft__folder f;
-    weft_status saved = weft__folder_open(r->options->out, &f);
+    weft_status saved = weft__folder_open_new(r->options->out, &f);
     if (saved == WEFT_OK)
-        saved = weft_adapter_save(model, r->options->out, r->parts.path);
+        saved = weft_adapter_save(model, f.path, r->parts.path);
     if (saved == WEFT_OK && strcmp(r->parts.text, r->parts.path) != 0)
-        saved = weft_tokenizer_copy(r->parts.text, r->options->out);
-    saved = weft__folder_close(&f, saved);
+        saved = weft_tokenizer_copy(r->parts.text, f.path);
+    saved = weft__folder_replace(&f, r->options->out, saved);
     if (saved == WEFT_OK && message != NULL)
         weft_fail(status, "%s", message);
     weft_free(message);

@@ -173,14 +173,14 @@ weft_status weft_model_save(weft_model *model, const char *folder)
         return weft_fail(WEFT_INVALID, "%s: save: the model has adapters; merge and remove them",
                          folder);
     weft__folder f;
-    weft_status status = weft__folder_open(folder, &f);
-    char *weights = weft_format("%s/model.safetensors", folder);
-    char *config = weft_format("%s/config.json", folder);
+    weft_status status = weft__folder_open_new(folder, &f);
+    char *weights = weft_format("%s/model.safetensors", status == WEFT_OK ? f.path : "");
+    char *config = weft_format("%s/config.json", status == WEFT_OK ? f.path : "");
     if (status == WEFT_OK && (weights == NULL || config == NULL))
         status = weft__out_of_memory(folder, "saving the model");
     if (status == WEFT_OK)
         status = save_files(model, weights, config);
     weft_free(weights);
     weft_free(config);
-    return weft__folder_close(&f, status);
+    return weft__folder_replace(&f, folder, status);
 }

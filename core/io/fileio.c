@@ -3,15 +3,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/failure.h"
 #include "core/io/folder.h"
+#include "core/io/temporary.h"
 #include "weft/io.h"
 #include "weft/memory.h"
 
@@ -89,7 +90,6 @@ static void writer_free(weft__writer *w)
 
 weft_status weft__writer_open(const char *path, weft__writer **out)
 {
-    static atomic_uint counter; /* so that two writers of one process use different files */
     struct stat there;
     *out = NULL;
     if (stat(path, &there) == 0 && !S_ISREG(there.st_mode))
@@ -99,20 +99,14 @@ weft_status weft__writer_open(const char *path, weft__writer **out)
         return weft__out_of_memory(path, "writing it");
     w->fd = -1;
     w->path = weft_strdup(path);
-    w->temporary =
-        weft_format("%s.part-%ld-%u", path, (long)getpid(), atomic_fetch_add(&counter, 1));
-    if (w->path == NULL || w->temporary == NULL) {
+    const weft_status status =
+        w->path ? weft__temporary_new(path, WEFT__TEMPORARY_FILE, &w->temporary, &w->fd)
+                : weft__out_of_memory(path, "writing it");
+    if (status == WEFT_OK)
+        *out = w;
+    else
         writer_free(w);
-        return weft__out_of_memory(path, "writing it");
-    }
-    w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
-    if (w->fd < 0) {
-        const weft_status status = weft__fail_errno(path, "cannot be written");
-        writer_free(w);
-        return status;
-    }
-    *out = w;
-    return WEFT_OK;
+    return status;
 }
 
 weft_status weft__writer_write(weft__writer *writer, const void *data, size_t size)
@@ -138,9 +132,16 @@ const char *weft__writer_temporary_path(const weft__writer *writer)
 
 weft_status weft__writer_written(weft__writer *writer)
 {
+    struct stat made, now;
+    if (fstat(writer->fd, &made) == 0 && stat(writer->temporary, &now) == 0 &&
+        made.st_dev == now.st_dev && made.st_ino == now.st_ino)
+        return WEFT_OK;
     close(writer->fd);
     writer->fd = open(writer->temporary, O_RDONLY | O_CLOEXEC);
-    return writer->fd < 0 ? weft__fail_errno(writer->path, "write") : WEFT_OK;
+    if (writer->fd < 0)
+        return weft__fail_errno(writer->path, "write");
+    (void)flock(writer->fd, LOCK_EX | LOCK_NB);
+    return WEFT_OK;
 }
 
 static void sync_folder_of(char *path)
@@ -162,10 +163,6 @@ weft_status weft__writer_close(weft__writer *writer, weft_status status)
         return status;
     if (status == WEFT_OK)
         status = weft__writer_sync(writer);
-    const int closed = close(writer->fd);
-    writer->fd = -1;
-    if (status == WEFT_OK && closed != 0)
-        status = weft__fail_errno(writer->path, "close");
     if (status == WEFT_OK && rename(writer->temporary, writer->path) != 0)
         status = weft__fail_errno(writer->path, "rename");
     if (status == WEFT_OK)

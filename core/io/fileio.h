@@ -31,14 +31,14 @@ weft_status weft__file_check_kind(const char *path, const char *marker, const ch
 
 typedef struct weft__writer weft__writer;
 
-/* Opens a temporary file next to `path`. On failure *out is NULL. WEFT_IO when `path` exists and is
- * not a regular file, since a rename would replace the device or FIFO. */
+/* Opens a temporary file (core/io/temporary.h) next to `path`. On failure *out is NULL. WEFT_IO
+ * when `path` exists and is not a regular file, since a rename would replace the device or FIFO. */
 weft_status weft__writer_open(const char *path, weft__writer **out);
 
 weft_status weft__writer_write(weft__writer *writer, const void *data, size_t size);
 
 /* The path of the temporary file, for libraries that write to a path. Call weft__writer_written
- * afterwards, which opens what they wrote. */
+ * afterwards, which opens what they wrote. The file is locked: they must not lock it. */
 const char *weft__writer_temporary_path(const weft__writer *writer);
 weft_status weft__writer_written(weft__writer *writer);
 

@@ -12,6 +12,7 @@
 
 #include "core/failure.h"
 #include "core/io/fileio.h"
+#include "core/io/temporary.h"
 #include "core/io/text.h"
 #include "weft/io.h"
 #include "weft/memory.h"
@@ -97,7 +98,7 @@ weft_status weft__check_names(const char *folder, const char *marker, const char
 
 /* ---- making --------------------------------------------------------------------------------- */
 
-static weft_status make_one(const char *path, const char *name)
+static weft_status make_one(const char *path)
 {
     struct stat info;
     if (mkdir(path, FOLDER_MODE) == 0)
@@ -107,11 +108,10 @@ static weft_status make_one(const char *path, const char *name)
             return WEFT_OK;
         errno = ENOTDIR;
     }
-    return weft__fail_errno(name, "make folder");
+    return weft__fail_errno(path, "make folder");
 }
 
-/* Makes a folder and its parents. A failure to make the folder itself names it `name`. */
-static weft_status make_all(const char *path, const char *name)
+weft_status weft_folder_make(const char *path)
 {
     char *part = weft_strdup(path);
     if (part == NULL)
@@ -121,33 +121,29 @@ static weft_status make_all(const char *path, const char *name)
         if (*at != '/')
             continue;
         *at = '\0';
-        status = make_one(part, part);
+        status = make_one(part);
         *at = '/';
     }
     if (status == WEFT_OK)
-        status = make_one(part, name);
+        status = make_one(part);
     weft_free(part);
     return status;
 }
 
-weft_status weft_folder_make(const char *path)
-{
-    return make_all(path, path);
-}
-
 /* ---- deleting ------------------------------------------------------------------------------- */
 
+/* Another process may delete the same leftover. */
 static int remove_one(const char *path, const struct stat *info, int type, struct FTW *walk)
 {
     (void)info;
     (void)type;
     (void)walk;
-    return remove(path);
+    return remove(path) == 0 || errno == ENOENT ? 0 : -1;
 }
 
 static bool remove_all(const char *path)
 {
-    return nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0;
+    return nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0 || !weft__exists(path);
 }
 
 weft_status weft__folder_remove(const char *path)
@@ -177,6 +173,8 @@ static size_t existing(char *path)
 
 static void forget(weft__folder *f)
 {
+    if (f->locked)
+        close(f->lock);
     weft_free(f->path);
     *f = (weft__folder){.path = NULL};
 }
@@ -198,19 +196,25 @@ void weft__folder_discard(weft__folder *f)
     forget(f);
 }
 
-/* Takes `path`, which messages name `name`. */
-static weft_status open_taken(char *path, const char *name, weft__folder *f)
+weft_status weft__folder_open(const char *path, weft__folder *f)
 {
-    *f = (weft__folder){.path = path, .existing = existing(path)};
-    const weft_status status = make_all(path, name);
+    *f = (weft__folder){.path = weft_strdup(path)};
+    if (f->path == NULL)
+        return weft__out_of_memory(path, "making the folder");
+    f->existing = existing(f->path);
+    const weft_status status = weft_folder_make(path);
     return status == WEFT_OK ? WEFT_OK : weft__folder_close(f, status);
 }
 
-weft_status weft__folder_open(const char *path, weft__folder *f)
+static weft_status make_parents(char *path)
 {
-    char *copy = weft_strdup(path);
-    *f = (weft__folder){.path = NULL};
-    return copy ? open_taken(copy, path, f) : weft__out_of_memory(path, "making the folder");
+    char *slash = strrchr(path, '/');
+    if (slash == NULL || slash == path)
+        return WEFT_OK;
+    *slash = '\0';
+    const weft_status status = weft_folder_make(path);
+    *slash = '/';
+    return status;
 }
 
 weft_status weft__folder_open_beside(const char *path, weft__folder *f)
@@ -218,9 +222,25 @@ weft_status weft__folder_open_beside(const char *path, weft__folder *f)
     size_t n = strlen(path);
     while (n > 1 && path[n - 1] == '/')
         n--;
-    char *beside = weft_format("%.*s.part-%ld", (int)n, path, (long)getpid());
-    *f = (weft__folder){.path = NULL};
-    return beside ? open_taken(beside, path, f) : weft__out_of_memory(path, "making the folder");
+    *f = (weft__folder){.path = weft_format("%.*s", (int)n, path)};
+    if (f->path == NULL)
+        return weft__out_of_memory(path, "making the folder");
+    char *name = NULL;
+    f->existing = existing(f->path);
+    weft_status status = make_parents(f->path);
+    if (status == WEFT_OK)
+        status = weft__temporary_new(f->path, WEFT__TEMPORARY_FOLDER, &name, &f->lock);
+    if (status != WEFT_OK)
+        return weft__folder_close(f, status);
+    weft_free(f->path);
+    f->path = name;
+    f->locked = true;
+    return WEFT_OK;
+}
+
+weft_status weft__folder_open_new(const char *path, weft__folder *f)
+{
+    return weft__exists(path) ? weft__folder_open(path, f) : weft__folder_open_beside(path, f);
 }
 
 weft_status weft__folder_close(weft__folder *f, weft_status status)
@@ -237,7 +257,7 @@ weft_status weft__folder_close(weft__folder *f, weft_status status)
 /* Replaces in two steps, for file systems that cannot exchange two folders. */
 static weft_status move_aside(const char *from, const char *path)
 {
-    char *old = weft_format("%s" WEFT__FOLDER_OLD, from);
+    char *old = weft_format("%s" WEFT__TEMPORARY_OLD, from);
     if (old == NULL)
         return weft__out_of_memory(path, "replacing it");
     weft_status status = rename(path, old) == 0 ? WEFT_OK : weft__fail_errno(path, "rename");
@@ -264,7 +284,7 @@ static weft_status move(const char *from, const char *path)
 
 weft_status weft__folder_replace(weft__folder *f, const char *path, weft_status status)
 {
-    if (f->path && status == WEFT_OK) {
+    if (f->locked && status == WEFT_OK) {
         weft__folder_sync(f->path);
         status = move(f->path, path);
     }

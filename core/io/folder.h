@@ -18,14 +18,19 @@
 typedef struct weft__folder {
     char *path;      /* where to write; NULL: not open */
     size_t existing; /* length of the part of the path that existed before */
+    bool locked;     /* a temporary folder, which `lock` holds */
+    int lock;
 } weft__folder;
 
 /* Creates `path` and its parents. On failure nothing that it created remains, and f->path is
  * NULL. */
 weft_status weft__folder_open(const char *path, weft__folder *f);
 
-/* Creates PATH.part-PID, in which to write what is to become `path`. */
+/* Creates a temporary folder (core/io/temporary.h), in which to write what is to become `path`. */
 weft_status weft__folder_open_beside(const char *path, weft__folder *f);
+
+/* The same if `path` does not exist, so that it appears complete; otherwise opens `path`. */
+weft_status weft__folder_open_new(const char *path, weft__folder *f);
 
 /* Deletes the folders that were created, with their contents, and forgets the path. Accepts a
  * folder that is not open. */
@@ -35,13 +40,9 @@ void weft__folder_discard(weft__folder *f);
  * message. Accepts a folder that is not open. */
 weft_status weft__folder_close(weft__folder *f, weft_status status);
 
-/* If `status` is WEFT_OK, renames the folder to `path`, and deletes what was there. Otherwise, or
- * when that fails, weft__folder_close. Returns `status`, or the failure. */
+/* If `status` is WEFT_OK, renames a temporary folder to `path`, and deletes what was there.
+ * Otherwise, or when that fails, weft__folder_close. Returns `status`, or the failure. */
 weft_status weft__folder_replace(weft__folder *f, const char *path, weft_status status);
-
-/* Appended to PATH.part-PID: the name of the previous folder while it is replaced where the file
- * system cannot exchange two folders. */
-#define WEFT__FOLDER_OLD ".old"
 
 /* Syncs a folder, so that renames in it are durable. File systems that cannot sync folders are
  * ignored. */

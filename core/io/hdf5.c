@@ -242,7 +242,11 @@ static weft_status write_all(const char *path, const char *beside, const char *c
                              weft_array *const *arrays, int n)
 {
     quiet q = enter();
-    hid_t file = H5Fcreate(beside, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t access = H5Pcreate(H5P_FILE_ACCESS); /* the writer has locked the file */
+    hid_t file = access >= 0 && H5Pset_file_locking(access, false, true) >= 0
+                     ? H5Fcreate(beside, H5F_ACC_TRUNC, H5P_DEFAULT, access)
+                     : H5I_INVALID_HID;
+    H5Pclose(access);
     weft_status status = file < 0 ? failed(WEFT_IO, path, "") : WEFT_OK;
     restore_errors(q);
     for (int i = 0; i < n && status == WEFT_OK; i++) {

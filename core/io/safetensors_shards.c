@@ -142,7 +142,8 @@ weft_status weft_safetensors_save_folder(const char *folder, const char *const *
     weft_status status = weft__named_arrays_check(folder, names, arrays, n, false);
     weft__folder f = {.path = NULL};
     if (status == WEFT_OK)
-        status = weft__folder_open(folder, &f);
+        status = weft__folder_open_new(folder, &f);
+    s.folder = f.path;
     if (status == WEFT_OK)
         status = part(&s);
     for (int i = 0; i < s.files && status == WEFT_OK; i++)
@@ -154,5 +155,5 @@ weft_status weft_safetensors_save_folder(const char *folder, const char *const *
     if (files)
         *files = s.files;
     weft_free(s.starts);
-    return weft__folder_close(&f, status);
+    return weft__folder_replace(&f, folder, status);
 }

@@ -113,8 +113,8 @@ static void an_unusable_folder_is_found_first(void)
         {"", file, "in_the_way: make folder: "},
         {"", weft_format("%s/run", file), "in_the_way: make folder: "},
         {"", "/proc/self/run", "/proc/self/run: make folder: "},
-        {"ulimit -f 2; ", folder, "unusable/run.json.part-"}, /* as a full disk */
-        {"ulimit -f 2; ", weft_format("%s/a/b", folder), "unusable/a/b/run.json.part-"},
+        {"ulimit -f 2; ", folder, "unusable/run.json"}, /* as a full disk */
+        {"ulimit -f 2; ", weft_format("%s/a/b", folder), "unusable/a/b/run.json"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const output o =

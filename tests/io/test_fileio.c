@@ -1,9 +1,11 @@
 /* tests/io/test_fileio.c -- atomic file writes: a file appears complete or not at all. */
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -343,7 +345,43 @@ static void pipes_of_the_process_are_read(void)
     waitpid(child, NULL, 0);
 }
 
-CHECK_MAIN("fileio", CHECK_CASE(what_is_written_is_read),
+/* Leftovers of killed writers neither block a write nor stay, also with this process's id; files
+ * that a process holds, and files of others, stay. */
+static void leftovers_do_not_block(void)
+{
+    char path[600], name[700], folder[512];
+    snprintf(folder, sizeof folder, "%s", check_temporary("left"));
+    snprintf(path, sizeof path, "%s/x", folder);
+    CHECK_OK(weft_folder_make(folder));
+    for (int i = 0; i < 100; i++) {
+        snprintf(name, sizeof name, "%s.part-%ld-%d", path, (long)getpid(), i);
+        FILE *file = fopen(name, "w");
+        if (CHECK(file != NULL))
+            fclose(file);
+    }
+    static const char *const others[] = {"x.part-7", "x.part-7-of-9", "xy.part-7-1", "x.party-1-1"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        snprintf(name, sizeof name, "%s/%s", folder, others[i]);
+        CHECK_OK(weft_file_write(name, "other", 5));
+    }
+    snprintf(name, sizeof name, "%s.part-7-1", path);
+    const int held = open(name, O_WRONLY | O_CREAT, 0666);
+    CHECK(held >= 0 && flock(held, LOCK_EX) == 0);
+    CHECK_OK(weft_file_write(path, "new", 3));
+    CHECK(access(name, F_OK) == 0);
+    close(held);
+    DIR *dir = opendir(folder);
+    int n = 0;
+    while (dir && readdir(dir) != NULL)
+        n++;
+    CHECK_EQ_INT(n, 2 + 1 + 1 + 4); /* ".", "..", x, the one that was held, the others */
+    CHECK_OK(weft_file_write(path, "newer", 5));
+    CHECK(access(name, F_OK) != 0);
+    if (dir)
+        closedir(dir);
+}
+
+CHECK_MAIN("fileio", CHECK_CASE(leftovers_do_not_block), CHECK_CASE(what_is_written_is_read),
            CHECK_CASE(a_large_file_is_read_in_pieces_and_limits_hold),
            CHECK_CASE(a_failure_leaves_what_was_there),
            CHECK_CASE(folders_are_made_as_deep_as_asked), CHECK_CASE(fifos_and_devices_are_refused),

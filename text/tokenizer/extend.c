@@ -260,16 +260,17 @@ weft_status weft_tokenizer_save(const weft_tokenizer *t, const char *folder)
     if (t->json == NULL)
         return weft_fail(WEFT_INVALID, "%s: tokenizer: expected one of weft_tokenizer_extend",
                          t->name);
-    char *name = weft_format("%s/tokenizer.json", folder);
-    char *config = weft_format("%s/tokenizer_config.json", folder);
-    weft__folder f = {.path = NULL};
-    weft_status status = name && config ? weft__folder_open(folder, &f)
-                                        : weft__out_of_memory(folder, "the tokenizer's files");
+    weft__folder f;
+    weft_status status = weft__folder_open_new(folder, &f);
+    char *name = weft_format("%s/tokenizer.json", status == WEFT_OK ? f.path : "");
+    char *config = weft_format("%s/tokenizer_config.json", status == WEFT_OK ? f.path : "");
+    if (status == WEFT_OK && (name == NULL || config == NULL))
+        status = weft__out_of_memory(folder, "the tokenizer's files");
     if (status == WEFT_OK)
         status = weft_file_write(name, t->json, t->json_length);
     if (status == WEFT_OK && t->config)
         status = weft_file_write(config, t->config, t->config_length);
     weft_free(name);
     weft_free(config);
-    return weft__folder_close(&f, status);
+    return weft__folder_replace(&f, folder, status);
 }

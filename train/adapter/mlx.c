@@ -229,14 +229,14 @@ weft_status weft__adapter_mlx_write(weft_model *model, const char *folder, const
     if (status == WEFT_OK)
         status = weft__adapter_check_folder(folder);
     if (status == WEFT_OK)
-        status = weft__folder_open(folder, &f);
+        status = weft__folder_open_new(folder, &f);
     if (status == WEFT_OK)
-        status = write_tensors(&list, naming, rank, list.at[0].scale, folder);
+        status = write_tensors(&list, naming, rank, list.at[0].scale, f.path);
     if (status == WEFT_OK)
-        status = write_config(&list, naming, rank, list.at[0].scale, folder, base_name);
+        status = write_config(&list, naming, rank, list.at[0].scale, f.path, base_name);
     if (status == WEFT_OK)
-        status = weft__adapter_remove_others(folder, WEFT__ADAPTER_MLX_TENSORS);
-    status = weft__folder_close(&f, status);
+        status = weft__adapter_remove_others(f.path, WEFT__ADAPTER_MLX_TENSORS);
+    status = weft__folder_replace(&f, folder, status);
     weft_scope_close(NULL);
     weft__adapter_list_free(&list);
     return status;

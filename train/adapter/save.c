@@ -545,14 +545,14 @@ weft_status weft_adapter_save(weft_model *model, const char *folder, const char 
     weft__folder f = {.path = NULL};
     weft_status status = weft__adapter_check_folder(folder);
     if (status == WEFT_OK)
-        status = weft__folder_open(folder, &f);
+        status = weft__folder_open_new(folder, &f);
     if (status == WEFT_OK)
-        status = save(weft_model_module(model), folder, base_name,
+        status = save(weft_model_module(model), f.path, base_name,
                       classifies ? "\"SEQ_CLS\"" : "\"CAUSAL_LM\"", &p);
     if (status == WEFT_OK)
-        status = weft__adapter_write_labels(model, folder);
+        status = weft__adapter_write_labels(model, f.path);
     profile_free(&p);
-    return weft__folder_close(&f, status);
+    return weft__folder_replace(&f, folder, status);
 }
 
 /* PEFT matches targets against modules of every type. A module that is neither a linear nor an
@@ -571,11 +571,11 @@ weft_status weft_adapter_save_module(weft_module *module, const char *folder, co
     weft__folder f = {.path = NULL};
     weft_status status = weft__adapter_check_folder(folder);
     if (status == WEFT_OK)
-        status = weft__folder_open(folder, &f);
+        status = weft__folder_open_new(folder, &f);
     if (status == WEFT_OK)
         status = weft_nn_visit_modules(module, add_other, &p.linears);
     if (status == WEFT_OK)
-        status = save(module, folder, base_name, "null", &p);
+        status = save(module, f.path, base_name, "null", &p);
     profile_free(&p);
-    return weft__folder_close(&f, status);
+    return weft__folder_replace(&f, folder, status);
 }

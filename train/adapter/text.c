@@ -173,20 +173,14 @@ static weft_status replace_templates(const weft_chat *chat, const char *folder)
     return status == WEFT_OK ? weft__chat_files_make(chat, folder) : status;
 }
 
-/* Makes the folder OUT.text.part-PID and writes the tokenizer of `from` and the templates. */
+/* Makes a temporary folder beside `out` and writes the tokenizer of `from` and the templates. */
 static weft_status write_text(const char *out, const char *from, const weft_chat *chat,
                               weft__folder *f)
 {
-    char *name = weft_format("%s.text", out);
-    weft_status status = name ? WEFT_OK : weft__out_of_memory(out, NULL);
-    if (status == WEFT_OK)
-        status = weft__folder_begin(name, false, f);
+    weft_status status = weft__folder_open_beside(out, f);
     if (status == WEFT_OK)
         status = weft_tokenizer_copy(from, f->path);
-    if (status == WEFT_OK)
-        status = replace_templates(chat, f->path);
-    weft_free(name);
-    return status;
+    return status == WEFT_OK ? replace_templates(chat, f->path) : status;
 }
 
 static weft_status check_output(const char *folder, const char *out, void **found)

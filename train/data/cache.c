@@ -16,6 +16,7 @@
 #include "core/io/fileio.h"
 #include "core/io/gguf.h"
 #include "core/io/safetensors.h"
+#include "core/io/temporary.h"
 #include "train/data/reader.h"
 #include "weft/io.h"
 #include "weft/memory.h"
@@ -36,6 +37,8 @@ void weft__data_warn(weft__said *said, const char *format, ...)
         said->text[said->n++] = '\n';
     }
 }
+
+#define ENDING ".tokens"
 
 /* Increase the version when the file format or the conversion of rows changes. */
 static const char magic[16] = "weft tokens 4\n";
@@ -194,7 +197,7 @@ weft_status weft__dataset_cache_name(const weft_data_source *sources, int n,
     if (status != WEFT_OK)
         return status;
     add_options(&k, options, split);
-    *out = weft_format("%s/%016llx%016llx.tokens", options->cache, (unsigned long long)k.a,
+    *out = weft_format("%s/%016llx%016llx" ENDING, options->cache, (unsigned long long)k.a,
                        (unsigned long long)k.b);
     return *out ? WEFT_OK : weft__out_of_memory("dataset", "its cache");
 }
@@ -244,6 +247,22 @@ static weft_status write_dataset(weft__writer *w, const weft_dataset *d)
     return status;
 }
 
+static bool is_cache(const char *name, size_t n, bool certain, const void *context)
+{
+    const size_t end = strlen(ENDING);
+    (void)context;
+    return certain && n > end && strncmp(name + n - end, ENDING, end) == 0;
+}
+
+/* Deletes what killed writers left of any dataset: its own may never be written again. */
+static void clean_folder_of(const char *path)
+{
+    char *folder = weft_format("%.*s", (int)(strrchr(path, '/') - path), path);
+    if (folder)
+        weft__temporary_clean(folder, is_cache, NULL);
+    weft_free(folder);
+}
+
 weft_status weft__dataset_cache_write(const char *path, const weft_dataset *train,
                                       const weft_dataset *validation, const weft__said *said)
 {
@@ -258,6 +277,7 @@ weft_status weft__dataset_cache_write(const char *path, const weft_dataset *trai
         h.parts[1] = kept_of(validation);
     h.size = h.header_size + bytes_of(&h.parts[0]) + bytes_of(&h.parts[1]) + h.n_said;
     weft__writer *w;
+    clean_folder_of(path);
     weft_status status = weft__writer_open(path, &w);
     if (status == WEFT_OK)
         status = weft__writer_write(w, &h, sizeof h);

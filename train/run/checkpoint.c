@@ -7,22 +7,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/failure.h"
-#include "core/io/fileio.h"
 #include "core/io/folder.h"
+#include "core/io/temporary.h"
 #include "models/convert/convert.h"
 #include "optim/optim.h"
 #include "train/run/number.h"
-#include "train/run/place.h"
 
 enum { VERSION = 2 };
 
 #define STATE_FILE "training.safetensors"
 #define METADATA "weft.run"
 #define PREFIX "step-"
-#define PART ".part" /* then "-" and the process, in names of what is being written */
 
 /* ---- folders -------------------------------------------------------------------------------- */
 
@@ -113,95 +110,22 @@ void weft__checkpoint_prune(const char *folder, int64_t step, int64_t keep)
     weft_free(steps);
 }
 
-/* Reads a dash and digits; NULL: something else is there. */
-static const char *skip_number(const char *text)
-{
-    const char *end = text + 1;
-    while (*text == '-' && isdigit((unsigned char)*end))
-        end++;
-    return *text == '-' && end > text + 1 ? end : NULL;
-}
-
-/* The length of NAME in NAME.part-PID or, for files, NAME.part-PID-COUNT, followed by `ending`,
- * where NAME is a file or folder of a run. 0: another name. */
-static size_t written_length(const char *name, const char *ending)
-{
-    const char *part = NULL, *at = name;
-    while ((at = strstr(at, PART)) != NULL)
-        part = at++;
-    const char *end = part ? skip_number(part + strlen(PART)) : NULL;
-    if (end && *end == '-')
-        end = skip_number(end);
-    const size_t n = end ? (size_t)(part - name) : 0;
-    return end && strcmp(end, ending) == 0 && weft__run_writes(name, n) ? n : 0;
-}
-
-static bool is_part(const char *folder, const char *name)
-{
-    (void)folder;
-    return written_length(name, "") > 0;
-}
-
-/* Deletes the entries of a folder whose names `chosen` accepts. */
-static weft_status remove_from(const char *folder,
-                               bool (*chosen)(const char *folder, const char *name))
+weft_status weft__checkpoint_remove(const char *folder)
 {
     weft_status status = WEFT_OK;
     DIR *dir = opendir(folder);
     const struct dirent *entry;
     while (status == WEFT_OK && dir && (entry = readdir(dir)) != NULL) {
-        if (!chosen(folder, entry->d_name))
+        const char *name = entry->d_name;
+        if (step_of(folder, name) < 0 && !is_numbered(name, strlen(name), WEFT__WEIGHTS))
             continue;
-        char *path = weft_format("%s/%s", folder, entry->d_name);
+        char *path = weft_format("%s/%s", folder, name);
         status = path ? weft__folder_remove(path) : weft__out_of_memory("training", folder);
         weft_free(path);
     }
     if (dir)
         closedir(dir);
     return status;
-}
-
-static bool is_checkpoint(const char *folder, const char *name)
-{
-    return step_of(folder, name) >= 0 || is_numbered(name, strlen(name), WEFT__WEIGHTS);
-}
-
-/* Puts a folder back that a killed run was replacing, unless its successor is in place. */
-static weft_status restore_old(const char *folder, const char *name)
-{
-    const size_t n = written_length(name, WEFT__FOLDER_OLD);
-    if (n == 0)
-        return WEFT_OK;
-    char *old = weft_format("%s/%s", folder, name);
-    char *path = weft_format("%s/%.*s", folder, (int)n, name);
-    weft_status status = WEFT_OK;
-    if (old == NULL || path == NULL)
-        status = weft__out_of_memory("training", folder);
-    else if (weft__exists(path))
-        status = weft__folder_remove(old);
-    else if (rename(old, path) != 0)
-        status = weft__fail_errno(path, "rename");
-    weft_free(old);
-    weft_free(path);
-    return status;
-}
-
-weft_status weft__checkpoint_remove_parts(const char *folder)
-{
-    weft_status status = WEFT_OK;
-    DIR *dir = opendir(folder);
-    const struct dirent *entry;
-    while (status == WEFT_OK && dir && (entry = readdir(dir)) != NULL)
-        status = restore_old(folder, entry->d_name);
-    if (dir)
-        closedir(dir);
-    return status == WEFT_OK ? remove_from(folder, is_part) : status;
-}
-
-weft_status weft__checkpoint_remove(const char *folder)
-{
-    const weft_status status = weft__checkpoint_remove_parts(folder);
-    return status == WEFT_OK ? remove_from(folder, is_checkpoint) : status;
 }
 
 /* ---- the state as JSON ---------------------------------------------------------------------- */
@@ -379,17 +303,13 @@ static weft_status point_last(const weft_trainer *trainer, int64_t step)
 {
     const char *folder = trainer->o.folder;
     char *target = weft_format(PREFIX "%lld", (long long)step);
-    char *beside = weft_format("%s/last" PART "-%ld", folder, (long)getpid());
     char *last = weft_format("%s/last", folder);
     weft_status status = WEFT_OK;
-    if (target == NULL || beside == NULL || last == NULL) {
+    if (target == NULL || last == NULL)
         status = weft__out_of_memory("training", "a checkpoint");
-    } else if (symlink(target, beside) != 0 || rename(beside, last) != 0) {
-        unlink(beside);
+    else if (weft__link_replace(target, last) != WEFT_OK)
         status = weft__checkpoint_weights(trainer, last);
-    }
     weft_free(target);
-    weft_free(beside);
     weft_free(last);
     return status;
 }

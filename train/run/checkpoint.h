@@ -32,9 +32,7 @@ bool weft__checkpoint_is_name(const char *name, size_t n);
 /* Deletes all but the newest `keep` of the checkpoints up to update `step`. */
 void weft__checkpoint_prune(const char *folder, int64_t step, int64_t keep);
 
-/* weft__checkpoint_remove_parts deletes the partial files and folders of a killed run.
- * weft__checkpoint_remove also deletes all checkpoints. */
-weft_status weft__checkpoint_remove_parts(const char *folder);
+/* Deletes all checkpoints. */
 weft_status weft__checkpoint_remove(const char *folder);
 
 /* Saves the adapter of the model, or the model if it has no adapter, to a folder, which is replaced

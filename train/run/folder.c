@@ -326,9 +326,8 @@ static weft_status check_beginning(const weft__run *run)
 static weft_status resume(weft__run *run, weft__run_state *state)
 {
     bool found;
-    weft_status status = weft__checkpoint_remove_parts(run->trainer->o.folder);
-    if (status == WEFT_OK)
-        status = weft__checkpoint_load(run->trainer, &run->identity, state, &found);
+    weft__run_clean(run->trainer->o.folder);
+    const weft_status status = weft__checkpoint_load(run->trainer, &run->identity, state, &found);
     if (status != WEFT_OK)
         return status;
     if (!found)
@@ -389,8 +388,8 @@ static weft_status open_records(weft__run *run, weft__run_state *state)
     else if (exists)
         status = weft_fail(WEFT_INVALID, "%s: it has a run already: expected resume or overwrite",
                            o->folder);
-    else /* a run that was killed before it had any file */
-        status = weft__checkpoint_remove_parts(o->folder);
+    else /* a run may have been killed before it had any file */
+        weft__run_clean(o->folder);
     if (status == WEFT_OK)
         status = write_run(run, NULL, "running", NULL);
     /* A run that is resumed at step 0 repeats the validation of step 0. */

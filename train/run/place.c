@@ -7,6 +7,7 @@
 #include "core/io/fileio.h"
 #include "core/io/folder.h"
 #include "core/io/json.h"
+#include "core/io/temporary.h"
 #include "core/io/text.h"
 #include "train/run/checkpoint.h"
 #include "train/run/place.h"
@@ -24,8 +25,10 @@ static const char *const names[] = {"last",
                                     WEFT__RUN_FILE};
 enum { NAMES = sizeof names / sizeof *names };
 
-bool weft__run_writes(const char *name, size_t n)
+static bool is_written(const char *name, size_t n, bool certain, const void *context)
 {
+    (void)certain;
+    (void)context;
     for (int i = 0; i < NAMES; i++)
         if (strlen(names[i]) == n && strncmp(name, names[i], n) == 0)
             return true;
@@ -61,7 +64,7 @@ weft_status weft__run_check_place(const char *folder)
     DIR *dir = weft_run_exists(folder) ? NULL : opendir(folder);
     const struct dirent *entry;
     while (dir && (entry = readdir(dir)) != NULL)
-        if (weft__run_writes(entry->d_name, strlen(entry->d_name)))
+        if (is_written(entry->d_name, strlen(entry->d_name), true, NULL))
             weft__text_list(&list, n++, entry->d_name);
     if (dir)
         closedir(dir);
@@ -110,8 +113,14 @@ weft_status weft_run_check(const char *folder, const char *const *inputs, int n)
     return status;
 }
 
+void weft__run_clean(const char *folder)
+{
+    weft__temporary_clean(folder, is_written, NULL);
+}
+
 weft_status weft__run_remove(const char *folder)
 {
+    weft__run_clean(folder);
     weft_status status = weft__checkpoint_remove(folder);
     for (int i = 0; status == WEFT_OK && i < NAMES; i++) {
         char *path = weft_format("%s/%s", folder, names[i]);

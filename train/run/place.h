@@ -2,17 +2,14 @@
 #ifndef WEFT_TRAIN_PLACE_H
 #define WEFT_TRAIN_PLACE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "weft/train.h"
 
 #define WEFT__RUN_FILE "run.json"
 #define WEFT__REFERENCE_FILE "reference.safetensors"
 #define WEFT__VALIDATION_REFERENCE_FILE "reference-validation.safetensors"
 
-/* Whether runs write a file or folder whose name is the first `n` characters of `name`. */
-bool weft__run_writes(const char *name, size_t n);
+/* Deletes what a killed run was writing. */
+void weft__run_clean(const char *folder);
 
 /* WEFT_INVALID if the folder has no run (weft_run_exists) but files under names that runs write. */
 weft_status weft__run_check_place(const char *folder);
