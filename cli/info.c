@@ -172,6 +172,9 @@ static void print_text(weft_model *model, const char *path, const census *c, int
     printf("family      %s\n", weft_model_family_of(model)->model_type);
     printf("layers      %s, hidden size %s, %s positions\n", cli_count(info->n_layers),
            cli_count(info->hidden_size), cli_count(info->max_positions));
+    if (info->ignored_partial != 0)
+        printf("rope        partial_rotary_factor %g is ignored, as transformers does for %s\n",
+               info->ignored_partial, weft_model_family_of(model)->model_type);
     printf("vocabulary  %s, output head %s\n", cli_count(info->vocab_size),
            info->tied ? "tied to the embedding" : "of its own");
     printf("parameters ");

@@ -245,6 +245,9 @@ static weft_status read_rope(const weft_config *config, const weft__json *object
         status = check_outer(config);
     if (status == WEFT_OK && !weft_config_has(config, "rope_theta"))
         out->theta = theta;
+    const int64_t rotated = weft_config_int(config, "rope_dimension_count", 0);
+    if (status == WEFT_OK && rotated > 0)
+        out->partial = (double)rotated / (double)head_dim;
     if (status == WEFT_OK && object->value && weft_config_has(config, "rope_parameters") &&
         json_object_object_length(object->value) == 0)
         return weft__json_fail(object, WEFT_INVALID, "expected rope_theta or rope_type, got {}");

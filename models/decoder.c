@@ -26,7 +26,8 @@ typedef struct decoder {
     rotation rotations[2]; /* for layers without and with a window */
     double embedding_scale, hidden_scale, query_beta;
     int64_t query_period, n_caches;
-    weft__layer *all; /* description of each layer */
+    double ignored_partial; /* weft_model_info */
+    weft__layer *all;       /* description of each layer */
 } decoder;
 
 typedef struct causal_lm {
@@ -66,6 +67,25 @@ static weft_status read_rotation(const weft_config *config, const weft__decoder_
     return status;
 }
 
+/* A family that always rotates the whole head ignores partial_rotary_factor with the default
+ * rotation, as transformers does, which fails with another one. GGUF files have no such key. */
+static weft_status check_partial(const weft_config *config, const weft__decoder_config *c,
+                                 weft_rope_options *rope, double *ignored)
+{
+    const bool whole =
+        rope->partial == 0 || (int64_t)(rope->partial * (double)rope->head_dim) == rope->head_dim;
+    if (whole || c->partial_rotary_factor > 0 || weft_config_has(config, "rope_dimension_count"))
+        return WEFT_OK;
+    if (rope->kind != WEFT_ROPE_DEFAULT)
+        return weft_fail(WEFT_UNSUPPORTED,
+                         "%s: partial_rotary_factor %g: expected none with this family and a "
+                         "rope_type other than default",
+                         weft_config_where(config), rope->partial);
+    *ignored = rope->partial;
+    rope->partial = 0;
+    return WEFT_OK;
+}
+
 static weft_module *layers_new(const weft__decoder_config *c, const weft__architecture *a,
                                const weft__layer *layers)
 {
@@ -93,7 +113,8 @@ static void add_rotations(decoder *m, const weft_config *config, const weft__dec
 {
     for (int i = 0; i < 2 && !m->module.failed; i++) {
         rotation *r = &m->rotations[i];
-        if (read_rotation(config, c, layers, i == 1, &r->rope) != WEFT_OK)
+        if (read_rotation(config, c, layers, i == 1, &r->rope) != WEFT_OK ||
+            check_partial(config, c, &r->rope, &m->ignored_partial) != WEFT_OK)
             m->module.failed = true;
         else if (!depends_on_length(&r->rope))
             weft_nn_buffer(m, rotations[i].frequencies,
@@ -172,8 +193,11 @@ weft_module *weft__decoder_new(const weft_config *config, weft__decoder_config *
         .takes_first = true,
         .takes_noise = true,
     };
-    if (m && !m->failed)
-        info->takes_offset = takes_offset((decoder *)((causal_lm *)m)->model);
+    if (m && !m->failed) {
+        const decoder *d = (decoder *)((causal_lm *)m)->model;
+        info->takes_offset = takes_offset(d);
+        info->ignored_partial = d->ignored_partial;
+    }
     for (int64_t i = 0; m && i < c->num_hidden_layers; i++)
         info->keeps_states = info->keeps_states || layers[i].n_states > 0;
     weft_free(layers);

@@ -71,24 +71,41 @@ static weft_status check_types(const weft_config *config)
     return weft_config_read(config, fields, sizeof fields / sizeof *fields, &ignored);
 }
 
-/* `file` may be NULL: then config.json must name the family. */
-static weft_status choose_family(weft_model *m, const weft_safetensors *file)
+/* By model_type or, without one, by the class in "architectures". */
+static weft_status find_family(weft_model *m)
 {
-    const char *where = weft_config_where(m->config);
+    const char *where = weft_config_where(m->config), *name = NULL;
+    const char *model_type = weft_config_string(m->config, "model_type", NULL);
+    weft__json at = weft__config_at(m->config, "architectures");
+    if (model_type != NULL) {
+        m->family = weft_model_family_find(model_type);
+        return m->family ? WEFT_OK : unknown_family(where, model_type);
+    }
+    if (weft_config_has(m->config, "model_type"))
+        return weft_fail(WEFT_INVALID, "%s: model_type: expected a string", where);
+    if (at.value == NULL)
+        return weft_fail(WEFT_INVALID, "%s: model_type is missing", where);
+    weft_status status = weft__json_at(&at, 0, &at);
+    if (status == WEFT_OK)
+        status = weft__json_as_string(&at, &name, NULL);
+    for (int i = 0; status == WEFT_OK && m->family == NULL && i < weft_model_family_count(); i++) {
+        const weft_model_family *family = weft_model_family_at(i);
+        if (family->architecture && strcmp(family->architecture, name) == 0)
+            m->family = family;
+    }
+    if (status == WEFT_OK && m->family == NULL)
+        status = weft_fail(WEFT_UNSUPPORTED,
+                           "%s: model_type is missing, and architectures[0] '%s' is unknown", where,
+                           weft_printable(name));
+    return status;
+}
+
+static weft_status choose_family(weft_model *m)
+{
     weft_status known = check_quantization(m->config);
     if (known == WEFT_OK)
         known = check_types(m->config);
-    if (known != WEFT_OK)
-        return known;
-    const char *model_type = weft_config_string(m->config, "model_type", NULL);
-    if (model_type == NULL && weft_config_has(m->config, "model_type"))
-        return weft_fail(WEFT_INVALID, "%s: model_type: expected a string", where);
-    if (model_type == NULL && file == NULL)
-        return weft_fail(WEFT_INVALID, "%s: model_type is missing", where);
-    if (model_type == NULL)
-        model_type = weft__weights_model_type(file);
-    m->family = weft_model_family_find(model_type);
-    return m->family ? WEFT_OK : unknown_family(where, model_type);
+    return known == WEFT_OK ? find_family(m) : known;
 }
 
 /* If a module rejects an argument, such as a shape, the message names the configuration. */
@@ -217,7 +234,8 @@ static weft_status round_activations(void *context, const char *path, weft_modul
     return WEFT_OK;
 }
 
-/* Opens the file and its configuration, which a GGUF file contains. */
+/* Opens the file and its configuration, which a GGUF file contains. The family is chosen before the
+ * weights are opened, so that a folder of an unsupported model says so whatever it contains. */
 static weft_status open_files(weft_model *m, const char *path, weft_safetensors **file,
                               weft_gguf **gguf)
 {
@@ -227,8 +245,12 @@ static weft_status open_files(weft_model *m, const char *path, weft_safetensors 
         status = weft_gguf_open(name, gguf);
         if (status == WEFT_OK)
             status = weft__gguf_config(*gguf, &m->config);
+        if (status == WEFT_OK)
+            status = choose_family(m);
     } else if (status == WEFT_OK) {
         status = load_config(path, &m->config);
+        if (status == WEFT_OK)
+            status = choose_family(m);
         if (status == WEFT_OK)
             status = weft_safetensors_open_folder(path, file);
     }
@@ -246,8 +268,6 @@ static weft_status load(weft_model *m, const char *folder, bool apart, const wef
         status = weft__placement_make(o, &placement);
     if (status == WEFT_OK)
         status = open_files(m, folder, &file, &gguf);
-    if (status == WEFT_OK)
-        status = choose_family(m, file);
     if (status == WEFT_OK && o->gpu_layers != 0 && !m->family->follows_parameters)
         status = weft_fail(WEFT_UNSUPPORTED, "%s: gpu_layers: %s models compute on one device",
                            weft_config_where(m->config), m->family->model_type);
@@ -292,7 +312,7 @@ static weft_status make(weft_model *m, const weft_config *config)
     weft_status status =
         weft_config_parse(weft_config_text(config), weft_config_where(config), &m->config);
     if (status == WEFT_OK)
-        status = choose_family(m, NULL);
+        status = choose_family(m);
     if (status == WEFT_OK)
         status = build(m, !weft_config_bool(m->config, "tie_word_embeddings", m->family->tied));
     return status == WEFT_OK

@@ -210,25 +210,3 @@ weft_status weft__weights_load(const weft__weights *w, weft_module *tree,
     weft_free(arrays.arrays);
     return status;
 }
-
-/* ---- without a model_type ------------------------------------------------------------------- */
-
-static bool has(const weft_safetensors *file, const char *path)
-{
-    char renamed[WEFT_NN_PATH];
-    for (int i = 0; i < weft_safetensors_count(file); i++) {
-        if (usual_rename(weft_safetensors_name(file, i), renamed, sizeof renamed) &&
-            strcmp(renamed, path) == 0)
-            return true;
-    }
-    return false;
-}
-
-const char *weft__weights_model_type(const weft_safetensors *file)
-{
-    if (has(file, "model.layers.0.self_attn.q_norm.weight"))
-        return "qwen3";
-    if (has(file, "model.layers.0.self_attn.q_proj.bias"))
-        return "qwen2";
-    return "llama";
-}

@@ -61,7 +61,4 @@ weft_status weft__model_load_tree(const char *path, bool apart, const weft_model
 /* Called when the number of rows of its embedding has changed. */
 void weft__model_set_vocabulary(weft_model *model, int64_t vocab_size);
 
-/* The model_type inferred from the tensors' names, if config.json has none. */
-const char *weft__weights_model_type(const weft_safetensors *file);
-
 #endif

@@ -253,3 +253,14 @@ weft_status weft__file_check_kind(const char *path, const char *marker, const ch
                          what);
     return WEFT_OK;
 }
+
+weft_status weft__file_check_lfs(const char *path, const void *bytes, size_t n)
+{
+    static const char mark[] = "version https://git-lfs";
+    if (n < sizeof mark - 1 || memcmp(bytes, mark, sizeof mark - 1) != 0)
+        return WEFT_OK;
+    return weft_fail(WEFT_INVALID,
+                     "%s: this is a Git LFS pointer in place of the file: fetch the file with "
+                     "\"git lfs pull\" or weft pull",
+                     path);
+}

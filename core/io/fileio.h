@@ -27,6 +27,10 @@ weft_status weft__file_open(const char *path, int flags, int *fd);
  * of another kind, which would be overwritten by `what`. Files of up to 3 bytes may be. */
 weft_status weft__file_check_kind(const char *path, const char *marker, const char *what);
 
+/* WEFT_INVALID if the file's first bytes are those of a Git LFS pointer, the text that a repository
+ * cloned without Git LFS has in place of a large file. */
+weft_status weft__file_check_lfs(const char *path, const void *bytes, size_t n);
+
 /* ---- Writing -------------------------------------------------------------------------------- */
 
 typedef struct weft__writer weft__writer;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/io/fileio.h"
 #include "core/io/gguf.h"
 #include "core/io/utf8.h"
 #include "core/shape.h"
@@ -397,7 +398,9 @@ static weft_status take_start(reader *r)
 {
     const char *magic;
     uint32_t version;
-    weft_status status = take(r, 4, "the magic number", &magic);
+    weft_status status = weft__file_check_lfs(r->path, r->bytes, r->size);
+    if (status == WEFT_OK)
+        status = take(r, 4, "the magic number", &magic);
     if (status != WEFT_OK)
         return status;
     if (memcmp(magic, "GGUF", 4) != 0)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/io/fileio.h"
 #include "weft/io.h"
 #include "weft/memory.h"
 
@@ -15,7 +16,9 @@
 weft_status weft__json_parse(const char *text, size_t length, const char *name, weft__json_doc *doc)
 {
     *doc = (weft__json_doc){0};
-    weft_status status = weft__json_parse_value(text, length, name, &doc->root);
+    weft_status status = weft__file_check_lfs(name, text, length);
+    if (!status)
+        status = weft__json_parse_value(text, length, name, &doc->root);
     if (!status) {
         doc->name = weft_strdup(name);
         if (!doc->name)

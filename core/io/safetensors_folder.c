@@ -163,6 +163,35 @@ static weft_status list_folder(const char *folder, const char *prefix, names *li
     return status;
 }
 
+/* There are no safetensors files: names weights in other formats. */
+static weft_status fail_without(const char *folder)
+{
+    static const struct {
+        const char *end, *what;
+    } formats[] = {
+        {".bin", "PyTorch pickles, which can run code"},
+        {".pth", "PyTorch pickles, which can run code"},
+        {".pt", "PyTorch pickles, which can run code"},
+        {".ckpt", "PyTorch pickles, which can run code"},
+        {".h5", "weights of TensorFlow"},
+        {".msgpack", "weights of Flax"},
+        {".onnx", "an ONNX graph"},
+    };
+    DIR *dir = opendir(folder);
+    weft_status status = weft_fail(WEFT_IO, "%s: there is no .safetensors file", folder);
+    for (const struct dirent *e; dir && (e = readdir(dir)) != NULL && status == WEFT_IO;)
+        for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+            if (weft__ends_with(e->d_name, formats[i].end) &&
+                strcmp(e->d_name, "training_args.bin") != 0)
+                status = weft_fail(WEFT_UNSUPPORTED,
+                                   "%s: expected .safetensors files, found %s (%s): save the model "
+                                   "with transformers' save_pretrained",
+                                   folder, weft_printable(e->d_name), formats[i].what);
+    if (dir)
+        closedir(dir);
+    return status;
+}
+
 /* Uses model.safetensors alone if it exists, else model*.safetensors, else all. So an adapter or a
  * second copy in another form in the same folder is ignored. */
 static weft_status add_listed(weft_safetensors *file, const char *folder)
@@ -178,7 +207,7 @@ static weft_status add_listed(weft_safetensors *file, const char *folder)
     if (status == WEFT_OK && list.n == 0)
         status = list_folder(folder, "", &list);
     if (status == WEFT_OK && list.n == 0)
-        status = weft_fail(WEFT_IO, "%s: there is no .safetensors file", folder);
+        status = fail_without(folder);
     for (int i = 0; i < list.n && status == WEFT_OK; i++)
         status = add_shard(file, folder, list.at[i], NULL);
     names_free(&list);

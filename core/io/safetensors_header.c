@@ -8,6 +8,7 @@
 #include <json-c/linkhash.h>
 
 #include "core/failure.h"
+#include "core/io/fileio.h"
 #include "core/io/json.h"
 #include "core/io/safetensors.h"
 #include "core/shape.h"
@@ -330,6 +331,9 @@ static weft_status read_header(reader *r)
 {
     const unsigned char *bytes = r->mapping->address;
     const size_t size = r->mapping->size;
+    const weft_status pointer = weft__file_check_lfs(r->path, bytes, size);
+    if (pointer != WEFT_OK)
+        return pointer;
     if (size < PREFIX)
         return weft_fail(WEFT_INVALID, "%s: truncated: %zu bytes, the header's size alone takes %d",
                          r->path, size, PREFIX);

@@ -144,6 +144,10 @@ typedef struct weft_model_info {
     /* Some layers have recurrent states instead of keys and values, which cannot be trimmed. Drafts
      * are then unsupported, and the sequences of a batch are computed one by one. */
     bool keeps_states;
+    /* A partial_rotary_factor of config.json that the family ignores, as transformers does; 0:
+     * none.
+     */
+    double ignored_partial;
 } weft_model_info;
 
 enum { WEFT_LAYER_STATES = 2 /* at most */ };
@@ -162,6 +166,8 @@ typedef struct weft_layer_attention {
 
 typedef struct weft_model_family {
     const char *model_type;
+    const char *architecture; /* its class in "architectures", for files without model_type; may be
+                               * NULL */
     /* The module tree, whose paths are the tensors' names ("model.layers.0...", "lm_head.weight").
      * `has_head`: there is a separate output matrix. NULL, with the message, on failure. */
     weft_module *(*build)(const weft_config *config, bool has_head, weft_model_info *info);

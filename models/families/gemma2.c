@@ -26,6 +26,7 @@ static weft_module *build(const weft_config *config, bool has_head, weft_model_i
 
 const weft_model_family weft__family_gemma2 = {
     .model_type = "gemma2",
+    .architecture = "Gemma2ForCausalLM",
     .build = build,
     WEFT__DECODER_FORWARD,
     .tied = true,

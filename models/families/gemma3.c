@@ -31,13 +31,14 @@ static weft_module *build(const weft_config *config, bool has_head, weft_model_i
     return weft__decoder_new(config, &c, WEFT__WINDOW_PATTERN, NULL, has_head, info);
 }
 
-#define GEMMA3(name)                                                                               \
+#define GEMMA3(name, class)                                                                        \
     const weft_model_family weft__family_##name = {                                                \
         .model_type = #name,                                                                       \
+        .architecture = #class,                                                                    \
         .build = build,                                                                            \
         WEFT__DECODER_FORWARD,                                                                     \
         .tied = true,                                                                              \
     }
-GEMMA3(gemma3);
-GEMMA3(gemma3_text);
+GEMMA3(gemma3, Gemma3ForConditionalGeneration);
+GEMMA3(gemma3_text, Gemma3ForCausalLM);
 #undef GEMMA3

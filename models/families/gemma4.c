@@ -400,8 +400,11 @@ static weft_status check_own(const weft_config *config, const gemma4_config *c)
 
 static weft_module *build(const weft_config *config, bool has_head, weft_model_info *info)
 {
-    gemma4_config c = {
-        .decoder = {.theta = 1e6, .sliding_theta = 1e4, .qk_norm = true, .attention_scale = 1}};
+    gemma4_config c = {.decoder = {.theta = 1e6,
+                                   .partial_rotary_factor = 1,
+                                   .sliding_theta = 1e4,
+                                   .qk_norm = true,
+                                   .attention_scale = 1}};
     weft__decoder_config *d = &c.decoder;
     if (weft_config_read(config, fields, sizeof fields / sizeof *fields, d) != WEFT_OK ||
         weft_config_read(config, own_fields, sizeof own_fields / sizeof *own_fields, &c) != WEFT_OK)
@@ -418,15 +421,16 @@ static weft_module *build(const weft_config *config, bool has_head, weft_model_i
     return weft__decoder_new(config, d, WEFT__WINDOW_PATTERN, &architecture, has_head, info);
 }
 
-#define GEMMA4(name)                                                                               \
+#define GEMMA4(name, class)                                                                        \
     const weft_model_family weft__family_##name = {                                                \
         .model_type = #name,                                                                       \
+        .architecture = #class,                                                                    \
         .build = build,                                                                            \
         WEFT__DECODER_FORWARD,                                                                     \
         .tied = true,                                                                              \
     }
-GEMMA4(gemma4);
-GEMMA4(gemma4_text);
-GEMMA4(gemma4_unified);
-GEMMA4(gemma4_unified_text);
+GEMMA4(gemma4, Gemma4ForConditionalGeneration);
+GEMMA4(gemma4_text, Gemma4ForCausalLM);
+GEMMA4(gemma4_unified, Gemma4UnifiedForConditionalGeneration);
+GEMMA4(gemma4_unified_text, Gemma4UnifiedForCausalLM);
 #undef GEMMA4

@@ -22,6 +22,7 @@ static weft_module *build(const weft_config *config, bool has_head, weft_model_i
 
 const weft_model_family weft__family_llama = {
     .model_type = "llama",
+    .architecture = "LlamaForCausalLM",
     .build = build,
     WEFT__DECODER_FORWARD,
 };

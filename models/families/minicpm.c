@@ -48,6 +48,7 @@ static weft_module *build(const weft_config *config, bool has_head, weft_model_i
 
 const weft_model_family weft__family_minicpm = {
     .model_type = "minicpm",
+    .architecture = "MiniCPMForCausalLM",
     .build = build,
     WEFT__DECODER_FORWARD,
     .tied = true,

@@ -39,6 +39,7 @@ static weft_module *build(const weft_config *config, bool has_head, weft_model_i
 
 const weft_model_family weft__family_ministral3 = {
     .model_type = "ministral3",
+    .architecture = "Ministral3ForCausalLM",
     .build = build,
     WEFT__DECODER_FORWARD,
 };

@@ -21,13 +21,15 @@ static weft_module *build(const weft_config *config, bool has_head, weft_model_i
     return weft__decoder_new(config, &c, WEFT__WINDOW_ALL, NULL, has_head, info);
 }
 
-#define MISTRAL(name)                                                                              \
+#define MISTRAL(name, class)                                                                       \
     const weft_model_family weft__family_##name = {                                                \
         .model_type = #name,                                                                       \
+        .architecture = #class,                                                                    \
         .build = build,                                                                            \
         WEFT__DECODER_FORWARD,                                                                     \
     }
-MISTRAL(mistral);
-MISTRAL(ministral); /* layer_types lists the layers with a window */
-MISTRAL(mistral3);  /* multimodal; its text_config may lack a type */
+MISTRAL(mistral, MistralForCausalLM);
+MISTRAL(ministral, MinistralForCausalLM); /* layer_types lists the layers with a window */
+MISTRAL(mistral3,
+        Mistral3ForConditionalGeneration); /* multimodal; its text_config may lack a type */
 #undef MISTRAL

@@ -23,6 +23,7 @@ static weft_module *build(const weft_config *config, bool has_head, weft_model_i
 
 const weft_model_family weft__family_mixtral = {
     .model_type = "mixtral",
+    .architecture = "MixtralForCausalLM",
     .build = build,
     WEFT__DECODER_FORWARD,
 };

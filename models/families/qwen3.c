@@ -24,6 +24,7 @@ static weft_module *build(const weft_config *config, bool has_head, weft_model_i
 
 const weft_model_family weft__family_qwen3 = {
     .model_type = "qwen3",
+    .architecture = "Qwen3ForCausalLM",
     .build = build,
     WEFT__DECODER_FORWARD,
 };

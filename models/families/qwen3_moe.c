@@ -30,6 +30,7 @@ static weft_module *build(const weft_config *config, bool has_head, weft_model_i
 
 const weft_model_family weft__family_qwen3_moe = {
     .model_type = "qwen3_moe",
+    .architecture = "Qwen3MoeForCausalLM",
     .build = build,
     WEFT__DECODER_FORWARD,
 };

@@ -215,15 +215,16 @@ static weft_module *build_sparse(const weft_config *config, bool has_head, weft_
     return build(config, has_head, info, sparse_fields, false);
 }
 
-#define HYBRID(name, builder)                                                                      \
+#define HYBRID(name, builder, class)                                                               \
     const weft_model_family weft__family_##name = {                                                \
         .model_type = #name,                                                                       \
+        .architecture = #class,                                                                    \
         .build = builder,                                                                          \
         WEFT__DECODER_FORWARD,                                                                     \
     }
-HYBRID(qwen3_next, build_next);
-HYBRID(qwen3_5, build_dense);
-HYBRID(qwen3_5_text, build_dense);
-HYBRID(qwen3_5_moe, build_sparse);
-HYBRID(qwen3_5_moe_text, build_sparse);
+HYBRID(qwen3_next, build_next, Qwen3NextForCausalLM);
+HYBRID(qwen3_5, build_dense, Qwen3_5ForConditionalGeneration);
+HYBRID(qwen3_5_text, build_dense, Qwen3_5ForCausalLM);
+HYBRID(qwen3_5_moe, build_sparse, Qwen3_5MoeForConditionalGeneration);
+HYBRID(qwen3_5_moe_text, build_sparse, Qwen3_5MoeForCausalLM);
 #undef HYBRID

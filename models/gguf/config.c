@@ -242,6 +242,17 @@ static weft_status put_scaling(writer *w)
 static weft_status put_rope(writer *w)
 {
     put_number(w, "rope_theta", number(w, "rope.freq_base", 10000));
+    const int64_t head =
+        integer(w, "attention.key_length",
+                integer(w, "embedding_length", 0) / integer(w, "attention.head_count", 1));
+    const int64_t rotated = integer(w, "rope.dimension_count", head);
+    if (rotated != head && w->arch->permuted)
+        return weft_fail(WEFT_UNSUPPORTED,
+                         "%s: %s.rope.dimension_count: expected the size of a head, %lld, got %lld",
+                         weft_gguf_path(w->file), w->arch->name, (long long)head,
+                         (long long)rotated);
+    if (rotated != head)
+        put_int(w, "rope_dimension_count", rotated);
     return put_scaling(w);
 }
 

@@ -259,7 +259,10 @@ static weft_status put_rope(weft__gguf_facts *f)
     if (status != WEFT_OK)
         return status;
     weft__gguf_put_number(f, "rope.freq_base", o.theta);
-    weft__gguf_put_integer(f, "rope.dimension_count", f->head_dim);
+    weft__gguf_put_integer(f, "rope.dimension_count",
+                           weft_config_int(f->config, "rope_dimension_count", f->head_dim));
+    if (weft_config_has(f->config, "rope_dimension_count"))
+        o.partial = 0; /* which that number says */
     const weft__layer *other = two ? windowed(f) : NULL;
     if (other) {
         status = weft__config_sliding_rope(f->config, other->head_dim, o.theta, 1e4, &sliding);

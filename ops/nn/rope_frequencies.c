@@ -10,8 +10,7 @@
 /* The options with defaults filled in. */
 typedef struct rope_setup {
     weft_rope_options o;
-    int64_t dims;        /* rotated dims, 2 per frequency */
-    bool original_apart; /* original_max_position was given */
+    int64_t dims; /* rotated dims, 2 per frequency */
 } rope_setup;
 
 static double or_default(double value, double otherwise)
@@ -21,9 +20,12 @@ static double or_default(double value, double otherwise)
 
 static rope_setup setup_of(const weft_rope_options *options)
 {
-    rope_setup s = {.o = *options, .original_apart = options->original_max_position != 0};
+    rope_setup s = {.o = *options};
     weft_rope_options *o = &s.o;
     o->theta = or_default(o->theta, 10000);
+    if (o->kind == WEFT_ROPE_LONGROPE && o->original_max_position != 0)
+        o->factor =
+            or_default(o->factor, (double)o->max_position / (double)o->original_max_position);
     o->factor = or_default(o->factor, 1);
     o->partial = or_default(o->partial, 1);
     o->low_freq_factor = or_default(o->low_freq_factor, 1);
@@ -120,11 +122,11 @@ static void longrope(const rope_setup *s, double *f)
     }
 }
 
-/* The context grows by max / original, or by `factor` if the original length is not given. */
+/* The context grows by `factor` or, without one, by max / original. */
 static double longrope_amplitude(const rope_setup *s)
 {
     double original = (double)s->o.original_max_position;
-    double growth = s->original_apart ? (double)s->o.max_position / original : s->o.factor;
+    double growth = s->o.factor;
     if (s->o.attention_factor != 0) {
         return s->o.attention_factor;
     }

@@ -1,0 +1,69 @@
+"""Logits of transformers for configurations that are read in an uncommon way, over the weights of fixtures in this
+folder: written to configs.json. A case without logits is refused by transformers.
+
+    python configs.py
+"""
+import json
+import pathlib
+import shutil
+import tempfile
+
+import torch
+import transformers
+
+HERE = pathlib.Path(__file__).parent
+SHARES = [{"partial_rotary_factor": 0.5}, {"rope_parameters": {"rope_theta": 5000.0, "rope_type": "default",
+                                                              "partial_rotary_factor": 0.25}}]
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "rope_theta": 1e4}
+FIXTURES = ["llama", "mistral", "qwen2", "qwen3"]
+
+
+def cases():
+    for base in FIXTURES:
+        yield base, {"model_type": None}, []
+        for share in SHARES:
+            yield base, share, []
+        yield base, {"rope_parameters": {**YARN, "partial_rotary_factor": 0.5}}, ["rope_scaling"]
+        yield base, {"rope_parameters": {**YARN, "partial_rotary_factor": 1.0}}, ["rope_scaling"]
+    yield "qwen3-next", {"partial_rotary_factor": 0.5}, []
+    yield "qwen3-next", {"model_type": None}, []
+    long = json.loads((HERE / "rope-longrope" / "config.json").read_text())["rope_scaling"]
+    for factor in (1.5, 16.0):
+        yield "rope-longrope", {"rope_scaling": {**long, "factor": factor}}, []
+    yield "rope-longrope", {"rope_scaling": {**long, "factor": 2.0, "attention_factor": 1.25}}, []
+
+
+def logits(base, config, ids):
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(HERE / base / "model.safetensors", folder)
+        pathlib.Path(folder, "config.json").write_text(json.dumps(config))
+        model_class = getattr(transformers, config["architectures"][0])
+        model = model_class.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+        with torch.no_grad():
+            return [round(x, 5) for x in model(torch.tensor([ids])).logits[0, -1, :48].tolist()]
+
+
+def main():
+    out = []
+    for base, changes, without in cases():
+        config = json.loads((HERE / base / "config.json").read_text())
+        if base != "rope-longrope":
+            for key in ["rope_parameters", "rope_scaling"] if "rope_parameters" in changes else []:
+                config.pop(key, None)
+        name = {"mistral": "Mistral", "llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3",
+                "qwen3-next": "Qwen3Next", "rope-longrope": "Llama"}[base]
+        config["architectures"] = [name + "ForCausalLM"]
+        config.update(changes)
+        config = {k: v for k, v in config.items() if v is not None or k == "sliding_window"}
+        ids = [(7 * i + 3) % (config["vocab_size"] - 3) + 3 for i in range(30)]
+        case = {"fixture": base, "config": config, "ids": ids}
+        try:
+            case["logits"] = logits(base, config, ids)
+        except Exception as error:
+            print(base, changes, type(error).__name__, str(error)[:80])
+        out.append(case)
+    text = ",\n".join(json.dumps(c, separators=(",", ":")) for c in out)
+    (HERE / "configs.json").write_text("[\n" + text + "\n]\n")
+
+
+main()
