@@ -3,7 +3,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "weft/hub.h"
 #include "weft/status.h"
 
 const char *cli_data_first(const cli_data_source *data)
@@ -51,6 +53,50 @@ weft_status cli_data_sources(const cli_data_source *data, weft_data_source *out)
     return read_mix(data->mix, out, data->paths.n);
 }
 
+/* The length of ORG/NAME in a dataset's name. */
+static int name_length(const char *path)
+{
+    const size_t org = strcspn(path, "/") + 1;
+    return (int)(org + strcspn(path + org, "/:"));
+}
+
+/* Whether a path that does not exist has the form of a dataset's name, ORG/NAME[/CONFIG][:SPLIT].
+ */
+static bool may_be_dataset(const char *path)
+{
+    const char *slash = strchr(path, '/'), *second = slash ? strchr(slash + 1, '/') : NULL;
+    return slash != NULL && strpbrk(path, "*?[") == NULL && *path != '/' && *path != '.' &&
+           (second == NULL || strchr(second + 1, '/') == NULL) && access(path, F_OK) != 0;
+}
+
+weft_status cli_data_resolve(weft_data_source *sources, int n)
+{
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < n && status == WEFT_OK; i++) {
+        char **files = NULL;
+        if (!may_be_dataset(sources[i].path))
+            continue;
+        status = weft_hub_dataset(sources[i].path, &files, &sources[i].n_files);
+        sources[i].files = files;
+        if (status == WEFT_IO)
+            status = weft_fail(WEFT_IO,
+                               "%s: there is no such file or folder, and no such dataset in the "
+                               "local cache (weft pull --dataset %.*s fetches it)",
+                               weft_printable(sources[i].path), name_length(sources[i].path),
+                               sources[i].path);
+    }
+    return status;
+}
+
+void cli_data_release(weft_data_source *sources, int n)
+{
+    for (int i = 0; i < n; i++) {
+        weft_hub_dataset_free((char **)sources[i].files, sources[i].n_files);
+        sources[i].files = NULL;
+        sources[i].n_files = 0;
+    }
+}
+
 weft_status cli_data_load(const cli_data_source *data, const weft_tokenizer *tokenizer,
                           const weft_dataset_options *options, double split, weft_dataset **out,
                           weft_dataset **validation)
@@ -58,8 +104,13 @@ weft_status cli_data_load(const cli_data_source *data, const weft_tokenizer *tok
     weft_data_source sources[CLI_MOST];
     weft_dataset_options o = *options;
     cli_data_options(data, &o);
-    const weft_status status = cli_data_sources(data, sources);
-    return status == WEFT_OK ? weft_dataset_load_mixture(sources, data->paths.n, tokenizer, &o,
-                                                         split, out, validation)
-                             : status;
+    weft_status status = cli_data_sources(data, sources);
+    if (status != WEFT_OK)
+        return status;
+    status = cli_data_resolve(sources, data->paths.n);
+    if (status == WEFT_OK)
+        status = weft_dataset_load_mixture(sources, data->paths.n, tokenizer, &o, split, out,
+                                           validation);
+    cli_data_release(sources, data->paths.n);
+    return status;
 }

@@ -48,7 +48,9 @@ typedef struct cli_data_source {
         .name = "data", .letter = 'd', .kind = CLI_TEXTS, .value = "FILE", CLI_DATA_AT(T, paths),  \
         .help = "a file, a folder, a pattern as in '*.jsonl', or - for standard input: text, or "  \
                 "rows of JSON lines, a JSON array, CSV, TSV or Parquet, also compressed by gzip "  \
-                "or Zstandard; may be given several times"                                         \
+                "or Zstandard; or a dataset that weft pull --dataset fetched: ORG/NAME, "          \
+                "ORG/NAME:SPLIT or ORG/NAME/CONFIG:SPLIT (the split \"train\" if none is "         \
+                "named); may be given several times"                                               \
     }
 
 #define CLI_DATA_MIX_OPTION(T)                                                                     \
@@ -66,6 +68,11 @@ void cli_data_options(const cli_data_source *data, weft_dataset_options *options
 /* Writes the paths and their weights to `out`, which has room for CLI_MOST. WEFT_INVALID when --mix
  * does not have a weight for each --data. */
 weft_status cli_data_sources(const cli_data_source *data, weft_data_source *out);
+
+/* Finds the files of the sources that name datasets of the hub (ORG/NAME[/CONFIG][:SPLIT]) in the
+ * local cache. Free with cli_data_release, also after a failure. */
+weft_status cli_data_resolve(weft_data_source *sources, int n);
+void cli_data_release(weft_data_source *sources, int n);
 
 /* Loads the dataset from these sources. */
 weft_status cli_data_load(const cli_data_source *data, const weft_tokenizer *tokenizer,

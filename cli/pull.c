@@ -1,4 +1,4 @@
-/* cli/pull.c -- weft pull: downloads a model from a hub into the local cache. */
+/* cli/pull.c -- weft pull: downloads a model or a dataset from a hub into the local cache. */
 #include <string.h>
 #include <unistd.h>
 
@@ -9,7 +9,7 @@
 
 typedef struct pull_values {
     const char *name, *revision, *include;
-    bool json;
+    bool dataset, json;
 } pull_values;
 
 #define AT(field) .offset = offsetof(pull_values, field)
@@ -30,6 +30,11 @@ static const cli_option options[] = {
      .value = "GLOB",
      AT(include),
      .help = "only files that fit one of these patterns, separated by commas"},
+    {.name = "dataset",
+     .kind = CLI_FLAG,
+     AT(dataset),
+     .help = "fetch a dataset: its card (README.md) and its files of rows or text, or those of "
+             "--include"},
     CLI_JSON_OPTION(pull_values, "print one JSON object"),
 };
 
@@ -62,14 +67,16 @@ static bool show(void *context, const weft_hub_progress *p)
     return true;
 }
 
-static weft_status fetch(const char *name, const char *revision, const char *include, pulling *run,
-                         char **folder)
+static weft_status fetch(const pull_values *v, pulling *run, char **folder)
 {
     *run = (pulling){.last = -1};
     cli_progress_start(&run->progress);
-    const weft_hub_options o = {
-        .revision = revision, .include = include, .progress = show, .context = run};
-    const weft_status status = weft_hub_pull(name, &o, folder);
+    const weft_hub_options o = {.revision = v->revision,
+                                .include = v->include,
+                                .dataset = v->dataset,
+                                .progress = show,
+                                .context = run};
+    const weft_status status = weft_hub_pull(v->name, &o, folder);
     cli_progress_clear(&run->progress);
     return status;
 }
@@ -84,7 +91,7 @@ weft_status cli_fetch_missing(const char *name)
     if (status == WEFT_INVALID) /* not of the form ORG/NAME */
         return WEFT_OK;
     if (status == WEFT_IO)
-        status = fetch(name, NULL, NULL, &run, &folder);
+        status = fetch(&(pull_values){.name = name}, &run, &folder);
     weft_free(folder);
     return status;
 }
@@ -96,7 +103,7 @@ static int run(void *context)
         return cli_usage("pull", "expected ORG/NAME, as in Qwen/Qwen3-0.6B, got '%s'", v->name);
     pulling run;
     char *folder = NULL;
-    const weft_status status = fetch(v->name, v->revision, v->include, &run, &folder);
+    const weft_status status = fetch(v, &run, &folder);
     if (status == WEFT_OK && v->json) {
         fputs("{\"path\": ", stdout);
         cli_json_text(stdout, folder, strlen(folder));
@@ -110,20 +117,24 @@ static int run(void *context)
 
 const cli_command cli_pull = {
     .name = "pull",
-    .summary = "fetch a model from a hub",
+    .summary = "fetch a model or a dataset from a hub",
     .description =
-        "Fetches a model from the Hugging Face hub into its local cache, where Weft and "
-        "transformers find it, and prints the folder. Files that are already cached "
+        "Fetches a model, or with --dataset a dataset, from the Hugging Face hub into its local "
+        "cache, where Weft and Python's libraries find it, and prints the folder. Files that are "
+        "already cached "
         "are not fetched again, interrupted downloads continue, and every file is verified once "
         "by its hash. If the hub is busy (HTTP 429 and 5xx), it waits as long as the hub asks "
         "and tries again.\n\n"
         "Without --include it fetches what Weft reads: the configuration, the tokenizer, the "
         "chat template and *.safetensors, or, where there are none, the only *.gguf. "
+        "Of a dataset it fetches README.md and all files of Parquet, JSON, CSV, TSV or text. "
         "HF_ENDPOINT, HF_TOKEN, HF_HOME and HF_HUB_CACHE work as in huggingface_hub.",
     .example = "weft pull Qwen/Qwen3-0.6B\n"
                "weft pull Qwen/Qwen3-0.6B-GGUF --include \"*Q8_0.gguf\"\n"
                "weft generate Qwen/Qwen3-0.6B -p \"Once upon a time\"\n"
-               "weft chat Qwen/Qwen3-0.6B --pull",
+               "weft chat Qwen/Qwen3-0.6B --pull\n"
+               "weft pull --dataset HuggingFaceH4/no_robots\n"
+               "weft train MODEL --data HuggingFaceH4/no_robots --out run",
     CLI_TABLE(pull_values, arguments, options),
     .run = run,
 };

@@ -67,9 +67,14 @@ weft_status classify_find_labels(const cli_data_source *source, const char *list
     if (list)
         return read_list(list, out);
     cli_data_options(source, &options);
-    const weft_status status = cli_data_sources(source, sources);
-    return status == WEFT_OK ? weft_labels_find(sources, source->paths.n, tokenizer, &options, out)
-                             : status;
+    weft_status status = cli_data_sources(source, sources);
+    if (status != WEFT_OK)
+        return status;
+    status = cli_data_resolve(sources, source->paths.n);
+    if (status == WEFT_OK)
+        status = weft_labels_find(sources, source->paths.n, tokenizer, &options, out);
+    cli_data_release(sources, source->paths.n);
+    return status;
 }
 
 weft_status train_find_labels(const train_values *v, train_run *r, weft_dataset_options *o)

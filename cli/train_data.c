@@ -5,7 +5,12 @@ static weft_status load_validation(const train_values *v, train_run *r, weft_dat
 {
     cli_data_options(&v->source, &o);
     o.format = WEFT_DATA_AUTO; /* --format applies only to --data */
-    return weft_dataset_load(v->val_data, r->tokenizer, &o, 0, &r->validation, NULL);
+    weft_data_source source = {.path = v->val_data};
+    weft_status status = cli_data_resolve(&source, 1);
+    if (status == WEFT_OK)
+        status = weft_dataset_load_mixture(&source, 1, r->tokenizer, &o, 0, &r->validation, NULL);
+    cli_data_release(&source, 1);
+    return status;
 }
 
 /* Warns about validation samples that are also trained, which make the validation loss too low. */

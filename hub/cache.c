@@ -78,15 +78,16 @@ static char *cache_folder(void)
     return user != NULL ? weft_format("%s/.cache/huggingface/hub", user) : NULL;
 }
 
-char *weft__hub_folder(const char *name)
+char *weft__hub_folder(const char *name, bool dataset)
 {
+    const char *kind = dataset ? "datasets" : "models";
     char *cache = cache_folder();
     const char *slash = strchr(name, '/');
     char *folder = NULL;
     if (cache != NULL)
-        folder = slash != NULL ? weft_format("%s/models--%.*s--%s", cache, (int)(slash - name),
+        folder = slash != NULL ? weft_format("%s/%s--%.*s--%s", cache, kind, (int)(slash - name),
                                              name, slash + 1)
-                               : weft_format("%s/models--%s", cache, name);
+                               : weft_format("%s/%s--%s", cache, kind, name);
     if (folder == NULL)
         weft_fail(cache != NULL ? WEFT_MEMORY : WEFT_IO, "%s: %s", name,
                   cache != NULL ? "no memory" : "no cache: set HF_HUB_CACHE, HF_HOME or HOME");
@@ -115,14 +116,14 @@ static char *commit_of(const char *folder, const char *revision)
     return text;
 }
 
-weft_status weft_hub_find(const char *name, const char *revision, char **folder)
+weft_status weft__hub_snapshot(const char *name, bool dataset, const char *revision, char **folder)
 {
     *folder = NULL;
     const char *wanted = revision != NULL ? revision : "main";
     if (!weft__hub_is_name(name) || !weft__hub_is_path(wanted))
         return weft_fail(WEFT_INVALID, "%s@%s: expected ORG/NAME and a branch, tag or commit", name,
                          wanted);
-    char *repository = weft__hub_folder(name);
+    char *repository = weft__hub_folder(name, dataset);
     if (repository == NULL)
         return weft_error_status();
     char *commit = commit_of(repository, wanted), *found = NULL;
@@ -134,12 +135,17 @@ weft_status weft_hub_find(const char *name, const char *revision, char **folder)
     }
     weft_status status = WEFT_OK;
     if (*folder == NULL)
-        status = weft_fail(WEFT_IO, "%s: not in the local cache, %s: weft pull %s fetches it", name,
-                           repository, name);
+        status = weft_fail(WEFT_IO, "%s: not in the local cache, %s: weft pull %s%s fetches it",
+                           name, repository, dataset ? "--dataset " : "", name);
     weft_free(found);
     weft_free(commit);
     weft_free(repository);
     return status;
+}
+
+weft_status weft_hub_find(const char *name, const char *revision, char **folder)
+{
+    return weft__hub_snapshot(name, false, revision, folder);
 }
 
 weft_status weft_hub_resolve(const char *name, char **path)

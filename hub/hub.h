@@ -17,8 +17,12 @@ bool weft__hub_is_path(const char *path);
 /* n lower-case hexadecimal digits. */
 bool weft__hub_is_hex(const char *text, size_t n);
 
-/* The repository's folder in the cache; NULL, with the message, if no location is known. */
-char *weft__hub_folder(const char *name);
+/* The folder in the cache of a model or a dataset; NULL, with the message, if no location is known.
+ */
+char *weft__hub_folder(const char *name, bool dataset);
+
+/* weft_hub_find, also of datasets. */
+weft_status weft__hub_snapshot(const char *name, bool dataset, const char *revision, char **folder);
 
 /* A non-empty environment variable, or NULL. */
 const char *weft__hub_variable(const char *name);
@@ -42,7 +46,8 @@ typedef struct weft__hub_list {
 weft_status weft__hub_list_parse(const char *json, size_t length, const char *where,
                                  weft__hub_list *out);
 /* Keeps the wanted files (weft_hub_options.include). */
-weft_status weft__hub_list_choose(weft__hub_list *list, const char *include, const char *where);
+weft_status weft__hub_list_choose(weft__hub_list *list, const char *include, bool dataset,
+                                  const char *where);
 /* Finds files that share a blob. */
 weft_status weft__hub_list_share(weft__hub_list *list, const char *where);
 void weft__hub_list_free(weft__hub_list *list);

@@ -7,6 +7,7 @@
 #include "core/failure.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
+#include "hub/dataset.h"
 #include "hub/hub.h"
 #include "weft/memory.h"
 
@@ -167,6 +168,12 @@ static bool fits_one(const char *path, const char *patterns)
     }
 }
 
+/* The card of a dataset, which says what its files are. */
+static bool is_card(const char *path)
+{
+    return strcmp(path, "README.md") == 0;
+}
+
 static bool is_of_model(const char *path)
 {
     static const char names[] =
@@ -225,11 +232,13 @@ static weft_status find_gguf(const weft__hub_list *list, bool usual, const char 
     return status;
 }
 
-weft_status weft__hub_list_choose(weft__hub_list *list, const char *include, const char *where)
+weft_status weft__hub_list_choose(weft__hub_list *list, const char *include, bool dataset,
+                                  const char *where)
 {
     int gguf = -1, kept = 0;
     const bool usual = has_usual(list);
-    weft_status status = include == NULL ? find_gguf(list, usual, where, &gguf) : WEFT_OK;
+    weft_status status =
+        include == NULL && !dataset ? find_gguf(list, usual, where, &gguf) : WEFT_OK;
     if (status != WEFT_OK)
         return status;
     bool *wanted = weft_calloc(list->n > 0 ? (size_t)list->n : 1, sizeof *wanted);
@@ -237,8 +246,9 @@ weft_status weft__hub_list_choose(weft__hub_list *list, const char *include, con
         return weft__out_of_memory(where, NULL);
     for (int i = 0; i < list->n; i++) {
         const char *path = list->files[i].path;
-        wanted[i] = include != NULL
-                        ? fits_one(path, include)
+        wanted[i] = include != NULL ? fits_one(path, include) || (dataset && is_card(path))
+                    : dataset
+                        ? weft__hub_is_data(path) || is_card(path)
                         : i == gguf || is_of_model(path) || (gguf < 0 && is_weights(path, usual));
     }
     for (int i = 0; i < list->n; i++) {

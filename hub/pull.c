@@ -76,7 +76,8 @@ static weft_status get_list(pull *p)
     weft__text url = {0};
     char *text = NULL;
     size_t length = 0;
-    weft__text_format(&url, "%s/api/models/%s/revision/", p->endpoint, p->name);
+    weft__text_format(&url, "%s/api/%s/%s/revision/", p->endpoint,
+                      p->options->dataset ? "datasets" : "models", p->name);
     escape(&url, p->revision, false);
     weft__text_format(&url, "?blobs=true");
     weft_status status = url.failed ? weft__out_of_memory(p->name, NULL) : WEFT_OK;
@@ -89,7 +90,7 @@ static weft_status get_list(pull *p)
         status = weft_fail(WEFT_INVALID, "%s: asked for commit %s, got %s", url.at, p->revision,
                            p->list.commit);
     if (status == WEFT_OK)
-        status = weft__hub_list_choose(&p->list, p->options->include, p->name);
+        status = weft__hub_list_choose(&p->list, p->options->include, p->options->dataset, p->name);
     if (status == WEFT_OK)
         status = weft__hub_list_share(&p->list, p->name);
     weft_free(text);
@@ -135,7 +136,8 @@ static weft_status fetch_to(pull *p, const char *path, int fd)
     int64_t from = size_of(fd);
     if (from > f->size)
         from = ftruncate(fd, 0) == 0 ? 0 : from;
-    weft__text_format(&url, "%s/%s/resolve/%s/", p->endpoint, p->name, p->list.commit);
+    weft__text_format(&url, "%s/%s%s/resolve/%s/", p->endpoint,
+                      p->options->dataset ? "datasets/" : "", p->name, p->list.commit);
     escape(&url, f->path, true);
     weft_status status = url.failed ? weft__out_of_memory(p->name, NULL) : WEFT_OK;
     if (status == WEFT_OK && from < f->size)
@@ -353,7 +355,7 @@ weft_status weft_hub_pull(const char *name, const weft_hub_options *options, cha
         strcmp(weft__hub_variable("HF_HUB_OFFLINE"), "0") != 0)
         return weft_fail(WEFT_IO, "%s: HF_HUB_OFFLINE is set: nothing is fetched", name);
     char *base = weft_strdup(endpoint != NULL ? endpoint : "https://huggingface.co");
-    p.folder = weft__hub_folder(name);
+    p.folder = weft__hub_folder(name, o->dataset);
     weft_status status = WEFT_OK;
     if (base == NULL || p.folder == NULL)
         status = base == NULL ? weft__out_of_memory(p.name, NULL) : weft_error_status();

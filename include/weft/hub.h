@@ -1,4 +1,4 @@
-/* weft/hub.h -- finding and downloading models.
+/* weft/hub.h -- finding and downloading models and datasets.
  *
  *     char *folder;
  *     status = weft_hub_pull("Qwen/Qwen3-0.6B", NULL, &folder);
@@ -32,6 +32,17 @@ WEFT_NODISCARD WEFT_API weft_status weft_hub_find(const char *name, const char *
  * cache. The caller frees *path with weft_free. WEFT_IO for a name that is neither. */
 WEFT_NODISCARD WEFT_API weft_status weft_hub_resolve(const char *name, char **path);
 
+/* Finds the files of a dataset in the local cache that belong to a split: n paths, freed with
+ * weft_hub_dataset_free. `name` is ORG/NAME (the split "train"), ORG/NAME:SPLIT or
+ * ORG/NAME/CONFIG:SPLIT. As in Python's datasets, the dataset's card (README.md) says which files
+ * they are, or else the names of files and folders do. A warning is logged if some of the files are
+ * missing. WEFT_INVALID when `name` is malformed or there is no such configuration or split;
+ * WEFT_IO when the cache does not have the dataset; WEFT_UNSUPPORTED when its card is in YAML and
+ * this build has no libyaml. */
+WEFT_NODISCARD WEFT_API weft_status weft_hub_dataset(const char *name, char ***files, int *n)
+    WEFT_NONNULL(1, 2, 3);
+WEFT_API void weft_hub_dataset_free(char **files, int n); /* NULL is accepted */
+
 /* ---- Downloading ---------------------------------------------------------------------------- */
 
 /* The progress of a download. */
@@ -54,6 +65,7 @@ typedef struct weft_hub_options {
      * reads: config.json, generation_config.json, the files of the tokenizer and the chat template,
      * and *.safetensors with their index, or without those the only *.gguf. */
     const char *include;
+    bool dataset;         /* a dataset: without `include` README.md and the files of rows or text */
     const char *endpoint; /* NULL: $HF_ENDPOINT, or https://huggingface.co */
     const char *token;    /* NULL: $HF_TOKEN, or the file that huggingface_hub's login writes */
     weft_hub_progress_fn *progress; /* NULL: none */

@@ -36,8 +36,7 @@ extern "C" {
 typedef struct weft_dataset weft_dataset;
 
 typedef enum weft_data_format {
-    WEFT_DATA_AUTO = 0, /* by the file's extension; for an unknown one by the contents: JSON lines,
-                           a JSON array or text */
+    WEFT_DATA_AUTO = 0, /* by the file's extension, or by its contents if that is unknown */
     WEFT_DATA_JSONL,    /* one row, a JSON object, per line */
     WEFT_DATA_JSON,     /* one JSON array of rows */
     WEFT_DATA_CSV,      /* RFC 4180; the first record has the column names */
@@ -77,8 +76,7 @@ WEFT_API const char *weft_long_samples_name(weft_long_samples policy);
 
 typedef struct weft_dataset_options {
     weft_data_format format;
-    int64_t
-        length; /* largest number of tokens in a sample, and the size of a text's windows; 0: 512 */
+    int64_t length; /* most tokens of a sample, and the size of a text's windows; 0: 512 */
     int64_t stride; /* between the starts of a text's windows; 0: length - 1, which makes every
                        token but the first a target once */
     int32_t eos; /* appended to texts and completions of rows; 0: the tokenizer's; below 0: none */
@@ -174,6 +172,8 @@ typedef struct weft_data_source {
     const char *path; /* as in weft_dataset_load */
     double weight;    /* how often each sample occurs in an epoch: with 2.5 twice, and a random half
                          of the samples, different in each epoch, once more; 0: 1 */
+    char *const *files; /* n_files files to read; `path` is their name then; NULL: none */
+    int n_files;
 } weft_data_source;
 
 /* The same from n sources, with the same failures. */

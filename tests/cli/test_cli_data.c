@@ -1,10 +1,12 @@
 /* tests/cli/test_cli_data.c -- weft data, and the options of data that commands share. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/io/json.h"
 #include "tests/check.h"
 #include "tests/cli/command.h"
+#include "weft/io.h"
 
 static const char rows[] = "{\"prompt\": \"Who?\", \"completion\": \" A fox.\"}\n"
                            "{\"prompt\": \"Who?\", \"completion\": \" A fox.\"}\n"
@@ -74,6 +76,35 @@ static void the_summary_is_json_on_request(void)
     CHECK_OK(weft__json_get_int(&root, "validation_samples", &n));
     CHECK_EQ_INT(n, 1);
     weft__json_free(&doc);
+}
+
+#define SNAPSHOT "datasets--org--tales/snapshots/0123456789abcdef0123456789abcdef01234567"
+
+static void datasets_of_the_hub_are_read_from_the_cache(void)
+{
+    char path[1200];
+    const char *cache = check_temporary("cache");
+    CHECK_OK(weft_folder_make(check_temporary("cache/" SNAPSHOT)));
+    CHECK_OK(weft_folder_make(check_temporary("cache/datasets--org--tales/refs")));
+    text_file("cache/datasets--org--tales/refs/main", strrchr(SNAPSHOT, '/') + 1);
+    text_file("cache/" SNAPSHOT "/train.jsonl", rows);
+    text_file("cache/" SNAPSHOT "/test.jsonl", "{\"text\": \"The end.\"}\n");
+    snprintf(path, sizeof path, "%s", cache);
+    setenv("HF_HUB_CACHE", path, 1);
+    output o = weft_command(NULL, "data org/tales storyteller");
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "samples    3, ");
+    o = weft_command(NULL, "data org/tales:test storyteller");
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "samples    1, ");
+    o = weft_command(NULL, "data org/tales:dev storyteller");
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "no data file of the split 'dev'");
+    o = weft_command(NULL, "data org/none storyteller");
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "org/none: there is no such file or folder, and no such dataset in the "
+                          "local cache (weft pull --dataset org/none fetches it)");
+    unsetenv("HF_HUB_CACHE");
 }
 
 static void bad_data_is_one_line(void)
@@ -178,5 +209,6 @@ static void a_run_records_all_its_data(void)
 
 CHECK_MAIN("cli_data", CHECK_CASE(the_summary_shows_kinds_lengths_and_samples),
            CHECK_CASE(samples_are_json_objects), CHECK_CASE(the_summary_is_json_on_request),
+           CHECK_CASE(datasets_of_the_hub_are_read_from_the_cache),
            CHECK_CASE(bad_data_is_one_line), CHECK_CASE(another_mixture_is_other_data),
            CHECK_CASE(a_run_records_all_its_data), CHECK_CASE(training_reads_what_data_shows))

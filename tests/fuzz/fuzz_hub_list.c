@@ -18,11 +18,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     memcpy(patterns, data, n);
     patterns[n] = '\0';
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         if (weft__hub_list_parse((const char *)data + start, size - start, "list", &list) !=
             WEFT_OK)
             break;
-        (void)weft__hub_list_choose(&list, i == 0 ? NULL : patterns, "org/name");
+        (void)weft__hub_list_choose(&list, i == 0 ? NULL : patterns, i == 2, "org/name");
         for (int k = 0; k < list.n; k++) {
             if (!weft__hub_is_path(list.files[k].path) || list.files[k].size < 0)
                 abort();

@@ -347,7 +347,8 @@ static void mixtures_repeat_and_sample_their_sources(void)
     const char *second = check_temporary("second.jsonl");
     write_file(second, "{\"text\": \"A y\"}\n{\"text\": \"B y\"}\n{\"text\": \"C y\"}\n"
                        "{\"text\": \"D y\"}\n");
-    const weft_data_source sources[] = {{first, 0.5}, {second, 2}};
+    const weft_data_source sources[] = {{.path = first, .weight = 0.5},
+                                        {.path = second, .weight = 2}};
     weft_dataset *d;
     weft_batches *b;
     if (!CHECK_OK(weft_dataset_load_mixture(sources, 2, tokenizer, NULL, 0, &d, NULL)))
@@ -373,7 +374,7 @@ static void mixtures_repeat_and_sample_their_sources(void)
     }
     weft_batches_free(b);
     weft_dataset_free(d);
-    const weft_data_source bad = {first, -1};
+    const weft_data_source bad = {.path = first, .weight = -1};
     CHECK_STATUS(weft_dataset_load_mixture(&bad, 1, tokenizer, NULL, 0, &d, NULL), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "weight: expected a positive number, got -1");
 }

@@ -60,7 +60,8 @@ static weft_status make_batches(const weft_dataset *d)
 static weft_status read_data(const setting *s)
 {
     weft_dataset *train, *validation;
-    const weft_data_source sources[] = {{s->folder, 1}, {s->folder, 0.5}};
+    const weft_data_source sources[] = {{.path = s->folder, .weight = 1},
+                                        {.path = s->folder, .weight = 0.5}};
     const weft_dataset_options o = {.length = 12,
                                     .longer = s->longer,
                                     .max_bad_rows = 1,

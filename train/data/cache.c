@@ -92,7 +92,7 @@ static weft_status add_file(key *k, const char *path)
 static weft_status add_source(key *k, const weft_data_source *source)
 {
     weft__data_files files;
-    weft_status status = weft__data_files_find(source->path, &files);
+    weft_status status = weft__data_files_find(source, &files);
     if (status != WEFT_OK)
         return status;
     add_bytes(k, &source->weight, sizeof source->weight);

@@ -136,13 +136,18 @@ static weft_status add_matches(weft__data_files *files, const char *pattern)
     return status;
 }
 
-weft_status weft__data_files_find(const char *path, weft__data_files *out)
+weft_status weft__data_files_find(const weft_data_source *source, weft__data_files *out)
 {
     struct stat about;
+    const char *path = source->path;
     *out = (weft__data_files){0};
     const bool there = stat(path, &about) == 0;
-    weft_status status;
-    if (there && S_ISDIR(about.st_mode)) {
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < source->n_files && status == WEFT_OK; i++)
+        status = add(out, weft_strdup(source->files[i]));
+    if (source->n_files > 0) {
+        /* they are listed */
+    } else if (there && S_ISDIR(about.st_mode)) {
         status = add_folder(out, path, &about, NULL);
         if (status == WEFT_OK && out->n == 0)
             status = weft_fail(WEFT_IO,

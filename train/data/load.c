@@ -189,10 +189,10 @@ static weft_status add_file(weft__reader *r, const char *path, parts *p)
     return status;
 }
 
-static weft_status add_files(weft__reader *r, parts *p)
+static weft_status add_files(weft__reader *r, const weft_data_source *source, parts *p)
 {
     weft__data_files files;
-    weft_status status = weft__data_files_find(r->source, &files);
+    weft_status status = weft__data_files_find(source, &files);
     if (status != WEFT_OK)
         return status;
     for (int i = 0; status == WEFT_OK && i < files.n; i++)
@@ -347,7 +347,7 @@ static weft_status add_source(const weft_data_source *source, const char *data, 
     if (status == WEFT_OK)
         status = make_parts(&r.o, all->split, &p);
     if (status == WEFT_OK)
-        status = data ? add_bytes(&r, data, size, &p) : add_files(&r, &p);
+        status = data ? add_bytes(&r, data, size, &p) : add_files(&r, source, &p);
     if (status == WEFT_OK)
         status = check_source(&r, &p);
     if (status == WEFT_OK && p.split == WEFT_SPLIT_AUTO)

@@ -101,14 +101,14 @@ weft_status weft__reader_row_done(weft__reader *r, const char *where, weft_statu
 /* Reads the rows of a CSV or TSV file. train/data/csv.c */
 weft_status weft__reader_add_table(weft__reader *r, const char *data, size_t size, char separator);
 
-/* The data files of a path, in order: the file itself, the files in a folder, or those that match a
- * pattern. WEFT_IO if there is none. train/data/files.c */
+/* The data files of a source, in order: those that it lists, or of its path the file itself, the
+ * files in a folder, or those that match a pattern. WEFT_IO if there is none. train/data/files.c */
 typedef struct weft__data_files {
     char **at;
     int n, capacity;
 } weft__data_files;
 
-weft_status weft__data_files_find(const char *path, weft__data_files *out);
+weft_status weft__data_files_find(const weft_data_source *source, weft__data_files *out);
 void weft__data_files_free(weft__data_files *files);
 
 /* Skips a UTF-8 byte order mark. */

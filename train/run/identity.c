@@ -152,7 +152,8 @@ bool weft__identity_of_data(const char *path, char out[WEFT__HASH_TEXT])
     weft__data_files files;
     uint64_t hash = 0;
     struct stat info;
-    if (strcmp(path, "-") == 0 || weft__data_files_find(path, &files) != WEFT_OK)
+    const weft_data_source source = {.path = path};
+    if (strcmp(path, "-") == 0 || weft__data_files_find(&source, &files) != WEFT_OK)
         return false;
     bool regular = files.n > 0;
     for (int i = 0; i < files.n && regular; i++) {
