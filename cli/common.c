@@ -406,15 +406,18 @@ double cli_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* The size in bytes of a control character at the start of the text: 1 for ASCII, 2 for U+0080 to
- * U+009F, 0 if there is none. */
-static size_t control_size(const char *text, size_t length)
+/* The size in bytes of the first character if it must not reach a terminal, as weft_printable
+ * decides; otherwise, and for an incomplete last character, 0. */
+static size_t unsafe_size(const char *text, size_t length)
 {
     const unsigned char c = (unsigned char)text[0];
-    const unsigned char second = length > 1 ? (unsigned char)text[1] : 0;
-    if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f)
-        return 1;
-    return c == 0xc2 && second >= 0x80 && second < 0xa0 ? 2 : 0;
+    const size_t size = c < 0xc2 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+    if (c < 0x80)
+        return (c < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
+    if (size > length)
+        return 0;
+    const char *shown = weft_printable_n(text, size);
+    return strlen(shown) == size && memcmp(shown, text, size) == 0 ? 0 : size;
 }
 
 void cli_write_text(const char *text, size_t length)
@@ -425,7 +428,7 @@ void cli_write_text(const char *text, size_t length)
     }
     for (size_t i = 0; i < length;) {
         size_t n = 0, plain = i;
-        while (plain < length && (n = control_size(text + plain, length - plain)) == 0)
+        while (plain < length && (n = unsafe_size(text + plain, length - plain)) == 0)
             plain++;
         fwrite(text + i, 1, plain - i, stdout);
         if (plain < length)
@@ -438,7 +441,9 @@ void cli_json_text(FILE *file, const char *text, size_t length)
 {
     fputc('"', file);
     for (size_t i = 0; i < length; i++) {
-        unsigned char c = (unsigned char)text[i];
+        const unsigned char c = (unsigned char)text[i];
+        const size_t n = c >= 0x80 ? unsafe_size(text + i, length - i) : 0;
+        const char *shown = n > 1 ? weft_printable_n(text + i, n) : "";
         if (c == '"' || c == '\\')
             fprintf(file, "\\%c", c);
         else if (c == '\n')
@@ -449,7 +454,10 @@ void cli_json_text(FILE *file, const char *text, size_t length)
             fputs("\\r", file);
         else if (c < 0x20 || c == 0x7f)
             fprintf(file, "\\u%04x", c);
-        else
+        else if (shown[0] == '\\' && shown[1] == 'u') {
+            fputs(shown, file);
+            i += n - 1;
+        } else
             fputc(c, file);
     }
     fputc('"', file);

@@ -24,6 +24,7 @@ static const char *const fixed[] = {
     "max-bad-rows",
     "pack",
     "optimizer",
+    "lora-plus",
     "rank",
     "alpha",
     "rslora",

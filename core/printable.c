@@ -1,6 +1,5 @@
 /* core/printable.c -- makes external text printable for messages: one line, no control characters.
  */
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,15 +7,6 @@
 #include "core/io/utf8.h"
 
 enum { TEXTS = 16, LONGEST = 120, TEXT_SIZE = LONGEST + 48 };
-
-/* Characters that move the cursor, end a line, start a terminal sequence or change the text
- * direction. */
-static bool is_hidden(uint32_t code)
-{
-    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x200e || code == 0x200f ||
-           (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) ||
-           code == 0xfeff;
-}
 
 /* Writes the printable form of the first character of a non-empty text to out[12]. Returns the
  * bytes of the text consumed; *n is the length of the form. */
@@ -37,9 +27,9 @@ static size_t show_one(const char *text, size_t length, char *out, size_t *n)
     const char *name = code < 0x20 && code ? strchr(names, (int)code) : NULL;
     if (name) {
         *n = (size_t)snprintf(out, 12, "\\%c", name[1]);
-    } else if (code < 0x80 && is_hidden(code)) {
+    } else if (code < 0x80 && weft__utf8_is_hidden(code)) {
         *n = (size_t)snprintf(out, 12, "\\x%02x", (unsigned)code);
-    } else if (is_hidden(code)) {
+    } else if (weft__utf8_is_hidden(code)) {
         *n = (size_t)snprintf(out, 12, "\\u%04x", (unsigned)code);
     } else {
         memcpy(out, text, (size_t)step);

@@ -319,7 +319,8 @@ static weft_status finish(loop *l, weft_status status)
     l->state.result.peak_memory = peak_memory(l);
     l->state.result.peak_active = weft_memory_peak();
     status = weft__run_finish(l->run, &l->state, status);
-    if (l->t->o.folder == NULL || l->run == NULL)
+    const bool withdrawn = status == WEFT_MEMORY && l->state.result.steps == 0;
+    if (l->t->o.folder == NULL || l->run == NULL || (withdrawn && !weft_run_exists(l->t->o.folder)))
         return status;
     char why[1024];
     snprintf(why, sizeof why, "%s", status == WEFT_OK ? "" : weft_error_message());

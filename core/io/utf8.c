@@ -89,3 +89,11 @@ int weft__utf8_encode(uint32_t code, char *text)
     text[3] = (char)(0x80 | (code & 0x3F));
     return 4;
 }
+
+bool weft__utf8_is_hidden(uint32_t code)
+{
+    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x061c || code == 0x200e ||
+           code == 0x200f || (code >= 0x2028 && code <= 0x202e) ||
+           (code >= 0x2066 && code <= 0x206f) || code == 0xfeff ||
+           (code >= 0xfff9 && code <= 0xfffb);
+}

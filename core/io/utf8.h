@@ -2,6 +2,7 @@
 #ifndef WEFT_CORE_IO_UTF8_H
 #define WEFT_CORE_IO_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,5 +19,9 @@ uint32_t weft__utf8_decode(const char *text, int size);
 
 /* Encodes a code point (not a surrogate) into `text`, up to 4 bytes; returns their number. */
 int weft__utf8_encode(uint32_t code, char *text);
+
+/* Whether a character moves the cursor, ends a line, starts a terminal sequence or changes the
+ * direction of text: it is escaped where external text is shown. */
+bool weft__utf8_is_hidden(uint32_t code);
 
 #endif

@@ -122,7 +122,7 @@ typedef struct weft_dataset_info {
     int64_t rows[WEFT_ROW_KINDS];     /* rows read, by kind */
     int64_t rendered;                 /* rows that the chat template rendered */
     int64_t files[WEFT_DATA_FORMATS]; /* files read, by format */
-    bool cached;                      /* mapped from the cache: no sample can be added */
+    bool cached;                      /* read from the cache: no sample can be added */
     weft_examples examples;           /* in pairs, even samples are chosen, odd ones rejected */
 } weft_dataset_info;
 

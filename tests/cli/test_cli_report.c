@@ -194,7 +194,24 @@ static void folders_without_a_run_are_refused(void)
     CHECK_CONTAINS(o.err, "metrics.jsonl");
 }
 
-CHECK_MAIN("cli_report", CHECK_CASE(curves_are_ascii_off_a_terminal),
+/* Malformed lines are skipped; what changes the direction of text is escaped. */
+static void a_bad_line_hides_nothing(void)
+{
+    char lines[1000];
+    snprintf(lines, sizeof lines,
+             "%s{\"step\": \"x\"}\n{\"step\": 3, \"loss\": [1]}\nnot JSON\n{\"step\": 4, "
+             "\"samples\": [{\"prompt\": \"a\\u202eb\", \"text\": \"c\\u009bd\"}]}\n",
+             falling);
+    const char *folder = run_folder("bad-line", finished, lines);
+    output o = weft_command(NULL, "report %s", folder);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.err, "malformed lines are skipped");
+    o = shell_command(NULL, "cat %s/report.html", folder);
+    CHECK_CONTAINS(o.out, "<b>a\\u202eb</b>c\\u009bd<");
+}
+
+CHECK_MAIN("cli_report", CHECK_CASE(a_bad_line_hides_nothing),
+           CHECK_CASE(curves_are_ascii_off_a_terminal),
            CHECK_CASE(a_terminal_decides_width_and_characters),
            CHECK_CASE(runs_of_few_updates_have_no_curve), CHECK_CASE(rewards_are_in_the_report),
            CHECK_CASE(options_are_in_the_report), CHECK_CASE(sources_are_shown_as_text),

@@ -202,6 +202,24 @@ static bool copy_adapter(const char *from, const char *to)
     return true;
 }
 
+static void values_that_are_not_finite_are_refused(void)
+{
+    char *tensors;
+    size_t size;
+    const uint32_t nan = 0x7fc00000;
+    if (!copy_adapter(NULL, NULL) ||
+        !CHECK_OK(weft_file_read(in_folder("adapter_model.safetensors"), 0, &tensors, &size)))
+        return;
+    memcpy(tensors + size - sizeof nan, &nan, sizeof nan);
+    CHECK_OK(weft_file_write(in_folder("adapter_model.safetensors"), tensors, size));
+    weft_model *model = recipe_model(&recipes[0], NULL);
+    CHECK_STATUS(weft_adapter_load(model, in_folder(""), NULL), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "NaN or infinite");
+    CHECK_EQ_INT(weft_nn_lora_count(weft_model_module(model)), 0);
+    weft_model_free(model);
+    weft_free(tensors);
+}
+
 static void pickles_are_refused_by_name(void)
 {
     weft_model *model = recipe_model(&recipes[0], NULL);
@@ -507,6 +525,7 @@ CHECK_MAIN("adapter", CHECK_CASE(configs_say_what_peft_needs),
            CHECK_CASE(saving_needs_one_kind_of_adapter),
            CHECK_CASE(mixed_ranks_are_saved_as_patterns),
            CHECK_CASE(pissa_is_saved_as_lora_of_twice_the_rank), CHECK_CASE(patterns_of_peft_load),
+           CHECK_CASE(values_that_are_not_finite_are_refused),
            CHECK_CASE(other_kinds_are_unsupported_by_name), CHECK_CASE(pickles_are_refused_by_name),
            CHECK_CASE(bad_configs_are_refused), CHECK_CASE(wrong_tensors_are_listed_at_once),
            CHECK_CASE(targets_may_be_given_in_other_ways),

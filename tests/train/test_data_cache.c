@@ -233,25 +233,20 @@ static void damaged_files_are_written_anew(void)
         CHECK_CONTAINS(logged, "is damaged and written anew");
         weft_dataset_free(d);
     }
-    /* Any byte that is wrong gives samples that lie in the file, or is noticed. */
+    /* Any byte that is wrong is noticed. */
     for (size_t i = 0; i < size && i < 2000; i++) {
         data[i] = (char)~data[i];
         CHECK_OK(weft_file_write(name, data, size));
         data[i] = (char)~data[i];
         if (!CHECK_OK(load(rows, template, 9, folder, &d, NULL)))
             break;
-        int64_t sum = 0;
-        for (int64_t k = 0; k < weft_dataset_info_of(d).samples; k++) {
-            const weft_sample s = weft_dataset_at(d, k);
-            for (int64_t j = 0; j < s.length; j++)
-                sum += s.ids[j] + (s.weights[j] > 0);
-        }
-        CHECK(sum != 0);
+        CHECK(!weft_dataset_info_of(d).cached);
         weft_dataset_free(d);
     }
     CHECK_OK(weft_file_write(name, data, size));
     CHECK_OK(load(rows, template, 9, folder, &d, NULL));
     CHECK(weft_dataset_info_of(d).cached);
+    CHECK_EQ_INT(truncate(name, 10), 0); /* by another process, while it is used */
     expect_equal(d, fresh);
     weft_dataset_free(d);
     weft_dataset_free(fresh);

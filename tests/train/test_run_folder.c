@@ -344,7 +344,58 @@ static void cancelling_saves_and_stops(void)
     weft_cancel_free(w.cancel);
 }
 
-CHECK_MAIN("run_folder", CHECK_CASE(the_folder_has_everything),
+/* A run without memory for its first update leaves nothing, so the same command works later. */
+static void a_run_without_memory_leaves_nothing(void)
+{
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", check_temporary("short/run"));
+    weft_model *model = recipe_model(run_base, NULL);
+    weft_dataset *samples = run_samples();
+    weft_batches *batches = NULL;
+    weft_trainer *trainer = NULL;
+    const weft_trainer_options o = {.steps = 2,
+                                    .folder = folder,
+                                    .micro_batch = -1,
+                                    .objective = run_demanding(&weft_objective_supervised)};
+    if (model && samples && CHECK_OK(weft_nn_lora_inject(weft_model_module(model), NULL)) &&
+        CHECK_OK(weft_batches_new(samples, 4, 1, &batches)) &&
+        CHECK_OK(weft_trainer_new(model, &o, &trainer))) {
+        run_shortage.model = model;
+        run_shortage.most = 0;
+        CHECK_STATUS(weft_trainer_run(trainer, batches, NULL, NULL), WEFT_MEMORY);
+        run_shortage.model = NULL;
+        CHECK(access(check_temporary("short"), F_OK) != 0);
+    }
+    weft_trainer_free(trainer);
+    weft_batches_free(batches);
+    weft_dataset_free(samples);
+    weft_model_free(model);
+}
+
+/* A malformed line of metrics.jsonl does not end what is kept when a run is resumed. */
+static void a_bad_line_deletes_nothing(void)
+{
+    history l = {.n = 0};
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", check_temporary("badline"));
+    weft_trainer_options o = {.steps = 4, .lr = 1e-2, .folder = folder};
+    CHECK_OK(run_recipe(o, false, &l, NULL));
+    char *text = run_text(folder, "metrics.jsonl");
+    CHECK(text[0] == '{');
+    text[0] = '!';
+    CHECK_OK(weft_file_write(run_file(folder, "metrics.jsonl"), text, strlen(text)));
+    o.resume = true;
+    o.steps = 5;
+    CHECK_OK(run_recipe(o, false, &l, NULL));
+    char *after = run_text(folder, "metrics.jsonl");
+    CHECK(strncmp(after, text, strlen(text)) == 0);
+    CHECK_CONTAINS(after, "{\"step\": 5, ");
+    weft_free(after);
+    weft_free(text);
+}
+
+CHECK_MAIN("run_folder", CHECK_CASE(a_run_without_memory_leaves_nothing),
+           CHECK_CASE(a_bad_line_deletes_nothing), CHECK_CASE(the_folder_has_everything),
            CHECK_CASE(unwritable_folders_stop_the_run_at_once),
            CHECK_CASE(a_run_that_does_not_begin_leaves_nothing),
            CHECK_CASE(a_full_disk_leaves_whole_lines), CHECK_CASE(the_best_is_one_that_was_saved),

@@ -375,8 +375,23 @@ static weft_status check_tree(weft_module *tree, const char *path, weft_adapter_
     return weft_adapter_format_of(path, format, NULL);
 }
 
-weft_status weft_adapter_load(weft_model *model, const char *folder,
-                              const weft_adapter_options *options)
+/* Refuses NaN and infinite values: everything that is computed with them would be NaN. */
+static weft_status check_finite(void *context, const weft_nn_item *item)
+{
+    if (!weft__is_lora(item->module) || !weft__adapter_is_part(item->path))
+        return WEFT_OK;
+    weft_scope_open();
+    weft_array *fine = weft_all(weft_isfinite(*item->slot->address), WEFT_ALL_AXES, false);
+    weft_status status = weft_eval(fine);
+    if (status == WEFT_OK && weft_item_int(fine) == 0)
+        status = weft_fail(WEFT_INVALID, "%s: %s: the adapter has values that are NaN or infinite",
+                           (const char *)context, item->path);
+    weft_scope_close(NULL);
+    return status;
+}
+
+static weft_status load_any(weft_model *model, const char *folder,
+                            const weft_adapter_options *options)
 {
     weft_module *tree = weft_model_module(model);
     weft_adapter_format format;
@@ -389,6 +404,19 @@ weft_status weft_adapter_load(weft_model *model, const char *folder,
     weft__adapter_count_tokens(model);
     if (status == WEFT_OK) {
         status = weft__adapter_add_eos(model, folder);
+        if (status != WEFT_OK)
+            weft_nn_lora_remove(tree);
+    }
+    return status;
+}
+
+weft_status weft_adapter_load(weft_model *model, const char *folder,
+                              const weft_adapter_options *options)
+{
+    weft_module *tree = weft_model_module(model);
+    weft_status status = load_any(model, folder, options);
+    if (status == WEFT_OK) {
+        status = weft_nn_visit(tree, check_finite, (void *)folder);
         if (status != WEFT_OK)
             weft_nn_lora_remove(tree);
     }

@@ -2,20 +2,23 @@
  *
  * A file has a header, the training part, the validation part (each with its samples, mixture
  * parts, ids and weights as they are in memory) and the warnings that were logged while reading the
- * data. The file is memory-mapped, so only the parts in use are read. Files of another version of
- * Weft or another kind of machine, and damaged files, are replaced. */
+ * data. The file is read, not mapped: it may be truncated by others while it is in use. Files of
+ * another version of Weft or another kind of machine, and damaged files, are replaced. */
 #include "train/data/cache.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <float.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/failure.h"
 #include "core/io/fileio.h"
+#include "core/io/folder.h"
 #include "core/io/gguf.h"
-#include "core/io/safetensors.h"
 #include "core/io/temporary.h"
 #include "train/data/reader.h"
 #include "weft/io.h"
@@ -41,7 +44,23 @@ void weft__data_warn(weft__said *said, const char *format, ...)
 #define ENDING ".tokens"
 
 /* Increase the version when the file format or the conversion of rows changes. */
-static const char magic[16] = "weft tokens 4\n";
+static const char magic[16] = "weft tokens 5\n";
+
+/* Reads `size` bytes, or fewer at the end of the file. */
+static weft_status read_up_to(int fd, const char *path, void *data, size_t size, size_t *n)
+{
+    for (*n = 0; *n < size;) {
+        const ssize_t got = read(fd, (char *)data + *n, size - *n);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return weft__fail_errno(path, "read");
+        if (got == 0)
+            break;
+        *n += (size_t)got;
+    }
+    return WEFT_OK;
+}
 
 /* ---- the key -------------------------------------------------------------------------------- */
 
@@ -79,13 +98,23 @@ static void add_text(key *k, const char *text)
 
 static weft_status add_file(key *k, const char *path)
 {
-    weft__mapping *mapping;
-    const weft_status status = weft__mapping_open(path, &mapping);
+    enum { PIECE = 1 << 20 };
+    int fd;
+    weft_status status = weft__file_open(path, O_RDONLY, &fd);
     if (status != WEFT_OK)
         return status;
-    add_bytes(k, mapping->address, mapping->size);
-    weft__mapping_unref(mapping);
-    return WEFT_OK;
+    char *data = weft_malloc(PIECE);
+    size_t n = PIECE;
+    if (data == NULL)
+        status = weft__out_of_memory(path, "reading it");
+    while (status == WEFT_OK && n == PIECE) {
+        status = read_up_to(fd, path, data, PIECE, &n);
+        if (status == WEFT_OK)
+            add_bytes(k, data, n);
+    }
+    weft_free(data);
+    close(fd);
+    return status;
 }
 
 /* Adds a source's files. Names are included, since they determine formats and messages. */
@@ -219,6 +248,7 @@ typedef struct header {
     int64_t header_size; /* size of this struct, which depends on machine and version */
     int64_t n_said;
     int64_t has_validation;
+    uint64_t check; /* hash of all other bytes */
     kept parts[2];
 } header;
 
@@ -234,16 +264,49 @@ static int64_t bytes_of(const kept *k)
            k->n_ids * (int64_t)(sizeof(int32_t) + sizeof(float));
 }
 
+/* The four arrays of a dataset. */
+typedef struct block {
+    void **at;
+    int64_t size; /* in bytes */
+} block;
+
+static void blocks_of(weft_dataset *d, block out[4])
+{
+    out[0] = (block){(void **)&d->samples, d->info.samples * (int64_t)sizeof *d->samples};
+    out[1] = (block){(void **)&d->parts, d->n_parts * (int64_t)sizeof *d->parts};
+    out[2] = (block){(void **)&d->ids, d->n_ids * (int64_t)sizeof *d->ids};
+    out[3] = (block){(void **)&d->weights, d->n_ids * (int64_t)sizeof *d->weights};
+}
+
+static void hash_dataset(key *k, const weft_dataset *d)
+{
+    block blocks[4];
+    blocks_of((weft_dataset *)d, blocks);
+    for (int i = 0; i < 4; i++)
+        add_bytes(k, *blocks[i].at, (size_t)blocks[i].size);
+}
+
+/* The value of `check`; `validation` may be NULL. */
+static uint64_t check_of(header h, const weft_dataset *train, const weft_dataset *validation,
+                         const char *said)
+{
+    key k = {3, 4};
+    h.check = 0;
+    add_bytes(&k, &h, sizeof h);
+    hash_dataset(&k, train);
+    if (validation)
+        hash_dataset(&k, validation);
+    add_bytes(&k, said, (size_t)h.n_said);
+    return k.a ^ k.b;
+}
+
 static weft_status write_dataset(weft__writer *w, const weft_dataset *d)
 {
-    weft_status status =
-        weft__writer_write(w, d->samples, (size_t)d->info.samples * sizeof *d->samples);
-    if (status == WEFT_OK)
-        status = weft__writer_write(w, d->parts, (size_t)d->n_parts * sizeof *d->parts);
-    if (status == WEFT_OK)
-        status = weft__writer_write(w, d->ids, (size_t)d->n_ids * sizeof *d->ids);
-    if (status == WEFT_OK)
-        status = weft__writer_write(w, d->weights, (size_t)d->n_ids * sizeof *d->weights);
+    block blocks[4];
+    weft_status status = WEFT_OK;
+    blocks_of((weft_dataset *)d, blocks);
+    for (int i = 0; i < 4 && status == WEFT_OK; i++)
+        status = weft__writer_write(w, *blocks[i].at, (size_t)blocks[i].size);
     return status;
 }
 
@@ -276,6 +339,7 @@ weft_status weft__dataset_cache_write(const char *path, const weft_dataset *trai
     if (validation)
         h.parts[1] = kept_of(validation);
     h.size = h.header_size + bytes_of(&h.parts[0]) + bytes_of(&h.parts[1]) + h.n_said;
+    h.check = check_of(h, train, validation, said->text);
     weft__writer *w;
     clean_folder_of(path);
     weft_status status = weft__writer_open(path, &w);
@@ -301,14 +365,36 @@ static bool is_sound(const kept *k)
            k->longer < WEFT_LONG_POLICIES;
 }
 
-static bool is_whole(const weft__mapping *m)
+/* Checks a header against the size of its file. */
+static bool is_whole(const header *h, int64_t size)
 {
-    const header *h = m->address;
-    return m->size >= sizeof *h && memcmp(h->magic, magic, sizeof magic) == 0 &&
-           h->header_size == sizeof *h && h->size == (int64_t)m->size && is_sound(&h->parts[0]) &&
-           (!h->has_validation || is_sound(&h->parts[1])) && h->n_said >= 0 &&
-           h->n_said < (int64_t)sizeof((weft__said *)0)->text &&
+    static const kept none;
+    return memcmp(h->magic, magic, sizeof magic) == 0 && h->header_size == sizeof *h &&
+           h->size == size && (h->has_validation == 0 || h->has_validation == 1) &&
+           is_sound(&h->parts[0]) &&
+           (h->has_validation ? is_sound(&h->parts[1])
+                              : memcmp(&h->parts[1], &none, sizeof none) == 0) &&
+           h->n_said >= 0 && h->n_said < (int64_t)sizeof((weft__said *)0)->text &&
            h->size == h->header_size + bytes_of(&h->parts[0]) + bytes_of(&h->parts[1]) + h->n_said;
+}
+
+/* Checks the sums of the information, which the samples determine. */
+static bool is_summed(const weft_dataset *d)
+{
+    int64_t tokens = 0, targets = 0, longest = 0;
+    for (int64_t i = 0; i < d->info.samples; i++) {
+        const weft_sample s = weft_dataset_at(d, i);
+        tokens += s.length;
+        targets += weft__sample_targets(&s);
+        longest = s.length > longest ? s.length : longest;
+    }
+    return tokens == d->info.tokens && targets == d->info.targets && longest == d->info.longest;
+}
+
+/* The bytes of a bool may be neither 0 nor 1. */
+static bool is_flag(const bool *flag)
+{
+    return *(const unsigned char *)flag <= 1;
 }
 
 /* Checks that every sample is within the ids and every part within the samples. */
@@ -317,7 +403,8 @@ static bool is_consistent(const weft_dataset *d)
     for (int64_t i = 0; i < d->info.samples; i++) {
         const weft__dataset_sample *s = &d->samples[i];
         if (s->start < 0 || s->length < 2 || s->start > d->n_ids ||
-            s->length > d->n_ids - s->start || s->length > d->info.longest)
+            s->length > d->n_ids - s->start || s->length > d->limit || !is_flag(&s->cut) ||
+            !is_flag(&s->undesirable))
             return false;
     }
     for (int64_t i = 0; i < d->n_ids; i++) {
@@ -334,11 +421,18 @@ static bool is_consistent(const weft_dataset *d)
             !(d->parts[i].weight >= 0 && d->parts[i].weight <= MOST_WEIGHT))
             return false;
     }
-    return true;
+    return is_summed(d);
 }
 
-/* Reads the dataset whose arrays begin at *at, and advances *at past them. */
-static weft_dataset *view(weft__mapping *mapping, const kept *k, const char **at)
+/* Reads `size` bytes; false: there are fewer, or it fails. */
+static bool read_exactly(int fd, const char *path, void *data, size_t size)
+{
+    size_t n;
+    return read_up_to(fd, path, data, size, &n) == WEFT_OK && n == size;
+}
+
+/* Reads a dataset, unchecked. NULL: the file is shorter, or out of memory. */
+static weft_dataset *read_dataset(int fd, const char *path, const kept *k)
 {
     weft_dataset *d = weft_calloc(1, sizeof *d);
     if (d == NULL)
@@ -349,17 +443,19 @@ static weft_dataset *view(weft__mapping *mapping, const kept *k, const char **at
     d->n_parts = k->n_parts;
     d->info = k->info;
     d->info.cached = true;
-    d->samples = (weft__dataset_sample *)*at;
-    d->parts = (weft__dataset_part *)(d->samples + d->info.samples);
-    d->ids = (int32_t *)(d->parts + d->n_parts);
-    d->weights = (float *)(d->ids + d->n_ids);
-    d->mapping = mapping;
-    weft__mapping_ref(mapping);
-    *at += bytes_of(k);
-    if (is_consistent(d))
-        return d;
-    weft_dataset_free(d);
-    return NULL;
+    block blocks[4];
+    blocks_of(d, blocks);
+    for (int i = 0; i < 4; i++) {
+        if (blocks[i].size == 0)
+            continue;
+        *blocks[i].at = weft_malloc((size_t)blocks[i].size);
+        if (*blocks[i].at == NULL ||
+            !read_exactly(fd, path, *blocks[i].at, (size_t)blocks[i].size)) {
+            weft_dataset_free(d);
+            return NULL;
+        }
+    }
+    return d;
 }
 
 static void say_again(const char *text, size_t n)
@@ -372,30 +468,46 @@ static void say_again(const char *text, size_t n)
     }
 }
 
+/* Reads a file whose header is `h` into *train and, if it has one, *validation. */
+static bool read_datasets(int fd, const char *path, const header *h, weft_dataset **train,
+                          weft_dataset **validation)
+{
+    weft__said said;
+    *train = read_dataset(fd, path, &h->parts[0]);
+    if (*train && h->has_validation)
+        *validation = read_dataset(fd, path, &h->parts[1]);
+    if (*train == NULL || (h->has_validation && *validation == NULL) ||
+        !read_exactly(fd, path, said.text, (size_t)h->n_said) ||
+        h->check != check_of(*h, *train, *validation, said.text) || !is_consistent(*train) ||
+        (*validation && !is_consistent(*validation)))
+        return false;
+    say_again(said.text, (size_t)h->n_said);
+    return true;
+}
+
 bool weft__dataset_cache_open(const char *path, weft_dataset **train, weft_dataset **validation)
 {
     struct stat about;
-    weft__mapping *mapping;
+    header h;
+    int fd;
+    weft_dataset *chosen = NULL;
     *train = NULL;
     if (validation)
         *validation = NULL;
-    if (stat(path, &about) != 0 || weft__mapping_open(path, &mapping) != WEFT_OK)
+    if (!weft__exists(path) || weft__file_open(path, O_RDONLY, &fd) != WEFT_OK)
         return false;
-    const header *h = mapping->address;
-    bool fine = is_whole(mapping) && (h->has_validation != 0) == (validation != NULL);
+    const bool fine = fstat(fd, &about) == 0 && read_exactly(fd, path, &h, sizeof h) &&
+                      is_whole(&h, about.st_size) &&
+                      (h.has_validation != 0) == (validation != NULL) &&
+                      read_datasets(fd, path, &h, train, &chosen);
+    close(fd);
     if (fine) {
-        const char *at = (const char *)mapping->address + sizeof *h;
-        *train = view(mapping, &h->parts[0], &at);
-        if (*train && validation)
-            *validation = view(mapping, &h->parts[1], &at);
-        fine = *train && (validation == NULL || *validation);
-        if (fine)
-            say_again(at, (size_t)h->n_said);
-    }
-    weft__mapping_unref(mapping);
-    if (fine)
+        if (validation)
+            *validation = chosen;
         return true;
+    }
     weft_dataset_free(*train);
+    weft_dataset_free(chosen);
     *train = NULL;
     weft_log_message(WEFT_LOG_WARNING, "%s: the file of cached tokens is damaged and written anew",
                      path);

@@ -142,22 +142,23 @@ static weft_status read_header(table *t)
     weft_status status = read_record(t);
     if (status != WEFT_OK)
         return weft_fail(status, "%s:1: %s", t->reader->path, weft_error_message());
+    json_object *names = json_object_new_object(); /* to find a name that is there twice */
     t->header = json_object_new_array();
-    for (size_t i = 0; t->header && i < t->n_fields; i++) {
+    bool fine = names && t->header;
+    for (size_t i = 0; fine && i < t->n_fields; i++) {
         json_object *name = text_of(t, i);
-        for (size_t k = 0; k < i; k++) {
-            const field *f = &t->fields[k];
-            if (f->length > 0 && f->length == t->fields[i].length &&
-                memcmp(t->text + f->start, t->text + t->fields[i].start, f->length) == 0)
-                status = weft_fail(WEFT_INVALID, "%s:1: the header has the name %s twice",
-                                   t->reader->path, weft_printable(json_object_get_string(name)));
-        }
-        if (json_object_array_add(t->header, name) != 0) {
+        const char *text = name ? json_object_get_string(name) : NULL;
+        if (text && *text && json_object_object_get_ex(names, text, NULL))
+            status = weft_fail(WEFT_INVALID, "%s:1: the header has the name %s twice",
+                               t->reader->path, weft_printable(text));
+        fine = text && json_object_array_add(t->header, name) == 0;
+        if (!fine)
             json_object_put(name);
-            return weft__out_of_memory(t->reader->path, NULL);
-        }
+        else if (*text)
+            fine = json_object_object_add(names, text, json_object_get(name)) == 0;
     }
-    return t->header ? status : weft__out_of_memory(t->reader->path, NULL);
+    json_object_put(names);
+    return fine ? status : weft__out_of_memory(t->reader->path, NULL);
 }
 
 static weft_status add_record(table *t, const char *where)

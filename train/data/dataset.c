@@ -31,14 +31,10 @@ void weft_dataset_free(weft_dataset *dataset)
 {
     if (dataset == NULL)
         return;
-    if (dataset->mapping) {
-        weft__mapping_unref(dataset->mapping);
-    } else {
-        weft_free(dataset->ids);
-        weft_free(dataset->weights);
-        weft_free(dataset->samples);
-        weft_free(dataset->parts);
-    }
+    weft_free(dataset->ids);
+    weft_free(dataset->weights);
+    weft_free(dataset->samples);
+    weft_free(dataset->parts);
     weft_free(dataset->reference);
     weft_free(dataset);
 }
@@ -98,7 +94,7 @@ int64_t weft__sample_targets(const weft_sample *s)
 weft_status weft__dataset_append(weft_dataset *d, const weft_sample *s, bool cut)
 {
     const int64_t n = s->length;
-    if (d->mapping)
+    if (d->info.cached)
         return weft_fail(WEFT_INVALID, "dataset: no sample can be added to one from the cache");
     if (!grow((void **)&d->ids, d->n_ids, n, &d->ids_capacity, sizeof *d->ids) ||
         !grow((void **)&d->weights, d->n_ids, n, &d->weights_capacity, sizeof *d->weights) ||

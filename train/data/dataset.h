@@ -31,7 +31,6 @@ struct weft_dataset {
     int64_t n_parts;
     float *reference; /* (samples): weft_dataset_add_reference; NULL: none */
     weft_dataset_info info;
-    weft__mapping *mapping; /* mapped cache file that has the arrays; NULL: they are owned */
 };
 
 /* Draws a random number for an order of samples: splitmix64 (Steele et al. 2014). */

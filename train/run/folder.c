@@ -28,6 +28,7 @@ struct weft__run {
     char *sources;          /* members of "data" in run.json */
     int lock;               /* descriptor of the locked folder; -1: none */
     weft__metrics *metrics; /* NULL: the run has no folder */
+    weft__folder made;      /* the folder, if this run is its first */
     int64_t saved;          /* update of the newest checkpoint; -1: none */
 };
 
@@ -409,7 +410,9 @@ static weft_status open_folder(weft__run *run, const weft_batches *batches,
         status = keep_reference(run, WEFT__REFERENCE_FILE, weft__batches_dataset(batches));
     if (status == WEFT_OK)
         status = keep_reference(run, WEFT__VALIDATION_REFERENCE_FILE, validation);
-    return weft__folder_close(&f, status);
+    if (status == WEFT_OK && run->saved < 0 && !run->trainer->o.resume)
+        run->made = f;
+    return status == WEFT_OK && run->made.path ? status : weft__folder_close(&f, status);
 }
 
 weft_status weft__run_open(weft_trainer *trainer, const weft__plan *plan,
@@ -517,6 +520,17 @@ static weft_status add_failure(weft_status status, weft_status later, const char
     return weft_fail(status, "%s; and saving failed: %s", why, also);
 }
 
+/* Deletes the files of a run that had no memory for its first update, so that it can begin again
+ * with other options. */
+static weft_status withdraw(weft__run *run, weft_status status, const char *why)
+{
+    weft__metrics_free(run->metrics);
+    run->metrics = NULL;
+    (void)weft__run_remove(run->trainer->o.folder);
+    weft__folder_discard(&run->made);
+    return weft_fail(status, "%s", why);
+}
+
 weft_status weft__run_finish(weft__run *run, const weft__run_state *state, weft_status status)
 {
     const weft_train_result *result = &state->result;
@@ -524,6 +538,8 @@ weft_status weft__run_finish(weft__run *run, const weft__run_state *state, weft_
         return status;
     char why[1024];
     snprintf(why, sizeof why, "%s", status == WEFT_OK ? "" : weft_error_message());
+    if (status == WEFT_MEMORY && result->steps == 0 && run->made.path)
+        return withdraw(run, status, why);
     weft_status saved = weft__run_save(run, state);
     if (saved != WEFT_OK)
         saved = fail_save(run, result->steps, saved);
@@ -546,6 +562,7 @@ void weft__run_free(weft__run *run)
     if (run == NULL)
         return;
     weft__metrics_free(run->metrics);
+    (void)weft__folder_close(&run->made, WEFT_OK);
     weft_free(run->sources);
     if (run->lock >= 0)
         close(run->lock);

@@ -153,39 +153,41 @@ weft_status weft__metrics_draw(const weft__metrics *m)
 
 /* ---- opening and adding --------------------------------------------------------------------- */
 
-/* Adds a line's numbers to the curves. False if it is malformed or after update `most`. */
-static bool keep_line(weft__metrics *m, const char *line, size_t size, int64_t most)
+/* Reads a line; false: it is malformed. */
+static bool read_line(const char *line, size_t size, weft_train_report *r)
 {
     weft__json_doc doc = {.root = NULL};
-    weft_train_report r = {.loss = NAN, .validation_loss = NAN, .validation_accuracy = NAN};
+    *r = (weft_train_report){.loss = NAN, .validation_loss = NAN, .validation_accuracy = NAN};
     weft_status status = weft__json_parse(line, size, "metrics.jsonl", &doc);
     if (status == WEFT_OK) {
         const weft__json root = weft__json_root(&doc);
-        status = weft__json_get_int(&root, "step", &r.step);
+        status = weft__json_get_int(&root, "step", &r->step);
         if (status == WEFT_OK)
-            status = weft__json_find_number(&root, "loss", &r.loss);
+            status = weft__json_find_number(&root, "loss", &r->loss);
         if (status == WEFT_OK)
-            status = weft__json_find_number(&root, "validation_loss", &r.validation_loss);
+            status = weft__json_find_number(&root, "validation_loss", &r->validation_loss);
     }
     weft__json_free(&doc);
-    if (status != WEFT_OK || r.step > most || !add_points(m, &r))
-        return false;
-    m->last_step = r.step;
-    return true;
+    return status == WEFT_OK;
 }
 
-/* The length in bytes of the lines that are kept. */
+/* Adds the lines up to update `most` to the curves, and returns their length in bytes. A malformed
+ * line between them stays in the file. */
 static off_t keep_lines(weft__metrics *m, const char *text, size_t size, int64_t most)
 {
-    const char *at = text, *end = text + size, *newline;
-    while ((newline = memchr(at, '\n', (size_t)(end - at))) != NULL) {
-        if (!keep_line(m, at, (size_t)(newline - at), most))
+    const char *at = text, *end = text + size, *kept = text, *newline;
+    for (; (newline = memchr(at, '\n', (size_t)(end - at))) != NULL; at = newline + 1) {
+        weft_train_report r;
+        if (!read_line(at, (size_t)(newline - at), &r))
+            continue;
+        if (r.step > most || !add_points(m, &r))
             break;
+        m->last_step = r.step;
         weft_free(m->last);
         m->last = weft_format("%.*s", (int)(newline - at), at);
-        at = newline + 1;
+        kept = newline + 1;
     }
-    return at - text;
+    return kept - text;
 }
 
 static weft_status cut(weft__metrics *m, const char *path, int64_t step)

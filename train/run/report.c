@@ -7,6 +7,7 @@
 #include "core/failure.h"
 #include "core/io/fileio.h"
 #include "core/io/json.h"
+#include "core/io/utf8.h"
 #include "train/run/curve.h"
 #include "train/run/number.h"
 
@@ -57,17 +58,22 @@ static const char *const style =
     "@media (prefers-color-scheme:dark){body{color:#f3f4f6;background:#030712}"
     "table,pre{background:#111827}td,th,pre{border-color:#1f2937}th{color:#9ca3af}}\n";
 
-/* Appends text from models, data or file names without markup and control characters. */
+/* Appends text from models, data or file names without markup, control characters and characters
+ * that change the direction of text. */
 static void escape(weft__text *t, const char *text, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        const unsigned char c = (unsigned char)text[i];
+    size_t size;
+    for (size_t i = 0; i < n; i += size) {
+        const char c = text[i];
+        const int step = weft__utf8_step(text + i, n - i);
+        size = step > 0 ? (size_t)step : 1;
         if (c == '<' || c == '>' || c == '&' || c == '"' || c == '\'')
             weft__text_format(t, "&#%d;", c);
-        else if (c >= ' ' || c == '\n' || c == '\t')
-            weft__text_append(t, text + i, 1);
+        else if (c == '\n' || c == '\t' ||
+                 (step > 0 && !weft__utf8_is_hidden(weft__utf8_decode(text + i, step))))
+            weft__text_append(t, text + i, size);
         else
-            weft__text_append(t, "\xef\xbf\xbd", 3); /* U+FFFD */
+            weft__text_format(t, "%s", weft_printable_n(text + i, size));
     }
 }
 
@@ -192,24 +198,42 @@ static weft_status add_line(page *p, const weft__json *line)
     return status;
 }
 
-/* Reads metrics.jsonl. An incomplete last line is ignored. */
+static weft_status read_line(page *p, const char *text, size_t n, const char *path)
+{
+    weft__json_doc doc = {.root = NULL};
+    weft_status status = weft__json_parse(text, n, path, &doc);
+    if (status == WEFT_OK) {
+        const weft__json line = weft__json_root(&doc);
+        status = add_line(p, &line);
+    }
+    weft__json_free(&doc);
+    return status;
+}
+
+/* Reads metrics.jsonl. Malformed lines among others are skipped with a warning for the first. An
+ * incomplete last line is ignored. */
 static weft_status read_metrics(page *p)
 {
-    char *path = weft_format("%s/metrics.jsonl", p->folder), *text = NULL;
+    char *path = weft_format("%s/metrics.jsonl", p->folder), *text = NULL, *why = NULL;
     size_t size = 0;
     weft_status status = path ? weft_file_read(path, (size_t)1 << 40, &text, &size)
                               : weft__out_of_memory("report", NULL);
     const char *at = text, *newline;
+    int64_t read = 0;
     while (status == WEFT_OK && (newline = memchr(at, '\n', size - (size_t)(at - text))) != NULL) {
-        weft__json_doc doc = {.root = NULL};
-        status = weft__json_parse(at, (size_t)(newline - at), path, &doc);
-        if (status == WEFT_OK) {
-            const weft__json line = weft__json_root(&doc);
-            status = add_line(p, &line);
-        }
-        weft__json_free(&doc);
+        status = read_line(p, at, (size_t)(newline - at), path);
+        read += status == WEFT_OK;
+        if (status == WEFT_INVALID && why == NULL)
+            why = weft_strdup(weft_error_message());
+        if (status == WEFT_INVALID)
+            status = WEFT_OK;
         at = newline + 1;
     }
+    if (status == WEFT_OK && why && read == 0)
+        status = weft_fail(WEFT_INVALID, "%s", why);
+    else if (status == WEFT_OK && why)
+        weft_log_message(WEFT_LOG_WARNING, "%s; malformed lines are skipped", why);
+    weft_free(why);
     weft_free(text);
     weft_free(path);
     return status;
