@@ -160,6 +160,24 @@ int weft__fallback_ids(const bpe_model *model, const char *text, int size, int32
     return size;
 }
 
+/* *id: the token of the last byte or character of a word with the suffix of words, or -1. */
+static weft_status find_last(const bpe_model *model, bpe_scratch *s, const char *text, int size,
+                             int32_t *id)
+{
+    char spelled[8];
+    if (model->byte_level) {
+        size = weft__utf8_encode(weft__byte_to_char((unsigned char)*text), spelled);
+        text = spelled;
+    }
+    s->spelling.length = 0;
+    weft_status status = weft__bytes_append(&s->spelling, text, (size_t)size);
+    if (!status)
+        status = weft__bytes_append(&s->spelling, model->word_suffix, strlen(model->word_suffix));
+    if (!status)
+        *id = weft__vocab_find_in_model(&model->vocab, s->spelling.data, s->spelling.length);
+    return status;
+}
+
 /* Converts bytes or characters to symbols. An unknown token is delayed until the next known one, so
  * that a run of them can fuse; byte tokens do not end the run, as in the reference. */
 static weft_status start_symbols(const bpe_model *model, bpe_scratch *s, const char *word,
@@ -171,9 +189,11 @@ static weft_status start_symbols(const bpe_model *model, bpe_scratch *s, const c
     for (size_t i = 0; i < length && !status;) {
         const int size = model->byte_level ? 1 : weft__utf8_step(word + i, length - i);
         const char *text = word + i;
-        const int32_t id = model->byte_level
-                               ? model->byte_ids[(unsigned char)*text]
-                               : weft__vocab_find_in_model(&model->vocab, text, (size_t)size);
+        int32_t id = model->byte_level
+                         ? model->byte_ids[(unsigned char)*text]
+                         : weft__vocab_find_in_model(&model->vocab, text, (size_t)size);
+        if (model->word_suffix && i + (size_t)size >= length)
+            status = find_last(model, s, text, size, &id);
         int32_t bytes[4];
         int count = 0;
         if (id < 0 && model->byte_fallback && !model->byte_level)

@@ -26,8 +26,9 @@ typedef struct bpe_model {
     int32_t byte_ids[256];     /* byte-level: ids of the single bytes */
     int32_t fallback_ids[256]; /* of <0xXX> */
     text_cuts *cuts;           /* positions where words can be split further; NULL: none */
-    uint32_t *ranks; /* by id: a merge has the rank of the token that it makes, and `merges` is
-                        empty. NULL: ranks are in `merges` */
+    uint32_t *ranks;   /* by id: a merge has the rank of the token that it makes, and `merges` is
+                          empty. NULL: ranks are in `merges` */
+    char *word_suffix; /* MODEL_BPE: follows the last character of a word, as in CLIP; NULL: none */
     unigram_model unigram; /* MODEL_UNIGRAM */
     /* MODEL_WORD_PIECE: prefix of tokens that do not begin a word; and the most characters of a
      * word to be split. */

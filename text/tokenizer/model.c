@@ -106,17 +106,15 @@ static weft_status load_kind(const weft__json *at, model_kind *kind)
 
 static weft_status refuse(const weft__json *at)
 {
-    static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
+    const char *prefix = "";
     double dropout = 0;
     weft_status status = weft__json_find_number(at, "dropout", &dropout);
     if (!status && dropout != 0)
         status = weft__json_fail(at, WEFT_UNSUPPORTED, "dropout is unsupported");
-    for (int i = 0; i < 2 && !status; i++) {
-        const char *affix = "";
-        status = weft__json_find_string(at, affixes[i], &affix);
-        if (!status && *affix)
-            status = weft__json_fail(at, WEFT_UNSUPPORTED, "%s is unsupported", affixes[i]);
-    }
+    if (!status)
+        status = weft__json_find_string(at, "continuing_subword_prefix", &prefix);
+    if (!status && *prefix)
+        status = weft__json_fail(at, WEFT_UNSUPPORTED, "continuing_subword_prefix is unsupported");
     return status;
 }
 
@@ -134,6 +132,19 @@ static weft_status load_unknown(const weft__json *at, bpe_model *model)
     return WEFT_OK;
 }
 
+static weft_status load_word_suffix(const weft__json *at, bpe_model *model)
+{
+    const char *suffix = "";
+    const weft_status status = weft__json_find_string(at, "end_of_word_suffix", &suffix);
+    if (status || !*suffix)
+        return status;
+    if (model->byte_fallback)
+        return weft__json_fail(at, WEFT_UNSUPPORTED,
+                               "end_of_word_suffix with byte_fallback is unsupported");
+    model->word_suffix = weft_strdup(suffix);
+    return model->word_suffix ? WEFT_OK : weft__out_of_memory(at->name, NULL);
+}
+
 static weft_status load_bpe(const weft__json *at, bpe_model *model)
 {
     weft_status status = refuse(at);
@@ -143,7 +154,9 @@ static weft_status load_bpe(const weft__json *at, bpe_model *model)
         status = weft__json_find_bool(at, "fuse_unk", &model->fuse_unknown);
     if (!status)
         status = weft__json_find_bool(at, "byte_fallback", &model->byte_fallback);
-    return status ? status : weft__json_find_bool(at, "ignore_merges", &model->ignore_merges);
+    if (!status)
+        status = weft__json_find_bool(at, "ignore_merges", &model->ignore_merges);
+    return status ? status : load_word_suffix(at, model);
 }
 
 static weft_status load_unigram(const weft__json *at, bpe_model *model)
@@ -226,6 +239,7 @@ void weft__model_release(bpe_model *model)
     weft_free(model->ranks);
     weft_free(model->cuts);
     weft_free(model->subword_prefix);
+    weft_free(model->word_suffix);
     weft__unigram_release(&model->unigram);
     model->ranks = NULL;
     model->cuts = NULL;

@@ -36,7 +36,7 @@ static bool same_splitter(const text_splitter *splitter, const text_pre *pre)
     int n = 0;
     while (n < PRE_MAX_PATTERNS && pre->patterns[n])
         n++;
-    if (n != splitter->count)
+    if (n != splitter->count || splitter->spelled)
         return false;
     for (int i = 0; i < n; i++) {
         if (!same_step(&splitter->steps[i], pre->patterns[i]))
@@ -334,8 +334,9 @@ weft_status weft__tokenizer_to_parts(const weft_tokenizer *t, int32_t size, text
     if (t->model.vocab.size > size)
         return weft_fail(WEFT_INVALID, "%s: it has %d tokens, the model rows for %d", t->name,
                          (int)t->model.vocab.size, (int)size);
-    weft_status status =
-        t->model.kind == MODEL_BPE ? check_added(t) : refuse(t, "a model that is not BPE");
+    weft_status status = t->model.kind != MODEL_BPE ? refuse(t, "a model that is not BPE")
+                         : t->model.word_suffix     ? refuse(t, "its end_of_word_suffix")
+                                                    : check_added(t);
     if (!status)
         status = put_affixes(t, &out->parts);
     if (!status)

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { PRE_MAX_PATTERNS = 4 };
+enum { PRE_MAX_PATTERNS = 6 };
 
 typedef struct text_pre {
     const char *names;                      /* values of tokenizer.ggml.pre, separated by spaces */

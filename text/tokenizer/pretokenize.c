@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/io/utf8.h"
+#include "text/tokenizer/bpe.h"
 #include "text/tokenizer/categories.h"
 #include "text/tokenizer/classes.h"
 #include "weft/memory.h"
@@ -167,18 +168,22 @@ static const struct {
 static weft_status load_step(const weft__json *at, const char *type, text_splitter *out)
 {
     bool known = false;
-    if (out->byte_level)
+    const bool spells = out->byte_level && !out->spelled;
+    if (out->byte_level && strcmp(type, "Split") != 0 && strcmp(type, "Digits") != 0 &&
+        strcmp(type, "Punctuation") != 0 && strcmp(type, "WhitespaceSplit") != 0)
         return weft__json_fail(at, WEFT_UNSUPPORTED,
                                "a pre-tokenizer (\"%s\") behind ByteLevel is unsupported",
                                weft_printable(type));
+    out->spelled = out->byte_level;
     for (size_t i = 0; i < sizeof step_types / sizeof *step_types; i++) {
         if (strcmp(type, step_types[i].type) != 0)
             continue;
-        if (out->count == SPLITTER_MAX_STEPS)
+        if (out->count == SPLITTER_MAX_STEPS - 1) /* the last buffer is for spelled words */
             return weft__json_fail(at, WEFT_UNSUPPORTED, "more than %d pre-tokenizers",
-                                   SPLITTER_MAX_STEPS);
+                                   SPLITTER_MAX_STEPS - 1);
         known = true;
         splitter_step *step = &out->steps[out->count++];
+        step->spells = spells;
         const weft_status status = step_types[i].load(at, step, out);
         if (status)
             return status;
@@ -345,7 +350,7 @@ static weft_status cut_words(const splitting *s, int index, const char *text, si
 {
     const word_pattern pattern = s->splitter->steps[index].words;
     const unsigned char *classes = weft__classes();
-    const bool last = index + 1 == s->splitter->count;
+    const bool last = index + 1 == s->splitter->count && !s->splitter->spelled;
     weft_status status = WEFT_OK;
     for (size_t start = 0; start < length && !status;) {
         const size_t end = weft__words_next(pattern, classes, text, length, start);
@@ -377,12 +382,47 @@ static weft_status rewrite(const splitter_step *step, const char *text, size_t l
     return status;
 }
 
+/* Spells bytes as characters of the byte alphabet. */
+static weft_status spell(const char *text, size_t length, text_buffer *out)
+{
+    out->length = 0;
+    const weft_status status = weft__bytes_reserve(out, 2 * length);
+    for (size_t i = 0; i < length && !status; i++)
+        out->length += (size_t)weft__utf8_encode(weft__byte_to_char((unsigned char)text[i]),
+                                                 out->data + out->length);
+    return status;
+}
+
+/* Emits the bytes that a text in the byte alphabet spells. */
+static weft_status emit_spelled(const splitting *s, const char *text, size_t length)
+{
+    text_buffer *out = &s->scratch[SPLITTER_MAX_STEPS - 1];
+    out->length = 0;
+    const weft_status status = weft__bytes_reserve(out, length);
+    if (status)
+        return status;
+    for (size_t i = 0; i < length;) {
+        const int size = weft__utf8_step(text + i, length - i);
+        out->data[out->length++] = (char)weft__char_to_byte(weft__utf8_decode(text + i, size));
+        i += (size_t)size;
+    }
+    return s->word(s->context, out->data, out->length);
+}
+
 static weft_status run_step(const splitting *s, int index, const char *text, size_t length,
                             bool first)
 {
     if (index == s->splitter->count)
-        return s->word(s->context, text, length);
+        return s->splitter->spelled ? emit_spelled(s, text, length)
+                                    : s->word(s->context, text, length);
     const splitter_step *step = &s->splitter->steps[index];
+    if (step->spells) {
+        const weft_status status = spell(text, length, &s->scratch[index]);
+        if (status)
+            return status;
+        text = s->scratch[index].data;
+        length = s->scratch[index].length;
+    }
     const size_t mark = strlen(step->prefix);
     const bool begins = (length >= mark && memcmp(text, step->prefix, mark) == 0) ||
                         (step->replace_spaces && length > 0 && text[0] == ' ');

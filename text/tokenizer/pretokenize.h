@@ -41,6 +41,7 @@ typedef struct splitter_step {
     split_characters characters;
     split_behavior behavior;
     bool invert; /* the ranges between matches are treated as matches */
+    bool spells; /* the step comes after ByteLevel: first spells the text in the byte alphabet */
 } splitter_step;
 
 /* Zeroed, every text is one word. */
@@ -48,6 +49,7 @@ typedef struct text_splitter {
     splitter_step steps[SPLITTER_MAX_STEPS];
     int count;
     bool byte_level; /* words are spelled in the byte alphabet */
+    bool spelled;    /* and further steps split them as spelled, as in Falcon */
 } text_splitter;
 
 /* Reads the "pre_tokenizer" of a tokenizer.json; absent or null means none. */

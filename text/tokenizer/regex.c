@@ -2,6 +2,7 @@
  * whose syntax tokenizer.json uses. */
 #include "text/tokenizer/regex.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -80,14 +81,51 @@ static weft_status translate_escape(const char *pattern, size_t length, size_t i
     return status || in_class ? status : weft__bytes_append(out, "]", 1);
 }
 
+enum { NO_ATOM = -1 }; /* a group */
+
+/* Copies the braces at *i. In Oniguruma {1,3}+ repeats the interval; PCRE2 would make it
+ * possessive, so that the atom, which starts at `atom` in `out`, becomes a group. */
+static weft_status translate_braces(const char *pattern, size_t length, size_t *i, ptrdiff_t atom,
+                                    const weft__json *at, text_buffer *out)
+{
+    size_t end = *i + 1;
+    bool interval = true; /* else the name of a property */
+    for (; end < length && (isalnum((unsigned char)pattern[end]) || strchr(",_^", pattern[end]));)
+        interval = !strchr("0123456789,", pattern[end++]) ? false : interval;
+    if (end >= length || pattern[end] != '}')
+        end = *i; /* a brace alone */
+    interval = interval && end > *i + 1;
+    const bool repeated = interval && end + 1 < length && pattern[end + 1] == '+';
+    if (repeated && atom == NO_ATOM)
+        return weft__json_fail(at, WEFT_UNSUPPORTED, "a repeated interval of a group");
+    weft_status status = repeated ? weft__bytes_append(out, "(?:", 3) : WEFT_OK;
+    if (!status && repeated) {
+        memmove(out->data + atom + 3, out->data + atom, out->length - 3 - (size_t)atom);
+        memcpy(out->data + atom, "(?:", 3);
+    }
+    if (!status)
+        status = weft__bytes_append(out, pattern + *i, end + 1 - *i);
+    *i = end + 1;
+    return status || !repeated ? status : weft__bytes_append(out, ")", 1);
+}
+
 static weft_status translate(const char *pattern, size_t length, const weft__json *at,
                              text_buffer *out)
 {
     bool in_class = false;
     size_t class_start = 0;
+    ptrdiff_t atom = NO_ATOM; /* where the last one starts in `out` */
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < length && !status;) {
         const char c = pattern[i];
+        if (!in_class && c == '{') {
+            status = translate_braces(pattern, length, &i, atom, at, out);
+            continue;
+        }
+        if (!in_class && c == ')')
+            atom = NO_ATOM;
+        else if (!in_class && !strchr("*+?}", c))
+            atom = (ptrdiff_t)out->length;
         if (c == '\\') {
             status = translate_escape(pattern, length, i, in_class, out, &i);
             continue;
