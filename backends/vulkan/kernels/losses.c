@@ -5,7 +5,7 @@
 #include "backends/vulkan/shaders.h"
 #include "weft/op_params.h"
 
-enum { GROUP = 256 };
+enum { GROUP = 256, ADAMW_GROUP = 4 * GROUP };
 
 /* ---- Cross-entropy -------------------------------------------------------------------------- */
 
@@ -109,7 +109,7 @@ weft_status weft__vulkan_adamw(const weft_call *call)
                                                 (uint32_t)in[2].dtype, (uint32_t)in[4].dtype},
                                   .push = is_wide ? (const void *)&wide : (const void *)&narrow,
                                   .push_bytes = is_wide ? sizeof wide : sizeof narrow,
-                                  .groups = weft__vulkan_groups(count, GROUP),
+                                  .groups = weft__vulkan_groups(count, ADAMW_GROUP),
                                   .batches = true};
     return weft__vulkan_dispatch(call, &launch);
 }

@@ -1,9 +1,12 @@
-// backends/vulkan/shaders/adamw.comp -- one AdamW step; ops/nn/adamw.c has the formula.
+// backends/vulkan/shaders/adamw.comp -- one AdamW step; ops/nn/adamw.c has the formula. An
+// invocation computes COUNT elements, all of which it loads first.
 #version 460
 #include "common.glsl"
 #include "batch.glsl"
 
-layout(local_size_x = 256) in;
+const uint GROUP = 256, COUNT = 4;
+
+layout(local_size_x = GROUP) in;
 layout(constant_id = 0) const uint PARAMETER_TYPE = FLOAT32;
 layout(constant_id = 1) const uint GRADIENT_TYPE = FLOAT32;
 layout(constant_id = 2) const uint MOMENT_TYPE = FLOAT32;
@@ -25,21 +28,33 @@ real hyper_at(uint i)
 
 void main()
 {
-    uint i = launch_group() * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
-    if (i >= p.count) {
+    uint first = launch_group() * GROUP * COUNT + gl_LocalInvocationID.x;
+    if (first >= p.count) {
         return;
     }
-    real x = load_real(p.parameter, PARAMETER_TYPE, i);
-    real m = load_real(p.m, MOMENT_TYPE, i), v = load_real(p.v, MOMENT_TYPE, i);
-    if (hyper_at(4u) != real(0)) {
-        real rate = hyper_at(0u), keep = real(1) - rate * p.decay;
-        real g = load_real(p.gradient, GRADIENT_TYPE, i) * hyper_at(1u);
-        m = p.beta1 * m + p.rest1 * g;
-        v = p.beta2 * v + p.rest2 * g * g;
-        real root = real(1) / hyper_at(3u);
-        x = x * keep - rate / hyper_at(2u) * m / (sqrt(v * root) + p.eps);
+    real x[COUNT], g[COUNT], m[COUNT], v[COUNT];
+    [[unroll]] for (uint k = 0u; k < COUNT; k++) {
+        uint i = min(first + k * GROUP, p.count - 1u);
+        x[k] = load_real(p.parameter, PARAMETER_TYPE, i);
+        g[k] = load_real(p.gradient, GRADIENT_TYPE, i);
+        m[k] = load_real(p.m, MOMENT_TYPE, i);
+        v[k] = load_real(p.v, MOMENT_TYPE, i);
     }
-    store_real(p.new_parameter, PARAMETER_TYPE, i, x);
-    store_real(p.new_m, MOMENT_TYPE, i, m);
-    store_real(p.new_v, MOMENT_TYPE, i, v);
+    bool applies = hyper_at(4u) != real(0);
+    real rate = hyper_at(0u), keep = real(1) - rate * p.decay, scale = hyper_at(1u);
+    real step_size = rate / hyper_at(2u), root = real(1) / hyper_at(3u);
+    [[unroll]] for (uint k = 0u; k < COUNT; k++) {
+        uint i = first + k * GROUP;
+        if (applies) {
+            real scaled = g[k] * scale;
+            m[k] = p.beta1 * m[k] + p.rest1 * scaled;
+            v[k] = p.beta2 * v[k] + p.rest2 * scaled * scaled;
+            x[k] = x[k] * keep - step_size * m[k] / (sqrt(v[k] * root) + p.eps);
+        }
+        if (i < p.count) {
+            store_real(p.new_parameter, PARAMETER_TYPE, i, x[k]);
+            store_real(p.new_m, MOMENT_TYPE, i, m[k]);
+            store_real(p.new_v, MOMENT_TYPE, i, v[k]);
+        }
+    }
 }
