@@ -6,6 +6,7 @@
 #include "core/io/gguf.h"
 #include "core/io/text.h"
 #include "models/classifier.h"
+#include "models/config.h"
 #include "models/generation.h"
 #include "models/gguf/gguf.h"
 #include "models/placement.h"
@@ -150,12 +151,23 @@ static weft_status load_config(const char *folder, weft_config **out)
     return status;
 }
 
+/* Whether the configuration says that the head is tied: that of a multimodal model says so of the
+ * text model too, and either may deny it. */
+static bool is_tied(const weft_config *config)
+{
+    const weft__json whole = weft__config_at_top(config, "tie_word_embeddings");
+    bool tied = true;
+    if (whole.value && weft__json_as_bool(&whole, &tied) != WEFT_OK)
+        tied = true;
+    return tied && weft_config_bool(config, "tie_word_embeddings", false);
+}
+
 /* A separate head is used if it exists, unless the configuration says that it is tied. */
 static weft_status load_weights(weft_model *m, weft__weights *w,
                                 const weft_nn_load_options *options,
                                 const weft__placement *placement)
 {
-    const bool tied = weft_config_bool(m->config, "tie_word_embeddings", false);
+    const bool tied = is_tied(m->config);
     const weft__tensors tensors = {weft__weights_shape, w};
     weft__config_set_tensors(m->config, &tensors);
     weft_status status = build(m, !tied && weft__weights_find(w, "lm_head.weight"));

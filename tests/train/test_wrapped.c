@@ -303,6 +303,29 @@ static void plain_names_are_those_of_the_text_model(void)
     weft_free(config);
 }
 
+/* A stored head is used if the whole configuration or that of the text model says it is separate.
+ */
+static void either_configuration_can_separate_the_head(void)
+{
+    static const char separate[] = "\"tie_word_embeddings\": false",
+                      tied[] = "\"tie_word_embeddings\": true ";
+    const char *base = base_of("qwen3-5");
+    char copy[600];
+    snprintf(copy, sizeof copy, "%s", check_temporary("separate"));
+    for (int k = 0; k < 2; k++) {
+        char *config = NULL;
+        size_t size = 0;
+        if (!CHECK_OK(weft_convert(base, copy, &(weft_convert_options){.replace = true}, NULL)) ||
+            !CHECK_OK(weft_file_read(at(base, "config.json"), 0, &config, &size)))
+            return;
+        char *first = strstr(config, separate), *second = strstr(first + 1, separate);
+        memcpy(k == 0 ? first : second, tied, strlen(tied));
+        if (CHECK_OK(weft_file_write(at(copy, "config.json"), config, size)))
+            expect_logits(copy, NULL, base, "logits", 5e-6);
+        weft_free(config);
+    }
+}
+
 /* ---- adapters -------------------------------------------------------------------------------- */
 
 typedef struct modules {
@@ -518,6 +541,7 @@ CHECK_MAIN("wrapped", CHECK_CASE(conversions_keep_every_tensor), CHECK_CASE(proc
            CHECK_CASE(merging_changes_only_the_text_model),
            CHECK_CASE(quantized_models_keep_the_names), CHECK_CASE(only_the_text_model_is_written),
            CHECK_CASE(every_prefix_is_kept), CHECK_CASE(plain_names_are_those_of_the_text_model),
+           CHECK_CASE(either_configuration_can_separate_the_head),
            CHECK_CASE(adapters_have_the_names_of_the_class), CHECK_CASE(other_kinds_of_peft_load),
            CHECK_CASE(resized_adapters_are_not_switched),
            CHECK_CASE(adapters_of_towers_change_nothing_or_are_refused))

@@ -63,7 +63,7 @@ def apart(a, b):
 
 
 def weft_logits(model, *options):
-    weft("logits", model, "--ids", work / "ids", "--out", work / "out", *options)
+    weft("logits", model, "--ids", work / "ids", "--out", work / "out", "--force", *options)
     return load_file(work / "out")["logits"].reshape(1, ids.shape[1], -1)
 
 
