@@ -15,7 +15,7 @@
 typedef struct writing {
     const weft__weights *stored;
     const weft__naming *naming; /* of parameters that the checkpoint does not have */
-    bool text_only;
+    bool text_only, mixtral;
     const weft_named_arrays *parameters;
     weft_named_arrays out;
 } writing;
@@ -95,6 +95,29 @@ static weft_status put_joined(writing *w, const char *name, const char *path, we
     return put(w, name, weft_concatenate((weft_array *[]){a, ups}, 2, 1)); /* (n, 2 F, E) */
 }
 
+/* The name that transformers gives to a stack of a model that is not from a folder: of expert 0, or
+ * of all of them in models with experts in parallel to the MLP. */
+static void usual_name(const writing *w, const char *path, char *out, size_t size)
+{
+    static const char *const theirs[][2] = {
+        {"gate_proj.weight", "w1"}, {"down_proj.weight", "w2"}, {"up_proj.weight", "w3"}};
+    static const char stack[] = ".mlp.switch_mlp.";
+    char name[WEFT_NN_PATH];
+    const char *at = strstr(path, stack);
+    const char *last = at ? at + strlen(stack) : "";
+    if (at == NULL) {
+        snprintf(name, sizeof name, "%.*s", (int)(strlen(path) - strlen(".weight")), path);
+        (void)weft__nn_stack_name(name, true, out, size); /* it is one, and as long before */
+        return;
+    }
+    snprintf(out, size, "%.*s.mlp.experts.0.%s", (int)(at - path), path, last);
+    for (size_t i = 0; w->mixtral && i < sizeof theirs / sizeof *theirs; i++) {
+        if (strcmp(last, theirs[i][0]) == 0)
+            snprintf(out, size, "%.*s.block_sparse_moe.experts.0.%s.weight", (int)(at - path), path,
+                     theirs[i][1]);
+    }
+}
+
 static bool is_stack(const char *path)
 {
     char name[WEFT_NN_PATH];
@@ -104,9 +127,13 @@ static bool is_stack(const char *path)
 static weft_status put_parameter(writing *w, const char *path, weft_array *a)
 {
     static const char first[] = ".experts.0.";
-    char name[WEFT_NN_PATH];
+    char name[WEFT_NN_PATH], usual[WEFT_NN_PATH];
     const bool codes = !weft_dtype_is_float(weft_dtype_of(a)) || !weft__ends_with(path, ".weight");
     const char *stored = is_stack(path) && !codes ? stored_name(w, path) : NULL;
+    if (is_stack(path) && !codes && stored == NULL) {
+        usual_name(w, path, usual, sizeof usual);
+        stored = usual;
+    }
     const char *at = stored ? strstr(stored, first) : NULL;
     if (at)
         return put_each(w, stored, at + strlen(first) - 2, a);
@@ -114,9 +141,9 @@ static weft_status put_parameter(writing *w, const char *path, weft_array *a)
         return put_joined(w, stored, path, a);
     if (is_stack(path) && codes)
         weft__name_in(w->naming, path, name, sizeof name);
-    else
+    else if (stored == NULL)
         name_of(w, path, name, sizeof name);
-    return put(w, name, a);
+    return put(w, stored ? stored : name, a);
 }
 
 static weft_status put_unused(writing *w)
@@ -134,7 +161,12 @@ weft_status weft__model_save_tensors(weft_model *model, const char *path, bool t
 {
     weft_named_arrays parameters;
     const weft__weights *stored = weft__model_stored(model);
-    writing w = {stored, naming_of(stored), text_only, &parameters, {0}};
+    const char *model_type = weft_model_family_of(model)->model_type;
+    writing w = {.stored = stored,
+                 .naming = naming_of(stored),
+                 .text_only = text_only,
+                 .mixtral = strcmp(model_type, "mixtral") == 0,
+                 .parameters = &parameters};
     weft_scope_open_lean();
     weft_status status = weft__nn_saved(weft_model_module(model), options, &parameters);
     for (int i = 0; i < parameters.n && status == WEFT_OK; i++)

@@ -310,5 +310,33 @@ static void many_matrices(void)
     }
 }
 
+/* Checks that a folder made from a GGUF file has a tensor, and none of MLX's stacks. */
+static void expect_stored(const char *model, const char *name)
+{
+    char fixture[64], folder[600], path[700];
+    weft_safetensors *file = NULL;
+    const weft_convert_options o = {.replace = true};
+    snprintf(fixture, sizeof fixture, "models/%s", model);
+    snprintf(folder, sizeof folder, "%s", check_temporary("from-gguf"));
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    const char *gguf = check_temporary("experts.gguf");
+    if (CHECK_OK(weft_convert(check_fixture(fixture), gguf, &o, NULL)) &&
+        CHECK_OK(weft_convert(gguf, folder, &o, NULL)) &&
+        CHECK_OK(weft_safetensors_open(path, &file))) {
+        CHECK(weft_safetensors_find(file, name) >= 0);
+        for (int i = 0; i < weft_safetensors_count(file); i++)
+            CHECK(strstr(weft_safetensors_name(file, i), ".switch_") == NULL);
+    }
+    weft_safetensors_close(file);
+}
+
+static void folders_have_the_names_of_transformers(void)
+{
+    expect_stored("qwen3-moe", "model.layers.0.mlp.experts.1.up_proj.weight");
+    expect_stored("mixtral", "model.layers.0.block_sparse_moe.experts.1.w3.weight");
+    expect_stored("gemma4-moe", "model.layers.0.experts.gate_up_proj");
+}
+
 CHECK_MAIN("gguf_experts", CHECK_CASE(many_matrices), CHECK_CASE(every_type), CHECK_CASE(families),
-           CHECK_CASE(gates_with_ups), CHECK_CASE(adapters_learn), CHECK_CASE(written_again))
+           CHECK_CASE(gates_with_ups), CHECK_CASE(adapters_learn), CHECK_CASE(written_again),
+           CHECK_CASE(folders_have_the_names_of_transformers))

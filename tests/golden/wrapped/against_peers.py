@@ -118,6 +118,9 @@ def check_folders(base, expected):
         print(f"  GGUF: {str(error)[-60:]}")
         return
     report("GGUF: weft", apart(weft_logits(work / "m.gguf"), expected))
+    weft("convert", work / "m.gguf", work / "folder", "--force")
+    model, said = peer(work / "folder", text=True)
+    report("GGUF to folder: transformers", apart(logits(model), expected), problems=said)
     (work / "m.gguf").unlink()
 
 
