@@ -157,6 +157,10 @@ static void files_of_h5py_load(void)
         CHECK_STATUS(weft_hdf5_load(check_fixture("io/text.h5"), &all), WEFT_UNSUPPORTED);
         CHECK_CONTAINS(weft_error_message(), "text.h5: words: unsupported type");
         CHECK_EQ_INT(all.n, 0);
+        /* found by fuzzing: the library writes outside its memory */
+        CHECK_STATUS(weft_hdf5_load(check_fixture("io/crash.h5"), &all), WEFT_INVALID);
+        CHECK_CONTAINS(weft_error_message(), "crash.h5: the file is malformed");
+        CHECK_EQ_INT(all.n, 0);
     }
     weft_scope_close(NULL);
 }
