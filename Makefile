@@ -5,6 +5,7 @@
 #   make test-all  the same with every case: hours on a software Vulkan driver
 #   make check    the same without the sanitizers
 #   make kills    kills all writers 1,000 times, and resumes twenty killed training runs
+#   make real-models  fetches two real models from the Python index and runs their tests
 #   make bench    speed and memory
 #   make lint     formatting, static analysis, spelling
 #   make format   formats the sources in place
@@ -44,6 +45,12 @@ kills:
 	@WEFT_TEST_KILLS=1000 $(BUILD)/tests/test_cli_kills
 	@WEFT_TEST_KILLS=20 $(BUILD)/tests/test_cli_resume
 
+real-models:
+	@tools/dependencies.sh build
+	@tools/real_models.sh "$${WEFT_REAL_MODELS:-$${XDG_CACHE_HOME:-$$HOME/.cache}/weft/real-models}"
+	@tools/build.sh $(BUILD) tests/test_real_models $(OPTIONS)
+	@$(BUILD)/tests/test_real_models
+
 bench: all
 	@PATH=/usr/bin:$$PATH ninja -C $(BUILD) tests/bench_ceilings
 	@python3 tests/bench/compare.py --weft $(BUILD)/cli/weft --ceilings $(BUILD)/tests/bench_ceilings \
@@ -64,4 +71,4 @@ install: all
 clean:
 	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan
 
-.PHONY: all demo test test-all check kills bench lint format install clean
+.PHONY: all demo test test-all check kills real-models bench lint format install clean

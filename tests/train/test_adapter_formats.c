@@ -149,6 +149,22 @@ static void what_only_peft_has_is_refused(void)
     weft_model_free(model);
 }
 
+/* Gemma 4 multiplies the results of each expert by a number, which llama.cpp applies before or
+ * after it adds an adapter, depending on its version. */
+static void gguf_adapters_of_scaled_experts_are_refused(void)
+{
+    const char *const experts[] = {"down_proj"};
+    weft_model *model = model_of("gemma4-moe");
+    const weft_nn_lora_options options = {.targets = experts, .n_targets = 1};
+    if (model && CHECK_OK(weft_nn_lora_inject(weft_model_module(model), &options))) {
+        CHECK_STATUS(weft_adapter_save_as(model, temporary("scaled", WEFT_ADAPTER_GGUF), NULL,
+                                          WEFT_ADAPTER_GGUF),
+                     WEFT_UNSUPPORTED);
+        CHECK_CONTAINS(weft_error_message(), "merge the adapter (weft fuse) instead");
+    }
+    weft_model_free(model);
+}
+
 /* ---- malformed files ------------------------------------------------------------------------ */
 
 static void expect_refused_by(const char *base, const char *path, weft_status status,
@@ -295,6 +311,8 @@ static void bad_files_of_llama_are_refused(void)
 CHECK_MAIN("adapter_formats", CHECK_CASE(every_format_computes_the_same),
            CHECK_CASE(magnitudes_are_in_two_formats),
            CHECK_CASE(an_adapter_of_mlx_gives_its_logits),
-           CHECK_CASE(what_only_peft_has_is_refused), CHECK_CASE(bad_files_of_mlx_are_refused),
+           CHECK_CASE(what_only_peft_has_is_refused),
+           CHECK_CASE(gguf_adapters_of_scaled_experts_are_refused),
+           CHECK_CASE(bad_files_of_mlx_are_refused),
            CHECK_CASE(mixtures_of_lora_and_dora_are_refused),
            CHECK_CASE(bad_files_of_llama_are_refused))

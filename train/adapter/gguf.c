@@ -72,6 +72,18 @@ static weft_array *rows_of(const weft__gguf_facts *f, const char *path, weft_arr
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
+/* Whether the results of the experts at `path` have a scale for each expert (Gemma 4). Versions of
+ * llama.cpp differ in whether it scales what an adapter adds, too. */
+static bool has_expert_scales(const weft__gguf_facts *f, const char *path)
+{
+    char scale[WEFT_NN_PATH + 32];
+    const char *at = strstr(path, ".experts.");
+    if (at == NULL || !weft__adapter_is_suffix(path, "down_proj"))
+        return false;
+    snprintf(scale, sizeof scale, "%.*s.router.per_expert_scale", (int)(at - path), path);
+    return weft_nn_find(weft_model_module(f->model), scale) != NULL;
+}
+
 /* A file has one alpha, which readers divide by each adapter's rank. B absorbs any remaining
  * factor. */
 static weft_status add_entry(const weft__gguf_facts *f, const weft__adapter_entry *e, double alpha,
@@ -81,6 +93,11 @@ static weft_status add_entry(const weft__gguf_facts *f, const weft__adapter_entr
     snprintf(path, sizeof path, "%s.weight", e->path);
     if (e->m)
         return weft_fail(WEFT_UNSUPPORTED, "%s: %s: GGUF adapters have no magnitudes (DoRA)",
+                         f->where, e->path);
+    if (has_expert_scales(f, e->path))
+        return weft_fail(WEFT_UNSUPPORTED,
+                         "%s: %s: versions of llama.cpp scale adapters of these experts "
+                         "differently: merge the adapter (weft fuse) instead",
                          f->where, e->path);
     if (!weft__gguf_from_path(f->arch, path, base, sizeof base))
         return weft_fail(WEFT_UNSUPPORTED, "%s: %s: GGUF has no name for it in %s models", f->where,

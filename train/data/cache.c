@@ -177,8 +177,7 @@ static void add_options(key *k, const weft_dataset_options *o, double split)
 {
     const int64_t numbers[] = {
         (int64_t)o->format, o->length,       o->stride,    o->eos,           (int64_t)o->longer,
-        o->max_bad_rows,    o->learn_prompt, o->last_turn, (int64_t)o->seed, (int64_t)o->examples,
-        o->vocabulary};
+        o->max_bad_rows,    o->learn_prompt, o->last_turn, (int64_t)o->seed, (int64_t)o->examples};
     add_bytes(k, numbers, sizeof numbers);
     add_bytes(k, &split, sizeof split);
     add_text(k, WEFT_VERSION);

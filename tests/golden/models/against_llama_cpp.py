@@ -9,7 +9,6 @@ they differ by more than `limit` says, or a fixture that is known to be another 
 written, windows, shared) turns out not to be. Needs llama-cpp-python (these are findings of
 0.3.36), safetensors and numpy.
 """
-import ctypes
 import json
 import shutil
 import subprocess
@@ -17,55 +16,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-import llama_cpp
 import numpy
 from safetensors import safe_open
-from safetensors.numpy import save_file
 
 HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent))
+from peers import Llama, weft_logits
+
 SHARED = HERE.parents[3] / "shared" / "fixtures"
-
-
-@llama_cpp.llama_log_callback
-def quiet(level, text, context):
-    if level >= 4:
-        sys.stderr.write(text.decode())
-
-
-llama_cpp.llama_log_set(quiet, ctypes.c_void_p(0))
-llama_cpp.llama_backend_init()
-
-
-def llama_logits(path, rows):
-    """Logits (B, L, V) of token ids (B, L)."""
-    options = llama_cpp.llama_model_default_params()
-    options.use_extra_bufts = False  # no repacking, nor what AMX wants
-    model = llama_cpp.llama_model_load_from_file(str(path).encode(), options)
-    if not model:
-        raise RuntimeError("llama.cpp cannot load it")
-    size = llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(model))
-    length = rows.shape[1]
-    o = llama_cpp.llama_context_default_params()
-    o.n_ctx = o.n_batch = o.n_ubatch = max(length, 32)
-    o.type_k = o.type_v = llama_cpp.GGML_TYPE_F32
-    o.flash_attn_type = 0
-    o.n_threads = o.n_threads_batch = 1
-    out = []
-    for row in rows:
-        context = llama_cpp.llama_init_from_model(model, o)
-        batch = llama_cpp.llama_batch_init(length, 0, 1)
-        batch.n_tokens = length
-        for i, token in enumerate(row):
-            batch.token[i], batch.pos[i], batch.n_seq_id[i] = int(token), i, 1
-            batch.seq_id[i][0], batch.logits[i] = 0, 1
-        if llama_cpp.llama_decode(context, batch):
-            raise RuntimeError("llama_decode failed")
-        out.append([numpy.ctypeslib.as_array(llama_cpp.llama_get_logits_ith(context, i),
-                                             (size,)).copy() for i in range(length)])
-        llama_cpp.llama_batch_free(batch)
-        llama_cpp.llama_free(context)
-    llama_cpp.llama_model_free(model)
-    return numpy.array(out, dtype=numpy.float64)
 
 
 def llama_logits_apart(path, ids, folder):
@@ -76,15 +34,6 @@ def llama_logits_apart(path, ids, folder):
     if done.returncode:
         raise RuntimeError(f"llama.cpp fails (status {done.returncode})")
     return numpy.load(to)
-
-
-def weft_logits(command, path, ids, folder):
-    """The same of `weft`."""
-    to = Path(folder) / "logits.safetensors"
-    subprocess.run([command, "logits", str(path), "--ids", str(ids), "--out", str(to)], check=True,
-                   capture_output=True)
-    with safe_open(to, "np") as f:
-        return f.get_tensor("logits").astype("f8")
 
 
 # What GGUF has no words for, and what `weft convert` says of it.
@@ -126,9 +75,7 @@ def compare(name, command, source, folder, ids, expected, config, positions=None
     said = convert(command, source, path)
     if said:
         raise Finding(f"not written: {said[-150:]}")
-    at = Path(folder) / "ids.safetensors"
-    save_file({"input_ids": ids}, at)
-    ours = weft_logits(command, path, at, folder)
+    ours = weft_logits(command, path, ids, folder).astype("f8")
     theirs = llama_logits_apart(path, ids, folder)[..., :ours.shape[-1]]
     off = abs(ours - theirs)[:, :positions].max()
     more = "" if expected is None else (
@@ -227,6 +174,6 @@ def main(command, names):
 
 
 if sys.argv[1] == "--one":
-    numpy.save(sys.argv[4], llama_logits(sys.argv[2], numpy.load(sys.argv[3])))
+    numpy.save(sys.argv[4], Llama(sys.argv[2]).logits(numpy.load(sys.argv[3])))
 elif __name__ == "__main__":
     sys.exit(main(sys.argv[1], sys.argv[2:]))
