@@ -149,20 +149,24 @@ static void what_only_peft_has_is_refused(void)
     weft_model_free(model);
 }
 
-/* Gemma 4 multiplies the results of each expert by a number, which llama.cpp applies before or
- * after it adds an adapter, depending on its version. */
-static void gguf_adapters_of_scaled_experts_are_refused(void)
+/* Adapters from which llama.cpp would compute something else. */
+static void gguf_adapters_that_llama_cpp_misreads_are_refused(void)
 {
-    const char *const experts[] = {"down_proj"};
-    weft_model *model = model_of("gemma4-moe");
-    const weft_nn_lora_options options = {.targets = experts, .n_targets = 1};
-    if (model && CHECK_OK(weft_nn_lora_inject(weft_model_module(model), &options))) {
-        CHECK_STATUS(weft_adapter_save_as(model, temporary("scaled", WEFT_ADAPTER_GGUF), NULL,
-                                          WEFT_ADAPTER_GGUF),
-                     WEFT_UNSUPPORTED);
-        CHECK_CONTAINS(weft_error_message(), "merge the adapter (weft fuse) instead");
+    static const char *const cases[][3] = {
+        {"gemma4-moe", "down_proj", "versions of llama.cpp scale"},
+        {"gemma4-wrapped", "per_layer_model_projection", "llama.cpp ignores adapters of it"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const weft_nn_lora_options options = {.targets = &cases[i][1], .n_targets = 1};
+        weft_model *model = model_of(cases[i][0]);
+        if (model && CHECK_OK(weft_nn_lora_inject(weft_model_module(model), &options))) {
+            CHECK_STATUS(weft_adapter_save_as(model, temporary("scaled", WEFT_ADAPTER_GGUF), NULL,
+                                              WEFT_ADAPTER_GGUF),
+                         WEFT_UNSUPPORTED);
+            CHECK_CONTAINS(weft_error_message(), cases[i][2]);
+        }
+        weft_model_free(model);
     }
-    weft_model_free(model);
 }
 
 /* ---- malformed files ------------------------------------------------------------------------ */
@@ -312,7 +316,7 @@ CHECK_MAIN("adapter_formats", CHECK_CASE(every_format_computes_the_same),
            CHECK_CASE(magnitudes_are_in_two_formats),
            CHECK_CASE(an_adapter_of_mlx_gives_its_logits),
            CHECK_CASE(what_only_peft_has_is_refused),
-           CHECK_CASE(gguf_adapters_of_scaled_experts_are_refused),
+           CHECK_CASE(gguf_adapters_that_llama_cpp_misreads_are_refused),
            CHECK_CASE(bad_files_of_mlx_are_refused),
            CHECK_CASE(mixtures_of_lora_and_dora_are_refused),
            CHECK_CASE(bad_files_of_llama_are_refused))

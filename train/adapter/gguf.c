@@ -72,16 +72,20 @@ static weft_array *rows_of(const weft__gguf_facts *f, const char *path, weft_arr
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-/* Whether the results of the experts at `path` have a scale for each expert (Gemma 4). Versions of
- * llama.cpp differ in whether it scales what an adapter adds, too. */
-static bool has_expert_scales(const weft__gguf_facts *f, const char *path)
+/* Why llama.cpp would compute something else with an adapter of the module at `path`, both in Gemma
+ * 4; NULL: it does not. */
+static const char *not_in_llama(const weft__gguf_facts *f, const char *path)
 {
     char scale[WEFT_NN_PATH + 32];
     const char *at = strstr(path, ".experts.");
+    if (weft__adapter_is_suffix(path, "per_layer_model_projection"))
+        return "llama.cpp ignores adapters of it";
     if (at == NULL || !weft__adapter_is_suffix(path, "down_proj"))
-        return false;
+        return NULL;
     snprintf(scale, sizeof scale, "%.*s.router.per_expert_scale", (int)(at - path), path);
-    return weft_nn_find(weft_model_module(f->model), scale) != NULL;
+    return weft_nn_find(weft_model_module(f->model), scale)
+               ? "versions of llama.cpp scale adapters of these experts differently"
+               : NULL;
 }
 
 /* A file has one alpha, which readers divide by each adapter's rank. B absorbs any remaining
@@ -94,11 +98,9 @@ static weft_status add_entry(const weft__gguf_facts *f, const weft__adapter_entr
     if (e->m)
         return weft_fail(WEFT_UNSUPPORTED, "%s: %s: GGUF adapters have no magnitudes (DoRA)",
                          f->where, e->path);
-    if (has_expert_scales(f, e->path))
-        return weft_fail(WEFT_UNSUPPORTED,
-                         "%s: %s: versions of llama.cpp scale adapters of these experts "
-                         "differently: merge the adapter (weft fuse) instead",
-                         f->where, e->path);
+    if (not_in_llama(f, e->path))
+        return weft_fail(WEFT_UNSUPPORTED, "%s: %s: %s: merge the adapter (weft fuse) instead",
+                         f->where, e->path, not_in_llama(f, e->path));
     if (!weft__gguf_from_path(f->arch, path, base, sizeof base))
         return weft_fail(WEFT_UNSUPPORTED, "%s: %s: GGUF has no name for it in %s models", f->where,
                          e->path, f->arch->name);
