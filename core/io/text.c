@@ -31,7 +31,8 @@ void weft__text_append(weft__text *t, const char *bytes, size_t n)
 {
     if (!reserve(t, n))
         return;
-    memcpy(t->at + t->n, bytes, n);
+    if (n > 0) /* no bytes may be NULL */
+        memcpy(t->at + t->n, bytes, n);
     t->n += n;
     t->at[t->n] = '\0';
 }

@@ -1,14 +1,21 @@
-/* tests/fuzz/input.h -- the bytes of an input as a file, for formats that are memory-mapped or
- * opened by name: one file for the whole run, in a file system in memory if there is one. */
+/* tests/fuzz/input.h -- the bytes of an input as a file, or as files of a folder, for formats that
+ * are opened by name: the same path for the whole run, in a file system in memory if there is one.
+ */
 #ifndef TESTS_FUZZ_INPUT_H
 #define TESTS_FUZZ_INPUT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/io/folder.h"
 #include "weft/array.h"
+#include "weft/io.h"
+#include "weft/status.h"
 
 static inline const char *input_path(void)
 {
@@ -21,20 +28,64 @@ static inline const char *input_path(void)
 
 static inline void remove_input(void)
 {
-    unlink(input_path());
+    if (weft__exists(input_path()) && weft__folder_remove(input_path()) != WEFT_OK)
+        fprintf(stderr, "%s\n", weft_error_message());
 }
 
-/* Not weft_file_write: that one syncs. NULL when the file cannot be written. */
-static inline const char *input_file(const uint8_t *data, size_t size)
+/* Registers the deletion of the input at the end of the program. */
+static inline void register_input(void)
 {
     static int registered;
     if (!registered)
         registered = atexit(remove_input) == 0;
-    FILE *f = fopen(input_path(), "wb");
+}
+
+/* Not weft_file_write: that one syncs. */
+static inline bool write_input(const char *path, const uint8_t *data, size_t size)
+{
+    FILE *f = fopen(path, "wb");
     if (f == NULL)
-        return NULL;
+        return false;
     const size_t written = fwrite(data, 1, size, f);
-    return fclose(f) == 0 && written == size ? input_path() : NULL;
+    return fclose(f) == 0 && written == size;
+}
+
+/* The input as a file. NULL when it cannot be written. */
+static inline const char *input_file(const uint8_t *data, size_t size)
+{
+    register_input();
+    return write_input(input_path(), data, size) ? input_path() : NULL;
+}
+
+/* An empty folder, which replaces that of the input before. NULL when it cannot be made. */
+static inline const char *input_folder(void)
+{
+    register_input();
+    remove_input();
+    return mkdir(input_path(), 0777) == 0 ? input_path() : NULL;
+}
+
+/* Writes a file of the folder. */
+static inline bool input_member(const char *name, const uint8_t *data, size_t size)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", input_path(), name);
+    return write_input(path, data, size);
+}
+
+/* The number of bytes in front of the first NUL; `size` without one. */
+static inline size_t input_head(const uint8_t *data, size_t size)
+{
+    const uint8_t *end = size > 0 ? memchr(data, '\0', size) : NULL;
+    return end ? (size_t)(end - data) : size;
+}
+
+/* For weft_set_log: the warnings of millions of inputs would hide a finding. */
+static inline void input_drop_log(void *context, weft_log_level level, const char *message)
+{
+    (void)context;
+    (void)level;
+    (void)message;
 }
 
 /* Reads every byte of the array. */

@@ -14,20 +14,30 @@
 /* The placeholder for the model's hash in the files of a corpus. */
 #define TINY_MODEL_HASH "0123456789abcdef"
 
-static inline weft_model *tiny_model(void)
+/* A new model, which the caller frees; NULL on failure. */
+static inline weft_model *tiny_model_new(void)
 {
     static const char config[] =
         "{\"model_type\":\"mistral\",\"vocab_size\":20,\"hidden_size\":16,\"intermediate_size\":8,"
         "\"num_hidden_layers\":2,\"num_attention_heads\":2,\"num_key_value_heads\":1,"
         "\"sliding_window\":4,\"layer_types\":[\"sliding_attention\",\"full_attention\"],"
         "\"tie_word_embeddings\":true}";
-    static weft_model *model;
+    weft_model *model = NULL;
     weft_config *parsed;
-    if (model == NULL && weft_config_parse(config, "config", &parsed) == WEFT_OK) {
-        if (weft_model_new(parsed, &model) != WEFT_OK)
-            model = NULL;
-        weft_config_free(parsed);
-    }
+    if (weft_config_parse(config, "config", &parsed) != WEFT_OK)
+        return NULL;
+    if (weft_model_new(parsed, &model) != WEFT_OK)
+        model = NULL;
+    weft_config_free(parsed);
+    return model;
+}
+
+/* One model for the whole run. */
+static inline weft_model *tiny_model(void)
+{
+    static weft_model *model;
+    if (model == NULL)
+        model = tiny_model_new();
     return model;
 }
 
