@@ -334,12 +334,12 @@ static void count_epoch(weft_batches *b, int64_t epoch, int *counts, const int32
     }
 }
 
-static void mixtures_repeat_and_sample_their_sources(void)
+enum { A = 10, N = 14 };
+
+/* A mixture of A rows and N - A rows with these weights, and the first token of each row. */
+static weft_dataset *mixture_of(double a, double b, int32_t firsts[N])
 {
-    enum { A = 10, N = 14 };
     char text[2000] = "";
-    if (!ready())
-        return;
     for (int i = 0; i < A; i++)
         sprintf(text + strlen(text), "{\"text\": \"%c x\"}\n", 'a' + i);
     const char *first = check_temporary("first.jsonl");
@@ -347,16 +347,24 @@ static void mixtures_repeat_and_sample_their_sources(void)
     const char *second = check_temporary("second.jsonl");
     write_file(second, "{\"text\": \"A y\"}\n{\"text\": \"B y\"}\n{\"text\": \"C y\"}\n"
                        "{\"text\": \"D y\"}\n");
-    const weft_data_source sources[] = {{.path = first, .weight = 0.5},
-                                        {.path = second, .weight = 2}};
+    const weft_data_source sources[] = {{.path = first, .weight = a},
+                                        {.path = second, .weight = b}};
     weft_dataset *d;
-    weft_batches *b;
     if (!CHECK_OK(weft_dataset_load_mixture(sources, 2, tokenizer, NULL, 0, &d, NULL)))
-        return;
-    int32_t firsts[N];
-    int counts[2][N], total = 0;
+        return NULL;
     for (int i = 0; i < N; i++)
         firsts[i] = weft_dataset_at(d, i).ids[0];
+    return d;
+}
+
+static void mixtures_repeat_and_sample_their_sources(void)
+{
+    int32_t firsts[N];
+    int counts[2][N], total = 0;
+    weft_dataset *d = ready() ? mixture_of(0.5, 2, firsts) : NULL;
+    weft_batches *b;
+    if (d == NULL)
+        return;
     if (CHECK_OK(weft_batches_new(d, 4, 3, &b))) {
         CHECK_EQ_INT(weft_batches_count(b), (5 + 8 + 3) / 4);
         for (int epoch = 0; epoch < 2; epoch++) {
@@ -374,9 +382,39 @@ static void mixtures_repeat_and_sample_their_sources(void)
     }
     weft_batches_free(b);
     weft_dataset_free(d);
-    const weft_data_source bad = {.path = first, .weight = -1};
+    const weft_data_source bad = {.path = check_temporary("first.jsonl"), .weight = -1};
     CHECK_STATUS(weft_dataset_load_mixture(&bad, 1, tokenizer, NULL, 0, &d, NULL), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "weight: expected a positive number, got -1");
+}
+
+/* 1.25 times 10 rows: each once, and 3 of them (2.5, rounded) once more; half of 4 rows: 2. */
+static void fractions_of_rows_are_drawn_without_repeats(void)
+{
+    int32_t firsts[N];
+    int counts[N], drawn[N] = {0};
+    weft_dataset *d = ready() ? mixture_of(1.25, 0.5, firsts) : NULL;
+    weft_batches *b;
+    if (d == NULL)
+        return;
+    if (CHECK_OK(weft_batches_new(d, 3, 1, &b))) {
+        CHECK_EQ_INT(weft_batches_count(b), (13 + 2) / 3);
+        for (int epoch = 0; epoch < 60; epoch++) {
+            int totals[2] = {0, 0};
+            count_epoch(b, epoch, counts, firsts, N);
+            for (int i = 0; i < N; i++) {
+                const int least = i < A ? 1 : 0;
+                CHECK(counts[i] == least || counts[i] == least + 1);
+                drawn[i] += counts[i] - least;
+                totals[i >= A] += counts[i];
+            }
+            CHECK_EQ_INT(totals[0], 13);
+            CHECK_EQ_INT(totals[1], 2);
+        }
+        for (int i = 0; i < N; i++) /* the expected number is 18, or 30 of the second source */
+            CHECK(drawn[i] >= 5 && drawn[i] <= 45);
+    }
+    weft_batches_free(b);
+    weft_dataset_free(d);
 }
 
 static void duplicates_are_counted(void)
@@ -419,5 +457,6 @@ CHECK_MAIN("data_formats", CHECK_CASE(kinds_of_rows_are_found_row_by_row),
            CHECK_CASE(a_text_that_looks_like_json_stays_text), CHECK_CASE(bad_rows_may_be_skipped),
            CHECK_CASE(folders_and_patterns_are_read_in_order), CHECK_CASE(links_are_followed_once),
            CHECK_CASE(standard_input_needs_a_format),
-           CHECK_CASE(mixtures_repeat_and_sample_their_sources), CHECK_CASE(duplicates_are_counted),
-           CHECK_CASE(everything_is_freed))
+           CHECK_CASE(mixtures_repeat_and_sample_their_sources),
+           CHECK_CASE(fractions_of_rows_are_drawn_without_repeats),
+           CHECK_CASE(duplicates_are_counted), CHECK_CASE(everything_is_freed))

@@ -76,6 +76,8 @@ static const malformed files[] = {
     {"e.csv", "text\n\"a\" b\n", "e.csv:2: field 1: expected a separator after the closing quote"},
     {"e.csv", "text,n\na,1\n\"b\n", "e.csv:3: field 1: its quote is not closed"},
     {"e.csv", "text,n\na\n", "e.csv:2: expected 2 fields, as the header has, got 1"},
+    {"e.csv", "text,n\r\na,1\r\n\r\nb\r\n", "e.csv:4: expected 2 fields, as the header has, got 1"},
+    {"e.csv", "text,n\n\"a\n\nb\",1\nb", "e.csv:5: expected 2 fields, as the header has, got 1"},
     {"e.csv", "text,text\na,b\n", "e.csv:1: the header has the name text twice"},
     {"e.csv", "sentence\na\n", "e.csv:2: expected \"text\""},
     {"e.csv", "text\n", "e.csv: the dataset is empty"},

@@ -166,6 +166,47 @@ static void the_best_is_one_that_was_saved(void)
     }
 }
 
+/* With such a small learning rate all validation losses are equal. */
+static void the_first_of_equal_validations_is_the_best(void)
+{
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", check_temporary("tie"));
+    history l = {.n = 0};
+    weft_train_result result = {0};
+    const weft_trainer_options o = {.steps = 3, .lr = 1e-30, .folder = folder, .validate_every = 1};
+    CHECK_OK(run_recipe(o, true, &l, &result));
+    CHECK_EQ_INT(result.steps, 3);
+    CHECK(result.last_validation == result.first_validation);
+    CHECK(result.best_validation == result.first_validation);
+    CHECK_EQ_INT(result.best_step, 1);
+}
+
+/* Of a large file only some blocks are hashed, among them always the first and the last. */
+static void other_ends_of_a_large_base_are_refused(void)
+{
+    enum { LARGE = 41 << 16 };
+    char folder[512], base[512];
+    snprintf(folder, sizeof folder, "%s", check_temporary("large"));
+    snprintf(base, sizeof base, "%s", check_temporary("large.safetensors"));
+    char *bytes = weft_calloc(LARGE, 1);
+    weft_trainer_options o = {.steps = 2, .lr = 1e-2, .folder = folder, .base_name = base};
+    history l = {.stop_after = 1};
+    if (!CHECK(bytes != NULL) || !CHECK_OK(weft_file_write(base, bytes, LARGE)))
+        return;
+    CHECK_STATUS(run_recipe(o, false, &l, NULL), WEFT_CANCELLED);
+    o.resume = true;
+    for (int at = 0; at < LARGE; at += LARGE - 1) {
+        bytes[at] = 1;
+        CHECK_OK(weft_file_write(base, bytes, LARGE));
+        CHECK_STATUS(run_recipe(o, false, &l, NULL), WEFT_INVALID);
+        CHECK_CONTAINS(weft_error_message(), "the base model has changed");
+        bytes[at] = 0;
+    }
+    CHECK_OK(weft_file_write(base, bytes, LARGE));
+    CHECK_OK(run_recipe(o, false, &(history){.n = 0}, NULL));
+    weft_free(bytes);
+}
+
 static char logged[4096];
 
 static void keep_log(void *context, weft_log_level level, const char *message)
@@ -399,6 +440,8 @@ CHECK_MAIN("run_folder", CHECK_CASE(a_run_without_memory_leaves_nothing),
            CHECK_CASE(unwritable_folders_stop_the_run_at_once),
            CHECK_CASE(a_run_that_does_not_begin_leaves_nothing),
            CHECK_CASE(a_full_disk_leaves_whole_lines), CHECK_CASE(the_best_is_one_that_was_saved),
+           CHECK_CASE(the_first_of_equal_validations_is_the_best),
+           CHECK_CASE(other_ends_of_a_large_base_are_refused),
            CHECK_CASE(a_full_disk_keeps_the_best_before),
            CHECK_CASE(fifos_in_a_runs_folder_are_refused),
            CHECK_CASE(a_run_is_not_overwritten_unasked), CHECK_CASE(time_saves_a_run),
