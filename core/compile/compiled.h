@@ -104,10 +104,13 @@ void weft__slot_text(const weft_compiled *c, int slot, char *text, size_t size);
 
 /* ---- simplify.c, fold.c, identities.c ------------------------------------------------------- */
 
-/* Simplifies a trace: the same function with fewer nodes. */
-weft_status weft__simplify(const weft__trace *t, weft__trace *out);
-/* Whether each output of the node equals one of its inputs bit for bit; values[o] says which. */
-bool weft__is_identity(const weft__trace *t, const weft__trace_node *node, weft__value *values);
+/* Simplifies a trace: the same function with fewer nodes. with_gradient: one that has the same
+ * gradients, too. */
+weft_status weft__simplify(const weft__trace *t, bool with_gradient, weft__trace *out);
+/* Whether each output of the node equals one of its inputs bit for bit; values[o] says which.
+ * with_gradient: and its gradient is that input's. */
+bool weft__is_identity(const weft__trace *t, const weft__trace_node *node, bool with_gradient,
+                       weft__value *values);
 /* Computes small nodes that depend on no argument. folded[i] is a held array for nodes that a
  * remaining node or an output needs; the others stay NULL. All entries are NULL at the start. */
 weft_status weft__fold(const weft__trace *t, weft_array **folded);

@@ -241,19 +241,25 @@ static weft_status call_on_placeholders(weft_function *fn, void *context,
         arrays[i] = weft__placeholder(&arguments[i].spec, arguments[i].device, i);
     }
     const int differentiating = weft__differentiating;
+    const int64_t reads = weft__placeholder_reads();
     weft__differentiating = 0;
     weft__recording++; /* inner compiled functions are called directly */
-    const weft_status status = weft__call_function(fn, context, arrays, n_in, results);
+    weft_status status = weft__call_function(fn, context, arrays, n_in, results);
     weft__recording--;
     weft__differentiating = differentiating;
+    if (status == WEFT_OK) {
+        status = weft__check_reads(reads, "export");
+    }
+    if (status != WEFT_OK) {
+        return status;
+    }
     for (int i = 0; i < results->n; i++) {
         if (!weft_ok(results->at[i])) {
             return weft_fail(WEFT_INVALID, "export: result %d: %s", i,
                              results->at[i] ? weft_error(results->at[i]) : "NULL");
         }
     }
-    return status == WEFT_OK ? weft__trace_make(out, arrays, n_in, results->at, results->n, since)
-                             : status;
+    return weft__trace_make(out, arrays, n_in, results->at, results->n, since);
 }
 
 weft_status weft__trace_at(weft_function *fn, void *context, const weft__trace_argument *arguments,
@@ -290,7 +296,7 @@ weft_status weft__export_trace(weft_function *fn, void *context, weft_array *con
         status = weft__trace_at(fn, context, arguments, n_in, &raw);
     }
     if (status == WEFT_OK) {
-        status = weft__simplify(&raw, out);
+        status = weft__simplify(&raw, true, out);
         weft__trace_free(&raw);
     }
     weft_free(arguments);

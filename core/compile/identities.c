@@ -27,11 +27,13 @@ static bool passes_through(const weft__trace *t, const weft__trace_node *n, weft
     return passes;
 }
 
-static bool is_input(const weft__trace *t, const weft__trace_node *n, weft__value *values)
+static bool is_input(const weft__trace *t, const weft__trace_node *n, bool with_gradient,
+                     weft__value *values)
 {
+    const bool stops_gradient = n->op->zero_gradient & 1u;
     values[0] = n->inputs[0];
-    return n->op->is_identity && n->n_outputs == 1 && looks_like(t, n, 0, values[0]) &&
-           n->op->is_identity(n->params, n->n_inputs);
+    return n->op->is_identity && n->n_outputs == 1 && !(with_gradient && stops_gradient) &&
+           looks_like(t, n, 0, values[0]) && n->op->is_identity(n->params, n->n_inputs);
 }
 
 /* ---- by value ------------------------------------------------------------------------------- */
@@ -79,8 +81,10 @@ static bool has_neutral(const weft__trace *t, const weft__trace_node *n, weft__v
     return false;
 }
 
-bool weft__is_identity(const weft__trace *t, const weft__trace_node *node, weft__value *values)
+bool weft__is_identity(const weft__trace *t, const weft__trace_node *node, bool with_gradient,
+                       weft__value *values)
 {
-    return node->n_inputs > 0 && (passes_through(t, node, values) || is_input(t, node, values) ||
-                                  has_neutral(t, node, values));
+    return node->n_inputs > 0 &&
+           (passes_through(t, node, values) || is_input(t, node, with_gradient, values) ||
+            has_neutral(t, node, values));
 }

@@ -17,6 +17,7 @@ typedef struct content {
 typedef struct simplifying {
     const weft__trace *t;
     weft__trace *out;
+    bool with_gradient;                     /* gradients must stay the same, too */
     weft__value (*nodes)[WEFT_MAX_OUTPUTS]; /* per node of t: the values in `out` that replace its
                                              * outputs */
     weft__value *constants;                 /* per constant of t */
@@ -158,7 +159,7 @@ static weft_status take_node(simplifying *s, int64_t i, weft_array *folded)
         s->inputs[k] = translate(s, node.inputs[k]);
     }
     node.inputs = s->inputs;
-    if (weft__is_identity(s->out, &node, values)) {
+    if (weft__is_identity(s->out, &node, s->with_gradient, values)) {
         return WEFT_OK;
     }
     weft__value value;
@@ -231,13 +232,14 @@ static weft_status take_all(simplifying *s, weft_array *const *folded, const boo
 }
 
 /* One pass. `folded` has the known outputs of nodes, as their first outputs, or is NULL. */
-static weft_status pass(const weft__trace *t, weft_array *const *folded, weft__trace *out)
+static weft_status pass(const weft__trace *t, bool with_gradient, weft_array *const *folded,
+                        weft__trace *out)
 {
     weft_status status = weft__trace_open(out, t->n_arguments, t->n_outputs);
     if (status != WEFT_OK) {
         return status;
     }
-    simplifying s = {.t = t, .out = out};
+    simplifying s = {.t = t, .out = out, .with_gradient = with_gradient};
     bool *nodes = weft_calloc((size_t)t->n_nodes, sizeof *nodes);
     bool *constants = weft_calloc((size_t)t->n_constants, sizeof *constants);
     if (make_room(&s, folded) && nodes && constants) {
@@ -260,12 +262,12 @@ static weft_status pass(const weft__trace *t, weft_array *const *folded, weft__t
 }
 
 /* A pass with constant folding. */
-static weft_status fold_and_pass(const weft__trace *t, weft__trace *out)
+static weft_status fold_and_pass(const weft__trace *t, bool with_gradient, weft__trace *out)
 {
     weft_array **folded = weft_calloc((size_t)t->n_nodes, sizeof(weft_array *));
     weft_status status = folded ? weft__fold(t, folded) : weft__out_of_memory("compile", "a trace");
     if (status == WEFT_OK) {
-        status = pass(t, folded, out);
+        status = pass(t, with_gradient, folded, out);
     }
     for (int64_t i = 0; folded && i < t->n_nodes; i++) {
         for (int o = folded[i] ? folded[i]->n_outputs - 1 : -1; o >= 0; o--) {
@@ -278,17 +280,18 @@ static weft_status fold_and_pass(const weft__trace *t, weft__trace *out)
 }
 
 /* CSE, constant folding, CSE again, dead-code elimination. */
-weft_status weft__simplify(const weft__trace *t, weft__trace *out)
+weft_status weft__simplify(const weft__trace *t, bool with_gradient, weft__trace *out)
 {
     weft__trace first = {0}, second = {0};
     *out = (weft__trace){0};
     weft_array **none = weft_calloc((size_t)t->n_nodes, sizeof(weft_array *));
-    weft_status status = none ? pass(t, none, &first) : weft__out_of_memory("compile", "a trace");
+    weft_status status =
+        none ? pass(t, with_gradient, none, &first) : weft__out_of_memory("compile", "a trace");
     if (status == WEFT_OK) {
-        status = fold_and_pass(&first, &second);
+        status = fold_and_pass(&first, with_gradient, &second);
     }
     if (status == WEFT_OK) {
-        status = pass(&second, none, out);
+        status = pass(&second, with_gradient, none, out);
     }
     weft_free(none);
     weft__trace_free(&first);

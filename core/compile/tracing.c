@@ -183,6 +183,7 @@ static weft_status call_function(tracing *t, weft__slot_effect *effects)
 {
     weft__observer *before = weft__current_observer;
     const int differentiating = weft__differentiating;
+    const int64_t reads = weft__placeholder_reads();
     replace_slots(t);
     weft__current_observer = &t->watch.base;
     weft__differentiating = 0;
@@ -197,6 +198,10 @@ static weft_status call_function(tracing *t, weft__slot_effect *effects)
     if (t->watch.key != t->watch.placeholder) { /* true: the function drew random numbers */
         t->placeholders[t->n_inputs++] = t->watch.placeholder;
         weft__ref(t->watch.placeholder);
+    }
+    const weft_status unread = weft__check_reads(reads, t->c->name);
+    if (unread != WEFT_OK) {
+        return unread;
     }
     return t->watch.status == WEFT_OK ? status : weft_fail(t->watch.status, "%s", t->watch.message);
 }
@@ -323,7 +328,7 @@ weft_status weft__combination_trace(weft_compiled *c, weft__combination *k)
         k->trace = whole;
         return WEFT_OK;
     }
-    status = weft__simplify(&whole, &k->trace);
+    status = weft__simplify(&whole, false, &k->trace);
     weft__trace_free(&whole);
     return status;
 }

@@ -1,46 +1,10 @@
 /* core/transforms/vmap.c -- vmap: applies a function of one example to a batch. */
+#include "core/compile/trace.h"
 #include "core/failure.h"
 #include "core/lengths.h"
 #include "core/shape.h"
 #include "core/transforms/transforms.h"
 #include "weft/ops.h"
-
-/* ---- placeholders for one example ------------------------------------------------------------ */
-
-typedef struct example_params {
-    weft_dims shape;
-    weft_dtype dtype;
-} example_params;
-
-static const weft_field example_fields[] = {WEFT_FIELD(DIMS, example_params, shape),
-                                            WEFT_FIELD(DTYPE, example_params, dtype),
-                                            WEFT_FIELDS_END};
-
-static bool infer_example(const weft_array *node, weft_spec *out, weft_why *why)
-{
-    (void)why;
-    const example_params *p = weft_node_params(node);
-    out[0] = (weft_spec){.dtype = p->dtype, .shape = p->shape};
-    return true;
-}
-
-static const char evaluated_inside[] = "vmap: evaluated inside the function: what depends on a "
-                                       "mapped argument has no elements before vmap has returned";
-
-static weft_status refuse_evaluation(const weft_call *call)
-{
-    (void)call;
-    return weft_fail(WEFT_INVALID, "%s", evaluated_inside);
-}
-
-static const weft_op op_example = {
-    .name = "example",
-    .family = WEFT_STRUCTURAL,
-    .params_size = sizeof(example_params),
-    .params_fields = example_fields,
-    .infer = infer_example,
-    .reference = refuse_evaluation,
-};
 
 /* ---- axes ----------------------------------------------------------------------------------- */
 
@@ -115,23 +79,11 @@ static void make_arguments(mapping *m, weft_array *const *in, const int *axes, i
         for (int k = axis; k < shape.n; k++) {
             shape.at[k] = shape.at[k + 1];
         }
-        example_params params = {shape, weft_dtype_of(in[i])};
-        m->arguments[i] = weft__apply_on(in[i]->device, &op_example, NULL, 0, &params);
+        const weft_spec example = {.dtype = weft_dtype_of(in[i]), .shape = shape};
+        m->arguments[i] = weft__placeholder(&example, in[i]->device, i);
         m->sources[m->n_sources] = m->arguments[i];
         m->batches[m->n_sources++] = move_axis(in[i], axis, 0);
     }
-}
-
-/* Fails if a placeholder was evaluated during the call: results built on that error may be wrong.
- */
-static weft_status check_unevaluated(const mapping *m)
-{
-    for (int i = 0; i < m->n_sources; i++) {
-        if (m->sources[i]->state != WEFT__LAZY) {
-            return weft_fail(WEFT_INVALID, "%s", evaluated_inside);
-        }
-    }
-    return WEFT_OK;
 }
 
 /* Moves the batch to its axis in output i. */
@@ -182,10 +134,11 @@ static weft_status trace_and_batch(weft_function *fn, void *context, mapping *m,
     make_arguments(m, in, in_axes, n_in);
     weft_status status = weft__all_ok(m->arguments, n_in);
     if (status == WEFT_OK) {
+        const int64_t reads = weft__placeholder_reads();
         weft__recording++;
         weft__call_into(fn, context, m->arguments, n_in, values, n_out, "vmap");
         weft__recording--;
-        status = check_unevaluated(m);
+        status = weft__check_reads(reads, "vmap");
     }
     if (status == WEFT_OK) {
         status = weft__batch(values, n_out, m->sources, m->batches, m->n_sources, m->size, results);

@@ -12,7 +12,12 @@
  * metadata belongs to the program.
  *
  * Checkpoints, barriers and custom rules are not stored, only what they compute; compiled functions
- * inside are inlined. Ops that a program registers must also be registered where the file is read.
+ * inside are inlined. stop_gradient is stored, so gradients through an imported function are those
+ * of the original. Ops that a program registers must also be registered where the file is read.
+ *
+ * A function has no elements to read while it is traced: reading or evaluating an array that
+ * depends on an argument fails the export with WEFT_INVALID, even if the function ignores the
+ * error.
  */
 #ifndef WEFT_EXPORT_H
 #define WEFT_EXPORT_H

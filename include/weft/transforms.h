@@ -67,9 +67,9 @@ enum { WEFT_NO_AXIS = INT32_MIN }; /* not mapped */
 /* Applies fn, a function of one example, to a batch. in_axes[i] is the batch axis of in[i], and
  * out_axes[o] the batch axis of result o; WEFT_NO_AXIS: all examples share the array. NULL: axis 0
  * everywhere. All mapped axes have the same length. fn is called once with arrays that have the
- * shape of one example and no elements yet: evaluating them in fn is an error. The default random
- * generator draws once for all examples; map over keys for independent draws. WEFT_INVALID also for
- * fewer results than n_out. */
+ * shape of one example and no elements yet: evaluating them in fn fails the call. The default
+ * random generator draws once for all examples; map over keys for independent draws. WEFT_INVALID
+ * also for fewer results than n_out. */
 WEFT_NODISCARD WEFT_API weft_status weft_vmap(weft_function *fn, void *context,
                                               weft_array *const *in, const int *in_axes, int n_in,
                                               weft_array **outs, const int *out_axes, int n_out);

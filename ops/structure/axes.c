@@ -172,24 +172,3 @@ void weft_broadcast_arrays(weft_array *const *arrays, int n, weft_array **out)
         out[i] = failed ? failed : weft_broadcast_to(arrays[i], shape);
     }
 }
-
-weft_array *weft_number_of_elements(weft_array *x, weft_dims axes, bool inverted, weft_dtype dtype)
-{
-    weft_dims sorted;
-    weft_why why;
-    int64_t count = 1;
-    if (!weft_ok(x)) {
-        return x;
-    }
-    if (!weft__axes_from_end(&axes, weft_ndim(x), &sorted, &why)) {
-        return weft_error_array("number_of_elements: %s", why.text);
-    }
-    for (int i = 0; i < sorted.n; i++) {
-        count *= weft_dim(x, (int)sorted.at[i]);
-    }
-    if (!inverted && weft_dtype_is_integer(dtype)) {
-        return weft_to(weft_scalar_int(count, dtype), weft_device_of(x));
-    }
-    double value = (double)count;
-    return weft_to(weft_scalar(inverted ? 1 / value : value, dtype), weft_device_of(x));
-}

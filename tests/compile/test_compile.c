@@ -528,7 +528,7 @@ static void what_cannot_be_compiled_is_said(void)
     CHECK(s.v == v);
     expect_refusal(keeps_what_it_computes, &s, state, 1,
                    "step: the function keeps an array that depends on state 0 (model.w)");
-    expect_refusal(reads_an_argument, &s, state, 1, "a function that is being compiled");
+    expect_refusal(reads_an_argument, &s, state, 1, "cannot read elements");
     expect_refusal(does_not_fit, &s, state, 1, "shapes do not broadcast");
     CHECK(s.w == w);
     CHECK_CLOSE(item(weft_sum(s.w, WEFT_ALL_AXES, false)), 10, 0);

@@ -97,6 +97,42 @@ static void add_case(subject *s, const char *name, weft_array *const *in, void *
     }
 }
 
+typedef struct imported_case {
+    const weft_imported *imported;
+    const char *name;
+    int n;
+} imported_case;
+
+static int call_imported(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
+{
+    const imported_case *c = context;
+    return weft_imported_call(c->imported, c->name, in, n_in, out, room);
+}
+
+/* The gradients of both functions for cotangents of one; NULL where there is none. */
+static void compare_gradients(subject *s, const char *name, weft_array *const *in,
+                              weft_array *const *outs, const weft_imported *imported)
+{
+    imported_case c = {imported, name, s->n};
+    weft_array *ones[WEFT_MAX_OUTPUTS], *same[WEFT_MAX_OUTPUTS];
+    weft_array *want[WEFT_MAX_OPERANDS], *got[WEFT_MAX_OPERANDS];
+    for (int i = 0; i < s->n; i++) {
+        const weft_dtype dtype = weft_dtype_of(outs[i]);
+        const bool inexact = weft_is_dtype(dtype, WEFT_KIND_INEXACT);
+        ones[i] = inexact ? weft_ones(weft_shape(outs[i]), dtype) : NULL;
+    }
+    const int n_in = s->c.n_inputs;
+    const weft_status status = weft_vjp(call_op, s, in, n_in, ones, same, s->n, want);
+    if (weft_vjp(call_imported, &c, in, n_in, ones, same, s->n, got) != status) {
+        CHECK_FAIL("%s: gradient: %s", name, weft_error_message());
+    }
+    for (int i = 0; i < n_in && status == WEFT_OK; i++) {
+        if (!want[i] || !got[i] ? want[i] != got[i] : !bytes_equal(want[i], got[i])) {
+            CHECK_FAIL("%s: the gradient of input %d differs", name, i);
+        }
+    }
+}
+
 static void compare_case(subject *s, const char *name, weft_array *const *in, void *imported)
 {
     weft_array *want[WEFT_MAX_OUTPUTS], *got[WEFT_MAX_OUTPUTS];
@@ -109,6 +145,7 @@ static void compare_case(subject *s, const char *name, weft_array *const *in, vo
             CHECK_FAIL("%s: output %d differs", name, i);
         }
     }
+    compare_gradients(s, name, in, want, imported);
 }
 
 static void every_op_goes_through_a_file(void)

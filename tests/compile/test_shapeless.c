@@ -165,6 +165,57 @@ static void an_adapter_at_any_length(void)
     weft_scope_close(NULL);
 }
 
+/* context: the dtype of two of the numbers. */
+FUNCTION(counts)
+{
+    (void)n_in;
+    (void)room;
+    const weft_dtype dtype = *(const weft_dtype *)context;
+    weft_array *joined = weft_concatenate((weft_array *[]){in[0], in[0]}, 2, 0);
+    out[0] = weft_number_of_elements(in[0], WEFT_ALL_AXES, false, dtype);
+    out[1] = weft_number_of_elements(joined, WEFT_DIMS(0), false, dtype);
+    out[2] = weft_multiply(weft_sum(in[0], WEFT_DIMS(0), false),
+                           weft_number_of_elements(in[0], WEFT_DIMS(0), true, WEFT_FLOAT32));
+    return 3;
+}
+
+FUNCTION(mapped_counts)
+{
+    (void)n_in;
+    (void)room;
+    CHECK_OK(weft_vmap(counts, context, in, (const int[]){1}, 1, out, NULL, 3));
+    return 3;
+}
+
+static void numbers_of_elements_follow_the_lengths(void)
+{
+    static const weft_dtype dtypes[] = {WEFT_FLOAT32, WEFT_FLOAT64, WEFT_INT32, WEFT_INT64,
+                                        WEFT_BFLOAT16};
+    static const uint32_t dynamic[] = {1};
+    weft_function *const functions[] = {counts, mapped_counts};
+    const char *path = check_temporary("counts.safetensors");
+    for (size_t i = 0; i < 10; i++) {
+        weft_dtype dtype = dtypes[i / 2];
+        weft_imported *imported;
+        weft_scope_open();
+        weft_array *x = numbers(WEFT_DIMS(5, 2), 1);
+        if (CHECK_OK(export_to(path, functions[i % 2], &dtype, &x, 1, dynamic)) &&
+            CHECK_OK(weft_import(path, &imported))) {
+            for (int64_t n = 1; n < 300; n = 3 * n + 1) {
+                weft_array *y = numbers(WEFT_DIMS(n, 2), 0.3), *want[3], *got[3];
+                functions[i % 2](&dtype, &y, 1, want, 3);
+                weft_imported_call(imported, NULL, &y, 1, got, 3);
+                for (int k = 0; k < 3; k++)
+                    check_that(weft_ok(got[k]) && same_elements(got[k], want[k]), __FILE__,
+                               __LINE__, "%s, length %d: result %d", weft_dtype_name(dtype), (int)n,
+                               k);
+            }
+            weft_imported_free(imported);
+        }
+        weft_scope_close(NULL);
+    }
+}
+
 /* ---- what is refused ------------------------------------------------------------------------ */
 
 FUNCTION(by_length)
@@ -484,6 +535,7 @@ static void a_visitor_sees_the_graph(void)
 }
 
 CHECK_MAIN("shapeless", CHECK_CASE(a_layer_at_any_lengths), CHECK_CASE(an_adapter_at_any_length),
+           CHECK_CASE(numbers_of_elements_follow_the_lengths),
            CHECK_CASE(what_depends_on_lengths_is_refused),
            CHECK_CASE(random_functions_are_themselves_or_refused),
            CHECK_CASE(metadata_goes_through_a_file), CHECK_CASE(a_visitor_sees_the_graph))
