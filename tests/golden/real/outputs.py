@@ -28,7 +28,7 @@ MODELS = {
     "smollm2-135m-instruct-q4_1": ("<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n", [2]),
     "gemma-3-270m-q4_k_m": ("<bos>{}\n", [1, 106]),
 }
-EXACT, ROUNDED, ANSWER = 2e-5, 0.15, 24
+EXACT, ROUNDED, ANSWER = 5e-5, 0.15, 24
 TRAIN = ("--epochs", "1", "--batch-size", "4", "--lr", "2e-3", "--length", "64", "--seed", "1",
          "--dtype", "float32", "--device", "cpu")
 
