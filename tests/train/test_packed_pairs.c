@@ -298,7 +298,8 @@ static void pairs_are_whole_and_weighted(void)
                                         "{\"prompt\": \"m\", \"chosen\": \"no\", "
                                         "\"rejected\": \"pqr\"}\n"};
     char paths[2][512];
-    weft_data_source sources[2] = {{paths[0], 1}, {paths[1], 2}};
+    weft_data_source sources[2] = {{.path = paths[0], .weight = 1},
+                                   {.path = paths[1], .weight = 2}};
     weft_tokenizer *tokenizer = NULL;
     weft_dataset *d = NULL;
     weft_batches *b = NULL;
