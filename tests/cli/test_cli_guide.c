@@ -63,8 +63,8 @@ static void data(void)
 {
     char folder[1024];
     const output o = run_guide("docs/data.md", folder, sizeof folder);
-    CHECK_CONTAINS(o.out, "samples    3, 117 tokens, 35 trained\n"
-                          "lengths    median 28, 95% at most 64, longest 64\n");
+    CHECK_CONTAINS(o.out, "samples    3, 114 tokens, 31 trained\n"
+                          "lengths    median 27, 95% at most 63, longest 63\n");
     CHECK_CONTAINS(o.out, "  Who lives in the tower?<|im_end|>\n  <|im_start|>assistant\n"
                           "+ An old king lives there.<|im_end|>\n");
     CHECK_CONTAINS(o.out, "bad rows   1 skipped");
