@@ -28,7 +28,7 @@ MODELS = {
     "smollm2-135m-instruct-q4_1": ("<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n", [2]),
     "gemma-3-270m-q4_k_m": ("<bos>{}\n", [1, 106]),
 }
-EXACT, ROUNDED, ANSWER = 5e-5, 0.15, 24
+EXACT, ANSWER = 5e-5, 24
 TRAIN = ("--epochs", "1", "--batch-size", "4", "--lr", "2e-3", "--length", "64", "--seed", "1",
          "--dtype", "float32", "--device", "cpu")
 
@@ -143,7 +143,10 @@ def check(m):
     m.weft("fuse", m.base, adapter, work / "fused.gguf")
     size = (work / "fused.gguf").stat().st_size / m.base.stat().st_size
     m.table.line(size < 1.3, m.name, "merged GGUF: size", f"{size:.2f} of the base's")
-    check_gguf(m, "merged GGUF", work / "fused.gguf", ROUNDED)
+    # llama.cpp rounds the inputs of products: as far apart as on the base.
+    ours = m.logits(m.base)
+    rounded = abs(Llama(m.base).logits(m.ids) - ours).max() / ours.std()
+    check_gguf(m, "merged GGUF", work / "fused.gguf", 1.5 * rounded)
 
     m.weft("train", m.base, "--data", rows, "--out", work / "added", "--rank", "4", "--add-tokens",
            "<blue>,<|red|>", *TRAIN)
