@@ -78,8 +78,6 @@ static const struct {
      "model.merges[0]: \"ba\" is not in the vocabulary"},
     {MODEL("\"merges\":[],\"unk_token\":\"?\"}"), WEFT_INVALID, "unk_token \"?\""},
     {MODEL("\"merges\":[],\"dropout\":0.5}"), WEFT_UNSUPPORTED, "dropout"},
-    {MODEL("\"merges\":[],\"end_of_word_suffix\":\"</w>\"}"), WEFT_UNSUPPORTED,
-     "end_of_word_suffix"},
     {MODEL("\"merges\":[],\"ignore_merges\":1}"), WEFT_INVALID,
      "model.ignore_merges: expected boolean, got integer"},
     {ADDED("\"id\":3"), WEFT_INVALID, "added_tokens[0].content: is missing"},
@@ -120,9 +118,6 @@ static const struct {
     {WITH("\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[a[b]]\"},"
           "\"behavior\":\"Isolated\"}"),
      WEFT_UNSUPPORTED, "a character class within another"},
-    {WITH("\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},"
-          "{\"type\":\"Digits\"}]}"),
-     WEFT_UNSUPPORTED, "pretokenizers[1]: a pre-tokenizer (\"Digits\") behind ByteLevel"},
     {WITH("\"post_processor\":{\"type\":\"PairProcessing\"}"), WEFT_UNSUPPORTED,
      "post_processor: post-processor type \"PairProcessing\""},
     {WITH("\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"a\",0]}"), WEFT_INVALID,
