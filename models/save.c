@@ -83,7 +83,7 @@ static weft_status put_each(writing *w, const char *first, const char *number, w
     return status;
 }
 
-/* Stores gates and ups of all experts as one tensor, (n, 2 F, E), in the place of the gates. */
+/* Stores gates and ups of all experts as one tensor (n, 2 F, E) that replaces the gates. */
 static weft_status put_joined(writing *w, const char *name, const char *path, weft_array *a)
 {
     static const char gates[] = ".gate_proj.weight";

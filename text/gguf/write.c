@@ -186,8 +186,8 @@ static weft_status from_folder(weft__gguf_text *t, const char *source, int64_t s
     return status == WEFT_OK ? put_templates(t) : status;
 }
 
-/* Name, author, license and the like, which other programs show; the rest of "general." is of the
- * tensors or of sampling, and is written with them. */
+/* Descriptions such as name, author and license, which other programs show. The rest of
+ * "general." belongs to tensors or sampling and is written with them. */
 static bool is_description(const char *key)
 {
     static const char *const others[] = {"architecture", "file_type", "quantization_version",
