@@ -1,8 +1,10 @@
 /* cli/main.c -- the `weft` command: finds the subcommand and runs it. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/common.h"
@@ -48,6 +50,31 @@ static void show_log(void *context, weft_log_level level, const char *message)
         fprintf(stderr, "weft: %s%s\n", level == WEFT_LOG_WARNING ? "warning: " : "", message);
 }
 
+/* Handles SIGBUS of a mapped file that another program has truncated: names it and ends the
+ * process. Files of a run are complete at any time. Any other SIGBUS ends the process as usual,
+ * when the instruction is repeated. */
+static void end_by_truncation(int number, siginfo_t *info, void *context)
+{
+    static const char before[] = "\nweft: ", after[] = ": it was truncated while it was in use\n";
+    const char *path = weft_mapped_file_at(info->si_addr);
+    const size_t bar = isatty(STDERR_FILENO) ? 0 : 1; /* on a terminal, ends the line of a bar */
+    (void)context;
+    signal(number, SIG_DFL);
+    if (path == NULL)
+        return;
+    (void)!write(STDERR_FILENO, before + bar, sizeof before - 1 - bar);
+    (void)!write(STDERR_FILENO, path, strlen(path));
+    (void)!write(STDERR_FILENO, after, sizeof after - 1);
+    _exit(CLI_FAILURE);
+}
+
+static void catch_truncation(void)
+{
+    struct sigaction action = {.sa_sigaction = end_by_truncation, .sa_flags = SA_SIGINFO};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGBUS, &action, NULL);
+}
+
 static int run(const cli_command *command, int argc, char **argv)
 {
     void *values = calloc(1, command->size);
@@ -74,6 +101,7 @@ static int run(const cli_command *command, int argc, char **argv)
 int main(int argc, char **argv)
 {
     weft_set_log(show_log, NULL);
+    catch_truncation();
     if (argc > 0)
         cli_set_program(argv[0]);
     const char *name = argc > 1 ? argv[1] : NULL;

@@ -155,7 +155,7 @@ static weft_status read_column(const weft_dataset *d, const weft_safetensors *fi
 weft_status weft_dataset_load_reference(weft_dataset *dataset, const char *path)
 {
     weft_safetensors *file;
-    weft_status status = weft_safetensors_open(path, &file);
+    weft_status status = weft__safetensors_read(path, &file);
     if (status != WEFT_OK)
         return status;
     float *column = weft_calloc((size_t)entries_of(dataset) + 1, sizeof *column);

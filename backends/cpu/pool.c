@@ -246,6 +246,7 @@ static void start_workers(int n)
     atomic_store(&pool.generation, 0);
     sigset_t all, before;
     sigfillset(&all);
+    sigdelset(&all, SIGBUS); /* of truncated weights: the program's handler names the file */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (int i = 0; i < n; i++) {
         if (pthread_create(&pool.threads[i], NULL, worker_main, (void *)(intptr_t)(i + 1)) != 0) {

@@ -117,6 +117,9 @@ weft_status weft__writer_write(weft__writer *writer, const void *data, size_t si
         const ssize_t written = write(writer->fd, at, size);
         if (written < 0 && errno == EINTR)
             continue;
+        const char *source = written < 0 && errno == EFAULT ? weft_mapped_file_at(at) : NULL;
+        if (source != NULL)
+            return weft_fail(WEFT_IO, "%s: it was truncated while it was in use", source);
         if (written < 0)
             return weft__fail_errno(writer->path, "write");
         at += written;
@@ -184,39 +187,52 @@ weft_status weft_file_write(const char *path, const void *data, size_t size)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* Reads to the end, since the size from stat may be 0 (a pipe) or outdated. */
+static weft_status grow(const char *path, char **text, size_t *capacity)
+{
+    enum { LEAST = 1 << 16 };
+    const size_t larger = *capacity < LEAST ? LEAST : *capacity * 2;
+    char *moved = weft_realloc(*text, larger);
+    if (moved == NULL)
+        return weft__out_of_memory(path, "reading it");
+    *text = moved;
+    *capacity = larger;
+    return WEFT_OK;
+}
+
+/* Reads to the end, since the size from stat may be 0 (a pipe) or outdated. Less than that size is
+ * an error. */
 static weft_status read_all(int fd, const char *path, size_t limit, char **data, size_t *size)
 {
-    size_t capacity = 1 << 16, length = 0;
+    struct stat info;
+    const bool sized = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0;
+    const size_t expected = sized ? (size_t)info.st_size : 0;
+    size_t capacity = (expected < limit ? expected : limit) + 2, length = 0;
     char *text = weft_malloc(capacity);
-    while (text) {
-        const ssize_t got = read(fd, text + length, capacity - 1 - length);
+    weft_status status = text ? WEFT_OK : weft__out_of_memory(path, "reading it");
+    for (ssize_t got = 1; status == WEFT_OK && got != 0;) {
+        got = read(fd, text + length, capacity - 1 - length);
         if (got < 0 && errno == EINTR)
             continue;
-        if (got < 0) {
-            weft_free(text);
-            return weft__fail_errno(path, "read");
-        }
-        length += (size_t)got;
-        if (length > limit) {
-            weft_free(text);
-            return weft_fail(WEFT_INVALID, "%s: more than %zu bytes", path, limit);
-        }
-        if (got == 0) {
-            text[length] = '\0';
-            *data = text;
-            *size = length;
-            return WEFT_OK;
-        }
-        if (length == capacity - 1) {
-            char *larger = weft_realloc(text, capacity * 2);
-            if (larger == NULL)
-                weft_free(text);
-            text = larger;
-            capacity *= 2;
-        }
+        if (got < 0)
+            status = weft__fail_errno(path, "read");
+        else if ((length += (size_t)got) > limit)
+            status = weft_fail(WEFT_INVALID, "%s: more than %zu bytes", path, limit);
+        else if (got == 0 && length < expected)
+            status = weft_fail(WEFT_IO,
+                               "%s: truncated while it was read: expected %zu bytes, got "
+                               "%zu",
+                               path, expected, length);
+        else if (length == capacity - 1)
+            status = grow(path, &text, &capacity);
     }
-    return weft__out_of_memory(path, "reading it");
+    if (status != WEFT_OK) {
+        weft_free(text);
+        return status;
+    }
+    text[length] = '\0';
+    *data = text;
+    *size = length;
+    return WEFT_OK;
 }
 
 weft_status weft_file_read(const char *path, size_t limit, char **data, size_t *size)

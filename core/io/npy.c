@@ -276,7 +276,7 @@ weft_status weft_npy_load(const char *path, weft_array **out)
 {
     weft__mapping *mapping;
     weft__npy npy;
-    weft_status status = weft__mapping_open(path, &mapping);
+    weft_status status = weft__mapping_read(path, &mapping);
     *out = NULL;
     if (status != WEFT_OK) {
         return status;

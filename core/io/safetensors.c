@@ -89,13 +89,13 @@ weft_status weft__safetensors_rename(weft_safetensors *file, weft__tensor_rename
     return weft__safetensors_sort(file);
 }
 
-weft_status weft_safetensors_open(const char *path, weft_safetensors **out)
+static weft_status open_as(const char *path, bool mapped, weft_safetensors **out)
 {
     *out = NULL;
     weft_safetensors *file = weft_calloc(1, sizeof *file);
     if (file == NULL)
         return weft__out_of_memory(path, "opening it");
-    weft_status status = weft__safetensors_add(file, path);
+    weft_status status = weft__safetensors_add(file, path, mapped);
     if (status == WEFT_OK)
         status = weft__safetensors_sort(file);
     if (status != WEFT_OK) {
@@ -104,6 +104,16 @@ weft_status weft_safetensors_open(const char *path, weft_safetensors **out)
     }
     *out = file;
     return WEFT_OK;
+}
+
+weft_status weft_safetensors_open(const char *path, weft_safetensors **out)
+{
+    return open_as(path, true, out);
+}
+
+weft_status weft__safetensors_read(const char *path, weft_safetensors **out)
+{
+    return open_as(path, false, out);
 }
 
 void weft_safetensors_close(weft_safetensors *file)

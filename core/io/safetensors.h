@@ -7,15 +7,20 @@
 #include "core/io/named.h"
 #include "weft/io.h"
 
-/* A mapped file, shared by the arrays of its tensors and by the weft_safetensors that opened it. */
+/* A file in memory, shared by the arrays of its tensors and by the weft_safetensors that opened it.
+ */
 typedef struct weft__mapping {
     atomic_int refs;
     void *address;
     size_t size;
     char *path;
+    char *printable; /* the path, for weft_mapped_file_at */
+    char *contents;  /* `address` of a file that was read; NULL: it is mapped */
 } weft__mapping;
 
+/* Maps a file of weights; reads any other file, which the user may change while it is used. */
 weft_status weft__mapping_open(const char *path, weft__mapping **out);
+weft_status weft__mapping_read(const char *path, weft__mapping **out);
 void weft__mapping_ref(weft__mapping *mapping);
 /* Takes void *, since it is the release callback of arrays. */
 void weft__mapping_unref(void *mapping);
@@ -47,8 +52,11 @@ struct weft_safetensors {
     weft__mapping **mappings;
 };
 
-/* Maps `path`, checks its header and adds its tensors to `file`, unsorted. */
-weft_status weft__safetensors_add(weft_safetensors *file, const char *path);
+/* Adds the tensors of a mapped file or of one that has been read, after checking its header,
+ * unsorted. */
+weft_status weft__safetensors_add(weft_safetensors *file, const char *path, bool mapped);
+/* weft_safetensors_open for data: the file is read, not mapped. */
+weft_status weft__safetensors_read(const char *path, weft_safetensors **out);
 /* Sorts the tensors by name. WEFT_INVALID when two shards contain the same name. */
 weft_status weft__safetensors_sort(weft_safetensors *file);
 

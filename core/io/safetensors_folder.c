@@ -99,7 +99,7 @@ static weft_status add_shard(weft_safetensors *file, const char *folder, const c
         status = weft_fail(WEFT_IO, "%s: the shard '%s', which %s names, is missing", folder,
                            weft_printable(name), index);
     else
-        status = weft__safetensors_add(file, path);
+        status = weft__safetensors_add(file, path, true);
     weft_free(path);
     return status;
 }

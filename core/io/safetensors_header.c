@@ -365,7 +365,7 @@ static weft_status read_header(reader *r)
     return status;
 }
 
-weft_status weft__safetensors_add(weft_safetensors *file, const char *path)
+weft_status weft__safetensors_add(weft_safetensors *file, const char *path, bool mapped)
 {
     reader r = {.file = file, .path = path, .first = file->n_tensors};
     weft__mapping **mappings =
@@ -373,7 +373,8 @@ weft_status weft__safetensors_add(weft_safetensors *file, const char *path)
     if (mappings == NULL)
         return weft__out_of_memory(r.path, "its header");
     file->mappings = mappings;
-    const weft_status status = weft__mapping_open(path, &r.mapping);
+    const weft_status status =
+        mapped ? weft__mapping_open(path, &r.mapping) : weft__mapping_read(path, &r.mapping);
     if (status != WEFT_OK)
         return status;
     mappings[file->n_mappings++] = r.mapping;

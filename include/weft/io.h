@@ -119,7 +119,7 @@ WEFT_API weft_array *weft_named_arrays_find(const weft_named_arrays *arrays, con
     WEFT_NONNULL(1);
 
 /* Sets *out to the array of an npy file (versions 1 to 3), an array of the innermost scope that
- * views the mapped file, in Fortran order too; big-endian elements are copied. NumPy's V2 is read
+ * views the contents read, in Fortran order too; big-endian elements are copied. NumPy's V2 is read
  * as bfloat16, which ml_dtypes saves so. WEFT_IO, WEFT_INVALID for a malformed file,
  * WEFT_UNSUPPORTED for types that Weft does not have, such as objects. */
 WEFT_NODISCARD WEFT_API weft_status weft_npy_load(const char *path, weft_array **out)
@@ -156,11 +156,16 @@ WEFT_NODISCARD WEFT_API weft_status weft_file_write(const char *path, const void
                                                     size_t size);
 
 /* Reads a whole file into new memory, followed by a 0 byte; free it with weft_free. `size` may be
- * NULL. WEFT_INVALID for a file larger than `limit` bytes (0: 256 MiB). WEFT_IO, without waiting,
- * for a FIFO, device or socket, except under the name of an open descriptor (/dev/stdin, /dev/fd/N,
- * /proc/self/fd/N), which is read to its end. */
+ * NULL. WEFT_INVALID for a file larger than `limit` bytes (0: 256 MiB). WEFT_IO for a file that is
+ * truncated meanwhile and, without waiting, for a FIFO, device or socket, except under the name of
+ * an open descriptor (/dev/stdin, /dev/fd/N, /proc/self/fd/N), which is read to its end. */
 WEFT_NODISCARD WEFT_API weft_status weft_file_read(const char *path, size_t limit, char **data,
                                                    size_t *size) WEFT_NONNULL(3);
+
+/* The printable path of the file that Weft has mapped at `address`, or NULL. Files of weights are
+ * mapped: reading one that another program has truncated causes SIGBUS. A handler of that signal
+ * may call this with si_addr, to name the file before it ends the process. */
+WEFT_API const char *weft_mapped_file_at(const void *address);
 
 /* Creates a folder and its parents; an existing folder is not an error. WEFT_IO if that fails. */
 WEFT_NODISCARD WEFT_API weft_status weft_folder_make(const char *path);

@@ -86,7 +86,7 @@ typedef struct weft_dataset_options {
     bool last_turn;           /* train only the last assistant turn of a conversation */
     uint64_t seed;            /* for the choice of validation rows */
     /* A folder that caches tokenized data, or NULL. Data with the same files, tokenizer, chat
-     * template and options is mapped from there. Not for standard input and templates that use the
+     * template and options is read from there. Not for standard input and templates that use the
      * date. */
     const char *cache;
     const char

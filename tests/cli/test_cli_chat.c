@@ -276,6 +276,31 @@ static void what_is_remembered_can_be_less(void)
     CHECK_EQ_INT(o.code, 0);
 }
 
+/* Another program truncates the weights, which are mapped, between two messages: the process names
+ * the file and exits by itself. */
+static void truncated_weights_end_the_process(void)
+{
+    static const char *const kinds[][3] = {{"truncated.gguf", "q8_0", ""},
+                                           {"truncated-f32", "f32", "/model.safetensors"}};
+    for (int i = 0; i < 2; i++) {
+        char folder[512], weights[600];
+        snprintf(folder, sizeof folder, "%s", check_temporary(kinds[i][0]));
+        snprintf(weights, sizeof weights, "%s%s", folder, kinds[i][2]);
+        output o =
+            weft_command(NULL, "convert %s %s --type %s --force", model(), folder, kinds[i][1]);
+        CHECK_EQ_INT(o.code, 0);
+        o = shell_command(NULL,
+                          "trap '' PIPE; cd $(dirname %s) && rm -f turns said && mkfifo turns && "
+                          "{ %s chat %s -n 4 -t 0 < turns > said & } && exec 3> turns && "
+                          "echo Once >&3 && for i in $(seq 300); do [ -s said ] && break; "
+                          "sleep 0.1; done; : > %s; echo More >&3; exec 3>&-; wait $!",
+                          folder, check_built("cli/weft"), folder, weights);
+        CHECK_EQ_INT(o.code, 1);
+        CHECK_CONTAINS(o.err, weights);
+        CHECK_CONTAINS(o.err, ": it was truncated while it was in use\n");
+    }
+}
+
 static void misuse_is_told(void)
 {
     static const struct {
@@ -303,5 +328,6 @@ CHECK_MAIN("cli_chat", CHECK_CASE(a_line_is_a_message), CHECK_CASE(long_conversa
            CHECK_CASE(commands_change_the_conversation),
            CHECK_CASE(answers_are_repeated_and_continued), CHECK_CASE(events_are_lines_of_json),
            CHECK_CASE(answers_keep_to_a_schema), CHECK_CASE(templates_can_be_given),
-           CHECK_CASE(models_without_a_template_are_refused), CHECK_CASE(misuse_is_told),
+           CHECK_CASE(models_without_a_template_are_refused),
+           CHECK_CASE(truncated_weights_end_the_process), CHECK_CASE(misuse_is_told),
            CHECK_CASE(a_person_answers_calls), CHECK_CASE(what_is_remembered_can_be_less))

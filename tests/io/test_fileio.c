@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "tests/check.h"
+#include "tests/support/changing.h"
 #include "weft/weft.h"
 
 static void what_is_written_is_read(void)
@@ -53,6 +54,31 @@ static void a_large_file_is_read_in_pieces_and_limits_hold(void)
     }
     CHECK_STATUS(weft_file_read(path, size - 1, &back, NULL), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "large: more than 300000 bytes");
+    free(data);
+}
+
+/* A file that is read while another process truncates it is whole, or an error names it. */
+static void what_is_truncated_meanwhile_is_an_error(void)
+{
+    const size_t size = 1 << 20;
+    const char *path = check_temporary("changing");
+    char *data = calloc(1, size);
+    if (!CHECK(data != NULL) || !CHECK_OK(weft_file_write(path, data, size)))
+        return;
+    const pid_t child = changing_start(path, data, size);
+    int errors = 0;
+    for (int i = 0; i < 20000 && errors < 3; i++) {
+        char *found;
+        const weft_status status = weft_file_read(path, 0, &found, NULL);
+        weft_free(found);
+        if (status == WEFT_OK)
+            continue;
+        errors++;
+        CHECK(status == WEFT_IO);
+        CHECK_CONTAINS(weft_error_message(), "changing: truncated while it was read: expected ");
+    }
+    CHECK(errors > 0);
+    changing_end(child);
     free(data);
 }
 
@@ -383,6 +409,7 @@ static void leftovers_do_not_block(void)
 
 CHECK_MAIN("fileio", CHECK_CASE(leftovers_do_not_block), CHECK_CASE(what_is_written_is_read),
            CHECK_CASE(a_large_file_is_read_in_pieces_and_limits_hold),
+           CHECK_CASE(what_is_truncated_meanwhile_is_an_error),
            CHECK_CASE(a_failure_leaves_what_was_there),
            CHECK_CASE(folders_are_made_as_deep_as_asked), CHECK_CASE(fifos_and_devices_are_refused),
            CHECK_CASE(nothing_is_written_into_fifos_and_devices),

@@ -258,7 +258,24 @@ static void broken_archives_are_refused(void)
                  WEFT_IO);
 }
 
-CHECK_MAIN("interchange", CHECK_CASE(files_of_numpy_load), CHECK_CASE(every_dtype_comes_back),
+/* An array of an npy file does not depend on the file any more. */
+static void loaded_files_may_be_truncated(void)
+{
+    const char *path = check_temporary("truncated.npy");
+    float values[4] = {1, 2, 3, 4}, found[4] = {0};
+    weft_array *a;
+    weft_scope_open();
+    CHECK_OK(weft_npy_save(path, weft_from_data(values, WEFT_FLOAT32, WEFT_DIMS(4))));
+    if (CHECK_OK(weft_npy_load(path, &a))) {
+        CHECK_EQ_INT(truncate(path, 0), 0);
+        CHECK_OK(weft_read(a, WEFT_FLOAT32, found, 4));
+        CHECK_BYTES(found, values, sizeof values);
+    }
+    weft_scope_close(NULL);
+}
+
+CHECK_MAIN("interchange", CHECK_CASE(loaded_files_may_be_truncated),
+           CHECK_CASE(files_of_numpy_load), CHECK_CASE(every_dtype_comes_back),
            CHECK_CASE(archives_of_numpy_load), CHECK_CASE(files_of_h5py_load),
            CHECK_CASE(archives_come_back), CHECK_CASE(hdf5_comes_back),
            CHECK_CASE(broken_headers_are_refused), CHECK_CASE(broken_archives_are_refused))

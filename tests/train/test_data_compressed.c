@@ -6,6 +6,7 @@
 
 #include "core/io/decompress.h"
 #include "tests/check.h"
+#include "tests/support/changing.h"
 #include "weft/io.h"
 #include "weft/train.h"
 
@@ -162,6 +163,33 @@ static void contents_are_not_kept_in_memory(void)
     CHECK(peak_kib() - before < 60 << 10);
 }
 
+/* Files of data that another process truncates meanwhile are read whole or refused, never mapped.
+ */
+static void files_may_be_truncated_while_they_are_read(void)
+{
+    static const char *const files[] = {"compressed/rows.jsonl.gz", "compressed/rows.txt.zst",
+                                        "parquet/encodings-dictionary.parquet"};
+    for (int i = 0; i < 3 && ready(); i++) {
+        char source[200];
+        const char *name = strrchr(files[i], '/') + 1, *path = check_temporary(name);
+        char *bytes;
+        size_t n;
+        snprintf(source, sizeof source, "tests/golden/train/%s", files[i]);
+        if (!CHECK_OK(weft_file_read(check_source(source), 0, &bytes, &n)) ||
+            !CHECK_OK(weft_file_write(path, bytes, n)))
+            return;
+        const pid_t child = changing_start(path, bytes, n);
+        for (int k = 0; k < 500; k++) {
+            weft_dataset *d;
+            if (load(path, &d) != WEFT_OK)
+                CHECK_CONTAINS(weft_error_message(), name);
+            weft_dataset_free(d);
+        }
+        changing_end(child);
+        weft_free(bytes);
+    }
+}
+
 static void everything_is_freed(void)
 {
     CHECK(tokenizer != NULL);
@@ -172,4 +200,5 @@ static void everything_is_freed(void)
 CHECK_MAIN("data_compressed", CHECK_CASE(every_format_may_be_compressed),
            CHECK_CASE(damaged_files_are_refused_by_name),
            CHECK_CASE(names_say_what_a_compressed_file_has),
-           CHECK_CASE(contents_are_not_kept_in_memory), CHECK_CASE(everything_is_freed))
+           CHECK_CASE(contents_are_not_kept_in_memory),
+           CHECK_CASE(files_may_be_truncated_while_they_are_read), CHECK_CASE(everything_is_freed))

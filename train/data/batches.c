@@ -279,7 +279,7 @@ weft_status weft_batches_open(const char *path, weft_batches **out)
 {
     *out = NULL;
     weft_safetensors *file;
-    weft_status status = weft_safetensors_open(path, &file);
+    weft_status status = weft__safetensors_read(path, &file);
     if (status != WEFT_OK)
         return status;
     weft_batches *b = weft_calloc(1, sizeof *b);

@@ -150,18 +150,6 @@ static weft_status add_bytes(weft__reader *r, const char *data, size_t size, par
     return codec ? add_compressed(r, codec, data, size, p) : add_contents(r, data, size, p);
 }
 
-/* Adds a file that is compressed or Parquet: it is mapped, and read in parts. */
-static weft_status add_mapped(weft__reader *r, const char *path, parts *p)
-{
-    weft__mapping *mapping;
-    weft_status status = weft__mapping_open(path, &mapping);
-    if (status != WEFT_OK)
-        return status;
-    status = add_bytes(r, mapping->address ? mapping->address : "", mapping->size, p);
-    weft__mapping_unref(mapping);
-    return status;
-}
-
 static weft_status add_file(weft__reader *r, const char *path, parts *p)
 {
     char *data;
@@ -176,15 +164,13 @@ static weft_status add_file(weft__reader *r, const char *path, parts *p)
     weft_status status = WEFT_OK;
     if (r->o.format == WEFT_DATA_AUTO) /* refuses unsupported formats before the file is read */
         status = weft__data_format_named(path, &named);
-    if (status == WEFT_OK && !is_stdin &&
-        (named == WEFT_DATA_PARQUET || weft__data_codec(path) != WEFT__UNCOMPRESSED))
-        return add_mapped(r, path, p);
+    /* The file is read, not mapped: another program may truncate it meanwhile. */
     if (status == WEFT_OK)
         status = is_stdin ? weft__data_read_stdin(&data, &size)
                           : weft_file_read(path, SIZE_MAX / 4, &data, &size);
     if (status != WEFT_OK)
         return status;
-    status = add_contents(r, data, size, p);
+    status = add_bytes(r, data, size, p);
     weft_free(data);
     return status;
 }
