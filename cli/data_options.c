@@ -46,7 +46,8 @@ static weft_status read_mix(const char *mix, weft_data_source *sources, int n)
     return WEFT_OK;
 }
 
-weft_status cli_data_sources(const cli_data_source *data, weft_data_source *out)
+/* Writes the paths and their weights. */
+static weft_status list_sources(const cli_data_source *data, weft_data_source *out)
 {
     for (int i = 0; i < data->paths.n; i++)
         out[i] = (weft_data_source){.path = data->paths.at[i]};
@@ -97,6 +98,12 @@ void cli_data_release(weft_data_source *sources, int n)
     }
 }
 
+weft_status cli_data_open(const cli_data_source *data, weft_data_source *out)
+{
+    const weft_status status = list_sources(data, out);
+    return status == WEFT_OK ? cli_data_resolve(out, data->paths.n) : status;
+}
+
 weft_status cli_data_load(const cli_data_source *data, const weft_tokenizer *tokenizer,
                           const weft_dataset_options *options, double split, weft_dataset **out,
                           weft_dataset **validation)
@@ -104,10 +111,7 @@ weft_status cli_data_load(const cli_data_source *data, const weft_tokenizer *tok
     weft_data_source sources[CLI_MOST];
     weft_dataset_options o = *options;
     cli_data_options(data, &o);
-    weft_status status = cli_data_sources(data, sources);
-    if (status != WEFT_OK)
-        return status;
-    status = cli_data_resolve(sources, data->paths.n);
+    weft_status status = cli_data_open(data, sources);
     if (status == WEFT_OK)
         status = weft_dataset_load_mixture(sources, data->paths.n, tokenizer, &o, split, out,
                                            validation);

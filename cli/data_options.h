@@ -65,14 +65,14 @@ const char *cli_data_first(const cli_data_source *data);
 /* Copies the command's options to the library's. --token-cache needs options->tokenizer_path. */
 void cli_data_options(const cli_data_source *data, weft_dataset_options *options);
 
-/* Writes the paths and their weights to `out`, which has room for CLI_MOST. WEFT_INVALID when --mix
- * does not have a weight for each --data. */
-weft_status cli_data_sources(const cli_data_source *data, weft_data_source *out);
-
 /* Finds the files of the sources that name datasets of the hub (ORG/NAME[/CONFIG][:SPLIT]) in the
  * local cache. Free with cli_data_release, also after a failure. */
 weft_status cli_data_resolve(weft_data_source *sources, int n);
 void cli_data_release(weft_data_source *sources, int n);
+
+/* Writes the sources with their weights to `out`, which has room for CLI_MOST, and resolves them.
+ * WEFT_INVALID when --mix does not have a weight for each --data; otherwise as cli_data_resolve. */
+weft_status cli_data_open(const cli_data_source *data, weft_data_source *out);
 
 /* Loads the dataset from these sources. */
 weft_status cli_data_load(const cli_data_source *data, const weft_tokenizer *tokenizer,

@@ -29,15 +29,15 @@ static const cli_option options[] = {
      .value = "loss|exact|choices",
      .fallback = "loss",
      AT(task),
-     .help = "what to measure. loss: the loss on the data. exact: generated answers, from JSON "
-             "lines with prompt and answer (a text or an array of texts). choices: the most "
-             "probable choice, from JSON lines with prompt, choices and answer (an index from 0, "
-             "or a text)"},
+     .help = "what to measure. loss: the loss on the data. exact: generated answers, from rows "
+             "with prompt and answer (a text or an array of texts), or training rows. choices: the "
+             "most probable choice, from rows with prompt, choices and answer (an index from 0, or "
+             "a text)"},
     {.name = "chat",
      .kind = CLI_FLAG,
      AT(chat),
      .help = "with --task: put each prompt into the model's chat template as a user message; rows "
-             "with messages always use it"},
+             "with messages always use it, and training rows that training renders with it"},
     {.name = "stop",
      .kind = CLI_TEXTS,
      .value = "TEXT",
@@ -97,7 +97,7 @@ static const cli_option options[] = {
      .low = 4,
      .high = 1 << 20,
      AT(context),
-     .help = "perplexity as llama.cpp reports it: the whole file as one text, in chunks of N "
+     .help = "perplexity as llama.cpp reports it: all of --data as one text, in chunks of N "
              "tokens, each computed alone, the second half of each counted"},
     {.name = "chunks",
      .kind = CLI_INT,
@@ -188,7 +188,8 @@ static void close_run(eval_run *run)
 }
 
 /* Measures one subject. With `profiled`, --profile starts once the model is loaded. */
-static weft_status measure(eval_run *run, const eval_rows *rows, bool profiled, eval_result *out)
+static weft_status measure(eval_run *run, const weft_task_rows *rows, bool profiled,
+                           eval_result *out)
 {
     const int task = run->values->task;
     weft_perplexity p = {0};
@@ -217,8 +218,8 @@ static weft_status measure(eval_run *run, const eval_rows *rows, bool profiled, 
     return status;
 }
 
-static weft_status measure_all(const eval_values *v, const eval_rows *rows, eval_result *results,
-                               FILE *details)
+static weft_status measure_all(const eval_values *v, const weft_task_rows *rows,
+                               eval_result *results, FILE *details)
 {
     const int n = v->compare.n + 1;
     eval_subject *subjects = calloc((size_t)n, sizeof *subjects);
@@ -279,8 +280,6 @@ static const char *complaint(const eval_values *v)
             cli_is_given(&cli_eval, &v->given, limited[i].name))
             return limited[i].complaint;
     }
-    if (v->task != EVAL_LOSS && v->source.format > 0)
-        return "the rows of a task are JSON lines: --format jsonl";
     if (v->chunks != CLI_ABSENT && v->context == CLI_ABSENT)
         return "--chunks needs --context N";
     if (v->context != CLI_ABSENT && v->last > 0)
@@ -290,7 +289,7 @@ static const char *complaint(const eval_values *v)
 
 static weft_status run_with(const eval_values *v, eval_result *results)
 {
-    eval_rows rows = {0};
+    weft_task_rows rows = {0};
     char *text = NULL;
     size_t size = 0;
     FILE *details = v->details ? open_memstream(&text, &size) : NULL;
@@ -303,7 +302,7 @@ static weft_status run_with(const eval_values *v, eval_result *results)
         status = eval_rows_read(v, &rows);
     if (status == WEFT_OK)
         status = measure_all(v, &rows, results, details);
-    eval_rows_free(&rows);
+    weft_task_rows_free(&rows);
     if (details && fclose(details) != 0 && status == WEFT_OK)
         status = weft_fail(WEFT_MEMORY, "eval: out of memory for --details");
     if (details && status == WEFT_OK)
@@ -345,7 +344,9 @@ const cli_command cli_eval = {
         "then the row \"label frequencies\": it always predicts the most frequent label, with the "
         "probabilities of the labels in the data.\n\n"
         "--task exact generates an answer for each row, greedily, and counts those that equal "
-        "the row's answer, or one of several, ignoring white space around them.\n\n"
+        "the row's answer, or one of several, ignoring white space around them. Rows are read as "
+        "weft train reads them, in the same formats: without \"answer\", the answer is the row's "
+        "completion, output or response, or the last message of a conversation.\n\n"
         "--task choices compares the log-probabilities of the choices after the prompt. acc "
         "is the share of rows where the right choice has the largest sum over its tokens; "
         "acc_norm divides the sum by the number of characters, as lm-evaluation-harness does. "

@@ -5,8 +5,8 @@
 
 #include "cli/common.h"
 #include "cli/data_options.h"
-#include "cli/lines.h"
 #include "cli/progress.h"
+#include "weft/task.h"
 
 /* The values of --task. */
 enum { EVAL_LOSS, EVAL_EXACT, EVAL_CHOICES };
@@ -51,26 +51,6 @@ typedef struct eval_result {
     double seconds;
 } eval_result;
 
-/* One row of a task. */
-typedef struct eval_row {
-    const char *file;
-    size_t line;
-    json_object *object; /* owns the texts */
-    const char *prompt;  /* NULL: `messages` */
-    json_object *messages;
-    const char **texts; /* (n_texts) accepted answers, or choices */
-    int n_texts;
-    int answer; /* index of the right choice */
-} eval_row;
-
-typedef struct eval_rows {
-    eval_row *at;
-    size_t n, room;
-    int64_t bad;      /* malformed rows that were skipped */
-    cli_lines *files; /* (n_files) own the lines */
-    int n_files;
-} eval_rows;
-
 /* The state of a measurement. */
 typedef struct eval_run {
     const eval_values *values;
@@ -83,20 +63,21 @@ typedef struct eval_run {
     FILE *details; /* --details, or NULL */
 } eval_run;
 
-/* Reads the rows of --data for a task. Messages begin with "file:line: ". Skips as many malformed
- * rows as --max-bad-rows allows. Free with eval_rows_free, also after a failure. */
-weft_status eval_rows_read(const eval_values *v, eval_rows *out);
-void eval_rows_free(eval_rows *rows);
+/* Read --data: the rows of a task, freed with weft_task_rows_free, also after a failure; or the
+ * text of all files and rows, freed with weft_free. */
+weft_status eval_rows_read(const eval_values *v, weft_task_rows *out);
+weft_status eval_text_read(const eval_values *v, char **text, size_t *length);
 
-/* Returns the text that precedes a row's answer: its prompt, or the prompt rendered with the chat
- * template. *special: whether the tokenizer must add its special tokens. Free *text with weft_free.
- */
-weft_status eval_prompt(const eval_run *run, const eval_row *row, char **text, bool *special);
+/* Whether a row's prompt is rendered with the chat template. Otherwise the tokenizer adds its
+ * special tokens. */
+bool eval_is_spoken(const eval_run *run, const weft_task_row *row);
+/* Returns the text that precedes a row's answer. Free *text with weft_free. */
+weft_status eval_prompt(const eval_run *run, const weft_task_row *row, char **text);
 
 /* Evaluate all rows: --task exact by comparing generated answers, --task choices by the
  * log-probabilities of the choices. */
-weft_status eval_exact(const eval_run *run, const eval_rows *rows, eval_result *out);
-weft_status eval_choices(const eval_run *run, const eval_rows *rows, eval_result *out);
+weft_status eval_exact(const eval_run *run, const weft_task_rows *rows, eval_result *out);
+weft_status eval_choices(const eval_run *run, const weft_task_rows *rows, eval_result *out);
 /* Reads --data in windows for the loss; for classifiers, reads rows with text and label. */
 weft_status eval_load_data(const eval_run *run, weft_dataset **out);
 /* Finds the labels of the classifier adapters among n subjects; out->n is 0 if there are none.

@@ -8,7 +8,7 @@ enum { ROWS = 32 }; /* rows scored in one call */
 
 /* The requests for several rows. The choices of a row are adjacent. */
 typedef struct block {
-    const eval_row *rows;
+    const weft_task_row *rows;
     int n_rows, n;
     weft_score_request *requests; /* (n) own their ids */
     weft_scored *results;
@@ -40,13 +40,14 @@ static size_t trimmed(const char *text)
 /* Makes the requests of a row. As in lm-evaluation-harness, prompt and choice are encoded together,
  * and the choice starts after as many tokens as the prompt has when encoded alone. White space at
  * the end of the prompt belongs to the choice. */
-static weft_status add_row(const eval_run *run, const eval_row *row, weft_score_request *requests)
+static weft_status add_row(const eval_run *run, const weft_task_row *row,
+                           weft_score_request *requests)
 {
     char *prompt;
-    bool special;
+    const bool special = !eval_is_spoken(run, row);
     int32_t *ids = NULL;
     size_t n = 0;
-    weft_status status = eval_prompt(run, row, &prompt, &special);
+    weft_status status = eval_prompt(run, row, &prompt);
     const unsigned flags = special ? WEFT_TOKENIZER_ADD_SPECIAL : 0;
     const size_t length = status == WEFT_OK ? trimmed(prompt) : 0;
     if (status == WEFT_OK)
@@ -66,9 +67,9 @@ static weft_status add_row(const eval_run *run, const eval_row *row, weft_score_
         weft_free(text);
         if (status == WEFT_OK && r->from == 0)
             status = weft_fail(WEFT_INVALID,
-                               "%s:%zu: no token is in front of the choices: expected a longer "
+                               "%s: no token is in front of the choices: expected a longer "
                                "prompt",
-                               weft_printable(row->file), row->line);
+                               row->where);
     }
     weft_free(prompt);
     return status;
@@ -91,8 +92,7 @@ static weft_status score(const eval_run *run, block *b)
         for (int k = 0; status == WEFT_OK && k < b->rows[i].n_texts; k++) {
             const weft_scored *s = &b->results[at + k];
             if (s->status != WEFT_OK)
-                status = weft_fail(s->status, "%s:%zu: %s", weft_printable(b->rows[i].file),
-                                   b->rows[i].line, s->message);
+                status = weft_fail(s->status, "%s: %s", b->rows[i].where, s->message);
         }
     }
     return status;
@@ -108,7 +108,7 @@ static double characters(const char *text)
 
 /* The first choice with the largest log-probability; with `normalized`, divided by the number of
  * characters. */
-static int best(const eval_row *row, const weft_scored *s, bool normalized)
+static int best(const weft_task_row *row, const weft_scored *s, bool normalized)
 {
     int found = 0;
     double most = -INFINITY;
@@ -122,16 +122,16 @@ static int best(const eval_row *row, const weft_scored *s, bool normalized)
     return found;
 }
 
-static void print_details(const eval_run *run, const eval_row *row, const weft_scored *s,
+static void print_details(const eval_run *run, const weft_task_row *row, const weft_scored *s,
                           const int chosen[2])
 {
     FILE *f = run->details;
     fputs("{\"model\": ", f);
     cli_json_text(f, run->subject->name, strlen(run->subject->name));
     fprintf(f,
-            ", \"line\": %zu, \"answer\": %d, \"chosen\": %d, \"chosen_norm\": %d, "
+            ", \"line\": %lld, \"answer\": %d, \"chosen\": %d, \"chosen_norm\": %d, "
             "\"logprobs\": [",
-            row->line, row->answer, chosen[0], chosen[1]);
+            (long long)row->number, row->answer, chosen[0], chosen[1]);
     for (int i = 0; i < row->n_texts; i++) {
         fputs(i > 0 ? ", " : "", f);
         cli_json_number(f, s[i].logprob);
@@ -139,7 +139,7 @@ static void print_details(const eval_run *run, const eval_row *row, const weft_s
     fputs("]}\n", f);
 }
 
-weft_status eval_choices(const eval_run *run, const eval_rows *rows, eval_result *out)
+weft_status eval_choices(const eval_run *run, const weft_task_rows *rows, eval_result *out)
 {
     double *scores[2] = {calloc(rows->n, sizeof(double)), calloc(rows->n, sizeof(double))};
     weft_status status = WEFT_OK;
@@ -149,7 +149,7 @@ weft_status eval_choices(const eval_run *run, const eval_rows *rows, eval_result
         block b = {.rows = rows->at + i, .n_rows = (int)(rows->n - i < ROWS ? rows->n - i : ROWS)};
         status = score(run, &b);
         for (int k = 0, at = 0; status == WEFT_OK && k < b.n_rows; at += b.rows[k++].n_texts) {
-            const eval_row *row = &b.rows[k];
+            const weft_task_row *row = &b.rows[k];
             const int chosen[2] = {best(row, b.results + at, false),
                                    best(row, b.results + at, true)};
             for (int m = 0; m < 2; m++)

@@ -9,7 +9,7 @@ static bool show(void *context, const weft_perplexity *so_far, int64_t chunks)
     return true;
 }
 
-/* Encodes the whole file. *bos is the begin token that the tokenizer adds, which is then the first
+/* Encodes the whole text. *bos is the begin token that the tokenizer adds, which is then the first
  * id; -1: none. */
 static weft_status read_ids(const eval_values *v, const weft_tokenizer *tokenizer, int32_t **ids,
                             size_t *n, int32_t *bos)
@@ -23,7 +23,7 @@ static weft_status read_ids(const eval_values *v, const weft_tokenizer *tokenize
     if (status == WEFT_OK) {
         const int32_t id = weft_tokenizer_bos(tokenizer);
         *bos = n_around > 0 && around[0] == id ? id : -1;
-        status = cli_read_text(NULL, cli_data_first(&v->source), &text, &length);
+        status = eval_text_read(v, &text, &length);
     }
     if (status == WEFT_OK)
         status = weft_tokenizer_encode(tokenizer, text, length, 0, &inside, n);

@@ -7,7 +7,7 @@
 /* The requests for all rows, and the number of finished ones. */
 typedef struct batch {
     const eval_run *run;
-    const eval_rows *rows;
+    const weft_task_rows *rows;
     weft_generate_options options, chat; /* for plain prompts, for prompts in a chat template */
     weft_generate_request *requests;     /* (n) own their ids */
     weft_generated_row *results;
@@ -25,15 +25,15 @@ static void show(void *context, size_t index, const weft_generated_row *row)
                       cli_count((int64_t)b->rows->n));
 }
 
-static weft_status encode(const eval_run *run, const eval_row *row, weft_prompt *out)
+static weft_status encode(const eval_run *run, const weft_task_row *row, weft_prompt *out)
 {
     char *text;
-    bool special;
     int32_t *ids = NULL;
-    weft_status status = eval_prompt(run, row, &text, &special);
+    weft_status status = eval_prompt(run, row, &text);
     if (status == WEFT_OK)
         status = weft_tokenizer_encode(run->tokenizer, text, strlen(text),
-                                       special ? WEFT_TOKENIZER_ADD_SPECIAL : 0, &ids, &out->n);
+                                       eval_is_spoken(run, row) ? 0 : WEFT_TOKENIZER_ADD_SPECIAL,
+                                       &ids, &out->n);
     out->ids = ids;
     weft_free(text);
     return status;
@@ -54,13 +54,12 @@ static bool take_text(void *context, const weft_chat_event *event)
 
 /* Extracts the answer from the generated text. For a prompt in a chat template, the reasoning is
  * removed. NULL when out of memory. */
-static char *answer_of(const eval_run *run, const eval_row *row, const char *generated)
+static char *answer_of(const eval_run *run, const weft_task_row *row, const char *generated)
 {
     char *prompt = NULL, *text = weft_strdup("");
-    bool special = true;
     weft_chat_parser *parser = NULL;
-    weft_status status = eval_prompt(run, row, &prompt, &special);
-    if (status == WEFT_OK && special) {
+    weft_status status = eval_prompt(run, row, &prompt);
+    if (status == WEFT_OK && !eval_is_spoken(run, row)) {
         weft_free(text);
         text = weft_strdup(generated);
     } else if (status == WEFT_OK && text != NULL) {
@@ -94,7 +93,7 @@ static bool same(const char *a, const char *b)
     return n == m && memcmp(a, b, n) == 0;
 }
 
-static bool is_right(const eval_row *row, const char *answer)
+static bool is_right(const weft_task_row *row, const char *answer)
 {
     for (int i = 0; i < row->n_texts; i++) {
         if (same(row->texts[i], answer))
@@ -103,12 +102,13 @@ static bool is_right(const eval_row *row, const char *answer)
     return false;
 }
 
-static void print_details(const eval_run *run, const eval_row *row, const char *answer, bool right)
+static void print_details(const eval_run *run, const weft_task_row *row, const char *answer,
+                          bool right)
 {
     FILE *f = run->details;
     fputs("{\"model\": ", f);
     cli_json_text(f, run->subject->name, strlen(run->subject->name));
-    fprintf(f, ", \"line\": %zu, \"exact\": %s, \"generated\": ", row->line,
+    fprintf(f, ", \"line\": %lld, \"exact\": %s, \"generated\": ", (long long)row->number,
             right ? "true" : "false");
     cli_json_text(f, answer, strlen(answer));
     fputs("}\n", f);
@@ -117,11 +117,10 @@ static void print_details(const eval_run *run, const eval_row *row, const char *
 static weft_status judge(const batch *b, double *scores)
 {
     for (size_t i = 0; i < b->rows->n; i++) {
-        const eval_row *row = &b->rows->at[i];
+        const weft_task_row *row = &b->rows->at[i];
         const weft_generated_row *r = &b->results[i];
         if (r->status != WEFT_OK)
-            return weft_fail(r->status, "%s:%zu: %s", weft_printable(row->file), row->line,
-                             r->message);
+            return weft_fail(r->status, "%s: %s", row->where, r->message);
         char *answer = answer_of(b->run, row, r->text);
         if (answer == NULL)
             return weft_fail(WEFT_MEMORY, "eval: out of memory for an answer");
@@ -137,11 +136,11 @@ static weft_status judge(const batch *b, double *scores)
 
 /* Whether answers end at a newline: without --stop, for plain prompts, unless an accepted answer
  * has several lines. */
-static bool stops_at_newline(const eval_run *run, const eval_rows *rows)
+static bool stops_at_newline(const eval_run *run, const weft_task_rows *rows)
 {
-    bool one_line = run->values->stop.n == 0 && !run->values->chat;
+    bool one_line = run->values->stop.n == 0;
     for (size_t i = 0; i < rows->n; i++) {
-        one_line = one_line && rows->at[i].prompt != NULL;
+        one_line = one_line && !eval_is_spoken(run, &rows->at[i]);
         for (int k = 0; k < rows->at[i].n_texts; k++)
             one_line = one_line && strchr(rows->at[i].texts[k], '\n') == NULL;
     }
@@ -155,8 +154,8 @@ static weft_status generate(batch *b, double *scores)
         .rows = v->batch_size, .ended = show, .ended_context = b};
     weft_status status = WEFT_OK;
     for (size_t i = 0; status == WEFT_OK && i < b->rows->n; i++) {
-        const eval_row *row = &b->rows->at[i];
-        b->requests[i].options = v->chat || row->prompt == NULL ? &b->chat : &b->options;
+        const weft_task_row *row = &b->rows->at[i];
+        b->requests[i].options = eval_is_spoken(b->run, row) ? &b->chat : &b->options;
         status = encode(b->run, row, &b->requests[i].prompt);
     }
     if (status == WEFT_OK)
@@ -167,11 +166,11 @@ static weft_status generate(batch *b, double *scores)
     return status;
 }
 
-static bool has_chat(const eval_run *run, const eval_rows *rows)
+static bool has_chat(const eval_run *run, const weft_task_rows *rows)
 {
-    bool chat = run->values->chat;
+    bool chat = false;
     for (size_t i = 0; i < rows->n; i++)
-        chat = chat || rows->at[i].prompt == NULL;
+        chat = chat || eval_is_spoken(run, &rows->at[i]);
     return chat && run->chat;
 }
 
@@ -193,7 +192,7 @@ static void set_options(batch *b, const char **texts, const char *end)
                                       .keep_special = true}; /* markup may be special tokens */
 }
 
-weft_status eval_exact(const eval_run *run, const eval_rows *rows, eval_result *out)
+weft_status eval_exact(const eval_run *run, const weft_task_rows *rows, eval_result *out)
 {
     const char *texts[CLI_MOST + 1];
     char *end = NULL;

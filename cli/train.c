@@ -79,7 +79,7 @@ static weft_trainer_options trainer_options(const train_values *v, train_run *r)
         .data_name = data ? cli_data_first(&v->source) : v->batches,
         .sources = r->sources,
         .n_sources = data ? v->source.paths.n : 1,
-        .validation_source = v->val_data,
+        .validation_source = v->val_data ? &r->validation_source : NULL,
         .data = r->data ? &r->data_info : NULL,
         .callback = train_is_first() ? train_show : NULL,
         .validating = train_is_first() ? train_show_validation : NULL,
@@ -161,6 +161,8 @@ static int run_with(const train_values *v)
         code = 128 + train_stop_signal();
     weft_trainer_free(r.trainer);
     weft_batches_free(r.batches);
+    cli_data_release(r.sources, CLI_MOST);
+    cli_data_release(&r.validation_source, 1);
     weft_dataset_free(r.data);
     weft_dataset_free(r.validation);
     weft_tokenizer_free(r.tokenizer);

@@ -74,6 +74,7 @@ typedef struct train_run {
     weft_dataset *data, *validation;    /* NULL: none */
     weft_dataset_info data_info;        /* information about `data` */
     weft_data_source sources[CLI_MOST]; /* sources of the data or the batches, for run.json */
+    weft_data_source validation_source; /* of --val-data; its path NULL: none */
     weft_batches *batches;
     weft_trainer *trainer;
     weft_train_result result;

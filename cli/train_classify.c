@@ -67,10 +67,7 @@ weft_status classify_find_labels(const cli_data_source *source, const char *list
     if (list)
         return read_list(list, out);
     cli_data_options(source, &options);
-    weft_status status = cli_data_sources(source, sources);
-    if (status != WEFT_OK)
-        return status;
-    status = cli_data_resolve(sources, source->paths.n);
+    weft_status status = cli_data_open(source, sources);
     if (status == WEFT_OK)
         status = weft_labels_find(sources, source->paths.n, tokenizer, &options, out);
     cli_data_release(sources, source->paths.n);

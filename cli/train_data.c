@@ -5,12 +5,12 @@ static weft_status load_validation(const train_values *v, train_run *r, weft_dat
 {
     cli_data_options(&v->source, &o);
     o.format = WEFT_DATA_AUTO; /* --format applies only to --data */
-    weft_data_source source = {.path = v->val_data};
-    weft_status status = cli_data_resolve(&source, 1);
-    if (status == WEFT_OK)
-        status = weft_dataset_load_mixture(&source, 1, r->tokenizer, &o, 0, &r->validation, NULL);
-    cli_data_release(&source, 1);
-    return status;
+    weft_data_source *source = &r->validation_source;
+    source->path = v->val_data;
+    const weft_status status = cli_data_resolve(source, 1);
+    return status == WEFT_OK
+               ? weft_dataset_load_mixture(source, 1, r->tokenizer, &o, 0, &r->validation, NULL)
+               : status;
 }
 
 /* Warns about validation samples that are also trained, which make the validation loss too low. */
@@ -79,7 +79,7 @@ weft_status train_open_data(const train_values *v, train_run *r)
     const double split = train_splits_by_default(v) ? WEFT_SPLIT_AUTO
                          : v->val_data != NULL      ? 0
                                                     : v->val_split;
-    status = cli_data_sources(&v->source, r->sources);
+    status = cli_data_open(&v->source, r->sources);
     if (status == WEFT_OK)
         status = cli_data_load(&v->source, r->tokenizer, &o, split, &r->data, split_off);
     if (status == WEFT_OK)

@@ -162,9 +162,10 @@ WEFT_NODISCARD WEFT_API weft_status weft_file_write(const char *path, const void
 WEFT_NODISCARD WEFT_API weft_status weft_file_read(const char *path, size_t limit, char **data,
                                                    size_t *size) WEFT_NONNULL(3);
 
-/* The printable path of the file that Weft has mapped at `address`, or NULL. Files of weights are
- * mapped: reading one that another program has truncated causes SIGBUS. A handler of that signal
- * may call this with si_addr, to name the file before it ends the process. */
+/* The printable path of the file that Weft has mapped at `address`, or NULL; it belongs to the
+ * mapping. Files of weights are mapped: reading one that another program has truncated causes
+ * SIGBUS. A handler of that signal may call this with si_addr, to name the file before it ends the
+ * process. */
 WEFT_API const char *weft_mapped_file_at(const void *address);
 
 /* Creates a folder and its parents; an existing folder is not an error. WEFT_IO if that fails. */

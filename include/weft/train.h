@@ -486,7 +486,7 @@ typedef struct weft_trainer_options {
     const char *data_name; /* of the data, for run.json; NULL: "" */
     const weft_data_source *sources; /* (n_sources): of the data, for run.json; borrowed */
     int n_sources;
-    const char *validation_source; /* a separate source of validation data; may be NULL */
+    const weft_data_source *validation_source; /* of separate validation data; or NULL */
     const weft_dataset_info *data; /* of the data, for run.json; borrowed; may be NULL */
     weft_train_callback *callback;
     /* Called with `context` during validation; may be NULL. Returning false ends

@@ -56,6 +56,7 @@
 #include "weft/status.h"
 #include "weft/stream.h"
 #include "weft/tape.h"
+#include "weft/task.h"
 #include "weft/tokenizer.h"
 #include "weft/trace.h"
 #include "weft/train.h"

@@ -107,6 +107,27 @@ static void datasets_of_the_hub_are_read_from_the_cache(void)
     unsetenv("HF_HUB_CACHE");
 }
 
+/* run.json has a hash of the files of datasets, and a run is not resumed with other files. */
+static void a_run_records_datasets_of_the_hub(void)
+{
+    const char *out = check_temporary("hub-run");
+    char command[2000];
+    snprintf(command, sizeof command, "%s", check_temporary("cache"));
+    setenv("HF_HUB_CACHE", command, 1);
+    snprintf(command, sizeof command,
+             "train storyteller --data org/tales --val-data org/tales:test --out %s", out);
+    output o = weft_command(NULL, "%s --steps 1 --overwrite", command);
+    CHECK_EQ_INT(o.code, 0);
+    o = shell_command(NULL, "grep source %s/run.json", out);
+    CHECK_CONTAINS(o.out, "\"sources\": [{\"path\": \"org/tales\", \"weight\": 1, \"hash\": \"");
+    CHECK_CONTAINS(o.out, "\"validation_source\": {\"path\": \"org/tales:test\", \"hash\": \"");
+    text_file("cache/" SNAPSHOT "/train.jsonl", "{\"text\": \"A hen and a fox.\"}\n");
+    o = weft_command(NULL, "%s --steps 2 --resume", command);
+    CHECK_EQ_INT(o.code, 1);
+    CHECK_CONTAINS(o.err, "the data has changed since the run began");
+    unsetenv("HF_HUB_CACHE");
+}
+
 static void bad_data_is_one_line(void)
 {
     output o = weft_command(NULL, "data %s storyteller", text_file("bad.csv", "text\n\"a\n"));
@@ -210,5 +231,6 @@ static void a_run_records_all_its_data(void)
 CHECK_MAIN("cli_data", CHECK_CASE(the_summary_shows_kinds_lengths_and_samples),
            CHECK_CASE(samples_are_json_objects), CHECK_CASE(the_summary_is_json_on_request),
            CHECK_CASE(datasets_of_the_hub_are_read_from_the_cache),
-           CHECK_CASE(bad_data_is_one_line), CHECK_CASE(another_mixture_is_other_data),
-           CHECK_CASE(a_run_records_all_its_data), CHECK_CASE(training_reads_what_data_shows))
+           CHECK_CASE(a_run_records_datasets_of_the_hub), CHECK_CASE(bad_data_is_one_line),
+           CHECK_CASE(another_mixture_is_other_data), CHECK_CASE(a_run_records_all_its_data),
+           CHECK_CASE(training_reads_what_data_shows))

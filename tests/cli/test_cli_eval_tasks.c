@@ -9,6 +9,9 @@
 
 #include "tests/check.h"
 #include "tests/cli/command.h"
+#include "weft/io.h"
+#include "weft/memory.h"
+#include "weft/task.h"
 
 #define GOLDEN "tests/golden/generate/"
 
@@ -149,6 +152,138 @@ static void messages_that_do_not_render_are_named(void)
     CHECK_CONTAINS(o.err, "messages.jsonl:2: ");
 }
 
+/* ---- Formats -------------------------------------------------------------------------------- */
+
+/* The generated answers, the chosen answers or the loss of all rows, as text. */
+static char *measured(const char *task, const char *data, const char *more)
+{
+    const char *details = check_temporary("formats.jsonl");
+    const bool loss = strcmp(task, "loss") == 0;
+    const output o = weft_command(NULL, "eval %s --task %s --data %s%s%s%s --json %s",
+                                  storyteller_folder(), task, data, loss ? "" : " --details ",
+                                  loss ? "" : details, loss ? "" : " --force", more);
+    if (!CHECK_EQ_INT(o.code, 0)) {
+        CHECK_FAIL("%s: %s", data, o.err);
+        return weft_strdup("");
+    }
+    if (loss) {
+        json_object *found = parsed(o.out);
+        char *text = weft_format("%.12g of %g", number(found, "loss"), number(found, "targets"));
+        json_object_put(found);
+        return text;
+    }
+    char *text = weft_strdup("");
+    for (int i = 0; i < (task[0] == 'e' ? 3 : 2); i++) {
+        json_object *row = line_of(details, i);
+        json_object_object_del(row, "line");
+        char *longer = weft_format("%s%s\n", text, json_object_to_json_string(row));
+        weft_free(text);
+        text = longer;
+        json_object_put(row);
+    }
+    return text;
+}
+
+static const char *format_of(const char *task, const char *end)
+{
+    static char path[512];
+    char name[200];
+    snprintf(name, sizeof name, GOLDEN "task_formats/%s.%s", task, end);
+    snprintf(path, sizeof path, "%s", check_source(name));
+    return path;
+}
+
+/* Each task gives the same result in every format, and for a dataset of the hub. */
+static void formats_make_no_difference(void)
+{
+    static const char *const tasks[][2] = {
+        {"exact", "-n 8"}, {"choices", ""}, {"loss", ""}, {"loss", "--context 16"}};
+    static const char *const ends[] = {"json",     "csv",     "tsv",      "parquet",
+                                       "jsonl.gz", "csv.zst", "rows:eval"};
+    static const char snapshot[] = "hub/datasets--org--rows/snapshots/"
+                                   "0123456789abcdef0123456789abcdef01234567";
+    CHECK_OK(weft_folder_make(check_temporary("hub/datasets--org--rows/refs")));
+    CHECK_OK(weft_folder_make(check_temporary(snapshot)));
+    text_file("hub/datasets--org--rows/refs/main", strrchr(snapshot, '/') + 1);
+    setenv("HF_HUB_CACHE", check_temporary("hub"), 1);
+    for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++) {
+        const char *task = tasks[i][0];
+        char *expected = measured(task, format_of(task, "jsonl"), tasks[i][1]);
+        shell_command(NULL, "cp %s %s/eval-00000-of-00001.parquet", format_of(task, "parquet"),
+                      check_temporary(snapshot));
+        for (size_t k = 0; k < sizeof ends / sizeof *ends; k++) {
+            const bool hub = strchr(ends[k], ':') != NULL;
+            char *found =
+                measured(task, hub ? "org/rows:eval" : format_of(task, ends[k]), tasks[i][1]);
+            if (!CHECK_STR(found, expected))
+                CHECK_FAIL("%s %s: %s", task, ends[k], found);
+            weft_free(found);
+        }
+        weft_free(expected);
+    }
+    char *rows = measured("loss", format_of("loss", "jsonl"), "--context 16");
+    char *text = measured("loss", format_of("loss", "txt"), "--context 16");
+    CHECK_STR(rows, text);
+    weft_free(rows);
+    weft_free(text);
+    unsetenv("HF_HUB_CACHE");
+}
+
+/* Training rows of every kind with the prompts and answers of exact.jsonl. Those that training
+ * renders with the chat template are like prompts with --chat. */
+static void training_rows_are_tasks(void)
+{
+#define ASK(USER, SAID) "[{" USER "Hi\"}, {" SAID "ho\"}]"
+    static const struct {
+        const char *row;
+        bool spoken;
+    } layouts[] = {
+        {"{\"prompt\": \"Hi\", \"answer\": \"ho\"}", false},
+        {"{\"prompt\": \"Hi\", \"completion\": \"ho\"}", false},
+        {"{\"prompt\": \"Hi\", \"response\": \"ho\"}", false},
+        {"{\"question\": \"Hi\", \"answer\": \"ho\"}", true},
+        {"{\"question\": \"Hi\", \"answer\": [\"no\", \"ho\"]}", true},
+        {"{\"instruction\": \"Hi\", \"output\": \"ho\", \"input\": \"\"}", true},
+        {"{\"messages\": " ASK("\"role\": \"user\", \"content\": \"",
+                               "\"role\": \"assistant\", \"content\": \"") "}",
+         true},
+        {"{\"conversations\": " ASK("\"from\": \"human\", \"value\": \"",
+                                    "\"from\": \"gpt\", \"value\": \"") "}",
+         true},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}], \"answer\": \"ho\"}", true},
+        {"{\"prompt\": [{\"role\": \"user\", \"content\": \"Hi\"}], \"completion\": "
+         "[{\"role\": \"assistant\", \"content\": \"ho\"}]}",
+         true},
+    };
+#undef ASK
+    weft_task_rows rows;
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        const weft_data_source source = {.path = text_file("layout.jsonl", layouts[i].row)};
+        if (!CHECK_OK(weft_task_rows_load(&source, 1, NULL, &rows)) || !CHECK(rows.n == 1))
+            continue;
+        const weft_task_row *row = rows.at;
+        CHECK_STR(row->texts[row->n_texts - 1], "ho");
+        CHECK_STR(row->messages, "[{\"role\":\"user\",\"content\":\"Hi\"}]");
+        CHECK(row->spoken == layouts[i].spoken || row->prompt == NULL);
+        if (!layouts[i].spoken)
+            CHECK_STR(row->prompt, "Hi");
+        weft_task_rows_free(&rows);
+    }
+    /* With context, a system prompt and history, as training renders them. */
+    const weft_data_source source = {
+        .path = text_file("layout.jsonl",
+                          "{\"question\": \"Who?\", \"context\": \"A fox.\", \"system\": \"Be "
+                          "brief.\", \"history\": [[\"Hi\", \"Ho\"]], \"answer\": \"The fox\"}")};
+    if (!CHECK_OK(weft_task_rows_load(&source, 1, NULL, &rows)))
+        return;
+    CHECK_STR(rows.at->messages, "[{\"role\":\"system\",\"content\":\"Be brief.\"},"
+                                 "{\"role\":\"user\",\"content\":\"Hi\"},"
+                                 "{\"role\":\"assistant\",\"content\":\"Ho\"},"
+                                 "{\"role\":\"user\",\"content\":\"Who?\\n\\nA fox.\"}]");
+    CHECK(rows.at->prompt == NULL);
+    weft_task_rows_free(&rows);
+}
+
 /* ---- Several models ------------------------------------------------------------------------- */
 
 static const char *const tales =
@@ -235,27 +370,30 @@ static const struct {
     const char *task, *row, *message;
 } bad_rows[] = {
     {"choices", "{", "rows.jsonl:2: "},
-    {"choices", "[1]", "expected a JSON object, got array"},
+    {"choices", "[1]", "expected object, got array"},
     {"choices", "{\"choices\": [\"a\", \"b\"]}",
      "expected one of prompt and messages, got neither"},
     {"exact", "{\"prompt\": \"a\", \"messages\": []}", "got both"},
-    {"exact", "{\"prompt\": 5, \"answer\": \"b\"}", "prompt: expected a string, got int"},
-    {"exact", "{\"messages\": 5, \"answer\": \"b\"}", "messages: expected an array, got int"},
+    {"exact", "{\"prompt\": 5, \"answer\": \"b\"}", "prompt: expected string, got integer"},
+    {"exact", "{\"messages\": 5, \"answer\": \"b\"}", "messages: expected array, got integer"},
     {"exact", "{\"prompt\": \"a\"}", "answer is missing"},
-    {"exact", "{\"prompt\": \"a\", \"answer\": []}", "answer: expected a string or an array"},
+    {"exact", "{\"prompt\": \"a\", \"answer\": []}",
+     "answer: expected an array of 1 or more texts, got fewer"},
     {"exact", "{\"prompt\": \"a\", \"answer\": [\"b\", null]}", "got null"},
     {"exact", "{\"prompt\": \"a\", \"answer\": \"\"}",
      "answer: expected text, got an empty string"},
     {"choices", "{\"prompt\": \"a\", \"answer\": 0}", "choices is missing"},
-    {"choices", "{\"prompt\": \"a\", \"choices\": \"b\"}", "choices: expected an array of 2"},
-    {"choices", "{\"prompt\": \"a\", \"choices\": [\"b\"]}", "choices: expected an array of 2"},
+    {"choices", "{\"prompt\": \"a\", \"choices\": \"b\"}",
+     "choices: expected an array of 2 or more texts"},
+    {"choices", "{\"prompt\": \"a\", \"choices\": [\"b\"]}",
+     "choices: expected an array of 2 or more texts"},
     {"choices", "{\"prompt\": \"a\", \"choices\": [\"b\", \"c\"]}", "answer is missing"},
     {"choices", "{\"prompt\": \"a\", \"choices\": [\"b\", \"c\"], \"answer\": 2}",
      "answer: expected an index from 0 to 1, got 2"},
     {"choices", "{\"prompt\": \"a\", \"choices\": [\"b\", \"c\"], \"answer\": \"d\"}",
      "answer: expected one of the choices, got 'd'"},
     {"choices", "{\"prompt\": \"a\", \"choices\": [\"b\", \"c\"], \"answer\": 1.5}",
-     "answer: expected the index or the text of a choice, got double"},
+     "answer: expected the index or the text of a choice, got number"},
 };
 
 static void bad_rows_are_named(void)
@@ -289,7 +427,6 @@ static void options_that_do_not_fit_are_refused(void)
                                         "--task choices --last 0.5",
                                         "--task choices --max-tokens 4",
                                         "--task choices --stop x",
-                                        "--task exact --format csv",
                                         "--task exact --token-cache x",
                                         "--task exact --long drop",
                                         "--chat",
@@ -317,7 +454,7 @@ static void options_that_do_not_fit_are_refused(void)
 
 CHECK_MAIN("cli_eval_tasks", CHECK_CASE(choices_are_those_of_transformers),
            CHECK_CASE(answers_are_those_of_transformers),
-           CHECK_CASE(prompts_go_through_the_template),
-           CHECK_CASE(messages_that_do_not_render_are_named), CHECK_CASE(models_are_compared),
-           CHECK_CASE(changes_are_paired), CHECK_CASE(bad_rows_are_named),
-           CHECK_CASE(options_that_do_not_fit_are_refused))
+           CHECK_CASE(prompts_go_through_the_template), CHECK_CASE(formats_make_no_difference),
+           CHECK_CASE(training_rows_are_tasks), CHECK_CASE(messages_that_do_not_render_are_named),
+           CHECK_CASE(models_are_compared), CHECK_CASE(changes_are_paired),
+           CHECK_CASE(bad_rows_are_named), CHECK_CASE(options_that_do_not_fit_are_refused))

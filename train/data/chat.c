@@ -99,8 +99,7 @@ static weft_status join_content(const weft__conversation *c, json_object *messag
     return status;
 }
 
-/* Copies a message, with "role" and "content". The caller frees *out. */
-static weft_status copy_message(const weft__json *message, json_object **out)
+weft_status weft__message_copy(const weft__json *message, json_object **out)
 {
     const char *name;
     *out = NULL;
@@ -180,7 +179,7 @@ static weft_status take_message(const weft__conversation *c, size_t i, json_obje
     if (status == WEFT_OK)
         status = weft__json_as_object(&message);
     if (status == WEFT_OK)
-        status = copy_message(&message, out);
+        status = weft__message_copy(&message, out);
     if (status == WEFT_OK)
         status = join_content(c, *out);
     if (status != WEFT_OK)
@@ -377,10 +376,8 @@ static weft_status add_conversation(weft__conversation *c, size_t n)
     return status;
 }
 
-/* Gets a member of the row as JSON text. In tables and many datasets it already is a string with
- * JSON. *out is NULL if the member is absent. */
-static weft_status take_text(weft__data_row *row, weft__member purpose, json_type type,
-                             const char **out)
+weft_status weft__data_row_take_json(weft__data_row *row, weft__member purpose, json_type type,
+                                     const char **out)
 {
     static const char *const words[] = {"a JSON object", "a JSON array"};
     const char *expected = words[type == json_type_array];
@@ -419,9 +416,10 @@ weft_status weft__dataset_add_chat(const weft_dataset_options *options,
     const char *tools, *variables;
     weft_status status = weft__json_length(list, &n);
     if (status == WEFT_OK)
-        status = take_text(row, WEFT__MEMBER_TOOLS, json_type_array, &tools);
+        status = weft__data_row_take_json(row, WEFT__MEMBER_TOOLS, json_type_array, &tools);
     if (status == WEFT_OK)
-        status = take_text(row, WEFT__MEMBER_VARIABLES, json_type_object, &variables);
+        status =
+            weft__data_row_take_json(row, WEFT__MEMBER_VARIABLES, json_type_object, &variables);
     if (status != WEFT_OK)
         return status;
     if (options->chat == NULL)

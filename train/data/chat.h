@@ -4,6 +4,15 @@
 
 #include "train/data/members.h"
 
+/* Copies a message, with "role" and "content" instead of ShareGPT's names. The caller frees *out.
+ */
+weft_status weft__message_copy(const weft__json *message, json_object **out);
+
+/* Takes a member of the row as JSON text. In tables and many datasets it already is a string with
+ * JSON. *out belongs to the row, and is NULL if the member is absent. */
+weft_status weft__data_row_take_json(weft__data_row *row, weft__member purpose, json_type type,
+                                     const char **out);
+
 /* Adds a conversation to *out, as weft_dataset_load describes. All its samples are in `group`.
  * There is one sample with all assistant turns trained (with last_turn only the last one), or one
  * sample for each turn if the chat template renders earlier turns differently later. With

@@ -176,7 +176,7 @@ static weft_status add_record(table *t, const char *where)
             json_object_object_add(doc.root, name, text_of(t, i));
     }
     const weft__json row = weft__json_root(&doc);
-    const weft_status status = weft__reader_add_row(t->reader, &row);
+    const weft_status status = t->reader->add_row(t->reader, &row);
     json_object_put(doc.root);
     return status;
 }
@@ -188,6 +188,7 @@ static weft_status add_next(table *t)
         return weft__out_of_memory(t->reader->path, "its rows");
     const weft_dataset_info before = t->reader->rows->info;
     t->reader->where = where;
+    t->reader->number = t->line;
     weft_status status = read_record(t);
     if (status == WEFT_OK)
         status = add_record(t, where);

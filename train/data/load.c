@@ -17,6 +17,40 @@ typedef struct parts {
     weft__said *said;
 } parts;
 
+/* ---- plain texts ---------------------------------------------------------------------------- */
+
+static weft_status add_windows(weft__reader *r, const char *text, size_t length, weft_dataset *out)
+{
+    const weft_status status = weft__reader_begin(r, text, length, true, 1);
+    return status == WEFT_OK
+               ? weft_dataset_add_windows(out, r->sample.ids, r->sample.n, r->o.stride)
+               : status;
+}
+
+/* The byte offset after the first (1 - share) of the characters of a UTF-8 text. */
+static size_t cut_of(const char *text, size_t size, double share)
+{
+    int64_t characters = 0;
+    for (size_t i = 0; i < size; i++)
+        characters += ((unsigned char)text[i] & 0xc0) != 0x80;
+    int64_t left = characters - (int64_t)(share * (double)characters);
+    for (size_t i = 0; i < size; i++) {
+        if (((unsigned char)text[i] & 0xc0) != 0x80 && left-- == 0)
+            return i;
+    }
+    return size;
+}
+
+static weft_status add_text(weft__reader *r, const char *data, size_t size)
+{
+    parts *p = r->context;
+    const size_t cut = p->split > 0 ? cut_of(data, size, p->split) : size;
+    weft_status status = add_windows(r, data, cut, p->train);
+    if (status == WEFT_OK && p->split > 0)
+        status = add_windows(r, data + cut, size - cut, p->validation);
+    return status;
+}
+
 /* ---- a source ------------------------------------------------------------------------------- */
 
 /* Finds the prefix of texts: the ids that the tokenizer produces for an empty text, up to the first
@@ -44,9 +78,18 @@ static weft_status new_dataset(const weft_dataset_options *o, weft_dataset **out
 static weft_status open_reader(weft__reader *r, const char *source, const weft_tokenizer *tokenizer,
                                const weft_dataset_options *options)
 {
-    *r = (weft__reader){.source = source, .path = source, .where = source, .tokenizer = tokenizer};
+    *r = (weft__reader){.source = source,
+                        .path = source,
+                        .where = source,
+                        .tokenizer = tokenizer,
+                        .add_row = weft__reader_add_row,
+                        .add_text = add_text};
     if (options)
         r->o = *options;
+    if (r->o.labels)
+        r->expected = "rows with \"text\" and \"label\"";
+    else if (r->o.examples != WEFT_EXAMPLES_SINGLE)
+        r->expected = "rows of preference data";
     if (r->o.eos == 0)
         r->o.eos = weft_tokenizer_eos(tokenizer);
     const weft_status status = new_dataset(&r->o, &r->rows);
@@ -58,133 +101,6 @@ static void close_reader(weft__reader *r)
     weft_free(r->prefix);
     weft__builder_free(&r->sample);
     weft_dataset_free(r->rows);
-}
-
-/* ---- plain texts ---------------------------------------------------------------------------- */
-
-static weft_status add_windows(weft__reader *r, const char *text, size_t length, weft_dataset *out)
-{
-    const weft_status status = weft__reader_begin(r, text, length, true, 1);
-    return status == WEFT_OK
-               ? weft_dataset_add_windows(out, r->sample.ids, r->sample.n, r->o.stride)
-               : status;
-}
-
-/* The byte offset after the first (1 - share) of the characters of a UTF-8 text. */
-static size_t cut_of(const char *text, size_t size, double share)
-{
-    int64_t characters = 0;
-    for (size_t i = 0; i < size; i++)
-        characters += ((unsigned char)text[i] & 0xc0) != 0x80;
-    int64_t left = characters - (int64_t)(share * (double)characters);
-    for (size_t i = 0; i < size; i++) {
-        if (((unsigned char)text[i] & 0xc0) != 0x80 && left-- == 0)
-            return i;
-    }
-    return size;
-}
-
-static weft_status add_text(weft__reader *r, const char *data, size_t size, parts *p)
-{
-    const size_t cut = p->split > 0 ? cut_of(data, size, p->split) : size;
-    weft_status status = add_windows(r, data, cut, p->train);
-    if (status == WEFT_OK && p->split > 0)
-        status = add_windows(r, data + cut, size - cut, p->validation);
-    return status;
-}
-
-/* ---- files ---------------------------------------------------------------------------------- */
-
-static weft_status add_contents(weft__reader *r, const char *data, size_t size, parts *p)
-{
-    weft_data_format format = r->o.format;
-    weft_status status = WEFT_OK;
-    weft__data_skip_mark(&data, &size);
-    if (format == WEFT_DATA_AUTO)
-        status = weft__data_format_of(r->path, data, size, &format);
-    if (status == WEFT_OK && format == WEFT_DATA_TEXT && r->o.examples != WEFT_EXAMPLES_SINGLE)
-        status =
-            weft_fail(WEFT_INVALID,
-                      "%s: expected rows of preference data (JSON lines, a JSON array, CSV, TSV "
-                      "or Parquet), got a text",
-                      r->path);
-    if (status == WEFT_OK && format == WEFT_DATA_TEXT && r->o.labels)
-        status = weft_fail(WEFT_INVALID,
-                           "%s: expected rows with \"text\" and \"label\" (JSON lines, a JSON "
-                           "array, CSV, TSV or Parquet), got a text",
-                           r->path);
-    if (status != WEFT_OK)
-        return status;
-    status = format == WEFT_DATA_TEXT ? add_text(r, data, size, p)
-                                      : weft__reader_add_rows(r, data, size, format);
-    p->train->info.files[format]++;
-    return status;
-}
-
-/* Adds the contents of a compressed file. JSON lines are not decompressed as a whole. */
-static weft_status add_compressed(weft__reader *r, weft__codec codec, const char *data, size_t size,
-                                  parts *p)
-{
-    weft_data_format format = r->o.format;
-    char *contents;
-    weft_status status = WEFT_OK;
-    if (format == WEFT_DATA_AUTO)
-        status = weft__data_format_named(r->path, &format);
-    if (status != WEFT_OK)
-        return status;
-    if (format == WEFT_DATA_JSONL) {
-        p->train->info.files[format]++;
-        return weft__reader_add_lines(r, codec, data, size);
-    }
-    status = weft__data_decompress(r->path, codec, data, size, &contents, &size);
-    if (status == WEFT_OK)
-        status = add_contents(r, contents, size, p);
-    weft_free(contents);
-    return status;
-}
-
-/* Adds the bytes of a file, which may be compressed. */
-static weft_status add_bytes(weft__reader *r, const char *data, size_t size, parts *p)
-{
-    const weft__codec codec = weft__data_codec(r->path);
-    return codec ? add_compressed(r, codec, data, size, p) : add_contents(r, data, size, p);
-}
-
-static weft_status add_file(weft__reader *r, const char *path, parts *p)
-{
-    char *data;
-    size_t size;
-    weft_data_format named = r->o.format;
-    const bool is_stdin = strcmp(path, "-") == 0;
-    r->path = r->where = is_stdin ? "standard input" : path;
-    if (is_stdin && r->o.format == WEFT_DATA_AUTO)
-        return weft_fail(WEFT_INVALID,
-                         "standard input: expected the format of its data to be given: jsonl, "
-                         "json, csv, tsv, text or parquet");
-    weft_status status = WEFT_OK;
-    if (r->o.format == WEFT_DATA_AUTO) /* refuses unsupported formats before the file is read */
-        status = weft__data_format_named(path, &named);
-    /* The file is read, not mapped: another program may truncate it meanwhile. */
-    if (status == WEFT_OK)
-        status = is_stdin ? weft__data_read_stdin(&data, &size)
-                          : weft_file_read(path, SIZE_MAX / 4, &data, &size);
-    if (status != WEFT_OK)
-        return status;
-    status = add_bytes(r, data, size, p);
-    weft_free(data);
-    return status;
-}
-
-static weft_status add_files(weft__reader *r, const weft_data_source *source, parts *p)
-{
-    weft__data_files files;
-    weft_status status = weft__data_files_find(source, &files);
-    if (status != WEFT_OK)
-        return status;
-    for (int i = 0; status == WEFT_OK && i < files.n; i++)
-        status = add_file(r, files.at[i], p);
-    weft__data_files_free(&files);
-    return status;
 }
 
 /* ---- reports -------------------------------------------------------------------------------- */
@@ -330,10 +246,13 @@ static weft_status add_source(const weft_data_source *source, const char *data, 
     const double weight = source->weight != 0 ? source->weight : 1;
     weft_status status = open_reader(&r, source->path, tokenizer, options);
     r.said = all->said;
+    r.context = &p;
     if (status == WEFT_OK)
         status = make_parts(&r.o, all->split, &p);
     if (status == WEFT_OK)
-        status = data ? add_bytes(&r, data, size, &p) : add_files(&r, source, &p);
+        status = data ? weft__reader_add_bytes(&r, data, size) : weft__reader_add_files(&r, source);
+    for (int i = 0; status == WEFT_OK && i < WEFT_DATA_FORMATS; i++)
+        p.train->info.files[i] = r.files[i];
     if (status == WEFT_OK)
         status = check_source(&r, &p);
     if (status == WEFT_OK && p.split == WEFT_SPLIT_AUTO)

@@ -29,6 +29,13 @@ typedef struct weft__reader {
     weft__places longer, empty, empty_answers;
     weft__unused unused;
     weft__said *said;
+    int64_t number; /* of the current line or row, from 1 */
+    int64_t files[WEFT_DATA_FORMATS];
+    const char *expected; /* for messages: which rows, where files that are one text are refused */
+    /* What happens to each row, whose name is its location, and to a file that is one text. */
+    weft_status (*add_row)(struct weft__reader *r, const weft__json *row);
+    weft_status (*add_text)(struct weft__reader *r, const char *text, size_t n);
+    void *context; /* of these */
 } weft__reader;
 
 /* Empties the builder and adds the ids of a text. `first` adds the prefix before them, unless the
@@ -36,8 +43,12 @@ typedef struct weft__reader {
 weft_status weft__reader_begin(weft__reader *r, const char *text, size_t length, bool first,
                                float weight);
 
-/* Converts a row to samples in r->rows. The name of `row` is its location. train/data/row.c */
+/* Converts a row to samples in r->rows: the add_row of training data. train/data/row.c */
 weft_status weft__reader_add_row(weft__reader *r, const weft__json *row);
+
+/* Takes the row's array of messages, with its system prompt. In tables it is a string, which is
+ * parsed into *doc; the caller frees that. */
+weft_status weft__data_row_take_list(weft__data_row *row, weft__json *list, weft__json_doc *doc);
 
 /* Adds a sample from a prompt and its completion, which are texts or arrays of messages. */
 weft_status weft__reader_add_completion(weft__reader *r, weft__data_row *row,
@@ -83,6 +94,11 @@ weft_status weft__reader_unpack(const weft__json *row, const char *key);
 
 /* Reads a label: true, false, 1 or 0, or one of these as a string. */
 weft_status weft__reader_label(const weft__json *at, bool *out);
+
+/* Reads the files of a source. train/data/read.c */
+weft_status weft__reader_add_files(weft__reader *r, const weft_data_source *source);
+/* Reads the bytes of the file r->path, which may be compressed. */
+weft_status weft__reader_add_bytes(weft__reader *r, const char *data, size_t size);
 
 /* Reads the rows of a file in the given format; r->path is its name. Up to max_bad_rows bad rows
  * are skipped. train/data/rows.c */

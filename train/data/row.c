@@ -87,25 +87,30 @@ static weft_status add_list(weft__reader *r, weft__data_row *row, const weft__js
     return status;
 }
 
-/* Adds a row whose messages are an array. In tables that is a string. */
+weft_status weft__data_row_take_list(weft__data_row *row, weft__json *list, weft__json_doc *doc)
+{
+    const char *text;
+    size_t n;
+    *doc = (weft__json_doc){NULL};
+    weft__data_row_take(row, WEFT__MEMBER_LIST, list);
+    if (json_object_is_type(list->value, json_type_string)) {
+        weft_status status = weft__json_as_string(list, &text, &n);
+        if (status == WEFT_OK)
+            status = weft__json_parse(text, n, row->json->name, doc);
+        if (status != WEFT_OK)
+            return status;
+        *list = weft__json_root(doc);
+    }
+    return json_object_is_type(list->value, json_type_array)
+               ? weft__data_row_add_system(row, list->value)
+               : WEFT_OK;
+}
+
 static weft_status add_conversation(weft__reader *r, weft__data_row *row)
 {
     weft__json list;
-    weft__json_doc doc = {NULL};
-    const char *text;
-    size_t n;
-    weft_status status = WEFT_OK;
-    weft__data_row_take(row, WEFT__MEMBER_LIST, &list);
-    if (json_object_is_type(list.value, json_type_string)) {
-        status = weft__json_as_string(&list, &text, &n);
-        if (status == WEFT_OK)
-            status = weft__json_parse(text, n, row->json->name, &doc);
-        if (status != WEFT_OK)
-            return status;
-        list = weft__json_root(&doc);
-    }
-    if (json_object_is_type(list.value, json_type_array))
-        status = weft__data_row_add_system(row, list.value);
+    weft__json_doc doc;
+    weft_status status = weft__data_row_take_list(row, &list, &doc);
     if (status == WEFT_OK)
         status = add_list(r, row, &list);
     weft__json_free(&doc);

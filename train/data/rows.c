@@ -77,10 +77,11 @@ static weft_status add_line(weft__reader *r, const char *text, size_t length, in
     const weft_dataset_info before = r->rows->info;
     weft__json_doc doc;
     r->where = where;
+    r->number = number;
     weft_status status = weft__json_parse(text, length, where, &doc);
     if (status == WEFT_OK) {
         const weft__json row = weft__json_root(&doc);
-        status = weft__reader_add_row(r, &row);
+        status = r->add_row(r, &row);
         weft__json_free(&doc);
     }
     status = weft__reader_row_done(r, where, status, &before);
@@ -152,8 +153,9 @@ static weft_status add_value(weft__reader *r, json_object *value, size_t number,
     const weft_dataset_info before = r->rows->info;
     const weft__json row = {.value = value, .name = where};
     r->where = where;
+    r->number = (int64_t)number;
     if (status == WEFT_OK)
-        status = weft__reader_add_row(r, &row);
+        status = r->add_row(r, &row);
     status = weft__reader_row_done(r, where, status, &before);
     r->where = r->path;
     weft_free(where);

@@ -64,15 +64,16 @@ static void write_model(weft__text *t, const weft_trainer *trainer)
     weft__text_format(t, "  },\n");
 }
 
-/* Writes {"path": ..., "weight": ..., "hash": ...}. A negative weight is omitted. */
-static void write_source(weft__text *t, const char *path, double weight)
+/* Writes {"path": ..., "weight": ..., "hash": ...}; without the weight unless `weighted`. */
+static void write_source(weft__text *t, const weft_data_source *source, bool weighted)
 {
+    const double weight = source->weight > 0 ? source->weight : 1;
     char hash[WEFT__HASH_TEXT], number[WEFT__NUMBER_TEXT];
     weft__text_format(t, "{\"path\": ");
-    weft__text_quote(t, path);
-    if (weight >= 0)
-        weft__text_format(t, ", \"weight\": %s", weft__number(weight > 0 ? weight : 1, number));
-    if (weft__identity_of_data(path, hash))
+    weft__text_quote(t, source->path);
+    if (weighted)
+        weft__text_format(t, ", \"weight\": %s", weft__number(weight, number));
+    if (weft__identity_of_data(source, hash))
         weft__text_format(t, ", \"hash\": \"%s\"", hash);
     weft__text_format(t, "}");
 }
@@ -85,12 +86,12 @@ static weft_status describe_sources(weft__run *run)
     weft__text_format(&t, "    \"sources\": [");
     for (int i = 0; i < o->n_sources; i++) {
         weft__text_format(&t, i > 0 ? ", " : "");
-        write_source(&t, o->sources[i].path, o->sources[i].weight);
+        write_source(&t, &o->sources[i], true);
     }
     weft__text_format(&t, "],\n");
     if (o->validation_source) {
         weft__text_format(&t, "    \"validation_source\": ");
-        write_source(&t, o->validation_source, -1);
+        write_source(&t, o->validation_source, false);
         weft__text_format(&t, ",\n");
     }
     run->sources = t.at;

@@ -147,13 +147,12 @@ void weft__identity_of(const weft_trainer_options *options, const weft_batches *
         weft__write_hash(out->base, hash_file(0, base, ""));
 }
 
-bool weft__identity_of_data(const char *path, char out[WEFT__HASH_TEXT])
+bool weft__identity_of_data(const weft_data_source *source, char out[WEFT__HASH_TEXT])
 {
     weft__data_files files;
     uint64_t hash = 0;
     struct stat info;
-    const weft_data_source source = {.path = path};
-    if (strcmp(path, "-") == 0 || weft__data_files_find(&source, &files) != WEFT_OK)
+    if (strcmp(source->path, "-") == 0 || weft__data_files_find(source, &files) != WEFT_OK)
         return false;
     bool regular = files.n > 0;
     for (int i = 0; i < files.n && regular; i++) {

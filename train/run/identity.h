@@ -31,9 +31,8 @@ uint64_t weft__dataset_hash(uint64_t hash, const weft_dataset *dataset);
 
 void weft__write_hash(char out[WEFT__HASH_TEXT], uint64_t hash);
 
-/* The hash of the data files at a path. False if they cannot be read twice, such as standard input.
- */
-bool weft__identity_of_data(const char *path, char out[WEFT__HASH_TEXT]);
+/* The hash of a source's files. False if they cannot be read twice, such as standard input. */
+bool weft__identity_of_data(const weft_data_source *source, char out[WEFT__HASH_TEXT]);
 
 /* The identity of a run with these options and batches. A base_name that is not a path has no
  * hashes. */

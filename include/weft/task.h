@@ -1,0 +1,68 @@
+/* weft/task.h -- rows that a model is measured on: prompts with their answers or choices, and
+ * texts.
+ *
+ *     weft_task_rows rows;
+ *     weft_task_rows_load(&(weft_data_source){.path = "questions.csv"}, 1, NULL, &rows);
+ *     ... rows.at[0].prompt, rows.at[0].texts[0] ...
+ *     weft_task_rows_free(&rows);
+ */
+#ifndef WEFT_TASK_H
+#define WEFT_TASK_H
+
+#include "weft/train.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weft_task_options {
+    weft_data_format format;
+    int64_t max_bad_rows; /* skipped with a warning; 0: the first one fails */
+    int64_t most_rows;    /* only the first rows; 0: all */
+    bool choices;         /* rows have "choices" */
+} weft_task_options;
+
+typedef struct weft_task_row {
+    char *where;    /* "file:line" or "file: row N", for messages */
+    int64_t number; /* of its line or row, from 1 */
+    char *prompt;   /* the text to continue; NULL: only a chat template can render the row */
+    char *messages; /* the same for a chat template: a JSON array */
+    char *tools, *variables; /* JSON for the template; NULL: none */
+    bool spoken;             /* training would use the template, if the model has one */
+    char **texts;            /* (n_texts) accepted answers, or choices */
+    int n_texts;
+    int answer; /* index of the right choice */
+} weft_task_row;
+
+typedef struct weft_task_rows {
+    weft_task_row *at;
+    size_t n, capacity;
+} weft_task_rows;
+
+/* Reads the rows of n sources, in all formats of weft_dataset_load; free *out with
+ * weft_task_rows_free, also after a failure. NULL options: all zero.
+ *
+ * A row has one of prompt, question, instruction, messages and conversations, with the members that
+ * belong to it in training, and an "answer": a text or an array of texts. Without "answer", it is
+ * that of the training row: completion, output or response, or the last message, which must be the
+ * assistant's. With choices, a row has "choices", an array of two or more texts, and "answer": one
+ * of them or its index. In tables, an array is a cell with JSON.
+ *
+ * WEFT_INVALID ("file:line: what") for a malformed row and when there is none; otherwise fails as
+ * weft_dataset_load. */
+WEFT_NODISCARD WEFT_API weft_status weft_task_rows_load(const weft_data_source *sources, int n,
+                                                        const weft_task_options *options,
+                                                        weft_task_rows *out) WEFT_NONNULL(1, 4);
+WEFT_API void weft_task_rows_free(weft_task_rows *rows) WEFT_NONNULL(1);
+
+/* Joins the texts of n sources: of files that are one text, and of rows with "text", each of which
+ * ends a line. The caller frees *text with weft_free. Fails as weft_task_rows_load, also for rows
+ * of other kinds. */
+WEFT_NODISCARD WEFT_API weft_status weft_data_text(const weft_data_source *sources, int n,
+                                                   const weft_task_options *options, char **text,
+                                                   size_t *length) WEFT_NONNULL(1, 4, 5);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,91 @@
+/* train/data/read.c -- reads the files of sources: their rows, and files that are one text. */
+#include <string.h>
+
+#include "core/failure.h"
+#include "train/data/reader.h"
+#include "weft/io.h"
+#include "weft/memory.h"
+
+static weft_status read_contents(weft__reader *r, const char *data, size_t size)
+{
+    weft_data_format format = r->o.format;
+    weft_status status = WEFT_OK;
+    weft__data_skip_mark(&data, &size);
+    if (format == WEFT_DATA_AUTO)
+        status = weft__data_format_of(r->path, data, size, &format);
+    if (status == WEFT_OK && format == WEFT_DATA_TEXT && r->expected)
+        status = weft_fail(WEFT_INVALID,
+                           "%s: expected %s (JSON lines, a JSON array, CSV, TSV or Parquet), "
+                           "got a text",
+                           r->path, r->expected);
+    if (status != WEFT_OK)
+        return status;
+    r->files[format]++;
+    return format == WEFT_DATA_TEXT ? r->add_text(r, data, size)
+                                    : weft__reader_add_rows(r, data, size, format);
+}
+
+/* Reads a compressed file. JSON lines are not decompressed as a whole. */
+static weft_status read_compressed(weft__reader *r, weft__codec codec, const char *data,
+                                   size_t size)
+{
+    weft_data_format format = r->o.format;
+    char *contents;
+    weft_status status = WEFT_OK;
+    if (format == WEFT_DATA_AUTO)
+        status = weft__data_format_named(r->path, &format);
+    if (status != WEFT_OK)
+        return status;
+    if (format == WEFT_DATA_JSONL) {
+        r->files[format]++;
+        return weft__reader_add_lines(r, codec, data, size);
+    }
+    status = weft__data_decompress(r->path, codec, data, size, &contents, &size);
+    if (status == WEFT_OK)
+        status = read_contents(r, contents, size);
+    weft_free(contents);
+    return status;
+}
+
+weft_status weft__reader_add_bytes(weft__reader *r, const char *data, size_t size)
+{
+    const weft__codec codec = weft__data_codec(r->path);
+    return codec ? read_compressed(r, codec, data, size) : read_contents(r, data, size);
+}
+
+static weft_status read_file(weft__reader *r, const char *path)
+{
+    char *data;
+    size_t size;
+    weft_data_format named = r->o.format;
+    const bool is_stdin = strcmp(path, "-") == 0;
+    r->path = r->where = is_stdin ? "standard input" : path;
+    if (is_stdin && r->o.format == WEFT_DATA_AUTO)
+        return weft_fail(WEFT_INVALID,
+                         "standard input: expected the format of its data to be given: jsonl, "
+                         "json, csv, tsv, text or parquet");
+    weft_status status = WEFT_OK;
+    if (r->o.format == WEFT_DATA_AUTO) /* refuses unsupported formats before the file is read */
+        status = weft__data_format_named(path, &named);
+    /* The file is read, not mapped: another program may truncate it meanwhile. */
+    if (status == WEFT_OK)
+        status = is_stdin ? weft__data_read_stdin(&data, &size)
+                          : weft_file_read(path, SIZE_MAX / 4, &data, &size);
+    if (status != WEFT_OK)
+        return status;
+    status = weft__reader_add_bytes(r, data, size);
+    weft_free(data);
+    return status;
+}
+
+weft_status weft__reader_add_files(weft__reader *r, const weft_data_source *source)
+{
+    weft__data_files files;
+    weft_status status = weft__data_files_find(source, &files);
+    if (status != WEFT_OK)
+        return status;
+    for (int i = 0; status == WEFT_OK && i < files.n; i++)
+        status = read_file(r, files.at[i]);
+    weft__data_files_free(&files);
+    return status;
+}
