@@ -188,31 +188,6 @@ static void print_json(const train_values *v, const train_run *r)
     puts("}");
 }
 
-/* Fails for a trained parameter that is not an A or a B, such as a magnitude, a row of a token or a
- * whole module, and for an A and B of an embedding or head that are one matrix. */
-static weft_status check_gguf(void *context, const weft_nn_item *item)
-{
-    static const char *const ends[] = {".lora_A", ".lora_B"};
-    const char *path = item->path;
-    const size_t n = strlen(path);
-    const bool tied = weft_model_info_of(context)->tied;
-    if (item->slot->frozen)
-        return WEFT_OK;
-    for (int i = 0; i < 2; i++) {
-        const size_t m = strlen(ends[i]);
-        if (n > m && strcmp(path + n - m, ends[i]) == 0 && !(tied && strstr(path, "lm_head.")))
-            return WEFT_OK;
-    }
-    return strstr(path, ".lora_embedding_") && !tied ? WEFT_OK : WEFT_UNSUPPORTED;
-}
-
-/* Whether the trained adapter can be stored in a GGUF file; r->model has it, also after the best
- * one was loaded again. */
-static bool fits_gguf(const train_run *r)
-{
-    return r->model && weft_nn_visit(weft_model_module(r->model), check_gguf, r->model) == WEFT_OK;
-}
-
 /* Prints the commands that use the result of --full, a complete model. */
 static void print_use_of_model(const train_run *r, const char *folder)
 {
@@ -220,7 +195,29 @@ static void print_use_of_model(const train_run *r, const char *folder)
         cli_print_command((const char *const[]){"chat", folder, NULL});
     else
         cli_print_command((const char *const[]){"generate", folder, "--prompt", "TEXT", NULL});
-    cli_print_command((const char *const[]){"convert", folder, "model.gguf", NULL});
+    if (r->model && weft_model_check_gguf(r->model) == WEFT_OK)
+        cli_print_command((const char *const[]){"convert", folder, "model.gguf", NULL});
+}
+
+/* Prints the commands that make files for other programs from the adapter, which r->model has, also
+ * after the best one was loaded again. */
+static void print_merging(const train_values *v, const train_run *r, const char *adapter)
+{
+    if (r->model == NULL) /* the adapter could not be loaded again */
+        return;
+    const bool mlx = weft_config_has(weft_model_config(r->model), "quantization");
+    cli_print_command((const char *const[]){"fuse", v->model, adapter, "fused",
+                                            mlx ? "--type" : NULL, "bf16", NULL});
+    const bool gguf = weft_model_check_gguf(r->model) == WEFT_OK;
+    if (gguf)
+        cli_print_command((const char *const[]){"fuse", v->model, adapter, "fused.gguf", NULL});
+    if (gguf && weft_adapter_check_gguf(r->model) == WEFT_OK)
+        cli_print_command((const char *const[]){"convert", adapter, "adapter.gguf",
+                                                "--adapter-format", "gguf", "--base", v->model,
+                                                NULL});
+    if (mlx)
+        puts("Without --type bf16 the merged folder stays in MLX's format, which mlx-lm and Weft "
+             "load, but not transformers and vLLM.");
 }
 
 /* Prints which adapter to use, and commands that use it. */
@@ -253,12 +250,7 @@ static void print_use(const train_values *v, const train_run *r)
     else
         cli_print_command((const char *const[]){"generate", v->model, "--adapter", adapter,
                                                 "--prompt", "TEXT", NULL});
-    cli_print_command((const char *const[]){"fuse", v->model, adapter, "fused", NULL});
-    cli_print_command((const char *const[]){"fuse", v->model, adapter, "fused.gguf", NULL});
-    if (fits_gguf(r))
-        cli_print_command((const char *const[]){"convert", adapter, "adapter.gguf",
-                                                "--adapter-format", "gguf", "--base", v->model,
-                                                NULL});
+    print_merging(v, r, adapter);
     weft_free(adapter);
 }
 

@@ -16,6 +16,8 @@ typedef struct writing {
     const weft__weights *stored;
     const weft__naming *naming; /* of parameters that the checkpoint does not have */
     bool text_only, mixtral;
+    bool dense;      /* no matrix is quantized: the layout is that of transformers */
+    bool taps_first; /* dense, and the tree has MLX's layout of gated delta nets */
     const weft_named_arrays *parameters;
     weft_named_arrays out;
 } writing;
@@ -28,10 +30,45 @@ static const weft__naming *naming_of(const weft__weights *stored)
     return first && first->name ? weft__naming_of(first->name) : &weft__names_text;
 }
 
-bool weft__model_saves_text(const weft_model *model, bool asked)
+static bool is_taps_first(weft_model *model)
+{
+    for (int64_t i = 0; i < weft_model_info_of(model)->n_layers; i++) {
+        char path[96];
+        snprintf(path, sizeof path, "model.layers.%lld.linear_attn.conv1d.weight", (long long)i);
+        weft_array **conv = weft_nn_find(weft_model_module(model), path);
+        if (conv)
+            return weft_dim(*conv, -1) == 1;
+    }
+    return false;
+}
+
+/* Whether a multimodal checkpoint was written by MLX. Older files of transformers have the same
+ * names, but not the channels of images last, nor quantized towers. */
+static bool is_from_mlx(weft_model *model)
+{
+    enum { CHANNELS = 3 };
+    const weft__weights *stored = weft__model_stored(model);
+    bool others = false;
+    if (naming_of(stored) != &weft__names_mlx)
+        return false;
+    for (int i = 0; i < stored->n; i++) {
+        const weft_array *a = stored->at[i].array;
+        if (!stored->at[i].unused)
+            continue;
+        if ((weft_ndim(a) >= 4 && weft_dim(a, -1) == CHANNELS) ||
+            weft__ends_with(stored->at[i].name, ".scales"))
+            return true;
+        others = true;
+    }
+    return is_taps_first(model) ||
+           (!others && weft_config_has(weft_model_config(model), "quantization"));
+}
+
+bool weft__model_saves_text(weft_model *model, bool asked, bool dense)
 {
     return weft__config_at_top(weft_model_config(model), "text_config").value &&
-           (asked || naming_of(weft__model_stored(model)) == &weft__names_text);
+           (asked || naming_of(weft__model_stored(model)) == &weft__names_text ||
+            (dense && is_from_mlx(model)));
 }
 
 /* The name of a parameter in the checkpoint; NULL: it has none. */
@@ -124,13 +161,25 @@ static bool is_stack(const char *path)
     return weft__nn_stack_name(path, false, name, sizeof name);
 }
 
+/* A parameter of MLX's gated delta nets in transformers' layout: taps of a convolution (C, K, 1)
+ * become (C, 1, K), and the gains of norms are stored minus 1. */
+static weft_array *restored(const char *path, weft_array *a)
+{
+    if (weft__ends_with(path, ".linear_attn.conv1d.weight"))
+        return weft_swapaxes(a, 1, 2);
+    if (weft__ends_with(path, "norm.weight") && !weft__ends_with(path, ".linear_attn.norm.weight"))
+        return weft_subtract(a, weft_scalar(1, weft_dtype_of(a)));
+    return a;
+}
+
 static weft_status put_parameter(writing *w, const char *path, weft_array *a)
 {
     static const char first[] = ".experts.0.";
     char name[WEFT_NN_PATH], usual[WEFT_NN_PATH];
     const bool codes = !weft_dtype_is_float(weft_dtype_of(a)) || !weft__ends_with(path, ".weight");
     const char *stored = is_stack(path) && !codes ? stored_name(w, path) : NULL;
-    if (is_stack(path) && !codes && stored == NULL) {
+    a = w->taps_first ? restored(path, a) : a;
+    if (is_stack(path) && !codes && (stored == NULL || (w->dense && is_stack(stored)))) {
         usual_name(w, path, usual, sizeof usual);
         stored = usual;
     }
@@ -166,7 +215,9 @@ weft_status weft__model_save_tensors(weft_model *model, const char *path, bool t
                  .naming = naming_of(stored),
                  .text_only = text_only,
                  .mixtral = strcmp(model_type, "mixtral") == 0,
+                 .dense = !weft__model_is_mlx(model),
                  .parameters = &parameters};
+    w.taps_first = w.dense && is_taps_first(model);
     weft_scope_open_lean();
     weft_status status = weft__nn_saved(weft_model_module(model), options, &parameters);
     for (int i = 0; i < parameters.n && status == WEFT_OK; i++)
@@ -187,7 +238,7 @@ static weft_status save_files(weft_model *model, const char *weights, const char
 {
     static const weft_nn_save_options options = {0};
     char *text = NULL;
-    const bool text_only = weft__model_saves_text(model, false);
+    const bool text_only = weft__model_saves_text(model, false, !weft__model_is_mlx(model));
     weft_status status = weft__model_save_tensors(model, weights, text_only, &options);
     if (status == WEFT_OK &&
         (text_only || weft__model_is_untied(model) || weft__model_is_resized(model)))

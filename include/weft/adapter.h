@@ -62,6 +62,10 @@ WEFT_NODISCARD WEFT_API weft_status weft_adapter_save_as(weft_model *model, cons
                                                          const char *base_name,
                                                          weft_adapter_format format);
 
+/* Checks whether weft_adapter_save_as can write the model's adapter as a GGUF file.
+ * WEFT_UNSUPPORTED with the reason, WEFT_INVALID if there is no adapter. */
+WEFT_NODISCARD WEFT_API weft_status weft_adapter_check_gguf(weft_model *model) WEFT_NONNULL(1);
+
 /* Injects the LoRA or DoRA adapter of a folder into the model (weft_nn_lora_inject with the rank,
  * alpha, dropout and targets of its configuration) and loads its tensors, whatever base model it
  * names. Accepts PEFT and mlx-lm folders, and llama.cpp files that end with .gguf for the model's

@@ -262,6 +262,10 @@ typedef struct weft_gguf_model_options {
 WEFT_NODISCARD WEFT_API weft_status weft_model_save_gguf(weft_model *model, const char *path,
                                                          const weft_gguf_model_options *options);
 
+/* Checks whether a GGUF file can describe the model, with its adapters merged. WEFT_UNSUPPORTED,
+ * with the reason, if weft_model_save_gguf would refuse it. */
+WEFT_NODISCARD WEFT_API weft_status weft_model_check_gguf(weft_model *model) WEFT_NONNULL(1);
+
 WEFT_API void weft_model_free(weft_model *model); /* NULL is accepted */
 
 /* The module tree, description, family and configuration of a model, which owns them. */

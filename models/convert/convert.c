@@ -10,6 +10,7 @@
 #include "models/convert/convert.h"
 #include "models/generation.h"
 #include "models/gguf/gguf.h"
+#include "models/names.h"
 #include "models/save.h"
 #include "weft/nn_tools.h"
 
@@ -216,10 +217,22 @@ static weft_status write_text(const work *w, weft_model *model, bool text_only, 
     return status == WEFT_OK && tokenizer ? weft__text_files_make(w->source, folder) : status;
 }
 
+/* Warns when other parts of a multimodal model are left out without being asked. */
+static void warn_of_parts(const work *w, const weft_model *model)
+{
+    const weft__weights *stored = weft__model_stored(model);
+    for (int i = 0; i < stored->n; i++) {
+        if (stored->at[i].unused && weft__tower_of(stored->at[i].name)) {
+            weft_log_message(WEFT_LOG_WARNING, "%s: has the text model alone, without the %s",
+                             w->out, weft__tower_of(stored->at[i].name));
+            return;
+        }
+    }
+}
+
 static weft_status write_folder(work *w, weft_model *model)
 {
     const weft_convert_options *o = w->options;
-    const bool text_only = weft__model_saves_text(model, o->text_only);
     weft__folder f;
     weft_status status = weft__folder_begin(w->out, o->replace, &f);
     if (status != WEFT_OK)
@@ -229,9 +242,14 @@ static weft_status write_folder(work *w, weft_model *model)
         .progress = {report_progress, w},
         .files = &w->report.files,
     };
-    status = write_text(w, model, text_only, f.path); /* first, since this may fail */
-    if (status == WEFT_OK && w->dtype && !quantizes(o))
+    if (w->dtype && !quantizes(o))
         status = weft__model_retype(model, w->dtype, o->type != NULL);
+    const bool dense = !quantizes(o) && !weft__model_is_mlx(model);
+    const bool text_only = weft__model_saves_text(model, o->text_only, dense);
+    if (text_only && !o->text_only)
+        warn_of_parts(w, model);
+    if (status == WEFT_OK)
+        status = write_text(w, model, text_only, f.path); /* first, since this may fail */
     if (status == WEFT_OK)
         status = weft__convert_quantize(model, o);
     weft__types types = {0};

@@ -139,7 +139,7 @@ static void find_factor(weft__gguf_facts *f, double scale)
         f->query_factor = 1;
 }
 
-weft_status weft__gguf_inspect(weft__gguf_facts *f)
+static weft_status inspect(weft__gguf_facts *f)
 {
     double scale = 0;
     f->n_layers = weft_model_info_of(f->model)->n_layers;
@@ -164,6 +164,19 @@ weft_status weft__gguf_inspect(weft__gguf_facts *f)
     f->kv_heads = f->layers[0]->n_kv_heads;
     find_factor(f, scale);
     return WEFT_OK;
+}
+
+weft_status weft__gguf_facts_of(weft_model *model, const char *where, weft__gguf_facts *out)
+{
+    const char *model_type = weft_model_family_of(model)->model_type;
+    const weft_config *config = weft_model_config(model);
+    *out = (weft__gguf_facts){.model = model,
+                              .config = config,
+                              .arch = weft__gguf_arch_of(config, model_type),
+                              .where = where};
+    return out->arch ? inspect(out)
+                     : weft_fail(WEFT_UNSUPPORTED, "%s: %s models have no GGUF architecture", where,
+                                 model_type);
 }
 
 /* ---- rotation ------------------------------------------------------------------------------- */

@@ -312,9 +312,7 @@ static weft_status save(saver *s, const char *text)
         return status;
     weft__gguf_put_text(f, "general.architecture", f->arch->name);
     weft__gguf_put_integer(f, "general.quantization_version", 2);
-    status = weft__gguf_inspect(f);
-    if (status == WEFT_OK)
-        status = weft__gguf_describe(f);
+    status = weft__gguf_describe(f);
     if (status == WEFT_OK)
         status = weft__gguf_put_sampling(f);
     if (status == WEFT_OK && f->rope_divisors)
@@ -326,6 +324,21 @@ static weft_status save(saver *s, const char *text)
     const char *most = f->type ? f->type : s->types.n > 0 ? s->types.at[0].name : "F32";
     weft__gguf_put_integer(f, "general.file_type", file_type(most));
     return status == WEFT_OK ? write_with_text(s, text) : status;
+}
+
+weft_status weft_model_check_gguf(weft_model *model)
+{
+    weft__gguf_facts *f = weft_calloc(1, sizeof *f);
+    if (f == NULL)
+        return weft__out_of_memory("GGUF", "the facts of a model");
+    weft_scope_open_lean();
+    weft_status status = weft__gguf_facts_of(model, "GGUF", f);
+    if (status == WEFT_OK)
+        status = weft__gguf_describe(f);
+    weft_scope_close(NULL);
+    weft__gguf_facts_release(f);
+    weft_free(f);
+    return status;
 }
 
 weft_status weft_model_save_gguf(weft_model *model, const char *path,
@@ -340,11 +353,6 @@ weft_status weft__model_save_gguf(weft_model *model, const char *path,
 {
     static const weft_gguf_model_options defaults = {0};
     const weft_gguf_model_options *o = options ? options : &defaults;
-    const char *model_type = weft_model_family_of(model)->model_type;
-    const weft__gguf_arch *arch = weft__gguf_arch_of(weft_model_config(model), model_type);
-    if (arch == NULL)
-        return weft_fail(WEFT_UNSUPPORTED, "%s: %s models cannot be written as GGUF", path,
-                         model_type);
     if (weft_nn_lora_count(weft_model_module(model)) > 0)
         return weft_fail(WEFT_INVALID, "%s: save: the model has adapters; merge and remove them",
                          path);
@@ -352,15 +360,13 @@ weft_status weft__model_save_gguf(weft_model *model, const char *path,
     if (s == NULL)
         return weft__out_of_memory(path, "saving the model");
     s->from = *from;
-    s->facts.model = model;
-    s->facts.config = weft_model_config(model);
-    s->facts.arch = arch;
-    s->facts.where = path;
+    weft_status status = weft__gguf_facts_of(model, path, &s->facts);
     s->facts.type = o->type || from->keep ? o->type : "F32";
     s->facts.overrides = o->overrides;
     s->facts.progress = o->progress;
     weft_scope_open_lean();
-    const weft_status status = save(s, o->text);
+    if (status == WEFT_OK)
+        status = save(s, o->text);
     weft_scope_close(NULL);
     for (int i = 0; i < s->n; i++) {
         weft_free(s->names[i]);

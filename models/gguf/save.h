@@ -35,8 +35,9 @@ typedef struct weft__gguf_facts {
     weft__gguf_values values;
 } weft__gguf_facts;
 
-/* Collects facts from the model's modules. WEFT_UNSUPPORTED if they are not those of a decoder. */
-weft_status weft__gguf_inspect(weft__gguf_facts *facts);
+/* Collects facts from the model's modules; `where` begins messages. WEFT_UNSUPPORTED if the format
+ * has no architecture for the model. Release them also after a failure. */
+weft_status weft__gguf_facts_of(weft_model *model, const char *where, weft__gguf_facts *out);
 
 /* Adds the metadata of the model, and sets rope_divisors. WEFT_UNSUPPORTED for what the format
  * cannot express. */

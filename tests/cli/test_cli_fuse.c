@@ -288,6 +288,87 @@ static void types_of_every_base(void)
     }
 }
 
+/* What a folder is for the programs that load it: its tensors are floats under the names of
+ * transformers. */
+static void expect_transformers(const char *folder)
+{
+    char path[2048];
+    weft_safetensors *file = NULL;
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    if (!CHECK_OK(weft_safetensors_open(path, &file)))
+        return;
+    for (int i = 0; i < weft_safetensors_count(file); i++) {
+        const weft_safetensors_entry *e = weft_safetensors_at(file, i);
+        CHECK(weft_dtype_is_float(e->dtype));
+        CHECK(strstr(e->name, ".switch_") == NULL);
+        CHECK(strstr(e->name, "conv1d") == NULL ||
+              (e->shape.at[1] == 1 && strncmp(e->name, "language_model.", 15) != 0));
+    }
+    weft_safetensors_close(file);
+}
+
+/* The commands that weft train prints at its end make, from each kind of base, what other programs
+ * load. */
+static void printed_commands_fit_the_base(void)
+{
+    static const struct {
+        const char *base, *as, *made_with; /* converted to `as` first, unless that is NULL */
+        bool mlx, gguf, adapter;           /* quantized by MLX; as GGUF; the adapter as GGUF */
+        const char *file;                  /* types of the merged GGUF file */
+    } bases[] = {
+        {"models/qwen3", NULL, NULL, false, true, true, "F32"},
+        {"models/qwen3", "b.gguf", "--type q8_0", false, true, true, "Q8_0, F16"},
+        {"models/qwen3", "h.gguf", "--type f16", false, true, true, "F16"},
+        {"models/mlx-qwen3", NULL, NULL, true, true, true, "BF16"},
+        {"models/mlx-qwen3-moe", NULL, NULL, true, true, true, "BF16"},
+        {"models/qwen3-5-mlx", NULL, NULL, false, false, false, NULL},
+        {"models/qwen3-5-mlx", "q", "--bits 4 --group-size 32", true, false, false, NULL},
+        {"models/qwen3-moe-mixed", NULL, NULL, false, false, false, NULL},
+        {"wrapped/gemma3", NULL, NULL, false, true, true, "F32"},
+        {"wrapped/gemma4", NULL, NULL, false, true, false, "F32"},
+        {"wrapped/qwen3-5", NULL, NULL, false, false, false, NULL},
+    };
+    char base[2048], folder[1024], batches[1024];
+    snprintf(batches, sizeof batches, "%s", check_temporary("batches.safetensors"));
+    snprintf(folder, sizeof folder, "%s", check_temporary("printed"));
+    weft_scope_open();
+    const char *const names[] = {"batches", "prompt_lengths"};
+    weft_array *arrays[] = {weft_full(WEFT_DIMS(1, 2, 8), 5, WEFT_INT32),
+                            weft_full(WEFT_DIMS(1, 2), 1, WEFT_INT32)};
+    CHECK_OK(weft_safetensors_save(batches, names, arrays, 2, NULL, 0));
+    weft_scope_close(NULL);
+    for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
+        snprintf(base, sizeof base, "%s/%s", check_source("tests/golden"), bases[i].base);
+        CHECK_EQ_INT(shell_command(NULL, "rm -rf %s && mkdir %s", folder, folder).code, 0);
+        if (bases[i].as) {
+            CHECK_EQ_INT(weft_command(NULL, "convert %s %s/%s %s", base, folder, bases[i].as,
+                                      bases[i].made_with)
+                             .code,
+                         0);
+            snprintf(base, sizeof base, "%s/%s", folder, bases[i].as);
+        }
+        output o = weft_command(NULL, "train %s --batches %s --rank 2 --out %s/run", base, batches,
+                                folder);
+        CHECK_EQ_INT(o.code, 0);
+        CHECK_EQ_INT(strstr(o.out, "fused --type bf16\n") != NULL, bases[i].mlx);
+        CHECK_EQ_INT(strstr(o.out, "Without --type bf16") != NULL, bases[i].mlx);
+        CHECK_EQ_INT(strstr(o.out, "fused.gguf\n") != NULL, bases[i].gguf);
+        CHECK_EQ_INT(strstr(o.out, "adapter.gguf") != NULL, bases[i].adapter);
+        char *commands = weft_format("%s", o.out);
+        text_file("printed.txt", commands);
+        weft_free(commands);
+        o = shell_command(NULL, "cd %s && grep -E 'weft (fuse|convert) ' %s | bash -e", folder,
+                          check_temporary("printed.txt"));
+        if (!CHECK_EQ_INT(o.code, 0))
+            CHECK_FAIL("%s: %s", base, o.err);
+        if (bases[i].file)
+            CHECK_CONTAINS(o.out, bases[i].file);
+        char fused[1100];
+        snprintf(fused, sizeof fused, "%s/fused", folder);
+        expect_transformers(fused);
+    }
+}
+
 static void adapted_bits_are_for_quantized_outputs(void)
 {
     const char *adapter = trained();
@@ -320,5 +401,6 @@ static void what_cannot_be_fused_is_refused(void)
 
 CHECK_MAIN("cli_fuse", CHECK_CASE(fused_folders_compute_what_base_and_adapter_do),
            CHECK_CASE(gguf_files_encode_the_exact_sum), CHECK_CASE(encoded_bases_stay_encoded),
-           CHECK_CASE(types_of_every_base), CHECK_CASE(adapted_bits_are_for_quantized_outputs),
+           CHECK_CASE(types_of_every_base), CHECK_CASE(printed_commands_fit_the_base),
+           CHECK_CASE(adapted_bits_are_for_quantized_outputs),
            CHECK_CASE(what_cannot_be_fused_is_refused))

@@ -12,19 +12,9 @@
 /* The tensor names and row orders of the model. Free it with facts_free. */
 static weft_status facts_new(weft_model *model, const char *where, weft__gguf_facts **out)
 {
-    const char *model_type = weft_model_family_of(model)->model_type;
-    weft__gguf_facts *f = weft_calloc(1, sizeof *f);
-    *out = f;
-    if (f == NULL)
-        return weft__out_of_memory(where, "the adapter");
-    f->model = model;
-    f->config = weft_model_config(model);
-    f->where = where;
-    f->arch = weft__gguf_arch_of(f->config, model_type);
-    if (f->arch == NULL)
-        return weft_fail(WEFT_UNSUPPORTED, "%s: %s models have no GGUF architecture", where,
-                         model_type);
-    return weft__gguf_inspect(f);
+    *out = weft_calloc(1, sizeof **out);
+    return *out ? weft__gguf_facts_of(model, where, *out)
+                : weft__out_of_memory(where, "the adapter");
 }
 
 static void facts_free(weft__gguf_facts *f)
@@ -88,12 +78,10 @@ static const char *not_in_llama(const weft__gguf_facts *f, const char *path)
                : NULL;
 }
 
-/* A file has one alpha, which readers divide by each adapter's rank. B absorbs any remaining
- * factor. */
-static weft_status add_entry(const weft__gguf_facts *f, const weft__adapter_entry *e, double alpha,
-                             weft__names *names, weft_array **arrays)
+/* Finds the name of the base's tensor. WEFT_UNSUPPORTED for what a file cannot have. */
+static weft_status name_entry(const weft__gguf_facts *f, const weft__adapter_entry *e, char *base)
 {
-    char path[WEFT_NN_PATH + 16], base[WEFT_NN_PATH], name[WEFT_NN_PATH + 16];
+    char path[WEFT_NN_PATH + 16];
     snprintf(path, sizeof path, "%s.weight", e->path);
     if (e->m)
         return weft_fail(WEFT_UNSUPPORTED, "%s: %s: GGUF adapters have no magnitudes (DoRA)",
@@ -101,9 +89,21 @@ static weft_status add_entry(const weft__gguf_facts *f, const weft__adapter_entr
     if (not_in_llama(f, e->path))
         return weft_fail(WEFT_UNSUPPORTED, "%s: %s: %s: merge the adapter (weft fuse) instead",
                          f->where, e->path, not_in_llama(f, e->path));
-    if (!weft__gguf_from_path(f->arch, path, base, sizeof base))
+    if (!weft__gguf_from_path(f->arch, path, base, WEFT_NN_PATH))
         return weft_fail(WEFT_UNSUPPORTED, "%s: %s: GGUF has no name for it in %s models", f->where,
                          e->path, f->arch->name);
+    return WEFT_OK;
+}
+
+/* A file has one alpha, which readers divide by each adapter's rank. B absorbs any remaining
+ * factor. */
+static weft_status add_entry(const weft__gguf_facts *f, const weft__adapter_entry *e, double alpha,
+                             weft__names *names, weft_array **arrays)
+{
+    char base[WEFT_NN_PATH], name[WEFT_NN_PATH + 16];
+    weft_status status = name_entry(f, e, base);
+    if (status != WEFT_OK)
+        return status;
     const double left = e->scale * (double)weft_dim(e->B, -1) / alpha;
     weft_array *A = weft_astype(e->A, WEFT_FLOAT32);
     weft_array *B = rows_of(f, e->path, weft_astype(e->B, WEFT_FLOAT32), true);
@@ -111,7 +111,7 @@ static weft_status add_entry(const weft__gguf_facts *f, const weft__adapter_entr
     B = left != 1 ? weft_scale(B, left) : B;
     snprintf(name, sizeof name, "%s.lora_a", base);
     arrays[names->n] = weft_contiguous(A);
-    weft_status status = weft__names_add(names, name);
+    status = weft__names_add(names, name);
     snprintf(name, sizeof name, "%s.lora_b", base);
     if (status == WEFT_OK) {
         arrays[names->n] = weft_contiguous(B);
@@ -149,20 +149,34 @@ static weft_status write(weft__gguf_facts *f, const weft__adapter_list *list, co
     return status;
 }
 
-weft_status weft__adapter_gguf_write(weft_model *model, const char *path, const char *base_name)
+/* Writes the file, or with `path` NULL only checks whether it can be written. */
+static weft_status write_or_check(weft_model *model, const char *path, const char *base_name)
 {
     weft__adapter_list list = {0};
     weft__gguf_facts *facts = NULL;
+    char base[WEFT_NN_PATH];
     weft_scope_open();
     weft_status status = weft__adapter_list_for(model, "GGUF", &list);
     if (status == WEFT_OK)
-        status = facts_new(model, path, &facts);
-    if (status == WEFT_OK)
+        status = facts_new(model, path ? path : "adapter", &facts);
+    for (int i = 0; status == WEFT_OK && !path && i < list.n; i++)
+        status = name_entry(facts, &list.at[i], base);
+    if (status == WEFT_OK && path)
         status = write(facts, &list, base_name);
     weft_scope_close(NULL);
     facts_free(facts);
     weft__adapter_list_free(&list);
     return status;
+}
+
+weft_status weft__adapter_gguf_write(weft_model *model, const char *path, const char *base_name)
+{
+    return write_or_check(model, path, base_name);
+}
+
+weft_status weft_adapter_check_gguf(weft_model *model)
+{
+    return write_or_check(model, NULL, NULL);
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */

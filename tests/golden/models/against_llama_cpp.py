@@ -40,11 +40,11 @@ def llama_logits_apart(path, ids, folder):
 NOT_WRITTEN = {
     "minicpm-head": "this scaling of the rotary embedding is unsupported",
     "ministral": "a window on some of the layers is unsupported",
-    "qwen3-5-mlx": "models cannot be written as GGUF",
-    "qwen3-5-moe": "models cannot be written as GGUF",
-    "qwen3-5-wrapped": "models cannot be written as GGUF",
+    "qwen3-5-mlx": "models have no GGUF architecture",
+    "qwen3-5-moe": "models have no GGUF architecture",
+    "qwen3-5-wrapped": "models have no GGUF architecture",
     "qwen3-moe-mixed": "norm_topk_prob false is unsupported",
-    "qwen3-next": "models cannot be written as GGUF",
+    "qwen3-next": "models have no GGUF architecture",
     "rope-dynamic": "this scaling of the rotary embedding is unsupported",
     "rope-longrope": "this scaling of the rotary embedding is unsupported",
 }
