@@ -471,6 +471,46 @@ static void experts_may_be_linears(void)
                        "q_proj: the other half is missing");
 }
 
+/* In models with experts PEFT finds dense and shared MLPs and routers as parameters. With PEFT
+ * 0.21.2 such adapters give the logits of Weft (tests/golden/models/outputs.py). */
+static void mlps_beside_experts_are_parameters(void)
+{
+    static const struct {
+        const char *base, *targets[4], *pattern, *config;
+    } cases[] = {
+        {"qwen3-next",
+         {"q_proj", "gate_proj", "up_proj", "down_proj"},
+         NULL,
+         "\"target_parameters\": [\n    \"down_proj.weight\",\n    \"experts.down_proj\",\n    "
+         "\"experts.gate_up_proj\",\n    \"gate_proj.weight\",\n    \"up_proj.weight\"\n"},
+        {"qwen3-moe-mixed",
+         {"q_proj", "down_proj", "mlp.gate"},
+         NULL,
+         "[\n    \"down_proj.weight\",\n    \"experts.down_proj\",\n    \"gate.weight\"\n"},
+        {"qwen3-next",
+         {"q_proj", "layers.3.mlp.shared_expert.up_proj"},
+         "model.layers.3.mlp.shared_expert.up_proj",
+         "[\n    \"model.layers.3.mlp.shared_expert.up_proj.weight\"\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const weft_nn_lora_pattern pattern = {cases[i].pattern, 3, 5};
+        weft_nn_lora_options o = {.rank = 2, .targets = cases[i].targets, .patterns = &pattern};
+        while (o.n_targets < 4 && cases[i].targets[o.n_targets])
+            o.n_targets++;
+        o.n_patterns = pattern.path != NULL;
+        char out[32];
+        snprintf(out, sizeof out, "parameters-%d", (int)i);
+        expect_round_trip(cases[i].base, &o, out);
+        char *config = NULL;
+        if (CHECK_OK(weft_file_read(in_folder(check_temporary("round-trip"), "adapter_config.json"),
+                                    0, &config, NULL))) {
+            CHECK_CONTAINS(config, cases[i].config);
+            CHECK_CONTAINS(config, "\"target_modules\": [\n    \"q_proj\"\n  ]");
+        }
+        weft_free(config);
+    }
+}
+
 CHECK_MAIN("adapter_modules", CHECK_CASE(tied_weights_part_where_one_is_adapted),
            CHECK_CASE(modules_cannot_be_both_targets_and_whole),
            CHECK_CASE(mixtures_are_adapted_with_their_experts),
@@ -478,4 +518,5 @@ CHECK_MAIN("adapter_modules", CHECK_CASE(tied_weights_part_where_one_is_adapted)
            CHECK_CASE(adapters_of_experts_have_every_format),
            CHECK_CASE(experts_in_few_bits_are_adapted_too),
            CHECK_CASE(adapters_of_another_base_are_refused),
-           CHECK_CASE(copies_of_weights_are_dropped), CHECK_CASE(experts_may_be_linears))
+           CHECK_CASE(copies_of_weights_are_dropped), CHECK_CASE(experts_may_be_linears),
+           CHECK_CASE(mlps_beside_experts_are_parameters))

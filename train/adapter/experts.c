@@ -62,6 +62,53 @@ weft_status weft__adapter_parameters(weft_module *tree, weft__names *all, weft__
     return status;
 }
 
+/* Adds the weights of the linears that PEFT has to find as parameters. */
+static weft_status add_weights(const weft__names *linears, bool routers, weft__names *out)
+{
+    static const char *const ends[] = {"gate", "gate_proj", "up_proj", "down_proj"};
+    const size_t n = routers ? 1 : sizeof ends / sizeof *ends;
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < linears->n; i++) {
+        char name[WEFT_NN_PATH + 16];
+        snprintf(name, sizeof name, "%s.weight", linears->at[i]);
+        for (size_t k = 0; status == WEFT_OK && k < n; k++) {
+            if (weft__adapter_is_suffix(linears->at[i], ends[k]))
+                status = weft__names_add(out, name);
+        }
+    }
+    return status;
+}
+
+weft_status weft__adapter_move_linears(weft_module *tree, bool routers, weft__names *linears,
+                                       weft__names *all, weft__names *adapted)
+{
+    weft__names every = {0};
+    const char *dora = NULL;
+    int n = 0;
+    const bool experts = all->n > 0 && strstr(all->at[0], ".mlp.experts.");
+    weft_status status = experts ? weft__adapter_linears(tree, &every, NULL) : WEFT_OK;
+    status = status == WEFT_OK && experts ? add_weights(&every, routers, all) : status;
+    weft__names_free(&every);
+    for (int i = 0; experts && i < linears->n; i++) {
+        char *path = linears->at[i], name[WEFT_NN_PATH + 16];
+        const weft_nn_lora_linear *m = (const weft_nn_lora_linear *)weft_nn_find_module(tree, path);
+        snprintf(name, sizeof name, "%s.weight", path);
+        const bool moved = status == WEFT_OK && weft__names_have(all, name);
+        if (!moved || m->lora_magnitude_vector) {
+            dora = moved ? path : dora;
+            linears->at[n++] = path;
+            continue;
+        }
+        status = weft__names_add(adapted, name);
+        weft_free(path);
+    }
+    linears->n = experts ? n : linears->n;
+    if (dora)
+        weft_log_message(WEFT_LOG_WARNING,
+                         "adapter: %s: PEFT cannot load DoRA of it in a model with experts", dora);
+    return status;
+}
+
 /* The last two components of a path: "experts.gate_up_proj". */
 static const char *short_name(const char *parameter)
 {

@@ -48,6 +48,14 @@ static bool has_tensor(const weft_safetensors *file, const char *linear)
     return false;
 }
 
+/* Whether target_parameters has the weight of the linear. */
+static bool is_parameter(const weft__adapter_config *config, const char *linear)
+{
+    char name[WEFT_NN_PATH + 16];
+    snprintf(name, sizeof name, "%s.weight", linear);
+    return weft__adapter_config_has(config, name);
+}
+
 static weft_status choose_linears(weft_module *tree, const weft__adapter_config *config,
                                   const weft_safetensors *file, weft__names *chosen)
 {
@@ -58,8 +66,8 @@ static weft_status choose_linears(weft_module *tree, const weft__adapter_config 
         const weft_module *m = weft_nn_find_module(tree, path);
         if (config->all_linear && m->type != &weft_nn_linear_type)
             continue;
-        bool fits = config->by_tensors && has_tensor(file, path);
-        if (!config->by_tensors)
+        bool fits = is_parameter(config, path) || (config->by_tensors && has_tensor(file, path));
+        if (!config->by_tensors && !fits)
             status = weft__adapter_config_fits(config, path, &fits);
         if (status == WEFT_OK && fits)
             status = weft__names_add(chosen, path);
@@ -68,7 +76,7 @@ static weft_status choose_linears(weft_module *tree, const weft__adapter_config 
     return status;
 }
 
-/* Checks that every target_parameter matches a parameter of experts. */
+/* Checks that every target_parameter matches a parameter of experts or the weight of a linear. */
 static weft_status check_parameters(const weft__adapter_config *config, const weft__names *all)
 {
     const size_t n =
@@ -84,10 +92,23 @@ static weft_status check_parameters(const weft__adapter_config *config, const we
         }
         if (!fits)
             return weft__json_fail(&config->parameters, WEFT_UNSUPPORTED,
-                                   "'%s' fits no parameter of experts in the model",
+                                   "'%s' fits no parameter of experts or linears in the model",
                                    weft_printable(target));
     }
     return WEFT_OK;
+}
+
+static weft_status add_weights(weft_module *tree, weft__names *out)
+{
+    weft__names linears = {0};
+    weft_status status = weft__adapter_linears(tree, &linears, NULL);
+    for (int i = 0; status == WEFT_OK && i < linears.n; i++) {
+        char name[WEFT_NN_PATH + 16];
+        snprintf(name, sizeof name, "%s.weight", linears.at[i]);
+        status = weft__names_add(out, name);
+    }
+    weft__names_free(&linears);
+    return status;
 }
 
 /* Adds the stacks that the configuration adapts to `chosen`; *out is their number. */
@@ -99,6 +120,8 @@ static weft_status choose_stacks(weft_module *tree, const weft__adapter_config *
     weft_status status = weft__adapter_stacks(tree, &stacks, NULL);
     if (status == WEFT_OK)
         status = weft__adapter_parameters(tree, &parameters, &none);
+    if (status == WEFT_OK)
+        status = add_weights(tree, &parameters);
     if (status == WEFT_OK)
         status = check_parameters(config, &parameters);
     for (int i = 0; status == WEFT_OK && i < stacks.n; i++) {
@@ -174,9 +197,11 @@ static weft_status find_patterns(const weft__adapter_config *config, const weft_
     *n = 0;
     for (int i = 0; status == WEFT_OK && i < chosen->n; i++) {
         double rank, alpha = 0;
-        char parameter[WEFT_NN_PATH], name[WEFT_NN_PATH];
-        const bool stack = weft__nn_stack_name(chosen->at[i], true, parameter, sizeof parameter);
-        weft__name_in(config->naming, stack ? parameter : chosen->at[i], name, sizeof name);
+        char parameter[WEFT_NN_PATH + 16], name[WEFT_NN_PATH + 16];
+        if (!weft__nn_stack_name(chosen->at[i], true, parameter, WEFT_NN_PATH))
+            snprintf(parameter, sizeof parameter, "%s%s", chosen->at[i],
+                     is_parameter(config, chosen->at[i]) ? ".weight" : "");
+        weft__name_in(config->naming, parameter, name, sizeof name);
         status = weft__adapter_pattern_find(&config->ranks, name, &rank);
         if (status == WEFT_OK)
             status = weft__adapter_pattern_find(&config->alphas, name, &alpha);

@@ -78,7 +78,10 @@ static weft_status add_adapter(void *context, const char *path, weft_module **fi
     const weft_nn_lora_linear *m = (const weft_nn_lora_linear *)*field;
     if (!weft__is_lora(*field) || (*field)->type == &weft_nn_lora_stack_type)
         return WEFT_OK;
+    char name[WEFT_NN_PATH + 16];
     const int64_t rank = saved_rank(m);
+    snprintf(name, sizeof name, "%s.weight", path);
+    const bool parameter = weft__names_have(&p->adapted_parameters, name);
     const bool dora = m->lora_magnitude_vector != NULL;
     if (p->n_sizes == 0) {
         p->dropout = ((const weft_nn_dropout *)m->lora_dropout)->p;
@@ -88,7 +91,7 @@ static weft_status add_adapter(void *context, const char *path, weft_module **fi
         return weft_fail(WEFT_INVALID,
                          "adapter: %s is %s, others are not: PEFT has one kind in an adapter", path,
                          dora ? "DoRA" : "plain LoRA");
-    return add_size(p, path, rank, m->scale);
+    return add_size(p, parameter ? name : path, rank, m->scale);
 }
 
 static weft_status add_experts(weft_module *tree, profile *p)
@@ -258,6 +261,10 @@ static weft_status find_profile(weft_module *tree, profile *p)
     weft_status status = weft__adapter_linears(tree, &p->linears, &p->adapted);
     if (status == WEFT_OK)
         status = weft__adapter_parameters(tree, &p->parameters, &p->adapted_parameters);
+    const bool wrapped = p->naming != &weft__names_text; /* PEFT replaces no names there */
+    if (status == WEFT_OK)
+        status = weft__adapter_move_linears(tree, wrapped, &p->adapted, &p->parameters,
+                                            &p->adapted_parameters);
     if (status == WEFT_OK && p->adapted.n + p->adapted_parameters.n == 0)
         status = weft_fail(WEFT_INVALID, "adapter: the model has none");
     if (status == WEFT_OK)
@@ -388,7 +395,9 @@ static weft_status write_config(weft__text *t, weft_module *tree, const profile 
     write_layers(t, p);
     weft__text_format(t, "  \"loftq_config\": {},\n  \"lora_alpha\": %s,\n",
                       weft__number(p->usual.alpha, number));
-    weft__text_format(t, "  \"lora_dropout\": %s,\n", weft__number(p->dropout, number));
+    /* PEFT refuses dropout beside target_parameters. */
+    weft__text_format(t, "  \"lora_dropout\": %s,\n",
+                      weft__number(p->target_parameters.n > 0 ? 0 : p->dropout, number));
     weft__text_format(t, "  \"megatron_config\": null,\n"
                          "  \"megatron_core\": \"megatron.core\",\n");
     if (p->whole.n > 0)
