@@ -69,6 +69,8 @@ def torch_logits(model, ids):
 
 
 def mlx_logits(path, ids, adapter=None):
+    """In float32: MLX rounds activations to the dtype of a quantized matrix's scales, which moves
+    logits of SmolLM2 in 8 bits by 0.09 of their deviation."""
     import mlx.core as mx
     from mlx_lm.tuner.utils import load_adapters
     from mlx_lm.utils import load_model
@@ -77,6 +79,7 @@ def mlx_logits(path, ids, adapter=None):
     if adapter:
         model = load_adapters(model, str(adapter))
         model.eval()
+    model.set_dtype(mx.float32)
     return numpy.array(model(mx.array(ids)).astype(mx.float32))
 
 

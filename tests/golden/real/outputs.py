@@ -156,7 +156,7 @@ def check(m):
     check_folder(m, "all parameters", work / "full" / "last")
     m.weft("convert", work / "f32", work / "mlx", "--bits", "8")
     m.table.apart(m.name, "MLX's format in mlx-lm: logits", lambda: (
-        mlx_logits(work / "mlx", m.ids), m.logits(work / "mlx")), 0.1)
+        mlx_logits(work / "mlx", m.ids), m.logits(work / "mlx")), 1e-4)
 
 
 def main(command, folder, names):
