@@ -212,6 +212,19 @@ static void a_run_without_files_leaves_none(void)
 }
 
 /* Options that would make another run are refused by name; others may change. */
+/* The message has the option's name, not that of a field. */
+static void a_resumed_run_keeps_its_rate_of_lora_plus(void)
+{
+    const char *out = check_temporary("plus");
+    output o = weft_command(NULL, "train %s --data %s --steps 1 --lora-plus 2 --out %s", model(),
+                            story(), out);
+    CHECK_EQ_INT(o.code, 0);
+    o = weft_command(NULL, "train --out %s --resume --steps 2 --lora-plus 4", out);
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "train: --lora-plus: the run in ");
+    CHECK_CONTAINS(o.err, " has 2, and a resumed run keeps it");
+}
+
 static void a_resumed_run_keeps_what_it_is(void)
 {
     static const struct {
@@ -258,4 +271,6 @@ static void a_resumed_run_keeps_what_it_is(void)
 CHECK_MAIN("cli_resume", CHECK_CASE(killed_runs_are_resumed), CHECK_CASE(partial_files_are_deleted),
            CHECK_CASE(a_best_that_was_moved_aside_comes_back),
            CHECK_CASE(a_run_without_files_leaves_none), CHECK_CASE(stopped_runs_are_resumed),
-           CHECK_CASE(a_second_signal_does_no_harm), CHECK_CASE(a_resumed_run_keeps_what_it_is))
+           CHECK_CASE(a_second_signal_does_no_harm),
+           CHECK_CASE(a_resumed_run_keeps_its_rate_of_lora_plus),
+           CHECK_CASE(a_resumed_run_keeps_what_it_is))

@@ -78,7 +78,12 @@ static void check_harmless(const char *seen, const char *about)
         const unsigned char byte = (unsigned char)*c, next = (unsigned char)c[1];
         if (byte == '\n' || byte == '\t' || (byte == '\r' && next == '\n'))
             continue;
-        if (byte < 0x20 || byte == 0x7f || (byte == 0xc2 && next >= 0x80 && next < 0xa0)) {
+        const unsigned char third = next != '\0' ? (unsigned char)c[2] : 0;
+        const bool turns = (byte == 0xd8 && next == 0x9c) || /* U+061C */
+                           (byte == 0xe2 && next == 0x80 &&
+                            (third == 0x8e || third == 0x8f || (third >= 0xa8 && third <= 0xae))) ||
+                           (byte == 0xe2 && next == 0x81 && third >= 0xa6 && third <= 0xaf);
+        if (turns || byte < 0x20 || byte == 0x7f || (byte == 0xc2 && next >= 0x80 && next < 0xa0)) {
             CHECK_FAIL("%s: byte %td on the terminal is 0x%02x", about, c - seen, byte);
             return;
         }
@@ -90,10 +95,11 @@ static const char *model(void)
     return check_source("examples/storyteller");
 }
 
-/* A title, a colour, a clear screen, a bell, C1 controls, a carriage return over a line. */
+/* A title, a colour, a clear screen, a bell, C1 controls, a carriage return over a line, and
+ * characters that change the direction of text: U+202E, U+2066 and U+061C. */
 #define ATTACK                                                                                     \
     "a\\033]0;x\\007b\\033[31mc\\302\\233"                                                         \
-    "2Jd\\re\\177f"
+    "2Jd\\re\\177f\\342\\200\\256g\\342\\201\\246h\\330\\234i"
 
 static void generated_text_commands_no_terminal(void)
 {
@@ -113,6 +119,7 @@ static void generated_text_commands_no_terminal(void)
     check_harmless(seen, "decoded text");
     CHECK_CONTAINS(seen, "\\x1b[31mc");
     CHECK_CONTAINS(seen, "\\x07b");
+    CHECK_CONTAINS(seen, "\\u202eg\\u2066h\\u061ci");
     /* The prompt is written before the continuation. */
     snprintf(command, sizeof command,
              "%s generate %s --echo --max-tokens 2 -p \"$(printf '%s')\" 2>&1 || "

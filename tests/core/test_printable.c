@@ -357,8 +357,39 @@ static void hostile_paths(void)
     }
 }
 
-CHECK_MAIN("printable", CHECK_CASE(ordinary_text_stays_as_it_is),
-           CHECK_CASE(controls_become_escapes), CHECK_CASE(long_text_is_cut_with_its_length),
+/* Every character with Bidi_Control, every control and both separators of lines and paragraphs are
+ * escaped; their neighbors are not. */
+static void characters_that_change_the_display_are_escaped(void)
+{
+    static const struct {
+        uint32_t first, last;
+        bool hidden;
+    } ranges[] = {{0x00a0, 0x00a0, false}, {0x0080, 0x009f, true},   {0x061b, 0x061b, false},
+                  {0x061c, 0x061c, true},  {0x0627, 0x0627, false},  {0x05d0, 0x05d0, false},
+                  {0x200c, 0x200d, false}, {0x200e, 0x200f, true},   {0x2010, 0x2027, false},
+                  {0x2028, 0x202e, true},  {0x202f, 0x202f, false},  {0x2066, 0x2069, true},
+                  {0x2070, 0x2070, false}, {0x1f600, 0x1f600, false}};
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        for (uint32_t c = ranges[i].first; c <= ranges[i].last; c++) {
+            char text[8] = {0}, escaped[16];
+            if (c < 0x800)
+                snprintf(text, sizeof text, "%c%c", (int)(0xc0 | c >> 6), (int)(0x80 | (c & 63)));
+            else if (c < 0x10000)
+                snprintf(text, sizeof text, "%c%c%c", (int)(0xe0 | c >> 12),
+                         (int)(0x80 | (c >> 6 & 63)), (int)(0x80 | (c & 63)));
+            else
+                snprintf(text, sizeof text, "%c%c%c%c", (int)(0xf0 | c >> 18),
+                         (int)(0x80 | (c >> 12 & 63)), (int)(0x80 | (c >> 6 & 63)),
+                         (int)(0x80 | (c & 63)));
+            snprintf(escaped, sizeof escaped, "\\u%04x", (unsigned)c);
+            CHECK_STR(weft_printable(text), ranges[i].hidden ? escaped : text);
+        }
+    }
+}
+
+CHECK_MAIN("printable", CHECK_CASE(characters_that_change_the_display_are_escaped),
+           CHECK_CASE(ordinary_text_stays_as_it_is), CHECK_CASE(controls_become_escapes),
+           CHECK_CASE(long_text_is_cut_with_its_length),
            CHECK_CASE(sixteen_texts_fit_into_one_message),
            CHECK_CASE(hostile_text_comes_out_harmless_everywhere),
            CHECK_CASE(a_message_in_a_message_keeps_its_escapes), CHECK_CASE(hostile_tensor_names),

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "tests/check.h"
+#include "train/data/cache.h"
 #include "weft/train.h"
 
 static const char template[] = "{%- for m in messages -%}[{{ m.role }}]{{ m.content }}"
@@ -212,6 +213,37 @@ static void other_data_has_another_file(void)
     weft_dataset_free(d);
 }
 
+/* Writes a file with one sample whose length and limit are given, and a checksum that fits, and
+ * says whether it is opened. */
+static bool is_opened(int64_t length, int64_t limit)
+{
+    static const int32_t ids[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+    const weft__said said = {.n = 0};
+    const char *path = check_temporary("lengths.tokens");
+    weft_dataset *d, *back = NULL;
+    if (!CHECK_OK(weft_dataset_new(12, &d)) || !CHECK_OK(weft_dataset_add(d, ids, 12, 0)))
+        return false;
+    d->limit = limit;
+    d->samples[0].length = d->info.tokens = d->info.longest = length;
+    d->info.targets = length - 1;
+    CHECK_OK(weft__dataset_cache_write(path, d, NULL, &said));
+    weft_dataset_free(d);
+    const bool opened = weft__dataset_cache_open(path, &back, NULL);
+    weft_dataset_free(back);
+    return opened;
+}
+
+static void impossible_lengths_are_refused(void)
+{
+    CHECK(!is_opened(1, 8));
+    CHECK(is_opened(2, 8));
+    CHECK(is_opened(7, 8));
+    CHECK(is_opened(8, 8));
+    CHECK(!is_opened(9, 8));
+    CHECK(is_opened(12, 12));
+    CHECK(!is_opened(13, 13)); /* beyond the ids */
+}
+
 static void damaged_files_are_written_anew(void)
 {
     weft_dataset *d, *fresh;
@@ -267,5 +299,5 @@ static void a_cache_that_cannot_be_written_is_not_needed(void)
 
 CHECK_MAIN("data_cache", CHECK_CASE(what_is_kept_is_what_was_read),
            CHECK_CASE(default_splits_are_kept), CHECK_CASE(other_data_has_another_file),
-           CHECK_CASE(damaged_files_are_written_anew),
+           CHECK_CASE(impossible_lengths_are_refused), CHECK_CASE(damaged_files_are_written_anew),
            CHECK_CASE(a_cache_that_cannot_be_written_is_not_needed))

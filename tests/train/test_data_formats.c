@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/check.h"
@@ -441,6 +442,26 @@ static void duplicates_are_counted(void)
     weft_dataset_free(validation);
 }
 
+/* Comparing each name of a header with all others would take minutes. */
+static void headers_may_have_many_columns(void)
+{
+    enum { COLUMNS = 300000 };
+    static char table[24 * COLUMNS];
+    size_t n = 0;
+    weft_dataset *d;
+    for (int i = 0; i < COLUMNS; i++)
+        n += (size_t)snprintf(table + n, sizeof table - n, "%scolumn%d", i > 0 ? "," : "text,", i);
+    n += (size_t)snprintf(table + n, sizeof table - n, "\none");
+    for (int i = 0; i < COLUMNS; i++)
+        table[n++] = ',';
+    table[n] = '\0';
+    const clock_t begin = clock();
+    if (CHECK_OK(parse("a.csv", table, (weft_dataset_options){0}, &d)))
+        CHECK_EQ_INT(weft_dataset_info_of(d).samples, 1);
+    CHECK((double)(clock() - begin) / CLOCKS_PER_SEC < 20);
+    weft_dataset_free(d);
+}
+
 static void everything_is_freed(void)
 {
     CHECK(tokenizer != NULL);
@@ -459,4 +480,5 @@ CHECK_MAIN("data_formats", CHECK_CASE(kinds_of_rows_are_found_row_by_row),
            CHECK_CASE(standard_input_needs_a_format),
            CHECK_CASE(mixtures_repeat_and_sample_their_sources),
            CHECK_CASE(fractions_of_rows_are_drawn_without_repeats),
-           CHECK_CASE(duplicates_are_counted), CHECK_CASE(everything_is_freed))
+           CHECK_CASE(duplicates_are_counted), CHECK_CASE(headers_may_have_many_columns),
+           CHECK_CASE(everything_is_freed))

@@ -189,8 +189,13 @@ static weft_status read_results(const weft__json *o, weft__run_state *s)
         {"step", &r->steps},          {"skipped", &r->skipped},     {"skipped_in_row", &s->skipped},
         {"validated", &s->validated}, {"best_step", &r->best_step}, {"tokens", &r->tokens}};
     weft_status status = WEFT_OK;
-    for (size_t i = 0; status == WEFT_OK && i < sizeof counts / sizeof *counts; i++)
+    for (size_t i = 0; status == WEFT_OK && i < sizeof counts / sizeof *counts; i++) {
         status = weft__json_get_int(o, counts[i].key, counts[i].to);
+        if (status == WEFT_OK && *counts[i].to < 0)
+            status =
+                weft__json_fail(o, WEFT_INVALID, "%s: expected a number of at least 0, got %lld",
+                                counts[i].key, (long long)*counts[i].to);
+    }
     for (size_t i = 0; status == WEFT_OK && i < sizeof numbers / sizeof *numbers; i++) {
         *numbers[i].to = NAN;
         status = weft__json_find_number(o, numbers[i].key, numbers[i].to);
@@ -198,25 +203,28 @@ static weft_status read_results(const weft__json *o, weft__run_state *s)
     return status;
 }
 
-typedef struct micros {
-    int64_t *at;
-    int n, most;
-} micros;
-
-static weft_status add_micro(const weft__json *item, void *context)
-{
-    micros *m = context;
-    return m->n < m->most ? weft__json_as_int(item, &m->at[m->n++]) : WEFT_OK;
-}
-
-/* Reads the micro-batch sizes, which checkpoints of older versions lack. */
+/* Reads the micro-batch size of each rank; 0: the whole batch. */
 static weft_status read_micros(const weft__json *o, weft_trainer *trainer)
 {
-    weft__json found;
-    micros m = {.at = trainer->micros, .most = weft_group_info_of(trainer->o.group).size};
-    const weft_status status = weft__json_find(o, "micro_batch", &found);
-    return status == WEFT_OK && found.value ? weft__json_each(o, "micro_batch", add_micro, &m)
-                                            : status;
+    weft__json list, item;
+    size_t n;
+    const size_t ranks = (size_t)weft_group_info_of(trainer->o.group).size;
+    weft_status status = weft__json_get(o, "micro_batch", &list);
+    if (status == WEFT_OK)
+        status = weft__json_length(&list, &n);
+    if (status == WEFT_OK && n != ranks)
+        return weft__json_fail(&list, WEFT_INVALID, "expected %zu numbers, got %zu", ranks, n);
+    for (size_t i = 0; status == WEFT_OK && i < ranks; i++) {
+        int64_t micro = 0;
+        status = weft__json_at(&list, i, &item);
+        if (status == WEFT_OK)
+            status = weft__json_as_int(&item, &micro);
+        if (status == WEFT_OK && (micro < 0 || micro > INT32_MAX))
+            return weft__json_fail(&item, WEFT_INVALID, "expected a number of at least 0, got %lld",
+                                   (long long)micro);
+        trainer->micros[i] = micro;
+    }
+    return status;
 }
 
 /* Checks that the options that affect later updates are those of the run. */
