@@ -39,7 +39,8 @@ typedef struct piece {
     float weight;
 } piece;
 
-/* Sample i is the ids of these pieces, each tokenized apart. */
+/* Sample i is the ids of these pieces, each tokenized apart. Nothing precedes the first token, so
+ * it is not trained. */
 static void expect(const weft_dataset *d, int64_t i, const piece *pieces, int n_pieces)
 {
     const weft_sample s = weft_dataset_at(d, i);
@@ -52,7 +53,8 @@ static void expect(const weft_dataset *d, int64_t i, const piece *pieces, int n_
         if (CHECK(at + (int64_t)n <= s.length)) {
             CHECK_BYTES(s.ids + at, ids, n * sizeof *ids);
             for (size_t k = 0; k < n; k++)
-                CHECK_CLOSE(s.weights[at + (int64_t)k], pieces[p].weight, 0);
+                CHECK_CLOSE(s.weights[at + (int64_t)k], at + (int64_t)k > 0 ? pieces[p].weight : 0,
+                            0);
         }
         at += (int64_t)n;
         weft_free(ids);
@@ -103,6 +105,71 @@ static void turns_that_are_rendered_differently_later_are_samples_of_a_group(voi
         CHECK_EQ_INT(weft_dataset_at(d, 1).group, weft_dataset_at(d, 0).group);
         CHECK(weft_dataset_at(d, 2).group != weft_dataset_at(d, 0).group);
     }
+    weft_dataset_free(d);
+}
+
+/* Templates as they are on the hub, in short: what is trained for an answer without a question, and
+ * for content that the template renders as a text or as a list only. */
+static void templates_that_need_questions_lists_or_ends_are_trained(void)
+{
+    static const char welcome[] =
+        "{\"messages\": [{\"role\": \"assistant\", \"content\": \"Hello.\"}, {\"role\": \"user\", "
+        "\"content\": \"Who?\"}, {\"role\": \"assistant\", \"content\": \"A fox.\"}]}\n";
+    static const char parts[] =
+        "{\"messages\": [{\"role\": \"assistant\", \"content\": [{\"type\": \"text\", \"text\": "
+        "\"Hel\"}, {\"type\": \"text\", \"text\": \"lo.\"}]}, {\"role\": \"user\", \"content\": "
+        "\"Who?\"}, {\"role\": \"assistant\", \"content\": \"A fox.\"}]}\n";
+    /* Qwen 3.5: fails without a question. */
+    static const char asks[] =
+        "{%- if messages | selectattr('role', 'equalto', 'user') | list | length == 0 -%}"
+        "{{ raise_exception('no question') }}{%- endif -%}"
+        "{%- for m in messages -%}[{{ m.role }}]{{ m.content }}"
+        "{{ '<|endoftext|>' if m.role == 'assistant' else '' }}\n{% endfor -%}"
+        "{%- if add_generation_prompt -%}[assistant]{%- endif -%}";
+    /* SmolVLM: renders lists only. */
+    static const char lists[] =
+        "{%- for m in messages -%}[{{ m.role }}]{% for part in m.content %}"
+        "{% if part.type == 'text' %}{{ part.text }}{% endif %}{% endfor %}"
+        "{{ '<|endoftext|>' if m.role == 'assistant' else '' }}\n{% endfor -%}"
+        "{%- if add_generation_prompt -%}[assistant]{%- endif -%}";
+    /* Llama 2: the generation prompt is empty. */
+    static const char empty[] =
+        "{%- for m in messages -%}{%- if m.role == 'user' -%}[INST]{{ m.content }}[/INST]"
+        "{%- else -%}{{ m.content }}<|endoftext|>{%- endif -%}{%- endfor -%}";
+    static const struct {
+        const char *row, *template, *before, *between;
+    } cases[] = {
+        {welcome, simple, "[assistant]", "\n[user]Who?\n[assistant]"},
+        {parts, simple, "[assistant]", "\n[user]Who?\n[assistant]"},
+        {welcome, asks, "[assistant]", "\n[user]Who?\n[assistant]"},
+        {welcome, lists, "[assistant]", "\n[user]Who?\n[assistant]"},
+        {parts, lists, "[assistant]", "\n[user]Who?\n[assistant]"},
+        {welcome, empty, "", "[INST]Who?[/INST]"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        weft_dataset *d;
+        if (!CHECK_OK(parse(cases[i].row, cases[i].template, (weft_dataset_options){0}, &d)))
+            continue;
+        if (CHECK_EQ_INT(weft_dataset_info_of(d).samples, 1))
+            EXPECT(d, 0, {cases[i].before, 0}, {"Hello.<|endoftext|>", 1}, {cases[i].between, 0},
+                   {"A fox.<|endoftext|>", 1});
+        weft_dataset_free(d);
+    }
+}
+
+/* GLM writes no end: the model ends its answer with the token that begins the next message. */
+static void the_token_that_begins_a_question_ends_a_turn(void)
+{
+    static const char glm[] =
+        "{%- for m in messages -%}{{ '<|im_start|>[user]' if m.role == 'user' else '[assistant]' "
+        "}}"
+        "{{ m.content }}{% endfor -%}{%- if add_generation_prompt -%}[assistant]{%- endif -%}";
+    weft_dataset *d;
+    if (!CHECK_OK(parse(two_turns, glm, (weft_dataset_options){0}, &d)))
+        return;
+    if (CHECK_EQ_INT(weft_dataset_info_of(d).samples, 1))
+        EXPECT(d, 0, {"<|im_start|>[user]Who?[assistant]", 0}, {"A fox.<|im_start|>", 1},
+               {"[user]Where?[assistant]", 0}, {"Home.<|im_start|>", 1});
     weft_dataset_free(d);
 }
 
@@ -324,6 +391,8 @@ static void llama3_2_conversations_equal_transformers(void)
 
 CHECK_MAIN("conversations", CHECK_CASE(every_assistant_turn_is_trained),
            CHECK_CASE(turns_that_are_rendered_differently_later_are_samples_of_a_group),
+           CHECK_CASE(templates_that_need_questions_lists_or_ends_are_trained),
+           CHECK_CASE(the_token_that_begins_a_question_ends_a_turn),
            CHECK_CASE(messages_may_have_weights),
            CHECK_CASE(the_last_turn_or_everything_may_be_trained),
            CHECK_CASE(malformed_conversations_are_refused),

@@ -45,6 +45,8 @@ weft_status weft__chat_add(weft_chat *chat, const char *name, const char *where,
         t->status = weft__jinja_parse(source, length, where, &t->parsed);
         t->error = t->status ? weft_strdup(weft_error_message()) : NULL;
         status = t->status && (t->status == WEFT_MEMORY || !t->error) ? WEFT_MEMORY : WEFT_OK;
+        if (t->parsed && !status)
+            status = weft__chat_probe(t);
     }
     chat->count++; /* counted now, so that it is freed with the others */
     return status;
@@ -162,9 +164,9 @@ static const chat_template *choose(const weft_chat *chat, const weft_chat_option
 
 /* ---- messages ------------------------------------------------------------------------------- */
 
-/* A copy of a message without null members, with its reasoning under every known member name. NULL
- * when out of memory. */
-static json_object *prepared(json_object *message)
+/* A copy of a message without null members, with content as the template renders it and the
+ * reasoning under every known member name. NULL when out of memory. */
+static json_object *prepared(const chat_template *t, json_object *message)
 {
     static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
     json_object *copy = json_object_new_object(), *reasoning = NULL;
@@ -175,8 +177,12 @@ static json_object *prepared(json_object *message)
         fine = json_object_object_add(copy, "thinking", json_object_get(reasoning)) == 0;
     json_object_object_foreach(message, key, value)
     {
+        json_object *member = NULL;
         if (value && fine)
-            fine = json_object_object_add(copy, key, json_object_get(value)) == 0;
+            member = strcmp(key, "content") == 0 ? weft__chat_convert_content(t, value)
+                                                 : json_object_get(value);
+        if (value && fine)
+            fine = member && json_object_object_add(copy, key, member) == 0;
     }
     if (reasoning && fine)
         fine = json_object_object_add(copy, names[0], json_object_get(reasoning)) == 0;
@@ -187,7 +193,7 @@ static json_object *prepared(json_object *message)
     return copy;
 }
 
-static weft_status prepare(const weft__json *root, json_object **out)
+static weft_status prepare(const chat_template *t, const weft__json *root, json_object **out)
 {
     size_t count = 0;
     weft__json item;
@@ -201,7 +207,7 @@ static weft_status prepare(const weft__json *root, json_object **out)
         status = weft__json_at(root, i, &item);
         if (!status)
             status = weft__json_as_object(&item);
-        json_object *message = status ? NULL : prepared(item.value);
+        json_object *message = status ? NULL : prepared(t, item.value);
         if (!status && (!message || json_object_array_add(list, message))) {
             json_object_put(message);
             status = weft__out_of_memory(root->name, NULL);
@@ -244,7 +250,8 @@ static weft_status parse_option(const char *text, const char *name, weft__json_d
     return text ? weft__json_parse(text, strlen(text), name, doc) : WEFT_OK;
 }
 
-static weft_status parse_inputs(inputs *in, const char *messages, const weft_chat_options *options)
+static weft_status parse_inputs(inputs *in, const chat_template *t, const char *messages,
+                                const weft_chat_options *options)
 {
     weft_status status = parse_option(messages, "messages", &in->messages);
     if (!status)
@@ -255,7 +262,7 @@ static weft_status parse_inputs(inputs *in, const char *messages, const weft_cha
         status = parse_option(options->variables, "variables", &in->variables);
     if (!status) {
         const weft__json root = weft__json_root(&in->messages);
-        status = prepare(&root, &in->prepared);
+        status = prepare(t, &root, &in->prepared);
     }
     if (!status && options->variables) {
         const weft__json root = weft__json_root(&in->variables);
@@ -313,7 +320,7 @@ weft_status weft__chat_render_spans(const weft_chat *chat, const char *messages,
     inputs *in = status ? NULL : weft_calloc(1, sizeof *in);
     if (!in)
         return status ? status : weft__out_of_memory(chat->where, NULL);
-    status = parse_inputs(in, messages, options);
+    status = parse_inputs(in, t, messages, options);
     if (!status)
         status = collect(chat, options, in);
     if (!status) {

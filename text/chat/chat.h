@@ -3,6 +3,7 @@
 #define WEFT_TEXT_CHAT_CHAT_H
 
 #include "core/io/json.h"
+#include "core/io/text.h"
 #include "text/jinja/jinja.h"
 #include "weft/chat.h"
 
@@ -11,6 +12,7 @@ typedef struct chat_template {
     jinja_template *parsed; /* NULL: `error` says why it cannot be rendered */
     weft_status status;
     char *error;
+    bool renders_texts, renders_lists; /* content that is a text, or a list of parts */
 } chat_template;
 
 struct weft_chat {
@@ -33,6 +35,14 @@ weft_status weft__chat_add(weft_chat *chat, const char *name, const char *where,
                            size_t length);
 /* Adds the special tokens that a tokenizer knows by role. */
 weft_status weft__chat_tokens_of(weft_chat *chat, const weft_tokenizer *tokenizer);
+
+/* Finds out which content a parsed template renders. */
+weft_status weft__chat_probe(chat_template *t);
+/* Content that the template renders: the text of a list of texts, or a list with the text, if it
+ * does not render the other. The caller owns the result; NULL when out of memory. */
+json_object *weft__chat_convert_content(const chat_template *t, json_object *content);
+/* Appends the text of content that is a text or a list of texts; false: it is neither. */
+bool weft__chat_content_text(json_object *content, weft__text *out);
 
 /* For a prompt that ends within its last message: marks the end of that message's content, and cuts
  * the rendered text at the mark. */

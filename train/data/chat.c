@@ -2,7 +2,6 @@
 #include "train/data/chat.h"
 
 #include <float.h>
-#include <json-c/json_tokener.h>
 #include <string.h>
 
 #include "core/failure.h"
@@ -45,58 +44,6 @@ static weft_status rename_members(const weft__json *message, json_object *copy)
     json_object_object_del(copy, "from");
     json_object_object_del(copy, "value");
     return WEFT_OK;
-}
-
-/* Whether the template renders content that is a list of texts, [{"type": "text", "text": "..."}].
- * Many fail or print the list. */
-static weft_status renders_lists(const weft__conversation *c, bool *out)
-{
-    json_object *messages = json_tokener_parse(
-        "[{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"weft\"}]}]");
-    char *text = NULL;
-    size_t n;
-    weft_status status = messages ? weft__conversation_render(c, messages, true, &text, &n, NULL)
-                                  : weft__out_of_memory("dataset", NULL);
-    *out = status == WEFT_OK && strstr(text, "weft") != NULL && strstr(text, "type") == NULL;
-    weft_free(text);
-    json_object_put(messages);
-    return status == WEFT_INVALID ? WEFT_OK : status;
-}
-
-/* Whether content is a list of texts; *all is their concatenation. */
-static bool is_text_list(json_object *list, weft__text *all)
-{
-    const bool is_list = json_object_is_type(list, json_type_array);
-    const size_t n = is_list ? json_object_array_length(list) : 0;
-    for (size_t i = 0; i < n; i++) {
-        json_object *part = json_object_array_get_idx(list, i), *type = NULL, *text = NULL;
-        if (json_object_is_type(part, json_type_object)) {
-            json_object_object_get_ex(part, "type", &type);
-            json_object_object_get_ex(part, "text", &text);
-        }
-        if (!json_object_is_type(type, json_type_string) ||
-            strcmp(json_object_get_string(type), "text") != 0 ||
-            !json_object_is_type(text, json_type_string))
-            return false;
-        weft__text_append(all, json_object_get_string(text),
-                          (size_t)json_object_get_string_len(text));
-    }
-    return n > 0;
-}
-
-/* Replaces content that is a list of texts by one text, if the template does not render lists. */
-static weft_status join_content(const weft__conversation *c, json_object *message)
-{
-    weft__text all = {0};
-    bool keep = !is_text_list(json_object_object_get(message, "content"), &all);
-    weft_status status = keep || all.failed ? WEFT_OK : renders_lists(c, &keep);
-    if (status == WEFT_OK && !keep &&
-        (all.failed ||
-         json_object_object_add(message, "content",
-                                json_object_new_string_len(all.n > 0 ? all.at : "", (int)all.n))))
-        status = weft__out_of_memory("dataset", NULL);
-    weft_free(all.at);
-    return status;
 }
 
 weft_status weft__message_copy(const weft__json *message, json_object **out)
@@ -180,8 +127,6 @@ static weft_status take_message(const weft__conversation *c, size_t i, json_obje
         status = weft__json_as_object(&message);
     if (status == WEFT_OK)
         status = weft__message_copy(&message, out);
-    if (status == WEFT_OK)
-        status = join_content(c, *out);
     if (status != WEFT_OK)
         return status;
     const bool assistant = is_assistant(*out);
@@ -190,18 +135,25 @@ static weft_status take_message(const weft__conversation *c, size_t i, json_obje
     return status == WEFT_OK ? check_content(&message, *out) : status;
 }
 
+/* Whether a member of an answer is absent, empty or blank. */
+static bool is_blank_member(json_object *value)
+{
+    weft__text text = {0};
+    const bool is_text = weft__chat_content_text(value, &text);
+    const char *at = text.n > 0 ? text.at : "";
+    const bool blank = is_text ? at[strspn(at, " \t\r\n")] == '\0' : weft__value_is_empty(value);
+    weft_free(text.at);
+    return blank;
+}
+
 /* Whether an answer has neither text nor tool calls nor reasoning. */
 static bool is_blank(json_object *message)
 {
     static const char *const keys[] = {"content", "tool_calls", "reasoning_content", "reasoning",
                                        "thinking"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        json_object *value = json_object_object_get(message, keys[i]);
-        const char *text =
-            json_object_is_type(value, json_type_string) ? json_object_get_string(value) : NULL;
-        if (text ? text[strspn(text, " \t\r\n")] != '\0' : !weft__value_is_empty(value))
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!is_blank_member(json_object_object_get(message, keys[i])))
             return false;
-    }
     return true;
 }
 

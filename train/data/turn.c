@@ -6,8 +6,8 @@
  *   message does not contain that: the turn begins where the two part, at the end of a token;
  * - such templates also drop the reasoning of a message: it is put back after the generation
  *   prompt, which is how the model generates it;
- * - a message that comes first has no text before it. Its turn begins after the generation prompt
- *   that follows a question. */
+ * - a message that comes first has no text before it, and some templates require a question
+ *   (Qwen 3.5). It is rendered as the answer to one, which is then removed from the text. */
 #include "train/data/turn.h"
 
 #include <ctype.h>
@@ -87,17 +87,14 @@ typedef struct before {
     size_t n_with, n_without;
 } before;
 
-/* The messages [{"role": "user", "content": "?"}]. */
+/* The message {"role": "user", "content": "?"}; NULL when out of memory. */
 static json_object *question(void)
 {
-    json_object *list = json_object_new_array(), *message = json_object_new_object();
-    if (list && message &&
-        json_object_object_add(message, "role", json_object_new_string("user")) == 0 &&
-        json_object_object_add(message, "content", json_object_new_string("?")) == 0 &&
-        json_object_array_add(list, message) == 0)
-        return list;
+    json_object *message = json_object_new_object();
+    if (message && json_object_object_add(message, "role", json_object_new_string("user")) == 0 &&
+        json_object_object_add(message, "content", json_object_new_string("?")) == 0)
+        return message;
     json_object_put(message);
-    json_object_put(list);
     return NULL;
 }
 
@@ -150,34 +147,9 @@ static weft_status find_prompt(const weft__conversation *c, const before *b, pie
     return status;
 }
 
-/* Finds where a turn begins that comes first: after the longest beginning of the generation prompt
- * that the text contains. */
-static weft_status begin_of_first(const weft__conversation *c, before *b, piece text, size_t *out)
-{
-    json_object *messages = question();
-    weft_status status = messages ? WEFT_OK : weft__out_of_memory("dataset", NULL);
-    if (status == WEFT_OK)
-        status = weft__conversation_render(c, messages, true, &b->with, &b->n_with, NULL);
-    if (status == WEFT_OK)
-        status = weft__conversation_render(c, messages, false, &b->without, &b->n_without, NULL);
-    json_object_put(messages);
-    *out = 0;
-    if (status != WEFT_OK)
-        return status;
-    piece prompt = {NULL, 0};
-    status = find_prompt(c, b, &prompt);
-    for (size_t n = prompt.n; n > 0 && status == WEFT_OK && *out == 0; n--) {
-        const piece start = {prompt.at, n};
-        const size_t at = trimmed(start).n > 0 ? find(text, start, false) : text.n;
-        bool ends = false;
-        if (at < text.n)
-            status = ends_token(c, prompt, n, &ends);
-        *out = ends ? at + n : 0;
-    }
-    return status;
-}
-
 /* ---- the end -------------------------------------------------------------------------------- */
+
+static const piece end_of_reasoning = {"</think>", 8};
 
 static bool is_special_at_end(const weft__conversation *c, piece text)
 {
@@ -205,21 +177,64 @@ static size_t end_of_turn(const weft__conversation *c, piece text, size_t begin)
     return is_special_at_end(c, shorter) ? begin + shorter.n : text.n;
 }
 
-/* ---- reasoning ------------------------------------------------------------------------------ */
+/* The special token that the text begins with, except for the beginning of a text; NULL: none. */
+static const char *special_at_begin(const weft__conversation *c, piece text)
+{
+    int32_t *ids = NULL;
+    size_t n = 0;
+    const char *token = NULL;
+    if (weft_tokenizer_encode(c->tokenizer, text.at, text.n, 0, &ids, &n) == WEFT_OK && n > 0 &&
+        weft_tokenizer_is_special(c->tokenizer, ids[0]) &&
+        ids[0] != weft_tokenizer_bos(c->tokenizer))
+        token = weft_tokenizer_id_to_token(c->tokenizer, ids[0]);
+    weft_free(ids);
+    return token && begins_with(text, (piece){token, strlen(token)}) ? token : NULL;
+}
 
-static const piece end_of_reasoning = {"</think>", 8};
+/* For templates that write no token after an answer (GLM): appends the special token that a
+ * question begins with, at which the model ends its answer. */
+static weft_status append_end(const weft__conversation *c, weft__turn *t, size_t *n)
+{
+    const size_t at = json_object_array_length(c->messages);
+    char *longer = NULL;
+    size_t n_longer = 0;
+    const piece turn = {t->text + t->begin, *n - t->begin};
+    const size_t reasoning = find(turn, end_of_reasoning, true);
+    const size_t skipped = reasoning < turn.n ? reasoning + end_of_reasoning.n : 0;
+    const piece answer = {turn.at + skipped, turn.n - skipped};
+    if (answer.n == 0 || end_of_turn(c, (piece){t->text, *n}, t->begin) < *n ||
+        is_special_at_end(c, turn))
+        return WEFT_OK;
+    json_object *asked = question();
+    weft_status status =
+        asked ? weft__conversation_append(c, asked) : weft__out_of_memory("dataset", NULL);
+    if (status == WEFT_OK)
+        status = weft__conversation_render(c, c->messages, false, &longer, &n_longer, NULL);
+    json_object_array_del_idx(c->messages, at, 1);
+    const size_t found =
+        status == WEFT_OK ? find((piece){longer, n_longer}, answer, true) : n_longer;
+    const size_t behind = found < n_longer ? found + answer.n : n_longer;
+    const char *token =
+        status == WEFT_OK ? special_at_begin(c, (piece){longer + behind, n_longer - behind}) : NULL;
+    weft_free(longer);
+    if (token == NULL)
+        return status == WEFT_INVALID ? WEFT_OK : status;
+    weft__text text = {0};
+    weft__text_append(&text, t->text, *n);
+    weft__text_append(&text, token, strlen(token));
+    weft_free(t->text);
+    t->text = text.at;
+    *n = text.n;
+    return text.failed ? weft__out_of_memory("dataset", NULL) : WEFT_OK;
+}
+
+/* ---- reasoning ------------------------------------------------------------------------------ */
 
 /* Puts the reasoning in a message's content back if the template dropped it: the turn is then the
  * generation prompt, the content and what the template writes after it. */
-static weft_status restore_reasoning(weft__turn *t, const before *b, json_object *message,
-                                     size_t *n)
+static weft_status restore(weft__turn *t, const before *b, piece all, size_t *n)
 {
-    json_object *value = json_object_object_get(message, "content");
-    if (!json_object_is_type(value, json_type_string))
-        return WEFT_OK;
     const piece text = {t->text + t->begin, *n - t->begin};
-    const piece all =
-        trimmed((piece){json_object_get_string(value), (size_t)json_object_get_string_len(value)});
     const size_t cut = find(all, end_of_reasoning, true);
     if (cut == all.n || find(text, end_of_reasoning, false) < text.n)
         return WEFT_OK;
@@ -241,6 +256,18 @@ static weft_status restore_reasoning(weft__turn *t, const before *b, json_object
     t->begin = b->n_with;
     *n = restored.n;
     return restored.failed ? weft__out_of_memory("dataset", NULL) : WEFT_OK;
+}
+
+static weft_status restore_reasoning(weft__turn *t, const before *b, json_object *message,
+                                     size_t *n)
+{
+    weft__text content = {0};
+    weft_status status = WEFT_OK;
+    if (weft__chat_content_text(json_object_object_get(message, "content"), &content))
+        status = content.failed ? weft__out_of_memory("dataset", NULL)
+                                : restore(t, b, trimmed((piece){content.at, content.n}), n);
+    weft_free(content.at);
+    return status;
 }
 
 /* ---- turns ---------------------------------------------------------------------------------- */
@@ -267,7 +294,7 @@ static weft_status begin_after_prompt(const weft__conversation *c, before *b, pi
         return WEFT_OK;
     *out = 0;
     piece prompt = {NULL, 0};
-    weft_status status = render_shorter(c, &b->without, &b->n_without);
+    weft_status status = b->without ? WEFT_OK : render_shorter(c, &b->without, &b->n_without);
     if (status == WEFT_OK)
         status = find_prompt(c, b, &prompt);
     const size_t shared = with.n - prompt.n;
@@ -279,47 +306,98 @@ static weft_status begin_after_prompt(const weft__conversation *c, before *b, pi
 }
 
 /* Finds the turn that the text of the conversation ends with. */
-static weft_status find_turn(weft__conversation *c, before *b, bool first, json_object *message,
-                             weft__turn *t)
+static weft_status find_turn(weft__conversation *c, before *b, json_object *message, weft__turn *t)
 {
     size_t n = 0;
     weft_status status = weft__conversation_render(c, c->messages, false, &t->text, &n, NULL);
-    if (status == WEFT_INVALID && first) { /* the template refuses it: it is not trained */
-        c->n_turns--;
-        return WEFT_OK;
-    }
-    if (status != WEFT_OK)
-        return status;
-    const piece text = {t->text, n};
-    status =
-        first ? begin_of_first(c, b, text, &t->begin) : begin_after_prompt(c, b, text, &t->begin);
-    if (status == WEFT_OK && t->begin == 0 && (first || b->n_with > 0))
+    if (status == WEFT_OK)
+        status = begin_after_prompt(c, b, (piece){t->text, n}, &t->begin);
+    if (status == WEFT_OK && t->begin == 0 && b->n_with > 0)
         return weft__json_fail(c->list, WEFT_UNSUPPORTED,
                                "message %zu: the chat template renders the turn differently from "
                                "the generation prompt",
                                t->index + 1);
-    if (status == WEFT_OK && !first)
+    if (status == WEFT_OK)
+        status = append_end(c, t, &n);
+    if (status == WEFT_OK)
         status = restore_reasoning(t, b, message, &n);
     if (status == WEFT_OK)
         t->end = end_of_turn(c, (piece){t->text, n}, t->begin);
     return status;
 }
 
+/* Replaces what precedes the generation prompt by what the conversation begins with, which the text
+ * with the question shares. The prompt may begin with the end of that: "<|im_start|>". */
+static weft_status remove_question(const weft__conversation *c, before *b, weft__turn *t)
+{
+    char *all = NULL;
+    size_t n_all = 0, n = 0;
+    piece prompt = {NULL, 0};
+    weft_status status = weft__conversation_render(c, c->given, false, &all, &n_all, NULL);
+    if (status == WEFT_OK)
+        status = find_prompt(c, b, &prompt);
+    if (status == WEFT_OK)
+        status = common_tokens(c, (piece){b->without, b->n_without}, (piece){all, n_all}, &n);
+    const size_t removed = b->n_with - prompt.n;
+    if (status == WEFT_OK && n < removed) {
+        size_t again = n < prompt.n ? n : prompt.n;
+        while (memcmp(all + n - again, prompt.at, again) != 0)
+            again--;
+        n -= again;
+        memcpy(t->text, all, n);
+        memmove(t->text + n, t->text + removed, t->end - removed);
+        t->begin -= removed - n;
+        t->end -= removed - n;
+    }
+    weft_free(all);
+    return status;
+}
+
+/* Adds the turn of a message that nothing precedes, or no question. */
+static weft_status add_unasked(weft__conversation *c, before *b, json_object *message,
+                               weft__turn *t)
+{
+    const size_t at = json_object_array_length(c->messages);
+    json_object *asked = question();
+    weft_status status =
+        asked ? weft__conversation_append(c, asked) : weft__out_of_memory("dataset", NULL);
+    if (status == WEFT_OK)
+        status = weft__conversation_render(c, c->messages, true, &b->with, &b->n_with, NULL);
+    if (status == WEFT_OK)
+        status = weft__conversation_render(c, c->messages, false, &b->without, &b->n_without, NULL);
+    if (status == WEFT_OK)
+        status = weft__conversation_append(c, json_object_get(message));
+    if (status == WEFT_OK)
+        status = find_turn(c, b, message, t);
+    if (status == WEFT_OK)
+        status = remove_question(c, b, t);
+    json_object_array_del_idx(c->messages, at, 1);
+    return status;
+}
+
+static weft_status add_answer(weft__conversation *c, before *b, json_object *message, weft__turn *t)
+{
+    weft_status status = weft__conversation_append(c, json_object_get(message));
+    return status == WEFT_OK ? find_turn(c, b, message, t) : status;
+}
+
 weft_status weft__conversation_add_turn(weft__conversation *c, json_object *message, size_t index,
                                         double weight)
 {
-    const bool first = json_object_array_length(c->messages) == 0;
+    bool asked = json_object_array_length(c->messages) > 0;
     weft__turn *t = &c->turns[c->n_turns++];
     *t = (weft__turn){.index = index, .weight = weight};
     before b = {NULL};
     weft_status status = WEFT_OK;
-    if (!first)
+    if (asked)
         status = weft__conversation_render(c, c->messages, true, &b.with, &b.n_with, NULL);
-    const weft_status appended = weft__conversation_append(c, message);
+    if (status == WEFT_INVALID) { /* the template wants a question */
+        asked = false;
+        status = WEFT_OK;
+    }
     if (status == WEFT_OK)
-        status = appended;
-    if (status == WEFT_OK)
-        status = find_turn(c, &b, first, message, t);
+        status = asked ? add_answer(c, &b, message, t) : add_unasked(c, &b, message, t);
+    json_object_put(message);
     weft_free(b.with);
     weft_free(b.without);
     return status;

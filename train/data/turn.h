@@ -42,8 +42,7 @@ weft_status weft__conversation_render(const weft__conversation *c, json_object *
 weft_status weft__conversation_append(const weft__conversation *c, json_object *message);
 
 /* Appends a message, of which it takes ownership, as a trained turn. The turn begins where the
- * generation prompt and the rendered message part, and ends after its end token. A first message
- * that the template refuses without the others is not trained. */
+ * generation prompt and the rendered message differ, and ends after its end token. */
 weft_status weft__conversation_add_turn(weft__conversation *c, json_object *message, size_t index,
                                         double weight);
 
