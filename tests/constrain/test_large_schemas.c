@@ -222,6 +222,64 @@ static void many_properties_are_followed(void)
     }
 }
 
+/* Every keyword with 100,000 entries takes time in proportion to them: "#" is the number of an
+ * entry, "+" the next one. Without texts that fit or do not, the schema is refused. */
+static void every_keyword_takes_many_entries(void)
+{
+    enum { ENTRIES = 100000, MOST = 20 };
+    static const struct {
+        const char *begin, *entry, *end, *fits, *not ;
+    } cases[] = {
+        {"\"enum\":[", "\"v#\"", "]", "\"v99999\"", "\"v100000\""},
+        {"\"const\":[", "#", "]", NULL, "[0]"},
+        {"\"type\":\"object\",\"required\":[", "\"p#\"", "]", NULL, "{}"},
+        {"\"type\":\"object\",\"minProperties\":50000,\"properties\":{",
+         "\"p#\":{\"type\":\"null\"}", "}", NULL, "{\"p0\":null}"},
+        {"\"type\":\"object\",\"minProperties\":2,\"properties\":{", "\"p#\":{\"type\":\"null\"}",
+         "},\"additionalProperties\":{\"type\":\"null\"}", "{\"p99999\":null,\"q\":null}",
+         "{\"p0\":null}"},
+        {"\"type\":\"object\",\"maxProperties\":1,\"properties\":{", "\"p#\":{\"type\":\"null\"}",
+         "}", "{\"p5\":null}", "{\"p5\":null,\"p6\":null}"},
+        {"\"anyOf\":[", "{\"const\":#}", "]", "99999", "100000"},
+        {"\"oneOf\":[", "{\"const\":\"v#\"}", "]", "\"v99999\"", "\"v\""},
+        {"\"type\":\"integer\",\"allOf\":[", "{\"minimum\":#}", "]", NULL, NULL},
+        {"\"type\":\"array\",\"prefixItems\":[", "{\"const\":#}", "]", "[0,1,2]", "[0,2]"},
+        {"\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"null\"}},\"dependentRequired\":{",
+         "\"b#\":[\"a\"]", "}", NULL, NULL},
+        {"\"$ref\":\"#/$defs/d0\",\"$defs\":{\"d100000\":{\"type\":\"null\"},",
+         "\"d#\":{\"$ref\":\"#/$defs/d+\"}", "}", NULL, NULL},
+        {"\"type\":\"object\",\"patternProperties\":{", "\"^p#$\":{\"type\":\"null\"}", "}", NULL,
+         NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        weft__text schema = {0};
+        weft_constraint *c = NULL;
+        const double begin = seconds();
+        weft__text_format(&schema, "{%s", cases[i].begin);
+        for (int k = 0; k < ENTRIES; k++) {
+            weft__text_append(&schema, ",", (size_t)(k > 0));
+            for (const char *at = cases[i].entry; *at; at++)
+                if (*at == '#' && at[1] != '/')
+                    weft__text_format(&schema, "%d", k);
+                else if (*at == '+')
+                    weft__text_format(&schema, "%d", k + 1);
+                else
+                    weft__text_append(&schema, at, 1);
+        }
+        weft__text_format(&schema, "%s}", cases[i].end);
+        if (cases[i].not == NULL) {
+            CHECK_STATUS(open_text(&schema, &c), WEFT_UNSUPPORTED);
+            CHECK_CONTAINS(weft_error_message(), "more than ");
+        } else if (CHECK_OK(open_text(&schema, &c))) {
+            CHECK(cases[i].fits == NULL || fits(c, cases[i].fits));
+            CHECK(!fits(c, cases[i].not ));
+        }
+        if (!CHECK(seconds() - begin < MOST) || getenv("WEFT_TEST_TIMES"))
+            printf("%s: %.1f s\n", cases[i].begin, seconds() - begin);
+        weft_constraint_free(c);
+    }
+}
+
 /* Patterns of which none matches what another matches, and patterns of which many do. */
 static void many_patterns_are_told_apart(void)
 {
@@ -274,5 +332,6 @@ CHECK_MAIN("large_schemas", CHECK_CASE(contradictions_are_found_early),
            CHECK_CASE(long_unions_are_followed), CHECK_CASE(many_constants_are_one_choice),
            CHECK_CASE(many_equal_constants_are_followed),
            CHECK_CASE(many_references_to_one_schema_are_one_place),
-           CHECK_CASE(many_properties_are_followed), CHECK_CASE(many_patterns_are_told_apart),
+           CHECK_CASE(many_properties_are_followed), CHECK_CASE(every_keyword_takes_many_entries),
+           CHECK_CASE(many_patterns_are_told_apart),
            CHECK_CASE(branches_with_other_properties_are_told_apart))

@@ -38,7 +38,8 @@ static bool add_property(machine *m, const schema_choice *c, object_part *o, siz
     if (!bits)
         return false;
     memcpy(bits, o->state.seen, words * sizeof *bits);
-    bits[property / 64] |= (uint64_t)1 << property % 64;
+    const size_t rank = c->properties[property].rank;
+    bits[rank / 64] |= (uint64_t)1 << rank % 64;
     o->state.seen = bits;
     return true;
 }
@@ -80,13 +81,16 @@ static void push_colon(machine *m, frame f)
 
 /* ---- keys that the schema names -------------------------------------------------------------- */
 
-/* The frame within a named key, with the distance to the nearest property that it can still be. */
+/* The frame within a named key, with the distance to the nearest property that it can still be. No
+ * property is nearer than the cheapest one of all, of which quote and `at` bytes are written, and
+ * the comma before it. */
 static void push_key(machine *m, frame f)
 {
     const schema_choice *c = choice_of(m, &f);
     const object_part *o = &f.as.object;
+    const int64_t bound = weft__object_missing(m->schema, c, &o->state, 1) - o->at - 2;
     int64_t least = SCHEMA_NEVER;
-    for (int32_t i = o->low; i < o->high; i++) {
+    for (int32_t i = o->low; i < o->high && least > bound; i++) {
         const schema_property *p = &c->properties[i];
         if (!weft__object_may_add(m->schema, c, &o->state, (size_t)i))
             continue;

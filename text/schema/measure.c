@@ -13,20 +13,35 @@ static int64_t least_array(const weft__schema *schema, const schema_choice *c)
     return missing >= SCHEMA_NEVER ? SCHEMA_NEVER : missing > 1 ? missing : 2;
 }
 
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 static int by_bytes(const void *a, const void *b)
 {
     const schema_cost *x = a, *y = b;
     if (x->bytes != y->bytes)
         return x->bytes < y->bytes ? -1 : 1;
-    return x->property < y->property ? -1 : x->property > y->property;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static void sort_by_cost(const weft__schema *schema, schema_choice *c)
+{
+    for (size_t i = 0; i < c->n_properties; i++) {
+        const schema_property *p = &c->properties[i];
+        const int64_t bytes = p->required ? SCHEMA_NEVER : weft__object_property(schema, p);
+        c->by_cost[i] = (schema_cost){smaller(bytes, SCHEMA_NEVER), p->order, i};
+    }
+    if (c->n_properties > 0)
+        qsort(c->by_cost, c->n_properties, sizeof *c->by_cost, by_bytes);
+    for (size_t i = 0; i < c->n_properties; i++)
+        c->properties[c->by_cost[i].property].rank = i;
 }
 
 static int64_t least_object(const weft__schema *schema, schema_choice *c)
 {
-    for (size_t i = 0; i < c->n_properties; i++)
-        c->by_cost[i] = (schema_cost){weft__object_property(schema, &c->properties[i]), i};
-    if (c->n_properties > 0)
-        qsort(c->by_cost, c->n_properties, sizeof *c->by_cost, by_bytes);
+    sort_by_cost(schema, c);
     const object_state o = weft__object_start(schema, c);
     const int64_t missing = weft__object_missing(schema, c, &o, 0);
     return missing >= SCHEMA_NEVER ? SCHEMA_NEVER : missing > 1 ? missing : 2;
@@ -35,11 +50,6 @@ static int64_t least_object(const weft__schema *schema, schema_choice *c)
 static int64_t least_string(const schema_choice *c)
 {
     return 2 + (c->pattern ? weft__pattern_distance(c->pattern, 0, c->max_length) : c->min_length);
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 static void measure_choice(const weft__schema *schema, schema_choice *c)

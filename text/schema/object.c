@@ -15,8 +15,7 @@ static bool seen(const schema_choice *c, const object_state *o, size_t property)
 {
     if (c->ordered)
         return c->properties[property].order < o->next;
-    return o->reading_named == property + 1 ||
-           (o->seen && (o->seen[property / 64] >> property % 64 & 1));
+    return o->reading_named == property + 1 || weft__object_has(o, c->properties[property].rank);
 }
 
 /* ---- what may come --------------------------------------------------------------------------- */
@@ -133,15 +132,56 @@ typedef struct keys_left {
 
 /* Enumerates the optional properties, cheapest first. */
 typedef struct key_range {
-    size_t named; /* in c->by_cost */
+    size_t named; /* in c->by_cost: the first property of those with equal costs */
     keys_left of[SCHEMA_KEYS];
 } key_range;
 
-static bool optional(const weft__schema *schema, const schema_choice *c, const object_state *o,
-                     const schema_cost *cost)
+/* The first of by_cost[first, end) with at least these bytes and this order. */
+static size_t find_cost(const schema_choice *c, size_t first, int64_t bytes, int32_t order)
 {
-    const schema_property *p = &c->properties[cost->property];
-    return !p->required && !seen(c, o, cost->property) && least_of(schema, p->node) < SCHEMA_NEVER;
+    size_t end = c->n_properties;
+    while (first < end) {
+        const size_t middle = first + (end - first) / 2;
+        const schema_cost *cost = &c->by_cost[middle];
+        if (cost->bytes < bytes || (cost->bytes == bytes && cost->order < order))
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first;
+}
+
+/* The number of bits from first to end - 1. */
+static int64_t count_bits(const uint64_t *bits, size_t first, size_t end)
+{
+    int64_t n = 0;
+    while (first < end) {
+        const size_t in_word = 64 - first % 64, left = end - first;
+        const size_t take = left < in_word ? left : in_word;
+        const uint64_t mask = take == 64 ? UINT64_MAX : (((uint64_t)1 << take) - 1) << first % 64;
+        n += __builtin_popcountll(bits[first / 64] & mask);
+        first += take;
+    }
+    return n;
+}
+
+/* The number of properties among by_cost[s->named, *end), those of equal costs, that the object
+ * does not have. */
+static int64_t named_left(const schema_choice *c, const object_state *o, const key_range *s,
+                          size_t *end)
+{
+    const int64_t bytes = c->by_cost[s->named].bytes;
+    *end = find_cost(c, s->named, bytes + 1, 0);
+    if (c->ordered)
+        return (int64_t)(*end - find_cost(c, s->named, bytes, o->next));
+    int64_t left = (int64_t)(*end - s->named);
+    if (o->seen)
+        left -= count_bits(o->seen, s->named, *end);
+    if (o->reading_named > 0) {
+        const size_t rank = c->properties[o->reading_named - 1].rank;
+        left -= rank >= s->named && rank < *end && !weft__object_has(o, rank);
+    }
+    return left;
 }
 
 /* The number of keys of a length that the object does not have yet. */
@@ -199,18 +239,20 @@ static int cheapest_keys(const weft__schema *schema, const schema_choice *c, con
 static int64_t take_cheapest(const weft__schema *schema, const schema_choice *c,
                              const object_state *o, key_range *s, int64_t most, int64_t *each)
 {
-    while (s->named < c->n_properties && !optional(schema, c, o, &c->by_cost[s->named]))
-        s->named++;
-    int64_t free_bytes;
+    size_t end = s->named;
+    int64_t named = 0, free_bytes;
+    while (named == 0 && end < c->n_properties && c->by_cost[end].bytes < SCHEMA_NEVER) {
+        s->named = end;
+        named = named_left(c, o, s, &end);
+    }
     const int k = cheapest_keys(schema, c, o, s, &free_bytes);
-    const int64_t named_bytes =
-        s->named < c->n_properties ? c->by_cost[s->named].bytes : SCHEMA_NEVER;
+    const int64_t named_bytes = named > 0 ? c->by_cost[s->named].bytes : SCHEMA_NEVER;
     if (named_bytes >= SCHEMA_NEVER && free_bytes >= SCHEMA_NEVER)
         return 0;
     if (named_bytes <= free_bytes) {
         *each = named_bytes;
-        s->named++;
-        return 1;
+        s->named = end;
+        return most < named ? most : named;
     }
     const int64_t left = free_left(c, o, k, s->of[k].length) - s->of[k].taken;
     const int64_t n = most < left ? most : left;

@@ -18,8 +18,8 @@ typedef struct extra_key {
 /* The properties of an object so far, as far as they determine what is missing. */
 typedef struct object_state {
     const uint64_t
-        *seen;    /* unless the properties are ordered, a bit for each; NULL: none present */
-    int32_t next; /* the position in the declared order after the last property */
+        *seen; /* unless the properties are ordered, a bit for each by rank; NULL: none present */
+    int32_t next;         /* the position in the declared order after the last property */
     size_t reading_named; /* number of the property being read, which counts as present; 0: none */
     int64_t count;        /* number of properties so far */
     int64_t required_left, required_bytes; /* without the keys of wanted properties */
@@ -35,6 +35,12 @@ typedef struct object_state {
 static inline size_t weft__seen_words(const schema_choice *c)
 {
     return c->ordered ? 0 : (c->n_properties + 63) / 64;
+}
+
+/* Whether the property with this rank is among those in `seen`. */
+static inline bool weft__object_has(const object_state *o, size_t rank)
+{
+    return o->seen && (o->seen[rank / 64] >> rank % 64 & 1);
 }
 
 /* An object without properties. */

@@ -42,11 +42,14 @@ typedef struct schema_property {
     bool required;
     int32_t order; /* position among the properties in the declared order */
     int32_t from;  /* position after the last required property before this one */
+    size_t rank;   /* index into the choice's by_cost */
 } schema_property;
 
-/* A property and the bytes of its shortest form with its comma. */
+/* A property and the bytes of its shortest form with its comma; SCHEMA_NEVER if it is required or
+ * impossible. */
 typedef struct schema_cost {
     int64_t bytes;
+    int32_t order; /* of the property */
     size_t property;
 } schema_cost;
 
@@ -98,8 +101,8 @@ typedef struct schema_choice {
     bool distinct; /* with unique_of, elements are any strings and integers, each different */
     schema_property *properties; /* sorted by key */
     size_t n_properties;
-    bool ordered;                           /* properties come in the declared order */
-    schema_cost *by_cost;                   /* the properties, cheapest first */
+    bool ordered;         /* properties come in the declared order */
+    schema_cost *by_cost; /* the properties, cheapest first, then in the declared order */
     int32_t named_keys[SCHEMA_KEY_LENGTHS]; /* number of properties by the length of their keys */
     schema_keys *keys;                      /* groups of keys of other properties */
     size_t n_keys;
