@@ -67,6 +67,20 @@ def descriptions():
                             level()], {"ignore_merges": True}, ["llama-bpe", "lfm2", "falcon-h1", "midm-2.0", "glm5"]
     yield "tiktoken", None, [split("'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}++|\\p{N}{1,3}+| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*+"
                                    "|\\s++$|\\s*[\\r\\n]|\\s+(?!\\S)|\\s"), level()], {}, []
+    bloom = split(" ?[^(\\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+")  # a class within a class, as in its tokenizer.json
+    yield "bloom", None, [bloom, level()], {}, ["bloom", "poro-chat", "gpt3-finnish"]
+    yield "viking", None, [bloom, Digits(True), level()], {}, ["viking"]
+    upper, lower = "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]", "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+    other = "[^\\r\\n\\p{L}\\p{N}]?"
+    cased = (f"{other}{upper}*{lower}+{CONTRACTIONS}?|{other}{upper}+{lower}*{CONTRACTIONS}?|\\p{{N}}{{1,3}}"
+             "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" + TAIL)
+    yield "gpt-4o", None, [split(cased), level()], {}, ["gpt-4o", "llama4", "talkie"]
+    # Its patterns have [...&&[^\\p{Han}]], which is the same as this lookahead.
+    foreign = cased.replace(upper, f"(?:(?!\\p{{Han}}){upper})").replace(lower, f"(?:(?!\\p{{Han}}){lower})")
+    yield "kimi-k2", None, [split("\\p{Han}+|" + foreign.replace("\\n/]", "\\n]")), level()], {}, ["kimi-k2"]
+    yield "exaone-moe", None, [split(CONTRACTIONS + "|[^\\r\\n\\p{L}\\p{N}]?(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}"
+                                     "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"), level()], {}, ["exaone-moe"]
+    yield "tiny_aya", None, [split("\\d{1,3}(?=(?:\\d{3})*\\b)"), split(cased), level()], {}, ["tiny_aya", "cohere2moe"]
     yield "qwen2", None, [split(CONTRACTIONS + "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" + TAIL),
                           level()], {}, ["stablelm2", "hunyuan", "kormo", "megrez", "f2llmv2"]
 

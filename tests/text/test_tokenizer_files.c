@@ -115,9 +115,12 @@ static const struct {
     {WITH("\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"},"
           "\"behavior\":\"Halved\"}"),
      WEFT_UNSUPPORTED, "behavior \"Halved\""},
-    {WITH("\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[a[b]]\"},"
+    {WITH("\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[a[^b]]\"},"
           "\"behavior\":\"Isolated\"}"),
      WEFT_UNSUPPORTED, "a character class within another"},
+    {WITH("\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[a-z&&[b]]\"},"
+          "\"behavior\":\"Isolated\"}"),
+     WEFT_UNSUPPORTED, "the intersection of character classes"},
     {WITH("\"post_processor\":{\"type\":\"PairProcessing\"}"), WEFT_UNSUPPORTED,
      "post_processor: post-processor type \"PairProcessing\""},
     {WITH("\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"a\",0]}"), WEFT_INVALID,

@@ -31,6 +31,10 @@
     "\uab70-\uabbf\ufb00-\ufb06\ufb13-\ufb17\uff21-\uff3a\uff41-\uff5a"                            \
     "\U00010400-\U0001044f\U000104b0-\U000104d3\U000104d8-\U000104fb\U00010c80-\U00010cb2"         \
     "\U00010cc0-\U00010cf2\U000118a0-\U000118df\U0001e900-\U0001e943"
+/* Bloom: all but white space and these. */
+#define UNSTOPPED " ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+"
+/* Kimi K2: letters with case that are not Chinese characters. */
+#define FOREIGN(letters) "(?:(?!\\p{Han})" letters ")"
 #define HAN "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
 #define PUNCTUATION "!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002"
 /* DeepSeek V3. */
@@ -65,8 +69,20 @@ static const text_pre entries[] = {
                                "| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*" TAIL},
      .nfc = true},
     {.names = "tekken", .patterns = {CASED("", "\\p{N}")}, .ignore_merges = true, .add_bos = true},
-    {.names = "gpt-4o llama4 kanana2 minimax-m2",
+    {.names = "gpt-4o llama4 kanana2 talkie minimax-m2",
      .patterns = {CASED(CONTRACTIONS "?", "\\p{N}{1,3}")}},
+    {.names = "bloom poro-chat gpt3-finnish", .patterns = {UNSTOPPED}},
+    {.names = "viking", .patterns = {UNSTOPPED, "\\p{N}"}},
+    {.names = "kimi-k2",
+     .patterns = {"\\p{Han}+|[^\\r\\n\\p{L}\\p{N}]?" FOREIGN(UPPER) "*" FOREIGN(
+         LOWER) "+" CONTRACTIONS
+                "?|[^\\r\\n\\p{L}\\p{N}]?" FOREIGN(UPPER) "+" FOREIGN(
+                    LOWER) "*" CONTRACTIONS "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" TAIL}},
+    {.names = "exaone-moe",
+     .patterns = {CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}"
+                               "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"}},
+    {.names = "tiny_aya cohere2moe",
+     .patterns = {"\\d{1,3}(?=(?:\\d{3})*\\b)", CASED(CONTRACTIONS "?", "\\p{N}{1,3}")}},
     {.names = "deepseek-llm",
      .patterns = {"[\\r\\n]", "\\s?[" LATIN "]+", "\\s?[" PUNCTUATION "]+", "\\s+$", HAN,
                   "\\p{N}+"}},

@@ -109,10 +109,25 @@ static weft_status translate_braces(const char *pattern, size_t length, size_t *
     return status || !repeated ? status : weft__bytes_append(out, ")", 1);
 }
 
+/* Skips a bracket of a class within a class, which adds its members to the outer one: [a[bc]].
+ * `*depth` counts open inner classes. An inner class that is negated or beside a range fails. */
+static weft_status skip_inner_bracket(const char *pattern, size_t length, size_t i, int *depth,
+                                      const weft__json *at)
+{
+    const char next = i + 1 < length ? pattern[i + 1] : '\0';
+    const bool opens = pattern[i] == '[';
+    *depth += opens ? 1 : -1;
+    if (opens ? next != '^' && next != ']' && pattern[i - 1] != '-' : next != '-')
+        return WEFT_OK;
+    return weft__json_fail(at, WEFT_UNSUPPORTED,
+                           "a character class within another is unsupported here");
+}
+
 static weft_status translate(const char *pattern, size_t length, const weft__json *at,
                              text_buffer *out)
 {
     bool in_class = false;
+    int depth = 0; /* of classes within the class */
     size_t class_start = 0;
     ptrdiff_t atom = NO_ATOM; /* where the last one starts in `out` */
     weft_status status = WEFT_OK;
@@ -139,15 +154,18 @@ static weft_status translate(const char *pattern, size_t length, const weft__jso
             i += size;
             continue;
         }
+        if (in_class && (c == '[' || (c == ']' && depth > 0))) {
+            status = skip_inner_bracket(pattern, length, i++, &depth, at);
+            continue;
+        }
         if (!in_class && c == '[') {
             in_class = true;
             class_start = i + (i + 1 < length && pattern[i + 1] == '^' ? 2 : 1);
         } else if (in_class && c == ']' && i > class_start) {
             in_class = false;
-        } else if (in_class && i + 1 < length &&
-                   (c == '[' || (c == '&' && pattern[i + 1] == '&'))) {
+        } else if (in_class && c == '&' && i + 1 < length && pattern[i + 1] == '&') {
             return weft__json_fail(at, WEFT_UNSUPPORTED,
-                                   "a character class within another is unsupported");
+                                   "the intersection of character classes is unsupported");
         }
         status = weft__bytes_append(out, &c, 1);
         i++;
