@@ -111,8 +111,9 @@ WEFT_NODISCARD WEFT_API weft_status weft_chat_messages(const weft_chat_message *
 /* Renders messages, a JSON array of objects with role, content and so on. As in transformers, null
  * members are omitted, and a message's reasoning is available as reasoning_content, thinking and
  * reasoning. Content that is a text becomes a list with one text where the template renders only
- * lists (SmolVLM), and a list of texts becomes one text where it renders only those. The caller frees *text with weft_free; `length` and `options` may be NULL.
- * WEFT_INVALID, with the template's name and line, if the template raises an error. */
+ * lists (SmolVLM), and a list of texts becomes one text where it renders only those. The caller
+ * frees *text with weft_free; `length` and `options` may be NULL. WEFT_INVALID, with the template's
+ * name and line, if the template raises an error. */
 WEFT_NODISCARD WEFT_API weft_status weft_chat_render(const weft_chat *chat, const char *messages,
                                                      const weft_chat_options *options, char **text,
                                                      size_t *length) WEFT_NONNULL(1, 4);
