@@ -9,15 +9,20 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static weft_batches *new_batches(void)
+/* The identity of a run of the trainer, on data of one row. */
+static bool identify(const weft_trainer *trainer, weft__identity *out)
 {
     static const int32_t ids[] = {1, 2, 3, 4};
-    static weft_dataset *rows;
+    weft_dataset *rows = NULL;
     weft_batches *batches = NULL;
-    if (weft_dataset_new(8, &rows) != WEFT_OK || weft_dataset_add(rows, ids, 4, 0) != WEFT_OK ||
-        weft_batches_new(rows, 1, 0, &batches) != WEFT_OK)
-        return NULL;
-    return batches;
+    const bool made = weft_dataset_new(8, &rows) == WEFT_OK &&
+                      weft_dataset_add(rows, ids, 4, 0) == WEFT_OK &&
+                      weft_batches_new(rows, 1, 0, &batches) == WEFT_OK;
+    if (made)
+        weft__identity_of(&trainer->o, batches, out);
+    weft_batches_free(batches);
+    weft_dataset_free(rows);
+    return made;
 }
 
 /* A trainer of the last norm alone, for the whole run, and the identity of its run. */
@@ -28,13 +33,10 @@ static weft_trainer *trainer_of_norm(weft__identity *identity)
     if (trainer == NULL && tiny_model() != NULL) {
         const weft_trainer_options o = {.folder = input_path(), .base_name = ""};
         weft_module *module = weft_model_module(tiny_model());
-        weft_batches *batches = new_batches();
         weft_nn_freeze(module);
-        if (batches == NULL ||
-            weft_nn_unfreeze_some(module, &(weft_nn_choice){.path = "model.norm"}) != WEFT_OK ||
-            weft_trainer_new(tiny_model(), &o, &trainer) != WEFT_OK)
+        if (weft_nn_unfreeze_some(module, &(weft_nn_choice){.path = "model.norm"}) != WEFT_OK ||
+            weft_trainer_new(tiny_model(), &o, &trainer) != WEFT_OK || !identify(trainer, &known))
             return NULL;
-        weft__identity_of(&trainer->o, batches, &known);
     }
     *identity = known;
     return trainer;

@@ -133,7 +133,8 @@ static weft_status read_record(table *t)
 
 static json_object *text_of(const table *t, size_t i)
 {
-    return json_object_new_string_len(t->text + t->fields[i].start, (int)t->fields[i].length);
+    const char *text = t->n_text > 0 ? t->text + t->fields[i].start : "";
+    return json_object_new_string_len(text, (int)t->fields[i].length);
 }
 
 /* Reads the first record, the column names. Columns without a name are ignored. */
