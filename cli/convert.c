@@ -137,7 +137,7 @@ static weft_status convert(const convert_values *v, const char *path, weft_conve
         .no_tokenizer = v->no_tokenizer,
         .text_only = v->text_only,
         .replace = v->force,
-        .progress = {show, &progress},
+        .progress = {.report = show, .context = &progress},
     };
     const weft_status status = v->adapter ? weft_adapter_fuse(path, v->adapter, v->out, &o, report)
                                           : weft_convert(path, v->out, &o, report);

@@ -92,7 +92,7 @@ static int run(void *context)
                                                       : v->adapted_bits,
         .text_only = v->text_only,
         .replace = v->force,
-        .progress = {show, &progress},
+        .progress = {.report = show, .context = &progress},
     };
     weft_status status = cli_check_out(v->out, v->force);
     if (status == WEFT_OK)

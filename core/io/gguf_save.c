@@ -165,13 +165,18 @@ static weft_status with_blocks(weft_array *a, const char *name, weft__take_bytes
 typedef struct output {
     weft__writer *writer;
     size_t alignment;
+    const weft__written *written;
+    const char *name; /* of the array that is written */
+    weft_dtype dtype; /* 0: in blocks */
 } output;
 
 static weft_status write_bytes(void *context, const void *bytes, size_t size)
 {
     static const char zeros[WEFT__GGUF_ALIGNMENT] = {0};
     const output *o = context;
-    weft_status status = weft__writer_write(o->writer, bytes, size);
+    weft_status status = weft__written_check(o->written, o->name, o->dtype, bytes, size);
+    if (status == WEFT_OK)
+        status = weft__writer_write(o->writer, bytes, size);
     size_t padding = aligned(size, o->alignment) - size;
     while (status == WEFT_OK && padding > 0) {
         const size_t part = padding < sizeof zeros ? padding : sizeof zeros;
@@ -186,8 +191,8 @@ weft_status weft__gguf_save(const char *path, const char *const *names, weft_arr
                             const weft_save_progress *progress, weft__gguf_make *make,
                             void *context)
 {
-    output o = {0};
     weft__written written = {.progress = *progress};
+    output o = {.written = &written};
     weft__text header = {0};
     weft_status status = check(path, names, arrays, n, metadata, n_metadata, &o.alignment);
     if (status != WEFT_OK)
@@ -203,6 +208,8 @@ weft_status weft__gguf_save(const char *path, const char *const *names, weft_arr
     for (int i = 0; i < n; i++)
         written.total += weft_nbytes(arrays[i]);
     for (int i = 0; i < n && status == WEFT_OK; i++) {
+        o.name = names[i];
+        o.dtype = weft_encoding_of(arrays[i]) ? (weft_dtype)0 : weft_dtype_of(arrays[i]);
         weft_scope_open();
         status = with_blocks(make ? make(context, i) : arrays[i], names[i], write_bytes, &o);
         weft_scope_close(NULL);

@@ -117,3 +117,44 @@ weft_status weft__with_bytes(weft_array *a, const char *name, weft__take_bytes *
     weft_scope_close(NULL);
     return status;
 }
+
+/* ---- values that are not finite -------------------------------------------------------------- */
+
+/* Whether all bits of the exponent are set, for n numbers of 16 or 32 bits. */
+static bool any_not_finite(const void *bytes, size_t n, size_t width, uint32_t exponent)
+{
+    uint32_t found = 0;
+    if (width == sizeof(uint32_t)) {
+        const uint32_t *at = bytes;
+        for (size_t i = 0; i < n; i++)
+            found |= (at[i] & exponent) == exponent;
+    } else {
+        const uint16_t *at = bytes;
+        for (size_t i = 0; i < n; i++)
+            found |= (at[i] & exponent) == exponent;
+    }
+    return found != 0;
+}
+
+weft_status weft__written_check(const weft__written *w, const char *name, weft_dtype dtype,
+                                const void *bytes, size_t size)
+{
+    enum { PART = 4096 };
+    const uint32_t exponent = dtype == WEFT_FLOAT32    ? 0x7f800000
+                              : dtype == WEFT_BFLOAT16 ? 0x7f80
+                              : dtype == WEFT_FLOAT16  ? 0x7c00
+                                                       : 0;
+    const size_t width = dtype == WEFT_FLOAT32 ? 4 : 2, n = size / width;
+    if (w->progress.not_finite == NULL || exponent == 0)
+        return WEFT_OK;
+    for (size_t first = 0; first < n; first += PART) {
+        const char *part = (const char *)bytes + first * width;
+        size_t i = 0;
+        if (!any_not_finite(part, n - first < PART ? n - first : PART, width, exponent))
+            continue;
+        while (!any_not_finite(part + i * width, 1, width, exponent))
+            i++;
+        return w->progress.not_finite(w->progress.context, name, (int64_t)(first + i));
+    }
+    return WEFT_OK;
+}

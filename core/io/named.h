@@ -24,6 +24,10 @@ typedef struct weft__written {
     int64_t bytes, total;
 } weft__written;
 
+/* Calls progress.not_finite for the bytes of an array, if it has such a value. */
+weft_status weft__written_check(const weft__written *w, const char *name, weft_dtype dtype,
+                                const void *bytes, size_t size);
+
 static inline void weft__written_more(weft__written *w, int64_t bytes)
 {
     w->bytes += bytes;

@@ -65,9 +65,18 @@ static void make_header(weft__text *t, const item *items, int n, const weft_meta
         t->at[i] = (char)((uint64_t)(t->n - 8) >> (8 * i) & 0xff);
 }
 
-static weft_status write_bytes(void *writer, const void *bytes, size_t size)
+typedef struct output {
+    weft__writer *writer;
+    const item *item;
+    const weft__written *written;
+} output;
+
+static weft_status write_bytes(void *context, const void *bytes, size_t size)
 {
-    return weft__writer_write(writer, bytes, size);
+    const output *o = context;
+    const weft_status status =
+        weft__written_check(o->written, o->item->name, weft_dtype_of(o->item->array), bytes, size);
+    return status == WEFT_OK ? weft__writer_write(o->writer, bytes, size) : status;
 }
 
 static weft_status write_items(const char *path, const weft__text *header, const item *items, int n,
@@ -78,7 +87,8 @@ static weft_status write_items(const char *path, const weft__text *header, const
     if (status == WEFT_OK)
         status = weft__writer_write(writer, header->at, header->n);
     for (int i = 0; i < n && status == WEFT_OK; i++) {
-        status = weft__with_bytes(items[i].array, items[i].name, write_bytes, writer);
+        output o = {writer, &items[i], written};
+        status = weft__with_bytes(items[i].array, items[i].name, write_bytes, &o);
         weft__written_more(written, (int64_t)items[i].bytes);
     }
     return weft__writer_close(writer, status);

@@ -81,11 +81,13 @@ WEFT_NODISCARD WEFT_API weft_status weft_safetensors_save(const char *path,
                                                           const weft_metadata *metadata,
                                                           int n_metadata);
 
-/* A callback that is called while arrays are written, with the bytes so far and in total. All zero:
- * no callback. */
+/* Callbacks while arrays are written. All zero: none. */
 typedef struct weft_save_progress {
-    void (*report)(void *context, int64_t bytes, int64_t total);
+    void (*report)(void *context, int64_t bytes, int64_t total); /* bytes so far and in total */
     void *context;
+    /* Called with the index of the first value, in row-major order, that is NaN or infinite in an
+     * array of float32, float16 or bfloat16. A status other than WEFT_OK ends saving. */
+    weft_status (*not_finite)(void *context, const char *name, int64_t index);
 } weft_save_progress;
 
 typedef struct weft_save_folder_options {

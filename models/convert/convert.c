@@ -22,6 +22,7 @@ typedef struct work {
     weft_dtype dtype; /* of a folder's dense tensors; 0: that of the source */
     bool more_eos;    /* the edit added end-of-sequence ids */
     const char *out;
+    const weft_model *model;
     const weft_convert_options *options;
     weft__convert_hooks hooks;
     weft_convert_report report;
@@ -106,6 +107,30 @@ static void report_progress(void *context, int64_t bytes, int64_t total)
         w->options->progress.report(w->options->progress.context, bytes, total);
 }
 
+/* Whether a tensor of that name is copied from the source, which then has the value too. */
+static bool is_copied(const work *w, const char *name)
+{
+    const weft__weights *stored = weft__model_stored(w->model);
+    for (int i = 0; i < stored->n; i++) {
+        if (stored->at[i].unused && strcmp(stored->at[i].name, name) == 0)
+            return true;
+    }
+    return w->hooks.edit == NULL && w->options->type == NULL && !quantizes(w->options) &&
+           !w->blocks;
+}
+
+/* A model with values that are not finite computes nothing else. A copy is written as it is. */
+static weft_status not_finite(void *context, const char *name, int64_t index)
+{
+    const work *w = context;
+    if (!is_copied(w, name))
+        return weft_fail(WEFT_INVALID, "%s: tensor '%s': value %lld would be NaN or infinite",
+                         w->out, weft_printable(name), (long long)index);
+    weft_log_message(WEFT_LOG_WARNING, "%s: tensor '%s': value %lld is NaN or infinite, as in %s",
+                     w->out, weft_printable(name), (long long)index, w->source);
+    return WEFT_OK;
+}
+
 static weft_status write_gguf(work *w, weft_model *model)
 {
     const weft_convert_options *o = w->options;
@@ -121,7 +146,7 @@ static weft_status write_gguf(work *w, weft_model *model)
         .type = o->type,
         .text = w->has_tokenizer && !o->no_tokenizer ? w->text : NULL,
         .overrides = o->overrides,
-        .progress = {report_progress, w},
+        .progress = {report_progress, w, not_finite},
     };
     weft__types types = {0};
     weft__gguf_source source = {
@@ -239,7 +264,7 @@ static weft_status write_folder(work *w, weft_model *model)
         return status;
     const weft_nn_save_options save = {
         .shard_bytes = o->shard_bytes > 0 ? o->shard_bytes : 5000000000,
-        .progress = {report_progress, w},
+        .progress = {report_progress, w, not_finite},
         .files = &w->report.files,
     };
     if (w->dtype && !quantizes(o))
@@ -289,6 +314,7 @@ static weft_status convert(work *w)
         status = weft__model_load_tree(w->source, !gguf, &load, &model);
     if (status != WEFT_OK)
         return status;
+    w->model = model;
     w->has_tokenizer = w->hooks.text ? has_tokenizer(w->hooks.text, false)
                                      : has_tokenizer(w->source, w->from_gguf);
     w->report.parameters = weft_nn_count(weft_model_module(model), false);

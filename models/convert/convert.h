@@ -67,6 +67,8 @@ void weft__types_text(const weft__types *types, char *out, size_t size);
 /* Adds those of a model. */
 void weft__types_of(weft_model *model, weft__types *types);
 
+/* The index of an array's first value that is NaN or infinite; -1: none. */
+int64_t weft__first_not_finite(weft_array *a);
 /* Whether the model has matrices in MLX's format. */
 bool weft__model_is_mlx(weft_model *model);
 /* Converts all float parameters to `dtype`, when they are evaluated; matrices in MLX's format only

@@ -75,6 +75,8 @@ weft_status weft__convert_check(const weft_convert_options *o)
 }
 
 typedef struct pass {
+    weft_status status; /* WEFT_INVALID: a matrix has values that are not finite */
+    const char *where;
     const weft_convert_options *options;
     weft_quantize_options format;
     int64_t n_layers;
@@ -104,10 +106,20 @@ static bool is_router(const char *path)
 
 static bool accepts(void *context, const char *path, const weft_module *m)
 {
-    const pass *p = context;
+    pass *p = context;
     weft_array *const *weight = weft_nn_find((weft_module *)m, "weight");
-    return weight && !is_router(path) && !weft_encoding_of(*weight) &&
-           weft_dim(*weight, -1) % p->format.group_size == 0 && wanted(p, path) == p->format.bits;
+    const bool fits = weight && !is_router(path) && !weft_encoding_of(*weight) &&
+                      weft_dim(*weight, -1) % p->format.group_size == 0 &&
+                      wanted(p, path) == p->format.bits;
+    weft_scope_open();
+    const int64_t at = fits && p->status == WEFT_OK ? weft__first_not_finite(*weight) : -1;
+    weft_scope_close(NULL);
+    if (at >= 0)
+        p->status = weft_fail(WEFT_INVALID,
+                              "%s: tensor '%s.weight': value %lld is NaN or infinite, which "
+                              "%lld bits cannot store",
+                              p->where, path, (long long)at, (long long)p->format.bits);
+    return fits && p->status == WEFT_OK;
 }
 
 weft_status weft__convert_quantize(weft_model *model, const weft_convert_options *o)
@@ -119,6 +131,7 @@ weft_status weft__convert_quantize(weft_model *model, const weft_convert_options
     status = weft__rules_fit(o->overrides, weft_model_module(model), true);
     for (size_t i = 0; i < sizeof widths / sizeof *widths && status == WEFT_OK; i++) {
         pass p = {.options = o,
+                  .where = weft_config_where(weft_model_config(model)),
                   .format = with_defaults(o->format),
                   .n_layers = weft_model_info_of(model)->n_layers};
         if (o->format.mode != WEFT_AFFINE && p.format.bits != widths[i])
@@ -127,6 +140,7 @@ weft_status weft__convert_quantize(weft_model *model, const weft_convert_options
         const weft_nn_quantize_options options = {
             .format = p.format, .accepts = accepts, .context = &p};
         status = weft_nn_quantize(weft_model_module(model), &options);
+        status = p.status == WEFT_OK ? status : p.status;
     }
     return status;
 }

@@ -4,6 +4,7 @@
 
 #include "models/convert/convert.h"
 #include "weft/nn_tools.h"
+#include "weft/ops.h"
 
 void weft__types_add(weft__types *types, const char *name, int64_t bytes)
 {
@@ -121,4 +122,12 @@ void weft__config_put_dtype(weft_model *model, json_object *root)
         replace_dtype(json_object_object_get(root, "text_config"), weft_dtype_name(dtype));
     if (!replace_dtype(root, weft_dtype_name(dtype)) && !inner)
         json_object_object_add(root, "dtype", json_object_new_string(weft_dtype_name(dtype)));
+}
+
+int64_t weft__first_not_finite(weft_array *a)
+{
+    weft_array *fine = weft_isfinite(weft_flatten(a, 0, -1));
+    if (weft_item_int(weft_all(fine, WEFT_ALL_AXES, false)) != 0)
+        return -1;
+    return weft_item_int(weft_argmin(weft_astype(fine, WEFT_INT32), -1, false));
 }

@@ -31,6 +31,7 @@ typedef struct saver {
     int n, capacity;
     weft__gguf_source from;
     weft__types types; /* of the matrices */
+    bool writing;      /* arrays are evaluated */
 } saver;
 
 /* ---- tensors -------------------------------------------------------------------------------- */
@@ -68,11 +69,20 @@ weft_array *weft__gguf_pairs(weft_array *a, int64_t heads)
     return weft_reshape(weft_swapaxes(parts, 1, 2), shape);
 }
 
-/* Blocks are encoded on the CPU with all threads, even if the model is on another device. */
-static weft_array *encoded(weft_array *a, const char *type)
+/* Blocks are encoded on the CPU with all threads, even if the model is on another device. Fails for
+ * values that blocks cannot have. */
+static weft_array *encoded(const saver *s, const char *name, weft_array *a, const char *type)
 {
     const weft_encoding *e = weft_gguf_encoding(type);
-    return weft_encode(weft_astype(weft_to(a, weft_device_get("cpu")), WEFT_FLOAT32), e);
+    a = weft_astype(weft_to(a, weft_device_get("cpu")), WEFT_FLOAT32);
+    if (s->writing && weft_eval(a) == WEFT_OK) {
+        const int64_t at = weft__first_not_finite(a);
+        if (at >= 0)
+            return weft_error_array("%s: tensor '%s': value %lld is NaN or infinite, which %s "
+                                    "cannot store",
+                                    s->facts.where, name, (long long)at, type);
+    }
+    return weft_encode(a, e);
 }
 
 /* Finds a type by its name, case-insensitively; NULL: unknown. */
@@ -120,8 +130,8 @@ static weft_array *matrix(const saver *s, const char *path, const char *name, we
     if (strcmp(type, "BF16") == 0)
         return weft_astype(a, WEFT_BFLOAT16);
     if (e && !head && row % e->block == 0)
-        return encoded(a, type);
-    return e && row % 32 == 0 ? encoded(a, "Q8_0") : weft_astype(a, WEFT_FLOAT16);
+        return encoded(s, name, a, type);
+    return e && row % 32 == 0 ? encoded(s, name, a, "Q8_0") : weft_astype(a, WEFT_FLOAT16);
 }
 
 /* The query factor is applied to the queries' norm if there is one, else to their projection. */
@@ -255,6 +265,7 @@ static void put_ids(weft__gguf_facts *f)
 static weft_status write(saver *s, const weft_gguf_value *more, int n_more)
 {
     const weft__gguf_values *own = &s->facts.values;
+    s->writing = true;
     const int n = own->n + n_more;
     weft_gguf_value *all = weft_calloc((size_t)n, sizeof *all);
     if (all == NULL)

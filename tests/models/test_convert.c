@@ -1,6 +1,7 @@
 /* tests/models/test_convert.c -- weft_convert: precisions and formats of folders, shards, text
  * files, and that its results are complete or absent. */
 #include <dirent.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -491,9 +492,71 @@ static void text_comes_along(void)
     CHECK_EQ_INT(count_files(copy, "tokenizer"), 0);
 }
 
+/* Saves a model with one value of a parameter replaced. */
+static bool save_with(const char *path, int64_t index, float value, const char *folder)
+{
+    weft_model *model = NULL;
+    bool saved = false;
+    if (!CHECK_OK(weft_model_load(golden("qwen3"), NULL, &model)))
+        return false;
+    weft_scope_open();
+    weft_array **slot = weft_nn_find(weft_model_module(model), path);
+    const int64_t n = weft_size(*slot);
+    float *values = weft_malloc((size_t)n * sizeof *values);
+    if (CHECK(values != NULL) && CHECK_OK(weft_read(*slot, WEFT_FLOAT32, values, n))) {
+        values[index] = value;
+        saved = CHECK_OK(weft_set(slot, weft_from_data(values, WEFT_FLOAT32, weft_shape(*slot)))) &&
+                CHECK_OK(weft_model_save(model, folder));
+    }
+    weft_scope_close(NULL);
+    weft_free(values);
+    weft_model_free(model);
+    return saved;
+}
+
+/* A copy keeps values that are not finite. They are refused where they are rounded, quantized or
+ * new, with the tensor and the index of the first. */
+static void values_that_are_not_finite(void)
+{
+    static const struct {
+        const char *path;
+        int64_t index;
+        float value;
+        const char *out;
+        weft_convert_options options;
+        const char *message; /* NULL: written */
+    } cases[] = {
+        {UP0, 5000, NAN, "n", {0}, NULL},
+        {UP0, 5000, INFINITY, "n.gguf", {0}, NULL},
+        {UP0, 70, 1e30F, "n", {.type = "bf16"}, NULL},
+        {UP0, 5000, NAN, "n", {.type = "bf16"}, "'" UP0 "': value 5000 would be NaN"},
+        {UP0, 70, 1e30F, "n", {.type = "f16"}, "'" UP0 "': value 70 would be NaN or infinite"},
+        {UP0, 70, -INFINITY, "n.gguf", {.type = "f32"}, "'blk.0.ffn_up.weight': value 70 would"},
+        {UP0, 70, NAN, "n.gguf", {.type = "q8_0"}, "'blk.0.ffn_up.weight': value 70 is NaN or"},
+        {UP0, 0, INFINITY, "n.gguf", {.type = "q4_0"}, "which Q4_0 cannot store"},
+        {UP0, 70, NAN, "n", {.quantize = true}, "model.layers.0.mlp.up_proj."},
+        {UP0, 70, INFINITY, "n", {.quantize = true}, "model.layers.0.mlp.up_proj."},
+        {"model.norm.weight", 3, NAN, "n", {.quantize = true}, "'model.norm.weight': value 3 "},
+    };
+    char folder[512], out[600];
+    snprintf(folder, sizeof folder, "%s", check_temporary("not-finite"));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        weft_convert_options o = cases[i].options;
+        o.replace = true;
+        snprintf(out, sizeof out, "%s", check_temporary(cases[i].out));
+        if (!save_with(cases[i].path, cases[i].index, cases[i].value, folder))
+            return;
+        const weft_status status = weft_convert(folder, out, &o, NULL);
+        CHECK_EQ_INT(status, cases[i].message ? WEFT_INVALID : WEFT_OK);
+        if (status != WEFT_OK && cases[i].message)
+            CHECK_CONTAINS(weft_error_message(), cases[i].message);
+    }
+}
+
 CHECK_MAIN("convert", CHECK_CASE(formats), CHECK_CASE(routers_stay_dense),
            CHECK_CASE(widths_that_differ), CHECK_CASE(shards),
            CHECK_CASE(shards_of_an_earlier_checkpoint_are_removed), CHECK_CASE(whole_or_not_at_all),
            CHECK_CASE(types_of_a_gguf_file), CHECK_CASE(free_space_is_checked_first),
            CHECK_CASE(configurations_name_their_class), CHECK_CASE(ends_are_listed_once),
-           CHECK_CASE(llama3_is_recognized), CHECK_CASE(text_comes_along))
+           CHECK_CASE(llama3_is_recognized), CHECK_CASE(text_comes_along),
+           CHECK_CASE(values_that_are_not_finite))

@@ -218,6 +218,22 @@ static void values_that_are_not_finite_are_refused(void)
     CHECK_EQ_INT(weft_nn_lora_count(weft_model_module(model)), 0);
     weft_model_free(model);
     weft_free(tensors);
+    /* also in modules that are trained whole */
+    weft_model *trained = recipe_model(&recipes[0], NULL), *again = recipe_model(&recipes[0], NULL);
+    weft_module *tree = weft_model_module(trained);
+    const char *const targets[] = {"q_proj"}, *const whole[] = {"model.norm"};
+    const weft_nn_lora_options o = {
+        .rank = 2, .targets = targets, .n_targets = 1, .whole = whole, .n_whole = 1};
+    CHECK_OK(weft_nn_lora_inject(tree, &o));
+    weft_scope_open();
+    weft_array **norm = weft_nn_find(tree, "model.norm.weight");
+    CHECK_OK(weft_set(norm, weft_full(weft_shape(*norm), INFINITY, WEFT_FLOAT32)));
+    weft_scope_close(NULL);
+    CHECK_OK(weft_adapter_save(trained, in_folder("whole"), NULL));
+    CHECK_STATUS(weft_adapter_load(again, in_folder("whole"), NULL), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "model.norm.weight: value 0 of the adapter is NaN");
+    weft_model_free(trained);
+    weft_model_free(again);
 }
 
 static void pickles_are_refused_by_name(void)

@@ -400,17 +400,21 @@ static weft_status check_tree(weft_module *tree, const char *path, weft_adapter_
     return weft_adapter_format_of(path, format, NULL);
 }
 
-/* Refuses NaN and infinite values: everything that is computed with them would be NaN. */
+/* Refuses NaN and infinite values in everything that the adapter has: what is computed with them
+ * would be NaN. */
 static weft_status check_finite(void *context, const weft_nn_item *item)
 {
-    if (!weft__is_lora(item->module) || !weft__adapter_is_part(item->path))
+    if (item->slot->frozen || !weft_dtype_is_float(weft_dtype_of(*item->slot->address)))
         return WEFT_OK;
     weft_scope_open();
-    weft_array *fine = weft_all(weft_isfinite(*item->slot->address), WEFT_ALL_AXES, false);
-    weft_status status = weft_eval(fine);
-    if (status == WEFT_OK && weft_item_int(fine) == 0)
-        status = weft_fail(WEFT_INVALID, "%s: %s: the adapter has values that are NaN or infinite",
-                           (const char *)context, item->path);
+    weft_array *fine = weft_isfinite(weft_flatten(*item->slot->address, 0, -1));
+    weft_array *all = weft_all(fine, WEFT_ALL_AXES, false);
+    weft_status status = weft_eval(all);
+    if (status == WEFT_OK && weft_item_int(all) == 0)
+        status = weft_fail(
+            WEFT_INVALID, "%s: %s: value %lld of the adapter is NaN or infinite",
+            (const char *)context, item->path,
+            (long long)weft_item_int(weft_argmin(weft_astype(fine, WEFT_INT32), -1, false)));
     weft_scope_close(NULL);
     return status;
 }
