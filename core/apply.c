@@ -260,9 +260,29 @@ static bool check_spec(const weft_spec *spec, weft_why *why)
     return true;
 }
 
+/* Dtypes and lists of numbers come from callers unchecked. */
+static bool check_params(const weft_op *op, const void *params, weft_why *why)
+{
+    for (const weft_field *f = op->params_fields; f && f->type != WEFT_FIELD_END; f++) {
+        const void *value = (const char *)params + f->offset;
+        if (f->type == WEFT_FIELD_DTYPE &&
+            (unsigned)*(const weft_dtype *)value >= WEFT_DTYPE_COUNT) {
+            return weft_because(why, "there is no dtype %d", (int)*(const weft_dtype *)value);
+        }
+        if (f->type == WEFT_FIELD_DIMS && ((const weft_dims *)value)->n > WEFT_MAX_DIMS) {
+            return weft_because(why, "%s: expected at most %d numbers, got %d", f->name,
+                                WEFT_MAX_DIMS, ((const weft_dims *)value)->n);
+        }
+    }
+    return true;
+}
+
 static bool infer(weft_array *a, weft_why *why)
 {
     weft_spec specs[WEFT_MAX_OUTPUTS];
+    if (!check_params(a->op, a->params, why)) {
+        return false;
+    }
     memset(specs, 0, (size_t)a->n_outputs * sizeof *specs);
     bool (*rule)(const weft_array *, weft_spec *, weft_why *) =
         a->op->infer ? a->op->infer : infer_elementwise;

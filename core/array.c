@@ -18,6 +18,10 @@
 static int64_t checked_bytes(const char *what, weft_dtype dtype, const weft_dims *shape,
                              weft_array **error)
 {
+    if ((unsigned)dtype >= WEFT_DTYPE_COUNT) {
+        *error = weft__failed("%s: there is no dtype %d", what, (int)dtype);
+        return -1;
+    }
     bool valid = shape->n >= 0 && shape->n <= WEFT_MAX_DIMS;
     for (int i = 0; valid && i < shape->n; i++) {
         valid = shape->at[i] >= 0;

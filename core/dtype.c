@@ -9,7 +9,9 @@ typedef struct dtype_info {
     unsigned char klass;
 } dtype_info;
 
-static const dtype_info infos[WEFT_DTYPE_COUNT] = {
+/* Functions of a dtype that does not exist use the last row: harmless values. What makes arrays
+ * refuses such a dtype. */
+static const dtype_info infos[WEFT_DTYPE_COUNT + 1] = {
     [WEFT_BOOL] = {"bool", 1, WEFT_CLASS_BOOL},
     [WEFT_UINT8] = {"uint8", 1, WEFT_CLASS_INTEGER},
     [WEFT_UINT16] = {"uint16", 2, WEFT_CLASS_INTEGER},
@@ -24,31 +26,38 @@ static const dtype_info infos[WEFT_DTYPE_COUNT] = {
     [WEFT_FLOAT32] = {"float32", 4, WEFT_CLASS_REAL},
     [WEFT_FLOAT64] = {"float64", 8, WEFT_CLASS_REAL},
     [WEFT_COMPLEX64] = {"complex64", 8, WEFT_CLASS_COMPLEX},
+    [WEFT_DTYPE_COUNT] = {"no dtype", 1, WEFT_CLASS_BOOL},
 };
+
+static const dtype_info *info(weft_dtype dtype)
+{
+    const unsigned row = (unsigned)dtype;
+    return &infos[row < WEFT_DTYPE_COUNT ? row : WEFT_DTYPE_COUNT];
+}
 
 size_t weft_dtype_size(weft_dtype dtype)
 {
-    return infos[dtype].size;
+    return info(dtype)->size;
 }
 
 const char *weft_dtype_name(weft_dtype dtype)
 {
-    return infos[dtype].name;
+    return info(dtype)->name;
 }
 
 weft_class weft_dtype_class(weft_dtype dtype)
 {
-    return (weft_class)infos[dtype].klass;
+    return (weft_class)info(dtype)->klass;
 }
 
 bool weft_dtype_is_float(weft_dtype dtype)
 {
-    return infos[dtype].klass == WEFT_CLASS_REAL;
+    return info(dtype)->klass == WEFT_CLASS_REAL;
 }
 
 bool weft_dtype_is_integer(weft_dtype dtype)
 {
-    return infos[dtype].klass == WEFT_CLASS_INTEGER;
+    return info(dtype)->klass == WEFT_CLASS_INTEGER;
 }
 
 bool weft_dtype_is_signed(weft_dtype dtype)
@@ -73,7 +82,7 @@ static weft_dtype promote_mixed_sign(weft_dtype u, weft_dtype s)
     if (u == WEFT_UINT64) {
         return WEFT_FLOAT32;
     }
-    size_t need = 2 * infos[u].size > infos[s].size ? 2 * (size_t)infos[u].size : infos[s].size;
+    size_t need = 2 * info(u)->size > info(s)->size ? 2 * (size_t)info(u)->size : info(s)->size;
     return need == 2 ? WEFT_INT16 : need == 4 ? WEFT_INT32 : WEFT_INT64;
 }
 

@@ -5,6 +5,10 @@
 
 const char *weft__shape_text(const weft_dims *shape, char out[WEFT_SHAPE_TEXT])
 {
+    if (shape->n > WEFT_MAX_DIMS) {
+        snprintf(out, WEFT_SHAPE_TEXT, "(%d axes)", shape->n);
+        return out;
+    }
     size_t length = (size_t)snprintf(out, WEFT_SHAPE_TEXT, "(");
     for (int i = 0; i < shape->n && length < WEFT_SHAPE_TEXT; i++) {
         length += (size_t)snprintf(out + length, WEFT_SHAPE_TEXT - length, "%s%lld", i ? ", " : "",
@@ -20,6 +24,9 @@ int64_t weft__shape_size(const weft_dims *shape)
 {
     int64_t size = 1;
     bool empty = false;
+    if (shape->n > WEFT_MAX_DIMS) {
+        return -1;
+    }
     for (int i = 0; i < shape->n; i++) {
         if (shape->at[i] == 0) {
             empty = true;
@@ -32,7 +39,7 @@ int64_t weft__shape_size(const weft_dims *shape)
 
 bool weft__shape_equal(const weft_dims *a, const weft_dims *b)
 {
-    if (a->n != b->n) {
+    if (a->n != b->n || a->n > WEFT_MAX_DIMS) {
         return false;
     }
     for (int i = 0; i < a->n; i++) {
@@ -46,6 +53,9 @@ bool weft__shape_equal(const weft_dims *a, const weft_dims *b)
 bool weft__shape_broadcast(const weft_dims *a, const weft_dims *b, weft_dims *out)
 {
     weft_dims result = {.n = a->n > b->n ? a->n : b->n};
+    if (result.n > WEFT_MAX_DIMS) {
+        return false;
+    }
     for (int i = 1; i <= result.n; i++) {
         int64_t da = i <= a->n ? a->at[a->n - i] : 1;
         int64_t db = i <= b->n ? b->at[b->n - i] : 1;
@@ -90,6 +100,9 @@ int weft__axis_front(int64_t axis, int ndim)
 bool weft__axes_from_end(const weft_dims *axes, int ndim, weft_dims *out, weft_why *why)
 {
     bool named[WEFT_MAX_DIMS] = {false};
+    if (axes->n > WEFT_MAX_DIMS) {
+        return weft_because(why, "expected at most %d axes, got %d", WEFT_MAX_DIMS, axes->n);
+    }
     for (int i = 0; i < axes->n; i++) {
         int front = weft__axis_front(axes->at[i], ndim);
         if (front < 0) {

@@ -9,6 +9,9 @@ enum { WEFT_SHAPE_TEXT = 160 };
 /* Writes "(2, 3)" to `out` and returns `out`, so that it can be used as an argument. */
 const char *weft__shape_text(const weft_dims *shape, char out[WEFT_SHAPE_TEXT]);
 
+/* The functions below accept lists from callers with more than WEFT_MAX_DIMS numbers: they have no
+ * size, differ from all others and broadcast with none. */
+
 /* The product of the dims: 1 for rank 0; -1 when it overflows int64. */
 int64_t weft__shape_size(const weft_dims *shape);
 

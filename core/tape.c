@@ -68,10 +68,10 @@ const weft__tape_code_info weft__tape_codes[WEFT_TAPE_CODE_COUNT] = {
 
 int weft_tape_arity(weft_tape_code code)
 {
-    return weft__tape_codes[code].arity;
+    return (unsigned)code < WEFT_TAPE_CODE_COUNT ? weft__tape_codes[code].arity : 0;
 }
 
 const char *weft_tape_code_name(weft_tape_code code)
 {
-    return weft__tape_codes[code].name;
+    return (unsigned)code < WEFT_TAPE_CODE_COUNT ? weft__tape_codes[code].name : "none";
 }

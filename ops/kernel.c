@@ -36,6 +36,15 @@ bool weft__expect_indices(const weft_array *node, int i, weft_why *why)
            weft_because(why, "indices: expected integers, got %s", weft_dtype_name(dtype));
 }
 
+bool weft__list_fits(const char *op, const weft_dims *list, weft_array **failed)
+{
+    const bool fits = list->n <= WEFT_MAX_DIMS;
+    *failed = fits ? NULL
+                   : weft_error_array("%s: expected at most %d numbers, got %d", op, WEFT_MAX_DIMS,
+                                      list->n);
+    return fits;
+}
+
 bool weft__axis_from_end(const char *op, weft_array *x, int64_t axis, int64_t *out,
                          weft_array **failed)
 {

@@ -37,6 +37,10 @@ bool weft__expect_indices(const weft_array *node, int i, weft_why *why);
 bool weft__axis_from_end(const char *op, weft_array *x, int64_t axis, int64_t *out,
                          weft_array **failed);
 
+/* Sets *failed to NULL, or to an error array when a caller's list has more than WEFT_MAX_DIMS
+ * numbers. Functions that read such a list before an op does check it first. */
+bool weft__list_fits(const char *op, const weft_dims *list, weft_array **failed);
+
 /* Axes counted from the end in the given order; they must be distinct. */
 bool weft__axes_in_order(const weft_dims *axes, int ndim, weft_dims *out, weft_why *why);
 /* The same for infer, on axes among the parameters. */

@@ -10,6 +10,7 @@
 #include "core/eval/choose.h"
 #include "core/eval/profile.h"
 #include "core/shape.h"
+#include "core/tape_codes.h"
 
 enum {
     STEP = 128
@@ -159,7 +160,7 @@ static unsigned char append(weft__plan *plan, weft__fusion *f, weft_array *node,
     unsigned char result = values[0];
     for (int i = 0; i < tape->n_steps; i++) {
         weft_tape_step step = tape->steps[i];
-        for (int k = 0; k < weft_tape_arity((weft_tape_code)step.code); k++) {
+        for (int k = 0; k < weft__tape_codes[step.code].arity; k++) {
             step.value[k] = values[step.value[k]];
         }
         result = values[tape->n_operands + i] = push(f, step);

@@ -59,5 +59,5 @@ const char *weft_rule_name(weft_rule rule)
         [WEFT_RULE_LEADING_AXIS] = "leading axis",
         [WEFT_RULE_ONE_BY_ONE] = "one by one",
     };
-    return names[rule];
+    return (size_t)rule < sizeof names / sizeof *names ? names[rule] : "none";
 }

@@ -44,6 +44,8 @@ typedef enum weft_class {
     WEFT_CLASS_COUNT
 } weft_class;
 
+/* A number that is no dtype has the name "no dtype", size 1 and no kind; what would make an array
+ * of it gives an error array. */
 WEFT_API size_t weft_dtype_size(weft_dtype dtype);      /* bytes of one element */
 WEFT_API const char *weft_dtype_name(weft_dtype dtype); /* "float32"; a literal */
 /* The class that elementwise ops compute in for this dtype. */

@@ -45,11 +45,11 @@ weft_array *weft_init_identity(weft_dims shape, weft_dtype dtype)
 
 /* ---- by fans -------------------------------------------------------------------------------- */
 
-/* Computes the fans of a shape. False if it has fewer than two axes. */
+/* Computes the fans of a shape. False if it has fewer than two axes, or more than an array has. */
 static bool fans(weft_dims shape, double *fan_in, double *fan_out)
 {
     double between = 1;
-    if (shape.n < 2)
+    if (shape.n < 2 || shape.n > WEFT_MAX_DIMS)
         return false;
     for (int i = 1; i < shape.n - 1; i++)
         between *= (double)shape.at[i];

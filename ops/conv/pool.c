@@ -10,8 +10,12 @@ weft_array *weft_sliding_window_view(weft_array *x, weft_dims window, weft_dims 
     weft_scope_open();
     weft_why why;
     weft_dims places;
+    weft_array *failed;
     if (!weft_ok(x)) {
         return weft_scope_close(x);
+    }
+    if (!weft__list_fits("sliding_window_view", &window, &failed)) {
+        return weft_scope_close(failed);
     }
     weft_dims shape = weft_shape(x), strides = {.n = shape.n + window.n};
     if (window.n != axes.n || !weft__axes_in_order(&axes, shape.n, &places, &why) ||

@@ -31,8 +31,12 @@ weft_array *weft_rfftfreq(int64_t n, double spacing)
 /* Rolls every axis by half its length, up or down. */
 static weft_array *shift(weft_array *x, weft_dims axes, bool inverse)
 {
+    weft_array *failed;
     if (!weft_ok(x)) {
         return x;
+    }
+    if (!weft__list_fits("fftshift", &axes, &failed)) {
+        return failed;
     }
     if (axes.n < 0) {
         axes.n = weft_ndim(x);

@@ -174,7 +174,7 @@ weft_array *weft_random_categorical_shape(weft_array *key, weft_array *logits, i
         return failed;
     }
     int behind = (int)(-from_end - 1), at = shape.n - behind;
-    if (shape.n == WEFT_MAX_DIMS || shape.n < weft_ndim(logits) - 1) {
+    if (shape.n >= WEFT_MAX_DIMS || shape.n < weft_ndim(logits) - 1) {
         return weft_error_array("categorical: a shape of rank %d for logits of rank %d", shape.n,
                                 weft_ndim(logits));
     }

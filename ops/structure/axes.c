@@ -7,7 +7,8 @@ weft_array *weft_unflatten(weft_array *x, int axis, weft_dims shape)
     int64_t from_end, known = 1;
     weft_array *failed;
     char text[WEFT_SHAPE_TEXT];
-    if (!weft__axis_from_end("unflatten", x, axis, &from_end, &failed)) {
+    if (!weft__axis_from_end("unflatten", x, axis, &from_end, &failed) ||
+        !weft__list_fits("unflatten", &shape, &failed)) {
         return failed;
     }
     weft_dims old = weft_shape(x), all = {0};
@@ -83,14 +84,15 @@ weft_array *weft_flip(weft_array *x, weft_dims axes)
 
 weft_array *weft_expand_dims_axes(weft_array *x, weft_dims axes)
 {
-    weft_dims old = weft_shape(x), shape = {.n = old.n + axes.n}, sorted;
+    weft_dims old = weft_shape(x), shape = {0}, sorted;
     weft_why why;
     if (!weft_ok(x)) {
         return x;
     }
-    if (axes.n < 0 || shape.n > WEFT_MAX_DIMS) {
+    if (axes.n < 0 || axes.n > WEFT_MAX_DIMS - old.n) {
         return weft_error_array("expand_dims: %d axes for rank %d", axes.n, old.n);
     }
+    shape.n = old.n + axes.n;
     if (!weft__axes_from_end(&axes, shape.n, &sorted, &why)) {
         return weft_error_array("expand_dims: %s", why.text);
     }

@@ -170,7 +170,11 @@ weft_array *weft_reshape(weft_array *x, weft_dims shape)
         return x;
     }
     weft_shape_params params = {shape};
-    weft_array *failed = resolve(&params.shape, weft_size(x));
+    weft_array *failed;
+    if (!weft__list_fits("reshape", &shape, &failed)) {
+        return failed;
+    }
+    failed = resolve(&params.shape, weft_size(x));
     weft_dims old = weft_shape(x);
     if (failed || weft__shape_equal(&old, &params.shape)) {
         return failed ? failed : x;

@@ -33,6 +33,11 @@ void weft_split(weft_array *x, int sections, int axis, weft_array **out)
 void weft_split_at(weft_array *x, weft_dims at, int axis, weft_array **out)
 {
     int64_t from = 0;
+    weft_array *failed;
+    if (!weft__list_fits("split", &at, &failed)) {
+        fill_with(failed, out, WEFT_MAX_DIMS + 1);
+        return;
+    }
     for (int i = 0; i <= at.n; i++) {
         int64_t to = i < at.n ? at.at[i] : INT64_MAX;
         out[i] = weft_slice_axis(x, axis, from, to);
@@ -85,8 +90,12 @@ weft_array *weft_repeat(weft_array *x, int64_t repeats, int axis)
 weft_array *weft_tile(weft_array *x, weft_dims reps)
 {
     weft_scope_open();
+    weft_array *failed;
     if (!weft_ok(x)) {
         return weft_scope_close(x);
+    }
+    if (!weft__list_fits("tile", &reps, &failed)) {
+        return weft_scope_close(failed);
     }
     weft_dims old = weft_shape(x), apart = {0}, wide = {0}, shape = {0};
     char text[WEFT_SHAPE_TEXT];
@@ -129,6 +138,9 @@ weft_array *weft_roll(weft_array *x, weft_dims shifts, weft_dims axes)
     weft_array *failed;
     if (!weft_ok(x)) {
         return weft_scope_close(x);
+    }
+    if (!weft__list_fits("roll", &shifts, &failed) || !weft__list_fits("roll", &axes, &failed)) {
+        return weft_scope_close(failed);
     }
     if (axes.n < 0) {
         weft_array *flat = weft_reshape(x, WEFT_DIMS(weft_size(x)));

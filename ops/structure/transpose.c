@@ -127,7 +127,11 @@ weft_array *weft_transpose(weft_array *x, weft_dims axes)
         return x;
     }
     weft_transpose_params params = {axes};
+    weft_array *failed;
     int ndim = weft_ndim(x);
+    if (!weft__list_fits("transpose", &axes, &failed)) {
+        return failed;
+    }
     if (axes.n < 0) { /* WEFT_ALL_AXES */
         params.axes.n = ndim;
         for (int i = 0; i < ndim; i++) {

@@ -8,20 +8,20 @@
 const char *weft_data_format_name(weft_data_format format)
 {
     static const char *const names[] = {"auto", "jsonl", "json", "csv", "tsv", "text", "parquet"};
-    return names[format];
+    return (size_t)format < sizeof names / sizeof *names ? names[format] : "none";
 }
 
 const char *weft_row_kind_name(weft_row_kind kind)
 {
     static const char *const names[] = {"messages", "sharegpt", "preference", "completion",
                                         "alpaca",   "question", "text"};
-    return names[kind];
+    return (size_t)kind < sizeof names / sizeof *names ? names[kind] : "none";
 }
 
 const char *weft_long_samples_name(weft_long_samples policy)
 {
     static const char *const names[] = {"keep-head", "keep-tail", "split", "drop", "refuse"};
-    return names[policy];
+    return (size_t)policy < sizeof names / sizeof *names ? names[policy] : "none";
 }
 
 /* ---- by name -------------------------------------------------------------------------------- */
