@@ -15,9 +15,17 @@
  * of U and in the eigenvectors, so results do not depend on the device. Derivatives of complex
  * vectors hold for functions that do not depend on that factor.
  *
- * Equal values. Vectors of equal singular values or eigenvalues have no derivative. Those terms are
- * taken as 0, which is right for functions that do not depend on the choice of vectors; near
- * equality derivatives grow as 1 / gap. Derivatives of the values alone have no such terms.
+ * Equal values. Vectors of equal singular values or eigenvalues have no derivative, but functions
+ * that do not depend on the choice of vectors do. A gradient contains what the cotangents
+ * determine:
+ *   - Values alone, such as nuclear norms and log-determinants: always.
+ *   - Vectors alone, such as the polar factor u vh and projections: if the function does not depend
+ *     on the choice among vectors of equal values, and for u vh if those are not 0. Else NaN.
+ *   - Vectors and values, such as u f(s) vh: NaN if the vectors of equal values are used, since
+ *     cotangents contain f(b) - f(a), which is 0, but not (f(b) - f(a)) / (b - a).
+ * Values are equal if they differ by less than 16 epsilon of the largest. Nearer than the square
+ * root of epsilon, the relative error of gradients is epsilon / gap, and derivatives of single
+ * vectors grow as 1 / gap. A tangent that mixes vectors of equal values is NaN.
  *
  * Triangles. cholesky, eigh and eigvalsh read one triangle and treat the other as its adjoint. The
  * gradient is that of the triangle they read, and 0 in the other.

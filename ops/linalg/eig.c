@@ -45,7 +45,7 @@ static void eig_vjp(weft_array *node, weft_array *const *cts, const bool *wanted
     const weft_vectors_params *p = weft_node_params(node);
     weft_array *a = weft_node_input(node, 0), *w, *v, *inner = NULL;
     weft_array *dv = p->vectors ? cts[1] : NULL;
-    if (!wanted[0]) {
+    if (!wanted[0] || weft_size(a) == 0) {
         return;
     }
     if (p->vectors) {
@@ -63,8 +63,14 @@ static void eig_vjp(weft_array *node, weft_array *const *cts, const bool *wanted
         weft_array *lengths =
             weft_astype(weft__real_part(weft__diagonal_of(along)), WEFT_COMPLEX64);
         weft_array *kept = weft_subtract(along, weft__scale_columns(weft_matmul(vh, v), lengths));
-        weft_array *gaps = weft__conj(weft__inverse_gaps(w));
-        inner = weft__plus(inner, weft_multiply(gaps, kept));
+        weft_array *gaps = weft__conj(weft__differences(w));
+        weft__gap_rules rules = {.spread = weft__largest(weft_expand_dims(w, -1)),
+                                 .size = weft__largest(along)};
+        if (cts[0]) {
+            rules.lost = weft__off_diagonal(weft__lost_pairs(cts[0], weft__zero_columns(dv)));
+        }
+        kept = weft__over_gaps(weft__off_diagonal(kept), gaps, rules);
+        inner = weft__plus(inner, kept);
     }
     weft_array *g = weft_solve(vh, weft_matmul(inner, vh));
     grads[0] = weft_astype(g, weft_dtype_of(a));

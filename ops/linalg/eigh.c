@@ -141,31 +141,68 @@ static weft_status eigh_reference(const weft_call *call)
     return status;
 }
 
-/* v (diag(dw) + f o (v^H dv)) v^H with f_ij = 1 / (w_j - w_i) (Giles 2008), folded into the
- * triangle that the op reads. */
+static void factors_of(weft_array *node, weft_array **w, weft_array **v)
+{
+    const weft_vectors_params *p = weft_node_params(node);
+    if (p->vectors) {
+        *w = weft_pick(node, 0);
+        *v = weft_pick(node, 1);
+    } else {
+        weft_eigh(weft_node_input(node, 0), false, w, v);
+    }
+}
+
+/* v (diag(dw) + f o (v^H dv - dv^H v) / 2) v^H with f_ij = 1 / (w_j - w_i) (Giles 2008), folded
+ * into the triangle that the op reads. */
 static void eigh_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                      weft_array **grads)
 {
     const weft_vectors_params *p = weft_node_params(node);
-    if (!wanted[0]) {
+    if (!wanted[0] || weft_size(node) == 0) {
         return;
     }
-    weft_array *values, *v, *dv = p->vectors ? cts[1] : NULL, *inner = NULL;
-    if (p->vectors) {
-        values = weft_pick(node, 0);
-        v = weft_pick(node, 1);
-    } else {
-        weft_eigh(weft_node_input(node, 0), false, &values, &v);
-    }
+    weft_array *w, *v, *dv = p->vectors ? cts[1] : NULL, *inner = NULL;
+    factors_of(node, &w, &v);
     if (cts[0]) {
         inner = weft__diagonal_matrix(weft_astype(cts[0], weft_dtype_of(v)));
     }
     if (dv) {
-        weft_array *gaps = weft__inverse_gaps(values);
-        inner = weft__plus(inner, weft_multiply(gaps, weft_matmul(weft__adjoint(v), dv)));
+        weft_array *x = weft_matmul(weft__adjoint(v), dv);
+        weft__gap_rules rules = {.spread = weft__largest(weft_expand_dims(w, -1)),
+                                 .size = weft__largest(x)};
+        if (cts[0]) {
+            rules.lost = weft__off_diagonal(weft__lost_pairs(cts[0], weft__zero_columns(dv)));
+        }
+        x = weft_scale(weft_subtract(x, weft__adjoint(x)), 0.5);
+        inner =
+            weft__plus(inner, weft__over_gaps(weft__off_diagonal(x), weft__differences(w), rules));
     }
     weft_array *g = weft_matmul(v, weft_matmul(inner, weft__adjoint(v)));
     grads[0] = weft__fold_lower(g);
+}
+
+/* With p = v^H a' v: w' = diag(p), v' = v (f o p). A tangent that mixes vectors of equal
+ * eigenvalues gives NaN. */
+static void eigh_jvp(weft_array *node, weft_array *const *tangents, weft_array **out)
+{
+    const weft_vectors_params *params = weft_node_params(node);
+    weft_array *da = tangents[0], *w, *v;
+    if (weft_size(node) == 0) {
+        return;
+    }
+    factors_of(node, &w, &v);
+    weft_array *lower = weft__lower(da, -1);
+    weft_array *diagonal = weft__real_part(weft__diagonal_of(da));
+    diagonal = weft__diagonal_matrix(weft_astype(diagonal, weft_dtype_of(v)));
+    da = weft_add(weft_add(lower, weft__adjoint(lower)), diagonal);
+    weft_array *p = weft_matmul(weft__adjoint(v), weft_matmul(da, v));
+    out[0] = weft__real_part(weft__diagonal_of(p));
+    if (params->vectors) {
+        weft__gap_rules rules = {.spread = weft__largest(weft_expand_dims(w, -1)),
+                                 .size = weft__largest(p)};
+        out[1] =
+            weft_matmul(v, weft__over_gaps(weft__off_diagonal(p), weft__differences(w), rules));
+    }
 }
 
 static bool eigh_infer(const weft_array *node, weft_spec *out, weft_why *why)
@@ -206,6 +243,7 @@ const weft_op weft_op_eigh = {
     .params_fields = weft__vectors_fields,
     .infer = eigh_infer,
     .vjp = eigh_vjp,
+    .jvp = eigh_jvp,
     .takes_leading_axis = true,
     .reference = eigh_reference,
     .cases = weft__eigen_cases,

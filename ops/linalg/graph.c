@@ -1,4 +1,6 @@
 /* ops/linalg/graph.c -- matrix helpers on graph arrays, for derivatives and compositions. */
+#include <math.h>
+
 #include "ops/linalg/linalg.h"
 
 weft_array *weft__computed(weft_array *x)
@@ -122,12 +124,53 @@ weft_array *weft__plus(weft_array *a, weft_array *b)
     return !a ? b : !b ? a : weft_add(a, b);
 }
 
-weft_array *weft__inverse_gaps(weft_array *d)
+weft_array *weft__largest(weft_array *x)
 {
-    weft_array *gap = weft_subtract(weft_expand_dims(d, -2), weft_expand_dims(d, -1));
-    weft_array *zero = zero_on_device_of(d), *none = weft_equal(gap, zero);
-    weft_array *one = weft_add_scalar(zero, 1);
-    return weft_where(none, zero, weft_divide(one, weft_where(none, one, gap)));
+    return weft_max(weft_abs(x), WEFT_DIMS(-1, -2), true);
+}
+
+weft_array *weft__differences(weft_array *d)
+{
+    return weft_subtract(weft_expand_dims(d, -2), weft_expand_dims(d, -1));
+}
+
+weft_array *weft__off_diagonal(weft_array *x)
+{
+    return weft_where(on_diagonal(x, weft_dim(x, -1)), zero_on_device_of(x), x);
+}
+
+weft_array *weft__zero_columns(weft_array *x)
+{
+    return weft_equal_scalar(weft_max(weft_abs(x), WEFT_DIMS(-2), false), 0);
+}
+
+weft_array *weft__lost_pairs(weft_array *values, weft_array *unused)
+{
+    weft_array *pair = weft_logical_and(weft_expand_dims(unused, -1), weft_expand_dims(unused, -2));
+    weft_array *same = weft_equal(weft_expand_dims(values, -1), weft_expand_dims(values, -2));
+    return weft_logical_not(weft_logical_and(pair, same));
+}
+
+static weft_array *at_most(weft_array *x, double factor, weft_array *limit)
+{
+    return weft_less_equal(weft_abs(x), weft_scale(limit, factor));
+}
+
+weft_array *weft__over_gaps(weft_array *x, weft_array *gaps, weft__gap_rules rules)
+{
+    const double epsilon = weft_dtype_of(x) == WEFT_FLOAT64 ? 0x1p-52 : 0x1p-23;
+    weft_array *zero = zero_on_device_of(x), *one = weft_ones_like(zero);
+    weft_array *nan = weft_divide(zero, zero);
+    weft_array *none = at_most(gaps, 16 * epsilon, rules.spread);
+    weft_array *noise = weft_logical_and(at_most(gaps, sqrt(epsilon), rules.spread),
+                                         at_most(x, 256 * epsilon, rules.size));
+    if (rules.lost) {
+        noise = weft_logical_and(noise, weft_logical_not(rules.lost));
+    }
+    weft_array *kept =
+        weft_where(weft_logical_or(none, noise), one, weft_astype(gaps, weft_dtype_of(x)));
+    weft_array *ratio = weft_where(none, nan, weft_divide(x, kept));
+    return weft_where(noise, zero, ratio);
 }
 
 weft_array *weft__fold_lower(weft_array *g)

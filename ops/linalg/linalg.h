@@ -118,8 +118,28 @@ weft_array *weft__matrix_columns(weft_array *x, int64_t from, int64_t to);
 weft_array *weft__matrix_rows(weft_array *x, int64_t from, int64_t to);
 /* The sum of two arrays that may be NULL. */
 weft_array *weft__plus(weft_array *a, weft_array *b);
-/* 1 / (d_j - d_i), and 0 for equal elements: (..., N) -> (..., N, N). */
-weft_array *weft__inverse_gaps(weft_array *d);
+weft_array *weft__differences(weft_array *d);  /* d_j - d_i: (..., N) -> (..., N, N) */
+weft_array *weft__largest(weft_array *x);      /* the largest |x|: (..., M, N) -> (..., 1, 1) */
+weft_array *weft__off_diagonal(weft_array *x); /* 0 on the diagonal */
+weft_array *weft__zero_columns(weft_array *x); /* bool (..., N): columns of zeros */
+
+/* Terms x / gaps of derivatives, in which gaps are differences or sums of singular values or
+ * eigenvalues. A gap below 16 epsilon of `spread`, the largest value, is not known: a term over it
+ * is 0 if x is 0 up to rounding, 256 epsilon of `size`, and is not lost; else it is NaN. An x of
+ * rounding errors over a gap below sqrt(epsilon) of `spread` counts as 0 too. */
+typedef struct weft__gap_rules {
+    weft_array *spread, *size; /* (..., 1, 1) */
+    weft_array *lost;          /* bool, broadcast to x: the term may differ from 0 although x is 0;
+                                * NULL: false */
+} weft__gap_rules;
+weft_array *weft__over_gaps(weft_array *x, weft_array *gaps, weft__gap_rules rules);
+
+/* The gradient of f at equal values a, b has the term (f(b) - f(a)) / (b - a), of which vectors'
+ * cotangents contain only f(b) - f(a) = 0. So where a function uses vectors and values, the term is
+ * lost: bool (..., N, N), from the cotangents of the values and the vectors that are `unused`. It
+ * is not lost for two unused vectors whose values have one cotangent. */
+weft_array *weft__lost_pairs(weft_array *values, weft_array *unused);
+
 /* The gradient of an op that reads only the lower triangle, given its gradient with respect to the
  * whole Hermitian matrix. */
 weft_array *weft__fold_lower(weft_array *g);

@@ -190,11 +190,12 @@ static weft_status svd_reference(const weft_call *call)
 
 /* ---- derivative ----------------------------------------------------------------------------- */
 
-/* f o (x - x^H) */
-static weft_array *skew_over_gaps(weft_array *gaps, weft_array *x)
-{
-    return weft_multiply(gaps, weft_subtract(x, weft__adjoint(x)));
-}
+/* Derivatives of the factors. With a' for the tangent of a and p = u^H a' v,
+ *     s' = Re(diag(p)),    u' = u (d + e) / 2 + beyond(u, a' v) / s,
+ *                          v' = v (d - e) / 2 + beyond(v, a'^H u) / s,
+ *     d_ij = (p + p^H)_ij / (s_j - s_i), e_ij = (p - p^H)_ij / (s_i + s_j)
+ * (Townsend 2016). Only d, which turns u and v together, needs different singular values. Its
+ * diagonal is 0: rotating both vectors by one phase changes nothing. */
 
 /* (1 - q q^H) x: the part of x outside the column space of q. */
 static weft_array *beyond(weft_array *q, weft_array *x)
@@ -202,54 +203,144 @@ static weft_array *beyond(weft_array *q, weft_array *x)
     return weft_subtract(x, weft_matmul(q, weft_matmul(weft__adjoint(q), x)));
 }
 
-/* The imaginary diagonal of x over s. Rotating u and v together changes nothing, so the phase
- * between them is attributed to u. */
-static weft_array *phases(weft_array *x, weft_array *s)
+static weft_array *half_skew(weft_array *x)
 {
-    weft_array *d = weft__diagonal_of(x);
-    weft_array *imaginary = weft_subtract(d, weft_astype(weft__real_part(d), weft_dtype_of(d)));
-    return weft__diagonal_matrix(weft_divide(imaginary, s));
+    return weft_scale(weft_subtract(x, weft__adjoint(x)), 0.5);
 }
 
-/* With p = u^H a v: the cotangent of p, plus the parts outside u and v when a is not square
- * (Townsend 2016). */
+/* s_i + s_j */
+static weft_array *sums(weft_array *s)
+{
+    return weft_add(weft_expand_dims(s, -2), weft_expand_dims(s, -1));
+}
+
+static void factors_of(weft_array *node, weft_array **u, weft_array **s, weft_array **vh)
+{
+    const weft_vectors_params *p = weft_node_params(node);
+    if (p->vectors) {
+        *u = weft_pick(node, 0), *s = weft_pick(node, 1), *vh = weft_pick(node, 2);
+    } else {
+        weft_svd(weft_node_input(node, 0), false, u, s, vh);
+    }
+}
+
+/* The factors and their cotangents. */
+typedef struct factors {
+    weft_array *u, *s, *v;
+    weft_array *du, *ds, *dv; /* cotangents; NULL: none */
+    weft_array *spread;       /* the largest singular value (..., 1, 1) */
+    weft_array *unused;       /* bool (..., K): vectors whose cotangents are 0 */
+} factors;
+
+static weft_array *unused_vectors(const factors *f)
+{
+    weft_array *u = f->du ? weft__zero_columns(f->du) : NULL;
+    weft_array *v = f->dv ? weft__zero_columns(f->dv) : NULL;
+    return !u ? v : !v ? u : weft_logical_and(u, v);
+}
+
+/* The cotangent of p from those of the vectors. */
+static weft_array *inner_of(const factors *f)
+{
+    weft_array *w = f->du ? weft_matmul(weft__adjoint(f->u), f->du) : NULL;
+    weft_array *z = f->dv ? weft_matmul(weft__adjoint(f->v), f->dv) : NULL;
+    weft_array *size = weft__plus(w ? weft__largest(w) : NULL, z ? weft__largest(z) : NULL);
+    weft_array *minus = z ? weft_negative(half_skew(z)) : NULL;
+    w = w ? half_skew(w) : NULL;
+    weft_array *turn = weft__off_diagonal(weft__plus(w, z ? half_skew(z) : NULL));
+    weft_array *apart = weft__plus(w, minus);
+    weft__gap_rules rules = {.spread = f->spread, .size = size}, both = rules;
+    if (f->ds) {
+        weft_array *lost = weft__lost_pairs(f->ds, f->unused);
+        rules.lost = weft__off_diagonal(lost);
+        both.lost = weft_dtype_of(f->u) == WEFT_COMPLEX64 ? lost : rules.lost;
+    }
+    return weft_add(weft__over_gaps(turn, weft__differences(f->s), rules),
+                    weft__over_gaps(apart, sums(f->s), both));
+}
+
+/* The cotangent of the part of a' v outside u, divided by s; also for v and a'^H u. */
+static weft_array *outside(const factors *f, weft_array *q, weft_array *dq)
+{
+    weft__gap_rules rules = {.spread = f->spread, .size = weft__largest(dq)};
+    if (f->ds) {
+        weft_array *none = weft_logical_and(f->unused, weft_equal_scalar(f->ds, 0));
+        rules.lost = weft_expand_dims(weft_logical_not(none), -2);
+    }
+    return weft__over_gaps(beyond(q, dq), weft_expand_dims(f->s, -2), rules);
+}
+
+static weft_array *from_vectors(factors *f)
+{
+    const int64_t m = weft_dim(f->u, -2), n = weft_dim(f->v, -2);
+    weft_array *g = NULL;
+    f->spread = weft__largest(weft_expand_dims(f->s, -1));
+    f->unused = unused_vectors(f);
+    if (f->du && m > n) {
+        g = weft_matmul(outside(f, f->u, f->du), weft__adjoint(f->v));
+    }
+    if (f->dv && n > m) {
+        g = weft__plus(g, weft_matmul(f->u, weft__adjoint(outside(f, f->v, f->dv))));
+    }
+    return weft__plus(weft_matmul(f->u, weft_matmul(inner_of(f), weft__adjoint(f->v))), g);
+}
+
 static void svd_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                     weft_array **grads)
 {
     const weft_vectors_params *p = weft_node_params(node);
-    weft_array *a = weft_node_input(node, 0), *u, *s, *vh, *inner = NULL, *g = NULL;
-    weft_array *du = p->vectors ? cts[0] : NULL, *ds = cts[p->vectors ? 1 : 0];
-    weft_array *dvh = p->vectors ? cts[2] : NULL;
-    if (!wanted[0]) {
+    weft_array *a = weft_node_input(node, 0), *vh, *g = NULL;
+    if (!wanted[0] || weft_size(a) == 0) {
         return;
     }
-    if (p->vectors) {
-        u = weft_pick(node, 0), s = weft_pick(node, 1), vh = weft_pick(node, 2);
-    } else {
-        weft_svd(a, false, &u, &s, &vh);
+    factors f = {.ds = cts[p->vectors ? 1 : 0], .du = p->vectors ? cts[0] : NULL};
+    f.dv = p->vectors && cts[2] ? weft__adjoint(cts[2]) : NULL;
+    factors_of(node, &f.u, &f.s, &vh);
+    f.v = weft__adjoint(vh);
+    if (f.du || f.dv) {
+        g = from_vectors(&f);
     }
-    weft_array *v = weft__adjoint(vh), *gaps = weft__inverse_gaps(weft_square(s));
-    int64_t m = weft_dim(a, -2), n = weft_dim(a, -1);
-    if (ds) {
-        inner = weft__diagonal_matrix(weft_astype(ds, weft_dtype_of(a)));
+    if (f.ds) {
+        weft_array *ds = weft_astype(f.ds, weft_dtype_of(a));
+        g = weft__plus(g, weft_matmul(weft__scale_columns(f.u, ds), vh));
     }
-    if (du) {
-        weft_array *w = weft_matmul(weft__adjoint(u), du);
-        inner = weft__plus(inner, weft__scale_columns(skew_over_gaps(gaps, w), s));
-        inner = weft_dtype_of(a) == WEFT_COMPLEX64 ? weft__plus(inner, phases(w, s)) : inner;
-        if (m > n) {
-            g = weft_matmul(weft_divide(beyond(u, du), weft_expand_dims(s, -2)), vh);
-        }
+    grads[0] = g;
+}
+
+/* A tangent that mixes vectors of equal singular values gives NaN. */
+static void svd_jvp(weft_array *node, weft_array *const *tangents, weft_array **out)
+{
+    const weft_vectors_params *params = weft_node_params(node);
+    weft_array *a = weft_node_input(node, 0), *da = tangents[0], *u, *s, *vh;
+    const int64_t m = weft_dim(a, -2), n = weft_dim(a, -1);
+    if (weft_size(a) == 0) {
+        return;
     }
-    if (dvh) {
-        weft_array *dv = weft__adjoint(dvh), *z = weft_matmul(vh, dv);
-        inner = weft__plus(inner, weft__scale_rows(s, skew_over_gaps(gaps, z)));
-        if (n > m) {
-            weft_array *outside = weft_divide(beyond(v, dv), weft_expand_dims(s, -2));
-            g = weft__plus(g, weft_matmul(u, weft__adjoint(outside)));
-        }
+    factors_of(node, &u, &s, &vh);
+    weft_array *uh = weft__adjoint(u), *v = weft__adjoint(vh), *dav = weft_matmul(da, v);
+    weft_array *p = weft_matmul(uh, dav), *ph = weft__adjoint(p);
+    out[params->vectors ? 1 : 0] = weft__real_part(weft__diagonal_of(p));
+    if (!params->vectors) {
+        return;
     }
-    grads[0] = weft__plus(weft_matmul(u, weft_matmul(inner, vh)), g);
+    weft__gap_rules rules = {.spread = weft__largest(weft_expand_dims(s, -1)),
+                             .size = weft__largest(p)};
+    weft_array *d =
+        weft__over_gaps(weft__off_diagonal(weft_add(p, ph)), weft__differences(s), rules);
+    weft_array *e = weft__over_gaps(weft_subtract(p, ph), sums(s), rules);
+    weft_array *du = weft_matmul(u, weft_scale(weft_add(d, e), 0.5));
+    weft_array *dv = weft_matmul(v, weft_scale(weft_subtract(d, e), 0.5));
+    if (m > n) {
+        rules.size = weft__largest(dav);
+        du = weft_add(du, weft__over_gaps(beyond(u, dav), weft_expand_dims(s, -2), rules));
+    }
+    if (n > m) {
+        weft_array *dau = weft_matmul(weft__adjoint(da), u);
+        rules.size = weft__largest(dau);
+        dv = weft_add(dv, weft__over_gaps(beyond(v, dau), weft_expand_dims(s, -2), rules));
+    }
+    out[0] = du;
+    out[2] = weft__adjoint(dv);
 }
 
 /* ---- the op --------------------------------------------------------------------------------- */
@@ -290,6 +381,7 @@ const weft_op weft_op_svd = {
     .params_fields = weft__vectors_fields,
     .infer = svd_infer,
     .vjp = svd_vjp,
+    .jvp = svd_jvp,
     .takes_leading_axis = true,
     .reference = svd_reference,
     .cases = cases,
