@@ -153,8 +153,9 @@ static inline weft_complex64 expm1_c64(weft_complex64 x)
     double s, c, less = expm1_wide((double)x.re);
     sine_cosine_of(x.im, &s, &c);
     double fall = c > 0 ? s * s / (1 + c) : 1 - c; /* 1 - cos y */
-    double im = (less + 1) * s;
-    return complex_rounded(less * c - fall, x.im == 0 ? (double)x.im : im);
+    double re = less * c - fall, im = (less + 1) * s;
+    int zero = (x.re == 0) & (x.im == 0);
+    return complex_rounded(zero ? (double)x.re : re, x.im == 0 ? (double)x.im : im);
 }
 
 static inline weft_complex64 sinh_c64(weft_complex64 x)
@@ -163,7 +164,8 @@ static inline weft_complex64 sinh_c64(weft_complex64 x)
     sine_cosine_of(x.im, &s, &c);
     sinh_cosh_of(x.re, &sh, &ch);
     double re = sh * c;
-    re = ((x.re == 0) & (re != re)) ? (double)x.re : re;
+    int kept = (x.re == 0) | is_infinite(x.re); /* where the direction is undefined */
+    re = (kept & (re != re)) ? (double)x.re : re;
     return complex_rounded(re, x.im == 0 ? (double)x.im : ch * s);
 }
 
@@ -172,9 +174,10 @@ static inline weft_complex64 cosh_c64(weft_complex64 x)
     double s, c, sh, ch;
     sine_cosine_of(x.im, &s, &c);
     sinh_cosh_of(x.re, &sh, &ch);
-    double im = sh * s;
+    double re = ch * c, im = sh * s;
     int flat = (x.re == 0) | (x.im == 0);
-    return complex_rounded(ch * c, (flat & (im != im)) ? 0 : im);
+    re = (is_infinite(x.re) & (re != re)) ? ch : re;
+    return complex_rounded(re, (flat & (im != im)) ? 0 : im);
 }
 
 /* sinh x cosh x and sin y cos y over cos^2 y + sinh^2 x. From |x| = 100 on they are 1 and 0. */
@@ -243,18 +246,32 @@ static inline weft_complex64 log1p_c64(weft_complex64 x)
                            atan2_wide(b, 1 + a));
 }
 
+/* x y, and 0 if x is 0 and y infinite */
+static inline double product(double x, double y)
+{
+    return x == 0 ? 0 : x * y;
+}
+
+/* e^(y log x); exact for the exponents 0, 1, 2 and -1. */
 static inline weft_complex64 pow_c64(weft_complex64 x, weft_complex64 y)
 {
     double c = (double)y.re, d = (double)y.im;
     double length = log_modulus(x), angle = atan2_wide((double)x.im, (double)x.re), s, o;
-    double e = exp_wide(c * length - d * angle);
-    sine_cosine_wide(c * angle + d * length, &s, &o);
-    double re = e * o, im = e * s;
+    double growth = product(c, length) - product(d, angle), e = exp_wide(growth);
+    double turn = product(c, angle) + product(d, length);
+    sine_cosine_wide(turn, &s, &o);
+    int lost = (turn - turn != 0) & (__builtin_fabs(growth) == __builtin_inf());
+    double re = lost ? (growth < 0 ? 0 : e) : e * o;
+    double im = (lost & (growth < 0)) ? 0 : product(s, e);
     int zero = (x.re == 0) & (x.im == 0), one = (y.re == 0) & (y.im == 0);
     double at_zero = y.re > 0 ? 0 : __builtin_nan("");
     re = zero ? at_zero : re;
     im = zero ? at_zero : im;
-    return complex_rounded(one ? 1 : re, one ? 0 : im);
+    weft_complex64 power = complex_rounded(one ? 1 : re, one ? 0 : im);
+    weft_complex64 square = mul_c64(x, x), inverse = quotient(1, 0, (double)x.re, (double)x.im);
+    power = (y.im == 0) & (y.re == 1) ? x : power;
+    power = (y.im == 0) & (y.re == 2) ? square : power;
+    return (y.im == 0) & (y.re == -1) & !zero ? inverse : power;
 }
 
 /* ---- Inverse functions ---------------------------------------------------------------------- */
@@ -274,7 +291,7 @@ static inline double arc_parts(double x, double y, double *beside)
     *beside = __builtin_sqrt(x <= 1 ? inside : outside);
     double im = log1p_wide(less + __builtin_sqrt(less * (a + 1)));
     int infinite = (x == __builtin_inf()) | (y == __builtin_inf());
-    *beside = infinite ? (y == __builtin_inf() ? y : 0) : *beside;
+    *beside = infinite ? (y == __builtin_inf() ? y : y - y) : *beside;
     return infinite ? __builtin_inf() : im;
 }
 
@@ -282,7 +299,8 @@ static inline weft_complex64 asin_c64(weft_complex64 x)
 {
     double beside, a = (double)__builtin_fabsf(x.re);
     double im = arc_parts(a, (double)__builtin_fabsf(x.im), &beside);
-    return complex_rounded(__builtin_copysign(atan2_wide(a, beside), (double)x.re),
+    double re = x.re == 0 ? 0 : atan2_wide(a, beside);
+    return complex_rounded(__builtin_copysign(re, (double)x.re),
                            __builtin_copysign(im, (double)x.im));
 }
 
@@ -290,7 +308,8 @@ static inline weft_complex64 acos_c64(weft_complex64 x)
 {
     double beside;
     double im = arc_parts((double)__builtin_fabsf(x.re), (double)__builtin_fabsf(x.im), &beside);
-    return complex_rounded(atan2_wide(beside, (double)x.re), -__builtin_copysign(im, (double)x.im));
+    double re = x.re == 0 ? WIDE_PI / 2 : atan2_wide(beside, (double)x.re);
+    return complex_rounded(re, -__builtin_copysign(im, (double)x.im));
 }
 
 static inline weft_complex64 asinh_c64(weft_complex64 x)
@@ -310,8 +329,8 @@ static inline weft_complex64 atanh_c64(weft_complex64 x)
     double re = 0.25 * log1p_wide(4 * a / ((1 - a) * (1 - a) + z));
     double im = 0.5 * atan2_wide(2 * b, (1 - a) * (1 + a) - z);
     int infinite = is_infinite(x.re) | is_infinite(x.im);
-    re = infinite ? 0 : re;
-    im = infinite ? WIDE_PI / 2 : im;
+    re = infinite | (x.re == 0) ? 0 : re;
+    im = infinite ? (x.im != x.im ? im : WIDE_PI / 2) : im;
     return complex_rounded(__builtin_copysign(re, (double)x.re),
                            __builtin_copysign(im, (double)x.im));
 }

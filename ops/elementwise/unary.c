@@ -57,17 +57,16 @@ weft_array *weft_abs(weft_array *x)
     return elementwise1(&weft_op_abs, x);
 }
 
-/* For complex numbers, x / |x|, with the gradient of the quotient. */
+/* For complex numbers, x / |x| with the gradient of the quotient; 0, with gradient 0, at 0. */
 weft_array *weft_sign(weft_array *x)
 {
     if (!weft_ok(x) || weft_dtype_of(x) != WEFT_COMPLEX64) {
         return elementwise1(&weft_op_sign, x);
     }
     weft_scope_open();
-    weft_array *length = weft_abs(x);
-    weft_array *divisor =
-        weft_where(weft_equal_scalar(length, 0), constant_like(length, 1), length);
-    return weft_scope_close(weft_divide(x, divisor));
+    weft_array *length = weft_abs(x), *none = weft_equal_scalar(length, 0);
+    weft_array *unit = weft_divide(x, weft_where(none, constant_like(length, 1), length));
+    return weft_scope_close(weft_where(none, constant_like(unit, 0), unit));
 }
 
 static weft_array *square_partial(weft_array *node, int i)
