@@ -253,7 +253,7 @@ static int64_t power(int64_t x, int64_t y, integer_type t)
 static int64_t shift(weft_tape_code code, int64_t x, int64_t y, integer_type t)
 {
     if ((uint64_t)y >= (uint64_t)t.bits) {
-        return 0;
+        return code == WEFT_TAPE_SHR && t.is_signed && x < 0 ? -1 : 0;
     }
     if (code == WEFT_TAPE_SHL) {
         return (int64_t)((uint64_t)x << y);

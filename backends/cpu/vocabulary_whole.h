@@ -57,7 +57,8 @@
     static inline T shr_##t(T x, T y, int bits)                                                    \
     {                                                                                              \
         U top = (U)bits - 1, by = (U)y & top;                                                      \
-        return (U)y > top ? 0 : (T)(x >> by);                                                      \
+        T sign = (T)-1 < (T)1 ? (T)(x >> top) : 0;                                                 \
+        return (U)y > top ? sign : (T)(x >> by);                                                   \
     }                                                                                              \
     static inline T power_##t(T x, U y)                                                            \
     {                                                                                              \

@@ -72,7 +72,7 @@ WEFT_API weft_array *weft_round_decimals(weft_array *x, int decimals);
 WEFT_API weft_array *weft_isnan(weft_array *x); /* bool, as the next five */
 WEFT_API weft_array *weft_isinf(weft_array *x);
 WEFT_API weft_array *weft_isfinite(weft_array *x);
-WEFT_API weft_array *weft_isposinf(weft_array *x);
+WEFT_API weft_array *weft_isposinf(weft_array *x); /* these two: complex is an error, as in NumPy */
 WEFT_API weft_array *weft_isneginf(weft_array *x);
 WEFT_API weft_array *weft_logical_not(weft_array *x);
 WEFT_API weft_array *weft_bitwise_invert(weft_array *x);
@@ -133,7 +133,8 @@ WEFT_API weft_array *weft_logical_xor(weft_array *a, weft_array *b);
  * at least float32. NumPy's defaults: rtol 1e-5, atol 1e-8, equal_nan false. */
 WEFT_API weft_array *weft_isclose(weft_array *a, weft_array *b, double rtol, double atol,
                                   bool equal_nan);
-/* Bitwise operations of integers and bool. A shift by the width of the dtype or more gives 0. */
+/* Bitwise operations of integers and bool. A shift by the width of the dtype or more, or by a
+ * negative number, gives 0, and -1 to the right for negative numbers, as in NumPy. */
 WEFT_API weft_array *weft_bitwise_and(weft_array *a, weft_array *b);
 WEFT_API weft_array *weft_bitwise_or(weft_array *a, weft_array *b);
 WEFT_API weft_array *weft_bitwise_xor(weft_array *a, weft_array *b);

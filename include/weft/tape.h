@@ -21,9 +21,9 @@
  *
  * Complex numbers are ordered by real part, then by imaginary part. Branch cuts are those of C99.
  * Integer arithmetic wraps; x / 0 and x % 0 are 0; MIN / -1 is MIN; a shift by the width or more is
- * 0; pow with a negative exponent is 1 / pow, truncated. Integer division rounds towards minus
- * infinity. The result of %, integer or real, has the sign of the divisor. min and max return NaN
- * if either operand is NaN.
+ * 0, or -1 for x >> y with x < 0; pow with a negative exponent is 1 / pow, truncated. Integer
+ * division rounds towards minus infinity. The result of %, integer or real, has the sign of the
+ * divisor. min and max return NaN if either operand is NaN.
  */
 #ifndef WEFT_TAPE_H
 #define WEFT_TAPE_H

@@ -54,6 +54,33 @@ static void whole_functions_keep_integers(void)
     weft_scope_close(NULL);
 }
 
+/* NumPy's: by the width or more, and by negative numbers, bits are all shifted out; signed numbers
+ * keep their sign to the right. */
+static void shifts_by_the_width_and_more(void)
+{
+    static const weft_dtype dtypes[] = {WEFT_UINT8, WEFT_UINT16, WEFT_UINT32, WEFT_UINT64,
+                                        WEFT_INT8,  WEFT_INT16,  WEFT_INT32,  WEFT_INT64};
+    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+        const int bits = 8 * (int)weft_dtype_size(dtypes[d]);
+        const bool negative = weft_dtype_is_signed(dtypes[d]);
+        const int64_t by[] = {0, 3, bits - 1, bits, bits + 1, 100, negative ? -1 : 120};
+        weft_scope_open();
+        for (size_t i = 0; i < sizeof by / sizeof *by; i++) {
+            weft_array *b = whole(dtypes[d], by[i]), *x = whole(dtypes[d], 100);
+            const bool out = by[i] < 0 || by[i] >= bits;
+            expect(weft_right_shift(x, b), dtypes[d], out ? 0 : 100 >> (by[i] < 7 ? by[i] : 7));
+            if (out)
+                expect(weft_left_shift(x, b), dtypes[d], 0);
+            if (negative)
+                expect(weft_right_shift(whole(dtypes[d], -100), b), dtypes[d],
+                       out || by[i] > 6 ? -1
+                       : by[i] == 3     ? -13
+                                        : -100);
+        }
+        weft_scope_close(NULL);
+    }
+}
+
 static void scalars_are_weak(void)
 {
     weft_scope_open();
@@ -240,8 +267,8 @@ static void second_derivatives(void)
 }
 
 CHECK_MAIN("elementwise_functions", CHECK_CASE(real_functions_take_integers_as_float32),
-           CHECK_CASE(whole_functions_keep_integers), CHECK_CASE(scalars_are_weak),
-           CHECK_CASE(where_broadcasts_and_promotes),
+           CHECK_CASE(whole_functions_keep_integers), CHECK_CASE(shifts_by_the_width_and_more),
+           CHECK_CASE(scalars_are_weak), CHECK_CASE(where_broadcasts_and_promotes),
            CHECK_CASE(clip_is_open_where_a_bound_is_null),
            CHECK_CASE(conversion_of_the_same_dtype_is_the_array), CHECK_CASE(complex_magnitude),
            CHECK_CASE(classes_without_a_formula_are_errors), CHECK_CASE(second_derivatives))

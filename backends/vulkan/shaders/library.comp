@@ -54,7 +54,6 @@ void main()
     CALL_ORDERED(k) CALL_INTEGER(k)
     CALL_CONVERT(f) CALL_CONVERT(d) CALL_CONVERT(i) CALL_CONVERT(u) CALL_CONVERT(l) CALL_CONVERT(k)
     i = wrap_int8(i); i = wrap_int16(i); u = wrap_uint8(u); u = wrap_uint16(u);
-    i = shr_int8(i, i); i = shr_int16(i, i);
     i = saturate_int8(i); i = saturate_int16(i); u = saturate_uint8(u); u = saturate_uint16(u);
 
     u = item_();

@@ -1,6 +1,5 @@
 // backends/vulkan/shaders/library_integers.glsl -- integer arithmetic that wraps, by the rules of
-// weft/tape.h. Narrower dtypes are computed in 32 bits and wrapped after each step. That is correct
-// for all functions except shr_ of signed integers, which has its own version.
+// weft/tape.h. Narrower dtypes are computed in 32 bits and wrapped after each step.
 
 #define DEFINE_WHOLE(T, U, bits)                                                                   \
     T bitnot_(const T x)                                                                           \
@@ -33,7 +32,8 @@
     }                                                                                              \
     T shr_(const T x, const T y)                                                                   \
     {                                                                                              \
-        return U(y) >= U(bits) ? T(0) : x >> (y & T(bits - 1));                                    \
+        const T sign = T(-1) < T(1) ? x >> T(bits - 1) : T(0);                                     \
+        return U(y) >= U(bits) ? sign : x >> (y & T(bits - 1));                                    \
     }                                                                                              \
     T power_of(const T x, const U y)                                                               \
     {                                                                                              \
@@ -134,16 +134,6 @@ uint wrap_uint8(const uint x)
 uint wrap_uint16(const uint x)
 {
     return x & 0xffffu;
-}
-
-int shr_int8(const int x, const int y)
-{
-    return uint(y) >= 8u ? 0 : x >> y;
-}
-
-int shr_int16(const int x, const int y)
-{
-    return uint(y) >= 16u ? 0 : x >> y;
 }
 
 int saturate_int8(const int x)

@@ -321,11 +321,8 @@ static uint32_t step_result(writer *w, const weft_tape_step *step, const uint32_
     for (int i = 0; i < n; i++) {
         arguments[i] = values[step->value[i]];
     }
-    const char *dtype = weft_dtype_name(w->dtype);
-    uint32_t result = wraps && code == WEFT_TAPE_SHR && w->form == INT
-                          ? call_dtype(w, "shr", dtype, arguments, n)
-                          : call_form(w, weft_tape_code_name(code), w->form, arguments, n);
-    return wraps ? call_dtype(w, "wrap", dtype, &result, 1) : result;
+    uint32_t result = call_form(w, weft_tape_code_name(code), w->form, arguments, n);
+    return wraps ? call_dtype(w, "wrap", weft_dtype_name(w->dtype), &result, 1) : result;
 }
 
 static void write_steps(writer *w)
