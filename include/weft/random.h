@@ -76,7 +76,8 @@ WEFT_API weft_array *weft_random_multivariate_normal(weft_array *key, weft_dims 
                                                      weft_normal_method method, weft_dtype dtype);
 
 /* Integers in [low, high), from two random words per element as in JAX: exact for any range, with
- * negligible bias. The array form gives low where high is not above it. */
+ * negligible bias. The array form gives low where high is not above it. Bool: low and high from 0
+ * to 2. */
 WEFT_API weft_array *weft_random_randint(weft_array *key, weft_dims shape, int64_t low,
                                          int64_t high, weft_dtype dtype);
 WEFT_API weft_array *weft_random_randint_array(weft_array *key, weft_dims shape, weft_array *low,

@@ -17,7 +17,7 @@ static weft_array *check_draw(const weft_dims *shape, weft_dtype dtype)
     char text[WEFT_SHAPE_TEXT];
     int64_t size = weft__shape_size(shape);
     if (!weft_dtype_is_integer(dtype)) {
-        return weft_error_array("randint: expected an integer dtype, got %s",
+        return weft_error_array("randint: expected an integer dtype or bool, got %s",
                                 weft_dtype_name(dtype));
     }
     bool fits = size >= 0 && size <= INT64_MAX / 2;
@@ -68,6 +68,8 @@ static weft_array *offsets(weft_array *key, weft_dims shape, weft_array *span, w
 weft_array *weft_random_randint(weft_array *key, weft_dims shape, int64_t low, int64_t high,
                                 weft_dtype dtype)
 {
+    const bool boolean = dtype == WEFT_BOOL; /* false and true are 0 and 1 */
+    dtype = boolean ? WEFT_UINT8 : dtype;
     weft_array *failed = check_draw(&shape, dtype);
     if (failed) {
         return failed;
@@ -76,9 +78,11 @@ weft_array *weft_random_randint(weft_array *key, weft_dims shape, int64_t low, i
     bool is_signed = weft_dtype_is_signed(dtype);
     int64_t least = !is_signed ? 0 : bits == 64 ? INT64_MIN : -(INT64_C(1) << (bits - 1));
     int64_t most = bits == 64 ? INT64_MAX : (INT64_C(1) << (is_signed ? bits - 1 : bits));
+    most = boolean ? 2 : most;
     if (low >= high || low < least || high > most) {
         return weft_error_array("randint: expected low < high in %s, got %lld and %lld",
-                                weft_dtype_name(dtype), (long long)low, (long long)high);
+                                weft_dtype_name(boolean ? WEFT_BOOL : dtype), (long long)low,
+                                (long long)high);
     }
     weft_dtype words = words_for(dtype);
     uint64_t span = (uint64_t)high - (uint64_t)low;
@@ -86,12 +90,15 @@ weft_array *weft_random_randint(weft_array *key, weft_dims shape, int64_t low, i
     weft_scope_open();
     weft_array *bound = all ? NULL : weft_scalar_int((int64_t)span, words);
     weft_array *x = weft_astype(offsets(key, shape, bound, words), dtype); /* wraps */
-    return weft_scope_close(low == 0 ? x : weft_add(x, weft_scalar_int(low, dtype)));
+    x = low == 0 ? x : weft_add(x, weft_scalar_int(low, dtype));
+    return weft_scope_close(boolean ? weft_astype(x, WEFT_BOOL) : x);
 }
 
 weft_array *weft_random_randint_array(weft_array *key, weft_dims shape, weft_array *low,
                                       weft_array *high, weft_dtype dtype)
 {
+    const bool boolean = dtype == WEFT_BOOL;
+    dtype = boolean ? WEFT_UINT8 : dtype;
     weft_array *failed = check_draw(&shape, dtype);
     if (failed) {
         return failed;
@@ -103,7 +110,8 @@ weft_array *weft_random_randint_array(weft_array *key, weft_dims shape, weft_arr
     weft_array *span = weft_subtract(weft_astype(high, words), weft_astype(low, words));
     span = weft_where(weft_less(low, high), span, weft_scalar_int(1, words));
     weft_array *x = weft_astype(offsets(key, shape, span, words), dtype);
-    return weft_scope_close(weft_add(x, low));
+    x = weft_add(x, low);
+    return weft_scope_close(boolean ? weft_astype(x, WEFT_BOOL) : x);
 }
 
 /* ---- permutations --------------------------------------------------------------------------- */

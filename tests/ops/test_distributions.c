@@ -342,6 +342,15 @@ static void degenerate_parameters_leave_one_value(void)
     }
     check_all(weft_astype(weft_random_bernoulli(key, n, 0), WEFT_FLOAT32), 0);
     check_all(weft_astype(weft_random_bernoulli(key, n, 1), WEFT_FLOAT32), 1);
+    check_all(weft_random_randint(key, n, 1, 2, WEFT_BOOL), 1);
+    check_all(weft_random_randint(key, n, 0, 1, WEFT_BOOL), 0);
+    weft_array *both = weft_random_randint(key, WEFT_DIMS(10000), 0, 2, WEFT_BOOL);
+    CHECK_EQ_INT(weft_dtype_of(both), WEFT_BOOL);
+    CHECK_CLOSE(weft_item(weft_mean(both, WEFT_ALL_AXES, false)), 0.5, 0.02);
+    weft_array *zero = weft_scalar_int(0, WEFT_INT32), *two = weft_scalar_int(2, WEFT_INT32);
+    weft_array *drawn = weft_random_randint_array(key, WEFT_DIMS(10000), zero, two, WEFT_BOOL);
+    CHECK_EQ_INT(weft_dtype_of(drawn), WEFT_BOOL);
+    CHECK_CLOSE(weft_item(weft_mean(drawn, WEFT_ALL_AXES, false)), 0.5, 0.02);
     check_all(weft_random_randint(key, n, 7, 8, WEFT_INT64), 7);
     check_all(weft_random_randint(key, n, INT64_MAX - 1, INT64_MAX, WEFT_INT64), 0x1p63);
     check_all(weft_random_permutation(key, 1), 0);
@@ -357,11 +366,13 @@ static void bad_arguments_say_what_is_wrong(void)
 {
     weft_scope_open();
     weft_array *key = weft_random_key(0), *none = NULL;
+    CHECK_CONTAINS(weft_error(weft_random_randint(key, WEFT_DIMS(2), 0, 3, WEFT_BOOL)),
+                   "expected low < high in bool, got 0 and 3");
     CHECK_CONTAINS(weft_error(weft_random_randint(key, WEFT_DIMS(2), 3, 3, WEFT_INT32)),
                    "low < high in int32, got 3 and 3");
     CHECK_CONTAINS(weft_error(weft_random_randint(key, WEFT_DIMS(2), 0, 300, WEFT_UINT8)), "uint8");
     CHECK_CONTAINS(weft_error(weft_random_randint(key, WEFT_DIMS(2), 0, 3, WEFT_FLOAT32)),
-                   "integer dtype, got float32");
+                   "integer dtype or bool, got float32");
     CHECK_CONTAINS(weft_error(weft_random_gumbel(key, WEFT_DIMS(2), WEFT_INT8)),
                    "floating dtype, got int8");
     CHECK_CONTAINS(weft_error(weft_random_truncated_normal(key, WEFT_DIMS(2), 2, 1, WEFT_FLOAT32)),
