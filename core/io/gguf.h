@@ -7,8 +7,9 @@
 
 enum {
     WEFT__GGUF_ALIGNMENT = 32,
-    WEFT__GGUF_DIMS = 4,
-    WEFT__GGUF_NAME = 64 /* includes the NUL that ggml appends */
+    WEFT__GGUF_DIMS = 4,      /* written: llama.cpp reads no more */
+    WEFT__GGUF_DIMS_READ = 8, /* MLX writes up to 8 */
+    WEFT__GGUF_NAME = 64      /* includes the NUL that ggml appends */
 };
 
 /* A tensor type of the format, and the dtype and encoding that it is read as. */

@@ -236,9 +236,9 @@ static weft_status take_shape(reader *r, const char *name, weft_dims *shape)
     weft_status status = take_u32(r, name, &n);
     if (status != WEFT_OK)
         return status;
-    if (n > WEFT__GGUF_DIMS)
+    if (n > WEFT__GGUF_DIMS_READ)
         return weft_fail(WEFT_INVALID, "%s: tensor '%s': expected at most %d dims, found %lu",
-                         r->path, weft_printable(name), WEFT__GGUF_DIMS, (unsigned long)n);
+                         r->path, weft_printable(name), WEFT__GGUF_DIMS_READ, (unsigned long)n);
     shape->n = (int)n;
     for (int i = shape->n - 1; i >= 0; i--) {
         uint64_t dim;

@@ -4,6 +4,8 @@
  * (quantize.h) whose blocks stay where they are, so nothing is expanded. Everything that the file
  * says of sizes, types and places is checked before anything is handed out.
  *
+ * Tensors of up to 8 dims are read, such as MLX writes; written ones have at most 4.
+ *
  * Tensor types: F32, F16, BF16, F64, I8, I16, I32, I64 are dense; Q4_0, Q4_1, Q5_0, Q5_1, Q8_0,
  * Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS and MXFP4 are float32 arrays whose encodings are
  * "q4_0" and so on, and "gguf_mxfp4". Others are refused.

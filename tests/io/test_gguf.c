@@ -330,6 +330,38 @@ static void refused(bytes b, size_t data, weft_status status, const char *part)
     CHECK_CONTAINS(weft_error_message(), part);
 }
 
+/* MLX writes tensors of up to 8 dims. */
+static void eight_dims_are_read(void)
+{
+    const char *path = check_temporary("deep.gguf");
+    static const float values[32] = {[5] = 7};
+    bytes b = start(3, 1, 0);
+    weft_gguf *file = NULL;
+    put_text(&b, "w");
+    put32(&b, 8);
+    for (int i = 0; i < 8; i++)
+        put64(&b, i < 5 ? 2 : 1);
+    put32(&b, 0);
+    put64(&b, 0);
+    FILE *f = fopen(path, "wb");
+    if (!CHECK(f != NULL))
+        return;
+    fwrite(b.at, 1, b.n, f);
+    fwrite((char[32]){0}, 1, (32 - b.n % 32) % 32, f);
+    fwrite(values, 1, sizeof values, f);
+    fclose(f);
+    if (!CHECK_OK(weft_gguf_open(path, &file)))
+        return;
+    weft_scope_open();
+    weft_array *w = weft_gguf_get(file, "w");
+    CHECK_EQ_INT(weft_ndim(w), 8);
+    CHECK_EQ_INT(weft_dim(w, 0), 1);
+    CHECK_EQ_INT(weft_dim(w, 3), 2);
+    CHECK_CLOSE(weft_item(weft_slice_axis(weft_reshape(w, WEFT_DIMS(32)), 0, 5, 6)), 7, 0);
+    weft_scope_close(NULL);
+    weft_gguf_close(file);
+}
+
 static void bad_starts(void)
 {
     bytes b = {.at = "GGML", .n = 4};
@@ -416,10 +448,10 @@ static void bad_tensors(void)
             "unsupported types of 2 tensors: IQ2_XS (v), type 99 (w); supported are F32");
     b = start(3, 1, 0);
     put_text(&b, "w");
-    put32(&b, 5);
+    put32(&b, 9);
     put64(&b, 1);
     put64(&b, 1);
-    refused(b, 128, WEFT_INVALID, "expected at most 4 dims, found 5");
+    refused(b, 128, WEFT_INVALID, "expected at most 8 dims, found 9");
 }
 
 static void what_cannot_be_written(void)
@@ -450,5 +482,6 @@ static void what_cannot_be_written(void)
 
 CHECK_MAIN("gguf", CHECK_CASE(blocks_are_the_packages), CHECK_CASE(what_is_made_is_the_packages),
            CHECK_CASE(made_blocks_of_256), CHECK_CASE(matrices_in_blocks),
-           CHECK_CASE(there_and_back), CHECK_CASE(all_at_once), CHECK_CASE(bad_starts),
-           CHECK_CASE(bad_values), CHECK_CASE(bad_tensors), CHECK_CASE(what_cannot_be_written))
+           CHECK_CASE(there_and_back), CHECK_CASE(all_at_once), CHECK_CASE(eight_dims_are_read),
+           CHECK_CASE(bad_starts), CHECK_CASE(bad_values), CHECK_CASE(bad_tensors),
+           CHECK_CASE(what_cannot_be_written))
