@@ -10,16 +10,20 @@ const weft_objective *train_objective(const train_values *v)
     return weft_objectives[v->objective];
 }
 
+/* An option's number; 0 is -1 in the structs of the library, whose 0 is the default. */
+static double given(double value)
+{
+    return isnan(value) ? 0 : value == 0 ? -1 : value;
+}
+
 weft_objective_options train_objective_options(const train_values *v)
 {
     return (weft_objective_options){
-        .beta = isnan(v->beta) ? 0 : v->beta,
+        .beta = given(v->beta),
         .label_smoothing = isnan(v->label_smoothing) ? 0 : v->label_smoothing,
-        .desirable_weight = isnan(v->desirable_weight) ? 0 : v->desirable_weight,
-        .undesirable_weight = isnan(v->undesirable_weight) ? 0 : v->undesirable_weight,
-        .gamma = isnan(v->gamma) ? 0
-                 : v->gamma > 0  ? v->gamma
-                                 : -1,
+        .desirable_weight = given(v->desirable_weight),
+        .undesirable_weight = given(v->undesirable_weight),
+        .gamma = given(v->gamma),
     };
 }
 

@@ -10,8 +10,8 @@
 /* The two weights of KTO's loss. */
 #define TRAIN_KTO_OPTION(NAME, FIELD)                                                              \
     {                                                                                              \
-        .name = NAME, .kind = CLI_REAL, .value = "X", .low = CLI_ABOVE_ZERO, .high = CLI_ANY,      \
-        AT(FIELD), .help = "of kto: such completions count X times"                                \
+        .name = NAME, .kind = CLI_REAL, .value = "X", .low = 0, .high = CLI_ANY, AT(FIELD),        \
+        .help = "of kto: such completions count X times"                                           \
     }
 
 static const cli_argument arguments[] = {{"MODEL", offsetof(train_values, model), true}};
@@ -170,7 +170,7 @@ static const cli_option options[] = {
     {.name = "beta",
      .kind = CLI_REAL,
      .value = "X",
-     .low = CLI_ABOVE_ZERO,
+     .low = 0,
      .high = CLI_ANY,
      AT(beta),
      .help = "of the objective: the scale of rewards (of orpo: the weight of the odds ratio); "

@@ -3,6 +3,7 @@
 
 #include "core/clock.h"
 #include "core/failure.h"
+#include "core/options.h"
 #include "engine/bench.h"
 #include "weft/adapter.h"
 #include "weft/memory.h"
@@ -23,7 +24,7 @@ static weft_bench_train_options completed(const weft_bench_train_options *option
     if (options != NULL)
         o = *options;
     o.steps = given(o.steps, STEPS);
-    o.warm_up = o.warm_up < 0 ? 0 : given(o.warm_up, WARM_UP);
+    o.warm_up = weft__count_or_default(o.warm_up, WARM_UP);
     o.rows = given(o.rows, ROWS);
     o.length = given(o.length, LENGTH);
     o.rank = given(o.rank, RANK);

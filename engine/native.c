@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/options.h"
 #include "engine/engine.h"
 #include "engine/turns.h"
+#include "generate/generation.h"
 #include "weft/memory.h"
 #include "weft/nn_tools.h"
 #include "weft/train.h"
@@ -259,7 +261,7 @@ static weft_status keep_to_context(const native *n, size_t prompt, weft_generate
     if (left < 0)
         return weft_fail(WEFT_INVALID, "engine: the prompt has %zu tokens, the context %lld",
                          prompt, (long long)n->context);
-    if (left < (o->max_tokens > 0 ? o->max_tokens : 256))
+    if (left < weft__count_or_default(o->max_tokens, WEFT__MAX_TOKENS))
         o->max_tokens = left;
     return WEFT_OK;
 }

@@ -8,6 +8,7 @@
 #include "core/failure.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
+#include "core/options.h"
 #include "engine/child.h"
 #include "engine/engine.h"
 #include "engine/program.h"
@@ -166,7 +167,7 @@ static weft_status load(const char *name, const char *const *argv, const char *p
         return weft__out_of_memory(path, NULL);
     p->name = name;
     p->seconds = o->answer_seconds > 0 ? o->answer_seconds : (double)SECONDS;
-    p->stop_seconds = o->stop_seconds > 0 ? o->stop_seconds : (double)STOP_SECONDS;
+    p->stop_seconds = weft__or_default(o->stop_seconds, STOP_SECONDS);
     if (p->stop_seconds > p->seconds)
         p->stop_seconds = p->seconds;
     status = weft__child_start(argv, name, p->seconds, &p->child);

@@ -4,9 +4,8 @@
 
 #include "core/failure.h"
 #include "engine/program.h"
+#include "generate/generation.h"
 #include "weft/memory.h"
-
-enum { DEFAULT_MAX_TOKENS = 256 };
 
 void weft__program_add_text(weft__text *line, const char *key, const char *value)
 {
@@ -121,7 +120,7 @@ weft_status weft__program_add_prompt(weft__text *line, const char *name,
 
 int64_t weft__program_most_tokens(const weft_generate_options *o)
 {
-    return o->max_tokens > 0 ? o->max_tokens : DEFAULT_MAX_TOKENS;
+    return o->max_tokens > 0 ? o->max_tokens : WEFT__MAX_TOKENS;
 }
 
 weft_status weft__program_generate(weft__text *line, const char *name, const weft_engine_request *r)

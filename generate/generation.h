@@ -4,6 +4,8 @@
 
 #include "generate/stops.h"
 
+enum { WEFT__MAX_TOKENS = 256 }; /* by default */
+
 /* The state of a run of weft_generate. */
 typedef struct weft__generation {
     weft_generator *generator;     /* NULL: none, or the next one after a shift failed */

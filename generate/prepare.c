@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/options.h"
+#include "generate/generation.h"
 #include "generate/probes.h"
 #include "generate/sampler.h"
 
@@ -43,9 +45,9 @@ static weft_status check_sampler(const weft_sampler_options *o, int64_t V)
 
 static weft_status check_options(weft_model *model, const weft_generate_options *o)
 {
-    if (o->max_tokens < 0 || o->prefill < 0 || o->n_stop < 0 || o->tokens_per_eval < 0)
-        return weft_fail(WEFT_INVALID, "generate: max_tokens, prefill, n_stop and "
-                                       "tokens_per_eval: expected numbers of at least 0");
+    if (o->prefill < 0 || o->n_stop < 0 || o->tokens_per_eval < 0)
+        return weft_fail(WEFT_INVALID, "generate: prefill, n_stop and tokens_per_eval: expected "
+                                       "numbers of at least 0");
     if (!(o->timeout >= 0))
         return weft_fail(WEFT_INVALID, "generate: timeout: expected seconds of at least 0");
     const weft_status status = weft__speculation_check(model, o);
@@ -163,12 +165,12 @@ weft_status weft_generator_new(weft_model *model, const int32_t *prompt, size_t 
         status = check_options(model, &o);
     if (status != WEFT_OK)
         return status;
-    o.max_tokens = o.max_tokens > 0 ? o.max_tokens : 256;
+    o.max_tokens = weft__count_or_default(o.max_tokens, WEFT__MAX_TOKENS);
     o.prefill = o.prefill > 0 ? o.prefill : 512;
     const bool watched = o.probe != NULL && o.probe->kinds != 0;
     if (o.tokens_per_eval == 0 || o.constraint || o.no_cache || watched)
         o.tokens_per_eval = 1;
-    if (o.tokens_per_eval > o.max_tokens)
+    if (o.tokens_per_eval > o.max_tokens && o.max_tokens > 0)
         o.tokens_per_eval = o.max_tokens;
     if (weft__speculation_wanted(&o)) {
         const int64_t tokens = weft__speculation_tokens(&o);

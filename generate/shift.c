@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/options.h"
 #include "generate/generator.h"
 
 enum { SINKS = 4 };
@@ -93,7 +94,7 @@ static weft_generate_options rest_of(const weft_generate_options *options,
                                      const weft_generate_stats *past)
 {
     weft_generate_options o = *options;
-    o.max_tokens = (o.max_tokens > 0 ? o.max_tokens : 256) - past->tokens;
+    o.max_tokens = weft__count_or_default(o.max_tokens, WEFT__MAX_TOKENS) - past->tokens;
     o.seed += (uint64_t)past->shifts + 1;
     if (o.timeout > 0) {
         const double left = o.timeout - past->first_token_seconds - past->decode_seconds;

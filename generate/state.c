@@ -250,7 +250,7 @@ static weft_status read_options(loading *l, const weft_generate_options *chosen)
     l->o.ignore_eos = l->c.ignore_eos != 0;
     l->o.logprobs = l->c.logprobs != 0;
     if (chosen) {
-        l->o.max_tokens = chosen->max_tokens > 0 ? chosen->max_tokens : l->o.max_tokens;
+        l->o.max_tokens = chosen->max_tokens != 0 ? chosen->max_tokens : l->o.max_tokens;
         l->o.timeout = chosen->timeout;
         l->o.cancel = chosen->cancel;
         l->o.tokens_per_eval = chosen->tokens_per_eval;

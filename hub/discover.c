@@ -7,6 +7,7 @@
 
 #include "core/failure.h"
 #include "core/io/text.h"
+#include "core/options.h"
 #include "models/config.h"
 #include "weft/gguf.h"
 #include "weft/hub.h"
@@ -232,8 +233,8 @@ weft_status weft_discover(const char *folder, int depth, weft_discovered **list,
 {
     *list = NULL;
     *count = 0;
-    if (depth < 0 || depth > DEEPEST)
-        return weft_fail(WEFT_INVALID, "%s: depth: expected 0 to %d, got %d", folder, DEEPEST,
+    if (depth > DEEPEST)
+        return weft_fail(WEFT_INVALID, "%s: depth: expected at most %d, got %d", folder, DEEPEST,
                          depth);
     search *s = weft_calloc(1, sizeof *s);
     char *root = weft_strdup(folder);
@@ -242,7 +243,7 @@ weft_status weft_discover(const char *folder, int depth, weft_discovered **list,
     for (size_t n = root != NULL ? strlen(root) : 0; n > 1 && root[n - 1] == '/'; n--)
         root[n - 1] = '\0';
     if (status == WEFT_OK)
-        status = look(s, root, depth > 0 ? depth : DEPTH);
+        status = look(s, root, (int)weft__count_or_default(depth, DEPTH));
     if (status == WEFT_OK) {
         if (s->n > 0)
             qsort(s->list, (size_t)s->n, sizeof *s->list, by_path);

@@ -14,6 +14,7 @@
 #include "core/failure.h"
 #include "core/io/fileio.h"
 #include "core/io/text.h"
+#include "core/options.h"
 #include "hub/hub.h"
 #include "weft/io.h"
 #include "weft/memory.h"
@@ -309,9 +310,7 @@ static weft_status fetch(pull *p, const char *token)
     const weft__http_options http = {
         .endpoint = p->endpoint,
         .token = token,
-        .retries = o->retries > 0   ? o->retries
-                   : o->retries < 0 ? 0
-                                    : RETRIES,
+        .retries = (int)weft__count_or_default(o->retries, RETRIES),
         .seconds = o->seconds > 0 ? o->seconds : SECONDS,
     };
     weft_status status = weft__http_new(&http, &p->http);

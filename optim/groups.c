@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/options.h"
 #include "optim/optim.h"
 
 bool weft_optim_is_matrix(void *context, const char *path, const weft_array *parameter)
@@ -40,18 +41,14 @@ static int64_t *int_at(optim_group *g, int i)
     return (int64_t *)((char *)g->options + g->type->fields[i].offset);
 }
 
-/* Fills in option i. Zero means the default; a negative value means zero if zero is not the
- * default. */
+/* Fills in option i. */
 static weft_status fill_double(optim_group *g, int i)
 {
     double standard = 0, *value = double_at(g, i);
     if (g->type->defaults)
         memcpy(&standard, (const char *)g->type->defaults + g->type->fields[i].offset,
                sizeof standard);
-    if (*value == 0)
-        *value = standard;
-    else if (*value < 0 && standard != 0)
-        *value = 0;
+    *value = weft__or_default(*value, standard);
     if (!(*value >= 0 && isfinite(*value)))
         return weft_fail(WEFT_INVALID, "%s: %s: expected a number of at least 0, got %g",
                          g->type->name, g->type->fields[i].name, *value);
@@ -64,7 +61,7 @@ static void fill_int(optim_group *g, int i)
     if (g->type->defaults)
         memcpy(&standard, (const char *)g->type->defaults + g->type->fields[i].offset,
                sizeof standard);
-    *value = *value == 0 ? standard : *value < 0 ? 0 : *value;
+    *value = weft__count_or_default(*value, standard);
 }
 
 static weft_status set_schedule(optim_group *g, const weft_optim_schedule *schedule)

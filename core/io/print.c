@@ -9,6 +9,7 @@
 #include "core/failure.h"
 #include "core/io/print_number.h"
 #include "core/io/text.h"
+#include "core/options.h"
 #include "weft/shape.h"
 
 enum { LINE = 1024, WORD = 2 * WEFT__NUMBER_TEXT };
@@ -293,7 +294,7 @@ static weft_status print_all(printer *p, weft_array *a)
 static weft_print_options with_defaults(const weft_print_options *options)
 {
     weft_print_options o = options ? *options : (weft_print_options){0};
-    o.precision = o.precision == 0 ? 8 : o.precision < 0 ? 0 : o.precision > 17 ? 17 : o.precision;
+    o.precision = o.precision > 17 ? 17 : (int)weft__count_or_default(o.precision, 8);
     o.threshold = o.threshold > 0 ? o.threshold : 1000;
     o.edge_items = o.edge_items > 0 ? o.edge_items : 3;
     o.line_width = o.line_width > 0 ? o.line_width : 75;

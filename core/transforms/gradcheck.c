@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/options.h"
 #include "core/shape.h"
 #include "core/transforms/transforms.h"
 
@@ -448,7 +449,7 @@ weft_status weft_gradcheck(weft_function *fn, void *context, weft_array *const *
     check c = {.fn = fn, .context = context, .inputs = inputs, .n_inputs = n_inputs};
     c.options = options ? *options : (weft_gradcheck_options){0};
     c.options.step = c.options.step > 0 ? c.options.step : 1e-6;
-    c.options.tolerance = c.options.tolerance > 0 ? c.options.tolerance : 1e-6;
+    c.options.tolerance = weft__or_default(c.options.tolerance, 1e-6);
     weft_status status = check_function(&c);
     if (status == WEFT_OK && c.worst > c.options.tolerance) {
         status = report_worst(&c);

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "core/options.h"
 #include "generate/caches/ring.h"
 #include "models/recurrent.h"
 #include "weft/op.h"
@@ -15,9 +16,8 @@ enum {
 weft_status weft__cache_options_check(const weft_cache_options *o, int64_t *sinks)
 {
     const int64_t context = o->max_context;
-    *sinks = o->sink_tokens > 0 ? o->sink_tokens : 0;
-    if (o->sink_tokens == 0)
-        *sinks = context > 0 && context < 2 * SINKS ? context / 2 : SINKS;
+    *sinks = weft__count_or_default(o->sink_tokens,
+                                    context > 0 && context < 2 * SINKS ? context / 2 : SINKS);
     const int bits = o->kv_bits;
     if (bits != 0 && bits != 32 && bits != 16 && bits != 8 && bits != 4)
         return weft_fail(WEFT_INVALID, "caches: kv_bits: expected 32, 16, 8, 4 or 0, got %d", bits);

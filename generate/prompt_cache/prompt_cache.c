@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/options.h"
 #include "generate/caches/plan.h"
 #include "weft/ops.h"
 
@@ -123,14 +124,14 @@ weft_status weft_prompt_cache_new(weft_model *model, const weft_prompt_cache_opt
 {
     const weft_prompt_cache_options o = options ? *options : (weft_prompt_cache_options){0};
     *out = NULL;
-    if (o.max_bytes < 0 || o.min_tokens < 0)
-        return weft_fail(WEFT_INVALID, "prompt cache: expected numbers of at least 0");
+    if (o.max_bytes < 0)
+        return weft_fail(WEFT_INVALID, "prompt cache: max_bytes: expected at least 0");
     weft_prompt_cache *cache = weft_calloc(1, sizeof *cache);
     if (cache == NULL)
         return weft_fail(WEFT_MEMORY, "out of memory for a prompt cache");
     cache->model = model;
     cache->max_bytes = o.max_bytes > 0 ? o.max_bytes : default_bytes();
-    cache->min_tokens = o.min_tokens > 0 ? o.min_tokens : MIN_TOKENS;
+    cache->min_tokens = weft__count_or_default(o.min_tokens, MIN_TOKENS);
     pthread_mutex_init(&cache->lock, NULL);
     *out = cache;
     return WEFT_OK;

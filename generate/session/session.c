@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/io/json.h"
+#include "core/options.h"
 #include "weft/memory.h"
 
 /* ---- creating -------------------------------------------------------------------------------- */
@@ -87,7 +88,7 @@ weft_status weft_session_new(weft_model *model, const weft_tokenizer *tokenizer,
                         .generate = o->generate,
                         .no_prompt_cache = o->no_prompt_cache,
                         .thinking = o->thinking,
-                        .max_rounds = o->max_rounds > 0 ? o->max_rounds : 8,
+                        .max_rounds = weft__count_or_default(o->max_rounds, 8),
                         .max_prompt = o->max_prompt,
                         .source = o->source,
                         .source_context = o->source_context};

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/io/json.h"
+#include "core/options.h"
 #include "generate/session/session.h"
 #include "text/schema/schema.h"
 #include "weft/memory.h"
@@ -158,7 +159,8 @@ weft_status weft__session_structured(session_run *run, json_object **message)
     int64_t retries = run->turn.retries;
     failures f = {0};
     weft__json_doc schema = {0};
-    retries = retries == 0 ? 2 : retries < 0 ? 0 : retries > MAX_RETRIES ? MAX_RETRIES : retries;
+    retries = weft__count_or_default(retries, 2);
+    retries = retries > MAX_RETRIES ? MAX_RETRIES : retries;
     if (run->turn.structured == WEFT_STRUCTURED_CONSTRAINED)
         retries = 0;
     weft_status status = read_schema(run, &schema);

@@ -52,7 +52,8 @@ typedef struct weft_engine_options {
     /* Of the backends that are other programs. */
     const char *program; /* "subprocess": what is run. Else: Python, NULL: $WEFT_PYTHON, python3 */
     double answer_seconds; /* without a word from it, it is given up and ended; 0: 300 */
-    double stop_seconds;   /* after a request to stop, then it is ended; 0: 10; at most the above */
+    double stop_seconds;   /* after a request to stop, then it is ended; 0: 10; below 0: at once; at
+                            * most the above */
 } weft_engine_options;
 
 /* Loads a model: a folder, a GGUF file, or ORG/NAME in the local cache (weft/hub.h). NULL options:

@@ -91,7 +91,7 @@ typedef struct weft_generate_options {
     uint64_t seed;
 
     /* When generation ends. */
-    int64_t max_tokens;  /* 0: 256 */
+    int64_t max_tokens;  /* 0: 256; below 0: none */
     bool ignore_eos;     /* continue after a token that ends the sequence */
     const int32_t *stop; /* further tokens that end the sequence */
     int n_stop;

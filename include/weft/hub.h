@@ -106,10 +106,10 @@ typedef struct weft_discovered {
     int64_t bytes;    /* of these files */
 } weft_discovered;
 
-/* Finds all models in a folder and its subfolders, `depth` levels deep (0: 8): folders with
- * config.json and *.safetensors, and folders with one *.gguf, sorted by path. Skips links to parent
- * folders and unreadable folders. Free *list with weft_discovered_free. WEFT_IO if the folder
- * itself cannot be read. */
+/* Finds all models in a folder and its subfolders, `depth` levels deep (0: 8; below 0: none):
+ * folders with config.json and *.safetensors, and folders with one *.gguf, sorted by path. Skips
+ * links to parent folders and unreadable folders. Free *list with weft_discovered_free. WEFT_IO if
+ * the folder itself cannot be read. */
 WEFT_NODISCARD WEFT_API weft_status weft_discover(const char *folder, int depth,
                                                   weft_discovered **list, int *count)
     WEFT_NONNULL(3, 4);

@@ -75,8 +75,9 @@ WEFT_API weft_array *weft_nn_bilinear_call(weft_module *m, weft_array *a, weft_a
 /* ---- Normalization -------------------------------------------------------------------------- */
 
 typedef struct weft_nn_batch_norm_options {
-    double eps;         /* 0: 1e-5 */
-    double momentum;    /* 0: 0.1, the share of the new batch in the running statistics */
+    double eps;         /* 0: 1e-5; below 0: zero */
+    double momentum;    /* 0: 0.1; below 0: zero; the share of the new batch in the running
+                         * statistics */
     bool no_affine;     /* without weight and bias */
     bool no_statistics; /* no running statistics: always use those of the batch */
 } weft_nn_batch_norm_options;
@@ -94,7 +95,7 @@ typedef struct weft_nn_batch_norm {
 WEFT_API weft_module *weft_nn_batch_norm_new(int64_t C, const weft_nn_batch_norm_options *options);
 
 typedef struct weft_nn_group_norm_options {
-    double eps; /* 0: 1e-5 */
+    double eps; /* 0: 1e-5; below 0: zero */
     bool no_affine;
     bool pytorch_compatible; /* groups are consecutive channels; otherwise channel c is in group
                               * c mod groups, as in MLX */
@@ -112,7 +113,7 @@ WEFT_API weft_module *weft_nn_group_norm_new(int64_t groups, int64_t C,
                                              const weft_nn_group_norm_options *options);
 
 /* Normalizes x (N, ..., C) over all axes but N and C, with weight and bias (C) when `affine`
- * (Ulyanov et al. 2016). eps 0: 1e-5. */
+ * (Ulyanov et al. 2016). eps 0: 1e-5; below 0: zero. */
 typedef struct weft_nn_instance_norm {
     weft_module module;
     weft_array *weight, *bias;

@@ -24,7 +24,8 @@ WEFT_API weft_array *weft_layer_norm(weft_array *x, weft_array *weight, weft_arr
 WEFT_API weft_array *weft_rope(weft_array *x, weft_array *positions, weft_array *frequencies,
                                bool interleaved, double amplitude);
 
-/* How a model's inverse frequencies come about; zero means the default. */
+/* How a model's inverse frequencies come about. In the options zero means the default, given here;
+ * where that is not zero, a number below zero means zero. */
 typedef enum weft_rope_kind {
     WEFT_ROPE_DEFAULT = 0,
     WEFT_ROPE_LINEAR,

@@ -24,12 +24,13 @@ typedef enum weft_examples {
     WEFT_EXAMPLES_PAIRS       /* a chosen and a rejected completion of one prompt */
 } weft_examples;
 
-/* Options of all objectives; zero means the objective's default. */
+/* Options of all objectives. Zero means the objective's default; where that is not zero, a number
+ * below zero means zero. */
 typedef struct weft_objective_options {
     double beta;            /* 0: 0.1, for SimPO 2 */
     double label_smoothing; /* DPO, SimPO: the share of wrongly labelled pairs, in [0, 0.5) */
     double desirable_weight, undesirable_weight; /* KTO: weights of these completions; 0: 1 */
-    double gamma;                                /* SimPO: the margin; 0: 0.5; below 0: none */
+    double gamma;                                /* SimPO: the margin; 0: 0.5 */
 } weft_objective_options;
 
 /* A training objective. */

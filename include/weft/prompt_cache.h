@@ -40,7 +40,7 @@ typedef struct weft_prompt_cache_options {
     /* The limit for all keys and values; the least recently used entry is evicted first. 0: an
      * eighth of weft_device_memory or weft_memory_limit. */
     int64_t max_bytes;
-    int64_t min_tokens; /* shorter prefixes are computed again; 0: 16 */
+    int64_t min_tokens; /* shorter prefixes are computed again; 0: 16; below 0: none is */
 } weft_prompt_cache_options;
 
 /* Creates a prompt cache in *out; free it with weft_prompt_cache_free. Borrows the model. Entries

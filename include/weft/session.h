@@ -108,7 +108,7 @@ typedef struct weft_session_options {
     bool no_prompt_cache;   /* compute every prompt from its start */
     const weft_tool *tools; /* copied; their strings are borrowed */
     size_t n_tools;
-    int64_t max_rounds; /* tool rounds in one turn; 0: 8 */
+    int64_t max_rounds; /* tool rounds in one turn; 0: 8; below 0: none */
     /* The markup of answers; NULL: that of the template (weft_chat_markup_of). */
     const weft_chat_markup *markup;
     /* Delimiters of tool calls, which are JSON objects with name and arguments; copied. They

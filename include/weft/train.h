@@ -76,10 +76,10 @@ WEFT_API const char *weft_long_samples_name(weft_long_samples policy);
 
 typedef struct weft_dataset_options {
     weft_data_format format;
-    int64_t length; /* most tokens of a sample, and the size of a text's windows; 0: 512 */
-    int64_t stride; /* between the starts of a text's windows; 0: length - 1, which makes every
-                       token but the first a target once */
-    int32_t eos; /* appended to texts and completions of rows; 0: the tokenizer's; below 0: none */
+    int64_t length;     /* most tokens of a sample, and the size of a text's windows; 0: 512 */
+    int64_t stride;     /* between the starts of a text's windows; 0: length - 1, which makes every
+                           token but the first a target once */
+    const int32_t *eos; /* ends texts and completions; NULL: the tokenizer's; id below 0: none */
     weft_long_samples longer; /* for samples longer than length */
     int64_t max_bad_rows;     /* per source, skipped with a warning; 0: the first one fails */
     bool learn_prompt;        /* prompts contribute to the loss too */

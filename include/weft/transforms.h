@@ -198,12 +198,12 @@ WEFT_API weft_op_rules weft_op_rules_of(const weft_op *op);
 WEFT_API const char *weft_rule_name(weft_rule rule);
 
 typedef struct weft_gradcheck_options {
-    double step;              /* relative step of the central difference; 0: 1e-6 */
-    double tolerance;         /* on |analytic - numeric| / max(1, |numeric|); 0: 1e-6 */
-    uint64_t seed;            /* of the random cotangent */
-    int max_elements;         /* per input, sampled evenly; 0: all */
-    bool forward;             /* weft_jvp too: against a difference, and against the gradient */
-    bool second;              /* and the gradient of the derivative along a direction */
+    double step;      /* relative step of the central difference; 0: 1e-6 */
+    double tolerance; /* on |analytic - numeric| / max(1, |numeric|); 0: 1e-6; below 0: zero */
+    uint64_t seed;    /* of the random cotangent */
+    int max_elements; /* per input, sampled evenly; 0: all */
+    bool forward;     /* weft_jvp too: against a difference, and against the gradient */
+    bool second;      /* and the gradient of the derivative along a direction */
     const char *const *names; /* of the inputs, for messages; NULL: numbers */
 } weft_gradcheck_options;
 

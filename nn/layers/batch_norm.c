@@ -1,6 +1,7 @@
 /* nn/layers/batch_norm.c -- batch normalization of channels (Ioffe & Szegedy 2015). */
 #include <stdio.h>
 
+#include "core/options.h"
 #include "nn/layers/norms.h"
 
 /* running <- (1 - momentum) running + momentum now */
@@ -65,8 +66,8 @@ weft_module *weft_nn_batch_norm_new(int64_t C, const weft_nn_batch_norm_options 
     weft_nn_batch_norm *m = weft_nn_new(weft_nn_batch_norm, &type);
     if (m == NULL)
         return NULL;
-    m->eps = o->eps > 0 ? o->eps : 1e-5;
-    m->momentum = o->momentum != 0 ? o->momentum : 0.1;
+    m->eps = weft__or_default(o->eps, 1e-5);
+    m->momentum = weft__or_default(o->momentum, 0.1);
     if (!o->no_affine) {
         weft_nn_param(m, weight, weft_ones(WEFT_DIMS(C), WEFT_FLOAT32));
         weft_nn_param(m, bias, weft_zeros(WEFT_DIMS(C), WEFT_FLOAT32));

@@ -1,6 +1,7 @@
 /* nn/layers/group_norm.c -- normalization of each example by groups of channels, or by channel. */
 #include <stdio.h>
 
+#include "core/options.h"
 #include "nn/layers/norms.h"
 
 weft_array *weft__nn_affine(weft_array *y, weft_array *weight, weft_array *bias)
@@ -60,7 +61,7 @@ weft_module *weft_nn_group_norm_new(int64_t groups, int64_t C,
     if (m == NULL)
         return NULL;
     m->groups = groups;
-    m->eps = o->eps > 0 ? o->eps : 1e-5;
+    m->eps = weft__or_default(o->eps, 1e-5);
     m->pytorch_compatible = o->pytorch_compatible;
     if (!o->no_affine) {
         weft_nn_param(m, weight, weft_ones(WEFT_DIMS(C), WEFT_FLOAT32));
@@ -100,7 +101,7 @@ weft_module *weft_nn_instance_norm_new(int64_t C, double eps, bool affine)
     weft_nn_instance_norm *m = weft_nn_new(weft_nn_instance_norm, &instance_norm_type);
     if (m == NULL)
         return NULL;
-    m->eps = eps > 0 ? eps : 1e-5;
+    m->eps = weft__or_default(eps, 1e-5);
     if (affine) {
         weft_nn_param(m, weight, weft_ones(WEFT_DIMS(C), WEFT_FLOAT32));
         weft_nn_param(m, bias, weft_zeros(WEFT_DIMS(C), WEFT_FLOAT32));

@@ -1,6 +1,7 @@
 /* ops/nn/rope_frequencies.c -- inverse frequencies of rotary embeddings, and their scaling for long
  * contexts. Computed in double; the result is float32. */
 #include "core/failure.h"
+#include "core/options.h"
 #include "ops/nn/nn.h"
 
 #include <math.h>
@@ -13,25 +14,20 @@ typedef struct rope_setup {
     int64_t dims; /* rotated dims, 2 per frequency */
 } rope_setup;
 
-static double or_default(double value, double otherwise)
-{
-    return value != 0 ? value : otherwise;
-}
-
 static rope_setup setup_of(const weft_rope_options *options)
 {
     rope_setup s = {.o = *options};
     weft_rope_options *o = &s.o;
-    o->theta = or_default(o->theta, 10000);
+    o->theta = weft__or_default(o->theta, 10000);
     if (o->kind == WEFT_ROPE_LONGROPE && o->original_max_position != 0)
         o->factor =
-            or_default(o->factor, (double)o->max_position / (double)o->original_max_position);
-    o->factor = or_default(o->factor, 1);
-    o->partial = or_default(o->partial, 1);
-    o->low_freq_factor = or_default(o->low_freq_factor, 1);
-    o->high_freq_factor = or_default(o->high_freq_factor, 4);
-    o->beta_fast = or_default(o->beta_fast, 32);
-    o->beta_slow = or_default(o->beta_slow, 1);
+            weft__or_default(o->factor, (double)o->max_position / (double)o->original_max_position);
+    o->factor = weft__or_default(o->factor, 1);
+    o->partial = weft__or_default(o->partial, 1);
+    o->low_freq_factor = weft__or_default(o->low_freq_factor, 1);
+    o->high_freq_factor = weft__or_default(o->high_freq_factor, 4);
+    o->beta_fast = weft__or_default(o->beta_fast, 32);
+    o->beta_slow = weft__or_default(o->beta_slow, 1);
     if (o->original_max_position == 0) {
         o->original_max_position = o->kind == WEFT_ROPE_LLAMA3 ? 8192 : o->max_position;
     }

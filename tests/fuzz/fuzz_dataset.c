@@ -80,7 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .longer = (weft_long_samples)(data[1] % WEFT_LONG_POLICIES),
         .max_bad_rows = 1,
         .length = k == TEXTS ? 8 : 400,
-        .eos = 2,
+        .eos = &(int32_t){2},
         .chat = chat,
         .examples = examples[k],
     };

@@ -339,10 +339,23 @@ static void bad_prompts_and_options_are_refused(void)
     const weft_generate_options bad = {.sampler = {.top_p = 2}};
     CHECK_STATUS(weft_generator_new(model, once, ONCE, &bad, &g), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "top_p");
-    const weft_generate_options negative_count = {.max_tokens = -1};
+    const weft_generate_options negative_count = {.prefill = -1};
     CHECK_STATUS(weft_generator_new(model, once, ONCE, &negative_count, &g), WEFT_INVALID);
     CHECK(g == NULL);
     weft_generator_free(NULL);
+}
+
+static void no_token_can_be_the_most(void)
+{
+    weft_generator *g;
+    int32_t id;
+    if (!ready() || !CHECK_OK(weft_generator_new(model, once, ONCE,
+                                                 &(weft_generate_options){.max_tokens = -1}, &g)))
+        return;
+    CHECK_OK(weft_generator_next(g, &id, NULL));
+    CHECK_EQ_INT(id, -1);
+    CHECK_EQ_INT(weft_generator_stats(g).detail, WEFT_FINISH_MAX);
+    weft_generator_free(g);
 }
 
 /* ---- Text and memory ------------------------------------------------------------------------ */
@@ -447,6 +460,7 @@ int main(int argc, char **argv)
         CHECK_CASE(stops_where_it_is_told),
         CHECK_CASE(stops_at_the_last_position),
         CHECK_CASE(bad_prompts_and_options_are_refused),
+        CHECK_CASE(no_token_can_be_the_most),
         CHECK_CASE(texts_join_to_the_decoding),
         CHECK_CASE(memory_grows_by_the_cache_alone),
         CHECK_CASE(every_allocation_may_fail),

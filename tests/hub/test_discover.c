@@ -83,6 +83,12 @@ static void depth_is_bounded(void)
     if (CHECK_OK(weft_discover(check_temporary("deep"), 2, &list, &n)))
         CHECK_EQ_INT(n, 0);
     weft_discovered_free(list, n);
+    if (CHECK_OK(weft_discover(check_temporary("deep/1/2"), -1, &list, &n)))
+        CHECK_EQ_INT(n, 0);
+    weft_discovered_free(list, n);
+    if (CHECK_OK(weft_discover(check_temporary("deep/1/2/3"), -1, &list, &n)))
+        CHECK_EQ_INT(n, 1);
+    weft_discovered_free(list, n);
     if (CHECK_OK(weft_discover(check_temporary("deep"), 3, &list, &n)))
         CHECK_EQ_INT(n, 1);
     weft_discovered_free(list, n);

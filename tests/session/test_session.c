@@ -297,13 +297,14 @@ static void errors_of_tools_go_to_the_model(void)
 
 static void rounds_are_bounded(void)
 {
-    for (int64_t most = 1; most <= 2; most++) {
+    for (int64_t most = 0; most <= 2; most++) {
         script s = {.answers = {CALL("add", "{\"a\": 1}"), CALL("add", "{\"a\": 2}"),
                                 CALL("add", "{\"a\": 3}"), "no"}};
         record r = {0};
         weft_session_stats stats;
-        weft_session *session = open_session(
-            &s, (weft_session_options){.tools = tools, .n_tools = 1, .max_rounds = (int)most});
+        weft_session *session =
+            open_session(&s, (weft_session_options){
+                                 .tools = tools, .n_tools = 1, .max_rounds = most > 0 ? most : -1});
         added = 0;
         CHECK_OK(weft_session_send(session, "?", NULL, note, &r, &stats));
         CHECK_EQ_INT(added, most);

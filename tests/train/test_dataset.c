@@ -124,11 +124,27 @@ static void prompts_are_not_learnt(void)
     CHECK_BYTES(s.ids, ids, (size_t)n * sizeof *ids);
     CHECK_EQ_INT(weft_dataset_info_of(d).targets, n + 1 - prompt);
     weft_dataset_free(d);
-    d = load("pairs.jsonl", text, &(weft_dataset_options){.learn_prompt = true, .eos = -1});
+    d = load("pairs.jsonl", text,
+             &(weft_dataset_options){.learn_prompt = true, .eos = &(int32_t){-1}});
     if (d) {
         const weft_sample all = weft_dataset_at(d, 0);
         CHECK_EQ_INT(untrained(&all), 1);
         CHECK_EQ_INT(all.length, n);
+    }
+    weft_dataset_free(d);
+}
+
+static void any_id_can_be_the_eos(void)
+{
+    const char *text = "{\"text\": \"A rabbit.\"}";
+    const int32_t zero = 0;
+    int32_t ids[64];
+    const int64_t n = ids_of("A rabbit.", ids);
+    weft_dataset *d = load("zero.jsonl", text, &(weft_dataset_options){.eos = &zero});
+    if (d) {
+        const weft_sample s = weft_dataset_at(d, 0);
+        CHECK_EQ_INT(s.length, n + 1);
+        CHECK_EQ_INT(s.ids[n], 0);
     }
     weft_dataset_free(d);
 }
@@ -465,7 +481,8 @@ static void negative_ids_are_refused(void)
 }
 
 CHECK_MAIN("dataset", CHECK_CASE(text_lines_end_in_eos), CHECK_CASE(texts_may_contain_nul),
-           CHECK_CASE(prompts_are_not_learnt), CHECK_CASE(an_eos_in_the_text_is_not_doubled),
+           CHECK_CASE(prompts_are_not_learnt), CHECK_CASE(any_id_can_be_the_eos),
+           CHECK_CASE(an_eos_in_the_text_is_not_doubled),
            CHECK_CASE(long_samples_follow_the_policy), CHECK_CASE(texts_become_windows),
            CHECK_CASE(windows_may_overlap), CHECK_CASE(a_text_is_split_by_characters),
            CHECK_CASE(large_data_is_split_by_default), CHECK_CASE(windows_are_split_by_default),

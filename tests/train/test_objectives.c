@@ -406,8 +406,8 @@ static void bad_options_are_refused(void)
     } cases[] = {
         {"supervised", {.beta = 0.1}, "it has no option beta"},
         {"dpo", {.gamma = 1}, "it has no option gamma"},
-        {"dpo", {.beta = -1}, "beta: expected a positive number, got -1"},
-        {"dpo", {.beta = INFINITY}, "beta: expected a positive number"},
+        {"dpo", {.beta = INFINITY}, "beta: expected a finite number, got inf"},
+        {"dpo", {.label_smoothing = -0.1}, "label_smoothing: expected a number in [0, 0.5)"},
         {"orpo", {.label_smoothing = 0.1}, "it has no option label_smoothing"},
         {"simpo", {.gamma = NAN}, "gamma: expected a finite number"},
         {"dpo", {.label_smoothing = 0.5}, "label_smoothing: expected a number in [0, 0.5)"},

@@ -62,7 +62,7 @@ static weft_status find_prefix(weft__reader *r)
         weft_tokenizer_encode(r->tokenizer, "", 0, WEFT_TOKENIZER_ADD_SPECIAL, &r->prefix, &n);
     if (status != WEFT_OK)
         return status;
-    while (r->n_prefix < n && r->prefix[r->n_prefix] != r->o.eos)
+    while (r->n_prefix < n && r->prefix[r->n_prefix] != r->eos)
         r->n_prefix++;
     return WEFT_OK;
 }
@@ -90,8 +90,8 @@ static weft_status open_reader(weft__reader *r, const char *source, const weft_t
         r->expected = "rows with \"text\" and \"label\"";
     else if (r->o.examples != WEFT_EXAMPLES_SINGLE)
         r->expected = "rows of preference data";
-    if (r->o.eos == 0)
-        r->o.eos = weft_tokenizer_eos(tokenizer);
+    r->eos = r->o.eos ? *r->o.eos : weft_tokenizer_eos(tokenizer);
+    r->o.eos = &r->eos;
     const weft_status status = new_dataset(&r->o, &r->rows);
     return status == WEFT_OK ? find_prefix(r) : status;
 }

@@ -20,7 +20,8 @@ typedef struct weft__reader {
     const char *path;   /* the current file */
     const char *where;  /* for messages: the path, or path:line */
     const weft_tokenizer *tokenizer;
-    weft_dataset_options o; /* with eos set */
+    weft_dataset_options o; /* eos points to the next field */
+    int32_t eos;            /* below 0: none */
     int32_t *prefix;        /* ids that the tokenizer adds before a text */
     size_t n_prefix;
     weft__builder sample;

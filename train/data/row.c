@@ -32,8 +32,8 @@ weft_status weft__reader_begin(weft__reader *r, const char *text, size_t length,
 static weft_status finish(weft__reader *r)
 {
     const weft__builder *s = &r->sample;
-    const bool ended = r->o.eos < 0 || (s->n > 0 && s->ids[s->n - 1] == r->o.eos);
-    weft_status status = ended ? WEFT_OK : weft__builder_add(&r->sample, &r->o.eos, 1, 1);
+    const bool ended = r->eos < 0 || (s->n > 0 && s->ids[s->n - 1] == r->eos);
+    weft_status status = ended ? WEFT_OK : weft__builder_add(&r->sample, &r->eos, 1, 1);
     if (status == WEFT_OK)
         status = weft__builder_finish(&r->sample, 0, r->rows);
     return status == WEFT_INVALID ? weft_fail(status, "%s: %s", r->where, weft_error_message())

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/options.h"
 #include "train/run/number.h"
 
 const weft_objective *const weft_objectives[] = {&weft_objective_supervised, &weft_objective_dpo,
@@ -53,11 +54,10 @@ weft_status weft__objective_complete(const weft_objective *objective,
         if (*value != 0 && !takes(objective, f))
             return weft_fail(WEFT_INVALID, "objective %s: it has no option %s, which is %g",
                              objective->name, f->name, *value);
-        if (*value == 0)
-            *value = value_of(&objective->defaults, f);
+        *value = weft__or_default(*value, value_of(&objective->defaults, f));
     }
-    if (objective->fields && !(options->beta > 0 && isfinite(options->beta)))
-        return weft_fail(WEFT_INVALID, "objective %s: beta: expected a positive number, got %g",
+    if (!isfinite(options->beta))
+        return weft_fail(WEFT_INVALID, "objective %s: beta: expected a finite number, got %g",
                          objective->name, options->beta);
     if (!(options->label_smoothing >= 0 && options->label_smoothing < 0.5))
         return weft_fail(WEFT_INVALID,

@@ -13,7 +13,7 @@ static const weft_field fields[] = {
 static weft_array *loss(weft_model *model, const weft_batch *batch, const weft_objective_options *o,
                         bool checkpoint, weft_array **rewards)
 {
-    const double e = o->label_smoothing, gamma = o->gamma > 0 ? o->gamma : 0;
+    const double e = o->label_smoothing, gamma = o->gamma;
     weft_array *losses = weft__token_losses(model, batch, batch->targets, checkpoint); /* (B, L) */
     *rewards = weft_scale(weft__row_means(batch, losses), o->beta);                    /* (B) */
     weft_array *z = weft_add_scalar(weft__pair_difference(batch, *rewards), -gamma);   /* (pairs) */
