@@ -8,7 +8,8 @@
  *
  * Tensor types: F32, F16, BF16, F64, I8, I16, I32, I64 are dense; Q4_0, Q4_1, Q5_0, Q5_1, Q8_0,
  * Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS and MXFP4 are float32 arrays whose encodings are
- * "q4_0" and so on, and "gguf_mxfp4". Others are refused.
+ * "q4_0" and so on, and "gguf_mxfp4". Others are refused. weft_split_encoded gives Q4_0, Q4_1 and
+ * Q8_0 as MLX's three tensors.
  */
 #ifndef WEFT_GGUF_H
 #define WEFT_GGUF_H

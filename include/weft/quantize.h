@@ -114,7 +114,9 @@ WEFT_API weft_array *weft_from_blocks(void *blocks, const weft_encoding *encodin
                                       void *context) WEFT_NONNULL(2);
 
 /* Joins separate tensors into an encoded array (..., K) of `dtype`, and splits it again; both copy
- * bits. The scales may have another float dtype than `dtype`. out[2] is NULL without biases. */
+ * bits. The scales may have another float dtype than `dtype`. out[2] is NULL without biases. GGUF's
+ * Q4_0, Q4_1 and Q8_0 are split into affine codes in groups of 32 with float16 scales and biases,
+ * as MLX loads them. */
 WEFT_API weft_array *weft_join_encoded(weft_array *codes, weft_array *scales, weft_array *biases,
                                        weft_dtype dtype, const weft_quantize_options *options);
 WEFT_API void weft_split_encoded(weft_array *x, weft_array *out[3]);

@@ -161,9 +161,51 @@ weft_array *weft_join_encoded(weft_array *codes, weft_array *scales, weft_array 
 
 /* ---- split_encoded -------------------------------------------------------------------------- */
 
+/* The bits of the affine codes that equal GGUF's blocks of this kind; 0: no affine codes do. */
+static int affine_bits(weft_encoding_kind kind)
+{
+    return kind == WEFT_ENCODING_Q4_0 || kind == WEFT_ENCODING_Q4_1 ? 4
+           : kind == WEFT_ENCODING_Q8_0                             ? 8
+                                                                    : 0;
+}
+
+/* One of these blocks as affine codes of 32 elements, with the float16 scale and bias that MLX
+ * gives them: code - 8 and code - 128 become a bias. */
+static void split_block(weft_encoding_kind kind, const uint8_t *block, uint8_t *codes,
+                        uint16_t *scale, uint16_t *bias)
+{
+    memcpy(scale, block, sizeof *scale);
+    block += sizeof *scale;
+    if (kind == WEFT_ENCODING_Q4_1) {
+        memcpy(bias, block, sizeof *bias);
+        block += sizeof *bias;
+    } else {
+        const float offset = kind == WEFT_ENCODING_Q4_0 ? -8 : -128;
+        *bias = weft_float_to_float16(offset * weft_float16_to_float(*scale));
+    }
+    for (int i = 0; kind == WEFT_ENCODING_Q8_0 && i < 32; i++) {
+        codes[i] = block[i] ^ 0x80;
+    }
+    for (int i = 0; kind != WEFT_ENCODING_Q8_0 && i < 16; i++) { /* the second half is high */
+        const uint8_t *pair = &block[2 * i % 16];
+        codes[i] = i < 8 ? (uint8_t)((pair[0] & 15) | pair[1] << 4)
+                         : (uint8_t)(pair[0] >> 4 | (pair[1] & 0xf0));
+    }
+}
+
 static weft_status split_reference(const weft_call *call)
 {
     const weft_encoding *e = encoding_of(&call->in[0]);
+    const int bits = affine_bits(e->kind);
+    const int64_t n = weft_tensor_size(&call->out[1]);
+    for (int64_t g = 0; bits > 0 && g < n; g++) {
+        split_block(e->kind, (const uint8_t *)call->in[0].data + g * e->block_bytes,
+                    (uint8_t *)call->out[0].data + g * e->block * bits / 8,
+                    (uint16_t *)call->out[1].data + g, (uint16_t *)call->out[2].data + g);
+    }
+    if (bits > 0) {
+        return WEFT_OK;
+    }
     const int64_t groups = weft_tensor_size(&call->out[1]);
     const size_t scale = weft_dtype_size(call->out[1].dtype),
                  codes = (size_t)(e->block * e->bits / 8);
@@ -181,13 +223,16 @@ static weft_status split_reference(const weft_call *call)
 static bool split_infer(const weft_array *node, weft_spec *out, weft_why *why)
 {
     const weft_encoding *e = weft_encoding_of(weft_node_input(node, 0));
-    if (!e || !weft_encoding_has_parts(e->kind)) {
+    const int bits = e ? affine_bits(e->kind) : 0;
+    if (!e || (bits == 0 && !weft_encoding_has_parts(e->kind))) {
         return weft_because(why, "%s: expected an array of codes with scales",
                             e ? e->name : "the array is dense");
     }
-    const weft_quantized_params p = {.mode = (int64_t)e->kind, .bits = e->bits, .group = e->block};
+    const weft_quantized_params p = {.mode = bits ? WEFT_ENCODING_AFFINE : (int64_t)e->kind,
+                                     .bits = bits ? bits : e->bits,
+                                     .group = e->block};
     weft_dims shape = input_shape(node, 0);
-    weft__quantized_specs(&p, &shape, e->scale, out);
+    weft__quantized_specs(&p, &shape, bits ? WEFT_FLOAT16 : e->scale, out);
     return true;
 }
 
