@@ -95,7 +95,7 @@ static void numbers_of_json_are_pythons(void)
 
 /* Each filter, function and tag of Jinja2 that Weft lacks fails with its name. No known template of
  * a model uses one. */
-static void what_is_missing_is_named(void)
+static void missing_filters_and_tags_are_named(void)
 {
     static const char *const filters[] = {"filesizeformat", "forceescape", "pprint",
                                           "random",         "striptags",   "urlencode",
@@ -243,7 +243,7 @@ static void many_keys_are_found(void)
     weft_free(text);
 }
 
-/* Tags and forms that Jinja2 has and random templates seldom show. */
+/* Tags and forms of Jinja2 that random templates rarely contain. */
 static void less_common_statements(void)
 {
     static const struct {
@@ -306,7 +306,7 @@ static void memory_runs_out(void)
 
 CHECK_MAIN("jinja", CHECK_CASE(snippets_are_jinja2s), CHECK_CASE(random_templates_are_jinja2s),
            CHECK_CASE(integers_are_jinja2s), CHECK_CASE(numbers_of_json_are_pythons),
-           CHECK_CASE(what_is_missing_is_named), CHECK_CASE(arithmetic_beyond_64_bits),
+           CHECK_CASE(missing_filters_and_tags_are_named), CHECK_CASE(arithmetic_beyond_64_bits),
            CHECK_CASE(errors_name_line_and_what_was_expected),
            CHECK_CASE(variables_that_are_too_large), CHECK_CASE(harm_ends_with_an_error),
            CHECK_CASE(lists_can_be_changed), CHECK_CASE(numbers_and_escapes_at_their_edges),

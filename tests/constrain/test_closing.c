@@ -36,7 +36,7 @@ static void check_texts(const text_case *cases, size_t n)
 #define B "\"b\":{\"type\":\"integer\"}"
 #define C "\"c\":{\"type\":\"integer\"}"
 
-/* Objects whose schemas say nothing about other properties have the declared ones in order. */
+/* Objects whose schemas do not mention other properties have only the declared ones, in order. */
 static void objects_are_closed(void)
 {
     static const text_case cases[] = {

@@ -280,8 +280,8 @@ static void every_keyword_takes_many_entries(void)
     }
 }
 
-/* Patterns of which none matches what another matches, and patterns of which many do. */
-static void many_patterns_are_told_apart(void)
+/* Patterns that exclude each other, and patterns that overlap. */
+static void many_patterns_are_followed(void)
 {
     for (int f = 0; f < 2; f++) {
         weft__text schema = {0};
@@ -302,8 +302,8 @@ static void many_patterns_are_told_apart(void)
     }
 }
 
-/* Objects with other optional properties each: what excludes one excludes all others. */
-static void branches_with_other_properties_are_told_apart(void)
+/* Each branch has different optional properties and forbids others. */
+static void branches_with_different_properties_are_followed(void)
 {
     weft__text schema = {0};
     weft_constraint *c = NULL;
@@ -333,5 +333,5 @@ CHECK_MAIN("large_schemas", CHECK_CASE(contradictions_are_found_early),
            CHECK_CASE(many_equal_constants_are_followed),
            CHECK_CASE(many_references_to_one_schema_are_one_place),
            CHECK_CASE(many_properties_are_followed), CHECK_CASE(every_keyword_takes_many_entries),
-           CHECK_CASE(many_patterns_are_told_apart),
-           CHECK_CASE(branches_with_other_properties_are_told_apart))
+           CHECK_CASE(many_patterns_are_followed),
+           CHECK_CASE(branches_with_different_properties_are_followed))

@@ -27,11 +27,22 @@ static bool holds(const char *schema, const char *value, char complaint[512])
     return fine;
 }
 
+typedef struct held_case {
+    const char *schema, *value, *complaint; /* NULL: it holds */
+} held_case;
+
+static void check_cases(const held_case *cases, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        char complaint[512];
+        CHECK_EQ_INT(holds(cases[i].schema, cases[i].value, complaint), !cases[i].complaint);
+        CHECK_STR(complaint, cases[i].complaint ? cases[i].complaint : "");
+    }
+}
+
 static void values_are_held_to_schemas(void)
 {
-    static const struct {
-        const char *schema, *value, *complaint; /* NULL: it holds */
-    } cases[] = {
+    static const held_case cases[] = {
         {"{\"type\": [\"string\", \"null\"]}", "null", NULL},
         {"{\"type\": [\"string\", \"null\"]}", "1", "expected [\"string\",\"null\"], got 1"},
         {"{\"items\": {\"minimum\": 2}}", "[2, 1]", "[1]: expected at least 2, got 1"},
@@ -53,7 +64,7 @@ static void values_are_held_to_schemas(void)
          "expected a multiple of 3, got "
          "1e99999999999999999999"},
         {"{\"multipleOf\": 2e-5}", "1e-99999999999999999999",
-         "expected a multiple of 2e-05, got 1e-99999999999999999999"},
+         "expected a multiple of 2e-5, got 1e-99999999999999999999"},
         {"{\"type\": \"number\"}", "1e400", NULL},
         {"{\"format\": \"date\"}", "\"2024-02-29\"", NULL},
         {"{\"items\": {\"format\": \"date\"}}", "[\"2023-02-29\"]",
@@ -77,15 +88,54 @@ static void values_are_held_to_schemas(void)
         {"{\"dependencies\": {\"a\": [\"b\"], \"c\": false}}", "{\"b\": 1}", NULL},
         {"false", "3", "nothing is allowed here"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char complaint[512];
-        CHECK_EQ_INT(holds(cases[i].schema, cases[i].value, complaint), !cases[i].complaint);
-        CHECK_STR(complaint, cases[i].complaint ? cases[i].complaint : "");
-    }
+    check_cases(cases, sizeof cases / sizeof *cases);
 }
 
-/* Keywords whose values are of the wrong kind say nothing. */
-static void schemas_that_make_no_sense_do_no_harm(void)
+/* Numbers that are equal or whole as doubles, and numbers in several notations. */
+static void numbers_are_compared_exactly(void)
+{
+    static const held_case cases[] = {
+        {"{\"minimum\": 9007199254740993}", "9007199254740993", NULL},
+        {"{\"minimum\": 9007199254740993}", "9007199254740992",
+         "expected at least 9007199254740993, got 9007199254740992"},
+        {"{\"maximum\": -9007199254740993}", "-9007199254740992",
+         "expected at most -9007199254740993, got -9007199254740992"},
+        {"{\"exclusiveMinimum\": 9007199254740992}", "9007199254740993", NULL},
+        {"{\"exclusiveMaximum\": 9007199254740993}", "9007199254740992", NULL},
+        {"{\"exclusiveMaximum\": 9007199254740993}", "9.007199254740993e15",
+         "expected less than 9007199254740993, got 9.007199254740993e15"},
+        {"{\"maximum\": 18446744073709551615}", "18446744073709551616",
+         "expected at most 18446744073709551615, got 18446744073709551616"},
+        {"{\"maximum\": 0.1}", "0.1000000000000000055",
+         "expected at most 0.1, got 0.1000000000000000055"},
+        {"{\"minimum\": -0.0}", "0", NULL},
+        {"{\"maximum\": 1e400}", "1e308", NULL},
+        {"{\"maximum\": 1e308}", "1e400", "expected at most 1e308, got 1e400"},
+        {"{\"multipleOf\": 2}", "9007199254740993",
+         "expected a multiple of 2, got 9007199254740993"},
+        {"{\"multipleOf\": 3}", "36893488147419103233", NULL},
+        {"{\"multipleOf\": 3}", "36893488147419103232",
+         "expected a multiple of 3, got 36893488147419103232"},
+        {"{\"multipleOf\": 0.01}", "123456789012345678.91", NULL},
+        {"{\"multipleOf\": 0.01}", "123456789012345678.915",
+         "expected a multiple of 0.01, got 123456789012345678.915"},
+        {"{\"multipleOf\": 100}", "1.2e3", NULL},
+        {"{\"multipleOf\": 1000}", "1.2e3", "expected a multiple of 1000, got 1.2e3"},
+        {"{\"type\": \"integer\"}", "9007199254740993.5",
+         "expected integer, got 9007199254740993.5"},
+        {"{\"type\": \"integer\"}", "9007199254740993.0", NULL},
+        {"{\"type\": \"integer\"}", "12e-1", "expected integer, got 12e-1"},
+        {"{\"type\": \"integer\"}", "120e-1", NULL},
+        {"{\"const\": 9007199254740993.0}", "9007199254740992",
+         "expected 9007199254740993.0, got 9007199254740992"},
+        {"{\"enum\": [1e2, 0.5]}", "100.0", NULL},
+        {"{\"enum\": [1e2, 0.5]}", "5E-1", NULL},
+    };
+    check_cases(cases, sizeof cases / sizeof *cases);
+}
+
+/* Keywords whose values have the wrong type are ignored. */
+static void malformed_keywords_are_ignored(void)
 {
     static const char *const keys[] = {"type",
                                        "$ref",
@@ -162,5 +212,5 @@ static void complaints_are_utf8(void)
 }
 
 CHECK_MAIN("schema_check", CHECK_CASE(values_are_held_to_schemas),
-           CHECK_CASE(schemas_that_make_no_sense_do_no_harm),
+           CHECK_CASE(numbers_are_compared_exactly), CHECK_CASE(malformed_keywords_are_ignored),
            CHECK_CASE(schemas_without_an_end_end), CHECK_CASE(complaints_are_utf8))

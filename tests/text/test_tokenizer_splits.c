@@ -112,7 +112,7 @@ static void splits_are_those_of_the_library(void)
     weft__json_free(&doc);
 }
 
-static void what_is_refused(void)
+static void unsupported_options_are_refused(void)
 {
     static const char start[] = "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]";
     static const struct {
@@ -136,4 +136,4 @@ static void what_is_refused(void)
 }
 
 CHECK_MAIN("tokenizer_splits", CHECK_CASE(splits_are_those_of_the_library),
-           CHECK_CASE(what_is_refused))
+           CHECK_CASE(unsupported_options_are_refused))

@@ -342,7 +342,7 @@ static jinja_value method_rsplit(jinja *j, jinja_value self, const jinja_args *a
     return split(j, "rsplit", self, args, true);
 }
 
-/* The size of the line end at a position, 0 if there is none. As in Python, line ends are \r\n, \r,
+/* The size of the line end at a position, or 0. As in Python, line ends are \r\n, \r,
  * \n, \v, \f, \x1c to \x1e, U+0085, U+2028 and U+2029. */
 static size_t line_end(jinja_value s, size_t at)
 {

@@ -75,39 +75,40 @@ static double number_of(json_object *schema, const char *key, double absent)
                : absent;
 }
 
-/* Compares decimal representations; numbers with too many digits are compared in binary. */
+/* Numbers beside which `of` has too many digits are compared in binary. */
 static bool is_multiple(json_object *of, json_object *value)
 {
-    weft__decimal step, number;
+    weft__decimal step;
     if (!is_number(of) || !(json_object_get_double(of) > 0))
         return true;
-    if (weft__decimal_of(of, &step) && weft__decimal_of(value, &number))
-        return weft__decimal_is_multiple(number, step);
-    return fmod(json_object_get_double(value), json_object_get_double(of)) == 0;
+    return weft__decimal_of(of, &step)
+               ? weft__decimal_is_multiple(value, step)
+               : fmod(json_object_get_double(value), json_object_get_double(of)) == 0;
 }
 
 static bool number_holds(check *c, json_object *schema, json_object *value)
 {
-    const double v = json_object_get_double(value);
-    char what[80];
-    const struct {
+    static const struct {
         const char *key, *what;
-        bool wrong;
-    } bounds[] = {
-        {"minimum", "at least", v < number_of(schema, "minimum", -INFINITY)},
-        {"maximum", "at most", v > number_of(schema, "maximum", INFINITY)},
-        {"exclusiveMinimum", "more than", v <= number_of(schema, "exclusiveMinimum", NAN)},
-        {"exclusiveMaximum", "less than", v >= number_of(schema, "exclusiveMaximum", NAN)},
-    };
-    for (size_t i = 0; i < 4; i++)
-        if (bounds[i].wrong) {
-            snprintf(what, sizeof what, "%s %.15g", bounds[i].what,
-                     number_of(schema, bounds[i].key, 0));
-            return expected(c, what, value);
-        }
+        int side; /* of the bound on which values are wrong */
+        bool exclusive;
+    } bounds[] = {{"minimum", "at least", -1, false},
+                  {"maximum", "at most", 1, false},
+                  {"exclusiveMinimum", "more than", -1, true},
+                  {"exclusiveMaximum", "less than", 1, true}};
+    char what[80];
+    for (size_t i = 0; i < 4; i++) {
+        json_object *bound = json_object_object_get(schema, bounds[i].key);
+        const int side = is_number(bound) ? weft__decimal_compare(value, bound) : -bounds[i].side;
+        if (side * bounds[i].side < 0 || (side == 0 && !bounds[i].exclusive))
+            continue;
+        snprintf(what, sizeof what, "%s %.40s", bounds[i].what, json_object_get_string(bound));
+        return expected(c, what, value);
+    }
     if (is_multiple(json_object_object_get(schema, "multipleOf"), value))
         return true;
-    snprintf(what, sizeof what, "a multiple of %.15g", number_of(schema, "multipleOf", 0));
+    snprintf(what, sizeof what, "a multiple of %.40s",
+             json_object_get_string(json_object_object_get(schema, "multipleOf")));
     return expected(c, what, value);
 }
 
@@ -340,11 +341,10 @@ static bool object_holds(check *c, json_object *schema, json_object *value)
 
 static bool is_type(const char *type, json_object *value)
 {
-    const double v = is_number(value) ? json_object_get_double(value) : 0.5;
     if (strcmp(type, "number") == 0)
         return is_number(value);
     if (strcmp(type, "integer") == 0)
-        return v == floor(v);
+        return is_number(value) && weft__decimal_is_integer(value);
     return strcmp(type, weft__json_type_name(value)) == 0;
 }
 

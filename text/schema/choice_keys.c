@@ -79,7 +79,7 @@ unsigned weft__key_mask(const weft__schema *schema, int number, const char *cons
 /* ---- propertyNames ----------------------------------------------------------------------------
  */
 
-/* The schema of propertyNames, with references resolved; `out` has no value if there is none. */
+/* The schema of propertyNames, with references resolved; `out` has no value without one. */
 static weft_status find_names(weft__schema *schema, int number, weft__json *out)
 {
     weft_status status = WEFT_OK;

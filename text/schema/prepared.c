@@ -2,15 +2,14 @@
  * many values. */
 #include "text/schema/prepared.h"
 
-#include <inttypes.h>
 #include <json-c/linkhash.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/failure.h"
 #include "core/hash.h"
 #include "core/io/text.h"
+#include "text/schema/decimal.h"
 #include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
 
@@ -50,29 +49,12 @@ static void write_object(weft__text *out, json_object *value)
     weft_free(names);
 }
 
-/* Integers are written exactly, so that 2^53 and 2^53 + 1 differ; 1.0 is written as 1. */
-static void write_number(weft__text *out, json_object *value)
-{
-    const double number = json_object_get_double(value);
-    const char *digits = weft__json_big_integer(value);
-    if (digits)
-        weft__text_format(out, "%s", digits);
-    else if (json_object_is_type(value, json_type_int))
-        weft__text_format(out, "%" PRId64, json_object_get_int64(value));
-    else if (number == floor(number) && fabs(number) < 0x1p63)
-        weft__text_format(out, "%" PRId64, (int64_t)number);
-    else if (number == floor(number) && isfinite(number))
-        weft__text_format(out, "%.0f", number);
-    else
-        weft__text_format(out, "%.17g", number);
-}
-
 static void write_value(weft__text *out, json_object *value)
 {
     switch (json_object_get_type(value)) {
     case json_type_int:
     case json_type_double:
-        write_number(out, value);
+        weft__decimal_write(out, value);
         break;
     case json_type_string:
         weft__text_quote_bytes(out, json_object_get_string(value),
