@@ -7,6 +7,7 @@
 
 #include "tests/check.h"
 #include "weft/memory.h"
+#include "weft/task.h"
 #include "weft/train.h"
 
 static const char template[] = "{%- for m in messages -%}[{{ m.role }}]{{ m.content }}"
@@ -86,12 +87,48 @@ static void ignore(void *context, weft_log_level level, const char *message)
     (void)message;
 }
 
-static void sweep(const setting *s)
+/* The rows of weft eval's tasks, and the text of rows. */
+static weft_status read_tasks(const setting *s)
+{
+    static const char *const names[] = {"exact.json", "choices.csv", "exact.parquet"};
+    static const char *const kinds[] = {
+        "{\"question\": \"Who?\", \"context\": \"A fox.\", \"system\": \"Be brief.\", \"history\": "
+        "[[\"Hi\", \"Ho\"]], \"answer\": [\"The fox\", \"A fox\"], \"tools\": []}\n",
+        "{\"conversations\": [{\"from\": \"human\", \"value\": \"Hi\"}, {\"from\": \"gpt\", "
+        "\"value\": \"ho\"}]}\n",
+        "{\"prompt\": \"[{\\\"role\\\": \\\"user\\\", \\\"content\\\": \\\"Hi\\\"}]\", "
+        "\"completion\": \"ho\", \"chat_template_kwargs\": {\"a\": 1}}\n"};
+    char path[600], *text = NULL;
+    size_t n;
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < 6 && status == WEFT_OK; i++) {
+        weft_task_rows rows;
+        const weft_task_options o = {.choices = i == 1};
+        if (i < 3)
+            snprintf(path, sizeof path, "tests/golden/generate/task_formats/%s", names[i]);
+        else
+            snprintf(path, sizeof path, "%s/rows%d.jsonl", s->folder, i - 3);
+        const weft_data_source source = {.path = i < 3 ? check_source(path) : path};
+        if (i >= 3 && access(path, F_OK) != 0)
+            CHECK_OK(weft_file_write(path, kinds[i - 3], strlen(kinds[i - 3])));
+        status = weft_task_rows_load(&source, 1, &o, &rows);
+        weft_task_rows_free(&rows);
+    }
+    if (status == WEFT_OK) {
+        const weft_data_source source = {
+            .path = check_source("tests/golden/generate/task_formats/loss.csv")};
+        status = weft_data_text(&source, 1, NULL, &text, &n);
+        weft_free(text);
+    }
+    return status;
+}
+
+static void sweep(const setting *s, weft_status (*read)(const setting *s))
 {
     weft_set_log(ignore, NULL);
     weft_scope_open();
     weft_memory_set_cache_limit(0);
-    CHECK_OK(read_data(s));
+    CHECK_OK(read(s));
     const int64_t active = weft_memory_active();
     uint64_t n = 0, made = 1;
     int failures = 0;
@@ -99,7 +136,7 @@ static void sweep(const setting *s)
     for (; n < 20000; n++) {
         weft_scope_open();
         weft_memory_fail_at(n + 1);
-        status = read_data(s);
+        status = read(s);
         made = weft_memory_fail_at(0);
         weft_scope_close(NULL);
         if (made <= n)
@@ -129,10 +166,11 @@ static void every_allocation_fails_once(void)
         !CHECK_OK(weft_chat_parse(template, strlen(template), "t", tokenizer, &chat)))
         return;
     setting s = {tokenizer, chat, folder, NULL, WEFT_LONG_SPLIT};
-    sweep(&s);
+    sweep(&s, read_data);
     /* From the cache, which the first reading writes. */
     s.cache = check_temporary("cache");
-    sweep(&s);
+    sweep(&s, read_data);
+    sweep(&s, read_tasks);
     weft_chat_free(chat);
     weft_tokenizer_free(tokenizer);
 }
