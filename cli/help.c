@@ -1,5 +1,5 @@
 /* cli/help.c -- weft help: prints the list of commands, the help of one, the manual page, or the
- * completion script. */
+ * completion script of a shell. */
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/pages.h"
@@ -22,7 +22,7 @@ static const cli_option options[] = {
      .hidden = true},
     {.name = "completion",
      .kind = CLI_CHOICE,
-     .value = "bash",
+     .value = CLI_SHELLS,
      .offset = offsetof(help_values, completion),
      .help = "print a script that completes weft's commands and options"},
 };
@@ -33,7 +33,7 @@ static int run(void *context)
     if (v->man) {
         cli_print_man(stdout);
     } else if (v->completion >= 0) {
-        cli_print_bash(stdout);
+        cli_print_completion(stdout, v->completion);
     } else if (v->command != NULL) {
         const cli_command *command = cli_find(v->command);
         if (command == NULL)
@@ -50,7 +50,8 @@ const cli_command cli_help = {
     .summary = "show the help of a command",
     .description = "Lists the commands, or shows the help of one.",
     .example = "weft help train\n"
-               "source <(weft help --completion bash)",
+               "source <(weft help --completion bash)\n"
+               "weft help --completion fish >~/.config/fish/completions/weft.fish",
     CLI_TABLE(help_values, arguments, options),
     .run = run,
 };

@@ -1,4 +1,4 @@
-/* cli/pages.c -- prints help, manual page and completion script from the option tables. */
+/* cli/pages.c -- prints help and manual page from the option tables. */
 #include "cli/pages.h"
 
 #include <string.h>
@@ -19,8 +19,7 @@ static const cli_option *option_at(const cli_command *c, int i)
     return i == c->n_options ? &help_option : NULL;
 }
 
-/* The next option, from *i on, that is not hidden; NULL after the last. */
-static const cli_option *next_option(const cli_command *c, int *i)
+const cli_option *cli_next_option(const cli_command *c, int *i)
 {
     const cli_option *o;
     while ((o = option_at(c, (*i)++)) != NULL && o->hidden) {
@@ -105,7 +104,7 @@ void cli_print_help(FILE *file, const cli_command *c)
     wrap(file, c->description, 0, 0);
     fputs("\nOptions:\n", file);
     const cli_option *o;
-    for (int i = 0; (o = next_option(c, &i)) != NULL;)
+    for (int i = 0; (o = cli_next_option(c, &i)) != NULL;)
         print_option(file, o);
     fputs("\nExamples:\n  ", file);
     for (const char *p = c->example; *p != '\0'; p++)
@@ -181,7 +180,7 @@ static void print_man_command(FILE *file, const cli_command *c)
     print_troff(file, c->description);
     fputc('\n', file);
     const cli_option *o;
-    for (int i = 0; (o = next_option(c, &i)) != NULL;)
+    for (int i = 0; (o = cli_next_option(c, &i)) != NULL;)
         print_man_option(file, o);
     fputs(".PP\n.nf\n", file);
     print_troff(file, c->example);
@@ -221,49 +220,4 @@ void cli_print_man(FILE *file)
         "kept, in\n"
         ".IR weft ;\n.I ~/.cache\nwithout it\n",
         file);
-}
-
-/* ---- Completion ----------------------------------------------------------------------------- */
-
-static void print_words(FILE *file, const char *words)
-{
-    for (const char *p = words; *p != '\0'; p++)
-        fputc(*p == '|' ? ' ' : *p, file);
-}
-
-/* Prints the completion of a command: its options, and the words of its choices. */
-static void print_bash_command(FILE *file, const cli_command *c)
-{
-    const cli_option *o;
-    fprintf(file, "    %s)\n        options=\"", c->name);
-    for (int i = 0; (o = next_option(c, &i)) != NULL;)
-        fprintf(file, "%s--%s", o == option_at(c, 0) ? "" : " ", o->name);
-    fputs("\"\n        case $previous in\n", file);
-    for (int i = 0; (o = next_option(c, &i)) != NULL;) {
-        if (o->value == NULL || strchr(o->value, '|') == NULL)
-            continue;
-        fprintf(file, "        --%s) words=\"", o->name);
-        print_words(file, o->value);
-        fputs("\" ;;\n", file);
-    }
-    fputs("        esac\n        ;;\n", file);
-}
-
-void cli_print_bash(FILE *file)
-{
-    fputs("# bash completion for weft; made by: weft help --completion bash\n"
-          "_weft()\n{\n    local word=$2 previous=$3 options='' words=''\n"
-          "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        words=\"",
-          file);
-    for (int i = 0; cli_commands[i] != NULL; i++)
-        fprintf(file, "%s%s", i > 0 ? " " : "", cli_commands[i]->name);
-    fputs("\"\n    fi\n    case ${COMP_WORDS[1]} in\n", file);
-    for (int i = 0; cli_commands[i] != NULL; i++)
-        print_bash_command(file, cli_commands[i]);
-    fputs("    esac\n"
-          "    if [ -z \"$words\" ] && [[ $word == -* ]]; then\n        words=$options\n    fi\n"
-          "    if [ -n \"$words\" ]; then\n"
-          "        mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n    fi\n"
-          "}\ncomplete -o default -F _weft weft\n",
-          file);
 }

@@ -56,7 +56,7 @@ static void senseless_command_lines_are_status_2(void)
     static const char *const lines[] = {
         "sing",
         "help sing",
-        "help --completion fish",
+        "help --completion csh",
         "generate --no-such-option",
         "generate -q",
         "generate MODEL",
@@ -266,27 +266,55 @@ static void the_manual_page_is_up_to_date(void)
     weft_free(page);
 }
 
+/* What the completion script of a shell offers: the words before the last one of `line`, which is
+ * to be completed, are given. bash and fish complete by themselves; in zsh that takes a terminal,
+ * so stubs print what the script passes to zsh's functions. */
+static const char *const completers[][2] = {
+    {"bash",
+     "bash -c 'source %s; COMP_WORDS=(%s); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _weft weft "
+     "\"${COMP_WORDS[COMP_CWORD]}\" \"${COMP_WORDS[COMP_CWORD - 1]}\"; "
+     "printf \"%%s\\n\" \"${COMPREPLY[@]}\"'"},
+    {"fish", "HOME=/nonexistent fish --no-config -c 'source %s; complete -C \"%s\"' | cut -f 1"},
+    {"zsh", "zsh -f -c '_describe() { print -l -- $commands }; _arguments() { print -l -- $@ }; "
+            "words=(%2$s); CURRENT=$#words; source %1$s'"},
+};
+
 static void completion_completes(void)
 {
-    const char *script = check_temporary("weft.bash");
-    output o = weft_command(NULL, "help --completion bash >%s", script);
-    CHECK_EQ_INT(o.code, 0);
     const struct {
-        const char *words, *word, *previous, *wanted;
+        const char *shell, *words, *wanted;
     } cases[] = {
-        {"weft tr", "tr", "weft", "train\n"},
-        {"weft train --sche", "--sche", "train", "--schedule\n"},
-        {"weft train --schedule c", "c", "--schedule", "constant\ncosine\n"},
-        {"weft generate --top", "--top", "generate", "--top-p\n--top-k\n"},
+        {"bash", "weft tr", "train\n"},
+        {"bash", "weft train --sche", "--schedule\n"},
+        {"bash", "weft train --schedule c", "constant\ncosine\n"},
+        {"bash", "weft generate --top", "--top-p\n--top-k\n"},
+        {"fish", "weft tr", "train\n"},
+        {"fish", "weft train --sche", "--schedule\n"},
+        {"fish", "weft train --schedule co", "constant\ncosine\n"},
+        {"fish", "weft help --completion f", "fish\n"},
+        {"zsh", "weft tr", "train:fine-tune a model"},
+        {"zsh", "weft train --sche", "\n--schedule["},
+        {"zsh", "weft train --sche", ":schedule:(constant "},
+        {"zsh", "weft generate -", "\n(-p --prompt)--prompt["},
+        {"zsh", "weft generate -", "]:TEXT:_files\n"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        o = shell_command(NULL,
-                          "bash -c 'source %s; COMP_WORDS=(%s); "
-                          "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _weft weft %s %s; "
-                          "printf \"%%s\\n\" \"${COMPREPLY[@]}\"'",
-                          script, cases[i].words, cases[i].word, cases[i].previous);
-        CHECK_STR(o.out, cases[i].wanted);
+        const char *const *completer = completers[0];
+        while (strcmp(completer[0], cases[i].shell) != 0)
+            completer += 2;
+        if (shell_command(NULL, "command -v %s", cases[i].shell).code != 0) {
+            printf("%s is not installed: its completion is not tested\n", cases[i].shell);
+            continue;
+        }
+        const char *script = check_temporary("completion");
+        output o = weft_command(NULL, "help --completion %s >%s", cases[i].shell, script);
+        CHECK_EQ_INT(o.code, 0);
+        o = shell_command(NULL, completer[1], script, cases[i].words);
         CHECK_STR(o.err, "");
+        if (strcmp(cases[i].shell, "zsh") == 0)
+            CHECK_CONTAINS(o.out, cases[i].wanted);
+        else
+            CHECK_STR(o.out, cases[i].wanted);
     }
 }
 
