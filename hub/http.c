@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -96,6 +97,25 @@ void weft__http_free(weft__http *http)
     curl_slist_free_all(http->with_token);
     weft_free(http->endpoint);
     weft_free(http);
+}
+
+/* The file of the authorities' certificates: a libcurl that was built for another system looks for
+ * it elsewhere. NULL: where libcurl does. */
+static const char *authorities(void)
+{
+    static const char *const places[] = {
+        "/etc/ssl/certs/ca-certificates.crt",                /* Debian, Arch */
+        "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", /* Fedora */
+        "/etc/pki/tls/certs/ca-bundle.crt",                  /* older ones */
+        "/etc/ssl/ca-bundle.pem",                            /* openSUSE */
+        "/etc/ssl/cert.pem",                                 /* Alpine */
+    };
+    const char *file = getenv("SSL_CERT_FILE");
+    for (size_t i = 0; file == NULL && i < sizeof places / sizeof *places; i++) {
+        if (access(places[i], R_OK) == 0)
+            file = places[i];
+    }
+    return file;
 }
 
 /* ---- allowed destinations -------------------------------------------------------------------- */
@@ -210,6 +230,8 @@ static void set_up(answer *a, const char *url)
     curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
+    if (authorities() != NULL)
+        curl_easy_setopt(c, CURLOPT_CAINFO, authorities());
     if (a->text != NULL) {
         curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)(h->seconds * 1000));
     } else {

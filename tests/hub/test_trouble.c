@@ -327,6 +327,31 @@ static void slow_servers_are_given_up(void)
 
 /* ---- another commit ------------------------------------------------------------------------- */
 
+/* Libcurl itself does not read the variable. The server speaks no TLS, so that the message shows
+ * whether its answer or the file with the certificates came first. */
+static void certificates_are_those_of_the_environment(void)
+{
+    char url[64];
+    server *s = start("certificates");
+    if (s == NULL)
+        return;
+    snprintf(url, sizeof url, "https://127.0.0.1:%d", server_port(s));
+    const weft_hub_options o = {.endpoint = url, .include = "config.json", .retries = -1};
+    char *before = getenv("SSL_CERT_FILE") ? weft_strdup(getenv("SSL_CERT_FILE")) : NULL;
+    char *folder = NULL;
+    setenv("SSL_CERT_FILE", "/nonexistent", 1);
+    CHECK_STATUS(weft_hub_pull("org/tiny", &o, &folder), WEFT_IO);
+    CHECK_CONTAINS(weft_error_message(), "CA cert");
+    unsetenv("SSL_CERT_FILE");
+    CHECK_STATUS(weft_hub_pull("org/tiny", &o, &folder), WEFT_IO);
+    CHECK(strstr(weft_error_message(), "CA cert") == NULL);
+    if (before != NULL)
+        setenv("SSL_CERT_FILE", before, 1);
+    weft_free(before);
+    weft_free(folder);
+    server_stop(s);
+}
+
 static void another_commit_is_refused(void)
 {
     server *s = start("commit");
@@ -452,6 +477,7 @@ int main(int argc, char **argv)
         CHECK_CASE(broken_downloads_are_given_up),
         CHECK_CASE(equal_files_are_hashed_once),
         CHECK_CASE(slow_servers_are_given_up),
+        CHECK_CASE(certificates_are_those_of_the_environment),
         CHECK_CASE(another_commit_is_refused),
         CHECK_CASE(blobs_are_verified_once),
         CHECK_CASE(links_to_something_else_are_replaced),
