@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # tests/install.sh BUILD -- installs into a scratch folder, checks that pkg-config and the loader
 # would find the installation, and builds two programs against it, with the shared and with the
-# static library. One of the two is the program of docs/embedding.md.
+# static library. One of the two is the program of docs/embedding.md. CMake's description and moving
+# the installation are tested as well.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -51,6 +52,16 @@ if [ -e "$build/weft-mpi.so" ]; then
 fi
 expect "$prefix/bin/weft"
 expect "$prefix/include/weft/weft.h"
+for completion in bash-completion/completions/weft.bash fish/vendor_completions.d/weft.fish \
+    zsh/vendor-completions/_weft; do
+    expect "$prefix/share/$completion"
+done
+# The command finds its library and its model where it is moved to; in /usr the loader finds it.
+if [ "$prefix" != /usr ]; then
+    mv "$work$prefix" "$work/moved"
+    (cd / && env -u LD_LIBRARY_PATH "$work/moved/bin/weft" info storyteller >/dev/null)
+    mv "$work/moved" "$work$prefix"
+fi
 
 # The guides' commands rely on these paths, for prefixes that the system searches.
 if [ "$prefix" = /usr/local ] || [ "$prefix" = /usr ]; then
@@ -97,4 +108,38 @@ for program in program embedding; do
         -o "$work/static" $(pkg-config --libs $(pkg-config --print-requires-private weft)) \
         -lm -pthread
     "$work/static"
+done
+
+# The same by CMake, and a version that is too new.
+if ! command -v cmake >/dev/null; then
+    echo "cmake is not installed: weft-config.cmake is not tested"
+    exit 0
+fi
+cat >"$work/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.18)
+project(program C)
+find_package(weft ${WANTED} REQUIRED COMPONENTS static)
+add_executable(shared_program program.c)
+target_link_libraries(shared_program weft::weft)
+add_executable(static_program program.c)
+target_link_libraries(static_program weft::static)
+END
+configure() {
+    cmake -S "$work" -B "$work/cmake" -DCMAKE_PREFIX_PATH="$work$prefix" "$@" >"$work/log" 2>&1
+}
+if ! configure -DWANTED=0.1 || ! cmake --build "$work/cmake" >>"$work/log" 2>&1; then
+    cat "$work/log"
+    exit 1
+fi
+"$work/cmake/shared_program"
+"$work/cmake/static_program"
+if readelf -d "$work/cmake/static_program" | grep 'NEEDED.*libweft'; then
+    echo "weft::static is not linked statically"
+    exit 1
+fi
+for wanted in 0.2 1.0 0.1.99; do
+    if configure -DWANTED="$wanted"; then
+        echo "find_package(weft $wanted) accepts $(cat "$build/weft-config-version.cmake")"
+        exit 1
+    fi
 done
