@@ -9,8 +9,9 @@
 # MIRROR is by default the one that this system's own apt uses for the release, or else
 # http://deb.debian.org/debian. $WEFT_CHROOT is the folder to work in; what is made there is removed
 # at the end unless $WEFT_CHROOT_KEEP is set. $WEFT_CHROOT_BASE is a minimal system that is copied
-# in place of debootstrap's. $WEFT_CHROOT_TARGETS names other targets; `guides` is the
-# program of docs/embedding.md.
+# in place of debootstrap's. $WEFT_CHROOT_TARGETS names other targets; `guides` is the program of
+# docs/embedding.md, and `packages` installs what is in the folder $WEFT_CHROOT_DIST
+# (tests/packages.sh). What `deb` and `tarball` make is copied to that folder.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -68,13 +69,19 @@ apt-config dump | grep -E '^Acquire::https?::(Proxy|CAInfo) ' \
 
 git clone --quiet --no-hardlinks . "$root/root/weft"
 
-# run TARGET: a target of make, or guides.
+# run TARGET: a target of make, guides or packages.
+dist=${WEFT_CHROOT_DIST:-$work/dist}
 run() {
-    if [ "$1" = guides ]; then
-        inside /root/weft/tests/guide_programs.sh
-    else
-        inside make -C /root/weft "$1"
-    fi
+    case $1 in
+    guides) inside /root/weft/tests/guide_programs.sh ;;
+    packages)
+        cp -rT "$dist" "$root/root/dist" && inside /root/weft/tests/packages.sh /root/dist
+        ;;
+    deb | tarball)
+        inside make -C /root/weft "$1" && mkdir -p "$dist" && cp -t "$dist" "$root"/root/weft/dist/*
+        ;;
+    *) inside make -C /root/weft "$1" ;;
+    esac
 }
 
 status=0

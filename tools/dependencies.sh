@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# tools/dependencies.sh [build|test|lint] -- checks that the system packages for building (and
-# testing, and linting) are installed, and installs missing ones on Debian and its relatives.
-# Elsewhere it lists the missing packages and stops. Quick when nothing is missing.
+# tools/dependencies.sh [build|test|lint|deb|tarball] -- checks that the system packages for
+# building (and testing, linting, packaging) are installed, and installs missing ones on Debian and
+# its relatives. Elsewhere it lists the missing packages and stops. Quick when nothing is missing.
 set -euo pipefail
 
 # A package, and a command or pkg-config module that shows that another system has it.
@@ -32,7 +32,8 @@ glslc           command:glslc
 "
 # For the Vulkan backend: a driver in software, so that tests run on any machine; the layer that
 # checks how it is called; and the validator of shaders. For training on several machines: MPI, 24
-# MB to fetch. Without them those tests are skipped.
+# MB to fetch. For programs that use CMake, and for completion in shells: these. Without them those
+# tests are skipped.
 test_packages="
 g++                      command:g++
 mesa-vulkan-drivers      optional:
@@ -40,11 +41,26 @@ vulkan-validationlayers  optional:
 spirv-tools              optional:
 libopenmpi-dev           optional:
 openmpi-bin              optional:
+cmake                    optional:
+fish                     optional:
+zsh                      optional:
 "
 lint_packages="
 clang-format    command:clang-format
 clang-tidy      command:clang-tidy
 codespell       command:codespell
+"
+# For Debian packages, and for the folder that runs without installation.
+deb_packages="
+debhelper       command:dh
+dpkg-dev        command:dpkg-buildpackage
+lintian         command:lintian
+libopenmpi-dev  module:ompi-c
+"
+tarball_packages="
+cmake           command:cmake
+dpkg-dev        command:dpkg-source
+make            command:make
 "
 
 wanted=$build_packages
@@ -52,8 +68,10 @@ case ${1:-build} in
 build) ;;
 test) wanted+=$test_packages ;;
 lint) wanted+=$test_packages$lint_packages ;;
+deb) wanted+=$deb_packages ;;
+tarball) wanted+=$tarball_packages ;;
 *)
-    echo "usage: tools/dependencies.sh [build|test|lint]" >&2
+    echo "usage: tools/dependencies.sh [build|test|lint|deb|tarball]" >&2
     exit 2
     ;;
 esac

@@ -55,8 +55,8 @@ weft_status weft__mpi_open(const char *variable, long launched, const weft_group
     if (path == NULL)
         return weft_fail(WEFT_UNSUPPORTED,
                          "group: an MPI launcher has started %ld processes (%s), but Weft was "
-                         "built without MPI: install libopenmpi-dev or libmpich-dev and build it "
-                         "with -Dmpi=enabled",
+                         "built without MPI: install the package weft-mpi, or libopenmpi-dev or "
+                         "libmpich-dev and build it with -Dmpi=enabled",
                          launched, variable);
     const weft_status status = load(path, &module);
     weft_free(path);
