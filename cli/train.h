@@ -43,7 +43,7 @@ typedef struct train_values {
 
 /* The words of --optimizer: the names of the types. */
 #define TRAIN_OPTIMIZERS                                                                           \
-    "adamw|adamw8bit|adam|adamax|sgd|rmsprop|adagrad|adadelta|lion|adafactor|muon"
+    "adamw|adamw8bit|adamw16bit|adam|adamax|sgd|rmsprop|adagrad|adadelta|lion|adafactor|muon"
 
 /* The options of the optimizer named by --optimizer. */
 typedef union train_optimizer_options {
@@ -53,6 +53,7 @@ typedef union train_optimizer_options {
     weft_optim_adadelta_options adadelta;
     weft_optim_adam_options adam;
     weft_optim_adamw_options adamw;
+    weft_optim_adamw16bit_options adamw16bit;
     weft_optim_lion_options lion;
     weft_optim_adafactor_options adafactor;
     weft_optim_muon_options muon;

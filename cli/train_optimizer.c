@@ -14,6 +14,8 @@ static void set_defaults(const weft_optim_type *type, train_optimizer_options *o
 {
     if (type == &weft_optim_adamw || type == &weft_optim_adamw8bit)
         o->adamw.bias_correction = true;
+    if (type == &weft_optim_adamw16bit)
+        o->adamw16bit.bias_correction = true;
     if (type == &weft_optim_adam || type == &weft_optim_adamax)
         o->adam.bias_correction = true;
     if (type == &weft_optim_adafactor)

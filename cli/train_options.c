@@ -205,7 +205,8 @@ static const cli_option options[] = {
      .fallback = "adamw",
      AT(optimizer),
      .help =
-         "the optimizer; adam, adamw and adamax correct the bias, adafactor uses --lr as it is"},
+         "the optimizer; adam, adamw and adamax correct the bias, adafactor uses --lr as it is, "
+         "adamw16bit has no float32 copies of bfloat16 weights"},
     {.name = "optimizer-options",
      .kind = CLI_TEXT,
      .value = "NAME=X,...",

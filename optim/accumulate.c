@@ -14,9 +14,8 @@ weft_status weft_optim_accumulate(weft_optim *optimizer, int64_t n)
     weft_status status = weft_set(&o->seen, weft_scalar_int(0, WEFT_INT64));
     for (int i = 0; i < o->n && status == WEFT_OK; i++) {
         optim_parameter *p = &o->parameters[i];
-        weft_array *wide = p->master ? p->master : *p->slot;
-        weft_array *zeros = weft_zeros(weft_shape(wide), weft_dtype_of(wide));
-        status = weft_set(&p->sum, weft_to(zeros, weft_device_of(wide)));
+        weft_array *zeros = weft_zeros(weft_shape(*p->slot), weft__optim_dtype(p));
+        status = weft_set(&p->sum, weft_to(zeros, weft_device_of(*p->slot)));
         if (status == WEFT_OK)
             status = weft_eval(p->sum);
     }
@@ -38,7 +37,7 @@ static void add_up(weft_optim *o, weft_array *const *gradients, weft_array **sum
         optim_parameter *p = &o->parameters[i];
         sums[i] = p->sum;
         if (gradients[i])
-            sums[i] = weft_add(p->sum, weft__optim_gradient(p, gradients[i], p->sum));
+            sums[i] = weft_add(p->sum, weft__optim_gradient(p, gradients[i]));
     }
 }
 

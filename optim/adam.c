@@ -49,9 +49,9 @@ static weft_array *number_at(weft_array *all, int i)
  * device. A guard's numbers stay on their device; the others are moved as one array. */
 static weft_array *fused_numbers(weft_optim_step *s, const numbers *n)
 {
-    const weft_dtype dtype = weft_dtype_of(s->parameter);
+    const weft_dtype dtype = weft_dtype_of(s->gradient);
     weft_device *device = weft_device_of(s->parameter);
-    weft_array *known = *s->shared;
+    weft_array *known = s->shared[WEFT__SHARED_NUMBERS];
     if (known && weft_dtype_of(known) == dtype && weft_device_of(known) == device)
         return known;
     weft_array *parts[] = {as_array(s->learning_rate, dtype),
@@ -64,9 +64,9 @@ static weft_array *fused_numbers(weft_optim_step *s, const numbers *n)
     weft_array *five[] = {number_at(three, 0), s->scale ? weft_astype(s->scale, dtype) : one,
                           number_at(three, 1), number_at(three, 2),
                           s->finite ? weft_astype(s->finite, dtype) : one};
-    *s->shared = weft_stack(five, 5, 0);
+    s->shared[WEFT__SHARED_NUMBERS] = weft_stack(five, 5, 0);
     weft_set_default_device(before);
-    return *s->shared;
+    return s->shared[WEFT__SHARED_NUMBERS];
 }
 
 static weft_array *fused(weft_optim_step *s, const numbers *n)

@@ -68,7 +68,7 @@ weft_status weft__optim_set(weft_optim *o, weft_array *const *gradients, weft_ar
     const size_t most = (size_t)o->n_slots + 2;
     optim_changes c = {.slots = weft_calloc(most, sizeof *c.slots),
                        .values = weft_calloc(most, sizeof(weft_array *))};
-    weft_array **shared = weft_calloc((size_t)o->n_groups + 1, sizeof(weft_array *));
+    weft_array **shared = weft__optim_new_shared(o);
     weft_status status = WEFT_MEMORY;
     if (c.slots && c.values && shared) {
         weft_device *before = weft__optim_on_cpu();

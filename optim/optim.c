@@ -14,9 +14,9 @@ weft_device *weft__optim_on_cpu(void)
 /* ---- types ---------------------------------------------------------------------------------- */
 
 static const weft_optim_type *const types[] = {
-    &weft_optim_sgd,  &weft_optim_rmsprop,   &weft_optim_adagrad,   &weft_optim_adadelta,
-    &weft_optim_adam, &weft_optim_adamw,     &weft_optim_adamw8bit, &weft_optim_adamax,
-    &weft_optim_lion, &weft_optim_adafactor, &weft_optim_muon,
+    &weft_optim_sgd,    &weft_optim_rmsprop, &weft_optim_adagrad,   &weft_optim_adadelta,
+    &weft_optim_adam,   &weft_optim_adamw,   &weft_optim_adamw8bit, &weft_optim_adamw16bit,
+    &weft_optim_adamax, &weft_optim_lion,    &weft_optim_adafactor, &weft_optim_muon,
 };
 
 enum { N_TYPES = sizeof types / sizeof *types };
@@ -67,7 +67,9 @@ static weft_status start_state(optim_parameter *p, const optim_group *g)
             status = weft_set(&p->state[i], weft_zeros(shape, state_dtype(g, i, array)));
     }
     weft_set_default_device(before);
-    if (status == WEFT_OK && weft_dtype_size(weft_dtype_of(array)) == 2)
+    const weft_dtype dtype = weft_dtype_of(array);
+    if (status == WEFT_OK && weft_dtype_size(dtype) == 2 &&
+        !(g->type->rounds && dtype == WEFT_BFLOAT16))
         status = weft_set(&p->master, weft_astype(array, WEFT_FLOAT32));
     return status;
 }

@@ -22,7 +22,7 @@ typedef struct optim_parameter {
     char *path;
     int group;
     weft_array *state[WEFT_OPTIM_STATES];
-    weft_array *master; /* NULL unless the parameter has 16 bits */
+    weft_array *master; /* NULL: the parameter has more than 16 bits, or its type rounds it */
     weft_array *sum;    /* of gradients; NULL without accumulation */
 } optim_parameter;
 
@@ -81,12 +81,15 @@ weft_status weft__optim_set(weft_optim *o, weft_array *const *gradients, weft_ar
 void weft__optim_read(const weft_optim *o, bool with_loss, weft_optim_call *call);
 void weft__optim_results(weft_optim *o, weft_array **slots[2]);
 
-/* optim/update.c. weft__optim_change: adds a slot and its new value. weft__optim_gradient: the
- * gradient in the dtype of `wide`, or an error that names the parameter. weft__optim_collect: adds
- * the changes of an update of all parameters; `shared` has an array per group, initially NULL, and
- * `guard` may be NULL. */
+/* optim/update.c. weft__optim_change: adds a slot and its new value. weft__optim_dtype: the
+ * dtype in which a parameter is updated. weft__optim_gradient: the gradient in this dtype, or an
+ * error that names the parameter. weft__optim_collect: adds
+ * the changes of an update of all parameters; `shared` comes from weft__optim_new_shared, which the
+ * caller frees, and `guard` may be NULL. */
 void weft__optim_change(optim_changes *c, weft_array **slot, weft_array *value);
-weft_array *weft__optim_gradient(const optim_parameter *p, weft_array *gradient, weft_array *wide);
+weft_dtype weft__optim_dtype(const optim_parameter *p);
+weft_array *weft__optim_gradient(const optim_parameter *p, weft_array *gradient);
+weft_array **weft__optim_new_shared(const weft_optim *o);
 void weft__optim_collect(weft_optim *o, weft_array *const *gradients, weft_array **shared,
                          optim_guard *guard, optim_changes *c);
 
@@ -112,12 +115,15 @@ void weft__optim_unlist(weft_optim *o);
  * like weft_optim_load; messages begin with `what`. */
 weft_status weft__optim_restore(weft_optim *o, const char *what, const weft_safetensors *file);
 
+/* What the forms of Adam share between parameters: weft_adamw's numbers, and random keys. */
+enum { WEFT__SHARED_NUMBERS, WEFT__SHARED_KEYS };
+
 /* optim/adam.c: weft_adamw's five numbers for a step with constant hyper-parameters, in the
- * parameter's dtype and on its device. */
+ * gradient's dtype and on the parameter's device. */
 weft_array *weft__optim_adam_numbers(weft_optim_step *s);
 
-/* optim/adam.c: AdamW's hyper-parameters and defaults, which its 8-bit form shares, and their
- * check. */
+/* optim/adam.c: AdamW's hyper-parameters and defaults, which its 8-bit form shares, and the check
+ * of them and of its 16-bit form. */
 extern const weft_field weft__optim_adamw_fields[];
 extern const weft_optim_adamw_options weft__optim_adamw_defaults;
 weft_status weft__optim_check_betas(const char *type, double beta1, double beta2);

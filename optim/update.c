@@ -46,9 +46,14 @@ static void set_numbers(optim_group *g, weft_array *step, optim_guard *guard, op
 
 /* ---- parameters ----------------------------------------------------------------------------- */
 
-weft_array *weft__optim_gradient(const optim_parameter *p, weft_array *gradient, weft_array *wide)
+weft_dtype weft__optim_dtype(const optim_parameter *p)
 {
-    const weft_dims a = weft_shape(gradient), b = weft_shape(wide);
+    return weft_dtype_of(*p->slot) == WEFT_FLOAT64 ? WEFT_FLOAT64 : WEFT_FLOAT32;
+}
+
+weft_array *weft__optim_gradient(const optim_parameter *p, weft_array *gradient)
+{
+    const weft_dims a = weft_shape(gradient), b = weft_shape(*p->slot);
     bool same = a.n == b.n;
     for (int i = 0; same && i < a.n; i++)
         same = a.at[i] == b.at[i];
@@ -57,7 +62,7 @@ weft_array *weft__optim_gradient(const optim_parameter *p, weft_array *gradient,
             "optimizer: %s: expected a float gradient in the parameter's shape, "
             "got %s of %d axes and %lld elements",
             p->path, weft_dtype_name(weft_dtype_of(gradient)), a.n, (long long)weft_size(gradient));
-    return weft_astype(gradient, weft_dtype_of(wide));
+    return weft_astype(gradient, weft__optim_dtype(p));
 }
 
 /* Passes the guard's numbers to an optimizer type that guards by itself, and returns NULL;
@@ -84,12 +89,13 @@ static void update_parameter(optim_parameter *p, weft_optim_step *s, weft_array 
     weft_array *state[WEFT_OPTIM_STATES] = {0};
     for (int i = 0; i < WEFT_OPTIM_STATES; i++)
         state[i] = p->state[i];
-    s->parameter = p->master ? p->master : *p->slot;
-    s->gradient = weft__optim_gradient(p, gradient, s->parameter);
+    weft_array *old = p->master ? p->master : *p->slot;
+    s->parameter = old;
+    s->gradient = weft__optim_gradient(p, gradient);
     s->raw = weft_ok(s->gradient) ? gradient : s->gradient;
     s->state = state;
     guard = hand_over(s, guard);
-    weft_array *value = weft__optim_guarded(guard, s->type->update(s), s->parameter);
+    weft_array *value = weft__optim_guarded(guard, s->type->update(s), old);
     weft__optim_change(c, p->slot, value);
     for (int i = 0; i < WEFT_OPTIM_STATES; i++) {
         if (p->state[i])
@@ -120,13 +126,20 @@ void weft__optim_collect(weft_optim *o, weft_array *const *gradients, weft_array
             .numbers = g->numbers,
             .learning_rate = {.array = g->lr_now},
             .count = count,
-            .shared = &shared[p->group],
+            .index = i,
+            .n_parameters = o->n,
+            .shared = &shared[p->group * WEFT_OPTIM_SHARED],
         };
         update_parameter(p, &s, gradients[i], guard, c);
     }
     for (int i = first; i < c->n; i++)
         c->values[i] = weft_astype(c->values[i], weft_dtype_of(*c->slots[i]));
     weft__optim_change(c, &o->step, weft__optim_guarded(guard, next, o->step));
+}
+
+weft_array **weft__optim_new_shared(const weft_optim *o)
+{
+    return weft_calloc((size_t)o->n_groups * WEFT_OPTIM_SHARED + 1, sizeof(weft_array *));
 }
 
 static weft_status update(weft_optim *o, weft_array *const *gradients, weft_array **sums,
@@ -144,7 +157,7 @@ weft_status weft_optim_update(weft_optim *optimizer, weft_array *const *gradient
     optim_changes c = {.slots = weft_calloc((size_t)o->n_slots, sizeof *c.slots),
                        .values = weft_calloc((size_t)o->n_slots, sizeof(weft_array *))};
     weft_array **sums = weft_calloc((size_t)o->n + 1, sizeof(weft_array *));
-    weft_array **shared = weft_calloc((size_t)o->n_groups + 1, sizeof(weft_array *));
+    weft_array **shared = weft__optim_new_shared(o);
     weft_status status = WEFT_MEMORY;
     if (c.slots && c.values && sums && shared) {
         weft_device *before = weft__optim_on_cpu();

@@ -119,6 +119,16 @@ static void set_decay(const weft_optim_type *type, double decay, void *options)
     }
 }
 
+/* The seed of an optimizer that draws random numbers, unless its options have one. */
+static void set_seed(const weft_optim_type *type, uint64_t seed, void *options)
+{
+    for (const weft_field *f = type->fields; f && f->type != WEFT_FIELD_END; f++) {
+        int64_t *at = (int64_t *)((char *)options + f->offset);
+        if (strcmp(f->name, "seed") == 0 && *at == 0)
+            *at = (int64_t)(seed & INT64_MAX);
+    }
+}
+
 /* The weight decay for the optimizer's options. A negative value means zero; it is passed on as it
  * is if the default is not zero. */
 static double decay_of(const weft_trainer_options *o)
@@ -152,6 +162,7 @@ static weft_status make_optimizer(weft_trainer *t)
         set_bool(o->optimizer, "no_scale_parameter", options);
     }
     set_decay(o->optimizer, decay_of(o), options);
+    set_seed(o->optimizer, o->seed, options);
     const weft_optim_group groups[] = {
         {.type = o->optimizer,
          .options = options,

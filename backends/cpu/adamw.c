@@ -1,10 +1,11 @@
-/* backends/cpu/adamw.c -- AdamW steps in one pass, in place where possible, with moments in float32
- * or 8 bits. */
+/* backends/cpu/adamw.c -- AdamW steps in one pass, in place where possible, with moments in
+ * float32, 16 or 8 bits. */
 #include <math.h>
 #include <string.h>
 
 #include "backends/cpu/pool.h"
 #include "backends/cpu/rows.h"
+#include "backends/cpu/structure.h"
 #include "weft/op_params.h"
 
 enum { GRAIN = 16384, BLOCK = 512 };
@@ -76,6 +77,91 @@ weft_status weft__cpu_adamw(const weft_call *call)
     }
     adamw a = {.call = call, .kernels = weft__cpu_kernels(), .step = step_of(call->params, hyper)};
     weft__cpu_parallel(weft_tensor_size(&call->in[0]), GRAIN, adamw_task, &a);
+    return WEFT_OK;
+}
+
+/* ---- 16-bit moments and random rounding ------------------------------------------------------ */
+
+enum { KEY = 5, WORDS = 256 };
+
+bool weft__cpu_adamw16bit_fits(const weft_call *call)
+{
+    return weft__cpu_narrow_inputs(call) && call->in[2].dtype == WEFT_BFLOAT16 &&
+           call->in[3].dtype == WEFT_BFLOAT16 && call->in[4].dtype == WEFT_FLOAT32;
+}
+
+typedef struct rounded_adamw {
+    adamw a;
+    uint32_t key[2];
+} rounded_adamw;
+
+/* Equals the array functions of ops/nn/adamw16bit.c, which explains it. */
+static void round_row(const float *x, const uint32_t *bits, uint16_t *out, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t all;
+        memcpy(&all, &x[i], sizeof all);
+        const uint32_t size = all & 0x7fffffff, sum = size + bits[i];
+        const uint32_t finite = sum < 0x7f7fffff ? sum : 0x7f7fffff;
+        const uint32_t other = size > 0x7f800000 ? size | 0x400000 : size; /* a quiet NaN */
+        out[i] = (uint16_t)(((size < 0x7f800000 ? finite : other) | (all & 0x80000000)) >> 16);
+    }
+}
+
+/* Updates n elements, at most WORDS, with a word of random bits each. */
+static void update_rounded(const adamw *a, int64_t from, int64_t n, const uint32_t *words)
+{
+    const weft_tensor *in = a->call->in, *out = a->call->out;
+    float p[WORDS], g[WORDS], m[WORDS], v[WORDS];
+    uint32_t low[WORDS], high[WORDS], both[WORDS];
+    a->kernels->decode(in[0].dtype, at(&in[0], from), p, n);
+    a->kernels->decode(in[1].dtype, at(&in[1], from), g, n);
+    a->kernels->decode(in[2].dtype, at(&in[2], from), m, n);
+    a->kernels->decode(in[3].dtype, at(&in[3], from), v, n);
+    a->kernels->adamw_row(&a->step, p, g, m, v, n);
+    for (int64_t i = 0; i < n; i++) {
+        low[i] = words[i] & 0xffff;
+        high[i] = words[i] >> 16;
+        both[i] = low[i] ^ high[i];
+    }
+    if (out[0].dtype == WEFT_BFLOAT16)
+        round_row(p, low, (uint16_t *)out[0].data + from, n);
+    else
+        a->kernels->encode(out[0].dtype, p, at(&out[0], from), n);
+    round_row(m, both, (uint16_t *)out[1].data + from, n);
+    round_row(v, high, (uint16_t *)out[2].data + from, n);
+}
+
+static void rounded_task(void *context, int64_t begin, int64_t end, int worker)
+{
+    const rounded_adamw *r = context;
+    const int64_t size = weft_tensor_size(&r->a.call->in[0]), second = (size + 1) / 2;
+    (void)worker;
+    for (int64_t first = begin; first < end; first += WORDS) {
+        const int64_t n = end - first < WORDS ? end - first : WORDS;
+        const int64_t room = size - second - first, pairs = room < n ? room : n;
+        uint32_t words[WORDS], more[WORDS];
+        weft__cpu_random_words(r->key, size, first, n, words, more);
+        update_rounded(&r->a, first, n, words);
+        update_rounded(&r->a, first + second, pairs, more);
+    }
+}
+
+weft_status weft__cpu_adamw16bit(const weft_call *call)
+{
+    const float *hyper = call->in[4].data;
+    const uint32_t *key = call->in[KEY].data;
+    if (hyper[4] == 0) {
+        copy(&call->in[0], &call->out[0]);
+        copy(&call->in[2], &call->out[1]);
+        copy(&call->in[3], &call->out[2]);
+        return WEFT_OK;
+    }
+    rounded_adamw r = {
+        .a = {.call = call, .kernels = weft__cpu_kernels(), .step = step_of(call->params, hyper)},
+        .key = {key[0], key[1]},
+    };
+    weft__cpu_parallel((weft_tensor_size(&call->in[0]) + 1) / 2, GRAIN / 2, rounded_task, &r);
     return WEFT_OK;
 }
 

@@ -21,6 +21,17 @@ static void put(const words *w, int64_t first, const uint32_t *values, int64_t n
     memcpy(w->out + first * 4, values, (size_t)(left < n * 4 ? left : n * 4));
 }
 
+void weft__cpu_random_words(const uint32_t key[2], int64_t count, int64_t first, int64_t n,
+                            uint32_t *a, uint32_t *b)
+{
+    const int64_t half = count / 2, second = half + count % 2;
+    for (int64_t i = 0; i < n; i++) {
+        a[i] = (uint32_t)(first + i);
+        b[i] = first + i < half ? (uint32_t)(first + i + second) : 0;
+    }
+    weft__cpu_kernels()->threefry(key, a, b, n);
+}
+
 static void make_words(void *context, int64_t begin, int64_t end, int worker)
 {
     const words *w = context;
@@ -28,11 +39,7 @@ static void make_words(void *context, int64_t begin, int64_t end, int worker)
     (void)worker;
     for (int64_t first = begin; first < end; first += BLOCKS) {
         int64_t n = end - first < BLOCKS ? end - first : BLOCKS;
-        for (int64_t i = 0; i < n; i++) {
-            a[i] = (uint32_t)(first + i);
-            b[i] = first + i < w->half ? (uint32_t)(first + i + w->second) : 0;
-        }
-        weft__cpu_kernels()->threefry(w->key, a, b, n);
+        weft__cpu_random_words(w->key, w->half + w->second, first, n, a, b);
         put(w, first, a, n);
         int64_t pairs = w->half - first < n ? w->half - first : n;
         if (pairs > 0) {

@@ -137,5 +137,10 @@ const weft_kernel_row weft__cpu_nn_rows[] = {
      .in_place = {1, 1 << 2, 1 << 3, 1 << 4, 1 << 5},
      .fits = weft__cpu_adamw8bit_fits,
      .kernel = weft__cpu_adamw8bit},
+    {.op = "adamw16bit",
+     .layout = WEFT_CONTIGUOUS,
+     .in_place = {1, 1 << 2, 1 << 3},
+     .fits = weft__cpu_adamw16bit_fits,
+     .kernel = weft__cpu_adamw16bit},
 };
 const int weft__cpu_nn_row_count = sizeof weft__cpu_nn_rows / sizeof *weft__cpu_nn_rows;

@@ -73,6 +73,10 @@ int64_t weft__cpu_argpartition_workspace(const weft_call *call);
 
 /* random.c */
 weft_kernel weft__cpu_random_bits;
+/* Blocks first ... first + n - 1 of `count` words under a key: words first + i and, where there are
+ * that many, first + i + (count + 1) / 2. */
+void weft__cpu_random_words(const uint32_t key[2], int64_t count, int64_t first, int64_t n,
+                            uint32_t *a, uint32_t *b);
 
 /* Whether the first input is float32, float16 or bfloat16. */
 bool weft__cpu_is_narrow(const weft_call *call);

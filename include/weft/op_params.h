@@ -245,10 +245,10 @@ typedef struct weft_quantized_params {
     int64_t encoding; /* encode: the index for weft_encoding_at */
 } weft_quantized_params;
 
-/* adamw: inputs parameter, gradient (any float dtypes), m, v, hyper (5) -> the new parameter (in
- * its dtype), m, v. Computed in the dtype of m and v, float32 or float64. adamw8bit: inputs
- * parameter, gradient, m, v (uint8), their scales (float32, one per block of 256 elements), hyper
- * -> parameter, m, v and both scales (2, blocks). Computed in hyper's dtype. */
+/* adamw: parameter, gradient (any float dtypes), m, v, hyper (5) -> the new parameter in its dtype,
+ * m, v. Computed in the dtype of m and v, float32 or float64. adamw8bit: m and v are uint8; inputs
+ * 4, 5 and outputs 3, 4 are their float32 scales, per 256 elements; in hyper's dtype. adamw16bit:
+ * after hyper a random key (2), by which bfloat16 outputs are rounded; no float16 but gradients. */
 typedef struct weft_adamw_params {
     double beta1, beta2, eps, decay;
 } weft_adamw_params;

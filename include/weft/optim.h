@@ -11,7 +11,8 @@
  *
  * Names, formulas and defaults are MLX's; where PyTorch's differ, the options say so. The state of
  * an optimizer is float32 (float64 for a float64 parameter), whatever the parameter's dtype. A
- * 16-bit parameter is the rounding of a float32 master copy, so small updates are not lost.
+ * 16-bit parameter is the rounding of a float32 master copy, so small updates are not lost. The
+ * exceptions, for less memory, are weft_optim_adamw8bit and weft_optim_adamw16bit.
  *
  * Names, lists and literals that functions return belong to the library or to the optimizer.
  *
@@ -125,6 +126,21 @@ extern WEFT_API const weft_optim_type weft_optim_adamw;
  * 256, a quarter of the memory (Dettmers et al. 2022, as in bitsandbytes). Parameters with fewer
  * than 4096 elements keep AdamW's state. */
 extern WEFT_API const weft_optim_type weft_optim_adamw8bit;
+
+/* AdamW with m and v in bfloat16, and without a master copy of a bfloat16 parameter: 6 bytes for
+ * each of its elements instead of 14. All three are rounded randomly: to the number above or below,
+ * so that the expected value is the number itself and changes below half an ulp are not lost (Gupta
+ * et al. 2015; Zamirai et al. 2020). An element's random bits are Threefry's and depend on seed,
+ * update, the parameter's index and the element's index alone. Numbers beyond bfloat16 become its
+ * largest; infinities and NaN stay. float16 parameters keep their master copy. */
+typedef struct weft_optim_adamw16bit_options {
+    double beta1, beta2; /* 0: 0.9, 0.999 */
+    double eps;          /* 0: 1e-8 */
+    double weight_decay; /* 0: 0.01 */
+    bool bias_correction;
+    int64_t seed; /* of the random bits; in a trainer 0 means the trainer's seed */
+} weft_optim_adamw16bit_options;
+extern WEFT_API const weft_optim_type weft_optim_adamw16bit;
 
 /* m as Adam; v <- max(beta2 v, |g|); p <- p - lr m / (v + eps) (Kingma & Ba 2015). With
  * bias_correction (PyTorch: always) m is divided by 1 - beta1^t. */
@@ -256,7 +272,7 @@ WEFT_NODISCARD WEFT_API weft_status weft_optim_accumulate(weft_optim *optimizer,
  *     learning_rate          of the first group: float64 0-d, on the CPU
  *     learning_rate.1, ...   of the other groups
  *     PATH.m, ...            the state of each parameter
- *     PATH.master            the float32 master copy of a 16-bit parameter
+ *     PATH.master            the float32 master copy of a 16-bit parameter, if it has one
  *     accumulated            with weft_optim_accumulate: int64 0-d, calls since the last update
  *     PATH.gradient          with weft_optim_accumulate: the sum */
 WEFT_API weft_array ***weft_optim_state(weft_optim *optimizer, int *n) WEFT_NONNULL(1, 2);
@@ -301,7 +317,7 @@ WEFT_API void weft_clip_grad_value(weft_array *const *gradients, int n, double m
 
 /* ---- Writing an optimizer ------------------------------------------------------------------- */
 
-enum { WEFT_OPTIM_STATES = 4 };
+enum { WEFT_OPTIM_STATES = 4, WEFT_OPTIM_SHARED = 2 };
 
 /* A hyper-parameter: `array` (float64 0-d) when it varies, else `value`. */
 typedef struct weft_optim_number {
@@ -316,11 +332,14 @@ typedef struct weft_optim_step {
     const weft_optim_number *numbers; /* one a field; see weft_optim_hyper */
     weft_optim_number learning_rate;
     weft_array *count;     /* this update's number, from 1: float64 0-d */
-    weft_array *parameter; /* float32 or float64: the master copy where there is one */
-    weft_array *gradient;  /* in parameter's shape and dtype */
+    int index;             /* of the parameter, below n_parameters */
+    int n_parameters;      /* of the optimizer */
+    weft_array *parameter; /* float32 or float64, the master copy where there is one; a type that
+                              rounds gets bfloat16 parameters as they are */
+    weft_array *gradient;  /* in parameter's shape; float64 for float64, else float32 */
     weft_array *raw;       /* the same in its own dtype, not scaled, for ops that take it so */
     weft_array **state;    /* the state, to be replaced; NULL entries: unused */
-    weft_array **shared;   /* shared by the parameters of a group; NULL at first */
+    weft_array **shared;   /* (WEFT_OPTIM_SHARED) by the parameters of a group; NULL at first */
     /* For a type that guards, on the parameter's device: the factor of the gradient (float32 0-d,
      * NULL: 1) and whether anything may change (bool 0-d, NULL: yes). */
     weft_array *scale, *finite;
@@ -339,6 +358,7 @@ struct weft_optim_type {
     /* The dtype of state i of a parameter of that shape; 0, as for NULL: float64 for float64
      * parameters, else float32. */
     weft_dtype (*state_dtype)(const void *options, int i, const weft_dims *parameter);
+    bool rounds; /* bfloat16 parameters have no master copy: `update` rounds them */
     weft_status (*check)(const void *options); /* NULL: numbers >= 0 suffice */
     bool (*own_rate)(const void *options);     /* whether it needs no learning rate; NULL: no */
     /* Whether `update` itself uses s->scale and s->finite; NULL: no, and weft_optim_apply

@@ -4,12 +4,12 @@
  *     bench_shapes DEVICE SHAPE WHAT... [profile]
  *
  * SHAPE: 8b, 1b (Llama 3), 0.6b (Qwen 3), tiny. WHAT, in turn: lora, checkpoint (lora with it),
- * full (all weights are trained), prefill, whole (prefill, all tokens at a time), decode, batch16
- * (16 sequences decoded together, or another number; tokens/s of all); with -4 or 4 after it
- * (lora4, batch16-4): of linears in 4 bits, with k after it (lorak): of a GGUF file in Q4_K, with
- * q: in Q8_0. LoRA: rank 16 on all linears. Training: 4 x 1,024 tokens, the median of steps 3 to 8.
- * Prefill: 4,096 tokens, the median of 3 after one. Decoding: 128 tokens. With "profile", a step
- * more of each is profiled by op.
+ * full and full16 (all weights are trained, with states in float32 or 16 bits), prefill, whole
+ * (prefill, all tokens at a time), decode, batch16 (16 sequences decoded together, or another
+ * number; tokens/s of all); with -4 or 4 after it (lora4, batch16-4): of linears in 4 bits, with k
+ * after it (lorak): of a GGUF file in Q4_K, with q: in Q8_0. LoRA: rank 16 on all linears.
+ * Training: 4 x 1,024 tokens, the median of steps 3 to 8. Prefill: 4,096 tokens, the median of 3
+ * after one. Decoding: 128 tokens. With "profile", a step more of each is profiled by op.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -155,9 +155,12 @@ static void bench_training(const char *name, const char *what)
     weft_trainer *trainer;
     const char *const all[] = {WEFT_LORA_ALL_LINEAR};
     const weft_nn_lora_options lora = {.rank = 16, .targets = all, .n_targets = 1};
-    if (strcmp(what, "full") != 0)
+    if (strncmp(what, "full", 4) != 0)
         check(weft_nn_lora_inject(weft_model_module(model), &lora));
-    const weft_trainer_options o = {.lr = 1e-4, .clip = 1, .checkpoint = checkpoint};
+    const weft_optim_type *type =
+        strcmp(what, "full16") == 0 ? &weft_optim_adamw16bit : &weft_optim_adamw;
+    const weft_trainer_options o = {
+        .lr = 1e-4, .clip = 1, .checkpoint = checkpoint, .optimizer = type};
     check(weft_trainer_new(model, &o, &trainer));
     double times[STEPS + 1], first = 0, loss = 0;
     weft_memory_reset_peak();
@@ -287,7 +290,7 @@ int main(int argc, char **argv)
     profiled = strcmp(argv[argc - 1], "profile") == 0;
     for (int i = 3; i < argc - profiled; i++) {
         if (strncmp(argv[i], "lora", 4) == 0 || strncmp(argv[i], "checkpoint", 10) == 0 ||
-            strcmp(argv[i], "full") == 0)
+            strncmp(argv[i], "full", 4) == 0)
             bench_training(argv[2], argv[i]);
         else if (strncmp(argv[i], "batch", 5) == 0)
             bench_batch(argv[2], argv[i]);

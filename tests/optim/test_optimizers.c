@@ -273,7 +273,7 @@ static void types_have_names(void)
     int n = 0;
     for (const weft_optim_type *type; (type = weft_optim_type_at(n)) != NULL; n++)
         CHECK(weft_optim_type_find(type->name) == type);
-    CHECK_EQ_INT(n, 11);
+    CHECK_EQ_INT(n, 12);
     CHECK(weft_optim_type_find("lamb") == NULL);
     CHECK(weft_optim_type_at(-1) == NULL);
 }

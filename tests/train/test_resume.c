@@ -19,7 +19,7 @@ typedef struct setup {
     int64_t batch_size, rank;
     uint64_t order;
     int samples; /* fewer than all; 0: all */
-    bool whole;  /* no adapter: some parameters of the model are trained */
+    bool whole;  /* no adapter: some parameters of the model, in bfloat16, are trained */
     bool validated;
     bool dora, pissa;
     int stop_after; /* reports */
@@ -45,8 +45,9 @@ static weft_model *model_of(const setup *s)
     const weft_nn_lora_options lora = {
         .rank = s->rank, .dropout = s->dropout, .dora = s->dora, .pissa = s->pissa};
     weft_random_seed(5);
-    if (model && !s->whole)
-        CHECK_OK(weft_nn_lora_inject(weft_model_module(model), &lora));
+    if (model)
+        CHECK_OK(s->whole ? weft_nn_cast(weft_model_module(model), WEFT_BFLOAT16)
+                          : weft_nn_lora_inject(weft_model_module(model), &lora));
     return model;
 }
 
@@ -58,8 +59,7 @@ static weft_status train(const setup *s, weft_trainer_options o, weft_train_resu
     weft_batches *batches = NULL;
     weft_trainer *trainer = NULL;
     weft_status status = WEFT_INVALID;
-    if (o.steps == 0)
-        o.steps = STEPS;
+    o.steps = o.steps ? o.steps : STEPS;
     o.lr = 1e-2;
     o.clip = 1;
     o.schedule = "cosine";
@@ -239,7 +239,8 @@ static void every_optimizer_is_resumed(void)
 {
     for (int i = 0; weft_optim_type_at(i) != NULL; i++) {
         const weft_trainer_options o = {.optimizer = weft_optim_type_at(i)};
-        compare(o.optimizer->name, (setup){.rank = 4}, o);
+        compare(o.optimizer->name,
+                (setup){.rank = 4, .whole = o.optimizer == &weft_optim_adamw16bit}, o);
     }
 }
 

@@ -160,6 +160,7 @@ static void batches_change_no_bits(void)
          .optimizer = &weft_optim_adamw,
          .micro_batch = 1},
         {.name = "adamw8bit", .dtype = WEFT_FLOAT16, .optimizer = &weft_optim_adamw8bit},
+        {.name = "adamw16bit", .dtype = WEFT_BFLOAT16, .optimizer = &weft_optim_adamw16bit},
         {.name = "lion", .dtype = WEFT_BFLOAT16, .optimizer = &weft_optim_lion},
     };
     if (!both_there())
@@ -231,7 +232,8 @@ static void the_optimizer_takes_few_commands(void)
         const char *name;
     } forms[] = {{&weft_optim_adamw, WEFT_FLOAT32, "adamw, float32"},
                  {&weft_optim_adamw, WEFT_BFLOAT16, "adamw, bfloat16"}, /* with master copies */
-                 {&weft_optim_adamw8bit, WEFT_FLOAT32, "adamw8bit, float32"}};
+                 {&weft_optim_adamw8bit, WEFT_FLOAT32, "adamw8bit, float32"},
+                 {&weft_optim_adamw16bit, WEFT_BFLOAT16, "adamw16bit, bfloat16"}};
     if (!both_there())
         return;
     weft_set_default_device(weft_device_get("vulkan"));

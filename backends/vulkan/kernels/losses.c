@@ -1,5 +1,5 @@
 /* backends/vulkan/kernels/losses.c -- cross-entropy of dense rows and its gradient; AdamW, also
- * with 8-bit moments. */
+ * with moments in 16 and 8 bits. */
 #include "backends/vulkan/kernels/losses.h"
 
 #include "backends/vulkan/shaders.h"
@@ -111,6 +111,49 @@ weft_status weft__vulkan_adamw(const weft_call *call)
                                   .push_bytes = is_wide ? sizeof wide : sizeof narrow,
                                   .groups = weft__vulkan_groups(count, ADAMW_GROUP),
                                   .batches = true};
+    return weft__vulkan_dispatch(call, &launch);
+}
+
+/* ---- AdamW with 16-bit moments --------------------------------------------------------------- */
+
+bool weft__vulkan_adamw16bit_fits(const weft_call *call)
+{
+    return weft__vulkan_fits(call) && call->in[0].dtype != WEFT_FLOAT64 &&
+           call->in[1].dtype != WEFT_FLOAT64 && call->in[2].dtype == WEFT_BFLOAT16 &&
+           call->in[3].dtype == WEFT_BFLOAT16 && call->in[4].dtype == WEFT_FLOAT32;
+}
+
+weft_status weft__vulkan_adamw16bit(const weft_call *call)
+{
+    enum { KEY = 5, ELEMENTS = 8 * GROUP }; /* elements of a workgroup */
+    const weft_adamw_params *k = call->params;
+    const weft_tensor *in = call->in;
+    struct {
+        uint64_t in[KEY + 1], out[3];
+        float beta1, rest1, beta2, rest2, eps, decay;
+        uint32_t count, unused;
+    } push = {.beta1 = (float)k->beta1,
+              .rest1 = (float)(1 - k->beta1),
+              .beta2 = (float)k->beta2,
+              .rest2 = (float)(1 - k->beta2),
+              .eps = (float)k->eps,
+              .decay = (float)k->decay,
+              .count = (uint32_t)weft_tensor_size(&in[0])};
+    uint64_t all = push.count % 8 ? 1 : 0; /* the bits that any address has */
+    for (int i = 0; i <= KEY; i++)
+        push.in[i] = weft__vulkan_address(&in[i]);
+    for (int i = 0; i < 3; i++)
+        push.out[i] = weft__vulkan_address(&call->out[i]);
+    for (int i = 0; i < 4; i++)
+        all |= push.in[i] | push.out[i % 3];
+    weft__vulkan_launch launch = {
+        .shader = &weft__shader_adamw16bit,
+        .n_constants = 3,
+        .constants = {(uint32_t)in[0].dtype, (uint32_t)in[1].dtype, all % 16 == 0},
+        .push = &push,
+        .push_bytes = sizeof push,
+        .groups = weft__vulkan_groups((push.count + 1) / 2, ELEMENTS / 2),
+        .batches = true};
     return weft__vulkan_dispatch(call, &launch);
 }
 

@@ -17,6 +17,10 @@ static const weft_kernel_row rows[] = {
      .in_place = {1u << 0, 1u << 2, 1u << 3, 1u << 4, 1u << 5},
      .fits = weft__vulkan_adamw8bit_fits,
      .kernel = weft__vulkan_adamw8bit},
+    {.op = "adamw16bit",
+     .in_place = {1u << 0, 1u << 2, 1u << 3},
+     .fits = weft__vulkan_adamw16bit_fits,
+     .kernel = weft__vulkan_adamw16bit},
 };
 
 const weft__vulkan_family weft__vulkan_losses = {rows, sizeof rows / sizeof *rows};

@@ -6,6 +6,7 @@
 #endif
 #include "common.glsl"
 #include "elements.glsl"
+#include "threefry.glsl"
 
 layout(local_size_x = 256) in;
 
@@ -14,8 +15,6 @@ layout(push_constant, scalar) uniform Push {
     uint blocks, pairs; // pairs: number of blocks that yield two words
     uint words, tail;   // whole words, and bytes after them
 } p;
-
-const uint TURNS[8] = {13, 15, 26, 6, 17, 29, 16, 24};
 
 void put(uint word, uint value)
 {
@@ -38,20 +37,10 @@ void main()
     if (i >= p.blocks) {
         return;
     }
-    uint keys[3] = {p.key.at[0], p.key.at[1], 0u};
-    keys[2] = 0x1bd11bdau ^ keys[0] ^ keys[1];
-    uint a = i + keys[0], b = (i < p.pairs ? i + p.blocks : 0u) + keys[1];
-    for (uint group = 0u; group < 5u; group++) {
-        for (uint turn = 0u; turn < 4u; turn++) {
-            uint by = TURNS[(group & 1u) * 4u + turn];
-            a += b;
-            b = (b << by | b >> (32u - by)) ^ a;
-        }
-        a += keys[(group + 1u) % 3u];
-        b += keys[(group + 2u) % 3u] + group + 1u;
-    }
-    put(i, a);
+    uvec2 block = threefry(uvec2(p.key.at[0], p.key.at[1]),
+                           uvec2(i, i < p.pairs ? i + p.blocks : 0u));
+    put(i, block.x);
     if (i < p.pairs) {
-        put(i + p.blocks, b);
+        put(i + p.blocks, block.y);
     }
 }
