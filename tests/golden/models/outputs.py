@@ -2,11 +2,13 @@
 
     python tests/golden/models/outputs.py build/cli/weft [fixture...]
 
-For each fixture of this folder and of ../wrapped that transformers can load: an adapter that `weft train` makes in PEFT, one that PEFT makes in `weft`, the merged
-folder, the converted folder and all parameters trained in transformers, the merged GGUF file, the
-GGUF adapter on the converted file in llama.cpp. Prints the largest differences of logits in their
-standard deviations and fails when one is beyond its limit. Needs transformers, peft and
-llama-cpp-python.
+For each fixture of this folder and of ../wrapped that transformers can load, and for dense folders
+from those in MLX's format: an adapter that `weft train` makes in PEFT, one that PEFT makes in
+`weft`, the merged folder, the converted folder and all parameters trained in transformers, the
+merged GGUF file, the GGUF adapter on the converted file in llama.cpp. For multimodal models also
+every way in which PEFT selects modules, and wider ones in mlx-lm. Prints the largest differences of
+logits in their standard deviations and fails when one is beyond its limit. Needs transformers,
+peft, llama-cpp-python and mlx-lm.
 """
 import json
 import shutil
@@ -19,16 +21,37 @@ import numpy
 from safetensors.numpy import save_file
 
 HERE = Path(__file__).resolve().parent
-sys.path.append(str(HERE.parent))
-from peers import Llama, Table, peft_model, run, torch_logits, transformers_model, weft_logits
+sys.path += [str(HERE.parent), str(HERE.parent / "wrapped")]
+from peers import (Llama, Table, mlx_logits, peft_model, run, torch_logits, transformers_model,
+                   weft_logits)
 
 LIMIT = 5e-5  # float32, sums in another order
 
 # Fixtures whose folder transformers does not read as it is: MLX's format, the model's own code, and
 # multimodal ones without the tensors of other modalities (those of ../wrapped have them).
-NOT_READ = ["mlx-qwen3", "mlx-qwen3-moe", "qwen3-5-mlx", "minicpm", "minicpm-head", "gemma3-wrapped",
-            "gemma4-wrapped", "qwen3-5-wrapped", "mistral3", "ministral3"]
+FROM_MLX = ["mlx-qwen3", "mlx-qwen3-moe", "qwen3-5-mlx"]
+NOT_READ = ["minicpm", "minicpm-head", "gemma3-wrapped", "gemma4-wrapped", "qwen3-5-wrapped",
+            "mistral3", "ministral3", *FROM_MLX]
 
+
+# How an adapter of PEFT may select modules of a multimodal class, and what it may have beside them.
+TARGETS = r".*language_model.*\.(q_proj|v_proj|down_proj|in_proj_qkv)"
+WAYS = {
+    "names": dict(target_modules=["model.language_model.layers.1.self_attn.q_proj"]),
+    "patterns": dict(target_modules=TARGETS, alpha_pattern={r".*layers\.1\.mlp\.down_proj": 3},
+                     rank_pattern={r"^model.language_model.layers.1.*q_proj": 2}),
+    "exclusion": dict(target_modules=r".*language_model.*\.[a-z]*_proj",
+                      exclude_modules=r".*layers\.0\..*"),
+    "embedding": dict(target_modules=TARGETS, modules_to_save=["embed_tokens"]),
+    "head": dict(target_modules=TARGETS, modules_to_save=["lm_head"]),
+    "tokens": dict(target_modules=TARGETS, trainable_token_indices={"embed_tokens": [5, 9]}),
+    "DoRA": dict(target_modules=TARGETS, use_dora=True),
+    "suffixes": dict(target_modules=["q_proj", "v_proj", "down_proj"]),  # of towers too
+    "all-linear": dict(target_modules="all-linear"),
+}
+TRAININGS = {"last layer": ["--layers", "1"], "head": ["--targets", "q_proj,lm_head"],
+             "embedding": ["--targets", "embed_tokens,q_proj"],
+             "whole": ["--modules-to-save", "embed_tokens"]}
 
 # PEFT 0.21 takes target_modules of the dense and shared MLPs of these for those of the experts, so
 # they are target_parameters.
@@ -41,7 +64,7 @@ def fixtures(names):
         name = source.parent.name
         if source.parent.parent == wrapped:
             name += " (wrapped)"
-        elif name in NOT_READ:
+        elif name in NOT_READ and name not in FROM_MLX:
             continue
         if not names or name.split()[0] in names:
             yield name, source.parent
@@ -56,21 +79,23 @@ def text_modules(model):
             and ".experts." not in n and not n.endswith("_gate")]
 
 
-def peft_adapter(source, to):
-    """An adapter of PEFT on the class that config.json names, with B that is not zero."""
+def peft_adapter(source, to, **options):
+    """An adapter of PEFT on the class that config.json names, in which the text model is trained."""
     import torch
     from peft import LoraConfig, get_peft_model
     torch.manual_seed(1)
     base = transformers_model(source)
-    modules = text_modules(base)
-    weights = [f"{n}.weight" for n in modules if ".mlp." in n and source.name in AS_PARAMETERS]
-    modules = [n for n in modules if f"{n}.weight" not in weights]
-    model = get_peft_model(base, LoraConfig(r=2, lora_alpha=4, target_modules=modules,
-                                            target_parameters=weights or None))
+    if not options:
+        modules = text_modules(base)
+        weights = [f"{n}.weight" for n in modules if ".mlp." in n and source.name in AS_PARAMETERS]
+        options = dict(target_modules=[n for n in modules if f"{n}.weight" not in weights],
+                       target_parameters=weights or None)
+    model = get_peft_model(base, LoraConfig(**{"r": 2, "lora_alpha": 4, **options}))
+    wrapped = any("language_model" in name for name, _ in model.named_parameters())
     with torch.no_grad():
         for name, p in model.named_parameters():
-            if "lora_B" in name:
-                p.normal_(std=0.05)
+            if p.requires_grad and (not wrapped or "language_model" in name or "lm_head" in name):
+                p.add_(torch.randn(p.shape) * 0.1)
     model.save_pretrained(str(to))
     return model.eval()
 
@@ -122,6 +147,77 @@ def gguf(table, command, name, source, adapter, ids, folder, config):
         table.refused(name, "GGUF adapter that llama.cpp misreads", "merge the adapter", apart)
     else:
         table.apart(name, "GGUF adapter in llama.cpp", apart, limit)
+
+
+def check_ways(table, command, name, source, ids, train, folder):
+    """Of a multimodal model: how PEFT and `weft train` select modules."""
+    plain = weft_logits(command, source, ids, folder)
+    seen = 10 * LIMIT * plain.std()  # the least effect of an adapter
+
+    def merged(adapter, expected):
+        def compute():
+            run(command, "fuse", source, adapter, folder / "way", "--force")
+            return torch_logits(transformers_model(folder / "way"), ids), expected
+        return compute
+
+    for what, options in WAYS.items():
+        to = folder / f"peft-{what}"
+        try:
+            expected = torch_logits(peft_adapter(source, to, **options), ids)
+        except ValueError as error:  # PEFT refuses modules of Gemma 4's towers
+            print(f"--   {name:18} PEFT's {what:33} {str(error)[:80]}", flush=True)
+            continue
+        table.line(abs(expected - plain).max() > seen, name, f"PEFT's {what}: effect", "")
+        table.apart(name, f"PEFT's {what} in weft", lambda: (
+            weft_logits(command, source, ids, folder, to), expected), LIMIT)
+        table.apart(name, f"PEFT's {what} merged", merged(to, expected), LIMIT)
+    for what, options in TRAININGS.items():
+        run(command, *train, "--rank", "2", *options, "--out", folder / "ways", "--overwrite")
+        adapter = folder / "ways" / "last"
+        ours = weft_logits(command, source, ids, folder, adapter)
+        table.line(abs(ours - plain).max() > seen, name, f"weft's {what}: effect", "")
+        table.apart(name, f"weft's {what} in PEFT", lambda: (
+            torch_logits(peft_model(source, adapter), ids), ours), LIMIT)
+        table.apart(name, f"weft's {what} merged", merged(adapter, ours), LIMIT)
+
+
+def check_mlx(table, command, name, key, ids, train, folder):
+    """A multimodal model that is wide enough to be quantized, in mlx-lm."""
+    import torch
+    import wrapped
+    base = folder / "wide"
+    base.mkdir()
+    wrapped.TEXT.update(hidden_size=64, intermediate_size=96)
+    wrapped.SEEING["out_hidden_size"] = 64
+    torch.manual_seed(5)
+    model = wrapped.MODELS[key]().float().eval()
+    wrapped.randomize(model, "", 0.1)
+    wrapped.save_base(model, base)
+    config = json.loads((base / "config.json").read_text())
+    config["vocab_size"] = wrapped.VOCABULARY  # mlx-lm has defaults of its own
+    config["text_config"].update(sliding_window_pattern=2, full_attention_interval=2)
+    (base / "config.json").write_text(json.dumps(config))
+    ids = ids % wrapped.VOCABULARY
+    try:
+        mlx_logits(base, ids)
+    except Exception as error:  # its configurations are stricter than transformers'
+        print(f"--   {name:18} {'mlx-lm':40} {str(error)[:80]}", flush=True)
+        return
+
+    def converted(*options):
+        run(command, "convert", base, folder / "mlx", "--force", *options)
+        return mlx_logits(folder / "mlx", ids), weft_logits(command, folder / "mlx", ids, folder)
+
+    def adapted():
+        run(command, "train", base, *train[2:], "--rank", "2", "--out", folder / "wide-run")
+        adapter = folder / "wide-run" / "last"
+        run(command, "convert", adapter, folder / "ad", "--adapter-format", "mlx", "--base", base)
+        return mlx_logits(base, ids, folder / "ad"), weft_logits(command, base, ids, folder, adapter)
+
+    table.apart(name, "converted folder in mlx-lm", converted, LIMIT)
+    table.apart(name, "quantized folder in mlx-lm",
+                lambda: converted("--bits", "4", "--group-size", "32"), 2e-4)
+    table.apart(name, "adapter in mlx-lm", adapted, LIMIT)
 
 
 def check(table, command, name, source, folder):
@@ -183,12 +279,18 @@ def check(table, command, name, source, folder):
     if "text_config" in config:
         table.apart(name, "text model alone in transformers", text_only, LIMIT)
     gguf(table, command, name, source, adapter, ids, folder, config)
+    if "(wrapped)" in name:
+        check_ways(table, command, name, source, ids, train, folder)
+        check_mlx(table, command, name, source.name, ids, train, folder)
 
 
 def main(command, names):
     table = Table()
     for name, source in fixtures(names):
         folder = Path(tempfile.mkdtemp())
+        if source.name in FROM_MLX:
+            run(command, "convert", source, folder / name, "--type", "f32")
+            source = folder / name
         check(table, command, name, source, folder)
         shutil.rmtree(folder)
     table.end()
