@@ -213,13 +213,14 @@ static void integer_division_never_traps(void)
     CHECK_EQ_INT(whole("a / b", WEFT_UINT64, -1, 2), INT64_MAX);
 }
 
-static void shifts_by_the_width_give_zero(void)
+static void shifts_by_the_width_leave_the_sign(void)
 {
     CHECK_EQ_INT(whole("a << b", WEFT_INT8, 1, 7), -128);
     CHECK_EQ_INT(whole("a << b", WEFT_INT8, 1, 8), 0);
     CHECK_EQ_INT(whole("a >> b", WEFT_INT8, -128, 7), -1);
-    CHECK_EQ_INT(whole("a >> b", WEFT_INT8, -128, 8), 0);
-    CHECK_EQ_INT(whole("a >> b", WEFT_INT64, -1, 64), 0);
+    CHECK_EQ_INT(whole("a >> b", WEFT_INT8, -128, 8), -1);
+    CHECK_EQ_INT(whole("a >> b", WEFT_INT64, -1, 64), -1);
+    CHECK_EQ_INT(whole("a >> b", WEFT_UINT8, 200, 8), 0);
     CHECK_EQ_INT(whole("a << b", WEFT_UINT64, 1, 63), INT64_MIN);
     CHECK_EQ_INT(whole("a >> b", WEFT_UINT64, -1, 63), 1);
     CHECK_EQ_INT(whole("a << b", WEFT_INT32, 1, -1), 0);
@@ -384,7 +385,7 @@ CHECK_MAIN("tape", CHECK_CASE(precedence_is_that_of_c), CHECK_CASE(integer_prece
            CHECK_CASE(numbers_are_exact), CHECK_CASE(functions_are_the_c_librarys),
            CHECK_CASE(erfinv_inverts_erf), CHECK_CASE(nan_wins_min_and_max),
            CHECK_CASE(remainder_has_the_divisors_sign), CHECK_CASE(integers_wrap_at_their_width),
-           CHECK_CASE(integer_division_never_traps), CHECK_CASE(shifts_by_the_width_give_zero),
+           CHECK_CASE(integer_division_never_traps), CHECK_CASE(shifts_by_the_width_leave_the_sign),
            CHECK_CASE(integer_powers), CHECK_CASE(truth_in_bool_formulas),
            CHECK_CASE(equal_parts_are_shared), CHECK_CASE(an_operand_alone),
            CHECK_CASE(steps_read_only_what_is_before_them), CHECK_CASE(errors_say_where_and_what),

@@ -507,7 +507,7 @@ static void evaluation_has_the_objectives_loss(void)
         o.max_samples = 1;
         CHECK_OK(weft_evaluate(model, data, &o, &found));
         CHECK_EQ_INT(found.targets, 1);
-        o.objective_options.beta = -1;
+        o.objective_options.beta = NAN;
         CHECK_STATUS(weft_evaluate(model, data, &o, &found), WEFT_INVALID);
         weft_dataset_free(data);
         free_numbers(&n);
