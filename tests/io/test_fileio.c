@@ -286,7 +286,9 @@ static void nothing_is_written_into_fifos_and_devices(void)
             CHECK_CONTAINS(weft_error_message(), paths[k]);
             CHECK_CONTAINS(weft_error_message(), ": not a regular file");
         }
-        CHECK_OK(save(check_temporary("regular"), how));
+        const weft_status status = save(check_temporary("regular"), how);
+        if (status != WEFT_UNSUPPORTED || (how != 2 && how != 3))
+            CHECK_OK(status);
     }
     struct stat info;
     CHECK(stat(fifo, &info) == 0 && S_ISFIFO(info.st_mode));
@@ -309,8 +311,8 @@ static void fifos_and_devices_are_refused(void)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         for (size_t k = 0; k < sizeof paths / sizeof *paths; k++) {
             const weft_status status = all[i](paths[k]);
-            if (status == WEFT_UNSUPPORTED && all[i] == load_hdf5)
-                continue; /* a build without HDF5 */
+            if (status == WEFT_UNSUPPORTED && (all[i] == load_npz || all[i] == load_hdf5))
+                continue; /* a build without libzip or HDF5 */
             CHECK_EQ_INT(status, WEFT_IO);
             CHECK_CONTAINS(weft_error_message(), paths[k]);
             CHECK_CONTAINS(weft_error_message(), ": not a regular file");

@@ -190,10 +190,10 @@ static void comes_back(const char *path, save_function *save, load_function *loa
         }
         weft_scope_close(NULL);
     }
-    CHECK_OK(save(path, NULL, NULL, 0));
-    CHECK_OK(load(path, &all));
-    CHECK_EQ_INT(all.n, 0);
-    weft_named_arrays_free(&all);
+    if (is_in_build(save(path, NULL, NULL, 0)) && CHECK_OK(load(path, &all))) {
+        CHECK_EQ_INT(all.n, 0);
+        weft_named_arrays_free(&all);
+    }
 }
 
 static void archives_come_back(void)
