@@ -3,9 +3,11 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "weft/hub.h"
+#include "weft/memory.h"
 #include "weft/status.h"
 
 const char *cli_data_first(const cli_data_source *data)
@@ -102,6 +104,35 @@ weft_status cli_data_open(const cli_data_source *data, weft_data_source *out)
 {
     const weft_status status = list_sources(data, out);
     return status == WEFT_OK ? cli_data_resolve(out, data->paths.n) : status;
+}
+
+static bool is_file(const char *path)
+{
+    struct stat about;
+    return path != NULL && stat(path, &about) == 0 && S_ISREG(about.st_mode);
+}
+
+int cli_data_parts(const cli_data_source *data, const char *name, char **parts)
+{
+    int n = 0;
+    for (int i = 0; i < data->paths.n; i++) {
+        char *train = weft_format("%s/train.jsonl", data->paths.at[i]);
+        parts[i] = weft_format("%s/%s", data->paths.at[i], name);
+        const bool failed = train == NULL || parts[i] == NULL;
+        if (!is_file(train) || !is_file(parts[i])) {
+            weft_free(parts[i]);
+            parts[i] = NULL;
+        }
+        weft_free(train);
+        n = failed || n < 0 ? -1 : n + (parts[i] != NULL);
+    }
+    return n;
+}
+
+void cli_data_parts_free(const cli_data_source *data, char **parts)
+{
+    for (int i = 0; i < data->paths.n; i++)
+        weft_free(parts[i]);
 }
 
 weft_status cli_data_load(const cli_data_source *data, const weft_tokenizer *tokenizer,

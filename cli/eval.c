@@ -311,9 +311,8 @@ static weft_status run_with(const eval_values *v, eval_result *results)
     return status;
 }
 
-static int run(void *context)
+static int run_on(const eval_values *v)
 {
-    const eval_values *v = context;
     if (complaint(v) != NULL)
         return cli_usage("eval", "%s", complaint(v));
     const int n = v->compare.n + 1;
@@ -327,6 +326,22 @@ static int run(void *context)
         free(results[i / EVAL_METRICS].metrics[i % EVAL_METRICS].scores);
     free(results);
     return cli_status(status);
+}
+
+/* Measures on test.jsonl of folders in mlx-lm's layout. */
+static int run(void *context)
+{
+    eval_values v = *(const eval_values *)context;
+    char *parts[CLI_MOST];
+    if (cli_data_parts(&v.source, "test.jsonl", parts) < 0)
+        return cli_fail("eval", "out of memory");
+    for (int i = 0; i < v.source.paths.n; i++) {
+        if (parts[i])
+            v.source.paths.at[i] = parts[i];
+    }
+    const int code = run_on(&v);
+    cli_data_parts_free(&v.source, parts);
+    return code;
 }
 
 const cli_command cli_eval = {

@@ -17,6 +17,7 @@ weft_status eval_load_data(const eval_run *run, weft_dataset **out)
     const weft_dataset_options o = {.length = v->window + 1,
                                     .stride = v->window,
                                     .tokenizer_path = run->subject->path,
+                                    .vocabulary = weft_model_info_of(run->model)->vocab_size,
                                     .chat = run->chat,
                                     .labels = run->labels->n > 0 ? run->labels : NULL};
     if (!(v->last > 0))

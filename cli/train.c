@@ -153,6 +153,8 @@ static int run_with(const train_values *v)
     if (status == WEFT_OK)
         status = train_add_adapter(v, &r);
     if (status == WEFT_OK)
+        status = train_check_ids(v, &r);
+    if (status == WEFT_OK)
         status = train_add_reference(v, &r);
     if (status == WEFT_OK)
         status = train(v, &r);

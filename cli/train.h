@@ -74,6 +74,8 @@ typedef struct train_run {
     weft_chat *chat;                    /* NULL: the model has no chat template */
     weft_dataset *data, *validation;    /* NULL: none */
     weft_dataset_info data_info;        /* information about `data` */
+    bool validation_given;              /* `validation` is not split from `data` */
+    int64_t vocabulary;                 /* of the model; 0: not known yet */
     weft_data_source sources[CLI_MOST]; /* sources of the data or the batches, for run.json */
     weft_data_source validation_source; /* of --val-data; its path NULL: none */
     weft_batches *batches;
@@ -103,6 +105,9 @@ weft_status train_check_out(const train_values *v);
 /* Opens the tokenizer, chat template, data, validation data and batches for the model at r->path.
  */
 weft_status train_open_data(const train_values *v, train_run *r);
+/* Checks that the data's tokens are in the vocabulary of the model, which is loaded. If not, reads
+ * the data again, which fails at the file and row. */
+weft_status train_check_ids(const train_values *v, train_run *r);
 
 /* Whether neither --val-split nor --val-data decides about validation: large data is then split. */
 bool train_splits_by_default(const train_values *v);

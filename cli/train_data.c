@@ -1,22 +1,41 @@
 /* cli/train_data.c -- opens the data of weft train: samples, validation samples and batches. */
+#include <string.h>
+
 #include "cli/train.h"
 
+/* Loads --val-data, or valid.jsonl of the folders in mlx-lm's layout. */
 static weft_status load_validation(const train_values *v, train_run *r, weft_dataset_options o)
 {
+    char *parts[CLI_MOST];
+    weft_data_source sources[CLI_MOST] = {{0}};
     cli_data_options(&v->source, &o);
     o.format = WEFT_DATA_AUTO; /* --format applies only to --data */
-    weft_data_source *source = &r->validation_source;
-    source->path = v->val_data;
-    const weft_status status = cli_data_resolve(source, 1);
-    return status == WEFT_OK
-               ? weft_dataset_load_mixture(source, 1, r->tokenizer, &o, 0, &r->validation, NULL)
-               : status;
+    r->validation_source.path = v->val_data;
+    int n = 0;
+    weft_status status = WEFT_OK;
+    const bool own = train_splits_by_default(v);
+    if (v->val_data != NULL) {
+        status = cli_data_resolve(&r->validation_source, 1);
+        sources[n++] = r->validation_source;
+    }
+    if (own && cli_data_parts(&v->source, "valid.jsonl", parts) < 0)
+        status = weft_fail(WEFT_MEMORY, "train: out of memory for the paths of the data");
+    for (int i = 0; own && i < v->source.paths.n; i++) {
+        if (parts[i] != NULL)
+            sources[n++].path = parts[i];
+    }
+    if (status == WEFT_OK && n > 0)
+        status = weft_dataset_load_mixture(sources, n, r->tokenizer, &o, 0, &r->validation, NULL);
+    if (own)
+        cli_data_parts_free(&v->source, parts);
+    return status;
 }
 
 /* Warns about validation samples that are also trained, which make the validation loss too low. */
-static void report_duplicates(const train_values *v, const train_run *r)
+static void report_duplicates(const train_run *r)
 {
-    int64_t n = v->val_data && r->data ? weft_dataset_duplicates(r->validation, r->data) : 0;
+    int64_t n =
+        r->validation_given && r->data ? weft_dataset_duplicates(r->validation, r->data) : 0;
     if (n > 0)
         weft_log_message(WEFT_LOG_WARNING, "%s of the %s validation samples are also trained",
                          cli_count(n), cli_count(weft_dataset_info_of(r->validation).samples));
@@ -61,6 +80,7 @@ weft_status train_open_data(const train_values *v, train_run *r)
                               .learn_prompt = v->train_on == TRAIN_ON_EVERYTHING,
                               .last_turn = v->train_on == TRAIN_ON_LAST,
                               .seed = (uint64_t)v->seed,
+                              .vocabulary = r->vocabulary,
                               .examples = train_objective(v)->examples};
     weft_status status = train_open_tokenizer(v, r);
     if (status == WEFT_OK)
@@ -69,16 +89,17 @@ weft_status train_open_data(const train_values *v, train_run *r)
     o.tokenizer_path = r->text_path;
     if (status == WEFT_OK)
         status = train_find_labels(v, r, &o);
-    if (status == WEFT_OK && v->val_data != NULL)
+    if (status == WEFT_OK)
         status = load_validation(v, r, o);
     if (status != WEFT_OK)
         return status;
+    r->validation_given = r->validation != NULL;
     if (v->batches != NULL)
         return weft_batches_open(v->batches, &r->batches);
-    weft_dataset **split_off = v->val_data != NULL ? NULL : &r->validation;
-    const double split = train_splits_by_default(v) ? WEFT_SPLIT_AUTO
-                         : v->val_data != NULL      ? 0
-                                                    : v->val_split;
+    weft_dataset **split_off = r->validation_given ? NULL : &r->validation;
+    const double split = r->validation_given          ? 0
+                         : train_splits_by_default(v) ? WEFT_SPLIT_AUTO
+                                                      : v->val_split;
     status = cli_data_open(&v->source, r->sources);
     if (status == WEFT_OK)
         status = cli_data_load(&v->source, r->tokenizer, &o, split, &r->data, split_off);
@@ -87,6 +108,39 @@ weft_status train_open_data(const train_values *v, train_run *r)
     if (status == WEFT_OK)
         status = open_batches(v, r);
     if (status == WEFT_OK)
-        report_duplicates(v, r);
+        report_duplicates(r);
     return status;
+}
+
+/* Whether the ids of all samples are below the vocabulary's size. */
+static bool fits(const weft_dataset *data, int64_t vocabulary)
+{
+    const int64_t n = data ? weft_dataset_info_of(data).samples : 0;
+    for (int64_t i = 0; i < n; i++) {
+        const weft_sample s = weft_dataset_at(data, i);
+        for (int64_t k = 0; k < s.length; k++) {
+            if (s.ids[k] >= vocabulary)
+                return false;
+        }
+    }
+    return true;
+}
+
+weft_status train_check_ids(const train_values *v, train_run *r)
+{
+    r->vocabulary = weft_model_info_of(r->model)->vocab_size;
+    bool again = !fits(r->data, r->vocabulary) || !fits(r->validation, r->vocabulary);
+    for (int i = 0; i < v->source.paths.n; i++) /* standard input is read once */
+        again = again && strcmp(v->source.paths.at[i], "-") != 0;
+    if (!again)
+        return WEFT_OK; /* other batches are checked when the run begins */
+    weft_batches_free(r->batches);
+    weft_dataset_free(r->data);
+    weft_dataset_free(r->validation);
+    weft_chat_free(r->chat);
+    weft_labels_free(&r->labels);
+    r->batches = NULL;
+    r->data = r->validation = NULL;
+    r->chat = NULL;
+    return train_open_data(v, r);
 }

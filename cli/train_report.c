@@ -35,7 +35,7 @@ static void print_data(const train_values *v, const train_run *r)
         weft_dataset_info info = weft_dataset_info_of(r->validation);
         fputs("val     ", stderr);
         print_examples(&info);
-        if (train_splits_by_default(v))
+        if (train_splits_by_default(v) && !r->validation_given)
             fputs("        (held out of the data; --val-split 0 trains on all of it)\n", stderr);
     }
 }

@@ -4,6 +4,7 @@
 
 #include "core/buffer.h"
 #include "core/clock.h"
+#include "train/data/dataset.h"
 #include "train/parallel/parallel.h"
 #include "train/trainer.h"
 
@@ -368,8 +369,13 @@ static weft_status begin_run(loop *l)
 static weft_status start(loop *l)
 {
     const weft_trainer_options *o = &l->t->o;
+    const int64_t vocabulary = weft_model_info_of(l->t->model)->vocab_size;
     weft_status status =
         weft__objective_check_data(o->objective, weft__batches_dataset(l->batches));
+    if (status == WEFT_OK)
+        status = weft__batches_check_ids(l->batches, vocabulary);
+    if (status == WEFT_OK && l->validation)
+        status = weft__dataset_check_ids(l->validation, vocabulary);
     if (status == WEFT_OK && l->validation)
         status = weft__objective_check_data(o->objective, l->validation);
     if (status != WEFT_OK)

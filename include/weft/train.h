@@ -92,6 +92,7 @@ typedef struct weft_dataset_options {
     const char
         *tokenizer_path;    /* with cache: the tokenizer's path; its files are part of the key */
     const weft_chat *chat;  /* borrowed: renders conversations; with NULL they are an error */
+    int64_t vocabulary;     /* ids must be below it; 0: not checked */
     weft_examples examples; /* the expected kind of examples; other rows are an error */
     /* Borrowed. Not NULL: rows have a text and a label (a string or an integer). A sample is the
      * text's tokens with the tokenizer's special tokens; its only target, after the last token, is
@@ -130,9 +131,9 @@ typedef struct weft_dataset_info {
  * sources none. */
 #define WEFT_SPLIT_AUTO (-1.0)
 
-/* Loads samples. `path` is a file, a folder (all files with a known extension in it and its
- * subfolders, in order of their paths), a pattern with *, ? or [, or "-" for standard input, which
- * needs options->format. With 0 < split < 1 that share goes to *validation: of a text the last
+/* Loads samples. `path` is a file, a folder (its train.jsonl, else all files with a known extension
+ * in it and its subfolders), a pattern with *, ? or [, or "-" for standard input, which needs
+ * options->format. With 0 < split < 1 that share goes to *validation: of a text the last
  * characters, of rows at least one, chosen by the seed. With WEFT_SPLIT_AUTO rows are chosen in the
  * same way, and the last windows of texts; *validation is NULL if nothing is held out. With split
  * 0, *validation is NULL, and `validation` may be NULL. NULL options: all zero.
@@ -150,17 +151,15 @@ typedef struct weft_dataset_info {
  * Conversations are rendered as at inference: an assistant turn follows the chat template's output
  * for the messages before it with the generation prompt, and ends with its last EOS. Where the
  * prompt begins an answer ("<think>") and the rendered message does not, the turn begins where both
- * part. A conversation is one sample in which every assistant turn is trained; other tokens have
- * weight 0. If the template renders earlier turns differently once later ones follow, each trained
- * turn is a sample, in one group. What a template marks with {% generation %} is trained as marked.
+ * part. A conversation is one sample in which only assistant turns are trained. If the template
+ * renders earlier turns differently later, each trained turn is a sample, in one group. What a
+ * template marks with {% generation %} is trained. "weight" of a message is the weight of its
+ * tokens, "train": false is weight 0; "tools" and "chat_template_kwargs" go to the template.
  *
- * Optional members: "weight" of a message is the weight of its tokens, "train": false is weight 0;
- * "tools" of a row and "chat_template_kwargs" go to the template. The log names unused members.
- *
- * The log reports truncated and dropped samples, and validation samples that are also trained. A
- * leading UTF-8 byte order mark is skipped. WEFT_INVALID ("file:line: what") for a malformed row
- * and when there is no sample; WEFT_UNSUPPORTED for preference pairs among other samples and for
- * formats such as Arrow and for compression that this build lacks. */
+ * The log reports unused members, truncated and dropped samples, and validation samples that are
+ * trained. A byte order mark is skipped. WEFT_INVALID ("file:line: what") for a malformed row and
+ * without samples; WEFT_UNSUPPORTED for preference pairs among other samples, and for formats such
+ * as Arrow and compression that this build lacks. */
 WEFT_NODISCARD WEFT_API weft_status weft_dataset_load(const char *path,
                                                       const weft_tokenizer *tokenizer,
                                                       const weft_dataset_options *options,

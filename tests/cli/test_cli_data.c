@@ -27,6 +27,69 @@ static void the_summary_shows_kinds_lengths_and_samples(void)
     CHECK(strchr(o.out, '\033') == NULL);
 }
 
+/* mlx-lm's layout: train.jsonl is trained, valid.jsonl validates, and test.jsonl is evaluated. */
+static void folders_in_the_layout_of_mlx_lm(void)
+{
+    static const char *const names[] = {"train", "valid", "test"};
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", check_temporary("layout"));
+    CHECK_EQ_INT(shell_command(NULL, "mkdir -p %s", folder).code, 0);
+    for (int i = 0; i < 3; i++) {
+        char path[600], text[200] = "";
+        snprintf(path, sizeof path, "%s/%s.jsonl", folder, names[i]);
+        for (int k = 0; k <= i; k++)
+            snprintf(text + strlen(text), 60, "{\"text\": \"%s, row %d.\"}\n", names[i], k);
+        CHECK_OK(weft_file_write(path, text, strlen(text)));
+    }
+    output o = weft_command(NULL, "data %s storyteller", folder);
+    CHECK_CONTAINS(o.out, "rows       1 text\n");
+    o = weft_command(NULL, "train storyteller --data %s --steps 1 --dry-run --json", folder);
+    CHECK_EQ_INT(o.code, 0);
+    o = weft_command(NULL, "train storyteller --data %s --steps 1 --out %s/run", folder, folder);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.err, "val     2 samples");
+    CHECK(strstr(o.err, "held out") == NULL);
+    o = weft_command(NULL, "train storyteller --data %s --steps 1 --out %s/none --val-split 0",
+                     folder, folder);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK(strstr(o.err, "val     ") == NULL);
+    o = weft_command(NULL, "eval storyteller --data %s --json", folder);
+    CHECK_STR(o.out,
+              weft_command(NULL, "eval storyteller --data %s/test.jsonl --json", folder).out);
+}
+
+/* A tokenizer with more tokens than the model: the file and row are named before the run begins. */
+static void ids_outside_the_vocabulary_name_their_row(void)
+{
+    static const char *const data[][3] = {
+        {"t.jsonl", "{\"text\": \"A fox.\"}\n{\"text\": \"A <|new|> fox.\"}\n", "t.jsonl:2: token"},
+        {"t.txt", "A <|new|> fox.", "t.txt: token"},
+        {"c.jsonl",
+         "{\"messages\": [{\"role\": \"user\", \"content\": \"<|new|>\"}, {\"role\": "
+         "\"assistant\", \"content\": \"x\"}]}\n",
+         "c.jsonl:1: messages: token"},
+    };
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", check_temporary("small"));
+    const char *from = check_source("examples/storyteller");
+    const output made = shell_command(
+        NULL,
+        "mkdir -p %s && cp %s/* %s/ && sed -i '/\"added_tokens\": \\[/a {\"id\": 4096, "
+        "\"content\": \"<|new|>\", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, "
+        "\"normalized\": false, \"special\": true},' %s/tokenizer.json",
+        folder, from, folder, folder);
+    CHECK_EQ_INT(made.code, 0);
+    for (size_t i = 0; i < sizeof data / sizeof *data; i++) {
+        const char *path = text_file(data[i][0], data[i][1]);
+        const output o =
+            weft_command(NULL, "train %s --data %s --steps 1 --out %s/run", folder, path, folder);
+        check_one_line(&o, 1);
+        CHECK_CONTAINS(o.err, data[i][2]);
+        CHECK_CONTAINS(o.err, "and the model's vocabulary has 4096 tokens");
+        CHECK(shell_command(NULL, "ls %s/run", folder).code != 0);
+    }
+}
+
 static void samples_are_json_objects(void)
 {
     const output o =
@@ -229,6 +292,8 @@ static void a_run_records_all_its_data(void)
 }
 
 CHECK_MAIN("cli_data", CHECK_CASE(the_summary_shows_kinds_lengths_and_samples),
+           CHECK_CASE(folders_in_the_layout_of_mlx_lm),
+           CHECK_CASE(ids_outside_the_vocabulary_name_their_row),
            CHECK_CASE(samples_are_json_objects), CHECK_CASE(the_summary_is_json_on_request),
            CHECK_CASE(datasets_of_the_hub_are_read_from_the_cache),
            CHECK_CASE(a_run_records_datasets_of_the_hub), CHECK_CASE(bad_data_is_one_line),

@@ -383,6 +383,22 @@ const weft_dataset *weft__batches_dataset(const weft_batches *batches)
     return batches->dataset;
 }
 
+weft_status weft__batches_check_ids(const weft_batches *b, int64_t vocabulary)
+{
+    if (b->dataset)
+        return weft__dataset_check_ids(b->dataset, vocabulary);
+    const int64_t row = b->length, step = b->batch_size * row;
+    for (int64_t i = 0; i < b->count * step; i++) {
+        if (b->ids[i] >= vocabulary)
+            return weft_fail(WEFT_INVALID,
+                             "batches: step %lld, row %lld: token %lld has the id %d, and the "
+                             "model's vocabulary has %lld tokens",
+                             (long long)(i / step) + 1, (long long)(i % step / row) + 1,
+                             (long long)(i % row) + 1, (int)b->ids[i], (long long)vocabulary);
+    }
+    return WEFT_OK;
+}
+
 void weft__batches_identify(const weft_batches *b, uint64_t *hash, int64_t *batch_size,
                             uint64_t *seed)
 {

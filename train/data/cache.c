@@ -175,10 +175,12 @@ static void add_further(key *k, const weft_tokenizer *tokenizer)
 
 static void add_options(key *k, const weft_dataset_options *o, double split)
 {
-    const int64_t numbers[] = {
-        (int64_t)o->format, o->length,           o->stride,       o->eos ? *o->eos : INT32_MIN,
-        (int64_t)o->longer, o->max_bad_rows,     o->learn_prompt, o->last_turn,
-        (int64_t)o->seed,   (int64_t)o->examples};
+    const int64_t numbers[] = {(int64_t)o->format, o->length,
+                               o->stride,          o->eos ? *o->eos : INT32_MIN,
+                               (int64_t)o->longer, o->max_bad_rows,
+                               o->learn_prompt,    o->last_turn,
+                               (int64_t)o->seed,   (int64_t)o->examples,
+                               o->vocabulary};
     add_bytes(k, numbers, sizeof numbers);
     add_bytes(k, &split, sizeof split);
     add_text(k, WEFT_VERSION);

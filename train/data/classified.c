@@ -151,6 +151,12 @@ static weft_status add_text(weft__reader *r, const weft__json *at, int label)
         status = weft__json_fail(at, WEFT_INVALID, "expected a text with at least one token");
     if (status == WEFT_OK)
         status = shorten(r, &from, &n);
+    if (status == WEFT_OK && n > 0) {
+        const weft_sample tokens = {.ids = ids + from, .length = n};
+        status = weft__dataset_check_sample(r->rows, &tokens);
+        if (status != WEFT_OK)
+            status = weft__json_fail(at, status, "%s", weft_error_message());
+    }
     r->sample.n = 0;
     if (status == WEFT_OK && n > 0)
         status = weft__builder_add(&r->sample, ids + from, (size_t)n, 0);

@@ -68,17 +68,37 @@ static bool grow(void **list, int64_t n, int64_t more, int64_t *capacity, size_t
     return true;
 }
 
-static weft_status check_sample(const weft_sample *s)
+weft_status weft__dataset_check_sample(const weft_dataset *d, const weft_sample *s)
 {
     for (int64_t i = 0; i < s->length; i++) {
         if (s->ids[i] < 0)
             return weft_fail(WEFT_INVALID, "dataset: id %lld of a sample is negative: %d",
                              (long long)i, (int)s->ids[i]);
+        if (d->vocabulary > 0 && s->ids[i] >= d->vocabulary)
+            return weft_fail(WEFT_INVALID,
+                             "token %lld has the id %d, and the model's vocabulary has %lld tokens",
+                             (long long)i + 1, (int)s->ids[i], (long long)d->vocabulary);
         if (s->weights && !(s->weights[i] >= 0 && isfinite(s->weights[i])))
             return weft_fail(WEFT_INVALID,
                              "dataset: weight %lld of a sample: expected a finite number of at "
                              "least 0, got %g",
                              (long long)i, (double)s->weights[i]);
+    }
+    return WEFT_OK;
+}
+
+weft_status weft__dataset_check_ids(const weft_dataset *d, int64_t vocabulary)
+{
+    for (int64_t i = 0; i < d->info.samples; i++) {
+        const weft__dataset_sample *s = &d->samples[i];
+        for (int64_t k = s->start; k < s->start + s->length; k++) {
+            if (d->ids[k] >= vocabulary)
+                return weft_fail(WEFT_INVALID,
+                                 "dataset: sample %lld: token %lld has the id %d, and the model's "
+                                 "vocabulary has %lld tokens",
+                                 (long long)i + 1, (long long)(k - s->start) + 1, (int)d->ids[k],
+                                 (long long)vocabulary);
+        }
     }
     return WEFT_OK;
 }
@@ -168,7 +188,7 @@ static weft_status add_longer(weft_dataset *d, const weft_sample *s)
 
 weft_status weft_dataset_add_sample(weft_dataset *dataset, const weft_sample *sample)
 {
-    const weft_status status = check_sample(sample);
+    const weft_status status = weft__dataset_check_sample(dataset, sample);
     if (status != WEFT_OK)
         return status;
     if (dataset->info.examples != WEFT_EXAMPLES_SINGLE)

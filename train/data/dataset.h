@@ -20,7 +20,8 @@ typedef struct weft__dataset_part {
 } weft__dataset_part;
 
 struct weft_dataset {
-    int64_t limit; /* maximum number of ids in a sample */
+    int64_t limit;      /* maximum number of ids in a sample */
+    int64_t vocabulary; /* ids are below it; 0: not checked */
     weft_long_samples longer;
     int32_t *ids;
     float *weights; /* weight of each id; 0 for the first id of a sample */
@@ -40,6 +41,13 @@ void weft__shuffle(int64_t *order, int64_t n, uint64_t *state);
 
 /* The number of targets in a sample: ids other than the first whose weight is not 0. */
 int64_t weft__sample_targets(const weft_sample *sample);
+
+/* Fails for an id that is negative or outside the dataset's vocabulary, and for a malformed weight.
+ */
+weft_status weft__dataset_check_sample(const weft_dataset *dataset, const weft_sample *sample);
+
+/* Fails if an id of a sample is not in a vocabulary. */
+weft_status weft__dataset_check_ids(const weft_dataset *dataset, int64_t vocabulary);
 
 /* Appends a sample that has been checked, is not too long and has a target. */
 weft_status weft__dataset_append(weft_dataset *dataset, const weft_sample *sample, bool cut);

@@ -136,17 +136,31 @@ static weft_status add_matches(weft__data_files *files, const char *pattern)
     return status;
 }
 
+/* Adds only train.jsonl of a folder that has it, as mlx-lm does. */
+static weft_status add_train(weft__data_files *files, const char *folder, bool *found)
+{
+    struct stat about;
+    char *path = weft_format("%s/train.jsonl", folder);
+    *found = path && stat(path, &about) == 0 && S_ISREG(about.st_mode);
+    if (*found || path == NULL)
+        return add(files, path);
+    weft_free(path);
+    return WEFT_OK;
+}
+
 weft_status weft__data_files_find(const weft_data_source *source, weft__data_files *out)
 {
     struct stat about;
     const char *path = source->path;
     *out = (weft__data_files){0};
     const bool there = stat(path, &about) == 0;
-    weft_status status = WEFT_OK;
+    const bool folder = source->n_files == 0 && there && S_ISDIR(about.st_mode);
+    bool whole = false;
+    weft_status status = folder ? add_train(out, path, &whole) : WEFT_OK;
     for (int i = 0; i < source->n_files && status == WEFT_OK; i++)
         status = add(out, weft_strdup(source->files[i]));
-    if (source->n_files > 0) {
-        /* they are listed */
+    if (status != WEFT_OK || source->n_files > 0 || whole) {
+        /* they are listed, or only that file */
     } else if (there && S_ISDIR(about.st_mode)) {
         status = add_folder(out, path, &about, NULL);
         if (status == WEFT_OK && out->n == 0)

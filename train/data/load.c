@@ -21,10 +21,12 @@ typedef struct parts {
 
 static weft_status add_windows(weft__reader *r, const char *text, size_t length, weft_dataset *out)
 {
-    const weft_status status = weft__reader_begin(r, text, length, true, 1);
-    return status == WEFT_OK
-               ? weft_dataset_add_windows(out, r->sample.ids, r->sample.n, r->o.stride)
-               : status;
+    weft_status status = weft__reader_begin(r, text, length, true, 1);
+    if (status != WEFT_OK)
+        return status;
+    status = weft_dataset_add_windows(out, r->sample.ids, r->sample.n, r->o.stride);
+    return status == WEFT_INVALID ? weft_fail(status, "%s: %s", r->where, weft_error_message())
+                                  : status;
 }
 
 /* The byte offset after the first (1 - share) of the characters of a UTF-8 text. */
@@ -70,9 +72,11 @@ static weft_status find_prefix(weft__reader *r)
 static weft_status new_dataset(const weft_dataset_options *o, weft_dataset **out)
 {
     const weft_status status = weft_dataset_new(o->length, out);
-    if (status == WEFT_OK)
-        weft_dataset_set_longer(*out, o->longer);
-    return status;
+    if (status != WEFT_OK)
+        return status;
+    weft_dataset_set_longer(*out, o->longer);
+    (*out)->vocabulary = o->vocabulary;
+    return WEFT_OK;
 }
 
 static weft_status open_reader(weft__reader *r, const char *source, const weft_tokenizer *tokenizer,

@@ -236,6 +236,7 @@ weft_status weft__reader_add_preference(weft__reader *r, weft__data_row *row)
         status = read_row(r, row, &p);
     if (status == WEFT_OK) {
         r->rows = made;
+        made->vocabulary = rows->vocabulary;
         status = add_samples(r, row, &p);
         r->rows = rows;
     }

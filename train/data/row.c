@@ -218,6 +218,7 @@ static weft_status add_labelled(weft__reader *r, weft__data_row *row)
         status = weft_dataset_new(INT32_MAX, &made);
     if (status != WEFT_OK)
         return status;
+    made->vocabulary = rows->vocabulary;
     r->rows = made;
     status = add_asked(r, row);
     r->rows = rows;

@@ -39,6 +39,8 @@ weft_status weft__objective_complete(const weft_objective *objective,
 
 /* train/data/batches.c: the dataset of the batches; NULL if they come from a file. */
 const weft_dataset *weft__batches_dataset(const weft_batches *batches);
+/* Fails if an id of the batches is not in a vocabulary. */
+weft_status weft__batches_check_ids(const weft_batches *batches, int64_t vocabulary);
 
 /* WEFT_INVALID if a dataset lacks what the objective needs. NULL stands for batches from a file. */
 weft_status weft__objective_check_data(const weft_objective *objective, const weft_dataset *data);
