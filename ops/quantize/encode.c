@@ -184,12 +184,13 @@ static void split_block(weft_encoding_kind kind, const uint8_t *block, uint8_t *
         *bias = weft_float_to_float16(offset * weft_float16_to_float(*scale));
     }
     for (int i = 0; kind == WEFT_ENCODING_Q8_0 && i < 32; i++) {
-        codes[i] = block[i] ^ 0x80;
+        codes[i] = (uint8_t)(block[i] ^ 0x80);
     }
     for (int i = 0; kind != WEFT_ENCODING_Q8_0 && i < 16; i++) { /* the second half is high */
         const uint8_t *pair = &block[2 * i % 16];
-        codes[i] = i < 8 ? (uint8_t)((pair[0] & 15) | pair[1] << 4)
-                         : (uint8_t)(pair[0] >> 4 | (pair[1] & 0xf0));
+        const int low = i < 8 ? pair[0] & 15 : pair[0] >> 4;
+        const int high = i < 8 ? pair[1] << 4 : pair[1] & 0xf0;
+        codes[i] = (uint8_t)(low | high);
     }
 }
 
