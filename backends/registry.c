@@ -14,6 +14,12 @@ const weft_backend *const weft__backends[] = {
     &weft__vulkan_backend,
 #endif
 };
+weft_status (*const weft__backend_traits[])(int index, weft_device_traits *out) = {
+    weft__cpu_traits,
+#ifdef WEFT_HAVE_VULKAN
+    weft__vulkan_traits,
+#endif
+};
 const int weft__backend_count = sizeof weft__backends / sizeof *weft__backends;
 
 #ifndef WEFT_HAVE_VULKAN

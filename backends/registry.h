@@ -3,8 +3,11 @@
 #define BACKENDS_REGISTRY_H
 
 #include "weft/backend.h"
+#include "weft/device.h"
 
 extern const weft_backend *const weft__backends[];
+/* For each of them: weft_device_traits_of, for the device that is opened with `index`. */
+extern weft_status (*const weft__backend_traits[])(int index, weft_device_traits *out);
 extern const int weft__backend_count;
 
 #endif

@@ -31,7 +31,9 @@ weft_status bench_train(const bench_values *v, const char *path)
                                   .context = &extra};
     weft_model *model = NULL;
     weft_bench_train_report report;
-    weft_status status = cli_load_model(path, &v->place, v->adapter, &model);
+    weft_status status = cli_place_settle(path, &v->place, PLACE_LORA, NULL);
+    if (status == WEFT_OK)
+        status = cli_load_model(path, &v->place, v->adapter, &model);
     if (status == WEFT_OK)
         status = cli_catch_interrupt(&o.cancel);
     if (status == WEFT_OK)

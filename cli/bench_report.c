@@ -51,8 +51,7 @@ static void print_model(const bench_values *v, const char *path, const weft_engi
     text("prompt", v->prompt);
     fputs(", ", stdout);
     text("backend", i->backend);
-    fputs(", ", stdout);
-    text("device", v->place.device);
+    cli_place_json(stdout, &v->place);
     printf(", \"max_tokens\": %lld, \"runs\": %lld, \"warm_up\": %lld, \"threads\": %d, "
            "\"include_prompt_cache\": %s, \"include_kv_restore\": %s, "
            "\"include_state_bundle\": %s, \"include_probes\": %s, ",
@@ -270,8 +269,7 @@ static void print_train_json(const bench_values *v, const char *path, const weft
 {
     fputs("{\"version\": 1, ", stdout);
     text("model_path", path);
-    fputs(", ", stdout);
-    text("device", v->place.device);
+    cli_place_json(stdout, &v->place);
     printf(", \"num_layers\": %lld, \"hidden_size\": %lld, \"threads\": %d, \"batch_size\": %lld, "
            "\"length\": %lld, \"rank\": %lld, \"checkpoint\": %s, ",
            (long long)i->n_layers, (long long)i->hidden_size, weft_threads(),
@@ -295,7 +293,7 @@ void bench_print_train(const bench_values *v, const char *path, const weft_model
     }
     printf("model       %s (%s layers, hidden size %s)\n", weft_printable(path),
            cli_count(i->n_layers), cli_count(i->hidden_size));
-    printf("device      %s, %d threads\n", weft_printable(v->place.device), weft_threads());
+    printf("device      %s, %d threads\n", weft_printable(cli_device(&v->place)), weft_threads());
     printf("steps       %s: %s x %s tokens, LoRA of rank %s on all linears%s\n",
            cli_count(r->steps), cli_count(v->batch_size), cli_count(v->length), cli_count(v->rank),
            v->checkpoint ? ", gradient checkpointing" : "");

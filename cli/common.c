@@ -102,29 +102,6 @@ weft_status cli_catch_interrupt(const weft_cancel **cancel)
 
 /* ---- Models --------------------------------------------------------------------------------- */
 
-const char *cli_place_complaint(const cli_place *place)
-{
-    bool cpu = strcmp(place->device, "cpu") == 0 || strncmp(place->device, "cpu:", 4) == 0;
-    return cpu && place->gpu_layers != CLI_ABSENT ? "--gpu-layers needs a --device beside the CPU"
-                                                  : NULL;
-}
-
-weft_status cli_set_place(const cli_place *place)
-{
-    weft_device *device = weft_device_get(place->device);
-    if (device != NULL && place->gpu_layers != CLI_ABSENT)
-        device = weft_device_get("cpu");
-    if (device == NULL)
-        return WEFT_DEVICE;
-    if (cli_check_file(place->trace, "\"traceEvents\"", false) != WEFT_OK)
-        return weft_fail(WEFT_INVALID, "%s: --trace replaces only traces: choose another file",
-                         weft_printable(place->trace));
-    weft_set_default_device(device);
-    if (place->threads != CLI_ABSENT)
-        weft_set_threads((int)place->threads);
-    return WEFT_OK;
-}
-
 static bool is_folder(const char *path)
 {
     struct stat what;
@@ -267,20 +244,22 @@ static int64_t gpu_layers(const cli_place *place)
     return place->gpu_layers > 0 ? place->gpu_layers : -1;
 }
 
-static const weft_dtype dtypes[] = {WEFT_FLOAT32, WEFT_BFLOAT16, WEFT_FLOAT16, (weft_dtype)0};
-
 weft_status cli_load_engine(const char *path, const cli_place *place, const char *adapter,
                             const char *backend, int64_t context, weft_engine **out)
 {
     *out = NULL;
-    const weft_status status = cli_set_place(place);
+    weft_status status = WEFT_OK;
+    if (!cli_is_other_backend(backend))
+        status = cli_place_settle(path, place, PLACE_RUN, NULL);
+    if (status == WEFT_OK)
+        status = cli_set_place(place);
     if (status != WEFT_OK)
         return status;
     const weft_engine_options options = {
         .backend = backend,
         .adapter = adapter,
-        .device = place->device,
-        .dtype = dtypes[place->dtype],
+        .device = cli_device(place),
+        .dtype = cli_weft_dtype(place),
         .gpu_layers = gpu_layers(place),
         .quantize = place->quantize != CLI_ABSENT ? place->quantize : 0,
         .int8_activations = place->activations != 0,
@@ -328,11 +307,13 @@ weft_status cli_load_model(const char *path, const cli_place *place, const char 
                            weft_model **out)
 {
     *out = NULL;
-    weft_status status = cli_set_place(place);
+    weft_status status = cli_place_settle(path, place, PLACE_RUN, NULL);
+    if (status == WEFT_OK)
+        status = cli_set_place(place);
     if (status != WEFT_OK)
         return status;
-    weft_model_options options = {.dtype = dtypes[place->dtype],
-                                  .device = weft_device_get(place->device),
+    weft_model_options options = {.dtype = cli_weft_dtype(place),
+                                  .device = weft_device_get(cli_device(place)),
                                   .gpu_layers = gpu_layers(place),
                                   .int8_activations = place->activations != 0};
     if (place->quantize != CLI_ABSENT)

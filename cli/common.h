@@ -9,85 +9,8 @@
 #include <stdio.h>
 
 #include "cli/options.h"
+#include "cli/place.h"
 #include "weft/weft.h"
-
-/* The device and dtype with which a command computes. */
-typedef struct cli_place {
-    int dtype; /* index into CLI_DTYPES */
-    const char *device;
-    int activations; /* index into CLI_ACTIVATIONS */
-    int64_t threads, gpu_layers, quantize;
-    bool profile, pull;
-    const char *trace;
-} cli_place;
-
-#define CLI_DTYPES "float32|bfloat16|float16|auto"
-enum { CLI_DTYPE_AUTO = 3 };
-#define CLI_ACTIVATIONS "exact|int8"
-
-/* The options that fill single members, or all, of a `cli_place place` in struct T. */
-#define CLI_DEVICE_OPTION(T)                                                                       \
-    {                                                                                              \
-        .name = "device", .kind = CLI_TEXT, .value = "NAME", .fallback = "cpu",                    \
-        .offset = offsetof(T, place.device),                                                       \
-        .help = "where to compute: cpu, vulkan, vulkan:1, ...; weft info --devices lists them"     \
-    }
-#define CLI_THREADS_OPTION(T)                                                                      \
-    {                                                                                              \
-        .name = "threads", .kind = CLI_INT, .value = "N", .low = 1, .high = 4096,                  \
-        .offset = offsetof(T, place.threads), .help = "threads of the CPU; default: one a core"    \
-    }
-
-#define CLI_PLACE_OPTIONS(T)                                                                       \
-    {.name = "dtype",                                                                              \
-     .kind = CLI_CHOICE,                                                                           \
-     .value = CLI_DTYPES,                                                                          \
-     .fallback = "float32",                                                                        \
-     .offset = offsetof(T, place.dtype),                                                           \
-     .help = "dtype of the weights; auto: that of the checkpoint"},                                \
-        CLI_DEVICE_OPTION(T),                                                                      \
-        {.name = "gpu-layers",                                                                     \
-         .kind = CLI_INT,                                                                          \
-         .value = "N",                                                                             \
-         .low = 0,                                                                                 \
-         .high = 1 << 20,                                                                          \
-         .offset = offsetof(T, place.gpu_layers),                                                  \
-         .help = "put only the last N layers there, the others on the CPU; when N is above their " \
-                 "number, the output head too; default: everything there"},                        \
-        {.name = "quantize",                                                                       \
-         .kind = CLI_INT,                                                                          \
-         .value = "BITS",                                                                          \
-         .low = 2,                                                                                 \
-         .high = 8,                                                                                \
-         .offset = offsetof(T, place.quantize),                                                    \
-         .help = "store the weights in 2, 3, 4, 5, 6 or 8 bits"},                                  \
-        CLI_THREADS_OPTION(T),                                                                     \
-        {.name = "profile",                                                                        \
-         .kind = CLI_FLAG,                                                                         \
-         .offset = offsetof(T, place.profile),                                                     \
-         .help = "print time per op and kernel: on standard error, or in the JSON object"},        \
-        {.name = "trace",                                                                          \
-         .kind = CLI_TEXT,                                                                         \
-         .value = "FILE",                                                                          \
-         .offset = offsetof(T, place.trace),                                                       \
-         .help = "write a timeline of the run as Chrome trace events (chrome://tracing, "          \
-                 "Perfetto), with or without --profile"},                                          \
-    {                                                                                              \
-        .name = "pull", .kind = CLI_FLAG, .offset = offsetof(T, place.pull),                       \
-        .help = "fetch a model that is named ORG/NAME and is not in the local cache yet, as weft " \
-                "pull does"                                                                        \
-    }
-
-/* For commands that run a model without training it. */
-#define CLI_ACTIVATIONS_OPTION(T)                                                                  \
-    {                                                                                              \
-        .name = "activations", .kind = CLI_CHOICE, .value = CLI_ACTIVATIONS, .fallback = "exact",  \
-        .offset = offsetof(T, place.activations),                                                  \
-        .help =                                                                                    \
-            "int8: round activations to 8 bits where they meet quantized weights (Q8_0, Q4_0, "    \
-            "Q4_K, affine with 4 or 8 bits): faster prompts and batches, and with AVX2 "           \
-            "generation; others round only more than 8 rows, other devices none"                   \
-    }
 
 /* Bounds for an option's number: above 0, and no upper limit. */
 #define CLI_ABOVE_ZERO DBL_MIN
@@ -115,13 +38,6 @@ void cli_write_text(const char *text, size_t length);
 /* Installs a handler: the first Ctrl-C sets *cancel, which is never freed, and a second one ends
  * the program. */
 weft_status cli_catch_interrupt(const weft_cancel **cancel);
-
-/* The usage error in the options of a place; NULL: none. */
-const char *cli_place_complaint(const cli_place *place);
-
-/* Sets the default device and the number of threads. With gpu_layers the CPU stays the default
- * device. */
-weft_status cli_set_place(const cli_place *place);
 
 /* Writes the path of a model to `out`: `name` itself if it is a path, the folder of ORG/NAME in the
  * local cache, or, for NULL and "storyteller", the model included with Weft. WEFT_INVALID for a

@@ -162,6 +162,7 @@ static void print_json(const eval_values *v, const eval_result *results, int n)
         putchar('}');
     }
     printf("%s, \"peak_memory\": %lld", n > 1 ? "]" : "", (long long)weft_memory_peak_held());
+    cli_place_json(stdout, &v->place);
     cli_profile_json(stdout);
     puts("}");
 }

@@ -31,8 +31,8 @@ static bool stream(void *context, const weft_generated *token)
     return fflush(stdout) == 0;
 }
 
-static void print_json(const collected *c, const char *prompt, size_t length,
-                       const weft_generate_stats *s)
+static void print_json(const generate_values *v, const collected *c, const char *prompt,
+                       size_t length, const weft_generate_stats *s)
 {
     fputs("{\"prompt\": ", stdout);
     cli_json_text(stdout, prompt, length);
@@ -51,6 +51,7 @@ static void print_json(const collected *c, const char *prompt, size_t length,
     if (s->drafted > 0)
         printf(", \"drafted\": %lld, \"accepted\": %lld", (long long)s->drafted,
                (long long)s->accepted);
+    cli_place_json(stdout, &v->place);
     cli_profile_json(stdout);
     puts("}");
 }
@@ -105,7 +106,7 @@ static weft_status run_json(const generate_values *v, const generate_source *sou
             fclose(streams[i]);
     }
     if (status == WEFT_OK)
-        print_json(&c, prompt->text, prompt->length, stats);
+        print_json(v, &c, prompt->text, prompt->length, stats);
     free(c.text_data);
     free(c.ids_data);
     free(c.logprobs_data);

@@ -222,6 +222,8 @@ static int run(void *context)
 {
     info_values *v = context;
     v->place.gpu_layers = CLI_ABSENT;
+    if (v->place.device == NULL)
+        v->place.device = "cpu";
     if (v->devices && v->model != NULL)
         return cli_usage("info", "--devices is about this machine: no MODEL");
     if (v->devices)

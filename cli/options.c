@@ -305,6 +305,29 @@ static bool asks_for_help(int argc, char **argv)
     return false;
 }
 
+const char *cli_default_of(const cli_option *o)
+{
+    const char *own = o->environment != NULL ? getenv(o->environment) : NULL;
+    return own != NULL && *own != '\0' ? own : o->fallback;
+}
+
+/* Sets the options without a word on the command line from their environment variables. */
+static cli_parsed read_environment(const cli_command *c, const bool *seen, char *values)
+{
+    for (int i = 0; i < c->n_options; i++) {
+        const cli_option *o = &c->options[i];
+        const char *text = cli_default_of(o);
+        if (o->environment == NULL || seen[i] || text == o->fallback)
+            continue;
+        char expected[160];
+        if (!cli_takes_value(o, text, expected, sizeof expected))
+            return wrong(c, "%s (environment variable): expected %s, got '%s'", o->environment,
+                         expected, weft_printable(text));
+        (void)set_value(o, text, values + o->offset);
+    }
+    return CLI_PARSED_RUN;
+}
+
 static void set_defaults(const cli_command *c, char *values)
 {
     memset(values, 0, c->size);
@@ -357,5 +380,5 @@ cli_parsed cli_parse(const cli_command *c, int argc, char **argv, void *out)
     }
     if (given < c->n_arguments && !c->arguments[given].optional)
         return wrong(c, "%s is missing", c->arguments[given].name);
-    return CLI_PARSED_RUN;
+    return read_environment(c, seen, values);
 }

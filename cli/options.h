@@ -46,9 +46,10 @@ typedef struct cli_option {
     cli_kind kind;
     const char *
         value; /* its placeholder in --help, such as "N"; for a choice its words, "linear|cosine" */
-    const char *fallback; /* the default value as text; NULL: none */
-    double low, high;     /* inclusive bounds of a number; both 0: any number */
-    size_t offset;        /* offset of the field in the command's struct */
+    const char *fallback;    /* the default value as text; NULL: none */
+    const char *environment; /* the variable that sets the default instead; NULL: none */
+    double low, high;        /* inclusive bounds of a number; both 0: any number */
+    size_t offset;           /* offset of the field in the command's struct */
     const char *help;
     bool hidden; /* not listed in help and completion */
 } cli_option;
@@ -108,6 +109,10 @@ typedef enum cli_parsed {
 /* Fills `values` (command->size bytes) with defaults and then from the words after the command's
  * name. Only options that collect several values may be given more than once. */
 cli_parsed cli_parse(const cli_command *command, int argc, char **argv, void *values);
+
+/* The default value of an option as text: that of its environment variable, if it is set and not
+ * empty, otherwise `fallback`; NULL: none. */
+const char *cli_default_of(const cli_option *option);
 
 /* The option that a word such as "--lr", "--lr=1" or "-n8" names; NULL: unknown. *text is the value
  * if the word contains it, else NULL. */

@@ -203,6 +203,8 @@ void cli_print_man(FILE *file)
         "error\n.TP\n.B 2\na usage error\n.TP\n.B 129, 130, 143\nSIGHUP, SIGINT or SIGTERM stopped "
         "the command; weft train has saved\n"
         ".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nno colours when set\n"
+        ".TP\n.B WEFT_DEVICE\nthe device, where \\-\\-device is not given\n"
+        ".TP\n.B WEFT_DTYPE\nthe dtype of the weights, where \\-\\-dtype is not given\n"
         ".TP\n.B WEFT_THREADS\nthreads of the CPU, where \\-\\-threads is not given\n"
         ".TP\n.B WEFT_VULKAN_DISABLE\n"
         "optional features of Vulkan devices that are not to be used, separated by commas:\n"

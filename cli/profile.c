@@ -30,7 +30,8 @@ bool cli_profile_asked(const cli_place *place)
 /* Lists the place's device and the CPU, without duplicates. */
 static int devices_of(const cli_place *place, weft_device **out)
 {
-    weft_device *all[PROFILE_DEVICES] = {weft_device_get(place->device), weft_device_get("cpu")};
+    weft_device *all[PROFILE_DEVICES] = {weft_device_get(cli_device(place)),
+                                         weft_device_get("cpu")};
     int n = 0;
     for (int i = 0; i < PROFILE_DEVICES; i++) {
         if (all[i] != NULL && (n == 0 || all[i] != out[0]))

@@ -136,16 +136,19 @@ static int run_with(const train_values *v)
     const char *why = train_complaint(v);
     if (why != NULL)
         return cli_usage("train", "%s", why);
-    train_run r = {.values = v, .words = train_words(v), .reloaded_validation = (double)NAN};
-    if (train_read_texts(v, &r) != WEFT_OK) {
-        cli_words_free(&r.words);
+    train_run r = {.values = v, .reloaded_validation = (double)NAN};
+    if (train_read_texts(v, &r) != WEFT_OK)
         return cli_usage("train", "%s", weft_error_message());
-    }
     weft_status status = train_check_out(v);
     if (status == WEFT_OK)
         status = cli_find_model(&v->place, v->model, r.path, sizeof r.path);
     if (status == WEFT_OK)
+        status =
+            cli_place_settle(r.path, &v->place, v->full ? PLACE_FULL : PLACE_LORA, train_ranks());
+    if (status == WEFT_OK) {
+        r.words = train_words(v);
         status = train_open_data(v, &r);
+    }
     if (status == WEFT_OK)
         status = cli_load_model(r.path, &v->place, NULL, &r.model);
     if (status == WEFT_OK)

@@ -173,7 +173,7 @@ const char *train_ranks_complaint(const train_values *v);
  * if one does. */
 weft_status train_share_machine(train_values *v, weft_status status);
 /* The number of ranks on this machine that use this rank's device, including this rank. */
-int train_device_sharers(void);
+int train_device_sharers(const train_values *v);
 
 /* The words of --objective: the names of weft_objectives. */
 #define TRAIN_OBJECTIVES "supervised|dpo|orpo|simpo|kto"

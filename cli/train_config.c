@@ -33,15 +33,6 @@ static const cli_option *option_called(const char *name)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-static void add_option(cli_word_list *out, const char *name, const char *text)
-{
-    char word[80];
-    snprintf(word, sizeof word, "--%s", name);
-    cli_words_add(out, word);
-    if (text)
-        cli_words_add(out, text);
-}
-
 static weft_status add_value(const train_values *v, const cli_setting *s, const cli_option *o,
                              const cli_setting_value *value, cli_word_list *out)
 {
@@ -53,7 +44,7 @@ static weft_status add_value(const train_values *v, const cli_setting *s, const 
         return wrong(v, s, number ? "a number" : "a string", value);
     if (!cli_takes_value(o, value->text, expected, sizeof expected))
         return wrong(v, s, expected, value);
-    add_option(out, o->name, value->text);
+    cli_words_add_option(out, o->name, value->text);
     return WEFT_OK;
 }
 
@@ -81,7 +72,7 @@ static weft_status add_joined(const train_values *v, const cli_setting *s, const
     }
     if (joined == NULL)
         return weft_fail(WEFT_MEMORY, "train: out of memory for the options of a file");
-    add_option(out, o->name, joined);
+    cli_words_add_option(out, o->name, joined);
     weft_free(joined);
     return WEFT_OK;
 }
@@ -112,7 +103,7 @@ static weft_status add_setting(const train_values *v, const cli_setting *s, cli_
         if (s->value.kind != CLI_SETTING_BOOL)
             return wrong(v, s, "true or false", &s->value);
         if (strcmp(s->value.text, "true") == 0)
-            add_option(out, o->name, NULL);
+            cli_words_add_option(out, o->name, NULL);
         return WEFT_OK;
     }
     if (s->value.kind != CLI_SETTING_LIST || !takes_list(o))

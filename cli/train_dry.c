@@ -65,7 +65,7 @@ int64_t train_memory(const train_values *v)
 {
     if (!isnan(v->max_memory))
         return (int64_t)(v->max_memory * 1e9);
-    const int64_t device = weft_device_memory(weft_default_device()) / train_device_sharers(),
+    const int64_t device = weft_device_memory(weft_default_device()) / train_device_sharers(v),
                   limit = weft_memory_limit();
     return device == 0 && limit == INT64_MAX ? 0 : device == 0 || limit < device ? limit : device;
 }
@@ -245,7 +245,7 @@ static weft_status refuse(const dry_run *d, const growth *plain, double rest)
     const bool checkpoint = !d->o->checkpoint && is_within(d, with_checkpoint);
     /* 4 bits per value and a 16-bit scale per 32 values: 4.5 bits instead of 32 or 16. */
     const bool whole = d->v->place.quantize == CLI_ABSENT && !d->v->full;
-    const double now = d->v->place.dtype == 0 ? 32 : 16;
+    const double now = cli_dtype(&d->v->place) == 0 ? 32 : 16;
     const double quantized = rest - (double)d->weights * (1 - 4.5 / now);
     const double with_quantize = quantized + activations(plain, samples_of(d));
     const bool quantize = whole && is_within(d, with_quantize);
@@ -322,7 +322,9 @@ static weft_status print_json(const dry_run *d)
         const weft_sample sample = weft_dataset_at(d->r->data, 0);
         status = data_print_segments(&found, &sample);
     }
-    puts("]}");
+    fputs("]", stdout);
+    cli_place_json(stdout, &d->v->place);
+    puts("}");
     return status;
 }
 

@@ -107,9 +107,11 @@ static int count_devices(const char *backend)
     return n;
 }
 
-int train_device_sharers(void)
+/* A card that was chosen is this rank's alone. */
+int train_device_sharers(const train_values *v)
 {
-    return device_sharers;
+    const bool own = v->place.device == NULL && strcmp(cli_device(&v->place), "cpu") != 0;
+    return own ? 1 : device_sharers;
 }
 
 weft_status train_share_machine(train_values *v, weft_status status)
@@ -121,11 +123,12 @@ weft_status train_share_machine(train_values *v, weft_status status)
     status = weft_group_agree(group, status, NULL);
     if (status != WEFT_OK || place.size == 1)
         return status;
-    const int n = strcmp(v->place.device, "cpu") == 0 ? 1 : count_devices(v->place.device);
+    const char *given = cli_device(&v->place);
+    const int n = strcmp(given, "cpu") == 0 ? 1 : count_devices(given);
     device_sharers = place.local_size;
     if (n > 1) {
         const int own = place.local_rank % n;
-        snprintf(device, sizeof device, "%.40s:%d", v->place.device, own);
+        snprintf(device, sizeof device, "%.40s:%d", given, own);
         v->place.device = device;
         device_sharers = (place.local_size - own + n - 1) / n;
     }

@@ -68,7 +68,7 @@ void train_print_plan(const train_values *v, const train_run *r, const weft_trai
         int64_t layers = weft_model_info_of(r->model)->n_layers, n = v->place.gpu_layers;
         fprintf(stderr, "place   %s of %s layers%s on %s, the rest on cpu\n",
                 cli_count(n < layers ? n : layers), cli_count(layers),
-                n > layers ? " and the head" : "", v->place.device);
+                n > layers ? " and the head" : "", cli_device(&v->place));
     }
     print_ranks(v, o);
     char warmup[32] = "no warmup";
@@ -184,6 +184,7 @@ static void print_json(const train_values *v, const train_run *r)
            (long long)s->best_step, (long long)s->tokens, tokens_per_second(s), s->seconds,
            (long long)s->peak_memory, (long long)s->peak_active);
     cli_json_text(stdout, v->out, strlen(v->out));
+    cli_place_json(stdout, &v->place);
     cli_profile_json(stdout);
     puts("}");
 }

@@ -106,9 +106,27 @@ const char *train_adapter_conflict(const train_values *v)
     return NULL;
 }
 
+/* The device and the dtype are those that were chosen where they are not given, so that a resumed
+ * run keeps them. */
 cli_word_list train_words(const train_values *v)
 {
-    return cli_all_words(&cli_train, &v->given, transient);
+    char dtype[16];
+    cli_word(CLI_DTYPES, cli_dtype(&v->place), dtype, sizeof dtype);
+    const struct {
+        const char *name, *value;
+    } places[] = {{"device", cli_device(&v->place)}, {"dtype", dtype}};
+    cli_word_list given = {.n = 0};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        if (!cli_is_given(&cli_train, &v->given, places[i].name))
+            cli_words_add_option(&given, places[i].name, places[i].value);
+    }
+    for (int i = 0; i < v->given.n; i++)
+        cli_words_add(&given, v->given.at[i]);
+    const cli_given all = {given.at, given.n};
+    cli_word_list out = cli_all_words(&cli_train, &all, transient);
+    out.failed = out.failed || given.failed;
+    cli_words_free(&given);
+    return out;
 }
 
 bool train_same_value(const char *a, const char *b)

@@ -2,6 +2,7 @@
  * merging two lines. */
 #include "cli/words.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,13 +25,18 @@ void cli_words_add(cli_word_list *words, const char *word)
     words->n += words->at[words->n] != NULL;
 }
 
+void cli_words_add_option(cli_word_list *words, const char *name, const char *text)
+{
+    char word[80];
+    snprintf(word, sizeof word, "--%s", name);
+    cli_words_add(words, word);
+    if (text)
+        cli_words_add(words, text);
+}
+
 static void add_option(cli_word_list *words, const cli_option *o, const char *text)
 {
-    char name[80] = "--";
-    strncat(name, o->name, sizeof name - 3);
-    cli_words_add(words, name);
-    if (o->kind != CLI_FLAG)
-        cli_words_add(words, text);
+    cli_words_add_option(words, o->name, o->kind != CLI_FLAG ? text : NULL);
 }
 
 void cli_words_free(cli_word_list *words)
@@ -130,8 +136,8 @@ cli_word_list cli_all_words(const cli_command *c, const cli_given *given,
     }
     for (int i = 0; i < c->n_options; i++) {
         const cli_option *o = &c->options[i];
-        if (o->fallback && !is_among(o->name, skipped) && !cli_is_given(c, given, o->name))
-            add_option(&out, o, o->fallback);
+        if (cli_default_of(o) && !is_among(o->name, skipped) && !cli_is_given(c, given, o->name))
+            add_option(&out, o, cli_default_of(o));
     }
     cli_words_add(&out, "--");
     add_arguments(&out, c, given->at, given->n);

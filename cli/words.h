@@ -17,6 +17,9 @@ void cli_words_free(cli_word_list *words);
 /* Adds a copy of the word, or sets `failed`. */
 void cli_words_add(cli_word_list *words, const char *word);
 
+/* Adds "--name" and its value (NULL: none). */
+void cli_words_add_option(cli_word_list *words, const char *name, const char *value);
+
 /* The value of an option in a list of words (the last one if it is given several times; "" for a
  * flag); NULL: not given. */
 const char *cli_word_of(const cli_command *command, char *const *at, int n, const char *name);

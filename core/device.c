@@ -237,13 +237,19 @@ static void write_name(char *out, size_t size, const weft_backend *backend, int 
     snprintf(out, size, index ? "%s:%d" : "%s", backend->name, index);
 }
 
-static weft_device *open_device(const weft_backend *backend, int index)
+/* With no devices at all, the backend's own functions report the reason. */
+static weft_status check_index(const weft_backend *backend, int index)
 {
     int count = backend->count ? backend->count() : INT_MAX;
-    if (index < 0 || (index >= count && count > 0)) { /* with no devices at all, the backend's open
-                                                       * function reports the reason */
-        weft_fail(WEFT_DEVICE, "device: %s:%d: expected an index below %d", backend->name, index,
-                  count);
+    return index < count || count <= 0
+               ? WEFT_OK
+               : weft_fail(WEFT_DEVICE, "device: %s:%d: expected an index below %d", backend->name,
+                           index, count);
+}
+
+static weft_device *open_device(const weft_backend *backend, int index)
+{
+    if (check_index(backend, index) != WEFT_OK) {
         return NULL;
     }
     weft_device *d = weft_calloc(1, sizeof *d);
@@ -285,29 +291,54 @@ static weft_device *find_or_open(const weft_backend *backend, int index)
     return open_device(backend, index);
 }
 
-weft_device *weft_device_get(const char *name)
+/* Splits "vulkan:1" into the backend and the index. NULL, with a message, if there is no such
+ * backend. */
+static const weft_backend *read_name(const char *name, int *index)
 {
     const char *colon = strchr(name, ':');
     size_t length = colon ? (size_t)(colon - name) : strlen(name);
     char *end = NULL;
-    long index = colon ? strtol(colon + 1, &end, 10) : 0;
-    bool numbered = !colon || (end != colon + 1 && *end == '\0' && index >= 0 && index < 1024);
-    pthread_mutex_lock(&registry.lock);
+    long number = colon ? strtol(colon + 1, &end, 10) : 0;
+    bool numbered = !colon || (end != colon + 1 && *end == '\0' && number >= 0 && number < 1024);
     const weft_backend *backend = find_backend(name, length);
-    weft_device *d = NULL;
-    if (!backend || !numbered) {
-        char known[256] = "";
-        for (int i = 0; i < backend_count(); i++) {
-            size_t used = strlen(known);
-            snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", backend_at(i)->name);
-        }
-        weft_fail(WEFT_DEVICE, "device: '%s': expected one of %s, or NAME:INDEX",
-                  weft_printable(name), known);
-    } else {
-        d = find_or_open(backend, (int)index);
+    *index = (int)number;
+    if (backend && numbered) {
+        return backend;
     }
+    char known[256] = "";
+    for (int i = 0; i < backend_count(); i++) {
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", backend_at(i)->name);
+    }
+    weft_fail(WEFT_DEVICE, "device: '%s': expected one of %s, or NAME:INDEX", weft_printable(name),
+              known);
+    return NULL;
+}
+
+weft_device *weft_device_get(const char *name)
+{
+    int index;
+    pthread_mutex_lock(&registry.lock);
+    const weft_backend *backend = read_name(name, &index);
+    weft_device *d = backend ? find_or_open(backend, index) : NULL;
     pthread_mutex_unlock(&registry.lock);
     return d;
+}
+
+weft_status weft_device_traits_of(const char *name, weft_device_traits *out)
+{
+    int index;
+    *out = (weft_device_traits){0};
+    pthread_mutex_lock(&registry.lock);
+    const weft_backend *backend = read_name(name, &index);
+    weft_status status = backend ? check_index(backend, index) : WEFT_DEVICE;
+    for (int b = 0; status == WEFT_OK && b < weft__backend_count; b++) {
+        if (weft__backends[b] == backend) {
+            status = weft__backend_traits[b](index, out);
+        }
+    }
+    pthread_mutex_unlock(&registry.lock);
+    return status;
 }
 
 bool weft_device_at(int i, char *name, size_t size)

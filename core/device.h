@@ -3,6 +3,7 @@
 #define CORE_DEVICE_H
 
 #include "weft/backend.h"
+#include "weft/device.h"
 
 /* The range of a device's rows that belong to an op. */
 typedef struct weft__op_rows {
@@ -35,5 +36,7 @@ const weft_kernel_row *const *weft__device_rows(weft_device *device, const weft_
 /* Defined in backends/registry.c: the backends of this build; the first is the default. */
 extern const weft_backend *const weft__backends[];
 extern const int weft__backend_count;
+/* For each of them: weft_device_traits_of, for the device that is opened with `index`. */
+extern weft_status (*const weft__backend_traits[])(int index, weft_device_traits *out);
 
 #endif

@@ -250,6 +250,9 @@ static void print_log(void *context, weft_log_level level, const char *message)
 int check_main(int argc, char **argv, const char *suite, const check_case *cases, size_t count)
 {
     state.verbose = getenv("WEFT_TEST_VERBOSE") != NULL;
+    /* Recorded values are those of the CPU in float32, which the command does not always choose. */
+    setenv("WEFT_DEVICE", "cpu", 0);
+    setenv("WEFT_DTYPE", "float32", 0);
     if (state.verbose) {
         weft_set_log(print_log, NULL);
     }

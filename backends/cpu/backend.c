@@ -40,6 +40,16 @@ static int64_t memory(void *state)
     return pages > 0 && page > 0 ? pages * page : 0;
 }
 
+weft_status weft__cpu_traits(int index, weft_device_traits *out)
+{
+    void *state;
+    const long pages = sysconf(_SC_AVPHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    *out = (weft_device_traits){.fast_bfloat16 =
+                                    strcmp(weft__cpu_isa_name(weft__cpu_isa()), "amx") == 0,
+                                .free_memory = pages > 0 && page > 0 ? (int64_t)pages * page : 0};
+    return open_device(index, &state);
+}
+
 /* Large buffers start on a huge page, so that the system can back them with huge pages, which gives
  * a fifth more bandwidth for weights (docs/performance-log.md). */
 static void *allocate(void *state, int64_t bytes, void **host)

@@ -3,9 +3,13 @@
 #define BACKENDS_CPU_BACKEND_H
 
 #include "weft/backend.h"
+#include "weft/device.h"
 
 /* Its rows are complete after the first call of `count`. */
 extern weft_backend weft__cpu_backend;
+
+/* weft_device_traits_of, for device `index`. */
+weft_status weft__cpu_traits(int index, weft_device_traits *out);
 
 /* Rows defined in rows_nn.c (products, norms, attention, losses) and rows_structure.c. */
 extern const weft_kernel_row weft__cpu_nn_rows[];

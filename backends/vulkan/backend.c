@@ -133,6 +133,21 @@ static weft_dtype matrix_dtype(void *state)
     return used ? WEFT_BFLOAT16 : WEFT_FLOAT32;
 }
 
+weft_status weft__vulkan_traits(int index, weft_device_traits *out)
+{
+    weft__vulkan_physical p;
+    const weft_status status = weft__vulkan_probe(index, &p);
+    if (status == WEFT_OK) {
+        *out = (weft_device_traits){
+            .discrete = p.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU,
+            .fast_bfloat16 = p.cores.measured && p.used[WEFT__VULKAN_MATRIX] &&
+                             weft__vulkan_core_shape_of(&p.cores, WEFT_BFLOAT16) != NULL,
+            .free_memory = weft__vulkan_free_memory(&p),
+        };
+    }
+    return status;
+}
+
 static weft_status flush(void *state)
 {
     weft__vulkan_device *d = state;

@@ -110,7 +110,7 @@ static uint32_t processors_of(const weft__vulkan_instance *v, const weft__vulkan
     return count.shaderSMCount ? count.shaderSMCount : USUAL_PROCESSORS;
 }
 
-bool weft__vulkan_cores_probe(const weft__vulkan_instance *v, weft__vulkan_physical *p)
+void weft__vulkan_cores_probe(const weft__vulkan_instance *v, weft__vulkan_physical *p)
 {
     const VkPhysicalDeviceLimits *limits = &p->properties.limits;
     bool float16, bfloat16;
@@ -119,7 +119,7 @@ bool weft__vulkan_cores_probe(const weft__vulkan_instance *v, weft__vulkan_physi
     if (p->properties.apiVersion < VK_API_VERSION_1_3 ||
         !weft__vulkan_has_extension(v, p->handle, matrix_extension) ||
         !has_features(v, p, &float16, &bfloat16)) {
-        return false;
+        return;
     }
     VkPhysicalDeviceVulkan13Properties v13 = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_PROPERTIES};
@@ -131,7 +131,7 @@ bool weft__vulkan_cores_probe(const weft__vulkan_instance *v, weft__vulkan_physi
                                           VK_SUBGROUP_FEATURE_VOTE_BIT;
     if (!(v13.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) ||
         (p->subgroup.supportedOperations & needed) != needed) {
-        return false;
+        return;
     }
     /* 32 if it can be selected, since drivers have different defaults. */
     p->cores.subgroup = v13.minSubgroupSize > 32   ? v13.minSubgroupSize
@@ -142,7 +142,7 @@ bool weft__vulkan_cores_probe(const weft__vulkan_instance *v, weft__vulkan_physi
         p->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? 32 * 32 : 1024 * 1024;
     find_shapes(v, p, float16, bfloat16);
     p->present[WEFT__VULKAN_MATRIX] = p->cores.float16.m > 0 || p->cores.bfloat16.m > 0;
-    return p->properties.vendorID == VENDOR_NVIDIA;
+    p->cores.measured = p->properties.vendorID == VENDOR_NVIDIA;
 }
 
 /* ---- Enabling -------------------------------------------------------------------------------- */

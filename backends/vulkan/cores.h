@@ -17,15 +17,15 @@ typedef struct weft__vulkan_cores {
     uint32_t processors;                       /* number of multiprocessors; a guess if unknown */
     uint32_t invocations, shared;              /* limits of a workgroup: invocations; bytes of
                                                 * shared memory */
+    bool measured;    /* to be faster than float32 on such cards: they are used by default */
     uint32_t largest; /* most elements of a tile: software drivers take minutes to compile larger
                        * ones */
 } weft__vulkan_cores;
 
 typedef struct weft__vulkan_physical weft__vulkan_physical;
 
-/* Fills p->cores and p->present[WEFT__VULKAN_MATRIX], whether any shape is supported. Returns
- * whether the cores are used by default: where they were measured to be faster. */
-bool weft__vulkan_cores_probe(const weft__vulkan_instance *v, weft__vulkan_physical *p);
+/* Fills p->cores and p->present[WEFT__VULKAN_MATRIX], whether any shape is supported. */
+void weft__vulkan_cores_probe(const weft__vulkan_instance *v, weft__vulkan_physical *p);
 
 /* Extension structs and names to create a device that uses the cores. */
 typedef struct weft__vulkan_core_features {

@@ -49,6 +49,10 @@ weft_status weft__vulkan_probe(int index, weft__vulkan_physical *out);
 bool weft__vulkan_has_extension(const weft__vulkan_instance *v, VkPhysicalDevice device,
                                 const char *name);
 
+/* Free bytes of the largest heap of the device's own; all, without the budget extension (memory.c).
+ */
+int64_t weft__vulkan_free_memory(const weft__vulkan_physical *physical);
+
 /* Creates the logical device with the features that are used. */
 weft_status weft__vulkan_create(const weft__vulkan_physical *physical, VkDevice *out);
 

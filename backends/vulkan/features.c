@@ -197,12 +197,13 @@ static weft_status probe_features(const weft__vulkan_instance *v, weft__vulkan_p
     p->present[WEFT__VULKAN_SUBNORMALS] = p->float_controls.denormBehaviorIndependence !=
                                               VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE &&
                                           p->float_controls.shaderDenormPreserveFloat32;
-    const bool faster = weft__vulkan_cores_probe(v, p);
+    weft__vulkan_cores_probe(v, p);
     for (int i = 0; i < WEFT__VULKAN_FEATURE_COUNT; i++) {
         p->used[i] = p->present[i] && !disabled[i];
     }
-    p->used[WEFT__VULKAN_MATRIX] = p->used[WEFT__VULKAN_MATRIX] &&
-                                   (faster || (status == WEFT_OK && enabled[WEFT__VULKAN_MATRIX]));
+    p->used[WEFT__VULKAN_MATRIX] =
+        p->used[WEFT__VULKAN_MATRIX] &&
+        (p->cores.measured || (status == WEFT_OK && enabled[WEFT__VULKAN_MATRIX]));
     return status;
 }
 

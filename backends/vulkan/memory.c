@@ -99,21 +99,36 @@ weft_status weft__vulkan_memory_open(weft__vulkan_device *d)
     return WEFT_OK;
 }
 
+/* The free bytes of a heap; all, without the budget extension. */
+static VkDeviceSize free_bytes(const weft__vulkan_physical *physical, uint32_t heap)
+{
+    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
+    const bool known = physical->used[WEFT__VULKAN_BUDGET];
+    VkPhysicalDeviceMemoryProperties2 p = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2,
+        .pNext = known ? &budget : NULL};
+    weft__vulkan_instance_get()->GetPhysicalDeviceMemoryProperties2(physical->handle, &p);
+    const VkDeviceSize most = budget.heapBudget[heap], used = budget.heapUsage[heap];
+    return !known ? p.memoryProperties.memoryHeaps[heap].size : most > used ? most - used : 0;
+}
+
+int64_t weft__vulkan_free_memory(const weft__vulkan_physical *physical)
+{
+    VkPhysicalDeviceMemoryProperties2 p = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+    weft__vulkan_instance_get()->GetPhysicalDeviceMemoryProperties2(physical->handle, &p);
+    const uint32_t local = find_type(&p.memoryProperties, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0);
+    return local == UINT32_MAX
+               ? 0
+               : (int64_t)free_bytes(physical, p.memoryProperties.memoryTypes[local].heapIndex);
+}
+
 void weft__vulkan_heap(const weft__vulkan_device *d, VkDeviceSize *size, VkDeviceSize *available)
 {
-    const weft__vulkan_memory *m = &d->memory;
-    uint32_t heap = arrays_heap(m);
-    *size = m->types.memoryHeaps[heap].size;
-    *available = *size;
-    if (d->physical.used[WEFT__VULKAN_BUDGET]) {
-        VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
-            .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
-        VkPhysicalDeviceMemoryProperties2 p = {
-            .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2, .pNext = &budget};
-        weft__vulkan_instance_get()->GetPhysicalDeviceMemoryProperties2(d->physical.handle, &p);
-        VkDeviceSize most = budget.heapBudget[heap], used = budget.heapUsage[heap];
-        *available = most > used ? most - used : 0;
-    }
+    const uint32_t heap = arrays_heap(&d->memory);
+    *size = d->memory.types.memoryHeaps[heap].size;
+    *available = free_bytes(&d->physical, heap);
 }
 
 /* ---- blocks --------------------------------------------------------------------------------- */

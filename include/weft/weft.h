@@ -16,6 +16,7 @@
 #include "weft/conv.h"
 #include "weft/convert.h"
 #include "weft/creation.h"
+#include "weft/device.h"
 #include "weft/dlpack.h"
 #include "weft/dtype.h"
 #include "weft/elementwise.h"

@@ -1,0 +1,30 @@
+/* weft/device.h -- what a device is, for programs that choose one. */
+#ifndef WEFT_DEVICE_H
+#define WEFT_DEVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "weft/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weft_device_traits {
+    bool discrete;       /* a card with memory of its own: not integrated, virtual or software */
+    bool fast_bfloat16;  /* Weft uses its units for products of bfloat16 matrices (AMX, matrix
+                          * cores), and such units were measured to be faster than float32 */
+    int64_t free_memory; /* bytes that no process uses; 0: unknown */
+} weft_device_traits;
+
+/* Describes a device of the CPU or Vulkan backend without opening it, so before its self-test; all
+ * zero for other backends. The name is as for weft_device_get. WEFT_DEVICE if there is no such
+ * device, or if it lacks what Weft needs. */
+WEFT_NODISCARD WEFT_API weft_status weft_device_traits_of(const char *name, weft_device_traits *out)
+    WEFT_NONNULL(1, 2);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
