@@ -123,16 +123,8 @@ static weft_status open_chat(chat_run *run, const char *path)
 {
     const chat_values *v = run->values;
     char name[64];
-    char *source = NULL;
-    size_t n = 0;
-    weft_status status;
-    if (v->template_file != NULL) {
-        status = weft_file_read(v->template_file, 0, &source, &n);
-        if (status == WEFT_OK)
-            status = weft_chat_parse(source, n, v->template_file, run->tokenizer, &run->chat);
-        weft_free(source);
-        return status;
-    }
+    if (v->template_file != NULL)
+        return cli_read_template(v->template_file, run->tokenizer, &run->chat);
     if (v->format != NULL) {
         snprintf(name, sizeof name, "%s", v->format);
         char *version = strchr(name, ':');
@@ -140,7 +132,7 @@ static weft_status open_chat(chat_run *run, const char *path)
             *version++ = '\0';
         return weft_chat_builtin(name, version, run->tokenizer, &run->chat);
     }
-    status = weft_adapters_chat(path, v->adapter, &run->chat);
+    const weft_status status = weft_adapters_chat(path, v->adapter, &run->chat);
     return status == WEFT_UNSUPPORTED ? no_template(path) : status;
 }
 

@@ -303,6 +303,18 @@ weft_status cli_load_template(const char *path, const char *adapter, weft_chat *
     return status == WEFT_UNSUPPORTED ? WEFT_OK : status;
 }
 
+weft_status cli_read_template(const char *file, const weft_tokenizer *tokenizer, weft_chat **out)
+{
+    char *source = NULL;
+    size_t n = 0;
+    *out = NULL;
+    weft_status status = weft_file_read(file, 0, &source, &n);
+    if (status == WEFT_OK)
+        status = weft_chat_parse(source, n, file, tokenizer, out);
+    weft_free(source);
+    return status;
+}
+
 weft_status cli_load_model(const char *path, const cli_place *place, const char *adapter,
                            weft_model **out)
 {

@@ -55,6 +55,9 @@ weft_status cli_fetch_missing(const char *name);
  * conversations from data. *out is NULL if there is none. */
 weft_status cli_load_template(const char *path, const char *adapter, weft_chat **out);
 
+/* Parses the template of --template FILE; `tokenizer` is as for weft_chat_parse. */
+weft_status cli_read_template(const char *file, const weft_tokenizer *tokenizer, weft_chat **out);
+
 /* The text that the chat template writes after an assistant's turn, or NULL if it writes none. The
  * caller frees *end with weft_free. */
 weft_status cli_end_of_turn(const weft_chat *chat, char **end);

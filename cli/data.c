@@ -1,5 +1,6 @@
 /* cli/data.c -- weft data: shows the samples that training would read from data. */
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/common.h"
@@ -10,8 +11,8 @@
 
 #define AT(field) .offset = offsetof(data_values, field)
 
-static const cli_argument arguments[] = {{"DATA", offsetof(data_values, data), false},
-                                         {"MODEL", offsetof(data_values, model), false}};
+static const cli_argument arguments[] = {{"MODEL", offsetof(data_values, model), false},
+                                         {"DATA", offsetof(data_values, data), false}};
 
 static const cli_option options[] = {
     CLI_DATA_READING_OPTIONS(data_values),
@@ -96,6 +97,8 @@ static const char *complaint(const data_values *v)
 {
     if (v->json && v->jsonl)
         return "--json and --jsonl exclude each other";
+    if (cli_data_complaint(&v->source, v->task == TRAIN_CLASSIFY) != NULL)
+        return cli_data_complaint(&v->source, v->task == TRAIN_CLASSIFY);
     if (v->task == TRAIN_CLASSIFY)
         return classify_complaint(weft_objectives[v->objective], v->train_on);
     if (v->labels)
@@ -132,21 +135,42 @@ static weft_status load_and_show(const data_values *v, const char *path, const w
     return status;
 }
 
+static weft_status open_tokenizer(const char *model, char *path, size_t size, weft_tokenizer **out)
+{
+    const weft_status status = cli_tokenizer_path(model, path, size);
+    return status == WEFT_OK ? weft_tokenizer_load(path, out) : status;
+}
+
+/* Opens the tokenizer of MODEL. Before it DATA was the first argument: both orders are accepted.
+ * If neither argument is a model, the message is about the first one that does not exist. */
+static weft_status open_model(data_values *v, char *path, size_t size, weft_tokenizer **out)
+{
+    const char *first = v->model, *second = v->data;
+    weft_status status = open_tokenizer(first, path, size, out);
+    if (status == WEFT_OK || open_tokenizer(second, path, size, out) == WEFT_OK) {
+        v->model = status == WEFT_OK ? first : second;
+        v->data = status == WEFT_OK ? second : first;
+        return WEFT_OK;
+    }
+    const bool other = access(first, F_OK) == 0 && access(second, F_OK) != 0;
+    return open_tokenizer(other ? second : first, path, size, out);
+}
+
 static int run(void *context)
 {
     data_values *v = context;
     if (complaint(v) != NULL)
         return cli_usage("data", "%s", complaint(v));
-    v->source.paths.at[v->source.paths.n++] = v->data;
     char path[4096];
     weft_chat *chat = NULL;
     weft_tokenizer *tokenizer = NULL;
     data_found found = {0};
-    weft_status status = cli_tokenizer_path(v->model, path, sizeof path);
+    weft_status status = open_model(v, path, sizeof path, &tokenizer);
+    v->source.paths.at[v->source.paths.n++] = v->data;
     if (status == WEFT_OK)
-        status = weft_tokenizer_load(path, &tokenizer);
-    if (status == WEFT_OK)
-        status = cli_load_template(path, NULL, &chat);
+        status = v->source.template_file
+                     ? cli_read_template(v->source.template_file, tokenizer, &chat)
+                     : cli_load_template(path, NULL, &chat);
     found.tokenizer = tokenizer;
     if (status == WEFT_OK)
         status = load_and_show(v, path, chat, &found);
@@ -162,15 +186,16 @@ const cli_command cli_data = {
     .summary = "show what training reads from data",
     .description =
         "Shows what weft train would read from DATA (a file, a folder, a pattern or -) with "
-        "the tokenizer and the chat template of MODEL. It prints the formats and kinds of rows, "
+        "the tokenizer and the chat template of MODEL, in either order. It prints the formats and "
+        "kinds of rows, "
         "the lengths of the samples, the number of duplicates, and the first samples. In those, "
         "tokens that contribute to the loss are on lines that begin with +, in green on a "
         "terminal.",
-    .example = "weft data chats.jsonl MODEL\n"
-               "weft data train/ MODEL --length 2048 --show 3\n"
-               "weft data chats.jsonl MODEL --jsonl > samples.jsonl\n"
-               "weft data pairs.jsonl MODEL --objective dpo\n"
-               "weft data reviews.jsonl MODEL --task classify",
+    .example = "weft data MODEL chats.jsonl\n"
+               "weft data MODEL train/ --length 2048 --show 3\n"
+               "weft data MODEL chats.jsonl --jsonl > samples.jsonl\n"
+               "weft data MODEL pairs.jsonl --objective dpo\n"
+               "weft data MODEL reviews.jsonl --task classify",
     CLI_TABLE(data_values, arguments, options),
     .run = run,
 };

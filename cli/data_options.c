@@ -23,6 +23,14 @@ void cli_data_options(const cli_data_source *data, weft_dataset_options *options
         options->longer = (weft_long_samples)data->longer;
     options->max_bad_rows = data->max_bad_rows;
     options->cache = data->cache;
+    options->system = data->system;
+}
+
+const char *cli_data_complaint(const cli_data_source *data, bool classifies)
+{
+    if (classifies && (data->system || data->template_file))
+        return "--task classify reads texts with labels: no --system and no --template";
+    return NULL;
 }
 
 /* Parses --mix ("1,0.5") into the weights of the sources. */

@@ -11,6 +11,7 @@
 typedef struct cli_data_source {
     cli_texts paths;
     const char *mix, *cache;
+    const char *system, *template_file;
     int format, longer; /* -1: absent */
     int64_t max_bad_rows;
 } cli_data_source;
@@ -36,6 +37,18 @@ typedef struct cli_data_source {
          .value = "DIR",                                                                           \
          CLI_DATA_AT(T, cache),                                                                    \
          .help = "keep tokens there: the same data is not tokenized again"},                       \
+        {.name = "system",                                                                         \
+         .kind = CLI_TEXT,                                                                         \
+         .value = "TEXT",                                                                          \
+         CLI_DATA_AT(T, system),                                                                   \
+         .help =                                                                                   \
+             "the system text of rows that have none; rows of text alone have no system text"},    \
+        {.name = "template",                                                                       \
+         .kind = CLI_TEXT,                                                                         \
+         .value = "FILE",                                                                          \
+         CLI_DATA_AT(T, template_file),                                                            \
+         .help = "use this Jinja template instead of the model's; weft train saves it with the "   \
+                 "adapter"},                                                                       \
     {                                                                                              \
         .name = "max-bad-rows", .kind = CLI_INT, .value = "N", .fallback = "0", .low = 0,          \
         .high = CLI_ANY, CLI_DATA_AT(T, max_bad_rows),                                             \
@@ -61,6 +74,9 @@ typedef struct cli_data_source {
 
 /* The first of the paths, or NULL. */
 const char *cli_data_first(const cli_data_source *data);
+
+/* The usage error in options that do not work with --task classify; NULL: none. */
+const char *cli_data_complaint(const cli_data_source *data, bool classifies);
 
 /* Copies the command's options to the library's. --token-cache needs options->tokenizer_path. */
 void cli_data_options(const cli_data_source *data, weft_dataset_options *options);

@@ -128,6 +128,13 @@ static weft_status show(const char *folder)
 {
     char *path = weft_format("%s/run.json", folder), *text = NULL;
     size_t size = 0;
+    if (path != NULL && !weft_run_exists(folder)) {
+        weft_free(path);
+        return weft_fail(WEFT_IO,
+                         "%s/run.json: there is no training run in this folder: name the --out of "
+                         "weft train (by default weft-run)",
+                         weft_printable(folder));
+    }
     weft_status status =
         path ? weft_file_read(path, 0, &text, &size) : weft_fail(WEFT_MEMORY, "report: no memory");
     json_object *run = status == WEFT_OK ? cli_parse_json(text, size) : NULL;

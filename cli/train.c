@@ -93,6 +93,8 @@ static weft_trainer_options trainer_options(const train_values *v, train_run *r)
 static weft_status train(const train_values *v, train_run *r)
 {
     weft_trainer_options o = trainer_options(v, r);
+    if (train_is_first())
+        train_check_length(r);
     if (v->dry_run)
         return train_dry_run(v, r, &o);
     weft_status status = train_catch_signals(&o.cancel);

@@ -109,6 +109,9 @@ weft_status train_open_data(const train_values *v, train_run *r);
  * the data again, which fails at the file and row. */
 weft_status train_check_ids(const train_values *v, train_run *r);
 
+/* Warns about samples with more tokens than the model has positions. */
+void train_check_length(const train_run *r);
+
 /* Whether neither --val-split nor --val-data decides about validation: large data is then split. */
 bool train_splits_by_default(const train_values *v);
 /* Whether the options permit validation. With train_splits_by_default the data decides. */

@@ -62,6 +62,9 @@ const char *train_complaint(const train_values *v)
     const char *classify = train_classify_complaint(v);
     if (classify != NULL)
         return classify;
+    const char *data = cli_data_complaint(&v->source, v->task == TRAIN_CLASSIFY);
+    if (data != NULL)
+        return data;
     const char *tokens = tokens_complaint(v);
     if (tokens != NULL)
         return tokens;

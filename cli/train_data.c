@@ -41,6 +41,17 @@ static void report_duplicates(const train_run *r)
                          cli_count(n), cli_count(weft_dataset_info_of(r->validation).samples));
 }
 
+void train_check_length(const train_run *r)
+{
+    const int64_t positions = weft_model_info_of(r->model)->max_positions;
+    const int64_t longest = r->data ? r->data_info.longest : 0;
+    if (positions > 0 && longest > positions)
+        weft_log_message(WEFT_LOG_WARNING,
+                         "the longest sample has %s tokens, and the model was trained for %s "
+                         "positions: --length %lld cuts longer samples as --long says",
+                         cli_count(longest), cli_count(positions), (long long)positions);
+}
+
 /* Rows of packed preference examples have room for both samples of a pair. */
 static weft_status open_batches(const train_values *v, train_run *r)
 {
@@ -84,7 +95,9 @@ weft_status train_open_data(const train_values *v, train_run *r)
                               .examples = train_objective(v)->examples};
     weft_status status = train_open_tokenizer(v, r);
     if (status == WEFT_OK)
-        status = cli_load_template(r->path, v->init_adapter, &r->chat);
+        status = v->source.template_file
+                     ? cli_read_template(v->source.template_file, r->tokenizer, &r->chat)
+                     : cli_load_template(r->path, v->init_adapter, &r->chat);
     o.chat = r->chat;
     o.tokenizer_path = r->text_path;
     if (status == WEFT_OK)

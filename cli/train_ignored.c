@@ -12,7 +12,8 @@ static const struct {
     bool also_validation;
 } of_data[] = {{"mix", false},        {"format", false},      {"batch-size", false},
                {"length", true},      {"train-on", true},     {"long", true},
-               {"token-cache", true}, {"max-bad-rows", true}, {"val-split", false}};
+               {"token-cache", true}, {"max-bad-rows", true}, {"val-split", false},
+               {"system", true},      {"template", true}};
 
 /* Whether the option was given with a value other than its default. Configuration files also
  * contain defaults. */

@@ -246,8 +246,10 @@ static void print_use(const train_values *v, const train_run *r)
         weft_free(adapter);
         return;
     }
+    const char *system = v->source.system ? "--system" : NULL;
     if (train_in_chats(r))
-        cli_print_command((const char *const[]){"chat", v->model, "--adapter", adapter, NULL});
+        cli_print_command((const char *const[]){"chat", v->model, "--adapter", adapter, system,
+                                                v->source.system, NULL});
     else
         cli_print_command((const char *const[]){"generate", v->model, "--adapter", adapter,
                                                 "--prompt", "TEXT", NULL});

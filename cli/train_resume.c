@@ -20,6 +20,8 @@ static const char *const fixed[] = {
     "val-split",
     "mix",
     "format",
+    "system",
+    "template",
     "long",
     "max-bad-rows",
     "pack",

@@ -98,6 +98,7 @@ void train_put_tokenizer(const train_values *v, const train_run *r, weft_trainer
     const bool own = r->text_path && strcmp(r->text_path, r->path) != 0;
     o->tokenizer_path = own || v->add_tokens || v->full ? r->text_path : NULL;
     o->tokenizer = v->add_tokens ? r->tokenizer : NULL;
+    o->chat_template = v->source.template_file && r->chat ? weft_chat_source(r->chat, NULL) : NULL;
 }
 
 /* ---- their rows ----------------------------------------------------------------------------- */

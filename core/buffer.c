@@ -472,6 +472,11 @@ int64_t weft__memory_outside(void)
     return counted ? outside : 0;
 }
 
+int64_t weft__memory_peak_process(void)
+{
+    return weft_memory_peak_held() + weft__memory_outside();
+}
+
 void weft_memory_reset_peak(void)
 {
     pthread_mutex_lock(&pool.lock);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/buffer.h"
 #include "core/cancel.h"
 #include "core/clock.h"
 #include "core/failure.h"
@@ -307,7 +308,7 @@ static weft_engine_metrics measure(const weft_generate_stats *s, double total)
         .total_seconds = total,
         .prefill_per_second = s->prompt_per_second,
         .decode_per_second = s->decode_per_second,
-        .peak_memory = weft_memory_peak_held(),
+        .peak_memory = weft__memory_peak_process(),
         .active_memory = weft_memory_active(),
     };
 }

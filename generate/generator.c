@@ -1,5 +1,6 @@
 /* generate/generator.c -- generates one sequence: the prompt, then one token at a time, with the
  * next steps enqueued before the last token is read. */
+#include "core/buffer.h"
 #include "generate/probes.h"
 #include "generate/sampler.h"
 
@@ -251,7 +252,7 @@ weft_generate_stats weft_generator_stats(const weft_generator *g)
             (double)(stats.prompt_tokens - stats.cached_tokens) / stats.first_token_seconds;
     if (stats.tokens > 1 && stats.decode_seconds > 0)
         stats.decode_per_second = (double)(stats.tokens - 1) / stats.decode_seconds;
-    stats.peak_memory = weft_memory_peak_held();
+    stats.peak_memory = weft__memory_peak_process();
     stats.compiles = g->decode ? weft_compiled_counts(g->decode).compiles : 0;
     return stats;
 }

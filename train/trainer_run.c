@@ -222,7 +222,7 @@ static void send_to_probe(const weft_probe *probe, const weft_train_report *repo
  * measured now: it changes little between updates. */
 static int64_t peak_memory(loop *l)
 {
-    const int64_t now = weft_memory_peak_held() + weft__memory_outside();
+    const int64_t now = weft__memory_peak_process();
     if (now > l->peak)
         l->peak = now;
     return l->peak;

@@ -191,7 +191,7 @@ typedef struct weft_generate_stats {
     double decode_seconds;      /* from the first token to the last */
     double prompt_per_second;   /* computed prompt tokens / first_token_seconds */
     double decode_per_second;   /* tokens after the first / decode_seconds; 0 without any */
-    int64_t peak_memory;        /* weft_memory_peak_held at the end */
+    int64_t peak_memory;        /* as weft_train_report.peak_memory */
     int64_t drafted, accepted;  /* tokens that were proposed, and accepted */
     int64_t shifts;             /* number of context shifts */
     int64_t compiles;           /* of the decoding step, one per cache size; 0: not compiled */

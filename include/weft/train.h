@@ -93,6 +93,7 @@ typedef struct weft_dataset_options {
         *tokenizer_path;    /* with cache: the tokenizer's path; its files are part of the key */
     const weft_chat *chat;  /* borrowed: renders conversations; with NULL they are an error */
     int64_t vocabulary;     /* ids must be below it; 0: not checked */
+    const char *system;     /* the system text of rows without one, except texts; NULL: none */
     weft_examples examples; /* the expected kind of examples; other rows are an error */
     /* Borrowed. Not NULL: rows have a text and a label (a string or an integer). A sample is the
      * text's tokens with the tokenizer's special tokens; its only target, after the last token, is
@@ -481,8 +482,9 @@ typedef struct weft_trainer_options {
      * may be NULL; borrowed. */
     const char *tokenizer_path;
     const weft_tokenizer *tokenizer;
-    const char *base_name; /* of the model, for adapter_config.json and run.json; NULL: "" */
-    const char *data_name; /* of the data, for run.json; NULL: "" */
+    const char *chat_template; /* saved with each adapter as chat_template.jinja; NULL: none */
+    const char *base_name;     /* of the model, for adapter_config.json and run.json; NULL: "" */
+    const char *data_name;     /* of the data, for run.json; NULL: "" */
     const weft_data_source *sources; /* (n_sources): of the data, for run.json; borrowed */
     int n_sources;
     const weft_data_source *validation_source; /* of separate validation data; or NULL */

@@ -141,6 +141,103 @@ static void the_summary_is_json_on_request(void)
     weft__json_free(&doc);
 }
 
+static void model_and_data_come_in_either_order(void)
+{
+    char path[1024], first[4096];
+    snprintf(path, sizeof path, "%s", text_file("rows.jsonl", rows));
+    output o = weft_command(NULL, "data storyteller %s", path);
+    CHECK_EQ_INT(o.code, 0);
+    snprintf(first, sizeof first, "%s", o.out);
+    o = weft_command(NULL, "data %s storyteller", path);
+    CHECK_STR(o.out, first);
+    /* A file named .json may be a tokenizer. */
+    o = weft_command(NULL, "data %s storyteller",
+                     text_file("rows.json", "[{\"text\": \"So it was.\"}]"));
+    CHECK_CONTAINS(o.out, "files      1 json\n");
+    for (int i = 0; i < 2; i++) {
+        o = weft_command(NULL, "data %s %s", i ? "nowhere" : path, i ? path : "nowhere");
+        check_one_line(&o, 1);
+        CHECK_CONTAINS(o.err, "nowhere: there is no such model");
+    }
+}
+
+static const char template_text[] =
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}</{{ m.role }}>{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}";
+
+static void a_system_text_and_a_template_are_options(void)
+{
+    static const char chats[] =
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"Who?\"}, "
+        "{\"role\": \"assistant\", \"content\": \"A fox.\"}]}\n"
+        "{\"system\": \"Own.\", \"prompt\": \"Who?\", \"completion\": \"A hen.\"}\n"
+        "{\"text\": \"So it was.\"}\n";
+    char file[1024], data[1024], out[1024];
+    snprintf(file, sizeof file, "%s", text_file("own.jinja", template_text));
+    snprintf(data, sizeof data, "%s", text_file("chats.jsonl", chats));
+    snprintf(out, sizeof out, "%s", check_temporary("with-template"));
+    output o = weft_command(NULL, "data storyteller %s --system 'Be short.' --template %s --show 3",
+                            data, file);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_STR(o.err, "");
+    CHECK_CONTAINS(o.out, "  <system>Be short.</system><user>Who?</user><assistant>\n+ A fox.");
+    CHECK_CONTAINS(o.out, "  <system>Own.</system><user>Who?</user><assistant>\n+ A hen.");
+    CHECK_CONTAINS(o.out, "\n+ So it was.");
+    o = weft_command(NULL,
+                     "train storyteller --data %s --system 'Be short.' --template %s --steps 1 "
+                     "--length 64 --out %s",
+                     data, file, out);
+    CHECK_EQ_INT(o.code, 0);
+    o = shell_command(NULL, "cat %s/last/chat_template.jinja", out);
+    CHECK_STR(o.out, template_text);
+    o = weft_command(NULL, "train --out %s --resume --steps 2 --system 'Be long.'", out);
+    CHECK_EQ_INT(o.code, 1);
+    CHECK_CONTAINS(o.err, "--system: the run in");
+    o = weft_command(NULL, "train --out %s --resume --steps 2", out);
+    CHECK_EQ_INT(o.code, 0);
+    o = weft_command(NULL, "data storyteller %s --task classify --system a", data);
+    CHECK_EQ_INT(o.code, 2);
+    CHECK_CONTAINS(o.err, "no --system");
+}
+
+static void samples_beyond_the_positions_are_named(void)
+{
+    char text[8192] = "";
+    for (int i = 0; i < 500; i++)
+        strcat(text, "fox and hen ");
+    const char *data = text_file("long.txt", text);
+    const char *options = "--steps 1 --batch-size 1 --val-split 0 --dry-run";
+    output o = weft_command(NULL, "train storyteller --data %s --length 1200 %s --out %s", data,
+                            options, check_temporary("long"));
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.err, "the longest sample has 1,200 tokens, and the model was trained for "
+                          "1,024 positions: --length 1024");
+}
+
+/* What other programs save, with the cure. */
+static void files_of_other_programs_are_explained(void)
+{
+    static const struct {
+        const char *name, *text, *error;
+    } files[] = {
+        {"semicolons.csv", "prompt;completion\nWho?;A fox.\n",
+         "semicolons.csv:1: expected columns separated by commas, got semicolons"},
+        {"latin.csv", "prompt,completion\nWho?,A caf\xe9.\n",
+         "line 2 is not UTF-8 (byte 0xe9): iconv -f LATIN1 -t UTF-8 "},
+        {"latin.jsonl", "{\"text\": \"So\"}\n{\"text\": \"caf\xe9\"}\n",
+         "line 2 is not UTF-8 (byte 0xe9): iconv -f LATIN1 -t UTF-8 "},
+        {"latin.txt", "So it was.\n\nA caf\xe9.\n",
+         "line 3 is not UTF-8 (byte 0xe9): iconv -f LATIN1 -t UTF-8 "},
+        {"wide.csv", "\xff\xfep", "line 1 is not UTF-8 (byte 0xff): iconv -f UTF-16 -t UTF-8 "},
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        const output o =
+            weft_command(NULL, "data storyteller %s", text_file(files[i].name, files[i].text));
+        check_one_line(&o, 1);
+        CHECK_CONTAINS(o.err, files[i].error);
+    }
+}
+
 #define SNAPSHOT "datasets--org--tales/snapshots/0123456789abcdef0123456789abcdef01234567"
 
 static void datasets_of_the_hub_are_read_from_the_cache(void)
@@ -291,7 +388,11 @@ static void a_run_records_all_its_data(void)
     CHECK(strcmp(text[1], text[3]) != 0);
 }
 
-CHECK_MAIN("cli_data", CHECK_CASE(the_summary_shows_kinds_lengths_and_samples),
+CHECK_MAIN("cli_data", CHECK_CASE(model_and_data_come_in_either_order),
+           CHECK_CASE(a_system_text_and_a_template_are_options),
+           CHECK_CASE(samples_beyond_the_positions_are_named),
+           CHECK_CASE(files_of_other_programs_are_explained),
+           CHECK_CASE(the_summary_shows_kinds_lengths_and_samples),
            CHECK_CASE(folders_in_the_layout_of_mlx_lm),
            CHECK_CASE(ids_outside_the_vocabulary_name_their_row),
            CHECK_CASE(samples_are_json_objects), CHECK_CASE(the_summary_is_json_on_request),

@@ -1,6 +1,7 @@
 /* tests/cli/test_cli_place.c -- the device and the dtype of a command: the choice from simulated
  * facts, and what the command stores and says of it. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/place_choice.h"
@@ -167,6 +168,14 @@ static void a_line_says_what_was_chosen(void)
     CHECK_CONTAINS(o.out, "\"device\": \"cpu\", \"dtype\": \"bfloat16\"");
 }
 
+/* With what the process holds outside of arrays, as training reports it. */
+static void generating_reports_its_peak_memory(void)
+{
+    const output o = weft_command(NULL, "generate -p Once -n 1 --json");
+    const char *at = strstr(o.out, "\"peak_memory\": ");
+    CHECK(at != NULL && strtoll(at + 15, NULL, 10) > 4000000);
+}
+
 static void environment_variables_set_the_defaults(void)
 {
     output o = shell_command(NULL, "WEFT_DTYPE=float16 %s generate -p Once -n 1 --json",
@@ -228,4 +237,5 @@ static void runs_keep_device_and_dtype(void)
 CHECK_MAIN("cli_place", CHECK_CASE(features_decide), CHECK_CASE(split_blocks_are_float32),
            CHECK_CASE(more_work_needs_more_memory), CHECK_CASE(a_line_says_what_was_chosen),
            CHECK_CASE(environment_variables_set_the_defaults),
+           CHECK_CASE(generating_reports_its_peak_memory),
            CHECK_CASE(unknown_devices_are_explained), CHECK_CASE(runs_keep_device_and_dtype))

@@ -185,7 +185,8 @@ static void folders_without_a_run_are_refused(void)
 {
     output o = weft_command(NULL, "report /no/such/run");
     check_one_line(&o, 1);
-    CHECK_CONTAINS(o.err, "/no/such/run/run.json");
+    CHECK_CONTAINS(o.err, "/no/such/run/run.json: there is no training run in this folder: name "
+                          "the --out of weft train");
     o = weft_command(NULL, "report %s", run_folder("broken", "[1]", falling));
     check_one_line(&o, 1);
     CHECK_CONTAINS(o.err, "run.json");

@@ -187,6 +187,7 @@ static void add_options(key *k, const weft_dataset_options *o, double split)
     add_text(k, magic);
     for (int i = 0; o->labels && i < o->labels->n; i++)
         add_text(k, o->labels->at[i]);
+    add_text(k, o->system);
     for (int i = 0; o->chat && i < 2; i++)
         add_text(k, weft_chat_source(o->chat, i ? "tool_use" : NULL));
 }

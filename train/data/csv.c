@@ -143,6 +143,11 @@ static weft_status read_header(table *t)
     weft_status status = read_record(t);
     if (status != WEFT_OK)
         return weft_fail(status, "%s:1: %s", t->reader->path, weft_error_message());
+    if (t->n_fields == 1 && t->separator == ',' && memchr(t->text, ';', t->n_text))
+        return weft_fail(WEFT_INVALID,
+                         "%s:1: expected columns separated by commas, got semicolons: export the "
+                         "table with commas, or with tabs and --format tsv",
+                         t->reader->path);
     json_object *names = json_object_new_object(); /* to find a name that is there twice */
     t->header = json_object_new_array();
     bool fine = names && t->header;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/io/utf8.h"
 #include "train/data/reader.h"
 #include "weft/io.h"
 #include "weft/memory.h"
@@ -53,6 +54,26 @@ weft_status weft__reader_add_bytes(weft__reader *r, const char *data, size_t siz
     return codec ? read_compressed(r, codec, data, size) : read_contents(r, data, size);
 }
 
+/* Adds to the message about a malformed text file that it is not UTF-8, with the line and the cure.
+ */
+static weft_status explain(const weft__reader *r, const char *data, size_t size, weft_status status)
+{
+    const size_t valid = weft__utf8_valid(data, size);
+    if (status != WEFT_INVALID || valid == size || weft__data_codec(r->path) != WEFT__UNCOMPRESSED)
+        return status;
+    int64_t line = 1;
+    for (size_t i = 0; i < valid; i++)
+        line += data[i] == '\n';
+    const bool wide = memcmp(data, "\xff\xfe", 2) == 0 || memcmp(data, "\xfe\xff", 2) == 0;
+    char *why = weft_strdup(weft_error_message());
+    weft_fail(status,
+              "%s; line %lld is not UTF-8 (byte 0x%02x): iconv -f %s -t UTF-8 %s converts it",
+              why ? why : r->path, (long long)line, (unsigned char)data[valid],
+              wide ? "UTF-16" : "LATIN1", r->path);
+    weft_free(why);
+    return status;
+}
+
 static weft_status read_file(weft__reader *r, const char *path)
 {
     char *data;
@@ -74,6 +95,8 @@ static weft_status read_file(weft__reader *r, const char *path)
     if (status != WEFT_OK)
         return status;
     status = weft__reader_add_bytes(r, data, size);
+    if (named != WEFT_DATA_PARQUET)
+        status = explain(r, data, size, status);
     weft_free(data);
     return status;
 }

@@ -246,6 +246,21 @@ static weft_status add_example(weft__reader *r, weft__data_row *row)
                            "expected a preference pair, \"chosen\" and \"rejected\"");
 }
 
+/* Gives a row without a system text that of the options, as a member. */
+static weft_status add_system(const weft__reader *r, const weft__data_row *row, bool *added)
+{
+    json_object *text = NULL;
+    *added =
+        r->o.system && row->kind != WEFT_ROW_TEXT && !weft__data_row_has(row, WEFT__MEMBER_SYSTEM);
+    if (*added)
+        text = json_object_new_string(r->o.system);
+    if (*added && (text == NULL || json_object_object_add(row->json->value, "system", text) != 0)) {
+        json_object_put(text);
+        return weft__out_of_memory(r->where, NULL);
+    }
+    return WEFT_OK;
+}
+
 weft_status weft__reader_add_row(weft__reader *r, const weft__json *json)
 {
     static const char *const texts[] = {"prompt", "completion", "chosen", "rejected"};
@@ -257,8 +272,13 @@ weft_status weft__reader_add_row(weft__reader *r, const weft__json *json)
         status = weft__data_row_open(json, r->o.examples, &row);
         for (size_t i = 0; status == WEFT_OK && i < sizeof texts / sizeof *texts; i++)
             status = weft__reader_unpack(json, texts[i]);
+        bool added = false;
+        if (status == WEFT_OK)
+            status = add_system(r, &row, &added);
         if (status == WEFT_OK)
             status = add_example(r, &row);
+        if (added)
+            json_object_object_del(json->value, "system");
     }
     if (status == WEFT_OK) {
         r->rows->info.rows[row.kind]++;

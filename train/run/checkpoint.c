@@ -269,6 +269,11 @@ static weft_status write_weights(const weft_trainer *trainer, const char *path)
         status = weft__text_files_copy(o->tokenizer_path, path, false);
     if (status == WEFT_OK && o->tokenizer)
         status = weft_tokenizer_save(o->tokenizer, path);
+    char *file = o->chat_template ? weft_format("%s/chat_template.jinja", path) : NULL;
+    if (status == WEFT_OK && o->chat_template)
+        status = file ? weft_file_write(file, o->chat_template, strlen(o->chat_template))
+                      : weft__out_of_memory("training", "a path");
+    weft_free(file);
     return status;
 }
 
