@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/common.h"
@@ -128,7 +129,7 @@ static weft_status show(const char *folder)
 {
     char *path = weft_format("%s/run.json", folder), *text = NULL;
     size_t size = 0;
-    if (path != NULL && !weft_run_exists(folder)) {
+    if (path != NULL && access(path, F_OK) != 0) {
         weft_free(path);
         return weft_fail(WEFT_IO,
                          "%s/run.json: there is no training run in this folder: name the --out of "

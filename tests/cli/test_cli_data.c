@@ -228,7 +228,8 @@ static void files_of_other_programs_are_explained(void)
          "line 2 is not UTF-8 (byte 0xe9): iconv -f LATIN1 -t UTF-8 "},
         {"latin.txt", "So it was.\n\nA caf\xe9.\n",
          "line 3 is not UTF-8 (byte 0xe9): iconv -f LATIN1 -t UTF-8 "},
-        {"wide.csv", "\xff\xfep", "line 1 is not UTF-8 (byte 0xff): iconv -f UTF-16 -t UTF-8 "},
+        {"wide.csv", "\xff\xfeprompt,completion\nWho?,A fox.\n",
+         "line 1 is not UTF-8 (byte 0xff): iconv -f UTF-16 -t UTF-8 "},
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         const output o =
