@@ -80,7 +80,12 @@ static void print_generation(const bench_values *v, const weft_bench_report *r)
         print_metrics(&r->samples[i].metrics);
         printf(", \"elapsed\": %lld}", ns(r->samples[i].seconds));
     }
-    fputs("]}, ", stdout);
+    fputs("]", stdout);
+    if (r->has_cold) {
+        fputs(", \"cold\": ", stdout);
+        print_metrics(&r->cold);
+    }
+    fputs("}, ", stdout);
 }
 
 static void print_check(const char *name, bool pass, double score, const char *detail)
@@ -238,6 +243,10 @@ static void print_text(const char *path, const weft_engine_info *i, const weft_b
     printf("prefill     %.1f tokens/s (%.3f s)\n", r->prefill_per_second, r->prefill_seconds);
     printf("decode      %.1f tokens/s (%.3f s)\n", r->decode_per_second, r->decode_seconds);
     printf("first token %.3f s\n", r->samples[0].metrics.first_token_seconds);
+    if (r->has_cold)
+        printf("cold        prefill %.1f tokens/s, decode %.1f, first token %.3f s: the first run, "
+               "not counted\n",
+               r->cold.prefill_per_second, r->cold.decode_per_second, r->cold.first_token_seconds);
     printf("memory      peak %s, active %s\n", cli_bytes(r->peak_memory),
            cli_bytes(r->active_memory));
     if (r->machine_per_second > 0)
@@ -279,6 +288,8 @@ static void print_train_json(const bench_values *v, const char *path, const weft
            (long long)r->steps, (long long)r->tokens, ns(r->seconds), r->per_second,
            (long long)r->peak_memory);
     cli_json_number(stdout, r->loss);
+    if (r->cold_seconds > 0)
+        printf(", \"cold_step_duration\": %lld", ns(r->cold_seconds));
     fputs("}", stdout);
     cli_profile_json(stdout);
     puts("}");
@@ -298,5 +309,8 @@ void bench_print_train(const bench_values *v, const char *path, const weft_model
            cli_count(r->steps), cli_count(v->batch_size), cli_count(v->length), cli_count(v->rank),
            v->checkpoint ? ", gradient checkpointing" : "");
     printf("training    %.1f tokens/s (%.3f s a step, the median)\n", r->per_second, r->seconds);
+    if (r->cold_seconds > 0)
+        printf("cold        %.1f tokens/s (%.3f s: the first step, not counted)\n",
+               (double)r->tokens / r->cold_seconds, r->cold_seconds);
     printf("memory      peak %s\n", cli_bytes(r->peak_memory));
 }

@@ -168,8 +168,12 @@ static weft_status run_all(weft_engine *engine, const weft_bench_options *o,
     report->samples = weft_calloc((size_t)o->runs, sizeof *report->samples);
     if (report->samples == NULL)
         return weft_fail(WEFT_MEMORY, "bench: out of memory for %lld runs", (long long)o->runs);
-    for (int64_t i = 0; i < o->warm_up && status == WEFT_OK; i++)
+    for (int64_t i = 0; i < o->warm_up && status == WEFT_OK; i++) {
         status = generate(engine, &request, NULL, NULL);
+        if (i == 0)
+            report->cold = weft_engine_metrics_of(engine);
+    }
+    report->has_cold = o->warm_up > 0;
     if (status == WEFT_OK && !o->no_bandwidth && info.weight_bytes > 0)
         report->machine_per_second = weft__bench_bandwidth(weft_default_device());
     while (report->runs < o->runs && status == WEFT_OK)

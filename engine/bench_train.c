@@ -60,18 +60,18 @@ static weft_status run_step(const weft_bench_train_options *o, weft_model *model
 }
 
 static weft_status run_steps(const weft_bench_train_options *o, weft_model *model,
-                             weft_trainer *trainer, double *times, double *loss)
+                             weft_trainer *trainer, double *times, weft_bench_train_report *r)
 {
     weft_status status = WEFT_OK;
     uint64_t number = SEED;
     double took = 0;
     for (int64_t i = 0; i < o->warm_up && status == WEFT_OK; i++)
-        status = run_step(o, model, trainer, number++, &took, loss);
+        status = run_step(o, model, trainer, number++, i > 0 ? &took : &r->cold_seconds, &r->loss);
     for (int64_t i = 0; i < o->steps && status == WEFT_OK; i++)
-        status = run_step(o, model, trainer, number++, &times[i], loss);
+        status = run_step(o, model, trainer, number++, &times[i], &r->loss);
     if (status == WEFT_OK && o->extra != NULL) {
         o->extra(o->context, true);
-        status = run_step(o, model, trainer, number, &took, loss);
+        status = run_step(o, model, trainer, number, &took, &r->loss);
         o->extra(o->context, false);
     }
     return status;
@@ -103,7 +103,7 @@ weft_status weft_bench_train(weft_model *model, const weft_bench_train_options *
         status = weft_trainer_new(model, &training, &trainer);
     weft_memory_reset_peak();
     if (status == WEFT_OK)
-        status = run_steps(&o, model, trainer, times, &report->loss);
+        status = run_steps(&o, model, trainer, times, report);
     report->peak_memory = weft_memory_peak();
     if (status == WEFT_OK)
         report->seconds = weft__bench_median(times, o.steps);

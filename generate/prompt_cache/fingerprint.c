@@ -51,6 +51,34 @@ static weft_status take_bytes(void *context, const void *bytes, size_t size)
     return WEFT_OK;
 }
 
+/* Hashes the pieces of a large dense array that the host cannot read in place. They are joined on
+ * the device, so that one small copy is made and not the whole array. */
+static weft_status take_pieces(reading *r, weft_array *a)
+{
+    const int64_t width = (int64_t)weft_dtype_size(weft_dtype_of(a)), size = weft_nbytes(a);
+    const int64_t n = PIECE / width + 1; /* a piece may begin within an element */
+    unsigned char *bytes = weft_malloc((size_t)(PIECES * n * width));
+    weft_array *pieces[PIECES];
+    int64_t at[PIECES], first[PIECES];
+    if (bytes == NULL)
+        return weft_fail(WEFT_MEMORY, "out of memory for a fingerprint");
+    weft_scope_open();
+    weft_array *flat = weft_reshape(a, WEFT_DIMS(weft_size(a)));
+    for (int64_t i = 0; i < PIECES; i++) {
+        const int64_t last = weft_size(a) - n;
+        at[i] = (size - PIECE) / (PIECES - 1) * i;
+        first[i] = at[i] / width < last ? at[i] / width : last;
+        pieces[i] = weft_slice_axis(flat, 0, first[i], first[i] + n);
+    }
+    weft_status status =
+        weft_read(weft_concatenate(pieces, PIECES, 0), weft_dtype_of(a), bytes, PIECES * n);
+    weft_scope_close(NULL);
+    for (int64_t i = 0; status == WEFT_OK && i < PIECES; i++)
+        *r->into = weft__hash(*r->into, bytes + i * n * width + at[i] - first[i] * width, PIECE);
+    weft_free(bytes);
+    return status;
+}
+
 static weft_status read_parameter(void *context, const weft_nn_item *item)
 {
     reading *r = context;
@@ -83,6 +111,9 @@ static weft_status read_parameter(void *context, const weft_nn_item *item)
         if (status != WEFT_OK)
             return status;
     }
+    const bool large = !r->whole && weft_nbytes(a) > PIECES * PIECE;
+    if (large && !weft_encoding_of(a) && weft_eval(a) == WEFT_OK && weft_data(a) == NULL)
+        return take_pieces(r, a);
     return weft__with_bytes(a, item->path, take_bytes, r);
 }
 

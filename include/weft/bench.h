@@ -24,7 +24,7 @@ typedef struct weft_bench_options {
     size_t n_ids;
     int64_t max_tokens; /* 0: 32 */
     int64_t runs;       /* 0: 1 */
-    int64_t warm_up;    /* runs before that are not counted */
+    int64_t warm_up;    /* runs before that are not counted; the first one is `cold` */
     bool no_bandwidth;  /* do not measure the machine's */
     bool no_probes;     /* no further runs with probes */
     /* Sections of the report on caches and saved states to leave out (native backend only), and
@@ -64,6 +64,8 @@ typedef struct weft_bench_file {
 typedef struct weft_bench_report {
     weft_bench_sample *samples;
     int64_t runs;
+    bool has_cold;
+    weft_engine_metrics cold; /* of the first run with warm_up, which compiles and fills caches */
     /* Of all runs together. Tokens a second: of the prompt until the first token, and after it. */
     int64_t prompt_tokens, generated_tokens;
     double prefill_seconds, decode_seconds, total_seconds;
@@ -118,6 +120,7 @@ typedef struct weft_bench_train_report {
     int64_t steps, tokens; /* tokens: per step */
     double seconds;        /* per step, median */
     double per_second;     /* tokens */
+    double cold_seconds;   /* of the first step with warm_up, which compiles; 0: none */
     double loss;           /* of the last step; NaN if not finite */
     int64_t peak_memory;   /* bytes of arrays, over all steps */
 } weft_bench_train_report;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tests/check.h"
+#include "tests/support/hidden.h"
 #include "tests/support/models.h"
 #include "weft/generate.h"
 #include "weft/ops.h"
@@ -175,6 +176,29 @@ static void set_adapter(weft_model *model, double value)
     weft_scope_close(NULL);
 }
 
+/* The fingerprint of a model on a device equals that on the CPU, and reads a part of it. */
+static void a_fingerprint_reads_little(void)
+{
+    weft_device *cpu = weft_default_device(), *hidden = hidden_device();
+    weft_model *model = NULL, *moved = NULL;
+    weft_tokenizer *tokenizer = NULL;
+    weft_fingerprint here, there;
+    const weft_model_options options = {.dtype = WEFT_FLOAT32, .device = hidden};
+    if (!CHECK(hidden != NULL) || !storyteller(&model, &tokenizer))
+        return;
+    CHECK_OK(weft_model_fingerprint(model, &here));
+    if (CHECK_OK(weft_model_load(check_source("examples/storyteller"), &options, &moved))) {
+        const int64_t before = hidden_bytes_read();
+        weft_set_default_device(hidden);
+        CHECK_OK(weft_model_fingerprint(moved, &there));
+        weft_set_default_device(cpu);
+        CHECK(there.model == here.model && there.adapter == here.adapter);
+        const int64_t all = 4 * weft_nn_count(weft_model_module(moved), false);
+        CHECK(hidden_bytes_read() - before < all / 2);
+    }
+    weft_model_free(moved);
+}
+
 /* What was read with one adapter is not for another; nor is a file of it. */
 static void adapters_are_told_apart(void)
 {
@@ -318,5 +342,6 @@ static void files_that_do_not_fit_are_refused(void)
 CHECK_MAIN("prompt_cache", CHECK_CASE(the_same_tokens_with_less_work),
            CHECK_CASE(rings_that_went_around_serve_what_goes_on),
            CHECK_CASE(instructions_stay_warm), CHECK_CASE(the_oldest_goes_for_want_of_room),
-           CHECK_CASE(adapters_are_told_apart), CHECK_CASE(a_file_brings_entries_back),
-           CHECK_CASE(files_of_others_are_refused), CHECK_CASE(files_that_do_not_fit_are_refused))
+           CHECK_CASE(a_fingerprint_reads_little), CHECK_CASE(adapters_are_told_apart),
+           CHECK_CASE(a_file_brings_entries_back), CHECK_CASE(files_of_others_are_refused),
+           CHECK_CASE(files_that_do_not_fit_are_refused))

@@ -12,6 +12,7 @@ typedef struct hidden_buffer {
 } hidden_buffer;
 
 static atomic_int live;
+static atomic_llong n_read;
 
 static int one_device(void)
 {
@@ -75,6 +76,7 @@ static weft_status read_hidden(void *state, void *buffer, int64_t offset, void *
         return weft_fail(WEFT_DEVICE, "hidden: read outside the buffer");
     }
     memcpy(to, b->memory + offset, (size_t)bytes);
+    atomic_fetch_add(&n_read, bytes);
     return WEFT_OK;
 }
 
@@ -133,4 +135,9 @@ weft_device *hidden_device(void)
 int hidden_live_buffers(void)
 {
     return atomic_load(&live);
+}
+
+int64_t hidden_bytes_read(void)
+{
+    return atomic_load(&n_read);
 }

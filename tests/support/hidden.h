@@ -8,7 +8,8 @@
 /* The device "hidden", registered on the first call; NULL when that failed. */
 weft_device *hidden_device(void);
 
-/* The number of allocated buffers. */
+/* The number of allocated buffers, and of bytes that the host has read. */
 int hidden_live_buffers(void);
+int64_t hidden_bytes_read(void);
 
 #endif
