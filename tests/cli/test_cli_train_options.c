@@ -35,6 +35,10 @@ static void make_data(void)
                  {"story.txt", story},
                  {"labelled.jsonl", "{\"text\": \"A hen.\", \"label\": \"a\"}\n"
                                     "{\"text\": \"A king.\", \"label\": \"b\"}\n"},
+                 {"chats.jsonl", "{\"messages\": [{\"role\": \"user\", \"content\": \"Who?\"}, "
+                                 "{\"role\": \"assistant\", \"content\": \"A hen.\"}]}\n"},
+                 {"own.jinja", "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+                               "{% if add_generation_prompt %}assistant: {% endif %}"},
                  {"bad.jsonl", "{\"text\": 5}\n{\"text\": \"A hen and a fox.\"}\n"}};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
@@ -101,6 +105,8 @@ static const struct {
     {"mix", ROWS " --data story.txt", "1,2"},
     {"format", "--data rows.jsonl --batch-size 2 --steps 3", "text"},
     {"long", "--data story.txt --data rows.jsonl --batch-size 2 --steps 3 --length 8", "keep-tail"},
+    {"system", ROWS " --template own.jinja", "Short."},
+    {"template", "--data chats.jsonl --batch-size 2 --steps 3", "own.jinja"}, /* fails without */
     {"max-bad-rows", "--data bad.jsonl --batch-size 2 --steps 3", "1"},
     {"val-split", ROWS, "0.4"},
     {"val-data", ROWS, "bad.jsonl --max-bad-rows 1"},
