@@ -86,15 +86,13 @@ typedef struct weft_dataset_options {
     bool last_turn;           /* train only the last assistant turn of a conversation */
     uint64_t seed;            /* for the choice of validation rows */
     /* A folder that caches tokenized data, or NULL. Data with the same files, tokenizer, chat
-     * template and options is read from there. Not for standard input and templates that use the
-     * date. */
+     * template and options is read from there, but not standard input and templates with dates. */
     const char *cache;
-    const char
-        *tokenizer_path;    /* with cache: the tokenizer's path; its files are part of the key */
-    const weft_chat *chat;  /* borrowed: renders conversations; with NULL they are an error */
-    int64_t vocabulary;     /* ids must be below it; 0: not checked */
-    const char *system;     /* the system text of rows without one, except texts; NULL: none */
-    weft_examples examples; /* the expected kind of examples; other rows are an error */
+    const char *tokenizer_path; /* with cache: the tokenizer's files are part of the key */
+    const weft_chat *chat;      /* borrowed: renders conversations; with NULL they are an error */
+    int64_t vocabulary;         /* ids must be below it; 0: not checked */
+    const char *system;         /* the system text of rows without one, except texts; NULL: none */
+    weft_examples examples;     /* the expected kind of examples; other rows are an error */
     /* Borrowed. Not NULL: rows have a text and a label (a string or an integer). A sample is the
      * text's tokens with the tokenizer's special tokens; its only target, after the last token, is
      * the label's index. */
