@@ -16,6 +16,7 @@ static const cli_argument arguments[] = {{"MODEL", offsetof(data_values, model),
 
 static const cli_option options[] = {
     CLI_DATA_READING_OPTIONS(data_values),
+    CLI_DATA_CHAT_OPTIONS(data_values),
     {.name = "length",
      .kind = CLI_INT,
      .value = "N",

@@ -37,22 +37,23 @@ typedef struct cli_data_source {
          .value = "DIR",                                                                           \
          CLI_DATA_AT(T, cache),                                                                    \
          .help = "keep tokens there: the same data is not tokenized again"},                       \
-        {.name = "system",                                                                         \
-         .kind = CLI_TEXT,                                                                         \
-         .value = "TEXT",                                                                          \
-         CLI_DATA_AT(T, system),                                                                   \
-         .help =                                                                                   \
-             "the system text of rows that have none; rows of text alone have no system text"},    \
-        {.name = "template",                                                                       \
-         .kind = CLI_TEXT,                                                                         \
-         .value = "FILE",                                                                          \
-         CLI_DATA_AT(T, template_file),                                                            \
-         .help = "use this Jinja template instead of the model's; weft train saves it with the "   \
-                 "adapter"},                                                                       \
     {                                                                                              \
         .name = "max-bad-rows", .kind = CLI_INT, .value = "N", .fallback = "0", .low = 0,          \
         .high = CLI_ANY, CLI_DATA_AT(T, max_bad_rows),                                             \
         .help = "skip up to N malformed rows instead of failing at the first"                      \
+    }
+
+/* How train and data render conversations. */
+#define CLI_DATA_CHAT_OPTIONS(T)                                                                   \
+    {.name = "system",                                                                             \
+     .kind = CLI_TEXT,                                                                             \
+     .value = "TEXT",                                                                              \
+     CLI_DATA_AT(T, system),                                                                       \
+     .help = "the system text of rows that have none; rows of text alone have no system text"},    \
+    {                                                                                              \
+        .name = "template", .kind = CLI_TEXT, .value = "FILE", CLI_DATA_AT(T, template_file),      \
+        .help = "use this Jinja template instead of the model's; weft train saves it with the "    \
+                "adapter"                                                                          \
     }
 
 /* The option for the paths of a dataset. */

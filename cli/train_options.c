@@ -20,6 +20,7 @@ static const cli_option options[] = {
     CLI_DATA_PATHS_OPTION(train_values),
     CLI_DATA_MIX_OPTION(train_values),
     CLI_DATA_READING_OPTIONS(train_values),
+    CLI_DATA_CHAT_OPTIONS(train_values),
     {.name = "batches",
      .kind = CLI_TEXT,
      .value = "FILE",
