@@ -1,4 +1,4 @@
-/* optim/adamw16bit.c -- AdamW with bfloat16 moments and parameters, which are rounded randomly, by
+/* optim/adamw16bit.c -- AdamW with bfloat16 moments and parameters, stochastic rounding, by
  * the fused op if the hyper-parameters are constants. */
 #include "ops/nn/adamw16bit.h"
 #include "optim/optim.h"
@@ -36,8 +36,8 @@ static weft_array *by_formula(weft_optim_step *s)
         s->state[i] = weft_astype(s->state[i], wide);
     weft_array *value = weft_optim_adamw.update(s);
     for (int i = 0; i < 2; i++)
-        s->state[i] = weft__round_randomly(s->state[i], bits[1 + i], WEFT_BFLOAT16);
-    return weft__round_randomly(value, bits[0], own);
+        s->state[i] = weft__stochastic_round(s->state[i], bits[1 + i], WEFT_BFLOAT16);
+    return weft__stochastic_round(value, bits[0], own);
 }
 
 static weft_array *update(weft_optim_step *s)

@@ -80,7 +80,7 @@ weft_status weft__cpu_adamw(const weft_call *call)
     return WEFT_OK;
 }
 
-/* ---- 16-bit moments and random rounding ------------------------------------------------------ */
+/* ---- 16-bit moments and stochastic rounding -------------------------------------------------- */
 
 enum { KEY = 5, WORDS = 256 };
 

@@ -1,9 +1,9 @@
 /* ops/nn/adamw16bit.c -- one AdamW step with moments, and usually the parameter, in bfloat16, which
- * are rounded randomly instead of to the nearest number (Gupta et al. 2015; Zamirai et al. 2020,
+ * with stochastic rounding instead of rounding to nearest (Gupta et al. 2015; Zamirai et al. 2020,
  * "Revisiting BFloat16 Training").
  *
  * A step is often less than half the distance to the next bfloat16, and v changes by a thousandth.
- * Rounding to the nearest number would lose such changes; random rounding keeps them on average. */
+ * Rounding to the nearest number would lose such changes; stochastic rounding keeps them on average. */
 #include "ops/nn/adamw16bit.h"
 #include "ops/nn/nn.h"
 #include "weft/random.h"
@@ -28,7 +28,7 @@ void weft__rounding_bits(weft_array *key, weft_dims shape, weft_array *bits[3])
 
 /* A bfloat16 is the high half of a float32, so the sum carries into it with the probability of the
  * low half / 2^16. */
-weft_array *weft__round_randomly(weft_array *x, weft_array *bits, weft_dtype dtype)
+weft_array *weft__stochastic_round(weft_array *x, weft_array *bits, weft_dtype dtype)
 {
     if (dtype != WEFT_BFLOAT16)
         return weft_astype(x, dtype);
@@ -58,7 +58,7 @@ static void expand(weft_array *node, weft_array **outs)
                k->eps, k->decay, outs);
     weft__rounding_bits(in[KEY], weft_shape(in[PARAMETER]), bits);
     for (int i = 0; i < 3; i++)
-        outs[i] = weft__round_randomly(outs[i], bits[i], input_dtype(node, of[i]));
+        outs[i] = weft__stochastic_round(outs[i], bits[i], input_dtype(node, of[i]));
 }
 
 /* Whether input i is also an output. */

@@ -1,4 +1,4 @@
-/* ops/nn/adamw16bit.h -- AdamW with 16-bit moments and random rounding, for the optimizer. */
+/* ops/nn/adamw16bit.h -- AdamW with 16-bit moments and stochastic rounding, for the optimizer. */
 #ifndef OPS_NN_ADAMW16BIT_H
 #define OPS_NN_ADAMW16BIT_H
 
@@ -19,6 +19,6 @@ void weft__rounding_bits(weft_array *key, weft_dims shape, weft_array *bits[3]);
 /* float x -> dtype. For bfloat16: with bits uniform in 0 ... 2^16 - 1, one of the two numbers next
  * to x (as float32), and x on average. Numbers of bfloat16, infinities and NaN stay; beyond the
  * largest number it is that. */
-weft_array *weft__round_randomly(weft_array *x, weft_array *bits, weft_dtype dtype);
+weft_array *weft__stochastic_round(weft_array *x, weft_array *bits, weft_dtype dtype);
 
 #endif

@@ -84,7 +84,7 @@ static void values_become_one_of_their_neighbors(void)
         run(&s);
         weft_array *bits[3];
         weft__rounding_bits(weft_random_key(s.seed), WEFT_DIMS(n), bits);
-        weft_array *by_ops = weft__round_randomly(s.g, bits[M], WEFT_BFLOAT16);
+        weft_array *by_ops = weft__stochastic_round(s.g, bits[M], WEFT_BFLOAT16);
         CHECK_OK(weft_read(bits[M], WEFT_UINT32, words, n));
         CHECK_OK(weft_read(weft_view(s.out[M], WEFT_UINT16), WEFT_UINT16, got, n));
         CHECK_OK(weft_read(weft_view(by_ops, WEFT_UINT16), WEFT_UINT16, formula, n));
