@@ -140,7 +140,7 @@ static void data_shows_labels(void)
     CHECK_CONTAINS(o.out, "\n+ court\n");
     o = weft_command(NULL, "train storyteller --task classify --data %s --dry-run --json", file);
     CHECK_CONTAINS(o.out, "\"labels\": [{\"label\": \"animals\", \"samples\": 3}, ");
-    CHECK_CONTAINS(o.out, "\"text\": \"court\"}]}");
+    CHECK_CONTAINS(o.out, "\"text\": \"court\"}], \"device\": \"cpu\", ");
     o = weft_command(NULL, "data %s storyteller --labels a,b", file);
     check_one_line(&o, 2);
     o = weft_command(NULL, "data %s storyteller --task classify --objective dpo", file);

@@ -65,8 +65,9 @@ static void native_engines_are_the_calls_that_they_wrap(void)
     weft_engine_free(engine);
 }
 
-/* An idle buffer of 16 MB is held, though nobody uses it. */
-static void the_peak_is_what_is_held(void)
+/* An idle buffer of 16 MB is held, though nobody uses it. What the process holds outside of buffers
+ * is counted too. */
+static void the_peak_includes_idle_buffers(void)
 {
     enum { BYTES = 16 << 20 };
     weft_engine *engine = native(check_source("examples/storyteller"), NULL);
@@ -79,7 +80,7 @@ static void the_peak_is_what_is_held(void)
     const weft_engine_request request = {.prompt = "The king", .options = &greedy};
     CHECK_OK(weft_engine_generate(engine, &request, look, &got));
     const int64_t peak = weft_engine_metrics_of(engine).peak_memory;
-    CHECK_EQ_INT(peak, weft_memory_peak_held());
+    CHECK(peak >= weft_memory_peak_held());
     CHECK(peak >= weft_memory_peak() + BYTES / 2);
     weft_engine_free(engine);
 }
@@ -277,7 +278,8 @@ static void a_token_reads_its_experts_alone(void)
 }
 
 CHECK_MAIN("native", CHECK_CASE(native_engines_are_the_calls_that_they_wrap),
-           CHECK_CASE(the_peak_is_what_is_held), CHECK_CASE(native_engines_classify_and_batch),
+           CHECK_CASE(the_peak_includes_idle_buffers),
+           CHECK_CASE(native_engines_classify_and_batch),
            CHECK_CASE(native_engines_show_keys_and_queries),
            CHECK_CASE(models_without_a_tokenizer_take_ids),
            CHECK_CASE(conversations_go_through_the_template), CHECK_CASE(prompts_are_kept),
