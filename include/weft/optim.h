@@ -128,11 +128,11 @@ extern WEFT_API const weft_optim_type weft_optim_adamw;
 extern WEFT_API const weft_optim_type weft_optim_adamw8bit;
 
 /* AdamW with m and v in bfloat16, and without a master copy of a bfloat16 parameter: 6 bytes for
- * each of its elements instead of 14. Stochastic rounding of all three: to the number above or below,
- * so that the expected value is the number itself and changes below half an ulp are not lost (Gupta
- * et al. 2015; Zamirai et al. 2020). An element's random bits are Threefry's and depend on seed,
- * update, the parameter's index and the element's index alone. Numbers beyond bfloat16 become its
- * largest; infinities and NaN stay. float16 parameters keep their master copy. */
+ * each of its elements instead of 14. Stochastic rounding of all three: to the number above or
+ * below, so that the expected value is the number itself and changes below half an ulp are not lost
+ * (Gupta et al. 2015; Zamirai et al. 2020). An element's random bits are Threefry's and depend on
+ * seed, update, the parameter's index and the element's index alone. Numbers beyond bfloat16 become
+ * its largest; infinities and NaN stay. float16 parameters keep their master copy. */
 typedef struct weft_optim_adamw16bit_options {
     double beta1, beta2; /* 0: 0.9, 0.999 */
     double eps;          /* 0: 1e-8 */

@@ -3,7 +3,8 @@
  * "Revisiting BFloat16 Training").
  *
  * A step is often less than half the distance to the next bfloat16, and v changes by a thousandth.
- * Rounding to the nearest number would lose such changes; stochastic rounding keeps them on average. */
+ * Rounding to the nearest number would lose such changes; stochastic rounding keeps them on
+ * average. */
 #include "ops/nn/adamw16bit.h"
 #include "ops/nn/nn.h"
 #include "weft/random.h"
