@@ -53,9 +53,15 @@ static void folders_in_the_layout_of_mlx_lm(void)
                      folder, folder);
     CHECK_EQ_INT(o.code, 0);
     CHECK(strstr(o.err, "val     ") == NULL);
-    o = weft_command(NULL, "eval storyteller --data %s --json", folder);
-    CHECK_STR(o.out,
-              weft_command(NULL, "eval storyteller --data %s/test.jsonl --json", folder).out);
+    char loss[2][40];
+    for (int i = 0; i < 2; i++) {
+        o = weft_command(NULL, "eval storyteller --data %s%s --json", folder,
+                         i == 0 ? "" : "/test.jsonl");
+        const char *at = strstr(o.out, "\"loss\": ");
+        snprintf(loss[i], sizeof loss[i], "%.*s", at ? (int)strcspn(at, ",}") : 0, at ? at : "");
+        CHECK_CONTAINS(loss[i], "\"loss\": ");
+    }
+    CHECK_STR(loss[0], loss[1]);
 }
 
 /* A tokenizer with more tokens than the model: the file and row are named before the run begins. */
