@@ -143,7 +143,8 @@ static weft_status read_header(table *t)
     weft_status status = read_record(t);
     if (status != WEFT_OK)
         return weft_fail(status, "%s:1: %s", t->reader->path, weft_error_message());
-    if (t->n_fields == 1 && t->separator == ',' && memchr(t->text, ';', t->n_text))
+    const bool one = t->n_fields == 1 && t->separator == ',' && t->n_text > 0;
+    if (one && memchr(t->text, ';', t->n_text))
         return weft_fail(WEFT_INVALID,
                          "%s:1: expected columns separated by commas, got semicolons: export the "
                          "table with commas, or with tabs and --format tsv",
