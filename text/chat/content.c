@@ -63,9 +63,9 @@ bool weft__chat_content_text(json_object *content, weft__text *out)
         append(out, content);
     for (size_t i = 0; i < n; i++) {
         json_object *part = json_object_array_get_idx(content, i);
-        json_object *type = json_object_object_get(part, "type");
+        const char *type = weft__json_plain(json_object_object_get(part, "type"));
         json_object *text = json_object_object_get(part, "text");
-        if (strcmp(weft__json_plain(type), "text") != 0 || !is_text(text))
+        if (type == NULL || strcmp(type, "text") != 0 || !is_text(text))
             return false;
         append(out, text);
     }
