@@ -92,7 +92,7 @@ void cli_data_release(weft_data_source *sources, int n);
 weft_status cli_data_open(const cli_data_source *data, weft_data_source *out);
 
 /* For each path that is a folder in mlx-lm's layout, one with train.jsonl: puts the file `name` in
- * it (such as valid.jsonl) into `parts`, which has room for CLI_MOST, or NULL if there is none. The
+ * it (such as valid.jsonl) into `parts`, which has room for CLI_MOST, or NULL if it is absent. The
  * caller frees them with cli_data_parts_free. Returns their number, or -1 when out of memory. */
 int cli_data_parts(const cli_data_source *data, const char *name, char **parts);
 void cli_data_parts_free(const cli_data_source *data, char **parts);

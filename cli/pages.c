@@ -202,7 +202,7 @@ void cli_print_man(FILE *file)
         ".SH EXIT STATUS\n.TP\n.B 0\ndone\n.TP\n.B 1\na failure, reported on one line of standard "
         "error\n.TP\n.B 2\na usage error\n.TP\n.B 129, 130, 143\nSIGHUP, SIGINT or SIGTERM stopped "
         "the command; weft train has saved\n"
-        ".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nno colours when set\n"
+        ".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nno colors when set\n"
         ".TP\n.B WEFT_DEVICE\nthe device, where \\-\\-device is not given\n"
         ".TP\n.B WEFT_DTYPE\nthe dtype of the weights, where \\-\\-dtype is not given\n"
         ".TP\n.B WEFT_THREADS\nthreads of the CPU, where \\-\\-threads is not given\n"

@@ -163,7 +163,7 @@ static bool count_gguf(const char *path, weight_counts *c)
     return true;
 }
 
-/* A GGUF file in a folder, as the loader uses it; false: there is none. */
+/* Finds the GGUF file that the loader uses in a folder. Returns false if the folder has none. */
 static bool find_gguf(const char *folder, char *out, size_t size)
 {
     DIR *open = opendir(folder);

@@ -43,7 +43,7 @@ typedef struct weft_constraint_options {
 } weft_constraint_options;
 
 /* Creates a constraint at the start of a document that conforms to a schema, `length` bytes of
- * JSON: the schema, or an object that OpenAI's or Anthropic's API takes and that contains it. NULL:
+ * JSON: the schema, or an object with the schema in it, in the form that chat APIs take. NULL:
  * any JSON value. NULL options: all zero. Free *out with weft_constraint_free. Messages use `name`
  * for the schema. The tokenizer is only used during this call. WEFT_INVALID for a malformed or
  * unsatisfiable schema; WEFT_UNSUPPORTED as above, and for too many combinations of anyOf, oneOf,

@@ -48,7 +48,7 @@ typedef struct weft_task_rows {
  * assistant's. With choices, a row has "choices", an array of two or more texts, and "answer": one
  * of them or its index. In tables, an array is a cell with JSON.
  *
- * WEFT_INVALID ("file:line: what") for a malformed row and when there is none; otherwise fails as
+ * WEFT_INVALID ("file:line: what") for a malformed row and without rows; otherwise fails as
  * weft_dataset_load. */
 WEFT_NODISCARD WEFT_API weft_status weft_task_rows_load(const weft_data_source *sources, int n,
                                                         const weft_task_options *options,

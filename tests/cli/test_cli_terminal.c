@@ -95,7 +95,7 @@ static const char *model(void)
     return check_source("examples/storyteller");
 }
 
-/* A title, a colour, a clear screen, a bell, C1 controls, a carriage return over a line, and
+/* A title, a color, a clear screen, a bell, C1 controls, a carriage return over a line, and
  * characters that change the direction of text: U+202E, U+2066 and U+061C. */
 #define ATTACK                                                                                     \
     "a\\033]0;x\\007b\\033[31mc\\302\\233"                                                         \

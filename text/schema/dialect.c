@@ -1,5 +1,5 @@
-/* text/schema/dialect.c -- schemas as other programs write them: within requests of OpenAI's and
- * Anthropic's API. */
+/* text/schema/dialect.c -- schemas as other programs write them: within the objects that
+ * chat APIs take. */
 #include <string.h>
 
 #include "text/schema/keywords.h"

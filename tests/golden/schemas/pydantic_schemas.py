@@ -209,7 +209,7 @@ OTHERS = {
                              "function": {"name": "save", "description": "Saves a person.",
                                           "parameters": person, "strict": True}},
     "openai responses tool": {"type": "function", "name": "save", "parameters": person},
-    "anthropic tool": {"name": "save", "description": "Saves a person.", "input_schema": person},
+    "tool with input_schema": {"name": "save", "description": "Saves a person.", "input_schema": person},
     "openapi": {"type": "object",
                 "properties": {"id": {"type": "integer", "format": "int32"},
                                "name": {"type": "string", "nullable": True, "example": "Ada"},
