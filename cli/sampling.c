@@ -29,6 +29,8 @@ void cli_sampling_apply(const cli_sampling *sampling, const weft_model *model,
         o->suppress = sampling->suppress.at;
         o->n_suppress = sampling->suppress.n;
     }
+    options->stop = sampling->stop_tokens.at;
+    options->n_stop = sampling->stop_tokens.n;
     if (sampling->top_k != CLI_ABSENT)
         o->top_k = sampling->top_k;
     if (sampling->order >= 0)

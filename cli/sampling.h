@@ -12,7 +12,7 @@ typedef struct cli_sampling {
     double xtc_probability, xtc_threshold;
     int order; /* index into CLI_ORDERS */
     cli_biases logit_bias;
-    cli_ids suppress;
+    cli_ids suppress, stop_tokens;
 } cli_sampling;
 
 /* The words of --sampler-order, in the order of weft_sampler_order. */
@@ -109,6 +109,11 @@ typedef struct cli_sampling {
          .value = "ID,...",                                                                        \
          .offset = offsetof(T, sampling.suppress),                                                 \
          .help = "tokens that are never generated; default: those of generation_config.json"},     \
+        {.name = "stop-tokens",                                                                    \
+         .kind = CLI_IDS,                                                                          \
+         .value = "ID,...",                                                                        \
+         .offset = offsetof(T, sampling.stop_tokens),                                              \
+         .help = "stop at these tokens too, which are not part of the text"},                      \
     {                                                                                              \
         .name = "seed", .letter = 's', .kind = CLI_INT, .value = "N", .fallback = "0", .low = 0,   \
         .high = CLI_ANY, .offset = offsetof(T, sampling.seed),                                     \

@@ -252,12 +252,17 @@ static weft_status ids_of(const native *n, const weft_engine_request *r, int32_t
 
 /* ---- computing ------------------------------------------------------------------------------ */
 
-/* Limits max_tokens to the tokens that fit after the prompt. */
+/* Limits max_tokens to the tokens that fit after the prompt. With a context shift they are
+ * unlimited, and the context is the number of positions. */
 static weft_status keep_to_context(const native *n, size_t prompt, weft_generate_options *o)
 {
     const int64_t left = n->context - (int64_t)prompt;
     if (n->context == 0)
         return WEFT_OK;
+    if (o->shift) {
+        o->positions = o->positions == 0 || o->positions > n->context ? n->context : o->positions;
+        return WEFT_OK;
+    }
     if (left < 0)
         return weft_fail(WEFT_INVALID, "engine: the prompt has %zu tokens, the context %lld",
                          prompt, (long long)n->context);
@@ -297,7 +302,8 @@ static weft_status native_generate(void *state, const weft_engine_request *reque
     weft_status status = ids_of(n, request, &ids, &n_ids);
     if (status == WEFT_OK)
         status = keep_to_context(n, n_ids, &options);
-    if (status == WEFT_OK && n->context > 0 && options.max_tokens == 0) { /* the prompt fills it */
+    if (status == WEFT_OK && n->context > 0 && !options.shift && options.max_tokens == 0) {
+        /* the prompt fills it */
         stats->prompt_tokens = (int64_t)n_ids;
         stats->reason = WEFT_FINISH_LENGTH;
         stats->detail = WEFT_FINISH_POSITIONS;
@@ -458,6 +464,18 @@ static weft_status native_warm(void *state, const weft_engine_request *request)
     return status;
 }
 
+/* ---- adapters -------------------------------------------------------------------------------- */
+
+static weft_status replace_adapters(void *context, weft_model *model)
+{
+    return weft_adapters_replace(model, context, NULL);
+}
+
+static weft_status native_adapt(void *state, const char *adapter)
+{
+    return weft__native_use(state, replace_adapters, (void *)adapter);
+}
+
 const weft_engine_backend weft__engine_native = {
     .name = "native",
     .load = native_load,
@@ -471,4 +489,5 @@ const weft_engine_backend weft__engine_native = {
     .inspect = native_inspect,
     .warm = native_warm,
     .train = weft__native_train,
+    .adapt = native_adapt,
 };

@@ -31,6 +31,8 @@ const weft_engine_backend *weft_engine_backend_at(int i)
 
 const weft_engine_backend *weft_engine_backend_find(const char *name)
 {
+    if (strcmp(name, "mlx_lm") == 0) /* as its Python module is called */
+        name = "mlx-lm";
     for (int i = 0;; i++) {
         const weft_engine_backend *b = weft_engine_backend_at(i);
         if (b == NULL || strcmp(b->name, name) == 0)

@@ -62,6 +62,10 @@ struct weft_generator {
 
 /* ---- prepare.c ------------------------------------------------------------------------------ */
 
+/* The positions that a sequence may use: the model's, or fewer by options.positions; 0: unlimited.
+ */
+int64_t weft__positions(const weft_model *model, const weft_generate_options *options);
+
 /* Appends a token to g->text. */
 weft_status weft__generator_append(weft_generator *g, int32_t id);
 

@@ -10,7 +10,14 @@
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
-static weft_status check_prompt(weft_model *model, const int32_t *prompt, size_t n)
+int64_t weft__positions(const weft_model *model, const weft_generate_options *o)
+{
+    const int64_t all = weft_model_info_of(model)->max_positions;
+    return o->positions > 0 && (all == 0 || o->positions < all) ? o->positions : all;
+}
+
+static weft_status check_prompt(weft_model *model, const int32_t *prompt, size_t n,
+                                int64_t positions)
 {
     const weft_model_info *info = weft_model_info_of(model);
     if (info->n_labels > 0)
@@ -18,11 +25,10 @@ static weft_status check_prompt(weft_model *model, const int32_t *prompt, size_t
                          (long long)info->n_labels);
     if (n == 0)
         return weft_fail(WEFT_INVALID, "generate: the prompt has no tokens");
-    if (info->max_positions > 0 && n > (size_t)info->max_positions)
-        return weft_fail(WEFT_INVALID,
-                         "generate: the prompt has %zu tokens, the model %lld "
-                         "positions",
-                         n, (long long)info->max_positions);
+    if (positions > 0 && n > (size_t)positions)
+        return weft_fail(WEFT_INVALID, "generate: the prompt has %zu tokens, the %s %lld positions",
+                         n, positions == info->max_positions ? "model" : "options allow",
+                         (long long)positions);
     for (size_t i = 0; i < n; i++) {
         if (prompt[i] < 0 || prompt[i] >= info->vocab_size)
             return weft_fail(WEFT_INVALID,
@@ -43,17 +49,30 @@ static weft_status check_sampler(const weft_sampler_options *o, int64_t V)
     return status;
 }
 
+static weft_status check_stop(const weft_generate_options *o, int64_t V)
+{
+    for (int i = 0; i < o->n_stop; i++) {
+        if (o->stop[i] < 0 || o->stop[i] >= V)
+            return weft_fail(WEFT_INVALID,
+                             "generate: stop token %d: expected one of the vocabulary's %lld, got "
+                             "%d",
+                             i, (long long)V, (int)o->stop[i]);
+    }
+    return WEFT_OK;
+}
+
 static weft_status check_options(weft_model *model, const weft_generate_options *o)
 {
-    if (o->prefill < 0 || o->n_stop < 0 || o->tokens_per_eval < 0)
-        return weft_fail(WEFT_INVALID, "generate: prefill, n_stop and tokens_per_eval: expected "
-                                       "numbers of at least 0");
+    const int64_t V = weft_model_info_of(model)->vocab_size;
+    if (o->prefill < 0 || o->n_stop < 0 || o->tokens_per_eval < 0 || o->positions < 0)
+        return weft_fail(WEFT_INVALID, "generate: prefill, n_stop, tokens_per_eval and positions: "
+                                       "expected numbers of at least 0");
     if (!(o->timeout >= 0))
         return weft_fail(WEFT_INVALID, "generate: timeout: expected seconds of at least 0");
-    const weft_status status = weft__speculation_check(model, o);
-    if (status != WEFT_OK)
-        return status;
-    return check_sampler(&o->sampler, weft_model_info_of(model)->vocab_size);
+    weft_status status = weft__speculation_check(model, o);
+    if (status == WEFT_OK)
+        status = check_stop(o, V);
+    return status == WEFT_OK ? check_sampler(&o->sampler, V) : status;
 }
 
 /* ---- initialization -------------------------------------------------------------------------- */
@@ -77,7 +96,7 @@ static weft_status fill_stop(weft_generator *g)
 
 static weft_status fill_text(weft_generator *g, const int32_t *prompt, size_t n)
 {
-    int64_t positions = weft_model_info_of(g->model)->max_positions;
+    const int64_t positions = weft__positions(g->model, &g->options);
     int64_t most = g->options.max_tokens;
     /* The last token needs no position, since nothing is computed from it. */
     int64_t left = positions > 0 ? positions - (int64_t)n + 1 : most;
@@ -160,7 +179,7 @@ weft_status weft_generator_new(weft_model *model, const int32_t *prompt, size_t 
 {
     *out = NULL;
     weft_generate_options o = options != NULL ? *options : (weft_generate_options){0};
-    weft_status status = check_prompt(model, prompt, n);
+    weft_status status = check_prompt(model, prompt, n, weft__positions(model, &o));
     if (status == WEFT_OK)
         status = check_options(model, &o);
     if (status != WEFT_OK)

@@ -14,7 +14,7 @@ enum { SINKS = 4 };
 static weft_status kept(weft_model *model, const weft_generate_options *o, int64_t *first,
                         int64_t *last)
 {
-    const int64_t positions = weft_model_info_of(model)->max_positions;
+    const int64_t positions = weft__positions(model, o);
     *first = o->cache.sink_tokens == 0 ? SINKS : o->cache.sink_tokens;
     *first = *first > 0 ? *first : 0;
     *last = (positions - *first) / 2;
@@ -44,8 +44,8 @@ static weft_status cut(weft_model *model, const weft_generate_options *o, const 
 
 weft_status weft__shift_open(weft__generation *r, const int32_t *prompt, size_t n)
 {
-    const int64_t positions = weft_model_info_of(r->model)->max_positions;
     const weft_generate_options *o = &r->options;
+    const int64_t positions = weft__positions(r->model, o);
     int32_t *ids = NULL;
     size_t n_ids = 0;
     if (!o->shift || positions == 0)

@@ -255,6 +255,7 @@ static weft_status read_options(loading *l, const weft_generate_options *chosen)
         l->o.cancel = chosen->cancel;
         l->o.tokens_per_eval = chosen->tokens_per_eval;
         l->o.no_compile = chosen->no_compile;
+        l->o.positions = chosen->positions;
     }
     return read_lists(l);
 }

@@ -148,6 +148,14 @@ WEFT_NODISCARD WEFT_API weft_status weft_adapters_use(weft_adapters *set, const 
 WEFT_NODISCARD WEFT_API weft_status weft_adapters_load(weft_model *model, const char *list,
                                                        const weft_adapter_options *options);
 
+/* Replaces the model's adapters by those of `list`, as weft_adapters_load; NULL: by none. On a
+ * failure the model keeps those that it has, PiSSA's as LoRA adapters of twice the rank; without
+ * memory for them it has none. Do not call it during a generation. WEFT_UNSUPPORTED for fully
+ * trained modules and for rows of new tokens, of the model and of the new adapters. */
+WEFT_NODISCARD WEFT_API weft_status weft_adapters_replace(weft_model *model, const char *list,
+                                                          const weft_adapter_options *options)
+    WEFT_NONNULL(1);
+
 /* Merges an adapter into a model and writes the result as weft_convert does: a folder, which also
  * gets a model card (README.md), or a GGUF file if `out` ends with .gguf. Sums are computed in
  * float32. In a folder they are rounded to the weight's dtype; in a GGUF file they are encoded

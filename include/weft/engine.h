@@ -34,7 +34,8 @@ typedef struct weft_engine_options {
         *adapter; /* the folder of a LoRA adapter, natively as weft_adapters_load; NULL: none */
     const char *device; /* as for weft_device_get; NULL: the calling thread's default */
     /* The most tokens of a prompt and what is generated from it: longer prompts are refused,
-     * generation ends with WEFT_FINISH_LENGTH. 0: the model's. */
+     * generation ends with WEFT_FINISH_LENGTH. Requests with weft_generate_options.shift continue
+     * instead: the context shifts after so many positions. 0: the model's. */
     int64_t context;
     int64_t quantize;      /* as weft_model_options */
     weft_dtype dtype;      /* as weft_model_options */
@@ -234,6 +235,13 @@ WEFT_NODISCARD WEFT_API weft_status weft_engine_train(weft_engine *engine,
                                                       const weft_engine_train_options *options,
                                                       weft_train_result *result);
 
+/* Replaces the adapters of the engine's model: `adapter` is as weft_engine_options.adapter, NULL
+ * removes them. The engine keeps its tokenizer and chat template. The call runs exclusively, as
+ * weft_engine_train does. On a failure the previous adapters stay. Fails as weft_adapters_replace;
+ * WEFT_UNSUPPORTED for backends other than the native one. */
+WEFT_NODISCARD WEFT_API weft_status weft_engine_adapt(weft_engine *engine, const char *adapter)
+    WEFT_NONNULL(1);
+
 /* ---- Backends ------------------------------------------------------------------------------- */
 
 /* A backend; programs may register their own. Functions are called from any thread, `generate` of
@@ -270,12 +278,14 @@ typedef struct weft_engine_backend {
      * options->trainer.cancel is set. `result` is never NULL. */
     weft_status (*train)(void *state, const weft_engine_train_options *options,
                          weft_train_result *result);
+    /* NULL: WEFT_UNSUPPORTED. No other call computes meanwhile. */
+    weft_status (*adapt)(void *state, const char *adapter);
 } weft_engine_backend;
 
 /* Appends a backend to the list; it must not be freed. WEFT_INVALID if the name is taken. */
 WEFT_NODISCARD WEFT_API weft_status weft_engine_register(const weft_engine_backend *backend)
     WEFT_NONNULL(1);
-/* The backend with that name, or NULL. */
+/* The backend with that name, or NULL. "mlx_lm" is another name of "mlx-lm". */
 WEFT_API const weft_engine_backend *weft_engine_backend_find(const char *name);
 /* The backend with index i, in the order in which they are tried; NULL past the last. */
 WEFT_API const weft_engine_backend *weft_engine_backend_at(int i);

@@ -134,6 +134,7 @@ typedef struct weft_generate_options {
      * constraint. Without it, and in a weft_generator, the sequence ends with
      * WEFT_FINISH_POSITIONS. */
     bool shift;
+    int64_t positions; /* use only so many of the model's positions; 0: all */
     bool no_cache;     /* recompute the whole sequence for every token: slow, for comparison */
     bool keep_special; /* weft_generate's text includes special tokens, such as a model's markup */
     /* Do not compile decoding steps (weft/compile.h). By default they are compiled where the model,

@@ -190,7 +190,7 @@ WEFT_NODISCARD WEFT_API weft_status weft_session_send(weft_session *session, con
 
 /* ---- the conversation ----------------------------------------------------------------------- */
 
-/* Adds a message, such as a question, an example answer example answer or the result of a pending
+/* Adds a message, such as a question, an example answer or the result of a pending
  * call. Fails as weft_chat_messages. */
 WEFT_NODISCARD WEFT_API weft_status weft_session_add(weft_session *session,
                                                      const weft_chat_message *message)

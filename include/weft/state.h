@@ -26,10 +26,10 @@ WEFT_NODISCARD WEFT_API weft_status weft_state_save(weft_generator *generator, c
                                                     const weft_state_about *about) WEFT_NONNULL(1);
 
 /* Creates a generator that resumes the generation; free *out with weft_generator_free. From the
- * options (NULL: all zero) it uses timeout, cancel, tokens_per_eval, prompt_cache, no_compile and,
- * if it is not 0, max_tokens, counted from the prompt; everything else comes from the file.
- * WEFT_INVALID, with what differs, for another model, adapter, tokenizer or template, and for a
- * malformed file; WEFT_IO when it cannot be read. */
+ * options (NULL: all zero) it uses timeout, cancel, tokens_per_eval, prompt_cache, no_compile,
+ * positions and, if it is not 0, max_tokens, counted from the prompt; everything else comes from
+ * the file. WEFT_INVALID, with what differs, for another model, adapter, tokenizer or template, and
+ * for a malformed file; WEFT_IO when it cannot be read. */
 WEFT_NODISCARD WEFT_API weft_status weft_state_load(weft_model *model, const char *path,
                                                     const weft_state_about *about,
                                                     const weft_generate_options *options,

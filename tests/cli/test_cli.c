@@ -76,6 +76,8 @@ static void senseless_command_lines_are_status_2(void)
         "generate MODEL -p x --suppress 1,,2",
         "generate MODEL -p x --suppress -1",
         "generate MODEL -p x --suppress 99999999999",
+        "generate MODEL -p x --stop-tokens 1,,2",
+        "chat MODEL --stop-tokens -1",
         "generate MODEL -p x --logit-bias 5",
         "generate MODEL -p x --logit-bias 5:1,",
         "generate MODEL -p x --timeout 0",

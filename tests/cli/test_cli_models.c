@@ -225,6 +225,26 @@ static void generate_with_biases(void)
     CHECK_CONTAINS(o.err, "suppress");
 }
 
+/* The third greedy token ends the text. */
+static void generate_up_to_stop_tokens(void)
+{
+    long long ids[3];
+    output o = weft_command(NULL, "generate %s -p Once -n 3 -t 0 --json", model());
+    const char *at = strstr(o.out, "\"ids\": [");
+    if (!CHECK(at != NULL) ||
+        !CHECK(sscanf(at, "\"ids\": [%lld, %lld, %lld]", &ids[0], &ids[1], &ids[2]) == 3) ||
+        !CHECK(ids[2] != ids[0] && ids[2] != ids[1]))
+        return;
+    o = weft_command(NULL, "generate %s -p Once -n 8 -t 0 --stop-tokens 4095,%lld --json", model(),
+                     ids[2]);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_EQ_INT(number(&o, "tokens"), 2);
+    CHECK_CONTAINS(o.out, "\"reason\": \"stop\"");
+    o = weft_command(NULL, "generate %s -p Once -n 3 --stop-tokens 258,4096", model());
+    CHECK_EQ_INT(o.code, 1);
+    CHECK_CONTAINS(o.err, "stop token 1: expected one of the vocabulary's 4096, got 4096");
+}
+
 /* Fewer tokens are remembered than come, or in codes. */
 static void generate_with_little_memory(void)
 {
@@ -574,7 +594,8 @@ CHECK_MAIN("cli_models", CHECK_CASE(convert_there_and_back),
            CHECK_CASE(generate_greedily), CHECK_CASE(generate_json),
            CHECK_CASE(generate_until_it_ends), CHECK_CASE(generate_documents),
            CHECK_CASE(schemas_close_objects), CHECK_CASE(generate_with_biases),
-           CHECK_CASE(generate_with_little_memory), CHECK_CASE(generate_by_seed),
-           CHECK_CASE(profiles_tell_where_the_time_went), CHECK_CASE(layers_on_a_second_device),
-           CHECK_CASE(logits_are_the_reference), CHECK_CASE(training_on_batches_is_the_reference),
-           CHECK_CASE(training_on_text_learns), CHECK_CASE(training_says_what_it_will_do))
+           CHECK_CASE(generate_up_to_stop_tokens), CHECK_CASE(generate_with_little_memory),
+           CHECK_CASE(generate_by_seed), CHECK_CASE(profiles_tell_where_the_time_went),
+           CHECK_CASE(layers_on_a_second_device), CHECK_CASE(logits_are_the_reference),
+           CHECK_CASE(training_on_batches_is_the_reference), CHECK_CASE(training_on_text_learns),
+           CHECK_CASE(training_says_what_it_will_do))

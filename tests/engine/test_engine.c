@@ -126,6 +126,7 @@ static void backends_are_found_by_name(void)
     CHECK_STR(weft_engine_backend_at(0)->name, "native");
     CHECK(weft_engine_backend_at(-1) == NULL && weft_engine_backend_at(1000) == NULL);
     CHECK(weft_engine_backend_find("nobody") == NULL);
+    CHECK(weft_engine_backend_find("mlx_lm") == weft_engine_backend_find("mlx-lm"));
     CHECK(weft_engine_backend_find("native") == weft_engine_backend_at(0));
     CHECK_STATUS(weft_engine_register(&counting_backend), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "'counting' already");

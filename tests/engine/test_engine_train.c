@@ -154,6 +154,54 @@ static void training_is_the_trainer_that_it_wraps(void)
     weft_engine_free(engine);
 }
 
+/* The text of an engine that was loaded with the adapters. */
+static generated loaded_with(const char *adapters)
+{
+    weft_engine *engine = open_engine(&(weft_engine_options){.adapter = adapters});
+    generated g = {.n = 0};
+    if (engine != NULL)
+        g = generate(engine);
+    weft_engine_free(engine);
+    return g;
+}
+
+/* An engine that changes adapters computes as one that was loaded with them. */
+static void adapters_are_replaced(void)
+{
+    char out[600], twice[1300];
+    weft_engine *engine = open_engine(&(weft_engine_options){.prompt_cache_bytes = -1});
+    weft_train_result result;
+    if (engine == NULL)
+        return;
+    snprintf(out, sizeof out, "%s", check_temporary("replaced"));
+    snprintf(twice, sizeof twice, "%s:0.5,%s:0.25", out, out);
+    weft_engine_train_options o = short_run();
+    o.out = out;
+    const generated before = generate(engine);
+    if (!CHECK_OK(weft_engine_train(engine, &o, &result)))
+        return;
+    const double loss = result.loss;
+    const generated trained = generate(engine), some = loaded_with(twice);
+    const char *const order[] = {NULL, out, twice, out, NULL, twice};
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        CHECK_OK(weft_engine_adapt(engine, order[i]));
+        const generated g = generate(engine);
+        CHECK(same(&g, order[i] == NULL ? &before : order[i] == out ? &trained : &some));
+    }
+    CHECK(!same(&before, &trained) && !same(&before, &some) && !same(&trained, &some));
+    CHECK_OK(weft_engine_adapt(engine, out));
+    CHECK_STATUS(weft_engine_adapt(engine, "/no/such/adapter"), WEFT_IO);
+    CHECK_CONTAINS(weft_engine_error(engine), "/no/such/adapter");
+    const generated kept = generate(engine);
+    CHECK(same(&kept, &trained));
+    /* An adapter that was put in is trained further. */
+    CHECK_OK(weft_engine_train(engine, &o, &result));
+    CHECK(result.loss < loss);
+    weft_engine_close(engine);
+    CHECK_STATUS(weft_engine_adapt(engine, NULL), WEFT_CANCELLED);
+    weft_engine_free(engine);
+}
+
 static void preferences_and_validation_are_trained_too(void)
 {
     static const char pairs[] = "{\"prompt\": \"Once upon a\", \"chosen\": \" train\", "
@@ -249,8 +297,11 @@ static void failures_leave_the_model_as_it_was(void)
     expect(engine, &o, WEFT_CANCELLED, "closed");
     weft_engine_free(engine);
     CHECK_OK(weft_engine_register(&other));
-    if (CHECK_OK(weft_engine_load("x", &(weft_engine_options){.backend = "other"}, &none)))
+    if (CHECK_OK(weft_engine_load("x", &(weft_engine_options){.backend = "other"}, &none))) {
         expect(none, &o, WEFT_UNSUPPORTED, "the backend 'other' cannot train");
+        CHECK_STATUS(weft_engine_adapt(none, "x"), WEFT_UNSUPPORTED);
+        CHECK_CONTAINS(weft_error_message(), "the backend 'other' cannot replace adapters");
+    }
     weft_engine_free(none);
     if (CHECK_OK(weft_engine_load(check_fixture("models/mlx-qwen3"), NULL, &none)))
         expect(none, &o, WEFT_UNSUPPORTED, "no tokenizer");
@@ -366,6 +417,7 @@ static void training_computes_alone(void)
 }
 
 CHECK_MAIN("engine_train", CHECK_CASE(training_is_the_trainer_that_it_wraps),
+           CHECK_CASE(adapters_are_replaced),
            CHECK_CASE(preferences_and_validation_are_trained_too),
            CHECK_CASE(failures_leave_the_model_as_it_was),
            CHECK_CASE(runs_that_are_stopped_keep_the_adapter), CHECK_CASE(training_computes_alone))

@@ -182,6 +182,36 @@ static void models_without_a_tokenizer_take_ids(void)
     CHECK_STATUS(weft_engine_load(check_temporary("nowhere"), NULL, &engine), WEFT_IO);
 }
 
+/* Texts go on beyond the engine's context as weft_generate does with so many positions. */
+static void the_context_shifts_when_asked(void)
+{
+    enum { CONTEXT = 24, MOST = 60 };
+    const char *path = check_source("examples/storyteller");
+    weft_engine *engine = native(path, &(weft_engine_options){.context = CONTEXT});
+    weft_model *model = NULL;
+    int32_t ids[CONTEXT + 10];
+    if (engine == NULL || !CHECK_OK(weft_model_load(path, NULL, &model)))
+        return;
+    for (int i = 0; i < CONTEXT + 10; i++)
+        ids[i] = 300 + (i * 31) % 80;
+    for (int i = 0; i < 2; i++) { /* then a prompt that is longer than the context */
+        const size_t n = i == 0 ? 12 : CONTEXT + 10;
+        weft_generate_options o = {.max_tokens = MOST, .ignore_eos = true, .shift = true};
+        const weft_engine_request request = {.ids = ids, .n_ids = n, .options = &o};
+        seen got = {.n = 0}, expected = {.n = 0};
+        CHECK_OK(weft_engine_generate(engine, &request, look, &got));
+        CHECK_EQ_INT(got.n, MOST);
+        CHECK(weft_engine_metrics_of(engine).detail == WEFT_FINISH_MAX);
+        o.positions = CONTEXT;
+        weft_generate_stats stats;
+        CHECK_OK(weft_generate(model, NULL, ids, n, &o, look, &expected, &stats));
+        CHECK(stats.shifts >= 3);
+        CHECK_BYTES(got.ids, expected.ids, sizeof got.ids);
+    }
+    weft_model_free(model);
+    weft_engine_free(engine);
+}
+
 /* Copies the storyteller, and gives it a template. */
 static void conversations_go_through_the_template(void)
 {
@@ -282,5 +312,6 @@ CHECK_MAIN("native", CHECK_CASE(native_engines_are_the_calls_that_they_wrap),
            CHECK_CASE(native_engines_classify_and_batch),
            CHECK_CASE(native_engines_show_keys_and_queries),
            CHECK_CASE(models_without_a_tokenizer_take_ids),
+           CHECK_CASE(the_context_shifts_when_asked),
            CHECK_CASE(conversations_go_through_the_template), CHECK_CASE(prompts_are_kept),
            CHECK_CASE(a_token_reads_its_experts_alone))

@@ -36,7 +36,8 @@ static weft_generate_options options_of(int64_t max_tokens, bool shift)
 }
 
 /* The prompt, with the text behind it that single generations to the end of the positions give. */
-static void by_hand(weft_model *model, const int32_t *prompt, size_t n, int64_t sinks, text *out)
+static void by_hand(weft_model *model, const int32_t *prompt, size_t n, int64_t sinks,
+                    int64_t positions, text *out)
 {
     int32_t whole[4 * POSITIONS];
     size_t all = n;
@@ -45,16 +46,17 @@ static void by_hand(weft_model *model, const int32_t *prompt, size_t n, int64_t 
     while (out->n < TOKENS) {
         int32_t start[POSITIONS];
         size_t m = all;
-        if (m <= POSITIONS && out->n == 0) {
+        if (m <= (size_t)positions && out->n == 0) {
             memcpy(start, whole, m * sizeof *start);
         } else {
-            const size_t last = (size_t)(POSITIONS - sinks) / 2;
+            const size_t last = (size_t)(positions - sinks) / 2;
             m = (size_t)sinks + last;
             memcpy(start, whole, (size_t)sinks * sizeof *start);
             memcpy(start + sinks, whole + all - last, last * sizeof *start);
         }
         const size_t before = out->n;
-        const weft_generate_options o = options_of((int64_t)(TOKENS - out->n), false);
+        weft_generate_options o = options_of((int64_t)(TOKENS - out->n), false);
+        o.positions = positions;
         if (!CHECK_OK(weft_generate(model, NULL, start, m, &o, keep, out, NULL)) ||
             !CHECK(out->n > before))
             return;
@@ -88,7 +90,7 @@ static void texts_go_on_beyond_the_positions(void)
         o.cache.sink_tokens = sinks[i % 3];
         got.n = 0;
         CHECK_OK(weft_generate(model, NULL, prompt, n, &o, keep, &got, &stats));
-        by_hand(model, prompt, n, numbers[i % 3], &expected);
+        by_hand(model, prompt, n, numbers[i % 3], POSITIONS, &expected);
         check_same(&got, &expected);
         CHECK_EQ_INT(stats.tokens, TOKENS);
         CHECK_EQ_INT(stats.detail, WEFT_FINISH_MAX);
@@ -105,6 +107,25 @@ static void texts_go_on_beyond_the_positions(void)
     CHECK(stats.detail == WEFT_FINISH_POSITIONS && stats.shifts == 0);
     CHECK_STATUS(weft_generate(model, NULL, prompt, POSITIONS + 1, &o, keep, &got, &stats),
                  WEFT_INVALID);
+    /* Of fewer positions, and of more than the model has. */
+    for (int64_t positions = 300; positions <= 900; positions += 600) {
+        const int64_t most = positions < POSITIONS ? positions : POSITIONS;
+        o = options_of(TOKENS, false);
+        o.positions = positions;
+        got.n = 0;
+        CHECK_OK(weft_generate(model, NULL, prompt, PROMPT, &o, keep, &got, &stats));
+        CHECK_EQ_INT(got.n, most - PROMPT + 1);
+        CHECK_EQ_INT(stats.detail, WEFT_FINISH_POSITIONS);
+        CHECK_STATUS(weft_generate(model, NULL, prompt, (size_t)most + 1, &o, keep, &got, &stats),
+                     WEFT_INVALID);
+        o.shift = true;
+        got.n = 0;
+        CHECK_OK(weft_generate(model, NULL, prompt, PROMPT, &o, keep, &got, &stats));
+        by_hand(model, prompt, PROMPT, SINKS, most, &expected);
+        check_same(&got, &expected);
+    }
+    o.positions = -1;
+    CHECK_STATUS(weft_generate(model, NULL, prompt, PROMPT, &o, keep, &got, &stats), WEFT_INVALID);
     weft_model_free(model);
 }
 

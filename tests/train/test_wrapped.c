@@ -487,6 +487,21 @@ static void resized_adapters_are_not_switched(void)
     }
     weft_adapters_free(set);
     weft_model_free(model);
+    /* Nor are they replaced, or replace others. */
+    static const char *const kinds[] = {"resized", "tied-whole", "resized-whole"};
+    for (int i = 0; i < 3; i++) {
+        char path[32];
+        snprintf(path, sizeof path, "kinds/%s", kinds[i]);
+        if (!CHECK_OK(weft_model_load(base, NULL, &model)))
+            return;
+        CHECK_STATUS(weft_adapters_replace(model, at(base, path), NULL), WEFT_UNSUPPORTED);
+        CHECK_EQ_INT(weft_nn_lora_count(weft_model_module(model)), 0);
+        CHECK_OK(weft_adapter_load(model, at(base, path), NULL));
+        const int count = weft_nn_lora_count(weft_model_module(model));
+        CHECK_STATUS(weft_adapters_replace(model, NULL, NULL), WEFT_UNSUPPORTED);
+        CHECK_EQ_INT(weft_nn_lora_count(weft_model_module(model)), count);
+        weft_model_free(model);
+    }
 }
 
 /* Copies the fixture's adapter of gemma3 and adds a pair for a module of the tower. */

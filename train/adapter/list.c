@@ -103,6 +103,12 @@ static weft_status check_parameter(void *context, const weft_nn_item *item)
                      (const char *)context);
 }
 
+weft_status weft__adapter_list_removable(weft_module *tree, weft__adapter_list *out)
+{
+    const weft_status status = weft_nn_visit(tree, check_parameter, (void *)"replaceable");
+    return status == WEFT_OK ? weft__adapter_list_of(tree, out) : status;
+}
+
 weft_status weft__adapter_list_check(const weft__adapter_list *list, const weft_model *model,
                                      const char *format)
 {

@@ -34,6 +34,9 @@ weft_status weft__adapter_list_check(const weft__adapter_list *list, const weft_
 /* Lists the adapters of a tree. WEFT_INVALID if there are none. */
 weft_status weft__adapter_list_of(weft_module *tree, weft__adapter_list *out);
 
+/* The same, if nothing else of the tree is trained: WEFT_UNSUPPORTED otherwise. */
+weft_status weft__adapter_list_removable(weft_module *tree, weft__adapter_list *out);
+
 /* Lists the adapters of a model for a file in `format`. PiSSA adapters become LoRA adapters of
  * twice the rank. WEFT_INVALID if there are none. WEFT_UNSUPPORTED if other parameters are trained
  * too, or if only some of the adapters are DoRA. */

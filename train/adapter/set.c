@@ -258,22 +258,68 @@ static weft_status add_all(weft_adapters *set, char *text, double **weights)
     return status;
 }
 
-weft_status weft_adapters_load(weft_model *model, const char *list,
-                               const weft_adapter_options *options)
+/* Loads the adapters of a list into a model without adapters. */
+static weft_status load_set(weft_model *model, const char *list,
+                            const weft_adapter_options *options)
 {
+    static const double one = 1;
     weft_adapters *set = NULL;
     double *weights = NULL;
-    if (weft__exists(list) || strpbrk(list, ",:") == NULL)
-        return weft_adapter_load(model, list, options);
-    char *text = weft_strdup(list);
-    weft_status status = text ? weft_adapters_new(model, options, &set)
-                              : weft__out_of_memory("adapters", "their names");
+    const bool single = weft__exists(list) || strpbrk(list, ",:") == NULL;
+    char *text = single ? NULL : weft_strdup(list);
+    weft_status status = single || text ? weft_adapters_new(model, options, &set)
+                                        : weft__out_of_memory("adapters", "their names");
     if (status == WEFT_OK)
-        status = add_all(set, text, &weights);
+        status = single ? weft_adapters_add(set, list, NULL) : add_all(set, text, &weights);
     if (status == WEFT_OK)
-        status = weft_adapters_use(set, weights);
+        status = weft_adapters_use(set, single ? &one : weights);
     weft_adapters_free(set);
     weft_free(weights);
     weft_free(text);
+    return status;
+}
+
+weft_status weft_adapters_load(weft_model *model, const char *list,
+                               const weft_adapter_options *options)
+{
+    /* A single adapter may have fully trained modules and rows of tokens. */
+    return weft__exists(list) || strpbrk(list, ",:") == NULL
+               ? weft_adapter_load(model, list, options)
+               : load_set(model, list, options);
+}
+
+/* ---- replacing ------------------------------------------------------------------------------ */
+
+/* Lists the model's adapters and keeps their arrays. */
+static weft_status take(weft_model *model, member *out)
+{
+    weft_module *tree = weft_model_module(model);
+    weft_scope_open();
+    weft_status status = weft__adapter_list_removable(tree, &out->list);
+    const weft_status kept = keep_arrays(&out->list);
+    weft_scope_close(NULL);
+    return status == WEFT_OK ? kept : status;
+}
+
+weft_status weft_adapters_replace(weft_model *model, const char *list,
+                                  const weft_adapter_options *options)
+{
+    weft_module *tree = weft_model_module(model);
+    member old = {0};
+    const bool had = weft_nn_lora_count(tree) > 0;
+    weft_status status = had ? take(model, &old) : WEFT_OK;
+    if (status == WEFT_OK) {
+        weft_nn_lora_remove(tree);
+        status = list ? load_set(model, list, options) : WEFT_OK;
+        if (status != WEFT_OK && had) {
+            char *message = weft_strdup(weft_error_message());
+            const weft_status back =
+                weft__adapter_list_put(&old.list, tree, "adapters", &(weft_adapter_options){0});
+            if (back == WEFT_OK && message)
+                weft_fail(status, "%s", message);
+            weft_free(message);
+        }
+    }
+    member_free(&old);
     return status;
 }
