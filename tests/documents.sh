@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # tests/documents.sh -- checks documents: links lead to existing files and headings, README.md has
-# at most 150 lines, paragraphs have at most 750 characters, docs/README.md names every document,
-# figures are up to date, and the messages in docs/troubleshooting.md are in the sources.
+# at most 150 lines and only figures of the sections that it links to, paragraphs have at most 750
+# characters, docs/README.md names every document, figures are up to date, and the messages in
+# docs/troubleshooting.md are in the sources.
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."
@@ -42,6 +43,45 @@ done >>"$problems"
 
 lines=$(wc -l <README.md)
 [ "$lines" -le 150 ] || echo "README.md: $lines lines, at most 150" >>"$problems"
+
+# Each figure in the table of measurements of README.md is in the section of docs/performance.md
+# that its row links to.
+awk '
+function anchor(text) {
+    text = tolower(text)
+    sub(/^#+ /, "", text)
+    gsub(/[^a-z0-9 _-]/, "", text)
+    gsub(/ /, "-", text)
+    return text
+}
+FILENAME == "docs/performance.md" {
+    if (/^```/) code = !code
+    if (/^## / && !code) section = anchor($0)
+    text[section] = text[section] " " $0
+    next
+}
+/^## / { inside = /^## Measured/ }
+inside && /^\| .*[0-9]/ {
+    rows++
+    split($0, cell, "|")
+    if (!match($0, /docs\/performance.md#[a-z0-9_-]+/)) {
+        print "README.md:" FNR ": a measurement without a link to docs/performance.md"
+        next
+    }
+    where = substr($0, RSTART + 20, RLENGTH - 20)
+    rest = cell[3] " " cell[4]
+    while (match(rest, /[0-9][0-9,.]*/)) {
+        number = substr(rest, RSTART, RLENGTH)
+        rest = substr(rest, RSTART + RLENGTH)
+        sub(/[,.]$/, "", number)
+        pattern = number
+        gsub(/\./, "[.]", pattern)
+        if (text[where] !~ "(^|[^0-9.,])" pattern "($|[^0-9.,]|[.,]($|[^0-9]))")
+            print "README.md:" FNR ": docs/performance.md#" where " does not have " number
+    }
+}
+END { if (rows == 0) print "README.md: no table of measurements" }' \
+    docs/performance.md README.md >>"$problems"
 
 # Paragraphs and list items; not code, tables and headings.
 # shellcheck disable=SC2086

@@ -195,7 +195,8 @@ static void print_svg(void)
     printf("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" role=\"img\" "
            "xml:space=\"preserve\">\n",
            w, h);
-    printf("<style>\n  text { font: 13.3px ui-monospace, \"DejaVu Sans Mono\", monospace; "
+    printf("<style>\n  text { white-space: pre; font: 13.3px ui-monospace, \"DejaVu Sans Mono\", "
+           "monospace; "
            "fill: #d1d5db }\n"
            "  .b { font-weight: 700; fill: #f9fafb } .d { fill: #6b7280 } .r { fill: #f87171 }\n"
            "  .g { fill: #4ade80 } .y { fill: #fbbf24 } .c { fill: #22d3ee }\n</style>\n");

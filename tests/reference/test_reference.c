@@ -146,6 +146,33 @@ static void the_inventory_is_what_the_lines_do(void)
     weft_free(old);
 }
 
+/* Every line of a header that begins a declaration, in C, stands in its page. */
+static void pages_have_all_declarations(void)
+{
+    for (int h = 0; reference_headers[h] != NULL; h++) {
+        char path[128], row[256];
+        snprintf(path, sizeof path, "include/weft/%s.h", reference_headers[h]);
+        char *text = read_source(path);
+        snprintf(path, sizeof path, "docs/reference/%s.md", reference_headers[h]);
+        char *page = read_source(path);
+        static const char opened[] = "extern \"C\" {\n#endif\n";
+        const char *at = text != NULL ? strstr(text, opened) : NULL;
+        at = at != NULL ? at + strlen(opened) : text;
+        for (; at != NULL && page != NULL && strncmp(at, "#ifdef __cplusplus", 18) != 0;) {
+            snprintf(row, sizeof row, "\n%.*s\n", (int)strcspn(at, "\n"), at);
+            const bool guard = strstr(row, "_H\n") != NULL;
+            const bool forward = strncmp(at, "struct ", 7) == 0 && strchr(row, ';') != NULL;
+            if (((*at >= 'A' && *at <= 'z') || strncmp(at, "#define ", 8) == 0) && !guard &&
+                !forward && strstr(page, row) == NULL)
+                CHECK_FAIL("%s: missing: %s", path, row);
+            at = strchr(at, '\n');
+            at = at != NULL ? at + 1 : NULL;
+        }
+        weft_free(text);
+        weft_free(page);
+    }
+}
+
 static void the_reference_is_what_the_headers_say(void)
 {
     char made[512], root[512];
@@ -226,4 +253,5 @@ CHECK_MAIN("reference", CHECK_CASE(every_function_of_arrays_has_a_line),
            CHECK_CASE(every_name_of_mlx_is_answered), CHECK_CASE(lines_name_what_mlx_has),
            CHECK_CASE(the_inventory_is_what_the_lines_do),
            CHECK_CASE(the_names_are_those_of_the_lines), CHECK_CASE(snippets_are_parts_of_examples),
+           CHECK_CASE(pages_have_all_declarations),
            CHECK_CASE(the_reference_is_what_the_headers_say))

@@ -1,5 +1,6 @@
-/* tests/reference/write_functions.c -- docs/reference/functions.md: all public functions in
- * alphabetical order, each with the page and the section that describe it. */
+/* tests/reference/write_functions.c -- docs/reference/functions.md: all public functions, and
+ * macros that are called like functions, in alphabetical order, each with the page and the section
+ * that describe it. */
 #include "tests/reference/reference.h"
 
 #include <ctype.h>
@@ -49,7 +50,13 @@ static int read_header(const char *header, const char *text, function *out, int 
             read_section(at, section);
         if (strncmp(at, "WEFT_NODISCARD ", 15) == 0)
             at += 15;
-        if (strncmp(at, "WEFT_API ", 9) == 0 && read_name(at + 9, out[n].name)) {
+        static const char *const starts[] = {"WEFT_API ", "#define ", "static inline "};
+        bool found = false;
+        for (int i = 0; i < 3 && !found; i++) {
+            const size_t length = strlen(starts[i]);
+            found = strncmp(at, starts[i], length) == 0 && read_name(at + length, out[n].name);
+        }
+        if (found) {
             out[n].header = header;
             memcpy(out[n++].section, section, SECTION);
         }
@@ -86,11 +93,18 @@ weft_status write_functions(const char *source_root, const char *path)
         weft_free(text);
     }
     qsort(functions, (size_t)n, sizeof *functions, by_name);
+    int kept = 0; /* a function that is also a macro counts once */
+    for (int i = 0; i < n; i++) {
+        if (kept == 0 || strcmp(functions[kept - 1].name, functions[i].name) != 0)
+            functions[kept++] = functions[i];
+    }
+    n = kept;
     FILE *file = fopen(path, "w");
     if (file == NULL)
         return weft_fail(WEFT_IO, "%s: cannot be written", path);
     fprintf(file,
-            "# Function index\n\nAll %d public functions. Each links to the section of the "
+            "# Function index\n\nAll %d public functions and macros that are called like "
+            "functions. Each links to the section of the "
             "[reference](README.md) that describes\nit. Made by `build/tests/write_reference "
             "docs`.\n",
             n);

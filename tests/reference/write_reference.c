@@ -134,6 +134,16 @@ static bool is_rule(const char *piece) /* a section's title */
     return strncmp(piece, "/* ----", 7) == 0;
 }
 
+static bool declares(const char *piece)
+{
+    static const char *const signs[] = {"WEFT_API", "typedef", "enum", "#define ", "static inline"};
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
+        if (strstr(piece, signs[i]) != NULL)
+            return true;
+    }
+    return strstr(piece, "struct ") != NULL && strchr(piece, '{') != NULL;
+}
+
 /* A piece of a header: what stands between two empty lines, or begins with a comment. */
 static void show_piece(FILE *file, const char *piece)
 {
@@ -143,8 +153,7 @@ static void show_piece(FILE *file, const char *piece)
         fprintf(file, "\n## %.*s\n", (int)(end != NULL ? end - title : 0), title);
         return;
     }
-    if (strstr(piece, "WEFT_API") == NULL && strstr(piece, "typedef") == NULL &&
-        strstr(piece, "enum") == NULL && strstr(piece, "#define WEFT") == NULL)
+    if (!declares(piece))
         return;
     fprintf(file, "\n```c\n%s```\n", piece);
     show_lines(file, piece);
