@@ -231,7 +231,7 @@ static void generate_up_to_stop_tokens(void)
     long long ids[3];
     output o = weft_command(NULL, "generate %s -p Once -n 3 -t 0 --json", model());
     const char *at = strstr(o.out, "\"ids\": [");
-    if (!CHECK(at != NULL) ||
+    if (at == NULL ||
         !CHECK(sscanf(at, "\"ids\": [%lld, %lld, %lld]", &ids[0], &ids[1], &ids[2]) == 3) ||
         !CHECK(ids[2] != ids[0] && ids[2] != ids[1]))
         return;
