@@ -16,8 +16,10 @@ static const weft_module_type reader_type = {.name = "reader"};
 
 enum { BYTES = 128 };
 
-static weft_module *build(const weft_config *config, bool has_head, weft_model_info *info)
+static weft_module *build(const weft_model_family *family, const weft_config *config, bool has_head,
+                          weft_model_info *info)
 {
+    (void)family;
     (void)has_head; /* it always has one of its own */
     int64_t E = weft_config_int(config, "hidden_size", 32);
     reader *m = weft_nn_new(reader, &reader_type);

@@ -15,16 +15,6 @@ typedef struct attention {
 
 static const weft_module_type attention_type = {.name = "attention"};
 
-const weft__layer *weft__attention_layer(const weft_module *m, int64_t *n_heads, double *scale)
-{
-    if (m == NULL || m->type != &attention_type)
-        return NULL;
-    const attention *self = (const attention *)m;
-    *n_heads = self->n_heads;
-    *scale = self->scale;
-    return &self->layer;
-}
-
 static bool borrows(const attention *m)
 {
     return m->layer.source != m->layer.index;

@@ -12,9 +12,6 @@ weft_module *weft__norm_new(const weft__decoder_config *c, int64_t E);
 /* `value_norm`: normalizes each head's values, without a gain. */
 weft_module *weft__attention_new(const weft__decoder_config *c, const weft__layer *layer,
                                  bool value_norm);
-/* The layer it was made from, its number of query heads, and the scale of its scores (0: 1 /
- * sqrt(head_dim)); NULL if `m` is another module, or NULL. */
-const weft__layer *weft__attention_layer(const weft_module *m, int64_t *n_heads, double *scale);
 /* x (B, L, E) -> (B, L, E) */
 weft_array *weft__attention_forward(weft_module *attention, weft_array *x, const weft__step *step,
                                     weft_cache *cache);

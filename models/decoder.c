@@ -7,6 +7,7 @@
 #include "core/failure.h"
 #include "models/block.h"
 #include "models/config.h"
+#include "models/family.h"
 #include "models/layers.h"
 #include "models/placement.h"
 #include "nn/module.h"
@@ -23,9 +24,9 @@ typedef struct decoder {
     weft_module module;
     weft_module *embed_tokens, *layers, *norm, *extra; /* the last may be NULL */
     const weft__architecture *architecture;
-    rotation rotations[2]; /* for layers without and with a window */
-    double embedding_scale, hidden_scale, query_beta;
-    int64_t query_period, n_caches;
+    weft__decoder_config config; /* the family's own, longer struct is not kept */
+    rotation rotations[2];       /* for layers without and with a window */
+    int64_t n_caches;
     double ignored_partial; /* weft_model_info */
     weft__layer *all;       /* description of each layer */
 } decoder;
@@ -129,10 +130,7 @@ static weft_module *decoder_new(const weft_config *config, const weft__decoder_c
     if (m == NULL)
         return NULL;
     m->architecture = a;
-    m->embedding_scale = c->embedding_scale;
-    m->hidden_scale = c->hidden_scale;
-    m->query_beta = c->query_beta;
-    m->query_period = c->query_period;
+    m->config = *c;
     m->n_caches = count_caches(layers, c->num_hidden_layers);
     const size_t size = (size_t)c->num_hidden_layers * sizeof *layers;
     m->all = weft_malloc(size);
@@ -167,12 +165,13 @@ static weft_module *causal_lm_new(const weft_config *config, const weft__decoder
     return weft_nn_finish(m);
 }
 
-weft_module *weft__decoder_new(const weft_config *config, weft__decoder_config *c,
-                               weft__window_rule windows, const weft__architecture *architecture,
-                               bool has_head, weft_model_info *info)
+static weft_module *build(const weft__family *own, const weft_config *config,
+                          weft__decoder_config *c, bool has_head, weft_model_info *info)
 {
-    const weft__architecture *a = architecture ? architecture : &weft__usual_architecture;
-    if (weft__layers_check(config, c) != WEFT_OK)
+    const weft__architecture *a = own->architecture ? own->architecture : &weft__usual_architecture;
+    if (weft_config_read(config, own->fields, own->n_fields, c) != WEFT_OK ||
+        (own->finish && own->finish(config, c) != WEFT_OK) ||
+        weft__layers_check(config, c) != WEFT_OK)
         return NULL;
     weft__layer *layers = weft_calloc((size_t)c->num_hidden_layers, sizeof *layers);
     if (layers == NULL) {
@@ -180,7 +179,7 @@ weft_module *weft__decoder_new(const weft_config *config, weft__decoder_config *
         return NULL;
     }
     weft_module *m = NULL;
-    if (weft__layers_read(config, c, windows, a, layers) == WEFT_OK)
+    if (weft__layers_read(config, c, own->windows, a, layers) == WEFT_OK)
         m = causal_lm_new(config, c, a, layers, has_head);
     *info = (weft_model_info){
         .n_layers = c->num_hidden_layers,
@@ -201,6 +200,21 @@ weft_module *weft__decoder_new(const weft_config *config, weft__decoder_config *
     for (int64_t i = 0; m && i < c->num_hidden_layers; i++)
         info->keeps_states = info->keeps_states || layers[i].n_states > 0;
     weft_free(layers);
+    return m;
+}
+
+weft_module *weft__decoder_build(const weft_model_family *family, const weft_config *config,
+                                 bool has_head, weft_model_info *info)
+{
+    const size_t size = family->own->size ? family->own->size : sizeof(weft__decoder_config);
+    weft__decoder_config *c = weft_malloc(size);
+    if (c == NULL) {
+        weft__out_of_memory(weft_config_where(config), NULL);
+        return NULL;
+    }
+    memcpy(c, family->own->defaults, size);
+    weft_module *m = build(family->own, config, c, has_head, info);
+    weft_free(c);
     return m;
 }
 
@@ -245,9 +259,9 @@ static void put_rotation(const rotation *r, int64_t length, weft__rotation *out)
 /* 1 + beta ln(1 + floor(position / period)), broadcastable to queries (B, L, H, D). */
 static weft_array *query_scale(const decoder *m, weft_array *positions)
 {
-    weft_array *turns = weft_floor_divide_scalar(positions, (double)m->query_period);
+    weft_array *turns = weft_floor_divide_scalar(positions, (double)m->config.query_period);
     turns = weft_log1p(weft_astype(turns, WEFT_FLOAT32));
-    weft_array *scale = weft_add_scalar(weft_scale(turns, m->query_beta), 1);
+    weft_array *scale = weft_add_scalar(weft_scale(turns, m->config.query_beta), 1);
     return weft_expand_dims(weft_expand_dims(scale, -1), -1);
 }
 
@@ -267,14 +281,23 @@ static weft__step make_step(decoder *m, int64_t offset, int64_t L, const weft_mo
         step.positions = weft_arange((double)offset, (double)(offset + L), 1, WEFT_INT32);
     for (int i = 0; i < 2; i++)
         put_rotation(&m->rotations[i], offset + L, &step.rotations[i]);
-    if (m->query_beta != 0)
+    if (m->config.query_beta != 0)
         step.query_scale = query_scale(m, step.positions);
     return step;
 }
 
-static weft_device *device_of(weft_module *block)
+static weft_array *first_parameter(const weft_module *m)
 {
-    return weft_device_of(*weft_nn_find(block, "input_layernorm.weight"));
+    weft_array *found = NULL;
+    for (int i = 0; i < m->n_children && found == NULL; i++)
+        found = first_parameter(*m->children[i].address);
+    return found == NULL && m->n_slots > 0 ? *m->slots[0].address : found;
+}
+
+/* The device of all parameters of a block. */
+static weft_device *device_of(const weft_module *block)
+{
+    return weft_device_of(first_parameter(block));
 }
 
 /* A failed array leaves the summary empty; the forward pass reports the failure. */
@@ -325,8 +348,8 @@ static weft_array *through_layers(decoder *m, weft_array *x, int64_t L, weft_arr
 static weft_array *embedded(decoder *m, weft_array *tokens)
 {
     weft_array *x = weft__call_on_its_device(m->embed_tokens, tokens);
-    if (m->embedding_scale != 0) {
-        weft_array *scale = weft_scalar(m->embedding_scale, weft_dtype_of(x));
+    if (m->config.embedding_scale != 0) {
+        weft_array *scale = weft_scalar(m->config.embedding_scale, weft_dtype_of(x));
         x = weft_multiply(x, weft_to(scale, weft_device_of(x)));
     }
     return weft_astype(x, weft_dtype_of(((weft_nn_rms_norm *)m->norm)->weight));
@@ -361,7 +384,8 @@ static weft_array *decoder_forward(decoder *m, weft_array *tokens, const weft_mo
         weft__view_drop(&kept[i]);
     weft_free(kept);
     x = weft__call_on_its_device(m->norm, x);
-    return weft_nn_leave(m, m->hidden_scale != 0 ? weft_scale(x, m->hidden_scale) : x);
+    return weft_nn_leave(m,
+                         m->config.hidden_scale != 0 ? weft_scale(x, m->config.hidden_scale) : x);
 }
 
 weft_array *weft__decoder_hidden(weft_module *module, weft_array *tokens,
@@ -413,4 +437,11 @@ void weft__decoder_attention(weft_module *module, int64_t layer, weft_layer_atte
     };
     for (int i = 0; i < out->n_states; i++)
         out->states[i] = m->all[layer].states[i];
+}
+
+weft__decoder_facts weft__decoder_facts_of(const weft_module *module)
+{
+    const decoder *m = (const decoder *)((const causal_lm *)module)->model;
+    return (weft__decoder_facts){
+        &m->config, m->all, {&m->rotations[0].rope, &m->rotations[1].rope}};
 }

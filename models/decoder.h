@@ -42,15 +42,33 @@ typedef struct weft__decoder_config {
     int64_t full_attention_interval;
 } weft__decoder_config;
 
-/* The rows that the tables of all families share; `V`, `E`, `F`, `L` and `H` are defaults. */
-#define WEFT__DECODER_FIELDS(V, E, F, L, H)                                                        \
+/* The rows that the tables of all families share; the arguments are defaults. */
+#define WEFT__DECODER_FIELDS(V, E, F, L, H, Hk, D)                                                 \
     WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, vocab_size, V),                                \
         WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, hidden_size, E),                           \
         WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, intermediate_size, F),                     \
         WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, num_hidden_layers, L),                     \
         WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, num_attention_heads, H),                   \
+        WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, num_key_value_heads, Hk),                  \
+        WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, head_dim, D),                              \
         WEFT_CONFIG_OPTIONAL(DOUBLE, weft__decoder_config, rms_norm_eps, 1e-6),                    \
         WEFT_CONFIG_TEXT(weft__decoder_config, hidden_act, "silu")
+
+/* A key that is another than the member's name. */
+#define WEFT__CONFIG_AS(key, kind, T, member, value)                                               \
+    {                                                                                              \
+        key, WEFT_CONFIG_##kind, offsetof(T, member), false, (value), NULL                         \
+    }
+
+#define WEFT__ATTENTION_BIAS                                                                       \
+    WEFT_CONFIG_OPTIONAL(BOOL, weft__decoder_config, attention_bias, false),                       \
+        WEFT__CONFIG_AS("attention_bias", BOOL, weft__decoder_config, output_bias, false)
+
+/* The keys of WEFT__WINDOW_LATE. */
+#define WEFT__LATE_WINDOWS                                                                         \
+    WEFT_CONFIG_OPTIONAL(BOOL, weft__decoder_config, use_sliding_window, false),                   \
+        WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, sliding_window, 4096),                     \
+        WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, max_window_layers, 28)
 
 /* Which layers have a window if config.json has no layer_types. */
 typedef enum weft__window_rule {
@@ -110,14 +128,11 @@ typedef struct weft__architecture {
     weft_array *(*prepare)(weft_module *extra, weft_array *tokens, weft_array *x);
 } weft__architecture;
 
-/* The module tree: model (embed_tokens, layers, norm) and lm_head, tied to the embedding if
- * has_head is false. num_key_value_heads and head_dim of 0 get their defaults. NULL architecture:
- * the standard blocks (models/block.h). NULL, with the message, on failure. */
-weft_module *weft__decoder_new(const weft_config *config, weft__decoder_config *c,
-                               weft__window_rule windows, const weft__architecture *architecture,
-                               bool has_head, weft_model_info *info);
-
-/* The family's functions (weft/model.h). */
+/* The functions of families (weft/model.h). The module tree is model (embed_tokens, layers, norm)
+ * and lm_head, tied to the embedding if has_head is false. num_key_value_heads and head_dim of 0
+ * get their defaults. */
+weft_module *weft__decoder_build(const weft_model_family *family, const weft_config *config,
+                                 bool has_head, weft_model_info *info);
 weft_array *weft__decoder_hidden(weft_module *module, weft_array *tokens,
                                  const weft_model_call *call);
 weft_array *weft__decoder_head(weft_module *module, weft_array *hidden);
@@ -126,10 +141,12 @@ weft_array *weft__decoder_head_weight(weft_module *module);
 void weft__decoder_set_head(weft_module *module, const char *name, weft_module *head);
 void weft__decoder_attention(weft_module *module, int64_t layer, weft_layer_attention *out);
 
-/* The family's functions for its literal. */
-#define WEFT__DECODER_FORWARD                                                                      \
-    .hidden = weft__decoder_hidden, .head = weft__decoder_head,                                    \
-    .head_weight = weft__decoder_head_weight, .attention = weft__decoder_attention,                \
-    .follows_parameters = true
+/* What a tree was built from. */
+typedef struct weft__decoder_facts {
+    const weft__decoder_config *config;
+    const weft__layer *layers;         /* (num_hidden_layers) */
+    const weft_rope_options *ropes[2]; /* of layers without and with a window */
+} weft__decoder_facts;
+weft__decoder_facts weft__decoder_facts_of(const weft_module *module);
 
 #endif

@@ -10,7 +10,6 @@
 #include "models/generation.h"
 #include "models/gguf/gguf.h"
 #include "models/placement.h"
-#include "models/registry.h"
 #include "models/save.h"
 #include "weft/nn_tools.h"
 
@@ -121,7 +120,7 @@ static weft_status name_config(const weft_config *config)
 static weft_status build(weft_model *m, bool has_head)
 {
     weft_scope_open();
-    m->module = m->family->build(m->config, has_head, &m->info);
+    m->module = m->family->build(m->family, m->config, has_head, &m->info);
     weft_scope_close(NULL);
     if (m->module == NULL)
         return name_config(m->config);

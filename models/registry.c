@@ -1,6 +1,6 @@
 /* models/registry.c -- model families by model_type: the built-in ones, and those added by
  * programs. */
-#include "models/registry.h"
+#include "models/family.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -9,13 +9,15 @@
 #include "core/io/named.h"
 #include "core/io/text.h"
 #include "models/convert/convert.h"
+#include "models/family.h"
 #include "models/names.h"
 #include "nn/module.h"
 
 typedef struct writing {
     const weft__weights *stored;
     const weft__naming *naming; /* of parameters that the checkpoint does not have */
-    bool text_only, mixtral;
+    const weft__family *family; /* NULL: a program's own */
+    bool text_only;
     bool dense;      /* no matrix is quantized: the layout is that of transformers */
     bool taps_first; /* dense, and the tree has MLX's layout of gated delta nets */
     const weft_named_arrays *parameters;
@@ -133,26 +135,13 @@ static weft_status put_joined(writing *w, const char *name, const char *path, we
 }
 
 /* The name that transformers gives to a stack of a model that is not from a folder: of expert 0, or
- * of all of them in models with experts in parallel to the MLP. */
+ * of all of them. */
 static void usual_name(const writing *w, const char *path, char *out, size_t size)
 {
-    static const char *const theirs[][2] = {
-        {"gate_proj.weight", "w1"}, {"down_proj.weight", "w2"}, {"up_proj.weight", "w3"}};
-    static const char stack[] = ".mlp.switch_mlp.";
     char name[WEFT_NN_PATH];
-    const char *at = strstr(path, stack);
-    const char *last = at ? at + strlen(stack) : "";
-    if (at == NULL) {
-        snprintf(name, sizeof name, "%.*s", (int)(strlen(path) - strlen(".weight")), path);
+    snprintf(name, sizeof name, "%.*s", (int)(strlen(path) - strlen(".weight")), path);
+    if (w->family == NULL || !weft__name_stored(w->family, path, out, size))
         (void)weft__nn_stack_name(name, true, out, size); /* it is one, and as long before */
-        return;
-    }
-    snprintf(out, size, "%.*s.mlp.experts.0.%s", (int)(at - path), path, last);
-    for (size_t i = 0; w->mixtral && i < sizeof theirs / sizeof *theirs; i++) {
-        if (strcmp(last, theirs[i][0]) == 0)
-            snprintf(out, size, "%.*s.block_sparse_moe.experts.0.%s.weight", (int)(at - path), path,
-                     theirs[i][1]);
-    }
 }
 
 static bool is_stack(const char *path)
@@ -210,11 +199,10 @@ weft_status weft__model_save_tensors(weft_model *model, const char *path, bool t
 {
     weft_named_arrays parameters;
     const weft__weights *stored = weft__model_stored(model);
-    const char *model_type = weft_model_family_of(model)->model_type;
     writing w = {.stored = stored,
                  .naming = naming_of(stored),
+                 .family = weft_model_family_of(model)->own,
                  .text_only = text_only,
-                 .mixtral = strcmp(model_type, "mixtral") == 0,
                  .dense = !weft__model_is_mlx(model),
                  .parameters = &parameters};
     w.taps_first = w.dense && is_taps_first(model);

@@ -164,13 +164,15 @@ typedef struct weft_layer_attention {
     weft_dims states[WEFT_LAYER_STATES];
 } weft_layer_attention;
 
-typedef struct weft_model_family {
+typedef struct weft_model_family weft_model_family;
+struct weft_model_family {
     const char *model_type;
     const char *architecture; /* its class in "architectures", for files without model_type; may be
                                * NULL */
     /* The module tree, whose paths are the tensors' names ("model.layers.0...", "lm_head.weight").
      * `has_head`: there is a separate output matrix. NULL, with the message, on failure. */
-    weft_module *(*build)(const weft_config *config, bool has_head, weft_model_info *info);
+    weft_module *(*build)(const weft_model_family *family, const weft_config *config, bool has_head,
+                          weft_model_info *info);
     /* tokens (B, L) int32 -> hidden states (B, L, E), the final norm applied. */
     weft_array *(*hidden)(weft_module *module, weft_array *tokens, const weft_model_call *call);
     /* Hidden states (..., E) -> logits (..., V). */
@@ -189,7 +191,9 @@ typedef struct weft_model_family {
     /* Maps a tensor's name to its path; false drops it. NULL: strips the usual prefixes
      * ("language_model.model.", ...) and drops the towers of other modalities. */
     weft_nn_rename *rename;
-} weft_model_family;
+    const char *text_type; /* of a multimodal model: the model_type of its text model alone */
+    const struct weft__family *own; /* of the built-in families (models/family.h); else NULL */
+};
 
 /* Registers a family; the literal must not be freed. WEFT_INVALID if the model_type is taken. */
 WEFT_NODISCARD WEFT_API weft_status weft_model_register(const weft_model_family *family)

@@ -5,32 +5,19 @@
 
 #include "core/failure.h"
 #include "models/convert/convert.h"
+#include "models/family.h"
 
-/* Text models by the multimodal model_type or their own, and their classes in transformers. */
-static const struct {
-    const char *types[2]; /* of the multimodal model and of the text model */
-    const char *class_name;
-} texts[] = {
-    {{"gemma3", "gemma3_text"}, "Gemma3ForCausalLM"},
-    {{"gemma4", "gemma4_text"}, "Gemma4ForCausalLM"},
-    {{"gemma4_unified", "gemma4_unified_text"}, "Gemma4UnifiedForCausalLM"},
-    {{"qwen3_5", "qwen3_5_text"}, "Qwen3_5ForCausalLM"},
-    {{"qwen3_5_moe", "qwen3_5_moe_text"}, "Qwen3_5MoeForCausalLM"},
-    {{"mistral3", "mistral"}, "MistralForCausalLM"},
-    {{NULL, "ministral3"}, "Ministral3ForCausalLM"},
-};
-
-static int find_text(const json_object *holder, int which)
+/* The family of a text model alone, by its own model_type or that of the multimodal model; NULL:
+ * unknown. */
+static const weft_model_family *find_text(const json_object *holder)
 {
     json_object *type;
-    if (!json_object_object_get_ex(holder, "model_type", &type))
-        return -1;
-    for (int i = 0; i < (int)(sizeof texts / sizeof *texts); i++) {
-        const char *name = texts[i].types[which];
-        if (name && strcmp(json_object_get_string(type), name) == 0)
-            return i;
-    }
-    return -1;
+    const bool has = json_object_object_get_ex(holder, "model_type", &type) &&
+                     json_object_is_type(type, json_type_string);
+    const weft_model_family *found =
+        has ? weft_model_family_find(json_object_get_string(type)) : NULL;
+    found = found ? weft__family_of_text(found) : NULL;
+    return found && found->architecture ? found : NULL;
 }
 
 /* Copies members that the text model's own configuration does not have. */
@@ -63,18 +50,18 @@ weft_status weft__text_config(weft_model *model, json_object **root)
     const weft_config *config = weft_model_config(model);
     json_object *text = json_object_object_get(*root, "text_config");
     json_object *classes = json_object_new_array();
-    int i = find_text(text, 1);
-    i = i >= 0 ? i : find_text(*root, 0);
-    if (i < 0) {
+    const weft_model_family *family = find_text(text);
+    family = family ? family : find_text(*root);
+    if (family == NULL) {
         json_object_put(classes);
         return weft_fail(WEFT_UNSUPPORTED, "%s: the text model of %s alone is unsupported",
                          weft_config_where(config),
                          weft_printable(weft_config_string(config, "model_type", "")));
     }
     bool fine = copy_members(*root, text) && add(text, "architectures", classes);
-    json_object *name = fine ? json_object_new_string(texts[i].class_name) : NULL;
+    json_object *name = fine ? json_object_new_string(family->architecture) : NULL;
     fine = fine && name && json_object_array_add(classes, name) == 0 &&
-           add(text, "model_type", json_object_new_string(texts[i].types[1])) &&
+           add(text, "model_type", json_object_new_string(family->model_type)) &&
            add(text, "tie_word_embeddings", json_object_new_boolean(weft__model_is_tied(model)));
     if (!fine)
         return weft__out_of_memory(weft_config_where(config), NULL);

@@ -2,6 +2,7 @@
  * multimodal models: heads of two sizes, normalized values that may equal the keys, layers that
  * share keys and values, per-layer inputs, experts in parallel to the MLP. Files differ in what
  * they omit from config.json, so the shapes of the weights decide where available. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,12 +10,12 @@
 #include "models/families/gemma.h"
 #include "models/layers.h"
 #include "models/placement.h"
-#include "models/registry.h"
+#include "weft/ops.h"
 
 typedef struct gemma4_config {
     weft__decoder_config decoder;
     int64_t global_head_dim, num_global_key_value_heads, num_kv_shared_layers;
-    int64_t hidden_size_per_layer_input, vocab_size_per_layer_input, top_k_experts;
+    int64_t hidden_size_per_layer_input, vocab_size_per_layer_input;
     bool attention_k_eq_v, use_double_wide_mlp, enable_moe_block;
     bool has_scalars; /* each layer has a layer_scalar */
 } gemma4_config;
@@ -26,15 +27,12 @@ static const weft_config_field fields[] = {
     WEFT_CONFIG_OPTIONAL(DOUBLE, weft__decoder_config, final_logit_softcapping, 0),
     WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, num_experts, 0),
     WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, moe_intermediate_size, 0),
-};
-
-static const weft_config_field own_fields[] = {
+    WEFT__CONFIG_AS("top_k_experts", INT, weft__decoder_config, num_experts_per_tok, 8),
     WEFT_CONFIG_OPTIONAL(INT, gemma4_config, global_head_dim, 0),
     WEFT_CONFIG_OPTIONAL(INT, gemma4_config, num_global_key_value_heads, 0),
     WEFT_CONFIG_OPTIONAL(INT, gemma4_config, num_kv_shared_layers, -1),
     WEFT_CONFIG_OPTIONAL(INT, gemma4_config, hidden_size_per_layer_input, 0),
     WEFT_CONFIG_OPTIONAL(INT, gemma4_config, vocab_size_per_layer_input, 0),
-    WEFT_CONFIG_OPTIONAL(INT, gemma4_config, top_k_experts, 8),
     WEFT_CONFIG_OPTIONAL(BOOL, gemma4_config, attention_k_eq_v, false),
     WEFT_CONFIG_OPTIONAL(BOOL, gemma4_config, use_double_wide_mlp, false),
     WEFT_CONFIG_OPTIONAL(BOOL, gemma4_config, enable_moe_block, false),
@@ -398,39 +396,180 @@ static weft_status check_own(const weft_config *config, const gemma4_config *c)
     return WEFT_OK;
 }
 
-static weft_module *build(const weft_config *config, bool has_head, weft_model_info *info)
+static weft_status finish(const weft_config *config, weft__decoder_config *d)
 {
-    gemma4_config c = {.decoder = {.theta = 1e6,
-                                   .partial_rotary_factor = 1,
-                                   .sliding_theta = 1e4,
-                                   .qk_norm = true,
-                                   .attention_scale = 1}};
-    weft__decoder_config *d = &c.decoder;
-    if (weft_config_read(config, fields, sizeof fields / sizeof *fields, d) != WEFT_OK ||
-        weft_config_read(config, own_fields, sizeof own_fields / sizeof *own_fields, &c) != WEFT_OK)
-        return NULL;
+    gemma4_config *c = (gemma4_config *)d;
     if (d->num_experts == 0)
         d->num_experts = weft_config_int(config, "num_local_experts", 0);
-    d->num_experts_per_tok = c.top_k_experts;
-    weft__gemma_scales(d);
-    find_inputs(config, &c);
-    c.has_scalars =
+    d->embedding_scale = sqrt((double)d->hidden_size);
+    find_inputs(config, c);
+    c->has_scalars =
         !weft__config_has_tensors(config) || layer_tensor(config, 0, "layer_scalar", NULL);
-    if (check_own(config, &c) != WEFT_OK)
-        return NULL;
-    return weft__decoder_new(config, d, WEFT__WINDOW_PATTERN, &architecture, has_head, info);
+    return check_own(config, c);
 }
 
-#define GEMMA4(name, class)                                                                        \
-    const weft_model_family weft__family_##name = {                                                \
-        .model_type = #name,                                                                       \
-        .architecture = #class,                                                                    \
-        .build = build,                                                                            \
-        WEFT__DECODER_FORWARD,                                                                     \
-        .tied = true,                                                                              \
+/* ---- GGUF files ------------------------------------------------------------------------------ */
+
+static const weft__tensor_name names[] = {
+    WEFT__GEMMA_NAMES,
+    {"ffn_gate_inp", "router.proj", NULL},
+    {"ffn_gate_exps", "experts.switch_glu.gate_proj", "experts.gate_up_proj"},
+    {"ffn_up_exps", "experts.switch_glu.up_proj", "experts.gate_up_proj"},
+    {"ffn_gate_up_exps", "experts.switch_glu.gate_up_proj", NULL},
+    {"ffn_down_exps", "experts.switch_glu.down_proj", "experts.down_proj"},
+    {"pre_ffw_norm_2", "pre_feedforward_layernorm_2", NULL},
+    {"post_ffw_norm_1", "post_feedforward_layernorm_1", NULL},
+    {"post_ffw_norm_2", "post_feedforward_layernorm_2", NULL},
+    {"inp_gate", "per_layer_input_gate", NULL},
+    {"proj", "per_layer_projection", NULL},
+    {"post_norm", "post_per_layer_input_norm", NULL},
+    {"ffn_gate_inp.scale", "router.scale", NULL},
+    {"ffn_down_exps.scale", "router.per_expert_scale", NULL},
+    {"layer_output_scale.weight", "layer_scalar", NULL},
+    {"per_layer_token_embd.weight", "model.embed_tokens_per_layer.weight", NULL},
+    {"per_layer_model_proj.weight", "model.per_layer_model_projection.weight", NULL},
+    {"per_layer_proj_norm.weight", "model.per_layer_projection_norm.weight", NULL},
+    {NULL, NULL, NULL},
+};
+
+/* The rotated share of a full-attention head: frequencies whose divisors are not huge. */
+static double rotated_share(const weft__gguf_reader *r)
+{
+    int64_t n, rotated = 0;
+    const char *divisors = weft__gguf_floats(r, WEFT__GGUF_DIVISORS, &n);
+    for (int64_t i = 0; i < n; i++)
+        rotated += weft__gguf_float_at(divisors, i) == 1;
+    return n > 0 ? (double)rotated / (double)n : 1;
+}
+
+/* Element `layer` of a list, or the single number. */
+static int64_t of_layer(const weft__gguf_reader *r, const char *name, int64_t layer,
+                        int64_t otherwise)
+{
+    int64_t out;
+    const weft_gguf_value *v = weft__gguf_value(r, name);
+    return weft_gguf_value_int(v, v && v->is_array ? layer : 0, &out) ? out : otherwise;
+}
+
+/* The first layer with a window, or without; -1: none. */
+static int64_t first_of(const weft__gguf_reader *r, bool window)
+{
+    const weft_gguf_value *pattern = weft__gguf_value(r, "attention.sliding_window_pattern");
+    for (int64_t i = 0; pattern && i < pattern->count; i++) {
+        int64_t sliding;
+        if (weft_gguf_value_int(pattern, i, &sliding) && (sliding != 0) == window)
+            return i;
     }
-GEMMA4(gemma4, Gemma4ForConditionalGeneration);
-GEMMA4(gemma4_text, Gemma4ForCausalLM);
-GEMMA4(gemma4_unified, Gemma4UnifiedForConditionalGeneration);
-GEMMA4(gemma4_unified_text, Gemma4UnifiedForCausalLM);
+    return -1;
+}
+
+/* Heads, shared layers and inputs. */
+static void read_sizes(weft__gguf_reader *r)
+{
+    const char *kv = "attention.head_count_kv", *width = "feed_forward_length";
+    char values[64];
+    const int64_t sliding = first_of(r, true), full = first_of(r, false);
+    const int64_t L = weft__gguf_integer(r, "block_count", 1),
+                  shared = weft__gguf_integer(r, "attention.shared_kv_layers", 0);
+    const int rows = weft_gguf_find(r->file, "per_layer_token_embd.weight");
+    const int64_t heads = weft__gguf_integer(r, "attention.head_count", 1);
+    weft__gguf_add_integer(r, "num_key_value_heads",
+                           of_layer(r, kv, sliding < 0 ? 0 : sliding, heads));
+    if (full >= 0)
+        weft__gguf_add_integer(r, "num_global_key_value_heads", of_layer(r, kv, full, heads));
+    weft__gguf_add_integer(r, "global_head_dim",
+                           weft__gguf_integer(r, "attention.key_length", 512));
+    snprintf(values, sizeof values, "blk.%lld.attn_v.weight", (long long)(full < 0 ? 0 : full));
+    weft__gguf_add_bool(r, "attention_k_eq_v", !weft__gguf_has(r, values));
+    weft__gguf_add_integer(r, "num_kv_shared_layers", shared);
+    weft__gguf_add_integer(r, "hidden_size_per_layer_input",
+                           weft__gguf_integer(r, "embedding_length_per_layer_input", 0));
+    if (rows >= 0 && weft_gguf_at(r->file, rows)->shape.n == 2)
+        weft__gguf_add_integer(r, "vocab_size_per_layer_input",
+                               weft_gguf_at(r->file, rows)->shape.at[0]);
+    weft__gguf_add_bool(r, "use_double_wide_mlp",
+                        shared > 0 && of_layer(r, width, L - 1, 0) == 2 * of_layer(r, width, 0, 0));
+}
+
+static weft_status read_rope(weft__gguf_reader *r)
+{
+    const bool experts = weft__gguf_integer(r, "expert_count", 0) > 0;
+    read_sizes(r);
+    weft__gguf_add_bool(r, "enable_moe_block", experts);
+    if (experts)
+        weft__gguf_add_integer(r, "top_k_experts", weft__gguf_integer(r, "expert_used_count", 8));
+    weft__text_format(&r->out,
+                      ",\"hidden_activation\":\"gelu_pytorch_tanh\",\"rope_parameters\":{"
+                      "\"full_attention\":{\"rope_type\":\"proportional\","
+                      "\"partial_rotary_factor\":%.9g,\"rope_theta\":%.9g},"
+                      "\"sliding_attention\":{\"rope_type\":\"default\",\"rope_theta\":%.9g}}",
+                      rotated_share(r), weft__gguf_number(r, "rope.freq_base", 1e6),
+                      weft__gguf_number(r, "rope.freq_base_swa", 1e4));
+    weft__gemma_read_cap(r, "final_logit_softcapping", 30);
+    return WEFT_OK;
+}
+
+/* Only a share of a head rotates: the other frequencies get huge divisors. */
+static weft_status write_scaling(weft__gguf_facts *f, const weft_rope_options *o)
+{
+    if (o->kind != WEFT_ROPE_PROPORTIONAL && o->kind != WEFT_ROPE_DEFAULT)
+        return weft__gguf_put_scaling(f, o);
+    const double share = o->kind == WEFT_ROPE_DEFAULT || o->partial == 0 ? 1 : o->partial;
+    const int64_t half = f->head_dim / 2;
+    const int64_t rotated = (int64_t)(share * (double)f->head_dim / 2);
+    weft_array *ones = weft_full(WEFT_DIMS(rotated), 1, WEFT_FLOAT32);
+    weft_array *parts[] = {ones, weft_full(WEFT_DIMS(half - rotated), 1e30, WEFT_FLOAT32)};
+    f->rope_divisors = weft_concatenate(parts, 2, 0);
+    return WEFT_OK;
+}
+
+static weft_status write(weft__gguf_facts *f)
+{
+    weft_array **gate =
+        weft_nn_find(weft_model_module(f->model), "model.layers.0.per_layer_input_gate.weight");
+    const int64_t other = f->windowed ? f->windowed->head_dim : f->head_dim;
+    int64_t shared = 0;
+    for (int64_t i = 0; i < f->n_layers; i++)
+        shared += f->decoder.layers[i].source != i;
+    const weft_status status = weft__gemma_write(f);
+    weft__gguf_put_integer(f, "attention.shared_kv_layers", shared);
+    weft__gguf_put_integer(f, "embedding_length_per_layer_input", gate ? weft_dim(*gate, 0) : 0);
+    weft__gguf_put_integer(f, "attention.key_length_swa", other);
+    weft__gguf_put_integer(f, "attention.value_length_swa", other);
+    return status;
+}
+
+static const weft__gguf_arch gguf = {
+    .name = "gemma4",
+    .by_layer = true,
+    .two_rotations = true,
+    .windows = WEFT__GGUF_ALWAYS,
+    .scale = 1,
+    .read_rope = read_rope,
+    .write_scaling = write_scaling,
+    .write = write,
+};
+
+static const weft__family own = {
+    WEFT__FIELDS(fields),
+    .size = sizeof(gemma4_config),
+    .defaults = &(const gemma4_config){.decoder = {.theta = 1e6,
+                                                   .partial_rotary_factor = 1,
+                                                   .sliding_theta = 1e4,
+                                                   .qk_norm = true,
+                                                   .attention_scale = 1}}
+                     .decoder,
+    .finish = finish,
+    .windows = WEFT__WINDOW_PATTERN,
+    .architecture = &architecture,
+    .names = names,
+    .gguf = &gguf,
+};
+
+#define GEMMA4(type, class, text)                                                                  \
+    WEFT__FAMILY(type, class, .own = &own, .tied = true, .text_type = text)
+GEMMA4(gemma4, Gemma4ForConditionalGeneration, "gemma4_text");
+GEMMA4(gemma4_text, Gemma4ForCausalLM, NULL);
+GEMMA4(gemma4_unified, Gemma4UnifiedForConditionalGeneration, "gemma4_unified_text");
+GEMMA4(gemma4_unified_text, Gemma4UnifiedForCausalLM, NULL);
 #undef GEMMA4

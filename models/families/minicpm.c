@@ -2,54 +2,64 @@
  * embeddings, residual branches and the input of the head. MiniCPM 5 is a llama. */
 #include <math.h>
 
-#include "models/decoder.h"
-#include "models/registry.h"
+#include "models/gguf/arch.h"
 
-typedef struct scalars {
-    double scale_emb, scale_depth, dim_model_base; /* 0: none */
-    int64_t num_experts;
-} scalars;
+typedef struct minicpm_config {
+    weft__decoder_config decoder;
+    double scale_depth, dim_model_base; /* 0: none */
+} minicpm_config;
 
 static const weft_config_field fields[] = {
-    WEFT__DECODER_FIELDS(32000, 4096, 11008, 32, 32),
-    WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, num_key_value_heads, 0),
-    WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, head_dim, 0),
-    WEFT_CONFIG_OPTIONAL(BOOL, weft__decoder_config, attention_bias, false),
+    WEFT__DECODER_FIELDS(32000, 4096, 11008, 32, 32, 0, 0),
+    WEFT__ATTENTION_BIAS,
+    WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, num_experts, 0),
+    WEFT__CONFIG_AS("scale_emb", DOUBLE, weft__decoder_config, embedding_scale, 0),
+    WEFT_CONFIG_OPTIONAL(DOUBLE, minicpm_config, scale_depth, 0),
+    WEFT_CONFIG_OPTIONAL(DOUBLE, minicpm_config, dim_model_base, 0),
 };
 
-static const weft_config_field scalar_fields[] = {
-    WEFT_CONFIG_OPTIONAL(DOUBLE, scalars, scale_emb, 0),
-    WEFT_CONFIG_OPTIONAL(DOUBLE, scalars, scale_depth, 0),
-    WEFT_CONFIG_OPTIONAL(DOUBLE, scalars, dim_model_base, 0),
-    WEFT_CONFIG_OPTIONAL(INT, scalars, num_experts, 0),
-};
-
-static weft_module *build(const weft_config *config, bool has_head, weft_model_info *info)
+static weft_status finish(const weft_config *config, weft__decoder_config *c)
 {
-    weft__decoder_config c = {.theta = 10000};
-    scalars s;
-    if (weft_config_read(config, fields, sizeof fields / sizeof *fields, &c) != WEFT_OK ||
-        weft_config_read(config, scalar_fields, sizeof scalar_fields / sizeof *scalar_fields, &s) !=
-            WEFT_OK)
-        return NULL;
-    if (s.num_experts > 0) {
-        weft_fail(WEFT_UNSUPPORTED, "%s: num_experts: minicpm with experts is unsupported",
-                  weft_config_where(config));
-        return NULL;
-    }
-    c.output_bias = c.attention_bias;
-    c.embedding_scale = s.scale_emb;
-    if (s.scale_depth != 0 && c.num_hidden_layers > 0)
-        c.residual_scale = s.scale_depth / sqrt((double)c.num_hidden_layers);
-    if (s.dim_model_base != 0 && c.hidden_size > 0)
-        c.hidden_scale = s.dim_model_base / (double)c.hidden_size;
-    return weft__decoder_new(config, &c, WEFT__WINDOW_NONE, NULL, has_head, info);
+    const minicpm_config *own = (const minicpm_config *)c;
+    if (c->num_experts > 0)
+        return weft_fail(WEFT_UNSUPPORTED, "%s: num_experts: minicpm with experts is unsupported",
+                         weft_config_where(config));
+    c->num_experts = 0;
+    if (own->scale_depth != 0 && c->num_hidden_layers > 0)
+        c->residual_scale = own->scale_depth / sqrt((double)c->num_hidden_layers);
+    if (own->dim_model_base != 0 && c->hidden_size > 0)
+        c->hidden_scale = own->dim_model_base / (double)c->hidden_size;
+    return WEFT_OK;
 }
 
-const weft_model_family weft__family_minicpm = {
-    .model_type = "minicpm",
-    .architecture = "MiniCPMForCausalLM",
-    .build = build,
-    WEFT__DECODER_FORWARD,
-    .tied = true,
+static void read(weft__gguf_reader *r)
+{
+    const double L = weft__gguf_number(r, "block_count", 1);
+    const double depth = weft__gguf_number(r, "residual_scale", 1 / sqrt(L)) * sqrt(L);
+    const double base =
+        weft__gguf_number(r, "embedding_length", 0) / weft__gguf_number(r, "logit_scale", 1);
+    weft__gguf_add_number(&r->out, "scale_emb", weft__gguf_number(r, "embedding_scale", 1));
+    weft__gguf_add_number(&r->out, "scale_depth", depth);
+    weft__gguf_add_number(&r->out, "dim_model_base", base);
+}
+
+/* Absent scales are 1. */
+static weft_status write(weft__gguf_facts *f)
+{
+    const weft__decoder_config *c = f->decoder.config;
+    weft__gguf_put_number(f, "embedding_scale", c->embedding_scale != 0 ? c->embedding_scale : 1);
+    weft__gguf_put_number(f, "residual_scale", c->residual_scale != 0 ? c->residual_scale : 1);
+    weft__gguf_put_number(f, "logit_scale", c->hidden_scale != 0 ? 1 / c->hidden_scale : 1);
+    return WEFT_OK;
+}
+
+static const weft__family own = {
+    WEFT__FIELDS(fields),
+    .size = sizeof(minicpm_config),
+    .defaults = &(const minicpm_config){.decoder = {.theta = 10000}}.decoder,
+    .finish = finish,
+    .gguf =
+        &(const weft__gguf_arch){.name = "minicpm", .permuted = true, .read = read, .write = write},
 };
+
+WEFT__FAMILY(minicpm, MiniCPMForCausalLM, .own = &own, .tied = true);

@@ -1,17 +1,14 @@
 /* models/families/ministral3.c -- Ministral 3: mistral without windows, with queries that are
  * scaled by their position (Llama 4's attention temperature). */
 #include "models/config.h"
-#include "models/decoder.h"
-#include "models/registry.h"
+#include "models/gguf/arch.h"
 
 static const weft_config_field fields[] = {
-    WEFT__DECODER_FIELDS(131072, 4096, 14336, 34, 32),
-    WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, num_key_value_heads, 8),
-    WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, head_dim, 128),
+    WEFT__DECODER_FIELDS(131072, 4096, 14336, 34, 32, 8, 128),
     WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, sliding_window, 0),
 };
 
-static weft_status read_growth(const weft_config *config, weft__decoder_config *c)
+static weft_status finish(const weft_config *config, weft__decoder_config *c)
 {
     weft__json rope;
     weft_status status = weft__config_rope_object(config, &rope);
@@ -28,18 +25,50 @@ static weft_status read_growth(const weft_config *config, weft__decoder_config *
     return status;
 }
 
-static weft_module *build(const weft_config *config, bool has_head, weft_model_info *info)
+/* Files of other Mistral models have this architecture without the scale. */
+static bool has_scale(const weft__gguf_reader *file)
 {
-    weft__decoder_config c = {.theta = 1e6};
-    if (weft_config_read(config, fields, sizeof fields / sizeof *fields, &c) != WEFT_OK ||
-        read_growth(config, &c) != WEFT_OK)
-        return NULL;
-    return weft__decoder_new(config, &c, WEFT__WINDOW_ALL, NULL, has_head, info);
+    return weft__gguf_number(file, "attention.temperature_scale", 0) != 0;
 }
 
-const weft_model_family weft__family_ministral3 = {
-    .model_type = "ministral3",
-    .architecture = "Ministral3ForCausalLM",
-    .build = build,
-    WEFT__DECODER_FORWARD,
+static weft_status read_rope(weft__gguf_reader *r)
+{
+    weft__text *out = &r->out;
+    weft__text_format(out, ",\"rope_parameters\":{\"rope_type\":\"yarn\"");
+    weft__gguf_add_number(out, "rope_theta", weft__gguf_number(r, "rope.freq_base", 1e6));
+    weft__gguf_add_yarn(r);
+    weft__gguf_add_number(out, "mscale", 1);
+    weft__gguf_add_number(out, "mscale_all_dim",
+                          weft__gguf_number(r, "rope.scaling.yarn_log_multiplier", 1));
+    weft__gguf_add_number(out, "llama_4_scaling_beta",
+                          weft__gguf_number(r, "attention.temperature_scale", 0));
+    weft__text_format(out, "}");
+    return WEFT_OK;
+}
+
+/* The amplitude of the rotation is mscale over mscale_all_dim; readers assume 1 for the former. */
+static weft_status write_scaling(weft__gguf_facts *f, const weft_rope_options *o)
+{
+    if (o->kind != WEFT_ROPE_YARN || o->no_truncate || o->mscale != 1 || o->mscale_all_dim == 0 ||
+        o->attention_factor != 0)
+        return weft__gguf_refuse(f, "this scaling of the rotary embedding");
+    weft__gguf_put_number(f, "rope.scaling.yarn_log_multiplier", o->mscale_all_dim);
+    weft__gguf_put_number(f, "attention.temperature_scale", f->decoder.config->query_beta);
+    weft__gguf_put_yarn(f, o);
+    return WEFT_OK;
+}
+
+static const weft__family own = {
+    WEFT__FIELDS(fields),
+    .defaults = &(const weft__decoder_config){.theta = 1e6},
+    .finish = finish,
+    .windows = WEFT__WINDOW_ALL,
+    .gguf = &(const weft__gguf_arch){.name = "mistral3",
+                                     .otherwise = "llama",
+                                     .claims = has_scale,
+                                     .permuted = true,
+                                     .read_rope = read_rope,
+                                     .write_scaling = write_scaling},
 };
+
+WEFT__FAMILY(ministral3, Ministral3ForCausalLM, .own = &own);

@@ -1,29 +1,43 @@
 /* models/families/mixtral.c -- Mixtral (Jiang et al. 2024): mistral with experts in every layer. */
-#include "models/decoder.h"
-#include "models/registry.h"
+#include "models/gguf/arch.h"
 
 static const weft_config_field fields[] = {
-    WEFT__DECODER_FIELDS(32000, 4096, 14336, 32, 32),
-    WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, num_key_value_heads, 8),
-    WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, head_dim, 0),
+    WEFT__DECODER_FIELDS(32000, 4096, 14336, 32, 32, 8, 0),
     WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, sliding_window, 0),
     WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, num_experts_per_tok, 2),
 };
 
-static weft_module *build(const weft_config *config, bool has_head, weft_model_info *info)
+static weft_status finish(const weft_config *config, weft__decoder_config *c)
 {
-    weft__decoder_config c = {.theta = 1e6, .norm_topk_prob = true};
-    if (weft_config_read(config, fields, sizeof fields / sizeof *fields, &c) != WEFT_OK)
-        return NULL;
-    c.num_experts =
+    c->num_experts =
         weft_config_int(config, "num_local_experts", weft_config_int(config, "num_experts", 8));
-    c.moe_intermediate_size = c.intermediate_size;
-    return weft__decoder_new(config, &c, WEFT__WINDOW_ALL, NULL, has_head, info);
+    c->moe_intermediate_size = c->intermediate_size;
+    return WEFT_OK;
 }
 
-const weft_model_family weft__family_mixtral = {
-    .model_type = "mixtral",
-    .architecture = "MixtralForCausalLM",
-    .build = build,
-    WEFT__DECODER_FORWARD,
+static const weft__tensor_name names[] = {
+    {"ffn_gate_inp", "mlp.gate", "block_sparse_moe.gate.weight"},
+    {"ffn_gate_exps", "mlp.switch_mlp.gate_proj", "block_sparse_moe.experts.0.w1.weight"},
+    {"ffn_up_exps", "mlp.switch_mlp.up_proj", "block_sparse_moe.experts.0.w3.weight"},
+    {"ffn_down_exps", "mlp.switch_mlp.down_proj", "block_sparse_moe.experts.0.w2.weight"},
+    {NULL, NULL, NULL},
 };
+
+static bool has_experts(const weft__gguf_reader *file)
+{
+    return weft__gguf_integer(file, "expert_count", 0) > 0;
+}
+
+static const weft__family own = {
+    WEFT__FIELDS(fields),
+    .defaults = &(const weft__decoder_config){.theta = 1e6, .norm_topk_prob = true},
+    .finish = finish,
+    .windows = WEFT__WINDOW_ALL,
+    .names = names,
+    .gguf = &(const weft__gguf_arch){.name = "llama",
+                                     .claims = has_experts,
+                                     .permuted = true,
+                                     .windows = WEFT__GGUF_ONE_WINDOW},
+};
+
+WEFT__FAMILY(mixtral, MixtralForCausalLM, .own = &own);

@@ -1,30 +1,18 @@
 /* models/families/qwen3.c -- Qwen3, dense (Yang et al. 2025): qwen2 with normalized heads and no
  * biases. */
-#include "models/decoder.h"
-#include "models/registry.h"
+#include "models/gguf/arch.h"
 
 static const weft_config_field fields[] = {
-    WEFT__DECODER_FIELDS(151936, 4096, 22016, 32, 32),
-    WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, num_key_value_heads, 32),
-    WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, head_dim, 128),
-    WEFT_CONFIG_OPTIONAL(BOOL, weft__decoder_config, attention_bias, false),
-    WEFT_CONFIG_OPTIONAL(BOOL, weft__decoder_config, use_sliding_window, false),
-    WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, sliding_window, 4096),
-    WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, max_window_layers, 28),
+    WEFT__DECODER_FIELDS(151936, 4096, 22016, 32, 32, 32, 128),
+    WEFT__ATTENTION_BIAS,
+    WEFT__LATE_WINDOWS,
 };
 
-static weft_module *build(const weft_config *config, bool has_head, weft_model_info *info)
-{
-    weft__decoder_config c = {.theta = 10000, .qk_norm = true};
-    if (weft_config_read(config, fields, sizeof fields / sizeof *fields, &c) != WEFT_OK)
-        return NULL;
-    c.output_bias = c.attention_bias;
-    return weft__decoder_new(config, &c, WEFT__WINDOW_LATE, NULL, has_head, info);
-}
-
-const weft_model_family weft__family_qwen3 = {
-    .model_type = "qwen3",
-    .architecture = "Qwen3ForCausalLM",
-    .build = build,
-    WEFT__DECODER_FORWARD,
+static const weft__family own = {
+    WEFT__FIELDS(fields),
+    .defaults = &(const weft__decoder_config){.theta = 10000, .qk_norm = true},
+    .windows = WEFT__WINDOW_LATE,
+    .gguf = &(const weft__gguf_arch){.name = "qwen3"},
 };
+
+WEFT__FAMILY(qwen3, Qwen3ForCausalLM, .own = &own);

@@ -1,15 +1,10 @@
 /* models/families/qwen3_moe.c -- Qwen3 with experts (Yang et al. 2025). */
-#include "models/decoder.h"
-#include "models/registry.h"
+#include "models/gguf/arch.h"
 
 static const weft_config_field fields[] = {
-    WEFT__DECODER_FIELDS(151936, 2048, 6144, 24, 32),
-    WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, num_key_value_heads, 4),
-    WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, head_dim, 0),
-    WEFT_CONFIG_OPTIONAL(BOOL, weft__decoder_config, attention_bias, false),
-    WEFT_CONFIG_OPTIONAL(BOOL, weft__decoder_config, use_sliding_window, false),
-    WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, sliding_window, 4096),
-    WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, max_window_layers, 28),
+    WEFT__DECODER_FIELDS(151936, 2048, 6144, 24, 32, 4, 0),
+    WEFT__ATTENTION_BIAS,
+    WEFT__LATE_WINDOWS,
     WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, num_experts, 0),
     WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, num_experts_per_tok, 8),
     WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, moe_intermediate_size, 768),
@@ -17,20 +12,26 @@ static const weft_config_field fields[] = {
     WEFT_CONFIG_OPTIONAL(BOOL, weft__decoder_config, norm_topk_prob, false),
 };
 
-static weft_module *build(const weft_config *config, bool has_head, weft_model_info *info)
+static weft_status finish(const weft_config *config, weft__decoder_config *c)
 {
-    weft__decoder_config c = {.theta = 10000, .qk_norm = true};
-    if (weft_config_read(config, fields, sizeof fields / sizeof *fields, &c) != WEFT_OK)
-        return NULL;
-    if (c.num_experts == 0)
-        c.num_experts = weft_config_int(config, "num_local_experts", 128);
-    c.output_bias = c.attention_bias;
-    return weft__decoder_new(config, &c, WEFT__WINDOW_LATE, NULL, has_head, info);
+    if (c->num_experts == 0)
+        c->num_experts = weft_config_int(config, "num_local_experts", 128);
+    return WEFT_OK;
 }
 
-const weft_model_family weft__family_qwen3_moe = {
-    .model_type = "qwen3_moe",
-    .architecture = "Qwen3MoeForCausalLM",
-    .build = build,
-    WEFT__DECODER_FORWARD,
+/* Readers normalize the weights of the chosen experts. */
+static weft_status write(weft__gguf_facts *f)
+{
+    return f->decoder.config->norm_topk_prob ? WEFT_OK
+                                             : weft__gguf_refuse(f, "norm_topk_prob false");
+}
+
+static const weft__family own = {
+    WEFT__FIELDS(fields),
+    .defaults = &(const weft__decoder_config){.theta = 10000, .qk_norm = true},
+    .finish = finish,
+    .windows = WEFT__WINDOW_LATE,
+    .gguf = &(const weft__gguf_arch){.name = "qwen3moe", .write = write},
 };
+
+WEFT__FAMILY(qwen3_moe, Qwen3MoeForCausalLM, .own = &own);

@@ -5,7 +5,7 @@
 
 #include "models/block.h"
 #include "models/config.h"
-#include "models/registry.h"
+#include "models/family.h"
 
 typedef struct hybrid_config {
     weft__decoder_config decoder;
@@ -14,10 +14,7 @@ typedef struct hybrid_config {
 } hybrid_config;
 
 #define FIELDS(V, E, F, L, Hk, experts, chosen)                                                    \
-    WEFT__DECODER_FIELDS(V, E, F, L, 16),                                                          \
-        WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, num_key_value_heads, Hk),                  \
-        WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, head_dim, 256),                            \
-        WEFT_CONFIG_OPTIONAL(BOOL, weft__decoder_config, attention_bias, false),                   \
+    WEFT__DECODER_FIELDS(V, E, F, L, 16, Hk, 256), WEFT__ATTENTION_BIAS,                           \
         WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, full_attention_interval, 4),               \
         WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, num_experts, experts),                     \
         WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, num_experts_per_tok, chosen),              \
@@ -29,7 +26,6 @@ static const weft_config_field next_fields[] = {FIELDS(151936, 2048, 5632, 48, 2
 static const weft_config_field dense_fields[] = {FIELDS(248320, 4096, 12288, 32, 4, 0, 0)};
 static const weft_config_field sparse_fields[] = {FIELDS(248320, 2048, 512, 40, 2, 256, 8)};
 #undef FIELDS
-enum { N_FIELDS = sizeof next_fields / sizeof *next_fields };
 
 static const weft_config_field delta_fields[] = {
     WEFT_CONFIG_OPTIONAL(INT, weft__delta_net_config, linear_num_key_heads, 16),
@@ -178,53 +174,39 @@ static void find_layout(const weft_config *config, hybrid_config *c)
     c->decoder.rms_norm_offset = c->delta.taps_first ? 0 : 1;
 }
 
-static weft_module *build(const weft_config *config, bool has_head, weft_model_info *info,
-                          const weft_config_field *fields, bool by_key_head)
+static weft_status finish(const weft_config *config, weft__decoder_config *d)
 {
-    hybrid_config c = {.decoder = {.theta = 10000,
-                                   .partial_rotary_factor = 0.25,
-                                   .qk_norm = true,
-                                   .output_gate = true},
-                       .delta = {.by_key_head = by_key_head}};
-    weft__decoder_config *d = &c.decoder;
-    if (weft_config_read(config, fields, N_FIELDS, d) != WEFT_OK ||
-        weft_config_read(config, delta_fields, sizeof delta_fields / sizeof *delta_fields,
-                         &c.delta) != WEFT_OK)
-        return NULL;
-    c.shared_expert_intermediate_size =
+    hybrid_config *c = (hybrid_config *)d;
+    const weft_status status = weft_config_read(
+        config, delta_fields, sizeof delta_fields / sizeof *delta_fields, &c->delta);
+    if (status != WEFT_OK)
+        return status;
+    c->shared_expert_intermediate_size =
         weft_config_int(config, "shared_expert_intermediate_size", d->num_experts > 0 ? 512 : 0);
-    d->output_bias = d->attention_bias;
-    if (check(config, &c) != WEFT_OK)
-        return NULL;
-    find_layout(config, &c);
-    return weft__decoder_new(config, d, WEFT__WINDOW_NONE, &architecture, has_head, info);
+    find_layout(config, c);
+    return check(config, c);
 }
 
-static weft_module *build_next(const weft_config *config, bool has_head, weft_model_info *info)
-{
-    return build(config, has_head, info, next_fields, true);
-}
-
-static weft_module *build_dense(const weft_config *config, bool has_head, weft_model_info *info)
-{
-    return build(config, has_head, info, dense_fields, false);
-}
-
-static weft_module *build_sparse(const weft_config *config, bool has_head, weft_model_info *info)
-{
-    return build(config, has_head, info, sparse_fields, false);
-}
-
-#define HYBRID(name, builder, class)                                                               \
-    const weft_model_family weft__family_##name = {                                                \
-        .model_type = #name,                                                                       \
-        .architecture = #class,                                                                    \
-        .build = builder,                                                                          \
-        WEFT__DECODER_FORWARD,                                                                     \
+#define HYBRID(rows, grouped)                                                                      \
+    {                                                                                              \
+        WEFT__FIELDS(rows),                                                                        \
+            .size = sizeof(hybrid_config), .finish = finish, .architecture = &architecture,        \
+            .defaults =                                                                            \
+                &(const hybrid_config){.decoder = DEFAULTS, .delta.by_key_head = grouped}.decoder  \
     }
-HYBRID(qwen3_next, build_next, Qwen3NextForCausalLM);
-HYBRID(qwen3_5, build_dense, Qwen3_5ForConditionalGeneration);
-HYBRID(qwen3_5_text, build_dense, Qwen3_5ForCausalLM);
-HYBRID(qwen3_5_moe, build_sparse, Qwen3_5MoeForConditionalGeneration);
-HYBRID(qwen3_5_moe_text, build_sparse, Qwen3_5MoeForCausalLM);
+#define DEFAULTS                                                                                   \
+    {                                                                                              \
+        .theta = 10000, .partial_rotary_factor = 0.25, .qk_norm = true, .output_gate = true        \
+    }
+static const weft__family next = HYBRID(next_fields, true);
+static const weft__family dense = HYBRID(dense_fields, false);
+static const weft__family sparse = HYBRID(sparse_fields, false);
+#undef DEFAULTS
 #undef HYBRID
+
+WEFT__FAMILY(qwen3_next, Qwen3NextForCausalLM, .own = &next);
+WEFT__FAMILY(qwen3_5, Qwen3_5ForConditionalGeneration, .own = &dense, .text_type = "qwen3_5_text");
+WEFT__FAMILY(qwen3_5_text, Qwen3_5ForCausalLM, .own = &dense);
+WEFT__FAMILY(qwen3_5_moe, Qwen3_5MoeForConditionalGeneration, .own = &sparse,
+             .text_type = "qwen3_5_moe_text");
+WEFT__FAMILY(qwen3_5_moe_text, Qwen3_5MoeForCausalLM, .own = &sparse);

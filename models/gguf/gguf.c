@@ -7,6 +7,7 @@
 
 #include "core/failure.h"
 #include "core/io/text.h"
+#include "models/gguf/arch.h"
 #include "weft/elementwise.h"
 #include "weft/quantize.h"
 
@@ -14,6 +15,7 @@
 
 typedef struct reader {
     const weft_gguf *file;
+    const weft__family *family;
     const weft__gguf_arch *arch;
     weft_dtype dtype;
     int64_t heads, kv_heads; /* 0: rows are not reordered */
@@ -44,17 +46,19 @@ static weft_array *halves(const reader *r, int i, int64_t heads)
                        : weft_from_memory(moved, e->dtype, e->shape, weft_free, moved);
 }
 
-/* The number of heads whose rows must be reordered; 0: none. */
-static int64_t moved_heads(const reader *r, const char *path)
+int64_t weft__gguf_moved_heads(const weft__gguf_arch *arch, const char *path, int64_t heads,
+                               int64_t kv_heads)
 {
-    const bool q = strstr(path, ".q_proj.") != NULL, k = strstr(path, ".k_proj.") != NULL;
-    return !r->arch->permuted ? 0 : q ? r->heads : k ? r->kv_heads : 0;
+    return !arch->permuted           ? 0
+           : strstr(path, ".q_proj") ? heads
+           : strstr(path, ".k_proj") ? kv_heads
+                                     : 0;
 }
 
 static weft_array *tensor(const reader *r, int i, const char *path)
 {
     const weft_gguf_entry *e = weft_gguf_at(r->file, i);
-    const int64_t heads = moved_heads(r, path);
+    const int64_t heads = weft__gguf_moved_heads(r->arch, path, r->heads, r->kv_heads);
     weft_array *a = heads > 0 && e->shape.n > 0
                         ? halves(r, i, heads)
                         : weft_gguf_get_rows(r->file, i, 0, e->shape, r->dtype);
@@ -65,32 +69,10 @@ static weft_array *tensor(const reader *r, int i, const char *path)
                                                                                 : a;
 }
 
-/* The name of an expert's or router's tensor in a checkpoint of transformers, that of expert 0
- * where each is stored by itself; NULL: the same as the path. Folders are written with it. */
+/* The name in a checkpoint of transformers, with which folders are written; NULL: the path. */
 static const char *checkpoint_name(const reader *r, const char *path, char out[WEFT_NN_PATH])
 {
-    static const struct {
-        const char *arch, *path, *name;
-    } names[] = {
-        {"qwen3moe", ".mlp.switch_mlp.gate_proj.weight", ".mlp.experts.0.gate_proj.weight"},
-        {"qwen3moe", ".mlp.switch_mlp.up_proj.weight", ".mlp.experts.0.up_proj.weight"},
-        {"qwen3moe", ".mlp.switch_mlp.down_proj.weight", ".mlp.experts.0.down_proj.weight"},
-        {"llama", ".mlp.switch_mlp.gate_proj.weight", ".block_sparse_moe.experts.0.w1.weight"},
-        {"llama", ".mlp.switch_mlp.up_proj.weight", ".block_sparse_moe.experts.0.w3.weight"},
-        {"llama", ".mlp.switch_mlp.down_proj.weight", ".block_sparse_moe.experts.0.w2.weight"},
-        {"llama", ".mlp.gate.weight", ".block_sparse_moe.gate.weight"},
-        {"gemma4", ".experts.switch_glu.gate_proj.weight", ".experts.gate_up_proj"},
-        {"gemma4", ".experts.switch_glu.up_proj.weight", ".experts.gate_up_proj"},
-        {"gemma4", ".experts.switch_glu.down_proj.weight", ".experts.down_proj"},
-    };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcmp(names[i].arch, r->arch->name) != 0 || !weft__ends_with(path, names[i].path))
-            continue;
-        snprintf(out, WEFT_NN_PATH, "%.*s%s", (int)(strlen(path) - strlen(names[i].path)), path,
-                 names[i].name);
-        return out;
-    }
-    return NULL;
+    return weft__name_stored(r->family, path, out, WEFT_NN_PATH) ? out : NULL;
 }
 
 /* Splits the gates and ups of all experts in one tensor (n, 2 F, E), gates first, into two. */
@@ -125,19 +107,12 @@ static weft_status add(const reader *r, int i, const char *path, weft__weights *
                : weft__weights_add(out, path, checkpoint_name(r, path, name), a);
 }
 
-static weft_status heads_of(reader *r)
+static weft_status heads_of(const weft__gguf_reader *r, const char *name, int64_t *heads)
 {
-    char key[128];
-    const char *where = weft_gguf_path(r->file);
-    snprintf(key, sizeof key, "%s.attention.head_count", r->arch->name);
-    const weft_gguf_value *q = weft_gguf_value_find(r->file, key);
-    if (!weft_gguf_value_int(q, 0, &r->heads) || r->heads < 1)
-        return weft_fail(WEFT_INVALID, "%s: %s: expected a number of heads", where, key);
-    r->kv_heads = r->heads;
-    snprintf(key, sizeof key, "%s.attention.head_count_kv", r->arch->name);
-    const weft_gguf_value *kv = weft_gguf_value_find(r->file, key);
-    if (kv && (!weft_gguf_value_int(kv, 0, &r->kv_heads) || r->kv_heads < 1))
-        return weft_fail(WEFT_INVALID, "%s: %s: expected a number of heads", where, key);
+    const weft_gguf_value *v = weft__gguf_value(r, name);
+    if (v && (!weft_gguf_value_int(v, 0, heads) || *heads < 1))
+        return weft_fail(WEFT_INVALID, "%s: %s: expected a number of heads",
+                         weft_gguf_path(r->file), v->key);
     return WEFT_OK;
 }
 
@@ -151,27 +126,31 @@ static weft_dtype native(const weft_gguf *file, weft_dtype blocks)
 weft_status weft__gguf_weights(const weft_gguf *file, bool apart, weft_dtype dtype,
                                weft_dtype blocks, weft_dtype *used, weft__weights *out)
 {
-    weft_gguf_string name;
-    char arch[64];
-    const char *where = weft_gguf_path(file);
-    if (!weft_gguf_value_string(weft_gguf_value_find(file, "general.architecture"), 0, &name))
-        return weft_fail(WEFT_INVALID, "%s: general.architecture: expected a string", where);
-    snprintf(arch, sizeof arch, "%.*s", (int)(name.n < 63 ? name.n : 63), name.at);
+    weft__gguf_reader file_of;
+    weft_status status = weft__gguf_reader_of(file, &file_of);
+    if (status != WEFT_OK)
+        return status;
     *used = dtype ? dtype : native(file, blocks);
-    reader r = {
-        .file = file, .arch = weft__gguf_arch_named(arch, where), .dtype = *used, .apart = apart};
-    if (r.arch == NULL)
-        return weft_error_status();
-    weft_status status = r.arch->permuted ? heads_of(&r) : WEFT_OK;
+    reader r = {.file = file,
+                .family = file_of.family->own,
+                .arch = file_of.arch,
+                .dtype = *used,
+                .apart = apart};
+    if (r.arch->permuted) {
+        status = heads_of(&file_of, "attention.head_count", &r.heads);
+        r.kv_heads = r.heads;
+        if (status == WEFT_OK)
+            status = heads_of(&file_of, "attention.head_count_kv", &r.kv_heads);
+    }
     for (int i = 0; i < weft_gguf_count(file) && status == WEFT_OK; i++) {
         char path[WEFT_NN_PATH];
         const char *tensor_name = weft_gguf_at(file, i)->name;
         /* Read with the configuration. */
         if (strncmp(tensor_name, "rope_f", 6) == 0)
             continue;
-        if (!weft__gguf_to_path(r.arch, tensor_name, path, sizeof path))
-            return weft_fail(WEFT_UNSUPPORTED, "%s: tensor '%s' is unknown in %s models", where,
-                             weft_printable(tensor_name), arch);
+        if (!weft__name_from_gguf(r.family, tensor_name, path, sizeof path))
+            return weft_fail(WEFT_UNSUPPORTED, "%s: tensor '%s' is unknown in %s models",
+                             weft_gguf_path(file), weft_printable(tensor_name), file_of.name);
         status = add(&r, i, path, out);
     }
     weft__weights_sort(out);

@@ -6,26 +6,6 @@
 #include "models/weights.h"
 #include "weft/gguf.h"
 
-/* ---- names.c -------------------------------------------------------------------------------- */
-
-/* A GGUF architecture. */
-typedef struct weft__gguf_arch {
-    const char *name;       /* general.architecture */
-    const char *model_type; /* of Weft's families */
-    bool permuted;          /* rows of q and k are in pairs, for interleaved rotation */
-    bool sandwich;          /* norms before and after both parts of a layer */
-    double norm_offset;     /* offset that was added to the norms' gains */
-} weft__gguf_arch;
-
-/* NULL: WEFT_UNSUPPORTED, with the list of supported ones; `where` begins the message. */
-const weft__gguf_arch *weft__gguf_arch_named(const char *name, const char *where);
-/* The architecture for a model's configuration; NULL: none. */
-const weft__gguf_arch *weft__gguf_arch_of(const weft_config *config, const char *model_type);
-
-/* Converts a tensor's name to its path in a tree, and back; false: unknown. */
-bool weft__gguf_to_path(const weft__gguf_arch *arch, const char *name, char *out, size_t size);
-bool weft__gguf_from_path(const weft__gguf_arch *arch, const char *path, char *out, size_t size);
-
 /* ---- gguf.c --------------------------------------------------------------------------------- */
 
 /* The file's tensors by tree path; encoded ones are arrays of `dtype` (0: the dtype of the file's
@@ -38,10 +18,6 @@ weft_status weft__gguf_weights(const weft_gguf *file, bool apart, weft_dtype dty
 
 /* The equivalent of config.json. */
 weft_status weft__gguf_config(const weft_gguf *file, weft_config **out);
-
-/* Appends ,"key":x, with a fraction or an exponent since transformers distinguishes floats from
- * integers: the shortest decimal for a float32, the usual type in these files. */
-void weft__gguf_add_number(weft__text *out, const char *key, double x);
 
 /* ---- save.c --------------------------------------------------------------------------------- */
 

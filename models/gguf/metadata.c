@@ -7,12 +7,11 @@
 #include "core/failure.h"
 #include "models/block.h"
 #include "models/config.h"
-#include "models/gguf/save.h"
+#include "models/gguf/arch.h"
 #include "weft/ops.h"
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-/* Keys without the prefix "general." or "tokenizer." belong to the architecture. */
 static weft_gguf_value *put(weft__gguf_facts *f, const char *name, weft_gguf_type type)
 {
     weft__gguf_values *v = &f->values;
@@ -94,14 +93,14 @@ static weft_status put_by_layer(weft__gguf_facts *f, const char *name, of_layer 
 {
     bool alike = true;
     for (int64_t i = 1; i < f->n_layers; i++)
-        alike = alike && value(f->layers[i]) == value(f->layers[0]);
+        alike = alike && value(&f->decoder.layers[i]) == value(f->decoder.layers);
     if (alike) {
-        weft__gguf_put_integer(f, name, value(f->layers[0]));
+        weft__gguf_put_integer(f, name, value(f->decoder.layers));
         return WEFT_OK;
     }
     uint32_t *list = put_list(f, name, WEFT_GGUF_UINT32, f->n_layers, sizeof *list);
     for (int64_t i = 0; list && i < f->n_layers; i++)
-        list[i] = (uint32_t)value(f->layers[i]);
+        list[i] = (uint32_t)value(&f->decoder.layers[i]);
     return list ? WEFT_OK : weft_error_status();
 }
 
@@ -109,74 +108,51 @@ void weft__gguf_facts_release(weft__gguf_facts *f)
 {
     for (int i = 0; i < f->values.n; i++)
         weft_free(f->values.lists[i]);
-    weft_free(f->layers);
 }
 
 /* ---- facts from the modules ------------------------------------------------------------------ */
 
-static bool is(const weft__gguf_facts *f, const char *arch)
-{
-    return strcmp(f->arch->name, arch) == 0;
-}
-
-static weft_status refuse(const weft__gguf_facts *f, const char *what)
+weft_status weft__gguf_refuse(const weft__gguf_facts *f, const char *what)
 {
     return weft_fail(WEFT_UNSUPPORTED, "%s: %s is unsupported in GGUF files of %s models", f->where,
                      what, f->arch->name);
 }
 
-/* The scale that the format's readers assume: from the size of a head or, in the largest Gemmas,
- * from the layer's width per head. Another scale is multiplied into the weights that produce the
- * queries. */
-static void find_factor(weft__gguf_facts *f, double scale)
+static double query_factor(const weft__gguf_facts *f)
 {
-    const int64_t largest = is(f, "gemma2") ? 46 : is(f, "gemma3") ? 62 : -1;
-    const double size = f->n_layers == largest
-                            ? (double)weft_model_info_of(f->model)->hidden_size / (double)f->heads
+    const weft__decoder_config *c = f->decoder.config;
+    const double size = f->n_layers == f->arch->wide_layers
+                            ? (double)c->hidden_size / (double)f->heads
                             : (double)f->head_dim;
-    f->query_factor = scale == 0 || is(f, "gemma4") ? 1 : scale * sqrt(size);
-    if (fabs(f->query_factor - 1) < 1e-12)
-        f->query_factor = 1;
-}
-
-static weft_status inspect(weft__gguf_facts *f)
-{
-    double scale = 0;
-    f->n_layers = weft_model_info_of(f->model)->n_layers;
-    f->layers = weft_calloc(f->n_layers > 0 ? (size_t)f->n_layers : 1, sizeof *f->layers);
-    if (f->layers == NULL)
-        return weft__out_of_memory(f->where, NULL);
-    for (int64_t i = 0; i < f->n_layers; i++) {
-        char path[64];
-        snprintf(path, sizeof path, "model.layers.%lld.self_attn", (long long)i);
-        f->layers[i] = weft__attention_layer(weft_nn_find_module(weft_model_module(f->model), path),
-                                             &f->heads, &scale);
-        if (f->layers[i] == NULL)
-            return weft_fail(WEFT_UNSUPPORTED, "%s: expected layers of Weft's decoder", f->where);
-        if (f->layers[i]->window > 0)
-            f->window = f->layers[i]->window;
-        /* If there are both kinds of layers, those without a window determine head_dim. */
-        if (i == 0 || f->layers[i]->window == 0)
-            f->head_dim = f->layers[i]->head_dim;
-    }
-    if (f->n_layers < 1)
-        return weft_fail(WEFT_UNSUPPORTED, "%s: a model without layers", f->where);
-    f->kv_heads = f->layers[0]->n_kv_heads;
-    find_factor(f, scale);
-    return WEFT_OK;
+    const double factor = c->attention_scale == 0 ? 1
+                          : f->arch->scale != 0   ? c->attention_scale / f->arch->scale
+                                                  : c->attention_scale * sqrt(size);
+    return fabs(factor - 1) < 1e-12 ? 1 : factor;
 }
 
 weft_status weft__gguf_facts_of(weft_model *model, const char *where, weft__gguf_facts *out)
 {
-    const char *model_type = weft_model_family_of(model)->model_type;
-    const weft_config *config = weft_model_config(model);
+    const weft_model_family *family = weft_model_family_of(model);
     *out = (weft__gguf_facts){.model = model,
-                              .config = config,
-                              .arch = weft__gguf_arch_of(config, model_type),
+                              .config = weft_model_config(model),
+                              .family = family->own,
+                              .arch = weft__gguf_arch_of(family),
                               .where = where};
-    return out->arch ? inspect(out)
-                     : weft_fail(WEFT_UNSUPPORTED, "%s: %s models have no GGUF architecture", where,
-                                 model_type);
+    if (out->arch == NULL)
+        return weft_fail(WEFT_UNSUPPORTED, "%s: %s models have no GGUF architecture", where,
+                         family->model_type);
+    out->decoder = weft__decoder_facts_of(weft_model_module(model));
+    out->n_layers = out->decoder.config->num_hidden_layers;
+    out->heads = out->decoder.config->num_attention_heads;
+    out->kv_heads = out->decoder.layers[0].n_kv_heads;
+    for (int64_t i = out->n_layers - 1; i >= 0; i--) {
+        const weft__layer *layer = &out->decoder.layers[i];
+        out->windowed = layer->window > 0 ? layer : out->windowed;
+        /* If there are both kinds of layers, those without a window determine it. */
+        out->head_dim = layer->window == 0 || out->head_dim == 0 ? layer->head_dim : out->head_dim;
+    }
+    out->query_factor = query_factor(out);
+    return WEFT_OK;
 }
 
 /* ---- rotation ------------------------------------------------------------------------------- */
@@ -190,17 +166,7 @@ static void put_divisors(weft__gguf_facts *f, weft_rope_options o)
     f->rope_divisors = weft_divide(weft_rope_frequencies(&o, &amplitude), scaled);
 }
 
-/* Gemma 4 rotates only a share of a head: the other frequencies get huge divisors. */
-static void put_share(weft__gguf_facts *f, double partial)
-{
-    const int64_t half = f->head_dim / 2;
-    const int64_t turned = (int64_t)(partial * (double)f->head_dim / 2);
-    weft_array *ones = weft_full(WEFT_DIMS(turned), 1, WEFT_FLOAT32);
-    weft_array *parts[] = {ones, weft_full(WEFT_DIMS(half - turned), 1e30, WEFT_FLOAT32)};
-    f->rope_divisors = weft_concatenate(parts, 2, 0);
-}
-
-static weft_status put_yarn(weft__gguf_facts *f, const weft_rope_options *o)
+void weft__gguf_put_yarn(weft__gguf_facts *f, const weft_rope_options *o)
 {
     weft__gguf_put_text(f, "rope.scaling.type", "yarn");
     weft__gguf_put_number(f, "rope.scaling.factor", o->factor);
@@ -209,171 +175,93 @@ static weft_status put_yarn(weft__gguf_facts *f, const weft_rope_options *o)
     weft__gguf_put_number(f, "rope.scaling.yarn_beta_slow", o->beta_slow != 0 ? o->beta_slow : 1);
     if (o->attention_factor != 0)
         weft__gguf_put_number(f, "rope.scaling.attn_factor", o->attention_factor);
-    return WEFT_OK;
 }
 
-/* The amplitude of Ministral's rotation is mscale over mscale_all_dim; readers assume 1 for the
- * former. */
-static weft_status put_mistral3(weft__gguf_facts *f, const weft_rope_options *o)
+weft_status weft__gguf_put_scaling(weft__gguf_facts *f, const weft_rope_options *o)
 {
-    weft__json rope;
-    double beta = 0;
-    weft_status status = weft__config_rope_object(f->config, &rope);
-    if (status == WEFT_OK)
-        status = weft__json_find_number(&rope, "llama_4_scaling_beta", &beta);
-    if (status != WEFT_OK)
-        return status;
-    if (o->kind != WEFT_ROPE_YARN || o->no_truncate || o->mscale != 1 || o->mscale_all_dim == 0 ||
-        o->attention_factor != 0)
-        return refuse(f, "this scaling of the rotary embedding");
-    weft__gguf_put_number(f, "rope.scaling.yarn_log_multiplier", o->mscale_all_dim);
-    weft__gguf_put_number(f, "attention.temperature_scale", beta);
-    return put_yarn(f, o);
-}
-
-static weft_status put_scaling(weft__gguf_facts *f, const weft_rope_options *o)
-{
-    if (is(f, "mistral3"))
-        return put_mistral3(f, o);
-    if (is(f, "gemma4") && (o->kind == WEFT_ROPE_PROPORTIONAL || o->kind == WEFT_ROPE_DEFAULT)) {
-        put_share(f, o->kind == WEFT_ROPE_DEFAULT || o->partial == 0 ? 1 : o->partial);
+    switch (o->kind) {
+    case WEFT_ROPE_DEFAULT:
         return WEFT_OK;
-    }
-    if (o->kind == WEFT_ROPE_DEFAULT && (o->partial == 0 || o->partial == 1))
-        return WEFT_OK;
-    if (o->kind == WEFT_ROPE_LLAMA3) {
+    case WEFT_ROPE_LLAMA3:
         put_divisors(f, *o);
         return WEFT_OK;
-    }
-    if (o->kind == WEFT_ROPE_LINEAR) {
+    case WEFT_ROPE_LINEAR:
         weft__gguf_put_text(f, "rope.scaling.type", "linear");
         weft__gguf_put_number(f, "rope.scaling.factor", o->factor);
         return WEFT_OK;
+    case WEFT_ROPE_YARN:
+        if (o->no_truncate || o->mscale != 0)
+            break;
+        weft__gguf_put_yarn(f, o);
+        return WEFT_OK;
+    default:
+        break;
     }
-    if (o->kind == WEFT_ROPE_YARN && !o->no_truncate && o->mscale == 0)
-        return put_yarn(f, o);
-    return refuse(f, "this scaling of the rotary embedding");
+    return weft__gguf_refuse(f, "this scaling of the rotary embedding");
 }
 
-static const weft__layer *windowed(const weft__gguf_facts *f)
+/* The base of layers with a window, which the format has no scaling for. */
+static weft_status put_second_rotation(weft__gguf_facts *f)
 {
-    for (int64_t i = 0; i < f->n_layers; i++) {
-        if (f->layers[i]->window > 0)
-            return f->layers[i];
-    }
-    return NULL;
+    const weft_rope_options *o = f->decoder.ropes[1];
+    if (o->kind != WEFT_ROPE_DEFAULT || (o->partial != 0 && o->partial != 1))
+        return weft__gguf_refuse(f, "a scaled rotary embedding of layers with a window");
+    weft__gguf_put_number(f, "rope.freq_base_swa", o->theta);
+    if (f->arch->by_layer)
+        weft__gguf_put_integer(f, "rope.dimension_count_swa", f->windowed->head_dim);
+    return WEFT_OK;
 }
 
 static weft_status put_rope(weft__gguf_facts *f)
 {
-    weft_rope_options o, sliding;
-    const bool two = is(f, "gemma3") || is(f, "gemma4"); /* rotations */
-    weft_status status = weft_config_rope(f->config, f->head_dim, two ? 1e6 : 1e4, &o);
+    weft_rope_options o = *f->decoder.ropes[0];
+    const int64_t rotated = weft_config_int(f->config, "rope_dimension_count", f->head_dim);
+    weft__gguf_put_number(f, "rope.freq_base", o.theta);
+    weft__gguf_put_integer(f, "rope.dimension_count", rotated);
+    weft_status status = f->arch->two_rotations && f->windowed ? put_second_rotation(f) : WEFT_OK;
     if (status != WEFT_OK)
         return status;
-    weft__gguf_put_number(f, "rope.freq_base", o.theta);
-    weft__gguf_put_integer(f, "rope.dimension_count",
-                           weft_config_int(f->config, "rope_dimension_count", f->head_dim));
-    if (weft_config_has(f->config, "rope_dimension_count"))
-        o.partial = 0; /* which that number says */
-    const weft__layer *other = two ? windowed(f) : NULL;
-    if (other) {
-        status = weft__config_sliding_rope(f->config, other->head_dim, o.theta, 1e4, &sliding);
-        if (status != WEFT_OK)
-            return status;
-        if (sliding.kind != WEFT_ROPE_DEFAULT || (sliding.partial != 0 && sliding.partial != 1))
-            return refuse(f, "a scaled rotary embedding of layers with a window");
-        weft__gguf_put_number(f, "rope.freq_base_swa", sliding.theta);
-        if (is(f, "gemma4"))
-            weft__gguf_put_integer(f, "rope.dimension_count_swa", other->head_dim);
-    }
-    return put_scaling(f, &o);
+    if (f->arch->write_scaling)
+        return f->arch->write_scaling(f, &o);
+    if (rotated == f->head_dim && o.partial != 0 && o.partial != 1)
+        return weft__gguf_refuse(f, "this scaling of the rotary embedding");
+    return weft__gguf_put_scaling(f, &o);
 }
 
 /* ---- windows -------------------------------------------------------------------------------- */
 
 static weft_status put_windows(weft__gguf_facts *f)
 {
+    const weft__gguf_windows can = f->arch->windows;
     bool all = true;
     for (int64_t i = 0; i < f->n_layers; i++)
-        all = all && f->layers[i]->window > 0;
-    if (f->window == 0 && !is(f, "gemma4"))
+        all = all && f->decoder.layers[i].window > 0;
+    if (f->windowed == NULL && can != WEFT__GGUF_ALWAYS)
         return WEFT_OK;
-    if (!f->arch->sandwich && !(all && is(f, "llama")))
-        return refuse(f, "a window on some of the layers");
+    if (can == WEFT__GGUF_NO_WINDOWS || (can == WEFT__GGUF_ONE_WINDOW && !all))
+        return weft__gguf_refuse(f, "a window on some of the layers");
     /* without windows, a window that is never reached */
-    weft__gguf_put_integer(f, "attention.sliding_window", f->window > 0 ? f->window : INT32_MAX);
-    if (!f->arch->sandwich)
+    weft__gguf_put_integer(f, "attention.sliding_window",
+                           f->windowed ? f->windowed->window : INT32_MAX);
+    if (can == WEFT__GGUF_ONE_WINDOW)
         return WEFT_OK;
     uint8_t *list = put_list(f, "attention.sliding_window_pattern", WEFT_GGUF_BOOL, f->n_layers, 1);
     for (int64_t i = 0; list && i < f->n_layers; i++)
-        list[i] = f->layers[i]->window > 0;
+        list[i] = f->decoder.layers[i].window > 0;
     return list ? WEFT_OK : weft_error_status();
 }
 
-/* ---- families ------------------------------------------------------------------------------- */
-
-static void put_gemma(weft__gguf_facts *f)
+static void put_experts(weft__gguf_facts *f)
 {
-    const double attention = weft_config_double(f->config, "attn_logit_softcapping", 0);
-    if (attention > 0)
-        weft__gguf_put_number(f, "attn_logit_softcapping", attention);
-    /* 0 is written too, since readers have another default. */
-    weft__gguf_put_number(f, "final_logit_softcapping", weft_model_info_of(f->model)->softcap);
-}
-
-static void put_gemma4(weft__gguf_facts *f)
-{
-    weft_array **gate =
-        weft_nn_find(weft_model_module(f->model), "model.layers.0.per_layer_input_gate.weight");
-    const weft__layer *other = windowed(f);
-    int64_t shared = 0;
+    const weft__decoder_config *c = f->decoder.config;
+    bool sparse = false;
     for (int64_t i = 0; i < f->n_layers; i++)
-        shared += f->layers[i]->source != i;
-    weft__gguf_put_integer(f, "attention.shared_kv_layers", shared);
-    weft__gguf_put_integer(f, "embedding_length_per_layer_input", gate ? weft_dim(*gate, 0) : 0);
-    weft__gguf_put_integer(f, "attention.key_length_swa", other ? other->head_dim : f->head_dim);
-    weft__gguf_put_integer(f, "attention.value_length_swa", other ? other->head_dim : f->head_dim);
-}
-
-/* Absent scalars default to 1. */
-static void put_minicpm(weft__gguf_facts *f)
-{
-    const weft_config *c = f->config;
-    const double E = (double)weft_model_info_of(f->model)->hidden_size;
-    const double embedding = weft_config_double(c, "scale_emb", 0);
-    const double depth = weft_config_double(c, "scale_depth", 0);
-    const double base = weft_config_double(c, "dim_model_base", 0);
-    weft__gguf_put_number(f, "embedding_scale", embedding != 0 ? embedding : 1);
-    weft__gguf_put_number(f, "residual_scale", depth != 0 ? depth / sqrt((double)f->n_layers) : 1);
-    weft__gguf_put_number(f, "logit_scale", base != 0 ? E / base : 1);
-}
-
-/* Writes the experts of the first layer that has them. */
-static weft_status put_experts(weft__gguf_facts *f)
-{
-    static const char *const places[] = {"mlp.switch_mlp", "experts.switch_glu"};
-    const weft_config *c = f->config;
-    weft_array **down = NULL; /* (experts, E, F) */
-    for (int64_t i = 0; i < f->n_layers && down == NULL; i++) {
-        for (int j = 0; j < 2 && down == NULL; j++) {
-            char path[96];
-            snprintf(path, sizeof path, "model.layers.%lld.%s.down_proj.weight", (long long)i,
-                     places[j]);
-            down = weft_nn_find(weft_model_module(f->model), path);
-        }
-    }
-    if (down == NULL)
-        return WEFT_OK;
-    if (is(f, "qwen3moe") && !weft_config_bool(c, "norm_topk_prob", false))
-        return refuse(f, "norm_topk_prob false");
-    weft__gguf_put_integer(f, "expert_count", weft_dim(*down, 0));
-    weft__gguf_put_integer(f, "expert_used_count",
-                           is(f, "gemma4")
-                               ? weft_config_int(c, "top_k_experts", 8)
-                               : weft_config_int(c, "num_experts_per_tok", is(f, "llama") ? 2 : 8));
-    weft__gguf_put_integer(f, "expert_feed_forward_length", weft_dim(*down, 2));
-    return WEFT_OK;
+        sparse = sparse || f->decoder.layers[i].sparse;
+    if (!sparse)
+        return;
+    weft__gguf_put_integer(f, "expert_count", c->num_experts);
+    weft__gguf_put_integer(f, "expert_used_count", c->num_experts_per_tok);
+    weft__gguf_put_integer(f, "expert_feed_forward_length", c->moe_intermediate_size);
 }
 
 /* ---- all metadata ---------------------------------------------------------------------------- */
@@ -392,8 +280,7 @@ static weft_status put_sizes(weft__gguf_facts *f)
         status = put_by_layer(f, "attention.head_count_kv", kv_heads_of);
     weft__gguf_put_integer(f, "attention.key_length", f->head_dim);
     weft__gguf_put_integer(f, "attention.value_length", f->head_dim);
-    weft__gguf_put_number(f, "attention.layer_norm_rms_epsilon",
-                          weft_config_double(f->config, "rms_norm_eps", 1e-6));
+    weft__gguf_put_number(f, "attention.layer_norm_rms_epsilon", f->decoder.config->rms_norm_eps);
     return status;
 }
 
@@ -405,12 +292,6 @@ weft_status weft__gguf_describe(weft__gguf_facts *f)
     if (status == WEFT_OK)
         status = put_windows(f);
     if (status == WEFT_OK)
-        status = put_experts(f);
-    if (f->arch->sandwich)
-        put_gemma(f);
-    if (is(f, "gemma4"))
-        put_gemma4(f);
-    if (is(f, "minicpm"))
-        put_minicpm(f);
-    return status;
+        put_experts(f);
+    return status == WEFT_OK && f->arch->write ? f->arch->write(f) : status;
 }

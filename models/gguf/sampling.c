@@ -6,7 +6,8 @@
 
 #include "core/failure.h"
 #include "models/generation.h"
-#include "models/gguf/save.h"
+#include "models/gguf/arch.h"
+#include "models/gguf/gguf.h"
 #include "weft/memory.h"
 
 static const char temperature_key[] = "general.sampling.temp",

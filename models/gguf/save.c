@@ -11,7 +11,7 @@
 #include "models/config.h"
 #include "models/convert/convert.h"
 #include "models/convert/rules.h"
-#include "models/gguf/save.h"
+#include "models/gguf/arch.h"
 #include "text/gguf/gguf.h"
 #include "weft/ops.h"
 #include "weft/quantize.h"
@@ -142,22 +142,12 @@ bool weft__gguf_makes_queries(const weft__gguf_facts *f, const char *path)
     return f->query_factor != 1 && strstr(path, norm ? ".q_norm." : ".q_proj.") != NULL;
 }
 
-/* The number of heads whose rows the format has in another order; 0: none. */
-static int64_t moved_heads(const saver *s, const char *path)
-{
-    const weft__gguf_facts *f = &s->facts;
-    return !f->arch->permuted         ? 0
-           : strstr(path, ".q_proj.") ? f->heads
-           : strstr(path, ".k_proj.") ? f->kv_heads
-                                      : 0;
-}
-
 /* An array in the form stored in the file, with the file's name. */
 static weft_array *stored(const saver *s, const char *path, const char *name, weft_array *a,
                           const weft_array *own)
 {
     const weft__gguf_facts *f = &s->facts;
-    const int64_t heads = moved_heads(s, path);
+    const int64_t heads = weft__gguf_moved_heads(f->arch, path, f->heads, f->kv_heads);
     if (weft_encoding_of(a))
         a = weft_astype(a, WEFT_FLOAT32); /* avoids rounding to its dtype before the change */
     if (heads > 0)
@@ -185,8 +175,11 @@ static weft_array *unchanged(const saver *s, const char *path, const char *name,
         return weft_gguf_get_rows(s->from.file, at, 0, shape, WEFT_FLOAT32);
     const bool blocks =
         weft_encoding_of(own) && !weft_encoding_has_parts(weft_encoding_of(own)->kind);
-    return blocks && moved_heads(s, path) == 0 && !weft__gguf_makes_queries(&s->facts, path) ? own
-                                                                                             : NULL;
+    const weft__gguf_facts *f = &s->facts;
+    return blocks && weft__gguf_moved_heads(f->arch, path, f->heads, f->kv_heads) == 0 &&
+                   !weft__gguf_makes_queries(&s->facts, path)
+               ? own
+               : NULL;
 }
 
 /* The tensor to store for a parameter. */
@@ -202,7 +195,7 @@ static weft_status add_parameter(void *context, const weft_nn_item *item)
     saver *s = context;
     const weft__gguf_facts *f = &s->facts;
     char name[WEFT_NN_PATH];
-    if (!weft__gguf_from_path(f->arch, item->path, name, sizeof name))
+    if (!weft__name_to_gguf(f->family, item->path, name, sizeof name))
         return weft_fail(WEFT_UNSUPPORTED, "%s: %s: GGUF has no name for it in %s models", f->where,
                          item->path, f->arch->name);
     const source from = {(char *)item->path, item->slot->address};

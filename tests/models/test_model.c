@@ -466,8 +466,10 @@ typedef struct bigram_config {
 
 static const weft_module_type bigram_type = {.name = "bigram"};
 
-static weft_module *bigram_build(const weft_config *config, bool has_head, weft_model_info *info)
+static weft_module *bigram_build(const weft_model_family *family, const weft_config *config,
+                                 bool has_head, weft_model_info *info)
 {
+    CHECK(strcmp(family->model_type, "bigram") == 0);
     static const weft_config_field fields[] = {
         WEFT_CONFIG_REQUIRED(INT, bigram_config, vocab_size)};
     bigram_config c;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/failure.h"
-#include "models/gguf/save.h"
+#include "models/gguf/arch.h"
 #include "train/adapter/adapter.h"
 #include "train/adapter/list.h"
 
@@ -24,15 +24,6 @@ static void facts_free(weft__gguf_facts *f)
     weft_free(f);
 }
 
-static int64_t moved_heads(const weft__gguf_facts *f, const char *path)
-{
-    if (!f->arch->permuted)
-        return 0;
-    return weft__adapter_is_suffix(path, "q_proj")   ? f->heads
-           : weft__adapter_is_suffix(path, "k_proj") ? f->kv_heads
-                                                     : 0;
-}
-
 /* Reorders rows from interleaved pairs to halves: the inverse of weft__gguf_pairs. */
 static weft_array *halves(weft_array *a, int64_t heads)
 {
@@ -49,7 +40,7 @@ static weft_array *halves(weft_array *a, int64_t heads)
 static weft_array *rows_of(const weft__gguf_facts *f, const char *path, weft_array *B, bool to_file)
 {
     char weight[WEFT_NN_PATH + 16];
-    const int64_t heads = moved_heads(f, path);
+    const int64_t heads = weft__gguf_moved_heads(f->arch, path, f->heads, f->kv_heads);
     if (!weft_ok(B))
         return B;
     snprintf(weight, sizeof weight, "%s.weight", path);
@@ -89,7 +80,7 @@ static weft_status name_entry(const weft__gguf_facts *f, const weft__adapter_ent
     if (not_in_llama(f, e->path))
         return weft_fail(WEFT_UNSUPPORTED, "%s: %s: %s: merge the adapter (weft fuse) instead",
                          f->where, e->path, not_in_llama(f, e->path));
-    if (!weft__gguf_from_path(f->arch, path, base, WEFT_NN_PATH))
+    if (!weft__name_to_gguf(f->family, path, base, WEFT_NN_PATH))
         return weft_fail(WEFT_UNSUPPORTED, "%s: %s: GGUF has no name for it in %s models", f->where,
                          e->path, f->arch->name);
     return WEFT_OK;
@@ -203,7 +194,7 @@ static weft_status read_tensor(const weft_gguf *file, int i, const weft__gguf_fa
                          "%s: tensor '%s': expected names that end with .lora_a or .lora_b",
                          weft_gguf_path(file), weft_printable(name));
     snprintf(base, sizeof base, "%.*s", (int)(dot - name), name);
-    if (!weft__gguf_to_path(f->arch, base, path, sizeof path) ||
+    if (!weft__name_from_gguf(f->family, base, path, sizeof path) ||
         !weft__adapter_is_suffix(path, "weight"))
         return weft_fail(WEFT_UNSUPPORTED, "%s: tensor '%s': %s models have no such matrix",
                          weft_gguf_path(file), weft_printable(name), f->arch->name);

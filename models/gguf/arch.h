@@ -1,0 +1,156 @@
+/* models/gguf/arch.h -- what a family says about its GGUF files, and what its functions call. */
+#ifndef WEFT_MODELS_GGUF_ARCH_H
+#define WEFT_MODELS_GGUF_ARCH_H
+
+#include "core/io/text.h"
+#include "models/family.h"
+#include "weft/gguf.h"
+
+typedef struct weft__gguf_reader weft__gguf_reader;
+typedef struct weft__gguf_facts weft__gguf_facts;
+
+/* What files can say about windows. */
+typedef enum weft__gguf_windows {
+    WEFT__GGUF_NO_WINDOWS,
+    WEFT__GGUF_ONE_WINDOW, /* on all layers or on none */
+    WEFT__GGUF_SOME,       /* a list of the layers that have it; nothing without windows */
+    WEFT__GGUF_ALWAYS      /* the same, also without windows */
+} weft__gguf_windows;
+
+typedef struct weft__gguf_arch {
+    const char *name;      /* general.architecture */
+    const char *otherwise; /* the architecture as which files are read that no family claims */
+    /* Whether files of that architecture with these values are of this family; NULL: those that no
+     * other family claims. */
+    bool (*claims)(const weft__gguf_reader *file);
+    bool permuted;      /* rows of q and k are in pairs, for interleaved rotation */
+    bool by_layer;      /* the sizes of heads and MLPs may differ between layers */
+    bool two_rotations; /* layers with a window have a base of their own */
+    weft__gguf_windows windows;
+    double norm_offset; /* offset that was added to the norms' gains */
+    /* The scale of scores that readers assume: this or, if it is 0, by the size of a head; in
+     * models of `wide_layers` layers by their width per head. Another scale is multiplied into the
+     * weights that produce the queries. */
+    double scale;
+    int64_t wide_layers;
+    /* From a file to config.json: the rotation, and everything of the family's own. NULL: the usual
+     * rotation, and nothing. */
+    weft_status (*read_rope)(weft__gguf_reader *file);
+    void (*read)(weft__gguf_reader *file);
+    /* From a model to a file, likewise. */
+    weft_status (*write_scaling)(weft__gguf_facts *facts, const weft_rope_options *rope);
+    weft_status (*write)(weft__gguf_facts *facts);
+} weft__gguf_arch;
+
+/* The number of heads of a matrix, by its path, whose rows are in another order; 0: none. */
+int64_t weft__gguf_moved_heads(const weft__gguf_arch *arch, const char *path, int64_t heads,
+                               int64_t kv_heads);
+
+/* NULL: the family has no GGUF files. */
+const weft__gguf_arch *weft__gguf_arch_of(const weft_model_family *family);
+
+/* ---- reading: config.c ---------------------------------------------------------------------- */
+
+struct weft__gguf_reader {
+    const weft_gguf *file;
+    char name[64]; /* general.architecture */
+    const weft_model_family *family;
+    const weft__gguf_arch *arch;
+    weft__text out; /* config.json */
+};
+
+/* Finds the family. WEFT_UNSUPPORTED, with the list of supported architectures: none. */
+weft_status weft__gguf_reader_of(const weft_gguf *file, weft__gguf_reader *out);
+
+/* Values of the architecture; `name` has no prefix. */
+const weft_gguf_value *weft__gguf_value(const weft__gguf_reader *r, const char *name);
+int64_t weft__gguf_integer(const weft__gguf_reader *r, const char *name, int64_t otherwise);
+double weft__gguf_number(const weft__gguf_reader *r, const char *name, double otherwise);
+/* Whether the file has the tensor. */
+bool weft__gguf_has(const weft__gguf_reader *r, const char *tensor);
+/* The n F32 numbers of a tensor with one dim, which may be unaligned; NULL: absent, or another
+ * kind. And one of them. */
+const char *weft__gguf_floats(const weft__gguf_reader *r, const char *tensor, int64_t *n);
+double weft__gguf_float_at(const char *floats, int64_t i);
+#define WEFT__GGUF_DIVISORS "rope_freqs.weight" /* of the frequencies */
+/* The size of a head in layers without a window. */
+int64_t weft__gguf_head_dim(const weft__gguf_reader *r);
+
+/* Appends ,"key":x to config.json. Numbers have a fraction or an exponent, since transformers
+ * distinguishes floats from integers: the shortest decimal for a float32, the usual type in these
+ * files. */
+void weft__gguf_add_integer(weft__gguf_reader *r, const char *key, int64_t x);
+void weft__gguf_add_bool(weft__gguf_reader *r, const char *key, bool x);
+void weft__gguf_add_number(weft__text *out, const char *key, double x);
+/* Copies an integer or a number, if the file has it. */
+void weft__gguf_copy(weft__gguf_reader *r, const char *key, const char *name);
+/* Appends the numbers of yarn's scaling to an object. */
+void weft__gguf_add_yarn(weft__gguf_reader *r);
+
+/* ---- writing: metadata.c -------------------------------------------------------------------- */
+
+enum { WEFT__GGUF_VALUES = 64, WEFT__GGUF_KEY = 96 };
+
+/* Metadata in order of insertion. */
+typedef struct weft__gguf_values {
+    weft_gguf_value values[WEFT__GGUF_VALUES];
+    char keys[WEFT__GGUF_VALUES][WEFT__GGUF_KEY];
+    uint32_t integers[WEFT__GGUF_VALUES];
+    float numbers[WEFT__GGUF_VALUES];
+    weft_gguf_string strings[WEFT__GGUF_VALUES];
+    void *lists[WEFT__GGUF_VALUES]; /* memory of arrays */
+    int n;
+} weft__gguf_values;
+
+/* A model, and what its modules were built from. */
+struct weft__gguf_facts {
+    weft_model *model;
+    const weft_config *config;
+    const weft__family *family;
+    const weft__gguf_arch *arch;
+    const char *where; /* the file, for messages */
+    const char *type;  /* of matrices; NULL: their own */
+    const char *overrides;
+    weft_save_progress progress;
+    weft__decoder_facts decoder;
+    int64_t n_layers, heads, kv_heads, head_dim;
+    const weft__layer *windowed; /* the first layer with a window; NULL: none */
+    double query_factor;         /* factor for the queries, to match the format's scale of scores */
+    /* Frequency divisors that the format stores as tensors; NULL: none. */
+    weft_array *rope_divisors;
+    weft__gguf_values values;
+};
+
+/* WEFT_UNSUPPORTED: `what` cannot be in files of this architecture. */
+weft_status weft__gguf_refuse(const weft__gguf_facts *facts, const char *what);
+/* The usual scaling of the rotation, and its form for yarn. */
+weft_status weft__gguf_put_scaling(weft__gguf_facts *facts, const weft_rope_options *rope);
+void weft__gguf_put_yarn(weft__gguf_facts *facts, const weft_rope_options *rope);
+
+/* Names without the prefix "general." or "tokenizer." belong to the architecture. */
+void weft__gguf_put_integer(weft__gguf_facts *facts, const char *name, int64_t x);
+void weft__gguf_put_signed(weft__gguf_facts *facts, const char *name, int64_t x);
+void weft__gguf_put_number(weft__gguf_facts *facts, const char *name, double x);
+weft_status weft__gguf_put_ids(weft__gguf_facts *facts, const char *name, const int32_t *ids,
+                               int n);
+void weft__gguf_put_text(weft__gguf_facts *facts, const char *name, const char *text);
+
+/* Collects facts from the model; `where` begins messages. WEFT_UNSUPPORTED if the format has no
+ * architecture for the model. Release them also after a failure. */
+weft_status weft__gguf_facts_of(weft_model *model, const char *where, weft__gguf_facts *out);
+
+/* Adds the metadata of the model, and sets rope_divisors. WEFT_UNSUPPORTED for what the format
+ * cannot express. */
+weft_status weft__gguf_describe(weft__gguf_facts *facts);
+
+/* Reorders rows from halves to pairs, for interleaved rotation. */
+weft_array *weft__gguf_pairs(weft_array *a, int64_t heads);
+
+/* Whether the query factor applies to the parameter at `path`. */
+bool weft__gguf_makes_queries(const weft__gguf_facts *facts, const char *path);
+
+/* Adds the sampler options of the model's generation_config.json. */
+weft_status weft__gguf_put_sampling(weft__gguf_facts *facts);
+void weft__gguf_facts_release(weft__gguf_facts *facts);
+
+#endif
