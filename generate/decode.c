@@ -81,8 +81,21 @@ static weft_status step_compiled(weft_generator *g)
     return status;
 }
 
+/* Computes the caches again with the pending token, the first one beyond renews_at. */
+static weft_status renew(weft_generator *g, int64_t held)
+{
+    for (int64_t i = 0; i < weft_model_info_of(g->model)->n_caches; i++)
+        weft_cache_reset(g->caches[i]);
+    weft_array *parts[] = {weft_from_data(g->text, WEFT_INT32, WEFT_DIMS(1, held)),
+                           weft_to(weft_expand_dims(g->token, 0), weft_default_device())};
+    return weft__step(g, weft_concatenate(parts, 2, 1));
+}
+
 weft_status weft__step_next(weft_generator *g)
 {
+    const int64_t renews_at = weft_model_info_of(g->model)->renews_at;
+    if (renews_at > 0 && weft_cache_offset(g->caches[0]) == renews_at)
+        return renew(g, renews_at);
     weft_status status = WEFT_OK;
     if (g->decode == NULL && can_compile(g))
         status = make_decode(g);

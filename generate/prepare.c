@@ -140,10 +140,18 @@ static weft_status fill_state(weft_generator *g)
     return status;
 }
 
+/* Whether stored keys of another sequence can serve one of n tokens, and the reverse: both are
+ * rotated alike. */
+static bool shares_keys(const weft_generator *g, int64_t n)
+{
+    const int64_t renews_at = weft_model_info_of(g->model)->renews_at;
+    return renews_at == 0 || n <= renews_at;
+}
+
 static weft_status fill_caches(weft_generator *g)
 {
     const weft_generate_options *o = &g->options;
-    if (o->prompt_cache)
+    if (o->prompt_cache && shares_keys(g, g->n_text))
         return weft_prompt_cache_take(o->prompt_cache, g->text, (size_t)g->n_text, &o->cache,
                                       &g->caches, &g->stats.cached_tokens);
     g->caches = weft_model_new_caches(g->model, &o->cache);
@@ -187,7 +195,8 @@ weft_status weft_generator_new(weft_model *model, const int32_t *prompt, size_t 
     o.max_tokens = weft__count_or_default(o.max_tokens, WEFT__MAX_TOKENS);
     o.prefill = o.prefill > 0 ? o.prefill : 512;
     const bool watched = o.probe != NULL && o.probe->kinds != 0;
-    if (o.tokens_per_eval == 0 || o.constraint || o.no_cache || watched)
+    const bool renews = weft_model_info_of(model)->renews_at > 0; /* from tokens that were read */
+    if (o.tokens_per_eval == 0 || o.constraint || o.no_cache || watched || renews)
         o.tokens_per_eval = 1;
     if (o.tokens_per_eval > o.max_tokens && o.max_tokens > 0)
         o.tokens_per_eval = o.max_tokens;
@@ -230,7 +239,8 @@ void weft_generator_free(weft_generator *g)
     if (g->caches && g->options.prompt_cache)
         keep_last(g);
     /* After a failure, or if an entry cannot be allocated, they are freed. */
-    if (g->caches && g->options.prompt_cache && g->stats.reason != WEFT_FINISH_ERROR)
+    if (g->caches && g->options.prompt_cache && g->stats.reason != WEFT_FINISH_ERROR &&
+        shares_keys(g, weft_cache_offset(g->caches[0])))
         (void)weft_prompt_cache_put(g->options.prompt_cache, g->text, (size_t)g->n_text,
                                     &g->options.cache, g->caches);
     else

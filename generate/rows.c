@@ -130,7 +130,8 @@ weft_status weft__rows_pass(weft_model *model, const weft_prompt *prompts, const
         const int64_t to = pieces && longest - from > most ? from + most : longest;
         weft_scope_open_lean();
         weft_array *tokens = weft__rows_tokens(prompts, order, G, from, to);
-        weft_array *hidden = weft_model_hidden(model, tokens, &(weft_model_call){.caches = caches});
+        const weft_model_call call = {.caches = caches, .length = given ? 0 : longest};
+        weft_array *hidden = weft_model_hidden(model, tokens, &call);
         status = weft_eval(hidden);
         if (status == WEFT_OK)
             status = take(context, hidden, from);

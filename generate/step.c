@@ -89,10 +89,19 @@ weft_status weft__put_draw(weft_generator *g, weft_array *logits)
 
 /* ---- a step --------------------------------------------------------------------------------- */
 
+/* The length of the prompt, for rotations that depend on it; 0: some of its keys are known already
+ * from another sequence. */
+static int64_t whole(const weft_generator *g)
+{
+    return g->enqueued == 0 && g->stats.cached_tokens == 0 ? g->n_text : 0;
+}
+
 weft_status weft__put_step(weft_generator *g, weft_array *tokens, weft_array *offset)
 {
-    const weft_model_call call = {
-        .caches = g->caches, .offset = offset, .summaries = g->probed ? g->probed->layers : NULL};
+    const weft_model_call call = {.caches = g->caches,
+                                  .length = whole(g),
+                                  .offset = offset,
+                                  .summaries = g->probed ? g->probed->layers : NULL};
     weft_array *hidden = weft_model_hidden(g->model, tokens, &call);       /* (1, L, E) */
     weft_array *last = weft_slice_axis(hidden, 1, -1, INT64_MAX);          /* (1, 1, E) */
     weft_array *logits = weft_squeeze(weft_model_head(g->model, last), 1); /* (1, V) */
@@ -118,8 +127,8 @@ weft_status weft__step(weft_generator *g, weft_array *tokens)
 static weft_status chunk(weft_generator *g, int64_t from, int64_t L)
 {
     const bool wait = g->options.cancel || g->options.timeout > 0;
-    const weft_model_call call = {.caches = g->caches,
-                                  .summaries = g->probed ? g->probed->layers : NULL};
+    const weft_model_call call = {
+        .caches = g->caches, .length = whole(g), .summaries = g->probed ? g->probed->layers : NULL};
     weft_scope_open_lean();
     weft_array *tokens = weft_from_data(g->text + from, WEFT_INT32, WEFT_DIMS(1, L));
     weft_array *hidden = weft_model_hidden(g->model, tokens, &call);

@@ -6,11 +6,12 @@
 typedef struct attention {
     weft_module module;
     weft_module *q_proj, *k_proj, *v_proj, *o_proj; /* k_proj, v_proj NULL: uses another layer's */
+    weft_module *qkv_proj;                          /* in place of these three; NULL: none */
     weft_module *q_norm, *k_norm;                   /* NULL: none */
     weft__layer layer;
     int64_t n_heads;
     double scale, softcap, eps;
-    bool value_norm, output_gate;
+    bool value_norm, output_gate, whole_norm;
 } attention;
 
 static const weft_module_type attention_type = {.name = "attention"};
@@ -35,17 +36,21 @@ weft_module *weft__attention_new(const weft__decoder_config *c, const weft__laye
     m->eps = c->rms_norm_eps;
     m->value_norm = value_norm;
     m->output_gate = c->output_gate;
+    m->whole_norm = c->whole_qk_norm;
     const int64_t parts = c->output_gate ? 2 : 1;
-    weft_nn_child(m, q_proj, weft_nn_linear_new(E, parts * H * D, c->attention_bias));
-    if (!borrows(m))
+    if (c->fused)
+        weft_nn_child(m, qkv_proj, weft_nn_linear_new(E, (H + 2 * Hk) * D, c->attention_bias));
+    else
+        weft_nn_child(m, q_proj, weft_nn_linear_new(E, parts * H * D, c->attention_bias));
+    if (!borrows(m) && !c->fused)
         weft_nn_child(m, k_proj, weft_nn_linear_new(E, Hk * D, c->attention_bias));
-    if (!borrows(m) && !layer->keys_are_values)
+    if (!borrows(m) && !layer->keys_are_values && !c->fused)
         weft_nn_child(m, v_proj, weft_nn_linear_new(E, Hk * D, c->attention_bias));
     weft_nn_child(m, o_proj, weft_nn_linear_new(H * D, E, c->output_bias));
     if (c->qk_norm)
-        weft_nn_child(m, q_norm, weft__norm_new(c, D));
+        weft_nn_child(m, q_norm, weft__norm_new(c, c->whole_qk_norm ? H * D : D));
     if (c->qk_norm && !borrows(m))
-        weft_nn_child(m, k_norm, weft__norm_new(c, D));
+        weft_nn_child(m, k_norm, weft__norm_new(c, c->whole_qk_norm ? Hk * D : D));
     return weft_nn_finish(m);
 }
 
@@ -81,19 +86,39 @@ typedef struct projections {
     weft_array *k, *v;    /* (B, L, Hk, D); NULL: another layer's */
 } projections;
 
+/* Rows from..to of a fused matrix's product (B, L, rows) -> (B, L, heads, D) */
+static weft_array *sliced(weft_array *y, int64_t from, int64_t to, int64_t D)
+{
+    const weft_dims shape = WEFT_DIMS(weft_dim(y, 0), weft_dim(y, 1), to - from, D);
+    return weft_reshape(weft_slice_axis(y, 2, from * D, to * D), shape);
+}
+
+/* Normalizes each head of x (B, L, heads, D), or all together. */
+static weft_array *normalized(const attention *m, weft_module *norm, weft_array *x)
+{
+    return norm == NULL    ? x
+           : m->whole_norm ? weft_reshape(weft_nn_call(norm, weft_flatten(x, 2, 3)), weft_shape(x))
+                           : weft_nn_call(norm, x);
+}
+
 static projections project(attention *m, weft_array *x)
 {
-    const int64_t Hk = m->layer.n_kv_heads, D = m->layer.head_dim;
+    const int64_t H = m->n_heads, Hk = m->layer.n_kv_heads, D = m->layer.head_dim;
     projections p = {0};
-    p.q = queries(m, x, &p.gate);
-    if (!borrows(m)) {
+    if (m->qkv_proj) {
+        weft_array *all = weft_nn_call(m->qkv_proj, x); /* (B, L, (H + 2 Hk) D) */
+        p.q = sliced(all, 0, H, D);
+        p.k = sliced(all, H, H + Hk, D);
+        p.v = sliced(all, H + Hk, H + 2 * Hk, D);
+    } else {
+        p.q = queries(m, x, &p.gate);
+    }
+    if (!borrows(m) && !m->qkv_proj) {
         p.k = heads(m->k_proj, x, Hk, D);
         p.v = m->v_proj ? heads(m->v_proj, x, Hk, D) : p.k;
     }
-    if (m->q_norm)
-        p.q = weft_nn_call(m->q_norm, p.q);
-    if (m->k_norm)
-        p.k = weft_nn_call(m->k_norm, p.k);
+    p.q = normalized(m, m->q_norm, p.q);
+    p.k = normalized(m, m->k_norm, p.k);
     if (m->value_norm && p.v)
         p.v = weft_rms_norm(p.v, NULL, m->eps, 0);
     return p;

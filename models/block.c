@@ -16,8 +16,8 @@ weft_module *weft__norm_new(const weft__decoder_config *c, int64_t E)
 typedef struct block {
     weft_module module;
     weft_module *self_attn, *mlp, *input_layernorm, *post_attention_layernorm;
-    weft_module *pre_feedforward_layernorm, *post_feedforward_layernorm; /* with `sandwich`, else
-                                                                          * NULL */
+    weft_module *pre_feedforward_layernorm;  /* with `sandwich`, else NULL */
+    weft_module *post_feedforward_layernorm; /* with `sandwich` or `post_norm`, else NULL */
     double residual_scale;
 } block;
 
@@ -30,7 +30,8 @@ static weft_module *block_new(const weft__decoder_config *c, const weft__layer *
         return NULL;
     const int64_t E = c->hidden_size;
     m->residual_scale = c->residual_scale;
-    weft_nn_child(m, input_layernorm, weft__norm_new(c, E));
+    if (!c->post_norm)
+        weft_nn_child(m, input_layernorm, weft__norm_new(c, E));
     weft_nn_child(m, self_attn, weft__attention_new(c, layer, false));
     weft_nn_child(m, post_attention_layernorm, weft__norm_new(c, E));
     if (c->sandwich)
@@ -38,16 +39,21 @@ static weft_module *block_new(const weft__decoder_config *c, const weft__layer *
     weft_nn_child(m, mlp,
                   layer->sparse ? weft__moe_new(c, layer)
                                 : weft__mlp_new(c, layer->intermediate_size));
-    if (c->sandwich)
+    if (c->sandwich || c->post_norm)
         weft_nn_child(m, post_feedforward_layernorm, weft__norm_new(c, E));
     return weft_nn_finish(m);
+}
+
+/* x, normalized if there is a norm. */
+static weft_array *normalized(weft_module *norm, weft_array *x)
+{
+    return norm ? weft_nn_call(norm, x) : x;
 }
 
 /* x + y, where y is normalized or scaled first if the family does that. */
 static weft_array *joined(const block *m, weft_array *x, weft_array *y, weft_module *norm)
 {
-    if (norm)
-        y = weft_nn_call(norm, y);
+    y = normalized(norm, y);
     return weft_add(x, m->residual_scale != 0 ? weft_scale(y, m->residual_scale) : y);
 }
 
@@ -56,11 +62,11 @@ static weft_array *block_forward(weft_module *self, weft_array *x, const weft__s
 {
     block *m = (block *)self;
     weft_nn_enter(m);
-    const bool sandwich = m->pre_feedforward_layernorm != NULL;
-    weft_array *y = weft_nn_call(m->input_layernorm, x); /* (B, L, E) */
+    const bool followed = m->post_feedforward_layernorm != NULL;
+    weft_array *y = normalized(m->input_layernorm, x); /* (B, L, E) */
     y = weft__attention_forward(m->self_attn, y, step, cache);
-    x = joined(m, x, y, sandwich ? m->post_attention_layernorm : NULL);
-    y = weft_nn_call(sandwich ? m->pre_feedforward_layernorm : m->post_attention_layernorm, x);
+    x = joined(m, x, y, followed ? m->post_attention_layernorm : NULL);
+    y = normalized(followed ? m->pre_feedforward_layernorm : m->post_attention_layernorm, x);
     y = weft_nn_call(m->mlp, y);
     x = joined(m, x, y, m->post_feedforward_layernorm);
     return weft_nn_leave(m, x);

@@ -253,6 +253,8 @@ static weft_status read_rope(const weft_config *config, const weft__json *object
         return weft__json_fail(object, WEFT_INVALID, "expected rope_theta or rope_type, got {}");
     if (status == WEFT_OK && object->value) {
         status = read_kind(object, &out->kind);
+        if (out->kind == WEFT_ROPE_YARN && out->long_factor)
+            out->kind = WEFT_ROPE_LONGROPE; /* what older files of Phi-3 call yarn */
         if (status == WEFT_OK)
             status = read_numbers(object, out);
     }

@@ -196,6 +196,8 @@ static weft_module *build(const weft__family *own, const weft_config *config,
         const decoder *d = (decoder *)((causal_lm *)m)->model;
         info->takes_offset = takes_offset(d);
         info->ignored_partial = d->ignored_partial;
+        if (c->renews && d->rotations[0].rope.kind == WEFT_ROPE_LONGROPE)
+            info->renews_at = d->rotations[0].rope.original_max_position;
     }
     for (int64_t i = 0; m && i < c->num_hidden_layers; i++)
         info->keeps_states = info->keeps_states || layers[i].n_states > 0;
@@ -279,8 +281,9 @@ static weft__step make_step(decoder *m, int64_t offset, int64_t L, const weft_mo
         step.positions = weft_add(step.offset, weft_arange(0, (double)L, 1, WEFT_INT32));
     if (step.positions == NULL)
         step.positions = weft_arange((double)offset, (double)(offset + L), 1, WEFT_INT32);
+    const int64_t length = call->length > offset + L ? call->length : offset + L;
     for (int i = 0; i < 2; i++)
-        put_rotation(&m->rotations[i], offset + L, &step.rotations[i]);
+        put_rotation(&m->rotations[i], length, &step.rotations[i]);
     if (m->config.query_beta != 0)
         step.query_scale = query_scale(m, step.positions);
     return step;
@@ -369,6 +372,14 @@ static weft_array *decoder_forward(decoder *m, weft_array *tokens, const weft_mo
         return weft_error_array(
             "decoder: the rotation depends on the length, which an offset in an "
             "array does not say");
+    const int64_t held = call->caches ? weft_cache_offset(call->caches[0]) : 0;
+    const int64_t most = m->rotations[0].rope.original_max_position;
+    if (m->config.renews && m->rotations[0].rope.kind == WEFT_ROPE_LONGROPE && held > 0 &&
+        held <= most && held + weft_dim(tokens, 1) > most && call->length <= most)
+        return weft_error_array("decoder: the caches hold %lld tokens of a sequence that becomes "
+                                "longer than original_max_position_embeddings %lld: compute it "
+                                "again from its start",
+                                (long long)held, (long long)most);
     const size_t n = (size_t)weft_nn_list_count(m->layers);
     weft_cache_view *kept = weft_calloc(n, sizeof *kept);
     if (kept == NULL)

@@ -16,11 +16,15 @@ typedef struct weft__decoder_config {
     bool attention_bias;    /* on q, k and v */
     bool output_bias;       /* on o */
     bool mlp_bias;
-    bool qk_norm;     /* RMSNorm of each head's q and k before the rotation */
+    bool qk_norm;       /* RMSNorm of each head's q and k before the rotation */
+    bool whole_qk_norm; /* the same of all heads together, before they are separated */
+    bool fused;       /* q, k and v are rows of one matrix, qkv_proj, and so are the MLP's gate and
+                       * up, gate_up_proj */
     bool output_gate; /* q_proj also computes a gate for each head, after its q; the head's output
                        * is multiplied by the gate's sigmoid */
     bool use_sliding_window;
-    bool sandwich; /* attention and MLP are also followed by a norm */
+    bool sandwich;  /* attention and MLP are also followed by a norm */
+    bool post_norm; /* they are only followed by a norm, not preceded */
     const char *hidden_act;
     double theta;                 /* if config.json has none */
     double partial_rotary_factor; /* likewise; 0: the family always rotates the whole head */
@@ -31,6 +35,7 @@ typedef struct weft__decoder_config {
     double attn_logit_softcapping, final_logit_softcapping; /* 0: none */
     double embedding_scale, residual_scale, hidden_scale;   /* 0: 1; the last one is applied before
                                                              * the head */
+    bool renews;       /* at the switch of longrope's factors, caches are computed again */
     double query_beta; /* queries are scaled by 1 + this * ln(1 + floor(position / query_period)) */
     int64_t query_period;
     /* Experts: a layer has them if num_experts > 0, its number + 1 is a multiple of

@@ -26,7 +26,8 @@ weft__gate_function *weft__gate_find(const char *activation)
 
 typedef struct mlp {
     weft_module module;
-    weft_module *gate_proj, *up_proj, *down_proj;
+    weft_module *gate_proj, *up_proj; /* NULL: they are the halves of this: */
+    weft_module *gate_up_proj, *down_proj;
     weft__gate_function *gate;
 } mlp;
 
@@ -34,8 +35,14 @@ typedef struct mlp {
 static weft_array *forward(weft_module *self, weft_array *x)
 {
     mlp *m = (mlp *)self;
-    weft_array *y = m->gate(weft_nn_call(m->gate_proj, x), weft_nn_call(m->up_proj, x));
-    return weft_nn_call(m->down_proj, y); /* y (B, L, F) */
+    weft_array *parts[2]; /* (B, L, F) */
+    if (m->gate_up_proj) {
+        weft_split(weft_nn_call(m->gate_up_proj, x), 2, -1, parts);
+    } else {
+        parts[0] = weft_nn_call(m->gate_proj, x);
+        parts[1] = weft_nn_call(m->up_proj, x);
+    }
+    return weft_nn_call(m->down_proj, m->gate(parts[0], parts[1]));
 }
 
 static const weft_module_type mlp_type = {.name = "mlp", .forward = forward};
@@ -47,8 +54,12 @@ weft_module *weft__mlp_new(const weft__decoder_config *c, int64_t F)
         return NULL;
     const int64_t E = c->hidden_size;
     m->gate = weft__gate_find(c->hidden_act);
-    weft_nn_child(m, gate_proj, weft_nn_linear_new(E, F, c->mlp_bias));
-    weft_nn_child(m, up_proj, weft_nn_linear_new(E, F, c->mlp_bias));
+    if (c->fused) {
+        weft_nn_child(m, gate_up_proj, weft_nn_linear_new(E, 2 * F, c->mlp_bias));
+    } else {
+        weft_nn_child(m, gate_proj, weft_nn_linear_new(E, F, c->mlp_bias));
+        weft_nn_child(m, up_proj, weft_nn_linear_new(E, F, c->mlp_bias));
+    }
     weft_nn_child(m, down_proj, weft_nn_linear_new(F, E, c->mlp_bias));
     return weft_nn_finish(m);
 }

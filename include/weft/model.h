@@ -126,6 +126,9 @@ typedef struct weft_model_call {
      * +-alpha / sqrt(L E), with a key of the default generator. Only if
      * weft_model_info.takes_noise. 0: off. */
     double embedding_noise;
+    /* The length of the whole sequence when it is computed in several calls: rotations that depend
+     * on the length are then as in a single call. 0: the sequence ends with these tokens. */
+    int64_t length;
 } weft_model_call;
 
 /* General properties of a model, filled by the family's `build`. */
@@ -148,6 +151,9 @@ typedef struct weft_model_info {
      * none.
      */
     double ignored_partial;
+    /* > 0: keys are rotated in another way in longer sequences than this, so caches of shorter ones
+     * cannot be continued beyond it; generation computes them again. Such a call fails. */
+    int64_t renews_at;
 } weft_model_info;
 
 enum { WEFT_LAYER_STATES = 2 /* at most */ };

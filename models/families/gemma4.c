@@ -519,7 +519,7 @@ static weft_status write_scaling(weft__gguf_facts *f, const weft_rope_options *o
     const int64_t rotated = (int64_t)(share * (double)f->head_dim / 2);
     weft_array *ones = weft_full(WEFT_DIMS(rotated), 1, WEFT_FLOAT32);
     weft_array *parts[] = {ones, weft_full(WEFT_DIMS(half - rotated), 1e30, WEFT_FLOAT32)};
-    f->rope_divisors = weft_concatenate(parts, 2, 0);
+    weft__gguf_put_divisors(f, WEFT__GGUF_DIVISORS, weft_concatenate(parts, 2, 0));
     return WEFT_OK;
 }
 

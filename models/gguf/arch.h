@@ -84,6 +84,8 @@ void weft__gguf_add_bool(weft__gguf_reader *r, const char *key, bool x);
 void weft__gguf_add_number(weft__text *out, const char *key, double x);
 /* Copies an integer or a number, if the file has it. */
 void weft__gguf_copy(weft__gguf_reader *r, const char *key, const char *name);
+/* Appends a tensor's numbers as a list. */
+void weft__gguf_add_list(weft__gguf_reader *r, const char *key, const char *tensor);
 /* Appends the numbers of yarn's scaling to an object. */
 void weft__gguf_add_yarn(weft__gguf_reader *r);
 
@@ -116,13 +118,17 @@ struct weft__gguf_facts {
     int64_t n_layers, heads, kv_heads, head_dim;
     const weft__layer *windowed; /* the first layer with a window; NULL: none */
     double query_factor;         /* factor for the queries, to match the format's scale of scores */
-    /* Frequency divisors that the format stores as tensors; NULL: none. */
-    weft_array *rope_divisors;
+    /* Divisors of frequencies, which the format stores as tensors, and their names. */
+    weft_array *divisors[2];
+    const char *divisor_names[2];
+    int n_divisors;
     weft__gguf_values values;
 };
 
 /* WEFT_UNSUPPORTED: `what` cannot be in files of this architecture. */
 weft_status weft__gguf_refuse(const weft__gguf_facts *facts, const char *what);
+/* Adds divisors of frequencies. */
+void weft__gguf_put_divisors(weft__gguf_facts *facts, const char *name, weft_array *divisors);
 /* The usual scaling of the rotation, and its form for yarn. */
 weft_status weft__gguf_put_scaling(weft__gguf_facts *facts, const weft_rope_options *rope);
 void weft__gguf_put_yarn(weft__gguf_facts *facts, const weft_rope_options *rope);
@@ -139,7 +145,7 @@ void weft__gguf_put_text(weft__gguf_facts *facts, const char *name, const char *
  * architecture for the model. Release them also after a failure. */
 weft_status weft__gguf_facts_of(weft_model *model, const char *where, weft__gguf_facts *out);
 
-/* Adds the metadata of the model, and sets rope_divisors. WEFT_UNSUPPORTED for what the format
+/* Adds the metadata of the model, and sets its divisors. WEFT_UNSUPPORTED for what the format
  * cannot express. */
 weft_status weft__gguf_describe(weft__gguf_facts *facts);
 

@@ -253,6 +253,16 @@ static bool put_llama3(weft__gguf_reader *r, const char *at, int64_t n)
     return false;
 }
 
+void weft__gguf_add_list(weft__gguf_reader *r, const char *key, const char *tensor)
+{
+    int64_t n;
+    const char *at = weft__gguf_floats(r, tensor, &n);
+    weft__text_format(&r->out, ",\"%s\":[", key);
+    for (int64_t i = 0; i < n; i++)
+        weft__text_format(&r->out, "%s%.9g", i ? "," : "", weft__gguf_float_at(at, i));
+    weft__text_format(&r->out, "]");
+}
+
 /* Writes divisors of the frequencies as rope type llama3 or as longrope's lists, which can express
  * all. */
 static weft_status put_divisors(weft__gguf_reader *r)
@@ -270,12 +280,8 @@ static weft_status put_divisors(weft__gguf_reader *r)
                       "\"attention_factor\":1.0,\"factor\":1.0,"
                       "\"original_max_position_embeddings\":%lld",
                       (long long)weft__gguf_integer(r, "context_length", 1));
-    for (int list = 0; list < 2; list++) {
-        weft__text_format(&r->out, ",\"%s\":[", list ? "long_factor" : "short_factor");
-        for (int64_t j = 0; j < n; j++)
-            weft__text_format(&r->out, "%s%.9g", j ? "," : "", weft__gguf_float_at(at, j));
-        weft__text_format(&r->out, "]");
-    }
+    weft__gguf_add_list(r, "short_factor", WEFT__GGUF_DIVISORS);
+    weft__gguf_add_list(r, "long_factor", WEFT__GGUF_DIVISORS);
     weft__text_format(&r->out, "}");
     return WEFT_OK;
 }

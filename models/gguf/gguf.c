@@ -96,7 +96,7 @@ static weft_status add_parts(const reader *r, weft_array *both, const char *path
 static weft_status add(const reader *r, int i, const char *path, weft__weights *out)
 {
     const weft_gguf_entry *e = weft_gguf_at(r->file, i);
-    const bool both = weft__ends_with(path, ".gate_up_proj.weight");
+    const bool both = strstr(path, ".switch_") && weft__ends_with(path, ".gate_up_proj.weight");
     char name[WEFT_NN_PATH];
     if (both && (e->shape.n != 3 || e->shape.at[1] % 2 != 0))
         return weft_fail(WEFT_INVALID, "%s: tensor '%s': expected (experts, 2 F, E)",

@@ -157,13 +157,20 @@ weft_status weft__gguf_facts_of(weft_model *model, const char *where, weft__gguf
 
 /* ---- rotation ------------------------------------------------------------------------------- */
 
-/* The frequency divisors of llama3's rule. */
-static void put_divisors(weft__gguf_facts *f, weft_rope_options o)
+void weft__gguf_put_divisors(weft__gguf_facts *f, const char *name, weft_array *divisors)
+{
+    f->divisor_names[f->n_divisors] = name;
+    f->divisors[f->n_divisors++] = divisors;
+}
+
+/* Those of llama3's rule. */
+static void put_llama3(weft__gguf_facts *f, weft_rope_options o)
 {
     double amplitude;
     weft_array *scaled = weft_rope_frequencies(&o, &amplitude);
     o.kind = WEFT_ROPE_DEFAULT;
-    f->rope_divisors = weft_divide(weft_rope_frequencies(&o, &amplitude), scaled);
+    weft_array *plain = weft_rope_frequencies(&o, &amplitude);
+    weft__gguf_put_divisors(f, WEFT__GGUF_DIVISORS, weft_divide(plain, scaled));
 }
 
 void weft__gguf_put_yarn(weft__gguf_facts *f, const weft_rope_options *o)
@@ -183,7 +190,7 @@ weft_status weft__gguf_put_scaling(weft__gguf_facts *f, const weft_rope_options 
     case WEFT_ROPE_DEFAULT:
         return WEFT_OK;
     case WEFT_ROPE_LLAMA3:
-        put_divisors(f, *o);
+        put_llama3(f, *o);
         return WEFT_OK;
     case WEFT_ROPE_LINEAR:
         weft__gguf_put_text(f, "rope.scaling.type", "linear");
@@ -215,7 +222,12 @@ static weft_status put_second_rotation(weft__gguf_facts *f)
 static weft_status put_rope(weft__gguf_facts *f)
 {
     weft_rope_options o = *f->decoder.ropes[0];
-    const int64_t rotated = weft_config_int(f->config, "rope_dimension_count", f->head_dim);
+    /* Readers rotate the first elements of a head, unless its rows are in pairs. */
+    const bool share =
+        o.partial > 0 && o.partial < 1 && !f->arch->permuted && o.kind != WEFT_ROPE_PROPORTIONAL;
+    const int64_t rotated =
+        weft_config_int(f->config, "rope_dimension_count",
+                        share ? (int64_t)((double)f->head_dim * o.partial) : f->head_dim);
     weft__gguf_put_number(f, "rope.freq_base", o.theta);
     weft__gguf_put_integer(f, "rope.dimension_count", rotated);
     weft_status status = f->arch->two_rotations && f->windowed ? put_second_rotation(f) : WEFT_OK;

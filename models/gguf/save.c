@@ -319,8 +319,8 @@ static weft_status save(saver *s, const char *text)
     status = weft__gguf_describe(f);
     if (status == WEFT_OK)
         status = weft__gguf_put_sampling(f);
-    if (status == WEFT_OK && f->rope_divisors)
-        status = add(s, "rope_freqs.weight", &(source){NULL, NULL}, f->rope_divisors);
+    for (int i = 0; i < f->n_divisors && status == WEFT_OK; i++)
+        status = add(s, f->divisor_names[i], &(source){NULL, NULL}, f->divisors[i]);
     if (status == WEFT_OK)
         status = weft_nn_visit(weft_model_module(f->model), add_parameter, s);
     if (s->from.types)

@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "tests/check.h"
+#include "weft/generate.h"
 #include "weft/model.h"
 #include "weft/op.h"
+#include "weft/prompt_cache.h"
 #include "weft/transforms.h"
 
 enum { PROMPT = 12, TOTAL = 36, SHORT = 18 };
@@ -22,7 +24,7 @@ static const char *const families[] = {
     "rope-linear",     "rope-yarn",   "rope-dynamic", "rope-longrope", "mixtral",
     "qwen3-moe-mixed", "ministral",   "ministral3",   "mistral3",      "gemma3-wrapped",
     "gemma4-wrapped",  "minicpm",     "minicpm-head", "qwen3-next",    "qwen3-5-wrapped",
-    "qwen3-5-mlx",     "qwen3-5-moe",
+    "qwen3-5-mlx",     "qwen3-5-moe", "olmo2",        "phi3",          "phi3-longrope",
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
@@ -97,8 +99,18 @@ static int32_t favourite(weft_array *logits)
     return (int32_t)weft_item_int(weft_argmax(last, -1, false));
 }
 
+/* Where longrope's factors switch, caches are computed again: `tokens` are the end of a sequence.
+ */
 static int32_t step(setup *s, const int32_t *tokens, int n, weft_cache **caches)
 {
+    const weft_model_info *info = weft_model_info_of(s->model);
+    const int held = caches ? (int)weft_cache_offset(caches[0]) : 0;
+    if (held > 0 && held <= info->renews_at && held + n > info->renews_at) {
+        for (int64_t i = 0; i < info->n_caches; i++)
+            weft_cache_reset(caches[i]);
+        tokens -= held;
+        n += held;
+    }
     weft_scope_open();
     weft_array *ids = weft_from_data(tokens, WEFT_INT32, WEFT_DIMS(1, n));
     const weft_model_call call = {.caches = caches};
@@ -158,6 +170,58 @@ static void greedy_with_caches(void)
             weft_model_free_caches(s.model, caches);
         close_family(&s);
     }
+}
+
+/* Generates the rest of the reference's greedy tokens from the first n. */
+static void generate(setup *s, int n, const weft_generate_options *options)
+{
+    weft_generate_options o = *options;
+    weft_generator *g = NULL;
+    int32_t id = 0;
+    o.max_tokens = TOTAL - n;
+    o.ignore_eos = true;
+    CHECK_OK(weft_generator_new(s->model, s->greedy, (size_t)n, &o, &g));
+    for (; g && n < TOTAL && id >= 0; n++) {
+        CHECK_OK(weft_generator_next(g, &id, NULL));
+        CHECK_EQ_INT(id, s->greedy[n]);
+    }
+    weft_generator_free(g);
+}
+
+/* Generation computes them again, a direct call is refused; prompts may be longer in several
+ * chunks, and a prompt cache does not mix keys of both kinds. */
+static void caches_end_where_the_factors_of_longrope_switch(void)
+{
+    setup s;
+    weft_prompt_cache *cache = NULL;
+    if (!open_family("phi3-longrope", NULL, &s))
+        return;
+    const int64_t at = weft_model_info_of(s.model)->renews_at;
+    CHECK_EQ_INT(at, 24);
+    generate(&s, PROMPT, &(weft_generate_options){.tokens_per_eval = 4});
+    generate(&s, PROMPT, &(weft_generate_options){.prefill = 5});
+    for (int n = (int)at - 1; n < at + 3; n++)
+        generate(&s, n, &(weft_generate_options){.prefill = 7});
+    if (CHECK_OK(weft_prompt_cache_new(s.model, NULL, &cache))) {
+        static const int lengths[] = {PROMPT, 20, 30, 20, 24, 25, PROMPT};
+        for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+            generate(&s, lengths[i], &(weft_generate_options){.prompt_cache = cache});
+        weft_prompt_cache_free(cache);
+    }
+    weft_cache **caches = weft_model_new_caches(s.model, NULL);
+    weft_scope_open();
+    const weft_model_call call = {.caches = caches};
+    weft_array *first = weft_from_data(s.greedy, WEFT_INT32, WEFT_DIMS(1, 20));
+    weft_array *rest = weft_from_data(s.greedy + 20, WEFT_INT32, WEFT_DIMS(1, 5));
+    CHECK_OK(weft_eval(weft_model_hidden(s.model, first, &call)));
+    weft_array *refused = weft_model_hidden(s.model, rest, &call);
+    CHECK(!weft_ok(refused));
+    CHECK_CONTAINS(weft_error(refused),
+                   "the caches hold 20 tokens of a sequence that becomes longer "
+                   "than original_max_position_embeddings 24");
+    weft_scope_close(NULL);
+    weft_model_free_caches(s.model, caches);
+    close_family(&s);
 }
 
 /* After trimming, the same tokens again give the same logits; so for a batch of two. */
@@ -393,7 +457,9 @@ static void checkpointing_keeps_gradients(void)
 }
 
 CHECK_MAIN("families", CHECK_CASE(logits_are_the_reference), CHECK_CASE(greedy_without_a_cache),
-           CHECK_CASE(greedy_with_caches), CHECK_CASE(a_trimmed_cache_continues_from_where_it_is),
+           CHECK_CASE(greedy_with_caches),
+           CHECK_CASE(caches_end_where_the_factors_of_longrope_switch),
+           CHECK_CASE(a_trimmed_cache_continues_from_where_it_is),
            CHECK_CASE(bfloat16_is_near_the_reference), CHECK_CASE(quantised_by_mlx),
            CHECK_CASE(quantised_at_load), CHECK_CASE(other_modalities_are_named),
            CHECK_CASE(experts_take_adapters), CHECK_CASE(experts_are_saved_and_loaded),

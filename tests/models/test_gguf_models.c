@@ -13,10 +13,10 @@
 #include "weft/tokenizer.h"
 
 static const char *const families[] = {
-    "llama",          "llama-bias",   "mistral",    "qwen2",          "qwen3",
-    "qwen3-moe",      "gemma2",       "gemma3",     "mixtral",        "minicpm",
-    "gemma3-wrapped", "gemma4-dense", "gemma4-moe", "gemma4-wrapped", "ministral3",
-    "mistral3",       "rope-linear",  "rope-yarn",  "mlx-qwen3",
+    "llama",      "llama-bias",     "mistral",    "qwen2",         "qwen3",          "qwen3-moe",
+    "gemma2",     "gemma3",         "mixtral",    "minicpm",       "gemma3-wrapped", "gemma4-dense",
+    "gemma4-moe", "gemma4-wrapped", "ministral3", "mistral3",      "rope-linear",    "rope-yarn",
+    "mlx-qwen3",  "olmo2",          "phi3",       "phi3-longrope",
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
