@@ -85,7 +85,9 @@ typedef struct train_run {
     int n_samples;
     double latest_validation, latest_accuracy; /* shown beside the progress bar */
     double loss_sum, loss_weight;              /* of the smoothed loss that is shown */
-    int64_t updates;                           /* made by this process */
+    double smoothed; /* that loss at the last update; at the lowest validation loss, 0: none */
+    double loss_at_best, lowest_validation;
+    int64_t updates;            /* made by this process */
     double reloaded_validation; /* validation loss of the adapter in best/ after reloading; NaN: not
                                    measured */
     cli_progress progress;

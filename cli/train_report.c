@@ -110,12 +110,17 @@ static void show_update(train_run *r, const weft_train_report *p, const char *re
     const bool line =
         r->progress.terminal ? measured || p->step == p->steps : measured || has_line(p);
     char more[64] = "";
+    r->smoothed = smoothed_loss(r, p);
+    if (measured && (r->loss_at_best == 0 || p->validation_loss < r->lowest_validation)) {
+        r->lowest_validation = p->validation_loss;
+        r->loss_at_best = r->smoothed;
+    }
     if (!r->progress.terminal || cli_progress_columns() >= WIDE)
         snprintf(more, sizeof more, "  lr %.3g  %s", p->lr, cli_bytes(p->peak_memory));
     r->updates++;
     cli_progress_show(&r->progress, (double)p->step / (double)p->steps, line,
                       "step %lld/%lld  loss %.4f%s%s%s  %s tok/s  %s left%s", (long long)p->step,
-                      (long long)p->steps, smoothed_loss(r, p), rewards, validation, more,
+                      (long long)p->steps, r->smoothed, rewards, validation, more,
                       cli_count((int64_t)p->tokens_per_second), cli_time(p->remaining),
                       p->applied ? "" : "  skipped: not finite");
 }
@@ -221,6 +226,17 @@ static void print_merging(const train_values *v, const train_run *r, const char 
              "load, but not transformers and vLLM.");
 }
 
+/* Whether the validation loss was lowest in the first half of the run, and the smoothed training
+ * loss fell by a quarter or more after that: the rows were learned, and the validation data is not
+ * about them. Unknown (false) if the best update was made before the run was resumed. */
+static bool learned_only_rows(const train_run *r)
+{
+    const weft_train_result *s = &r->result;
+    return s->best_step > 0 && 2 * s->best_step <= s->steps &&
+           s->last_validation > s->best_validation && r->lowest_validation == s->best_validation &&
+           r->smoothed <= 0.75 * r->loss_at_best;
+}
+
 /* Prints which adapter to use, and commands that use it. */
 static void print_use(const train_values *v, const train_run *r)
 {
@@ -230,6 +246,11 @@ static void print_use(const train_values *v, const train_run *r)
     printf("report %s/report.html, metrics %s/metrics.jsonl\n", v->out, v->out);
     if (best && s->best_validation >= s->first_validation)
         puts("The validation loss did not fall below that of the model without training.");
+    if (learned_only_rows(r))
+        printf("After update %lld the training loss fell from %.4f to %.4f and the validation loss "
+               "rose: if the rows themselves are to be learned, such as facts, use %s/last "
+               "(docs/teaching-facts.md).\n",
+               (long long)s->best_step, r->loss_at_best, r->smoothed, v->out);
     printf("Use %s/%s", v->out, best ? "best" : "last");
     printf(best ? ", the %s with the lowest validation loss:\n" : ":\n",
            v->full ? "model" : "adapter");

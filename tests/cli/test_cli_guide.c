@@ -58,6 +58,15 @@ static void first_fine_tune(void)
         CHECK_CONTAINS(end, " I will wait until");
 }
 
+/* Trained questions and new ones are all answered word for word. */
+static void teaching_facts(void)
+{
+    char folder[1024];
+    const output o = run_guide("docs/teaching-facts.md", folder, sizeof folder);
+    CHECK_CONTAINS(o.out, "exact 100.00% +/- 0.00, over 6 rows");
+    CHECK_CONTAINS(o.out, "exact 100.00% +/- 0.00, over 2 rows");
+}
+
 /* The text that the guide shows is what the command prints, a line `...` leaving lines out. */
 static void data(void)
 {
@@ -99,4 +108,5 @@ static void generating(void)
 }
 
 CHECK_MAIN("cli_guide", CHECK_CASE(fine_tuning), CHECK_CASE(first_fine_tune), CHECK_CASE(data),
-           CHECK_CASE(qlora), CHECK_CASE(deploying), CHECK_CASE(generating))
+           CHECK_CASE(qlora), CHECK_CASE(deploying), CHECK_CASE(generating),
+           CHECK_CASE(teaching_facts))

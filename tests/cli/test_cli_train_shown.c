@@ -70,6 +70,33 @@ static void the_progress_is_smoothed(void)
     CHECK_CONTAINS(o.err, " left\n");
 }
 
+/* Validation on other facts rises while the rows are learned, which the end of the run says; on the
+ * rows themselves, and with many updates behind the best one only, it says nothing. */
+static void learned_rows_are_told(void)
+{
+    static const char facts[] = "{\"prompt\": \"The mill is\", \"completion\": \" violet.\"}\n"
+                                "{\"prompt\": \"The bridge is\", \"completion\": \" hollow.\"}\n"
+                                "{\"prompt\": \"The tower is\", \"completion\": \" forgotten.\"}\n"
+                                "{\"prompt\": \"The barn is\", \"completion\": \" of glass.\"}\n";
+    static const char others[] =
+        "{\"prompt\": \"The well is\", \"completion\": \" too narrow.\"}\n"
+        "{\"prompt\": \"The road is\", \"completion\": \" made of salt.\"}\n";
+    char data[512], val[512], out[512];
+    snprintf(data, sizeof data, "%s", text_file("facts.jsonl", facts));
+    snprintf(val, sizeof val, "%s", text_file("others.jsonl", others));
+    snprintf(out, sizeof out, "%s", check_temporary("learned"));
+    for (int i = 0; i < 2; i++) {
+        const output o = weft_command(NULL,
+                                      "train %s --data %s --val-data %s --val-every 2 --steps 40 "
+                                      "--batch-size 4 --lr 1e-2 --overwrite --out %s",
+                                      model(), data, i == 0 ? val : data, out);
+        if (!CHECK_EQ_INT(o.code, 0))
+            CHECK_FAIL("%s", o.err);
+        CHECK((strstr(o.out, "such as facts, use ") != NULL) == (i == 0));
+        CHECK(i == 1 || strstr(o.out, "learned/last (docs/teaching-facts.md)") != NULL);
+    }
+}
+
 /* The speed is that of the updates; time for validation is not in it. */
 static void speeds_leave_out_validation(void)
 {
@@ -286,7 +313,7 @@ static void samples_end_with_the_turn(void)
 }
 
 CHECK_MAIN("cli_train_shown", CHECK_CASE(the_progress_is_smoothed),
-           CHECK_CASE(speeds_leave_out_validation),
+           CHECK_CASE(learned_rows_are_told), CHECK_CASE(speeds_leave_out_validation),
            CHECK_CASE(large_validation_data_is_read_less_often),
            CHECK_CASE(the_memory_is_that_of_the_process), CHECK_CASE(samples_are_answers_in_chats),
            CHECK_CASE(samples_end_with_the_turn))
