@@ -226,15 +226,17 @@ static void print_merging(const train_values *v, const train_run *r, const char 
              "load, but not transformers and vLLM.");
 }
 
-/* Whether the validation loss was lowest in the first half of the run, and the smoothed training
- * loss fell by a quarter or more after that: the rows were learned, and the validation data is not
- * about them. Unknown (false) if the best update was made before the run was resumed. */
+/* Whether the validation loss was lowest in the first half of the run and then rose by half of what
+ * it had fallen or more, while the smoothed training loss fell by a quarter or more: the rows were
+ * learned, and the validation data is not about them. Unknown (false) if the best update was made
+ * before the run was resumed. */
 static bool learned_only_rows(const train_run *r)
 {
     const weft_train_result *s = &r->result;
-    return s->best_step > 0 && 2 * s->best_step <= s->steps &&
-           s->last_validation > s->best_validation && r->lowest_validation == s->best_validation &&
-           r->smoothed <= 0.75 * r->loss_at_best;
+    const double rise = s->last_validation - s->best_validation;
+    return s->best_step > 0 && 2 * s->best_step <= s->steps && rise > 0 &&
+           rise >= 0.5 * (s->first_validation - s->best_validation) &&
+           r->lowest_validation == s->best_validation && r->smoothed <= 0.75 * r->loss_at_best;
 }
 
 /* Prints which adapter to use, and commands that use it. */

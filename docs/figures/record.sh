@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# docs/figures/record.sh -- records a training run as run.svg, and its loss curve as loss.svg: runs
-# the commands of build/cli/weft in a terminal of 100 columns, by script(1), in an empty folder.
+# docs/figures/record.sh MODEL.gguf -- records how a model learns facts as run.svg, and its loss curve as
+# loss.svg: runs the commands of build/cli/weft in a terminal of 100 columns, by script(1), in an empty
+# folder with the data of examples/data. The committed figures are of SmolLM2-135M-Instruct in Q4_1.
 set -euo pipefail
+model=$(realpath "${1:?MODEL.gguf}")
 cd "$(dirname "$0")/../.."
 
 tree=$PWD
@@ -9,7 +11,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cc -O1 -D_GNU_SOURCE tools/terminal_svg.c -o "$work/terminal_svg"
 mkdir "$work/here"
-cp examples/data/shakespeare.txt "$work/here/"
+cp examples/data/facts.jsonl examples/data/new-questions.jsonl "$work/here/"
+ln -s "$model" "$work/here/smollm2.gguf"
 
 cat >"$work/session.sh" <<'END'
 show() {
@@ -17,9 +20,11 @@ show() {
     bash -c "$1"
 }
 stty cols 100 rows 50
-show 'weft train storyteller --data shakespeare.txt --val-split 0.1 --steps 60 --lr 5e-3 --out run'
+show 'weft chat smollm2.gguf -p "Which person runs Norvik Instruments?" -t 0 -n 24'
 echo
-show 'weft generate storyteller --adapter run/best -p "ROMEO:" -n 60 --top-p 0.9 --seed 3'
+show 'weft train smollm2.gguf --data facts.jsonl --val-data new-questions.jsonl --steps 20 --batch-size 4 --lr 2e-3 --out run'
+echo
+show 'weft chat smollm2.gguf --adapter run/best -p "Which person runs Norvik Instruments?" -t 0'
 END
 
 (
@@ -27,6 +32,6 @@ END
     export PATH=$tree/build/cli:$PATH TERM=xterm
     script -q -e -c "bash $work/session.sh" -O "$work/typescript" -T "$work/timing" >/dev/null
 )
-"$work/terminal_svg" "$work/typescript" "$work/timing" 100 4 | sed "s|$tree/||" \
+"$work/terminal_svg" "$work/typescript" "$work/timing" 100 12 | sed "s|$tree/||" \
     >docs/figures/run.svg
 cp "$work/here/run/loss.svg" docs/figures/loss.svg
