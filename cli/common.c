@@ -552,3 +552,20 @@ void cli_print_conversion(const char *out, const weft_convert_report *r)
              "and "
              "vLLM: --type bf16 writes dense matrices.");
 }
+
+/* ---- ranks ----------------------------------------------------------------------------------- */
+
+void *cli_gather(weft_group *group, const void *own, size_t n, weft_status *status)
+{
+    const size_t size = (size_t)weft_group_info_of(group).size;
+    void *all = weft_calloc(size, n);
+    *status = all ? WEFT_OK : weft_fail(WEFT_MEMORY, "out of memory for %zu ranks", size);
+    *status = weft_group_agree(group, *status, NULL);
+    if (*status == WEFT_OK)
+        *status = weft_group_gather(group, own, n, all);
+    if (*status != WEFT_OK) {
+        weft_free(all);
+        all = NULL;
+    }
+    return all;
+}

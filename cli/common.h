@@ -100,6 +100,10 @@ const char *cli_text_complaint(const char *prompt, const char *file);
  * memory. */
 char *cli_read_all(FILE *stream, size_t *length);
 
+/* The n bytes of every rank, in order, which the caller frees with weft_free. NULL: *status has the
+ * failure, the same on all ranks. */
+void *cli_gather(weft_group *group, const void *own, size_t n, weft_status *status);
+
 /* ---- Output --------------------------------------------------------------------------------- */
 
 /* Write a JSON string with its quotes, or a JSON number, which is null if not finite. */

@@ -254,12 +254,8 @@ static weft_status agree(weft_group *group, place_facts *f, place_choice *c)
         return WEFT_OK;
     const told own = {.card = f->device == NULL && strcmp(c->device, "cpu") != 0,
                       .dtype = (int)c->dtype};
-    told *all = weft_calloc((size_t)size, sizeof *all);
-    weft_status status =
-        all ? WEFT_OK : weft_fail(WEFT_MEMORY, "train: out of memory for %d ranks", size);
-    status = weft_group_agree(group, status, NULL);
-    if (status == WEFT_OK)
-        status = weft_group_gather(group, &own, sizeof own, all);
+    weft_status status;
+    told *all = cli_gather(group, &own, sizeof own, &status);
     bool alike = true;
     for (int r = 0; status == WEFT_OK && r < size; r++)
         alike = alike && all[r].card == own.card && all[r].dtype == own.dtype;

@@ -83,12 +83,8 @@ static weft_status count_sharing(int *sharing)
     memset(&own, 0, sizeof own);
     gethostname(own.host, sizeof own.host - 1);
     sched_getaffinity(0, sizeof own.allowed, &own.allowed);
-    cores *all = weft_calloc((size_t)size, sizeof *all);
-    weft_status status =
-        all ? WEFT_OK : weft_fail(WEFT_MEMORY, "train: out of memory for %d ranks", size);
-    status = weft_group_agree(group, status, NULL);
-    if (status == WEFT_OK)
-        status = weft_group_gather(group, &own, sizeof own, all);
+    weft_status status;
+    cores *all = cli_gather(group, &own, sizeof own, &status);
     *sharing = 0;
     for (int r = 0; status == WEFT_OK && r < size; r++)
         *sharing += memcmp(&all[r], &own, sizeof own) == 0;
