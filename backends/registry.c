@@ -20,6 +20,12 @@ weft_status (*const weft__backend_traits[])(int index, weft_device_traits *out) 
     weft__vulkan_traits,
 #endif
 };
+char *(*const weft__backend_inspect[])(weft_device *device) = {
+    NULL,
+#ifdef WEFT_HAVE_VULKAN
+    weft__vulkan_inspect,
+#endif
+};
 const int weft__backend_count = sizeof weft__backends / sizeof *weft__backends;
 
 #ifndef WEFT_HAVE_VULKAN

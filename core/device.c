@@ -370,6 +370,17 @@ const char *weft_device_description(const weft_device *device)
     return b->describe ? b->describe(device->state) : "";
 }
 
+char *weft_device_inspect(weft_device *device)
+{
+    for (int b = 0; b < weft__backend_count; b++) {
+        if (weft__backends[b] == device->backend && weft__backend_inspect[b]) {
+            return weft__backend_inspect[b](device);
+        }
+    }
+    weft_fail(WEFT_UNSUPPORTED, "%s: its backend has no report", device->name);
+    return NULL;
+}
+
 int64_t weft_device_memory(const weft_device *device)
 {
     const weft_backend *b = device->backend;

@@ -38,5 +38,7 @@ extern const weft_backend *const weft__backends[];
 extern const int weft__backend_count;
 /* For each of them: weft_device_traits_of, for the device that is opened with `index`. */
 extern weft_status (*const weft__backend_traits[])(int index, weft_device_traits *out);
+/* For each of them: weft_device_inspect; NULL: nothing to say. */
+extern char *(*const weft__backend_inspect[])(weft_device *device);
 
 #endif

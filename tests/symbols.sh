@@ -19,7 +19,7 @@ BEGIN {
     allowed["core", "weft__builtins"] = allowed["core", "weft__op_table"] = 1
     allowed["core", "weft__op_table_size"] = 1
     allowed["core", "weft__backends"] = allowed["core", "weft__backend_count"] = 1
-    allowed["core", "weft__backend_traits"] = 1
+    allowed["core", "weft__backend_traits"] = allowed["core", "weft__backend_inspect"] = 1
     # Printing and saving arrays slice and transpose them by public functions.
     allowed["core", "weft_slice_axis"] = allowed["core", "weft_concatenate"] = 1
     allowed["core", "weft_transpose"] = 1

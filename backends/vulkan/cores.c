@@ -10,14 +10,8 @@
 enum {
     MATRIX_FEATURES = 1000506000, /* VkPhysicalDeviceCooperativeMatrixFeaturesKHR */
     MATRIX_PROPERTIES = 1000506001,
-    BFLOAT16_FEATURES = 1000141000, /* VkPhysicalDeviceShaderBfloat16FeaturesKHR */
-    COMPONENT_FLOAT16 = 0,          /* VkComponentTypeKHR */
-    COMPONENT_FLOAT32 = 1,
-    COMPONENT_BFLOAT16 = 1000141000,
-    SCOPE_SUBGROUP = 3 /* VkScopeKHR */
+    BFLOAT16_FEATURES = 1000141000 /* VkPhysicalDeviceShaderBfloat16FeaturesKHR */
 };
-
-enum { VENDOR_NVIDIA = 0x10de, USUAL_PROCESSORS = 64, MAX_SHAPES = 256 };
 
 static const char *const matrix_extension = "VK_KHR_cooperative_matrix";
 static const char *const bfloat16_extension = "VK_KHR_shader_bfloat16";
@@ -60,41 +54,31 @@ static bool has_features(const weft__vulkan_instance *v, weft__vulkan_physical *
            f.v13.computeFullSubgroups;
 }
 
-/* The modules' tiles are multiples of 8; 16 by 16 by 16 is preferred. */
-static void take_shape(const matrix_properties *m, weft__vulkan_core_shape *best)
-{
-    const bool fits =
-        m->m % 8 == 0 && m->n % 8 == 0 && m->k % 8 == 0 && m->m <= 16 && m->n <= 16 && m->k <= 16;
-    if (fits && m->m * m->n * m->k > best->m * best->n * best->k) {
-        *best = (weft__vulkan_core_shape){m->m, m->n, m->k};
-    }
-}
-
-static void find_shapes(const weft__vulkan_instance *v, weft__vulkan_physical *p, bool float16,
-                        bool bfloat16)
+static void read_matrices(const weft__vulkan_instance *v, weft__vulkan_physical *p)
 {
     get_matrix_properties get = (get_matrix_properties)v->GetInstanceProcAddr(
         v->handle, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
-    matrix_properties all[MAX_SHAPES];
-    uint32_t n = MAX_SHAPES;
+    matrix_properties all[WEFT__VULKAN_MATRICES];
+    uint32_t n = WEFT__VULKAN_MATRICES;
     memset(all, 0, sizeof all);
-    for (int i = 0; i < MAX_SHAPES; i++) {
+    for (int i = 0; i < WEFT__VULKAN_MATRICES; i++) {
         all[i].type = (VkStructureType)MATRIX_PROPERTIES;
     }
     if (!get || get(p->handle, &n, all) < 0) {
         return;
     }
+    p->facts.n_matrices = (int)n;
     for (uint32_t i = 0; i < n; i++) {
         const matrix_properties *m = &all[i];
-        if (m->scope != SCOPE_SUBGROUP || m->saturating || m->a != m->b ||
-            m->c != COMPONENT_FLOAT32 || m->result != COMPONENT_FLOAT32) {
-            continue;
-        }
-        if (m->a == COMPONENT_FLOAT16 && float16) {
-            take_shape(m, &p->cores.float16);
-        } else if (m->a == COMPONENT_BFLOAT16 && bfloat16) {
-            take_shape(m, &p->cores.bfloat16);
-        }
+        p->facts.matrices[i] = (weft__vulkan_core_matrix){.m = m->m,
+                                                          .n = m->n,
+                                                          .k = m->k,
+                                                          .a = m->a,
+                                                          .b = m->b,
+                                                          .c = m->c,
+                                                          .result = m->result,
+                                                          .scope = m->scope,
+                                                          .saturating = m->saturating};
     }
 }
 
@@ -107,18 +91,24 @@ static uint32_t processors_of(const weft__vulkan_instance *v, const weft__vulkan
     if (weft__vulkan_has_extension(v, p->handle, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) {
         v->GetPhysicalDeviceProperties2(p->handle, &properties);
     }
-    return count.shaderSMCount ? count.shaderSMCount : USUAL_PROCESSORS;
+    return count.shaderSMCount;
 }
 
-void weft__vulkan_cores_probe(const weft__vulkan_instance *v, weft__vulkan_physical *p)
+static void read_facts(const weft__vulkan_instance *v, weft__vulkan_physical *p)
 {
     const VkPhysicalDeviceLimits *limits = &p->properties.limits;
-    bool float16, bfloat16;
-    p->cores = (weft__vulkan_cores){.invocations = limits->maxComputeWorkGroupInvocations,
-                                    .shared = limits->maxComputeSharedMemorySize};
-    if (p->properties.apiVersion < VK_API_VERSION_1_3 ||
-        !weft__vulkan_has_extension(v, p->handle, matrix_extension) ||
-        !has_features(v, p, &float16, &bfloat16)) {
+    weft__vulkan_core_facts *f = &p->facts;
+    *f = (weft__vulkan_core_facts){.vendor = p->properties.vendorID,
+                                   .device = p->properties.deviceID,
+                                   .driver = p->driver.driverID,
+                                   .software =
+                                       p->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU,
+                                   .smallest = p->subgroup.subgroupSize,
+                                   .largest = p->subgroup.subgroupSize,
+                                   .invocations = limits->maxComputeWorkGroupInvocations,
+                                   .shared = limits->maxComputeSharedMemorySize,
+                                   .processors = processors_of(v, p)};
+    if (p->properties.apiVersion < VK_API_VERSION_1_3) {
         return;
     }
     VkPhysicalDeviceVulkan13Properties v13 = {
@@ -126,23 +116,26 @@ void weft__vulkan_cores_probe(const weft__vulkan_instance *v, weft__vulkan_physi
     VkPhysicalDeviceProperties2 properties = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &v13};
     v->GetPhysicalDeviceProperties2(p->handle, &properties);
+    f->smallest = v13.minSubgroupSize;
+    f->largest = v13.maxSubgroupSize;
+    f->mixed_dot = v13.integerDotProduct4x8BitPackedMixedSignednessAccelerated;
+    if (!weft__vulkan_has_extension(v, p->handle, matrix_extension)) {
+        return;
+    }
     const VkSubgroupFeatureFlags needed = VK_SUBGROUP_FEATURE_BASIC_BIT |
                                           VK_SUBGROUP_FEATURE_SHUFFLE_BIT |
                                           VK_SUBGROUP_FEATURE_VOTE_BIT;
-    if (!(v13.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) ||
-        (p->subgroup.supportedOperations & needed) != needed) {
-        return;
-    }
-    /* 32 if it can be selected, since drivers have different defaults. */
-    p->cores.subgroup = v13.minSubgroupSize > 32   ? v13.minSubgroupSize
-                        : v13.maxSubgroupSize < 32 ? v13.maxSubgroupSize
-                                                   : 32;
-    p->cores.processors = processors_of(v, p);
-    p->cores.largest =
-        p->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? 32 * 32 : 1024 * 1024;
-    find_shapes(v, p, float16, bfloat16);
+    f->usable = has_features(v, p, &f->float16, &f->bfloat16) &&
+                (v13.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
+                (p->subgroup.supportedOperations & needed) == needed;
+    read_matrices(v, p);
+}
+
+void weft__vulkan_cores_probe(const weft__vulkan_instance *v, weft__vulkan_physical *p)
+{
+    read_facts(v, p);
+    weft__vulkan_cores_choose(&p->facts, &p->cores);
     p->present[WEFT__VULKAN_MATRIX] = p->cores.float16.m > 0 || p->cores.bfloat16.m > 0;
-    p->cores.measured = p->properties.vendorID == VENDOR_NVIDIA;
 }
 
 /* ---- Enabling -------------------------------------------------------------------------------- */

@@ -6,25 +6,72 @@
 #include "backends/vulkan/dispatch.h"
 #include "backends/vulkan/loader.h"
 
+/* VkComponentTypeKHR and VkScopeKHR, which the headers of Vulkan 1.3.239 (Debian 12) do not define.
+ */
+enum {
+    WEFT__VULKAN_IN_FLOAT16 = 0,
+    WEFT__VULKAN_IN_FLOAT32 = 1,
+    WEFT__VULKAN_IN_BFLOAT16 = 1000141000,
+    WEFT__VULKAN_OF_SUBGROUP = 3
+};
+
+/* A row of the driver's list: (m, k) of type a by (k, n) of type b, added to c. */
+typedef struct weft__vulkan_core_matrix {
+    uint32_t m, n, k;
+    uint32_t a, b, c, result; /* VkComponentTypeKHR */
+    uint32_t scope;
+    bool saturating;
+} weft__vulkan_core_matrix;
+
+enum { WEFT__VULKAN_MATRICES = 128 };
+
+/* What a driver states of a device, as vulkaninfo prints it. */
+typedef struct weft__vulkan_core_facts {
+    uint32_t vendor, device;      /* PCI IDs */
+    VkDriverId driver;            /* */
+    bool software;                /* the device is a CPU */
+    uint32_t smallest, largest;   /* subgroup sizes */
+    uint32_t invocations, shared; /* limits of a workgroup */
+    uint32_t processors;          /* number of multiprocessors; 0: unknown */
+    bool usable;                  /* the extension, and the features that the modules need */
+    bool float16, bfloat16;       /* arithmetic in float16; bfloat16 matrices */
+    bool mixed_dot;               /* integerDotProduct4x8BitPackedMixedSignednessAccelerated */
+    int n_matrices;
+    weft__vulkan_core_matrix matrices[WEFT__VULKAN_MATRICES];
+} weft__vulkan_core_facts;
+
 /* The size of the matrices that the cores multiply: (m, k) by (k, n); m is 0 if there are none. */
 typedef struct weft__vulkan_core_shape {
     uint32_t m, n, k;
 } weft__vulkan_core_shape;
 
+/* Which table of tiles is used (kernels/core_tiles.c). */
+typedef enum weft__vulkan_cores_kind {
+    WEFT__VULKAN_CORES_NVIDIA, /* also of devices without a table of their own */
+    WEFT__VULKAN_CORES_AMD,
+    WEFT__VULKAN_CORES_INTEL,
+} weft__vulkan_cores_kind;
+
 typedef struct weft__vulkan_cores {
     weft__vulkan_core_shape float16, bfloat16; /* with 16-bit inputs and float32 sums */
-    uint32_t subgroup;                         /* the subgroup size that pipelines request */
-    uint32_t processors;                       /* number of multiprocessors; a guess if unknown */
-    uint32_t invocations, shared;              /* limits of a workgroup: invocations; bytes of
-                                                * shared memory */
-    bool measured;    /* to be faster than float32 on such cards: they are used by default */
-    uint32_t largest; /* most elements of a tile: software drivers take minutes to compile larger
-                       * ones */
+    weft__vulkan_cores_kind kind;
+    uint32_t subgroup;            /* the subgroup size that pipelines request */
+    uint32_t processors;          /* number of multiprocessors; a guess if unknown */
+    uint32_t invocations, shared; /* limits of a workgroup: invocations; bytes of
+                                   * shared memory */
+    uint32_t largest;             /* most elements of a tile: software drivers take minutes to
+                                   * compile larger ones */
+    bool usual;                   /* used by default: the drivers that are known to have them */
+    bool measured;                /* to be faster than float32 on such cards */
+    const char *about;            /* why they are used by default, or why not */
 } weft__vulkan_cores;
+
+/* Decides from the facts alone. Without usable matrices float16.m and bfloat16.m are 0. */
+void weft__vulkan_cores_choose(const weft__vulkan_core_facts *facts, weft__vulkan_cores *out);
 
 typedef struct weft__vulkan_physical weft__vulkan_physical;
 
-/* Fills p->cores and p->present[WEFT__VULKAN_MATRIX], whether any shape is supported. */
+/* Fills p->facts, p->cores and p->present[WEFT__VULKAN_MATRIX], whether any shape is supported. */
 void weft__vulkan_cores_probe(const weft__vulkan_instance *v, weft__vulkan_physical *p);
 
 /* Extension structs and names to create a device that uses the cores. */

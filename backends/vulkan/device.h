@@ -23,6 +23,7 @@ struct weft__vulkan_physical {
                                                * supported */
     bool present[WEFT__VULKAN_FEATURE_COUNT]; /* the device supports it */
     bool used[WEFT__VULKAN_FEATURE_COUNT];    /* and it is not disabled by WEFT_VULKAN_DISABLE */
+    weft__vulkan_core_facts facts;
     weft__vulkan_cores cores;
 };
 

@@ -203,7 +203,7 @@ static weft_status probe_features(const weft__vulkan_instance *v, weft__vulkan_p
     }
     p->used[WEFT__VULKAN_MATRIX] =
         p->used[WEFT__VULKAN_MATRIX] &&
-        (p->cores.measured || (status == WEFT_OK && enabled[WEFT__VULKAN_MATRIX]));
+        (p->cores.usual || (status == WEFT_OK && enabled[WEFT__VULKAN_MATRIX]));
     return status;
 }
 
@@ -348,6 +348,9 @@ void weft__vulkan_describe(const weft__vulkan_device *d, char *out, size_t size)
             int is = p->used[i] ? 0 : p->present[i] ? 1 : 2;
             if (is == state) {
                 add(out, size, "%s%s", n++ ? ", " : titles[state], features[i]);
+                if (i == WEFT__VULKAN_MATRIX && state < 2) {
+                    add(out, size, " (%s)", p->cores.about);
+                }
             }
         }
     }

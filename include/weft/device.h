@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "weft/status.h"
+#include "weft/array.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -23,6 +23,13 @@ typedef struct weft_device_traits {
  * device, or if it lacks what Weft needs. */
 WEFT_NODISCARD WEFT_API weft_status weft_device_traits_of(const char *name, weft_device_traits *out)
     WEFT_NONNULL(1, 2);
+
+/* What an open device is and how fast the kernels are that its backend chooses among, as one JSON
+ * object for reports: of Vulkan devices the driver, memory, limits, features, the matrices that the
+ * driver offers, and for each tile of matrix products its results and rate. This takes seconds.
+ * Free it with weft_free. NULL: the backend has nothing to say (WEFT_UNSUPPORTED, as that of the
+ * CPU), or it failed, with a message. */
+WEFT_API char *weft_device_inspect(weft_device *device) WEFT_NONNULL(1);
 
 #ifdef __cplusplus
 }

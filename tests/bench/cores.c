@@ -1,5 +1,5 @@
 /* tests/bench/cores.c -- matrix products on matrix cores by each tile: TFLOP/s of the device, from
- * its own timestamps, for the table in backends/vulkan/kernels/product_cores.c.
+ * its own timestamps, for the table in backends/vulkan/kernels/core_tiles.c.
  *
  *     bench_cores [DEVICE [all|adapters|chosen|sums|attention [TYPE]]]
  *
@@ -110,15 +110,15 @@ static void report(const char *with, int64_t M, int64_t N, int64_t K, const char
 static void for_every_tile(void (*run)(const char *name))
 {
     const core_tile *tiles;
-    const int n = weft__product_core_tiles(&tiles);
+    const int n = weft__product_core_tiles(WEFT__VULKAN_CORES_NVIDIA, &tiles);
     for (int i = 0; i < n; i++) {
         char name[64];
         snprintf(name, sizeof name, "%dx%dx%d %dx%dx%d", tiles[i].rows, tiles[i].columns,
                  tiles[i].terms, tiles[i].down, tiles[i].across, tiles[i].split);
-        weft__product_force_core_tile(i);
+        weft__product_force_core_tile(&tiles[i]);
         run(name);
     }
-    weft__product_force_core_tile(-1);
+    weft__product_force_core_tile(NULL);
     run("chosen");
 }
 
@@ -190,7 +190,7 @@ static void sums(void)
         {14336, {4096, 16}, true},  {4096, {14336, 16, 14336, 16}, true},
     };
     const core_tile *tiles;
-    weft__product_core_tiles(&tiles);
+    weft__product_core_tiles(WEFT__VULKAN_CORES_NVIDIA, &tiles);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         double terms = 0;
         for (int k = 0; k < MOST_TERMS; k++)
@@ -198,7 +198,7 @@ static void sums(void)
         for (int t = -1; t < LARGEST; t++) {
             if (t >= 0 && (tiles[t].a_by_row || (tiles[t].b_by_column && !all[i].transposed)))
                 continue;
-            weft__product_force_core_tile(t);
+            weft__product_force_core_tile(t < 0 ? NULL : &tiles[t]);
             const double us = measure_sum(M, all[i].N, all[i].terms, all[i].transposed);
             printf("%dx%d,%s,%s,%d,%lld,%.0f,%.1f,%.1f\n", t < 0 ? 0 : tiles[t].rows,
                    t < 0 ? 0 : tiles[t].columns, weft_dtype_name(dtype),
@@ -206,7 +206,7 @@ static void sums(void)
                    2e-6 * M * (double)all[i].N * terms / us);
             fflush(stdout);
         }
-        weft__product_force_core_tile(-1);
+        weft__product_force_core_tile(NULL);
     }
 }
 

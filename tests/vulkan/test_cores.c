@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/vulkan/device.h"
 #include "backends/vulkan/kernels/product_plan.h"
 #include "tests/check.h"
 #include "weft/backend.h"
@@ -241,40 +242,51 @@ static void products_in_parts_of_the_terms(void)
     CHECK_OK(weft_device_profile(vulkan, false));
 }
 
+static void products_by_tile(const core_tile *tile, weft_dtype dtype)
+{
+    const weft__vulkan_device *d = weft_device_state(vulkan);
+    char with[80];
+    snprintf(with, sizeof with, " by %dx%dx%d %dx%dx%d", tile->rows, tile->columns, tile->terms,
+             tile->down, tile->across, tile->split);
+    weft__product_force_core_tile(tile);
+    for (int turned = 0; turned < 4; turned++) {
+        if ((tile->a_by_row && !(turned & 1)) || (tile->b_by_column && turned >> 1) ||
+            !weft__product_tile_runs(tile, dtype, !tile->a_by_row && !tile->b_by_column,
+                                     &d->physical.cores))
+            continue;
+        product p = {.batches = 1,
+                     .M = 384,
+                     .N = 384,
+                     .K = 192,
+                     .a_turned = turned & 1,
+                     .b_turned = turned >> 1,
+                     .dtype = dtype};
+        check_one(&p, with);
+        p.M = 200, p.N = 312, p.K = 168;
+        check_one(&p, with);
+    }
+    weft__product_force_core_tile(NULL);
+}
+
+/* The tables of all vendors, as far as the device can run their tiles. Software drivers compile
+ * large tiles for minutes, so they run the small ones, and without WEFT_TEST_ALL one of each table.
+ */
 static void products_by_every_tile(void)
 {
-    const core_tile *tiles;
+    static const weft__vulkan_cores_kind kinds[] = {
+        WEFT__VULKAN_CORES_NVIDIA, WEFT__VULKAN_CORES_AMD, WEFT__VULKAN_CORES_INTEL};
     weft_dtype dtypes[2];
     if (!cores_there())
         return;
-    if (in_software() && !check_exhaustive()) {
-        check_skip("software drivers compile large tiles for minutes");
-        return;
-    }
     CHECK_OK(weft_device_profile(vulkan, true));
-    const int n_dtypes = dtypes_there(dtypes), n = weft__product_core_tiles(&tiles);
-    for (int i = 0; i < n; i++) {
-        char with[80];
-        snprintf(with, sizeof with, " by %dx%dx%d", tiles[i].rows, tiles[i].columns,
-                 tiles[i].terms);
-        weft__product_force_core_tile(i);
-        for (int d = 0; d < n_dtypes; d++)
-            for (int turned = 0; turned < 4; turned++) {
-                if ((tiles[i].a_by_row && !(turned & 1)) || (tiles[i].b_by_column && turned >> 1))
-                    continue;
-                product p = {.batches = 1,
-                             .M = 384,
-                             .N = 384,
-                             .K = 192,
-                             .a_turned = turned & 1,
-                             .b_turned = turned >> 1,
-                             .dtype = dtypes[d]};
-                check_one(&p, with);
-                p.M = 200, p.N = 312, p.K = 168;
-                check_one(&p, with);
-            }
+    const int n_dtypes = dtypes_there(dtypes);
+    for (int k = 0; k < 3; k++) {
+        const core_tile *tiles;
+        const int n = weft__product_core_tiles(kinds[k], &tiles);
+        for (int i = in_software() && !check_exhaustive() ? n - 1 : 0; i < n; i++)
+            for (int d = 0; d < n_dtypes; d++)
+                products_by_tile(&tiles[i], dtypes[d]);
     }
-    weft__product_force_core_tile(-1);
     CHECK_OK(weft_device_profile(vulkan, false));
 }
 

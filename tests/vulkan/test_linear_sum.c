@@ -174,9 +174,9 @@ static void sums_by_every_tile(void)
         return;
     }
     weft_set_default_device(weft_device_get("vulkan"));
-    const int n = weft__product_core_tiles(&tiles);
+    const int n = weft__product_core_tiles(WEFT__VULKAN_CORES_NVIDIA, &tiles);
     for (int i = 0; i < n; i++) {
-        weft__product_force_core_tile(i);
+        weft__product_force_core_tile(&tiles[i]);
         for (int k = 0; k < 8; k++) {
             sum s = sums[k & 1];
             s.transposed = k & 2;
@@ -186,7 +186,7 @@ static void sums_by_every_tile(void)
                 check_sum(&s);
         }
     }
-    weft__product_force_core_tile(-1);
+    weft__product_force_core_tile(NULL);
     weft_set_default_device(weft_device_get("cpu"));
 }
 

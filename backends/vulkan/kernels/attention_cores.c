@@ -42,9 +42,10 @@ bool weft__vulkan_attention_fits_cores(const weft_call *call, const attention *a
     const weft__vulkan_cores *cores = weft__vulkan_cores_of(call);
     const weft_dtype dtype = a->q->dtype;
     const weft__vulkan_core_shape *s = cores ? weft__vulkan_core_shape_of(cores, dtype) : NULL;
-    if (!s || a->k->dtype != dtype || a->v->dtype != dtype || (d_o && d_o->dtype != dtype) ||
-        a->wide || a->params->softcap > 0 || a->D != a->Dv || a->D > MOST_DIMS ||
-        a->rows < LEAST_ROWS || a->S < 1) {
+    /* Only square matrices: others were never tried. */
+    if (!s || s->m != s->n || a->k->dtype != dtype || a->v->dtype != dtype ||
+        (d_o && d_o->dtype != dtype) || a->wide || a->params->softcap > 0 || a->D != a->Dv ||
+        a->D > MOST_DIMS || a->rows < LEAST_ROWS || a->S < 1) {
         return false;
     }
     const sizes z = sizes_of(s, a->D, d_o != NULL);

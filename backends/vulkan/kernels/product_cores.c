@@ -5,8 +5,6 @@
 
 enum {
     PIECE = 8,          /* elements per load */
-    PAD = 8,            /* padding of each line in shared memory: conflict-free on NVIDIA, 288
-                         * compared with 206 for 16 and 70 for none */
     PANEL = 8,          /* tiles in a column before the next column of tiles begins */
     LEAST_PART = 256,   /* terms */
     NARROW = 32,        /* most rows or columns for which subgroups divide the terms */
@@ -14,45 +12,11 @@ enum {
     MOST_SUMS = 1 << 24 /* elements of all partial results together */
 };
 
-/* Measured on an H200 (docs/performance-log.md), the last two numbers from products of 4,096^3 and
- * 6,144^3. Tiles with few rows or columns are for adapters and small batches; the rates of those
- * whose subgroups divide the terms were measured on an H100 from such products. The rates of sums
- * were measured there for 192x128 and 128x192, relative to 128x128. */
-static const core_tile tiles[] = {
-    {192, 128, 64, 4, 2, 1, 306, 276, 100, false, false},
-    {128, 192, 64, 2, 4, 1, 302, 356, 100, false, false},
-    {128, 128, 64, 4, 2, 1, 292, 292, 100, false, false},
-    {256, 128, 48, 4, 2, 1, 312, 312, 100, true, true},
-    {128, 256, 48, 2, 4, 1, 304, 304, 100, false, true},
-    {128, 64, 64, 4, 2, 1, 193, 193, 100, false, false},
-    {64, 128, 64, 2, 4, 1, 188, 188, 100, false, false},
-    {64, 64, 64, 2, 2, 1, 191, 191, 100, false, false},
-    {128, 32, 64, 4, 1, 1, 175, 175, 100, false, false},
-    {32, 128, 64, 1, 4, 1, 170, 170, 100, false, false},
-    {128, 16, 64, 4, 1, 1, 104, 104, 100, false, false},
-    {16, 128, 64, 1, 4, 1, 94, 94, 100, false, false},
-    {32, 32, 32, 2, 2, 1, 76, 76, 100, false, false},
-    {32, 32, 32, 1, 1, 8, 52, 52, 100, false, false},
-    {64, 16, 64, 1, 1, 4, 36, 36, 100, false, false},
-    {32, 16, 64, 1, 1, 4, 33, 33, 100, false, false},
-    {16, 16, 64, 1, 1, 8, 25, 25, 100, false, false},
-    {16, 32, 32, 1, 1, 8, 35, 35, 100, false, false},
-    {16, 64, 64, 1, 1, 4, 40, 40, 100, false, false},
-};
+static const core_tile *forced;
 
-enum { TILES = sizeof tiles / sizeof *tiles };
-
-static int forced = -1;
-
-void weft__product_force_core_tile(int i)
+void weft__product_force_core_tile(const core_tile *tile)
 {
-    forced = i;
-}
-
-int weft__product_core_tiles(const core_tile **out)
-{
-    *out = tiles;
-    return TILES;
+    forced = tile;
 }
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -90,16 +54,15 @@ static uint32_t subgroups_of(const core_tile *t)
     return (uint32_t)(t->down * t->across * t->split);
 }
 
-/* Whether the device can run the tile: its matrices divide each subgroup's part, and shared memory
- * suffices. */
-static bool can_run(const core_tile *t, const product_plan *plan, const weft__vulkan_cores *cores)
+/* Its matrices divide each subgroup's part, and shared memory suffices. */
+static bool can_run(const core_tile *t, weft_dtype dtype, bool a_by_term, bool b_by_term,
+                    const weft__vulkan_cores *cores)
 {
-    const weft__vulkan_core_shape *s = weft__vulkan_core_shape_of(cores, plan->p.a.dtype);
+    const weft__vulkan_core_shape *s = weft__vulkan_core_shape_of(cores, dtype);
     const uint32_t rows = t->rows / t->down, columns = t->columns / t->across;
-    const bool a_by_term = weft__product_is_by_term(&plan->p.a),
-               b_by_term = weft__product_is_by_term(&plan->p.b);
-    const int64_t a = a_by_term ? t->rows * (t->terms + PAD) : t->terms * (t->rows + PAD),
-                  b = b_by_term ? t->columns * (t->terms + PAD) : t->terms * (t->columns + PAD);
+    const int pad = weft__product_core_padding(cores->kind);
+    const int64_t a = a_by_term ? t->rows * (t->terms + pad) : t->terms * (t->rows + pad),
+                  b = b_by_term ? t->columns * (t->terms + pad) : t->terms * (t->columns + pad);
     const int64_t out =
         (int64_t)t->down * t->across * t->split * (t->split > 1 ? rows : s->m) * (columns + 4) * 4;
     return !(t->a_by_row && a_by_term) && !(t->b_by_column && b_by_term) &&
@@ -107,6 +70,12 @@ static bool can_run(const core_tile *t, const product_plan *plan, const weft__vu
            columns % s->n == 0 && t->terms % s->k == 0 &&
            subgroups_of(t) * cores->subgroup <= cores->invocations &&
            2 * t->split * (a + b) <= cores->shared && out <= cores->shared;
+}
+
+bool weft__product_tile_runs(const core_tile *tile, weft_dtype dtype, bool by_term,
+                             const weft__vulkan_cores *cores)
+{
+    return can_run(tile, dtype, by_term, by_term, cores);
 }
 
 /* ---- The choice ----------------------------------------------------------------------------- */
@@ -128,8 +97,10 @@ static void divide(product_plan *plan, int64_t wanted)
 static void take_tile(product_plan *plan, const core_tile *t, const weft__vulkan_cores *cores)
 {
     plan->core = *t;
-    if (plan->p.terms <= 32) {
-        plan->core.terms = plan->p.terms <= 16 ? 16 : 32;
+    if (plan->p.terms <= 16) {
+        plan->core.terms = 16;
+    } else if (plan->p.terms <= 32 && t->terms > 32) {
+        plan->core.terms = 32;
     }
     plan->groups =
         plan->batches * ceil_div(plan->p.rows, t->rows) * ceil_div(plan->p.columns, t->columns);
@@ -157,15 +128,20 @@ static double time_of(const product_plan *plan, const weft__vulkan_cores *cores)
 static bool choose_among(product_plan *plan, const weft__vulkan_cores *cores, bool split)
 {
     product_plan best = *plan;
+    const bool a_by_term = weft__product_is_by_term(&plan->p.a),
+               b_by_term = weft__product_is_by_term(&plan->p.b);
     double least = -1;
-    for (int i = 0; i < TILES; i++) {
-        const bool taken = forced >= 0 ? forced == i : (tiles[i].split > 1) == split;
-        if (!taken || !can_run(&tiles[i], plan, cores) ||
-            (tiles[i].split > 1 && plan->n_products > 0)) {
+    const core_tile *tiles;
+    const int n = forced ? 1 : weft__product_core_tiles(cores->kind, &tiles);
+    for (int i = 0; i < n; i++) {
+        const core_tile *t = forced ? forced : &tiles[i];
+        if ((!forced && (t->split > 1) != split) ||
+            !can_run(t, plan->p.a.dtype, a_by_term, b_by_term, cores) ||
+            (t->split > 1 && plan->n_products > 0)) {
             continue;
         }
         product_plan tried = *plan;
-        take_tile(&tried, &tiles[i], cores);
+        take_tile(&tried, t, cores);
         const double time = time_of(&tried, cores);
         if (least < 0 || time < least) {
             least = time;
@@ -219,7 +195,7 @@ void weft__product_cores_launch(const product_plan *plan, const weft__vulkan_cor
                                   s->m,
                                   s->n,
                                   s->k,
-                                  PAD,
+                                  (uint32_t)weft__product_core_padding(cores->kind),
                                   weft__product_is_by_term(&p->a),
                                   weft__product_is_by_term(&p->b),
                                   edges,

@@ -66,9 +66,17 @@ bool weft__product_is_packed(const weft__vulkan_factor *f, bool by_term, int64_t
                              int64_t count);
 bool weft__product_is_by_term(const weft__vulkan_factor *f);
 
-/* For tests and benchmarks: use only tile `i` of the table, and no vector shaders; -1: automatic.
- * And the number of tiles, not all of which a device may support. */
-void weft__product_force_core_tile(int i);
-int weft__product_core_tiles(const core_tile **out);
+/* The tiles for such cores, not all of which a device may support, and the padding elements of each
+ * line in shared memory. */
+int weft__product_core_tiles(weft__vulkan_cores_kind kind, const core_tile **out);
+int weft__product_core_padding(weft__vulkan_cores_kind kind);
+
+/* Whether the device can run it for operands of `dtype`, which has a shape, whose terms are
+ * adjacent in memory (by_term) or not. */
+bool weft__product_tile_runs(const core_tile *tile, weft_dtype dtype, bool by_term,
+                             const weft__vulkan_cores *cores);
+
+/* For tests and measurements: use only this tile, and no vector shaders; NULL: automatic. */
+void weft__product_force_core_tile(const core_tile *tile);
 
 #endif

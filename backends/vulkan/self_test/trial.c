@@ -12,6 +12,15 @@
 
 enum { MAX_TENSORS = WEFT_MAX_OPERANDS + WEFT_MAX_OUTPUTS };
 
+double weft__trial_sample(uint32_t i)
+{
+    uint32_t x = (i + 1) * 2654435761u;
+    x ^= x >> 15;
+    x *= 2246822519u;
+    x ^= x >> 13;
+    return (double)(x >> 8) / 8388608.0 - 1;
+}
+
 weft_tensor weft__trial_tensor(weft_dtype dtype, weft_dims shape, void *data)
 {
     weft_tensor t = {.dtype = dtype, .shape = shape, .data = data};

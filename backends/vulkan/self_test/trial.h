@@ -17,6 +17,9 @@ typedef struct weft__trials {
     char wrong[256];
 } weft__trials;
 
+/* A reproducible number in [-1, 1] for each i. */
+double weft__trial_sample(uint32_t i);
+
 /* A row-major tensor over host memory. */
 weft_tensor weft__trial_tensor(weft_dtype dtype, weft_dims shape, void *data);
 
@@ -51,5 +54,7 @@ weft_status weft__trial_int64(weft__trials *t);      /* needs INT64 */
 weft_status weft__trial_subnormals(weft__trials *t); /* needs SUBNORMALS */
 weft_status weft__trial_bytes(weft__trials *t);      /* needs STORAGE8 */
 weft_status weft__trial_casts(weft__trials *t);
+weft_status weft__trial_core_products(weft__trials *t); /* trials_cores.c; needs MATRIX */
+weft_status weft__trial_core_attention(weft__trials *t);
 
 #endif

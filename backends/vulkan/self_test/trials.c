@@ -9,16 +9,6 @@
 #include "weft/op_params.h"
 #include "weft/quantize.h"
 
-/* A reproducible number in [-1, 1] for each i. */
-static double sample(uint32_t i)
-{
-    uint32_t x = (i + 1) * 2654435761u;
-    x ^= x >> 15;
-    x *= 2246822519u;
-    x ^= x >> 13;
-    return (double)(x >> 8) / 8388608.0 - 1;
-}
-
 static weft_status run_op(weft__trials *t, const char *name, const void *params,
                           const weft_tensor *in, int n_in, const weft_tensor *out, int n_out)
 {
@@ -42,7 +32,7 @@ static weft_status try_sum(weft__trials *t)
     double expected[ROWS] = {0};
     for (int i = 0; i < ROWS * COLUMNS; i++) {
         double large = i % 4 == 1 ? 3e7 : i % 4 == 3 ? -3e7 : 0;
-        x[i] = (float)(sample((uint32_t)i) + large);
+        x[i] = (float)(weft__trial_sample((uint32_t)i) + large);
         expected[i / COLUMNS] += (double)x[i];
     }
     const weft_tensor in = weft__trial_tensor(WEFT_FLOAT32, WEFT_DIMS(ROWS, COLUMNS), x);
@@ -64,7 +54,7 @@ static weft_status try_softmax(weft__trials *t)
     for (int r = 0; r < ROWS; r++) {
         double sum = 0;
         for (int i = r * COLUMNS; i < (r + 1) * COLUMNS; i++) {
-            x[i] = r == 2 || i % 5 == 2 ? -INFINITY : (float)(20 * sample((uint32_t)i));
+            x[i] = r == 2 || i % 5 == 2 ? -INFINITY : (float)(20 * weft__trial_sample((uint32_t)i));
             expected[i] = exp((double)x[i]);
             sum += expected[i];
         }
@@ -95,10 +85,10 @@ static weft_status try_product(weft__trials *t, weft_dtype dtype, int m, int k, 
                                weft__trial_tensor(dtype, WEFT_DIMS(k, n), b)};
     const weft_tensor out = weft__trial_tensor(dtype, WEFT_DIMS(m, n), y);
     for (int i = 0; i < m * k; i++) {
-        weft_tensor_set(&in[0], i, rint(3 * sample((uint32_t)i)));
+        weft_tensor_set(&in[0], i, rint(3 * weft__trial_sample((uint32_t)i)));
     }
     for (int i = 0; i < k * n; i++) {
-        weft_tensor_set(&in[1], i, rint(2 * sample((uint32_t)i + 5000)));
+        weft_tensor_set(&in[1], i, rint(2 * weft__trial_sample((uint32_t)i + 5000)));
     }
     for (int i = 0; i < m; i++) {
         for (int j = 0; j < n; j++) {
@@ -175,11 +165,11 @@ static weft_status try_attention(weft__trials *t)
     float q[L * HEADS * D], k[S * D], v[S * D], o[L * HEADS * D], lse[L * HEADS];
     double expected[L * HEADS * D], expected_lse[L * HEADS];
     for (int i = 0; i < L * HEADS * D; i++) {
-        q[i] = (float)(3 * sample((uint32_t)i));
+        q[i] = (float)(3 * weft__trial_sample((uint32_t)i));
     }
     for (int i = 0; i < S * D; i++) { /* values of one sign, so that sums do not cancel */
-        k[i] = (float)(3 * sample((uint32_t)i + 1000));
-        v[i] = (float)(2 + sample((uint32_t)i + 2000));
+        k[i] = (float)(3 * weft__trial_sample((uint32_t)i + 1000));
+        v[i] = (float)(2 + weft__trial_sample((uint32_t)i + 2000));
     }
     attend(q, k, v, params.scale, expected, expected_lse);
     const weft_tensor in[3] = {weft__trial_tensor(WEFT_FLOAT32, WEFT_DIMS(1, L, HEADS, D), q),
@@ -206,7 +196,7 @@ static weft_status try_gather(weft__trials *t)
     float x[ROWS * COLUMNS], y[CHOSEN * COLUMNS];
     double expected[CHOSEN * COLUMNS];
     for (int i = 0; i < ROWS * COLUMNS; i++) {
-        x[i] = (float)sample((uint32_t)i);
+        x[i] = (float)weft__trial_sample((uint32_t)i);
     }
     for (int i = 0; i < CHOSEN * COLUMNS; i++) {
         int row = indices[i / COLUMNS];
@@ -234,7 +224,7 @@ static weft_status try_blocks(weft__trials *t)
         return weft_fail(WEFT_INVALID, "vulkan: self-test: Q4_K is not as expected");
     }
     for (size_t i = 0; i < sizeof blocks; i++) {
-        blocks[i] = (unsigned char)(128 + 127 * sample((uint32_t)i));
+        blocks[i] = (unsigned char)(128 + 127 * weft__trial_sample((uint32_t)i));
     }
     for (size_t block = 0; block < 2; block++) { /* scale and minimum: float16 */
         const uint16_t head[2] = {weft_float_to_float16(0.013F), weft_float_to_float16(0.21F)};
@@ -271,5 +261,7 @@ const weft__trial weft__trials_all[] = {
     {"int64", WEFT__VULKAN_INT64, weft__trial_int64},
     {"bytes", WEFT__VULKAN_STORAGE8, weft__trial_bytes},
     {"subnormals", WEFT__VULKAN_SUBNORMALS, weft__trial_subnormals},
+    {"matrix products", WEFT__VULKAN_MATRIX, weft__trial_core_products},
+    {"matrix attention", WEFT__VULKAN_MATRIX, weft__trial_core_attention},
 };
 const int weft__trials_count = sizeof weft__trials_all / sizeof *weft__trials_all;
