@@ -4,10 +4,11 @@
 
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/info_report.h"
 #include "cli/shared.h"
 
 typedef struct info_values {
-    const char *model, *adapter;
+    const char *model, *adapter, *report;
     cli_place place;
     bool tree, tensors, devices, json;
 } info_values;
@@ -27,6 +28,12 @@ static const cli_option options[] = {
      .kind = CLI_FLAG,
      AT(devices),
      .help = "list what --device can name, and why it cannot be used where that is so"},
+    {.name = "report",
+     .kind = CLI_TEXT,
+     .value = "FILE",
+     AT(report),
+     .help = "with --devices: also test and measure each device, and write a JSON report to attach "
+             "to an issue; takes minutes"},
     CLI_JSON_OPTION(info_values, "print one JSON object"),
     CLI_DEVICE_OPTION(info_values),
     CLI_THREADS_OPTION(info_values),
@@ -226,6 +233,13 @@ static int run(void *context)
         v->place.device = "cpu";
     if (v->devices && v->model != NULL)
         return cli_usage("info", "--devices is about this machine: no MODEL");
+    if (v->report != NULL && !v->devices)
+        return cli_usage("info", "--report needs --devices");
+    if (v->report != NULL) {
+        const weft_status written = cli_report_devices(v->report);
+        if (written != WEFT_OK)
+            return cli_status(written);
+    }
     if (v->devices)
         return print_devices(v);
     if (v->model == NULL)
@@ -249,6 +263,7 @@ const cli_command cli_info = {
                    "device that it uses, and with --devices all devices.",
     .example = "weft info\n"
                "weft info --devices\n"
+               "weft info --devices --report report.json\n"
                "weft info storyteller --tree",
     CLI_TABLE(info_values, arguments, options),
     .run = run,
