@@ -55,8 +55,9 @@ real-models:
 	@$(BUILD)/tests/test_real_models
 
 bench: all
-	@PATH=/usr/bin:$$PATH ninja -C $(BUILD) tests/bench_ceilings
+	@PATH=/usr/bin:$$PATH ninja -C $(BUILD) tests/bench_ceilings tests/bench_inferena
 	@python3 tests/bench/compare.py --weft $(BUILD)/cli/weft --ceilings $(BUILD)/tests/bench_ceilings \
+		--inferena $(BUILD)/tests/bench_inferena \
 		--models $(BUILD)/bench/models --out $(BUILD)/bench $(ARGS)
 
 lint:

@@ -1,7 +1,8 @@
 """Measures Weft against other programs on this machine: `make bench`.
 
-    python3 compare.py [--weft FILE] [--ceilings FILE] [--rounds N] [--threads N] [--only TEXT]
-                       [--quick] [--full] [--models FOLDER] [--out FOLDER] [--list]
+    python3 compare.py [--weft FILE] [--ceilings FILE] [--inferena FILE] [--rounds N] [--threads N]
+                       [--only TEXT] [--device NAME] [--quick] [--full] [--models FOLDER]
+                       [--out FOLDER] [--list]
 
 In each round the programs of a comparison run one after the other, so that other load affects them
 alike. The results are the median of each program and the median of the per-round ratios, printed and
@@ -10,7 +11,8 @@ written to OUT/results.json and OUT/results.svg. Peers run in the Python that WE
 skipped with a message; if Weft fails, so does the program. --only: comparisons whose name contains
 TEXT. --quick: a tiny model and few tokens, to check the programs; its figures mean nothing. --full:
 also the shape of Llama-3.2-1B, prompts of 4,096 tokens, transformers, several shapes of batches,
-compiled PEFT and a long context: hours.
+compiled PEFT and a long context: hours. --device: only the public benchmarks, on this device for
+Weft (vulkan) and by CUDA for PyTorch.
 
 The models have published shapes and random weights (shape.py) and are written to MODELS once.
 Weft converts them to GGUF, and both programs load the same file. Needs only Python's library.
@@ -76,10 +78,14 @@ class Machine:
         return run([self.pythons[name], HERE / script, *words], self.environment)
 
     def torch(self, program, *words):
+        device = "cpu" if self.a.device == "cpu" else "cuda"
+        if program in ("lora", "inferena"):
+            words = [*words, "--device", device]
         return self.peer("torch", "peer_torch.py", program, *words, "--threads", self.a.threads)
 
     def weft(self, *words):
-        return run([self.a.weft, *words, "--threads", self.a.threads, "--json"])
+        return run([self.a.weft, *words, "--threads", self.a.threads, "--device", self.a.device,
+                    "--json"])
 
     def folder(self, name):
         name = "tiny" if self.a.quick else name
@@ -124,11 +130,11 @@ def generating(machine, model, kind, prompt):
     return programs
 
 
-def training(machine, model, dtype, sizes, *options):
+def training(machine, model, dtype, sizes, *options, rank=16):
     """sizes: (rows, length); options: of weft bench, --checkpoint also for PEFT."""
     rows, length = (1, 32) if machine.a.quick else sizes
     steps = 1 if machine.a.quick or length > 2048 else 3
-    words = ["--dtype", dtype, "--length", length, "--rank", 16]
+    words = ["--dtype", dtype, "--length", length, "--rank", rank]
     peer_words = [word for word in options if word == "--checkpoint"]
 
     def weft():
@@ -145,6 +151,48 @@ def training(machine, model, dtype, sizes, *options):
     if machine.a.full and not options:
         programs["PEFT, compiled"] = peft("compile")
     return programs
+
+
+def inferena(machine, dtype):
+    """One pass of kvark/inferena: float32 weights and activations, or bfloat16."""
+    rounds = 1 if machine.a.quick else 10
+    losses = {}
+
+    def checked(program, report):
+        """The times, if the loss agrees with that of the programs before."""
+        losses[program] = report["loss"]
+        first = next(iter(losses.values()))
+        if abs(report["loss"] / first - 1) > (0.01 if dtype == "bfloat16" else 1e-3):
+            raise Skipped(f"the loss of {program} is {report['loss']}, expected {first}")
+        return {metric.replace("_", " "): value for metric, value in report.items()
+                if metric.endswith("_ms")}
+
+    def weft():
+        if not machine.a.inferena.exists():
+            raise Skipped(f"{machine.a.inferena} is not built: ninja -C build tests/bench_inferena")
+        return checked("weft", run([machine.a.inferena, machine.folder("smollm2-135m"),
+                                    machine.a.device, dtype, rounds],
+                                   {"WEFT_THREADS": str(machine.a.threads)}))
+
+    def torch(program, *words):
+        return lambda: checked(program, machine.torch(
+            "inferena", machine.folder("smollm2-135m"), "--dtype", dtype, "--steps", rounds, *words))
+
+    programs = {"weft": weft, "PyTorch": torch("PyTorch")}
+    if machine.a.device != "cpu" and dtype == "float32":
+        programs["PyTorch, TF32"] = torch("PyTorch, TF32", "--tf32")
+    if machine.a.full:
+        programs["PyTorch, compiled"] = torch("PyTorch, compiled", "--mode", "compile")
+    return programs
+
+
+def public(machine):
+    """Benchmarks that others publish figures of."""
+    for dtype in ("float32", "bfloat16"):
+        yield f"inferena {dtype}, SmolLM2-135M shape, 128 tokens", inferena(machine, dtype)
+    for model, title in (("smollm2-135m", "SmolLM2-135M"), ("tinyllama-1.1b", "TinyLlama-1.1B")):
+        yield (f"unsloth 11184: LoRA bfloat16 of rank 8, {title} shape, 1 x 512, checkpointed",
+               training(machine, model, "bfloat16", (1, 512), "--checkpoint", rank=8))
 
 
 def storyteller_training(machine):
@@ -205,6 +253,9 @@ def products(machine, dtype):
 
 def comparisons(machine):
     """The name and the programs of each comparison."""
+    if machine.a.device != "cpu":
+        yield from public(machine)
+        return
     for dtype in ("float32", "bfloat16"):
         yield f"gemm {dtype}, 512 x 4096 x 4096", products(machine, dtype)
     small, large = ("qwen3-0.6b", "Qwen3-0.6B shape"), ("llama-3.2-1b", "Llama-3.2-1B shape")
@@ -226,6 +277,7 @@ def comparisons(machine):
                training(machine, small[0], "bfloat16", (1, 8192), "--checkpoint"))
     yield "LoRA float32, storyteller, 8 x 256", storyteller_training(machine)
     yield "generating float32, storyteller", storyteller_decoding(machine)
+    yield from public(machine)
 
 
 # ---- Rounds --------------------------------------------------------------------------------------
@@ -249,7 +301,8 @@ def measure(programs, rounds, say):
 
 
 def rows_of(name, values):
-    """A row per metric: medians, and the median ratio of Weft to each peer in the same round."""
+    """A row per metric: medians, and the median ratio of Weft's speed to each peer's in the same
+    round. Metrics in ms are times, the others rates."""
     for metric in values.get("weft", {}):
         row = {"comparison": name, "metric": metric, "rates": {}, "ratios": {}, "values": {}}
         for program, metrics in values.items():
@@ -260,7 +313,8 @@ def rows_of(name, values):
         for program, rates in row["values"].items():
             if program != "weft":
                 row["ratios"][program] = statistics.median(
-                    mine / theirs for mine, theirs in zip(own, rates))
+                    theirs / mine if metric.endswith(" ms") else mine / theirs
+                    for mine, theirs in zip(own, rates))
         yield row
 
 
@@ -277,7 +331,7 @@ def processor():
 def show(row):
     rates = ", ".join(f"{program} {rate:,.1f}" for program, rate in row["rates"].items())
     ratios = ", ".join(f"{ratio:.2f} times {program}" for program, ratio in row["ratios"].items())
-    print(f"  {row['metric']:8} {rates}" + (f": {ratios}" if ratios else ""), flush=True)
+    print(f"  {row['metric']:12} {rates}" + (f": {ratios}" if ratios else ""), flush=True)
 
 
 def read_arguments():
@@ -285,6 +339,8 @@ def read_arguments():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--weft", type=pathlib.Path, default=ROOT / "build/cli/weft")
     parser.add_argument("--ceilings", type=pathlib.Path, default=ROOT / "build/tests/bench_ceilings")
+    parser.add_argument("--inferena", type=pathlib.Path, default=ROOT / "build/tests/bench_inferena")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--only", default="")

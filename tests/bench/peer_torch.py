@@ -2,12 +2,15 @@
 
     python peer_torch.py versions
     python peer_torch.py lora MODEL [--dtype D] [--rows R] [--length L] [--rank R] [--steps N]
-                         [--mode eager|compile] [--checkpoint]
+                         [--mode eager|compile] [--checkpoint] [--device cpu|cuda]
+    python peer_torch.py inferena MODEL [--dtype D] [--steps N] [--mode eager|compile]
+                         [--device cpu|cuda] [--tf32]
     python peer_torch.py generate MODEL [--dtype D] [--prompt N] [--tokens N]
     python peer_torch.py gemm [--dtype D] [--rows R] [--width W] [--steps N]
 
 lora: tokens a second of the median step after the first, with clipping and AdamW, on random tokens.
-generate: prefill of N tokens and greedy decoding after it, one sequence with the KV cache. gemm: x
+inferena: what bench_inferena measures, in milliseconds; --tf32 permits it for float32. generate:
+prefill of N tokens and greedy decoding after it, one sequence with the KV cache. gemm: x
 (R, W) times the transpose of (W, W), GFLOP/s of the median; PyTorch computes float32 by its BLAS
 (MKL or OpenBLAS) and bfloat16 by oneDNN.
 """
@@ -24,8 +27,16 @@ TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down
 
 def load(arguments):
     from transformers import AutoModelForCausalLM
-    return AutoModelForCausalLM.from_pretrained(arguments.model,
-                                                dtype=getattr(torch, arguments.dtype))
+    model = AutoModelForCausalLM.from_pretrained(arguments.model,
+                                                 dtype=getattr(torch, arguments.dtype))
+    return model.to(arguments.device)
+
+
+def now(arguments):
+    """Seconds, after all work of the device."""
+    if arguments.device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter()
 
 
 def with_lora(model, rank):
@@ -61,8 +72,9 @@ def lora(arguments):
     forward = torch.compile(model) if arguments.mode == "compile" else model
     seconds = []
     for _ in range(arguments.steps + (arguments.steps > 1)):
-        batch = torch.randint(0, vocabulary, (arguments.rows, arguments.length + 1))
-        begin = time.perf_counter()
+        batch = torch.randint(0, vocabulary, (arguments.rows, arguments.length + 1),
+                              device=arguments.device)
+        begin = now(arguments)
         logits = forward(input_ids=batch[:, :-1]).logits
         loss = torch.nn.functional.cross_entropy(logits.reshape(-1, vocabulary).float(),
                                                  batch[:, 1:].reshape(-1))
@@ -70,7 +82,7 @@ def lora(arguments):
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
         optimizer.zero_grad()
-        seconds.append(time.perf_counter() - begin)
+        seconds.append(now(arguments) - begin)
     # The first step is warm-up, unless it is the only one.
     took = statistics.median(seconds[1:] or seconds)
     return {"train": arguments.rows * arguments.length / took,
@@ -95,6 +107,40 @@ def generate(arguments):
     return {"prefill": statistics.median(prefills), "decode": statistics.median(rates)}
 
 
+def inferena(arguments):
+    """The inputs, phases and counts of kvark/inferena's runner for PyTorch."""
+    torch.set_float32_matmul_precision("high" if arguments.tf32 else "highest")
+    model = load(arguments).train()
+    model.config.use_cache = False
+    tokens = torch.arange(128, device=arguments.device)[None]
+    inputs = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "labels": tokens + 1}
+    forward = torch.compile(model) if arguments.mode == "compile" else model
+
+    def train():
+        model.zero_grad()
+        loss = forward(**inputs).loss
+        loss.backward()
+        return loss
+
+    def infer(count):
+        with torch.no_grad():
+            return forward(input_ids=tokens[:, :count])
+
+    def median(function):
+        seconds = []
+        for _ in range(5 + arguments.steps):
+            begin = now(arguments)
+            result = function()
+            seconds.append(now(arguments) - begin)
+        return 1e3 * statistics.median(seconds[5:]), seconds[0], result
+
+    training, first, loss = median(train)
+    norm = torch.linalg.vector_norm(torch.stack([p.grad.float().norm() for p in model.parameters()]))
+    return {"training_ms": training, "inference_ms": median(lambda: infer(128))[0],
+            "latency_ms": median(lambda: infer(1))[0], "compile_s": first, "loss": loss.item(),
+            "gradient_norm": norm.item()}
+
+
 def gemm(arguments):
     dtype = getattr(torch, arguments.dtype)
     x = torch.randn(arguments.rows, arguments.width).to(dtype)
@@ -112,7 +158,8 @@ def gemm(arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    programs = {"versions": versions, "lora": lora, "generate": generate, "gemm": gemm}
+    programs = {"versions": versions, "lora": lora, "inferena": inferena, "generate": generate,
+                "gemm": gemm}
     parser.add_argument("program", choices=programs)
     parser.add_argument("model", nargs="?")
     parser.add_argument("--dtype", default="float32")
@@ -126,6 +173,8 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--mode", choices=["eager", "compile"], default="eager")
     parser.add_argument("--checkpoint", action="store_true")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--tf32", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     print(json.dumps(programs[arguments.program](arguments)))

@@ -1,6 +1,6 @@
 """A model of a published shape with random weights: config.json and model.safetensors in bfloat16.
 
-    python3 shape.py qwen3-0.6b|llama-3.2-1b FOLDER
+    python3 shape.py qwen3-0.6b|llama-3.2-1b|smollm2-135m|tinyllama-1.1b FOLDER
 
 Needs only Python. The model has no tokenizer.
 """
@@ -25,6 +25,20 @@ SHAPES = {
         "rope_scaling": {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0,
                          "high_freq_factor": 4.0, "original_max_position_embeddings": 8192},
         "hidden_act": "silu", "attention_bias": False, "tie_word_embeddings": True,
+        "dtype": "bfloat16", "torch_dtype": "bfloat16"},
+    "smollm2-135m": {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 49152,
+        "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30,
+        "num_attention_heads": 9, "num_key_value_heads": 3, "head_dim": 64,
+        "max_position_embeddings": 8192, "rope_theta": 100000.0, "rms_norm_eps": 1e-5,
+        "hidden_act": "silu", "attention_bias": False, "tie_word_embeddings": True,
+        "dtype": "bfloat16", "torch_dtype": "bfloat16"},
+    "tinyllama-1.1b": {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 32000,
+        "hidden_size": 2048, "intermediate_size": 5632, "num_hidden_layers": 22,
+        "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 64,
+        "max_position_embeddings": 2048, "rope_theta": 10000.0, "rms_norm_eps": 1e-5,
+        "hidden_act": "silu", "attention_bias": False, "tie_word_embeddings": False,
         "dtype": "bfloat16", "torch_dtype": "bfloat16"},
     "tiny": {
         "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "vocab_size": 1024,
@@ -59,6 +73,8 @@ def tensors(c):
         yield at + "self_attn.q_proj.weight", (H * D, E)
         yield at + "self_attn.v_proj.weight", (K * D, E)
     yield "model.norm.weight", (E,)
+    if not c["tie_word_embeddings"]:
+        yield "lm_head.weight", (c["vocab_size"], E)
 
 
 def elements(shape):
