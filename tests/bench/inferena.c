@@ -4,10 +4,11 @@
  *
  *     bench_inferena MODEL [DEVICE [DTYPE [ROUNDS]]]
  *
- * Prints one line of JSON: medians in milliseconds of ROUNDS (20) after 5 that are not counted, the
- * seconds of the first training pass, which compiles, and the loss and the norm of all gradients of
- * the last. Token i is i and its target i + 2, as the labels 1 to 128 mean in transformers. DTYPE:
- * float32 (default), or bfloat16 for weights and activations.
+ * Prints one line of JSON: medians in milliseconds of ROUNDS (20) after 5 that are not counted, of
+ * the time and of the processor time (which other load changes less), the seconds of the first
+ * training pass, which compiles, and the loss and the norm of all gradients of the last. Token i is
+ * i and its target i + 2, as the labels 1 to 128 mean in transformers. DTYPE: float32 (default), or
+ * bfloat16 for weights and activations.
  */
 #include "tests/bench/bench.h"
 #include "weft/weft.h"
@@ -81,21 +82,25 @@ static void infer_one(bench *b)
     check(weft_synchronize(b->device));
 }
 
-/* The median in milliseconds, and the seconds of the first call. */
-static double measure(bench *b, void (*run)(bench *b), int rounds, double *first)
+/* Medians in milliseconds of the time and of the processor time, and the seconds of the first call.
+ */
+static double measure(bench *b, void (*run)(bench *b), int rounds, double *cpu, double *first)
 {
-    double times[MOST_ROUNDS];
+    double times[MOST_ROUNDS], cpu_times[MOST_ROUNDS];
     for (int i = -WARM_UP; i < rounds; i++) {
-        const double began = seconds();
+        const double began = seconds(), cpu_began = seconds_by(CLOCK_PROCESS_CPUTIME_ID);
         weft_scope_open_lean();
         run(b);
         weft_scope_close(NULL);
         const double took = seconds() - began;
         if (i == -WARM_UP)
             *first = took;
-        if (i >= 0)
+        if (i >= 0) {
             times[i] = 1e3 * took;
+            cpu_times[i] = 1e3 * (seconds_by(CLOCK_PROCESS_CPUTIME_ID) - cpu_began);
+        }
     }
+    *cpu = median(cpu_times, rounds);
     return median(times, rounds);
 }
 
@@ -128,14 +133,15 @@ int main(int argc, char **argv)
                                         .dtype = narrow ? WEFT_BFLOAT16 : WEFT_FLOAT32};
     check(weft_model_load(argv[1], &options, &b.model));
     make_inputs(&b);
-    double first, ignored;
-    const double training = measure(&b, train, rounds, &first),
-                 inference = measure(&b, infer, rounds, &ignored),
-                 latency = measure(&b, infer_one, rounds, &ignored);
+    double cpu[3], first, ignored;
+    const double training = measure(&b, train, rounds, &cpu[0], &first),
+                 inference = measure(&b, infer, rounds, &cpu[1], &ignored),
+                 latency = measure(&b, infer_one, rounds, &cpu[2], &ignored);
     find_norm(&b);
     printf("{\"training_ms\": %.3f, \"inference_ms\": %.3f, \"latency_ms\": %.3f, "
-           "\"compile_s\": %.2f, \"loss\": %.6f, \"gradient_norm\": %.6f}\n",
-           training, inference, latency, first, b.loss, b.norm);
+           "\"training_cpu_ms\": %.3f, \"inference_cpu_ms\": %.3f, \"compile_s\": %.2f, "
+           "\"loss\": %.6f, \"gradient_norm\": %.6f}\n",
+           training, inference, latency, cpu[0], cpu[1], first, b.loss, b.norm);
     weft_drop(b.tokens);
     weft_drop(b.one);
     weft_drop(b.targets);

@@ -127,17 +127,21 @@ def inferena(arguments):
             return forward(input_ids=tokens[:, :count])
 
     def median(function):
-        seconds = []
+        seconds, cpu = [], []
         for _ in range(5 + arguments.steps):
-            begin = now(arguments)
+            begin, cpu_begin = now(arguments), time.process_time()
             result = function()
             seconds.append(now(arguments) - begin)
-        return 1e3 * statistics.median(seconds[5:]), seconds[0], result
+            cpu.append(time.process_time() - cpu_begin)
+        return (1e3 * statistics.median(seconds[5:]), 1e3 * statistics.median(cpu[5:]), seconds[0],
+                result)
 
-    training, first, loss = median(train)
+    training, training_cpu, first, loss = median(train)
     norm = torch.linalg.vector_norm(torch.stack([p.grad.float().norm() for p in model.parameters()]))
-    return {"training_ms": training, "inference_ms": median(lambda: infer(128))[0],
-            "latency_ms": median(lambda: infer(1))[0], "compile_s": first, "loss": loss.item(),
+    inference, inference_cpu = median(lambda: infer(128))[:2]
+    return {"training_ms": training, "inference_ms": inference,
+            "latency_ms": median(lambda: infer(1))[0], "training_cpu_ms": training_cpu,
+            "inference_cpu_ms": inference_cpu, "compile_s": first, "loss": loss.item(),
             "gradient_norm": norm.item()}
 
 
