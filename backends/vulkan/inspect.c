@@ -21,7 +21,8 @@ enum {
     SIDE = 2048, /* of the product that is measured; on software drivers the one above */
     MOST_RUNS = 64,
 };
-#define LONGEST 50e-3 /* seconds of the repetitions of a measurement */
+#define LONGEST 50e-3 /* seconds of a run */
+#define WARM_UP 0.2
 
 static void put(json_object *object, const char *key, json_object *value)
 {
@@ -229,16 +230,20 @@ static weft_status run_products(const operands *o, int n, double *seconds)
     return status;
 }
 
-/* The first run compiles, the second one decides how many the third has. */
+/* The first run compiles. Runs of growing length, together WARM_UP seconds, raise the clock, which
+ * is low after a pause; the last one is measured. */
 static weft_status measure(const operands *o, double *seconds)
 {
-    double first;
-    weft_status status = run_products(o, 1, &first);
-    status = status == WEFT_OK ? run_products(o, 1, &first) : status;
-    const double wanted = first > 0 ? LONGEST / first : 1;
-    const int n = wanted >= MOST_RUNS ? MOST_RUNS : wanted > 1 ? (int)wanted : 1;
-    status = status == WEFT_OK ? run_products(o, n, seconds) : status;
-    *seconds /= n;
+    double took = 0, sum = 0;
+    weft_status status = run_products(o, 1, &took);
+    int n = 1;
+    do {
+        status = status == WEFT_OK ? run_products(o, n, &took) : status;
+        sum += took;
+        *seconds = took / n;
+        const double wanted = took > 0 ? LONGEST * n / took : 1;
+        n = wanted >= MOST_RUNS ? MOST_RUNS : wanted > 1 ? (int)wanted : 1;
+    } while (status == WEFT_OK && sum < WARM_UP);
     return status;
 }
 
