@@ -2,7 +2,7 @@
  * forward and backward pass over 128 tokens without an update, a forward pass with all logits, and
  * a forward pass of one token without a KV cache.
  *
- *     bench_inferena MODEL [DEVICE [DTYPE [ROUNDS]]]
+ *     bench_inferena MODEL [DEVICE [DTYPE [ROUNDS [profile]]]]
  *
  * Prints one line of JSON: medians in milliseconds of ROUNDS (20) after 5 that are not counted, of
  * the time and of the processor time (which other load changes less), the seconds of the first
@@ -82,6 +82,28 @@ static void infer_one(bench *b)
     check(weft_synchronize(b->device));
 }
 
+static void profile(bench *b)
+{
+    weft_kernel_report kernels[24];
+    weft_totals totals;
+    weft_op_report op;
+    check(weft_device_profile(b->device, true));
+    weft_scope_open_lean();
+    train(b);
+    weft_scope_close(NULL);
+    weft_device_report(b->device, &op, 1, &totals);
+    fprintf(stderr, "ms: device %.1f, wall %.1f, planning %.1f, running %.1f, waiting %.1f\n",
+            1e-6 * (double)totals.busy, 1e-6 * (double)totals.wall, 1e-6 * (double)totals.planning,
+            1e-6 * (double)totals.running, 1e-6 * (double)totals.waiting);
+    const int n = weft_device_kernels(b->device, kernels, 24);
+    for (int i = 0; i < n; i++)
+        fprintf(stderr, "%-24s %-9s %5lld %8.2f ms %8.1f GFLOP/s\n", kernels[i].op,
+                kernels[i].variant, (long long)kernels[i].calls,
+                1e-6 * (double)kernels[i].nanoseconds,
+                (double)kernels[i].work.flops / (double)kernels[i].nanoseconds);
+    check(weft_device_profile(b->device, false));
+}
+
 /* Medians in milliseconds of the time and of the processor time, and the seconds of the first call.
  */
 static double measure(bench *b, void (*run)(bench *b), int rounds, double *cpu, double *first)
@@ -142,6 +164,8 @@ int main(int argc, char **argv)
            "\"training_cpu_ms\": %.3f, \"inference_cpu_ms\": %.3f, \"compile_s\": %.2f, "
            "\"loss\": %.6f, \"gradient_norm\": %.6f}\n",
            training, inference, latency, cpu[0], cpu[1], first, b.loss, b.norm);
+    if (argc > 5 && strcmp(argv[5], "profile") == 0)
+        profile(&b);
     weft_drop(b.tokens);
     weft_drop(b.one);
     weft_drop(b.targets);
