@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 weft=${WEFT:-build/cli/weft}
-model=examples/storyteller
+model=storyteller
 data=examples/data/shakespeare.txt
 out=${WEFT_DEMO:-build/demo}
 

@@ -11,7 +11,8 @@
 # at the end unless $WEFT_CHROOT_KEEP is set. $WEFT_CHROOT_BASE is a minimal system that is copied
 # in place of debootstrap's. $WEFT_CHROOT_TARGETS names other targets; `guides` is the program of
 # docs/embedding.md, and `packages` installs what is in the folder $WEFT_CHROOT_DIST
-# (tests/packages.sh). What `deb` and `tarball` make is copied to that folder.
+# (tests/packages.sh), and trains $WEFT_CHROOT_MODEL, a file, or else the model that comes with
+# Weft. What `deb` and `tarball` make is copied to the folder.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -71,11 +72,14 @@ git clone --quiet --no-hardlinks . "$root/root/weft"
 
 # run TARGET: a target of make, guides or packages.
 dist=${WEFT_CHROOT_DIST:-$work/dist}
+model=${WEFT_CHROOT_MODEL:-}
 run() {
     case $1 in
     guides) inside /root/weft/tests/guide_programs.sh ;;
     packages)
-        cp -rT "$dist" "$root/root/dist" && inside /root/weft/tests/packages.sh /root/dist
+        cp -rT "$dist" "$root/root/dist" && {
+            [ -z "$model" ] || cp "$model" "$root/root"
+        } && inside /root/weft/tests/packages.sh /root/dist ${model:+"/root/${model##*/}"}
         ;;
     deb | tarball)
         inside make -C /root/weft "$1" && mkdir -p "$dist" && cp -t "$dist" "$root"/root/weft/dist/*

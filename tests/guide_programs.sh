@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # tests/guide_programs.sh -- after `make install`: compiles the C program of docs/embedding.md by
-# the guide's own commands (shared and static) and runs it. Part of tests/chroot.sh, since it needs
-# an installation. For one in another prefix set PKG_CONFIG_PATH, LD_LIBRARY_PATH and PATH as the
-# guide says.
+# the guide's own commands (shared and static, and with CMake if it is installed) and runs it. Part
+# of tests/chroot.sh, since it needs an installation. For one in another prefix set PKG_CONFIG_PATH,
+# LD_LIBRARY_PATH and PATH as the guide says.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -33,5 +33,17 @@ done
 if [ "$count" -ne 2 ]; then
     echo "expected two ways to compile the program in docs/embedding.md, found $count"
     exit 1
+fi
+
+# The guide's lines for CMake, in a project.
+if command -v cmake >/dev/null; then
+    {
+        printf 'cmake_minimum_required(VERSION 3.18)\nproject(program C)\n'
+        awk '/^```cmake$/ { inside = 1; next } /^```$/ { inside = 0 } inside' docs/embedding.md
+    } >"$work/CMakeLists.txt"
+    cat "$work/CMakeLists.txt"
+    cmake -S "$work" -B "$work/cmake"
+    cmake --build "$work/cmake"
+    "$work/cmake/program"
 fi
 weft --version

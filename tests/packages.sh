@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # tests/packages.sh FOLDER [MODEL] -- as root on a fresh minimal Debian: installs the packages of
 # FOLDER that were made for it and fine-tunes a model in three commands, then does the same as an
-# ordinary user with the tarball's folder, and compiles the program of docs/embedding.md. Prints how
-# long each command took. MODEL is by default the model that comes with Weft. Run by
-# tests/chroot.sh; not part of `make test`.
+# ordinary user with the tarball's folder, compiles the program of docs/embedding.md, and trains in
+# two processes. The command must find the system's certificates, and run without a Vulkan loader
+# and with one. Prints how long each step took. MODEL, a file, is by default the model that comes
+# with Weft. Run by tests/chroot.sh; not part of `make test`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 dist=$(realpath "$1")
-model=${2:-storyteller}
 tree=$PWD
 # shellcheck source=/dev/null
 . /etc/os-release
@@ -22,7 +22,6 @@ timed() {
     "$@" >"$log" 2>&1 || status=$?
     [ "$status" -eq 0 ] || cat "$log"
     printf '%5d s  %s\n' "$(($(date +%s) - start))" "$(tr -s ' ' <<<"$*")"
-    grep -E '^(best|trained|adapter)' "$log" || true
     rm -f "$log"
     return "$status"
 }
@@ -31,33 +30,85 @@ timed() {
 user=weft-tester
 id "$user" >/dev/null 2>&1 || useradd --create-home "$user"
 home=$(getent passwd "$user" | cut -d : -f 6)
+model=storyteller
+if [ -n "${2:-}" ]; then
+    model=$(basename "$2")
+    install -m 644 "$2" "$home"
+fi
 cat >"$home/rows.jsonl" <<'END'
 {"prompt": "The fox said:", "completion": " I will wait until the moon is high."}
 {"prompt": "The crow said:", "completion": " I will wait until the bread is mine."}
 {"prompt": "The king said:", "completion": " I will wait until my son is home."}
 END
 
+# as_user COMMAND...: in its home.
+as_user() {
+    su "$user" -c "cd ~ && $*"
+}
+
 # learn NAME COMMAND: the second and third command, after the installation. The adapter must say
 # what it was taught.
 learn() {
-    local run=$home/run-$1
-    shift
-    timed su "$user" -c "cd ~ && $* train $model --data rows.jsonl --steps 60 --lr 5e-3 \
-        --out $run"
-    timed su "$user" -c "cd ~ && $* generate $model --adapter $run/last -p 'The king said:' \
-        -n 12 --temperature 0 >said"
+    timed as_user "$2 train $model --data rows.jsonl --steps 60 --lr 5e-3 --out run-$1"
+    timed as_user "$2 generate $model --adapter run-$1/last -p 'The king said:' -n 12 \
+        --temperature 0 >said"
     if ! grep -q 'wait until' "$home/said"; then
         echo "the adapter says: $(cat "$home/said")"
         exit 1
     fi
 }
 
+# pulls COMMAND: prints why it cannot fetch a model from a server on this machine, which has none.
+pulls() {
+    as_user "HF_ENDPOINT=https://localhost:8443 $1 pull org/tiny 2>&1" && exit 1
+    true
+}
+
+# certificates COMMAND: the server's certificate is refused, and accepted once the system trusts it.
+certificates() {
+    local said trusted=/usr/local/share/ca-certificates/weft-tester.crt
+    update-ca-certificates >/dev/null 2>&1
+    said=$(pulls "$1")
+    if [[ $said != *certificate* ]]; then
+        echo "an unknown certificate is accepted: $said"
+        exit 1
+    fi
+    cp "$home/server.crt" "$trusted"
+    update-ca-certificates >/dev/null 2>&1
+    said=$(pulls "$1")
+    rm "$trusted"
+    if [[ $said == *certificate* || $said != *localhost* ]]; then
+        echo "a certificate of the system is refused: $said"
+        exit 1
+    fi
+}
+
+# device COMMAND: generates on a Vulkan device with a driver in software.
+device() {
+    timed as_user "GALLIVM_PERF=nopt $1 generate storyteller --device vulkan -p Once -n 4"
+}
+
+# without_loader COMMAND: there is no Vulkan loader, and the command says so.
+without_loader() {
+    if as_user "$1 info --devices" | grep -i '^vulkan:[0-9]'; then
+        echo "there is a Vulkan device without a loader"
+        exit 1
+    fi
+}
+
+openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -addext subjectAltName=DNS:localhost \
+    -keyout "$home/server.key" -out "$home/server.crt" 2>/dev/null
+(cd "$home" && exec openssl s_server -quiet -accept 8443 -key server.key -cert server.crt -WWW) \
+    >/dev/null 2>&1 &
+trap 'kill %1' EXIT
+
 echo "== packages on $PRETTY_NAME"
 apt-get -q update >/dev/null
 packages=("$dist"/{weft,libweft0}_*+deb"$VERSION_ID"_*.deb)
 timed apt-get install -y -q --no-install-recommends "${packages[@]}"
 learn deb weft
-weft info --devices
+without_loader weft
+certificates weft
 
 tarball=$(echo "$dist"/weft-*-linux-*.tar.gz)
 if [ -e "$tarball" ]; then
@@ -65,15 +116,23 @@ if [ -e "$tarball" ]; then
     echo "== the tarball as $user, without the packages"
     timed apt-get purge -y -q weft libweft0
     install -m 644 "$tarball" "$home"
-    timed su "$user" -c "cd ~ && tar xf $folder.tar.gz"
-    learn tarball "./$folder/bin/weft"
-    su "$user" -c "cd ~ && mv $folder moved && moved/bin/weft info --devices"
+    timed as_user "tar xf $folder.tar.gz"
+    learn tarball "$folder/bin/weft"
+    as_user "mv $folder moved"
+    without_loader moved/bin/weft
+    certificates moved/bin/weft
 fi
 
-echo "== programs"
+echo "== programs, processes and devices"
 packages+=("$dist"/{libweft-dev,weft-mpi}_*+deb"$VERSION_ID"_*.deb "$dist"/weft-doc_*.deb)
-timed apt-get install -y -q --no-install-recommends gcc libc6-dev pkgconf "${packages[@]}"
+timed apt-get install -y -q --no-install-recommends gcc libc6-dev pkgconf cmake make openmpi-bin \
+    libvulkan1 mesa-vulkan-drivers "${packages[@]}"
 timed "$tree/tests/guide_programs.sh"
+timed as_user "mpirun -n 2 --oversubscribe weft train storyteller --data rows.jsonl --steps 2 \
+    --batch-size 2 --out run-mpi"
+timed as_user "WEFT=weft WEFT_DEMO=\$HOME/demo /usr/share/doc/weft/examples/demo.sh"
+device weft
+[ ! -e "$home/moved" ] || device moved/bin/weft
 timed apt-get purge -y -q weft libweft0 libweft-dev weft-mpi weft-doc
 if find /usr -name '*weft*' -not -path '/usr/local/*' | grep .; then
     echo "files are left after the packages were removed"

@@ -52,6 +52,7 @@ codespell       command:codespell
 "
 # For Debian packages, and for the folder that runs without installation.
 deb_packages="
+build-essential command:dpkg-buildpackage
 debhelper       command:dh
 dpkg-dev        command:dpkg-buildpackage
 lintian         command:lintian
