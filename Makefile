@@ -28,7 +28,7 @@ all:
 	@echo "built $(BUILD)/cli/weft"
 
 demo: all
-	@examples/demo.sh
+	@WEFT=$(BUILD)/cli/weft WEFT_DEMO=$(BUILD)/demo examples/demo.sh
 
 test:
 	@tools/dependencies.sh test

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # tools/release.sh OUT -- makes a release of the last commit in OUT, as root: the packages for
 # Debian 12 and 13 and the tarball, each made in a fresh system and then installed in another one,
-# the description of the binary interface, the notes from CHANGELOG.md, and the checksums. What is
-# in OUT already is not made again.
+# the description of the binary interface and its changes, the notes from CHANGELOG.md, and the
+# checksums. What is in OUT already is not made again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -38,11 +38,20 @@ there 'weft-*-linux-*.tar.gz' || fresh bookworm tarball
 fresh bookworm packages
 fresh trixie packages
 
-# For the next release: abidiff says what changed.
+# The binary interface, and what has changed since the release before, whose description is the file
+# $WEFT_ABI_BEFORE. A patch version may only add functions.
+abi=$out/libweft.so.0-$version.abi
 if command -v abidw >/dev/null; then
     make all
-    abidw --headers-dir include --out-file "$out/libweft.so.0-$version.abi" build/libweft.so
-    abidiff "$out/libweft.so.0-$version.abi" build/libweft.so
+    abidw --headers-dir include --out-file "$abi" build/libweft.so
+fi
+if [ -n "${WEFT_ABI_BEFORE:-}" ]; then
+    abidiff "$WEFT_ABI_BEFORE" "$abi" >"$out/abi-changes.txt" || [ $(($? & 3)) -eq 0 ]
+    if [[ $WEFT_ABI_BEFORE == *-$major.$minor.* ]] &&
+        ! abidiff --no-added-syms "$WEFT_ABI_BEFORE" "$abi"; then
+        echo "$version breaks programs that were linked with the library of $WEFT_ABI_BEFORE"
+        exit 1
+    fi
 fi
 
 cd "$out"
