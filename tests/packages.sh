@@ -49,7 +49,7 @@ as_user() {
 # learn NAME COMMAND: the second and third command, after the installation. The adapter must say
 # what it was taught.
 learn() {
-    timed as_user "$2 train $model --data rows.jsonl --steps 60 --lr 5e-3 --out run-$1"
+    timed as_user "$2 train $model --data rows.jsonl --steps 40 --lr 3e-3 --out run-$1"
     timed as_user "$2 generate $model --adapter run-$1/last -p 'The king said:' -n 12 \
         --temperature 0 >said"
     if ! grep -q 'wait until' "$home/said"; then

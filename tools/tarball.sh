@@ -98,9 +98,9 @@ for archive in $archives; do
     package=$(dpkg-query -S "$archive" | sed 's/[:,].*//')
     cp -L "/usr/share/doc/$package/copyright" "$licenses/$package"
 done
-for text in Apache-2.0 GPL-3 LGPL-2.1; do # common licenses that Debian's files refer to
-    cp -L "/usr/share/common-licenses/$text" "$licenses"
-done
+# The common licenses to which Debian's files refer.
+grep -rhoE '/usr/share/common-licenses/[A-Za-z0-9.-]*[A-Za-z0-9]' "$licenses" | sort -u |
+    xargs cp -L -t "$licenses"
 
 tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(git log -1 --format=%ct)" \
     -C "$folder" -czf "$out/$name.tar.gz" "$name"
