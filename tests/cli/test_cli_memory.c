@@ -141,7 +141,7 @@ static void the_memory_of_the_readme(void)
     static const char *const options[] = {"", "--checkpoint --micro-batch 1"};
     char folder[600], batches[600], row[256], *readme = NULL;
 #ifdef __SANITIZE_ADDRESS__
-    check_skip("files of 16 GB are mapped, with shadow memory for each");
+    check_skip("models of 8B are loaded, with shadow memory for each");
     return;
 #endif
     snprintf(batches, sizeof batches, "%s", write_batches());
