@@ -98,8 +98,8 @@ def changed(source, folder, changes):
 
 
 def windows(name, command, source, folder, ids, expected, config):
-    """A window of all layers: llama.cpp reads none from files of architecture llama. Positions that
-    the window does not cut are equal, a file without window is equal at all positions, and
+    """A window of all layers: llama.cpp heeds none in files of architecture llama and phi3. Positions
+    that the window does not cut are equal, a file without window is equal at all positions, and
     llama.cpp's logits are the same with window and without."""
     n = config["sliding_window"]
     with_window = compare(f"{name}, {n} positions", command, source, folder, ids, expected, config, n)
@@ -148,7 +148,7 @@ def check(name, command, source, folder):
         print(f"{name}: not written: {NOT_WRITTEN[name]}")
         return
     how = compare
-    if config["model_type"] == "mistral" and config.get("sliding_window"):
+    if config["model_type"] in ("mistral", "phi3") and config.get("sliding_window"):
         how = windows
     elif "num_kv_shared_layers" in config and not fits(config["layer_types"], own_layers(config)):
         how = shared

@@ -105,8 +105,9 @@ def gelu_limit(config):
     return 0.06 if config["model_type"].startswith("gemma") else LIMIT
 
 
-# Layers that share keys and values in an order on which llama.cpp fails (against_llama_cpp.py).
-NOT_IN_LLAMA = ["gemma4-dense"]
+# Layers that share keys and values in an order on which llama.cpp fails (against_llama_cpp.py);
+# longrope, whose factors llama.cpp chooses by the size of the context, not by the length.
+NOT_IN_LLAMA = ["gemma4-dense", "phi3-longrope"]
 
 
 def gguf(table, command, name, source, adapter, ids, folder, config):
@@ -118,8 +119,8 @@ def gguf(table, command, name, source, adapter, ids, folder, config):
         print(f"--   {name:18} {'GGUF':40} {why}", flush=True)
         return
     limit = gelu_limit(config)
-    # llama.cpp has no windows in files of llama's architecture: positions within the window.
-    seen = config.get("sliding_window") if config["model_type"] == "mistral" else None
+    # llama.cpp has no windows in files of these: positions within the window.
+    seen = config.get("sliding_window") if config["model_type"] in ("mistral", "phi3") else None
 
     def in_llama(path, lora=None):
         from_file = Path(folder) / "llama.npy"

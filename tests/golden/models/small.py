@@ -204,21 +204,26 @@ def gemma4():
         renamed(state, "model.language_model.", ["model.audio_tower"]), reference(model)
 
 
+# llama.cpp's readers of these two expect that all heads together are as wide as the hidden states.
+
+
 def olmo2():
     from transformers import Olmo2Config
-    model = build(Olmo2Config, 8, tie_word_embeddings=False)
-    config = keys("olmo2", rope_theta=10000.0) | {"tie_word_embeddings": False}
+    more = dict(hidden_size=64, tie_word_embeddings=False)
+    model = build(Olmo2Config, 8, **more)
+    config = keys("olmo2", rope_theta=10000.0) | more
     yield "olmo2", config, weights(model), reference(model)
 
 
 def phi3():
     """A share of the head that rotates, a window; and longrope, whose factors switch at 24."""
     from transformers import Phi3Config
-    more = dict(partial_rotary_factor=0.75, sliding_window=8, original_max_position_embeddings=256)
+    more = dict(hidden_size=64, partial_rotary_factor=0.75, sliding_window=8,
+                original_max_position_embeddings=256)
     model = build(Phi3Config, 9, rope_theta=10000.0, **more)
     yield "phi3", keys("phi3", rope_theta=10000.0) | more, weights(model), reference(model)
     rotated = int(SIZES["head_dim"] * 0.75) // 2
-    more |= dict(hidden_size=64, sliding_window=None, original_max_position_embeddings=24)
+    more |= dict(sliding_window=None, original_max_position_embeddings=24)
     rope = dict(type="longrope", short_factor=[1 + 0.1 * j for j in range(rotated)],
                 long_factor=[1.5 + 0.4 * j for j in range(rotated)])
     model = build(Phi3Config, 10, rope_theta=10000.0, rope_scaling=dict(rope), **more)
