@@ -25,40 +25,25 @@ bool weft__vulkan_batch_takes(const weft__vulkan_device *d, const weft__vulkan_l
            launch->groups <= most[0] && most[1] >= WEFT__VULKAN_WAITING;
 }
 
-/* The batch of the launch; otherwise an unused one, or NULL if there is none. */
-static weft__vulkan_batch *find(weft__vulkan_batches *b, const weft__vulkan_launch *launch,
-                                const char *op)
+/* The batch of the pipeline; otherwise an unused one, or NULL if there is none. */
+static weft__vulkan_batch *find(weft__vulkan_batches *b, const weft__vulkan_pipeline *pipeline,
+                                uint32_t push_bytes, const char *op)
 {
     for (int i = 0; i < b->n; i++) {
         weft__vulkan_batch *batch = &b->all[i];
-        if (batch->shader == launch->shader && batch->n_constants == launch->n_constants &&
-            batch->op == op && batch->push_bytes == launch->push_bytes &&
-            memcmp(batch->constants, launch->constants,
-                   (size_t)launch->n_constants * sizeof *launch->constants) == 0) {
+        if (batch->pipeline == pipeline && batch->op == op && batch->push_bytes == push_bytes) {
             return batch;
         }
     }
     return b->n < WEFT__VULKAN_BATCHES ? &b->all[b->n] : NULL;
 }
 
-static void start(weft__vulkan_batch *batch, const weft__vulkan_launch *launch, VkPipeline pipeline,
-                  const char *op)
-{
-    *batch = (weft__vulkan_batch){.shader = launch->shader,
-                                  .n_constants = launch->n_constants,
-                                  .one = pipeline,
-                                  .op = op,
-                                  .variant = weft_kernel_variant(),
-                                  .push_bytes = launch->push_bytes};
-    memcpy(batch->constants, launch->constants, sizeof batch->constants);
-}
-
 /* Makes room for one more launch and its record. */
 static weft_status make_room(weft__vulkan_device *d, const weft__vulkan_launch *launch,
-                             const char *op)
+                             const weft__vulkan_pipeline *pipeline, const char *op)
 {
     weft__vulkan_batches *b = &d->stream.batches;
-    if (b->n_waiting == WEFT__VULKAN_WAITING || !find(b, launch, op)) {
+    if (b->n_waiting == WEFT__VULKAN_WAITING || !find(b, pipeline, launch->push_bytes, op)) {
         weft__vulkan_batch_record(d);
     }
     return weft__vulkan_records_reserve(d, launch->push_bytes + ALIGNMENT) ? WEFT_OK
@@ -66,19 +51,23 @@ static weft_status make_room(weft__vulkan_device *d, const weft__vulkan_launch *
 }
 
 weft_status weft__vulkan_batch_add(weft__vulkan_device *d, const weft__vulkan_launch *launch,
-                                   VkPipeline pipeline, const char *op)
+                                   weft__vulkan_pipeline *pipeline, const char *op)
 {
     weft__vulkan_batches *b = &d->stream.batches;
-    weft_status status = make_room(d, launch, op);
+    weft_status status = make_room(d, launch, pipeline, op);
     if (status != WEFT_OK) {
         return status;
     }
-    weft__vulkan_batch *batch = find(b, launch, op);
+    weft__vulkan_batch *batch = find(b, pipeline, launch->push_bytes, op);
     const bool is_new = batch == &b->all[b->n];
     if (is_new) {
-        start(batch, launch, pipeline, op);
+        *batch = (weft__vulkan_batch){.pipeline = pipeline,
+                                      .handle = pipeline->handles[WEFT__VULKAN_ONE],
+                                      .op = op,
+                                      .variant = weft_kernel_variant(),
+                                      .push_bytes = launch->push_bytes};
     } else if (batch->n == 1) {
-        status = weft__vulkan_pipeline_get(d, launch, true, &batch->many);
+        status = weft__vulkan_pipeline_get(d, pipeline, WEFT__VULKAN_MANY, &batch->handle);
         if (status != WEFT_OK) {
             return status;
         }
@@ -133,7 +122,7 @@ static void record(weft__vulkan_device *d, int index)
         memcpy(push, &records, sizeof records);
     }
     weft__vulkan_command(
-        d, &(weft__vulkan_dispatched){.pipeline = batch->n > 1 ? batch->many : batch->one,
+        d, &(weft__vulkan_dispatched){.pipeline = batch->handle,
                                       .push = push,
                                       .push_bytes = batch->push_bytes,
                                       .groups = {batch->most_groups, (uint32_t)batch->n, 1},

@@ -17,13 +17,12 @@ enum {
 };
 
 typedef struct weft__vulkan_device weft__vulkan_device;
+typedef struct weft__vulkan_pipeline weft__vulkan_pipeline;
 
 /* The launches of one pipeline. */
 typedef struct weft__vulkan_batch {
-    const weft__vulkan_shader *shader;
-    int n_constants;
-    uint32_t constants[WEFT__VULKAN_MAX_CONSTANTS];
-    VkPipeline one, many; /* for one launch, and for several */
+    weft__vulkan_pipeline *pipeline;
+    VkPipeline handle; /* for one launch, or for several */
     const char *op, *variant;
     uint32_t push_bytes;
     int n;
@@ -44,11 +43,12 @@ typedef struct weft__vulkan_batches {
 } weft__vulkan_batches;
 
 /* Called with the stream's lock held. weft__vulkan_batch_takes: whether the launch can wait.
- * weft__vulkan_batch_add: adds such a launch, which is already ordered; `pipeline` is its pipeline.
+ * weft__vulkan_batch_add: adds such a launch, which is already ordered; `pipeline` is its pipeline,
+ * which is compiled.
  * weft__vulkan_batch_record: records all waiting launches; the slot is open if there are any. */
 bool weft__vulkan_batch_takes(const weft__vulkan_device *d, const weft__vulkan_launch *launch);
 weft_status weft__vulkan_batch_add(weft__vulkan_device *d, const weft__vulkan_launch *launch,
-                                   VkPipeline pipeline, const char *op);
+                                   weft__vulkan_pipeline *pipeline, const char *op);
 void weft__vulkan_batch_record(weft__vulkan_device *d);
 
 /* For tests, which set it while nothing runs: records each launch by itself. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backends/vulkan/device.h"
+#include "backends/vulkan/rehearsal.h"
 
 static weft__vulkan_device *device_of(const weft_call *call)
 {
@@ -147,8 +148,13 @@ static weft_status record(weft__vulkan_device *d, const weft_call *call,
                           const weft__vulkan_launch *launch)
 {
     weft__vulkan_stream *s = &d->stream;
-    VkPipeline pipeline;
-    weft_status status = weft__vulkan_pipeline_get(d, launch, false, &pipeline);
+    weft__vulkan_pipeline *pipeline = weft__vulkan_pipeline_find(d, launch);
+    if (pipeline && !pipeline->handles[WEFT__VULKAN_ONE]) {
+        weft__vulkan_prepare(d, call);
+    }
+    VkPipeline handle;
+    weft_status status =
+        pipeline ? weft__vulkan_pipeline_get(d, pipeline, WEFT__VULKAN_ONE, &handle) : WEFT_MEMORY;
     if (status != WEFT_OK || !weft__vulkan_slot_open(d)) {
         return weft_error_status();
     }
@@ -166,7 +172,7 @@ static weft_status record(weft__vulkan_device *d, const weft_call *call,
             return status;
         }
     } else {
-        record_now(d, call, launch, pipeline);
+        record_now(d, call, launch, handle);
     }
     note_all(d, call);
     return weft__vulkan_recorded(d, waits ? 0 : 1);
@@ -178,6 +184,10 @@ weft_status weft__vulkan_dispatch(const weft_call *call, const weft__vulkan_laun
     assert(launch->push_bytes <= WEFT__VULKAN_MAX_PUSH && launch->push_bytes % 4 == 0);
     assert(launch->n_constants <= WEFT__VULKAN_MAX_CONSTANTS);
     if (launch->groups == 0) {
+        return WEFT_OK;
+    }
+    if (weft__vulkan_is_rehearsing()) {
+        weft__vulkan_rehearse(call, launch);
         return WEFT_OK;
     }
     pthread_mutex_lock(&d->stream.lock);
@@ -196,6 +206,9 @@ uint64_t weft__vulkan_fault(const weft_call *call)
 uint32_t weft__vulkan_fault_code(const weft_call *call, const char *format, int64_t limit)
 {
     weft__vulkan_stream *s = &device_of(call)->stream;
+    if (weft__vulkan_is_rehearsing()) {
+        return 1;
+    }
     pthread_mutex_lock(&s->lock);
     int i = 0;
     while (i < s->n_faults && (s->faults[i].format != format || s->faults[i].op != call->op->name ||
@@ -228,6 +241,9 @@ uint64_t weft__vulkan_record(const weft_call *call, const void *from, uint32_t b
 {
     weft__vulkan_device *d = device_of(call);
     assert(bytes <= WEFT__VULKAN_RECORDS);
+    if (weft__vulkan_is_rehearsing()) {
+        return d->stream.fault.address; /* as aligned as a record */
+    }
     pthread_mutex_lock(&d->stream.lock);
     uint64_t address = write_record(d, from, bytes);
     pthread_mutex_unlock(&d->stream.lock);

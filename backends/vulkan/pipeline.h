@@ -8,20 +8,35 @@
 
 typedef struct weft__vulkan_device weft__vulkan_device;
 
+/* What the dispatches of a pipeline consist of. */
+typedef enum weft__vulkan_variant {
+    WEFT__VULKAN_ONE,  /* a launch */
+    WEFT__VULKAN_MANY, /* a batch of launches (shaders/batch.glsl) */
+    WEFT__VULKAN_VARIANTS
+} weft__vulkan_variant;
+
 typedef struct weft__vulkan_pipeline {
-    const weft__vulkan_shader *shader; /* NULL: the slot is free */
-    bool batch;
+    const weft__vulkan_shader *shader;
     int n_constants;
     uint32_t constants[WEFT__VULKAN_MAX_CONSTANTS];
-    VkPipeline handle;
+    uint32_t subgroup; /* as in a launch */
+    VkPipeline handles[WEFT__VULKAN_VARIANTS]; /* VK_NULL_HANDLE: not compiled */
+    bool rehearsed[WEFT__VULKAN_VARIANTS];     /* a rehearsal asked for it */
 } weft__vulkan_pipeline;
+
+/* A variant of a pipeline that is not compiled yet. */
+typedef struct weft__vulkan_missing {
+    weft__vulkan_pipeline *pipeline;
+    weft__vulkan_variant variant;
+} weft__vulkan_missing;
 
 typedef struct weft__vulkan_pipelines {
     VkPipelineLayout layout; /* shared by all: push constants, no descriptors */
     VkPipelineCache cache;
-    weft__vulkan_pipeline *table; /* open addressing; a power of two */
-    size_t capacity, count;
-    int64_t nanoseconds; /* total compile time */
+    weft__vulkan_pipeline **table; /* open addressing; a power of two */
+    size_t capacity, entries;
+    size_t count;        /* compiled variants */
+    int64_t nanoseconds; /* in which they were compiled */
     /* When the cache was last saved: the number of pipelines, their compile time, the driver's
      * bytes, and the nanoseconds that saving took. */
     size_t saved, saved_bytes;
@@ -31,13 +46,18 @@ typedef struct weft__vulkan_pipelines {
 weft_status weft__vulkan_pipelines_open(weft__vulkan_device *d);
 void weft__vulkan_pipelines_close(weft__vulkan_device *d);
 
-/* The pipeline of the launch, or of batches of such launches (shaders/batch.glsl), created if
- * necessary. Called with the stream's lock. */
-weft_status weft__vulkan_pipeline_get(weft__vulkan_device *d, const weft__vulkan_launch *launch,
-                                      bool batch, VkPipeline *out);
+/* Called with the stream's lock. weft__vulkan_pipeline_find: the pipeline of the launch, which may
+ * not be compiled; NULL with a message: out of memory. weft__vulkan_pipeline_get: its variant,
+ * compiled if necessary. weft__vulkan_pipelines_compile: compiles n variants on all cores. Those
+ * that fail are left out, and fail again with a message when they are needed. */
+weft__vulkan_pipeline *weft__vulkan_pipeline_find(weft__vulkan_device *d,
+                                                  const weft__vulkan_launch *launch);
+weft_status weft__vulkan_pipeline_get(weft__vulkan_device *d, weft__vulkan_pipeline *pipeline,
+                                      weft__vulkan_variant variant, VkPipeline *out);
+void weft__vulkan_pipelines_compile(weft__vulkan_device *d, weft__vulkan_missing *all, int n);
 
-/* For tests that imitate a faulty driver: called with a copy of each module before it is compiled.
- * NULL by default. */
+/* For tests that imitate a faulty driver: called with a copy of each module before it is compiled,
+ * on any thread. NULL by default. */
 extern void (*weft__vulkan_compiling)(const char *shader, uint32_t *words, size_t n);
 
 /* The driver's cache on disk: ${XDG_CACHE_HOME:-~/.cache}/weft/, one file per device and driver.

@@ -150,6 +150,12 @@ static bool host_sees(const weft_call *call)
     return true;
 }
 
+/* The step that the thread runs, and whether its plan was rehearsed. */
+static _Thread_local struct {
+    const weft__step *step;
+    bool rehearsed;
+} running;
+
 static weft_status run_step(const weft__step *step)
 {
     switch (step->kind) {
@@ -334,8 +340,10 @@ static weft_status wait_for_devices(weft__plan *plan)
 static weft_status run_steps(weft__plan *plan)
 {
     bool check = weft__check_nan();
+    running.rehearsed = false;
     for (weft__step *step = plan->first; step; step = step->next) {
         weft_status status = WEFT_OK;
+        running.step = step;
         const weft__buffer *missing = failed_input(step);
         bool intact = missing != NULL;
         if (missing) {
@@ -352,10 +360,38 @@ static weft_status run_steps(weft__plan *plan)
         if (status != WEFT_OK) {
             plan->intact = intact ? step : step->next;
             mark_failed(plan, step);
+            running.step = NULL;
             return status;
         }
     }
+    running.step = NULL;
     return WEFT_OK;
+}
+
+/* Whether the backend itself defines what the step runs. */
+static bool is_own(const weft_backend *backend, const weft__step *step)
+{
+    bool own = step->kind == WEFT__STEP_ELEMENTWISE ||
+               (step->kind == WEFT__STEP_KERNEL && step->kernel == backend->copy);
+    for (int i = 0; i < backend->n_rows && !own && step->kind == WEFT__STEP_KERNEL; i++) {
+        own = step->kernel == backend->rows[i].kernel;
+    }
+    return own;
+}
+
+void weft_rehearse_kernels(const weft_call *call)
+{
+    const weft__step *first = running.rehearsed ? NULL : running.step;
+    if (!first || call->device != first->call.device || !is_own(first->device->backend, first)) {
+        return;
+    }
+    running.rehearsed = true;
+    for (const weft__step *s = first; s; s = s->next) {
+        if (s->device == call->device && s->call.device == call->device &&
+            is_own(s->device->backend, s)) {
+            (void)run_step(s);
+        }
+    }
 }
 
 weft_status weft__plan_run(weft__plan *plan)

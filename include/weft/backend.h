@@ -101,6 +101,13 @@ typedef struct weft_op_time {
  * as long as the process. */
 WEFT_API const char *weft_kernel_variant(void);
 
+/* For a backend that compiles a kernel's code when it is first needed. In one of the backend's own
+ * kernels: calls the kernel again, and those of the same device that follow in the plan: the
+ * backend's rows (none that were added), `elementwise` and `copy`. Meanwhile the backend only notes
+ * what they would need. Their failures are ignored. Nothing is called outside of evaluations, and
+ * the second time in a plan. */
+WEFT_API void weft_rehearse_kernels(const weft_call *call) WEFT_NONNULL(1);
+
 /* A number of a backend's own, as in "submissions". */
 typedef struct weft_counter {
     const char *name;

@@ -169,8 +169,10 @@ static void bench_training(const char *name, const char *what)
         first = step == 1 ? loss : first;
     }
     const double time = median(times + FIRST, STEPS - FIRST + 1);
-    printf("%s %s: %.0f tokens/s, %.1f ms a step, peak %.1f GB, loss %.5f then %.5f\n", name, what,
-           BATCH * LENGTH / time, 1e3 * time, 1e-9 * (double)weft_memory_peak(), first, loss);
+    printf(
+        "%s %s: %.0f tokens/s, %.1f ms a step, the first %.1f, peak %.1f GB, loss %.5f then %.5f\n",
+        name, what, BATCH * LENGTH / time, 1e3 * time, 1e3 * times[1],
+        1e-9 * (double)weft_memory_peak(), first, loss);
     if (profiled) {
         begin_profile();
         update(model, trainer, STEPS + 1, &loss);
