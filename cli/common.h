@@ -67,8 +67,8 @@ weft_status cli_end_of_turn(const weft_chat *chat, char **end);
 weft_status cli_check_out(const char *out, bool force);
 /* WEFT_INVALID if `out` and `input` are the same file. NULL is accepted. */
 weft_status cli_check_input(const char *out, const char *input);
-/* The same for files that are replaced without `force` if the command wrote them: their first 4096
- * bytes contain `marker`. */
+/* The same for files that are replaced without `force` if the command wrote them: `marker` as for
+ * weft__file_is_kind. */
 weft_status cli_check_file(const char *out, const char *marker, bool force);
 
 /* Loads a model, with an adapter unless that is NULL, as the options of the place say. *out is NULL

@@ -293,7 +293,7 @@ static weft_status run_with(const eval_values *v, eval_result *results)
     char *text = NULL;
     size_t size = 0;
     FILE *details = v->details ? open_memstream(&text, &size) : NULL;
-    weft_status status = cli_check_file(v->details, "\"line\": ", v->force);
+    weft_status status = cli_check_file(v->details, "{\"model\":", v->force);
     for (int i = 0; status == WEFT_OK && i < v->source.paths.n; i++)
         status = cli_check_input(v->details, v->source.paths.at[i]);
     if (status == WEFT_OK && v->details && details == NULL)

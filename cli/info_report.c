@@ -281,7 +281,7 @@ weft_status cli_report_devices(const char *path)
     const time_t seconds = time(NULL);
     struct tm utc;
     report r = {.path = path, .root = json_object_new_object(), .devices = json_object_new_array()};
-    weft_status status = cli_check_file(path, "\"weft_device_report\"", false);
+    weft_status status = cli_check_file(path, "{\"weft_device_report\":", false);
     if (status != WEFT_OK)
         status =
             weft_fail(WEFT_INVALID, "%s: --report replaces only such reports: choose another file",

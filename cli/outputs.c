@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "cli/common.h"
+#include "core/io/kind.h"
 
 weft_status cli_check_input(const char *out, const char *input)
 {
@@ -36,22 +37,9 @@ weft_status cli_check_out(const char *out, bool force)
                              weft_printable(out));
 }
 
-/* Whether the first bytes of a file contain the marker, or it is empty. */
-static bool is_kind(const char *path, const char *marker)
-{
-    char begin[4096];
-    FILE *file = fopen(path, "rb");
-    const size_t n = file != NULL ? fread(begin, 1, sizeof begin, file) : 1;
-    if (file != NULL)
-        fclose(file);
-    return n == 0 || memmem(begin, n, marker, strlen(marker)) != NULL;
-}
-
 weft_status cli_check_file(const char *out, const char *marker, bool force)
 {
-    struct stat info;
-    if (out == NULL || force || stat(out, &info) != 0 || !S_ISREG(info.st_mode) ||
-        is_kind(out, marker))
+    if (out == NULL || force || weft__file_is_kind(out, marker))
         return WEFT_OK;
     return weft_fail(WEFT_INVALID, "%s: is there already, with other contents; --force replaces it",
                      weft_printable(out));

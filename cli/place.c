@@ -97,7 +97,8 @@ weft_status cli_set_place(const cli_place *place)
         device = weft_device_get("cpu");
     if (device == NULL)
         return WEFT_DEVICE;
-    if (cli_check_file(place->trace, "\"traceEvents\"", false) != WEFT_OK)
+    if (cli_check_file(place->trace, "{\"displayTimeUnit\":\"ns\",\"otherData\":", false) !=
+        WEFT_OK)
         return weft_fail(WEFT_INVALID, "%s: --trace replaces only traces: choose another file",
                          weft_printable(place->trace));
     weft_set_default_device(device);

@@ -1,5 +1,5 @@
-/* backends/vulkan/pipeline.c -- the table of pipelines, by shader and constants, and compiling them.
- */
+/* backends/vulkan/pipeline.c -- the table of pipelines, by shader and constants, and their
+ * compilation. */
 #include "backends/vulkan/pipeline.h"
 
 #include <pthread.h>
@@ -194,9 +194,8 @@ static weft_status create(weft__vulkan_device *d, const weft__vulkan_pipeline *e
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
                   .pNext = e->subgroup ? &subgroup : NULL,
-                  .flags = e->subgroup
-                               ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT
-                               : 0,
+                  .flags =
+                      e->subgroup ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0,
                   .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                   .module = module,
                   .pName = "main",

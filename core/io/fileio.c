@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -12,6 +11,7 @@
 
 #include "core/failure.h"
 #include "core/io/folder.h"
+#include "core/io/kind.h"
 #include "core/io/temporary.h"
 #include "weft/io.h"
 #include "weft/memory.h"
@@ -254,20 +254,10 @@ weft_status weft_file_read(const char *path, size_t limit, char **data, size_t *
 
 weft_status weft__file_check_kind(const char *path, const char *marker, const char *what)
 {
-    char begin[4096];
-    struct stat info;
-    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size < 4)
-        return WEFT_OK;
-    int fd;
-    weft_status status = weft__file_open(path, O_RDONLY, &fd);
-    if (status != WEFT_OK)
-        return status;
-    const ssize_t n = read(fd, begin, sizeof begin);
-    close(fd);
-    if (n < 0 || memmem(begin, (size_t)n, marker, strlen(marker)) == NULL)
-        return weft_fail(WEFT_INVALID, "%s: it is not %s: choose another file to write", path,
-                         what);
-    return WEFT_OK;
+    return weft__file_is_kind(path, marker)
+               ? WEFT_OK
+               : weft_fail(WEFT_INVALID, "%s: it is not %s: choose another file to write", path,
+                           what);
 }
 
 weft_status weft__file_check_lfs(const char *path, const void *bytes, size_t n)

@@ -23,8 +23,8 @@ weft_status weft__fail_errno(const char *path, const char *what);
  * device or socket. The caller closes *fd; it is -1 on failure. */
 weft_status weft__file_open(const char *path, int flags, int *fd);
 
-/* WEFT_INVALID if `path` is a file that does not contain `marker` in its first 4096 bytes: a file
- * of another kind, which would be overwritten by `what`. Files of up to 3 bytes may be. */
+/* WEFT_INVALID unless weft__file_is_kind (core/io/kind.h): the file would be overwritten by `what`.
+ */
 weft_status weft__file_check_kind(const char *path, const char *marker, const char *what);
 
 /* WEFT_INVALID if the file's first bytes are those of a Git LFS pointer, the text that a repository

@@ -193,7 +193,7 @@ weft_status weft_session_save(weft_session *session, const char *path)
     const char *text = weft_session_messages(session);
     if (text == NULL)
         return weft__session_no_memory();
-    const weft_status status = weft__file_check_kind(path, "\"role\"", "a saved chat");
+    const weft_status status = weft__file_check_kind(path, "[{\"role\":", "a saved chat");
     return status == WEFT_OK ? weft_file_write(path, text, strlen(text)) : status;
 }
 

@@ -530,7 +530,8 @@ static void conversations_go_to_files_and_back(void)
     CHECK_STATUS(weft_session_set_messages(session, "["), WEFT_INVALID);
     CHECK_STATUS(weft_session_load(session, "/nowhere.json"), WEFT_IO);
     CHECK_STATUS(weft_session_save(session, "/nowhere/talk.json"), WEFT_IO);
-    CHECK_STATUS(weft_session_save(session, check_source("README.md")), WEFT_INVALID);
+    CHECK_OK(weft_file_write(path, "{\"messages\": [{\"role\": \"user\"}]}", 32));
+    CHECK_STATUS(weft_session_save(session, path), WEFT_INVALID);
     CHECK_STR(weft_session_messages(session), before);
     CHECK_OK(weft_session_set_messages(
         session, "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}]}"));
@@ -541,8 +542,7 @@ static void conversations_go_to_files_and_back(void)
 
 /* ---- without memory ------------------------------------------------------------------------- */
 
-/* Tools, a document at the second attempt, a file: with one allocation after the other failing, it
- * is told, and the conversation is as it was or as it should be. */
+/* Tools, a second attempt, a file: each failed allocation is reported, the conversation whole. */
 static weft_status everything(const char *path)
 {
     script s = {.answers = {"<think>t</think>" CALL("add", "{\"a\": 1}"), "none",
@@ -567,7 +567,7 @@ static weft_status everything(const char *path)
 
 static void memory_that_is_missing_is_told(void)
 {
-    const char *path = check_temporary("talk.json");
+    const char *path = check_temporary("whole.json");
     open_chat();
     CHECK_OK(everything(path));
     int untold = 0;
