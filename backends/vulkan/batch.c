@@ -25,7 +25,7 @@ bool weft__vulkan_batch_takes(const weft__vulkan_device *d, const weft__vulkan_l
            launch->groups <= most[0] && most[1] >= WEFT__VULKAN_WAITING;
 }
 
-/* The batch of the pipeline; otherwise an unused one, or NULL if there is none. */
+/* The batch of the pipeline; otherwise an unused one, or NULL if all are in use. */
 static weft__vulkan_batch *find(weft__vulkan_batches *b, const weft__vulkan_pipeline *pipeline,
                                 uint32_t push_bytes, const char *op)
 {

@@ -27,8 +27,8 @@ enum { WEFT__VULKAN_MATRICES = 128 };
 
 /* What a driver states of a device, as vulkaninfo prints it. */
 typedef struct weft__vulkan_core_facts {
-    uint32_t vendor, device;      /* PCI IDs */
-    VkDriverId driver;            /* */
+    uint32_t vendor, device; /* PCI IDs */
+    VkDriverId driver;
     bool software;                /* the device is a CPU */
     uint32_t smallest, largest;   /* subgroup sizes */
     uint32_t invocations, shared; /* limits of a workgroup */

@@ -42,7 +42,7 @@ typedef struct family {
     bool (*has)(const weft__vulkan_core_facts *f);
 } family;
 
-static bool is_any(const weft__vulkan_core_facts *f)
+static bool is_nvidia(const weft__vulkan_core_facts *f)
 {
     return f->vendor == VENDOR_NVIDIA;
 }
@@ -69,9 +69,9 @@ static const family *family_of(VkDriverId driver)
 {
     static const family all[] = {
         {VK_DRIVER_ID_NVIDIA_PROPRIETARY, WEFT__VULKAN_CORES_NVIDIA, true,
-         "NVIDIA's driver: measured", "NVIDIA's driver for another vendor's device", is_any},
+         "NVIDIA's driver: measured", "NVIDIA's driver for another vendor's device", is_nvidia},
         {VK_DRIVER_ID_MESA_NVK, WEFT__VULKAN_CORES_NVIDIA, false, "NVK: unmeasured",
-         "NVK for another vendor's device", is_any},
+         "NVK for another vendor's device", is_nvidia},
         {VK_DRIVER_ID_MESA_RADV, WEFT__VULKAN_CORES_AMD, false, rdna3, before_rdna3, is_rdna3},
         {VK_DRIVER_ID_AMD_PROPRIETARY, WEFT__VULKAN_CORES_AMD, false, rdna3, before_rdna3,
          is_rdna3},

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "backends/vulkan/device.h"
-#include "backends/vulkan/rehearsal.h"
+#include "backends/vulkan/precompile.h"
 
 static weft__vulkan_device *device_of(const weft_call *call)
 {
@@ -150,7 +150,7 @@ static weft_status record(weft__vulkan_device *d, const weft_call *call,
     weft__vulkan_stream *s = &d->stream;
     weft__vulkan_pipeline *pipeline = weft__vulkan_pipeline_find(d, launch);
     if (pipeline && !pipeline->handles[WEFT__VULKAN_ONE]) {
-        weft__vulkan_prepare(d, call);
+        weft__vulkan_precompile(d, call);
     }
     VkPipeline handle;
     weft_status status =
@@ -186,8 +186,8 @@ weft_status weft__vulkan_dispatch(const weft_call *call, const weft__vulkan_laun
     if (launch->groups == 0) {
         return WEFT_OK;
     }
-    if (weft__vulkan_is_rehearsing()) {
-        weft__vulkan_rehearse(call, launch);
+    if (weft__vulkan_is_dry_run()) {
+        weft__vulkan_dry_launch(call, launch);
         return WEFT_OK;
     }
     pthread_mutex_lock(&d->stream.lock);
@@ -206,7 +206,7 @@ uint64_t weft__vulkan_fault(const weft_call *call)
 uint32_t weft__vulkan_fault_code(const weft_call *call, const char *format, int64_t limit)
 {
     weft__vulkan_stream *s = &device_of(call)->stream;
-    if (weft__vulkan_is_rehearsing()) {
+    if (weft__vulkan_is_dry_run()) {
         return 1;
     }
     pthread_mutex_lock(&s->lock);
@@ -241,7 +241,7 @@ uint64_t weft__vulkan_record(const weft_call *call, const void *from, uint32_t b
 {
     weft__vulkan_device *d = device_of(call);
     assert(bytes <= WEFT__VULKAN_RECORDS);
-    if (weft__vulkan_is_rehearsing()) {
+    if (weft__vulkan_is_dry_run()) {
         return d->stream.fault.address; /* as aligned as a record */
     }
     pthread_mutex_lock(&d->stream.lock);

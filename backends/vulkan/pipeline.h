@@ -19,9 +19,9 @@ typedef struct weft__vulkan_pipeline {
     const weft__vulkan_shader *shader;
     int n_constants;
     uint32_t constants[WEFT__VULKAN_MAX_CONSTANTS];
-    uint32_t subgroup; /* as in a launch */
+    uint32_t subgroup;                         /* as in a launch */
     VkPipeline handles[WEFT__VULKAN_VARIANTS]; /* VK_NULL_HANDLE: not compiled */
-    bool rehearsed[WEFT__VULKAN_VARIANTS];     /* a rehearsal asked for it */
+    bool requested[WEFT__VULKAN_VARIANTS];     /* by a dry run */
 } weft__vulkan_pipeline;
 
 /* A variant of a pipeline that is not compiled yet. */

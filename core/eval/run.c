@@ -150,10 +150,10 @@ static bool host_sees(const weft_call *call)
     return true;
 }
 
-/* The step that the thread runs, and whether its plan was rehearsed. */
+/* The step that the thread runs, and whether its plan had a dry run. */
 static _Thread_local struct {
     const weft__step *step;
-    bool rehearsed;
+    bool dry_run;
 } running;
 
 static weft_status run_step(const weft__step *step)
@@ -340,7 +340,7 @@ static weft_status wait_for_devices(weft__plan *plan)
 static weft_status run_steps(weft__plan *plan)
 {
     bool check = weft__check_nan();
-    running.rehearsed = false;
+    running.dry_run = false;
     for (weft__step *step = plan->first; step; step = step->next) {
         weft_status status = WEFT_OK;
         running.step = step;
@@ -379,13 +379,13 @@ static bool is_own(const weft_backend *backend, const weft__step *step)
     return own;
 }
 
-void weft_rehearse_kernels(const weft_call *call)
+void weft_dry_run_kernels(const weft_call *call)
 {
-    const weft__step *first = running.rehearsed ? NULL : running.step;
+    const weft__step *first = running.dry_run ? NULL : running.step;
     if (!first || call->device != first->call.device || !is_own(first->device->backend, first)) {
         return;
     }
-    running.rehearsed = true;
+    running.dry_run = true;
     for (const weft__step *s = first; s; s = s->next) {
         if (s->device == call->device && s->call.device == call->device &&
             is_own(s->device->backend, s)) {

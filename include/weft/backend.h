@@ -106,7 +106,7 @@ WEFT_API const char *weft_kernel_variant(void);
  * backend's rows (none that were added), `elementwise` and `copy`. Meanwhile the backend only notes
  * what they would need. Their failures are ignored. Nothing is called outside of evaluations, and
  * the second time in a plan. */
-WEFT_API void weft_rehearse_kernels(const weft_call *call) WEFT_NONNULL(1);
+WEFT_API void weft_dry_run_kernels(const weft_call *call) WEFT_NONNULL(1);
 
 /* A number of a backend's own, as in "submissions". */
 typedef struct weft_counter {

@@ -1,5 +1,5 @@
 /* tests/cli/test_cli_memory.c -- the memory in README.md, which weft train --dry-run measures on a
- * device that computes nothing (tests/support/blank.c), for models of published shapes. */
+ * device that computes nothing (tests/support/null_device.c), for models of published shapes. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,11 +123,10 @@ static const char *write_batches(void)
 /* Gigabytes that the run needs; 0: it failed. */
 static double needed(const char *folder, const char *batches, const char *options)
 {
-    const output o =
-        shell_command(NULL,
-                      "%s train %s --device blank --dtype bfloat16 --rank 16 --batches "
-                      "%s --dry-run --json %s",
-                      check_built("tests/weft_blank"), folder, batches, options);
+    const output o = shell_command(NULL,
+                                   "%s train %s --device null --dtype bfloat16 --rank 16 --batches "
+                                   "%s --dry-run --json %s",
+                                   check_built("tests/weft_null"), folder, batches, options);
     const char *at = strstr(o.out, "\"total\": ");
     if (!CHECK(o.code == 0 && at != NULL)) {
         CHECK_FAIL("%s", o.err);

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/io/kind.h"
 #include "tests/check.h"
 #include "tests/support/changing.h"
 #include "weft/weft.h"
@@ -409,7 +410,38 @@ static void leftovers_do_not_block(void)
         closedir(dir);
 }
 
-CHECK_MAIN("fileio", CHECK_CASE(leftovers_do_not_block), CHECK_CASE(what_is_written_is_read),
+/* A user's file that mentions a marker is not a file of that kind. */
+static void files_are_told_by_how_they_begin(void)
+{
+    static const struct {
+        const char *marker, *text;
+        bool expected;
+    } cases[] = {
+        {"[{\"role\":", "[\n  {\n    \"role\": \"user\"}]", true},
+        {"[{\"role\":", "{\"messages\": [{\"role\": \"user\"}]}", false},
+        {"[{\"role\":", "# Rows such as [{\"role\": \"user\"}]", false},
+        {"[{\"role\":", "[]\n", true},
+        {"[{\"role\":", "[{\"role", false},
+        {"[{\"role\":", "{}\n", false},
+        {"{\"model\":", "[]\n", false},
+        {"{\"model\":", "", true},
+        {"\"weft.kind\"", "\x30.......{\"__metadata__\":{\"weft.kind\":\"keys\"}}", true},
+        {"\"weft.kind\"", "{\"text\": \"about \\\"weft.kind\\\" and \"weft.kind\"}", false},
+        {"<title>A", "<!doctype html><title>A</title>", true},
+        {"<title>A", "<!doctype html><title>B</title>", false},
+    };
+    const char *path = check_temporary("kind");
+    CHECK(weft__file_is_kind(path, "[{"));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        CHECK_OK(weft_file_write(path, cases[i].text, strlen(cases[i].text)));
+        if (weft__file_is_kind(path, cases[i].marker) != cases[i].expected)
+            CHECK_FAIL("%s in %s", cases[i].marker, cases[i].text);
+    }
+    CHECK(weft__file_is_kind("/dev/null", "[{"));
+}
+
+CHECK_MAIN("fileio", CHECK_CASE(files_are_told_by_how_they_begin),
+           CHECK_CASE(leftovers_do_not_block), CHECK_CASE(what_is_written_is_read),
            CHECK_CASE(a_large_file_is_read_in_pieces_and_limits_hold),
            CHECK_CASE(what_is_truncated_meanwhile_is_an_error),
            CHECK_CASE(a_failure_leaves_what_was_there),

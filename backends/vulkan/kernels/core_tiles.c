@@ -29,40 +29,34 @@ static const core_tile nvidia[] = {
     {16, 64, 64, 1, 1, 4, 40, 40, 100, false, false},
 };
 
-/* For subgroups of 32. Unmeasured: the largest tile has the size of ggml's for RADV, and the rates
- * fall with the operands that a tile reads for each result. */
+/* Unmeasured: the largest tiles and the part of a subgroup have the sizes of ggml's for RADV and
+ * for Xe 2, and the rates fall with the operands that a tile reads for each result. */
+/* clang-format off */
+#define SMALLER_TILES \
+    {128, 64, 16, 4, 2, 1, 70, 70, 50, false, false}, \
+    {64, 128, 16, 2, 4, 1, 70, 70, 50, false, false}, \
+    {64, 64, 32, 2, 2, 1, 60, 60, 50, false, false}, \
+    {128, 32, 32, 4, 1, 1, 50, 50, 50, false, false}, \
+    {32, 128, 32, 1, 4, 1, 50, 50, 50, false, false}, \
+    {128, 16, 32, 4, 1, 1, 30, 30, 50, false, false}, \
+    {16, 128, 32, 1, 4, 1, 30, 30, 50, false, false}, \
+    {32, 32, 32, 2, 2, 1, 25, 25, 50, false, false}, \
+    {32, 32, 32, 1, 1, 8, 17, 17, 50, false, false}, \
+    {32, 16, 64, 1, 1, 4, 11, 11, 50, false, false}, \
+    {16, 32, 32, 1, 1, 8, 11, 11, 50, false, false}, \
+    {16, 16, 64, 1, 1, 8, 8, 8, 50, false, false}
+/* clang-format on */
+
+/* For subgroups of 32. */
 static const core_tile amd[] = {
     {128, 128, 16, 4, 2, 1, 100, 100, 50, false, false},
-    {128, 64, 16, 4, 2, 1, 70, 70, 50, false, false},
-    {64, 128, 16, 2, 4, 1, 70, 70, 50, false, false},
-    {64, 64, 32, 2, 2, 1, 60, 60, 50, false, false},
-    {128, 32, 32, 4, 1, 1, 50, 50, 50, false, false},
-    {32, 128, 32, 1, 4, 1, 50, 50, 50, false, false},
-    {128, 16, 32, 4, 1, 1, 30, 30, 50, false, false},
-    {16, 128, 32, 1, 4, 1, 30, 30, 50, false, false},
-    {32, 32, 32, 2, 2, 1, 25, 25, 50, false, false},
-    {32, 32, 32, 1, 1, 8, 17, 17, 50, false, false},
-    {32, 16, 64, 1, 1, 4, 11, 11, 50, false, false},
-    {16, 32, 32, 1, 1, 8, 11, 11, 50, false, false},
-    {16, 16, 64, 1, 1, 8, 8, 8, 50, false, false},
+    SMALLER_TILES,
 };
 
-/* For subgroups of 16 and matrices of 8 x 16 x 16. Unmeasured: the largest tile and the part of a
- * subgroup have the sizes of ggml's for Xe 2, and the rates follow the same rule. */
+/* For subgroups of 16 and matrices of 8 x 16 x 16. */
 static const core_tile intel[] = {
     {128, 128, 16, 4, 4, 1, 100, 100, 50, false, false},
-    {128, 64, 16, 4, 2, 1, 70, 70, 50, false, false},
-    {64, 128, 16, 2, 4, 1, 70, 70, 50, false, false},
-    {64, 64, 32, 2, 2, 1, 60, 60, 50, false, false},
-    {128, 32, 32, 4, 1, 1, 50, 50, 50, false, false},
-    {32, 128, 32, 1, 4, 1, 50, 50, 50, false, false},
-    {128, 16, 32, 4, 1, 1, 30, 30, 50, false, false},
-    {16, 128, 32, 1, 4, 1, 30, 30, 50, false, false},
-    {32, 32, 32, 2, 2, 1, 25, 25, 50, false, false},
-    {32, 32, 32, 1, 1, 8, 17, 17, 50, false, false},
-    {32, 16, 64, 1, 1, 4, 11, 11, 50, false, false},
-    {16, 32, 32, 1, 1, 8, 11, 11, 50, false, false},
-    {16, 16, 64, 1, 1, 8, 8, 8, 50, false, false},
+    SMALLER_TILES,
 };
 
 static const struct {

@@ -1,6 +1,7 @@
-/* tests/support/blank.c -- a device that computes nothing: it has the kernels of the CPU backend,
- * which return at once, and memory that is never touched. What a run needs is planned and counted
- * as always, so a command that is linked with it measures the memory of models of any size. */
+/* tests/support/null_device.c -- a device that computes nothing: it has the kernels of the CPU
+ * backend, which return at once, and memory that is never touched. What a run needs is planned and
+ * counted as always, so a command that is linked with it measures the memory of models of any size.
+ */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 enum { MOST_ROWS = 512, HEAD = 64, MOST_COPIED = 1 << 16 };
 
 static weft_kernel_row rows[MOST_ROWS];
-static weft_backend blank;
+static weft_backend null_backend;
 
 static weft_status nothing(const weft_call *call)
 {
@@ -64,11 +65,11 @@ static weft_status write_small(void *state, void *buffer, int64_t offset, const 
 }
 
 /* Registers the device before the program begins. */
-__attribute__((constructor)) static void add_blank(void)
+__attribute__((constructor)) static void add_null_device(void)
 {
     const weft_backend *cpu = &weft__cpu_backend;
-    blank = *cpu;
-    blank.count = one_device;
+    null_backend = *cpu;
+    null_backend.count = one_device;
     (void)cpu->count(); /* completes its rows */
     if (cpu->n_rows > MOST_ROWS)
         return;
@@ -76,15 +77,15 @@ __attribute__((constructor)) static void add_blank(void)
         rows[i] = cpu->rows[i];
         rows[i].kernel = nothing;
     }
-    blank.name = "blank";
-    blank.memory = NULL;
-    blank.check = NULL;
-    blank.allocate = reserve;
-    blank.release = release;
-    blank.write = write_small;
-    blank.rows = rows;
-    blank.n_rows = cpu->n_rows;
-    blank.elementwise = no_elements;
-    blank.copy = nothing;
-    (void)weft_backend_register(&blank); /* a failure is an unknown device in the command */
+    null_backend.name = "null";
+    null_backend.memory = NULL;
+    null_backend.check = NULL;
+    null_backend.allocate = reserve;
+    null_backend.release = release;
+    null_backend.write = write_small;
+    null_backend.rows = rows;
+    null_backend.n_rows = cpu->n_rows;
+    null_backend.elementwise = no_elements;
+    null_backend.copy = nothing;
+    (void)weft_backend_register(&null_backend); /* a failure is an unknown device in the command */
 }

@@ -1,6 +1,6 @@
-/* backends/vulkan/rehearsal.c -- finds the pipelines that the rest of a plan needs, and compiles
+/* backends/vulkan/precompile.c -- finds the pipelines that the rest of a plan needs, and compiles
  * them on all cores before the plan continues. */
-#include "backends/vulkan/rehearsal.h"
+#include "backends/vulkan/precompile.h"
 
 #include "backends/vulkan/device.h"
 #include "weft/memory.h"
@@ -9,7 +9,7 @@ enum { MOST_WRITTEN = 64 };
 
 /* The batches are predicted as they would be recorded: a launch that reads or writes what an
  * earlier one wrote ends them. */
-typedef struct rehearsal {
+typedef struct dry_run {
     weft__vulkan_device *d;
     weft__vulkan_missing *missing;
     int n, capacity;
@@ -18,19 +18,19 @@ typedef struct rehearsal {
     const void *written[MOST_WRITTEN]; /* buffers, since the last barrier */
     int n_written;
     const weft_call *last;
-} rehearsal;
+} dry_run;
 
-static _Thread_local rehearsal *current;
+static _Thread_local dry_run *current;
 
-bool weft__vulkan_is_rehearsing(void)
+bool weft__vulkan_is_dry_run(void)
 {
     return current != NULL;
 }
 
 /* Out of memory: the variant is compiled when it is needed. */
-static void want(rehearsal *r, weft__vulkan_pipeline *pipeline, weft__vulkan_variant variant)
+static void want(dry_run *r, weft__vulkan_pipeline *pipeline, weft__vulkan_variant variant)
 {
-    if (pipeline->handles[variant] || pipeline->rehearsed[variant]) {
+    if (pipeline->handles[variant] || pipeline->requested[variant]) {
         return;
     }
     if (r->n == r->capacity) {
@@ -42,11 +42,11 @@ static void want(rehearsal *r, weft__vulkan_pipeline *pipeline, weft__vulkan_var
         r->missing = grown;
         r->capacity = larger;
     }
-    pipeline->rehearsed[variant] = true;
+    pipeline->requested[variant] = true;
     r->missing[r->n++] = (weft__vulkan_missing){pipeline, variant};
 }
 
-static bool is_written(const rehearsal *r, const void *buffer)
+static bool is_written(const dry_run *r, const void *buffer)
 {
     int i = 0;
     while (i < r->n_written && r->written[i] != buffer) {
@@ -55,7 +55,7 @@ static bool is_written(const rehearsal *r, const void *buffer)
     return buffer && i < r->n_written;
 }
 
-static bool needs_barrier(const rehearsal *r, const weft_call *call)
+static bool needs_barrier(const dry_run *r, const weft_call *call)
 {
     bool needed =
         r->n_written + WEFT_MAX_OUTPUTS >= MOST_WRITTEN || is_written(r, call->workspace_buffer);
@@ -68,7 +68,7 @@ static bool needs_barrier(const rehearsal *r, const weft_call *call)
     return needed;
 }
 
-static void note_written(rehearsal *r, const weft_call *call)
+static void note_written(dry_run *r, const weft_call *call)
 {
     for (int i = 0; i < call->n_outputs; i++) {
         r->written[r->n_written++] = call->out[i].buffer;
@@ -79,7 +79,7 @@ static void note_written(rehearsal *r, const weft_call *call)
 }
 
 /* Whether another launch of the pipeline waits; afterwards this one does. */
-static bool joins_batch(rehearsal *r, const weft__vulkan_pipeline *pipeline)
+static bool joins_batch(dry_run *r, const weft__vulkan_pipeline *pipeline)
 {
     for (int i = 0; i < r->n_batches; i++) {
         if (r->batches[i] == pipeline) {
@@ -91,9 +91,9 @@ static bool joins_batch(rehearsal *r, const weft__vulkan_pipeline *pipeline)
     return false;
 }
 
-void weft__vulkan_rehearse(const weft_call *call, const weft__vulkan_launch *launch)
+void weft__vulkan_dry_launch(const weft_call *call, const weft__vulkan_launch *launch)
 {
-    rehearsal *r = current;
+    dry_run *r = current;
     weft__vulkan_pipeline *pipeline = weft__vulkan_pipeline_find(r->d, launch);
     if (!pipeline) {
         return;
@@ -111,11 +111,11 @@ void weft__vulkan_rehearse(const weft_call *call, const weft__vulkan_launch *lau
     }
 }
 
-void weft__vulkan_prepare(weft__vulkan_device *d, const weft_call *call)
+void weft__vulkan_precompile(weft__vulkan_device *d, const weft_call *call)
 {
-    rehearsal r = {.d = d};
+    dry_run r = {.d = d};
     current = &r;
-    weft_rehearse_kernels(call);
+    weft_dry_run_kernels(call);
     current = NULL;
     weft__vulkan_pipelines_compile(d, r.missing, r.n);
     weft_free(r.missing);

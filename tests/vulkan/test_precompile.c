@@ -1,5 +1,5 @@
-/* tests/vulkan/test_rehearsal.c -- the pipelines of a plan are compiled on several threads before
- * its first command that needs one; rehearsed kernels change no results. */
+/* tests/vulkan/test_precompile.c -- the pipelines of a plan are compiled on several threads before
+ * its first command that needs one; a dry run of kernels changes no results. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,7 +133,8 @@ static weft_status count_and_run(const weft_call *call)
     return own_softmax(call);
 }
 
-/* A kernel of the program's own may do more than record launches, so it is not rehearsed. */
+/* A kernel of the program's own may do more than record launches, so it is not part of a dry run.
+ */
 static void kernels_of_the_program_are_called_once(void)
 {
     static weft_kernel_row row;
@@ -160,5 +161,6 @@ static void kernels_of_the_program_are_called_once(void)
     weft_set_default_device(weft_device_get("cpu"));
 }
 
-CHECK_MAIN("vulkan_rehearsal", CHECK_CASE(pipelines_are_compiled_together_before_the_first_command),
+CHECK_MAIN("vulkan_precompile",
+           CHECK_CASE(pipelines_are_compiled_together_before_the_first_command),
            CHECK_CASE(kernels_of_the_program_are_called_once))
