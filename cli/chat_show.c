@@ -28,7 +28,7 @@ static void write_stats(const weft_session_stats *s)
            (long long)s->last.peak_memory, (long long)s->last.shifts);
 }
 
-static void write_event(const weft_session_event *e)
+static void write_event(const cli_place *place, const weft_session_event *e)
 {
     static const char *const names[] = {"text",       "reasoning", "tool_call", "tool_result",
                                         "structured", "done",      "note"};
@@ -44,8 +44,10 @@ static void write_event(const weft_session_event *e)
         printf(", \"document\": %s", e->text);
     else if (e->kind != WEFT_SESSION_TOOL_CALL && e->kind != WEFT_SESSION_DONE)
         member("text", e->text);
-    if (e->kind == WEFT_SESSION_DONE)
+    if (e->kind == WEFT_SESSION_DONE) {
         write_stats(e->stats);
+        cli_place_json(stdout, place);
+    }
     puts("}");
 }
 
@@ -102,7 +104,7 @@ bool chat_show_event(void *context, const weft_session_event *event)
 {
     chat_run *run = context;
     if (run->values->json) {
-        write_event(event);
+        write_event(&run->values->place, event);
         return fflush(stdout) == 0;
     }
     switch (event->kind) {

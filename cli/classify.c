@@ -118,7 +118,9 @@ static void print_json(const classify_values *v, const cli_input *t, const class
         cli_json_number(stdout, choices[i].share);
         putchar('}');
     }
-    puts("]}");
+    putchar(']');
+    cli_place_json(stdout, &v->place);
+    puts("}");
 }
 
 void classify_print(const classify_values *v, const cli_input *t, const classify_choice *choices,

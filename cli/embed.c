@@ -63,7 +63,8 @@ static void print_plain(const cli_input *t, const weft_embedded *r, int64_t E)
         fprintf(stderr, "weft: %s\n", t->message);
 }
 
-static void print_json(const cli_input *t, const weft_embedded *r, int64_t E)
+static void print_json(const cli_place *place, const cli_input *t, const weft_embedded *r,
+                       int64_t E)
 {
     fputs("{\"text\": ", stdout);
     cli_json_text(stdout, t->text, t->length);
@@ -76,7 +77,9 @@ static void print_json(const cli_input *t, const weft_embedded *r, int64_t E)
     printf(", \"tokens\": %zu, \"embedding\": [", t->n_ids);
     for (int64_t i = 0; i < E; i++)
         printf("%s%.9g", i > 0 ? ", " : "", (double)r->values[i]);
-    puts("]}");
+    putchar(']');
+    cli_place_json(stdout, place);
+    puts("}");
 }
 
 static weft_status embed_all(const embed_values *v, weft_model *model, cli_inputs *texts)
@@ -101,7 +104,7 @@ static weft_status embed_all(const embed_values *v, weft_model *model, cli_input
             cli_input_fail(t);
         }
         if (v->json)
-            print_json(t, &results[i], E);
+            print_json(&v->place, t, &results[i], E);
         else
             print_plain(t, &results[i], E);
     }

@@ -219,10 +219,12 @@ static void print_row(const batch_run *r, size_t i, const weft_generated_row *ro
     for (size_t k = 0; k < row->n; k++)
         printf("%s%d", k > 0 ? ", " : "", (int)row->ids[k]);
     printf("], \"reason\": \"%s\", \"reason_detail\": \"%s\", \"prompt_tokens\": %lld, "
-           "\"tokens\": %lld, \"shifts\": %lld}\n",
+           "\"tokens\": %lld, \"shifts\": %lld",
            weft_finish_name(row->stats.reason), weft_finish_detail_name(row->stats.detail),
            (long long)row->stats.prompt_tokens, (long long)row->stats.tokens,
            (long long)row->stats.shifts);
+    cli_place_json(stdout, &r->values->place);
+    puts("}");
 }
 
 static double per_second(const batch_run *r)

@@ -252,23 +252,22 @@ static weft_status ids_of(const native *n, const weft_engine_request *r, int32_t
 
 /* ---- computing ------------------------------------------------------------------------------ */
 
-/* Limits max_tokens to the tokens that fit after the prompt. With a context shift they are
- * unlimited, and the context is the number of positions. */
-static weft_status keep_to_context(const native *n, size_t prompt, weft_generate_options *o)
+/* The options of a request with the engine's context as positions. */
+static weft_generate_options within_context(const native *n, const weft_generate_options *options)
 {
-    const int64_t left = n->context - (int64_t)prompt;
-    if (n->context == 0)
-        return WEFT_OK;
-    if (o->shift) {
-        o->positions = o->positions == 0 || o->positions > n->context ? n->context : o->positions;
-        return WEFT_OK;
-    }
-    if (left < 0)
-        return weft_fail(WEFT_INVALID, "engine: the prompt has %zu tokens, the context %lld",
-                         prompt, (long long)n->context);
-    if (left < weft__count_or_default(o->max_tokens, WEFT__MAX_TOKENS))
-        o->max_tokens = left;
-    return WEFT_OK;
+    static const weft_generate_options defaults = {0};
+    weft_generate_options o = options != NULL ? *options : defaults;
+    if (n->context > 0 && (o.positions == 0 || o.positions > n->context))
+        o.positions = n->context;
+    return o;
+}
+
+static weft_status check_length(const native *n, size_t prompt)
+{
+    return n->context == 0 || prompt <= (size_t)n->context
+               ? WEFT_OK
+               : weft_fail(WEFT_INVALID, "engine: the prompt has %zu tokens, the context %lld",
+                           prompt, (long long)n->context);
 }
 
 /* Wraps the caller's callback, which runs while other calls may use the model. */
@@ -293,21 +292,16 @@ static weft_status native_generate(void *state, const weft_engine_request *reque
 {
     native *n = state;
     outside o = {.n = n, .callback = callback, .context = context};
-    weft_generate_options options = *request->options;
+    weft_generate_options options = within_context(n, request->options);
     if (options.prompt_cache == NULL && !options.no_cache)
         options.prompt_cache = n->prompt_cache;
     int32_t *ids;
     size_t n_ids;
     weft_device *before = weft_default_device();
     weft_status status = ids_of(n, request, &ids, &n_ids);
-    if (status == WEFT_OK)
-        status = keep_to_context(n, n_ids, &options);
-    if (status == WEFT_OK && n->context > 0 && !options.shift && options.max_tokens == 0) {
-        /* the prompt fills it */
-        stats->prompt_tokens = (int64_t)n_ids;
-        stats->reason = WEFT_FINISH_LENGTH;
-        stats->detail = WEFT_FINISH_POSITIONS;
-    } else if (status == WEFT_OK) {
+    if (status == WEFT_OK && !options.shift)
+        status = check_length(n, n_ids);
+    if (status == WEFT_OK) {
         weft_set_default_device(n->device);
         weft__turn_lock_acquire(&n->inside);
         status = weft_generate(n->model, n->tokenizer, ids, n_ids, &options, step_out, &o, stats);
@@ -350,6 +344,8 @@ static weft_status native_classify(void *state, const char *const *texts, size_t
     weft_device *before = weft_default_device();
     weft_prompt *prompts;
     weft_status status = prompts_of(n, texts, count, &prompts);
+    for (size_t i = 0; i < count && status == WEFT_OK; i++)
+        status = check_length(n, prompts[i].n);
     weft_set_default_device(n->device);
     weft__turn_lock_acquire(&n->inside);
     if (status == WEFT_OK)
@@ -367,13 +363,14 @@ static weft_status native_batch(void *state, const char *const *texts, size_t co
 {
     native *n = state;
     weft_device *before = weft_default_device();
+    const weft_generate_options each = within_context(n, options);
     weft_prompt *prompts;
     weft_generate_request *requests = weft_calloc(count > 0 ? count : 1, sizeof *requests);
     weft_status status = prompts_of(n, texts, count, &prompts);
     if (requests == NULL)
         status = weft_fail(WEFT_MEMORY, "engine: out of memory for %zu texts", count);
     for (size_t i = 0; i < count && status == WEFT_OK; i++)
-        requests[i] = (weft_generate_request){.prompt = prompts[i], .options = options};
+        requests[i] = (weft_generate_request){.prompt = prompts[i], .options = &each};
     weft_set_default_device(n->device);
     weft__turn_lock_acquire(&n->inside);
     if (status == WEFT_OK)
@@ -451,13 +448,12 @@ static weft_status native_warm(void *state, const weft_engine_request *request)
     native *n = state;
     int32_t *ids = NULL;
     size_t n_ids = 0;
-    weft_generate_options options = *request->options;
     if (n->prompt_cache == NULL)
         return weft_fail(WEFT_INVALID, "engine: warm: it was loaded without a prompt cache "
                                        "(weft_engine_options.prompt_cache_bytes)");
     weft_status status = ids_of(n, request, &ids, &n_ids);
-    if (status == WEFT_OK)
-        status = keep_to_context(n, n_ids, &options);
+    if (status == WEFT_OK && !request->options->shift)
+        status = check_length(n, n_ids);
     if (status == WEFT_OK)
         status = weft__native_use(n, read_prompt, &(warming){n, request->options, ids, n_ids});
     weft_free(ids);

@@ -33,9 +33,10 @@ typedef struct weft_engine_options {
     const char
         *adapter; /* the folder of a LoRA adapter, natively as weft_adapters_load; NULL: none */
     const char *device; /* as for weft_device_get; NULL: the calling thread's default */
-    /* The most tokens of a prompt and what is generated from it: longer prompts are refused,
-     * generation ends with WEFT_FINISH_LENGTH. Requests with weft_generate_options.shift continue
-     * instead: the context shifts after so many positions. 0: the model's. */
+    /* Positions of a sequence, as weft_generate_options.positions: longer prompts are refused, in a
+     * batch the row, in weft_engine_classify the call. Generation ends with WEFT_FINISH_LENGTH
+     * after the last position, of which one more token is generated, or the context shifts there
+     * (weft_generate_options.shift). 0: the model's. */
     int64_t context;
     int64_t quantize;      /* as weft_model_options */
     weft_dtype dtype;      /* as weft_model_options */

@@ -168,6 +168,23 @@ static void a_line_says_what_was_chosen(void)
     CHECK_CONTAINS(o.out, "\"device\": \"cpu\", \"dtype\": \"bfloat16\"");
 }
 
+static void every_line_of_json_has_device_and_dtype(void)
+{
+    static const struct {
+        const char *in, *command;
+    } cases[] = {{NULL, "generate %s -p Once -n 1 --json --dtype bfloat16"},
+                 {"{\"prompt\": \"Once\"}\n", "generate %s --batch - -n 1 --dtype bfloat16"},
+                 {"\"Hi\"\n", "chat %s --format chatml -n 1 --json --dtype bfloat16"},
+                 {"Once\n", "embed %s --json --dtype bfloat16"},
+                 {"Once\n", "classify %s --json --dtype bfloat16"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const output o =
+            weft_command(cases[i].in, cases[i].command, check_source("examples/storyteller"));
+        CHECK_EQ_INT(o.code, 0);
+        CHECK_CONTAINS(o.out, ", \"device\": \"cpu\", \"dtype\": \"bfloat16\"");
+    }
+}
+
 /* With what the process holds outside of arrays, as training reports it. */
 static void generating_reports_its_peak_memory(void)
 {
@@ -236,6 +253,7 @@ static void runs_keep_device_and_dtype(void)
 
 CHECK_MAIN("cli_place", CHECK_CASE(features_decide), CHECK_CASE(split_blocks_are_float32),
            CHECK_CASE(more_work_needs_more_memory), CHECK_CASE(a_line_says_what_was_chosen),
+           CHECK_CASE(every_line_of_json_has_device_and_dtype),
            CHECK_CASE(environment_variables_set_the_defaults),
            CHECK_CASE(generating_reports_its_peak_memory),
            CHECK_CASE(unknown_devices_are_explained), CHECK_CASE(runs_keep_device_and_dtype))

@@ -120,6 +120,35 @@ static void native_engines_classify_and_batch(void)
     weft_engine_free(engine);
 }
 
+/* A context of 8 positions: the storyteller's prompts have 2 and 13 tokens. */
+static void classify_and_batch_keep_to_the_context(void)
+{
+    weft_engine *engine =
+        native(check_source("examples/storyteller"), &(weft_engine_options){.context = 8});
+    const char *const texts[] = {"The king",
+                                 "Once upon a time there was a king who had a daughter"};
+    const weft_generate_options on = {.max_tokens = 50, .ignore_eos = true};
+    weft_generated_row rows[2];
+    weft_classified results[2];
+    if (engine == NULL)
+        return;
+    seen alone = {.n = 0};
+    CHECK_OK(weft_engine_generate(
+        engine, &(weft_engine_request){.prompt = texts[0], .options = &on}, look, &alone));
+    if (CHECK_OK(weft_engine_batch(engine, texts, 2, &on, NULL, rows))) {
+        CHECK_EQ_INT(rows[0].stats.prompt_tokens + (int64_t)rows[0].n, 8 + 1);
+        CHECK(rows[0].stats.detail == WEFT_FINISH_POSITIONS);
+        CHECK_EQ_INT(rows[0].n, alone.n);
+        CHECK_BYTES(rows[0].ids, alone.ids, rows[0].n * sizeof *rows[0].ids);
+        CHECK_STATUS(rows[1].status, WEFT_INVALID);
+        CHECK_CONTAINS(rows[1].message, "8 positions");
+        weft_generated_rows_free(rows, 2);
+    }
+    CHECK_STATUS(weft_engine_classify(engine, texts, 2, NULL, results), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "the context 8");
+    weft_engine_free(engine);
+}
+
 static void native_engines_show_keys_and_queries(void)
 {
     const char *path = check_source("examples/storyteller");
@@ -166,7 +195,7 @@ static void models_without_a_tokenizer_take_ids(void)
     const weft_generate_options on = {.max_tokens = 50, .ignore_eos = true};
     CHECK_OK(weft_engine_generate(
         engine, &(weft_engine_request){.ids = ids, .n_ids = 3, .options = &on}, look, &got));
-    CHECK_EQ_INT(got.n, 5); /* 8 - 3 */
+    CHECK_EQ_INT(got.n, 6); /* 8 - 3, and one more that needs no position */
     CHECK(weft_engine_metrics_of(engine).reason == WEFT_FINISH_LENGTH);
     const int32_t many[9] = {1};
     CHECK_STATUS(
@@ -310,6 +339,7 @@ static void a_token_reads_its_experts_alone(void)
 CHECK_MAIN("native", CHECK_CASE(native_engines_are_the_calls_that_they_wrap),
            CHECK_CASE(the_peak_includes_idle_buffers),
            CHECK_CASE(native_engines_classify_and_batch),
+           CHECK_CASE(classify_and_batch_keep_to_the_context),
            CHECK_CASE(native_engines_show_keys_and_queries),
            CHECK_CASE(models_without_a_tokenizer_take_ids),
            CHECK_CASE(the_context_shifts_when_asked),
