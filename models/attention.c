@@ -11,7 +11,7 @@ typedef struct attention {
     weft__layer layer;
     int64_t n_heads;
     double scale, softcap, eps;
-    bool value_norm, output_gate, whole_norm;
+    bool value_norm, output_gate, whole_norm, late_norm, interleaved;
 } attention;
 
 static const weft_module_type attention_type = {.name = "attention"};
@@ -37,20 +37,25 @@ weft_module *weft__attention_new(const weft__decoder_config *c, const weft__laye
     m->value_norm = value_norm;
     m->output_gate = c->output_gate;
     m->whole_norm = c->whole_qk_norm;
+    m->late_norm = c->late_qk_norm;
+    m->interleaved = c->interleaved;
     const int64_t parts = c->output_gate ? 2 : 1;
-    if (c->fused)
+    if (c->fused_qkv)
         weft_nn_child(m, qkv_proj, weft_nn_linear_new(E, (H + 2 * Hk) * D, c->attention_bias));
     else
         weft_nn_child(m, q_proj, weft_nn_linear_new(E, parts * H * D, c->attention_bias));
-    if (!borrows(m) && !c->fused)
+    if (!borrows(m) && !c->fused_qkv)
         weft_nn_child(m, k_proj, weft_nn_linear_new(E, Hk * D, c->attention_bias));
-    if (!borrows(m) && !layer->keys_are_values && !c->fused)
+    if (!borrows(m) && !layer->keys_are_values && !c->fused_qkv)
         weft_nn_child(m, v_proj, weft_nn_linear_new(E, Hk * D, c->attention_bias));
     weft_nn_child(m, o_proj, weft_nn_linear_new(H * D, E, c->output_bias));
-    if (c->qk_norm)
-        weft_nn_child(m, q_norm, weft__norm_new(c, c->whole_qk_norm ? H * D : D));
-    if (c->qk_norm && !borrows(m))
-        weft_nn_child(m, k_norm, weft__norm_new(c, c->whole_qk_norm ? Hk * D : D));
+    const bool late = c->late_qk_norm;
+    if (c->qk_norm || late)
+        weft_nn_add_child(&m->module, late ? "query_layernorm" : "q_norm", &m->q_norm,
+                          weft__norm_new(c, c->whole_qk_norm ? H * D : D));
+    if ((c->qk_norm || late) && !borrows(m))
+        weft_nn_add_child(&m->module, late ? "key_layernorm" : "k_norm", &m->k_norm,
+                          weft__norm_new(c, c->whole_qk_norm ? Hk * D : D));
     return weft_nn_finish(m);
 }
 
@@ -72,11 +77,22 @@ static weft_array *queries(attention *m, weft_array *x, weft_array **gate)
     return weft_slice_axis(both, 3, 0, D);
 }
 
-static weft_array *rotated(const attention *m, weft_array *x, const weft__step *s)
+/* Normalizes each head of x (B, L, heads, D), or all together. */
+static weft_array *normalized(const attention *m, weft_module *norm, weft_array *x)
 {
-    const int kind = m->layer.window > 0;
-    return weft_rope(x, s->positions, s->rotations[kind].frequencies, false,
-                     s->rotations[kind].amplitude);
+    return norm == NULL    ? x
+           : m->whole_norm ? weft_reshape(weft_nn_call(norm, weft_flatten(x, 2, 3)), weft_shape(x))
+                           : weft_nn_call(norm, x);
+}
+
+/* x (B, L, heads, D), rotated by its positions. `norm` is applied here if that comes later. */
+static weft_array *rotated(const attention *m, weft_module *norm, weft_array *x,
+                           const weft__step *s)
+{
+    const weft__rotation *r = &s->rotations[m->layer.window > 0];
+    if (!m->layer.unrotated)
+        x = weft_rope(x, s->positions, r->frequencies, m->interleaved, r->amplitude);
+    return m->late_norm ? normalized(m, norm, x) : x;
 }
 
 /* Queries, keys and values of the tokens before the rotation. All are projected first, so that a
@@ -91,14 +107,6 @@ static weft_array *sliced(weft_array *y, int64_t from, int64_t to, int64_t D)
 {
     const weft_dims shape = WEFT_DIMS(weft_dim(y, 0), weft_dim(y, 1), to - from, D);
     return weft_reshape(weft_slice_axis(y, 2, from * D, to * D), shape);
-}
-
-/* Normalizes each head of x (B, L, heads, D), or all together. */
-static weft_array *normalized(const attention *m, weft_module *norm, weft_array *x)
-{
-    return norm == NULL    ? x
-           : m->whole_norm ? weft_reshape(weft_nn_call(norm, weft_flatten(x, 2, 3)), weft_shape(x))
-                           : weft_nn_call(norm, x);
 }
 
 static projections project(attention *m, weft_array *x)
@@ -117,8 +125,10 @@ static projections project(attention *m, weft_array *x)
         p.k = heads(m->k_proj, x, Hk, D);
         p.v = m->v_proj ? heads(m->v_proj, x, Hk, D) : p.k;
     }
-    p.q = normalized(m, m->q_norm, p.q);
-    p.k = normalized(m, m->k_norm, p.k);
+    if (!m->late_norm) {
+        p.q = normalized(m, m->q_norm, p.q);
+        p.k = normalized(m, m->k_norm, p.k);
+    }
     if (m->value_norm && p.v)
         p.v = weft_rms_norm(p.v, NULL, m->eps, 0);
     return p;
@@ -128,7 +138,7 @@ static projections project(attention *m, weft_array *x)
 static weft_cache_view own_keys_values(const attention *m, const projections *p,
                                        const weft__step *s, weft_cache *cache)
 {
-    weft_array *k = rotated(m, p->k, s), *v = p->v;
+    weft_array *k = rotated(m, m->k_norm, p->k, s), *v = p->v;
     if (cache && s->offset)
         return weft_cache_append(cache, k, v, s->offset);
     return cache ? weft_cache_update(cache, k, v) : (weft_cache_view){.keys = k, .values = v};
@@ -215,7 +225,7 @@ weft_array *weft__attention_forward(weft_module *self, weft_array *x, const weft
     weft_nn_enter(m);
     const int64_t B = weft_dim(x, 0), L = weft_dim(x, 1), D = m->layer.head_dim;
     const projections p = project(m, x);
-    weft_array *q = rotated(m, p.q, s); /* (B, L, H, D) */
+    weft_array *q = rotated(m, m->q_norm, p.q, s); /* (B, L, H, D) */
     if (s->query_scale)
         q = weft_multiply(q, weft_astype(s->query_scale, weft_dtype_of(q)));
     const weft_cache_view view =

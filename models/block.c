@@ -15,32 +15,40 @@ weft_module *weft__norm_new(const weft__decoder_config *c, int64_t E)
 
 typedef struct block {
     weft_module module;
-    weft_module *self_attn, *mlp, *input_layernorm, *post_attention_layernorm;
-    weft_module *pre_feedforward_layernorm;  /* with `sandwich`, else NULL */
-    weft_module *post_feedforward_layernorm; /* with `sandwich` or `post_norm`, else NULL */
+    weft_module *self_attn, *mlp;
+    weft_module *before_attention, *after_attention, *before_mlp, *after_mlp; /* norms, or NULL */
     double residual_scale;
 } block;
 
 static const weft_module_type block_type = {.name = "block"};
+
+static void add_norm(block *m, const char *name, weft_module **at, const weft__decoder_config *c)
+{
+    weft_nn_add_child(&m->module, name, at, weft__norm_new(c, c->hidden_size));
+}
 
 static weft_module *block_new(const weft__decoder_config *c, const weft__layer *layer)
 {
     block *m = weft_nn_new(block, &block_type);
     if (m == NULL)
         return NULL;
-    const int64_t E = c->hidden_size;
+    const char *second = c->after_attention ? c->after_attention : "post_attention_layernorm";
+    const char *third = c->before_mlp ? c->before_mlp
+                        : c->sandwich ? "pre_feedforward_layernorm"
+                                      : "post_attention_layernorm";
     m->residual_scale = c->residual_scale;
     if (!c->post_norm)
-        weft_nn_child(m, input_layernorm, weft__norm_new(c, E));
+        add_norm(m, "input_layernorm", &m->before_attention, c);
     weft_nn_child(m, self_attn, weft__attention_new(c, layer, false));
-    weft_nn_child(m, post_attention_layernorm, weft__norm_new(c, E));
-    if (c->sandwich)
-        weft_nn_child(m, pre_feedforward_layernorm, weft__norm_new(c, E));
+    if (c->sandwich || c->post_norm)
+        add_norm(m, second, &m->after_attention, c);
+    if (!c->post_norm)
+        add_norm(m, third, &m->before_mlp, c);
     weft_nn_child(m, mlp,
                   layer->sparse ? weft__moe_new(c, layer)
                                 : weft__mlp_new(c, layer->intermediate_size));
     if (c->sandwich || c->post_norm)
-        weft_nn_child(m, post_feedforward_layernorm, weft__norm_new(c, E));
+        add_norm(m, c->after_mlp ? c->after_mlp : "post_feedforward_layernorm", &m->after_mlp, c);
     return weft_nn_finish(m);
 }
 
@@ -62,13 +70,10 @@ static weft_array *block_forward(weft_module *self, weft_array *x, const weft__s
 {
     block *m = (block *)self;
     weft_nn_enter(m);
-    const bool followed = m->post_feedforward_layernorm != NULL;
-    weft_array *y = normalized(m->input_layernorm, x); /* (B, L, E) */
-    y = weft__attention_forward(m->self_attn, y, step, cache);
-    x = joined(m, x, y, followed ? m->post_attention_layernorm : NULL);
-    y = normalized(followed ? m->pre_feedforward_layernorm : m->post_attention_layernorm, x);
-    y = weft_nn_call(m->mlp, y);
-    x = joined(m, x, y, m->post_feedforward_layernorm);
+    weft_array *y = normalized(m->before_attention, x); /* (B, L, E) */
+    x = joined(m, x, weft__attention_forward(m->self_attn, y, step, cache), m->after_attention);
+    y = normalized(m->before_mlp, x);
+    x = joined(m, x, weft_nn_call(m->mlp, y), m->after_mlp);
     return weft_nn_leave(m, x);
 }
 

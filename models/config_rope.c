@@ -157,14 +157,34 @@ static weft_status read_original_length(const weft__json *object, weft_rope_opti
     return status;
 }
 
+/* A dynamic rotation with `alpha` has a larger base, whatever the length. */
+static weft_status read_alpha(const weft__json *object, weft_rope_options *o)
+{
+    weft__json at;
+    double alpha = 0;
+    weft_status status = find_number(object, "alpha", POSITIVE_OR_NULL, &at);
+    if (status != WEFT_OK || at.value == NULL)
+        return status;
+    status = weft__json_as_number(&at, &alpha);
+    if (status == WEFT_OK && !(alpha > 0 && isfinite(alpha) && o->head_dim > 2))
+        status = weft__json_fail(&at, WEFT_INVALID, "expected a positive number, got %g", alpha);
+    if (status != WEFT_OK || o->kind != WEFT_ROPE_DYNAMIC)
+        return status;
+    o->kind = WEFT_ROPE_DEFAULT;
+    o->theta *= pow(alpha, (double)o->head_dim / (double)(o->head_dim - 2));
+    return WEFT_OK;
+}
+
 /* `o->kind` must be set. */
 static weft_status read_numbers(const weft__json *object, weft_rope_options *o)
 {
-    const bool scaled = o->kind == WEFT_ROPE_LINEAR || o->kind == WEFT_ROPE_LLAMA3 ||
-                        o->kind == WEFT_ROPE_YARN || o->kind == WEFT_ROPE_DYNAMIC;
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers && status == WEFT_OK; i++)
         status = read_number(object, i, o);
+    if (status == WEFT_OK)
+        status = read_alpha(object, o);
+    const bool scaled = o->kind == WEFT_ROPE_LINEAR || o->kind == WEFT_ROPE_LLAMA3 ||
+                        o->kind == WEFT_ROPE_YARN || o->kind == WEFT_ROPE_DYNAMIC;
     if (status == WEFT_OK && scaled && o->factor == 0)
         status = weft__json_fail(object, WEFT_INVALID, "factor is missing");
     bool truncate = true;

@@ -18,13 +18,22 @@ typedef struct weft__decoder_config {
     bool mlp_bias;
     bool qk_norm;       /* RMSNorm of each head's q and k before the rotation */
     bool whole_qk_norm; /* the same of all heads together, before they are separated */
-    bool fused;       /* q, k and v are rows of one matrix, qkv_proj, and so are the MLP's gate and
-                       * up, gate_up_proj */
+    bool late_qk_norm;  /* each head's q and k are normalized after the rotation instead; these
+                         * norms are query_layernorm and key_layernorm */
+    bool fused_qkv;     /* q, k and v are rows of one matrix, qkv_proj */
+    bool fused_gate_up; /* the MLP's gate and up are rows of one matrix, gate_up_proj */
+    bool interleaved;   /* the rotation is of neighboring elements, not of the head's halves */
+    int64_t
+        no_rope_layer_interval; /* > 0: layers that are not rotated: those with 0 in config.json's
+                                 * no_rope_layers or, without that list, every so-many-th */
+    bool rotates_windows_only;  /* with sliding_window, layers without a window are not rotated */
     bool output_gate; /* q_proj also computes a gate for each head, after its q; the head's output
                        * is multiplied by the gate's sigmoid */
     bool use_sliding_window;
     bool sandwich;  /* attention and MLP are also followed by a norm */
     bool post_norm; /* they are only followed by a norm, not preceded */
+    /* Names of the norms that follow and precede them; NULL: the usual ones. */
+    const char *after_attention, *before_mlp, *after_mlp;
     const char *hidden_act;
     double theta;                 /* if config.json has none */
     double partial_rotary_factor; /* likewise; 0: the family always rotates the whole head */
@@ -91,6 +100,7 @@ typedef struct weft__layer {
     int64_t source;       /* the layer whose keys and values it uses; usually its own */
     bool is_source;       /* a later layer uses its keys and values */
     bool keys_are_values; /* values have no projection of their own and equal that of the keys */
+    bool unrotated;       /* queries and keys have no positions */
     bool sparse;          /* experts */
     bool gates_with_ups;  /* gates and ups of the experts are one tensor, gates first */
     bool linear;          /* linear attention: no keys and values, but these states: */

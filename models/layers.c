@@ -200,6 +200,31 @@ static weft_status is_dense(const weft_config *config, int64_t layer, bool *out)
     return status;
 }
 
+/* Whether the layer's queries and keys have no positions: by no_rope_layers, whose elements are 0
+ * for those, or by the interval; or because it has no window. */
+static weft_status is_unrotated(const weft_config *config, const weft__decoder_config *c,
+                                const weft__layer *layer, bool *out)
+{
+    const int64_t interval = c->no_rope_layer_interval;
+    const weft__json list = weft__config_at(config, "no_rope_layers");
+    *out = c->rotates_windows_only && c->sliding_window > 0 && layer->window == 0;
+    if (interval < 1)
+        return WEFT_OK;
+    weft__json at;
+    size_t n = 0;
+    int64_t rotates = (layer->index + 1) % interval != 0;
+    weft_status status = list.value ? weft__json_length(&list, &n) : WEFT_OK;
+    if (status == WEFT_OK && list.value && n < (size_t)c->num_hidden_layers)
+        status = weft__json_fail(&list, WEFT_INVALID, "expected %lld layers, got %zu",
+                                 (long long)c->num_hidden_layers, n);
+    if (status == WEFT_OK && list.value)
+        status = weft__json_at(&list, (size_t)layer->index, &at);
+    if (status == WEFT_OK && list.value)
+        status = weft__json_as_int(&at, &rotates);
+    *out = *out || rotates == 0;
+    return status;
+}
+
 /* Whether the layer's experts have gates and ups in one tensor. */
 static bool has_gates_with_ups(const weft_config *config, int64_t layer)
 {
@@ -224,6 +249,8 @@ static weft_status read_layer(const weft_config *config, const weft__decoder_con
         status = is_linear(config, c, layer->index, &layer->linear);
     if (status == WEFT_OK && !layer->linear)
         status = weft__layers_window(config, c, windows, layer->index, &layer->window);
+    if (status == WEFT_OK)
+        status = is_unrotated(config, c, layer, &layer->unrotated);
     if (status == WEFT_OK && c->num_experts > 0)
         status = is_dense(config, layer->index, &dense);
     const int64_t every = c->decoder_sparse_step > 1 ? c->decoder_sparse_step : 1;

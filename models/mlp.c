@@ -54,7 +54,7 @@ weft_module *weft__mlp_new(const weft__decoder_config *c, int64_t F)
         return NULL;
     const int64_t E = c->hidden_size;
     m->gate = weft__gate_find(c->hidden_act);
-    if (c->fused) {
+    if (c->fused_gate_up) {
         weft_nn_child(m, gate_up_proj, weft_nn_linear_new(E, 2 * F, c->mlp_bias));
     } else {
         weft_nn_child(m, gate_proj, weft_nn_linear_new(E, F, c->mlp_bias));

@@ -20,13 +20,10 @@ static const char short_factors[] = "rope_factors_short.weight",
 
 static weft_status read_rope(weft__gguf_reader *r)
 {
-    const double head = (double)weft__gguf_head_dim(r);
-    const double share = weft__gguf_number(r, "rope.dimension_count", head) / head;
-    weft__gguf_add_number(&r->out, "rope_theta", weft__gguf_number(r, "rope.freq_base", 10000));
-    weft__gguf_add_number(&r->out, "partial_rotary_factor", share);
+    const weft_status status = weft__gguf_add_rotation(r);
     weft__gguf_copy(r, "original_max_position_embeddings", "rope.scaling.original_context_length");
-    if (!weft__gguf_has(r, long_factors))
-        return WEFT_OK;
+    if (status != WEFT_OK || !weft__gguf_has(r, long_factors))
+        return status;
     weft__text_format(&r->out, ",\"rope_scaling\":{\"rope_type\":\"longrope\"");
     weft__gguf_copy(r, "attention_factor", "rope.scaling.attn_factor");
     weft__gguf_add_list(r, "short_factor", short_factors);
@@ -63,9 +60,11 @@ static weft_status write(weft__gguf_facts *f)
 
 static const weft__family own = {
     WEFT__FIELDS(fields),
-    .defaults =
-        &(const weft__decoder_config){
-            .theta = 10000, .partial_rotary_factor = 1, .fused = true, .renews = true},
+    .defaults = &(const weft__decoder_config){.theta = 10000,
+                                              .partial_rotary_factor = 1,
+                                              .fused_qkv = true,
+                                              .fused_gate_up = true,
+                                              .renews = true},
     .windows = WEFT__WINDOW_ALL,
     .names = names,
     .gguf = &(const weft__gguf_arch){.name = "phi3",

@@ -33,6 +33,7 @@ typedef struct weft__gguf_arch {
      * weights that produce the queries. */
     double scale;
     int64_t wide_layers;
+    bool own_scale; /* files say the scale, attention.scale */
     /* From a file to config.json: the rotation, and everything of the family's own. NULL: the usual
      * rotation, and nothing. */
     weft_status (*read_rope)(weft__gguf_reader *file);
@@ -86,6 +87,8 @@ void weft__gguf_add_number(weft__text *out, const char *key, double x);
 void weft__gguf_copy(weft__gguf_reader *r, const char *key, const char *name);
 /* Appends a tensor's numbers as a list. */
 void weft__gguf_add_list(weft__gguf_reader *r, const char *key, const char *tensor);
+/* Appends the base of the rotation and the share of a head that it covers. */
+weft_status weft__gguf_add_rotation(weft__gguf_reader *r);
 /* Appends the numbers of yarn's scaling to an object. */
 void weft__gguf_add_yarn(weft__gguf_reader *r);
 
@@ -127,6 +130,9 @@ struct weft__gguf_facts {
 
 /* WEFT_UNSUPPORTED: `what` cannot be in files of this architecture. */
 weft_status weft__gguf_refuse(const weft__gguf_facts *facts, const char *what);
+/* For `write`: refuses biases of o_proj and of the MLP, which readers of most architectures lack.
+ */
+weft_status weft__gguf_no_biases(weft__gguf_facts *facts);
 /* Adds divisors of frequencies. */
 void weft__gguf_put_divisors(weft__gguf_facts *facts, const char *name, weft_array *divisors);
 /* The usual scaling of the rotation, and its form for yarn. */

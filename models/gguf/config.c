@@ -185,7 +185,7 @@ static void put_attention(weft__gguf_reader *r)
                                weft__gguf_integer(r, "attention.head_count_kv", heads));
     weft__gguf_add_integer(r, "head_dim", head);
     weft__gguf_copy(r, "rms_norm_eps", "attention.layer_norm_rms_epsilon");
-    weft__gguf_add_bool(r, "attention_bias", weft__gguf_has(r, "blk.0.attn_output.bias"));
+    weft__gguf_add_bool(r, "attention_bias", weft__gguf_has(r, "blk.0.attn_q.bias"));
     weft__gguf_add_bool(r, "mlp_bias", weft__gguf_has(r, "blk.0.ffn_down.bias"));
 }
 
@@ -316,7 +316,7 @@ static weft_status put_scaling(weft__gguf_reader *r)
     return WEFT_OK;
 }
 
-static weft_status put_rope(weft__gguf_reader *r)
+weft_status weft__gguf_add_rotation(weft__gguf_reader *r)
 {
     weft__gguf_add_number(&r->out, "rope_theta", weft__gguf_number(r, "rope.freq_base", 10000));
     const int64_t head = weft__gguf_head_dim(r);
@@ -325,9 +325,17 @@ static weft_status put_rope(weft__gguf_reader *r)
         return weft_fail(WEFT_UNSUPPORTED,
                          "%s: %s.rope.dimension_count: expected the size of a head, %lld, got %lld",
                          weft_gguf_path(r->file), r->name, (long long)head, (long long)rotated);
-    if (rotated != head)
+    if (r->family->own->defaults->partial_rotary_factor > 0)
+        weft__gguf_add_number(&r->out, "partial_rotary_factor", (double)rotated / (double)head);
+    else if (rotated != head)
         weft__gguf_add_integer(r, "rope_dimension_count", rotated);
-    return put_scaling(r);
+    return WEFT_OK;
+}
+
+static weft_status put_rope(weft__gguf_reader *r)
+{
+    const weft_status status = weft__gguf_add_rotation(r);
+    return status == WEFT_OK ? put_scaling(r) : status;
 }
 
 static void put_experts(weft__gguf_reader *r)

@@ -118,15 +118,22 @@ weft_status weft__gguf_refuse(const weft__gguf_facts *f, const char *what)
                      what, f->arch->name);
 }
 
+weft_status weft__gguf_no_biases(weft__gguf_facts *f)
+{
+    const weft__decoder_config *c = f->decoder.config;
+    return c->output_bias || c->mlp_bias ? weft__gguf_refuse(f, "a bias of o_proj or of the MLP")
+                                         : WEFT_OK;
+}
+
 static double query_factor(const weft__gguf_facts *f)
 {
     const weft__decoder_config *c = f->decoder.config;
     const double size = f->n_layers == f->arch->wide_layers
                             ? (double)c->hidden_size / (double)f->heads
                             : (double)f->head_dim;
-    const double factor = c->attention_scale == 0 ? 1
-                          : f->arch->scale != 0   ? c->attention_scale / f->arch->scale
-                                                  : c->attention_scale * sqrt(size);
+    const double factor = c->attention_scale == 0 || f->arch->own_scale ? 1
+                          : f->arch->scale != 0 ? c->attention_scale / f->arch->scale
+                                                : c->attention_scale * sqrt(size);
     return fabs(factor - 1) < 1e-12 ? 1 : factor;
 }
 
@@ -180,8 +187,13 @@ void weft__gguf_put_yarn(weft__gguf_facts *f, const weft_rope_options *o)
     weft__gguf_put_integer(f, "rope.scaling.original_context_length", o->original_max_position);
     weft__gguf_put_number(f, "rope.scaling.yarn_beta_fast", o->beta_fast != 0 ? o->beta_fast : 32);
     weft__gguf_put_number(f, "rope.scaling.yarn_beta_slow", o->beta_slow != 0 ? o->beta_slow : 1);
-    if (o->attention_factor != 0)
-        weft__gguf_put_number(f, "rope.scaling.attn_factor", o->attention_factor);
+}
+
+/* Readers multiply what a file says of the amplitude by the usual one of yarn. */
+static bool has_usual_amplitude(const weft_rope_options *o)
+{
+    return o->mscale == 0 && (o->attention_factor == 0 ||
+                              fabs(o->attention_factor - (1 + 0.1 * log(o->factor))) < 1e-6);
 }
 
 weft_status weft__gguf_put_scaling(weft__gguf_facts *f, const weft_rope_options *o)
@@ -197,7 +209,7 @@ weft_status weft__gguf_put_scaling(weft__gguf_facts *f, const weft_rope_options 
         weft__gguf_put_number(f, "rope.scaling.factor", o->factor);
         return WEFT_OK;
     case WEFT_ROPE_YARN:
-        if (o->no_truncate || o->mscale != 0)
+        if (o->no_truncate || !has_usual_amplitude(o))
             break;
         weft__gguf_put_yarn(f, o);
         return WEFT_OK;

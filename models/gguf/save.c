@@ -247,9 +247,12 @@ static void put_ids(weft__gguf_facts *f)
     int n;
     const int32_t *eos = weft_model_eos(f->model, &n);
     const int64_t bos = weft_config_int(f->config, "bos_token_id", -1);
+    const int64_t pad = weft_config_int(f->config, "pad_token_id", -1);
     weft__gguf_put_text(f, "tokenizer.ggml.model", "no_vocab");
     if (bos >= 0)
         weft__gguf_put_integer(f, "tokenizer.ggml.bos_token_id", bos);
+    if (pad >= 0)
+        weft__gguf_put_integer(f, "tokenizer.ggml.padding_token_id", pad);
     for (int i = 0; i < n && i < 3; i++)
         weft__gguf_put_integer(f, ends[i], eos[i]);
 }

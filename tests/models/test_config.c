@@ -164,7 +164,7 @@ static void rope_numbers_are_positive(void)
     static const char *const keys[] = {"factor", "low_freq_factor", "high_freq_factor",
                                        "original_max_position_embeddings"};
     static const char *const optional[] = {"rope_theta", "partial_rotary_factor", "beta_fast",
-                                           "beta_slow", "attention_factor"};
+                                           "beta_slow",  "attention_factor",      "alpha"};
     static const char *const bad[] = {"0", "-1", "null", "\"1\"", "[]"};
     static const char *const types[] = {"default", "linear", "llama3", "yarn", "dynamic"};
     char text[256];

@@ -19,12 +19,14 @@ static int total(void)
 }
 
 static const char *const families[] = {
-    "llama",           "llama-bias",  "mistral",      "qwen2",         "qwen3",
-    "gemma2",          "gemma3",      "gemma4-dense", "gemma4-moe",    "qwen3-moe",
-    "rope-linear",     "rope-yarn",   "rope-dynamic", "rope-longrope", "mixtral",
-    "qwen3-moe-mixed", "ministral",   "ministral3",   "mistral3",      "gemma3-wrapped",
-    "gemma4-wrapped",  "minicpm",     "minicpm-head", "qwen3-next",    "qwen3-5-wrapped",
-    "qwen3-5-mlx",     "qwen3-5-moe", "olmo2",        "phi3",          "phi3-longrope",
+    "llama",           "llama-bias",       "mistral",      "qwen2",          "qwen3",
+    "gemma2",          "gemma3",           "gemma4-dense", "gemma4-moe",     "qwen3-moe",
+    "rope-linear",     "rope-yarn",        "rope-dynamic", "rope-longrope",  "mixtral",
+    "qwen3-moe-mixed", "ministral",        "ministral3",   "mistral3",       "gemma3-wrapped",
+    "gemma4-wrapped",  "minicpm",          "minicpm-head", "qwen3-next",     "qwen3-5-wrapped",
+    "qwen3-5-mlx",     "qwen3-5-moe",      "olmo2",        "phi3",           "phi3-longrope",
+    "smollm3",         "granite",          "olmo3",        "glm4",           "seed_oss",
+    "ernie4_5",        "hunyuan_v1_dense", "exaone4",      "exaone4-hybrid",
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 

@@ -15,6 +15,21 @@ HERE = pathlib.Path(__file__).parent
 SHARES = [{"partial_rotary_factor": 0.5}, {"rope_parameters": {"rope_theta": 5000.0, "rope_type": "default",
                                                               "partial_rotary_factor": 0.25}}]
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "rope_theta": 1e4}
+# What config.json says in the older style, or with keys of the family's own.
+RELATIVES = [
+    ("olmo3", {"rope_theta": 500000.0, "layer_types": None, "rope_scaling": {
+        "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}}, ["rope_parameters"]),
+    ("glm4", {"rope_theta": 5000.0}, ["rope_parameters"]),
+    ("glm4", {"rope_theta": 5000.0, "partial_rotary_factor": 0.25}, ["rope_parameters"]),
+    ("hunyuan_v1_dense", {"rope_theta": 5000.0, "rope_scaling": {
+        "type": "dynamic", "alpha": 1000.0, "factor": 1.0, "beta_fast": 32, "beta_slow": 1, "mscale": 1.0,
+        "mscale_all_dim": 1.0}}, ["rope_parameters"]),
+    ("smollm3", {"no_rope_layers": [0, 1, 1, 0]}, []),
+    ("smollm3", {"no_rope_layer_interval": 2, "no_rope_layers": None}, []),
+    ("exaone4-hybrid", {"sliding_window_pattern": "LLLG"}, []),
+    ("exaone4-hybrid", {"sliding_window_pattern": 2, "layer_types": None}, []),
+    ("granite", {"attention_multiplier": None, "residual_multiplier": None}, []),
+]
 FIXTURES = ["llama", "mistral", "qwen2", "qwen3"]
 
 
@@ -31,6 +46,7 @@ def cases():
     for factor in (1.5, 16.0):
         yield "rope-longrope", {"rope_scaling": {**long, "factor": factor}}, []
     yield "rope-longrope", {"rope_scaling": {**long, "factor": 2.0, "attention_factor": 1.25}}, []
+    yield from RELATIVES
 
 
 def logits(base, config, ids):
@@ -48,10 +64,12 @@ def main():
     for base, changes, without in cases():
         config = json.loads((HERE / base / "config.json").read_text())
         if base != "rope-longrope":
-            for key in ["rope_parameters", "rope_scaling"] if "rope_parameters" in changes else []:
+            for key in ["rope_parameters", "rope_scaling"] if "rope_parameters" in changes else without:
                 config.pop(key, None)
         name = {"mistral": "Mistral", "llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3",
-                "qwen3-next": "Qwen3Next", "rope-longrope": "Llama"}[base]
+                "qwen3-next": "Qwen3Next", "rope-longrope": "Llama", "olmo3": "Olmo3", "glm4": "Glm4",
+                "hunyuan_v1_dense": "HunYuanDenseV1", "smollm3": "SmolLM3", "granite": "Granite",
+                "exaone4-hybrid": "Exaone4"}[base]
         config["architectures"] = [name + "ForCausalLM"]
         config.update(changes)
         config = {k: v for k, v in config.items() if v is not None or k == "sliding_window"}

@@ -231,9 +231,43 @@ def phi3():
         weights(model), reference(model)
 
 
+# Heads that together are as wide as the hidden states, which llama.cpp expects of some.
+NARROW = dict(head_dim=8, tie_word_embeddings=False)
+
+
+def relatives():
+    """Llama with other scales, norms and rotations: one family each."""
+    import transformers as t
+    kinds = ["sliding_attention"] * 3 + ["full_attention"]
+    plain = dict(rope_type="default", rope_theta=10000.0)
+    yarn = dict(rope_type="yarn", rope_theta=10000.0, factor=8.0, beta_fast=32.0, beta_slow=1.0,
+                attention_factor=1.2079441541679836, original_max_position_embeddings=32)
+    families = {
+        "smollm3": (t.SmolLM3Config, dict(num_hidden_layers=4, tie_word_embeddings=True)),
+        "granite": (t.GraniteConfig, dict(embedding_multiplier=3.0, attention_multiplier=0.25,
+                                          residual_multiplier=0.5, logits_scaling=4.0)),
+        "olmo3": (t.Olmo3Config, dict(
+            num_hidden_layers=4, sliding_window=8, layer_types=kinds,
+            rope_parameters={"full_attention": yarn, "sliding_attention": plain})),
+        "glm4": (t.Glm4Config, dict(rope_parameters=plain | {"partial_rotary_factor": 0.5},
+                                    attention_bias=True)),
+        "seed_oss": (t.SeedOssConfig, dict(attention_bias=True)),
+        "ernie4_5": (t.Ernie4_5Config, dict(tie_word_embeddings=True)),
+        "hunyuan_v1_dense": (t.HunYuanDenseV1Config, dict(rope_parameters=dict(
+            rope_type="dynamic", rope_theta=10000.0, alpha=50.0, factor=1.0))),
+        "exaone4": (t.Exaone4Config, dict(sliding_window=None, layer_types=kinds[3:] * 2)),
+        "exaone4-hybrid": (t.Exaone4Config, dict(
+            num_hidden_layers=4, sliding_window=8, layer_types=kinds)),
+    }
+    for seed, (name, (config_class, more)) in enumerate(families.items()):
+        more = NARROW | {"rope_parameters": plain} | more
+        model = build(config_class, 200 + seed, **json.loads(json.dumps(more)))
+        yield name, keys(config_class.model_type) | more, weights(model), reference(model)
+
+
 def main():
     wanted = sys.argv[1:]
-    for make in (ropes, mixtral, qwen3_moe, ministral, gemma3, gemma4, olmo2, phi3):
+    for make in (ropes, mixtral, qwen3_moe, ministral, gemma3, gemma4, olmo2, phi3, relatives):
         for name, config, state, expected in make():
             if not wanted or name in wanted:
                 write(name, config, state, expected)
