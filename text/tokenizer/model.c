@@ -118,17 +118,23 @@ static weft_status refuse(const weft__json *at)
     return status;
 }
 
-static weft_status load_unknown(const weft__json *at, bpe_model *model)
+/* Sets the id of unk_token or, if it is absent, of `usual` (NULL: none). Without a usual one, a
+ * token that is not in the vocabulary is an error. */
+static weft_status load_unknown(const weft__json *at, const char *usual, bpe_model *model)
 {
-    const char *text = NULL;
+    weft__json value;
+    const char *text = usual;
+    size_t n = usual ? strlen(usual) : 0;
     model->unknown = -1;
-    weft_status status = weft__json_find_string(at, "unk_token", &text);
+    weft_status status = weft__json_find(at, "unk_token", &value);
+    if (!status && value.value)
+        status = weft__json_as_string(&value, &text, &n);
     if (status || !text)
         return status;
-    model->unknown = weft__vocab_find_in_model(&model->vocab, text, strlen(text));
-    if (model->unknown < 0)
+    model->unknown = weft__vocab_find_in_model(&model->vocab, text, n);
+    if (model->unknown < 0 && !usual)
         return weft__json_fail(at, WEFT_INVALID, "unk_token \"%s\" is not in the vocabulary",
-                               weft_printable(text));
+                               weft_printable_n(text, n));
     return WEFT_OK;
 }
 
@@ -149,7 +155,7 @@ static weft_status load_bpe(const weft__json *at, bpe_model *model)
 {
     weft_status status = refuse(at);
     if (!status)
-        status = load_unknown(at, model);
+        status = load_unknown(at, NULL, model);
     if (!status)
         status = weft__json_find_bool(at, "fuse_unk", &model->fuse_unknown);
     if (!status)
@@ -181,7 +187,7 @@ static weft_status load_word_piece(const weft__json *at, bpe_model *model)
 {
     const char *prefix = "##";
     model->longest_word = 100;
-    weft_status status = load_unknown(at, model);
+    weft_status status = load_unknown(at, NULL, model);
     if (!status && model->unknown < 0)
         status = weft__json_fail(at, WEFT_INVALID, "unk_token: is missing");
     if (!status)
@@ -198,11 +204,7 @@ static weft_status load_word_piece(const weft__json *at, bpe_model *model)
 /* Without unk_token in the vocabulary, unknown words are errors. */
 static weft_status load_word_level(const weft__json *at, bpe_model *model)
 {
-    const char *text = "<unk>";
-    const weft_status status = weft__json_find_string(at, "unk_token", &text);
-    if (!status)
-        model->unknown = weft__vocab_find_in_model(&model->vocab, text, strlen(text));
-    return status;
+    return load_unknown(at, "<unk>", model);
 }
 
 weft_status weft__model_load(const weft__json *root, bool byte_level, bpe_model *model)
