@@ -106,7 +106,7 @@ as_root=()
 if [ "$(id -u)" -ne 0 ]; then
     if ! command -v sudo >/dev/null; then
         echo "Weft needs these packages; please install them as root, there is no sudo here:"
-        echo "    apt-get install ${missing[*]}"
+        echo "    apt-get update && apt-get install --no-install-recommends ${missing[*]}"
         exit 1
     fi
     as_root=(sudo)
