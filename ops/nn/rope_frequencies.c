@@ -184,6 +184,14 @@ static const char *fault_of(const rope_setup *s)
     if (!(o->theta > 0) || !(o->factor > 0)) {
         return "theta and factor must be positive";
     }
+    if (!(o->beta_fast > 0) || !(o->beta_slow > 0)) {
+        return "beta_fast and beta_slow must be positive";
+    }
+    if (o->attention_factor < 0 || o->mscale < 0 || o->mscale_all_dim < 0 ||
+        o->original_max_position < 0) {
+        return "attention_factor, mscale, mscale_all_dim and original_max_position must not be "
+               "negative";
+    }
     if (needs_original && o->original_max_position <= 0) {
         return "yarn and longrope need original_max_position or max_position";
     }

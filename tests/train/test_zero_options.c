@@ -2,16 +2,25 @@
  * number means it, in every struct. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "generate/caches/ring.h"
+#include "generate/prompt_cache/prompt_cache.h"
 #include "tests/check.h"
+#include "tests/hub/server.h"
 #include "tests/optim/scenes.h"
 #include "tests/support/golden.h"
+#include "tests/support/models.h"
 #include "train/objective/objective.h"
+#include "weft/bench.h"
+#include "weft/engine.h"
+#include "weft/hub.h"
 #include "weft/layers.h"
+#include "weft/memory.h"
 #include "weft/ops.h"
 #include "weft/print.h"
+#include "weft/session.h"
 #include "weft/transforms.h"
 
 /* ---- optimizers: every number of every type ------------------------------------------------- */
@@ -108,6 +117,64 @@ static void weight_decay_of_zero_decays_nothing(void)
     golden_close();
 }
 
+/* ---- rotary embeddings: every number of every kind ------------------------------------------- */
+
+enum { HEAD = 16 };
+
+static const struct {
+    const char *name;
+    size_t offset;
+} rope_numbers[] = {
+#define NUMBER(field)                                                                              \
+    {                                                                                              \
+#field, offsetof(weft_rope_options, field)                                                 \
+    }
+    NUMBER(theta),           NUMBER(factor),           NUMBER(partial),
+    NUMBER(low_freq_factor), NUMBER(high_freq_factor), NUMBER(beta_fast),
+    NUMBER(beta_slow),       NUMBER(attention_factor), NUMBER(mscale),
+    NUMBER(mscale_all_dim),
+#undef NUMBER
+};
+
+/* The frequencies and then the amplitude, with a number set to `value`. */
+static weft_array *rope_with(weft_rope_kind kind, size_t offset, double value)
+{
+    static const double ones[] = {1, 1, 1, 1, 1, 1, 1, 1};
+    weft_rope_options o = {.kind = kind,
+                           .head_dim = HEAD,
+                           .factor = 2,
+                           .max_position = 4096,
+                           .original_max_position = 2048,
+                           .mscale = 1,
+                           .mscale_all_dim = 2,
+                           .short_factor = ones,
+                           .long_factor = ones};
+    double amplitude = 0;
+    memcpy((char *)&o + offset, &value, sizeof value);
+    weft_array *f = weft_rope_frequencies(&o, &amplitude);
+    return weft_concatenate((weft_array *[]){f, weft_full(WEFT_DIMS(1), amplitude, WEFT_FLOAT32)},
+                            2, 0);
+}
+
+/* -1 is as a number next to zero, or refused with the field's name. */
+static void numbers_of_rope(void)
+{
+    for (int kind = WEFT_ROPE_DEFAULT; kind <= WEFT_ROPE_PROPORTIONAL; kind++) {
+        for (size_t i = 0; i < sizeof rope_numbers / sizeof *rope_numbers; i++) {
+            const size_t offset = rope_numbers[i].offset;
+            weft_scope_open();
+            weft_array *zero = rope_with((weft_rope_kind)kind, offset, -1);
+            weft_array *tiny = rope_with((weft_rope_kind)kind, offset, 1e-300);
+            if (weft_error(zero) != NULL)
+                CHECK_CONTAINS(weft_error(zero), rope_numbers[i].name);
+            else if (!(weft_item(weft_allclose(zero, tiny, 1e-6, 1e-6, true)) == 1))
+                CHECK_FAIL("rope %d: %s: -1 is not zero", kind, rope_numbers[i].name);
+            CHECK(true);
+            weft_scope_close(NULL);
+        }
+    }
+}
+
 /* ---- the other structs ---------------------------------------------------------------------- */
 
 static double objective_value(const char *name, size_t offset, double value)
@@ -200,6 +267,113 @@ static double gradcheck_tolerance(double value)
     return status == WEFT_OK ? 1e-6 : 0;
 }
 
+static double min_tokens(double value)
+{
+    weft_prompt_cache *cache = NULL;
+    CHECK_OK(weft_prompt_cache_new(NULL, &(weft_prompt_cache_options){.min_tokens = (int64_t)value},
+                                   &cache));
+    const int64_t tokens = cache->min_tokens;
+    weft_prompt_cache_free(cache);
+    return (double)tokens;
+}
+
+/* The backend goes on when it is to stop: the message says how long that was awaited, at most
+ * answer_seconds. */
+static double stop_seconds(double value)
+{
+    enum { ANSWER = 3 };
+    double seconds = -1;
+    weft_engine *engine = NULL;
+    const weft_engine_options o = {.backend = "subprocess",
+                                   .program = check_built("tests/fake_engine"),
+                                   .answer_seconds = ANSWER,
+                                   .stop_seconds = value};
+    const weft_generate_options at_once = {.timeout = 0.01};
+    if (!CHECK_OK(weft_engine_load("deaf", &o, &engine)))
+        return seconds;
+    CHECK_STATUS(weft_engine_generate(engine,
+                                      &(weft_engine_request){.prompt = "Once", .options = &at_once},
+                                      NULL, NULL),
+                 WEFT_IO);
+    const char *said = strstr(weft_error_message(), "did not stop for ");
+    if (CHECK(said != NULL))
+        CHECK_EQ_INT(sscanf(said, "did not stop for %lf", &seconds), 1);
+    weft_engine_free(engine);
+    return seconds;
+}
+
+/* Steps before those that are measured. */
+static double warm_up(double value)
+{
+    weft_bench_train_report report = {0};
+    weft_model *model = fixture_model("llama");
+    if (model == NULL)
+        return -1;
+    CHECK_OK(weft_bench_train(
+        model,
+        &(weft_bench_train_options){.warm_up = (int64_t)value, .steps = 1, .length = 4, .rank = 1},
+        &report));
+    weft_model_free(model);
+    return report.cold_seconds > 0;
+}
+
+/* Reads "(1 of 5)" and stops. */
+static bool read_retries(void *context, const weft_hub_progress *p)
+{
+    const char *at = p->message ? strstr(p->message, "(1 of ") : NULL;
+    return at == NULL || sscanf(at, "(1 of %lf)", (double *)context) != 1;
+}
+
+static double hub_retries(double value)
+{
+    const server_page page = {.path = "/api/models/org/tiny/revision/main", .code = 500};
+    double retries = 0;
+    char *folder = NULL;
+    server *s = server_start(&page, 1, NULL);
+    setenv("HF_HUB_CACHE", check_temporary("hub"), 1);
+    setenv("no_proxy", "*", 1);
+    if (!CHECK(s != NULL))
+        return -1;
+    const weft_hub_options o = {.endpoint = server_url(s),
+                                .token = "t",
+                                .retries = (int)value,
+                                .progress = read_retries,
+                                .context = &retries};
+    CHECK(weft_hub_pull("org/tiny", &o, &folder) != WEFT_OK);
+    server_stop(s);
+    return retries;
+}
+
+static weft_status answer_no(void *context, const weft_session_request *request,
+                             weft_generate_fn *callback, void *callback_context,
+                             weft_generate_stats *stats)
+{
+    (void)request, (void)stats;
+    ++*(int *)context;
+    callback(callback_context, &(weft_generated){.id = -1, .text = "no", .length = 2});
+    return WEFT_OK;
+}
+
+static double session_retries(double value)
+{
+    static const char template[] = "{% for m in messages %}{{ m.content }}{% endfor %}";
+    int answers = 0;
+    weft_chat *chat = NULL;
+    weft_session *session = NULL;
+    const weft_session_options o = {.source = answer_no, .source_context = &answers};
+    const weft_session_turn turn = {.structured = WEFT_STRUCTURED_PROMPTED,
+                                    .schema = "{\"type\": \"integer\"}",
+                                    .retries = (int64_t)value};
+    if (!CHECK_OK(weft_chat_parse(template, strlen(template), "test", NULL, &chat)))
+        return -1;
+    if (CHECK_OK(weft_session_new(NULL, NULL, chat, &o, &session)))
+        CHECK_STATUS(weft_session_send(session, "How many?", &turn, NULL, NULL, NULL),
+                     WEFT_INVALID);
+    weft_session_free(session);
+    weft_chat_free(chat);
+    return answers - 1;
+}
+
 static const struct {
     const char *name;
     double (*result)(double value);
@@ -216,6 +390,11 @@ static const struct {
     {"print: precision", print_precision, 8},
     {"cache: sink_tokens", sink_tokens, 4},
     {"gradcheck: tolerance", gradcheck_tolerance, 1e-6},
+    {"prompt cache: min_tokens", min_tokens, 16},
+    {"engine: stop_seconds", stop_seconds, 3},
+    {"bench: warm_up", warm_up, 1},
+    {"hub: retries", hub_retries, 5},
+    {"session: retries", session_retries, 2},
 };
 
 static void negative_numbers_mean_zero(void)
@@ -231,4 +410,5 @@ static void negative_numbers_mean_zero(void)
 }
 
 CHECK_MAIN("zero_options", CHECK_CASE(numbers_of_optimizers),
-           CHECK_CASE(weight_decay_of_zero_decays_nothing), CHECK_CASE(negative_numbers_mean_zero))
+           CHECK_CASE(weight_decay_of_zero_decays_nothing), CHECK_CASE(numbers_of_rope),
+           CHECK_CASE(negative_numbers_mean_zero))
