@@ -75,7 +75,10 @@ static void print_device(const char *name, bool json)
     const weft_device *device = weft_device_get(name);
     const char *about = device != NULL ? weft_device_description(device) : weft_error_message();
     if (!json) {
-        printf("%-9s %s%s\n", name, device != NULL ? "" : "cannot be used: ", about);
+        if (device != NULL)
+            printf("%-9s %s\n", name, about);
+        else
+            printf("%-9s cannot be used: %s\n", name, cli_device_complaint(name));
         return;
     }
     fputs("{\"name\": ", stdout);

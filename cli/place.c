@@ -71,13 +71,29 @@ static bool is_gpu_of_others(const char *name)
     return false;
 }
 
+const char *cli_device_complaint(const char *name)
+{
+    const char *why = weft_error_message();
+    char quoted[80], whole[80], backend[80];
+    snprintf(quoted, sizeof quoted, "'%.64s': ", weft_printable(name));
+    snprintf(whole, sizeof whole, "%.64s: ", name);
+    snprintf(backend, sizeof backend, "%.*s: ", (int)strcspn(whole, ":"), name);
+    const char *const known[] = {"device: ", quoted, whole, backend};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const size_t n = strlen(known[i]);
+        if (strncmp(why, known[i], n) == 0)
+            why += n;
+    }
+    return why;
+}
+
 /* Opens the device; NULL, with a message that names --device. */
 static weft_device *open_device(const char *name)
 {
     weft_device *device = weft_device_get(name);
     if (device != NULL)
         return device;
-    char *why = weft_strdup(weft_error_message());
+    char *why = weft_strdup(cli_device_complaint(name));
     if (is_gpu_of_others(name))
         weft_fail(WEFT_DEVICE,
                   "--device %s: Weft uses GPUs of all vendors through Vulkan: --device vulkan, or "

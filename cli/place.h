@@ -106,6 +106,10 @@ weft_dtype cli_weft_dtype(const cli_place *place); /* 0: auto */
 /* Writes the members "device" and "dtype", each after a comma. */
 void cli_place_json(FILE *file, const cli_place *place);
 
+/* Why weft_device_get failed for the device: the error's message without the device's name before
+ * it, for lines that begin with the name. */
+const char *cli_device_complaint(const char *name);
+
 /* Sets the default device and the number of threads. With gpu_layers the CPU stays the default
  * device. WEFT_DEVICE, with a message that names --device, if the device cannot be used. */
 weft_status cli_set_place(const cli_place *place);

@@ -22,8 +22,9 @@
 enum {
     REDIRECTIONS = 10,
     CONNECT_SECONDS = 30,
-    SLOWEST_RATE = 1024,    /* bytes per second */
-    WORTH_A_RETRY = 1 << 20 /* bytes of progress after which the count of attempts restarts */
+    SLOWEST_RATE = 1024,     /* bytes per second */
+    WORTH_A_RETRY = 1 << 20, /* bytes of progress after which the count of attempts restarts */
+    EXPLANATION = 256        /* bytes */
 };
 static const double first_wait = 0.5, longest_wait = 300; /* seconds */
 
@@ -254,21 +255,34 @@ static void set_up(answer *a, const char *url)
     }
 }
 
-/* The reason why a transfer ended: curl's message, except for our own limits. */
-static void explain(const answer *a, CURLcode result, char out[120])
+/* Whether the server's certificate could not be verified because there are no authorities. */
+static bool lacks_authorities(CURLcode result)
 {
-    if (result != CURLE_OPERATION_TIMEDOUT)
-        snprintf(out, 120, "%s", curl_easy_strerror(result));
+    return result == CURLE_SSL_CACERT_BADFILE ||
+           (result == CURLE_PEER_FAILED_VERIFICATION && authorities() == NULL);
+}
+
+/* The reason why a transfer ended: curl's message, except for our own limits and certificates. */
+static void explain(const answer *a, CURLcode result, char out[EXPLANATION])
+{
+    const char *file = authorities();
+    if (lacks_authorities(result))
+        snprintf(out, EXPLANATION,
+                 "no certificates of authorities in %.100s: install them (Debian: "
+                 "ca-certificates), or name their file in SSL_CERT_FILE",
+                 file != NULL ? file : "the system's usual places");
+    else if (result != CURLE_OPERATION_TIMEDOUT)
+        snprintf(out, EXPLANATION, "%s", curl_easy_strerror(result));
     else if (a->text != NULL)
-        snprintf(out, 120, "no complete answer within %g seconds", a->http->seconds);
+        snprintf(out, EXPLANATION, "no complete answer within %g seconds", a->http->seconds);
     else
-        snprintf(out, 120, "no connection, or less than %d bytes a second for %g seconds",
+        snprintf(out, EXPLANATION, "no connection, or less than %d bytes a second for %g seconds",
                  SLOWEST_RATE, a->http->seconds);
 }
 
 static weft_status failure(const answer *a, const char *url, CURLcode result)
 {
-    char why[120];
+    char why[EXPLANATION];
     explain(a, result, why);
     if (a->stopped)
         return weft_fail(WEFT_CANCELLED, "%s: stopped", url);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "tests/check.h"
 #include "tests/cli/command.h"
@@ -372,7 +373,47 @@ static void info_lists_the_devices(void)
     } else {
         o = weft_command(NULL, "info --device vulkan");
         check_one_line(&o, 1);
-        CHECK_CONTAINS(o.err, "'vulkan': expected one of cpu");
+        CHECK_CONTAINS(o.err, "--device vulkan: expected one of cpu");
+    }
+}
+
+/* Lines that begin with the device's name do not repeat it. */
+static void devices_that_cannot_be_used_are_named_once(void)
+{
+    static const struct {
+        const char *environment, *device, *said;
+    } cases[] = {
+        {"LD_LIBRARY_PATH=\"$NO_LOADER\"", "vulkan", "no Vulkan loader: "},
+        {"VK_ICD_FILENAMES=/none VK_DRIVER_FILES=/none", "vulkan", "vkCreateInstance: "},
+        {"", "vulkan:99", "expected an index below "},
+        {"", "abacus", "expected one of cpu"},
+        {"", "cpu:1", "expected an index below 1"},
+    };
+    char library[600], expected[100];
+    snprintf(library, sizeof library, "%s/libvulkan.so.1", check_temporary("loader"));
+    mkdir(check_temporary("loader"), 0777);
+    setenv("NO_LOADER", check_temporary("loader"), 1);
+    FILE *empty = fopen(library, "w");
+    if (!CHECK(empty != NULL))
+        return;
+    fclose(empty);
+    const bool built = strstr(weft_command(NULL, "info --devices").out, "\nvulkan ") != NULL;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const bool vulkan = strncmp(cases[i].device, "vulkan", 6) == 0;
+        if (vulkan && !built)
+            continue;
+        output o = shell_command(NULL, "%s %s generate storyteller -p x -n 1 --device %s",
+                                 cases[i].environment, check_built("cli/weft"), cases[i].device);
+        check_one_line(&o, 1);
+        snprintf(expected, sizeof expected, "weft: --device %s: %s", cases[i].device,
+                 cases[i].said);
+        CHECK_CONTAINS(o.err, expected);
+        if (strcmp(cases[i].device, "vulkan") != 0)
+            continue;
+        o = shell_command(NULL, "%s %s info --devices", cases[i].environment,
+                          check_built("cli/weft"));
+        snprintf(expected, sizeof expected, "\nvulkan    cannot be used: %s", cases[i].said);
+        CHECK_CONTAINS(o.out, expected);
     }
 }
 
@@ -405,4 +446,6 @@ CHECK_MAIN("cli", CHECK_CASE(every_command_has_help), CHECK_CASE(the_overview_li
            CHECK_CASE(suggested_commands_can_be_run), CHECK_CASE(misspelt_words_are_put_right),
            CHECK_CASE(what_is_no_model_is_told), CHECK_CASE(the_manual_page_is_up_to_date),
            CHECK_CASE(completion_completes), CHECK_CASE(info_tells_of_machine_and_model),
-           CHECK_CASE(info_lists_the_devices), CHECK_CASE(the_guides_program_runs))
+           CHECK_CASE(info_lists_the_devices),
+           CHECK_CASE(devices_that_cannot_be_used_are_named_once),
+           CHECK_CASE(the_guides_program_runs))
