@@ -144,10 +144,11 @@ if build plain "$build" "all tests"; then
     start plain cplusplus tests/cplusplus.sh "$build"
     start plain exports tests/exports.sh "$build"
     start plain symbols tests/symbols.sh "$build"
+    start plain abi tests/abi.sh "$build"
     on_vulkan vulkan "$build"
     run plain "$build" quick
 fi
-for check in headers tree layering snippets documents options modules contracts; do
+for check in headers tree layering snippets documents options modules contracts release; do
     start source $check tests/$check.sh
 done
 start source arm64 tests/arm64.sh --quick
