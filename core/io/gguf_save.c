@@ -133,33 +133,6 @@ static weft_status check(const char *path, const char *const *names, weft_array 
     return status;
 }
 
-/* ---- data ----------------------------------------------------------------------------------- */
-
-/* Like weft__with_bytes, but passes the blocks of encoded arrays. */
-static weft_status with_blocks(weft_array *a, const char *name, weft__take_bytes *use,
-                               void *context)
-{
-    if (weft_encoding_of(a) == NULL)
-        return weft__with_bytes(a, name, use, context);
-    const size_t size = (size_t)weft_nbytes(a);
-    weft_scope_open();
-    weft_status status = weft_eval(a);
-    const void *data = status == WEFT_OK ? weft__blocks(a) : NULL;
-    void *copy = NULL;
-    if (status == WEFT_OK && !data && size > 0) {
-        copy = weft_malloc(size);
-        status =
-            copy ? weft__read_blocks(a, copy)
-                 : weft_fail(WEFT_MEMORY, "out of memory for a copy of '%s'", weft_printable(name));
-        data = copy;
-    }
-    if (status == WEFT_OK)
-        status = use(context, data, size);
-    weft_free(copy);
-    weft_scope_close(NULL);
-    return status;
-}
-
 /* ---- the file ------------------------------------------------------------------------------- */
 
 typedef struct output {
@@ -211,7 +184,7 @@ weft_status weft__gguf_save(const char *path, const char *const *names, weft_arr
         o.name = names[i];
         o.dtype = weft_encoding_of(arrays[i]) ? (weft_dtype)0 : weft_dtype_of(arrays[i]);
         weft_scope_open();
-        status = with_blocks(make ? make(context, i) : arrays[i], names[i], write_bytes, &o);
+        status = weft__with_bytes(make ? make(context, i) : arrays[i], names[i], write_bytes, &o);
         weft_scope_close(NULL);
         weft__written_more(&written, weft_nbytes(arrays[i]));
     }

@@ -2,6 +2,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
+#include "core/graph.h"
 #include "core/io/named.h"
 #include "weft/op.h"
 
@@ -98,16 +99,20 @@ weft_status weft__named_arrays_check(const char *path, const char *const *names,
 
 weft_status weft__with_bytes(weft_array *a, const char *name, weft__take_bytes *use, void *context)
 {
-    size_t size = (size_t)weft_nbytes(a);
+    const bool encoded = weft_encoding_of(a) != NULL;
+    const size_t size = (size_t)weft_nbytes(a);
     weft_scope_open();
     weft_status status = weft_eval(a);
-    const void *data = status == WEFT_OK ? weft_data(a) : NULL;
+    const void *data = status != WEFT_OK ? NULL : encoded ? weft__blocks(a) : weft_data(a);
     void *copy = NULL;
     if (status == WEFT_OK && !data && size > 0) {
         copy = weft_malloc(size);
-        status =
-            copy ? weft_read(a, weft_dtype_of(a), copy, weft_size(a))
-                 : weft_fail(WEFT_MEMORY, "out of memory for a copy of '%s'", weft_printable(name));
+        if (copy == NULL)
+            status =
+                weft_fail(WEFT_MEMORY, "out of memory for a copy of '%s'", weft_printable(name));
+        else
+            status = encoded ? weft__read_blocks(a, copy)
+                             : weft_read(a, weft_dtype_of(a), copy, weft_size(a));
         data = copy;
     }
     if (status == WEFT_OK) {

@@ -66,6 +66,7 @@ static const way ways[] = {
     {"mistral", {.max_tokens = 40, .cache = {.kv_bits = 8}, .prefill = 7}, 9},
     {"mistral", {.max_tokens = 40, .cache = {.kv_bits = 16}, .prefill = 7}, 9},
     {"mistral", {.max_tokens = 40, .cache = {.max_context = 16, .kv_bits = 4, .trim = 2}}, 30},
+    {"mlx-qwen3-moe", {.max_tokens = 40}, 10}, /* encoded weights */
 };
 enum { WAYS = sizeof ways / sizeof *ways };
 
