@@ -1,6 +1,5 @@
 /* generate/batch.c -- weft_generate_batch: assigns requests to slots, and steps the sequences. */
 #include "generate/batch.h"
-#include "generate/caches/plan.h"
 
 #include <string.h>
 
@@ -99,7 +98,6 @@ weft_status weft_generate_batch(weft_model *model, const weft_tokenizer *tokeniz
 {
     static const weft_generate_batch_options none = {.rows = 0};
     weft__batch b = {.model = model,
-                     .kv_bits = weft__kv_bits(model, 0),
                      .tokenizer = tokenizer,
                      .requests = requests,
                      .n = n,
@@ -122,7 +120,8 @@ weft_status weft_generate_batch(weft_model *model, const weft_tokenizer *tokeniz
         if (b.rows[i].live)
             weft__row_fail(&b.rows[i], status);
     }
-    weft__batch_close(&b);
+    weft__batch_empty(&b);
+    weft_free(b.rows);
     return status;
 }
 

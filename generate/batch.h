@@ -31,11 +31,11 @@ struct weft__batch {
     weft_generate_batch_fn *callback;
     void *context;
     weft_generated_row *results;
-    weft__row *rows; /* `places` of them; rows that are not alone have their keys and values in the
-                      * slot of the same index */
+    weft__row *rows; /* `places` of them; those that are not alone are in the caches' row of the
+                      * same index */
     size_t places;
-    int kv_bits;         /* of `caches`: the model's default */
-    weft_cache **caches; /* slots.h, one per layer; NULL: no sequence needs them */
+    weft_cache_options cache; /* of the sequences in `caches` */
+    weft_cache **caches;      /* caches/rows.h, one per layer; NULL: no sequence needs them */
     weft_compiled *decode;
     /* A step that was enqueued before the tokens of the step before it were read: its tokens, by
      * the slots at that time, and the request of each slot. NULL: none. */
@@ -64,6 +64,7 @@ void weft__batch_begin(weft__batch *b, const size_t *places, size_t n);
 weft_status weft__batch_step(weft__batch *b);
 /* Keeps slots [0, n), to which all live sequences have been moved from `which`. */
 weft_status weft__batch_keep(weft__batch *b, const int32_t *which, size_t n);
-void weft__batch_close(weft__batch *b);
+/* Frees what was computed for sequences that are not alone; none of them is left. */
+void weft__batch_empty(weft__batch *b);
 
 #endif

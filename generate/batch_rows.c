@@ -84,15 +84,28 @@ void weft__row_cancel(weft__row *row)
 
 /* ---- opening and stepping -------------------------------------------------------------------- */
 
-/* Whether a sequence cannot be computed in the batch and needs its own caches. */
-static bool needs_own_caches(const weft__batch *b, const weft_generate_options *o)
+/* Whether sequences with these options can be in the batch's caches, which are replaced if no other
+ * sequence is in them. */
+static bool fits_caches(weft__batch *b, const weft_cache_options *options)
 {
-    return b->options.batch.invariant || b->n == 1 || o->constraint || o->no_cache || o->draft ||
-           o->shift || o->ngram > 0 || o->probe || o->cache.max_context > 0 ||
-           weft__kv_bits(b->model, o->cache.kv_bits) != b->kv_bits ||
-           !weft_model_info_of(b->model)->takes_offset ||
-           weft_model_info_of(b->model)->keeps_states ||
-           weft_model_family_of(b->model)->new_cache != NULL;
+    const weft_cache_options own = weft__cache_options_of(b->model, options);
+    if (weft__cache_options_same(&own, &b->cache))
+        return true;
+    for (size_t i = 0; i < b->places; i++) {
+        if (b->rows[i].live && !b->rows[i].alone)
+            return false;
+    }
+    weft__batch_empty(b);
+    b->cache = own;
+    return true;
+}
+
+/* Whether a sequence cannot be computed in the batch and needs its own caches. */
+static bool needs_own_caches(weft__batch *b, const weft_generate_options *o)
+{
+    return b->options.batch.invariant || b->n == 1 || o->no_cache || o->draft || o->shift ||
+           o->ngram > 0 || o->probe || !weft_model_info_of(b->model)->takes_offset ||
+           weft_model_family_of(b->model)->new_cache != NULL || !fits_caches(b, &o->cache);
 }
 
 void weft__row_open(weft__batch *b, size_t place)

@@ -3,8 +3,8 @@
 
 #include "core/failure.h"
 #include "generate/batch.h"
+#include "generate/caches/rows.h"
 #include "generate/sampler.h"
-#include "generate/slots.h"
 
 enum {
     WORTH = 8, /* number of steps from which compiling pays */
@@ -18,12 +18,12 @@ static int64_t n_caches(const weft__batch *b)
 
 /* ---- draws ---------------------------------------------------------------------------------- */
 
-/* Whether the draw is a plain argmax: greedy, without any other sampler option. */
+/* Whether the draw is a plain argmax: greedy, without any other option for the draw. */
 static bool plain(const weft_generator *g)
 {
     const weft_sampler_options *o = &g->options.sampler;
     return o->temperature == 0 && !weft__sampler_counts(o) && o->n_bias == 0 &&
-           o->n_suppress == 0 && !g->options.logprobs;
+           o->n_suppress == 0 && !g->options.logprobs && !g->options.constraint;
 }
 
 /* The drawn tokens, copied to the host. */
@@ -33,7 +33,7 @@ typedef struct drawn {
 } drawn;
 
 /* Builds the draws of `rows` (n) from their rows of logits (N, V), by index; appends the arrays to
- * evaluate to `all`. Returns their number, or -1 with the message. */
+ * evaluate to `all`. Returns their number. A sequence that fails is not live any more. */
 static int put_draws(weft__row *const *rows, const size_t *which, size_t n, weft_array *logits,
                      weft_array **all)
 {
@@ -41,10 +41,17 @@ static int put_draws(weft__row *const *rows, const size_t *which, size_t n, weft
     for (size_t i = 0; i < n; i++) {
         weft_generator *g = rows[i]->run.generator;
         const int64_t at = (int64_t)which[i];
+        weft_status status = WEFT_OK;
         if (plain(g))
             continue;
-        if (weft__put_draw(g, weft_slice_axis(logits, 0, at, at + 1)) != WEFT_OK)
-            return -1;
+        if (g->options.constraint)
+            status = weft__allow(g, weft_device_of(logits));
+        if (status == WEFT_OK && !g->must_end)
+            status = weft__put_draw(g, weft_slice_axis(logits, 0, at, at + 1));
+        if (status != WEFT_OK) {
+            weft__row_fail(rows[i], status);
+            continue;
+        }
         weft_array *const made[] = {g->token, g->logprob, g->key, g->seen};
         for (size_t k = 0; k < sizeof made / sizeof *made; k++) {
             if (made[k] != NULL)
@@ -59,10 +66,10 @@ static weft_status read_draws(weft__row *const *rows, const size_t *which, size_
 {
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < n && status == WEFT_OK; i++) {
-        weft_generator *g = rows[i]->run.generator;
+        const weft_generator *g = rows[i]->run.generator;
         out->ids[i] = best[which[i]];
         out->logprobs[i] = 0;
-        if (plain(g))
+        if (!rows[i]->live || g->must_end || plain(g))
             continue;
         status = weft_read(g->token, WEFT_INT32, &out->ids[i], 1);
         if (status == WEFT_OK && g->logprob)
@@ -90,8 +97,7 @@ static weft_status draw(weft__row *const *rows, const size_t *which, size_t n, w
         status = weft__out_of_memory("generate", NULL);
     } else {
         all[0] = most;
-        const int held = put_draws(rows, which, n, logits, all + 1);
-        status = held < 0 ? weft_error_status() : weft_eval_n(all, held + 1);
+        status = weft_eval_n(all, put_draws(rows, which, n, logits, all + 1) + 1);
         if (status == WEFT_OK)
             status = weft_read(most, WEFT_INT32, best, N);
         if (status == WEFT_OK)
@@ -103,12 +109,18 @@ static weft_status draw(weft__row *const *rows, const size_t *which, size_t n, w
 }
 
 /* Passes the drawn tokens on, as if each generator had read them. A sequence without a token fails
- * alone. */
+ * alone; one whose document must end has none. */
 static void deliver(weft__row *const *rows, size_t n, const drawn *out)
 {
     const double now = weft__seconds();
     for (size_t i = 0; i < n; i++) {
         weft_generator *g = rows[i]->run.generator;
+        if (!rows[i]->live)
+            continue;
+        if (g->must_end) {
+            weft__row_next(rows[i]);
+            continue;
+        }
         if (out->ids[i] < 0) {
             weft__row_fail(rows[i], weft__sampler_failed("generate", g->stats.tokens));
             continue;
@@ -134,8 +146,10 @@ static void finish_step(weft__row *const *rows, const size_t *which, size_t n, w
         status = weft__out_of_memory("generate", NULL);
     if (status == WEFT_OK)
         status = draw(rows, which, n, logits, most, &out);
-    for (size_t i = 0; status != WEFT_OK && i < n; i++)
-        weft__row_fail(rows[i], status);
+    for (size_t i = 0; status != WEFT_OK && i < n; i++) {
+        if (rows[i]->live)
+            weft__row_fail(rows[i], status);
+    }
     if (status == WEFT_OK)
         deliver(rows, n, &out);
     weft_free(out.ids);
@@ -154,17 +168,14 @@ typedef struct arrival {
     weft_cache **caches;
 } arrival;
 
-/* Copies rows of the prompts' caches to the sequences' slots. */
+/* Copies rows of the prompts' caches to the sequences' rows. */
 static weft_status copy_caches_to_rows(const arrival *a)
 {
     weft_status status = WEFT_OK;
     for (int64_t i = 0; i < n_caches(a->b); i++) {
-        weft_array **held[WEFT_CACHE_SLOTS];
-        weft_cache_state(a->caches[i], held);
         for (size_t g = 0; g < a->G && status == WEFT_OK; g++)
-            status = weft__slots_put(a->b->caches[i], (int64_t)a->b->places,
-                                     (int64_t)a->places[a->order[g]], *held[0], *held[1],
-                                     (int64_t)g, (int64_t)a->prompts[a->order[g]].n);
+            status = weft__cache_put_row(a->b->caches[i], (int64_t)a->b->places,
+                                         (int64_t)a->places[a->order[g]], a->caches[i], (int64_t)g);
     }
     return status;
 }
@@ -192,59 +203,63 @@ static weft_status arrive(void *context, weft_array *hidden, int64_t from)
     return status;
 }
 
-static void free_caches(const weft__batch *b, weft_cache **caches)
+/* Empty caches of the same kinds; NULL with a message when out of memory. */
+static weft_cache **others(const weft__batch *b, weft_cache **caches)
 {
-    for (int64_t i = 0; caches && i < n_caches(b); i++)
-        weft_cache_free(caches[i]);
-    weft_free(caches);
+    weft_cache **made = weft_calloc((size_t)n_caches(b) + 1, sizeof(weft_cache *));
+    bool memory = made != NULL;
+    for (int64_t i = 0; memory && i < n_caches(b); i++) {
+        made[i] = caches[i]->type->another(caches[i]);
+        memory = made[i] != NULL;
+    }
+    if (memory)
+        return made;
+    weft_model_free_caches(b->model, made);
+    weft__out_of_memory("generate", "the caches");
+    return NULL;
 }
 
-/* Caches of new sequences, whose keys and values move to the slots. */
-static weft_cache *new_cache(const weft__batch *b)
+/* How many prompts of the group can be padded on the right to the length of the first: those whose
+ * caches can forget the padding. */
+static size_t can_be_padded(const arrival *a)
 {
-    return weft_cache_new_with(&(weft_cache_options){.max_context = -1, .kv_bits = b->kv_bits}, 0);
-}
-
-static weft_cache *new_slots(const weft__batch *b)
-{
-    (void)b;
-    return weft__slots_new();
-}
-
-static weft_cache **new_caches(const weft__batch *b, weft_cache *(*make)(const weft__batch *b))
-{
-    weft_cache **caches = weft_calloc((size_t)n_caches(b) + 1, sizeof(weft_cache *));
-    for (int64_t i = 0; caches && i < n_caches(b); i++) {
-        caches[i] = make(b);
-        if (caches[i] == NULL) {
-            free_caches(b, caches);
-            return NULL;
+    const int64_t longest = (int64_t)a->prompts[a->order[0]].n;
+    size_t G = a->G;
+    for (int64_t i = 0; i < n_caches(a->b); i++)
+        weft_cache_advance(a->caches[i], longest);
+    for (size_t g = 1; g < G; g++) {
+        for (int64_t i = 0; i < n_caches(a->b); i++) {
+            if (!weft_cache_can_trim(a->caches[i], longest - (int64_t)a->prompts[a->order[g]].n))
+                G = g;
         }
     }
-    if (caches == NULL)
-        weft__out_of_memory("generate", "the caches");
-    return caches;
+    for (int64_t i = 0; i < n_caches(a->b); i++)
+        weft_cache_reset(a->caches[i]);
+    return G;
 }
 
 static weft_status begin_some(arrival *a)
 {
     weft__batch *b = a->b;
+    weft_cache **like = b->rows[a->places[a->order[0]]].run.generator->caches;
+    weft_status status = WEFT_MEMORY;
     if (b->caches == NULL)
-        b->caches = new_caches(b, new_slots);
-    a->caches = new_caches(b, new_cache);
-    const weft_status status = b->caches && a->caches
-                                   ? weft__rows_pass(b->model, a->prompts, a->order, a->G,
-                                                     &b->options.batch, a->caches, arrive, a)
-                                   : WEFT_MEMORY;
-    free_caches(b, a->caches);
+        b->caches = others(b, like);
+    a->caches = others(b, like);
+    if (b->caches && a->caches) {
+        a->G = can_be_padded(a);
+        status = weft__rows_pass(b->model, a->prompts, a->order, a->G, &b->options.batch, a->caches,
+                                 arrive, a);
+    }
+    weft_model_free_caches(b->model, a->caches);
     return status;
 }
 
 /* Processes all new sequences, a few at a time. */
-static weft_status begin_all(arrival *a, size_t n, const bool *none)
+static weft_status begin_all(arrival *a, size_t n, const bool *failed)
 {
     size_t *order = NULL, left = 0;
-    weft_status status = weft__rows_order(a->prompts, none, n, &order, &left);
+    weft_status status = weft__rows_order(a->prompts, failed, n, &order, &left);
     for (size_t at = 0; status == WEFT_OK && at < left; at += a->G) {
         a->order = order + at;
         a->G =
@@ -263,24 +278,28 @@ static weft_status begin_all(arrival *a, size_t n, const bool *none)
 void weft__batch_begin(weft__batch *b, const size_t *places, size_t n)
 {
     weft_prompt *prompts = weft_malloc((n + 1) * sizeof *prompts);
-    bool *none = weft_calloc(n + 1, sizeof *none);
+    bool *failed = weft_calloc(n + 1, sizeof *failed);
     arrival a = {.b = b, .places = places, .prompts = prompts};
     weft_status status = WEFT_OK;
-    if (prompts == NULL || none == NULL)
+    if (prompts == NULL || failed == NULL)
         status = weft__out_of_memory("generate", NULL);
     for (size_t i = 0; status == WEFT_OK && i < n; i++) {
         weft__row *row = &b->rows[places[i]];
         prompts[i] = b->requests[row->index].prompt;
         row->run.generator->start = weft__seconds();
+        const weft_status own = weft__check_room(row->run.generator);
+        failed[i] = own != WEFT_OK;
+        if (failed[i])
+            weft__row_fail(row, own);
     }
     if (status == WEFT_OK)
-        status = begin_all(&a, n, none);
+        status = begin_all(&a, n, failed);
     for (size_t i = 0; status != WEFT_OK && i < n; i++) {
         if (b->rows[places[i]].live)
             weft__row_fail(&b->rows[places[i]], status);
     }
     weft_free(prompts);
-    weft_free(none);
+    weft_free(failed);
 }
 
 /* ---- steps ---------------------------------------------------------------------------------- */
@@ -348,7 +367,7 @@ static weft_status compute(weft__batch *b, inputs *in, weft_array *tokens, weft_
     const int64_t B = (int64_t)b->places;
     weft_status status = WEFT_OK;
     for (int64_t i = 0; i < n_caches(b) && status == WEFT_OK; i++)
-        status = weft__slots_reserve(b->caches[i], in->longest + (tokens != NULL));
+        status = weft__cache_reserve_rows(b->caches[i], in->longest + (tokens != NULL));
     if (status == WEFT_OK && b->decode == NULL && !b->options.no_compile &&
         weft_compile_enabled() && in->left >= WORTH)
         status = make_decode(b);
@@ -475,14 +494,15 @@ weft_status weft__batch_keep(weft__batch *b, const int32_t *which, size_t n)
 {
     weft_status status = WEFT_OK;
     for (int64_t i = 0; b->caches && i < n_caches(b) && status == WEFT_OK; i++)
-        status = weft__slots_keep(b->caches[i], which, (int64_t)n);
+        status = weft__cache_keep_rows(b->caches[i], which, (int64_t)n);
     return status;
 }
 
-void weft__batch_close(weft__batch *b)
+void weft__batch_empty(weft__batch *b)
 {
     drop_ahead(b);
     weft_compiled_free(b->decode);
-    free_caches(b, b->caches);
-    weft_free(b->rows);
+    weft_model_free_caches(b->model, b->caches);
+    b->decode = NULL;
+    b->caches = NULL;
 }

@@ -41,19 +41,43 @@ static weft_status find_allowed(weft_generator *g)
     return WEFT_OK;
 }
 
-weft_status weft__draw_constrained(weft_generator *g)
+weft_status weft__allow(weft_generator *g, weft_device *device)
 {
     const int64_t V = weft_model_info_of(g->model)->vocab_size;
-    g->undrawn = false;
-    weft_status status = find_allowed(g);
+    const weft_status status = find_allowed(g);
     if (status != WEFT_OK || g->must_end)
         return status;
     weft_array *allowed = weft_from_data(g->allowed_here, WEFT_BOOL, WEFT_DIMS(1, V));
-    status = weft_set(&g->allowed, weft_to(allowed, weft_device_of(g->logits)));
-    if (status == WEFT_OK)
-        status = weft__put_draw(g, g->logits);
+    return weft_set(&g->allowed, weft_to(allowed, device));
+}
+
+weft_status weft__draw_constrained(weft_generator *g)
+{
+    g->undrawn = false;
+    weft_status status = weft__allow(g, weft_device_of(g->logits));
+    if (status != WEFT_OK || g->must_end)
+        return status;
+    status = weft__put_draw(g, g->logits);
     weft_array *const held[] = {g->token, g->logprob, g->seen, g->key};
     if (status == WEFT_OK)
         status = weft__start(g, held, 4, false);
     return status;
+}
+
+const char *weft__limit_name(const weft_generator *g)
+{
+    return g->limit == g->options.max_tokens ? "max_tokens" : "the model's positions";
+}
+
+weft_status weft__check_room(const weft_generator *g)
+{
+    int64_t bytes = 0, tokens = 0;
+    if (g->options.constraint)
+        weft_constraint_missing(g->options.constraint, &bytes, &tokens);
+    if (tokens <= g->limit)
+        return WEFT_OK;
+    return weft_fail(WEFT_INVALID,
+                     "generate: the shortest document of the constraint has %lld bytes, at least "
+                     "%lld tokens; the limit of %s is %lld",
+                     (long long)bytes, (long long)tokens, weft__limit_name(g), (long long)g->limit);
 }

@@ -122,29 +122,10 @@ static weft_status draw(weft_generator *g)
     return status == WEFT_OK && !g->must_end ? join(g) : status;
 }
 
-static const char *limit_name(const weft_generator *g)
-{
-    return g->limit == g->options.max_tokens ? "max_tokens" : "the model's positions";
-}
-
-/* Fails before the prompt is processed if no document is short enough. */
-static weft_status check_room(const weft_generator *g)
-{
-    int64_t bytes = 0, tokens = 0;
-    if (g->options.constraint)
-        weft_constraint_missing(g->options.constraint, &bytes, &tokens);
-    if (tokens <= g->limit)
-        return WEFT_OK;
-    return weft_fail(WEFT_INVALID,
-                     "generate: the shortest document of the constraint has %lld bytes, at least "
-                     "%lld tokens; the limit of %s is %lld",
-                     (long long)bytes, (long long)tokens, limit_name(g), (long long)g->limit);
-}
-
 /* The first step: processes the prompt. */
 static weft_status begin(weft_generator *g)
 {
-    weft_status status = check_room(g);
+    weft_status status = weft__check_room(g);
     if (status == WEFT_OK)
         status = weft__step_prompt(g);
     if (status != WEFT_OK || g->stats.reason != WEFT_FINISH_NONE)
@@ -184,7 +165,7 @@ static weft_status finish_at_limit(weft_generator *g)
         return weft_fail(WEFT_INVALID,
                          "generate: the document is incomplete after %lld tokens, the limit of %s: "
                          "at least %lld more bytes are missing",
-                         (long long)g->limit, limit_name(g), (long long)bytes);
+                         (long long)g->limit, weft__limit_name(g), (long long)bytes);
     }
     finish(g, WEFT_FINISH_STOP, WEFT_FINISH_DOCUMENT);
     return WEFT_OK;
@@ -199,9 +180,9 @@ static weft_status find_next(weft_generator *g, bool *found)
         g->start = weft__seconds();
     if (weft__interrupted(g))
         return WEFT_OK;
-    if (g->stats.tokens == g->limit)
+    if (!g->must_end && g->stats.tokens == g->limit)
         status = finish_at_limit(g);
-    else if (g->enqueued == 0 && g->speculation == NULL)
+    else if (!g->must_end && g->enqueued == 0 && g->speculation == NULL)
         status = begin(g);
     if (g->must_end)
         finish(g, WEFT_FINISH_STOP, WEFT_FINISH_DOCUMENT);

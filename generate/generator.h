@@ -98,6 +98,15 @@ weft_status weft__step_next(weft_generator *g);
 
 /* ---- constrained.c -------------------------------------------------------------------------- */
 
+/* Fails if no document of the constraint is short enough. */
+weft_status weft__check_room(const weft_generator *g);
+/* What sets g->limit, for messages. */
+const char *weft__limit_name(const weft_generator *g);
+
+/* Sets `allowed`, on that device, to the tokens that the constraint allows; sets must_end if there
+ * are none. */
+weft_status weft__allow(weft_generator *g, weft_device *device);
+
 /* Enqueues the draw from `logits` among the tokens that the constraint allows; sets must_end if
  * there are none. */
 weft_status weft__draw_constrained(weft_generator *g);

@@ -161,6 +161,9 @@ weft_array *weft_cache_attention(weft_array *q, const weft_cache_view *view,
     if (!o.causal || o.lengths)
         return weft_scope_close(
             weft_error_array("cache: attention: expected causal attention without lengths"));
+    if (o.mask && view->positions && weft_ndim(view->positions) > 1)
+        return weft_scope_close(weft_error_array(
+            "cache: attention: a mask is unsupported where rows are at positions of their own"));
     o.mask = both(over_keys(o.mask, view), view->mask);
     o.lengths = view->lengths;
     if (view->mask)

@@ -58,6 +58,13 @@ weft_cache_options weft__cache_options_of(weft_model *model, const weft_cache_op
     return o;
 }
 
+bool weft__cache_options_same(const weft_cache_options *a, const weft_cache_options *b)
+{
+    return a->max_context == b->max_context && a->sink_tokens == b->sink_tokens &&
+           a->kv_bits == b->kv_bits && a->trim == b->trim && a->whole == b->whole &&
+           a->batch == b->batch;
+}
+
 /* ---- memory --------------------------------------------------------------------------------- */
 
 /* Memory in bytes, as doubles so that no options cause an overflow. */

@@ -252,7 +252,12 @@ static weft_cache_view append(weft_cache *self, weft_array *k, weft_array *v, we
         room(c) ? check(c, k, v) : weft_error_array("cache: append: no tokens came before");
     if (error)
         return failed(error);
-    const int64_t L = weft_dim(k, 1);
+    const int64_t L = weft_dim(k, 1), rows = weft_dim(offset, 0);
+    if (rows > 1 && (L != 1 || rows != weft_dim(k, 0)))
+        return failed(
+            weft_error_array("cache: append: rows at positions of their own take one token "
+                             "each, got %lld for %lld rows and %lld positions",
+                             (long long)L, (long long)weft_dim(k, 0), (long long)rows));
     if (room(c) == c->capacity && L > c->capacity - c->keep + 1)
         return failed(weft_error_array(
             "cache: append: %lld tokens at a time would overwrite what the first of them sees "

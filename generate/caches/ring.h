@@ -26,15 +26,15 @@ weft_status weft__cache_options_check(const weft_cache_options *o, int64_t *sink
 
 /* The slot of position p. */
 int64_t weft__ring_slot(const weft__ring *c, int64_t p);
-/* The same as an array; offset (1) is the position. */
+/* The same as an array for positions in an array. */
 weft_array *weft__ring_slot_array(const weft__ring *c, weft_array *offset);
 
 /* Sets the view of L queries for keys and values in the order of positions: the `sinks` first
  * tokens, and the tokens from `first` to `last`, the position of the last query. */
 void weft__ring_see_text(const weft__ring *c, weft_cache_view *view, int64_t L, int64_t sinks,
                          int64_t first, int64_t last);
-/* The same for keys and values in the order of all slots; offset (1) is the position of the first
- * query. */
+/* The same for keys and values in the order of all slots; offset is the position of the first
+ * query, (1), or of each row's only one, (B). */
 void weft__ring_see_slots(const weft__ring *c, weft_cache_view *view, int64_t L,
                           weft_array *offset);
 

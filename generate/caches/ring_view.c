@@ -21,11 +21,10 @@ weft_array *weft__ring_slot_array(const weft__ring *c, weft_array *offset)
     return weft_where(weft_less(offset, number(c->capacity)), offset, turned);
 }
 
-/* Which of the tokens at `positions` (S) the queries (L) attend to, (L, S): the first ones and the
- * last ones up to themselves. */
+/* Which of the tokens at `positions` (..., S) the queries (..., L, 1) attend to, (..., L, S): the
+ * first ones and the last ones up to themselves. */
 static weft_array *visible(const weft__ring *c, weft_array *queries, weft_array *positions)
 {
-    queries = weft_expand_dims(queries, 1);
     weft_array *seen = weft_less_equal(positions, queries);
     if (c->keep == WEFT__UNBOUNDED)
         return seen;
@@ -46,14 +45,15 @@ void weft__ring_see_text(const weft__ring *c, weft_cache_view *view, int64_t L, 
         positions = weft_concatenate(parts, 2, 0);
     }
     view->positions = first > 0 ? positions : NULL;
+    weft_array *queries = weft_arange_int(last + 1 - L, last + 1, 1, WEFT_INT32);
     if (c->sinks > 0)
-        view->mask = visible(c, weft_arange_int(last + 1 - L, last + 1, 1, WEFT_INT32), positions);
+        view->mask = visible(c, weft_expand_dims(queries, 1), positions);
     else if (c->keep != WEFT__UNBOUNDED)
         view->window = c->keep;
 }
 
-/* The position in every slot when `last` (1) was written last, (S); below the number of sinks for
- * empty slots after them. */
+/* The position in every slot when `last` (..., 1) was written last, (..., S); below the number of
+ * sinks for empty slots after them. */
 static weft_array *tokens_of_slots(const weft__ring *c, weft_array *last, int64_t S)
 {
     weft_array *slots = weft_arange_int(0, S, 1, WEFT_INT32);
@@ -72,7 +72,12 @@ void weft__ring_see_slots(const weft__ring *c, weft_cache_view *view, int64_t L,
         return;
     }
     view->lengths = weft_minimum(view->lengths, number(S));
+    const int64_t B = weft_dim(offset, 0);
+    if (B > 1) /* the mask is (B, 1, 1, S) */
+        offset = weft_reshape(offset, WEFT_DIMS(B, 1, 1, 1));
     weft_array *queries = weft_add(offset, weft_arange_int(0, L, 1, WEFT_INT32));
+    if (B == 1)
+        queries = weft_expand_dims(queries, 1);
     weft_array *positions = weft_arange_int(0, S, 1, WEFT_INT32), *there = NULL;
     if (turns) {
         weft_array *last = weft_add(offset, number(L - 1));

@@ -206,10 +206,19 @@ weft__parts weft__parts_concatenate(const weft__parts *parts, int n)
     return out;
 }
 
+/* x (B, S, ...) with `fresh` (B, 1, ...) at index starts[b] of row b. */
+static weft_array *with_tokens(weft_array *x, weft_array *fresh, weft_array *starts)
+{
+    weft_array *at = weft_reshape(starts, WEFT_DIMS(weft_dim(fresh, 0), 1, 1, 1));
+    return weft_put_along_axis(x, weft_broadcast_to(at, weft_shape(fresh)), fresh, 1);
+}
+
 weft__parts weft__parts_write(const weft__parts *into, const weft__parts *from, weft_array *start)
 {
     weft__parts out = {.n = into->n};
     for (int i = 0; i < out.n; i++)
-        out.at[i] = weft_slice_update(into->at[i], from->at[i], start, WEFT_DIMS(1));
+        out.at[i] = weft_dim(start, 0) == 1
+                        ? weft_slice_update(into->at[i], from->at[i], start, WEFT_DIMS(1))
+                        : with_tokens(into->at[i], from->at[i], start);
     return out;
 }

@@ -44,7 +44,7 @@ weft_array *weft__store_decode(const weft__store *store, const weft__parts *part
 weft__parts weft__parts_with_room(const weft__parts *held, const weft__parts *like, int64_t room);
 weft__parts weft__parts_slice(const weft__parts *parts, int64_t from, int64_t to);
 weft__parts weft__parts_concatenate(const weft__parts *parts, int n);
-/* `into` with `from` written at token start (int32 (1)). */
+/* `into` with `from` written at token start, int32 (1); or one token for each row, (B). */
 weft__parts weft__parts_write(const weft__parts *into, const weft__parts *from, weft_array *start);
 
 #endif

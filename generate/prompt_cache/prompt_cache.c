@@ -59,13 +59,6 @@ static void make_room(weft_prompt_cache *cache)
     }
 }
 
-static bool same_options(const weft_cache_options *a, const weft_cache_options *b)
-{
-    return a->max_context == b->max_context && a->sink_tokens == b->sink_tokens &&
-           a->kv_bits == b->kv_bits && a->trim == b->trim && a->whole == b->whole &&
-           a->batch == b->batch;
-}
-
 static int64_t common(const weft__entry *e, const int32_t *ids, int64_t n)
 {
     int64_t i = 0;
@@ -96,7 +89,7 @@ weft_status weft__prompt_cache_add(weft_prompt_cache *cache, const int32_t *ids,
     /* Entries that are a prefix of the new text, or equal to it, are dropped. */
     for (weft__entry *old = cache->first, *next; old; old = next) {
         next = old->next;
-        if (old->adapter == adapter && same_options(&old->options, options) &&
+        if (old->adapter == adapter && weft__cache_options_same(&old->options, options) &&
             (!old->fixed || (fixed && old->n == n)) && common(old, ids, n) == old->n) {
             unlink_entry(cache, old);
             entry_free(cache, old);
@@ -207,7 +200,7 @@ static weft__entry *find(weft_prompt_cache *cache, const int32_t *ids, int64_t n
     weft__entry *best = NULL;
     *matched = 0;
     for (weft__entry *e = cache->first; e; e = e->next) {
-        if (e->adapter != adapter || !same_options(&e->options, options))
+        if (e->adapter != adapter || !weft__cache_options_same(&e->options, options))
             continue;
         /* The last token is computed again for its logits. */
         int64_t m = common(e, ids, n);

@@ -202,10 +202,9 @@ typedef struct weft_generate_batch_options {
  *
  * These are computed one by one instead, in turns, with the exact logits of weft_generate; only
  * they use tokens_per_eval and prefill:
- *   - requests with a constraint, a draft, a probe, no_cache, shift, a cache limit or quantized KV
- *     caches;
- *   - models with rotary embeddings that depend on the length, with recurrent layers, or with
- *     caches of their own;
+ *   - requests with a draft, a probe, no_cache or shift, and those whose cache options differ from
+ *     the ones of the sequences that are being computed together;
+ *   - models with rotary embeddings that depend on the length, or with caches of their own;
  *   - everything if batch.invariant is set.
  *
  * `results` has room for n entries, all of which are filled; free them with

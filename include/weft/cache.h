@@ -50,10 +50,10 @@ typedef struct weft_cache_view {
     /* The same quantized; codes NULL: the cache is not quantized. */
     weft_kv_codes key_codes, value_codes;
     weft_array *lengths; /* weft_attention's; NULL: S */
-    /* bool (L, S): which keys each query sees, including causality and windows. NULL: the last L
-     * keys are the new ones, or L is 1, and causality and `window` decide. */
+    /* bool (L, S) or (B, 1, 1, S): which keys each query sees, including causality and windows.
+     * NULL: the last L keys are the new ones, or L is 1, and causality and `window` decide. */
     weft_array *mask;
-    weft_array *positions; /* int32 (S): the position of each key; NULL: 0, 1, ... */
+    weft_array *positions; /* int32 (S) or (B, 1, 1, S): of each key; NULL: 0, 1, ... */
     int64_t window;        /* > 0: the attention window */
 } weft_cache_view;
 
@@ -91,7 +91,7 @@ typedef struct weft_cache_type {
     weft_status (*reserve)(weft_cache *self, int64_t n);
     /* As update, but everything that varies between steps is in arrays: `offset` int32 (1) is the
      * position of the first new token, and S is constant. Needs reserved room; does not count
-     * tokens. */
+     * tokens. In batches `offset` is (B), and each row has one new token. */
     weft_cache_view (*append)(weft_cache *self, weft_array *k, weft_array *v, weft_array *offset);
     /* Counts n tokens that a step has appended. */
     void (*advance)(weft_cache *self, int64_t n);

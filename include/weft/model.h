@@ -145,7 +145,7 @@ typedef struct weft_model_info {
     bool takes_first;      /* and weft_model_call.first */
     bool takes_noise;      /* and weft_model_call.embedding_noise */
     /* Some layers have recurrent states instead of keys and values, which cannot be trimmed. Drafts
-     * are then unsupported, and the sequences of a batch are computed one by one. */
+     * are then unsupported. */
     bool keeps_states;
     /* A partial_rotary_factor of config.json that the family ignores, as transformers does; 0:
      * none.

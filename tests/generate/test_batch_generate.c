@@ -155,6 +155,45 @@ static void an_invariant_batch_is_exact(void)
     weft_model_free(model);
 }
 
+/* Whether the sequences were computed together: those that are not have compiled steps of their
+ * own.
+ */
+static void check_together(const some *s, const weft_generated_row *results)
+{
+    for (int i = 0; i < N; i++) {
+        if (s->options[i].max_tokens > 8)
+            CHECK_EQ_INT(results[i].stats.compiles, 0);
+    }
+}
+
+/* Quantized caches, caches with a limit and sinks, layers with windows or states. */
+static void caches_of_every_kind_go_together(void)
+{
+    static const weft_cache_options kinds[] = {
+        {.kv_bits = 8},  {.max_context = 12, .sink_tokens = 2},        {.trim = 3},
+        {.whole = true}, {.max_context = 16, .kv_bits = 8, .trim = 2}, {.kv_bits = 16}};
+    static const char *const families[] = {"mistral", "gemma3", "olmo3", "qwen3-next",
+                                           "qwen3-5-moe"};
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
+        weft_model *model = fixture_model(families[f]);
+        some s;
+        if (model == NULL)
+            return;
+        make_requests(model, &s);
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+            const weft_generate_batch_options few = {.rows = 4};
+            weft_generated_row results[N];
+            for (int i = 0; i < N; i++)
+                s.options[i].cache = kinds[k];
+            CHECK_OK(weft_generate_batch(model, NULL, s.requests, N, &few, NULL, NULL, results));
+            compare(model, &s, results, 0);
+            check_together(&s, results);
+            weft_generated_rows_free(results, N);
+        }
+        weft_model_free(model);
+    }
+}
+
 /* Rotations that depend on the length, and texts without a cache, are computed one by one. */
 static void what_cannot_go_together_goes_alone(void)
 {
@@ -331,6 +370,62 @@ static void a_cancelled_batch_keeps_what_there_is(void)
     weft_model_free(model);
 }
 
+/* Documents of several schemas, greedy and drawn, beside free texts. One has no room for a
+ * document.
+ */
+static void constrained_texts_are_those_alone(void)
+{
+    static const char *const schemas[] = {
+        "{\"type\":\"object\",\"properties\":{\"name\":{\"enum\":[\"wolf\",\"king\"]},"
+        "\"age\":{\"type\":\"integer\"}},\"required\":[\"name\",\"age\"]}",
+        "{\"type\":\"array\",\"items\":{\"type\":\"boolean\"},\"minItems\":2,\"maxItems\":5}",
+        "{\"const\":\"once upon a time\"}", "{\"type\":\"string\",\"maxLength\":9}"};
+    static const char too_long[] =
+        "{\"const\":\"123456789012345678901234567890123456789012345678901234567890\"}";
+    weft_model *model;
+    weft_tokenizer *tokenizer;
+    some s;
+    weft_generated_row results[N];
+    weft_constraint *constraints[N] = {NULL};
+    if (!storyteller(&model, &tokenizer))
+        return;
+    make_requests(model, &s);
+    for (int i = 0; i < N - 1; i++) {
+        const char *schema = schemas[i / 2];
+        s.options[i].max_tokens = 48;
+        s.options[i].ignore_eos = false;
+        s.options[i].sampler.temperature = i % 4 == 2 ? 1 : 0;
+        s.options[i].seed = (uint64_t)i;
+        if (i % 2 == 0)
+            CHECK_OK(weft_constraint_new(tokenizer, schema, strlen(schema), "schema", NULL,
+                                         &constraints[i]));
+        s.options[i].constraint = constraints[i];
+    }
+    CHECK_OK(weft_constraint_new(tokenizer, too_long, strlen(too_long), "schema", NULL,
+                                 &constraints[N - 1]));
+    s.options[N - 1].constraint = constraints[N - 1];
+    const weft_generate_batch_options few = {.rows = 4};
+    CHECK_OK(weft_generate_batch(model, tokenizer, s.requests, N, &few, NULL, NULL, results));
+    check_together(&s, results);
+    CHECK_STATUS(results[N - 1].status, WEFT_INVALID);
+    CHECK_CONTAINS(results[N - 1].message, "the limit of max_tokens is 2");
+    CHECK_EQ_INT(results[N - 1].stats.tokens, 0);
+    for (int i = 0; i < N - 1; i++) {
+        tokens t = {0};
+        const weft_prompt *p = &s.requests[i].prompt;
+        if (constraints[i])
+            CHECK_OK(weft_constraint_reset(constraints[i]));
+        CHECK_OK(
+            weft_generate(model, tokenizer, p->ids, p->n, &s.options[i], collect, &t, &t.stats));
+        if (CHECK_OK(results[i].status) && CHECK_EQ_INT(results[i].n, t.n))
+            CHECK_BYTES(results[i].ids, t.ids, (size_t)t.n * sizeof *t.ids);
+        CHECK_EQ_INT(results[i].stats.detail, t.stats.detail);
+    }
+    for (int i = 0; i < N; i++)
+        weft_constraint_free(constraints[i]);
+    weft_generated_rows_free(results, N);
+}
+
 /* The storyteller's texts, with a tokenizer. */
 static void texts_are_texts(void)
 {
@@ -372,6 +467,8 @@ static void texts_are_texts(void)
 CHECK_MAIN("batch_generate", CHECK_CASE(greedy_texts_are_those_alone),
            CHECK_CASE(texts_of_quantized_weights_are_those_alone),
            CHECK_CASE(drawn_texts_are_those_alone), CHECK_CASE(an_invariant_batch_is_exact),
+           CHECK_CASE(caches_of_every_kind_go_together),
+           CHECK_CASE(constrained_texts_are_those_alone),
            CHECK_CASE(what_cannot_go_together_goes_alone), CHECK_CASE(a_bad_request_fails_alone),
            CHECK_CASE(texts_stop_by_themselves), CHECK_CASE(texts_are_told_of_as_they_end),
            CHECK_CASE(a_cancelled_batch_keeps_what_there_is), CHECK_CASE(texts_are_texts))

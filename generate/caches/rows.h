@@ -1,0 +1,22 @@
+/* generate/caches/rows.h -- a cache of several sequences of different lengths, one in each row.
+ *
+ * weft_cache_append then takes one token for each row, with its position. The count of tokens
+ * (weft_cache_offset) stays as it was when the rows were created.
+ */
+#ifndef WEFT_GENERATE_CACHES_ROWS_H
+#define WEFT_GENERATE_CACHES_ROWS_H
+
+#include "weft/cache.h"
+
+/* Copies row `from` of `source` to row `row`. The first call creates n rows; `cache` is empty then,
+ * and of the same kind as `source` (weft_cache_type.another). */
+weft_status weft__cache_put_row(weft_cache *cache, int64_t n, int64_t row, weft_cache *source,
+                                int64_t from);
+
+/* Makes room for `length` tokens in each row. */
+weft_status weft__cache_reserve_rows(weft_cache *cache, int64_t length);
+
+/* Keeps the n rows listed in `which`, in that order. */
+weft_status weft__cache_keep_rows(weft_cache *cache, const int32_t *which, int64_t n);
+
+#endif
