@@ -20,7 +20,8 @@ skip() {
     exit 77
 }
 command -v abidw >/dev/null && command -v abidiff >/dev/null || skip "no abidiff (abigail-tools)"
-readelf -S "$library" | grep '\.debug_info' >/dev/null || skip "$library has no debugging information"
+readelf -S "$library" | grep '\.debug_info' >/dev/null ||
+    skip "$library has no debugging information"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
