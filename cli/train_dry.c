@@ -81,7 +81,7 @@ static weft_status read_epoch(train_run *r, epoch_size *out)
         const weft_array *read = batch.pack ? batch.pack : batch.tokens;
         const int64_t rows = weft_dim(read, 0), columns = weft_dim(read, 1);
         out->packed_pairs = batch.pack != NULL;
-        out->unit = batch.pairs > 0 && !out->packed_pairs ? 2 : 1;
+        out->unit = batch.examples != WEFT_EXAMPLES_SINGLE && !out->packed_pairs ? 2 : 1;
         weft_batch_free(&batch);
         out->tokens += rows * columns;
         if (rows * columns > out->rows * out->columns) {
@@ -97,24 +97,20 @@ static weft_status read_epoch(train_run *r, epoch_size *out)
 
 /* Runs two updates with learning rate 0; the first creates the optimizer state, the second is
  * measured. Reference log-probabilities, which a real run computes first, are set to 0. */
-static weft_status measure(const dry_run *d, const weft_batch *batch, bool checkpoint,
-                           measured *out)
+static weft_status measure(const dry_run *d, weft_batch *batch, bool checkpoint, measured *out)
 {
     const int n = d->o->accumulate > 1 ? 2 : 1;
-    weft_batch one = *batch;
     weft_trainer_options o = *d->o;
     o.folder = NULL;
     o.checkpoint = checkpoint;
-    weft_trainer *trainer;
+    weft_trainer *trainer = NULL;
     weft_scope_open();
-    if (one.pairs > 0 && one.reference == NULL)
-        one.reference = weft_zeros(WEFT_DIMS(2 * one.pairs), WEFT_FLOAT32);
-    if (one.labels == NULL && o.objective->examples == WEFT_EXAMPLES_LABELLED)
-        one.labels = weft_ones(WEFT_DIMS(one.pairs), WEFT_FLOAT32);
-    const weft_batch batches[] = {one, one};
+    weft_status status = weft_batch_complete(batch, o.objective);
+    const weft_batch batches[] = {*batch, *batch};
     weft_memory_clear_cache(); /* frees memory cached for the previous batch */
     *out = (measured){.before = weft_memory_active()};
-    weft_status status = weft_trainer_new(d->r->model, &o, &trainer);
+    if (status == WEFT_OK)
+        status = weft_trainer_new(d->r->model, &o, &trainer);
     if (status == WEFT_OK)
         status = weft_trainer_step(trainer, batches, n, 0, NULL);
     out->after = weft_memory_active();
@@ -145,7 +141,6 @@ static weft_status probe(const dry_run *d, int n, int64_t columns, bool checkpoi
     else
         status = weft_batch_of_samples(samples, pairs ? 2 * n : n, &batch);
     if (status == WEFT_OK) {
-        batch.pairs = pairs ? n : 0;
         status = measure(d, &batch, checkpoint, &m);
         weft_batch_free(&batch);
     }

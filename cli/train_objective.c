@@ -86,7 +86,7 @@ static weft_status add_reference(const train_values *v, const train_run *r, cons
 
 weft_status train_add_reference(const train_values *v, train_run *r)
 {
-    if (!train_objective(v)->reference)
+    if (!(train_objective(v)->columns & WEFT_COLUMN_REFERENCE))
         return WEFT_OK;
     const weft_status status = add_reference(v, r, "reference.safetensors", r->data);
     return status == WEFT_OK

@@ -44,7 +44,7 @@ static weft_status open_data(run *r)
 static weft_status add_references(run *r, weft_model *model)
 {
     const weft_objective *objective = r->options->trainer.objective;
-    if (objective == NULL || !objective->reference)
+    if (objective == NULL || !(objective->columns & WEFT_COLUMN_REFERENCE))
         return WEFT_OK;
     weft_status status = weft_dataset_add_reference(r->data, model, r->options->batch_size, NULL);
     if (status == WEFT_OK && r->validation != NULL)

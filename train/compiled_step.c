@@ -10,75 +10,32 @@
 #include "optim/optim.h"
 #include "train/trainer.h"
 
-/* Input indices. Inputs 0 to 2 are tokens, targets and weights. */
-enum { SCALE = 3, FACTOR, KEYS, PLAIN, OPTIONAL = 6, MOST = PLAIN + OPTIONAL };
+/* The inputs are the columns, then the scale (), the factor () and the row keys (rows, 2). */
+enum { SCALE = WEFT__COLUMNS, FACTOR, KEYS, INPUTS };
 
-/* ---- batches as inputs ---------------------------------------------------------------------- */
-
-/* Adds the inputs that the objective needs; for packed rows also `first` and `positions`, and
- * `pack` and `unpack` if the batch has them. Returns the number of inputs. */
-static int add_inputs(const weft_trainer *t, const weft_batch *batch, weft_array **in)
-{
-    const weft_objective *o = t->o.objective;
-    int n = PLAIN;
-    if (o->reference)
-        in[n++] = batch->reference;
-    if (o->examples == WEFT_EXAMPLES_LABELLED)
-        in[n++] = batch->labels;
-    if (batch->first) {
-        in[n++] = batch->first;
-        in[n++] = batch->positions;
-    }
-    if (batch->pack) {
-        in[n++] = batch->pack;
-        in[n++] = batch->unpack;
-    }
-    return n;
-}
-
-/* The batch of the inputs: tokens, targets and weights (B, L), scale (), factor (), row keys (rows,
- * 2), and the inputs of add_inputs. */
-static weft_batch batch_of(const weft_trainer *t, weft_array *const *in, int n_in)
-{
-    const weft_objective *o = t->o.objective;
-    weft_batch batch = {.tokens = in[0], .targets = in[1], .weights = in[2]};
-    int n = PLAIN;
-    if (o->examples != WEFT_EXAMPLES_SINGLE)
-        batch.pairs = weft_dim(in[0], 0) / 2;
-    if (o->reference)
-        batch.reference = in[n++];
-    if (o->examples == WEFT_EXAMPLES_LABELLED)
-        batch.labels = in[n++];
-    if (n < n_in) {
-        batch.first = in[n++];
-        batch.positions = in[n++];
-    }
-    if (n < n_in) {
-        batch.pack = in[n++];
-        batch.unpack = in[n++];
-    }
-    return batch;
-}
-
+/* Weights are always passed, so batches with and without them have one trace. The input of another
+ * column that is absent has no axes. */
 static weft_status call(const weft_trainer *t, weft_compiled *compiled, const weft_batch *batch,
                         double scale, double factor)
 {
-    weft_array *ones = weft_ones(weft_shape(batch->targets), WEFT_FLOAT32), *loss;
-    weft_array *in[MOST] = {batch->tokens,
-                            batch->targets,
-                            batch->weights ? batch->weights : ones,
-                            weft_scalar(scale, WEFT_FLOAT32),
-                            weft_scalar(factor, WEFT_FLOAT64),
-                            t->row_keys};
-    return weft_compiled_call(compiled, in, add_inputs(t, batch, in), &loss, 1);
+    weft_array *ones = weft_ones(weft_shape(batch->targets), WEFT_FLOAT32), *loss, *in[INPUTS];
+    weft_array *absent = weft_scalar(0, WEFT_FLOAT32);
+    for (int c = 0; c < WEFT__COLUMNS; c++) {
+        weft_array *column = *weft__batch_slot(batch, c);
+        in[c] = column ? column : weft__columns[c].rule == WEFT__ONES ? ones : absent;
+    }
+    in[SCALE] = weft_scalar(scale, WEFT_FLOAT32);
+    in[FACTOR] = weft_scalar(factor, WEFT_FLOAT64);
+    in[KEYS] = t->row_keys;
+    return weft_compiled_call(compiled, in, INPUTS, &loss, 1);
 }
 
-/* ---- the functions -------------------------------------------------------------------------- */
-
 /* Computes the loss and gradients of a batch. The dropout keys of its rows are an input. */
-static weft_array *differentiate(weft_trainer *t, weft_array *const *in, int n_in)
+static weft_array *differentiate(weft_trainer *t, weft_array *const *in)
 {
-    const weft_batch batch = batch_of(t, in, n_in);
+    weft_batch batch = {.examples = t->o.objective->examples};
+    for (int c = 0; c < WEFT__COLUMNS; c++)
+        *weft__batch_slot(&batch, c) = weft_ndim(in[c]) > 0 ? in[c] : NULL;
     weft_array *keys = t->row_keys;
     t->row_keys = in[KEYS];
     weft_array *loss = weft__trainer_differentiate(t, &batch, in[SCALE]);
@@ -90,8 +47,9 @@ static weft_array *differentiate(weft_trainer *t, weft_array *const *in, int n_i
 static int update(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     weft_trainer *t = context;
+    (void)n_in;
     (void)room;
-    out[0] = differentiate(t, in, n_in);
+    out[0] = differentiate(t, in);
     if (weft_ok(out[0]) &&
         weft__optim_set(t->optimizer, t->gradients, out[0], in[FACTOR], t->o.clip) != WEFT_OK)
         out[0] = weft_error_array("%s", weft_error_message());
@@ -101,8 +59,9 @@ static int update(void *context, weft_array *const *in, int n_in, weft_array **o
 static int add(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     weft_trainer *t = context;
+    (void)n_in;
     (void)room;
-    out[0] = differentiate(t, in, n_in);
+    out[0] = differentiate(t, in);
     if (weft_ok(out[0]) && weft__trainer_add_to_sums(t, out[0]) != WEFT_OK)
         out[0] = weft_error_array("%s", weft_error_message());
     return 1;
@@ -112,9 +71,10 @@ static int add(void *context, weft_array *const *in, int n_in, weft_array **out,
 static weft_status compile(weft_trainer *t, weft_function *function, const char *name,
                            weft_array ***more, int n_more, weft_compiled **out)
 {
-    enum { FIRST = 1, BOTH = 3 }; /* dynamic axes; BOTH of a vector: its axis */
-    static const uint32_t dynamic[MOST] = {BOTH, BOTH, BOTH, 0,    0,    FIRST,
-                                           BOTH, BOTH, BOTH, BOTH, BOTH, BOTH};
+    enum { FIRST = 1, ALL = 3 }; /* dynamic axes */
+    uint32_t dynamic[INPUTS] = {[KEYS] = FIRST};
+    for (int c = 0; c < WEFT__COLUMNS; c++)
+        dynamic[c] = ALL;
     const int n = t->parameters.n;
     weft_array ***slots = weft_calloc((size_t)(n + 1 + n_more), sizeof *slots);
     if (slots == NULL)
@@ -122,7 +82,7 @@ static weft_status compile(weft_trainer *t, weft_function *function, const char 
     memcpy(slots, t->parameters.slots, (size_t)n * sizeof *slots);
     slots[n] = &t->row_rewards;
     memcpy(slots + n + 1, more, (size_t)n_more * sizeof *slots);
-    const weft_compile_options options = {.name = name, .dynamic = dynamic, .n_dynamic = MOST};
+    const weft_compile_options options = {.name = name, .dynamic = dynamic, .n_dynamic = INPUTS};
     const weft_status status = weft_compile(function, t, slots, n + 1 + n_more, &options, out);
     weft_free(slots);
     return status;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/failure.h"
-#include "train/data/batch.h"
+#include "train/columns.h"
 #include "train/data/builder.h"
 
 /* ---- adding --------------------------------------------------------------------------------- */
@@ -109,15 +109,11 @@ static int64_t with_another_prompt(const weft_dataset *d, int64_t i)
     enum { BACK = 64 };
     const int64_t n = d->info.samples;
     const weft_sample own = weft_dataset_at(d, i);
-    for (int64_t k = 1; k < n && k <= BACK; k++) {
-        const weft_sample other = weft_dataset_at(d, (i + n - k) % n);
+    for (int64_t k = 1; k < n; k++) {
+        const int64_t at = k <= BACK ? (i + n - k) % n : (i + k - BACK) % n;
+        const weft_sample other = weft_dataset_at(d, at);
         if (!same_prompt(&own, &other))
-            return (i + n - k) % n;
-    }
-    for (int64_t k = 1; k + BACK < n; k++) {
-        const weft_sample other = weft_dataset_at(d, (i + k) % n);
-        if (!same_prompt(&own, &other))
-            return (i + k) % n;
+            return at;
     }
     return (i + n - 1) % n;
 }
@@ -158,92 +154,55 @@ int64_t weft__example_cells(const weft_dataset *d, int64_t e)
     return d->info.examples == WEFT_EXAMPLES_SINGLE ? own : own + mismatch_length(d, e) - 1;
 }
 
-/* Collects the samples of n examples and the indices of their reference log-probabilities. */
-static weft_status gather(const weft_dataset *d, const int64_t *examples, size_t n,
-                          weft_sample *samples, int64_t *entries, weft__builder *builders)
+int64_t weft__example_entry(const weft_dataset *d, int64_t e, bool second)
 {
-    const bool labelled = d->info.examples == WEFT_EXAMPLES_LABELLED;
+    return d->info.examples == WEFT_EXAMPLES_PAIRS ? 2 * e + second : e + second * d->info.samples;
+}
+
+/* Collects the samples of n examples: first ones, then second ones. */
+static weft_status gather(const weft_dataset *d, const int64_t *examples, int64_t n, int64_t rows,
+                          weft_sample *samples, weft__builder *builders)
+{
     weft_status status = WEFT_OK;
-    for (size_t r = 0; status == WEFT_OK && r < 2 * n; r++) {
-        const int64_t e = examples[r % n], second = r >= n;
-        entries[r] = labelled ? e + second * d->info.samples : 2 * e + second;
-        if (labelled && second)
+    for (int64_t r = 0; status == WEFT_OK && r < rows; r++) {
+        const int64_t e = examples[r % n];
+        if (d->info.examples == WEFT_EXAMPLES_LABELLED && r >= n)
             status = mismatch(d, e, &builders[r - n], &samples[r]);
         else
-            samples[r] = weft_dataset_at(d, entries[r]);
+            samples[r] = weft_dataset_at(d, weft__example_entry(d, e, r >= n));
     }
     return status;
 }
 
-static weft_status hold_columns(const weft_dataset *d, const int64_t *examples, int n,
-                                const int64_t *entries, float *scratch, weft_batch *out)
+/* Fills the columns of objectives. */
+static void fill_columns(const weft_dataset *d, const int64_t *examples, int64_t n,
+                         weft__host_batch *host)
 {
-    weft_status status = WEFT_OK;
-    out->pairs = n;
-    for (int64_t r = 0; d->reference && r < 2 * n; r++)
-        scratch[r] = d->reference[entries[r]];
-    if (d->reference)
-        status = weft_set(&out->reference, weft_from_data(scratch, WEFT_FLOAT32, WEFT_DIMS(2 * n)));
-    for (int64_t r = 0; r < n; r++)
-        scratch[r] = !d->samples[examples[r]].undesirable;
-    if (status == WEFT_OK && d->info.examples == WEFT_EXAMPLES_LABELLED)
-        status = weft_set(&out->labels, weft_from_data(scratch, WEFT_FLOAT32, WEFT_DIMS(n)));
-    return status;
-}
-
-/* If starts is NULL, row r has sample r. */
-static weft_status batch_of_single(const weft_dataset *dataset, const int64_t *examples,
-                                   const int64_t *starts, int n, weft_batch *out)
-{
-    const size_t count = (size_t)(starts ? starts[n] : n);
-    weft_sample *samples = weft_calloc(count + 1, sizeof *samples);
-    if (samples == NULL)
-        return weft__out_of_memory("batch", "its examples");
-    for (size_t i = 0; i < count; i++)
-        samples[i] = weft_dataset_at(dataset, examples[i]);
-    const weft_status status =
-        starts ? weft__batch_pack(samples, starts, n, out) : weft_batch_of_samples(samples, n, out);
-    weft_free(samples);
-    return status;
-}
-
-/* A batch of pairs or labelled samples. If starts is NULL, rows are not packed. */
-static weft_status batch_of_two(const weft_dataset *dataset, const int64_t *examples,
-                                const int64_t *starts, int n_rows, weft_batch *out)
-{
-    const int n = starts ? (int)starts[n_rows] : n_rows;
-    const size_t rows = 2 * (size_t)n;
-    weft_sample *samples = weft_calloc(rows + 1, sizeof *samples);
-    float *scratch = weft_calloc(rows + 1, sizeof *scratch);
-    int64_t *entries = weft_calloc(rows + 1, sizeof *entries);
-    weft__builder *builders = weft_calloc((size_t)n + 1, sizeof *builders);
-    const bool room = samples && scratch && entries && builders;
-    weft_status status = room ? gather(dataset, examples, (size_t)n, samples, entries, builders)
-                              : weft__out_of_memory("batch", "its examples");
-    if (status == WEFT_OK)
-        status = weft_batch_of_samples(samples, 2 * n, out);
-    if (status == WEFT_OK && starts)
-        status = weft__batch_pack_two(samples, starts, n_rows, out);
-    if (status == WEFT_OK) {
-        weft_scope_open_lean();
-        status = hold_columns(dataset, examples, n, entries, scratch, out);
-        weft_scope_close(NULL);
-    }
-    if (status != WEFT_OK)
-        weft_batch_free(out);
-    for (int i = 0; builders && i < n; i++)
-        weft__builder_free(&builders[i]);
-    weft_free(builders);
-    weft_free(entries);
-    weft_free(scratch);
-    weft_free(samples);
-    return status;
+    for (int64_t r = 0; host->reference && r < host->sizes.B; r++)
+        host->reference[r] = d->reference[weft__example_entry(d, examples[r % n], r >= n)];
+    for (int64_t e = 0; host->labels && e < n; e++)
+        host->labels[e] = !d->samples[examples[e]].undesirable;
 }
 
 weft_status weft__batch_of_examples(const weft_dataset *dataset, const int64_t *examples,
                                     const int64_t *starts, int n, weft_batch *out)
 {
-    return dataset->info.examples == WEFT_EXAMPLES_SINGLE
-               ? batch_of_single(dataset, examples, starts, n, out)
-               : batch_of_two(dataset, examples, starts, n, out);
+    const weft_examples kind = dataset->info.examples;
+    const int64_t count = starts ? starts[n] : n, rows = count * weft__rows_per_example(kind);
+    weft__host_batch host = {0};
+    weft_sample *samples = weft_calloc((size_t)rows + 1, sizeof *samples);
+    weft__builder *builders = weft_calloc((size_t)count + 1, sizeof *builders);
+    weft_status status = samples && builders
+                             ? gather(dataset, examples, count, rows, samples, builders)
+                             : weft__out_of_memory("batch", "its examples");
+    if (status == WEFT_OK)
+        status = weft__host_fill(samples, kind, starts, n, weft__dataset_columns(dataset), &host);
+    if (status == WEFT_OK)
+        fill_columns(dataset, examples, count, &host);
+    status = weft__host_finish(&host, status, out);
+    for (int64_t i = 0; builders && i < count; i++)
+        weft__builder_free(&builders[i]);
+    weft_free(builders);
+    weft_free(samples);
+    return status;
 }

@@ -3,40 +3,26 @@
 
 int64_t weft__batch_samples(const weft_batch *batch)
 {
-    if (batch->pack)
-        return weft_dim(batch->pack, 0);
-    return batch->pairs > 0 ? batch->pairs : weft_dim(batch->tokens, 0);
+    return batch->pack ? weft_dim(batch->pack, 0) : weft__batch_examples(batch);
 }
 
-/* Rows from .. to of `a`. In a batch of pairs, the chosen rows of these pairs, then the rejected
+/* The rows of a column (B, ...) that belong to the examples from .. to: first ones, then second
  * ones. */
 static weft_array *rows_of(const weft_batch *b, weft_array *a, int64_t from, int64_t to)
 {
-    if (a == NULL)
-        return NULL;
+    const int64_t n = weft__batch_examples(b);
     weft_array *rows[] = {weft_slice_axis(a, 0, from, to), NULL};
-    if (b->pairs == 0)
+    if (weft__rows_per_example(b->examples) == 1)
         return rows[0];
-    rows[1] = weft_slice_axis(a, 0, b->pairs + from, b->pairs + to);
+    rows[1] = weft_slice_axis(a, 0, n + from, n + to);
     return weft_concatenate(rows, 2, 0);
 }
 
-/* Sets the arrays of *out to the samples from .. to. */
-static void take_samples(const weft_batch *b, int64_t from, int64_t to, weft_batch *out)
-{
-    out->tokens = rows_of(b, b->tokens, from, to);
-    out->targets = rows_of(b, b->targets, from, to);
-    out->weights = rows_of(b, b->weights, from, to);
-    out->reference = rows_of(b, b->reference, from, to);
-    out->labels = b->labels ? weft_slice_axis(b->labels, 0, from, to) : NULL;
-    out->pairs = b->pairs > 0 ? to - from : 0;
-}
-
-/* The first pair in packed row `row`; the number of pairs if `row` is past the last row. */
-static weft_status first_pair(const weft_batch *b, int64_t row, int64_t *out)
+/* The first example in packed row `row`; the number of examples if `row` is past the last row. */
+static weft_status first_example(const weft_batch *b, int64_t row, int64_t *out)
 {
     int32_t cell;
-    *out = b->pairs;
+    *out = weft__batch_examples(b);
     if (row == weft_dim(b->pack, 0))
         return WEFT_OK;
     weft_array *corner = weft_slice_axis(weft_slice_axis(b->pack, 0, row, row + 1), 1, 0, 1);
@@ -52,49 +38,50 @@ static weft_array *less(weft_array *numbers, weft_array *by)
     return weft_where(weft_greater_equal_scalar(numbers, 0), weft_subtract(numbers, by), numbers);
 }
 
-/* Takes the packed rows from .. to and their pairs. Indices of elements and pairs are renumbered.
- */
-static weft_status take_packed(const weft_batch *b, int64_t from, int64_t to, weft_batch *out)
+/* Renumbers the cells in *out, which has the examples begin .. end and the packed rows from `row`
+ * on. */
+static void renumber(const weft_batch *b, int64_t begin, int64_t end, int64_t row, weft_batch *out)
 {
-    const int64_t L = weft_dim(b->tokens, 1), C = weft_dim(b->pack, 1);
-    int64_t begin, end;
-    weft_status status = first_pair(b, from, &begin);
-    if (status == WEFT_OK)
-        status = first_pair(b, to, &end);
-    if (status != WEFT_OK)
-        return status;
-    take_samples(b, begin, end, out);
-    weft_array *pack = weft_slice_axis(b->pack, 0, from, to);
-    weft_array *chosen = weft_scalar((double)(begin * L), WEFT_INT32);
-    weft_array *rejected = weft_scalar((double)((b->pairs + 2 * begin - end) * L), WEFT_INT32);
-    weft_array *is_chosen = weft_less_scalar(pack, (double)(b->pairs * L));
-    out->pack = less(pack, weft_where(is_chosen, chosen, rejected));
-    out->unpack =
-        less(rows_of(b, b->unpack, begin, end), weft_scalar((double)(from * C), WEFT_INT32));
-    out->first = weft_slice_axis(b->first, 0, from, to);
-    out->positions = weft_slice_axis(b->positions, 0, from, to);
-    return WEFT_OK;
+    const int64_t n = weft__batch_examples(b), L = weft_dim(b->tokens, 1);
+    weft_array *first = weft_scalar((double)(begin * L), WEFT_INT32);
+    weft_array *second = weft_scalar((double)((n + 2 * begin - end) * L), WEFT_INT32);
+    weft_array *is_first = weft_less_scalar(out->pack, (double)(n * L));
+    weft_array *cells = weft_scalar((double)(row * weft_dim(b->pack, 1)), WEFT_INT32);
+    out->pack = less(out->pack, weft_where(is_first, first, second));
+    out->unpack = less(out->unpack, cells);
 }
 
 weft_status weft__batch_part(const weft_batch *b, int64_t from, int64_t to, weft_batch *out)
 {
+    int64_t begin = from, end = to; /* examples of the samples from .. to */
+    weft_status status = WEFT_OK;
     *out = *b;
     if (from == 0 && to == weft__batch_samples(b))
         return WEFT_OK;
     if (b->pack)
-        return take_packed(b, from, to, out);
-    take_samples(b, from, to, out);
-    out->first = rows_of(b, b->first, from, to);
-    out->positions = rows_of(b, b->positions, from, to);
-    return WEFT_OK;
+        status = first_example(b, from, &begin);
+    if (b->pack && status == WEFT_OK)
+        status = first_example(b, to, &end);
+    for (int c = 0; status == WEFT_OK && c < WEFT__COLUMNS; c++) {
+        const char axis = weft__columns[c].axes[0];
+        weft_array *a = *weft__batch_slot(b, c);
+        if (a)
+            *weft__batch_slot(out, c) = axis == 'B'   ? rows_of(b, a, begin, end)
+                                        : axis == 'N' ? weft_slice_axis(a, 0, begin, end)
+                                                      : weft_slice_axis(a, 0, from, to);
+    }
+    if (b->pack && status == WEFT_OK)
+        renumber(b, begin, end, from, out);
+    return status;
 }
 
 weft_array *weft__batch_row_keys(const weft_batch *b, int64_t from, int64_t to)
 {
     const weft_dtype dtype = WEFT_UINT32;
     weft_array *rows = weft_arange_int(from, to, 1, dtype); /* (n) */
-    if (b->pairs > 0 && b->pack == NULL) {
-        weft_array *both[] = {rows, weft_arange_int(b->pairs + from, b->pairs + to, 1, dtype)};
+    if (b->pack == NULL && weft__rows_per_example(b->examples) > 1) {
+        const int64_t n = weft__batch_examples(b);
+        weft_array *both[] = {rows, weft_arange_int(n + from, n + to, 1, dtype)};
         rows = weft_concatenate(both, 2, 0);
     }
     weft_array *words[] = {weft_zeros_like(rows), rows};

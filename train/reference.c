@@ -26,10 +26,8 @@ static weft_status read_entries(const weft_dataset *d, weft_model *model, const 
         weft_read(weft__row_log_probabilities(model, &batch, false), WEFT_FLOAT32, values, 2 * n);
     weft_scope_close(NULL);
     weft_batch_free(&batch);
-    const bool labelled = d->info.examples == WEFT_EXAMPLES_LABELLED;
     for (int r = 0; status == WEFT_OK && r < 2 * n; r++) {
-        const int64_t e = examples[r % n], second = r >= n;
-        column[labelled ? e + second * d->info.samples : 2 * e + second] = values[r];
+        column[weft__example_entry(d, examples[r % n], r >= n)] = values[r];
         if (!isfinite(values[r]))
             status = weft_fail(WEFT_INVALID,
                                "reference: a log-probability is %s: the model's weights are "
@@ -56,11 +54,12 @@ static weft_status fill_reference(const weft_dataset *d, weft_model *model, int6
     return status;
 }
 
-/* Sums the entries over the ranks. Each entry is computed by one rank and 0 on the others. */
-static weft_status add_entries(weft_group *group, weft_status status, float *column, int64_t n)
+/* Makes the column that of the dataset, or frees it after a failure. */
+static weft_status take(weft_dataset *d, float *column, weft_status status)
 {
-    status = weft_group_agree(group, status, NULL);
-    return status == WEFT_OK ? weft_group_sum(group, column, n) : status;
+    weft_free(status == WEFT_OK ? d->reference : column);
+    d->reference = status == WEFT_OK ? column : d->reference;
+    return status;
 }
 
 weft_status weft_dataset_add_reference(weft_dataset *dataset, weft_model *model, int64_t batch_size,
@@ -78,14 +77,10 @@ weft_status weft_dataset_add_reference(weft_dataset *dataset, weft_model *model,
         status = fill_reference(dataset, model, batch_size > 0 ? batch_size : DEFAULT_BATCH,
                                 weft_group_info_of(group), column);
     weft_nn_train(tree, training);
-    status = add_entries(group, status, column, n);
-    if (status != WEFT_OK) {
-        weft_free(column);
-        return status;
-    }
-    weft_free(dataset->reference);
-    dataset->reference = column;
-    return WEFT_OK;
+    status = weft_group_agree(group, status, NULL); /* each entry is 0 on all ranks but one */
+    if (status == WEFT_OK)
+        status = weft_group_sum(group, column, n);
+    return take(dataset, column, status);
 }
 
 const float *weft_dataset_reference(const weft_dataset *dataset)
@@ -100,12 +95,7 @@ const float *weft_dataset_reference(const weft_dataset *dataset)
 
 static int64_t entries_of(const weft_dataset *d)
 {
-    return d->info.examples == WEFT_EXAMPLES_LABELLED ? 2 * d->info.samples : d->info.samples;
-}
-
-static void write_hash(const weft_dataset *d, char out[WEFT__HASH_TEXT])
-{
-    weft__write_hash(out, weft__dataset_hash(0, d));
+    return 2 * weft__examples_count(d);
 }
 
 weft_status weft_dataset_save_reference(const weft_dataset *dataset, const char *path)
@@ -115,7 +105,7 @@ weft_status weft_dataset_save_reference(const weft_dataset *dataset, const char 
         return weft_fail(WEFT_INVALID, "%s: the dataset has no reference log-probabilities", path);
     const char *const names[] = {COLUMN};
     const weft_metadata metadata = {METADATA, hash};
-    write_hash(dataset, hash);
+    weft__write_hash(hash, weft__dataset_hash(0, dataset));
     weft_scope_open_lean();
     weft_array *const columns[] = {
         weft_from_data(dataset->reference, WEFT_FLOAT32, WEFT_DIMS(entries_of(dataset)))};
@@ -130,7 +120,7 @@ static weft_status read_column(const weft_dataset *d, const weft_safetensors *fi
     char hash[WEFT__HASH_TEXT];
     const int64_t n = entries_of(d);
     const char *of = weft_safetensors_metadata(file, METADATA);
-    write_hash(d, hash);
+    weft__write_hash(hash, weft__dataset_hash(0, d));
     if (of == NULL || strcmp(of, hash) != 0)
         return weft_fail(WEFT_INVALID,
                          "%s: the reference log-probabilities are of other samples (hash %s, "
@@ -164,11 +154,5 @@ weft_status weft_dataset_load_reference(weft_dataset *dataset, const char *path)
                     : weft__out_of_memory("dataset", "its reference");
     weft_scope_close(NULL);
     weft_safetensors_close(file);
-    if (status != WEFT_OK) {
-        weft_free(column);
-        return status;
-    }
-    weft_free(dataset->reference);
-    dataset->reference = column;
-    return WEFT_OK;
+    return take(dataset, column, status);
 }

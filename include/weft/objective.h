@@ -24,6 +24,12 @@ typedef enum weft_examples {
     WEFT_EXAMPLES_PAIRS       /* a chosen and a rejected completion of one prompt */
 } weft_examples;
 
+/* Columns of a batch that only some objectives read; bits of a set. */
+typedef enum weft_column {
+    WEFT_COLUMN_REFERENCE = 1, /* reference log-probabilities of rows */
+    WEFT_COLUMN_LABELS = 2     /* whether examples are desirable */
+} weft_column;
+
 /* Options of all objectives. Zero means the objective's default; where that is not zero, a number
  * below zero means zero. */
 typedef struct weft_objective_options {
@@ -38,7 +44,8 @@ typedef struct weft_objective {
     const char *name;
     const char *summary;
     weft_examples examples;   /* the kind of examples that it needs */
-    bool reference;           /* needs weft_dataset_add_reference */
+    unsigned columns;         /* the weft_column bits that it requires */
+    unsigned accepts;         /* further ones that data may have; it ignores them */
     bool whole_batch;         /* a batch's loss is not the sum of its samples' losses */
     const weft_field *fields; /* the options that it uses */
     weft_objective_options defaults;

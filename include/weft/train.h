@@ -283,14 +283,11 @@ typedef struct weft_batch {
      * int32: the flat index into tokens of each position of the packed rows, -1 for padding. unpack
      * (B, L) int32: the flat index into the packed rows of each token. */
     weft_array *pack, *unpack;
-    /* Preference pairs, else 0 and NULL. The first `pairs` rows are the chosen samples, the next
-     * `pairs` rows the rejected ones. reference: (B) float32, the reference log-probability of each
-     * row, if the dataset has that column. */
-    int64_t pairs;
-    weft_array *reference;
-    /* Labelled samples, else NULL: (pairs) float32, 1: desirable. The second half of the rows are
-     * then the prompts with other samples' completions. */
-    weft_array *labels;
+    /* The kind of examples. The first half of the rows of pairs has the chosen samples, the second
+     * half the rejected ones; of labelled samples, the prompts with other samples' completions. */
+    weft_examples examples;
+    weft_array *reference;  /* (B) float32: the reference log-probability of each row, or NULL */
+    weft_array *labels;     /* labelled samples, else NULL: (B / 2) float32, 1: desirable */
     double embedding_noise; /* that of weft_model_call; initially 0: none */
     int64_t n_tokens;       /* tokens read, without padding and the last token of each sample */
     double n_targets;       /* sum of the targets' weights */
@@ -301,6 +298,13 @@ typedef struct weft_batch {
 WEFT_NODISCARD WEFT_API weft_status weft_batch_of_samples(const weft_sample *samples, int n,
                                                           weft_batch *out);
 WEFT_API void weft_batch_free(weft_batch *batch) WEFT_NONNULL(1); /* leaves it zeroed */
+
+/* Makes a batch of samples, with two rows for each example where the objective needs that, one of
+ * the objective's examples, and adds zeros for columns that it requires and the batch lacks: a
+ * batch with which time and memory can be measured. */
+WEFT_NODISCARD WEFT_API weft_status weft_batch_complete(weft_batch *batch,
+                                                        const weft_objective *objective)
+    WEFT_NONNULL(1, 2);
 
 /* An endless sequence of batches by index, epoch after epoch. */
 typedef struct weft_batches weft_batches;

@@ -59,7 +59,8 @@ static weft_array *demanding_loss(weft_model *model, const weft_batch *batch,
                                   weft_array **rewards)
 {
     weft_array *loss = met->loss(model, batch, options, checkpoint, rewards);
-    const int64_t n = batch->pairs > 0 ? batch->pairs : weft_dim(batch->tokens, 0);
+    const int rows = batch->examples == WEFT_EXAMPLES_SINGLE ? 1 : 2; /* per example */
+    const int64_t n = weft_dim(batch->tokens, 0) / rows;
     if (model != run_shortage.model || !weft_model_module(model)->training ||
         n <= run_shortage.most)
         return loss;

@@ -127,7 +127,7 @@ static void run_steps(const golden *g, const numbers *n, weft_model *model)
     double loss = 0, norm = 0, rewards = 0, accuracy = 0;
     for (int s = 0; s < STEPS; s++) {
         data[s] = pairs_of(n, s);
-        if (o.objective->reference)
+        if (o.objective->columns & WEFT_COLUMN_REFERENCE)
             CHECK_OK(weft_dataset_add_reference(data[s], model, 3, NULL));
     }
     CHECK_OK(weft_trainer_new(model, &o, &trainer));
@@ -210,10 +210,11 @@ static void a_pair_is_one_example(void)
                 continue;
             int32_t tokens[8 * RUN_LENGTH];
             const int64_t L = weft_dim(b.tokens, 1);
-            CHECK_EQ_INT(weft_dim(b.tokens, 0), 2 * b.pairs);
-            CHECK_OK(weft_read(b.tokens, WEFT_INT32, tokens, 2 * b.pairs * L));
-            for (int64_t r = 0; r < b.pairs; r++) {
-                const int32_t *chosen = tokens + r * L, *rejected = tokens + (b.pairs + r) * L;
+            CHECK_EQ_INT(b.examples, WEFT_EXAMPLES_PAIRS);
+            const int64_t pairs = weft_dim(b.tokens, 0) / 2;
+            CHECK_OK(weft_read(b.tokens, WEFT_INT32, tokens, 2 * pairs * L));
+            for (int64_t r = 0; r < pairs; r++) {
+                const int32_t *chosen = tokens + r * L, *rejected = tokens + (pairs + r) * L;
                 int found = -1;
                 for (int p = 0; p < PAIRS; p++) {
                     if (memcmp(chosen, weft_dataset_at(d, 2 * p).ids, 8 * sizeof *chosen) == 0)
@@ -438,7 +439,7 @@ static void make_updates(const golden *g, const numbers *n, bool compile, weft_t
         weft_dataset *data = pairs_of(n, s);
         weft_batches *batches = NULL;
         weft_batch parts[2] = {{0}};
-        if (o.objective->reference)
+        if (o.objective->columns & WEFT_COLUMN_REFERENCE)
             CHECK_OK(weft_dataset_add_reference(data, model, 3, NULL));
         const int64_t rows = n->rows / 2;
         CHECK_OK(weft_batches_new(data, s < 2 ? rows - 1 : rows, 0, &batches));
@@ -496,7 +497,7 @@ static void evaluation_has_the_objectives_loss(void)
         weft_evaluate_options o = {.objective = weft_objective_named(goldens[i].objective),
                                    .objective_options = goldens[i].options};
         weft_evaluation found;
-        if (o.objective->reference) {
+        if (o.objective->columns & WEFT_COLUMN_REFERENCE) {
             CHECK_STATUS(weft_evaluate(model, data, &o, &found), WEFT_INVALID);
             CHECK_OK(weft_dataset_add_reference(data, model, 3, NULL));
         }

@@ -124,7 +124,7 @@ static void compare_reference(weft_model *model, const weft_batch *packed)
     weft_scope_open();
     weft_array *rows = weft__row_log_probabilities(model, packed, false);
     weft_array *off = weft_divide(weft_subtract(rows, packed->reference), packed->reference);
-    CHECK_EQ_INT(weft_size(rows), 2 * packed->pairs);
+    CHECK_EQ_INT(weft_size(rows), 2 * weft__batch_examples(packed));
     const double worst = largest(off);
     printf("  reference log-probabilities differ by %.1e\n", worst);
     CHECK(worst < 1e-6);
@@ -146,7 +146,7 @@ static void packed_rows_train_as_padded_ones(const char *name)
         weft_dataset *d = examples_of(objective, weft_model_info_of(model)->vocab_size);
         CHECK_OK(weft_dataset_add_reference(d, model, 3, NULL));
         if (only_batch(d, true, &packed) && only_batch(d, false, &padded)) {
-            CHECK_EQ_INT(packed.pairs, padded.pairs);
+            CHECK_EQ_INT(weft__batch_examples(&packed), weft__batch_examples(&padded));
             CHECK_EQ_INT(packed.n_tokens, padded.n_tokens);
             CHECK(weft_dim(packed.pack, 0) > 1 && weft_dim(packed.pack, 0) < PAIRS);
             compare(model, objective, &packed, &padded);
@@ -266,13 +266,14 @@ static void count_pairs(const weft_batch *b, const weft_dataset *d, int *counts)
 {
     const int64_t L = weft_dim(b->tokens, 1), R = weft_dim(b->pack, 0), C = weft_dim(b->pack, 1);
     int32_t tokens[2 * PAIRS * LONGEST], unpack[2 * PAIRS * LONGEST], pack[PAIRS * ROW];
-    const bool fits = 2 * b->pairs <= 2 * PAIRS && L < LONGEST && R <= PAIRS && C <= ROW;
+    const int64_t pairs = weft__batch_examples(b);
+    const bool fits = 2 * pairs <= 2 * PAIRS && L < LONGEST && R <= PAIRS && C <= ROW;
     if (!CHECK(fits))
         return;
-    CHECK_OK(weft_read(b->tokens, WEFT_INT32, tokens, 2 * b->pairs * L));
-    CHECK_OK(weft_read(b->unpack, WEFT_INT32, unpack, 2 * b->pairs * L));
+    CHECK_OK(weft_read(b->tokens, WEFT_INT32, tokens, 2 * pairs * L));
+    CHECK_OK(weft_read(b->unpack, WEFT_INT32, unpack, 2 * pairs * L));
     CHECK_OK(weft_read(b->pack, WEFT_INT32, pack, R * C));
-    for (int64_t p = 0; p < b->pairs; p++) {
+    for (int64_t p = 0; p < pairs; p++) {
         for (int i = 0; i < PAIRS; i++) {
             const weft_sample chosen = weft_dataset_at(d, 2 * i),
                               other = weft_dataset_at(d, 2 * i + 1);
@@ -280,12 +281,12 @@ static void count_pairs(const weft_batch *b, const weft_dataset *d, int *counts)
                 0)
                 continue;
             counts[i]++;
-            CHECK(memcmp(tokens + (b->pairs + p) * L, other.ids,
+            CHECK(memcmp(tokens + (pairs + p) * L, other.ids,
                          sizeof(int32_t) * (size_t)(other.length - 1)) == 0);
-            CHECK_EQ_INT(unpack[p * L] / C, unpack[(b->pairs + p) * L] / C);
+            CHECK_EQ_INT(unpack[p * L] / C, unpack[(pairs + p) * L] / C);
         }
     }
-    for (int64_t i = 0; i < 2 * b->pairs * L; i++)
+    for (int64_t i = 0; i < 2 * pairs * L; i++)
         CHECK(unpack[i] < 0 || pack[unpack[i]] == i);
 }
 
@@ -323,11 +324,12 @@ static void pairs_are_whole_and_weighted(void)
                 int32_t first[8] = {0};
                 const weft_sample s = weft_dataset_at(d, 2 * p);
                 weft_scope_open();
-                weft_array *rows = weft_slice_axis(batch.tokens, 0, 0, batch.pairs);
+                weft_array *rows =
+                    weft_slice_axis(batch.tokens, 0, 0, weft__batch_examples(&batch));
                 weft_array *column = weft_slice_axis(rows, 1, 0, 1);
-                CHECK_OK(weft_read(column, WEFT_INT32, first, batch.pairs));
+                CHECK_OK(weft_read(column, WEFT_INT32, first, weft__batch_examples(&batch)));
                 weft_scope_close(NULL);
-                for (int64_t r = 0; r < batch.pairs; r++)
+                for (int64_t r = 0; r < weft__batch_examples(&batch); r++)
                     counts[p] += first[r] == s.ids[0];
             }
             weft_batch_free(&batch);

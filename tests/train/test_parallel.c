@@ -128,7 +128,7 @@ static void train(weft_group *group, void *argument)
     if (r->o.callback == NULL)
         r->o.callback = run_keep;
     weft_status status = WEFT_OK;
-    if (r->o.objective->reference)
+    if (r->o.objective->columns & WEFT_COLUMN_REFERENCE)
         status = weft_dataset_add_reference(r->data, r->model, 3, group);
     if (status == WEFT_OK)
         status = weft_trainer_new(r->model, &r->o, &trainer);

@@ -29,7 +29,7 @@ const weft_objective weft_objective_dpo = {
     .name = "dpo",
     .summary = "DPO, from preference pairs and the starting model",
     .examples = WEFT_EXAMPLES_PAIRS,
-    .reference = true,
+    .columns = WEFT_COLUMN_REFERENCE,
     .fields = fields,
     .defaults = {.beta = 0.1},
     .weight = weft__pair_weight,

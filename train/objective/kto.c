@@ -14,7 +14,7 @@ static const weft_field fields[] = {
 static weft_array *loss(weft_model *model, const weft_batch *batch, const weft_objective_options *o,
                         bool checkpoint, weft_array **rewards)
 {
-    const int64_t n = batch->pairs;
+    const int64_t n = weft__batch_examples(batch);
     weft_array *rows = weft__row_log_probabilities(model, batch, checkpoint); /* (B) */
     weft_device *there = weft_device_of(rows);
     weft_array *ratios = weft_subtract(rows, weft_to(batch->reference, there)); /* (B) */
@@ -37,7 +37,7 @@ const weft_objective weft_objective_kto = {
     .name = "kto",
     .summary = "KTO, from completions that are labelled desirable or not and the starting model",
     .examples = WEFT_EXAMPLES_LABELLED,
-    .reference = true,
+    .columns = WEFT_COLUMN_REFERENCE | WEFT_COLUMN_LABELS,
     .whole_batch = true,
     .fields = fields,
     .defaults = {.beta = 0.1, .desirable_weight = 1, .undesirable_weight = 1},

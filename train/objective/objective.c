@@ -75,38 +75,6 @@ weft_status weft__objective_complete(const weft_objective *objective,
     return WEFT_OK;
 }
 
-static weft_status check_examples(const weft_objective *objective, weft_examples has,
-                                  bool reference)
-{
-    static const char *const names[] = {"single samples", "labelled completions",
-                                        "preference pairs"};
-    if (has != objective->examples)
-        return weft_fail(WEFT_INVALID, "objective %s: data: expected %s, got %s", objective->name,
-                         names[objective->examples], names[has]);
-    if (objective->reference && !reference)
-        return weft_fail(WEFT_INVALID,
-                         "objective %s: data: expected reference log-probabilities "
-                         "(weft_dataset_add_reference), got none",
-                         objective->name);
-    return WEFT_OK;
-}
-
-weft_status weft__objective_check_data(const weft_objective *objective, const weft_dataset *data)
-{
-    return data ? check_examples(objective, weft_dataset_info_of(data).examples,
-                                 weft_dataset_reference(data) != NULL)
-                : check_examples(objective, WEFT_EXAMPLES_SINGLE, false);
-}
-
-weft_status weft__objective_check_batch(const weft_objective *objective, const weft_batch *batch)
-{
-    return check_examples(objective,
-                          batch->labels      ? WEFT_EXAMPLES_LABELLED
-                          : batch->pairs > 0 ? WEFT_EXAMPLES_PAIRS
-                                             : WEFT_EXAMPLES_SINGLE,
-                          batch->reference != NULL);
-}
-
 void weft__objective_write(weft__text *t, const weft_objective *objective,
                            const weft_objective_options *options)
 {
@@ -162,13 +130,13 @@ weft_array *weft__row_means(const weft_batch *batch, weft_array *losses)
 
 weft_array *weft__pair_difference(const weft_batch *batch, weft_array *values)
 {
-    return weft_subtract(weft_slice_axis(values, 0, 0, batch->pairs),
-                         weft_slice_axis(values, 0, batch->pairs, 2 * batch->pairs));
+    const int64_t n = weft__batch_examples(batch);
+    return weft_subtract(weft_slice_axis(values, 0, 0, n), weft_slice_axis(values, 0, n, 2 * n));
 }
 
 double weft__pair_weight(const weft_batch *batch)
 {
-    return (double)batch->pairs;
+    return (double)weft__batch_examples(batch);
 }
 
 /* ---- rewards -------------------------------------------------------------------------------- */
@@ -176,24 +144,23 @@ double weft__pair_weight(const weft_batch *batch)
 weft_status weft__rewards_add(weft_reward_report *report, const weft_batch *batch,
                               weft_array *rewards)
 {
-    const int64_t n = batch->pairs;
+    const int64_t n = weft__batch_examples(batch);
+    const bool labelled = batch->examples == WEFT_EXAMPLES_LABELLED;
     float *values = weft_calloc(3 * (size_t)n + 1, sizeof *values);
     if (values == NULL)
         return weft_fail(WEFT_MEMORY, "training: out of memory for the rewards of %lld examples",
                          (long long)n);
     weft_status status = weft_read(rewards, WEFT_FLOAT32, values, 2 * n);
-    if (status == WEFT_OK && batch->labels)
+    if (status == WEFT_OK && labelled)
         status = weft_read(batch->labels, WEFT_FLOAT32, values + 2 * n, n);
-    for (int64_t i = 0; status == WEFT_OK && i < n; i++) {
-        const bool chosen = batch->labels == NULL || values[2 * n + i] > 0;
-        const bool rejected = batch->labels == NULL || !chosen;
-        report->chosen += chosen ? (double)values[i] : 0;
-        report->rejected += rejected ? (double)values[batch->labels ? i : n + i] : 0;
-        report->accuracy += batch->labels ? NAN : (double)(values[i] > values[n + i]);
-        report->n_chosen += chosen;
-        report->n_rejected += rejected;
-        report->pairs++;
+    for (int64_t r = 0; status == WEFT_OK && r < (labelled ? n : 2 * n); r++) {
+        const bool chosen = labelled ? values[2 * n + r] > 0 : r < n;
+        *(chosen ? &report->chosen : &report->rejected) += (double)values[r];
+        *(chosen ? &report->n_chosen : &report->n_rejected) += 1;
     }
+    for (int64_t i = 0; status == WEFT_OK && i < n; i++)
+        report->accuracy += labelled ? NAN : (double)(values[i] > values[n + i]);
+    report->pairs += status == WEFT_OK ? n : 0;
     weft_free(values);
     return status;
 }

@@ -4,8 +4,8 @@
 
 #include "core/io/json.h"
 #include "core/io/text.h"
+#include "train/columns.h"
 #include "weft/op.h"
-#include "weft/train.h"
 
 /* train/loss.c: the negative log-likelihoods of targets (B, L): float32 (B, L). 0 where a target is
  * negative. */
@@ -42,10 +42,10 @@ const weft_dataset *weft__batches_dataset(const weft_batches *batches);
 /* Fails if an id of the batches is not in a vocabulary. */
 weft_status weft__batches_check_ids(const weft_batches *batches, int64_t vocabulary);
 
-/* WEFT_INVALID if a dataset lacks what the objective needs. NULL stands for batches from a file. */
+/* WEFT_INVALID, naming objective and column, if a dataset or batch has other examples than the
+ * objective's, lacks a column that the objective requires, or has one that it does not accept, or
+ * if a column of a batch has another dtype or shape. NULL stands for batches from a file. */
 weft_status weft__objective_check_data(const weft_objective *objective, const weft_dataset *data);
-
-/* WEFT_INVALID if a batch lacks what the objective needs. */
 weft_status weft__objective_check_batch(const weft_objective *objective, const weft_batch *batch);
 
 /* Writes the objective and its options as members of a JSON object, each followed by a comma. */

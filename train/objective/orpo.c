@@ -12,7 +12,7 @@ static const weft_field fields[] = {
  * the last trained one. */
 static weft_array *whole_targets(const weft_batch *batch)
 {
-    const int64_t n = batch->pairs, L = weft_dim(batch->targets, 1);
+    const int64_t n = weft__batch_examples(batch), L = weft_dim(batch->targets, 1);
     weft_array *targets = weft_slice_axis(batch->targets, 0, 0, n);      /* (pairs, L) */
     weft_array *rejected = weft_slice_axis(batch->targets, 0, n, 2 * n); /* (pairs, L) */
     weft_array *tokens = weft_slice_axis(batch->tokens, 0, 0, n);        /* (pairs, L) */
@@ -37,25 +37,27 @@ static weft_array *log_odds(weft_array *x)
 static weft_array *loss(weft_model *model, const weft_batch *batch, const weft_objective_options *o,
                         bool checkpoint, weft_array **rewards)
 {
+    const int64_t n = weft__batch_examples(batch);
     weft_array *targets = whole_targets(batch);                                 /* (B, L) */
     weft_array *losses = weft__token_losses(model, batch, targets, checkpoint); /* (B, L) */
     weft_array *rows = weft__row_means(batch, losses);                          /* (B) */
-    weft_array *counted = weft_slice_axis(targets, 0, 0, batch->pairs);         /* (pairs, L) */
+    weft_array *counted = weft_slice_axis(targets, 0, 0, n);                    /* (pairs, L) */
     weft_array *tokens = weft_sum(weft_astype(weft_greater_equal_scalar(counted, 0), WEFT_FLOAT32),
                                   WEFT_ALL_AXES, false);
-    weft_array *chosen = weft_slice_axis(losses, 0, 0, batch->pairs); /* (pairs, L) */
+    weft_array *chosen = weft_slice_axis(losses, 0, 0, n); /* (pairs, L) */
     weft_array *mean = weft_divide(weft_sum(chosen, WEFT_ALL_AXES, false),
                                    weft_to(tokens, weft_device_of(losses)));
     weft_array *odds = weft__pair_difference(batch, log_odds(rows)); /* (pairs) */
     weft_array *ratio = weft_sum(weft_log_sigmoid(odds), WEFT_ALL_AXES, false);
     *rewards = weft_scale(rows, o->beta);
-    return weft_subtract(weft_scale(mean, (double)batch->pairs), weft_scale(ratio, o->beta));
+    return weft_subtract(weft_scale(mean, (double)n), weft_scale(ratio, o->beta));
 }
 
 const weft_objective weft_objective_orpo = {
     .name = "orpo",
     .summary = "ORPO, from preference pairs",
     .examples = WEFT_EXAMPLES_PAIRS,
+    .accepts = WEFT_COLUMN_REFERENCE,
     .whole_batch = true,
     .fields = fields,
     .defaults = {.beta = 0.1},

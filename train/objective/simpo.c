@@ -27,6 +27,7 @@ const weft_objective weft_objective_simpo = {
     .name = "simpo",
     .summary = "SimPO, from preference pairs",
     .examples = WEFT_EXAMPLES_PAIRS,
+    .accepts = WEFT_COLUMN_REFERENCE,
     .fields = fields,
     .defaults = {.beta = 2, .gamma = 0.5},
     .weight = weft__pair_weight,

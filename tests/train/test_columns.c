@@ -1,0 +1,251 @@
+/* tests/train/test_columns.c -- the columns of batches: a missing, surplus or malformed one is
+ * named, for every objective and column; parts of a batch have its rows; an objective of a program
+ * reads a column alike in plain, compiled and split updates. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "train/columns.h"
+#include "train/trainer.h"
+
+enum { EXAMPLES = 5, LONGEST = 9 };
+
+static weft_model *load(void)
+{
+    weft_model *model = NULL;
+    CHECK_OK(weft_model_load(check_fixture("models/llama"), NULL, &model));
+    return model;
+}
+
+/* Examples of different lengths, some with fractional weights. */
+static weft_dataset *examples_of(weft_examples kind)
+{
+    weft_dataset *d = NULL;
+    CHECK_OK(weft_dataset_new(LONGEST, &d));
+    for (int i = 0; d && i < EXAMPLES; i++) {
+        int32_t ids[2][LONGEST];
+        float weights[LONGEST];
+        weft_sample pair[2];
+        for (int side = 0; side < 2; side++) {
+            for (int k = 0; k < LONGEST; k++) {
+                ids[side][k] = 1 + (7 * i + 3 * k + (k > 2 ? 5 * side : 0)) % 50;
+                weights[k] = k < 2 ? 0 : i == 1 ? 0.5f : 1;
+            }
+            pair[side] = (weft_sample){ids[side], weights, LONGEST - i + side - 1, 0};
+        }
+        if (kind == WEFT_EXAMPLES_PAIRS)
+            CHECK_OK(weft_dataset_add_pair(d, &pair[0], &pair[1]));
+        else if (kind == WEFT_EXAMPLES_LABELLED)
+            CHECK_OK(weft_dataset_add_labelled(d, &pair[0], i % 2));
+        else
+            CHECK_OK(weft_dataset_add_sample(d, &pair[0]));
+    }
+    return d;
+}
+
+/* All examples in one batch, with zeros in the columns that data does not have. */
+static bool batch_of(const weft_objective *o, bool packed, weft_batch *out)
+{
+    weft_dataset *d = examples_of(o->examples);
+    weft_batches *b = NULL;
+    const bool made = d &&
+                      CHECK_OK(packed ? weft_batches_new_packed(d, EXAMPLES, 4 * LONGEST, 0, &b)
+                                      : weft_batches_new(d, EXAMPLES, 0, &b)) &&
+                      CHECK_OK(weft_batches_at(b, 0, out)) && CHECK_OK(weft_batch_complete(out, o));
+    weft_batches_free(b);
+    weft_dataset_free(d);
+    return made;
+}
+
+/* ---- what is named -------------------------------------------------------------------------- */
+
+static void expect(const weft_trainer *t, const weft_batch *batch, bool good, const char *what,
+                   const char *column)
+{
+    char text[200];
+    snprintf(text, sizeof text, "objective %s: batch: %s %s", t->o.objective->name, what, column);
+    const weft_status status = weft_trainer_step((weft_trainer *)t, batch, 1, 1, NULL);
+    if (good)
+        CHECK_OK(status);
+    else if (CHECK_EQ_INT(status, WEFT_INVALID))
+        CHECK_CONTAINS(weft_error_message(), text);
+}
+
+/* Steps with one array in the place of a column. */
+static void replace(const weft_trainer *t, const weft_batch *batch, int c, weft_array *array,
+                    bool good, const char *what)
+{
+    weft_batch changed = *batch;
+    *weft__batch_slot(&changed, c) = array;
+    expect(t, &changed, good, what, weft__columns[c].name);
+}
+
+static void check_columns(const weft_trainer *t, const weft_batch *batch)
+{
+    const weft_objective *o = t->o.objective;
+    weft_scope_open();
+    expect(t, batch, true, "", "");
+    for (int c = 1; c < WEFT__COLUMNS; c++) { /* 0: tokens, of which the other shapes follow */
+        const weft__column *column = &weft__columns[c];
+        const weft_array *own = *weft__batch_slot(batch, c);
+        const bool optional = column->rule == WEFT__ONES || (column->bit & o->accepts) != 0;
+        const int64_t rows = weft_dim(batch->tokens, 0);
+        if (own) {
+            weft_dims larger = weft_shape(own);
+            larger.at[0]++;
+            replace(t, batch, c, NULL, optional, "missing column");
+            if (own != batch->pack) /* of which the shapes of `first` and `positions` follow */
+                replace(t, batch, c, weft_zeros(larger, column->dtype), false, "column");
+            replace(t, batch, c, weft_zeros(weft_shape(own), WEFT_FLOAT64), false, "column");
+        } else if (column->rule == WEFT__OBJECTIVE) {
+            weft_array *vector = weft_zeros(WEFT_DIMS(rows), column->dtype);
+            replace(t, batch, c, vector, optional, "surplus column");
+        }
+    }
+    replace(t, batch, 0, NULL, false, "missing column");
+    replace(t, batch, 0, weft_zeros(WEFT_DIMS(8), WEFT_INT32), false, "column");
+    weft_scope_close(NULL);
+}
+
+static void wrong_columns_are_named(void)
+{
+    for (int i = 0; weft_objectives[i]; i++) {
+        for (int packed = 0; packed < 2; packed++) {
+            const weft_trainer_options o = {.objective = weft_objectives[i]};
+            weft_model *model = load();
+            weft_trainer *t = NULL;
+            weft_batch batch = {0};
+            if (model && batch_of(weft_objectives[i], packed, &batch) &&
+                CHECK_OK(weft_trainer_new(model, &o, &t)))
+                check_columns(t, &batch);
+            weft_trainer_free(t);
+            weft_batch_free(&batch);
+            weft_model_free(model);
+        }
+    }
+}
+
+/* Data with a column that an objective does not accept, and without one that it requires. */
+static void columns_of_data_are_checked(void)
+{
+    weft_model *model = load();
+    weft_dataset *d = examples_of(WEFT_EXAMPLES_PAIRS);
+    weft_objective strict = weft_objective_simpo;
+    strict.accepts = 0;
+    weft_evaluate_options o = {.objective = &weft_objective_dpo};
+    weft_evaluation result;
+    CHECK_EQ_INT(weft_evaluate(model, d, &o, &result), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "objective dpo: data: missing column reference");
+    CHECK_OK(weft_dataset_add_reference(d, model, 0, NULL));
+    CHECK_OK(weft_evaluate(model, d, &o, &result));
+    o.objective = &weft_objective_simpo;
+    CHECK_OK(weft_evaluate(model, d, &o, &result));
+    o.objective = &strict;
+    CHECK_EQ_INT(weft_evaluate(model, d, &o, &result), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "objective simpo: data: surplus column reference");
+    weft_dataset_free(d);
+    weft_model_free(model);
+}
+
+/* ---- parts ---------------------------------------------------------------------------------- */
+
+/* The losses of tokens in the samples from .. to of a batch: their sum. */
+static double loss_of_part(weft_model *model, const weft_batch *batch, int64_t from, int64_t to)
+{
+    weft_batch part;
+    weft_scope_open();
+    CHECK_OK(weft__batch_part(batch, from, to, &part));
+    weft_objective any = {.name = "any", .examples = batch->examples, .accepts = ~0U};
+    CHECK_OK(weft__objective_check_batch(&any, &part));
+    const double loss = weft_item(weft_next_token_loss(model, &part, 1, false));
+    weft_scope_close(NULL);
+    return loss;
+}
+
+/* Every part is a batch with columns of the right shapes, and the losses add up to the batch's. */
+static void parts_are_batches(void)
+{
+    weft_model *model = load();
+    for (int i = 0; model && weft_objectives[i]; i++) {
+        for (int packed = 0; packed < 2; packed++) {
+            weft_batch batch = {0};
+            if (!batch_of(weft_objectives[i], packed, &batch))
+                continue;
+            const int64_t n = weft__batch_samples(&batch);
+            const double whole = loss_of_part(model, &batch, 0, n);
+            for (int64_t cut = 1; cut < n; cut++)
+                CHECK_CLOSE(loss_of_part(model, &batch, 0, cut) +
+                                loss_of_part(model, &batch, cut, n),
+                            whole, 2e-6 * whole); /* float32 sums of about 70 losses */
+            weft_batch_free(&batch);
+        }
+    }
+    weft_model_free(model);
+}
+
+/* ---- an objective of a program -------------------------------------------------------------- */
+
+static double n_rows(const weft_batch *batch)
+{
+    return (double)weft_dim(batch->tokens, 0);
+}
+
+/* The sum over rows of the column `reference` times the negative log-probability. */
+static weft_array *scaled_loss(weft_model *model, const weft_batch *batch,
+                               const weft_objective_options *options, bool checkpoint,
+                               weft_array **rewards)
+{
+    (void)options;
+    *rewards = NULL;
+    weft_array *rows = weft__row_log_probabilities(model, batch, checkpoint);
+    return weft_negative(weft_sum(weft_multiply(rows, batch->reference), WEFT_ALL_AXES, false));
+}
+
+static const weft_objective scaled = {
+    .name = "scaled", .columns = WEFT_COLUMN_REFERENCE, .weight = n_rows, .loss = scaled_loss};
+
+/* The loss of an update of n copies of the batch. */
+static double update(weft_trainer_options o, const weft_batch *batch, int n)
+{
+    weft_model *model = load();
+    weft_trainer *t = NULL;
+    weft_train_report report = {0};
+    const weft_batch batches[] = {*batch, *batch};
+    o.objective = &scaled;
+    if (model && CHECK_OK(weft_trainer_new(model, &o, &t)))
+        CHECK_OK(weft_trainer_step(t, batches, n, 1, &report));
+    weft_trainer_free(t);
+    weft_model_free(model);
+    return report.loss;
+}
+
+/* A column for single samples, which no objective of the library has. */
+static void own_objective_reads_its_column(void)
+{
+    static const float factors[EXAMPLES] = {1, -2, 0.5f, 3, 0.25f};
+    float rows[EXAMPLES];
+    double expected = 0;
+    weft_model *model = load();
+    weft_batch batch = {0};
+    if (!model || !batch_of(&weft_objective_supervised, false, &batch))
+        return;
+    weft_scope_open();
+    CHECK_OK(
+        weft_set(&batch.reference, weft_from_data(factors, WEFT_FLOAT32, WEFT_DIMS(EXAMPLES))));
+    CHECK_OK(
+        weft_read(weft__row_log_probabilities(model, &batch, false), WEFT_FLOAT32, rows, EXAMPLES));
+    weft_scope_close(NULL);
+    for (int i = 0; i < EXAMPLES; i++)
+        expected -= (double)factors[i] * (double)rows[i] / EXAMPLES;
+    const double tolerance = 1e-5 * fabs(expected); /* float32 */
+    CHECK_CLOSE(update((weft_trainer_options){0}, &batch, 1), expected, tolerance);
+    CHECK_CLOSE(update((weft_trainer_options){.compile = true}, &batch, 1), expected, tolerance);
+    CHECK_CLOSE(update((weft_trainer_options){.micro_batch = 2}, &batch, 1), expected, tolerance);
+    CHECK_CLOSE(update((weft_trainer_options){.compile = true}, &batch, 2), expected, tolerance);
+    weft_batch_free(&batch);
+    weft_model_free(model);
+}
+
+CHECK_MAIN("columns", CHECK_CASE(wrong_columns_are_named), CHECK_CASE(columns_of_data_are_checked),
+           CHECK_CASE(parts_are_batches), CHECK_CASE(own_objective_reads_its_column))

@@ -1,0 +1,165 @@
+/* train/columns.c -- the columns of batches: their table, checks and sizes. */
+#include "train/columns.h"
+
+#include "core/failure.h"
+#include "core/shape.h"
+#include "train/data/dataset.h"
+#include "train/objective/objective.h"
+
+#define COLUMN(member, type, ...)                                                                  \
+    {                                                                                              \
+#member, offsetof(weft_batch, member), offsetof(weft__host_batch, member), WEFT_##type,    \
+            __VA_ARGS__                                                                            \
+    }
+
+const weft__column weft__columns[WEFT__COLUMNS] = {
+    COLUMN(tokens, INT32, "BL", WEFT__ALWAYS, 0, 0, NULL),
+    COLUMN(targets, INT32, "BL", WEFT__ALWAYS, -1, 0, NULL),
+    COLUMN(weights, FLOAT32, "BL", WEFT__ONES, 0, 0, NULL),
+    COLUMN(first, INT32, "RC", WEFT__PACKED, 0, 0, NULL),
+    COLUMN(positions, INT32, "RC", WEFT__PACKED, 0, 0, NULL),
+    COLUMN(pack, INT32, "RC", WEFT__REPACKED, -1, 0, NULL),
+    COLUMN(unpack, INT32, "BL", WEFT__REPACKED, -1, 0, NULL),
+    COLUMN(reference, FLOAT32, "B", WEFT__OBJECTIVE, 0, WEFT_COLUMN_REFERENCE,
+           "reference log-probabilities (weft_dataset_add_reference)"),
+    COLUMN(labels, FLOAT32, "N", WEFT__OBJECTIVE, 0, WEFT_COLUMN_LABELS,
+           "whether samples are desirable (weft_dataset_add_labelled)"),
+};
+
+#undef COLUMN
+
+weft_array **weft__batch_slot(const weft_batch *batch, int c)
+{
+    return (weft_array **)((uintptr_t)batch + weft__columns[c].offset);
+}
+
+void weft_batch_free(weft_batch *batch)
+{
+    for (int c = 0; c < WEFT__COLUMNS; c++)
+        weft_drop(*weft__batch_slot(batch, c));
+    *batch = (weft_batch){0};
+}
+
+/* ---- sizes ---------------------------------------------------------------------------------- */
+
+int weft__rows_per_example(weft_examples examples)
+{
+    return examples == WEFT_EXAMPLES_SINGLE ? 1 : 2;
+}
+
+int64_t weft__batch_examples(const weft_batch *batch)
+{
+    return weft_dim(batch->tokens, 0) / weft__rows_per_example(batch->examples);
+}
+
+static weft__batch_sizes sizes_of(const weft_batch *batch)
+{
+    const weft_array *read = batch->pack ? batch->pack : batch->tokens;
+    const int64_t N = weft__batch_examples(batch), B = N * weft__rows_per_example(batch->examples);
+    return (weft__batch_sizes){N, B, weft_dim(batch->tokens, 1), weft_dim(read, 0),
+                               weft_dim(read, 1)};
+}
+
+static int64_t length_of(const weft__batch_sizes *s, char axis)
+{
+    return axis == 'N' ? s->N : axis == 'B' ? s->B : axis == 'L' ? s->L : axis == 'R' ? s->R : s->C;
+}
+
+weft_dims weft__column_shape(int c, const weft__batch_sizes *sizes)
+{
+    weft_dims shape = {0};
+    for (const char *axis = weft__columns[c].axes; *axis; axis++)
+        shape.at[shape.n++] = length_of(sizes, *axis);
+    return shape;
+}
+
+weft_status weft_batch_complete(weft_batch *batch, const weft_objective *objective)
+{
+    weft_status status = WEFT_OK;
+    batch->examples = objective->examples;
+    const weft__batch_sizes sizes = sizes_of(batch);
+    weft_scope_open_lean();
+    for (int c = 0; status == WEFT_OK && c < WEFT__COLUMNS; c++) {
+        weft_array **slot = weft__batch_slot(batch, c);
+        if (weft__columns[c].bit & objective->columns && *slot == NULL)
+            status =
+                weft_set(slot, weft_zeros(weft__column_shape(c, &sizes), weft__columns[c].dtype));
+    }
+    weft_scope_close(NULL);
+    return status;
+}
+
+/* ---- checks --------------------------------------------------------------------------------- */
+
+unsigned weft__dataset_columns(const weft_dataset *d)
+{
+    return (d->reference ? WEFT_COLUMN_REFERENCE : 0U) |
+           (d->info.examples == WEFT_EXAMPLES_LABELLED ? WEFT_COLUMN_LABELS : 0U);
+}
+
+/* Checks the kind of examples of `where`, data or a batch, and the columns of objectives there. */
+static weft_status check_kind(const weft_objective *o, const char *where, weft_examples examples,
+                              unsigned has)
+{
+    static const char *const kinds[] = {"single samples", "labelled completions",
+                                        "preference pairs"};
+    if (examples != o->examples)
+        return weft_fail(WEFT_INVALID, "objective %s: %s: expected %s, got %s", o->name, where,
+                         kinds[o->examples], kinds[examples]);
+    for (const weft__column *c = weft__columns; c < weft__columns + WEFT__COLUMNS; c++) {
+        const unsigned missing = c->bit & o->columns & ~has;
+        const unsigned surplus = c->bit & has & ~(o->columns | o->accepts);
+        if (missing || surplus)
+            return weft_fail(WEFT_INVALID, "objective %s: %s: %s column %s: %s", o->name, where,
+                             missing ? "missing" : "surplus", c->name, c->what);
+    }
+    return WEFT_OK;
+}
+
+weft_status weft__objective_check_data(const weft_objective *objective, const weft_dataset *data)
+{
+    return data ? check_kind(objective, "data", data->info.examples, weft__dataset_columns(data))
+                : check_kind(objective, "data", WEFT_EXAMPLES_SINGLE, 0);
+}
+
+/* Whether a batch must have the columns of a rule. */
+static bool needs(const weft_batch *b, weft__column_rule rule)
+{
+    const bool repacked = b->pack || b->unpack;
+    return rule == WEFT__ALWAYS || (rule == WEFT__REPACKED && repacked) ||
+           (rule == WEFT__PACKED && (repacked || b->first || b->positions));
+}
+
+/* Checks dtype and shape of column c. */
+static weft_status check_column(const weft_objective *o, const weft_batch *batch, int c)
+{
+    char wanted[WEFT_SHAPE_TEXT], got[WEFT_SHAPE_TEXT];
+    const weft_array *a = *weft__batch_slot(batch, c);
+    if (!weft_ok(a))
+        return a ? weft__report(a) : WEFT_OK;
+    const weft__batch_sizes sizes = sizes_of(batch);
+    const weft_dims shape = weft__column_shape(c, &sizes), found = weft_shape(a);
+    const weft_dtype dtype = weft__columns[c].dtype;
+    if (weft_dtype_of(a) == dtype && weft__shape_equal(&found, &shape))
+        return WEFT_OK;
+    return weft_fail(WEFT_INVALID, "objective %s: batch: column %s: expected %s %s, got %s %s",
+                     o->name, weft__columns[c].name, weft_dtype_name(dtype),
+                     weft__shape_text(&shape, wanted), weft_dtype_name(weft_dtype_of(a)),
+                     weft__shape_text(&found, got));
+}
+
+weft_status weft__objective_check_batch(const weft_objective *o, const weft_batch *batch)
+{
+    unsigned has = 0;
+    for (int c = 0; c < WEFT__COLUMNS; c++) {
+        const bool there = *weft__batch_slot(batch, c) != NULL;
+        if (!there && needs(batch, weft__columns[c].rule))
+            return weft_fail(WEFT_INVALID, "objective %s: batch: missing column %s", o->name,
+                             weft__columns[c].name);
+        has |= there ? weft__columns[c].bit : 0;
+    }
+    weft_status status = check_kind(o, "batch", batch->examples, has);
+    for (int c = 0; status == WEFT_OK && c < WEFT__COLUMNS; c++)
+        status = check_column(o, batch, c);
+    return status;
+}
