@@ -7,7 +7,7 @@ export LC_ALL=C
 cd "$(dirname "$0")/.."
 
 documents="docs/architecture.md docs/style.md docs/fine-tuning.md docs/adding-models.md
-    docs/adding-ops.md docs/adding-kernels.md docs/adding-backends.md"
+    docs/adding-ops.md docs/adding-kernels.md docs/adding-backends.md docs/adding-objectives.md"
 problems=$(mktemp)
 trap 'rm -f "$problems" "$problems".*' EXIT
 

@@ -278,16 +278,15 @@ typedef struct weft_batch {
     /* Packed rows, else NULL: (B, L) int32: the index in the row where each token's sample begins,
      * and each token's position in its sample. */
     weft_array *first, *positions;
-    /* Packed rows of pairs or labelled samples, else NULL. tokens, targets and weights then have
-     * one row per sample, while first, positions and pack have one per packed row. pack (R, C)
-     * int32: the flat index into tokens of each position of the packed rows, -1 for padding. unpack
-     * (B, L) int32: the flat index into the packed rows of each token. */
+    /* Packed rows of pairs or labelled samples, else NULL. first, positions and pack then have one
+     * row per packed row, the other columns one per sample. pack (R, C) int32: the flat index into
+     * tokens, -1 for padding. unpack (B, L) int32: the flat index into the packed rows. */
     weft_array *pack, *unpack;
-    /* The kind of examples. The first half of the rows of pairs has the chosen samples, the second
-     * half the rejected ones; of labelled samples, the prompts with other samples' completions. */
+    /* Pairs have the chosen samples in the first half of the rows, the rejected ones in the second;
+     * labelled samples the samples, and their prompts with other samples' completions. */
     weft_examples examples;
-    weft_array *reference;  /* (B) float32: the reference log-probability of each row, or NULL */
-    weft_array *labels;     /* labelled samples, else NULL: (B / 2) float32, 1: desirable */
+    weft_array *reference;  /* (B) float32: reference log-probabilities of the rows, or NULL */
+    weft_array *labels;     /* (B / 2) float32, 1: desirable; NULL unless samples are labelled */
     double embedding_noise; /* that of weft_model_call; initially 0: none */
     int64_t n_tokens;       /* tokens read, without padding and the last token of each sample */
     double n_targets;       /* sum of the targets' weights */
@@ -298,10 +297,8 @@ typedef struct weft_batch {
 WEFT_NODISCARD WEFT_API weft_status weft_batch_of_samples(const weft_sample *samples, int n,
                                                           weft_batch *out);
 WEFT_API void weft_batch_free(weft_batch *batch) WEFT_NONNULL(1); /* leaves it zeroed */
-
-/* Makes a batch of samples, with two rows for each example where the objective needs that, one of
- * the objective's examples, and adds zeros for columns that it requires and the batch lacks: a
- * batch with which time and memory can be measured. */
+/* Makes a batch of samples one of the objective's examples, with zeros in the columns that it
+ * requires and the batch lacks, to measure memory and time. Fails only when out of memory. */
 WEFT_NODISCARD WEFT_API weft_status weft_batch_complete(weft_batch *batch,
                                                         const weft_objective *objective)
     WEFT_NONNULL(1, 2);
