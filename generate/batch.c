@@ -1,4 +1,4 @@
-/* generate/batch.c -- weft_generate_batch: assigns requests to slots, and steps the sequences. */
+/* generate/batch.c -- a running batch: assigns rows to requests, and steps the sequences. */
 #include "generate/batch.h"
 
 #include <string.h>
@@ -7,24 +7,32 @@
 
 enum { PLACES = 16 };
 
-/* Assigns free slots to the next requests, and starts those that are computed in the batch. */
-static weft_status fill(weft__batch *b)
+/* ---- requests -------------------------------------------------------------------------------- */
+
+weft_status weft__batch_add(weft__batch *b, const weft_generate_request *request,
+                            weft_generated_row *result)
 {
-    size_t *fresh = weft_malloc((b->places + 1) * sizeof *fresh), n = 0;
-    if (fresh == NULL)
-        return weft__out_of_memory("generate", NULL);
-    for (size_t i = 0; i < b->places; i++) {
-        while (!b->rows[i].live && b->next < b->n) {
-            weft__row_open(b, i);
-            if (b->rows[i].live && !b->rows[i].alone)
-                fresh[n++] = i;
-        }
-    }
-    if (n > 0)
-        weft__batch_begin(b, fresh, n);
-    weft_free(fresh);
+    weft__request *added = weft_calloc(1, sizeof *added);
+    if (added == NULL)
+        return weft__out_of_memory("generate", "a request");
+    *added = (weft__request){.asked = *request, .index = b->n++, .result = result};
+    *b->last = added;
+    b->last = &added->next;
+    b->waiting++;
     return WEFT_OK;
 }
+
+/* Frees the first request that waits. */
+static void drop_first(weft__batch *b)
+{
+    weft__request *first = b->first;
+    b->first = first->next;
+    b->last = b->first ? b->last : &b->first;
+    b->waiting--;
+    weft_free(first);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static size_t count_live(const weft__batch *b)
 {
@@ -34,29 +42,67 @@ static size_t count_live(const weft__batch *b)
     return n;
 }
 
-/* If half of the slots are free and no request waits, the others move together, since steps of
- * fewer sequences are faster. */
-static weft_status shrink(weft__batch *b)
+/* Moves the live sequences to the first of n rows. */
+static weft_status resize(weft__batch *b, size_t n)
 {
-    const size_t live = count_live(b);
-    if (b->next < b->n || live == 0 || 2 * live > b->places)
-        return WEFT_OK;
-    int32_t *which = weft_malloc(live * sizeof *which);
+    int32_t *which = weft_calloc(n + 1, sizeof *which);
     if (which == NULL)
         return weft__out_of_memory("generate", NULL);
-    size_t n = 0;
+    size_t live = 0;
     for (size_t i = 0; i < b->places; i++) {
         if (b->rows[i].live)
-            which[n++] = (int32_t)i;
+            which[live++] = (int32_t)i;
     }
     const weft_status status = weft__batch_keep(b, which, n);
-    for (size_t i = 0; status == WEFT_OK && i < n; i++) {
+    for (size_t i = 0; status == WEFT_OK && i < live; i++) {
         b->rows[i] = b->rows[which[i]];
         b->rows[i].run.context = &b->rows[i];
     }
+    for (size_t i = live; status == WEFT_OK && i < b->most; i++)
+        b->rows[i].live = false;
     if (status == WEFT_OK)
         b->places = n;
     weft_free(which);
+    return status;
+}
+
+/* Rows for all requests, as far as possible. Their number doubles at least, because a step is
+ * compiled for each number. */
+static weft_status grow(weft__batch *b)
+{
+    const size_t wanted = count_live(b) + b->waiting, twice = 2 * b->places;
+    if (wanted <= b->places || b->places == b->most)
+        return WEFT_OK;
+    const size_t n = wanted > twice ? wanted : twice;
+    return resize(b, n < b->most ? n : b->most);
+}
+
+/* If half of the rows are free and no request waits, the others move together, since steps of fewer
+ * sequences are faster. */
+static weft_status shrink(weft__batch *b)
+{
+    const size_t live = count_live(b);
+    return b->waiting > 0 || live == 0 || 2 * live > b->places ? WEFT_OK : resize(b, live);
+}
+
+/* Assigns free rows to the next requests, and starts those that are computed in the batch. */
+static weft_status fill(weft__batch *b)
+{
+    weft_status status = grow(b);
+    size_t *fresh = weft_malloc((b->places + 1) * sizeof *fresh), n = 0;
+    if (status == WEFT_OK && fresh == NULL)
+        status = weft__out_of_memory("generate", NULL);
+    for (size_t i = 0; status == WEFT_OK && i < b->places; i++) {
+        while (!b->rows[i].live && b->first) {
+            weft__row_open(&b->rows[i], b, b->first);
+            drop_first(b);
+            if (b->rows[i].live && !b->rows[i].alone)
+                fresh[n++] = i;
+        }
+    }
+    if (n > 0)
+        weft__batch_begin(b, fresh, n);
+    weft_free(fresh);
     return status;
 }
 
@@ -66,28 +112,76 @@ static void cancel_all(weft__batch *b)
         if (b->rows[i].live)
             weft__row_cancel(&b->rows[i]);
     }
-    for (; b->next < b->n; b->next++)
-        b->results[b->next].stats.reason = WEFT_FINISH_CANCELLED;
+    for (; b->first; drop_first(b))
+        b->first->result->stats.reason = WEFT_FINISH_CANCELLED;
 }
 
-static weft_status run(weft__batch *b)
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+weft_status weft__batch_advance(weft__batch *b, bool *more)
 {
-    weft_status status = WEFT_OK;
-    while (status == WEFT_OK) {
-        if (b->options.cancel && weft_cancel_is_set(b->options.cancel))
-            cancel_all(b);
-        status = fill(b);
-        if (status != WEFT_OK || (count_live(b) == 0 && b->next == b->n))
-            break;
-        for (size_t i = 0; i < b->places; i++) {
-            if (b->rows[i].live && b->rows[i].alone)
-                weft__row_next(&b->rows[i]);
-        }
-        status = weft__batch_step(b);
-        if (status == WEFT_OK)
-            status = shrink(b);
+    if (b->options.cancel && weft_cancel_is_set(b->options.cancel))
+        cancel_all(b);
+    weft_status status = fill(b);
+    for (size_t i = 0; status == WEFT_OK && i < b->places; i++) {
+        if (b->rows[i].live && b->rows[i].alone)
+            weft__row_next(&b->rows[i]);
     }
+    if (status == WEFT_OK)
+        status = weft__batch_step(b);
+    if (status == WEFT_OK)
+        status = shrink(b);
+    for (size_t i = 0; status != WEFT_OK && i < b->places; i++) {
+        if (b->rows[i].live)
+            weft__row_fail(&b->rows[i], status);
+    }
+    *more = status == WEFT_OK && count_live(b) + b->waiting > 0;
     return status;
+}
+
+weft_status weft__batch_new(weft_model *model, const weft_tokenizer *tokenizer,
+                            const weft_generate_batch_options *options,
+                            weft_generate_batch_fn *callback, void *context, weft__batch **out)
+{
+    static const weft_generate_batch_options none = {.rows = 0};
+    const weft_generate_batch_options *o = options ? options : &none;
+    *out = NULL;
+    if (o->rows < 0 || o->batch.tokens < 0)
+        return weft_fail(WEFT_INVALID,
+                         "generate: rows and batch.tokens: expected numbers of at least 0");
+    const size_t most = o->rows > 0 ? (size_t)o->rows : PLACES;
+    weft__batch *b = weft_calloc(1, sizeof *b);
+    weft__row *rows = weft_calloc(most, sizeof *rows);
+    if (b == NULL || rows == NULL) {
+        weft_free(b);
+        weft_free(rows);
+        return weft_fail(WEFT_MEMORY, "generate: out of memory for %zu texts", most);
+    }
+    *b = (weft__batch){.model = model,
+                       .tokenizer = tokenizer,
+                       .options = *o,
+                       .callback = callback,
+                       .context = context,
+                       .last = &b->first,
+                       .rows = rows,
+                       .most = most};
+    *out = b;
+    return WEFT_OK;
+}
+
+void weft__batch_free(weft__batch *b)
+{
+    if (b == NULL)
+        return;
+    while (b->first)
+        drop_first(b);
+    for (size_t i = 0; i < b->places; i++) {
+        if (b->rows[i].live)
+            weft__generation_close(&b->rows[i].run);
+    }
+    weft__batch_empty(b);
+    weft_free(b->rows);
+    weft_free(b);
 }
 
 weft_status weft_generate_batch(weft_model *model, const weft_tokenizer *tokenizer,
@@ -96,32 +190,20 @@ weft_status weft_generate_batch(weft_model *model, const weft_tokenizer *tokeniz
                                 weft_generate_batch_fn *callback, void *context,
                                 weft_generated_row *results)
 {
-    static const weft_generate_batch_options none = {.rows = 0};
-    weft__batch b = {.model = model,
-                     .tokenizer = tokenizer,
-                     .requests = requests,
-                     .n = n,
-                     .options = options ? *options : none,
-                     .callback = callback,
-                     .context = context,
-                     .results = results};
+    weft_generate_batch_options o = options ? *options : (weft_generate_batch_options){.rows = 0};
+    weft__batch *b;
+    o.batch.invariant = o.batch.invariant || n == 1;
+    if (o.rows > 0 && (size_t)o.rows > n)
+        o.rows = (int64_t)n;
+    weft_status status = weft__batch_new(model, tokenizer, &o, callback, context, &b);
     for (size_t i = 0; i < n; i++)
         results[i] = (weft_generated_row){0};
-    if (b.options.rows < 0 || b.options.batch.tokens < 0)
-        return weft_fail(WEFT_INVALID,
-                         "generate: rows and batch.tokens: expected numbers of at least 0");
-    const size_t most = b.options.rows > 0 ? (size_t)b.options.rows : PLACES;
-    b.places = n < most ? n : most;
-    b.rows = weft_calloc(b.places + 1, sizeof *b.rows);
-    weft_status status =
-        b.rows ? run(&b)
-               : weft_fail(WEFT_MEMORY, "generate: out of memory for %zu texts", b.places);
-    for (size_t i = 0; b.rows && i < b.places; i++) {
-        if (b.rows[i].live)
-            weft__row_fail(&b.rows[i], status);
-    }
-    weft__batch_empty(&b);
-    weft_free(b.rows);
+    for (size_t i = 0; i < n && status == WEFT_OK; i++)
+        status = weft__batch_add(b, &requests[i], &results[i]);
+    bool more = n > 0;
+    while (status == WEFT_OK && more)
+        status = weft__batch_advance(b, &more);
+    weft__batch_free(b);
     return status;
 }
 

@@ -1,6 +1,7 @@
-/* generate/batch.h -- internal interface of weft_generate_batch.
+/* generate/batch.h -- a running batch: sequences that are generated together, and enter and leave
+ * between steps.
  *
- * batch.c assigns slots to requests and steps the sequences; batch_step.c computes; batch_rows.c
+ * batch.c assigns rows to requests and steps the sequences; batch_step.c computes; batch_rows.c
  * keeps the results of each sequence.
  */
 #ifndef WEFT_GENERATE_BATCH_H
@@ -12,12 +13,22 @@
 
 typedef struct weft__batch weft__batch;
 
+/* A request that waits for a row. */
+typedef struct weft__request {
+    weft_generate_request asked; /* borrowed until the sequence has ended */
+    size_t index;                /* in the order of weft__batch_add */
+    weft_generated_row *result;
+    struct weft__request *next;
+} weft__request;
+
 /* A sequence that is being generated. */
 typedef struct weft__row {
     weft__batch *batch;
     weft__generation run;
+    weft_prompt prompt;
     size_t index; /* of the request */
-    bool alone;   /* computed by its own generator, one step per turn */
+    weft_generated_row *result;
+    bool alone; /* computed by its own generator, one step per turn */
     bool live;
     size_t room, text_room; /* of the result's lists */
 } weft__row;
@@ -25,29 +36,43 @@ typedef struct weft__row {
 struct weft__batch {
     weft_model *model;
     const weft_tokenizer *tokenizer;
-    const weft_generate_request *requests;
-    size_t n, next; /* index of the next request without a slot */
     weft_generate_batch_options options;
     weft_generate_batch_fn *callback;
     void *context;
-    weft_generated_row *results;
-    weft__row *rows; /* `places` of them; those that are not alone are in the caches' row of the
-                      * same index */
-    size_t places;
+    weft__request *first, **last; /* those that wait; where the next one is linked */
+    size_t n, waiting;            /* numbers of requests so far, and of those that wait */
+    /* `most`, of which `places` are in use. Those that are not alone are in the caches' row of the
+     * same index. */
+    weft__row *rows;
+    size_t places, most;
     weft_cache_options cache; /* of the sequences in `caches` */
     weft_cache **caches;      /* caches/rows.h, one per layer; NULL: no sequence needs them */
     weft_compiled *decode;
     /* A step that was enqueued before the tokens of the step before it were read: its tokens, by
-     * the slots at that time, and the request of each slot. NULL: none. */
+     * the rows at that time, and the request of each row, or SIZE_MAX. NULL: none. */
     weft_array *ahead;
     size_t *ahead_requests, ahead_places;
 };
 
-/* ---- batch_rows.c --------------------------------------------------------------------------- */
+/* ---- batch.c --------------------------------------------------------------------------------- */
 
-/* Opens slot `place` for request b->next, and advances to the next request. On failure, which
- * becomes the request's result, the slot stays free. */
-void weft__row_open(weft__batch *b, size_t place);
+/* Creates an empty batch. Options, callback and context are those of weft_generate_batch. */
+weft_status weft__batch_new(weft_model *model, const weft_tokenizer *tokenizer,
+                            const weft_generate_batch_options *options,
+                            weft_generate_batch_fn *callback, void *context, weft__batch **out);
+/* Adds a request, at any time between steps. *result is filled when the sequence ends. */
+weft_status weft__batch_add(weft__batch *b, const weft_generate_request *request,
+                            weft_generated_row *result);
+/* Starts requests for which there are rows, and computes a token for every sequence. *more: whether
+ * there is a sequence or a request left. After a failure there is none. */
+weft_status weft__batch_advance(weft__batch *b, bool *more);
+/* Drops what has not ended, without a result. */
+void weft__batch_free(weft__batch *b);
+
+/* ---- batch_rows.c ---------------------------------------------------------------------------- */
+
+/* Opens a row for a request. On failure, which becomes the request's result, it stays free. */
+void weft__row_open(weft__row *row, weft__batch *b, const weft__request *request);
 /* Passes the next token of its generator to its callback and result; removes a finished sequence.
  */
 void weft__row_next(weft__row *row);
@@ -56,13 +81,13 @@ void weft__row_fail(weft__row *row, weft_status status);
 /* Removes it as cancelled. */
 void weft__row_cancel(weft__row *row);
 
-/* ---- batch_step.c --------------------------------------------------------------------------- */
+/* ---- batch_step.c ---------------------------------------------------------------------------- */
 
-/* Processes the prompts of the n new sequences in these slots, and draws their first tokens. */
+/* Processes the prompts of the n new sequences in these rows, and draws their first tokens. */
 void weft__batch_begin(weft__batch *b, const size_t *places, size_t n);
 /* Computes a token for each sequence that is not alone. */
 weft_status weft__batch_step(weft__batch *b);
-/* Keeps slots [0, n), to which all live sequences have been moved from `which`. */
+/* Makes row i of the caches the former row which[i], for n rows. */
 weft_status weft__batch_keep(weft__batch *b, const int32_t *which, size_t n);
 /* Frees what was computed for sequences that are not alone; none of them is left. */
 void weft__batch_empty(weft__batch *b);

@@ -37,7 +37,7 @@ static bool collect(void *context, const weft_generated *token)
 {
     weft__row *row = context;
     weft__batch *b = row->batch;
-    weft_generated_row *r = &b->results[row->index];
+    weft_generated_row *r = row->result;
     const bool kept =
         (token->id < 0 || add_token(row, r, token)) &&
         grow((void **)&r->text, &row->text_room, r->length + token->length + 1, sizeof(char));
@@ -56,7 +56,7 @@ static bool collect(void *context, const weft_generated *token)
 static void leave(weft__row *row, weft_status status)
 {
     const weft__batch *b = row->batch;
-    weft_generated_row *r = &b->results[row->index];
+    weft_generated_row *r = row->result;
     if (r->status == WEFT_OK)
         r->status = status;
     if (r->status != WEFT_OK && r->message == NULL)
@@ -103,22 +103,25 @@ static bool fits_caches(weft__batch *b, const weft_cache_options *options)
 /* Whether a sequence cannot be computed in the batch and needs its own caches. */
 static bool needs_own_caches(weft__batch *b, const weft_generate_options *o)
 {
-    return b->options.batch.invariant || b->n == 1 || o->no_cache || o->draft || o->shift ||
-           o->ngram > 0 || o->probe || !weft_model_info_of(b->model)->takes_offset ||
+    return b->options.batch.invariant || o->no_cache || o->draft || o->shift || o->ngram > 0 ||
+           o->probe || !weft_model_info_of(b->model)->takes_offset ||
            weft_model_family_of(b->model)->new_cache != NULL || !fits_caches(b, &o->cache);
 }
 
-void weft__row_open(weft__batch *b, size_t place)
+void weft__row_open(weft__row *row, weft__batch *b, const weft__request *request)
 {
-    weft__row *row = &b->rows[place];
-    const weft_generate_request *request = &b->requests[b->next];
-    weft_generate_options o = request->options ? *request->options : (weft_generate_options){0};
-    *row = (weft__row){.batch = b, .index = b->next++, .alone = needs_own_caches(b, &o)};
+    const weft_generate_request *asked = &request->asked;
+    weft_generate_options o = asked->options ? *asked->options : (weft_generate_options){0};
+    *row = (weft__row){.batch = b,
+                       .prompt = asked->prompt,
+                       .index = request->index,
+                       .result = request->result,
+                       .alone = needs_own_caches(b, &o)};
     if (!row->alone)
         o.tokens_per_eval = 1;
     row->run = (weft__generation){.callback = collect, .context = row};
     const weft_status status = weft__generation_open(&row->run, b->model, b->tokenizer,
-                                                     request->prompt.ids, request->prompt.n, &o);
+                                                     row->prompt.ids, row->prompt.n, &o);
     row->live = status == WEFT_OK;
     if (!row->live)
         leave(row, status);

@@ -285,7 +285,7 @@ void weft__batch_begin(weft__batch *b, const size_t *places, size_t n)
         status = weft__out_of_memory("generate", NULL);
     for (size_t i = 0; status == WEFT_OK && i < n; i++) {
         weft__row *row = &b->rows[places[i]];
-        prompts[i] = b->requests[row->index].prompt;
+        prompts[i] = row->prompt;
         row->run.generator->start = weft__seconds();
         const weft_status own = weft__check_room(row->run.generator);
         failed[i] = own != WEFT_OK;
@@ -408,7 +408,7 @@ static weft_status go_ahead(weft__batch *b, inputs *in, weft_array *most)
         return status;
     }
     for (size_t i = 0; i < b->places; i++)
-        requests[i] = b->n;
+        requests[i] = SIZE_MAX;
     for (size_t i = 0; i < in->n; i++)
         requests[in->which[i]] = in->rows[i]->index;
     b->ahead = weft_keep(out[ARGMAX]);

@@ -1,0 +1,196 @@
+/* tests/generate/test_running_batch.c -- generate/batch.c: requests that enter and leave while
+ * others are being generated get the tokens that they get alone. */
+#include <string.h>
+
+#include "generate/batch.h"
+#include "tests/check.h"
+#include "tests/support/models.h"
+
+enum { N = 10, LONGEST = 40, MOST = 64 };
+
+typedef struct some {
+    int32_t ids[N][LONGEST];
+    weft_generate_options options[N];
+    weft_generate_request requests[N];
+    weft_generated_row results[N];
+} some;
+
+static void make_requests(weft_model *model, some *s)
+{
+    static const size_t lengths[N] = {7, 30, 1, 13, 13, 2, 29, 21, 5, 17};
+    static const int64_t most[N] = {40, 9, 30, 1, 17, 24, 6, 24, 2, 12};
+    const uint32_t V = (uint32_t)weft_model_info_of(model)->vocab_size;
+    uint32_t state = 13579;
+    memset(s, 0, sizeof *s);
+    for (int i = 0; i < N; i++) {
+        for (size_t j = 0; j < LONGEST; j++) {
+            state = state * 1664525u + 1013904223u;
+            s->ids[i][j] = (int32_t)((state >> 8) % V);
+        }
+        s->options[i] = (weft_generate_options){.max_tokens = most[i], .ignore_eos = true};
+        s->options[i].sampler.temperature = i % 3 == 2 ? 1 : 0;
+        s->options[i].seed = (uint64_t)i;
+        s->requests[i] = (weft_generate_request){{s->ids[i], lengths[i]}, &s->options[i]};
+    }
+}
+
+typedef struct tokens {
+    int32_t ids[MOST];
+    size_t n;
+} tokens;
+
+static bool collect(void *context, const weft_generated *token)
+{
+    tokens *t = context;
+    if (token->id >= 0 && t->n < MOST)
+        t->ids[t->n++] = token->id;
+    return true;
+}
+
+/* Compares the first results[i].n tokens, which are all unless it was cancelled. */
+static void compare(weft_model *model, const some *s, int i)
+{
+    const weft_prompt *p = &s->requests[i].prompt;
+    const weft_generated_row *r = &s->results[i];
+    weft_generate_options o = s->options[i];
+    tokens t = {0};
+    o.cancel = NULL;
+    CHECK_OK(weft_generate(model, NULL, p->ids, p->n, &o, collect, &t, NULL));
+    if (CHECK_OK(r->status) &&
+        CHECK(r->n == t.n || (r->n < t.n && r->stats.reason == WEFT_FINISH_CANCELLED)))
+        CHECK_BYTES(r->ids, t.ids, r->n * sizeof *t.ids);
+}
+
+static weft__batch *open_batch(weft_model *model, int64_t rows)
+{
+    weft__batch *b = NULL;
+    const weft_generate_batch_options o = {.rows = rows};
+    CHECK_OK(weft__batch_new(model, NULL, &o, NULL, NULL, &b));
+    return b;
+}
+
+/* Request i enters at step[i]: into a row beside others, into one that another has left, into an
+ * empty batch. */
+static void requests_enter_at_any_step(void)
+{
+    static const char *const families[] = {"llama", "gemma3", "qwen3-next", "gemma4-dense"};
+    static const int steps[][N] = {{0, 1, 2, 3, 4, 5, 6, 7, 8, 9},
+                                   {0, 0, 5, 5, 5, 13, 14, 31, 60, 60},
+                                   {0, 11, 11, 12, 12, 12, 12, 12, 13, 39}};
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
+        weft_model *model = fixture_model(families[f]);
+        for (size_t k = 0; model && k < sizeof steps / sizeof *steps; k++) {
+            some s;
+            make_requests(model, &s);
+            weft__batch *b = open_batch(model, k == 1 ? 3 : 8);
+            bool more = true;
+            int next = 0;
+            for (int step = 0; b && (more || next < N); step++) {
+                for (; next < N && steps[k][next] <= step; next++)
+                    CHECK_OK(weft__batch_add(b, &s.requests[next], &s.results[next]));
+                CHECK_OK(weft__batch_advance(b, &more));
+            }
+            weft__batch_free(b);
+            for (int i = 0; i < N; i++)
+                compare(model, &s, i);
+            weft_generated_rows_free(s.results, N);
+        }
+        weft_model_free(model);
+    }
+}
+
+/* A request that is cancelled leaves its row to the one that waits; the others go on. */
+static void a_cancelled_request_frees_its_row(void)
+{
+    weft_model *model = fixture_model("llama");
+    weft_cancel *cancel = weft_cancel_new();
+    some s;
+    if (model == NULL)
+        return;
+    make_requests(model, &s);
+    s.options[0].cancel = cancel;
+    weft__batch *b = open_batch(model, 2);
+    bool more = true;
+    for (int i = 0; i < 4; i += 1 + (i == 0)) /* requests 0, 2, 3 */
+        CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
+    for (int step = 0; step < 4; step++)
+        CHECK_OK(weft__batch_advance(b, &more));
+    CHECK_EQ_INT(b->waiting, 1);
+    weft_cancel_set(cancel);
+    CHECK_OK(weft__batch_advance(b, &more));
+    CHECK_EQ_INT(s.results[0].stats.reason, WEFT_FINISH_CANCELLED);
+    CHECK(s.results[0].n >= 3 && s.results[0].n < 8);
+    CHECK_OK(weft__batch_advance(b, &more));
+    CHECK_EQ_INT(b->waiting, 0);
+    CHECK_EQ_INT(s.results[3].n, 1); /* all of its tokens */
+    while (more)
+        CHECK_OK(weft__batch_advance(b, &more));
+    weft__batch_free(b);
+    for (int i = 0; i < 4; i += 1 + (i == 0))
+        compare(model, &s, i);
+    weft_generated_rows_free(s.results, N);
+    weft_cancel_free(cancel);
+    weft_model_free(model);
+}
+
+/* The number of rows follows the requests, up to the limit. */
+static void rows_follow_the_requests(void)
+{
+    weft_model *model = fixture_model("llama");
+    some s;
+    if (model == NULL)
+        return;
+    make_requests(model, &s);
+    for (int i = 0; i < N; i++)
+        s.options[i].max_tokens = i < 2 ? 20 : 4;
+    weft__batch *b = open_batch(model, 6);
+    bool more = true;
+    CHECK_OK(weft__batch_add(b, &s.requests[0], &s.results[0]));
+    CHECK_OK(weft__batch_advance(b, &more));
+    CHECK_EQ_INT(b->places, 1);
+    CHECK_OK(weft__batch_add(b, &s.requests[1], &s.results[1]));
+    CHECK_OK(weft__batch_advance(b, &more));
+    CHECK_EQ_INT(b->places, 2);
+    CHECK_OK(weft__batch_add(b, &s.requests[2], &s.results[2]));
+    CHECK_OK(weft__batch_advance(b, &more));
+    CHECK_EQ_INT(b->places, 4); /* twice as many */
+    for (int i = 3; i < N; i++)
+        CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
+    CHECK_OK(weft__batch_advance(b, &more));
+    CHECK_EQ_INT(b->places, 6);
+    CHECK_EQ_INT(b->waiting, 4);
+    for (size_t most = 6; more;) {
+        CHECK_OK(weft__batch_advance(b, &more));
+        CHECK(b->places <= most);
+        most = b->places;
+    }
+    CHECK(b->places <= 2);
+    weft__batch_free(b);
+    for (int i = 0; i < N; i++)
+        compare(model, &s, i);
+    weft_generated_rows_free(s.results, N);
+    weft_model_free(model);
+}
+
+/* Freed before its end, whatever waits or is being generated. */
+static void a_batch_may_be_freed_at_any_step(void)
+{
+    weft_model *model = fixture_model("llama");
+    for (int steps = 0; model && steps < 6; steps++) {
+        some s;
+        make_requests(model, &s);
+        weft__batch *b = open_batch(model, 3);
+        bool more = true;
+        for (int i = 0; i < N; i++)
+            CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
+        for (int step = 0; step < steps; step++)
+            CHECK_OK(weft__batch_advance(b, &more));
+        weft__batch_free(b);
+        weft_generated_rows_free(s.results, N);
+    }
+    weft_model_free(model);
+}
+
+CHECK_MAIN("running_batch", CHECK_CASE(requests_enter_at_any_step),
+           CHECK_CASE(a_cancelled_request_frees_its_row), CHECK_CASE(rows_follow_the_requests),
+           CHECK_CASE(a_batch_may_be_freed_at_any_step))
