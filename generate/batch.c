@@ -85,24 +85,14 @@ static weft_status shrink(weft__batch *b)
     return b->waiting > 0 || live == 0 || 2 * live > b->places ? WEFT_OK : resize(b, live);
 }
 
-/* Assigns free rows to the next requests, and starts those that are computed in the batch. */
+/* Assigns free rows to the next requests. */
 static weft_status fill(weft__batch *b)
 {
-    weft_status status = grow(b);
-    size_t *fresh = weft_malloc((b->places + 1) * sizeof *fresh), n = 0;
-    if (status == WEFT_OK && fresh == NULL)
-        status = weft__out_of_memory("generate", NULL);
+    const weft_status status = grow(b);
     for (size_t i = 0; status == WEFT_OK && i < b->places; i++) {
-        while (!b->rows[i].live && b->first) {
+        for (; !b->rows[i].live && b->first; drop_first(b))
             weft__row_open(&b->rows[i], b, b->first);
-            drop_first(b);
-            if (b->rows[i].live && !b->rows[i].alone)
-                fresh[n++] = i;
-        }
     }
-    if (n > 0)
-        weft__batch_begin(b, fresh, n);
-    weft_free(fresh);
     return status;
 }
 
@@ -127,6 +117,8 @@ weft_status weft__batch_advance(weft__batch *b, bool *more)
         if (b->rows[i].live && b->rows[i].alone)
             weft__row_next(&b->rows[i]);
     }
+    if (status == WEFT_OK)
+        status = weft__batch_read(b);
     if (status == WEFT_OK)
         status = weft__batch_step(b);
     if (status == WEFT_OK)

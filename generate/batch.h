@@ -15,8 +15,9 @@ typedef struct weft__batch weft__batch;
 
 /* A request that waits for a row. */
 typedef struct weft__request {
-    weft_generate_request asked; /* borrowed until the sequence has ended */
-    size_t index;                /* in the order of weft__batch_add */
+    weft_generate_request
+        asked;    /* borrowed: the prompt until it has a row, options until its end */
+    size_t index; /* in the order of weft__batch_add */
     weft_generated_row *result;
     struct weft__request *next;
 } weft__request;
@@ -25,10 +26,10 @@ typedef struct weft__request {
 typedef struct weft__row {
     weft__batch *batch;
     weft__generation run;
-    weft_prompt prompt;
     size_t index; /* of the request */
     weft_generated_row *result;
-    bool alone; /* computed by its own generator, one step per turn */
+    bool alone;   /* computed by its own generator, one step per turn */
+    bool reading; /* its prompt has not been processed, or only in part */
     bool live;
     size_t room, text_room; /* of the result's lists */
 } weft__row;
@@ -83,9 +84,10 @@ void weft__row_cancel(weft__row *row);
 
 /* ---- batch_step.c ---------------------------------------------------------------------------- */
 
-/* Processes the prompts of the n new sequences in these rows, and draws their first tokens. */
-void weft__batch_begin(weft__batch *b, const size_t *places, size_t n);
-/* Computes a token for each sequence that is not alone. */
+/* Processes prompts of new sequences, about as many tokens as the options say, and draws the first
+ * tokens of those that are complete. */
+weft_status weft__batch_read(weft__batch *b);
+/* Computes a token for each sequence that is not alone and whose prompt is complete. */
 weft_status weft__batch_step(weft__batch *b);
 /* Makes row i of the caches the former row which[i], for n rows. */
 weft_status weft__batch_keep(weft__batch *b, const int32_t *which, size_t n);

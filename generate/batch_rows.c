@@ -113,15 +113,19 @@ void weft__row_open(weft__row *row, weft__batch *b, const weft__request *request
     const weft_generate_request *asked = &request->asked;
     weft_generate_options o = asked->options ? *asked->options : (weft_generate_options){0};
     *row = (weft__row){.batch = b,
-                       .prompt = asked->prompt,
                        .index = request->index,
                        .result = request->result,
                        .alone = needs_own_caches(b, &o)};
     if (!row->alone)
         o.tokens_per_eval = 1;
     row->run = (weft__generation){.callback = collect, .context = row};
-    const weft_status status = weft__generation_open(&row->run, b->model, b->tokenizer,
-                                                     row->prompt.ids, row->prompt.n, &o);
+    weft_status status = weft__generation_open(&row->run, b->model, b->tokenizer, asked->prompt.ids,
+                                               asked->prompt.n, &o);
+    if (status == WEFT_OK && !row->alone) {
+        row->run.generator->start = weft__seconds();
+        status = weft__check_room(row->run.generator);
+    }
+    row->reading = !row->alone;
     row->live = status == WEFT_OK;
     if (!row->live)
         leave(row, status);

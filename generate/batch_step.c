@@ -161,40 +161,38 @@ static void finish_step(weft__row *const *rows, const size_t *which, size_t n, w
 /* New sequences whose prompts are processed together. */
 typedef struct arrival {
     weft__batch *b;
-    const size_t *places; /* slots of all new sequences */
+    const size_t *places; /* rows of all new sequences */
     const weft_prompt *prompts;
     const size_t *order; /* indices of those processed together */
     size_t G;
     weft_cache **caches;
 } arrival;
 
-/* Copies rows of the prompts' caches to the sequences' rows. */
-static weft_status copy_caches_to_rows(const arrival *a)
+/* Copies row `from` of caches to the row of a sequence. */
+static weft_status put_row(const weft__batch *b, size_t place, weft_cache **caches, size_t from)
 {
     weft_status status = WEFT_OK;
-    for (int64_t i = 0; i < n_caches(a->b); i++) {
-        for (size_t g = 0; g < a->G && status == WEFT_OK; g++)
-            status = weft__cache_put_row(a->b->caches[i], (int64_t)a->b->places,
-                                         (int64_t)a->places[a->order[g]], a->caches[i], (int64_t)g);
-    }
+    for (int64_t i = 0; i < n_caches(b) && status == WEFT_OK; i++)
+        status = weft__cache_put_row(b->caches[i], (int64_t)b->places, (int64_t)place, caches[i],
+                                     (int64_t)from);
     return status;
 }
 
-/* weft__rows_fn: draws the first tokens from the last chunk. */
+/* weft__rows_fn: draws the first tokens. */
 static weft_status arrive(void *context, weft_array *hidden, int64_t from)
 {
     const arrival *a = context;
     weft__batch *b = a->b;
-    if (from + weft_dim(hidden, 1) < (int64_t)a->prompts[a->order[0]].n)
-        return WEFT_OK;
     weft_array *logits = weft__rows_last_logits(b->model, a->prompts, a->order, a->G, hidden, from);
     weft__row **rows = weft_malloc(a->G * sizeof(weft__row *));
     size_t *which = weft_malloc(a->G * sizeof *which);
-    weft_status status =
-        rows && which ? copy_caches_to_rows(a) : weft__out_of_memory("generate", NULL);
+    weft_status status = rows && which ? WEFT_OK : weft__out_of_memory("generate", NULL);
     for (size_t g = 0; status == WEFT_OK && g < a->G; g++) {
-        rows[g] = &b->rows[a->places[a->order[g]]];
+        const size_t place = a->places[a->order[g]];
+        rows[g] = &b->rows[place];
+        rows[g]->reading = false;
         which[g] = g;
+        status = put_row(b, place, a->caches, g);
     }
     if (status == WEFT_OK)
         finish_step(rows, which, a->G, logits, argmax_of(logits));
@@ -255,15 +253,18 @@ static weft_status begin_some(arrival *a)
     return status;
 }
 
-/* Processes all new sequences, a few at a time. */
-static weft_status begin_all(arrival *a, size_t n, const bool *failed)
+/* Processes prompts, a few at a time, until they had about `budget` tokens. */
+static weft_status begin_together(arrival *a, size_t n, int64_t budget)
 {
+    bool *none = weft_calloc(n + 1, sizeof *none);
     size_t *order = NULL, left = 0;
-    weft_status status = weft__rows_order(a->prompts, failed, n, &order, &left);
-    for (size_t at = 0; status == WEFT_OK && at < left; at += a->G) {
+    weft_status status = none ? weft__rows_order(a->prompts, none, n, &order, &left)
+                              : weft__out_of_memory("generate", NULL);
+    for (size_t at = 0; status == WEFT_OK && at < left && budget > 0; at += a->G) {
         a->order = order + at;
         a->G =
             weft__rows_together(a->b->model, a->prompts, a->order, left - at, &a->b->options.batch);
+        budget -= (int64_t)(a->G * a->prompts[a->order[0]].n);
         const weft_status own = begin_some(a);
         for (size_t g = 0; own != WEFT_OK && g < a->G; g++) {
             weft__row *row = &a->b->rows[a->places[a->order[g]]];
@@ -272,34 +273,89 @@ static weft_status begin_all(arrival *a, size_t n, const bool *failed)
         }
     }
     weft_free(order);
+    weft_free(none);
     return status;
 }
 
-void weft__batch_begin(weft__batch *b, const size_t *places, size_t n)
+/* The last piece of a prompt, of which the sequence's own caches have the rest: draws the first
+ * token and copies the caches to the sequence's row. */
+static weft_status arrive_alone(weft__batch *b, size_t place, int64_t from)
 {
-    weft_prompt *prompts = weft_malloc((n + 1) * sizeof *prompts);
-    bool *failed = weft_calloc(n + 1, sizeof *failed);
-    arrival a = {.b = b, .places = places, .prompts = prompts};
-    weft_status status = WEFT_OK;
-    if (prompts == NULL || failed == NULL)
-        status = weft__out_of_memory("generate", NULL);
-    for (size_t i = 0; status == WEFT_OK && i < n; i++) {
-        weft__row *row = &b->rows[places[i]];
-        prompts[i] = row->prompt;
-        row->run.generator->start = weft__seconds();
-        const weft_status own = weft__check_room(row->run.generator);
-        failed[i] = own != WEFT_OK;
-        if (failed[i])
-            weft__row_fail(row, own);
-    }
+    weft__row *row = &b->rows[place];
+    const weft_generator *g = row->run.generator;
+    const weft_model_call call = {.caches = g->caches};
+    weft_array *tokens = weft_from_data(g->text + from, WEFT_INT32, WEFT_DIMS(1, g->n_text - from));
+    weft_array *hidden = weft_model_hidden(b->model, tokens, &call);       /* (1, L, E) */
+    weft_array *last = weft_slice_axis(hidden, 1, -1, INT64_MAX);          /* (1, 1, E) */
+    weft_array *logits = weft_squeeze(weft_model_head(b->model, last), 1); /* (1, V) */
+    const size_t first = 0;
+    weft_status status = weft_eval(logits);
+    if (status == WEFT_OK && b->caches == NULL)
+        b->caches = others(b, g->caches);
     if (status == WEFT_OK)
-        status = begin_all(&a, n, failed);
-    for (size_t i = 0; status != WEFT_OK && i < n; i++) {
-        if (b->rows[places[i]].live)
-            weft__row_fail(&b->rows[places[i]], status);
+        status = b->caches ? put_row(b, place, g->caches, 0) : WEFT_MEMORY;
+    if (status != WEFT_OK)
+        return status;
+    for (int64_t i = 0; g->options.prompt_cache == NULL && i < n_caches(b); i++)
+        weft_cache_reset(g->caches[i]);
+    row->reading = false;
+    finish_step(&row, &first, 1, logits, argmax_of(logits));
+    return WEFT_OK;
+}
+
+/* Processes up to `budget` further tokens of a prompt; returns their number. */
+static int64_t read_piece(weft__batch *b, size_t place, int64_t budget)
+{
+    weft__row *row = &b->rows[place];
+    weft_generator *g = row->run.generator;
+    const int64_t from = weft_cache_offset(g->caches[0]), left = g->n_text - from;
+    if (weft__interrupted(g)) {
+        weft__row_next(row);
+        return 0;
     }
+    weft_scope_open_lean();
+    const weft_status status =
+        left > budget ? weft__step_chunk(g, from, budget) : arrive_alone(b, place, from);
+    weft_scope_close(NULL);
+    if (status != WEFT_OK && row->live)
+        weft__row_fail(row, status);
+    return left < budget ? left : budget;
+}
+
+/* Whether a prompt is processed in the sequence's own caches: it is long, or its keys and values
+ * come from the prompt cache and are kept for it. */
+static bool reads_alone(const weft__batch *b, const weft__row *row)
+{
+    const weft_generator *g = row->run.generator;
+    return g->options.prompt_cache || g->n_text > weft__rows_budget(&b->options.batch);
+}
+
+weft_status weft__batch_read(weft__batch *b)
+{
+    size_t *places = weft_malloc((b->places + 1) * sizeof *places), n = 0;
+    weft_prompt *prompts = weft_malloc((b->places + 1) * sizeof *prompts);
+    arrival a = {.b = b, .places = places, .prompts = prompts};
+    int64_t budget = weft__rows_budget(&b->options.batch);
+    weft_status status = WEFT_OK;
+    if (places == NULL || prompts == NULL)
+        status = weft__out_of_memory("generate", NULL);
+    for (size_t i = 0; status == WEFT_OK && i < b->places; i++) {
+        const weft__row *row = &b->rows[i];
+        if (!row->live || !row->reading)
+            continue;
+        if (!reads_alone(b, row)) {
+            const weft_generator *g = row->run.generator;
+            prompts[n] = (weft_prompt){g->text, (size_t)g->n_text};
+            places[n++] = i;
+        } else if (budget > 0) {
+            budget -= read_piece(b, i, budget);
+        }
+    }
+    if (status == WEFT_OK && n > 0)
+        status = begin_together(&a, n, budget);
+    weft_free(places);
     weft_free(prompts);
-    weft_free(failed);
+    return status;
 }
 
 /* ---- steps ---------------------------------------------------------------------------------- */
@@ -347,7 +403,7 @@ static void gather(weft__batch *b, inputs *in)
     for (size_t i = 0; i < b->places; i++) {
         weft__row *row = &b->rows[i];
         in->tokens[i] = in->offsets[i] = 0;
-        if (!row->live || row->alone)
+        if (!row->live || row->alone || row->reading)
             continue;
         const weft_generator *g = row->run.generator;
         const int64_t left = g->limit - g->stats.tokens;

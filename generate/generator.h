@@ -75,6 +75,9 @@ weft_status weft__generator_append(weft_generator *g, int32_t id);
  * or timed out, and sets g->stats.reason. */
 weft_status weft__step_prompt(weft_generator *g);
 
+/* Processes L tokens of the prompt, but not its last one. */
+weft_status weft__step_chunk(weft_generator *g, int64_t from, int64_t L);
+
 /* Starts the computation of n arrays (entries may be NULL) and of the caches' arrays; with `wait`,
  * waits for it. */
 weft_status weft__start(weft_generator *g, weft_array *const *arrays, int n, bool wait);

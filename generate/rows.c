@@ -72,15 +72,15 @@ size_t weft__rows_of_logits(weft_model *model)
     return rows > LEAST_LOGITS_ROWS ? (size_t)rows : LEAST_LOGITS_ROWS;
 }
 
-static size_t tokens_of(const weft_batch_options *options)
+int64_t weft__rows_budget(const weft_batch_options *options)
 {
-    return options->tokens > 0 ? (size_t)options->tokens : TOKENS;
+    return options->tokens > 0 ? options->tokens : TOKENS;
 }
 
 size_t weft__rows_together(weft_model *model, const weft_prompt *prompts, const size_t *order,
                            size_t n, const weft_batch_options *options)
 {
-    const size_t longest = prompts[order[0]].n, most = tokens_of(options) / longest;
+    const size_t longest = prompts[order[0]].n, most = (size_t)weft__rows_budget(options) / longest;
     /* If the rotation depends on the length, padding would change it. */
     const bool equal = !weft_model_info_of(model)->takes_offset;
     size_t G = 1, padding = 0;
@@ -118,7 +118,7 @@ weft_status weft__rows_pass(weft_model *model, const weft_prompt *prompts, const
                             size_t G, const weft_batch_options *options, weft_cache **given,
                             weft__rows_fn *take, void *context)
 {
-    const int64_t longest = (int64_t)prompts[order[0]].n, most = (int64_t)tokens_of(options);
+    const int64_t longest = (int64_t)prompts[order[0]].n, most = weft__rows_budget(options);
     const bool pieces = longest > most;
     const weft_cache_options o = {.kv_bits = 32, .batch = (int64_t)G}; /* exact */
     weft_cache **own = pieces && given == NULL ? weft_model_new_caches(model, &o) : NULL;

@@ -12,6 +12,9 @@ weft_status weft__rows_check(weft_model *model, const char *where, const weft_pr
 weft_status weft__rows_order(const weft_prompt *prompts, const bool *taken, size_t n, size_t **out,
                              size_t *n_out);
 
+/* The tokens of one forward pass. */
+int64_t weft__rows_budget(const weft_batch_options *options);
+
 /* How many of the n remaining prompts, from order[0] on, to process together. Limited by the
  * options, by the amount of padding, and by the memory of the logits at one position each. At least
  * 1. */

@@ -121,10 +121,9 @@ weft_status weft__step(weft_generator *g, weft_array *tokens)
 
 /* ---- the prompt ----------------------------------------------------------------------------- */
 
-/* Processes one chunk of the prompt. Only the caches are computed, not the last layer's output.
- * Chunks are enqueued much faster than they are computed, so if the caller may interrupt, each is
- * waited for. */
-static weft_status chunk(weft_generator *g, int64_t from, int64_t L)
+/* Only the caches are computed, not the last layer's output. Chunks are enqueued much faster than
+ * they are computed, so if the caller may interrupt, each is waited for. */
+weft_status weft__step_chunk(weft_generator *g, int64_t from, int64_t L)
 {
     const bool wait = g->options.cancel || g->options.timeout > 0;
     const weft_model_call call = {
@@ -145,7 +144,7 @@ weft_status weft__step_prompt(weft_generator *g)
     while (g->caches && g->n_text - done > g->options.prefill && status == WEFT_OK) {
         if (weft__interrupted(g))
             return WEFT_OK;
-        status = chunk(g, done, g->options.prefill);
+        status = weft__step_chunk(g, done, g->options.prefill);
         done += g->options.prefill;
         if (status == WEFT_OK)
             weft__probe_chunk(g);

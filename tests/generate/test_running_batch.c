@@ -99,6 +99,84 @@ static void requests_enter_at_any_step(void)
     }
 }
 
+/* A long prompt is processed in pieces, and the others get a token after each. */
+static void long_prompts_are_read_between_steps(void)
+{
+    static const char *const families[] = {"llama", "gemma3", "qwen3-next"};
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
+        weft_model *model = fixture_model(families[f]);
+        const weft_generate_batch_options o = {.rows = 4, .batch.tokens = 4};
+        weft__batch *b = NULL;
+        bool more = true;
+        some s;
+        if (model == NULL || !CHECK_OK(weft__batch_new(model, NULL, &o, NULL, NULL, &b)))
+            return;
+        make_requests(model, &s);
+        CHECK_OK(weft__batch_add(b, &s.requests[0], &s.results[0]));
+        for (int step = 0; step < 3; step++)
+            CHECK_OK(weft__batch_advance(b, &more));
+        CHECK_OK(weft__batch_add(b, &s.requests[1], &s.results[1]));
+        for (int step = 0; step < 30 / 4; step++) { /* the last piece has 2 tokens */
+            const size_t before = s.results[0].n;
+            CHECK_OK(weft__batch_advance(b, &more));
+            CHECK_EQ_INT(s.results[0].n, before + 1);
+            CHECK_EQ_INT(s.results[1].n, 0);
+        }
+        CHECK_OK(weft__batch_advance(b, &more));
+        CHECK(s.results[1].n > 0);
+        while (more)
+            CHECK_OK(weft__batch_advance(b, &more));
+        weft__batch_free(b);
+        compare(model, &s, 0);
+        compare(model, &s, 1);
+        weft_generated_rows_free(s.results, N);
+        weft_model_free(model);
+    }
+}
+
+/* A prompt that begins like an earlier one takes its keys and values from the prompt cache. */
+static void rows_use_the_prompt_cache(void)
+{
+    static const char *const families[] = {"llama", "gemma4-dense"};
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
+        weft_model *model = fixture_model(families[f]);
+        const weft_prompt_cache_options o = {.min_tokens = 4};
+        weft_prompt_cache *cache = NULL;
+        bool more = true;
+        some s;
+        if (model == NULL || !CHECK_OK(weft_prompt_cache_new(model, &o, &cache)))
+            return;
+        make_requests(model, &s);
+        for (int i = 1; i < 4; i++) {
+            memcpy(s.ids[i], s.ids[1], 12 * sizeof **s.ids);
+            s.requests[i].prompt.n = 20;
+            s.options[i].prompt_cache = cache;
+            s.options[i].cache.whole = true;
+        }
+        s.options[0].cache.whole = true;
+        weft__batch *b = open_batch(model, 4);
+        for (int i = 0; i < 2; i++)
+            CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
+        while (s.results[1].stats.reason == WEFT_FINISH_NONE)
+            CHECK_OK(weft__batch_advance(b, &more));
+        CHECK(more); /* the first goes on */
+        for (int i = 2; i < 4; i++)
+            CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
+        while (more)
+            CHECK_OK(weft__batch_advance(b, &more));
+        weft__batch_free(b);
+        for (int i = 0; i < 4; i++) {
+            CHECK_EQ_INT(s.results[i].stats.cached_tokens, i < 2 ? 0 : 12);
+            CHECK_EQ_INT(s.results[i].stats.compiles, 0); /* together */
+            s.options[i].prompt_cache = NULL;
+            compare(model, &s, i);
+        }
+        weft_prompt_cache_free(cache);
+        weft_generated_rows_free(s.results, N);
+        weft_model_free(model);
+    }
+}
+
 /* A request that is cancelled leaves its row to the one that waits; the others go on. */
 static void a_cancelled_request_frees_its_row(void)
 {
@@ -192,5 +270,6 @@ static void a_batch_may_be_freed_at_any_step(void)
 }
 
 CHECK_MAIN("running_batch", CHECK_CASE(requests_enter_at_any_step),
+           CHECK_CASE(long_prompts_are_read_between_steps), CHECK_CASE(rows_use_the_prompt_cache),
            CHECK_CASE(a_cancelled_request_frees_its_row), CHECK_CASE(rows_follow_the_requests),
            CHECK_CASE(a_batch_may_be_freed_at_any_step))
