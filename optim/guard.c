@@ -85,11 +85,26 @@ weft_status weft__optim_set(weft_optim *o, weft_array *const *gradients, weft_ar
     return status;
 }
 
-void weft__optim_read(const weft_optim *o, bool with_loss, weft_optim_call *call)
+/* In the array's own dtype, where that is a float of 32 or 64 bits: needs no memory, since the
+ * update is made already. */
+static weft_status read_number(weft_array *a, double *out)
 {
-    call->grad_norm = weft_item(o->norm);
-    call->loss_value = with_loss ? weft_item(o->loss) : 0;
-    call->applied = isfinite(call->grad_norm) && isfinite(call->loss_value);
+    float value = 0;
+    if (weft_dtype_of(a) != WEFT_FLOAT32)
+        return weft_read(a, WEFT_FLOAT64, out, 1);
+    const weft_status status = weft_read(a, WEFT_FLOAT32, &value, 1);
+    *out = value;
+    return status;
+}
+
+weft_status weft__optim_read(const weft_optim *o, bool with_loss, weft_optim_call *call)
+{
+    call->loss_value = 0;
+    weft_status status = read_number(o->norm, &call->grad_norm);
+    if (status == WEFT_OK && with_loss)
+        status = read_number(o->loss, &call->loss_value);
+    call->applied = status == WEFT_OK && isfinite(call->grad_norm) && isfinite(call->loss_value);
+    return status;
 }
 
 void weft__optim_results(weft_optim *o, weft_array **slots[2])
@@ -112,11 +127,10 @@ weft_status weft_optim_apply(weft_optim *optimizer, weft_array *const *gradients
     weft_device *before = weft__optim_on_cpu();
     weft_scope_open_lean();
     weft_array *factor = weft_scalar(call->lr_factor, WEFT_FLOAT64);
-    const weft_status status =
-        weft__optim_set(optimizer, gradients, call->loss, factor, call->clip);
+    weft_status status = weft__optim_set(optimizer, gradients, call->loss, factor, call->clip);
     weft_scope_close(NULL);
     weft_set_default_device(before);
     if (status == WEFT_OK)
-        weft__optim_read(optimizer, call->loss != NULL, call);
+        status = weft__optim_read(optimizer, call->loss != NULL, call);
     return status;
 }

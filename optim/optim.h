@@ -78,7 +78,7 @@ weft_array *weft__optim_guarded(optim_guard *guard, weft_array *value, weft_arra
  * of the latest update, which weft_optim_state does not include. */
 weft_status weft__optim_set(weft_optim *o, weft_array *const *gradients, weft_array *loss,
                             weft_array *factor, double clip);
-void weft__optim_read(const weft_optim *o, bool with_loss, weft_optim_call *call);
+weft_status weft__optim_read(const weft_optim *o, bool with_loss, weft_optim_call *call);
 void weft__optim_results(weft_optim *o, weft_array **slots[2]);
 
 /* optim/update.c. weft__optim_change: adds a slot and its new value. weft__optim_dtype: the

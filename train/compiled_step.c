@@ -122,9 +122,7 @@ weft_status weft__trainer_update(weft_trainer *t, const weft_batch *batch, doubl
                                  double lr_factor, weft_optim_call *result)
 {
     const weft_status status = call(t, t->compiled, batch, scale, lr_factor);
-    if (status == WEFT_OK)
-        weft__optim_read(t->optimizer, true, result);
-    return status;
+    return status == WEFT_OK ? weft__optim_read(t->optimizer, true, result) : status;
 }
 
 weft_status weft__trainer_add(weft_trainer *t, const weft_batch *batch, double scale)

@@ -51,10 +51,10 @@ static weft_status record_copy(weft__vulkan_device *d, weft__vulkan_buffer *arra
     weft__vulkan_order(d, &array, reads, &array, 1 - reads);
     d->call.CmdCopyBuffer(slot->commands, to_array ? other->buffer : array->span.buffer,
                           to_array ? array->span.buffer : other->buffer, 1, region);
-    d->stream.last_op = to_array ? "write" : "read";
+    slot->last_op = to_array ? "write" : "read";
     d->stream.last_call = NULL;
     d->stream.copies = true; /* that barrier came before this command */
-    weft__vulkan_profile_mark(d, slot, d->stream.last_op, weft_kernel_variant(), 1);
+    weft__vulkan_profile_mark(d, slot, slot->last_op, weft_kernel_variant(), 1);
     weft__vulkan_mark(d, &array, reads, &array, 1 - reads);
     return weft__vulkan_recorded(d, 1);
 }

@@ -144,23 +144,26 @@ static void record_now(weft__vulkan_device *d, const weft_call *call,
     weft__vulkan_command(d, &c);
 }
 
-static weft_status record(weft__vulkan_device *d, const weft_call *call,
-                          const weft__vulkan_launch *launch)
+static weft_status record_launch(weft__vulkan_device *d, const weft_call *call,
+                                 const weft__vulkan_launch *launch, double work,
+                                 weft__vulkan_pipeline *pipeline, VkPipeline handle)
 {
     weft__vulkan_stream *s = &d->stream;
-    weft__vulkan_pipeline *pipeline = weft__vulkan_pipeline_find(d, launch);
-    if (pipeline && !pipeline->handles[WEFT__VULKAN_ONE]) {
-        weft__vulkan_precompile(d, call);
+    weft_status status = WEFT_OK;
+    weft__vulkan_slot *slot = weft__vulkan_slot_open(d);
+    if (slot && weft__vulkan_pace_is_full(&s->pace, &slot->load, pipeline, work)) {
+        slot = weft__vulkan_submit(d) == WEFT_OK ? weft__vulkan_slot_open(d) : NULL;
     }
-    VkPipeline handle;
-    weft_status status =
-        pipeline ? weft__vulkan_pipeline_get(d, pipeline, WEFT__VULKAN_ONE, &handle) : WEFT_MEMORY;
-    if (status != WEFT_OK || !weft__vulkan_slot_open(d)) {
+    if (!slot) {
         return weft_error_status();
     }
     if (!launch->independent || !follows(s, call)) {
         order_all(d, call);
     }
+    if (weft__vulkan_pace_is_measured(&s->pace, &slot->load, pipeline, work)) {
+        weft__vulkan_profile_start(d, slot);
+    }
+    weft__vulkan_pace_add(&s->pace, &slot->load, pipeline, work);
     s->last_call = call;
     s->last_out = call->out[0].buffer;
     s->counts.launches++;
@@ -176,6 +179,59 @@ static weft_status record(weft__vulkan_device *d, const weft_call *call,
     }
     note_all(d, call);
     return weft__vulkan_recorded(d, waits ? 0 : 1);
+}
+
+/* Each piece is finished, and so measured, before the next one, and the last one before other
+ * launches, which may reuse the memory of records. */
+static weft_status record_pieces(weft__vulkan_device *d, const weft_call *call,
+                                 const weft__vulkan_launch *launch, double work,
+                                 weft__vulkan_pipeline *pipeline, VkPipeline handle)
+{
+    const uint32_t most = d->physical.properties.limits.maxComputeWorkGroupCount[0];
+    const double each = work / (double)launch->groups;
+    unsigned char push[WEFT__VULKAN_MAX_PUSH];
+    memcpy(push, launch->push, launch->push_bytes);
+    weft__vulkan_launch piece = *launch;
+    piece.push = push;
+    weft_status status = WEFT_OK;
+    for (uint64_t first = 0; status == WEFT_OK && first < launch->groups; first += piece.groups) {
+        const uint64_t rest = launch->groups - first,
+                       n = weft__vulkan_pace_groups(&d->stream.pace, pipeline, each * (double)rest,
+                                                    rest);
+        const uint32_t word = (uint32_t)first;
+        memcpy(push + launch->first_at, &word, sizeof word);
+        piece.groups = n < most ? n : most;
+        status = record_launch(d, call, &piece, each * (double)piece.groups, pipeline, handle);
+        piece.independent = true;
+        if (status == WEFT_OK) {
+            status = weft__vulkan_submit(d);
+        }
+        if (status == WEFT_OK) {
+            status = weft__vulkan_wait_for(d, d->stream.submitted);
+        }
+    }
+    return status;
+}
+
+static weft_status record(weft__vulkan_device *d, const weft_call *call,
+                          const weft__vulkan_launch *launch)
+{
+    weft__vulkan_pipeline *pipeline = weft__vulkan_pipeline_find(d, launch);
+    if (pipeline && !pipeline->handles[WEFT__VULKAN_ONE]) {
+        weft__vulkan_precompile(d, call);
+    }
+    VkPipeline handle;
+    const weft_status status =
+        pipeline ? weft__vulkan_pipeline_get(d, pipeline, WEFT__VULKAN_ONE, &handle) : WEFT_MEMORY;
+    if (status != WEFT_OK) {
+        return status;
+    }
+    const double work = launch->work > 0 ? launch->work : weft__vulkan_pace_work(call, launch);
+    const bool divided =
+        launch->first_at > 0 &&
+        weft__vulkan_pace_groups(&d->stream.pace, pipeline, work, launch->groups) < launch->groups;
+    return divided ? record_pieces(d, call, launch, work, pipeline, handle)
+                   : record_launch(d, call, launch, work, pipeline, handle);
 }
 
 weft_status weft__vulkan_dispatch(const weft_call *call, const weft__vulkan_launch *launch)

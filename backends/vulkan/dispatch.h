@@ -33,8 +33,12 @@ typedef struct weft__vulkan_launch {
     const void
         *push; /* the push constant block, in scalar layout, which is the layout of C structs */
     uint32_t push_bytes;
+    /* The offset of a word in the push constants that the shader adds to group_index(). Such a
+     * launch is divided where it would take too long. 0: the shader has none. */
+    uint32_t first_at;
     uint64_t groups;   /* number of workgroups; the shader gets its own by group_index() */
     uint32_t subgroup; /* required subgroup size, constant for a shader. 0: any */
+    double work;       /* operations; 0: what the bytes of the operands stand for (pace.h) */
     /* A further launch of a call: needs no results of the call's earlier launches, and writes
      * elsewhere. */
     bool independent;

@@ -48,6 +48,7 @@
     X(CmdBindPipeline)                                                                             \
     X(CmdPushConstants)                                                                            \
     X(CmdDispatch)                                                                                 \
+    X(CmdFillBuffer)                                                                               \
     X(CmdCopyBuffer)                                                                               \
     X(CmdResetQueryPool)                                                                           \
     X(CmdWriteTimestamp)                                                                           \

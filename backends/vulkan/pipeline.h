@@ -22,6 +22,7 @@ typedef struct weft__vulkan_pipeline {
     uint32_t subgroup;                         /* as in a launch */
     VkPipeline handles[WEFT__VULKAN_VARIANTS]; /* VK_NULL_HANDLE: not compiled */
     bool requested[WEFT__VULKAN_VARIANTS];     /* by a dry run */
+    double rate; /* measured work per second (pace.h); 0: not measured yet */
 } weft__vulkan_pipeline;
 
 /* A variant of a pipeline that is not compiled yet. */

@@ -8,7 +8,7 @@
 #include "weft/trace.h"
 
 /* Waiting batches are recorded just before the submission. */
-enum { STAMPS = WEFT__VULKAN_SLOT_COMMANDS + WEFT__VULKAN_BATCHES + 1 };
+enum { STAMPS = WEFT__VULKAN_SLOT_COMMANDS + WEFT__VULKAN_BATCHES + 2 };
 
 static bool prepare(weft__vulkan_device *d, weft__vulkan_stamps *stamps)
 {
@@ -42,16 +42,27 @@ static void stamp(weft__vulkan_device *d, weft__vulkan_slot *slot)
 void weft__vulkan_profile_begin(weft__vulkan_device *d, weft__vulkan_slot *slot)
 {
     slot->stamps.n = 0;
-    if (d->profile.on && prepare(d, &slot->stamps)) {
-        d->call.CmdResetQueryPool(slot->commands, slot->stamps.queries, 0, STAMPS);
+    slot->stamps.each = d->profile.on;
+    if (d->profile.on) {
+        weft__vulkan_profile_start(d, slot);
+    }
+}
+
+void weft__vulkan_profile_start(weft__vulkan_device *d, weft__vulkan_slot *slot)
+{
+    if (slot->stamps.n == 0 && prepare(d, &slot->stamps)) {
+        d->call.CmdResetQueryPool(slot->commands, slot->stamps.queries, 0,
+                                  slot->stamps.each ? STAMPS : 2);
         stamp(d, slot);
+        slot->load.n = 0;
+        slot->load.work = 0;
     }
 }
 
 void weft__vulkan_profile_mark(weft__vulkan_device *d, weft__vulkan_slot *slot, const char *op,
                                const char *variant, int launches)
 {
-    if (slot->stamps.n > 0 && slot->stamps.n < STAMPS) {
+    if (slot->stamps.each && slot->stamps.n > 0 && slot->stamps.n < STAMPS) {
         slot->stamps.ops[slot->stamps.n] = op;
         slot->stamps.variants[slot->stamps.n] = variant;
         slot->stamps.launches[slot->stamps.n] = launches;
@@ -61,6 +72,9 @@ void weft__vulkan_profile_mark(weft__vulkan_device *d, weft__vulkan_slot *slot, 
 
 void weft__vulkan_profile_submit(weft__vulkan_device *d, weft__vulkan_slot *slot)
 {
+    if (slot->stamps.n > 0 && !slot->stamps.each) {
+        stamp(d, slot);
+    }
     slot->stamps.submitted = d->profile.on && weft_trace_is_on() ? weft_trace_now() : 0;
 }
 
@@ -128,9 +142,14 @@ void weft__vulkan_profile_collect(weft__vulkan_device *d, weft__vulkan_slot *slo
         const uint64_t passed = (ticks[i] - ticks[i - 1]) & mask;
         const int64_t took = (int64_t)((double)passed * period);
         at[i] = at[i - 1] + took;
-        add(&d->profile, stamps->ops[i], stamps->variants[i], stamps->launches[i], took);
+        if (stamps->each) {
+            add(&d->profile, stamps->ops[i], stamps->variants[i], stamps->launches[i], took);
+        }
     }
-    trace_submission(d, stamps, at, n);
+    weft__vulkan_pace_measured(&d->stream.pace, &slot->load, 1e-9 * (double)(at[n - 1] - at[0]));
+    if (stamps->each) {
+        trace_submission(d, stamps, at, n);
+    }
 }
 
 void weft__vulkan_profile_close(weft__vulkan_device *d, weft__vulkan_slot *slot)
@@ -150,6 +169,7 @@ void weft__vulkan_profile_set(void *state, bool on)
     d->profile.on = on;
     d->profile.n = 0;
     d->profile.offset = 0;
+    d->stream.pace.longest = d->stream.pace.largest = 0;
     memset(&d->stream.counts, 0, sizeof d->stream.counts);
     pthread_mutex_unlock(&d->stream.lock);
 }
@@ -181,6 +201,8 @@ int weft__vulkan_profile_counters(void *state, weft_counter *out, int max)
         {"barriers", d->stream.counts.barriers},
         {"submissions", d->stream.counts.submissions},
         {"waits", d->stream.counts.waits},
+        {"us of the longest submission", (int64_t)(1e6 * d->stream.pace.longest)},
+        {"MFLOP of the largest", (int64_t)(1e-6 * d->stream.pace.largest)},
         {"pipelines", (int64_t)d->pipelines.count},
         {"ms to compile them", d->pipelines.nanoseconds / 1000000},
     };

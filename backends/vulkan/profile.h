@@ -1,5 +1,6 @@
 /* backends/vulkan/profile.h -- measures device time by op, with a timestamp after each command
- * while profiling is on. If commands overlap, each counts the time that it added. */
+ * while profiling is on, and always the time of each long submission. If commands overlap, each
+ * counts the time that it added. */
 #ifndef BACKENDS_VULKAN_PROFILE_H
 #define BACKENDS_VULKAN_PROFILE_H
 
@@ -18,6 +19,7 @@ typedef struct weft__vulkan_stamps {
     const char **variants; /* per command: weft_kernel_variant */
     int *launches;         /* per command */
     int n;                 /* number of timestamps written */
+    bool each;             /* after each command; else only before the first and after the last */
     int64_t submitted;     /* on the host's clock, while a trace is recorded; else 0 */
 } weft__vulkan_stamps;
 
@@ -32,7 +34,9 @@ typedef struct weft__vulkan_profile {
 } weft__vulkan_profile;
 
 void weft__vulkan_profile_begin(weft__vulkan_device *d, weft__vulkan_slot *slot);
-/* Called just before the slot is submitted. */
+/* Measures what is recorded in the slot from now on, unless it is measured already. */
+void weft__vulkan_profile_start(weft__vulkan_device *d, weft__vulkan_slot *slot);
+/* Called at the end of the slot's commands. */
 void weft__vulkan_profile_submit(weft__vulkan_device *d, weft__vulkan_slot *slot);
 /* Called after a command that consists of `launches` of the op. */
 void weft__vulkan_profile_mark(weft__vulkan_device *d, weft__vulkan_slot *slot, const char *op,

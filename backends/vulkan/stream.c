@@ -5,6 +5,10 @@
 
 #include "backends/vulkan/device.h"
 
+enum { FAULT_WORDS = 4 }; /* of the fault record */
+
+uint64_t weft__vulkan_dropped;
+
 /* ---- opening and closing -------------------------------------------------------------------- */
 
 static VkResult create_slot(weft__vulkan_device *d, weft__vulkan_slot *slot)
@@ -49,10 +53,11 @@ weft_status weft__vulkan_stream_open(weft__vulkan_device *d)
     }
     s->epoch = 1;
     s->fresh = true;
-    if (!weft__vulkan_span_new(d, WEFT__VULKAN_READBACK, sizeof(uint32_t) * 4, &s->fault)) {
+    const size_t bytes = sizeof(uint32_t) * (FAULT_WORDS + WEFT__VULKAN_SLOTS);
+    if (!weft__vulkan_span_new(d, WEFT__VULKAN_READBACK, bytes, &s->fault)) {
         return weft_error_status();
     }
-    memset(s->fault.host, 0, sizeof(uint32_t) * 4);
+    memset(s->fault.host, 0, bytes);
     return WEFT_OK;
 }
 
@@ -74,34 +79,87 @@ void weft__vulkan_stream_close(weft__vulkan_device *d)
 
 /* ---- submission and waiting ----------------------------------------------------------------- */
 
+/* Whether the slot's last submission, which the timeline says is over, did not run to its end. */
+static bool is_lost(const weft__vulkan_stream *s, int slot)
+{
+    const volatile uint32_t *ends =
+        (const volatile uint32_t *)(const volatile void *)s->fault.host + FAULT_WORDS;
+    return ends[slot] != (uint32_t)s->slots[slot].value;
+}
+
+/* The oldest submission up to `value` that did not run to its end; NULL: all did. */
+static const weft__vulkan_slot *first_lost(const weft__vulkan_stream *s, uint64_t value)
+{
+    const weft__vulkan_slot *first = NULL;
+    for (int i = 0; i < WEFT__VULKAN_SLOTS; i++) {
+        const weft__vulkan_slot *slot = &s->slots[i];
+        if (slot->value > 0 && slot->value <= value && is_lost(s, i) &&
+            (!first || slot->value < first->value)) {
+            first = slot;
+        }
+    }
+    return first;
+}
+
 static weft_status lost(weft__vulkan_device *d, const char *call, VkResult result)
 {
     weft__vulkan_stream *s = &d->stream;
     if (result != VK_ERROR_DEVICE_LOST && !s->lost) {
         return weft__vulkan_fail(call, result);
     }
+    const weft__vulkan_slot *slot = first_lost(s, s->submitted);
     s->lost = true;
-    return weft_fail(WEFT_DEVICE,
-                     "vulkan: %s: the device was lost: the driver reset it, or it hung; its arrays "
-                     "are gone. Last recorded: %s. Start the program again; a smaller batch makes "
-                     "each piece of work shorter",
-                     call, s->last_op ? s->last_op : "nothing");
+    return weft_fail(
+        WEFT_DEVICE,
+        "vulkan: %s: submission %llu was lost (%d commands, the last of %s): the driver reset the "
+        "device, or it hung; its arrays are gone. Start the program again; training resumes from "
+        "its last checkpoint",
+        call, (unsigned long long)(slot ? slot->value : s->submitted), slot ? slot->n_commands : 0,
+        slot && slot->last_op ? slot->last_op : "nothing");
+}
+
+static weft_status wait_for_value(weft__vulkan_device *d, uint64_t value)
+{
+    const VkSemaphoreWaitInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+        .semaphoreCount = 1,
+        .pSemaphores = &d->stream.timeline,
+        .pValues = &value,
+    };
+    const VkResult result = d->call.WaitSemaphores(d->handle, &info, UINT64_MAX);
+    return result == VK_SUCCESS ? WEFT_OK : lost(d, "vkWaitSemaphores", result);
+}
+
+static weft_status check_ends(weft__vulkan_device *d, uint64_t value)
+{
+    const bool all = !d->stream.lost && !first_lost(&d->stream, value);
+    return all ? WEFT_OK : lost(d, "wait", VK_ERROR_DEVICE_LOST);
+}
+
+/* Measures the submissions that are over. */
+static void measure(weft__vulkan_device *d)
+{
+    weft__vulkan_stream *s = &d->stream;
+    uint64_t done = 0;
+    if (d->call.GetSemaphoreCounterValue(d->handle, s->timeline, &done) == VK_SUCCESS) {
+        for (int i = 0; i < WEFT__VULKAN_SLOTS; i++) {
+            const bool open = s->recording && i == s->current;
+            if (!open && s->slots[i].stamps.n > 0 && s->slots[i].value <= done) {
+                weft__vulkan_profile_collect(d, &s->slots[i]);
+            }
+        }
+    }
 }
 
 weft_status weft__vulkan_wait_for(weft__vulkan_device *d, uint64_t value)
 {
-    weft__vulkan_stream *s = &d->stream;
-    if (s->lost) {
-        return lost(d, "wait", VK_ERROR_DEVICE_LOST);
+    weft_status status =
+        d->stream.lost ? lost(d, "wait", VK_ERROR_DEVICE_LOST) : wait_for_value(d, value);
+    status = status == WEFT_OK ? check_ends(d, value) : status;
+    if (status == WEFT_OK) {
+        measure(d);
     }
-    const VkSemaphoreWaitInfo info = {
-        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
-        .semaphoreCount = 1,
-        .pSemaphores = &s->timeline,
-        .pValues = &value,
-    };
-    VkResult result = d->call.WaitSemaphores(d->handle, &info, UINT64_MAX);
-    return result == VK_SUCCESS ? WEFT_OK : lost(d, "vkWaitSemaphores", result);
+    return status;
 }
 
 weft__vulkan_slot *weft__vulkan_slot_open(weft__vulkan_device *d)
@@ -116,7 +174,6 @@ weft__vulkan_slot *weft__vulkan_slot_open(weft__vulkan_device *d)
     if (weft__vulkan_wait_for(d, next > slot->value ? next : slot->value) != WEFT_OK) {
         return NULL;
     }
-    weft__vulkan_profile_collect(d, slot);
     const VkCommandBufferBeginInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
         .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT,
@@ -130,6 +187,9 @@ weft__vulkan_slot *weft__vulkan_slot_open(weft__vulkan_device *d)
         return NULL;
     }
     slot->n_commands = 0;
+    slot->last_op = NULL;
+    slot->load.n = 0;
+    slot->load.work = slot->load.seconds = 0;
     slot->records_used = slot->staging_used = 0;
     s->recording = true;
     s->bound = VK_NULL_HANDLE;
@@ -137,17 +197,31 @@ weft__vulkan_slot *weft__vulkan_slot_open(weft__vulkan_device *d)
     return slot;
 }
 
-/* Makes writes of shaders and copies visible to the host after the wait. */
-static void barrier_to_host(weft__vulkan_device *d, VkCommandBuffer commands)
+static void memory_barrier(weft__vulkan_device *d, VkCommandBuffer commands,
+                           VkPipelineStageFlags before, VkAccessFlags writes,
+                           VkPipelineStageFlags after, VkAccessFlags next)
 {
     const VkMemoryBarrier barrier = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-        .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
-        .dstAccessMask = VK_ACCESS_HOST_READ_BIT,
-    };
-    d->call.CmdPipelineBarrier(
-        commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
-        VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, NULL, 0, NULL);
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = writes, .dstAccessMask = next};
+    d->call.CmdPipelineBarrier(commands, before, after, 0, 1, &barrier, 0, NULL, 0, NULL);
+}
+
+/* After everything else the submission writes its number, which the host checks when it waits. This
+ * and the writes of shaders and copies are visible to the host after the wait. The first barrier
+ * only orders: nothing else uses that memory. */
+static void write_end(weft__vulkan_device *d, const weft__vulkan_slot *slot, uint64_t value)
+{
+    const weft__vulkan_span *fault = &d->stream.fault;
+    const VkDeviceSize at = sizeof(uint32_t) * (size_t)(FAULT_WORDS + (slot - d->stream.slots));
+    const VkPipelineStageFlags all =
+        VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+    d->call.CmdPipelineBarrier(slot->commands, all, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 0, NULL, 0,
+                               NULL, 0, NULL);
+    d->call.CmdFillBuffer(slot->commands, fault->buffer, fault->offset + at, sizeof(uint32_t),
+                          (uint32_t)value);
+    memory_barrier(d, slot->commands, all,
+                   VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+                   VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
 }
 
 weft_status weft__vulkan_submit(weft__vulkan_device *d)
@@ -157,10 +231,11 @@ weft_status weft__vulkan_submit(weft__vulkan_device *d)
         return WEFT_OK;
     }
     weft__vulkan_slot *slot = &s->slots[s->current];
-    weft__vulkan_batch_record(d);
-    barrier_to_host(d, slot->commands);
-    VkResult result = d->call.EndCommandBuffer(slot->commands);
     const uint64_t value = s->submitted + 1;
+    weft__vulkan_batch_record(d);
+    write_end(d, slot, value);
+    weft__vulkan_profile_submit(d, slot);
+    VkResult result = d->call.EndCommandBuffer(slot->commands);
     const VkTimelineSemaphoreSubmitInfo timeline = {
         .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
         .signalSemaphoreValueCount = 1,
@@ -169,12 +244,11 @@ weft_status weft__vulkan_submit(weft__vulkan_device *d)
     const VkSubmitInfo info = {
         .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
         .pNext = &timeline,
-        .commandBufferCount = 1,
+        .commandBufferCount = value != weft__vulkan_dropped,
         .pCommandBuffers = &slot->commands,
         .signalSemaphoreCount = 1,
         .pSignalSemaphores = &s->timeline,
     };
-    weft__vulkan_profile_submit(d, slot);
     if (result == VK_SUCCESS) {
         result = d->call.QueueSubmit(s->queue, 1, &info, VK_NULL_HANDLE);
     }
@@ -210,13 +284,7 @@ static void barrier(weft__vulkan_device *d)
         writes |= VK_ACCESS_TRANSFER_WRITE_BIT;
         reads |= VK_ACCESS_TRANSFER_READ_BIT;
     }
-    const VkMemoryBarrier memory = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-        .srcAccessMask = writes,
-        .dstAccessMask = writes | reads,
-    };
-    d->call.CmdPipelineBarrier(s->slots[s->current].commands, stages, stages, 0, 1, &memory, 0,
-                               NULL, 0, NULL);
+    memory_barrier(d, s->slots[s->current].commands, stages, writes, stages, writes | reads);
     s->epoch++;
     s->copies = false;
     s->counts.barriers++;
@@ -266,7 +334,7 @@ void weft__vulkan_command(weft__vulkan_device *d, const weft__vulkan_dispatched 
     d->call.CmdPushConstants(slot->commands, d->pipelines.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
                              c->push_bytes, c->push);
     d->call.CmdDispatch(slot->commands, c->groups[0], c->groups[1], c->groups[2]);
-    s->last_op = c->op;
+    slot->last_op = c->op;
     weft__vulkan_profile_mark(d, slot, c->op, c->variant, c->launches);
 }
 
@@ -358,8 +426,12 @@ weft_status weft__vulkan_mark_end(weft__vulkan_device *d, uint64_t *value)
 weft_status weft__vulkan_finish_until(weft__vulkan_device *d, uint64_t value)
 {
     weft__vulkan_stream *s = &d->stream;
-    weft_status status = weft__vulkan_wait_for(d, value);
+    weft_status status = wait_for_value(d, value);
     pthread_mutex_lock(&s->lock);
+    if (status == WEFT_OK) {
+        status = check_ends(d, value);
+        measure(d);
+    }
     const bool idle = !s->recording && s->submitted == value;
     if (idle) {
         s->fresh = true;

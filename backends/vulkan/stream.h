@@ -10,6 +10,7 @@
 
 #include "backends/vulkan/batch.h"
 #include "backends/vulkan/memory.h"
+#include "backends/vulkan/pace.h"
 #include "backends/vulkan/profile.h"
 
 enum {
@@ -37,6 +38,8 @@ struct weft__vulkan_slot {
     weft__vulkan_span records, staging;
     VkDeviceSize records_used, staging_used;
     weft__vulkan_stamps stamps;
+    weft__vulkan_load load;
+    const char *last_op; /* of the last command */
 };
 
 typedef struct weft__vulkan_fault_kind {
@@ -57,11 +60,12 @@ typedef struct weft__vulkan_stream {
     bool copies;    /* there were copies since the last barrier, or the next command is one */
     bool lost;
     VkPipeline bound;
-    const char *last_op;
     const void *last_call, *last_out; /* of the last launch; NULL after a wait or a copy */
     weft__vulkan_batches batches;
+    weft__vulkan_pace pace;
     weft__vulkan_span readback;
-    weft__vulkan_span fault;
+    weft__vulkan_span fault; /* the fault record; then, for each slot, the number that its last
+                              * submission wrote at its end */
     weft__vulkan_fault_kind faults[WEFT__VULKAN_FAULTS];
     int n_faults;
     struct {
@@ -104,7 +108,13 @@ weft_status weft__vulkan_recorded(weft__vulkan_device *d, int commands);
  * next slot if necessary. NULL: out of memory. */
 weft__vulkan_slot *weft__vulkan_records_reserve(weft__vulkan_device *d, uint32_t bytes);
 
+/* For tests: the submission with this number does nothing, as if the driver had dropped it. */
+extern uint64_t weft__vulkan_dropped;
+
 weft_status weft__vulkan_submit(weft__vulkan_device *d);
+
+/* Waits until the timeline has that value. Fails if a submission until then did not run to its end,
+ * even if the driver says nothing. */
 weft_status weft__vulkan_wait_for(weft__vulkan_device *d, uint64_t value);
 
 /* Whether all recorded work on the buffer is complete. */

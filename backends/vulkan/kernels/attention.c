@@ -38,6 +38,7 @@ attention weft__vulkan_attention_of(const weft_call *call, int mask)
     a.G = a.H / a.Hk;
     a.rows = a.L * a.G;
     a.pairs = a.B * a.Hk;
+    a.work = 2.0 * (double)(a.B * a.L * a.H) * (double)(a.S * (a.D + a.Dv));
     return a;
 }
 
@@ -114,14 +115,20 @@ weft_status weft__vulkan_attention_launch(const weft_call *call, const attention
                                           const uint32_t *constants, int n, int64_t groups)
 {
     const uint64_t record = weft__vulkan_record(call, arguments, sizeof *arguments);
+    const struct attention_push {
+        uint64_t record;
+        uint32_t first_group;
+    } push = {.record = record};
     weft__vulkan_launch launch = {.shader = shader,
                                   .n_constants = ATTENTION_COMMON + n,
                                   .constants = {a->q->dtype, a->k->dtype, a->v->dtype,
                                                 a->mask ? a->mask->dtype : NO_MASK, (uint32_t)a->G},
-                                  .push = &record,
-                                  .push_bytes = sizeof record,
+                                  .push = &push,
+                                  .push_bytes = sizeof push,
+                                  .first_at = offsetof(struct attention_push, first_group),
                                   .groups = (uint64_t)groups,
-                                  .subgroup = a->subgroup};
+                                  .subgroup = a->subgroup,
+                                  .work = a->work};
     for (int i = 0; i < n; i++) {
         launch.constants[ATTENTION_COMMON + i] = constants[i];
     }
@@ -273,7 +280,9 @@ weft_status weft__vulkan_attention_forward(const weft_call *call)
     if (status != WEFT_OK || p.chunks == 1) {
         return status;
     }
+    attention merged = *a;
+    merged.work = 0;
     return weft__vulkan_attention_launch(
-        call, a, a->wide ? &weft__shader_attention_merge_f64 : &weft__shader_attention_merge,
+        call, &merged, a->wide ? &weft__shader_attention_merge_f64 : &weft__shader_attention_merge,
         &arguments, NULL, 0, a->B * a->L * a->H);
 }

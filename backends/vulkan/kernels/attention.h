@@ -29,6 +29,7 @@ typedef struct attention {
     int64_t pairs; /* B Hk */
     bool wide;
     uint32_t subgroup; /* required subgroup size of launches; 0: any */
+    double work;       /* of a launch over all pairs of queries and keys; 0: of others */
 } attention;
 
 /* The mask is input `mask` of the call, if there is one; lengths follow it. */

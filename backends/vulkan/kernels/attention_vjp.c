@@ -50,8 +50,10 @@ weft_status weft__vulkan_attention_vjp(const weft_call *call)
     weft__vulkan_attention_strides(lse, 2, arguments.lse_at);
 
     const uint32_t dtypes[] = {o->dtype, d_o->dtype};
+    attention delta = a;
+    delta.work = 0;
     weft_status status = weft__vulkan_attention_launch(
-        call, &a, a.wide ? &weft__shader_attention_delta_f64 : &weft__shader_attention_delta,
+        call, &delta, a.wide ? &weft__shader_attention_delta_f64 : &weft__shader_attention_delta,
         &arguments, dtypes, 2, divide(a.B * a.L * a.H, ROWS));
     if (status == WEFT_OK && weft__vulkan_attention_fits_cores(call, &a, d_o)) {
         status = weft__vulkan_attention_run_cores(call, &a, &weft__shader_attention_cores_dq,

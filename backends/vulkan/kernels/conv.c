@@ -73,9 +73,9 @@ static weft_status conv(const weft_call *call)
         return WEFT_OK;
     }
     conv_sizes sizes = sizes_of(call);
-    struct {
+    struct conv_push {
         uint64_t x, weight, y, sizes;
-        uint32_t row_tiles, column_tiles;
+        uint32_t row_tiles, column_tiles, first_group;
     } push = {.x = weft__vulkan_address_or_0(&call->in[0]),
               .weight = weft__vulkan_address_or_0(&call->in[1]),
               .y = weft__vulkan_address(&call->out[0]),
@@ -87,13 +87,16 @@ static weft_status conv(const weft_call *call)
     }
     bool wide = weft__vulkan_is_wide(call);
     weft_dtype dtype = call->out[0].dtype;
-    weft__vulkan_launch launch = {.shader = wide ? &weft__shader_conv_f64 : &weft__shader_conv,
-                                  .n_constants = 1,
-                                  .constants = {(uint32_t)dtype},
-                                  .push = &push,
-                                  .push_bytes = sizeof push,
-                                  .groups = (uint64_t)push.row_tiles * push.column_tiles *
-                                            (uint64_t)p->groups};
+    weft__vulkan_launch launch = {
+        .shader = wide ? &weft__shader_conv_f64 : &weft__shader_conv,
+        .n_constants = 1,
+        .constants = {(uint32_t)dtype},
+        .push = &push,
+        .push_bytes = sizeof push,
+        .first_at = offsetof(struct conv_push, first_group),
+        .groups = (uint64_t)push.row_tiles * push.column_tiles * (uint64_t)p->groups,
+        .work = 2.0 * (double)weft_tensor_size(&call->out[0]) *
+                (double)weft_tensor_size(&call->in[1]) / (double)call->in[1].shape.at[0]};
     return weft__vulkan_dispatch(call, &launch);
 }
 
@@ -110,12 +113,13 @@ static weft_status gather_mm(const weft_call *call)
 {
     const weft_tensor *a = &call->in[0], *b = &call->in[1], *y = &call->out[0];
     bool wide = weft__vulkan_is_wide(call);
-    struct {
+    struct gather_push {
         uint64_t a, b, lhs, rhs, y, fault;
         uint32_t a_code, b_code;
         int32_t a_length, b_length;
         uint32_t count, rows, columns, terms;
         int32_t a_matrix, a_row, a_term, b_matrix, b_term, b_column;
+        uint32_t first_group;
     } push = {.a = weft__vulkan_address_or_0(a),
               .b = weft__vulkan_address_or_0(b),
               .lhs = weft__vulkan_address_or_0(&call->in[2]),
@@ -138,14 +142,16 @@ static weft_status gather_mm(const weft_call *call)
               .b_column = (int32_t)b->strides[2]};
     /* Adjacent invocations read adjacent elements. */
     uint32_t lanes = push.b_term == 1 && push.terms > 1 ? GATHER_LANES : 1;
-    weft__vulkan_launch launch = {
-        .shader = wide ? &weft__shader_gather_mm_f64 : &weft__shader_gather_mm,
-        .n_constants = 4,
-        .constants = {(uint32_t)y->dtype, (uint32_t)call->in[2].dtype, (uint32_t)call->in[3].dtype,
-                      lanes},
-        .push = &push,
-        .push_bytes = sizeof push,
-        .groups = weft__vulkan_groups(push.count, GATHER_THREADS / lanes)};
+    weft__vulkan_launch launch = {.shader =
+                                      wide ? &weft__shader_gather_mm_f64 : &weft__shader_gather_mm,
+                                  .n_constants = 4,
+                                  .constants = {(uint32_t)y->dtype, (uint32_t)call->in[2].dtype,
+                                                (uint32_t)call->in[3].dtype, lanes},
+                                  .push = &push,
+                                  .push_bytes = sizeof push,
+                                  .first_at = offsetof(struct gather_push, first_group),
+                                  .groups = weft__vulkan_groups(push.count, GATHER_THREADS / lanes),
+                                  .work = 2.0 * push.count * push.terms};
     return weft__vulkan_dispatch(call, &launch);
 }
 

@@ -7,7 +7,7 @@ enum { ROWS = 8 /* rows per workgroup, as in gated_delta.comp */ };
 
 typedef struct delta_push {
     uint64_t q, k, v, g, beta, before, y, after;
-    uint32_t L, Hk, Hv, D, Dv, blocks, n;
+    uint32_t L, Hk, Hv, D, Dv, blocks, n, first_group;
 } delta_push;
 
 /* Without tokens the state would only be copied, which this kernel does not do. */
@@ -41,6 +41,9 @@ weft_status weft__vulkan_gated_delta(const weft_call *call)
     const weft__vulkan_launch launch = {.shader = &weft__shader_gated_delta,
                                         .push = &push,
                                         .push_bytes = sizeof push,
-                                        .groups = (uint64_t)n};
+                                        .first_at = offsetof(delta_push, first_group),
+                                        .groups = (uint64_t)n,
+                                        .work =
+                                            8.0 * push.D * (double)weft_tensor_size(&call->in[2])};
     return weft__vulkan_dispatch(call, &launch);
 }

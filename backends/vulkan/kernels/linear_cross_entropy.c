@@ -295,7 +295,8 @@ static weft_status losses(const chunk *c)
                       c->narrow ? WEFT_BFLOAT16 : WEFT_FLOAT32, c->block < c->V, c->narrow},
         .push = &push,
         .push_bytes = sizeof push,
-        .groups = push.rows};
+        .groups = push.rows,
+        .work = 64.0 * push.rows * push.V};
     return weft__vulkan_dispatch(call, &launch);
 }
 

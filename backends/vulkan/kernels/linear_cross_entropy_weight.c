@@ -142,7 +142,8 @@ static weft_status residuals(const head *h, words w)
                                                       h->narrow ? WEFT_BFLOAT16 : WEFT_FLOAT32},
                                         .push = &push,
                                         .push_bytes = sizeof push,
-                                        .groups = push.rows * spans};
+                                        .groups = push.rows * spans,
+                                        .work = 64.0 * push.rows * push.columns};
     return weft__vulkan_dispatch(h->call, &launch);
 }
 

@@ -34,8 +34,9 @@ typedef struct product_push {
     uint32_t batches, rows, columns, terms;
     int32_t a_row, a_term, b_term, b_column;
     uint32_t y_row, y_column;
-    uint32_t parts, chunk;
+    uint32_t chunk;
     int32_t bias_stride;
+    uint32_t first_group;
     union {
         struct {
             int32_t sizes[3];
@@ -340,13 +341,12 @@ static product_push push_of(const product_plan *plan, uint64_t workspace)
                          .b_column = (int32_t)p->b.outer,
                          .y_row = (uint32_t)(plan->swapped ? 1 : p->columns),
                          .y_column = (uint32_t)(plan->swapped ? p->rows : 1),
-                         .parts = (uint32_t)plan->parts,
-                         .chunk = (uint32_t)plan->chunk,
                          .bias_stride = (int32_t)p->bias_stride};
     if (plan->n_products > 0) {
         push.a = plan->records;
         push.terms = (uint32_t)plan->n_products;
     }
+    push.chunk = plan->parts > 1 ? (uint32_t)plan->chunk : push.terms > 0 ? push.terms : 1;
     if (p->norm.on) {
         push.norm.groups = (uint32_t)plan->groups;
         memcpy(push.norm.weight, &p->norm.weight, sizeof push.norm.weight);
@@ -495,7 +495,8 @@ static weft_status add_parts(const weft_call *call, const product_plan *plan, ui
         .constants = {p->y_dtype, p->has_bias ? p->bias_dtype : (uint32_t)NO_TYPE, p->residual},
         .push = &push,
         .push_bytes = sizeof push,
-        .groups = weft__vulkan_groups(push.count, 256)};
+        .groups = weft__vulkan_groups(push.count, 256),
+        .work = 64.0 * (double)push.count * (double)push.parts};
     return weft__vulkan_dispatch(call, &launch);
 }
 
@@ -512,8 +513,14 @@ weft_status weft__product_run_plan(const weft_call *call, const product_plan *pl
                                    const weft__vulkan_cores *cores, uint64_t workspace)
 {
     product_push push = push_of(plan, workspace);
-    weft__vulkan_launch launch = {
-        .push = &push, .push_bytes = sizeof push, .groups = (uint64_t)(plan->groups * plan->parts)};
+    const bool by_vectors = plan->way != BY_CORES && plan->way != BY_TILES;
+    weft__vulkan_launch launch = {.push = &push,
+                                  .push_bytes = sizeof push,
+                                  .first_at = by_vectors ? 0 : offsetof(product_push, first_group),
+                                  .groups = (uint64_t)(plan->groups * plan->parts),
+                                  .work = (plan->p.gate ? 4.0 : 2.0) * (double)plan->batches *
+                                          (double)plan->p.rows * (double)plan->p.columns *
+                                          (double)plan->p.terms};
     if (plan->way == BY_CORES) {
         weft__product_cores_launch(plan, cores, push.y, y_type(plan), bias_type(plan), &launch);
         if (!launch.shader) {

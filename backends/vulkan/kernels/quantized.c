@@ -142,7 +142,8 @@ static weft_status decode(const weft_call *call, const coded *w, const decoding 
                       (uint32_t)d->rounded, d->packed, fours},
         .push = &push,
         .push_bytes = sizeof push,
-        .groups = weft__vulkan_groups(push.count, GROUP)};
+        .groups = weft__vulkan_groups(push.count, GROUP),
+        .work = 64.0 * (double)d->count};
     return push.w ? weft__vulkan_dispatch(call, &launch) : weft_error_status();
 }
 
@@ -377,11 +378,11 @@ static weft_status run_gather(const weft_call *call, const coded *w, int64_t mat
 {
     const weft_tensor *x = &call->in[0], *y = &call->out[0];
     const weft_tensor *lhs = &call->in[call->n_inputs - 2], *rhs = lhs + 1;
-    struct {
+    struct gather_codes_push {
         uint64_t a, lhs, rhs, y, b, fault;
         uint32_t a_code, b_code;
         int32_t a_length, b_length;
-        uint32_t count, rows, columns, terms;
+        uint32_t count, rows, columns, terms, first_group;
     } push = {.a = address_of(x),
               .lhs = address_of(lhs),
               .rhs = address_of(rhs),
@@ -406,8 +407,9 @@ static weft_status run_gather(const weft_call *call, const coded *w, int64_t mat
                                                 (uint32_t)rhs->dtype, lanes},
                                   .push = &push,
                                   .push_bytes = sizeof push,
-                                  .groups =
-                                      weft__vulkan_groups(push.count, GATHER_THREADS / lanes)};
+                                  .first_at = offsetof(struct gather_codes_push, first_group),
+                                  .groups = weft__vulkan_groups(push.count, GATHER_THREADS / lanes),
+                                  .work = 2.0 * push.count * push.terms};
     return push.b ? weft__vulkan_dispatch(call, &launch) : weft_error_status();
 }
 

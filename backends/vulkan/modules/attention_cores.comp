@@ -71,7 +71,7 @@ void shrink(float factor)
 
 void main()
 {
-    int index = int(group_index()), pair = index % p.at.pairs, number = index / p.at.pairs;
+    int index = launch_index(), pair = index % p.at.pairs, number = index / p.at.pairs;
     if (number >= p.at.tiles) {
         return;
     }

@@ -18,7 +18,7 @@ void keep_numbers(int b, int hk, int row0)
 
 void main()
 {
-    int index = int(group_index()), pair = index % p.at.pairs, number = index / p.at.pairs;
+    int index = launch_index(), pair = index % p.at.pairs, number = index / p.at.pairs;
     if (number >= p.at.tiles) {
         return;
     }

@@ -9,7 +9,7 @@ MATRIX_C results[D / TN];
 
 void main()
 {
-    int index = int(group_index()), pair = index % p.at.pairs, number = index / p.at.pairs;
+    int index = launch_index(), pair = index % p.at.pairs, number = index / p.at.pairs;
     if (number >= p.at.tiles) {
         return;
     }

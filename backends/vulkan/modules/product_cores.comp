@@ -371,7 +371,8 @@ void add_products(uvec2 first, uint row, uint column)
 void main()
 {
     uint down = (p.rows + BM - 1u) / BM, across = (p.columns + BN - 1u) / BN, tiles = down * across;
-    uint group = group_index(), part = group / tiles % p.parts, batch = group / tiles / p.parts;
+    uint group = p.first_group + group_index(), parts = part_count();
+    uint part = group / tiles % parts, batch = group / tiles / parts;
     if (batch >= p.batches) {
         return;
     }

@@ -102,7 +102,7 @@ void put(int b, int hk, int row0, int chunk, real top, real sum)
 
 void main()
 {
-    int index = int(group_index()), chunk = index % p.at.chunks;
+    int index = launch_index(), chunk = index % p.at.chunks;
     int pair = index / p.at.chunks % p.at.pairs, number = index / p.at.chunks / p.at.pairs;
     if (number >= p.at.tiles) {
         return;

@@ -41,8 +41,15 @@ layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Arguments
 layout(push_constant, scalar) uniform Push
 {
     Arguments at;
+    uint first_group; // of a launch that is divided
 }
 p;
+
+// The index of a workgroup in its launch.
+int launch_index()
+{
+    return int(p.first_group + group_index());
+}
 
 #define HIDDEN real(-INFINITY)
 

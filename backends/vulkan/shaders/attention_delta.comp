@@ -13,7 +13,8 @@ shared real sums[256];
 void main()
 {
     uint t = gl_LocalInvocationIndex, lane = t % THREADS;
-    uint row = group_index() * (256u / THREADS) + t / THREADS, H = uint(p.at.Hk) * G;
+    uint row = uint(launch_index()) * (256u / THREADS) + t / THREADS;
+    uint H = uint(p.at.Hk) * G;
     bool any = row < uint(p.at.pairs) * uint(p.at.L) * G;
     uint h = row % H, l = row / H % uint(p.at.L), b = row / H / uint(p.at.L);
     uint o = b * p.at.o_at[0] + l * p.at.o_at[1] + h * p.at.o_at[2];

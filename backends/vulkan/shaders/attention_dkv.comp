@@ -31,7 +31,7 @@ void store_gradients(int b, int hk, int key0, int row0)
 
 void main()
 {
-    int pair = int(group_index()) % p.at.pairs, number = int(group_index()) / p.at.pairs;
+    int index = launch_index(), pair = index % p.at.pairs, number = index / p.at.pairs;
     if (number >= p.at.tiles) {
         return;
     }

@@ -27,7 +27,7 @@ void store_d_qk(int b, int hk, int row0, int key0)
 
 void main()
 {
-    int pair = int(group_index()) % p.at.pairs, number = int(group_index()) / p.at.pairs;
+    int index = launch_index(), pair = index % p.at.pairs, number = index / p.at.pairs;
     if (number >= p.at.tiles) {
         return;
     }

@@ -269,7 +269,7 @@ void add_values(const View v, int from, int n, int b, int hk, int chunk)
 
 void main()
 {
-    int index = int(group_index()), chunk = index % p.at.chunks, pair = index / p.at.chunks;
+    int index = launch_index(), chunk = index % p.at.chunks, pair = index / p.at.chunks;
     if (pair >= p.at.pairs) {
         return;
     }

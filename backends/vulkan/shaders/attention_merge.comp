@@ -18,7 +18,7 @@ real factor_of(uint row, int chunk, real reference)
 
 void main()
 {
-    uint row = group_index();
+    uint row = uint(launch_index());
     if (row >= uint(p.at.pairs) * uint(p.at.L) * G) {
         return;
     }

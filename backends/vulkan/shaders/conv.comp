@@ -16,6 +16,7 @@ layout(push_constant, scalar) uniform Push {
     Words x, weight, y;
     Sizes s;
     uint row_tiles, column_tiles;
+    uint first_group; // of a launch that is divided
 } p;
 
 const int TILE = 64, TERMS = 16, PITCH = TILE + 1;
@@ -69,7 +70,7 @@ real weight_at(int group, int output_, int term)
 
 void main()
 {
-    int self = int(gl_LocalInvocationID.x), tile = int(group_index());
+    int self = int(gl_LocalInvocationID.x), tile = int(p.first_group + group_index());
     int row = tile % int(p.row_tiles) * TILE;
     tile /= int(p.row_tiles);
     int column = tile % int(p.column_tiles) * TILE, group = tile / int(p.column_tiles);

@@ -13,6 +13,7 @@ layout(push_constant, scalar) uniform Push
     uint L, Hk, Hv, D, Dv;
     uint blocks; // blocks of rows per head
     uint n;      // number of workgroups
+    uint first_group; // of a launch that is divided
 }
 p;
 
@@ -21,7 +22,8 @@ shared float parts_read[THREADS];
 
 void main()
 {
-    uint group = group_index(), thread = gl_LocalInvocationIndex, lane = thread % LANES;
+    uint group = p.first_group + group_index(), thread = gl_LocalInvocationIndex;
+    uint lane = thread % LANES;
     if (group >= p.n) {
         return;
     }

@@ -21,6 +21,7 @@ layout(push_constant, scalar) uniform Push {
     uint a_code, b_code; // fault codes
     int a_length, b_length;
     uint count, rows, columns, terms; // count: results
+    uint first_group;                 // of a launch that is divided
 } p;
 
 shared float parts[THREADS];
@@ -28,7 +29,7 @@ shared float parts[THREADS];
 void main()
 {
     uint self = gl_LocalInvocationID.x, lane = self % LANES;
-    uint i = group_index() * (THREADS / LANES) + self / LANES;
+    uint i = (p.first_group + group_index()) * (THREADS / LANES) + self / LANES;
     bool there = i < p.count;
     uint at = there ? i : 0u;
     uint column = at % p.columns, row = at / p.columns % p.rows, item = at / p.columns / p.rows;

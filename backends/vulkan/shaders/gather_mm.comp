@@ -16,6 +16,7 @@ layout(push_constant, scalar) uniform Push {
     int a_length, b_length;
     uint count, rows, columns, terms; // count: results
     int a_matrix, a_row, a_term, b_matrix, b_term, b_column;
+    uint first_group; // of a launch that is divided
 } p;
 
 shared real parts[128];
@@ -23,7 +24,7 @@ shared real parts[128];
 void main()
 {
     uint self = gl_LocalInvocationID.x, lane = self % LANES;
-    uint i = group_index() * (128u / LANES) + self / LANES;
+    uint i = (p.first_group + group_index()) * (128u / LANES) + self / LANES;
     bool there = i < p.count;
     uint at = there ? i : 0u;
     uint column = at % p.columns, row = at / p.columns % p.rows, item = at / p.columns / p.rows;

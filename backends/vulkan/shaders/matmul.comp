@@ -197,7 +197,8 @@ void main()
 {
     uint across = (p.columns + 4u * B_FOURS - 1u) / (4u * B_FOURS);
     uint tiles = (p.rows + 4u * A_FOURS - 1u) / (4u * A_FOURS) * across;
-    uint group = group_index(), part = group / tiles % p.parts, batch = group / tiles / p.parts;
+    uint group = p.first_group + group_index(), parts = part_count();
+    uint part = group / tiles % parts, batch = group / tiles / parts;
     if (batch >= p.batches) {
         return;
     }

@@ -14,8 +14,9 @@ layout(push_constant, scalar) uniform Push {
     uint y_row, y_column;
     // Split-K: parts of `chunk` terms. With several parts, y holds the sums of one part after
     // another.
-    uint parts, chunk;
+    uint chunk;
     int bias_stride;
+    uint first_group; // of a launch that is divided
 #ifdef NORMED
     uint groups;       // workgroups, which share the columns
     uvec2 norm_weight; // 0: none
@@ -27,6 +28,11 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 #ifndef NORMED // which has no batches
+uint part_count()
+{
+    return (p.terms + p.chunk - 1u) / p.chunk;
+}
+
 // The offsets of the matrices of batch element i.
 ivec2 batch_at(uint i)
 {

@@ -70,7 +70,8 @@ void main()
 {
     uint self = gl_LocalInvocationID.x, across = ACROSS * PIECE;
     uint groups = (p.columns + across - 1u) / across;
-    uint rest = group_index() / groups, part = rest % p.parts, batch = rest / p.parts;
+    uint rest = group_index() / groups, parts = part_count();
+    uint part = rest % parts, batch = rest / parts;
     uint column = group_index() % groups * across + self % ACROSS * PIECE;
     if (batch >= p.batches) {
         return;
