@@ -28,9 +28,10 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 #ifndef NORMED // which has no batches
+// One without terms, too.
 uint part_count()
 {
-    return (p.terms + p.chunk - 1u) / p.chunk;
+    return max((p.terms + p.chunk - 1u) / p.chunk, 1u);
 }
 
 // The offsets of the matrices of batch element i.
