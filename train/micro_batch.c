@@ -66,7 +66,8 @@ weft_status weft__batch_part(const weft_batch *b, int64_t from, int64_t to, weft
         const char axis = weft__columns[c].axes[0];
         weft_array *a = *weft__batch_slot(b, c);
         if (a)
-            *weft__batch_slot(out, c) = axis == 'B'   ? rows_of(b, a, begin, end)
+            *weft__batch_slot(out, c) = axis == 'B' || (axis == 'R' && !b->pack)
+                                            ? rows_of(b, a, begin, end)
                                         : axis == 'N' ? weft_slice_axis(a, 0, begin, end)
                                                       : weft_slice_axis(a, 0, from, to);
     }

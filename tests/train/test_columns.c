@@ -163,15 +163,28 @@ static double loss_of_part(weft_model *model, const weft_batch *batch, int64_t f
     return loss;
 }
 
+/* Gives the rows of a padded batch the places that they have without these columns. */
+static void place(weft_batch *batch)
+{
+    const weft_dims shape = weft_shape(batch->tokens);
+    weft_scope_open();
+    CHECK_OK(weft_set(&batch->first, weft_zeros(shape, WEFT_INT32)));
+    weft_array *positions = weft_arange_int(0, shape.at[1], 1, WEFT_INT32);
+    CHECK_OK(weft_set(&batch->positions, weft_contiguous(weft_broadcast_to(positions, shape))));
+    weft_scope_close(NULL);
+}
+
 /* Every part is a batch with columns of the right shapes, and the losses add up to the batch's. */
 static void parts_are_batches(void)
 {
     weft_model *model = load();
     for (int i = 0; model && weft_objectives[i]; i++) {
-        for (int packed = 0; packed < 2; packed++) {
+        for (int layout = 0; layout < 3; layout++) {
             weft_batch batch = {0};
-            if (!batch_of(weft_objectives[i], packed, &batch))
+            if (!batch_of(weft_objectives[i], layout == 1, &batch))
                 continue;
+            if (layout == 2)
+                place(&batch);
             const int64_t n = weft__batch_samples(&batch);
             const double whole = loss_of_part(model, &batch, 0, n);
             for (int64_t cut = 1; cut < n; cut++)
@@ -197,8 +210,8 @@ static weft_array *scaled_loss(weft_model *model, const weft_batch *batch,
                                weft_array **rewards)
 {
     (void)options;
-    *rewards = NULL;
     weft_array *rows = weft__row_log_probabilities(model, batch, checkpoint);
+    *rewards = weft_stop_gradient(rows);
     return weft_negative(weft_sum(weft_multiply(rows, batch->reference), WEFT_ALL_AXES, false));
 }
 
@@ -215,6 +228,7 @@ static double update(weft_trainer_options o, const weft_batch *batch, int n)
     o.objective = &scaled;
     if (model && CHECK_OK(weft_trainer_new(model, &o, &t)))
         CHECK_OK(weft_trainer_step(t, batches, n, 1, &report));
+    CHECK_EQ_INT(report.rewards.pairs, n * EXAMPLES);
     weft_trainer_free(t);
     weft_model_free(model);
     return report.loss;

@@ -145,21 +145,23 @@ weft_status weft__rewards_add(weft_reward_report *report, const weft_batch *batc
                               weft_array *rewards)
 {
     const int64_t n = weft__batch_examples(batch);
-    const bool labelled = batch->examples == WEFT_EXAMPLES_LABELLED;
+    const int64_t rows = n * weft__rows_per_example(batch->examples);
+    const bool labelled = batch->examples == WEFT_EXAMPLES_LABELLED,
+               pairs = batch->examples == WEFT_EXAMPLES_PAIRS;
     float *values = weft_calloc(3 * (size_t)n + 1, sizeof *values);
     if (values == NULL)
         return weft_fail(WEFT_MEMORY, "training: out of memory for the rewards of %lld examples",
                          (long long)n);
-    weft_status status = weft_read(rewards, WEFT_FLOAT32, values, 2 * n);
+    weft_status status = weft_read(rewards, WEFT_FLOAT32, values, rows);
     if (status == WEFT_OK && labelled)
         status = weft_read(batch->labels, WEFT_FLOAT32, values + 2 * n, n);
-    for (int64_t r = 0; status == WEFT_OK && r < (labelled ? n : 2 * n); r++) {
+    for (int64_t r = 0; status == WEFT_OK && r < (labelled ? n : rows); r++) {
         const bool chosen = labelled ? values[2 * n + r] > 0 : r < n;
         *(chosen ? &report->chosen : &report->rejected) += (double)values[r];
         *(chosen ? &report->n_chosen : &report->n_rejected) += 1;
     }
     for (int64_t i = 0; status == WEFT_OK && i < n; i++)
-        report->accuracy += labelled ? NAN : (double)(values[i] > values[n + i]);
+        report->accuracy += pairs ? (double)(values[i] > values[n + i]) : NAN;
     report->pairs += status == WEFT_OK ? n : 0;
     weft_free(values);
     return status;
