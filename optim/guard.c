@@ -103,6 +103,10 @@ weft_status weft__optim_read(const weft_optim *o, bool with_loss, weft_optim_cal
     weft_status status = read_number(o->norm, &call->grad_norm);
     if (status == WEFT_OK && with_loss)
         status = read_number(o->loss, &call->loss_value);
+    if (status == WEFT_MEMORY) /* which would mean that nothing was changed */
+        status = weft_fail(WEFT_DEVICE,
+                           "optimizer: after the update its norm and loss cannot be read: %s",
+                           weft_error_message());
     call->applied = status == WEFT_OK && isfinite(call->grad_norm) && isfinite(call->loss_value);
     return status;
 }
