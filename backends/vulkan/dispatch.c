@@ -193,6 +193,7 @@ static weft_status record_pieces(weft__vulkan_device *d, const weft_call *call,
     memcpy(push, launch->push, launch->push_bytes);
     weft__vulkan_launch piece = *launch;
     piece.push = push;
+    double slowest = 0;
     weft_status status = WEFT_OK;
     for (uint64_t first = 0; status == WEFT_OK && first < launch->groups; first += piece.groups) {
         const uint64_t rest = launch->groups - first,
@@ -209,6 +210,7 @@ static weft_status record_pieces(weft__vulkan_device *d, const weft_call *call,
         if (status == WEFT_OK) {
             status = weft__vulkan_wait_for(d, d->stream.submitted);
         }
+        weft__vulkan_pace_piece(pipeline, &slowest);
     }
     return status;
 }

@@ -75,6 +75,14 @@ uint64_t weft__vulkan_pace_groups(const weft__vulkan_pace *pace,
     return fits >= (double)groups ? groups : fits > 1 ? (uint64_t)fits : 1;
 }
 
+void weft__vulkan_pace_piece(weft__vulkan_pipeline *pipeline, double *slowest)
+{
+    if (*slowest == 0 || pipeline->rate < *slowest) {
+        *slowest = pipeline->rate;
+    }
+    pipeline->rate = *slowest;
+}
+
 bool weft__vulkan_pace_is_full(const weft__vulkan_pace *pace, const weft__vulkan_load *load,
                                const weft__vulkan_pipeline *pipeline, double work)
 {

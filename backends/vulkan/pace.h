@@ -45,6 +45,10 @@ uint64_t weft__vulkan_pace_groups(const weft__vulkan_pace *pace,
                                   const weft__vulkan_pipeline *pipeline, double work,
                                   uint64_t groups);
 
+/* Pieces of a launch differ in cost: attention computes the longest rows first. So a launch leaves
+ * the rate of its slowest piece. Called after each measured piece, with *slowest 0 at first. */
+void weft__vulkan_pace_piece(weft__vulkan_pipeline *pipeline, double *slowest);
+
 /* Whether the work belongs into the next submission. */
 bool weft__vulkan_pace_is_full(const weft__vulkan_pace *pace, const weft__vulkan_load *load,
                                const weft__vulkan_pipeline *pipeline, double work);

@@ -118,7 +118,8 @@ static weft_status lost(weft__vulkan_device *d, const char *call, VkResult resul
         slot && slot->last_op ? slot->last_op : "nothing");
 }
 
-static weft_status wait_for_value(weft__vulkan_device *d, uint64_t value)
+/* Without the stream's lock, too. */
+static VkResult wait_for_value(const weft__vulkan_device *d, uint64_t value)
 {
     const VkSemaphoreWaitInfo info = {
         .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
@@ -126,12 +127,14 @@ static weft_status wait_for_value(weft__vulkan_device *d, uint64_t value)
         .pSemaphores = &d->stream.timeline,
         .pValues = &value,
     };
-    const VkResult result = d->call.WaitSemaphores(d->handle, &info, UINT64_MAX);
-    return result == VK_SUCCESS ? WEFT_OK : lost(d, "vkWaitSemaphores", result);
+    return d->call.WaitSemaphores(d->handle, &info, UINT64_MAX);
 }
 
-static weft_status check_ends(weft__vulkan_device *d, uint64_t value)
+static weft_status check_ends(weft__vulkan_device *d, VkResult result, uint64_t value)
 {
+    if (result != VK_SUCCESS) {
+        return lost(d, "vkWaitSemaphores", result);
+    }
     const bool all = !d->stream.lost && !first_lost(&d->stream, value);
     return all ? WEFT_OK : lost(d, "wait", VK_ERROR_DEVICE_LOST);
 }
@@ -153,9 +156,8 @@ static void measure(weft__vulkan_device *d)
 
 weft_status weft__vulkan_wait_for(weft__vulkan_device *d, uint64_t value)
 {
-    weft_status status =
-        d->stream.lost ? lost(d, "wait", VK_ERROR_DEVICE_LOST) : wait_for_value(d, value);
-    status = status == WEFT_OK ? check_ends(d, value) : status;
+    const VkResult result = d->stream.lost ? VK_SUCCESS : wait_for_value(d, value);
+    const weft_status status = check_ends(d, result, value);
     if (status == WEFT_OK) {
         measure(d);
     }
@@ -426,10 +428,10 @@ weft_status weft__vulkan_mark_end(weft__vulkan_device *d, uint64_t *value)
 weft_status weft__vulkan_finish_until(weft__vulkan_device *d, uint64_t value)
 {
     weft__vulkan_stream *s = &d->stream;
-    weft_status status = wait_for_value(d, value);
+    const VkResult result = wait_for_value(d, value);
     pthread_mutex_lock(&s->lock);
+    weft_status status = check_ends(d, result, value);
     if (status == WEFT_OK) {
-        status = check_ends(d, value);
         measure(d);
     }
     const bool idle = !s->recording && s->submitted == value;

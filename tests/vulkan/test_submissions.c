@@ -395,6 +395,38 @@ static void submissions_take_the_time_that_they_may(void)
     }
 }
 
+/* Attention starts with the rows that see most keys: the cost of the workgroups falls to 0. Layers
+ * follow each other, and each launch takes `seconds` in all. */
+static void uneven_launches_stay_within_the_bound(void)
+{
+    static const double all[] = {0.3, 1, 3, 10};
+    enum { GROUPS = 20000, LAYERS = 6 };
+    for (int i = 0; i < 4; i++) {
+        machine *m = calloc(1, sizeof *m);
+        m->rate = 1e12;
+        const double each = all[i] * m->rate / GROUPS;
+        for (int layer = 0; layer < LAYERS; layer++) {
+            uint64_t n;
+            double slowest = 0;
+            for (uint64_t first = 0; first < GROUPS; first += n) {
+                const uint64_t rest = GROUPS - first;
+                n = weft__vulkan_pace_groups(&m->pace, &m->all[0], each * (double)rest, rest);
+                const double middle = (double)first + 0.5 * (double)n,
+                             seconds =
+                                 each / m->rate * (double)n * 2 * (1 - middle / GROUPS) + 5e-6;
+                weft__vulkan_pace_add(&m->pace, &m->load, &m->all[0], each * (double)n);
+                weft__vulkan_pace_measured(&m->pace, &m->load, seconds);
+                m->load = (weft__vulkan_load){.n = 0};
+                weft__vulkan_pace_piece(&m->all[0], &slowest);
+                m->longest = seconds > m->longest ? seconds : m->longest;
+            }
+        }
+        check_that(m->longest < 0.11, __FILE__, __LINE__, "%g s: a submission of %g s", all[i],
+                   m->longest);
+        free(m);
+    }
+}
+
 /* On a fast device small work is not divided: the bound on commands ends submissions. */
 static void small_work_is_not_divided(void)
 {
@@ -534,6 +566,7 @@ static void training_continues_from_its_checkpoint(void)
 CHECK_MAIN("vulkan_submissions", CHECK_CASE(every_bound_has_the_same_bits),
            CHECK_CASE(training_with_a_bound_has_the_same_bits),
            CHECK_CASE(submissions_take_the_time_that_they_may),
-           CHECK_CASE(small_work_is_not_divided), CHECK_CASE(waits_leave_what_is_recorded_alone),
+           CHECK_CASE(uneven_launches_stay_within_the_bound), CHECK_CASE(small_work_is_not_divided),
+           CHECK_CASE(waits_leave_what_is_recorded_alone),
            CHECK_CASE(each_of_100_losses_is_noticed),
            CHECK_CASE(training_continues_from_its_checkpoint))

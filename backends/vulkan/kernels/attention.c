@@ -38,7 +38,8 @@ attention weft__vulkan_attention_of(const weft_call *call, int mask)
     a.G = a.H / a.Hk;
     a.rows = a.L * a.G;
     a.pairs = a.B * a.Hk;
-    a.work = 2.0 * (double)(a.B * a.L * a.H) * (double)(a.S * (a.D + a.Dv));
+    const int64_t seen = params->window > 0 && params->window < a.S ? params->window : a.S;
+    a.work = 2.0 * (double)(a.B * a.L * a.H) * (double)(seen * (a.D + a.Dv));
     return a;
 }
 
