@@ -46,7 +46,8 @@ struct weft__batch {
      * same index. */
     weft__row *rows;
     size_t places, most;
-    weft_cache_options cache; /* of the sequences in `caches` */
+    weft_cache_options cache; /* of the sequences in `caches`, as they were asked for */
+    weft_cache_plan plan;     /* of `caches`: their size is that of the memory at the start */
     weft_cache **caches;      /* caches/rows.h, one per layer; NULL: no sequence needs them */
     weft_compiled *decode;
     /* A step that was enqueued before the tokens of the step before it were read: its tokens, by

@@ -4,6 +4,7 @@
 #include "core/failure.h"
 #include "generate/batch.h"
 #include "generate/caches/plan.h"
+#include "generate/caches/ring.h"
 
 /* ---- results -------------------------------------------------------------------------------- */
 
@@ -85,11 +86,12 @@ void weft__row_cancel(weft__row *row)
 /* ---- opening and stepping -------------------------------------------------------------------- */
 
 /* Whether sequences with these options can be in the batch's caches, which are replaced if no other
- * sequence is in them. */
+ * sequence is in them. Their size is planned here, once for all sequences, because it depends on
+ * the memory in use. */
 static bool fits_caches(weft__batch *b, const weft_cache_options *options)
 {
-    const weft_cache_options own = weft__cache_options_of(b->model, options);
-    if (weft__cache_options_same(&own, &b->cache))
+    weft_cache_options own = weft__cache_options_of(b->model, options);
+    if (b->caches && weft__cache_options_same(&own, &b->cache))
         return true;
     for (size_t i = 0; i < b->places; i++) {
         if (b->rows[i].live && !b->rows[i].alone)
@@ -97,7 +99,21 @@ static bool fits_caches(weft__batch *b, const weft_cache_options *options)
     }
     weft__batch_empty(b);
     b->cache = own;
-    return true;
+    if (weft_model_plan_caches(b->model, &own, &b->plan) != WEFT_OK)
+        return false; /* opening the sequence fails likewise */
+    own.max_context = b->plan.max_context;
+    b->caches = weft_model_new_caches(b->model, &own);
+    return b->caches != NULL;
+}
+
+/* Whether the caches of a sequence are like the batch's: those from the prompt cache may be of
+ * another size. */
+static bool is_like_caches(const weft__batch *b, weft_cache **caches)
+{
+    bool alike = true;
+    for (int64_t i = 0; alike && i < weft_model_info_of(b->model)->n_caches; i++)
+        alike = weft__cache_alike(caches[i], b->caches[i]);
+    return alike;
 }
 
 /* Whether a sequence cannot be computed in the batch and needs its own caches. */
@@ -116,11 +132,18 @@ void weft__row_open(weft__row *row, weft__batch *b, const weft__request *request
                        .index = request->index,
                        .result = request->result,
                        .alone = needs_own_caches(b, &o)};
-    if (!row->alone)
+    if (!row->alone) {
         o.tokens_per_eval = 1;
+        /* The prompt cache finds entries by these options: unless memory is short, by those that
+         * were asked for. */
+        if (b->plan.reduced || o.prompt_cache == NULL)
+            o.cache.max_context = b->plan.max_context;
+    }
     row->run = (weft__generation){.callback = collect, .context = row};
     weft_status status = weft__generation_open(&row->run, b->model, b->tokenizer, asked->prompt.ids,
                                                asked->prompt.n, &o);
+    row->alone =
+        row->alone || (status == WEFT_OK && !is_like_caches(b, row->run.generator->caches));
     if (status == WEFT_OK && !row->alone) {
         row->run.generator->start = weft__seconds();
         status = weft__check_room(row->run.generator);

@@ -201,13 +201,13 @@ static weft_status arrive(void *context, weft_array *hidden, int64_t from)
     return status;
 }
 
-/* Empty caches of the same kinds; NULL with a message when out of memory. */
-static weft_cache **others(const weft__batch *b, weft_cache **caches)
+/* Empty caches of the kinds of the batch's; NULL with a message when out of memory. */
+static weft_cache **others(const weft__batch *b)
 {
     weft_cache **made = weft_calloc((size_t)n_caches(b) + 1, sizeof(weft_cache *));
     bool memory = made != NULL;
     for (int64_t i = 0; memory && i < n_caches(b); i++) {
-        made[i] = caches[i]->type->another(caches[i]);
+        made[i] = b->caches[i]->type->another(b->caches[i]);
         memory = made[i] != NULL;
     }
     if (memory)
@@ -239,12 +239,9 @@ static size_t can_be_padded(const arrival *a)
 static weft_status begin_some(arrival *a)
 {
     weft__batch *b = a->b;
-    weft_cache **like = b->rows[a->places[a->order[0]]].run.generator->caches;
     weft_status status = WEFT_MEMORY;
-    if (b->caches == NULL)
-        b->caches = others(b, like);
-    a->caches = others(b, like);
-    if (b->caches && a->caches) {
+    a->caches = others(b);
+    if (a->caches) {
         a->G = can_be_padded(a);
         status = weft__rows_pass(b->model, a->prompts, a->order, a->G, &b->options.batch, a->caches,
                                  arrive, a);
@@ -290,10 +287,8 @@ static weft_status arrive_alone(weft__batch *b, size_t place, int64_t from)
     weft_array *logits = weft_squeeze(weft_model_head(b->model, last), 1); /* (1, V) */
     const size_t first = 0;
     weft_status status = weft_eval(logits);
-    if (status == WEFT_OK && b->caches == NULL)
-        b->caches = others(b, g->caches);
     if (status == WEFT_OK)
-        status = b->caches ? put_row(b, place, g->caches, 0) : WEFT_MEMORY;
+        status = put_row(b, place, g->caches, 0);
     if (status != WEFT_OK)
         return status;
     for (int64_t i = 0; g->options.prompt_cache == NULL && i < n_caches(b); i++)

@@ -421,6 +421,15 @@ static weft_cache *another(const weft_cache *self)
                               .capacity = c->capacity});
 }
 
+bool weft__cache_alike(const weft_cache *a, const weft_cache *b)
+{
+    if (a->type != b->type || a->type->another != another)
+        return a->type == b->type;
+    const weft__ring *x = (const weft__ring *)a, *y = (const weft__ring *)b;
+    return x->capacity == y->capacity && x->sinks == y->sinks && x->keep == y->keep &&
+           x->k.bits == y->k.bits && x->v.bits == y->v.bits;
+}
+
 weft_cache *weft_cache_new(void)
 {
     return weft_cache_new_with(NULL, 0);

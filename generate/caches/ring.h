@@ -24,6 +24,10 @@ typedef struct weft__ring {
 /* Checks the options, and computes the number of sinks. */
 weft_status weft__cache_options_check(const weft_cache_options *o, int64_t *sinks);
 
+/* Whether two caches are of the same type and, if they are rings, of the same size and precision,
+ * so that a token has the same slot in both. */
+bool weft__cache_alike(const weft_cache *a, const weft_cache *b);
+
 /* The slot of position p. */
 int64_t weft__ring_slot(const weft__ring *c, int64_t p);
 /* The same as an array for positions in an array. */

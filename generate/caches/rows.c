@@ -1,6 +1,7 @@
 /* generate/caches/rows.c -- moves sequences into, within and out of the rows of a cache. */
 #include "generate/caches/rows.h"
 
+#include "generate/caches/ring.h"
 #include "weft/ops.h"
 
 /* Zeros like `like` (B, ...), with n rows, on its device. */
@@ -29,6 +30,11 @@ weft_status weft__cache_put_row(weft_cache *cache, int64_t n, int64_t row, weft_
 {
     weft_array **to[WEFT_CACHE_SLOTS], **of[WEFT_CACHE_SLOTS], *made[WEFT_CACHE_SLOTS];
     int64_t *counts[WEFT_CACHE_NUMBERS], *given[WEFT_CACHE_NUMBERS];
+    if (!weft__cache_alike(cache, source))
+        return weft_fail(WEFT_INVALID,
+                         "cache: a row of a %s cache: expected a source of the same type and "
+                         "size, got another %s cache",
+                         cache->type->name, source->type->name);
     const int count = weft_cache_state(cache, to);
     weft_cache_state(source, of);
     if (*to[0] == NULL) {

@@ -8,8 +8,8 @@
 
 #include "weft/cache.h"
 
-/* Copies row `from` of `source` to row `row`. The first call creates n rows; `cache` is empty then,
- * and of the same kind as `source` (weft_cache_type.another). */
+/* Copies row `from` of `source` to row `row`. The first call creates n rows; `cache` is empty then.
+ * WEFT_INVALID unless the two are alike (weft__cache_alike). */
 weft_status weft__cache_put_row(weft_cache *cache, int64_t n, int64_t row, weft_cache *source,
                                 int64_t from);
 

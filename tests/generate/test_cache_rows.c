@@ -143,6 +143,26 @@ static void rows_grow(void)
     weft_cache_free(all);
 }
 
+/* A token of a wrapped ring is in another slot than in a larger ring. */
+static void caches_of_another_size_are_refused(void)
+{
+    static const kind others[] = {{{.max_context = 16, .sink_tokens = 2}, 0},
+                                  {{.max_context = 12, .sink_tokens = 3}, 0},
+                                  {{.max_context = 12, .sink_tokens = 2, .trim = 1}, 0},
+                                  {{.max_context = 12, .sink_tokens = 2, .kv_bits = 8}, 0},
+                                  {{.max_context = 12, .sink_tokens = 2}, 7},
+                                  {{0}, 0}};
+    const kind k = {{.max_context = 12, .sink_tokens = 2}, 0};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        weft_cache *one = filled(&others[i], 0, 14), *all = weft_cache_new_with(&k.options, 0);
+        CHECK_STATUS(weft__cache_put_row(all, 2, 0, one, 0), WEFT_INVALID);
+        CHECK_CONTAINS(weft_error_message(), "expected a source of the same type and size");
+        CHECK_EQ_INT(weft_cache_offset(all), 0);
+        weft_cache_free(one);
+        weft_cache_free(all);
+    }
+}
+
 static void misuse_is_refused(void)
 {
     const kind k = {{.max_context = 12}, 0};
@@ -168,4 +188,5 @@ static void misuse_is_refused(void)
 }
 
 CHECK_MAIN("cache_rows", CHECK_CASE(rows_give_what_each_sequence_gives_alone),
-           CHECK_CASE(rows_grow), CHECK_CASE(misuse_is_refused))
+           CHECK_CASE(rows_grow), CHECK_CASE(caches_of_another_size_are_refused),
+           CHECK_CASE(misuse_is_refused))
