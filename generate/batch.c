@@ -118,7 +118,7 @@ weft_status weft__batch_advance(weft__batch *b, bool *more)
             weft__row_next(&b->rows[i]);
     }
     if (status == WEFT_OK)
-        status = weft__batch_read(b);
+        weft__batch_read(b);
     if (status == WEFT_OK)
         status = weft__batch_step(b);
     if (status == WEFT_OK)

@@ -85,9 +85,9 @@ void weft__row_cancel(weft__row *row);
 
 /* ---- batch_step.c ---------------------------------------------------------------------------- */
 
-/* Processes prompts of new sequences, about as many tokens as the options say, and draws the first
- * tokens of those that are complete. */
-weft_status weft__batch_read(weft__batch *b);
+/* Processes prompts of new sequences, about as many tokens as the options say, the oldest sequence
+ * first, and draws the first tokens of those that are complete. */
+void weft__batch_read(weft__batch *b);
 /* Computes a token for each sequence that is not alone and whose prompt is complete. */
 weft_status weft__batch_step(weft__batch *b);
 /* Makes row i of the caches the former row which[i], for n rows. */

@@ -250,30 +250,6 @@ static weft_status begin_some(arrival *a)
     return status;
 }
 
-/* Processes prompts, a few at a time, until they had about `budget` tokens. */
-static weft_status begin_together(arrival *a, size_t n, int64_t budget)
-{
-    bool *none = weft_calloc(n + 1, sizeof *none);
-    size_t *order = NULL, left = 0;
-    weft_status status = none ? weft__rows_order(a->prompts, none, n, &order, &left)
-                              : weft__out_of_memory("generate", NULL);
-    for (size_t at = 0; status == WEFT_OK && at < left && budget > 0; at += a->G) {
-        a->order = order + at;
-        a->G =
-            weft__rows_together(a->b->model, a->prompts, a->order, left - at, &a->b->options.batch);
-        budget -= (int64_t)(a->G * a->prompts[a->order[0]].n);
-        const weft_status own = begin_some(a);
-        for (size_t g = 0; own != WEFT_OK && g < a->G; g++) {
-            weft__row *row = &a->b->rows[a->places[a->order[g]]];
-            if (row->live)
-                weft__row_fail(row, own);
-        }
-    }
-    weft_free(order);
-    weft_free(none);
-    return status;
-}
-
 /* The last piece of a prompt, of which the sequence's own caches have the rest: draws the first
  * token and copies the caches to the sequence's row. */
 static weft_status arrive_alone(weft__batch *b, size_t place, int64_t from)
@@ -304,10 +280,6 @@ static int64_t read_piece(weft__batch *b, size_t place, int64_t budget)
     weft__row *row = &b->rows[place];
     weft_generator *g = row->run.generator;
     const int64_t from = weft_cache_offset(g->caches[0]), left = g->n_text - from;
-    if (weft__interrupted(g)) {
-        weft__row_next(row);
-        return 0;
-    }
     weft_scope_open_lean();
     const weft_status status =
         left > budget ? weft__step_chunk(g, from, budget) : arrive_alone(b, place, from);
@@ -325,32 +297,65 @@ static bool reads_alone(const weft__batch *b, const weft__row *row)
     return g->options.prompt_cache || g->n_text > weft__rows_budget(&b->options.batch);
 }
 
-weft_status weft__batch_read(weft__batch *b)
+/* Processes the prompt of a row together with others that are at most as long; returns the number
+ * of tokens. */
+static int64_t read_together(weft__batch *b, size_t place)
 {
-    size_t *places = weft_malloc((b->places + 1) * sizeof *places), n = 0;
-    weft_prompt *prompts = weft_malloc((b->places + 1) * sizeof *prompts);
-    arrival a = {.b = b, .places = places, .prompts = prompts};
-    int64_t budget = weft__rows_budget(&b->options.batch);
-    weft_status status = WEFT_OK;
-    if (places == NULL || prompts == NULL)
-        status = weft__out_of_memory("generate", NULL);
+    size_t *places = weft_malloc(b->places * sizeof *places), *order = NULL, n = 0, left = 0;
+    weft_prompt *prompts = weft_malloc(b->places * sizeof *prompts);
+    const int64_t longest = b->rows[place].run.generator->n_text;
+    arrival a = {.b = b, .places = places, .prompts = prompts, .G = 1};
+    weft_status status = places && prompts ? WEFT_OK : weft__out_of_memory("generate", NULL);
     for (size_t i = 0; status == WEFT_OK && i < b->places; i++) {
-        const weft__row *row = &b->rows[i];
-        if (!row->live || !row->reading)
+        const weft__row *row = &b->rows[(place + i) % b->places]; /* `place` is the first */
+        const weft_generator *g = row->run.generator;
+        if (!row->live || !row->reading || reads_alone(b, row) || g->n_text > longest)
             continue;
-        if (!reads_alone(b, row)) {
-            const weft_generator *g = row->run.generator;
-            prompts[n] = (weft_prompt){g->text, (size_t)g->n_text};
-            places[n++] = i;
-        } else if (budget > 0) {
-            budget -= read_piece(b, i, budget);
-        }
+        prompts[n] = (weft_prompt){g->text, (size_t)g->n_text};
+        places[n++] = (size_t)(row - b->rows);
     }
-    if (status == WEFT_OK && n > 0)
-        status = begin_together(&a, n, budget);
+    if (status == WEFT_OK)
+        status = weft__rows_order(prompts, NULL, n, &order, &left);
+    if (status == WEFT_OK) {
+        a.order = order;
+        a.G = weft__rows_together(b->model, prompts, order, left, &b->options.batch);
+        status = begin_some(&a);
+    }
+    for (size_t g = 0; status != WEFT_OK && g < a.G; g++) {
+        weft__row *row = &b->rows[order ? places[order[g]] : place];
+        if (row->live)
+            weft__row_fail(row, status);
+    }
+    weft_free(order);
     weft_free(places);
     weft_free(prompts);
-    return status;
+    return (int64_t)a.G * longest;
+}
+
+/* The row whose prompt has waited longest; NULL: no prompt waits. */
+static weft__row *find_oldest(const weft__batch *b)
+{
+    weft__row *oldest = NULL;
+    for (size_t i = 0; i < b->places; i++) {
+        weft__row *row = &b->rows[i];
+        if (row->live && row->reading && (oldest == NULL || row->index < oldest->index))
+            oldest = row;
+    }
+    return oldest;
+}
+
+void weft__batch_read(weft__batch *b)
+{
+    int64_t budget = weft__rows_budget(&b->options.batch);
+    for (size_t i = 0; i < b->places; i++) {
+        weft__row *row = &b->rows[i];
+        if (row->live && row->reading && weft__interrupted(row->run.generator))
+            weft__row_next(row);
+    }
+    for (weft__row *row; budget > 0 && (row = find_oldest(b)) != NULL;) {
+        const size_t place = (size_t)(row - b->rows);
+        budget -= reads_alone(b, row) ? read_piece(b, place, budget) : read_together(b, place);
+    }
 }
 
 /* ---- steps ---------------------------------------------------------------------------------- */

@@ -56,7 +56,7 @@ weft_status weft__rows_order(const weft_prompt *prompts, const bool *taken, size
         return weft_fail(WEFT_MEMORY, "out of memory for %zu prompts", n);
     }
     for (size_t i = 0; i < n; i++) {
-        if (!taken[i])
+        if (taken == NULL || !taken[i])
             entries[(*n_out)++] = (entry){prompts[i].n, i};
     }
     qsort(entries, *n_out, sizeof *entries, longest_first);

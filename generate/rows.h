@@ -7,8 +7,8 @@
 /* Checks whether a prompt can be computed; `where` begins the message. */
 weft_status weft__rows_check(weft_model *model, const char *where, const weft_prompt *prompt);
 
-/* The indices of the prompts for which `taken` is not set, longest first, stable. *out is freed
- * with weft_free. */
+/* The indices of the prompts for which `taken` is not set (NULL: all), longest first, stable. *out
+ * is freed with weft_free. */
 weft_status weft__rows_order(const weft_prompt *prompts, const bool *taken, size_t n, size_t **out,
                              size_t *n_out);
 

@@ -134,6 +134,92 @@ static void long_prompts_are_read_between_steps(void)
     }
 }
 
+/* Prompts of different lengths cannot be padded where a state would read the padding: the tokens
+ * that one step may process are those of the prompts that it does process. */
+static void prompts_apart_share_a_step(void)
+{
+    weft_model *model = fixture_model("qwen3-next");
+    const weft_generate_batch_options o = {.rows = 4, .batch.tokens = 64};
+    weft__batch *b = NULL;
+    bool more = true;
+    some s;
+    if (model == NULL || !CHECK_OK(weft__batch_new(model, NULL, &o, NULL, NULL, &b)))
+        return;
+    make_requests(model, &s);
+    for (int i = 0; i < 4; i++) {
+        s.requests[i].prompt.n = (size_t)(16 - i);
+        CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
+    }
+    CHECK_OK(weft__batch_advance(b, &more));
+    for (int i = 0; i < 4; i++)
+        CHECK(s.results[i].n > 0);
+    while (more)
+        CHECK_OK(weft__batch_advance(b, &more));
+    weft__batch_free(b);
+    for (int i = 0; i < 4; i++)
+        compare(model, &s, i);
+    weft_generated_rows_free(s.results, N);
+    weft_model_free(model);
+}
+
+/* Prompts are processed in the order of arrival, also beside longer ones and ones in pieces. */
+static void the_oldest_prompt_is_read_first(void)
+{
+    static const size_t lengths[] = {5, 20, 8, 3, 8};
+    enum { REQUESTS = sizeof lengths / sizeof *lengths };
+    static const int first[REQUESTS] = {0, 3, 3, 4, 4}; /* the step of the first token */
+    weft_model *model = fixture_model("llama");
+    const weft_generate_batch_options o = {.rows = 8, .batch.tokens = 8};
+    weft__batch *b = NULL;
+    bool more = true;
+    some s;
+    if (model == NULL || !CHECK_OK(weft__batch_new(model, NULL, &o, NULL, NULL, &b)))
+        return;
+    make_requests(model, &s);
+    for (int i = 0; i < REQUESTS; i++) {
+        s.options[i].max_tokens = 20;
+        s.requests[i].prompt.n = lengths[i];
+        CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
+    }
+    for (int step = 0; more; step++) {
+        CHECK_OK(weft__batch_advance(b, &more));
+        for (int i = 0; i < REQUESTS; i++)
+            CHECK_EQ_INT(s.results[i].n > 0, step >= first[i]);
+    }
+    weft__batch_free(b);
+    for (int i = 0; i < REQUESTS; i++)
+        compare(model, &s, i);
+    weft_generated_rows_free(s.results, N);
+    weft_model_free(model);
+}
+
+/* A request whose time is over before its prompt is processed has no token, whatever others wait.
+ */
+static void a_waiting_prompt_can_be_cancelled(void)
+{
+    weft_model *model = fixture_model("llama");
+    weft_cancel *cancel = weft_cancel_new();
+    bool more = true;
+    some s;
+    if (model == NULL)
+        return;
+    make_requests(model, &s);
+    s.options[0].cancel = cancel;
+    weft_cancel_set(cancel);
+    weft__batch *b = open_batch(model, 4);
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
+    CHECK_OK(weft__batch_advance(b, &more));
+    CHECK_EQ_INT(s.results[0].stats.reason, WEFT_FINISH_CANCELLED);
+    CHECK_EQ_INT(s.results[0].n, 0);
+    CHECK(s.results[0].stats.first_token_seconds == 0); /* nothing was computed for it */
+    CHECK(s.results[1].n > 0);
+    weft__batch_free(b);
+    weft_generated_rows_free(s.results, N);
+    weft_cancel_free(cancel);
+    weft_model_free(model);
+}
+
 /* A prompt that begins like an earlier one takes its keys and values from the prompt cache. */
 static void rows_use_the_prompt_cache(void)
 {
@@ -345,6 +431,8 @@ static void a_batch_may_be_freed_at_any_step(void)
 }
 
 CHECK_MAIN("running_batch", CHECK_CASE(requests_enter_at_any_step),
-           CHECK_CASE(long_prompts_are_read_between_steps), CHECK_CASE(rows_use_the_prompt_cache),
+           CHECK_CASE(long_prompts_are_read_between_steps), CHECK_CASE(prompts_apart_share_a_step),
+           CHECK_CASE(the_oldest_prompt_is_read_first),
+           CHECK_CASE(a_waiting_prompt_can_be_cancelled), CHECK_CASE(rows_use_the_prompt_cache),
            CHECK_CASE(rows_have_caches_of_one_size), CHECK_CASE(a_cancelled_request_frees_its_row),
            CHECK_CASE(rows_follow_the_requests), CHECK_CASE(a_batch_may_be_freed_at_any_step))
