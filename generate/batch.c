@@ -77,12 +77,17 @@ static weft_status grow(weft__batch *b)
     return resize(b, n < b->most ? n : b->most);
 }
 
-/* If half of the rows are free and no request waits, the others move together, since steps of fewer
- * sequences are faster. */
+/* If no request waits: without sequences in the caches these are freed; if three quarters of the
+ * rows are free, the others move together, since steps of fewer sequences are faster. As many
+ * remain free, so that the caches are not copied for every sequence that comes or goes. */
 static weft_status shrink(weft__batch *b)
 {
     const size_t live = count_live(b);
-    return b->waiting > 0 || live == 0 || 2 * live > b->places ? WEFT_OK : resize(b, live);
+    if (b->waiting > 0)
+        return WEFT_OK;
+    if (!weft__batch_in_use(b))
+        weft__batch_empty(b);
+    return 4 * live > b->places ? WEFT_OK : resize(b, 2 * live);
 }
 
 /* Assigns free rows to the next requests. */

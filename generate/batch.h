@@ -82,6 +82,8 @@ void weft__row_next(weft__row *row);
 void weft__row_fail(weft__row *row, weft_status status);
 /* Removes it as cancelled. */
 void weft__row_cancel(weft__row *row);
+/* Whether there is a sequence that is not alone. */
+bool weft__batch_in_use(const weft__batch *b);
 
 /* ---- batch_step.c ---------------------------------------------------------------------------- */
 

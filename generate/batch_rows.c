@@ -85,6 +85,14 @@ void weft__row_cancel(weft__row *row)
 
 /* ---- opening and stepping -------------------------------------------------------------------- */
 
+bool weft__batch_in_use(const weft__batch *b)
+{
+    bool any = false;
+    for (size_t i = 0; i < b->places; i++)
+        any = any || (b->rows[i].live && !b->rows[i].alone);
+    return any;
+}
+
 /* Whether sequences with these options can be in the batch's caches, which are replaced if no other
  * sequence is in them. Their size is planned here, once for all sequences, because it depends on
  * the memory in use. */
@@ -93,10 +101,8 @@ static bool fits_caches(weft__batch *b, const weft_cache_options *options)
     weft_cache_options own = weft__cache_options_of(b->model, options);
     if (b->caches && weft__cache_options_same(&own, &b->cache))
         return true;
-    for (size_t i = 0; i < b->places; i++) {
-        if (b->rows[i].live && !b->rows[i].alone)
-            return false;
-    }
+    if (weft__batch_in_use(b))
+        return false;
     weft__batch_empty(b);
     b->cache = own;
     if (weft_model_plan_caches(b->model, &own, &b->plan) != WEFT_OK)

@@ -411,6 +411,62 @@ static void rows_follow_the_requests(void)
     weft_model_free(model);
 }
 
+/* A sequence that comes and goes beside others does not change the number of rows each time. */
+static void rows_stay_as_one_comes_and_goes(void)
+{
+    weft_model *model = fixture_model("llama");
+    some s;
+    if (model == NULL)
+        return;
+    make_requests(model, &s);
+    for (int i = 0; i < N; i++)
+        s.options[i].max_tokens = i < 4 ? 60 : 2;
+    weft__batch *b = open_batch(model, 8);
+    bool more = true;
+    for (int i = 0; i < 4; i++)
+        CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
+    CHECK_OK(weft__batch_advance(b, &more));
+    CHECK_EQ_INT(b->places, 4);
+    for (int i = 4; i < N; i++) {
+        CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
+        while (s.results[i].stats.reason == WEFT_FINISH_NONE) {
+            CHECK_OK(weft__batch_advance(b, &more));
+            CHECK_EQ_INT(b->places, 8);
+        }
+    }
+    while (more)
+        CHECK_OK(weft__batch_advance(b, &more));
+    weft__batch_free(b);
+    for (int i = 0; i < N; i++)
+        compare(model, &s, i);
+    weft_generated_rows_free(s.results, N);
+    weft_model_free(model);
+}
+
+/* When all sequences have ended, their keys and values are freed; others may follow. */
+static void an_empty_batch_holds_no_memory(void)
+{
+    weft_model *model = fixture_model("llama");
+    some s;
+    if (model == NULL)
+        return;
+    make_requests(model, &s);
+    weft__batch *b = open_batch(model, 4);
+    for (int i = 0; i < 6; i += 3) {
+        const int64_t active = weft_memory_active();
+        for (int k = i; k < i + 3; k++)
+            CHECK_OK(weft__batch_add(b, &s.requests[k], &s.results[k]));
+        for (bool more = true; more;)
+            CHECK_OK(weft__batch_advance(b, &more));
+        CHECK_EQ_INT(weft_memory_active(), active);
+    }
+    weft__batch_free(b);
+    for (int i = 0; i < 6; i++)
+        compare(model, &s, i);
+    weft_generated_rows_free(s.results, N);
+    weft_model_free(model);
+}
+
 /* Freed before its end, whatever waits or is being generated. */
 static void a_batch_may_be_freed_at_any_step(void)
 {
@@ -435,4 +491,5 @@ CHECK_MAIN("running_batch", CHECK_CASE(requests_enter_at_any_step),
            CHECK_CASE(the_oldest_prompt_is_read_first),
            CHECK_CASE(a_waiting_prompt_can_be_cancelled), CHECK_CASE(rows_use_the_prompt_cache),
            CHECK_CASE(rows_have_caches_of_one_size), CHECK_CASE(a_cancelled_request_frees_its_row),
-           CHECK_CASE(rows_follow_the_requests), CHECK_CASE(a_batch_may_be_freed_at_any_step))
+           CHECK_CASE(rows_follow_the_requests), CHECK_CASE(rows_stay_as_one_comes_and_goes),
+           CHECK_CASE(an_empty_batch_holds_no_memory), CHECK_CASE(a_batch_may_be_freed_at_any_step))
