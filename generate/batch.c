@@ -111,6 +111,26 @@ static void cancel_all(weft__batch *b)
         b->first->result->stats.reason = WEFT_FINISH_CANCELLED;
 }
 
+/* Makes a failure the result of a request that has not begun. */
+static void fail_result(weft_generated_row *result, weft_status status)
+{
+    result->status = status;
+    result->message = weft_strdup(weft_error_message());
+    result->stats.reason = WEFT_FINISH_ERROR;
+}
+
+/* After a failure of the batch itself. */
+static void fail_all(weft__batch *b, weft_status status)
+{
+    for (size_t i = 0; i < b->places; i++) {
+        if (b->rows[i].live)
+            weft__row_fail(&b->rows[i], status);
+    }
+    for (; b->first; drop_first(b))
+        fail_result(b->first->result, status);
+    weft__batch_empty(b);
+}
+
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 weft_status weft__batch_advance(weft__batch *b, bool *more)
@@ -128,10 +148,8 @@ weft_status weft__batch_advance(weft__batch *b, bool *more)
         status = weft__batch_step(b);
     if (status == WEFT_OK)
         status = shrink(b);
-    for (size_t i = 0; status != WEFT_OK && i < b->places; i++) {
-        if (b->rows[i].live)
-            weft__row_fail(&b->rows[i], status);
-    }
+    if (status != WEFT_OK)
+        fail_all(b, status);
     *more = status == WEFT_OK && count_live(b) + b->waiting > 0;
     return status;
 }
@@ -198,6 +216,8 @@ weft_status weft_generate_batch(weft_model *model, const weft_tokenizer *tokeniz
     for (size_t i = 0; i < n && status == WEFT_OK; i++)
         status = weft__batch_add(b, &requests[i], &results[i]);
     bool more = n > 0;
+    for (size_t i = 0; b && status != WEFT_OK && i < n; i++)
+        fail_result(&results[i], status); /* there is no memory for the requests */
     while (status == WEFT_OK && more)
         status = weft__batch_advance(b, &more);
     weft__batch_free(b);

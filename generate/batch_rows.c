@@ -74,6 +74,8 @@ static void leave(weft__row *row, weft_status status)
 
 void weft__row_fail(weft__row *row, weft_status status)
 {
+    if (row->run.generator != NULL) /* which then does not store its caches */
+        row->run.generator->stats.reason = WEFT_FINISH_ERROR;
     leave(row, status);
 }
 

@@ -136,9 +136,9 @@ static void deliver(weft__row *const *rows, size_t n, const drawn *out)
     }
 }
 
-/* Draws and delivers, or fails all. */
-static void finish_step(weft__row *const *rows, const size_t *which, size_t n, weft_array *logits,
-                        weft_array *most)
+/* Draws and delivers. */
+static weft_status finish_step(weft__row *const *rows, const size_t *which, size_t n,
+                               weft_array *logits, weft_array *most)
 {
     drawn out = {weft_malloc((n + 1) * sizeof *out.ids), weft_malloc((n + 1) * sizeof(float))};
     weft_status status = WEFT_OK;
@@ -146,14 +146,11 @@ static void finish_step(weft__row *const *rows, const size_t *which, size_t n, w
         status = weft__out_of_memory("generate", NULL);
     if (status == WEFT_OK)
         status = draw(rows, which, n, logits, most, &out);
-    for (size_t i = 0; status != WEFT_OK && i < n; i++) {
-        if (rows[i]->live)
-            weft__row_fail(rows[i], status);
-    }
     if (status == WEFT_OK)
         deliver(rows, n, &out);
     weft_free(out.ids);
     weft_free(out.logprobs);
+    return status;
 }
 
 /* ---- prompts -------------------------------------------------------------------------------- */
@@ -195,7 +192,7 @@ static weft_status arrive(void *context, weft_array *hidden, int64_t from)
         status = put_row(b, place, a->caches, g);
     }
     if (status == WEFT_OK)
-        finish_step(rows, which, a->G, logits, argmax_of(logits));
+        status = finish_step(rows, which, a->G, logits, argmax_of(logits));
     weft_free(rows);
     weft_free(which);
     return status;
@@ -270,8 +267,7 @@ static weft_status arrive_alone(weft__batch *b, size_t place, int64_t from)
     for (int64_t i = 0; g->options.prompt_cache == NULL && i < n_caches(b); i++)
         weft_cache_reset(g->caches[i]);
     row->reading = false;
-    finish_step(&row, &first, 1, logits, argmax_of(logits));
-    return WEFT_OK;
+    return finish_step(&row, &first, 1, logits, argmax_of(logits));
 }
 
 /* Processes up to `budget` further tokens of a prompt; returns their number. */
@@ -517,9 +513,30 @@ static weft_status step(weft__batch *b, inputs *in)
     if (status == WEFT_OK && all && can_go_ahead(b, in))
         (void)go_ahead(b, in, out[ARGMAX]); /* if it fails, so does the next step itself */
     if (status == WEFT_OK && in->n > 0)
-        finish_step(in->rows, in->which, in->n, out[LOGITS], out[ARGMAX]);
+        status = finish_step(in->rows, in->which, in->n, out[LOGITS], out[ARGMAX]);
     weft_drop(ahead);
     return status;
+}
+
+/* Forgets all that was computed in the batch's caches. */
+static void clear(weft__batch *b)
+{
+    drop_ahead(b);
+    weft_compiled_free(b->decode);
+    b->decode = NULL;
+    for (int64_t i = 0; b->caches && i < n_caches(b); i++)
+        weft_cache_reset(b->caches[i]);
+}
+
+/* Fails all sequences in the batch's caches, whose arrays may have failed with a step. */
+static void fail_step(weft__batch *b, weft_status status)
+{
+    for (size_t i = 0; i < b->places; i++) {
+        weft__row *row = &b->rows[i];
+        if (row->live && !row->alone && !row->reading)
+            weft__row_fail(row, status);
+    }
+    clear(b);
 }
 
 weft_status weft__batch_step(weft__batch *b)
@@ -537,8 +554,8 @@ weft_status weft__batch_step(weft__batch *b)
     if (in.n > 0)
         status = step(b, &in);
     weft_scope_close(NULL);
-    for (size_t i = 0; status != WEFT_OK && i < in.n; i++)
-        weft__row_fail(in.rows[i], status);
+    if (status != WEFT_OK)
+        fail_step(b, status);
     weft_free(in.tokens);
     weft_free(in.offsets);
     weft_free(in.rows);
@@ -556,9 +573,7 @@ weft_status weft__batch_keep(weft__batch *b, const int32_t *which, size_t n)
 
 void weft__batch_empty(weft__batch *b)
 {
-    drop_ahead(b);
-    weft_compiled_free(b->decode);
+    clear(b);
     weft_model_free_caches(b->model, b->caches);
-    b->decode = NULL;
     b->caches = NULL;
 }

@@ -1,5 +1,6 @@
 /* tests/generate/test_running_batch.c -- generate/batch.c: requests that enter and leave while
  * others are being generated get the tokens that they get alone. */
+#include <math.h>
 #include <string.h>
 
 #include "generate/batch.h"
@@ -467,6 +468,156 @@ static void an_empty_batch_holds_no_memory(void)
     weft_model_free(model);
 }
 
+/* A sequence without a token leaves nothing in the prompt cache: its keys and values may have
+ * failed. */
+static void a_failed_sequence_is_not_stored(void)
+{
+    weft_model *model = fixture_model("llama");
+    const weft_prompt_cache_options o = {.min_tokens = 4};
+    weft_prompt_cache *cache = NULL;
+    some s;
+    if (model == NULL || !CHECK_OK(weft_prompt_cache_new(model, &o, &cache)))
+        return;
+    make_requests(model, &s);
+    for (int i = 0; i < 2; i++)
+        s.options[i].prompt_cache = cache;
+    weft_array **embedding = weft_nn_find(weft_model_module(model), "model.embed_tokens.weight");
+    weft_array *before = weft_keep(*embedding);
+    weft_scope_open();
+    CHECK_OK(weft_set(embedding, weft_multiply(*embedding, weft_scalar(NAN, WEFT_FLOAT32))));
+    weft_scope_close(NULL);
+    weft__batch *b = open_batch(model, 4);
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
+    for (bool more = true; more;)
+        CHECK_OK(weft__batch_advance(b, &more));
+    weft__batch_free(b);
+    for (int i = 0; i < 2; i++) {
+        CHECK(s.results[i].status != WEFT_OK);
+        CHECK_CONTAINS(s.results[i].message, "NaN");
+        CHECK_EQ_INT(s.results[i].stats.reason, WEFT_FINISH_ERROR);
+    }
+    CHECK_EQ_INT(weft_prompt_cache_measure(cache).entries, 0);
+    CHECK_OK(weft_set(embedding, before));
+    weft_drop(before);
+    weft_prompt_cache_free(cache);
+    weft_generated_rows_free(s.results, N);
+    weft_model_free(model);
+}
+
+/* After a device has failed, arrays of the caches are failures. All sequences in the caches fail;
+ * one that is being read, and others, go on in new ones. */
+static void failed_caches_are_replaced(void)
+{
+    weft_model *model = fixture_model("llama");
+    for (int k = 0; model && k < 2; k++) {
+        const weft_generate_batch_options o = {.rows = 4, .batch.tokens = 8, .no_compile = k > 0};
+        weft_array **slots[WEFT_CACHE_SLOTS];
+        weft__batch *b = NULL;
+        bool more = true;
+        some s;
+        make_requests(model, &s);
+        CHECK_OK(weft__batch_new(model, NULL, &o, NULL, NULL, &b));
+        for (int i = 0; i < 2; i++) /* the second is in pieces */
+            CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
+        for (int step = 0; step < 2; step++)
+            CHECK_OK(weft__batch_advance(b, &more));
+        weft_cache_state(b->caches[1], slots);
+        weft_drop(*slots[0]);
+        weft_scope_open();
+        *slots[0] = weft_keep(weft_error_array("the device is lost"));
+        weft_scope_close(NULL);
+        while (s.results[0].status == WEFT_OK && more)
+            CHECK_OK(weft__batch_advance(b, &more));
+        CHECK_CONTAINS(s.results[0].message, "the device is lost");
+        CHECK_EQ_INT(s.results[0].stats.reason, WEFT_FINISH_ERROR);
+        CHECK_OK(weft__batch_add(b, &s.requests[2], &s.results[2]));
+        while (more)
+            CHECK_OK(weft__batch_advance(b, &more));
+        weft__batch_free(b);
+        for (int i = 1; i < 3; i++) {
+            CHECK_EQ_INT(s.results[i].stats.compiles, 0); /* together */
+            compare(model, &s, i);
+        }
+        weft_generated_rows_free(s.results, N);
+    }
+    weft_model_free(model);
+}
+
+/* When an allocation of a step fails, sequences fail or go on with the right tokens, and those that
+ * come later are not affected. */
+static void a_step_without_memory_affects_no_later_one(void)
+{
+    weft_model *model = fixture_model("llama");
+    const weft_generate_batch_options o = {.rows = 4, .batch.tokens = 16};
+    const uint64_t stride = check_exhaustive() ? 1 : 7;
+    int failed = 0;
+    for (uint64_t nth = 1, made = nth; model && made >= nth; nth += stride) {
+        weft__batch *b = NULL;
+        bool more = true;
+        some s;
+        make_requests(model, &s);
+        CHECK_OK(weft__batch_new(model, NULL, &o, NULL, NULL, &b));
+        for (int i = 0; i < 3; i++) /* the second is in pieces */
+            CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
+        for (int step = 0; step < 2; step++)
+            CHECK_OK(weft__batch_advance(b, &more));
+        weft_memory_fail_at(nth);
+        const weft_status status = weft__batch_advance(b, &more);
+        made = weft_memory_fail_at(0);
+        CHECK(status == WEFT_OK || status == WEFT_MEMORY);
+        for (int i = 3; i < 5; i++)
+            CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
+        for (more = true; more;)
+            CHECK_OK(weft__batch_advance(b, &more));
+        weft__batch_free(b);
+        for (int i = 0; i < 5; i++) {
+            if (i < 3 && s.results[i].status != WEFT_OK)
+                failed++;
+            else
+                compare(model, &s, i);
+        }
+        weft_generated_rows_free(s.results, N);
+    }
+    CHECK(failed > 0);
+    weft_model_free(model);
+}
+
+/* Without memory for more rows all requests fail, those that wait too; later ones do not. */
+static void a_failed_batch_fails_all_requests(void)
+{
+    weft_model *model = fixture_model("llama");
+    bool more = true;
+    some s;
+    if (model == NULL)
+        return;
+    make_requests(model, &s);
+    weft__batch *b = open_batch(model, 2);
+    CHECK_OK(weft__batch_add(b, &s.requests[0], &s.results[0]));
+    CHECK_OK(weft__batch_advance(b, &more));
+    for (int i = 1; i < 4; i++)
+        CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
+    weft_memory_set_limit(1);
+    CHECK_STATUS(weft__batch_advance(b, &more), WEFT_MEMORY);
+    weft_memory_set_limit(INT64_MAX);
+    CHECK(!more);
+    CHECK_EQ_INT(b->waiting, 0);
+    for (int i = 0; i < 4; i++) {
+        CHECK_EQ_INT(s.results[i].status, WEFT_MEMORY);
+        CHECK_EQ_INT(s.results[i].stats.reason, WEFT_FINISH_ERROR);
+        CHECK_CONTAINS(s.results[i].message, "memory");
+    }
+    for (int i = 4; i < 7; i++)
+        CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
+    for (more = true; more;)
+        CHECK_OK(weft__batch_advance(b, &more));
+    weft__batch_free(b);
+    for (int i = 4; i < 7; i++)
+        compare(model, &s, i);
+    weft_generated_rows_free(s.results, N);
+    weft_model_free(model);
+}
+
 /* Freed before its end, whatever waits or is being generated. */
 static void a_batch_may_be_freed_at_any_step(void)
 {
@@ -492,4 +643,8 @@ CHECK_MAIN("running_batch", CHECK_CASE(requests_enter_at_any_step),
            CHECK_CASE(a_waiting_prompt_can_be_cancelled), CHECK_CASE(rows_use_the_prompt_cache),
            CHECK_CASE(rows_have_caches_of_one_size), CHECK_CASE(a_cancelled_request_frees_its_row),
            CHECK_CASE(rows_follow_the_requests), CHECK_CASE(rows_stay_as_one_comes_and_goes),
-           CHECK_CASE(an_empty_batch_holds_no_memory), CHECK_CASE(a_batch_may_be_freed_at_any_step))
+           CHECK_CASE(an_empty_batch_holds_no_memory), CHECK_CASE(a_failed_sequence_is_not_stored),
+           CHECK_CASE(failed_caches_are_replaced),
+           CHECK_CASE(a_step_without_memory_affects_no_later_one),
+           CHECK_CASE(a_failed_batch_fails_all_requests),
+           CHECK_CASE(a_batch_may_be_freed_at_any_step))
