@@ -189,8 +189,8 @@ typedef struct weft_generate_batch_options {
     int64_t rows;             /* sequences computed at a time; 0: 16 */
     const weft_cancel
         *cancel; /* cancels all sequences; each request may have its own. May be NULL */
-    /* Called for each sequence when it ends, but not if it was cancelled before it began. May be
-     * NULL. */
+    /* Called for each sequence when it ends, but not if it was cancelled, or the batch failed,
+     * before it began. May be NULL. */
     weft_generate_batch_ended_fn *ended;
     void *ended_context;
     bool no_compile; /* that of weft_generate_options */
@@ -203,7 +203,8 @@ typedef struct weft_generate_batch_options {
  * These are computed one by one instead, in turns, with the exact logits of weft_generate; only
  * they use tokens_per_eval and prefill:
  *   - requests with a draft, a probe, no_cache or shift, and those whose cache options differ from
- *     the ones of the sequences that are being computed together;
+ *     the ones of the sequences that are being computed together, or whose KV cache from the prompt
+ *     cache was made for fewer or more tokens while memory was short;
  *   - models with rotary embeddings that depend on the length, or with caches of their own;
  *   - everything if batch.invariant is set.
  *

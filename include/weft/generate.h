@@ -125,7 +125,8 @@ typedef struct weft_generate_options {
     weft_model *draft;
     int64_t draft_tokens, ngram;
     /* Borrowed: supplies the KV cache of a known prefix of the prompt, and receives that of the
-     * sequence when the generator is freed (weft/prompt_cache.h). May be NULL. */
+     * sequence when the generator is freed; in weft_generate_batch, for sequences computed
+     * together, only that of the prompt (weft/prompt_cache.h). May be NULL. */
     weft_prompt_cache *prompt_cache;
     /* Context shift in weft_generate: when no positions are left, or the prompt is too long,
      * continue from position 0 with a prompt of the first cache.sink_tokens tokens (0: 4; below 0:

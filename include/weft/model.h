@@ -113,8 +113,9 @@ typedef struct weft_model_call {
      * restart with each. Without caches, and only if weft_model_info.takes_first. NULL: each row is
      * one sequence. */
     weft_array *first;
-    /* For compiled steps, if weft_model_info.takes_offset: int32 (1), the position of the first
-     * token; caches are then used by weft_cache_append. NULL: the caches' position. */
+    /* For compiled steps, if weft_model_info.takes_offset: int32 (1), or (B) with one token for
+     * each row, the position of the first token; caches are then used by weft_cache_append. NULL:
+     * the caches' position. */
     weft_array *offset;
     /* Room for all layers, or NULL. The forward sets the arrays (weft_set) and the caller drops
      * them. Not in compiled functions. A program's own family may ignore it. */

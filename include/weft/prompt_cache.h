@@ -5,9 +5,9 @@
  *     weft_generate_options options = {.prompt_cache = cache};
  *
  * Generation then skips the longest prefix of the prompt that an entry has, and stores its own
- * sequence as an entry. Functions may be called from several threads. If rotary embeddings depend
- * on the length (dynamic, longrope), an entry's keys are rotated for the length at which they were
- * computed.
+ * sequence as an entry (weft_generate_batch: of sequences computed together, the prompt). Functions
+ * may be called from several threads. If rotary embeddings depend on the length (dynamic,
+ * longrope), an entry's keys are rotated for the length at which they were computed.
  */
 #ifndef WEFT_PROMPT_CACHE_H
 #define WEFT_PROMPT_CACHE_H
