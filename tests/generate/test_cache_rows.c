@@ -4,7 +4,9 @@
 
 #include <stdio.h>
 
+#include "generate/batch.h"
 #include "tests/check.h"
+#include "tests/support/models.h"
 #include "weft/weft.h"
 
 enum { ROWS = 3, HEADS = 2, DIM = 16, STEPS = 24 };
@@ -187,6 +189,96 @@ static void misuse_is_refused(void)
     weft_cache_free(all);
 }
 
+/* ---- the rows of a batch --------------------------------------------------------------------- */
+
+typedef struct text {
+    int32_t ids[64];
+    size_t n;
+} text;
+
+static bool collect(void *context, const weft_generated *token)
+{
+    text *t = context;
+    if (token->id >= 0 && t->n < sizeof t->ids / sizeof *t->ids)
+        t->ids[t->n++] = token->id;
+    return true;
+}
+
+/* Fills memory nearly up to a limit, so that caches are planned with 256 tokens, or frees it. */
+static void shorten_memory(weft_array **ballast, bool shorten)
+{
+    weft_memory_set_limit(INT64_MAX);
+    if (shorten) {
+        weft_scope_open();
+        CHECK_OK(weft_set(ballast, weft_zeros(WEFT_DIMS(16 << 20), WEFT_FLOAT32)));
+        CHECK_OK(weft_eval(*ballast));
+        weft_scope_close(NULL);
+        weft_memory_set_limit(weft_memory_active() + weft_memory_active() / 10);
+    } else {
+        weft_drop(*ballast);
+        *ballast = NULL;
+    }
+}
+
+/* All rows have caches of the size that was planned for the first of them, whatever memory is free
+ * when a later one begins. One whose prompt is in the prompt cache, in caches of another size, is
+ * computed alone. */
+static void rows_have_caches_of_one_size(void)
+{
+    enum { PROMPT = 300, SMALL = 256, SHORT = 1, PIECES = 2, CACHED = 4, CASES = 8 };
+    weft_model *model = fixture_model("llama");
+    int32_t ids[PROMPT];
+    weft_array *ballast = NULL;
+    if (model == NULL)
+        return;
+    CHECK_EQ_INT(weft_model_info_of(model)->max_positions, 512);
+    for (int i = 0; i < PROMPT; i++)
+        ids[i] = i * i * 7 % (int32_t)weft_model_info_of(model)->vocab_size;
+    for (int k = 0; k < CASES; k++) {
+        const bool is_short = k & SHORT; /* at first, but not later */
+        const weft_generate_batch_options o = {.rows = 2, .batch.tokens = k & PIECES ? 64 : 0};
+        weft_prompt_cache *cache = NULL;
+        weft_generate_options options[2] = {{.max_tokens = 40, .ignore_eos = true},
+                                            {.max_tokens = 20, .ignore_eos = true}};
+        const weft_generate_request requests[] = {{{ids, 5}, &options[0]},
+                                                  {{ids, PROMPT}, &options[1]}};
+        weft_generated_row results[2] = {{0}};
+        weft__batch *b = NULL;
+        bool more = true;
+        if (k & CACHED) {
+            CHECK_OK(weft_prompt_cache_new(model, NULL, &cache));
+            shorten_memory(&ballast, !is_short);
+            CHECK_OK(weft_prompt_cache_warm(cache, ids, PROMPT - 10, NULL, 0));
+            options[1].prompt_cache = cache;
+        }
+        shorten_memory(&ballast, is_short);
+        CHECK_OK(weft__batch_new(model, NULL, &o, NULL, NULL, &b));
+        CHECK_OK(weft__batch_add(b, &requests[0], &results[0]));
+        CHECK_OK(weft__batch_advance(b, &more));
+        shorten_memory(&ballast, !is_short);
+        CHECK_OK(weft__batch_add(b, &requests[1], &results[1]));
+        while (more)
+            CHECK_OK(weft__batch_advance(b, &more));
+        weft__batch_free(b);
+        shorten_memory(&ballast, false);
+        const bool other = k & CACHED && results[1].stats.cached_tokens > 0;
+        CHECK_EQ_INT(other, k & CACHED && !is_short);
+        for (int i = 0; i < 2; i++) {
+            weft_generate_options alone = options[i];
+            text t = {.n = 0};
+            alone.prompt_cache = NULL;
+            alone.cache.max_context = is_short != (other && i == 1) ? SMALL : 0;
+            CHECK_OK(
+                weft_generate(model, NULL, ids, requests[i].prompt.n, &alone, collect, &t, NULL));
+            if (CHECK_OK(results[i].status) && CHECK_EQ_INT(results[i].n, t.n))
+                CHECK_BYTES(results[i].ids, t.ids, t.n * sizeof *t.ids);
+        }
+        weft_generated_rows_free(results, 2);
+        weft_prompt_cache_free(cache);
+    }
+    weft_model_free(model);
+}
+
 CHECK_MAIN("cache_rows", CHECK_CASE(rows_give_what_each_sequence_gives_alone),
            CHECK_CASE(rows_grow), CHECK_CASE(caches_of_another_size_are_refused),
-           CHECK_CASE(misuse_is_refused))
+           CHECK_CASE(misuse_is_refused), CHECK_CASE(rows_have_caches_of_one_size))

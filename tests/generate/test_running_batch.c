@@ -264,81 +264,6 @@ static void rows_use_the_prompt_cache(void)
     }
 }
 
-/* Fills memory nearly up to a limit, so that caches are planned with 256 tokens, or frees it. */
-static void shorten_memory(weft_array **ballast, bool shorten)
-{
-    weft_memory_set_limit(INT64_MAX);
-    if (shorten) {
-        weft_scope_open();
-        CHECK_OK(weft_set(ballast, weft_zeros(WEFT_DIMS(16 << 20), WEFT_FLOAT32)));
-        CHECK_OK(weft_eval(*ballast));
-        weft_scope_close(NULL);
-        weft_memory_set_limit(weft_memory_active() + weft_memory_active() / 10);
-    } else {
-        weft_drop(*ballast);
-        *ballast = NULL;
-    }
-}
-
-/* All rows have caches of the size that was planned for the first of them, whatever memory is free
- * when a later one begins. One whose prompt is in the prompt cache, in caches of another size, is
- * computed alone. */
-static void rows_have_caches_of_one_size(void)
-{
-    enum { PROMPT = 300, SMALL = 256, SHORT = 1, PIECES = 2, CACHED = 4, CASES = 8 };
-    weft_model *model = fixture_model("llama");
-    int32_t ids[PROMPT];
-    weft_array *ballast = NULL;
-    if (model == NULL)
-        return;
-    CHECK_EQ_INT(weft_model_info_of(model)->max_positions, 512);
-    for (int i = 0; i < PROMPT; i++)
-        ids[i] = i * i * 7 % (int32_t)weft_model_info_of(model)->vocab_size;
-    for (int k = 0; k < CASES; k++) {
-        const bool is_short = k & SHORT; /* at first, but not later */
-        const weft_generate_batch_options o = {.rows = 2, .batch.tokens = k & PIECES ? 64 : 0};
-        weft_prompt_cache *cache = NULL;
-        weft_generate_options options[2] = {{.max_tokens = 40, .ignore_eos = true},
-                                            {.max_tokens = 20, .ignore_eos = true}};
-        const weft_generate_request requests[] = {{{ids, 5}, &options[0]},
-                                                  {{ids, PROMPT}, &options[1]}};
-        weft_generated_row results[2] = {{0}};
-        weft__batch *b = NULL;
-        bool more = true;
-        if (k & CACHED) {
-            CHECK_OK(weft_prompt_cache_new(model, NULL, &cache));
-            shorten_memory(&ballast, !is_short);
-            CHECK_OK(weft_prompt_cache_warm(cache, ids, PROMPT - 10, NULL, 0));
-            options[1].prompt_cache = cache;
-        }
-        shorten_memory(&ballast, is_short);
-        CHECK_OK(weft__batch_new(model, NULL, &o, NULL, NULL, &b));
-        CHECK_OK(weft__batch_add(b, &requests[0], &results[0]));
-        CHECK_OK(weft__batch_advance(b, &more));
-        shorten_memory(&ballast, !is_short);
-        CHECK_OK(weft__batch_add(b, &requests[1], &results[1]));
-        while (more)
-            CHECK_OK(weft__batch_advance(b, &more));
-        weft__batch_free(b);
-        shorten_memory(&ballast, false);
-        const bool other = k & CACHED && results[1].stats.cached_tokens > 0;
-        CHECK_EQ_INT(other, k & CACHED && !is_short);
-        for (int i = 0; i < 2; i++) {
-            weft_generate_options alone = options[i];
-            tokens t = {0};
-            alone.prompt_cache = NULL;
-            alone.cache.max_context = is_short != (other && i == 1) ? SMALL : 0;
-            CHECK_OK(
-                weft_generate(model, NULL, ids, requests[i].prompt.n, &alone, collect, &t, NULL));
-            if (CHECK_OK(results[i].status) && CHECK_EQ_INT(results[i].n, t.n))
-                CHECK_BYTES(results[i].ids, t.ids, t.n * sizeof *t.ids);
-        }
-        weft_generated_rows_free(results, 2);
-        weft_prompt_cache_free(cache);
-    }
-    weft_model_free(model);
-}
-
 /* A request that is cancelled leaves its row to the one that waits; the others go on. */
 static void a_cancelled_request_frees_its_row(void)
 {
@@ -641,10 +566,9 @@ CHECK_MAIN("running_batch", CHECK_CASE(requests_enter_at_any_step),
            CHECK_CASE(long_prompts_are_read_between_steps), CHECK_CASE(prompts_apart_share_a_step),
            CHECK_CASE(the_oldest_prompt_is_read_first),
            CHECK_CASE(a_waiting_prompt_can_be_cancelled), CHECK_CASE(rows_use_the_prompt_cache),
-           CHECK_CASE(rows_have_caches_of_one_size), CHECK_CASE(a_cancelled_request_frees_its_row),
-           CHECK_CASE(rows_follow_the_requests), CHECK_CASE(rows_stay_as_one_comes_and_goes),
-           CHECK_CASE(an_empty_batch_holds_no_memory), CHECK_CASE(a_failed_sequence_is_not_stored),
-           CHECK_CASE(failed_caches_are_replaced),
+           CHECK_CASE(a_cancelled_request_frees_its_row), CHECK_CASE(rows_follow_the_requests),
+           CHECK_CASE(rows_stay_as_one_comes_and_goes), CHECK_CASE(an_empty_batch_holds_no_memory),
+           CHECK_CASE(a_failed_sequence_is_not_stored), CHECK_CASE(failed_caches_are_replaced),
            CHECK_CASE(a_step_without_memory_affects_no_later_one),
            CHECK_CASE(a_failed_batch_fails_all_requests),
            CHECK_CASE(a_batch_may_be_freed_at_any_step))
