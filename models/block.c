@@ -1,8 +1,11 @@
-/* models/block.c -- the standard block: x + attention(norm(x)), then x + mlp(norm(x)). */
+/* models/block.c -- the standard block: x + attention(norm(x)), then x + mlp(norm(x)); or both of
+ * one norm of x. */
 #include "models/block.h"
 
 weft_module *weft__norm_new(const weft__decoder_config *c, int64_t E)
 {
+    if (c->layer_norm_eps > 0)
+        return weft_nn_layer_norm_new(E, c->layer_norm_eps, false);
     weft_module *m = weft_nn_rms_norm_new(E, c->rms_norm_eps);
     if (m == NULL || c->rms_norm_offset == 0)
         return m;
@@ -13,11 +16,17 @@ weft_module *weft__norm_new(const weft__decoder_config *c, int64_t E)
     return weft_nn_finish_module(m);
 }
 
+weft_array *weft__norm_weight(weft_module *norm)
+{
+    return *weft_nn_find(norm, "weight");
+}
+
 typedef struct block {
     weft_module module;
     weft_module *self_attn, *mlp;
     weft_module *before_attention, *after_attention, *before_mlp, *after_mlp; /* norms, or NULL */
     double residual_scale;
+    bool parallel;
 } block;
 
 static const weft_module_type block_type = {.name = "block"};
@@ -37,12 +46,13 @@ static weft_module *block_new(const weft__decoder_config *c, const weft__layer *
                         : c->sandwich ? "pre_feedforward_layernorm"
                                       : "post_attention_layernorm";
     m->residual_scale = c->residual_scale;
+    m->parallel = c->parallel;
     if (!c->post_norm)
         add_norm(m, "input_layernorm", &m->before_attention, c);
     weft_nn_child(m, self_attn, weft__attention_new(c, layer, false));
     if (c->sandwich || c->post_norm)
         add_norm(m, second, &m->after_attention, c);
-    if (!c->post_norm)
+    if (!c->post_norm && !c->parallel)
         add_norm(m, third, &m->before_mlp, c);
     weft_nn_child(m, mlp,
                   layer->sparse ? weft__moe_new(c, layer)
@@ -72,7 +82,7 @@ static weft_array *block_forward(weft_module *self, weft_array *x, const weft__s
     weft_nn_enter(m);
     weft_array *y = normalized(m->before_attention, x); /* (B, L, E) */
     x = joined(m, x, weft__attention_forward(m->self_attn, y, step, cache), m->after_attention);
-    y = normalized(m->before_mlp, x);
+    y = m->parallel ? y : normalized(m->before_mlp, x);
     x = joined(m, x, weft_nn_call(m->mlp, y), m->after_mlp);
     return weft_nn_leave(m, x);
 }

@@ -4,8 +4,11 @@
 
 #include "models/decoder.h"
 
-/* RMSNorm over the last E elements with the family's eps and offset; the gain is initially 1. */
+/* RMSNorm over the last E elements with the family's eps and offset, or its LayerNorm; the gain is
+ * initially 1. */
 weft_module *weft__norm_new(const weft__decoder_config *c, int64_t E);
+/* Its weight (E). */
+weft_array *weft__norm_weight(weft_module *norm);
 
 /* ---- attention.c: q_proj, k_proj, v_proj, o_proj, q_norm, k_norm ----------------------------- */
 

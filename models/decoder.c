@@ -355,7 +355,7 @@ static weft_array *embedded(decoder *m, weft_array *tokens)
         weft_array *scale = weft_scalar(m->config.embedding_scale, weft_dtype_of(x));
         x = weft_multiply(x, weft_to(scale, weft_device_of(x)));
     }
-    return weft_astype(x, weft_dtype_of(((weft_nn_rms_norm *)m->norm)->weight));
+    return weft_astype(x, weft_dtype_of(weft__norm_weight(m->norm)));
 }
 
 /* x (B, L, E) plus noise that is uniform in +-alpha / sqrt(L E). */
@@ -442,7 +442,7 @@ void weft__decoder_attention(weft_module *module, int64_t layer, weft_layer_atte
         .window = m->all[layer].window,
         .n_kv_heads = m->all[layer].n_kv_heads,
         .head_dim = m->all[layer].head_dim,
-        .dtype = weft_dtype_of(((weft_nn_rms_norm *)m->norm)->weight),
+        .dtype = weft_dtype_of(weft__norm_weight(m->norm)),
         .device = device_of(block),
         .n_states = m->all[layer].n_states,
     };

@@ -13,6 +13,7 @@ typedef struct weft__decoder_config {
     int64_t sliding_window, max_window_layers, sliding_window_pattern;
     double rms_norm_eps;
     double rms_norm_offset; /* the gain of a norm is this plus its weight */
+    double layer_norm_eps;  /* > 0: blocks have LayerNorms with this epsilon, without biases */
     bool attention_bias;    /* on q, k and v */
     bool output_bias;       /* on o */
     bool mlp_bias;
@@ -32,6 +33,7 @@ typedef struct weft__decoder_config {
     bool use_sliding_window;
     bool sandwich;  /* attention and MLP are also followed by a norm */
     bool post_norm; /* they are only followed by a norm, not preceded */
+    bool parallel;  /* both read the same norm of the block's input */
     /* Names of the norms that follow and precede them; NULL: the usual ones. */
     const char *after_attention, *before_mlp, *after_mlp;
     const char *hidden_act;

@@ -1,5 +1,6 @@
 /* models/families/table.h -- the built-in families, one line each. Include it with FAMILY(name)
  * defined; the literal is weft__family_<name>. */
+FAMILY(cohere2)
 FAMILY(ernie4_5)
 FAMILY(exaone4)
 FAMILY(gemma2)

@@ -28,6 +28,7 @@ typedef struct weft__gguf_arch {
     bool two_rotations; /* layers with a window have a base of their own */
     weft__gguf_windows windows;
     double norm_offset; /* offset that was added to the norms' gains */
+    bool layer_norms;   /* the norms are LayerNorms, with the key of their epsilon */
     /* The scale of scores that readers assume: this or, if it is 0, by the size of a head; in
      * models of `wide_layers` layers by their width per head. Another scale is multiplied into the
      * weights that produce the queries. */
@@ -46,6 +47,12 @@ typedef struct weft__gguf_arch {
 /* The number of heads of a matrix, by its path, whose rows are in another order; 0: none. */
 int64_t weft__gguf_moved_heads(const weft__gguf_arch *arch, const char *path, int64_t heads,
                                int64_t kv_heads);
+
+/* The key of the norms' epsilon. */
+static inline const char *weft__gguf_epsilon(const weft__gguf_arch *arch)
+{
+    return arch->layer_norms ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon";
+}
 
 /* NULL: the family has no GGUF files. */
 const weft__gguf_arch *weft__gguf_arch_of(const weft_model_family *family);

@@ -184,7 +184,8 @@ static void put_attention(weft__gguf_reader *r)
         weft__gguf_add_integer(r, "num_key_value_heads",
                                weft__gguf_integer(r, "attention.head_count_kv", heads));
     weft__gguf_add_integer(r, "head_dim", head);
-    weft__gguf_copy(r, "rms_norm_eps", "attention.layer_norm_rms_epsilon");
+    weft__gguf_copy(r, r->arch->layer_norms ? "layer_norm_eps" : "rms_norm_eps",
+                    weft__gguf_epsilon(r->arch));
     weft__gguf_add_bool(r, "attention_bias", weft__gguf_has(r, "blk.0.attn_q.bias"));
     weft__gguf_add_bool(r, "mlp_bias", weft__gguf_has(r, "blk.0.ffn_down.bias"));
 }
@@ -434,11 +435,11 @@ static weft_status check(const weft__gguf_reader *r)
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < sizeof needed / sizeof *needed && status == WEFT_OK; i++)
         status = need(r, needed[i]);
-    const double epsilon = weft__gguf_number(r, "attention.layer_norm_rms_epsilon", NAN);
+    const char *key = weft__gguf_epsilon(r->arch);
+    const double epsilon = weft__gguf_number(r, key, NAN);
     if (status == WEFT_OK && !(epsilon > 0))
-        status = weft_fail(WEFT_INVALID,
-                           "%s: %s.attention.layer_norm_rms_epsilon: expected a positive number",
-                           weft_gguf_path(r->file), r->name);
+        status = weft_fail(WEFT_INVALID, "%s: %s.%s: expected a positive number",
+                           weft_gguf_path(r->file), r->name, key);
     const size_t n = r->arch->by_layer ? 1 : sizeof lists / sizeof *lists;
     for (size_t i = 0; i < n && status == WEFT_OK; i++)
         status = alike(r, lists[i]);

@@ -304,7 +304,9 @@ static weft_status put_sizes(weft__gguf_facts *f)
         status = put_by_layer(f, "attention.head_count_kv", kv_heads_of);
     weft__gguf_put_integer(f, "attention.key_length", f->head_dim);
     weft__gguf_put_integer(f, "attention.value_length", f->head_dim);
-    weft__gguf_put_number(f, "attention.layer_norm_rms_epsilon", f->decoder.config->rms_norm_eps);
+    weft__gguf_put_number(f, weft__gguf_epsilon(f->arch),
+                          f->arch->layer_norms ? f->decoder.config->layer_norm_eps
+                                               : f->decoder.config->rms_norm_eps);
     return status;
 }
 

@@ -170,5 +170,28 @@ static void folders_that_are_not_read(void)
     weft_free(gguf);
 }
 
+/* Zero would mean another model: no scale, or other norms. */
+static void scales_are_positive(void)
+{
+    static const char *const all[][2] = {
+        {"\"granite\",\"logits_scaling\":0", "logits_scaling: expected a positive number, got 0"},
+        {"\"granite\",\"residual_multiplier\":-1", "residual_multiplier: expected a positive"},
+        {"\"cohere2\",\"logit_scale\":0", "logit_scale: expected positive numbers"},
+        {"\"cohere2\",\"layer_norm_eps\":0", "layer_norm_eps, logit_scale: expected positive"},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        weft_config *config = NULL;
+        weft_model *model = NULL;
+        char *text = weft_format("{\"model_type\":%s}", all[i][0]);
+        if (CHECK_OK(weft_config_parse(text, "config.json", &config))) {
+            CHECK_STATUS(weft_model_new(config, &model), WEFT_INVALID);
+            CHECK_CONTAINS(weft_error_message(), all[i][1]);
+        }
+        weft_config_free(config);
+        weft_free(text);
+    }
+}
+
 CHECK_MAIN("configs", CHECK_CASE(logits_are_those_of_transformers),
-           CHECK_CASE(the_rotated_part_of_gguf_heads_counts), CHECK_CASE(folders_that_are_not_read))
+           CHECK_CASE(the_rotated_part_of_gguf_heads_counts), CHECK_CASE(folders_that_are_not_read),
+           CHECK_CASE(scales_are_positive))

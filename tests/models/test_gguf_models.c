@@ -43,6 +43,7 @@ static const char *const families[] = {
     "ernie4_5",
     "hunyuan_v1_dense",
     "exaone4",
+    "cohere2",
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
@@ -254,6 +255,10 @@ static void what_readers_misread_is_refused(void)
         {"\"ernie4_5\",\"use_bias\":true", "a bias of o_proj or of the MLP"},
         {"\"seed_oss\",\"attention_out_bias\":true", "a bias of o_proj or of the MLP"},
         {"\"exaone4\"", "a window on some of the layers"},
+        {"\"cohere2\",\"layer_types\":[\"full_attention\",\"full_attention\"]",
+         "another pattern of windows"},
+        {"\"cohere2\",\"head_dim\":4", "another width of the heads"},
+        {"\"cohere2\",\"attention_bias\":true", "a bias of o_proj or of the MLP"},
         {"\"olmo3\",\"rope_theta\":10000", "another rotation of layers with a window"},
         {"\"olmo3\",\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":2}",
          "this scaling of the rotary embedding"},

@@ -28,6 +28,7 @@ RELATIVES = [
     ("smollm3", {"no_rope_layer_interval": 2, "no_rope_layers": None}, []),
     ("exaone4-hybrid", {"sliding_window_pattern": "LLLG"}, []),
     ("exaone4-hybrid", {"sliding_window_pattern": 2, "layer_types": None}, []),
+    ("cohere2", {"sliding_window_pattern": 2, "layer_types": None, "layer_norm_eps": 0.01}, []),
     ("granite", {"attention_multiplier": None, "residual_multiplier": None}, []),
 ]
 FIXTURES = ["llama", "mistral", "qwen2", "qwen3"]
@@ -69,7 +70,7 @@ def main():
         name = {"mistral": "Mistral", "llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3",
                 "qwen3-next": "Qwen3Next", "rope-longrope": "Llama", "olmo3": "Olmo3", "glm4": "Glm4",
                 "hunyuan_v1_dense": "HunYuanDenseV1", "smollm3": "SmolLM3", "granite": "Granite",
-                "exaone4-hybrid": "Exaone4"}[base]
+                "exaone4-hybrid": "Exaone4", "cohere2": "Cohere2"}[base]
         config["architectures"] = [name + "ForCausalLM"]
         config.update(changes)
         config = {k: v for k, v in config.items() if v is not None or k == "sliding_window"}

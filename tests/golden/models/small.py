@@ -258,6 +258,9 @@ def relatives():
         "exaone4": (t.Exaone4Config, dict(sliding_window=None, layer_types=kinds[3:] * 2)),
         "exaone4-hybrid": (t.Exaone4Config, dict(
             num_hidden_layers=4, sliding_window=8, layer_types=kinds)),
+        "cohere2": (t.Cohere2Config, dict(
+            num_hidden_layers=4, sliding_window=8, layer_types=kinds, logit_scale=0.5,
+            tie_word_embeddings=True)),
     }
     for seed, (name, (config_class, more)) in enumerate(families.items()):
         more = NARROW | {"rope_parameters": plain} | more
