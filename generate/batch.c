@@ -78,8 +78,8 @@ static weft_status grow(weft__batch *b)
 }
 
 /* If no request waits: without sequences in the caches these are freed; if three quarters of the
- * rows are free, the others move together, since steps of fewer sequences are faster. As many
- * remain free, so that the caches are not copied for every sequence that comes or goes. */
+ * rows are free, the others move together, since steps of fewer sequences are faster. Half of the
+ * rows are free then, so that the caches are not copied for every sequence that comes or goes. */
 static weft_status shrink(weft__batch *b)
 {
     const size_t live = count_live(b);

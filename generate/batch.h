@@ -66,7 +66,7 @@ weft_status weft__batch_new(weft_model *model, const weft_tokenizer *tokenizer,
 weft_status weft__batch_add(weft__batch *b, const weft_generate_request *request,
                             weft_generated_row *result);
 /* Starts requests for which there are rows, and computes a token for every sequence. *more: whether
- * there is a sequence or a request left. After a failure there is none. */
+ * there is a sequence or a request left; false after a failure. */
 weft_status weft__batch_advance(weft__batch *b, bool *more);
 /* Drops what has not ended, without a result. */
 void weft__batch_free(weft__batch *b);

@@ -13,7 +13,7 @@ typedef struct weft__decoder_config {
     int64_t sliding_window, max_window_layers, sliding_window_pattern;
     double rms_norm_eps;
     double rms_norm_offset; /* the gain of a norm is this plus its weight */
-    double layer_norm_eps;  /* > 0: blocks have LayerNorms with this epsilon, without biases */
+    double layer_norm_eps;  /* > 0: all norms are LayerNorms with this epsilon, without biases */
     bool attention_bias;    /* on q, k and v */
     bool output_bias;       /* on o */
     bool mlp_bias;

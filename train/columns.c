@@ -8,8 +8,8 @@
 
 #define COLUMN(member, type, ...)                                                                  \
     {                                                                                              \
-#member, offsetof(weft_batch, member), offsetof(weft__host_batch, member), WEFT_##type,    \
-            __VA_ARGS__                                                                            \
+        .name = #member, offsetof(weft_batch, member), offsetof(weft__host_batch, member),         \
+        WEFT_##type, __VA_ARGS__                                                                   \
     }
 
 const weft__column weft__columns[WEFT__COLUMNS] = {

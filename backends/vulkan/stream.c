@@ -118,7 +118,7 @@ static weft_status lost(weft__vulkan_device *d, const char *call, VkResult resul
         slot && slot->last_op ? slot->last_op : "nothing");
 }
 
-/* Without the stream's lock, too. */
+/* May be called without the stream's lock. */
 static VkResult wait_for_value(const weft__vulkan_device *d, uint64_t value)
 {
     const VkSemaphoreWaitInfo info = {

@@ -543,7 +543,7 @@ static void a_failed_batch_fails_all_requests(void)
     weft_model_free(model);
 }
 
-/* Freed before its end, whatever waits or is being generated. */
+/* A batch can be freed while requests wait and sequences are being generated. */
 static void a_batch_may_be_freed_at_any_step(void)
 {
     weft_model *model = fixture_model("llama");

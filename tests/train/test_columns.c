@@ -72,7 +72,7 @@ static void expect(const weft_trainer *t, const weft_batch *batch, bool good, co
         CHECK_CONTAINS(weft_error_message(), text);
 }
 
-/* Steps with one array in the place of a column. */
+/* Tries an update of the batch with `array` as column c. */
 static void replace(const weft_trainer *t, const weft_batch *batch, int c, weft_array *array,
                     bool good, const char *what)
 {

@@ -156,7 +156,7 @@ static weft_array *rope_with(weft_rope_kind kind, size_t offset, double value)
                             2, 0);
 }
 
-/* -1 is as a number next to zero, or refused with the field's name. */
+/* -1 gives what a number next to zero gives, or is refused with the field's name. */
 static void numbers_of_rope(void)
 {
     for (int kind = WEFT_ROPE_DEFAULT; kind <= WEFT_ROPE_PROPORTIONAL; kind++) {
@@ -277,7 +277,7 @@ static double min_tokens(double value)
     return (double)tokens;
 }
 
-/* The backend goes on when it is to stop: the message says how long that was awaited, at most
+/* The backend does not stop when it is told to: the message says how long Weft waited, at most
  * answer_seconds. */
 static double stop_seconds(double value)
 {

@@ -28,7 +28,7 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 #ifndef NORMED // which has no batches
-// One without terms, too.
+// A product without terms has one part, too.
 uint part_count()
 {
     return max((p.terms + p.chunk - 1u) / p.chunk, 1u);
