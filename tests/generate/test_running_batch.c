@@ -235,7 +235,8 @@ static void rows_use_the_prompt_cache(void)
             return;
         make_requests(model, &s);
         for (int i = 1; i < 4; i++) {
-            memcpy(s.ids[i], s.ids[1], 12 * sizeof **s.ids);
+            if (i > 1)
+                memcpy(s.ids[i], s.ids[1], 12 * sizeof **s.ids);
             s.requests[i].prompt.n = 20;
             s.options[i].prompt_cache = cache;
             s.options[i].cache.whole = true;
