@@ -28,8 +28,7 @@ typedef struct weft__row {
     weft__generation run;
     size_t index; /* of the request */
     weft_generated_row *result;
-    bool alone;   /* computed by its own generator, one step per turn */
-    bool reading; /* its prompt has not been processed, or only in part */
+    bool alone; /* computed by its own generator, one step per turn */
     bool live;
     size_t room, text_room; /* of the result's lists */
 } weft__row;

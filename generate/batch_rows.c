@@ -127,8 +127,8 @@ static bool is_like_caches(const weft__batch *b, weft_cache **caches)
 /* Whether a sequence cannot be computed in the batch and needs its own caches. */
 static bool needs_own_caches(weft__batch *b, const weft_generate_options *o)
 {
-    return b->options.batch.invariant || o->no_cache || o->draft || o->shift || o->ngram > 0 ||
-           o->probe || !weft_model_info_of(b->model)->takes_offset ||
+    return b->options.batch.invariant || o->no_cache || o->draft || o->ngram > 0 || o->probe ||
+           !weft_model_info_of(b->model)->takes_offset ||
            weft_model_family_of(b->model)->new_cache != NULL || !fits_caches(b, &o->cache);
 }
 
@@ -156,7 +156,6 @@ void weft__row_open(weft__row *row, weft__batch *b, const weft__request *request
         row->run.generator->start = weft__seconds();
         status = weft__check_room(row->run.generator);
     }
-    row->reading = !row->alone;
     row->live = status == WEFT_OK;
     if (!row->live)
         leave(row, status);
@@ -172,4 +171,6 @@ void weft__row_next(weft__row *row)
         status = weft__generation_next(&row->run, &more);
     if (status != WEFT_OK || !more)
         leave(row, status);
+    else if (g->reading) /* a shift: the caches are new */
+        row->alone = row->alone || !is_like_caches(row->batch, g->caches);
 }

@@ -16,6 +16,18 @@ static int64_t n_caches(const weft__batch *b)
     return weft_model_info_of(b->model)->n_caches;
 }
 
+/* Whether a sequence's text is to be processed for the batch's caches. */
+static bool reads(const weft__row *row)
+{
+    return row->live && !row->alone && row->run.generator->reading;
+}
+
+/* Whether a sequence is in the batch's caches. */
+static bool decodes(const weft__row *row)
+{
+    return row->live && !row->alone && !row->run.generator->reading;
+}
+
 /* ---- draws ---------------------------------------------------------------------------------- */
 
 /* Whether the draw is a plain argmax: greedy, without any other option for the draw. */
@@ -187,7 +199,7 @@ static weft_status arrive(void *context, weft_array *hidden, int64_t from)
     for (size_t g = 0; status == WEFT_OK && g < a->G; g++) {
         const size_t place = a->places[a->order[g]];
         rows[g] = &b->rows[place];
-        rows[g]->reading = false;
+        rows[g]->run.generator->reading = false;
         which[g] = g;
         status = put_row(b, place, a->caches, g);
     }
@@ -252,7 +264,7 @@ static weft_status begin_some(arrival *a)
 static weft_status arrive_alone(weft__batch *b, size_t place, int64_t from)
 {
     weft__row *row = &b->rows[place];
-    const weft_generator *g = row->run.generator;
+    weft_generator *g = row->run.generator;
     const weft_model_call call = {.caches = g->caches};
     weft_array *tokens = weft_from_data(g->text + from, WEFT_INT32, WEFT_DIMS(1, g->n_text - from));
     weft_array *hidden = weft_model_hidden(b->model, tokens, &call);       /* (1, L, E) */
@@ -266,7 +278,7 @@ static weft_status arrive_alone(weft__batch *b, size_t place, int64_t from)
         return status;
     for (int64_t i = 0; g->options.prompt_cache == NULL && i < n_caches(b); i++)
         weft_cache_reset(g->caches[i]);
-    row->reading = false;
+    g->reading = false;
     return finish_step(&row, &first, 1, logits, argmax_of(logits));
 }
 
@@ -305,7 +317,7 @@ static int64_t read_together(weft__batch *b, size_t place)
     for (size_t i = 0; status == WEFT_OK && i < b->places; i++) {
         const weft__row *row = &b->rows[(place + i) % b->places]; /* `place` is the first */
         const weft_generator *g = row->run.generator;
-        if (!row->live || !row->reading || reads_alone(b, row) || g->n_text > longest)
+        if (!reads(row) || reads_alone(b, row) || g->n_text > longest)
             continue;
         prompts[n] = (weft_prompt){g->text, (size_t)g->n_text};
         places[n++] = (size_t)(row - b->rows);
@@ -334,7 +346,7 @@ static weft__row *find_oldest(const weft__batch *b)
     weft__row *oldest = NULL;
     for (size_t i = 0; i < b->places; i++) {
         weft__row *row = &b->rows[i];
-        if (row->live && row->reading && (oldest == NULL || row->index < oldest->index))
+        if (reads(row) && (oldest == NULL || row->index < oldest->index))
             oldest = row;
     }
     return oldest;
@@ -345,7 +357,7 @@ void weft__batch_read(weft__batch *b)
     int64_t budget = weft__rows_budget(&b->options.batch);
     for (size_t i = 0; i < b->places; i++) {
         weft__row *row = &b->rows[i];
-        if (row->live && row->reading && weft__interrupted(row->run.generator))
+        if (reads(row) && weft__interrupted(row->run.generator))
             weft__row_next(row);
     }
     for (weft__row *row; budget > 0 && (row = find_oldest(b)) != NULL;) {
@@ -399,7 +411,7 @@ static void gather(weft__batch *b, inputs *in)
     for (size_t i = 0; i < b->places; i++) {
         weft__row *row = &b->rows[i];
         in->tokens[i] = in->offsets[i] = 0;
-        if (!row->live || row->alone || row->reading)
+        if (!decodes(row))
             continue;
         const weft_generator *g = row->run.generator;
         const int64_t left = g->limit - g->stats.tokens;
@@ -439,12 +451,15 @@ static weft_status compute(weft__batch *b, inputs *in, weft_array *tokens, weft_
 /* ---- the step after ------------------------------------------------------------------------- */
 
 /* Whether the next step can be enqueued before the tokens are read, since each is the most probable
- * one. For a sequence that ends with its token, one extra step is computed and discarded. */
+ * one, after which no context shifts. For a sequence that ends with its token, one extra step is
+ * computed and discarded. */
 static bool can_go_ahead(const weft__batch *b, const inputs *in)
 {
     bool can = b->decode && in->n > 0 && in->left > 1;
-    for (size_t i = 0; i < in->n && can; i++)
-        can = plain(in->rows[i]->run.generator);
+    for (size_t i = 0; i < in->n && can; i++) {
+        const weft_generator *g = in->rows[i]->run.generator;
+        can = plain(g) && !(g->options.shift && g->stats.tokens + 1 >= g->limit);
+    }
     return can;
 }
 
@@ -533,7 +548,7 @@ static void fail_step(weft__batch *b, weft_status status)
 {
     for (size_t i = 0; i < b->places; i++) {
         weft__row *row = &b->rows[i];
-        if (row->live && !row->alone && !row->reading)
+        if (decodes(row))
             weft__row_fail(row, status);
     }
     clear(b);

@@ -10,7 +10,8 @@ enum { WORTH = 8 }; /* number of steps from which compiling pays */
 static bool can_compile(const weft_generator *g)
 {
     const weft_model_info *info = weft_model_info_of(g->model);
-    if (g->options.no_compile || !weft_compile_enabled() || g->limit < WORTH || !info->takes_offset)
+    if (g->options.no_compile || !weft_compile_enabled() || g->limit - g->stats.tokens < WORTH ||
+        !info->takes_offset)
         return false;
     for (int64_t i = 0; i < info->n_caches; i++) {
         if (!weft_cache_appends(g->caches[i]))

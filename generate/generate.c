@@ -28,10 +28,9 @@ weft_status weft__generation_next(weft__generation *r, bool *more)
 {
     weft_generated token = {.id = -1};
     weft_status status = weft_generator_next(r->generator, &token.id, &token.logprob);
-    if (status == WEFT_OK && token.id < 0 && weft__shift_wanted(r)) {
-        status = weft__shift_go_on(r);
-        if (status == WEFT_OK)
-            status = weft_generator_next(r->generator, &token.id, &token.logprob);
+    if (status == WEFT_OK && token.id < 0 && weft__shift_wanted(r->generator)) {
+        *more = true;
+        return weft__shift_go_on(r->generator);
     }
     if (status == WEFT_OK)
         status = text_of(r, &token);
@@ -71,18 +70,18 @@ weft_status weft__generation_open(weft__generation *r, weft_model *model,
     if (o->n_stop_texts < 0 || (o->n_stop_texts > 0 && tokenizer == NULL))
         return weft_fail(WEFT_INVALID, "generate: stop_texts: expected a number of at least 0, and "
                                        "a tokenizer where there are any");
-    r->model = model;
-    r->options = *o;
     weft_status status =
         weft__stops_new(o->stop_texts, o->n_stop_texts, o->include_stop_text, &r->stops);
     if (status == WEFT_OK)
-        status = weft__shift_open(r, prompt, n);
+        status = weft__shift_open(model, prompt, n, o, &r->generator);
     return status == WEFT_OK ? open_text(r, tokenizer, prompt, n, o->keep_special) : status;
 }
 
 weft_generate_stats weft__generation_stats(const weft__generation *r, weft_status status)
 {
-    weft_generate_stats stats = weft__shift_stats(r);
+    weft_generate_stats stats = {0};
+    if (r->generator != NULL)
+        stats = weft_generator_stats(r->generator);
     stats.tokens = r->given;
     if (r->stops != NULL && weft__stops_found(r->stops)) {
         stats.reason = WEFT_FINISH_STOP;

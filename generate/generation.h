@@ -8,18 +8,13 @@ enum { WEFT__MAX_TOKENS = 256 }; /* by default */
 
 /* The state of a run of weft_generate. */
 typedef struct weft__generation {
-    weft_generator *generator;     /* NULL: none, or the next one after a shift failed */
+    weft_generator *generator;
     weft_detokenizer *detokenizer; /* NULL: no text */
     weft_generate_fn *callback;
     void *context;
     weft__stops *stops;
     int64_t given; /* tokens passed to the callback */
     bool stopped;  /* by the callback */
-    /* For generation beyond the context length (shift): for the next generators, and the statistics
-     * of the previous ones. */
-    weft_model *model;
-    weft_generate_options options;
-    weft_generate_stats past;
 } weft__generation;
 
 /* Opens what the options require; the caller sets callback and context. Close it also after a
@@ -28,7 +23,8 @@ weft_status weft__generation_open(weft__generation *r, weft_model *model,
                                   const weft_tokenizer *tokenizer, const int32_t *prompt, size_t n,
                                   const weft_generate_options *options);
 
-/* Passes one token to the callback; *more is false when there will be no other. */
+/* Passes one token to the callback, or shifts the context; *more is false when there will be no
+ * other token. */
 weft_status weft__generation_next(weft__generation *r, bool *more);
 
 /* The final statistics of the run, whose last status is `status`. */

@@ -176,13 +176,13 @@ static weft_status find_next(weft_generator *g, bool *found)
 {
     weft_status status = WEFT_OK;
     *found = false;
-    if (g->enqueued == 0)
+    if (g->start == 0)
         g->start = weft__seconds();
     if (weft__interrupted(g))
         return WEFT_OK;
     if (!g->must_end && g->stats.tokens == g->limit)
         status = finish_at_limit(g);
-    else if (!g->must_end && g->enqueued == 0 && g->speculation == NULL)
+    else if (!g->must_end && g->reading && g->speculation == NULL)
         status = begin(g);
     if (g->must_end)
         finish(g, WEFT_FINISH_STOP, WEFT_FINISH_DOCUMENT);
@@ -234,6 +234,6 @@ weft_generate_stats weft_generator_stats(const weft_generator *g)
     if (stats.tokens > 1 && stats.decode_seconds > 0)
         stats.decode_per_second = (double)(stats.tokens - 1) / stats.decode_seconds;
     stats.peak_memory = weft__memory_peak_process();
-    stats.compiles = g->decode ? weft_compiled_counts(g->decode).compiles : 0;
+    stats.compiles += g->decode ? weft_compiled_counts(g->decode).compiles : 0;
     return stats;
 }

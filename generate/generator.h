@@ -30,6 +30,8 @@ struct weft_generator {
     int32_t *text; /* the prompt, followed by the tokens returned by weft_generator_next */
     int64_t n_text, room;
     int64_t limit;       /* most tokens to generate: max_tokens, or the positions left */
+    bool reading;        /* the text, or its end, is to be processed before the next step */
+    int64_t known;       /* tokens of the text whose keys and values the caches had before that */
     weft_cache **caches; /* NULL with no_cache */
 
     /* Slots that are passed from step to step; the first two belong to the last enqueued step. */
@@ -68,6 +70,10 @@ int64_t weft__positions(const weft_model *model, const weft_generate_options *op
 
 /* Appends a token to g->text. */
 weft_status weft__generator_append(weft_generator *g, int32_t id);
+
+/* Continues with the first and the last tokens of the text, which are processed from position 0,
+ * and with the next seed. The generator has reached its limit. */
+weft_status weft__generator_cut(weft_generator *g, int64_t first, int64_t last);
 
 /* ---- step.c --------------------------------------------------------------------------------- */
 

@@ -96,11 +96,6 @@ static weft_status fill_stop(weft_generator *g)
 
 static weft_status fill_text(weft_generator *g, const int32_t *prompt, size_t n)
 {
-    const int64_t positions = weft__positions(g->model, &g->options);
-    int64_t most = g->options.max_tokens;
-    /* The last token needs no position, since nothing is computed from it. */
-    int64_t left = positions > 0 ? positions - (int64_t)n + 1 : most;
-    g->limit = most < left ? most : left;
     g->text = weft_malloc(n * sizeof *g->text);
     if (g->text == NULL)
         return weft__out_of_memory("generate", NULL);
@@ -124,7 +119,7 @@ static weft_status fill_group(weft_generator *g)
     return WEFT_OK;
 }
 
-/* The key for draws, and the counts of the prompt's tokens for the penalty. */
+/* The key for draws, and the counts of the text's tokens for the penalty. */
 static weft_status fill_state(weft_generator *g)
 {
     const weft_sampler_options *o = &g->options.sampler;
@@ -153,9 +148,26 @@ static weft_status fill_caches(weft_generator *g)
     const weft_generate_options *o = &g->options;
     if (o->prompt_cache && shares_keys(g, g->n_text))
         return weft_prompt_cache_take(o->prompt_cache, g->text, (size_t)g->n_text, &o->cache,
-                                      &g->caches, &g->stats.cached_tokens);
+                                      &g->caches, &g->known);
     g->caches = weft_model_new_caches(g->model, &o->cache);
     return g->caches ? WEFT_OK : weft_error_status();
+}
+
+/* What depends on the text that is to be processed. */
+static weft_status fill_start(weft_generator *g)
+{
+    const int64_t positions = weft__positions(g->model, &g->options), most = g->options.max_tokens;
+    /* The last token needs no position, since nothing is computed from it. */
+    const int64_t end = positions > 0 ? g->stats.tokens + positions - g->n_text + 1 : most;
+    weft_status status = WEFT_OK;
+    g->limit = most < end ? most : end;
+    g->reading = true;
+    g->known = 0;
+    if (!g->options.no_cache)
+        status = fill_caches(g);
+    if (status == WEFT_OK && weft__speculation_wanted(&g->options))
+        status = weft__speculation_new(g->model, &g->options, &g->speculation);
+    return status == WEFT_OK ? fill_state(g) : status;
 }
 
 static weft_status fill(weft_generator *g, const int32_t *prompt, size_t n)
@@ -170,12 +182,9 @@ static weft_status fill(weft_generator *g, const int32_t *prompt, size_t n)
         status = fill_group(g);
     if (status == WEFT_OK)
         status = weft__probed_new(g, &g->probed);
-    if (status == WEFT_OK && !g->options.no_cache)
-        status = fill_caches(g);
-    if (status == WEFT_OK && weft__speculation_wanted(&g->options))
-        status = weft__speculation_new(g->model, &g->options, &g->speculation);
     if (status == WEFT_OK)
-        status = fill_state(g);
+        status = fill_start(g);
+    g->stats.cached_tokens = g->known;
     g->options.stop = NULL; /* copied, so the caller's may be freed */
     return status;
 }
@@ -231,13 +240,12 @@ static void keep_last(weft_generator *g)
         (void)weft__generator_append(g, g->ids[g->given]);
 }
 
-void weft_generator_free(weft_generator *g)
+/* Frees what fill_start has made; caches are passed to the prompt cache. */
+static void release(weft_generator *g)
 {
-    if (g == NULL)
-        return;
+    g->stats.compiles = weft_generator_stats(g).compiles;
     weft_compiled_free(g->decode);
-    if (g->caches && g->options.prompt_cache)
-        keep_last(g);
+    weft__speculation_free(g->options.draft, g->speculation);
     /* After a failure, or if an entry cannot be allocated, they are freed. */
     if (g->caches && g->options.prompt_cache && g->stats.reason != WEFT_FINISH_ERROR &&
         shares_keys(g, weft_cache_offset(g->caches[0])))
@@ -245,12 +253,37 @@ void weft_generator_free(weft_generator *g)
                                     &g->options.cache, g->caches);
     else
         weft_model_free_caches(g->model, g->caches);
+    g->decode = NULL;
+    g->speculation = NULL;
+    g->caches = NULL;
+}
+
+weft_status weft__generator_cut(weft_generator *g, int64_t first, int64_t last)
+{
+    release(g); /* before new caches are created */
+    memmove(g->text + first, g->text + g->n_text - last, (size_t)last * sizeof *g->text);
+    g->n_text = first + last;
+    g->options.seed++;
+    g->n_read = g->given = 0;
+    g->stats.reason = WEFT_FINISH_NONE;
+    g->stats.detail = WEFT_FINISH_DETAIL_NONE;
+    const weft_status status = fill_start(g);
+    g->stats.shifts += status == WEFT_OK;
+    return status;
+}
+
+void weft_generator_free(weft_generator *g)
+{
+    if (g == NULL)
+        return;
+    if (g->caches && g->options.prompt_cache)
+        keep_last(g);
+    release(g);
     weft_array *const slots[] = {g->token,   g->logprob,      g->seen,
                                  g->key,     g->offset,       g->logits,
                                  g->allowed, g->ahead.tokens, g->ahead.logprobs};
     for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
         weft_drop(slots[i]);
-    weft__speculation_free(g->options.draft, g->speculation);
     weft__probed_free(g, g->probed);
     weft__probed_free(g, g->ahead.probed);
     weft__probed_free(g, g->shown);

@@ -4,16 +4,14 @@
 
 #include "generate/generation.h"
 
-/* Creates the first generator; cuts a prompt that is longer than the context. */
-weft_status weft__shift_open(weft__generation *r, const int32_t *prompt, size_t n);
+/* Creates a generator, of a prompt that may be longer than the context. */
+weft_status weft__shift_open(weft_model *model, const int32_t *prompt, size_t n,
+                             const weft_generate_options *options, weft_generator **out);
 
-/* Whether the generator ended because of the context length, and generation should continue. */
-bool weft__shift_wanted(const weft__generation *r);
+/* Whether it ended because of the context length, and generation should continue. */
+bool weft__shift_wanted(const weft_generator *g);
 
-/* Replaces it by a generator that continues; by none on failure. */
-weft_status weft__shift_go_on(weft__generation *r);
-
-/* The generators' combined statistics; all zero before the first. */
-weft_generate_stats weft__shift_stats(const weft__generation *r);
+/* Continues with the first and the last tokens. */
+weft_status weft__shift_go_on(weft_generator *g);
 
 #endif

@@ -407,6 +407,7 @@ static weft_status check_proposals(weft_generator *g)
     for (int64_t i = 0; s->raw && i < found; i++)
         g->logprobs[i] = (float)log_probability(s->raw + i * s->V, s->V, g->ids[i]);
     g->n_read = found;
+    g->reading = false;
     g->enqueued += found;
     g->stats.drafted += s->n;
     g->stats.accepted += found - 1;
@@ -421,11 +422,12 @@ weft_status weft__speculate(weft_generator *g)
     g->n_read = g->given = 0;
     if (s->model.model == NULL) {
         s->model = (weft__span){.model = g->model, .caches = g->caches, .most = most + 1};
-        s->model.compile = s->draft.compile = !g->options.no_compile && g->limit >= WORTH;
+        s->model.compile = s->draft.compile =
+            !g->options.no_compile && g->limit - g->stats.tokens >= WORTH;
     }
     /* The prompt is processed without proposals: its token arrives sooner, and the caches are
      * checked for trimming. */
-    weft_status status = propose(g, g->stats.tokens == 0 ? 0 : left < most ? left : most);
+    weft_status status = propose(g, g->reading ? 0 : left < most ? left : most);
     if (status == WEFT_OK && g->stats.reason == WEFT_FINISH_NONE)
         status = check_proposals(g);
     const double now = weft__seconds();

@@ -360,7 +360,7 @@ static weft_status read_caches(const loading *l, weft_generator *g)
     const int64_t held = weft_cache_offset(caches[0]);
     if (l->c.enqueued > 0)
         return held == l->c.prompt_tokens + l->c.enqueued - 1 ? WEFT_OK : misfit(l, "'counts'");
-    g->stats.cached_tokens = held; /* of a prompt that was interrupted */
+    g->known = g->stats.cached_tokens = held; /* of a prompt that was interrupted */
     return held < l->c.prompt_tokens && l->c.tokens == 0 ? WEFT_OK : misfit(l, "'counts'");
 }
 
@@ -388,6 +388,7 @@ static weft_status fill(const loading *l, weft_generator *g)
     for (int64_t i = l->c.prompt_tokens; i < l->n_ids && status == WEFT_OK; i++)
         status = weft__generator_append(g, l->ids[i]);
     g->enqueued = l->c.enqueued;
+    g->reading = g->enqueued == 0;
     g->stats.tokens = l->c.tokens;
     if (status == WEFT_OK && g->limit < g->enqueued)
         g->limit = g->enqueued;

@@ -93,7 +93,7 @@ weft_status weft__put_draw(weft_generator *g, weft_array *logits)
  * from another sequence. */
 static int64_t whole(const weft_generator *g)
 {
-    return g->enqueued == 0 && g->stats.cached_tokens == 0 ? g->n_text : 0;
+    return g->reading && g->known == 0 ? g->n_text : 0;
 }
 
 weft_status weft__put_step(weft_generator *g, weft_array *tokens, weft_array *offset)
@@ -115,6 +115,7 @@ weft_status weft__step(weft_generator *g, weft_array *tokens)
     if (status == WEFT_OK)
         status = weft__start(g, held, sizeof held / sizeof *held, false);
     g->undrawn = g->options.constraint != NULL;
+    g->reading = false;
     g->enqueued++;
     return status;
 }
@@ -140,7 +141,7 @@ weft_status weft__step_chunk(weft_generator *g, int64_t from, int64_t L)
 weft_status weft__step_prompt(weft_generator *g)
 {
     weft_status status = WEFT_OK;
-    int64_t done = g->stats.cached_tokens;
+    int64_t done = g->known;
     while (g->caches && g->n_text - done > g->options.prefill && status == WEFT_OK) {
         if (weft__interrupted(g))
             return WEFT_OK;

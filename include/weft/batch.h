@@ -202,8 +202,8 @@ typedef struct weft_generate_batch_options {
  *
  * These are computed one by one instead, in turns, with the exact logits of weft_generate; only
  * they use tokens_per_eval and prefill:
- *   - requests with a draft, a probe, no_cache or shift, and those whose cache options differ from
- *     the ones of the sequences that are being computed together, or whose KV cache from the prompt
+ *   - requests with a draft, a probe or no_cache, and those whose cache options differ from the
+ *     ones of the sequences that are being computed together, or whose KV cache from the prompt
  *     cache was made for fewer or more tokens while memory was short;
  *   - models with rotary embeddings that depend on the length, or with caches of their own;
  *   - everything if batch.invariant is set.

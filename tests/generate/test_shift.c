@@ -7,6 +7,7 @@
 #include "weft/batch.h"
 #include "weft/generate.h"
 #include "weft/memory.h"
+#include "weft/prompt_cache.h"
 
 enum { POSITIONS = 512, PROMPT = 20, TOKENS = 900, SINKS = 4 };
 
@@ -158,6 +159,65 @@ static void rows_go_on_too(void)
     weft_model_free(model);
 }
 
+/* Compares requests in a batch with the same ones alone. Those in the batch's caches have no
+ * compiled step of their own. */
+static void check_together(weft_model *model, const weft_generate_request *requests, size_t n)
+{
+    static text alone;
+    weft_generated_row rows[8];
+    const weft_generate_batch_options batch = {.rows = 3};
+    if (!CHECK_OK(weft_generate_batch(model, NULL, requests, n, &batch, NULL, NULL, rows)))
+        return;
+    for (size_t i = 0; i < n; i++) {
+        weft_generate_options o = *requests[i].options;
+        weft_generate_stats stats;
+        alone.n = 0;
+        o.prompt_cache = NULL;
+        CHECK_OK(weft_generate(model, NULL, requests[i].prompt.ids, requests[i].prompt.n, &o, keep,
+                               &alone, &stats));
+        CHECK_OK(rows[i].status);
+        if (CHECK_EQ_INT(rows[i].n, alone.n))
+            CHECK_BYTES(rows[i].ids, alone.ids, alone.n * sizeof *alone.ids);
+        CHECK_EQ_INT(rows[i].stats.shifts, stats.shifts);
+        CHECK_EQ_INT(rows[i].stats.prompt_tokens, stats.prompt_tokens);
+        CHECK_EQ_INT(rows[i].stats.compiles, 0);
+        CHECK(rows[i].stats.tokens == stats.tokens && rows[i].stats.detail == stats.detail);
+    }
+    weft_generated_rows_free(rows, n);
+}
+
+/* Greedy rows have a step enqueued ahead, except before a shift; prompts are shorter and longer
+ * than the context; each row shifts at other steps than the others. */
+static void shifted_rows_are_computed_together(void)
+{
+    enum { N = 5, FEW = 48 };
+    static const size_t lengths[N] = {7, 19, 2, FEW, 3 * FEW};
+    weft_model *model = fixture_model("llama");
+    weft_prompt_cache *cache = NULL;
+    int32_t prompt[N + 3 * FEW];
+    weft_generate_request requests[N];
+    weft_generate_options options[N];
+    if (model == NULL || !CHECK_OK(weft_prompt_cache_new(
+                             model, &(weft_prompt_cache_options){.min_tokens = 2}, &cache)))
+        return;
+    for (int i = 0; i < N + 3 * FEW; i++)
+        prompt[i] = 3 + (i * i * 31) % 80;
+    for (int turn = 0; turn < 3; turn++) { /* greedy, drawn, with a prompt cache */
+        for (int i = 0; i < N; i++) {
+            options[i] = options_of(60 + 40 * i, true);
+            options[i].logprobs = false;
+            options[i].positions = FEW;
+            options[i].sampler.temperature = turn == 1 ? 1 : 0;
+            options[i].seed = 7 + (uint64_t)i;
+            options[i].prompt_cache = turn == 2 ? cache : NULL;
+            requests[i] = (weft_generate_request){{prompt + i, lengths[i]}, &options[i]};
+        }
+        check_together(model, requests, N);
+    }
+    weft_prompt_cache_free(cache);
+    weft_model_free(model);
+}
+
 static void bad_shifts_are_refused(void)
 {
     static text got;
@@ -241,4 +301,5 @@ static void failed_shifts_count_what_there_was(void)
 }
 
 CHECK_MAIN("shift", CHECK_CASE(texts_go_on_beyond_the_positions), CHECK_CASE(rows_go_on_too),
+           CHECK_CASE(shifted_rows_are_computed_together),
            CHECK_CASE(failed_shifts_count_what_there_was), CHECK_CASE(bad_shifts_are_refused))

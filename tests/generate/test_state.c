@@ -173,6 +173,26 @@ static void a_prompt_goes_on_where_it_was_interrupted(void)
     weft_model_free(model);
 }
 
+/* The time before a state was saved does not count. */
+static void a_loaded_state_has_its_whole_timeout(void)
+{
+    const char *path = check_temporary("timeout.safetensors");
+    weft_model *model = fixture_model("llama");
+    const weft_generate_options o = {.timeout = 3600};
+    int32_t got[MOST];
+    double logprobs[MOST];
+    weft_generator *g = start(model, &ways[0]);
+    next(g, 5, got, logprobs);
+    CHECK_OK(weft_state_save(g, path, NULL));
+    weft_generator_free(g);
+    if (CHECK_OK(weft_state_load(model, path, NULL, &o, &g))) {
+        CHECK_EQ_INT(next(g, 3, got, logprobs), 3);
+        CHECK_EQ_INT(weft_generator_stats(g).reason, WEFT_FINISH_NONE);
+    }
+    weft_generator_free(g);
+    weft_model_free(model);
+}
+
 static const char tokens[] =
     "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"%s\":2},\"merges\":[]}}";
 
@@ -302,5 +322,6 @@ static void bent_files_do_no_harm(void)
 
 CHECK_MAIN("state", CHECK_CASE(it_goes_on_as_if_not_interrupted),
            CHECK_CASE(more_tokens_may_be_asked_for),
-           CHECK_CASE(a_prompt_goes_on_where_it_was_interrupted), CHECK_CASE(what_differs_is_said),
+           CHECK_CASE(a_prompt_goes_on_where_it_was_interrupted),
+           CHECK_CASE(a_loaded_state_has_its_whole_timeout), CHECK_CASE(what_differs_is_said),
            CHECK_CASE(what_cannot_be_saved_is_refused), CHECK_CASE(bent_files_do_no_harm))
