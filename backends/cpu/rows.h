@@ -42,14 +42,16 @@ weft_status weft__cpu_check_targets(const weft_tensor *targets, int64_t V, const
 /* Kernels in the rows of rows_nn.c. */
 weft_kernel weft__cpu_rms_norm, weft__cpu_rms_norm_vjp, weft__cpu_layer_norm,
     weft__cpu_layer_norm_vjp, weft__cpu_rope, weft__cpu_cross_entropy, weft__cpu_cross_entropy_vjp,
-    weft__cpu_linear_cross_entropy, weft__cpu_adamw, weft__cpu_adamw8bit, weft__cpu_adamw16bit,
-    weft__cpu_gated_delta;
+    weft__cpu_linear_cross_entropy, weft__cpu_linear_cross_entropy_weight, weft__cpu_adamw,
+    weft__cpu_adamw8bit, weft__cpu_adamw16bit, weft__cpu_gated_delta;
 int64_t weft__cpu_norm_workspace(const weft_call *call);
 int64_t weft__cpu_norm_vjp_workspace(const weft_call *call);
 int64_t weft__cpu_rope_workspace(const weft_call *call);
 int64_t weft__cpu_cross_entropy_workspace(const weft_call *call);
 int64_t weft__cpu_linear_cross_entropy_workspace(const weft_call *call);
+int64_t weft__cpu_linear_cross_entropy_weight_workspace(const weft_call *call);
 bool weft__cpu_linear_cross_entropy_fits(const weft_call *call);
+bool weft__cpu_linear_cross_entropy_weight_fits(const weft_call *call);
 bool weft__cpu_adamw_fits(const weft_call *call);
 bool weft__cpu_adamw8bit_fits(const weft_call *call);
 bool weft__cpu_adamw16bit_fits(const weft_call *call);
