@@ -121,12 +121,13 @@ static int orders_of(const cpu_gemm *g)
 
 /* Whether dividing into parts takes less time than is saved; by tiles this must not depend on m. In
  * nanoseconds, measured on a Sapphire Rapids processor: packing an element of one, two or three
- * parts, a product by the driver for float32, one of parts, and what a result of several products
- * takes besides. */
+ * parts, a product by the driver for float32 (of 128 x 576 x 576: with weights of one part, which
+ * the estimate does not see, parts take half its time, with those of three as long), one of parts,
+ * and what a result of several products takes besides. */
 bool weft__cpu_parts_takes(const cpu_gemm *g)
 {
     static const double pack[] = {0, 0.1, 0.35, 0.45};
-    const double plain = 0.011, product = 0.00086, result = 1.0;
+    const double plain = 0.0125, product = 0.00086, result = 1.0;
     if (weft__cpu_kernels()->parts.width == 0 || g->n < LEAST || g->k < LEAST ||
         (g->m < LEAST && !g->by_tiles))
         return false;
