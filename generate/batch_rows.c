@@ -165,7 +165,7 @@ void weft__row_next(weft__row *row)
 {
     bool more = true;
     weft_status status = weft__generation_next(&row->run, &more);
-    const weft_generator *g = row->run.generator;
+    weft_generator *g = row->run.generator;
     /* A sequence with all its tokens needs no further step to find that out. */
     if (status == WEFT_OK && more && g->stats.tokens == g->limit)
         status = weft__generation_next(&row->run, &more);
@@ -173,4 +173,6 @@ void weft__row_next(weft__row *row)
         leave(row, status);
     else if (g->reading) /* a shift: the caches are new */
         row->alone = row->alone || !is_like_caches(row->batch, g->caches);
+    else if (!row->alone)
+        (void)weft__generator_renew(g);
 }

@@ -265,7 +265,7 @@ static weft_status arrive_alone(weft__batch *b, size_t place, int64_t from)
 {
     weft__row *row = &b->rows[place];
     weft_generator *g = row->run.generator;
-    const weft_model_call call = {.caches = g->caches};
+    const weft_model_call call = {.caches = g->caches, .length = weft__whole_length(g)};
     weft_array *tokens = weft_from_data(g->text + from, WEFT_INT32, WEFT_DIMS(1, g->n_text - from));
     weft_array *hidden = weft_model_hidden(b->model, tokens, &call);       /* (1, L, E) */
     weft_array *last = weft_slice_axis(hidden, 1, -1, INT64_MAX);          /* (1, 1, E) */
@@ -451,14 +451,15 @@ static weft_status compute(weft__batch *b, inputs *in, weft_array *tokens, weft_
 /* ---- the step after ------------------------------------------------------------------------- */
 
 /* Whether the next step can be enqueued before the tokens are read, since each is the most probable
- * one, after which no context shifts. For a sequence that ends with its token, one extra step is
- * computed and discarded. */
+ * one, after which no text is processed again. For a sequence that ends with its token, one extra
+ * step is computed and discarded. */
 static bool can_go_ahead(const weft__batch *b, const inputs *in)
 {
     bool can = b->decode && in->n > 0 && in->left > 1;
     for (size_t i = 0; i < in->n && can; i++) {
         const weft_generator *g = in->rows[i]->run.generator;
-        can = plain(g) && !(g->options.shift && g->stats.tokens + 1 >= g->limit);
+        can = plain(g) && !(g->options.shift && g->stats.tokens + 1 >= g->limit) &&
+              g->n_text != weft_model_info_of(b->model)->renews_at;
     }
     return can;
 }

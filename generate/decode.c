@@ -45,7 +45,6 @@ static weft_status put_offset(weft_generator *g)
 
 static weft_status make_decode(weft_generator *g)
 {
-    weft_status status = put_offset(g);
     const int64_t caches = weft_model_info_of(g->model)->n_caches;
     weft_array **own[] = {&g->token, &g->logprob, &g->seen, &g->key, &g->offset, &g->logits};
     int n = sizeof own / sizeof *own;
@@ -61,8 +60,7 @@ static weft_status make_decode(weft_generator *g)
         n += weft_cache_state(g->caches[i], slots + n);
     /* A cache that has grown never has its old shapes again, so one combination is kept. */
     const weft_compile_options options = {.name = "decode", .cache = 1, .async = true};
-    if (status == WEFT_OK)
-        status = weft_compile(decode, g, slots, n, &options, &g->decode);
+    const weft_status status = weft_compile(decode, g, slots, n, &options, &g->decode);
     weft_free(slots);
     return status;
 }
@@ -82,24 +80,13 @@ static weft_status step_compiled(weft_generator *g)
     return status;
 }
 
-/* Computes the caches again with the pending token, the first one beyond renews_at. */
-static weft_status renew(weft_generator *g, int64_t held)
-{
-    for (int64_t i = 0; i < weft_model_info_of(g->model)->n_caches; i++)
-        weft_cache_reset(g->caches[i]);
-    weft_array *parts[] = {weft_from_data(g->text, WEFT_INT32, WEFT_DIMS(1, held)),
-                           weft_to(weft_expand_dims(g->token, 0), weft_default_device())};
-    return weft__step(g, weft_concatenate(parts, 2, 1));
-}
-
 weft_status weft__step_next(weft_generator *g)
 {
-    const int64_t renews_at = weft_model_info_of(g->model)->renews_at;
-    if (renews_at > 0 && weft_cache_offset(g->caches[0]) == renews_at)
-        return renew(g, renews_at);
     weft_status status = WEFT_OK;
     if (g->decode == NULL && can_compile(g))
         status = make_decode(g);
+    if (status == WEFT_OK && g->decode && g->offset == NULL)
+        status = put_offset(g);
     if (status != WEFT_OK)
         return status;
     return g->decode ? step_compiled(g) : weft__step(g, weft_expand_dims(g->token, 0));

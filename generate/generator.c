@@ -59,12 +59,12 @@ static weft_status join(weft_generator *g)
     return status;
 }
 
-/* Enqueues steps after the pending token, as many as are read together. */
-static weft_status go_ahead(weft_generator *g)
+weft_status weft__go_ahead(weft_generator *g)
 {
+    const int64_t renews_at = weft_model_info_of(g->model)->renews_at;
     weft_status status = WEFT_OK;
     for (int64_t i = 0; i < g->options.tokens_per_eval && status == WEFT_OK; i++) {
-        if (g->enqueued == g->limit)
+        if (g->enqueued == g->limit || weft_cache_offset(g->caches[0]) == renews_at)
             break;
         status = weft__step_next(g);
         if (status == WEFT_OK && g->options.constraint == NULL)
@@ -102,7 +102,7 @@ static weft_status read_group(weft_generator *g)
         g->first = weft__seconds();
     }
     if (status == WEFT_OK && g->caches != NULL)
-        status = go_ahead(g);
+        status = weft__go_ahead(g);
     if (status == WEFT_OK)
         status = copy_out(g, &group);
     weft_drop(group.tokens);
@@ -182,7 +182,7 @@ static weft_status find_next(weft_generator *g, bool *found)
         return WEFT_OK;
     if (!g->must_end && g->stats.tokens == g->limit)
         status = finish_at_limit(g);
-    else if (!g->must_end && g->reading && g->speculation == NULL)
+    else if (!g->must_end && g->speculation == NULL && (g->reading || weft__generator_renew(g)))
         status = begin(g);
     if (g->must_end)
         finish(g, WEFT_FINISH_STOP, WEFT_FINISH_DOCUMENT);

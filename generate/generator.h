@@ -75,11 +75,19 @@ weft_status weft__generator_append(weft_generator *g, int32_t id);
  * and with the next seed. The generator has reached its limit. */
 weft_status weft__generator_cut(weft_generator *g, int64_t first, int64_t last);
 
+/* Whether all tokens have been returned, and the last one is the first beyond renews_at. The text
+ * is then to be processed again, with empty caches. */
+bool weft__generator_renew(weft_generator *g);
+
 /* ---- step.c --------------------------------------------------------------------------------- */
 
 /* Processes all of the prompt but its last chunk, then the first step. Stops early when cancelled
  * or timed out, and sets g->stats.reason. */
 weft_status weft__step_prompt(weft_generator *g);
+
+/* The length of the text that is being processed, for rotations that depend on it; 0: some of its
+ * keys are known already from another sequence. */
+int64_t weft__whole_length(const weft_generator *g);
 
 /* Processes L tokens of the prompt, but not its last one. */
 weft_status weft__step_chunk(weft_generator *g, int64_t from, int64_t L);
@@ -104,6 +112,11 @@ bool weft__interrupted(weft_generator *g);
 
 /* A step after the pending token, compiled if possible. */
 weft_status weft__step_next(weft_generator *g);
+
+/* ---- generator.c ---------------------------------------------------------------------------- */
+
+/* Enqueues steps after the pending token, as many as are read together. */
+weft_status weft__go_ahead(weft_generator *g);
 
 /* ---- constrained.c -------------------------------------------------------------------------- */
 

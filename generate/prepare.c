@@ -204,8 +204,7 @@ weft_status weft_generator_new(weft_model *model, const int32_t *prompt, size_t 
     o.max_tokens = weft__count_or_default(o.max_tokens, WEFT__MAX_TOKENS);
     o.prefill = o.prefill > 0 ? o.prefill : 512;
     const bool watched = o.probe != NULL && o.probe->kinds != 0;
-    const bool renews = weft_model_info_of(model)->renews_at > 0; /* from tokens that were read */
-    if (o.tokens_per_eval == 0 || o.constraint || o.no_cache || watched || renews)
+    if (o.tokens_per_eval == 0 || o.constraint || o.no_cache || watched)
         o.tokens_per_eval = 1;
     if (o.tokens_per_eval > o.max_tokens && o.max_tokens > 0)
         o.tokens_per_eval = o.max_tokens;
@@ -270,6 +269,19 @@ weft_status weft__generator_cut(weft_generator *g, int64_t first, int64_t last)
     const weft_status status = fill_start(g);
     g->stats.shifts += status == WEFT_OK;
     return status;
+}
+
+bool weft__generator_renew(weft_generator *g)
+{
+    const weft_model_info *info = weft_model_info_of(g->model);
+    if (info->renews_at == 0 || g->n_text != info->renews_at + 1 || g->given < g->n_read ||
+        g->ahead.n > 0 || g->caches == NULL)
+        return false;
+    for (int64_t i = 0; i < info->n_caches; i++)
+        weft_cache_reset(g->caches[i]);
+    g->reading = true;
+    g->known = 0;
+    return true;
 }
 
 void weft_generator_free(weft_generator *g)

@@ -82,13 +82,15 @@ size_t weft__rows_together(weft_model *model, const weft_prompt *prompts, const 
 {
     const size_t longest = prompts[order[0]].n, most = (size_t)weft__rows_budget(options) / longest;
     /* If the rotation depends on the length, padding would change it. */
-    const bool equal = !weft_model_info_of(model)->takes_offset;
+    const weft_model_info *info = weft_model_info_of(model);
+    const bool equal = !info->takes_offset, longer = longest > (size_t)info->renews_at;
     size_t G = 1, padding = 0;
     if (options->invariant)
         return 1;
     while (G < n && G < most && G < weft__rows_of_logits(model)) {
         padding += longest - prompts[order[G]].n;
-        if ((equal && padding > 0) || (padding > PADDING && 4 * padding > longest * (G + 1)))
+        if ((equal && padding > 0) || (longer && prompts[order[G]].n <= (size_t)info->renews_at) ||
+            (padding > PADDING && 4 * padding > longest * (G + 1)))
             break;
         G++;
     }

@@ -80,7 +80,8 @@ static int64_t width_for(const weft__span *span, int64_t n)
         n > span->most || (width > FEW && width > 2 * n))
         return 0;
     const int64_t end = weft_cache_offset(span->caches[0]) + width;
-    if (info->max_positions > 0 && end > info->max_positions)
+    if ((info->max_positions > 0 && end > info->max_positions) ||
+        (end > info->renews_at && end - width <= info->renews_at))
         return 0;
     for (int64_t i = 0; i < info->n_caches; i++) {
         if (!weft_cache_appends(span->caches[i]) || weft_cache_offset(span->caches[i]) == 0)

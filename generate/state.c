@@ -364,20 +364,6 @@ static weft_status read_caches(const loading *l, weft_generator *g)
     return held < l->c.prompt_tokens && l->c.tokens == 0 ? WEFT_OK : misfit(l, "'counts'");
 }
 
-/* If more tokens are requested than when it was saved, enqueues the next step. */
-static weft_status go_on(weft_generator *g)
-{
-    if (g->enqueued == 0 || g->enqueued >= g->limit || g->ahead.n > 0)
-        return WEFT_OK;
-    weft_status status = weft__step_next(g);
-    if (status == WEFT_OK)
-        status = weft_set(&g->ahead.tokens, g->token);
-    if (status == WEFT_OK && g->logprob)
-        status = weft_set(&g->ahead.logprobs, weft_reshape(g->logprob, WEFT_DIMS(1)));
-    g->ahead.n = status == WEFT_OK;
-    return status;
-}
-
 static weft_status fill(const loading *l, weft_generator *g)
 {
     weft_status status = read_caches(l, g);
@@ -392,7 +378,9 @@ static weft_status fill(const loading *l, weft_generator *g)
     g->stats.tokens = l->c.tokens;
     if (status == WEFT_OK && g->limit < g->enqueued)
         g->limit = g->enqueued;
-    return status == WEFT_OK ? go_on(g) : status;
+    if (status != WEFT_OK || g->reading || g->ahead.n > 0)
+        return status;
+    return weft__go_ahead(g); /* more tokens are requested than when it was saved */
 }
 
 static weft_status load(loading *l, const weft_generate_options *options, weft_generator **out)

@@ -89,9 +89,7 @@ weft_status weft__put_draw(weft_generator *g, weft_array *logits)
 
 /* ---- a step --------------------------------------------------------------------------------- */
 
-/* The length of the prompt, for rotations that depend on it; 0: some of its keys are known already
- * from another sequence. */
-static int64_t whole(const weft_generator *g)
+int64_t weft__whole_length(const weft_generator *g)
 {
     return g->reading && g->known == 0 ? g->n_text : 0;
 }
@@ -99,7 +97,7 @@ static int64_t whole(const weft_generator *g)
 weft_status weft__put_step(weft_generator *g, weft_array *tokens, weft_array *offset)
 {
     const weft_model_call call = {.caches = g->caches,
-                                  .length = whole(g),
+                                  .length = weft__whole_length(g),
                                   .offset = offset,
                                   .summaries = g->probed ? g->probed->layers : NULL};
     weft_array *hidden = weft_model_hidden(g->model, tokens, &call);       /* (1, L, E) */
@@ -117,7 +115,7 @@ weft_status weft__step(weft_generator *g, weft_array *tokens)
     g->undrawn = g->options.constraint != NULL;
     g->reading = false;
     g->enqueued++;
-    return status;
+    return status == WEFT_OK ? weft_set(&g->offset, NULL) : status;
 }
 
 /* ---- the prompt ----------------------------------------------------------------------------- */
@@ -127,8 +125,9 @@ weft_status weft__step(weft_generator *g, weft_array *tokens)
 weft_status weft__step_chunk(weft_generator *g, int64_t from, int64_t L)
 {
     const bool wait = g->options.cancel || g->options.timeout > 0;
-    const weft_model_call call = {
-        .caches = g->caches, .length = whole(g), .summaries = g->probed ? g->probed->layers : NULL};
+    const weft_model_call call = {.caches = g->caches,
+                                  .length = weft__whole_length(g),
+                                  .summaries = g->probed ? g->probed->layers : NULL};
     weft_scope_open_lean();
     weft_array *tokens = weft_from_data(g->text + from, WEFT_INT32, WEFT_DIMS(1, L));
     weft_array *hidden = weft_model_hidden(g->model, tokens, &call);

@@ -90,9 +90,13 @@ static weft_array *rotated(const attention *m, weft_module *norm, weft_array *x,
                            const weft__step *s)
 {
     const weft__rotation *r = &s->rotations[m->layer.window > 0];
+    weft_array *y = x;
     if (!m->layer.unrotated)
-        x = weft_rope(x, s->positions, r->frequencies, m->interleaved, r->amplitude);
-    return m->late_norm ? normalized(m, norm, x) : x;
+        y = weft_rope(x, s->positions, r->frequencies, m->interleaved, r->amplitude);
+    if (!m->layer.unrotated && r->longer)
+        y = weft_where(r->is_longer,
+                       weft_rope(x, s->positions, r->longer, m->interleaved, r->amplitude), y);
+    return m->late_norm ? normalized(m, norm, y) : y;
 }
 
 /* Queries, keys and values of the tokens before the rotation. All are projected first, so that a

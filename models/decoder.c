@@ -96,9 +96,18 @@ static weft_module *layers_new(const weft__decoder_config *c, const weft__archit
     return list ? weft_nn_finish_module(list) : NULL;
 }
 
+/* The length from which on longrope's other factors apply, if caches are then computed again; or 0.
+ */
+static int64_t renews_at(const decoder *m)
+{
+    const weft_rope_options *rope = &m->rotations[0].rope;
+    return m->config.renews && rope->kind == WEFT_ROPE_LONGROPE ? rope->original_max_position : 0;
+}
+
 static bool takes_offset(const decoder *m)
 {
-    return !depends_on_length(&m->rotations[0].rope) && !depends_on_length(&m->rotations[1].rope);
+    return renews_at(m) > 0 ||
+           (!depends_on_length(&m->rotations[0].rope) && !depends_on_length(&m->rotations[1].rope));
 }
 
 /* Layers that use other layers' keys and values are the last ones. */
@@ -196,8 +205,7 @@ static weft_module *build(const weft__family *own, const weft_config *config,
         const decoder *d = (decoder *)((causal_lm *)m)->model;
         info->takes_offset = takes_offset(d);
         info->ignored_partial = d->ignored_partial;
-        if (c->renews && d->rotations[0].rope.kind == WEFT_ROPE_LONGROPE)
-            info->renews_at = d->rotations[0].rope.original_max_position;
+        info->renews_at = renews_at(d);
     }
     for (int64_t i = 0; m && i < c->num_hidden_layers; i++)
         info->keeps_states = info->keeps_states || layers[i].n_states > 0;
@@ -246,16 +254,36 @@ static weft_array *checkpointed(const decoder *m, weft_module *block, weft_array
     return out;
 }
 
-static void put_rotation(const rotation *r, int64_t length, weft__rotation *out)
+static weft_array *frequencies_of(const rotation *r, int64_t length, double *amplitude)
 {
-    *out = (weft__rotation){r->frequencies, r->amplitude};
-    if (r->frequencies) {
-        out->frequencies = weft_to(r->frequencies, weft_default_device());
-        return;
-    }
     weft_rope_options rope = r->rope;
     rope.length = length;
-    out->frequencies = weft_rope_frequencies(&rope, &out->amplitude);
+    return weft_rope_frequencies(&rope, amplitude);
+}
+
+static void put_rotation(const rotation *r, int64_t length, weft__rotation *out)
+{
+    *out = (weft__rotation){.frequencies = r->frequencies, .amplitude = r->amplitude};
+    if (r->frequencies)
+        out->frequencies = weft_to(r->frequencies, weft_default_device());
+    else
+        out->frequencies = frequencies_of(r, length, &out->amplitude);
+}
+
+/* Longrope's rotation of rows with lengths (B). */
+static void put_rotations(const rotation *r, weft_array *lengths, weft__rotation *out)
+{
+    put_rotation(r, 0, out);
+    if (r->frequencies)
+        return;
+    out->longer = frequencies_of(r, INT64_MAX, &out->amplitude);
+    out->is_longer = weft_greater_scalar(lengths, (double)r->rope.original_max_position);
+    if (weft_dim(lengths, 0) == 1) {
+        out->frequencies = weft_where(out->is_longer, out->longer, out->frequencies);
+        out->longer = NULL;
+    } else {
+        out->is_longer = weft_reshape(out->is_longer, WEFT_DIMS(-1, 1, 1, 1));
+    }
 }
 
 /* 1 + beta ln(1 + floor(position / period)), broadcastable to queries (B, L, H, D). */
@@ -282,8 +310,13 @@ static weft__step make_step(decoder *m, int64_t offset, int64_t L, const weft_mo
     if (step.positions == NULL)
         step.positions = weft_arange((double)offset, (double)(offset + L), 1, WEFT_INT32);
     const int64_t length = call->length > offset + L ? call->length : offset + L;
-    for (int i = 0; i < 2; i++)
-        put_rotation(&m->rotations[i], length, &step.rotations[i]);
+    for (int i = 0; i < 2; i++) {
+        if (step.offset)
+            put_rotations(&m->rotations[i], weft_add_scalar(step.offset, (double)L),
+                          &step.rotations[i]);
+        else
+            put_rotation(&m->rotations[i], length, &step.rotations[i]);
+    }
     if (m->config.query_beta != 0)
         step.query_scale = query_scale(m, step.positions);
     return step;
@@ -373,9 +406,9 @@ static weft_array *decoder_forward(decoder *m, weft_array *tokens, const weft_mo
             "decoder: the rotation depends on the length, which an offset in an "
             "array does not say");
     const int64_t held = call->caches ? weft_cache_offset(call->caches[0]) : 0;
-    const int64_t most = m->rotations[0].rope.original_max_position;
-    if (m->config.renews && m->rotations[0].rope.kind == WEFT_ROPE_LONGROPE && held > 0 &&
-        held <= most && held + weft_dim(tokens, 1) > most && call->length <= most)
+    const int64_t most = renews_at(m);
+    if (call->offset == NULL && held > 0 && held <= most && held + weft_dim(tokens, 1) > most &&
+        call->length <= most)
         return weft_error_array("decoder: the caches hold %lld tokens of a sequence that becomes "
                                 "longer than original_max_position_embeddings %lld: compute it "
                                 "again from its start",

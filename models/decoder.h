@@ -112,6 +112,8 @@ typedef struct weft__layer {
 
 typedef struct weft__rotation {
     weft_array *frequencies; /* (d/2) */
+    weft_array *longer;      /* (d/2), of the rows where is_longer, bool (B, 1, 1, 1); or NULL */
+    weft_array *is_longer;
     double amplitude;
 } weft__rotation;
 

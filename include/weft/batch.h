@@ -205,7 +205,8 @@ typedef struct weft_generate_batch_options {
  *   - requests with a draft, a probe or no_cache, and those whose cache options differ from the
  *     ones of the sequences that are being computed together, or whose KV cache from the prompt
  *     cache was made for fewer or more tokens while memory was short;
- *   - models with rotary embeddings that depend on the length, or with caches of their own;
+ *   - models whose rotary embeddings depend on the length (but not if weft_model_info.renews_at is
+ *     set), or with caches of their own;
  *   - everything if batch.invariant is set.
  *
  * `results` has room for n entries, all of which are filled; free them with

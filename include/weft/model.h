@@ -153,7 +153,8 @@ typedef struct weft_model_info {
      */
     double ignored_partial;
     /* > 0: keys are rotated in another way in longer sequences than this, so caches of shorter ones
-     * cannot be continued beyond it; generation computes them again. Such a call fails. */
+     * cannot be continued beyond it; generation computes them again. Such a call fails, except with
+     * `offset`, whose value is not known. */
     int64_t renews_at;
 } weft_model_info;
 

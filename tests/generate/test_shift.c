@@ -1,5 +1,6 @@
-/* tests/generate/test_shift.c -- weft_generate_options.shift: texts beyond the positions equal
- * those of a generation from the first and the last tokens. */
+/* tests/generate/test_shift.c -- texts that are read again: with weft_generate_options.shift, those
+ * beyond the positions equal those of a generation from the first and the last tokens; with
+ * longrope, where its factors switch. */
 #include <string.h>
 
 #include "tests/check.h"
@@ -161,11 +162,12 @@ static void rows_go_on_too(void)
 
 /* Compares requests in a batch with the same ones alone. Those in the batch's caches have no
  * compiled step of their own. */
-static void check_together(weft_model *model, const weft_generate_request *requests, size_t n)
+static void check_together(weft_model *model, const weft_generate_request *requests, size_t n,
+                           int64_t tokens)
 {
     static text alone;
     weft_generated_row rows[8];
-    const weft_generate_batch_options batch = {.rows = 3};
+    const weft_generate_batch_options batch = {.rows = 3, .batch.tokens = tokens};
     if (!CHECK_OK(weft_generate_batch(model, NULL, requests, n, &batch, NULL, NULL, rows)))
         return;
     for (size_t i = 0; i < n; i++) {
@@ -212,9 +214,40 @@ static void shifted_rows_are_computed_together(void)
             options[i].prompt_cache = turn == 2 ? cache : NULL;
             requests[i] = (weft_generate_request){{prompt + i, lengths[i]}, &options[i]};
         }
-        check_together(model, requests, N);
+        check_together(model, requests, N, 0);
     }
     weft_prompt_cache_free(cache);
+    weft_model_free(model);
+}
+
+/* Prompts end before, at and after the length from which on longrope's other factors apply (24).
+ * The texts of rows that grow beyond it are processed again, in pieces or with other prompts. */
+static void rows_grow_beyond_the_switch_of_longrope(void)
+{
+    enum { N = 8, LONGEST = 30 };
+    static const size_t lengths[N] = {7, 23, 1, 24, 25, 2, LONGEST, 22};
+    static const int64_t pieces[] = {0, 5, 64}; /* tokens of a forward pass */
+    weft_model *model = fixture_model("phi3-longrope");
+    int32_t prompt[N + LONGEST];
+    weft_generate_request requests[N];
+    weft_generate_options options[N];
+    weft_generate_stats alone;
+    if (model == NULL || !CHECK_EQ_INT(weft_model_info_of(model)->renews_at, 24))
+        return;
+    for (int i = 0; i < N + LONGEST; i++)
+        prompt[i] = 3 + (i * i * 31) % 80;
+    for (int turn = 0; turn < 6; turn++) {
+        for (int i = 0; i < N; i++) {
+            options[i] = options_of(12 + 4 * i, false);
+            options[i].logprobs = false;
+            options[i].sampler.temperature = turn >= 3 ? 1 : 0; /* greedy: steps run ahead */
+            options[i].seed = 7 + (uint64_t)i;
+            requests[i] = (weft_generate_request){{prompt + i, lengths[i]}, &options[i]};
+        }
+        check_together(model, requests, N, pieces[turn % 3]);
+    }
+    CHECK_OK(weft_generate(model, NULL, prompt, 7, options, NULL, NULL, &alone));
+    CHECK(alone.compiles > 0);
     weft_model_free(model);
 }
 
@@ -302,4 +335,5 @@ static void failed_shifts_count_what_there_was(void)
 
 CHECK_MAIN("shift", CHECK_CASE(texts_go_on_beyond_the_positions), CHECK_CASE(rows_go_on_too),
            CHECK_CASE(shifted_rows_are_computed_together),
+           CHECK_CASE(rows_grow_beyond_the_switch_of_longrope),
            CHECK_CASE(failed_shifts_count_what_there_was), CHECK_CASE(bad_shifts_are_refused))
