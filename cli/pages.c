@@ -209,7 +209,7 @@ void cli_print_man(FILE *file)
         ".TP\n.B WEFT_VULKAN_DISABLE\n"
         "optional features of Vulkan devices that are not to be used, separated by commas:\n"
         ".BR float64 \", \" int64 \", \" storage8 \", \" host \", \" budget \", \" subnormals "
-        "\", \" matrix \", or \" all\n"
+        "\", \" matrix \",\n.BR matrix\\-bfloat16 \", or \" all\n"
         ".TP\n.B WEFT_VULKAN_SELF_TEST\n"
         "Vulkan devices are compared with the CPU at first use, and the result is kept.\n"
         ".BR skip \": not compared; \" force \": compared again\n"

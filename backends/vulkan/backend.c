@@ -39,6 +39,7 @@ static weft_status start(weft__vulkan_device *d)
     for (int i = 0; i < WEFT__VULKAN_FEATURE_COUNT; i++) {
         d->physical.used[i] = d->physical.used[i] && !d->failed[i];
     }
+    weft__vulkan_cores_restrict(&d->physical);
     status = status == WEFT_OK ? weft__vulkan_create(&d->physical, &d->handle) : status;
     status = status == WEFT_OK ? weft__vulkan_load_device(d->handle, &d->call) : status;
     status = status == WEFT_OK ? weft__vulkan_memory_open(d) : status;

@@ -135,7 +135,17 @@ void weft__vulkan_cores_probe(const weft__vulkan_instance *v, weft__vulkan_physi
 {
     read_facts(v, p);
     weft__vulkan_cores_choose(&p->facts, &p->cores);
+    p->present[WEFT__VULKAN_MATRIX_BFLOAT16] = p->cores.bfloat16.m > 0;
     p->present[WEFT__VULKAN_MATRIX] = p->cores.float16.m > 0 || p->cores.bfloat16.m > 0;
+}
+
+void weft__vulkan_cores_restrict(weft__vulkan_physical *p)
+{
+    bool *bfloat16 = &p->used[WEFT__VULKAN_MATRIX_BFLOAT16];
+    *bfloat16 = *bfloat16 && p->used[WEFT__VULKAN_MATRIX];
+    if (p->used[WEFT__VULKAN_MATRIX] && !*bfloat16) {
+        p->cores.bfloat16 = (weft__vulkan_core_shape){0};
+    }
 }
 
 /* ---- Enabling -------------------------------------------------------------------------------- */

@@ -71,8 +71,12 @@ void weft__vulkan_cores_choose(const weft__vulkan_core_facts *facts, weft__vulka
 
 typedef struct weft__vulkan_physical weft__vulkan_physical;
 
-/* Fills p->facts, p->cores and p->present[WEFT__VULKAN_MATRIX], whether any shape is supported. */
+/* Fills p->facts, p->cores, p->present[WEFT__VULKAN_MATRIX], whether any shape is supported, and
+ * p->present[WEFT__VULKAN_MATRIX_BFLOAT16]. */
 void weft__vulkan_cores_probe(const weft__vulkan_instance *v, weft__vulkan_physical *p);
+
+/* Removes bfloat16 matrices that p->used excludes. */
+void weft__vulkan_cores_restrict(weft__vulkan_physical *p);
 
 /* Extension structs and names to create a device that uses the cores. */
 typedef struct weft__vulkan_core_features {
@@ -106,6 +110,15 @@ weft__vulkan_core_shape_of(const weft__vulkan_cores *cores, weft_dtype dtype)
                                            : dtype == WEFT_BFLOAT16 ? &cores->bfloat16
                                                                     : NULL;
     return shape && shape->m > 0 ? shape : NULL;
+}
+
+/* Whether products of `dtype` run on the cores: of bfloat16, without such matrices, as scaled
+ * float16 (kernels/product_scaled.c). */
+static inline bool weft__vulkan_cores_multiply(const weft__vulkan_cores *cores, weft_dtype dtype)
+{
+    return weft__vulkan_core_shape_of(cores, dtype == WEFT_BFLOAT16 && cores->bfloat16.m == 0
+                                                 ? WEFT_FLOAT16
+                                                 : dtype) != NULL;
 }
 
 /* The module for inputs of `dtype` (float16 or bfloat16), derived from the float16 module by

@@ -15,7 +15,7 @@ static const char *const features[WEFT__VULKAN_FEATURE_COUNT] = {
     [WEFT__VULKAN_FLOAT64] = "float64",   [WEFT__VULKAN_INT64] = "int64",
     [WEFT__VULKAN_STORAGE8] = "storage8", [WEFT__VULKAN_HOST] = "host",
     [WEFT__VULKAN_BUDGET] = "budget",     [WEFT__VULKAN_SUBNORMALS] = "subnormals",
-    [WEFT__VULKAN_MATRIX] = "matrix",
+    [WEFT__VULKAN_MATRIX] = "matrix",     [WEFT__VULKAN_MATRIX_BFLOAT16] = "matrix-bfloat16",
 };
 
 const char *weft__vulkan_feature_name(weft__vulkan_feature feature)
@@ -41,7 +41,7 @@ static weft_status read_names(const char *variable, bool named[WEFT__VULKAN_FEAT
         if (!known) {
             return weft_fail(WEFT_INVALID,
                              "vulkan: %s: expected float64, int64, storage8, host, budget, "
-                             "subnormals, matrix or all, got '%.*s'",
+                             "subnormals, matrix, matrix-bfloat16 or all, got '%.*s'",
                              variable, (int)word, at);
         }
         at += word + (at[word] == ',');
@@ -204,6 +204,7 @@ static weft_status probe_features(const weft__vulkan_instance *v, weft__vulkan_p
     p->used[WEFT__VULKAN_MATRIX] =
         p->used[WEFT__VULKAN_MATRIX] &&
         (p->cores.usual || (status == WEFT_OK && enabled[WEFT__VULKAN_MATRIX]));
+    weft__vulkan_cores_restrict(p);
     return status;
 }
 

@@ -164,7 +164,7 @@ bool both_few(void)
            strstr(weft_device_description(weft_device_get("vulkan")), "in software") != NULL;
 }
 
-static int64_t commands_on_cores(void)
+int64_t both_commands_on_cores(void)
 {
     weft_counter all[16];
     const int n = weft_device_counters(weft_device_get("vulkan"), all, 16);
@@ -182,8 +182,8 @@ bool both_on_cores(weft_dtype dtype)
     weft_set_default_device(weft_device_get("vulkan"));
     weft_scope_open();
     weft_array *a = weft_ones(WEFT_DIMS(32, 32), dtype);
-    const int64_t before = commands_on_cores();
-    const bool there = CHECK_OK(weft_eval(weft_matmul(a, a))) && commands_on_cores() > before;
+    const int64_t before = both_commands_on_cores();
+    const bool there = CHECK_OK(weft_eval(weft_matmul(a, a))) && both_commands_on_cores() > before;
     weft_scope_close(NULL);
     weft_set_default_device(device);
     return there;

@@ -35,6 +35,9 @@ int64_t both_fused(void);
  * what a card's compiles at once; false with check_exhaustive(). */
 bool both_few(void);
 
+/* The number of commands that used the device's matrix cores, while it is profiled. */
+int64_t both_commands_on_cores(void);
+
 /* Whether the device's matrix cores multiply matrices of this dtype. */
 bool both_on_cores(weft_dtype dtype);
 

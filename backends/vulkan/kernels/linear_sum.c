@@ -81,7 +81,8 @@ static bool plan_of(const weft_call *call, const products *s, product_plan *plan
     for (int i = 0; i < s->n; i++) {
         product_plan one = {.p = s->all[i], .batches = 1};
         const weft__vulkan_factor *b = &s->all[i].b;
-        if (!cores || !weft__product_choose_cores(&one, cores) || b->dtype != first->b.dtype ||
+        if (!cores || !weft__product_choose_cores(&one, cores) || one.scaled ||
+            b->dtype != first->b.dtype ||
             weft__product_is_by_term(b) != weft__product_is_by_term(&first->b)) {
             return false;
         }

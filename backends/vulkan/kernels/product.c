@@ -51,8 +51,8 @@ typedef struct product_push {
 
 /* sum_parts.comp */
 typedef struct parts_push {
-    uint64_t sums, y, bias;
-    uint32_t count, columns, parts, bias_stride;
+    uint64_t sums, y, bias, row_shifts, column_shifts;
+    uint32_t rows, columns, count, parts, bias_stride, unused;
 } parts_push;
 
 static const tile_shape large = {16, 16, 2, 2}, medium = {16, 16, 1, 1}, small = {8, 8, 1, 1},
@@ -293,8 +293,9 @@ static int64_t workspace_of(const weft__vulkan_product *p, const weft__vulkan_co
 {
     product_plan plan;
     weft__product_make_plan(&plan, p, cores);
-    int64_t size = plan.wide ? sizeof(double) : sizeof(float);
-    return plan.parts > 1 ? plan.parts * plan.batches * p->rows * p->columns * size : 0;
+    const int64_t size = plan.wide ? sizeof(double) : sizeof(float),
+                  sums = plan.parts * plan.batches * p->rows * p->columns * size;
+    return weft__product_scaled_bytes(&plan) + (weft__product_has_sums(&plan) ? sums : 0);
 }
 
 /* Whether matrix cores can be used depends on the addresses, so the workspace suffices for both
@@ -329,7 +330,7 @@ static product_push push_of(const product_plan *plan, uint64_t workspace)
     const weft__vulkan_product *p = &plan->p;
     product_push push = {.a = p->a.address,
                          .b = p->b.address,
-                         .y = plan->parts > 1 ? workspace : p->y,
+                         .y = weft__product_has_sums(plan) ? workspace : p->y,
                          .bias = p->gate ? p->twin : p->bias,
                          .batches = (uint32_t)plan->batches,
                          .rows = (uint32_t)p->rows,
@@ -367,17 +368,19 @@ static product_push push_of(const product_plan *plan, uint64_t workspace)
 /* The type that the product's own launch writes. */
 static uint32_t y_type(const product_plan *plan)
 {
-    return plan->parts == 1 ? plan->p.y_dtype : plan->wide ? WEFT_FLOAT64 : WEFT_FLOAT32;
+    return !weft__product_has_sums(plan) ? plan->p.y_dtype
+           : plan->wide                  ? WEFT_FLOAT64
+                                         : WEFT_FLOAT32;
 }
 
 static uint32_t bias_type(const product_plan *plan)
 {
-    return plan->parts == 1 && plan->p.has_bias ? plan->p.bias_dtype : NO_TYPE;
+    return !weft__product_has_sums(plan) && plan->p.has_bias ? plan->p.bias_dtype : NO_TYPE;
 }
 
 static bool adds_residual(const product_plan *plan)
 {
-    return plan->parts == 1 && plan->p.residual;
+    return !weft__product_has_sums(plan) && plan->p.residual;
 }
 
 static bool y_is_packed(const product_plan *plan, uint64_t y)
@@ -484,15 +487,19 @@ static weft_status add_parts(const weft_call *call, const product_plan *plan, ui
     const parts_push push = {.sums = workspace,
                              .y = p->y,
                              .bias = p->bias,
+                             .row_shifts = plan->a_shifts,
+                             .column_shifts = plan->b_shifts,
+                             .rows = (uint32_t)p->rows, /* products with a bias or scales are never
+                                                         * swapped */
+                             .columns = (uint32_t)p->columns,
                              .count = (uint32_t)(plan->batches * p->rows * p->columns),
-                             .columns = (uint32_t)p->columns, /* products with a bias are never
-                                                               * swapped */
                              .parts = (uint32_t)plan->parts,
                              .bias_stride = (uint32_t)p->bias_stride};
     weft__vulkan_launch launch = {
         .shader = plan->wide ? &weft__shader_sum_parts_f64 : &weft__shader_sum_parts,
-        .n_constants = 3,
-        .constants = {p->y_dtype, p->has_bias ? p->bias_dtype : (uint32_t)NO_TYPE, p->residual},
+        .n_constants = 4,
+        .constants = {p->y_dtype, p->has_bias ? p->bias_dtype : (uint32_t)NO_TYPE, p->residual,
+                      plan->scaled},
         .push = &push,
         .push_bytes = sizeof push,
         .groups = weft__vulkan_groups(push.count, 256),
@@ -509,9 +516,16 @@ weft_status weft__vulkan_sum_parts(const weft_call *call, uint64_t sums, int64_t
     return add_parts(call, &plan, sums);
 }
 
-weft_status weft__product_run_plan(const weft_call *call, const product_plan *plan,
+weft_status weft__product_run_plan(const weft_call *call, product_plan *plan,
                                    const weft__vulkan_cores *cores, uint64_t workspace)
 {
+    if (plan->scaled) {
+        const weft_status copied = weft__product_copy_scaled(call, plan, workspace);
+        if (copied != WEFT_OK) {
+            return copied;
+        }
+        workspace += (uint64_t)weft__product_scaled_bytes(plan);
+    }
     product_push push = push_of(plan, workspace);
     const bool by_vectors = plan->way != BY_CORES && plan->way != BY_TILES;
     weft__vulkan_launch launch = {.push = &push,
@@ -532,7 +546,8 @@ weft_status weft__product_run_plan(const weft_call *call, const product_plan *pl
         vector_launch(plan, &launch);
     }
     weft_status status = weft__vulkan_dispatch(call, &launch);
-    return status == WEFT_OK && plan->parts > 1 ? add_parts(call, plan, workspace) : status;
+    return status == WEFT_OK && weft__product_has_sums(plan) ? add_parts(call, plan, workspace)
+                                                             : status;
 }
 
 weft_status weft__vulkan_product_run(const weft_call *call, const weft__vulkan_product *p,

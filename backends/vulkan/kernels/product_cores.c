@@ -38,13 +38,12 @@ static bool is_narrow(const weft__vulkan_product *p)
     return (p->rows <= NARROW || p->columns <= NARROW) && p->terms >= LEAST_SPLIT;
 }
 
-static bool fits(const product_plan *plan, const weft__vulkan_cores *cores)
+static bool fits(const product_plan *plan)
 {
     const weft__vulkan_product *p = &plan->p;
     const bool a_by_term = weft__product_is_by_term(&p->a),
                b_by_term = weft__product_is_by_term(&p->b);
     return !plan->wide && !p->b.format && p->a.dtype == p->b.dtype && p->terms > 0 &&
-           weft__vulkan_core_shape_of(cores, p->a.dtype) &&
            weft__product_is_packed(&p->a, a_by_term, line_size(p, a_by_term, p->rows), PIECE) &&
            weft__product_is_packed(&p->b, b_by_term, line_size(p, b_by_term, p->columns), PIECE);
 }
@@ -154,11 +153,19 @@ static bool choose_among(product_plan *plan, const weft__vulkan_cores *cores, bo
 
 bool weft__product_choose_cores(product_plan *plan, const weft__vulkan_cores *cores)
 {
-    if (!cores || !fits(plan, cores) ||
-        !((is_narrow(&plan->p) && choose_among(plan, cores, true)) ||
-          choose_among(plan, cores, false))) {
+    product_plan tried = *plan;
+    if (!cores || !fits(plan)) {
         return false;
     }
+    if (weft__product_can_scale(plan, cores, forced != NULL)) {
+        weft__product_scale(&tried);
+    }
+    if (!weft__vulkan_core_shape_of(cores, tried.p.a.dtype) ||
+        !((is_narrow(&tried.p) && choose_among(&tried, cores, true)) ||
+          choose_among(&tried, cores, false))) {
+        return false;
+    }
+    *plan = tried;
     plan->way = BY_CORES;
     return true;
 }
@@ -184,7 +191,7 @@ void weft__product_cores_launch(const product_plan *plan, const weft__vulkan_cor
                                              : plan->chunk % t->terms != 0 ||
                                                    p->terms % plan->chunk % t->terms != 0);
     const uint64_t y_bytes = PIECE * weft_dtype_size((weft_dtype)y_type);
-    const bool residual = p->residual && plan->parts == 1;
+    const bool residual = p->residual && !weft__product_has_sums(plan);
     const uint64_t residual_bytes = residual ? PIECE * weft_dtype_size(p->bias_dtype) : 1;
     const uint32_t constants[] = {subgroups_of(t) * cores->subgroup,
                                   t->rows,

@@ -43,6 +43,11 @@ typedef struct product_plan {
     int n_products;     /* > 0: a sum of so many products, whose terms are p.terms together */
     uint64_t records;   /* of a sum: the address of its operands' records */
     int64_t long_terms; /* of a sum: numbers of terms that need several steps, combined by OR */
+    /* p.a and p.b are copies of these bfloat16 operands in float16, whose rows and columns are
+     * scaled (product_scaled.c). */
+    bool scaled;
+    weft__vulkan_factor from_a, from_b;
+    uint64_t a_shifts, b_shifts; /* addresses of the exponents of the scales */
 } product_plan;
 
 void weft__product_make_plan(product_plan *plan, const weft__vulkan_product *product,
@@ -50,8 +55,27 @@ void weft__product_make_plan(product_plan *plan, const weft__vulkan_product *pro
 
 /* Plans with matrix cores; false: dtypes, strides or sizes are not supported. */
 bool weft__product_choose_cores(product_plan *plan, const weft__vulkan_cores *cores);
+
+/* product_scaled.c: whether the device has matrices of float16 only, and the sizes and dtypes allow
+ * or (forced) only the dtypes allow to multiply scaled copies. */
+bool weft__product_can_scale(const product_plan *plan, const weft__vulkan_cores *cores,
+                             bool forced);
+/* Replaces the operands by copies that are still to be made. */
+void weft__product_scale(product_plan *plan);
+/* Bytes of the copies and the exponents; 0 for other plans. */
+int64_t weft__product_scaled_bytes(const product_plan *plan);
+/* Makes the copies at `room` and sets their addresses. */
+weft_status weft__product_copy_scaled(const weft_call *call, product_plan *plan, uint64_t room);
+
+/* Whether the product's own launch writes float32 (float64) sums, from which a second one makes the
+ * result. */
+static inline bool weft__product_has_sums(const product_plan *plan)
+{
+    return plan->parts > 1 || plan->scaled;
+}
+
 /* Launches a plan. */
-weft_status weft__product_run_plan(const weft_call *call, const product_plan *plan,
+weft_status weft__product_run_plan(const weft_call *call, product_plan *plan,
                                    const weft__vulkan_cores *cores, uint64_t workspace);
 
 /* Sets shader and constants; NULL shader: out of memory. `y` is the address that the launch writes,

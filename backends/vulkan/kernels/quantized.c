@@ -229,7 +229,7 @@ static int64_t decoded_bytes(const weft_call *call, const weft__vulkan_product *
 {
     const weft__vulkan_cores *cores = weft__vulkan_cores_of(call);
     const int64_t bytes = (w->rows * w->width * 2 + 63) / 64 * 64;
-    return cores && weft__vulkan_core_shape_of(cores, p->a.dtype) && p->rows >= DECODED_ROWS &&
+    return cores && weft__vulkan_cores_multiply(cores, p->a.dtype) && p->rows >= DECODED_ROWS &&
                    bytes <= DECODED_ROOM && w->width % 8 == 0
                ? bytes
                : 0;

@@ -55,6 +55,7 @@ weft_status weft__trial_subnormals(weft__trials *t); /* needs SUBNORMALS */
 weft_status weft__trial_bytes(weft__trials *t);      /* needs STORAGE8 */
 weft_status weft__trial_casts(weft__trials *t);
 weft_status weft__trial_core_products(weft__trials *t); /* trials_cores.c; needs MATRIX */
+weft_status weft__trial_core_bfloat16(weft__trials *t);
 weft_status weft__trial_core_attention(weft__trials *t);
 
 #endif

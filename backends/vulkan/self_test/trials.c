@@ -262,6 +262,7 @@ const weft__trial weft__trials_all[] = {
     {"bytes", WEFT__VULKAN_STORAGE8, weft__trial_bytes},
     {"subnormals", WEFT__VULKAN_SUBNORMALS, weft__trial_subnormals},
     {"matrix products", WEFT__VULKAN_MATRIX, weft__trial_core_products},
+    {"bfloat16 matrix products", WEFT__VULKAN_MATRIX_BFLOAT16, weft__trial_core_bfloat16},
     {"matrix attention", WEFT__VULKAN_MATRIX, weft__trial_core_attention},
 };
 const int weft__trials_count = sizeof weft__trials_all / sizeof *weft__trials_all;

@@ -106,23 +106,40 @@ static weft_status try_product(weft__trials *t, weft_dtype dtype, sizes s, bool 
     return status;
 }
 
-/* Software drivers compile slowly, so they try one product of each dtype. */
-weft_status weft__trial_core_products(weft__trials *t)
+/* Software drivers compile slowly, so they try one product. */
+static weft_status try_products(weft__trials *t, weft_dtype dtype)
 {
     static const sizes all[] = {{64, 64, 48},   {256, 256, 128}, {136, 72, 64}, {24, 256, 256},
                                 {256, 24, 256}, {16, 64, 512},   {64, 16, 512}};
     const int n = is_software(t) ? 1 : (int)(sizeof all / sizeof *all);
     weft_status status = WEFT_OK;
-    for (int d = 0; d < 2; d++) {
-        for (int i = 0; i < n && is_used(t, dtypes[d]); i++) {
-            for (int turned = 0; turned < 4 && status == WEFT_OK && !t->wrong[0]; turned++) {
-                if (turned == 2 || !is_software(t)) {
-                    status = try_product(t, dtypes[d], all[i], turned & 1, turned >> 1);
-                }
+    for (int i = 0; i < n && is_used(t, dtype); i++) {
+        for (int turned = 0; turned < 4 && status == WEFT_OK && !t->wrong[0]; turned++) {
+            if (turned == 2 || !is_software(t)) {
+                status = try_product(t, dtype, all[i], turned & 1, turned >> 1);
             }
         }
     }
     return status;
+}
+
+/* Of float16, and of bfloat16 where it is multiplied as scaled float16: a product large enough for
+ * that, in two layouts, which have both of each operand. */
+weft_status weft__trial_core_products(weft__trials *t)
+{
+    const sizes large = {256, 256, 256};
+    weft_status status = try_products(t, WEFT_FLOAT16);
+    for (int turned = 1; turned < 3 && !is_used(t, WEFT_BFLOAT16) && !is_software(t); turned++) {
+        if (status == WEFT_OK && !t->wrong[0]) {
+            status = try_product(t, WEFT_BFLOAT16, large, turned & 1, turned >> 1);
+        }
+    }
+    return status;
+}
+
+weft_status weft__trial_core_bfloat16(weft__trials *t)
+{
+    return try_products(t, WEFT_BFLOAT16);
 }
 
 /* ---- Attention ------------------------------------------------------------------------------- */

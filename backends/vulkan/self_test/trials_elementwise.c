@@ -44,10 +44,10 @@ static const functions integers = {
     0,
     0};
 
-static const double values[] = {0,       -0.0, 0.3,   -0.7,  1,        2.3,       2.5,  -3.5,
-                                17.25,   88.3, -87,   100.7, 1024.3,   8388607.5, 1e10, -1e-5,
-                                0.99999, 3e38, 1e-30, 1.5,   INFINITY, -INFINITY, NAN,  -100,
-                                68719476736.5, -16777217.5};
+static const double values[] = {
+    0,     -0.0, 0.3,      -0.7,      1,         2.3,  2.5,           -3.5,       17.25,
+    88.3,  -87,  100.7,    1024.3,    8388607.5, 1e10, -1e-5,         0.99999,    3e38,
+    1e-30, 1.5,  INFINITY, -INFINITY, NAN,       -100, 68719476736.5, -16777217.5};
 static const double seconds[] = {2.5, -3, 0.7, 2, 1e-3};
 static const int64_t wholes[] = {0,   1,         -1,        2,     -3,     7,     31, -8,
                                  100, INT32_MAX, INT32_MIN, 65537, -65536, 12345, 3,  5};

@@ -1,5 +1,6 @@
 // backends/vulkan/shaders/sum_parts.comp -- adds the partial sums of a split-K product, always in
-// the same order, and the bias or the residual (products.glsl).
+// the same order, and the bias or the residual (products.glsl). SCALED undoes the scales of rows and
+// columns (scale_rows.comp).
 #version 460
 #include "common.glsl"
 
@@ -7,10 +8,12 @@ layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint Y_TYPE = FLOAT32;
 layout(constant_id = 1) const uint BIAS_TYPE = 255; // 255: no bias
 layout(constant_id = 2) const bool RESIDUAL = false;
+layout(constant_id = 3) const bool SCALED = false;
 
 layout(push_constant, scalar) uniform Push {
     Words sums, y, bias;
-    uint count, columns, parts;
+    Words row_shifts, column_shifts; // of all batches
+    uint rows, columns, count, parts;
     uint bias_stride;
 } p;
 
@@ -21,6 +24,15 @@ real part_at(uint i)
 #else
     return Floats(p.sums).at[i];
 #endif
+}
+
+// x 2^n, by three factors because 2^n may be out of range.
+real shifted(real x, int n)
+{
+    int third = n / 3;
+    real factor = real(intBitsToFloat((third + 127) << 23));
+    precise real r = x * factor * factor * real(intBitsToFloat((n - 2 * third + 127) << 23));
+    return r;
 }
 
 void main()
@@ -42,6 +54,10 @@ void main()
     }
     for (; part < p.parts; part++) {
         sum += part_at(i + part * p.count);
+    }
+    if (SCALED) {
+        uint column = i / (p.rows * p.columns) * p.columns + i % p.columns;
+        sum = shifted(sum, Ints(p.row_shifts).at[i / p.columns] + Ints(p.column_shifts).at[column]);
     }
     if (RESIDUAL) {
         sum = as_stored(sum, Y_TYPE) + load_real(p.bias, BIAS_TYPE, i);
