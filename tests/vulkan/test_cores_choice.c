@@ -314,6 +314,9 @@ static void the_choice_follows_from_the_facts(void)
         check_shape(d->name, &cores.float16, &d->float16);
         check_shape(d->name, &cores.bfloat16, &d->bfloat16);
         CHECK_CONTAINS(cores.about, d->about);
+        CHECK(weft__vulkan_cores_multiply(&cores, WEFT_FLOAT16) == (d->float16.m > 0));
+        CHECK(weft__vulkan_cores_multiply(&cores, WEFT_BFLOAT16) ==
+              (d->float16.m > 0 || d->bfloat16.m > 0));
         CHECK(cores.processors > 0);
     }
 }

@@ -309,6 +309,31 @@ static void sums_with_encoded_weights(void)
     weft_set_default_device(weft_device_get("cpu"));
 }
 
+/* A residual is added by the launch that undoes the scales, with the bits of an addition. */
+static void residuals(void)
+{
+    weft_array *y[2];
+    if (!scaled_there())
+        return;
+    weft_set_default_device(vulkan);
+    weft_scope_open_lean();
+    weft_array *x = both_draw(WEFT_DIMS(256, 264), WEFT_BFLOAT16, -1, 1),
+               *w = both_draw(WEFT_DIMS(272, 264), WEFT_BFLOAT16, -1, 1),
+               *r = both_draw(WEFT_DIMS(256, 272), WEFT_BFLOAT16, -9, 9);
+    weft_array *in[] = {x, w, r};
+    CHECK_OK(weft_eval_n(in, 3));
+    for (int one_by_one = 0; one_by_one < 2; one_by_one++) {
+        const int64_t before = both_commands_on_cores(), fused = both_fused();
+        y[one_by_one] = weft_add(r, both_apart(weft_linear(x, w, NULL), one_by_one));
+        CHECK_OK(weft_eval(y[one_by_one]));
+        CHECK(both_commands_on_cores() > before);
+        CHECK_EQ_INT(both_fused() - fused, 1 - one_by_one);
+    }
+    CHECK(both_equal(y[0], y[1]));
+    weft_scope_close(NULL);
+    weft_set_default_device(weft_device_get("cpu"));
+}
+
 CHECK_MAIN("vulkan_scaled", CHECK_CASE(small_products_of_every_layout),
            CHECK_CASE(large_products_are_scaled), CHECK_CASE(empty_products),
-           CHECK_CASE(sums_with_encoded_weights))
+           CHECK_CASE(sums_with_encoded_weights), CHECK_CASE(residuals))

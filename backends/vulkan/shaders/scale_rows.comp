@@ -1,12 +1,13 @@
-// backends/vulkan/shaders/scale_rows.comp -- an operand of a product, from bfloat16 to float16: each
-// row is divided by the power of two, 2^shift, for which its largest magnitude is in [2^15, 2^16). A
-// workgroup scales a row whose terms are adjacent in memory (BY_TERM), or 64 adjacent rows.
+// backends/vulkan/shaders/scale_rows.comp -- an operand of a product, from bfloat16 to float16:
+// each row is divided by the power of two, 2^shift, for which its largest magnitude is in [2^15,
+// 2^16). A workgroup scales a row whose terms are adjacent in memory (BY_TERM), or 64 adjacent
+// rows.
 //
 // The result is exact except for elements that are smaller than the largest one by a factor of more
-// than 2^31 or so: float16's subnormals are multiples of 2^-24, so errors are below 2^-39 of the
-// largest element. A nonzero element stays nonzero, so that its product with an infinity is one.
-// Infinities and NaN are kept and have no part in the scale. Everything is computed in integers,
-// since devices may flush subnormals.
+// than 2^32: float16's subnormals are multiples of 2^-24, so errors are below 2^-39 of the largest
+// element. A nonzero element stays nonzero, so that its product with an infinity is one. Infinities
+// and NaN are kept and have no part in the scale. Everything is computed in integers, since devices
+// may flush subnormals.
 #version 460
 #include "common.glsl"
 #include "pieces.glsl"
@@ -53,7 +54,7 @@ uint largest_of(uvec4 a)
     return max(max(a.x, a.y), max(a.z, a.w));
 }
 
-// The finite number of these bits (not 0) is mantissa 2^(e - 134) with a mantissa of at most 8 bits.
+// The finite number of these bits is mantissa 2^exponent, with a mantissa of at most 8 bits.
 uint mantissa_of(uint bits)
 {
     return (bits & 0x7fffu) >= 0x80u ? (bits & 0x7fu) | 0x80u : bits & 0x7fu;

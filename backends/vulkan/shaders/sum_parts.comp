@@ -1,6 +1,6 @@
 // backends/vulkan/shaders/sum_parts.comp -- adds the partial sums of a split-K product, always in
-// the same order, and the bias or the residual (products.glsl). SCALED undoes the scales of rows and
-// columns (scale_rows.comp).
+// the same order, and the bias or the residual (products.glsl). SCALED undoes the scales of rows
+// and columns (scale_rows.comp).
 #version 460
 #include "common.glsl"
 
