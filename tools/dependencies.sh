@@ -51,7 +51,8 @@ clang-format    command:clang-format
 clang-tidy      command:clang-tidy
 codespell       command:codespell
 "
-# For Debian packages, and for the folder that runs without installation.
+# For Debian packages, and for the folder that runs without installation, in which the libraries of
+# C++ and Fortran are linked too.
 deb_packages="
 build-essential command:dpkg-buildpackage
 debhelper       command:dh
@@ -61,6 +62,8 @@ libopenmpi-dev  module:ompi-c
 "
 tarball_packages="
 cmake           command:cmake
+g++             command:g++
+gfortran        command:gfortran
 dpkg-dev        command:dpkg-source
 make            command:make
 "
