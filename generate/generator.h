@@ -85,8 +85,8 @@ bool weft__generator_renew(weft_generator *g);
  * or timed out, and sets g->stats.reason. */
 weft_status weft__step_prompt(weft_generator *g);
 
-/* The length of the text that is being processed, for rotations that depend on it; 0: some of its
- * keys are known already from another sequence. */
+/* The length of the text that is being processed, for rotations that depend on it; 0 when it has
+ * been. */
 int64_t weft__whole_length(const weft_generator *g);
 
 /* Processes L tokens of the prompt, but not its last one. */

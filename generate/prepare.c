@@ -245,9 +245,10 @@ static void release(weft_generator *g)
     g->stats.compiles = weft_generator_stats(g).compiles;
     weft_compiled_free(g->decode);
     weft__speculation_free(g->options.draft, g->speculation);
-    /* After a failure, or if an entry cannot be allocated, they are freed. */
+    /* After a failure, or if an entry cannot be allocated, they are freed. The keys of a text that
+     * is read in part are rotated for its whole length. */
     if (g->caches && g->options.prompt_cache && g->stats.reason != WEFT_FINISH_ERROR &&
-        shares_keys(g, weft_cache_offset(g->caches[0])))
+        shares_keys(g, g->reading ? g->n_text : weft_cache_offset(g->caches[0])))
         (void)weft_prompt_cache_put(g->options.prompt_cache, g->text, (size_t)g->n_text,
                                     &g->options.cache, g->caches);
     else

@@ -358,10 +358,16 @@ static weft_status read_caches(const loading *l, weft_generator *g)
     weft_model_free_caches(g->model, g->caches);
     g->caches = caches;
     const int64_t held = weft_cache_offset(caches[0]);
-    if (l->c.enqueued > 0)
-        return held == l->c.prompt_tokens + l->c.enqueued - 1 ? WEFT_OK : misfit(l, "'counts'");
-    g->known = g->stats.cached_tokens = held; /* of a prompt that was interrupted */
-    return held < l->c.prompt_tokens && l->c.tokens == 0 ? WEFT_OK : misfit(l, "'counts'");
+    const bool begun = l->c.enqueued > 0;
+    g->reading = !begun || held != l->c.prompt_tokens + l->c.enqueued - 1;
+    if (!g->reading)
+        return WEFT_OK;
+    g->known = held; /* of a text that was interrupted before its first token or at renews_at */
+    g->stats.cached_tokens = begun ? 0 : held;
+    const bool again = l->n_ids == weft_model_info_of(l->model)->renews_at + 1;
+    return held < l->n_ids && l->c.tokens == l->c.enqueued && (!begun || again)
+               ? WEFT_OK
+               : misfit(l, "'counts'");
 }
 
 static weft_status fill(const loading *l, weft_generator *g)
@@ -374,7 +380,6 @@ static weft_status fill(const loading *l, weft_generator *g)
     for (int64_t i = l->c.prompt_tokens; i < l->n_ids && status == WEFT_OK; i++)
         status = weft__generator_append(g, l->ids[i]);
     g->enqueued = l->c.enqueued;
-    g->reading = g->enqueued == 0;
     g->stats.tokens = l->c.tokens;
     if (status == WEFT_OK && g->limit < g->enqueued)
         g->limit = g->enqueued;

@@ -91,7 +91,7 @@ weft_status weft__put_draw(weft_generator *g, weft_array *logits)
 
 int64_t weft__whole_length(const weft_generator *g)
 {
-    return g->reading && g->known == 0 ? g->n_text : 0;
+    return g->reading ? g->n_text : 0;
 }
 
 weft_status weft__put_step(weft_generator *g, weft_array *tokens, weft_array *offset)

@@ -9,6 +9,7 @@
 #include "weft/generate.h"
 #include "weft/memory.h"
 #include "weft/prompt_cache.h"
+#include "weft/state.h"
 
 enum { POSITIONS = 512, PROMPT = 20, TOKENS = 900, SINKS = 4 };
 
@@ -251,6 +252,84 @@ static void rows_grow_beyond_the_switch_of_longrope(void)
     weft_model_free(model);
 }
 
+/* A probe that cancels after some chunks of text. */
+typedef struct stopper {
+    weft_cancel *cancel;
+    int chunks;
+} stopper;
+
+static void stop_at_chunk(void *context, const weft_probe_event *event)
+{
+    stopper *s = context;
+    if (event->token < 0 && --s->chunks == 0)
+        weft_cancel_set(s->cancel);
+}
+
+/* The tokens until the end; how many there were. */
+static size_t rest(weft_generator *g, int32_t *ids, double *logprobs)
+{
+    size_t n = 0;
+    while (n < 4 * POSITIONS && CHECK_OK(weft_generator_next(g, &ids[n], &logprobs[n])) &&
+           ids[n] >= 0)
+        n++;
+    return n;
+}
+
+/* A text of 20 tokens that is read again behind 24, and one of 40, interrupted after their first
+ * chunk of 18 with the other factors: a saved state continues like the same text without the
+ * interruption, and the keys serve no shorter text. */
+static void longrope_goes_on_after_an_interruption(void)
+{
+    static const struct {
+        size_t n;
+        int chunks;
+    } all[] = {{20, 2}, {40, 1}};
+    static text expected, got;
+    const char *path = check_temporary("interrupted.safetensors");
+    weft_model *model = fixture_model("phi3-longrope");
+    int32_t prompt[40];
+    for (int i = 0; i < 40; i++)
+        prompt[i] = 3 + (i * i * 31) % 80;
+    for (int i = 0; model != NULL && i < 2; i++) {
+        stopper s = {weft_cancel_new(), all[i].chunks};
+        const weft_probe probe = {WEFT_PROBE_CACHE, stop_at_chunk, &s};
+        weft_generate_options o = options_of(30, false);
+        weft_prompt_cache *cache = NULL;
+        weft_generator *g = NULL;
+        o.prefill = 18;
+        expected.n = got.n = 0;
+        CHECK_OK(weft_generate(model, NULL, prompt, all[i].n, &o, keep, &expected, NULL));
+        CHECK_OK(weft_prompt_cache_new(model, NULL, &cache));
+        o.prompt_cache = cache;
+        o.probe = &probe;
+        o.cancel = s.cancel;
+        CHECK_OK(weft_generator_new(model, prompt, all[i].n, &o, &g));
+        got.n = rest(g, got.ids, got.logprobs);
+        CHECK_EQ_INT(got.n, all[i].n == 20 ? 5 : 0);
+        CHECK_EQ_INT(weft_generator_stats(g).reason, WEFT_FINISH_CANCELLED);
+        CHECK_OK(weft_state_save(g, path, NULL));
+        weft_generator_free(g);
+        if (CHECK_OK(weft_state_load(model, path, NULL, NULL, &g)))
+            got.n += rest(g, got.ids + got.n, got.logprobs + got.n);
+        weft_generator_free(g);
+        CHECK_EQ_INT(got.n, expected.n);
+        CHECK_BYTES(got.ids, expected.ids, expected.n * sizeof *got.ids);
+        CHECK_BYTES(got.logprobs, expected.logprobs, expected.n * sizeof *got.logprobs);
+
+        o = options_of(5, false);
+        expected.n = got.n = 0;
+        CHECK_OK(weft_generate(model, NULL, prompt, 20, &o, keep, &expected, NULL));
+        o.prompt_cache = cache;
+        CHECK_OK(weft_generate(model, NULL, prompt, 20, &o, keep, &got, NULL));
+        CHECK_BYTES(got.ids, expected.ids, expected.n * sizeof *got.ids);
+        for (size_t k = 0; k < expected.n; k++) /* other factors change them by 0.3 and more */
+            CHECK_CLOSE(got.logprobs[k], expected.logprobs[k], 1e-5);
+        weft_prompt_cache_free(cache);
+        weft_cancel_free(s.cancel);
+    }
+    weft_model_free(model);
+}
+
 static void bad_shifts_are_refused(void)
 {
     static text got;
@@ -336,4 +415,5 @@ static void failed_shifts_count_what_there_was(void)
 CHECK_MAIN("shift", CHECK_CASE(texts_go_on_beyond_the_positions), CHECK_CASE(rows_go_on_too),
            CHECK_CASE(shifted_rows_are_computed_together),
            CHECK_CASE(rows_grow_beyond_the_switch_of_longrope),
+           CHECK_CASE(longrope_goes_on_after_an_interruption),
            CHECK_CASE(failed_shifts_count_what_there_was), CHECK_CASE(bad_shifts_are_refused))
