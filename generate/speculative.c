@@ -265,11 +265,26 @@ static void find_in_text(weft_generator *g, int64_t most)
     }
 }
 
+/* The caches of a draft with longrope begin again where its factors switch. */
+static void renew_draft(weft_generator *g)
+{
+    weft__speculation *s = g->speculation;
+    const weft_model_info *info = weft_model_info_of(g->options.draft);
+    if (g->n_text <= info->renews_at || s->held > info->renews_at)
+        return;
+    for (int64_t i = 0; i < info->n_caches; i++)
+        weft_cache_reset(s->draft.caches[i]);
+    s->held = 0;
+}
+
 /* Proposes one token by the draft, which first reads the tokens of s->ids after `held`. */
 static weft_status propose_one(weft_generator *g)
 {
     weft__speculation *s = g->speculation;
     const bool first = s->n == 0;
+    if (first)
+        renew_draft(g);
+    s->draft.length = g->n_text + s->n;
     const int32_t *ids = first ? g->text + s->held : s->ids + s->n - 1;
     const int64_t n = first ? g->n_text - s->held : 1;
     weft_array *logits;
@@ -289,19 +304,32 @@ static weft_status propose_one(weft_generator *g)
     return status;
 }
 
+/* How many proposals can be read after the text: a model's positions are limited, and so are the
+ * keys of longrope's first factors. */
+static int64_t room_for(const weft_model *model, const weft_generator *g, int64_t most)
+{
+    const weft_model_info *info = weft_model_info_of(model);
+    const int64_t ends[] = {info->max_positions,
+                            g->n_text <= info->renews_at ? info->renews_at : 0};
+    for (int i = 0; i < 2; i++) {
+        if (ends[i] > 0 && most > ends[i] - g->n_text)
+            most = ends[i] - g->n_text;
+    }
+    return most;
+}
+
 /* Up to `most` proposals. */
 static weft_status propose(weft_generator *g, int64_t most)
 {
     weft__speculation *s = g->speculation;
     weft_status status = WEFT_OK;
     s->n = 0;
+    most = room_for(g->model, g, most);
     if (g->options.draft == NULL) {
         find_in_text(g, most);
         return WEFT_OK;
     }
-    const int64_t positions = weft_model_info_of(g->options.draft)->max_positions;
-    if (positions > 0 && most > positions - g->n_text)
-        most = positions - g->n_text;
+    most = room_for(g->options.draft, g, most);
     while (s->n < most && status == WEFT_OK && g->stats.reason == WEFT_FINISH_NONE) {
         weft_scope_open_lean();
         status = propose_one(g);
@@ -425,6 +453,8 @@ weft_status weft__speculate(weft_generator *g)
         s->model.compile = s->draft.compile =
             !g->options.no_compile && g->limit - g->stats.tokens >= WORTH;
     }
+    (void)weft__generator_renew(g);
+    s->model.length = weft__whole_length(g);
     /* The prompt is processed without proposals: its token arrives sooner, and the caches are
      * checked for trimming. */
     weft_status status = propose(g, g->reading ? 0 : left < most ? left : most);

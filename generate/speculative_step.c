@@ -34,7 +34,7 @@ static weft_status settle(const weft__span *span, weft_array *array)
 
 static weft_array *hidden_of(const weft__span *span, const int32_t *ids, int64_t n)
 {
-    const weft_model_call call = {.caches = span->caches};
+    const weft_model_call call = {.caches = span->caches, .length = span->length};
     weft_array *tokens = weft_from_data(ids, WEFT_INT32, WEFT_DIMS(1, n));
     return weft_model_hidden(span->model, tokens, &call);
 }

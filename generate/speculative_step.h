@@ -11,6 +11,7 @@ typedef struct weft__span {
     weft_model *model;
     weft_cache **caches;
     int64_t most;
+    int64_t length;          /* as weft_model_call.length */
     bool compile;            /* compile if possible */
     weft_compiled *compiled; /* NULL: not compiled yet */
 } weft__span;

@@ -330,6 +330,32 @@ static void longrope_goes_on_after_an_interruption(void)
     weft_model_free(model);
 }
 
+/* With proposed tokens, of the text or of a draft with longrope, and prompts on both sides. */
+static void proposals_cross_the_switch_of_longrope(void)
+{
+    static const size_t lengths[] = {7, 23, 24, 25, 40};
+    static text expected, got;
+    weft_model *model = fixture_model("phi3-longrope"), *draft = fixture_model("phi3-longrope");
+    int32_t prompt[40];
+    for (int i = 0; i < 40; i++)
+        prompt[i] = 3 + i % 5;
+    for (size_t i = 0; model != NULL && draft != NULL && i < 10; i++) {
+        weft_generate_options o = options_of(40, false);
+        weft_generate_stats stats;
+        expected.n = got.n = 0;
+        CHECK_OK(weft_generate(model, NULL, prompt, lengths[i / 2], &o, keep, &expected, NULL));
+        o.prefill = 6;
+        o.draft = i % 2 ? draft : NULL;
+        o.ngram = i % 2 ? 0 : 1;
+        CHECK_OK(weft_generate(model, NULL, prompt, lengths[i / 2], &o, keep, &got, &stats));
+        if (CHECK_EQ_INT(got.n, expected.n))
+            CHECK_BYTES(got.ids, expected.ids, expected.n * sizeof *got.ids);
+        CHECK(stats.accepted > 0);
+    }
+    weft_model_free(model);
+    weft_model_free(draft);
+}
+
 static void bad_shifts_are_refused(void)
 {
     static text got;
@@ -416,4 +442,5 @@ CHECK_MAIN("shift", CHECK_CASE(texts_go_on_beyond_the_positions), CHECK_CASE(row
            CHECK_CASE(shifted_rows_are_computed_together),
            CHECK_CASE(rows_grow_beyond_the_switch_of_longrope),
            CHECK_CASE(longrope_goes_on_after_an_interruption),
+           CHECK_CASE(proposals_cross_the_switch_of_longrope),
            CHECK_CASE(failed_shifts_count_what_there_was), CHECK_CASE(bad_shifts_are_refused))
