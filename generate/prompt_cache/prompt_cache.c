@@ -329,10 +329,15 @@ weft_status weft_prompt_cache_warm(weft_prompt_cache *cache, const int32_t *ids,
 {
     weft_cache **caches;
     int64_t done;
-    const int64_t step = prefill > 0 ? prefill : PREFILL,
-                  V = weft_model_info_of(cache->model)->vocab_size;
+    const weft_model_info *info = weft_model_info_of(cache->model);
+    const int64_t step = prefill > 0 ? prefill : PREFILL, V = info->vocab_size;
     if (n == 0)
         return weft_fail(WEFT_INVALID, "prompt cache: the text has no tokens");
+    if (info->renews_at > 0 && n > (size_t)info->renews_at)
+        return weft_fail(WEFT_UNSUPPORTED,
+                         "prompt cache: expected at most %lld tokens, since the model rotates the "
+                         "keys of longer texts in another way, got %zu",
+                         (long long)info->renews_at, n);
     for (size_t i = 0; i < n; i++) {
         if (ids[i] < 0 || ids[i] >= V)
             return weft_fail(WEFT_INVALID,

@@ -65,7 +65,8 @@ WEFT_API weft_prompt_cache_metrics weft_prompt_cache_measure(weft_prompt_cache *
 
 /* Computes a sequence of n ids, such as instructions that many prompts begin with, and stores it as
  * an entry that later prompts do not extend. `prefill` tokens are computed at a time; 0: 512.
- * WEFT_INVALID for a sequence that the model cannot take. */
+ * WEFT_INVALID for a sequence that the model cannot take, WEFT_UNSUPPORTED for one that is longer
+ * than weft_model_info.renews_at. */
 WEFT_NODISCARD WEFT_API weft_status weft_prompt_cache_warm(weft_prompt_cache *cache,
                                                            const int32_t *ids, size_t n,
                                                            const weft_cache_options *options,

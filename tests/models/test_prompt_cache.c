@@ -138,6 +138,24 @@ static void instructions_stay_warm(void)
     weft_model_free(model);
 }
 
+/* Keys of texts beyond the switch of longrope's factors (24) serve no other text. */
+static void instructions_beyond_the_switch_are_refused(void)
+{
+    weft_model *model = fixture_model("phi3-longrope");
+    weft_prompt_cache *cache = model ? make(model, 0) : NULL;
+    int32_t ids[PROMPT];
+    if (!CHECK(cache != NULL))
+        return;
+    write_text(ids, 0, PROMPT);
+    CHECK_STATUS(weft_prompt_cache_warm(cache, ids, 25, NULL, 0), WEFT_UNSUPPORTED);
+    CHECK_CONTAINS(weft_error_message(), "expected at most 24 tokens");
+    same_as_without(model, cache, ids, 20, NULL, 0);
+    CHECK_OK(weft_prompt_cache_warm(cache, ids, 24, NULL, 7));
+    same_as_without(model, cache, ids, 24, NULL, 23);
+    weft_prompt_cache_free(cache);
+    weft_model_free(model);
+}
+
 /* ---- entries --------------------------------------------------------------------------------- */
 
 static void the_oldest_goes_for_want_of_room(void)
@@ -341,7 +359,8 @@ static void files_that_do_not_fit_are_refused(void)
 
 CHECK_MAIN("prompt_cache", CHECK_CASE(the_same_tokens_with_less_work),
            CHECK_CASE(rings_that_went_around_serve_what_goes_on),
-           CHECK_CASE(instructions_stay_warm), CHECK_CASE(the_oldest_goes_for_want_of_room),
-           CHECK_CASE(a_fingerprint_reads_little), CHECK_CASE(adapters_are_told_apart),
-           CHECK_CASE(a_file_brings_entries_back), CHECK_CASE(files_of_others_are_refused),
-           CHECK_CASE(files_that_do_not_fit_are_refused))
+           CHECK_CASE(instructions_stay_warm),
+           CHECK_CASE(instructions_beyond_the_switch_are_refused),
+           CHECK_CASE(the_oldest_goes_for_want_of_room), CHECK_CASE(a_fingerprint_reads_little),
+           CHECK_CASE(adapters_are_told_apart), CHECK_CASE(a_file_brings_entries_back),
+           CHECK_CASE(files_of_others_are_refused), CHECK_CASE(files_that_do_not_fit_are_refused))
