@@ -1,6 +1,7 @@
 /* tests/vulkan/test_epilogues.c -- ops that kernels apply to their own results (residual sums and
  * gates of products, rotations written to caches): the same bits as ops one by one; and the number
  * of launches and barriers for a token of a decoder. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -314,8 +315,9 @@ static work work_of_token(const char *family, int layers, size_t texts)
 static void check_family(const char *family, size_t texts, int64_t commands, int64_t barriers)
 {
     const work two = work_of_token(family, 2, texts), all = work_of_token(family, LAYERS, texts);
-    const int64_t c = (all.commands - two.commands) / (LAYERS - 2),
-                  b = (all.barriers - two.barriers) / (LAYERS - 2);
+    /* Rounded: what a run needs beside its tokens is a fraction of a launch for each. */
+    const int64_t c = llround((double)(all.commands - two.commands) / (LAYERS - 2)),
+                  b = llround((double)(all.barriers - two.barriers) / (LAYERS - 2));
     printf(
         "%s, %zu texts: a token of %d layers: %lld launches, %lld barriers; a layer: %lld, %lld\n",
         family, texts, LAYERS, (long long)all.commands, (long long)all.barriers, (long long)c,
