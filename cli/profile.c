@@ -11,7 +11,7 @@ enum { CEILING_ROUNDS = 3 };
 
 static struct {
     bool tables; /* --profile */
-    const char *trace;
+    char *trace; /* a copy: the words of --config and --resume are freed before it is used */
     weft_device *devices[PROFILE_DEVICES];
     int n;
     weft_ceiling ceilings[PROFILE_DEVICES][WEFT_CEILING_COUNT];
@@ -54,7 +54,10 @@ weft_status cli_profile_start(const cli_place *place)
     if (!cli_profile_asked(place))
         return WEFT_OK;
     profiled.tables = place->profile;
-    profiled.trace = place->trace;
+    weft_free(profiled.trace);
+    profiled.trace = place->trace ? weft_strdup(place->trace) : NULL;
+    if (place->trace && profiled.trace == NULL)
+        return weft_fail(WEFT_MEMORY, "out of memory for the name of a trace");
     profiled.n = devices_of(place, profiled.devices);
     profiled.open = true;
     if (profiled.trace != NULL)
@@ -77,7 +80,10 @@ weft_status cli_profile_ceilings(const cli_place *place)
 
 weft_status cli_profile_save_trace(void)
 {
-    return profiled.trace != NULL ? weft_trace_save(profiled.trace) : WEFT_OK;
+    const weft_status status = profiled.trace != NULL ? weft_trace_save(profiled.trace) : WEFT_OK;
+    weft_free(profiled.trace);
+    profiled.trace = NULL;
+    return status;
 }
 
 /* ---- Adding up ------------------------------------------------------------------------------ */

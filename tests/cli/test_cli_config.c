@@ -161,6 +161,25 @@ static void bad_yaml_is_refused_with_its_line(void)
         check_refused("bad.yaml", bad, sizeof bad / sizeof *bad);
 }
 
+/* The file of --trace is written after the words of --config and of a resumed run are freed. */
+static void a_trace_from_a_file_is_written(void)
+{
+    char file[2048], trace[1024], out[1024];
+    snprintf(trace, sizeof trace, "%s", check_temporary("trace.json"));
+    snprintf(out, sizeof out, "%s", check_temporary("traced"));
+    snprintf(file, sizeof file,
+             "{\"model\": \"%s\", \"data\": \"%s\", \"steps\": 1, \"trace\": \"%s\"}", model(),
+             rows(), trace);
+    output o =
+        weft_command(NULL, "train --config %s --out %s", text_file("trace-it.json", file), out);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_EQ_INT(shell_command(NULL, "rm %s", trace).code, 0);
+    o = weft_command(NULL, "train --resume --steps 2 --out %s", out);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_EQ_INT(shell_command(NULL, "rm %s", trace).code, 0);
+}
+
 CHECK_MAIN("cli_config", CHECK_CASE(a_file_means_what_its_options_mean),
+           CHECK_CASE(a_trace_from_a_file_is_written),
            CHECK_CASE(bad_json_is_refused_with_its_line),
            CHECK_CASE(bad_yaml_is_refused_with_its_line))
