@@ -121,9 +121,9 @@ static int orders_of(const cpu_gemm *g)
 
 /* Whether dividing into parts takes less time than is saved; by tiles this must not depend on m. In
  * nanoseconds, measured on a Sapphire Rapids processor: packing an element of one, two or three
- * parts, a product by the driver for float32 (of 128 x 576 x 576: with weights of one part, which
- * the estimate does not see, parts take half its time, with those of three as long), one of parts,
- * and what a result of several products takes besides. */
+ * parts, a product by the driver for float32, one of parts, and what a result of several products
+ * takes besides. That of the driver is such that 128 x 576 x 576 goes by parts: with weights of one
+ * part, which the estimate does not see, this takes half the time. */
 bool weft__cpu_parts_takes(const cpu_gemm *g)
 {
     static const double pack[] = {0, 0.1, 0.35, 0.45};

@@ -277,7 +277,7 @@ static double min_tokens(double value)
     return (double)tokens;
 }
 
-/* The backend does not stop when it is told to: the message says how long Weft waited, at most
+/* The backend ignores requests to stop; the message states how long Weft waited, at most
  * answer_seconds. */
 static double stop_seconds(double value)
 {
