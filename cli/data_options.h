@@ -24,11 +24,14 @@ typedef struct cli_data_source {
      .kind = CLI_CHOICE,                                                                           \
      .value = "jsonl|json|csv|tsv|text|parquet",                                                   \
      CLI_DATA_AT(T, format),                                                                       \
+     .marks = CLI_FIXED | CLI_OF_DATA,                                                             \
      .help = "format of the data, which standard input needs; default: by the file's extension"},  \
         {.name = "long",                                                                           \
          .kind = CLI_CHOICE,                                                                       \
          .value = "keep-head|keep-tail|split|drop|refuse",                                         \
          CLI_DATA_AT(T, longer),                                                                   \
+         .marks = CLI_FIXED | CLI_OF_VALIDATION,                                                   \
+         .unset = "keep-head",                                                                     \
          .help =                                                                                   \
              "samples that are longer: keep their first tokens and so the prompt of a "            \
              "completion (the default), their last ones, split them, leave them out, or fail"},    \
@@ -36,10 +39,11 @@ typedef struct cli_data_source {
          .kind = CLI_TEXT,                                                                         \
          .value = "DIR",                                                                           \
          CLI_DATA_AT(T, cache),                                                                    \
+         .marks = CLI_OF_VALIDATION,                                                               \
          .help = "keep tokens there: the same data is not tokenized again"},                       \
     {                                                                                              \
         .name = "max-bad-rows", .kind = CLI_INT, .value = "N", .fallback = "0", .low = 0,          \
-        .high = CLI_ANY, CLI_DATA_AT(T, max_bad_rows),                                             \
+        .high = CLI_ANY, CLI_DATA_AT(T, max_bad_rows), .marks = CLI_FIXED | CLI_OF_VALIDATION,     \
         .help = "skip up to N malformed rows instead of failing at the first"                      \
     }
 
@@ -49,9 +53,11 @@ typedef struct cli_data_source {
      .kind = CLI_TEXT,                                                                             \
      .value = "TEXT",                                                                              \
      CLI_DATA_AT(T, system),                                                                       \
+     .marks = CLI_FIXED | CLI_OF_VALIDATION,                                                       \
      .help = "the system text of rows that have none; rows of text alone have no system text"},    \
     {                                                                                              \
         .name = "template", .kind = CLI_TEXT, .value = "FILE", CLI_DATA_AT(T, template_file),      \
+        .marks = CLI_FIXED | CLI_OF_VALIDATION,                                                    \
         .help = "use this Jinja template instead of the model's; weft train saves it with the "    \
                 "adapter"                                                                          \
     }
@@ -70,6 +76,7 @@ typedef struct cli_data_source {
 #define CLI_DATA_MIX_OPTION(T)                                                                     \
     {                                                                                              \
         .name = "mix", .kind = CLI_TEXT, .value = "W,W,...", CLI_DATA_AT(T, mix),                  \
+        .marks = CLI_FIXED | CLI_OF_DATA,                                                          \
         .help = "how often an epoch has each sample of each --data, as in 1,0.5"                   \
     }
 

@@ -240,6 +240,11 @@ static const cli_option *by_name(const cli_command *c, const char *name, size_t 
     return NULL;
 }
 
+const cli_option *cli_option_named(const cli_command *c, const char *name)
+{
+    return by_name(c, name, strlen(name));
+}
+
 static const cli_option *by_letter(const cli_command *c, char letter)
 {
     for (int i = 0; i < c->n_options; i++) {

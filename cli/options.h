@@ -40,6 +40,17 @@ typedef struct cli_biases {
 
 #define CLI_ABSENT INT64_MIN
 
+/* What an option is for, where commands treat several options alike. */
+enum {
+    CLI_FIXED = 1,          /* a resumed run keeps its value */
+    CLI_TRANSIENT = 2,      /* for one command: not saved with a run */
+    CLI_OF_ADAPTER = 4,     /* determined by --init-adapter, unused by --full */
+    CLI_NOT_OF_FULL = 8,    /* unused by --full */
+    CLI_OF_DATA = 16,       /* for --data, not for --batches */
+    CLI_OF_VALIDATION = 32, /* for --data and --val-data, not for --batches */
+    CLI_OF_OBJECTIVE = 64,  /* for the objectives that have a field of its name */
+};
+
 typedef struct cli_option {
     const char *name;
     char letter; /* 0: none */
@@ -51,7 +62,9 @@ typedef struct cli_option {
     double low, high;        /* inclusive bounds of a number; both 0: any number */
     size_t offset;           /* offset of the field in the command's struct */
     const char *help;
-    bool hidden; /* not listed in help and completion */
+    unsigned marks;    /* CLI_FIXED, ... */
+    const char *unset; /* the value that stands for an absent option on resume; NULL: none */
+    bool hidden;       /* not listed in help and completion */
 } cli_option;
 
 /* The words of a command line, for commands that check which options were given. */
@@ -113,6 +126,9 @@ cli_parsed cli_parse(const cli_command *command, int argc, char **argv, void *va
 /* The default value of an option as text: that of its environment variable, if it is set and not
  * empty, otherwise `fallback`; NULL: none. */
 const char *cli_default_of(const cli_option *option);
+
+/* The option of that long name; NULL: unknown. */
+const cli_option *cli_option_named(const cli_command *command, const char *name);
 
 /* The option that a word such as "--lr", "--lr=1" or "-n8" names; NULL: unknown. *text is the value
  * if the word contains it, else NULL. */

@@ -42,6 +42,7 @@ enum { CLI_DTYPE_AUTO = 3 };
      .value = CLI_DTYPES,                                                                          \
      .environment = "WEFT_DTYPE",                                                                  \
      .offset = offsetof(T, place.dtype),                                                           \
+     .marks = CLI_FIXED,                                                                           \
      .help = "dtype of the weights; auto: that of the checkpoint; default: bfloat16 for a "        \
              "bfloat16 checkpoint where the device has fast products of it (AMX, NVIDIA's "        \
              "matrix cores), and for GGUF blocks on such a card, otherwise float32"},              \
@@ -60,11 +61,13 @@ enum { CLI_DTYPE_AUTO = 3 };
          .low = 2,                                                                                 \
          .high = 8,                                                                                \
          .offset = offsetof(T, place.quantize),                                                    \
+         .marks = CLI_FIXED | CLI_NOT_OF_FULL,                                                     \
          .help = "store the weights in 2, 3, 4, 5, 6 or 8 bits"},                                  \
         CLI_THREADS_OPTION(T),                                                                     \
         {.name = "profile",                                                                        \
          .kind = CLI_FLAG,                                                                         \
          .offset = offsetof(T, place.profile),                                                     \
+         .marks = CLI_TRANSIENT,                                                                   \
          .help = "print time per op and kernel: on standard error, or in the JSON object"},        \
         {.name = "trace",                                                                          \
          .kind = CLI_TEXT,                                                                         \

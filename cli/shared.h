@@ -115,7 +115,8 @@
 
 #define CLI_JSON_OPTION(T, HELP)                                                                   \
     {                                                                                              \
-        .name = "json", .kind = CLI_FLAG, .offset = offsetof(T, json), .help = (HELP)              \
+        .name = "json", .kind = CLI_FLAG, .offset = offsetof(T, json), .marks = CLI_TRANSIENT,     \
+        .help = (HELP)                                                                             \
     }
 
 #endif

@@ -134,7 +134,7 @@ int train_stop_signal(void);
  * it, or although --full trains no adapter; NULL: none. */
 const char *train_adapter_conflict(const train_values *v);
 /* Whether --init-adapter determines the option, or --full does not use it. */
-bool train_is_unused(const train_values *v, const char *name);
+bool train_is_unused(const train_values *v, const cli_option *option);
 /* Adds the options of --config that the command line does not set, and calls `run`; returns the
  * exit status. The message for a malformed file or an unknown option names the file and the option.
  */
@@ -187,6 +187,8 @@ int train_device_sharers(const train_values *v);
 
 const weft_objective *train_objective(const train_values *v);
 weft_objective_options train_objective_options(const train_values *v);
+/* The field of an objective's options that an option of the command sets; NULL: none. */
+const weft_field *train_objective_field(const weft_objective *objective, const cli_option *option);
 /* The usage error in options that do not work with --objective; NULL: none. */
 const char *train_objective_complaint(const train_values *v);
 /* Adds reference log-probabilities to the run's data if the objective needs them. */

@@ -22,15 +22,6 @@ static weft_status wrong(const train_values *v, const cli_setting *s, const char
                      quoted ? "'" : "");
 }
 
-static const cli_option *option_called(const char *name)
-{
-    for (int i = 0; i < cli_train.n_options; i++) {
-        if (strcmp(cli_train.options[i].name, name) == 0)
-            return &cli_train.options[i];
-    }
-    return NULL;
-}
-
 /* ---- reading -------------------------------------------------------------------------------- */
 
 static weft_status add_value(const train_values *v, const cli_setting *s, const cli_option *o,
@@ -93,7 +84,7 @@ static weft_status unknown(const train_values *v, const cli_setting *s)
 
 static weft_status add_setting(const train_values *v, const cli_setting *s, cli_word_list *out)
 {
-    const cli_option *o = option_called(s->name);
+    const cli_option *o = cli_option_named(&cli_train, s->name);
     weft_status status = WEFT_OK;
     if (o == NULL || strcmp(s->name, "config") == 0)
         return unknown(v, s);
@@ -227,7 +218,7 @@ weft_status train_write_config(const train_values *v, const cli_word_list *words
             json_object_object_add(root, "model", json_object_new_string(words->at[i]));
         else if (o->kind == CLI_FLAG)
             add_member(root, o, "");
-        else if (++i < words->n && !train_is_unused(v, o->name))
+        else if (++i < words->n && !train_is_unused(v, o))
             add_member(root, o, words->at[i]);
     }
     const char *text = root ? json_object_to_json_string_ext(

@@ -2,6 +2,7 @@
  * that it needs. */
 #include <unistd.h>
 
+#include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/train.h"
 
@@ -27,28 +28,30 @@ weft_objective_options train_objective_options(const train_values *v)
     };
 }
 
-static bool takes(const weft_objective *objective, size_t option)
+const weft_field *train_objective_field(const weft_objective *objective, const cli_option *o)
 {
     for (const weft_field *f = objective->fields; f && f->type != WEFT_FIELD_END; f++) {
-        if (f->offset == option)
-            return true;
+        size_t n = 0;
+        while (o->name[n] != '\0' && (o->name[n] == '-' ? '_' : o->name[n]) == f->name[n])
+            n++;
+        if (o->name[n] == '\0' && f->name[n] == '\0')
+            return f;
     }
-    return false;
+    return NULL;
 }
 
 const char *train_objective_complaint(const train_values *v)
 {
+    static char text[64];
     const weft_objective *objective = train_objective(v);
-    if (!isnan(v->beta) && !takes(objective, offsetof(weft_objective_options, beta)))
-        return "--beta is not an option of this --objective";
-    if (!isnan(v->label_smoothing) &&
-        !takes(objective, offsetof(weft_objective_options, label_smoothing)))
-        return "--label-smoothing is not an option of this --objective";
-    if (!isnan(v->gamma) && !takes(objective, offsetof(weft_objective_options, gamma)))
-        return "--gamma is not an option of this --objective";
-    if ((!isnan(v->desirable_weight) || !isnan(v->undesirable_weight)) &&
-        !takes(objective, offsetof(weft_objective_options, desirable_weight)))
-        return "--desirable-weight and --undesirable-weight are options of --objective kto";
+    for (int i = 0; i < cli_train.n_options; i++) {
+        const cli_option *o = &cli_train.options[i];
+        if (!(o->marks & CLI_OF_OBJECTIVE) || train_objective_field(objective, o) ||
+            !cli_is_given(&cli_train, &v->given, o->name))
+            continue;
+        snprintf(text, sizeof text, "--%s is not an option of this --objective", o->name);
+        return text;
+    }
     if (objective->examples == WEFT_EXAMPLES_SINGLE)
         return NULL;
     if (v->batches != NULL)

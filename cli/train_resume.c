@@ -5,107 +5,30 @@
 #include "cli/commands.h"
 #include "cli/train.h"
 
-/* Options that apply to a single command and are not saved with the run. */
-static const char *const transient[] = {"out",    "resume",  "overwrite",  "json", "profile",
-                                        "config", "dry-run", "max-memory", NULL};
-
-/* Options that a resumed run cannot change. The trainer checks that the contents of model and data
- * are unchanged. */
-static const char *const fixed[] = {
-    "batch-size",
-    "accumulate",
-    "seed",
-    "length",
-    "train-on",
-    "val-split",
-    "mix",
-    "format",
-    "system",
-    "template",
-    "long",
-    "max-bad-rows",
-    "pack",
-    "optimizer",
-    "lora-plus",
-    "rank",
-    "alpha",
-    "rslora",
-    "dora",
-    "pissa",
-    "rank-pattern",
-    "alpha-pattern",
-    "layers",
-    "dropout",
-    "neftune",
-    "targets",
-    "modules-to-save",
-    "train-tokens",
-    "add-tokens",
-    "adapter-dtype",
-    "init-adapter",
-    "full",
-    "dtype",
-    "quantize",
-    "objective",
-    "task",
-    "labels",
-    "beta",
-    "label-smoothing",
-    "gamma",
-    "desirable-weight",
-    "undesirable-weight",
-};
-
-/* Options of the adapter, which --init-adapter determines. */
-static const char *const of_adapter[] = {
-    "rank",          "alpha",  "rslora",  "dora",    "pissa",           "rank-pattern",
-    "alpha-pattern", "layers", "dropout", "targets", "modules-to-save", "train-tokens",
-    "add-tokens",    "labels"};
-
-enum {
-    N_FIXED = sizeof fixed / sizeof *fixed,
-    N_OF_ADAPTER = sizeof of_adapter / sizeof *of_adapter
-};
-
-/* Options without effect on --full, beside those of the adapter. */
-static const char *const not_of_full[] = {"init-adapter", "adapter-dtype", "lora-plus", "quantize"};
-
-bool train_is_unused(const train_values *v, const char *name)
+bool train_is_unused(const train_values *v, const cli_option *o)
 {
-    for (int i = 0; (v->init_adapter || v->full) && i < N_OF_ADAPTER; i++) {
-        if (strcmp(name, of_adapter[i]) == 0)
-            return true;
-    }
-    for (size_t i = 0; v->full && i < sizeof not_of_full / sizeof *not_of_full; i++) {
-        if (strcmp(name, not_of_full[i]) == 0)
-            return true;
-    }
-    return false;
+    return ((v->init_adapter || v->full) && o->marks & CLI_OF_ADAPTER) ||
+           (v->full && o->marks & CLI_NOT_OF_FULL);
 }
 
 const char *train_adapter_conflict(const train_values *v)
 {
     static char text[128];
-    const size_t n_others = sizeof not_of_full / sizeof *not_of_full;
-    for (size_t i = 0; v->full && i < n_others + N_OF_ADAPTER; i++) {
-        const char *name = i < n_others ? not_of_full[i] : of_adapter[i - n_others];
-        if (cli_is_given(&cli_train, &v->given, name)) {
-            snprintf(text, sizeof text, "--full trains the whole model: --%s is for adapters",
-                     name);
-            return text;
-        }
-    }
-    if (v->full && v->task == TRAIN_CLASSIFY)
+    const cli_option *of_adapter = cli_given_with(&cli_train, &v->given, CLI_OF_ADAPTER),
+                     *of_either =
+                         cli_given_with(&cli_train, &v->given, CLI_OF_ADAPTER | CLI_NOT_OF_FULL);
+    if (v->full && of_either)
+        snprintf(text, sizeof text, "--full trains the whole model: --%s is for adapters",
+                 of_either->name);
+    else if (v->full && v->task == TRAIN_CLASSIFY)
         return "--full is not for --task classify";
-    for (int i = 0; v->init_adapter && i < N_OF_ADAPTER; i++) {
-        if (cli_is_given(&cli_train, &v->given, of_adapter[i])) {
-            snprintf(text, sizeof text,
-                     "--%s cannot be combined with --init-adapter, which determines it",
-                     of_adapter[i]);
-            return text;
-        }
-    }
-    return NULL;
+    else if (v->init_adapter && of_adapter)
+        snprintf(text, sizeof text,
+                 "--%s cannot be combined with --init-adapter, which determines it",
+                 of_adapter->name);
+    else
+        return NULL;
+    return text;
 }
 
 /* The device and the dtype are those that were chosen where they are not given, so that a resumed
@@ -125,7 +48,7 @@ cli_word_list train_words(const train_values *v)
     for (int i = 0; i < v->given.n; i++)
         cli_words_add(&given, v->given.at[i]);
     const cli_given all = {given.at, given.n};
-    cli_word_list out = cli_all_words(&cli_train, &all, transient);
+    cli_word_list out = cli_all_words(&cli_train, &all);
     out.failed = out.failed || given.failed;
     cli_words_free(&given);
     return out;
@@ -141,58 +64,54 @@ bool train_same_value(const char *a, const char *b)
 
 /* The value that an option has in a run whose command line does not contain it; NULL: no value that
  * the option could state. */
-static const char *default_of(const weft_run_words *run, const char *name, char out[32])
+static const char *default_of(const weft_run_words *run, const cli_option *o, char out[32])
 {
-    static const char *const words[][2] = {{"train-on", "turns"},
-                                           {"task", "generate"},
-                                           {"long", "keep-head"},
-                                           {"val-split", "the default"},
-                                           {"label-smoothing", "0"}};
     const char *of = cli_word_of(&cli_train, run->at, run->n, "objective"),
                *rank = cli_word_of(&cli_train, run->at, run->n, "rank");
     const weft_objective *objective = weft_objective_named(of ? of : "supervised");
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (strcmp(name, words[i][0]) == 0)
-            return words[i][1];
-    }
+    const weft_field *f = objective ? train_objective_field(objective, o) : NULL;
     double value = 0;
-    if (strcmp(name, "alpha") == 0 && rank)
+    if (o->unset)
+        return o->unset;
+    if (strcmp(o->name, "alpha") == 0 && rank)
         value = 2 * strtod(rank, NULL);
-    else if (objective && strcmp(name, "beta") == 0)
-        value = objective->defaults.beta;
-    else if (objective && strcmp(name, "gamma") == 0)
-        value = objective->defaults.gamma;
-    else if (objective && strcmp(name, "desirable-weight") == 0)
-        value = objective->defaults.desirable_weight;
-    else if (objective && strcmp(name, "undesirable-weight") == 0)
-        value = objective->defaults.undesirable_weight;
+    else if (f)
+        value = *(const double *)((const char *)&objective->defaults + f->offset);
     snprintf(out, 32, "%.10g", value);
     return value > 0 ? out : NULL;
+}
+
+/* Checks that an option keeps the run's value. */
+static weft_status check_option(const train_values *v, const weft_run_words *run,
+                                const cli_option *o)
+{
+    const char *now = cli_word_of(&cli_train, v->given.at, v->given.n, o->name);
+    const char *then = cli_word_of(&cli_train, run->at, run->n, o->name);
+    char number[32];
+    if (now && then == NULL)
+        then = default_of(run, o, number);
+    if (now == NULL || (then && train_same_value(now, then)))
+        return WEFT_OK;
+    return weft_fail(WEFT_INVALID, "train: --%s: the run in %s has %s, and a resumed run keeps it",
+                     o->name, weft_printable(v->out),
+                     then && *then ? weft_printable(then)
+                     : then        ? "it"
+                                   : "none");
 }
 
 static weft_status check_fixed(const train_values *v, const weft_run_words *run)
 {
     const bool brought = cli_word_of(&cli_train, run->at, run->n, "init-adapter") != NULL;
-    for (int i = 0; i < N_OF_ADAPTER && brought; i++) {
-        if (cli_is_given(&cli_train, &v->given, of_adapter[i]))
-            return weft_fail(WEFT_INVALID, "train: --%s is that of the run's --init-adapter",
-                             of_adapter[i]);
+    const cli_option *of_adapter = cli_given_with(&cli_train, &v->given, CLI_OF_ADAPTER);
+    weft_status status = WEFT_OK;
+    if (brought && of_adapter)
+        return weft_fail(WEFT_INVALID, "train: --%s is that of the run's --init-adapter",
+                         of_adapter->name);
+    for (int i = 0; status == WEFT_OK && i < cli_train.n_options; i++) {
+        if (cli_train.options[i].marks & CLI_FIXED)
+            status = check_option(v, run, &cli_train.options[i]);
     }
-    for (int i = 0; i < N_FIXED; i++) {
-        const char *now = cli_word_of(&cli_train, v->given.at, v->given.n, fixed[i]);
-        const char *then = cli_word_of(&cli_train, run->at, run->n, fixed[i]);
-        char number[32];
-        if (now && then == NULL)
-            then = default_of(run, fixed[i], number);
-        if (now && (then == NULL || !train_same_value(now, then)))
-            return weft_fail(WEFT_INVALID,
-                             "train: --%s: the run in %s has %s, and a resumed run keeps it",
-                             fixed[i], weft_printable(v->out),
-                             then && *then ? weft_printable(then)
-                             : then        ? "it"
-                                           : "none");
-    }
-    return WEFT_OK;
+    return status;
 }
 
 /* Removes the run's --steps and --epochs if the command line sets either. */

@@ -91,13 +91,13 @@ bool cli_is_given(const cli_command *c, const cli_given *given, const char *name
     return cli_word_of(c, given->at, given->n, name) != NULL;
 }
 
-static bool is_among(const char *name, const char *const *names)
+const cli_option *cli_given_with(const cli_command *c, const cli_given *given, unsigned marks)
 {
-    for (; *names; names++) {
-        if (strcmp(*names, name) == 0)
-            return true;
+    for (int i = 0; i < c->n_options; i++) {
+        if (c->options[i].marks & marks && cli_is_given(c, given, c->options[i].name))
+            return &c->options[i];
     }
-    return false;
+    return NULL;
 }
 
 /* ---- building command lines ------------------------------------------------------------------ */
@@ -124,19 +124,18 @@ static bool has_arguments(const cli_command *c, char *const *at, int n)
     return false;
 }
 
-cli_word_list cli_all_words(const cli_command *c, const cli_given *given,
-                            const char *const *skipped)
+cli_word_list cli_all_words(const cli_command *c, const cli_given *given)
 {
     cli_word_list out = {.n = 0};
     bool plain = false;
     item it;
     for (int i = 0; next_item(c, given->at, given->n, &i, &plain, &it);) {
-        if (it.option && !is_among(it.option->name, skipped))
+        if (it.option && !(it.option->marks & CLI_TRANSIENT))
             add_option(&out, it.option, it.text);
     }
     for (int i = 0; i < c->n_options; i++) {
         const cli_option *o = &c->options[i];
-        if (cli_default_of(o) && !is_among(o->name, skipped) && !cli_is_given(c, given, o->name))
+        if (cli_default_of(o) && !(o->marks & CLI_TRANSIENT) && !cli_is_given(c, given, o->name))
             add_option(&out, o, cli_default_of(o));
     }
     cli_words_add(&out, "--");

@@ -27,10 +27,14 @@ const char *cli_word_of(const cli_command *command, char *const *at, int n, cons
 /* Whether the command line contains the option. */
 bool cli_is_given(const cli_command *command, const cli_given *given, const char *name);
 
-/* The command line with the defaults of absent options added, and without the options in `skipped`
- * (names, then NULL). Parsing it gives the same values. */
-cli_word_list cli_all_words(const cli_command *command, const cli_given *given,
-                            const char *const *skipped);
+/* The first option of the command with one of the marks that the command line contains; NULL: none.
+ */
+const cli_option *cli_given_with(const cli_command *command, const cli_given *given,
+                                 unsigned marks);
+
+/* The command line with the defaults of absent options added, and without those marked
+ * CLI_TRANSIENT. Parsing it gives the same values. */
+cli_word_list cli_all_words(const cli_command *command, const cli_given *given);
 
 /* Merges a command line over a list of words: its options replace theirs, and its arguments, if it
  * has any, replace theirs. */
