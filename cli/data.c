@@ -94,21 +94,10 @@ static weft_status show(const data_values *v, const data_found *found)
     return data_print_summary(v, found);
 }
 
-static const char *complaint(const data_values *v)
-{
-    if (v->json && v->jsonl)
-        return "--json and --jsonl exclude each other";
-    if (cli_data_complaint(&v->source, v->task == TRAIN_CLASSIFY) != NULL)
-        return cli_data_complaint(&v->source, v->task == TRAIN_CLASSIFY);
-    if (v->task == TRAIN_CLASSIFY)
-        return classify_complaint(weft_objectives[v->objective], v->train_on);
-    if (v->labels)
-        return LABELS_COMPLAINT;
-    if (weft_objectives[v->objective]->examples != WEFT_EXAMPLES_SINGLE &&
-        v->train_on == TRAIN_ON_EVERYTHING)
-        return TRAIN_ON_EVERYTHING_COMPLAINT;
-    return NULL;
-}
+static const cli_rule rules[] = {
+    {"json jsonl", NULL, "--json and --jsonl exclude each other"},
+    TRAIN_TASK_RULES,
+};
 
 /* Reads the data and prints what was found. */
 static weft_status load_and_show(const data_values *v, const char *path, const weft_chat *chat,
@@ -160,8 +149,9 @@ static weft_status open_model(data_values *v, char *path, size_t size, weft_toke
 static int run(void *context)
 {
     data_values *v = context;
-    if (complaint(v) != NULL)
-        return cli_usage("data", "%s", complaint(v));
+    const char *why = cli_complaint(&cli_data, &v->given, rules, sizeof rules / sizeof *rules, v);
+    if (why != NULL)
+        return cli_usage("data", "%s", why);
     char path[4096];
     weft_chat *chat = NULL;
     weft_tokenizer *tokenizer = NULL;
@@ -198,5 +188,6 @@ const cli_command cli_data = {
                "weft data MODEL pairs.jsonl --objective dpo\n"
                "weft data MODEL reviews.jsonl --task classify",
     CLI_TABLE(data_values, arguments, options),
+    .given = offsetof(data_values, given),
     .run = run,
 };

@@ -26,13 +26,6 @@ void cli_data_options(const cli_data_source *data, weft_dataset_options *options
     options->system = data->system;
 }
 
-const char *cli_data_complaint(const cli_data_source *data, bool classifies)
-{
-    if (classifies && (data->system || data->template_file))
-        return "--task classify reads texts with labels: no --system and no --template";
-    return NULL;
-}
-
 /* Parses --mix ("1,0.5") into the weights of the sources. */
 static weft_status read_mix(const char *mix, weft_data_source *sources, int n)
 {

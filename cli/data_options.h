@@ -83,9 +83,6 @@ typedef struct cli_data_source {
 /* The first of the paths, or NULL. */
 const char *cli_data_first(const cli_data_source *data);
 
-/* The usage error in options that do not work with --task classify; NULL: none. */
-const char *cli_data_complaint(const cli_data_source *data, bool classifies);
-
 /* Copies the command's options to the library's. --token-cache needs options->tokenizer_path. */
 void cli_data_options(const cli_data_source *data, weft_dataset_options *options);
 

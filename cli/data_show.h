@@ -12,6 +12,7 @@ typedef struct data_values {
     const char *labels;
     int train_on, objective, task;
     bool json, jsonl;
+    cli_given given;
 } data_values;
 
 typedef struct data_found {

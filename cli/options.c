@@ -229,8 +229,6 @@ static cli_parsed read_value(const cli_command *c, const cli_option *o, const ch
     return wrong(c, "--%s: expected %s, got '%s'", o->name, range, weft_printable(text));
 }
 
-/* ---- Words ---------------------------------------------------------------------------------- */
-
 static const cli_option *by_name(const cli_command *c, const char *name, size_t n)
 {
     for (int i = 0; i < c->n_options; i++) {
@@ -244,6 +242,8 @@ const cli_option *cli_option_named(const cli_command *c, const char *name)
 {
     return by_name(c, name, strlen(name));
 }
+
+/* ---- Words ---------------------------------------------------------------------------------- */
 
 static const cli_option *by_letter(const cli_command *c, char letter)
 {

@@ -98,8 +98,6 @@ int train_command(void *values);
 
 /* The usage error if options exclude each other or a required option is missing; NULL: none. */
 const char *train_complaint(const train_values *v);
-/* The usage error for an option that would have no effect with the others; NULL: none. */
-const char *train_ignored_complaint(const train_values *v);
 /* Checks --out, with the same result on every rank. WEFT_INVALID if it contains a run and neither
  * --resume nor --overwrite is given; WEFT_IO if it cannot be written or its disk is full. */
 weft_status train_check_out(const train_values *v);
@@ -116,8 +114,6 @@ void train_check_length(const train_run *r);
 
 /* Whether neither --val-split nor --val-data decides about validation: large data is then split. */
 bool train_splits_by_default(const train_values *v);
-/* Whether the options permit validation. With train_splits_by_default the data decides. */
-bool train_may_validate(const train_values *v);
 
 /* Whether the chat template rendered rows of the data: the model is then used in chats. */
 bool train_in_chats(const train_run *r);
@@ -139,8 +135,6 @@ bool train_is_unused(const train_values *v, const cli_option *option);
  * exit status. The message for a malformed file or an unknown option names the file and the option.
  */
 int train_with_config(train_values *v, int (*run)(train_values *v));
-/* Whether two values of an option are equal as texts or as numbers. */
-bool train_same_value(const char *a, const char *b);
 /* Writes the options in `words` (train_words) to config.json in the run's folder. */
 weft_status train_write_config(const train_values *v, const cli_word_list *words);
 /* --dry-run: measures and prints memory and time. WEFT_MEMORY when the run does not fit. */
@@ -171,8 +165,6 @@ weft_status train_open_ranks(void);
 void train_close_ranks(int code);
 weft_group *train_ranks(void); /* the group of ranks; NULL: not open */
 bool train_is_first(void);
-/* The usage error in options that do not work with several ranks; NULL: none. */
-const char *train_ranks_complaint(const train_values *v);
 /* Sets defaults for several ranks: one batch per rank in an update, and this rank's device and
  * threads on its machine. `status` is the result of checking this rank's options; every rank fails
  * if one does. */
@@ -182,15 +174,32 @@ int train_device_sharers(const train_values *v);
 
 /* The words of --objective: the names of weft_objectives. */
 #define TRAIN_OBJECTIVES "supervised|dpo|orpo|simpo|kto"
-#define LABELS_COMPLAINT "--labels is for --task classify"
-#define TRAIN_ON_EVERYTHING_COMPLAINT "--train-on everything is for --objective supervised"
+
+/* The rules for --task, --objective and --train-on in train and data. */
+#define TRAIN_TRAIN_ON_RULE(WORD)                                                                  \
+    {                                                                                              \
+        "task=classify train-on=" WORD, NULL,                                                      \
+            "--train-on is for --task generate: of a text with a label the label is trained"       \
+    }
+#define TRAIN_NO_CHAT_RULE(NAME)                                                                   \
+    {                                                                                              \
+        "task=classify " NAME, NULL,                                                               \
+            "--task classify reads texts with labels: no --system and no --template"               \
+    }
+#define TRAIN_TASK_RULES                                                                           \
+    {"labels !task=classify", NULL, "--labels is for --task classify"},                            \
+        {"task=classify !objective=supervised", NULL, "--objective is for --task generate"},       \
+        TRAIN_TRAIN_ON_RULE("last"), TRAIN_TRAIN_ON_RULE("everything"),                            \
+        TRAIN_NO_CHAT_RULE("system"), TRAIN_NO_CHAT_RULE("template"),                              \
+    {                                                                                              \
+        "!objective=supervised train-on=everything", NULL,                                         \
+            "--train-on everything is for --objective supervised"                                  \
+    }
 
 const weft_objective *train_objective(const train_values *v);
 weft_objective_options train_objective_options(const train_values *v);
 /* The field of an objective's options that an option of the command sets; NULL: none. */
 const weft_field *train_objective_field(const weft_objective *objective, const cli_option *option);
-/* The usage error in options that do not work with --objective; NULL: none. */
-const char *train_objective_complaint(const train_values *v);
 /* Adds reference log-probabilities to the run's data if the objective needs them. */
 weft_status train_add_reference(const train_values *v, train_run *r);
 
@@ -201,10 +210,6 @@ weft_status train_read_texts(const train_values *v, train_run *r);
 /* Adds the adapter that the options describe to the model's linears. */
 weft_status train_add_adapter(const train_values *v, train_run *r);
 
-/* The usage error in options that do not work with --task; NULL: none. */
-const char *train_classify_complaint(const train_values *v);
-/* The same for weft data. */
-const char *classify_complaint(const weft_objective *objective, int train_on);
 /* Reads the labels from a list ("A,B,C"); if that is NULL, collects those of the data, sorted. */
 weft_status classify_find_labels(const cli_data_source *source, const char *list,
                                  const weft_tokenizer *tokenizer, const weft_dataset_options *o,

@@ -1,80 +1,150 @@
-/* cli/train_check.c -- checks for options of weft train that exclude each other, and whether --out
- * is writable. */
+/* cli/train_check.c -- the options of weft train that exclude each other or would have no effect,
+ * and whether --out is writable. */
 #include <signal.h>
 #include <string.h>
 
+#include "cli/commands.h"
 #include "cli/train.h"
 
-bool train_may_validate(const train_values *v)
+/* ---- options ------------------------------------------------------------------------------- */
+
+static bool lacks_model(const void *values)
 {
-    return v->val_split > 0 || v->val_data != NULL || train_splits_by_default(v);
+    const train_values *v = values;
+    return v->model == NULL;
 }
 
-static const char *plan_complaint(const train_values *v)
+static bool has_several_ranks(const void *values)
 {
-    const bool validated = train_may_validate(v);
-    if (v->patience > 0 && !validated)
-        return "--patience counts validations, which need --val-split or --val-data";
-    if (v->sample_prompts.n > 0 && !validated)
-        return "--sample-prompt generates after each validation: it needs --val-split or "
-               "--val-data";
-    if (v->patience > 0 && v->val_every == 0)
-        return "--patience needs --val-every above 0";
-    if (v->micro_batch != CLI_ABSENT && train_objective(v)->whole_batch)
-        return "--micro-batch is not for kto and orpo, whose losses are of whole batches";
-    return NULL;
+    (void)values;
+    return weft_group_info_of(train_ranks()).size > 1;
+}
+
+static bool reads_input_in_ranks(const void *values)
+{
+    const train_values *v = values;
+    int i = 0;
+    while (i < v->source.paths.n && strcmp(v->source.paths.at[i], "-") != 0)
+        i++;
+    return i < v->source.paths.n && has_several_ranks(v);
+}
+
+/* Neither the options nor, by default, the data provide validation samples. */
+static bool lacks_validation(const void *values)
+{
+    const train_values *v = values;
+    return !(v->val_split > 0) && v->val_data == NULL && !train_splits_by_default(v);
+}
+
+static bool needs_whole_batches(const void *values)
+{
+    return train_objective(values)->whole_batch;
+}
+
+static bool lacks_weight_decay(const void *values)
+{
+    const weft_field *f = train_optimizer(values)->fields;
+    while (f && f->type != WEFT_FIELD_END && strcmp(f->name, "weight_decay") != 0)
+        f++;
+    return f == NULL || f->type == WEFT_FIELD_END;
 }
 
 /* --train-tokens and --add-tokens train single rows of a frozen matrix, so --modules-to-save may
  * not name it. */
-static const char *tokens_complaint(const train_values *v)
+static bool saves_rows_of_tokens(const void *values)
 {
-    const bool tokens = v->add_tokens || v->train_tokens;
-    if (tokens && v->whole && (strstr(v->whole, "embed_tokens") || strstr(v->whole, "lm_head")))
-        return "--add-tokens and --train-tokens train rows of embedding and head: these are not "
-               "for --modules-to-save";
-    return NULL;
+    const train_values *v = values;
+    return (v->add_tokens || v->train_tokens) &&
+           (strstr(v->whole, "embed_tokens") || strstr(v->whole, "lm_head"));
+}
+
+static const cli_rule rules[] = {
+    {"resume overwrite", NULL, "--resume and --overwrite exclude each other"},
+    {"resume", lacks_model, "--out has no run to continue, and MODEL to begin one is missing"},
+    {"", lacks_model, "MODEL is missing"},
+    {"data batches", NULL, "needs --data FILE or --batches FILE"},
+    {"!data !batches", NULL, "needs --data FILE or --batches FILE"},
+    {"val-split !val-split=0 val-data", NULL, "--val-split is for --data without --val-data"},
+    {"val-split !val-split=0 batches", NULL, "--val-split is for --data without --val-data"},
+    {"batches", has_several_ranks,
+     "--batches makes one update of each batch: it is for one process"},
+    {"dry-run", has_several_ranks, "--dry-run is for one process: every rank takes as much memory"},
+    {"", reads_input_in_ranks,
+     "--data - is for one process: the launcher gives standard input to rank 0 alone"},
+    {"batches accumulate !accumulate=1", NULL,
+     "--batches makes one update of each batch: no --accumulate"},
+    {"batches pack", NULL, "--pack is for --data: --batches are trained as they are"},
+    {"batches !objective=supervised", NULL, "--batches is for --objective supervised"},
+    {"steps epochs", NULL, "--steps and --epochs exclude each other"},
+    TRAIN_TASK_RULES,
+    {"task=classify batches", NULL,
+     "--task classify reads rows with text and label: --batches has none"},
+    {"task=classify sample-prompt", NULL, "--sample-prompt is for --task generate"},
+    {"modules-to-save", saves_rows_of_tokens,
+     "--add-tokens and --train-tokens train rows of embedding and head: these are not for "
+     "--modules-to-save"},
+    {"patience", lacks_validation,
+     "--patience counts validations, which need --val-split or --val-data"},
+    {"sample-prompt", lacks_validation,
+     "--sample-prompt generates after each validation: it needs --val-split or --val-data"},
+    {"patience val-every=0", NULL, "--patience needs --val-every above 0"},
+    {"micro-batch", needs_whole_batches,
+     "--micro-batch is not for kto and orpo, whose losses are of whole batches"},
+    {"val-every", lacks_validation, "--val-every needs --val-split or --val-data"},
+    {"weight-decay !weight-decay=0", lacks_weight_decay,
+     "--weight-decay is not an option of this --optimizer"},
+};
+
+/* A usage error about an option; NULL without one. */
+static const char *about(const cli_option *o, const char *before, const char *after)
+{
+    static char text[256];
+    snprintf(text, sizeof text, "%s--%s%s", before, o ? o->name : "", after);
+    return o ? text : NULL;
+}
+
+/* The end of the usage error for an option of other objectives, with their names. */
+static const char *of_others(const cli_option *o)
+{
+    static char text[128];
+    int n = snprintf(text, sizeof text, " is not an option of this --objective, but of");
+    for (int i = 0, found = 0; weft_objectives[i] && n < (int)sizeof text; i++) {
+        if (train_objective_field(weft_objectives[i], o))
+            n += snprintf(text + n, sizeof text - (size_t)n, "%s %s", found++ ? "," : "",
+                          weft_objectives[i]->name);
+    }
+    return text;
+}
+
+const char *train_adapter_conflict(const train_values *v)
+{
+    const char *conflict = NULL;
+    if (v->full)
+        conflict = about(cli_given_with(&cli_train, &v->given, CLI_OF_ADAPTER | CLI_NOT_OF_FULL),
+                         "--full trains the whole model: ", " is for adapters");
+    if (conflict == NULL && v->full && v->task == TRAIN_CLASSIFY)
+        conflict = "--full is not for --task classify";
+    if (conflict == NULL && v->init_adapter)
+        conflict = about(cli_given_with(&cli_train, &v->given, CLI_OF_ADAPTER), "",
+                         " cannot be combined with --init-adapter, which determines it");
+    return conflict;
 }
 
 const char *train_complaint(const train_values *v)
 {
-    if (v->resume && v->overwrite)
-        return "--resume and --overwrite exclude each other";
-    if (v->model == NULL)
-        return v->resume ? "--out has no run to continue, and MODEL to begin one is missing"
-                         : "MODEL is missing";
-    if ((v->source.paths.n == 0) == (v->batches == NULL))
-        return "needs --data FILE or --batches FILE";
-    if (v->val_split > 0 && (v->val_data != NULL || v->batches != NULL))
-        return "--val-split is for --data without --val-data";
-    const char *ranks = train_ranks_complaint(v);
-    if (ranks != NULL)
-        return ranks;
-    if (v->batches != NULL && v->accumulate != 1)
-        return "--batches makes one update of each batch: no --accumulate";
-    if (v->pack && v->batches != NULL)
-        return "--pack is for --data: --batches are trained as they are";
-    const char *objective = train_objective_complaint(v);
-    if (objective != NULL)
-        return objective;
-    if (v->steps != CLI_ABSENT && !isnan(v->epochs))
-        return "--steps and --epochs exclude each other";
-    const char *classify = train_classify_complaint(v);
-    if (classify != NULL)
-        return classify;
-    const char *data = cli_data_complaint(&v->source, v->task == TRAIN_CLASSIFY);
-    if (data != NULL)
-        return data;
-    const char *tokens = tokens_complaint(v);
-    if (tokens != NULL)
-        return tokens;
-    const char *plan = plan_complaint(v);
-    if (plan != NULL)
-        return plan;
-    const char *ignored = train_ignored_complaint(v);
-    if (ignored != NULL)
-        return ignored;
-    return cli_place_complaint(&v->place);
+    const unsigned of_data = !v->batches   ? 0
+                             : v->val_data ? CLI_OF_DATA
+                                           : CLI_OF_DATA | CLI_OF_VALIDATION;
+    const char *why = cli_complaint(&cli_train, &v->given, rules, sizeof rules / sizeof *rules, v);
+    for (int i = 0; why == NULL && i < cli_train.n_options; i++) {
+        const cli_option *o = &cli_train.options[i];
+        if (o->marks & of_data && cli_is_set(&cli_train, &v->given, o))
+            why = about(o, "", " is for --data, not for --batches");
+        else if (o->marks & CLI_OF_OBJECTIVE && cli_is_set(&cli_train, &v->given, o) &&
+                 train_objective_field(train_objective(v), o) == NULL)
+            why = about(o, "", of_others(o));
+    }
+    return why ? why : cli_place_complaint(&v->place);
 }
 
 /* ---- the folder ----------------------------------------------------------------------------- */

@@ -5,29 +5,6 @@
 #include "cli/common.h"
 #include "cli/train.h"
 
-const char *classify_complaint(const weft_objective *objective, int train_on)
-{
-    if (objective != &weft_objective_supervised)
-        return "--objective is for --task generate";
-    if (train_on == TRAIN_ON_LAST || train_on == TRAIN_ON_EVERYTHING)
-        return "--train-on is for --task generate: of a text with a label the label is trained";
-    return NULL;
-}
-
-const char *train_classify_complaint(const train_values *v)
-{
-    if (v->task != TRAIN_CLASSIFY)
-        return v->labels ? LABELS_COMPLAINT : NULL;
-    const char *complaint = classify_complaint(train_objective(v), v->train_on);
-    if (complaint)
-        return complaint;
-    if (v->batches != NULL)
-        return "--task classify reads rows with text and label: --batches has none";
-    if (v->sample_prompts.n > 0)
-        return "--sample-prompt is for --task generate";
-    return NULL;
-}
-
 /* Parses the names of --labels. */
 static weft_status read_list(const char *list, weft_labels *out)
 {

@@ -2,7 +2,6 @@
  * that it needs. */
 #include <unistd.h>
 
-#include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/train.h"
 
@@ -37,27 +36,6 @@ const weft_field *train_objective_field(const weft_objective *objective, const c
         if (o->name[n] == '\0' && f->name[n] == '\0')
             return f;
     }
-    return NULL;
-}
-
-const char *train_objective_complaint(const train_values *v)
-{
-    static char text[64];
-    const weft_objective *objective = train_objective(v);
-    for (int i = 0; i < cli_train.n_options; i++) {
-        const cli_option *o = &cli_train.options[i];
-        if (!(o->marks & CLI_OF_OBJECTIVE) || train_objective_field(objective, o) ||
-            !cli_is_given(&cli_train, &v->given, o->name))
-            continue;
-        snprintf(text, sizeof text, "--%s is not an option of this --objective", o->name);
-        return text;
-    }
-    if (objective->examples == WEFT_EXAMPLES_SINGLE)
-        return NULL;
-    if (v->batches != NULL)
-        return "--batches is for --objective supervised";
-    if (v->train_on == TRAIN_ON_EVERYTHING)
-        return TRAIN_ON_EVERYTHING_COMPLAINT;
     return NULL;
 }
 

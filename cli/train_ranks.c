@@ -51,21 +51,6 @@ bool train_is_first(void)
     return weft_group_info_of(group).rank == 0;
 }
 
-const char *train_ranks_complaint(const train_values *v)
-{
-    if (weft_group_info_of(group).size == 1)
-        return NULL;
-    if (v->batches != NULL)
-        return "--batches makes one update of each batch: it is for one process";
-    if (v->dry_run)
-        return "--dry-run is for one process: every rank takes as much memory";
-    for (int i = 0; i < v->source.paths.n; i++) {
-        if (strcmp(v->source.paths.at[i], "-") == 0)
-            return "--data - is for one process: the launcher gives standard input to rank 0 alone";
-    }
-    return NULL;
-}
-
 /* ---- the machine ---------------------------------------------------------------------------- */
 
 /* The host and the cores on which a rank may run. */

@@ -11,26 +11,6 @@ bool train_is_unused(const train_values *v, const cli_option *o)
            (v->full && o->marks & CLI_NOT_OF_FULL);
 }
 
-const char *train_adapter_conflict(const train_values *v)
-{
-    static char text[128];
-    const cli_option *of_adapter = cli_given_with(&cli_train, &v->given, CLI_OF_ADAPTER),
-                     *of_either =
-                         cli_given_with(&cli_train, &v->given, CLI_OF_ADAPTER | CLI_NOT_OF_FULL);
-    if (v->full && of_either)
-        snprintf(text, sizeof text, "--full trains the whole model: --%s is for adapters",
-                 of_either->name);
-    else if (v->full && v->task == TRAIN_CLASSIFY)
-        return "--full is not for --task classify";
-    else if (v->init_adapter && of_adapter)
-        snprintf(text, sizeof text,
-                 "--%s cannot be combined with --init-adapter, which determines it",
-                 of_adapter->name);
-    else
-        return NULL;
-    return text;
-}
-
 /* The device and the dtype are those that were chosen where they are not given, so that a resumed
  * run keeps them. */
 cli_word_list train_words(const train_values *v)
@@ -52,14 +32,6 @@ cli_word_list train_words(const train_values *v)
     out.failed = out.failed || given.failed;
     cli_words_free(&given);
     return out;
-}
-
-bool train_same_value(const char *a, const char *b)
-{
-    char *end_a, *end_b;
-    const double x = strtod(a, &end_a), y = strtod(b, &end_b);
-    const bool numbers = end_a != a && end_b != b && *end_a == '\0' && *end_b == '\0';
-    return strcmp(a, b) == 0 || (numbers && x == y);
 }
 
 /* The value that an option has in a run whose command line does not contain it; NULL: no value that
@@ -90,7 +62,7 @@ static weft_status check_option(const train_values *v, const weft_run_words *run
     char number[32];
     if (now && then == NULL)
         then = default_of(run, o, number);
-    if (now == NULL || (then && train_same_value(now, then)))
+    if (now == NULL || (then && cli_same_value(now, then)))
         return WEFT_OK;
     return weft_fail(WEFT_INVALID, "train: --%s: the run in %s has %s, and a resumed run keeps it",
                      o->name, weft_printable(v->out),

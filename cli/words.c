@@ -1,7 +1,8 @@
-/* cli/words.c -- operations on the words of command lines: finding options, adding defaults, and
- * merging two lines. */
+/* cli/words.c -- operations on the words of command lines: finding options, checking which exclude
+ * each other, adding defaults, and merging two lines. */
 #include "cli/words.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,6 +97,58 @@ const cli_option *cli_given_with(const cli_command *c, const cli_given *given, u
     for (int i = 0; i < c->n_options; i++) {
         if (c->options[i].marks & marks && cli_is_given(c, given, c->options[i].name))
             return &c->options[i];
+    }
+    return NULL;
+}
+
+/* ---- rules ----------------------------------------------------------------------------------- */
+
+bool cli_same_value(const char *a, const char *b)
+{
+    char *end_a, *end_b;
+    const double x = strtod(a, &end_a), y = strtod(b, &end_b);
+    const bool numbers = end_a != a && end_b != b && *end_a == '\0' && *end_b == '\0';
+    return strcmp(a, b) == 0 || (numbers && x == y);
+}
+
+bool cli_is_set(const cli_command *c, const cli_given *given, const cli_option *o)
+{
+    const char *word = cli_word_of(c, given->at, given->n, o->name);
+    return word && (o->fallback == NULL || !cli_same_value(word, o->fallback));
+}
+
+/* Whether a term of a rule holds: n characters. */
+static bool holds(const cli_command *c, const cli_given *given, const char *term, int n)
+{
+    char name[64];
+    const int negated = *term == '!';
+    snprintf(name, sizeof name, "%.*s", n - negated, term + negated);
+    const char *value = NULL, *word;
+    char *equals = strchr(name, '=');
+    if (equals) {
+        *equals = '\0';
+        value = equals + 1;
+    }
+    const cli_option *o = cli_option_named(c, name);
+    assert(o != NULL);
+    word = cli_word_of(c, given->at, given->n, name);
+    if (word == NULL)
+        word = o->fallback ? o->fallback : "";
+    return negated != (value ? cli_same_value(word, value) : cli_is_set(c, given, o));
+}
+
+const char *cli_complaint(const cli_command *c, const cli_given *given, const cli_rule *rules,
+                          size_t n, const void *values)
+{
+    for (const cli_rule *rule = rules; rule < rules + n; rule++) {
+        const char *at = rule->terms;
+        int length = (int)strcspn(at, " ");
+        while (*at != '\0' && holds(c, given, at, length)) {
+            at += length + (int)strspn(at + length, " ");
+            length = (int)strcspn(at, " ");
+        }
+        if (*at == '\0' && (rule->when == NULL || rule->when(values)))
+            return rule->says;
     }
     return NULL;
 }

@@ -1,5 +1,5 @@
-/* cli/words.h -- operations on the words of command lines: finding options, adding defaults, and
- * merging two lines. */
+/* cli/words.h -- operations on the words of command lines: finding options, checking which exclude
+ * each other, adding defaults, and merging two lines. */
 #ifndef CLI_WORDS_H
 #define CLI_WORDS_H
 
@@ -26,6 +26,25 @@ const char *cli_word_of(const cli_command *command, char *const *at, int n, cons
 
 /* Whether the command line contains the option. */
 bool cli_is_given(const cli_command *command, const cli_given *given, const char *name);
+
+/* Whether two values of an option are equal as texts or as numbers. */
+bool cli_same_value(const char *a, const char *b);
+
+/* Whether the command line contains the option with a value other than its default. */
+bool cli_is_set(const cli_command *command, const cli_given *given, const cli_option *option);
+
+/* Options that exclude each other. */
+typedef struct cli_rule {
+    const char
+        *terms; /* what must hold, separated by spaces: "NAME", that cli_is_set; "NAME=VALUE",
+                   that this is its value; or either with ! before it, the opposite */
+    bool (*when)(const void *values); /* a further condition; NULL: none */
+    const char *says;                 /* the usage error */
+} cli_rule;
+
+/* The usage error of the first rule that applies; NULL: none applies. */
+const char *cli_complaint(const cli_command *command, const cli_given *given, const cli_rule *rules,
+                          size_t n, const void *values);
 
 /* The first option of the command with one of the marks that the command line contains; NULL: none.
  */
