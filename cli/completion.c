@@ -6,7 +6,7 @@
 /* Whether the option's value is one of the words in its table. */
 static bool has_words(const cli_option *o)
 {
-    return o->value != NULL && strchr(o->value, '|') != NULL;
+    return cli_value(o) != NULL && strchr(cli_value(o), '|') != NULL;
 }
 
 static void print_words(FILE *file, const char *words)
@@ -45,7 +45,7 @@ static void print_bash_command(FILE *file, const cli_command *c)
         if (!has_words(o))
             continue;
         fprintf(file, "        --%s) words=\"", o->name);
-        print_words(file, o->value);
+        print_words(file, cli_value(o));
         fputs("\" ;;\n", file);
     }
     fputs("        esac\n        ;;\n", file);
@@ -79,9 +79,9 @@ static void print_fish_option(FILE *file, const cli_command *c, const cli_option
         fprintf(file, " -s %c", o->letter);
     if (has_words(o)) {
         fputs(" -x -a '", file);
-        print_words(file, o->value);
+        print_words(file, cli_value(o));
         fputc('\'', file);
-    } else if (o->value != NULL) {
+    } else if (cli_value(o) != NULL) {
         fputs(" -r", file);
     }
     fputs(" -d '", file);
@@ -121,12 +121,12 @@ static void print_zsh_option(FILE *file, const cli_option *o)
         fprintf(file, "'--%s[", o->name);
     print_quoted(file, o->help, "\\[]:");
     fputc(']', file);
-    if (o->value != NULL) {
+    if (cli_value(o) != NULL) {
         fputc(':', file);
-        print_quoted(file, has_words(o) ? o->name : o->value, "\\[]:");
+        print_quoted(file, has_words(o) ? o->name : cli_value(o), "\\[]:");
         fputs(has_words(o) ? ":(" : ":_files", file);
         if (has_words(o)) {
-            print_words(file, o->value);
+            print_words(file, cli_value(o));
             fputc(')', file);
         }
     }

@@ -43,7 +43,7 @@ static const cli_option options[] = {
      .help = "with --task classify: the labels in this order; default: those of DATA, sorted"},
     {.name = "objective",
      .kind = CLI_CHOICE,
-     .value = TRAIN_OBJECTIVES,
+     .word = train_objective_name,
      .fallback = "supervised",
      AT(objective),
      .help =

@@ -36,6 +36,15 @@ static int find_word(const char *words, const char *word)
     return -1;
 }
 
+const char *cli_value(const cli_option *o)
+{
+    static char words[512];
+    size_t n = 0;
+    for (int i = 0; o->word && o->word(i) && n < sizeof words; i++)
+        n += (size_t)snprintf(words + n, sizeof words - n, "%s%s", i > 0 ? "|" : "", o->word(i));
+    return o->word ? words : o->value;
+}
+
 WEFT_PRINTF(2, 3)
 static cli_parsed wrong(const cli_command *c, const char *format, ...)
 {
@@ -150,7 +159,7 @@ static bool set_value(const cli_option *o, const char *text, void *field)
         return end != text && *end == '\0' && isfinite(value) && in_range(o, value);
     }
     case CLI_CHOICE:
-        *(int *)field = find_word(o->value, text);
+        *(int *)field = find_word(cli_value(o), text);
         return *(int *)field >= 0;
     case CLI_TEXTS: {
         cli_texts *texts = field;
@@ -205,7 +214,7 @@ bool cli_takes_value(const cli_option *o, const char *text, char *expected, size
     if (o->kind == CLI_INT || o->kind == CLI_REAL)
         describe_range(o, expected, size);
     else
-        snprintf(expected, size, "%s%s", o->kind == CLI_CHOICE ? "one of " : "", o->value);
+        snprintf(expected, size, "%s%s", o->kind == CLI_CHOICE ? "one of " : "", cli_value(o));
     return false;
 }
 
@@ -215,14 +224,14 @@ static cli_parsed read_value(const cli_command *c, const cli_option *o, const ch
     if (set_value(o, text, values + o->offset))
         return CLI_PARSED_RUN;
     if (o->kind == CLI_CHOICE)
-        return wrong(c, "--%s: expected one of %s, got '%s'", o->name, o->value,
+        return wrong(c, "--%s: expected one of %s, got '%s'", o->name, cli_value(o),
                      weft_printable(text));
     if (o->kind == CLI_JOINED)
         return wrong(c, "--%s: expected less text", o->name);
     if (o->kind == CLI_TEXTS)
         return wrong(c, "--%s: given more than %d times", o->name, CLI_MOST);
     if (o->kind == CLI_IDS || o->kind == CLI_BIASES)
-        return wrong(c, "--%s: expected %s, at most %d of them, got '%s'", o->name, o->value,
+        return wrong(c, "--%s: expected %s, at most %d of them, got '%s'", o->name, cli_value(o),
                      CLI_MOST, weft_printable(text));
     char range[80];
     describe_range(o, range, sizeof range);
@@ -291,7 +300,7 @@ static cli_parsed read_option(const cli_command *c, int argc, char **argv, int *
         return wrong(c, "--%s takes no value", o->name);
     if (o->kind != CLI_FLAG && text == NULL) {
         if (*i + 1 >= argc)
-            return wrong(c, "--%s needs a value: %s", o->name, o->value);
+            return wrong(c, "--%s needs a value: %s", o->name, cli_value(o));
         text = argv[++*i];
     }
     if (o->kind != CLI_FLAG && o->kind != CLI_TEXTS && o->kind != CLI_JOINED &&

@@ -57,6 +57,8 @@ typedef struct cli_option {
     cli_kind kind;
     const char *
         value; /* its placeholder in --help, such as "N"; for a choice its words, "linear|cosine" */
+    const char *(*word)(
+        int i);              /* lists the words of a choice instead of `value`; NULL at the end */
     const char *fallback;    /* the default value as text; NULL: none */
     const char *environment; /* the variable that sets the default instead; NULL: none */
     double low, high;        /* inclusive bounds of a number; both 0: any number */
@@ -122,6 +124,10 @@ typedef enum cli_parsed {
 /* Fills `values` (command->size bytes) with defaults and then from the words after the command's
  * name. Only options that collect several values may be given more than once. */
 cli_parsed cli_parse(const cli_command *command, int argc, char **argv, void *values);
+
+/* The placeholder of an option's value, or the words of a choice ("a|b"), until the next call; NULL
+ * for a flag. */
+const char *cli_value(const cli_option *option);
 
 /* The default value of an option as text: that of its environment variable, if it is set and not
  * empty, otherwise `fallback`; NULL: none. */

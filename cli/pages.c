@@ -64,8 +64,8 @@ static int print_name(FILE *file, const cli_option *o)
     char letter[8] = "    ";
     if (o->letter != 0)
         snprintf(letter, sizeof letter, "-%c, ", o->letter);
-    return fprintf(file, "  %s--%s%s%s", letter, o->name, o->value != NULL ? " " : "",
-                   o->value != NULL ? o->value : "");
+    return fprintf(file, "  %s--%s%s%s", letter, o->name, cli_value(o) != NULL ? " " : "",
+                   cli_value(o) != NULL ? cli_value(o) : "");
 }
 
 /* Whether help shows the default; an empty one is not shown. */
@@ -158,9 +158,9 @@ static void print_man_option(FILE *file, const cli_option *o)
         fprintf(file, "\\-%c\\fR, \\fB", o->letter);
     fputs("\\-\\-", file);
     print_troff(file, o->name);
-    if (o->value != NULL) {
+    if (cli_value(o) != NULL) {
         fputs(" \\fI", file);
-        print_troff(file, o->value);
+        print_troff(file, cli_value(o));
         fputs("\\fR", file);
     }
     fputc('\n', file);

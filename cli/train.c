@@ -52,7 +52,7 @@ static weft_trainer_options trainer_options(const train_values *v, train_run *r)
         .lr = v->lr,
         .lora_plus = isnan(v->lora_plus) ? 0 : v->lora_plus,
         .optimizer = train_optimizer(v),
-        .optimizer_options = &r->optimizer_options,
+        .optimizer_options = r->optimizer_options,
         .weight_decay = v->weight_decay > 0 ? v->weight_decay : -1,
         .schedule = v->schedule != NULL ? v->schedule
                     : data              ? "cosine"
@@ -139,8 +139,10 @@ static int run_with(const train_values *v)
     if (why != NULL)
         return cli_usage("train", "%s", why);
     train_run r = {.values = v, .reloaded_validation = (double)NAN};
-    if (train_read_texts(v, &r) != WEFT_OK)
+    if (train_read_texts(v, &r) != WEFT_OK) {
+        weft_free(r.optimizer_options);
         return cli_usage("train", "%s", weft_error_message());
+    }
     weft_status status = train_check_out(v);
     if (status == WEFT_OK)
         status = cli_find_model(&v->place, v->model, r.path, sizeof r.path);
@@ -178,6 +180,7 @@ static int run_with(const train_values *v)
     weft_chat_free(r.chat);
     weft_model_free(r.model);
     train_free_samples(&r);
+    weft_free(r.optimizer_options);
     cli_words_free(&r.words);
     return code;
 }

@@ -41,32 +41,14 @@ typedef struct train_values {
     bool full; /* all parameters are trained, without an adapter */
 } train_values;
 
-/* The words of --optimizer: the names of the types. */
-#define TRAIN_OPTIMIZERS                                                                           \
-    "adamw|adamw8bit|adamw16bit|adam|adamax|sgd|rmsprop|adagrad|adadelta|lion|adafactor|muon"
-
-/* The options of the optimizer named by --optimizer. */
-typedef union train_optimizer_options {
-    weft_optim_sgd_options sgd;
-    weft_optim_rmsprop_options rmsprop;
-    weft_optim_adagrad_options adagrad;
-    weft_optim_adadelta_options adadelta;
-    weft_optim_adam_options adam;
-    weft_optim_adamw_options adamw;
-    weft_optim_adamw16bit_options adamw16bit;
-    weft_optim_lion_options lion;
-    weft_optim_adafactor_options adafactor;
-    weft_optim_muon_options muon;
-} train_optimizer_options;
-
 /* The state of a run. */
 typedef struct train_run {
     const train_values *values;
-    int64_t planned;     /* number of updates, unless validation ends the run early */
-    bool configured;     /* whether config.json has been written */
-    cli_word_list words; /* train_words */
-    train_optimizer_options optimizer_options;
-    char path[4096]; /* path of the model */
+    int64_t planned;         /* number of updates, unless validation ends the run early */
+    bool configured;         /* whether config.json has been written */
+    cli_word_list words;     /* train_words */
+    void *optimizer_options; /* the struct of the optimizer's type */
+    char path[4096];         /* path of the model */
     weft_model *model;
     char *text_path;                    /* location of the tokenizer's files; NULL: not opened */
     weft_tokenizer *tokenizer;          /* NULL with --batches */
@@ -172,8 +154,7 @@ weft_status train_share_machine(train_values *v, weft_status status);
 /* The number of ranks on this machine that use this rank's device, including this rank. */
 int train_device_sharers(const train_values *v);
 
-/* The words of --objective: the names of weft_objectives. */
-#define TRAIN_OBJECTIVES "supervised|dpo|orpo|simpo|kto"
+const char *train_objective_name(int i); /* of the i-th objective; NULL after the last */
 
 /* The rules for --task, --objective and --train-on in train and data. */
 #define TRAIN_TRAIN_ON_RULE(WORD)                                                                  \

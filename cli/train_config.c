@@ -42,8 +42,8 @@ static weft_status add_value(const train_values *v, const cli_setting *s, const 
 /* Whether the option takes a list: several values, or names separated by commas. */
 static bool takes_list(const cli_option *o)
 {
-    return o->kind == CLI_TEXTS ||
-           (o->kind == CLI_TEXT && (strchr(o->value, ',') || strcmp(o->value, "NAMES") == 0));
+    return o->kind == CLI_TEXTS || (o->kind == CLI_TEXT && (strchr(cli_value(o), ',') ||
+                                                            strcmp(cli_value(o), "NAMES") == 0));
 }
 
 /* Joins the elements of a list with commas. */

@@ -5,6 +5,11 @@
 #include "cli/common.h"
 #include "cli/train.h"
 
+const char *train_objective_name(int i)
+{
+    return weft_objectives[i] ? weft_objectives[i]->name : NULL;
+}
+
 const weft_objective *train_objective(const train_values *v)
 {
     return weft_objectives[v->objective];

@@ -14,6 +14,12 @@
         .marks = CLI_FIXED | CLI_OF_OBJECTIVE, .help = "of kto: such completions count X times"    \
     }
 
+static const char *optimizer_name(int i)
+{
+    const weft_optim_type *type = weft_optim_type_at(i);
+    return type ? type->name : NULL;
+}
+
 static const cli_argument arguments[] = {{"MODEL", offsetof(train_values, model), true}};
 
 static const cli_option options[] = {
@@ -176,7 +182,7 @@ static const cli_option options[] = {
      .help = "of --task classify: the labels in this order; default: those of the data, sorted"},
     {.name = "objective",
      .kind = CLI_CHOICE,
-     .value = TRAIN_OBJECTIVES,
+     .word = train_objective_name,
      .fallback = "supervised",
      AT(objective),
      .marks = CLI_FIXED,
@@ -221,7 +227,7 @@ static const cli_option options[] = {
      .help = "learning rate"},
     {.name = "optimizer",
      .kind = CLI_CHOICE,
-     .value = TRAIN_OPTIMIZERS,
+     .word = optimizer_name,
      .fallback = "adamw",
      AT(optimizer),
      .marks = CLI_FIXED,

@@ -13,10 +13,11 @@ weft_device *weft__optim_on_cpu(void)
 
 /* ---- types ---------------------------------------------------------------------------------- */
 
+/* In the order of the command's help. */
 static const weft_optim_type *const types[] = {
-    &weft_optim_sgd,    &weft_optim_rmsprop, &weft_optim_adagrad,   &weft_optim_adadelta,
-    &weft_optim_adam,   &weft_optim_adamw,   &weft_optim_adamw8bit, &weft_optim_adamw16bit,
-    &weft_optim_adamax, &weft_optim_lion,    &weft_optim_adafactor, &weft_optim_muon,
+    &weft_optim_adamw,    &weft_optim_adamw8bit, &weft_optim_adamw16bit, &weft_optim_adam,
+    &weft_optim_adamax,   &weft_optim_sgd,       &weft_optim_rmsprop,    &weft_optim_adagrad,
+    &weft_optim_adadelta, &weft_optim_lion,      &weft_optim_adafactor,  &weft_optim_muon,
 };
 
 enum { N_TYPES = sizeof types / sizeof *types };
