@@ -155,7 +155,7 @@ static bool set_value(const cli_option *o, const char *text, void *field)
     }
     case CLI_REAL: {
         double value = strtod(text, &end);
-        *(double *)field = value;
+        *(double *)field = value == 0 && o->marks & CLI_NEGATIVE ? -1 : value;
         return end != text && *end == '\0' && isfinite(value) && in_range(o, value);
     }
     case CLI_CHOICE:
@@ -187,10 +187,10 @@ static void set_absent(const cli_option *o, void *field)
         *(const char **)field = NULL;
         break;
     case CLI_INT:
-        *(int64_t *)field = CLI_ABSENT;
+        *(int64_t *)field = o->marks & CLI_ZERO ? 0 : CLI_ABSENT;
         break;
     case CLI_REAL:
-        *(double *)field = (double)NAN;
+        *(double *)field = o->marks & CLI_ZERO ? 0 : (double)NAN;
         break;
     case CLI_CHOICE:
         *(int *)field = -1;

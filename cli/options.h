@@ -40,7 +40,7 @@ typedef struct cli_biases {
 
 #define CLI_ABSENT INT64_MIN
 
-/* What an option is for, where commands treat several options alike. */
+/* Properties of an option, by which commands treat several options alike. */
 enum {
     CLI_FIXED = 1,          /* a resumed run keeps its value */
     CLI_TRANSIENT = 2,      /* for one command: not saved with a run */
@@ -49,6 +49,8 @@ enum {
     CLI_OF_DATA = 16,       /* for --data, not for --batches */
     CLI_OF_VALIDATION = 32, /* for --data and --val-data, not for --batches */
     CLI_OF_OBJECTIVE = 64,  /* for the objectives that have a field of its name */
+    CLI_ZERO = 128,     /* a number that is 0 when absent, as in option structs of the library */
+    CLI_NEGATIVE = 256, /* a number of which 0 is stored as -1, as there */
 };
 
 typedef struct cli_option {

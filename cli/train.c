@@ -9,11 +9,12 @@ static int64_t updates(const train_values *v, const train_run *r)
 {
     enum { LEAST = 100 };
     int64_t batches = weft_batches_count(r->batches);
-    int64_t epoch = (batches + v->accumulate - 1) / v->accumulate;
-    if (v->steps != CLI_ABSENT)
-        return v->steps;
-    if (!isnan(v->epochs))
-        return (int64_t)ceil(v->epochs * (double)batches / (double)v->accumulate - 1e-9);
+    int64_t epoch = (batches + v->trainer.accumulate - 1) / v->trainer.accumulate;
+    if (v->trainer.steps != 0)
+        return v->trainer.steps;
+    if (v->trainer.epochs != 0)
+        return (int64_t)ceil(v->trainer.epochs * (double)batches / (double)v->trainer.accumulate -
+                             1e-9);
     if (v->batches != NULL || epoch >= LEAST)
         return epoch;
     return epoch * ((LEAST + epoch - 1) / epoch);
@@ -30,7 +31,7 @@ static int64_t validate_every(const train_values *v, const train_run *r)
     double times = TIMES;
     if (r->data && r->validation) {
         const double epoch = (double)weft_dataset_info_of(r->data).tokens,
-                     read = epoch * (double)(steps * v->accumulate) / (double)batches,
+                     read = epoch * (double)(steps * v->trainer.accumulate) / (double)batches,
                      each = (double)weft_dataset_info_of(r->validation).tokens;
         times = fmax(fmin(times, floor(SHARE * read / fmax(each, 1))), 1);
     }
@@ -41,51 +42,32 @@ static weft_trainer_options trainer_options(const train_values *v, train_run *r)
 {
     if (r->data)
         r->data_info = weft_dataset_info_of(r->data);
-    bool data = v->source.paths.n > 0;
-    double clip = isnan(v->clip) ? (data ? 1.0 : 0.0) : v->clip;
-    weft_trainer_options o = {
-        .objective = train_objective(v),
-        .objective_options = train_objective_options(v),
-        .steps = updates(v, r),
-        .accumulate = v->accumulate,
-        .micro_batch = v->micro_batch != CLI_ABSENT ? v->micro_batch : 0,
-        .lr = v->lr,
-        .lora_plus = isnan(v->lora_plus) ? 0 : v->lora_plus,
-        .optimizer = train_optimizer(v),
-        .optimizer_options = r->optimizer_options,
-        .weight_decay = v->weight_decay > 0 ? v->weight_decay : -1,
-        .schedule = v->schedule != NULL ? v->schedule
-                    : data              ? "cosine"
-                                        : "constant",
-        .warmup = v->warmup != CLI_ABSENT ? v->warmup : 0,
-        .warmup_share = v->warmup == CLI_ABSENT && data ? WEFT_LORA_WARMUP : 0,
-        .clip = clip,
-        .checkpoint = v->checkpoint,
-        .compile = v->compile,
-        .neftune = v->neftune,
-        .seed = (uint64_t)v->seed,
-        .validate_every = validate_every(v, r),
-        .patience = v->patience,
-        .sampler = v->sample_prompts.n > 0 && train_is_first() ? train_sample : NULL,
-        .save_every = v->save_every,
-        .save_minutes = v->save_minutes > 0 ? v->save_minutes : -1,
-        .folder = v->out,
-        .overwrite = v->overwrite,
-        .resume = v->resume,
-        .keep = v->keep,
-        .command = (const char *const *)r->words.at,
-        .n_command = r->words.n,
-        .base_name = r->path,
-        .data_name = data ? cli_data_first(&v->source) : v->batches,
-        .sources = r->sources,
-        .n_sources = data ? v->source.paths.n : 1,
-        .validation_source = v->val_data ? &r->validation_source : NULL,
-        .data = r->data ? &r->data_info : NULL,
-        .callback = train_is_first() ? train_show : NULL,
-        .validating = train_is_first() ? train_show_validation : NULL,
-        .context = r,
-        .group = train_ranks(),
-    };
+    const bool data = v->source.paths.n > 0;
+    weft_trainer_options o = v->trainer;
+    o.objective = train_objective(v);
+    o.steps = updates(v, r);
+    o.optimizer = train_optimizer(v);
+    o.optimizer_options = r->optimizer_options;
+    if (o.schedule == NULL)
+        o.schedule = data ? "cosine" : "constant";
+    o.warmup = v->warmup != CLI_ABSENT ? v->warmup : 0;
+    o.warmup_share = v->warmup == CLI_ABSENT && data ? WEFT_LORA_WARMUP : 0;
+    o.clip = isnan(v->clip) ? (data ? 1.0 : 0.0) : v->clip;
+    o.validate_every = validate_every(v, r);
+    o.sampler = v->sample_prompts.n > 0 && train_is_first() ? train_sample : NULL;
+    o.folder = v->out;
+    o.command = (const char *const *)r->words.at;
+    o.n_command = r->words.n;
+    o.base_name = r->path;
+    o.data_name = data ? cli_data_first(&v->source) : v->batches;
+    o.sources = r->sources;
+    o.n_sources = data ? v->source.paths.n : 1;
+    o.validation_source = v->val_data ? &r->validation_source : NULL;
+    o.data = r->data ? &r->data_info : NULL;
+    o.callback = train_is_first() ? train_show : NULL;
+    o.validating = train_is_first() ? train_show_validation : NULL;
+    o.context = r;
+    o.group = train_ranks();
     train_put_tokenizer(v, r, &o);
     return o;
 }
@@ -192,7 +174,7 @@ static int run_parsed(train_values *v)
     const char *conflict = train_adapter_conflict(v);
     if (conflict != NULL)
         return cli_usage("train", "%s", conflict);
-    if (v->resume && !v->overwrite && weft_run_exists(v->out))
+    if (v->trainer.resume && !v->trainer.overwrite && weft_run_exists(v->out))
         status = train_resume(v, &words);
     status = train_share_machine(v, status);
     const int code = status == WEFT_OK ? run_with(v) : cli_status(status);

@@ -15,29 +15,24 @@ enum { TRAIN_GENERATE, TRAIN_CLASSIFY };
 enum { TRAIN_ON_TURNS, TRAIN_ON_LAST, TRAIN_ON_EVERYTHING };
 
 typedef struct train_values {
-    const char *model, *batches, *out, *val_data;
-    const char *schedule, *optimizer_options;
+    weft_trainer_options trainer; /* as the options say; train.c adds what depends on the run */
+    weft_nn_lora_options lora;    /* as the options say; train_adapter.c adds its lists */
+    const char *model, *batches, *out, *val_data, *optimizer_options;
     cli_data_source source;
     cli_place place;
     const char *config;
     cli_texts sample_prompts;
-    int64_t patience;
-    double val_split, max_memory, epochs, lr, weight_decay, clip, neftune;
-    double save_minutes;
-    int64_t val_every, save_every, steps, batch_size, micro_batch, accumulate, length, warmup, seed;
+    double val_split, max_memory, clip;
+    int64_t val_every, batch_size, length, warmup;
     const char *labels;
     int optimizer, train_on, objective, task;
-    double beta, label_smoothing, gamma, desirable_weight, undesirable_weight;
-    int64_t keep;
-    bool pack, checkpoint, compile, json, dry_run, overwrite, resume;
+    bool pack, json, dry_run;
     cli_given given;
     /* Options of the adapter. */
     const char *targets, *init_adapter, *rank_pattern, *alpha_pattern, *whole;
     const char *train_tokens, *add_tokens;
-    double alpha, dropout, lora_plus;
-    int64_t rank, layers;
+    int64_t layers;
     int adapter_dtype;
-    bool rslora, dora, pissa;
     bool full; /* all parameters are trained, without an adapter */
 } train_values;
 
@@ -178,7 +173,6 @@ const char *train_objective_name(int i); /* of the i-th objective; NULL after th
     }
 
 const weft_objective *train_objective(const train_values *v);
-weft_objective_options train_objective_options(const train_values *v);
 /* The field of an objective's options that an option of the command sets; NULL: none. */
 const weft_field *train_objective_field(const weft_objective *objective, const cli_option *option);
 /* Adds reference log-probabilities to the run's data if the objective needs them. */

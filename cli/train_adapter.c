@@ -71,7 +71,7 @@ static weft_status last_layers(const weft_model *model, int64_t n, int **out)
 
 static double alpha_of(const train_values *v)
 {
-    return isnan(v->alpha) ? 2 * (double)v->rank : v->alpha;
+    return v->lora.alpha == 0 ? 2 * (double)v->lora.rank : v->lora.alpha;
 }
 
 static weft_status inject(const train_values *v, weft_model *model)
@@ -96,24 +96,18 @@ static weft_status inject(const train_values *v, weft_model *model)
         status = last_layers(model, v->layers, &layers);
     if (status != WEFT_OK)
         return status;
-    const weft_nn_lora_options o = {
-        .rank = v->rank,
-        .alpha = alpha_of(v),
-        .rslora = v->rslora,
-        .dora = v->dora,
-        .pissa = v->pissa,
-        .dropout = v->dropout,
-        .dtype = v->adapter_dtype == 1 ? WEFT_BFLOAT16 : WEFT_FLOAT32,
-        .targets = targets,
-        .n_targets = n,
-        .whole = whole,
-        .n_whole = n_whole,
-        .layers = layers,
-        .n_layers = layers ? (int)v->layers : 0,
-        .patterns = patterns,
-        .n_patterns = n_ranks + n_alphas,
-    };
-    weft_random_seed((uint64_t)v->seed);
+    weft_nn_lora_options o = v->lora;
+    o.alpha = alpha_of(v);
+    o.dtype = v->adapter_dtype == 1 ? WEFT_BFLOAT16 : WEFT_FLOAT32;
+    o.targets = targets;
+    o.n_targets = n;
+    o.whole = whole;
+    o.n_whole = n_whole;
+    o.layers = layers;
+    o.n_layers = layers ? (int)v->layers : 0;
+    o.patterns = patterns;
+    o.n_patterns = n_ranks + n_alphas;
+    weft_random_seed(v->trainer.seed);
     status = weft_nn_lora_inject(weft_model_module(model), &o);
     free(layers);
     return status;
@@ -156,15 +150,15 @@ void train_print_adapter(const train_values *v, const train_run *r)
         fprintf(stderr, "train   all %s parameters\n", cli_count(weft_nn_count(module, true)));
         return;
     }
-    fprintf(stderr, "train   %s on %d linears%s, %s parameters", v->dora ? "DoRA" : "LoRA",
+    fprintf(stderr, "train   %s on %d linears%s, %s parameters", v->lora.dora ? "DoRA" : "LoRA",
             weft_nn_lora_count(module) - token_layers,
             token_layers ? " and rows of the embedding" : "",
             cli_count(weft_nn_count(module, true)));
     if (v->init_adapter != NULL)
         fprintf(stderr, ", from %s\n", weft_printable(v->init_adapter));
     else
-        fprintf(stderr, ": rank %lld, alpha %g%s%s\n", (long long)v->rank, alpha_of(v),
-                v->rslora ? ", rsLoRA" : "", v->pissa ? ", PiSSA" : "");
+        fprintf(stderr, ": rank %lld, alpha %g%s%s\n", (long long)v->lora.rank, alpha_of(v),
+                v->lora.rslora ? ", rsLoRA" : "", v->lora.pissa ? ", PiSSA" : "");
     train_print_tokens(r);
     train_print_labels(r);
 }

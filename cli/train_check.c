@@ -153,7 +153,7 @@ static weft_status check_out(const train_values *v)
 {
     if (v->dry_run || !train_is_first())
         return WEFT_OK;
-    if (!v->overwrite && !v->resume && weft_run_exists(v->out))
+    if (!v->trainer.overwrite && !v->trainer.resume && weft_run_exists(v->out))
         return weft_fail(
             WEFT_INVALID,
             "train: %s already has a run: --resume continues it, --overwrite replaces it, "
@@ -161,7 +161,7 @@ static weft_status check_out(const train_values *v)
             v->out);
     signal(SIGXFSZ, SIG_IGN); /* exceeding the file size limit is an error */
     const char *const inputs[] = {v->model, v->init_adapter};
-    return weft_run_check(v->out, inputs, v->overwrite ? v->init_adapter ? 2 : 1 : 0);
+    return weft_run_check(v->out, inputs, v->trainer.overwrite ? v->init_adapter ? 2 : 1 : 0);
 }
 
 weft_status train_check_out(const train_values *v)

@@ -66,7 +66,7 @@ weft_status train_add_head(const train_values *v, const train_run *r)
 {
     if (v->task != TRAIN_CLASSIFY || v->init_adapter)
         return WEFT_OK;
-    weft_random_seed((uint64_t)v->seed);
+    weft_random_seed(v->trainer.seed);
     return weft_model_classify(r->model, (const char *const *)r->labels.at, r->labels.n);
 }
 

@@ -57,9 +57,9 @@ static weft_status open_batches(const train_values *v, train_run *r)
 {
     const bool two = train_objective(v)->examples != WEFT_EXAMPLES_SINGLE;
     const int64_t room = two ? 2 * v->length : v->length;
-    return v->pack ? weft_batches_new_packed(r->data, v->batch_size, room, (uint64_t)v->seed,
-                                             &r->batches)
-                   : weft_batches_new(r->data, v->batch_size, (uint64_t)v->seed, &r->batches);
+    return v->pack
+               ? weft_batches_new_packed(r->data, v->batch_size, room, v->trainer.seed, &r->batches)
+               : weft_batches_new(r->data, v->batch_size, v->trainer.seed, &r->batches);
 }
 
 bool train_splits_by_default(const train_values *v)
@@ -70,7 +70,7 @@ bool train_splits_by_default(const train_values *v)
 /* Refuses options that need validation if the data was too small to hold some out by default. */
 static weft_status check_validation(const train_values *v, const train_run *r)
 {
-    const char *name = v->patience > 0              ? "patience"
+    const char *name = v->trainer.patience > 0      ? "patience"
                        : v->sample_prompts.n > 0    ? "sample-prompt"
                        : v->val_every != CLI_ABSENT ? "val-every"
                                                     : NULL;
@@ -90,7 +90,7 @@ weft_status train_open_data(const train_values *v, train_run *r)
     weft_dataset_options o = {.length = v->length,
                               .learn_prompt = v->train_on == TRAIN_ON_EVERYTHING,
                               .last_turn = v->train_on == TRAIN_ON_LAST,
-                              .seed = (uint64_t)v->seed,
+                              .seed = v->trainer.seed,
                               .vocabulary = r->vocabulary,
                               .examples = train_objective(v)->examples};
     weft_status status = train_open_tokenizer(v, r);

@@ -15,23 +15,6 @@ const weft_objective *train_objective(const train_values *v)
     return weft_objectives[v->objective];
 }
 
-/* An option's number; 0 is -1 in the structs of the library, whose 0 is the default. */
-static double given(double value)
-{
-    return isnan(value) ? 0 : value == 0 ? -1 : value;
-}
-
-weft_objective_options train_objective_options(const train_values *v)
-{
-    return (weft_objective_options){
-        .beta = given(v->beta),
-        .label_smoothing = isnan(v->label_smoothing) ? 0 : v->label_smoothing,
-        .desirable_weight = given(v->desirable_weight),
-        .undesirable_weight = given(v->undesirable_weight),
-        .gamma = given(v->gamma),
-    };
-}
-
 const weft_field *train_objective_field(const weft_objective *objective, const cli_option *o)
 {
     for (const weft_field *f = objective->fields; f && f->type != WEFT_FIELD_END; f++) {
@@ -49,7 +32,7 @@ const weft_field *train_objective_field(const weft_objective *objective, const c
 static bool load_reference(const train_values *v, const char *name, weft_dataset *data)
 {
     char *path = weft_format("%s/%s", v->out, name);
-    const bool there = path && v->resume && access(path, F_OK) == 0;
+    const bool there = path && v->trainer.resume && access(path, F_OK) == 0;
     const bool loaded = there && weft_dataset_load_reference(data, path) == WEFT_OK;
     if (there && !loaded)
         weft_log_message(WEFT_LOG_WARNING, "%s; they are computed again", weft_error_message());

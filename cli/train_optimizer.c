@@ -31,8 +31,8 @@ weft_status train_read_texts(const train_values *v, train_run *r)
         return weft_fail(WEFT_MEMORY, "train: out of memory for the optimizer's options");
     set_defaults(type, r->optimizer_options);
     weft_status status = weft_optim_options_parse(type, v->optimizer_options, r->optimizer_options);
-    if (status == WEFT_OK && v->schedule != NULL)
-        status = weft_rate_parse(v->schedule, 1, 1000, &rate);
+    if (status == WEFT_OK && v->trainer.schedule != NULL)
+        status = weft_rate_parse(v->trainer.schedule, 1, 1000, &rate);
     weft_rate_free(rate);
     return status;
 }

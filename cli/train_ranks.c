@@ -99,8 +99,8 @@ weft_status train_share_machine(train_values *v, weft_status status)
 {
     static char device[64];
     const weft_group_info place = weft_group_info_of(group);
-    if (v->accumulate == CLI_ABSENT)
-        v->accumulate = place.size;
+    if (v->trainer.accumulate == 0)
+        v->trainer.accumulate = place.size;
     status = weft_group_agree(group, status, NULL);
     if (status != WEFT_OK || place.size == 1)
         return status;

@@ -78,7 +78,7 @@ void train_print_plan(const train_values *v, const train_run *r, const weft_trai
         snprintf(warmup, sizeof warmup, "%g%% warmup", 100 * o->warmup_share);
     fprintf(stderr, "run     %s update%s; %s, learning rate %g, %s, %s, weight decay %g, ",
             cli_count(o->steps), o->steps == 1 ? "" : "s", o->optimizer->name, o->lr,
-            weft_printable(o->schedule), warmup, v->weight_decay);
+            weft_printable(o->schedule), warmup, fmax(v->trainer.weight_decay, 0));
     fprintf(stderr, o->clip > 0 ? "clip %g\n" : "no clipping\n", o->clip);
 }
 
@@ -298,7 +298,7 @@ void train_print_result(const train_values *v, const train_run *r)
     if (r->planned > s->steps)
         printf("stopped early: the validation loss has not fallen since update %lld\n",
                (long long)s->best_step);
-    else if (v->resume && r->updates == 0)
+    else if (v->trainer.resume && r->updates == 0)
         printf("All of its updates were made before; --steps N with more extends the run.\n");
     if (!isnan(s->last_validation))
         printf("validation loss %.4f before, %.4f after, best %.4f at update %lld\n",
