@@ -49,22 +49,21 @@ enum {
     CLI_OF_DATA = 16,       /* for --data, not for --batches */
     CLI_OF_VALIDATION = 32, /* for --data and --val-data, not for --batches */
     CLI_OF_OBJECTIVE = 64,  /* for the objectives that have a field of its name */
-    CLI_ZERO = 128,     /* a number that is 0 when absent, as in option structs of the library */
-    CLI_NEGATIVE = 256, /* a number of which 0 is stored as -1, as there */
+    CLI_ZERO = 128,         /* a number that is 0 when absent, as in the library's option structs */
+    CLI_NEGATIVE = 256,     /* a number whose 0 is stored as -1, as there */
 };
 
 typedef struct cli_option {
     const char *name;
     char letter; /* 0: none */
     cli_kind kind;
-    const char *
-        value; /* its placeholder in --help, such as "N"; for a choice its words, "linear|cosine" */
-    const char *(*word)(
-        int i);              /* lists the words of a choice instead of `value`; NULL at the end */
-    const char *fallback;    /* the default value as text; NULL: none */
-    const char *environment; /* the variable that sets the default instead; NULL: none */
-    double low, high;        /* inclusive bounds of a number; both 0: any number */
-    size_t offset;           /* offset of the field in the command's struct */
+    /* Its placeholder in --help, such as "N"; for a choice its words, "linear|cosine". */
+    const char *value;
+    const char *(*word)(int i); /* lists the words of a choice instead; NULL at the end */
+    const char *fallback;       /* the default value as text; NULL: none */
+    const char *environment;    /* the variable that sets the default instead; NULL: none */
+    double low, high;           /* inclusive bounds of a number; both 0: any number */
+    size_t offset;              /* offset of the field in the command's struct */
     const char *help;
     unsigned marks;    /* CLI_FIXED, ... */
     const char *unset; /* the value that stands for an absent option on resume; NULL: none */

@@ -35,9 +35,9 @@ bool cli_is_set(const cli_command *command, const cli_given *given, const cli_op
 
 /* Options that exclude each other. */
 typedef struct cli_rule {
-    const char
-        *terms; /* what must hold, separated by spaces: "NAME", that cli_is_set; "NAME=VALUE",
-                   that this is its value; or either with ! before it, the opposite */
+    /* What must hold, separated by spaces: "NAME", that cli_is_set; "NAME=VALUE", that this is its
+     * value; either with ! before it, the opposite. */
+    const char *terms;
     bool (*when)(const void *values); /* a further condition; NULL: none */
     const char *says;                 /* the usage error */
 } cli_rule;
