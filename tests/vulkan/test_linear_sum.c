@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/vulkan/device.h"
 #include "backends/vulkan/kernels/product_plan.h"
 #include "tests/vulkan/both.h"
 #include "weft/backend.h"
@@ -75,13 +76,14 @@ static double rounding(weft_dtype dtype)
     return dtype == WEFT_BFLOAT16 ? 0x1p-8 : dtype == WEFT_FLOAT16 ? 0x1p-11 : 0x1p-24;
 }
 
-/* Whether matrix cores compute the sum in one launch. */
+/* Whether matrix cores compute the sum in one launch: with matrices of the dtype itself. */
 static bool is_one_launch(const sum *s)
 {
     bool fits = s->rows >= (s->encoding ? 256 : 64) && s->columns % 8 == 0;
     for (int i = 0; i < MOST_PAIRS; i++)
         fits = fits && s->terms[i] % 8 == 0;
-    return fits && s->dtype != WEFT_FLOAT32 && both_on_cores(s->dtype);
+    const weft__vulkan_device *d = weft_device_state(weft_device_get("vulkan"));
+    return fits && weft__vulkan_core_shape_of(&d->physical.cores, s->dtype);
 }
 
 static void check_sum(const sum *s)
