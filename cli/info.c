@@ -228,6 +228,68 @@ static weft_status print_model(const info_values *v, const char *path, weft_mode
     return WEFT_OK;
 }
 
+/* Describes a checkpoint of a family that Weft does not have, beside the nearest one. */
+static void print_nearest(const info_values *v, const char *path, const char *type,
+                          const weft_model_likeness *nearest)
+{
+    const char *family = nearest->family ? nearest->family->model_type : NULL,
+               *line = nearest->differences ? nearest->differences : "";
+    if (v->json) {
+        printf("{\"family\": null, \"nearest\": %s%s%s, \"same\": %d, \"different\": %d, "
+               "\"differences\": [",
+               family ? "\"" : "", family ? family : "null", family ? "\"" : "", nearest->n_same,
+               nearest->n_differences);
+    } else {
+        printf("model       %s\n", weft_printable(path));
+        printf("family      %s is unknown\n", weft_printable(type));
+        if (family)
+            printf("nearest     %s: %d tensors fit, %d do not\n", family, nearest->n_same,
+                   nearest->n_differences);
+        else
+            puts("nearest     none: no family accepts its config.json");
+    }
+    for (const char *comma = ""; *line != '\0'; comma = ", ") {
+        const size_t n = strcspn(line, "\n");
+        if (v->json) {
+            fputs(comma, stdout);
+            cli_json_text(stdout, line, n);
+        } else {
+            printf("differs     %.*s\n", (int)n, line);
+        }
+        line += n + (line[n] == '\n');
+    }
+    if (v->json)
+        puts("]}");
+    else if (family && nearest->n_differences == 0)
+        printf("            \"model_type\": \"%s\" in config.json loads it; the results are right "
+               "if its "
+               "formulas are the same\n",
+               family);
+}
+
+/* After a model could not be loaded: if no family has its model_type, describes the nearest one.
+ * Keeps the failure's message. */
+static weft_status show_nearest(const info_values *v, const char *path)
+{
+    weft_model_likeness nearest;
+    weft_config *config = NULL;
+    char *message = weft_strdup(weft_error_message()), *name = weft_format("%s/config.json", path);
+    const char *type = NULL;
+    if (name && weft_config_load(name, &config) == WEFT_OK)
+        type = weft_config_string(config, "model_type", NULL);
+    if (type && weft_model_family_find(type) == NULL &&
+        weft_model_likeness_find(path, &nearest) == WEFT_OK) {
+        print_nearest(v, path, type, &nearest);
+        weft_model_likeness_free(&nearest);
+    }
+    weft_config_free(config);
+    weft_free(name);
+    const weft_status status = message ? weft_fail(WEFT_UNSUPPORTED, "%s", message)
+                                       : weft_fail(WEFT_MEMORY, "info: no memory");
+    weft_free(message);
+    return status;
+}
+
 static int run(void *context)
 {
     info_values *v = context;
@@ -253,6 +315,8 @@ static int run(void *context)
     weft_status status = cli_model_path(v->model, path, sizeof path);
     if (status == WEFT_OK)
         status = cli_load_model(path, &v->place, v->adapter, &model);
+    if (status == WEFT_UNSUPPORTED)
+        status = show_nearest(v, path);
     if (status == WEFT_OK)
         status = print_model(v, path, model);
     weft_model_free(model);

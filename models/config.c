@@ -15,6 +15,7 @@ struct weft_config {
     char *text;
     weft__rope_lists rope;
     const weft__tensors *tensors;
+    json_object *asked; /* weft__config_record_keys */
 };
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -67,6 +68,17 @@ weft_status weft_config_load(const char *path, weft_config **out)
     return status;
 }
 
+weft_status weft__config_load_folder(const char *folder, weft_config **out)
+{
+    char *path = weft_format("%s/config.json", folder);
+    *out = NULL;
+    if (path == NULL)
+        return weft__out_of_memory(folder, NULL);
+    const weft_status status = weft_config_load(path, out);
+    weft_free(path);
+    return status;
+}
+
 void weft_config_free(weft_config *config)
 {
     if (config == NULL)
@@ -112,23 +124,38 @@ bool weft__config_tensor(const weft_config *config, const char *path, weft_dims 
 
 /* ---- looking up ----------------------------------------------------------------------------- */
 
+json_object *weft__config_object(const weft_config *config)
+{
+    return config->inner.value ? config->inner.value : config->root.value;
+}
+
+void weft__config_record_keys(weft_config *config, json_object *keys)
+{
+    config->asked = keys;
+}
+
 weft__json weft__config_at_top(const weft_config *config, const char *key)
 {
     weft__json out = {0};
+    if (config->asked)
+        json_object_object_add(config->asked, key, NULL);
     weft__json_find(&config->root, key, &out); /* cannot fail, since the root is an object */
     return out;
 }
 
 weft__json weft__config_at(const weft_config *config, const char *key)
 {
+    const weft__json top = weft__config_at_top(config, key);
     weft__json out = {0};
     if (config->inner.value)
         weft__json_find(&config->inner, key, &out);
-    return out.value ? out : weft__config_at_top(config, key);
+    return out.value ? out : top;
 }
 
 bool weft__config_mentions(const weft_config *config, const char *key)
 {
+    if (config->asked)
+        json_object_object_add(config->asked, key, NULL);
     return (config->inner.value && json_object_object_get_ex(config->inner.value, key, NULL)) ||
            json_object_object_get_ex(config->root.value, key, NULL);
 }
@@ -136,6 +163,15 @@ bool weft__config_mentions(const weft_config *config, const char *key)
 bool weft_config_has(const weft_config *config, const char *key)
 {
     return weft__config_at(config, key).value != NULL;
+}
+
+bool weft__config_is_tied(const weft_config *config)
+{
+    const weft__json whole = weft__config_at_top(config, "tie_word_embeddings");
+    bool tied = true;
+    if (whole.value && weft__json_as_bool(&whole, &tied) != WEFT_OK)
+        tied = true;
+    return tied && weft_config_bool(config, "tie_word_embeddings", false);
 }
 
 int64_t weft_config_int(const weft_config *config, const char *key, int64_t fallback)

@@ -10,6 +10,18 @@
 weft__json weft__config_at(const weft_config *config, const char *key);
 weft__json weft__config_at_top(const weft_config *config, const char *key);
 
+/* weft_config_load of a folder's config.json. */
+weft_status weft__config_load_folder(const char *folder, weft_config **out);
+
+/* The object of the text model: text_config or the top level. */
+struct json_object *weft__config_object(const weft_config *config);
+/* From now on, adds each key that is looked up to `keys`; NULL: no longer. */
+void weft__config_record_keys(weft_config *config, struct json_object *keys);
+
+/* Whether the head is tied: the configuration of a multimodal model says so of the text model too,
+ * and either may deny it. */
+bool weft__config_is_tied(const weft_config *config);
+
 /* Whether the key is present, even as null. */
 bool weft__config_mentions(const weft_config *config, const char *key);
 

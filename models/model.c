@@ -26,15 +26,31 @@ struct weft_model {
 
 /* ---- creating -------------------------------------------------------------------------------- */
 
-static weft_status unknown_family(const char *where, const char *model_type)
+/* What the message for an unknown family adds about the nearest one, if the folder has weights. */
+static void describe_nearest(const char *folder, weft__text *out)
+{
+    weft_model_likeness nearest;
+    if (weft_model_likeness_find(folder, &nearest) == WEFT_OK && nearest.family)
+        weft__text_format(out,
+                          "nearest is %s, where %d tensors fit and %d do not: weft info shows "
+                          "them; ",
+                          nearest.family->model_type, nearest.n_same, nearest.n_differences);
+    weft_model_likeness_free(&nearest);
+}
+
+static weft_status unknown_family(const weft_config *config, const char *folder, const char *what,
+                                  const char *name)
 {
     weft__text known = {0};
+    if (folder)
+        describe_nearest(folder, &known);
     for (int i = 0; i < weft_model_family_count(); i++)
-        weft__text_format(&known, "%s%s", i ? ", " : "", weft_model_family_at(i)->model_type);
+        weft__text_format(&known, "%s%s",
+                          i ? ", " : "known: ", weft_model_family_at(i)->model_type);
     const weft_status status =
-        known.failed ? weft__out_of_memory(where, NULL)
-                     : weft_fail(WEFT_UNSUPPORTED, "%s: model_type '%s' is unknown (known: %s)",
-                                 where, weft_printable(model_type), known.at);
+        known.failed ? weft__out_of_memory(weft_config_where(config), NULL)
+                     : weft_fail(WEFT_UNSUPPORTED, "%s: %s '%s' is unknown (%s)",
+                                 weft_config_where(config), what, weft_printable(name), known.at);
     weft_free(known.at);
     return status;
 }
@@ -71,15 +87,16 @@ static weft_status check_types(const weft_config *config)
     return weft_config_read(config, fields, sizeof fields / sizeof *fields, &ignored);
 }
 
-/* By model_type or, without one, by the class in "architectures". */
-static weft_status find_family(weft_model *m)
+/* By model_type or, without one, by the class in "architectures". `folder`: of the weights, or
+ * NULL. */
+static weft_status find_family(weft_model *m, const char *folder)
 {
     const char *where = weft_config_where(m->config), *name = NULL;
     const char *model_type = weft_config_string(m->config, "model_type", NULL);
     weft__json at = weft__config_at(m->config, "architectures");
     if (model_type != NULL) {
         m->family = weft_model_family_find(model_type);
-        return m->family ? WEFT_OK : unknown_family(where, model_type);
+        return m->family ? WEFT_OK : unknown_family(m->config, folder, "model_type", model_type);
     }
     if (weft_config_has(m->config, "model_type"))
         return weft_fail(WEFT_INVALID, "%s: model_type: expected a string", where);
@@ -94,18 +111,17 @@ static weft_status find_family(weft_model *m)
             m->family = family;
     }
     if (status == WEFT_OK && m->family == NULL)
-        status = weft_fail(WEFT_UNSUPPORTED,
-                           "%s: model_type is missing, and architectures[0] '%s' is unknown", where,
-                           weft_printable(name));
+        status =
+            unknown_family(m->config, folder, "model_type is missing, and architectures[0]", name);
     return status;
 }
 
-static weft_status choose_family(weft_model *m)
+static weft_status choose_family(weft_model *m, const char *folder)
 {
     weft_status known = check_quantization(m->config);
     if (known == WEFT_OK)
         known = check_types(m->config);
-    return known == WEFT_OK ? find_family(m) : known;
+    return known == WEFT_OK ? find_family(m, folder) : known;
 }
 
 /* If a module rejects an argument, such as a shape, the message names the configuration. */
@@ -140,33 +156,12 @@ static weft_status check_options(const weft_model_options *o)
                      weft_dtype_name(o->dtype));
 }
 
-static weft_status load_config(const char *folder, weft_config **out)
-{
-    char *path = weft_format("%s/config.json", folder);
-    if (path == NULL)
-        return weft__out_of_memory(folder, NULL);
-    const weft_status status = weft_config_load(path, out);
-    weft_free(path);
-    return status;
-}
-
-/* Whether the configuration says that the head is tied: that of a multimodal model says so of the
- * text model too, and either may deny it. */
-static bool is_tied(const weft_config *config)
-{
-    const weft__json whole = weft__config_at_top(config, "tie_word_embeddings");
-    bool tied = true;
-    if (whole.value && weft__json_as_bool(&whole, &tied) != WEFT_OK)
-        tied = true;
-    return tied && weft_config_bool(config, "tie_word_embeddings", false);
-}
-
 /* A separate head is used if it exists, unless the configuration says that it is tied. */
 static weft_status load_weights(weft_model *m, weft__weights *w,
                                 const weft_nn_load_options *options,
                                 const weft__placement *placement)
 {
-    const bool tied = is_tied(m->config);
+    const bool tied = weft__config_is_tied(m->config);
     const weft__tensors tensors = {weft__weights_shape, w};
     weft__config_set_tensors(m->config, &tensors);
     weft_status status = build(m, !tied && weft__weights_find(w, "lm_head.weight"));
@@ -257,11 +252,11 @@ static weft_status open_files(weft_model *m, const char *path, weft_safetensors 
         if (status == WEFT_OK)
             status = weft__gguf_config(*gguf, &m->config);
         if (status == WEFT_OK)
-            status = choose_family(m);
+            status = choose_family(m, NULL);
     } else if (status == WEFT_OK) {
-        status = load_config(path, &m->config);
+        status = weft__config_load_folder(path, &m->config);
         if (status == WEFT_OK)
-            status = choose_family(m);
+            status = choose_family(m, path);
         if (status == WEFT_OK)
             status = weft_safetensors_open_folder(path, file);
     }
@@ -323,7 +318,7 @@ static weft_status make(weft_model *m, const weft_config *config)
     weft_status status =
         weft_config_parse(weft_config_text(config), weft_config_where(config), &m->config);
     if (status == WEFT_OK)
-        status = choose_family(m);
+        status = choose_family(m, NULL);
     if (status == WEFT_OK)
         status = build(m, !weft_config_bool(m->config, "tie_word_embeddings", m->family->tied));
     return status == WEFT_OK

@@ -242,6 +242,25 @@ WEFT_NODISCARD WEFT_API weft_status weft_model_load(const char *folder,
                                                     const weft_model_options *options,
                                                     weft_model **out);
 
+/* How a checkpoint compares with a family's tree for its config.json. */
+typedef struct weft_model_likeness {
+    const weft_model_family *family; /* NULL: none has any of the tensors */
+    int n_same;                      /* parameters whose tensor has the expected name and shape */
+    int n_differences;               /* tensors that are missing, unexpected or of another shape */
+    /* One line for equal tensors of all layers, as in "lacks model.layers.*.mlp.up_proj.weight (28
+     * tensors)", and one for each key of config.json that the family does not read. NULL: none. */
+    char *differences;
+} weft_model_likeness;
+
+/* Finds the family that is nearest to a folder's checkpoint: with the fewest differences, then the
+ * fewest keys of config.json that it does not read. Its formulas
+ * may differ in what names and shapes do not show. Free it with weft_model_likeness_free. Fails as
+ * weft_model_load does for its files. */
+WEFT_NODISCARD WEFT_API weft_status weft_model_likeness_find(const char *folder,
+                                                             weft_model_likeness *out)
+    WEFT_NONNULL(1, 2);
+WEFT_API void weft_model_likeness_free(weft_model_likeness *likeness) WEFT_NONNULL(1);
+
 /* Creates a model with random weights; free it with weft_model_free. The configuration is copied.
  * WEFT_UNSUPPORTED when no family has its model_type, WEFT_INVALID when it is malformed. */
 WEFT_NODISCARD WEFT_API weft_status weft_model_new(const weft_config *config, weft_model **out)

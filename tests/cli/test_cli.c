@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/check.h"
 #include "tests/cli/command.h"
@@ -319,6 +320,37 @@ static void completion_completes(void)
     }
 }
 
+static void info_describes_models_of_unknown_families(void)
+{
+    const char *folder = check_temporary("unknown");
+    char *text, *type;
+    size_t n;
+    CHECK(mkdir(folder, 0700) == 0);
+    CHECK(symlink(check_fixture("models/granite/model.safetensors"),
+                  check_temporary("unknown/model.safetensors")) == 0);
+    if (!CHECK_OK(weft_file_read(check_fixture("models/granite/config.json"), 0, &text, &n)))
+        return;
+    if (CHECK((type = strstr(text, "\"granite\"")) != NULL)) {
+        memcpy(type, "\"marbles\"", 9);
+        CHECK_OK(weft_file_write(check_temporary("unknown/config.json"), text, n));
+    }
+    output o = weft_command(NULL, "info %s", folder);
+    CHECK_EQ_INT(o.code, 1);
+    CHECK_CONTAINS(o.out,
+                   "family      marbles is unknown\nnearest     granite: 21 tensors fit, 0 do");
+    CHECK_CONTAINS(o.out, "\"model_type\": \"granite\" in config.json loads it");
+    CHECK_CONTAINS(o.err, "model_type 'marbles' is unknown (nearest is granite, where 21 ");
+    if (type) {
+        memcpy(strstr(text, "\"residual_multiplier\""), "\"residual_multiplies\"", 21);
+        CHECK_OK(weft_file_write(check_temporary("unknown/config.json"), text, n));
+    }
+    o = weft_command(NULL, "info %s --json", folder);
+    CHECK_CONTAINS(o.out,
+                   "{\"family\": null, \"nearest\": \"granite\", \"same\": 21, \"different\": 0, "
+                   "\"differences\": [\"config.json: residual_multiplies is not read: 0.5\"]}");
+    weft_free(text);
+}
+
 static void info_tells_of_machine_and_model(void)
 {
     output o = weft_command(NULL, "info");
@@ -446,6 +478,7 @@ CHECK_MAIN("cli", CHECK_CASE(every_command_has_help), CHECK_CASE(the_overview_li
            CHECK_CASE(suggested_commands_can_be_run), CHECK_CASE(misspelt_words_are_put_right),
            CHECK_CASE(what_is_no_model_is_told), CHECK_CASE(the_manual_page_is_up_to_date),
            CHECK_CASE(completion_completes), CHECK_CASE(info_tells_of_machine_and_model),
+           CHECK_CASE(info_describes_models_of_unknown_families),
            CHECK_CASE(info_lists_the_devices),
            CHECK_CASE(devices_that_cannot_be_used_are_named_once),
            CHECK_CASE(the_guides_program_runs))
