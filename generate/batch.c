@@ -9,13 +9,19 @@ enum { PLACES = 16 };
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-weft_status weft__batch_add(weft__batch *b, const weft_generate_request *request,
-                            weft_generated_row *result)
+weft_status weft_running_batch_add(weft_running_batch *b, const weft_generate_request *request,
+                                   weft_generate_fn *callback, void *context,
+                                   weft_generated_row *result)
 {
+    *result = (weft_generated_row){0};
     weft__request *added = weft_calloc(1, sizeof *added);
     if (added == NULL)
         return weft__out_of_memory("generate", "a request");
-    *added = (weft__request){.asked = *request, .index = b->n++, .result = result};
+    *added = (weft__request){.asked = *request,
+                             .callback = callback,
+                             .context = context,
+                             .index = b->n++,
+                             .result = result};
     *b->last = added;
     b->last = &added->next;
     b->waiting++;
@@ -23,7 +29,7 @@ weft_status weft__batch_add(weft__batch *b, const weft_generate_request *request
 }
 
 /* Frees the first request that waits. */
-static void drop_first(weft__batch *b)
+static void drop_first(weft_running_batch *b)
 {
     weft__request *first = b->first;
     b->first = first->next;
@@ -34,7 +40,7 @@ static void drop_first(weft__batch *b)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static size_t count_live(const weft__batch *b)
+static size_t count_live(const weft_running_batch *b)
 {
     size_t n = 0;
     for (size_t i = 0; i < b->places; i++)
@@ -43,7 +49,7 @@ static size_t count_live(const weft__batch *b)
 }
 
 /* Moves the live sequences to the first of n rows. */
-static weft_status resize(weft__batch *b, size_t n)
+static weft_status resize(weft_running_batch *b, size_t n)
 {
     int32_t *which = weft_calloc(n + 1, sizeof *which);
     if (which == NULL)
@@ -68,7 +74,7 @@ static weft_status resize(weft__batch *b, size_t n)
 
 /* Rows for all requests, as far as possible. Their number doubles at least, because a step is
  * compiled for each number. */
-static weft_status grow(weft__batch *b)
+static weft_status grow(weft_running_batch *b)
 {
     const size_t wanted = count_live(b) + b->waiting, twice = 2 * b->places;
     if (wanted <= b->places || b->places == b->most)
@@ -80,7 +86,7 @@ static weft_status grow(weft__batch *b)
 /* If no request waits: without sequences in the caches these are freed; if three quarters of the
  * rows are free, the others move together, since steps of fewer sequences are faster. Half of the
  * rows are free then, so that the caches are not copied for every sequence that comes or goes. */
-static weft_status shrink(weft__batch *b)
+static weft_status shrink(weft_running_batch *b)
 {
     const size_t live = count_live(b);
     if (b->waiting > 0)
@@ -91,7 +97,7 @@ static weft_status shrink(weft__batch *b)
 }
 
 /* Assigns free rows to the next requests. */
-static weft_status fill(weft__batch *b)
+static weft_status fill(weft_running_batch *b)
 {
     const weft_status status = grow(b);
     for (size_t i = 0; status == WEFT_OK && i < b->places; i++) {
@@ -101,7 +107,7 @@ static weft_status fill(weft__batch *b)
     return status;
 }
 
-static void cancel_all(weft__batch *b)
+static void cancel_all(weft_running_batch *b)
 {
     for (size_t i = 0; i < b->places; i++) {
         if (b->rows[i].live)
@@ -120,7 +126,7 @@ static void fail_result(weft_generated_row *result, weft_status status)
 }
 
 /* After a failure of the batch itself. */
-static void fail_all(weft__batch *b, weft_status status)
+static void fail_all(weft_running_batch *b, weft_status status)
 {
     for (size_t i = 0; i < b->places; i++) {
         if (b->rows[i].live)
@@ -133,7 +139,7 @@ static void fail_all(weft__batch *b, weft_status status)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-weft_status weft__batch_advance(weft__batch *b, bool *more)
+weft_status weft_running_batch_advance(weft_running_batch *b, bool *more)
 {
     if (b->options.cancel && weft_cancel_is_set(b->options.cancel))
         cancel_all(b);
@@ -154,9 +160,9 @@ weft_status weft__batch_advance(weft__batch *b, bool *more)
     return status;
 }
 
-weft_status weft__batch_new(weft_model *model, const weft_tokenizer *tokenizer,
-                            const weft_generate_batch_options *options,
-                            weft_generate_batch_fn *callback, void *context, weft__batch **out)
+weft_status weft_running_batch_new(weft_model *model, const weft_tokenizer *tokenizer,
+                                   const weft_generate_batch_options *options,
+                                   weft_running_batch **out)
 {
     static const weft_generate_batch_options none = {.rows = 0};
     const weft_generate_batch_options *o = options ? options : &none;
@@ -165,26 +171,24 @@ weft_status weft__batch_new(weft_model *model, const weft_tokenizer *tokenizer,
         return weft_fail(WEFT_INVALID,
                          "generate: rows and batch.tokens: expected numbers of at least 0");
     const size_t most = o->rows > 0 ? (size_t)o->rows : PLACES;
-    weft__batch *b = weft_calloc(1, sizeof *b);
+    weft_running_batch *b = weft_calloc(1, sizeof *b);
     weft__row *rows = weft_calloc(most, sizeof *rows);
     if (b == NULL || rows == NULL) {
         weft_free(b);
         weft_free(rows);
         return weft_fail(WEFT_MEMORY, "generate: out of memory for %zu texts", most);
     }
-    *b = (weft__batch){.model = model,
-                       .tokenizer = tokenizer,
-                       .options = *o,
-                       .callback = callback,
-                       .context = context,
-                       .last = &b->first,
-                       .rows = rows,
-                       .most = most};
+    *b = (weft_running_batch){.model = model,
+                              .tokenizer = tokenizer,
+                              .options = *o,
+                              .last = &b->first,
+                              .rows = rows,
+                              .most = most};
     *out = b;
     return WEFT_OK;
 }
 
-void weft__batch_free(weft__batch *b)
+void weft_running_batch_free(weft_running_batch *b)
 {
     if (b == NULL)
         return;
@@ -199,6 +203,22 @@ void weft__batch_free(weft__batch *b)
     weft_free(b);
 }
 
+/* ---- a batch whose requests are known at the start --------------------------------------------
+ */
+
+/* The callback's context for one request. */
+typedef struct member {
+    weft_generate_batch_fn *callback;
+    void *context;
+    size_t index;
+} member;
+
+static bool give(void *context, const weft_generated *token)
+{
+    const member *m = context;
+    return m->callback(m->context, m->index, token);
+}
+
 weft_status weft_generate_batch(weft_model *model, const weft_tokenizer *tokenizer,
                                 const weft_generate_request *requests, size_t n,
                                 const weft_generate_batch_options *options,
@@ -206,21 +226,28 @@ weft_status weft_generate_batch(weft_model *model, const weft_tokenizer *tokeniz
                                 weft_generated_row *results)
 {
     weft_generate_batch_options o = options ? *options : (weft_generate_batch_options){.rows = 0};
-    weft__batch *b;
+    weft_running_batch *b;
+    member *members = weft_malloc((n + 1) * sizeof *members);
     o.batch.invariant = o.batch.invariant || n == 1;
     if (o.rows > 0 && (size_t)o.rows > n)
         o.rows = (int64_t)n;
-    weft_status status = weft__batch_new(model, tokenizer, &o, callback, context, &b);
+    weft_status status = weft_running_batch_new(model, tokenizer, &o, &b);
+    if (status == WEFT_OK && members == NULL)
+        status = weft__out_of_memory("generate", "the requests");
     for (size_t i = 0; i < n; i++)
         results[i] = (weft_generated_row){0};
-    for (size_t i = 0; i < n && status == WEFT_OK; i++)
-        status = weft__batch_add(b, &requests[i], &results[i]);
+    for (size_t i = 0; i < n && status == WEFT_OK; i++) {
+        members[i] = (member){callback, context, i};
+        status = weft_running_batch_add(b, &requests[i], callback ? give : NULL, &members[i],
+                                        &results[i]);
+    }
     bool more = n > 0;
     for (size_t i = 0; b && status != WEFT_OK && i < n; i++)
         fail_result(&results[i], status); /* there is no memory for the requests */
     while (status == WEFT_OK && more)
-        status = weft__batch_advance(b, &more);
-    weft__batch_free(b);
+        status = weft_running_batch_advance(b, &more);
+    weft_running_batch_free(b);
+    weft_free(members);
     return status;
 }
 

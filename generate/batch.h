@@ -11,34 +11,34 @@
 #include "generate/generator.h"
 #include "generate/rows.h"
 
-typedef struct weft__batch weft__batch;
-
 /* A request that waits for a row. */
 typedef struct weft__request {
     weft_generate_request
-        asked;    /* borrowed: the prompt until it has a row, options until its end */
-    size_t index; /* in the order of weft__batch_add */
+        asked;                  /* borrowed: the prompt until it has a row, options until its end */
+    weft_generate_fn *callback; /* may be NULL */
+    void *context;
+    size_t index; /* in the order of weft_running_batch_add */
     weft_generated_row *result;
     struct weft__request *next;
 } weft__request;
 
 /* A sequence that is being generated. */
 typedef struct weft__row {
-    weft__batch *batch;
+    weft_running_batch *batch;
     weft__generation run;
-    size_t index; /* of the request */
+    weft_generate_fn *callback; /* these are of the request */
+    void *context;
+    size_t index;
     weft_generated_row *result;
     bool alone; /* computed by its own generator, one step per turn */
     bool live;
     size_t room, text_room; /* of the result's lists */
 } weft__row;
 
-struct weft__batch {
+struct weft_running_batch {
     weft_model *model;
     const weft_tokenizer *tokenizer;
     weft_generate_batch_options options;
-    weft_generate_batch_fn *callback;
-    void *context;
     weft__request *first, **last; /* those that wait; where the next one is linked */
     size_t n, waiting;            /* numbers of requests so far, and of those that wait */
     /* `most`, of which `places` are in use. Those that are not alone are in the caches' row of the
@@ -55,25 +55,10 @@ struct weft__batch {
     size_t *ahead_requests, ahead_places;
 };
 
-/* ---- batch.c --------------------------------------------------------------------------------- */
-
-/* Creates an empty batch. Options, callback and context are those of weft_generate_batch. */
-weft_status weft__batch_new(weft_model *model, const weft_tokenizer *tokenizer,
-                            const weft_generate_batch_options *options,
-                            weft_generate_batch_fn *callback, void *context, weft__batch **out);
-/* Adds a request, at any time between steps. *result is filled when the sequence ends. */
-weft_status weft__batch_add(weft__batch *b, const weft_generate_request *request,
-                            weft_generated_row *result);
-/* Starts requests for which there are rows, and computes a token for every sequence. *more: whether
- * there is a sequence or a request left; false after a failure. */
-weft_status weft__batch_advance(weft__batch *b, bool *more);
-/* Drops what has not ended, without a result. */
-void weft__batch_free(weft__batch *b);
-
 /* ---- batch_rows.c ---------------------------------------------------------------------------- */
 
 /* Opens a row for a request. On failure, which becomes the request's result, it stays free. */
-void weft__row_open(weft__row *row, weft__batch *b, const weft__request *request);
+void weft__row_open(weft__row *row, weft_running_batch *b, const weft__request *request);
 /* Passes the next token of its generator to its callback and result; removes a finished sequence.
  */
 void weft__row_next(weft__row *row);
@@ -82,18 +67,18 @@ void weft__row_fail(weft__row *row, weft_status status);
 /* Removes it as cancelled. */
 void weft__row_cancel(weft__row *row);
 /* Whether there is a sequence that is not alone. */
-bool weft__batch_in_use(const weft__batch *b);
+bool weft__batch_in_use(const weft_running_batch *b);
 
 /* ---- batch_step.c ---------------------------------------------------------------------------- */
 
 /* Processes prompts of new sequences, about as many tokens as the options say, the oldest sequence
  * first, and draws the first tokens of those that are complete. */
-void weft__batch_read(weft__batch *b);
+void weft__batch_read(weft_running_batch *b);
 /* Computes a token for each sequence that is not alone and whose prompt is complete. */
-weft_status weft__batch_step(weft__batch *b);
+weft_status weft__batch_step(weft_running_batch *b);
 /* Makes row i of the caches the former row which[i], for n rows. */
-weft_status weft__batch_keep(weft__batch *b, const int32_t *which, size_t n);
+weft_status weft__batch_keep(weft_running_batch *b, const int32_t *which, size_t n);
 /* Frees what was computed for sequences that are not alone; none of them is left. */
-void weft__batch_empty(weft__batch *b);
+void weft__batch_empty(weft_running_batch *b);
 
 #endif

@@ -37,7 +37,6 @@ static bool add_token(weft__row *row, weft_generated_row *r, const weft_generate
 static bool collect(void *context, const weft_generated *token)
 {
     weft__row *row = context;
-    weft__batch *b = row->batch;
     weft_generated_row *r = row->result;
     const bool kept =
         (token->id < 0 || add_token(row, r, token)) &&
@@ -49,14 +48,14 @@ static bool collect(void *context, const weft_generated *token)
     memcpy(r->text + r->length, token->text, token->length);
     r->length += token->length;
     r->text[r->length] = '\0';
-    return b->callback == NULL || b->callback(b->context, row->index, token);
+    return row->callback == NULL || row->callback(row->context, token);
 }
 
 /* ---- removal --------------------------------------------------------------------------------- */
 
 static void leave(weft__row *row, weft_status status)
 {
-    const weft__batch *b = row->batch;
+    const weft_running_batch *b = row->batch;
     weft_generated_row *r = row->result;
     if (r->status == WEFT_OK)
         r->status = status;
@@ -87,7 +86,7 @@ void weft__row_cancel(weft__row *row)
 
 /* ---- opening and stepping -------------------------------------------------------------------- */
 
-bool weft__batch_in_use(const weft__batch *b)
+bool weft__batch_in_use(const weft_running_batch *b)
 {
     bool any = false;
     for (size_t i = 0; i < b->places; i++)
@@ -98,7 +97,7 @@ bool weft__batch_in_use(const weft__batch *b)
 /* Whether sequences with these options can be in the batch's caches, which are replaced if no other
  * sequence is in them. Their size is planned here, once for all sequences, because it depends on
  * the memory in use. */
-static bool fits_caches(weft__batch *b, const weft_cache_options *options)
+static bool fits_caches(weft_running_batch *b, const weft_cache_options *options)
 {
     weft_cache_options own = weft__cache_options_of(b->model, options);
     if (b->caches && weft__cache_options_same(&own, &b->cache))
@@ -116,7 +115,7 @@ static bool fits_caches(weft__batch *b, const weft_cache_options *options)
 
 /* Whether the caches of a sequence are like the batch's: those from the prompt cache may be of
  * another size. */
-static bool is_like_caches(const weft__batch *b, weft_cache **caches)
+static bool is_like_caches(const weft_running_batch *b, weft_cache **caches)
 {
     bool alike = true;
     for (int64_t i = 0; alike && i < weft_model_info_of(b->model)->n_caches; i++)
@@ -125,18 +124,20 @@ static bool is_like_caches(const weft__batch *b, weft_cache **caches)
 }
 
 /* Whether a sequence cannot be computed in the batch and needs its own caches. */
-static bool needs_own_caches(weft__batch *b, const weft_generate_options *o)
+static bool needs_own_caches(weft_running_batch *b, const weft_generate_options *o)
 {
     return b->options.batch.invariant || o->no_cache || o->draft || o->ngram > 0 || o->probe ||
            !weft_model_info_of(b->model)->takes_offset ||
            weft_model_family_of(b->model)->new_cache != NULL || !fits_caches(b, &o->cache);
 }
 
-void weft__row_open(weft__row *row, weft__batch *b, const weft__request *request)
+void weft__row_open(weft__row *row, weft_running_batch *b, const weft__request *request)
 {
     const weft_generate_request *asked = &request->asked;
     weft_generate_options o = asked->options ? *asked->options : (weft_generate_options){0};
     *row = (weft__row){.batch = b,
+                       .callback = request->callback,
+                       .context = request->context,
                        .index = request->index,
                        .result = request->result,
                        .alone = needs_own_caches(b, &o)};

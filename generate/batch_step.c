@@ -11,7 +11,7 @@ enum {
     KEPT = 4   /* compiled steps that are kept: numbers of sequences and cache sizes */
 };
 
-static int64_t n_caches(const weft__batch *b)
+static int64_t n_caches(const weft_running_batch *b)
 {
     return weft_model_info_of(b->model)->n_caches;
 }
@@ -169,7 +169,7 @@ static weft_status finish_step(weft__row *const *rows, const size_t *which, size
 
 /* New sequences whose prompts are processed together. */
 typedef struct arrival {
-    weft__batch *b;
+    weft_running_batch *b;
     const size_t *places; /* rows of all new sequences */
     const weft_prompt *prompts;
     const size_t *order; /* indices of those processed together */
@@ -178,7 +178,8 @@ typedef struct arrival {
 } arrival;
 
 /* Copies row `from` of caches to the row of a sequence. */
-static weft_status put_row(const weft__batch *b, size_t place, weft_cache **caches, size_t from)
+static weft_status put_row(const weft_running_batch *b, size_t place, weft_cache **caches,
+                           size_t from)
 {
     weft_status status = WEFT_OK;
     for (int64_t i = 0; i < n_caches(b) && status == WEFT_OK; i++)
@@ -191,7 +192,7 @@ static weft_status put_row(const weft__batch *b, size_t place, weft_cache **cach
 static weft_status arrive(void *context, weft_array *hidden, int64_t from)
 {
     const arrival *a = context;
-    weft__batch *b = a->b;
+    weft_running_batch *b = a->b;
     weft_array *logits = weft__rows_last_logits(b->model, a->prompts, a->order, a->G, hidden, from);
     weft__row **rows = weft_malloc(a->G * sizeof(weft__row *));
     size_t *which = weft_malloc(a->G * sizeof *which);
@@ -211,7 +212,7 @@ static weft_status arrive(void *context, weft_array *hidden, int64_t from)
 }
 
 /* Empty caches of the kinds of the batch's; NULL with a message when out of memory. */
-static weft_cache **others(const weft__batch *b)
+static weft_cache **others(const weft_running_batch *b)
 {
     weft_cache **made = weft_calloc((size_t)n_caches(b) + 1, sizeof(weft_cache *));
     bool memory = made != NULL;
@@ -247,7 +248,7 @@ static size_t can_be_padded(const arrival *a)
 
 static weft_status begin_some(arrival *a)
 {
-    weft__batch *b = a->b;
+    weft_running_batch *b = a->b;
     weft_status status = WEFT_MEMORY;
     a->caches = others(b);
     if (a->caches) {
@@ -261,7 +262,7 @@ static weft_status begin_some(arrival *a)
 
 /* The last piece of a prompt, of which the sequence's own caches have the rest: draws the first
  * token and copies the caches to the sequence's row. */
-static weft_status arrive_alone(weft__batch *b, size_t place, int64_t from)
+static weft_status arrive_alone(weft_running_batch *b, size_t place, int64_t from)
 {
     weft__row *row = &b->rows[place];
     weft_generator *g = row->run.generator;
@@ -283,7 +284,7 @@ static weft_status arrive_alone(weft__batch *b, size_t place, int64_t from)
 }
 
 /* Processes up to `budget` further tokens of a prompt; returns their number. */
-static int64_t read_piece(weft__batch *b, size_t place, int64_t budget)
+static int64_t read_piece(weft_running_batch *b, size_t place, int64_t budget)
 {
     weft__row *row = &b->rows[place];
     weft_generator *g = row->run.generator;
@@ -299,7 +300,7 @@ static int64_t read_piece(weft__batch *b, size_t place, int64_t budget)
 
 /* Whether a prompt is processed in the sequence's own caches: it is long, or its keys and values
  * come from the prompt cache and are kept for it. */
-static bool reads_alone(const weft__batch *b, const weft__row *row)
+static bool reads_alone(const weft_running_batch *b, const weft__row *row)
 {
     const weft_generator *g = row->run.generator;
     return g->options.prompt_cache || g->n_text > weft__rows_budget(&b->options.batch);
@@ -307,7 +308,7 @@ static bool reads_alone(const weft__batch *b, const weft__row *row)
 
 /* Processes the prompt of a row together with others that are at most as long; returns the number
  * of tokens. */
-static int64_t read_together(weft__batch *b, size_t place)
+static int64_t read_together(weft_running_batch *b, size_t place)
 {
     size_t *places = weft_malloc(b->places * sizeof *places), *order = NULL, n = 0, left = 0;
     weft_prompt *prompts = weft_malloc(b->places * sizeof *prompts);
@@ -341,7 +342,7 @@ static int64_t read_together(weft__batch *b, size_t place)
 }
 
 /* The row whose prompt has waited longest; NULL: no prompt waits. */
-static weft__row *find_oldest(const weft__batch *b)
+static weft__row *find_oldest(const weft_running_batch *b)
 {
     weft__row *oldest = NULL;
     for (size_t i = 0; i < b->places; i++) {
@@ -352,7 +353,7 @@ static weft__row *find_oldest(const weft__batch *b)
     return oldest;
 }
 
-void weft__batch_read(weft__batch *b)
+void weft__batch_read(weft_running_batch *b)
 {
     int64_t budget = weft__rows_budget(&b->options.batch);
     for (size_t i = 0; i < b->places; i++) {
@@ -373,7 +374,7 @@ enum { LOGITS, ARGMAX, RESULTS };
 /* Logits (B, V) of tokens (B) at offsets (B), and the most probable tokens (B). */
 static int decode(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
-    weft__batch *b = context;
+    weft_running_batch *b = context;
     (void)n_in;
     (void)room;
     const weft_model_call call = {
@@ -384,7 +385,7 @@ static int decode(void *context, weft_array *const *in, int n_in, weft_array **o
     return RESULTS;
 }
 
-static weft_status make_decode(weft__batch *b)
+static weft_status make_decode(weft_running_batch *b)
 {
     weft_array ***slots = weft_malloc(((size_t)n_caches(b) * WEFT_CACHE_SLOTS + 1) * sizeof *slots);
     if (slots == NULL)
@@ -406,7 +407,7 @@ typedef struct inputs {
     int64_t longest, left; /* longest sequence so far, and most tokens still to come */
 } inputs;
 
-static void gather(weft__batch *b, inputs *in)
+static void gather(weft_running_batch *b, inputs *in)
 {
     for (size_t i = 0; i < b->places; i++) {
         weft__row *row = &b->rows[i];
@@ -426,7 +427,7 @@ static void gather(weft__batch *b, inputs *in)
 
 /* The step of the inputs. With `tokens`, which are the most probable tokens of that step, the step
  * after it. */
-static weft_status compute(weft__batch *b, inputs *in, weft_array *tokens, weft_array **out)
+static weft_status compute(weft_running_batch *b, inputs *in, weft_array *tokens, weft_array **out)
 {
     const int64_t B = (int64_t)b->places;
     weft_status status = WEFT_OK;
@@ -453,7 +454,7 @@ static weft_status compute(weft__batch *b, inputs *in, weft_array *tokens, weft_
 /* Whether the next step can be enqueued before the tokens are read, since each is the most probable
  * one, after which no text is processed again. For a sequence that ends with its token, one extra
  * step is computed and discarded. */
-static bool can_go_ahead(const weft__batch *b, const inputs *in)
+static bool can_go_ahead(const weft_running_batch *b, const inputs *in)
 {
     bool can = b->decode && in->n > 0 && in->left > 1;
     for (size_t i = 0; i < in->n && can; i++) {
@@ -464,7 +465,7 @@ static bool can_go_ahead(const weft__batch *b, const inputs *in)
     return can;
 }
 
-static weft_status go_ahead(weft__batch *b, inputs *in, weft_array *most)
+static weft_status go_ahead(weft_running_batch *b, inputs *in, weft_array *most)
 {
     weft_array *out[RESULTS];
     size_t *requests = weft_malloc((b->places + 1) * sizeof *requests);
@@ -485,7 +486,7 @@ static weft_status go_ahead(weft__batch *b, inputs *in, weft_array *most)
     return WEFT_OK;
 }
 
-static void drop_ahead(weft__batch *b)
+static void drop_ahead(weft_running_batch *b)
 {
     weft_drop(b->ahead);
     weft_free(b->ahead_requests);
@@ -495,7 +496,7 @@ static void drop_ahead(weft__batch *b)
 
 /* Restricts the inputs to the sequences of the step that was enqueued ahead, by its slots. Returns
  * whether these are all, in the same slots as now. */
-static bool take_ahead(const weft__batch *b, inputs *in)
+static bool take_ahead(const weft_running_batch *b, inputs *in)
 {
     size_t n = 0;
     bool same = b->ahead_places == b->places;
@@ -514,7 +515,7 @@ static bool take_ahead(const weft__batch *b, inputs *in)
 }
 
 /* The step of the inputs: the one that was enqueued ahead, or a new one; and the one after it. */
-static weft_status step(weft__batch *b, inputs *in)
+static weft_status step(weft_running_batch *b, inputs *in)
 {
     weft_array *out[RESULTS] = {NULL}, *ahead = weft_keep(b->ahead);
     bool all = true;
@@ -535,7 +536,7 @@ static weft_status step(weft__batch *b, inputs *in)
 }
 
 /* Forgets all that was computed in the batch's caches. */
-static void clear(weft__batch *b)
+static void clear(weft_running_batch *b)
 {
     drop_ahead(b);
     weft_compiled_free(b->decode);
@@ -545,7 +546,7 @@ static void clear(weft__batch *b)
 }
 
 /* Fails all sequences in the batch's caches, whose arrays may have failed with a step. */
-static void fail_step(weft__batch *b, weft_status status)
+static void fail_step(weft_running_batch *b, weft_status status)
 {
     for (size_t i = 0; i < b->places; i++) {
         weft__row *row = &b->rows[i];
@@ -555,7 +556,7 @@ static void fail_step(weft__batch *b, weft_status status)
     clear(b);
 }
 
-weft_status weft__batch_step(weft__batch *b)
+weft_status weft__batch_step(weft_running_batch *b)
 {
     const size_t B = b->places + 1;
     inputs in = {.tokens = weft_malloc(B * sizeof *in.tokens),
@@ -579,7 +580,7 @@ weft_status weft__batch_step(weft__batch *b)
     return memory ? WEFT_OK : weft__out_of_memory("generate", NULL);
 }
 
-weft_status weft__batch_keep(weft__batch *b, const int32_t *which, size_t n)
+weft_status weft__batch_keep(weft_running_batch *b, const int32_t *which, size_t n)
 {
     weft_status status = WEFT_OK;
     for (int64_t i = 0; b->caches && i < n_caches(b) && status == WEFT_OK; i++)
@@ -587,7 +588,7 @@ weft_status weft__batch_keep(weft__batch *b, const int32_t *which, size_t n)
     return status;
 }
 
-void weft__batch_empty(weft__batch *b)
+void weft__batch_empty(weft_running_batch *b)
 {
     clear(b);
     weft_model_free_caches(b->model, b->caches);

@@ -9,7 +9,7 @@
  *
  * Prompts of different lengths go through the model together, sorted by length and padded on the
  * right, where causality keeps every prompt from seeing what follows it. Results come in the
- * caller's order, each with its own failure.
+ * caller's order, each with its own failure. A running batch takes requests at any time.
  */
 #ifndef WEFT_BATCH_H
 #define WEFT_BATCH_H
@@ -218,6 +218,52 @@ WEFT_NODISCARD WEFT_API weft_status weft_generate_batch(
     void *context, weft_generated_row *results);
 
 WEFT_API void weft_generated_rows_free(weft_generated_row *results, size_t n); /* NULL: accepted */
+
+/* ---- Running batches ------------------------------------------------------------------------ */
+
+/* A batch that requests enter while others are computed, for programs that receive requests over
+ * time. Each advance computes a token for every sequence, as weft_generate_batch does:
+ *
+ *     weft_running_batch *batch;
+ *     bool more = true;
+ *     status = weft_running_batch_new(model, tokenizer, NULL, &batch);
+ *     if (status == WEFT_OK)
+ *         status = weft_running_batch_add(batch, &request, show, NULL, &result);
+ *     while (status == WEFT_OK && more)
+ *         status = weft_running_batch_advance(batch, &more);
+ *     weft_running_batch_free(batch);
+ *     ...
+ *     weft_generated_rows_free(&result, 1);
+ *
+ * One thread at a time uses a batch and its model; cancelling may be done in any thread. */
+typedef struct weft_running_batch weft_running_batch;
+
+/* Creates an empty batch. Model and tokenizer are borrowed, and what the options point to; the
+ * index for `ended` is the number of requests that were added before. WEFT_INVALID for negative
+ * numbers in the options. Tokenizer and options may be NULL. */
+WEFT_NODISCARD WEFT_API weft_status weft_running_batch_new(
+    weft_model *model, const weft_tokenizer *tokenizer, const weft_generate_batch_options *options,
+    weft_running_batch **batch) WEFT_NONNULL(1, 4);
+
+/* Adds a request, which begins with the next free row; requests begin in the order in which they
+ * were added. The callback is that of weft_generate, for this request alone; NULL: none. Prompt,
+ * options and `result` are borrowed until the sequence has ended: then result->stats.reason is set.
+ * Before that `result` has the tokens so far. May be called in callbacks. Fails only when out of
+ * memory. */
+WEFT_NODISCARD WEFT_API weft_status weft_running_batch_add(
+    weft_running_batch *batch, const weft_generate_request *request, weft_generate_fn *callback,
+    void *context, weft_generated_row *result) WEFT_NONNULL(1, 2, 5);
+
+/* Processes prompts, about options.batch.tokens tokens of them, and computes a token for every
+ * sequence that has begun. *more: whether a sequence or a request is left; false after a failure.
+ * A failure is one of the whole batch, and so of all its requests; others can be added. The failure
+ * of one sequence is in its result. */
+WEFT_NODISCARD WEFT_API weft_status weft_running_batch_advance(weft_running_batch *batch,
+                                                               bool *more) WEFT_NONNULL(1, 2);
+
+/* Frees the batch. Sequences that have not ended are dropped; their results keep the tokens so far.
+ * NULL is accepted. */
+WEFT_API void weft_running_batch_free(weft_running_batch *batch);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,7 @@
-/* tests/generate/test_batch_generate.c -- weft_generate_batch: texts in a batch are the same as
- * alone. */
+/* tests/generate/test_batch_generate.c -- weft_generate_batch and running batches: texts in a batch
+ * are the same as alone. */
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -464,6 +465,66 @@ static void texts_are_texts(void)
     weft_model_free(model);
 }
 
+/* A request whose memory belongs to the program until its sequence has ended. */
+typedef struct job {
+    weft_running_batch *batch;
+    struct job *next; /* added with the first token */
+    weft_generate_request request;
+    weft_generated_row result;
+    tokens tokens;
+} job;
+
+static bool take(void *context, const weft_generated *token)
+{
+    job *j = context, *next = j->tokens.n == 0 ? j->next : NULL;
+    CHECK_EQ_INT(j->result.stats.reason, WEFT_FINISH_NONE);
+    if (next)
+        CHECK_OK(weft_running_batch_add(j->batch, &next->request, take, next, &next->result));
+    return collect(&j->tokens, token);
+}
+
+/* Moves the result to results[index], and frees the job. */
+static void end(void *context, size_t index, const weft_generated_row *row)
+{
+    weft_generated_row *results = context;
+    job *j = (job *)((char *)row - offsetof(job, result));
+    CHECK(row->stats.reason != WEFT_FINISH_NONE);
+    if (CHECK_EQ_INT(row->n, j->tokens.n))
+        CHECK_BYTES(row->ids, j->tokens.ids, row->n * sizeof *row->ids);
+    results[index] = *row;
+    free(j);
+}
+
+/* Each request has its own callback, which may add others, and `ended` may free the request. */
+static void requests_are_added_and_freed_in_callbacks(void)
+{
+    weft_model *model = fixture_model("llama");
+    for (int k = 0; model && k < 2; k++) {
+        weft_generated_row results[N] = {{0}};
+        const weft_generate_batch_options o = {
+            .rows = 3, .batch.invariant = k > 0, .ended = end, .ended_context = results};
+        weft_running_batch *b = NULL;
+        job *first = NULL;
+        some s;
+        make_requests(model, &s);
+        CHECK_OK(weft_running_batch_new(model, NULL, &o, &b));
+        for (int i = N - 1; i >= 0; i--) {
+            job *j = calloc(1, sizeof *j);
+            if (!CHECK(j != NULL))
+                return;
+            *j = (job){.batch = b, .next = first, .request = s.requests[i]};
+            first = j;
+        }
+        CHECK_OK(weft_running_batch_add(b, &first->request, take, first, &first->result));
+        for (bool more = true; more;)
+            CHECK_OK(weft_running_batch_advance(b, &more));
+        weft_running_batch_free(b);
+        compare(model, &s, results, 0);
+        weft_generated_rows_free(results, N);
+    }
+    weft_model_free(model);
+}
+
 CHECK_MAIN("batch_generate", CHECK_CASE(greedy_texts_are_those_alone),
            CHECK_CASE(texts_of_quantized_weights_are_those_alone),
            CHECK_CASE(drawn_texts_are_those_alone), CHECK_CASE(an_invariant_batch_is_exact),
@@ -471,4 +532,5 @@ CHECK_MAIN("batch_generate", CHECK_CASE(greedy_texts_are_those_alone),
            CHECK_CASE(constrained_texts_are_those_alone),
            CHECK_CASE(what_cannot_go_together_goes_alone), CHECK_CASE(a_bad_request_fails_alone),
            CHECK_CASE(texts_stop_by_themselves), CHECK_CASE(texts_are_told_of_as_they_end),
-           CHECK_CASE(a_cancelled_batch_keeps_what_there_is), CHECK_CASE(texts_are_texts))
+           CHECK_CASE(a_cancelled_batch_keeps_what_there_is), CHECK_CASE(texts_are_texts),
+           CHECK_CASE(requests_are_added_and_freed_in_callbacks))

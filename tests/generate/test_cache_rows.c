@@ -243,7 +243,7 @@ static void rows_have_caches_of_one_size(void)
         const weft_generate_request requests[] = {{{ids, 5}, &options[0]},
                                                   {{ids, PROMPT}, &options[1]}};
         weft_generated_row results[2] = {{0}};
-        weft__batch *b = NULL;
+        weft_running_batch *b = NULL;
         bool more = true;
         if (k & CACHED) {
             CHECK_OK(weft_prompt_cache_new(model, NULL, &cache));
@@ -252,14 +252,14 @@ static void rows_have_caches_of_one_size(void)
             options[1].prompt_cache = cache;
         }
         shorten_memory(&ballast, is_short);
-        CHECK_OK(weft__batch_new(model, NULL, &o, NULL, NULL, &b));
-        CHECK_OK(weft__batch_add(b, &requests[0], &results[0]));
-        CHECK_OK(weft__batch_advance(b, &more));
+        CHECK_OK(weft_running_batch_new(model, NULL, &o, &b));
+        CHECK_OK(weft_running_batch_add(b, &requests[0], NULL, NULL, &results[0]));
+        CHECK_OK(weft_running_batch_advance(b, &more));
         shorten_memory(&ballast, !is_short);
-        CHECK_OK(weft__batch_add(b, &requests[1], &results[1]));
+        CHECK_OK(weft_running_batch_add(b, &requests[1], NULL, NULL, &results[1]));
         while (more)
-            CHECK_OK(weft__batch_advance(b, &more));
-        weft__batch_free(b);
+            CHECK_OK(weft_running_batch_advance(b, &more));
+        weft_running_batch_free(b);
         shorten_memory(&ballast, false);
         const bool other = k & CACHED && results[1].stats.cached_tokens > 0;
         CHECK_EQ_INT(other, k & CACHED && !is_short);

@@ -62,12 +62,17 @@ static void compare(weft_model *model, const some *s, int i)
         CHECK_BYTES(r->ids, t.ids, r->n * sizeof *t.ids);
 }
 
-static weft__batch *open_batch(weft_model *model, int64_t rows)
+static weft_running_batch *open_batch(weft_model *model, int64_t rows)
 {
-    weft__batch *b = NULL;
+    weft_running_batch *b = NULL;
     const weft_generate_batch_options o = {.rows = rows};
-    CHECK_OK(weft__batch_new(model, NULL, &o, NULL, NULL, &b));
+    CHECK_OK(weft_running_batch_new(model, NULL, &o, &b));
     return b;
+}
+
+static void add(weft_running_batch *b, some *s, int i)
+{
+    CHECK_OK(weft_running_batch_add(b, &s->requests[i], NULL, NULL, &s->results[i]));
 }
 
 /* Request i enters at step[i]: into a row beside others, into one that another has left, into an
@@ -83,15 +88,15 @@ static void requests_enter_at_any_step(void)
         for (size_t k = 0; model && k < sizeof steps / sizeof *steps; k++) {
             some s;
             make_requests(model, &s);
-            weft__batch *b = open_batch(model, k == 1 ? 3 : 8);
+            weft_running_batch *b = open_batch(model, k == 1 ? 3 : 8);
             bool more = true;
             int next = 0;
             for (int step = 0; b && (more || next < N); step++) {
                 for (; next < N && steps[k][next] <= step; next++)
-                    CHECK_OK(weft__batch_add(b, &s.requests[next], &s.results[next]));
-                CHECK_OK(weft__batch_advance(b, &more));
+                    add(b, &s, next);
+                CHECK_OK(weft_running_batch_advance(b, &more));
             }
-            weft__batch_free(b);
+            weft_running_batch_free(b);
             for (int i = 0; i < N; i++)
                 compare(model, &s, i);
             weft_generated_rows_free(s.results, N);
@@ -107,27 +112,27 @@ static void long_prompts_are_read_between_steps(void)
     for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
         weft_model *model = fixture_model(families[f]);
         const weft_generate_batch_options o = {.rows = 4, .batch.tokens = 4};
-        weft__batch *b = NULL;
+        weft_running_batch *b = NULL;
         bool more = true;
         some s;
-        if (model == NULL || !CHECK_OK(weft__batch_new(model, NULL, &o, NULL, NULL, &b)))
+        if (model == NULL || !CHECK_OK(weft_running_batch_new(model, NULL, &o, &b)))
             return;
         make_requests(model, &s);
-        CHECK_OK(weft__batch_add(b, &s.requests[0], &s.results[0]));
+        add(b, &s, 0);
         for (int step = 0; step < 3; step++)
-            CHECK_OK(weft__batch_advance(b, &more));
-        CHECK_OK(weft__batch_add(b, &s.requests[1], &s.results[1]));
+            CHECK_OK(weft_running_batch_advance(b, &more));
+        add(b, &s, 1);
         for (int step = 0; step < 30 / 4; step++) { /* the last piece has 2 tokens */
             const size_t before = s.results[0].n;
-            CHECK_OK(weft__batch_advance(b, &more));
+            CHECK_OK(weft_running_batch_advance(b, &more));
             CHECK_EQ_INT(s.results[0].n, before + 1);
             CHECK_EQ_INT(s.results[1].n, 0);
         }
-        CHECK_OK(weft__batch_advance(b, &more));
+        CHECK_OK(weft_running_batch_advance(b, &more));
         CHECK(s.results[1].n > 0);
         while (more)
-            CHECK_OK(weft__batch_advance(b, &more));
-        weft__batch_free(b);
+            CHECK_OK(weft_running_batch_advance(b, &more));
+        weft_running_batch_free(b);
         compare(model, &s, 0);
         compare(model, &s, 1);
         weft_generated_rows_free(s.results, N);
@@ -141,22 +146,22 @@ static void prompts_apart_share_a_step(void)
 {
     weft_model *model = fixture_model("qwen3-next");
     const weft_generate_batch_options o = {.rows = 4, .batch.tokens = 64};
-    weft__batch *b = NULL;
+    weft_running_batch *b = NULL;
     bool more = true;
     some s;
-    if (model == NULL || !CHECK_OK(weft__batch_new(model, NULL, &o, NULL, NULL, &b)))
+    if (model == NULL || !CHECK_OK(weft_running_batch_new(model, NULL, &o, &b)))
         return;
     make_requests(model, &s);
     for (int i = 0; i < 4; i++) {
         s.requests[i].prompt.n = (size_t)(16 - i);
-        CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
+        add(b, &s, i);
     }
-    CHECK_OK(weft__batch_advance(b, &more));
+    CHECK_OK(weft_running_batch_advance(b, &more));
     for (int i = 0; i < 4; i++)
         CHECK(s.results[i].n > 0);
     while (more)
-        CHECK_OK(weft__batch_advance(b, &more));
-    weft__batch_free(b);
+        CHECK_OK(weft_running_batch_advance(b, &more));
+    weft_running_batch_free(b);
     for (int i = 0; i < 4; i++)
         compare(model, &s, i);
     weft_generated_rows_free(s.results, N);
@@ -171,23 +176,23 @@ static void the_oldest_prompt_is_read_first(void)
     static const int first[REQUESTS] = {0, 3, 3, 4, 4}; /* the step of the first token */
     weft_model *model = fixture_model("llama");
     const weft_generate_batch_options o = {.rows = 8, .batch.tokens = 8};
-    weft__batch *b = NULL;
+    weft_running_batch *b = NULL;
     bool more = true;
     some s;
-    if (model == NULL || !CHECK_OK(weft__batch_new(model, NULL, &o, NULL, NULL, &b)))
+    if (model == NULL || !CHECK_OK(weft_running_batch_new(model, NULL, &o, &b)))
         return;
     make_requests(model, &s);
     for (int i = 0; i < REQUESTS; i++) {
         s.options[i].max_tokens = 20;
         s.requests[i].prompt.n = lengths[i];
-        CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
+        add(b, &s, i);
     }
     for (int step = 0; more; step++) {
-        CHECK_OK(weft__batch_advance(b, &more));
+        CHECK_OK(weft_running_batch_advance(b, &more));
         for (int i = 0; i < REQUESTS; i++)
             CHECK_EQ_INT(s.results[i].n > 0, step >= first[i]);
     }
-    weft__batch_free(b);
+    weft_running_batch_free(b);
     for (int i = 0; i < REQUESTS; i++)
         compare(model, &s, i);
     weft_generated_rows_free(s.results, N);
@@ -207,15 +212,15 @@ static void a_waiting_prompt_can_be_cancelled(void)
     make_requests(model, &s);
     s.options[0].cancel = cancel;
     weft_cancel_set(cancel);
-    weft__batch *b = open_batch(model, 4);
+    weft_running_batch *b = open_batch(model, 4);
     for (int i = 0; i < 2; i++)
-        CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
-    CHECK_OK(weft__batch_advance(b, &more));
+        add(b, &s, i);
+    CHECK_OK(weft_running_batch_advance(b, &more));
     CHECK_EQ_INT(s.results[0].stats.reason, WEFT_FINISH_CANCELLED);
     CHECK_EQ_INT(s.results[0].n, 0);
     CHECK(s.results[0].stats.first_token_seconds == 0); /* nothing was computed for it */
     CHECK(s.results[1].n > 0);
-    weft__batch_free(b);
+    weft_running_batch_free(b);
     weft_generated_rows_free(s.results, N);
     weft_cancel_free(cancel);
     weft_model_free(model);
@@ -242,17 +247,17 @@ static void rows_use_the_prompt_cache(void)
             s.options[i].cache.whole = true;
         }
         s.options[0].cache.whole = true;
-        weft__batch *b = open_batch(model, 4);
+        weft_running_batch *b = open_batch(model, 4);
         for (int i = 0; i < 2; i++)
-            CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
+            add(b, &s, i);
         while (s.results[1].stats.reason == WEFT_FINISH_NONE)
-            CHECK_OK(weft__batch_advance(b, &more));
+            CHECK_OK(weft_running_batch_advance(b, &more));
         CHECK(more); /* the first goes on */
         for (int i = 2; i < 4; i++)
-            CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
+            add(b, &s, i);
         while (more)
-            CHECK_OK(weft__batch_advance(b, &more));
-        weft__batch_free(b);
+            CHECK_OK(weft_running_batch_advance(b, &more));
+        weft_running_batch_free(b);
         for (int i = 0; i < 4; i++) {
             CHECK_EQ_INT(s.results[i].stats.cached_tokens, i < 2 ? 0 : 12);
             CHECK_EQ_INT(s.results[i].stats.compiles, 0); /* together */
@@ -275,23 +280,23 @@ static void a_cancelled_request_frees_its_row(void)
         return;
     make_requests(model, &s);
     s.options[0].cancel = cancel;
-    weft__batch *b = open_batch(model, 2);
+    weft_running_batch *b = open_batch(model, 2);
     bool more = true;
     for (int i = 0; i < 4; i += 1 + (i == 0)) /* requests 0, 2, 3 */
-        CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
+        add(b, &s, i);
     for (int step = 0; step < 4; step++)
-        CHECK_OK(weft__batch_advance(b, &more));
+        CHECK_OK(weft_running_batch_advance(b, &more));
     CHECK_EQ_INT(b->waiting, 1);
     weft_cancel_set(cancel);
-    CHECK_OK(weft__batch_advance(b, &more));
+    CHECK_OK(weft_running_batch_advance(b, &more));
     CHECK_EQ_INT(s.results[0].stats.reason, WEFT_FINISH_CANCELLED);
     CHECK(s.results[0].n >= 3 && s.results[0].n < 8);
-    CHECK_OK(weft__batch_advance(b, &more));
+    CHECK_OK(weft_running_batch_advance(b, &more));
     CHECK_EQ_INT(b->waiting, 0);
     CHECK_EQ_INT(s.results[3].n, 1); /* all of its tokens */
     while (more)
-        CHECK_OK(weft__batch_advance(b, &more));
-    weft__batch_free(b);
+        CHECK_OK(weft_running_batch_advance(b, &more));
+    weft_running_batch_free(b);
     for (int i = 0; i < 4; i += 1 + (i == 0))
         compare(model, &s, i);
     weft_generated_rows_free(s.results, N);
@@ -309,29 +314,29 @@ static void rows_follow_the_requests(void)
     make_requests(model, &s);
     for (int i = 0; i < N; i++)
         s.options[i].max_tokens = i < 2 ? 20 : 4;
-    weft__batch *b = open_batch(model, 6);
+    weft_running_batch *b = open_batch(model, 6);
     bool more = true;
-    CHECK_OK(weft__batch_add(b, &s.requests[0], &s.results[0]));
-    CHECK_OK(weft__batch_advance(b, &more));
+    add(b, &s, 0);
+    CHECK_OK(weft_running_batch_advance(b, &more));
     CHECK_EQ_INT(b->places, 1);
-    CHECK_OK(weft__batch_add(b, &s.requests[1], &s.results[1]));
-    CHECK_OK(weft__batch_advance(b, &more));
+    add(b, &s, 1);
+    CHECK_OK(weft_running_batch_advance(b, &more));
     CHECK_EQ_INT(b->places, 2);
-    CHECK_OK(weft__batch_add(b, &s.requests[2], &s.results[2]));
-    CHECK_OK(weft__batch_advance(b, &more));
+    add(b, &s, 2);
+    CHECK_OK(weft_running_batch_advance(b, &more));
     CHECK_EQ_INT(b->places, 4); /* twice as many */
     for (int i = 3; i < N; i++)
-        CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
-    CHECK_OK(weft__batch_advance(b, &more));
+        add(b, &s, i);
+    CHECK_OK(weft_running_batch_advance(b, &more));
     CHECK_EQ_INT(b->places, 6);
     CHECK_EQ_INT(b->waiting, 4);
     for (size_t most = 6; more;) {
-        CHECK_OK(weft__batch_advance(b, &more));
+        CHECK_OK(weft_running_batch_advance(b, &more));
         CHECK(b->places <= most);
         most = b->places;
     }
     CHECK(b->places <= 2);
-    weft__batch_free(b);
+    weft_running_batch_free(b);
     for (int i = 0; i < N; i++)
         compare(model, &s, i);
     weft_generated_rows_free(s.results, N);
@@ -348,22 +353,22 @@ static void rows_stay_as_one_comes_and_goes(void)
     make_requests(model, &s);
     for (int i = 0; i < N; i++)
         s.options[i].max_tokens = i < 4 ? 60 : 2;
-    weft__batch *b = open_batch(model, 8);
+    weft_running_batch *b = open_batch(model, 8);
     bool more = true;
     for (int i = 0; i < 4; i++)
-        CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
-    CHECK_OK(weft__batch_advance(b, &more));
+        add(b, &s, i);
+    CHECK_OK(weft_running_batch_advance(b, &more));
     CHECK_EQ_INT(b->places, 4);
     for (int i = 4; i < N; i++) {
-        CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
+        add(b, &s, i);
         while (s.results[i].stats.reason == WEFT_FINISH_NONE) {
-            CHECK_OK(weft__batch_advance(b, &more));
+            CHECK_OK(weft_running_batch_advance(b, &more));
             CHECK_EQ_INT(b->places, 8);
         }
     }
     while (more)
-        CHECK_OK(weft__batch_advance(b, &more));
-    weft__batch_free(b);
+        CHECK_OK(weft_running_batch_advance(b, &more));
+    weft_running_batch_free(b);
     for (int i = 0; i < N; i++)
         compare(model, &s, i);
     weft_generated_rows_free(s.results, N);
@@ -378,16 +383,16 @@ static void an_empty_batch_holds_no_memory(void)
     if (model == NULL)
         return;
     make_requests(model, &s);
-    weft__batch *b = open_batch(model, 4);
+    weft_running_batch *b = open_batch(model, 4);
     for (int i = 0; i < 6; i += 3) {
         const int64_t active = weft_memory_active();
         for (int k = i; k < i + 3; k++)
-            CHECK_OK(weft__batch_add(b, &s.requests[k], &s.results[k]));
+            add(b, &s, k);
         for (bool more = true; more;)
-            CHECK_OK(weft__batch_advance(b, &more));
+            CHECK_OK(weft_running_batch_advance(b, &more));
         CHECK_EQ_INT(weft_memory_active(), active);
     }
-    weft__batch_free(b);
+    weft_running_batch_free(b);
     for (int i = 0; i < 6; i++)
         compare(model, &s, i);
     weft_generated_rows_free(s.results, N);
@@ -412,12 +417,12 @@ static void a_failed_sequence_is_not_stored(void)
     weft_scope_open();
     CHECK_OK(weft_set(embedding, weft_multiply(*embedding, weft_scalar(NAN, WEFT_FLOAT32))));
     weft_scope_close(NULL);
-    weft__batch *b = open_batch(model, 4);
+    weft_running_batch *b = open_batch(model, 4);
     for (int i = 0; i < 2; i++)
-        CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
+        add(b, &s, i);
     for (bool more = true; more;)
-        CHECK_OK(weft__batch_advance(b, &more));
-    weft__batch_free(b);
+        CHECK_OK(weft_running_batch_advance(b, &more));
+    weft_running_batch_free(b);
     for (int i = 0; i < 2; i++) {
         CHECK(s.results[i].status != WEFT_OK);
         CHECK_CONTAINS(s.results[i].message, "NaN");
@@ -439,28 +444,28 @@ static void failed_caches_are_replaced(void)
     for (int k = 0; model && k < 2; k++) {
         const weft_generate_batch_options o = {.rows = 4, .batch.tokens = 8, .no_compile = k > 0};
         weft_array **slots[WEFT_CACHE_SLOTS];
-        weft__batch *b = NULL;
+        weft_running_batch *b = NULL;
         bool more = true;
         some s;
         make_requests(model, &s);
-        CHECK_OK(weft__batch_new(model, NULL, &o, NULL, NULL, &b));
+        CHECK_OK(weft_running_batch_new(model, NULL, &o, &b));
         for (int i = 0; i < 2; i++) /* the second is in pieces */
-            CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
+            add(b, &s, i);
         for (int step = 0; step < 2; step++)
-            CHECK_OK(weft__batch_advance(b, &more));
+            CHECK_OK(weft_running_batch_advance(b, &more));
         weft_cache_state(b->caches[1], slots);
         weft_drop(*slots[0]);
         weft_scope_open();
         *slots[0] = weft_keep(weft_error_array("the device is lost"));
         weft_scope_close(NULL);
         while (s.results[0].status == WEFT_OK && more)
-            CHECK_OK(weft__batch_advance(b, &more));
+            CHECK_OK(weft_running_batch_advance(b, &more));
         CHECK_CONTAINS(s.results[0].message, "the device is lost");
         CHECK_EQ_INT(s.results[0].stats.reason, WEFT_FINISH_ERROR);
-        CHECK_OK(weft__batch_add(b, &s.requests[2], &s.results[2]));
+        add(b, &s, 2);
         while (more)
-            CHECK_OK(weft__batch_advance(b, &more));
-        weft__batch_free(b);
+            CHECK_OK(weft_running_batch_advance(b, &more));
+        weft_running_batch_free(b);
         for (int i = 1; i < 3; i++) {
             CHECK_EQ_INT(s.results[i].stats.compiles, 0); /* together */
             compare(model, &s, i);
@@ -479,24 +484,24 @@ static void a_step_without_memory_affects_no_later_one(void)
     const uint64_t stride = check_exhaustive() ? 1 : 7;
     int failed = 0;
     for (uint64_t nth = 1, made = nth; model && made >= nth; nth += stride) {
-        weft__batch *b = NULL;
+        weft_running_batch *b = NULL;
         bool more = true;
         some s;
         make_requests(model, &s);
-        CHECK_OK(weft__batch_new(model, NULL, &o, NULL, NULL, &b));
+        CHECK_OK(weft_running_batch_new(model, NULL, &o, &b));
         for (int i = 0; i < 3; i++) /* the second is in pieces */
-            CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
+            add(b, &s, i);
         for (int step = 0; step < 2; step++)
-            CHECK_OK(weft__batch_advance(b, &more));
+            CHECK_OK(weft_running_batch_advance(b, &more));
         weft_memory_fail_at(nth);
-        const weft_status status = weft__batch_advance(b, &more);
+        const weft_status status = weft_running_batch_advance(b, &more);
         made = weft_memory_fail_at(0);
         CHECK(status == WEFT_OK || status == WEFT_MEMORY);
         for (int i = 3; i < 5; i++)
-            CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
+            add(b, &s, i);
         for (more = true; more;)
-            CHECK_OK(weft__batch_advance(b, &more));
-        weft__batch_free(b);
+            CHECK_OK(weft_running_batch_advance(b, &more));
+        weft_running_batch_free(b);
         for (int i = 0; i < 5; i++) {
             if (i < 3 && s.results[i].status != WEFT_OK)
                 failed++;
@@ -518,13 +523,13 @@ static void a_failed_batch_fails_all_requests(void)
     if (model == NULL)
         return;
     make_requests(model, &s);
-    weft__batch *b = open_batch(model, 2);
-    CHECK_OK(weft__batch_add(b, &s.requests[0], &s.results[0]));
-    CHECK_OK(weft__batch_advance(b, &more));
+    weft_running_batch *b = open_batch(model, 2);
+    add(b, &s, 0);
+    CHECK_OK(weft_running_batch_advance(b, &more));
     for (int i = 1; i < 4; i++)
-        CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
+        add(b, &s, i);
     weft_memory_set_limit(1);
-    CHECK_STATUS(weft__batch_advance(b, &more), WEFT_MEMORY);
+    CHECK_STATUS(weft_running_batch_advance(b, &more), WEFT_MEMORY);
     weft_memory_set_limit(INT64_MAX);
     CHECK(!more);
     CHECK_EQ_INT(b->waiting, 0);
@@ -534,10 +539,10 @@ static void a_failed_batch_fails_all_requests(void)
         CHECK_CONTAINS(s.results[i].message, "memory");
     }
     for (int i = 4; i < 7; i++)
-        CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
+        add(b, &s, i);
     for (more = true; more;)
-        CHECK_OK(weft__batch_advance(b, &more));
-    weft__batch_free(b);
+        CHECK_OK(weft_running_batch_advance(b, &more));
+    weft_running_batch_free(b);
     for (int i = 4; i < 7; i++)
         compare(model, &s, i);
     weft_generated_rows_free(s.results, N);
@@ -551,13 +556,13 @@ static void a_batch_may_be_freed_at_any_step(void)
     for (int steps = 0; model && steps < 6; steps++) {
         some s;
         make_requests(model, &s);
-        weft__batch *b = open_batch(model, 3);
+        weft_running_batch *b = open_batch(model, 3);
         bool more = true;
         for (int i = 0; i < N; i++)
-            CHECK_OK(weft__batch_add(b, &s.requests[i], &s.results[i]));
+            add(b, &s, i);
         for (int step = 0; step < steps; step++)
-            CHECK_OK(weft__batch_advance(b, &more));
-        weft__batch_free(b);
+            CHECK_OK(weft_running_batch_advance(b, &more));
+        weft_running_batch_free(b);
         weft_generated_rows_free(s.results, N);
     }
     weft_model_free(model);
