@@ -72,20 +72,26 @@ static weft_status resize(weft_running_batch *b, size_t n)
     return status;
 }
 
-/* Rows for all requests, as far as possible. Their number doubles at least, because a step is
- * compiled for each number. */
+/* Numbers of rows are powers of two, or the limit, because a step is compiled for each number. */
+static size_t rows_for(const weft_running_batch *b, size_t n)
+{
+    size_t rows = n > 0;
+    while (rows < n)
+        rows *= 2;
+    return rows < b->most ? rows : b->most;
+}
+
+/* Rows for all requests, as far as possible. */
 static weft_status grow(weft_running_batch *b)
 {
-    const size_t wanted = count_live(b) + b->waiting, twice = 2 * b->places;
-    if (wanted <= b->places || b->places == b->most)
-        return WEFT_OK;
-    const size_t n = wanted > twice ? wanted : twice;
-    return resize(b, n < b->most ? n : b->most);
+    const size_t wanted = count_live(b) + b->waiting;
+    return wanted <= b->places || b->places == b->most ? WEFT_OK : resize(b, rows_for(b, wanted));
 }
 
 /* If no request waits: without sequences in the caches these are freed; if three quarters of the
- * rows are free, the others move together, since steps of fewer sequences are faster. Half of the
- * rows are free then, so that the caches are not copied for every sequence that comes or goes. */
+ * rows are free, the others move together, since steps of fewer sequences are faster. At least half
+ * of the rows are free then, so that the caches are not copied for every sequence that comes or
+ * goes. */
 static weft_status shrink(weft_running_batch *b)
 {
     const size_t live = count_live(b);
@@ -93,7 +99,7 @@ static weft_status shrink(weft_running_batch *b)
         return WEFT_OK;
     if (!weft__batch_in_use(b))
         weft__batch_empty(b);
-    return 4 * live > b->places ? WEFT_OK : resize(b, 2 * live);
+    return 4 * live > b->places ? WEFT_OK : resize(b, rows_for(b, 2 * live));
 }
 
 /* Assigns free rows to the next requests. */
@@ -229,8 +235,8 @@ weft_status weft_generate_batch(weft_model *model, const weft_tokenizer *tokeniz
     weft_running_batch *b;
     member *members = weft_malloc((n + 1) * sizeof *members);
     o.batch.invariant = o.batch.invariant || n == 1;
-    if (o.rows > 0 && (size_t)o.rows > n)
-        o.rows = (int64_t)n;
+    const int64_t most = o.rows == 0 ? PLACES : o.rows;
+    o.rows = n > 0 && most > (int64_t)n ? (int64_t)n : most;
     weft_status status = weft_running_batch_new(model, tokenizer, &o, &b);
     if (status == WEFT_OK && members == NULL)
         status = weft__out_of_memory("generate", "the requests");

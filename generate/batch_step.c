@@ -8,7 +8,7 @@
 
 enum {
     WORTH = 8, /* number of steps from which compiling pays */
-    KEPT = 4   /* compiled steps that are kept: numbers of sequences and cache sizes */
+    KEPT = 8   /* compiled steps that are kept: numbers of sequences and cache sizes */
 };
 
 static int64_t n_caches(const weft_running_batch *b)
