@@ -151,7 +151,7 @@ weft_status weft_running_batch_advance(weft_running_batch *b, bool *more)
         cancel_all(b);
     weft_status status = fill(b);
     for (size_t i = 0; status == WEFT_OK && i < b->places; i++) {
-        if (b->rows[i].live && b->rows[i].alone)
+        if (b->rows[i].live && !b->rows[i].run.generator->batched)
             weft__row_next(&b->rows[i]);
     }
     if (status == WEFT_OK)

@@ -30,8 +30,7 @@ typedef struct weft__row {
     void *context;
     size_t index;
     weft_generated_row *result;
-    bool alone; /* computed by its own generator, one step per turn */
-    bool live;
+    bool live;              /* a generator that is not `batched` computes one step per turn */
     size_t room, text_room; /* of the result's lists */
 } weft__row;
 
@@ -41,7 +40,7 @@ struct weft_running_batch {
     weft_generate_batch_options options;
     weft__request *first, **last; /* those that wait; where the next one is linked */
     size_t n, waiting;            /* numbers of requests so far, and of those that wait */
-    /* `most`, of which `places` are in use. Those that are not alone are in the caches' row of the
+    /* `most`, of which `places` are in use. Those that are batched are in the caches' row of the
      * same index. */
     weft__row *rows;
     size_t places, most;
@@ -66,7 +65,7 @@ void weft__row_next(weft__row *row);
 void weft__row_fail(weft__row *row, weft_status status);
 /* Removes it as cancelled. */
 void weft__row_cancel(weft__row *row);
-/* Whether there is a sequence that is not alone. */
+/* Whether there is a batched sequence. */
 bool weft__batch_in_use(const weft_running_batch *b);
 
 /* ---- batch_step.c ---------------------------------------------------------------------------- */
@@ -74,11 +73,11 @@ bool weft__batch_in_use(const weft_running_batch *b);
 /* Processes prompts of new sequences, about as many tokens as the options say, the oldest sequence
  * first, and draws the first tokens of those that are complete. */
 void weft__batch_read(weft_running_batch *b);
-/* Computes a token for each sequence that is not alone and whose prompt is complete. */
+/* Computes a token for each batched sequence whose prompt is complete. */
 weft_status weft__batch_step(weft_running_batch *b);
 /* Makes row i of the caches the former row which[i], for n rows. */
 weft_status weft__batch_keep(weft_running_batch *b, const int32_t *which, size_t n);
-/* Frees what was computed for sequences that are not alone; none of them is left. */
+/* Frees what was computed for batched sequences; none of them is left. */
 void weft__batch_empty(weft_running_batch *b);
 
 #endif

@@ -90,7 +90,7 @@ bool weft__batch_in_use(const weft_running_batch *b)
 {
     bool any = false;
     for (size_t i = 0; i < b->places; i++)
-        any = any || (b->rows[i].live && !b->rows[i].alone);
+        any = any || (b->rows[i].live && b->rows[i].run.generator->batched);
     return any;
 }
 
@@ -139,9 +139,9 @@ void weft__row_open(weft__row *row, weft_running_batch *b, const weft__request *
                        .callback = request->callback,
                        .context = request->context,
                        .index = request->index,
-                       .result = request->result,
-                       .alone = needs_own_caches(b, &o)};
-    if (!row->alone) {
+                       .result = request->result};
+    const bool alone = needs_own_caches(b, &o);
+    if (!alone) {
         o.tokens_per_eval = 1;
         /* The prompt cache finds entries by these options: unless memory is short, by those that
          * were asked for. */
@@ -151,11 +151,12 @@ void weft__row_open(weft__row *row, weft_running_batch *b, const weft__request *
     row->run = (weft__generation){.callback = collect, .context = row};
     weft_status status = weft__generation_open(&row->run, b->model, b->tokenizer, asked->prompt.ids,
                                                asked->prompt.n, &o);
-    row->alone =
-        row->alone || (status == WEFT_OK && !is_like_caches(b, row->run.generator->caches));
-    if (status == WEFT_OK && !row->alone) {
-        row->run.generator->start = weft__seconds();
-        status = weft__check_room(row->run.generator);
+    if (status == WEFT_OK && !alone && is_like_caches(b, row->run.generator->caches)) {
+        weft_generator *g = row->run.generator;
+        g->batched = true;
+        g->start = weft__seconds();
+        g->options.prefill = weft__rows_budget(&b->options.batch);
+        status = weft__check_room(g);
     }
     row->live = status == WEFT_OK;
     if (!row->live)
@@ -173,7 +174,7 @@ void weft__row_next(weft__row *row)
     if (status != WEFT_OK || !more)
         leave(row, status);
     else if (g->reading) /* a shift: the caches are new */
-        row->alone = row->alone || !is_like_caches(row->batch, g->caches);
-    else if (!row->alone)
+        g->batched = g->batched && is_like_caches(row->batch, g->caches);
+    else if (g->batched)
         (void)weft__generator_renew(g);
 }

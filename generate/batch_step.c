@@ -19,13 +19,13 @@ static int64_t n_caches(const weft_running_batch *b)
 /* Whether a sequence's text is to be processed for the batch's caches. */
 static bool reads(const weft__row *row)
 {
-    return row->live && !row->alone && row->run.generator->reading;
+    return row->live && row->run.generator->batched && row->run.generator->reading;
 }
 
 /* Whether a sequence is in the batch's caches. */
 static bool decodes(const weft__row *row)
 {
-    return row->live && !row->alone && !row->run.generator->reading;
+    return row->live && row->run.generator->batched && !row->run.generator->reading;
 }
 
 /* ---- draws ---------------------------------------------------------------------------------- */
@@ -37,12 +37,6 @@ static bool plain(const weft_generator *g)
     return o->temperature == 0 && !weft__sampler_counts(o) && o->n_bias == 0 &&
            o->n_suppress == 0 && !g->options.logprobs && !g->options.constraint;
 }
-
-/* The drawn tokens, copied to the host. */
-typedef struct drawn {
-    int32_t *ids;
-    float *logprobs;
-} drawn;
 
 /* Builds the draws of `rows` (n) from their rows of logits (N, V), by index; appends the arrays to
  * evaluate to `all`. Returns their number. A sequence that fails is not live any more. */
@@ -60,6 +54,8 @@ static int put_draws(weft__row *const *rows, const size_t *which, size_t n, weft
             status = weft__allow(g, weft_device_of(logits));
         if (status == WEFT_OK && !g->must_end)
             status = weft__put_draw(g, weft_slice_axis(logits, 0, at, at + 1));
+        if (status == WEFT_OK && !g->must_end)
+            status = weft__generator_join(g);
         if (status != WEFT_OK) {
             weft__row_fail(rows[i], status);
             continue;
@@ -73,33 +69,36 @@ static int put_draws(weft__row *const *rows, const size_t *which, size_t n, weft
     return held;
 }
 
-static weft_status read_draws(weft__row *const *rows, const size_t *which, size_t n,
-                              const int32_t *best, drawn *out)
-{
-    weft_status status = WEFT_OK;
-    for (size_t i = 0; i < n && status == WEFT_OK; i++) {
-        const weft_generator *g = rows[i]->run.generator;
-        out->ids[i] = best[which[i]];
-        out->logprobs[i] = 0;
-        if (!rows[i]->live || g->must_end || plain(g))
-            continue;
-        status = weft_read(g->token, WEFT_INT32, &out->ids[i], 1);
-        if (status == WEFT_OK && g->logprob)
-            status = weft_read(g->logprob, WEFT_FLOAT32, &out->logprobs[i], 1);
-    }
-    return status;
-}
-
 /* The most probable token of each row of logits (N, V): (N). */
 static weft_array *argmax_of(weft_array *logits)
 {
     return weft__sampler_checked(logits, weft_argmax(logits, -1, false));
 }
 
+/* Passes a sequence's token on: the most probable one, or the one that its generator has drawn. */
+static void deliver(weft__row *row, int32_t most)
+{
+    weft_generator *g = row->run.generator;
+    if (plain(g) && most < 0) {
+        weft__row_fail(row, weft__sampler_failed("generate", g->stats.tokens));
+        return;
+    }
+    if (plain(g)) {
+        g->ids[0] = most;
+        g->logprobs[0] = 0;
+        g->n_read = 1;
+        g->given = 0;
+        g->last = weft__seconds();
+        g->first = g->first > 0 ? g->first : g->last;
+    }
+    g->enqueued++;
+    weft__row_next(row);
+}
+
 /* Draws tokens for `rows` (n) from rows `which` of logits (N, V), with the most probable tokens of
- * all rows, `most` (N). */
-static weft_status draw(weft__row *const *rows, const size_t *which, size_t n, weft_array *logits,
-                        weft_array *most, drawn *out)
+ * all rows, `most` (N), and passes them on. A sequence without a token fails alone. */
+static weft_status finish_step(weft__row *const *rows, const size_t *which, size_t n,
+                               weft_array *logits, weft_array *most)
 {
     const int64_t N = weft_ok(most) ? weft_dim(most, 0) : 0;
     weft_array **all = weft_malloc((4 * n + 1) * sizeof *all);
@@ -112,56 +111,13 @@ static weft_status draw(weft__row *const *rows, const size_t *which, size_t n, w
         status = weft_eval_n(all, put_draws(rows, which, n, logits, all + 1) + 1);
         if (status == WEFT_OK)
             status = weft_read(most, WEFT_INT32, best, N);
-        if (status == WEFT_OK)
-            status = read_draws(rows, which, n, best, out);
+        for (size_t i = 0; i < n && status == WEFT_OK; i++) {
+            if (rows[i]->live)
+                deliver(rows[i], best[which[i]]);
+        }
     }
     weft_free(best);
     weft_free(all);
-    return status;
-}
-
-/* Passes the drawn tokens on, as if each generator had read them. A sequence without a token fails
- * alone; one whose document must end has none. */
-static void deliver(weft__row *const *rows, size_t n, const drawn *out)
-{
-    const double now = weft__seconds();
-    for (size_t i = 0; i < n; i++) {
-        weft_generator *g = rows[i]->run.generator;
-        if (!rows[i]->live)
-            continue;
-        if (g->must_end) {
-            weft__row_next(rows[i]);
-            continue;
-        }
-        if (out->ids[i] < 0) {
-            weft__row_fail(rows[i], weft__sampler_failed("generate", g->stats.tokens));
-            continue;
-        }
-        g->ids[0] = out->ids[i];
-        g->logprobs[0] = out->logprobs[i];
-        g->n_read = 1;
-        g->given = 0;
-        g->enqueued++;
-        g->first = g->first > 0 ? g->first : now;
-        g->last = now;
-        weft__row_next(rows[i]);
-    }
-}
-
-/* Draws and delivers. */
-static weft_status finish_step(weft__row *const *rows, const size_t *which, size_t n,
-                               weft_array *logits, weft_array *most)
-{
-    drawn out = {weft_malloc((n + 1) * sizeof *out.ids), weft_malloc((n + 1) * sizeof(float))};
-    weft_status status = WEFT_OK;
-    if (out.ids == NULL || out.logprobs == NULL)
-        status = weft__out_of_memory("generate", NULL);
-    if (status == WEFT_OK)
-        status = draw(rows, which, n, logits, most, &out);
-    if (status == WEFT_OK)
-        deliver(rows, n, &out);
-    weft_free(out.ids);
-    weft_free(out.logprobs);
     return status;
 }
 
@@ -260,27 +216,19 @@ static weft_status begin_some(arrival *a)
     return status;
 }
 
-/* The last piece of a prompt, of which the sequence's own caches have the rest: draws the first
- * token and copies the caches to the sequence's row. */
-static weft_status arrive_alone(weft_running_batch *b, size_t place, int64_t from)
+/* Processes the end of a prompt and draws the first token. Then copies the sequence's own caches to
+ * its row. */
+static weft_status read_end(weft_running_batch *b, size_t place)
 {
     weft__row *row = &b->rows[place];
     weft_generator *g = row->run.generator;
-    const weft_model_call call = {.caches = g->caches, .length = weft__whole_length(g)};
-    weft_array *tokens = weft_from_data(g->text + from, WEFT_INT32, WEFT_DIMS(1, g->n_text - from));
-    weft_array *hidden = weft_model_hidden(b->model, tokens, &call);       /* (1, L, E) */
-    weft_array *last = weft_slice_axis(hidden, 1, -1, INT64_MAX);          /* (1, 1, E) */
-    weft_array *logits = weft_squeeze(weft_model_head(b->model, last), 1); /* (1, V) */
-    const size_t first = 0;
-    weft_status status = weft_eval(logits);
-    if (status == WEFT_OK)
-        status = put_row(b, place, g->caches, 0);
-    if (status != WEFT_OK)
-        return status;
+    weft__row_next(row);
+    if (!decodes(row))
+        return WEFT_OK; /* it has ended, or is to be read again */
+    const weft_status status = put_row(b, place, g->caches, 0);
     for (int64_t i = 0; g->options.prompt_cache == NULL && i < n_caches(b); i++)
         weft_cache_reset(g->caches[i]);
-    g->reading = false;
-    return finish_step(&row, &first, 1, logits, argmax_of(logits));
+    return status;
 }
 
 /* Processes up to `budget` further tokens of a prompt; returns their number. */
@@ -288,14 +236,13 @@ static int64_t read_piece(weft_running_batch *b, size_t place, int64_t budget)
 {
     weft__row *row = &b->rows[place];
     weft_generator *g = row->run.generator;
-    const int64_t from = weft_cache_offset(g->caches[0]), left = g->n_text - from;
-    weft_scope_open_lean();
-    const weft_status status =
-        left > budget ? weft__step_chunk(g, from, budget) : arrive_alone(b, place, from);
-    weft_scope_close(NULL);
+    const int64_t left = g->n_text - g->known, n = left < budget ? left : budget;
+    const weft_status status = n < left ? weft__step_chunk(g, g->known, n) : read_end(b, place);
     if (status != WEFT_OK && row->live)
         weft__row_fail(row, status);
-    return left < budget ? left : budget;
+    else if (n < left)
+        g->known += n;
+    return n;
 }
 
 /* Whether a prompt is processed in the sequence's own caches: it is long, or its keys and values

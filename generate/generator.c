@@ -46,8 +46,7 @@ static weft_array *joined(weft_array *all, weft_array *more)
     return weft_concatenate((weft_array *[]){all, more}, 2, 0);
 }
 
-/* Adds the pending token to the group that is read next. */
-static weft_status join(weft_generator *g)
+weft_status weft__generator_join(weft_generator *g)
 {
     weft_array *logprob = g->logprob ? weft_reshape(g->logprob, WEFT_DIMS(1)) : NULL;
     weft_status status = weft_set(&g->ahead.tokens, joined(g->ahead.tokens, g->token));
@@ -68,7 +67,7 @@ weft_status weft__go_ahead(weft_generator *g)
             break;
         status = weft__step_next(g);
         if (status == WEFT_OK && g->options.constraint == NULL)
-            status = join(g);
+            status = weft__generator_join(g);
     }
     if (status == WEFT_OK && g->ahead.n > 1)
         status = weft_eval_async((weft_array *[]){g->ahead.tokens, g->ahead.logprobs},
@@ -90,8 +89,8 @@ static weft_status copy_out(weft_generator *g, const weft__group *group)
     return status;
 }
 
-/* Reads the pending group; with a cache the steps after it are enqueued first. The first token is
- * read alone, to measure its time. */
+/* Reads the pending group; with a cache of its own the steps after it are enqueued first. The first
+ * token is read alone, to measure its time. */
 static weft_status read_group(weft_generator *g)
 {
     const weft__group group = g->ahead;
@@ -101,7 +100,7 @@ static weft_status read_group(weft_generator *g)
         status = weft_eval(group.tokens);
         g->first = weft__seconds();
     }
-    if (status == WEFT_OK && g->caches != NULL)
+    if (status == WEFT_OK && g->caches != NULL && !g->batched)
         status = weft__go_ahead(g);
     if (status == WEFT_OK)
         status = copy_out(g, &group);
@@ -119,7 +118,7 @@ static weft_status draw(weft_generator *g)
     if (!g->undrawn)
         return WEFT_OK;
     weft_status status = weft__draw_constrained(g);
-    return status == WEFT_OK && !g->must_end ? join(g) : status;
+    return status == WEFT_OK && !g->must_end ? weft__generator_join(g) : status;
 }
 
 /* The first step: processes the prompt. */
@@ -130,7 +129,7 @@ static weft_status begin(weft_generator *g)
         status = weft__step_prompt(g);
     if (status != WEFT_OK || g->stats.reason != WEFT_FINISH_NONE)
         return status;
-    return g->options.constraint ? draw(g) : join(g);
+    return g->options.constraint ? draw(g) : weft__generator_join(g);
 }
 
 /* Computes what depended on the token just read: without a cache the whole step, with a constraint
@@ -143,7 +142,7 @@ static weft_status follow(weft_generator *g, int32_t id)
     if (status == WEFT_OK && g->caches == NULL && g->enqueued < g->limit) {
         status = weft__step(g, weft_from_data(g->text, WEFT_INT32, WEFT_DIMS(1, g->n_text)));
         if (status == WEFT_OK && g->options.constraint == NULL)
-            status = join(g);
+            status = weft__generator_join(g);
     }
     return status == WEFT_OK ? draw(g) : status;
 }

@@ -32,6 +32,7 @@ struct weft_generator {
     int64_t limit;       /* most tokens to generate: max_tokens, or the positions left */
     bool reading;        /* the text, or its end, is to be processed before the next step */
     int64_t known;       /* tokens of the text whose keys and values the caches had before that */
+    bool batched;        /* the steps after the text are those of a batch (batch.h) */
     weft_cache **caches; /* NULL with no_cache */
 
     /* Slots that are passed from step to step; the first two belong to the last enqueued step. */
@@ -114,6 +115,9 @@ bool weft__interrupted(weft_generator *g);
 weft_status weft__step_next(weft_generator *g);
 
 /* ---- generator.c ---------------------------------------------------------------------------- */
+
+/* Adds the pending token to those that are read next. */
+weft_status weft__generator_join(weft_generator *g);
 
 /* Enqueues steps after the pending token, as many as are read together. */
 weft_status weft__go_ahead(weft_generator *g);
