@@ -8,6 +8,7 @@ typedef struct attention {
     weft_module *q_proj, *k_proj, *v_proj, *o_proj; /* k_proj, v_proj NULL: uses another layer's */
     weft_module *qkv_proj;                          /* in place of these three; NULL: none */
     weft_module *q_norm, *k_norm;                   /* NULL: none */
+    weft_array *sinks;                              /* (H), or NULL */
     weft__layer layer;
     int64_t n_heads;
     double scale, softcap, eps;
@@ -49,6 +50,8 @@ weft_module *weft__attention_new(const weft__decoder_config *c, const weft__laye
     if (!borrows(m) && !layer->keys_are_values && !c->fused_qkv)
         weft_nn_child(m, v_proj, weft_nn_linear_new(E, Hk * D, c->attention_bias));
     weft_nn_child(m, o_proj, weft_nn_linear_new(H * D, E, c->output_bias));
+    if (c->sinks)
+        weft_nn_param(m, sinks, weft_zeros(WEFT_DIMS(H), WEFT_FLOAT32));
     const bool late = c->late_qk_norm;
     if (c->qk_norm || late)
         weft_nn_add_child(&m->module, late ? "query_layernorm" : "q_norm", &m->q_norm,
@@ -245,6 +248,7 @@ weft_array *weft__attention_forward(weft_module *self, weft_array *x, const weft
         .softcap = m->softcap,
         .mask = s->mask,
         .first = s->first,
+        .sinks = m->sinks,
     };
     weft_array *y = weft_cache_attention(q, &view, &o); /* (B, L, H, D) */
     if (p.gate)

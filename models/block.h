@@ -63,7 +63,8 @@ void weft__route_summary(weft_layer_summary *of_layer);
  * over the k if `normalised`. */
 void weft__route(weft_array *logits, int64_t k, bool normalised, weft_array **ids,
                  weft_array **weights);
-/* gate (the router) and switch_mlp (the experts): a module for weft_nn_call. */
+/* gate (the router) and switch_mlp (the experts), or router and experts: a module for
+ * weft_nn_call. */
 weft_module *weft__moe_new(const weft__decoder_config *c, const weft__layer *layer);
 
 /* ---- block.c --------------------------------------------------------------------------------- */

@@ -42,6 +42,7 @@ typedef struct weft__decoder_config {
     double sliding_theta;   /* for layers with a window, without scaling; 0: as the others, unless
                              * rope_parameters distinguishes them */
     double attention_scale; /* of the scores; 0: 1 / sqrt(head_dim) */
+    bool sinks;             /* each head has a logit, self_attn.sinks, in its softmax */
     double query_pre_attn_scalar;
     double attn_logit_softcapping, final_logit_softcapping; /* 0: none */
     double embedding_scale, residual_scale, hidden_scale;   /* 0: 1; the last one is applied before
@@ -53,6 +54,12 @@ typedef struct weft__decoder_config {
      * decoder_sparse_step, and mlp_only_layers does not contain it. */
     int64_t num_experts, num_experts_per_tok, moe_intermediate_size, decoder_sparse_step;
     bool norm_topk_prob;
+    /* Router and experts have biases and are named mlp.router and mlp.experts. In transformers'
+     * checkpoints experts are stored (experts, in, out), and gates and ups alternate. */
+    bool alternating;
+    double swiglu_alpha, swiglu_limit; /* alpha > 0: with gate and up clamped to +-limit (the gate
+                                        * above only), the activation is
+                                        * (up + 1) gate sigmoid(alpha gate) */
     /* > 0: layers use linear attention, except every so-many-th, unless layer_types says otherwise.
      */
     int64_t full_attention_interval;
@@ -104,7 +111,8 @@ typedef struct weft__layer {
     bool keys_are_values; /* values have no projection of their own and equal that of the keys */
     bool unrotated;       /* queries and keys have no positions */
     bool sparse;          /* experts */
-    bool gates_with_ups;  /* gates and ups of the experts are one tensor, gates first */
+    bool gates_with_ups;  /* gates and ups of the experts are one tensor: gates first, or
+                           * `alternating` */
     bool linear;          /* linear attention: no keys and values, but these states: */
     int n_states;
     weft_dims states[WEFT_LAYER_STATES]; /* for one sequence; kept in its cache */

@@ -8,9 +8,11 @@
 typedef struct experts {
     weft_module module;
     weft_module *gate_proj, *up_proj; /* NULL: combined in gate_up_proj, */
-    weft_module *gate_up_proj;        /* whose first results are the gates */
+    weft_module *gate_up_proj;        /* whose first results are the gates, unless they alternate */
     weft_module *down_proj;
     weft__gate_function *gate;
+    bool alternating;
+    double alpha, limit; /* weft__decoder_config.swiglu_alpha */
 } experts;
 
 static const weft_module_type experts_type = {.name = "experts"};
@@ -21,26 +23,51 @@ weft_module *weft__experts_new(const weft__decoder_config *c, const weft__layer 
     if (m == NULL)
         return NULL;
     const int64_t n = c->num_experts, E = c->hidden_size, F = c->moe_intermediate_size;
+    const bool bias = c->alternating;
     m->gate = weft__gate_find(c->hidden_act);
+    m->alternating = c->alternating;
+    m->alpha = c->swiglu_alpha;
+    m->limit = c->swiglu_limit;
     if (layer->gates_with_ups) {
-        weft_nn_child(m, gate_up_proj, weft__nn_stack_new(n, E, 2 * F));
+        weft_nn_child(m, gate_up_proj, weft__nn_stack_new(n, E, 2 * F, bias));
     } else {
-        weft_nn_child(m, gate_proj, weft__nn_stack_new(n, E, F));
-        weft_nn_child(m, up_proj, weft__nn_stack_new(n, E, F));
+        weft_nn_child(m, gate_proj, weft__nn_stack_new(n, E, F, bias));
+        weft_nn_child(m, up_proj, weft__nn_stack_new(n, E, F, bias));
     }
-    weft_nn_child(m, down_proj, weft__nn_stack_new(n, F, E));
+    weft_nn_child(m, down_proj, weft__nn_stack_new(n, F, E, bias));
     return weft_nn_finish(m);
 }
 
-/* The gated rows: (I, F). */
-static weft_array *gated(const experts *m, weft_array *x, weft_array *rows, weft_array *ids)
+/* Gates and ups of the rows, (I, F) each. */
+static void gates_and_ups(const experts *m, weft_array *x, weft_array *rows, weft_array *ids,
+                          weft_array *parts[2])
 {
-    if (m->gate_up_proj == NULL)
-        return m->gate(weft__nn_stack_call(m->gate_proj, x, rows, ids),
-                       weft__nn_stack_call(m->up_proj, x, rows, ids));
-    weft_array *parts[2];
-    weft_split(weft__nn_stack_call(m->gate_up_proj, x, rows, ids), 2, -1, parts);
-    return m->gate(parts[0], parts[1]);
+    if (m->gate_up_proj == NULL) {
+        parts[0] = weft__nn_stack_call(m->gate_proj, x, rows, ids);
+        parts[1] = weft__nn_stack_call(m->up_proj, x, rows, ids);
+        return;
+    }
+    weft_array *both = weft__nn_stack_call(m->gate_up_proj, x, rows, ids); /* (I, 2 F) */
+    if (!m->alternating) {
+        weft_split(both, 2, -1, parts);
+        return;
+    }
+    both = weft_reshape(both, WEFT_DIMS(weft_dim(both, 0), weft_dim(both, 1) / 2, 2));
+    for (int i = 0; i < 2; i++)
+        parts[i] = weft_squeeze(weft_slice_axis(both, 2, i, i + 1), 2);
+}
+
+/* The gated rows: (I, F). */
+static weft_array *gated(const experts *m, weft_array *gate, weft_array *up)
+{
+    if (m->alpha == 0)
+        return m->gate(gate, up);
+    const weft_dtype dtype = weft_dtype_of(gate);
+    weft_array *most = weft_scalar(m->limit, dtype);
+    gate = weft_minimum(gate, most);
+    up = weft_clip(up, weft_scalar(-m->limit, dtype), most);
+    gate = weft_multiply(gate, weft_sigmoid(weft_scale(gate, m->alpha)));
+    return weft_multiply(weft_add_scalar(up, 1), gate);
 }
 
 weft_array *weft__experts_forward(weft_module *self, weft_array *x, weft_array *ids,
@@ -53,7 +80,9 @@ weft_array *weft__experts_forward(weft_module *self, weft_array *x, weft_array *
     token = weft_broadcast_to(weft_expand_dims(token, 1), WEFT_DIMS(T, k));
     token = weft_reshape(token, WEFT_DIMS(T * k));
     ids = weft_reshape(ids, WEFT_DIMS(T * k));
-    weft_array *y = gated(m, x, token, ids);             /* (T k, F) */
+    weft_array *parts[2]; /* (T k, F) */
+    gates_and_ups(m, x, token, ids, parts);
+    weft_array *y = gated(m, parts[0], parts[1]);
     y = weft__nn_stack_call(m->down_proj, y, NULL, ids); /* (T k, E) */
     y = weft_multiply(weft_reshape(y, WEFT_DIMS(T, k, E)), weft_expand_dims(weights, 2));
     return weft_nn_leave(m, weft_sum(y, WEFT_DIMS(1), false)); /* (T, E) */
@@ -111,7 +140,10 @@ weft_module *weft__moe_new(const weft__decoder_config *c, const weft__layer *lay
         return NULL;
     m->k = c->num_experts_per_tok;
     m->normalised = c->norm_topk_prob;
-    weft_nn_child(m, gate, weft_nn_linear_new(c->hidden_size, c->num_experts, false));
-    weft_nn_child(m, switch_mlp, weft__experts_new(c, layer));
+    const bool other = c->alternating; /* names, and biases */
+    weft_nn_add_child(&m->module, other ? "router" : "gate", &m->gate,
+                      weft_nn_linear_new(c->hidden_size, c->num_experts, other));
+    weft_nn_add_child(&m->module, other ? "experts" : "switch_mlp", &m->switch_mlp,
+                      weft__experts_new(c, layer));
     return weft_nn_finish(m);
 }

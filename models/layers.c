@@ -228,9 +228,9 @@ static weft_status is_unrotated(const weft_config *config, const weft__decoder_c
 /* Whether the layer's experts have gates and ups in one tensor. */
 static bool has_gates_with_ups(const weft_config *config, int64_t layer)
 {
-    static const char *const places[] = {"mlp.switch_mlp", "experts.switch_glu"};
+    static const char *const places[] = {"mlp.switch_mlp", "experts.switch_glu", "mlp.experts"};
     bool found = false;
-    for (int i = 0; i < 2 && !found; i++) {
+    for (int i = 0; i < 3 && !found; i++) {
         char path[96];
         snprintf(path, sizeof path, "model.layers.%lld.%s.gate_up_proj.weight", (long long)layer,
                  places[i]);
@@ -259,7 +259,8 @@ static weft_status read_layer(const weft_config *config, const weft__decoder_con
         status = architecture->layer(config, c, layer);
     if (status != WEFT_OK)
         return status;
-    layer->gates_with_ups = layer->sparse && has_gates_with_ups(config, layer->index);
+    const bool combined = c->alternating && !weft__config_has_tensors(config); /* as in files */
+    layer->gates_with_ups = layer->sparse && (combined || has_gates_with_ups(config, layer->index));
     if (layer->n_kv_heads < 1 || c->num_attention_heads % layer->n_kv_heads != 0 ||
         layer->head_dim < 2 || layer->head_dim % 2 != 0 || layer->head_dim > MOST_HEAD_DIM)
         return weft_fail(

@@ -55,15 +55,17 @@ static weft_status unknown_family(const weft_config *config, const char *folder,
     return status;
 }
 
-/* MLX's formats are recognized by the shapes of the tensors; all others name their method. */
+/* MLX's formats, and MXFP4 blocks, are recognized by the names and shapes of the tensors; all
+ * others name their method. */
 static weft_status check_quantization(const weft_config *config)
 {
     const weft__json at = weft__config_at(config, "quantization_config");
     const char *method = NULL;
     weft_status status = at.value ? weft__json_find_string(&at, "quant_method", &method) : WEFT_OK;
-    if (status == WEFT_OK && method)
+    if (status == WEFT_OK && method && strcmp(method, "mxfp4") != 0)
         status = weft_fail(WEFT_UNSUPPORTED,
-                           "%s: checkpoints quantized by '%s' are unsupported (known: mlx's)",
+                           "%s: checkpoints quantized by '%s' are unsupported "
+                           "(known: mlx's, mxfp4)",
                            weft_config_where(config), weft_printable(method));
     return status;
 }
@@ -184,7 +186,8 @@ static weft_status load_weights(weft_model *m, weft__weights *w,
 
 static bool is_quantised(void *context, const char *path, const weft_module *m)
 {
-    static const char *const routers[] = {".mlp.gate", ".mlp.shared_expert_gate", ".router.proj"};
+    static const char *const routers[] = {".mlp.gate", ".mlp.router", ".mlp.shared_expert_gate",
+                                          ".router.proj"};
     const weft_nn_quantize_options *o = context;
     weft_array *const *weight = weft_nn_find((weft_module *)m, "weight");
     for (size_t i = 0; i < sizeof routers / sizeof *routers; i++) {

@@ -19,6 +19,7 @@ typedef struct writing {
     const weft__family *family; /* NULL: a program's own */
     bool text_only;
     bool dense;      /* no matrix is quantized: the layout is that of transformers */
+    bool blocks;     /* weft__model_keeps_blocks */
     bool taps_first; /* dense, and the tree has MLX's layout of gated delta nets */
     const weft_named_arrays *parameters;
     weft_named_arrays out;
@@ -144,10 +145,18 @@ static void usual_name(const writing *w, const char *path, char *out, size_t siz
         (void)weft__nn_stack_name(name, true, out, size); /* it is one, and as long before */
 }
 
+/* A stack's path in a tree, whose name in checkpoints is another one. */
 static bool is_stack(const char *path)
 {
+    return strstr(path, ".switch_") != NULL;
+}
+
+static weft_status put_alternating(void *context, const char *path, weft_array *a)
+{
+    writing *w = context;
     char name[WEFT_NN_PATH];
-    return weft__nn_stack_name(path, false, name, sizeof name);
+    weft__name_in(w->naming, path, name, sizeof name);
+    return put(w, name, a);
 }
 
 /* A parameter of MLX's gated delta nets in transformers' layout: taps of a convolution (C, K, 1)
@@ -167,6 +176,9 @@ static weft_status put_parameter(writing *w, const char *path, weft_array *a)
     char name[WEFT_NN_PATH], usual[WEFT_NN_PATH];
     const bool codes = !weft_dtype_is_float(weft_dtype_of(a)) || !weft__ends_with(path, ".weight");
     const char *stored = is_stack(path) && !codes ? stored_name(w, path) : NULL;
+    if (w->family && w->family->defaults->alternating && weft__alternating_is(path))
+        return weft__alternating_write(path, a, w->parameters, !w->dense && !w->blocks,
+                                       put_alternating, w);
     a = w->taps_first ? restored(path, a) : a;
     if (is_stack(path) && !codes && (stored == NULL || (w->dense && is_stack(stored)))) {
         usual_name(w, path, usual, sizeof usual);
@@ -194,6 +206,32 @@ static weft_status put_unused(writing *w)
     return status;
 }
 
+typedef struct survey {
+    const weft__weights *stored;
+    int blocks, others;
+} survey;
+
+static weft_status count_blocks(void *context, const weft_nn_item *item)
+{
+    survey *s = context;
+    const weft_encoding *e = weft_encoding_of(*item->slot->address);
+    const weft__weight *found = weft__weights_find(s->stored, item->path);
+    if (e == NULL)
+        return WEFT_OK;
+    const bool block = e->kind == WEFT_ENCODING_MXFP4 && found && found->name &&
+                       weft__ends_with(found->name, "_blocks");
+    s->blocks += block;
+    s->others += !block;
+    return WEFT_OK;
+}
+
+bool weft__model_keeps_blocks(weft_model *model)
+{
+    survey s = {.stored = weft__model_stored(model)};
+    (void)weft_nn_visit(weft_model_module(model), count_blocks, &s); /* always WEFT_OK */
+    return s.blocks > 0 && s.others == 0;
+}
+
 weft_status weft__model_save_tensors(weft_model *model, const char *path, bool text_only,
                                      const weft_nn_save_options *options)
 {
@@ -204,6 +242,7 @@ weft_status weft__model_save_tensors(weft_model *model, const char *path, bool t
                  .family = weft_model_family_of(model)->own,
                  .text_only = text_only,
                  .dense = !weft__model_is_mlx(model),
+                 .blocks = weft__model_keeps_blocks(model),
                  .parameters = &parameters};
     w.taps_first = w.dense && is_taps_first(model);
     weft_scope_open_lean();

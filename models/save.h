@@ -3,6 +3,7 @@
 #define WEFT_MODELS_SAVE_H
 
 #include "models/weights.h"
+#include "weft/io.h"
 
 /* The record of the checkpoint that the model was loaded from; empty for a new model. */
 const weft__weights *weft__model_stored(const weft_model *model);
@@ -11,6 +12,18 @@ const weft__weights *weft__model_stored(const weft_model *model);
  * nothing else, and if a `dense` one is made from MLX's, whose other parts no other program loads.
  * False for other models. */
 bool weft__model_saves_text(weft_model *model, bool asked, bool dense);
+
+/* Whether the model was read from a checkpoint with experts in MXFP4 blocks, and no other matrix is
+ * quantized: it is saved in that form. Otherwise quantized matrices are saved in MLX's format. */
+bool weft__model_keeps_blocks(weft_model *model);
+
+/* weights_alternating.c: whether a parameter is one of experts with alternating gates and ups, and
+ * calls `put` for the tensors as which it is stored, in transformers' or MLX's layout. */
+typedef weft_status weft__alternating_put(void *context, const char *name, weft_array *a);
+bool weft__alternating_is(const char *path);
+weft_status weft__alternating_write(const char *path, weft_array *a,
+                                    const weft_named_arrays *parameters, bool mlx,
+                                    weft__alternating_put *put, void *context);
 
 /* weft_nn_save of the model's tree. Tensors have their names in the checkpoint, experts are stored
  * as there unless they are quantized, and the checkpoint's unused tensors are copied. Without

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "models/family.h"
 #include "models/names.h"
 #include "weft/nn_tools.h"
 
@@ -134,6 +135,11 @@ static weft_status add_unused(weft__weights *w, const weft_safetensors *file, in
     return status;
 }
 
+static bool alternates(const weft_model_family *family)
+{
+    return family->own && family->own->defaults->alternating;
+}
+
 weft_status weft__weights_read(const weft_safetensors *file, const weft_model_family *family,
                                weft__weights *out)
 {
@@ -141,9 +147,14 @@ weft_status weft__weights_read(const weft_safetensors *file, const weft_model_fa
     for (int i = 0; i < weft_safetensors_count(file) && status == WEFT_OK; i++) {
         char path[WEFT_NN_PATH];
         const char *name = weft_safetensors_name(file, i);
-        status = family_rename(family, name, path, sizeof path)
-                     ? weft__weights_add(out, path, name, weft_safetensors_get_at(file, i))
-                     : add_unused(out, file, i);
+        if (!family_rename(family, name, path, sizeof path)) {
+            status = add_unused(out, file, i);
+            continue;
+        }
+        weft_array *a = weft_safetensors_get_at(file, i);
+        if (alternates(family))
+            a = weft__alternating_read(path, sizeof path, a);
+        status = weft__weights_add(out, path, name, a);
     }
     weft__weights_sort(out);
     return status == WEFT_OK ? weft__weights_stack_experts(out) : status;

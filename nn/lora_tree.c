@@ -9,8 +9,8 @@
 #include "nn/tokens.h"
 
 static const char *const default_targets[] = {"q_proj", "v_proj"};
-static const char *const default_exclude[] = {"lm_head", "score", "mlp.gate",
-                                              "mlp.shared_expert_gate", "router.proj"};
+static const char *const default_exclude[] = {
+    "lm_head", "score", "mlp.gate", "mlp.router", "mlp.shared_expert_gate", "router.proj"};
 
 /* ---- selection ------------------------------------------------------------------------------- */
 

@@ -6,8 +6,9 @@
 
 extern const weft_module_type weft__nn_list_type, weft__nn_embedding_type, weft__nn_stack_type;
 
-/* A stack of linears, one per expert, with weight (experts, out, in), uniform in +-1/sqrt(in). */
-weft_module *weft__nn_stack_new(int64_t experts, int64_t in, int64_t out);
+/* A stack of linears, one per expert, with weight (experts, out, in) and, with `bias`, bias
+ * (experts, out), uniform in +-1/sqrt(in). */
+weft_module *weft__nn_stack_new(int64_t experts, int64_t in, int64_t out, bool bias);
 /* Passes rows `rows` (I) of x (T, in) through the experts `ids` (I): (I, out). NULL rows: all, in
  * order. The stack may have an adapter. */
 weft_array *weft__nn_stack_call(weft_module *stack, weft_array *x, weft_array *rows,

@@ -8,6 +8,7 @@
 typedef struct stack {
     weft_module module;
     weft_array *weight; /* (experts, out, in) */
+    weft_array *bias;   /* (experts, out), or NULL */
 } stack;
 
 const weft_module_type weft__nn_stack_type = {
@@ -15,7 +16,7 @@ const weft_module_type weft__nn_stack_type = {
     .takes_encoded = true,
 };
 
-weft_module *weft__nn_stack_new(int64_t experts, int64_t in, int64_t out)
+weft_module *weft__nn_stack_new(int64_t experts, int64_t in, int64_t out, bool bias)
 {
     stack *m = weft_nn_new(stack, &weft__nn_stack_type);
     if (m == NULL)
@@ -23,6 +24,10 @@ weft_module *weft__nn_stack_new(int64_t experts, int64_t in, int64_t out)
     const double bound = in > 0 ? 1.0 / sqrt((double)in) : 0;
     const weft_dims shape = WEFT_DIMS(experts, out, in);
     weft_nn_param(m, weight, weft_random_uniform(NULL, shape, -bound, bound, WEFT_FLOAT32));
+    if (bias)
+        weft_nn_param(
+            m, bias,
+            weft_random_uniform(NULL, WEFT_DIMS(experts, out), -bound, bound, WEFT_FLOAT32));
     return weft_nn_finish(m);
 }
 
@@ -38,6 +43,9 @@ weft_array *weft__nn_stack_call(weft_module *self, weft_array *x, weft_array *ro
     weft_nn_enter_module(self, __func__);
     if (self->type == &weft__nn_stack_type) {
         weft_array *y = weft_gather_linear(x, ((stack *)self)->weight, rows, ids);
+        weft_array *bias = ((stack *)self)->bias;
+        if (bias)
+            y = weft_add(y, weft_astype(weft_take(bias, ids, 0), weft_dtype_of(y)));
         return weft_nn_leave_module(self, y);
     }
     weft_nn_lora_linear *m = (weft_nn_lora_linear *)self;
@@ -53,7 +61,9 @@ bool weft__nn_stack_name(const char *path, bool joined, char *out, size_t size)
 {
     static const struct {
         const char *here, *there;
-    } names[] = {{".experts.switch_glu.", ".experts."}, {".switch_mlp.", ".experts."}};
+    } names[] = {{".experts.switch_glu.", ".experts."},
+                 {".switch_mlp.", ".experts."},
+                 {".mlp.experts.", ".mlp.experts."}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *at = strstr(path, names[i].here);
         if (at == NULL)

@@ -280,7 +280,7 @@ static weft_status write_folder(work *w, weft_model *model)
     weft__types types = {0};
     weft__types_of(model, &types);
     weft__types_text(&types, w->report.types, sizeof w->report.types);
-    w->report.mlx = weft__model_is_mlx(model);
+    w->report.mlx = weft__model_is_mlx(model) && !weft__model_keeps_blocks(model);
     if (status == WEFT_OK)
         status = write_config(model, text_only, f.path);
     if (status == WEFT_OK)

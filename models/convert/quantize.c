@@ -11,6 +11,7 @@
 #include "models/convert/convert.h"
 #include "models/convert/rules.h"
 #include "models/names.h"
+#include "models/save.h"
 #include "weft/nn_tools.h"
 
 static const struct {
@@ -94,7 +95,7 @@ static int64_t wanted(const pass *p, const char *path)
 
 static bool is_router(const char *path)
 {
-    static const char *const ends[] = {".mlp.gate", ".router.proj"};
+    static const char *const ends[] = {".mlp.gate", ".mlp.router", ".router.proj"};
     const size_t n = strlen(path);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         const size_t end = strlen(ends[i]);
@@ -202,7 +203,13 @@ static weft_status list(void *context, const weft_nn_item *item)
         return WEFT_OK;
     weft__name_in(s->naming, item->path, name, sizeof name);
     name[strlen(name) - end] = '\0';
-    json_object_object_add(s->out, name, entry_of(e));
+    char *both = strstr(name, ".mlp.experts.gate_up_proj"); /* stored as two matrices */
+    for (int i = 0; both && i < 2; i++) {
+        snprintf(strrchr(name, '.'), 16, "%s", i == 0 ? ".gate_proj" : ".up_proj");
+        json_object_object_add(s->out, name, entry_of(e));
+    }
+    if (both == NULL)
+        json_object_object_add(s->out, name, entry_of(e));
     return WEFT_OK;
 }
 
@@ -274,9 +281,11 @@ weft_status weft__convert_config(weft_model *model, bool text_only, char **text)
     weft_status status = weft__json_parse(source, strlen(source), where, &doc);
     if (status != WEFT_OK)
         return status;
-    json_object_object_del(doc.root, "quantization_config");
+    const bool blocks = weft__model_keeps_blocks(model); /* and what describes them */
+    if (!blocks)
+        json_object_object_del(doc.root, "quantization_config");
     json_object_object_del(doc.root, "quantization");
-    json_object *quantization = quantization_of(model, text_only);
+    json_object *quantization = blocks ? NULL : quantization_of(model, text_only);
     if (quantization)
         json_object_object_add(doc.root, "quantization", quantization);
     if (weft__model_is_untied(model)) {

@@ -394,7 +394,7 @@ weft_array *weft__attention_apply(const weft_op *op, weft_array **inputs, int n,
     weft_array *mask = params.has_mask ? mask_of_rank_4(given.mask) : NULL, *first = NULL;
     if (given.first) {
         first = weft__attention_first(given.first, weft_dim(inputs[0], 0), weft_dim(inputs[0], 1));
-        params.has_first = op == &weft_op_attention && !params.has_lengths && !given.sinks;
+        params.has_first = op != &weft_op_attention_codes && !params.has_lengths;
     }
     if (first && !params.has_first) {
         const int64_t S = weft_dim(inputs[1], 1);

@@ -62,25 +62,38 @@ static void vjp(weft_array *node, weft_array *const *cts, const bool *wanted, we
     if (params.has_lengths) {
         mask = weft__attention_lengths_mask(node, mask, &params);
     }
-    weft_array *in[7], *out[4] = {NULL};
+    weft_array *first =
+        params.has_first ? weft_node_input(node, weft_node_n_inputs(node) - 1) : NULL;
+    weft_array *in[8], *out[4] = {NULL};
+    int n = 6;
     for (int i = 0; i < 3; i++) {
         in[i] = weft_node_input(node, i);
     }
     in[3] = weft_pick(node, 0);
     in[4] = weft_pick(node, 1);
     in[5] = cts[0];
-    in[6] = mask;
+    if (mask) {
+        in[n++] = mask;
+    }
+    if (first) {
+        in[n++] = first;
+    }
     if (cts[0] == NULL) {
         const weft_spec *o = weft_node_spec(node, 0);
         in[5] = on_device_of(in[0], weft_zeros(o->shape, o->dtype));
     }
     const bool bias = own && weft_dtype_is_float(weft_dtype_of(own)) && wanted[4];
     if (cts[1] == NULL && !bias) {
-        weft_array *all = weft_apply(&weft_op_attention_vjp, in, mask ? 7 : 6, &params);
+        weft_array *all = weft_apply(&weft_op_attention_vjp, in, n, &params);
         for (int i = 0; i < 3; i++) {
             out[i] = wanted[i] ? weft_pick(all, i) : NULL;
         }
     } else {
+        if (first) {
+            mask = weft__attention_first_mask(first, weft_dim(in[1], 1), mask);
+        }
+        params.has_mask = mask != NULL;
+        params.has_first = false;
         weft__attention_gradients(in, mask, cts[1], &params, out);
     }
     for (int i = 0; i < 3; i++) {
@@ -119,6 +132,9 @@ static const weft_attention_params capped = {
 static const weft_attention_params masked = {.scale = 0.6, .has_mask = true};
 static const weft_attention_params all_kinds = {
     .scale = 0.7, .softcap = 2, .window = 7, .causal = true, .has_mask = true, .has_lengths = true};
+static const weft_attention_params from_first = {.scale = 0.7, .causal = true, .has_first = true};
+static const weft_attention_params from_all_kinds = {
+    .scale = 0.7, .softcap = 2, .window = 4, .causal = true, .has_mask = true, .has_first = true};
 
 #define QKVS(B, L, S, H, Hk, D, Dv)                                                                \
     {.shape = {4, {B, L, H, D}}}, {.shape = {4, {B, S, Hk, D}}}, {.shape = {4, {B, S, Hk, Dv}}},   \
@@ -139,6 +155,16 @@ static const weft_case cases[] = {
       {.shape = {4, {2, 1, 1, 24}}},
       {.shape = {1, {2}}, .index_below = 25}},
      &all_kinds},
+    {"first",
+     5,
+     {QKVS(2, 3, 8, 4, 2, 3, 2), {.shape = {2, {2, 3}}, .index_below = 6}},
+     &from_first},
+    {"first, mask and window",
+     6,
+     {QKVS(2, 3, 8, 2, 1, 3, 3),
+      {.shape = {4, {2, 1, 1, 8}}},
+      {.shape = {2, {2, 3}}, .index_below = 6}},
+     &from_all_kinds},
     {"no keys", 4, {QKVS(1, 2, 0, 2, 1, 3, 3)}, &full},
     {"no batch", 4, {QKVS(0, 2, 3, 2, 2, 4, 4)}, &full},
 };

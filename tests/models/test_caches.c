@@ -16,7 +16,7 @@ static const char *const families[] = {
     "gemma2",          "gemma3",     "gemma4-dense", "gemma4-moe",    "qwen3-moe",
     "rope-linear",     "rope-yarn",  "rope-dynamic", "rope-longrope", "mixtral",
     "qwen3-moe-mixed", "ministral",  "ministral3",   "mistral3",      "gemma3-wrapped",
-    "gemma4-wrapped",  "minicpm",    "minicpm-head",
+    "gemma4-wrapped",  "minicpm",    "minicpm-head", "gpt-oss",
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 

@@ -27,6 +27,7 @@ static const char *const families[] = {
     "qwen3-5-mlx",     "qwen3-5-moe",      "olmo2",        "phi3",           "phi3-longrope",
     "smollm3",         "granite",          "olmo3",        "glm4",           "seed_oss",
     "ernie4_5",        "hunyuan_v1_dense", "exaone4",      "exaone4-hybrid", "cohere2",
+    "gpt-oss",
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 

@@ -57,11 +57,11 @@ static void expect_same(const recipe *r, weft_model *model, weft_adapter_format 
     weft_model_free(again);
 }
 
-/* DoRA, a tied embedding, a head that is trained whole and trained tokens have tests of their own.
- */
+/* DoRA, a tied embedding, a head that is trained whole, trained tokens and alternating gates and
+ * ups have tests of their own. */
 static bool is_plain(const recipe *r)
 {
-    static const char *const others[] = {"dora", "tied", "saved", "tokens", "new"};
+    static const char *const others[] = {"dora", "tied", "saved", "tokens", "new", "gpt-oss"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         if (strstr(r->folder, others[i]))
             return false;
@@ -79,6 +79,20 @@ static void every_format_computes_the_same(void)
         }
         weft_model_free(model);
     }
+}
+
+/* These formats have gates and ups apart, the model has them in one stack. */
+static void alternating_gates_and_ups_are_refused(void)
+{
+    weft_model *model = recipe_model(recipe_named("lora-gpt-oss"), "final");
+    for (int f = WEFT_ADAPTER_PEFT + 1; model && f <= WEFT_ADAPTER_GGUF; f++) {
+        const weft_adapter_format format = (weft_adapter_format)f;
+        CHECK_STATUS(weft_adapter_save_as(model, temporary("gpt-oss", format), NULL, format),
+                     WEFT_UNSUPPORTED);
+        CHECK_CONTAINS(weft_error_message(),
+                       f == WEFT_ADAPTER_MLX ? "gates and ups apart" : "no GGUF architecture");
+    }
+    weft_model_free(model);
 }
 
 static void magnitudes_are_in_two_formats(void)
@@ -313,6 +327,7 @@ static void bad_files_of_llama_are_refused(void)
 }
 
 CHECK_MAIN("adapter_formats", CHECK_CASE(every_format_computes_the_same),
+           CHECK_CASE(alternating_gates_and_ups_are_refused),
            CHECK_CASE(magnitudes_are_in_two_formats),
            CHECK_CASE(an_adapter_of_mlx_gives_its_logits),
            CHECK_CASE(what_only_peft_has_is_refused),

@@ -189,6 +189,7 @@ static void windows_end_at_samples(void)
 {
     packed_rows_train_as_padded_ones("gemma3");
     packed_rows_train_as_padded_ones("gemma4-dense");
+    packed_rows_train_as_padded_ones("gpt-oss");
 }
 
 static void recurrent_layers_start_anew(void)

@@ -65,8 +65,8 @@ weft_status weft__adapter_parameters(weft_module *tree, weft__names *all, weft__
 /* Adds the weights of the linears that PEFT has to find as parameters. */
 static weft_status add_weights(const weft__names *linears, bool routers, weft__names *out)
 {
-    static const char *const ends[] = {"gate", "gate_proj", "up_proj", "down_proj"};
-    const size_t n = routers ? 1 : sizeof ends / sizeof *ends;
+    static const char *const ends[] = {"gate", "router", "gate_proj", "up_proj", "down_proj"};
+    const size_t n = routers ? 2 : sizeof ends / sizeof *ends;
     weft_status status = WEFT_OK;
     for (int i = 0; i < linears->n; i++) {
         char name[WEFT_NN_PATH + 16];
@@ -174,10 +174,35 @@ static bool is_shared(const parts *p)
     return weft__lora_A(p->gate) == weft__lora_A(p->up) && p->gate->scale == p->up->scale;
 }
 
+/* Whether the gates and ups of a parameter alternate; otherwise gates are first. */
+static bool alternates(const char *path)
+{
+    return strstr(path, ".mlp.experts.") != NULL;
+}
+
+/* The rows of gates and ups (n, F, R) as those of one parameter (n, 2 F, R). */
+static weft_array *one_of_two(weft_array *gate, weft_array *up, bool alternate)
+{
+    weft_dims shape = weft_shape(gate);
+    weft_array *both[] = {gate, up};
+    shape.at[1] *= 2;
+    return alternate ? weft_reshape(weft_stack(both, 2, 2), shape) : weft_concatenate(both, 2, 1);
+}
+
+/* The gates (first 0) or ups (first 1) among the rows (n, 2 F, R) of a parameter. */
+static weft_array *one_part(weft_array *both, int first, bool alternate)
+{
+    const int64_t n = weft_dim(both, 0), F = weft_dim(both, 1) / 2, R = weft_dim(both, 2);
+    if (!alternate)
+        return weft_slice_axis(both, 1, first * F, (first + 1) * F);
+    both = weft_reshape(both, WEFT_DIMS(n, F, 2, R));
+    return weft_squeeze(weft_slice_axis(both, 2, first, first + 1), 2);
+}
+
 /* Joins both halves into one adapter with A (n, R, in) and B (n, out, R). A missing half gets rows
  * of zeros. Halves that do not share A become the blocks of one adapter with the sum of both ranks.
  */
-static void join(const parts *p, weft__adapter_parameter *out)
+static void join(const parts *p, bool alternate, weft__adapter_parameter *out)
 {
     const weft_nn_lora_linear *one = p->gate ? p->gate : p->up;
     weft_array *A = weft__lora_A(one), *gate = one->lora_B, *up = one->lora_B;
@@ -198,7 +223,7 @@ static void join(const parts *p, weft__adapter_parameter *out)
         up = weft_concatenate((weft_array *[]){right, other}, 2, 2);
     }
     out->A = A;
-    out->B = weft_concatenate((weft_array *[]){gate, up}, 2, 1);
+    out->B = one_of_two(gate, up, alternate);
 }
 
 weft_status weft__adapter_parameter_of(weft_module *tree, const char *path,
@@ -211,7 +236,7 @@ weft_status weft__adapter_parameter_of(weft_module *tree, const char *path,
     if (!weft__nn_stack_name(path, true, out->name, sizeof out->name))
         return weft_fail(WEFT_UNSUPPORTED, "adapter: %s: PEFT has no name for it", path);
     if (p.halves) {
-        join(&p, out);
+        join(&p, alternates(path), out);
     } else {
         out->A = weft__lora_A(p.gate);
         out->B = p.gate->lora_B;
@@ -295,8 +320,7 @@ static const char *stack_of(const weft__names *stacks, const char *parameter, co
     return NULL;
 }
 
-/* Adds B, converted from (out, R n) to (n, out, R). For gate and up stacks the result is split into
- * halves. */
+/* Adds B, converted from (out, R n) to (n, out, R). For gate and up stacks the result is split. */
 static weft_status put_B(const weft__names *stacks, const char *parameter, const char *name,
                          int64_t n, weft_array *a, weft__adapter_tensors *out)
 {
@@ -309,9 +333,9 @@ static weft_status put_B(const weft__names *stacks, const char *parameter, const
     if (rows % 2 != 0)
         return weft_fail(WEFT_INVALID, "%s: expected gates and ups, as many of each, got %lld rows",
                          weft_printable(name), (long long)rows);
-    const weft_status status = put(out, gate, "lora_B", weft_slice_axis(a, 1, 0, rows / 2));
-    return status == WEFT_OK ? put(out, up, "lora_B", weft_slice_axis(a, 1, rows / 2, rows))
-                             : status;
+    const bool alternate = alternates(gate);
+    const weft_status status = put(out, gate, "lora_B", one_part(a, 0, alternate));
+    return status == WEFT_OK ? put(out, up, "lora_B", one_part(a, 1, alternate)) : status;
 }
 
 static weft_status put_tensor(weft_module *tree, const weft__names *stacks, const char *parameter,

@@ -136,6 +136,11 @@ static weft_status add_entry(const weft__adapter_entry *e, const weft__naming *n
     char module[WEFT_NN_PATH + 32];
     weft__name_in(naming, e->path, module, sizeof module);
     const bool experts = weft_ndim(e->A) == 3;
+    if (experts && weft__adapter_is_suffix(e->path, "gate_up_proj"))
+        return weft_fail(WEFT_UNSUPPORTED,
+                         "%s: mlx-lm has gates and ups apart: expected an adapter of a model in "
+                         "its format",
+                         e->path);
     weft_array *A = padded(wide(e->A), -2, rank); /* (R, in) or (n, R, in) */
     weft_array *B = padded(wide(e->B), -1, rank); /* (out, R) or (n, out, R) */
     if (e->scale != scale)

@@ -268,9 +268,56 @@ def relatives():
         yield name, keys(config_class.model_type) | more, weights(model), reference(model)
 
 
+def gpt_oss():
+    """Sinks, gates and ups that alternate, biases everywhere: dense, and with experts in MXFP4 as
+    they were published. Gates and ups are large enough that the limit of the activation counts."""
+    from transformers import GptOssConfig
+    more = dict(intermediate_size=32, tie_word_embeddings=False, sliding_window=8,
+                layer_types=["sliding_attention", "full_attention"], num_local_experts=4,
+                num_experts_per_tok=2, swiglu_limit=1.5, swiglu_alpha=1.702, attention_bias=True,
+                rope_parameters=dict(rope_type="yarn", rope_theta=150000.0, factor=8.0,
+                                     beta_fast=32.0, beta_slow=1.0, truncate=False,
+                                     original_max_position_embeddings=32))
+    model = build(GptOssConfig, 300, **more)
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if name.endswith("bias") and p.ndim == 1:
+                p.sub_(1.0)
+    yield "gpt-oss", keys("gpt_oss") | more, weights(model), reference(model)
+
+    model = build(GptOssConfig, 301, **more)
+    state = {}
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if name.endswith(("gate_up_proj", "down_proj")):
+                shape = (p.shape[0], p.shape[2], p.shape[1] // 32)  # out-major
+                state[name + "_blocks"] = torch.randint(0, 256, (*shape, 16), dtype=torch.uint8)
+                state[name + "_scales"] = torch.randint(121, 125, shape, dtype=torch.uint8)
+                p.copy_(mxfp4(state[name + "_blocks"], state[name + "_scales"]).mT)
+            else:
+                p.copy_((p - 1.0 if name.endswith("bias") and p.ndim == 1 else p).bfloat16())
+                state[name] = p.bfloat16()
+    config = keys("gpt_oss") | more
+    rope = config.pop("rope_parameters")  # the older style, as published
+    config |= dict(rope_theta=rope.pop("rope_theta"), rope_scaling=rope, dtype="bfloat16",
+                   quantization_config=dict(quant_method="mxfp4", modules_to_not_convert=[
+                       "model.layers.*.self_attn", "model.layers.*.mlp.router",
+                       "model.embed_tokens", "lm_head"]))
+    yield "gpt-oss-mxfp4", config, state, reference(model)
+
+
+def mxfp4(blocks, scales):
+    """Blocks (..., 16) of 32 values, low halves of bytes first, times 2^(scale - 127)."""
+    values = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+    codes = torch.stack([blocks & 15, blocks >> 4], -1).flatten(-2).long()
+    x = values[codes & 7] * torch.where(codes > 7, -1.0, 1.0)
+    return (x * torch.exp2(scales.float() - 127)[..., None]).flatten(-2)
+
+
 def main():
     wanted = sys.argv[1:]
-    for make in (ropes, mixtral, qwen3_moe, ministral, gemma3, gemma4, olmo2, phi3, relatives):
+    for make in (ropes, mixtral, qwen3_moe, ministral, gemma3, gemma4, olmo2, phi3, relatives,
+                 gpt_oss):
         for name, config, state, expected in make():
             if not wanted or name in wanted:
                 write(name, config, state, expected)
