@@ -6,6 +6,7 @@
 
 enum {
     LEAST = 256,     /* fewest rows, columns and terms for which the copies pay off */
+    STRIP = 16,      /* rows that a workgroup scales if they are adjacent in memory */
     ROOM = 512 << 20 /* most bytes of copies and sums */
 };
 
@@ -95,7 +96,7 @@ static weft_status copy(const weft_call *call, const product_plan *plan,
             push.sizes[i - 1] = (uint32_t)p->sizes[i];
         }
     }
-    const int64_t strips = by_term ? rows : (rows + 63) / 64;
+    const int64_t strips = by_term ? rows : (rows + STRIP - 1) / STRIP;
     const weft__vulkan_launch launch = {.shader = &weft__shader_scale_rows,
                                         .n_constants = 1,
                                         .constants = {by_term},

@@ -1,6 +1,6 @@
 // backends/vulkan/shaders/scale_rows.comp -- an operand of a product, from bfloat16 to float16:
 // each row is divided by the power of two, 2^shift, for which its largest magnitude is in [2^15,
-// 2^16). A workgroup scales a row whose terms are adjacent in memory (BY_TERM), or 64 adjacent
+// 2^16). A workgroup scales a row whose terms are adjacent in memory (BY_TERM), or 16 adjacent
 // rows.
 //
 // The result is exact except for elements that are smaller than the largest one by a factor of more
@@ -23,7 +23,7 @@ layout(push_constant, scalar) uniform Push {
     uint strides[4];
 } p;
 
-const uint ACROSS = BY_TERM ? 1u : 8u, STEPS = 256u / ACROSS; // pieces of 8 elements; invocations
+const uint ACROSS = BY_TERM ? 1u : 2u, STEPS = 256u / ACROSS; // pieces of 8 elements; invocations
 const uint SMALLEST_INFINITY = 0x7f80u;
 
 shared uvec4 low[256], high[256]; // the magnitudes' bits
@@ -73,13 +73,19 @@ int shift_of(uint largest)
 
 uint scaled(uint bits, int shift)
 {
-    uint sign = bits & 0x8000u, rest = bits & 0x7fffu, mantissa = mantissa_of(bits);
+    uint sign = bits & 0x8000u, rest = bits & 0x7fffu;
+    // Both normal: float16's exponent, with a bias of 15, and the mantissa, 3 bits further left.
+    int normal = int(rest) - ((112 + shift) << 7);
+    if (rest - 0x80u < SMALLEST_INFINITY - 0x80u && normal >= 0x80) {
+        return sign | uint(normal) << 3;
+    }
     if (rest >= SMALLEST_INFINITY) {
         return sign | (rest > SMALLEST_INFINITY ? 0x7e00u : 0x7c00u);
     }
     if (rest == 0u) {
         return sign;
     }
+    uint mantissa = mantissa_of(bits);
     int top = findMSB(mantissa), exponent = top + exponent_of(bits) - shift;
     if (exponent < -24) {
         return sign | 1u;
