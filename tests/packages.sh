@@ -156,7 +156,7 @@ if [ -e "$tarball" ]; then
 fi
 
 echo "== programs, processes and devices"
-packages+=("$dist"/{libweft-dev,weft-mpi}_*+deb"$VERSION_ID"_*.deb "$dist"/weft-doc_*.deb)
+packages+=("$dist"/{libweft-dev,weft-mpi,weft-doc}_*+deb"$VERSION_ID"_*.deb)
 timed apt-get install -y -q --no-install-recommends gcc libc6-dev pkgconf cmake make openmpi-bin \
     libvulkan1 mesa-vulkan-drivers "${packages[@]}"
 timed "$tree/tests/guide_programs.sh"
