@@ -21,6 +21,10 @@ bool weft__model_keeps_blocks(weft_model *model);
  * calls `put` for the tensors as which it is stored, in transformers' or MLX's layout. */
 typedef weft_status weft__alternating_put(void *context, const char *name, weft_array *a);
 bool weft__alternating_is(const char *path);
+/* Gates (part 0) or ups (part 1) of alternating rows (n, 2 F, ...): (n, F, ...); and the path of
+ * theirs for that of both. False: not a path of both. */
+weft_array *weft__alternating_part(weft_array *a, int part);
+bool weft__alternating_name(const char *path, int part, char *out, size_t size);
 weft_status weft__alternating_write(const char *path, weft_array *a,
                                     const weft_named_arrays *parameters, bool mlx,
                                     weft__alternating_put *put, void *context);

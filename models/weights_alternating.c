@@ -74,8 +74,7 @@ static void with_projection(const char *path, const char *at, const char *projec
     snprintf(out, size, "%.*s%s%s", (int)(at - path), path, projection, rest);
 }
 
-/* Every second row (n, 2 F, ...) from `first` on: (n, F, ...). */
-static weft_array *rows_from(weft_array *a, int64_t first)
+weft_array *weft__alternating_part(weft_array *a, int part)
 {
     weft_dims shape = weft_shape(a);
     const weft_dims rest = shape;
@@ -84,20 +83,16 @@ static weft_array *rows_from(weft_array *a, int64_t first)
     shape.at[2] = 2;
     for (int i = 2; i < rest.n; i++)
         shape.at[i + 1] = rest.at[i];
-    return weft_squeeze(weft_slice_axis(weft_reshape(a, shape), 2, first, first + 1), 2);
+    return weft_squeeze(weft_slice_axis(weft_reshape(a, shape), 2, part, part + 1), 2);
 }
 
-static weft_status put_apart(const char *path, const char *at, weft_array *a,
-                             weft__alternating_put *put, void *context)
+bool weft__alternating_name(const char *path, int part, char *out, size_t size)
 {
-    static const char *const names[] = {gates, ups};
-    weft_status status = WEFT_OK;
-    for (int i = 0; i < 2 && status == WEFT_OK; i++) {
-        char name[WEFT_NN_PATH];
-        with_projection(path, at, names[i], strchr(at, '.'), name, sizeof name);
-        status = put(context, name, rows_from(a, i));
-    }
-    return status;
+    const char *at = projection_of(path);
+    if (at == NULL || !starts(at, both))
+        return false;
+    with_projection(path, at, part == 0 ? gates : ups, at + strlen(both), out, size);
+    return true;
 }
 
 /* Gates (n, F, ...) and ups, which alternate: (n, 2 F, ...). */
@@ -119,8 +114,14 @@ weft_status weft__alternating_write(const char *path, weft_array *a,
     char name[WEFT_NN_PATH];
     const char *at = projection_of(path), *kind = strchr(at, '.');
     const bool is_both = starts(at, both), is_gate = !is_both && starts(at, gates);
-    if (mlx)
-        return is_both ? put_apart(path, at, a, put, context) : put(context, path, a);
+    if (mlx && !is_both)
+        return put(context, path, a);
+    for (int i = 0; mlx && i < 2; i++) {
+        (void)weft__alternating_name(path, i, name, sizeof name); /* it is one */
+        const weft_status status = put(context, name, weft__alternating_part(a, i));
+        if (status != WEFT_OK || i == 1)
+            return status;
+    }
     if (starts(at, ups))
         return WEFT_OK; /* with the gates */
     if (is_gate)

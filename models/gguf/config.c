@@ -348,13 +348,19 @@ static void put_experts(weft__gguf_reader *r)
     weft__text_format(&r->out, ",\"norm_topk_prob\":true");
 }
 
+static bool is_text(const weft_gguf_string *s, const char *text)
+{
+    return strlen(text) == s->n && memcmp(text, s->at, s->n) == 0;
+}
+
 static bool ends_a_turn(const weft_gguf_string *s)
 {
-    static const char *const texts[] = {
-        "<|eot_id|>",    "<|im_end|>", "<|end|>",         "<|eom_id|>",       "<end_of_turn>",
-        "<|endoftext|>", "<turn|>",    "<|end_of_text|>", "<|tool_response>", "<eos>"};
+    static const char *const texts[] = {"<|eot_id|>", "<|im_end|>",      "<|end|>",
+                                        "<|eom_id|>", "<end_of_turn>",   "<|endoftext|>",
+                                        "<turn|>",    "<|end_of_text|>", "<|tool_response>",
+                                        "<eos>",      "<|return|>",      "<|call|>"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        if (strlen(texts[i]) == s->n && memcmp(texts[i], s->at, s->n) == 0)
+        if (is_text(s, texts[i]))
             return true;
     }
     return false;
@@ -386,8 +392,12 @@ static void add_ends_by_text(const weft__gguf_reader *r, ends *e)
     const weft_gguf_value *tokens = weft_gguf_value_find(r->file, "tokenizer.ggml.tokens");
     int64_t type;
     weft_gguf_string text;
+    bool harmony = false; /* <|end|> ends a message, and another one of the turn may follow */
+    for (int64_t i = 0; weft_gguf_value_string(tokens, i, &text) && !harmony; i++)
+        harmony = is_text(&text, "<|call|>");
     for (int64_t i = 0; weft_gguf_value_int(types, i, &type); i++) {
-        if (type == CONTROL && weft_gguf_value_string(tokens, i, &text) && ends_a_turn(&text))
+        if (type == CONTROL && weft_gguf_value_string(tokens, i, &text) && ends_a_turn(&text) &&
+            !(harmony && is_text(&text, "<|end|>")))
             add_end(e, i);
     }
 }

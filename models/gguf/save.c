@@ -12,6 +12,7 @@
 #include "models/convert/convert.h"
 #include "models/convert/rules.h"
 #include "models/gguf/arch.h"
+#include "models/save.h"
 #include "text/gguf/gguf.h"
 #include "weft/ops.h"
 #include "weft/quantize.h"
@@ -20,6 +21,7 @@
 typedef struct source {
     char *path;
     weft_array **slot;
+    int part; /* 1: the gates, 2: the ups of alternating rows; 0: all */
 } source;
 
 typedef struct saver {
@@ -52,7 +54,8 @@ static weft_status add(saver *s, const char *name, const source *from, weft_arra
         s->capacity = capacity;
     }
     s->names[s->n] = weft_strdup(name);
-    s->sources[s->n] = (source){weft_strdup(from->path ? from->path : ""), from->slot};
+    s->sources[s->n] = *from;
+    s->sources[s->n].path = weft_strdup(from->path ? from->path : "");
     s->arrays[s->n] = a;
     s->n++;
     return s->names[s->n - 1] && s->sources[s->n - 1].path
@@ -152,13 +155,14 @@ static weft_array *stored(const saver *s, const char *path, const char *name, we
         a = weft_astype(a, WEFT_FLOAT32); /* avoids rounding to its dtype before the change */
     if (heads > 0)
         a = weft__gguf_pairs(a, heads);
-    if (weft_ndim(a) == 1)
+    const bool bias = weft__ends_with(path, ".bias");
+    if (weft_ndim(a) == 1 || bias)
         a = weft_astype(a, WEFT_FLOAT32);
     if (f->arch->norm_offset != 0 && weft__ends_with(path, "norm.weight"))
         a = weft_add(a, weft_scalar(f->arch->norm_offset, WEFT_FLOAT32));
     if (weft__gguf_makes_queries(f, path))
         a = weft_scale(a, f->query_factor);
-    return weft_ndim(a) > 1 ? matrix(s, path, name, a, own) : a;
+    return weft_ndim(a) > 1 && !bias ? matrix(s, path, name, a, own) : a;
 }
 
 /* The tensor of the source file, or the blocks of a parameter, which are stored unchanged; NULL:
@@ -183,35 +187,57 @@ static weft_array *unchanged(const saver *s, const char *path, const char *name,
 }
 
 /* The tensor to store for a parameter. */
-static weft_array *tensor_of(const saver *s, const char *path, const char *name, weft_array *own)
+static weft_array *tensor_of(const saver *s, const source *from, const char *name)
 {
-    weft_array *other = s->from.weight ? s->from.weight(s->from.context, path) : NULL;
-    weft_array *same = other ? NULL : unchanged(s, path, name, own);
-    return same ? same : stored(s, path, name, other ? other : own, own);
+    weft_array *own = *from->slot;
+    weft_array *other = s->from.weight ? s->from.weight(s->from.context, from->path) : NULL;
+    weft_array *same = other || from->part ? NULL : unchanged(s, from->path, name, own);
+    if (same)
+        return same;
+    other = other ? other : own;
+    if (from->part && weft_encoding_of(other))
+        other = weft_astype(other, WEFT_FLOAT32);
+    if (from->part)
+        other = weft__alternating_part(other, from->part - 1);
+    return stored(s, from->path, name, other, own);
+}
+
+/* Adds the tensor of a parameter, which has the name of the one at `path`. */
+static weft_status add_named(saver *s, const char *path, const source *from)
+{
+    const weft__gguf_facts *f = &s->facts;
+    char name[WEFT_NN_PATH];
+    if (!weft__name_to_gguf(f->family, path, name, sizeof name))
+        return weft_fail(WEFT_UNSUPPORTED, "%s: %s: GGUF has no name for it in %s models", f->where,
+                         path, f->arch->name);
+    weft_array *a = tensor_of(s, from, name);
+    const weft__gguf_tensor_type *type =
+        weft__gguf_type_stored(weft_dtype_of(a), weft_encoding_of(a));
+    if (weft_ndim(a) > 1 && type)
+        weft__types_add(&s->types, type->name, weft_nbytes(a));
+    return add(s, name, from, a);
 }
 
 static weft_status add_parameter(void *context, const weft_nn_item *item)
 {
     saver *s = context;
-    const weft__gguf_facts *f = &s->facts;
-    char name[WEFT_NN_PATH];
-    if (!weft__name_to_gguf(f->family, item->path, name, sizeof name))
-        return weft_fail(WEFT_UNSUPPORTED, "%s: %s: GGUF has no name for it in %s models", f->where,
-                         item->path, f->arch->name);
-    const source from = {(char *)item->path, item->slot->address};
-    weft_array *a = tensor_of(s, item->path, name, *item->slot->address);
-    const weft__gguf_tensor_type *type =
-        weft__gguf_type_stored(weft_dtype_of(a), weft_encoding_of(a));
-    if (weft_ndim(a) > 1 && type)
-        weft__types_add(&s->types, type->name, weft_nbytes(a));
-    return add(s, name, &from, a);
+    source from = {(char *)item->path, item->slot->address, 0};
+    char path[WEFT_NN_PATH];
+    weft_status status = WEFT_OK;
+    if (!weft__alternating_name(item->path, 0, path, sizeof path))
+        return add_named(s, item->path, &from);
+    for (from.part = 1; from.part <= 2 && status == WEFT_OK; from.part++) {
+        (void)weft__alternating_name(item->path, from.part - 1, path, sizeof path); /* it is one */
+        status = add_named(s, path, &from);
+    }
+    return status;
 }
 
 static weft_array *make(void *context, int i)
 {
     const saver *s = context;
     const source *from = &s->sources[i];
-    return from->slot ? tensor_of(s, from->path, s->names[i], *from->slot) : s->arrays[i];
+    return from->slot ? tensor_of(s, from, s->names[i]) : s->arrays[i];
 }
 
 /* ---- the file ------------------------------------------------------------------------------- */
@@ -323,7 +349,7 @@ static weft_status save(saver *s, const char *text)
     if (status == WEFT_OK)
         status = weft__gguf_put_sampling(f);
     for (int i = 0; i < f->n_divisors && status == WEFT_OK; i++)
-        status = add(s, f->divisor_names[i], &(source){NULL, NULL}, f->divisors[i]);
+        status = add(s, f->divisor_names[i], &(source){NULL, NULL, 0}, f->divisors[i]);
     if (status == WEFT_OK)
         status = weft_nn_visit(weft_model_module(f->model), add_parameter, s);
     if (s->from.types)

@@ -44,6 +44,8 @@ static const char *const families[] = {
     "hunyuan_v1_dense",
     "exaone4",
     "cohere2",
+    "gpt-oss",
+    "gpt-oss-mxfp4",
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
@@ -259,6 +261,13 @@ static void what_readers_misread_is_refused(void)
          "another pattern of windows"},
         {"\"cohere2\",\"head_dim\":4", "another width of the heads"},
         {"\"cohere2\",\"attention_bias\":true", "a bias of o_proj or of the MLP"},
+        {"\"gpt_oss\",\"swiglu_limit\":5", "another swiglu_alpha or swiglu_limit"},
+        {"\"gpt_oss\",\"attention_bias\":false", "attention_bias false"},
+        {"\"gpt_oss\",\"layer_types\":[\"full_attention\",\"sliding_attention\"]",
+         "another order of layers with a window"},
+        {"\"gpt_oss\",\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":8,"
+         "\"original_max_position_embeddings\":64}",
+         "this scaling of the rotary embedding"},
         {"\"olmo3\",\"rope_theta\":10000", "another rotation of layers with a window"},
         {"\"olmo3\",\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":2}",
          "this scaling of the rotary embedding"},
@@ -372,6 +381,62 @@ static void tokenizer(void)
     CHECK_CONTAINS(weft_error_message(), "the file has no tokenizer");
 }
 
+/* The ids that end a sequence in a file whose metadata lists none: control tokens by their texts.
+ * <|end|> ends a turn, unless a token <|call|> says that it ends only a message. */
+static void ends_by_text(bool calls, const int32_t *expected, int n_expected)
+{
+    enum { V = 96, MOST = 64, CONTROL = 3 };
+    char path[600], other[600];
+    weft_gguf *file = NULL;
+    weft_gguf_value values[MOST];
+    const char *names[MOST];
+    weft_array *arrays[MOST];
+    weft_gguf_string tokens[V];
+    int32_t types[V];
+    weft_model *model = NULL;
+    int n = 0;
+    for (int i = 0; i < V; i++) {
+        tokens[i] = (weft_gguf_string)STRING("a");
+        types[i] = i >= 90 ? CONTROL : 1;
+    }
+    tokens[91] = (weft_gguf_string)STRING("<|end|>");
+    tokens[92] = (weft_gguf_string)STRING("<|return|>");
+    if (calls)
+        tokens[93] = (weft_gguf_string)STRING("<|call|>");
+    if (!written("gpt-oss", "F32", path, sizeof path) || !CHECK_OK(weft_gguf_open(path, &file)))
+        return;
+    for (int i = 0; i < weft_gguf_value_count(file) && n < MOST - 2; i++) {
+        values[n] = *weft_gguf_value_at(file, i);
+        n += strcmp(values[n].key, "tokenizer.ggml.eos_token_id") != 0;
+    }
+    values[n++] =
+        (weft_gguf_value){"tokenizer.ggml.tokens", WEFT_GGUF_STRING, true, V, NULL, tokens};
+    values[n++] =
+        (weft_gguf_value){"tokenizer.ggml.token_type", WEFT_GGUF_INT32, true, V, types, NULL};
+    weft_scope_open();
+    for (int i = 0; i < weft_gguf_count(file) && i < MOST; i++) {
+        names[i] = weft_gguf_at(file, i)->name;
+        arrays[i] = weft_gguf_get_at(file, i);
+    }
+    snprintf(other, sizeof other, "%s", check_temporary("ends.gguf"));
+    CHECK_OK(weft_gguf_save(other, names, arrays, weft_gguf_count(file), values, n));
+    weft_scope_close(NULL);
+    weft_gguf_close(file);
+    if (CHECK_OK(weft_model_load(other, NULL, &model))) {
+        int found;
+        const int32_t *ids = weft_model_eos(model, &found);
+        if (CHECK_EQ_INT(found, n_expected))
+            CHECK_BYTES(ids, expected, (size_t)found * sizeof *ids);
+    }
+    weft_model_free(model);
+}
+
+static void ends_of_turns_and_of_messages(void)
+{
+    ends_by_text(true, (const int32_t[]){92, 93}, 2);
+    ends_by_text(false, (const int32_t[]){91, 92}, 2);
+}
+
 /* A file of architecture mistral3 whose queries do not grow with their position is a llama. */
 static void mistrals_without_a_temperature(void)
 {
@@ -421,8 +486,9 @@ static void mistrals_without_a_temperature(void)
     weft_gguf_close(file);
 }
 
-CHECK_MAIN("gguf_models", CHECK_CASE(tokenizer), CHECK_CASE(mistrals_without_a_temperature),
-           CHECK_CASE(float32_files), CHECK_CASE(blocks_and_halves), CHECK_CASE(in_place),
-           CHECK_CASE(one_by_one), CHECK_CASE(which_file), CHECK_CASE(what_is_refused),
+CHECK_MAIN("gguf_models", CHECK_CASE(tokenizer), CHECK_CASE(ends_of_turns_and_of_messages),
+           CHECK_CASE(mistrals_without_a_temperature), CHECK_CASE(float32_files),
+           CHECK_CASE(blocks_and_halves), CHECK_CASE(in_place), CHECK_CASE(one_by_one),
+           CHECK_CASE(which_file), CHECK_CASE(what_is_refused),
            CHECK_CASE(what_readers_misread_is_refused),
            CHECK_CASE(files_without_an_epsilon_are_refused))

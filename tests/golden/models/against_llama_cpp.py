@@ -62,9 +62,9 @@ def limit(config):
     return 0.06 if config["model_type"].startswith("gemma") else 2e-5
 
 
-def convert(command, source, path):
+def convert(command, source, path, *options):
     """What `weft convert` says; "": it is written."""
-    done = subprocess.run([command, "convert", str(source), str(path), "--force"],
+    done = subprocess.run([command, "convert", str(source), str(path), "--force", *options],
                           capture_output=True, text=True)
     return done.stderr.strip() if done.returncode else ""
 
@@ -138,6 +138,26 @@ def shared(name, command, source, folder, ids, expected, config):
     compare(f"{name} of {own} own layers", command, other, folder, ids, None, config)
 
 
+def rounded(name, command, source, folder, ids, expected, config):
+    """llama.cpp rounds yarn's bounds, which gpt-oss does not: it computes what a model with rounded
+    bounds does."""
+    path = Path(folder) / "model.gguf"
+    said = convert(command, source, path, "--type", "f32")
+    if said:
+        raise Finding(f"not written: {said[-150:]}")
+    key = "rope_parameters" if "rope_parameters" in config else "rope_scaling"
+    other = changed(source, folder, {key: {**config[key], "truncate": True}})
+    theirs = llama_logits_apart(path, ids, folder)[..., :expected.shape[-1]]
+    ours = weft_logits(command, other, ids, folder).astype("f8")
+    off, same = abs(ours - theirs).max(), abs(weft_logits(command, path, ids, folder) - expected).max()
+    print(f"{name} with rounded bounds: deviation {ours.std():.4f}, largest difference weft - "
+          f"llama.cpp {off:.2g}, not rounded: weft - reference {same:.2g}")
+    if not max(off, same) <= limit(config) * ours.std():
+        raise Finding(f"they differ by {off:.3g}")
+    if not abs(theirs - expected).max() > 0.01:
+        raise Finding("llama.cpp does not round")
+
+
 def check(name, command, source, folder):
     config = json.loads((source / "config.json").read_text())
     with safe_open(source / "reference.safetensors", "np") as f:
@@ -151,6 +171,8 @@ def check(name, command, source, folder):
     how = compare
     if config["model_type"] in ("mistral", "phi3") and config.get("sliding_window"):
         how = windows
+    elif config["model_type"] == "gpt_oss":
+        how = rounded
     elif "num_kv_shared_layers" in config and not fits(config["layer_types"], own_layers(config)):
         how = shared
     how(name, command, source, folder, ids, expected, config)

@@ -105,9 +105,10 @@ def gelu_limit(config):
     return 0.06 if config["model_type"].startswith("gemma") else LIMIT
 
 
-# Layers that share keys and values in an order on which llama.cpp fails (against_llama_cpp.py);
+# Layers that share keys and values in an order on which llama.cpp fails, and yarn with bounds that
+# llama.cpp rounds (against_llama_cpp.py);
 # longrope, whose factors llama.cpp chooses by the size of the context, not by the length.
-NOT_IN_LLAMA = ["gemma4-dense", "phi3-longrope"]
+NOT_IN_LLAMA = ["gemma4-dense", "phi3-longrope", "gpt-oss", "gpt-oss-mxfp4"]
 
 
 def gguf(table, command, name, source, adapter, ids, folder, config):

@@ -270,19 +270,18 @@ def relatives():
 
 def gpt_oss():
     """Sinks, gates and ups that alternate, biases everywhere: dense, and with experts in MXFP4 as
-    they were published. Gates and ups are large enough that the limit of the activation counts."""
+    they were published."""
     from transformers import GptOssConfig
     more = dict(intermediate_size=32, tie_word_embeddings=False, sliding_window=8,
                 layer_types=["sliding_attention", "full_attention"], num_local_experts=4,
-                num_experts_per_tok=2, swiglu_limit=1.5, swiglu_alpha=1.702, attention_bias=True,
+                num_experts_per_tok=2, swiglu_limit=7.0, swiglu_alpha=1.702, attention_bias=True,
                 rope_parameters=dict(rope_type="yarn", rope_theta=150000.0, factor=8.0,
                                      beta_fast=32.0, beta_slow=1.0, truncate=False,
                                      original_max_position_embeddings=32))
     model = build(GptOssConfig, 300, **more)
     with torch.no_grad():
         for name, p in model.named_parameters():
-            if name.endswith("bias") and p.ndim == 1:
-                p.sub_(1.0)
+            p.copy_(shifted(name, p))
     yield "gpt-oss", keys("gpt_oss") | more, weights(model), reference(model)
 
     model = build(GptOssConfig, 301, **more)
@@ -295,7 +294,7 @@ def gpt_oss():
                 state[name + "_scales"] = torch.randint(121, 125, shape, dtype=torch.uint8)
                 p.copy_(mxfp4(state[name + "_blocks"], state[name + "_scales"]).mT)
             else:
-                p.copy_((p - 1.0 if name.endswith("bias") and p.ndim == 1 else p).bfloat16())
+                p.copy_(shifted(name, p).bfloat16())
                 state[name] = p.bfloat16()
     config = keys("gpt_oss") | more
     rope = config.pop("rope_parameters")  # the older style, as published
@@ -304,6 +303,12 @@ def gpt_oss():
                        "model.layers.*.self_attn", "model.layers.*.mlp.router",
                        "model.embed_tokens", "lm_head"]))
     yield "gpt-oss-mxfp4", config, state, reference(model)
+
+
+def shifted(name, p):
+    """Biases around 0; those of gates and ups so large that the limit of the activation counts."""
+    bias = name.endswith("bias") and p.ndim == 1
+    return p * 25 if name.endswith("gate_up_proj_bias") else p - 1.0 if bias else p
 
 
 def mxfp4(blocks, scales):
