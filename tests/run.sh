@@ -118,7 +118,7 @@ on_vulkan() {
     done
     if [ -z "$cases" ]; then
         WEFT_VULKAN_DISABLE=all start "$label" trainer-bare "$folder/tests/test_trainer" \
-            $([ "$all" -eq 1 ] || echo updates)
+            $([ "$all" -eq 1 ] || echo a_run_learns+compiled_updates_are)
     fi
     for ((piece = 0; piece < pieces; piece++)); do
         WEFT_TEST_PIECE=$piece/$pieces start "$label" "op_table-$piece" \
