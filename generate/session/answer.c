@@ -213,7 +213,8 @@ static weft_status reason(answer *a, weft__text *prompt, json_object **message)
     const weft_chat_markup *m = &a->markup;
     if (!m->thinking) {
         weft__text_append(prompt, m->think_open, strlen(m->think_open));
-        weft__text_append(prompt, "\n", 1);
+        if (!weft__chat_is_harmony(m))
+            weft__text_append(prompt, "\n", 1);
         a->markup.thinking = true;
     }
     a->until = m->think_close;
@@ -245,13 +246,17 @@ static weft_status generate_document(answer *a, const char *text, size_t length,
     weft__text prompt = {0};
     json_object *thoughts = NULL;
     weft_status status = WEFT_OK;
+    const bool harmony = weft__chat_is_harmony(m);
     weft__text_append(&prompt, text, length);
     if (m->think_open && a->run->session->thinking == WEFT_THINKING_ON) {
         status = reason(a, &prompt, &thoughts);
-        weft__text_append(&prompt, "\n\n", 2);
+        if (!harmony)
+            weft__text_append(&prompt, "\n\n", 2);
     } else if (m->thinking) {
-        weft__text_format(&prompt, "\n%s\n\n", m->think_close);
+        weft__text_format(&prompt, harmony ? "%s" : "\n%s\n\n", m->think_close);
     }
+    if (harmony)
+        weft__text_format(&prompt, "%s", weft__harmony_final(prompt.n > length));
     if ((a->run->stopped || a->run->ended) && !status) {
         *message = thoughts;
         thoughts = NULL;

@@ -134,7 +134,8 @@ typedef enum weft_tool_style {
     WEFT_TOOLS_MISTRAL,  /* [TOOL_CALLS][{"name", "arguments"}], or [TOOL_CALLS]name[ARGS]{...} */
     WEFT_TOOLS_GEMMA4,   /* <|tool_call>call:name{key:<|"|>text<|"|>}<tool_call|> */
     WEFT_TOOLS_FUNCTION, /* <function name="..."><param name="...">...</param></function> */
-    WEFT_TOOLS_CUSTOM    /* JSON between tool_open and tool_close */
+    WEFT_TOOLS_CUSTOM,   /* JSON between tool_open and tool_close */
+    WEFT_TOOLS_HARMONY   /* to=functions.name<|channel|>commentary json<|message|>{...}<|call|> */
 } weft_tool_style;
 
 /* The markup of a model's answers. Texts are borrowed for as long as a parser uses them. */

@@ -7,33 +7,9 @@
 #include "core/failure.h"
 #include "core/io/text.h"
 #include "core/io/utf8.h"
-#include "text/chat/marks.h"
+#include "text/chat/parser.h"
 #include "text/chat/tool_call.h"
 #include "weft/memory.h"
-
-typedef enum mode { MODE_START, MODE_TEXT, MODE_REASONING, MODE_CALL, MODE_PYTHON } mode;
-
-/* State of the search for the end of a call. */
-typedef struct scan {
-    size_t at;
-    int depth;
-    bool string, escape;
-} scan;
-
-struct weft_chat_parser {
-    weft_chat_markup markup;
-    weft_chat_event_fn *callback;
-    void *context;
-    bool stopped;
-    mode mode;
-    bool skip_newlines; /* newlines that follow a mark */
-    bool skip_line;     /* skipping the name of Gemma's channel, up to the end of its line */
-    const char *open;   /* the mark that began the call; "" for JSON without a mark */
-    weft__text pending; /* not yet emitted; in a call: the bytes after its mark */
-    scan scan;
-    weft__text piece; /* of an event */
-    weft__text content, reasoning, calls;
-};
 
 /* ---- marks ---------------------------------------------------------------------------------- */
 
@@ -52,7 +28,7 @@ static const char *tool_open(const weft_chat_markup *m)
         return "<function name=\"";
     case WEFT_TOOLS_CUSTOM:
         return m->tool_open;
-    case WEFT_TOOLS_NONE:
+    default:
         break;
     }
     return NULL;
@@ -85,6 +61,8 @@ bool weft__chat_is_mark(const weft_chat_markup *markup, const char *token)
                  {WEFT_TOOLS_MISTRAL, "[CALL_ID]"}, {WEFT_TOOLS_FUNCTION, "<param"},
                  {WEFT_TOOLS_FUNCTION, "</param>"}, {WEFT_TOOLS_FUNCTION, "<![CDATA["},
                  {WEFT_TOOLS_FUNCTION, "]]>"}};
+    if (weft__chat_is_harmony(markup))
+        return weft__harmony_is_mark(token);
     const char *marks[] = {markup->think_open, markup->think_close, tool_open(markup),
                            tool_close(markup)};
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
@@ -96,9 +74,7 @@ bool weft__chat_is_mark(const weft_chat_markup *markup, const char *token)
     return false;
 }
 
-/* The position of `mark` in a text; n if it is absent. Lowers *held to the first position at which
- * the mark may begin and is not complete yet. */
-static size_t find_mark(const char *text, size_t n, const char *mark, size_t *held)
+size_t weft__chat_find_mark(const char *text, size_t n, const char *mark, size_t *held)
 {
     const size_t size = mark ? strlen(mark) : 0;
     if (size == 0)
@@ -124,7 +100,7 @@ static weft_status emit(weft_chat_parser *p, const weft_chat_event *event)
     return p->stopped ? weft_fail(WEFT_CANCELLED, "chat: the callback asked to stop") : WEFT_OK;
 }
 
-static weft_status emit_text(weft_chat_parser *p, bool reasoning, const char *text, size_t n)
+weft_status weft__chat_emit_text(weft_chat_parser *p, bool reasoning, const char *text, size_t n)
 {
     if (n == 0)
         return WEFT_OK;
@@ -138,7 +114,7 @@ static weft_status emit_text(weft_chat_parser *p, bool reasoning, const char *te
     return emit(p, &event);
 }
 
-static weft_status emit_call(weft_chat_parser *p, json_object *call)
+weft_status weft__chat_emit_call(weft_chat_parser *p, json_object *call)
 {
     const int style = JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE;
     json_object *id = json_object_object_get(call, "id");
@@ -165,7 +141,7 @@ static weft_status emit_call(weft_chat_parser *p, json_object *call)
     return p->calls.failed ? weft__out_of_memory("chat", "the answer") : emit(p, &event);
 }
 
-static void drop(weft_chat_parser *p, size_t n)
+void weft__chat_drop(weft_chat_parser *p, size_t n)
 {
     if (n > 0 && n < p->pending.n)
         memmove(p->pending.at, p->pending.at + n, p->pending.n - n);
@@ -182,9 +158,7 @@ static size_t before_newlines(const char *text, size_t end)
     return end;
 }
 
-/* How much can be emitted while more input may come: excludes the start of a mark, newlines that
- * may belong to one, and an incomplete character. */
-static size_t safe_end(const char *text, size_t n, size_t held)
+size_t weft__chat_safe_end(const char *text, size_t n, size_t held)
 {
     if (held < n)
         return before_newlines(text, held);
@@ -199,7 +173,7 @@ static size_t safe_end(const char *text, size_t n, size_t held)
 static void begin_call(weft_chat_parser *p, const char *open)
 {
     p->open = open;
-    p->scan = (scan){0};
+    p->scan = (weft__chat_scan){0};
     p->mode = p->markup.tools == WEFT_TOOLS_LLAMA && *open ? MODE_PYTHON : MODE_CALL;
 }
 
@@ -209,7 +183,7 @@ static bool pass_newlines(weft_chat_parser *p)
     size_t n = 0;
     while (p->skip_newlines && n < p->pending.n && p->pending.at[n] == '\n')
         n++;
-    drop(p, n);
+    weft__chat_drop(p, n);
     p->skip_newlines = p->skip_newlines && p->pending.n == 0;
     return p->pending.n > 0;
 }
@@ -223,16 +197,18 @@ static weft_status take_text(weft_chat_parser *p, bool final, bool *more)
     const char *text = p->pending.at, *open = tool_open(&p->markup);
     const size_t n = p->pending.n;
     size_t held = n;
-    const size_t think = find_mark(text, n, p->markup.think_open, &held);
-    const size_t call = find_mark(text, n, open, &held);
+    const size_t think = weft__chat_find_mark(text, n, p->markup.think_open, &held);
+    const size_t call = weft__chat_find_mark(text, n, open, &held);
     const size_t at = think < call ? think : call;
-    size_t end = at < n ? before_newlines(text, at) : final ? n : safe_end(text, n, held);
-    weft_status status = emit_text(p, false, text, end);
+    size_t end = at < n  ? before_newlines(text, at)
+                 : final ? n
+                         : weft__chat_safe_end(text, n, held);
+    weft_status status = weft__chat_emit_text(p, false, text, end);
     if (at == n) {
-        drop(p, end);
+        weft__chat_drop(p, end);
         return status;
     }
-    drop(p, at + strlen(think < call ? p->markup.think_open : open));
+    weft__chat_drop(p, at + strlen(think < call ? p->markup.think_open : open));
     *more = true;
     p->skip_newlines = true;
     if (think < call) {
@@ -249,13 +225,13 @@ static weft_status take_reasoning(weft_chat_parser *p, bool final, bool *more)
     *more = false;
     size_t held = p->pending.n;
     const char *close = p->markup.think_close;
-    const size_t at = find_mark(p->pending.at, p->pending.n, close, &held);
+    const size_t at = weft__chat_find_mark(p->pending.at, p->pending.n, close, &held);
     if (p->skip_line) {
         const char *line = p->pending.n ? memchr(p->pending.at, '\n', p->pending.n) : NULL;
         const size_t end = line ? (size_t)(line - p->pending.at) : p->pending.n;
         if (end == p->pending.n && at == p->pending.n && !final)
             return WEFT_OK;
-        drop(p, end < at ? end : at);
+        weft__chat_drop(p, end < at ? end : at);
         p->skip_line = false;
         *more = true;
         return WEFT_OK;
@@ -265,18 +241,18 @@ static weft_status take_reasoning(weft_chat_parser *p, bool final, bool *more)
     const char *text = p->pending.at;
     const size_t n = p->pending.n;
     held = n;
-    const size_t close_at = find_mark(text, n, close, &held);
+    const size_t close_at = weft__chat_find_mark(text, n, close, &held);
     const size_t end = close_at < n ? before_newlines(text, close_at)
                        : final      ? before_newlines(text, n)
-                                    : safe_end(text, n, held);
-    const weft_status status = emit_text(p, true, text, end);
+                                    : weft__chat_safe_end(text, n, held);
+    const weft_status status = weft__chat_emit_text(p, true, text, end);
     if (close_at < n) {
-        drop(p, close_at + strlen(close));
+        weft__chat_drop(p, close_at + strlen(close));
         p->mode = MODE_TEXT;
         p->skip_newlines = true;
         *more = true;
     } else {
-        drop(p, final ? n : end);
+        weft__chat_drop(p, final ? n : end);
     }
     return status;
 }
@@ -285,7 +261,7 @@ static weft_status take_reasoning(weft_chat_parser *p, bool final, bool *more)
 
 /* Continues the search for the end of a call: `close` outside of JSON strings or, if that is NULL,
  * the bracket that closes the first one. Returns the end, or n + 1. */
-static size_t find_end(scan *s, const char *text, size_t n, const char *close, bool json)
+static size_t find_end(weft__chat_scan *s, const char *text, size_t n, const char *close, bool json)
 {
     const size_t size = close ? strlen(close) : 0;
     for (; s->at < n; s->at++) {
@@ -324,7 +300,7 @@ static bool begins(const char *text, size_t n, const char *mark, bool *partial)
 }
 
 /* Like find_end for a call in tags, ignoring tags in CDATA. */
-static size_t find_tag_end(scan *s, const char *text, size_t n, const char *close)
+static size_t find_tag_end(weft__chat_scan *s, const char *text, size_t n, const char *close)
 {
     for (; s->at < n; s->at++) {
         const char *at = text + s->at;
@@ -365,18 +341,18 @@ static weft_status finish_call(weft_chat_parser *p, size_t n, size_t close)
     weft_status status = WEFT_OK;
     if (calls) {
         for (size_t i = 0; i < json_object_array_length(calls) && !status; i++)
-            status = emit_call(p, json_object_array_get_idx(calls, i));
+            status = weft__chat_emit_call(p, json_object_array_get_idx(calls, i));
         json_object_put(calls);
     } else {
-        status = emit_text(p, false, p->open, strlen(p->open));
+        status = weft__chat_emit_text(p, false, p->open, strlen(p->open));
         if (!status)
-            status = emit_text(p, false, p->pending.at, n + close);
+            status = weft__chat_emit_text(p, false, p->pending.at, n + close);
     }
-    drop(p, n + close);
+    weft__chat_drop(p, n + close);
     const bool bare = p->markup.tools == WEFT_TOOLS_LLAMA;
     p->mode = bare && calls ? MODE_START : MODE_TEXT;
     p->skip_newlines = calls != NULL;
-    p->scan = (scan){0};
+    p->scan = (weft__chat_scan){0};
     return status;
 }
 
@@ -417,7 +393,7 @@ static weft_status take_start(weft_chat_parser *p, bool *more)
         return WEFT_OK;
     const bool brace = p->pending.at[first] == '{';
     if (brace || again)
-        drop(p, first);
+        weft__chat_drop(p, first);
     if (brace)
         begin_call(p, "");
     else
@@ -431,7 +407,9 @@ static weft_status process(weft_chat_parser *p, bool final)
 {
     weft_status status = WEFT_OK;
     for (bool more = true; more && !status;) {
-        if (p->mode == MODE_START)
+        if (p->mode == MODE_HEADER || p->mode == MODE_BODY)
+            status = weft__harmony_take(p, final, &more);
+        else if (p->mode == MODE_START)
             status = take_start(p, &more);
         else if (p->mode == MODE_TEXT)
             status = take_text(p, final, &more);
@@ -462,6 +440,8 @@ weft_status weft_chat_parser_new(const weft_chat_markup *markup, weft_chat_event
               : markup->tools == WEFT_TOOLS_LLAMA ? MODE_START
                                                   : MODE_TEXT;
     p->skip_newlines = markup->thinking;
+    if (weft__chat_is_harmony(markup))
+        weft__harmony_begin(p);
     *out = p;
     return WEFT_OK;
 }
@@ -472,6 +452,7 @@ void weft_chat_parser_free(weft_chat_parser *parser)
         return;
     weft_free(parser->pending.at);
     weft_free(parser->piece.at);
+    weft_free(parser->header.at);
     weft_free(parser->content.at);
     weft_free(parser->reasoning.at);
     weft_free(parser->calls.at);
@@ -537,15 +518,20 @@ weft_chat_markup weft_chat_markup_of(const weft_chat *chat, const char *prompt, 
         const char *sign;
         weft_tool_style style;
     } signs[] = {
-        {"<|tool_call>", WEFT_TOOLS_GEMMA4},  {"<tool_call>", WEFT_TOOLS_HERMES},
-        {"[TOOL_CALLS]", WEFT_TOOLS_MISTRAL}, {"<function name=", WEFT_TOOLS_FUNCTION},
-        {"<|python_tag|>", WEFT_TOOLS_LLAMA}, {"<|start_header_id|>", WEFT_TOOLS_LLAMA},
+        {WEFT__HARMONY_SIGN, WEFT_TOOLS_HARMONY},  {"<|tool_call>", WEFT_TOOLS_GEMMA4},
+        {"<tool_call>", WEFT_TOOLS_HERMES},        {"[TOOL_CALLS]", WEFT_TOOLS_MISTRAL},
+        {"<function name=", WEFT_TOOLS_FUNCTION},  {"<|python_tag|>", WEFT_TOOLS_LLAMA},
+        {"<|start_header_id|>", WEFT_TOOLS_LLAMA},
     };
     static const char *const thoughts[][2] = {
         {"<|channel>", "<channel|>"}, {"<think>", "</think>"}, {"[THINK]", "[/THINK]"}};
     weft_chat_markup markup = {0};
     const char *with_tools = tools ? weft_chat_source(chat, "tool_use") : NULL;
     const char *source = with_tools ? with_tools : weft_chat_source(chat, NULL);
+    if (source && strstr(source, WEFT__HARMONY_SIGN) && strstr(source, "<|message|>")) {
+        markup.think_open = WEFT__HARMONY_THINKS;
+        markup.think_close = "<|end|>";
+    }
     for (size_t i = 0; source && !markup.think_open && i < 3; i++)
         if (strstr(source, thoughts[i][0]) || strstr(source, thoughts[i][1])) {
             markup.think_open = thoughts[i][0];
