@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/check.h"
 #include "weft/backend.h"
@@ -260,6 +261,42 @@ static void special_values(void)
         }
         weft_scope_close(NULL);
     }
+}
+
+/* ---- Matrices selected by indices ----------------------------------------------------------- */
+
+/* One row for several experts: transposed matrices, and indices with a step of 0. */
+static void gathered_products_copy_nothing(void)
+{
+    static const double which[] = {3, 0, 2};
+    weft_op_report ops[16];
+    double result[3 * 24], exact[3 * 24];
+    if (!vulkan())
+        return;
+    weft_scope_open();
+    weft_array *x = make(WEFT_DIMS(1, 1, 40), WEFT_FLOAT32),
+               *w = make(WEFT_DIMS(4, 24, 40), WEFT_FLOAT32),
+               *ids = weft_astype(weft_from_data(which, WEFT_FLOAT64, WEFT_DIMS(3)), WEFT_INT32),
+               *row = weft_zeros(WEFT_DIMS(1), WEFT_INT32);
+    weft_array *in[] = {ready(weft_to(x, vulkan())), ready(weft_to(w, vulkan())),
+                        ready(weft_to(row, vulkan())), ready(weft_to(ids, vulkan()))};
+    CHECK_OK(weft_device_profile(vulkan(), true));
+    weft_array *y = ready(weft_gather_mm(in[0], weft_swapaxes(in[1], 1, 2),
+                                         weft_broadcast_to(in[2], WEFT_DIMS(3)), in[3], false));
+    const int n = weft_device_report(vulkan(), ops, 16, NULL);
+    for (int i = 0; i < n; i++) /* views are ops without a launch */
+        CHECK_EQ_INT(ops[i].calls, strcmp(ops[i].op, "gather_mm") == 0);
+    CHECK_OK(weft_device_profile(vulkan(), false));
+    for (int i = 0; i < 3; i++) {
+        weft_array *one = weft_slice_axis(w, 0, (int64_t)which[i], (int64_t)which[i] + 1);
+        one = weft_matmul(weft_astype(weft_squeeze(x, 0), WEFT_FLOAT64),
+                          weft_astype(weft_swapaxes(weft_squeeze(one, 0), 0, 1), WEFT_FLOAT64));
+        CHECK_OK(weft_read(one, WEFT_FLOAT64, exact + 24 * i, 24));
+    }
+    if (CHECK_OK(weft_read(y, WEFT_FLOAT64, result, 3 * 24)))
+        for (int i = 0; i < 3 * 24; i++)
+            CHECK_CLOSE(result[i], exact[i], 40 * 4 * 0x1p-22);
+    weft_scope_close(NULL);
 }
 
 /* ---- linear --------------------------------------------------------------------------------- */
@@ -529,8 +566,8 @@ CHECK_MAIN("vulkan_products", CHECK_CASE(products_of_odd_sizes),
            CHECK_CASE(products_of_every_dtype), CHECK_CASE(products_of_views),
            CHECK_CASE(products_of_many_terms), CHECK_CASE(products_of_batches),
            CHECK_CASE(large_products), CHECK_CASE(special_values),
-           CHECK_CASE(linear_of_every_dtype), CHECK_CASE(linear_of_every_rank),
-           CHECK_CASE(linear_of_few_rows), CHECK_CASE(linear_of_shifted_weights),
-           CHECK_CASE(losses_and_gradients), CHECK_CASE(losses_with_encoded_weights),
-           CHECK_CASE(encoded_losses_on_cores), CHECK_CASE(losses_in_pieces),
-           CHECK_CASE(targets_out_of_range))
+           CHECK_CASE(gathered_products_copy_nothing), CHECK_CASE(linear_of_every_dtype),
+           CHECK_CASE(linear_of_every_rank), CHECK_CASE(linear_of_few_rows),
+           CHECK_CASE(linear_of_shifted_weights), CHECK_CASE(losses_and_gradients),
+           CHECK_CASE(losses_with_encoded_weights), CHECK_CASE(encoded_losses_on_cores),
+           CHECK_CASE(losses_in_pieces), CHECK_CASE(targets_out_of_range))

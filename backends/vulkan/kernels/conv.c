@@ -104,9 +104,11 @@ static weft_status conv(const weft_call *call)
 
 static bool gather_mm_fits(const weft_call *call)
 {
-    return weft__vulkan_fits(call) && weft__vulkan_is_forward(&call->in[0]) &&
-           weft__vulkan_is_forward(&call->in[1]) && weft_tensor_is_contiguous(&call->in[2]) &&
-           weft_tensor_is_contiguous(&call->in[3]);
+    bool forward = weft__vulkan_fits(call);
+    for (int i = 0; i < 4; i++) {
+        forward = forward && weft__vulkan_is_forward(&call->in[i]);
+    }
+    return forward;
 }
 
 static weft_status gather_mm(const weft_call *call)
@@ -118,6 +120,7 @@ static weft_status gather_mm(const weft_call *call)
         uint32_t a_code, b_code;
         int32_t a_length, b_length;
         uint32_t count, rows, columns, terms;
+        int32_t lhs_step, rhs_step;
         int32_t a_matrix, a_row, a_term, b_matrix, b_term, b_column;
         uint32_t first_group;
     } push = {.a = weft__vulkan_address_or_0(a),
@@ -134,6 +137,8 @@ static weft_status gather_mm(const weft_call *call)
               .rows = (uint32_t)y->shape.at[1],
               .columns = (uint32_t)y->shape.at[2],
               .terms = (uint32_t)a->shape.at[2],
+              .lhs_step = (int32_t)call->in[2].strides[0],
+              .rhs_step = (int32_t)call->in[3].strides[0],
               .a_matrix = (int32_t)a->strides[0],
               .a_row = (int32_t)a->strides[1],
               .a_term = (int32_t)a->strides[2],

@@ -1,0 +1,71 @@
+"""PyTorch and PEFT beside `bench_shapes vulkan gpt-oss-4 lora decode`: four layers of gpt-oss 20B.
+
+    python3 peer_gpt_oss.py [cuda|cpu]
+
+Random bfloat16 weights. LoRA of rank 16 on attention, 4 x 1,024 tokens, clipping, AdamW: tokens/s
+(the median of steps 3 to 8) and peak memory. Decoding: 128 greedy tokens after 16, the median of 3.
+"""
+import statistics
+import sys
+import time
+
+import peft
+import torch
+import transformers
+
+BATCH, LENGTH, STEPS, PROMPT, TOKENS = 4, 1024, 8, 16, 128
+CONFIG = transformers.GptOssConfig(
+    vocab_size=201088, hidden_size=2880, intermediate_size=2880, num_hidden_layers=4,
+    num_attention_heads=64, num_key_value_heads=8, head_dim=64, num_local_experts=32,
+    num_experts_per_tok=4, sliding_window=128, max_position_embeddings=8192)
+DEVICE = sys.argv[1] if len(sys.argv) > 1 else "cuda"
+
+
+def wait():
+    if DEVICE == "cuda":
+        torch.cuda.synchronize()
+
+
+def update(model, trained, optimizer):
+    ids = torch.randint(0, CONFIG.vocab_size, (BATCH, LENGTH), device=DEVICE)
+    wait()
+    began = time.perf_counter()
+    model(input_ids=ids, labels=ids, use_cache=False).loss.backward()
+    torch.nn.utils.clip_grad_norm_(trained, 1.0)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    wait()
+    return time.perf_counter() - began
+
+
+def decode(model):
+    ids = torch.arange(PROMPT, device=DEVICE)[None] * 7919 % CONFIG.vocab_size
+    seconds = []
+    for n in (1, TOKENS + 1):
+        wait()
+        began = time.perf_counter()
+        model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=n,
+                       min_new_tokens=n, do_sample=False, pad_token_id=0)
+        wait()
+        seconds.append(time.perf_counter() - began)
+    return TOKENS / (seconds[1] - seconds[0])
+
+
+torch.manual_seed(7)
+torch.set_default_dtype(torch.bfloat16)
+with torch.device(DEVICE):
+    model = transformers.GptOssForCausalLM(CONFIG).eval()
+torch.set_default_dtype(torch.float32)
+print(torch.__version__, "transformers", transformers.__version__, flush=True)
+with torch.no_grad():
+    decode(model)
+    print(f"decode: {statistics.median(decode(model) for _ in range(3)):.1f} tokens/s", flush=True)
+if DEVICE == "cuda":
+    torch.cuda.reset_peak_memory_stats()
+targets = ["q_proj", "k_proj", "v_proj", "o_proj"]
+model = peft.get_peft_model(model, peft.LoraConfig(r=16, target_modules=targets)).train()
+trained = [p for p in model.parameters() if p.requires_grad]
+optimizer = torch.optim.AdamW(trained, lr=1e-4)
+step = statistics.median([update(model, trained, optimizer) for _ in range(STEPS)][2:])
+peak = f", peak {1e-9 * torch.cuda.max_memory_allocated():.1f} GB" if DEVICE == "cuda" else ""
+print(f"LoRA: {BATCH * LENGTH / step:.0f} tokens/s, {1e3 * step:.1f} ms{peak}", flush=True)
