@@ -275,12 +275,16 @@ weft_status weft_model_likeness_find(const char *folder, weft_model_likeness *ou
 {
     weft_config *config = NULL;
     weft_safetensors *file = NULL;
+    weft_device *before = weft_default_device();
     *out = (weft_model_likeness){0};
     weft_status status = weft__config_load_folder(folder, &config);
     if (status == WEFT_OK)
         status = weft_safetensors_open_folder(folder, &file);
+    /* On the CPU tensors are views of the file; another device would copy them for each family. */
+    weft_set_default_device(weft_device_get("cpu"));
     if (status == WEFT_OK)
         status = find_nearest(config, file, out);
+    weft_set_default_device(before);
     weft_safetensors_close(file);
     weft_config_free(config);
     return status;

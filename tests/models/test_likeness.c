@@ -9,6 +9,7 @@
 #include <json-c/json.h>
 
 #include "tests/check.h"
+#include "tests/support/hidden.h"
 #include "weft/weft.h"
 
 enum { MOST = 200 };
@@ -182,5 +183,29 @@ static void folders_without_a_nearest_family(void)
     weft_model_likeness_free(&nearest);
 }
 
+/* On a device that cannot use the file's memory, its tensors are not copied to that device. */
+static void tensors_stay_in_the_file(void)
+{
+    char type[64];
+    const char *folder = unknown("llama", &(change){0}, type);
+    char *path = weft_format("%s/model.safetensors", folder);
+    weft_model_likeness nearest;
+    struct stat file = {0};
+    weft_device *before = weft_default_device();
+    CHECK(stat(path, &file) == 0);
+    weft_free(path);
+    weft_set_default_device(hidden_device());
+    weft_memory_reset_peak();
+    const int64_t held = weft_memory_active();
+    CHECK_OK(weft_model_likeness_find(folder, &nearest));
+    /* Trees have small arrays, such as the frequencies of rotary embeddings. */
+    CHECK(weft_memory_peak() - held < file.st_size / 10);
+    CHECK(weft_default_device() == hidden_device());
+    CHECK(nearest.n_same > 0 && nearest.n_differences == 0);
+    weft_model_likeness_free(&nearest);
+    weft_set_default_device(before);
+}
+
 CHECK_MAIN("likeness", CHECK_CASE(golden_models_are_nearest_to_their_family),
-           CHECK_CASE(differences_are_reported), CHECK_CASE(folders_without_a_nearest_family))
+           CHECK_CASE(differences_are_reported), CHECK_CASE(folders_without_a_nearest_family),
+           CHECK_CASE(tensors_stay_in_the_file))
