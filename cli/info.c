@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <json-c/json.h>
+
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/info_report.h"
@@ -267,21 +269,50 @@ static void print_nearest(const info_values *v, const char *path, const char *ty
                family);
 }
 
-/* After a model could not be loaded: if no family has its model_type, describes the nearest one.
- * Keeps the failure's message. */
+static bool is_class_known(const char *name)
+{
+    bool known = false;
+    for (int i = 0; i < weft_model_family_count() && !known; i++) {
+        const char *class = weft_model_family_at(i)->architecture;
+        known = class && strcmp(class, name) == 0;
+    }
+    return known;
+}
+
+/* The model_type of a config.json or, without one, its class, in `root`; NULL if a family has it.
+ */
+static const char *unknown_type(const weft_config *config, json_object *root)
+{
+    const char *type = weft_config_string(config, "model_type", NULL);
+    json_object *classes = NULL;
+    if (type || weft_config_has(config, "model_type"))
+        return type && weft_model_family_find(type) == NULL ? type : NULL;
+    json_object_object_get_ex(root, "architectures", &classes);
+    json_object *first = json_object_is_type(classes, json_type_array)
+                             ? json_object_array_get_idx(classes, 0)
+                             : NULL;
+    type = json_object_is_type(first, json_type_string) ? json_object_get_string(first) : NULL;
+    return type && !is_class_known(type) ? type : NULL;
+}
+
+/* After a model could not be loaded: if its family is unknown, describes the nearest one. Keeps the
+ * failure's message. */
 static weft_status show_nearest(const info_values *v, const char *path)
 {
     weft_model_likeness nearest;
     weft_config *config = NULL;
     char *message = weft_strdup(weft_error_message()), *name = weft_format("%s/config.json", path);
     const char *type = NULL;
-    if (name && weft_config_load(name, &config) == WEFT_OK)
-        type = weft_config_string(config, "model_type", NULL);
-    if (type && weft_model_family_find(type) == NULL &&
-        weft_model_likeness_find(path, &nearest) == WEFT_OK) {
+    json_object *root = NULL;
+    if (name && weft_config_load(name, &config) == WEFT_OK) {
+        root = json_tokener_parse(weft_config_text(config));
+        type = unknown_type(config, root);
+    }
+    if (type && weft_model_likeness_find(path, &nearest) == WEFT_OK) {
         print_nearest(v, path, type, &nearest);
         weft_model_likeness_free(&nearest);
     }
+    json_object_put(root);
     weft_config_free(config);
     weft_free(name);
     const weft_status status = message ? weft_fail(WEFT_UNSUPPORTED, "%s", message)

@@ -348,6 +348,17 @@ static void info_describes_models_of_unknown_families(void)
     CHECK_CONTAINS(o.out,
                    "{\"family\": null, \"nearest\": \"granite\", \"same\": 21, \"different\": 0, "
                    "\"differences\": [\"config.json: residual_multiplies is not read: 0.5\"]}");
+    const char class[] = "{\"architectures\": [\"MarblesForCausalLM\"],";
+    if (type) { /* without model_type the class is unknown */
+        memcpy(strstr(text, "\"model_type\""), "\"_odel_type\"", 12);
+        char *config = weft_format("%s%s", class, strchr(text, '{') + 1);
+        CHECK_OK(weft_file_write(check_temporary("unknown/config.json"), config, strlen(config)));
+        weft_free(config);
+    }
+    o = weft_command(NULL, "info %s", folder);
+    CHECK_EQ_INT(o.code, 1);
+    CHECK_CONTAINS(o.out, "family      MarblesForCausalLM is unknown\nnearest     ");
+    CHECK_CONTAINS(o.err, "architectures[0] 'MarblesForCausalLM' is unknown (nearest is ");
     weft_free(text);
 }
 
