@@ -179,6 +179,7 @@ static weft_module *build(const weft__family *own, const weft_config *config,
 {
     const weft__architecture *a = own->architecture ? own->architecture : &weft__usual_architecture;
     if (weft_config_read(config, own->fields, own->n_fields, c) != WEFT_OK ||
+        weft__layers_check_number(config, c) != WEFT_OK ||
         (own->finish && own->finish(config, c) != WEFT_OK) ||
         weft__layers_check(config, c) != WEFT_OK)
         return NULL;

@@ -13,6 +13,14 @@ enum { MOST_LAYERS = 4096, MOST_HEAD_DIM = 1 << 16 };
 
 /* ---- sizes ---------------------------------------------------------------------------------- */
 
+weft_status weft__layers_check_number(const weft_config *config, const weft__decoder_config *c)
+{
+    return c->num_hidden_layers >= 1 && c->num_hidden_layers <= MOST_LAYERS
+               ? WEFT_OK
+               : weft_fail(WEFT_INVALID, "%s: num_hidden_layers: expected 1 to %d, got %lld",
+                           weft_config_where(config), MOST_LAYERS, (long long)c->num_hidden_layers);
+}
+
 static weft_status check_sizes(const weft_config *config, const weft__decoder_config *c)
 {
     const bool sparse = c->num_experts != 0;
@@ -24,7 +32,6 @@ static weft_status check_sizes(const weft_config *config, const weft__decoder_co
         {"vocab_size", c->vocab_size, INT32_MAX},
         {"hidden_size", c->hidden_size, INT32_MAX},
         {"intermediate_size", c->intermediate_size, INT32_MAX},
-        {"num_hidden_layers", c->num_hidden_layers, MOST_LAYERS},
         {"num_attention_heads", c->num_attention_heads, INT32_MAX},
         {"num_key_value_heads", c->num_key_value_heads, INT32_MAX},
         {"head_dim", c->head_dim, MOST_HEAD_DIM},

@@ -4,6 +4,9 @@
 
 #include "models/decoder.h"
 
+/* Checks the number of layers, before families look for tensors of all layers. */
+weft_status weft__layers_check_number(const weft_config *config, const weft__decoder_config *c);
+
 /* Sets sizes that are 0 and have defaults, and checks the others. */
 weft_status weft__layers_check(const weft_config *config, weft__decoder_config *c);
 

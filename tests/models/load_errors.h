@@ -28,6 +28,11 @@ static const trouble troubles[] = {
      {{REPLACE, CONFIG, "\"hidden_size\":32,", ""}},
      WEFT_INVALID,
      {"model.embed_tokens.weight: expected (20, 4096) float32, found (20, 32) float32, "}},
+    {FOLDER, /* before a family reads tensors of each layer */
+     {{REPLACE, CONFIG, "\"llama\"", "\"qwen3_next\""},
+      {REPLACE, CONFIG, "\"num_hidden_layers\":2", "\"num_hidden_layers\":2000000000"}},
+     WEFT_INVALID,
+     {"config.json: num_hidden_layers: expected 1 to 4096, got 2000000000"}},
     {FOLDER,
      {{REPLACE, CONFIG, "\"vocab_size\":20", "\"vocab_size\":\"20\""}},
      WEFT_INVALID,
