@@ -265,7 +265,7 @@ static void special_values(void)
 
 /* ---- Matrices selected by indices ----------------------------------------------------------- */
 
-/* One row for several experts: transposed matrices, and indices with a step of 0. */
+/* One row for several experts: transposed matrices, indices with a step of 0 and of -1. */
 static void gathered_products_copy_nothing(void)
 {
     static const double which[] = {3, 0, 2};
@@ -282,13 +282,14 @@ static void gathered_products_copy_nothing(void)
                         ready(weft_to(row, vulkan())), ready(weft_to(ids, vulkan()))};
     CHECK_OK(weft_device_profile(vulkan(), true));
     weft_array *y = ready(weft_gather_mm(in[0], weft_swapaxes(in[1], 1, 2),
-                                         weft_broadcast_to(in[2], WEFT_DIMS(3)), in[3], false));
+                                         weft_broadcast_to(in[2], WEFT_DIMS(3)),
+                                         weft_flip(in[3], WEFT_DIMS(0)), false));
     const int n = weft_device_report(vulkan(), ops, 16, NULL);
     for (int i = 0; i < n; i++) /* views are ops without a launch */
         CHECK_EQ_INT(ops[i].calls, strcmp(ops[i].op, "gather_mm") == 0);
     CHECK_OK(weft_device_profile(vulkan(), false));
     for (int i = 0; i < 3; i++) {
-        weft_array *one = weft_slice_axis(w, 0, (int64_t)which[i], (int64_t)which[i] + 1);
+        weft_array *one = weft_slice_axis(w, 0, (int64_t)which[2 - i], (int64_t)which[2 - i] + 1);
         one = weft_matmul(weft_astype(weft_squeeze(x, 0), WEFT_FLOAT64),
                           weft_astype(weft_swapaxes(weft_squeeze(one, 0), 0, 1), WEFT_FLOAT64));
         CHECK_OK(weft_read(one, WEFT_FLOAT64, exact + 24 * i, 24));

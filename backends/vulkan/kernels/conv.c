@@ -104,29 +104,44 @@ static weft_status conv(const weft_call *call)
 
 static bool gather_mm_fits(const weft_call *call)
 {
-    bool forward = weft__vulkan_fits(call);
-    for (int i = 0; i < 4; i++) {
-        forward = forward && weft__vulkan_is_forward(&call->in[i]);
-    }
-    return forward;
+    return weft__vulkan_fits(call) && weft__vulkan_is_forward(&call->in[0]) &&
+           weft__vulkan_is_forward(&call->in[1]);
+}
+
+/* Indices (I), which may be in any order in memory. */
+typedef struct gather_indices {
+    uint64_t lowest; /* address */
+    int32_t first, step;
+} gather_indices;
+
+static gather_indices indices_of(const weft_tensor *t)
+{
+    const int64_t n = t->shape.at[0], step = t->strides[0];
+    const int64_t first = step < 0 && n > 0 ? (1 - n) * step : 0;
+    const uint64_t address = weft__vulkan_address_or_0(t);
+    return (gather_indices){.lowest =
+                                address ? address - (uint64_t)first * weft_dtype_size(t->dtype) : 0,
+                            .first = (int32_t)first,
+                            .step = (int32_t)step};
 }
 
 static weft_status gather_mm(const weft_call *call)
 {
     const weft_tensor *a = &call->in[0], *b = &call->in[1], *y = &call->out[0];
+    const gather_indices lhs = indices_of(&call->in[2]), rhs = indices_of(&call->in[3]);
     bool wide = weft__vulkan_is_wide(call);
     struct gather_push {
         uint64_t a, b, lhs, rhs, y, fault;
         uint32_t a_code, b_code;
         int32_t a_length, b_length;
         uint32_t count, rows, columns, terms;
-        int32_t lhs_step, rhs_step;
+        int32_t lhs_first, lhs_step, rhs_first, rhs_step;
         int32_t a_matrix, a_row, a_term, b_matrix, b_term, b_column;
         uint32_t first_group;
     } push = {.a = weft__vulkan_address_or_0(a),
               .b = weft__vulkan_address_or_0(b),
-              .lhs = weft__vulkan_address_or_0(&call->in[2]),
-              .rhs = weft__vulkan_address_or_0(&call->in[3]),
+              .lhs = lhs.lowest,
+              .rhs = rhs.lowest,
               .y = weft__vulkan_address_or_0(y),
               .fault = weft__vulkan_fault(call),
               .a_code = weft__vulkan_fault_code(call, weft__vulkan_bad_index, a->shape.at[0]),
@@ -137,8 +152,10 @@ static weft_status gather_mm(const weft_call *call)
               .rows = (uint32_t)y->shape.at[1],
               .columns = (uint32_t)y->shape.at[2],
               .terms = (uint32_t)a->shape.at[2],
-              .lhs_step = (int32_t)call->in[2].strides[0],
-              .rhs_step = (int32_t)call->in[3].strides[0],
+              .lhs_first = lhs.first,
+              .lhs_step = lhs.step,
+              .rhs_first = rhs.first,
+              .rhs_step = rhs.step,
               .a_matrix = (int32_t)a->strides[0],
               .a_row = (int32_t)a->strides[1],
               .a_term = (int32_t)a->strides[2],

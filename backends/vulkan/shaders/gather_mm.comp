@@ -15,7 +15,7 @@ layout(push_constant, scalar) uniform Push {
     uint a_code, b_code; // fault codes
     int a_length, b_length;
     uint count, rows, columns, terms; // count: results
-    int lhs_step, rhs_step; // elements between indices
+    int lhs_first, lhs_step, rhs_first, rhs_step; // elements
     int a_matrix, a_row, a_term, b_matrix, b_term, b_column;
     uint first_group; // of a launch that is divided
 } p;
@@ -29,7 +29,8 @@ void main()
     bool there = i < p.count;
     uint at = there ? i : 0u;
     uint column = at % p.columns, row = at / p.columns % p.rows, item = at / p.columns / p.rows;
-    uint lhs = item * uint(p.lhs_step), rhs = item * uint(p.rhs_step);
+    uint lhs = uint(p.lhs_first + int(item) * p.lhs_step);
+    uint rhs = uint(p.rhs_first + int(item) * p.rhs_step);
     int left = checked_index(p.lhs, LHS_TYPE, lhs, p.a_length, p.fault, p.a_code);
     int right = checked_index(p.rhs, RHS_TYPE, rhs, p.b_length, p.fault, p.b_code);
     int a = max(left, 0) * p.a_matrix + int(row) * p.a_row;
