@@ -182,7 +182,7 @@ weft_status weft_running_batch_new(weft_model *model, const weft_tokenizer *toke
     if (b == NULL || rows == NULL) {
         weft_free(b);
         weft_free(rows);
-        return weft_fail(WEFT_MEMORY, "generate: out of memory for %zu texts", most);
+        return weft_fail(WEFT_MEMORY, "generate: out of memory for %zu sequences", most);
     }
     *b = (weft_running_batch){.model = model,
                               .tokenizer = tokenizer,
@@ -209,8 +209,7 @@ void weft_running_batch_free(weft_running_batch *b)
     weft_free(b);
 }
 
-/* ---- a batch whose requests are known at the start --------------------------------------------
- */
+/* ---- requests that are known at the start --------------------------------------------------- */
 
 /* The callback's context for one request. */
 typedef struct member {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/io/text.h"
+#include "core/shape.h"
 #include "models/save.h"
 #include "weft/ops.h"
 
@@ -38,7 +39,11 @@ static weft_array *codes_of(const char *path, weft_array *blocks)
     if (!weft_ok(blocks) || (weft_dtype_of(blocks) == WEFT_UINT8 && weft_ndim(blocks) == 4 &&
                              weft_dim(blocks, 3) == BLOCK_BYTES))
         return weft_view(weft_flatten(blocks, 2, 3), WEFT_UINT32);
-    return weft_error_array("%s: expected uint8 (experts, rows, groups, %d)", path, BLOCK_BYTES);
+    const weft_dims shape = weft_shape(blocks);
+    char text[WEFT_SHAPE_TEXT];
+    return weft_error_array("%s: expected uint8 (experts, rows, groups, %d), found %s %s", path,
+                            BLOCK_BYTES, weft_dtype_name(weft_dtype_of(blocks)),
+                            weft__shape_text(&shape, text));
 }
 
 weft_array *weft__alternating_read(char *path, size_t size, weft_array *a)

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/check.h"
 #include "tests/support/models.h"
@@ -300,8 +302,41 @@ static void limits_must_be_positive(void)
     weft_config_free(config);
 }
 
+static void blocks_of_another_shape_are_refused(void)
+{
+    enum { MOST = 64 };
+    char path[512];
+    const char *names[MOST];
+    weft_array *arrays[MOST];
+    weft_safetensors *file;
+    weft_model *model = NULL;
+    int n = 0;
+    const char *folder = check_temporary("flat-blocks");
+    if (!CHECK(mkdir(folder, 0700) == 0) ||
+        !CHECK(symlink(fixture("gpt-oss-mxfp4", "config.json", path),
+                       check_temporary("flat-blocks/config.json")) == 0) ||
+        !CHECK_OK(
+            weft_safetensors_open(fixture("gpt-oss-mxfp4", "model.safetensors", path), &file)))
+        return;
+    weft_scope_open();
+    for (int i = 0; i < weft_safetensors_count(file) && CHECK(n < MOST); i++) {
+        names[n] = weft_safetensors_name(file, i);
+        arrays[n] = weft_safetensors_get_at(file, i);
+        if (strcmp(names[n], "model.layers.1.mlp.experts.down_proj_blocks") == 0)
+            arrays[n] = weft_flatten(arrays[n], 2, 3);
+        n++;
+    }
+    CHECK_OK(weft_safetensors_save(check_temporary("flat-blocks/model.safetensors"), names, arrays,
+                                   n, NULL, 0));
+    weft_scope_close(NULL);
+    weft_safetensors_close(file);
+    CHECK_STATUS(weft_model_load(folder, NULL, &model), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "down_proj_blocks: expected uint8 (experts, rows, groups, "
+                                         "16), found uint8 (4, 32, 16)");
+}
+
 CHECK_MAIN("gpt_oss", CHECK_CASE(published_blocks_are_read_as_they_are),
            CHECK_CASE(only_codes_take_memory), CHECK_CASE(sinks_with_quantized_caches),
            CHECK_CASE(saved_as_they_were_stored), CHECK_CASE(quantized_in_the_format_of_mlx),
            CHECK_CASE(a_new_model_is_saved_as_transformers_has_it),
-           CHECK_CASE(limits_must_be_positive))
+           CHECK_CASE(limits_must_be_positive), CHECK_CASE(blocks_of_another_shape_are_refused))

@@ -139,7 +139,7 @@ static weft_status add_entry(const weft__adapter_entry *e, const weft__naming *n
     if (experts && weft__adapter_is_suffix(e->path, "gate_up_proj"))
         return weft_fail(WEFT_UNSUPPORTED,
                          "%s: mlx-lm has gates and ups apart: expected an adapter of a model in "
-                         "its format",
+                         "MLX's format",
                          e->path);
     weft_array *A = padded(wide(e->A), -2, rank); /* (R, in) or (n, R, in) */
     weft_array *B = padded(wide(e->B), -1, rank); /* (out, R) or (n, out, R) */
