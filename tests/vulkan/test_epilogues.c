@@ -322,7 +322,7 @@ static void check_family(const char *family, size_t texts, int64_t commands, int
         "%s, %zu texts: a token of %d layers: %lld launches, %lld barriers; a layer: %lld, %lld\n",
         family, texts, LAYERS, (long long)all.commands, (long long)all.barriers, (long long)c,
         (long long)b);
-    CHECK_EQ_INT(c, commands);
+    CHECK(c > 0 && c <= commands); /* fewer if launches of one pipeline waited together */
     CHECK(b > 0 && b <= barriers);
 }
 
