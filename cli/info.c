@@ -262,11 +262,6 @@ static void print_nearest(const info_values *v, const char *path, const char *ty
     }
     if (v->json)
         puts("]}");
-    else if (family && nearest->n_differences == 0)
-        printf("            \"model_type\": \"%s\" in config.json loads it; the results are right "
-               "if its "
-               "formulas are the same\n",
-               family);
 }
 
 static bool is_class_known(const char *name)
@@ -310,6 +305,11 @@ static weft_status show_nearest(const info_values *v, const char *path)
     }
     if (type && weft_model_likeness_find(path, &nearest) == WEFT_OK) {
         print_nearest(v, path, type, &nearest);
+        if (!v->json && nearest.family && nearest.n_differences == 0 &&
+            !weft_config_has(config, "quantization_config"))
+            printf("            \"model_type\": \"%s\" in config.json loads it; the results are "
+                   "right if its formulas are the same\n",
+                   nearest.family->model_type);
         weft_model_likeness_free(&nearest);
     }
     json_object_put(root);

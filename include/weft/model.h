@@ -253,9 +253,9 @@ typedef struct weft_model_likeness {
 } weft_model_likeness;
 
 /* Finds the family that is nearest to a folder's checkpoint: with the fewest differences, then the
- * fewest keys of config.json that it does not read. Its formulas
- * may differ in what names and shapes do not show. Free it with weft_model_likeness_free. Fails as
- * weft_model_load does for its files. */
+ * fewest keys of config.json that it does not read. Its formulas may differ in what names and
+ * shapes do not show. Free it with weft_model_likeness_free. Fails as weft_model_load does for its
+ * files. */
 WEFT_NODISCARD WEFT_API weft_status weft_model_likeness_find(const char *folder,
                                                              weft_model_likeness *out)
     WEFT_NONNULL(1, 2);

@@ -160,8 +160,12 @@ static void bench_training(const char *name, const char *what)
     const bool checkpoint = what[0] == 'c';
     weft_model *model = make(name, what);
     weft_trainer *trainer;
-    const char *const all[] = {WEFT_LORA_ALL_LINEAR};
-    const weft_nn_lora_options lora = {.rank = 16, .targets = all, .n_targets = 1};
+    static const char *const all[] = {WEFT_LORA_ALL_LINEAR}, *const attention[] = {
+                                                                 "q_proj", "k_proj", "v_proj",
+                                                                 "o_proj"};
+    const bool experts = strcmp(name, "gpt-oss-4") == 0; /* PEFT adapts them only when asked to */
+    const weft_nn_lora_options lora = {
+        .rank = 16, .targets = experts ? attention : all, .n_targets = experts ? 4 : 1};
     if (strncmp(what, "full", 4) != 0)
         check(weft_nn_lora_inject(weft_model_module(model), &lora));
     const weft_optim_type *type =

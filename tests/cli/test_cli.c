@@ -348,6 +348,15 @@ static void info_describes_models_of_unknown_families(void)
     CHECK_CONTAINS(o.out,
                    "{\"family\": null, \"nearest\": \"granite\", \"same\": 21, \"different\": 0, "
                    "\"differences\": [\"config.json: residual_multiplies is not read: 0.5\"]}");
+    /* Another model_type would not help. */
+    char *quantized =
+        weft_format("{\"quantization_config\": {\"quant_method\": \"fp8\"},%s", text + 1);
+    CHECK_OK(weft_file_write(check_temporary("unknown/config.json"), quantized, strlen(quantized)));
+    weft_free(quantized);
+    o = weft_command(NULL, "info %s", folder);
+    CHECK_CONTAINS(o.out, "family      marbles is unknown");
+    CHECK_CONTAINS(o.err, "quantized by 'fp8' are unsupported");
+    CHECK(strstr(o.out, "loads it") == NULL);
     const char class[] = "{\"architectures\": [\"MarblesForCausalLM\"],";
     if (type) { /* without model_type the class is unknown */
         memcpy(strstr(text, "\"model_type\""), "\"_odel_type\"", 12);
