@@ -302,7 +302,7 @@ static void many_patterns_are_followed(void)
     }
 }
 
-/* Each branch has different optional properties and forbids others. */
+/* Each branch has different properties, of which it requires one, and forbids others. */
 static void branches_with_different_properties_are_followed(void)
 {
     weft__text schema = {0};
@@ -314,14 +314,16 @@ static void branches_with_different_properties_are_followed(void)
         for (int i = 0; i < 60; i++)
             weft__text_format(&schema, "%s\"%c%d\":{\"type\":\"integer\"}", i ? "," : "", 'a' + k,
                               i);
-        weft__text_format(&schema, "},\"additionalProperties\":false}");
+        weft__text_format(&schema, "},\"required\":[\"%c7\"],\"additionalProperties\":false}",
+                          'a' + k);
     }
     weft__text_format(&schema, "]}");
     if (!CHECK_OK(open_text(&schema, &c)))
         return;
     CHECK(seconds() - begin < SOON);
-    CHECK(fits(c, "{\"a0\":1,\"a59\":2}") && fits(c, "{\"c7\":1}"));
-    CHECK(!fits(c, "{}") && !fits(c, "{\"a0\":1,\"b0\":1}") && !fits(c, "{\"d0\":1}"));
+    CHECK(fits(c, "{\"a0\":1,\"a7\":2}") && fits(c, "{\"c7\":1}"));
+    CHECK(!fits(c, "{}") && !fits(c, "{\"a0\":1}") && !fits(c, "{\"a7\":1,\"b7\":1}") &&
+          !fits(c, "{\"d7\":1}"));
     weft_constraint_free(c);
     weft_tokenizer_free(tokenizer);
     tokenizer = NULL;

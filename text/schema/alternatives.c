@@ -1,7 +1,6 @@
 /* text/schema/alternatives.c -- lists the alternatives by which a value can match a branching
  * schema, or violate a schema. */
 #include <json-c/linkhash.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/failure.h"
@@ -150,288 +149,62 @@ static void collect_not_contains(collector *c)
         add_elements(c, (int)most + 1, false);
 }
 
-/* Violating uniqueItems (two equal elements) is not supported; unless objects are open, it is left
- * out. */
-static void refuse_not_unique(collector *c)
-{
-    if (!c->status && c->schema->open && json_object_get_boolean(member(c, "uniqueItems")))
-        c->status = weft__json_fail(here(c), WEFT_UNSUPPORTED,
-                                    "uniqueItems is not supported where it may be violated (not, "
-                                    "oneOf, if)");
-}
-
-/* ---- values outside of a list of literals ---------------------------------------------------- */
-
-static json_object *make_schema(const char *type)
-{
-    json_object *out = json_object_new_object();
-    json_object *name = json_object_new_string(type);
-    if (!out || !name || json_object_object_add(out, "type", name)) {
-        json_object_put(out);
-        json_object_put(name);
-        return NULL;
-    }
-    return out;
-}
-
-/* Sets a member, which it takes over; on failure *to becomes NULL. */
-static void put(json_object **to, const char *key, json_object *value)
-{
-    if (*to && value && json_object_object_add(*to, key, value) == 0)
-        return;
-    json_object_put(value);
-    json_object_put(*to);
-    *to = NULL;
-}
-
-static void append(json_object **to, json_object *value)
-{
-    if (*to && value && json_object_array_add(*to, value) == 0)
-        return;
-    json_object_put(value);
-    json_object_put(*to);
-    *to = NULL;
-}
-
-/* {"const": value}; the value may be null. */
-static json_object *make_constant(json_object *value)
-{
-    json_object *out = json_object_new_object();
-    if (out && json_object_object_add(out, "const", json_object_get(value))) {
-        json_object_put(out);
-        json_object_put(value);
-        return NULL;
-    }
-    return out;
-}
-
-/* A schema of exactly this array or object, element by element. */
-static json_object *make_structure(json_object *value)
-{
-    if (json_object_is_type(value, json_type_array)) {
-        const size_t n = json_object_array_length(value);
-        json_object *out = make_schema("array"), *items = json_object_new_array();
-        for (size_t i = 0; i < n; i++)
-            append(&items, make_constant(json_object_array_get_idx(value, i)));
-        put(&out, "minItems", json_object_new_int64((int64_t)n));
-        put(&out, "maxItems", json_object_new_int64((int64_t)n));
-        put(&out, "prefixItems", items);
-        return out;
-    }
-    json_object *out = make_schema("object"), *properties = json_object_new_object();
-    json_object *required = json_object_new_array();
-    json_object_object_foreach(value, key, of)
-    {
-        append(&required, json_object_new_string(key));
-        put(&properties, key, make_constant(of));
-    }
-    put(&out, "required", required);
-    put(&out, "properties", properties);
-    put(&out, "additionalProperties", json_object_new_boolean(false));
-    return out;
-}
-
-static bool is_number(json_object *value)
-{
-    return json_object_is_type(value, json_type_int) ||
-           json_object_is_type(value, json_type_double);
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-/* Appends the intervals between the numbers of a list, as schemas. */
-static void append_intervals(json_object **to, json_object *values)
-{
-    const size_t n = json_object_array_length(values);
-    double *numbers = weft_malloc((n + 1) * sizeof *numbers);
-    size_t count = 0;
-    for (size_t i = 0; numbers && i < n; i++)
-        if (is_number(json_object_array_get_idx(values, i)))
-            numbers[count++] = json_object_get_double(json_object_array_get_idx(values, i));
-    if (count > 0)
-        qsort(numbers, count, sizeof *numbers, by_value);
-    for (size_t i = 0; numbers && i <= count; i++) {
-        json_object *interval = make_schema("number");
-        if (i > 0)
-            put(&interval, "exclusiveMinimum", json_object_new_double(numbers[i - 1]));
-        if (i < count)
-            put(&interval, "exclusiveMaximum", json_object_new_double(numbers[i]));
-        append(to, interval);
-    }
-    if (!numbers)
-        append(to, NULL);
-    weft_free(numbers);
-}
-
-/* A schema of the values of a type that are not in the list. */
-static json_object *make_other(const char *type, json_object *values)
-{
-    json_object *out = make_schema(type), *all = json_object_new_array();
-    json_object *strings = json_object_new_array();
-    for (size_t i = 0; i < json_object_array_length(values); i++) {
-        json_object *value = json_object_array_get_idx(values, i);
-        if (strcmp(weft__json_type_name(value), type) != 0)
-            continue;
-        if (strcmp(type, "string") == 0) {
-            append(&strings, json_object_get(value));
-            continue;
-        }
-        json_object *outside = json_object_new_object();
-        put(&outside, "not",
-            strcmp(type, "boolean") == 0 ? make_constant(value) : make_structure(value));
-        append(&all, outside);
-    }
-    if (strings && json_object_array_length(strings) > 0) {
-        json_object *among = json_object_new_object(), *outside = json_object_new_object();
-        put(&among, "enum", strings);
-        put(&outside, "not", among);
-        append(&all, outside);
-    } else {
-        json_object_put(strings);
-    }
-    if (all && json_object_array_length(all) > 0)
-        put(&out, "allOf", all);
-    else
-        json_object_put(all);
-    return out;
-}
-
-/* {"anyOf": ...}: any value not in the list. */
-static json_object *make_others(json_object *values)
-{
-    static const char *const types[] = {"string", "array", "object"};
-    bool has_null = false, has_boolean[2] = {false, false};
-    json_object *out = json_object_new_object(), *any = json_object_new_array();
-    for (size_t i = 0; i < json_object_array_length(values); i++) {
-        json_object *value = json_object_array_get_idx(values, i);
-        has_null |= !value;
-        if (json_object_is_type(value, json_type_boolean))
-            has_boolean[json_object_get_boolean(value)] = true;
-    }
-    if (!has_null)
-        append(&any, make_schema("null"));
-    for (int b = 0; b < 2; b++)
-        if (!has_boolean[b]) {
-            json_object *value = json_object_new_boolean(b);
-            append(&any, value ? make_constant(value) : NULL);
-            json_object_put(value);
-        }
-    append_intervals(&any, values);
-    for (size_t t = 0; t < 3; t++)
-        append(&any, make_other(types[t], values));
-    put(&out, "anyOf", any);
-    return out;
-}
-
-static bool only_strings(json_object *values)
-{
-    for (size_t i = 0; i < json_object_array_length(values); i++)
-        if (!json_object_is_type(json_object_array_get_idx(values, i), json_type_string))
-            return false;
-    return true;
-}
-
-/* Adds the values that a keyword does not list: 0 is enum, 1 const. */
-static void collect_others(collector *c, json_object *values, int keyword)
-{
-    if (only_strings(values)) {
-        add_atom(c, ATOM_STRINGS, keyword, NULL);
-        return;
-    }
-    if (c->schema->schemas[c->number].others[keyword] < 0 && !c->status) {
-        json_object *others = make_others(values);
-        c->status = weft__schema_own(c->schema, others);
-        const weft__json at = {.value = others, .name = c->schema->doc.name};
-        const int number = c->status ? -1 : weft__schema_number(c->schema, &at, &c->status);
-        c->schema->schemas[c->number].others[keyword] = number;
-    }
-    if (!c->status)
-        add_schemas(c, 2 * c->schema->schemas[c->number].others[keyword], -1);
-}
-
-static void collect_not_literal(collector *c)
-{
-    json_object *list = member(c, "enum"), *constant = NULL;
-    if (list)
-        collect_others(c, list, 0);
-    if (c->status || !json_object_object_get_ex(here(c)->value, "const", &constant))
-        return;
-    json_object *one = json_object_new_array();
-    if (one && json_object_array_add(one, json_object_get(constant)) == 0)
-        collect_others(c, one, 1);
-    else
-        c->status = weft__out_of_memory(c->schema->doc.name, "a schema");
-    json_object_put(one);
-}
-
 /* ---- violated schemas ------------------------------------------------------------------------ */
 
-static void collect_plain(collector *c)
+/* Whether every value matches a schema, or every property a map of schemas. */
+static bool is_trivial(json_object *value)
+{
+    return json_object_is_type(value, json_type_object)
+               ? json_object_object_length(value) == 0
+               : json_object_is_type(value, json_type_boolean) && json_object_get_boolean(value);
+}
+
+/* Refuses keywords whose violation no choice expresses. Unless objects are open, some are left out
+ * instead. */
+static void refuse(collector *c)
 {
     static const struct {
         const char *keyword;
-        atom_kind kind;
-    } plain[] = {
-        {"type", ATOM_TYPE},
-        {"minimum", ATOM_MINIMUM},
-        {"maximum", ATOM_MAXIMUM},
-        {"exclusiveMinimum", ATOM_EXCLUSIVE_MINIMUM},
-        {"exclusiveMaximum", ATOM_EXCLUSIVE_MAXIMUM},
-        {"minLength", ATOM_MIN_LENGTH},
-        {"maxLength", ATOM_MAX_LENGTH},
-        {"pattern", ATOM_PATTERN},
-        {"multipleOf", ATOM_MULTIPLE},
-        {"minItems", ATOM_MIN_ITEMS},
-        {"maxItems", ATOM_MAX_ITEMS},
-        {"items", ATOM_ITEMS},
-        {"minProperties", ATOM_MIN_PROPERTIES},
-        {"maxProperties", ATOM_MAX_PROPERTIES},
-        {"additionalProperties", ATOM_ADDITIONAL},
-    };
-    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
-        json_object *value = member(c, plain[i].keyword);
-        const bool anything =
-            json_object_is_type(value, json_type_boolean) && json_object_get_boolean(value);
-        if (value && !anything)
-            add_atom(c, plain[i].kind, -1, NULL);
+        bool left_out;
+    } refused[] = {{"additionalProperties", false},
+                   {"multipleOf", false},
+                   {"patternProperties", false},
+                   {"propertyNames", true},
+                   {"uniqueItems", true}};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused && !c->status; i++) {
+        const char *keyword = refused[i].keyword;
+        json_object *value = member(c, keyword);
+        const bool satisfied = strcmp(keyword, "uniqueItems") == 0 ? !json_object_get_boolean(value)
+                                                                   : !value || is_trivial(value);
+        if (!satisfied && (c->schema->open || !refused[i].left_out))
+            c->status = weft__json_fail(here(c), WEFT_UNSUPPORTED,
+                                        "%s is not supported where it may be violated (not, oneOf, "
+                                        "if, maxContains)",
+                                        keyword);
     }
+    if (!c->status && json_object_is_type(member(c, "items"), json_type_object) &&
+        list_length(c, "prefixItems") > 0 && !is_trivial(member(c, "items")))
+        c->status = weft__json_fail(here(c), WEFT_UNSUPPORTED,
+                                    "items after prefixItems is not supported where it may be "
+                                    "violated (not, oneOf, if, maxContains)");
+}
+
+/* Violations that are atoms. */
+static void collect_atoms(collector *c)
+{
+    json_object *properties = member(c, "properties"), *constant = NULL;
     const char *format = weft__json_plain(member(c, "format"));
+    if (member(c, "type"))
+        add_atom(c, ATOM_TYPE, -1, NULL);
+    if (member(c, "pattern"))
+        add_atom(c, ATOM_PATTERN, -1, NULL);
     if (format && weft__format_find(format)) /* others are annotations */
         add_atom(c, ATOM_FORMAT, -1, NULL);
-}
-
-/* Some property violates patternProperties. Violating propertyNames is not supported; unless
- * objects are open, it is left out. */
-static void collect_patterns(collector *c)
-{
-    json_object *map = member(c, "patternProperties"), *names = NULL;
-    if (map) {
-        json_object_object_foreach(map, pattern, value)
-        {
-            (void)value;
-            add(c, (alternative){.atom = {.kind = ATOM_PATTERN_PROPERTY,
-                                          .schema = c->number,
-                                          .index = -1,
-                                          .pattern = pattern,
-                                          .block = -1}});
-        }
-    }
-    const bool any =
-        c->schema->open && json_object_object_get_ex(here(c)->value, "propertyNames", &names) &&
-        !(json_object_is_type(names, json_type_boolean) && json_object_get_boolean(names));
-    if (any && !c->status)
-        c->status = weft__json_fail(here(c), WEFT_UNSUPPORTED,
-                                    "propertyNames is not supported where it may be violated (not, "
-                                    "oneOf, if)");
-}
-
-static void collect_contents(collector *c)
-{
-    json_object *properties = member(c, "properties");
+    if (member(c, "enum") && weft__only_strings(member(c, "enum")))
+        add_atom(c, ATOM_STRINGS, 0, NULL);
+    if (json_object_object_get_ex(here(c)->value, "const", &constant) &&
+        json_object_is_type(constant, json_type_string))
+        add_atom(c, ATOM_STRINGS, 1, NULL);
     for (size_t i = 0; i < list_length(c, "prefixItems"); i++)
         add_atom(c, ATOM_PREFIX_ITEM, (int)i, NULL);
     for (size_t i = 0; i < list_length(c, "required"); i++)
@@ -474,17 +247,16 @@ static void collect_not_one(collector *c)
 
 static void collect_violated(collector *c)
 {
-    collect_plain(c);
-    collect_not_literal(c);
-    collect_contents(c);
-    collect_patterns(c);
+    refuse(c);
+    collect_atoms(c);
+    const int violated = c->status ? -1 : weft__schema_violated(c->schema, c->number, &c->status);
+    add_schemas(c, violated >= 0 ? 2 * violated : -1, -1);
     for (size_t i = 0; i < list_length(c, "allOf"); i++)
         add_schemas(c, element(c, "allOf", i, true), -1);
     if (list_length(c, "anyOf") > 0)
         add(c, (alternative){.list = "anyOf", .only = -1});
     collect_not_one(c);
     collect_not_contains(c);
-    refuse_not_unique(c);
     add_schemas(c, at_keyword(c, "not", false), -1);
     const int dependent = c->status ? -1 : weft__schema_dependent(c->schema, c->number, &c->status);
     add_schemas(c, dependent >= 0 ? 2 * dependent + 1 : -1, -1);

@@ -161,99 +161,21 @@ static weft_status take_matching(const weft__json *at, schema_choice *c)
 
 /* ---- violated keywords ----------------------------------------------------------------------- */
 
-/* The types that a violated keyword applies to, and its name if its value is a number. */
-typedef struct bound {
-    const char *keyword;
-    unsigned types;
-} bound;
-
-static bound bound_of(atom_kind kind)
+/* The types that a violated keyword applies to. */
+static unsigned types_of(atom_kind kind)
 {
-    static const bound bounds[] = {
-        [ATOM_MINIMUM] = {"minimum", SCHEMA_INTEGER | SCHEMA_NUMBER},
-        [ATOM_MAXIMUM] = {"maximum", SCHEMA_INTEGER | SCHEMA_NUMBER},
-        [ATOM_EXCLUSIVE_MINIMUM] = {"exclusiveMinimum", SCHEMA_INTEGER | SCHEMA_NUMBER},
-        [ATOM_EXCLUSIVE_MAXIMUM] = {"exclusiveMaximum", SCHEMA_INTEGER | SCHEMA_NUMBER},
-        [ATOM_MIN_LENGTH] = {"minLength", SCHEMA_STRING},
-        [ATOM_MAX_LENGTH] = {"maxLength", SCHEMA_STRING},
-        [ATOM_PATTERN] = {NULL, SCHEMA_STRING},
-        [ATOM_FORMAT] = {NULL, SCHEMA_STRING},
-        [ATOM_MULTIPLE] = {NULL, SCHEMA_INTEGER | SCHEMA_NUMBER},
-        [ATOM_STRINGS] = {NULL, SCHEMA_ANY},
-        [ATOM_MIN_ITEMS] = {"minItems", SCHEMA_ARRAY},
-        [ATOM_MAX_ITEMS] = {"maxItems", SCHEMA_ARRAY},
-        [ATOM_PREFIX_ITEM] = {NULL, SCHEMA_ARRAY},
-        [ATOM_ITEMS] = {NULL, SCHEMA_ARRAY},
-        [ATOM_CONTAINS] = {NULL, SCHEMA_ARRAY},
-        [ATOM_REST] = {NULL, SCHEMA_ARRAY},
-        [ATOM_NO_ARRAY] = {NULL, SCHEMA_ANY & ~SCHEMA_ARRAY},
-        [ATOM_MIN_PROPERTIES] = {"minProperties", SCHEMA_OBJECT},
-        [ATOM_MAX_PROPERTIES] = {"maxProperties", SCHEMA_OBJECT},
-        [ATOM_REQUIRED] = {NULL, SCHEMA_OBJECT},
-        [ATOM_PROPERTY] = {NULL, SCHEMA_OBJECT},
-        [ATOM_ADDITIONAL] = {NULL, SCHEMA_OBJECT},
-        [ATOM_PATTERN_PROPERTY] = {NULL, SCHEMA_OBJECT},
+    static const unsigned types[] = {
+        [ATOM_PATTERN] = SCHEMA_STRING,
+        [ATOM_FORMAT] = SCHEMA_STRING,
+        [ATOM_STRINGS] = SCHEMA_ANY,
+        [ATOM_PREFIX_ITEM] = SCHEMA_ARRAY,
+        [ATOM_CONTAINS] = SCHEMA_ARRAY,
+        [ATOM_REST] = SCHEMA_ARRAY,
+        [ATOM_NO_ARRAY] = SCHEMA_ANY & ~SCHEMA_ARRAY,
+        [ATOM_REQUIRED] = SCHEMA_OBJECT,
+        [ATOM_PROPERTY] = SCHEMA_OBJECT,
     };
-    return bounds[kind];
-}
-
-/* Requires fewer than the given count; no count is below 0. */
-static void fewer_than(schema_choice *c, unsigned type, int64_t *most, int64_t value)
-{
-    if (value == 0)
-        c->types &= ~type;
-    else
-        count_at_most(most, value - 1);
-}
-
-static weft_status violate_count(const weft__json *at, const schema_atom *atom, schema_choice *c)
-{
-    int64_t count = 0;
-    const weft_status status = weft__json_find_int(at, bound_of(atom->kind).keyword, &count);
-    const bool most = atom->kind == ATOM_MAX_LENGTH || atom->kind == ATOM_MAX_ITEMS ||
-                      atom->kind == ATOM_MAX_PROPERTIES;
-    count = limited(count);
-    if (most && count == SCHEMA_NEVER) {
-        c->types = 0; /* no value has more */
-        return status;
-    }
-    if (atom->kind == ATOM_MIN_LENGTH)
-        fewer_than(c, SCHEMA_STRING, &c->max_length, count);
-    else if (atom->kind == ATOM_MAX_LENGTH)
-        count_at_least(&c->min_length, count + 1);
-    else if (atom->kind == ATOM_MIN_ITEMS)
-        fewer_than(c, SCHEMA_ARRAY, &c->max_items, count);
-    else if (atom->kind == ATOM_MAX_ITEMS)
-        count_at_least(&c->min_items, count + 1);
-    else if (atom->kind == ATOM_MIN_PROPERTIES)
-        fewer_than(c, SCHEMA_OBJECT, &c->max_properties, count);
-    else
-        count_at_least(&c->min_properties, count + 1);
-    return status;
-}
-
-static weft_status take_violated(const weft__json *at, const schema_atom *atom, schema_choice *c)
-{
-    const bound of = bound_of(atom->kind);
-    double number = 0;
-    weft_status status = WEFT_OK;
-    c->types &= of.types;
-    if (!of.keyword)
-        return WEFT_OK;
-    switch (atom->kind) {
-    case ATOM_MINIMUM:
-    case ATOM_EXCLUSIVE_MINIMUM:
-        status = weft__json_find_number(at, of.keyword, &number);
-        at_most(c, number, atom->kind == ATOM_MINIMUM);
-        return status;
-    case ATOM_MAXIMUM:
-    case ATOM_EXCLUSIVE_MAXIMUM:
-        status = weft__json_find_number(at, of.keyword, &number);
-        at_least(c, number, atom->kind == ATOM_MAXIMUM);
-        return status;
-    default:
-        return violate_count(at, atom, c);
-    }
+    return types[kind];
 }
 
 static bool crossed(int64_t least, int64_t most)
@@ -282,7 +204,7 @@ weft_status weft__choice_outline(const weft__schema *schema, const schema_atom *
             status = find_types(&at, &types);
             out->types &= ~types;
         } else {
-            status = take_violated(&at, &atoms[i], out);
+            out->types &= types_of(atoms[i].kind);
         }
         if (!status)
             status = check_range(&at, out);
@@ -379,7 +301,7 @@ schema_choice weft__choice_of_literals(literal_list *list)
 /* ---- multiples -------------------------------------------------------------------------------
  */
 
-static weft_status add_multiple(const weft__json *at, bool excluded, schema_multiples *out)
+static weft_status add_multiple(const weft__json *at, schema_multiples *out)
 {
     weft__json number;
     weft__decimal of;
@@ -390,19 +312,9 @@ static weft_status add_multiple(const weft__json *at, bool excluded, schema_mult
         return weft__json_fail(&number, WEFT_UNSUPPORTED,
                                "multiples of numbers with more than %d digits",
                                (int)WEFT__DECIMAL_DIGITS);
-    if (excluded && out->n_excluded == SCHEMA_EXCLUDED)
-        return weft__json_fail(&number, WEFT_UNSUPPORTED,
-                               "multiples of more than %d numbers are "
-                               "excluded at one place",
-                               (int)SCHEMA_EXCLUDED);
-    for (int places = 0; places < SCHEMA_PLACES; places++) {
-        const int64_t step = weft__decimal_step(of, places);
-        if (excluded)
-            out->excluded[out->n_excluded][places] = step;
-        else
-            out->step[places] = weft__common_multiple(out->step[places], step);
-    }
-    out->n_excluded += excluded;
+    for (int places = 0; places < SCHEMA_PLACES; places++)
+        out->step[places] =
+            weft__common_multiple(out->step[places], weft__decimal_step(of, places));
     return WEFT_OK;
 }
 
@@ -413,9 +325,7 @@ static weft_status choice_multiples(const weft__schema *schema, const schema_ato
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < n && !status; i++) {
         const weft__json *at = &schema->schemas[atoms[i].schema].at;
-        const bool all = atoms[i].kind == ATOM_ALL;
-        if (atoms[i].kind != ATOM_MULTIPLE &&
-            !(all && json_object_object_get(at->value, "multipleOf")))
+        if (atoms[i].kind != ATOM_ALL || !json_object_object_get(at->value, "multipleOf"))
             continue;
         if (!c->multiples) {
             c->multiples = weft_calloc(1, sizeof *c->multiples);
@@ -424,7 +334,7 @@ static weft_status choice_multiples(const weft__schema *schema, const schema_ato
             for (int places = 0; places < SCHEMA_PLACES; places++)
                 c->multiples->step[places] = 1;
         }
-        status = add_multiple(at, !all, c->multiples);
+        status = add_multiple(at, c->multiples);
     }
     if (!status && c->multiples && weft__number_least(c) >= SCHEMA_NEVER)
         c->types &= ~(unsigned)(SCHEMA_INTEGER | SCHEMA_NUMBER);

@@ -83,8 +83,6 @@ static size_t element_schemas(weft__schema *schema, const schema_atom *atoms, si
             of = weft__schema_at(schema, a->schema, "items", false, status);
         else if (a->kind == ATOM_PREFIX_ITEM && index >= 0 && a->index == index)
             of = prefix_item(schema, a->schema, index, true, status);
-        else if (a->kind == ATOM_ITEMS && is_of(a, at))
-            of = weft__schema_at(schema, a->schema, "items", true, status);
         else if (a->kind == ATOM_CONTAINS && is_of(a, at))
             of = weft__schema_at(schema, a->schema, "contains", false, status);
         else if (a->kind == ATOM_REST && !is_contained(atoms, n, a->schema, at))
@@ -114,8 +112,7 @@ static weft_status fill_wanted(weft__schema *schema, const schema_atom *atoms, s
     for (int block = 0; block < EXPAND_BLOCKS && !status; block++) {
         bool used = false;
         for (size_t i = 0; i < n; i++)
-            used |= (atoms[i].kind == ATOM_ITEMS || atoms[i].kind == ATOM_CONTAINS) &&
-                    atoms[i].block == block;
+            used |= atoms[i].kind == ATOM_CONTAINS && atoms[i].block == block;
         if (used)
             c->wanted_items[c->n_wanted_items++] =
                 element_node(schema, atoms, n, (element_place){-1, block}, &status);
@@ -129,13 +126,10 @@ static int prefix_of(const weft__schema *schema, const schema_atom *atoms, size_
 {
     int longest = 0;
     for (size_t i = 0; i < n; i++) {
-        /* Elements that items does not apply to cannot violate it. */
         const atom_kind kind = atoms[i].kind;
-        const bool counts = kind == ATOM_ALL || kind == ATOM_ITEMS;
-        const int length = counts ? weft__prefix_length(schema, atoms[i].schema) : 0;
-        const int index = kind == ATOM_PREFIX_ITEM || kind == ATOM_ITEMS || kind == ATOM_CONTAINS
-                              ? atoms[i].index + 1
-                              : 0;
+        const int length = kind == ATOM_ALL ? weft__prefix_length(schema, atoms[i].schema) : 0;
+        const int index =
+            kind == ATOM_PREFIX_ITEM || kind == ATOM_CONTAINS ? atoms[i].index + 1 : 0;
         longest = length > longest ? length : longest;
         longest = index > longest ? index : longest;
         if (index > c->min_items)
@@ -171,7 +165,7 @@ weft_status weft__choice_array(weft__schema *schema, const schema_atom *atoms, s
 /* ---- objects -----------------------------------------------------------------------------------
  */
 
-bool weft__names_property(const weft__schema *schema, int number, const char *name)
+static bool names_property(const weft__schema *schema, int number, const char *name)
 {
     json_object *properties =
         json_object_object_get(schema->schemas[number].at.value, "properties");
@@ -192,15 +186,13 @@ weft_status weft__each_property(weft__schema *schema, const schema_atom *atoms, 
         json_object *at = schema->schemas[atoms[i].schema].at.value;
         if (atoms[i].name)
             status = take(context, atoms[i].name);
-        /* Properties that additionalProperties does not apply to cannot violate it. */
-        if (atoms[i].kind != ATOM_ALL && atoms[i].kind != ATOM_ADDITIONAL)
+        if (atoms[i].kind != ATOM_ALL)
             continue;
         json_object *properties = json_object_object_get(at, "properties");
-        json_object *required =
-            atoms[i].kind == ATOM_ALL ? json_object_object_get(at, "required") : NULL;
+        json_object *required = json_object_object_get(at, "required");
         for (size_t k = 0; required && k < json_object_array_length(required) && !status; k++)
             status = take(context, json_object_get_string(json_object_array_get_idx(required, k)));
-        if (!status && atoms[i].kind == ATOM_ALL)
+        if (!status)
             status = weft__each_allowed_name(schema, atoms[i].schema, take, context);
         if (!properties)
             continue;
@@ -255,15 +247,14 @@ static void gather(gathered *g, int of)
         g->out[g->count++] = of;
 }
 
-static void gather_at(gathered *g, int number, const char *keyword, bool negated)
+static void gather_additional(gathered *g, int number)
 {
-    const int of =
-        g->status ? -1 : weft__schema_at(g->schema, number, keyword, negated, &g->status);
-    gather(g, of);
+    if (!g->status)
+        gather(g, weft__schema_at(g->schema, number, "additionalProperties", false, &g->status));
 }
 
 /* Adds the schema of one pattern of patternProperties. */
-static void gather_pattern(gathered *g, int number, const char *pattern, bool negated)
+static void gather_pattern(gathered *g, int number, const char *pattern)
 {
     const weft__json at = g->schema->schemas[number].at;
     weft__json map, found;
@@ -272,30 +263,7 @@ static void gather_pattern(gathered *g, int number, const char *pattern, bool ne
     if (!g->status)
         g->status = weft__json_find(&map, pattern, &found);
     const int of = g->status ? -1 : weft__schema_number(g->schema, &found, &g->status);
-    gather(g, of < 0 ? -1 : 2 * of + negated);
-}
-
-weft_status weft__key_matches(weft__schema *schema, int number, const char *pattern,
-                              const char *name, bool *out)
-{
-    json_object *map =
-        json_object_object_get(schema->schemas[number].at.value, "patternProperties");
-    weft_status status = WEFT_OK;
-    *out = false;
-    if (!map)
-        return WEFT_OK;
-    json_object_object_foreach(map, each, value)
-    {
-        if (!status && !*out && (!pattern || strcmp(pattern, each) == 0))
-            status = weft__checker_key_matches(schema->checker, value, each, name, out);
-    }
-    return status;
-}
-
-weft_status weft__covers_property(weft__schema *schema, int number, const char *name, bool *out)
-{
-    *out = weft__names_property(schema, number, name);
-    return *out ? WEFT_OK : weft__key_matches(schema, number, NULL, name, out);
+    gather(g, of < 0 ? -1 : 2 * of);
 }
 
 /* Adds the schemas that a matching schema applies to a property. */
@@ -304,7 +272,7 @@ static void gather_matching(gathered *g, int number, const char *name)
     weft__schema *schema = g->schema;
     json_object *map =
         json_object_object_get(schema->schemas[number].at.value, "patternProperties");
-    bool covered = weft__names_property(schema, number, name), allowed = true;
+    bool covered = names_property(schema, number, name), allowed = true;
     if (covered)
         gather(g, own_schema(schema, number, name, false, &g->status));
     if (map) {
@@ -315,12 +283,12 @@ static void gather_matching(gathered *g, int number, const char *name)
                 g->status =
                     weft__checker_key_matches(schema->checker, value, pattern, name, &matches);
             if (matches)
-                gather_pattern(g, number, pattern, false);
+                gather_pattern(g, number, pattern);
             covered |= matches;
         }
     }
     if (!covered)
-        gather_at(g, number, "additionalProperties", false);
+        gather_additional(g, number);
     if (!g->status)
         g->status = weft__names_allow(schema, number, name, &allowed);
     g->forbidden |= !allowed;
@@ -334,48 +302,47 @@ weft_status weft__property_schemas(weft__schema *schema, const schema_atom *atom
     for (size_t i = 0; i < n && !g.status; i++) {
         const schema_atom *a = &atoms[i];
         const bool named = a->name && strcmp(a->name, name) == 0;
-        const bool own = named && weft__names_property(schema, a->schema, name);
+        const bool own = named && names_property(schema, a->schema, name);
         if (a->kind == ATOM_ALL)
             gather_matching(&g, a->schema, name);
         else if (own && (a->kind == ATOM_PROPERTY || a->kind == ATOM_REQUIRED))
             gather(&g, own_schema(schema, a->schema, name, true, &g.status));
         else if (named && a->kind == ATOM_REQUIRED)
             g.forbidden = true;
-        else if (named && a->kind == ATOM_ADDITIONAL)
-            gather_at(&g, a->schema, "additionalProperties", true);
-        else if (named && a->kind == ATOM_PATTERN_PROPERTY)
-            gather_pattern(&g, a->schema, a->pattern, true);
         *required |= (a->kind == ATOM_ALL && weft__requires_property(schema, a->schema, name)) ||
-                     ((a->kind == ATOM_PROPERTY || a->kind == ATOM_ADDITIONAL ||
-                       a->kind == ATOM_PATTERN_PROPERTY) &&
-                      named);
+                     (a->kind == ATOM_PROPERTY && named);
     }
     *count = g.forbidden ? -1 : g.count;
     return g.status;
 }
 
+/* Bits of the patterns that patternProperties of a schema has. */
+static unsigned key_mask(const weft__schema *schema, int number, const char *const *patterns)
+{
+    json_object *map =
+        json_object_object_get(schema->schemas[number].at.value, "patternProperties");
+    unsigned mask = 0;
+    for (int k = 0; k < SCHEMA_KEY_PATTERNS && map && patterns[k]; k++)
+        mask |= (unsigned)json_object_object_get_ex(map, patterns[k], NULL) << k;
+    return mask;
+}
+
 weft_status weft__key_schemas(weft__schema *schema, const schema_atom *atoms, size_t n,
-                              const char *const *patterns, unsigned mask, int block, int *out,
-                              int *count)
+                              const char *const *patterns, unsigned mask, int *out, int *count)
 {
     gathered g = {.schema = schema, .out = out};
     for (size_t i = 0; i < n && !g.status; i++) {
-        const schema_atom *a = &atoms[i];
-        const unsigned own =
-            weft__key_mask(schema, a->schema, patterns, SCHEMA_KEY_PATTERNS) & mask;
-        if (a->kind == ATOM_ALL && own == 0)
-            gather_at(&g, a->schema, "additionalProperties", false);
-        for (int k = 0; k < SCHEMA_KEY_PATTERNS && a->kind == ATOM_ALL; k++)
-            if (own >> k & 1)
-                gather_pattern(&g, a->schema, patterns[k], false);
-        if (block < 0 || a->block != block)
+        const int number = atoms[i].schema;
+        if (atoms[i].kind != ATOM_ALL)
             continue;
-        if (a->kind == ATOM_ADDITIONAL)
-            gather_at(&g, a->schema, "additionalProperties", true);
-        else if (a->kind == ATOM_PATTERN_PROPERTY)
-            gather_pattern(&g, a->schema, a->pattern, true);
+        const unsigned own = key_mask(schema, number, patterns) & mask;
+        if (own == 0)
+            gather_additional(&g, number);
+        for (int k = 0; k < SCHEMA_KEY_PATTERNS; k++)
+            if (own >> k & 1)
+                gather_pattern(&g, number, patterns[k]);
     }
-    *count = g.forbidden && block < 0 ? -1 : g.count;
+    *count = g.forbidden ? -1 : g.count;
     return g.status;
 }
 

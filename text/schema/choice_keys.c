@@ -38,15 +38,15 @@ void weft__keys_release(schema_keys *keys)
 /* ---- patterns ---------------------------------------------------------------------------------
  */
 
-weft_status weft__key_patterns(const weft__schema *schema, const schema_atom *atoms, size_t n,
-                               const char **out, size_t *count)
+/* The patterns of patternProperties in the atoms. */
+static weft_status key_patterns(const weft__schema *schema, const schema_atom *atoms, size_t n,
+                                const char **out, size_t *count)
 {
     *count = 0;
     for (size_t i = 0; i < n; i++) {
         const weft__json *at = &schema->schemas[atoms[i].schema].at;
         json_object *map = json_object_object_get(at->value, "patternProperties");
-        if (!map || (atoms[i].kind != ATOM_ALL && atoms[i].kind != ATOM_ADDITIONAL &&
-                     atoms[i].kind != ATOM_PATTERN_PROPERTY))
+        if (!map || atoms[i].kind != ATOM_ALL)
             continue;
         json_object_object_foreach(map, pattern, value)
         {
@@ -63,17 +63,6 @@ weft_status weft__key_patterns(const weft__schema *schema, const schema_atom *at
         }
     }
     return WEFT_OK;
-}
-
-unsigned weft__key_mask(const weft__schema *schema, int number, const char *const *patterns,
-                        size_t n)
-{
-    json_object *map =
-        json_object_object_get(schema->schemas[number].at.value, "patternProperties");
-    unsigned mask = 0;
-    for (size_t k = 0; k < n && map && patterns[k]; k++)
-        mask |= (unsigned)json_object_object_get_ex(map, patterns[k], NULL) << k;
-    return mask;
 }
 
 /* ---- propertyNames ----------------------------------------------------------------------------
@@ -205,7 +194,7 @@ static weft_status read_rules(weft__schema *schema, const schema_atom *atoms, si
                               key_rules *out)
 {
     *out = (key_rules){.max_length = -1};
-    weft_status status = weft__key_patterns(schema, atoms, n, out->patterns, &out->n_patterns);
+    weft_status status = key_patterns(schema, atoms, n, out->patterns, &out->n_patterns);
     for (size_t k = 0; k < out->n_patterns; k++)
         out->sources[out->n_sources++] = (weft__pattern_source){out->patterns[k], false};
     for (size_t i = 0; i < n && !status; i++) {
@@ -272,7 +261,7 @@ static weft_status add_keys(weft__schema *schema, const schema_atom *atoms, size
     int signed_schemas[EXPAND_MAX], count;
     bool any;
     weft_status status =
-        weft__key_schemas(schema, atoms, n, rules->patterns, mask, -1, signed_schemas, &count);
+        weft__key_schemas(schema, atoms, n, rules->patterns, mask, signed_schemas, &count);
     if (status || count < 0)
         return status;
     schema_keys *keys = &c->keys[c->n_keys];
@@ -286,33 +275,6 @@ static weft_status add_keys(weft__schema *schema, const schema_atom *atoms, size
     return status;
 }
 
-/* Adds the property that violates a block of atoms. */
-static weft_status add_wanted(weft__schema *schema, const schema_atom *atoms, size_t n,
-                              const key_rules *rules, int block, schema_choice *c)
-{
-    int signed_schemas[EXPAND_MAX], count;
-    size_t first = 0, k = 0;
-    while (first < n &&
-           (atoms[first].block != block ||
-            (atoms[first].kind != ATOM_ADDITIONAL && atoms[first].kind != ATOM_PATTERN_PROPERTY)))
-        first++;
-    if (first == n)
-        return WEFT_OK;
-    while (k < c->n_keys && c->keys[k].mask != atoms[first].mask)
-        k++;
-    if (k == c->n_keys) {
-        c->types &= ~(unsigned)SCHEMA_OBJECT;
-        return WEFT_OK;
-    }
-    weft_status status = weft__key_schemas(schema, atoms, n, rules->patterns, c->keys[k].mask,
-                                           block, signed_schemas, &count);
-    const int node =
-        status ? -1 : weft__schema_node(schema, signed_schemas, (size_t)count, &status);
-    if (!status)
-        c->wanted[c->n_wanted++] = (schema_wanted){(int)k, node};
-    return status;
-}
-
 weft_status weft__choice_keys(weft__schema *schema, const schema_atom *atoms, size_t n,
                               schema_choice *c)
 {
@@ -320,12 +282,9 @@ weft_status weft__choice_keys(weft__schema *schema, const schema_atom *atoms, si
     weft_status status = read_rules(schema, atoms, n, &rules);
     const unsigned masks = 1u << rules.n_patterns;
     c->keys = weft_calloc(masks, sizeof *c->keys);
-    c->wanted = weft_calloc(EXPAND_BLOCKS, sizeof *c->wanted);
-    if (!c->keys || !c->wanted)
+    if (!c->keys)
         return no_memory(schema);
     for (unsigned mask = 0; mask < masks && !status; mask++)
         status = add_keys(schema, atoms, n, &rules, mask, c);
-    for (int block = 0; block < EXPAND_BLOCKS && !status; block++)
-        status = add_wanted(schema, atoms, n, &rules, block, c);
     return status;
 }

@@ -105,9 +105,6 @@ other_properties weft__other_properties(const weft__schema *schema, const schema
     bool needed = false; /* to violate a schema */
     if (schema->open || !only_declare(schema, atoms, n))
         return OTHERS_ALLOWED;
-    for (size_t i = 0; i < n; i++)
-        needed |= atoms[i].block >= 0 &&
-                  (atoms[i].kind == ATOM_ADDITIONAL || atoms[i].kind == ATOM_PATTERN_PROPERTY);
     for (size_t i = 0; i < c->n_properties; i++) {
         const schema_property *p = &c->properties[i];
         possible += p->order < declared && p->node != SCHEMA_NO_NODE;

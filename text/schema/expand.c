@@ -1,10 +1,9 @@
 /* text/schema/expand.c -- expands a node into choices: every consistent combination of branches. */
-#include "text/schema/assign.h"
-
 #include <string.h>
 
 #include "core/failure.h"
 #include "core/hash.h"
+#include "text/schema/expand.h"
 #include "text/schema/keywords.h"
 #include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
@@ -16,6 +15,33 @@ enum {
     PROBE_WORK = 2000,  /* the same for a probe */
     PROBE_DEPTH = 3
 };
+
+typedef struct branch {
+    branch_kind kind;
+    int schema;
+} branch;
+
+/* A partial combination: the conditions taken so far, and the schemas still to process. */
+typedef struct partial {
+    int taken[EXPAND_MAX]; /* signed schemas */
+    int n_taken;
+    schema_atom atoms[EXPAND_MAX];
+    int n_atoms;
+    int todo[EXPAND_MAX]; /* signed schemas */
+    int n_todo;
+    branch branches[EXPAND_MAX];
+    int n_branches;
+} partial;
+
+typedef struct expansion {
+    weft__schema *schema;
+    size_t first;          /* index of the node's first choice */
+    schema_index known;    /* hashes of the atoms of its choices */
+    literal_list literals; /* its literals, which together form one choice */
+    /* a probe makes no choices, it only finds out whether there may be one */
+    bool probing, found;
+    int depth, *fuel;
+} expansion;
 
 static weft_status expand(expansion *e, partial *p);
 
@@ -312,9 +338,6 @@ static uint64_t hash_atoms(const partial *p)
         hash = weft__mix(hash, (uint64_t)(uint32_t)a->index << 32 | (uint32_t)a->block);
         for (const char *at = a->name; at && *at; at++)
             hash = weft__mix(hash, (unsigned char)*at);
-        for (const char *at = a->pattern; at && *at; at++)
-            hash = weft__mix(hash, (unsigned char)*at);
-        hash = weft__mix(hash, a->mask);
         sum += weft__mix(hash, a->name != NULL);
     }
     return sum;
@@ -343,7 +366,8 @@ static weft_status add_choice(expansion *e, schema_choice *choice)
     return status;
 }
 
-weft_status weft__expansion_add(expansion *e, const partial *p)
+/* Makes a choice from a complete combination. */
+static weft_status add_combination(expansion *e, const partial *p)
 {
     schema_choice choice = {0};
     bool possible = true;
@@ -372,6 +396,69 @@ static weft_status add_literals(expansion *e, const partial *p, int source)
                                                    e->probing ? NULL : &e->literals, &any);
     e->found |= e->probing && any;
     return status;
+}
+
+/* ---- elements that match contains --------------------------------------------------------------
+ */
+
+static weft_status assign(expansion *e, partial *p, int from, int blocks);
+
+/* The index of the element of an atom, if chosen; -1: not chosen. */
+static int rank_of(const schema_atom *atom)
+{
+    return atom->block >= 0 ? atom->block : atom->index >= 0 ? EXPAND_BLOCKS + atom->index : -1;
+}
+
+/* Whether the elements chosen for one `contains` are distinct and in order. */
+static bool in_order(const partial *p, int which)
+{
+    for (int i = 0; i < which; i++)
+        if (p->atoms[i].kind == ATOM_CONTAINS && p->atoms[i].schema == p->atoms[which].schema &&
+            rank_of(&p->atoms[i]) >= rank_of(&p->atoms[which]))
+            return false;
+    return true;
+}
+
+/* Continues with each element of the prefix as that of an atom. */
+static weft_status place_in_prefix(expansion *e, partial *p, int from, int blocks)
+{
+    schema_atom *atom = &p->atoms[from];
+    weft_status status = WEFT_OK;
+    int longest = 0;
+    for (int i = 0; i < p->n_atoms; i++) {
+        const int length = weft__prefix_length(e->schema, p->atoms[i].schema);
+        longest = length > longest ? length : longest;
+    }
+    for (int i = 0; i < longest && !status; i++) {
+        atom->index = i;
+        if (in_order(p, from))
+            status = assign(e, p, from + 1, blocks);
+    }
+    atom->index = -1;
+    return status;
+}
+
+/* Continues with each way to choose the elements that match contains: each a particular element of
+ * the prefix, or an unspecified one shared by a block of atoms. There are `blocks` blocks. */
+static weft_status assign(expansion *e, partial *p, int from, int blocks)
+{
+    weft_status status = WEFT_OK;
+    while (from < p->n_atoms && p->atoms[from].kind != ATOM_CONTAINS)
+        from++;
+    if (from == p->n_atoms)
+        return add_combination(e, p);
+    schema_atom *atom = &p->atoms[from];
+    for (int b = 0; b <= blocks && !status; b++) {
+        if (b == EXPAND_BLOCKS)
+            return weft_fail(WEFT_UNSUPPORTED,
+                             "%s: more than %d elements of an array match contains",
+                             e->schema->doc.name, (int)EXPAND_BLOCKS);
+        atom->block = b;
+        if (in_order(p, from))
+            status = assign(e, p, from + 1, b == blocks ? blocks + 1 : blocks);
+    }
+    atom->block = -1;
+    return status ? status : place_in_prefix(e, p, from, blocks);
 }
 
 /* ---- combinations ------------------------------------------------------------------------------
@@ -449,7 +536,7 @@ static weft_status expand(expansion *e, partial *p)
         const branch next = p->branches[--p->n_branches];
         return follow_branch(e, p, next);
     }
-    return e->probing ? weft__expansion_add(e, p) : weft__expansion_assign(e, p);
+    return e->probing ? add_combination(e, p) : assign(e, p, 0, 0);
 }
 
 /* Adds the choices of a node. */

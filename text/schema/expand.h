@@ -12,46 +12,27 @@
 enum { EXPAND_MAX = 256, EXPAND_BLOCKS = 8 };
 
 /* ATOM_ALL: the schema's own non-branching keywords hold. Otherwise this keyword of it is violated,
- * by a value of a type that it applies to. */
+ * by a value of a type that it applies to; what other keywords exclude is a schema (violated.c). */
 typedef enum atom_kind {
     ATOM_ALL,
     ATOM_TYPE,
-    ATOM_MINIMUM,
-    ATOM_MAXIMUM,
-    ATOM_EXCLUSIVE_MINIMUM,
-    ATOM_EXCLUSIVE_MAXIMUM,
-    ATOM_MIN_LENGTH,
-    ATOM_MAX_LENGTH,
     ATOM_PATTERN,
     ATOM_FORMAT,
-    ATOM_MULTIPLE,
-    ATOM_STRINGS, /* a string is not among enum and const; other types are unaffected */
-    ATOM_MIN_ITEMS,
-    ATOM_MAX_ITEMS,
+    ATOM_STRINGS,     /* a string is not among enum and const; other types are unaffected */
     ATOM_PREFIX_ITEM, /* element `index` exists and does not match */
-    ATOM_ITEMS,       /* some element that `items` applies to does not match */
     ATOM_CONTAINS,    /* an element matches `contains`; each atom refers to a different one */
     ATOM_REST,        /* no element matches `contains` except those of ATOM_CONTAINS */
     ATOM_NO_ARRAY,    /* another type */
-    ATOM_MIN_PROPERTIES,
-    ATOM_MAX_PROPERTIES,
-    ATOM_REQUIRED,        /* the required property `name` is absent or does not match */
-    ATOM_PROPERTY,        /* property `name` exists and does not match */
-    ATOM_ADDITIONAL,      /* some property that additionalProperties applies to does not match */
-    ATOM_PATTERN_PROPERTY /* some property whose key matches `pattern` does not match its schema */
+    ATOM_REQUIRED,    /* the required property `name` is absent or does not match */
+    ATOM_PROPERTY     /* property `name` exists and does not match */
 } atom_kind;
 
 typedef struct schema_atom {
     atom_kind kind;
     int schema;
-    int index;           /* PREFIX_ITEM, ITEMS, CONTAINS: index of the element, or -1 */
-    const char *name;    /* owned by the document; ADDITIONAL, PATTERN_PROPERTY: name of the
-                          * property, or NULL */
-    const char *pattern; /* PATTERN_PROPERTY; owned by the document */
-    unsigned mask;       /* ADDITIONAL, PATTERN_PROPERTY in a block: the patterns that its key
-                          * matches */
-    int block; /* ITEMS and CONTAINS without an index, ADDITIONAL and PATTERN_PROPERTY without a
-                * name: atoms of the same block are about the same element or property */
+    int index;        /* PREFIX_ITEM, CONTAINS: index of the element, or -1 */
+    const char *name; /* REQUIRED, PROPERTY; owned by the document */
+    int block; /* CONTAINS without an index: atoms of the same block are about the same element */
 } schema_atom;
 
 typedef struct literal_list {
@@ -137,30 +118,21 @@ weft_status weft__property_schemas(weft__schema *schema, const schema_atom *atom
  * with WEFT_OK: none. */
 int weft__schema_dependent(weft__schema *schema, int number, weft_status *status);
 
+/* The number of the schema of the values that violate minimum, items, enum and similar keywords of
+ * a schema; -1 with WEFT_OK: none. */
+int weft__schema_violated(weft__schema *schema, int number, weft_status *status);
+/* Whether the values of a list are all strings: then excluding them takes a pattern. */
+bool weft__only_strings(json_object *values);
+
 /* Calls `take` with each property name in the atoms, possibly repeatedly. */
 weft_status weft__each_property(weft__schema *schema, const schema_atom *atoms, size_t n,
                                 weft_status (*take)(void *context, const char *name),
                                 void *context);
 
-/* The signed schemas of an unnamed property that matches the patterns of a mask; of a block of
- * atoms, or (negative) of none. */
+/* The signed schemas of an unnamed property that matches the patterns of a mask. *count is -1 if it
+ * must not exist. */
 weft_status weft__key_schemas(weft__schema *schema, const schema_atom *atoms, size_t n,
-                              const char *const *patterns, unsigned mask, int block, int *out,
-                              int *count);
-
-bool weft__names_property(const weft__schema *schema, int number, const char *name);
-/* Whether a key matches a pattern of a schema's patternProperties, or (NULL) any of them. */
-weft_status weft__key_matches(weft__schema *schema, int number, const char *pattern,
-                              const char *name, bool *out);
-/* Whether additionalProperties of a schema does not apply to a property. */
-weft_status weft__covers_property(weft__schema *schema, int number, const char *name, bool *out);
-
-/* The patterns of patternProperties in the atoms, up to SCHEMA_KEY_PATTERNS; and the mask of those
- * in one schema. */
-weft_status weft__key_patterns(const weft__schema *schema, const schema_atom *atoms, size_t n,
-                               const char **out, size_t *count);
-unsigned weft__key_mask(const weft__schema *schema, int number, const char *const *patterns,
-                        size_t n);
+                              const char *const *patterns, unsigned mask, int *out, int *count);
 
 /* Whether propertyNames of a schema allows a key; and the keys that it lists. */
 weft_status weft__names_allow(weft__schema *schema, int number, const char *name, bool *out);

@@ -60,8 +60,8 @@ static bool add_free(machine *m, const schema_choice *c, object_part *o)
                        .keys = o->keys,
                        .next = o->state.extras};
     o->state.extras = key;
-    weft__object_add_free(m->schema, c, &o->state, o->wanted, o->at);
-    o->node = weft__object_free_node(c, o->keys, o->wanted);
+    weft__object_add_free(&o->state, o->at);
+    o->node = c->keys[o->keys].node;
     return true;
 }
 
@@ -70,7 +70,6 @@ static void push_colon(machine *m, frame f)
 {
     object_part *o = &f.as.object;
     o->low = o->high = o->at = o->keys = o->key_state = 0;
-    o->wanted = -1;
     o->key_hash = 0;
     o->bytes = NULL;
     o->alike = NULL;
@@ -217,9 +216,9 @@ static void push_free(machine *m, frame f)
     const int64_t bytes = bytes_to_new(c, &with);
     if (bytes >= SCHEMA_NEVER)
         return;
-    weft__object_read_free(m->schema, c, &with.state, with.keys, with.wanted, with.at + bytes);
+    weft__object_read_free(&with.state, with.keys, with.at + bytes);
     push(m, f, OBJECT_FREE,
-         bytes + 2 + least_of(m, weft__object_free_node(c, with.keys, with.wanted)) +
+         bytes + 2 + least_of(m, c->keys[with.keys].node) +
              weft__object_missing(m->schema, c, &with.state, 0));
 }
 
@@ -310,16 +309,10 @@ void weft__key_begin(machine *m, const frame *top)
     o->character = o->missing = 0;
     o->bytes = NULL;
     o->alike = NULL;
-    o->wanted = -1;
     o->keys = o->key_state = 0;
     push_key(m, f);
     o->alike = o->state.extras;
     for (o->keys = 0; o->keys < (int32_t)c->n_keys; o->keys++)
-        if (weft__object_may_add_free(m->schema, c, &o->state, o->keys, -1))
+        if (weft__object_may_add_free(m->schema, c, &o->state, o->keys))
             push_free(m, f);
-    for (o->wanted = 0; o->wanted < (int32_t)c->n_wanted; o->wanted++) {
-        o->keys = c->wanted[o->wanted].keys;
-        if (weft__object_may_add_free(m->schema, c, &o->state, o->keys, o->wanted))
-            push_free(m, f);
-    }
 }

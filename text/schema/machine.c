@@ -94,11 +94,11 @@ static void append(machine *m, frame_list *out, const frame *top)
 static uint64_t hash_object(uint64_t hash, const frame *f, const weft__schema *schema)
 {
     const object_part *o = &f->as.object;
-    hash = weft__mix(hash, (uint64_t)o->state.count << 32 | o->state.found);
+    hash = weft__mix(hash, (uint64_t)o->state.count);
     hash = weft__mix(hash, (uint64_t)o->low << 32 | (uint32_t)o->high);
     hash = weft__mix(hash, (uint64_t)o->at << 32 | (uint32_t)o->node);
     hash = weft__mix(hash, o->key_hash);
-    hash = weft__mix(hash, (uint64_t)(uint32_t)o->keys << 32 | (uint32_t)o->wanted);
+    hash = weft__mix(hash, (uint64_t)o->keys);
     hash = weft__mix(hash, (uint64_t)o->character << 32 | o->missing);
     const schema_choice *c = &schema->choices[f->choice];
     hash = weft__mix(hash, c->ordered ? (uint64_t)o->state.next : 0);

@@ -64,10 +64,10 @@ typedef struct object_part {
     int32_t node; /* of the value after the key */
     /* In a key: properties low .. high - 1 begin with its first `at` bytes. */
     int32_t low, high, at;
-    /* In an unnamed key: the entries of the choice's `keys` and `wanted` that it belongs to (or
-     * -1); the state of their pattern; the range of `extras` with the same beginning; and its
-     * incomplete last character: bits, and missing bytes. */
-    int32_t keys, wanted, key_state;
+    /* In an unnamed key: the entry of the choice's `keys` that it belongs to; the state of its
+     * pattern; the range of `extras` with the same beginning; and its incomplete last character:
+     * bits, and missing bytes. */
+    int32_t keys, key_state;
     const key_byte *bytes;
     const extra_key *alike;
     uint64_t key_hash;

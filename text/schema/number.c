@@ -81,34 +81,19 @@ static bool within_most(const interval *b, int64_t digits, int n_fraction)
     return b->below ? value < b->most : value <= b->most;
 }
 
-/* Whether the digits are allowed: not a multiple of an excluded step and, if `distinct`, without a
- * zero at the end. */
-static bool is_allowed(const interval *b, int64_t digits, int n_fraction)
-{
-    const schema_multiples *m = b->multiples;
-    for (int i = 0; m && i < m->n_excluded; i++)
-        if (digits % m->excluded[i][n_fraction] == 0)
-            return false;
-    return !b->distinct || digits % 10 != 0;
-}
-
 /* Whether some of the digits low .. high satisfy the upper bound; they satisfy the lower one. */
 static bool any_from(const interval *b, int64_t low, int64_t high, int n_fraction)
 {
-    /* Trying this many consecutive multiples is enough: with up to nine divisors, the longest gap
-     * between values that none of nine primes divides is 40, so either one of the multiples is
-     * allowed or all are excluded. */
-    enum { TRIES = 64 };
     const int64_t step = b->multiples ? b->multiples->step[n_fraction] : 1;
     int64_t digits = low % step == 0 ? low : low - low % step + step;
-    for (int i = 0; i < TRIES && digits <= high && within_most(b, digits, n_fraction); i++) {
-        if (is_allowed(b, digits, n_fraction))
-            return true;
-        if (step > high - digits)
+    /* If two consecutive multiples end in a zero, all do. */
+    if (b->distinct && digits % 10 == 0) {
+        if (digits > high || step > high - digits)
             return false;
         digits += step;
     }
-    return false;
+    return digits <= high && within_most(b, digits, n_fraction) &&
+           !(b->distinct && digits % 10 == 0);
 }
 
 /* Whether some of the digits low .. high, the last n_fraction of them after the point, are within

@@ -34,16 +34,9 @@ bool weft__object_may_add(const weft__schema *schema, const schema_choice *c, co
            least_of(schema, p->node) < SCHEMA_NEVER && (p->required || room_for_more(c, o));
 }
 
-int weft__object_free_node(const schema_choice *c, int keys, int wanted)
-{
-    return wanted < 0 ? c->keys[keys].node : c->wanted[wanted].node;
-}
-
 bool weft__object_may_add_free(const weft__schema *schema, const schema_choice *c,
-                               const object_state *o, int keys, int wanted)
+                               const object_state *o, int keys)
 {
-    if (wanted >= 0)
-        return !(o->found >> wanted & 1);
     return least_of(schema, c->keys[keys].node) < SCHEMA_NEVER && room_for_more(c, o);
 }
 
@@ -53,30 +46,23 @@ bool weft__object_may_add_any(const weft__schema *schema, const schema_choice *c
     for (size_t i = 0; i < c->n_properties; i++)
         if (weft__object_may_add(schema, c, o, i))
             return true;
-    for (int i = 0; i < (int)c->n_wanted; i++)
-        if (weft__object_may_add_free(schema, c, o, c->wanted[i].keys, i))
-            return true;
     for (int k = 0; k < (int)c->n_keys; k++)
-        if (weft__object_may_add_free(schema, c, o, k, -1))
+        if (weft__object_may_add_free(schema, c, o, k))
             return true;
     return false;
-}
-
-static void require(object_state *o, int64_t bytes)
-{
-    o->required_left++;
-    o->required_bytes =
-        bytes < SCHEMA_NEVER - o->required_bytes ? o->required_bytes + bytes : SCHEMA_NEVER;
 }
 
 object_state weft__object_start(const weft__schema *schema, const schema_choice *c)
 {
     object_state o = {0};
-    for (size_t i = 0; i < c->n_properties; i++)
-        if (c->properties[i].required)
-            require(&o, weft__object_property(schema, &c->properties[i]));
-    for (size_t i = 0; i < c->n_wanted; i++)
-        require(&o, least_of(schema, c->wanted[i].node) + 4);
+    for (size_t i = 0; i < c->n_properties; i++) {
+        if (!c->properties[i].required)
+            continue;
+        const int64_t bytes = weft__object_property(schema, &c->properties[i]);
+        o.required_left++;
+        o.required_bytes =
+            bytes < SCHEMA_NEVER - o.required_bytes ? o.required_bytes + bytes : SCHEMA_NEVER;
+    }
     return o;
 }
 
@@ -92,25 +78,18 @@ void weft__object_add(const weft__schema *schema, const schema_choice *c, object
     }
 }
 
-void weft__object_add_free(const weft__schema *schema, const schema_choice *c, object_state *o,
-                           int wanted, int64_t key_bytes)
+void weft__object_add_free(object_state *o, int64_t key_bytes)
 {
     o->count++;
-    if (wanted >= 0) {
-        o->found |= (uint32_t)1 << wanted;
-        o->required_left--;
-        o->required_bytes -= least_of(schema, c->wanted[wanted].node) + 4;
-    }
     if (key_bytes < SCHEMA_KEY_LENGTHS)
         o->free_used[key_bytes]++;
 }
 
-void weft__object_read_free(const weft__schema *schema, const schema_choice *c, object_state *o,
-                            int keys, int wanted, int64_t key_bytes)
+void weft__object_read_free(object_state *o, int keys, int64_t key_bytes)
 {
     o->reading_keys = keys;
     o->reading = 1 + key_bytes;
-    weft__object_add_free(schema, c, o, wanted, key_bytes);
+    weft__object_add_free(o, key_bytes);
 }
 
 /* ---- the fewest bytes ------------------------------------------------------------------------ */
@@ -209,15 +188,6 @@ static bool skip_lengths(const schema_choice *c, const object_state *o, key_rang
     return false;
 }
 
-/* Bytes of the next unnamed key. */
-static int64_t take_key(const schema_choice *c, const object_state *o, key_range *s, int k)
-{
-    if (!skip_lengths(c, o, s, k))
-        return SCHEMA_NEVER;
-    s->of[k].taken++;
-    return s->of[k].length;
-}
-
 /* The key group of the cheapest unnamed property; negative: none. */
 static int cheapest_keys(const weft__schema *schema, const schema_choice *c, const object_state *o,
                          key_range *s, int64_t *bytes)
@@ -275,9 +245,6 @@ int64_t weft__object_missing(const weft__schema *schema, const schema_choice *c,
     s.named = 0;
     for (size_t k = 0; k < c->n_keys; k++)
         s.of[k] = (keys_left){0};
-    for (size_t i = 0; i < c->n_wanted && sum < SCHEMA_NEVER; i++)
-        if (!(o->found >> i & 1))
-            sum += take_key(c, o, &s, c->wanted[i].keys);
     while (fillers > 0 && sum < SCHEMA_NEVER) {
         int64_t each = 0;
         const int64_t n = take_cheapest(schema, c, o, &s, fillers, &each);

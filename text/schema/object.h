@@ -22,8 +22,7 @@ typedef struct object_state {
     int32_t next;         /* the position in the declared order after the last property */
     size_t reading_named; /* number of the property being read, which counts as present; 0: none */
     int64_t count;        /* number of properties so far */
-    int64_t required_left, required_bytes; /* without the keys of wanted properties */
-    uint32_t found;                        /* a bit for each of the choice's `wanted` */
+    int64_t required_left, required_bytes;
     const extra_key *extras;               /* keys that the schema does not name */
     int32_t free_used[SCHEMA_KEY_LENGTHS]; /* number of them by length */
     int32_t reading_keys; /* for a key being read that is not in `extras` yet: its index into the
@@ -55,11 +54,11 @@ int64_t weft__object_missing(const weft__schema *schema, const schema_choice *c,
 int64_t weft__object_property(const weft__schema *schema, const schema_property *p);
 
 /* Whether a property may come now: a named one, or an unnamed one with `keys` (an index into the
- * choice's) and `wanted` (likewise, or negative). */
+ * choice's). */
 bool weft__object_may_add(const weft__schema *schema, const schema_choice *c, const object_state *o,
                           size_t property);
 bool weft__object_may_add_free(const weft__schema *schema, const schema_choice *c,
-                               const object_state *o, int keys, int wanted);
+                               const object_state *o, int keys);
 bool weft__object_may_add_any(const weft__schema *schema, const schema_choice *c,
                               const object_state *o);
 
@@ -67,14 +66,9 @@ bool weft__object_may_add_any(const weft__schema *schema, const schema_choice *c
  * key. */
 void weft__object_add(const weft__schema *schema, const schema_choice *c, object_state *o,
                       size_t property);
-void weft__object_add_free(const weft__schema *schema, const schema_choice *c, object_state *o,
-                           int wanted, int64_t key_bytes);
+void weft__object_add_free(object_state *o, int64_t key_bytes);
 /* The same for a key that is still being read. */
-void weft__object_read_free(const weft__schema *schema, const schema_choice *c, object_state *o,
-                            int keys, int wanted, int64_t key_bytes);
-
-/* The node of an unnamed property. */
-int weft__object_free_node(const schema_choice *c, int keys, int wanted);
+void weft__object_read_free(object_state *o, int keys, int64_t key_bytes);
 
 /* The number of possible keys of a given length in bytes; saturates. */
 int64_t weft__object_keys(int64_t bytes);

@@ -61,7 +61,7 @@ int weft__schema_number(weft__schema *schema, const weft__json *at, weft_status 
     if (*status)
         return -1;
     schema_entry *entry = &schema->schemas[schema->n_schemas++];
-    *entry = (schema_entry){.at = *at, .reference = UNKNOWN, .dependent = -1, .others = {-1, -1}};
+    *entry = (schema_entry){.at = *at, .reference = UNKNOWN, .dependent = -1, .violated = -1};
     *status = index_required(at, &entry->required);
     return *status ? -1 : (int)schema->n_schemas - 1;
 }
@@ -282,7 +282,6 @@ void weft__choice_release(schema_choice *choice)
     weft_free(choice->unique);
     weft_free(choice->prefix);
     weft_free(choice->wanted_items);
-    weft_free(choice->wanted);
     for (size_t i = 0; i < choice->n_keys; i++)
         weft__keys_release(&choice->keys[i]);
     weft_free(choice->keys);

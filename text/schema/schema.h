@@ -65,20 +65,13 @@ typedef struct schema_keys {
     bool *among;            /* by property: whether it has such a key */
 } schema_keys;
 
-typedef struct schema_wanted {
-    int keys, node;
-} schema_wanted;
-
 enum { SCHEMA_KEY_PATTERNS = 5, SCHEMA_KEYS = 1 << SCHEMA_KEY_PATTERNS };
 
-enum { SCHEMA_PLACES = 16, SCHEMA_EXCLUDED = 8 };
+enum { SCHEMA_PLACES = 16 };
 
-/* For each number of decimals: the step of which the digits must be a multiple, and the steps of
- * which they must not be multiples. */
+/* For each number of decimals: the step of which the digits must be a multiple. */
 typedef struct schema_multiples {
     int64_t step[SCHEMA_PLACES];
-    int64_t excluded[SCHEMA_EXCLUDED][SCHEMA_PLACES];
-    int n_excluded;
 } schema_multiples;
 
 typedef struct schema_choice {
@@ -106,8 +99,6 @@ typedef struct schema_choice {
     int32_t named_keys[SCHEMA_KEY_LENGTHS]; /* number of properties by the length of their keys */
     schema_keys *keys;                      /* groups of keys of other properties */
     size_t n_keys;
-    schema_wanted *wanted; /* unnamed properties, each of which must exist */
-    size_t n_wanted;
     int64_t min_properties, max_properties;
     bool enumerated; /* the value is one of the literals (JSON text) */
     char **literals; /* ascending */
@@ -132,8 +123,8 @@ typedef struct schema_entry {
     int dependent;         /* number of the schema made from dependentRequired and related keywords;
                             * negative: not made */
     json_object *required; /* its required names as keys; NULL: none */
-    int others[2]; /* numbers of the schemas made from what enum and const exclude; negative: not
-                    * made */
+    int violated; /* number of the schema made from its keywords (text/schema/violated.c); negative:
+                   * not made */
 } schema_entry;
 
 typedef struct schema_pair {
