@@ -135,7 +135,8 @@ typedef enum weft_tool_style {
     WEFT_TOOLS_GEMMA4,   /* <|tool_call>call:name{key:<|"|>text<|"|>}<tool_call|> */
     WEFT_TOOLS_FUNCTION, /* <function name="..."><param name="...">...</param></function> */
     WEFT_TOOLS_CUSTOM,   /* JSON between tool_open and tool_close */
-    WEFT_TOOLS_HARMONY   /* to=functions.name<|channel|>commentary json<|message|>{...}<|call|> */
+    WEFT_TOOLS_HARMONY,  /* to=functions.name<|channel|>commentary json<|message|>{...}<|call|> */
+    WEFT_TOOLS_PYTHON    /* <|tool_call_start|>[name(key="text", n=1)]<|tool_call_end|> */
 } weft_tool_style;
 
 /* The markup of a model's answers. Texts are borrowed for as long as a parser uses them. */

@@ -151,6 +151,60 @@ static void llama_calls(void)
     expect(&llama, "<|python_tag|>print(1)\nx", "[python {\"code\":\"print(1)\\nx\"}].");
 }
 
+/* Values as Python writes them, and as JSON. */
+static void lists_of_calls(void)
+{
+    const weft_chat_markup list = {.tools = WEFT_TOOLS_PYTHON};
+#define CALLS(BODY) "<|tool_call_start|>" BODY "<|tool_call_end|>"
+    expect(&list, "a\n" CALLS("[f(a=\"x\", n=-1.5e3), g.h()]") "b",
+           "a[f {\"a\":\"x\",\"n\":-1.5e3}][g.h {}]b.");
+    expect(&list,
+           CALLS("[f(a='it\\'s \"so\"', b=[1, [None, True,], ()], c={'k': False, \"l\": 2})]"),
+           "[f {\"a\":\"it's \\\"so\\\"\",\"b\":[1,[null,true],[]],\"c\":{\"k\":false,\"l\":2}}].");
+    expect(&list, CALLS("[f(a='''x\n'y''', b=\"\\n\\u00e9\\x41\\q]\", c=\"\")]"),
+           "[f {\"a\":\"x\\n'y\",\"b\":\"\\n\u00e9A\\\\q]\",\"c\":\"\"}].");
+    expect(&list, CALLS(" [ f ( a = null , b = 36893488147419103232 , ) ] "),
+           "[f {\"a\":null,\"b\":36893488147419103232}].");
+    expect(&list, CALLS("[{\"name\": \"f\", \"arguments\": {\"a\": 1}}]"), "[f {\"a\":1}].");
+    expect(&list, CALLS("[f()]") "\n" CALLS("[g()]"), "[f {}][g {}].");
+    static const char *const malformed[] = {
+        CALLS("[]"),
+        CALLS("f()"),
+        CALLS("[f(1)]"),
+        CALLS("[f(a=1]"),
+        CALLS("[f(a=x)]"),
+        CALLS("[f(a=\"x)]"),
+        CALLS("[f(a='\\ud800')]"),
+        CALLS("[f(a=1 b=2)]"),
+        CALLS("[f() g()]"),
+        CALLS("[f()]x"),
+        CALLS("[f(a={1: 2})]"),
+        CALLS("[f(a=01)]"),
+        CALLS("[f(=1)]"),
+        CALLS("[()]"),
+        CALLS("[f(a=[1)]"),
+        "<|tool_call_start|>[f(",
+    };
+    for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++) {
+        char text[128];
+        snprintf(text, sizeof text, "%s.", malformed[i]);
+        expect(&list, malformed[i], text);
+    }
+    char deep[512], brackets[2][71], text[520];
+    memset(brackets[0], '[', sizeof brackets[0] - 1);
+    memset(brackets[1], ']', sizeof brackets[1] - 1);
+    brackets[0][70] = brackets[1][70] = '\0';
+    snprintf(deep, sizeof deep, CALLS("[f(a=%s%s)]"), brackets[0], brackets[1]);
+    snprintf(text, sizeof text, "%s.", deep);
+    expect(&list, deep, text);
+#undef CALLS
+    static const char source[] = "{{ 'List of tools: [' + tools | tojson + ']' }}";
+    weft_chat *chat;
+    if (CHECK_OK(weft_chat_parse(source, strlen(source), "t", NULL, &chat)))
+        CHECK_EQ_INT(weft_chat_markup_of(chat, NULL, true).tools, WEFT_TOOLS_PYTHON);
+    weft_chat_free(chat);
+}
+
 static void mistral_calls(void)
 {
     const weft_chat_markup mistral = {.tools = WEFT_TOOLS_MISTRAL};
@@ -232,6 +286,6 @@ static void a_callback_can_stop(void)
 
 CHECK_MAIN("markup", CHECK_CASE(reasoning_is_split_from_the_answer), CHECK_CASE(hermes_calls),
            CHECK_CASE(calls_that_are_malformed_are_text), CHECK_CASE(large_integers_in_calls),
-           CHECK_CASE(llama_calls), CHECK_CASE(mistral_calls), CHECK_CASE(gemma4_calls),
-           CHECK_CASE(function_and_custom_calls), CHECK_CASE(the_message_holds_what_was_parsed),
-           CHECK_CASE(a_callback_can_stop))
+           CHECK_CASE(llama_calls), CHECK_CASE(lists_of_calls), CHECK_CASE(mistral_calls),
+           CHECK_CASE(gemma4_calls), CHECK_CASE(function_and_custom_calls),
+           CHECK_CASE(the_message_holds_what_was_parsed), CHECK_CASE(a_callback_can_stop))

@@ -51,6 +51,11 @@ static const format formats[] = {
      "<function name=\"%s\"><param name=\"s\"><![CDATA[<think>}\"</tool_call>]]></param><param "
      "name=\"n\">%d</param></function>",
      ""},
+    {"lists",
+     {.think_open = "<think>", .think_close = "</think>", .tools = WEFT_TOOLS_PYTHON},
+     {"<think>", "</think>", "<|tool_call_start|>", "<|tool_call_end|>"},
+     "<|tool_call_start|>[%s(s=\"<think>}\\\"</tool_call>\", n=%d)]<|tool_call_end|>",
+     ""},
     {"custom",
      {.tools = WEFT_TOOLS_CUSTOM, .tool_open = "<<call:", .tool_close = ":call>>"},
      {"<<call:", ":call>>"},

@@ -26,6 +26,8 @@ static const char *tool_open(const weft_chat_markup *m)
         return "<|tool_call>";
     case WEFT_TOOLS_FUNCTION:
         return "<function name=\"";
+    case WEFT_TOOLS_PYTHON:
+        return "<|tool_call_start|>";
     case WEFT_TOOLS_CUSTOM:
         return m->tool_open;
     default:
@@ -44,6 +46,8 @@ static const char *tool_close(const weft_chat_markup *m)
         return "<tool_call|>";
     case WEFT_TOOLS_FUNCTION:
         return "</function>";
+    case WEFT_TOOLS_PYTHON:
+        return "<|tool_call_end|>";
     case WEFT_TOOLS_CUSTOM:
         return m->tool_close;
     default:
@@ -366,7 +370,8 @@ static weft_status take_call(weft_chat_parser *p, bool final, bool *more)
         first++;
     if (first == n && !final)
         return WEFT_OK;
-    const bool json = first < n && (text[first] == '{' || text[first] == '[' || !close);
+    const bool json = first < n && p->markup.tools != WEFT_TOOLS_PYTHON &&
+                      (text[first] == '{' || text[first] == '[' || !close);
     size_t end = n + 1;
     if (p->markup.tools == WEFT_TOOLS_FUNCTION)
         end = find_tag_end(&p->scan, text, n, close);
@@ -521,7 +526,8 @@ weft_chat_markup weft_chat_markup_of(const weft_chat *chat, const char *prompt, 
         {WEFT__HARMONY_SIGN, WEFT_TOOLS_HARMONY},  {"<|tool_call>", WEFT_TOOLS_GEMMA4},
         {"<tool_call>", WEFT_TOOLS_HERMES},        {"[TOOL_CALLS]", WEFT_TOOLS_MISTRAL},
         {"<function name=", WEFT_TOOLS_FUNCTION},  {"<|python_tag|>", WEFT_TOOLS_LLAMA},
-        {"<|start_header_id|>", WEFT_TOOLS_LLAMA},
+        {"<|start_header_id|>", WEFT_TOOLS_LLAMA}, {"<|tool_call_start|>", WEFT_TOOLS_PYTHON},
+        {"List of tools: ", WEFT_TOOLS_PYTHON},
     };
     static const char *const thoughts[][2] = {
         {"<|channel>", "<channel|>"}, {"<think>", "</think>"}, {"[THINK]", "[/THINK]"}};

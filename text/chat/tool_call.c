@@ -318,6 +318,10 @@ json_object *weft__tool_calls(weft_tool_style style, const char *body, size_t le
         return read_mistral(s);
     case WEFT_TOOLS_GEMMA4:
         return read_gemma4(s);
+    case WEFT_TOOLS_PYTHON: {
+        json_object *calls = weft__tool_calls_list(body, length);
+        return calls ? calls : weft__tool_calls_json(body, length);
+    }
     case WEFT_TOOLS_FUNCTION:
         return read_function(s, &named);
     case WEFT_TOOLS_HERMES:

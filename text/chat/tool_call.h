@@ -17,4 +17,7 @@ json_object *weft__tool_calls_json(const char *body, size_t length);
  * call of "python". */
 json_object *weft__tool_calls_python(const char *body, size_t length);
 
+/* The same for a list of calls as Python writes them: [name(key="text", n=1), ...]. */
+json_object *weft__tool_calls_list(const char *body, size_t length);
+
 #endif
