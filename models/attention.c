@@ -52,13 +52,10 @@ weft_module *weft__attention_new(const weft__decoder_config *c, const weft__laye
     weft_nn_child(m, o_proj, weft_nn_linear_new(H * D, E, c->output_bias));
     if (c->sinks)
         weft_nn_param(m, sinks, weft_zeros(WEFT_DIMS(H), WEFT_FLOAT32));
-    const bool late = c->late_qk_norm;
-    if (c->qk_norm || late)
-        weft_nn_add_child(&m->module, late ? "query_layernorm" : "q_norm", &m->q_norm,
-                          weft__norm_new(c, c->whole_qk_norm ? H * D : D));
-    if ((c->qk_norm || late) && !borrows(m))
-        weft_nn_add_child(&m->module, late ? "key_layernorm" : "k_norm", &m->k_norm,
-                          weft__norm_new(c, c->whole_qk_norm ? Hk * D : D));
+    if (c->qk_norm || c->late_qk_norm)
+        weft_nn_child(m, q_norm, weft__norm_new(c, c->whole_qk_norm ? H * D : D));
+    if ((c->qk_norm || c->late_qk_norm) && !borrows(m))
+        weft_nn_child(m, k_norm, weft__norm_new(c, c->whole_qk_norm ? Hk * D : D));
     return weft_nn_finish(m);
 }
 

@@ -1,6 +1,7 @@
 /* models/block.c -- the standard block: x + attention(norm(x)), then x + mlp(norm(x)); or both of
- * one norm of x. */
+ * one norm of x. Some layers have another mixer instead of attention. */
 #include "models/block.h"
+#include "nn/module.h"
 
 weft_module *weft__norm_new(const weft__decoder_config *c, int64_t E)
 {
@@ -23,7 +24,8 @@ weft_array *weft__norm_weight(weft_module *norm)
 
 typedef struct block {
     weft_module module;
-    weft_module *self_attn, *mlp;
+    weft_module *attention, *mlp;
+    const weft__mixer *mixer;                                                 /* NULL: attention */
     weft_module *before_attention, *after_attention, *before_mlp, *after_mlp; /* norms, or NULL */
     double residual_scale;
     bool parallel;
@@ -36,29 +38,32 @@ static void add_norm(block *m, const char *name, weft_module **at, const weft__d
     weft_nn_add_child(&m->module, name, at, weft__norm_new(c, c->hidden_size));
 }
 
-static weft_module *block_new(const weft__decoder_config *c, const weft__layer *layer)
+weft_module *weft__block_new(const weft__decoder_config *c, const weft__layer *layer)
 {
     block *m = weft_nn_new(block, &block_type);
     if (m == NULL)
         return NULL;
-    const char *second = c->after_attention ? c->after_attention : "post_attention_layernorm";
-    const char *third = c->before_mlp ? c->before_mlp
-                        : c->sandwich ? "pre_feedforward_layernorm"
-                                      : "post_attention_layernorm";
+    const char *second = "post_attention_layernorm";
+    const char *third = c->sandwich ? "pre_feedforward_layernorm" : second;
+    m->mixer = layer->mixer;
     m->residual_scale = c->residual_scale;
     m->parallel = c->parallel;
     if (!c->post_norm)
         add_norm(m, "input_layernorm", &m->before_attention, c);
-    weft_nn_child(m, self_attn, weft__attention_new(c, layer, false));
+    weft_nn_add_child(&m->module, m->mixer ? m->mixer->name : "self_attn", &m->attention,
+                      m->mixer ? m->mixer->create(c, layer) : weft__attention_new(c, layer, false));
     if (c->sandwich || c->post_norm)
         add_norm(m, second, &m->after_attention, c);
     if (!c->post_norm && !c->parallel)
         add_norm(m, third, &m->before_mlp, c);
     weft_nn_child(m, mlp,
-                  layer->sparse ? weft__moe_new(c, layer)
-                                : weft__mlp_new(c, layer->intermediate_size));
+                  layer->mlp      ? layer->mlp(c, layer)
+                  : layer->sparse ? weft__moe_new(c, layer)
+                                  : weft__mlp_new(c, layer->intermediate_size));
     if (c->sandwich || c->post_norm)
-        add_norm(m, c->after_mlp ? c->after_mlp : "post_feedforward_layernorm", &m->after_mlp, c);
+        add_norm(m, "post_feedforward_layernorm", &m->after_mlp, c);
+    for (const weft__module_name *n = c->modules; n && n->path; n++)
+        weft__nn_rename(&m->module, n->path, n->name);
     return weft_nn_finish(m);
 }
 
@@ -75,16 +80,19 @@ static weft_array *joined(const block *m, weft_array *x, weft_array *y, weft_mod
     return weft_add(x, m->residual_scale != 0 ? weft_scale(y, m->residual_scale) : y);
 }
 
-static weft_array *block_forward(weft_module *self, weft_array *x, const weft__step *step,
-                                 weft_cache *cache)
+weft_array *weft__block_forward(weft_module *self, weft_array *x, const weft__step *step,
+                                weft_cache *cache)
 {
     block *m = (block *)self;
     weft_nn_enter(m);
     weft_array *y = normalized(m->before_attention, x); /* (B, L, E) */
-    x = joined(m, x, weft__attention_forward(m->self_attn, y, step, cache), m->after_attention);
+    weft_array *mixed = m->mixer ? m->mixer->forward(m->attention, y, step, cache)
+                                 : weft__attention_forward(m->attention, y, step, cache);
+    x = joined(m, x, mixed, m->after_attention);
     y = m->parallel ? y : normalized(m->before_mlp, x);
     x = joined(m, x, weft_nn_call(m->mlp, y), m->after_mlp);
     return weft_nn_leave(m, x);
 }
 
-const weft__architecture weft__usual_architecture = {.block = block_new, .forward = block_forward};
+const weft__architecture weft__usual_architecture = {.block = weft__block_new,
+                                                     .forward = weft__block_forward};

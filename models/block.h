@@ -21,6 +21,16 @@ weft_array *weft__attention_forward(weft_module *attention, weft_array *x, const
 /* Drops the arrays that weft__step.kept holds for a layer. */
 void weft__view_drop(weft_cache_view *view);
 
+/* ---- convolution.c: weight, bias ------------------------------------------------------------- */
+
+/* A depthwise causal convolution of C channels; the weight is (C, 1, taps) or, with `taps_first`,
+ * (C, taps, 1). */
+weft_module *weft__convolution_new(int64_t C, int64_t taps, bool bias, bool taps_first);
+/* Convolves x (B, L, C), preceded by *before (B, taps - 1, C) float32, which becomes the last
+ * inputs: (B, L, C) float32. `first` (B, L) or NULL is the start of each token's sequence. */
+weft_array *weft__convolution_forward(weft_module *convolution, weft_array *x, weft_array *first,
+                                      weft_array **before);
+
 /* ---- delta_net.c: in_proj_*, conv1d, A_log, dt_bias, norm, out_proj -------------------------- */
 
 /* The first five have their names in config.json. */
@@ -69,6 +79,10 @@ weft_module *weft__moe_new(const weft__decoder_config *c, const weft__layer *lay
 
 /* ---- block.c --------------------------------------------------------------------------------- */
 
+/* The standard block, for architectures; it has the layer's mixer and MLP. */
+weft_module *weft__block_new(const weft__decoder_config *c, const weft__layer *layer);
+weft_array *weft__block_forward(weft_module *block, weft_array *x, const weft__step *step,
+                                weft_cache *cache);
 extern const weft__architecture weft__usual_architecture;
 
 #endif

@@ -1,6 +1,7 @@
 /* models/config.c -- config.json: parsing, accessors, and reading of structs by field table. */
 #include "models/config.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <json-c/json_object.h>
@@ -122,6 +123,18 @@ bool weft__config_tensor(const weft_config *config, const char *path, weft_dims 
            config->tensors->shape(config->tensors->context, path, out ? out : &shape);
 }
 
+bool weft__config_taps_first(const weft_config *config, int64_t n_layers, const char *path)
+{
+    weft_dims shape = {0};
+    bool found = false;
+    for (int64_t i = 0; i < n_layers && !found; i++) {
+        char whole[96];
+        snprintf(whole, sizeof whole, "model.layers.%lld.%s.weight", (long long)i, path);
+        found = weft__config_tensor(config, whole, &shape);
+    }
+    return found && shape.n == 3 && shape.at[2] == 1;
+}
+
 /* ---- looking up ----------------------------------------------------------------------------- */
 
 json_object *weft__config_object(const weft_config *config)
@@ -171,7 +184,8 @@ bool weft__config_is_tied(const weft_config *config)
     bool tied = true;
     if (whole.value && weft__json_as_bool(&whole, &tied) != WEFT_OK)
         tied = true;
-    return tied && weft_config_bool(config, "tie_word_embeddings", false);
+    tied = tied && weft_config_bool(config, "tie_word_embeddings", false);
+    return weft_config_bool(config, "tie_embedding", tied); /* of LFM2 */
 }
 
 int64_t weft_config_int(const weft_config *config, const char *key, int64_t fallback)

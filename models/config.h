@@ -51,6 +51,8 @@ typedef struct weft__tensors {
 /* `tensors` must outlive its use; NULL: none. */
 void weft__config_set_tensors(weft_config *config, const weft__tensors *tensors);
 bool weft__config_has_tensors(const weft_config *config);
+/* Whether the convolution at `path` in layers is (channels, taps, 1), as MLX stores it. */
+bool weft__config_taps_first(const weft_config *config, int64_t n_layers, const char *path);
 /* False: the tensor does not exist, or no tensors are known. `out` may be NULL. */
 bool weft__config_tensor(const weft_config *config, const char *path, weft_dims *out);
 

@@ -153,6 +153,10 @@ static weft_module *decoder_new(const weft_config *config, const weft__decoder_c
         weft_nn_add_child(&m->module, "", &m->extra, a->extra(config, c));
     weft_nn_child(m, layers, layers_new(c, a, layers));
     weft_nn_child(m, norm, weft__norm_new(c, c->hidden_size));
+    for (const weft__module_name *n = c->modules; n && n->path; n++) {
+        if (strcmp(n->path, "model.norm") == 0)
+            weft__nn_rename(&m->module, "norm", n->name);
+    }
     return weft_nn_finish(m);
 }
 

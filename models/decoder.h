@@ -5,6 +5,11 @@
 
 #include "weft/model.h"
 
+/* A part of a block, by its path there, or "model.norm", whose name is another one. */
+typedef struct weft__module_name {
+    const char *path, *name;
+} weft__module_name;
+
 /* A family's configuration. Fields that are in config.json have the same names. The family's table
  * reads those it uses; its constructor sets the others. */
 typedef struct weft__decoder_config {
@@ -19,8 +24,7 @@ typedef struct weft__decoder_config {
     bool mlp_bias;
     bool qk_norm;       /* RMSNorm of each head's q and k before the rotation */
     bool whole_qk_norm; /* the same of all heads together, before they are separated */
-    bool late_qk_norm;  /* each head's q and k are normalized after the rotation instead; these
-                         * norms are query_layernorm and key_layernorm */
+    bool late_qk_norm;  /* each head's q and k are normalized after the rotation instead */
     bool fused_qkv;     /* q, k and v are rows of one matrix, qkv_proj */
     bool fused_gate_up; /* the MLP's gate and up are rows of one matrix, gate_up_proj */
     bool interleaved;   /* the rotation is of neighboring elements, not of the head's halves */
@@ -31,11 +35,10 @@ typedef struct weft__decoder_config {
     bool output_gate; /* q_proj also computes a gate for each head, after its q; the head's output
                        * is multiplied by the gate's sigmoid */
     bool use_sliding_window;
-    bool sandwich;  /* attention and MLP are also followed by a norm */
-    bool post_norm; /* they are only followed by a norm, not preceded */
-    bool parallel;  /* both read the same norm of the block's input */
-    /* Names of the norms that follow and precede them; NULL: the usual ones. */
-    const char *after_attention, *before_mlp, *after_mlp;
+    bool sandwich;                    /* attention and MLP are also followed by a norm */
+    bool post_norm;                   /* they are only followed by a norm, not preceded */
+    bool parallel;                    /* both read the same norm of the block's input */
+    const weft__module_name *modules; /* in this order, NULL at the end; NULL: none */
     const char *hidden_act;
     double theta;                 /* if config.json has none */
     double partial_rotary_factor; /* likewise; 0: the family always rotates the whole head */
@@ -63,6 +66,7 @@ typedef struct weft__decoder_config {
     /* > 0: layers use linear attention, except every so-many-th, unless layer_types says otherwise.
      */
     int64_t full_attention_interval;
+    const char *linear_type; /* such a layer in layer_types, besides "linear_attention"; or NULL */
 } weft__decoder_config;
 
 /* The rows that the tables of all families share; the arguments are defaults. */
@@ -101,8 +105,19 @@ typedef enum weft__window_rule {
     WEFT__WINDOW_PATTERN /* all layers but every sliding_window_pattern-th */
 } weft__window_rule;
 
+typedef struct weft__layer weft__layer;
+typedef struct weft__step weft__step;
+
+/* What a layer with states has instead of attention. */
+typedef struct weft__mixer {
+    const char *name; /* in the block */
+    weft_module *(*create)(const weft__decoder_config *c, const weft__layer *layer);
+    weft_array *(*forward)(weft_module *mixer, weft_array *x, const weft__step *step,
+                           weft_cache *cache);
+} weft__mixer;
+
 /* Properties of one layer. */
-typedef struct weft__layer {
+struct weft__layer {
     int64_t index;
     int64_t window; /* 0: none, and the rotation is that of full attention */
     int64_t head_dim, n_kv_heads, intermediate_size;
@@ -113,10 +128,13 @@ typedef struct weft__layer {
     bool sparse;          /* experts */
     bool gates_with_ups;  /* gates and ups of the experts are one tensor: gates first, or
                            * `alternating` */
-    bool linear;          /* linear attention: no keys and values, but these states: */
+    /* The MLP of the standard block; NULL: the usual one, or experts. */
+    weft_module *(*mlp)(const weft__decoder_config *c, const weft__layer *layer);
+    bool linear;              /* no attention, keys and values, but this and states: */
+    const weft__mixer *mixer; /* NULL: the block has its own */
     int n_states;
     weft_dims states[WEFT_LAYER_STATES]; /* for one sequence; kept in its cache */
-} weft__layer;
+};
 
 typedef struct weft__rotation {
     weft_array *frequencies; /* (d/2) */
@@ -126,7 +144,7 @@ typedef struct weft__rotation {
 } weft__rotation;
 
 /* Data shared by all blocks of a forward pass. */
-typedef struct weft__step {
+struct weft__step {
     weft_array *positions;          /* (L) or (B, L) */
     weft__rotation rotations[2];    /* for layers without and with a window */
     weft_array *query_scale;        /* (L, 1, 1) or (B, L, 1, 1), or NULL */
@@ -136,7 +154,7 @@ typedef struct weft__step {
     weft_array *extra;              /* result of the architecture's `prepare`, or NULL */
     weft_cache_view *kept;          /* of source layers, one per layer */
     weft_attention_record *records; /* one per layer, or NULL */
-} weft__step;
+};
 
 /* Replacements by an architecture for the standard parts. */
 typedef struct weft__architecture {
@@ -144,6 +162,9 @@ typedef struct weft__architecture {
     /* x (B, L, E) -> (B, L, E). cache may be NULL. */
     weft_array *(*forward)(weft_module *block, weft_array *x, const weft__step *step,
                            weft_cache *cache);
+    /* For the standard block: the mixer of linear layers, and the MLP (weft__layer). */
+    const weft__mixer *mixer;
+    weft_module *(*mlp)(const weft__decoder_config *c, const weft__layer *layer);
     /* Sets layer properties that depend on its position; NULL: only config.json's layer_types. */
     weft_status (*layer)(const weft_config *config, const weft__decoder_config *c,
                          weft__layer *layer);

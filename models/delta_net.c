@@ -8,68 +8,6 @@
 enum { TAPS, MATRICES, N_STATES }; /* states passed from token to token */
 static const double l2_eps = 1e-6;
 
-/* ---- the convolution ------------------------------------------------------------------------ */
-
-typedef struct taps {
-    weft_module module;
-    weft_array *weight; /* (C, 1, taps), or (C, taps, 1) */
-} taps;
-
-static const weft_module_type taps_type = {.name = "depthwise_conv"};
-
-static weft_module *taps_new(int64_t C, int64_t n, bool taps_first)
-{
-    taps *m = weft_nn_new(taps, &taps_type);
-    if (m == NULL)
-        return NULL;
-    const double bound = 1 / sqrt((double)n);
-    const weft_dims shape = taps_first ? WEFT_DIMS(C, n, 1) : WEFT_DIMS(C, 1, n);
-    weft_nn_param(m, weight, weft_random_uniform(NULL, shape, -bound, bound, WEFT_FLOAT32));
-    return weft_nn_finish(m);
-}
-
-/* The position of each of L tokens in its row, (L). */
-static weft_array *places(weft_array *like, int64_t L)
-{
-    return weft_to(weft_arange(0, (double)L, 1, WEFT_INT32), weft_device_of(like));
-}
-
-/* The element of `part` (B, L, C) `back` tokens before each token, or 0 if that is before `first`.
- */
-static weft_array *own_part(weft_array *part, weft_array *first, int64_t back)
-{
-    if (first == NULL || back == 0)
-        return part;
-    weft_array *place = places(first, weft_dim(part, 1));
-    weft_array *there =
-        weft_subtract(place, weft_to(weft_scalar_int(back, WEFT_INT32), weft_device_of(first)));
-    weft_array *own = weft_expand_dims(weft_greater_equal(there, first), -1); /* (B, L, 1) */
-    return weft_where(own, part, weft_scalar(0, weft_dtype_of(part)));
-}
-
-/* Convolves x (B, L, C), preceded by *before (B, taps - 1, C), which is updated: (B, L, C) float32.
- * `first` (B, L) or NULL is the start of each token's sequence. */
-static weft_array *convolve(weft_module *self, weft_array *x, weft_array *first,
-                            weft_array **before)
-{
-    taps *m = (taps *)self;
-    weft_nn_enter(m);
-    const int64_t C = weft_dim(x, 2), L = weft_dim(x, 1), n = weft_size(m->weight) / C;
-    weft_array *weight = weft_astype(weft_reshape(m->weight, WEFT_DIMS(C, n)), WEFT_FLOAT32);
-    weft_array *both[] = {*before, weft_astype(x, WEFT_FLOAT32)}, *y = NULL;
-    weft_array *all = weft_concatenate(both, 2, 1); /* (B, n - 1 + L, C) */
-    for (int64_t i = 0; i < n; i++) {
-        weft_array *tap = weft_squeeze(weft_slice_axis(weight, 1, i, i + 1), 1); /* (C) */
-        weft_array *part = weft_multiply(weft_slice_axis(all, 1, i, i + L), tap);
-        part = own_part(part, first, n - 1 - i);
-        y = y ? weft_add(y, part) : part;
-    }
-    weft_array *results[] = {weft_silu(y), weft_slice_axis(all, 1, L, L + n - 1)};
-    weft_nn_leave_n(&m->module, results, 2);
-    *before = results[1];
-    return results[0];
-}
-
 /* ---- the layer ------------------------------------------------------------------------------ */
 
 typedef struct delta_net {
@@ -125,9 +63,9 @@ weft_module *weft__delta_net_new(const weft__decoder_config *decoder,
     const int64_t E = decoder->hidden_size, Hv = c->linear_num_value_heads;
     m->c = *c;
     add_projections(m, E);
-    weft_nn_child(
-        m, conv1d,
-        taps_new(2 * keys_of(c) + values_of(c), c->linear_conv_kernel_dim, c->taps_first));
+    weft_nn_child(m, conv1d,
+                  weft__convolution_new(2 * keys_of(c) + values_of(c), c->linear_conv_kernel_dim,
+                                        false, c->taps_first));
     weft_array *decay = weft_random_uniform(NULL, WEFT_DIMS(Hv), 0.01, 16, WEFT_FLOAT32);
     weft_nn_param(m, A_log, weft_log(decay));
     weft_nn_param(m, dt_bias, weft_ones(WEFT_DIMS(Hv), WEFT_FLOAT32));
@@ -181,35 +119,13 @@ static weft_array *unit(weft_array *x, double scale)
     return weft_scale(weft_rms_norm(x, NULL, l2_eps / D, 0), scale / sqrt(D));
 }
 
-/* The logarithm of the decay: -exp(A_log) softplus(a + dt_bias), float32. A sequence that begins
- * within a row discards earlier tokens: e^FORGET is 0, and FORGET times 0 is not NaN. */
+/* The logarithm of the decay: -exp(A_log) softplus(a + dt_bias), float32. */
 static weft_array *decay_logarithm(const delta_net *m, weft_array *a, weft_array *first)
 {
-    enum { FORGET = -10000 };
     weft_array *bias = weft_astype(m->dt_bias, WEFT_FLOAT32);
     weft_array *step = weft_softplus(weft_add(weft_astype(a, WEFT_FLOAT32), bias));
     weft_array *rate = weft_negative(weft_exp(weft_astype(m->A_log, WEFT_FLOAT32)));
-    weft_array *g = weft_multiply(step, rate); /* (B, L, Hv) */
-    if (first == NULL)
-        return g;
-    weft_array *begins = weft_equal(places(first, weft_dim(g, 1)), first); /* (B, L) */
-    return weft_where(weft_expand_dims(begins, -1), weft_scalar(FORGET, WEFT_FLOAT32), g);
-}
-
-/* The states before the first token of x, (B, shape...) each; zeros at the start of a sequence. */
-static void states_before(const delta_net *m, int64_t B, const weft_cache *cache,
-                          weft_array *states[N_STATES])
-{
-    weft_dims shapes[N_STATES];
-    weft__delta_net_states(&m->c, shapes);
-    for (int i = 0; i < N_STATES; i++) {
-        weft_dims all = {.n = shapes[i].n + 1, .at = {B}};
-        for (int k = 0; k < shapes[i].n; k++)
-            all.at[k + 1] = shapes[i].at[k];
-        states[i] = cache ? weft__recurrent_at(cache, i) : NULL;
-        if (states[i] == NULL)
-            states[i] = weft_zeros(all, WEFT_FLOAT32);
-    }
+    return weft__recurrent_resets(weft_multiply(step, rate), first); /* (B, L, Hv) */
 }
 
 /* The heads' normalized outputs, gated by z: (B, L, V) in the dtype of `like`. */
@@ -225,24 +141,23 @@ weft_array *weft__delta_net_forward(weft_module *self, weft_array *x, const weft
 {
     delta_net *m = (delta_net *)self;
     const weft__delta_net_config *c = &m->c;
-    if (step->mask)
-        return weft_error_array("delta_net: a mask besides causality is unsupported");
-    if (cache && !weft__recurrent_is(cache))
-        return weft_error_array("delta_net: expected a recurrent cache, got a %s one",
-                                cache->type->name);
-    weft_nn_enter(m);
-    const int64_t L = weft_dim(x, 1), Hk = c->linear_num_key_heads, D = c->linear_key_head_dim;
+    const int64_t B = weft_dim(x, 0), Hk = c->linear_num_key_heads, D = c->linear_key_head_dim;
+    weft_dims shapes[N_STATES];
     weft_array *states[N_STATES];
-    states_before(m, weft_dim(x, 0), cache, states);
+    weft_nn_enter(m);
+    weft__delta_net_states(c, shapes);
+    weft_array *error = weft__recurrent_before(shapes, N_STATES, B, step, cache, states);
+    if (error)
+        return weft_nn_leave(m, error);
     const projected p = project(m, x);
-    weft_array *qkv = convolve(m->conv1d, p.qkv, step->first, &states[TAPS]); /* (B, L, 2 K + V) */
-    weft_array *q = unit(heads(qkv, 0, Hk, D), 1 / sqrt((double)D));          /* (B, L, Hk, D) */
+    weft_array *qkv = weft_silu(
+        weft__convolution_forward(m->conv1d, p.qkv, step->first, &states[TAPS])); /* (B, L, ...) */
+    weft_array *q = unit(heads(qkv, 0, Hk, D), 1 / sqrt((double)D)); /* (B, L, Hk, D) */
     weft_array *k = unit(heads(qkv, Hk * D, Hk, D), 1);
     weft_array *v = heads(qkv, 2 * Hk * D, c->linear_num_value_heads, c->linear_value_head_dim);
     weft_array *beta = weft_sigmoid(weft_astype(p.b, WEFT_FLOAT32)); /* (B, L, Hv) */
     weft_array *y = weft_gated_delta(q, k, v, decay_logarithm(m, p.a, step->first), beta,
                                      states[MATRICES], &states[MATRICES]);
-    if (cache && weft__recurrent_put(cache, states, step->offset ? 0 : L) != WEFT_OK)
-        y = weft_error_array("%s", weft_error_message());
+    y = weft__recurrent_after(y, step, cache, states);
     return weft_nn_leave(m, weft_nn_call(m->out_proj, gated(m, y, p.z, x)));
 }

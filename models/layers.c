@@ -185,7 +185,8 @@ static weft_status is_linear(const weft_config *config, const weft__decoder_conf
     weft_status status = weft__json_at(&types, (size_t)layer, &at);
     if (status == WEFT_OK)
         status = weft__json_as_string(&at, &type, NULL);
-    *out = strcmp(type, "linear_attention") == 0;
+    *out = strcmp(type, "linear_attention") == 0 ||
+           (c->linear_type && strcmp(type, c->linear_type) == 0);
     return status;
 }
 
@@ -262,10 +263,12 @@ static weft_status read_layer(const weft_config *config, const weft__decoder_con
         status = is_dense(config, layer->index, &dense);
     const int64_t every = c->decoder_sparse_step > 1 ? c->decoder_sparse_step : 1;
     layer->sparse = !dense && (layer->index + 1) % every == 0;
+    layer->mlp = architecture->mlp;
     if (status == WEFT_OK && architecture->layer)
         status = architecture->layer(config, c, layer);
     if (status != WEFT_OK)
         return status;
+    layer->mixer = layer->linear ? architecture->mixer : NULL;
     const bool combined = c->alternating && !weft__config_has_tensors(config); /* as in files */
     layer->gates_with_ups = layer->sparse && (combined || has_gates_with_ups(config, layer->index));
     if (layer->n_kv_heads < 1 || c->num_attention_heads % layer->n_kv_heads != 0 ||

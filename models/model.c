@@ -323,7 +323,9 @@ static weft_status make(weft_model *m, const weft_config *config)
     if (status == WEFT_OK)
         status = choose_family(m, NULL);
     if (status == WEFT_OK)
-        status = build(m, !weft_config_bool(m->config, "tie_word_embeddings", m->family->tied));
+        status = build(m, !weft_config_bool(
+                              m->config, "tie_embedding",
+                              weft_config_bool(m->config, "tie_word_embeddings", m->family->tied)));
     return status == WEFT_OK
                ? weft__generation_read(&m->generation, m->config, NULL, m->info.vocab_size)
                : status;

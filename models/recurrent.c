@@ -171,12 +171,29 @@ bool weft__recurrent_is(const weft_cache *cache)
     return cache->type == &recurrent_type;
 }
 
-weft_array *weft__recurrent_at(const weft_cache *cache, int i)
+/* ---- a step ---------------------------------------------------------------------------------- */
+
+weft_array *weft__recurrent_before(const weft_dims *shapes, int n, int64_t B,
+                                   const weft__step *step, const weft_cache *cache,
+                                   weft_array **states)
 {
-    return ((const recurrent *)cache)->states[i];
+    if (step->mask)
+        return weft_error_array("a mask besides causality is unsupported where layers keep states");
+    if (cache && !weft__recurrent_is(cache))
+        return weft_error_array("expected a recurrent cache, got a %s one", cache->type->name);
+    for (int i = 0; i < n; i++) {
+        weft_dims all = {.n = shapes[i].n + 1, .at = {B}};
+        for (int k = 0; k < shapes[i].n; k++)
+            all.at[k + 1] = shapes[i].at[k];
+        states[i] = cache ? ((const recurrent *)cache)->states[i] : NULL;
+        if (states[i] == NULL)
+            states[i] = weft_zeros(all, WEFT_FLOAT32);
+    }
+    return NULL;
 }
 
-weft_status weft__recurrent_put(weft_cache *cache, weft_array *const *states, int64_t L)
+/* Sets all states after L more tokens; a compiled step counts the tokens later (L = 0). */
+static weft_status put(weft_cache *cache, weft_array *const *states, int64_t L)
 {
     recurrent *c = (recurrent *)cache;
     int64_t B = -1;
@@ -191,4 +208,26 @@ weft_status weft__recurrent_put(weft_cache *cache, weft_array *const *states, in
         status = weft_set(&c->states[i], states[i]);
     c->length += status == WEFT_OK ? L : 0;
     return status;
+}
+
+weft_array *weft__recurrent_after(weft_array *y, const weft__step *step, weft_cache *cache,
+                                  weft_array *const *states)
+{
+    return cache && put(cache, states, step->offset ? 0 : weft_dim(y, 1)) != WEFT_OK
+               ? weft_error_array("%s", weft_error_message())
+               : y;
+}
+
+weft_array *weft__positions_in_row(weft_array *like, int64_t L)
+{
+    return weft_to(weft_arange(0, (double)L, 1, WEFT_INT32), weft_device_of(like));
+}
+
+weft_array *weft__recurrent_resets(weft_array *g, weft_array *first)
+{
+    enum { FORGET = -10000 }; /* e^FORGET is 0, and FORGET times 0 is not NaN */
+    if (first == NULL)
+        return g;
+    weft_array *begins = weft_equal(weft__positions_in_row(first, weft_dim(g, 1)), first);
+    return weft_where(weft_expand_dims(begins, -1), weft_scalar(FORGET, WEFT_FLOAT32), g);
 }

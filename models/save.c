@@ -18,9 +18,9 @@ typedef struct writing {
     const weft__naming *naming; /* of parameters that the checkpoint does not have */
     const weft__family *family; /* NULL: a program's own */
     bool text_only;
-    bool dense;      /* no matrix is quantized: the layout is that of transformers */
-    bool blocks;     /* weft__model_keeps_blocks */
-    bool taps_first; /* dense, and the tree has MLX's layout of gated delta nets */
+    bool dense;       /* no matrix is quantized: the layout is that of transformers */
+    bool blocks;      /* weft__model_keeps_blocks */
+    const char *taps; /* dense, and the tree has MLX's layout of these convolutions; or NULL */
     const weft_named_arrays *parameters;
     weft_named_arrays out;
 } writing;
@@ -33,16 +33,22 @@ static const weft__naming *naming_of(const weft__weights *stored)
     return first && first->name ? weft__naming_of(first->name) : &weft__names_text;
 }
 
-static bool is_taps_first(weft_model *model)
+static const char delta_taps[] = "linear_attn.conv1d.weight";
+
+/* The convolutions that MLX stores as (C, taps, 1), if the tree has these; or NULL. */
+static const char *taps_first(weft_model *model)
 {
-    for (int64_t i = 0; i < weft_model_info_of(model)->n_layers; i++) {
-        char path[96];
-        snprintf(path, sizeof path, "model.layers.%lld.linear_attn.conv1d.weight", (long long)i);
-        weft_array **conv = weft_nn_find(weft_model_module(model), path);
-        if (conv)
-            return weft_dim(*conv, -1) == 1;
+    static const char *const all[] = {delta_taps, "conv.conv.weight"};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        for (int64_t i = 0; i < weft_model_info_of(model)->n_layers; i++) {
+            char path[96];
+            snprintf(path, sizeof path, "model.layers.%lld.%s", (long long)i, all[k]);
+            weft_array **conv = weft_nn_find(weft_model_module(model), path);
+            if (conv)
+                return weft_dim(*conv, -1) == 1 ? all[k] : NULL;
+        }
     }
-    return false;
+    return NULL;
 }
 
 /* Whether a multimodal checkpoint was written by MLX. Older files of transformers have the same
@@ -63,7 +69,7 @@ static bool is_from_mlx(weft_model *model)
             return true;
         others = true;
     }
-    return is_taps_first(model) ||
+    return taps_first(model) ||
            (!others && weft_config_has(weft_model_config(model), "quantization"));
 }
 
@@ -159,13 +165,14 @@ static weft_status put_alternating(void *context, const char *path, weft_array *
     return put(w, name, a);
 }
 
-/* A parameter of MLX's gated delta nets in transformers' layout: taps of a convolution (C, K, 1)
- * become (C, 1, K), and the gains of norms are stored minus 1. */
-static weft_array *restored(const char *path, weft_array *a)
+/* A parameter of MLX's convolutions in transformers' layout: taps (C, K, 1) become (C, 1, K). With
+ * gated delta nets, the gains of norms are stored minus 1. */
+static weft_array *restored(const char *taps, const char *path, weft_array *a)
 {
-    if (weft__ends_with(path, ".linear_attn.conv1d.weight"))
+    if (weft__ends_with(path, taps))
         return weft_swapaxes(a, 1, 2);
-    if (weft__ends_with(path, "norm.weight") && !weft__ends_with(path, ".linear_attn.norm.weight"))
+    if (taps == delta_taps && weft__ends_with(path, "norm.weight") &&
+        !weft__ends_with(path, ".linear_attn.norm.weight"))
         return weft_subtract(a, weft_scalar(1, weft_dtype_of(a)));
     return a;
 }
@@ -179,7 +186,7 @@ static weft_status put_parameter(writing *w, const char *path, weft_array *a)
     if (w->family && w->family->defaults->alternating && weft__alternating_is(path))
         return weft__alternating_write(path, a, w->parameters, !w->dense && !w->blocks,
                                        put_alternating, w);
-    a = w->taps_first ? restored(path, a) : a;
+    a = w->taps ? restored(w->taps, path, a) : a;
     if (is_stack(path) && !codes && (stored == NULL || (w->dense && is_stack(stored)))) {
         usual_name(w, path, usual, sizeof usual);
         stored = usual;
@@ -244,7 +251,7 @@ weft_status weft__model_save_tensors(weft_model *model, const char *path, bool t
                  .dense = !weft__model_is_mlx(model),
                  .blocks = weft__model_keeps_blocks(model),
                  .parameters = &parameters};
-    w.taps_first = w.dense && is_taps_first(model);
+    w.taps = w.dense ? taps_first(model) : NULL;
     weft_scope_open_lean();
     weft_status status = weft__nn_saved(weft_model_module(model), options, &parameters);
     for (int i = 0; i < parameters.n && status == WEFT_OK; i++)

@@ -21,6 +21,9 @@ bool weft__nn_stack_name(const char *path, bool joined, char *out, size_t size);
 /* The parameter of that name, which may be tied; NULL if absent. */
 weft_slot *weft__nn_slot(weft_module *m, const char *name);
 
+/* Renames the module at a path below m, if there is one. `name` outlives it. */
+void weft__nn_rename(weft_module *m, const char *path, const char *name);
+
 /* Whether visitors visit the slot and checkpoints contain it. */
 bool weft__nn_is_visited(const weft_slot *slot);
 

@@ -137,6 +137,18 @@ weft_array **weft_nn_find(weft_module *m, const char *name)
     return NULL;
 }
 
+void weft__nn_rename(weft_module *m, const char *at, const char *name)
+{
+    for (int i = 0; i < m->n_children; i++) {
+        weft_child *child = &m->children[i];
+        const char *rest = after(at, child->name);
+        if (strcmp(at, child->name) == 0)
+            child->name = (*child->address)->name = name;
+        else if (rest)
+            weft__nn_rename(*child->address, rest, name);
+    }
+}
+
 /* ---- lists of parameters -------------------------------------------------------------------- */
 
 typedef struct pair {

@@ -291,6 +291,7 @@ weft_status weft__convert_config(weft_model *model, bool text_only, char **text)
     if (weft__model_is_untied(model)) {
         json_object_object_add(doc.root, "tie_word_embeddings", json_object_new_boolean(false));
         replace(doc.root, "tie_word_embeddings", json_object_new_boolean(false));
+        json_object_object_del(doc.root, "tie_embedding");
     }
     if (weft__model_is_resized(model))
         replace(doc.root, "vocab_size",

@@ -15,14 +15,19 @@ static const weft__tensor_name names[] = {
     {NULL, NULL, NULL},
 };
 
+static const weft__module_name modules[] = {
+    {"post_attention_layernorm", "post_self_attn_layernorm"},
+    {"pre_feedforward_layernorm", "post_attention_layernorm"},
+    {"post_feedforward_layernorm", "post_mlp_layernorm"},
+    {NULL, NULL},
+};
+
 static const weft__family own = {
     WEFT__FIELDS(fields),
     .defaults = &(const weft__decoder_config){.theta = 10000,
                                               .partial_rotary_factor = 0.5,
                                               .sandwich = true,
-                                              .after_attention = "post_self_attn_layernorm",
-                                              .before_mlp = "post_attention_layernorm",
-                                              .after_mlp = "post_mlp_layernorm",
+                                              .modules = modules,
                                               .interleaved = true,
                                               .fused_gate_up = true},
     .names = names,

@@ -14,9 +14,16 @@ static const weft__tensor_name names[] = {
     {NULL, NULL, NULL},
 };
 
+static const weft__module_name modules[] = {
+    {"self_attn.q_norm", "query_layernorm"},
+    {"self_attn.k_norm", "key_layernorm"},
+    {NULL, NULL},
+};
+
 static const weft__family own = {
     WEFT__FIELDS(fields),
-    .defaults = &(const weft__decoder_config){.theta = 10000, .late_qk_norm = true},
+    .defaults =
+        &(const weft__decoder_config){.theta = 10000, .late_qk_norm = true, .modules = modules},
     .names = names,
     .gguf = &(const weft__gguf_arch){.name = "hunyuan-dense", .write = weft__gguf_no_biases},
 };

@@ -1,8 +1,6 @@
 /* models/families/qwen3_next.c -- Qwen3-Next and the text models of Qwen3.5 (Qwen team 2025), also
  * as parts of multimodal models: gated delta nets in three of four layers, gated attention in the
  * fourth, experts including a shared one. */
-#include <stdio.h>
-
 #include "models/block.h"
 #include "models/config.h"
 #include "models/family.h"
@@ -79,50 +77,27 @@ static weft_module *shared_moe_new(const hybrid_config *c, const weft__layer *la
     return weft_nn_finish(m);
 }
 
-/* ---- the block ------------------------------------------------------------------------------- */
+/* ---- the parts of blocks --------------------------------------------------------------------- */
 
-typedef struct block {
-    weft_module module;
-    weft_module *linear_attn, *self_attn; /* one of them is NULL */
-    weft_module *mlp, *input_layernorm, *post_attention_layernorm;
-} block;
-
-static const weft_module_type block_type = {.name = "block"};
-
-static weft_module *block_new(const weft__decoder_config *c, const weft__layer *layer)
+static weft_module *mlp_new(const weft__decoder_config *c, const weft__layer *layer)
 {
-    block *m = weft_nn_new(block, &block_type);
-    if (m == NULL)
-        return NULL;
-    const hybrid_config *own = (const hybrid_config *)c;
-    weft_nn_child(m, input_layernorm, weft__norm_new(c, c->hidden_size));
-    if (layer->linear)
-        weft_nn_child(m, linear_attn, weft__delta_net_new(c, &own->delta));
-    else
-        weft_nn_child(m, self_attn, weft__attention_new(c, layer, false));
-    weft_nn_child(m, post_attention_layernorm, weft__norm_new(c, c->hidden_size));
-    weft_nn_child(m, mlp,
-                  layer->sparse ? shared_moe_new(own, layer)
-                                : weft__mlp_new(c, layer->intermediate_size));
-    return weft_nn_finish(m);
+    return layer->sparse ? shared_moe_new((const hybrid_config *)c, layer)
+                         : weft__mlp_new(c, layer->intermediate_size);
 }
 
-static weft_array *block_forward(weft_module *self, weft_array *x, const weft__step *step,
-                                 weft_cache *cache)
+static weft_module *mixer_new(const weft__decoder_config *c, const weft__layer *layer)
 {
-    block *m = (block *)self;
-    weft_nn_enter(m);
-    weft_array *y = weft_nn_call(m->input_layernorm, x); /* (B, L, E) */
-    y = m->linear_attn ? weft__delta_net_forward(m->linear_attn, y, step, cache)
-                       : weft__attention_forward(m->self_attn, y, step, cache);
-    x = weft_add(x, y);
-    y = weft_nn_call(m->mlp, weft_nn_call(m->post_attention_layernorm, x));
-    return weft_nn_leave(m, weft_add(x, y));
+    (void)layer;
+    return weft__delta_net_new(c, &((const hybrid_config *)c)->delta);
 }
+
+static const weft__mixer mixer = {"linear_attn", mixer_new, weft__delta_net_forward};
 
 static const weft__architecture architecture = {
-    .block = block_new,
-    .forward = block_forward,
+    .block = weft__block_new,
+    .forward = weft__block_forward,
+    .mixer = &mixer,
+    .mlp = mlp_new,
     .layer = layer_of,
 };
 
@@ -163,14 +138,8 @@ static weft_status check(const weft_config *config, const hybrid_config *c)
  * norm weights are the gains; in other checkpoints the gains are the weights plus 1. */
 static void find_layout(const weft_config *config, hybrid_config *c)
 {
-    weft_dims shape = {0};
-    bool found = false;
-    for (int64_t i = 0; i < c->decoder.num_hidden_layers && !found; i++) {
-        char path[96];
-        snprintf(path, sizeof path, "model.layers.%lld.linear_attn.conv1d.weight", (long long)i);
-        found = weft__config_tensor(config, path, &shape);
-    }
-    c->delta.taps_first = found && shape.n == 3 && shape.at[2] == 1;
+    c->delta.taps_first =
+        weft__config_taps_first(config, c->decoder.num_hidden_layers, "linear_attn.conv1d");
     c->decoder.rms_norm_offset = c->delta.taps_first ? 0 : 1;
 }
 

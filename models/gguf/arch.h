@@ -35,6 +35,9 @@ typedef struct weft__gguf_arch {
     double scale;
     int64_t wide_layers;
     bool own_scale; /* files say the scale, attention.scale */
+    /* A parameter in the file's form (to_file), which is then stored in float32, or in the tree's;
+     * the array itself if they are the same. NULL: all are. */
+    weft_array *(*convert)(const char *path, weft_array *a, bool to_file);
     /* From a file to config.json: the rotation, and everything of the family's own. NULL: the usual
      * rotation, and nothing. */
     weft_status (*read_rope)(weft__gguf_reader *file);
@@ -47,6 +50,9 @@ typedef struct weft__gguf_arch {
 /* The number of heads of a matrix, by its path, whose rows are in another order; 0: none. */
 int64_t weft__gguf_moved_heads(const weft__gguf_arch *arch, const char *path, int64_t heads,
                                int64_t kv_heads);
+
+/* For `convert`: taps of a convolution (C, 1, taps), which files have as (C, taps). */
+weft_array *weft__gguf_taps(weft_array *a, bool to_file);
 
 /* The key of the norms' epsilon. */
 static inline const char *weft__gguf_epsilon(const weft__gguf_arch *arch)

@@ -64,6 +64,8 @@ static weft_array *tensor(const reader *r, int i, const char *path)
                         : weft_gguf_get_rows(r->file, i, 0, e->shape, r->dtype);
     if (r->arch->norm_offset != 0 && weft__ends_with(path, "norm.weight"))
         a = weft_subtract(weft_decode(a), weft_scalar(r->arch->norm_offset, weft_dtype_of(a)));
+    if (r->arch->convert)
+        a = r->arch->convert(path, a, false);
     /* Matrices of linears, embeddings and experts are used without decoding. */
     return e->encoding && (e->shape.n < 2 || !weft__ends_with(path, ".weight")) ? weft_decode(a)
                                                                                 : a;

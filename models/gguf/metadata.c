@@ -85,7 +85,7 @@ static int64_t width_of(const weft__layer *layer)
 
 static int64_t kv_heads_of(const weft__layer *layer)
 {
-    return layer->n_kv_heads;
+    return layer->linear ? 0 : layer->n_kv_heads;
 }
 
 /* Writes one number if all layers are equal, else a list. */

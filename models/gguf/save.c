@@ -72,6 +72,12 @@ weft_array *weft__gguf_pairs(weft_array *a, int64_t heads)
     return weft_reshape(weft_swapaxes(parts, 1, 2), shape);
 }
 
+weft_array *weft__gguf_taps(weft_array *a, bool to_file)
+{
+    const int64_t C = weft_dim(a, 0), n = C > 0 ? weft_size(a) / C : 0;
+    return weft_reshape(a, to_file ? WEFT_DIMS(C, n) : WEFT_DIMS(C, 1, n));
+}
+
 /* Blocks are encoded on the CPU with all threads, even if the model is on another device. Fails for
  * values that blocks cannot have. */
 static weft_array *encoded(const saver *s, const char *name, weft_array *a, const char *type)
@@ -162,6 +168,9 @@ static weft_array *stored(const saver *s, const char *path, const char *name, we
         a = weft_add(a, weft_scalar(f->arch->norm_offset, WEFT_FLOAT32));
     if (weft__gguf_makes_queries(f, path))
         a = weft_scale(a, f->query_factor);
+    weft_array *other = f->arch->convert ? f->arch->convert(path, a, true) : a;
+    if (other != a)
+        return weft_astype(other, WEFT_FLOAT32);
     return weft_ndim(a) > 1 && !bias ? matrix(s, path, name, a, own) : a;
 }
 

@@ -176,6 +176,8 @@ static void scales_are_positive(void)
     static const char *const all[][2] = {
         {"\"granite\",\"logits_scaling\":0", "logits_scaling: expected a positive number, got 0"},
         {"\"granite\",\"residual_multiplier\":-1", "residual_multiplier: expected a positive"},
+        {"\"lfm2\",\"conv_L_cache\":1", "conv_L_cache: expected 2 to 256, got 1"},
+        {"\"lfm2\",\"block_multiple_of\":0", "block_multiple_of, block_ffn_dim_multiplier: "},
         {"\"cohere2\",\"logit_scale\":0", "logit_scale: expected positive numbers"},
         {"\"cohere2\",\"layer_norm_eps\":0", "layer_norm_eps, logit_scale: expected positive"},
     };

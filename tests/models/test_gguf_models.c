@@ -46,6 +46,7 @@ static const char *const families[] = {
     "cohere2",
     "gpt-oss",
     "gpt-oss-mxfp4",
+    "lfm2",
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
@@ -261,6 +262,8 @@ static void what_readers_misread_is_refused(void)
          "another pattern of windows"},
         {"\"cohere2\",\"head_dim\":4", "another width of the heads"},
         {"\"cohere2\",\"attention_bias\":true", "a bias of o_proj or of the MLP"},
+        {"\"lfm2\",\"conv_bias\":true", "conv_bias true"},
+        {"\"lfm2\",\"head_dim\":4", "another width of the heads"},
         {"\"gpt_oss\",\"swiglu_limit\":5", "another swiglu_alpha or swiglu_limit"},
         {"\"gpt_oss\",\"attention_bias\":false", "attention_bias false"},
         {"\"gpt_oss\",\"layer_types\":[\"full_attention\",\"sliding_attention\"]",

@@ -8,6 +8,8 @@
 #include "tests/support/models.h"
 #include "weft/batch.h"
 #include "weft/generate.h"
+#include "weft/io.h"
+#include "weft/memory.h"
 #include "weft/ops.h"
 #include "weft/prompt_cache.h"
 #include "weft/state.h"
@@ -15,7 +17,7 @@
 
 enum { PROMPT = 40, MORE = 12 };
 
-static const char *const families[] = {"qwen3-next", "qwen3-5-wrapped", "qwen3-5-moe"};
+static const char *const families[] = {"qwen3-next", "qwen3-5-wrapped", "qwen3-5-moe", "lfm2"};
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
 static void write_text(int32_t *ids, int n, int seed)
@@ -147,9 +149,9 @@ static void the_ways_of_computing_agree(void)
     }
 }
 
-static void texts_of_a_batch_are_their_own(void)
+static void texts_of_a_batch_are_their_own(const char *family)
 {
-    weft_model *model = fixture_model("qwen3-5-moe");
+    weft_model *model = fixture_model(family);
     if (model == NULL)
         return;
     const weft_generate_options o = {.max_tokens = MORE, .ignore_eos = true};
@@ -179,12 +181,18 @@ static void texts_of_a_batch_are_their_own(void)
     weft_model_free(model);
 }
 
+static void texts_of_batches_are_their_own(void)
+{
+    texts_of_a_batch_are_their_own("qwen3-5-moe");
+    texts_of_a_batch_are_their_own("lfm2");
+}
+
 /* ---- what was read before ------------------------------------------------------------------- */
 
 /* An entry serves what goes on from its end, also after a file; nothing that leaves it before. */
-static void whole_beginnings_are_served(void)
+static void whole_beginnings_of(const char *family)
 {
-    weft_model *model = fixture_model("qwen3-5-wrapped");
+    weft_model *model = fixture_model(family);
     weft_prompt_cache *cache = NULL, *again = NULL;
     const weft_prompt_cache_options o = {.min_tokens = 4};
     if (model == NULL || !CHECK_OK(weft_prompt_cache_new(model, &o, &cache)))
@@ -221,6 +229,12 @@ static void whole_beginnings_are_served(void)
     weft_prompt_cache_free(again);
     weft_prompt_cache_free(cache);
     weft_model_free(model);
+}
+
+static void whole_beginnings_are_served(void)
+{
+    whole_beginnings_of("qwen3-5-wrapped");
+    whole_beginnings_of("lfm2");
 }
 
 /* A turn that ends by itself leaves caches that the next one goes on from: with the token that
@@ -338,9 +352,9 @@ static double length_of(weft_array *x)
 /* Up the gradient of each parameter, those of gated delta nets among them, the loss rises by its
  * length, but for what float32 leaves of differences. Experts are left out: a step may choose
  * others. */
-static void all_parameters_learn(void)
+static void parameters_learn(const char *family)
 {
-    weft_model *model = fixture_model("qwen3-5-wrapped");
+    weft_model *model = fixture_model(family);
     weft_nn_slots slots = {0};
     weft_array *grads[MOST_SLOTS];
     if (model == NULL || !CHECK_OK(weft_nn_parameters(weft_model_module(model), &slots)) ||
@@ -366,6 +380,12 @@ static void all_parameters_learn(void)
     weft_model_free(model);
 }
 
+static void all_parameters_learn(void)
+{
+    parameters_learn("qwen3-5-wrapped");
+    parameters_learn("lfm2-bias");
+}
+
 /* Projections of a gated delta net take adapters. */
 static void adapters_go_into_delta_nets(void)
 {
@@ -382,9 +402,55 @@ static void adapters_go_into_delta_nets(void)
     weft_model_free(model);
 }
 
+/* Taps (C, K, 1), as MLX stores them, are read, and stored as transformers does. */
+static void taps_of_mlx(void)
+{
+    static const char path[] = "model.layers.0.conv.conv.weight";
+    char *config = NULL, folder[512], file[640];
+    size_t size = 0;
+    int32_t ids[20];
+    weft_model *plain = fixture_model("lfm2"), *model = fixture_model("lfm2"), *again = NULL;
+    if (plain == NULL || model == NULL)
+        return;
+    snprintf(folder, sizeof folder, "%s", check_temporary("taps"));
+    snprintf(file, sizeof file, "%s/config.json", folder);
+    weft_scope_open();
+    for (int i = 0; i < 4; i += 2) {
+        snprintf(file, sizeof file, "model.layers.%d.conv.conv.weight", i);
+        weft_array **taps = weft_nn_find(weft_model_module(model), file);
+        CHECK_OK(weft_set(taps, weft_swapaxes(*taps, 1, 2)));
+    }
+    CHECK_OK(weft_folder_make(folder));
+    CHECK_OK(weft_file_read(check_fixture("models/lfm2/config.json"), 0, &config, &size));
+    snprintf(file, sizeof file, "%s/config.json", folder);
+    CHECK_OK(weft_file_write(file, config, size));
+    snprintf(file, sizeof file, "%s/model.safetensors", folder);
+    CHECK_OK(weft_nn_save(weft_model_module(model), file, NULL));
+    weft_free(config);
+    weft_model_free(model);
+    write_text(ids, 20, 1);
+    weft_array *tokens = weft_from_data(ids, WEFT_INT32, WEFT_DIMS(1, 20));
+    weft_array *expected = weft_model_forward(plain, tokens, NULL);
+    if (CHECK_OK(weft_model_load(folder, NULL, &model))) {
+        CHECK_EQ_INT(weft_dim(*weft_nn_find(weft_model_module(model), path), 2), 1);
+        CHECK_CLOSE(apart(weft_model_forward(model, tokens, NULL), expected), 0, 0);
+        snprintf(folder, sizeof folder, "%s", check_temporary("restored"));
+        if (CHECK_OK(weft_model_save(model, folder)) &&
+            CHECK_OK(weft_model_load(folder, NULL, &again))) {
+            CHECK_EQ_INT(weft_dim(*weft_nn_find(weft_model_module(again), path), 1), 1);
+            CHECK_CLOSE(apart(weft_model_forward(again, tokens, NULL), expected), 0, 0);
+        }
+    }
+    weft_scope_close(NULL);
+    weft_model_free(plain);
+    weft_model_free(model);
+    weft_model_free(again);
+}
+
 CHECK_MAIN("hybrid", CHECK_CASE(pieces_are_the_whole),
            CHECK_CASE(what_was_read_is_forgotten_as_a_whole),
-           CHECK_CASE(the_ways_of_computing_agree), CHECK_CASE(texts_of_a_batch_are_their_own),
+           CHECK_CASE(the_ways_of_computing_agree), CHECK_CASE(texts_of_batches_are_their_own),
            CHECK_CASE(whole_beginnings_are_served), CHECK_CASE(turns_go_on_from_each_other),
            CHECK_CASE(a_generation_goes_on_from_a_file), CHECK_CASE(states_are_planned_for),
-           CHECK_CASE(all_parameters_learn), CHECK_CASE(adapters_go_into_delta_nets))
+           CHECK_CASE(all_parameters_learn), CHECK_CASE(adapters_go_into_delta_nets),
+           CHECK_CASE(taps_of_mlx))

@@ -25,6 +25,7 @@ const recipe recipes[] = {
     {"lora-qwen3-moe", "qwen3-moe", 20, 0.005, 0.01, 0, NULL},
     {"lora-mixtral", "mixtral", 20, 0.005, 0.01, 0, NULL},
     {"lora-gpt-oss", "gpt-oss", 20, 0.005, 0.01, 0, NULL},
+    {"lora-lfm2", "lfm2", 20, 0.005, 0.01, 0, NULL},
     {"lora-qwen2-tokens", "qwen2", 8, 0.005, 0.01, 0, NULL},
     {"lora-llama-tokens", "llama", 8, 0.005, 0.01, 0, NULL},
     {"lora-qwen2-new", "qwen2", 20, 0.005, 0.01, 0, NULL},

@@ -29,6 +29,11 @@ RELATIVES = [
     ("exaone4-hybrid", {"sliding_window_pattern": "LLLG"}, []),
     ("exaone4-hybrid", {"sliding_window_pattern": 2, "layer_types": None}, []),
     ("cohere2", {"sliding_window_pattern": 2, "layer_types": None, "layer_norm_eps": 0.01}, []),
+    ("lfm2", {"full_attn_idxs": None, "norm_eps": 0.01, "layer_types": [
+        "conv", "full_attention", "conv", "full_attention"]}, []),
+    ("lfm2", {"block_ff_dim": 24, "block_ffn_dim_multiplier": 3.01, "block_multiple_of": 1,
+              "rope_parameters": {"rope_theta": 5000.0, "rope_type": "default"}}, []),
+    ("lfm2", {"block_ff_dim": None, "intermediate_size": 48, "block_auto_adjust_ff_dim": False}, []),
     ("granite", {"attention_multiplier": None, "residual_multiplier": None}, []),
 ]
 FIXTURES = ["llama", "mistral", "qwen2", "qwen3"]
@@ -70,7 +75,7 @@ def main():
         name = {"mistral": "Mistral", "llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3",
                 "qwen3-next": "Qwen3Next", "rope-longrope": "Llama", "olmo3": "Olmo3", "glm4": "Glm4",
                 "hunyuan_v1_dense": "HunYuanDenseV1", "smollm3": "SmolLM3", "granite": "Granite",
-                "exaone4-hybrid": "Exaone4", "cohere2": "Cohere2"}[base]
+                "exaone4-hybrid": "Exaone4", "cohere2": "Cohere2", "lfm2": "Lfm2"}[base]
         config["architectures"] = [name + "ForCausalLM"]
         config.update(changes)
         config = {k: v for k, v in config.items() if v is not None or k == "sliding_window"}

@@ -75,7 +75,8 @@ def text_modules(model):
     prefix = {name[:name.index("layers.0.")] for name, _ in model.named_modules()
               if "layers.0." in name and not any(t in name for t in ("vision", "visual", "audio"))}
     return [n for n, m in model.named_modules() if type(m).__name__ == "Linear"
-            and any(n.startswith(p) for p in prefix) and ("self_attn" in n or ".mlp." in n)
+            and any(n.startswith(p) for p in prefix)
+            and any(part in n for part in ("self_attn", ".mlp.", ".feed_forward.", ".conv."))
             and ".experts." not in n and not n.endswith("_gate")]
 
 

@@ -305,6 +305,27 @@ def gpt_oss():
     yield "gpt-oss-mxfp4", config, state, reference(model)
 
 
+def lfm2():
+    """As published: names of its own for sizes, and attention by index; and with biases."""
+    from transformers import Lfm2Config
+    more = dict(num_hidden_layers=4, norm_eps=1e-5, conv_L_cache=3, conv_bias=False,
+                block_multiple_of=8, block_ffn_dim_multiplier=1.0, block_auto_adjust_ff_dim=True,
+                full_attn_idxs=[1, 3], rope_theta=1e6, head_dim=8)
+    model = build(Lfm2Config, 310, block_ff_dim=72, **more)
+    config = keys("lfm2") | more | {"block_ff_dim": 72, "tie_embedding": True}
+    for key in ("intermediate_size", "tie_word_embeddings", "rms_norm_eps"):
+        config.pop(key)
+    yield "lfm2", config, weights(model), reference(model)
+    more = dict(num_hidden_layers=3, conv_L_cache=4, conv_bias=True, **NARROW,
+                block_auto_adjust_ff_dim=False, layer_types=["conv", "full_attention", "conv"],
+                rope_parameters=dict(rope_type="default", rope_theta=10000.0))
+    model = build(Lfm2Config, 311, **more)
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            p.copy_(shifted(name, p))
+    yield "lfm2-bias", keys("lfm2") | more, weights(model), reference(model)
+
+
 def shifted(name, p):
     """Biases around 0; those of gates and ups so large that the limit of the activation counts."""
     bias = name.endswith("bias") and p.ndim == 1
@@ -322,7 +343,7 @@ def mxfp4(blocks, scales):
 def main():
     wanted = sys.argv[1:]
     for make in (ropes, mixtral, qwen3_moe, ministral, gemma3, gemma4, olmo2, phi3, relatives,
-                 gpt_oss):
+                 gpt_oss, lfm2):
         for name, config, state, expected in make():
             if not wanted or name in wanted:
                 write(name, config, state, expected)
