@@ -216,9 +216,10 @@ weft_backend weft__vulkan_backend = {
 static void join_rows(void)
 {
     static const weft__vulkan_family *const families[] = {
-        &weft__vulkan_products,   &weft__vulkan_convolutions, &weft__vulkan_quantized,
-        &weft__vulkan_attention,  &weft__vulkan_norms,        &weft__vulkan_losses,
-        &weft__vulkan_reductions, &weft__vulkan_structure,    &weft__vulkan_copies,
+        &weft__vulkan_products,  &weft__vulkan_convolutions, &weft__vulkan_gathered,
+        &weft__vulkan_quantized, &weft__vulkan_attention,    &weft__vulkan_norms,
+        &weft__vulkan_losses,    &weft__vulkan_reductions,   &weft__vulkan_structure,
+        &weft__vulkan_copies,
     };
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         const weft__vulkan_family *f = families[i];

@@ -3,14 +3,14 @@
  *
  *     bench_shapes DEVICE SHAPE WHAT... [profile]
  *
- * SHAPE: 8b, 1b (Llama 3), 0.6b (Qwen 3), gpt-oss-4 (LoRA of attention), tiny. WHAT, in turn: lora,
- * checkpoint (lora with it), full and full16 (all weights are trained, with states in float32 or 16
- * bits), prefill, whole (prefill, all tokens at a time), decode, batch16 (16 sequences decoded
- * together, or another number; tokens/s of all); with -4 or 4 after it (lora4, batch16-4): of
- * linears in 4 bits, with k after it (lorak): of a GGUF file in Q4_K, with q: in Q8_0. LoRA: rank
- * 16 on all linears. Training: 4 x 1,024 tokens, the median of steps 3 to 8. Prefill: 4,096 tokens,
- * the median of 3 after one. Decoding: 128 tokens. With "profile", a step more of each is profiled
- * by op.
+ * SHAPE: 8b, 1b (Llama 3), 0.6b (Qwen 3), gpt-oss-4 (LoRA of attention, as PEFT's default; with
+ * lora-experts of all linears), tiny. WHAT, in turn: lora, checkpoint (lora with it), full and
+ * full16 (all weights are trained, with states in float32 or 16 bits), prefill, whole (prefill, all
+ * tokens at a time), decode, batch16 (16 sequences decoded together, or another number; tokens/s of
+ * all); with -4 or 4 after it (lora4, batch16-4): of linears in 4 bits, with k after it (lorak): of
+ * a GGUF file in Q4_K, with q: in Q8_0. LoRA: rank 16 on all linears. Training: 4 x 1,024 tokens,
+ * the median of steps 3 to 8. Prefill: 4,096 tokens, the median of 3 after one. Decoding: 128
+ * tokens. With "profile", a step more of each is profiled by op.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,11 +52,12 @@ static const struct {
 static weft_device *device;
 static bool profiled;
 
-/* Linears but the one that gives logits. */
+/* Linears, also of experts, but the one that gives logits. */
 static bool is_inner(void *context, const char *path, const weft_module *m)
 {
     (void)context;
-    return m->type == &weft_nn_linear_type && strstr(path, "lm_head") == NULL;
+    return (m->type == &weft_nn_linear_type || strstr(path, ".experts.") != NULL) &&
+           strstr(path, "lm_head") == NULL;
 }
 
 /* The model from a GGUF file with blocks of the type. */
@@ -163,9 +164,9 @@ static void bench_training(const char *name, const char *what)
     static const char *const all[] = {WEFT_LORA_ALL_LINEAR}, *const attention[] = {
                                                                  "q_proj", "k_proj", "v_proj",
                                                                  "o_proj"};
-    const bool experts = strcmp(name, "gpt-oss-4") == 0; /* PEFT adapts them only when asked to */
+    const bool few = strcmp(name, "gpt-oss-4") == 0 && strcmp(what, "lora-experts") != 0;
     const weft_nn_lora_options lora = {
-        .rank = 16, .targets = experts ? attention : all, .n_targets = experts ? 4 : 1};
+        .rank = 16, .targets = few ? attention : all, .n_targets = few ? 4 : 1};
     if (strncmp(what, "full", 4) != 0)
         check(weft_nn_lora_inject(weft_model_module(model), &lora));
     const weft_optim_type *type =

@@ -1,6 +1,6 @@
 /* tests/bench/vulkan_products.c -- measures matrix products, products with few rows (reading
- * weights), products of one token, and copies on a device: vulkan_products [DEVICE [FIRST]]. FIRST
- * limits it to lines that begin so. */
+ * weights), products of one token, products of experts, and copies on a device: vulkan_products
+ * [DEVICE [FIRST]]. FIRST limits it to lines that begin so. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,9 @@
 
 #include "tests/bench/bench.h"
 #include "weft/array.h"
+#include "weft/backend.h"
 #include "weft/gguf.h"
+#include "weft/op_params.h"
 #include "weft/ops.h"
 #include "weft/quantize.h"
 
@@ -136,6 +138,70 @@ static void all_matrices(weft_dtype dtype)
     time_matrices("NT", nt, WEFT_DIMS(2048, 16), WEFT_DIMS(4096, 16), flops, dtype);
     time_matrices("TN", tn, WEFT_DIMS(2048, 16), WEFT_DIMS(2048, 4096), flops, dtype);
     time_matrices("TN", tn, WEFT_DIMS(2048, 4096), WEFT_DIMS(2048, 16), flops, dtype);
+}
+
+/* ---- Experts -------------------------------------------------------------------------------- */
+
+enum { TOKENS = 4096, CHOSEN = 4, EXPERTS = 32 };
+
+static weft_array *token_of, *expert_of; /* for each of the TOKENS CHOSEN items */
+
+static weft_array *experts_nt(weft_array *x, weft_array *w)
+{
+    return weft_gather_linear(x, w, token_of, expert_of);
+}
+
+static weft_array *experts_nn(weft_array *x, weft_array *w)
+{
+    return weft_gather_mm(weft_expand_dims(x, 1), w, token_of, expert_of, false);
+}
+
+/* The gradient of w (EXPERTS, K, N), with w as the cotangents (items, N). */
+static weft_array *experts_tn(weft_array *x, weft_array *w)
+{
+    const weft_gather_mm_params params = {.count = EXPERTS};
+    weft_array *in[] = {weft_expand_dims(x, 1), weft_expand_dims(w, 1), token_of, expert_of};
+    return weft_apply(weft_op_find("gather_mm_sums"), in, 4, &params);
+}
+
+static void time_experts(const char *name, make_fn *make_one, int64_t K, int64_t N,
+                         weft_dtype dtype)
+{
+    char line[80];
+    snprintf(line, sizeof line, "experts %s %lldx%lld %s", name, (long long)K, (long long)N,
+             weft_dtype_name(dtype));
+    if (skipped(line))
+        return;
+    const double flops = 2.0 * TOKENS * CHOSEN * (double)K * (double)N;
+    work k = {.x = make(WEFT_DIMS(TOKENS, K), dtype), .n_w = 1, .count = 4, .make = make_one};
+    k.w[0] = make(make_one == experts_tn   ? WEFT_DIMS(TOKENS * CHOSEN, N)
+                  : make_one == experts_nt ? WEFT_DIMS(EXPERTS, N, K)
+                                           : WEFT_DIMS(EXPERTS, K, N),
+                  dtype);
+    const double time = measure(&k);
+    printf("%-48s %10.1f us %9.2f TFLOP/s\n", line, time * 1e6, flops / time * 1e-12);
+    fflush(stdout);
+    release(&k);
+}
+
+/* The shapes of gpt-oss 20B, and adapters of rank 16. */
+static void all_experts(weft_dtype dtype)
+{
+    weft_array *item = weft_arange(0, TOKENS * CHOSEN, 1, WEFT_INT32);
+    token_of = weft_keep(weft_floor_divide(item, weft_scalar(CHOSEN, WEFT_INT32)));
+    expert_of = weft_keep(weft_remainder(weft_multiply(item, weft_scalar(7919, WEFT_INT32)),
+                                         weft_scalar(EXPERTS, WEFT_INT32)));
+    must(weft_eval(token_of));
+    must(weft_eval(expert_of));
+    time_experts("NT", experts_nt, 2880, 5760, dtype);
+    time_experts("NN", experts_nn, 2880, 2880, dtype);
+    time_experts("TN", experts_tn, 2880, 2880, dtype);
+    time_experts("NT", experts_nt, 2880, 16, dtype);
+    time_experts("NT", experts_nt, 16, 5760, dtype);
+    time_experts("TN", experts_tn, 2880, 16, dtype);
+    time_experts("TN", experts_tn, 16, 2880, dtype);
+    weft_drop(token_of);
+    weft_drop(expert_of);
 }
 
 /* ---- Few rows ------------------------------------------------------------------------------- */
@@ -305,7 +371,9 @@ int main(int argc, char **argv)
     all_tokens();
     for (int d = 0; d < 3; d++)
         all_rows(dtypes[d]);
-    for (int d = 0; d < 3; d++)
+    for (int d = 0; d < 3; d++) {
         all_matrices(dtypes[d]);
+        all_experts(dtypes[d]);
+    }
     return 0;
 }

@@ -1,4 +1,4 @@
-/* backends/vulkan/kernels/conv.c -- convolutions by tiles, and products of selected matrices. */
+/* backends/vulkan/kernels/conv.c -- convolutions by tiles. */
 #include "backends/vulkan/dispatch.h"
 #include "backends/vulkan/kernels/families.h"
 #include "backends/vulkan/kernels/nn.h"
@@ -6,7 +6,7 @@
 #include "backends/vulkan/shaders.h"
 #include "weft/op_params.h"
 
-enum { AXES = 3, TILE = 64, GATHER_THREADS = 128, GATHER_LANES = 32 };
+enum { AXES = 3, TILE = 64 };
 
 /* ---- conv ----------------------------------------------------------------------------------- */
 
@@ -100,93 +100,10 @@ static weft_status conv(const weft_call *call)
     return weft__vulkan_dispatch(call, &launch);
 }
 
-/* ---- gather_mm ------------------------------------------------------------------------------ */
-
-static bool gather_mm_fits(const weft_call *call)
-{
-    return weft__vulkan_fits(call) && weft__vulkan_is_forward(&call->in[0]) &&
-           weft__vulkan_is_forward(&call->in[1]);
-}
-
-/* Indices (I), which may be in any order in memory. */
-typedef struct gather_indices {
-    uint64_t lowest; /* address */
-    int32_t first, step;
-} gather_indices;
-
-static gather_indices indices_of(const weft_tensor *t)
-{
-    const int64_t n = t->shape.at[0], step = t->strides[0];
-    const int64_t first = step < 0 && n > 0 ? (1 - n) * step : 0;
-    const uint64_t address = weft__vulkan_address_or_0(t);
-    return (gather_indices){.lowest =
-                                address ? address - (uint64_t)first * weft_dtype_size(t->dtype) : 0,
-                            .first = (int32_t)first,
-                            .step = (int32_t)step};
-}
-
-static weft_status gather_mm(const weft_call *call)
-{
-    const weft_tensor *a = &call->in[0], *b = &call->in[1], *y = &call->out[0];
-    const gather_indices lhs = indices_of(&call->in[2]), rhs = indices_of(&call->in[3]);
-    bool wide = weft__vulkan_is_wide(call);
-    struct gather_push {
-        uint64_t a, b, lhs, rhs, y, fault;
-        uint32_t a_code, b_code;
-        int32_t a_length, b_length;
-        uint32_t count, rows, columns, terms;
-        int32_t lhs_first, lhs_step, rhs_first, rhs_step;
-        int32_t a_matrix, a_row, a_term, b_matrix, b_term, b_column;
-        uint32_t first_group;
-    } push = {.a = weft__vulkan_address_or_0(a),
-              .b = weft__vulkan_address_or_0(b),
-              .lhs = lhs.lowest,
-              .rhs = rhs.lowest,
-              .y = weft__vulkan_address_or_0(y),
-              .fault = weft__vulkan_fault(call),
-              .a_code = weft__vulkan_fault_code(call, weft__vulkan_bad_index, a->shape.at[0]),
-              .b_code = weft__vulkan_fault_code(call, weft__vulkan_bad_index, b->shape.at[0]),
-              .a_length = (int32_t)a->shape.at[0],
-              .b_length = (int32_t)b->shape.at[0],
-              .count = (uint32_t)weft_tensor_size(y),
-              .rows = (uint32_t)y->shape.at[1],
-              .columns = (uint32_t)y->shape.at[2],
-              .terms = (uint32_t)a->shape.at[2],
-              .lhs_first = lhs.first,
-              .lhs_step = lhs.step,
-              .rhs_first = rhs.first,
-              .rhs_step = rhs.step,
-              .a_matrix = (int32_t)a->strides[0],
-              .a_row = (int32_t)a->strides[1],
-              .a_term = (int32_t)a->strides[2],
-              .b_matrix = (int32_t)b->strides[0],
-              .b_term = (int32_t)b->strides[1],
-              .b_column = (int32_t)b->strides[2]};
-    /* Adjacent invocations read adjacent elements. */
-    uint32_t lanes = push.b_term == 1 && push.terms > 1 ? GATHER_LANES : 1;
-    weft__vulkan_launch launch = {.shader =
-                                      wide ? &weft__shader_gather_mm_f64 : &weft__shader_gather_mm,
-                                  .n_constants = 4,
-                                  .constants = {(uint32_t)y->dtype, (uint32_t)call->in[2].dtype,
-                                                (uint32_t)call->in[3].dtype, lanes},
-                                  .push = &push,
-                                  .push_bytes = sizeof push,
-                                  .first_at = offsetof(struct gather_push, first_group),
-                                  .groups = weft__vulkan_groups(push.count, GATHER_THREADS / lanes),
-                                  .work = 2.0 * push.count * push.terms};
-    return weft__vulkan_dispatch(call, &launch);
-}
-
 /* ---- The rows ------------------------------------------------------------------------------- */
 
 static const weft_kernel_row rows[] = {
     {.op = "conv", .signature = "F", .fits = conv_fits, .kernel = conv},
-    {.op = "gather_mm",
-     .signature = "FFIIF",
-     .layout = WEFT_STRIDED,
-     .fits = gather_mm_fits,
-     .kernel = gather_mm},
-    {.op = "gather_mm", .signature = "FFIIF", .fits = weft__vulkan_fits, .kernel = gather_mm},
 };
 
 const weft__vulkan_family weft__vulkan_convolutions = {rows, sizeof rows / sizeof *rows};

@@ -18,5 +18,6 @@ extern const weft__vulkan_family weft__vulkan_norms;        /* rows_norms.c */
 extern const weft__vulkan_family weft__vulkan_attention;    /* rows_attention.c */
 extern const weft__vulkan_family weft__vulkan_losses;       /* rows_losses.c */
 extern const weft__vulkan_family weft__vulkan_convolutions; /* conv.c */
+extern const weft__vulkan_family weft__vulkan_gathered;     /* gather_mm.c */
 
 #endif

@@ -69,18 +69,6 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-bool weft__vulkan_goes_forward(const weft_call *call)
-{
-    for (int i = 0; i < call->n_inputs; i++) {
-        for (int axis = 0; axis < call->in[i].shape.n; axis++) {
-            if (call->in[i].strides[axis] < 0) {
-                return false;
-            }
-        }
-    }
-    return true;
-}
-
 /* ---- Plans ---------------------------------------------------------------------------------- */
 
 /* The number of invocations that share `work`: a power of two, at most `most`. */
@@ -166,8 +154,20 @@ static bool choose_vectors(product_plan *plan)
 
 static int64_t tiles_of(const product_plan *plan, tile_shape tile)
 {
-    return plan->batches * ceil_div(plan->p.rows, 4 * tile.down * tile.a_quads) *
+    return plan->batches * weft__product_row_tiles(plan, 4 * tile.down * tile.a_quads) *
            ceil_div(plan->p.columns, 4 * tile.across * tile.b_quads);
+}
+
+int64_t weft__product_row_tiles(const product_plan *plan, int64_t rows)
+{
+    return plan->by_item == ROWS_BY_ITEM
+               ? ceil_div(plan->items, rows) + smaller(plan->items, plan->matrices)
+               : ceil_div(plan->p.rows, rows);
+}
+
+int64_t weft__product_tile_rows(const product_plan *plan)
+{
+    return plan->way == BY_CORES ? plan->core.rows : 4 * plan->tile.down * plan->tile.a_quads;
 }
 
 static void choose_tile(product_plan *plan)
@@ -253,14 +253,37 @@ static void choose_lanes(product_plan *plan)
     }
 }
 
+static bool is_wide(const weft__vulkan_product *p)
+{
+    return p->a.dtype == WEFT_FLOAT64 || p->b.dtype == WEFT_FLOAT64 || p->y_dtype == WEFT_FLOAT64 ||
+           (p->has_bias && p->bias_dtype == WEFT_FLOAT64);
+}
+
+bool weft__product_plan_items(product_plan *plan, const weft__vulkan_product *product,
+                              const weft__vulkan_cores *cores)
+{
+    const bool by_rows = plan->by_item == ROWS_BY_ITEM;
+    if (weft__product_is_by_term(&product->a) != by_rows ||
+        (!by_rows && weft__product_is_by_term(&product->b))) {
+        return false;
+    }
+    plan->p = *product;
+    plan->parts = 1;
+    plan->chunk = product->terms;
+    plan->batches = by_rows ? 1 : plan->matrices;
+    plan->wide = is_wide(product);
+    if (!weft__product_choose_cores(plan, cores)) {
+        choose_tile(plan);
+    }
+    return true;
+}
+
 /* Plans for the given number of batches. */
 static void plan_batches(product_plan *plan, const weft__vulkan_product *product, int64_t batches,
                          const weft__vulkan_cores *cores)
 {
     *plan = (product_plan){.p = *product, .parts = 1, .chunk = product->terms, .batches = batches};
-    plan->wide = product->a.dtype == WEFT_FLOAT64 || product->b.dtype == WEFT_FLOAT64 ||
-                 product->y_dtype == WEFT_FLOAT64 ||
-                 (product->has_bias && product->bias_dtype == WEFT_FLOAT64);
+    plan->wide = is_wide(product);
     simplify(&plan->p);
     if (choose_vectors(plan)) {
         choose_lanes(plan);
@@ -343,6 +366,10 @@ static product_push push_of(const product_plan *plan, uint64_t workspace)
                          .y_row = (uint32_t)(plan->swapped ? 1 : p->columns),
                          .y_column = (uint32_t)(plan->swapped ? p->rows : 1),
                          .bias_stride = (int32_t)p->bias_stride};
+    if (plan->by_item == ROWS_BY_ITEM) {
+        const int64_t rows = weft__product_tile_rows(plan);
+        push.rows = (uint32_t)(weft__product_row_tiles(plan, rows) * rows);
+    }
     if (plan->n_products > 0) {
         push.a = plan->records;
         push.terms = (uint32_t)plan->n_products;
@@ -404,7 +431,7 @@ static void tile_launch(const product_plan *plan, const product_push *push,
     launch->shader = p->b.format  ? &weft__shader_matmul_codes
                      : plan->wide ? &weft__shader_matmul_f64
                                   : &weft__shader_matmul;
-    launch->n_constants = 15;
+    launch->n_constants = 16;
     const uint32_t constants[] = {
         (uint32_t)(tile.across * tile.down),
         p->a.dtype,
@@ -421,7 +448,8 @@ static void tile_launch(const product_plan *plan, const product_push *push,
         (uint32_t)tile.down,
         (uint32_t)tile.a_quads,
         (uint32_t)tile.b_quads,
-        adds_residual(plan)};
+        adds_residual(plan),
+        plan->by_item};
     for (int i = 0; i < launch->n_constants; i++) {
         launch->constants[i] = constants[i];
     }
@@ -528,13 +556,14 @@ weft_status weft__product_run_plan(const weft_call *call, product_plan *plan,
     }
     product_push push = push_of(plan, workspace);
     const bool by_vectors = plan->way != BY_CORES && plan->way != BY_TILES;
-    weft__vulkan_launch launch = {.push = &push,
-                                  .push_bytes = sizeof push,
-                                  .first_at = by_vectors ? 0 : offsetof(product_push, first_group),
-                                  .groups = (uint64_t)(plan->groups * plan->parts),
-                                  .work = (plan->p.gate ? 4.0 : 2.0) * (double)plan->batches *
-                                          (double)plan->p.rows * (double)plan->p.columns *
-                                          (double)plan->p.terms};
+    weft__vulkan_launch launch = {
+        .push = &push,
+        .push_bytes = sizeof push,
+        .first_at = by_vectors ? 0 : offsetof(product_push, first_group),
+        .groups = (uint64_t)(plan->groups * plan->parts),
+        .work = (plan->p.gate ? 4.0 : 2.0) *
+                (double)(plan->by_item == ROWS_BY_ITEM ? plan->matrices : plan->batches) *
+                (double)plan->p.rows * (double)plan->p.columns * (double)plan->p.terms};
     if (plan->way == BY_CORES) {
         weft__product_cores_launch(plan, cores, push.y, y_type(plan), bias_type(plan), &launch);
         if (!launch.shader) {
@@ -557,12 +586,4 @@ weft_status weft__vulkan_product_run(const weft_call *call, const weft__vulkan_p
     const weft__vulkan_cores *cores = weft__vulkan_cores_of(call);
     weft__product_make_plan(&plan, p, cores);
     return weft__product_run_plan(call, &plan, cores, workspace);
-}
-
-weft__vulkan_factor weft__vulkan_matrix(const weft_tensor *t, int outer_axis, int term_axis)
-{
-    return (weft__vulkan_factor){.dtype = t->dtype,
-                                 .address = t->buffer ? weft__vulkan_address(t) : 0,
-                                 .outer = t->strides[outer_axis],
-                                 .term = t->strides[term_axis]};
 }

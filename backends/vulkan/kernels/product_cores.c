@@ -101,11 +101,12 @@ static void take_tile(product_plan *plan, const core_tile *t, const weft__vulkan
     } else if (plan->p.terms <= 32 && t->terms > 32) {
         plan->core.terms = 32;
     }
-    plan->groups =
-        plan->batches * ceil_div(plan->p.rows, t->rows) * ceil_div(plan->p.columns, t->columns);
+    plan->groups = plan->batches * weft__product_row_tiles(plan, t->rows) *
+                   ceil_div(plan->p.columns, t->columns);
     plan->parts = 1;
     plan->chunk = plan->p.terms;
-    if (plan->groups > 0 && plan->groups < cores->processors && plan->n_products == 0) {
+    if (plan->groups > 0 && plan->groups < cores->processors && plan->n_products == 0 &&
+        plan->by_item == NOT_BY_ITEM) {
         divide(plan, (t->split > 1 ? 1 : 2) * (int64_t)cores->processors);
     }
 }
@@ -115,7 +116,12 @@ static void take_tile(product_plan *plan, const core_tile *t, const weft__vulkan
 static double time_of(const product_plan *plan, const weft__vulkan_cores *cores)
 {
     const core_tile *t = &plan->core;
-    const int64_t rounds = ceil_div(plan->groups * plan->parts, cores->processors);
+    /* About half of the last segments of matrices are empty. */
+    const int64_t empty = plan->by_item == ROWS_BY_ITEM
+                              ? (plan->items < plan->matrices ? plan->items : plan->matrices) / 2 *
+                                    ceil_div(plan->p.columns, t->columns)
+                              : 0;
+    const int64_t rounds = ceil_div(plan->groups * plan->parts - empty, cores->processors);
     const double sums = plan->parts > 1 ? 1.1 : 1;
     const bool by_sum_rate = plan->n_products > 0 && weft__product_is_by_term(&plan->p.b);
     return sums * (double)rounds * t->rows * t->columns * (double)(plan->chunk + t->extra) /
@@ -157,11 +163,12 @@ bool weft__product_choose_cores(product_plan *plan, const weft__vulkan_cores *co
     if (!cores || !fits(plan)) {
         return false;
     }
-    if (weft__product_can_scale(plan, cores, forced != NULL)) {
+    if (plan->by_item == NOT_BY_ITEM && weft__product_can_scale(plan, cores, forced != NULL)) {
         weft__product_scale(&tried);
     }
     if (!weft__vulkan_core_shape_of(cores, tried.p.a.dtype) ||
-        !((is_narrow(&tried.p) && choose_among(&tried, cores, true)) ||
+        !((is_narrow(&tried.p) && plan->by_item == NOT_BY_ITEM &&
+           choose_among(&tried, cores, true)) ||
           choose_among(&tried, cores, false))) {
         return false;
     }
@@ -186,10 +193,11 @@ void weft__product_cores_launch(const product_plan *plan, const weft__vulkan_cor
     const weft__vulkan_product *p = &plan->p;
     const core_tile *t = &plan->core;
     const weft__vulkan_core_shape *s = weft__vulkan_core_shape_of(cores, p->a.dtype);
-    const bool edges = p->rows % t->rows != 0 || p->columns % t->columns != 0 ||
-                       (plan->n_products > 0 ? !is_whole(plan)
-                                             : plan->chunk % t->terms != 0 ||
-                                                   p->terms % plan->chunk % t->terms != 0);
+    const bool edges =
+        plan->by_item != NOT_BY_ITEM || p->rows % t->rows != 0 || p->columns % t->columns != 0 ||
+        (plan->n_products > 0
+             ? !is_whole(plan)
+             : plan->chunk % t->terms != 0 || p->terms % plan->chunk % t->terms != 0);
     const uint64_t y_bytes = PIECE * weft_dtype_size((weft_dtype)y_type);
     const bool residual = p->residual && !weft__product_has_sums(plan);
     const uint64_t residual_bytes = residual ? PIECE * weft_dtype_size(p->bias_dtype) : 1;
@@ -213,7 +221,8 @@ void weft__product_cores_launch(const product_plan *plan, const weft__vulkan_cor
                                   residual,
                                   p->columns % PIECE == 0 && p->bias % residual_bytes == 0,
                                   t->split,
-                                  plan->n_products > 0};
+                                  plan->n_products > 0,
+                                  plan->by_item};
     launch->shader = weft__vulkan_module_for(&weft__shader_product_cores, p->a.dtype);
     launch->subgroup = cores->subgroup;
     launch->n_constants = sizeof constants / sizeof *constants;

@@ -43,6 +43,10 @@ typedef struct product_plan {
     int n_products;     /* > 0: a sum of so many products, whose terms are p.terms together */
     uint64_t records;   /* of a sum: the address of its operands' records */
     int64_t long_terms; /* of a sum: numbers of terms that need several steps, combined by OR */
+    /* Rows or terms that are items of segments (products.glsl). p.rows or p.terms is then the mean
+     * number of items for a matrix; p.bias and p.bias_stride are those that the shaders read. */
+    enum { NOT_BY_ITEM, ROWS_BY_ITEM, TERMS_BY_ITEM } by_item;
+    int64_t items, matrices;
     /* p.a and p.b are copies of these bfloat16 operands in float16, whose rows and columns are
      * scaled (product_scaled.c). */
     bool scaled;
@@ -52,6 +56,15 @@ typedef struct product_plan {
 
 void weft__product_make_plan(product_plan *plan, const weft__vulkan_product *product,
                              const weft__vulkan_cores *cores);
+
+/* Plans products of items, for which plan->by_item, items and matrices are set. False: the layouts
+ * do not allow it. */
+bool weft__product_plan_items(product_plan *plan, const weft__vulkan_product *product,
+                              const weft__vulkan_cores *cores);
+/* The rows of a tile. */
+int64_t weft__product_tile_rows(const product_plan *plan);
+/* Tiles along the rows of one batch; rows by item: the most segments of at most `rows` items. */
+int64_t weft__product_row_tiles(const product_plan *plan, int64_t rows);
 
 /* Plans with matrix cores; false: dtypes, strides or sizes are not supported. */
 bool weft__product_choose_cores(product_plan *plan, const weft__vulkan_cores *cores);
@@ -102,5 +115,8 @@ bool weft__product_tile_runs(const core_tile *tile, weft_dtype dtype, bool by_te
 
 /* For tests and measurements: use only this tile, and no vector shaders; NULL: automatic. */
 void weft__product_force_core_tile(const core_tile *tile);
+
+/* gather_mm.c, for tests: decode at most so many bytes of matrices at a time; 0: automatic. */
+void weft__gather_limit_room(int64_t bytes);
 
 #endif

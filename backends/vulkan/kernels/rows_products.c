@@ -7,6 +7,28 @@
 #include "backends/vulkan/kernels/product.h"
 #include "weft/op_params.h"
 
+/* ---- Operands -------------------------------------------------------------------------------- */
+
+bool weft__vulkan_goes_forward(const weft_call *call)
+{
+    for (int i = 0; i < call->n_inputs; i++) {
+        for (int axis = 0; axis < call->in[i].shape.n; axis++) {
+            if (call->in[i].strides[axis] < 0) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+weft__vulkan_factor weft__vulkan_matrix(const weft_tensor *t, int outer_axis, int term_axis)
+{
+    return (weft__vulkan_factor){.dtype = t->dtype,
+                                 .address = t->buffer ? weft__vulkan_address(t) : 0,
+                                 .outer = t->strides[outer_axis],
+                                 .term = t->strides[term_axis]};
+}
+
 /* ---- matmul --------------------------------------------------------------------------------- */
 
 /* Adds a batch axis in front of the existing ones, or merges it with the first of them. False: too

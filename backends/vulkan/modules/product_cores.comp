@@ -47,6 +47,8 @@ layout(constant_id = 19) const uint SPLIT = 1;
 // The product is a sum of products: p.terms of them, whose operands are in records at p.a. Without
 // EDGES each has a multiple of BK terms, or fewer than BK.
 layout(constant_id = 20) const bool SUM = false;
+// Products of segments (products.glsl): the operands' lines that are items are read by their order.
+layout(constant_id = 21) const uint BY_ITEM = NOT_BY_ITEM;
 
 struct Factors {
     Words a, b;
@@ -74,6 +76,9 @@ shared uvec4 tile[INPUTS > OUTPUTS ? INPUTS : OUTPUTS];
 
 coopmat<float, gl_ScopeSubgroup, TM, TN, gl_MatrixUseAccumulator> sums[I][J];
 uvec4 a_next[A_LOADS], b_next[B_LOADS];
+Segment segment;
+uint a_places[A_LOADS]; // with ROWS_BY_ITEM: pieces before the line of each load
+uint items_done;        // with TERMS_BY_ITEM: terms fetched before
 
 // The line and piece of load i of this invocation.
 uvec2 place_of(uint i, uint pieces)
@@ -102,6 +107,19 @@ void wait_for_loaders()
 Words a_from, b_from;
 uint a_at, b_at, a_line, b_line;
 
+// The pieces before a line of a, of load i, and before a line of b.
+uint a_place(uint i, uint at)
+{
+    return BY_ITEM == ROWS_BY_ITEM    ? a_places[i]
+           : BY_ITEM == TERMS_BY_ITEM ? source_of(segment.first + items_done + at) * a_line
+                                      : at * a_line;
+}
+
+uint b_place(uint at)
+{
+    return (BY_ITEM == TERMS_BY_ITEM ? item_of(segment.first + items_done + at) : at) * b_line;
+}
+
 // `edges`: lines and pieces beyond the limits are zeros.
 void fetch(bool edges, uvec2 a_limit, uvec2 b_limit)
 {
@@ -113,7 +131,7 @@ void fetch(bool edges, uvec2 a_limit, uvec2 b_limit)
             all = all && at.x < a_limit.x && at.y < a_limit.y;
         }
         if (all) {
-            a_next[i] = Quads(a_from).at[a_at + at.x * a_line + at.y];
+            a_next[i] = Quads(a_from).at[a_at + a_place(i, at.x) + at.y];
         }
     }
     [[unroll]] for (uint i = 0u; i < B_LOADS; i++) {
@@ -124,7 +142,7 @@ void fetch(bool edges, uvec2 a_limit, uvec2 b_limit)
             all = all && at.x < b_limit.x && at.y < b_limit.y;
         }
         if (all) {
-            b_next[i] = Quads(b_from).at[b_at + at.x * b_line + at.y];
+            b_next[i] = Quads(b_from).at[b_at + b_place(at.x) + at.y];
         }
     }
 }
@@ -210,10 +228,16 @@ void add_residual(uint at, uint column, inout vec4 low, inout vec4 high)
     }
 }
 
+// Rows counted from the origin of `first`.
+uint row_limit()
+{
+    return BY_ITEM == ROWS_BY_ITEM ? segment.count : p.rows;
+}
+
 // Stores eight results of a row.
 void put(uint base, uint row, uint column, vec4 low, vec4 high)
 {
-    if (EDGES && (row >= p.rows || column >= p.columns)) {
+    if (EDGES && (row >= row_limit() || column >= p.columns)) {
         return;
     }
     if (BIAS_TYPE != NO_TYPE && !RESIDUAL) {
@@ -222,6 +246,9 @@ void put(uint base, uint row, uint column, vec4 low, vec4 high)
             low[j] += load_at(p.bias, BIAS_TYPE, int(at) * p.bias_stride);
             high[j] += load_at(p.bias, BIAS_TYPE, int(after) * p.bias_stride);
         }
+    }
+    if (BY_ITEM == ROWS_BY_ITEM) {
+        row = item_of(segment.first + row);
     }
     uint to = base + row * p.columns + column;
     if (RESIDUAL) {
@@ -312,9 +339,13 @@ void begin(Words a, Words b, uvec2 origin, uvec2 first, uint k, uint a_row, uint
 // Fetches the next BK terms, of which `rest` are left.
 void fetch_terms(bool edges, uvec2 first, uint rest)
 {
-    uint rows = less(p.rows, first.x), columns = less(p.columns, first.y);
+    uint rows = less(row_limit(), first.x), columns = less(p.columns, first.y);
     fetch(edges, A_BY_TERM ? uvec2(rows, rest / 8u) : uvec2(rest, rows / 8u),
           B_BY_TERM ? uvec2(columns, rest / 8u) : uvec2(rest, columns / 8u));
+    if (BY_ITEM == TERMS_BY_ITEM) {
+        items_done += BK;
+        return;
+    }
     a_at += A_BY_TERM ? BK / 8u : BK * a_line;
     b_at += B_BY_TERM ? BK / 8u : BK * b_line;
 }
@@ -368,6 +399,30 @@ void add_products(uvec2 first, uint row, uint column)
     }
 }
 
+ivec2 origin_of(uint batch)
+{
+    return BY_ITEM == ROWS_BY_ITEM ? ivec2(0, int(segment.matrix) * p.b_batch[0]) : batch_at(batch);
+}
+
+void clear_sums()
+{
+    [[unroll]] for (uint i = 0u; i < I; i++) {
+        [[unroll]] for (uint j = 0u; j < J; j++) {
+            sums[i][j] = coopmat<float, gl_ScopeSubgroup, TM, TN, gl_MatrixUseAccumulator>(0.0);
+        }
+    }
+}
+
+void begin_segment(uint i)
+{
+    segment = segment_at(i);
+    items_done = 0u;
+    [[unroll]] for (uint n = 0u; n < A_LOADS && BY_ITEM == ROWS_BY_ITEM; n++) {
+        uint line = min(place_of(n, A_PIECES).x, max(segment.count, 1u) - 1u);
+        a_places[n] = source_of(segment.first + line) * (uint(p.a_row) / 8u);
+    }
+}
+
 void main()
 {
     uint down = (p.rows + BM - 1u) / BM, across = (p.columns + BN - 1u) / BN, tiles = down * across;
@@ -378,6 +433,16 @@ void main()
     }
     uvec2 first = tile_at(group % tiles, down, across);
     uint k = part * p.chunk, end = min(k + p.chunk, p.terms), each = end - k;
+    if (BY_ITEM == ROWS_BY_ITEM) {
+        begin_segment(first.x / BM);
+        first.x = 0u;
+        if (segment.count == 0u) {
+            return;
+        }
+    } else if (BY_ITEM == TERMS_BY_ITEM) {
+        begin_segment(batch);
+        end = each = segment.count;
+    }
     if (SPLIT > 1) {
         each = ((each + BK - 1u) / BK + SPLIT - 1u) / SPLIT * BK;
         k += gl_SubgroupID * each;
@@ -385,15 +450,11 @@ void main()
     }
     uint row = SPLIT > 1 ? 0u : gl_SubgroupID / ACROSS * ROWS;
     uint column = SPLIT > 1 ? 0u : gl_SubgroupID % ACROSS * COLUMNS;
-    [[unroll]] for (uint i = 0u; i < I; i++) {
-        [[unroll]] for (uint j = 0u; j < J; j++) {
-            sums[i][j] = coopmat<float, gl_ScopeSubgroup, TM, TN, gl_MatrixUseAccumulator>(0.0);
-        }
-    }
+    clear_sums();
     if (SUM) {
         add_products(first, row, column);
     } else {
-        ivec2 origin = batch_at(batch);
+        ivec2 origin = origin_of(batch);
         begin(p.a, p.b, uvec2(origin), first, k, uint(A_BY_TERM ? p.a_row : p.a_term),
               uint(B_BY_TERM ? p.b_column : p.b_term));
         if (SPLIT == 1 || k < end) {

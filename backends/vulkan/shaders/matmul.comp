@@ -23,6 +23,7 @@ layout(constant_id = 11) const uint DOWN = 16;
 layout(constant_id = 12) const uint A_QUADS = 1;
 layout(constant_id = 13) const uint B_QUADS = 1;
 layout(constant_id = 14) const bool RESIDUAL = false;
+layout(constant_id = 15) const uint BY_ITEM = NOT_BY_ITEM; // products.glsl
 
 #ifdef CODES // B_TYPE is the format of the quantized rows, and p.b their address
 const uint FORMAT = B_TYPE, B_LOADED = FLOAT32;
@@ -43,6 +44,14 @@ const uint PANEL = 8;
 
 shared real4 tile[TERMS * (A_WIDTH + B_WIDTH)];
 
+Segment segment;
+
+// Rows counted from the origin of `first`.
+uint row_limit()
+{
+    return BY_ITEM == ROWS_BY_ITEM ? segment.count : p.rows;
+}
+
 struct Place {
     uint four, term; // within the tile: group of four rows; first term
 };
@@ -55,8 +64,9 @@ Place place_of(uint i, bool by_term, uint fours)
     return Place(i % fours, i / fours);
 }
 
-// Load i of a tile whose rows start at `first` and end before `limit`, for terms [k, end).
-raw4 fetch(Words from, uint dtype, bool packed, bool by_term, uint fours, int origin,
+// Load i of a tile of a (or b) whose rows start at `first` and end before `limit`, for terms
+// [k, end).
+raw4 fetch(bool of_a, Words from, uint dtype, bool packed, bool by_term, uint fours, int origin,
            int row_stride, int term_stride, uint i, uint first, uint limit, uint k, uint end)
 {
     Place at = place_of(i, by_term, fours);
@@ -65,6 +75,11 @@ raw4 fetch(Words from, uint dtype, bool packed, bool by_term, uint fours, int or
         return raw4(0);
     }
     uint count = packed ? 4u : by_term ? end - term : limit - row;
+    if (BY_ITEM == ROWS_BY_ITEM && of_a) {
+        row = source_of(segment.first + row);
+    } else if (BY_ITEM == TERMS_BY_ITEM) {
+        term = of_a ? source_of(segment.first + term) : item_of(segment.first + term);
+    }
     return load_four(from, dtype, packed, origin + int(row) * row_stride + int(term) * term_stride,
                      by_term ? term_stride : row_stride, count);
 }
@@ -105,15 +120,15 @@ void fetch_both(ivec2 origin, uvec2 first, uint k, uint end)
 {
     uint self = gl_LocalInvocationID.x;
     [[unroll]] for (uint i = 0u; i < A_LOADS; i++) {
-        a_next[i] = fetch(p.a, A_TYPE, A_PACKED, A_BY_TERM, A_FOURS, origin.x, p.a_row, p.a_term,
-                          self + i * THREADS, first.x, p.rows, k, end);
+        a_next[i] = fetch(true, p.a, A_TYPE, A_PACKED, A_BY_TERM, A_FOURS, origin.x, p.a_row,
+                          p.a_term, self + i * THREADS, first.x, row_limit(), k, end);
     }
     [[unroll]] for (uint i = 0u; i < B_LOADS; i++) {
 #ifdef CODES
         b_next[i] = fetch_codes(self + i * THREADS, first.y, p.columns, k, end);
 #else
-        b_next[i] = fetch(p.b, B_TYPE, B_PACKED, B_BY_TERM, B_FOURS, origin.y, p.b_column, p.b_term,
-                          self + i * THREADS, first.y, p.columns, k, end);
+        b_next[i] = fetch(false, p.b, B_TYPE, B_PACKED, B_BY_TERM, B_FOURS, origin.y, p.b_column,
+                          p.b_term, self + i * THREADS, first.y, p.columns, k, end);
 #endif
     }
 }
@@ -154,8 +169,11 @@ void add_tile()
 
 void store(uint base, uint row, uint column, real4 value)
 {
-    if (row >= p.rows || column >= p.columns) {
+    if (row >= row_limit() || column >= p.columns) {
         return;
+    }
+    if (BY_ITEM == ROWS_BY_ITEM) {
+        row = item_of(segment.first + row);
     }
     uint to = base + row * p.columns + column;
     if (BIAS_TYPE != NO_TYPE) {
@@ -205,6 +223,17 @@ void main()
     uvec2 first = tile_at(group % tiles);
     uint k = part * p.chunk, end = min(k + p.chunk, p.terms);
     ivec2 origin = batch_at(batch);
+    if (BY_ITEM == ROWS_BY_ITEM) {
+        segment = segment_at(first.x / (4u * A_FOURS));
+        if (segment.count == 0u) {
+            return;
+        }
+        first.x = 0u;
+        origin.y = int(segment.matrix) * p.b_batch[0];
+    } else if (BY_ITEM == TERMS_BY_ITEM) {
+        segment = segment_at(batch);
+        end = segment.count;
+    }
     [[unroll]] for (uint i = 0u; i < A_QUADS * 4u * B_QUADS; i++) {
         sums[i] = real4(0);
     }

@@ -51,6 +51,36 @@ ivec2 batch_at(uint i)
 }
 #endif
 
+#ifndef NORMED
+// Products of selected matrices (gather_mm.c), whose items are sorted by matrix: a row of a or a
+// term of both operands is an item, and each product is of a segment of the items.
+const uint NOT_BY_ITEM = 0;
+const uint ROWS_BY_ITEM = 1;  // the rows of each tile are a segment, b is its matrix
+const uint TERMS_BY_ITEM = 2; // the terms of each batch are a segment
+
+struct Segment {
+    uint first, count, matrix;
+};
+
+// At p.bias: the matrices of a of all items in their order (bias_stride of them), the items
+// themselves, and the segments.
+uint source_of(uint place)
+{
+    return p.bias.at[place];
+}
+
+uint item_of(uint place)
+{
+    return p.bias.at[uint(p.bias_stride) + place];
+}
+
+Segment segment_at(uint i)
+{
+    uint at = 2u * uint(p.bias_stride) + 3u * i;
+    return Segment(p.bias.at[at], p.bias.at[at + 1u], p.bias.at[at + 2u]);
+}
+#endif
+
 // The offset of the part's results in y.
 uint y_at(uint batch, uint part)
 {
