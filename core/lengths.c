@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "core/graph.h"
+#include "core/list.h"
 #include "core/shape.h"
 
 _Thread_local weft__length_log *weft__length_reads;
@@ -32,17 +33,11 @@ int64_t weft__size(const weft_array *a)
 
 static void keep(weft__length_log *log, int64_t value)
 {
-    if (log->n == log->capacity) {
-        const int64_t larger = log->capacity ? 2 * log->capacity : 64;
-        int64_t *grown = weft_realloc(log->values, (size_t)larger * sizeof *grown);
-        if (!grown) {
-            log->no_memory = true;
-            return;
-        }
-        log->values = grown;
-        log->capacity = larger;
+    if (weft__list_more(log->values, log->n)) {
+        log->values[log->n++] = value;
+    } else {
+        log->no_memory = true;
     }
-    log->values[log->n++] = value;
 }
 
 static void note(const char *function, const weft_array *a, int64_t value)

@@ -14,7 +14,7 @@
 /* The lengths that a function reads, compared with those that it read in an earlier call. */
 typedef struct weft__length_log {
     int64_t *values;
-    int64_t n, capacity;
+    int64_t n;
     const int64_t *expected; /* NULL: no comparison */
     int64_t n_expected;
     bool differs;   /* `text` describes the first difference */

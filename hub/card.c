@@ -14,6 +14,7 @@
 #include <yaml.h>
 
 #include "core/failure.h"
+#include "core/list.h"
 #include "hub/dataset.h"
 #include "weft/memory.h"
 
@@ -72,14 +73,8 @@ static weft_status each(reader *r, const yaml_node_t *node, const char *split,
 static weft_status add(reader *r, const char *split, const char *pattern)
 {
     weft__hub_card *card = r->out;
-    if (card->n == card->capacity) {
-        const int capacity = 2 * card->capacity + 16;
-        weft__hub_data_files *moved = weft_realloc(card->at, (size_t)capacity * sizeof *moved);
-        if (moved == NULL)
-            return weft__out_of_memory(r->path, NULL);
-        card->at = moved;
-        card->capacity = capacity;
-    }
+    if (!weft__list_more(card->at, card->n))
+        return weft__out_of_memory(r->path, NULL);
     weft__hub_data_files *to = &card->at[card->n++];
     const bool inside = *r->folder != '\0' && *pattern != '\0';
     *to = (weft__hub_data_files){

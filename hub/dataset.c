@@ -13,6 +13,7 @@
 
 #include "core/failure.h"
 #include "core/io/text.h"
+#include "core/list.h"
 #include "hub/dataset.h"
 #include "hub/hub.h"
 #include "weft/io.h"
@@ -23,7 +24,7 @@ enum { DEPTH = 16, LARGEST_CARD = 16 << 20 };
 /* Files of a snapshot, by their paths in it. */
 typedef struct paths {
     char **at;
-    int n, capacity;
+    int n;
 } paths;
 
 /* The parts of ORG/NAME/CONFIG:SPLIT. */
@@ -116,19 +117,10 @@ bool weft__hub_is_data(const char *path)
 /* Adds `path`, of which it takes ownership; NULL: out of memory. */
 static weft_status add(paths *to, char *path, const char *where)
 {
-    if (path && to->n == to->capacity) {
-        const int capacity = 2 * to->capacity + 16;
-        char **moved = weft_realloc(to->at, (size_t)capacity * sizeof *moved);
-        if (moved) {
-            to->at = moved;
-            to->capacity = capacity;
-        } else {
-            weft_free(path);
-            path = NULL;
-        }
-    }
-    if (path == NULL)
+    if (path == NULL || !weft__list_more(to->at, to->n)) {
+        weft_free(path);
         return weft__out_of_memory(where, "its list of files");
+    }
     to->at[to->n++] = path;
     return WEFT_OK;
 }

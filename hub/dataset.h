@@ -18,7 +18,7 @@ typedef struct weft__hub_data_files {
 
 typedef struct weft__hub_card {
     weft__hub_data_files *at;
-    int n, capacity;
+    int n;
 } weft__hub_card;
 
 /* Reads "configs" from the YAML header of a README.md; *out is empty if there is none.

@@ -7,6 +7,7 @@
 
 #include "core/failure.h"
 #include "core/io/text.h"
+#include "core/list.h"
 #include "core/options.h"
 #include "models/config.h"
 #include "weft/gguf.h"
@@ -17,7 +18,7 @@ enum { DEPTH = 8, DEEPEST = 64 };
 
 typedef struct search {
     weft_discovered *list;
-    int n, capacity;
+    int n;
     int depth;                      /* of the current folder */
     struct stat above[DEEPEST + 1]; /* the current folder and its ancestors */
 } search;
@@ -30,7 +31,7 @@ typedef struct content {
     char *gguf;    /* path of the first GGUF file */
     int64_t gguf_bytes;
     char **folders;
-    int n_folders, capacity;
+    int n_folders;
 } content;
 
 /* ---- one model ------------------------------------------------------------------------------ */
@@ -102,14 +103,8 @@ static weft_status add(search *s, const char *folder, const content *c)
     const bool gguf = c->ggufs == 1 && c->safetensors == 0;
     if (!gguf && (!c->config || c->safetensors == 0))
         return WEFT_OK;
-    if (s->n == s->capacity) {
-        const int capacity = 2 * s->capacity + 16;
-        weft_discovered *moved = weft_realloc(s->list, (size_t)capacity * sizeof *moved);
-        if (moved == NULL)
-            return weft__out_of_memory(folder, "looking for models");
-        s->list = moved;
-        s->capacity = capacity;
-    }
+    if (!weft__list_more(s->list, s->n))
+        return weft__out_of_memory(folder, "looking for models");
     weft_discovered *m = &s->list[s->n++];
     *m = (weft_discovered){.path =
                                gguf ? weft_format("%s/%s", folder, c->gguf) : weft_strdup(folder),
@@ -130,14 +125,8 @@ static weft_status add(search *s, const char *folder, const content *c)
 
 static bool add_folder(content *c, const char *name)
 {
-    if (c->n_folders == c->capacity) {
-        const int capacity = 2 * c->capacity + 16;
-        char **moved = weft_realloc(c->folders, (size_t)capacity * sizeof *moved);
-        if (moved == NULL)
-            return false;
-        c->folders = moved;
-        c->capacity = capacity;
-    }
+    if (!weft__list_more(c->folders, c->n_folders))
+        return false;
     c->folders[c->n_folders] = weft_strdup(name);
     return c->folders[c->n_folders++] != NULL;
 }

@@ -5,6 +5,7 @@
 
 #include "core/failure.h"
 #include "core/io/text.h"
+#include "core/list.h"
 #include "hub/hub.h"
 #include "weft/io.h"
 #include "weft/memory.h"
@@ -20,7 +21,7 @@ typedef struct entry {
 struct weft__hub_verified {
     char *path; /* of the file */
     entry *at;
-    int n, capacity;
+    int n;
     int sorted; /* number of entries from the file, sorted by hash; new ones follow */
 };
 
@@ -41,14 +42,8 @@ static entry entry_of(const char *hash, const struct stat *blob)
 
 static weft_status add(weft__hub_verified *v, const entry *e)
 {
-    if (v->n == v->capacity) {
-        const int capacity = 2 * v->capacity + 16;
-        entry *moved = weft_realloc(v->at, (size_t)capacity * sizeof *moved);
-        if (moved == NULL)
-            return weft__out_of_memory(v->path, NULL);
-        v->at = moved;
-        v->capacity = capacity;
-    }
+    if (!weft__list_more(v->at, v->n))
+        return weft__out_of_memory(v->path, NULL);
     v->at[v->n++] = *e;
     return WEFT_OK;
 }

@@ -7,6 +7,7 @@
 #include "core/compile/compiled.h"
 #include "core/compile/shapeless.h"
 #include "core/failure.h"
+#include "core/list.h"
 #include "weft/io.h"
 #include "weft/quantize.h"
 #include "weft/version.h"
@@ -308,11 +309,7 @@ static weft_status add_signature(weft_exporter *e, const char *name, const weft_
                                  const weft__symbols *symbols)
 {
     char *text = weft__signature_text(name, t, symbols);
-    char **grown = weft_realloc(e->signatures, (size_t)(e->n_functions + 1) * sizeof *grown);
-    if (grown) {
-        e->signatures = grown;
-    }
-    if (!text || !grown) {
+    if (!text || !weft__list_more(e->signatures, e->n_functions)) {
         weft_free(text);
         return weft__out_of_memory("export", NULL);
     }
@@ -379,12 +376,9 @@ weft_status weft_exporter_set_metadata(weft_exporter *e, const char *key, const 
     while (i < e->n_metadata && strcmp(e->metadata[2 * i], key) != 0) {
         i++;
     }
-    char **grown = weft_realloc(e->metadata, 2 * (size_t)(e->n_metadata + 1) * sizeof *grown);
-    if (grown) {
-        e->metadata = grown;
-    }
-    char *copies[2] = {grown ? weft_strdup(key) : NULL, grown ? weft_strdup(value) : NULL};
-    if (!copies[0] || !copies[1]) {
+    char *copies[2] = {weft_strdup(key), weft_strdup(value)};
+    if (!copies[0] || !copies[1] ||
+        !weft__list_room(&e->metadata, (size_t)e->n_metadata, sizeof copies)) {
         weft_free(copies[0]);
         weft_free(copies[1]);
         return weft__out_of_memory("export", NULL);

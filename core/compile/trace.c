@@ -4,21 +4,8 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/list.h"
 #include "core/shape.h"
-
-/* ---- memory --------------------------------------------------------------------------------- */
-
-/* Grows the list, if it is full, for one more element. NULL: out of memory. */
-static void *with_room(void *list, int64_t count, int64_t *capacity, size_t element)
-{
-    if (count < *capacity) {
-        return list;
-    }
-    int64_t larger = *capacity ? 2 * *capacity : 16;
-    void *grown = weft_realloc(list, (size_t)larger * element);
-    *capacity = grown ? larger : *capacity;
-    return grown;
-}
 
 /* ---- building a trace ------------------------------------------------------------------------ */
 
@@ -36,15 +23,12 @@ weft_status weft__trace_open(weft__trace *out, int64_t n_args, int64_t n_outs)
 
 weft_status weft__trace_add_constant(weft__trace *t, weft_array *a, weft__value *value)
 {
-    weft_array **grown =
-        with_room(t->constants, t->n_constants, &t->constant_capacity, sizeof(weft_array *));
-    if (!grown) {
+    if (!weft__list_more(t->constants, t->n_constants)) {
         return weft__out_of_memory("compile", "a trace");
     }
-    t->constants = grown;
     weft__hold(a);
     *value = (weft__value){WEFT__CONSTANT, (uint32_t)t->n_constants, 0};
-    grown[t->n_constants++] = a;
+    t->constants[t->n_constants++] = a;
     return WEFT_OK;
 }
 
@@ -78,11 +62,9 @@ static const weft_spec *keep_specs(weft__trace *t, const weft__trace_node *node)
 
 weft_status weft__trace_add_node(weft__trace *t, const weft__trace_node *node, weft__value *value)
 {
-    weft__trace_node *grown = with_room(t->nodes, t->n_nodes, &t->node_capacity, sizeof *grown);
-    if (!grown) {
+    if (!weft__list_more(t->nodes, t->n_nodes)) {
         return weft__out_of_memory("compile", "a trace");
     }
-    t->nodes = grown;
     weft__trace_node copy = *node;
     copy.inputs = weft__arena_take(&t->memory, (size_t)node->n_inputs * sizeof *copy.inputs);
     copy.params = weft__arena_take(&t->memory, node->op->params_size);

@@ -41,7 +41,6 @@ typedef struct weft__trace {
     weft__trace_node *nodes;
     weft__value *outputs;
     int64_t n_arguments, n_constants, n_nodes, n_outputs;
-    int64_t constant_capacity, node_capacity;
     weft__arena memory; /* for params, inputs and specs */
 } weft__trace;
 

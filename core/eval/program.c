@@ -6,6 +6,7 @@
 
 #include "core/eval/queue.h"
 #include "core/failure.h"
+#include "core/list.h"
 #include "core/shape.h"
 
 /* ---- stand-ins ------------------------------------------------------------------------------ */
@@ -13,17 +14,7 @@
 weft__buffer *weft__stand_in_new(weft__stand_ins *all, weft_device *device, int64_t bytes,
                                  const char *label, const weft_spec *spec)
 {
-    if (all->n == all->capacity) {
-        int64_t larger = all->capacity ? 2 * all->capacity : 64;
-        weft__program_buffer *grown = weft_realloc(all->at, (size_t)larger * sizeof *grown);
-        if (!grown) {
-            weft__out_of_memory("compile", "a plan");
-            return NULL;
-        }
-        all->at = grown;
-        all->capacity = larger;
-    }
-    weft__buffer *b = weft_calloc(1, sizeof *b);
+    weft__buffer *b = weft__list_more(all->at, all->n) ? weft_calloc(1, sizeof *b) : NULL;
     if (!b) {
         weft__out_of_memory("compile", "a plan");
         return NULL;

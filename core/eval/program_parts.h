@@ -16,7 +16,7 @@ typedef struct weft__program_buffer {
 
 struct weft__stand_ins {
     weft__program_buffer *at;
-    int64_t n, capacity;
+    int64_t n;
 };
 
 /* An address in a step that points into a block. */

@@ -40,7 +40,7 @@ typedef struct weft__gguf_tensor {
 struct weft_gguf {
     weft__mapping *mapping;
     int version;
-    int n_tensors, tensor_capacity, n_values, value_capacity;
+    int n_tensors, n_values;
     weft__gguf_tensor *tensors; /* sorted by name when the file is open */
     weft_gguf_value *values;    /* the file owns the keys and lists of strings */
 };

@@ -8,6 +8,7 @@
 #include "core/io/fileio.h"
 #include "core/io/gguf.h"
 #include "core/io/utf8.h"
+#include "core/list.h"
 #include "core/shape.h"
 #include "weft/quantize.h"
 
@@ -207,7 +208,7 @@ static weft_status take_values(reader *r)
         status = take_name(r, "a key", &key);
         if (status != WEFT_OK)
             return status;
-        if (!weft__grow(&f->values, f->n_values, &f->value_capacity, sizeof *f->values)) {
+        if (!weft__list_more(f->values, f->n_values)) {
             weft_free(key);
             return weft__out_of_memory(r->path, "its header");
         }
@@ -293,7 +294,7 @@ static weft_status take_tensor(reader *r)
     weft_status status = take_name(r, "a tensor's name", &name);
     if (status != WEFT_OK)
         return status;
-    if (!weft__grow(&f->tensors, f->n_tensors, &f->tensor_capacity, sizeof *f->tensors)) {
+    if (!weft__list_more(f->tensors, f->n_tensors)) {
         weft_free(name);
         return weft__out_of_memory(r->path, "its header");
     }

@@ -4,6 +4,7 @@
 
 #include "core/graph.h"
 #include "core/io/named.h"
+#include "core/list.h"
 #include "weft/op.h"
 
 void weft_named_arrays_free(weft_named_arrays *arrays)
@@ -28,21 +29,12 @@ weft_array *weft_named_arrays_find(const weft_named_arrays *arrays, const char *
 
 bool weft__named_arrays_add(weft_named_arrays *list, const char *name, weft_array *a)
 {
-    char **names = weft_realloc(list->names, (size_t)(list->n + 1) * sizeof *names);
-    if (names) {
-        list->names = names;
-    }
-    weft_array **arrays = weft_realloc(list->arrays, (size_t)(list->n + 1) * sizeof *arrays);
-    if (arrays) {
-        list->arrays = arrays;
-    }
-    char *copy = names && arrays ? weft_strdup(name) : NULL;
-    if (!copy) {
+    if (!weft__list_more(list->names, list->n) || !weft__list_more(list->arrays, list->n)) {
         return false;
     }
-    names[list->n] = copy;
-    arrays[list->n++] = a;
-    return true;
+    list->names[list->n] = weft_strdup(name);
+    list->arrays[list->n] = a;
+    return list->names[list->n] && ++list->n;
 }
 
 /* The free bytes of the file system where `path` is or will be; -1: unknown. */

@@ -31,22 +31,6 @@ bool weft__safetensors_dtype(const char *name, weft_dtype *out)
     return false;
 }
 
-bool weft__grow(void *vector, int n, int *capacity, size_t element_size)
-{
-    if (n < *capacity)
-        return true;
-    if (*capacity > INT32_MAX / 2)
-        return false;
-    const int larger = *capacity ? 2 * *capacity : 16;
-    void **block = vector;
-    void *moved = weft_realloc(*block, (size_t)larger * element_size);
-    if (moved == NULL)
-        return false;
-    *block = moved;
-    *capacity = larger;
-    return true;
-}
-
 static int compare_names(const void *a, const void *b)
 {
     const weft__stored_tensor *x = a, *y = b;

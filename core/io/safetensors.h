@@ -46,7 +46,6 @@ typedef struct weft__stored_text {
 
 struct weft_safetensors {
     int n_tensors, n_metadata, n_mappings;
-    int tensor_capacity, metadata_capacity;
     weft__stored_tensor *tensors; /* sorted by name when the file is open */
     weft__stored_text *metadata;
     weft__mapping **mappings;
@@ -68,9 +67,6 @@ weft_status weft__safetensors_rename(weft_safetensors *file, weft__tensor_rename
 /* The format's name of a dtype, such as "F32", and back (false: not a dtype of Weft). */
 const char *weft__safetensors_dtype_name(weft_dtype dtype);
 bool weft__safetensors_dtype(const char *name, weft_dtype *out);
-
-/* Makes room for one more element in an array of `n` with *capacity; false: out of memory. */
-bool weft__grow(void *vector, int n, int *capacity, size_t element_size);
 
 /* weft_safetensors_save with progress reports. */
 weft_status weft__safetensors_save(const char *path, const char *const *names,

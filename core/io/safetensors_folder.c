@@ -13,6 +13,7 @@
 #include "core/io/json.h"
 #include "core/io/safetensors.h"
 #include "core/io/text.h"
+#include "core/list.h"
 
 static const char index_name[] = "model.safetensors.index.json";
 static const char single_name[] = "model.safetensors";
@@ -20,7 +21,7 @@ static const char single_name[] = "model.safetensors";
 /* File names within a folder, sorted. */
 typedef struct names {
     char **at;
-    int n, capacity;
+    int n;
 } names;
 
 static void names_free(names *list)
@@ -33,7 +34,7 @@ static void names_free(names *list)
 
 static bool names_add(names *list, const char *name)
 {
-    if (!weft__grow(&list->at, list->n, &list->capacity, sizeof *list->at))
+    if (!weft__list_more(list->at, list->n))
         return false;
     list->at[list->n] = weft_strdup(name);
     return list->at[list->n] && ++list->n;

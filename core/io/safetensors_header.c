@@ -11,6 +11,7 @@
 #include "core/io/fileio.h"
 #include "core/io/json.h"
 #include "core/io/safetensors.h"
+#include "core/list.h"
 #include "core/shape.h"
 
 enum { PREFIX = 8, MAX_HEADER = 100000000, LIST_SIZE = 512 };
@@ -54,7 +55,7 @@ static const char *string_end(const char *at)
  * are found only here. */
 static bool outer_keys(const char *text, const char *end, raw_key **keys, int *n)
 {
-    int depth = 0, capacity = 0;
+    int depth = 0;
     for (const char *at = text; at < end; at++) {
         depth += (*at == '{' || *at == '[') - (*at == '}' || *at == ']');
         if (*at != '"')
@@ -66,7 +67,7 @@ static bool outer_keys(const char *text, const char *end, raw_key **keys, int *n
             next++;
         if (depth != 1 || next == end || *next != ':')
             continue;
-        if (!weft__grow(keys, *n, &capacity, sizeof **keys))
+        if (!weft__list_more(*keys, *n))
             return false;
         (*keys)[(*n)++] = (raw_key){begin, (size_t)(at - begin)};
     }
@@ -228,7 +229,7 @@ static weft_status read_tensor(reader *r, const weft__json *entry, const char *n
     t.begin = r->data_begin + (size_t)offsets[0];
     t.bytes = (size_t)(offsets[1] - offsets[0]);
     weft_safetensors *f = r->file;
-    if (!weft__grow(&f->tensors, f->n_tensors, &f->tensor_capacity, sizeof *f->tensors))
+    if (!weft__list_more(f->tensors, f->n_tensors))
         return weft__out_of_memory(r->path, "its header");
     t.entry.name = weft_strdup(name);
     if (t.entry.name == NULL)
@@ -252,7 +253,7 @@ static weft_status read_metadata(reader *r, const weft__json *object)
             return weft_fail(WEFT_INVALID,
                              "%s: __metadata__: '%s': expected a string without \\u0000", r->path,
                              weft_printable(key));
-        if (!weft__grow(&f->metadata, f->n_metadata, &f->metadata_capacity, sizeof *f->metadata))
+        if (!weft__list_more(f->metadata, f->n_metadata))
             return weft__out_of_memory(r->path, "its header");
         const weft__stored_text text = {weft_strdup(key),
                                         weft_strdup(json_object_get_string(value))};
@@ -368,15 +369,12 @@ static weft_status read_header(reader *r)
 weft_status weft__safetensors_add(weft_safetensors *file, const char *path, bool mapped)
 {
     reader r = {.file = file, .path = path, .first = file->n_tensors};
-    weft__mapping **mappings =
-        weft_realloc(file->mappings, (size_t)(file->n_mappings + 1) * sizeof *mappings);
-    if (mappings == NULL)
+    if (!weft__list_more(file->mappings, file->n_mappings))
         return weft__out_of_memory(r.path, "its header");
-    file->mappings = mappings;
     const weft_status status =
         mapped ? weft__mapping_open(path, &r.mapping) : weft__mapping_read(path, &r.mapping);
     if (status != WEFT_OK)
         return status;
-    mappings[file->n_mappings++] = r.mapping;
+    file->mappings[file->n_mappings++] = r.mapping;
     return read_header(&r);
 }

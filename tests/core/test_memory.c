@@ -1,8 +1,10 @@
-/* tests/core/test_memory.c -- weft/memory.h: counters, limits, the cache, failing allocations. */
+/* tests/core/test_memory.c -- weft/memory.h: counters, limits, the cache, failing allocations;
+ * core/list.h. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/buffer.h"
+#include "core/list.h"
 #include "tests/check.h"
 #include "weft/ops.h"
 
@@ -196,9 +198,57 @@ static void an_allocation_fails_when_asked(void)
     weft_free(second);
 }
 
+/* The list grows and shrinks at random; AddressSanitizer sees an element without room. */
+static void lists_have_room_for_one_more(void)
+{
+    int64_t *list = NULL, n = 0, largest = 0;
+    uint64_t random = 1;
+    for (int step = 0; step < 20000; step++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        const int64_t to = random >> 60 == 0 ? n / 2 : random >> 60 == 1 ? 0 : n;
+        n = step % 64 == 0 ? to : n;
+        if (!CHECK(weft__list_more(list, n))) {
+            break;
+        }
+        list[n] = n * n;
+        n++;
+        largest = n > largest ? n : largest;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        CHECK_EQ_INT(list[i], i * i);
+    }
+    CHECK(largest > 500);
+    weft_free(list);
+}
+
+/* Room for 8, 16, 32, ... elements: each allocation fails once, and the list is as it was. */
+static void lists_survive_a_failed_allocation(void)
+{
+    char *list = NULL;
+    int allocations = 0;
+    for (int n = 0; n < 1000; n++) {
+        weft_memory_fail_at(1);
+        const bool more = weft__list_more(list, n);
+        weft_memory_fail_at(0);
+        if (!more) {
+            allocations++;
+
+            CHECK(weft__list_more(list, n));
+        }
+        list[n] = (char)('a' + n % 26);
+    }
+    for (int n = 0; n < 1000; n++) {
+        CHECK_EQ_INT(list[n], 'a' + n % 26);
+    }
+    CHECK_EQ_INT(allocations, 8);                        /* of 8 to 1024 */
+    CHECK(!weft__list_room(&list, (size_t)1 << 62, 16)); /* more bytes than there are addresses */
+    weft_free(list);
+}
+
 CHECK_MAIN("memory", CHECK_CASE(buckets_waste_at_most_an_eighth),
            CHECK_CASE(counters_follow_arrays), CHECK_CASE(wired_memory_is_locked_and_counted),
            CHECK_CASE(the_cache_keeps_to_its_limit),
            CHECK_CASE(idle_buffers_are_bounded_by_those_in_use),
            CHECK_CASE(the_limit_is_kept_by_data_and_results),
-           CHECK_CASE(lent_memory_is_not_counted), CHECK_CASE(an_allocation_fails_when_asked))
+           CHECK_CASE(lent_memory_is_not_counted), CHECK_CASE(an_allocation_fails_when_asked),
+           CHECK_CASE(lists_have_room_for_one_more), CHECK_CASE(lists_survive_a_failed_allocation))

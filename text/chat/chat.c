@@ -7,6 +7,7 @@
 #include <json-c/json.h>
 
 #include "core/failure.h"
+#include "core/list.h"
 #include "weft/memory.h"
 
 enum { MAX_VARIABLES = 128 };
@@ -29,11 +30,8 @@ weft_chat *weft__chat_new(const char *where)
 weft_status weft__chat_add(weft_chat *chat, const char *name, const char *where, const char *source,
                            size_t length)
 {
-    chat_template *larger =
-        weft_realloc(chat->templates, (chat->count + 1) * sizeof *chat->templates);
-    if (!larger)
+    if (!weft__list_more(chat->templates, chat->count))
         return weft__out_of_memory(where, NULL);
-    chat->templates = larger;
     chat_template *t = &chat->templates[chat->count];
     *t = (chat_template){.name = weft_strdup(name), .source = weft_malloc(length + 1)};
     weft_status status = WEFT_OK;

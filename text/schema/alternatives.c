@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/list.h"
 #include "text/schema/expand.h"
 #include "text/schema/format.h"
-#include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
 
 typedef struct collector {
@@ -20,11 +20,10 @@ static void add(collector *c, alternative a)
 {
     if (c->status)
         return;
-    void *data = c->out->at;
-    c->status = weft__bytes_grow(&data, &c->out->capacity, c->out->n, 1, sizeof a);
-    c->out->at = data;
-    if (!c->status)
+    if (weft__list_more(c->out->at, c->out->n))
         c->out->at[c->out->n++] = a;
+    else
+        c->status = weft__out_of_memory(c->schema->doc.name, "a schema");
 }
 
 static void add_atom(collector *c, atom_kind kind, int index, const char *name)

@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/list.h"
 #include "text/schema/decimal.h"
 #include "text/schema/expand.h"
 #include "text/schema/format.h"
 #include "text/schema/number.h"
-#include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
 
 /* ---- types, numbers, lengths ----------------------------------------------------------------- */
@@ -244,11 +244,8 @@ static weft_status matches_all(const weft__schema *schema, const int *signed_sch
 
 static weft_status add_literal(const weft__schema *schema, json_object *value, literal_list *out)
 {
-    void *data = out->at;
-    const weft_status status = weft__bytes_grow(&data, &out->capacity, out->n, 1, sizeof *out->at);
-    out->at = data;
-    if (status)
-        return status;
+    if (!weft__list_more(out->at, out->n))
+        return weft__out_of_memory(schema->doc.name, "a schema");
     out->at[out->n] = weft_strdup(json_object_to_json_string_ext(
         value, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
     if (!out->at[out->n])

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/list.h"
 #include "text/schema/expand.h"
 #include "weft/memory.h"
 
@@ -363,7 +364,7 @@ static char *write_key(const char *name)
 typedef struct filling {
     weft__schema *schema;
     const schema_atom *atoms;
-    size_t n, capacity;
+    size_t n;
     schema_choice *choice;
 } filling;
 
@@ -372,15 +373,7 @@ static weft_status add_name(void *context, const char *name)
 {
     filling *f = context;
     schema_choice *c = f->choice;
-    if (c->n_properties == f->capacity) {
-        const size_t capacity = 2 * f->capacity + 8;
-        schema_property *longer = weft_realloc(c->properties, capacity * sizeof *longer);
-        if (!longer)
-            return no_memory(f->schema);
-        c->properties = longer;
-        f->capacity = capacity;
-    }
-    char *key = write_key(name);
+    char *key = weft__list_more(c->properties, c->n_properties) ? write_key(name) : NULL;
     if (!key)
         return no_memory(f->schema);
     c->properties[c->n_properties] = (schema_property){

@@ -3,9 +3,9 @@
 
 #include "core/failure.h"
 #include "core/hash.h"
+#include "core/list.h"
 #include "text/schema/expand.h"
 #include "text/schema/keywords.h"
-#include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
 
 enum {
@@ -161,11 +161,8 @@ static weft_status disjoint(weft__schema *schema, int x, int y, bool *out)
     bool possible = true;
     int fuel = PROBE_WORK;
     weft_status status = probe(schema, (int[]){2 * a, 2 * b}, 2, PROBE_DEPTH, &fuel, &possible);
-    void *data = schema->pairs;
-    if (!status)
-        status = weft__bytes_grow(&data, &schema->pair_capacity, schema->n_pairs, 1,
-                                  sizeof *schema->pairs);
-    schema->pairs = data;
+    if (!status && !weft__list_more(schema->pairs, schema->n_pairs))
+        status = weft__out_of_memory(schema->doc.name, "a schema");
     if (!status)
         status = weft__index_add(&schema->pair_index, hash, (int32_t)schema->n_pairs);
     if (!status)
@@ -347,7 +344,6 @@ static uint64_t hash_atoms(const partial *p)
 static weft_status add_choice(expansion *e, schema_choice *choice)
 {
     weft__schema *schema = e->schema;
-    void *data = schema->choices;
     weft_status status = WEFT_OK;
     if (schema->n_choices >= MAX_CHOICES)
         status = weft_fail(WEFT_UNSUPPORTED, "%s: the schema has more than %d choices",
@@ -355,10 +351,8 @@ static weft_status add_choice(expansion *e, schema_choice *choice)
     else if (schema->n_choices - e->first >= MAX_OF_NODE)
         status = weft_fail(WEFT_UNSUPPORTED, "%s: a place in the schema has more than %d choices",
                            schema->doc.name, (int)MAX_OF_NODE);
-    if (!status)
-        status =
-            weft__bytes_grow(&data, &schema->choice_capacity, schema->n_choices, 1, sizeof *choice);
-    schema->choices = data;
+    else if (!weft__list_more(schema->choices, schema->n_choices))
+        status = weft__out_of_memory(schema->doc.name, "a schema");
     if (status)
         weft__choice_release(choice);
     else

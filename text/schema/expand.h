@@ -37,7 +37,7 @@ typedef struct schema_atom {
 
 typedef struct literal_list {
     char **at;
-    size_t n, capacity;
+    size_t n;
 } literal_list;
 
 /* The kinds of branching. */
@@ -63,7 +63,7 @@ typedef struct alternative {
 
 typedef struct alternative_list {
     alternative *at;
-    size_t n, capacity;
+    size_t n;
 } alternative_list;
 
 /* Appends the alternatives of a branching schema. */

@@ -4,21 +4,17 @@
 #include <string.h>
 
 #include "core/failure.h"
-#include "text/tokenizer/buffer.h"
+#include "core/list.h"
 #include "weft/memory.h"
 
 static weft_status add(pattern_parts *parts, const char *where, char *text, bool negated)
 {
-    void *data = parts->at;
-    weft_status status = text ? WEFT_OK : weft__out_of_memory(where, "a pattern");
-    if (!status)
-        status = weft__bytes_grow(&data, &parts->capacity, parts->n, 1, sizeof *parts->at);
-    parts->at = data;
-    if (status)
+    if (!text || !weft__list_more(parts->at, parts->n)) {
         weft_free(text);
-    else
-        parts->at[parts->n++] = (weft__pattern_source){text, negated};
-    return status;
+        return weft__out_of_memory(where, "a pattern");
+    }
+    parts->at[parts->n++] = (weft__pattern_source){text, negated};
+    return WEFT_OK;
 }
 
 /* The first of the characters `wanted` that is outside of groups and brackets; NULL: none. */

@@ -6,7 +6,7 @@
 
 typedef struct pattern_parts {
     weft__pattern_source *at;
-    size_t n, capacity;
+    size_t n;
 } pattern_parts;
 
 /* Splits "^(?!a)(?=b)c" into "^c", "^(?:b)" and, negated, "^(?:a)", which together match the same

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/list.h"
 #include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
 
@@ -30,15 +31,9 @@ static int fail(parser *p, weft_status status, const char *what)
 static int add_node(parser *p, pattern_node node)
 {
     pattern_tree *t = p->tree;
-    if (t->n_nodes == t->node_capacity) {
-        void *data = t->nodes;
-        const weft_status status =
-            weft__bytes_grow(&data, &t->node_capacity, t->n_nodes, 1, sizeof node);
-        t->nodes = data;
-        if (status) {
-            p->status = status;
-            return 0;
-        }
+    if (!weft__list_more(t->nodes, t->n_nodes)) {
+        p->status = weft__out_of_memory(p->where, "a pattern");
+        return 0;
     }
     t->nodes[t->n_nodes] = node;
     return (int)t->n_nodes++;
@@ -49,15 +44,9 @@ static int add_node(parser *p, pattern_node node)
 static void add_range(parser *p, uint32_t first, uint32_t last)
 {
     pattern_tree *t = p->tree;
-    if (t->n_ranges == t->range_capacity) {
-        void *data = t->ranges;
-        const weft_status status =
-            weft__bytes_grow(&data, &t->range_capacity, t->n_ranges, 1, sizeof *t->ranges);
-        t->ranges = data;
-        if (status) {
-            p->status = status;
-            return;
-        }
+    if (!weft__list_more(t->ranges, t->n_ranges)) {
+        p->status = weft__out_of_memory(p->where, "a pattern");
+        return;
     }
     t->ranges[t->n_ranges++] = (pattern_range){first, last};
 }

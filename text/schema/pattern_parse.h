@@ -34,9 +34,9 @@ typedef struct pattern_node {
 /* Nodes refer to each other by index. Zeroed is empty. */
 typedef struct pattern_tree {
     pattern_node *nodes;
-    size_t n_nodes, node_capacity;
+    size_t n_nodes;
     pattern_range *ranges;
-    size_t n_ranges, range_capacity;
+    size_t n_ranges;
     int root;
 } pattern_tree;
 

@@ -9,6 +9,7 @@
 #include "core/failure.h"
 #include "core/hash.h"
 #include "core/io/text.h"
+#include "core/list.h"
 #include "text/schema/decimal.h"
 #include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
@@ -139,12 +140,8 @@ static prepared_entry *find(const prepared *p, const json_object *of)
 /* Adds an entry, which it takes over; NULL when out of memory. */
 static prepared_entry *add(prepared *p, prepared_entry entry)
 {
-    void *data = p->entries;
-    weft_status status = weft__bytes_grow(&data, &p->capacity, p->n, 1, sizeof entry);
-    p->entries = data;
-    if (!status)
-        status = weft__index_add(&p->index, hash_of(entry.of), (int32_t)p->n);
-    if (status) {
+    if (!weft__list_more(p->entries, p->n) ||
+        weft__index_add(&p->index, hash_of(entry.of), (int32_t)p->n)) {
         release_entry(&entry);
         return NULL;
     }

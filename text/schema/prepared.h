@@ -20,7 +20,7 @@ typedef struct prepared_entry {
 /* Zeroed is empty. */
 typedef struct prepared {
     prepared_entry *entries;
-    size_t n, capacity;
+    size_t n;
     schema_index index; /* entries by `of` */
 } prepared;
 

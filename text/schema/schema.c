@@ -7,10 +7,10 @@
 
 #include "core/failure.h"
 #include "core/hash.h"
+#include "core/list.h"
 #include "text/schema/expand.h"
 #include "text/schema/keywords.h"
 #include "text/schema/pointer.h"
-#include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
 
 enum { MAX_NODES = 1 << 18, MAX_REFERENCES = 1000, UNKNOWN = -2 };
@@ -51,11 +51,9 @@ int weft__schema_number(weft__schema *schema, const weft__json *at, weft_status 
     const int known = weft__schema_find(schema, at->value);
     if (known >= 0)
         return known;
-    void *data = schema->schemas;
-    *status = weft__bytes_grow(&data, &schema->schema_capacity, schema->n_schemas, 1,
-                               sizeof *schema->schemas);
-    schema->schemas = data;
-    if (!*status)
+    if (!weft__list_more(schema->schemas, schema->n_schemas))
+        *status = weft__out_of_memory(at->name, "a schema");
+    else
         *status =
             weft__index_add(&schema->numbers, hash_value(at->value), (int32_t)schema->n_schemas);
     if (*status)
@@ -132,14 +130,11 @@ int weft__schema_node(weft__schema *schema, int *schemas, size_t n, weft_status 
                             schema->doc.name, (int)MAX_NODES);
         return SCHEMA_NO_NODE;
     }
-    void *data = schema->nodes;
-    *status =
-        weft__bytes_grow(&data, &schema->node_capacity, schema->n_nodes, 1, sizeof *schema->nodes);
-    schema->nodes = data;
-    if (!*status)
-        *status = weft__index_add(&schema->node_index, hash, (int32_t)schema->n_nodes);
-    int *copy = *status ? NULL : weft_malloc((unique + 1) * sizeof *copy);
-    if (!copy) {
+    int *copy = weft__list_more(schema->nodes, schema->n_nodes)
+                    ? weft_malloc((unique + 1) * sizeof *copy)
+                    : NULL;
+    if (!copy || weft__index_add(&schema->node_index, hash, (int32_t)schema->n_nodes)) {
+        weft_free(copy);
         *status = weft__out_of_memory(schema->doc.name, "a schema");
         return SCHEMA_NO_NODE;
     }

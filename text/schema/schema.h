@@ -139,18 +139,18 @@ typedef struct weft__schema {
     json_object *owned;     /* schemas that are not in the document */
     weft__checker *checker; /* of literals */
     schema_entry *schemas;  /* all registered subschemas, by number */
-    size_t n_schemas, schema_capacity;
+    size_t n_schemas;
     schema_index numbers; /* index of `schemas` by value */
     schema_pair *pairs;   /* with the smaller number first */
-    size_t n_pairs, pair_capacity;
+    size_t n_pairs;
     schema_index pair_index;
     int work;           /* number of schemas taken into combinations */
     bool undeclared;    /* excluded alternatives may be violated by undeclared properties */
     schema_node *nodes; /* node 0 is the document */
-    size_t n_nodes, node_capacity;
+    size_t n_nodes;
     schema_index node_index;
     schema_choice *choices;
-    size_t n_choices, choice_capacity;
+    size_t n_choices;
 } weft__schema;
 
 /* Reads a schema or a request of OpenAI's API that contains one (text/schema/dialect.c). The

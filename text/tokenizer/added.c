@@ -8,18 +8,13 @@
 
 #include "core/failure.h"
 #include "core/io/utf8.h"
+#include "core/list.h"
 #include "weft/memory.h"
 
 weft_status weft__added_add(added_set *set, const added_token *token)
 {
-    void *data = set->tokens;
-    const weft_status status =
-        weft__bytes_grow(&data, &set->capacity, set->count, 1, sizeof *set->tokens);
-    set->tokens = data;
-    if (status)
-        return status;
     added_token own = *token;
-    own.text = weft_malloc(token->length + 1);
+    own.text = weft__list_more(set->tokens, set->count) ? weft_malloc(token->length + 1) : NULL;
     if (!own.text)
         return weft__out_of_memory("tokenizer", "an added token");
     memcpy(own.text, token->text, token->length);

@@ -20,7 +20,7 @@ typedef struct added_token {
 /* A set of added tokens. Zeroed is empty. */
 typedef struct added_set {
     added_token *tokens;
-    size_t count, capacity;
+    size_t count;
     bool starts[256]; /* whether a token starts with this byte */
 } added_set;
 

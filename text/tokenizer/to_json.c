@@ -7,6 +7,7 @@
 
 #include "core/failure.h"
 #include "core/io/utf8.h"
+#include "core/list.h"
 #include "text/tokenizer/pre.h"
 #include "text/tokenizer/tokenizer.h"
 #include "weft/memory.h"
@@ -130,7 +131,7 @@ static int by_rank(const void *a, const void *b)
 
 typedef struct splits {
     split *list;
-    size_t count, capacity;
+    size_t count;
 } splits;
 
 static weft_status add_splits(const bpe_model *model, int32_t id, splits *all)
@@ -147,12 +148,8 @@ static weft_status add_splits(const bpe_model *model, int32_t id, splits *all)
             left < 0 ? -1 : weft__vocab_find_in_model(&model->vocab, text + i, token->length - i);
         if (right < 0)
             continue;
-        void *list = all->list;
-        const weft_status status =
-            weft__bytes_grow(&list, &all->capacity, all->count, 1, sizeof *all->list);
-        all->list = list;
-        if (status)
-            return status;
+        if (!weft__list_more(all->list, all->count))
+            return weft__out_of_memory("tokenizer", "its merges");
         all->list[all->count++] = (split){model->ranks[id], left, right};
     }
     return WEFT_OK;

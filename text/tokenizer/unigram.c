@@ -7,6 +7,7 @@
 
 #include "core/failure.h"
 #include "core/io/utf8.h"
+#include "core/list.h"
 #include "text/tokenizer/bpe.h"
 #include "weft/memory.h"
 
@@ -17,13 +18,10 @@
 
 weft_status weft__unigram_add_score(unigram_model *model, double score)
 {
-    void *data = model->scores;
-    const weft_status status = weft__bytes_grow(&data, &model->score_capacity, model->score_count,
-                                                1, sizeof *model->scores);
-    model->scores = data;
-    if (!status)
-        model->scores[model->score_count++] = score;
-    return status;
+    if (!weft__list_more(model->scores, model->score_count))
+        return weft__out_of_memory("tokenizer", "its scores");
+    model->scores[model->score_count++] = score;
+    return WEFT_OK;
 }
 
 static int by_text(const void *a, const void *b)

@@ -18,7 +18,7 @@ typedef struct unigram_piece {
 /* Zeroed is empty. */
 typedef struct unigram_model {
     double *scores; /* by id */
-    size_t score_count, score_capacity;
+    size_t score_count;
     unigram_piece *pieces; /* the model's own tokens, by text */
     size_t piece_count;
     double unknown_score; /* score of a character without a token */

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "core/failure.h"
+#include "core/list.h"
 #include "weft/memory.h"
 
 /* ---- tokens --------------------------------------------------------------------------------- */
@@ -198,14 +200,8 @@ void weft__merges_release(text_merges *merges)
 
 weft_status weft__merges_add(text_merges *merges, int32_t left, int32_t right, int32_t whole)
 {
-    if (merges->count == merges->capacity) {
-        void *data = merges->list;
-        const weft_status status =
-            weft__bytes_grow(&data, &merges->capacity, merges->count, 1, sizeof *merges->list);
-        merges->list = data;
-        if (status)
-            return status;
-    }
+    if (!weft__list_more(merges->list, merges->count))
+        return weft__out_of_memory("tokenizer", "its merges");
     merges->list[merges->count++] = (struct merge_parts){left, right, whole};
     return WEFT_OK;
 }

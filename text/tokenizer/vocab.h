@@ -83,7 +83,7 @@ typedef struct text_merges {
     struct merge_parts {
         int32_t left, right, whole;
     } * list; /* by rank */
-    size_t count, capacity;
+    size_t count;
     text_merge *entries;
     size_t size;
 } text_merges;

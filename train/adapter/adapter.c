@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/list.h"
 #include "nn/lora.h"
 
 bool weft__adapter_is_suffix(const char *path, const char *target)
@@ -51,14 +52,8 @@ int64_t weft__adapter_layer(const char *path)
 
 weft_status weft__names_add(weft__names *names, const char *name)
 {
-    if (names->n == names->capacity) {
-        const int capacity = 2 * names->capacity + 16;
-        char **moved = weft_realloc(names->at, (size_t)capacity * sizeof *moved);
-        if (moved == NULL)
-            return weft__out_of_memory("adapter", "a list of names");
-        names->at = moved;
-        names->capacity = capacity;
-    }
+    if (!weft__list_more(names->at, names->n))
+        return weft__out_of_memory("adapter", "a list of names");
     names->at[names->n] = weft_strdup(name);
     if (names->at[names->n] == NULL)
         return weft__out_of_memory("adapter", "a name");

@@ -36,7 +36,7 @@ int64_t weft__adapter_layer(const char *path);
 /* A list of owned strings. Zero it first. */
 typedef struct weft__names {
     char **at;
-    int n, capacity;
+    int n;
 } weft__names;
 
 weft_status weft__names_add(weft__names *names, const char *name);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/list.h"
 #include "nn/lora.h"
 #include "nn/tokens.h"
 #include "train/adapter/adapter.h"
@@ -24,15 +25,9 @@ weft__adapter_entry *weft__adapter_list_entry(weft__adapter_list *list, const ch
         if (strcmp(list->at[i].path, path) == 0)
             return &list->at[i];
     }
-    if (list->n == list->capacity) {
-        const int capacity = 2 * list->capacity + 32;
-        weft__adapter_entry *moved = weft_realloc(list->at, (size_t)capacity * sizeof *moved);
-        if (moved == NULL) {
-            weft__out_of_memory("adapter", "a list of modules");
-            return NULL;
-        }
-        list->at = moved;
-        list->capacity = capacity;
+    if (!weft__list_more(list->at, list->n)) {
+        weft__out_of_memory("adapter", "a list of modules");
+        return NULL;
     }
     weft__adapter_entry *entry = &list->at[list->n];
     *entry = (weft__adapter_entry){.path = weft_strdup(path), .scale = 1};

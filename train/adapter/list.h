@@ -16,7 +16,7 @@ typedef struct weft__adapter_entry {
 
 typedef struct weft__adapter_list {
     weft__adapter_entry *at;
-    int n, capacity;
+    int n;
     double dropout;
 } weft__adapter_list;
 

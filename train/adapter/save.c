@@ -7,6 +7,7 @@
 #include "core/failure.h"
 #include "core/io/folder.h"
 #include "core/io/text.h"
+#include "core/list.h"
 #include "nn/lora.h"
 #include "nn/tokens.h"
 #include "train/adapter/experts.h"
@@ -438,7 +439,6 @@ typedef struct tensors {
     const weft__naming *naming;
     weft__names names;
     weft_array **arrays;
-    int capacity;
 } tensors;
 
 /* The array to save. For PiSSA, additional ranks subtract the initial values: [A; A0] and [B, -B0].
@@ -457,15 +457,9 @@ static weft_array *saved_array(const weft_nn_item *item)
 /* Adds the tensor `end` of the module at a path. */
 static weft_status put_tensor(tensors *t, const char *path, const char *end, weft_array *a)
 {
-    char module[WEFT_NN_PATH + 64], name[WEFT_NN_PATH + 96];
-    if (t->names.n == t->capacity) {
-        const int capacity = 2 * t->capacity + 64;
-        weft_array **moved = weft_realloc(t->arrays, (size_t)capacity * sizeof(weft_array *));
-        if (moved == NULL)
-            return weft__out_of_memory("adapter", "a list of tensors");
-        t->arrays = moved;
-        t->capacity = capacity;
-    }
+    char module[WEFT_NN_PATH + 64], name[sizeof module + 96];
+    if (!weft__list_more(t->arrays, t->names.n))
+        return weft__out_of_memory("adapter", "a list of tensors");
     t->arrays[t->names.n] = a;
     weft__name_in(t->naming, path, module, sizeof module);
     snprintf(name, sizeof name, WEFT__ADAPTER_PREFIX "%s%s", module, end);

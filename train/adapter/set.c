@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/list.h"
 #include "models/convert/convert.h"
 #include "nn/lora.h"
 #include "nn/tokens.h"
@@ -137,10 +138,8 @@ static weft_status read_member(weft_adapters *set, const char *path, member *out
 weft_status weft_adapters_add(weft_adapters *set, const char *path, const char *name)
 {
     member m = {.name = weft_strdup(name ? name : path)};
-    member *moved = weft_realloc(set->members, (size_t)(set->n + 1) * sizeof *moved);
     weft_status status = WEFT_OK;
-    set->members = moved ? moved : set->members;
-    if (m.name == NULL || moved == NULL)
+    if (m.name == NULL || !weft__list_more(set->members, set->n))
         status = weft__out_of_memory(path, "a list of adapters");
     weft_nn_lora_remove(weft_model_module(set->model));
     if (status == WEFT_OK)

@@ -10,6 +10,7 @@
 
 #include "core/failure.h"
 #include "core/io/text.h"
+#include "core/list.h"
 #include "train/data/reader.h"
 #include "weft/memory.h"
 
@@ -38,19 +39,10 @@ void weft__data_files_free(weft__data_files *files)
 /* Adds `path`, of which it takes ownership. NULL means out of memory. */
 static weft_status add(weft__data_files *files, char *path)
 {
-    if (path != NULL && files->n == files->capacity) {
-        const int capacity = 2 * files->capacity + 16;
-        char **moved = weft_realloc(files->at, (size_t)capacity * sizeof *moved);
-        if (moved == NULL) {
-            weft_free(path);
-            path = NULL;
-        } else {
-            files->at = moved;
-            files->capacity = capacity;
-        }
-    }
-    if (path == NULL)
+    if (path == NULL || !weft__list_more(files->at, files->n)) {
+        weft_free(path);
         return weft__out_of_memory("dataset", "its list of files");
+    }
     files->at[files->n++] = path;
     return WEFT_OK;
 }

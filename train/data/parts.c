@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/list.h"
 #include "train/data/dataset.h"
 
 /* ---- orders --------------------------------------------------------------------------------- */
@@ -140,12 +141,9 @@ weft_status weft__dataset_split(const weft_dataset *all, double share, const uin
 
 static weft_status begin_part(weft_dataset *d, double weight)
 {
-    const size_t n = (size_t)d->n_parts + 1;
-    weft__dataset_part *parts = weft_realloc(d->parts, n * sizeof *parts);
-    if (parts == NULL)
+    if (!weft__list_more(d->parts, d->n_parts))
         return weft__out_of_memory("dataset", NULL);
-    d->parts = parts;
-    parts[d->n_parts++] = (weft__dataset_part){d->info.samples, weight};
+    d->parts[d->n_parts++] = (weft__dataset_part){d->info.samples, weight};
     return WEFT_OK;
 }
 

@@ -122,7 +122,7 @@ weft_status weft__reader_add_table(weft__reader *r, const char *data, size_t siz
  * files in a folder, or those that match a pattern. WEFT_IO if there is none. train/data/files.c */
 typedef struct weft__data_files {
     char **at;
-    int n, capacity;
+    int n;
 } weft__data_files;
 
 weft_status weft__data_files_find(const weft_data_source *source, weft__data_files *out);

@@ -11,12 +11,13 @@
 #include "core/io/fileio.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
+#include "core/list.h"
 #include "train/run/number.h"
 
 /* The points of a curve. */
 typedef struct series {
     double *x, *y;
-    int n, capacity;
+    int n;
 } series;
 
 struct weft__metrics {
@@ -111,18 +112,8 @@ static void add_line(weft__text *t, const weft_train_report *r)
 
 static bool add_point(series *s, double x, double y)
 {
-    if (s->n == s->capacity) {
-        const int capacity = 2 * s->capacity + 256;
-        double *xs = weft_realloc(s->x, (size_t)capacity * sizeof *xs);
-        if (xs)
-            s->x = xs;
-        double *ys = weft_realloc(s->y, (size_t)capacity * sizeof *ys);
-        if (ys)
-            s->y = ys;
-        if (xs == NULL || ys == NULL)
-            return false;
-        s->capacity = capacity;
-    }
+    if (!weft__list_more(s->x, s->n) || !weft__list_more(s->y, s->n))
+        return false;
     s->x[s->n] = x;
     s->y[s->n++] = y;
     return true;

@@ -8,6 +8,7 @@
 #include "core/io/fileio.h"
 #include "core/io/json.h"
 #include "core/io/utf8.h"
+#include "core/list.h"
 #include "train/run/curve.h"
 #include "train/run/number.h"
 
@@ -32,7 +33,7 @@ enum { LEAST_SPAN = 5, SPANS = 20 };
 
 typedef struct series {
     double *x, *y;
-    int n, capacity;
+    int n;
 } series;
 
 typedef struct page {
@@ -132,19 +133,9 @@ static void escape_value(weft__text *t, json_object *value)
 static void add_point(page *p, int index, double x, double y)
 {
     series *s = &p->of[index];
-    if (s->n == s->capacity) {
-        const int capacity = 2 * s->capacity + 256;
-        double *xs = weft_realloc(s->x, (size_t)capacity * sizeof *xs);
-        if (xs)
-            s->x = xs;
-        double *ys = weft_realloc(s->y, (size_t)capacity * sizeof *ys);
-        if (ys)
-            s->y = ys;
-        if (xs == NULL || ys == NULL) {
-            p->text.failed = true;
-            return;
-        }
-        s->capacity = capacity;
+    if (!weft__list_more(s->x, s->n) || !weft__list_more(s->y, s->n)) {
+        p->text.failed = true;
+        return;
     }
     s->x[s->n] = x;
     s->y[s->n++] = y;
