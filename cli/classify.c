@@ -167,7 +167,7 @@ static weft_status classify(const classify_values *v, classify_run *r)
         return weft_fail(WEFT_UNSUPPORTED,
                          "classify: the adapter is of a classifier with labels of "
                          "its own: no --labels and no --temperature");
-    cli_inputs_encode(&r->texts, r->tokenizer, v->no_special);
+    cli_inputs_encode(&r->texts, r->tokenizer, NULL, v->no_special);
     return v->labels != NULL ? classify_by_labels(v, r) : classify_by_token(v, r);
 }
 

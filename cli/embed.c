@@ -9,7 +9,7 @@
 #include "cli/shared.h"
 
 typedef struct embed_values {
-    const char *model, *file, *adapter;
+    const char *model, *file, *adapter, *prompt;
     cli_words texts;
     cli_place place;
     int64_t batch_tokens;
@@ -28,11 +28,17 @@ static const cli_option options[] = {
     CLI_INPUTS_OPTION(embed_values),
     {.name = "pooling",
      .kind = CLI_CHOICE,
-     .value = "mean|last|cls",
-     .fallback = "mean",
+     .value = "mean|last|cls|max",
      AT(pooling),
      .help = "the final hidden states that make the vector: the mean of all tokens', the last "
-             "token's, or the first token's"},
+             "token's, the first token's, or the largest in each dimension; by default as the "
+             "checkpoint's modules.json says, with its normalization, else mean"},
+    {.name = "prompt",
+     .kind = CLI_TEXT,
+     .value = "NAME",
+     AT(prompt),
+     .help = "put the checkpoint's prompt of this name before each text, as in query; by default "
+             "its default prompt, if it has one"},
     {.name = "normalize",
      .letter = 'n',
      .kind = CLI_FLAG,
@@ -82,7 +88,28 @@ static void print_json(const cli_place *place, const cli_input *t, const weft_em
     puts("}");
 }
 
-static weft_status embed_all(const embed_values *v, weft_model *model, cli_inputs *texts)
+/* Cuts texts that are longer than the checkpoint's embeddings were trained for. */
+static void cut_texts(const weft_embed_settings *settings, const weft_model *model,
+                      const weft_tokenizer *tokenizer, cli_inputs *texts)
+{
+    const int64_t positions = weft_model_info_of(model)->max_positions;
+    int64_t most = settings->max_tokens;
+    size_t n_cut = 0;
+    if (most == 0 || (positions > 0 && positions < most))
+        most = positions;
+    for (size_t i = 0; settings->found && most > 0 && i < texts->n; i++) {
+        cli_input *t = &texts->at[i];
+        const size_t n = weft_tokenizer_truncate(tokenizer, t->ids, t->n_ids, (size_t)most);
+        n_cut += n < t->n_ids;
+        t->n_ids = n;
+    }
+    if (n_cut > 0)
+        fprintf(stderr, "weft: %zu of %zu texts are cut to %lld tokens, the most for this model\n",
+                n_cut, texts->n, (long long)most);
+}
+
+static weft_status embed_all(const embed_values *v, const weft_embed_settings *settings,
+                             weft_model *model, cli_inputs *texts)
 {
     const int64_t E = weft_model_info_of(model)->hidden_size;
     weft_prompt *prompts = malloc((texts->n + 1) * sizeof *prompts);
@@ -92,8 +119,9 @@ static weft_status embed_all(const embed_values *v, weft_model *model, cli_input
         status = weft_fail(WEFT_MEMORY, "embed: no memory");
     for (size_t i = 0; status == WEFT_OK && i < texts->n; i++)
         prompts[i] = (weft_prompt){texts->at[i].ids, texts->at[i].n_ids};
-    const weft_embed_options o = {.pooling = (weft_pooling)v->pooling,
-                                  .normalize = v->normalize,
+    const bool own = v->pooling < 0;
+    const weft_embed_options o = {.pooling = own ? settings->pooling : (weft_pooling)v->pooling,
+                                  .normalize = v->normalize || (own && settings->normalize),
                                   .batch = {v->batch_tokens, v->invariant}};
     if (status == WEFT_OK)
         status = weft_embed(model, prompts, texts->n, &o, results);
@@ -126,9 +154,12 @@ static int run(void *values)
     cli_inputs texts = {0};
     weft_tokenizer *tokenizer = NULL;
     weft_model *model = NULL;
+    weft_embed_settings settings = {0};
     weft_status status = cli_find_model(&v->place, v->model, path, sizeof path);
     if (status == WEFT_OK)
         status = cli_inputs_read("embed", &v->texts, v->file, &texts);
+    if (status == WEFT_OK)
+        status = weft_embed_settings_load(path, v->prompt, &settings);
     if (status == WEFT_OK)
         status = weft_adapters_tokenizer(path, v->adapter, &tokenizer);
     if (status == WEFT_OK)
@@ -136,8 +167,10 @@ static int run(void *values)
     if (status == WEFT_OK)
         status = cli_profile_start(&v->place);
     if (status == WEFT_OK) {
-        cli_inputs_encode(&texts, tokenizer, v->no_special);
-        status = embed_all(v, model, &texts);
+        cli_inputs_encode(&texts, tokenizer, settings.prompt, v->no_special);
+        if (!v->no_special)
+            cut_texts(&settings, model, tokenizer, &texts);
+        status = embed_all(v, &settings, model, &texts);
     }
     if (status == WEFT_OK)
         cli_profile_print();
@@ -145,6 +178,7 @@ static int run(void *values)
     if (code == CLI_OK && cli_inputs_any_failed(&texts))
         code = CLI_FAILURE;
     cli_inputs_free(&texts);
+    weft_embed_settings_free(&settings);
     weft_tokenizer_free(tokenizer);
     weft_model_free(model);
     return code;
@@ -156,7 +190,9 @@ const cli_command cli_embed = {
     .description =
         "Prints an embedding for each text, one per line, many texts computed together. It is "
         "pooled from the model's final hidden states, after the final norm, over the text's "
-        "tokens including special tokens.\n\n"
+        "tokens including special tokens. For a checkpoint of sentence-transformers it is the "
+        "vector that sentence-transformers computes, and longer texts are cut to the "
+        "checkpoint's longest.\n\n"
         "A text that cannot be read, or an empty one if the tokenizer adds no special tokens, "
         "gets an empty line, or with --json an \"error\", and the exit status is 1.",
     .example = "weft embed MODEL \"A king.\" \"A queen.\" --normalize\n"

@@ -187,8 +187,10 @@ static void print_text(weft_model *model, const char *path, const census *c, int
     if (info->ignored_partial != 0)
         printf("rope        partial_rotary_factor %g is ignored, as transformers does for %s\n",
                info->ignored_partial, weft_model_family_of(model)->model_type);
-    printf("vocabulary  %s, output head %s\n", cli_count(info->vocab_size),
-           info->tied ? "tied to the embedding" : "of its own");
+    printf("vocabulary  %s, %s\n", cli_count(info->vocab_size),
+           info->encoder ? "no output head: an encoder"
+           : info->tied  ? "output head tied to the embedding"
+                         : "output head of its own");
     printf("parameters ");
     for (int d = 0; d < WEFT_DTYPE_COUNT; d++) {
         if (c->elements[d] > 0)

@@ -67,13 +67,30 @@ weft_status cli_inputs_read(const char *command, const cli_words *texts, const c
     return WEFT_OK;
 }
 
-void cli_inputs_encode(cli_inputs *inputs, const weft_tokenizer *tokenizer, bool no_special)
+static weft_status encode(cli_input *t, const weft_tokenizer *tokenizer, const char *before,
+                          unsigned flags)
+{
+    const size_t n = before != NULL ? strlen(before) : 0;
+    if (n == 0)
+        return weft_tokenizer_encode(tokenizer, t->text, t->length, flags, &t->ids, &t->n_ids);
+    char *text = malloc(n + t->length + 1);
+    if (text == NULL)
+        return weft_fail(WEFT_MEMORY, "no memory");
+    memcpy(text, before, n);
+    memcpy(text + n, t->text, t->length);
+    const weft_status status =
+        weft_tokenizer_encode(tokenizer, text, n + t->length, flags, &t->ids, &t->n_ids);
+    free(text);
+    return status;
+}
+
+void cli_inputs_encode(cli_inputs *inputs, const weft_tokenizer *tokenizer, const char *before,
+                       bool no_special)
 {
     const unsigned flags = no_special ? 0 : WEFT_TOKENIZER_ADD_SPECIAL;
     for (size_t i = 0; i < inputs->n; i++) {
         cli_input *t = &inputs->at[i];
-        if (t->message == NULL && weft_tokenizer_encode(tokenizer, t->text, t->length, flags,
-                                                        &t->ids, &t->n_ids) != WEFT_OK)
+        if (t->message == NULL && encode(t, tokenizer, before, flags) != WEFT_OK)
             cli_input_fail(t);
     }
 }

@@ -40,8 +40,10 @@ const char *cli_inputs_complaint(const cli_words *texts, const char *file);
 weft_status cli_inputs_read(const char *command, const cli_words *texts, const char *file,
                             cli_inputs *out);
 
-/* Encodes all texts. A text that cannot be encoded fails alone. */
-void cli_inputs_encode(cli_inputs *inputs, const weft_tokenizer *tokenizer, bool no_special);
+/* Encodes all texts, each after the text `before` (NULL: none). A text that cannot be encoded fails
+ * alone. */
+void cli_inputs_encode(cli_inputs *inputs, const weft_tokenizer *tokenizer, const char *before,
+                       bool no_special);
 
 /* Marks a text as failed with the calling thread's message, after its file and line. The first
  * message is kept. */

@@ -12,7 +12,7 @@ typedef struct embedding {
     weft_embedded *results;
     const size_t *order; /* of the prompts processed together */
     size_t G;
-    double *sums;  /* (G, E) sums over the columns so far */
+    double *sums;  /* (G, E) sums or maxima over the columns so far */
     float *values; /* (G, E) of the latest columns */
 } embedding;
 
@@ -25,7 +25,7 @@ static float *find_shares(const embedding *e, int64_t from, int64_t W)
         const int64_t L = (int64_t)e->prompts[e->order[g]].n;
         for (int64_t w = 0; w < W && from + w < L; w++) {
             float *share = &shares[g * (size_t)W + (size_t)w];
-            if (e->options->pooling == WEFT_POOLING_MEAN)
+            if (e->options->pooling == WEFT_POOLING_MEAN || e->options->pooling == WEFT_POOLING_MAX)
                 *share = 1;
             else if (e->options->pooling == WEFT_POOLING_LAST)
                 *share = from + w == L - 1;
@@ -36,7 +36,8 @@ static float *find_shares(const embedding *e, int64_t from, int64_t W)
     return shares;
 }
 
-/* weft__rows_fn: adds the weighted hidden states (G, W, E) to the sums. */
+/* weft__rows_fn: adds the chosen hidden states of (G, W, E) to the sums, or replaces these by
+ * larger ones. */
 static weft_status embed_hidden(void *context, weft_array *hidden, int64_t from)
 {
     const embedding *e = context;
@@ -47,13 +48,21 @@ static weft_status embed_hidden(void *context, weft_array *hidden, int64_t from)
     weft_array *weights = weft_from_data(shares, WEFT_FLOAT32, WEFT_DIMS(G, W, 1));
     weft_free(shares);
     weights = weft_to(weights, weft_device_of(hidden));
+    const bool largest = e->options->pooling == WEFT_POOLING_MAX;
+    weft_array *other = weft_full(weft_shape(weights), largest ? -INFINITY : 0, WEFT_FLOAT32);
     weft_array *chosen =
-        weft_where(weft_greater(weights, weft_zeros_like(weights)),
-                   weft_astype(hidden, WEFT_FLOAT32), weft_zeros_like(weights)); /* (G, W, E) */
-    weft_array *sum = weft_sum(chosen, WEFT_DIMS(1), false);                     /* (G, E) */
-    const weft_status status = weft_read(sum, WEFT_FLOAT32, e->values, G * E);
-    for (size_t i = 0; status == WEFT_OK && i < (size_t)(G * E); i++)
-        e->sums[i] += (double)e->values[i];
+        weft_where(weft_greater_scalar(weights, 0), weft_astype(hidden, WEFT_FLOAT32),
+                   weft_to(other, weft_device_of(hidden))); /* (G, W, E) */
+    weft_array *pooled = largest ? weft_max(chosen, WEFT_DIMS(1), false)
+                                 : weft_sum(chosen, WEFT_DIMS(1), false); /* (G, E) */
+    const weft_status status = weft_read(pooled, WEFT_FLOAT32, e->values, G * E);
+    for (size_t i = 0; status == WEFT_OK && i < (size_t)(G * E); i++) {
+        const double value = (double)e->values[i];
+        if (!largest || from == 0)
+            e->sums[i] = (largest ? 0 : e->sums[i]) + value;
+        else if (value > e->sums[i] || isnan(value))
+            e->sums[i] = value;
+    }
     return status;
 }
 
@@ -111,9 +120,8 @@ static weft_status check_options(const weft_embed_options *o)
 {
     if (o->batch.tokens < 0)
         return weft_fail(WEFT_INVALID, "embed: batch.tokens: expected a number of at least 0");
-    if (o->pooling < WEFT_POOLING_MEAN || o->pooling > WEFT_POOLING_CLS)
-        return weft_fail(WEFT_INVALID, "embed: pooling: expected 0, 1 or 2, got %d",
-                         (int)o->pooling);
+    if (o->pooling < WEFT_POOLING_MEAN || o->pooling > WEFT_POOLING_MAX)
+        return weft_fail(WEFT_INVALID, "embed: pooling: expected 0 to 3, got %d", (int)o->pooling);
     return WEFT_OK;
 }
 

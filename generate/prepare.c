@@ -6,6 +6,7 @@
 #include "core/options.h"
 #include "generate/generation.h"
 #include "generate/probes.h"
+#include "generate/rows.h"
 #include "generate/sampler.h"
 
 /* ---- checks ---------------------------------------------------------------------------------- */
@@ -23,6 +24,9 @@ static weft_status check_prompt(weft_model *model, const int32_t *prompt, size_t
     if (info->n_labels > 0)
         return weft_fail(WEFT_UNSUPPORTED, "generate: the model is a classifier of %lld labels",
                          (long long)info->n_labels);
+    const weft_status status = weft__rows_expect_logits(model, "generate");
+    if (status != WEFT_OK)
+        return status;
     if (n == 0)
         return weft_fail(WEFT_INVALID, "generate: the prompt has no tokens");
     if (positions > 0 && n > (size_t)positions)

@@ -29,6 +29,17 @@ weft_status weft__rows_check(weft_model *model, const char *where, const weft_pr
     return WEFT_OK;
 }
 
+weft_status weft__rows_expect_logits(weft_model *model, const char *where)
+{
+    const weft_model_info *info = weft_model_info_of(model);
+    return !info->encoder || info->n_labels > 0
+               ? WEFT_OK
+               : weft_fail(WEFT_UNSUPPORTED,
+                           "%s: %s models are encoders, which predict no tokens (weft embed gives "
+                           "their embeddings)",
+                           where, weft_model_family_of(model)->model_type);
+}
+
 /* ---- The order ------------------------------------------------------------------------------ */
 
 typedef struct entry {
@@ -83,7 +94,8 @@ size_t weft__rows_together(weft_model *model, const weft_prompt *prompts, const 
     const size_t longest = prompts[order[0]].n, most = (size_t)weft__rows_budget(options) / longest;
     /* If the rotation depends on the length, padding would change it. */
     const weft_model_info *info = weft_model_info_of(model);
-    const bool equal = !info->takes_offset, longer = longest > (size_t)info->renews_at;
+    const bool equal = !info->takes_offset && !info->encoder,
+               longer = longest > (size_t)info->renews_at;
     size_t G = 1, padding = 0;
     if (options->invariant)
         return 1;
@@ -116,12 +128,25 @@ weft_array *weft__rows_tokens(const weft_prompt *prompts, const size_t *order, s
     return tokens;
 }
 
+/* The number of tokens of each prompt: int32 (G). */
+static weft_array *lengths_of(const weft_prompt *prompts, const size_t *order, size_t G)
+{
+    int32_t *lengths = weft_malloc((G + 1) * sizeof *lengths);
+    if (lengths == NULL)
+        return weft__memory_error("rows", "lengths");
+    for (size_t g = 0; g < G; g++)
+        lengths[g] = (int32_t)prompts[order[g]].n;
+    weft_array *a = weft_from_data(lengths, WEFT_INT32, WEFT_DIMS((int64_t)G));
+    weft_free(lengths);
+    return a;
+}
+
 weft_status weft__rows_pass(weft_model *model, const weft_prompt *prompts, const size_t *order,
                             size_t G, const weft_batch_options *options, weft_cache **given,
                             weft__rows_fn *take, void *context)
 {
     const int64_t longest = (int64_t)prompts[order[0]].n, most = weft__rows_budget(options);
-    const bool pieces = longest > most;
+    const bool encoder = weft_model_info_of(model)->encoder, pieces = longest > most && !encoder;
     const weft_cache_options o = {.kv_bits = 32, .batch = (int64_t)G}; /* exact */
     weft_cache **own = pieces && given == NULL ? weft_model_new_caches(model, &o) : NULL;
     weft_cache **caches = given ? given : own;
@@ -132,7 +157,9 @@ weft_status weft__rows_pass(weft_model *model, const weft_prompt *prompts, const
         const int64_t to = pieces && longest - from > most ? from + most : longest;
         weft_scope_open_lean();
         weft_array *tokens = weft__rows_tokens(prompts, order, G, from, to);
-        const weft_model_call call = {.caches = caches, .length = given ? 0 : longest};
+        const weft_model_call call = {.caches = caches,
+                                      .lengths = encoder ? lengths_of(prompts, order, G) : NULL,
+                                      .length = given ? 0 : longest};
         weft_array *hidden = weft_model_hidden(model, tokens, &call);
         status = weft_eval(hidden);
         if (status == WEFT_OK)

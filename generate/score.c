@@ -138,10 +138,10 @@ weft_status weft_score(weft_model *model, const weft_score_request *requests, si
     const weft_batch_options *o = options ? options : &defaults;
     weft_prompt *prompts = weft_malloc((n + 1) * sizeof *prompts);
     bool *failed = weft_calloc(n + 1, sizeof *failed);
-    weft_status status = WEFT_OK;
-    if (prompts == NULL || failed == NULL)
+    weft_status status = weft__rows_expect_logits(model, "score");
+    if (status == WEFT_OK && (prompts == NULL || failed == NULL))
         status = weft_fail(WEFT_MEMORY, "score: out of memory for %zu texts", n);
-    else if (o->tokens < 0)
+    if (status == WEFT_OK && o->tokens < 0)
         status = weft_fail(WEFT_INVALID, "score: tokens: expected a number of at least 0");
     for (size_t i = 0; i < n; i++)
         results[i] = (weft_scored){.greedy = true};

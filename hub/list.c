@@ -178,11 +178,14 @@ static bool is_of_model(const char *path)
 {
     static const char names[] =
         "config.json,generation_config.json,tokenizer*,chat_template*,special_tokens_map.json,"
-        "added_tokens.json,vocab.json,merges.txt";
+        "added_tokens.json,vocab.json,merges.txt,"
+        "modules.json,sentence_bert_config.json,config_sentence_transformers.json";
     static const char templates[] = "additional_chat_templates/";
-    return strchr(path, '/') == NULL
-               ? fits_one(path, names)
-               : strncmp(path, templates, sizeof templates - 1) == 0 && fits_one(path, "*.jinja");
+    if (strchr(path, '/') == NULL)
+        return fits_one(path, names);
+    return strncmp(path, templates, sizeof templates - 1) == 0
+               ? fits_one(path, "*.jinja")
+               : fnmatch("[0-9]_*/config.json", path, FNM_PATHNAME) == 0; /* 1_Pooling */
 }
 
 /* Whether the list has weights with the usual names. */

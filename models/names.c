@@ -16,13 +16,16 @@ const weft__naming weft__names_mlx = {"language_model.model.", "language_model."
 static const weft__naming *const multimodal[] = {
     &(const weft__naming){"model.language_model.model.", "model.language_model."},
     &weft__names_mlx, /* also transformers before version 4.52 */
-    &weft__names_wrapped, &(const weft__naming){"language_model.", ""}, /* saved without the head */
+    &weft__names_wrapped,
+    &(const weft__naming){"language_model.", ""}, /* saved without the head */
+    &(const weft__naming){"bert.", ""},
+    &(const weft__naming){"roberta.", ""},
 };
 
 static const char *const towers[] = {
-    "vision_tower",          "vision_model",    "visual",
-    "multi_modal_projector", "audio_tower",     "embed_audio",
-    "embed_vision",          "vision_embedder", "mtp.",
+    "vision_tower", "vision_model", "visual",       "multi_modal_projector",
+    "audio_tower",  "embed_audio",  "embed_vision", "vision_embedder",
+    "mtp.",         "cls",          "classifier",   "qa_outputs",
 };
 
 static bool starts(const char *text, const char *start)

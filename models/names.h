@@ -24,7 +24,7 @@ const weft__naming *weft__naming_of(const char *name);
 void weft__name_in(const weft__naming *naming, const char *path, char *out, size_t size);
 /* Writes the path of a name of the text model, whose prefix may be that of any naming. */
 void weft__name_path(const char *name, char *out, size_t size);
-/* The part of a multimodal model, other than the text model, that a name is in ("vision_tower");
+/* The part of a model, other than the text model, that a name is in ("vision_tower", "classifier");
  * NULL: none. */
 const char *weft__tower_of(const char *name);
 

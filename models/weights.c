@@ -130,8 +130,8 @@ static weft_status add_unused(weft__weights *w, const weft_safetensors *file, in
     weft_set_default_device(before);
     if (status == WEFT_OK)
         w->at[w->n - 1].unused = true;
-    if (tower)
-        add_skipped(w, tower);
+    if (tower || starts(name, "lm_head."))
+        add_skipped(w, tower ? tower : "lm_head");
     return status;
 }
 
@@ -179,9 +179,9 @@ void weft__weights_find_unused(weft__weights *w, const weft_model_info *info)
 {
     int kept = 0;
     for (int i = 0; i < w->n; i++) {
-        const bool head = starts(w->at[i].path, "lm_head.");
-        w->at[i].unused |= is_unused(w->at[i].path, info);
-        if (head && w->at[i].unused) {
+        const bool unused = is_unused(w->at[i].path, info);
+        w->at[i].unused |= unused;
+        if (unused && starts(w->at[i].path, "lm_head.")) {
             add_skipped(w, "lm_head (tie_word_embeddings)");
             release(&w->at[i]);
         } else {

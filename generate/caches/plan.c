@@ -208,6 +208,11 @@ weft_cache **weft_model_new_caches(weft_model *model, const weft_cache_options *
     const int64_t n = weft_model_info_of(model)->n_caches;
     weft_cache_options o = weft__cache_options_of(model, options);
     weft_cache_plan plan;
+    if (weft_model_info_of(model)->encoder) {
+        weft_fail(WEFT_UNSUPPORTED, "%s models are encoders, which have no caches",
+                  weft_model_family_of(model)->model_type);
+        return NULL;
+    }
     if (weft_model_plan_caches(model, &o, &plan) != WEFT_OK)
         return NULL;
     o.max_context = plan.max_context;

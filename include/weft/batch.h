@@ -134,7 +134,8 @@ WEFT_NODISCARD WEFT_API weft_status weft_perplexity_chunks(weft_model *model, co
 typedef enum weft_pooling {
     WEFT_POOLING_MEAN = 0, /* the mean over all tokens, special ones included */
     WEFT_POOLING_LAST,     /* the last token's */
-    WEFT_POOLING_CLS       /* the first token's */
+    WEFT_POOLING_CLS,      /* the first token's */
+    WEFT_POOLING_MAX       /* the largest of all tokens' in each dimension */
 } weft_pooling;
 
 typedef struct weft_embed_options {
@@ -143,6 +144,26 @@ typedef struct weft_embed_options {
     bool normalize;
     weft_batch_options batch;
 } weft_embed_options;
+
+/* How a checkpoint of sentence-transformers makes embeddings. */
+typedef struct weft_embed_settings {
+    bool found; /* the folder has modules.json; otherwise all is zero */
+    weft_pooling pooling;
+    bool normalize;
+    int64_t max_tokens; /* of a text, special tokens included; further ones are cut off; 0: the
+                         * model's positions */
+    char *prompt;       /* precedes every text; NULL: none */
+} weft_embed_settings;
+
+/* Reads modules.json of a model's folder and the files that belong to it. `prompt` is the name of
+ * one of its prompts; NULL: its default_prompt_name. Any other path, such as that of a GGUF file,
+ * has no settings. Free them with weft_embed_settings_free. WEFT_INVALID for an unknown prompt and
+ * malformed files, WEFT_UNSUPPORTED for modules other than Transformer, Pooling and Normalize in
+ * this order and for other kinds of pooling. */
+WEFT_NODISCARD WEFT_API weft_status weft_embed_settings_load(const char *folder, const char *prompt,
+                                                             weft_embed_settings *out)
+    WEFT_NONNULL(1, 3);
+WEFT_API void weft_embed_settings_free(weft_embed_settings *settings) WEFT_NONNULL(1);
 
 typedef struct weft_embedded {
     weft_status status; /* as weft_classified's */

@@ -113,6 +113,10 @@ typedef struct weft_model_call {
      * restart with each. Without caches, and only if weft_model_info.takes_first. NULL: each row is
      * one sequence. */
     weft_array *first;
+    /* For encoders: (B) int32, the number of tokens of each row; no token sees those after them,
+     * whose hidden states are undefined. NULL: all. Other models ignore it, since no token of
+     * theirs sees later ones. */
+    weft_array *lengths;
     /* For compiled steps, if weft_model_info.takes_offset: int32 (1), or (B) with one token for
      * each row, the position of the first token; caches are then used by weft_cache_append. NULL:
      * the caches' position. */
@@ -145,6 +149,8 @@ typedef struct weft_model_info {
     bool takes_offset;     /* the family supports weft_model_call.offset */
     bool takes_first;      /* and weft_model_call.first */
     bool takes_noise;      /* and weft_model_call.embedding_noise */
+    bool encoder;          /* every token sees all others: there are no caches, and no text is
+                            * generated */
     /* Some layers have recurrent states instead of keys and values, which cannot be trimmed. Drafts
      * are then unsupported. */
     bool keeps_states;

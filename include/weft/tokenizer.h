@@ -70,6 +70,12 @@ WEFT_NODISCARD WEFT_API weft_status weft_tokenizer_encode(const weft_tokenizer *
                                                           unsigned flags, int32_t **ids,
                                                           size_t *count) WEFT_NONNULL(1, 5, 6);
 
+/* Shortens `count` ids that weft_tokenizer_encode made with WEFT_TOKENIZER_ADD_SPECIAL to at most
+ * `most`, by removing the last ones of the text: the special tokens around it stay. Returns the new
+ * count, which is that of the special tokens if `most` is smaller. */
+WEFT_API size_t weft_tokenizer_truncate(const weft_tokenizer *tokenizer, int32_t *ids, size_t count,
+                                        size_t most) WEFT_NONNULL(1);
+
 /* Decodes ids. The caller frees *text with weft_free; it is NUL-terminated, and *length (may be
  * NULL) excludes the NUL. Invalid UTF-8 becomes U+FFFD. An id without a token, as in a padded
  * vocabulary, gives no text; a negative id is WEFT_INVALID. */

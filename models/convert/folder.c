@@ -1,6 +1,7 @@
 /* models/convert/folder.c -- begins the folder of a conversion, copies tokenizer and chat files. */
 #include <dirent.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -102,6 +103,30 @@ static weft_status copy_templates(const char *from, const char *to)
     return status;
 }
 
+/* The files of sentence-transformers: config.json of the folders "1_Pooling", "2_Normalize". */
+static weft_status copy_modules(const char *from, const char *to)
+{
+    DIR *folder = opendir(from);
+    weft_status status = WEFT_OK;
+    for (struct dirent *e; folder && status == WEFT_OK && (e = readdir(folder)) != NULL;) {
+        if (fnmatch("[0-9]_*", e->d_name, 0) != 0)
+            continue;
+        char *name = weft_format("%s/config.json", e->d_name);
+        char *target = weft_format("%s/%s", to, e->d_name);
+        status = name && target ? WEFT_OK : weft__out_of_memory(from, NULL);
+        if (status == WEFT_OK && holds(from, name)) {
+            status = weft_folder_make(target);
+            if (status == WEFT_OK)
+                status = copy(from, to, name);
+        }
+        weft_free(name);
+        weft_free(target);
+    }
+    if (folder)
+        closedir(folder);
+    return status;
+}
+
 weft_status weft__text_files_copy(const char *from, const char *to, bool tokenizer)
 {
     static const char *const names[] = {
@@ -115,10 +140,15 @@ weft_status weft__text_files_copy(const char *from, const char *to, bool tokeniz
         "tokenizer.model",
         "chat_template.jinja",
         "chat_template.json",
+        "modules.json",
+        "sentence_bert_config.json",
+        "config_sentence_transformers.json",
     };
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < (tokenizer ? sizeof names / sizeof *names : 1) && status == WEFT_OK; i++)
         status = copy(from, to, names[i]);
+    if (status == WEFT_OK && tokenizer)
+        status = copy_modules(from, to);
     return status == WEFT_OK && tokenizer ? copy_templates(from, to) : status;
 }
 

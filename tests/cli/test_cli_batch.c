@@ -277,10 +277,45 @@ static void embed_goes_on_after_a_bad_line(void)
     check_text(&o, 1, "text", "Once");
     o = weft_command(NULL, "embed %s text -f file", model());
     check_one_line(&o, 2);
-    o = weft_command(NULL, "embed %s text --pooling max", model());
+    o = weft_command(NULL, "embed %s text --pooling sum", model());
     check_one_line(&o, 2);
     o = weft_command("", "embed %s", model());
     check_one_line(&o, 1);
+}
+
+/* A checkpoint of sentence-transformers: pooling, normalization, longest text, prompts. */
+static void embed_follows_the_checkpoint(void)
+{
+    static const char *const words[] = {"embed %s --json", "embed %s --json --prompt query"};
+    const char *model = check_fixture("models/bert");
+    double *vectors[2];
+    size_t n = 0;
+    for (int i = 0; i < 2; i++) {
+        output o = weft_command("a king\nquery: a king\n", words[i], model);
+        CHECK_EQ_INT(o.code, 0);
+        vectors[i] = vector_of(&o, i == 0, &n); /* the prompt, as text and by its name */
+        check_text(&o, 0, "text", "a king");
+    }
+    if (vectors[0] != NULL && vectors[1] != NULL) {
+        CHECK_CLOSE(norm_of(vectors[0], n), 1, 1e-6);
+        for (size_t i = 0; i < n; i++)
+            CHECK_CLOSE(vectors[1][i], vectors[0][i], 1e-6);
+    }
+    free(vectors[0]);
+    free(vectors[1]);
+    char text[200] = "";
+    for (int i = 0; i < 40; i++)
+        strcat(text, "a b ");
+    output o = weft_command(text, "embed %s --json", model);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "\"tokens\": 32,");
+    CHECK_CONTAINS(o.err, "1 of 1 texts are cut to 32 tokens");
+    o = weft_command("a", "embed %s --prompt passage", model);
+    CHECK_EQ_INT(o.code, 1);
+    CHECK_CONTAINS(o.err, "prompts: 'passage' is missing");
+    o = weft_command(NULL, "generate %s -p a", model);
+    CHECK_EQ_INT(o.code, 1);
+    CHECK_CONTAINS(o.err, "bert models are encoders");
 }
 
 static int lines_of(const char *text)
@@ -503,8 +538,9 @@ CHECK_MAIN("cli_batch", CHECK_CASE(classify_tells_the_next_token),
            CHECK_CASE(classify_chooses_among_labels), CHECK_CASE(classify_draws_tokens),
            CHECK_CASE(classify_writes_logits), CHECK_CASE(the_order_of_the_sampler),
            CHECK_CASE(classify_goes_on_after_a_bad_line), CHECK_CASE(embed_prints_vectors),
-           CHECK_CASE(embed_goes_on_after_a_bad_line), CHECK_CASE(blank_lines_keep_their_place),
-           CHECK_CASE(generate_goes_on_with_shift), CHECK_CASE(inspect_writes_keys_and_queries),
+           CHECK_CASE(embed_goes_on_after_a_bad_line), CHECK_CASE(embed_follows_the_checkpoint),
+           CHECK_CASE(blank_lines_keep_their_place), CHECK_CASE(generate_goes_on_with_shift),
+           CHECK_CASE(inspect_writes_keys_and_queries),
            CHECK_CASE(strings_that_end_texts_have_no_nul), CHECK_CASE(a_batch_is_lines_for_lines),
            CHECK_CASE(an_interrupted_batch_keeps_what_has_ended),
            CHECK_CASE(a_draft_gives_the_same_text))

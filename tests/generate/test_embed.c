@@ -95,7 +95,7 @@ static void bad_prompts_fail_alone(void)
     CHECK(results[2].values == NULL);
     weft_embedded_free(results, 3);
     CHECK_STATUS(
-        weft_embed(model, prompts, 3, &(weft_embed_options){.pooling = (weft_pooling)3}, results),
+        weft_embed(model, prompts, 3, &(weft_embed_options){.pooling = (weft_pooling)4}, results),
         WEFT_INVALID);
     CHECK_STATUS(weft_embed(model, prompts, 3, &(weft_embed_options){.batch.tokens = -1}, results),
                  WEFT_INVALID);

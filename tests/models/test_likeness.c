@@ -93,6 +93,7 @@ static const char *const equals[][2] = {
     {"ministral", "llama"},    {"ernie4_5", "llama"},
     {"smollm3", "llama"},      {"gemma3_text", "gemma3"},
     {"gemma4_text", "gemma4"}, {"qwen3_5_moe_text", "qwen3_5"},
+    {"roberta", "bert"},       {"xlm-roberta", "bert"},
 };
 
 static bool are_equal(const char *type, const char *nearest)

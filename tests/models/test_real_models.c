@@ -1,6 +1,7 @@
 /* tests/models/test_real_models.c -- real checkpoints against other programs: tokens of llama.cpp,
- * logits, greedy answers and LoRA losses of transformers and PEFT (tests/golden/real). Skipped
- * without the models, which `make real-models` fetches. */
+ * logits, greedy answers and LoRA losses of transformers and PEFT, embeddings of
+ * sentence-transformers (tests/golden/real). Skipped without the models, which `make real-models`
+ * fetches. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 
 #include "core/io/json.h"
 #include "tests/check.h"
+#include "weft/batch.h"
 #include "weft/convert.h"
 #include "weft/generate.h"
 #include "weft/nn_tools.h"
@@ -20,25 +22,32 @@ enum { N_MODELS = sizeof names / sizeof *names, ROWS = 2, LENGTH = 32, UPDATES =
 
 static weft__json_doc reference;
 
-/* The path of a model; NULL, and the case is skipped, when it was not fetched. */
-static const char *path_of(const char *name)
+/* The path of a file or folder; NULL, and the case is skipped, when it was not fetched. */
+static const char *fetched(const char *name)
 {
     static char path[4096];
     const char *folder = getenv("WEFT_REAL_MODELS");
     if (folder == NULL) {
         const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
         if (cache)
-            snprintf(path, sizeof path, "%s/weft/real-models/%s.gguf", cache, name);
+            snprintf(path, sizeof path, "%s/weft/real-models/%s", cache, name);
         else
-            snprintf(path, sizeof path, "%s/.cache/weft/real-models/%s.gguf", home ? home : "",
-                     name);
+            snprintf(path, sizeof path, "%s/.cache/weft/real-models/%s", home ? home : "", name);
     } else {
-        snprintf(path, sizeof path, "%s/%s.gguf", folder, name);
+        snprintf(path, sizeof path, "%s/%s", folder, name);
     }
     if (access(path, R_OK) == 0)
         return path;
     check_skip("%s is absent: make real-models", path);
     return NULL;
+}
+
+/* The same for a model's GGUF file. */
+static const char *path_of(const char *name)
+{
+    char file[256];
+    snprintf(file, sizeof file, "%s.gguf", name);
+    return fetched(file);
 }
 
 static json_object *member(json_object *object, const char *name)
@@ -266,6 +275,64 @@ static void lora_losses_are_those_of_peft(void)
     }
 }
 
+/* One vector for each text of the reference. */
+static void compare_embeddings(const char *path, weft_array *golden)
+{
+    enum { WIDTH = 384, MOST = 64 };
+    weft_model *model = NULL;
+    weft_tokenizer *t = NULL;
+    weft_embed_settings settings;
+    weft_prompt prompts[MOST] = {{NULL, 0}};
+    int32_t *ids[MOST] = {NULL};
+    weft_embedded results[MOST];
+    float *vectors = malloc(MOST * WIDTH * sizeof *vectors);
+    json_object *texts = expected("texts");
+    const int n = (int)weft_dim(golden, 0);
+    double worst = 0;
+    if (CHECK_EQ_INT(n, count(texts)) && CHECK(n <= MOST) &&
+        CHECK_OK(weft_read(golden, WEFT_FLOAT32, vectors, n * WIDTH)) &&
+        CHECK_OK(weft_model_load(path, NULL, &model)) && CHECK_OK(weft_tokenizer_load(path, &t)) &&
+        CHECK_OK(weft_embed_settings_load(path, NULL, &settings))) {
+        for (int i = 0; i < n; i++) {
+            json_object *text = json_object_array_get_idx(texts, (size_t)i);
+            CHECK_OK(weft_tokenizer_encode(t, json_object_get_string(text),
+                                           (size_t)json_object_get_string_len(text),
+                                           WEFT_TOKENIZER_ADD_SPECIAL, &ids[i], &prompts[i].n));
+            prompts[i].n =
+                weft_tokenizer_truncate(t, ids[i], prompts[i].n, (size_t)settings.max_tokens);
+            prompts[i].ids = ids[i];
+        }
+        const weft_embed_options o = {.pooling = settings.pooling, .normalize = settings.normalize};
+        CHECK_OK(weft_embed(model, prompts, (size_t)n, &o, results));
+        for (int i = 0; i < n * WIDTH; i++) {
+            const float *values = results[i / WIDTH].values;
+            worst = fmax(worst, values ? fabs((double)values[i % WIDTH] - (double)vectors[i]) : 1);
+        }
+        printf("  largest difference of a vector's element: %.3g\n", worst);
+        CHECK_CLOSE(worst, 0, 5e-7); /* norm 1 */
+        weft_embedded_free(results, (size_t)n);
+    }
+    for (int i = 0; i < MOST; i++)
+        weft_free(ids[i]);
+    free(vectors);
+    weft_tokenizer_free(t);
+    weft_model_free(model);
+}
+
+static void embeddings_are_those_of_sentence_transformers(void)
+{
+    const char *path = fetched("all-minilm-l6-v2");
+    weft_safetensors *golden = NULL;
+    if (path == NULL)
+        return;
+    weft_scope_open();
+    if (CHECK_OK(weft_safetensors_open(check_fixture("real/embeddings.safetensors"), &golden)))
+        compare_embeddings(path, weft_safetensors_get(golden, "embeddings"));
+    weft_scope_close(NULL);
+    weft_safetensors_close(golden);
+}
+
 CHECK_MAIN("real_models", CHECK_CASE(tokens_are_those_of_llama_cpp),
            CHECK_CASE(logits_and_answers_are_those_of_transformers),
-           CHECK_CASE(lora_losses_are_those_of_peft))
+           CHECK_CASE(lora_losses_are_those_of_peft),
+           CHECK_CASE(embeddings_are_those_of_sentence_transformers))

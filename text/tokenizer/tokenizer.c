@@ -345,6 +345,18 @@ const char *weft_tokenizer_id_to_token(const weft_tokenizer *tokenizer, int32_t 
     return weft__token_text(tokenizer, id, &length);
 }
 
+size_t weft_tokenizer_truncate(const weft_tokenizer *tokenizer, int32_t *ids, size_t count,
+                               size_t most)
+{
+    const size_t suffix = tokenizer->suffix.length, special = tokenizer->prefix.length + suffix;
+    if (most < special)
+        most = special;
+    if (count <= most)
+        return count;
+    memmove(ids + most - suffix, ids + count - suffix, suffix * sizeof *ids);
+    return most;
+}
+
 int weft_tokenizer_is_special(const weft_tokenizer *tokenizer, int32_t id)
 {
     const vocab_token *token = weft__vocab_token(&tokenizer->model.vocab, id);
