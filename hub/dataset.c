@@ -158,11 +158,6 @@ static weft_status list_folder(paths *to, const char *snapshot, const char *insi
     return status;
 }
 
-static int compare(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* ---- splits --------------------------------------------------------------------------------- */
 
 /* Whether a pattern of the card fits a path. "**" also matches slashes, and with the slash after it
@@ -392,7 +387,7 @@ static weft_status find_files(const char *snapshot, const wanted *w, paths *out)
     if (status == WEFT_OK)
         status = list_folder(&all, snapshot, "", 0);
     if (status == WEFT_OK && all.n > 0)
-        qsort(all.at, (size_t)all.n, sizeof *all.at, compare);
+        qsort(all.at, (size_t)all.n, sizeof *all.at, weft__by_text);
     if (status == WEFT_OK && card.n > 0)
         status = take_named(&card, &all, w, out);
     else if (status == WEFT_OK) /* without a card, folders are the configurations */

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "backends/cpu/pool.h"
+#include "backends/cpu/sizes.h"
 
 enum {
     MANY_TASKS = 8,  /* with this many tasks dividing the keys gains nothing */
@@ -38,11 +39,6 @@ typedef struct forward {
     int64_t at_p, at_rows; /* for parts: packed probabilities, and queries to be packed */
 } forward;
 
-static int64_t round_up(int64_t n, int64_t to)
-{
-    return (n + to - 1) / to * to;
-}
-
 /* Large tiles if there are many. */
 static int64_t tile_rows(const weft_call *call)
 {
@@ -63,11 +59,6 @@ static int64_t packed_query(const forward *f)
 static int64_t packed_columns(const cpu_attention *a, int64_t n, int64_t k)
 {
     return round_up(n, 2 * ATTENTION_VECTOR) * a->parts * weft__cpu_attention_depth(a, k);
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
 }
 
 /* While planning, lengths are unknown: all keys are assumed, which needs the most memory. */

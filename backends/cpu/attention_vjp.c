@@ -13,6 +13,7 @@
 
 #include "backends/cpu/attention.h"
 #include "backends/cpu/pool.h"
+#include "backends/cpu/sizes.h"
 
 enum {
     MANY_TASKS = 8, /* with this many tasks dividing the keys gains nothing */
@@ -34,11 +35,6 @@ typedef struct backward {
      * packed as A; and the product of a stripe. */
     int64_t at_qa, at_doa, at_qb, at_dob, at_pa, at_c;
 } backward;
-
-static int64_t round_up(int64_t n, int64_t to)
-{
-    return (n + to - 1) / to * to;
-}
 
 /* Floats of the packed rows of a stripe of k elements. */
 static int64_t packed_stripe(const backward *g, int64_t k)

@@ -6,24 +6,10 @@
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/pool.h"
 #include "backends/cpu/rows.h"
+#include "backends/cpu/sizes.h"
 #include "weft/op_params.h"
 
 enum { GATHERED = 4 << 20 /* most elements of the rows gathered for one product */ };
-
-static int64_t vectors(int64_t floats)
-{
-    return (floats + 15) / 16 * 16;
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 bool weft__cpu_chosen_fits(const weft_call *call)
 {

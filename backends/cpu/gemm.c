@@ -13,6 +13,7 @@
 
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/pool.h"
+#include "backends/cpu/sizes.h"
 
 enum {
     K_BLOCK = 512,              /* a tile's block of A stays in the L2 cache */
@@ -55,21 +56,6 @@ typedef struct plan {
     int64_t first_batch, first_column, pass_columns; /* of the running pass */
     const term *packing;
 } plan;
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
-static int64_t round_up(int64_t a, int64_t b)
-{
-    return ceil_div(a, b) * b;
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 static int64_t size_of(weft_dtype dtype)
 {

@@ -4,6 +4,7 @@
 
 #include "backends/cpu/gemm.h"
 #include "backends/cpu/pool.h"
+#include "backends/cpu/sizes.h"
 
 enum { TILE_ROWS = 128, TILE_COLUMNS = 256 };
 
@@ -28,12 +29,6 @@ static const double *data_of(const cpu_matrix *x, const weft_dims *batch, int64_
         index /= batch->at[axis];
     }
     return (const double *)x->data + offset;
-}
-
-/* BLAS checks the row stride even if there is one row. */
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
 }
 
 static void zero_tile(double *c, int64_t m, int64_t n, int64_t c_row)
@@ -63,6 +58,7 @@ static void tile_task(void *context, int64_t begin, int64_t end, int worker)
         const double *b = data_of(&g->b, &g->batch, batch) + column * g->b.column;
         bool a_plain = g->a.column == 1 && (g->m == 1 || g->a.row >= g->k);
         bool b_plain = g->b.column == 1 && (g->k == 1 || g->b.row >= g->n);
+        /* BLAS checks the row stride even if there is one row. */
         int64_t lda = a_plain ? larger(g->a.row, g->k) : larger(g->a.column, g->m);
         int64_t ldb = b_plain ? larger(g->b.row, g->n) : larger(g->b.column, g->k);
         cblas_dgemm(CblasRowMajor, a_plain ? CblasNoTrans : CblasTrans,

@@ -16,6 +16,7 @@
 #include "backends/cpu/gemm.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/pool.h"
+#include "backends/cpu/sizes.h"
 
 enum {
     LEAST = 8,               /* of each size */
@@ -60,26 +61,6 @@ typedef struct plan {
     int64_t batch, row, n_items, n_rows; /* what is running */
     atomic_bool infinite;                /* or NaN: an element of C */
 } plan;
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
-static int64_t round_up(int64_t a, int64_t b)
-{
-    return ceil_div(a, b) * b;
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 static int64_t size_of(weft_dtype dtype)
 {

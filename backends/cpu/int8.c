@@ -10,6 +10,7 @@
 
 #include "backends/cpu/pool.h"
 #include "backends/cpu/room.h"
+#include "backends/cpu/sizes.h"
 
 enum {
     TILE_ROWS = 48,    /* rows of a tile, so that its results stay in the L1 cache */
@@ -42,11 +43,6 @@ typedef struct strip {
     uint8_t *w;
     float *scales, *biases, *c;
 } strip;
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* Whether weights are used in place: packing them takes longer than these products. */
 static bool is_few(int64_t m)

@@ -3,13 +3,9 @@
 #include <string.h>
 
 #include "backends/cpu/linalg.h"
+#include "backends/cpu/sizes.h"
 
 enum { C = LAPACK_COL_MAJOR };
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* ---- qr ------------------------------------------------------------------------------------- */
 

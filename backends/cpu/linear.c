@@ -5,6 +5,7 @@
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/pool.h"
 #include "backends/cpu/rows.h"
+#include "backends/cpu/sizes.h"
 #include "weft/op_params.h"
 
 enum { LEAST_CHUNK = 32 << 10, LARGEST_CHUNK = 256 << 10 }; /* bytes of weights per task */
@@ -133,11 +134,6 @@ static bool streams(const cpu_gemm *g)
 {
     return g->m > 0 && g->m <= STREAM_ROWS && g->b.row == 1 && g->a.column == 1 && g->k > 1 &&
            !weft__cpu_few_rows_takes(g);
-}
-
-static int64_t vectors(int64_t floats)
-{
-    return (floats + 15) / 16 * 16;
 }
 
 /* The rows written by gemv_pack, CPU_GEMV_ROWS at a time. */

@@ -15,6 +15,7 @@
 #include "backends/cpu/pool.h"
 #include "backends/cpu/quantized.h"
 #include "backends/cpu/rows.h"
+#include "backends/cpu/sizes.h"
 #include "weft/op_params.h"
 
 enum {
@@ -42,11 +43,6 @@ typedef struct loss {
     int64_t first, rows;
     int64_t v0, words;
 } loss;
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 static void make_plan(loss *p, const weft_call *call)
 {

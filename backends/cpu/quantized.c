@@ -10,6 +10,7 @@
 #include "backends/cpu/isa/blocks.h"
 #include "backends/cpu/pool.h"
 #include "backends/cpu/rows.h"
+#include "backends/cpu/sizes.h"
 
 enum { BATCH = 16 };     /* products of a few rows that run together */
 enum { LEAST_RUN = 32 }; /* terms of which codes_arrange writes a sum, at least */
@@ -53,11 +54,6 @@ static bool streams(const product *p)
            p->K > 0 &&
            (weft_encoding_has_parts((weft_encoding_kind)p->codes.kind) ||
             weft__cpu_streams_blocks(p->codes.kind));
-}
-
-static int64_t vectors(int64_t floats)
-{
-    return (floats + 15) / 16 * 16;
 }
 
 /* Floats of workspace: packed x, and y unless it is float32. */

@@ -13,6 +13,7 @@
 #include "backends/cpu/elementwise.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/pool.h"
+#include "backends/cpu/sizes.h"
 #include "backends/cpu/structure.h"
 #include "weft/op_params.h"
 
@@ -361,18 +362,13 @@ static const reduction *with_window(const reduction *r, reduction *mine, window 
     return mine;
 }
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static void reduce_rows(void *context, int64_t begin, int64_t end, int worker)
 {
     window w;
     reduction mine;
     const reduction *r = with_window(context, &mine, &w, worker);
     const int64_t row = (end - 1) / r->parts, parts = end - row * r->parts;
-    w.limit = row * r->reduced.size + least(parts * r->part, r->reduced.size);
+    w.limit = row * r->reduced.size + smaller(parts * r->part, r->reduced.size);
     for (int64_t task = begin; task < end; task++) {
         int64_t o = task / r->parts, part = task % r->parts;
         int64_t first = part * r->part, last = first + r->part;
@@ -420,7 +416,7 @@ static void reduce_block(const reduction *r, int64_t row, int64_t block, int64_t
     int64_t n = r->width - column < COLUMNS ? r->width - column : COLUMNS;
     int64_t o = row * r->width + column, base = offset_of(&r->kept, o);
     if (r->window) { /* the elements of one step follow those of the previous one */
-        r->window->limit = base + least(last, r->reduced.size) * r->width;
+        r->window->limit = base + smaller(last, r->reduced.size) * r->width;
     }
     cell sums[COLUMNS];
     last = last < r->reduced.size ? last : r->reduced.size;

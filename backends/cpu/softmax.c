@@ -5,6 +5,7 @@
 
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/pool.h"
+#include "backends/cpu/sizes.h"
 #include "backends/cpu/structure.h"
 #include "weft/op_params.h"
 
@@ -39,17 +40,12 @@ static weft_status run(const weft_call *call, cpu_task *task, bool largest)
     return WEFT_OK;
 }
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* The largest element of row i of the first input; NaN if it contains one. */
 static float row_max(const rows *r, int64_t i)
 {
     float room[PIECE], largest = -INFINITY;
     for (int64_t c = 0; c < r->length; c += PIECE) {
-        int64_t n = least(PIECE, r->length - c);
+        int64_t n = smaller(PIECE, r->length - c);
         const float *x =
             weft__cpu_floats(r->dtype, r->call->in[0].data, i * r->length + c, n, room);
         float here = weft__cpu_kernels()->max_row(x, n);
@@ -67,7 +63,7 @@ static double exp_sum(const rows *r, int64_t i, float shift, float *terms)
     float room[PIECE], scratch[PIECE];
     double sum = 0;
     for (int64_t c = 0; c < r->length; c += PIECE) {
-        int64_t n = least(PIECE, r->length - c);
+        int64_t n = smaller(PIECE, r->length - c);
         const float *x =
             weft__cpu_floats(r->dtype, r->call->in[0].data, i * r->length + c, n, room);
         sum += weft__cpu_kernels()->exp_row(x, n, shift, terms ? terms + c : scratch);
@@ -91,7 +87,7 @@ static void softmax_rows(void *context, int64_t begin, int64_t end, int worker)
             continue;
         }
         for (int64_t c = 0; c < r->length; c += PIECE) {
-            int64_t n = least(PIECE, r->length - c);
+            int64_t n = smaller(PIECE, r->length - c);
             (void)weft__cpu_floats(r->dtype, x->data, i * r->length + c, n, room);
             (void)weft__cpu_kernels()->exp_row(room, n, largest, room);
             weft__cpu_kernels()->scale_row(room, n, factor);
@@ -113,7 +109,7 @@ static void log_softmax_rows(void *context, int64_t begin, int64_t end, int work
         float largest = row_max(r, i), room[PIECE], results[PIECE];
         float log_sum = (float)log(exp_sum(r, i, largest, NULL));
         for (int64_t c = 0; c < r->length; c += PIECE) {
-            int64_t n = least(PIECE, r->length - c), first = i * r->length + c;
+            int64_t n = smaller(PIECE, r->length - c), first = i * r->length + c;
             const float *x = weft__cpu_floats(r->dtype, r->call->in[0].data, first, n, room);
             for (int64_t k = 0; k < n; k++) {
                 results[k] = x[k] - largest - log_sum;
@@ -136,7 +132,7 @@ static double row_dot(const rows *r, int64_t i, bool with_y)
     float room[PIECE], other[PIECE];
     double sum = 0;
     for (int64_t c = 0; c < r->length; c += PIECE) {
-        int64_t n = least(PIECE, r->length - c), first = i * r->length + c;
+        int64_t n = smaller(PIECE, r->length - c), first = i * r->length + c;
         const float *dy = weft__cpu_floats(r->dtype, r->call->in[1].data, first, n, room);
         if (with_y) {
             const float *y = weft__cpu_floats(r->dtype, r->call->in[0].data, first, n, other);
@@ -155,7 +151,7 @@ static void gradient_rows(const rows *r, int64_t begin, int64_t end, bool logari
     for (int64_t i = begin; i < end; i++) {
         float sum = (float)row_dot(r, i, !logarithm);
         for (int64_t c = 0; c < r->length; c += PIECE) {
-            int64_t n = least(PIECE, r->length - c), first = i * r->length + c;
+            int64_t n = smaller(PIECE, r->length - c), first = i * r->length + c;
             const float *y = weft__cpu_floats(r->dtype, r->call->in[0].data, first, n, a);
             const float *dy = weft__cpu_floats(r->dtype, r->call->in[1].data, first, n, b);
             if (logarithm) {
@@ -242,7 +238,7 @@ static void arg_rows(void *context, int64_t begin, int64_t end, int worker)
         float best = 0;
         int64_t place = -1;
         for (int64_t c = 0; c < r->length; c += PIECE) {
-            int64_t n = least(PIECE, r->length - c);
+            int64_t n = smaller(PIECE, r->length - c);
             const float *x =
                 weft__cpu_floats(r->dtype, r->call->in[0].data, i * r->length + c, n, room);
             float here = r->largest ? table->max_row(x, n) : table->min_row(x, n);

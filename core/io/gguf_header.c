@@ -7,6 +7,7 @@
 #include "core/failure.h"
 #include "core/io/fileio.h"
 #include "core/io/gguf.h"
+#include "core/io/text.h"
 #include "core/io/utf8.h"
 #include "core/list.h"
 #include "core/shape.h"
@@ -174,11 +175,6 @@ static weft_status take_value(reader *r, weft_gguf_value *v)
     return v->type == WEFT_GGUF_STRING ? take_strings(r, v) : take_numbers(r, v);
 }
 
-static int compare_keys(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* Fails on duplicate keys. */
 static weft_status check_keys(const reader *r)
 {
@@ -188,7 +184,7 @@ static weft_status check_keys(const reader *r)
         return weft__out_of_memory(r->path, "its header");
     for (int i = 0; i < n; i++)
         keys[i] = r->file->values[i].key;
-    qsort(keys, (size_t)n, sizeof *keys, compare_keys);
+    qsort(keys, (size_t)n, sizeof *keys, weft__by_text);
     weft_status status = WEFT_OK;
     for (int i = 1; i < n && status == WEFT_OK; i++) {
         if (strcmp(keys[i - 1], keys[i]) == 0)

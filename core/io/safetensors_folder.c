@@ -40,17 +40,12 @@ static bool names_add(names *list, const char *name)
     return list->at[list->n] && ++list->n;
 }
 
-static int compare_text(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* Sorts the names and removes duplicates. */
 static void names_sort(names *list)
 {
     int kept = 0;
     if (list->n > 0)
-        qsort(list->at, (size_t)list->n, sizeof *list->at, compare_text);
+        qsort(list->at, (size_t)list->n, sizeof *list->at, weft__by_text);
     for (int i = 0; i < list->n; i++) {
         if (kept > 0 && strcmp(list->at[kept - 1], list->at[i]) == 0)
             weft_free(list->at[i]);

@@ -83,6 +83,11 @@ void weft__text_list_end(weft__text *t, int n)
         weft__text_format(t, " and %d more", n - NAMES);
 }
 
+int weft__by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
 bool weft__ends_with(const char *string, const char *suffix)
 {
     const size_t n = strlen(string), m = strlen(suffix);

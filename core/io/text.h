@@ -27,6 +27,9 @@ void weft__text_quote_bytes(weft__text *t, const char *bytes, size_t n);
 void weft__text_list(weft__text *t, int i, const char *name);
 void weft__text_list_end(weft__text *t, int n);
 
+/* Compares two strings of an array of `char *`, for qsort and bsearch. */
+int weft__by_text(const void *a, const void *b);
+
 bool weft__ends_with(const char *string, const char *suffix);
 
 #endif

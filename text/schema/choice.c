@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/io/text.h"
 #include "core/list.h"
 #include "text/schema/decimal.h"
 #include "text/schema/expand.h"
@@ -222,11 +223,6 @@ weft_status weft__choice_outline(const weft__schema *schema, const schema_atom *
 
 /* ---- enum and const -------------------------------------------------------------------------- */
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* Whether a value matches all of n signed schemas. */
 static weft_status matches_all(const weft__schema *schema, const int *signed_schemas, size_t n,
                                json_object *value, bool *out)
@@ -279,7 +275,7 @@ schema_choice weft__choice_of_literals(literal_list *list)
 {
     size_t kept = 0;
     if (list->n > 0)
-        qsort(list->at, list->n, sizeof *list->at, by_text);
+        qsort(list->at, list->n, sizeof *list->at, weft__by_text);
     for (size_t i = 0; i < list->n; i++) {
         if (kept > 0 && strcmp(list->at[kept - 1], list->at[i]) == 0)
             weft_free(list->at[i]);

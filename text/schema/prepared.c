@@ -18,11 +18,6 @@
 
 static void write_value(weft__text *out, json_object *value);
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static void write_object(weft__text *out, json_object *value)
 {
     const size_t n = (size_t)json_object_object_length(value);
@@ -38,7 +33,7 @@ static void write_object(weft__text *out, json_object *value)
         names[count++] = key;
     }
     if (count > 0)
-        qsort(names, count, sizeof *names, by_name);
+        qsort(names, count, sizeof *names, weft__by_text);
     weft__text_append(out, "{", 1);
     for (size_t i = 0; i < count; i++) {
         weft__text_quote(out, names[i]);
@@ -188,7 +183,7 @@ static bool list_forms(json_object *list, prepared_entry *entry)
         entry->n_values++;
     }
     if (n > 0 && entry->values)
-        qsort(entry->values, n, sizeof *entry->values, by_name);
+        qsort(entry->values, n, sizeof *entry->values, weft__by_text);
     return entry->values != NULL;
 }
 
@@ -218,7 +213,7 @@ weft_status weft__prepared_contains(prepared *p, json_object *list, json_object 
     const prepared_entry *entry = prepare_list(p, list);
     char *form = entry ? weft__value_form(value) : NULL;
     *out = form && entry->n_values > 0 &&
-           bsearch(&form, entry->values, entry->n_values, sizeof *entry->values, by_name);
+           bsearch(&form, entry->values, entry->n_values, sizeof *entry->values, weft__by_text);
     weft_free(form);
     return form ? WEFT_OK : weft__out_of_memory("a schema", "its values");
 }

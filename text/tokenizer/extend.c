@@ -31,11 +31,6 @@ static void files_free(files *f)
 
 /* ---- the new tokens -------------------------------------------------------------------------- */
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static weft_status check_twice(const char *const *tokens, int n)
 {
     const char **sorted = weft_calloc((size_t)n, sizeof *sorted);
@@ -43,7 +38,7 @@ static weft_status check_twice(const char *const *tokens, int n)
     for (int i = 0; status == WEFT_OK && i < n; i++)
         sorted[i] = tokens[i];
     if (status == WEFT_OK)
-        qsort(sorted, (size_t)n, sizeof *sorted, by_text);
+        qsort(sorted, (size_t)n, sizeof *sorted, weft__by_text);
     for (int i = 1; status == WEFT_OK && i < n; i++) {
         if (strcmp(sorted[i - 1], sorted[i]) == 0)
             status = weft_fail(WEFT_INVALID, "tokenizer: new token '%s' is given twice",

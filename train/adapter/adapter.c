@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/io/text.h"
 #include "core/list.h"
 #include "nn/lora.h"
 
@@ -70,15 +71,10 @@ bool weft__names_have(const weft__names *names, const char *name)
     return false;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 void weft__names_sort(weft__names *names)
 {
     if (names->n > 1)
-        qsort(names->at, (size_t)names->n, sizeof *names->at, compare_names);
+        qsort(names->at, (size_t)names->n, sizeof *names->at, weft__by_text);
 }
 
 void weft__names_free(weft__names *names)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/io/text.h"
 #include "train/data/reader.h"
 #include "weft/memory.h"
 
@@ -21,16 +22,11 @@ static bool is_number(const char *text, long long *value)
     return errno == 0 && end != text && *end == '\0';
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static int by_number(const void *a, const void *b)
 {
     const long long x = strtoll(*(char *const *)a, NULL, 10);
     const long long y = strtoll(*(char *const *)b, NULL, 10);
-    return x != y ? (x > y) - (x < y) : by_text(a, b);
+    return x != y ? (x > y) - (x < y) : weft__by_text(a, b);
 }
 
 static void sort(weft_labels *labels)
@@ -40,7 +36,8 @@ static void sort(weft_labels *labels)
     for (int i = 0; i < labels->n; i++)
         numbers = numbers && is_number(labels->at[i], &value);
     if (labels->n > 1)
-        qsort(labels->at, (size_t)labels->n, sizeof *labels->at, numbers ? by_number : by_text);
+        qsort(labels->at, (size_t)labels->n, sizeof *labels->at,
+              numbers ? by_number : weft__by_text);
 }
 
 weft_status weft_labels_find(const weft_data_source *sources, int n,

@@ -47,11 +47,6 @@ static weft_status add(weft__data_files *files, char *path)
     return WEFT_OK;
 }
 
-static int compare(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static weft_status add_folder(weft__data_files *files, const char *folder, const struct stat *about,
                               const opened *parent);
 
@@ -168,7 +163,7 @@ weft_status weft__data_files_find(const weft_data_source *source, weft__data_fil
     if (status != WEFT_OK)
         weft__data_files_free(out);
     else
-        qsort(out->at, (size_t)out->n, sizeof *out->at, compare);
+        qsort(out->at, (size_t)out->n, sizeof *out->at, weft__by_text);
     return status;
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/hash.h"
+#include "core/io/text.h"
 #include "train/data/reader.h"
 
 /* Of large files only this many blocks are hashed, spread over the file. */
@@ -53,11 +54,6 @@ static uint64_t hash_file(uint64_t hash, const char *path, const char *name)
     return hash;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static bool counts(const char *name)
 {
     return strcmp(name, "config.json") == 0 || weft__ends_with(name, ".safetensors") ||
@@ -76,7 +72,7 @@ static int list_files(const char *folder, char **names)
     }
     if (open_folder)
         closedir(open_folder);
-    qsort(names, (size_t)n, sizeof *names, compare_names);
+    qsort(names, (size_t)n, sizeof *names, weft__by_text);
     return n;
 }
 
