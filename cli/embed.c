@@ -60,17 +60,16 @@ static const cli_option options[] = {
     CLI_ACTIVATIONS_OPTION(embed_values),
 };
 
-static void print_plain(const cli_input *t, const weft_embedded *r, int64_t E)
+static void print_plain(const cli_input *t, const weft_embedded *r)
 {
-    for (int64_t i = 0; r->values != NULL && i < E; i++)
+    for (size_t i = 0; i < r->n; i++)
         printf("%s%.9g", i > 0 ? " " : "", (double)r->values[i]);
     putchar('\n');
     if (t->message != NULL)
         fprintf(stderr, "weft: %s\n", t->message);
 }
 
-static void print_json(const cli_place *place, const cli_input *t, const weft_embedded *r,
-                       int64_t E)
+static void print_json(const cli_place *place, const cli_input *t, const weft_embedded *r)
 {
     fputs("{\"text\": ", stdout);
     cli_json_text(stdout, t->text, t->length);
@@ -81,7 +80,7 @@ static void print_json(const cli_place *place, const cli_input *t, const weft_em
         return;
     }
     printf(", \"tokens\": %zu, \"embedding\": [", t->n_ids);
-    for (int64_t i = 0; i < E; i++)
+    for (size_t i = 0; i < r->n; i++)
         printf("%s%.9g", i > 0 ? ", " : "", (double)r->values[i]);
     putchar(']');
     cli_place_json(stdout, place);
@@ -111,7 +110,6 @@ static void cut_texts(const weft_embed_settings *settings, const weft_model *mod
 static weft_status embed_all(const embed_values *v, const weft_embed_settings *settings,
                              weft_model *model, cli_inputs *texts)
 {
-    const int64_t E = weft_model_info_of(model)->hidden_size;
     weft_prompt *prompts = malloc((texts->n + 1) * sizeof *prompts);
     weft_embedded *results = calloc(texts->n + 1, sizeof *results);
     weft_status status = WEFT_OK;
@@ -121,6 +119,7 @@ static weft_status embed_all(const embed_values *v, const weft_embed_settings *s
         prompts[i] = (weft_prompt){texts->at[i].ids, texts->at[i].n_ids};
     const bool own = v->pooling < 0;
     const weft_embed_options o = {.pooling = own ? settings->pooling : (weft_pooling)v->pooling,
+                                  .dense = own ? settings->dense : NULL,
                                   .normalize = v->normalize || (own && settings->normalize),
                                   .batch = {v->batch_tokens, v->invariant}};
     if (status == WEFT_OK)
@@ -132,9 +131,9 @@ static weft_status embed_all(const embed_values *v, const weft_embed_settings *s
             cli_input_fail(t);
         }
         if (v->json)
-            print_json(&v->place, t, &results[i], E);
+            print_json(&v->place, t, &results[i]);
         else
-            print_plain(t, &results[i], E);
+            print_plain(t, &results[i]);
     }
     if (results != NULL)
         weft_embedded_free(results, texts->n);

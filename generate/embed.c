@@ -11,9 +11,9 @@ typedef struct embedding {
     const weft_embed_options *options;
     weft_embedded *results;
     const size_t *order; /* of the prompts processed together */
-    size_t G;
-    double *sums;  /* (G, E) sums or maxima over the columns so far */
-    float *values; /* (G, E) of the latest columns */
+    size_t G, E;         /* E: the length of a vector */
+    double *sums;        /* (G, E) sums or maxima over the columns so far */
+    float *values;       /* (G, E) of the latest columns */
 } embedding;
 
 /* The weight of each token of columns [from, from + W) in its prompt's embedding: (G, 1, W) float32
@@ -72,13 +72,48 @@ static void embedded_fail(weft_embedded *r, weft_status status)
     *r = (weft_embedded){.status = status, .message = weft_strdup(weft_error_message())};
 }
 
-/* Computes the embedding from its E sums. */
-static weft_status finish(const embedding *e, size_t g, size_t E)
+/* Divides sums by the number of tokens. */
+static void divide(const embedding *e)
+{
+    for (size_t i = 0; e->options->pooling == WEFT_POOLING_MEAN && i < e->G * e->E; i++)
+        e->sums[i] /= (double)e->prompts[e->order[i / e->E]].n;
+}
+
+/* Replaces the pooled vectors by what the options' module computes from them. */
+static weft_status apply_dense(embedding *e)
+{
+    const size_t G = e->G;
+    for (size_t i = 0; i < G * e->E; i++)
+        e->values[i] = (float)e->sums[i];
+    weft_scope_open_lean();
+    weft_array *x = weft_from_data(e->values, WEFT_FLOAT32, WEFT_DIMS((int64_t)G, (int64_t)e->E));
+    weft_array *y = weft_nn_call(e->options->dense, x); /* (G, n) */
+    weft_status status = weft_ok(y) ? WEFT_OK : weft__report(y);
+    if (status == WEFT_OK && (weft_ndim(y) != 2 || weft_dim(y, 0) != (int64_t)G))
+        status =
+            weft_fail(WEFT_INVALID, "embed: dense: expected a vector for each of %zu prompts", G);
+    if (status == WEFT_OK) {
+        e->E = (size_t)weft_dim(y, 1);
+        weft_free(e->sums);
+        weft_free(e->values);
+        e->sums = weft_malloc((G * e->E + 1) * sizeof *e->sums);
+        e->values = weft_malloc((G * e->E + 1) * sizeof *e->values);
+        status = e->sums && e->values ? weft_read(y, WEFT_FLOAT32, e->values, (int64_t)(G * e->E))
+                                      : weft__out_of_memory("embed", NULL);
+    }
+    for (size_t i = 0; status == WEFT_OK && i < G * e->E; i++)
+        e->sums[i] = (double)e->values[i];
+    weft_scope_close(NULL);
+    return status;
+}
+
+/* Makes the result of a prompt from its vector. */
+static weft_status finish(const embedding *e, size_t g)
 {
     weft_embedded *r = &e->results[e->order[g]];
+    const size_t E = e->E;
     const double *sum = e->sums + g * E;
-    const bool mean = e->options->pooling == WEFT_POOLING_MEAN;
-    double divisor = mean ? (double)e->prompts[e->order[g]].n : 1, squares = 0;
+    double divisor = 1, squares = 0;
     for (size_t i = 0; i < E; i++)
         squares += sum[i] * sum[i];
     if (!isfinite(squares))
@@ -86,19 +121,20 @@ static weft_status finish(const embedding *e, size_t g, size_t E)
                          "embed: the hidden states are NaN or infinite: the model's weights are "
                          "damaged, or the computation overflows in its dtype (try float32)");
     if (e->options->normalize)
-        divisor *= fmax(sqrt(squares) / divisor, 1e-12);
+        divisor = fmax(sqrt(squares), 1e-12);
     r->values = weft_malloc((E + 1) * sizeof *r->values);
     if (r->values == NULL)
         return weft__out_of_memory("embed", NULL);
     for (size_t i = 0; i < E; i++)
         r->values[i] = (float)(sum[i] / divisor);
+    r->n = E;
     return WEFT_OK;
 }
 
 /* Processes a group of prompts, longest first. A prompt that fails does so alone. */
 static void embed_group(embedding *e)
 {
-    const size_t E = (size_t)weft_model_info_of(e->model)->hidden_size;
+    const size_t E = e->E = (size_t)weft_model_info_of(e->model)->hidden_size;
     e->sums = weft_calloc(e->G * E + 1, sizeof *e->sums);
     e->values = weft_malloc((e->G * E + 1) * sizeof *e->values);
     weft_status status = WEFT_OK;
@@ -107,8 +143,12 @@ static void embed_group(embedding *e)
     if (status == WEFT_OK)
         status = weft__rows_pass(e->model, e->prompts, e->order, e->G, &e->options->batch, NULL,
                                  embed_hidden, e);
+    if (status == WEFT_OK)
+        divide(e);
+    if (status == WEFT_OK && e->options->dense)
+        status = apply_dense(e);
     for (size_t g = 0; g < e->G; g++) {
-        const weft_status own = status == WEFT_OK ? finish(e, g, E) : status;
+        const weft_status own = status == WEFT_OK ? finish(e, g) : status;
         if (own != WEFT_OK)
             embedded_fail(&e->results[e->order[g]], own);
     }

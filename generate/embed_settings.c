@@ -1,5 +1,6 @@
 /* generate/embed_settings.c -- how a checkpoint of sentence-transformers makes embeddings: its
  * modules, its longest text and its prompts. */
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "weft/batch.h"
+#include "weft/layers.h"
 
 enum { MOST_TOKENS = 1 << 30 }; /* larger ones are transformers' way of writing "no limit" */
 
@@ -101,28 +103,125 @@ static weft_status read_pooling(const char *folder, const char *path, weft_embed
     return status;
 }
 
+/* What config.json of a Dense module says. */
+typedef struct dense {
+    int64_t in_features, out_features;
+    bool bias, use_residual;
+    const char *activation_function;
+} dense;
+
+static weft_status read_dense(const char *folder, const char *path, dense *d, weft__json_doc *doc)
+{
+    char *name = weft_format("%s/config.json", path);
+    weft__json root;
+    weft_status status = name ? read_file(folder, name, doc, &root) : weft__out_of_memory(path, 0);
+    *d = (dense){.bias = true, .activation_function = "torch.nn.modules.activation.Tanh"};
+    if (status == WEFT_OK && doc->root == NULL)
+        status = weft_fail(WEFT_INVALID, "%s: %s is missing", folder, name);
+    weft_free(name);
+    if (status == WEFT_OK)
+        status = weft__json_get_int(&root, "in_features", &d->in_features);
+    if (status == WEFT_OK)
+        status = weft__json_get_int(&root, "out_features", &d->out_features);
+    if (status == WEFT_OK)
+        status = weft__json_find_bool(&root, "bias", &d->bias);
+    if (status == WEFT_OK)
+        status = weft__json_find_bool(&root, "use_residual", &d->use_residual);
+    if (status == WEFT_OK)
+        status = weft__json_find_string(&root, "activation_function", &d->activation_function);
+    if (status == WEFT_OK && d->use_residual)
+        status = weft__json_fail(&root, WEFT_UNSUPPORTED, "use_residual: true is unsupported");
+    if (status == WEFT_OK && (d->in_features < 1 || d->in_features > INT32_MAX ||
+                              d->out_features < 1 || d->out_features > INT32_MAX))
+        status = weft__json_fail(&root, WEFT_INVALID,
+                                 "in_features, out_features: expected positive sizes");
+    return status;
+}
+
+/* The file's tensors are those of a module "linear". */
+static bool strip_linear(void *context, const char *name, char *out, size_t size)
+{
+    static const char prefix[] = "linear.";
+    (void)context;
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0)
+        return false;
+    snprintf(out, size, "%s", name + sizeof prefix - 1);
+    return true;
+}
+
+static weft_status load_linear(const char *folder, const char *path, weft_module *linear)
+{
+    char *name = weft_format("%s/%s/model.safetensors", folder, path);
+    weft_safetensors *file = NULL;
+    weft_status status = name ? weft_safetensors_open(name, &file) : weft__out_of_memory(path, 0);
+    if (status == WEFT_OK)
+        status = weft_nn_load(
+            linear, file,
+            &(weft_nn_load_options){.dtype = WEFT_FLOAT32, .where = name, .rename = strip_linear});
+    weft_safetensors_close(file);
+    weft_free(name);
+    return status;
+}
+
+static weft_status add_dense(const char *folder, const char *path, weft_embed_settings *s)
+{
+    enum { MOST = 32 }; /* layers, activations among them */
+    weft__json_doc doc = {0};
+    dense d;
+    weft_status status = read_dense(folder, path, &d, &doc);
+    const char *dot = status == WEFT_OK ? strrchr(d.activation_function, '.') : NULL;
+    const bool tanh = dot && strcmp(dot, ".Tanh") == 0;
+    if (status == WEFT_OK && !tanh && !(dot && strcmp(dot, ".Identity") == 0))
+        status = weft_fail(WEFT_UNSUPPORTED,
+                           "%s/%s/config.json: activation_function: '%s' is unsupported (known: "
+                           "Identity, Tanh)",
+                           folder, path, weft_printable(d.activation_function));
+    if (status == WEFT_OK && s->dense == NULL && !(s->dense = weft_nn_sequential_new(MOST)))
+        status = weft_error_status();
+    weft_module *linear =
+        status == WEFT_OK ? weft_nn_linear_new(d.in_features, d.out_features, d.bias) : NULL;
+    if (status == WEFT_OK)
+        status = linear ? load_linear(folder, path, linear) : weft_error_status();
+    if (status == WEFT_OK) {
+        weft_nn_sequential_append(s->dense, linear);
+        if (tanh)
+            weft_nn_sequential_append(s->dense, weft_nn_activation_of("tanh", weft_tanh));
+        status = s->dense->failed ? weft_error_status() : WEFT_OK;
+    } else {
+        weft_nn_free(linear);
+    }
+    weft__json_free(&doc);
+    return status;
+}
+
 /* The types are Python classes, whose modules depend on the version. */
 static weft_status read_module(const weft__json *item, const char *folder, size_t i,
                                weft_embed_settings *s, bool *pools_prompt)
 {
-    static const char *const known[] = {"Transformer", "Pooling", "Normalize"};
+    static const char *const known[] = {"Transformer", "Pooling", "Dense or Normalize"};
     const char *type = NULL, *path = NULL;
     weft_status status = weft__json_get_string(item, "type", &type);
     if (status == WEFT_OK)
         status = weft__json_get_string(item, "path", &path);
     if (status != WEFT_OK)
         return status;
-    const char *dot = strrchr(type, '.');
-    if (i >= 3 || strcmp(dot ? dot + 1 : type, known[i]) != 0)
-        return weft__json_fail(item, WEFT_UNSUPPORTED, "module '%s' is unsupported%s%s",
-                               weft_printable(type), i < 3 ? " here: expected " : "",
-                               i < 3 ? known[i] : "");
+    const char *kind = strrchr(type, '.');
+    kind = kind ? kind + 1 : type;
+    const bool normalizes = i >= 2 && strcmp(kind, "Normalize") == 0;
+    const bool fits = i < 2 ? strcmp(kind, known[i]) == 0
+                            : !s->normalize && (normalizes || strcmp(kind, "Dense") == 0);
+    if (!fits)
+        return weft__json_fail(item, WEFT_UNSUPPORTED, "module '%s' is unsupported here%s%s",
+                               weft_printable(type), s->normalize ? "" : ": expected ",
+                               s->normalize ? "" : known[i < 2 ? i : 2]);
     if (i == 0 && *path != '\0')
         return weft__json_fail(item, WEFT_UNSUPPORTED, "path: expected \"\", got \"%s\"",
                                weft_printable(path));
     if (i == 1)
         status = read_pooling(folder, path, s, pools_prompt);
-    s->normalize = s->normalize || i == 2;
+    if (i >= 2 && !normalizes)
+        status = add_dense(folder, path, s);
+    s->normalize = s->normalize || normalizes;
     return status;
 }
 
@@ -234,5 +333,6 @@ weft_status weft_embed_settings_load(const char *folder, const char *prompt,
 void weft_embed_settings_free(weft_embed_settings *settings)
 {
     weft_free(settings->prompt);
+    weft_nn_free(settings->dense);
     *settings = (weft_embed_settings){0};
 }

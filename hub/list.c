@@ -185,7 +185,8 @@ static bool is_of_model(const char *path)
         return fits_one(path, names);
     return strncmp(path, templates, sizeof templates - 1) == 0
                ? fits_one(path, "*.jinja")
-               : fnmatch("[0-9]_*/config.json", path, FNM_PATHNAME) == 0; /* 1_Pooling */
+               : fnmatch("[0-9]_*/config.json", path, FNM_PATHNAME) == 0 ||
+                     fnmatch("[0-9]_*/model.safetensors", path, FNM_PATHNAME) == 0; /* 1_Pooling */
 }
 
 /* Whether the list has weights with the usual names. */

@@ -12,7 +12,7 @@ typedef struct attention {
     weft__layer layer;
     int64_t n_heads;
     double scale, softcap, eps;
-    bool value_norm, output_gate, whole_norm, late_norm, interleaved;
+    bool value_norm, output_gate, whole_norm, late_norm, interleaved, bidirectional;
 } attention;
 
 static const weft_module_type attention_type = {.name = "attention"};
@@ -40,6 +40,7 @@ weft_module *weft__attention_new(const weft__decoder_config *c, const weft__laye
     m->whole_norm = c->whole_qk_norm;
     m->late_norm = c->late_qk_norm;
     m->interleaved = c->interleaved;
+    m->bidirectional = c->bidirectional;
     const int64_t parts = c->output_gate ? 2 : 1;
     if (c->fused_qkv)
         weft_nn_child(m, qkv_proj, weft_nn_linear_new(E, (H + 2 * Hk) * D, c->attention_bias));
@@ -222,6 +223,23 @@ static void put_record(const attention *m, weft_array *q, weft_array *k, const w
     (void)weft_set(&record->keys, k);
 }
 
+/* Attention of q (B, L, H, D) over the keys and values of the view. */
+static weft_array *attended(const attention *m, weft_array *q, const weft_cache_view *view,
+                            const weft__step *s)
+{
+    weft_attention_options o = {.scale = m->scale, .softcap = m->softcap, .sinks = m->sinks};
+    if (m->bidirectional) {
+        o.mask = m->layer.window > 0 ? s->near : s->around.mask;
+        o.lengths = s->around.lengths;
+        return weft_attention(q, view->keys, view->values, &o);
+    }
+    o.causal = true;
+    o.window = m->layer.window;
+    o.mask = s->mask;
+    o.first = s->first;
+    return weft_cache_attention(q, view, &o);
+}
+
 weft_array *weft__attention_forward(weft_module *self, weft_array *x, const weft__step *s,
                                     weft_cache *cache)
 {
@@ -238,16 +256,7 @@ weft_array *weft__attention_forward(weft_module *self, weft_array *x, const weft
         keep(&s->kept[m->layer.index], &view);
     if (s->records)
         put_record(m, q, view.keys, s);
-    const weft_attention_options o = {
-        .scale = m->scale,
-        .causal = true,
-        .window = m->layer.window,
-        .softcap = m->softcap,
-        .mask = s->mask,
-        .first = s->first,
-        .sinks = m->sinks,
-    };
-    weft_array *y = weft_cache_attention(q, &view, &o); /* (B, L, H, D) */
+    weft_array *y = attended(m, q, &view, s); /* (B, L, H, D) */
     if (p.gate)
         y = weft_multiply(y, weft_sigmoid(p.gate));
     y = weft_reshape(y, WEFT_DIMS(B, L, m->n_heads * D));

@@ -42,7 +42,7 @@ weft_status weft_labels_add(weft_labels *labels, const char *label)
 weft_status weft__classifier_put(weft_module *module, const weft_config *config,
                                  const weft_model_family *family, weft_model_info *info, int n)
 {
-    if (family->head != weft__decoder_head)
+    if (family->head != weft__decoder_head || info->encoder)
         return weft_fail(WEFT_UNSUPPORTED, "%s: %s models cannot become classifiers",
                          weft_config_where(config), family->model_type);
     weft_array *const *old = weft_nn_find(module, "lm_head.weight");

@@ -205,6 +205,7 @@ static weft_module *build(const weft__family *own, const weft_config *config,
         .tied = !has_head,
         .takes_first = true,
         .takes_noise = true,
+        .encoder = c->bidirectional,
     };
     if (m && !m->failed) {
         const decoder *d = (decoder *)((causal_lm *)m)->model;
@@ -321,6 +322,10 @@ static weft__step make_step(decoder *m, int64_t offset, int64_t L, const weft_mo
                           &step.rotations[i]);
         else
             put_rotation(&m->rotations[i], length, &step.rotations[i]);
+    }
+    if (m->config.bidirectional) {
+        step.around = weft__encoder_begin(call);
+        step.near = weft__encoder_near(L, m->config.sliding_window - 1, step.around.mask);
     }
     if (m->config.query_beta != 0)
         step.query_scale = query_scale(m, step.positions);

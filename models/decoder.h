@@ -3,6 +3,7 @@
 #ifndef WEFT_MODELS_DECODER_H
 #define WEFT_MODELS_DECODER_H
 
+#include "models/encoder.h"
 #include "weft/model.h"
 
 /* A part of a block, by its path there, or "model.norm", whose name is another one. */
@@ -45,6 +46,7 @@ typedef struct weft__decoder_config {
     double sliding_theta;   /* for layers with a window, without scaling; 0: as the others, unless
                              * rope_parameters distinguishes them */
     double attention_scale; /* of the scores; 0: 1 / sqrt(head_dim) */
+    bool bidirectional;     /* tokens see later ones too, in windows those that are as near */
     bool sinks;             /* each head has a logit, self_attn.sinks, in its softmax */
     double query_pre_attn_scalar;
     double attn_logit_softcapping, final_logit_softcapping; /* 0: none */
@@ -150,6 +152,9 @@ struct weft__step {
     weft_array *query_scale;        /* (L, 1, 1) or (B, L, 1, 1), or NULL */
     weft_array *mask;               /* NULL: causal only */
     weft_array *first;              /* (B, L), weft_model_call.first, or NULL */
+    weft__encoder_step around;      /* `bidirectional`: instead of the two; its mask for layers
+                                     * without a window */
+    weft_array *near;               /* and for layers with one */
     weft_array *offset;             /* (1), for appending to the caches; NULL: update them */
     weft_array *extra;              /* result of the architecture's `prepare`, or NULL */
     weft_cache_view *kept;          /* of source layers, one per layer */

@@ -11,8 +11,6 @@
 #include "weft/layers.h"
 #include "weft/transforms.h"
 
-enum { MOST_LAYERS = 4096 };
-
 typedef struct layer {
     weft_module module;
     weft_module *query, *key, *value, *attended, *attention_norm;
@@ -47,7 +45,8 @@ static const struct {
     {"relu", weft_relu}, {"silu", weft_silu},
 };
 
-static weft_activation *activation_of(const weft_config *config, const char *name)
+weft_activation *weft__encoder_activation(const weft_config *config, const char *key,
+                                          const char *name)
 {
     const size_t n = sizeof activations / sizeof *activations;
     weft__text known = {0};
@@ -57,10 +56,31 @@ static weft_activation *activation_of(const weft_config *config, const char *nam
     }
     for (size_t i = 0; i < n; i++)
         weft__text_format(&known, "%s%s", i ? ", " : "", activations[i].name);
-    weft_fail(WEFT_UNSUPPORTED, "%s: hidden_act: '%s' is unknown (known: %s)",
-              weft_config_where(config), weft_printable(name), known.at ? known.at : "");
+    weft_fail(WEFT_UNSUPPORTED, "%s: %s: '%s' is unknown (known: %s)", weft_config_where(config),
+              key, weft_printable(name), known.at ? known.at : "");
     weft_free(known.at);
     return NULL;
+}
+
+weft_status weft__encoder_check(const weft_config *config, const weft__encoder_size *sizes, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (sizes[i].value < sizes[i].least || sizes[i].value > sizes[i].most)
+            return weft_fail(WEFT_INVALID, "%s: %s: expected %lld to %lld, got %lld",
+                             weft_config_where(config), sizes[i].name, (long long)sizes[i].least,
+                             (long long)sizes[i].most, (long long)sizes[i].value);
+    }
+    return WEFT_OK;
+}
+
+weft_status weft__encoder_check_heads(const weft_config *config, int64_t E, int64_t H)
+{
+    return E % H == 0
+               ? WEFT_OK
+               : weft_fail(WEFT_INVALID,
+                           "%s: hidden_size: expected a multiple of num_attention_heads %lld, got "
+                           "%lld",
+                           weft_config_where(config), (long long)H, (long long)E);
 }
 
 static weft_status check(const weft_config *config, const weft__encoder_config *c,
@@ -68,30 +88,21 @@ static weft_status check(const weft_config *config, const weft__encoder_config *
 {
     const char *where = weft_config_where(config);
     const int64_t least = kind->after_padding ? c->pad_token_id + 2 : 1;
-    const struct {
-        const char *name;
-        int64_t value, least, most; /* keeps every product of two sizes within 64 bits */
-    } sizes[] = {
+    const weft__encoder_size sizes[] = {
         {"vocab_size", c->vocab_size, 1, INT32_MAX},
         {"hidden_size", c->hidden_size, 1, INT32_MAX},
         {"intermediate_size", c->intermediate_size, 1, INT32_MAX},
-        {"num_hidden_layers", c->num_hidden_layers, 1, MOST_LAYERS},
+        {"num_hidden_layers", c->num_hidden_layers, 1, WEFT__ENCODER_LAYERS},
         {"num_attention_heads", c->num_attention_heads, 1, INT32_MAX},
         {"type_vocab_size", c->type_vocab_size, 1, INT32_MAX},
         {"pad_token_id", c->pad_token_id, kind->after_padding ? 0 : INT32_MIN, INT16_MAX},
         {"max_position_embeddings", c->max_position_embeddings, least, INT32_MAX},
     };
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        if (sizes[i].value < sizes[i].least || sizes[i].value > sizes[i].most)
-            return weft_fail(WEFT_INVALID, "%s: %s: expected %lld to %lld, got %lld", where,
-                             sizes[i].name, (long long)sizes[i].least, (long long)sizes[i].most,
-                             (long long)sizes[i].value);
-    }
-    if (c->hidden_size % c->num_attention_heads != 0)
-        return weft_fail(WEFT_INVALID,
-                         "%s: hidden_size: expected a multiple of num_attention_heads %lld, got "
-                         "%lld",
-                         where, (long long)c->num_attention_heads, (long long)c->hidden_size);
+    weft_status status = weft__encoder_check(config, sizes, sizeof sizes / sizeof *sizes);
+    if (status == WEFT_OK)
+        status = weft__encoder_check_heads(config, c->hidden_size, c->num_attention_heads);
+    if (status != WEFT_OK)
+        return status;
     if (!(c->layer_norm_eps > 0))
         return weft_fail(WEFT_INVALID, "%s: layer_norm_eps: expected a positive number, got %g",
                          where, c->layer_norm_eps);
@@ -174,7 +185,7 @@ weft_module *weft__encoder_build(const weft__encoder_kind *kind, const weft_conf
     if (weft_config_read(config, kind->fields, kind->n_fields, &c) != WEFT_OK ||
         check(config, &c, kind) != WEFT_OK)
         return NULL;
-    weft_activation *activation = activation_of(config, c.hidden_act);
+    weft_activation *activation = weft__encoder_activation(config, "hidden_act", c.hidden_act);
     model *m = activation ? weft_nn_new(model, &model_type) : NULL;
     if (m == NULL)
         return NULL;
@@ -212,12 +223,6 @@ bool weft__encoder_rename(void *context, const char *name, char *out, size_t siz
 
 /* ---- forward -------------------------------------------------------------------------------- */
 
-/* What the layers share. */
-typedef struct step {
-    weft_array *lengths; /* (B), or NULL */
-    weft_array *mask;    /* (B, 1, L, L), or NULL */
-} step;
-
 /* x (B, L, E) through a projection -> (B, L, H, D) */
 static weft_array *heads_of(const layer *m, weft_module *projection, weft_array *x)
 {
@@ -225,7 +230,7 @@ static weft_array *heads_of(const layer *m, weft_module *projection, weft_array 
     return weft_reshape(weft_nn_call(projection, x), shape);
 }
 
-static weft_array *layer_forward(weft_module *self, weft_array *x, const step *s)
+static weft_array *layer_forward(weft_module *self, weft_array *x, const weft__encoder_step *s)
 {
     layer *m = (layer *)self;
     weft_nn_enter(m);
@@ -238,9 +243,42 @@ static weft_array *layer_forward(weft_module *self, weft_array *x, const step *s
     return weft_nn_leave(m, weft_nn_call(m->norm, weft_add(x, y)));
 }
 
+/* ---- parts ---------------------------------------------------------------------------------- */
+
+weft_array *weft__encoder_here(weft_array *x)
+{
+    return x ? weft_to(x, weft_default_device()) : NULL;
+}
+
+/* Tokens of packed rows see those whose sequence has the same beginning. */
+static weft_array *packed_mask(weft_array *first)
+{
+    weft_array *same = weft_equal(weft_expand_dims(first, 2), weft_expand_dims(first, 1));
+    return weft_expand_dims(same, 1); /* (B, 1, L, L) */
+}
+
+weft__encoder_step weft__encoder_begin(const weft_model_call *call)
+{
+    return (weft__encoder_step){.lengths = weft__encoder_here(call->lengths),
+                                .mask = call->first ? packed_mask(weft__encoder_here(call->first))
+                                                    : NULL};
+}
+
+weft_array *weft__encoder_near(int64_t L, int64_t reach, weft_array *mask)
+{
+    if (L <= reach + 1)
+        return mask;
+    weft_array *at = weft_arange(0, (double)L, 1, WEFT_INT32);
+    weft_array *apart = weft_abs(weft_subtract(weft_expand_dims(at, 1), at)); /* (L, L) */
+    weft_array *near =
+        weft_reshape(weft_less_equal_scalar(apart, (double)reach), WEFT_DIMS(1, 1, L, L));
+    return mask ? weft_logical_and(mask, near) : near;
+}
+
 typedef struct layer_call {
     weft_module *layer;
-    const step *step;
+    weft__encoder_layer *forward;
+    const weft__encoder_step *step;
 } layer_call;
 
 static int run_layer(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
@@ -248,9 +286,33 @@ static int run_layer(void *context, weft_array *const *in, int n_in, weft_array 
     (void)n_in;
     (void)room;
     const layer_call *call = context;
-    out[0] = layer_forward(call->layer, in[0], call->step);
+    out[0] = call->forward(call->layer, in[0], call->step);
     return 1;
 }
+
+weft_array *weft__encoder_layers(weft_module *layers, weft__encoder_layer *forward, weft_array *x,
+                                 const weft__encoder_step *step, bool checkpoint)
+{
+    for (int i = 0; i < weft_nn_list_count(layers); i++) {
+        layer_call one = {weft_nn_list_at(layers, i), forward, step};
+        weft_array *in = x;
+        if (checkpoint)
+            weft_checkpoint(run_layer, &one, &in, 1, &x, 1);
+        else
+            x = forward(one.layer, in, step);
+    }
+    return x;
+}
+
+weft_array *weft__encoder_too_long(const weft_array *tokens, int64_t positions)
+{
+    const int64_t L = weft_dim(tokens, 1);
+    return L <= positions ? NULL
+                          : weft_error_array("encoder: %lld tokens, more than the %lld positions",
+                                             (long long)L, (long long)positions);
+}
+
+/* ---- forward of BERT ------------------------------------------------------------------------ */
 
 /* The positions of tokens (B, L): (L) or (B, L). */
 static weft_array *positions_of(const encoder *m, weft_array *tokens, const weft_model_call *call)
@@ -275,37 +337,18 @@ static weft_array *embedded(const encoder *m, weft_array *tokens, const weft_mod
     return weft_nn_call(m->norm, x);
 }
 
-/* Tokens of packed rows see those whose sequence has the same beginning. */
-static weft_array *packed_mask(weft_array *first)
-{
-    weft_array *same = weft_equal(weft_expand_dims(first, 2), weft_expand_dims(first, 1));
-    return weft_expand_dims(same, 1); /* (B, 1, L, L) */
-}
-
-static weft_array *here(weft_array *x)
-{
-    return x ? weft_to(x, weft_default_device()) : NULL;
-}
-
 static weft_array *encoder_forward(encoder *m, weft_array *tokens, const weft_model_call *given)
 {
-    const weft_model_call call = {.positions = here(given->positions)};
-    const step s = {.lengths = here(given->lengths),
-                    .mask = given->first ? packed_mask(here(given->first)) : NULL};
-    if (weft_dim(tokens, 1) > m->n_places)
-        return weft_error_array("encoder: %lld tokens, more than the %lld positions",
-                                (long long)weft_dim(tokens, 1), (long long)m->n_places);
+    weft_device *device = weft_default_device();
+    const weft_model_call call = {.positions = weft__encoder_here(given->positions)};
+    const weft__encoder_step s = weft__encoder_begin(given);
+    weft_array *failed = weft__encoder_too_long(tokens, m->n_places);
+    if (failed)
+        return failed;
     weft_nn_enter(m);
-    weft_array *x = embedded(m, here(tokens), &call); /* (B, L, E) */
-    for (int i = 0; i < weft_nn_list_count(m->layers); i++) {
-        layer_call one = {weft_nn_list_at(m->layers, i), &s};
-        weft_array *in = x;
-        if (given->checkpoint)
-            weft_checkpoint(run_layer, &one, &in, 1, &x, 1);
-        else
-            x = layer_forward(one.layer, in, &s);
-    }
-    return weft_nn_leave(m, x);
+    weft_array *x = embedded(m, weft_to(tokens, device), &call); /* (B, L, E) */
+    return weft_nn_leave(m,
+                         weft__encoder_layers(m->layers, layer_forward, x, &s, given->checkpoint));
 }
 
 weft_array *weft__encoder_hidden(weft_module *module, weft_array *tokens,

@@ -3,6 +3,7 @@
 #ifndef WEFT_MODELS_ENCODER_H
 #define WEFT_MODELS_ENCODER_H
 
+#include "weft/layers.h"
 #include "weft/model.h"
 
 /* Fields with their names in config.json. The family's table reads them. */
@@ -48,6 +49,46 @@ weft_array *weft__encoder_hidden(weft_module *module, weft_array *tokens,
                                  const weft_model_call *call);
 weft_array *weft__encoder_head(weft_module *module, weft_array *hidden);
 bool weft__encoder_rename(void *context, const char *name, char *out, size_t size);
+
+/* ---- parts for encoders with other layers --------------------------------------------------- */
+
+/* What the layers of a forward pass share. */
+typedef struct weft__encoder_step {
+    weft_array *lengths; /* (B), or NULL */
+    weft_array *mask;    /* (B, 1, L, L): which tokens see each other; NULL: all */
+    const void *extra;   /* the architecture's own */
+} weft__encoder_step;
+
+/* x (B, L, E) through a layer: (B, L, E) */
+typedef weft_array *weft__encoder_layer(weft_module *layer, weft_array *x,
+                                        const weft__encoder_step *step);
+
+/* The step of a call with tokens (B, L), on the default device. */
+weft__encoder_step weft__encoder_begin(const weft_model_call *call);
+/* The mask (1 or B, 1, L, L) of tokens that are at most `reach` apart, among those of `mask`; NULL:
+ * all. */
+weft_array *weft__encoder_near(int64_t L, int64_t reach, weft_array *mask);
+/* x (B, L, E) through all layers of a list. */
+weft_array *weft__encoder_layers(weft_module *layers, weft__encoder_layer *forward, weft_array *x,
+                                 const weft__encoder_step *step, bool checkpoint);
+/* An error array for more tokens than positions; NULL: they fit. */
+weft_array *weft__encoder_too_long(const weft_array *tokens, int64_t positions);
+/* An activation by its name in config.json; NULL, with a message that names the key: unknown. */
+weft_activation *weft__encoder_activation(const weft_config *config, const char *key,
+                                          const char *name);
+
+enum { WEFT__ENCODER_LAYERS = 4096 /* at most */ };
+
+/* A size by its name in config.json. */
+typedef struct weft__encoder_size {
+    const char *name;
+    int64_t value, least, most; /* `most` keeps every product of two sizes within 64 bits */
+} weft__encoder_size;
+weft_status weft__encoder_check(const weft_config *config, const weft__encoder_size *sizes, int n);
+/* Checks that E = hidden_size is divisible by the number of heads. */
+weft_status weft__encoder_check_heads(const weft_config *config, int64_t E, int64_t H);
+/* x on the default device; NULL for NULL. */
+weft_array *weft__encoder_here(weft_array *x);
 
 /* The literal of a family, whose file defines `build`. */
 #define WEFT__ENCODER(name, type, class)                                                           \

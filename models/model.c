@@ -457,8 +457,9 @@ weft_array *weft_model_hidden(weft_model *model, weft_array *tokens, const weft_
         return weft_error_array("%s: tokens: expected integers (B, L), got %s of %d dims",
                                 model->family->model_type, weft_dtype_name(weft_dtype_of(tokens)),
                                 weft_ndim(tokens));
-    if (call && call->caches && model->info.encoder)
-        return weft_error_array("%s: an encoder has no caches", model->family->model_type);
+    if (call && (call->caches || call->mask) && model->info.encoder)
+        return weft_error_array("%s: an encoder has no %s", model->family->model_type,
+                                call->caches ? "caches" : "masks of the caller");
     if (call && call->first && (call->caches || !model->info.takes_first))
         return weft_error_array("%s: several sequences in a row are %s", model->family->model_type,
                                 call->caches ? "not for caches" : "unsupported");

@@ -238,6 +238,11 @@ weft_status weft_trainer_new(weft_model *model, const weft_trainer_options *opti
     if (status == WEFT_OK && t->o.neftune > 0 && !weft_model_info_of(model)->takes_noise)
         status = weft_fail(WEFT_UNSUPPORTED,
                            "trainer: neftune: the model's family does not support noise");
+    if (status == WEFT_OK && weft_model_info_of(model)->encoder)
+        status = weft_fail(WEFT_UNSUPPORTED,
+                           "trainer: %s models are encoders, whose training is "
+                           "unsupported",
+                           weft_model_family_of(model)->model_type);
     if (status == WEFT_OK)
         status = find_slots(t);
     if (status == WEFT_OK)

@@ -140,6 +140,9 @@ typedef enum weft_pooling {
 
 typedef struct weft_embed_options {
     weft_pooling pooling;
+    /* Applied to pooled hidden states (G, E) float32 before the normalization: (G, n). NULL: none.
+     */
+    weft_module *dense;
     /* Divide each embedding by its Euclidean norm, or by 1e-12 where that is larger. */
     bool normalize;
     weft_batch_options batch;
@@ -153,13 +156,14 @@ typedef struct weft_embed_settings {
     int64_t max_tokens; /* of a text, special tokens included; further ones are cut off; 0: the
                          * model's positions */
     char *prompt;       /* precedes every text; NULL: none */
+    weft_module *dense; /* weft_embed_options.dense; NULL: none */
 } weft_embed_settings;
 
 /* Reads modules.json of a model's folder and the files that belong to it. `prompt` is the name of
  * one of its prompts; NULL: its default_prompt_name. Any other path, such as that of a GGUF file,
  * has no settings. Free them with weft_embed_settings_free. WEFT_INVALID for an unknown prompt and
- * malformed files, WEFT_UNSUPPORTED for modules other than Transformer, Pooling and Normalize in
- * this order and for other kinds of pooling. */
+ * malformed files, WEFT_UNSUPPORTED for modules other than Transformer, Pooling, Dense and
+ * Normalize in this order and for other kinds of pooling. */
 WEFT_NODISCARD WEFT_API weft_status weft_embed_settings_load(const char *folder, const char *prompt,
                                                              weft_embed_settings *out)
     WEFT_NONNULL(1, 3);
@@ -168,7 +172,8 @@ WEFT_API void weft_embed_settings_free(weft_embed_settings *settings) WEFT_NONNU
 typedef struct weft_embedded {
     weft_status status; /* as weft_classified's */
     char *message;
-    float *values; /* (E), weft_model_info's hidden_size; NULL after a failure */
+    float *values; /* (n); NULL after a failure */
+    size_t n;      /* weft_model_info's hidden_size, unless the options have a `dense` */
 } weft_embedded;
 
 /* One embedding for each prompt, as weft_classify otherwise. Pooling and norm are computed in

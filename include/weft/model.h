@@ -107,7 +107,8 @@ typedef struct weft_layer_summary {
 typedef struct weft_model_call {
     weft_cache **caches;   /* one for each of the first n_caches layers, or NULL */
     weft_array *positions; /* (L) or (B, L) int32; NULL: 0, 1, ... after what the caches hold */
-    weft_array *mask;      /* in addition to causality, as in weft_attention; may be NULL */
+    weft_array *mask;      /* in addition to causality, as in weft_attention; may be NULL. Not for
+                            * encoders */
     /* For packed rows: (B, L) int32, the index in its row where each token's sequence begins.
      * Sequences of a row do not see each other, in attention and recurrent layers; `positions` must
      * restart with each. Without caches, and only if weft_model_info.takes_first. NULL: each row is

@@ -103,7 +103,7 @@ static weft_status copy_templates(const char *from, const char *to)
     return status;
 }
 
-/* The files of sentence-transformers: config.json of the folders "1_Pooling", "2_Normalize". */
+/* The files of sentence-transformers in the folders "1_Pooling", "2_Dense", "3_Normalize". */
 static weft_status copy_modules(const char *from, const char *to)
 {
     DIR *folder = opendir(from);
@@ -111,15 +111,17 @@ static weft_status copy_modules(const char *from, const char *to)
     for (struct dirent *e; folder && status == WEFT_OK && (e = readdir(folder)) != NULL;) {
         if (fnmatch("[0-9]_*", e->d_name, 0) != 0)
             continue;
-        char *name = weft_format("%s/config.json", e->d_name);
+        char *source = weft_format("%s/%s", from, e->d_name);
         char *target = weft_format("%s/%s", to, e->d_name);
-        status = name && target ? WEFT_OK : weft__out_of_memory(from, NULL);
-        if (status == WEFT_OK && holds(from, name)) {
+        status = source && target ? WEFT_OK : weft__out_of_memory(from, NULL);
+        if (status == WEFT_OK && holds(source, "config.json")) {
             status = weft_folder_make(target);
             if (status == WEFT_OK)
-                status = copy(from, to, name);
+                status = copy(source, target, "config.json");
+            if (status == WEFT_OK)
+                status = copy(source, target, "model.safetensors");
         }
-        weft_free(name);
+        weft_free(source);
         weft_free(target);
     }
     if (folder)

@@ -14,9 +14,9 @@ static const weft_config_field fields[] = {
 
 static weft_status finish(const weft_config *config, weft__decoder_config *c)
 {
-    if (weft_config_bool(config, "use_bidirectional_attention", false))
-        return weft_fail(WEFT_UNSUPPORTED, "%s: use_bidirectional_attention is unsupported",
-                         weft_config_where(config));
+    c->bidirectional = weft_config_bool(config, "use_bidirectional_attention", false);
+    if (c->bidirectional) /* the key counts both sides */
+        c->sliding_window = c->sliding_window / 2 + 1;
     if (c->sliding_window_pattern == 0)
         c->sliding_window_pattern = weft_config_int(config, "_sliding_window_pattern", 6);
     return weft__gemma_finish(config, c);

@@ -313,6 +313,23 @@ static void embed_follows_the_checkpoint(void)
     o = weft_command("a", "embed %s --prompt passage", model);
     CHECK_EQ_INT(o.code, 1);
     CHECK_CONTAINS(o.err, "prompts: 'passage' is missing");
+    /* A converted model keeps its modules, among them linears. */
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", check_temporary("converted"));
+    model = check_fixture("models/embedder-gemma3");
+    o = weft_command(NULL, "convert %s %s --type bf16", model, folder);
+    CHECK_EQ_INT(o.code, 0);
+    o = weft_command("a king\n", "embed %s --json --dtype float32", model);
+    vectors[0] = vector_of(&o, 0, &n);
+    o = weft_command("a king\n", "embed %s --json --dtype float32", folder);
+    vectors[1] = vector_of(&o, 0, &n);
+    double product = 0;
+    for (size_t i = 0; vectors[0] != NULL && vectors[1] != NULL && i < n; i++)
+        product += vectors[0][i] * vectors[1][i];
+    CHECK_CLOSE(product, 1, 1e-3); /* both have norm 1; weights are rounded to bfloat16 */
+    free(vectors[0]);
+    free(vectors[1]);
+    model = check_fixture("models/bert");
     o = weft_command(NULL, "generate %s -p a", model);
     CHECK_EQ_INT(o.code, 1);
     CHECK_CONTAINS(o.err, "bert models are encoders");

@@ -11,11 +11,15 @@
 #include "weft/batch.h"
 #include "weft/memory.h"
 #include "weft/op.h"
+#include "weft/train.h"
 #include "weft/transforms.h"
 
 enum { LENGTH = 24, SHORT = 9, TEXTS = 6, WIDTH = 32 };
 
-static const char *const names[] = {"bert", "roberta", "xlm-roberta"};
+static const char *const names[] = {"bert",          "roberta",        "xlm-roberta",
+                                    "modernbert",    "modernbert-old", "embedder-gemma3",
+                                    "embedder-qwen3"};
+
 enum { N_MODELS = sizeof names / sizeof *names };
 
 /* The texts of texts.json. */
@@ -32,8 +36,8 @@ static const char *const texts[TEXTS] = {
     "seven one two three four five six seven ",
 };
 
-/* Float32 sums in another order; the largest values are about 4. */
-static const double tolerance = 5e-6;
+/* Float32 sums in another order, as a share of the largest number. */
+static const double tolerance = 2.5e-6;
 
 typedef struct setup {
     weft_model *model;
@@ -67,6 +71,11 @@ static double largest_difference(weft_array *a, weft_array *b)
     return weft_item(weft_max(weft_abs(weft_subtract(a, b)), WEFT_ALL_AXES, false));
 }
 
+static double share(weft_array *a, weft_array *b)
+{
+    return largest_difference(a, b) / weft_item(weft_max(weft_abs(b), WEFT_ALL_AXES, false));
+}
+
 /* Columns [from, to) of row r of x (2, LENGTH, ...). */
 static weft_array *part(weft_array *x, int r, int from, int to)
 {
@@ -83,11 +92,10 @@ static void hidden_states_are_the_reference(void)
             weft_array *alone = weft_model_hidden(s.model, part(s.ids, 1, 0, SHORT), NULL);
             weft_array *second = part(s.hidden, 1, 0, SHORT);
             const double differences[] = {
-                largest_difference(part(both, 0, 0, LENGTH), part(s.hidden, 0, 0, LENGTH)),
-                largest_difference(part(both, 1, 0, SHORT), second),
-                largest_difference(alone, second)};
+                share(part(both, 0, 0, LENGTH), part(s.hidden, 0, 0, LENGTH)),
+                share(part(both, 1, 0, SHORT), second), share(alone, second)};
             for (int k = 0; k < 3; k++) {
-                printf("  %s: largest difference %.3g\n", names[i], differences[k]);
+                printf("  %s: largest difference %.3g of the range\n", names[i], differences[k]);
                 CHECK_CLOSE(differences[k], 0, tolerance);
             }
         }
@@ -115,7 +123,7 @@ static void packed_rows_are_separate_sequences(void)
             weft_array *packed = weft_model_hidden(s.model, row, &call);
             weft_array *expected[] = {weft_model_hidden(s.model, one, NULL),
                                       weft_model_hidden(s.model, two, NULL)};
-            CHECK_CLOSE(largest_difference(packed, weft_concatenate(expected, 2, 1)), 0, tolerance);
+            CHECK_CLOSE(share(packed, weft_concatenate(expected, 2, 1)), 0, tolerance);
         }
         close_model(&s);
     }
@@ -147,8 +155,10 @@ static void check_embeddings(setup *s, const weft_tokenizer *t, const weft_embed
     for (int i = 0; i < TEXTS; i++)
         prompts[i] = encoded(t, settings, texts[i]);
     for (int b = 0; b < 3; b++) {
-        const weft_embed_options o = {
-            .pooling = settings->pooling, .normalize = settings->normalize, .batch = batches[b]};
+        const weft_embed_options o = {.pooling = settings->pooling,
+                                      .dense = settings->dense,
+                                      .normalize = settings->normalize,
+                                      .batch = batches[b]};
         double worst = 0;
         CHECK_OK(weft_embed(s->model, prompts, TEXTS, &o, results));
         for (int i = 0; i < TEXTS; i++) {
@@ -157,7 +167,7 @@ static void check_embeddings(setup *s, const weft_tokenizer *t, const weft_embed
                 worst = fmax(worst,
                              fabs((double)results[i].values[e] - (double)expected[i * WIDTH + e]));
         }
-        CHECK_CLOSE(worst, 0, settings->normalize ? 1e-6 : tolerance);
+        CHECK_CLOSE(worst, 0, settings->normalize ? 1e-6 : 5e-6);
         weft_embedded_free(results, TEXTS);
     }
     for (int i = 0; i < TEXTS; i++)
@@ -171,9 +181,11 @@ static void embeddings_are_those_of_sentence_transformers(void)
         bool normalize;
         int64_t max_tokens;
         const char *prompt;
-    } expected[N_MODELS] = {{WEFT_POOLING_MEAN, true, 32, NULL},
-                            {WEFT_POOLING_CLS, false, 64, NULL},
-                            {WEFT_POOLING_LAST, true, 40, "passage: "}};
+    } expected[N_MODELS] = {
+        {WEFT_POOLING_MEAN, true, 32, NULL},        {WEFT_POOLING_CLS, false, 64, NULL},
+        {WEFT_POOLING_LAST, true, 40, "passage: "}, {WEFT_POOLING_MEAN, true, 64, NULL},
+        {WEFT_POOLING_MEAN, true, 64, NULL},        {WEFT_POOLING_MEAN, true, 64, NULL},
+        {WEFT_POOLING_LAST, true, 64, NULL}};
     for (int i = 0; i < N_MODELS; i++) {
         char path[64];
         setup s;
@@ -212,7 +224,7 @@ static void max_pooling_ignores_padding(void)
             weft_array *all = part(s.hidden, r, 0, r ? SHORT : LENGTH);
             CHECK_OK(weft_read(weft_max(all, WEFT_DIMS(1), false), WEFT_FLOAT32, expected, WIDTH));
             for (int e = 0; results[r].values && e < WIDTH; e++)
-                CHECK_CLOSE(results[r].values[e], expected[e], tolerance);
+                CHECK_CLOSE(results[r].values[e], expected[e], 5e-6);
         }
         weft_embedded_free(results, 2);
     }
@@ -248,17 +260,21 @@ static weft_array *loss(void *context)
 
 static void gradients_of_padded_rows_are_those_of_rows_alone(void)
 {
-    static const char *const paths[] = {"model.embeddings.word_embeddings.weight",
-                                        "model.embeddings.position_embeddings.weight",
-                                        "model.encoder.layer.0.attention.self.key.bias",
-                                        "model.encoder.layer.0.attention.self.value.weight"};
-    enum { N = sizeof paths / sizeof *paths };
+    enum { N = 4 };
+    static const char *const paths[3][N] = {
+        {"model.embeddings.word_embeddings.weight", "model.embeddings.position_embeddings.weight",
+         "model.encoder.layer.0.attention.self.key.bias",
+         "model.encoder.layer.0.attention.self.value.weight"},
+        {"model.embeddings.tok_embeddings.weight", "model.layers.0.attn.Wqkv.weight",
+         "model.layers.1.mlp.Wi.weight", "model.final_norm.weight"},
+        {"model.embed_tokens.weight", "model.layers.0.self_attn.k_proj.weight",
+         "model.layers.1.mlp.up_proj.weight", "model.norm.weight"}};
     for (int i = 0; i < N_MODELS; i++) {
         setup s;
         if (open_model(names[i], &s)) {
             weft_array **slots[N], *both[N], *again[N], *first[N], *second[N];
             for (int k = 0; k < N; k++)
-                slots[k] = weft_nn_find(weft_model_module(s.model), paths[k]);
+                slots[k] = weft_nn_find(weft_model_module(s.model), paths[i >= 5 ? 2 : i >= 3][k]);
             run r = {&s, false, -1};
             weft_array *value = weft_value_and_grad_slots(loss, &r, slots, N, both);
             r.checkpoint = true;
@@ -272,8 +288,8 @@ static void gradients_of_padded_rows_are_those_of_rows_alone(void)
                 weft_array *expected = weft_add(first[k], second[k]);
                 const double size = weft_item(weft_max(weft_abs(both[0]), WEFT_ALL_AXES, false));
                 CHECK(size > 0);
-                CHECK_CLOSE(largest_difference(both[k], expected) / size, 0, 2e-6);
-                CHECK_CLOSE(largest_difference(again[k], both[k]) / size, 0, 2e-6);
+                CHECK_CLOSE(largest_difference(both[k], expected) / size, 0, 6e-6);
+                CHECK_CLOSE(largest_difference(again[k], both[k]) / size, 0, 6e-6);
             }
         }
         close_model(&s);
@@ -333,11 +349,35 @@ static void text_is_not_generated(void)
         CHECK(!weft_ok(weft_model_forward(s.model, s.ids, NULL)));
         CHECK_CONTAINS(weft_model_check_gguf(s.model) == WEFT_OK ? "" : weft_error_message(),
                        "bert");
+        weft_trainer *trainer = NULL;
+        CHECK_STATUS(weft_trainer_new(s.model, NULL, &trainer), WEFT_UNSUPPORTED);
+        CHECK_CONTAINS(weft_error_message(), "trainer: bert models are encoders");
+        weft_array *hidden = weft_model_hidden(
+            s.model, s.ids, &(weft_model_call){.mask = weft_ones(WEFT_DIMS(1), WEFT_BOOL)});
+        CHECK_CONTAINS(weft_ok(hidden) ? "" : weft_error(hidden), "no masks of the caller");
         weft_array *longer = weft_zeros(WEFT_DIMS(1, 65), WEFT_INT32);
         weft_array *refused = weft_model_hidden(s.model, longer, NULL);
         CHECK_CONTAINS(weft_ok(refused) ? "" : weft_error(refused),
                        "65 tokens, more than the 64 positions");
     }
+    close_model(&s);
+}
+
+/* Gemma 3 with attention in both directions is an encoder, too. */
+static void decoders_in_both_directions_are_encoders(void)
+{
+    static const char *const labels[] = {"a", "b"};
+    setup s;
+    if (open_model("embedder-gemma3", &s)) {
+        CHECK(weft_model_info_of(s.model)->encoder);
+        CHECK(weft_model_new_caches(s.model, NULL) == NULL);
+        CHECK_STATUS(weft_model_classify(s.model, labels, 2), WEFT_UNSUPPORTED);
+        CHECK_STATUS(weft_model_check_gguf(s.model), WEFT_UNSUPPORTED);
+        CHECK_CONTAINS(weft_error_message(), "use_bidirectional_attention");
+    }
+    close_model(&s);
+    if (open_model("embedder-qwen3", &s))
+        CHECK(!weft_model_info_of(s.model)->encoder);
     close_model(&s);
 }
 
@@ -379,6 +419,8 @@ static void put(const char *name, const char *text)
 #define MODULE(path, type)                                                                         \
     "{\"path\": \"" path "\", \"type\": \"sentence_transformers.models." type "\"}"
 
+#define DENSE "{\"in_features\": 2, \"out_features\": 3"
+
 static void settings_that_do_not_fit_are_named(void)
 {
     static const struct {
@@ -386,6 +428,20 @@ static void settings_that_do_not_fit_are_named(void)
     } cases[] = {
         {MODULE("", "Transformer"), "{}", "{}", NULL,
          "expected the modules Transformer and Pooling"},
+        {MODULE("", "Transformer") ", " MODULE(".", "Pooling") ", " MODULE("p", "LSTM"), "{}", "{}",
+         NULL, "LSTM' is unsupported here: expected Dense or Normalize"},
+        {MODULE("", "Transformer") ", " MODULE(".", "Pooling") ", " MODULE(
+             "p", "Normalize") ", " MODULE("p", "Dense"),
+         "{}", "{}", NULL, "Dense' is unsupported here"},
+        {MODULE("", "Transformer") ", " MODULE(".", "Pooling") ", " MODULE(".", "Dense"), DENSE "}",
+         "{}", NULL, "model.safetensors"},
+        {MODULE("", "Transformer") ", " MODULE(".", "Pooling") ", " MODULE(".", "Dense"),
+         DENSE ", \"use_residual\": true}", "{}", NULL, "use_residual: true is unsupported"},
+        {MODULE("", "Transformer") ", " MODULE(".", "Pooling") ", " MODULE(".", "Dense"),
+         DENSE ", \"activation_function\": \"torch.nn.GELU\"}", "{}", NULL,
+         "activation_function: 'torch.nn.GELU' is unsupported (known: Identity, Tanh)"},
+        {MODULE("", "Transformer") ", " MODULE(".", "Pooling") ", " MODULE(".", "Dense"),
+         "{\"in_features\": 0, \"out_features\": 3}", "{}", NULL, "expected positive sizes"},
         {MODULE("", "Transformer") ", " MODULE("p", "Dense"), "{}", "{}", NULL,
          "modules.json: [1]: module 'sentence_transformers.models.Dense' is unsupported here: "
          "expected Pooling"},
@@ -432,5 +488,6 @@ CHECK_MAIN("encoders", CHECK_CASE(hidden_states_are_the_reference),
            CHECK_CASE(max_pooling_ignores_padding),
            CHECK_CASE(gradients_of_padded_rows_are_those_of_rows_alone),
            CHECK_CASE(models_are_saved_as_they_were), CHECK_CASE(text_is_not_generated),
+           CHECK_CASE(decoders_in_both_directions_are_encoders),
            CHECK_CASE(configurations_that_do_not_fit_are_named),
            CHECK_CASE(settings_that_do_not_fit_are_named))

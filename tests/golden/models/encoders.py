@@ -87,11 +87,26 @@ def write_json(folder, name, value):
     (folder / name).write_text(json.dumps(value, indent=1) + "\n")
 
 
-def modules(folder, old, pooling, normalize, **prompts):
+def dense(folder, path, sizes, activation, bias, seed):
+    """A linear after the pooling."""
+    torch.manual_seed(seed)
+    write_json(folder, path + "/config.json", {
+        "in_features": sizes[0], "out_features": sizes[1], "bias": bias,
+        "activation_function": "torch.nn.modules." + activation})
+    state = {"linear.weight": torch.randn(sizes[1], sizes[0]) * 0.2}
+    if bias:
+        state["linear.bias"] = torch.randn(sizes[1]) * 0.2
+    save_file(state, folder / path / "model.safetensors")
+
+
+def modules(folder, old, pooling, normalize, denses=(), **prompts):
     """In the style of version 2 or of version 6."""
     kinds = [("", "Transformer", "base.modules.transformer"),
-             ("1_Pooling", "Pooling", "sentence_transformer.modules.pooling"),
-             ("2_Normalize", "Normalize", "base.modules.normalize")][:3 if normalize else 2]
+             ("1_Pooling", "Pooling", "sentence_transformer.modules.pooling")]
+    for name in denses:
+        kinds.append((name, "Dense", "base.modules.dense"))
+    if normalize:
+        kinds.append((f"{len(kinds)}_Normalize", "Normalize", "base.modules.normalize"))
     write_json(folder, "modules.json", [
         {"idx": i, "name": str(i), "path": path,
          "type": f"sentence_transformers.{'models' if old else module}.{kind}"}
@@ -137,6 +152,64 @@ def xlm_roberta(folder):
     return t, named | {"model_max_length": 40}
 
 
+def modern(folder, kind, seed, **more):
+    """Windows that texts are longer than, in all layers but every third."""
+    import transformers
+    t, named = byte_level()
+    config = transformers.ModernBertConfig(
+        vocab_size=t.get_vocab_size(), max_position_embeddings=64, local_attention=8,
+        pad_token_id=1, bos_token_id=0, cls_token_id=0, eos_token_id=2, sep_token_id=2,
+        **{**SIZES, "num_hidden_layers": 4}, **more)
+    randomize(getattr(transformers, kind)(config), seed).save_pretrained(folder)
+    modules(folder, False, "mean", True)
+    return t, named | {"model_max_length": 64}
+
+
+def modernbert(folder):
+    return modern(folder, "ModernBertModel", 4)
+
+
+def modernbert_old(folder):
+    """config.json in the style of the published checkpoints, and their tensors' names."""
+    out = modern(folder, "ModernBertForMaskedLM", 5, norm_bias=True, attention_bias=True,
+                 mlp_bias=True, global_attn_every_n_layers=2)
+    config = json.loads((folder / "config.json").read_text())
+    del config["layer_types"], config["rope_parameters"]
+    write_json(folder, "config.json", config | {
+        "global_attn_every_n_layers": 2, "global_rope_theta": 5000.0, "local_rope_theta": 1000.0})
+    return out
+
+
+DECODER = dict(num_key_value_heads=2, head_dim=16, max_position_embeddings=64, pad_token_id=1,
+               bos_token_id=0, eos_token_id=2)
+
+
+def qwen3(folder):
+    """A decoder whose last token has the embedding."""
+    from transformers import Qwen3Config, Qwen3Model
+    t, named = byte_level()
+    config = Qwen3Config(vocab_size=t.get_vocab_size(), tie_word_embeddings=True, **SIZES, **DECODER)
+    randomize(Qwen3Model(config), 6).save_pretrained(folder)
+    modules(folder, False, "lasttoken", True, prompts={"query": "Instruct: find\nQuery:"})
+    return t, named | {"model_max_length": 64}
+
+
+def gemma3(folder):
+    """Attention in both directions, with windows, and two linears."""
+    from transformers import Gemma3TextConfig, Gemma3TextModel
+    t, named = byte_level()
+    config = Gemma3TextConfig(
+        vocab_size=t.get_vocab_size(), use_bidirectional_attention=True, sliding_window=8,
+        query_pre_attn_scalar=16, layer_types=["sliding_attention", "full_attention"], **SIZES,
+        **DECODER)
+    randomize(Gemma3TextModel(config), 7).save_pretrained(folder)
+    E = SIZES["hidden_size"]
+    dense(folder, "2_Dense", (E, 48), "linear.Identity", False, 8)
+    dense(folder, "3_Dense", (48, E), "activation.Tanh", True, 9)
+    modules(folder, False, "mean", True, ["2_Dense", "3_Dense"])
+    return t, named | {"model_max_length": 64}
+
+
 @torch.no_grad()
 def reference(folder):
     st = SentenceTransformer(str(folder), device="cpu")
@@ -153,7 +226,8 @@ def reference(folder):
             "hidden": hidden, "embeddings": torch.from_numpy(st.encode(TEXTS))}
 
 
-MAKERS = {"bert": bert, "roberta": roberta, "xlm-roberta": xlm_roberta}
+MAKERS = {"bert": bert, "roberta": roberta, "xlm-roberta": xlm_roberta, "modernbert": modernbert,
+          "modernbert-old": modernbert_old, "embedder-qwen3": qwen3, "embedder-gemma3": gemma3}
 
 
 def main(names):
