@@ -50,6 +50,21 @@ int weft__delta_net_states(const weft__delta_net_config *c, weft_dims *shapes);
 weft_array *weft__delta_net_forward(weft_module *delta_net, weft_array *x, const weft__step *step,
                                     weft_cache *cache);
 
+/* ---- mamba2.c: in_proj, conv1d, A_log, D, dt_bias, norm, out_proj ---------------------------- */
+
+typedef struct weft__mamba2_config {
+    int64_t heads, head_dim, groups, state_size, taps; /* groups of heads share keys and queries */
+    bool conv_bias, projection_bias;
+    bool taps_first; /* conv1d.weight is (channels, taps, 1), not (channels, 1, taps) */
+} weft__mamba2_config;
+
+weft_module *weft__mamba2_new(const weft__decoder_config *decoder, const weft__mamba2_config *c);
+/* The shapes of the states of one sequence; returns their number. */
+int weft__mamba2_states(const weft__mamba2_config *c, weft_dims *shapes);
+/* x (B, L, E) -> (B, L, E). The cache is a recurrent one for these states. */
+weft_array *weft__mamba2_forward(weft_module *mamba2, weft_array *x, const weft__step *step,
+                                 weft_cache *cache);
+
 /* ---- mlp.c: gate_proj, up_proj, down_proj ---------------------------------------------------- */
 
 /* activation(gate) * up, such as weft_swiglu. NULL: unknown name. */

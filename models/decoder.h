@@ -68,7 +68,8 @@ typedef struct weft__decoder_config {
     /* > 0: layers use linear attention, except every so-many-th, unless layer_types says otherwise.
      */
     int64_t full_attention_interval;
-    const char *linear_type; /* such a layer in layer_types, besides "linear_attention"; or NULL */
+    /* In layer_types, besides "linear_attention" and "full_attention"; or NULL. */
+    const char *linear_type, *full_type;
 } weft__decoder_config;
 
 /* The rows that the tables of all families share; the arguments are defaults. */

@@ -118,7 +118,7 @@ static weft_status named_window(const weft__json *at, const weft__decoder_config
     const weft_status status = weft__json_as_string(at, &type, NULL);
     if (status != WEFT_OK)
         return status;
-    if (strcmp(type, "full_attention") == 0) {
+    if (strcmp(type, "full_attention") == 0 || (c->full_type && strcmp(type, c->full_type) == 0)) {
         *window = 0;
         return WEFT_OK;
     }

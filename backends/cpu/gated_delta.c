@@ -1,5 +1,5 @@
-/* backends/cpu/gated_delta.c -- the gated delta rule: a task runs a few rows of a head's state over
- * the whole sequence, so that they stay in the L1 cache. */
+/* backends/cpu/gated_delta.c -- the gated delta rule and that of Mamba 2: a task runs a few rows of
+ * a head's state over the whole sequence, so that they stay in the L1 cache. */
 #include <math.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@ enum { ROWS = 32 /* rows of a state at a time */, GRAIN_FLOATS = 32768 /* read b
 
 typedef struct delta {
     const cpu_kernels *kernels;
-    const float *q, *k, *v, *g, *beta, *before;
+    const float *q, *k, *v, *g, *beta, *before; /* beta NULL: Mamba 2 */
     float *y, *after;
     int64_t L, Hk, Hv, D, Dv, blocks; /* blocks of rows per head */
 } delta;
@@ -27,7 +27,7 @@ static void read_text(const delta *d, int64_t b, int64_t h, int64_t first, int64
         const int64_t token = b * d->L + t, gate = token * d->Hv + h;
         const int64_t key = (token * d->Hk + key_head) * d->D, value = gate * d->Dv + first;
         d->kernels->delta_rows(state, n, d->D, d->k + key, d->q + key, d->v + value,
-                               expf(d->g[gate]), d->beta[gate], d->y + value);
+                               expf(d->g[gate]), d->beta ? &d->beta[gate] : NULL, d->y + value);
     }
 }
 
@@ -52,8 +52,8 @@ weft_status weft__cpu_gated_delta(const weft_call *call)
         .k = call->in[1].data,
         .v = call->in[2].data,
         .g = call->in[3].data,
-        .beta = call->in[4].data,
-        .before = call->in[5].data,
+        .beta = call->n_inputs == 6 ? call->in[4].data : NULL,
+        .before = call->in[call->n_inputs - 1].data,
         .y = call->out[0].data,
         .after = call->out[1].data,
         .L = q.at[1],

@@ -308,9 +308,10 @@ typedef struct cpu_kernels {
                      float *y, int64_t n);
 
     /* isa/delta.c: one token through `rows` rows of a state, D floats each: its key and query, its
-     * values v, the decay of the state and the learning rate; y is the result for the query. */
+     * values v, the decay of the state and the learning rate (NULL: the values are added without
+     * correction); y is the result for the query. */
     void (*delta_rows)(float *state, int64_t rows, int64_t D, const float *key, const float *query,
-                       const float *v, float keep, float beta, float *y);
+                       const float *v, float keep, const float *beta, float *y);
 
     /* isa/loss.c */
     float (*logsumexp_row)(const float *x, int64_t n);

@@ -95,6 +95,13 @@ WEFT_API weft_array *weft_attention(weft_array *q, weft_array *k, weft_array *v,
 WEFT_API weft_array *weft_gated_delta(weft_array *q, weft_array *k, weft_array *v, weft_array *g,
                                       weft_array *beta, weft_array *state, weft_array **last);
 
+/* The rule of Mamba 2 (Dao and Gu 2024): weft_gated_delta without a correction,
+ *   S <- exp(g) S + v k^T;  y = S q
+ * with the same shapes and results. In the paper's terms q is C, k is B, v is the input times its
+ * time step, and g is A times the time step. */
+WEFT_API weft_array *weft_state_space(weft_array *q, weft_array *k, weft_array *v, weft_array *g,
+                                      weft_array *state, weft_array **last);
+
 /* Keys or values quantized to 8 or 4 bits: steps * codes + least, in float32, with a step and a
  * minimum per group. */
 typedef struct weft_kv_codes {

@@ -1,16 +1,17 @@
 /* ops/nn/gated_delta.c -- the gated delta rule (Yang, Kautz and Hatamizadeh 2025): each head has a
- * state matrix that decays, and is corrected towards each token's value.
+ * state matrix that decays, and is corrected towards each token's value; and the rule of Mamba 2
+ * (Dao and Gu 2024), which adds each token's value without a correction.
  *
  * The expansion splits a sequence into chunks, within which everything is a matrix product (Yang et
  * al. 2024). With G the running sum of g since the start of the chunk, S the state before it, and
  * A_ij = beta_i (k_i . k_j) exp(G_i - G_j) for j < i, the tokens add (I + A)^-1 diag(beta) (V -
- * diag(exp G) K S^T).
+ * diag(exp G) K S^T); without a correction they add V.
  */
 #include "core/failure.h"
 #include "ops/batch.h"
 #include "ops/nn/nn.h"
 
-enum { Q, K, V, G, BETA, STATE, N_INPUTS };
+enum { Q, K, V, G, BETA, N_INPUTS = 6 }; /* the state is the last one; Mamba 2 has no beta */
 enum { CHUNK = 64 /* a power of two */ };
 
 /* ---- in chunks ------------------------------------------------------------------------------ */
@@ -20,6 +21,16 @@ enum { CHUNK = 64 /* a power of two */ };
 typedef struct chunks {
     int64_t L, Hv, n, C;
 } chunks;
+
+static bool corrects(const weft_array *node)
+{
+    return weft_node_op(node)->arity == N_INPUTS;
+}
+
+static int state_of(const weft_array *node)
+{
+    return corrects(node) ? N_INPUTS - 1 : N_INPUTS - 2;
+}
 
 static chunks chunks_of(weft_array *node)
 {
@@ -96,7 +107,7 @@ static weft_array *chunk_at(weft_array *x, int64_t i)
 /* Terms that do not depend on the state, for all chunks, (B, Hv, n, C, ...). */
 typedef struct parts {
     weft_array *fresh;   /* (Dv): added by tokens to an empty state */
-    weft_array *known;   /* (D): multiplied by the state and subtracted from that */
+    weft_array *known;   /* (D): multiplied by the state and subtracted from that; or NULL */
     weft_array *among;   /* (C): weights of the chunk's tokens for the queries */
     weft_array *queries; /* (D): queries to the state before the chunk */
     weft_array *keys;    /* (D): keys, decayed to the end of the chunk */
@@ -106,18 +117,24 @@ typedef struct parts {
 static parts parts_of(weft_array *node, const chunks *c)
 {
     weft_array *q = in_chunks(node, Q, c), *k = in_chunks(node, K, c), *v = in_chunks(node, V, c);
-    weft_array *g = in_chunks(node, G, c), *beta = in_chunks(node, BETA, c); /* (..., C, 1) */
+    weft_array *g = in_chunks(node, G, c); /* (..., C, 1) */
     weft_array *sums = weft_cumsum(g, -2, false, true), *decay = weft_exp(sums);
     weft_array *apart = sums_between(g, c);
     weft_array *to_end = weft_exp(weft_slice_axis(apart, -2, c->C - 1, c->C)); /* (..., 1, C) */
     weft_array *seen = on_device_of(g, weft_tri(c->C, c->C, 0, weft_dtype_of(g)));
     weft_array *between = weft_multiply(weft_exp(apart), seen);
-    weft_array *across = weft_swapaxes(k, -1, -2);                    /* (..., D, C) */
-    weft_array *own = weft_multiply(weft_matmul(k, across), between); /* (..., C, C) */
-    weft_array *inverse = unit_inverse(weft_multiply(own, beta));
+    weft_array *across = weft_swapaxes(k, -1, -2); /* (..., D, C) */
+    weft_array *known = NULL;
+    if (corrects(node)) {
+        weft_array *beta = in_chunks(node, BETA, c);                      /* (..., C, 1) */
+        weft_array *own = weft_multiply(weft_matmul(k, across), between); /* (..., C, C) */
+        weft_array *inverse = unit_inverse(weft_multiply(own, beta));
+        v = weft_matmul(inverse, weft_multiply(v, beta));
+        known = weft_matmul(inverse, weft_multiply(k, weft_multiply(beta, decay)));
+    }
     return (parts){
-        .fresh = weft_matmul(inverse, weft_multiply(v, beta)),
-        .known = weft_matmul(inverse, weft_multiply(k, weft_multiply(beta, decay))),
+        .fresh = v,
+        .known = known,
         .among = weft_multiply(weft_matmul(q, across), between),
         .queries = weft_multiply(q, decay),
         .keys = weft_multiply(k, weft_swapaxes(to_end, -1, -2)),
@@ -129,8 +146,10 @@ static parts parts_of(weft_array *node, const chunks *c)
 static weft_array *read_chunk(const parts *p, int64_t i, weft_array **state)
 {
     weft_array *across = weft_swapaxes(*state, -1, -2); /* (B, Hv, D, Dv) */
-    weft_array *known = weft_matmul(chunk_at(p->known, i), across);
-    weft_array *added = weft_subtract(chunk_at(p->fresh, i), known); /* (B, Hv, C, Dv) */
+    weft_array *added = chunk_at(p->fresh, i);          /* (B, Hv, C, Dv) */
+    if (p->known) {
+        added = weft_subtract(added, weft_matmul(chunk_at(p->known, i), across));
+    }
     weft_array *learnt = weft_matmul(weft_swapaxes(added, -1, -2), chunk_at(p->keys, i));
     *state = weft_add(weft_multiply(*state, chunk_at(p->decay, i)), learnt);
     return weft_add(weft_matmul(chunk_at(p->queries, i), across),
@@ -140,13 +159,13 @@ static weft_array *read_chunk(const parts *p, int64_t i, weft_array **state)
 static void expand(weft_array *node, weft_array **outs)
 {
     const chunks c = chunks_of(node);
-    weft_array *state = computed_input(node, STATE);
+    weft_array *state = computed_input(node, state_of(node));
     weft_array **read = weft_malloc((size_t)(c.n + 1) * sizeof *read);
     weft_dims shape = weft_node_spec(node, 0)->shape; /* (B, L, Hv, Dv) */
     weft_array *y = weft_zeros(shape, compute_dtype(node));
     y = on_device_of(state, y);
     if (read == NULL) {
-        outs[0] = outs[1] = weft__memory_error("gated_delta", "chunks");
+        outs[0] = outs[1] = weft__memory_error(weft_node_op(node)->name, "chunks");
         return;
     }
     if (c.n > 0) {
@@ -170,12 +189,14 @@ static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
     static const char *const letters[] = {"(B, L, Hk, D)", "(B, L, Hk, D)", "(B, L, Hv, Dv)",
                                           "(B, L, Hv)",    "(B, L, Hv)",    "(B, Hv, Dv, D)"};
     static const int ranks[] = {4, 4, 4, 3, 3, 4};
-    if (!weft__expect_inputs(node, N_INPUTS, why)) {
+    int state = state_of(node);
+    if (!weft__expect_inputs(node, state + 1, why)) {
         return false;
     }
-    for (int i = 0; i < N_INPUTS; i++) {
-        if (!weft__expect_float(node, i, names[i], why) ||
-            !weft__expect_rank(node, i, names[i], letters[i], ranks[i], why)) {
+    for (int i = 0; i <= state; i++) {
+        int j = i == state ? N_INPUTS - 1 : i;
+        if (!weft__expect_float(node, i, names[j], why) ||
+            !weft__expect_rank(node, i, names[j], letters[j], ranks[j], why)) {
             return false;
         }
     }
@@ -188,12 +209,13 @@ static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
     if (!weft__expect_shape(node, K, names[K], q, why) ||
         !weft__expect_shape(node, V, names[V], WEFT_DIMS(B, L, Hv, Dv), why) ||
         !weft__expect_shape(node, G, names[G], WEFT_DIMS(B, L, Hv), why) ||
-        !weft__expect_shape(node, BETA, names[BETA], WEFT_DIMS(B, L, Hv), why) ||
-        !weft__expect_shape(node, STATE, names[STATE], WEFT_DIMS(B, Hv, Dv, D), why)) {
+        (corrects(node) &&
+         !weft__expect_shape(node, BETA, names[BETA], WEFT_DIMS(B, L, Hv), why)) ||
+        !weft__expect_shape(node, state, names[N_INPUTS - 1], WEFT_DIMS(B, Hv, Dv, D), why)) {
         return false;
     }
     out[0] = dense(input_dtype(node, Q), v);
-    out[1] = dense(compute_dtype(weft_node_input(node, Q)), input_shape(node, STATE));
+    out[1] = dense(compute_dtype(weft_node_input(node, Q)), input_shape(node, state));
     return true;
 }
 
@@ -202,38 +224,59 @@ static bool vmap(weft_array *node, weft_array *const *in, const bool *batched, i
                  weft_array **out)
 {
     weft_array *inputs[N_INPUTS];
-    for (int i = 0; i < N_INPUTS; i++) {
+    int n = state_of(node) + 1;
+    for (int i = 0; i < n; i++) {
         inputs[i] = merge_batch(batch_of(in[i], batched[i], size));
     }
-    weft_array *both = weft_apply(weft_node_op(node), inputs, N_INPUTS, NULL);
+    weft_array *both = weft_apply(weft_node_op(node), inputs, n, NULL);
     int64_t B = input_shape(node, Q).at[0];
     out[0] = split_batch(weft_pick(both, 0), size, B);
     out[1] = split_batch(weft_pick(both, 1), size, B);
     return true;
 }
 
-#define CASE(B, L, Hk, Hv, D, Dv)                                                                  \
+#define TOKENS(B, L, Hk, Hv, D, Dv)                                                                \
+    {.shape = {4, {B, L, Hk, D}}, .lo = -0.6, .hi = 0.6},                                          \
+        {.shape = {4, {B, L, Hk, D}}, .lo = -0.6, .hi = 0.6}, {.shape = {4, {B, L, Hv, Dv}}},      \
     {                                                                                              \
-        {.shape = {4, {B, L, Hk, D}}, .lo = -0.6, .hi = 0.6},                                      \
-            {.shape = {4, {B, L, Hk, D}}, .lo = -0.6, .hi = 0.6}, {.shape = {4, {B, L, Hv, Dv}}},  \
-            {.shape = {3, {B, L, Hv}}, .lo = -1, .hi = -0.01},                                     \
-            {.shape = {3, {B, L, Hv}}, .lo = 0, .hi = 1}, {.shape = {4, {B, Hv, Dv, D}}},          \
+        .shape = {3, {B, L, Hv}}, .lo = -1, .hi = -0.01                                            \
+    }
+#define STATE(B, Hv, D, Dv)                                                                        \
+    {                                                                                              \
+        .shape = { 4, {B, Hv, Dv, D} }                                                             \
+    }
+#define DELTA(B, L, Hk, Hv, D, Dv)                                                                 \
+    N_INPUTS,                                                                                      \
+    {                                                                                              \
+        TOKENS(B, L, Hk, Hv, D, Dv), {.shape = {3, {B, L, Hv}}, .lo = 0, .hi = 1},                 \
+            STATE(B, Hv, D, Dv)                                                                    \
+    }
+#define SPACE(B, L, Hk, Hv, D, Dv)                                                                 \
+    N_INPUTS - 1,                                                                                  \
+    {                                                                                              \
+        TOKENS(B, L, Hk, Hv, D, Dv), STATE(B, Hv, D, Dv)                                           \
+    }
+#define CASES(INPUTS)                                                                              \
+    {"grouped", INPUTS(2, 5, 1, 2, 3, 2), NULL}, {"one token", INPUTS(1, 1, 2, 2, 4, 3), NULL},    \
+        {"no tokens", INPUTS(1, 0, 1, 1, 2, 2), NULL},                                             \
+    {                                                                                              \
+        "no texts", INPUTS(0, 2, 1, 1, 2, 2), NULL                                                 \
     }
 
-static const weft_case cases[] = {
-    {"grouped", N_INPUTS, CASE(2, 5, 1, 2, 3, 2), NULL},
-    {"one token", N_INPUTS, CASE(1, 1, 2, 2, 4, 3), NULL},
-    {"no tokens", N_INPUTS, CASE(1, 0, 1, 1, 2, 2), NULL},
-    {"no texts", N_INPUTS, CASE(0, 2, 1, 1, 2, 2), NULL},
-};
-#undef CASE
+static const weft_case cases[] = {CASES(DELTA)}, space_cases[] = {CASES(SPACE)};
+#undef CASES
+#undef SPACE
+#undef DELTA
+#undef STATE
+#undef TOKENS
 
 /* Token by token: each element of the state decays (1), is multiplied by the key (2), corrected (2)
  * and multiplied by the query (2). */
 static void count_work(const weft_call *call, weft_work *work)
 {
     const weft_dims *q = &call->in[Q].shape;
-    work->flops = 7 * (double)q->at[3] * (double)weft_tensor_size(&call->in[V]);
+    const int each = call->n_inputs == N_INPUTS ? 7 : 5;
+    work->flops = each * (double)q->at[3] * (double)weft_tensor_size(&call->in[V]);
 }
 
 const weft_op weft_op_gated_delta = {
@@ -250,10 +293,25 @@ const weft_op weft_op_gated_delta = {
     .no_test_dtypes = ONLY_FLOATS,
 };
 
+const weft_op weft_op_state_space = {
+    .name = "state_space",
+    .family = WEFT_COMPOSITE,
+    .arity = N_INPUTS - 1,
+    .n_outputs = 2,
+    .infer = infer,
+    .vmap = vmap,
+    .expand = expand,
+    .work = count_work,
+    .cases = space_cases,
+    .n_cases = sizeof space_cases / sizeof *space_cases,
+    .no_test_dtypes = ONLY_FLOATS,
+};
+
 /* ---- Public --------------------------------------------------------------------------------- */
 
-weft_array *weft_gated_delta(weft_array *q, weft_array *k, weft_array *v, weft_array *g,
-                             weft_array *beta, weft_array *state, weft_array **last)
+/* beta NULL: Mamba 2. */
+static weft_array *apply(weft_array *q, weft_array *k, weft_array *v, weft_array *g,
+                         weft_array *beta, weft_array *state, weft_array **last)
 {
     weft_scope_open();
     if (state == NULL && weft_ok(q) && weft_ndim(q) == 4 && weft_ok(v) && weft_ndim(v) == 4) {
@@ -262,12 +320,25 @@ weft_array *weft_gated_delta(weft_array *q, weft_array *k, weft_array *v, weft_a
     } else if (state == NULL) {
         state = q; /* refused: wrong rank */
     }
-    weft_array *inputs[N_INPUTS] = {q, k, v, g, beta, state};
-    weft_array *both = weft_apply(&weft_op_gated_delta, inputs, N_INPUTS, NULL);
+    weft_array *inputs[N_INPUTS] = {q, k, v, g, beta ? beta : state, state};
+    weft_array *both = beta ? weft_apply(&weft_op_gated_delta, inputs, N_INPUTS, NULL)
+                            : weft_apply(&weft_op_state_space, inputs, N_INPUTS - 1, NULL);
     weft_array *y = weft_pick(both, 0), *after = last ? weft_pick(both, 1) : NULL;
     close_with(&y, &after);
     if (last) {
         *last = after;
     }
     return y;
+}
+
+weft_array *weft_gated_delta(weft_array *q, weft_array *k, weft_array *v, weft_array *g,
+                             weft_array *beta, weft_array *state, weft_array **last)
+{
+    return apply(q, k, v, g, beta, state, last);
+}
+
+weft_array *weft_state_space(weft_array *q, weft_array *k, weft_array *v, weft_array *g,
+                             weft_array *state, weft_array **last)
+{
+    return apply(q, k, v, g, NULL, state, last);
 }

@@ -258,6 +258,14 @@ static const counted calls[] = {
      6,
      D4(2, 5, 2, 2),
      NO_LAST},
+    {"state_space",
+     NULL,
+     5 * 2 * 5 * 2 * (2 * 3),
+     0,
+     {D4(2, 5, 1, 3), D4(2, 5, 1, 3), D4(2, 5, 2, 2), D3(2, 5, 2), D4(2, 2, 2, 3)},
+     5,
+     D4(2, 5, 2, 2),
+     NO_LAST},
 };
 
 static weft_tensor row_major(weft_dims shape, weft_dtype dtype)

@@ -176,6 +176,10 @@ static void scales_are_positive(void)
     static const char *const all[][2] = {
         {"\"granite\",\"logits_scaling\":0", "logits_scaling: expected a positive number, got 0"},
         {"\"granite\",\"residual_multiplier\":-1", "residual_multiplier: expected a positive"},
+        {"\"granitemoehybrid\",\"num_local_experts\":0,\"mamba_n_groups\":3",
+         "mamba_n_heads: expected a divisor of mamba_expand * hidden_size 8192 with heads"},
+        {"\"granitemoehybrid\",\"num_local_experts\":0,\"mamba_d_conv\":1",
+         "mamba_d_conv: expected 2 to 256, got 1"},
         {"\"lfm2\",\"conv_L_cache\":1", "conv_L_cache: expected 2 to 256, got 1"},
         {"\"lfm2\",\"block_multiple_of\":0", "block_multiple_of, block_ffn_dim_multiplier: "},
         {"\"cohere2\",\"logit_scale\":0", "logit_scale: expected positive numbers"},

@@ -62,6 +62,8 @@ static const char *const families[] = {
     "gpt-oss",
     "lfm2",
     "lfm2-bias",
+    "granite4",
+    "granite4-rope",
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 

@@ -17,7 +17,8 @@
 
 enum { PROMPT = 40, MORE = 12 };
 
-static const char *const families[] = {"qwen3-next", "qwen3-5-wrapped", "qwen3-5-moe", "lfm2"};
+static const char *const families[] = {"qwen3-next", "qwen3-5-wrapped", "qwen3-5-moe", "lfm2",
+                                       "granite4"};
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
 static void write_text(int32_t *ids, int n, int seed)
@@ -185,6 +186,7 @@ static void texts_of_batches_are_their_own(void)
 {
     texts_of_a_batch_are_their_own("qwen3-5-moe");
     texts_of_a_batch_are_their_own("lfm2");
+    texts_of_a_batch_are_their_own("granite4");
 }
 
 /* ---- what was read before ------------------------------------------------------------------- */
@@ -235,6 +237,7 @@ static void whole_beginnings_are_served(void)
 {
     whole_beginnings_of("qwen3-5-wrapped");
     whole_beginnings_of("lfm2");
+    whole_beginnings_of("granite4");
 }
 
 /* A turn that ends by itself leaves caches that the next one goes on from: with the token that
@@ -384,6 +387,7 @@ static void all_parameters_learn(void)
 {
     parameters_learn("qwen3-5-wrapped");
     parameters_learn("lfm2-bias");
+    parameters_learn("granite4");
 }
 
 /* Projections of a gated delta net take adapters. */

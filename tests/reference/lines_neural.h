@@ -13,6 +13,9 @@ LINE("fast.scaled_dot_product_attention", weft_attention,
 LINE("", weft_gated_delta,
      weft_gated_delta(f(0, 1, N, 1, 2), f(1, 1, N, 1, 2), f(2, 1, N, 2, 2),
                       weft_negative(p(3, 1, N, 2)), u(4, 1, N, 2), NULL, NULL))
+LINE("", weft_state_space,
+     weft_state_space(f(0, 1, N, 1, 2), f(1, 1, N, 1, 2), f(2, 1, N, 2, 2),
+                      weft_negative(p(3, 1, N, 2)), NULL, NULL))
 LINE("", weft_kv_decode,
      weft_kv_decode(&(weft_kv_codes){weft_astype(n(0, 255, 1, N, 1, 4), WEFT_UINT8),
                                      weft_astype(f(1, 1, N, 1, 1), WEFT_FLOAT32),

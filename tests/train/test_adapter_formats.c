@@ -74,7 +74,8 @@ static void every_format_computes_the_same(void)
     for (int i = 0; i < n_recipes; i++) {
         weft_model *model = recipe_model(&recipes[i], "final");
         for (int f = WEFT_ADAPTER_PEFT; model && f <= WEFT_ADAPTER_GGUF; f++) {
-            if (is_plain(&recipes[i]) || f == WEFT_ADAPTER_PEFT)
+            const bool none = f == WEFT_ADAPTER_GGUF && strcmp(recipes[i].model, "granite4") == 0;
+            if (!none && (is_plain(&recipes[i]) || f == WEFT_ADAPTER_PEFT))
                 expect_same(&recipes[i], model, (weft_adapter_format)f);
         }
         weft_model_free(model);

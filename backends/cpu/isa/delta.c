@@ -1,14 +1,13 @@
-/* backends/cpu/isa/delta.c -- the gated delta rule: one token through rows of a state. The rows are
- * independent. */
+/* backends/cpu/isa/delta.c -- the gated delta rule and that of Mamba 2: one token through rows of a
+ * state. The rows are independent. */
 #include "backends/cpu/isa/simd.h"
 #include "backends/cpu/kernels.h"
 
-/* Processes `together` rows at a time, so that the key and the query are loaded once for them. */
-SIMD void read_rows(float *state, int64_t D, const float *key, const float *query, const float *v,
-                    float keep, float beta, float *y, int together)
+/* What the rows know of the key's value: their products with the key. */
+SIMD void known_of(const float *state, int64_t D, const float *key, float *out, int together)
 {
-    vf known[4] = {{0}}, read[4] = {{0}};
-    float known_rest[4] = {0}, read_rest[4] = {0}, add[4];
+    vf known[4] = {{0}};
+    float rest[4] = {0};
     const int64_t whole = D / LANES * LANES;
     for (int64_t i = 0; i < whole; i += LANES) {
         const vf k = vload(key + i);
@@ -17,10 +16,23 @@ SIMD void read_rows(float *state, int64_t D, const float *key, const float *quer
     }
     for (int64_t i = whole; i < D; i++) {
         for (int r = 0; r < together; r++)
-            known_rest[r] += state[r * D + i] * key[i];
+            rest[r] += state[r * D + i] * key[i];
     }
     for (int r = 0; r < together; r++)
-        add[r] = beta * (v[r] - keep * (vsum(known[r]) + known_rest[r]));
+        out[r] = vsum(known[r]) + rest[r];
+}
+
+/* Processes `together` rows at a time, so that the key and the query are loaded once for them. */
+SIMD void read_rows(float *state, int64_t D, const float *key, const float *query, const float *v,
+                    float keep, const float *beta, float *y, int together)
+{
+    vf read[4] = {{0}};
+    float read_rest[4] = {0}, add[4];
+    const int64_t whole = D / LANES * LANES;
+    if (beta)
+        known_of(state, D, key, add, together);
+    for (int r = 0; r < together; r++)
+        add[r] = beta ? *beta * (v[r] - keep * add[r]) : v[r];
     for (int64_t i = 0; i < whole; i += LANES) {
         const vf k = vload(key + i), q = vload(query + i);
         for (int r = 0; r < together; r++) {
@@ -41,7 +53,7 @@ SIMD void read_rows(float *state, int64_t D, const float *key, const float *quer
 }
 
 static void delta_rows(float *state, int64_t rows, int64_t D, const float *key, const float *query,
-                       const float *v, float keep, float beta, float *y)
+                       const float *v, float keep, const float *beta, float *y)
 {
     int64_t r = 0;
     for (; r + 4 <= rows; r += 4)

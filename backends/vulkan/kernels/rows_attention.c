@@ -26,6 +26,12 @@ static const weft_kernel_row rows[] = {
      .in_place = {0, 1 << 5},
      .fits = weft__vulkan_gated_delta_fits,
      .kernel = weft__vulkan_gated_delta},
+    {.op = "state_space",
+     .signature = "f",
+     .layout = WEFT_CONTIGUOUS,
+     .in_place = {0, 1 << 4},
+     .fits = weft__vulkan_gated_delta_fits,
+     .kernel = weft__vulkan_gated_delta},
 };
 #undef ATTENTION
 #undef ATTENTION_VJP

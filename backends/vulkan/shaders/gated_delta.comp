@@ -1,5 +1,6 @@
 // backends/vulkan/shaders/gated_delta.comp -- the gated delta rule: a workgroup runs a few rows of
-// a head's state through the whole sequence, with several threads per row.
+// a head's state through the whole sequence, with several threads per row. With PLAIN that of
+// Mamba 2, which adds the values without a correction.
 #version 460
 #include "common.glsl"
 #include "math.glsl"
@@ -17,7 +18,9 @@ layout(push_constant, scalar) uniform Push
 }
 p;
 
+#ifndef PLAIN
 shared float parts_known[THREADS];
+#endif
 shared float parts_read[THREADS];
 
 void main()
@@ -35,19 +38,24 @@ void main()
         uint token = b * p.L + t, gate = token * p.Hv + h, value = gate * p.Dv + row;
         uint key = (token * p.Hk + key_head) * p.D;
         Words state = t == 0u ? p.before : p.after;
-        float keep = exp_(Floats(p.g).at[gate]), known = 0;
+        float keep = exp_(Floats(p.g).at[gate]), sum = 0, read = 0;
+        float add = any ? Floats(p.v).at[value] : 0;
+#ifdef PLAIN
+        barrier(); // of parts_read
+#else
+        float known = 0;
         for (uint i = lane; any && i < p.D; i += LANES) {
             known += Floats(state).at[at + i] * Floats(p.k).at[key + i];
         }
         parts_known[thread] = known;
         barrier();
-        float sum = 0, read = 0, add = 0;
         for (uint i = 0; i < LANES; i++) {
             sum += parts_known[first + i];
         }
         if (any) {
-            add = Floats(p.beta).at[gate] * (Floats(p.v).at[value] - keep * sum);
+            add = Floats(p.beta).at[gate] * (add - keep * sum);
         }
+#endif
         for (uint i = lane; any && i < p.D; i += LANES) {
             float s = Floats(state).at[at + i] * keep + Floats(p.k).at[key + i] * add;
             Floats(p.after).at[at + i] = s;

@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM
 
 here = pathlib.Path(__file__).parent
 STEPS, LR, DECAY = 8, 0.005, 0.01
-MORE_STEPS = {"lora-qwen3-moe": 20, "lora-mixtral": 20, "lora-gpt-oss": 20, "lora-lfm2": 20, "lora-qwen2-new": 20, "lora-llama-new": 20}
+MORE_STEPS = {"lora-qwen3-moe": 20, "lora-mixtral": 20, "lora-gpt-oss": 20, "lora-lfm2": 20, "lora-granite4": 20, "lora-qwen2-new": 20, "lora-llama-new": 20}
 NEW_TOKENS = 3  # of the runs that end in -new
 
 RUNS = {
@@ -60,6 +60,9 @@ RUNS = {
     "lora-lfm2": ("lfm2", dict(
         r=4, lora_alpha=8,
         target_modules=["q_proj", "v_proj", "in_proj", "out_proj", "w1", "w2", "w3"])),
+    "lora-granite4": ("granite4", dict(
+        r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "in_proj", "out_proj",
+                                           "input_linear", "output_linear"])),
     "lora-mixtral": ("mixtral", dict(
         r=3, lora_alpha=6, target_modules=[],
         target_parameters=["model.layers.1.mlp.experts.gate_up_proj"])),

@@ -39,6 +39,8 @@ def llama_logits_apart(path, ids, folder):
 # What GGUF has no words for, and what `weft convert` says of it.
 NOT_WRITTEN = {
     "exaone4-hybrid": "a window on some of the layers is unsupported",
+    "granite4": "models have no GGUF architecture",
+    "granite4-rope": "models have no GGUF architecture",
     "lfm2-bias": "conv_bias true is unsupported",
     "minicpm-head": "this scaling of the rotary embedding is unsupported",
     "ministral": "a window on some of the layers is unsupported",

@@ -76,7 +76,8 @@ def text_modules(model):
               if "layers.0." in name and not any(t in name for t in ("vision", "visual", "audio"))}
     return [n for n, m in model.named_modules() if type(m).__name__ == "Linear"
             and any(n.startswith(p) for p in prefix)
-            and any(part in n for part in ("self_attn", ".mlp.", ".feed_forward.", ".conv."))
+            and any(part in n for part in ("self_attn", ".mlp.", ".feed_forward.", ".conv.",
+                                          ".shared_mlp.", ".mamba."))
             and ".experts." not in n and not n.endswith("_gate")]
 
 

@@ -326,6 +326,33 @@ def lfm2():
     yield "lfm2-bias", keys("lfm2") | more, weights(model), reference(model)
 
 
+def granite4():
+    """Layers of Mamba 2 and attention without positions, an MLP in one matrix, no experts."""
+    from transformers import GraniteMoeHybridConfig
+    kinds = ["linear_attention", "full_attention", "linear_attention", "linear_attention"]
+    more = dict(num_hidden_layers=4, layer_types=kinds, num_local_experts=0, num_experts_per_tok=0,
+                shared_intermediate_size=40, embedding_multiplier=3.0, attention_multiplier=0.25,
+                residual_multiplier=0.5, logits_scaling=4.0, mamba_n_heads=8, mamba_n_groups=2,
+                mamba_d_state=12, mamba_d_head=8, mamba_d_conv=4, mamba_expand=2,
+                mamba_conv_bias=True, mamba_proj_bias=False, position_embedding_type="nope",
+                head_dim=8)
+    for seed, (name, changes, written) in enumerate([
+            ("granite4", {}, {"layer_types": ["mamba", "attention", "mamba", "mamba"]}),
+            ("granite4-rope", dict(mamba_proj_bias=True, mamba_conv_bias=False, mamba_n_groups=1,
+                                   position_embedding_type="rope"), {})]):
+        model = build(GraniteMoeHybridConfig, 320 + seed, **more | changes)
+        with torch.no_grad():
+            for key, p in model.named_parameters():
+                if key.endswith("A_log"):  # some heads forget at once, some hardly
+                    p.copy_(torch.empty_like(p).uniform_(0.02, 2).log())
+                elif key.endswith("dt_bias"):
+                    p.copy_(torch.randn_like(p) * 0.5 - 1)
+                else:
+                    p.copy_(shifted(key, p))
+        yield name, keys("granitemoehybrid") | more | changes | written, weights(model), \
+            reference(model)
+
+
 def shifted(name, p):
     """Biases around 0; those of gates and ups so large that the limit of the activation counts."""
     bias = name.endswith("bias") and p.ndim == 1
@@ -343,7 +370,7 @@ def mxfp4(blocks, scales):
 def main():
     wanted = sys.argv[1:]
     for make in (ropes, mixtral, qwen3_moe, ministral, gemma3, gemma4, olmo2, phi3, relatives,
-                 gpt_oss, lfm2):
+                 gpt_oss, lfm2, granite4):
         for name, config, state, expected in make():
             if not wanted or name in wanted:
                 write(name, config, state, expected)
