@@ -362,8 +362,8 @@ static void count_work(const weft_call *call, weft_work *work)
 {
     const weft_tensor *w = &call->in[1];
     const double filters = (double)(w->shape.at[0] > 0 ? w->shape.at[0] : 1);
-    work->flops = 2 * (double)weft_tensor_size(&call->out[0]) *
-                  ((double)weft_tensor_size(w) / filters);
+    work->flops =
+        2 * (double)weft_tensor_size(&call->out[0]) * ((double)weft_tensor_size(w) / filters);
 }
 
 const weft_op weft_op_conv = {

@@ -152,8 +152,8 @@ static void count_work(const weft_call *call, weft_work *work)
 {
     const weft_tensor *dw = &call->out[0];
     const double filters = (double)(dw->shape.at[0] > 0 ? dw->shape.at[0] : 1);
-    work->flops = 2 * (double)weft_tensor_size(&call->in[1]) *
-                  ((double)weft_tensor_size(dw) / filters);
+    work->flops =
+        2 * (double)weft_tensor_size(&call->in[1]) * ((double)weft_tensor_size(dw) / filters);
 }
 
 const weft_op weft_op_conv_weight_grad = {

@@ -309,9 +309,9 @@ const weft_op weft_op_state_space = {
 
 /* ---- Public --------------------------------------------------------------------------------- */
 
-/* beta NULL: Mamba 2. */
-static weft_array *apply(weft_array *q, weft_array *k, weft_array *v, weft_array *g,
-                         weft_array *beta, weft_array *state, weft_array **last)
+/* Of Mamba 2 without beta. */
+static weft_array *apply(const weft_op *op, weft_array *q, weft_array *k, weft_array *v,
+                         weft_array *g, weft_array *beta, weft_array *state, weft_array **last)
 {
     weft_scope_open();
     if (state == NULL && weft_ok(q) && weft_ndim(q) == 4 && weft_ok(v) && weft_ndim(v) == 4) {
@@ -320,9 +320,8 @@ static weft_array *apply(weft_array *q, weft_array *k, weft_array *v, weft_array
     } else if (state == NULL) {
         state = q; /* refused: wrong rank */
     }
-    weft_array *inputs[N_INPUTS] = {q, k, v, g, beta ? beta : state, state};
-    weft_array *both = beta ? weft_apply(&weft_op_gated_delta, inputs, N_INPUTS, NULL)
-                            : weft_apply(&weft_op_state_space, inputs, N_INPUTS - 1, NULL);
+    weft_array *inputs[N_INPUTS] = {q, k, v, g, op->arity == N_INPUTS ? beta : state, state};
+    weft_array *both = weft_apply(op, inputs, op->arity, NULL);
     weft_array *y = weft_pick(both, 0), *after = last ? weft_pick(both, 1) : NULL;
     close_with(&y, &after);
     if (last) {
@@ -334,11 +333,11 @@ static weft_array *apply(weft_array *q, weft_array *k, weft_array *v, weft_array
 weft_array *weft_gated_delta(weft_array *q, weft_array *k, weft_array *v, weft_array *g,
                              weft_array *beta, weft_array *state, weft_array **last)
 {
-    return apply(q, k, v, g, beta, state, last);
+    return apply(&weft_op_gated_delta, q, k, v, g, beta, state, last);
 }
 
 weft_array *weft_state_space(weft_array *q, weft_array *k, weft_array *v, weft_array *g,
                              weft_array *state, weft_array **last)
 {
-    return apply(q, k, v, g, NULL, state, last);
+    return apply(&weft_op_state_space, q, k, v, g, NULL, state, last);
 }

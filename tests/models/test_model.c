@@ -318,7 +318,7 @@ static void configurations_that_make_no_model(void)
 {
     new_refused(
         "{\"model_type\":\"nobody\"}", WEFT_UNSUPPORTED,
-        "config.json: model_type 'nobody' is unknown (known: cohere2, ernie4_5, exaone4, gemma2, ");
+        "config.json: model_type 'nobody' is unknown (known: bert, cohere2, ernie4_5, exaone4, ");
     new_refused("{}", WEFT_INVALID, "model_type is missing");
     new_refused("{\"model_type\":\"gemma4_text\",\"vocab_size_per_layer_input\":-1}", WEFT_INVALID,
                 "vocab_size_per_layer_input: expected");

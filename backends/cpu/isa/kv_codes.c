@@ -8,7 +8,7 @@
 #include "backends/cpu/kernels.h"
 
 enum {
-    MOST = 8,  /* accumulator vectors at a time */
+    MOST = 8,   /* accumulator vectors at a time */
     AHEAD = 32, /* rows that are prefetched */
 };
 
