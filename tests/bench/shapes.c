@@ -4,13 +4,13 @@
  *     bench_shapes DEVICE SHAPE WHAT... [profile]
  *
  * SHAPE: 8b, 1b (Llama 3), 0.6b (Qwen 3), gpt-oss-4 (LoRA of attention, as PEFT's default; with
- * lora-experts of all linears), tiny. WHAT, in turn: lora, checkpoint (lora with it), full and
- * full16 (all weights are trained, with states in float32 or 16 bits), prefill, whole (prefill, all
- * tokens at a time), decode, batch16 (16 sequences decoded together, or another number; tokens/s of
- * all); with -4 or 4 after it (lora4, batch16-4): of linears in 4 bits, with k after it (lorak): of
- * a GGUF file in Q4_K, with q: in Q8_0. LoRA: rank 16 on all linears. Training: 4 x 1,024 tokens,
- * the median of steps 3 to 8. Prefill: 4,096 tokens, the median of 3 after one. Decoding: 128
- * tokens. With "profile", a step more of each is profiled by op.
+ * lora-experts of all linears), lfm2 (1.2B), tiny. WHAT, in turn: lora, checkpoint (lora with it),
+ * full and full16 (all weights are trained, with states in float32 or 16 bits), prefill, whole
+ * (prefill, all tokens at a time), decode, batch16 (16 sequences decoded together, or another
+ * number; tokens/s of all); with -4 or 4 after it (lora4, batch16-4): of linears in 4 bits, with k
+ * after it (lorak): of a GGUF file in Q4_K, with q: in Q8_0. LoRA: rank 16 on all linears.
+ * Training: 4 x 1,024 tokens, the median of steps 3 to 8. Prefill: 4,096 tokens, the median of 3
+ * after one. Decoding: 128 tokens. With "profile", a step more of each is profiled by op.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +43,12 @@ static const struct {
      "\"num_key_value_heads\": 8, \"head_dim\": 64, \"num_local_experts\": 32, "
      "\"num_experts_per_tok\": 4, \"sliding_window\": 128, \"max_position_embeddings\": 8192, "
      "\"rope_theta\": 150000.0, \"tie_word_embeddings\": false}"},
+    {"lfm2",
+     "{\"model_type\": \"lfm2\", \"vocab_size\": 65536, \"hidden_size\": 2048, \"block_ff_dim\": "
+     "12288, "
+     "\"num_hidden_layers\": 16, \"num_attention_heads\": 32, \"num_key_value_heads\": 8, "
+     "\"conv_L_cache\": 3, \"full_attn_idxs\": [2, 5, 8, 10, 12, 14], \"max_position_embeddings\": "
+     "128000, \"rope_theta\": 1000000.0, \"norm_eps\": 1e-5, \"tie_embedding\": true}"},
     {"tiny", "{\"model_type\": \"llama\", \"vocab_size\": 4096, \"hidden_size\": 256, "
              "\"intermediate_size\": 768, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
              "\"num_key_value_heads\": 2, \"head_dim\": 64, \"max_position_embeddings\": 8192, "

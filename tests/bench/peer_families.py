@@ -1,8 +1,9 @@
-"""PyTorch and PEFT beside `bench_shapes vulkan gpt-oss-4 lora decode`: four layers of gpt-oss 20B.
+"""PyTorch and PEFT beside `bench_shapes vulkan SHAPE lora decode`.
 
-    python3 peer_gpt_oss.py [cuda|cpu]
+    python3 peer_families.py SHAPE [cuda|cpu]
 
-Random bfloat16 weights. LoRA of rank 16 on attention, 4 x 1,024 tokens, clipping, AdamW: tokens/s
+SHAPE: gpt-oss-4 (four layers of gpt-oss 20B; LoRA of attention) or lfm2 (LFM2 1.2B; of all linears).
+Random bfloat16 weights. LoRA of rank 16, 4 x 1,024 tokens, clipping, AdamW: tokens/s
 (the median of steps 3 to 8) and peak memory. Decoding: 128 greedy tokens after 16, the median of 3.
 """
 import statistics
@@ -14,11 +15,21 @@ import torch
 import transformers
 
 BATCH, LENGTH, STEPS, PROMPT, TOKENS = 4, 1024, 8, 16, 128
-CONFIG = transformers.GptOssConfig(
-    vocab_size=201088, hidden_size=2880, intermediate_size=2880, num_hidden_layers=4,
-    num_attention_heads=64, num_key_value_heads=8, head_dim=64, num_local_experts=32,
-    num_experts_per_tok=4, sliding_window=128, max_position_embeddings=8192)
-DEVICE = sys.argv[1] if len(sys.argv) > 1 else "cuda"
+SHAPES = {
+    "gpt-oss-4": (dict(
+        model_type="gpt_oss", vocab_size=201088, hidden_size=2880, intermediate_size=2880,
+        num_hidden_layers=4, num_attention_heads=64, num_key_value_heads=8, head_dim=64,
+        num_local_experts=32, num_experts_per_tok=4, sliding_window=128,
+        max_position_embeddings=8192), ["q_proj", "k_proj", "v_proj", "o_proj"]),
+    "lfm2": (dict(
+        model_type="lfm2", vocab_size=65536, hidden_size=2048, block_ff_dim=12288,
+        num_hidden_layers=16, num_attention_heads=32, num_key_value_heads=8, conv_L_cache=3,
+        full_attn_idxs=[2, 5, 8, 10, 12, 14], max_position_embeddings=128000,
+        tie_word_embeddings=True), "all-linear"),
+}
+VALUES, TARGETS = SHAPES[sys.argv[1]]
+CONFIG = transformers.AutoConfig.for_model(**VALUES)
+DEVICE = sys.argv[2] if len(sys.argv) > 2 else "cuda"
 
 
 def wait():
@@ -54,7 +65,7 @@ def decode(model):
 torch.manual_seed(7)
 torch.set_default_dtype(torch.bfloat16)
 with torch.device(DEVICE):
-    model = transformers.GptOssForCausalLM(CONFIG).eval()
+    model = transformers.AutoModelForCausalLM.from_config(CONFIG, dtype=torch.bfloat16).eval()
 torch.set_default_dtype(torch.float32)
 print(torch.__version__, "transformers", transformers.__version__, flush=True)
 with torch.no_grad():
@@ -62,8 +73,7 @@ with torch.no_grad():
     print(f"decode: {statistics.median(decode(model) for _ in range(3)):.1f} tokens/s", flush=True)
 if DEVICE == "cuda":
     torch.cuda.reset_peak_memory_stats()
-targets = ["q_proj", "k_proj", "v_proj", "o_proj"]
-model = peft.get_peft_model(model, peft.LoraConfig(r=16, target_modules=targets)).train()
+model = peft.get_peft_model(model, peft.LoraConfig(r=16, target_modules=TARGETS)).train()
 trained = [p for p in model.parameters() if p.requires_grad]
 optimizer = torch.optim.AdamW(trained, lr=1e-4)
 step = statistics.median([update(model, trained, optimizer) for _ in range(STEPS)][2:])
