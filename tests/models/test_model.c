@@ -368,11 +368,6 @@ static void configurations_that_make_no_model(void)
                 "no_rope_layers: expected a");
     new_refused("{\"model_type\":\"smollm3\",\"no_rope_layer_interval\":0}", WEFT_INVALID,
                 "no_rope_layer_interval: expected a positive number, got 0");
-    new_refused("{\"model_type\":\"granitemoehybrid\"}", WEFT_UNSUPPORTED,
-                "num_local_experts: expected 0, got 8: experts are unsupported in this family");
-    new_refused("{\"model_type\":\"granitemoehybrid\",\"num_local_experts\":0,"
-                "\"time_step_limit\":[0.001,0.1]}",
-                WEFT_UNSUPPORTED, "time_step_limit: limits are unsupported");
     new_refused("{\"model_type\":\"smollm3\",\"use_sliding_window\":true,\"sliding_window\":8}",
                 WEFT_UNSUPPORTED, "use_sliding_window true is unsupported");
     new_refused("{\"model_type\":\"llama\",\"eos_token_id\":-2,\"num_hidden_layers\":1}",
