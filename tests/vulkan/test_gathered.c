@@ -200,13 +200,51 @@ static weft_array *out_of_range(const void *context)
                           both_list(rhs, WEFT_DIMS(64), WEFT_INT32), false);
 }
 
+/* No matrix, or no row, to select from. */
+static weft_array *nothing_to_select(const void *context)
+{
+    const bool *of_matrix = context;
+    double zeros[4] = {0};
+    return weft_gather_mm(both_draw(WEFT_DIMS(*of_matrix ? 2 : 0, 1, 3), WEFT_FLOAT32, -1, 1),
+                          both_draw(WEFT_DIMS(*of_matrix ? 0 : 2, 3, 4), WEFT_FLOAT32, -1, 1),
+                          both_list(zeros, WEFT_DIMS(4), WEFT_INT32),
+                          both_list(zeros, WEFT_DIMS(4), WEFT_INT32), false);
+}
+
+/* Cotangents whose elements are not adjacent, which are copied. */
+static weft_array *sums_of_columns(const void *context)
+{
+    (void)context;
+    const weft_gather_mm_params params = {.count = 3};
+    double indices[40];
+    for (int i = 0; i < 40; i++)
+        indices[i] = i * 7 % 3;
+    weft_array *x = both_draw(WEFT_DIMS(3, 1, 16), WEFT_FLOAT32, -1, 1),
+               *row = both_draw(WEFT_DIMS(24, 1), WEFT_FLOAT32, -1, 1),
+               *ids = both_list(indices, WEFT_DIMS(40), WEFT_INT32);
+    /* Its elements are 40 apart: the transposed copy of 40 rows. */
+    row = weft_add(weft_broadcast_to(row, WEFT_DIMS(24, 40)),
+                   weft_zeros(WEFT_DIMS(24, 40), WEFT_FLOAT32));
+    weft_array *in[] = {x, weft_expand_dims(weft_swapaxes(row, 0, 1), 1), ids, ids};
+    return weft_apply(weft_op_find("gather_mm_sums"), in, 4, &params);
+}
+
+static void layouts_that_are_copied(void)
+{
+    if (both_there())
+        both_same(sums_of_columns, NULL, 1e-5, "sums of columns");
+}
+
 static void indices_out_of_range(void)
 {
     if (!both_there())
         return;
     both_fail(out_of_range, &(bool){false}, "index 9 is out of range");
     both_fail(out_of_range, &(bool){true}, "index -5 is out of range");
+    both_fail(nothing_to_select, &(bool){false}, "index 0 is out of range");
+    both_fail(nothing_to_select, &(bool){true}, "index 0 is out of range");
 }
 
 CHECK_MAIN("vulkan_gathered", CHECK_CASE(products_of_items_sorted_by_matrix),
-           CHECK_CASE(decoded_matrices_in_parts), CHECK_CASE(indices_out_of_range))
+           CHECK_CASE(decoded_matrices_in_parts), CHECK_CASE(layouts_that_are_copied),
+           CHECK_CASE(indices_out_of_range))

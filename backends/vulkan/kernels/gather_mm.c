@@ -39,9 +39,18 @@ static gather_indices indices_of(const weft_tensor *t)
 
 /* ---- Each result by itself ------------------------------------------------------------------- */
 
+/* Whether sizes fit, and items have something to select: else the reference reports the first
+ * index. */
+static bool copied_fits(const weft_call *call)
+{
+    return weft__vulkan_fits(call) &&
+           (weft_tensor_size(&call->in[2]) == 0 ||
+            (call->in[0].shape.at[0] > 0 && call->in[1].shape.at[0] > 0));
+}
+
 static bool alone_fits(const weft_call *call)
 {
-    return weft__vulkan_fits(call) && weft__vulkan_is_forward(&call->in[0]) &&
+    return copied_fits(call) && weft__vulkan_is_forward(&call->in[0]) &&
            weft__vulkan_is_forward(&call->in[1]);
 }
 
@@ -137,7 +146,8 @@ static int64_t matrices_at_once(const weft_call *call, gathered kind)
     const int64_t bytes =
                       b->shape.at[1] * b->shape.at[2] * (int64_t)weft_dtype_size(call->in[0].dtype),
                   n = (limited_room ? limited_room : ROOM) / (bytes > 0 ? bytes : 1);
-    return n < 1 ? 1 : n < all ? n : all;
+    const int64_t most = n < MOST_MATRICES ? n : MOST_MATRICES;
+    return most < 1 ? 1 : most < all ? most : all;
 }
 
 static int64_t decoded_bytes(const weft_call *call, gathered kind)
@@ -159,7 +169,7 @@ static bool plan_of(const weft_call *call, gathered kind, product_plan *plan)
     const int64_t items = call->in[2].shape.at[0], at_once = matrices_at_once(call, kind),
                   all = (sums ? y : b)->shape.at[0];
     if ((kind != ENCODED && a->shape.at[1] != 1) || at_once > MOST_MATRICES ||
-        weft_tensor_size(y) == 0) {
+        weft_tensor_size(y) == 0 || all == 0) {
         return false;
     }
     const int64_t mean = (items + all - 1) / all;
@@ -258,8 +268,11 @@ static weft_status sort_items(const weft_call *call, const product_plan *plan, i
 static weft_status sorted(const weft_call *call, gathered kind)
 {
     product_plan plan;
+    if (weft_tensor_size(&call->out[0]) == 0) {
+        return WEFT_OK;
+    }
     if (!plan_of(call, kind, &plan)) {
-        return WEFT_OK; /* the result is empty */
+        return weft_fail(WEFT_UNSUPPORTED, "%s: unsupported layout", call->op->name);
     }
     const weft_tensor *b = &call->in[1];
     const int64_t all = (kind == SUMS ? &call->out[0] : b)->shape.at[0], at_once = plan.matrices;
@@ -306,6 +319,13 @@ static bool sums_fits(const weft_call *call)
     return alone_fits(call) && (weft_tensor_size(&call->out[0]) == 0 || plan_of(call, SUMS, &plan));
 }
 
+/* The inputs are copied. */
+static bool copied_sums_fits(const weft_call *call)
+{
+    return copied_fits(call) && call->in[0].shape.at[1] == 1 &&
+           call->out[0].shape.at[0] <= MOST_MATRICES;
+}
+
 static int64_t sums_workspace(const weft_call *call)
 {
     return workspace_of(call, SUMS);
@@ -325,6 +345,8 @@ static bool encoded_fits(const weft_call *call)
     const weft_tensor *b = &call->in[1];
     product_plan plan;
     return weft__vulkan_decodes(b) && last_of(b) % 8 == 0 && weft_tensor_size(b) <= INT32_MAX &&
+           weft_tensor_size(&call->in[0]) <= INT32_MAX &&
+           weft_tensor_size(&call->out[0]) <= INT32_MAX && call->in[0].shape.at[0] > 0 &&
            call->in[0].dtype != WEFT_FLOAT64 && plan_of(call, ENCODED, &plan) &&
            plan.items >= FEWEST_DECODED * b->shape.at[0];
 }
@@ -353,7 +375,7 @@ static const weft_kernel_row rows[] = {
      .layout = WEFT_STRIDED,
      .fits = alone_fits,
      .kernel = alone},
-    {.op = "gather_mm", .signature = "FFIIF", .fits = weft__vulkan_fits, .kernel = alone},
+    {.op = "gather_mm", .signature = "FFIIF", .fits = copied_fits, .kernel = alone},
     {.op = "gather_mm_sums",
      .signature = "FFIIF",
      .layout = WEFT_STRIDED,
@@ -363,7 +385,7 @@ static const weft_kernel_row rows[] = {
     {.op = "gather_mm_sums",
      .signature = "FFIIF",
      .layout = WEFT_CONTIGUOUS,
-     .fits = sums_fits,
+     .fits = copied_sums_fits,
      .workspace = sums_workspace,
      .kernel = gather_mm_sums},
     {.op = "gather_linear",
