@@ -32,7 +32,7 @@ static const cli_option options[] = {
      AT(pooling),
      .help = "the final hidden states that make the vector: the mean of all tokens', the last "
              "token's, the first token's, or the largest in each dimension; by default as the "
-             "checkpoint's modules.json says, with its normalization, else mean"},
+             "checkpoint's modules.json says, with its normalization and linears, else mean"},
     {.name = "prompt",
      .kind = CLI_TEXT,
      .value = "NAME",

@@ -80,6 +80,17 @@ static void divide(const embedding *e)
 }
 
 /* Replaces the pooled vectors by what the options' module computes from them. */
+/* The device of a module: that of its first parameter, or the default one. */
+static weft_device *device_of(weft_module *m)
+{
+    weft_nn_slots slots = {0};
+    weft_device *device = weft_default_device();
+    if (weft_nn_parameters(m, &slots) == WEFT_OK && slots.n > 0)
+        device = weft_device_of(*slots.slots[0]);
+    weft_nn_slots_free(&slots);
+    return device;
+}
+
 static weft_status apply_dense(embedding *e)
 {
     const size_t G = e->G;
@@ -87,6 +98,7 @@ static weft_status apply_dense(embedding *e)
         e->values[i] = (float)e->sums[i];
     weft_scope_open_lean();
     weft_array *x = weft_from_data(e->values, WEFT_FLOAT32, WEFT_DIMS((int64_t)G, (int64_t)e->E));
+    x = weft_to(x, device_of(e->options->dense));
     weft_array *y = weft_nn_call(e->options->dense, x); /* (G, n) */
     weft_status status = weft_ok(y) ? WEFT_OK : weft__report(y);
     if (status == WEFT_OK && (weft_ndim(y) != 2 || weft_dim(y, 0) != (int64_t)G))

@@ -363,6 +363,31 @@ static void text_is_not_generated(void)
     close_model(&s);
 }
 
+/* As in a program that selects a device after it has read the settings. */
+static void linears_may_be_on_another_device(void)
+{
+    const char *name = "embedder-gemma3";
+    weft_device *device = weft_device_get("vulkan"), *before = weft_default_device();
+    weft_tokenizer *t = NULL;
+    weft_embed_settings settings;
+    setup s;
+    if (device == NULL) {
+        check_skip("%s", weft_error_message());
+        return;
+    }
+    weft_set_default_device(weft_device_get("cpu"));
+    const char *folder = check_fixture("models/embedder-gemma3");
+    const bool read = CHECK_OK(weft_embed_settings_load(folder, NULL, &settings)) &&
+                      CHECK_OK(weft_tokenizer_load(folder, &t));
+    weft_set_default_device(device);
+    if (open_model(name, &s) && read)
+        check_embeddings(&s, t, &settings);
+    close_model(&s);
+    weft_embed_settings_free(&settings);
+    weft_tokenizer_free(t);
+    weft_set_default_device(before);
+}
+
 /* Gemma 3 with attention in both directions is an encoder, too. */
 static void decoders_in_both_directions_are_encoders(void)
 {
@@ -485,7 +510,7 @@ static void settings_that_do_not_fit_are_named(void)
 CHECK_MAIN("encoders", CHECK_CASE(hidden_states_are_the_reference),
            CHECK_CASE(packed_rows_are_separate_sequences),
            CHECK_CASE(embeddings_are_those_of_sentence_transformers),
-           CHECK_CASE(max_pooling_ignores_padding),
+           CHECK_CASE(linears_may_be_on_another_device), CHECK_CASE(max_pooling_ignores_padding),
            CHECK_CASE(gradients_of_padded_rows_are_those_of_rows_alone),
            CHECK_CASE(models_are_saved_as_they_were), CHECK_CASE(text_is_not_generated),
            CHECK_CASE(decoders_in_both_directions_are_encoders),
