@@ -167,6 +167,10 @@ static void lists_of_calls(void)
            "[f {\"a\":null,\"b\":36893488147419103232}].");
     expect(&list, CALLS("[{\"name\": \"f\", \"arguments\": {\"a\": 1}}]"), "[f {\"a\":1}].");
     expect(&list, CALLS("[f()]") "\n" CALLS("[g()]"), "[f {}][g {}].");
+    expect(&list, CALLS("[f(a=(5), b=(5,), c=(None), d={1: 2}, e=[.5, -1., 1_000])]"),
+           "[f {\"a\":5,\"b\":[5],\"c\":null,\"d\":{\"1\":2},\"e\":[0.5,-1.0,1000]}].");
+    expect(&list, CALLS("[f(a='\\101\\0121\\0', b=\"it's <|tool_call_end|>\")]"),
+           "[f {\"a\":\"A\\n1\\u0000\",\"b\":\"it's <|tool_call_end|>\"}].");
     static const char *const malformed[] = {
         CALLS("[]"),
         CALLS("f()"),
@@ -178,7 +182,9 @@ static void lists_of_calls(void)
         CALLS("[f(a=1 b=2)]"),
         CALLS("[f() g()]"),
         CALLS("[f()]x"),
-        CALLS("[f(a={1: 2})]"),
+        CALLS("[f(a={1.5: 2})]"),
+        CALLS("[f(a=1__0)]"),
+        CALLS("[f(a=.)]"),
         CALLS("[f(a=01)]"),
         CALLS("[f(=1)]"),
         CALLS("[()]"),

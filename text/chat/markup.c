@@ -322,6 +322,35 @@ static size_t find_tag_end(weft__chat_scan *s, const char *text, size_t n, const
     return n + 1;
 }
 
+/* Like find_end for a list as Python writes it, ignoring marks in strings. */
+static size_t find_list_end(weft__chat_scan *s, const char *text, size_t n, const char *close)
+{
+    for (; s->at < n; s->at++) {
+        const char *at = text + s->at, quote = s->string ? s->quote : *at;
+        const char quotes[] = {quote, quote, quote, '\0'};
+        const size_t left = n - s->at;
+        bool partial = false;
+        if (s->escape || (s->string && *at == '\\')) {
+            s->escape = !s->escape;
+            continue;
+        }
+        if (!s->string && begins(at, left, close, &partial))
+            return s->at;
+        if (*at == quote && (quote == '"' || quote == '\'')) {
+            const bool three = begins(at, left, quotes, &partial), opens = !s->string;
+            if (partial)
+                break;
+            s->three = opens ? three : s->three;
+            s->string = opens || (s->three && !three);
+            s->quote = quote;
+            s->at += s->three && three ? 2 : 0;
+        }
+        if (partial)
+            break;
+    }
+    return n + 1;
+}
+
 static json_object *read_calls(const weft_chat_parser *p, size_t n)
 {
     if (p->mode == MODE_PYTHON) {
@@ -370,11 +399,12 @@ static weft_status take_call(weft_chat_parser *p, bool final, bool *more)
         first++;
     if (first == n && !final)
         return WEFT_OK;
-    const bool json = first < n && p->markup.tools != WEFT_TOOLS_PYTHON &&
-                      (text[first] == '{' || text[first] == '[' || !close);
+    const bool json = first < n && (text[first] == '{' || text[first] == '[' || !close);
     size_t end = n + 1;
     if (p->markup.tools == WEFT_TOOLS_FUNCTION)
         end = find_tag_end(&p->scan, text, n, close);
+    else if (p->markup.tools == WEFT_TOOLS_PYTHON)
+        end = find_list_end(&p->scan, text, n, close);
     else if (p->mode != MODE_PYTHON || (first < n && text[first] == '{'))
         end = find_end(&p->scan, text, n, close, json);
     if (end <= n) {

@@ -21,7 +21,8 @@ typedef enum weft__chat_mode {
 typedef struct weft__chat_scan {
     size_t at;
     int depth;
-    bool string, escape;
+    bool string, escape, three; /* three: the string is in three quotes */
+    char quote;
 } weft__chat_scan;
 
 struct weft_chat_parser {

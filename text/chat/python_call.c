@@ -59,9 +59,23 @@ static bool append_code(reader *r, int n, weft__text *out)
     return true;
 }
 
+/* Appends the character of up to three octal digits at the reader. */
+static void append_octal(reader *r, weft__text *out)
+{
+    uint32_t code = 0;
+    char bytes[4];
+    for (int i = 0; i < 3 && r->at < r->end && *r->at >= '0' && *r->at <= '7'; i++)
+        code = 8 * code + (uint32_t)(*r->at++ - '0');
+    weft__text_append(out, bytes, (size_t)weft__utf8_encode(code, bytes));
+}
+
 static bool append_escape(reader *r, weft__text *out)
 {
-    static const char names[] = "abfnrtv0\\'\"", values[] = "\a\b\f\n\r\t\v\0\\'\"";
+    static const char names[] = "abfnrtv\\'\"", values[] = "\a\b\f\n\r\t\v\\'\"";
+    if (r->at < r->end && *r->at >= '0' && *r->at <= '7') {
+        append_octal(r, out);
+        return true;
+    }
     const char c = r->at < r->end ? *r->at++ : 0;
     const char *found = c ? strchr(names, c) : NULL;
     if (found)
@@ -105,19 +119,25 @@ static json_object *read_string(reader *r)
 
 static bool read_value(reader *r, json_object **out);
 
-/* A list or a tuple, whose opening bracket was read. */
-static json_object *read_list(reader *r, char close)
+/* A list or a tuple, whose opening bracket was read, or a value in parentheses. */
+static bool read_list(reader *r, char close, json_object **out)
 {
     json_object *list = json_object_new_array(), *value;
-    bool fine = list != NULL;
+    bool fine = list != NULL, comma = close == ']';
     while (fine && !skip(r, close)) {
         fine = read_value(r, &value) && json_object_array_add(list, value) == 0;
         fine = fine && is_complete(r, close);
+        comma = comma || (fine && r->at[-1] == ',');
     }
-    if (fine)
-        return list;
-    json_object_put(list);
-    return NULL;
+    if (fine && !comma && json_object_array_length(list) == 1) {
+        *out = json_object_get(json_object_array_get_idx(list, 0));
+        json_object_put(list);
+        return true;
+    }
+    if (!fine)
+        json_object_put(list);
+    *out = fine ? list : NULL;
+    return fine;
 }
 
 /* Adds a member whose key was read; takes both. */
@@ -137,7 +157,10 @@ static json_object *read_dict(reader *r)
     bool fine = dict != NULL;
     while (fine && !skip(r, '}')) {
         fine = read_value(r, &key);
-        const char *name = fine ? weft__json_plain(key) : NULL;
+        const bool number = fine && json_object_is_type(key, json_type_int);
+        const char *name = number ? json_object_get_string(key)
+                           : fine ? weft__json_plain(key)
+                                  : NULL;
         fine = name && skip(r, ':') && read_value(r, &value) &&
                add_member(dict, name, strlen(name), value);
         json_object_put(key);
@@ -149,11 +172,33 @@ static json_object *read_dict(reader *r)
     return NULL;
 }
 
+/* A number: as JSON writes it or with a point at an end, and underscores between digits. */
+static json_object *read_number(const char *at, size_t n)
+{
+    weft__text text = {0};
+    weft__json_doc doc = {0};
+    json_object *number = NULL;
+    for (size_t i = 0; i < n; i++) {
+        const bool before = i > 0 && isdigit((unsigned char)at[i - 1]),
+                   after = i + 1 < n && isdigit((unsigned char)at[i + 1]);
+        if (at[i] == '.' && (before || after))
+            weft__text_format(&text, "%s.%s", before ? "" : "0", after ? "" : "0");
+        else if (at[i] != '_' || !before || !after)
+            weft__text_append(&text, &at[i], 1);
+    }
+    if (!text.failed && n > 0 && strchr("-.0123456789", *at) &&
+        weft__json_parse(text.at, text.n, "tool call", &doc) == WEFT_OK)
+        number = json_object_get(doc.root);
+    weft__json_free(&doc);
+    weft_free(text.at);
+    return number;
+}
+
 /* None, True, False or a number, also as JSON writes them. */
 static bool read_word(reader *r, json_object **out)
 {
     const char *at = r->at;
-    while (r->at < r->end && (isalnum((unsigned char)*r->at) || strchr("_+-.", *r->at)))
+    while (r->at < r->end && (isalnum((unsigned char)*r->at) || (*r->at && strchr("_+-.", *r->at))))
         r->at++;
     const size_t n = (size_t)(r->at - at);
     static const char *const words[] = {"None", "null", "True", "true", "False", "false"};
@@ -163,32 +208,28 @@ static bool read_word(reader *r, json_object **out)
         *out = i < 2 ? NULL : json_object_new_boolean(i < 4);
         return i < 2 || *out;
     }
-    weft__json_doc doc = {0};
-    if (n == 0 || strchr("-0123456789", *at) == NULL ||
-        weft__json_parse(at, n, "tool call", &doc) != WEFT_OK)
-        return false;
-    *out = json_object_get(doc.root);
-    weft__json_free(&doc);
+    *out = read_number(at, n);
     return *out != NULL;
 }
 
 static bool read_value(reader *r, json_object **out)
 {
+    bool fine;
     *out = NULL;
     if (++r->depth > MOST_DEPTH)
         return false;
     if (skip(r, '['))
-        *out = read_list(r, ']');
+        fine = read_list(r, ']', out);
     else if (skip(r, '('))
-        *out = read_list(r, ')');
+        fine = read_list(r, ')', out);
     else if (skip(r, '{'))
-        *out = read_dict(r);
+        fine = (*out = read_dict(r)) != NULL;
     else if (r->at < r->end && (*r->at == '"' || *r->at == '\''))
-        *out = read_string(r);
+        fine = (*out = read_string(r)) != NULL;
     else
-        return read_word(r, out) && r->depth-- > 0;
+        fine = read_word(r, out);
     r->depth--;
-    return *out != NULL;
+    return fine;
 }
 
 /* ---- calls ---------------------------------------------------------------------------------- */
@@ -199,7 +240,7 @@ static size_t identifier(reader *r, bool dots)
     skip_space(r);
     size_t n = 0;
     while (r->at + n < r->end && (isalnum((unsigned char)r->at[n]) || r->at[n] == '_' ||
-                                  (dots && strchr(".-", r->at[n]))))
+                                  (dots && r->at[n] && strchr(".-", r->at[n]))))
         n++;
     return n;
 }
