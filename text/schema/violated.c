@@ -128,11 +128,16 @@ static json_object *make_other(const char *type, json_object *values)
             continue;
         }
         json_object *outside = json_object_new_object();
-        put(&outside, "not",
-            strcmp(type, "boolean") == 0 ? make_constant(value) : make_structure(value));
+        put(&outside, "not", make_structure(value));
         append(&all, outside);
     }
-    if (strings && json_object_array_length(strings) > 0) {
+    if (all == NULL || strings == NULL) { /* out of memory: no schema, not a wider one */
+        json_object_put(out);
+        json_object_put(all);
+        json_object_put(strings);
+        return NULL;
+    }
+    if (json_object_array_length(strings) > 0) {
         json_object *among = json_object_new_object(), *outside = json_object_new_object();
         put(&among, "enum", strings);
         put(&outside, "not", among);
