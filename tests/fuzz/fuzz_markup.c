@@ -12,10 +12,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 2)
         return 0;
-    const weft_chat_markup markup = {.think_open = data[0] & 8 ? "<|channel>" : "<think>",
-                                     .think_close = data[0] & 8 ? "<channel|>" : "</think>",
-                                     .thinking = data[0] & 16,
-                                     .tools = (weft_tool_style)(data[0] % 8),
+    const weft_chat_markup markup = {.think_open = data[0] & 16 ? "<|channel>" : "<think>",
+                                     .think_close = data[0] & 16 ? "<channel|>" : "</think>",
+                                     .thinking = data[0] & 32,
+                                     .tools =
+                                         (weft_tool_style)(data[0] % 16 % (WEFT_TOOLS_PYTHON + 1)),
                                      .tool_open = "<<",
                                      .tool_close = ">>"};
     const size_t piece = 1 + data[1] % 16;
