@@ -4,6 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <json-c/json.h>
+
 #include "core/failure.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
@@ -288,6 +290,24 @@ static weft_status read_lengths(const char *folder, weft_embed_settings *s)
 
 /* ---- prompts -------------------------------------------------------------------------------- */
 
+/* The names of the prompts are in the message. */
+static weft_status no_prompt(const char *folder, const char *name, json_object *prompts)
+{
+    weft__text known = {0};
+    if (json_object_is_type(prompts, json_type_object)) {
+        json_object_object_foreach(prompts, key, value)
+        {
+            (void)value;
+            weft__text_format(&known, "%s%s", known.n ? ", " : "", weft_printable(key));
+        }
+    }
+    const weft_status status = weft_fail(
+        WEFT_INVALID, "%s/config_sentence_transformers.json: prompts: '%s' is missing (known: %s)",
+        folder, weft_printable(name), known.n && !known.failed ? known.at : "none");
+    weft_free(known.at);
+    return status;
+}
+
 static weft_status read_prompt(const char *folder, const char *name, weft_embed_settings *s)
 {
     weft__json_doc doc;
@@ -302,10 +322,7 @@ static weft_status read_prompt(const char *folder, const char *name, weft_embed_
     if (status == WEFT_OK && prompts.value && name)
         status = weft__json_find_string(&prompts, name, &text);
     if (status == WEFT_OK && name && text == NULL)
-        status = weft_fail(WEFT_INVALID,
-                           "%s/config_sentence_transformers.json: prompts: '%s' is "
-                           "missing",
-                           folder, weft_printable(name));
+        status = no_prompt(folder, name, prompts.value);
     if (status == WEFT_OK && text && *text && (s->prompt = weft_strdup(text)) == NULL)
         status = weft__out_of_memory(folder, "its prompt");
     weft__json_free(&doc);

@@ -312,7 +312,7 @@ static void embed_follows_the_checkpoint(void)
     CHECK_CONTAINS(o.err, "1 of 1 texts are cut to 32 tokens");
     o = weft_command("a", "embed %s --prompt passage", model);
     CHECK_EQ_INT(o.code, 1);
-    CHECK_CONTAINS(o.err, "prompts: 'passage' is missing");
+    CHECK_CONTAINS(o.err, "prompts: 'passage' is missing (known: query)");
     /* A converted model keeps its modules, among them linears. */
     char folder[512];
     snprintf(folder, sizeof folder, "%s", check_temporary("converted"));

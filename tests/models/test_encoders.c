@@ -486,7 +486,7 @@ static void settings_that_do_not_fit_are_named(void)
         {MODULE("", "Transformer") ", " MODULE("none", "Pooling"), "{}", "{}", NULL,
          "none/config.json is missing"},
         {MODULE("", "Transformer") ", " MODULE(".", "Pooling"), "{}", "{}", "query",
-         "prompts: 'query' is missing"},
+         "prompts: 'query' is missing (known: none)"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char modules[512];

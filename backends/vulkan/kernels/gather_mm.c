@@ -135,29 +135,35 @@ void weft__gather_limit_room(int64_t bytes)
     limited_room = bytes;
 }
 
+static int64_t count_matrices(const weft_call *call, gathered kind)
+{
+    return (kind == SUMS ? &call->out[0] : &call->in[1])->shape.at[0];
+}
+
+/* Of an encoded matrix. */
+static int64_t bytes_of_one(const weft_call *call)
+{
+    const weft_dims *b = &call->in[1].shape;
+    return b->at[1] * b->at[2] * (int64_t)weft_dtype_size(call->in[0].dtype);
+}
+
 /* The matrices that are multiplied at a time: all, or as many as may be decoded together. */
 static int64_t matrices_at_once(const weft_call *call, gathered kind)
 {
-    const weft_tensor *b = &call->in[1];
-    const int64_t all = (kind == SUMS ? &call->out[0] : b)->shape.at[0];
+    const int64_t all = count_matrices(call, kind);
     if (kind != ENCODED) {
         return all;
     }
-    const int64_t bytes =
-                      b->shape.at[1] * b->shape.at[2] * (int64_t)weft_dtype_size(call->in[0].dtype),
-                  n = (limited_room ? limited_room : ROOM) / (bytes > 0 ? bytes : 1);
-    const int64_t most = n < MOST_MATRICES ? n : MOST_MATRICES;
-    return most < 1 ? 1 : most < all ? most : all;
+    const int64_t one = bytes_of_one(call), room = limited_room ? limited_room : ROOM;
+    int64_t n = room / (one > 0 ? one : 1);
+    n = n > MOST_MATRICES ? MOST_MATRICES : n < 1 ? 1 : n;
+    return n < all ? n : all;
 }
 
 static int64_t decoded_bytes(const weft_call *call, gathered kind)
 {
-    const weft_tensor *b = &call->in[1];
-    return kind != ENCODED ? 0
-                           : (matrices_at_once(call, kind) * b->shape.at[1] * b->shape.at[2] *
-                                  (int64_t)weft_dtype_size(call->in[0].dtype) +
-                              63) /
-                                 64 * 64;
+    const int64_t bytes = kind == ENCODED ? matrices_at_once(call, kind) * bytes_of_one(call) : 0;
+    return (bytes + 63) / 64 * 64;
 }
 
 /* Plans the call with decoded matrices at its workspace, and lists of items behind them; false: the
@@ -167,7 +173,7 @@ static bool plan_of(const weft_call *call, gathered kind, product_plan *plan)
     const weft_tensor *a = &call->in[0], *b = &call->in[1], *y = &call->out[0];
     const bool sums = kind == SUMS;
     const int64_t items = call->in[2].shape.at[0], at_once = matrices_at_once(call, kind),
-                  all = (sums ? y : b)->shape.at[0];
+                  all = count_matrices(call, kind);
     if ((kind != ENCODED && a->shape.at[1] != 1) || at_once > MOST_MATRICES ||
         weft_tensor_size(y) == 0 || all == 0) {
         return false;
@@ -188,8 +194,10 @@ static bool plan_of(const weft_call *call, gathered kind, product_plan *plan)
                                 .term = sums ? a->strides[0] : last_stride(a)};
     p.b = (weft__vulkan_factor){.dtype = b->dtype, .address = address_of(b)};
     if (kind == ENCODED) {
-        p.b =
-            (weft__vulkan_factor){.dtype = a->dtype, .address = room, .outer = p.terms, .term = 1};
+        p.b.dtype = a->dtype;
+        p.b.address = room;
+        p.b.outer = p.terms;
+        p.b.term = 1;
         p.b.batch[0] = p.columns * p.terms;
     } else if (sums) {
         p.b.outer = last_stride(b);
@@ -275,7 +283,7 @@ static weft_status sorted(const weft_call *call, gathered kind)
         return weft_fail(WEFT_UNSUPPORTED, "%s: unsupported layout", call->op->name);
     }
     const weft_tensor *b = &call->in[1];
-    const int64_t all = (kind == SUMS ? &call->out[0] : b)->shape.at[0], at_once = plan.matrices;
+    const int64_t all = count_matrices(call, kind), at_once = plan.matrices;
     weft_status status = WEFT_OK;
     for (int64_t first = 0; first < all && status == WEFT_OK; first += at_once) {
         plan.matrices = all - first < at_once ? all - first : at_once;
