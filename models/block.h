@@ -55,9 +55,12 @@ weft_array *weft__delta_net_forward(weft_module *delta_net, weft_array *x, const
 typedef struct weft__mamba2_config {
     int64_t heads, head_dim, groups, state_size, taps; /* groups of heads share keys and queries */
     bool conv_bias, projection_bias;
+    double least_step, most_step; /* limits of a token's step; most_step 0: none */
     bool taps_first; /* conv1d.weight is (channels, taps, 1), not (channels, 1, taps) */
 } weft__mamba2_config;
 
+/* Reads time_step_limit. */
+weft_status weft__mamba2_read_limits(const weft_config *config, weft__mamba2_config *c);
 weft_module *weft__mamba2_new(const weft__decoder_config *decoder, const weft__mamba2_config *c);
 /* The shapes of the states of one sequence; returns their number. */
 int weft__mamba2_states(const weft__mamba2_config *c, weft_dims *shapes);
@@ -84,10 +87,16 @@ weft_array *weft__experts_forward(weft_module *experts, weft_array *x, weft_arra
                                   weft_array *weights);
 /* Sets where weft__route records its choices on this thread until the next call (NULL: nowhere). */
 void weft__route_summary(weft_layer_summary *of_layer);
+typedef struct weft__routing {
+    int64_t k;
+    bool normalised;
+    double factor, epsilon; /* factor > 0: weft__decoder_config.routed_scaling_factor */
+} weft__routing;
 /* Selects the largest k of logits (T, n): ids (T, k), and their shares of the softmax over all, or
- * over the k if `normalised`. */
-void weft__route(weft_array *logits, int64_t k, bool normalised, weft_array **ids,
-                 weft_array **weights);
+ * over the k if `normalised`; or their sigmoids, of which the largest with `bias` (n) or NULL are
+ * selected. */
+void weft__route(weft_array *logits, weft_array *bias, const weft__routing *routing,
+                 weft_array **ids, weft_array **weights);
 /* gate (the router) and switch_mlp (the experts), or router and experts: a module for
  * weft_nn_call. */
 weft_module *weft__moe_new(const weft__decoder_config *c, const weft__layer *layer);

@@ -59,6 +59,11 @@ typedef struct weft__decoder_config {
      * decoder_sparse_step, and mlp_only_layers does not contain it. */
     int64_t num_experts, num_experts_per_tok, moe_intermediate_size, decoder_sparse_step;
     bool norm_topk_prob;
+    /* > 0: the weights of experts are sigmoids times this, divided by their sum plus the epsilon if
+     * norm_topk_prob; else shares of a softmax. They are chosen with a bias of this name, or NULL.
+     */
+    double routed_scaling_factor, router_epsilon;
+    const char *router_bias;
     /* Router and experts have biases and are named mlp.router and mlp.experts. In transformers'
      * checkpoints experts are stored (experts, in, out), and gates and ups alternate. */
     bool alternating;

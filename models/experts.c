@@ -97,16 +97,35 @@ void weft__route_summary(weft_layer_summary *of_layer)
     summary = of_layer;
 }
 
-void weft__route(weft_array *logits, int64_t k, bool normalised, weft_array **ids,
+/* Sigmoids (T, n) of which k are chosen: their weights (T, k). */
+static weft_array *sigmoid_weights(weft_array *scores, weft_array *ids, const weft__routing *r)
+{
+    weft_array *chosen = weft_take_along_axis(scores, ids, -1);
+    if (r->normalised)
+        chosen =
+            weft_divide(chosen, weft_add_scalar(weft_sum(chosen, WEFT_DIMS(-1), true), r->epsilon));
+    return r->factor == 1 ? chosen : weft_scale(chosen, r->factor);
+}
+
+/* Shares of the softmax of scores (T, n): (T, k). */
+static weft_array *softmax_weights(weft_array *scores, weft_array *ids, const weft__routing *r)
+{
+    weft_array *chosen = weft_take_along_axis(scores, ids, -1);
+    if (r->normalised)
+        return weft_softmax(chosen, -1);
+    return weft_exp(weft_subtract(chosen, weft_logsumexp(scores, WEFT_DIMS(-1), true)));
+}
+
+void weft__route(weft_array *logits, weft_array *bias, const weft__routing *r, weft_array **ids,
                  weft_array **weights)
 {
+    const bool sigmoid = r->factor > 0;
     weft_array *scores = weft_astype(logits, WEFT_FLOAT32);
-    *ids = weft_argtopk(scores, k, -1);
-    weft_array *chosen = weft_take_along_axis(scores, *ids, -1); /* (T, k) */
-    if (normalised)
-        chosen = weft_softmax(chosen, -1);
-    else
-        chosen = weft_exp(weft_subtract(chosen, weft_logsumexp(scores, WEFT_DIMS(-1), true)));
+    scores = sigmoid ? weft_sigmoid(scores) : scores;
+    *ids =
+        weft_argtopk(bias ? weft_add(scores, weft_astype(bias, WEFT_FLOAT32)) : scores, r->k, -1);
+    weft_array *chosen =
+        sigmoid ? sigmoid_weights(scores, *ids, r) : softmax_weights(scores, *ids, r);
     *weights = weft_astype(chosen, weft_dtype_of(logits));
     if (summary != NULL) { /* failed arrays leave it empty; the forward pass reports the failure */
         (void)weft_set(&summary->experts, weft_astype(*ids, WEFT_INT32));
@@ -117,8 +136,8 @@ void weft__route(weft_array *logits, int64_t k, bool normalised, weft_array **id
 typedef struct moe {
     weft_module module;
     weft_module *gate, *switch_mlp;
-    int64_t k;
-    bool normalised;
+    weft_array *bias; /* (experts), of choices only; or NULL */
+    weft__routing routing;
 } moe;
 
 /* x (B, L, E) -> (B, L, E) */
@@ -126,7 +145,7 @@ static weft_array *moe_forward(weft_module *self, weft_array *x)
 {
     moe *m = (moe *)self;
     weft_array *ids, *weights, *rows = weft_flatten(x, 0, 1); /* (T, E) */
-    weft__route(weft_nn_call(m->gate, rows), m->k, m->normalised, &ids, &weights);
+    weft__route(weft_nn_call(m->gate, rows), m->bias, &m->routing, &ids, &weights);
     weft_array *y = weft__experts_forward(m->switch_mlp, rows, ids, weights);
     return weft_reshape(y, weft_shape(x));
 }
@@ -138,12 +157,15 @@ weft_module *weft__moe_new(const weft__decoder_config *c, const weft__layer *lay
     moe *m = weft_nn_new(moe, &moe_type);
     if (m == NULL)
         return NULL;
-    m->k = c->num_experts_per_tok;
-    m->normalised = c->norm_topk_prob;
+    m->routing = (weft__routing){c->num_experts_per_tok, c->norm_topk_prob,
+                                 c->routed_scaling_factor, c->router_epsilon};
     const bool other = c->alternating; /* names, and biases */
     weft_nn_add_child(&m->module, other ? "router" : "gate", &m->gate,
                       weft_nn_linear_new(c->hidden_size, c->num_experts, other));
     weft_nn_add_child(&m->module, other ? "experts" : "switch_mlp", &m->switch_mlp,
                       weft__experts_new(c, layer));
+    if (c->router_bias)
+        weft_nn_add_slot(&m->module, c->router_bias, &m->bias,
+                         weft_zeros(WEFT_DIMS(c->num_experts), WEFT_FLOAT32), WEFT_SLOT_STATISTIC);
     return weft_nn_finish(m);
 }

@@ -1,6 +1,9 @@
 /* models/mamba2.c -- Mamba 2 (Dao and Gu 2024): heads whose state decays by each token's step and
  * takes in the token's value, preceded by a short depthwise convolution and gated at the end. */
+#include <math.h>
+
 #include "models/block.h"
+#include "models/config.h"
 #include "models/recurrent.h"
 
 enum { TAPS, MATRICES, N_STATES }; /* states passed from token to token */
@@ -25,6 +28,27 @@ int weft__mamba2_states(const weft__mamba2_config *c, weft_dims *shapes)
     shapes[TAPS] = WEFT_DIMS(c->taps - 1, channels(c));
     shapes[MATRICES] = WEFT_DIMS(c->heads, c->head_dim, c->state_size);
     return N_STATES;
+}
+
+weft_status weft__mamba2_read_limits(const weft_config *config, weft__mamba2_config *c)
+{
+    const weft__json limits = weft__config_at(config, "time_step_limit");
+    double values[] = {0, INFINITY};
+    for (size_t i = 0; limits.value && i < 2; i++) {
+        weft__json at;
+        const weft_status status = weft__json_at(&limits, i, &at);
+        if (status != WEFT_OK)
+            return status;
+        if (weft__json_as_number(&at, &values[i]) != WEFT_OK)
+            values[i] = i == 1 ? INFINITY : NAN; /* infinity is not always written as a number */
+    }
+    if (!(values[0] >= 0) || !(values[1] >= values[0]) || values[1] == 0)
+        return weft__json_fail(&limits, WEFT_INVALID,
+                               "expected a number of at least 0 and a larger one, got %g and %g",
+                               values[0], values[1]);
+    c->least_step = values[0];
+    c->most_step = isinf(values[1]) ? 0 : values[1];
+    return WEFT_OK;
 }
 
 weft_module *weft__mamba2_new(const weft__decoder_config *decoder, const weft__mamba2_config *c)
@@ -68,6 +92,15 @@ static weft_array *gated(const mamba2 *m, weft_array *y, weft_array *z)
     return weft_multiply(weft_reshape(y, WEFT_DIMS(B, L, V)), in_float32(norm->weight));
 }
 
+/* The step of each token and head, (B, L, H) float32. */
+static weft_array *steps(const mamba2 *m, weft_array *dt)
+{
+    dt = weft_softplus(weft_add(in_float32(dt), in_float32(m->dt_bias)));
+    if (m->c.least_step > 0)
+        dt = weft_maximum(dt, weft_scalar(m->c.least_step, WEFT_FLOAT32));
+    return m->c.most_step > 0 ? weft_minimum(dt, weft_scalar(m->c.most_step, WEFT_FLOAT32)) : dt;
+}
+
 weft_array *weft__mamba2_forward(weft_module *self, weft_array *x, const weft__step *step,
                                  weft_cache *cache)
 {
@@ -90,7 +123,7 @@ weft_array *weft__mamba2_forward(weft_module *self, weft_array *x, const weft__s
     weft_array *v = heads(mixed, 0, c->heads, c->head_dim); /* (B, L, H, head_dim) */
     weft_array *k = heads(mixed, V, c->groups, c->state_size);
     weft_array *q = heads(mixed, V + K, c->groups, c->state_size);
-    dt = weft_softplus(weft_add(in_float32(dt), in_float32(m->dt_bias))); /* (B, L, H) */
+    dt = steps(m, dt);
     weft_array *g = weft_negative(weft_multiply(dt, weft_exp(in_float32(m->A_log))));
     weft_array *y = weft_state_space(q, k, weft_multiply(v, weft_expand_dims(dt, -1)),
                                      weft__recurrent_resets(g, step->first), states[MATRICES],

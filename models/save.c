@@ -100,7 +100,8 @@ static void name_of(const writing *w, const char *path, char *out, size_t size)
     const char *of_codes = dot ? stored_name(w, codes) : NULL;
     if (of_codes)
         snprintf(out, size, "%.*s%s", (int)(strrchr(of_codes, '.') - of_codes), of_codes, dot);
-    else
+    else if (w->family == NULL || !weft__ends_with(path, ".weight") ||
+             !weft__name_stored(w->family, path, out, size))
         weft__name_in(w->naming, path, out, size);
 }
 
@@ -194,7 +195,8 @@ static weft_status put_parameter(writing *w, const char *path, weft_array *a)
     const char *at = stored ? strstr(stored, first) : NULL;
     if (at)
         return put_each(w, stored, at + strlen(first) - 2, a);
-    if (stored && weft__ends_with(stored, ".gate_up_proj"))
+    if (stored && (weft__ends_with(stored, ".gate_up_proj") ||
+                   weft__ends_with(stored, ".block_sparse_moe.input_linear.weight")))
         return put_joined(w, stored, path, a);
     if (is_stack(path) && codes)
         weft__name_in(w->naming, path, name, sizeof name);

@@ -26,25 +26,29 @@ static bool is_unused_name(const char *name)
     return weft__tower_of(name) || strstr(name, "rotary_emb") != NULL;
 }
 
-static bool usual_rename(const char *name, char *out, size_t size)
+/* Replaces the first part of a path that the family says that checkpoints have instead. */
+static void replace_part(const weft__family *own, char *path, size_t size)
 {
-    /* Mixtral's experts have another parent than those of other families. */
-    static const char sparse[] = ".block_sparse_moe.";
-    char path[WEFT_NN_PATH];
-    if (is_unused_name(name))
-        return false;
-    weft__name_path(name, path, sizeof path);
-    const char *at = strstr(path, sparse);
-    if (at)
-        snprintf(out, size, "%.*s.mlp.%s", (int)(at - path), path, at + sizeof sparse - 1);
-    else
-        snprintf(out, size, "%s", path);
-    return true;
+    char rest[WEFT_NN_PATH];
+    for (const weft__module_name *n = own ? own->stored_parts : NULL; n && n->path; n++) {
+        char *at = strstr(path, n->name);
+        if (at == NULL)
+            continue;
+        snprintf(rest, sizeof rest, "%s", at + strlen(n->name));
+        snprintf(at, size - (size_t)(at - path), "%s%s", n->path, rest);
+        return;
+    }
 }
 
 static bool family_rename(const weft_model_family *family, const char *name, char *out, size_t size)
 {
-    return family->rename ? family->rename(NULL, name, out, size) : usual_rename(name, out, size);
+    if (family->rename)
+        return family->rename(NULL, name, out, size);
+    if (is_unused_name(name))
+        return false;
+    weft__name_path(name, out, size);
+    replace_part(family->own, out, size);
+    return true;
 }
 
 /* ---- the list ------------------------------------------------------------------------------- */

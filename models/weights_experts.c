@@ -30,8 +30,8 @@ static const char *projection_of(const char *stored)
  * MLP have other names than those that replace it. */
 static void stack_path(const char *parent, const char *projection, char *out, size_t size)
 {
-    const size_t n = strlen(parent);
-    const bool in_place = n >= 4 && strcmp(parent + n - 4, ".mlp") == 0;
+    const char *last = strrchr(parent, '.');
+    const bool in_place = last && (last[1] < '0' || last[1] > '9'); /* not a layer's number */
     snprintf(out, size, "%s.%s.%s.weight", parent, in_place ? "switch_mlp" : "experts.switch_glu",
              projection);
 }
@@ -92,13 +92,38 @@ static bool is_stacked(const weft__weights *stacks, const weft__weight *item)
 
 /* ---- combined gate and up: PARENT.experts.gate_up_proj --------------------------------------- */
 
+/* What follows the parent in the names of combined gates and ups and of the downs, where the parent
+ * ends with `in`. */
+static const struct {
+    const char *in, *both, *down;
+} combined[] = {
+    {"", ".experts.gate_up_proj", ".experts.down_proj"},
+    {".block_sparse_moe", ".input_linear.weight", ".output_linear.weight"}, /* Granite */
+};
+
+/* The length of the parent in the path of a combined tensor, or 0. */
+static int parent_of(const char *path, bool *down)
+{
+    for (size_t i = 0; i < sizeof combined / sizeof *combined; i++) {
+        *down = weft__ends_with(path, combined[i].down);
+        if (!*down && !weft__ends_with(path, combined[i].both))
+            continue;
+        char parent[WEFT_NN_PATH];
+        const size_t n = strlen(path) - strlen(*down ? combined[i].down : combined[i].both);
+        snprintf(parent, sizeof parent, "%.*s", (int)n, path);
+        if (weft__ends_with(parent, combined[i].in))
+            return (int)n;
+    }
+    return 0;
+}
+
 /* Adds the parts of a combined gate and up stack, or the down stack. */
-static weft_status add_fused(weft__weights *out, const weft__weight *item)
+static weft_status add_combined(weft__weights *out, const weft__weight *item)
 {
     char parent[WEFT_NN_PATH], path[WEFT_NN_PATH + 64];
-    snprintf(parent, sizeof parent, "%.*s", (int)(strstr(item->path, ".experts.") - item->path),
-             item->path);
-    if (weft__ends_with(item->path, ".experts.down_proj")) {
+    bool down;
+    snprintf(parent, sizeof parent, "%.*s", parent_of(item->path, &down), item->path);
+    if (down) {
         stack_path(parent, "down_proj", path, sizeof path);
         return weft__weights_add(out, path, item->name, item->array);
     }
@@ -117,10 +142,10 @@ static weft_status add_fused(weft__weights *out, const weft__weight *item)
     return status;
 }
 
-static bool is_fused(const char *path)
+static bool is_combined(const char *path)
 {
-    return weft__ends_with(path, ".experts.gate_up_proj") ||
-           weft__ends_with(path, ".experts.down_proj");
+    bool down;
+    return parent_of(path, &down) > 0;
 }
 
 /* ---- both ------------------------------------------------------------------------------------ */
@@ -132,8 +157,8 @@ static weft_status collect(const weft__weights *w, weft__weights *stacks)
         expert_name name;
         if (w->at[i].unused)
             continue;
-        if (is_fused(w->at[i].path))
-            status = add_fused(stacks, &w->at[i]);
+        if (is_combined(w->at[i].path))
+            status = add_combined(stacks, &w->at[i]);
         else if (parse(w->at[i].path, &name) && name.number == 0)
             status = stack(w, &name, stacks);
     }
@@ -147,7 +172,7 @@ weft_status weft__weights_stack_experts(weft__weights *w)
     weft_status status = collect(w, &stacks);
     int kept = 0;
     for (int i = 0; i < w->n && status == WEFT_OK; i++) {
-        if (!w->at[i].unused && (is_fused(w->at[i].path) || is_stacked(&stacks, &w->at[i]))) {
+        if (!w->at[i].unused && (is_combined(w->at[i].path) || is_stacked(&stacks, &w->at[i]))) {
             weft_free(w->at[i].path);
             weft_free(w->at[i].name);
         } else {

@@ -1,5 +1,5 @@
-/* models/families/granite.c -- Granite 3 and 4, dense (IBM 2024, 2025): llama with scales for
- * embeddings, scores, residual branches and logits; in Granite 4 layers of Mamba 2. */
+/* models/families/granite.c -- Granite 3 and 4 (IBM 2024, 2025): llama with scales for
+ * embeddings, scores, residual branches and logits; in Granite 4 layers of Mamba 2, and experts. */
 #include <math.h>
 #include <string.h>
 
@@ -80,6 +80,9 @@ static const weft_config_field hybrid_fields[] = {
     WEFT__DECODER_FIELDS(32000, 4096, 11008, 32, 32, 0, 0),
     SCALES,
     WEFT__CONFIG_AS("shared_intermediate_size", INT, weft__decoder_config, intermediate_size, 1024),
+    WEFT__CONFIG_AS("intermediate_size", INT, weft__decoder_config, moe_intermediate_size, 11008),
+    WEFT__CONFIG_AS("num_local_experts", INT, weft__decoder_config, num_experts, 8),
+    WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, num_experts_per_tok, 2),
     WEFT__CONFIG_AS("mamba_n_heads", INT, hybrid_config, mamba.heads, 128),
     WEFT__CONFIG_AS("mamba_n_groups", INT, hybrid_config, mamba.groups, 1),
     WEFT__CONFIG_AS("mamba_d_state", INT, hybrid_config, mamba.state_size, 256),
@@ -90,11 +93,57 @@ static const weft_config_field hybrid_fields[] = {
 #undef SCALES
 
 static const weft__module_name modules[] = {
-    {"mlp.gate_up_proj", "input_linear"},
-    {"mlp.down_proj", "output_linear"},
-    {"mlp", "shared_mlp"},
+    {"mlp.shared_mlp.gate_up_proj", "input_linear"},
+    {"mlp.shared_mlp.down_proj", "output_linear"},
+    {"mlp.block_sparse_moe.gate", "router"},
+    {"mlp", ""},
     {NULL, NULL},
 };
+
+static const weft__module_name stored_parts[] = {
+    {".block_sparse_moe.router.", ".block_sparse_moe.router.layer."},
+    {NULL, NULL},
+};
+
+static const weft__tensor_name hybrid_names[] = {
+    {"ffn_gate_inp", "block_sparse_moe.router", "block_sparse_moe.router.layer.weight"},
+    {"ffn_gate_exps", "block_sparse_moe.switch_mlp.gate_proj",
+     "block_sparse_moe.input_linear.weight"},
+    {"ffn_up_exps", "block_sparse_moe.switch_mlp.up_proj", "block_sparse_moe.input_linear.weight"},
+    {"ffn_down_exps", "block_sparse_moe.switch_mlp.down_proj",
+     "block_sparse_moe.output_linear.weight"},
+    {NULL, NULL, NULL},
+};
+
+/* ---- experts beside an MLP that all tokens go through ---------------------------------------- */
+
+typedef struct mlps {
+    weft_module module;
+    weft_module *block_sparse_moe, *shared_mlp; /* the first NULL: no experts */
+} mlps;
+
+/* x (B, L, E) -> (B, L, E) */
+static weft_array *mlps_forward(weft_module *self, weft_array *x)
+{
+    mlps *m = (mlps *)self;
+    weft_array *y = weft_nn_call(m->shared_mlp, x);
+    return m->block_sparse_moe ? weft_add(weft_nn_call(m->block_sparse_moe, x), y) : y;
+}
+
+static const weft_module_type mlps_type = {.name = "mlps", .forward = mlps_forward};
+
+static weft_module *mlps_new(const weft__decoder_config *c, const weft__layer *layer)
+{
+    mlps *m = weft_nn_new(mlps, &mlps_type);
+    if (m == NULL)
+        return NULL;
+    if (layer->sparse)
+        weft_nn_child(m, block_sparse_moe, weft__moe_new(c, layer));
+    weft_nn_child(m, shared_mlp, weft__mlp_new(c, c->intermediate_size));
+    return weft_nn_finish(m);
+}
+
+/* ---- the layers ------------------------------------------------------------------------------ */
 
 static weft_module *mixer_new(const weft__decoder_config *c, const weft__layer *layer)
 {
@@ -118,21 +167,9 @@ static const weft__architecture architecture = {
     .block = weft__block_new,
     .forward = weft__block_forward,
     .mixer = &mixer,
+    .mlp = mlps_new,
     .layer = layer_of,
 };
-
-/* Steps are not limited. */
-static bool has_limits(const weft_config *config)
-{
-    const weft__json limits = weft__config_at(config, "time_step_limit");
-    weft__json at;
-    double least = 0, most = INFINITY;
-    if (limits.value && weft__json_at(&limits, 0, &at) == WEFT_OK)
-        (void)weft__json_as_number(&at, &least); /* on failure it stays the usual one */
-    if (limits.value && weft__json_at(&limits, 1, &at) == WEFT_OK)
-        (void)weft__json_as_number(&at, &most); /* infinity is not always written as a number */
-    return least > 0 || most < INFINITY;
-}
 
 static weft_status hybrid_finish(const weft_config *config, weft__decoder_config *c)
 {
@@ -162,15 +199,9 @@ static weft_status hybrid_finish(const weft_config *config, weft__decoder_config
                          "with heads of mamba_d_head, and a multiple of mamba_n_groups %lld, got "
                          "%lld",
                          where, (long long)width, (long long)m->groups, (long long)m->heads);
-    if (weft_config_int(config, "num_local_experts", 8) > 0)
-        return weft_fail(WEFT_UNSUPPORTED,
-                         "%s: num_local_experts: expected 0, got %lld: experts are unsupported in "
-                         "this family",
-                         where, (long long)weft_config_int(config, "num_local_experts", 8));
-    if (has_limits(config))
-        return weft_fail(WEFT_UNSUPPORTED, "%s: time_step_limit: limits are unsupported", where);
     m->taps_first = weft__config_taps_first(config, c->num_hidden_layers, "mamba.conv1d");
-    return finish(config, c);
+    const weft_status status = weft__mamba2_read_limits(config, m);
+    return status == WEFT_OK ? finish(config, c) : status;
 }
 
 static const weft__family hybrid = {
@@ -178,6 +209,7 @@ static const weft__family hybrid = {
     .size = sizeof(hybrid_config),
     .defaults = &(const hybrid_config){.decoder = {.theta = 10000,
                                                    .fused_gate_up = true,
+                                                   .norm_topk_prob = true,
                                                    .modules = modules,
                                                    .full_attention_interval = INT64_MAX,
                                                    .linear_type = "mamba",
@@ -185,6 +217,8 @@ static const weft__family hybrid = {
                      .decoder,
     .architecture = &architecture,
     .finish = hybrid_finish,
+    .names = hybrid_names,
+    .stored_parts = stored_parts,
 };
 
 WEFT__FAMILY(granitemoehybrid, GraniteMoeHybridForCausalLM, .own = &hybrid);

@@ -1,5 +1,7 @@
-/* models/families/lfm2.c -- LFM2 (Liquid AI 2025): gated short convolutions in most layers,
- * attention with normalized heads in the others. */
+/* models/families/lfm2.c -- LFM2 and LFM2 with experts (Liquid AI 2025): gated short
+ * convolutions in most layers, attention with normalized heads in the others. */
+#include <math.h>
+
 #include "models/block.h"
 #include "models/config.h"
 #include "models/gguf/arch.h"
@@ -11,14 +13,31 @@ typedef struct lfm2_config {
     int64_t conv_L_cache; /* taps */
     bool conv_bias;       /* of the convolution and of its projections */
     bool taps_first;
+    bool adjusts; /* the width of the MLP is not the one in config.json */
+    int64_t num_dense_layers;
 } lfm2_config;
+
+#define CONVOLUTION                                                                                \
+    WEFT__CONFIG_AS("norm_eps", DOUBLE, weft__decoder_config, rms_norm_eps, 1e-5),                 \
+        WEFT_CONFIG_OPTIONAL(INT, lfm2_config, conv_L_cache, 3),                                   \
+        WEFT_CONFIG_OPTIONAL(BOOL, lfm2_config, conv_bias, false)
 
 static const weft_config_field fields[] = {
     WEFT__DECODER_FIELDS(65536, 2560, 12288, 32, 32, 8, 0),
-    WEFT__CONFIG_AS("norm_eps", DOUBLE, weft__decoder_config, rms_norm_eps, 1e-5),
-    WEFT_CONFIG_OPTIONAL(INT, lfm2_config, conv_L_cache, 3),
-    WEFT_CONFIG_OPTIONAL(BOOL, lfm2_config, conv_bias, false),
+    CONVOLUTION,
 };
+
+static const weft_config_field sparse_fields[] = {
+    WEFT__DECODER_FIELDS(65536, 2048, 7168, 32, 32, 8, 0),
+    CONVOLUTION,
+    WEFT_CONFIG_OPTIONAL(INT, lfm2_config, num_dense_layers, 2),
+    WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, num_experts, 32),
+    WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, num_experts_per_tok, 4),
+    WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, moe_intermediate_size, 1792),
+    WEFT_CONFIG_OPTIONAL(BOOL, weft__decoder_config, norm_topk_prob, true),
+    WEFT_CONFIG_OPTIONAL(DOUBLE, weft__decoder_config, routed_scaling_factor, 1),
+};
+#undef CONVOLUTION
 
 static const weft__module_name modules[] = {
     {"input_layernorm", "operator_norm"},
@@ -47,6 +66,12 @@ static const weft__tensor_name names[] = {
     {"ffn_gate", "feed_forward.w1", NULL},
     {"ffn_up", "feed_forward.w3", NULL},
     {"ffn_down", "feed_forward.w2", NULL},
+    {"ffn_gate_inp", "feed_forward.gate", NULL},
+    {"exp_probs_b.bias", "feed_forward.expert_bias", NULL},
+    {"ffn_gate_exps", "feed_forward.switch_mlp.gate_proj", "feed_forward.experts.0.w1.weight"},
+    {"ffn_up_exps", "feed_forward.switch_mlp.up_proj", "feed_forward.experts.0.w3.weight"},
+    {"ffn_gate_up_exps", "feed_forward.switch_mlp.gate_up_proj", NULL},
+    {"ffn_down_exps", "feed_forward.switch_mlp.down_proj", "feed_forward.experts.0.w2.weight"},
     {NULL, NULL, NULL},
 };
 
@@ -116,6 +141,7 @@ static weft_status layer_of(const weft_config *config, const weft__decoder_confi
             status = weft__json_as_int(&at, &index);
         layer->linear = layer->linear && index != layer->index;
     }
+    layer->sparse = layer->sparse && layer->index >= ((const lfm2_config *)c)->num_dense_layers;
     layer->n_states = layer->linear;
     layer->states[0] = WEFT_DIMS(((const lfm2_config *)c)->conv_L_cache - 1, c->hidden_size);
     return status;
@@ -139,7 +165,7 @@ static weft_status finish(const weft_config *config, weft__decoder_config *c)
     if (own->conv_L_cache < 2 || own->conv_L_cache > MOST_TAPS)
         return weft_fail(WEFT_INVALID, "%s: conv_L_cache: expected 2 to %d, got %lld",
                          weft_config_where(config), MOST_TAPS, (long long)own->conv_L_cache);
-    if (weft_config_bool(config, "block_auto_adjust_ff_dim", true)) {
+    if (own->adjusts && weft_config_bool(config, "block_auto_adjust_ff_dim", true)) {
         if (F < 1 || F > INT32_MAX || multiple < 1 || multiple > INT32_MAX ||
             !(factor > 0 && factor < INT16_MAX))
             return weft_fail(WEFT_INVALID,
@@ -152,6 +178,19 @@ static weft_status finish(const weft_config *config, weft__decoder_config *c)
     c->intermediate_size = F;
     own->taps_first = weft__config_taps_first(config, c->num_hidden_layers, "conv.conv");
     return WEFT_OK;
+}
+
+static weft_status sparse_finish(const weft_config *config, weft__decoder_config *c)
+{
+    const int64_t dense = ((lfm2_config *)c)->num_dense_layers;
+    if (dense < 0 || !(c->routed_scaling_factor > 0) || !isfinite(c->routed_scaling_factor))
+        return weft_fail(WEFT_INVALID,
+                         "%s: num_dense_layers, routed_scaling_factor: expected at least 0 and a "
+                         "positive number, got %lld and %g",
+                         weft_config_where(config), (long long)dense, c->routed_scaling_factor);
+    if (weft_config_bool(config, "use_expert_bias", true))
+        c->router_bias = "expert_bias";
+    return finish(config, c);
 }
 
 /* ---- GGUF files ----------------------------------------------------------------------------- */
@@ -188,15 +227,36 @@ static weft_status write(weft__gguf_facts *f)
                : weft__gguf_refuse(f, "another width of the heads");
 }
 
+static void sparse_read(weft__gguf_reader *r)
+{
+    read(r);
+    weft__gguf_copy(r, "num_dense_layers", "leading_dense_block_count");
+}
+
+/* Readers always have the bias, and weights that sum to 1. */
+static weft_status sparse_write(weft__gguf_facts *f)
+{
+    enum { SIGMOID = 2 };
+    const weft__decoder_config *c = f->decoder.config;
+    int64_t dense = 0;
+    while (dense < f->n_layers && !f->decoder.layers[dense].sparse)
+        dense++;
+    weft__gguf_put_integer(f, "leading_dense_block_count", dense);
+    weft__gguf_put_integer(f, "expert_gating_func", SIGMOID);
+    if (!c->norm_topk_prob || c->routed_scaling_factor != 1 || !c->router_bias)
+        return weft__gguf_refuse(
+            f, "norm_topk_prob false, use_expert_bias false or a routed_scaling_factor");
+    return write(f);
+}
+
+#define DEFAULTS                                                                                   \
+    .theta = 1e6, .qk_norm = true, .modules = modules, .full_attention_interval = 1,               \
+    .linear_type = "conv"
+
 static const weft__family own = {
     WEFT__FIELDS(fields),
     .size = sizeof(lfm2_config),
-    .defaults = &(const lfm2_config){.decoder = {.theta = 1e6,
-                                                 .qk_norm = true,
-                                                 .modules = modules,
-                                                 .full_attention_interval = 1,
-                                                 .linear_type = "conv"}}
-                     .decoder,
+    .defaults = &(const lfm2_config){.decoder = {DEFAULTS}, .adjusts = true}.decoder,
     .architecture = &architecture,
     .finish = finish,
     .names = names,
@@ -206,3 +266,20 @@ static const weft__family own = {
 };
 
 WEFT__FAMILY(lfm2, Lfm2ForCausalLM, .own = &own, .tied = true);
+
+static const weft__family sparse = {
+    WEFT__FIELDS(sparse_fields),
+    .size = sizeof(lfm2_config),
+    .defaults = &(const lfm2_config){.decoder = {DEFAULTS, .router_epsilon = 1e-6}}.decoder,
+    .architecture = &architecture,
+    .finish = sparse_finish,
+    .names = names,
+    .gguf = &(const weft__gguf_arch){.name = "lfm2moe",
+                                     .by_layer = true,
+                                     .convert = convert,
+                                     .read = sparse_read,
+                                     .write = sparse_write},
+};
+#undef DEFAULTS
+
+WEFT__FAMILY(lfm2_moe, Lfm2MoeForCausalLM, .own = &sparse, .tied = true);

@@ -23,6 +23,8 @@ static const weft__tensor_name names[] = {
     {NULL, NULL, NULL},
 };
 
+static const weft__module_name stored[] = {{".mlp.", ".block_sparse_moe."}, {NULL, NULL}};
+
 static bool has_experts(const weft__gguf_reader *file)
 {
     return weft__gguf_integer(file, "expert_count", 0) > 0;
@@ -34,6 +36,7 @@ static const weft__family own = {
     .finish = finish,
     .windows = WEFT__WINDOW_ALL,
     .names = names,
+    .stored_parts = stored,
     .gguf = &(const weft__gguf_arch){.name = "llama",
                                      .claims = has_experts,
                                      .permuted = true,

@@ -47,6 +47,7 @@ static const char *const families[] = {
     "gpt-oss",
     "gpt-oss-mxfp4",
     "lfm2",
+    "lfm2-moe",
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
@@ -264,6 +265,8 @@ static void what_readers_misread_is_refused(void)
         {"\"cohere2\",\"attention_bias\":true", "a bias of o_proj or of the MLP"},
         {"\"lfm2\",\"conv_bias\":true", "conv_bias true"},
         {"\"lfm2\",\"head_dim\":4", "another width of the heads"},
+        {"\"lfm2_moe\",\"use_expert_bias\":false", "norm_topk_prob false, use_expert_bias false"},
+        {"\"lfm2_moe\",\"routed_scaling_factor\":2", "or a routed_scaling_factor"},
         {"\"gpt_oss\",\"swiglu_limit\":5", "another swiglu_alpha or swiglu_limit"},
         {"\"gpt_oss\",\"attention_bias\":false", "attention_bias false"},
         {"\"gpt_oss\",\"layer_types\":[\"full_attention\",\"sliding_attention\"]",

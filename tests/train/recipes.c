@@ -27,6 +27,8 @@ const recipe recipes[] = {
     {"lora-gpt-oss", "gpt-oss", 20, 0.005, 0.01, 0, NULL},
     {"lora-lfm2", "lfm2", 20, 0.005, 0.01, 0, NULL},
     {"lora-granite4", "granite4", 20, 0.005, 0.01, 0, NULL},
+    {"lora-lfm2-moe", "lfm2-moe", 20, 0.005, 0.01, 0, NULL},
+    {"lora-granite4-moe", "granite4-moe", 20, 0.005, 0.01, 0, NULL},
     {"lora-qwen2-tokens", "qwen2", 8, 0.005, 0.01, 0, NULL},
     {"lora-llama-tokens", "llama", 8, 0.005, 0.01, 0, NULL},
     {"lora-qwen2-new", "qwen2", 20, 0.005, 0.01, 0, NULL},

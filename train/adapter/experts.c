@@ -85,7 +85,8 @@ weft_status weft__adapter_move_linears(weft_module *tree, bool routers, weft__na
     weft__names every = {0};
     const char *dora = NULL;
     int n = 0;
-    const bool experts = all->n > 0 && strstr(all->at[0], ".mlp.experts.");
+    const bool experts = all->n > 0;
+    routers = routers || (experts && strstr(all->at[0], ".mlp.experts.") == NULL);
     weft_status status = experts ? weft__adapter_linears(tree, &every, NULL) : WEFT_OK;
     status = status == WEFT_OK && experts ? add_weights(&every, routers, all) : status;
     weft__names_free(&every);

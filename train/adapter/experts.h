@@ -14,8 +14,9 @@ weft_status weft__adapter_parameters(weft_module *tree, weft__names *all, weft__
 
 /* Moves adapted linears that PEFT has to find as parameters ("P.mlp.gate_proj.weight") from
  * `linears` to `adapted`, and adds all of their kind to `all`: in models with experts PEFT 0.21
- * takes these names in target_modules for those of experts, and routers are no linears there. With
- * `routers` only these are moved. DoRA stays, with a warning, since PEFT cannot load it. */
+ * takes these names in target_modules for those of "mlp.experts", and routers are no linears there.
+ * With `routers` or other experts only these are moved. DoRA stays, with a warning, since PEFT
+ * cannot load it. */
 weft_status weft__adapter_move_linears(weft_module *tree, bool routers, weft__names *linears,
                                        weft__names *all, weft__names *adapted);
 

@@ -18,7 +18,8 @@ from transformers import AutoModelForCausalLM
 
 here = pathlib.Path(__file__).parent
 STEPS, LR, DECAY = 8, 0.005, 0.01
-MORE_STEPS = {"lora-qwen3-moe": 20, "lora-mixtral": 20, "lora-gpt-oss": 20, "lora-lfm2": 20, "lora-granite4": 20, "lora-qwen2-new": 20, "lora-llama-new": 20}
+MORE_STEPS = {"lora-qwen3-moe": 20, "lora-mixtral": 20, "lora-gpt-oss": 20, "lora-lfm2": 20, "lora-granite4": 20, "lora-lfm2-moe": 20,
+              "lora-granite4-moe": 20, "lora-qwen2-new": 20, "lora-llama-new": 20}
 NEW_TOKENS = 3  # of the runs that end in -new
 
 RUNS = {
@@ -63,6 +64,14 @@ RUNS = {
     "lora-granite4": ("granite4", dict(
         r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "in_proj", "out_proj",
                                            "input_linear", "output_linear"])),
+    "lora-lfm2-moe": ("lfm2-moe", dict(
+        r=4, lora_alpha=8, target_modules=["q_proj", "in_proj", "out_proj", "w1", "w2", "w3"],
+        target_parameters=["feed_forward.gate.weight", "feed_forward.experts.gate_up_proj",
+                           "feed_forward.experts.down_proj"])),
+    "lora-granite4-moe": ("granite4-moe", dict(
+        r=4, lora_alpha=8, target_modules=["q_proj", "in_proj", "out_proj", "input_linear"],
+        target_parameters=["block_sparse_moe.router.weight",
+                           "block_sparse_moe.experts.gate_up_proj"])),
     "lora-mixtral": ("mixtral", dict(
         r=3, lora_alpha=6, target_modules=[],
         target_parameters=["model.layers.1.mlp.experts.gate_up_proj"])),

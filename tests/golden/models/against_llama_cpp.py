@@ -40,8 +40,10 @@ def llama_logits_apart(path, ids, folder):
 NOT_WRITTEN = {
     "exaone4-hybrid": "a window on some of the layers is unsupported",
     "granite4": "models have no GGUF architecture",
+    "granite4-moe": "models have no GGUF architecture",
     "granite4-rope": "models have no GGUF architecture",
     "lfm2-bias": "conv_bias true is unsupported",
+    "lfm2-moe-scaled": "norm_topk_prob false, use_expert_bias false or a routed_scaling_factor",
     "minicpm-head": "this scaling of the rotary embedding is unsupported",
     "ministral": "a window on some of the layers is unsupported",
     "qwen3-5-mlx": "models have no GGUF architecture",

@@ -9,9 +9,10 @@ config.json are written by hand where the point of a model is that files differ 
 import json
 import pathlib
 import sys
+import tempfile
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 HERE = pathlib.Path(__file__).parent
@@ -53,6 +54,13 @@ def weights(model):
     if model.config.tie_word_embeddings:
         state.pop("lm_head.weight", None)
     return state
+
+
+def stored(model):
+    """As transformers writes them, whose names may differ from those of the modules."""
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        return load_file(pathlib.Path(folder) / "model.safetensors")
 
 
 def write(name, config, state, expected):
@@ -326,8 +334,29 @@ def lfm2():
     yield "lfm2-bias", keys("lfm2") | more, weights(model), reference(model)
 
 
+def lfm2_moe():
+    """Experts after a dense layer, chosen with a bias; and weights without it that are scaled."""
+    from transformers import Lfm2MoeConfig
+    more = dict(num_hidden_layers=4, norm_eps=1e-5, conv_L_cache=3, conv_bias=False, head_dim=8,
+                layer_types=["conv", "full_attention", "conv", "full_attention"],
+                num_dense_layers=1, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=24,
+                norm_topk_prob=True, routed_scaling_factor=1.0, use_expert_bias=True,
+                rope_parameters=dict(rope_type="default", rope_theta=1e6))
+    for seed, (name, changes) in enumerate([
+            ("lfm2-moe", {}),
+            ("lfm2-moe-scaled", dict(num_dense_layers=2, norm_topk_prob=False, num_experts=4,
+                                     routed_scaling_factor=2.5, use_expert_bias=False))]):
+        model = build(Lfm2MoeConfig, 330 + seed, **more | changes)
+        with torch.no_grad():
+            for key, b in model.named_buffers():
+                if key.endswith("expert_bias"):
+                    b.copy_(torch.randn_like(b) * 0.3)
+        yield name, keys("lfm2_moe") | more | changes, stored(model), reference(model)
+
+
 def granite4():
-    """Layers of Mamba 2 and attention without positions, an MLP in one matrix, no experts."""
+    """Layers of Mamba 2 and attention without positions, an MLP in one matrix; and with experts
+    beside it and limited steps."""
     from transformers import GraniteMoeHybridConfig
     kinds = ["linear_attention", "full_attention", "linear_attention", "linear_attention"]
     more = dict(num_hidden_layers=4, layer_types=kinds, num_local_experts=0, num_experts_per_tok=0,
@@ -339,7 +368,9 @@ def granite4():
     for seed, (name, changes, written) in enumerate([
             ("granite4", {}, {"layer_types": ["mamba", "attention", "mamba", "mamba"]}),
             ("granite4-rope", dict(mamba_proj_bias=True, mamba_conv_bias=False, mamba_n_groups=1,
-                                   position_embedding_type="rope"), {})]):
+                                   position_embedding_type="rope"), {}),
+            ("granite4-moe", dict(num_local_experts=4, num_experts_per_tok=2, intermediate_size=24,
+                                  time_step_limit=[0.05, 0.4]), {})]):
         model = build(GraniteMoeHybridConfig, 320 + seed, **more | changes)
         with torch.no_grad():
             for key, p in model.named_parameters():
@@ -349,7 +380,7 @@ def granite4():
                     p.copy_(torch.randn_like(p) * 0.5 - 1)
                 else:
                     p.copy_(shifted(key, p))
-        yield name, keys("granitemoehybrid") | more | changes | written, weights(model), \
+        yield name, keys("granitemoehybrid") | more | changes | written, stored(model), \
             reference(model)
 
 
@@ -370,7 +401,7 @@ def mxfp4(blocks, scales):
 def main():
     wanted = sys.argv[1:]
     for make in (ropes, mixtral, qwen3_moe, ministral, gemma3, gemma4, olmo2, phi3, relatives,
-                 gpt_oss, lfm2, granite4):
+                 gpt_oss, lfm2, lfm2_moe, granite4):
         for name, config, state, expected in make():
             if not wanted or name in wanted:
                 write(name, config, state, expected)
