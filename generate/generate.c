@@ -1,4 +1,5 @@
 /* generate/generate.c -- weft_generate: a generator with a callback and decoded text. */
+#include "generate/generator.h"
 #include "generate/shift.h"
 
 /* The text that a token completed; for id -1 the text that was held back. */
@@ -32,8 +33,10 @@ weft_status weft__generation_next(weft__generation *r, bool *more)
         *more = true;
         return weft__shift_go_on(r->generator);
     }
-    if (status == WEFT_OK)
+    if (status == WEFT_OK) {
+        weft__generator_top(r->generator, &token);
         status = text_of(r, &token);
+    }
     if (status == WEFT_OK)
         status = weft__stops_push(r->stops, &token);
     if (status != WEFT_OK)

@@ -48,7 +48,8 @@ static weft_array *joined(weft_array *all, weft_array *more)
 
 weft_status weft__generator_join(weft_generator *g)
 {
-    weft_array *logprob = g->logprob ? weft_reshape(g->logprob, WEFT_DIMS(1)) : NULL;
+    weft_array *logprob =
+        g->logprob ? weft_reshape(g->logprob, WEFT_DIMS(weft__logprob_width(g))) : NULL;
     weft_status status = weft_set(&g->ahead.tokens, joined(g->ahead.tokens, g->token));
     if (status == WEFT_OK && logprob)
         status = weft_set(&g->ahead.logprobs, joined(g->ahead.logprobs, logprob));
@@ -79,7 +80,8 @@ static weft_status copy_out(weft_generator *g, const weft__group *group)
 {
     weft_status status = weft_read(group->tokens, WEFT_INT32, g->ids, group->n);
     if (status == WEFT_OK && group->logprobs != NULL)
-        status = weft_read(group->logprobs, WEFT_FLOAT32, g->logprobs, group->n);
+        status = weft_read(group->logprobs, WEFT_FLOAT32, g->logprobs,
+                           group->n * weft__logprob_width(g));
     for (int64_t i = 0; i < group->n && status == WEFT_OK; i++) {
         if (g->ids[i] < 0)
             status = weft__sampler_failed("generate", g->stats.tokens + i);
@@ -194,6 +196,18 @@ static weft_status find_next(weft_generator *g, bool *found)
     return status;
 }
 
+void weft__generator_top(weft_generator *g, weft_generated *token)
+{
+    const int64_t k = g->options.top_logprobs;
+    if (k == 0 || token->id < 0)
+        return;
+    const float *at = g->logprobs + (g->given - 1) * weft__logprob_width(g) + 1;
+    for (int64_t i = 0; i < k; i++)
+        g->top[i] = (weft_top_logprob){.id = (int32_t)at[k + i], .logprob = at[i]};
+    token->top = g->top;
+    token->n_top = (int)k;
+}
+
 weft_status weft_generator_next(weft_generator *g, int32_t *id, double *logprob)
 {
     *id = -1;
@@ -204,9 +218,10 @@ weft_status weft_generator_next(weft_generator *g, int32_t *id, double *logprob)
     weft_status status = find_next(g, &found);
     if (found) {
         const int32_t token = g->ids[g->given];
+        const double own = (double)g->logprobs[g->given * weft__logprob_width(g)];
         if (logprob != NULL)
-            *logprob = (double)g->logprobs[g->given];
-        status = weft__probe_token(g, g->shown, token, (double)g->logprobs[g->given]);
+            *logprob = own;
+        status = weft__probe_token(g, g->shown, token, own);
         g->given++;
         g->stats.tokens++;
         if (status == WEFT_OK)

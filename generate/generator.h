@@ -16,7 +16,8 @@ typedef struct weft__probed weft__probed;
 
 /* Tokens that are read together: enqueued but not read yet. */
 typedef struct weft__group {
-    weft_array *tokens, *logprobs; /* (n) each; the second is NULL without the option */
+    weft_array *tokens, *logprobs; /* (n), (n times weft__logprob_width); the second is NULL without
+                                    * the option */
     int64_t n;
     weft__probed *probed; /* arrays for probes, with n = 1; NULL: none */
 } weft__group;
@@ -50,10 +51,11 @@ struct weft_generator {
     weft__probed *shown;
     bool must_end; /* the document is complete, and nothing may follow */
 
-    int64_t enqueued;  /* tokens enqueued on the device */
-    weft__group ahead; /* under way */
-    int32_t *ids;      /* read tokens: n_read, of which the first `given` have been returned */
-    float *logprobs;
+    int64_t enqueued;      /* tokens enqueued on the device */
+    weft__group ahead;     /* under way */
+    int32_t *ids;          /* read tokens: n_read, of which the first `given` have been returned */
+    float *logprobs;       /* weft__logprob_width for each of them */
+    weft_top_logprob *top; /* room for options.top_logprobs; NULL without them */
     int64_t n_read, given;
 
     weft__speculation *speculation; /* NULL: one step per token */
@@ -114,7 +116,16 @@ bool weft__interrupted(weft_generator *g);
 /* A step after the pending token, compiled if possible. */
 weft_status weft__step_next(weft_generator *g);
 
+/* The numbers read for each token: its log-probability, the largest ones, and their tokens. */
+static inline int64_t weft__logprob_width(const weft_generator *g)
+{
+    return 1 + 2 * g->options.top_logprobs;
+}
+
 /* ---- generator.c ---------------------------------------------------------------------------- */
+
+/* Sets the most probable tokens of the token that was returned last. */
+void weft__generator_top(weft_generator *g, weft_generated *token);
 
 /* Adds the pending token to those that are read next. */
 weft_status weft__generator_join(weft_generator *g);

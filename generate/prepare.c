@@ -71,6 +71,13 @@ static weft_status check_options(weft_model *model, const weft_generate_options 
     if (o->prefill < 0 || o->n_stop < 0 || o->tokens_per_eval < 0 || o->positions < 0)
         return weft_fail(WEFT_INVALID, "generate: prefill, n_stop, tokens_per_eval and positions: "
                                        "expected numbers of at least 0");
+    if (o->top_logprobs < 0 || o->top_logprobs > WEFT_TOP_LOGPROBS ||
+        (o->top_logprobs > 0 && !o->logprobs))
+        return weft_fail(
+            WEFT_INVALID,
+            "generate: top_logprobs: expected a number from 0 to %d, and logprobs, got "
+            "%lld",
+            (int)WEFT_TOP_LOGPROBS, (long long)o->top_logprobs);
     if (!(o->timeout >= 0))
         return weft_fail(WEFT_INVALID, "generate: timeout: expected seconds of at least 0");
     weft_status status = weft__speculation_check(model, o);
@@ -114,11 +121,12 @@ static weft_status fill_group(weft_generator *g)
 {
     const size_t n = (size_t)g->options.tokens_per_eval;
     g->ids = weft_calloc(n, sizeof *g->ids);
-    g->logprobs = weft_calloc(n, sizeof *g->logprobs);
+    g->logprobs = weft_calloc(n * (size_t)weft__logprob_width(g), sizeof *g->logprobs);
+    g->top = weft_calloc((size_t)g->options.top_logprobs + 1, sizeof *g->top);
     if (g->options.constraint)
         g->allowed_here =
             weft_calloc((size_t)weft_model_info_of(g->model)->vocab_size, sizeof *g->allowed_here);
-    if (!g->ids || !g->logprobs || (g->options.constraint && !g->allowed_here))
+    if (!g->ids || !g->logprobs || !g->top || (g->options.constraint && !g->allowed_here))
         return weft__out_of_memory("generate", NULL);
     return WEFT_OK;
 }
@@ -207,6 +215,8 @@ weft_status weft_generator_new(weft_model *model, const int32_t *prompt, size_t 
         return status;
     o.max_tokens = weft__count_or_default(o.max_tokens, WEFT__MAX_TOKENS);
     o.prefill = o.prefill > 0 ? o.prefill : 512;
+    const int64_t V = weft_model_info_of(model)->vocab_size;
+    o.top_logprobs = o.top_logprobs < V ? o.top_logprobs : V;
     const bool watched = o.probe != NULL && o.probe->kinds != 0;
     if (o.tokens_per_eval == 0 || o.constraint || o.no_cache || watched)
         o.tokens_per_eval = 1;
@@ -307,6 +317,7 @@ void weft_generator_free(weft_generator *g)
     weft_free(g->allowed_here);
     weft_free(g->sampler_lists);
     weft_free(g->logprobs);
+    weft_free(g->top);
     weft_free(g->ids);
     weft_free(g->stop);
     weft_free(g->text);

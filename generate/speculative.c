@@ -57,9 +57,11 @@ weft_status weft__speculation_check(weft_model *model, const weft_generate_optio
         return WEFT_OK;
     if (o->draft && o->ngram > 0)
         return weft_fail(WEFT_INVALID, "generate: expected a draft or ngram, not both");
-    if (o->constraint || o->probe)
+    if (o->constraint || o->probe || o->top_logprobs > 0)
         return weft_fail(WEFT_UNSUPPORTED, "generate: a draft with %s is unsupported",
-                         o->constraint ? "a constraint" : "a probe");
+                         o->constraint ? "a constraint"
+                         : o->probe    ? "a probe"
+                                       : "top_logprobs");
     if (weft_model_info_of(model)->keeps_states ||
         (o->draft && weft_model_info_of(o->draft)->keeps_states))
         return weft_fail(WEFT_UNSUPPORTED,

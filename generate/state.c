@@ -96,10 +96,11 @@ static weft_status check_about(const weft_safetensors *file, const char *path,
 static weft_status check_state(const weft_generator *g)
 {
     const weft_finish reason = g->stats.reason;
-    const char *with = g->caches == NULL       ? "without caches"
-                       : g->options.constraint ? "with a constraint"
-                       : g->speculation        ? "with proposed tokens"
-                                               : NULL;
+    const char *with = g->caches == NULL             ? "without caches"
+                       : g->options.constraint       ? "with a constraint"
+                       : g->speculation              ? "with proposed tokens"
+                       : g->options.top_logprobs > 0 ? "with top_logprobs"
+                                                     : NULL;
     if (with)
         return weft_fail(WEFT_UNSUPPORTED, "state: a generation %s cannot be saved", with);
     if (reason == WEFT_FINISH_STOP || reason == WEFT_FINISH_ERROR)

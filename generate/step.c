@@ -49,6 +49,18 @@ weft_status weft__start(weft_generator *g, weft_array *const *arrays, int n, boo
 
 /* ---- the draw ------------------------------------------------------------------------------- */
 
+/* The log-probability of a token (1, 1), followed by the largest of `all` (1, V), and their tokens,
+ * which are exact in float32: a vocabulary has fewer than 2^24. */
+static weft_array *with_top(const weft_generator *g, weft_array *all, weft_array *own)
+{
+    if (g->options.top_logprobs == 0)
+        return own;
+    weft_array *ids = weft_argtopk(all, g->options.top_logprobs, -1);
+    weft_array *const parts[] = {own, weft_take_along_axis(all, ids, -1),
+                                 weft_astype(ids, WEFT_FLOAT32)};
+    return weft_concatenate(parts, 3, -1);
+}
+
 /* On the default device, where the key and the counts stay from the first step on. */
 static weft_status draw_on_default_device(weft_generator *g, weft_array *logits)
 {
@@ -67,7 +79,7 @@ static weft_status draw_on_default_device(weft_generator *g, weft_array *logits)
         status = weft_set(&g->token, token);
     if (status == WEFT_OK && g->options.logprobs) {
         weft_array *all = weft_log_softmax(weft_astype(logits, WEFT_FLOAT32), -1);
-        status = weft_set(&g->logprob, weft_take_along_axis(all, column, -1));
+        status = weft_set(&g->logprob, with_top(g, all, weft_take_along_axis(all, column, -1)));
     }
     if (status == WEFT_OK)
         status = weft__probe_logits(g, logits);

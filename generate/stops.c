@@ -19,6 +19,8 @@ typedef struct held_token {
     int32_t id;
     double logprob;
     size_t start, end;
+    weft_top_logprob top[WEFT_TOP_LOGPROBS];
+    int n_top;
 } held_token;
 
 struct weft__stops {
@@ -31,6 +33,7 @@ struct weft__stops {
     char *out; /* the text that was emitted last */
     size_t out_room;
     held_token *held;
+    weft_top_logprob top[WEFT_TOP_LOGPROBS]; /* of the token that was emitted last */
     size_t n_held, held_room;
 };
 
@@ -142,7 +145,10 @@ weft_status weft__stops_push(weft__stops *s, const weft_generated *token)
         s->held_room += 16;
     }
     held_token *held = &s->held[s->n_held];
-    *held = (held_token){.id = token->id, .logprob = token->logprob, .start = s->end};
+    *held = (held_token){
+        .id = token->id, .logprob = token->logprob, .start = s->end, .n_top = token->n_top};
+    if (token->n_top > 0)
+        memcpy(held->top, token->top, (size_t)token->n_top * sizeof *token->top);
     for (size_t i = 0; i < token->length && !s->found; i++)
         follow(s, token->text[i]);
     held->end = s->end;
@@ -204,6 +210,9 @@ bool weft__stops_next(weft__stops *s, weft_generated *out)
     if (token) {
         out->id = s->held[0].id;
         out->logprob = s->held[0].logprob;
+        memcpy(s->top, s->held[0].top, sizeof s->top);
+        out->top = s->top;
+        out->n_top = s->held[0].n_top;
         until = s->held[0].end < s->safe ? s->held[0].end : s->safe;
         memmove(s->held, s->held + 1, --s->n_held * sizeof *s->held);
     }

@@ -27,6 +27,7 @@ libsnappy-dev   module:snappy
 libcurl4-openssl-dev module:libcurl
 libssl-dev      module:libcrypto
 libedit-dev     module:libedit
+libmicrohttpd-dev module:libmicrohttpd
 libyaml-dev     module:yaml-0.1
 glslc           command:glslc
 "

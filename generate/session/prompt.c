@@ -78,6 +78,7 @@ static weft_status render(const session_run *run, bool in_system, char **text, s
         .continue_final = run->turn.continue_final,
         .thinking = s->thinking,
         .tools = weft__session_with_tools(run) ? s->tools_json : NULL,
+        .variables = s->variables,
     };
     if (run->turn.structured == WEFT_STRUCTURED_CONSTRAINED && s->thinking == WEFT_THINKING_DEFAULT)
         options.thinking = WEFT_THINKING_OFF;

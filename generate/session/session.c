@@ -96,7 +96,9 @@ weft_status weft_session_new(weft_model *model, const weft_tokenizer *tokenizer,
     if (o->markup)
         s->markup = *o->markup;
     s->messages = json_object_new_array();
-    weft_status status = s->messages ? fill_stop(s) : weft__session_no_memory();
+    s->variables = o->variables ? weft_strdup(o->variables) : NULL;
+    weft_status status =
+        s->messages && !s->variables == !o->variables ? fill_stop(s) : weft__session_no_memory();
     if (!status)
         status = weft_session_set_system(s, o->system);
     if (!status)
@@ -116,6 +118,7 @@ void weft_session_free(weft_session *session)
         return;
     json_object_put(session->messages);
     weft_free(session->system);
+    weft_free(session->variables);
     weft_free(session->tools);
     weft_free(session->tools_json);
     weft_free(session->stop);

@@ -16,6 +16,7 @@ struct weft_session {
     bool no_prompt_cache;
     weft_prompt_cache *prompt_cache; /* its own, created with the first prompt */
     weft_thinking thinking;
+    char *variables; /* for the template; NULL: none */
     int64_t max_rounds;
     char *system;          /* NULL: none */
     json_object *messages; /* an array, without the system text */

@@ -86,6 +86,8 @@ WEFT_API weft_array *weft_sampler_draw(weft_array *logits, const weft_sampler_in
 
 /* ---- Generation ----------------------------------------------------------------------------- */
 
+enum { WEFT_TOP_LOGPROBS = 20 };
+
 typedef struct weft_generate_options {
     weft_sampler_options sampler;
     uint64_t seed;
@@ -114,8 +116,11 @@ typedef struct weft_generate_options {
      * sequence are discarded. With a constraint or no_cache each step waits for the previous token,
      * so this is ignored. 0: 1. */
     int64_t tokens_per_eval;
-    const weft_probe *probe;  /* borrowed: receives events, with tokens_per_eval 1; may be NULL */
-    bool logprobs;            /* also compute each token's log-probability */
+    const weft_probe *probe; /* borrowed: receives events, with tokens_per_eval 1; may be NULL */
+    bool logprobs;           /* also compute each token's log-probability */
+    /* With logprobs: also those of so many of the most probable tokens, at most
+     * WEFT_TOP_LOGPROBS. WEFT_UNSUPPORTED with speculative decoding. */
+    int64_t top_logprobs;
     weft_cache_options cache; /* options of the KV caches (weft/cache.h) */
     /* Speculative decoding (Leviathan et al. 2023): `draft` (borrowed), a smaller model with the
      * same vocabulary, proposes draft_tokens (0: 4) tokens, which the model verifies in one step.
@@ -223,6 +228,12 @@ WEFT_API weft_generate_stats weft_generator_stats(const weft_generator *generato
 
 WEFT_API void weft_generator_free(weft_generator *generator); /* NULL is accepted */
 
+/* A token and its log-probability, before any sampling step. */
+typedef struct weft_top_logprob {
+    int32_t id;
+    float logprob;
+} weft_top_logprob;
+
 /* A token for the callback, valid until it returns. `text`, NUL-terminated, is what the token
  * completes: often empty, never part of a character. A call with id -1 delivers text of earlier
  * tokens that was held back. With stop texts a token is delivered together with its text, so tokens
@@ -232,6 +243,8 @@ typedef struct weft_generated {
     const char *text;
     size_t length;
     double logprob;
+    const weft_top_logprob *top; /* n_top of them, the most probable token first */
+    int n_top;                   /* options.top_logprobs, or the size of a smaller vocabulary */
 } weft_generated;
 
 /* Return false to stop. */

@@ -106,6 +106,7 @@ typedef struct weft_session_options {
      * answer in any case. The session has a prompt cache of its own unless prompt_cache is set. */
     weft_generate_options generate;
     bool no_prompt_cache;   /* compute every prompt from its start */
+    const char *variables;  /* as weft_chat_options.variables, for every prompt; copied */
     const weft_tool *tools; /* copied; their strings are borrowed */
     size_t n_tools;
     int64_t max_rounds; /* tool rounds in one turn; 0: 8; below 0: none */

@@ -18,10 +18,10 @@ typedef struct weft_state_about {
 
 /* Writes the tokens, caches, sampler settings, counts and random key of a generation, and hashes of
  * model, adapter and `about` (NULL: none), to a safetensors file that is complete or absent. The
- * generator can continue. WEFT_UNSUPPORTED with a constraint, a draft or n-grams, or without
- * caches; WEFT_INVALID when the sequence has ended for another reason than max_tokens, timeout or
- * cancellation, or when the path is a file of another kind, which is not replaced; WEFT_IO when the
- * file cannot be written. */
+ * generator can continue. WEFT_UNSUPPORTED with a constraint, a draft, n-grams or top_logprobs, or
+ * without caches; WEFT_INVALID when the sequence has ended for another reason than max_tokens,
+ * timeout or cancellation, or when the path is a file of another kind, which is not replaced;
+ * WEFT_IO when the file cannot be written. */
 WEFT_NODISCARD WEFT_API weft_status weft_state_save(weft_generator *generator, const char *path,
                                                     const weft_state_about *about) WEFT_NONNULL(1);
 

@@ -1,0 +1,348 @@
+/* serve/choice.c -- the thread of one choice of an answer: renders the prompt, follows the tokens
+ * and records what they are, text, reasoning or calls of tools. */
+#include <string.h>
+
+#include "serve/server.h"
+#include "weft/memory.h"
+
+static bool is_cancelled(const serve_request *r)
+{
+    return weft_cancel_is_set(r->cancel);
+}
+
+/* Passes an event to the API if the answer is a stream. */
+static void emit(serve_choice *c, serve_event event)
+{
+    if (c->request->settings.stream)
+        c->request->api->event(c, &event);
+}
+
+static weft_status begin(serve_choice *c)
+{
+    if (c->begun)
+        return WEFT_OK;
+    c->begun = true;
+    if (c->request->settings.stream)
+        serve_begin_stream(c->request);
+    emit(c, (serve_event){.kind = SERVE_BEGIN, .text = ""});
+    return WEFT_OK;
+}
+
+/* ---- log-probabilities ---------------------------------------------------------------------- */
+
+static void put_token(const serve_request *r, serve_text *out, int32_t id, double logprob)
+{
+    char *text = NULL;
+    size_t n = 0;
+    if (weft_tokenizer_decode(r->server->loaded.tokenizer, &id, 1, 0, &text, &n) != WEFT_OK)
+        n = 0;
+    serve_put(out, "{'token': ");
+    serve_text_quote(out, text != NULL ? text : "", n);
+    serve_put(out, ", 'logprob': %f, 'bytes': [", logprob);
+    for (size_t i = 0; i < n; i++)
+        serve_put(out, i > 0 ? ", %i" : "%i", (int64_t)(unsigned char)text[i]);
+    serve_put(out, "]");
+    weft_free(text);
+}
+
+/* Adds a token to those whose text has not come yet. */
+static void add_logprob(serve_choice *c, const weft_generated *token)
+{
+    if (c->pending.n > 0)
+        serve_put(&c->pending, ", ");
+    put_token(c->request, &c->pending, token->id, token->logprob);
+    serve_put(&c->pending, ", 'top_logprobs': [");
+    for (int i = 0; i < token->n_top; i++) {
+        serve_put(&c->pending, i > 0 ? ", " : "");
+        put_token(c->request, &c->pending, token->top[i].id, (double)token->top[i].logprob);
+        serve_put(&c->pending, "}");
+    }
+    serve_put(&c->pending, "]}");
+}
+
+/* ---- events --------------------------------------------------------------------------------- */
+
+static void take_text(serve_choice *c, const char *text, size_t n)
+{
+    serve_text_add(&c->text, text, n);
+    if (c->pending.n > 0 && c->logprobs.n > 0)
+        serve_put(&c->logprobs, ", ");
+    if (c->pending.n > 0)
+        serve_text_add(&c->logprobs, c->pending.at, c->pending.n);
+    emit(c, (serve_event){.kind = SERVE_TEXT,
+                          .text = text,
+                          .length = n,
+                          .logprobs = c->pending.n > 0 ? c->pending.at : NULL});
+    c->pending.n = 0;
+}
+
+static bool take_call(serve_choice *c, const char *name, const char *arguments)
+{
+    serve_call *moved = weft_realloc(c->calls, (c->n_calls + 1) * sizeof *moved);
+    if (moved == NULL)
+        return false;
+    c->calls = moved;
+    serve_call *call = &c->calls[c->n_calls];
+    *call = (serve_call){.name = weft_strdup(name), .arguments = weft_strdup(arguments)};
+    c->n_calls++;
+    serve_make_id("c", call->id, 10); /* nine characters, as Mistral's templates require */
+    c->pending.n = 0;
+    if (call->name == NULL || call->arguments == NULL)
+        return false;
+    emit(c, (serve_event){.kind = SERVE_CALL, .text = ""});
+    return true;
+}
+
+/* The document of a call that must come. */
+static bool take_document_call(serve_choice *c, const char *text)
+{
+    json_object *document = json_tokener_parse(text);
+    const char *name = serve_plain(json_object_object_get(document, "name"));
+    json_object *arguments = json_object_object_get(document, "arguments");
+    const bool taken =
+        name != NULL && arguments != NULL &&
+        take_call(c, name,
+                  json_object_to_json_string_ext(arguments, JSON_C_TO_STRING_PLAIN |
+                                                                JSON_C_TO_STRING_NOSLASHESCAPE));
+    json_object_put(document);
+    return taken;
+}
+
+static bool on_event(void *context, const weft_session_event *event)
+{
+    serve_choice *c = context;
+    const serve_settings *s = &c->request->settings;
+    const bool prompted = s->turn.structured == WEFT_STRUCTURED_PROMPTED;
+    bool going = true;
+    switch (event->kind) {
+    case WEFT_SESSION_TEXT:
+        if (!s->must_call && !prompted && event->length > 0)
+            take_text(c, event->text, event->length);
+        break;
+    case WEFT_SESSION_REASONING:
+        serve_text_add(&c->reasoning, event->text, event->length);
+        c->pending.n = 0;
+        emit(c,
+             (serve_event){.kind = SERVE_REASONING, .text = event->text, .length = event->length});
+        break;
+    case WEFT_SESSION_TOOL_CALL:
+        going = take_call(c, event->name, event->arguments) && !s->one_call;
+        break;
+    case WEFT_SESSION_STRUCTURED:
+        if (s->must_call)
+            going = take_document_call(c, event->text);
+        else if (prompted)
+            take_text(c, event->text, event->length);
+        break;
+    default:
+        break;
+    }
+    return going && !is_cancelled(c->request);
+}
+
+/* ---- generating ----------------------------------------------------------------------------- */
+
+typedef struct relay {
+    serve_choice *choice;
+    weft_generate_fn *callback;
+    void *context;
+} relay;
+
+static bool on_token(void *context, const weft_generated *token)
+{
+    const relay *r = context;
+    serve_choice *c = r->choice;
+    if (token->id >= 0 && c->request->settings.generate.logprobs)
+        add_logprob(c, token);
+    return r->callback(r->context, token) && !is_cancelled(c->request);
+}
+
+/* weft_session_source: in the server's batch. */
+static weft_status generate(void *context, const weft_session_request *q,
+                            weft_generate_fn *callback, void *callback_context,
+                            weft_generate_stats *stats)
+{
+    serve_choice *c = context;
+    serve_server *server = c->request->server;
+    relay r = {c, callback, callback_context};
+    if (server->positions > 0 && (int64_t)q->n_ids >= server->positions) {
+        serve_error *e = &c->request->error;
+        pthread_mutex_lock(&c->request->lock);
+        if (e->http == 0) {
+            *e = serve_error_make(400, "the prompt has %zu tokens, and the model %lld positions",
+                                  q->n_ids, (long long)server->positions);
+            e->type = "exceed_context_size_error";
+            e->prompt_tokens = (int64_t)q->n_ids;
+            e->context = server->positions;
+        }
+        pthread_mutex_unlock(&c->request->lock);
+        return weft_fail(WEFT_INVALID, "the prompt is too long");
+    }
+    weft_status status = begin(c);
+    if (status == WEFT_OK)
+        status = serve_generate(server, q->ids, q->n_ids, q->options, on_token, &r, stats);
+    if (c->prompt_tokens == 0) {
+        c->prompt_tokens = (int64_t)q->n_ids;
+        c->cached_tokens = stats->cached_tokens;
+    }
+    c->tokens += stats->tokens;
+    c->reason = stats->reason;
+    c->detail = stats->detail;
+    return status;
+}
+
+static weft_status open_session(serve_choice *c, weft_session **session)
+{
+    const serve_request *r = c->request;
+    const serve_settings *s = &r->settings;
+    weft_session_options o = {.thinking = s->thinking,
+                              .generate = s->generate,
+                              .no_prompt_cache = true,
+                              .variables = s->variables.at,
+                              .tools = s->tools,
+                              .n_tools = s->must_call ? 0 : s->n_tools,
+                              .max_rounds = -1,
+                              .source = generate,
+                              .source_context = c};
+    if (r->server->loaded.chat == NULL)
+        return weft_fail(WEFT_UNSUPPORTED, "the model has no chat template");
+    o.generate.seed += c->index;
+    weft_status status =
+        weft_session_new(NULL, r->server->loaded.tokenizer, r->server->loaded.chat, &o, session);
+    if (status == WEFT_OK)
+        status = weft_session_set_messages(*session, s->messages_text);
+    return status;
+}
+
+static weft_status run_chat(serve_choice *c)
+{
+    weft_session *session = NULL;
+    weft_status status = open_session(c, &session);
+    if (status == WEFT_OK)
+        status = weft_session_answer(session, &c->request->settings.turn, on_event, c, NULL);
+    /* A document that max_tokens has cut off does not conform, and is still the answer. */
+    if (status == WEFT_INVALID && c->begun && c->request->settings.turn.structured &&
+        (c->reason == WEFT_FINISH_LENGTH || c->reason == WEFT_FINISH_DEADLINE))
+        status = WEFT_OK;
+    weft_session_free(session);
+    return status;
+}
+
+static bool on_plain_token(void *context, const weft_generated *token)
+{
+    serve_choice *c = context;
+    if (token->length > 0)
+        take_text(c, token->text, token->length);
+    return true;
+}
+
+static weft_status run_completion(serve_choice *c)
+{
+    weft_generate_options o = c->request->settings.generate;
+    weft_generate_stats stats;
+    o.seed += c->index;
+    const weft_session_request q = {.ids = c->ids, .n_ids = c->n_ids, .options = &o};
+    return generate(c, &q, on_plain_token, c, &stats);
+}
+
+weft_status serve_render(serve_request *request, char **text, size_t *length, size_t *tokens)
+{
+    serve_choice c = {.request = request};
+    weft_session *session = NULL;
+    weft_status status = open_session(&c, &session);
+    if (status == WEFT_OK)
+        status = weft_session_prompt(session, &request->settings.turn, text, length, tokens);
+    weft_session_free(session);
+    return status;
+}
+
+/* ---- threads -------------------------------------------------------------------------------- */
+
+/* The last choice of a request ends it. */
+static void finish(serve_choice *c, weft_status status)
+{
+    serve_request *r = c->request;
+    serve_text body = {0};
+    const bool memory = !c->text.failed && !c->reasoning.failed && !c->logprobs.failed;
+    if (status == WEFT_OK && is_cancelled(r))
+        status = weft_fail(WEFT_CANCELLED, "the request was cancelled: by the client, by the "
+                                           "server's end, or by its limit of time");
+    if (status == WEFT_OK && !memory)
+        status = weft_fail(WEFT_MEMORY, "out of memory for the answer");
+    if (status == WEFT_OK)
+        emit(c, (serve_event){.kind = SERVE_END, .text = ""});
+    else
+        weft_cancel_set(r->cancel);
+    pthread_mutex_lock(&r->lock);
+    if (status != WEFT_OK && r->error.http == 0)
+        r->error = serve_error_of(status);
+    const bool last = --r->running == 0;
+    const serve_error error = r->error;
+    pthread_mutex_unlock(&r->lock);
+    if (!last)
+        return;
+    if (error.http != 0) {
+        serve_fail(r, &error);
+    } else if (r->settings.stream) {
+        r->api->close(r);
+        serve_close(r);
+    } else {
+        r->api->answer(r, &body);
+        serve_reply(r, 200, "application/json", &body);
+    }
+}
+
+static void *run(void *context)
+{
+    serve_choice *c = context;
+    serve_request *r = c->request;
+    serve_server *server = r->server;
+    finish(c, r->settings.messages != NULL ? run_chat(c) : run_completion(c));
+    serve_request_drop(r);
+    pthread_mutex_lock(&server->lock);
+    server->n_threads--;
+    pthread_cond_broadcast(&server->idle);
+    pthread_mutex_unlock(&server->lock);
+    return NULL;
+}
+
+weft_status serve_make_choices(serve_request *request, size_t n)
+{
+    request->choices = weft_calloc(n, sizeof *request->choices);
+    if (request->choices == NULL)
+        return weft_fail(WEFT_MEMORY, "out of memory for %zu choices", n);
+    request->n_choices = n;
+    for (size_t i = 0; i < n; i++) {
+        request->choices[i].request = request;
+        request->choices[i].index = i;
+    }
+    return WEFT_OK;
+}
+
+weft_status serve_start_choices(serve_request *request)
+{
+    serve_server *server = request->server;
+    pthread_attr_t detached;
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    pthread_mutex_lock(&server->lock);
+    const bool stopping = server->stopping;
+    server->n_threads += stopping ? 0 : request->n_choices;
+    pthread_mutex_unlock(&server->lock);
+    if (stopping)
+        return weft_fail(WEFT_CANCELLED, "the server is shutting down");
+    request->running = request->n_choices;
+    for (size_t i = 0; i < request->n_choices; i++) {
+        pthread_t thread;
+        serve_request_keep(request);
+        if (pthread_create(&thread, &detached, run, &request->choices[i]) == 0)
+            continue;
+        pthread_mutex_lock(&server->lock);
+        server->n_threads--;
+        pthread_mutex_unlock(&server->lock);
+        finish(&request->choices[i], weft_fail(WEFT_MEMORY, "no thread for the answer"));
+        serve_request_drop(request);
+    }
+    pthread_attr_destroy(&detached);
+    return WEFT_OK;
+}

@@ -1,0 +1,61 @@
+/* serve/errors.c -- failures as answers. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "serve/server.h"
+
+static const char *type_of(int http)
+{
+    switch (http) {
+    case 400:
+    case 405:
+    case 413:
+        return "invalid_request_error";
+    case 401:
+        return "authentication_error";
+    case 403:
+        return "permission_error";
+    case 404:
+        return "not_found_error";
+    case 501:
+        return "not_supported_error";
+    case 503:
+        return "unavailable_error";
+    default:
+        return "server_error";
+    }
+}
+
+serve_error serve_error_make(int http, const char *format, ...)
+{
+    serve_error error = {.http = http, .type = type_of(http)};
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(error.message, sizeof error.message, format, arguments);
+    va_end(arguments);
+    return error;
+}
+
+serve_error serve_error_of(weft_status status)
+{
+    const int http = status == WEFT_INVALID       ? 400
+                     : status == WEFT_UNSUPPORTED ? 501
+                     : status == WEFT_CANCELLED   ? 503
+                                                  : 500;
+    return serve_error_make(http, "%s", weft_error_message());
+}
+
+void serve_fail(serve_request *request, const serve_error *error)
+{
+    serve_text body = {0};
+    request->api->error(error, &body);
+    pthread_mutex_lock(&request->lock);
+    const bool streams = request->streams;
+    pthread_mutex_unlock(&request->lock);
+    if (!streams) {
+        serve_reply(request, error->http, "application/json", &body);
+        return;
+    }
+    serve_send(request, request->api->named ? "error" : NULL, &body);
+    serve_close(request);
+}

@@ -1,0 +1,101 @@
+/* serve/fields.c -- reads members of a request's body. */
+#include <math.h>
+#include <string.h>
+
+#include "serve/server.h"
+
+/* The member; NULL: absent or null. */
+static json_object *member(json_object *object, const char *key)
+{
+    json_object *value = NULL;
+    return json_object_object_get_ex(object, key, &value) ? value : NULL;
+}
+
+weft_status serve_read_number(json_object *object, const char *key, double low, double high,
+                              double *out)
+{
+    json_object *value = member(object, key);
+    if (value == NULL)
+        return WEFT_OK;
+    if (!json_object_is_type(value, json_type_int) && !json_object_is_type(value, json_type_double))
+        return weft_fail(WEFT_INVALID, "%s: expected a number", key);
+    const double number = json_object_get_double(value);
+    if (!(number >= low && number <= high))
+        return weft_fail(WEFT_INVALID, "%s: expected a number from %g to %g, got %g", key, low,
+                         high, number);
+    *out = number;
+    return WEFT_OK;
+}
+
+weft_status serve_read_count(json_object *object, const char *key, int64_t low, int64_t high,
+                             int64_t *out)
+{
+    json_object *value = member(object, key);
+    if (value == NULL)
+        return WEFT_OK;
+    const bool whole = json_object_is_type(value, json_type_int) ||
+                       (json_object_is_type(value, json_type_double) &&
+                        json_object_get_double(value) == floor(json_object_get_double(value)));
+    if (!whole)
+        return weft_fail(WEFT_INVALID, "%s: expected a whole number", key);
+    const int64_t number = json_object_get_int64(value);
+    if (number < low || number > high)
+        return weft_fail(WEFT_INVALID, "%s: expected a number from %lld to %lld, got %lld", key,
+                         (long long)low, (long long)high, (long long)number);
+    *out = number;
+    return WEFT_OK;
+}
+
+weft_status serve_read_flag(json_object *object, const char *key, bool *out)
+{
+    json_object *value = member(object, key);
+    if (value == NULL)
+        return WEFT_OK;
+    if (!json_object_is_type(value, json_type_boolean))
+        return weft_fail(WEFT_INVALID, "%s: expected true or false", key);
+    *out = json_object_get_boolean(value);
+    return WEFT_OK;
+}
+
+const char *serve_plain(json_object *value)
+{
+    if (!json_object_is_type(value, json_type_string))
+        return NULL;
+    const char *text = json_object_get_string(value);
+    return strlen(text) == (size_t)json_object_get_string_len(value) ? text : NULL;
+}
+
+weft_status serve_read_text(json_object *object, const char *key, const char **out)
+{
+    json_object *value = member(object, key);
+    if (value == NULL)
+        return WEFT_OK;
+    if (serve_plain(value) == NULL)
+        return weft_fail(WEFT_INVALID, "%s: expected a string without \\u0000", key);
+    *out = serve_plain(value);
+    return WEFT_OK;
+}
+
+enum { DEPTH = 100 };
+
+weft_status serve_parse_body(serve_request *request)
+{
+    serve_text *body = &request->body;
+    json_tokener *tokener = json_tokener_new_ex(DEPTH);
+    if (tokener == NULL)
+        return weft_fail(WEFT_MEMORY, "out of memory for the body");
+    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+    if (body->n > 0) /* with its NUL, which ends a number */
+        request->json = json_tokener_parse_ex(tokener, body->at, (int)body->n + 1);
+    const enum json_tokener_error error = json_tokener_get_error(tokener);
+    const size_t at = json_tokener_get_parse_end(tokener);
+    json_tokener_free(tokener);
+    if (body->n == 0 || error == json_tokener_continue)
+        return weft_fail(WEFT_INVALID, "body: expected a JSON object, got %zu bytes of none",
+                         body->n);
+    if (error != json_tokener_success)
+        return weft_fail(WEFT_INVALID, "body: byte %zu: %s", at, json_tokener_error_desc(error));
+    if (!json_object_is_type(request->json, json_type_object))
+        return weft_fail(WEFT_INVALID, "body: expected a JSON object");
+    return WEFT_OK;
+}

@@ -1,0 +1,206 @@
+/* serve/openai_completions.c -- POST /v1/completions of OpenAI: text after a prompt. */
+#include <string.h>
+
+#include "serve/server.h"
+#include "weft/memory.h"
+
+enum { PROMPTS = 256 };
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+/* "logprobs" of this API: lists by token, from entries of the chat's form. */
+static void put_logprobs(serve_choice *c, const char *entries, serve_text *out)
+{
+    serve_text all = {0}, tokens = {0}, numbers = {0}, top = {0}, offsets = {0};
+    serve_put(&all, "[%r]", entries);
+    json_object *list = all.failed ? NULL : json_tokener_parse(all.at);
+    const size_t n = list != NULL ? json_object_array_length(list) : 0;
+    for (size_t i = 0; i < n; i++) {
+        json_object *entry = json_object_array_get_idx(list, i);
+        json_object *token = json_object_object_get(entry, "token");
+        json_object *best = json_object_object_get(entry, "top_logprobs");
+        const char *comma = i > 0 ? ", " : "";
+        serve_put(&tokens, "%r%o", comma, token);
+        serve_put(&numbers, "%r%o", comma, json_object_object_get(entry, "logprob"));
+        serve_put(&offsets, "%r%i", comma, c->offset);
+        c->offset += json_object_get_string_len(token);
+        json_object *named = json_object_new_object();
+        for (size_t k = 0; named != NULL && k < json_object_array_length(best); k++) {
+            json_object *one = json_object_array_get_idx(best, k);
+            json_object_object_add(named,
+                                   json_object_get_string(json_object_object_get(one, "token")),
+                                   json_object_get(json_object_object_get(one, "logprob")));
+        }
+        serve_put(&top, "%r%o", comma, named);
+        json_object_put(named);
+    }
+    serve_put(out,
+              "{'tokens': [%r], 'token_logprobs': [%r], 'top_logprobs': [%r], 'text_offset': "
+              "[%r]}",
+              n > 0 ? tokens.at : "", n > 0 ? numbers.at : "", n > 0 ? top.at : "",
+              n > 0 ? offsets.at : "");
+    json_object_put(list);
+    serve_text_free(&all);
+    serve_text_free(&tokens);
+    serve_text_free(&numbers);
+    serve_text_free(&top);
+    serve_text_free(&offsets);
+}
+
+static void put_head(const serve_request *r, serve_text *out)
+{
+    serve_put(out,
+              "{'id': %s, 'object': 'text_completion', 'created': %i, 'model': %s, "
+              "'system_fingerprint': null, 'choices': [",
+              r->id, r->created, r->server->options.name);
+}
+
+static void put_choice(serve_choice *c, const serve_text *text, const char *entries,
+                       const char *reason, serve_text *out)
+{
+    serve_put(out, "{'index': %i, 'text': %t, 'logprobs': ", (int64_t)c->index, text);
+    if (entries != NULL && c->request->settings.generate.logprobs)
+        put_logprobs(c, entries, out);
+    else
+        serve_put(out, "null");
+    serve_put(out, ", 'finish_reason': %s}", reason);
+}
+
+static void event(serve_choice *c, const serve_event *event)
+{
+    serve_text out = {0}, text = {0};
+    if (event->kind == SERVE_BEGIN && c->prompt == NULL)
+        return;
+    if (event->kind == SERVE_BEGIN)
+        serve_put(&text, "%r", c->prompt);
+    else
+        serve_text_add(&text, event->text, event->length);
+    put_head(c->request, &out);
+    put_choice(c, &text, event->logprobs, event->kind == SERVE_END ? serve_finish_reason(c) : NULL,
+               &out);
+    serve_put(&out, "]}");
+    serve_send(c->request, NULL, &out);
+    serve_text_free(&text);
+}
+
+static void close_stream(serve_request *r)
+{
+    serve_text out = {0};
+    if (r->settings.usage) {
+        put_head(r, &out);
+        serve_put(&out, "], 'usage': ");
+        serve_put_usage(r, &out);
+        serve_put(&out, "}");
+        serve_send(r, NULL, &out);
+    }
+    serve_put(&out, "[DONE]");
+    serve_send(r, NULL, &out);
+}
+
+static void answer(serve_request *r, serve_text *out)
+{
+    put_head(r, out);
+    for (size_t i = 0; i < r->n_choices; i++) {
+        serve_choice *c = &r->choices[i];
+        serve_text text = {0};
+        serve_put(out, i > 0 ? ", " : "");
+        serve_put(&text, "%r", c->prompt != NULL ? c->prompt : "");
+        serve_text_add(&text, c->text.at, c->text.n);
+        put_choice(c, &text, c->logprobs.n > 0 ? c->logprobs.at : "", serve_finish_reason(c), out);
+        serve_text_free(&text);
+    }
+    serve_put(out, "], 'usage': ");
+    serve_put_usage(r, out);
+    serve_put(out, "}");
+}
+
+const serve_api serve_completion_api = {
+    .event = event, .close = close_stream, .answer = answer, .error = serve_put_error};
+
+/* ---- prompts -------------------------------------------------------------------------------- */
+
+static weft_status read_ids(const serve_server *server, json_object *list, serve_choice *c)
+{
+    const size_t n = json_object_array_length(list);
+    c->ids = weft_malloc((n + 1) * sizeof *c->ids);
+    c->n_ids = n;
+    if (c->ids == NULL)
+        return weft_fail(WEFT_MEMORY, "out of memory for the prompt");
+    for (size_t i = 0; i < n; i++) {
+        json_object *id = json_object_array_get_idx(list, i);
+        const int64_t value =
+            json_object_is_type(id, json_type_int) ? json_object_get_int64(id) : -1;
+        if (value < 0 || value >= server->vocabulary)
+            return weft_fail(WEFT_INVALID,
+                             "prompt: token %zu: expected one of the vocabulary's %lld", i,
+                             (long long)server->vocabulary);
+        c->ids[i] = (int32_t)value;
+    }
+    return WEFT_OK;
+}
+
+static weft_status read_prompt(serve_request *r, json_object *prompt, serve_choice *c)
+{
+    const weft_tokenizer *tokenizer = r->server->loaded.tokenizer;
+    weft_status status = WEFT_OK;
+    if (json_object_is_type(prompt, json_type_array))
+        status = read_ids(r->server, prompt, c);
+    else if (json_object_is_type(prompt, json_type_string))
+        status = weft_tokenizer_encode(tokenizer, json_object_get_string(prompt),
+                                       (size_t)json_object_get_string_len(prompt),
+                                       WEFT_TOKENIZER_ADD_SPECIAL, &c->ids, &c->n_ids);
+    else
+        return weft_fail(WEFT_INVALID, "prompt: expected a string, a list of token ids, or a list "
+                                       "of either");
+    if (status == WEFT_OK && c->n_ids == 0)
+        status = weft_fail(WEFT_INVALID, "prompt: expected at least one token");
+    if (status == WEFT_OK && r->settings.echo)
+        status = weft_tokenizer_decode(tokenizer, c->ids, c->n_ids, WEFT_TOKENIZER_SKIP_SPECIAL,
+                                       &c->prompt, NULL);
+    return status;
+}
+
+static weft_status read_prompts(serve_request *r)
+{
+    json_object *prompt = json_object_object_get(r->json, "prompt");
+    const size_t length =
+        json_object_is_type(prompt, json_type_array) ? json_object_array_length(prompt) : 0;
+    const bool list =
+        length > 0 && !json_object_is_type(json_object_array_get_idx(prompt, 0), json_type_int);
+    const size_t prompts = list ? length : 1;
+    int64_t n = 1;
+    weft_status status = serve_read_count(r->json, "n", 1, r->server->options.rows, &n);
+    if (status == WEFT_OK && prompts * (size_t)n > PROMPTS)
+        status = weft_fail(WEFT_INVALID, "prompt: expected at most %d texts", (int)PROMPTS);
+    if (status == WEFT_OK)
+        status = serve_make_choices(r, prompts * (size_t)n);
+    for (size_t i = 0; status == WEFT_OK && i < r->n_choices; i++)
+        status = read_prompt(r, list ? json_object_array_get_idx(prompt, i / (size_t)n) : prompt,
+                             &r->choices[i]);
+    return status;
+}
+
+weft_status serve_run_completion(serve_request *r)
+{
+    int64_t top = -1;
+    weft_status status = serve_parse_body(r);
+    if (status == WEFT_OK)
+        status = serve_read_generation(r);
+    if (status == WEFT_OK)
+        status = serve_read_stops(r, "stop");
+    if (status == WEFT_OK)
+        status = serve_read_count(r->json, "logprobs", 0, WEFT_TOP_LOGPROBS, &top);
+    if (status == WEFT_OK)
+        status = serve_read_flag(r->json, "echo", &r->settings.echo);
+    if (status == WEFT_OK && r->settings.echo && top >= 0)
+        status = weft_fail(WEFT_UNSUPPORTED, "echo: log-probabilities of the prompt are not "
+                                             "supported");
+    if (status == WEFT_OK && json_object_object_get(r->json, "suffix") != NULL)
+        status = weft_fail(WEFT_UNSUPPORTED, "suffix: insertion is not supported");
+    r->settings.generate.logprobs = top >= 0;
+    r->settings.generate.top_logprobs = top > 0 ? top : 0;
+    if (status == WEFT_OK)
+        status = read_prompts(r);
+    serve_make_id("cmpl-", r->id, sizeof r->id);
+    return status == WEFT_OK ? serve_start_choices(r) : status;
+}

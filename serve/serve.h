@@ -1,0 +1,67 @@
+/* serve/serve.h -- an HTTP server for one model, with the APIs of OpenAI and Anthropic.
+ *
+ *     serve_options options = {.load = load, .name = "my-model", .port = 8080};
+ *     status = serve_start(&options, &server);
+ *     ... until a signal ...
+ *     serve_stop(server, 10);
+ *
+ * One thread computes, a running batch of all requests. Other threads read requests, render
+ * prompts and write answers.
+ */
+#ifndef SERVE_SERVE_H
+#define SERVE_SERVE_H
+
+#include "weft/chat.h"
+#include "weft/generate.h"
+
+typedef struct serve_server serve_server;
+
+/* What is served; owned by the server once `load` has returned WEFT_OK. */
+typedef struct serve_model {
+    weft_model *model;
+    weft_tokenizer *tokenizer;
+    weft_chat *chat;                /* NULL: no chat template */
+    weft_generate_options generate; /* of requests that do not set an option */
+} serve_model;
+
+/* All zero: the defaults. Everything is borrowed for the life of the server. */
+typedef struct serve_options {
+    /* Loads the model. Called in the thread that computes, while /health answers 503. */
+    weft_status (*load)(void *context, serve_model *out);
+    void *context;
+    const char *name; /* of the model, in answers */
+    const char *host; /* an address, or localhost; NULL: 127.0.0.1 */
+    int port;         /* 0: any free one (serve_port) */
+
+    const char *const *keys; /* one of these n_keys is required, except for /health; 0: none is */
+    size_t n_keys;
+    /* Names besides localhost and addresses that the Host header may have, and origins of web
+     * pages that may use the server, as in "https://example.org". */
+    const char *const *hosts, *const *origins;
+    size_t n_hosts, n_origins;
+
+    int64_t rows;        /* sequences computed at a time; 0: 16 */
+    int64_t requests;    /* that wait or are computed; further ones get 503; 0: 256 */
+    int64_t connections; /* open at a time; 0: 512 */
+    int64_t body;        /* bytes of a request's body; 0: 16 MiB */
+    int64_t max_tokens;  /* the most for a request, and its default; 0: the model's positions */
+    int64_t cache;       /* bytes of the prompt cache; 0: its default; below 0: no prompt cache */
+    double timeout;      /* seconds of a request; 0: 3600 */
+    double idle;         /* seconds after which a connection without traffic is closed; 0: 60 */
+    double ping;         /* seconds without an event after which a stream gets a comment; 0: 5 */
+} serve_options;
+
+/* Starts to listen, and to load the model. WEFT_UNSUPPORTED in a build without libmicrohttpd,
+ * WEFT_IO if the address cannot be used. */
+WEFT_NODISCARD weft_status serve_start(const serve_options *options, serve_server **out);
+
+int serve_port(const serve_server *server);
+
+/* Whether the model is loaded; a failure to load it is returned. */
+weft_status serve_state(serve_server *server, bool *ready);
+
+/* Refuses new requests, waits for the others, cancels those that are left after some seconds, and
+ * frees the server. NULL is accepted. */
+void serve_stop(serve_server *server, double seconds);
+
+#endif

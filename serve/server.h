@@ -1,0 +1,287 @@
+/* serve/server.h -- the server's records, and functions shared by its files.
+ *
+ * http.c receives requests and sends answers, by libmicrohttpd's threads. routes.c finds the
+ * function of a route. A function either replies, or reads the settings of a generation
+ * (settings.c, messages_in.c) and starts a thread for each of its choices (choice.c), which renders
+ * the prompt, hands it to the thread that computes (worker.c) and gives what comes back to the
+ * route's API (a serve_api). watch.c looks after waiting connections.
+ *
+ * Locks, in the order in which they are taken: serve_server.lock, serve_request.lock.
+ */
+#ifndef SERVE_SERVER_H
+#define SERVE_SERVER_H
+
+#include <json-c/json.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "serve/serve.h"
+#include "serve/text.h"
+#include "weft/session.h"
+
+struct MHD_Connection;
+struct MHD_Daemon;
+typedef struct serve_request serve_request;
+typedef struct serve_choice serve_choice;
+typedef struct serve_job serve_job;
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+typedef struct serve_error {
+    int http;         /* status; 0: no error */
+    const char *type; /* as OpenAI's API has it */
+    char message[512];
+    int64_t prompt_tokens, context; /* of exceed_context_size_error */
+} serve_error;
+
+typedef struct serve_call {
+    char *name, *arguments;
+    char id[16];
+} serve_call;
+
+typedef enum serve_event_kind {
+    SERVE_BEGIN,
+    SERVE_TEXT,
+    SERVE_REASONING,
+    SERVE_CALL, /* the choice's last call */
+    SERVE_END
+} serve_event_kind;
+
+typedef struct serve_event {
+    serve_event_kind kind;
+    const char *text;
+    size_t length;
+    const char *logprobs; /* TEXT: JSON values for its tokens, separated by commas; NULL: none */
+} serve_event;
+
+/* How an API writes answers; the request's record has what is written. */
+typedef struct serve_api {
+    void (*event)(serve_choice *choice, const serve_event *event); /* of a stream */
+    void (*close)(serve_request *request); /* the end of a stream, after all choices' */
+    void (*answer)(serve_request *request, serve_text *out); /* not a stream */
+    void (*error)(const serve_error *error, serve_text *out);
+    bool named; /* events have names */
+} serve_api;
+
+extern const serve_api serve_chat_api, serve_completion_api;
+
+/* ---- requests ------------------------------------------------------------------------------- */
+
+enum { SERVE_STOPS = 32 };
+
+/* What a request asks for; its strings belong to its body. */
+typedef struct serve_settings {
+    bool stream, usage; /* usage: a stream ends with it */
+    bool echo;
+    weft_generate_options generate;
+    const char *stops[SERVE_STOPS];
+    json_object *messages; /* of a chat, owned; NULL: the choices have prompts */
+    const char *messages_text;
+    weft_tool *tools;
+    size_t n_tools;
+    serve_text variables, schema; /* schema: that of turn */
+    weft_thinking thinking;
+    weft_session_turn turn;
+    bool one_call;  /* stop after the first call */
+    bool must_call; /* the document is a call: {"name", "arguments"} */
+} serve_settings;
+
+struct serve_choice {
+    serve_request *request;
+    size_t index;
+    int32_t *ids; /* the prompt of a completion */
+    size_t n_ids;
+    char *prompt; /* its text, for echo */
+
+    serve_text text, reasoning, document;
+    serve_call *calls;
+    size_t n_calls;
+    serve_text logprobs, pending; /* JSON values, separated by commas; of tokens without text yet */
+    int64_t offset;               /* characters of the tokens so far, for completions */
+    int64_t prompt_tokens, cached_tokens, tokens;
+    weft_finish reason;
+    weft_finish_detail detail;
+    bool begun;
+};
+
+typedef struct serve_route serve_route;
+
+struct serve_request {
+    serve_server *server;
+    const serve_route *route;
+    const serve_api *api;
+    struct MHD_Connection *connection;
+    int socket;
+    char *path; /* what follows the route's path */
+    char *url;
+    char id[40];
+    int64_t created;
+    double start;
+    serve_text body;
+    json_object *json; /* the body, parsed */
+    serve_settings settings;
+    serve_choice *choices;
+    size_t n_choices;
+    weft_cancel *cancel;
+    atomic_int references;
+
+    pthread_mutex_t lock; /* of all below */
+    size_t running;       /* choices */
+    serve_error error;
+    int http; /* status of the answer; 0: not known yet */
+    const char *type;
+    serve_text out; /* of which `sent` bytes are sent */
+    size_t sent;
+    bool streams, done, suspended, handled, gone, stalled;
+    double last;                   /* time of the last event */
+    int64_t sequence, block, item; /* state of APIs whose events are numbered */
+    int part;                      /* what the open block holds: a serve_event_kind */
+    serve_request *next, *before;  /* in the server's list; its lock */
+};
+
+/* ---- the server ----------------------------------------------------------------------------- */
+
+typedef struct serve_counts {
+    int64_t requests, failed, cancelled, prompt_tokens, cached_tokens, tokens, steps, most_rows;
+    double prompt_seconds, decode_seconds;
+} serve_counts;
+
+struct serve_server {
+    serve_options options;
+    struct MHD_Daemon *daemon;
+    pthread_t worker, watch;
+    bool has_worker, has_watch;
+    serve_model loaded; /* constant once `ready` */
+    int64_t positions, vocabulary;
+    int64_t started;
+    weft_prompt_cache *cache;
+
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t work, idle;
+    bool ready, stopping, ended;
+    weft_status status; /* of loading */
+    char message[512];
+    serve_request *requests; /* all that are not answered yet */
+    size_t n_requests, n_threads;
+    serve_job *queue, **last;
+    size_t n_queue, n_active;
+    serve_counts counts;
+    uint64_t ids;
+};
+
+double serve_seconds(void);
+/* Writes a random id of letters and digits: a prefix and 24 characters, as far as there is room. */
+void serve_make_id(const char *prefix, char *out, size_t size);
+
+/* ---- http.c --------------------------------------------------------------------------------- */
+
+weft_status serve_http_start(serve_server *server);
+void serve_http_stop(serve_server *server);
+/* Adds to the answer, and wakes its connection. A stream that is not read is cancelled when a
+ * megabyte waits. */
+void serve_write(serve_request *request, const char *at, size_t n);
+/* Sets status and type of the answer; what is written from now on is sent at once. */
+void serve_begin_stream(serve_request *request);
+void serve_close(serve_request *request);
+/* The whole answer, taken over. */
+void serve_reply(serve_request *request, int http, const char *type, serve_text *body);
+/* One event of a stream, with a name unless that is NULL. */
+void serve_send(serve_request *request, const char *name, serve_text *data);
+void serve_request_keep(serve_request *request);
+void serve_request_drop(serve_request *request);
+
+/* ---- errors.c ------------------------------------------------------------------------------- */
+
+/* The error of the calling thread's last failure. */
+serve_error serve_error_of(weft_status status);
+serve_error serve_error_make(int http, const char *format, ...) WEFT_PRINTF(2, 3);
+/* Ends a request with an error: a reply, or an event in a stream that has begun. */
+void serve_fail(serve_request *request, const serve_error *error);
+
+/* ---- guard.c -------------------------------------------------------------------------------- */
+
+/* Checks host, origin and key of a request; http 0: it may pass. */
+serve_error serve_guard(const serve_server *server, struct MHD_Connection *connection,
+                        bool needs_key);
+/* The origin to be named in the answer, if the request has one that is allowed. */
+const char *serve_guard_origin(const serve_server *server, struct MHD_Connection *connection);
+
+/* ---- routes.c ------------------------------------------------------------------------------- */
+
+struct serve_route {
+    const char *method, *path;
+    bool open;  /* needs no key */
+    bool loads; /* needs the model */
+    const serve_api *api;
+    /* Replies, or starts the request's choices. A failure is its answer. */
+    weft_status (*run)(serve_request *request);
+};
+
+/* The route of a request. NULL: none; *path_known: with another method there is one. */
+const serve_route *serve_find_route(const char *method, const char *path, bool *path_known);
+
+/* ---- openai_chat.c, openai_completions.c ---------------------------------------------------- */
+
+weft_status serve_run_chat(serve_request *request);
+weft_status serve_run_completion(serve_request *request);
+/* Reads the settings of a chat. */
+weft_status serve_read_chat(serve_request *request);
+/* Why a choice has ended, in OpenAI's words. */
+const char *serve_finish_reason(const serve_choice *choice);
+void serve_put_usage(const serve_request *request, serve_text *out);
+void serve_put_error(const serve_error *error, serve_text *out);
+
+/* ---- fields.c ------------------------------------------------------------------------------- */
+
+/* Members of a request's body. Those that are absent or null change nothing. */
+weft_status serve_read_number(json_object *object, const char *key, double low, double high,
+                              double *out);
+weft_status serve_read_count(json_object *object, const char *key, int64_t low, int64_t high,
+                             int64_t *out);
+weft_status serve_read_flag(json_object *object, const char *key, bool *out);
+weft_status serve_read_text(json_object *object, const char *key, const char **out);
+/* The text of a JSON value that is a string without NUL; otherwise NULL. */
+const char *serve_plain(json_object *value);
+/* Parses the body, which must be a JSON object, into request->json. */
+weft_status serve_parse_body(serve_request *request);
+
+/* ---- settings.c, messages_in.c -------------------------------------------------------------- */
+
+/* Sampling, lengths, stops and stream of the request's body, with the names of OpenAI's API. */
+weft_status serve_read_generation(serve_request *request);
+weft_status serve_read_stops(serve_request *request, const char *key);
+/* Tools, tool_choice and response_format. */
+weft_status serve_read_tools(serve_request *request, json_object *tools);
+weft_status serve_read_tool_choice(serve_request *request, json_object *choice);
+weft_status serve_read_format(serve_request *request, json_object *format);
+weft_status serve_read_template(serve_request *request);
+/* Takes an array of messages over, and makes it that of the settings. */
+weft_status serve_read_messages(serve_request *request, json_object *messages);
+void serve_settings_free(serve_settings *settings);
+
+/* ---- choice.c ------------------------------------------------------------------------------- */
+
+/* Makes n choices. */
+weft_status serve_make_choices(serve_request *request, size_t n);
+/* Starts a thread for each of them. */
+weft_status serve_start_choices(serve_request *request);
+/* The rendered prompt of a chat, which the caller frees. */
+weft_status serve_render(serve_request *request, char **text, size_t *length, size_t *tokens);
+
+/* ---- worker.c ------------------------------------------------------------------------------- */
+
+weft_status serve_worker_start(serve_server *server);
+void serve_worker_stop(serve_server *server);
+/* As weft_generate, in the server's batch. */
+weft_status serve_generate(serve_server *server, const int32_t *ids, size_t n,
+                           const weft_generate_options *options, weft_generate_fn *callback,
+                           void *context, weft_generate_stats *stats);
+/* Calls a function in the thread that computes, between two steps. */
+weft_status serve_compute(serve_server *server, weft_status (*call)(void *context), void *context);
+
+/* ---- watch.c -------------------------------------------------------------------------------- */
+
+weft_status serve_watch_start(serve_server *server);
+void serve_watch_stop(serve_server *server);
+
+#endif

@@ -1,0 +1,308 @@
+/* serve/settings.c -- reads what a request asks for: sampling, lengths, stops, tools and the format
+ * of the answer. */
+#include <string.h>
+#include <sys/random.h>
+
+#include "serve/server.h"
+#include "weft/memory.h"
+
+void serve_settings_free(serve_settings *s)
+{
+    json_object_put(s->messages);
+    weft_free(s->tools);
+    serve_text_free(&s->variables);
+    serve_text_free(&s->schema);
+    *s = (serve_settings){0};
+}
+
+/* ---- sampling ------------------------------------------------------------------------------- */
+
+weft_status serve_read_stops(serve_request *request, const char *key)
+{
+    serve_settings *s = &request->settings;
+    json_object *value = json_object_object_get(request->json, key);
+    const bool list = json_object_is_type(value, json_type_array);
+    const size_t n = value == NULL ? 0 : list ? json_object_array_length(value) : 1;
+    if (n > SERVE_STOPS)
+        return weft_fail(WEFT_INVALID, "%s: expected at most %d strings, got %zu", key,
+                         (int)SERVE_STOPS, n);
+    for (size_t i = 0; i < n; i++) {
+        const char *text = serve_plain(list ? json_object_array_get_idx(value, i) : value);
+        if (text == NULL || *text == '\0')
+            return weft_fail(WEFT_INVALID,
+                             "%s: expected a string, or a list of strings, that are "
+                             "not empty and without \\u0000",
+                             key);
+        s->stops[i] = text;
+    }
+    s->generate.stop_texts = s->stops;
+    s->generate.n_stop_texts = (int)n;
+    return WEFT_OK;
+}
+
+static weft_status read_seed(serve_request *request)
+{
+    int64_t seed = -1;
+    const weft_status status = serve_read_count(request->json, "seed", INT64_MIN, INT64_MAX, &seed);
+    request->settings.generate.seed = (uint64_t)seed;
+    if (json_object_object_get(request->json, "seed") == NULL &&
+        getrandom(&request->settings.generate.seed, sizeof(uint64_t), 0) < 0)
+        request->settings.generate.seed = (uint64_t)(request->start * 1e9);
+    return status;
+}
+
+static weft_status read_sampler(serve_request *request)
+{
+    weft_sampler_options *o = &request->settings.generate.sampler;
+    const struct {
+        const char *key;
+        double low, high, *out;
+    } numbers[] = {
+        {"temperature", 0, 100, &o->temperature},
+        {"top_p", 0, 1, &o->top_p},
+        {"min_p", 0, 1, &o->min_p},
+        {"presence_penalty", -100, 100, &o->presence_penalty},
+        {"frequency_penalty", -100, 100, &o->frequency_penalty},
+        {"repetition_penalty", 1e-6, 100, &o->repetition_penalty},
+        {"repeat_penalty", 1e-6, 100, &o->repetition_penalty},
+        {"xtc_probability", 0, 1, &o->xtc_probability},
+        {"xtc_threshold", 0, 1, &o->xtc_threshold},
+    };
+    weft_status status = serve_read_count(request->json, "top_k", -1, INT32_MAX, &o->top_k);
+    o->top_k = o->top_k > 0 ? o->top_k : 0;
+    for (size_t i = 0; status == WEFT_OK && i < sizeof numbers / sizeof *numbers; i++)
+        status = serve_read_number(request->json, numbers[i].key, numbers[i].low, numbers[i].high,
+                                   numbers[i].out);
+    return status;
+}
+
+static weft_status read_lengths(serve_request *request)
+{
+    const serve_server *server = request->server;
+    static const char *const keys[] = {"max_tokens", "max_completion_tokens", "max_output_tokens"};
+    int64_t limit = server->options.max_tokens, most = -1;
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; status == WEFT_OK && i < sizeof keys / sizeof *keys; i++)
+        status = serve_read_count(request->json, keys[i], 0, INT32_MAX, &most);
+    if (limit == 0)
+        limit = server->positions > 0 ? server->positions : 4096;
+    most = most < 0 || most > limit ? limit : most;
+    request->settings.generate.max_tokens = most > 0 ? most : -1;
+    return status;
+}
+
+static weft_status read_stream(serve_request *request)
+{
+    serve_settings *s = &request->settings;
+    json_object *options = json_object_object_get(request->json, "stream_options");
+    weft_status status = serve_read_flag(request->json, "stream", &s->stream);
+    if (status == WEFT_OK && options != NULL && !json_object_is_type(options, json_type_object))
+        return weft_fail(WEFT_INVALID, "stream_options: expected an object");
+    return status == WEFT_OK && options != NULL
+               ? serve_read_flag(options, "include_usage", &s->usage)
+               : status;
+}
+
+weft_status serve_read_generation(serve_request *request)
+{
+    serve_settings *s = &request->settings;
+    s->generate = request->server->loaded.generate;
+    s->generate.cancel = request->cancel;
+    s->generate.timeout = request->server->options.timeout;
+    s->generate.prompt_cache = request->server->cache;
+    weft_status status = read_sampler(request);
+    if (status == WEFT_OK)
+        status = read_lengths(request);
+    if (status == WEFT_OK)
+        status = read_seed(request);
+    if (status == WEFT_OK)
+        status = serve_read_flag(request->json, "ignore_eos", &s->generate.ignore_eos);
+    if (status == WEFT_OK)
+        status = read_stream(request);
+    return status;
+}
+
+/* ---- tools ---------------------------------------------------------------------------------- */
+
+/* A tool of OpenAI's chat, {"type", "function": {...}}, or of the other APIs, {"name", ...}. */
+static weft_status read_tool(json_object *value, size_t i, weft_tool *out)
+{
+    json_object *function = json_object_object_get(value, "function"), *parameters = NULL;
+    if (!json_object_is_type(function, json_type_object))
+        function = value;
+    if (!json_object_is_type(function, json_type_object))
+        return weft_fail(WEFT_INVALID, "tools[%zu]: expected an object", i);
+    weft_status status = serve_read_text(function, "name", &out->name);
+    if (status == WEFT_OK)
+        status = serve_read_text(function, "description", &out->description);
+    if (status == WEFT_OK && (out->name == NULL || *out->name == '\0'))
+        return weft_fail(WEFT_UNSUPPORTED, "tools[%zu]: expected a function with a name", i);
+    if (!json_object_object_get_ex(function, "parameters", &parameters))
+        json_object_object_get_ex(function, "input_schema", &parameters);
+    if (status == WEFT_OK && parameters != NULL) {
+        if (!json_object_is_type(parameters, json_type_object))
+            return weft_fail(WEFT_INVALID, "tools[%zu]: parameters: expected a JSON Schema", i);
+        out->parameters = json_object_to_json_string(parameters);
+    }
+    return status;
+}
+
+weft_status serve_read_tools(serve_request *request, json_object *tools)
+{
+    serve_settings *s = &request->settings;
+    if (tools == NULL)
+        return WEFT_OK;
+    if (!json_object_is_type(tools, json_type_array))
+        return weft_fail(WEFT_INVALID, "tools: expected an array");
+    const size_t n = json_object_array_length(tools);
+    weft_status status = WEFT_OK;
+    s->tools = weft_calloc(n + 1, sizeof *s->tools);
+    if (s->tools == NULL)
+        return weft_fail(WEFT_MEMORY, "out of memory for the tools");
+    for (size_t i = 0; status == WEFT_OK && i < n; i++)
+        status = read_tool(json_object_array_get_idx(tools, i), i, &s->tools[i]);
+    s->n_tools = n;
+    return status;
+}
+
+/* The document of a call that must come: of one tool, or of any. */
+static weft_status require_call(serve_settings *s, const char *name)
+{
+    size_t n = 0;
+    serve_put(&s->schema, "{'anyOf': [");
+    for (size_t i = 0; i < s->n_tools; i++) {
+        const weft_tool *tool = &s->tools[i];
+        if (name != NULL && strcmp(name, tool->name) != 0)
+            continue;
+        serve_put(&s->schema,
+                  "%r{'type': 'object', 'properties': {'name': {'const': %s}, 'arguments': %r}, "
+                  "'required': ['name', 'arguments'], 'additionalProperties': false}",
+                  n++ > 0 ? ", " : "", tool->name,
+                  tool->parameters != NULL ? tool->parameters
+                                           : "{\"type\": \"object\", \"properties\": {}}");
+    }
+    serve_put(&s->schema, "]}");
+    if (n == 0)
+        return weft_fail(WEFT_INVALID, "tool_choice: there is no tool %s",
+                         name != NULL ? weft_printable(name) : "");
+    s->must_call = true;
+    s->turn.structured = WEFT_STRUCTURED_CONSTRAINED;
+    return WEFT_OK;
+}
+
+weft_status serve_read_tool_choice(serve_request *request, json_object *choice)
+{
+    serve_settings *s = &request->settings;
+    const char *word = serve_plain(choice);
+    bool parallel = true;
+    weft_status status = serve_read_flag(request->json, "parallel_tool_calls", &parallel);
+    s->one_call = !parallel;
+    if (status != WEFT_OK || choice == NULL)
+        return status;
+    if (json_object_is_type(choice, json_type_object)) {
+        json_object *function = json_object_object_get(choice, "function");
+        word = serve_plain(json_object_object_get(choice, "type"));
+        const char *name =
+            serve_plain(json_object_object_get(function ? function : choice, "name"));
+        if (name != NULL)
+            return require_call(s, name);
+    }
+    if (word == NULL)
+        return weft_fail(WEFT_INVALID, "tool_choice: expected auto, none, required, or a tool");
+    if (strcmp(word, "required") == 0 || strcmp(word, "any") == 0)
+        return require_call(s, NULL);
+    s->turn.no_tools = strcmp(word, "none") == 0;
+    return strcmp(word, "none") == 0 || strcmp(word, "auto") == 0
+               ? WEFT_OK
+               : weft_fail(WEFT_INVALID,
+                           "tool_choice: expected auto, none, required, or a tool, "
+                           "got \"%s\"",
+                           weft_printable(word));
+}
+
+/* ---- the format of the answer --------------------------------------------------------------- */
+
+weft_status serve_read_format(serve_request *request, json_object *format)
+{
+    serve_settings *s = &request->settings;
+    const char *type = NULL;
+    bool prompted = false;
+    if (format == NULL)
+        return WEFT_OK;
+    if (!json_object_is_type(format, json_type_object))
+        return weft_fail(WEFT_INVALID, "response_format: expected an object");
+    weft_status status = serve_read_text(format, "type", &type);
+    if (status == WEFT_OK)
+        status = serve_read_flag(format, "prompted", &prompted);
+    if (status != WEFT_OK || (type != NULL && strcmp(type, "text") == 0))
+        return status;
+    json_object *schema = json_object_object_get(format, "schema");
+    if (type != NULL && strcmp(type, "json_schema") == 0) {
+        json_object *named = json_object_object_get(format, "json_schema");
+        schema = named != NULL ? json_object_object_get(named, "schema") : schema;
+        if (schema == NULL)
+            return weft_fail(WEFT_INVALID, "response_format: json_schema: expected a schema");
+    } else if (type == NULL || strcmp(type, "json_object") != 0) {
+        return weft_fail(WEFT_INVALID, "response_format: type: expected text, json_object or "
+                                       "json_schema");
+    }
+    if (s->must_call) /* the call comes first */
+        return WEFT_OK;
+    serve_put(&s->schema,
+              schema != NULL ? "%o" : "{'type': 'object', 'additionalProperties': true}", schema);
+    s->turn.structured = prompted || (s->n_tools > 0 && !s->turn.no_tools)
+                             ? WEFT_STRUCTURED_PROMPTED
+                             : WEFT_STRUCTURED_CONSTRAINED;
+    return WEFT_OK;
+}
+
+/* ---- the template --------------------------------------------------------------------------- */
+
+/* With a call that must come, the template gets the tools as a variable: the answer is a document,
+ * which goes without tools. */
+static void add_tools(serve_settings *s, json_object *variables)
+{
+    serve_text json = {0};
+    serve_put(&json, "[");
+    for (size_t i = 0; i < s->n_tools; i++)
+        serve_put(&json,
+                  "%r{'type': 'function', 'function': {'name': %s, 'description': %s, "
+                  "'parameters': %r}}",
+                  i > 0 ? ", " : "", s->tools[i].name,
+                  s->tools[i].description != NULL ? s->tools[i].description : "",
+                  s->tools[i].parameters != NULL ? s->tools[i].parameters
+                                                 : "{\"type\": \"object\", \"properties\": {}}");
+    serve_put(&json, "]");
+    json_object_object_add(variables, "tools", json.failed ? NULL : json_tokener_parse(json.at));
+    serve_text_free(&json);
+}
+
+weft_status serve_read_template(serve_request *request)
+{
+    serve_settings *s = &request->settings;
+    json_object *given = json_object_object_get(request->json, "chat_template_kwargs");
+    json_object *effort = json_object_object_get(request->json, "reasoning_effort");
+    json_object *variables = NULL, *thinking;
+    if (given != NULL && !json_object_is_type(given, json_type_object))
+        return weft_fail(WEFT_INVALID, "chat_template_kwargs: expected an object");
+    if (given != NULL ? json_object_deep_copy(given, &variables, NULL) != 0
+                      : (variables = json_object_new_object()) == NULL)
+        return weft_fail(WEFT_MEMORY, "out of memory for the template's variables");
+    if (json_object_object_get_ex(variables, "enable_thinking", &thinking)) {
+        s->thinking = json_object_get_boolean(thinking) ? WEFT_THINKING_ON : WEFT_THINKING_OFF;
+        json_object_object_del(variables, "enable_thinking");
+    }
+    if (effort != NULL && !json_object_object_get_ex(variables, "reasoning_effort", NULL))
+        json_object_object_add(variables, "reasoning_effort", json_object_get(effort));
+    if (s->must_call)
+        add_tools(s, variables);
+    if (json_object_object_length(variables) > 0)
+        serve_put(&s->variables, "%o", variables);
+    json_object_put(variables);
+    s->turn.schema = s->schema.at;
+    weft_status status =
+        serve_read_flag(request->json, "continue_final_message", &s->turn.continue_final);
+    return s->variables.failed || s->schema.failed
+               ? weft_fail(WEFT_MEMORY, "out of memory for the template's variables")
+               : status;
+}

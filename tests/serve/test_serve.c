@@ -1,0 +1,493 @@
+/* tests/serve/test_serve.c -- serve/: routes, answers, streams and errors, over HTTP. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/check.h"
+#include "tests/serve/client.h"
+#include "weft/memory.h"
+
+#define USER(text) "\"messages\": [{\"role\": \"user\", \"content\": \"" text "\"}]"
+#define CHAT "/v1/chat/completions"
+
+/* The server that most cases share. */
+static serve_server *shared;
+
+static int port(void)
+{
+    if (shared == NULL)
+        shared = client_server((serve_options){.rows = 4, .body = 1 << 20});
+    return shared != NULL ? serve_port(shared) : 0;
+}
+
+/* An error of OpenAI's form, whose message contains `part`. */
+static void expect_error(const char *path, const char *body, int status, const char *part)
+{
+    json_object *root = client_json(port(), path, body, status);
+    CHECK_EQ_INT(json_object_get_int(client_at(root, "error.code")), status);
+    CHECK(client_text(root, "error.type") != NULL);
+    CHECK_CONTAINS(client_text(root, "error.message"), part);
+    json_object_put(root);
+}
+
+/* ---- routes --------------------------------------------------------------------------------- */
+
+static void routes_answer(void)
+{
+    json_object *root = client_json(port(), "/health", NULL, 200);
+    CHECK_STR(client_text(root, "status"), "ok");
+    json_object_put(root);
+    root = client_json(port(), "/v1/models", NULL, 200);
+    CHECK_STR(client_text(root, "object"), "list");
+    CHECK_STR(client_text(root, "data.0.id"), "storyteller");
+    json_object_put(root);
+    root = client_json(port(), "/v1/models/storyteller", NULL, 200);
+    CHECK_STR(client_text(root, "object"), "model");
+    json_object_put(root);
+    client_reply head = client_ask(port(), "HEAD", "/", NULL);
+    CHECK_EQ_INT(head.status, 200);
+    CHECK_EQ_INT(head.length, 0);
+    client_free(&head);
+    CHECK(client_metric(port(), "requests_total") >= 4);
+}
+
+static void wrong_requests_get_errors(void)
+{
+    expect_error("/v1/models/other", NULL, 404, "other");
+    expect_error("/v1/chat", NULL, 404, "no such route");
+    expect_error(CHAT, NULL, 405, "method");
+    expect_error("/tokenize", "{\"content\": 5}", 400, "expected a string");
+    expect_error(CHAT, "", 400, "body");
+    expect_error(CHAT, "[1]", 400, "JSON object");
+    expect_error(CHAT, "{\"messages\": [", 400, "body");
+    expect_error(CHAT, "{\"messages\": []} x", 400, "body");
+    expect_error(CHAT, "{}", 400, "messages");
+    expect_error(CHAT, "{\"messages\": [{\"content\": \"x\"}]}", 400, "role");
+    expect_error(CHAT, "{\"messages\": [{\"role\": \"user\", \"content\": 7}]}", 400, "content");
+    expect_error(CHAT, "{" USER("x") ", \"temperature\": \"hot\"}", 400, "temperature");
+    expect_error(CHAT, "{" USER("x") ", \"top_p\": 1.5}", 400, "top_p");
+    expect_error(CHAT, "{" USER("x") ", \"n\": 0}", 400, "n: expected");
+    expect_error(CHAT, "{" USER("x") ", \"max_tokens\": 1.5}", 400, "max_tokens");
+    expect_error(CHAT, "{" USER("x") ", \"stop\": [\"\"]}", 400, "stop");
+    expect_error(CHAT, "{" USER("x") ", \"top_logprobs\": 2}", 400, "logprobs");
+    expect_error(CHAT, "{" USER("x") ", \"logprobs\": true, \"top_logprobs\": 21}", 400, "20");
+    expect_error(CHAT, "{" USER("x") ", \"tool_choice\": \"required\"}", 400, "no tool");
+    expect_error(CHAT, "{" USER("x") ", \"response_format\": {\"type\": \"xml\"}}", 400, "type");
+    expect_error(CHAT,
+                 "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image_url\", "
+                 "\"image_url\": {\"url\": \"x\"}}]}]}",
+                 501, "only text");
+    expect_error("/v1/completions", "{\"prompt\": [1, 99999999]}", 400, "vocabulary");
+    expect_error("/v1/completions", "{\"prompt\": \"a\", \"echo\": true, \"logprobs\": 1}", 501,
+                 "echo");
+    expect_error("/detokenize", "{\"tokens\": [-1]}", 400, "tokens[0]");
+}
+
+static void bodies_have_a_limit(void)
+{
+    char *text = weft_malloc((2 << 20) + 1);
+    memset(text, ' ', 2 << 20);
+    text[2 << 20] = '\0';
+    client_reply r = client_ask(port(), "POST", CHAT, text);
+    CHECK_EQ_INT(r.status, 413);
+    client_free(&r);
+    weft_free(text);
+}
+
+static void prompts_that_are_too_long_are_refused(void)
+{
+    char *text = weft_malloc(40000);
+    size_t n = (size_t)sprintf(text, "{\"prompt\": \"");
+    for (int i = 0; i < 5000; i++)
+        n += (size_t)sprintf(text + n, "cat %d", i % 10);
+    sprintf(text + n, "\"}");
+    json_object *root = client_json(port(), "/v1/completions", text, 400);
+    CHECK_STR(client_text(root, "error.type"), "exceed_context_size_error");
+    CHECK(json_object_get_int(client_at(root, "error.n_ctx")) > 0);
+    CHECK(json_object_get_int(client_at(root, "error.n_prompt_tokens")) >=
+          json_object_get_int(client_at(root, "error.n_ctx")));
+    json_object_put(root);
+    weft_free(text);
+}
+
+static void tokens_become_text_again(void)
+{
+    json_object *root = client_json(port(), "/tokenize", "{\"content\": \"A small cat.\"}", 200);
+    char *body =
+        weft_format("{\"tokens\": %s}", json_object_to_json_string(client_at(root, "tokens")));
+    json_object_put(root);
+    root = client_json(port(), "/detokenize", body, 200);
+    CHECK_STR(client_text(root, "content"), "A small cat.");
+    json_object_put(root);
+    weft_free(body);
+    root = client_json(port(), "/apply-template", "{" USER("Hi") "}", 200);
+    CHECK_CONTAINS(client_text(root, "prompt"), "<|im_start|>user\nHi<|im_end|>");
+    json_object_put(root);
+}
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+static void completions_are_those_of_weft_generate(void)
+{
+    static const struct {
+        const char *prompt, *body;
+        weft_generate_options options;
+    } cases[] = {
+        {"Once upon a time", "\"temperature\": 0, \"max_tokens\": 40", {.max_tokens = 40}},
+        {"The dog",
+         "\"temperature\": 0.8, \"seed\": 11, \"max_completion_tokens\": 30",
+         {.max_tokens = 30, .seed = 11, .sampler.temperature = 0.8}},
+        {"Lily",
+         "\"temperature\": 1, \"seed\": 3, \"max_tokens\": 30, \"top_k\": 5, \"top_p\": 0.9, "
+         "\"presence_penalty\": 0.5, \"unknown\": {\"ignored\": [1]}",
+         {.max_tokens = 30,
+          .seed = 3,
+          .sampler = {.temperature = 1, .top_k = 5, .top_p = 0.9, .presence_penalty = 0.5}}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *alone = client_alone(cases[i].prompt, &cases[i].options);
+        char *body = weft_format("{\"prompt\": \"%s\", %s}", cases[i].prompt, cases[i].body);
+        json_object *root = client_json(port(), "/v1/completions", body, 200);
+        CHECK_STR(client_text(root, "choices.0.text"), alone);
+        CHECK_EQ_INT(json_object_get_int(client_at(root, "usage.total_tokens")),
+                     json_object_get_int(client_at(root, "usage.prompt_tokens")) +
+                         json_object_get_int(client_at(root, "usage.completion_tokens")));
+        json_object_put(root);
+        weft_free(body);
+        weft_free(alone);
+    }
+}
+
+/* The texts of a stream of chats, joined. Checks what every event has. */
+static char *join(char *body, int *events, const char **finish, json_object **usage)
+{
+    char *text = weft_strdup(""), *data = NULL;
+    bool done = false;
+    *events = 0;
+    for (char *at = client_event(body, &data); at != NULL; at = client_event(at, &data)) {
+        CHECK(!done);
+        done = strcmp(data, "[DONE]") == 0;
+        if (done || data[0] == ':')
+            continue;
+        json_object *event = json_tokener_parse(data);
+        CHECK_STR(client_text(event, "object"), "chat.completion.chunk");
+        if (client_at(event, "choices.0") == NULL && client_at(event, "usage") != NULL)
+            *usage = json_object_get(client_at(event, "usage"));
+        if (*events == 0)
+            CHECK_STR(client_text(event, "choices.0.delta.role"), "assistant");
+        const char *piece = client_text(event, "choices.0.delta.content");
+        char *longer = weft_format("%s%s", text, piece != NULL ? piece : "");
+        weft_free(text);
+        text = longer;
+        const char *reason = client_text(event, "choices.0.finish_reason");
+        if (reason != NULL)
+            *finish = strcmp(reason, "stop") == 0     ? "stop"
+                      : strcmp(reason, "length") == 0 ? "length"
+                                                      : "other";
+        json_object_put(event);
+        ++*events;
+    }
+    CHECK(done);
+    return text;
+}
+
+static void streams_have_the_text_of_the_whole_answer(void)
+{
+    static const char asked[] = USER("Tell a story.") ", \"max_tokens\": 30, \"seed\": 5, "
+                                                      "\"temperature\": 1";
+    char *body = weft_format("{%s}", asked);
+    json_object *whole = client_json(port(), CHAT, body, 200);
+    weft_free(body);
+    body =
+        weft_format("{%s, \"stream\": true, \"stream_options\": {\"include_usage\": true}}", asked);
+    client_reply r = client_ask(port(), "POST", CHAT, body);
+    CHECK_EQ_INT(r.status, 200);
+    CHECK_CONTAINS(r.head, "text/event-stream");
+    int events = 0;
+    const char *finish = NULL;
+    json_object *usage = NULL;
+    char *text = join(r.body, &events, &finish, &usage);
+    CHECK(events > 10);
+    CHECK_STR(text, client_text(whole, "choices.0.message.content"));
+    CHECK_STR(finish, client_text(whole, "choices.0.finish_reason"));
+    CHECK_EQ_INT(json_object_get_int(client_at(usage, "completion_tokens")),
+                 json_object_get_int(client_at(whole, "usage.completion_tokens")));
+    CHECK(client_at(usage, "prompt_tokens_details.cached_tokens") != NULL);
+    json_object_put(usage);
+    json_object_put(whole);
+    weft_free(text);
+    weft_free(body);
+    client_free(&r);
+}
+
+static void stop_strings_are_in_no_event(void)
+{
+    json_object *whole = client_json(
+        port(), CHAT, "{" USER("A story.") ", \"max_tokens\": 60, \"temperature\": 0}", 200);
+    const char *text = client_text(whole, "choices.0.message.content");
+    char stop[8] = "";
+    if (CHECK(text != NULL && strlen(text) > 30))
+        snprintf(stop, 6, "%s", text + 20); /* begins and ends within tokens */
+    char *before = weft_format("%.*s", (int)(strstr(text, stop) - text), text);
+    json_object *string = json_object_new_string(stop);
+    char *body = weft_format("{" USER("A story.") ", \"max_tokens\": 60, \"temperature\": 0, "
+                                                  "\"stop\": [%s], \"stream\": true}",
+                             json_object_to_json_string(string));
+    client_reply r = client_ask(port(), "POST", CHAT, body);
+    int events = 0;
+    const char *finish = NULL;
+    json_object *usage = NULL;
+    char *streamed = join(r.body, &events, &finish, &usage);
+    CHECK_STR(streamed, before);
+    CHECK_STR(finish, "stop");
+    CHECK(usage == NULL);
+    json_object_put(string);
+    json_object_put(whole);
+    weft_free(streamed);
+    weft_free(before);
+    weft_free(body);
+    client_free(&r);
+}
+
+static void log_probabilities_come_with_the_best(void)
+{
+    json_object *root = client_json(port(), CHAT,
+                                    "{" USER("Hi") ", \"max_tokens\": 8, \"temperature\": 0, "
+                                                   "\"logprobs\": true, \"top_logprobs\": 3}",
+                                    200);
+    json_object *list = client_at(root, "choices.0.logprobs.content");
+    char *text = weft_strdup("");
+    CHECK(json_object_is_type(list, json_type_array) && json_object_array_length(list) > 0);
+    for (size_t i = 0; list != NULL && i < json_object_array_length(list); i++) {
+        json_object *token = json_object_array_get_idx(list, i);
+        json_object *top = client_at(token, "top_logprobs");
+        CHECK_EQ_INT(json_object_array_length(top), 3);
+        CHECK_STR(client_text(top, "0.token"), client_text(token, "token"));
+        CHECK_CLOSE(json_object_get_double(client_at(top, "0.logprob")),
+                    json_object_get_double(client_at(token, "logprob")), 0);
+        CHECK(json_object_get_double(client_at(top, "0.logprob")) >=
+              json_object_get_double(client_at(top, "1.logprob")));
+        char *longer = weft_format("%s%s", text, client_text(token, "token"));
+        weft_free(text);
+        text = longer;
+    }
+    CHECK_STR(text, client_text(root, "choices.0.message.content"));
+    json_object_put(root);
+    weft_free(text);
+    root = client_json(port(), "/v1/completions",
+                       "{\"prompt\": \"A\", \"max_tokens\": 4, \"logprobs\": 2}", 200);
+    CHECK_EQ_INT(json_object_array_length(client_at(root, "choices.0.logprobs.tokens")), 4);
+    CHECK_EQ_INT(json_object_object_length(client_at(root, "choices.0.logprobs.top_logprobs.0")),
+                 2);
+    json_object_put(root);
+}
+
+static void choices_draw_with_seeds_of_their_own(void)
+{
+    json_object *all = client_json(
+        port(), "/v1/completions",
+        "{\"prompt\": \"The\", \"n\": 3, \"seed\": 7, \"temperature\": 1, \"max_tokens\": 12}",
+        200);
+    for (int i = 0; i < 3; i++) {
+        char path[32], body[200];
+        snprintf(path, sizeof path, "choices.%d.text", i);
+        snprintf(body, sizeof body,
+                 "{\"prompt\": \"The\", \"seed\": %d, \"temperature\": 1, \"max_tokens\": 12}",
+                 7 + i);
+        json_object *one = client_json(port(), "/v1/completions", body, 200);
+        CHECK_STR(client_text(all, path), client_text(one, "choices.0.text"));
+        json_object_put(one);
+    }
+    json_object_put(all);
+    all =
+        client_json(port(), "/v1/completions",
+                    "{\"prompt\": [\"A cat\", \"A dog\"], \"echo\": true, \"max_tokens\": 2}", 200);
+    CHECK(strncmp(client_text(all, "choices.0.text"), "A cat", 5) == 0);
+    CHECK(strncmp(client_text(all, "choices.1.text"), "A dog", 5) == 0);
+    json_object_put(all);
+}
+
+/* ---- documents and tools -------------------------------------------------------------------- */
+
+#define TOOLS                                                                                      \
+    "\"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"add\", \"parameters\": "      \
+    "{\"type\": \"object\", \"properties\": {\"a\": {\"enum\": [1, 2]}}, \"required\": "           \
+    "[\"a\"]}}}]"
+
+static void documents_fit_their_schema(void)
+{
+    static const char *const formats[] = {
+        "{\"type\": \"json_schema\", \"json_schema\": {\"name\": \"x\", \"schema\": {\"type\": "
+        "\"object\", \"properties\": {\"a\": {\"enum\": [1, 2]}}, \"required\": [\"a\"], "
+        "\"additionalProperties\": false}}}",
+        "{\"type\": \"json_object\", \"schema\": {\"type\": \"object\", \"properties\": {\"a\": "
+        "{\"enum\": [1, 2]}}, \"required\": [\"a\"], \"additionalProperties\": false}}",
+    };
+    for (int i = 0; i < 4; i++) {
+        char *body = weft_format("{" USER("Hi") ", \"max_tokens\": 60, \"response_format\": %s, "
+                                                "\"stream\": %s}",
+                                 formats[i % 2], i < 2 ? "false" : "true");
+        client_reply r = client_ask(port(), "POST", CHAT, body);
+        json_object *root = i < 2 ? json_tokener_parse(r.body) : NULL, *usage = NULL;
+        int events = 0;
+        const char *finish = NULL;
+        char *text = i < 2 ? weft_strdup(client_text(root, "choices.0.message.content"))
+                           : join(r.body, &events, &finish, &usage);
+        json_object *document = text != NULL ? json_tokener_parse(text) : NULL;
+        const int64_t a = json_object_get_int64(client_at(document, "a"));
+        CHECK(a == 1 || a == 2);
+        json_object_put(document);
+        json_object_put(root);
+        weft_free(text);
+        weft_free(body);
+        client_free(&r);
+    }
+}
+
+static void required_calls_come(void)
+{
+    json_object *root = client_json(
+        port(), CHAT, "{" USER("Hi") ", " TOOLS ", \"tool_choice\": \"required\"}", 200);
+    CHECK_STR(client_text(root, "choices.0.finish_reason"), "tool_calls");
+    CHECK_STR(client_text(root, "choices.0.message.tool_calls.0.function.name"), "add");
+    CHECK(client_text(root, "choices.0.message.tool_calls.0.id") != NULL);
+    json_object *arguments =
+        json_tokener_parse(client_text(root, "choices.0.message.tool_calls.0.function.arguments"));
+    const int64_t a = json_object_get_int64(client_at(arguments, "a"));
+    CHECK(a == 1 || a == 2);
+    json_object_put(arguments);
+    json_object_put(root);
+    client_reply r = client_ask(
+        port(), "POST", CHAT,
+        "{" USER("Hi") ", " TOOLS ", \"tool_choice\": {\"type\": \"function\", \"function\": "
+                       "{\"name\": \"add\"}}, \"stream\": true}");
+    CHECK_CONTAINS(r.body, "\"tool_calls\": [{\"index\": 0, \"id\": \"c");
+    CHECK_CONTAINS(r.body, "\"finish_reason\": \"tool_calls\"");
+    client_free(&r);
+    expect_error(CHAT,
+                 "{" USER("Hi") ", " TOOLS ", \"tool_choice\": {\"type\": \"function\", "
+                                "\"function\": {\"name\": \"other\"}}}",
+                 400, "other");
+    /* A conversation with a call and its result. */
+    root = client_json(port(), "/apply-template",
+                       "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}, {\"role\": "
+                       "\"assistant\", \"content\": null, \"tool_calls\": [{\"id\": \"c1\", "
+                       "\"type\": \"function\", \"function\": {\"name\": \"add\", \"arguments\": "
+                       "\"{\\\"a\\\": 1}\"}}]}, {\"role\": \"tool\", \"tool_call_id\": \"c1\", "
+                       "\"content\": \"three\"}], " TOOLS "}",
+                       200);
+    CHECK_CONTAINS(client_text(root, "prompt"), "{\"name\": \"add\", \"arguments\": {\"a\": 1}}");
+    CHECK_CONTAINS(client_text(root, "prompt"), "three");
+    json_object_put(root);
+}
+
+/* ---- who may use it ------------------------------------------------------------------------- */
+
+static int status_with(int at, const char *method, const char *path, const char *headers)
+{
+    client_reply r = client_read(client_open(at, method, path, headers, NULL));
+    const int status = r.status;
+    client_free(&r);
+    return status;
+}
+
+static void keys_hosts_and_origins_are_checked(void)
+{
+    static const char *const keys[] = {"first-key", "second"}, *const hosts[] = {"box.example"},
+                             *const origins[] = {"https://page.example"};
+    serve_server *server = client_server((serve_options){.keys = keys,
+                                                         .n_keys = 2,
+                                                         .hosts = hosts,
+                                                         .n_hosts = 1,
+                                                         .origins = origins,
+                                                         .n_origins = 1});
+    if (server == NULL)
+        return;
+    const int at = serve_port(server);
+#define KEY "Authorization: Bearer second\r\n"
+    CHECK_EQ_INT(status_with(at, "GET", "/health", NULL), 200);
+    CHECK_EQ_INT(status_with(at, "GET", "/v1/models", NULL), 401);
+    CHECK_EQ_INT(status_with(at, "GET", "/nothing", NULL), 401);
+    CHECK_EQ_INT(status_with(at, "GET", "/v1/models", "Authorization: Bearer secon\r\n"), 401);
+    CHECK_EQ_INT(status_with(at, "GET", "/v1/models", "Authorization: Bearer \r\n"), 401);
+    CHECK_EQ_INT(status_with(at, "GET", "/v1/models", KEY), 200);
+    CHECK_EQ_INT(status_with(at, "GET", "/v1/models", "x-api-key: first-key\r\n"), 200);
+    CHECK_EQ_INT(status_with(at, "GET", "/v1/models", KEY "Host: box.example:99\r\n"), 200);
+    CHECK_EQ_INT(status_with(at, "GET", "/v1/models", KEY "Host: 192.168.0.5\r\n"), 200);
+    CHECK_EQ_INT(status_with(at, "GET", "/v1/models", KEY "Host: [::1]:8080\r\n"), 200);
+    CHECK_EQ_INT(status_with(at, "GET", "/health", "Host: evil.example\r\n"), 403);
+    CHECK_EQ_INT(status_with(at, "GET", "/health", "Origin: https://evil.example\r\n"), 403);
+    CHECK_EQ_INT(status_with(at, "GET", "/health", "Origin: null\r\n"), 403);
+    CHECK_EQ_INT(status_with(at, "GET", "/health", "Origin: http://localhost\r\n"), 200);
+    client_reply r =
+        client_read(client_open(at, "OPTIONS", CHAT, KEY "Origin: https://page.example\r\n", NULL));
+    CHECK_EQ_INT(r.status, 204);
+    CHECK_CONTAINS(r.head, "Access-Control-Allow-Origin: https://page.example");
+    client_free(&r);
+    r = client_read(client_open(at, "GET", "/health", NULL, NULL));
+    CHECK(r.head != NULL && strstr(r.head, "Access-Control") == NULL);
+    client_free(&r);
+    serve_stop(server, 1);
+}
+
+/* ---- starting ------------------------------------------------------------------------------- */
+
+static atomic_int loading;
+
+static weft_status wait_and_fail(void *context, serve_model *out)
+{
+    (void)context;
+    (void)out;
+    while (atomic_load(&loading))
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    return weft_fail(WEFT_IO, "model: it is not there");
+}
+
+static void requests_are_refused_while_the_model_loads(void)
+{
+    const serve_options o = {.load = wait_and_fail, .name = "x"};
+    serve_server *server = NULL, *second = NULL;
+    bool ready = true;
+    atomic_store(&loading, 1);
+    if (!CHECK_OK(serve_start(&o, &server)))
+        return;
+    const int at = serve_port(server);
+    CHECK_EQ_INT(status_with(at, "GET", "/health", NULL), 503);
+    CHECK_EQ_INT(status_with(at, "POST", CHAT, NULL), 503);
+    CHECK_EQ_INT(status_with(at, "GET", "/metrics", NULL), 200);
+    CHECK_OK(serve_state(server, &ready));
+    CHECK(!ready);
+    serve_options same = o;
+    same.port = at;
+    CHECK_STATUS(serve_start(&same, &second), WEFT_IO);
+    same.host = "no address";
+    CHECK_STATUS(serve_start(&same, &second), WEFT_INVALID);
+    atomic_store(&loading, 0);
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < 500 && status == WEFT_OK; i++) {
+        status = serve_state(server, &ready);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    CHECK_EQ_INT(status, WEFT_IO);
+    CHECK_STR(weft_error_message(), "model: it is not there");
+    serve_stop(server, 0);
+}
+
+static void the_shared_server_stops(void)
+{
+    CHECK(port() > 0);
+    serve_stop(shared, 5);
+    shared = NULL;
+}
+
+CHECK_MAIN("serve", CHECK_CASE(routes_answer), CHECK_CASE(wrong_requests_get_errors),
+           CHECK_CASE(bodies_have_a_limit), CHECK_CASE(prompts_that_are_too_long_are_refused),
+           CHECK_CASE(tokens_become_text_again), CHECK_CASE(completions_are_those_of_weft_generate),
+           CHECK_CASE(streams_have_the_text_of_the_whole_answer),
+           CHECK_CASE(stop_strings_are_in_no_event),
+           CHECK_CASE(log_probabilities_come_with_the_best),
+           CHECK_CASE(choices_draw_with_seeds_of_their_own), CHECK_CASE(documents_fit_their_schema),
+           CHECK_CASE(required_calls_come), CHECK_CASE(keys_hosts_and_origins_are_checked),
+           CHECK_CASE(requests_are_refused_while_the_model_loads),
+           CHECK_CASE(the_shared_server_stops))

@@ -1,0 +1,245 @@
+/* tests/serve/test_serve_load.c -- serve/: many clients at a time, some of which go, stall or send
+ * what is malformed; and the server's end. */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/check.h"
+#include "tests/serve/client.h"
+#include "weft/memory.h"
+
+#define ENDLESS "\"max_tokens\": 100000, \"ignore_eos\": true"
+
+static void pause_ms(long ms)
+{
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
+
+/* Waits until a metric has a value. */
+static bool reaches(int port, const char *name, double value)
+{
+    for (int i = 0; i < 3000; i++) {
+        if (client_metric(port, name) == value)
+            return true;
+        pause_ms(10);
+    }
+    return false;
+}
+
+/* ---- many clients --------------------------------------------------------------------------- */
+
+enum { CLIENTS = 8, ROUNDS = 6, PROMPTS = 4 };
+
+static const char *const prompts[PROMPTS] = {"Once upon a time", "A cat and a dog", "The sun",
+                                             "Lily had a red ball and"};
+
+typedef struct client {
+    pthread_t thread;
+    int port, number;
+    char *const *alone;
+    int wrong, lost;
+} client;
+
+/* The texts of a stream of completions, joined. */
+static char *join(char *body)
+{
+    char *text = weft_strdup(""), *data = NULL;
+    for (char *at = client_event(body, &data); at != NULL; at = client_event(at, &data)) {
+        json_object *event = data[0] == '{' ? json_tokener_parse(data) : NULL;
+        const char *piece = client_text(event, "choices.0.text");
+        char *longer = weft_format("%s%s", text, piece != NULL ? piece : "");
+        weft_free(text);
+        text = longer;
+        json_object_put(event);
+    }
+    return text;
+}
+
+static void ask_right(client *c, int prompt, bool stream)
+{
+    char *body = weft_format("{\"prompt\": \"%s\", \"temperature\": 0, \"max_tokens\": 24, "
+                             "\"stream\": %s}",
+                             prompts[prompt], stream ? "true" : "false");
+    client_reply r = client_ask(c->port, "POST", "/v1/completions", body);
+    json_object *root = !stream && r.body != NULL ? json_tokener_parse(r.body) : NULL;
+    char *text = stream && r.body != NULL ? join(r.body) : NULL;
+    const char *got = stream ? text : client_text(root, "choices.0.text");
+    c->lost += r.status != 200 || got == NULL;
+    c->wrong += got != NULL && strcmp(got, c->alone[prompt]) != 0;
+    json_object_put(root);
+    weft_free(text);
+    weft_free(body);
+    client_free(&r);
+}
+
+/* Goes without having read the answer. */
+static void ask_and_go(const client *c, bool stream)
+{
+    char *body = weft_format("{\"prompt\": \"Once\", " ENDLESS ", \"stream\": %s}",
+                             stream ? "true" : "false");
+    const int s = client_open(c->port, "POST", "/v1/completions", NULL, body);
+    pause_ms(5 * (c->number + 1));
+    if (s >= 0)
+        close(s);
+    weft_free(body);
+}
+
+static void ask_wrong(client *c)
+{
+    client_reply r = client_ask(c->port, "POST", "/v1/completions", "{\"prompt\": [[]]}");
+    c->lost += r.status != 400;
+    client_free(&r);
+}
+
+static void *run_client(void *context)
+{
+    client *c = context;
+    for (int i = 0; i < ROUNDS; i++) {
+        switch ((c->number + i) % 4) {
+        case 0:
+            ask_and_go(c, i % 2 == 0);
+            break;
+        case 1:
+            ask_wrong(c);
+            break;
+        default:
+            ask_right(c, (c->number + i) % PROMPTS, i % 2 == 0);
+        }
+    }
+    return NULL;
+}
+
+static void clients_get_the_answers_that_they_get_alone(void)
+{
+    client clients[CLIENTS];
+    char *alone[PROMPTS];
+    serve_server *server = client_server((serve_options){.rows = 4});
+    if (server == NULL)
+        return;
+    for (int i = 0; i < PROMPTS; i++)
+        alone[i] = client_alone(prompts[i], &(weft_generate_options){.max_tokens = 24});
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i] = (client){.port = serve_port(server), .number = i, .alone = alone};
+        CHECK_EQ_INT(pthread_create(&clients[i].thread, NULL, run_client, &clients[i]), 0);
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        pthread_join(clients[i].thread, NULL);
+        CHECK_EQ_INT(clients[i].wrong, 0);
+        CHECK_EQ_INT(clients[i].lost, 0);
+    }
+    CHECK(reaches(serve_port(server), "requests_processing", 0));
+    CHECK(reaches(serve_port(server), "requests_deferred", 0));
+    CHECK(client_metric(serve_port(server), "n_rows_max") > 1);
+    for (int i = 0; i < PROMPTS; i++)
+        weft_free(alone[i]);
+    serve_stop(server, 5);
+}
+
+/* ---- clients that go or stall --------------------------------------------------------------- */
+
+/* The only row is taken by a client that goes: during a stream, a plain request, and while it waits
+ * for the row. */
+static void clients_that_go_free_their_rows(void)
+{
+    serve_server *server = client_server((serve_options){.rows = 1});
+    if (server == NULL)
+        return;
+    const int port = serve_port(server);
+    for (int i = 0; i < 2; i++) {
+        char *body = weft_format("{\"prompt\": \"Once\", " ENDLESS ", \"stream\": %s, \"n\": 1}",
+                                 i == 0 ? "true" : "false");
+        const int first = client_open(port, "POST", "/v1/completions", NULL, body);
+        CHECK(reaches(port, "requests_processing", 1));
+        const int second = client_open(port, "POST", "/v1/completions", NULL, body);
+        CHECK(reaches(port, "requests_deferred", 1));
+        close(second);
+        CHECK(reaches(port, "requests_deferred", 0));
+        close(first);
+        CHECK(reaches(port, "requests_processing", 0));
+        weft_free(body);
+    }
+    CHECK(client_metric(port, "requests_cut_off_total") >= 2);
+    serve_stop(server, 5);
+}
+
+/* A client that reads nothing is cut off by a megabyte that waits, and others are served
+ * meanwhile. */
+static void clients_that_stall_stop_only_their_own_rows(void)
+{
+    serve_server *server = client_server((serve_options){.rows = 16});
+    if (server == NULL)
+        return;
+    const int port = serve_port(server);
+    const int s = client_open(port, "POST", "/v1/completions", NULL,
+                              "{\"prompt\": \"Once\", \"n\": 15, \"logprobs\": 20, " ENDLESS
+                              ", \"stream\": true}");
+    CHECK(reaches(port, "requests_processing", 15));
+    client_reply r =
+        client_ask(port, "POST", "/v1/completions", "{\"prompt\": \"A\", \"max_tokens\": 3}");
+    CHECK_EQ_INT(r.status, 200);
+    client_free(&r);
+    CHECK(reaches(port, "requests_processing", 0));
+    r = client_read(s);
+    CHECK_EQ_INT(r.status, 200);
+    CHECK(r.body != NULL && strstr(r.body, "[DONE]") == NULL);
+    client_free(&r);
+    serve_stop(server, 5);
+}
+
+static void silent_streams_get_comments(void)
+{
+    serve_server *server = client_server((serve_options){.rows = 1, .ping = 0.05});
+    if (server == NULL)
+        return;
+    const int port = serve_port(server);
+    const int first =
+        client_open(port, "POST", "/v1/completions", NULL, "{\"prompt\": \"A\", " ENDLESS "}");
+    CHECK(reaches(port, "requests_processing", 1));
+    const int second = client_open(port, "POST", "/v1/completions", NULL,
+                                   "{\"prompt\": \"A\", \"stream\": true, \"max_tokens\": 2}");
+    pause_ms(500);
+    close(first);
+    client_reply r = client_read(second);
+    CHECK_CONTAINS(r.body, ": ping\n\n");
+    CHECK_CONTAINS(r.body, "data: [DONE]");
+    client_free(&r);
+    serve_stop(server, 5);
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+static void the_end_cancels_what_is_late(void)
+{
+    serve_server *server = client_server((serve_options){.rows = 2, .requests = 3});
+    if (server == NULL)
+        return;
+    const int port = serve_port(server);
+    int s[3];
+    for (int i = 0; i < 3; i++)
+        s[i] = client_open(port, "POST", "/v1/completions", NULL,
+                           i == 0 ? "{\"prompt\": \"A\", " ENDLESS ", \"stream\": true}"
+                                  : "{\"prompt\": \"A\", " ENDLESS "}");
+    for (int i = 0; i < 500; i++) { /* until the fourth is one too many */
+        client_reply r = client_ask(port, "POST", "/v1/completions", "{\"prompt\": 1}");
+        const int status = r.status;
+        client_free(&r);
+        if (status == 503)
+            break;
+        CHECK(i < 499);
+        pause_ms(10);
+    }
+    serve_stop(server, 0.2);
+    for (int i = 0; i < 3; i++) {
+        client_reply r = client_read(s[i]);
+        CHECK_EQ_INT(r.status, i == 0 ? 200 : 503);
+        CHECK_CONTAINS(r.body, "unavailable_error");
+        client_free(&r);
+    }
+}
+
+CHECK_MAIN("serve_load", CHECK_CASE(clients_get_the_answers_that_they_get_alone),
+           CHECK_CASE(clients_that_go_free_their_rows),
+           CHECK_CASE(clients_that_stall_stop_only_their_own_rows),
+           CHECK_CASE(silent_streams_get_comments), CHECK_CASE(the_end_cancels_what_is_late))
