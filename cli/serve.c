@@ -200,6 +200,8 @@ static weft_status load(void *context, serve_model *out)
                          weft_printable(run->path));
         status = WEFT_OK;
     }
+    if (status == WEFT_OK)
+        status = weft_embed_settings_load(run->path, NULL, &out->embed);
     out->generate.sampler.temperature = 0.7;
     weft_model_generation_defaults(out->model, &out->generate);
     return status == WEFT_OK
@@ -226,13 +228,14 @@ static void on_signal(int number)
     stopped = 1;
 }
 
-/* Until a signal, which ends the process if it comes twice. */
+/* Until a signal. A second Ctrl-C ends the process at once. */
 static weft_status await_signal(serve_server *server, const char *host)
 {
-    const struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    const struct sigaction once = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    const struct sigaction always = {.sa_handler = on_signal};
     bool ready = false, told = false;
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &once, NULL);
+    sigaction(SIGTERM, &always, NULL);
     weft_status status = serve_state(server, &ready);
     while (status == WEFT_OK && !stopped) {
         const struct timespec pause = {.tv_nsec = 50 * 1000000L};
@@ -301,10 +304,11 @@ const cli_command cli_serve = {
     .name = "serve",
     .summary = "serve a model to other programs over HTTP",
     .description =
-        "Serves a model, with an adapter if one is given, to programs that speak OpenAI's API. "
-        "Requests of many clients are computed together. Routes: /v1/chat/completions, "
-        "/v1/completions, /v1/models, /tokenize, /detokenize, /apply-template, /health and "
-        "/metrics.\n\n"
+        "Serves a model, with an adapter if one is given, to programs that speak the APIs of "
+        "OpenAI "
+        "or Anthropic. Requests of many clients are computed together. Routes: "
+        "/v1/chat/completions, /v1/completions, /v1/responses, /v1/embeddings, /v1/messages, "
+        "/v1/models, /tokenize, /detokenize, /apply-template, /health and /metrics.\n\n"
         "Needs a build with libmicrohttpd. It speaks plain HTTP and listens on this machine alone; "
         "for other machines set an API key, and put a reverse proxy with TLS before it.",
     .example = "weft serve MODEL\n"

@@ -17,15 +17,14 @@ static void emit(serve_choice *c, serve_event event)
         c->request->api->event(c, &event);
 }
 
-static weft_status begin(serve_choice *c)
+static void begin(serve_choice *c)
 {
     if (c->begun)
-        return WEFT_OK;
+        return;
     c->begun = true;
     if (c->request->settings.stream)
         serve_begin_stream(c->request);
     emit(c, (serve_event){.kind = SERVE_BEGIN, .text = ""});
-    return WEFT_OK;
 }
 
 /* ---- log-probabilities ---------------------------------------------------------------------- */
@@ -65,6 +64,7 @@ static void add_logprob(serve_choice *c, const weft_generated *token)
 static void take_text(serve_choice *c, const char *text, size_t n)
 {
     serve_text_add(&c->text, text, n);
+    c->reasons = false;
     if (c->pending.n > 0 && c->logprobs.n > 0)
         serve_put(&c->logprobs, ", ");
     if (c->pending.n > 0)
@@ -82,6 +82,7 @@ static bool take_call(serve_choice *c, const char *name, const char *arguments)
     if (moved == NULL)
         return false;
     c->calls = moved;
+    c->reasons = false;
     serve_call *call = &c->calls[c->n_calls];
     *call = (serve_call){.name = weft_strdup(name), .arguments = weft_strdup(arguments)};
     c->n_calls++;
@@ -121,6 +122,7 @@ static bool on_event(void *context, const weft_session_event *event)
         break;
     case WEFT_SESSION_REASONING:
         serve_text_add(&c->reasoning, event->text, event->length);
+        c->reasons = true;
         c->pending.n = 0;
         emit(c,
              (serve_event){.kind = SERVE_REASONING, .text = event->text, .length = event->length});
@@ -154,7 +156,9 @@ static bool on_token(void *context, const weft_generated *token)
     serve_choice *c = r->choice;
     if (token->id >= 0 && c->request->settings.generate.logprobs)
         add_logprob(c, token);
-    return r->callback(r->context, token) && !is_cancelled(c->request);
+    const bool going = r->callback(r->context, token) && !is_cancelled(c->request);
+    c->reasoning_tokens += c->reasons && token->id >= 0;
+    return going;
 }
 
 /* weft_session_source: in the server's batch. */
@@ -178,13 +182,14 @@ static weft_status generate(void *context, const weft_session_request *q,
         pthread_mutex_unlock(&c->request->lock);
         return weft_fail(WEFT_INVALID, "the prompt is too long");
     }
-    weft_status status = begin(c);
-    if (status == WEFT_OK)
-        status = serve_generate(server, q->ids, q->n_ids, q->options, on_token, &r, stats);
-    if (c->prompt_tokens == 0) {
+    const bool first = c->prompt_tokens == 0;
+    if (first)
         c->prompt_tokens = (int64_t)q->n_ids;
+    begin(c);
+    const weft_status status =
+        serve_generate(server, q->ids, q->n_ids, q->options, on_token, &r, stats);
+    if (first)
         c->cached_tokens = stats->cached_tokens;
-    }
     c->tokens += stats->tokens;
     c->reason = stats->reason;
     c->detail = stats->detail;
@@ -214,7 +219,7 @@ static weft_status open_session(serve_choice *c, weft_session **session)
     return status;
 }
 
-static weft_status run_chat(serve_choice *c)
+weft_status serve_chat(serve_choice *c)
 {
     weft_session *session = NULL;
     weft_status status = open_session(c, &session);
@@ -236,7 +241,7 @@ static bool on_plain_token(void *context, const weft_generated *token)
     return true;
 }
 
-static weft_status run_completion(serve_choice *c)
+weft_status serve_complete(serve_choice *c)
 {
     weft_generate_options o = c->request->settings.generate;
     weft_generate_stats stats;
@@ -297,7 +302,7 @@ static void *run(void *context)
     serve_choice *c = context;
     serve_request *r = c->request;
     serve_server *server = r->server;
-    finish(c, r->settings.messages != NULL ? run_chat(c) : run_completion(c));
+    finish(c, r->compute(c));
     serve_request_drop(r);
     pthread_mutex_lock(&server->lock);
     server->n_threads--;
@@ -319,7 +324,7 @@ weft_status serve_make_choices(serve_request *request, size_t n)
     return WEFT_OK;
 }
 
-weft_status serve_start_choices(serve_request *request)
+weft_status serve_start_choices(serve_request *request, size_t n, serve_compute_fn *compute)
 {
     serve_server *server = request->server;
     pthread_attr_t detached;
@@ -327,12 +332,13 @@ weft_status serve_start_choices(serve_request *request)
     pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
     pthread_mutex_lock(&server->lock);
     const bool stopping = server->stopping;
-    server->n_threads += stopping ? 0 : request->n_choices;
+    server->n_threads += stopping ? 0 : n;
     pthread_mutex_unlock(&server->lock);
     if (stopping)
         return weft_fail(WEFT_CANCELLED, "the server is shutting down");
-    request->running = request->n_choices;
-    for (size_t i = 0; i < request->n_choices; i++) {
+    request->running = n;
+    request->compute = compute;
+    for (size_t i = 0; i < n; i++) {
         pthread_t thread;
         serve_request_keep(request);
         if (pthread_create(&thread, &detached, run, &request->choices[i]) == 0)

@@ -12,7 +12,7 @@
 #include "serve/server.h"
 #include "weft/memory.h"
 
-enum { THREADS = 4, HEADERS = 64 << 10, UNREAD = 1 << 20, UNSENT = 128 << 10 };
+enum { THREADS = 4, HEADERS = 64 << 10, UNSENT = 128 << 10 };
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
@@ -48,8 +48,10 @@ void serve_request_drop(serve_request *request)
     weft_free(request->path);
     serve_settings_free(&request->settings);
     json_object_put(request->json);
+    json_object_put(request->tools);
     serve_text_free(&request->body);
     serve_text_free(&request->out);
+    serve_text_free(&request->items);
     weft_cancel_free(request->cancel);
     pthread_mutex_destroy(&request->lock);
     weft_free(request);
@@ -104,7 +106,7 @@ void serve_write(serve_request *r, const char *at, size_t n)
     pthread_mutex_lock(&r->lock);
     if (r->streams && !r->stalled && !r->done && !r->gone) {
         serve_text_add(&r->out, at, n);
-        r->stalled = r->out.failed || r->out.n - r->sent > UNREAD;
+        r->stalled = r->out.failed || r->out.n - r->sent > (size_t)r->server->options.unread;
     }
     const bool stalled = r->stalled;
     wake(r);

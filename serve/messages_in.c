@@ -47,9 +47,13 @@ static weft_status check_message(json_object *message, size_t i)
     if (strcmp(role, "developer") == 0)
         json_object_object_add(message, "role", json_object_new_string("system"));
     parse_arguments(message);
+    if (content == NULL) { /* of a message that is only calls, which templates take for a text */
+        json_object_object_add(message, "content", json_object_new_string(""));
+        return WEFT_OK;
+    }
     if (json_object_is_type(content, json_type_array))
         return check_parts(content, i);
-    if (content == NULL || json_object_is_type(content, json_type_string))
+    if (json_object_is_type(content, json_type_string))
         return WEFT_OK;
     return weft_fail(WEFT_INVALID, "messages[%zu].content: expected a string or an array", i);
 }

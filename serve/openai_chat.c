@@ -193,5 +193,5 @@ weft_status serve_run_chat(serve_request *r)
     if (status == WEFT_OK)
         status = serve_make_choices(r, (size_t)n);
     serve_make_id("chatcmpl-", r->id, sizeof r->id);
-    return status == WEFT_OK ? serve_start_choices(r) : status;
+    return status == WEFT_OK ? serve_start_choices(r, r->n_choices, serve_chat) : status;
 }

@@ -119,7 +119,8 @@ const serve_api serve_completion_api = {
 
 /* ---- prompts -------------------------------------------------------------------------------- */
 
-static weft_status read_ids(const serve_server *server, json_object *list, serve_choice *c)
+weft_status serve_read_ids(const serve_server *server, const char *key, json_object *list,
+                           serve_choice *c)
 {
     const size_t n = json_object_array_length(list);
     c->ids = weft_malloc((n + 1) * sizeof *c->ids);
@@ -131,9 +132,8 @@ static weft_status read_ids(const serve_server *server, json_object *list, serve
         const int64_t value =
             json_object_is_type(id, json_type_int) ? json_object_get_int64(id) : -1;
         if (value < 0 || value >= server->vocabulary)
-            return weft_fail(WEFT_INVALID,
-                             "prompt: token %zu: expected one of the vocabulary's %lld", i,
-                             (long long)server->vocabulary);
+            return weft_fail(WEFT_INVALID, "%s: token %zu: expected one of the vocabulary's %lld",
+                             key, i, (long long)server->vocabulary);
         c->ids[i] = (int32_t)value;
     }
     return WEFT_OK;
@@ -144,7 +144,7 @@ static weft_status read_prompt(serve_request *r, json_object *prompt, serve_choi
     const weft_tokenizer *tokenizer = r->server->loaded.tokenizer;
     weft_status status = WEFT_OK;
     if (json_object_is_type(prompt, json_type_array))
-        status = read_ids(r->server, prompt, c);
+        status = serve_read_ids(r->server, "prompt", prompt, c);
     else if (json_object_is_type(prompt, json_type_string))
         status = weft_tokenizer_encode(tokenizer, json_object_get_string(prompt),
                                        (size_t)json_object_get_string_len(prompt),
@@ -202,5 +202,5 @@ weft_status serve_run_completion(serve_request *r)
     if (status == WEFT_OK)
         status = read_prompts(r);
     serve_make_id("cmpl-", r->id, sizeof r->id);
-    return status == WEFT_OK ? serve_start_choices(r) : status;
+    return status == WEFT_OK ? serve_start_choices(r, r->n_choices, serve_complete) : status;
 }

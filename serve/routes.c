@@ -39,19 +39,27 @@ static weft_status run_health(serve_request *r)
 
 /* ---- models --------------------------------------------------------------------------------- */
 
+/* With the members that both APIs have. */
 static void put_model(const serve_server *server, serve_text *out)
 {
+    char date[32] = "";
+    struct tm parts;
+    if (gmtime_r(&(time_t){(time_t)server->started}, &parts) != NULL)
+        strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &parts);
     serve_put(out,
-              "{'id': %s, 'object': 'model', 'created': %i, 'owned_by': 'weft', 'type': 'model', "
-              "'display_name': %s, 'max_model_len': %i, 'meta': {'n_vocab': %i, 'n_ctx': %i}}",
-              server->options.name, server->started, server->options.name, server->positions,
+              "{'id': %s, 'object': 'model', 'type': 'model', 'created': %i, 'created_at': %s, "
+              "'owned_by': 'weft', 'display_name': %s, 'lifecycle': 'active', 'max_model_len': %i, "
+              "'meta': {'n_vocab': %i, 'n_ctx': %i}}",
+              server->options.name, server->started, date, server->options.name, server->positions,
               server->vocabulary, server->positions);
 }
 
 static weft_status run_models(serve_request *r)
 {
     serve_text out = {0};
-    serve_put(&out, "{'object': 'list', 'has_more': false, 'data': [");
+    serve_put(&out,
+              "{'object': 'list', 'has_more': false, 'first_id': %s, 'last_id': %s, 'data': [",
+              r->server->options.name, r->server->options.name);
     put_model(r->server, &out);
     serve_put(&out, "]}");
     return reply(r, &out);
@@ -231,6 +239,17 @@ static const serve_route routes[] = {
      .run = serve_run_completion},
     {"POST", "/completions", .loads = true, .api = &serve_completion_api,
      .run = serve_run_completion},
+    {"POST", "/v1/embeddings", .loads = true, .run = serve_run_embeddings},
+    {"POST", "/embeddings", .loads = true, .run = serve_run_embeddings},
+    {"POST", "/v1/messages", .loads = true, .api = &serve_anthropic_api,
+     .run = serve_run_anthropic},
+    {"POST", "/v1/messages/count_tokens", .loads = true, .api = &serve_anthropic_api,
+     .run = serve_run_count_tokens},
+    {"POST", "/v1/responses", .loads = true, .api = &serve_responses_api,
+     .run = serve_run_responses},
+    {"POST", "/responses", .loads = true, .api = &serve_responses_api, .run = serve_run_responses},
+    {"POST", "/v1/responses/input_tokens", .loads = true, .api = &serve_responses_api,
+     .run = serve_run_input_tokens},
 };
 
 const serve_route *serve_find_route(const char *method, const char *path, bool *path_known)

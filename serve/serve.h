@@ -11,6 +11,7 @@
 #ifndef SERVE_SERVE_H
 #define SERVE_SERVE_H
 
+#include "weft/batch.h"
 #include "weft/chat.h"
 #include "weft/generate.h"
 
@@ -22,6 +23,7 @@ typedef struct serve_model {
     weft_tokenizer *tokenizer;
     weft_chat *chat;                /* NULL: no chat template */
     weft_generate_options generate; /* of requests that do not set an option */
+    weft_embed_settings embed;
 } serve_model;
 
 /* All zero: the defaults. Everything is borrowed for the life of the server. */
@@ -43,6 +45,7 @@ typedef struct serve_options {
     int64_t rows;        /* sequences computed at a time; 0: 16 */
     int64_t requests;    /* that wait or are computed; further ones get 503; 0: 256 */
     int64_t connections; /* open at a time; 0: 512 */
+    int64_t unread;      /* bytes that wait for a client before it is cut off; 0: 1 MiB */
     int64_t body;        /* bytes of a request's body; 0: 16 MiB */
     int64_t max_tokens;  /* the most for a request, and its default; 0: the model's positions */
     int64_t cache;       /* bytes of the prompt cache; 0: its default; below 0: no prompt cache */

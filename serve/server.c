@@ -12,6 +12,7 @@ static void set_defaults(serve_options *o)
     o->rows = o->rows > 0 ? o->rows : 16;
     o->requests = o->requests > 0 ? o->requests : 256;
     o->connections = o->connections > 0 ? o->connections : 512;
+    o->unread = o->unread > 0 ? o->unread : 1 << 20;
     o->body = o->body > 0 ? o->body : 16 << 20;
     o->timeout = o->timeout > 0 ? o->timeout : 3600;
     o->idle = o->idle > 0 ? o->idle : 60;

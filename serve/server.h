@@ -23,6 +23,7 @@ struct MHD_Connection;
 struct MHD_Daemon;
 typedef struct serve_request serve_request;
 typedef struct serve_choice serve_choice;
+typedef weft_status serve_compute_fn(serve_choice *choice);
 typedef struct serve_job serve_job;
 
 /* ---- answers -------------------------------------------------------------------------------- */
@@ -63,7 +64,8 @@ typedef struct serve_api {
     bool named; /* events have names */
 } serve_api;
 
-extern const serve_api serve_chat_api, serve_completion_api;
+extern const serve_api serve_chat_api, serve_completion_api, serve_anthropic_api,
+    serve_responses_api;
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
@@ -72,7 +74,7 @@ enum { SERVE_STOPS = 32 };
 /* What a request asks for; its strings belong to its body. */
 typedef struct serve_settings {
     bool stream, usage; /* usage: a stream ends with it */
-    bool echo;
+    bool echo, base64;
     weft_generate_options generate;
     const char *stops[SERVE_STOPS];
     json_object *messages; /* of a chat, owned; NULL: the choices have prompts */
@@ -98,7 +100,8 @@ struct serve_choice {
     size_t n_calls;
     serve_text logprobs, pending; /* JSON values, separated by commas; of tokens without text yet */
     int64_t offset;               /* characters of the tokens so far, for completions */
-    int64_t prompt_tokens, cached_tokens, tokens;
+    int64_t prompt_tokens, cached_tokens, tokens, reasoning_tokens;
+    bool reasons; /* the last text was reasoning */
     weft_finish reason;
     weft_finish_detail detail;
     bool begun;
@@ -118,10 +121,11 @@ struct serve_request {
     int64_t created;
     double start;
     serve_text body;
-    json_object *json; /* the body, parsed */
+    json_object *json, *tools; /* the body, parsed; those of its tools that are functions */
     serve_settings settings;
     serve_choice *choices;
     size_t n_choices;
+    serve_compute_fn *compute;
     weft_cancel *cancel;
     atomic_int references;
 
@@ -133,10 +137,12 @@ struct serve_request {
     serve_text out; /* of which `sent` bytes are sent */
     size_t sent;
     bool streams, done, suspended, handled, gone, stalled;
-    double last;                   /* time of the last event */
-    int64_t sequence, block, item; /* state of APIs whose events are numbered */
-    int part;                      /* what the open block holds: a serve_event_kind */
-    serve_request *next, *before;  /* in the server's list; its lock */
+    double last;             /* time of the last event */
+    int64_t sequence, block; /* state of APIs whose events are numbered */
+    int part;         /* what the open block holds: a serve_event_kind; BEGIN: none is open */
+    size_t from;      /* of the record's text, where the block begins */
+    serve_text items; /* JSON values of the blocks so far, separated by commas */
+    serve_request *next, *before; /* in the server's list; its lock */
 };
 
 /* ---- the server ----------------------------------------------------------------------------- */
@@ -230,6 +236,17 @@ weft_status serve_read_chat(serve_request *request);
 const char *serve_finish_reason(const serve_choice *choice);
 void serve_put_usage(const serve_request *request, serve_text *out);
 void serve_put_error(const serve_error *error, serve_text *out);
+/* Reads a list of token ids as a choice's prompt; `key` is for messages. */
+weft_status serve_read_ids(const serve_server *server, const char *key, json_object *list,
+                           serve_choice *choice);
+
+/* ---- anthropic.c, responses.c, embeddings.c ------------------------------------------------- */
+
+weft_status serve_run_anthropic(serve_request *request);
+weft_status serve_run_count_tokens(serve_request *request);
+weft_status serve_run_responses(serve_request *request);
+weft_status serve_run_input_tokens(serve_request *request);
+weft_status serve_run_embeddings(serve_request *request);
 
 /* ---- fields.c ------------------------------------------------------------------------------- */
 
@@ -263,8 +280,11 @@ void serve_settings_free(serve_settings *settings);
 
 /* Makes n choices. */
 weft_status serve_make_choices(serve_request *request, size_t n);
-/* Starts a thread for each of them. */
-weft_status serve_start_choices(serve_request *request);
+/* Starts a thread for each of the first n, which calls a function for the choice. */
+weft_status serve_start_choices(serve_request *request, size_t n, serve_compute_fn *compute);
+/* Those of chats and completions. */
+weft_status serve_chat(serve_choice *choice);
+weft_status serve_complete(serve_choice *choice);
 /* The rendered prompt of a chat, which the caller frees. */
 weft_status serve_render(serve_request *request, char **text, size_t *length, size_t *tokens);
 

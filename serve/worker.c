@@ -320,6 +320,7 @@ static void *run(void *context)
         compute(server, batch);
     weft_running_batch_free(batch);
     weft_prompt_cache_free(server->cache);
+    weft_embed_settings_free(&server->loaded.embed);
     weft_chat_free(server->loaded.chat);
     weft_tokenizer_free(server->loaded.tokenizer);
     weft_model_free(server->loaded.model);

@@ -164,11 +164,10 @@ static void clients_that_go_free_their_rows(void)
     serve_stop(server, 5);
 }
 
-/* A client that reads nothing is cut off by a megabyte that waits, and others are served
- * meanwhile. */
+/* A client that reads nothing is cut off by what waits for it, and others are served meanwhile. */
 static void clients_that_stall_stop_only_their_own_rows(void)
 {
-    serve_server *server = client_server((serve_options){.rows = 16});
+    serve_server *server = client_server((serve_options){.rows = 16, .unread = 64 << 10});
     if (server == NULL)
         return;
     const int port = serve_port(server);

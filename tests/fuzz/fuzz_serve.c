@@ -1,0 +1,84 @@
+/* tests/fuzz/fuzz_serve.c -- the body of a request to weft serve, after a line with its route. The
+ * server is ending, so that requests are read in full, and nothing is generated. */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "serve/server.h"
+#include "weft/memory.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const char tokenizer_json[] =
+    "{\"version\": \"1.0\", \"added_tokens\": [], \"pre_tokenizer\": {\"type\": "
+    "\"WhitespaceSplit\"}, "
+    "\"model\": {\"type\": \"WordLevel\", \"vocab\": {\"?\": 0, \"a\": 1, \"b\": 2}, "
+    "\"unk_token\": \"?\"}}";
+
+static serve_server server = {
+    .options = {.name = "fuzz", .rows = 4, .timeout = 1, .max_tokens = 8, .unread = 1 << 20},
+    .positions = 64,
+    .vocabulary = 3,
+    .stopping = true,
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+};
+
+static void close_server(void)
+{
+    weft_chat_free(server.loaded.chat);
+    weft_tokenizer_free(server.loaded.tokenizer);
+}
+
+static void open_server(void)
+{
+    const weft_status status = weft_tokenizer_parse(tokenizer_json, strlen(tokenizer_json), NULL, 0,
+                                                    "fuzz", &server.loaded.tokenizer);
+    if (status != WEFT_OK ||
+        weft_chat_builtin("chatml", NULL, server.loaded.tokenizer, &server.loaded.chat) != WEFT_OK)
+        abort();
+    atexit(close_server);
+}
+
+/* Every request gets an answer that is JSON. */
+static void check_answer(serve_request *r)
+{
+    json_object *answer = r->out.at != NULL ? json_tokener_parse(r->out.at) : NULL;
+    if (!r->done || r->http == 0 || (answer == NULL && strncmp(r->type, "text/", 5) != 0))
+        abort();
+    json_object_put(answer);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const uint8_t *end = size > 0 ? memchr(data, '\n', size) : NULL;
+    const size_t n = end != NULL ? (size_t)(end - data) : size;
+    char path[64];
+    bool known;
+    if (server.loaded.chat == NULL)
+        open_server();
+    if (n >= sizeof path)
+        return 0;
+    memcpy(path, data, n);
+    path[n] = '\0';
+    const serve_route *route = serve_find_route("POST", path, &known);
+    serve_request *r = route != NULL ? weft_calloc(1, sizeof *r) : NULL;
+    if (r == NULL)
+        return 0;
+    r->server = &server;
+    r->route = route;
+    r->api = route->api != NULL ? route->api : &serve_chat_api;
+    r->cancel = weft_cancel_new();
+    r->references = 1;
+    pthread_mutex_init(&r->lock, NULL);
+    if (end != NULL)
+        serve_text_add(&r->body, (const char *)end + 1, size - n - 1);
+    const weft_status status = route->run(r);
+    if (status != WEFT_OK) {
+        const serve_error error = serve_error_of(status);
+        serve_fail(r, &error);
+    }
+    check_answer(r);
+    serve_request_drop(r);
+    return 0;
+}

@@ -1,0 +1,374 @@
+/* tests/serve/test_serve_apis.c -- serve/: Anthropic's messages, OpenAI's responses and embeddings,
+ * over HTTP. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "tests/serve/client.h"
+#include "weft/batch.h"
+#include "weft/memory.h"
+
+#define MESSAGES "/v1/messages"
+#define RESPONSES "/v1/responses"
+#define USER "\"messages\": [{\"role\": \"user\", \"content\": \"Tell a story.\"}]"
+#define DRAW "\"temperature\": 0, "
+#define SCHEMA                                                                                     \
+    "{\"type\": \"object\", \"properties\": {\"a\": {\"enum\": [1, 2]}}, \"required\": [\"a\"]}"
+
+static serve_server *shared;
+
+static int port(void)
+{
+    if (shared == NULL)
+        shared = client_server((serve_options){.rows = 4});
+    return shared != NULL ? serve_port(shared) : 0;
+}
+
+/* The parsed events of a stream; each must have an `event:` line with the name in its "type". */
+enum { EVENTS = 256 };
+
+typedef struct events {
+    json_object *at[EVENTS];
+    int n;
+} events;
+
+static events read_events(const char *path, const char *body)
+{
+    events e = {.n = 0};
+    client_reply r = client_ask(port(), "POST", path, body);
+    CHECK_EQ_INT(r.status, 200);
+    char *data = NULL, *line = r.body;
+    for (char *at = client_event(r.body, &data); at != NULL; at = client_event(at, &data)) {
+        json_object *event = json_tokener_parse(data);
+        char *name = weft_format("event: %s\n", client_text(event, "type"));
+        CHECK(strncmp(line, name, strlen(name)) == 0);
+        weft_free(name);
+        if (CHECK(e.n < EVENTS))
+            e.at[e.n++] = event;
+        line = at;
+    }
+    client_free(&r);
+    return e;
+}
+
+static void free_events(events *e)
+{
+    for (int i = 0; i < e->n; i++)
+        json_object_put(e->at[i]);
+}
+
+static bool is(json_object *event, const char *type)
+{
+    const char *has = client_text(event, "type");
+    return has != NULL && strcmp(has, type) == 0;
+}
+
+/* The texts at a path of all events of a type, joined. */
+static char *join(const events *e, const char *type, const char *path)
+{
+    char *text = weft_strdup("");
+    for (int i = 0; i < e->n; i++) {
+        const char *piece = is(e->at[i], type) ? client_text(e->at[i], path) : NULL;
+        char *longer = weft_format("%s%s", text, piece != NULL ? piece : "");
+        weft_free(text);
+        text = longer;
+    }
+    return text;
+}
+
+/* ---- messages ------------------------------------------------------------------------------- */
+
+static void messages_stream_what_they_answer(void)
+{
+    json_object *whole =
+        client_json(port(), MESSAGES "?beta=true", "{" DRAW "\"max_tokens\": 20, " USER "}", 200);
+    events e = read_events(MESSAGES, "{" DRAW "\"max_tokens\": 20, \"stream\": true, " USER "}");
+    char *text = join(&e, "content_block_delta", "delta.text");
+    CHECK_STR(client_text(whole, "type"), "message");
+    CHECK_STR(client_text(whole, "content.0.type"), "text");
+    CHECK_STR(client_text(whole, "content.0.text"), text);
+    CHECK_STR(client_text(whole, "stop_reason"), "max_tokens");
+    CHECK_EQ_INT(json_object_get_int(client_at(whole, "usage.output_tokens")), 20);
+    if (CHECK(e.n > 5)) {
+        CHECK(is(e.at[0], "message_start"));
+        CHECK(json_object_get_int(client_at(e.at[0], "message.usage.input_tokens")) > 0);
+        CHECK(is(e.at[1], "content_block_start"));
+        CHECK(is(e.at[e.n - 3], "content_block_stop"));
+        CHECK_STR(client_text(e.at[e.n - 2], "delta.stop_reason"), "max_tokens");
+        CHECK_EQ_INT(json_object_get_int(client_at(e.at[e.n - 2], "usage.output_tokens")), 20);
+        CHECK(is(e.at[e.n - 1], "message_stop"));
+    }
+    weft_free(text);
+    free_events(&e);
+    json_object_put(whole);
+}
+
+static void messages_are_converted(void)
+{
+    /* What Claude Code sends: a list of system texts, a system message, results of tools. */
+    static const char body[] =
+        "{\"max_tokens\": 4, \"system\": [{\"type\": \"text\", \"text\": \"Be terse.\", "
+        "\"cache_control\": {\"type\": \"ephemeral\"}}], \"messages\": [{\"role\": \"system\", "
+        "\"content\": \"And kind.\"}, {\"role\": \"user\", \"content\": [{\"type\": \"text\", "
+        "\"text\": \"Hi\"}]}, {\"role\": \"assistant\", \"content\": [{\"type\": \"thinking\", "
+        "\"thinking\": \"hm\", \"signature\": \"\"}, {\"type\": \"tool_use\", \"id\": \"c1\", "
+        "\"name\": \"add\", \"input\": {\"a\": 1}}]}, {\"role\": \"user\", \"content\": "
+        "[{\"type\": "
+        "\"tool_result\", \"tool_use_id\": \"c1\", \"content\": [{\"type\": \"text\", \"text\": "
+        "\"three\"}]}, {\"type\": \"text\", \"text\": \"And?\"}]}], \"tools\": [{\"name\": "
+        "\"add\", \"input_schema\": " SCHEMA "}]}";
+    static const char same[] =
+        "{\"messages\": [{\"role\": \"system\", \"content\": \"Be terse.\\nAnd kind.\"}, "
+        "{\"role\": "
+        "\"user\", \"content\": \"Hi\"}, {\"role\": \"assistant\", \"reasoning_content\": \"hm\", "
+        "\"tool_calls\": [{\"id\": \"c1\", \"type\": \"function\", \"function\": {\"name\": "
+        "\"add\", \"arguments\": \"{\\\"a\\\": 1}\"}}]}, {\"role\": \"tool\", \"tool_call_id\": "
+        "\"c1\", \"content\": \"three\"}, {\"role\": \"user\", \"content\": \"And?\"}], \"tools\": "
+        "[{\"type\": \"function\", \"function\": {\"name\": \"add\", \"parameters\": " SCHEMA
+        "}}]}";
+    json_object *count = client_json(port(), MESSAGES "/count_tokens", body, 200);
+    json_object *chat = client_json(port(), "/apply-template", same, 200);
+    json_object *answer = client_json(port(), MESSAGES, body, 200);
+    const int64_t tokens = json_object_get_int64(client_at(chat, "tokens"));
+    CHECK(tokens > 20);
+    CHECK_EQ_INT(json_object_get_int64(client_at(count, "input_tokens")), tokens);
+    CHECK_EQ_INT(json_object_get_int64(client_at(answer, "usage.input_tokens")) +
+                     json_object_get_int64(client_at(answer, "usage.cache_read_input_tokens")),
+                 tokens);
+    json_object_put(count);
+    json_object_put(chat);
+    json_object_put(answer);
+}
+
+static void messages_call_tools(void)
+{
+#define CALL                                                                                       \
+    "{\"max_tokens\": 200, " USER ", \"tools\": [{\"name\": \"add\", \"input_schema\": " SCHEMA    \
+    "}], \"tool_choice\": {\"type\": \"tool\", \"name\": \"add\"}"
+    json_object *whole = client_json(port(), MESSAGES, CALL "}", 200);
+    CHECK_STR(client_text(whole, "stop_reason"), "tool_use");
+    CHECK_STR(client_text(whole, "content.0.type"), "tool_use");
+    CHECK_STR(client_text(whole, "content.0.name"), "add");
+    const int64_t a = json_object_get_int64(client_at(whole, "content.0.input.a"));
+    CHECK(a == 1 || a == 2);
+    events e = read_events(MESSAGES, CALL ", \"stream\": true}");
+    char *arguments = join(&e, "content_block_delta", "delta.partial_json");
+    json_object *parsed = json_tokener_parse(arguments);
+    CHECK(client_at(parsed, "a") != NULL);
+    if (CHECK(e.n > 2))
+        CHECK_STR(client_text(e.at[1], "content_block.name"), "add");
+    weft_free(arguments);
+    json_object_put(parsed);
+    free_events(&e);
+    json_object_put(whole);
+}
+
+static void messages_fail_in_their_own_form(void)
+{
+    static const struct {
+        const char *body, *type, *part;
+        int status;
+    } wrong[] = {
+        {"{", "invalid_request_error", "body", 400},
+        {"{\"max_tokens\": 1}", "invalid_request_error", "messages", 400},
+        {"{\"max_tokens\": 1, \"messages\": [{\"role\": \"user\", \"content\": 5}]}",
+         "invalid_request_error", "content", 400},
+        {"{\"max_tokens\": 1, \"messages\": [{\"role\": \"user\", \"content\": [{\"type\": "
+         "\"image\"}]}]}",
+         "invalid_request_error", "image", 501},
+        {"{\"max_tokens\": 1, \"messages\": [{\"role\": \"assistant\", \"content\": [{\"type\": "
+         "\"tool_use\"}]}]}",
+         "invalid_request_error", "name", 400},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        json_object *root = client_json(port(), MESSAGES, wrong[i].body, wrong[i].status);
+        CHECK_STR(client_text(root, "type"), "error");
+        CHECK_STR(client_text(root, "error.type"), wrong[i].type);
+        CHECK_CONTAINS(client_text(root, "error.message"), wrong[i].part);
+        json_object_put(root);
+    }
+}
+
+static void stop_sequences_end_messages(void)
+{
+    json_object *whole =
+        client_json(port(), MESSAGES, "{" DRAW "\"max_tokens\": 40, " USER "}", 200);
+    const char *text = client_text(whole, "content.0.text");
+    if (!CHECK(text != NULL && strlen(text) > 20)) {
+        json_object_put(whole);
+        return;
+    }
+    json_object *stop = json_object_new_string_len(text + 12, 5);
+    char *body = weft_format("{" DRAW "\"max_tokens\": 40, " USER ", \"stop_sequences\": [%s]}",
+                             json_object_to_json_string(stop));
+    json_object *cut = client_json(port(), MESSAGES, body, 200);
+    CHECK_STR(client_text(cut, "stop_reason"), "stop_sequence");
+    CHECK_STR(client_text(cut, "stop_sequence"), json_object_get_string(stop));
+    weft_free(body);
+    json_object_put(stop);
+    json_object_put(cut);
+    json_object_put(whole);
+}
+
+/* ---- responses ------------------------------------------------------------------------------ */
+
+static void responses_stream_what_they_answer(void)
+{
+    json_object *whole = client_json(
+        port(), RESPONSES, "{" DRAW "\"max_output_tokens\": 20, \"input\": \"A story.\"}", 200);
+    events e = read_events(
+        RESPONSES,
+        "{" DRAW "\"max_output_tokens\": 20, \"stream\": true, \"input\": [{\"role\": \"user\", "
+        "\"content\": [{\"type\": \"input_text\", \"text\": \"A story.\"}]}]}");
+    char *text = join(&e, "response.output_text.delta", "delta");
+    CHECK_STR(client_text(whole, "object"), "response");
+    CHECK_STR(client_text(whole, "status"), "incomplete");
+    CHECK_STR(client_text(whole, "incomplete_details.reason"), "max_output_tokens");
+    CHECK_STR(client_text(whole, "output.0.content.0.text"), text);
+    CHECK_EQ_INT(json_object_get_int(client_at(whole, "usage.output_tokens")), 20);
+    for (int i = 0; i < e.n; i++)
+        CHECK_EQ_INT(json_object_get_int(client_at(e.at[i], "sequence_number")), i);
+    if (CHECK(e.n > 8)) {
+        CHECK(is(e.at[0], "response.created"));
+        CHECK(is(e.at[1], "response.in_progress"));
+        CHECK(is(e.at[2], "response.output_item.added"));
+        CHECK(is(e.at[3], "response.content_part.added"));
+        CHECK_STR(client_text(e.at[e.n - 4], "text"), text);
+        CHECK_STR(client_text(e.at[e.n - 3], "part.text"), text);
+        CHECK_STR(client_text(e.at[e.n - 2], "item.content.0.text"), text);
+        CHECK_STR(client_text(e.at[e.n - 2], "item.id"), client_text(e.at[4], "item_id"));
+        CHECK(is(e.at[e.n - 1], "response.incomplete"));
+        CHECK_STR(client_text(e.at[e.n - 1], "response.output.0.content.0.text"), text);
+    }
+    weft_free(text);
+    free_events(&e);
+    json_object_put(whole);
+}
+
+static void responses_call_tools(void)
+{
+#define TOOL                                                                                       \
+    "\"tools\": [{\"type\": \"web_search\"}, {\"type\": \"function\", \"name\": \"add\", "         \
+    "\"parameters\": " SCHEMA "}]"
+    json_object *whole = client_json(
+        port(), RESPONSES, "{\"input\": \"Hi\", \"tool_choice\": \"required\", " TOOL "}", 200);
+    CHECK_STR(client_text(whole, "status"), "completed");
+    CHECK_STR(client_text(whole, "output.0.type"), "function_call");
+    CHECK_STR(client_text(whole, "output.0.name"), "add");
+    CHECK(client_text(whole, "output.0.call_id") != NULL);
+    events e = read_events(RESPONSES, "{\"input\": \"Hi\", \"stream\": true, \"tool_choice\": "
+                                      "{\"type\": \"function\", \"name\": \"add\"}, " TOOL "}");
+    char *arguments = join(&e, "response.function_call_arguments.delta", "delta");
+    char *done = join(&e, "response.function_call_arguments.done", "arguments");
+    CHECK_STR(arguments, done);
+    CHECK(e.n > 0 && is(e.at[e.n - 1], "response.completed"));
+    weft_free(arguments);
+    weft_free(done);
+    free_events(&e);
+    json_object_put(whole);
+    /* A conversation with the call and its result, which is also counted. */
+    static const char input[] =
+        "{\"instructions\": \"Be terse.\", \"input\": [{\"role\": \"user\", \"content\": \"Hi\"}, "
+        "{\"type\": \"reasoning\", \"summary\": []}, {\"type\": \"function_call\", \"call_id\": "
+        "\"c1\", \"name\": \"add\", \"arguments\": \"{\\\"a\\\": 1}\"}, {\"type\": "
+        "\"function_call_output\", \"call_id\": \"c1\", \"output\": \"three\"}], "
+        "\"max_output_tokens\": 2, " TOOL "}";
+    json_object *answer = client_json(port(), RESPONSES, input, 200);
+    json_object *count = client_json(port(), RESPONSES "/input_tokens", input, 200);
+    CHECK_EQ_INT(json_object_get_int(client_at(answer, "usage.input_tokens")),
+                 json_object_get_int(client_at(count, "input_tokens")));
+    json_object_put(answer);
+    json_object_put(count);
+}
+
+static void responses_refuse_what_is_not_there(void)
+{
+    json_object *root = client_json(
+        port(), RESPONSES, "{\"input\": \"Hi\", \"previous_response_id\": \"resp_1\"}", 501);
+    CHECK_CONTAINS(client_text(root, "error.message"), "previous_response_id");
+    json_object_put(root);
+    root = client_json(port(), RESPONSES, "{\"input\": [{\"type\": \"item_reference\"}]}", 501);
+    CHECK_CONTAINS(client_text(root, "error.message"), "item_reference");
+    json_object_put(root);
+    root = client_json(port(), RESPONSES, "{\"model\": \"x\"}", 400);
+    CHECK_CONTAINS(client_text(root, "error.message"), "input");
+    json_object_put(root);
+}
+
+/* ---- embeddings ----------------------------------------------------------------------------- */
+
+/* The digits' values, as many as there are. */
+static size_t decode(const char *text, unsigned char *out, size_t room)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    unsigned bits = 0;
+    size_t n = 0;
+    int held = 0;
+    for (; *text != '\0' && *text != '='; text++) {
+        bits = bits << 6 | (unsigned)(strchr(digits, *text) - digits);
+        held += 6;
+        if (held >= 8 && n < room)
+            out[n++] = (unsigned char)(bits >> (held -= 8));
+    }
+    return n;
+}
+
+static void embeddings_are_those_of_weft_embed(void)
+{
+    weft_model *model = NULL;
+    weft_tokenizer *tokenizer = NULL;
+    int32_t *ids = NULL;
+    size_t n = 0;
+    float values[4096];
+    weft_embedded own = {0};
+    const char *folder = check_source("examples/storyteller");
+    const weft_model_options options = {.dtype = WEFT_FLOAT32};
+    CHECK_OK(weft_model_load(folder, &options, &model));
+    CHECK_OK(weft_tokenizer_load(folder, &tokenizer));
+    CHECK_OK(weft_tokenizer_encode(tokenizer, "A king.", 7, WEFT_TOKENIZER_ADD_SPECIAL, &ids, &n));
+    const weft_prompt prompt = {ids, n};
+    const weft_embed_options o = {.normalize = true};
+    CHECK_OK(weft_embed(model, &prompt, 1, &o, &own));
+    json_object *root = client_json(port(), "/v1/embeddings", "{\"input\": \"A king.\"}", 200);
+    json_object *list = client_at(root, "data.0.embedding");
+    if (CHECK_EQ_INT(json_object_array_length(list), own.n)) {
+        for (size_t i = 0; i < own.n; i++)
+            CHECK_CLOSE(json_object_get_double(json_object_array_get_idx(list, i)), own.values[i],
+                        1e-8);
+    }
+    CHECK_EQ_INT(json_object_get_int(client_at(root, "usage.prompt_tokens")), (long long)n);
+    json_object_put(root);
+    root = client_json(port(), "/v1/embeddings",
+                       "{\"input\": [\"A king.\", \"A queen with a longer text.\"], "
+                       "\"encoding_format\": \"base64\"}",
+                       200);
+    const char *text = client_text(root, "data.0.embedding");
+    CHECK_EQ_INT(decode(text != NULL ? text : "", (unsigned char *)values, sizeof values),
+                 own.n * sizeof *values);
+    for (size_t i = 0; i < own.n; i++) /* beside a longer text */
+        CHECK_CLOSE(values[i], own.values[i], 1e-5);
+    CHECK(client_text(root, "data.1.embedding") != NULL);
+    json_object_put(root);
+    root = client_json(port(), "/v1/embeddings", "{\"input\": []}", 400);
+    json_object_put(root);
+    root = client_json(port(), "/v1/embeddings", "{\"input\": \"a\", \"dimensions\": 3}", 501);
+    json_object_put(root);
+    weft_embedded_free(&own, 1);
+    weft_free(ids);
+    weft_tokenizer_free(tokenizer);
+    weft_model_free(model);
+}
+
+static void the_server_stops(void)
+{
+    CHECK(port() > 0);
+    serve_stop(shared, 5);
+    shared = NULL;
+}
+
+CHECK_MAIN("serve_apis", CHECK_CASE(messages_stream_what_they_answer),
+           CHECK_CASE(messages_are_converted), CHECK_CASE(messages_call_tools),
+           CHECK_CASE(messages_fail_in_their_own_form), CHECK_CASE(stop_sequences_end_messages),
+           CHECK_CASE(responses_stream_what_they_answer), CHECK_CASE(responses_call_tools),
+           CHECK_CASE(responses_refuse_what_is_not_there),
+           CHECK_CASE(embeddings_are_those_of_weft_embed), CHECK_CASE(the_server_stops))
