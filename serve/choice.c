@@ -161,6 +161,23 @@ static bool on_token(void *context, const weft_generated *token)
     return going;
 }
 
+typedef struct shared_prompt {
+    serve_request *request;
+    const weft_session_request *q;
+} shared_prompt;
+
+/* Computes the prompt of several choices once. Without memory for it each computes its own. */
+static weft_status read_shared(void *context)
+{
+    const shared_prompt *p = context;
+    const bool read = p->request->read;
+    p->request->read = true;
+    if (!read && !is_cancelled(p->request))
+        (void)weft_prompt_cache_warm(p->request->server->cache, p->q->ids, p->q->n_ids,
+                                     &p->q->options->cache, p->q->options->prefill);
+    return WEFT_OK;
+}
+
 /* weft_session_source: in the server's batch. */
 static weft_status generate(void *context, const weft_session_request *q,
                             weft_generate_fn *callback, void *callback_context,
@@ -186,8 +203,12 @@ static weft_status generate(void *context, const weft_session_request *q,
     if (first)
         c->prompt_tokens = (int64_t)q->n_ids;
     begin(c);
-    const weft_status status =
-        serve_generate(server, q->ids, q->n_ids, q->options, on_token, &r, stats);
+    shared_prompt p = {c->request, q};
+    weft_status status = WEFT_OK;
+    if (c->request->settings.same && server->cache != NULL)
+        status = serve_compute(server, read_shared, &p);
+    if (status == WEFT_OK)
+        status = serve_generate(server, q->ids, q->n_ids, q->options, on_token, &r, stats);
     if (first)
         c->cached_tokens = stats->cached_tokens;
     c->tokens += stats->tokens;
@@ -244,7 +265,7 @@ static bool on_plain_token(void *context, const weft_generated *token)
 weft_status serve_complete(serve_choice *c)
 {
     weft_generate_options o = c->request->settings.generate;
-    weft_generate_stats stats;
+    weft_generate_stats stats = {0};
     o.seed += c->index;
     const weft_session_request q = {.ids = c->ids, .n_ids = c->n_ids, .options = &o};
     return generate(c, &q, on_plain_token, c, &stats);

@@ -192,6 +192,7 @@ weft_status serve_run_chat(serve_request *r)
         status = serve_read_chat(r);
     if (status == WEFT_OK)
         status = serve_make_choices(r, (size_t)n);
+    r->settings.same = n > 1;
     serve_make_id("chatcmpl-", r->id, sizeof r->id);
     return status == WEFT_OK ? serve_start_choices(r, r->n_choices, serve_chat) : status;
 }

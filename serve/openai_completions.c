@@ -174,6 +174,7 @@ static weft_status read_prompts(serve_request *r)
         status = weft_fail(WEFT_INVALID, "prompt: expected at most %d texts", (int)PROMPTS);
     if (status == WEFT_OK)
         status = serve_make_choices(r, prompts * (size_t)n);
+    r->settings.same = prompts == 1 && n > 1;
     for (size_t i = 0; status == WEFT_OK && i < r->n_choices; i++)
         status = read_prompt(r, list ? json_object_array_get_idx(prompt, i / (size_t)n) : prompt,
                              &r->choices[i]);

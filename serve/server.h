@@ -84,6 +84,7 @@ typedef struct serve_settings {
     serve_text variables, schema; /* schema: that of turn */
     weft_thinking thinking;
     weft_session_turn turn;
+    bool same;      /* the choices have the same prompt */
     bool one_call;  /* stop after the first call */
     bool must_call; /* the document is a call: {"name", "arguments"} */
 } serve_settings;
@@ -128,6 +129,7 @@ struct serve_request {
     serve_compute_fn *compute;
     weft_cancel *cancel;
     atomic_int references;
+    bool read; /* of the thread that computes: the choices' prompt is in the prompt cache */
 
     pthread_mutex_t lock; /* of all below */
     size_t running;       /* choices */

@@ -67,8 +67,8 @@ make_libzip() {
 map=$folder/map
 export PKG_CONFIG_PATH=$libraries/lib/pkgconfig
 quietly build tools/build.sh "$build" "cli/weft cli/weft.bash cli/weft.fish cli/_weft" \
-    --prefix=/weft -D{default_library=static,prefer_static=true,strip=true} -D{hdf5,mpi}=disabled \
-    -D{vulkan,npz,gzip,zstd,snappy,pull,editline,yaml}=enabled \
+    --prefix=/weft -D{default_library=static,prefer_static=true,strip=true} \
+    -D{hdf5,mpi,serve}=disabled -D{vulkan,npz,gzip,zstd,snappy,pull,editline,yaml}=enabled \
     "-Dc_link_args=-static-libgcc -Wl,-Map=$map"
 
 rm -rf "$folder/root" "${folder:?}/$name"

@@ -99,7 +99,7 @@ static void check_split(const stop_case *c, unsigned cuts, bool include, bool em
             continue;
         char piece[256];
         memcpy(piece, c->text + start, i - start);
-        const weft_generated token = {id, piece, i - start, -id};
+        const weft_generated token = {.id = id, .text = piece, .length = i - start, .logprob = -id};
         CHECK_OK(weft__stops_push(stops, &token));
         last = start < end ? id : last;
         id++;
@@ -108,7 +108,7 @@ static void check_split(const stop_case *c, unsigned cuts, bool include, bool em
         if (i < to || from == to)
             CHECK_EQ_INT(g.length, i - undecided(c, i)); /* all that is decided has been given */
         if (empty && !weft__stops_found(stops)) {
-            const weft_generated nothing = {id, "", 0, -id};
+            const weft_generated nothing = {.id = id, .text = "", .logprob = -id};
             CHECK_OK(weft__stops_push(stops, &nothing));
             id++;
         }

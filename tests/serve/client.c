@@ -196,6 +196,8 @@ const char *client_text(json_object *root, const char *path)
 
 char *client_event(char *at, char **data)
 {
+    while (at != NULL && *at == ':') /* a comment */
+        at = strstr(at, "\n\n") != NULL ? strstr(at, "\n\n") + 2 : NULL;
     char *end = at != NULL ? strstr(at, "\n\n") : NULL;
     if (end == NULL)
         return NULL;

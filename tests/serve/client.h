@@ -33,8 +33,8 @@ json_object *client_json(int port, const char *path, const char *body, int statu
 json_object *client_at(json_object *root, const char *path);
 const char *client_text(json_object *root, const char *path);
 
-/* The next event of a stream: *data is set to its JSON, or its text if it is none, NUL-terminated
- * in place. Returns what follows, or NULL at the end. */
+/* The next event of a stream that is no comment: *data is set to its JSON, or its text if it is
+ * none, NUL-terminated in place. Returns what follows, or NULL at the end. */
 char *client_event(char *at, char **data);
 
 /* The text that the storyteller continues a prompt with, alone; the caller frees it. */

@@ -283,6 +283,22 @@ static void log_probabilities_come_with_the_best(void)
     json_object_put(root);
 }
 
+/* The prompt of several choices is computed once. */
+static void choices_share_their_prompt(void)
+{
+    const double cached = client_metric(port(), "prompt_tokens_cached_total");
+    json_object *all =
+        client_json(port(), CHAT,
+                    "{" USER("One two three four five six seven eight nine ten eleven twelve "
+                             "thirteen.") ", \"n\": 3, \"max_tokens\": 2}",
+                    200);
+    const int64_t prompt = json_object_get_int64(client_at(all, "usage.prompt_tokens"));
+    CHECK(prompt > 20);
+    CHECK_EQ_INT((int64_t)(client_metric(port(), "prompt_tokens_cached_total") - cached),
+                 3 * (prompt - 1));
+    json_object_put(all);
+}
+
 static void choices_draw_with_seeds_of_their_own(void)
 {
     json_object *all = client_json(
@@ -486,7 +502,7 @@ CHECK_MAIN("serve", CHECK_CASE(routes_answer), CHECK_CASE(wrong_requests_get_err
            CHECK_CASE(tokens_become_text_again), CHECK_CASE(completions_are_those_of_weft_generate),
            CHECK_CASE(streams_have_the_text_of_the_whole_answer),
            CHECK_CASE(stop_strings_are_in_no_event),
-           CHECK_CASE(log_probabilities_come_with_the_best),
+           CHECK_CASE(log_probabilities_come_with_the_best), CHECK_CASE(choices_share_their_prompt),
            CHECK_CASE(choices_draw_with_seeds_of_their_own), CHECK_CASE(documents_fit_their_schema),
            CHECK_CASE(required_calls_come), CHECK_CASE(keys_hosts_and_origins_are_checked),
            CHECK_CASE(requests_are_refused_while_the_model_loads),

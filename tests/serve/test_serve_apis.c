@@ -37,15 +37,14 @@ static events read_events(const char *path, const char *body)
     events e = {.n = 0};
     client_reply r = client_ask(port(), "POST", path, body);
     CHECK_EQ_INT(r.status, 200);
-    char *data = NULL, *line = r.body;
+    char *data = NULL;
     for (char *at = client_event(r.body, &data); at != NULL; at = client_event(at, &data)) {
         json_object *event = json_tokener_parse(data);
         char *name = weft_format("event: %s\n", client_text(event, "type"));
-        CHECK(strncmp(line, name, strlen(name)) == 0);
+        CHECK(strncmp(data - strlen("data: ") - strlen(name), name, strlen(name)) == 0);
         weft_free(name);
         if (CHECK(e.n < EVENTS))
             e.at[e.n++] = event;
-        line = at;
     }
     client_free(&r);
     return e;
@@ -359,6 +358,68 @@ static void embeddings_are_those_of_weft_embed(void)
     weft_model_free(model);
 }
 
+/* ---- reasoning ------------------------------------------------------------------------------ */
+
+/* A template that opens reasoning, which the storyteller never ends. */
+static weft_status load_thinker(void *context, serve_model *out)
+{
+    static const char source[] =
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}{# </think> #}";
+    const char *folder = context;
+    const weft_model_options options = {.dtype = WEFT_FLOAT32};
+    weft_status status = weft_model_load(folder, &options, &out->model);
+    if (status == WEFT_OK)
+        status = weft_tokenizer_load(folder, &out->tokenizer);
+    return status == WEFT_OK
+               ? weft_chat_parse(source, strlen(source), "thinker", out->tokenizer, &out->chat)
+               : status;
+}
+
+static void reasoning_is_apart_from_text(void)
+{
+    static char folder[512];
+    snprintf(folder, sizeof folder, "%s", check_source("examples/storyteller"));
+    serve_server *usual = shared;
+    shared = client_server((serve_options){.load = load_thinker, .context = folder});
+    if (shared == NULL)
+        return;
+    json_object *chat =
+        client_json(port(), "/v1/chat/completions", "{" DRAW "\"max_tokens\": 12, " USER "}", 200);
+    const char *text = client_text(chat, "choices.0.message.reasoning_content");
+    CHECK(text != NULL && *text != '\0');
+    CHECK_STR(client_text(chat, "choices.0.message.content"), "");
+    json_object *message =
+        client_json(port(), MESSAGES, "{" DRAW "\"max_tokens\": 12, " USER "}", 200);
+    CHECK_STR(client_text(message, "content.0.type"), "thinking");
+    CHECK_STR(client_text(message, "content.0.thinking"), text);
+    events e = read_events(MESSAGES, "{" DRAW "\"max_tokens\": 12, \"stream\": true, " USER "}");
+    char *joined = join(&e, "content_block_delta", "delta.thinking");
+    CHECK_STR(joined, text);
+    weft_free(joined);
+    free_events(&e);
+    json_object *response =
+        client_json(port(), RESPONSES,
+                    "{" DRAW "\"max_output_tokens\": 12, \"input\": \"Tell a story.\"}", 200);
+    CHECK_STR(client_text(response, "output.0.content.0.text"), text);
+    CHECK_EQ_INT(
+        json_object_get_int(client_at(response, "usage.output_tokens_details.reasoning_tokens")),
+        12);
+    e = read_events(RESPONSES, "{" DRAW "\"max_output_tokens\": 12, \"input\": \"Tell a "
+                               "story.\", \"stream\": true}");
+    joined = join(&e, "response.reasoning_text.delta", "delta");
+    CHECK_STR(joined, text);
+    if (CHECK(e.n > 3))
+        CHECK_STR(client_text(e.at[e.n - 1], "response.output.0.content.0.text"), text);
+    weft_free(joined);
+    free_events(&e);
+    json_object_put(response);
+    json_object_put(message);
+    json_object_put(chat);
+    serve_stop(shared, 5);
+    shared = usual;
+}
+
 static void the_server_stops(void)
 {
     CHECK(port() > 0);
@@ -371,4 +432,5 @@ CHECK_MAIN("serve_apis", CHECK_CASE(messages_stream_what_they_answer),
            CHECK_CASE(messages_fail_in_their_own_form), CHECK_CASE(stop_sequences_end_messages),
            CHECK_CASE(responses_stream_what_they_answer), CHECK_CASE(responses_call_tools),
            CHECK_CASE(responses_refuse_what_is_not_there),
-           CHECK_CASE(embeddings_are_those_of_weft_embed), CHECK_CASE(the_server_stops))
+           CHECK_CASE(embeddings_are_those_of_weft_embed), CHECK_CASE(reasoning_is_apart_from_text),
+           CHECK_CASE(the_server_stops))
