@@ -93,7 +93,8 @@ static const char *side_of(const weft_dataset *d, int64_t i)
     static const char *const sides[][2] = {
         [WEFT_EXAMPLES_SINGLE] = {"", ""},
         [WEFT_EXAMPLES_LABELLED] = {", undesirable", ", desirable"},
-        [WEFT_EXAMPLES_PAIRS] = {", rejected", ", chosen"}};
+        [WEFT_EXAMPLES_PAIRS] = {", rejected", ", chosen"},
+        [WEFT_EXAMPLES_SCORED] = {"", ""}};
     return sides[weft_dataset_info_of(d).examples][weft_dataset_is_desirable(d, i)];
 }
 

@@ -10,11 +10,16 @@ static int64_t updates(const train_values *v, const train_run *r)
     enum { LEAST = 100 };
     int64_t batches = weft_batches_count(r->batches);
     int64_t epoch = (batches + v->trainer.accumulate - 1) / v->trainer.accumulate;
+    const int64_t times = v->trainer.objective_options.num_iterations,
+                  iterations = train_has_rewards(v) && times > 0 ? times : 1;
     if (v->trainer.steps != 0)
         return v->trainer.steps;
     if (v->trainer.epochs != 0)
-        return (int64_t)ceil(v->trainer.epochs * (double)batches / (double)v->trainer.accumulate -
+        return iterations *
+               (int64_t)ceil(v->trainer.epochs * (double)batches / (double)v->trainer.accumulate -
                              1e-9);
+    if (v->completions != NULL)
+        return iterations * epoch;
     if (v->batches != NULL || epoch >= LEAST)
         return epoch;
     return epoch * ((LEAST + epoch - 1) / epoch);
@@ -59,7 +64,7 @@ static weft_trainer_options trainer_options(const train_values *v, train_run *r)
     o.command = (const char *const *)r->words.at;
     o.n_command = r->words.n;
     o.base_name = r->path;
-    o.data_name = data ? cli_data_first(&v->source) : v->batches;
+    o.data_name = data ? cli_data_first(&v->source) : v->completions ? v->completions : v->batches;
     o.sources = r->sources;
     o.n_sources = data ? v->source.paths.n : 1;
     o.validation_source = v->val_data ? &r->validation_source : NULL;

@@ -17,7 +17,7 @@ enum { TRAIN_ON_TURNS, TRAIN_ON_LAST, TRAIN_ON_EVERYTHING };
 typedef struct train_values {
     weft_trainer_options trainer; /* as the options say; train.c adds what depends on the run */
     weft_nn_lora_options lora;    /* as the options say; train_adapter.c adds its lists */
-    const char *model, *batches, *out, *val_data, *optimizer_options;
+    const char *model, *batches, *completions, *out, *val_data, *optimizer_options;
     cli_data_source source;
     cli_place place;
     const char *config;
@@ -173,6 +173,8 @@ const char *train_objective_name(int i); /* of the i-th objective; NULL after th
     }
 
 const weft_objective *train_objective(const train_values *v);
+/* Whether the objective is one with rewards. */
+bool train_has_rewards(const train_values *v);
 /* The field of an objective's options that an option of the command sets; NULL: none. */
 const weft_field *train_objective_field(const weft_objective *objective, const cli_option *option);
 /* Adds reference log-probabilities to the run's data if the objective needs them. */

@@ -41,6 +41,16 @@ static bool needs_whole_batches(const void *values)
     return train_objective(values)->whole_batch;
 }
 
+static bool has_rewards(const void *values)
+{
+    return train_has_rewards(values);
+}
+
+static bool has_no_rewards(const void *values)
+{
+    return !train_has_rewards(values);
+}
+
 static bool lacks_weight_decay(const void *values)
 {
     const weft_field *f = train_optimizer(values)->fields;
@@ -63,7 +73,16 @@ static const cli_rule rules[] = {
     {"resume", lacks_model, "--out has no run to continue, and MODEL to begin one is missing"},
     {"", lacks_model, "MODEL is missing"},
     {"data batches", NULL, "needs --data FILE or --batches FILE"},
-    {"!data !batches", NULL, "needs --data FILE or --batches FILE"},
+    {"completions data", NULL, "--completions and --data exclude each other"},
+    {"completions batches", NULL, "--completions and --batches exclude each other"},
+    {"!data !batches !completions", NULL,
+     "needs --data FILE, --batches FILE or --completions FILE"},
+    {"!completions", has_rewards, "this --objective needs --completions FILE"},
+    {"completions", has_no_rewards,
+     "--completions is for --objective grpo, dapo, dr_grpo, gspo and rloo"},
+    {"completions val-split !val-split=0", NULL, "--completions has no validation"},
+    {"completions val-data", NULL, "--completions has no validation"},
+    {"completions pack", NULL, "--pack is for --data: completions are not packed"},
     {"val-split !val-split=0 val-data", NULL, "--val-split is for --data without --val-data"},
     {"val-split !val-split=0 batches", NULL, "--val-split is for --data without --val-data"},
     {"batches", has_several_ranks,
@@ -132,14 +151,17 @@ const char *train_adapter_conflict(const train_values *v)
 
 const char *train_complaint(const train_values *v)
 {
-    const unsigned of_data = !v->batches   ? 0
-                             : v->val_data ? CLI_OF_DATA
-                                           : CLI_OF_DATA | CLI_OF_VALIDATION;
+    const unsigned of_data = v->completions ? CLI_OF_VALIDATION
+                             : !v->batches  ? 0
+                             : v->val_data  ? CLI_OF_DATA
+                                            : CLI_OF_DATA | CLI_OF_VALIDATION;
     const char *why = cli_complaint(&cli_train, &v->given, rules, sizeof rules / sizeof *rules, v);
     for (int i = 0; why == NULL && i < cli_train.n_options; i++) {
         const cli_option *o = &cli_train.options[i];
         if (o->marks & of_data && cli_is_set(&cli_train, &v->given, o))
-            why = about(o, "", " is for --data, not for --batches");
+            why = about(o, "",
+                        v->completions ? " is for --data, not for --completions"
+                                       : " is for --data, not for --batches");
         else if (o->marks & CLI_OF_OBJECTIVE && cli_is_set(&cli_train, &v->given, o) &&
                  train_objective_field(train_objective(v), o) == NULL)
             why = about(o, "", of_others(o));

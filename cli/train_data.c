@@ -64,7 +64,8 @@ static weft_status open_batches(const train_values *v, train_run *r)
 
 bool train_splits_by_default(const train_values *v)
 {
-    return isnan(v->val_split) && v->val_data == NULL && v->batches == NULL;
+    return isnan(v->val_split) && v->val_data == NULL && v->batches == NULL &&
+           v->completions == NULL;
 }
 
 /* Refuses options that need validation if the data was too small to hold some out by default. */
@@ -82,9 +83,26 @@ static weft_status check_validation(const train_values *v, const train_run *r)
                      name, cli_count(weft_dataset_info_of(r->data).samples));
 }
 
+/* A batch has all completions of batch_size prompts. */
+static weft_status open_completions(const train_values *v, train_run *r)
+{
+    const weft_objective *objective = train_objective(v);
+    const weft_objective_options *o = &v->trainer.objective_options;
+    const int64_t group =
+        o->num_generations > 0 ? o->num_generations : objective->defaults.num_generations;
+    weft_status status = train_open_tokenizer(v, r);
+    if (status == WEFT_OK)
+        status = weft_dataset_load_completions(v->completions, objective, o, &r->data);
+    return status == WEFT_OK
+               ? weft_batches_new(r->data, v->batch_size * group, v->trainer.seed, &r->batches)
+               : status;
+}
+
 weft_status train_open_data(const train_values *v, train_run *r)
 {
-    r->sources[0].path = v->batches;
+    r->sources[0].path = v->completions ? v->completions : v->batches;
+    if (v->completions != NULL)
+        return open_completions(v, r);
     if (v->batches != NULL && v->val_data == NULL)
         return weft_batches_open(v->batches, &r->batches);
     weft_dataset_options o = {.length = v->length,
@@ -142,7 +160,8 @@ static bool fits(const weft_dataset *data, int64_t vocabulary)
 weft_status train_check_ids(const train_values *v, train_run *r)
 {
     r->vocabulary = weft_model_info_of(r->model)->vocab_size;
-    bool again = !fits(r->data, r->vocabulary) || !fits(r->validation, r->vocabulary);
+    bool again = v->completions == NULL &&
+                 (!fits(r->data, r->vocabulary) || !fits(r->validation, r->vocabulary));
     for (int i = 0; i < v->source.paths.n; i++) /* standard input is read once */
         again = again && strcmp(v->source.paths.at[i], "-") != 0;
     if (!again)

@@ -81,7 +81,10 @@ static weft_status read_epoch(train_run *r, epoch_size *out)
         const weft_array *read = batch.pack ? batch.pack : batch.tokens;
         const int64_t rows = weft_dim(read, 0), columns = weft_dim(read, 1);
         out->packed_pairs = batch.pack != NULL;
-        out->unit = batch.examples != WEFT_EXAMPLES_SINGLE && !out->packed_pairs ? 2 : 1;
+        out->unit = batch.examples != WEFT_EXAMPLES_SINGLE &&
+                            batch.examples != WEFT_EXAMPLES_SCORED && !out->packed_pairs
+                        ? 2
+                        : 1;
         weft_batch_free(&batch);
         out->tokens += rows * columns;
         if (rows * columns > out->rows * out->columns) {

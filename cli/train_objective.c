@@ -15,6 +15,21 @@ const weft_objective *train_objective(const train_values *v)
     return weft_objectives[v->objective];
 }
 
+bool train_has_rewards(const train_values *v)
+{
+    return train_objective(v)->examples == WEFT_EXAMPLES_SCORED;
+}
+
+/* Whether the objective needs reference log-probabilities: one with rewards does unless beta is 0.
+ */
+static bool needs_reference(const train_values *v)
+{
+    const weft_objective *o = train_objective(v);
+    const double beta = v->trainer.objective_options.beta;
+    return train_has_rewards(v) ? (beta != 0 ? beta : o->defaults.beta) > 0
+                                : (o->columns & WEFT_COLUMN_REFERENCE) != 0;
+}
+
 const weft_field *train_objective_field(const weft_objective *objective, const cli_option *o)
 {
     for (const weft_field *f = objective->fields; f && f->type != WEFT_FIELD_END; f++) {
@@ -55,7 +70,7 @@ static weft_status add_reference(const train_values *v, const train_run *r, cons
 
 weft_status train_add_reference(const train_values *v, train_run *r)
 {
-    if (!(train_objective(v)->columns & WEFT_COLUMN_REFERENCE))
+    if (!needs_reference(v))
         return WEFT_OK;
     const weft_status status = add_reference(v, r, "reference.safetensors", r->data);
     return status == WEFT_OK

@@ -15,6 +15,25 @@
         .help = "of kto: such completions count X times"                                           \
     }
 
+/* Options of objectives with rewards. */
+#define TRAIN_POLICY_REAL(NAME, FIELD, HELP)                                                       \
+    {                                                                                              \
+        .name = NAME, .kind = CLI_REAL, .value = "X", .low = 0, .high = CLI_ANY,                   \
+        AT(trainer.objective_options.FIELD),                                                       \
+        .marks = CLI_ZERO | CLI_NEGATIVE | CLI_FIXED | CLI_OF_OBJECTIVE, .help = HELP              \
+    }
+#define TRAIN_POLICY_INT(NAME, FIELD, LOW, HIGH, HELP)                                             \
+    {                                                                                              \
+        .name = NAME, .kind = CLI_INT, .value = "N", .low = LOW, .high = HIGH,                     \
+        AT(trainer.objective_options.FIELD),                                                       \
+        .marks = CLI_ZERO | CLI_NEGATIVE | CLI_FIXED | CLI_OF_OBJECTIVE, .help = HELP              \
+    }
+#define TRAIN_POLICY_TEXT(NAME, WORDS, FIELD, HELP)                                                \
+    {                                                                                              \
+        .name = NAME, .kind = CLI_TEXT, .value = WORDS, AT(trainer.objective_options.FIELD),       \
+        .marks = CLI_FIXED | CLI_OF_OBJECTIVE, .help = HELP                                        \
+    }
+
 static const char *optimizer_name(int i)
 {
     const weft_optim_type *type = weft_optim_type_at(i);
@@ -34,6 +53,14 @@ static const cli_option options[] = {
      AT(batches),
      .help = "instead of --data: exactly these batches, one update each; a safetensors file with "
              "int32 batches (steps, B, L) and prompt_lengths (steps, B)"},
+    {.name = "completions",
+     .kind = CLI_TEXT,
+     .value = "FILE",
+     AT(completions),
+     .marks = CLI_FIXED,
+     .help = "instead of --data: sampled completions and their rewards, for --objective grpo and "
+             "its relatives; JSON lines with prompt_ids, completion_ids, reward (or null) and, if "
+             "it was cut off, truncated; the completions of a prompt follow each other"},
     {.name = "out",
      .letter = 'o',
      .kind = CLI_TEXT,
@@ -129,7 +156,7 @@ static const cli_option options[] = {
      .high = 1 << 20,
      AT(batch_size),
      .marks = CLI_FIXED | CLI_OF_DATA,
-     .help = "samples in a batch"},
+     .help = "samples, or prompts with all their completions, in a batch"},
     {.name = "micro-batch",
      .kind = CLI_INT,
      .value = "N",
@@ -193,7 +220,8 @@ static const cli_option options[] = {
      .marks = CLI_FIXED,
      .help = "the training objective. dpo, orpo and simpo need preference pairs (chosen, "
              "rejected, optional prompt); kto also accepts rows with prompt, completion and "
-             "label. dpo and kto first compute reference log-probabilities"},
+             "label. dpo and kto first compute reference log-probabilities. grpo, dapo, dr_grpo, "
+             "gspo and rloo read --completions"},
     {.name = "beta",
      .kind = CLI_REAL,
      .value = "X",
@@ -202,7 +230,8 @@ static const cli_option options[] = {
      AT(trainer.objective_options.beta),
      .marks = CLI_ZERO | CLI_NEGATIVE | CLI_FIXED | CLI_OF_OBJECTIVE,
      .help = "of the objective: the scale of rewards (of orpo: the weight of the odds ratio); "
-             "default: 0.1, of simpo 2"},
+             "default: 0.1, of simpo 2. Of grpo and its relatives: the weight of the KL "
+             "divergence from the start, default: 0, of rloo 0.05"},
     {.name = "gamma",
      .kind = CLI_REAL,
      .value = "X",
@@ -222,6 +251,41 @@ static const cli_option options[] = {
      .marks = CLI_ZERO | CLI_FIXED | CLI_OF_OBJECTIVE,
      .unset = "0",
      .help = "of dpo (robust DPO) and simpo: share of pairs labelled the wrong way; default: 0"},
+    TRAIN_POLICY_REAL(
+        "epsilon", epsilon,
+        "of grpo and its relatives: ratios are clipped at 1 - X, and at 1 + X without "
+        "--epsilon-high; default: 0.2, of gspo 3e-4"),
+    TRAIN_POLICY_REAL("epsilon-high", epsilon_high,
+                      "of these: ratios are clipped at 1 + X; default: --epsilon, of dapo 0.28, of "
+                      "gspo 4e-4"),
+    TRAIN_POLICY_REAL(
+        "delta", delta,
+        "of these: the largest ratio where clipping does not apply, above 1; 0: none"),
+    TRAIN_POLICY_REAL("temperature", temperature,
+                      "of these: that of the sampled completions; default: 1"),
+    TRAIN_POLICY_INT("num-generations", num_generations, 2, 1 << 20,
+                     "of these: completions of a prompt; default: 8, of rloo 2"),
+    TRAIN_POLICY_INT("num-iterations", num_iterations, 1, 1 << 20,
+                     "of these: consecutive updates on the same completions; default: 1"),
+    TRAIN_POLICY_INT("max-completion-length", max_completion_length, 1, 1 << 24,
+                     "of these: most tokens of a completion, and the divisor of dr_grpo; default: "
+                     "512"),
+    TRAIN_POLICY_INT("mask-truncated", mask_truncated, 0, 1,
+                     "of these: 1: completions that were cut off do not count in the loss; "
+                     "default: 0, of dapo 1"),
+    TRAIN_POLICY_TEXT(
+        "loss-type", "dapo|grpo|dr_grpo|bnpo", loss_type,
+        "of these: the mean over tokens, the mean of completions' means, the sum by "
+        "--max-completion-length, or the mean of batches' means over tokens; default: "
+        "dapo, of dr_grpo dr_grpo, of gspo and rloo grpo"),
+    TRAIN_POLICY_TEXT("importance", "token|sequence|sum", importance,
+                      "of these: a ratio for each token, or for each completion from the mean or "
+                      "the sum of its tokens; default: token, of gspo sequence, of rloo sum"),
+    TRAIN_POLICY_TEXT(
+        "scale-rewards", "group|batch|none|leave-one-out", scale_rewards,
+        "of these: advantages are divided by the standard deviation of their group or "
+        "update, or not, or are the difference from the other completions' mean; "
+        "default: group, of dr_grpo none, of rloo leave-one-out"),
     {.name = "lr",
      .kind = CLI_REAL,
      .value = "X",
@@ -269,7 +333,7 @@ static const cli_option options[] = {
      .help = "the learning rate over the run. linear and cosine fall to 0, or with cosine:0.1 to "
              "a tenth of --lr. wsd:0.2 is constant, then falls to 0 over the last 20%. Also "
              "exponential:RATE and step:RATE:SIZE. linear:0.1@100,cosine joins two. Default: "
-             "cosine, or constant with --batches"},
+             "cosine, or constant with --batches and --completions"},
     {.name = "warmup",
      .kind = CLI_INT,
      .value = "W",
@@ -277,14 +341,15 @@ static const cli_option options[] = {
      .high = CLI_ANY,
      AT(warmup),
      .help = "updates until the full learning rate, at which --schedule begins; default: 3% of "
-             "them, or 0 with --batches"},
+             "them, or 0 with --batches and --completions"},
     {.name = "clip",
      .kind = CLI_REAL,
      .value = "X",
      .low = 0,
      .high = CLI_ANY,
      AT(clip),
-     .help = "largest norm of the gradient, 0: off; default: 1, or 0 with --batches"},
+     .help = "largest norm of the gradient, 0: off; default: 1, or 0 with --batches and "
+             "--completions"},
     {.name = "neftune",
      .kind = CLI_REAL,
      .value = "ALPHA",
@@ -487,6 +552,9 @@ const cli_command cli_train = {
         "--objective dpo, orpo, simpo or kto trains on preferences. The line of an update and "
         "metrics.jsonl then also have the share of pairs whose chosen completion has the "
         "larger reward, and the mean margin.\n\n"
+        "--objective grpo, dapo, dr_grpo, gspo or rloo trains with rewards of sampled completions "
+        "(--completions). The line of an update then has the mean reward, and metrics.jsonl also "
+        "its deviation, KL, entropy, ratio and the clipped shares.\n\n"
         "Processes that an MPI launcher starts, on one machine or several, train one adapter "
         "together, as in mpirun -n 4 --bind-to none weft train .... They share the batches of "
         "each update and validation, and the losses are those of one process with the same "
@@ -497,6 +565,7 @@ const cli_command cli_train = {
     .example = "weft train storyteller --data book.txt --val-split 0.1\n"
                "weft train MODEL --data chats.jsonl --epochs 3 --rank 16 --out run\n"
                "weft train MODEL --batches batches.safetensors --init-adapter start --out run\n"
+               "weft train MODEL --completions sampled.jsonl --objective grpo --out run\n"
                "weft train --out run --resume\n"
                "mpirun -n 4 --bind-to none weft train MODEL --data chats.jsonl --out run",
     CLI_TABLE(train_values, arguments, options),

@@ -25,7 +25,8 @@ static void print_data(const train_values *v, const train_run *r)
     } else {
         weft_dataset_info info = weft_dataset_info_of(r->data);
         const int n = v->source.paths.n;
-        fprintf(stderr, "data    %s", weft_printable(cli_data_first(&v->source)));
+        fprintf(stderr, "data    %s",
+                weft_printable(v->completions ? v->completions : cli_data_first(&v->source)));
         if (n > 1)
             fprintf(stderr, " and %d more", n - 1);
         fputs(": ", stderr);
@@ -150,7 +151,10 @@ bool train_show(void *context, const weft_train_report *p)
     if (r->latest_validation > 0 && !isnan(r->latest_accuracy))
         snprintf(validation, sizeof validation, "  val %.4f, accuracy %.1f%%", r->latest_validation,
                  100 * r->latest_accuracy);
-    if (p->rewards.pairs > 0 && isnan(p->rewards.accuracy))
+    if (p->rewards.policy.completions > 0)
+        snprintf(rewards, sizeof rewards, "  reward %.3g  clipped %.1f%%", p->rewards.policy.reward,
+                 100 * (p->rewards.policy.clipped_low + p->rewards.policy.clipped_high));
+    else if (p->rewards.pairs > 0 && isnan(p->rewards.accuracy))
         snprintf(rewards, sizeof rewards, "  margin %.3g", p->rewards.margin);
     else if (p->rewards.pairs > 0)
         snprintf(rewards, sizeof rewards, "  accuracy %.0f%%  margin %.3g",

@@ -43,10 +43,14 @@ static const char *default_of(const weft_run_words *run, const cli_option *o, ch
     const weft_objective *objective = weft_objective_named(of ? of : "supervised");
     const weft_field *f = objective ? train_objective_field(objective, o) : NULL;
     double value = 0;
+    if (f && f->type == WEFT_FIELD_POINTER)
+        return *(const char *const *)((const char *)&objective->defaults + f->offset);
     if (o->unset)
         return o->unset;
     if (strcmp(o->name, "alpha") == 0 && rank)
         value = 2 * strtod(rank, NULL);
+    else if (f && f->type == WEFT_FIELD_INT)
+        value = (double)*(const int64_t *)((const char *)&objective->defaults + f->offset);
     else if (f)
         value = *(const double *)((const char *)&objective->defaults + f->offset);
     snprintf(out, 32, "%.10g", value);

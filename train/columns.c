@@ -24,6 +24,12 @@ const weft__column weft__columns[WEFT__COLUMNS] = {
            "reference log-probabilities (weft_dataset_add_reference)"),
     COLUMN(labels, FLOAT32, "N", WEFT__OBJECTIVE, 0, WEFT_COLUMN_LABELS,
            "whether samples are desirable (weft_dataset_add_labelled)"),
+    COLUMN(advantages, FLOAT32, "N", WEFT__OBJECTIVE, 0, WEFT_COLUMN_ADVANTAGES,
+           "advantages of completions (weft_dataset_load_completions)"),
+    COLUMN(old, FLOAT32, "BL", WEFT__OBJECTIVE, 0, WEFT_COLUMN_OLD,
+           "log-probabilities before the first update on the batch"),
+    COLUMN(ref, FLOAT32, "BL", WEFT__OBJECTIVE, 0, WEFT_COLUMN_REF,
+           "reference log-probabilities of tokens (weft_dataset_add_reference)"),
 };
 
 #undef COLUMN
@@ -44,7 +50,7 @@ void weft_batch_free(weft_batch *batch)
 
 int weft__rows_per_example(weft_examples examples)
 {
-    return examples == WEFT_EXAMPLES_SINGLE ? 1 : 2;
+    return examples == WEFT_EXAMPLES_LABELLED || examples == WEFT_EXAMPLES_PAIRS ? 2 : 1;
 }
 
 int64_t weft__batch_examples(const weft_batch *batch)
@@ -81,7 +87,7 @@ weft_status weft_batch_complete(weft_batch *batch, const weft_objective *objecti
     weft_scope_open_lean();
     for (int c = 0; status == WEFT_OK && c < WEFT__COLUMNS; c++) {
         weft_array **slot = weft__batch_slot(batch, c);
-        if (weft__columns[c].bit & objective->columns && *slot == NULL)
+        if (weft__columns[c].bit & (objective->columns | objective->accepts) && *slot == NULL)
             status =
                 weft_set(slot, weft_zeros(weft__column_shape(c, &sizes), weft__columns[c].dtype));
     }
@@ -93,7 +99,9 @@ weft_status weft_batch_complete(weft_batch *batch, const weft_objective *objecti
 
 unsigned weft__dataset_columns(const weft_dataset *d)
 {
-    return (d->reference ? WEFT_COLUMN_REFERENCE : 0U) |
+    const bool scored = d->info.examples == WEFT_EXAMPLES_SCORED;
+    return (d->reference ? scored ? WEFT_COLUMN_REF : WEFT_COLUMN_REFERENCE : 0U) |
+           (scored ? WEFT_COLUMN_ADVANTAGES : 0U) |
            (d->info.examples == WEFT_EXAMPLES_LABELLED ? WEFT_COLUMN_LABELS : 0U);
 }
 
@@ -102,7 +110,7 @@ static weft_status check_kind(const weft_objective *o, const char *where, weft_e
                               unsigned has)
 {
     static const char *const kinds[] = {"single samples", "labelled completions",
-                                        "preference pairs"};
+                                        "preference pairs", "completions with rewards"};
     if (examples != o->examples)
         return weft_fail(WEFT_INVALID, "objective %s: %s: expected %s, got %s", o->name, where,
                          kinds[o->examples], kinds[examples]);

@@ -5,7 +5,7 @@
 
 #include "weft/train.h"
 
-enum { WEFT__COLUMNS = 9 };
+enum { WEFT__COLUMNS = 12 };
 
 /* Which batches have a column. */
 typedef enum weft__column_rule {
@@ -40,7 +40,7 @@ extern const weft__column weft__columns[WEFT__COLUMNS];
 typedef struct weft__host_batch {
     weft__batch_sizes sizes;
     int32_t *tokens, *targets, *first, *positions, *pack, *unpack; /* NULL: absent */
-    float *weights, *reference, *labels;
+    float *weights, *reference, *labels, *advantages, *old, *ref;
     bool weighted;    /* some weight is neither 0 nor 1 */
     weft_batch batch; /* its kind and counts */
 } weft__host_batch;
@@ -50,7 +50,7 @@ weft_array **weft__batch_slot(const weft_batch *batch, int c);
 
 weft_dims weft__column_shape(int c, const weft__batch_sizes *sizes);
 
-/* The rows of an example: 2 for pairs and labelled samples. */
+/* The rows of an example: 2 for pairs and labelled samples, else 1. */
 int weft__rows_per_example(weft_examples examples);
 
 /* The number of examples in a batch. */

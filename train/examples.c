@@ -151,7 +151,7 @@ int64_t weft__example_cells(const weft_dataset *d, int64_t e)
     if (d->info.examples == WEFT_EXAMPLES_PAIRS)
         return d->samples[2 * e].length + d->samples[2 * e + 1].length - 2;
     const int64_t own = d->samples[e].length - 1;
-    return d->info.examples == WEFT_EXAMPLES_SINGLE ? own : own + mismatch_length(d, e) - 1;
+    return d->info.examples == WEFT_EXAMPLES_LABELLED ? own + mismatch_length(d, e) - 1 : own;
 }
 
 int64_t weft__example_entry(const weft_dataset *d, int64_t e, bool second)
@@ -182,6 +182,13 @@ static void fill_columns(const weft_dataset *d, const int64_t *examples, int64_t
         host->reference[r] = d->reference[weft__example_entry(d, examples[r % n], r >= n)];
     for (int64_t e = 0; host->labels && e < n; e++)
         host->labels[e] = !d->samples[examples[e]].undesirable;
+    for (int64_t e = 0; host->advantages && e < n; e++)
+        host->advantages[e] = (float)d->rewards[examples[e]];
+    for (int64_t e = 0; host->ref && e < n; e++) {
+        const weft__dataset_sample *s = &d->samples[examples[e]];
+        memcpy(host->ref + e * host->sizes.L, d->reference + s->start,
+               (size_t)(s->length - 1) * sizeof *host->ref);
+    }
 }
 
 weft_status weft__batch_of_examples(const weft_dataset *dataset, const int64_t *examples,

@@ -6,6 +6,7 @@
 #include "core/failure.h"
 #include "nn/lora.h"
 #include "nn/module.h"
+#include "ops/nn/linear_cross_entropy.h"
 #include "train/data/dataset.h"
 #include "train/objective/objective.h"
 #include "train/parallel/group.h"
@@ -14,16 +15,34 @@
 /* Limits of the logits in memory at a time, for heads that are not a single matrix. */
 enum { CHUNK_ELEMENTS = 1 << 23, CHUNK_ROWS = 64, PARTS = 4 };
 
-/* Inputs: hidden (1, n, E), targets (1, n) and, while training, keys (n, 2). Output: losses (1, n).
- */
+/* How losses are computed: the model, what its logits are divided by, and whether the entropies
+ * follow the losses. */
+typedef struct head_settings {
+    weft_model *model;
+    double temperature;
+    bool with_entropy;
+} head_settings;
+
+/* Inputs: hidden (1, n, E), targets (1, n) and, while training, keys (n, 2). Output: losses (1, n)
+ * and, with_entropy, the entropies (1, n). */
 static int head_losses(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
+    const head_settings *h = context;
     (void)room;
     weft__dropout_vectors(n_in > 2 ? in[2] : NULL);
-    weft_array *logits = weft_model_head(context, in[0]); /* (1, n, V) */
+    weft_array *logits = weft_model_head(h->model, in[0]); /* (1, n, V) */
     weft__dropout_vectors(NULL);
-    out[0] = weft_cross_entropy_rows(logits, weft_to(in[1], weft_device_of(logits)));
-    return 1;
+    if (h->temperature != 1)
+        logits = weft_scale(logits, 1 / h->temperature);
+    weft_array *targets = weft_to(in[1], weft_device_of(logits));
+    out[0] = weft_cross_entropy_rows(logits, targets);
+    if (h->with_entropy) {
+        weft_array *log_p = weft_log_softmax(weft_astype(logits, weft_dtype_of(out[0])), -1);
+        weft_array *sums = weft_sum(weft_multiply(weft_exp(log_p), log_p), WEFT_DIMS(-1), false);
+        out[1] = weft_where(weft_greater_equal_scalar(targets, 0), weft_negative(sums),
+                            weft_zeros_like(sums));
+    }
+    return 1 + h->with_entropy;
 }
 
 /* Splits x (N, E) into parts of `size` rows; the last may have fewer. The gradient concatenates the
@@ -49,18 +68,22 @@ static void join(void *size, weft_array *const *in, int n_in, weft_array *const 
     grads[0] = weft_concatenate(cotangents, n_out, 0);
 }
 
-/* Losses (N), computed `rows` rows at a time. The gradient recomputes the logits, so only the
- * logits of one part are ever in memory. */
-static weft_array *losses_by_chunks(weft_model *model, weft_array *hidden, weft_array *targets,
-                                    weft_array *keys, int64_t rows)
+/* Losses (N) and, with_entropy, entropies (N), computed `rows` rows at a time. The gradient
+ * recomputes the logits, so only the logits of one part are ever in memory. */
+static void losses_by_chunks(const head_settings *h, weft_array *hidden, weft_array *targets,
+                             weft_array *keys, int64_t rows, weft_array *out[2])
 {
     static const weft_custom_rules rules = {.vjp = join};
     const int64_t N = weft_dim(targets, 0), chunks = (N + rows - 1) / rows;
-    weft_array *parts[PARTS], *losses[PARTS];
+    const int n_out = 1 + h->with_entropy;
+    weft_array *parts[PARTS], *made[2][PARTS];
     if (chunks <= 1) {
         weft_array *in[] = {weft_expand_dims(hidden, 0), weft_expand_dims(targets, 0), keys};
-        weft_checkpoint(head_losses, model, in, keys ? 3 : 2, losses, 1);
-        return weft_squeeze(losses[0], 0);
+        weft_array *both[2];
+        weft_checkpoint(head_losses, (void *)(uintptr_t)h, in, keys ? 3 : 2, both, n_out);
+        for (int o = 0; o < n_out; o++)
+            out[o] = weft_squeeze(both[o], 0);
+        return;
     }
     const int64_t size = (chunks + PARTS - 1) / PARTS * rows;
     const int n = (int)((N + size - 1) / size);
@@ -69,9 +92,13 @@ static weft_array *losses_by_chunks(weft_model *model, weft_array *hidden, weft_
         const int64_t from = i * size, to = (i + 1) * size;
         weft_array *next = weft_slice_axis(targets, 0, from, to);
         weft_array *own = keys ? weft_slice_axis(keys, 0, from, to) : NULL;
-        losses[i] = losses_by_chunks(model, parts[i], next, own, rows);
+        weft_array *both[2];
+        losses_by_chunks(h, parts[i], next, own, rows, both);
+        for (int o = 0; o < n_out; o++)
+            made[o][i] = both[o];
     }
-    return weft_concatenate(losses, n, 0);
+    for (int o = 0; o < n_out; o++)
+        out[o] = weft_concatenate(made[o], n, 0);
 }
 
 /* The elements of x with the flat indices `places`; `other` where an index is -1. */
@@ -103,30 +130,32 @@ static weft_array *token_keys(const weft_array *tokens)
     return weft_reshape(keys, WEFT_DIMS(shape.at[0] * shape.at[1], 2));
 }
 
-/* Losses (N) of hidden (N, E) and targets (N), for any kind of head. */
-static weft_array *head_losses_of(weft_model *model, weft_array *hidden, weft_array *targets,
-                                  weft_array *keys)
+/* Losses (N) of hidden (N, E) and targets (N), for any kind of head, and entropies as above. */
+static void head_losses_of(const head_settings *h, weft_array *hidden, weft_array *targets,
+                           weft_array *keys, weft_array *out[2])
 {
+    weft_model *model = h->model;
     const int64_t V = weft_model_info_of(model)->vocab_size, N = weft_dim(targets, 0);
     int64_t rows = CHUNK_ELEMENTS / (V > 0 ? V : 1);
     rows = rows > CHUNK_ROWS ? rows : CHUNK_ROWS;
     if (N > rows) {
         weft_module *head = weft_nn_find_module(weft_model_module(model), "lm_head");
         weft_nn_lora_linear *dora = head ? weft__dora_share(head) : NULL;
-        weft_array *losses = losses_by_chunks(model, hidden, targets, keys, rows);
+        losses_by_chunks(h, hidden, targets, keys, rows, out);
         if (dora)
             weft__dora_keep(dora, NULL, false);
-        return losses;
+        return;
     }
-    weft_array *in[] = {weft_expand_dims(hidden, 0), weft_expand_dims(targets, 0), keys}, *losses;
-    head_losses(model, in, keys ? 3 : 2, &losses, 1);
-    return weft_squeeze(losses, 0);
+    weft_array *in[] = {weft_expand_dims(hidden, 0), weft_expand_dims(targets, 0), keys}, *both[2];
+    const int n = head_losses((void *)(uintptr_t)h, in, keys ? 3 : 2, both, 2);
+    for (int o = 0; o < n; o++)
+        out[o] = weft_squeeze(both[o], 0);
 }
 
 /* The negative log-likelihoods of targets (B, L) in the rows that the model reads: float32 (B L),
- * or (R C) if the rows are packed. */
+ * or (R C) if the rows are packed; and the entropies of their distributions, unless NULL. */
 static weft_array *token_losses(weft_model *model, const weft_batch *batch, weft_array *targets,
-                                bool checkpoint)
+                                bool checkpoint, weft_array **entropies)
 {
     const weft_model_call call = {
         .positions = batch->positions,
@@ -141,25 +170,43 @@ static weft_array *token_losses(weft_model *model, const weft_batch *batch, weft
     }
     weft_array *hidden = weft_model_hidden(model, tokens, &call); /* (B, L, E) */
     weft_array *weight = weft_model_head_weight(model);           /* (V, E) */
-    weft_array *x = weft_flatten(hidden, 0, 1), *next = weft_flatten(targets, 0, 1), *losses;
+    weft_array *x = weft_flatten(hidden, 0, 1), *next = weft_flatten(targets, 0, 1), *out[2];
+    const head_settings h = {model, batch->temperature > 0 ? batch->temperature : 1,
+                             entropies != NULL};
     if (weight) {
         weft_device *there = weft_device_of(weight);
         const double softcap = weft_model_info_of(model)->softcap;
-        losses =
-            weft_linear_cross_entropy(weft_to(x, there), weight, weft_to(next, there), softcap);
+        out[0] = weft__linear_cross_entropy(weft_to(x, there), weight, weft_to(next, there),
+                                            softcap, h.temperature, entropies ? &out[1] : NULL);
     } else {
         const bool training = weft_model_module(model)->training;
-        losses = head_losses_of(model, x, next, training ? token_keys(tokens) : NULL);
+        head_losses_of(&h, x, next, training ? token_keys(tokens) : NULL, out);
     }
-    return weft_astype(losses, WEFT_FLOAT32);
+    if (entropies)
+        *entropies = weft_stop_gradient(weft_astype(out[1], WEFT_FLOAT32));
+    return weft_astype(out[0], WEFT_FLOAT32);
+}
+
+/* The values of the rows that the model reads as (B, L). */
+static weft_array *unpacked(const weft_batch *batch, weft_array *values, const weft_array *targets)
+{
+    return batch->unpack ? rearranged(values, batch->unpack, 0)
+                         : weft_reshape(values, weft_shape(targets));
+}
+
+weft_array *weft__token_losses_with(weft_model *model, const weft_batch *batch, weft_array *targets,
+                                    bool checkpoint, weft_array **entropies)
+{
+    weft_array *losses = token_losses(model, batch, targets, checkpoint, entropies);
+    if (entropies)
+        *entropies = unpacked(batch, *entropies, targets);
+    return unpacked(batch, losses, targets);
 }
 
 weft_array *weft__token_losses(weft_model *model, const weft_batch *batch, weft_array *targets,
                                bool checkpoint)
 {
-    weft_array *losses = token_losses(model, batch, targets, checkpoint);
-    return batch->unpack ? rearranged(losses, batch->unpack, 0)
-                         : weft_reshape(losses, weft_shape(targets));
+    return weft__token_losses_with(model, batch, targets, checkpoint, NULL);
 }
 
 weft_array *weft_next_token_loss(weft_model *model, const weft_batch *batch, double scale,

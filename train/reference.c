@@ -12,10 +12,50 @@ enum { DEFAULT_BATCH = 8, MOST_ROWS = 64 };
 
 /* ---- computing ------------------------------------------------------------------------------ */
 
+static weft_status check_value(float value)
+{
+    return isfinite(value)
+               ? WEFT_OK
+               : weft_fail(WEFT_INVALID,
+                           "reference: a log-probability is %s: the model's weights are damaged, "
+                           "or the computation overflows in its dtype (try float32)",
+                           isnan(value) ? "NaN" : "infinite");
+}
+
+/* Computes the entries of the tokens of n completions. */
+static weft_status read_tokens(const weft_dataset *d, weft_model *model, const int64_t *examples,
+                               int n, float *column)
+{
+    weft_batch batch = {0};
+    weft_status status = weft__batch_of_examples(d, examples, NULL, n, &batch);
+    if (status != WEFT_OK)
+        return status;
+    const int64_t L = weft_dim(batch.tokens, 1);
+    float *losses = weft_calloc((size_t)(n * L) + 1, sizeof *losses);
+    batch.temperature = d->temperature;
+    weft_scope_open_lean();
+    status = losses ? weft_read(weft__token_losses(model, &batch, batch.targets, false),
+                                WEFT_FLOAT32, losses, n * L)
+                    : weft__out_of_memory("dataset", "its reference");
+    weft_scope_close(NULL);
+    weft_batch_free(&batch);
+    for (int r = 0; status == WEFT_OK && r < n; r++) {
+        const weft__dataset_sample *s = &d->samples[examples[r]];
+        for (int64_t k = 0; status == WEFT_OK && k < s->length - 1; k++) {
+            column[s->start + k] = -losses[r * L + k];
+            status = check_value(losses[r * L + k]);
+        }
+    }
+    weft_free(losses);
+    return status;
+}
+
 /* Computes the entries of n examples. */
 static weft_status read_entries(const weft_dataset *d, weft_model *model, const int64_t *examples,
                                 int n, float *column)
 {
+    if (d->info.examples == WEFT_EXAMPLES_SCORED)
+        return read_tokens(d, model, examples, n, column);
     weft_batch batch = {0};
     float values[2 * MOST_ROWS];
     weft_status status = weft__batch_of_examples(d, examples, NULL, n, &batch);
@@ -28,11 +68,7 @@ static weft_status read_entries(const weft_dataset *d, weft_model *model, const 
     weft_batch_free(&batch);
     for (int r = 0; status == WEFT_OK && r < 2 * n; r++) {
         column[weft__example_entry(d, examples[r % n], r >= n)] = values[r];
-        if (!isfinite(values[r]))
-            status = weft_fail(WEFT_INVALID,
-                               "reference: a log-probability is %s: the model's weights are "
-                               "damaged, or the computation overflows in its dtype (try float32)",
-                               isnan(values[r]) ? "NaN" : "infinite");
+        status = check_value(values[r]);
     }
     return status;
 }
@@ -62,12 +98,20 @@ static weft_status take(weft_dataset *d, float *column, weft_status status)
     return status;
 }
 
+/* The number of values in the column. */
+static int64_t entries_of(const weft_dataset *d)
+{
+    return d->info.examples == WEFT_EXAMPLES_SCORED ? d->n_ids : 2 * weft__examples_count(d);
+}
+
 weft_status weft_dataset_add_reference(weft_dataset *dataset, weft_model *model, int64_t batch_size,
                                        weft_group *group)
 {
     if (dataset->info.examples == WEFT_EXAMPLES_SINGLE)
-        return weft_fail(WEFT_INVALID, "reference: expected preference data, got single samples");
-    const int64_t n = 2 * dataset->info.samples;
+        return weft_fail(WEFT_INVALID,
+                         "reference: expected preference data or completions with rewards, got "
+                         "single samples");
+    const int64_t n = entries_of(dataset);
     float *column = weft_calloc((size_t)n + 1, sizeof *column);
     weft_status status = column ? WEFT_OK : weft__out_of_memory("dataset", "its reference");
     weft_module *tree = weft_model_module(model);
@@ -92,11 +136,6 @@ const float *weft_dataset_reference(const weft_dataset *dataset)
 
 #define COLUMN "reference"
 #define METADATA "weft.samples"
-
-static int64_t entries_of(const weft_dataset *d)
-{
-    return 2 * weft__examples_count(d);
-}
 
 weft_status weft_dataset_save_reference(const weft_dataset *dataset, const char *path)
 {

@@ -203,7 +203,7 @@ static weft_status find_slots(weft_trainer *t)
  * one. */
 static bool needs_whole(const weft_trainer_options *o)
 {
-    return o->neftune > 0 || o->objective->whole_batch;
+    return o->neftune > 0 || weft__objective_needs_whole(o->objective, &o->objective_options);
 }
 
 void weft__trainer_split(weft_trainer *t)
@@ -499,7 +499,7 @@ static weft_status count_shares(const weft_trainer *t, const weft_batch *batches
     for (int b = 0; status == WEFT_OK && b < n; b++) {
         status = weft__objective_check_batch(t->o.objective, &batches[b]);
         if (status == WEFT_OK)
-            shares->targets += t->o.objective->weight(&batches[b]);
+            shares->targets += t->o.objective->weight(&batches[b], &t->o.objective_options);
         shares->tokens += batches[b].n_tokens;
     }
     status = weft__group_add_shares(t, status, n, shares);
@@ -525,8 +525,14 @@ weft_status weft_trainer_step(weft_trainer *trainer, const weft_batch *batches, 
         report->grad_norm = call.grad_norm;
         report->applied = call.applied;
         report->tokens = shares.tokens;
-        weft__rewards_finish(&trainer->rewards);
+        weft__rewards_finish(&trainer->rewards, &trainer->o.objective_options);
         report->rewards = trainer->rewards;
+        weft_policy_report *p = &report->rewards.policy;
+        p->reward = trainer->policy.reward;
+        p->reward_std = trainer->policy.reward_std;
+        p->equal_groups = trainer->policy.equal_groups;
+        p->length = trainer->policy.length;
+        p->truncated = trainer->policy.truncated;
     }
     return status;
 }

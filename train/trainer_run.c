@@ -6,7 +6,7 @@
 #include "core/clock.h"
 #include "train/data/dataset.h"
 #include "train/parallel/parallel.h"
-#include "train/trainer.h"
+#include "train/rollout.h"
 
 /* Tokens per second are averaged over this many updates. */
 enum { RECENT = 20 };
@@ -17,7 +17,9 @@ typedef struct loop {
     const weft_dataset *validation;
     weft__run *run;
     weft__plan plan;
-    weft_batch *update; /* (accumulate): the batches of one update */
+    weft_batch *update;      /* (accumulate): the batches of one update, or of several */
+    int64_t *first_examples; /* (accumulate): scratch space of the latter */
+    bool stopping;           /* after the last update on the current batches */
     double began;
     double saved;           /* time of the last save, or of the start */
     double seconds[RECENT]; /* durations of the latest updates */
@@ -35,6 +37,30 @@ static void free_update(loop *l)
         weft_batch_free(&l->update[i]);
 }
 
+/* Whether an update is the last one on its batches. Checkpoints and stops wait for it, so they need
+ * no log-probabilities of earlier weights. */
+static bool is_last_on_batches(const loop *l, int64_t step)
+{
+    return step % weft__rollout_iterations(l->t) == 0;
+}
+
+/* Makes the n batches from number `from` on, which are used for one update or several. */
+static weft_status make_batches(loop *l, int64_t from, int n)
+{
+    const weft_dataset *data = weft__batches_dataset(l->batches);
+    weft_status status = WEFT_OK;
+    for (int i = 0; status == WEFT_OK && i < n; i++) {
+        status = weft_batches_at(l->batches, from + i, &l->update[i]);
+        l->first_examples[i] = weft__batches_first(l->batches, from + i);
+    }
+    if (l->t->o.objective->examples != WEFT_EXAMPLES_SCORED)
+        return status;
+    status = weft_group_agree(l->t->o.group, status, NULL);
+    return status == WEFT_OK
+               ? weft__rollout_prepare(l->t, data, l->update, l->first_examples, n, &l->t->policy)
+               : status;
+}
+
 /* Runs one update. The batches of a rank are consecutive. */
 static weft_status make_update(loop *l, int64_t s, double factor, weft_train_report *report)
 {
@@ -42,11 +68,13 @@ static weft_status make_update(loop *l, int64_t s, double factor, weft_train_rep
     const int64_t A = l->t->o.accumulate;
     const int64_t begin = A * place.rank / place.size, end = A * (place.rank + 1) / place.size;
     weft_status status = WEFT_OK;
-    for (int64_t i = begin; status == WEFT_OK && i < end; i++)
-        status = weft_batches_at(l->batches, s * A + i, &l->update[i - begin]);
+    if (is_last_on_batches(l, s))
+        status =
+            make_batches(l, s / weft__rollout_iterations(l->t) * A + begin, (int)(end - begin));
     if (status == WEFT_OK)
         status = weft_trainer_step(l->t, l->update, (int)(end - begin), factor, report);
-    free_update(l);
+    if (status != WEFT_OK || is_last_on_batches(l, s + 1))
+        free_update(l);
     return status;
 }
 
@@ -70,7 +98,7 @@ static weft_status step(loop *l, int64_t s, weft_train_report *report)
     weft_status status = isnan(factor) ? weft_error_status() : make_update(l, s, factor, report);
     if (status != WEFT_OK)
         return status;
-    const int64_t seen = (s + 1) * l->t->o.accumulate;
+    const int64_t seen = (s / weft__rollout_iterations(l->t) + 1) * l->t->o.accumulate;
     report->step = s + 1;
     report->steps = l->plan.steps;
     report->epoch = (double)seen / (double)weft_batches_count(l->batches);
@@ -171,6 +199,8 @@ static bool is_due(int64_t step, int64_t every)
 static bool must_save(const loop *l, int64_t step)
 {
     const double minutes = l->t->o.save_minutes;
+    if (!is_last_on_batches(l, step))
+        return false;
     return is_due(step, l->t->o.save_every) ||
            (minutes > 0 && weft__seconds() - l->saved >= 60 * minutes);
 }
@@ -243,7 +273,8 @@ static weft_status publish_report(loop *l, weft_train_report *report)
         stop = refused || (is_cancelled(l) && report->step < report->steps);
     }
     status = weft_group_agree(o->group, status, &stop);
-    if (status == WEFT_OK && stop)
+    l->stopping = l->stopping || stop;
+    if (status == WEFT_OK && l->stopping && is_last_on_batches(l, report->step))
         return weft_fail(WEFT_CANCELLED, "training was stopped after update %lld of %lld",
                          (long long)report->step, (long long)report->steps);
     return status;
@@ -329,12 +360,13 @@ static weft_status finish(loop *l, weft_status status)
     return status == WEFT_OK ? written : weft_fail(status, "%s", why);
 }
 
-static int64_t count_steps(const weft_trainer_options *o, const weft_batches *batches)
+static int64_t count_steps(const weft_trainer_options *o, const weft_batches *batches,
+                           int64_t iterations)
 {
     if (o->steps > 0)
         return o->steps;
     const double updates = o->epochs * (double)weft_batches_count(batches) / (double)o->accumulate;
-    return updates > 1 ? (int64_t)ceil(updates) : 1;
+    return (updates > 1 ? (int64_t)ceil(updates) : 1) * iterations;
 }
 
 /* The learning-rate factor: (s + 1) / W for W warmup updates, then the schedule. */
@@ -362,6 +394,12 @@ static weft_status begin_run(loop *l)
         status = weft__group_share_state(l->t, &l->state);
     weft__trainer_split(l->t);
     l->first = l->t->updates = l->state.result.steps;
+    if (status == WEFT_OK && !is_last_on_batches(l, l->first))
+        status = weft_fail(WEFT_INVALID,
+                           "%s: the run failed after update %lld, among %lld updates on the same "
+                           "completions, and cannot be resumed there",
+                           l->t->o.folder ? l->t->o.folder : "run", (long long)l->first,
+                           (long long)weft__rollout_iterations(l->t));
     l->began -= l->state.result.seconds;
     return status;
 }
@@ -378,16 +416,25 @@ static weft_status start(loop *l)
         status = weft__dataset_check_ids(l->validation, vocabulary);
     if (status == WEFT_OK && l->validation)
         status = weft__objective_check_data(o->objective, l->validation);
+    if (status == WEFT_OK && l->validation && o->objective->examples == WEFT_EXAMPLES_SCORED)
+        status = weft_fail(WEFT_UNSUPPORTED, "trainer: objective %s has no validation",
+                           o->objective->name);
     if (status != WEFT_OK)
         return status;
-    l->plan = (weft__plan){.steps = count_steps(o, l->batches), .warmup = o->warmup};
+    const int64_t iterations = weft__rollout_iterations(l->t);
+    l->plan = (weft__plan){.steps = count_steps(o, l->batches, iterations), .warmup = o->warmup};
+    if (l->plan.steps % iterations != 0)
+        return weft_fail(WEFT_INVALID,
+                         "trainer: steps: expected a multiple of num_iterations %lld, got %lld",
+                         (long long)iterations, (long long)l->plan.steps);
     if (o->warmup == 0)
         l->plan.warmup = (int64_t)ceil(o->warmup_share * (double)l->plan.steps);
     status = make_factor(&l->plan, o->schedule);
     if (status != WEFT_OK)
         return status;
     l->update = weft_calloc((size_t)o->accumulate, sizeof *l->update);
-    if (l->update == NULL)
+    l->first_examples = weft_calloc((size_t)o->accumulate, sizeof *l->first_examples);
+    if (l->update == NULL || l->first_examples == NULL)
         return weft_fail(WEFT_MEMORY, "training: out of memory for an update of %lld batches",
                          (long long)o->accumulate);
     return WEFT_OK;
@@ -418,7 +465,10 @@ weft_status weft_trainer_run(weft_trainer *trainer, weft_batches *batches,
     }
     weft__run_free(l.run);
     weft_rate_free(l.plan.factor);
+    if (l.update)
+        free_update(&l);
     weft_free(l.update);
+    weft_free(l.first_examples);
     if (result)
         *result = l.state.result;
     return status;

@@ -38,6 +38,7 @@ typedef struct loss {
     /* In the workspace. */
     int64_t *row; /* indices of the rows with a target */
     float *decoded, *logits, *mean, *sum, *top, *own;
+    float *spread; /* sums of e^(s - top) (s - top) of each row, for the entropies */
     void *products;
     /* The running pass: rows [first, first + rows) of those with a target. */
     int64_t first, rows;
@@ -167,8 +168,9 @@ static int64_t place(loss *p, char *memory)
     const bool gradient = p->params->with_gradient;
     const int64_t n = weft__cpu_row_room(p->pass);
     const int64_t floats[] = {
-        n * p->x_row, n * smaller(WORDS, p->V), gradient ? n * p->E : 0, n, n, n};
-    float **const arrays[] = {&p->decoded, &p->logits, &p->mean, &p->sum, &p->top, &p->own};
+        n * p->x_row, n * smaller(WORDS, p->V), gradient ? n * p->E : 0, n, n, n, n};
+    float **const arrays[] = {&p->decoded, &p->logits, &p->mean,  &p->sum,
+                              &p->top,     &p->own,    &p->spread};
     int64_t at = weft__cpu_row_room(p->N) * (int64_t)sizeof *p->row;
     p->row = (int64_t *)(void *)memory;
     for (size_t i = 0; i < sizeof floats / sizeof *floats; i++) {
@@ -202,9 +204,43 @@ static void begin_rows(void *context, int64_t begin, int64_t end, int worker)
     for (int64_t i = begin; i < end; i++) {
         p->kernels->decode(p->x.t->dtype, weft__cpu_row(&p->x, p->row[p->first + i]),
                            p->decoded + i * p->x_row, p->E);
-        p->sum[i] = 0;
+        p->sum[i] = p->spread[i] = 0;
         p->top[i] = -INFINITY;
     }
+}
+
+/* The sum of n products of exponentials and their logits, less `top`. */
+static float spread_of(const float *exponentials, const float *logits, int64_t n, float top)
+{
+    enum { LANES = 8 };
+    float sums[LANES] = {0};
+    for (int64_t j = 0; j + LANES <= n; j += LANES) {
+        for (int k = 0; k < LANES; k++)
+            sums[k] += exponentials[j + k] * (logits[j + k] - top);
+    }
+    for (int64_t j = n / LANES * LANES; j < n; j++)
+        sums[0] += exponentials[j] * (logits[j] - top);
+    return ((sums[0] + sums[4]) + (sums[1] + sums[5])) +
+           ((sums[2] + sums[6]) + (sums[3] + sums[7]));
+}
+
+/* Adds the block's logits s of row i to its spread. With a softcap, the differences of capped
+ * logits are the logarithms of their exponentials. */
+static void add_spread(const loss *p, int64_t i, const float *s)
+{
+    const float cap = (float)p->params->softcap, before = p->top[i], sum = p->sum[i];
+    float room[WORDS], top = before, total = sum, added = 0;
+    memcpy(room, s, (size_t)p->words * sizeof *s);
+    const float factor = p->kernels->softmax_row(room, p->words, cap, NULL, &top, &total);
+    if (cap > 0) {
+        for (int64_t j = 0; j < p->words; j++)
+            added += room[j] > 0 ? room[j] * logf(room[j]) : 0;
+    } else {
+        added = spread_of(room, s, p->words, top);
+    }
+    if (sum > 0)
+        added += factor * (p->spread[i] + (before - top) * sum);
+    p->spread[i] = added;
 }
 
 /* Makes exponentials of logits, without the target's, and scales the mean if the maximum changed.
@@ -220,6 +256,8 @@ static void soften(void *context, int64_t begin, int64_t end, int worker)
         if (target >= 0 && target < p->words)
             p->own[i] = cap > 0 ? cap * tanhf(s[target] / cap) : s[target];
         float factor;
+        if (p->params->with_entropy)
+            add_spread(p, i, s);
         if (cap > 0 && p->params->with_gradient)
             factor = p->kernels->softmax_slope_row(s, p->words, cap, &p->top[i], &p->sum[i]);
         else
@@ -233,6 +271,11 @@ static void soften(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
+static float *entropies_of(const loss *p)
+{
+    return p->call->out[p->params->with_gradient ? 2 : 1].data;
+}
+
 /* Writes losses and gradients; the rows of decoded x then serve as memory. */
 static void end_rows(void *context, int64_t begin, int64_t end, int worker)
 {
@@ -243,6 +286,8 @@ static void end_rows(void *context, int64_t begin, int64_t end, int worker)
         const int64_t row = p->row[p->first + i];
         float *mean = p->mean + i * p->E, *own_word = p->decoded + i * p->x_row;
         ((float *)p->call->out[0].data)[row] = p->top[i] + logf(p->sum[i]) - p->own[i];
+        if (p->params->with_entropy)
+            entropies_of(p)[row] = logf(p->sum[i]) - p->spread[i] / p->sum[i];
         if (!p->params->with_gradient)
             continue;
         const float slope = cap > 0 ? 1 - p->own[i] / cap * (p->own[i] / cap) : 1;
@@ -283,6 +328,8 @@ static int64_t choose_rows(loss *p)
             continue;
         }
         losses[i] = 0;
+        if (p->params->with_entropy)
+            entropies_of(p)[i] = 0;
         if (p->params->with_gradient)
             memset(weft__cpu_row(&p->dx, i), 0, (size_t)p->E * weft_dtype_size(p->dx.t->dtype));
     }

@@ -1,4 +1,4 @@
-/* weft/objective.h -- training objectives: supervised and by preferences.
+/* weft/objective.h -- training objectives: supervised, by preferences, and with rewards.
  *
  *     weft_dataset_load("pairs.jsonl", tokenizer, &(weft_dataset_options){
  *         .examples = weft_objective_dpo.examples}, 0, &data, NULL);
@@ -15,19 +15,26 @@
 extern "C" {
 #endif
 
-typedef struct weft_batch weft_batch; /* weft/train.h */
+/* Samples: sequences of token ids, with a weight in the loss for each token; and batches of them:
+ * weft/train.h. */
+typedef struct weft_dataset weft_dataset;
+typedef struct weft_batch weft_batch;
 
 /* The kind of a dataset's examples, the units of shuffling, splitting and batching. */
 typedef enum weft_examples {
     WEFT_EXAMPLES_SINGLE = 0, /* a sample */
     WEFT_EXAMPLES_LABELLED,   /* a completion of a prompt that is desirable or not */
-    WEFT_EXAMPLES_PAIRS       /* a chosen and a rejected completion of one prompt */
+    WEFT_EXAMPLES_PAIRS,      /* a chosen and a rejected completion of one prompt */
+    WEFT_EXAMPLES_SCORED      /* a sampled completion with its reward, in groups of one prompt */
 } weft_examples;
 
 /* Columns of a batch that only some objectives read; bits of a set. */
 typedef enum weft_column {
     WEFT_COLUMN_REFERENCE = 1, /* reference log-probabilities of rows */
-    WEFT_COLUMN_LABELS = 2     /* whether examples are desirable */
+    WEFT_COLUMN_LABELS = 2,    /* whether examples are desirable */
+    WEFT_COLUMN_ADVANTAGES = 4,
+    WEFT_COLUMN_OLD = 8, /* log-probabilities of tokens before the first update on them */
+    WEFT_COLUMN_REF = 16 /* reference log-probabilities of tokens */
 } weft_column;
 
 /* Options of all objectives. Zero means the objective's default; where that is not zero, a number
@@ -37,6 +44,10 @@ typedef struct weft_objective_options {
     double label_smoothing; /* DPO, SimPO: the share of wrongly labelled pairs, in [0, 0.5) */
     double desirable_weight, undesirable_weight; /* KTO: weights of these completions; 0: 1 */
     double gamma;                                /* SimPO: the margin; 0: 0.5 */
+    /* The others are those of objectives with rewards: weft_objective_grpo. */
+    double epsilon, epsilon_high, delta, temperature;
+    int64_t num_generations, num_iterations, max_completion_length, mask_truncated;
+    const char *loss_type, *importance, *scale_rewards; /* borrowed; NULL: the default */
 } weft_objective_options;
 
 /* A training objective. */
@@ -49,10 +60,11 @@ typedef struct weft_objective {
     bool whole_batch;         /* a batch's loss is not the sum of its samples' losses */
     const weft_field *fields; /* the options that it uses */
     weft_objective_options defaults;
-    /* The weight of a batch in the mean over an update, computed without the model. */
-    double (*weight)(const weft_batch *batch);
+    /* The weight of a batch in the mean over an update, computed without the model. Defaults are
+     * filled in the options, also below. */
+    double (*weight)(const weft_batch *batch, const weft_objective_options *options);
     /* The summed loss of a batch, float32 0-d; divided by `weight` it is the mean. Sets *rewards to
-     * the rewards (B) float32 of the rows, or to NULL. Defaults are filled in the options. */
+     * the rewards (B) float32 of the rows, or to NULL. */
     weft_array *(*loss)(weft_model *model, const weft_batch *batch,
                         const weft_objective_options *options, bool checkpoint,
                         weft_array **rewards);
@@ -80,10 +92,77 @@ WEFT_API extern const weft_objective weft_objective_simpo;
  * rejected are means over desirable and undesirable completions. */
 WEFT_API extern const weft_objective weft_objective_kto;
 
+/* GRPO (Shao et al. 2024), and below its relatives, which differ only in the defaults of the
+ * options. Data: weft_dataset_load_completions. An update's batches have whole groups of
+ * num_generations (8) completions of one prompt. With the reward r of a completion, its advantage
+ * is A = (r - mean) / (std + 1e-4) with the mean of its group and the standard deviation, with n -
+ * 1, by scale_rewards: "group" that of the group, "batch" that of the update's batches, "none" A =
+ * r - mean. "leave-one-out" (RLOO): A = r - the mean of the others in the group. Completions
+ * without a reward have A = 0 and are in no mean.
+ *
+ * Log-probabilities are those of logits / temperature (1) over the whole vocabulary: logp now, old
+ * before the first of num_iterations (1) updates on the same completions, ref at the start of the
+ * run. The ratio rho is exp(logp - old) of a token for the importance "token", exp of its mean over
+ * the completion for "sequence", and of its sum for "sum". A token's loss is
+ *   -min(min(rho, delta) A, clip(rho, 1 - epsilon, 1 + epsilon_high) A) + beta KL
+ *   KL = (e^d - d - 1) rho, d = ref - logp
+ * epsilon: 0.2. epsilon_high 0: epsilon. delta 0: no such bound. beta: 0, without ref. With
+ * leave-one-out the penalty is in the reward instead, r - beta sum(old - ref).
+ *
+ * The loss of an update is, by loss_type: "dapo" the mean over all its tokens; "grpo" the mean over
+ * completions of their means; "dr_grpo" the sum / (completions x max_completion_length (512));
+ * "bnpo" the mean over batches of their means over tokens. mask_truncated 1: completions that were
+ * cut off have no token in the loss, but their rewards count; 0: the default, below 0: no.
+ *
+ * grpo: loss_type "dapo", scale_rewards "group", importance "token". The report has the means of
+ * KL, entropy, rho and the clipped shares (weft_policy_report). */
+WEFT_API extern const weft_objective weft_objective_grpo;
+/* DAPO (Yu et al. 2025): epsilon_high 0.28, mask_truncated. */
+WEFT_API extern const weft_objective weft_objective_dapo;
+/* Dr. GRPO (Liu et al. 2025): loss_type "dr_grpo", scale_rewards "none". */
+WEFT_API extern const weft_objective weft_objective_dr_grpo;
+/* GSPO (Zheng et al. 2025): importance "sequence", loss_type "grpo", epsilon 3e-4, epsilon_high
+ * 4e-4. */
+WEFT_API extern const weft_objective weft_objective_gspo;
+/* RLOO (Ahmadian et al. 2024): scale_rewards "leave-one-out", importance "sum", loss_type "grpo",
+ * num_generations 2, beta 0.05. */
+WEFT_API extern const weft_objective weft_objective_rloo;
+
+/* Loads sampled completions with their rewards, for objectives with rewards: JSON lines with
+ *   prompt_ids, completion_ids   token ids, at least one each
+ *   reward                       a number, or null: none
+ *   truncated                    optional: whether the completion was cut off before its end
+ * Each num_generations lines are a group, with equal prompts. The options are those of the
+ * objective; others than num_generations, max_completion_length, mask_truncated and temperature are
+ * not used here. Free *out with weft_dataset_free. WEFT_INVALID ("file:line: what") for malformed
+ * lines. The batches of such a dataset have whole groups, in the order of the file, and are not
+ * packed.
+ *
+ * Columns of such a batch: `advantages`, at first the rewards (NaN: none), which weft_trainer_run
+ * replaces; log-probabilities of the targets before the first update on the batch, `old` (NULL: the
+ * current ones, without a gradient), and at the start of the run, `ref` (weft_dataset_add_reference
+ * before the run; only for a beta other than 0). weft_trainer_run makes num_iterations updates in a
+ * row on the same batches, and saves and stops only after the last of them. */
+WEFT_NODISCARD WEFT_API weft_status weft_dataset_load_completions(
+    const char *path, const weft_objective *objective, const weft_objective_options *options,
+    weft_dataset **out) WEFT_NONNULL(1, 2, 4);
+
 /* All objectives, terminated by NULL. */
 WEFT_API extern const weft_objective *const weft_objectives[];
 /* The objective with that name, a literal, or NULL without a message. */
 WEFT_API const weft_objective *weft_objective_named(const char *name);
+
+/* Of objectives with rewards: the completions of an update, and what the loss computes of them.
+ * Means of kl and entropy are over tokens; those of ratio and the clipped shares over tokens, or
+ * over completions unless the importance is "token". */
+typedef struct weft_policy_report {
+    int64_t completions;       /* 0: the objective has no advantages */
+    int64_t tokens;            /* of completions, in the loss */
+    double reward, reward_std; /* over all of them; NaN without rewards */
+    double equal_groups;       /* share of groups without differences in their rewards */
+    double length, truncated;  /* mean number of tokens; share of completions that were cut off */
+    double kl, entropy, ratio, clipped_low, clipped_high; /* kl: 0 without beta */
+} weft_policy_report;
 
 /* Rewards of an update: means over chosen and rejected rows, the share of pairs whose chosen row
  * has the larger reward (NaN for labelled examples), and the difference of the means. pairs 0: the
@@ -91,6 +170,7 @@ WEFT_API const weft_objective *weft_objective_named(const char *name);
 typedef struct weft_reward_report {
     int64_t pairs, n_chosen, n_rejected; /* examples, and the rows in the means */
     double chosen, rejected, accuracy, margin;
+    weft_policy_report policy;
 } weft_reward_report;
 
 #ifdef __cplusplus

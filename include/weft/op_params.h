@@ -211,10 +211,11 @@ typedef struct weft_attention_params {
  *
  * linear_cross_entropy: inputs x (N, E), weight (V, E), targets (N) -> the losses (N) in the
  * compute dtype and, with_gradient, the gradient (N, E) in x's dtype of each row's loss with
- * respect to its row of x. Logits are in the compute dtype; softcap 0: off. */
+ * respect to its row of x; with_entropy, last, the entropies (N) of the rows' distributions, 0 for
+ * negative targets. Logits are in the compute dtype; softcap 0: off. */
 typedef struct weft_linear_cross_entropy_params {
     double softcap;
-    bool with_gradient;
+    bool with_gradient, with_entropy;
 } weft_linear_cross_entropy_params;
 
 /* linear_cross_entropy_weight_grad: inputs x (N, E), weight (V, E), targets, lse, ct (N) -> the

@@ -32,9 +32,6 @@ extern "C" {
 
 /* ---- Data ----------------------------------------------------------------------------------- */
 
-/* Samples: sequences of token ids, with a weight in the loss for each token. */
-typedef struct weft_dataset weft_dataset;
-
 typedef enum weft_data_format {
     WEFT_DATA_AUTO = 0, /* by the file's extension, or by its contents if that is unknown */
     WEFT_DATA_JSONL,    /* one row, a JSON object, per line */
@@ -239,9 +236,9 @@ WEFT_NODISCARD WEFT_API weft_status weft_dataset_add_labelled(weft_dataset *data
 WEFT_API void weft_dataset_free(weft_dataset *dataset);
 
 /* Computes a column of the dataset, the reference log-probabilities: for each sample the weighted
- * sum of its targets' log-probabilities in the model's current weights, with dropout off. It
- * replaces an earlier column. batch_size 0: 8. The ranks of the group share the work. WEFT_INVALID
- * for values that are not finite.
+ * sum of its targets' log-probabilities (of a completion with a reward, each) in the model's
+ * current weights, with dropout off. It replaces an earlier column. batch_size 0: 8. The ranks of
+ * the group share the work. WEFT_INVALID for values that are not finite.
  *
  * Objectives with a reference need the column for the weights that training starts from, so call
  * this before weft_trainer_run, which restores the column of a resumed run. */
@@ -257,8 +254,9 @@ WEFT_NODISCARD WEFT_API weft_status weft_dataset_save_reference(const weft_datas
                                                                 const char *path) WEFT_NONNULL(1);
 WEFT_NODISCARD WEFT_API weft_status weft_dataset_load_reference(weft_dataset *dataset,
                                                                 const char *path) WEFT_NONNULL(1);
-/* The column, owned by the dataset: one value per sample, followed in labelled datasets by the
- * values of the prompts with other samples' completions. NULL without a column. */
+/* The column, owned by the dataset: one value per sample (of completions with rewards: per id),
+ * followed in labelled datasets by those of the prompts with other samples' completions; or NULL.
+ */
 WEFT_API const float *weft_dataset_reference(const weft_dataset *dataset) WEFT_NONNULL(1);
 
 /* Counts of the dataset, and sample i, whose arrays belong to the dataset. */
@@ -285,11 +283,13 @@ typedef struct weft_batch {
     /* Pairs have the chosen samples in the first half of the rows, the rejected ones in the second;
      * labelled samples the samples, and their prompts with other samples' completions. */
     weft_examples examples;
-    weft_array *reference;  /* (B) float32: reference log-probabilities of the rows, or NULL */
-    weft_array *labels;     /* (B / 2) float32, 1: desirable; NULL unless samples are labelled */
-    double embedding_noise; /* that of weft_model_call; initially 0: none */
-    int64_t n_tokens;       /* tokens read, without padding and the last token of each sample */
-    double n_targets;       /* sum of the targets' weights */
+    weft_array *reference; /* (B) float32: reference log-probabilities of the rows, or NULL */
+    weft_array *labels;    /* (B / 2) float32, 1: desirable; NULL unless samples are labelled */
+    weft_array *advantages, *old, *ref; /* or NULL: weft_dataset_load_completions */
+    double embedding_noise;             /* that of weft_model_call; initially 0: none */
+    double temperature;                 /* logits are divided by it; 0: 1 */
+    int64_t n_tokens; /* tokens read, without padding and the last token of each sample */
+    double n_targets; /* sum of the targets' weights */
 } weft_batch;
 
 /* Makes a batch of `n` samples; L is one less than the length of the longest. Free with
@@ -298,7 +298,7 @@ WEFT_NODISCARD WEFT_API weft_status weft_batch_of_samples(const weft_sample *sam
                                                           weft_batch *out);
 WEFT_API void weft_batch_free(weft_batch *batch) WEFT_NONNULL(1); /* leaves it zeroed */
 /* Makes a batch of samples one of the objective's examples, with zeros in the columns that it
- * requires and the batch lacks, to measure memory and time. Fails only when out of memory. */
+ * reads and the batch lacks, to measure memory and time. Fails only when out of memory. */
 WEFT_NODISCARD WEFT_API weft_status weft_batch_complete(weft_batch *batch,
                                                         const weft_objective *objective)
     WEFT_NONNULL(1, 2);

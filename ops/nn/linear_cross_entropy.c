@@ -54,6 +54,22 @@ static weft_array *sloped(const chunk *c, weft_array *x)
     return weft__sloped(&c->scores, x);
 }
 
+/* The rows' entropies (n) and, unless NULL, the logits' log-probabilities (n, V) and probabilities,
+ * which are 0 in rows without a target. */
+static weft_array *entropies(const chunk *c, weft_array **logs, weft_array **p)
+{
+    weft_array *all = weft_logsumexp(c->scores.logits, WEFT_DIMS(-1), true);
+    weft_array *zero = weft_scalar_int(0, weft_dtype_of(c->targets));
+    weft_array *counted = weft_expand_dims(weft_greater_equal(c->targets, zero), -1);
+    weft_array *log_p = weft_subtract(c->scores.logits, all);
+    weft_array *shares = weft_where(counted, weft_exp(log_p), weft_scalar(0, weft_dtype_of(log_p)));
+    if (logs) {
+        *logs = log_p;
+        *p = shares;
+    }
+    return weft_negative(weft_sum(weft_multiply(shares, log_p), WEFT_DIMS(-1), false));
+}
+
 /* d loss / d (x w^T), (n, V). */
 static weft_array *residuals(const chunk *c)
 {
@@ -74,17 +90,23 @@ static void expand(weft_array *node, weft_array **outs)
     const weft_linear_cross_entropy_params *params = weft_node_params(node);
     int64_t N = weft_node_spec(node, 0)->shape.at[0];
     int64_t step = weft__loss_chunk(weft_dim(weft_node_input(node, 1), 0));
-    weft_array *losses = NULL, *gradients = NULL;
+    weft_array *losses = NULL, *gradients = NULL, *spread = NULL;
     for (int64_t from = 0; from < N || !losses; from += step) {
         chunk c = chunk_of(node, from, from + step < N ? from + step : N);
         losses = below(losses, weft__row_losses(c.scores.logits, c.targets));
         if (params->with_gradient) {
             gradients = below(gradients, weft__linear(residuals(&c), c.weight, NULL, true));
         }
+        if (params->with_entropy) {
+            spread = below(spread, entropies(&c, NULL, NULL));
+        }
     }
     outs[0] = losses;
     if (params->with_gradient) {
         outs[1] = weft_astype(gradients, input_dtype(node, 0));
+    }
+    if (params->with_entropy) {
+        outs[weft__entropy_output(params)] = spread;
     }
 }
 
@@ -161,8 +183,25 @@ static void add_second(const chunk *c, weft_array *u, gradient_sums *sums)
     }
 }
 
+/* The part that goes through the entropies H, whose cotangent is u (n): along the logits the slope
+ * of H is -p (log p + H). */
+static void add_entropy(const chunk *c, weft_array *u, gradient_sums *sums)
+{
+    weft_array *logs, *p, *H = weft_expand_dims(entropies(c, &logs, &p), -1);
+    weft_array *slope = weft_multiply(weft_negative(p), weft_add(logs, H));
+    weft_array *t = sloped(c, weft_multiply(slope, weft_expand_dims(u, -1)));
+    if (sums->x_wanted) {
+        sums->x = below(sums->x, weft__linear(t, c->weight, NULL, true));
+    }
+    if (sums->weight_wanted) {
+        add_to(&sums->weight, transposed_product(t, c->x));
+    }
+}
+
+typedef void add_gradients(const chunk *c, weft_array *ct, gradient_sums *sums);
+
 /* Adds the gradients that go through one output, given its cotangent. */
-static void through(weft_array *node, weft_array *ct, bool second, gradient_sums *total)
+static void through(weft_array *node, weft_array *ct, add_gradients *add, gradient_sums *total)
 {
     int64_t N = weft_dim(ct, 0), step = weft__loss_chunk(weft_dim(weft_node_input(node, 1), 0));
     gradient_sums sums = {.x_wanted = total->x_wanted, .weight_wanted = total->weight_wanted};
@@ -171,7 +210,7 @@ static void through(weft_array *node, weft_array *ct, bool second, gradient_sums
         int64_t to = from + step < N ? from + step : N;
         chunk c = chunk_of(node, from, to);
         weft_array *rows = weft_slice_axis(ct, 0, from, to);
-        (second ? add_second : add_first)(&c, rows, &sums);
+        add(&c, rows, &sums);
     }
     if (sums.x_wanted) {
         add_to(&total->x, sums.x);
@@ -194,14 +233,17 @@ static void linear_cross_entropy_vjp(weft_array *node, weft_array *const *cts, c
         total.x = weft_multiply(weft_expand_dims(cts[0], -1), weft_pick(node, 1));
     } else if (cts[0] && wanted[0]) {
         gradient_sums x_only = {.x_wanted = true};
-        through(node, cts[0], false, &x_only);
+        through(node, cts[0], add_first, &x_only);
         total.x = x_only.x;
     }
     if (cts[0] && total.weight_wanted) {
         total.weight = weight_gradient(node, cts[0]);
     }
     if (params->with_gradient && cts[1]) {
-        through(node, cts[1], true, &total);
+        through(node, cts[1], add_second, &total);
+    }
+    if (params->with_entropy && cts[weft__entropy_output(params)]) {
+        through(node, cts[weft__entropy_output(params)], add_entropy, &total);
     }
     grads[0] = total.x;
     grads[1] = encoded ? encoded : total.weight;
@@ -248,19 +290,27 @@ static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
     }
     out[0] = dense(compute_dtype(weft_node_input(node, 0)), WEFT_DIMS(x.at[0]));
     out[1] = dense(input_dtype(node, 0), x);
-    no_outputs_from(out, params->with_gradient ? 2 : 1);
+    const int entropy = weft__entropy_output(params);
+    if (params->with_entropy) {
+        out[entropy] = out[0];
+    }
+    no_outputs_from(out, entropy + params->with_entropy);
     return true;
 }
 
 static const weft_field fields[] = {
     WEFT_FIELD(DOUBLE, weft_linear_cross_entropy_params, softcap),
     WEFT_FIELD(BOOL, weft_linear_cross_entropy_params, with_gradient),
+    WEFT_FIELD(BOOL, weft_linear_cross_entropy_params, with_entropy),
     WEFT_FIELDS_END,
 };
 
 static const weft_linear_cross_entropy_params with_gradient = {.with_gradient = true};
 static const weft_linear_cross_entropy_params capped = {.softcap = 2, .with_gradient = true};
 static const weft_linear_cross_entropy_params losses_only = {.softcap = 3};
+static const weft_linear_cross_entropy_params with_entropy = {.with_entropy = true};
+static const weft_linear_cross_entropy_params all_outputs = {
+    .softcap = 2, .with_gradient = true, .with_entropy = true};
 
 #define INPUTS(N, E, V)                                                                            \
     {.shape = {2, {N, E}}}, {.shape = {2, {V, E}}},                                                \
@@ -273,6 +323,8 @@ static const weft_case cases[] = {
     {"gradient", 3, {INPUTS(3, 4, 5)}, &with_gradient},
     {"gradient, softcap", 3, {INPUTS(4, 3, 6)}, &capped},
     {"no rows", 3, {INPUTS(0, 4, 5)}, &with_gradient},
+    {"entropy", 3, {INPUTS(3, 4, 5)}, &with_entropy},
+    {"gradient, entropy, softcap", 3, {INPUTS(4, 3, 6)}, &all_outputs},
 };
 #undef INPUTS
 
@@ -305,12 +357,23 @@ const weft_op weft_op_linear_cross_entropy = {
 
 /* ---- Public --------------------------------------------------------------------------------- */
 
+weft_array *weft__linear_cross_entropy(weft_array *x, weft_array *weight, weft_array *targets,
+                                       double softcap, double temperature, weft_array **entropy)
+{
+    weft_linear_cross_entropy_params params = {.softcap = softcap / temperature,
+                                               .with_gradient = weft_is_differentiating(),
+                                               .with_entropy = entropy != NULL};
+    x = temperature == 1 ? as_inexact(x) : weft_scale(as_inexact(x), 1 / temperature);
+    weft_array *y = apply3(&weft_op_linear_cross_entropy, x, weight, targets, &params);
+    if (entropy) {
+        *entropy = weft_pick(y, weft__entropy_output(&params));
+    }
+    return weft_pick(y, 0);
+}
+
 weft_array *weft_linear_cross_entropy(weft_array *x, weft_array *weight, weft_array *targets,
                                       double softcap)
 {
     weft_scope_open();
-    weft_linear_cross_entropy_params params = {.softcap = softcap,
-                                               .with_gradient = weft_is_differentiating()};
-    return weft_scope_close(weft_pick(
-        apply3(&weft_op_linear_cross_entropy, as_inexact(x), weight, targets, &params), 0));
+    return weft_scope_close(weft__linear_cross_entropy(x, weight, targets, softcap, 1, NULL));
 }

@@ -14,7 +14,7 @@ static char folder[512]; /* of the data, where commands run */
 static void make_data(void)
 {
     static const char words[][8] = {"fox", "hen", "wood", "field", "day", "night", "king", "queen"};
-    char rows[4000] = "", pairs[4000] = "", story[4000] = "", path[600];
+    char completions[4000] = "", rows[4000] = "", pairs[4000] = "", story[4000] = "", path[600];
     for (int i = 0; i < 8; i++) {
         snprintf(rows + strlen(rows), 200,
                  "{\"prompt\": \"Tale %d begins.\", \"completion\": \" Once there was a %s.\"}\n",
@@ -28,9 +28,16 @@ static void make_data(void)
     }
     snprintf(folder, sizeof folder, "%s", check_temporary("options"));
     CHECK_OK(weft_folder_make(folder));
+    for (int i = 0; i < 12; i++)
+        snprintf(completions + strlen(completions), 200,
+                 "{\"prompt_ids\": [%d, 9], \"completion_ids\": [%d, %d%s], \"reward\": %d, "
+                 "\"truncated\": %s}\n",
+                 10 + i / 4, 20 + i, 40 - i, i % 3 ? ", 15, 60" : "", i * i % 7,
+                 i % 5 ? "false" : "true");
     const struct {
         const char *name, *text;
     } files[] = {{"rows.jsonl", rows},
+                 {"completions.jsonl", completions},
                  {"pairs.jsonl", pairs},
                  {"story.txt", story},
                  {"labelled.jsonl", "{\"text\": \"A hen.\", \"label\": \"a\"}\n"
@@ -95,6 +102,10 @@ static const char *base_effect(const char *base)
 #define ROWS "--data rows.jsonl --batch-size 2 --steps 3"
 #define PAIRS "--data pairs.jsonl --batch-size 2 --steps 3 --objective dpo"
 #define LABELLED "--data labelled.jsonl --batch-size 2 --steps 3"
+#define REWARDS                                                                                    \
+    "--completions completions.jsonl --objective grpo --batch-size 3 --steps 4 --lr 0.02"
+#define SCORED REWARDS " --num-generations 4"
+#define TWICE SCORED " --num-iterations 2"
 #define SPLIT ROWS " --val-split 0.3"
 
 /* Every option with a value that a run of `base` does not have. */
@@ -126,6 +137,19 @@ static const struct {
     {"desirable-weight", "--data pairs.jsonl --batch-size 2 --steps 3 --objective kto", "2"},
     {"undesirable-weight", "--data pairs.jsonl --batch-size 2 --steps 3 --objective kto", "2"},
     {"label-smoothing", PAIRS, "0.1"},
+    {"completions", "--objective grpo --num-generations 4 --batch-size 3 --steps 4",
+     "completions.jsonl"},
+    {"num-generations", REWARDS, "4"},
+    {"num-iterations", SCORED, "2"},
+    {"epsilon", TWICE, "0.001"},
+    {"epsilon-high", TWICE, "0.001"},
+    {"delta", TWICE, "1.001"},
+    {"temperature", SCORED, "0.5"},
+    {"max-completion-length", SCORED " --loss-type dr_grpo", "64"},
+    {"mask-truncated", SCORED, "1"},
+    {"loss-type", SCORED, "grpo"},
+    {"importance", TWICE, "sequence"},
+    {"scale-rewards", SCORED, "none"},
     {"lr", ROWS, "1e-3"},
     {"optimizer", ROWS, "lion"},
     {"optimizer-options", ROWS, "beta2=0.9"},
@@ -254,63 +278,81 @@ static void every_option_of_a_resumed_run_changes_it_or_is_refused(void)
     CHECK_CONTAINS(o.err, "begun: steps: the run has made 3 updates already");
 }
 
+/* The memory of an update, and a completion with its loss mask. */
+static void completions_are_measured_and_shown(void)
+{
+    make_data();
+    const output o =
+        shell_command(NULL, "cd %s && %s train %s " SCORED " --beta 0.1 --dry-run", folder,
+                      check_built("cli/weft"), check_source("examples/storyteller"));
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "measured with the largest batch");
+}
+
 /* Options without an effect beside the others. */
+static const struct {
+    const char *options, *says;
+} without_effect[] = {
+    {ROWS " --val-split 0 --val-every 2", "--val-every needs --val-split or --val-data"},
+    {ROWS " --weight-decay 0.5 --optimizer adam", "--weight-decay is not an option of this"},
+    {ROWS " --val-split 0 --patience 2", "need --val-split or --val-data"},
+    {ROWS " --beta 0.2",
+     "--beta is not an option of this --objective, but of dpo, orpo, simpo, kto"},
+    {ROWS " --desirable-weight 1",
+     "--desirable-weight is not an option of this --objective, but of kto"},
+    {PAIRS " --gamma 0.1", "--gamma is not an option of this --objective, but of simpo"},
+    {PAIRS " --train-on everything", "--train-on everything is for --objective supervised"},
+    {PAIRS " --task classify", "--objective is for --task generate"},
+    {"--data pairs.jsonl --objective kto --micro-batch 1", "--micro-batch is not for kto"},
+    {LABELLED " --task classify --train-on last", "--train-on is for --task generate"},
+    {LABELLED " --task classify --train-on everything", "--train-on is for --task generate"},
+    {LABELLED " --task classify --sample-prompt x", "--sample-prompt is for --task generate"},
+    {LABELLED " --task classify --system x", "no --system and no --template"},
+    {LABELLED " --task classify --template own.jinja", "no --system and no --template"},
+    {LABELLED " --task classify --full", "--full is not for --task classify"},
+    {LABELLED " --labels a,b", "--labels is for --task classify"},
+    {ROWS " --epochs 1", "--steps and --epochs exclude each other"},
+    {ROWS " --resume --overwrite", "--resume and --overwrite exclude each other"},
+    {ROWS " --batches x", "needs --data FILE or --batches FILE"},
+    {"", "needs --data FILE, --batches FILE or --completions FILE"},
+    {ROWS " --completions x", "--completions and --data exclude each other"},
+    {"--batches x --completions x --objective grpo", "exclude each other"},
+    {"--completions x", "--completions is for --objective grpo, dapo"},
+    {ROWS " --objective rloo", "this --objective needs --completions FILE"},
+    {SCORED " --pack", "--pack is for --data: completions are not packed"},
+    {SCORED " --val-data rows.jsonl", "--completions has no validation"},
+    {SCORED " --length 64", "--length is for --data, not for --completions"},
+    {SCORED " --patience 2", "need --val-split or --val-data"},
+    {SPLIT " --patience 2 --val-every 0", "--patience needs --val-every above 0"},
+    {ROWS " --val-split 0 --sample-prompt x", "it needs --val-split or --val-data"},
+    {ROWS " --train-tokens a --modules-to-save lm_head", "these are not for --modules-to-save"},
+    {ROWS " --full --rank 4", "--full trains the whole model: --rank is for adapters"},
+    {ROWS " --full --lora-plus 2", "--full trains the whole model: --lora-plus is for adapters"},
+    {"--batches x --val-split 0.1", "--val-split is for --data without --val-data"},
+    {"--batches x --accumulate 2", "--batches makes one update of each batch"},
+    {"--batches x --pack", "--pack is for --data"},
+    {"--batches x --objective dpo", "--batches is for --objective supervised"},
+    {"--batches x --task classify", "--task classify reads rows with text and label"},
+    {ROWS " --gpu-layers 1", "--gpu-layers"},
+    {ROWS " --val-split 0.3 --val-data bad.jsonl", "--val-split is for --data without"},
+    {ROWS " --init-adapter start/last --rank 4", "--rank cannot be combined with --init-adapter"},
+    {ROWS " --init-adapter start/last --modules-to-save norm",
+     "--modules-to-save cannot be combined with --init-adapter"},
+    {"--batches x --length 64", "--length is for --data, not for --batches"},
+    {"--batches x --batch-size 8", "--batch-size is for --data, not for --batches"},
+    {"--batches x --mix 1", "--mix is for --data, not for --batches"},
+    {"--batches x --train-on last", "--train-on is for --data, not for --batches"},
+    {"--batches x --token-cache c", "--token-cache is for --data, not for --batches"},
+};
+
 static void options_without_an_effect_are_refused(void)
 {
-    static const struct {
-        const char *options, *says;
-    } refused[] = {
-        {ROWS " --val-split 0 --val-every 2", "--val-every needs --val-split or --val-data"},
-        {ROWS " --weight-decay 0.5 --optimizer adam", "--weight-decay is not an option of this"},
-        {ROWS " --val-split 0 --patience 2", "need --val-split or --val-data"},
-        {ROWS " --beta 0.2",
-         "--beta is not an option of this --objective, but of dpo, orpo, simpo, kto"},
-        {ROWS " --desirable-weight 1",
-         "--desirable-weight is not an option of this --objective, but of kto"},
-        {PAIRS " --gamma 0.1", "--gamma is not an option of this --objective, but of simpo"},
-        {PAIRS " --train-on everything", "--train-on everything is for --objective supervised"},
-        {PAIRS " --task classify", "--objective is for --task generate"},
-        {"--data pairs.jsonl --objective kto --micro-batch 1", "--micro-batch is not for kto"},
-        {LABELLED " --task classify --train-on last", "--train-on is for --task generate"},
-        {LABELLED " --task classify --train-on everything", "--train-on is for --task generate"},
-        {LABELLED " --task classify --sample-prompt x", "--sample-prompt is for --task generate"},
-        {LABELLED " --task classify --system x", "no --system and no --template"},
-        {LABELLED " --task classify --template own.jinja", "no --system and no --template"},
-        {LABELLED " --task classify --full", "--full is not for --task classify"},
-        {LABELLED " --labels a,b", "--labels is for --task classify"},
-        {ROWS " --epochs 1", "--steps and --epochs exclude each other"},
-        {ROWS " --resume --overwrite", "--resume and --overwrite exclude each other"},
-        {ROWS " --batches x", "needs --data FILE or --batches FILE"},
-        {"", "needs --data FILE or --batches FILE"},
-        {SPLIT " --patience 2 --val-every 0", "--patience needs --val-every above 0"},
-        {ROWS " --val-split 0 --sample-prompt x", "it needs --val-split or --val-data"},
-        {ROWS " --train-tokens a --modules-to-save lm_head", "these are not for --modules-to-save"},
-        {ROWS " --full --rank 4", "--full trains the whole model: --rank is for adapters"},
-        {ROWS " --full --lora-plus 2",
-         "--full trains the whole model: --lora-plus is for adapters"},
-        {"--batches x --val-split 0.1", "--val-split is for --data without --val-data"},
-        {"--batches x --accumulate 2", "--batches makes one update of each batch"},
-        {"--batches x --pack", "--pack is for --data"},
-        {"--batches x --objective dpo", "--batches is for --objective supervised"},
-        {"--batches x --task classify", "--task classify reads rows with text and label"},
-        {ROWS " --gpu-layers 1", "--gpu-layers"},
-        {ROWS " --val-split 0.3 --val-data bad.jsonl", "--val-split is for --data without"},
-        {ROWS " --init-adapter start/last --rank 4",
-         "--rank cannot be combined with --init-adapter"},
-        {ROWS " --init-adapter start/last --modules-to-save norm",
-         "--modules-to-save cannot be combined with --init-adapter"},
-        {"--batches x --length 64", "--length is for --data, not for --batches"},
-        {"--batches x --batch-size 8", "--batch-size is for --data, not for --batches"},
-        {"--batches x --mix 1", "--mix is for --data, not for --batches"},
-        {"--batches x --train-on last", "--train-on is for --data, not for --batches"},
-        {"--batches x --token-cache c", "--token-cache is for --data, not for --batches"},
-    };
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        const output o = shell_command(NULL, "cd %s && %s train %s --out refused %s", folder,
-                                       check_built("cli/weft"),
-                                       check_source("examples/storyteller"), refused[i].options);
+    for (size_t i = 0; i < sizeof without_effect / sizeof *without_effect; i++) {
+        const output o = shell_command(
+            NULL, "cd %s && %s train %s --out refused %s", folder, check_built("cli/weft"),
+            check_source("examples/storyteller"), without_effect[i].options);
         check_one_line(&o, 2);
-        CHECK_CONTAINS(o.err, refused[i].says);
+        CHECK_CONTAINS(o.err, without_effect[i].says);
     }
 }
 
@@ -374,6 +416,7 @@ static void a_stopped_run_prints_its_object(void)
 CHECK_MAIN("cli_train_options", CHECK_CASE(every_option_has_a_case),
            CHECK_CASE(every_option_changes_the_run),
            CHECK_CASE(every_option_of_a_resumed_run_changes_it_or_is_refused),
+           CHECK_CASE(completions_are_measured_and_shown),
            CHECK_CASE(options_without_an_effect_are_refused),
            CHECK_CASE(large_data_is_validated_by_default),
            CHECK_CASE(a_stopped_run_prints_its_object))

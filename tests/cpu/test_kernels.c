@@ -268,6 +268,19 @@ static double expect_loss(double *logits, int64_t V, int64_t target)
     return loss;
 }
 
+/* The entropy of the softmax of the logits; 0 without a target. */
+static double expect_entropy(const double *logits, int64_t V, int64_t target)
+{
+    double top = -INFINITY, sum = 0, weighted = 0;
+    for (int64_t v = 0; v < V; v++)
+        top = logits[v] > top ? logits[v] : top;
+    for (int64_t v = 0; v < V; v++) {
+        sum += exp(logits[v] - top);
+        weighted += exp(logits[v] - top) * (logits[v] - top);
+    }
+    return target < 0 ? 0 : log(sum) - weighted / sum;
+}
+
 static owned_tensor some_targets(int64_t N, int64_t V)
 {
     owned_tensor t = tensor_indices(WEFT_DIMS(N), V, 43);
@@ -318,7 +331,8 @@ typedef struct linear_loss {
 } linear_loss;
 
 static void expect_linear_loss(const linear_loss *p, const weft_tensor *x, const weft_tensor *w,
-                               const weft_tensor *targets, double *losses, double *grads)
+                               const weft_tensor *targets, double *losses, double *grads,
+                               double *entropies)
 {
     double *logits = zeros(p->V), *slope = zeros(p->V);
     for (int64_t i = 0; i < p->N; i++) {
@@ -330,6 +344,7 @@ static void expect_linear_loss(const linear_loss *p, const weft_tensor *x, const
             logits[v] = p->softcap > 0 ? p->softcap * t : s;
             slope[v] = 1 - t * t;
         }
+        entropies[i] = expect_entropy(logits, p->V, weft_tensor_get_int(targets, i));
         losses[i] = expect_loss(logits, p->V, weft_tensor_get_int(targets, i));
         for (int64_t v = 0; v < p->V; v++)
             for (int64_t e = 0; e < p->E; e++)
@@ -346,14 +361,20 @@ static void check_linear_loss(const linear_loss *p, weft_dtype x_dtype, weft_dty
     owned_tensor w = tensor_random(w_dtype, WEFT_DIMS(p->V, p->E), layout, -1, 1, 52);
     owned_tensor targets = some_targets(p->N, p->V);
     owned_tensor out[] = {tensor_empty(WEFT_FLOAT32, WEFT_DIMS(p->N)),
-                          tensor_empty(x_dtype, WEFT_DIMS(p->N, p->E))};
-    double *losses = zeros(p->N), *grads = zeros(p->N * p->E);
-    expect_linear_loss(p, &x.t, &w.t, &targets.t, losses, grads);
-    weft_linear_cross_entropy_params params = {p->softcap, p->with_gradient};
-    int n_out = p->with_gradient ? 2 : 1;
-    task t = {"linear_cross_entropy", &params, {x.t, w.t, targets.t},
-              {out[0].t, out[1].t},   3,       n_out};
-    same_bits(run_task, &t, out, n_out);
+                          tensor_empty(x_dtype, WEFT_DIMS(p->N, p->E)),
+                          tensor_empty(WEFT_FLOAT32, WEFT_DIMS(p->N))};
+    double *losses = zeros(p->N), *grads = zeros(p->N * p->E), *entropies = zeros(p->N);
+    expect_linear_loss(p, &x.t, &w.t, &targets.t, losses, grads, entropies);
+    weft_linear_cross_entropy_params params = {p->softcap, p->with_gradient, true};
+    const int last = p->with_gradient ? 2 : 1;
+    if (last == 1) {
+        const owned_tensor unused = out[1];
+        out[1] = out[2];
+        out[2] = unused;
+    }
+    task t = {"linear_cross_entropy",         &params, {x.t, w.t, targets.t},
+              {out[0].t, out[1].t, out[2].t}, 3,       last + 1};
+    same_bits(run_task, &t, out, last + 1);
     char what[160];
     snprintf(what, sizeof what, "linear_cross_entropy %s %s %lldx%lldx%lld",
              weft_dtype_name(x_dtype), weft_dtype_name(w_dtype), (long long)p->N, (long long)p->E,
@@ -361,13 +382,15 @@ static void check_linear_loss(const linear_loss *p, weft_dtype x_dtype, weft_dty
     check_tensor(&out[0].t, losses, 0x1p-19, 1, what);
     if (p->with_gradient)
         check_tensor(&out[1].t, grads, 8 * epsilon_of(x_dtype), 1, what);
+    check_tensor(&out[last].t, entropies, 0x1p-19, 1, what);
     free(losses);
     free(grads);
+    free(entropies);
     tensor_free(&x);
     tensor_free(&w);
     tensor_free(&targets);
-    tensor_free(&out[0]);
-    tensor_free(&out[1]);
+    for (int i = 0; i < 3; i++)
+        tensor_free(&out[i]);
 }
 
 static void check_linear_losses(weft_dtype dtype, lie layout)
@@ -414,7 +437,9 @@ static void check_probable_targets(weft_dtype dtype, double tolerance)
                             (0.4 + 0.004 * (double)i) * weft_tensor_get(&w.t, target * E + e));
     }
     const linear_loss p = {N, E, V, 0, true};
-    expect_linear_loss(&p, &x.t, &w.t, &targets.t, losses, grads);
+    double *entropies = zeros(N);
+    expect_linear_loss(&p, &x.t, &w.t, &targets.t, losses, grads, entropies);
+    free(entropies);
     const weft_linear_cross_entropy_params params = {.with_gradient = true};
     task t = {"linear_cross_entropy", &params, {x.t, w.t, targets.t}, {loss.t, dx.t}, 3, 2};
     run_task(&t);

@@ -18,10 +18,30 @@ static weft_model *load(void)
     return model;
 }
 
+/* A group of completions of different lengths. */
+static weft_dataset *completions(void)
+{
+    char text[EXAMPLES * 160] = "", path[512];
+    const weft_objective_options o = {.num_generations = EXAMPLES};
+    weft_dataset *d = NULL;
+    for (int i = 0; i < EXAMPLES; i++) {
+        const size_t n = strlen(text);
+        snprintf(text + n, sizeof text - n,
+                 "{\"prompt_ids\": [1, 2], \"completion_ids\": [%d%s], \"reward\": %d}\n", 3 + i,
+                 ", 7, 9, 11" + (i < 3 ? 3 * i : 10), i % 3);
+    }
+    snprintf(path, sizeof path, "%s", check_temporary("completions.jsonl"));
+    CHECK_OK(weft_file_write(path, text, strlen(text)));
+    CHECK_OK(weft_dataset_load_completions(path, &weft_objective_grpo, &o, &d));
+    return d;
+}
+
 /* Examples of different lengths, some with fractional weights. */
 static weft_dataset *examples_of(weft_examples kind)
 {
     weft_dataset *d = NULL;
+    if (kind == WEFT_EXAMPLES_SCORED)
+        return completions();
     CHECK_OK(weft_dataset_new(LONGEST, &d));
     for (int i = 0; d && i < EXAMPLES; i++) {
         int32_t ids[2][LONGEST];
@@ -111,8 +131,12 @@ static void check_columns(const weft_trainer *t, const weft_batch *batch)
 static void wrong_columns_are_named(void)
 {
     for (int i = 0; weft_objectives[i]; i++) {
-        for (int packed = 0; packed < 2; packed++) {
-            const weft_trainer_options o = {.objective = weft_objectives[i]};
+        const bool scored = weft_objectives[i]->examples == WEFT_EXAMPLES_SCORED;
+        for (int packed = 0; packed < (scored ? 1 : 2); packed++) {
+            /* Without the penalty of rloo, `ref` is optional. */
+            const double beta = scored && weft_objectives[i]->defaults.beta > 0 ? -1 : 0;
+            const weft_trainer_options o = {.objective = weft_objectives[i],
+                                            .objective_options.beta = beta};
             weft_model *model = load();
             weft_trainer *t = NULL;
             weft_batch batch = {0};
@@ -181,6 +205,8 @@ static void parts_are_batches(void)
     for (int i = 0; model && weft_objectives[i]; i++) {
         for (int layout = 0; layout < 3; layout++) {
             weft_batch batch = {0};
+            if (layout == 1 && weft_objectives[i]->examples == WEFT_EXAMPLES_SCORED)
+                continue; /* never packed */
             if (!batch_of(weft_objectives[i], layout == 1, &batch))
                 continue;
             if (layout == 2)
@@ -199,8 +225,9 @@ static void parts_are_batches(void)
 
 /* ---- an objective of a program -------------------------------------------------------------- */
 
-static double n_rows(const weft_batch *batch)
+static double n_rows(const weft_batch *batch, const weft_objective_options *options)
 {
+    (void)options;
     return (double)weft_dim(batch->tokens, 0);
 }
 

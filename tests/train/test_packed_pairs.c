@@ -73,7 +73,8 @@ static weft_array *loss_of(void *context)
     weft_array *rewards;
     const weft_array *loss =
         c->objective->loss(c->model, c->batch, &c->objective->defaults, false, &rewards);
-    return weft_scale((weft_array *)loss, 1 / c->objective->weight(c->batch));
+    return weft_scale((weft_array *)loss,
+                      1 / c->objective->weight(c->batch, &c->objective->defaults));
 }
 
 static double largest(weft_array *a)
@@ -141,7 +142,7 @@ static void packed_rows_train_as_padded_ones(const char *name)
     for (int i = 0; weft_objectives[i]; i++) {
         const weft_objective *objective = weft_objectives[i];
         weft_batch packed = {0}, padded = {0};
-        if (objective->examples == WEFT_EXAMPLES_SINGLE)
+        if (weft__rows_per_example(objective->examples) == 1)
             continue;
         weft_dataset *d = examples_of(objective, weft_model_info_of(model)->vocab_size);
         CHECK_OK(weft_dataset_add_reference(d, model, 3, NULL));
@@ -242,7 +243,7 @@ static void updates_are_the_same(void)
     for (int i = 0; weft_objectives[i]; i++) {
         const weft_objective *o = weft_objectives[i];
         weft_train_report padded[UPDATES] = {{0}}, dropped[UPDATES] = {{0}};
-        if (o->examples == WEFT_EXAMPLES_SINGLE)
+        if (weft__rows_per_example(o->examples) == 1)
             continue;
         make_updates(o, (setting){.micro = -1}, padded);
         CHECK(fabs(padded[2].loss - padded[0].loss) > 1e-3);

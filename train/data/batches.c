@@ -1,4 +1,5 @@
 /* train/data/batches.c -- the order of batches, from a dataset or a file. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,9 +89,18 @@ static void sort_pool(const weft_batches *b, int64_t *order, int64_t n, keyed *s
         order[i] = scratch[i].sample;
 }
 
-/* Draws the orders of an epoch, which depend only on the seed and the epoch's number. */
+/* Draws the orders of an epoch, which depend only on the seed and the epoch's number. Groups of
+ * completions stay together: their order is that of the dataset. */
 static weft_status draw_epoch(weft_batches *b, int64_t epoch)
 {
+    if (b->dataset->info.examples == WEFT_EXAMPLES_SCORED) {
+        for (int64_t i = 0; i < b->items.n; i++)
+            b->order[i] = i;
+        for (int64_t i = 0; i < b->count; i++)
+            b->turns[i] = i;
+        b->epoch = epoch;
+        return WEFT_OK;
+    }
     const int64_t pool = POOL_BATCHES * b->batch_size;
     const int64_t most = pool < b->items.n ? pool : b->items.n;
     keyed *scratch = weft_calloc((size_t)most, sizeof *scratch);
@@ -172,6 +182,15 @@ static weft_status new_batches(const weft_dataset *dataset, int64_t batch_size, 
                          "batches: expected samples and a positive batch size, got %lld samples "
                          "and size %lld",
                          (long long)n, (long long)batch_size);
+    const bool scored = dataset->info.examples == WEFT_EXAMPLES_SCORED;
+    const int64_t fallback = scored ? dataset->group : DEFAULT_BATCH;
+    if (scored && packed)
+        return weft_fail(WEFT_UNSUPPORTED, "batches: completions with rewards cannot be packed");
+    if (scored && batch_size % dataset->group != 0)
+        return weft_fail(WEFT_INVALID,
+                         "batches: batch size: expected a multiple of the %lld completions of a "
+                         "group, got %lld",
+                         (long long)dataset->group, (long long)batch_size);
     weft_batches *b = weft_calloc(1, sizeof *b);
     if (b == NULL)
         return weft__out_of_memory("batches", NULL);
@@ -180,7 +199,7 @@ static weft_status new_batches(const weft_dataset *dataset, int64_t batch_size, 
     b->packed = packed;
     b->seed = seed;
     b->epoch = -1;
-    const weft_status status = order_items(b, batch_size > 0 ? batch_size : DEFAULT_BATCH, length);
+    const weft_status status = order_items(b, batch_size > 0 ? batch_size : fallback, length);
     if (status != WEFT_OK) {
         weft_batches_free(b);
         return status;
@@ -374,8 +393,17 @@ uint64_t weft__dataset_hash(uint64_t hash, const weft_dataset *dataset)
         hash = hash_sample(hash, &sample);
         if (dataset->info.examples == WEFT_EXAMPLES_LABELLED)
             hash = add_word(hash, dataset->samples[i].undesirable);
+        uint64_t bits = 0;
+        if (dataset->rewards && !isnan(dataset->rewards[i]))
+            memcpy(&bits, &dataset->rewards[i], sizeof bits);
+        hash = dataset->rewards ? add_word(hash, bits ^ isnan(dataset->rewards[i])) : hash;
     }
     return hash;
+}
+
+int64_t weft__batches_first(const weft_batches *batches, int64_t i)
+{
+    return i % batches->count * batches->batch_size;
 }
 
 const weft_dataset *weft__batches_dataset(const weft_batches *batches)

@@ -36,6 +36,7 @@ void weft_dataset_free(weft_dataset *dataset)
     weft_free(dataset->samples);
     weft_free(dataset->parts);
     weft_free(dataset->reference);
+    weft_free(dataset->rewards);
     weft_free(dataset);
 }
 

@@ -10,7 +10,8 @@ typedef struct weft__dataset_sample {
     int64_t start, length, group;
     bool cut;         /* it was shortened */
     bool undesirable; /* for labelled samples */
-    char unused[6];   /* 0; keeps cache files free of undefined padding */
+    char unused[2];   /* 0; keeps cache files free of undefined padding */
+    int32_t prompt;   /* for scored completions: the number of ids before the completion */
 } weft__dataset_sample;
 
 /* Consecutive samples with the same weight in a mixture. A part ends where the next begins. */
@@ -31,6 +32,10 @@ struct weft_dataset {
     weft__dataset_part *parts; /* NULL: all samples have weight 1 */
     int64_t n_parts;
     float *reference; /* (samples): weft_dataset_add_reference; NULL: none */
+    /* Scored completions: weft_dataset_load_completions. */
+    double *rewards; /* (samples); NaN: none */
+    int64_t group;   /* completions of a group */
+    double temperature;
     weft_dataset_info info;
 };
 

@@ -90,6 +90,11 @@ static weft_status open_reader(weft__reader *r, const char *source, const weft_t
                         .add_text = add_text};
     if (options)
         r->o = *options;
+    if (r->o.examples == WEFT_EXAMPLES_SCORED)
+        return weft_fail(WEFT_UNSUPPORTED,
+                         "%s: completions with rewards are not rows of data: expected "
+                         "weft_dataset_load_completions (--completions)",
+                         source);
     if (r->o.labels)
         r->expected = "rows with \"text\" and \"label\"";
     else if (r->o.examples != WEFT_EXAMPLES_SINGLE)

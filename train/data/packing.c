@@ -1,5 +1,6 @@
 /* train/data/packing.c -- packs examples into rows, by best fit decreasing. */
 #include "train/data/packing.h"
+#include "train/columns.h"
 
 #include <stdlib.h>
 
@@ -159,7 +160,7 @@ static weft_status check(const weft_dataset *d, int64_t longest, int64_t capacit
 {
     static const char *const names[] = {"a sample", "a labelled sample and its mismatched one",
                                         "a pair"};
-    const int64_t unread = d->info.examples == WEFT_EXAMPLES_SINGLE ? 1 : 2;
+    const int64_t unread = weft__rows_per_example(d->info.examples);
     if (longest > capacity)
         return weft_fail(WEFT_INVALID, "packing: %s has %lld tokens, more than the %lld of a row",
                          names[d->info.examples], (long long)(longest + unread),

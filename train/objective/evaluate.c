@@ -20,7 +20,7 @@ static weft_status add_batch(const weft_evaluate_options *o, weft_model *model,
     const weft_status status = weft_eval(loss);
     if (status == WEFT_OK) {
         t->loss += weft_item(loss);
-        t->weight += o->objective->weight(batch);
+        t->weight += o->objective->weight(batch, &o->objective_options);
     }
     weft_scope_close(NULL);
     return status;

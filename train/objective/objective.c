@@ -2,15 +2,24 @@
 #include "train/objective/objective.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/failure.h"
 #include "core/options.h"
 #include "train/run/number.h"
 
-const weft_objective *const weft_objectives[] = {&weft_objective_supervised, &weft_objective_dpo,
-                                                 &weft_objective_orpo,       &weft_objective_simpo,
-                                                 &weft_objective_kto,        NULL};
+const weft_objective *const weft_objectives[] = {&weft_objective_supervised,
+                                                 &weft_objective_dpo,
+                                                 &weft_objective_orpo,
+                                                 &weft_objective_simpo,
+                                                 &weft_objective_kto,
+                                                 &weft_objective_grpo,
+                                                 &weft_objective_dapo,
+                                                 &weft_objective_dr_grpo,
+                                                 &weft_objective_gspo,
+                                                 &weft_objective_rloo,
+                                                 NULL};
 
 const weft_objective *weft_objective_named(const char *name)
 {
@@ -29,12 +38,62 @@ static const weft_field all_fields[] = {
     WEFT_FIELD(DOUBLE, weft_objective_options, gamma),
     WEFT_FIELD(DOUBLE, weft_objective_options, desirable_weight),
     WEFT_FIELD(DOUBLE, weft_objective_options, undesirable_weight),
+    WEFT_FIELD(DOUBLE, weft_objective_options, epsilon),
+    WEFT_FIELD(DOUBLE, weft_objective_options, epsilon_high),
+    WEFT_FIELD(DOUBLE, weft_objective_options, delta),
+    WEFT_FIELD(DOUBLE, weft_objective_options, temperature),
+    WEFT_FIELD(INT, weft_objective_options, num_generations),
+    WEFT_FIELD(INT, weft_objective_options, num_iterations),
+    WEFT_FIELD(INT, weft_objective_options, max_completion_length),
+    WEFT_FIELD(INT, weft_objective_options, mask_truncated),
+    WEFT_FIELD(POINTER, weft_objective_options, loss_type), /* texts */
+    WEFT_FIELD(POINTER, weft_objective_options, importance),
+    WEFT_FIELD(POINTER, weft_objective_options, scale_rewards),
     WEFT_FIELDS_END,
 };
 
+static void *at(const weft_objective_options *options, const weft_field *field)
+{
+    return (void *)((uintptr_t)options + field->offset);
+}
+
+/* A number of the options. */
 static double value_of(const weft_objective_options *options, const weft_field *field)
 {
-    return *(const double *)((const char *)options + field->offset);
+    return field->type == WEFT_FIELD_INT ? (double)*(const int64_t *)at(options, field)
+                                         : *(const double *)at(options, field);
+}
+
+static const char *text_of(const weft_objective_options *options, const weft_field *field)
+{
+    return *(const char *const *)at(options, field);
+}
+
+/* Whether an option is not zero; *text describes it. */
+static bool is_set(const weft_objective_options *options, const weft_field *field, char text[64])
+{
+    if (field->type == WEFT_FIELD_POINTER) {
+        const char *value = text_of(options, field);
+        snprintf(text, 64, "%.60s", value ? weft_printable(value) : "");
+        return value != NULL;
+    }
+    snprintf(text, 64, "%g", value_of(options, field));
+    return value_of(options, field) != 0;
+}
+
+static void set_default(const weft_objective *objective, const weft_field *field,
+                        weft_objective_options *options)
+{
+    if (field->type == WEFT_FIELD_POINTER) {
+        const char **text = at(options, field);
+        *text = *text ? *text : text_of(&objective->defaults, field);
+    } else if (field->type == WEFT_FIELD_INT) {
+        int64_t *value = at(options, field);
+        *value = weft__count_or_default(*value, *(const int64_t *)at(&objective->defaults, field));
+    } else {
+        double *value = at(options, field);
+        *value = weft__or_default(*value, value_of(&objective->defaults, field));
+    }
 }
 
 static bool takes(const weft_objective *objective, const weft_field *field)
@@ -50,11 +109,11 @@ weft_status weft__objective_complete(const weft_objective *objective,
                                      weft_objective_options *options)
 {
     for (const weft_field *f = all_fields; f->type != WEFT_FIELD_END; f++) {
-        double *value = (double *)((char *)options + f->offset);
-        if (*value != 0 && !takes(objective, f))
-            return weft_fail(WEFT_INVALID, "objective %s: it has no option %s, which is %g",
-                             objective->name, f->name, *value);
-        *value = weft__or_default(*value, value_of(&objective->defaults, f));
+        char text[64];
+        if (is_set(options, f, text) && !takes(objective, f))
+            return weft_fail(WEFT_INVALID, "objective %s: it has no option %s, which is %s",
+                             objective->name, f->name, text);
+        set_default(objective, f, options);
     }
     if (!isfinite(options->beta))
         return weft_fail(WEFT_INVALID, "objective %s: beta: expected a finite number, got %g",
@@ -72,7 +131,15 @@ weft_status weft__objective_complete(const weft_objective *objective,
     if (!isfinite(options->gamma))
         return weft_fail(WEFT_INVALID, "objective %s: gamma: expected a finite number, got %g",
                          objective->name, options->gamma);
-    return WEFT_OK;
+    return objective->examples == WEFT_EXAMPLES_SCORED ? weft__policy_check(objective, options)
+                                                       : WEFT_OK;
+}
+
+bool weft__objective_needs_whole(const weft_objective *objective,
+                                 const weft_objective_options *options)
+{
+    return objective->whole_batch ||
+           (objective->examples == WEFT_EXAMPLES_SCORED && weft__policy_needs_whole(options));
 }
 
 void weft__objective_write(weft__text *t, const weft_objective *objective,
@@ -80,8 +147,24 @@ void weft__objective_write(weft__text *t, const weft_objective *objective,
 {
     char number[WEFT__NUMBER_TEXT];
     weft__text_format(t, "\"objective\": \"%s\", ", objective->name);
-    for (const weft_field *f = objective->fields; f && f->type != WEFT_FIELD_END; f++)
-        weft__text_format(t, "\"%s\": %s, ", f->name, weft__number(value_of(options, f), number));
+    for (const weft_field *f = objective->fields; f && f->type != WEFT_FIELD_END; f++) {
+        if (f->type == WEFT_FIELD_POINTER)
+            weft__text_format(t, "\"%s\": \"%s\", ", f->name, text_of(options, f));
+        else
+            weft__text_format(t, "\"%s\": %s, ", f->name,
+                              weft__number(value_of(options, f), number));
+    }
+}
+
+static weft_status check_same_text(const weft__json *object, const weft_objective *objective,
+                                   const weft_field *f, const char *now)
+{
+    const char *then = now;
+    const weft_status status = weft__json_find_string(object, f->name, &then);
+    return status != WEFT_OK || strcmp(then, now) == 0
+               ? status
+               : weft_fail(WEFT_INVALID, "%s: %s of objective %s: expected the run's %s, got %s",
+                           object->name, f->name, objective->name, weft_printable(then), now);
 }
 
 weft_status weft__objective_check_same(const weft__json *object, const weft_objective *objective,
@@ -94,6 +177,10 @@ weft_status weft__objective_check_same(const weft__json *object, const weft_obje
                          weft_printable(name), objective->name);
     for (const weft_field *f = objective->fields;
          status == WEFT_OK && f && f->type != WEFT_FIELD_END; f++) {
+        if (f->type == WEFT_FIELD_POINTER) {
+            status = check_same_text(object, objective, f, text_of(options, f));
+            continue;
+        }
         double then = value_of(options, f);
         status = weft__json_find_number(object, f->name, &then);
         if (status == WEFT_OK && then != value_of(options, f))
@@ -134,8 +221,9 @@ weft_array *weft__pair_difference(const weft_batch *batch, weft_array *values)
     return weft_subtract(weft_slice_axis(values, 0, 0, n), weft_slice_axis(values, 0, n, 2 * n));
 }
 
-double weft__pair_weight(const weft_batch *batch)
+double weft__pair_weight(const weft_batch *batch, const weft_objective_options *options)
 {
+    (void)options;
     return (double)weft__batch_examples(batch);
 }
 
@@ -144,6 +232,8 @@ double weft__pair_weight(const weft_batch *batch)
 weft_status weft__rewards_add(weft_reward_report *report, const weft_batch *batch,
                               weft_array *rewards)
 {
+    if (batch->examples == WEFT_EXAMPLES_SCORED)
+        return weft__policy_add(&report->policy, batch, rewards);
     const int64_t n = weft__batch_examples(batch);
     const int64_t rows = n * weft__rows_per_example(batch->examples);
     const bool labelled = batch->examples == WEFT_EXAMPLES_LABELLED,
@@ -167,8 +257,10 @@ weft_status weft__rewards_add(weft_reward_report *report, const weft_batch *batc
     return status;
 }
 
-void weft__rewards_finish(weft_reward_report *report)
+void weft__rewards_finish(weft_reward_report *report, const weft_objective_options *options)
 {
+    if (report->policy.completions > 0)
+        weft__policy_finish(&report->policy, options);
     if (report->pairs == 0)
         return;
     report->chosen = report->n_chosen > 0 ? report->chosen / (double)report->n_chosen : NAN;

@@ -7,10 +7,16 @@
 #include "train/columns.h"
 #include "weft/op.h"
 
+/* The scale_rewards of RLOO. */
+#define WEFT__LEAVE_ONE_OUT "leave-one-out"
+
 /* train/loss.c: the negative log-likelihoods of targets (B, L): float32 (B, L). 0 where a target is
- * negative. */
+ * negative. The second function also gives the entropy of each distribution, without a gradient, if
+ * `entropies` is not NULL. */
 weft_array *weft__token_losses(weft_model *model, const weft_batch *batch, weft_array *targets,
                                bool checkpoint);
+weft_array *weft__token_losses_with(weft_model *model, const weft_batch *batch, weft_array *targets,
+                                    bool checkpoint, weft_array **entropies);
 
 /* The weight of each target of a batch, 0 without a target: float32 (B, L) on the device of `like`.
  */
@@ -28,7 +34,7 @@ weft_array *weft__row_means(const weft_batch *batch, weft_array *losses);
 weft_array *weft__pair_difference(const weft_batch *batch, weft_array *values);
 
 /* The weight of a batch of pairs: its number of pairs. */
-double weft__pair_weight(const weft_batch *batch);
+double weft__pair_weight(const weft_batch *batch, const weft_objective_options *options);
 
 /* ---- the run's objective -------------------------------------------------------------------- */
 
@@ -37,8 +43,27 @@ double weft__pair_weight(const weft_batch *batch);
 weft_status weft__objective_complete(const weft_objective *objective,
                                      weft_objective_options *options);
 
+/* Whether a batch cannot be split into micro-batches. */
+bool weft__objective_needs_whole(const weft_objective *objective,
+                                 const weft_objective_options *options);
+
+/* train/objective/policy.c: WEFT_INVALID, naming the option, if one of an objective with rewards is
+ * invalid. Defaults are filled in. */
+weft_status weft__policy_check(const weft_objective *objective,
+                               const weft_objective_options *options);
+/* Whether the penalty is part of the rewards. */
+bool weft__policy_penalizes_rewards(const weft_objective_options *options);
+/* Whether the loss is a mean over batches. */
+bool weft__policy_needs_whole(const weft_objective_options *options);
+/* Adds what the loss computed of a batch's rows, its `rewards`, to a report of sums. */
+weft_status weft__policy_add(weft_policy_report *report, const weft_batch *batch, weft_array *rows);
+/* Turns the sums into means. */
+void weft__policy_finish(weft_policy_report *report, const weft_objective_options *options);
+
 /* train/data/batches.c: the dataset of the batches; NULL if they come from a file. */
 const weft_dataset *weft__batches_dataset(const weft_batches *batches);
+/* Of scored completions: the first example of batch i. */
+int64_t weft__batches_first(const weft_batches *batches, int64_t i);
 /* Fails if an id of the batches is not in a vocabulary. */
 weft_status weft__batches_check_ids(const weft_batches *batches, int64_t vocabulary);
 
@@ -61,7 +86,7 @@ weft_status weft__objective_check_same(const weft__json *object, const weft_obje
  * weft__rewards_finish. */
 weft_status weft__rewards_add(weft_reward_report *report, const weft_batch *batch,
                               weft_array *rewards);
-void weft__rewards_finish(weft_reward_report *report);
+void weft__rewards_finish(weft_reward_report *report, const weft_objective_options *options);
 
 /* weft_evaluate for an objective other than the supervised one, with a batch size and a model that
  * is not in training mode. The loss may be NaN. */

@@ -1,8 +1,9 @@
 /* train/objective/supervised.c -- supervised training: the next token's cross-entropy. */
 #include "train/objective/objective.h"
 
-static double weight(const weft_batch *batch)
+static double weight(const weft_batch *batch, const weft_objective_options *options)
 {
+    (void)options;
     return batch->n_targets;
 }
 

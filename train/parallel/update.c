@@ -20,11 +20,31 @@ weft_status weft__group_add_shares(const weft_trainer *t, weft_status status, in
 
 /* ---- rewards -------------------------------------------------------------------------------- */
 
+/* Sums what the loss computed of completions. */
+static weft_status add_policy(const weft_trainer *t, weft_status status, weft_policy_report *p)
+{
+    double values[WEFT__EXCHANGED] = {
+        (double)p->completions, (double)p->tokens, p->kl, p->entropy, p->ratio,
+        p->clipped_low,         p->clipped_high};
+    status = weft__group_exchange(t->o.group, status, NULL, values, NULL);
+    *p = (weft_policy_report){.completions = (int64_t)values[0],
+                              .tokens = (int64_t)values[1],
+                              .kl = values[2],
+                              .entropy = values[3],
+                              .ratio = values[4],
+                              .clipped_low = values[5],
+                              .clipped_high = values[6]};
+    return status;
+}
+
 /* Agrees on the status, sums the rewards, and exchanges the micro-batch sizes. */
 static weft_status add_rewards(weft_trainer *t, weft_status status)
 {
     enum { MICRO = 6 };
     weft_reward_report *r = &t->rewards;
+    weft_policy_report policy = r->policy;
+    if (t->o.objective->examples == WEFT_EXAMPLES_SCORED)
+        status = add_policy(t, status, &policy);
     double values[WEFT__EXCHANGED] = {
         (double)r->pairs, (double)r->n_chosen, (double)r->n_rejected, r->chosen,
         r->rejected,      r->accuracy,         (double)t->micro,
@@ -37,7 +57,8 @@ static weft_status add_rewards(weft_trainer *t, weft_status status)
                               .n_rejected = (int64_t)values[2],
                               .chosen = values[3],
                               .rejected = values[4],
-                              .accuracy = values[5]};
+                              .accuracy = values[5],
+                              .policy = policy};
     return status;
 }
 

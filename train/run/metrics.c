@@ -78,6 +78,27 @@ static void add_samples(weft__text *t, const weft_train_report *r)
     }
 }
 
+static void add_policy(weft__text *t, const weft_policy_report *p)
+{
+    const struct {
+        const char *key;
+        double value;
+    } numbers[] = {{"completions", (double)p->completions},
+                   {"completion_tokens", (double)p->tokens},
+                   {"completion_length", p->length},
+                   {"truncated", p->truncated},
+                   {"reward", p->reward},
+                   {"reward_std", p->reward_std},
+                   {"equal_groups", p->equal_groups},
+                   {"kl", p->kl},
+                   {"entropy", p->entropy},
+                   {"ratio", p->ratio},
+                   {"clipped_low", p->clipped_low},
+                   {"clipped_high", p->clipped_high}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        add_number(t, numbers[i].key, numbers[i].value);
+}
+
 static void add_line(weft__text *t, const weft_train_report *r)
 {
     weft__text_format(t, "{\"step\": %lld", (long long)r->step);
@@ -100,6 +121,8 @@ static void add_line(weft__text *t, const weft_train_report *r)
             add_number(t, "rewards/accuracies", r->rewards.accuracy);
         add_number(t, "rewards/margins", r->rewards.margin);
     }
+    if (r->rewards.policy.completions > 0)
+        add_policy(t, &r->rewards.policy);
     if (!isnan(r->validation_loss))
         add_number(t, "validation_loss", r->validation_loss);
     if (!isnan(r->validation_loss) && !isnan(r->validation_accuracy))

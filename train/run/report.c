@@ -25,6 +25,7 @@ enum {
     ACCURACY,
     SMOOTH_MARGIN,
     SMOOTH_ACCURACY,
+    REWARD,
     SERIES
 };
 
@@ -175,7 +176,8 @@ static weft_status add_line(page *p, const weft__json *line)
                 {"rewards/chosen", CHOSEN},
                 {"rewards/rejected", REJECTED},
                 {"rewards/margins", MARGIN},
-                {"rewards/accuracies", ACCURACY}};
+                {"rewards/accuracies", ACCURACY},
+                {"reward", REWARD}};
     int64_t step;
     weft_status status = weft__json_get_int(line, "step", &step);
     for (size_t i = 0; status == WEFT_OK && i < sizeof keys / sizeof *keys; i++) {
@@ -260,23 +262,24 @@ static weft_curve curve_of(const page *p, int index, const char *name)
     return (weft_curve){.name = name, .x = s->x, .y = s->y, .n = s->n};
 }
 
-/* Draws the reward curves of preference objectives. */
+/* Draws the reward curves of objectives with preferences or rewards. */
 static void draw_rewards(page *p)
 {
     const weft_curve rewards[] = {curve_of(p, CHOSEN, "chosen"), curve_of(p, REJECTED, "rejected")};
     if (rewards[0].n > 1 || rewards[1].n > 1)
         weft__curves_draw(&p->text, "Rewards", "update", rewards, 2);
+    draw(p, "Mean reward", REWARD, "reward");
     draw(p, "Reward margin, smoothed", SMOOTH_MARGIN, "margin");
     draw(p, "Reward accuracy, smoothed", SMOOTH_ACCURACY, "accuracy");
 }
 
 static void draw_curves(page *p)
 {
-    const bool pairs = p->of[CHOSEN].n > 0 || p->of[REJECTED].n > 0;
+    const bool rewards = p->of[CHOSEN].n > 0 || p->of[REJECTED].n > 0 || p->of[REWARD].n > 0;
     weft_curve loss[] = {curve_of(p, SMOOTHED, "training, smoothed"),
                          curve_of(p, VALIDATION, "validation")};
     loss[1].dots = true;
-    weft__curves_draw(&p->text, pairs ? "Loss" : "Loss (nats per token)", "update", loss,
+    weft__curves_draw(&p->text, rewards ? "Loss" : "Loss (nats per token)", "update", loss,
                       loss[1].n > 0 ? 2 : 1);
     draw_rewards(p);
     draw(p, "Learning rate", RATE, "learning rate");

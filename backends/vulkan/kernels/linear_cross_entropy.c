@@ -197,7 +197,8 @@ static slices last_slice(const chunk *c)
 bool weft__vulkan_linear_cross_entropy_dense_fits(const weft_call *call)
 {
     chunk c = chunk_of(call);
-    return weft__vulkan_fits(call) && c.V > 0 && c.E > 0 && c.weight->dtype != WEFT_FLOAT64;
+    return weft__vulkan_fits(call) && c.V > 0 && c.E > 0 && c.weight->dtype != WEFT_FLOAT64 &&
+           !c.params->with_entropy;
 }
 
 static bool is_narrow_float(const weft_tensor *t)
@@ -209,7 +210,8 @@ bool weft__vulkan_linear_cross_entropy_encoded_fits(const weft_call *call)
 {
     const chunk c = chunk_of(call);
     return weft__vulkan_decodes(c.weight) && is_narrow_float(c.x) && c.V > 0 && c.E > 0 &&
-           c.E % 8 == 0 && c.N * c.E < INT32_MAX && c.V * c.E < INT32_MAX;
+           !c.params->with_entropy && c.E % 8 == 0 && c.N * c.E < INT32_MAX &&
+           c.V * c.E < INT32_MAX;
 }
 
 bool weft__vulkan_linear_cross_entropy_fits(const weft_call *call)

@@ -156,5 +156,6 @@ def main(name):
     print(name, file["loss"][:3], file["loss"][-3:], file["grad_norm"][:3])
 
 
-for name in sys.argv[1:] or ["dpo", "dpo-smooth", "orpo", "simpo", "kto"]:
-    main(name)
+if __name__ == "__main__":
+    for name in sys.argv[1:] or ["dpo", "dpo-smooth", "orpo", "simpo", "kto"]:
+        main(name)
