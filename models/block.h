@@ -54,13 +54,22 @@ weft_array *weft__delta_net_forward(weft_module *delta_net, weft_array *x, const
 
 typedef struct weft__mamba2_config {
     int64_t heads, head_dim, groups, state_size, taps; /* groups of heads share keys and queries */
-    bool conv_bias, projection_bias;
+    bool conv_bias, projection_bias, output_bias;
+    bool no_norm;                 /* the result is only gated */
+    bool norm_first;              /* it is normalized before it is gated, not after */
+    bool scaled;                  /* the parts that in_proj computes are multiplied by these: */
+    double scales[5];             /* of gates, values, keys, queries, steps */
     double least_step, most_step; /* limits of a token's step; most_step 0: none */
     bool taps_first; /* conv1d.weight is (channels, taps, 1), not (channels, 1, taps) */
 } weft__mamba2_config;
 
-/* Reads time_step_limit. */
-weft_status weft__mamba2_read_limits(const weft_config *config, weft__mamba2_config *c);
+/* Reads the keys mamba_n_heads and so on; `width` is that of all heads, 0: mamba_expand times
+ * hidden_size. */
+weft_status weft__mamba2_read(const weft_config *config, const weft__decoder_config *decoder,
+                              int64_t width, weft__mamba2_config *out);
+/* Checks the numbers, whose keys are `keys`: of heads, groups, state_size and taps. */
+weft_status weft__mamba2_check(const weft_config *config, const weft__mamba2_config *c,
+                               const char *const keys[4]);
 weft_module *weft__mamba2_new(const weft__decoder_config *decoder, const weft__mamba2_config *c);
 /* The shapes of the states of one sequence; returns their number. */
 int weft__mamba2_states(const weft__mamba2_config *c, weft_dims *shapes);

@@ -115,7 +115,7 @@ static int64_t count_caches(const weft__layer *layers, int64_t n)
 {
     while (n > 0 && layers[n - 1].source != n - 1)
         n--;
-    return n;
+    return n > 0 ? layers[n - 1].cache + layers[n - 1].n_caches : 0;
 }
 
 static void add_rotations(decoder *m, const weft_config *config, const weft__decoder_config *c,
@@ -353,6 +353,12 @@ static void summarise(weft_array *x, weft_layer_summary *summary)
     (void)weft_set(&summary->rms, weft_sqrt(weft_mean(squares, WEFT_DIMS(-1), false)));
 }
 
+/* The first cache of a layer; NULL: it has none. */
+static weft_cache *cache_of(const decoder *m, const weft__layer *layer, const weft_model_call *call)
+{
+    return layer->n_caches > 0 && layer->cache < m->n_caches ? call->caches[layer->cache] : NULL;
+}
+
 /* Runs the layers in order, each on its own device. Shared arrays are moved when the device
  * changes, and new ones, such as caches, are created on the layer's device. */
 static weft_array *through_layers(decoder *m, weft_array *x, int64_t L, weft_array *extra,
@@ -371,12 +377,13 @@ static weft_array *through_layers(decoder *m, weft_array *x, int64_t L, weft_arr
             step = make_step(m, offset, L, call);
             step.extra = extra ? weft_to(extra, device) : NULL;
             step.kept = kept;
+            step.caches = call->caches;
             step.records = call->records;
             x = weft_to(x, device);
         }
         weft__route_summary(call->summaries ? &call->summaries[i] : NULL);
         if (call->caches)
-            x = a->forward(block, x, &step, i < m->n_caches ? call->caches[i] : NULL);
+            x = a->forward(block, x, &step, cache_of(m, &m->all[i], call));
         else if (call->checkpoint)
             x = checkpointed(m, block, x, &step);
         else
@@ -477,20 +484,24 @@ weft_array *weft__decoder_head_weight(weft_module *module)
     return m->lm_head->type == &weft_nn_linear_type ? *weft_nn_find(m->lm_head, "weight") : NULL;
 }
 
-void weft__decoder_attention(weft_module *module, int64_t layer, weft_layer_attention *out)
+/* Of a layer with two caches the first one holds the states. */
+void weft__decoder_attention(weft_module *module, int64_t cache, weft_layer_attention *out)
 {
     const decoder *m = (const decoder *)((causal_lm *)module)->model;
-    weft_module *block = weft_nn_list_at(m->layers, (int)layer);
+    const weft__layer *layer = m->all;
+    while (cache >= layer->cache + layer->n_caches)
+        layer++;
+    weft_module *block = weft_nn_list_at(m->layers, (int)layer->index);
     *out = (weft_layer_attention){
-        .window = m->all[layer].window,
-        .n_kv_heads = m->all[layer].n_kv_heads,
-        .head_dim = m->all[layer].head_dim,
+        .window = layer->window,
+        .n_kv_heads = layer->n_kv_heads,
+        .head_dim = layer->head_dim,
         .dtype = weft_dtype_of(weft__norm_weight(m->norm)),
         .device = device_of(block),
-        .n_states = m->all[layer].n_states,
+        .n_states = cache == layer->cache ? layer->n_states : 0,
     };
     for (int i = 0; i < out->n_states; i++)
-        out->states[i] = m->all[layer].states[i];
+        out->states[i] = layer->states[i];
 }
 
 weft__decoder_facts weft__decoder_facts_of(const weft_module *module)

@@ -23,8 +23,9 @@ typedef struct weft__decoder_config {
     bool attention_bias;    /* on q, k and v */
     bool output_bias;       /* on o */
     bool mlp_bias;
-    bool qk_norm;       /* RMSNorm of each head's q and k before the rotation */
-    bool whole_qk_norm; /* the same of all heads together, before they are separated */
+    double gate_scale, down_scale; /* of the MLP's gate and of its result; 0: 1 */
+    bool qk_norm;                  /* RMSNorm of each head's q and k before the rotation */
+    bool whole_qk_norm;            /* the same of all heads together, before they are separated */
     bool late_qk_norm;  /* each head's q and k are normalized after the rotation instead */
     bool fused_qkv;     /* q, k and v are rows of one matrix, qkv_proj */
     bool fused_gate_up; /* the MLP's gate and up are rows of one matrix, gate_up_proj */
@@ -138,8 +139,10 @@ struct weft__layer {
                            * `alternating` */
     /* The MLP of the standard block; NULL: the usual one, or experts. */
     weft_module *(*mlp)(const weft__decoder_config *c, const weft__layer *layer);
-    bool linear;              /* no attention, keys and values, but this and states: */
+    bool linear;              /* instead of attention, keys and values this and states: */
     const weft__mixer *mixer; /* NULL: the block has its own */
+    int n_caches;             /* 1; 2: of its states, and of keys and values; 0: neither */
+    int64_t cache;            /* the index of the first */
     int n_states;
     weft_dims states[WEFT_LAYER_STATES]; /* for one sequence; kept in its cache */
 };
@@ -163,6 +166,7 @@ struct weft__step {
     weft_array *near;               /* and for layers with one */
     weft_array *offset;             /* (1), for appending to the caches; NULL: update them */
     weft_array *extra;              /* result of the architecture's `prepare`, or NULL */
+    weft_cache **caches;            /* weft_model_call.caches, or NULL */
     weft_cache_view *kept;          /* of source layers, one per layer */
     weft_attention_record *records; /* one per layer, or NULL */
 };
@@ -198,7 +202,7 @@ weft_array *weft__decoder_head(weft_module *module, weft_array *hidden);
 weft_array *weft__decoder_head_weight(weft_module *module);
 /* Replaces the output head by another module, with another name and without a softcap. */
 void weft__decoder_set_head(weft_module *module, const char *name, weft_module *head);
-void weft__decoder_attention(weft_module *module, int64_t layer, weft_layer_attention *out);
+void weft__decoder_attention(weft_module *module, int64_t cache, weft_layer_attention *out);
 
 /* What a tree was built from. */
 typedef struct weft__decoder_facts {

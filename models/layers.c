@@ -292,6 +292,7 @@ weft_status weft__layers_read(const weft_config *config, const weft__decoder_con
             .n_kv_heads = c->num_key_value_heads,
             .intermediate_size = c->intermediate_size,
             .source = i,
+            .n_caches = 1,
         };
         const weft_status status = read_layer(config, c, windows, architecture, &out[i]);
         if (status != WEFT_OK)
@@ -306,6 +307,8 @@ weft_status weft__layers_read(const weft_config *config, const weft__decoder_con
                              weft_config_where(config), (long long)(*of_kind)->index, (long long)i,
                              (long long)(*of_kind)->head_dim, (long long)out[i].head_dim);
     }
+    for (int64_t i = 1; i < c->num_hidden_layers; i++)
+        out[i].cache = out[i - 1].cache + out[i - 1].n_caches;
     for (int64_t i = 0; i < c->num_hidden_layers; i++)
         out[out[i].source].is_source = out[out[i].source].is_source || out[i].source != i;
     return WEFT_OK;

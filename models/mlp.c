@@ -29,7 +29,13 @@ typedef struct mlp {
     weft_module *gate_proj, *up_proj; /* NULL: they are the halves of this: */
     weft_module *gate_up_proj, *down_proj;
     weft__gate_function *gate;
+    double gate_scale, down_scale; /* 0: 1 */
 } mlp;
+
+static weft_array *scaled(weft_array *x, double scale)
+{
+    return scale == 0 || scale == 1 ? x : weft_scale(x, scale);
+}
 
 /* x (B, L, E) -> (B, L, E) */
 static weft_array *forward(weft_module *self, weft_array *x)
@@ -42,7 +48,8 @@ static weft_array *forward(weft_module *self, weft_array *x)
         parts[0] = weft_nn_call(m->gate_proj, x);
         parts[1] = weft_nn_call(m->up_proj, x);
     }
-    return weft_nn_call(m->down_proj, m->gate(parts[0], parts[1]));
+    weft_array *y = m->gate(scaled(parts[0], m->gate_scale), parts[1]);
+    return scaled(weft_nn_call(m->down_proj, y), m->down_scale);
 }
 
 static const weft_module_type mlp_type = {.name = "mlp", .forward = forward};
@@ -54,6 +61,8 @@ weft_module *weft__mlp_new(const weft__decoder_config *c, int64_t F)
         return NULL;
     const int64_t E = c->hidden_size;
     m->gate = weft__gate_find(c->hidden_act);
+    m->gate_scale = c->gate_scale;
+    m->down_scale = c->down_scale;
     if (c->fused_gate_up) {
         weft_nn_child(m, gate_up_proj, weft_nn_linear_new(E, 2 * F, c->mlp_bias));
     } else {

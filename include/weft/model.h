@@ -105,7 +105,7 @@ typedef struct weft_layer_summary {
 
 /* How a forward is called. All zero: the whole sequence, from position 0, without caches. */
 typedef struct weft_model_call {
-    weft_cache **caches;   /* one for each of the first n_caches layers, or NULL */
+    weft_cache **caches;   /* weft_model_info.n_caches of them, or NULL */
     weft_array *positions; /* (L) or (B, L) int32; NULL: 0, 1, ... after what the caches hold */
     weft_array *mask;      /* in addition to causality, as in weft_attention; may be NULL. Not for
                             * encoders */
@@ -140,7 +140,8 @@ typedef struct weft_model_call {
 /* General properties of a model, filled by the family's `build`. */
 typedef struct weft_model_info {
     int64_t n_layers;
-    int64_t n_caches; /* the first layers, which have their own keys and values; 0: all */
+    int64_t n_caches; /* in the order of the layers: of most models one for each of the first
+                       * layers, which have their own keys and values; 0: one for every layer */
     int64_t vocab_size;
     int64_t n_labels; /* of a classifier (weft_model_classify); 0: it predicts tokens */
     int64_t hidden_size;
@@ -194,10 +195,10 @@ struct weft_model_family {
     weft_array *(*head)(weft_module *module, weft_array *hidden);
     /* The output matrix (V, E), for losses that do not store the logits; may be NULL. */
     weft_array *(*head_weight)(weft_module *module);
-    /* Describes a layer that has a cache. NULL: no windows, and the caches' memory is unknown. */
-    void (*attention)(weft_module *module, int64_t layer, weft_layer_attention *out);
-    /* Creates a layer's cache; NULL: weft_cache_new_with and the caller's options. */
-    weft_cache *(*new_cache)(weft_module *module, int64_t layer);
+    /* Describes the layer of a cache. NULL: no windows, and the caches' memory is unknown. */
+    void (*attention)(weft_module *module, int64_t cache, weft_layer_attention *out);
+    /* Creates a cache; NULL: weft_cache_new_with and the caller's options. */
+    weft_cache *(*new_cache)(weft_module *module, int64_t cache);
     /* `hidden` and `head` move their arrays to the device of the parameters that they use, so that
      * weft_model_options.gpu_layers works. A parameter belongs to layer N if its path contains
      * "layers.N.", and to the input embedding if it contains "embed_tokens". */

@@ -83,12 +83,6 @@ static const weft_config_field hybrid_fields[] = {
     WEFT__CONFIG_AS("intermediate_size", INT, weft__decoder_config, moe_intermediate_size, 11008),
     WEFT__CONFIG_AS("num_local_experts", INT, weft__decoder_config, num_experts, 8),
     WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, num_experts_per_tok, 2),
-    WEFT__CONFIG_AS("mamba_n_heads", INT, hybrid_config, mamba.heads, 128),
-    WEFT__CONFIG_AS("mamba_n_groups", INT, hybrid_config, mamba.groups, 1),
-    WEFT__CONFIG_AS("mamba_d_state", INT, hybrid_config, mamba.state_size, 256),
-    WEFT__CONFIG_AS("mamba_d_conv", INT, hybrid_config, mamba.taps, 4),
-    WEFT__CONFIG_AS("mamba_conv_bias", BOOL, hybrid_config, mamba.conv_bias, true),
-    WEFT__CONFIG_AS("mamba_proj_bias", BOOL, hybrid_config, mamba.projection_bias, false),
 };
 #undef SCALES
 
@@ -173,34 +167,7 @@ static const weft__architecture architecture = {
 
 static weft_status hybrid_finish(const weft_config *config, weft__decoder_config *c)
 {
-    enum { MOST = 1 << 15, MOST_TAPS = 256 };
-    const char *where = weft_config_where(config);
-    weft__mamba2_config *m = &((hybrid_config *)c)->mamba;
-    const int64_t expand = weft_config_int(config, "mamba_expand", 2);
-    const struct {
-        const char *name;
-        int64_t value, least, most;
-    } sizes[] = {
-        {"mamba_n_heads", m->heads, 1, MOST},      {"mamba_n_groups", m->groups, 1, MOST},
-        {"mamba_d_state", m->state_size, 1, MOST}, {"mamba_d_conv", m->taps, 2, MOST_TAPS},
-        {"mamba_expand", expand, 1, MOST},         {"hidden_size", c->hidden_size, 1, INT32_MAX},
-    };
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        if (sizes[i].value < sizes[i].least || sizes[i].value > sizes[i].most)
-            return weft_fail(WEFT_INVALID, "%s: %s: expected %lld to %lld, got %lld", where,
-                             sizes[i].name, (long long)sizes[i].least, (long long)sizes[i].most,
-                             (long long)sizes[i].value);
-    }
-    const int64_t width = expand * c->hidden_size;
-    m->head_dim = weft_config_int(config, "mamba_d_head", width / m->heads);
-    if (m->head_dim != width / m->heads || width % m->heads != 0 || m->heads % m->groups != 0)
-        return weft_fail(WEFT_INVALID,
-                         "%s: mamba_n_heads: expected a divisor of mamba_expand * hidden_size %lld "
-                         "with heads of mamba_d_head, and a multiple of mamba_n_groups %lld, got "
-                         "%lld",
-                         where, (long long)width, (long long)m->groups, (long long)m->heads);
-    m->taps_first = weft__config_taps_first(config, c->num_hidden_layers, "mamba.conv1d");
-    const weft_status status = weft__mamba2_read_limits(config, m);
+    const weft_status status = weft__mamba2_read(config, c, 0, &((hybrid_config *)c)->mamba);
     return status == WEFT_OK ? finish(config, c) : status;
 }
 

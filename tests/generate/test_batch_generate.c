@@ -173,8 +173,9 @@ static void caches_of_every_kind_go_together(void)
     static const weft_cache_options kinds[] = {
         {.kv_bits = 8},  {.max_context = 12, .sink_tokens = 2},        {.trim = 3},
         {.whole = true}, {.max_context = 16, .kv_bits = 8, .trim = 2}, {.kv_bits = 16}};
-    static const char *const families[] = {"mistral",     "gemma3",  "olmo3", "qwen3-next",
-                                           "qwen3-5-moe", "gpt-oss", "lfm2",  "granite4"};
+    static const char *const families[] = {"mistral",    "gemma3",      "olmo3",
+                                           "qwen3-next", "qwen3-5-moe", "gpt-oss",
+                                           "lfm2",       "granite4",    "falcon-h1"};
     for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
         weft_model *model = fixture_model(families[f]);
         some s;

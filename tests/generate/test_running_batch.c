@@ -79,7 +79,8 @@ static void add(weft_running_batch *b, some *s, int i)
  * empty batch. The numbers of rows are few, so few steps are compiled. */
 static void requests_enter_at_any_step(void)
 {
-    static const char *const families[] = {"llama", "gemma3", "qwen3-next", "gemma4-dense", "lfm2"};
+    static const char *const families[] = {"llama",        "gemma3", "qwen3-next",
+                                           "gemma4-dense", "lfm2",   "falcon-h1"};
     static const int steps[][N] = {{0, 1, 2, 3, 4, 5, 6, 7, 8, 9},
                                    {0, 0, 5, 5, 5, 13, 14, 31, 60, 60},
                                    {0, 11, 11, 12, 12, 12, 12, 12, 13, 39}};

@@ -67,6 +67,9 @@ static const char *const families[] = {
     "granite4-moe",
     "lfm2-moe",
     "lfm2-moe-scaled",
+    "falcon-h1",
+    "falcon-h1-norm",
+    "falcon-h1-gate",
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
@@ -293,7 +296,7 @@ static void a_trimmed_cache_continues_from_where_it_is(void)
 
 static void bfloat16_is_near_the_reference(void)
 {
-    static const char *const some[] = {"qwen3", "granite4-moe", "lfm2-moe"};
+    static const char *const some[] = {"qwen3", "granite4-moe", "lfm2-moe", "falcon-h1"};
     const weft_model_options options = {.dtype = WEFT_BFLOAT16};
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
         setup s;

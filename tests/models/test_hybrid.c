@@ -17,8 +17,9 @@
 
 enum { PROMPT = 40, MORE = 12 };
 
-static const char *const families[] = {"qwen3-next", "qwen3-5-wrapped", "qwen3-5-moe", "lfm2",
-                                       "granite4",   "lfm2-moe",        "granite4-moe"};
+static const char *const families[] = {"qwen3-next",   "qwen3-5-wrapped", "qwen3-5-moe",
+                                       "lfm2",         "granite4",        "lfm2-moe",
+                                       "granite4-moe", "falcon-h1"};
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
 static void write_text(int32_t *ids, int n, int seed)
@@ -187,6 +188,7 @@ static void texts_of_batches_are_their_own(void)
     texts_of_a_batch_are_their_own("qwen3-5-moe");
     texts_of_a_batch_are_their_own("lfm2");
     texts_of_a_batch_are_their_own("granite4");
+    texts_of_a_batch_are_their_own("falcon-h1");
 }
 
 /* ---- what was read before ------------------------------------------------------------------- */
@@ -238,6 +240,7 @@ static void whole_beginnings_are_served(void)
     whole_beginnings_of("qwen3-5-wrapped");
     whole_beginnings_of("lfm2");
     whole_beginnings_of("granite4");
+    whole_beginnings_of("falcon-h1");
 }
 
 /* A turn that ends by itself leaves caches that the next one goes on from: with the token that
@@ -393,6 +396,7 @@ static void all_parameters_learn(void)
     parameters_learn("granite4");
     parameters_learn("lfm2-moe");
     parameters_learn("granite4-moe");
+    parameters_learn("falcon-h1-norm");
 }
 
 /* Projections of a gated delta net take adapters. */

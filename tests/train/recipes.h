@@ -19,6 +19,9 @@ extern const int n_recipes;
 /* The recipe in the folder; a failed check and the first one if there is none. */
 const recipe *recipe_named(const char *folder);
 
+/* Whether the family has GGUF files. */
+bool recipe_has_gguf(const recipe *r);
+
 /* A file or folder of the recipe; valid until the suite ends. */
 const char *recipe_path(const recipe *r, const char *name);
 

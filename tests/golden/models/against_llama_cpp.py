@@ -39,6 +39,9 @@ def llama_logits_apart(path, ids, folder):
 # What GGUF has no words for, and what `weft convert` says of it.
 NOT_WRITTEN = {
     "exaone4-hybrid": "a window on some of the layers is unsupported",
+    "falcon-h1": "models have no GGUF architecture",
+    "falcon-h1-gate": "models have no GGUF architecture",
+    "falcon-h1-norm": "models have no GGUF architecture",
     "granite4": "models have no GGUF architecture",
     "granite4-moe": "models have no GGUF architecture",
     "granite4-rope": "models have no GGUF architecture",

@@ -372,16 +372,42 @@ def granite4():
             ("granite4-moe", dict(num_local_experts=4, num_experts_per_tok=2, intermediate_size=24,
                                   time_step_limit=[0.05, 0.4]), {})]):
         model = build(GraniteMoeHybridConfig, 320 + seed, **more | changes)
-        with torch.no_grad():
-            for key, p in model.named_parameters():
-                if key.endswith("A_log"):  # some heads forget at once, some hardly
-                    p.copy_(torch.empty_like(p).uniform_(0.02, 2).log())
-                elif key.endswith("dt_bias"):
-                    p.copy_(torch.randn_like(p) * 0.5 - 1)
-                else:
-                    p.copy_(shifted(key, p))
+        randomize_mamba(model)
         yield name, keys("granitemoehybrid") | more | changes | written, stored(model), \
             reference(model)
+
+
+def falcon_h1():
+    """Attention beside Mamba 2, with scales; and with norms before and after the gate, and biases."""
+    from transformers import FalconH1Config
+    more = dict(num_hidden_layers=3, head_dim=8, mamba_d_ssm=48, mamba_n_heads=6, mamba_d_head=8,
+                mamba_n_groups=2, mamba_d_state=12, mamba_d_conv=4, embedding_multiplier=3.0,
+                lm_head_multiplier=0.5, key_multiplier=0.7, attention_in_multiplier=1.2,
+                attention_out_multiplier=0.8, ssm_in_multiplier=1.3, ssm_out_multiplier=0.6,
+                ssm_multipliers=[0.9, 1.1, 0.8, 1.2, 0.7], mlp_multipliers=[0.6, 1.4],
+                rope_parameters=dict(rope_type="default", rope_theta=1e5))
+    for seed, (name, changes) in enumerate([
+            ("falcon-h1", {}),
+            ("falcon-h1-norm", dict(mamba_rms_norm=True, mamba_norm_before_gate=True,
+                                    mamba_proj_bias=True, projectors_bias=True, mlp_bias=True,
+                                    attention_bias=True)),
+            ("falcon-h1-gate", dict(mamba_rms_norm=True, mamba_norm_before_gate=False,
+                                    mamba_conv_bias=False, mamba_d_ssm=None, mamba_d_head=16,
+                                    mamba_n_heads=4))]):
+        model = build(FalconH1Config, 340 + seed, **more | changes)
+        randomize_mamba(model)
+        yield name, keys("falcon_h1") | more | changes, stored(model), reference(model)
+
+
+def randomize_mamba(model):
+    with torch.no_grad():
+        for key, p in model.named_parameters():
+            if key.endswith("A_log"):  # some heads forget at once, some hardly
+                p.copy_(torch.empty_like(p).uniform_(0.02, 2).log())
+            elif key.endswith("dt_bias"):
+                p.copy_(torch.randn_like(p) * 0.5 - 1)
+            else:
+                p.copy_(shifted(key, p))
 
 
 def shifted(name, p):
@@ -401,7 +427,7 @@ def mxfp4(blocks, scales):
 def main():
     wanted = sys.argv[1:]
     for make in (ropes, mixtral, qwen3_moe, ministral, gemma3, gemma4, olmo2, phi3, relatives,
-                 gpt_oss, lfm2, lfm2_moe, granite4):
+                 gpt_oss, lfm2, lfm2_moe, granite4, falcon_h1):
         for name, config, state, expected in make():
             if not wanted or name in wanted:
                 write(name, config, state, expected)
