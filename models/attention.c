@@ -227,14 +227,11 @@ static void put_record(const attention *m, weft_array *q, weft_array *k, const w
 static weft_array *attended(const attention *m, weft_array *q, const weft_cache_view *view,
                             const weft__step *s)
 {
-    weft_attention_options o = {.scale = m->scale, .softcap = m->softcap, .sinks = m->sinks};
-    if (m->bidirectional) {
-        o.mask = m->layer.window > 0 ? s->near : s->around.mask;
-        o.lengths = s->around.lengths;
-        return weft_attention(q, view->keys, view->values, &o);
-    }
+    weft_attention_options o = {
+        .scale = m->scale, .window = m->layer.window, .softcap = m->softcap, .sinks = m->sinks};
+    if (m->bidirectional)
+        return weft__encoder_attention(q, view->keys, view->values, o, &s->around);
     o.causal = true;
-    o.window = m->layer.window;
     o.mask = s->mask;
     o.first = s->first;
     return weft_cache_attention(q, view, &o);

@@ -323,10 +323,8 @@ static weft__step make_step(decoder *m, int64_t offset, int64_t L, const weft_mo
         else
             put_rotation(&m->rotations[i], length, &step.rotations[i]);
     }
-    if (m->config.bidirectional) {
+    if (m->config.bidirectional)
         step.around = weft__encoder_begin(call);
-        step.near = weft__encoder_near(L, m->config.sliding_window - 1, step.around.mask);
-    }
     if (m->config.query_beta != 0)
         step.query_scale = query_scale(m, step.positions);
     return step;

@@ -161,9 +161,7 @@ struct weft__step {
     weft_array *query_scale;        /* (L, 1, 1) or (B, L, 1, 1), or NULL */
     weft_array *mask;               /* NULL: causal only */
     weft_array *first;              /* (B, L), weft_model_call.first, or NULL */
-    weft__encoder_step around;      /* `bidirectional`: instead of the two; its mask for layers
-                                     * without a window */
-    weft_array *near;               /* and for layers with one */
+    weft__encoder_step around;      /* `bidirectional`: instead of the two */
     weft_array *offset;             /* (1), for appending to the caches; NULL: update them */
     weft_array *extra;              /* result of the architecture's `prepare`, or NULL */
     weft_cache **caches;            /* weft_model_call.caches, or NULL */

@@ -236,8 +236,8 @@ static weft_array *layer_forward(weft_module *self, weft_array *x, const weft__e
     weft_nn_enter(m);
     weft_array *q = heads_of(m, m->query, x), *k = heads_of(m, m->key, x);
     weft_array *v = heads_of(m, m->value, x);
-    const weft_attention_options o = {.lengths = s->lengths, .mask = s->mask};
-    weft_array *y = weft_flatten(weft_attention(q, k, v, &o), 2, 3); /* (B, L, E) */
+    weft_array *y = weft__encoder_attention(q, k, v, (weft_attention_options){0}, s);
+    y = weft_flatten(y, 2, 3); /* (B, L, E) */
     x = weft_nn_call(m->attention_norm, weft_add(x, weft_nn_call(m->attended, y)));
     y = weft_nn_call(m->down, m->activation(weft_nn_call(m->up, x)));
     return weft_nn_leave(m, weft_nn_call(m->norm, weft_add(x, y)));
@@ -250,29 +250,32 @@ weft_array *weft__encoder_here(weft_array *x)
     return x ? weft_to(x, weft_default_device()) : NULL;
 }
 
-/* Tokens of packed rows see those whose sequence has the same beginning. */
-static weft_array *packed_mask(weft_array *first)
+/* The ends of the sequences whose beginnings are `first` (B, L): for each token the next beginning,
+ * or L. */
+static weft_array *ends_of(weft_array *first)
 {
-    weft_array *same = weft_equal(weft_expand_dims(first, 2), weft_expand_dims(first, 1));
-    return weft_expand_dims(same, 1); /* (B, 1, L, L) */
+    const int64_t L = weft_dim(first, 1);
+    weft_array *at = weft_arange(0, (double)L, 1, WEFT_INT32);
+    weft_array *last = weft_scalar_int(L, WEFT_INT32);
+    weft_array *begins = weft_where(weft_equal(first, at), at, last);
+    return weft_minimum(weft_cummin(begins, 1, true, false), last);
 }
 
 weft__encoder_step weft__encoder_begin(const weft_model_call *call)
 {
+    weft_array *first = weft__encoder_here(call->first);
     return (weft__encoder_step){.lengths = weft__encoder_here(call->lengths),
-                                .mask = call->first ? packed_mask(weft__encoder_here(call->first))
-                                                    : NULL};
+                                .first = first,
+                                .ends = first ? ends_of(first) : NULL};
 }
 
-weft_array *weft__encoder_near(int64_t L, int64_t reach, weft_array *mask)
+weft_array *weft__encoder_attention(weft_array *q, weft_array *k, weft_array *v,
+                                    weft_attention_options options, const weft__encoder_step *step)
 {
-    if (L <= reach + 1)
-        return mask;
-    weft_array *at = weft_arange(0, (double)L, 1, WEFT_INT32);
-    weft_array *apart = weft_abs(weft_subtract(weft_expand_dims(at, 1), at)); /* (L, L) */
-    weft_array *near =
-        weft_reshape(weft_less_equal_scalar(apart, (double)reach), WEFT_DIMS(1, 1, L, L));
-    return mask ? weft_logical_and(mask, near) : near;
+    options.lengths = step->lengths;
+    options.first = step->first;
+    options.ends = step->ends;
+    return weft_attention(q, k, v, &options);
 }
 
 typedef struct layer_call {

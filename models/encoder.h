@@ -54,9 +54,9 @@ bool weft__encoder_rename(void *context, const char *name, char *out, size_t siz
 
 /* What the layers of a forward pass share. */
 typedef struct weft__encoder_step {
-    weft_array *lengths; /* (B), or NULL */
-    weft_array *mask;    /* (B, 1, L, L): which tokens see each other; NULL: all */
-    const void *extra;   /* the architecture's own */
+    weft_array *lengths;      /* (B), or NULL */
+    weft_array *first, *ends; /* (B, L): the tokens of each one's sequence; NULL: all */
+    const void *extra;        /* the architecture's own */
 } weft__encoder_step;
 
 /* x (B, L, E) through a layer: (B, L, E) */
@@ -65,9 +65,9 @@ typedef weft_array *weft__encoder_layer(weft_module *layer, weft_array *x,
 
 /* The step of a call with tokens (B, L), on the default device. */
 weft__encoder_step weft__encoder_begin(const weft_model_call *call);
-/* The mask (1 or B, 1, L, L) of tokens that are at most `reach` apart, among those of `mask`; NULL:
- * all. */
-weft_array *weft__encoder_near(int64_t L, int64_t reach, weft_array *mask);
+/* Attention of q, k, v (B, L, H, D) with these options, over the tokens of each one's sequence. */
+weft_array *weft__encoder_attention(weft_array *q, weft_array *k, weft_array *v,
+                                    weft_attention_options options, const weft__encoder_step *step);
 /* x (B, L, E) through all layers of a list. */
 weft_array *weft__encoder_layers(weft_module *layers, weft__encoder_layer *forward, weft_array *x,
                                  const weft__encoder_step *step, bool checkpoint);

@@ -25,8 +25,10 @@ typedef struct cpu_attention {
                                           * and v are not quantized */
     const int32_t *lengths;              /* (B) number of keys of each row; NULL: S for all */
     int64_t lengths_step;
-    const weft_tensor *first; /* (B, L) int32: the first key that a query attends to; NULL: key 0 */
+    /* (B, L) int32: the keys that a query attends to; NULL: from key 0, to the last one */
+    const weft_tensor *first, *ends;
     int64_t B, L, S, H, Hk, D, Dv;
+    int64_t own;         /* without causality: the key at the position of query 0 */
     int64_t G;           /* query heads per key head */
     int64_t block;       /* queries per tile; its rows are (query, head of the group) */
     int64_t stripe;      /* queries of a stripe */
@@ -48,8 +50,8 @@ cpu_attention weft__cpu_attention_of(const weft_call *call, const weft_tensor *m
 /* Sets the lengths: S becomes the longest of them. */
 void weft__cpu_attention_cut(cpu_attention *a, const weft_tensor *lengths);
 
-/* The keys [*from, *to) that query l of row b may attend to, by length, causality and window; empty
- * when *from >= *to. */
+/* The keys [*from, *to) that query l of row b may attend to, by length, causality, window and
+ * bounds; empty when *from >= *to. */
 void weft__cpu_attention_sees(const cpu_attention *a, int64_t b, int64_t l, int64_t *from,
                               int64_t *to);
 

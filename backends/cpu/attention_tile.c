@@ -3,6 +3,7 @@
 
 #include "backends/cpu/attention.h"
 #include "backends/cpu/rows.h"
+#include "backends/cpu/sizes.h"
 
 /* The stride of rows of n floats: an odd number of vectors, since rows that are a power of two
  * apart are in few sets of the L1 cache. */
@@ -53,8 +54,11 @@ cpu_attention weft__cpu_attention_of(const weft_call *call, const weft_tensor *m
                        .S = k->shape.at[1],
                        .Hk = k->shape.at[2],
                        .Dv = v->shape.at[3]};
+    a.own = a.S - a.L;
     if (a.params->has_first)
-        a.first = &call->in[call->n_inputs - 1];
+        a.first = &call->in[call->n_inputs - 1 - a.params->has_ends];
+    if (a.params->has_ends)
+        a.ends = &call->in[call->n_inputs - 1];
     if (codes) {
         a.bits = k->shape.at[3] == a.D ? 8 : 4;
         a.Dv = a.Dv * 8 / a.bits;
@@ -92,24 +96,34 @@ void weft__cpu_attention_cut(cpu_attention *a, const weft_tensor *lengths)
     a->S = longest;
 }
 
+static int64_t bound_of(const weft_tensor *bounds, int64_t b, int64_t l)
+{
+    return ((const int32_t *)bounds->data)[b * bounds->strides[0] + l * bounds->strides[1]];
+}
+
+/* Without `ends`: *to does not fall from query to query. */
+static void sees(const cpu_attention *a, int64_t b, int64_t l, int64_t *from, int64_t *to)
+{
+    const int64_t S = length_of(a, b), window = a->params->window;
+    const int64_t own = l + (a->params->causal ? S - a->L : a->own); /* the query's own key */
+    *from = 0;
+    *to = S;
+    if (a->params->causal)
+        *to = smaller(*to, larger(own + 1, 0));
+    if (window > 0) {
+        *from = larger(own - window + 1, 0);
+        *to = smaller(*to, larger(own + window, 0));
+    }
+    if (a->first)
+        *from = larger(*from, bound_of(a->first, b, l));
+}
+
 void weft__cpu_attention_sees(const cpu_attention *a, int64_t b, int64_t l, int64_t *from,
                               int64_t *to)
 {
-    const int64_t S = length_of(a, b);
-    *from = 0;
-    *to = S;
-    if (a->params->causal) {
-        int64_t own = l + S - a->L; /* the key at the query's own position */
-        *to = own + 1 < 0 ? 0 : own + 1 < S ? own + 1 : S;
-        if (a->params->window > 0 && own - a->params->window + 1 > 0)
-            *from = own - a->params->window + 1;
-    }
-    if (a->first) {
-        const weft_tensor *first = a->first;
-        const int64_t at = b * first->strides[0] + l * first->strides[1];
-        const int32_t key = ((const int32_t *)first->data)[at];
-        *from = key > *from ? key : *from;
-    }
+    sees(a, b, l, from, to);
+    if (a->ends)
+        *to = smaller(*to, larger(bound_of(a->ends, b, l), 0));
 }
 
 void weft__cpu_attention_sees_any(const cpu_attention *a, int64_t b, int64_t l0, int64_t n,
@@ -117,10 +131,12 @@ void weft__cpu_attention_sees_any(const cpu_attention *a, int64_t b, int64_t l0,
 {
     int64_t least, most;
     weft__cpu_attention_sees(a, b, l0, from, to);
-    weft__cpu_attention_sees(a, b, l0 + n - 1, &least, to);
-    for (int64_t l = l0 + 1; a->first && l < l0 + n; l++) {
+    weft__cpu_attention_sees(a, b, l0 + n - 1, &least, &most);
+    *to = larger(*to, most);
+    for (int64_t l = l0 + 1; (a->first || a->ends) && l < l0 + n; l++) {
         weft__cpu_attention_sees(a, b, l, &least, &most);
-        *from = least < *from ? least : *from;
+        *from = smaller(*from, least);
+        *to = larger(*to, most);
     }
 }
 
@@ -128,7 +144,7 @@ int64_t weft__cpu_attention_keys(const cpu_attention *a, int64_t b, int64_t l, i
                                  int64_t n)
 {
     int64_t from, to;
-    weft__cpu_attention_sees(a, b, l, &from, &to);
+    sees(a, b, l, &from, &to);
     to = to > s0 ? (to - s0 + ATTENTION_STRIPE - 1) / ATTENTION_STRIPE * ATTENTION_STRIPE : 0;
     return to < n ? to : n;
 }

@@ -61,18 +61,22 @@ WEFT_API weft_array *weft_rope_frequencies(const weft_rope_options *options, dou
 typedef struct weft_attention_options {
     double scale;   /* of the scores; 0: 1 / sqrt(D) */
     bool causal;    /* query i sees keys j <= i + S - L */
-    int64_t window; /* > 0 (needs causal): and only those with i + S - L - j < window */
+    int64_t window; /* > 0: and only those with |i + S - L - j| < window */
     double softcap; /* > 0: scores become cap tanh(score / cap), before the mask */
     weft_array
         *mask; /* NULL; bool (true: visible) or float (added), broadcastable to (B, H, L, S) */
     /* NULL, or integers 0-d, (1) or (B): use only the first lengths[b] keys of row b, as if k and v
-     * ended there; causality counts from the last of them. Clipped to [0, S]. Time depends on the
-     * lengths, not on S, so k and v may be a cache with free capacity. */
+     * ended there; causality (and not a window without it) counts from the last of them. Clipped to
+     * [0, S]. Time depends on the lengths, not on S, so k and v may be a cache with free capacity.
+     */
     weft_array *lengths;
     /* NULL, or integers (B, L) or (1, L): query i of row b sees only keys j >= first[b, i]. For
      * several sequences packed into a row, the start of each query's sequence. Time depends on the
      * visible keys if the device has a kernel for it; otherwise this becomes a mask. */
     weft_array *first;
+    /* NULL, or integers of such a shape: query i of row b sees only keys j < ends[b, i]. With
+     * `first`: the end of each query's sequence. */
+    weft_array *ends;
     /* NULL, or float (H): attention sinks. Each head's logit is added to its softmax, after scale,
      * softcap and mask, without a value, so weights add up to less than 1. */
     weft_array *sinks;

@@ -184,24 +184,25 @@ typedef struct weft_rope_params {
     double amplitude;
 } weft_rope_params;
 
-/* attention: inputs q (B, L, H, D), k (B, S, Hk, D), v (B, S, Hk, Dv) [, mask] [, lengths or
- * first]. Outputs: o (B, L, H, Dv) in q's dtype, and the log-sum-exp (B, L, H) of the scores after
- * scale, softcap and mask, in the compute dtype. A query with no visible key has o = 0 and
- * log-sum-exp -inf. scale is never 0.
- *   mask     rank 4, each dim 1 or that of (B, H, L, S): bool (true: visible) or a float (added)
- *   lengths  int32 (B): how many keys each row of the batch has, clipped to [0, S]
- *   first    int32 (B, L): the first key that each query sees
+/* attention: inputs q (B, L, H, D), k (B, S, Hk, D), v (B, S, Hk, Dv) [, mask] [, lengths, or
+ * first and ends]. Outputs: o (B, L, H, Dv) in q's dtype, and the log-sum-exp (B, L, H) of the
+ * scores after scale, softcap and mask, in the compute dtype. A query with no visible key has o = 0
+ * and log-sum-exp -inf. scale is never 0. mask     rank 4, each dim 1 or that of (B, H, L, S): bool
+ * (true: visible) or a float (added) lengths  int32 (B): how many keys each row of the batch has,
+ * clipped to [0, S] first    int32 (B, L): the first key that each query sees ends     int32 (B,
+ * L): the end of the keys that each query sees causal: query l sees keys j <= l + S - L. window >
+ * 0: and those with |l + S - L - j| < window.
  *
- * attention_vjp: inputs q, k, v, o, lse, do [, mask] [, first] -> dq, dk, dv in the dtypes of q, k
- * and v; never with lengths.
+ * attention_vjp: inputs q, k, v, o, lse, do [, mask] [, first] [, ends] -> dq, dk, dv in the dtypes
+ * of q, k and v; never with lengths.
  *
  * attention_codes: k and v are each three inputs: codes, steps and minima of weft_kv_codes, 8 bits
- * each if their last dim is D, 4 bits if it is D / 2. attention_sinks: sinks (H) of
- * a float dtype follow v and are included in the log-sum-exp. Neither takes first. */
+ * each if their last dim is D, 4 bits if it is D / 2. It takes no bounds.
+ * attention_sinks: sinks (H) of a float dtype follow v and are included in the log-sum-exp. */
 typedef struct weft_attention_params {
     double scale, softcap;
     int64_t window;
-    bool causal, has_mask, has_lengths, has_first;
+    bool causal, has_mask, has_lengths, has_first, has_ends;
 } weft_attention_params;
 
 /* cross_entropy (no parameters): logits (..., V), targets (...) of any integer dtype -> (...) in

@@ -215,7 +215,6 @@ static bool renamed(void *context, const char *name, char *out, size_t size)
 typedef struct shared {
     const encoder *encoder;
     weft_array *positions; /* (L) or (B, L) */
-    weft_array *near;      /* which tokens are in each other's window and sequence; NULL: all */
 } shared;
 
 /* q or k (B, L, H, D), rotated */
@@ -234,9 +233,9 @@ static weft_array *attention(layer *m, weft_array *x, const weft__encoder_step *
     weft_split(all, 3, -1, parts);
     for (int i = 0; i < 3; i++)
         parts[i] = weft_reshape(parts[i], WEFT_DIMS(B, L, m->n_heads, E / m->n_heads));
-    const weft_attention_options o = {.lengths = step->lengths,
-                                      .mask = m->windowed ? s->near : step->mask};
-    weft_array *y = weft_attention(rotated(m, parts[0], s), rotated(m, parts[1], s), parts[2], &o);
+    const weft_attention_options o = {.window = m->windowed ? s->encoder->reach + 1 : 0};
+    weft_array *y = weft__encoder_attention(rotated(m, parts[0], s), rotated(m, parts[1], s),
+                                            parts[2], o, step);
     return weft_nn_call(m->attended, weft_flatten(y, 2, 3));
 }
 
@@ -253,17 +252,14 @@ static weft_array *layer_forward(weft_module *self, weft_array *x, const weft__e
 
 static weft_array *forward(encoder *m, weft_array *tokens, const weft_model_call *call)
 {
-    const int64_t L = weft_dim(tokens, 1);
     weft_array *failed = weft__encoder_too_long(tokens, m->n_positions);
     if (failed)
         return failed;
     weft_nn_enter(m);
     weft__encoder_step step = weft__encoder_begin(call);
-    shared s = {.encoder = m,
-                .positions = weft__encoder_here(call->positions),
-                .near = weft__encoder_near(L, m->reach, step.mask)};
+    shared s = {.encoder = m, .positions = weft__encoder_here(call->positions)};
     if (s.positions == NULL)
-        s.positions = weft_arange(0, (double)L, 1, WEFT_INT32);
+        s.positions = weft_arange(0, (double)weft_dim(tokens, 1), 1, WEFT_INT32);
     step.extra = &s;
     weft_array *x = weft_nn_call(m->words, weft__encoder_here(tokens)); /* (B, L, E) */
     x = weft_nn_call(m->norm, x);

@@ -21,17 +21,20 @@ weft_array *weft__attention_ungroup(weft_array *x)
         x, WEFT_DIMS(shape.at[0], shape.at[3], shape.at[1] * shape.at[2], shape.at[4]));
 }
 
-/* Whether a query may attend to a key, by their positions, (L, S). */
-static weft_array *causal_mask(weft_array *like, int64_t L, int64_t S, int64_t window)
+/* Whether a query may attend to a key, by their positions, (L, S), with causality, a window or
+ * both. */
+static weft_array *near_mask(weft_array *like, int64_t L, int64_t S,
+                             const weft_attention_params *params)
 {
     weft_array *i = weft_arange((double)(S - L), (double)S, 1, WEFT_INT64);
     weft_array *j = weft_arange(0, (double)S, 1, WEFT_INT64);
     i = weft_expand_dims(on_device_of(like, i), 1);
     j = on_device_of(like, j);
-    weft_array *visible = weft_less_equal(j, i);
-    if (window > 0) {
-        weft_array *width = weft_scalar_int(window, WEFT_INT64);
-        visible = weft_logical_and(visible, weft_less(weft_subtract(i, j), width));
+    weft_array *visible = params->causal ? weft_less_equal(j, i) : NULL;
+    if (params->window > 0) {
+        weft_array *apart = weft_abs(weft_subtract(i, j));
+        weft_array *near = weft_less(apart, weft_scalar_int(params->window, WEFT_INT64));
+        visible = visible ? weft_logical_and(visible, near) : near;
     }
     return visible;
 }
@@ -68,9 +71,8 @@ attention_parts weft__attention_parts(weft_array *q, weft_array *k, weft_array *
     } else if (params->has_mask) {
         scores = weft_add(scores, weft_astype(group_mask(mask, Hk), dtype));
     }
-    if (params->causal) {
-        int64_t L = weft_dim(q, 1), S = weft_dim(k, 1);
-        scores = hide(scores, causal_mask(q, L, S, params->window));
+    if (params->causal || params->window > 0) {
+        scores = hide(scores, near_mask(q, weft_dim(q, 1), weft_dim(k, 1), params));
     }
     parts.scores = scores;
     return parts;
@@ -93,8 +95,8 @@ static void expand(weft_array *node, weft_array **outs)
     weft_attention_params params;
     weft_array *q = weft_node_input(node, 0), *k = weft_node_input(node, 1);
     weft_array *mask = whole_mask(node, &params);
-    if (params.has_first) {
-        weft__attention_first_expand(node, 3, outs);
+    if (params.has_first || params.has_ends) {
+        weft__attention_bounds_expand(node, 3, outs);
         return;
     }
     weft_dims lse_shape = weft_node_spec(node, 1)->shape;
@@ -132,17 +134,18 @@ static void attention_vjp(weft_array *node, weft_array *const *cts, const bool *
                           weft_array **grads)
 {
     weft_attention_params params;
-    weft_array *mask = whole_mask(node, &params), *first = NULL;
-    weft_array *in[8] = {weft_node_input(node, 0), weft_node_input(node, 1),
+    weft_array *mask = whole_mask(node, &params);
+    const attention_bounds bounds = weft__attention_bounds_of(node);
+    weft_array *in[9] = {weft_node_input(node, 0), weft_node_input(node, 1),
                          weft_node_input(node, 2), weft_pick(node, 0),
                          weft_pick(node, 1),       cts[0]};
     int n = 6;
-    if (params.has_first)
-        first = weft_node_input(node, weft_node_n_inputs(node) - 1);
     if (mask)
         in[n++] = mask;
-    if (first)
-        in[n++] = first;
+    if (bounds.first)
+        in[n++] = bounds.first;
+    if (bounds.ends)
+        in[n++] = bounds.ends;
     weft_array *out[4] = {NULL};
     if (cts[0] == NULL) {
         const weft_spec *o = weft_node_spec(node, 0);
@@ -157,10 +160,9 @@ static void attention_vjp(weft_array *node, weft_array *const *cts, const bool *
             out[i] = wanted[i] ? weft_pick(all, i) : NULL;
         }
     } else { /* a second derivative, or a direct use of the op */
-        if (first)
-            mask = weft__attention_first_mask(first, weft_dim(in[1], 1), mask);
+        mask = weft__attention_bounds_mask(bounds, weft_dim(in[1], 1), mask);
         params.has_mask = mask != NULL;
-        params.has_first = false;
+        params.has_first = params.has_ends = false;
         weft__attention_gradients(in, mask, cts[1], &params, out);
     }
     for (int i = 0; i < 3; i++) {
@@ -181,9 +183,8 @@ bool weft__attention_infer_heads(const weft_array *node, int64_t H, int64_t Hk, 
         return weft_because(why, "%lld query heads do not divide over %lld key heads", (long long)H,
                             (long long)Hk);
     }
-    if (params->window < 0 || (params->window > 0 && !params->causal)) {
-        return weft_because(why, "a window of %lld needs causal attention",
-                            (long long)params->window);
+    if (params->window < 0) {
+        return weft_because(why, "a window of %lld: expected 0 or more", (long long)params->window);
     }
     return true;
 }
@@ -191,8 +192,9 @@ bool weft__attention_infer_heads(const weft_array *node, int64_t H, int64_t Hk, 
 bool weft__attention_infer(const weft_array *node, int n, weft_why *why)
 {
     const weft_attention_params *params = weft_node_params(node);
-    if (!weft__expect_inputs(node, n + params->has_mask + params->has_lengths + params->has_first,
-                             why) ||
+    if (!weft__expect_inputs(
+            node, n + params->has_mask + params->has_lengths + params->has_first + params->has_ends,
+            why) ||
         !weft__expect_float(node, 0, "q", why) || !weft__expect_float(node, 1, "k", why) ||
         !weft__expect_float(node, 2, "v", why) ||
         !weft__expect_rank(node, 0, "q", "(B, L, H, D)", 4, why) ||
@@ -238,26 +240,28 @@ static bool infer_lengths(const weft_array *node, weft_why *why)
     return weft__expect_shape(node, last, "lengths", WEFT_DIMS(input_shape(node, 0).at[0]), why);
 }
 
-static bool infer_first(const weft_array *node, weft_why *why)
+/* `at`: the input of the bound. */
+static bool infer_bound(const weft_array *node, int at, const char *name, weft_why *why)
 {
     const weft_attention_params *params = weft_node_params(node);
-    const int last = weft_node_n_inputs(node) - 1;
     const weft_dims q = input_shape(node, 0);
     if (params->has_lengths) {
-        return weft_because(why, "first and lengths exclude each other: give one as a mask");
+        return weft_because(why, "%s and lengths exclude each other: give one as a mask", name);
     }
-    if (input_dtype(node, last) != WEFT_INT32) {
-        return weft_because(why, "first is %s, expected int32",
-                            weft_dtype_name(input_dtype(node, last)));
+    if (input_dtype(node, at) != WEFT_INT32) {
+        return weft_because(why, "%s: expected int32, got %s", name,
+                            weft_dtype_name(input_dtype(node, at)));
     }
-    return weft__expect_shape(node, last, "first", WEFT_DIMS(q.at[0], q.at[1]), why);
+    return weft__expect_shape(node, at, name, WEFT_DIMS(q.at[0], q.at[1]), why);
 }
 
 bool weft__attention_infer_rest(const weft_array *node, int n, weft_why *why)
 {
     const weft_attention_params *params = weft_node_params(node);
+    const int last = weft_node_n_inputs(node) - 1;
     return (!params->has_mask || infer_mask(node, n, why)) &&
-           (!params->has_first || infer_first(node, why)) &&
+           (!params->has_first || infer_bound(node, last - params->has_ends, "first", why)) &&
+           (!params->has_ends || infer_bound(node, last, "ends", why)) &&
            (!params->has_lengths || infer_lengths(node, why));
 }
 
@@ -283,12 +287,14 @@ const weft_field weft__attention_fields[] = {
     WEFT_FIELD(BOOL, weft_attention_params, has_mask),
     WEFT_FIELD(BOOL, weft_attention_params, has_lengths),
     WEFT_FIELD(BOOL, weft_attention_params, has_first),
+    WEFT_FIELD(BOOL, weft_attention_params, has_ends),
     WEFT_FIELDS_END,
 };
 
 static const weft_attention_params full = {.scale = 0.5};
 static const weft_attention_params causal = {.scale = 0.7, .causal = true};
 static const weft_attention_params windowed = {.scale = 0.7, .causal = true, .window = 2};
+static const weft_attention_params both_sides = {.scale = 0.7, .window = 2};
 static const weft_attention_params capped = {.scale = 0.6, .softcap = 1.5, .causal = true};
 static const weft_attention_params masked = {.scale = 0.6, .has_mask = true};
 static const weft_attention_params both = {
@@ -297,8 +303,14 @@ static const weft_attention_params lengths = {.scale = 0.7, .has_lengths = true}
 static const weft_attention_params all_kinds = {
     .scale = 0.7, .softcap = 2, .window = 7, .causal = true, .has_mask = true, .has_lengths = true};
 static const weft_attention_params from_first = {.scale = 0.7, .causal = true, .has_first = true};
-static const weft_attention_params from_all_kinds = {
-    .scale = 0.7, .softcap = 2, .window = 4, .causal = true, .has_mask = true, .has_first = true};
+static const weft_attention_params to_end = {.scale = 0.7, .window = 9, .has_ends = true};
+static const weft_attention_params from_all_kinds = {.scale = 0.7,
+                                                     .softcap = 2,
+                                                     .window = 24,
+                                                     .causal = true,
+                                                     .has_mask = true,
+                                                     .has_first = true,
+                                                     .has_ends = true};
 
 /* Cases without fully masked rows, whose log-sum-exp has no derivative to compare with. Bool masks
  * and lengths are large enough that a random one masks no whole row. */
@@ -312,6 +324,7 @@ static const weft_case cases[] = {
     {"grouped heads", 3, {QKV(1, 3, 3, 4, 2, 4, 3)}, &causal},
     {"cache", 3, {QKV(1, 2, 5, 2, 1, 4, 4)}, &causal},
     {"window", 3, {QKV(1, 3, 5, 2, 2, 4, 4)}, &windowed},
+    {"window on both sides", 3, {QKV(1, 4, 5, 2, 2, 4, 4)}, &both_sides},
     {"softcap", 3, {QKV(1, 3, 3, 2, 1, 4, 4)}, &capped},
     {"bool mask",
      4,
@@ -332,11 +345,13 @@ static const weft_case cases[] = {
       {.shape = {1, {2}}, .index_below = 25}},
      &all_kinds},
     {"first", 4, {QKV(2, 3, 8, 4, 2, 3, 2), {.shape = {2, {2, 3}}, .index_below = 6}}, &from_first},
-    {"first, mask and window",
-     5,
-     {QKV(2, 3, 8, 2, 1, 3, 3),
-      {.shape = {4, {2, 1, 1, 8}}},
-      {.shape = {2, {2, 3}}, .index_below = 6}},
+    {"ends", 4, {QKV(2, 3, 8, 4, 2, 3, 2), {.shape = {2, {2, 3}}, .index_below = 9}}, &to_end},
+    {"first, ends, mask and window",
+     6,
+     {QKV(2, 3, 24, 2, 1, 3, 3),
+      {.shape = {4, {2, 1, 1, 24}}},
+      {.shape = {2, {2, 3}}, .index_below = 2},
+      {.shape = {2, {2, 3}}, .index_below = 25}},
      &from_all_kinds},
     {"lengths of no batch",
      4,
@@ -374,6 +389,14 @@ static weft_array *mask_of_rank_4(weft_array *mask)
     return mask;
 }
 
+static attention_bounds bounds_of(const weft_array *q, const weft_attention_options *given)
+{
+    const int64_t B = weft_dim(q, 0), L = weft_dim(q, 1);
+    return (attention_bounds){
+        .first = given->first ? weft__attention_bound(given->first, "first", B, L) : NULL,
+        .ends = given->ends ? weft__attention_bound(given->ends, "ends", B, L) : NULL};
+}
+
 weft_array *weft__attention_apply(const weft_op *op, weft_array **inputs, int n,
                                   const weft_attention_options *options)
 {
@@ -391,21 +414,23 @@ weft_array *weft__attention_apply(const weft_op *op, weft_array **inputs, int n,
         inputs[n++] = given.sinks;
         op = &weft_op_attention_sinks;
     }
-    weft_array *mask = params.has_mask ? mask_of_rank_4(given.mask) : NULL, *first = NULL;
-    if (given.first) {
-        first = weft__attention_first(given.first, weft_dim(inputs[0], 0), weft_dim(inputs[0], 1));
-        params.has_first = op != &weft_op_attention_codes && !params.has_lengths;
+    weft_array *mask = params.has_mask ? mask_of_rank_4(given.mask) : NULL;
+    attention_bounds bounds = bounds_of(inputs[0], &given);
+    if (op == &weft_op_attention_codes || params.has_lengths) {
+        mask = weft__attention_bounds_mask(bounds, weft_dim(inputs[1], 1), mask);
+        params.has_mask = mask != NULL;
+        bounds = (attention_bounds){NULL, NULL};
     }
-    if (first && !params.has_first) {
-        const int64_t S = weft_dim(inputs[1], 1);
-        mask = weft_ok(first) ? weft__attention_first_mask(first, S, mask) : first;
-        params.has_mask = true;
-    }
+    params.has_first = bounds.first != NULL;
+    params.has_ends = bounds.ends != NULL;
     if (params.has_mask) {
         inputs[n++] = mask;
     }
     if (params.has_first) {
-        inputs[n++] = first;
+        inputs[n++] = bounds.first;
+    }
+    if (params.has_ends) {
+        inputs[n++] = bounds.ends;
     }
     if (params.has_lengths) {
         inputs[n++] = weft__attention_lengths(given.lengths, weft_dim(inputs[0], 0));
@@ -426,6 +451,6 @@ weft_array *weft_attention(weft_array *q, weft_array *k, weft_array *v,
                            const weft_attention_options *options)
 {
     weft_scope_open();
-    weft_array *inputs[6] = {as_inexact(q), k, v};
+    weft_array *inputs[7] = {as_inexact(q), k, v};
     return weft_scope_close(weft__attention_apply(&weft_op_attention, inputs, 3, options));
 }

@@ -14,13 +14,13 @@ static weft_array *long_mask(weft_array *mask, bool batched, int64_t size, int64
     return merge_batch(weft_broadcast_to(mask, shape));
 }
 
-/* Mask, and lengths or first, are the last inputs; all others have the batch axis in front. */
+/* Mask, lengths and bounds are the last inputs; all others have the batch axis in front. */
 bool weft__attention_vmap(weft_array *node, weft_array *const *in, const bool *batched,
                           int64_t size, weft_array **out)
 {
     const weft_attention_params *params = weft_node_params(node);
-    int n = weft_node_n_inputs(node),
-        mask = n - params->has_mask - params->has_lengths - params->has_first;
+    const int n = weft_node_n_inputs(node), mask = n - params->has_mask - params->has_lengths -
+                                                   params->has_first - params->has_ends;
     int64_t B = input_shape(node, 0).at[0];
     weft_array *inputs[9];
     for (int i = 0; i < n; i++) {

@@ -29,14 +29,16 @@ static weft_array *visible_keys(weft_array *node, const weft_attention_params *p
     lengths = weft_reshape(lengths, WEFT_DIMS(B, 1, 1, 1));
     weft_array *key = on_device_of(q, weft_arange(0, (double)S, 1, WEFT_INT64));
     weft_array *visible = weft_less(key, lengths);
+    weft_array *i = on_device_of(q, weft_arange((double)-L, 0, 1, WEFT_INT64));
+    weft_array *own = weft_add(params->causal ? lengths : most, /* each query's own key */
+                               weft_reshape(i, WEFT_DIMS(1, 1, L, 1)));
     if (params->causal) {
-        weft_array *i = on_device_of(q, weft_arange((double)-L, 0, 1, WEFT_INT64));
-        weft_array *own = weft_add(lengths, weft_reshape(i, WEFT_DIMS(1, 1, L, 1)));
         visible = weft_logical_and(visible, weft_less_equal(key, own));
-        if (params->window > 0) {
-            weft_array *width = weft_scalar_int(params->window, WEFT_INT64);
-            visible = weft_logical_and(visible, weft_less(weft_subtract(own, key), width));
-        }
+    }
+    if (params->window > 0) {
+        weft_array *width = weft_scalar_int(params->window, WEFT_INT64);
+        weft_array *apart = weft_abs(weft_subtract(own, key));
+        visible = weft_logical_and(visible, weft_less(apart, width));
     }
     return visible;
 }

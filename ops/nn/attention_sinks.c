@@ -24,7 +24,7 @@ weft_array *weft__attention_with_sinks(weft_array *o, weft_array *lse, weft_arra
 
 static void expand(weft_array *node, weft_array **outs)
 {
-    weft_array *in[5], *sinks = weft_node_input(node, 3);
+    weft_array *in[6], *sinks = weft_node_input(node, 3);
     int n = 0;
     for (int i = 0; i < weft_node_n_inputs(node); i++) {
         if (i != 3) {
@@ -62,9 +62,8 @@ static void vjp(weft_array *node, weft_array *const *cts, const bool *wanted, we
     if (params.has_lengths) {
         mask = weft__attention_lengths_mask(node, mask, &params);
     }
-    weft_array *first =
-        params.has_first ? weft_node_input(node, weft_node_n_inputs(node) - 1) : NULL;
-    weft_array *in[8], *out[4] = {NULL};
+    const attention_bounds bounds = weft__attention_bounds_of(node);
+    weft_array *in[9], *out[4] = {NULL};
     int n = 6;
     for (int i = 0; i < 3; i++) {
         in[i] = weft_node_input(node, i);
@@ -75,8 +74,11 @@ static void vjp(weft_array *node, weft_array *const *cts, const bool *wanted, we
     if (mask) {
         in[n++] = mask;
     }
-    if (first) {
-        in[n++] = first;
+    if (bounds.first) {
+        in[n++] = bounds.first;
+    }
+    if (bounds.ends) {
+        in[n++] = bounds.ends;
     }
     if (cts[0] == NULL) {
         const weft_spec *o = weft_node_spec(node, 0);
@@ -89,11 +91,9 @@ static void vjp(weft_array *node, weft_array *const *cts, const bool *wanted, we
             out[i] = wanted[i] ? weft_pick(all, i) : NULL;
         }
     } else {
-        if (first) {
-            mask = weft__attention_first_mask(first, weft_dim(in[1], 1), mask);
-        }
+        mask = weft__attention_bounds_mask(bounds, weft_dim(in[1], 1), mask);
         params.has_mask = mask != NULL;
-        params.has_first = false;
+        params.has_first = params.has_ends = false;
         weft__attention_gradients(in, mask, cts[1], &params, out);
     }
     for (int i = 0; i < 3; i++) {

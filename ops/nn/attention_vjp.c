@@ -65,8 +65,8 @@ void weft__attention_gradients(weft_array *const in[6], weft_array *mask, weft_a
 static void expand(weft_array *node, weft_array **outs)
 {
     const weft_attention_params *params = weft_node_params(node);
-    if (params->has_first) {
-        weft__attention_first_expand(node, 6, outs);
+    if (params->has_first || params->has_ends) {
+        weft__attention_bounds_expand(node, 6, outs);
         return;
     }
     weft_array *in[6];
@@ -115,6 +115,8 @@ static const weft_attention_params windowed = {.scale = 0.7, .causal = true, .wi
 static const weft_attention_params capped = {
     .scale = 0.6, .softcap = 1.5, .causal = true, .has_mask = true};
 static const weft_attention_params from_first = {.scale = 0.7, .causal = true, .has_first = true};
+static const weft_attention_params bounded = {
+    .scale = 0.7, .window = 7, .has_first = true, .has_ends = true};
 
 /* lse is chosen high enough that the probabilities stay below 1. It has the compute dtype, which
  * equals the tested dtype only for wide floats; narrow ones are tested through attention. */
@@ -135,6 +137,12 @@ static const weft_case cases[] = {
      7,
      {INPUTS(2, 3, 8, 2, 1, 3, 3), {.shape = {2, {2, 3}}, .index_below = 6}},
      &from_first},
+    {"first, ends and window",
+     8,
+     {INPUTS(2, 3, 8, 2, 1, 3, 3),
+      {.shape = {2, {2, 3}}, .index_below = 6},
+      {.shape = {2, {2, 3}}, .index_below = 9}},
+     &bounded},
     {"no batch", 6, {INPUTS(0, 2, 3, 2, 2, 4, 4)}, &full},
 };
 #undef INPUTS

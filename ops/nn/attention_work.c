@@ -3,32 +3,40 @@
 #include "ops/nn/nn.h"
 
 typedef struct extent {
-    int64_t L;                 /* queries of a sequence */
-    int64_t keys;              /* of the sequence */
-    const weft_tensor *firsts; /* the first key of each query; NULL: 0 */
-    int64_t at;                /* of the sequence's first query in `firsts` */
+    int64_t L;                        /* queries of a sequence */
+    int64_t keys, S;                  /* of the sequence, and without lengths */
+    const weft_tensor *firsts, *ends; /* of each query; NULL: all keys */
+    int64_t at;                       /* of the sequence's first query in them */
 } extent;
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
 
 /* Pairs of one sequence, for one head. */
 static double pairs_of(const weft_attention_params *params, const extent *e)
 {
     double sum = 0;
     for (int64_t i = 0; i < e->L; i++) {
-        const int64_t end = params->causal ? e->keys - e->L + i + 1 : e->keys;
-        const int64_t window = params->causal && params->window > 0 ? end - params->window : 0;
-        const int64_t given = e->firsts ? weft_tensor_get_int(e->firsts, e->at + i) : 0;
-        int64_t first = window > given ? window : given;
-        first = first > 0 ? first : 0;
-        sum += end > first ? (double)(end - first) : 0;
+        const int64_t own = (params->causal ? e->keys : e->S) - e->L + i;
+        int64_t end = params->causal ? own + 1 : e->keys, first = 0;
+        if (params->window > 0) {
+            first = larger(own - params->window + 1, 0);
+            end = -larger(-end, -(own + params->window));
+        }
+        first = e->firsts ? larger(first, weft_tensor_get_int(e->firsts, e->at + i)) : first;
+        end = e->ends ? -larger(-end, -weft_tensor_get_int(e->ends, e->at + i)) : end;
+        sum += (double)larger(end - first, 0);
     }
     return sum;
 }
 
-/* The last input, which has lengths or first keys, if the host knows its elements; else NULL, and
- * all keys count. */
-static const weft_tensor *last_if(const weft_call *call, bool has_it)
+/* The last input, or the one before it, which has lengths or bounds, if the host knows its
+ * elements; else NULL, and all keys count. */
+static const weft_tensor *last_if(const weft_call *call, bool has_it, int before)
 {
-    const weft_tensor *last = &call->in[call->n_inputs - 1];
+    const weft_tensor *last = &call->in[call->n_inputs - 1 - before];
     return has_it && last->data ? last : NULL;
 }
 
@@ -36,9 +44,12 @@ static const weft_tensor *last_if(const weft_call *call, bool has_it)
 static double visible_pairs(const weft_call *call, double *keys)
 {
     const weft_attention_params *params = call->params;
-    const weft_tensor *lengths = last_if(call, params->has_lengths);
+    const weft_tensor *lengths = last_if(call, params->has_lengths, 0);
     const int64_t B = call->in[0].shape.at[0], S = call->in[1].shape.at[1];
-    extent e = {.L = call->in[0].shape.at[1], .firsts = last_if(call, params->has_first)};
+    extent e = {.L = call->in[0].shape.at[1],
+                .S = S,
+                .firsts = last_if(call, params->has_first, params->has_ends),
+                .ends = last_if(call, params->has_ends, 0)};
     double sum = 0;
     *keys = 0;
     for (int64_t b = 0; b < B; b++) {

@@ -126,12 +126,21 @@ weft_array *weft__attention_lengths_mask(weft_array *node, weft_array *mask,
 /* Lengths as the op expects them, int32 (B). */
 weft_array *weft__attention_lengths(weft_array *lengths, int64_t B);
 
-/* attention_first.c: `first` as the op expects it, int32 (B, L); its bool mask (B, 1, L, S),
- * combined with `mask`, which may be NULL or a float mask; and the expansion of a node with first
- * to the same op with that mask. The n inputs before the mask stay unchanged. */
-weft_array *weft__attention_first(weft_array *first, int64_t B, int64_t L);
-weft_array *weft__attention_first_mask(weft_array *first, int64_t S, weft_array *mask);
-void weft__attention_first_expand(weft_array *node, int n, weft_array **outs);
+/* attention_bounds.c: the keys [first, ends) that each query sees, each int32 (B, L) or NULL. */
+typedef struct attention_bounds {
+    weft_array *first, *ends;
+} attention_bounds;
+
+/* A bound as the op expects it. */
+weft_array *weft__attention_bound(weft_array *bound, const char *name, int64_t B, int64_t L);
+/* The inputs of a node. */
+attention_bounds weft__attention_bounds_of(const weft_array *node);
+/* The bool mask (B, 1, L, S) of the bounds, combined with `mask`, which may be NULL or a float
+ * mask; without bounds `mask`. */
+weft_array *weft__attention_bounds_mask(attention_bounds bounds, int64_t S, weft_array *mask);
+/* Expands a node with bounds to the same op with that mask. The n inputs before the mask stay
+ * unchanged. */
+void weft__attention_bounds_expand(weft_array *node, int n, weft_array **outs);
 
 /* The inputs of attention in the layout of its products, in the compute dtype: q (B, Hk, G, L, D),
  * k (B, Hk, 1, S, D), v (B, Hk, 1, S, Dv), where H = Hk G. They are views; no head is copied. */

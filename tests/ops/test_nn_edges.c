@@ -393,8 +393,8 @@ static void refusals_say_what_and_what_was_expected(void)
               "layer_norm: the bias has shape (3,), expected (2560,)");
     CHECK_STR(weft_error(weft_attention(q, k, k, NULL)),
               "attention: 4 query heads do not divide over 3 key heads");
-    CHECK_CONTAINS(weft_error(weft_attention(q, q, q, &(weft_attention_options){.window = 3})),
-                   "needs causal");
+    CHECK_CONTAINS(weft_error(weft_attention(q, q, q, &(weft_attention_options){.window = -3})),
+                   "a window of -3: expected 0 or more");
     CHECK_CONTAINS(weft_error(weft_attention(q, q, q, &(weft_attention_options){.mask = ids})),
                    "the mask is int32, expected bool or a float");
     CHECK_CONTAINS(weft_error(weft_rope(q, ids, weft_zeros(WEFT_DIMS(5), WEFT_FLOAT32), false, 1)),

@@ -54,6 +54,11 @@ void weft__vulkan_attention_arguments(const attention *a, attention_arguments *o
 {
     const weft_attention_params *params = a->params;
     const bool windowed = params->window > 0 && params->window < FAR;
+    int64_t offset = (params->causal && a->lengths ? 0 : a->S) - a->L, window = params->window;
+    if (!params->causal && windowed) { /* as many keys after the query as before it */
+        offset += window - 1;
+        window += window - 1;
+    }
     *out = (attention_arguments){
         .q = weft__vulkan_address_or_0(a->q),
         .k = weft__vulkan_address_or_0(a->k),
@@ -65,8 +70,8 @@ void weft__vulkan_attention_arguments(const attention *a, attention_arguments *o
         .Hk = (int32_t)a->Hk,
         .D = (int32_t)a->D,
         .Dv = (int32_t)a->Dv,
-        .offset = params->causal ? (int32_t)((a->lengths ? 0 : a->S) - a->L) : FAR,
-        .window = windowed ? (int32_t)params->window : 2 * FAR,
+        .offset = params->causal || windowed ? (int32_t)offset : FAR,
+        .window = windowed ? (int32_t)window : 2 * FAR,
         .chunk = (int32_t)a->S,
         .chunks = 1,
         .pairs = (int32_t)a->pairs,
@@ -85,8 +90,8 @@ void weft__vulkan_attention_arguments(const attention *a, attention_arguments *o
 bool weft__vulkan_attention_fits_copies(const weft_call *call)
 {
     const attention a = weft__vulkan_attention_of(call, 3);
-    return weft__vulkan_fits(call) && !a.params->has_first && a.D <= ATTENTION_MOST_DIMS &&
-           a.Dv <= ATTENTION_MOST_DIMS && a.L < FAR && a.S < FAR &&
+    return weft__vulkan_fits(call) && !a.params->has_first && !a.params->has_ends &&
+           a.D <= ATTENTION_MOST_DIMS && a.Dv <= ATTENTION_MOST_DIMS && a.L < FAR && a.S < FAR &&
            (!a.lengths || weft_tensor_is_contiguous(a.lengths));
 }
 

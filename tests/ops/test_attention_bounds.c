@@ -1,6 +1,6 @@
-/* tests/ops/test_attention_first.c -- attention with a first visible key per query: equal to the
- * equivalent mask, alone and with sinks, lengths and masks, long enough for tiles of keys; and
- * refused input. */
+/* tests/ops/test_attention_bounds.c -- attention with a first visible key per query, an end or
+ * both, and with windows on both sides: equal to the equivalent mask, alone and with sinks, lengths
+ * and masks, long enough for tiles of keys; and refused input. */
 #include <math.h>
 
 #include "tests/check.h"
@@ -42,11 +42,37 @@ static weft_array *packed_first(void)
     return weft_from_data(first, WEFT_INT32, WEFT_DIMS(B, L));
 }
 
-/* (B, 1, L, S) */
-static weft_array *mask_of(weft_array *first, int64_t S)
+/* The ends of the sequences of packed_first(), and in row 1 some that rise and fall. */
+static weft_array *packed_ends(void)
 {
-    weft_array *key = weft_arange(0, (double)S, 1, WEFT_INT32);
-    return weft_greater_equal(key, weft_reshape(first, WEFT_DIMS(B, 1, L, 1)));
+    static const int lengths[] = {1, 1, 2, 71, 15, 16, 17, 96, 33, L};
+    static int32_t ends[B * L];
+    for (int at = 0, i = 0; at < L; at += lengths[i++])
+        for (int j = at; j < L && j < at + lengths[i]; j++)
+            ends[j] = at + lengths[i] < L ? at + lengths[i] : L;
+    for (int i = 0; i < L; i++)
+        ends[L + i] = i + 1 + 37 * i % 101 - i % 2 * 50;
+    return weft_from_data(ends, WEFT_INT32, WEFT_DIMS(B, L));
+}
+
+/* The keys that the options let each query see, but for causality: (B, 1, L, L). */
+static weft_array *mask_of(const weft_attention_options *o)
+{
+    weft_array *key = weft_arange(0, L, 1, WEFT_INT32), *query = weft_expand_dims(key, 1);
+    weft_array *visible = weft_full(WEFT_DIMS(B, 1, L, L), 1, WEFT_BOOL);
+    if (o->first)
+        visible = weft_logical_and(
+            visible, weft_greater_equal(key, weft_reshape(o->first, WEFT_DIMS(B, 1, L, 1))));
+    if (o->ends)
+        visible =
+            weft_logical_and(visible, weft_less(key, weft_reshape(o->ends, WEFT_DIMS(B, 1, L, 1))));
+    if (o->window > 0)
+        visible = weft_logical_and(visible, weft_less(weft_abs(weft_subtract(key, query)),
+                                                      weft_scalar_int(o->window, WEFT_INT32)));
+    if (o->lengths && o->window > 0) /* as if the keys ended there */
+        visible = weft_logical_and(visible,
+                                   weft_less(key, weft_reshape(o->lengths, WEFT_DIMS(B, 1, 1, 1))));
+    return visible;
 }
 
 static double apart(weft_array *a, weft_array *b)
@@ -62,17 +88,20 @@ static weft_array *loss(void *context, weft_array *const *in, int n)
     return weft_sum(weft_multiply(y, normal(9, weft_shape(y))), WEFT_ALL_AXES, false);
 }
 
-static void compare_rows(weft_attention_options o, weft_array *mask, weft_array *first)
+static void compare_rows(weft_attention_options o, weft_array *mask)
 {
     weft_scope_open();
     weft_array *in[] = {normal(1, WEFT_DIMS(B, L, H, D)), normal(2, WEFT_DIMS(B, L, HK, D)),
                         normal(3, WEFT_DIMS(B, L, HK, D))};
     weft_array *one[3], *two[3];
-    o.first = first;
-    o.mask = mask;
     weft_attention_options other = o;
-    other.first = NULL;
-    weft_array *own = mask_of(o.first, L);
+    weft_array *own = mask_of(&o);
+    o.mask = mask;
+    other.first = other.ends = NULL;
+    if (!o.causal)
+        other.window = 0;
+    if (o.window > 0 && !o.causal)
+        other.lengths = NULL;
     other.mask = mask ? weft_where(own, mask, weft_scalar(-INFINITY, WEFT_FLOAT32)) : own;
     CHECK(apart(weft_attention(in[0], in[1], in[2], &o),
                 weft_attention(in[0], in[1], in[2], &other)) < 1e-5);
@@ -85,8 +114,35 @@ static void compare_rows(weft_attention_options o, weft_array *mask, weft_array 
 
 static void compare(weft_attention_options o, weft_array *mask)
 {
-    compare_rows(o, mask, first_of());
-    compare_rows(o, mask, packed_first());
+    o.first = first_of();
+    compare_rows(o, mask);
+    o.first = packed_first();
+    compare_rows(o, mask);
+}
+
+/* Without causality. */
+static void both_directions_are_the_mask_that_says_the_same(void)
+{
+    weft_scope_open();
+    const int32_t lengths[] = {L, L - 31};
+    weft_array *ends = packed_ends(), *first = packed_first();
+    compare_rows((weft_attention_options){.first = first, .ends = ends}, NULL);
+    compare_rows((weft_attention_options){.window = 40}, NULL);
+    compare_rows(
+        (weft_attention_options){.window = 20,
+                                 .lengths = weft_from_data(lengths, WEFT_INT32, WEFT_DIMS(B))},
+        NULL);
+    if (!check_few()) {
+        compare_rows((weft_attention_options){.ends = ends, .softcap = 2},
+                     normal(4, WEFT_DIMS(1, H, L, L)));
+        compare_rows((weft_attention_options){.causal = true, .first = first, .ends = ends}, NULL);
+        compare_rows((weft_attention_options){.window = 1}, NULL);
+    }
+    compare_rows(
+        (weft_attention_options){
+            .first = first, .ends = ends, .window = 9, .sinks = normal(5, WEFT_DIMS(H))},
+        NULL);
+    weft_scope_close(NULL);
 }
 
 static void it_is_the_mask_that_says_the_same(void)
@@ -140,8 +196,14 @@ static void other_shapes_are_refused(void)
     refuse(weft_zeros(WEFT_DIMS(L), WEFT_INT32), "first: expected integers (B, L) = (2, 300)");
     refuse(weft_zeros(WEFT_DIMS(B, L - 1), WEFT_INT32), "first: expected integers");
     refuse(weft_zeros(WEFT_DIMS(B, L), WEFT_FLOAT32), "first: expected integers");
+    weft_array *q = normal(1, WEFT_DIMS(B, L, H, D));
+    weft_array *y = weft_attention(
+        q, q, q, &(weft_attention_options){.ends = weft_zeros(WEFT_DIMS(L, B), WEFT_INT32)});
+    if (CHECK(!weft_ok(y)))
+        CHECK_CONTAINS(weft_error(y), "ends: expected integers (B, L) = (2, 300)");
     weft_scope_close(NULL);
 }
 
-CHECK_MAIN("attention_first", CHECK_CASE(it_is_the_mask_that_says_the_same),
+CHECK_MAIN("attention_bounds", CHECK_CASE(it_is_the_mask_that_says_the_same),
+           CHECK_CASE(both_directions_are_the_mask_that_says_the_same),
            CHECK_CASE(other_sequences_are_not_read), CHECK_CASE(other_shapes_are_refused))
