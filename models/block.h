@@ -84,6 +84,9 @@ typedef weft_array *weft__gate_function(weft_array *gate, weft_array *up);
 weft__gate_function *weft__gate_find(const char *activation);
 extern const char weft__activation_names[]; /* the known names, for messages */
 
+/* The activation of weft__decoder_config.ungated. */
+weft_array *weft__ungated(weft_array *up);
+
 /* A module for weft_nn_call. */
 weft_module *weft__mlp_new(const weft__decoder_config *c, int64_t intermediate_size);
 
@@ -109,6 +112,10 @@ void weft__route(weft_array *logits, weft_array *bias, const weft__routing *rout
 /* gate (the router) and switch_mlp (the experts), or router and experts: a module for
  * weft_nn_call. */
 weft_module *weft__moe_new(const weft__decoder_config *c, const weft__layer *layer);
+/* Experts (`name` NULL: none) beside an MLP that all tokens go through, whose results are added: a
+ * module for weft_nn_call with children of these names. */
+weft_module *weft__shared_moe_new(const char *name, weft_module *sparse, const char *shared_name,
+                                  weft_module *shared);
 
 /* ---- block.c --------------------------------------------------------------------------------- */
 

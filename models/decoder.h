@@ -23,6 +23,7 @@ typedef struct weft__decoder_config {
     bool attention_bias;    /* on q, k and v */
     bool output_bias;       /* on o */
     bool mlp_bias;
+    bool ungated;                  /* MLPs and experts have no gate: down(relu(up)^2) */
     double gate_scale, down_scale; /* of the MLP's gate and of its result; 0: 1 */
     bool qk_norm;                  /* RMSNorm of each head's q and k before the rotation */
     bool whole_qk_norm;            /* the same of all heads together, before they are separated */
@@ -65,6 +66,8 @@ typedef struct weft__decoder_config {
      */
     double routed_scaling_factor, router_epsilon;
     const char *router_bias;
+    int64_t
+        moe_latent_size; /* > 0: the width of the experts' inputs and results, between linears */
     /* Router and experts have biases and are named mlp.router and mlp.experts. In transformers'
      * checkpoints experts are stored (experts, in, out), and gates and ups alternate. */
     bool alternating;

@@ -8,7 +8,8 @@
 typedef struct experts {
     weft_module module;
     weft_module *gate_proj, *up_proj; /* NULL: combined in gate_up_proj, */
-    weft_module *gate_up_proj;        /* whose first results are the gates, unless they alternate */
+    weft_module *gate_up_proj;        /* whose first results are the gates, unless they alternate;
+                                       * only gate_proj NULL: no gate */
     weft_module *down_proj;
     weft__gate_function *gate;
     bool alternating;
@@ -22,7 +23,8 @@ weft_module *weft__experts_new(const weft__decoder_config *c, const weft__layer 
     experts *m = weft_nn_new(experts, &experts_type);
     if (m == NULL)
         return NULL;
-    const int64_t n = c->num_experts, E = c->hidden_size, F = c->moe_intermediate_size;
+    const int64_t n = c->num_experts, F = c->moe_intermediate_size;
+    const int64_t E = c->moe_latent_size > 0 ? c->moe_latent_size : c->hidden_size;
     const bool bias = c->alternating;
     m->gate = weft__gate_find(c->hidden_act);
     m->alternating = c->alternating;
@@ -31,7 +33,8 @@ weft_module *weft__experts_new(const weft__decoder_config *c, const weft__layer 
     if (layer->gates_with_ups) {
         weft_nn_child(m, gate_up_proj, weft__nn_stack_new(n, E, 2 * F, bias));
     } else {
-        weft_nn_child(m, gate_proj, weft__nn_stack_new(n, E, F, bias));
+        if (!c->ungated)
+            weft_nn_child(m, gate_proj, weft__nn_stack_new(n, E, F, bias));
         weft_nn_child(m, up_proj, weft__nn_stack_new(n, E, F, bias));
     }
     weft_nn_child(m, down_proj, weft__nn_stack_new(n, F, E, bias));
@@ -43,7 +46,8 @@ static void gates_and_ups(const experts *m, weft_array *x, weft_array *rows, wef
                           weft_array *parts[2])
 {
     if (m->gate_up_proj == NULL) {
-        parts[0] = weft__nn_stack_call(m->gate_proj, x, rows, ids);
+        if (m->gate_proj)
+            parts[0] = weft__nn_stack_call(m->gate_proj, x, rows, ids);
         parts[1] = weft__nn_stack_call(m->up_proj, x, rows, ids);
         return;
     }
@@ -57,9 +61,11 @@ static void gates_and_ups(const experts *m, weft_array *x, weft_array *rows, wef
         parts[i] = weft_squeeze(weft_slice_axis(both, 2, i, i + 1), 2);
 }
 
-/* The gated rows: (I, F). */
+/* The gated rows: (I, F). `gate` may be NULL. */
 static weft_array *gated(const experts *m, weft_array *gate, weft_array *up)
 {
+    if (gate == NULL)
+        return weft__ungated(up);
     if (m->alpha == 0)
         return m->gate(gate, up);
     const weft_dtype dtype = weft_dtype_of(gate);
@@ -80,7 +86,7 @@ weft_array *weft__experts_forward(weft_module *self, weft_array *x, weft_array *
     token = weft_broadcast_to(weft_expand_dims(token, 1), WEFT_DIMS(T, k));
     token = weft_reshape(token, WEFT_DIMS(T * k));
     ids = weft_reshape(ids, WEFT_DIMS(T * k));
-    weft_array *parts[2]; /* (T k, F) */
+    weft_array *parts[2] = {NULL, NULL}; /* (T k, F) */
     gates_and_ups(m, x, token, ids, parts);
     weft_array *y = gated(m, parts[0], parts[1]);
     y = weft__nn_stack_call(m->down_proj, y, NULL, ids); /* (T k, E) */
@@ -136,7 +142,8 @@ void weft__route(weft_array *logits, weft_array *bias, const weft__routing *r, w
 typedef struct moe {
     weft_module module;
     weft_module *gate, *switch_mlp;
-    weft_array *bias; /* (experts), of choices only; or NULL */
+    weft_module *fc1_latent_proj, *fc2_latent_proj; /* around the experts, or NULL */
+    weft_array *bias;                               /* (experts), of choices only; or NULL */
     weft__routing routing;
 } moe;
 
@@ -146,7 +153,11 @@ static weft_array *moe_forward(weft_module *self, weft_array *x)
     moe *m = (moe *)self;
     weft_array *ids, *weights, *rows = weft_flatten(x, 0, 1); /* (T, E) */
     weft__route(weft_nn_call(m->gate, rows), m->bias, &m->routing, &ids, &weights);
+    if (m->fc1_latent_proj)
+        rows = weft_nn_call(m->fc1_latent_proj, rows);
     weft_array *y = weft__experts_forward(m->switch_mlp, rows, ids, weights);
+    if (m->fc2_latent_proj)
+        y = weft_nn_call(m->fc2_latent_proj, y);
     return weft_reshape(y, weft_shape(x));
 }
 
@@ -164,8 +175,46 @@ weft_module *weft__moe_new(const weft__decoder_config *c, const weft__layer *lay
                       weft_nn_linear_new(c->hidden_size, c->num_experts, other));
     weft_nn_add_child(&m->module, other ? "experts" : "switch_mlp", &m->switch_mlp,
                       weft__experts_new(c, layer));
+    if (c->moe_latent_size > 0) {
+        const int64_t E = c->hidden_size, width = c->moe_latent_size;
+        weft_nn_child(m, fc1_latent_proj, weft_nn_linear_new(E, width, c->mlp_bias));
+        weft_nn_child(m, fc2_latent_proj, weft_nn_linear_new(width, E, c->mlp_bias));
+    }
     if (c->router_bias)
         weft_nn_add_slot(&m->module, c->router_bias, &m->bias,
                          weft_zeros(WEFT_DIMS(c->num_experts), WEFT_FLOAT32), WEFT_SLOT_STATISTIC);
+    return weft_nn_finish(m);
+}
+
+/* ---- beside an MLP --------------------------------------------------------------------------- */
+
+typedef struct shared_moe {
+    weft_module module;
+    weft_module *moe, *shared; /* the first may be NULL */
+} shared_moe;
+
+/* x (B, L, E) -> (B, L, E) */
+static weft_array *shared_moe_forward(weft_module *self, weft_array *x)
+{
+    shared_moe *m = (shared_moe *)self;
+    weft_array *y = weft_nn_call(m->shared, x);
+    return m->moe ? weft_add(weft_nn_call(m->moe, x), y) : y;
+}
+
+static const weft_module_type shared_moe_type = {.name = "shared_moe",
+                                                 .forward = shared_moe_forward};
+
+weft_module *weft__shared_moe_new(const char *name, weft_module *sparse, const char *shared_name,
+                                  weft_module *shared)
+{
+    shared_moe *m = weft_nn_new(shared_moe, &shared_moe_type);
+    if (m == NULL) {
+        weft_nn_free(sparse);
+        weft_nn_free(shared);
+        return NULL;
+    }
+    if (name)
+        weft_nn_add_child(&m->module, name, &m->moe, sparse);
+    weft_nn_add_child(&m->module, shared_name, &m->shared, shared);
     return weft_nn_finish(m);
 }

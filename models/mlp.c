@@ -27,10 +27,16 @@ weft__gate_function *weft__gate_find(const char *activation)
 typedef struct mlp {
     weft_module module;
     weft_module *gate_proj, *up_proj; /* NULL: they are the halves of this: */
-    weft_module *gate_up_proj, *down_proj;
+    weft_module *gate_up_proj;        /* or NULL, too: there is no gate */
+    weft_module *down_proj;
     weft__gate_function *gate;
     double gate_scale, down_scale; /* 0: 1 */
 } mlp;
+
+weft_array *weft__ungated(weft_array *up)
+{
+    return weft_square(weft_relu(up));
+}
 
 static weft_array *scaled(weft_array *x, double scale)
 {
@@ -42,6 +48,8 @@ static weft_array *forward(weft_module *self, weft_array *x)
 {
     mlp *m = (mlp *)self;
     weft_array *parts[2]; /* (B, L, F) */
+    if (m->gate_up_proj == NULL && m->gate_proj == NULL)
+        return weft_nn_call(m->down_proj, weft__ungated(weft_nn_call(m->up_proj, x)));
     if (m->gate_up_proj) {
         weft_split(weft_nn_call(m->gate_up_proj, x), 2, -1, parts);
     } else {
@@ -66,7 +74,8 @@ weft_module *weft__mlp_new(const weft__decoder_config *c, int64_t F)
     if (c->fused_gate_up) {
         weft_nn_child(m, gate_up_proj, weft_nn_linear_new(E, 2 * F, c->mlp_bias));
     } else {
-        weft_nn_child(m, gate_proj, weft_nn_linear_new(E, F, c->mlp_bias));
+        if (!c->ungated)
+            weft_nn_child(m, gate_proj, weft_nn_linear_new(E, F, c->mlp_bias));
         weft_nn_child(m, up_proj, weft_nn_linear_new(E, F, c->mlp_bias));
     }
     weft_nn_child(m, down_proj, weft_nn_linear_new(F, E, c->mlp_bias));

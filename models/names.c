@@ -18,6 +18,7 @@ static const weft__naming *const multimodal[] = {
     &weft__names_mlx, /* also transformers before version 4.52 */
     &weft__names_wrapped,
     &(const weft__naming){"language_model.", ""}, /* saved without the head */
+    &(const weft__naming){"backbone.", ""},       /* Nemotron-H */
     &(const weft__naming){"bert.", ""},
     &(const weft__naming){"roberta.", ""},
 };

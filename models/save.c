@@ -38,7 +38,8 @@ static const char delta_taps[] = "linear_attn.conv1d.weight";
 /* The convolutions that MLX stores as (C, taps, 1), if the tree has these; or NULL. */
 static const char *taps_first(weft_model *model)
 {
-    static const char *const all[] = {delta_taps, "conv.conv.weight", "mamba.conv1d.weight"};
+    static const char *const all[] = {delta_taps, "conv.conv.weight", "mamba.conv1d.weight",
+                                      "mixer.conv1d.weight"};
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
         for (int64_t i = 0; i < weft_model_info_of(model)->n_layers; i++) {
             char path[96];

@@ -61,9 +61,11 @@ bool weft__nn_stack_name(const char *path, bool joined, char *out, size_t size)
 {
     static const struct {
         const char *here, *there;
-    } names[] = {{".experts.switch_glu.", ".experts."},
-                 {".switch_mlp.", ".experts."},
-                 {".mlp.experts.", ".mlp.experts."}};
+        bool ungated; /* "up_proj" is a parameter of its own */
+    } names[] = {{".mixer.switch_mlp.", ".mixer.experts.", true},
+                 {".experts.switch_glu.", ".experts.", false},
+                 {".switch_mlp.", ".experts.", false},
+                 {".mlp.experts.", ".mlp.experts.", false}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *at = strstr(path, names[i].here);
         if (at == NULL)
@@ -71,7 +73,7 @@ bool weft__nn_stack_name(const char *path, bool joined, char *out, size_t size)
         const char *end = at + strlen(names[i].here);
         const bool part = strcmp(end, "gate_proj") == 0 || strcmp(end, "up_proj") == 0;
         const int n = snprintf(out, size, "%.*s%s%s", (int)(at - path), path, names[i].there,
-                               joined && part ? "gate_up_proj" : end);
+                               joined && part && !names[i].ungated ? "gate_up_proj" : end);
         return n >= 0 && (size_t)n < size;
     }
     return false;

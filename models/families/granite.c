@@ -109,35 +109,14 @@ static const weft__tensor_name hybrid_names[] = {
     {NULL, NULL, NULL},
 };
 
-/* ---- experts beside an MLP that all tokens go through ---------------------------------------- */
-
-typedef struct mlps {
-    weft_module module;
-    weft_module *block_sparse_moe, *shared_mlp; /* the first NULL: no experts */
-} mlps;
-
-/* x (B, L, E) -> (B, L, E) */
-static weft_array *mlps_forward(weft_module *self, weft_array *x)
-{
-    mlps *m = (mlps *)self;
-    weft_array *y = weft_nn_call(m->shared_mlp, x);
-    return m->block_sparse_moe ? weft_add(weft_nn_call(m->block_sparse_moe, x), y) : y;
-}
-
-static const weft_module_type mlps_type = {.name = "mlps", .forward = mlps_forward};
+/* ---- the layers ------------------------------------------------------------------------------ */
 
 static weft_module *mlps_new(const weft__decoder_config *c, const weft__layer *layer)
 {
-    mlps *m = weft_nn_new(mlps, &mlps_type);
-    if (m == NULL)
-        return NULL;
-    if (layer->sparse)
-        weft_nn_child(m, block_sparse_moe, weft__moe_new(c, layer));
-    weft_nn_child(m, shared_mlp, weft__mlp_new(c, c->intermediate_size));
-    return weft_nn_finish(m);
+    return weft__shared_moe_new(layer->sparse ? "block_sparse_moe" : NULL,
+                                layer->sparse ? weft__moe_new(c, layer) : NULL, "shared_mlp",
+                                weft__mlp_new(c, c->intermediate_size));
 }
-
-/* ---- the layers ------------------------------------------------------------------------------ */
 
 static weft_module *mixer_new(const weft__decoder_config *c, const weft__layer *layer)
 {

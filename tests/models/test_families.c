@@ -70,6 +70,8 @@ static const char *const families[] = {
     "falcon-h1",
     "falcon-h1-norm",
     "falcon-h1-gate",
+    "nemotron-h",
+    "nemotron-h-latent",
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
@@ -296,7 +298,8 @@ static void a_trimmed_cache_continues_from_where_it_is(void)
 
 static void bfloat16_is_near_the_reference(void)
 {
-    static const char *const some[] = {"qwen3", "granite4-moe", "lfm2-moe", "falcon-h1"};
+    static const char *const some[] = {"qwen3", "granite4-moe", "lfm2-moe", "falcon-h1",
+                                       "nemotron-h"};
     const weft_model_options options = {.dtype = WEFT_BFLOAT16};
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
         setup s;

@@ -30,6 +30,7 @@ const recipe recipes[] = {
     {"lora-lfm2-moe", "lfm2-moe", 20, 0.005, 0.01, 0, NULL},
     {"lora-granite4-moe", "granite4-moe", 20, 0.005, 0.01, 0, NULL},
     {"lora-falcon-h1", "falcon-h1", 20, 0.005, 0.01, 0, NULL},
+    {"lora-nemotron-h", "nemotron-h", 20, 0.005, 0.01, 0, NULL},
     {"lora-qwen2-tokens", "qwen2", 8, 0.005, 0.01, 0, NULL},
     {"lora-llama-tokens", "llama", 8, 0.005, 0.01, 0, NULL},
     {"lora-qwen2-new", "qwen2", 20, 0.005, 0.01, 0, NULL},
@@ -40,7 +41,8 @@ const int n_recipes = sizeof recipes / sizeof *recipes;
 
 bool recipe_has_gguf(const recipe *r)
 {
-    return strncmp(r->model, "granite4", 8) != 0 && strncmp(r->model, "falcon", 6) != 0;
+    return strncmp(r->model, "granite4", 8) != 0 && strncmp(r->model, "falcon", 6) != 0 &&
+           strncmp(r->model, "nemotron", 8) != 0;
 }
 
 const recipe *recipe_named(const char *folder)

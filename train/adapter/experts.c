@@ -158,11 +158,13 @@ typedef struct parts {
 
 static parts parts_of(weft_module *tree, const char *path)
 {
-    char other[WEFT_NN_PATH];
+    char other[WEFT_NN_PATH] = "";
     const char *dot = strrchr(path, '.');
-    const bool is_gate = strcmp(dot + 1, "gate_proj") == 0, is_up = strcmp(dot + 1, "up_proj") == 0;
+    const bool is_gate = strcmp(dot + 1, "gate_proj") == 0;
     weft_nn_lora_linear *m = adapter_at(tree, path);
-    if (!is_gate && !is_up)
+    if (!weft__nn_stack_name(path, true, other, sizeof other) ||
+        !weft__adapter_is_suffix(other, "gate_up_proj") ||
+        weft__adapter_is_suffix(path, "gate_up_proj"))
         return (parts){.gate = m};
     snprintf(other, sizeof other, "%.*s.%s", (int)(dot - path), path,
              is_gate ? "up_proj" : "gate_proj");
@@ -233,7 +235,8 @@ weft_status weft__adapter_parameter_of(weft_module *tree, const char *path,
     const parts p = parts_of(tree, path);
     const char *dot = strrchr(path, '.');
     char down[WEFT_NN_PATH];
-    *out = (weft__adapter_parameter){.first = strcmp(dot + 1, "up_proj") != 0 || p.gate == NULL};
+    *out = (weft__adapter_parameter){.first = !p.halves || strcmp(dot + 1, "up_proj") != 0 ||
+                                              p.gate == NULL};
     if (!weft__nn_stack_name(path, true, out->name, sizeof out->name))
         return weft_fail(WEFT_UNSUPPORTED, "adapter: %s: PEFT has no name for it", path);
     if (p.halves) {

@@ -49,6 +49,8 @@ NOT_WRITTEN = {
     "lfm2-moe-scaled": "norm_topk_prob false, use_expert_bias false or a routed_scaling_factor",
     "minicpm-head": "this scaling of the rotary embedding is unsupported",
     "ministral": "a window on some of the layers is unsupported",
+    "nemotron-h": "models have no GGUF architecture",
+    "nemotron-h-latent": "models have no GGUF architecture",
     "qwen3-5-mlx": "models have no GGUF architecture",
     "qwen3-5-moe": "models have no GGUF architecture",
     "qwen3-5-wrapped": "models have no GGUF architecture",

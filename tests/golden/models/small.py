@@ -399,6 +399,35 @@ def falcon_h1():
         yield name, keys("falcon_h1") | more | changes, stored(model), reference(model)
 
 
+def nemotron_h():
+    """Each kind of layer, by name; and by letters, with biases and experts of another width."""
+    from transformers import NemotronHConfig
+    kinds = ["linear_attention", "mlp", "full_attention", "moe", "linear_attention"]
+    more = dict(layers_block_type=kinds, layer_norm_epsilon=1e-5, mamba_num_heads=6,
+                mamba_head_dim=8, n_groups=2, ssm_state_size=12, conv_kernel=4, time_step_min=0.1,
+                n_routed_experts=6, num_experts_per_tok=2, moe_intermediate_size=24,
+                moe_shared_expert_intermediate_size=40, routed_scaling_factor=1.0, head_dim=16,
+                tie_word_embeddings=False)
+    for seed, (name, changes, letters) in enumerate([
+            ("nemotron-h", {}, None),
+            ("nemotron-h-latent", dict(
+                layers_block_type=[kinds[i] for i in (3, 2, 0, 3)], routed_scaling_factor=2.5,
+                mlp_bias=True, use_bias=True, use_conv_bias=False, moe_latent_size=20,
+                norm_topk_prob=False), "E*ME")]):
+        model = build(NemotronHConfig, 350 + seed, **more | changes)
+        randomize_mamba(model)
+        with torch.no_grad():
+            for key, b in model.named_buffers():
+                if key.endswith("e_score_correction_bias"):
+                    b.copy_(torch.randn_like(b) * 0.3)
+        config = keys("nemotron_h") | more | changes
+        config.pop("num_hidden_layers")
+        if letters:
+            config.pop("layers_block_type")
+            config |= dict(hybrid_override_pattern=letters, num_hidden_layers=len(letters))
+        yield name, config, stored(model), reference(model)
+
+
 def randomize_mamba(model):
     with torch.no_grad():
         for key, p in model.named_parameters():
@@ -427,7 +456,8 @@ def mxfp4(blocks, scales):
 def main():
     wanted = sys.argv[1:]
     for make in (ropes, mixtral, qwen3_moe, ministral, gemma3, gemma4, olmo2, phi3, relatives,
-                 gpt_oss, lfm2, lfm2_moe, granite4, falcon_h1):
+                 gpt_oss, lfm2, lfm2_moe, granite4, falcon_h1,
+                 nemotron_h):
         for name, config, state, expected in make():
             if not wanted or name in wanted:
                 write(name, config, state, expected)
