@@ -32,10 +32,21 @@ static const cli_option options[] = {
      .help = "what contributes to the loss, as in weft train"},
     {.name = "task",
      .kind = CLI_CHOICE,
-     .value = "generate|classify",
+     .value = "generate|classify|embed",
      .fallback = "generate",
      AT(task),
-     .help = "what is trained, as in weft train: texts, or the labels of rows with text and label"},
+     .help = "what is trained, as in weft train: texts, the labels of rows with text and label, or "
+             "texts whose vectors are compared"},
+    {.name = "query-prompt",
+     .kind = CLI_TEXT,
+     .value = "TEXT",
+     AT(embed.query_prompt),
+     .help = "with --task embed: as in weft train"},
+    {.name = "passage-prompt",
+     .kind = CLI_TEXT,
+     .value = "TEXT",
+     AT(embed.passage_prompt),
+     .help = "with --task embed: as in weft train"},
     {.name = "labels",
      .kind = CLI_TEXT,
      .value = "A,B,C",
@@ -108,7 +119,7 @@ static weft_status load_and_show(const data_values *v, const char *path, const w
                               .learn_prompt = v->train_on == TRAIN_ON_EVERYTHING,
                               .last_turn = v->train_on == TRAIN_ON_LAST,
                               .seed = (uint64_t)v->seed,
-                              .examples = weft_objectives[v->objective]->examples,
+                              .examples = train_objective_of(v->task, v->objective)->examples,
                               .tokenizer_path = path,
                               .chat = chat};
     weft_status status = WEFT_OK;
@@ -116,11 +127,19 @@ static weft_status load_and_show(const data_values *v, const char *path, const w
         status = classify_find_labels(&v->source, v->labels, found->tokenizer, &o, &labels);
         found->labels = o.labels = &labels;
     }
+    weft_embed_settings settings = {0};
+    if (v->task == TRAIN_EMBED) {
+        status = embed_open(path, &v->embed, &settings);
+        o.query_prompt = settings.query_prompt;
+        o.passage_prompt = settings.passage_prompt;
+        o.length = v->length + 1;
+    }
     if (status == WEFT_OK)
         status = cli_data_load(&v->source, found->tokenizer, &o, v->val_split, &found->data,
                                &found->validation);
     if (status == WEFT_OK)
         status = show(v, found);
+    weft_embed_settings_free(&settings);
     weft_labels_free(&labels);
     return status;
 }

@@ -44,11 +44,26 @@ static weft_status measure(const weft_dataset *d, lengths *out)
 
 /* ---- segments ------------------------------------------------------------------------------- */
 
+/* Sample i; of a text to be compared without the id that marks its end. */
+static weft_sample sample_at(const weft_dataset *d, int64_t i)
+{
+    weft_sample s = weft_dataset_at(d, i);
+    s.length -= weft_dataset_info_of(d).examples == WEFT_EXAMPLES_TEXTS;
+    return s;
+}
+
+/* The role of a text to be compared. */
+static const char *text_of(const weft_dataset_info *info, int64_t i)
+{
+    const int64_t k = i % info->texts;
+    return k == 0 ? "anchor" : k == 1 ? "positive" : "negative";
+}
+
 /* The end of the run of tokens with equal weight that starts at `begin`. The first token of a
  * sample joins the run after it: it has no weight of its own, since nothing predicts it. */
 static int64_t segment_end(const weft_sample *s, int64_t begin)
 {
-    int64_t end = begin == 0 ? 2 : begin + 1;
+    int64_t end = begin == 0 && s->length > 1 ? 2 : begin + 1;
     while (end < s->length && s->weights[end] == s->weights[end - 1])
         end++;
     return end;
@@ -87,20 +102,26 @@ static void print_marked(const char *text, size_t n, const char *mark)
     }
 }
 
-/* The role of a sample in a preference objective, as text; "" for other objectives. */
+/* The role of a sample in an objective, as text; "" for supervised training. */
 static const char *side_of(const weft_dataset *d, int64_t i)
 {
+    static char text[32];
+    const weft_dataset_info info = weft_dataset_info_of(d);
+    if (info.examples == WEFT_EXAMPLES_TEXTS) {
+        snprintf(text, sizeof text, ", %s", text_of(&info, i));
+        return text;
+    }
     static const char *const sides[][2] = {
         [WEFT_EXAMPLES_SINGLE] = {"", ""},
         [WEFT_EXAMPLES_LABELLED] = {", undesirable", ", desirable"},
         [WEFT_EXAMPLES_PAIRS] = {", rejected", ", chosen"},
         [WEFT_EXAMPLES_SCORED] = {"", ""}};
-    return sides[weft_dataset_info_of(d).examples][weft_dataset_is_desirable(d, i)];
+    return sides[info.examples][weft_dataset_is_desirable(d, i)];
 }
 
 weft_status data_print_sample(const data_found *f, int64_t i, bool color)
 {
-    const weft_sample s = weft_dataset_at(f->data, i);
+    const weft_sample s = sample_at(f->data, i);
     printf("\nsample %s%s, %s tokens\n", cli_count(i + 1), side_of(f->data, i),
            cli_count(s.length));
     for (int64_t begin = 0, end; begin < s.length; begin = end) {
@@ -234,6 +255,9 @@ static void print_examples(const weft_dataset *d)
     const int64_t n = count_desirable(d);
     if (info.examples == WEFT_EXAMPLES_PAIRS)
         printf("pairs      %s\n", cli_count(n));
+    else if (info.examples == WEFT_EXAMPLES_TEXTS)
+        printf("examples   %s of %lld texts%s\n", cli_count(info.samples / info.texts),
+               (long long)info.texts, info.scored ? " and a score" : "");
     else if (info.examples == WEFT_EXAMPLES_LABELLED)
         printf("labels     %s desirable, %s not\n", cli_count(n), cli_count(info.samples - n));
 }
@@ -308,7 +332,10 @@ weft_status data_print_json(const data_found *f)
         printf("\"validation_samples\": %lld, \"validation_trained\": %lld, ",
                (long long)weft_dataset_info_of(f->validation).samples,
                (long long)weft_dataset_duplicates(f->validation, f->data));
-    if (info.examples != WEFT_EXAMPLES_SINGLE)
+    if (info.examples == WEFT_EXAMPLES_TEXTS)
+        printf("\"texts\": %lld, \"scored\": %s, ", (long long)info.texts,
+               info.scored ? "true" : "false");
+    else if (info.examples != WEFT_EXAMPLES_SINGLE)
         printf("\"desirable\": %lld, ", (long long)count_desirable(f->data));
     data_json_labels(f);
     fputs("\"lengths\": [", stdout);
@@ -346,7 +373,7 @@ static weft_status print_samples_of(const data_found *f, const weft_dataset *d, 
 {
     const weft_dataset_info info = weft_dataset_info_of(d);
     for (int64_t i = 0; i < info.samples; i++) {
-        const weft_sample s = weft_dataset_at(d, i);
+        const weft_sample s = sample_at(d, i);
         fputs("{\"ids\": [", stdout);
         for (int64_t k = 0; k < s.length; k++)
             printf("%s%d", k > 0 ? ", " : "", (int)s.ids[k]);
@@ -354,7 +381,9 @@ static weft_status print_samples_of(const data_found *f, const weft_dataset *d, 
         for (int64_t k = 0; k < s.length; k++)
             printf("%s%.9g", k > 0 ? ", " : "", (double)s.weights[k]);
         printf("], \"group\": %lld, \"part\": \"%s\", ", (long long)s.group, part);
-        if (info.examples != WEFT_EXAMPLES_SINGLE)
+        if (info.examples == WEFT_EXAMPLES_TEXTS)
+            printf("\"text\": \"%s\", ", text_of(&info, i));
+        else if (info.examples != WEFT_EXAMPLES_SINGLE)
             printf("\"desirable\": %s, ", weft_dataset_is_desirable(d, i) ? "true" : "false");
         if (f->labels) {
             fputs("\"label\": ", stdout);

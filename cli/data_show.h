@@ -2,7 +2,7 @@
 #ifndef CLI_DATA_SHOW_H
 #define CLI_DATA_SHOW_H
 
-#include "cli/data_options.h"
+#include "cli/train.h"
 
 typedef struct data_values {
     const char *data, *model;
@@ -10,6 +10,7 @@ typedef struct data_values {
     double val_split;
     int64_t length, seed, show;
     const char *labels;
+    embed_choice embed;
     int train_on, objective, task;
     bool json, jsonl;
     cli_given given;

@@ -50,6 +50,7 @@ static weft_trainer_options trainer_options(const train_values *v, train_run *r)
     const bool data = v->source.paths.n > 0;
     weft_trainer_options o = v->trainer;
     o.objective = train_objective(v);
+    o.objective_options = train_objective_options(v, r);
     o.steps = updates(v, r);
     o.optimizer = train_optimizer(v);
     o.optimizer_options = r->optimizer_options;
@@ -164,6 +165,7 @@ static int run_with(const train_values *v)
     weft_tokenizer_free(r.tokenizer);
     weft_free(r.text_path);
     weft_labels_free(&r.labels);
+    weft_embed_settings_free(&r.embed);
     weft_chat_free(r.chat);
     weft_model_free(r.model);
     train_free_samples(&r);

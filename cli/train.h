@@ -7,12 +7,19 @@
 #include "cli/data_options.h"
 #include "cli/progress.h"
 #include "cli/words.h"
+#include "weft/batch.h"
 
 /* The values of --task. */
-enum { TRAIN_GENERATE, TRAIN_CLASSIFY };
+enum { TRAIN_GENERATE, TRAIN_CLASSIFY, TRAIN_EMBED };
 
 /* The values of --train-on. */
 enum { TRAIN_ON_TURNS, TRAIN_ON_LAST, TRAIN_ON_EVERYTHING };
+
+/* How --task embed makes vectors, beside what the checkpoint says; NULL and -1: as it says. */
+typedef struct embed_choice {
+    const char *query_prompt, *passage_prompt;
+    int pooling; /* a weft_pooling */
+} embed_choice;
 
 typedef struct train_values {
     weft_trainer_options trainer; /* as the options say; train.c adds what depends on the run */
@@ -24,7 +31,8 @@ typedef struct train_values {
     cli_texts sample_prompts;
     double val_split, max_memory, clip;
     int64_t val_every, batch_size, length, warmup;
-    const char *labels;
+    const char *labels, *dimensions;
+    embed_choice embed;
     int optimizer, train_on, objective, task;
     bool pack, json, dry_run;
     cli_given given;
@@ -48,6 +56,7 @@ typedef struct train_run {
     char *text_path;                    /* location of the tokenizer's files; NULL: not opened */
     weft_tokenizer *tokenizer;          /* NULL with --batches */
     weft_labels labels;                 /* labels for --task classify */
+    weft_embed_settings embed;          /* settings for --task embed */
     weft_chat *chat;                    /* NULL: the model has no chat template */
     weft_dataset *data, *validation;    /* NULL: none */
     weft_dataset_info data_info;        /* information about `data` */
@@ -162,16 +171,37 @@ const char *train_objective_name(int i); /* of the i-th objective; NULL after th
         "task=classify " NAME, NULL,                                                               \
             "--task classify reads texts with labels: no --system and no --template"               \
     }
+#define TRAIN_NOT_OF_EMBED(NAME)                                                                   \
+    {                                                                                              \
+        "task=embed " NAME, NULL, "--" NAME " is not for --task embed"                             \
+    }
+#define TRAIN_OF_EMBED(NAME)                                                                       \
+    {                                                                                              \
+        "objective=" NAME " !task=embed", NULL, "--objective " NAME " is for --task embed"         \
+    }
+#define TRAIN_OF_TEXTS(NAME)                                                                       \
+    {                                                                                              \
+        "objective=" NAME " task=embed", NULL, "--objective " NAME " is for --task generate"       \
+    }
 #define TRAIN_TASK_RULES                                                                           \
     {"labels !task=classify", NULL, "--labels is for --task classify"},                            \
         {"task=classify !objective=supervised", NULL, "--objective is for --task generate"},       \
-        TRAIN_TRAIN_ON_RULE("last"), TRAIN_TRAIN_ON_RULE("everything"),                            \
-        TRAIN_NO_CHAT_RULE("system"), TRAIN_NO_CHAT_RULE("template"),                              \
+        TRAIN_OF_EMBED("ranking"), TRAIN_OF_EMBED("triplet"), TRAIN_OF_EMBED("cosent"),            \
+        TRAIN_OF_EMBED("cosine"), TRAIN_OF_TEXTS("dpo"), TRAIN_OF_TEXTS("orpo"),                   \
+        TRAIN_OF_TEXTS("simpo"), TRAIN_OF_TEXTS("kto"),                                            \
+        {"query-prompt !task=embed", NULL, "--query-prompt is for --task embed"},                  \
+        {"passage-prompt !task=embed", NULL, "--passage-prompt is for --task embed"},              \
+        TRAIN_NOT_OF_EMBED("train-on"), TRAIN_NOT_OF_EMBED("system"),                              \
+        TRAIN_NOT_OF_EMBED("template"), TRAIN_TRAIN_ON_RULE("last"),                               \
+        TRAIN_TRAIN_ON_RULE("everything"), TRAIN_NO_CHAT_RULE("system"),                           \
+        TRAIN_NO_CHAT_RULE("template"),                                                            \
     {                                                                                              \
         "!objective=supervised train-on=everything", NULL,                                         \
             "--train-on everything is for --objective supervised"                                  \
     }
 
+/* The objective by its number; the default of --task embed. */
+const weft_objective *train_objective_of(int task, int objective);
 const weft_objective *train_objective(const train_values *v);
 /* Whether the objective is one with rewards. */
 bool train_has_rewards(const train_values *v);
@@ -196,6 +226,16 @@ weft_status train_find_labels(const train_values *v, train_run *r, weft_dataset_
 /* Adds the classification head, unless --init-adapter loads one. */
 weft_status train_add_head(const train_values *v, const train_run *r);
 void train_print_labels(const train_run *r); /* prints a line of the plan */
+
+/* Reads numbers as in "384,128"; NULL: none. WEFT_INVALID for other text. */
+weft_status embed_read_dimensions(const char *list, weft_dims *out);
+/* Reads the settings of the model at a path and replaces what the options choose. `out` is zeroed
+ * or has earlier settings. */
+weft_status embed_open(const char *path, const embed_choice *choice, weft_embed_settings *out);
+/* With --task embed: reads the settings and puts length and prompts into the dataset options. */
+weft_status train_open_embed(const train_values *v, train_run *r, weft_dataset_options *o);
+/* The objective's options of the run. */
+weft_objective_options train_objective_options(const train_values *v, const train_run *r);
 
 /* Opens the run's tokenizer if it is not open yet: that of --init-adapter or the model, extended by
  * --add-tokens. */

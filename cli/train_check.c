@@ -99,6 +99,13 @@ static const cli_rule rules[] = {
     {"task=classify batches", NULL,
      "--task classify reads rows with text and label: --batches has none"},
     {"task=classify sample-prompt", NULL, "--sample-prompt is for --task generate"},
+    {"pooling !task=embed", NULL, "--pooling is for --task embed"},
+    TRAIN_NOT_OF_EMBED("pack"),
+    TRAIN_NOT_OF_EMBED("compile"),
+    TRAIN_NOT_OF_EMBED("batches"),
+    TRAIN_NOT_OF_EMBED("sample-prompt"),
+    {"task=embed", has_several_ranks,
+     "--task embed compares all texts of a batch: it is for one process"},
     {"modules-to-save", saves_rows_of_tokens,
      "--add-tokens and --train-tokens train rows of embedding and head: these are not for "
      "--modules-to-save"},

@@ -44,7 +44,9 @@ static void report_duplicates(const train_run *r)
 void train_check_length(const train_run *r)
 {
     const int64_t positions = weft_model_info_of(r->model)->max_positions;
-    const int64_t longest = r->data ? r->data_info.longest : 0;
+    int64_t longest = r->data ? r->data_info.longest : 0;
+    longest -=
+        longest > 0 && r->data_info.examples == WEFT_EXAMPLES_TEXTS; /* the mark of the end */
     if (positions > 0 && longest > positions)
         weft_log_message(WEFT_LOG_WARNING,
                          "the longest sample has %s tokens, and the model was trained for %s "
@@ -120,6 +122,8 @@ weft_status train_open_data(const train_values *v, train_run *r)
     o.tokenizer_path = r->text_path;
     if (status == WEFT_OK)
         status = train_find_labels(v, r, &o);
+    if (status == WEFT_OK)
+        status = train_open_embed(v, r, &o);
     if (status == WEFT_OK)
         status = load_validation(v, r, o);
     if (status != WEFT_OK)

@@ -81,10 +81,11 @@ static weft_status read_epoch(train_run *r, epoch_size *out)
         const weft_array *read = batch.pack ? batch.pack : batch.tokens;
         const int64_t rows = weft_dim(read, 0), columns = weft_dim(read, 1);
         out->packed_pairs = batch.pack != NULL;
-        out->unit = batch.examples != WEFT_EXAMPLES_SINGLE &&
-                            batch.examples != WEFT_EXAMPLES_SCORED && !out->packed_pairs
-                        ? 2
-                        : 1;
+        const bool two =
+            batch.examples == WEFT_EXAMPLES_LABELLED || batch.examples == WEFT_EXAMPLES_PAIRS;
+        out->unit = batch.examples == WEFT_EXAMPLES_TEXTS ? (int)batch.texts
+                    : two && !out->packed_pairs           ? 2
+                                                          : 1;
         weft_batch_free(&batch);
         out->tokens += rows * columns;
         if (rows * columns > out->rows * out->columns) {
@@ -131,22 +132,30 @@ static weft_status measure(const dry_run *d, weft_batch *batch, bool checkpoint,
 /* Measures the bytes that an update with n samples needs in addition to the optimizer state. */
 static weft_status probe(const dry_run *d, int n, int64_t columns, bool checkpoint, double *out)
 {
-    const bool pairs = d->epoch.unit == 2 || d->epoch.packed_pairs;
+    const bool texts = d->o->objective->examples == WEFT_EXAMPLES_TEXTS;
+    const int unit = d->epoch.packed_pairs ? 2 : (int)d->epoch.unit;
     const int64_t length = d->epoch.packed_pairs ? (columns + 1) / 2 + 1 : columns + 1;
     int32_t *ids = calloc((size_t)length, sizeof *ids);
-    const weft_sample sample = {.ids = ids, .length = length};
-    const weft_sample samples[] = {sample, sample, sample, sample}; /* enough for two pairs */
+    float *weights = calloc((size_t)length, sizeof *weights);
+    weft_sample *samples = calloc((size_t)(unit * n), sizeof *samples);
     weft_batch batch;
     measured m = {0};
     weft_status status = WEFT_OK;
-    if (ids == NULL)
+    if (ids == NULL || weights == NULL || samples == NULL) {
         status = weft_fail(WEFT_MEMORY, "train: out of memory for a sample");
-    else
-        status = weft_batch_of_samples(samples, pairs ? 2 * n : n, &batch);
+    } else {
+        weights[length - 1] = 1;
+        for (int i = 0; i < unit * n; i++)
+            samples[i] = (weft_sample){ids, texts ? weights : NULL, length, 0};
+        status = weft_batch_of_samples(samples, unit * n, &batch);
+    }
     if (status == WEFT_OK) {
+        batch.texts = texts ? unit : 0;
         status = measure(d, &batch, checkpoint, &m);
         weft_batch_free(&batch);
     }
+    free(samples);
+    free(weights);
     free(ids);
     *out = (double)(m.peak - m.after);
     return status;

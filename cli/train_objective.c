@@ -10,9 +10,15 @@ const char *train_objective_name(int i)
     return weft_objectives[i] ? weft_objectives[i]->name : NULL;
 }
 
+const weft_objective *train_objective_of(int task, int objective)
+{
+    return task == TRAIN_EMBED && objective == 0 ? &weft_objective_ranking
+                                                 : weft_objectives[objective];
+}
+
 const weft_objective *train_objective(const train_values *v)
 {
-    return weft_objectives[v->objective];
+    return train_objective_of(v->task, v->objective);
 }
 
 bool train_has_rewards(const train_values *v)

@@ -34,5 +34,6 @@ weft_status train_read_texts(const train_values *v, train_run *r)
     if (status == WEFT_OK && v->trainer.schedule != NULL)
         status = weft_rate_parse(v->trainer.schedule, 1, 1000, &rate);
     weft_rate_free(rate);
-    return status;
+    weft_dims dimensions;
+    return status == WEFT_OK ? embed_read_dimensions(v->dimensions, &dimensions) : status;
 }

@@ -2,6 +2,7 @@
 #include <stddef.h>
 
 #include "cli/commands.h"
+#include "cli/embed_options.h"
 #include "cli/shared.h"
 #include "cli/train.h"
 
@@ -200,12 +201,31 @@ static const cli_option options[] = {
 
     {.name = "task",
      .kind = CLI_CHOICE,
-     .value = "generate|classify",
+     .value = "generate|classify|embed",
      .fallback = "generate",
      AT(task),
      .marks = CLI_FIXED,
      .unset = "generate",
-     .help = "classify: rows have text and label, and a head on the last token predicts the label"},
+     .help = "classify: rows have text and label, and a head on the last token predicts the label. "
+             "embed: rows have texts whose vectors are compared: anchor (or query) and positive "
+             "(or passage), optional negatives, or two texts and a score"},
+    TRAIN_EMBED_OPTIONS,
+    {.name = "scale",
+     .kind = CLI_REAL,
+     .value = "X",
+     .low = CLI_ABOVE_ZERO,
+     .high = CLI_ANY,
+     AT(trainer.objective_options.scale),
+     .marks = CLI_ZERO | CLI_FIXED | CLI_OF_OBJECTIVE,
+     .help = "of ranking and cosent: cosines are multiplied by X; default: 20"},
+    {.name = "margin",
+     .kind = CLI_REAL,
+     .value = "X",
+     .low = 0,
+     .high = CLI_ANY,
+     AT(trainer.objective_options.margin),
+     .marks = CLI_ZERO | CLI_NEGATIVE | CLI_FIXED | CLI_OF_OBJECTIVE,
+     .help = "of triplet: the negative is to be farther by X than the positive; default: 5"},
     {.name = "labels",
      .kind = CLI_TEXT,
      .value = "A,B,C",
@@ -221,7 +241,9 @@ static const cli_option options[] = {
      .help = "the training objective. dpo, orpo and simpo need preference pairs (chosen, "
              "rejected, optional prompt); kto also accepts rows with prompt, completion and "
              "label. dpo and kto first compute reference log-probabilities. grpo, dapo, dr_grpo, "
-             "gspo and rloo read --completions"},
+             "gspo and rloo read --completions. With --task embed: "
+             "ranking (the default) takes the other texts of a batch as negatives, triplet needs "
+             "one negative, cosent and cosine need pairs with a score"},
     {.name = "beta",
      .kind = CLI_REAL,
      .value = "X",
@@ -563,6 +585,7 @@ const cli_command cli_train = {
         "After SIGINT and SIGTERM to mpirun, Open MPI gives the processes at most a second; "
         "SIGUSR1 gives them the time they need.",
     .example = "weft train storyteller --data book.txt --val-split 0.1\n"
+               "weft train MODEL --task embed --data pairs.jsonl --batch-size 64 --micro-batch 16\n"
                "weft train MODEL --data chats.jsonl --epochs 3 --rank 16 --out run\n"
                "weft train MODEL --batches batches.safetensors --init-adapter start --out run\n"
                "weft train MODEL --completions sampled.jsonl --objective grpo --out run\n"

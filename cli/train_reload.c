@@ -23,7 +23,7 @@ weft_status train_reload(const train_values *v, train_run *r, const weft_cancel 
 {
     meter m = {r, cancel};
     const weft_evaluate_options o = {.objective = train_objective(v),
-                                     .objective_options = v->trainer.objective_options,
+                                     .objective_options = train_objective_options(v, r),
                                      .callback = show,
                                      .context = &m};
     weft_evaluation found = {0};

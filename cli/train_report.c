@@ -12,6 +12,12 @@ static void print_examples(const weft_dataset_info *info)
 {
     const bool pairs = info->examples == WEFT_EXAMPLES_PAIRS;
     const int64_t n = pairs ? info->samples / 2 : info->samples;
+    if (info->examples == WEFT_EXAMPLES_TEXTS) {
+        fprintf(stderr, "%s examples of %lld texts%s, %s tokens\n",
+                cli_count(info->samples / info->texts), (long long)info->texts,
+                info->scored ? " and a score" : "", cli_count(info->tokens - info->samples));
+        return;
+    }
     fprintf(stderr, "%s %s%s", cli_count(n), pairs ? "pair" : "sample", n == 1 ? "" : "s");
     fprintf(stderr, ", %s tokens, %s in the loss\n", cli_count(info->tokens),
             cli_count(info->targets));
@@ -262,6 +268,13 @@ static void print_use(const train_values *v, const train_run *r)
            v->full ? "model" : "adapter");
     if (adapter == NULL)
         return;
+    if (v->task == TRAIN_EMBED) {
+        cli_print_command(
+            v->full ? (const char *const[]){"embed", adapter, "TEXT", NULL}
+                    : (const char *const[]){"embed", v->model, "--adapter", adapter, "TEXT", NULL});
+        weft_free(adapter);
+        return;
+    }
     if (v->full) {
         print_use_of_model(r, adapter);
         weft_free(adapter);

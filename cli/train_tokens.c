@@ -96,7 +96,8 @@ weft_status train_open_tokenizer(const train_values *v, train_run *r)
 void train_put_tokenizer(const train_values *v, const train_run *r, weft_trainer_options *o)
 {
     const bool own = r->text_path && strcmp(r->text_path, r->path) != 0;
-    o->tokenizer_path = own || v->add_tokens || v->full ? r->text_path : NULL;
+    o->tokenizer_path =
+        own || v->add_tokens || v->full || v->task == TRAIN_EMBED ? r->text_path : NULL;
     o->tokenizer = v->add_tokens ? r->tokenizer : NULL;
     o->chat_template = v->source.template_file && r->chat ? weft_chat_source(r->chat, NULL) : NULL;
 }

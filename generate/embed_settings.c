@@ -329,16 +329,42 @@ static weft_status read_prompt(const char *folder, const char *name, weft_embed_
     return status;
 }
 
+/* The checkpoint's first prompt with one of the names, without a message if it has none. */
+static weft_status find_prompt(const char *folder, const char *const *names, char **out)
+{
+    weft__json_doc doc;
+    weft__json root, prompts = {0};
+    const char *text = NULL;
+    weft_status status = read_file(folder, "config_sentence_transformers.json", &doc, &root);
+    if (status == WEFT_OK && doc.root)
+        status = weft__json_find(&root, "prompts", &prompts);
+    for (; status == WEFT_OK && prompts.value && text == NULL && *names; names++)
+        status = weft__json_find_string(&prompts, *names, &text);
+    if (status == WEFT_OK && text && *text && (*out = weft_strdup(text)) == NULL)
+        status = weft__out_of_memory(folder, "its prompts");
+    weft__json_free(&doc);
+    return status;
+}
+
 weft_status weft_embed_settings_load(const char *folder, const char *prompt,
                                      weft_embed_settings *out)
 {
+    static const char *const queries[] = {"query", NULL}, *const passages[] = {"document",
+                                                                               "passage", "corpus",
+                                                                               NULL};
     bool pools_prompt = true;
-    *out = (weft_embed_settings){0};
+    *out = (weft_embed_settings){.folder = weft_strdup(folder)};
+    if (out->folder == NULL)
+        return weft__out_of_memory(folder, NULL);
     weft_status status = read_modules(folder, out, &pools_prompt);
     if (status == WEFT_OK && out->found)
         status = read_lengths(folder, out);
     if (status == WEFT_OK && (out->found || prompt))
         status = read_prompt(folder, prompt, out);
+    if (status == WEFT_OK && out->found)
+        status = find_prompt(folder, queries, &out->query_prompt);
+    if (status == WEFT_OK && out->found)
+        status = find_prompt(folder, passages, &out->passage_prompt);
     if (status == WEFT_OK && out->prompt && !pools_prompt)
         status = weft_fail(WEFT_UNSUPPORTED,
                            "%s: include_prompt: false with a prompt is unsupported", folder);
@@ -350,6 +376,9 @@ weft_status weft_embed_settings_load(const char *folder, const char *prompt,
 void weft_embed_settings_free(weft_embed_settings *settings)
 {
     weft_free(settings->prompt);
+    weft_free(settings->query_prompt);
+    weft_free(settings->passage_prompt);
+    weft_free(settings->folder);
     weft_nn_free(settings->dense);
     *settings = (weft_embed_settings){0};
 }

@@ -9,6 +9,7 @@
 #include "models/config.h"
 
 const weft__naming weft__names_text = {"model.", ""};
+const weft__naming weft__names_bare = {"", ""};
 const weft__naming weft__names_wrapped = {"model.language_model.", ""};
 const weft__naming weft__names_mlx = {"language_model.model.", "language_model."};
 

@@ -14,6 +14,7 @@ typedef struct weft__naming {
 } weft__naming;
 
 extern const weft__naming weft__names_text;    /* the text model alone: a tree's paths */
+extern const weft__naming weft__names_bare;    /* transformers' models without a head */
 extern const weft__naming weft__names_wrapped; /* transformers' multimodal classes */
 extern const weft__naming weft__names_mlx;     /* mlx-lm's multimodal classes */
 

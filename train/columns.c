@@ -23,7 +23,7 @@ const weft__column weft__columns[WEFT__COLUMNS] = {
     COLUMN(reference, FLOAT32, "B", WEFT__OBJECTIVE, 0, WEFT_COLUMN_REFERENCE,
            "reference log-probabilities (weft_dataset_add_reference)"),
     COLUMN(labels, FLOAT32, "N", WEFT__OBJECTIVE, 0, WEFT_COLUMN_LABELS,
-           "whether samples are desirable (weft_dataset_add_labelled)"),
+           "whether samples are desirable (weft_dataset_add_labelled), or the scores of texts"),
     COLUMN(advantages, FLOAT32, "N", WEFT__OBJECTIVE, 0, WEFT_COLUMN_ADVANTAGES,
            "advantages of completions (weft_dataset_load_completions)"),
     COLUMN(old, FLOAT32, "BL", WEFT__OBJECTIVE, 0, WEFT_COLUMN_OLD,
@@ -48,20 +48,27 @@ void weft_batch_free(weft_batch *batch)
 
 /* ---- sizes ---------------------------------------------------------------------------------- */
 
-int weft__rows_per_example(weft_examples examples)
+int64_t weft__rows_per_example(weft_examples examples, int64_t texts)
 {
+    if (examples == WEFT_EXAMPLES_TEXTS)
+        return texts > 1 ? texts : 1;
     return examples == WEFT_EXAMPLES_LABELLED || examples == WEFT_EXAMPLES_PAIRS ? 2 : 1;
+}
+
+static int64_t per_example(const weft_batch *batch)
+{
+    return weft__rows_per_example(batch->examples, batch->texts);
 }
 
 int64_t weft__batch_examples(const weft_batch *batch)
 {
-    return weft_dim(batch->tokens, 0) / weft__rows_per_example(batch->examples);
+    return weft_dim(batch->tokens, 0) / per_example(batch);
 }
 
 static weft__batch_sizes sizes_of(const weft_batch *batch)
 {
     const weft_array *read = batch->pack ? batch->pack : batch->tokens;
-    const int64_t N = weft__batch_examples(batch), B = N * weft__rows_per_example(batch->examples);
+    const int64_t N = weft__batch_examples(batch), B = N * per_example(batch);
     return (weft__batch_sizes){N, B, weft_dim(batch->tokens, 1), weft_dim(read, 0),
                                weft_dim(read, 1)};
 }
@@ -102,18 +109,23 @@ unsigned weft__dataset_columns(const weft_dataset *d)
     const bool scored = d->info.examples == WEFT_EXAMPLES_SCORED;
     return (d->reference ? scored ? WEFT_COLUMN_REF : WEFT_COLUMN_REFERENCE : 0U) |
            (scored ? WEFT_COLUMN_ADVANTAGES : 0U) |
-           (d->info.examples == WEFT_EXAMPLES_LABELLED ? WEFT_COLUMN_LABELS : 0U);
+           (d->info.examples == WEFT_EXAMPLES_LABELLED || d->info.scored ? WEFT_COLUMN_LABELS : 0U);
 }
 
 /* Checks the kind of examples of `where`, data or a batch, and the columns of objectives there. */
 static weft_status check_kind(const weft_objective *o, const char *where, weft_examples examples,
-                              unsigned has)
+                              int64_t texts, unsigned has)
 {
     static const char *const kinds[] = {"single samples", "labelled completions",
-                                        "preference pairs", "completions with rewards"};
+                                        "preference pairs", "completions with rewards",
+                                        "texts to be compared"};
     if (examples != o->examples)
         return weft_fail(WEFT_INVALID, "objective %s: %s: expected %s, got %s", o->name, where,
                          kinds[o->examples], kinds[examples]);
+    if (o->texts > 0 && texts != o->texts)
+        return weft_fail(WEFT_INVALID,
+                         "objective %s: %s: expected examples of %lld texts, got %lld", o->name,
+                         where, (long long)o->texts, (long long)texts);
     for (const weft__column *c = weft__columns; c < weft__columns + WEFT__COLUMNS; c++) {
         const unsigned missing = c->bit & o->columns & ~has;
         const unsigned surplus = c->bit & has & ~(o->columns | o->accepts);
@@ -126,8 +138,9 @@ static weft_status check_kind(const weft_objective *o, const char *where, weft_e
 
 weft_status weft__objective_check_data(const weft_objective *objective, const weft_dataset *data)
 {
-    return data ? check_kind(objective, "data", data->info.examples, weft__dataset_columns(data))
-                : check_kind(objective, "data", WEFT_EXAMPLES_SINGLE, 0);
+    return data ? check_kind(objective, "data", data->info.examples, data->info.texts,
+                             weft__dataset_columns(data))
+                : check_kind(objective, "data", WEFT_EXAMPLES_SINGLE, 0, 0);
 }
 
 /* Whether a batch must have the columns of a rule. */
@@ -166,7 +179,10 @@ weft_status weft__objective_check_batch(const weft_objective *o, const weft_batc
                              weft__columns[c].name);
         has |= there ? weft__columns[c].bit : 0;
     }
-    weft_status status = check_kind(o, "batch", batch->examples, has);
+    if (o->compare && (batch->first || batch->pack))
+        return weft_fail(WEFT_UNSUPPORTED, "objective %s: batch: packed rows are unsupported",
+                         o->name);
+    weft_status status = check_kind(o, "batch", batch->examples, batch->texts, has);
     for (int c = 0; status == WEFT_OK && c < WEFT__COLUMNS; c++)
         status = check_column(o, batch, c);
     return status;

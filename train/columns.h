@@ -5,7 +5,7 @@
 
 #include "weft/train.h"
 
-enum { WEFT__COLUMNS = 12 };
+enum { WEFT__COLUMNS = 12, WEFT__MOST_TEXTS = 64 /* in an example */ };
 
 /* Which batches have a column. */
 typedef enum weft__column_rule {
@@ -50,8 +50,8 @@ weft_array **weft__batch_slot(const weft_batch *batch, int c);
 
 weft_dims weft__column_shape(int c, const weft__batch_sizes *sizes);
 
-/* The rows of an example: 2 for pairs and labelled samples, else 1. */
-int weft__rows_per_example(weft_examples examples);
+/* The rows of an example: 2 for pairs and labelled samples, `texts` for texts to be compared. */
+int64_t weft__rows_per_example(weft_examples examples, int64_t texts);
 
 /* The number of examples in a batch. */
 int64_t weft__batch_examples(const weft_batch *batch);
@@ -63,10 +63,10 @@ unsigned weft__dataset_columns(const weft_dataset *dataset);
 
 /* Fills *host with tokens, targets, weights and packing of n examples, or, if starts is not NULL,
  * of n rows of which row r packs the examples starts[r] .. starts[r + 1]. The samples are those of
- * all examples and, if an example has two, then the second ones in the same order. The objectives'
+ * all examples and, if an example has more, then the second ones in the same order. The objectives'
  * `columns` are allocated, for the caller to fill. weft__host_finish follows, also on failure. */
-weft_status weft__host_fill(const weft_sample *samples, weft_examples kind, const int64_t *starts,
-                            int n, unsigned columns, weft__host_batch *host);
+weft_status weft__host_fill(const weft_sample *samples, weft_examples kind, int64_t texts,
+                            const int64_t *starts, int n, unsigned columns, weft__host_batch *host);
 
 /* Makes a batch of the columns if `status` is WEFT_OK, and frees them in any case. *out is zeroed
  * after a failure. */

@@ -1,6 +1,7 @@
 /* train/examples.c -- examples (single samples, pairs, labelled samples) and batches of them. */
 #include "train/examples.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/failure.h"
@@ -80,11 +81,67 @@ bool weft_dataset_is_desirable(const weft_dataset *dataset, int64_t i)
                                                          : !dataset->samples[i].undesirable;
 }
 
+static weft_status check_texts(const weft_dataset *d, const weft_sample *texts, int n,
+                               const float *score)
+{
+    const weft_dataset_info *info = &d->info;
+    if (info->samples > 0 && info->examples != WEFT_EXAMPLES_TEXTS)
+        return weft_fail(WEFT_INVALID, "dataset: texts to be compared were added to others");
+    if (info->samples > 0 && n != info->texts)
+        return weft_fail(WEFT_INVALID, "dataset: expected %lld texts as before, got %d",
+                         (long long)info->texts, n);
+    if (n < 2 || n > WEFT__MOST_TEXTS)
+        return weft_fail(WEFT_INVALID, "dataset: expected 2 to %d texts in an example, got %d",
+                         WEFT__MOST_TEXTS, n);
+    if (info->samples > 0 && info->scored != (score != NULL))
+        return weft_fail(WEFT_INVALID, "dataset: the example has %s score, those before it have %s",
+                         score ? "a" : "no", score ? "none" : "one");
+    if (score && !isfinite(*score))
+        return weft_fail(WEFT_INVALID, "dataset: score: expected a finite number, got %g",
+                         (double)*score);
+    weft_status status = WEFT_OK;
+    for (int k = 0; status == WEFT_OK && k < n; k++) {
+        status = weft__dataset_check_sample(d, &texts[k]);
+        if (status == WEFT_OK && (texts[k].length < 2 || texts[k].length > d->limit))
+            status = weft_fail(WEFT_INVALID, "dataset: a text: expected 1 to %lld tokens, got %lld",
+                               (long long)d->limit - 1, (long long)texts[k].length - 1);
+    }
+    return status;
+}
+
+weft_status weft_dataset_add_texts(weft_dataset *dataset, const weft_sample *texts, int n,
+                                   const float *score)
+{
+    weft_dataset_info *info = &dataset->info;
+    weft_status status = check_texts(dataset, texts, n, score);
+    if (status != WEFT_OK)
+        return status;
+    info->examples = WEFT_EXAMPLES_TEXTS;
+    info->texts = n;
+    info->scored = score != NULL;
+    const int64_t group = -1 - info->samples; /* groups set by the caller are positive */
+    for (int k = 0; status == WEFT_OK && k < n; k++) {
+        weft_sample sample = texts[k];
+        sample.group = sample.group ? sample.group : group;
+        status = weft__dataset_append(dataset, &sample, false);
+        if (status == WEFT_OK && score)
+            dataset->samples[info->samples - 1].score = *score;
+    }
+    return status;
+}
+
 /* ---- batches -------------------------------------------------------------------------------- */
+
+int64_t weft__example_samples(const weft_dataset *d)
+{
+    return d->info.examples == WEFT_EXAMPLES_LABELLED
+               ? 1
+               : weft__rows_per_example(d->info.examples, d->info.texts);
+}
 
 int64_t weft__examples_count(const weft_dataset *d)
 {
-    return d->info.examples == WEFT_EXAMPLES_PAIRS ? d->info.samples / 2 : d->info.samples;
+    return d->info.samples / weft__example_samples(d);
 }
 
 /* The number of ids before a sample's first target. */
@@ -148,15 +205,17 @@ static int64_t mismatch_length(const weft_dataset *d, int64_t i)
 
 int64_t weft__example_cells(const weft_dataset *d, int64_t e)
 {
-    if (d->info.examples == WEFT_EXAMPLES_PAIRS)
-        return d->samples[2 * e].length + d->samples[2 * e + 1].length - 2;
-    const int64_t own = d->samples[e].length - 1;
+    const int64_t n = weft__example_samples(d);
+    int64_t own = 0;
+    for (int64_t k = 0; k < n; k++)
+        own += d->samples[n * e + k].length - 1;
     return d->info.examples == WEFT_EXAMPLES_LABELLED ? own + mismatch_length(d, e) - 1 : own;
 }
 
-int64_t weft__example_entry(const weft_dataset *d, int64_t e, bool second)
+int64_t weft__example_entry(const weft_dataset *d, int64_t e, int64_t k)
 {
-    return d->info.examples == WEFT_EXAMPLES_PAIRS ? 2 * e + second : e + second * d->info.samples;
+    return d->info.examples == WEFT_EXAMPLES_LABELLED ? e + k * d->info.samples
+                                                      : weft__example_samples(d) * e + k;
 }
 
 /* Collects the samples of n examples: first ones, then second ones. */
@@ -169,7 +228,7 @@ static weft_status gather(const weft_dataset *d, const int64_t *examples, int64_
         if (d->info.examples == WEFT_EXAMPLES_LABELLED && r >= n)
             status = mismatch(d, e, &builders[r - n], &samples[r]);
         else
-            samples[r] = weft_dataset_at(d, weft__example_entry(d, e, r >= n));
+            samples[r] = weft_dataset_at(d, weft__example_entry(d, e, r / n));
     }
     return status;
 }
@@ -179,9 +238,11 @@ static void fill_columns(const weft_dataset *d, const int64_t *examples, int64_t
                          weft__host_batch *host)
 {
     for (int64_t r = 0; host->reference && r < host->sizes.B; r++)
-        host->reference[r] = d->reference[weft__example_entry(d, examples[r % n], r >= n)];
-    for (int64_t e = 0; host->labels && e < n; e++)
-        host->labels[e] = !d->samples[examples[e]].undesirable;
+        host->reference[r] = d->reference[weft__example_entry(d, examples[r % n], r / n)];
+    for (int64_t e = 0; host->labels && e < n; e++) {
+        const weft__dataset_sample *s = &d->samples[weft__example_entry(d, examples[e], 0)];
+        host->labels[e] = d->info.scored ? s->score : (float)!s->undesirable;
+    }
     for (int64_t e = 0; host->advantages && e < n; e++)
         host->advantages[e] = (float)d->rewards[examples[e]];
     for (int64_t e = 0; host->ref && e < n; e++) {
@@ -195,7 +256,8 @@ weft_status weft__batch_of_examples(const weft_dataset *dataset, const int64_t *
                                     const int64_t *starts, int n, weft_batch *out)
 {
     const weft_examples kind = dataset->info.examples;
-    const int64_t count = starts ? starts[n] : n, rows = count * weft__rows_per_example(kind);
+    const int64_t count = starts ? starts[n] : n;
+    const int64_t rows = count * weft__rows_per_example(kind, dataset->info.texts);
     weft__host_batch host = {0};
     weft_sample *samples = weft_calloc((size_t)rows + 1, sizeof *samples);
     weft__builder *builders = weft_calloc((size_t)count + 1, sizeof *builders);
@@ -203,7 +265,8 @@ weft_status weft__batch_of_examples(const weft_dataset *dataset, const int64_t *
                              ? gather(dataset, examples, count, rows, samples, builders)
                              : weft__out_of_memory("batch", "its examples");
     if (status == WEFT_OK)
-        status = weft__host_fill(samples, kind, starts, n, weft__dataset_columns(dataset), &host);
+        status = weft__host_fill(samples, kind, dataset->info.texts, starts, n,
+                                 weft__dataset_columns(dataset), &host);
     if (status == WEFT_OK)
         fill_columns(dataset, examples, count, &host);
     status = weft__host_finish(&host, status, out);

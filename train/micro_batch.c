@@ -6,16 +6,21 @@ int64_t weft__batch_samples(const weft_batch *batch)
     return batch->pack ? weft_dim(batch->pack, 0) : weft__batch_examples(batch);
 }
 
+static int per_example(const weft_batch *b)
+{
+    return (int)weft__rows_per_example(b->examples, b->texts);
+}
+
 /* The rows of a column (B, ...) that belong to the examples from .. to: first ones, then second
- * ones. */
+ * ones, and so on. */
 static weft_array *rows_of(const weft_batch *b, weft_array *a, int64_t from, int64_t to)
 {
     const int64_t n = weft__batch_examples(b);
-    weft_array *rows[] = {weft_slice_axis(a, 0, from, to), NULL};
-    if (weft__rows_per_example(b->examples) == 1)
-        return rows[0];
-    rows[1] = weft_slice_axis(a, 0, n + from, n + to);
-    return weft_concatenate(rows, 2, 0);
+    weft_array *rows[WEFT__MOST_TEXTS];
+    const int k = per_example(b);
+    for (int i = 0; i < k; i++)
+        rows[i] = weft_slice_axis(a, 0, i * n + from, i * n + to);
+    return k == 1 ? rows[0] : weft_concatenate(rows, k, 0);
 }
 
 /* The first example in packed row `row`; the number of examples if `row` is past the last row. */
@@ -79,12 +84,12 @@ weft_status weft__batch_part(const weft_batch *b, int64_t from, int64_t to, weft
 weft_array *weft__batch_row_keys(const weft_batch *b, int64_t from, int64_t to)
 {
     const weft_dtype dtype = WEFT_UINT32;
-    weft_array *rows = weft_arange_int(from, to, 1, dtype); /* (n) */
-    if (b->pack == NULL && weft__rows_per_example(b->examples) > 1) {
-        const int64_t n = weft__batch_examples(b);
-        weft_array *both[] = {rows, weft_arange_int(n + from, n + to, 1, dtype)};
-        rows = weft_concatenate(both, 2, 0);
-    }
+    const int k = b->pack ? 1 : per_example(b);
+    const int64_t n = weft__batch_examples(b);
+    weft_array *parts[WEFT__MOST_TEXTS];
+    for (int i = 0; i < k; i++)
+        parts[i] = weft_arange_int(i * n + from, i * n + to, 1, dtype);
+    weft_array *rows = k == 1 ? parts[0] : weft_concatenate(parts, k, 0); /* (rows) */
     weft_array *words[] = {weft_zeros_like(rows), rows};
     return weft_stack(words, 2, 1);
 }

@@ -212,6 +212,26 @@ void weft__trainer_split(weft_trainer *t)
         t->micro = t->micros[weft_group_info_of(t->o.group).rank];
 }
 
+/* Encoders make vectors, and only these can be compared. */
+static weft_status check_objective(const weft_model *model, const weft_trainer_options *o)
+{
+    const weft_model_info *info = weft_model_info_of(model);
+    const char *name = o->objective->name;
+    if (info->encoder && o->objective->compare == NULL)
+        return weft_fail(WEFT_UNSUPPORTED,
+                         "trainer: %s models are encoders, for which objective %s is unsupported: "
+                         "expected one that compares texts, such as ranking",
+                         weft_model_family_of(model)->model_type, name);
+    if (o->objective->compare && weft_group_info_of(o->group).size > 1)
+        return weft_fail(WEFT_UNSUPPORTED,
+                         "trainer: objective %s compares all texts of a batch: several processes "
+                         "are unsupported",
+                         name);
+    if (o->objective->compare && o->compile)
+        return weft_fail(WEFT_UNSUPPORTED, "trainer: compile: objective %s is unsupported", name);
+    return WEFT_OK;
+}
+
 weft_status weft_trainer_new(weft_model *model, const weft_trainer_options *options,
                              weft_trainer **out)
 {
@@ -238,11 +258,8 @@ weft_status weft_trainer_new(weft_model *model, const weft_trainer_options *opti
     if (status == WEFT_OK && t->o.neftune > 0 && !weft_model_info_of(model)->takes_noise)
         status = weft_fail(WEFT_UNSUPPORTED,
                            "trainer: neftune: the model's family does not support noise");
-    if (status == WEFT_OK && weft_model_info_of(model)->encoder)
-        status = weft_fail(WEFT_UNSUPPORTED,
-                           "trainer: %s models are encoders, whose training is "
-                           "unsupported",
-                           weft_model_family_of(model)->model_type);
+    if (status == WEFT_OK)
+        status = check_objective(model, &t->o);
     if (status == WEFT_OK)
         status = find_slots(t);
     if (status == WEFT_OK)
@@ -301,25 +318,30 @@ static weft_array *loss_of(void *context)
     weft_trainer *t = c->trainer;
     weft_array *rewards = NULL;
     weft_scope_open();
-    weft_array *sum = t->o.objective->loss(t->model, c->batch, &t->o.objective_options,
-                                           t->o.checkpoint, &rewards);
+    weft_array *sum = weft__objective_loss(t->o.objective, t->model, c->batch,
+                                           &t->o.objective_options, t->o.checkpoint, &rewards);
     (void)weft_set(&t->row_rewards, rewards);
     return weft_scope_close(weft_multiply(sum, c->scale));
 }
 
-weft_array *weft__trainer_differentiate(weft_trainer *t, const weft_batch *batch, weft_array *scale)
+weft_array *weft__trainer_gradients(weft_trainer *t, weft_slot_loss_function *fn, void *context)
 {
     weft_module *tree = weft_model_module(t->model);
-    weft_batch noisy = *batch;
-    noisy.embedding_noise = t->o.neftune;
-    loss_call call = {t, &noisy, scale};
     weft_nn_train(tree, true);
     weft__dropout_rows(t->row_keys);
     weft_array *loss =
-        weft_value_and_grad_slots(loss_of, &call, t->slots.slots, t->slots.n, t->gradients);
+        weft_value_and_grad_slots(fn, context, t->slots.slots, t->slots.n, t->gradients);
     weft__dropout_rows(NULL);
     weft_nn_train(tree, false);
     return loss;
+}
+
+weft_array *weft__trainer_differentiate(weft_trainer *t, const weft_batch *batch, weft_array *scale)
+{
+    weft_batch noisy = *batch;
+    noisy.embedding_noise = t->o.neftune;
+    loss_call call = {t, &noisy, scale};
+    return weft__trainer_gradients(t, loss_of, &call);
 }
 
 /* Adds the rewards of a batch whose loss has been evaluated to the report. */
@@ -379,7 +401,7 @@ static weft_status add_part(weft_trainer *t, const weft_batch *batch, double sca
 /* Seeds the random generator for a batch. Dropout depends only on the seed, the update, the batch's
  * index over all ranks and the row; noise on the first three. Resumed and parallel runs therefore
  * draw the same numbers as an uninterrupted run of one process, whatever the micro-batch size. */
-static void seed_update(const weft_trainer *t, int batch)
+void weft__trainer_seed(const weft_trainer *t, int batch)
 {
     const uint64_t update = weft__mix(t->o.seed, (uint64_t)t->updates);
     weft_random_seed(weft__mix(update, (uint64_t)(t->first_batch + batch)));
@@ -390,11 +412,13 @@ static weft_status add_batch(weft_trainer *t, const weft_batch *batch, int b, do
 {
     const int64_t n = weft__batch_samples(batch), step = t->micro > 0 ? t->micro : n;
     weft_status status = WEFT_OK;
+    if (step < n && t->o.objective->compare)
+        return weft__trainer_add_cached(t, batch, b, scale);
     for (int64_t from = 0; status == WEFT_OK && from < n; from += step) {
         const int64_t to = from + step < n ? from + step : n;
         weft_batch part;
         weft_scope_open_lean();
-        seed_update(t, b);
+        weft__trainer_seed(t, b);
         status = weft__batch_part(batch, from, to, &part);
         t->row_keys = weft__batch_row_keys(batch, from, to);
         if (status == WEFT_OK)
@@ -433,7 +457,7 @@ static weft_status update_from_sums(weft_trainer *t, weft_status status, double 
 static weft_status update_from_one(weft_trainer *t, const weft_batch *batch, double scale,
                                    double lr_factor, weft_optim_call *call)
 {
-    seed_update(t, 0);
+    weft__trainer_seed(t, 0);
     t->row_keys = weft__batch_row_keys(batch, 0, weft__batch_samples(batch));
     weft_status status;
     if (t->compiled) {

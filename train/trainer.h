@@ -6,6 +6,7 @@
 #include "train/objective/objective.h"
 #include "weft/compile.h"
 #include "weft/train.h"
+#include "weft/transforms.h"
 
 struct weft_trainer {
     weft_model *model;
@@ -51,6 +52,17 @@ void weft__trainer_split(weft_trainer *t);
 /* Returns the loss of a batch times the 0-d scale, and stores its gradients in t->gradients. */
 weft_array *weft__trainer_differentiate(weft_trainer *t, const weft_batch *batch,
                                         weft_array *scale);
+
+/* The value of a function of the parameters, with its gradients in t->gradients: in training mode,
+ * with the dropout of t->row_keys. */
+weft_array *weft__trainer_gradients(weft_trainer *t, weft_slot_loss_function *fn, void *context);
+
+/* Sets the seed of batch b of the update. */
+void weft__trainer_seed(const weft_trainer *t, int b);
+
+/* train/cached_step.c: adds the gradients and the loss of a batch to the sums, t->micro examples at
+ * a time, for an objective with `compare`. */
+weft_status weft__trainer_add_cached(weft_trainer *t, const weft_batch *batch, int b, double scale);
 
 /* Adds t->gradients and the loss of their batch to the sums, in float32. */
 weft_status weft__trainer_add_to_sums(weft_trainer *t, weft_array *loss);

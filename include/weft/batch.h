@@ -156,6 +156,10 @@ typedef struct weft_embed_settings {
     int64_t max_tokens; /* of a text, special tokens included; further ones are cut off; 0: the
                          * model's positions */
     char *prompt;       /* precedes every text; NULL: none */
+    char *query_prompt; /* the checkpoint's prompts "query", and the first of "document", "passage"
+                         * and "corpus" that it has; NULL: none */
+    char *passage_prompt;
+    char *folder;       /* from which they were read */
     weft_module *dense; /* weft_embed_options.dense; NULL: none */
 } weft_embed_settings;
 
@@ -166,6 +170,12 @@ typedef struct weft_embed_settings {
  * Normalize in this order and for other kinds of pooling. */
 WEFT_NODISCARD WEFT_API weft_status weft_embed_settings_load(const char *folder, const char *prompt,
                                                              weft_embed_settings *out)
+    WEFT_NONNULL(1, 3);
+/* Writes the settings to a folder, in the files from which they are read: with `found` copies those
+ * of `folder`. The prompts for queries and passages, if not NULL, are written as "query" and
+ * "document". `dimension` is the number of elements of a pooled vector. */
+WEFT_NODISCARD WEFT_API weft_status weft_embed_settings_save(const weft_embed_settings *settings,
+                                                             int64_t dimension, const char *folder)
     WEFT_NONNULL(1, 3);
 WEFT_API void weft_embed_settings_free(weft_embed_settings *settings) WEFT_NONNULL(1);
 

@@ -1,4 +1,5 @@
-/* weft/objective.h -- training objectives: supervised, by preferences, and with rewards.
+/* weft/objective.h -- training objectives: supervised, by preferences, with rewards, of vectors of
+ * texts.
  *
  *     weft_dataset_load("pairs.jsonl", tokenizer, &(weft_dataset_options){
  *         .examples = weft_objective_dpo.examples}, 0, &data, NULL);
@@ -8,6 +9,7 @@
 #ifndef WEFT_OBJECTIVE_H
 #define WEFT_OBJECTIVE_H
 
+#include "weft/group.h"
 #include "weft/model.h"
 #include "weft/op.h"
 
@@ -19,19 +21,23 @@ extern "C" {
  * weft/train.h. */
 typedef struct weft_dataset weft_dataset;
 typedef struct weft_batch weft_batch;
+typedef struct weft_sample weft_sample;
+typedef struct weft_embed_settings weft_embed_settings; /* weft/batch.h */
 
 /* The kind of a dataset's examples, the units of shuffling, splitting and batching. */
 typedef enum weft_examples {
     WEFT_EXAMPLES_SINGLE = 0, /* a sample */
     WEFT_EXAMPLES_LABELLED,   /* a completion of a prompt that is desirable or not */
     WEFT_EXAMPLES_PAIRS,      /* a chosen and a rejected completion of one prompt */
-    WEFT_EXAMPLES_SCORED      /* a sampled completion with its reward, in groups of one prompt */
+    WEFT_EXAMPLES_SCORED,     /* a sampled completion with its reward, in groups of one prompt */
+    WEFT_EXAMPLES_TEXTS /* texts whose vectors are compared: an anchor, a positive, and perhaps
+                           negatives or a score */
 } weft_examples;
 
 /* Columns of a batch that only some objectives read; bits of a set. */
 typedef enum weft_column {
     WEFT_COLUMN_REFERENCE = 1, /* reference log-probabilities of rows */
-    WEFT_COLUMN_LABELS = 2,    /* whether examples are desirable */
+    WEFT_COLUMN_LABELS = 2,    /* whether examples are desirable; of texts, their scores */
     WEFT_COLUMN_ADVANTAGES = 4,
     WEFT_COLUMN_OLD = 8, /* log-probabilities of tokens before the first update on them */
     WEFT_COLUMN_REF = 16 /* reference log-probabilities of tokens */
@@ -48,6 +54,14 @@ typedef struct weft_objective_options {
     double epsilon, epsilon_high, delta, temperature;
     int64_t num_generations, num_iterations, max_completion_length, mask_truncated;
     const char *loss_type, *importance, *scale_rewards; /* borrowed; NULL: the default */
+    double scale;                                       /* ranking, CoSENT: of cosines; 0: 20 */
+    double margin;                                      /* triplets: between the distances; 0: 5 */
+    /* Objectives that compare vectors. Not empty: the loss is the sum of those of the first so many
+     * elements of the vectors, divided by their norms (Matryoshka, Kusupati et al. 2022). */
+    weft_dims dimensions;
+    /* The same: how texts become vectors, borrowed. Its prompt and max_tokens are not used, and its
+     * `dense` is not trained. NULL: the mean of the hidden states. */
+    const weft_embed_settings *embed;
 } weft_objective_options;
 
 /* A training objective. */
@@ -58,6 +72,7 @@ typedef struct weft_objective {
     unsigned columns;         /* the weft_column bits that it requires */
     unsigned accepts;         /* further ones that data may have; it ignores them */
     bool whole_batch;         /* a batch's loss is not the sum of its samples' losses */
+    int64_t texts;            /* WEFT_EXAMPLES_TEXTS: the texts of an example; 0: any number */
     const weft_field *fields; /* the options that it uses */
     weft_objective_options defaults;
     /* The weight of a batch in the mean over an update, computed without the model. Defaults are
@@ -68,6 +83,10 @@ typedef struct weft_objective {
     weft_array *(*loss)(weft_model *model, const weft_batch *batch,
                         const weft_objective_options *options, bool checkpoint,
                         weft_array **rewards);
+    /* In place of `loss`: the mean loss of a batch of texts, float32 0-d, from their vectors (B, D)
+     * float32. A batch can then be computed a few examples at a time, with the same gradients. */
+    weft_array *(*compare)(weft_array *vectors, const weft_batch *batch,
+                           const weft_objective_options *options);
 } weft_objective;
 
 /* weft_next_token_loss. */
@@ -146,6 +165,19 @@ WEFT_API extern const weft_objective weft_objective_rloo;
 WEFT_NODISCARD WEFT_API weft_status weft_dataset_load_completions(
     const char *path, const weft_objective *objective, const weft_objective_options *options,
     weft_dataset **out) WEFT_NONNULL(1, 2, 4);
+/* The following compare the vectors of texts (Reimers and Gurevych 2019).
+ *
+ * Ranking with the other texts of the batch as negatives (Henderson et al. 2017): -log of the
+ * softmax of `scale` times the cosines of the anchor and all positives and negatives of the batch,
+ * at the anchor's own positive. Texts equal to that positive are left out. */
+WEFT_API extern const weft_objective weft_objective_ranking;
+/* Triplets (Schroff et al. 2015): max(0, |a - p| - |a - n| + margin), with Euclidean norms. */
+WEFT_API extern const weft_objective weft_objective_triplet;
+/* CoSENT (Su 2022): log(1 + sum exp(scale (c_i - c_j))) over all pairs i, j of the batch whose
+ * scores are s_i < s_j, c being the cosines. It is one number for a batch. */
+WEFT_API extern const weft_objective weft_objective_cosent;
+/* (c - s)^2: the squared difference of cosine and score. */
+WEFT_API extern const weft_objective weft_objective_cosine;
 
 /* All objectives, terminated by NULL. */
 WEFT_API extern const weft_objective *const weft_objectives[];
@@ -172,6 +204,40 @@ typedef struct weft_reward_report {
     double chosen, rejected, accuracy, margin;
     weft_policy_report policy;
 } weft_reward_report;
+
+/* ---- data of objectives --------------------------------------------------------------------- */
+
+/* Adds an example of texts that are compared: an anchor, a positive and negatives, 2 to 64 and as
+ * many in every example. Each sample has the ids of a text and a last id that is its only target,
+ * with weight 1, and marks the last token. All examples have a score or none has one (NULL).
+ * WEFT_INVALID otherwise, and for a text that is longer than the dataset's length. */
+WEFT_NODISCARD WEFT_API weft_status weft_dataset_add_texts(weft_dataset *dataset,
+                                                           const weft_sample *texts, int n,
+                                                           const float *score) WEFT_NONNULL(1, 2);
+
+/* Computes a column of the dataset, the reference log-probabilities: for each sample the weighted
+ * sum of its targets' log-probabilities (of a completion with a reward, each) in the model's
+ * current weights, with dropout off. It replaces an earlier column. batch_size 0: 8. The ranks of
+ * the group share the work. WEFT_INVALID for values that are not finite.
+ *
+ * Objectives with a reference need the column for the weights that training starts from, so call
+ * this before weft_trainer_run, which restores the column of a resumed run. */
+WEFT_NODISCARD WEFT_API weft_status weft_dataset_add_reference(weft_dataset *dataset,
+                                                               weft_model *model,
+                                                               int64_t batch_size,
+                                                               weft_group *group) WEFT_NONNULL(1);
+/* Saves and loads that column as a safetensors file with a hash of the samples. A new run writes
+ * reference.safetensors and reference-validation.safetensors into its folder. WEFT_IO for a file
+ * that cannot be read or written; WEFT_INVALID for a file of other samples and a malformed one,
+ * which leave the dataset unchanged. */
+WEFT_NODISCARD WEFT_API weft_status weft_dataset_save_reference(const weft_dataset *dataset,
+                                                                const char *path) WEFT_NONNULL(1);
+WEFT_NODISCARD WEFT_API weft_status weft_dataset_load_reference(weft_dataset *dataset,
+                                                                const char *path) WEFT_NONNULL(1);
+/* The column, owned by the dataset: one value per sample (of completions with rewards: per id),
+ * followed in labelled datasets by those of the prompts with other samples' completions; or NULL.
+ */
+WEFT_API const float *weft_dataset_reference(const weft_dataset *dataset) WEFT_NONNULL(1);
 
 #ifdef __cplusplus
 }

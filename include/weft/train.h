@@ -94,6 +94,8 @@ typedef struct weft_dataset_options {
      * text's tokens with the tokenizer's special tokens; its only target, after the last token, is
      * the label's index. */
     weft_labels *labels;
+    /* Of WEFT_EXAMPLES_TEXTS: what precedes anchors, and all other texts; NULL: nothing. */
+    const char *query_prompt, *passage_prompt;
 } weft_dataset_options;
 
 typedef struct weft_sample {
@@ -121,6 +123,8 @@ typedef struct weft_dataset_info {
     int64_t files[WEFT_DATA_FORMATS]; /* files read, by format */
     bool cached;                      /* read from the cache: no sample can be added */
     weft_examples examples;           /* in pairs, even samples are chosen, odd ones rejected */
+    int64_t texts;                    /* WEFT_EXAMPLES_TEXTS: the samples of each example, else 0 */
+    bool scored;                      /* WEFT_EXAMPLES_TEXTS: each example has a score */
 } weft_dataset_info;
 
 /* A validation split: of each source with at least 200 samples 5%, at most 100 samples; of smaller
@@ -233,31 +237,8 @@ WEFT_NODISCARD WEFT_API weft_status weft_dataset_add_pair(weft_dataset *dataset,
 WEFT_NODISCARD WEFT_API weft_status weft_dataset_add_labelled(weft_dataset *dataset,
                                                               const weft_sample *sample,
                                                               bool desirable) WEFT_NONNULL(1, 2);
-WEFT_API void weft_dataset_free(weft_dataset *dataset);
 
-/* Computes a column of the dataset, the reference log-probabilities: for each sample the weighted
- * sum of its targets' log-probabilities (of a completion with a reward, each) in the model's
- * current weights, with dropout off. It replaces an earlier column. batch_size 0: 8. The ranks of
- * the group share the work. WEFT_INVALID for values that are not finite.
- *
- * Objectives with a reference need the column for the weights that training starts from, so call
- * this before weft_trainer_run, which restores the column of a resumed run. */
-WEFT_NODISCARD WEFT_API weft_status weft_dataset_add_reference(weft_dataset *dataset,
-                                                               weft_model *model,
-                                                               int64_t batch_size,
-                                                               weft_group *group) WEFT_NONNULL(1);
-/* Saves and loads that column as a safetensors file with a hash of the samples. A new run writes
- * reference.safetensors and reference-validation.safetensors into its folder. WEFT_IO for a file
- * that cannot be read or written; WEFT_INVALID for a file of other samples and a malformed one,
- * which leave the dataset unchanged. */
-WEFT_NODISCARD WEFT_API weft_status weft_dataset_save_reference(const weft_dataset *dataset,
-                                                                const char *path) WEFT_NONNULL(1);
-WEFT_NODISCARD WEFT_API weft_status weft_dataset_load_reference(weft_dataset *dataset,
-                                                                const char *path) WEFT_NONNULL(1);
-/* The column, owned by the dataset: one value per sample (of completions with rewards: per id),
- * followed in labelled datasets by those of the prompts with other samples' completions; or NULL.
- */
-WEFT_API const float *weft_dataset_reference(const weft_dataset *dataset) WEFT_NONNULL(1);
+WEFT_API void weft_dataset_free(weft_dataset *dataset); /* NULL is accepted */
 
 /* Counts of the dataset, and sample i, whose arrays belong to the dataset. */
 WEFT_API weft_dataset_info weft_dataset_info_of(const weft_dataset *dataset) WEFT_NONNULL(1);
@@ -281,10 +262,13 @@ typedef struct weft_batch {
      * tokens, -1 for padding. unpack (B, L) int32: the flat index into the packed rows. */
     weft_array *pack, *unpack;
     /* Pairs have the chosen samples in the first half of the rows, the rejected ones in the second;
-     * labelled samples the samples, and their prompts with other samples' completions. */
+     * labelled samples the samples, and their prompts with other samples' completions. Texts to be
+     * compared have the anchors in the first rows, then the positives, then each negative; the only
+     * target of a row is at its last token. */
     weft_examples examples;
+    int64_t texts;         /* WEFT_EXAMPLES_TEXTS: the rows of each example */
     weft_array *reference; /* (B) float32: reference log-probabilities of the rows, or NULL */
-    weft_array *labels;    /* (B / 2) float32, 1: desirable; NULL unless samples are labelled */
+    weft_array *labels;    /* (examples) float32; 1: desirable; the score of texts; or NULL */
     weft_array *advantages, *old, *ref; /* or NULL: weft_dataset_load_completions */
     double embedding_noise;             /* that of weft_model_call; initially 0: none */
     double temperature;                 /* logits are divided by it; 0: 1 */

@@ -225,6 +225,16 @@ static weft_status write_generation(weft_model *model, const char *folder)
     return status;
 }
 
+/* Copies the text files of the adapter, perhaps only a chat template, and how it makes embeddings
+ * or else how the model does. */
+static weft_status copy_own_text(const work *w, const char *folder)
+{
+    weft_status status = weft_tokenizer_copy(w->text, folder);
+    if (status == WEFT_OK && !w->from_gguf)
+        status = weft__embed_files_copy(w->source, folder);
+    return status == WEFT_OK ? weft__embed_files_copy(w->text, folder) : status;
+}
+
 static weft_status write_text(const work *w, weft_model *model, bool text_only, const char *folder)
 {
     const bool tokenizer = w->has_tokenizer && !w->options->no_tokenizer;
@@ -236,7 +246,7 @@ static weft_status write_text(const work *w, weft_model *model, bool text_only, 
     if (status == WEFT_OK && (w->from_gguf || w->more_eos))
         status = write_generation(model, folder);
     if (status == WEFT_OK && own && !w->options->no_tokenizer)
-        return weft_tokenizer_copy(w->text, folder); /* perhaps only a chat template */
+        return copy_own_text(w, folder);
     if (!w->from_gguf)
         return status;
     return status == WEFT_OK && tokenizer ? weft__text_files_make(w->source, folder) : status;

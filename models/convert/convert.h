@@ -84,6 +84,8 @@ weft_status weft__folder_begin(const char *out, bool replace, weft__folder *f);
 /* Copies the files about text: tokenizer, chat templates, generation_config.json; without
  * `tokenizer` only the last. */
 weft_status weft__text_files_copy(const char *from, const char *to, bool tokenizer);
+/* Copies modules.json of sentence-transformers and the files that belong to it, if they exist. */
+weft_status weft__embed_files_copy(const char *from, const char *to);
 /* Copies the configurations of processors of other modalities. */
 weft_status weft__processor_files_copy(const char *from, const char *to);
 

@@ -129,6 +129,16 @@ static weft_status copy_modules(const char *from, const char *to)
     return status;
 }
 
+weft_status weft__embed_files_copy(const char *from, const char *to)
+{
+    static const char *const names[] = {"modules.json", "sentence_bert_config.json",
+                                        "config_sentence_transformers.json"};
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names && status == WEFT_OK; i++)
+        status = copy(from, to, names[i]);
+    return status == WEFT_OK ? copy_modules(from, to) : status;
+}
+
 weft_status weft__text_files_copy(const char *from, const char *to, bool tokenizer)
 {
     static const char *const names[] = {
@@ -142,15 +152,12 @@ weft_status weft__text_files_copy(const char *from, const char *to, bool tokeniz
         "tokenizer.model",
         "chat_template.jinja",
         "chat_template.json",
-        "modules.json",
-        "sentence_bert_config.json",
-        "config_sentence_transformers.json",
     };
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < (tokenizer ? sizeof names / sizeof *names : 1) && status == WEFT_OK; i++)
         status = copy(from, to, names[i]);
     if (status == WEFT_OK && tokenizer)
-        status = copy_modules(from, to);
+        status = weft__embed_files_copy(from, to);
     return status == WEFT_OK && tokenizer ? copy_templates(from, to) : status;
 }
 

@@ -36,17 +36,22 @@ static void make_data(void)
                  i % 5 ? "false" : "true");
     const struct {
         const char *name, *text;
-    } files[] = {{"rows.jsonl", rows},
-                 {"completions.jsonl", completions},
-                 {"pairs.jsonl", pairs},
-                 {"story.txt", story},
-                 {"labelled.jsonl", "{\"text\": \"A hen.\", \"label\": \"a\"}\n"
-                                    "{\"text\": \"A king.\", \"label\": \"b\"}\n"},
-                 {"chats.jsonl", "{\"messages\": [{\"role\": \"user\", \"content\": \"Who?\"}, "
-                                 "{\"role\": \"assistant\", \"content\": \"A hen.\"}]}\n"},
-                 {"own.jinja", "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
-                               "{% if add_generation_prompt %}assistant: {% endif %}"},
-                 {"bad.jsonl", "{\"text\": 5}\n{\"text\": \"A hen and a fox.\"}\n"}};
+    } files[] = {
+        {"rows.jsonl", rows},
+        {"completions.jsonl", completions},
+        {"pairs.jsonl", pairs},
+        {"story.txt", story},
+        {"labelled.jsonl", "{\"text\": \"A hen.\", \"label\": \"a\"}\n"
+                           "{\"text\": \"A king.\", \"label\": \"b\"}\n"},
+        {"texts.jsonl",
+         "{\"anchor\": \"A hen.\", \"positive\": \"An egg.\", \"negative\": \"A cow.\"}\n"
+         "{\"anchor\": \"A king.\", \"positive\": \"A crown.\", \"negative\": \"A hat.\"}\n"
+         "{\"anchor\": \"A ship.\", \"positive\": \"A sail.\", \"negative\": \"A car.\"}\n"},
+        {"chats.jsonl", "{\"messages\": [{\"role\": \"user\", \"content\": \"Who?\"}, "
+                        "{\"role\": \"assistant\", \"content\": \"A hen.\"}]}\n"},
+        {"own.jinja", "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+                      "{% if add_generation_prompt %}assistant: {% endif %}"},
+        {"bad.jsonl", "{\"text\": 5}\n{\"text\": \"A hen and a fox.\"}\n"}};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
         CHECK_OK(weft_file_write(path, files[i].text, strlen(files[i].text)));
@@ -106,6 +111,7 @@ static const char *base_effect(const char *base)
     "--completions completions.jsonl --objective grpo --batch-size 3 --steps 4 --lr 0.02"
 #define SCORED REWARDS " --num-generations 4"
 #define TWICE SCORED " --num-iterations 2"
+#define TEXTS "--data texts.jsonl --batch-size 3 --steps 3 --task embed"
 #define SPLIT ROWS " --val-split 0.3"
 
 /* Every option with a value that a run of `base` does not have. */
@@ -133,6 +139,12 @@ static const struct {
     {"train-on", ROWS, "everything"},
     {"objective", "--data pairs.jsonl --batch-size 2 --steps 3", "simpo"},
     {"beta", PAIRS, "0.2"},
+    {"query-prompt", TEXTS, "Q:"},
+    {"passage-prompt", TEXTS, "P:"},
+    {"pooling", TEXTS, "last"},
+    {"dimensions", TEXTS, "8,4"},
+    {"scale", TEXTS, "10"},
+    {"margin", TEXTS " --objective triplet", "3"},
     {"gamma", "--data pairs.jsonl --batch-size 2 --steps 3 --objective simpo", "0.2"},
     {"desirable-weight", "--data pairs.jsonl --batch-size 2 --steps 3 --objective kto", "2"},
     {"undesirable-weight", "--data pairs.jsonl --batch-size 2 --steps 3 --objective kto", "2"},

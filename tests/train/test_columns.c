@@ -37,7 +37,7 @@ static weft_dataset *completions(void)
 }
 
 /* Examples of different lengths, some with fractional weights. */
-static weft_dataset *examples_of(weft_examples kind)
+static weft_dataset *examples_of(weft_examples kind, int texts, bool scored)
 {
     weft_dataset *d = NULL;
     if (kind == WEFT_EXAMPLES_SCORED)
@@ -58,6 +58,9 @@ static weft_dataset *examples_of(weft_examples kind)
             CHECK_OK(weft_dataset_add_pair(d, &pair[0], &pair[1]));
         else if (kind == WEFT_EXAMPLES_LABELLED)
             CHECK_OK(weft_dataset_add_labelled(d, &pair[0], i % 2));
+        else if (kind == WEFT_EXAMPLES_TEXTS)
+            CHECK_OK(weft_dataset_add_texts(d, (weft_sample[]){pair[0], pair[1], pair[0]}, texts,
+                                            scored ? &weights[i] : NULL));
         else
             CHECK_OK(weft_dataset_add_sample(d, &pair[0]));
     }
@@ -67,7 +70,10 @@ static weft_dataset *examples_of(weft_examples kind)
 /* All examples in one batch, with zeros in the columns that data does not have. */
 static bool batch_of(const weft_objective *o, bool packed, weft_batch *out)
 {
-    weft_dataset *d = examples_of(o->examples);
+    if (o->examples == WEFT_EXAMPLES_TEXTS && packed)
+        return false; /* unsupported */
+    weft_dataset *d = examples_of(o->examples, o->texts ? (int)o->texts : 3,
+                                  (o->columns & WEFT_COLUMN_LABELS) != 0);
     weft_batches *b = NULL;
     const bool made = d &&
                       CHECK_OK(packed ? weft_batches_new_packed(d, EXAMPLES, 4 * LONGEST, 0, &b)
@@ -154,7 +160,7 @@ static void wrong_columns_are_named(void)
 static void columns_of_data_are_checked(void)
 {
     weft_model *model = load();
-    weft_dataset *d = examples_of(WEFT_EXAMPLES_PAIRS);
+    weft_dataset *d = examples_of(WEFT_EXAMPLES_PAIRS, 0, false);
     weft_objective strict = weft_objective_simpo;
     strict.accepts = 0;
     weft_evaluate_options o = {.objective = &weft_objective_dpo};

@@ -18,6 +18,11 @@
 weft_status weft__adapter_remove_others(const char *folder, const char *own);
 #define WEFT__ADAPTER_PREFIX "base_model.model."
 
+/* weft_adapter_save. With `vectors` the names are those of the class without a head, as which
+ * embeddings are computed. */
+weft_status weft__adapter_save_for(weft_model *model, const char *folder, const char *base_name,
+                                   bool vectors);
+
 enum { WEFT__MOST_RANK = 1 << 16 };
 
 /* weft__adapter_is_part: whether a parameter's path ends in ".lora_A", ".lora_B",

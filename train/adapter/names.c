@@ -14,12 +14,28 @@ static const char *module_of(const char *name)
     return strncmp(name, WEFT__ADAPTER_PREFIX, start) == 0 ? name + start : NULL;
 }
 
+/* Whether the name is one of a model without a head. */
+static bool is_bare(const char *module)
+{
+    static const char *const parts[] = {"layers.", "encoder.", "embeddings.", "embed_tokens.",
+                                        "pooler."};
+    size_t i = 0;
+    while (i < sizeof parts / sizeof *parts && strncmp(module, parts[i], strlen(parts[i])) != 0)
+        i++;
+    return i < sizeof parts / sizeof *parts;
+}
+
+static const weft__naming *naming_of_module(const char *module)
+{
+    return is_bare(module) ? &weft__names_bare : weft__naming_of(module);
+}
+
 static const weft__naming *naming_of(const weft_safetensors *file)
 {
     const weft__naming *naming = &weft__names_text;
     for (int i = 0; i < weft_safetensors_count(file) && naming == &weft__names_text; i++) {
         const char *module = module_of(weft_safetensors_name(file, i));
-        naming = module ? weft__naming_of(module) : naming;
+        naming = module ? naming_of_module(module) : naming;
     }
     return naming;
 }
@@ -31,7 +47,7 @@ static bool to_path(const char *name, char *out, size_t size)
     if (module && weft__tower_of(module))
         return false;
     snprintf(out, size, "%s", name);
-    if (module && weft__naming_of(module) != &weft__names_text) {
+    if (module && naming_of_module(module) != &weft__names_text) {
         weft__name_path(module, path, sizeof path);
         snprintf(out, size, WEFT__ADAPTER_PREFIX "%s", path);
     }

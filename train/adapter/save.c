@@ -348,7 +348,8 @@ static void write_targets(weft__text *t, const profile *p)
 {
     weft__text regex = {0};
     bool head = false;
-    if (p->naming == &weft__names_text || !p->by_suffix || p->targets.n == 0) {
+    if (p->naming == &weft__names_text || p->naming == &weft__names_bare || !p->by_suffix ||
+        p->targets.n == 0) {
         write_list(t, "target_modules", &p->targets);
         return;
     }
@@ -543,15 +544,26 @@ weft_status weft__adapter_check_folder(const char *folder)
 
 weft_status weft_adapter_save(weft_model *model, const char *folder, const char *base_name)
 {
-    profile p = {.naming = weft__config_naming(weft_model_config(model))};
+    const weft_model_info *info = weft_model_info_of(model);
+    return weft__adapter_save_for(model, folder, base_name, info->encoder && info->n_labels == 0);
+}
+
+weft_status weft__adapter_save_for(weft_model *model, const char *folder, const char *base_name,
+                                   bool vectors)
+{
     const bool classifies = weft_model_info_of(model)->n_labels > 0;
+    profile p = {.naming =
+                     vectors ? &weft__names_bare : weft__config_naming(weft_model_config(model))};
     weft__folder f = {.path = NULL};
     weft_status status = weft__adapter_check_folder(folder);
     if (status == WEFT_OK)
         status = weft__folder_open_new(folder, &f);
     if (status == WEFT_OK)
         status = save(weft_model_module(model), f.path, base_name,
-                      classifies ? "\"SEQ_CLS\"" : "\"CAUSAL_LM\"", &p);
+                      vectors      ? "\"FEATURE_EXTRACTION\""
+                      : classifies ? "\"SEQ_CLS\""
+                                   : "\"CAUSAL_LM\"",
+                      &p);
     if (status == WEFT_OK)
         status = weft__adapter_write_labels(model, f.path);
     profile_free(&p);

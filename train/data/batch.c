@@ -8,8 +8,7 @@
 typedef struct source {
     const weft_sample *samples;
     const int64_t *starts;
-    int per_example;
-    int64_t examples, rows;
+    int64_t per_example, examples, rows;
 } source;
 
 /* The index of the i-th sample in packed row r, in which those of an example follow each other. */
@@ -96,15 +95,16 @@ static weft_status add_column(weft__host_batch *host, int c)
     return data ? WEFT_OK : weft_fail(WEFT_MEMORY, "batch: out of memory for %zu elements", n);
 }
 
-weft_status weft__host_fill(const weft_sample *samples, weft_examples kind, const int64_t *starts,
-                            int n, unsigned columns, weft__host_batch *host)
+weft_status weft__host_fill(const weft_sample *samples, weft_examples kind, int64_t texts,
+                            const int64_t *starts, int n, unsigned columns, weft__host_batch *host)
 {
-    const source s = {samples, starts, weft__rows_per_example(kind), starts ? starts[n] : n, n};
+    const source s = {samples, starts, weft__rows_per_example(kind, texts), starts ? starts[n] : n,
+                      n};
     const weft__column_rule last = starts == NULL      ? WEFT__ONES
                                    : s.per_example > 1 ? WEFT__REPACKED
                                                        : WEFT__PACKED;
     weft_status status = WEFT_OK;
-    *host = (weft__host_batch){.batch.examples = kind};
+    *host = (weft__host_batch){.batch = {.examples = kind, .texts = texts}};
     measure(&s, &host->sizes);
     if (host->sizes.L < 1)
         return weft_fail(WEFT_INVALID, "batch: expected samples of at least 2 tokens");
@@ -143,6 +143,6 @@ weft_status weft__host_finish(weft__host_batch *host, weft_status status, weft_b
 weft_status weft_batch_of_samples(const weft_sample *samples, int n, weft_batch *out)
 {
     weft__host_batch host;
-    const weft_status status = weft__host_fill(samples, WEFT_EXAMPLES_SINGLE, NULL, n, 0, &host);
+    const weft_status status = weft__host_fill(samples, WEFT_EXAMPLES_SINGLE, 0, NULL, n, 0, &host);
     return weft__host_finish(&host, status, out);
 }

@@ -191,11 +191,13 @@ static weft_status new_batches(const weft_dataset *dataset, int64_t batch_size, 
                          "batches: batch size: expected a multiple of the %lld completions of a "
                          "group, got %lld",
                          (long long)dataset->group, (long long)batch_size);
+    if (packed && dataset->info.examples == WEFT_EXAMPLES_TEXTS)
+        return weft_fail(WEFT_UNSUPPORTED, "batches: packing texts to be compared is unsupported");
     weft_batches *b = weft_calloc(1, sizeof *b);
     if (b == NULL)
         return weft__out_of_memory("batches", NULL);
     b->dataset = dataset;
-    b->rows = packed || dataset->info.examples == WEFT_EXAMPLES_PAIRS;
+    b->rows = packed || weft__example_samples(dataset) > 1;
     b->packed = packed;
     b->seed = seed;
     b->epoch = -1;
@@ -397,6 +399,11 @@ uint64_t weft__dataset_hash(uint64_t hash, const weft_dataset *dataset)
         if (dataset->rewards && !isnan(dataset->rewards[i]))
             memcpy(&bits, &dataset->rewards[i], sizeof bits);
         hash = dataset->rewards ? add_word(hash, bits ^ isnan(dataset->rewards[i])) : hash;
+        if (dataset->info.scored) {
+            uint32_t score;
+            memcpy(&score, &dataset->samples[i].score, sizeof score);
+            hash = add_word(hash, score);
+        }
     }
     return hash;
 }
@@ -432,7 +439,8 @@ void weft__batches_identify(const weft_batches *b, uint64_t *hash, int64_t *batc
 {
     const int64_t lines = b->dataset ? 0 : b->count * b->batch_size;
     uint64_t h = add_word(0xcbf29ce484222325u, (uint64_t)b->items.n);
-    h = b->rows && !b->packed ? add_word(h, WEFT_EXAMPLES_PAIRS) : h;
+    h = b->rows && !b->packed ? add_word(h, b->dataset->info.examples) : h;
+    h = b->rows && b->dataset->info.texts ? add_word(h, (uint64_t)b->dataset->info.texts) : h;
     h = add_word(h, (uint64_t)b->packing.capacity);
     for (int64_t p = 0; b->dataset && p < b->dataset->n_parts; p++) {
         uint64_t bits;

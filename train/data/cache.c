@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <float.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +21,9 @@
 #include "core/io/folder.h"
 #include "core/io/gguf.h"
 #include "core/io/temporary.h"
+#include "train/columns.h"
 #include "train/data/reader.h"
+#include "train/examples.h"
 #include "weft/io.h"
 #include "weft/memory.h"
 #include "weft/version.h"
@@ -44,7 +47,7 @@ void weft__data_warn(weft__said *said, const char *format, ...)
 #define ENDING ".tokens"
 
 /* Increase the version when the file format or the conversion of rows changes. */
-static const char magic[16] = "weft tokens 6\n";
+static const char magic[16] = "weft tokens 7\n";
 
 /* Reads `size` bytes, or fewer at the end of the file. */
 static weft_status read_up_to(int fd, const char *path, void *data, size_t size, size_t *n)
@@ -188,6 +191,8 @@ static void add_options(key *k, const weft_dataset_options *o, double split)
     for (int i = 0; o->labels && i < o->labels->n; i++)
         add_text(k, o->labels->at[i]);
     add_text(k, o->system);
+    add_text(k, o->query_prompt);
+    add_text(k, o->passage_prompt);
     for (int i = 0; o->chat && i < 2; i++)
         add_text(k, weft_chat_source(o->chat, i ? "tool_use" : NULL));
 }
@@ -408,20 +413,24 @@ static bool is_consistent(const weft_dataset *d)
         const weft__dataset_sample *s = &d->samples[i];
         if (s->start < 0 || s->length < 2 || s->start > d->n_ids ||
             s->length > d->n_ids - s->start || s->length > d->limit || !is_flag(&s->cut) ||
-            !is_flag(&s->undesirable))
+            !is_flag(&s->undesirable) || !isfinite(s->score))
             return false;
     }
     for (int64_t i = 0; i < d->n_ids; i++) {
         if (d->ids[i] < 0 || !(d->weights[i] >= 0 && d->weights[i] <= FLT_MAX))
             return false;
     }
-    const bool pairs = d->info.examples == WEFT_EXAMPLES_PAIRS;
-    if (d->info.examples < WEFT_EXAMPLES_SINGLE || d->info.examples > WEFT_EXAMPLES_PAIRS ||
-        (pairs && d->info.samples % 2 != 0) || (d->n_parts > 0 && d->parts[0].first != 0))
+    const bool texts = d->info.examples == WEFT_EXAMPLES_TEXTS;
+    if (d->info.examples < WEFT_EXAMPLES_SINGLE || d->info.examples > WEFT_EXAMPLES_TEXTS ||
+        (texts ? d->info.texts < 2 || d->info.texts > WEFT__MOST_TEXTS : d->info.texts != 0) ||
+        !is_flag(&d->info.scored) || (d->info.scored && !texts) ||
+        d->info.samples % weft__example_samples(d) != 0 ||
+        (d->n_parts > 0 && d->parts[0].first != 0))
         return false;
     for (int64_t i = 0; i < d->n_parts; i++) {
         if (d->parts[i].first < (i ? d->parts[i - 1].first : 0) ||
-            d->parts[i].first > d->info.samples || (pairs && d->parts[i].first % 2 != 0) ||
+            d->parts[i].first > d->info.samples ||
+            d->parts[i].first % weft__example_samples(d) != 0 ||
             !(d->parts[i].weight >= 0 && d->parts[i].weight <= MOST_WEIGHT))
             return false;
     }

@@ -97,6 +97,8 @@ static weft_status open_reader(weft__reader *r, const char *source, const weft_t
                          source);
     if (r->o.labels)
         r->expected = "rows with \"text\" and \"label\"";
+    else if (r->o.examples == WEFT_EXAMPLES_TEXTS)
+        r->expected = "rows with \"anchor\" and \"positive\"";
     else if (r->o.examples != WEFT_EXAMPLES_SINGLE)
         r->expected = "rows of preference data";
     r->eos = r->o.eos ? *r->o.eos : weft_tokenizer_eos(tokenizer);

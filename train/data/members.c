@@ -215,7 +215,7 @@ weft_status weft__data_row_open(const weft__json *json, weft_examples examples, 
 
 /* ---- unused members ------------------------------------------------------------------------- */
 
-static void count(weft__unused *unused, const char *name, bool *counted)
+void weft__unused_add(weft__unused *unused, const char *name, bool *counted)
 {
     int i = 0;
     while (i < unused->n && strncmp(unused->at[i].name, name, sizeof unused->at[i].name - 1) != 0)
@@ -239,7 +239,7 @@ void weft__data_row_count_unused(const weft__data_row *row, weft__unused *unused
         for (int i = 0; i < N_MEMBERS && !taken; i++)
             taken = (row->taken >> i & 1U) != 0 && strcmp(members[i].name, key) == 0;
         if (!taken)
-            count(unused, key, &counted);
+            weft__unused_add(unused, key, &counted);
     }
 }
 

@@ -56,6 +56,9 @@ typedef struct weft__unused {
     int64_t others; /* rows with further members */
 } weft__unused;
 
+/* Counts a member of a row; *counted is false before the row's first one. */
+void weft__unused_add(weft__unused *unused, const char *name, bool *counted);
+
 /* Counts the members of the row that are not empty and have not been taken. */
 void weft__data_row_count_unused(const weft__data_row *row, weft__unused *unused);
 

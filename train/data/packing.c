@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/failure.h"
+#include "train/columns.h"
 #include "train/examples.h"
 #include "weft/memory.h"
 
@@ -100,7 +101,7 @@ static void place(rows *r, const int64_t *cells, const int64_t *examples, int64_
 /* The first example of part p of a mixture; for p past the last part, the number of examples. */
 static int64_t first_of(const weft_dataset *d, int64_t p)
 {
-    const int64_t samples = d->info.examples == WEFT_EXAMPLES_PAIRS ? 2 : 1; /* per example */
+    const int64_t samples = weft__example_samples(d);
     if (p >= d->n_parts)
         return p == 0 ? 0 : weft__examples_count(d);
     return d->parts[p].first / samples;
@@ -159,8 +160,8 @@ static weft_status measure(const weft_dataset *d, weft__packing *out, int64_t *l
 static weft_status check(const weft_dataset *d, int64_t longest, int64_t capacity)
 {
     static const char *const names[] = {"a sample", "a labelled sample and its mismatched one",
-                                        "a pair"};
-    const int64_t unread = weft__rows_per_example(d->info.examples);
+                                        "a pair", "a completion", "an example"};
+    const int64_t unread = weft__rows_per_example(d->info.examples, d->info.texts);
     if (longest > capacity)
         return weft_fail(WEFT_INVALID, "packing: %s has %lld tokens, more than the %lld of a row",
                          names[d->info.examples], (long long)(longest + unread),

@@ -47,19 +47,34 @@ int64_t *weft__dataset_groups(const weft_dataset *dataset, int64_t *n)
 
 /* ---- parts ---------------------------------------------------------------------------------- */
 
+/* Copies the members of sample i that weft_sample does not have to the last sample. */
+static void copy_marks(weft_dataset *to, const weft_dataset *from, int64_t i)
+{
+    weft__dataset_sample *last = &to->samples[to->info.samples - 1];
+    last->undesirable = from->samples[i].undesirable;
+    last->score = from->samples[i].score;
+}
+
 static weft_status copy_sample(weft_dataset *to, const weft_dataset *from, int64_t i)
 {
     const weft_sample sample = weft_dataset_at(from, i);
     const weft_status status = weft__dataset_append(to, &sample, from->samples[i].cut);
     if (status == WEFT_OK)
-        to->samples[to->info.samples - 1].undesirable = from->samples[i].undesirable;
+        copy_marks(to, from, i);
     return status;
+}
+
+static void copy_kind(weft_dataset_info *to, const weft_dataset_info *from)
+{
+    to->examples = from->examples;
+    to->texts = from->texts;
+    to->scored = from->scored;
 }
 
 /* Adds the counts of the rows and texts that were read. Counts of samples are not included. */
 static void add_counts(weft_dataset_info *to, const weft_dataset_info *from)
 {
-    to->examples = from->examples;
+    copy_kind(to, from);
     to->split += from->split;
     to->dropped += from->dropped;
     to->cut += from->cut;
@@ -96,7 +111,7 @@ static weft_status fill_parts(const weft_dataset *all, const int64_t *starts, in
                            (long long)all->info.samples);
     }
     add_counts(&rest->info, &all->info);
-    chosen->info.examples = all->info.examples;
+    copy_kind(&chosen->info, &all->info);
     weft_free(order);
     weft_free(is_chosen);
     return status;
@@ -161,6 +176,14 @@ static int64_t largest_group(const weft_dataset *d)
 weft_status weft__dataset_join(weft_dataset *to, const weft_dataset *from, double weight)
 {
     const int64_t apart = largest_group(to);
+    const weft_dataset_info *had = &to->info, *more = &from->info;
+    if (had->samples > 0 && more->samples > 0 &&
+        (had->texts != more->texts || had->scored != more->scored))
+        return weft_fail(WEFT_INVALID,
+                         "the sources have examples of %lld texts%s and of %lld texts%s: expected "
+                         "one kind",
+                         (long long)had->texts, had->scored ? " with scores" : "",
+                         (long long)more->texts, more->scored ? " with scores" : "");
     weft_status status = begin_part(to, weight);
     for (int64_t i = 0; status == WEFT_OK && i < from->info.samples; i++) {
         weft_sample sample = weft_dataset_at(from, i);
@@ -168,7 +191,7 @@ weft_status weft__dataset_join(weft_dataset *to, const weft_dataset *from, doubl
             sample.group += sample.group > 0 ? apart : -apart;
         status = weft__dataset_append(to, &sample, from->samples[i].cut);
         if (status == WEFT_OK)
-            to->samples[to->info.samples - 1].undesirable = from->samples[i].undesirable;
+            copy_marks(to, from, i);
     }
     if (status == WEFT_OK)
         add_counts(&to->info, &from->info);

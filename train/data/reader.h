@@ -89,6 +89,9 @@ void weft__reader_add_counts(weft__reader *r, const weft_dataset *made, bool add
 /* Adds a text with its label, one of the options' labels. train/data/classified.c */
 weft_status weft__reader_add_classified(weft__reader *r, weft__data_row *row);
 
+/* Adds the texts of a row that are to be compared, as one example. train/data/compared.c */
+weft_status weft__reader_add_compared(weft__reader *r, const weft__json *row);
+
 /* Parses a string member that contains an array of messages, and replaces it by the array.
  * WEFT_INVALID if the array is malformed. train/data/cells.c */
 weft_status weft__reader_unpack(const weft__json *row, const char *key);

@@ -266,6 +266,11 @@ weft_status weft__reader_add_row(weft__reader *r, const weft__json *json)
     static const char *const texts[] = {"prompt", "completion", "chosen", "rejected"};
     weft__data_row row = {.json = json, .kind = WEFT_ROW_TEXT};
     weft_status status = WEFT_OK;
+    if (r->o.examples == WEFT_EXAMPLES_TEXTS) {
+        status = weft__reader_add_compared(r, json);
+        r->rows->info.rows[row.kind] += status == WEFT_OK;
+        return status;
+    }
     if (r->o.labels) {
         status = weft__reader_add_classified(r, &row);
     } else {

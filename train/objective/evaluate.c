@@ -16,7 +16,8 @@ static weft_status add_batch(const weft_evaluate_options *o, weft_model *model,
 {
     weft_array *rewards;
     weft_scope_open_lean();
-    weft_array *loss = o->objective->loss(model, batch, &o->objective_options, false, &rewards);
+    weft_array *loss =
+        weft__objective_loss(o->objective, model, batch, &o->objective_options, false, &rewards);
     const weft_status status = weft_eval(loss);
     if (status == WEFT_OK) {
         t->loss += weft_item(loss);

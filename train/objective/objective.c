@@ -9,17 +9,12 @@
 #include "core/options.h"
 #include "train/run/number.h"
 
-const weft_objective *const weft_objectives[] = {&weft_objective_supervised,
-                                                 &weft_objective_dpo,
-                                                 &weft_objective_orpo,
-                                                 &weft_objective_simpo,
-                                                 &weft_objective_kto,
-                                                 &weft_objective_grpo,
-                                                 &weft_objective_dapo,
-                                                 &weft_objective_dr_grpo,
-                                                 &weft_objective_gspo,
-                                                 &weft_objective_rloo,
-                                                 NULL};
+const weft_objective *const weft_objectives[] = {
+    &weft_objective_supervised, &weft_objective_dpo,     &weft_objective_orpo,
+    &weft_objective_simpo,      &weft_objective_kto,     &weft_objective_grpo,
+    &weft_objective_dapo,       &weft_objective_dr_grpo, &weft_objective_gspo,
+    &weft_objective_rloo,       &weft_objective_ranking, &weft_objective_triplet,
+    &weft_objective_cosent,     &weft_objective_cosine,  NULL};
 
 const weft_objective *weft_objective_named(const char *name)
 {
@@ -49,6 +44,8 @@ static const weft_field all_fields[] = {
     WEFT_FIELD(POINTER, weft_objective_options, loss_type), /* texts */
     WEFT_FIELD(POINTER, weft_objective_options, importance),
     WEFT_FIELD(POINTER, weft_objective_options, scale_rewards),
+    WEFT_FIELD(DOUBLE, weft_objective_options, scale),
+    WEFT_FIELD(DOUBLE, weft_objective_options, margin),
     WEFT_FIELDS_END,
 };
 
@@ -105,6 +102,22 @@ static bool takes(const weft_objective *objective, const weft_field *field)
     return false;
 }
 
+/* The member of the only option that is a list. */
+static const weft_field list = WEFT_FIELD(DIMS, weft_objective_options, dimensions);
+
+static weft_status check_dimensions(const weft_objective *objective, const weft_dims *d)
+{
+    if (d->n > 0 && !takes(objective, &list))
+        return weft_fail(WEFT_INVALID, "objective %s: it has no option %s", objective->name,
+                         list.name);
+    for (int i = 0; i < d->n; i++) {
+        if (d->at[i] < 1)
+            return weft_fail(WEFT_INVALID, "objective %s: %s: expected positive numbers, got %lld",
+                             objective->name, list.name, (long long)d->at[i]);
+    }
+    return WEFT_OK;
+}
+
 weft_status weft__objective_complete(const weft_objective *objective,
                                      weft_objective_options *options)
 {
@@ -115,6 +128,12 @@ weft_status weft__objective_complete(const weft_objective *objective,
                              objective->name, f->name, text);
         set_default(objective, f, options);
     }
+    if (!(options->scale >= 0 && options->margin >= 0 && isfinite(options->scale) &&
+          isfinite(options->margin)))
+        return weft_fail(WEFT_INVALID,
+                         "objective %s: scale, margin: expected finite numbers of at least 0, got "
+                         "%g and %g",
+                         objective->name, options->scale, options->margin);
     if (!isfinite(options->beta))
         return weft_fail(WEFT_INVALID, "objective %s: beta: expected a finite number, got %g",
                          objective->name, options->beta);
@@ -131,6 +150,9 @@ weft_status weft__objective_complete(const weft_objective *objective,
     if (!isfinite(options->gamma))
         return weft_fail(WEFT_INVALID, "objective %s: gamma: expected a finite number, got %g",
                          objective->name, options->gamma);
+    const weft_status status = check_dimensions(objective, &options->dimensions);
+    if (status != WEFT_OK)
+        return status;
     return objective->examples == WEFT_EXAMPLES_SCORED ? weft__policy_check(objective, options)
                                                        : WEFT_OK;
 }
@@ -142,13 +164,22 @@ bool weft__objective_needs_whole(const weft_objective *objective,
            (objective->examples == WEFT_EXAMPLES_SCORED && weft__policy_needs_whole(options));
 }
 
+static void write_dimensions(weft__text *t, const weft_dims *d)
+{
+    for (int i = 0; i < d->n; i++)
+        weft__text_format(t, "%s%lld%s", i ? ", " : "\"dimensions\": [", (long long)d->at[i],
+                          i + 1 < d->n ? "" : "], ");
+}
+
 void weft__objective_write(weft__text *t, const weft_objective *objective,
                            const weft_objective_options *options)
 {
     char number[WEFT__NUMBER_TEXT];
     weft__text_format(t, "\"objective\": \"%s\", ", objective->name);
     for (const weft_field *f = objective->fields; f && f->type != WEFT_FIELD_END; f++) {
-        if (f->type == WEFT_FIELD_POINTER)
+        if (f->type == WEFT_FIELD_DIMS)
+            write_dimensions(t, &options->dimensions);
+        else if (f->type == WEFT_FIELD_POINTER)
             weft__text_format(t, "\"%s\": \"%s\", ", f->name, text_of(options, f));
         else
             weft__text_format(t, "\"%s\": %s, ", f->name,
@@ -167,6 +198,26 @@ static weft_status check_same_text(const weft__json *object, const weft_objectiv
                            object->name, f->name, objective->name, weft_printable(then), now);
 }
 
+static weft_status check_same_dimensions(const weft__json *object, const weft_dims *now)
+{
+    weft__json then, item;
+    size_t n = 0;
+    weft_status status = weft__json_find(object, list.name, &then);
+    if (status == WEFT_OK && then.value)
+        status = weft__json_length(&then, &n);
+    bool same = status == WEFT_OK && n == (size_t)now->n;
+    for (size_t i = 0; same && i < n; i++) {
+        int64_t number = 0;
+        status = weft__json_at(&then, i, &item);
+        if (status == WEFT_OK)
+            status = weft__json_as_int(&item, &number);
+        same = status == WEFT_OK && number == now->at[i];
+    }
+    return status == WEFT_OK && !same
+               ? weft_fail(WEFT_INVALID, "%s: dimensions: expected those of the run", object->name)
+               : status;
+}
+
 weft_status weft__objective_check_same(const weft__json *object, const weft_objective *objective,
                                        const weft_objective_options *options)
 {
@@ -177,10 +228,12 @@ weft_status weft__objective_check_same(const weft__json *object, const weft_obje
                          weft_printable(name), objective->name);
     for (const weft_field *f = objective->fields;
          status == WEFT_OK && f && f->type != WEFT_FIELD_END; f++) {
-        if (f->type == WEFT_FIELD_POINTER) {
+        if (f->type == WEFT_FIELD_DIMS)
+            status = check_same_dimensions(object, &options->dimensions);
+        if (f->type == WEFT_FIELD_POINTER)
             status = check_same_text(object, objective, f, text_of(options, f));
+        if (f->type == WEFT_FIELD_DIMS || f->type == WEFT_FIELD_POINTER)
             continue;
-        }
         double then = value_of(options, f);
         status = weft__json_find_number(object, f->name, &then);
         if (status == WEFT_OK && then != value_of(options, f))
@@ -235,7 +288,7 @@ weft_status weft__rewards_add(weft_reward_report *report, const weft_batch *batc
     if (batch->examples == WEFT_EXAMPLES_SCORED)
         return weft__policy_add(&report->policy, batch, rewards);
     const int64_t n = weft__batch_examples(batch);
-    const int64_t rows = n * weft__rows_per_example(batch->examples);
+    const int64_t rows = n * weft__rows_per_example(batch->examples, batch->texts);
     const bool labelled = batch->examples == WEFT_EXAMPLES_LABELLED,
                pairs = batch->examples == WEFT_EXAMPLES_PAIRS;
     float *values = weft_calloc(3 * (size_t)n + 1, sizeof *values);

@@ -33,7 +33,20 @@ weft_array *weft__row_means(const weft_batch *batch, weft_array *losses);
 /* The values (B) of chosen rows minus those of rejected rows, for a batch of pairs: (pairs). */
 weft_array *weft__pair_difference(const weft_batch *batch, weft_array *values);
 
-/* The weight of a batch of pairs: its number of pairs. */
+/* The vectors (B, D) float32 of the rows of a batch of texts. */
+weft_array *weft__text_vectors(weft_model *model, const weft_batch *batch,
+                               const weft_objective_options *options, bool checkpoint);
+
+/* The mean loss of a batch from its vectors, for an objective with `compare`. */
+weft_array *weft__objective_compare(const weft_objective *objective, weft_array *vectors,
+                                    const weft_batch *batch, const weft_objective_options *options);
+
+/* The summed loss of a batch, for any objective; *rewards may become NULL. */
+weft_array *weft__objective_loss(const weft_objective *objective, weft_model *model,
+                                 const weft_batch *batch, const weft_objective_options *options,
+                                 bool checkpoint, weft_array **rewards);
+
+/* The weight of a batch of pairs or texts: its number of examples. */
 double weft__pair_weight(const weft_batch *batch, const weft_objective_options *options);
 
 /* ---- the run's objective -------------------------------------------------------------------- */

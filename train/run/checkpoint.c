@@ -13,7 +13,9 @@
 #include "core/io/temporary.h"
 #include "models/convert/convert.h"
 #include "optim/optim.h"
+#include "train/adapter/adapter.h"
 #include "train/run/number.h"
+#include "weft/batch.h"
 
 enum { VERSION = 2 };
 
@@ -261,14 +263,19 @@ static weft_status write_weights(const weft_trainer *trainer, const char *path)
     weft_model *model = trainer->model;
     const weft_trainer_options *o = &trainer->o;
     const bool adapted = weft_nn_lora_count(weft_model_module(model)) > 0;
-    weft_status status =
-        adapted ? weft_adapter_save(model, path, o->base_name) : weft_model_save(model, path);
+    weft_status status = !adapted ? weft_model_save(model, path)
+                         : o->objective->compare
+                             ? weft__adapter_save_for(model, path, o->base_name, true)
+                             : weft_adapter_save(model, path, o->base_name);
     if (status == WEFT_OK && o->tokenizer_path)
         status = weft_tokenizer_copy(o->tokenizer_path, path);
     if (status == WEFT_OK && o->tokenizer_path && !adapted) /* generation_config.json */
         status = weft__text_files_copy(o->tokenizer_path, path, false);
     if (status == WEFT_OK && o->tokenizer)
         status = weft_tokenizer_save(o->tokenizer, path);
+    if (status == WEFT_OK && o->objective->compare && o->objective_options.embed)
+        status = weft_embed_settings_save(o->objective_options.embed,
+                                          weft_model_info_of(model)->hidden_size, path);
     char *file = o->chat_template ? weft_format("%s/chat_template.jinja", path) : NULL;
     if (status == WEFT_OK && o->chat_template)
         status = file ? weft_file_write(file, o->chat_template, strlen(o->chat_template))

@@ -1,0 +1,81 @@
+/* cli/train_embed.c -- weft train --task embed: how texts become vectors, and their prompts. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "cli/train.h"
+
+weft_status embed_read_dimensions(const char *list, weft_dims *out)
+{
+    *out = (weft_dims){.n = 0};
+    for (const char *at = list; at && *at != '\0';) {
+        char *end;
+        const long long number = strtoll(at, &end, 10);
+        if (end == at || (*end != ',' && *end != '\0') || number < 1 || number > INT32_MAX ||
+            out->n == (int)(sizeof out->at / sizeof *out->at))
+            return weft_fail(WEFT_INVALID,
+                             "--dimensions: expected positive numbers as in 384,128, "
+                             "got '%s'",
+                             weft_printable(list));
+        out->at[out->n++] = number;
+        at = *end == ',' ? end + 1 : end;
+    }
+    return WEFT_OK;
+}
+
+/* Replaces a text by that of an option. */
+static weft_status replace(char **text, const char *option)
+{
+    if (option == NULL)
+        return WEFT_OK;
+    weft_free(*text);
+    *text = weft_strdup(option);
+    return *text ? WEFT_OK : weft_fail(WEFT_MEMORY, "out of memory for a prompt");
+}
+
+weft_status embed_open(const char *path, const embed_choice *choice, weft_embed_settings *out)
+{
+    weft_embed_settings_free(out);
+    weft_status status = weft_embed_settings_load(path, NULL, out);
+    if (status == WEFT_OK)
+        status = replace(&out->query_prompt, choice->query_prompt);
+    if (status == WEFT_OK)
+        status = replace(&out->passage_prompt, choice->passage_prompt);
+    if (choice->pooling >= 0) {
+        weft_nn_free(out->dense);
+        out->dense = NULL;
+        out->found = out->normalize = false;
+        out->pooling = (weft_pooling)choice->pooling;
+    }
+    return status;
+}
+
+weft_status train_open_embed(const train_values *v, train_run *r, weft_dataset_options *o)
+{
+    if (v->task != TRAIN_EMBED)
+        return WEFT_OK;
+    weft_status status = embed_open(r->path, &v->embed, &r->embed);
+    const bool given = cli_is_set(&cli_train, &v->given, cli_option_named(&cli_train, "length"));
+    const int64_t most = r->embed.max_tokens;
+    if (status == WEFT_OK && v->full && r->embed.dense)
+        status = weft_fail(WEFT_UNSUPPORTED,
+                           "%s: --full: the linears of its modules.json are not trained: "
+                           "unsupported",
+                           r->path);
+    o->length = (!given && most > 0 && most < v->length ? most : v->length) + 1;
+    o->query_prompt = r->embed.query_prompt;
+    o->passage_prompt = r->embed.passage_prompt;
+    r->embed.max_tokens = o->length - 1;
+    return status;
+}
+
+weft_objective_options train_objective_options(const train_values *v, const train_run *r)
+{
+    weft_objective_options o = v->trainer.objective_options;
+    if (v->task == TRAIN_EMBED) {
+        o.embed = &r->embed;
+        (void)embed_read_dimensions(v->dimensions, &o.dimensions); /* checked by train_read_texts */
+    }
+    return o;
+}

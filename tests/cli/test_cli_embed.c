@@ -1,0 +1,204 @@
+/* tests/cli/test_cli_embed.c -- weft train --task embed: adapters and whole models, their vectors,
+ * resumed runs, and usage errors. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "tests/cli/command.h"
+
+enum { ROWS = 24, MOST = 1024 };
+
+static const char *pairs(void)
+{
+    static char text[8192];
+    text[0] = '\0';
+    for (int i = 0; i < ROWS; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text),
+                 "{\"anchor\": \"question %d about %c\", \"positive\": \"answer %d: %c%c\"}\n", i,
+                 'a' + i, i, 'a' + i, 'b' + i % 9);
+    return text_file("pairs.jsonl", text);
+}
+
+static const char *model(const char *name)
+{
+    static char path[512];
+    char relative[64];
+    snprintf(relative, sizeof relative, "models/%s", name);
+    const bool story = strcmp(name, "storyteller") == 0;
+    snprintf(path, sizeof path, "%s",
+             story ? check_source("examples/storyteller") : check_fixture(relative));
+    return path;
+}
+
+/* Trains in a folder of this name, whose path is returned. */
+static const char *train(const char *name, const char *base, const char *more)
+{
+    static char out[512];
+    snprintf(out, sizeof out, "%s", check_temporary(name));
+    const output o = weft_command(NULL,
+                                  "train %s --task embed --data %s --steps 4 --batch-size 6 "
+                                  "--lr 1e-2 --out %s %s",
+                                  model(base), pairs(), out, more);
+    if (!CHECK_EQ_INT(o.code, 0))
+        CHECK_FAIL("%s", o.err);
+    return out;
+}
+
+/* The vector that weft embed prints. */
+static int embed(const char *arguments, double out[MOST])
+{
+    const output o = weft_command(NULL, "embed %s 'question 3 about d'", arguments);
+    if (!CHECK_EQ_INT(o.code, 0))
+        CHECK_FAIL("%s", o.err);
+    int n = 0;
+    for (char *at = o.out, *end; n < MOST; at = end, n++) {
+        out[n] = strtod(at, &end);
+        if (end == at)
+            break;
+    }
+    return n;
+}
+
+static double distance(const double *a, const double *b, int n)
+{
+    double worst = 0;
+    for (int i = 0; i < n; i++)
+        worst = fmax(worst, fabs(a[i] - b[i]));
+    return worst;
+}
+
+/* The loss falls, the vectors change, and a merged adapter gives the same ones. */
+static void adapters_change_vectors(void)
+{
+    double before[MOST], adapted[MOST], merged[MOST];
+    char line[2048], out[512];
+    snprintf(out, sizeof out, "%s", train("adapter", "bert", "--json --micro-batch 2"));
+    const int n = embed(model("bert"), before);
+    snprintf(line, sizeof line, "%s --adapter %s/last", model("bert"), out);
+    CHECK_EQ_INT(embed(line, adapted), n);
+    CHECK(n == 32 && distance(before, adapted, n) > 1e-4);
+    snprintf(line, sizeof line, "%s-merged", out);
+    const output o = weft_command(NULL, "fuse %s %s/last %s", model("bert"), out, line);
+    if (!CHECK_EQ_INT(o.code, 0))
+        CHECK_FAIL("%s", o.err);
+    CHECK_EQ_INT(embed(line, merged), n);
+    CHECK_CLOSE(distance(adapted, merged, n), 0, 1e-6);
+    CHECK_EQ_INT(shell_command(NULL,
+                               "grep -q FEATURE_EXTRACTION %s/last/adapter_config.json && "
+                               "test -e %s/last/1_Pooling/config.json",
+                               out, out)
+                     .code,
+                 0);
+}
+
+/* The folder of a whole model says how its vectors are made. */
+static void whole_models_have_their_modules(void)
+{
+    double before[MOST], after[MOST];
+    char out[512], last[600];
+    snprintf(out, sizeof out, "%s", train("whole", "bert", "--full"));
+    snprintf(last, sizeof last, "%s/last", out);
+    const int n = embed(model("bert"), before);
+    CHECK_EQ_INT(embed(last, after), n);
+    CHECK(distance(before, after, n) > 1e-3);
+    CHECK_EQ_INT(
+        shell_command(NULL, "cmp %s/modules.json %s/modules.json", model("bert"), last).code, 0);
+    output o = shell_command(NULL, "grep -c . %s/metrics.jsonl", out);
+    CHECK_EQ_INT(atoi(o.out), 4);
+}
+
+/* A decoder without modules.json: the pooling and the prompts of the options are saved. */
+static void decoders_become_embedders(void)
+{
+    double last[MOST], own[MOST];
+    char out[512], line[1024];
+    snprintf(out, sizeof out, "%s",
+             train("decoder", "storyteller",
+                   "--full --pooling last --query-prompt 'query: ' --dimensions 32,16"));
+    snprintf(line, sizeof line, "%s/last", out);
+    const int n = embed(line, own);
+    snprintf(line, sizeof line, "%s/last --pooling last", out);
+    CHECK_EQ_INT(embed(line, last), n);
+    CHECK(n > 0 && distance(own, last, n) == 0);
+    snprintf(line, sizeof line, "%s/last --prompt query", out);
+    CHECK_EQ_INT(embed(line, own), n);
+    CHECK(distance(own, last, n) > 0);
+}
+
+static void resumed_runs_end_alike(void)
+{
+    char out[512];
+    snprintf(out, sizeof out, "%s",
+             train("resumed", "bert",
+                   "--save-every 2 --dropout 0.2 --val-split 0.2 --seed 3 --micro-batch 3"));
+    const output o =
+        shell_command(NULL,
+                      "cd %s && cp -r last first && rm -rf step-4 && %s train --out . --resume && "
+                      "cmp first/adapter_model.safetensors last/adapter_model.safetensors",
+                      out, check_built("cli/weft"));
+    if (!CHECK_EQ_INT(o.code, 0))
+        CHECK_FAIL("%s%s", o.out, o.err);
+}
+
+static void a_dry_run_measures(void)
+{
+    const output o =
+        weft_command(NULL, "train %s --task embed --data %s --batch-size 6 --dry-run --json",
+                     model("bert"), pairs());
+    if (!CHECK_EQ_INT(o.code, 0))
+        CHECK_FAIL("%s", o.err);
+    CHECK_CONTAINS(o.out, "\"memory\"");
+}
+
+static void usage_errors_name_the_option(void)
+{
+    static const struct {
+        const char *arguments, *message;
+    } cases[] = {
+        {"--objective ranking", "--objective ranking is for --task embed"},
+        {"--task embed --objective dpo", "--objective dpo is for --task generate"},
+        {"--task embed --margin 3", "--margin is not an option of this --objective"},
+        {"--task embed --dimensions 3,x", "--dimensions: expected positive numbers"},
+        {"--query-prompt x", "--query-prompt is for --task embed"},
+        {"--pooling last", "--pooling is for --task embed"},
+        {"--task embed --train-on last", "--train-on is not for --task embed"},
+        {"--task embed --pack", "--pack is not for --task embed"},
+        {"--task embed --compile", "--compile is not for --task embed"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const output o = weft_command(NULL, "train %s --data %s --out %s %s", model("bert"),
+                                      pairs(), check_temporary("usage"), cases[i].arguments);
+        CHECK_EQ_INT(o.code, 2);
+        CHECK_CONTAINS(o.err, cases[i].message);
+    }
+    const output o =
+        weft_command(NULL, "train %s --task embed --objective cosent --data %s --out %s",
+                     model("bert"), pairs(), check_temporary("scores"));
+    CHECK_EQ_INT(o.code, 1);
+    CHECK_CONTAINS(o.err, "objective cosent: data: missing column labels");
+}
+
+static void data_shows_examples(void)
+{
+    const output o = weft_command(NULL, "data %s %s --task embed --json", model("bert"), pairs());
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "\"samples\": 48");
+    CHECK_CONTAINS(o.out, "\"texts\": 2, \"scored\": false");
+    const output shown = weft_command(NULL, "data %s %s --task embed --show 2 --query-prompt 'Q: '",
+                                      model("bert"), pairs());
+    CHECK_EQ_INT(shown.code, 0);
+    CHECK_CONTAINS(shown.out, "examples   24 of 2 texts");
+    CHECK_CONTAINS(shown.out, "sample 1, anchor");
+    CHECK_CONTAINS(shown.out, "sample 2, positive");
+    const output lines =
+        weft_command(NULL, "data %s %s --task embed --jsonl", model("bert"), pairs());
+    CHECK_EQ_INT(lines.code, 0);
+    CHECK_CONTAINS(lines.out, "\"text\": \"anchor\", \"segments\": [{");
+}
+
+CHECK_MAIN("cli_embed", CHECK_CASE(adapters_change_vectors),
+           CHECK_CASE(whole_models_have_their_modules), CHECK_CASE(decoders_become_embedders),
+           CHECK_CASE(resumed_runs_end_alike), CHECK_CASE(a_dry_run_measures),
+           CHECK_CASE(usage_errors_name_the_option), CHECK_CASE(data_shows_examples))

@@ -1,0 +1,464 @@
+/* tests/train/test_embed.c -- objectives that compare vectors of texts, against
+ * sentence-transformers': every loss and gradient norm; batches that are computed in parts; what is
+ * refused; and the data. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "tests/train/runs.h"
+#include "weft/batch.h"
+
+enum { STEPS = 8, EXAMPLES = 5, MOST_TEXTS = 4, MOST_LENGTH = 16 };
+
+typedef struct golden {
+    const char *name, *objective;
+    const char *model; /* NULL: bert */
+    weft_objective_options options;
+} golden;
+
+static const golden goldens[] = {
+    {"ranking", "ranking", NULL, {.scale = 0}},
+    {"negatives", "ranking", NULL, {.scale = 0}},
+    {"equal", "ranking", NULL, {.scale = 0}},
+    {"cached", "ranking", NULL, {.scale = 0}},
+    {"triplet", "triplet", NULL, {.scale = 0}},
+    {"cosent", "cosent", NULL, {.scale = 0}},
+    {"cosine", "cosine", NULL, {.scale = 0}},
+    {"dimensions", "ranking", NULL, {.dimensions = {.n = 3, .at = {32, 16, 8}}}},
+    {"decoder", "ranking", "embedder-qwen3", {.scale = 0}},
+};
+enum { N_GOLDENS = sizeof goldens / sizeof *goldens };
+
+typedef struct numbers {
+    int texts;
+    int64_t length;
+    int32_t ids[STEPS * MOST_TEXTS * EXAMPLES * MOST_LENGTH];
+    int32_t lengths[STEPS * MOST_TEXTS * EXAMPLES];
+    float scores[STEPS * EXAMPLES];
+    double loss[STEPS], norm[STEPS];
+    bool scored;
+} numbers;
+
+static bool read_golden(const char *name, numbers *out)
+{
+    char path[128];
+    weft_safetensors *file;
+    snprintf(path, sizeof path, "train/embed/%s.safetensors", name);
+    if (!CHECK_OK(weft_safetensors_open(check_fixture(path), &file)))
+        return false;
+    weft_scope_open();
+    weft_array *ids = weft_safetensors_get(file, "ids"); /* (STEPS, rows, length) */
+    weft_array *lengths = weft_safetensors_get(file, "lengths");
+    out->texts = (int)weft_dim(ids, 1) / EXAMPLES;
+    out->length = weft_dim(ids, 2);
+    bool good =
+        CHECK(out->texts <= MOST_TEXTS && out->length <= MOST_LENGTH) &&
+        CHECK_OK(weft_read(ids, WEFT_INT32, out->ids, weft_size(ids))) &&
+        CHECK_OK(weft_read(lengths, WEFT_INT32, out->lengths, weft_size(lengths))) &&
+        CHECK_OK(weft_read(weft_safetensors_get(file, "loss"), WEFT_FLOAT64, out->loss, STEPS)) &&
+        CHECK_OK(
+            weft_read(weft_safetensors_get(file, "grad_norm"), WEFT_FLOAT64, out->norm, STEPS));
+    out->scored = weft_safetensors_find(file, "scores") >= 0;
+    if (good && out->scored)
+        good = CHECK_OK(weft_read(weft_safetensors_get(file, "scores"), WEFT_FLOAT32, out->scores,
+                                  STEPS * EXAMPLES));
+    weft_scope_close(NULL);
+    weft_safetensors_close(file);
+    return good;
+}
+
+/* Adds an example; text k is that of row `first` + k * EXAMPLES. */
+static weft_status add_example(weft_dataset *d, const numbers *n, int64_t first, const float *score)
+{
+    int32_t ids[MOST_TEXTS][MOST_LENGTH + 1] = {{0}};
+    float weights[MOST_TEXTS][MOST_LENGTH + 1] = {{0}};
+    weft_sample texts[MOST_TEXTS];
+    for (int k = 0; k < n->texts; k++) {
+        const int64_t row = first + (int64_t)k * EXAMPLES;
+        const int32_t length = n->lengths[row];
+        memcpy(ids[k], n->ids + row * n->length, (size_t)length * sizeof(int32_t));
+        weights[k][length] = 1;
+        texts[k] = (weft_sample){ids[k], weights[k], length + 1, 0};
+    }
+    return weft_dataset_add_texts(d, texts, n->texts, score);
+}
+
+static weft_dataset *dataset_of(const numbers *n, int step)
+{
+    weft_dataset *d = NULL;
+    CHECK_OK(weft_dataset_new(0, &d));
+    for (int64_t e = 0; d && e < EXAMPLES; e++)
+        CHECK_OK(add_example(d, n, (int64_t)step * n->texts * EXAMPLES + e,
+                             n->scored ? &n->scores[step * EXAMPLES + e] : NULL));
+    return d;
+}
+
+typedef struct setting {
+    weft_model *model;
+    weft_embed_settings embed;
+    weft_trainer *trainer;
+} setting;
+
+static bool open_setting(const golden *g, int64_t micro, bool adapter, setting *s)
+{
+    char path[128];
+    snprintf(path, sizeof path, "models/%s", g->model ? g->model : "bert");
+    *s = (setting){0};
+    if (!CHECK_OK(weft_model_load(check_fixture(path), NULL, &s->model)) ||
+        !CHECK_OK(weft_embed_settings_load(check_fixture(path), NULL, &s->embed)))
+        return false;
+    weft_module *tree = weft_model_module(s->model);
+    if (adapter) {
+        weft_random_seed(5);
+        CHECK_OK(weft_nn_lora_inject(
+            tree, &(weft_nn_lora_options){.rank = 4,
+                                          .alpha = 8,
+                                          .dropout = 0.3,
+                                          .targets = (const char *[]){WEFT_LORA_ALL_LINEAR},
+                                          .n_targets = 1}));
+    } else {
+        weft_nn_unfreeze(tree);
+    }
+    weft_trainer_options o = {.objective = weft_objective_named(g->objective),
+                              .objective_options = g->options,
+                              .micro_batch = micro,
+                              .lr = 1e-3,
+                              .weight_decay = 0.01};
+    o.objective_options.embed = &s->embed;
+    return CHECK_OK(weft_trainer_new(s->model, &o, &s->trainer));
+}
+
+static void close_setting(setting *s)
+{
+    weft_trainer_free(s->trainer);
+    weft_embed_settings_free(&s->embed);
+    weft_model_free(s->model);
+}
+
+/* One update with the examples of a step. */
+static bool step(setting *s, const numbers *n, int i, weft_train_report *report)
+{
+    weft_dataset *data = dataset_of(n, i);
+    weft_batches *batches = NULL;
+    weft_batch batch = {0};
+    const bool good = CHECK_OK(weft_batches_new(data, EXAMPLES, 0, &batches)) &&
+                      CHECK_OK(weft_batches_at(batches, 0, &batch)) &&
+                      CHECK_OK(weft_trainer_step(s->trainer, &batch, 1, 1, report));
+    weft_batch_free(&batch);
+    weft_batches_free(batches);
+    weft_dataset_free(data);
+    return good;
+}
+
+static void run(const golden *g, int64_t micro)
+{
+    numbers n;
+    setting s;
+    double loss = 0, norm = 0;
+    if (!read_golden(g->name, &n))
+        return;
+    if (open_setting(g, micro, false, &s)) {
+        weft_train_report r = {0};
+        for (int i = 0; i < STEPS && step(&s, &n, i, &r); i++) {
+            loss = fmax(loss, fabs(r.loss / n.loss[i] - 1));
+            norm = fmax(norm, fabs(r.grad_norm / n.norm[i] - 1));
+        }
+    }
+    printf("  %s, %lld at a time: worst relative difference of loss %.2g, norm %.2g\n", g->name,
+           (long long)micro, loss, norm);
+    CHECK_CLOSE(loss, 0, 4e-6); /* float32 in another order of addition: up to 1.7e-6 is measured */
+    CHECK_CLOSE(norm, 0, 6e-6);
+    close_setting(&s);
+}
+
+static void every_loss_is_sentence_transformers(void)
+{
+    for (int i = 0; i < N_GOLDENS; i++)
+        run(&goldens[i], 0);
+}
+
+static void parts_give_the_same_losses(void)
+{
+    for (int i = 0; i < N_GOLDENS; i++) {
+        for (int64_t micro = 1; micro < EXAMPLES; micro += check_few() ? 3 : 1)
+            run(&goldens[i], micro);
+    }
+}
+
+/* Dropout is drawn for each row of the batch, and again with the same numbers. */
+static void parts_have_the_dropout_of_the_batch(void)
+{
+    numbers n;
+    weft_train_report whole = {0}, parts = {0};
+    if (!read_golden("negatives", &n))
+        return;
+    for (int i = 0; i < 2; i++) {
+        setting s;
+        weft_train_report *r = i ? &parts : &whole;
+        if (open_setting(&goldens[1], i ? 2 : 0, true, &s)) {
+            for (int k = 0; k < 3; k++)
+                step(&s, &n, k, r);
+        }
+        close_setting(&s);
+    }
+    CHECK_RELATIVE(parts.loss, whole.loss, 1e-5);
+    CHECK_RELATIVE(parts.grad_norm, whole.grad_norm, 1e-5);
+}
+
+/* ---- what is refused ------------------------------------------------------------------------ */
+
+static void other_data_is_refused(void)
+{
+    numbers n;
+    setting s;
+    if (!read_golden("ranking", &n) || !open_setting(&goldens[4], 0, false, &s))
+        return;
+    weft_dataset *data = dataset_of(&n, 0);
+    weft_batches *batches = NULL;
+    weft_batch batch = {0};
+    if (CHECK_OK(weft_batches_new(data, EXAMPLES, 0, &batches)) &&
+        CHECK_OK(weft_batches_at(batches, 0, &batch))) {
+        CHECK_STATUS(weft_trainer_step(s.trainer, &batch, 1, 1, NULL), WEFT_INVALID);
+        CHECK_CONTAINS(weft_error_message(), "triplet: batch: expected examples of 3 texts, got 2");
+    }
+    CHECK_STATUS(weft_batches_new_packed(data, EXAMPLES, 0, 0, &(weft_batches *){NULL}),
+                 WEFT_UNSUPPORTED);
+    const float score = 1;
+    CHECK_STATUS(add_example(data, &n, 0, &score), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "the example has a score, those before it have none");
+    n.texts = 1;
+    CHECK_STATUS(add_example(data, &n, 0, NULL), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "expected 2 texts as before, got 1");
+    weft_batch_free(&batch);
+    weft_batches_free(batches);
+    weft_dataset_free(data);
+    close_setting(&s);
+}
+
+static void trainers_name_what_is_unsupported(void)
+{
+    static const struct {
+        weft_trainer_options o;
+        weft_status status;
+        const char *message;
+    } cases[] = {
+        {{.objective = &weft_objective_ranking, .compile = true},
+         WEFT_UNSUPPORTED,
+         "compile: objective ranking is unsupported"},
+        {{.objective = &weft_objective_cosine, .objective_options.scale = 3},
+         WEFT_INVALID,
+         "objective cosine: it has no option scale"},
+        {{.objective = &weft_objective_dpo, .objective_options.dimensions = {.n = 1, .at = {3}}},
+         WEFT_INVALID,
+         "objective dpo: it has no option dimensions"},
+        {{.objective = &weft_objective_ranking,
+          .objective_options.dimensions = {.n = 1, .at = {-3}}},
+         WEFT_INVALID,
+         "dimensions: expected positive numbers, got -3"},
+        {{.objective = &weft_objective_supervised},
+         WEFT_UNSUPPORTED,
+         "bert models are encoders, for which objective supervised is unsupported"},
+    };
+    weft_model *model = NULL;
+    if (!CHECK_OK(weft_model_load(check_fixture("models/bert"), NULL, &model)))
+        return;
+    weft_nn_unfreeze(weft_model_module(model));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        weft_trainer *trainer = NULL;
+        CHECK_STATUS(weft_trainer_new(model, &cases[i].o, &trainer), cases[i].status);
+        CHECK_CONTAINS(weft_error_message(), cases[i].message);
+        weft_trainer_free(trainer);
+    }
+    weft_model_free(model);
+}
+
+static void more_dimensions_than_the_vectors_have_fail(void)
+{
+    static const golden wide = {
+        "ranking", "ranking", NULL, {.dimensions = {.n = 2, .at = {16, 33}}}};
+    numbers n;
+    setting s;
+    if (!read_golden("ranking", &n) || !open_setting(&wide, 0, false, &s))
+        return;
+    weft_dataset *data = dataset_of(&n, 0);
+    weft_batches *batches = NULL;
+    weft_batch batch = {0};
+    if (CHECK_OK(weft_batches_new(data, EXAMPLES, 0, &batches)) &&
+        CHECK_OK(weft_batches_at(batches, 0, &batch))) {
+        CHECK(weft_trainer_step(s.trainer, &batch, 1, 1, NULL) != WEFT_OK);
+        CHECK_CONTAINS(weft_error_message(), "expected at most the 32 of the vectors, got 33");
+    }
+    weft_batch_free(&batch);
+    weft_batches_free(batches);
+    weft_dataset_free(data);
+    close_setting(&s);
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+static const weft_dataset_options texts = {.examples = WEFT_EXAMPLES_TEXTS, .length = 13};
+
+/* Loads a file with these contents. */
+static weft_status load(const char *name, const char *contents, const weft_dataset_options *o,
+                        weft_dataset **out)
+{
+    weft_tokenizer *tokenizer = NULL;
+    const char *path = check_temporary(name);
+    CHECK_OK(weft_file_write(path, contents, strlen(contents)));
+    CHECK_OK(weft_tokenizer_load(check_fixture("models/bert"), &tokenizer));
+    *out = NULL;
+    const weft_status status = weft_dataset_load(path, tokenizer, o, 0, out, NULL);
+    weft_tokenizer_free(tokenizer);
+    return status;
+}
+
+static void rows_become_examples(void)
+{
+    static const struct {
+        const char *name, *contents;
+        int64_t texts;
+        bool scored;
+    } cases[] = {
+        {"a.jsonl", "{\"anchor\": \"one\", \"positive\": \"two\"}\n", 2, false},
+        {"b.jsonl", "{\"passage\": \"two\", \"query\": \"one\", \"id\": 7}\n", 2, false},
+        {"c.jsonl", "{\"query\": \"one\", \"negative\": \"x\", \"answer\": \"two\"}\n", 3, false},
+        {"d.jsonl", "{\"anchor\": \"one\", \"positive\": \"two\", \"negatives\": [\"x\", \"y\"]}\n",
+         4, false},
+        {"e.jsonl",
+         "{\"anchor\": \"one\", \"positive\": \"two\", \"negative_1\": \"x\", "
+         "\"negative_2\": \"y\"}\n",
+         4, false},
+        {"f.csv", "sentence1,sentence2,score\none,two,0.25\n", 2, true},
+        {"g.jsonl", "{\"left\": \"one\", \"right\": \"two\", \"label\": 1}\n", 2, true},
+    };
+    weft_dataset *first = NULL;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        weft_dataset *d = NULL;
+        if (!CHECK_OK(load(cases[i].name, cases[i].contents, &texts, &d)))
+            continue;
+        const weft_dataset_info info = weft_dataset_info_of(d);
+        CHECK_EQ_INT(info.examples, WEFT_EXAMPLES_TEXTS);
+        CHECK_EQ_INT(info.texts, cases[i].texts);
+        CHECK_EQ_INT(info.samples, cases[i].texts);
+        CHECK_EQ_INT(info.scored, cases[i].scored);
+        for (int64_t k = 0; first && k < 2; k++) { /* anchor and positive are those of case 0 */
+            const weft_sample got = weft_dataset_at(d, k), expected = weft_dataset_at(first, k);
+            CHECK_EQ_INT(got.length, expected.length);
+            CHECK_BYTES(got.ids, expected.ids, (size_t)expected.length * sizeof *got.ids);
+        }
+        if (first)
+            weft_dataset_free(d);
+        else
+            first = d;
+    }
+    weft_dataset_free(first);
+}
+
+/* The prompt is part of the text, special tokens stay, and long texts lose their last tokens. */
+static void texts_have_prompts_and_a_length(void)
+{
+    weft_dataset_options o = texts;
+    weft_dataset *d = NULL;
+    weft_tokenizer *tokenizer = NULL;
+    int32_t *ids = NULL;
+    size_t n = 0;
+    o.query_prompt = "query: ";
+    o.passage_prompt = "passage: ";
+    o.length = 6;
+    CHECK_OK(weft_tokenizer_load(check_fixture("models/bert"), &tokenizer));
+    if (CHECK_OK(
+            load("p.jsonl", "{\"anchor\": \"a\", \"positive\": \"a a a a a a a a\"}\n", &o, &d)) &&
+        CHECK_OK(weft_tokenizer_encode(tokenizer, "query: a", 8, WEFT_TOKENIZER_ADD_SPECIAL, &ids,
+                                       &n))) {
+        const weft_sample anchor = weft_dataset_at(d, 0), positive = weft_dataset_at(d, 1);
+        const bool long_anchor = n > 5;
+        n = weft_tokenizer_truncate(tokenizer, ids, n, 5);
+        CHECK_EQ_INT(anchor.length, (int64_t)n + 1);
+        CHECK_BYTES(anchor.ids, ids, n * sizeof *ids);
+        CHECK_EQ_INT(positive.length, 6);
+        CHECK_EQ_INT(positive.ids[4], ids[n - 1]); /* the last special token */
+        CHECK_EQ_INT(weft_dataset_info_of(d).truncated, 1 + (long_anchor ? 1 : 0));
+    }
+    weft_free(ids);
+    weft_tokenizer_free(tokenizer);
+    weft_dataset_free(d);
+}
+
+static void malformed_rows_name_what_is_missing(void)
+{
+    static const struct {
+        const char *contents, *message;
+    } cases[] = {
+        {"{\"anchor\": \"one\"}\n", ":1: expected at least two texts, \"anchor\" and \"positive\""},
+        {"{\"anchor\": 3, \"positive\": \"two\"}\n", "anchor: expected string, got integer"},
+        {"{\"anchor\": \"a\", \"positive\": \"b\"}\n{\"anchor\": \"a\", \"positive\": \"b\", "
+         "\"negative\": \"c\"}\n",
+         ":2: dataset: expected 2 texts as before, got 3"},
+        {"{\"anchor\": \"a\", \"positive\": \"b\", \"score\": \"high\"}\n",
+         "score: expected a number, got 'high'"},
+        {"{\"anchor\": \"a\", \"positive\": \"b\", \"score\": 1}\n{\"anchor\": \"a\", "
+         "\"positive\": \"b\"}\n",
+         ":2: dataset: the example has no score, those before it have one"},
+        {"[3]\n", "expected"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        weft_dataset *d = NULL;
+        CHECK_STATUS(load("m.jsonl", cases[i].contents, &texts, &d), WEFT_INVALID);
+        CHECK_CONTAINS(weft_error_message(), cases[i].message);
+        weft_dataset_free(d);
+    }
+}
+
+/* A validation split keeps the texts and the score of an example together. */
+static void splits_and_caches_keep_examples(void)
+{
+    weft_tokenizer *tokenizer = NULL;
+    weft_dataset_options o = texts;
+    char contents[4096] = "";
+    for (int i = 0; i < 20; i++)
+        snprintf(contents + strlen(contents), sizeof contents - strlen(contents),
+                 "{\"anchor\": \"a%d\", \"positive\": \"b%d\", \"score\": %d}\n", i, i, i);
+    const char *path = check_temporary("split.jsonl");
+    CHECK_OK(weft_file_write(path, contents, strlen(contents)));
+    CHECK_OK(weft_tokenizer_load(check_fixture("models/bert"), &tokenizer));
+    char cache[512];
+    snprintf(cache, sizeof cache, "%s", check_temporary("tokens"));
+    o.cache = cache;
+    o.tokenizer_path = check_fixture("models/bert");
+    for (int i = 0; i < 2; i++) {
+        weft_dataset *d = NULL, *validation = NULL;
+        if (CHECK_OK(weft_dataset_load(path, tokenizer, &o, 0.25, &d, &validation))) {
+            const weft_dataset_info a = weft_dataset_info_of(d),
+                                    b = weft_dataset_info_of(validation);
+            CHECK_EQ_INT(a.cached, i == 1);
+            CHECK_EQ_INT(a.samples, 30);
+            CHECK_EQ_INT(b.samples, 10);
+            CHECK(a.scored && b.scored && a.texts == 2 && b.texts == 2);
+            weft_batches *batches = NULL;
+            weft_batch batch = {0};
+            float sum = 0, scores[5] = {0};
+            if (CHECK_OK(weft_batches_new(validation, 5, 0, &batches)) &&
+                CHECK_OK(weft_batches_at(batches, 0, &batch)) &&
+                CHECK_OK(weft_read(batch.labels, WEFT_FLOAT32, scores, 5))) {
+                for (int k = 0; k < 5; k++)
+                    sum += scores[k];
+                CHECK(sum >= 10); /* five different scores */
+                CHECK_EQ_INT(weft_dim(batch.tokens, 0), 10);
+            }
+            weft_batch_free(&batch);
+            weft_batches_free(batches);
+        }
+        weft_dataset_free(d);
+        weft_dataset_free(validation);
+    }
+    weft_tokenizer_free(tokenizer);
+}
+
+CHECK_MAIN("embed", CHECK_CASE(every_loss_is_sentence_transformers),
+           CHECK_CASE(parts_give_the_same_losses), CHECK_CASE(parts_have_the_dropout_of_the_batch),
+           CHECK_CASE(other_data_is_refused), CHECK_CASE(trainers_name_what_is_unsupported),
+           CHECK_CASE(more_dimensions_than_the_vectors_have_fail), CHECK_CASE(rows_become_examples),
+           CHECK_CASE(texts_have_prompts_and_a_length),
+           CHECK_CASE(malformed_rows_name_what_is_missing),
+           CHECK_CASE(splits_and_caches_keep_examples))
