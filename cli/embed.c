@@ -7,6 +7,7 @@
 #include "cli/inputs.h"
 #include "cli/profile.h"
 #include "cli/shared.h"
+#include "cli/train.h"
 
 typedef struct embed_values {
     const char *model, *file, *adapter, *prompt;
@@ -158,7 +159,7 @@ static int run(void *values)
     if (status == WEFT_OK)
         status = cli_inputs_read("embed", &v->texts, v->file, &texts);
     if (status == WEFT_OK)
-        status = weft_embed_settings_load(path, v->prompt, &settings);
+        status = embed_settings_of(path, v->adapter, v->prompt, &settings);
     if (status == WEFT_OK)
         status = weft_adapters_tokenizer(path, v->adapter, &tokenizer);
     if (status == WEFT_OK)

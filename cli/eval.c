@@ -26,13 +26,15 @@ static const cli_option options[] = {
              "another model, and print all in one table; may be given several times"},
     {.name = "task",
      .kind = CLI_CHOICE,
-     .value = "loss|exact|choices",
+     .value = "loss|exact|choices|retrieval",
      .fallback = "loss",
      AT(task),
-     .help = "what to measure. loss: the loss on the data. exact: generated answers, from rows "
-             "with prompt and answer (a text or an array of texts), or training rows. choices: the "
-             "most probable choice, from rows with prompt, choices and answer (an index from 0, or "
-             "a text)"},
+     .help =
+         "what to measure. loss: the loss on the data. exact: generated answers, from rows "
+         "with prompt and answer (a text or an array of texts), or training rows. choices: the "
+         "most probable choice, from rows with prompt, choices and answer (an index from 0, or "
+         "a text). retrieval: how well the vectors of queries find their passages, from rows of "
+         "weft train --task embed"},
     {.name = "chat",
      .kind = CLI_FLAG,
      AT(chat),
@@ -207,10 +209,11 @@ static weft_status measure(eval_run *run, const weft_task_rows *rows, bool profi
         out->n = p.targets;
         out->chunks = p.chunks;
     } else if (status == WEFT_OK) {
-        status = task == EVAL_EXACT     ? eval_exact(run, rows, out)
-                 : task == EVAL_CHOICES ? eval_choices(run, rows, out)
-                 : run->labels->n > 0   ? eval_classifier(run, out)
-                                        : eval_loss(run, out);
+        status = task == EVAL_EXACT       ? eval_exact(run, rows, out)
+                 : task == EVAL_CHOICES   ? eval_choices(run, rows, out)
+                 : task == EVAL_RETRIEVAL ? eval_retrieval(run, out)
+                 : run->labels->n > 0     ? eval_classifier(run, out)
+                                          : eval_loss(run, out);
     }
     close_run(run);
     cli_progress_clear(run->progress);
@@ -259,11 +262,12 @@ static const struct {
     unsigned tasks; /* a bit for each task that accepts it */
     const char *complaint;
 } limited[] = {
-    {"window", 1 << EVAL_LOSS, "--window is for --task loss"},
+    {"window", 1 << EVAL_LOSS | 1 << EVAL_RETRIEVAL, "--window is for --task loss and retrieval"},
     {"last", 1 << EVAL_LOSS, "--last is for --task loss"},
     {"context", 1 << EVAL_LOSS, "--context is for --task loss"},
-    {"long", 1 << EVAL_LOSS, "--long is for --task loss"},
-    {"token-cache", 1 << EVAL_LOSS, "--token-cache is for --task loss"},
+    {"long", 1 << EVAL_LOSS | 1 << EVAL_RETRIEVAL, "--long is for --task loss and retrieval"},
+    {"token-cache", 1 << EVAL_LOSS | 1 << EVAL_RETRIEVAL,
+     "--token-cache is for --task loss and retrieval"},
     {"chat", 1 << EVAL_EXACT | 1 << EVAL_CHOICES, "--chat is for --task exact and choices"},
     {"rows", 1 << EVAL_EXACT | 1 << EVAL_CHOICES, "--rows is for --task exact and choices"},
     {"details", 1 << EVAL_EXACT | 1 << EVAL_CHOICES, "--details is for --task exact and choices"},
@@ -298,7 +302,7 @@ static weft_status run_with(const eval_values *v, eval_result *results)
         status = cli_check_input(v->details, v->source.paths.at[i]);
     if (status == WEFT_OK && v->details && details == NULL)
         status = weft_fail(WEFT_MEMORY, "eval: out of memory for --details");
-    if (status == WEFT_OK && v->task != EVAL_LOSS)
+    if (status == WEFT_OK && (v->task == EVAL_EXACT || v->task == EVAL_CHOICES))
         status = eval_rows_read(v, &rows);
     if (status == WEFT_OK)
         status = measure_all(v, &rows, results, details);
@@ -367,6 +371,10 @@ const cli_command cli_eval = {
         "acc_norm divides the sum by the number of characters, as lm-evaluation-harness does. "
         "A space is inserted between prompt and choice unless one of them has white space "
         "there or the prompt is in a chat template.\n\n"
+        "--task retrieval ranks all passages of the rows for each query by the cosines of their "
+        "vectors, as weft embed makes them. ndcg@10 and mrr@10 value passages of the row among the "
+        "first ten, the earlier the more; recall@k is the share of them among the first k. "
+        "Negatives in the rows are passages as well, and equal texts are one.\n\n"
         "--context N prints the perplexity that llama.cpp's llama-perplexity computes with "
         "that context. The text is divided into chunks of N tokens; an incomplete last chunk "
         "is dropped. If the tokenizer adds a begin token, it replaces the first token of each "
@@ -377,6 +385,7 @@ const cli_command cli_eval = {
                "weft eval MODEL --data valid.jsonl --compare weft-run/best --compare fused\n"
                "weft eval MODEL --task exact --data questions.jsonl --chat\n"
                "weft eval MODEL --task choices --data choices.jsonl --compare weft-run/best\n"
+               "weft eval MODEL --task retrieval --data pairs.jsonl --compare weft-run/best\n"
                "weft eval MODEL --data wiki.test.raw --context 512 --chunks 100",
     CLI_TABLE(eval_values, arguments, options),
     .given = offsetof(eval_values, given),

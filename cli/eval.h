@@ -9,7 +9,7 @@
 #include "weft/task.h"
 
 /* The values of --task. */
-enum { EVAL_LOSS, EVAL_EXACT, EVAL_CHOICES };
+enum { EVAL_LOSS, EVAL_EXACT, EVAL_CHOICES, EVAL_RETRIEVAL };
 
 typedef struct eval_values {
     const char *model, *adapter, *details;
@@ -39,7 +39,7 @@ typedef struct eval_metric {
     bool share;     /* shown in percent */
 } eval_metric;
 
-enum { EVAL_METRICS = 2 };
+enum { EVAL_METRICS = 5 };
 
 typedef struct eval_result {
     const char *name; /* name of the subject */
@@ -86,6 +86,8 @@ weft_status eval_find_labels(const eval_subject *subjects, int n, weft_labels *o
 /* Measures the loss and the accuracy of a classifier. For a model without a classification head
  * they are those of a predictor that uses the label frequencies of the data. */
 weft_status eval_classifier(const eval_run *run, eval_result *out);
+/* Ranks the passages of --data for its queries. */
+weft_status eval_retrieval(const eval_run *run, eval_result *out);
 /* Measure the loss on --data, and for --context the perplexity by chunks. */
 weft_status eval_loss(const eval_run *run, eval_result *out);
 weft_status eval_perplexity(const eval_run *run, weft_perplexity *out);

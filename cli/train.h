@@ -232,6 +232,10 @@ weft_status embed_read_dimensions(const char *list, weft_dims *out);
 /* Reads the settings of the model at a path and replaces what the options choose. `out` is zeroed
  * or has earlier settings. */
 weft_status embed_open(const char *path, const embed_choice *choice, weft_embed_settings *out);
+/* The settings of a model with an adapter, or NULL: those beside the adapter, else the model's.
+ * `prompt` as in weft_embed_settings_load. */
+weft_status embed_settings_of(const char *path, const char *adapter, const char *prompt,
+                              weft_embed_settings *out);
 /* With --task embed: reads the settings and puts length and prompts into the dataset options. */
 weft_status train_open_embed(const train_values *v, train_run *r, weft_dataset_options *o);
 /* The objective's options of the run. */

@@ -1,6 +1,7 @@
 /* cli/train_embed.c -- weft train --task embed: how texts become vectors, and their prompts. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/common.h"
@@ -32,6 +33,15 @@ static weft_status replace(char **text, const char *option)
     weft_free(*text);
     *text = weft_strdup(option);
     return *text ? WEFT_OK : weft_fail(WEFT_MEMORY, "out of memory for a prompt");
+}
+
+weft_status embed_settings_of(const char *path, const char *adapter, const char *prompt,
+                              weft_embed_settings *out)
+{
+    char *own = adapter ? weft_format("%s/modules.json", adapter) : NULL;
+    const bool beside = own && access(own, R_OK) == 0;
+    weft_free(own);
+    return weft_embed_settings_load(beside ? adapter : path, prompt, out);
 }
 
 weft_status embed_open(const char *path, const embed_choice *choice, weft_embed_settings *out)

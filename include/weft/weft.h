@@ -51,6 +51,7 @@
 #include "weft/quantize.h"
 #include "weft/random.h"
 #include "weft/reduce.h"
+#include "weft/retrieval.h"
 #include "weft/session.h"
 #include "weft/shape.h"
 #include "weft/state.h"

@@ -37,10 +37,11 @@ static const char *train(const char *name, const char *base, const char *more)
 {
     static char out[512];
     snprintf(out, sizeof out, "%s", check_temporary(name));
-    const output o = weft_command(NULL,
-                                  "train %s --task embed --data %s --steps 4 --batch-size 6 "
-                                  "--lr 1e-2 --out %s %s",
-                                  model(base), pairs(), out, more);
+    const output o =
+        weft_command(NULL,
+                     "train %s --task embed --data %s %s --batch-size 6 "
+                     "--lr 1e-2 --out %s %s",
+                     model(base), pairs(), strstr(more, "--epochs") ? "" : "--steps 4", out, more);
     if (!CHECK_EQ_INT(o.code, 0))
         CHECK_FAIL("%s", o.err);
     return out;
@@ -198,7 +199,26 @@ static void data_shows_examples(void)
     CHECK_CONTAINS(lines.out, "\"text\": \"anchor\", \"segments\": [{");
 }
 
+/* Training on the rows makes their passages easier to find. */
+static void retrieval_is_measured(void)
+{
+    char out[512];
+    snprintf(out, sizeof out, "%s", train("measured", "bert", "--epochs 12"));
+    output o = weft_command(NULL, "eval %s --task retrieval --data %s --compare %s/last --json",
+                            model("bert"), pairs(), out);
+    if (!CHECK_EQ_INT(o.code, 0))
+        CHECK_FAIL("%s", o.err);
+    const char *change = strstr(o.out, "\"ndcg@10_change\": ");
+    if (CHECK(change != NULL))
+        CHECK(strtod(change + strlen("\"ndcg@10_change\": "), NULL) > 0.1);
+    CHECK_CONTAINS(o.out, "\"recall@100\": 1");
+    o = weft_command(NULL, "eval %s --task retrieval --data %s --rows 3", model("bert"), pairs());
+    CHECK_EQ_INT(o.code, 2);
+    CHECK_CONTAINS(o.err, "--rows is for --task exact and choices");
+}
+
 CHECK_MAIN("cli_embed", CHECK_CASE(adapters_change_vectors),
            CHECK_CASE(whole_models_have_their_modules), CHECK_CASE(decoders_become_embedders),
            CHECK_CASE(resumed_runs_end_alike), CHECK_CASE(a_dry_run_measures),
-           CHECK_CASE(usage_errors_name_the_option), CHECK_CASE(data_shows_examples))
+           CHECK_CASE(usage_errors_name_the_option), CHECK_CASE(data_shows_examples),
+           CHECK_CASE(retrieval_is_measured))

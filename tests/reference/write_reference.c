@@ -16,7 +16,8 @@ const char *const reference_headers[] = {
     "batch",        "inspect",    "tokenizer",   "train",   "adapter",  "objective", "ops",
     "version",      "stream",     "vulkan",      "cancel",  "probe",    "constrain", "cache",
     "prompt_cache", "state",      "chat",        "session", "engine",   "hub",       "bench",
-    "gguf",         "convert",    "group",       "trace",   "task",     "device",    NULL,
+    "gguf",         "convert",    "group",       "trace",   "task",     "device",    "retrieval",
+    NULL,
 };
 
 /* What differs from machine to machine in the last digits is not shown: numbers are rounded to four
