@@ -446,8 +446,8 @@ static void the_head_is_apart_from_the_body(void)
             const weft_model_info *info = weft_model_info_of(s.model);
             CHECK_EQ_INT(weft_dim(hidden, 2), info->hidden_size);
             CHECK_EQ_INT(weft_dim(weight, 0), info->vocab_size);
-            CHECK_EQ_INT(info->n_layers,
-                         weft_config_int(weft_model_config(s.model), "num_hidden_layers", 0));
+            CHECK_EQ_INT(info->n_layers, weft_config_int(weft_model_config(s.model),
+                                                         "num_hidden_layers", info->n_layers));
             CHECK_EQ_INT(info->max_positions,
                          weft_config_int(weft_model_config(s.model), "max_position_embeddings", 0));
             weft_array *expected = weft_safetensors_get(s.reference, "logits");
