@@ -29,6 +29,7 @@ typedef struct cpu_attention {
     const weft_tensor *first, *ends;
     int64_t B, L, S, H, Hk, D, Dv;
     int64_t own;         /* without causality: the key at the position of query 0 */
+    int64_t window;      /* at most S + L; 0: none */
     int64_t G;           /* query heads per key head */
     int64_t block;       /* queries per tile; its rows are (query, head of the group) */
     int64_t stripe;      /* queries of a stripe */

@@ -55,6 +55,7 @@ cpu_attention weft__cpu_attention_of(const weft_call *call, const weft_tensor *m
                        .Hk = k->shape.at[2],
                        .Dv = v->shape.at[3]};
     a.own = a.S - a.L;
+    a.window = smaller(a.params->window, a.S + a.L);
     if (a.params->has_first)
         a.first = &call->in[call->n_inputs - 1 - a.params->has_ends];
     if (a.params->has_ends)
@@ -104,7 +105,7 @@ static int64_t bound_of(const weft_tensor *bounds, int64_t b, int64_t l)
 /* Without `ends`: *to does not fall from query to query. */
 static void sees(const cpu_attention *a, int64_t b, int64_t l, int64_t *from, int64_t *to)
 {
-    const int64_t S = length_of(a, b), window = a->params->window;
+    const int64_t S = length_of(a, b), window = a->window;
     const int64_t own = l + (a->params->causal ? S - a->L : a->own); /* the query's own key */
     *from = 0;
     *to = S;

@@ -187,11 +187,13 @@ typedef struct weft_rope_params {
 /* attention: inputs q (B, L, H, D), k (B, S, Hk, D), v (B, S, Hk, Dv) [, mask] [, lengths, or
  * first and ends]. Outputs: o (B, L, H, Dv) in q's dtype, and the log-sum-exp (B, L, H) of the
  * scores after scale, softcap and mask, in the compute dtype. A query with no visible key has o = 0
- * and log-sum-exp -inf. scale is never 0. mask     rank 4, each dim 1 or that of (B, H, L, S): bool
- * (true: visible) or a float (added) lengths  int32 (B): how many keys each row of the batch has,
- * clipped to [0, S] first    int32 (B, L): the first key that each query sees ends     int32 (B,
- * L): the end of the keys that each query sees causal: query l sees keys j <= l + S - L. window >
- * 0: and those with |l + S - L - j| < window.
+ * and log-sum-exp -inf. scale is never 0.
+ *   mask     rank 4, each dim 1 or that of (B, H, L, S): bool (true: visible) or a float (added)
+ *   lengths  int32 (B): how many keys each row of the batch has, clipped to [0, S]
+ *   first    int32 (B, L): the first key that each query sees
+ *   ends     int32 (B, L): the end of the keys that each query sees
+ *
+ * causal: query l sees keys j <= l + S - L. window > 0: and those with |l + S - L - j| < window.
  *
  * attention_vjp: inputs q, k, v, o, lse, do [, mask] [, first] [, ends] -> dq, dk, dv in the dtypes
  * of q, k and v; never with lengths.

@@ -14,6 +14,11 @@ weft_array *weft__attention_bound(weft_array *bound, const char *name, int64_t B
         return weft_error_array("attention: %s: expected integers (B, L) = (%lld, %lld)", name,
                                 (long long)B, (long long)L);
     }
+    if (weft_dtype_size(weft_dtype_of(bound)) >= 4 && weft_dtype_of(bound) != WEFT_INT32) {
+        const weft_dtype dtype = weft_dtype_of(bound);
+        bound = weft_minimum(bound, weft_scalar_int(INT32_MAX, dtype));
+        bound = weft_maximum(bound, weft_scalar_int(0, dtype));
+    }
     return weft_broadcast_to(weft_astype(bound, WEFT_INT32), WEFT_DIMS(B, L));
 }
 

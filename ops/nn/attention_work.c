@@ -17,13 +17,14 @@ static int64_t larger(int64_t a, int64_t b)
 /* Pairs of one sequence, for one head. */
 static double pairs_of(const weft_attention_params *params, const extent *e)
 {
+    const int64_t window = -larger(-params->window, -(e->S + e->L));
     double sum = 0;
     for (int64_t i = 0; i < e->L; i++) {
         const int64_t own = (params->causal ? e->keys : e->S) - e->L + i;
         int64_t end = params->causal ? own + 1 : e->keys, first = 0;
-        if (params->window > 0) {
-            first = larger(own - params->window + 1, 0);
-            end = -larger(-end, -(own + params->window));
+        if (window > 0) {
+            first = larger(own - window + 1, 0);
+            end = -larger(-end, -(own + window));
         }
         first = e->firsts ? larger(first, weft_tensor_get_int(e->firsts, e->at + i)) : first;
         end = e->ends ? -larger(-end, -weft_tensor_get_int(e->ends, e->at + i)) : end;

@@ -67,8 +67,9 @@ static weft_array *mask_of(const weft_attention_options *o)
         visible =
             weft_logical_and(visible, weft_less(key, weft_reshape(o->ends, WEFT_DIMS(B, 1, L, 1))));
     if (o->window > 0)
-        visible = weft_logical_and(visible, weft_less(weft_abs(weft_subtract(key, query)),
-                                                      weft_scalar_int(o->window, WEFT_INT32)));
+        visible = weft_logical_and(
+            visible, weft_less(weft_abs(weft_subtract(key, query)),
+                               weft_scalar_int(o->window < L ? o->window : L, WEFT_INT32)));
     if (o->lengths && o->window > 0) /* as if the keys ended there */
         visible = weft_logical_and(visible,
                                    weft_less(key, weft_reshape(o->lengths, WEFT_DIMS(B, 1, 1, 1))));
@@ -137,6 +138,8 @@ static void both_directions_are_the_mask_that_says_the_same(void)
                      normal(4, WEFT_DIMS(1, H, L, L)));
         compare_rows((weft_attention_options){.causal = true, .first = first, .ends = ends}, NULL);
         compare_rows((weft_attention_options){.window = 1}, NULL);
+        compare_rows((weft_attention_options){.window = INT64_MAX}, NULL);
+        compare_rows((weft_attention_options){.causal = true, .window = INT64_MAX}, NULL);
     }
     compare_rows(
         (weft_attention_options){
@@ -181,6 +184,22 @@ static void other_sequences_are_not_read(void)
     weft_scope_close(NULL);
 }
 
+/* Numbers that int32 does not have. */
+static void wide_bounds_are_clipped(void)
+{
+    weft_scope_open();
+    weft_array *q = normal(1, WEFT_DIMS(B, L, H, D)), *k = normal(2, WEFT_DIMS(B, L, HK, D));
+    weft_array *v = normal(3, WEFT_DIMS(B, L, HK, D)), *all = weft_attention(q, k, v, NULL);
+    const weft_dims one = WEFT_DIMS(1, L);
+    weft_array *most = weft_broadcast_to(weft_scalar_int(INT64_MAX, WEFT_INT64), one);
+    weft_array *least = weft_broadcast_to(weft_scalar_int(INT64_MIN, WEFT_INT64), one);
+    weft_array *unsigned_most = weft_broadcast_to(weft_scalar_int(UINT32_MAX, WEFT_UINT32), one);
+    const weft_attention_options o[] = {{.ends = most}, {.first = least}, {.ends = unsigned_most}};
+    for (int i = 0; i < 3; i++)
+        CHECK(apart(weft_attention(q, k, v, &o[i]), all) == 0);
+    weft_scope_close(NULL);
+}
+
 static void refuse(weft_array *first, const char *message)
 {
     weft_array *q = normal(1, WEFT_DIMS(B, L, H, D));
@@ -206,4 +225,5 @@ static void other_shapes_are_refused(void)
 
 CHECK_MAIN("attention_bounds", CHECK_CASE(it_is_the_mask_that_says_the_same),
            CHECK_CASE(both_directions_are_the_mask_that_says_the_same),
-           CHECK_CASE(other_sequences_are_not_read), CHECK_CASE(other_shapes_are_refused))
+           CHECK_CASE(wide_bounds_are_clipped), CHECK_CASE(other_sequences_are_not_read),
+           CHECK_CASE(other_shapes_are_refused))

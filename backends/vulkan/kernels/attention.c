@@ -38,7 +38,9 @@ attention weft__vulkan_attention_of(const weft_call *call, int mask)
     a.G = a.H / a.Hk;
     a.rows = a.L * a.G;
     a.pairs = a.B * a.Hk;
-    const int64_t seen = params->window > 0 && params->window < a.S ? params->window : a.S;
+    const int64_t window = params->window < a.S ? params->window : a.S;
+    const int64_t near = params->causal ? window : 2 * window - 1;
+    const int64_t seen = params->window > 0 && near < a.S ? near : a.S;
     a.work = 2.0 * (double)(a.B * a.L * a.H) * (double)(seen * (a.D + a.Dv));
     return a;
 }
