@@ -150,7 +150,7 @@ static bool set_value(const cli_option *o, const char *text, void *field)
         return join(text, field);
     case CLI_INT: {
         long long value = strtoll(text, &end, 10);
-        *(int64_t *)field = value;
+        *(int64_t *)field = value == 0 && o->marks & CLI_NEGATIVE ? -1 : value;
         return end != text && *end == '\0' && errno == 0 && in_range(o, (double)value);
     }
     case CLI_REAL: {

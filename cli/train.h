@@ -203,6 +203,8 @@ const char *train_objective_name(int i); /* of the i-th objective; NULL after th
 /* The objective by its number; the default of --task embed. */
 const weft_objective *train_objective_of(int task, int objective);
 const weft_objective *train_objective(const train_values *v);
+/* Whether its batches cannot be computed in parts. */
+bool train_needs_whole_batches(const train_values *v);
 /* Whether the objective is one with rewards. */
 bool train_has_rewards(const train_values *v);
 /* The field of an objective's options that an option of the command sets; NULL: none. */

@@ -38,7 +38,7 @@ static bool lacks_validation(const void *values)
 
 static bool needs_whole_batches(const void *values)
 {
-    return train_objective(values)->whole_batch;
+    return train_needs_whole_batches(values);
 }
 
 static bool has_rewards(const void *values)
@@ -115,7 +115,8 @@ static const cli_rule rules[] = {
      "--sample-prompt generates after each validation: it needs --val-split or --val-data"},
     {"patience val-every=0", NULL, "--patience needs --val-every above 0"},
     {"micro-batch", needs_whole_batches,
-     "--micro-batch is not for kto and orpo, whose losses are of whole batches"},
+     "--micro-batch is not for kto and orpo, nor for --loss-type bnpo, whose losses are of whole "
+     "batches"},
     {"val-every", lacks_validation, "--val-every needs --val-split or --val-data"},
     {"weight-decay !weight-decay=0", lacks_weight_decay,
      "--weight-decay is not an option of this --optimizer"},

@@ -147,25 +147,30 @@ weft_status train_open_data(const train_values *v, train_run *r)
     return status;
 }
 
-/* Whether the ids of all samples are below the vocabulary's size. */
-static bool fits(const weft_dataset *data, int64_t vocabulary)
+/* The first sample with an id that is not below the vocabulary's size; -1: all are. */
+static int64_t misfit(const weft_dataset *data, int64_t vocabulary)
 {
     const int64_t n = data ? weft_dataset_info_of(data).samples : 0;
     for (int64_t i = 0; i < n; i++) {
         const weft_sample s = weft_dataset_at(data, i);
         for (int64_t k = 0; k < s.length; k++) {
             if (s.ids[k] >= vocabulary)
-                return false;
+                return i;
         }
     }
-    return true;
+    return -1;
 }
 
 weft_status train_check_ids(const train_values *v, train_run *r)
 {
     r->vocabulary = weft_model_info_of(r->model)->vocab_size;
-    bool again = v->completions == NULL &&
-                 (!fits(r->data, r->vocabulary) || !fits(r->validation, r->vocabulary));
+    const int64_t bad = misfit(r->data, r->vocabulary);
+    if (v->completions != NULL && bad >= 0)
+        return weft_fail(WEFT_INVALID,
+                         "%s: completion %lld: expected token ids below %lld, the size of the "
+                         "model's vocabulary",
+                         v->completions, (long long)bad + 1, (long long)r->vocabulary);
+    bool again = bad >= 0 || misfit(r->validation, r->vocabulary) >= 0;
     for (int i = 0; i < v->source.paths.n; i++) /* standard input is read once */
         again = again && strcmp(v->source.paths.at[i], "-") != 0;
     if (!again)

@@ -201,7 +201,7 @@ static int64_t samples_of(const dry_run *d)
 /* Whether that number may be reduced to fit in memory. */
 static bool may_split(const dry_run *d)
 {
-    return d->v->trainer.micro_batch == 0 && d->o->neftune == 0 && !d->o->objective->whole_batch;
+    return d->v->trainer.micro_batch == 0 && d->o->neftune == 0 && !train_needs_whole_batches(d->v);
 }
 
 static bool is_within(const dry_run *d, double bytes)

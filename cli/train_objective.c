@@ -1,5 +1,6 @@
 /* cli/train_objective.c -- weft train --objective: its options, and the reference log-probabilities
  * that it needs. */
+#include <string.h>
 #include <unistd.h>
 
 #include "cli/common.h"
@@ -24,6 +25,12 @@ const weft_objective *train_objective(const train_values *v)
 bool train_has_rewards(const train_values *v)
 {
     return train_objective(v)->examples == WEFT_EXAMPLES_SCORED;
+}
+
+bool train_needs_whole_batches(const train_values *v)
+{
+    const char *type = v->trainer.objective_options.loss_type;
+    return train_objective(v)->whole_batch || (type != NULL && strcmp(type, "bnpo") == 0);
 }
 
 /* Whether the objective needs reference log-probabilities: one with rewards does unless beta is 0.

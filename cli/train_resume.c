@@ -54,7 +54,7 @@ static const char *default_of(const weft_run_words *run, const cli_option *o, ch
     else if (f)
         value = *(const double *)((const char *)&objective->defaults + f->offset);
     snprintf(out, 32, "%.10g", value);
-    return value > 0 ? out : NULL;
+    return f || value > 0 ? out : NULL;
 }
 
 /* Checks that an option keeps the run's value. */

@@ -20,11 +20,11 @@ int64_t weft__rollout_iterations(const weft_trainer *t)
 /* Computes the log-probabilities (B, L) of a batch, in micro-batches. */
 static weft_status read_old(const weft_trainer *t, const weft_batch *batch, float *out)
 {
-    const int64_t n = weft__batch_samples(batch), step = t->micro > 0 ? t->micro : n,
-                  L = weft_dim(batch->tokens, 1);
+    const int64_t n = weft__batch_samples(batch), L = weft_dim(batch->tokens, 1);
+    int64_t step = t->micro > 0 ? t->micro : n;
     weft_status status = WEFT_OK;
-    for (int64_t from = 0; status == WEFT_OK && from < n; from += step) {
-        const int64_t to = from + step < n ? from + step : n;
+    for (int64_t from = 0, to; status == WEFT_OK && from < n; from = to) {
+        to = from + step < n ? from + step : n;
         weft_batch part;
         weft_scope_open_lean();
         status = weft__batch_part(batch, from, to, &part);
@@ -34,6 +34,12 @@ static weft_status read_old(const weft_trainer *t, const weft_batch *batch, floa
                 weft_read(weft_negative(weft__token_losses(t->model, &part, part.targets, false)),
                           WEFT_FLOAT32, out + from * L, (to - from) * L);
         weft_scope_close(NULL);
+        if (status == WEFT_MEMORY && step > 1) { /* again, in smaller parts */
+            weft_memory_clear_cache();
+            step = (step + 1) / 2;
+            to = from;
+            status = WEFT_OK;
+        }
     }
     return status;
 }

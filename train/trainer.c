@@ -527,6 +527,8 @@ static weft_status count_shares(const weft_trainer *t, const weft_batch *batches
         shares->tokens += batches[b].n_tokens;
     }
     status = weft__group_add_shares(t, status, n, shares);
+    if (t->o.objective->examples == WEFT_EXAMPLES_SCORED && shares->targets == 0)
+        shares->targets = 1; /* all completions were cut off, and are masked: the loss is 0 */
     return status != WEFT_OK || shares->targets > 0
                ? status
                : weft_fail(WEFT_INVALID, "trainer: the update's batches have no targets");

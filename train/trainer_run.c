@@ -190,10 +190,11 @@ static weft_status validate(loop *l, weft_train_report *report)
     return r->best_validation <= found.loss ? WEFT_OK : keep_best(l, report);
 }
 
-/* Whether an action that runs every `every` updates is due after this one. */
-static bool is_due(int64_t step, int64_t every)
+/* Whether an action that runs every `every` updates is due after this one, which `by` updates at
+ * most separate from the last chance. */
+static bool is_due(int64_t step, int64_t every, int64_t by)
 {
-    return every > 0 && step % every == 0;
+    return every > 0 && step / every != (step - by) / every;
 }
 
 static bool must_save(const loop *l, int64_t step)
@@ -201,14 +202,14 @@ static bool must_save(const loop *l, int64_t step)
     const double minutes = l->t->o.save_minutes;
     if (!is_last_on_batches(l, step))
         return false;
-    return is_due(step, l->t->o.save_every) ||
+    return is_due(step, l->t->o.save_every, weft__rollout_iterations(l->t)) ||
            (minutes > 0 && weft__seconds() - l->saved >= 60 * minutes);
 }
 
 static bool must_validate(const loop *l, int64_t step)
 {
     return l->validation &&
-           (step == 0 || step == l->plan.steps || is_due(step, l->t->o.validate_every));
+           (step == 0 || step == l->plan.steps || is_due(step, l->t->o.validate_every, 1));
 }
 
 static double seconds_so_far(const loop *l)
@@ -274,7 +275,8 @@ static weft_status publish_report(loop *l, weft_train_report *report)
     }
     status = weft_group_agree(o->group, status, &stop);
     l->stopping = l->stopping || stop;
-    if (status == WEFT_OK && l->stopping && is_last_on_batches(l, report->step))
+    const bool over = report->step == report->steps && !stop; /* it ended before it could stop */
+    if (status == WEFT_OK && l->stopping && !over && is_last_on_batches(l, report->step))
         return weft_fail(WEFT_CANCELLED, "training was stopped after update %lld of %lld",
                          (long long)report->step, (long long)report->steps);
     return status;

@@ -117,7 +117,7 @@ WEFT_API extern const weft_objective weft_objective_kto;
  * is A = (r - mean) / (std + 1e-4) with the mean of its group and the standard deviation, with n -
  * 1, by scale_rewards: "group" that of the group, "batch" that of the update's batches, "none" A =
  * r - mean. "leave-one-out" (RLOO): A = r - the mean of the others in the group. Completions
- * without a reward have A = 0 and are in no mean.
+ * without a reward have A = 0 and are in no mean and deviation; beta still applies to them.
  *
  * Log-probabilities are those of logits / temperature (1) over the whole vocabulary: logp now, old
  * before the first of num_iterations (1) updates on the same completions, ref at the start of the

@@ -301,6 +301,33 @@ static void completions_are_measured_and_shown(void)
     CHECK_CONTAINS(o.out, "measured with the largest batch");
 }
 
+#define DAPO                                                                                       \
+    "--completions completions.jsonl --objective dapo --batch-size 3 --steps 4 --lr 0.02 "         \
+    "--num-generations 4"
+
+/* Zeros that are given are zeros: the same run as without the options whose default is 0, and
+ * another than that of dapo's mask. */
+static void explicit_zeros_are_zeros(void)
+{
+    make_data();
+    char *plain = effect_of("zeros0", train(SCORED, "zeros0"));
+    char *zeros =
+        effect_of("zeros1", train(SCORED " --beta 0 --delta 0 --epsilon-high 0 --mask-truncated 0",
+                                  "zeros1"));
+    CHECK_STR(zeros, plain);
+    weft_free(zeros);
+    weft_free(plain);
+    plain = effect_of("zeros2", train(DAPO, "zeros2"));
+    zeros = effect_of("zeros3", train(DAPO " --mask-truncated 0", "zeros3"));
+    CHECK(strcmp(plain, zeros) != 0);
+    weft_free(zeros);
+    weft_free(plain);
+    const output o = shell_command(
+        NULL, "cd %s && %s train --resume --out zeros0 --beta 0 --mask-truncated 0 --steps 4",
+        folder, check_built("cli/weft"));
+    CHECK_EQ_INT(o.code, 0);
+}
+
 /* Options without an effect beside the others. */
 static const struct {
     const char *options, *says;
@@ -331,6 +358,7 @@ static const struct {
     {"--batches x --completions x --objective grpo", "exclude each other"},
     {"--completions x", "--completions is for --objective grpo, dapo"},
     {ROWS " --objective rloo", "this --objective needs --completions FILE"},
+    {SCORED " --loss-type bnpo --micro-batch 1", "--micro-batch is not for kto"},
     {SCORED " --pack", "--pack is for --data: completions are not packed"},
     {SCORED " --val-data rows.jsonl", "--completions has no validation"},
     {SCORED " --length 64", "--length is for --data, not for --completions"},
@@ -428,7 +456,7 @@ static void a_stopped_run_prints_its_object(void)
 CHECK_MAIN("cli_train_options", CHECK_CASE(every_option_has_a_case),
            CHECK_CASE(every_option_changes_the_run),
            CHECK_CASE(every_option_of_a_resumed_run_changes_it_or_is_refused),
-           CHECK_CASE(completions_are_measured_and_shown),
+           CHECK_CASE(completions_are_measured_and_shown), CHECK_CASE(explicit_zeros_are_zeros),
            CHECK_CASE(options_without_an_effect_are_refused),
            CHECK_CASE(large_data_is_validated_by_default),
            CHECK_CASE(a_stopped_run_prints_its_object))

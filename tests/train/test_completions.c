@@ -89,7 +89,7 @@ static void wrong_options_are_named(void)
         {{.num_generations = 1}, "num_generations: expected at least 2, got 1"},
         {{.num_iterations = -1}, "num_iterations: expected at least 1"},
         {{.mask_truncated = 2}, "mask_truncated: expected 0 or 1, got 2"},
-        {{.beta = -1}, "beta: expected a number of at least 0, got -1"},
+        {{.beta = -2}, "beta: expected a number of at least 0, got -2"},
         {{.gamma = 1}, "it has no option gamma, which is 1"},
     };
     weft_model *model = NULL;

@@ -421,6 +421,54 @@ static void resumed_runs_have_the_same_bits(void)
     CHECK_CONTAINS(rest.message, "objective: expected the run's rloo, got dapo");
 }
 
+/* A run that fails among the updates on the same completions keeps its weights, and no checkpoint
+ * from which it could not be resumed. */
+static void failures_among_updates_leave_no_checkpoint(void)
+{
+    static const golden wild = {"grpo", "grpo", 1e30, {.beta = 0}};
+    static run r;
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", check_temporary("policy-wild"));
+    r = (run){.of = &wild, .batch_size = ROWS, .steps = 8, .folder = folder};
+    train(NULL, &r);
+    CHECK_EQ_INT(r.status, WEFT_INVALID);
+    CHECK_CONTAINS(r.message, "update 6: the loss or its gradient was NaN or infinite 5 times");
+    CHECK(run_has(folder, "step-4"));
+    CHECK(!run_has(folder, "step-6"));
+    CHECK(run_has(folder, "weights-6"));
+    r = (run){.of = &wild, .batch_size = ROWS, .steps = 8, .folder = folder, .resume = true};
+    train(NULL, &r);
+    CHECK_EQ_INT(r.status, WEFT_INVALID);
+    CHECK_CONTAINS(r.message, "update 6: the loss or its gradient was NaN or infinite");
+}
+
+/* All completions of the update are cut off and masked: its loss is 0. */
+static void updates_without_targets_have_no_loss(void)
+{
+    const char *path = check_temporary("cut.jsonl");
+    const weft_objective_options o = {.num_generations = 2};
+    weft_dataset *d = NULL;
+    weft_batches *batches = NULL;
+    weft_trainer *trainer = NULL;
+    weft_train_result result = {0};
+    static const char text[] =
+        "{\"prompt_ids\": [5], \"completion_ids\": [6, 7], \"reward\": 1, \"truncated\": true}\n"
+        "{\"prompt_ids\": [5], \"completion_ids\": [8, 9], \"reward\": 0, \"truncated\": true}\n";
+    CHECK_OK(weft_file_write(path, text, sizeof text - 1));
+    weft_model *model = starting_model();
+    const weft_trainer_options options = {
+        .objective = &weft_objective_dapo, .objective_options = o, .steps = 2};
+    if (model && CHECK_OK(weft_dataset_load_completions(path, &weft_objective_dapo, &o, &d)) &&
+        CHECK_OK(weft_batches_new(d, 0, 0, &batches)) &&
+        CHECK_OK(weft_trainer_new(model, &options, &trainer)) &&
+        CHECK_OK(weft_trainer_run(trainer, batches, NULL, &result)))
+        CHECK(result.steps == 2 && result.loss == 0);
+    weft_trainer_free(trainer);
+    weft_batches_free(batches);
+    weft_dataset_free(d);
+    weft_model_free(model);
+}
+
 /* ---- what is refused ------------------------------------------------------------------------ */
 
 static void wrong_runs_are_refused(void)
@@ -456,4 +504,5 @@ static void wrong_runs_are_refused(void)
 
 CHECK_MAIN("policies", CHECK_CASE(every_update_is_trls), CHECK_CASE(groups_may_be_split),
            CHECK_CASE(whole_batches_are_not_split), CHECK_CASE(resumed_runs_have_the_same_bits),
-           CHECK_CASE(wrong_runs_are_refused))
+           CHECK_CASE(failures_among_updates_leave_no_checkpoint),
+           CHECK_CASE(updates_without_targets_have_no_loss), CHECK_CASE(wrong_runs_are_refused))

@@ -1,4 +1,5 @@
 /* train/data/completions.c -- reads sampled completions with their rewards from JSON lines. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -55,7 +56,7 @@ static weft_status read_reward(const weft__json *row, double *out)
     weft_status status = weft__json_get(row, "reward", &reward);
     if (status == WEFT_OK)
         status = weft__json_as_number(&reward, out);
-    if (status == WEFT_OK && !isfinite(*out))
+    if (status == WEFT_OK && !(fabs(*out) <= FLT_MAX))
         return weft__json_fail(&reward, WEFT_INVALID, "expected a finite number or null, got %g",
                                *out);
     return status;

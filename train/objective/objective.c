@@ -78,6 +78,7 @@ static bool is_set(const weft_objective_options *options, const weft_field *fiel
     return value_of(options, field) != 0;
 }
 
+/* -1 is zero also where the default is zero; other negative numbers are refused there. */
 static void set_default(const weft_objective *objective, const weft_field *field,
                         weft_objective_options *options)
 {
@@ -86,10 +87,11 @@ static void set_default(const weft_objective *objective, const weft_field *field
         *text = *text ? *text : text_of(&objective->defaults, field);
     } else if (field->type == WEFT_FIELD_INT) {
         int64_t *value = at(options, field);
-        *value = weft__count_or_default(*value, *(const int64_t *)at(&objective->defaults, field));
+        const int64_t standard = *(const int64_t *)at(&objective->defaults, field);
+        *value = *value == -1 ? 0 : weft__count_or_default(*value, standard);
     } else {
         double *value = at(options, field);
-        *value = weft__or_default(*value, value_of(&objective->defaults, field));
+        *value = *value == -1 ? 0 : weft__or_default(*value, value_of(&objective->defaults, field));
     }
 }
 

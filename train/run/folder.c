@@ -12,6 +12,7 @@
 #include "core/io/text.h"
 #include "models/convert/convert.h"
 #include "optim/optim.h"
+#include "train/rollout.h"
 #include "train/run/checkpoint.h"
 #include "train/run/metrics.h"
 #include "train/run/number.h"
@@ -541,7 +542,12 @@ weft_status weft__run_finish(weft__run *run, const weft__run_state *state, weft_
     snprintf(why, sizeof why, "%s", status == WEFT_OK ? "" : weft_error_message());
     if (status == WEFT_MEMORY && result->steps == 0 && run->made.path)
         return withdraw(run, status, why);
-    weft_status saved = weft__run_save(run, state);
+    /* Among the updates on the same completions only the weights are saved: a run continues from
+     * the last of such updates. */
+    const bool among = result->steps % weft__rollout_iterations(run->trainer) != 0;
+    weft_status saved = WEFT_OK;
+    if (!among || !save_weights(run, result->steps))
+        saved = weft__run_save(run, state);
     if (saved != WEFT_OK)
         saved = fail_save(run, result->steps, saved);
     else
