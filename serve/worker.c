@@ -21,6 +21,7 @@ struct serve_job {
     weft_status (*call)(void *context); /* NULL: a generation */
     void *context;
     weft_generated_row row;
+    bool dropped; /* of the thread that computes: cancelled before it got a row */
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t changed;
     token *first, **last;
@@ -205,7 +206,8 @@ static serve_job *next_job(serve_server *server)
     const size_t rows = (size_t)server->options.rows;
     for (serve_job **at = &server->queue; *at != NULL; at = &(*at)->next) {
         serve_job *job = *at;
-        const bool generates = job->call == NULL && !is_cancelled(job);
+        job->dropped = is_cancelled(job);
+        const bool generates = job->call == NULL && !job->dropped;
         if (generates && server->n_active >= rows)
             continue;
         *at = job->next;
@@ -231,7 +233,7 @@ static void start_job(serve_server *server, weft_running_batch *batch, serve_job
         finish(job, status, weft_error_message());
         return;
     }
-    if (is_cancelled(job)) {
+    if (job->dropped) {
         job->row.stats.reason = WEFT_FINISH_CANCELLED;
         finish(job, WEFT_OK, NULL);
         return;
