@@ -1,5 +1,6 @@
 /* serve/watch.c -- a thread that looks after connections that wait: clients that have gone, streams
  * that have been silent, requests that take too long. */
+#include <poll.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -12,8 +13,9 @@ enum { PERIOD_MS = 50 };
  * suspended connections, nor closes their sockets. */
 static bool has_gone(const serve_request *r)
 {
-    char byte;
-    return r->suspended && recv(r->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+    struct pollfd client = {.fd = r->socket, .events = POLLRDHUP};
+    return r->suspended && poll(&client, 1, 0) > 0 &&
+           (client.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
 static void look_after(serve_request *r, double now)
