@@ -266,12 +266,15 @@ static serve_error check(serve_request *r, const char *method, const char *url)
     r->path = weft_strdup(r->route != NULL ? url + strlen(r->route->path) : "");
     if (r->route != NULL && r->route->api != NULL)
         r->api = r->route->api;
-    serve_error error = serve_guard(server, r->connection, r->route == NULL || !r->route->open);
+    /* Browsers send no key with OPTIONS. */
+    const bool asks = strcmp(method, "OPTIONS") == 0;
+    serve_error error =
+        serve_guard(server, r->connection, !asks && (r->route == NULL || !r->route->open));
     pthread_mutex_lock(&server->lock);
     const bool ready = server->ready, stopping = server->stopping;
     const bool full = server->n_requests > (size_t)server->options.requests;
     pthread_mutex_unlock(&server->lock);
-    if (error.http != 0 || strcmp(method, "OPTIONS") == 0)
+    if (error.http != 0 || asks)
         return error;
     if (r->route == NULL)
         return serve_error_make(

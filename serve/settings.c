@@ -73,6 +73,8 @@ static weft_status read_sampler(serve_request *request)
     for (size_t i = 0; status == WEFT_OK && i < sizeof numbers / sizeof *numbers; i++)
         status = serve_read_number(request->json, numbers[i].key, numbers[i].low, numbers[i].high,
                                    numbers[i].out);
+    if (json_object_object_get(request->json, "top_p") != NULL && o->top_p == 0)
+        o->top_p = 1e-9; /* only the most probable token; the sampler takes 0 for off */
     return status;
 }
 

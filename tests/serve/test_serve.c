@@ -138,6 +138,7 @@ static void completions_are_those_of_weft_generate(void)
         {"The dog",
          "\"temperature\": 0.8, \"seed\": 11, \"max_completion_tokens\": 30",
          {.max_tokens = 30, .seed = 11, .sampler.temperature = 0.8}},
+        {"The dog", "\"temperature\": 5, \"top_p\": 0, \"max_tokens\": 12", {.max_tokens = 12}},
         {"Lily",
          "\"temperature\": 1, \"seed\": 3, \"max_tokens\": 30, \"top_k\": 5, \"top_p\": 0.9, "
          "\"presence_penalty\": 0.5, \"unknown\": {\"ignored\": [1]}",
@@ -441,6 +442,8 @@ static void keys_hosts_and_origins_are_checked(void)
     CHECK_EQ_INT(r.status, 204);
     CHECK_CONTAINS(r.head, "Access-Control-Allow-Origin: https://page.example");
     client_free(&r);
+    CHECK_EQ_INT(status_with(at, "OPTIONS", CHAT, "Origin: https://page.example\r\n"), 204);
+    CHECK_EQ_INT(status_with(at, "OPTIONS", CHAT, "Origin: https://evil.example\r\n"), 403);
     r = client_read(client_open(at, "GET", "/health", NULL, NULL));
     CHECK(r.head != NULL && strstr(r.head, "Access-Control") == NULL);
     client_free(&r);
