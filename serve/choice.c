@@ -208,7 +208,8 @@ static weft_status generate(void *context, const weft_session_request *q,
     if (c->request->settings.same && server->cache != NULL)
         status = serve_compute(server, read_shared, &p);
     if (status == WEFT_OK)
-        status = serve_generate(server, q->ids, q->n_ids, q->options, on_token, &r, stats);
+        status = serve_generate(server, q->ids, q->n_ids, q->options,
+                                c->request->start + server->options.timeout, on_token, &r, stats);
     if (first)
         c->cached_tokens = stats->cached_tokens;
     c->tokens += stats->tokens;

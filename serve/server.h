@@ -294,10 +294,10 @@ weft_status serve_render(serve_request *request, char **text, size_t *length, si
 
 weft_status serve_worker_start(serve_server *server);
 void serve_worker_stop(serve_server *server);
-/* As weft_generate, in the server's batch. */
+/* As weft_generate, in the server's batch, until a time of serve_seconds. */
 weft_status serve_generate(serve_server *server, const int32_t *ids, size_t n,
-                           const weft_generate_options *options, weft_generate_fn *callback,
-                           void *context, weft_generate_stats *stats);
+                           const weft_generate_options *options, double deadline,
+                           weft_generate_fn *callback, void *context, weft_generate_stats *stats);
 /* Calls a function in the thread that computes, between two steps. */
 weft_status serve_compute(serve_server *server, weft_status (*call)(void *context), void *context);
 

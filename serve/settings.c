@@ -110,7 +110,6 @@ weft_status serve_read_generation(serve_request *request)
     serve_settings *s = &request->settings;
     s->generate = request->server->loaded.generate;
     s->generate.cancel = request->cancel;
-    s->generate.timeout = request->server->options.timeout;
     s->generate.prompt_cache = request->server->cache;
     weft_status status = read_sampler(request);
     if (status == WEFT_OK)

@@ -8,6 +8,8 @@
 #include "serve/server.h"
 
 enum { PERIOD_MS = 50 };
+/* Seconds after the timeout: until then an answer ends by itself, with what there is of it. */
+static const double GRACE = 5;
 
 /* Whether the client of a suspended connection has closed it. libmicrohttpd does not look at
  * suspended connections, nor closes their sockets. */
@@ -23,7 +25,7 @@ static void look_after(serve_request *r, double now)
     const serve_options *o = &r->server->options;
     static const char comment[] = ": ping\n\n";
     pthread_mutex_lock(&r->lock);
-    const bool gone = !r->gone && has_gone(r), late = now - r->start > o->timeout;
+    const bool gone = !r->gone && has_gone(r), late = now - r->start > o->timeout + GRACE;
     const bool ping = r->streams && !r->done && !gone && now - r->last > o->ping;
     r->gone = r->gone || gone;
     if (ping)

@@ -18,6 +18,8 @@ typedef struct token {
 /* What a thread waits for: a generation, or a call. */
 struct serve_job {
     weft_generate_request request;
+    weft_generate_options options; /* of the request */
+    double deadline;
     weft_status (*call)(void *context); /* NULL: a generation */
     void *context;
     weft_generated_row row;
@@ -82,10 +84,11 @@ static token *await(serve_job *job, bool stop, bool *done)
 }
 
 weft_status serve_generate(serve_server *server, const int32_t *ids, size_t n,
-                           const weft_generate_options *options, weft_generate_fn *callback,
-                           void *context, weft_generate_stats *stats)
+                           const weft_generate_options *options, double deadline,
+                           weft_generate_fn *callback, void *context, weft_generate_stats *stats)
 {
-    serve_job job = {.request = {{ids, n}, options}};
+    serve_job job = {.options = *options, .deadline = deadline};
+    job.request = (weft_generate_request){{ids, n}, &job.options};
     bool going = true, done = false;
     int64_t taken = 0;
     open_job(&job);
@@ -168,8 +171,8 @@ static void finish(serve_job *job, weft_status status, const char *message)
 
 static bool is_cancelled(const serve_job *job)
 {
-    return job->call == NULL && job->request.options->cancel != NULL &&
-           weft_cancel_is_set(job->request.options->cancel);
+    return job->call == NULL && job->options.cancel != NULL &&
+           weft_cancel_is_set(job->options.cancel);
 }
 
 static void count_row(serve_server *server, const weft_generate_stats *stats)
@@ -238,6 +241,8 @@ static void start_job(serve_server *server, weft_running_batch *batch, serve_job
         finish(job, WEFT_OK, NULL);
         return;
     }
+    const double left = job->deadline - serve_seconds();
+    job->options.timeout = left > 1e-9 ? left : 1e-9; /* 0: none */
     const weft_status status =
         weft_running_batch_add(batch, &job->request, take_token, job, &job->row);
     if (status == WEFT_OK) {

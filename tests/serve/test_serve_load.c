@@ -210,6 +210,26 @@ static void silent_streams_get_comments(void)
     serve_stop(server, 5);
 }
 
+/* A request that waits for the only row until its time is over ends as the one before it. */
+static void late_answers_end_with_what_they_have(void)
+{
+    serve_server *server = client_server((serve_options){.rows = 1, .timeout = 0.2});
+    if (server == NULL)
+        return;
+    int s[2];
+    for (int i = 0; i < 2; i++)
+        s[i] = client_open(serve_port(server), "POST", "/v1/completions", NULL,
+                           "{\"prompt\": [300], \"logprobs\": 20, " ENDLESS "}");
+    for (int i = 0; i < 2; i++) {
+        client_reply r = client_read(s[i]);
+        CHECK_EQ_INT(r.status, 200);
+        CHECK_CONTAINS(r.body, "\"finish_reason\": \"length\"");
+        client_free(&r);
+    }
+    CHECK(client_metric(serve_port(server), "tokens_predicted_total") < 1000);
+    serve_stop(server, 1);
+}
+
 /* ---- the end -------------------------------------------------------------------------------- */
 
 static void the_end_cancels_what_is_late(void)
@@ -232,7 +252,7 @@ static void the_end_cancels_what_is_late(void)
         CHECK(i < 499);
         pause_ms(10);
     }
-    serve_stop(server, 0.2);
+    serve_stop(server, 0.05);
     for (int i = 0; i < 3; i++) {
         client_reply r = client_read(s[i]);
         CHECK_EQ_INT(r.status, i == 0 ? 200 : 503);
@@ -244,4 +264,4 @@ static void the_end_cancels_what_is_late(void)
 CHECK_MAIN("serve_load", CHECK_CASE(clients_get_the_answers_that_they_get_alone),
            CHECK_CASE(clients_that_go_free_their_rows),
            CHECK_CASE(clients_that_stall_stop_only_their_own_rows),
-           CHECK_CASE(silent_streams_get_comments), CHECK_CASE(the_end_cancels_what_is_late))
+           CHECK_CASE(silent_streams_get_comments), CHECK_CASE(late_answers_end_with_what_they_have), CHECK_CASE(the_end_cancels_what_is_late))
