@@ -187,17 +187,13 @@ static weft_status generate(void *context, const weft_session_request *q,
     serve_server *server = c->request->server;
     relay r = {c, callback, callback_context};
     if (server->positions > 0 && (int64_t)q->n_ids >= server->positions) {
-        serve_error *e = &c->request->error;
-        pthread_mutex_lock(&c->request->lock);
-        if (e->http == 0) {
-            *e = serve_error_make(400, "the prompt has %zu tokens, and the model %lld positions",
-                                  q->n_ids, (long long)server->positions);
-            e->type = "exceed_context_size_error";
-            e->prompt_tokens = (int64_t)q->n_ids;
-            e->context = server->positions;
-        }
-        pthread_mutex_unlock(&c->request->lock);
-        return weft_fail(WEFT_INVALID, "the prompt is too long");
+        serve_error e = serve_error_make(400, "the prompt has %zu tokens, and the model %lld "
+                                              "positions",
+                                         q->n_ids, (long long)server->positions);
+        e.type = "exceed_context_size_error";
+        e.prompt_tokens = (int64_t)q->n_ids;
+        e.context = server->positions;
+        return serve_refuse(c->request, &e);
     }
     const bool first = c->prompt_tokens == 0;
     if (first)

@@ -45,6 +45,15 @@ serve_error serve_error_of(weft_status status)
     return serve_error_make(http, "%s", weft_error_message());
 }
 
+weft_status serve_refuse(serve_request *request, const serve_error *error)
+{
+    pthread_mutex_lock(&request->lock);
+    if (request->error.http == 0)
+        request->error = *error;
+    pthread_mutex_unlock(&request->lock);
+    return weft_fail(WEFT_INVALID, "%s", error->message);
+}
+
 void serve_fail(serve_request *request, const serve_error *error)
 {
     serve_text body = {0};

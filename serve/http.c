@@ -53,6 +53,7 @@ void serve_request_drop(serve_request *request)
     serve_text_free(&request->out);
     serve_text_free(&request->items);
     weft_cancel_free(request->cancel);
+    atomic_fetch_sub(&request->server->held, request->held);
     pthread_mutex_destroy(&request->lock);
     weft_free(request);
 }
@@ -302,7 +303,9 @@ static void run_route(serve_request *r)
     }
     const weft_status status = r->route->run(r);
     if (status != WEFT_OK) {
-        const serve_error error = serve_error_of(status);
+        const serve_error failure = serve_error_of(status);
+        (void)serve_refuse(r, &failure);
+        const serve_error error = r->error;
         serve_fail(r, &error);
     }
 }
@@ -313,7 +316,7 @@ static void receive(serve_request *r, const char *data, size_t n)
     const size_t most = (size_t)r->server->options.body;
     if (r->error.http == 0 && r->body.n + n > most)
         r->error = serve_error_make(413, "the body has more than %zu bytes", most);
-    if (r->error.http == 0)
+    if (r->error.http == 0 && serve_hold(r, n) == WEFT_OK)
         serve_text_add(&r->body, data, n);
     if (r->body.failed)
         r->error = serve_error_make(500, "out of memory for the body");

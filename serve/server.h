@@ -129,7 +129,8 @@ struct serve_request {
     serve_compute_fn *compute;
     weft_cancel *cancel;
     atomic_int references;
-    bool read; /* of the thread that computes: the choices' prompt is in the prompt cache */
+    size_t held; /* bytes of the body, and of its JSON values by an estimate */
+    bool read;   /* of the thread that computes: the choices' prompt is in the prompt cache */
 
     pthread_mutex_t lock; /* of all below */
     size_t running;       /* choices */
@@ -163,6 +164,7 @@ struct serve_server {
     int64_t positions, vocabulary;
     int64_t started;
     weft_prompt_cache *cache;
+    atomic_size_t held; /* by all requests */
 
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t work, idle;
@@ -203,6 +205,9 @@ void serve_request_drop(serve_request *request);
 /* The error of the calling thread's last failure. */
 serve_error serve_error_of(weft_status status);
 serve_error serve_error_make(int http, const char *format, ...) WEFT_PRINTF(2, 3);
+/* Sets the error that the request's failure is answered with, unless there is one. Returns
+ * WEFT_INVALID. */
+weft_status serve_refuse(serve_request *request, const serve_error *error);
 /* Ends a request with an error: a reply, or an event in a stream that has begun. */
 void serve_fail(serve_request *request, const serve_error *error);
 
@@ -261,6 +266,9 @@ weft_status serve_read_flag(json_object *object, const char *key, bool *out);
 weft_status serve_read_text(json_object *object, const char *key, const char **out);
 /* The text of a JSON value that is a string without NUL; otherwise NULL. */
 const char *serve_plain(json_object *value);
+/* Counts memory that a request will use until it ends; more than all requests may use together is
+ * refused. */
+weft_status serve_hold(serve_request *request, size_t bytes);
 /* Parses the body, which must be a JSON object, into request->json. */
 weft_status serve_parse_body(serve_request *request);
 

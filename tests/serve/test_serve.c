@@ -92,6 +92,23 @@ static void bodies_have_a_limit(void)
     client_reply r = client_ask(port(), "POST", CHAT, text);
     CHECK_EQ_INT(r.status, 413);
     client_free(&r);
+    /* Values that take far more bytes than their text; not those within a string. */
+    static const char *const values[] = {"{},", "[],", "0,"};
+    for (size_t i = 0; i < 3; i++) {
+        size_t n = (size_t)sprintf(text, "{\"messages\": [");
+        for (; n < 900000; n += strlen(values[i]))
+            memcpy(text + n, values[i], strlen(values[i]));
+        strcpy(text + n, "0]}");
+        expect_error(CHAT, text, 413, "values");
+        expect_error("/v1/embeddings", text, 413, "values");
+    }
+    size_t n = (size_t)sprintf(text, "{\"content\": \"\\\"");
+    for (; n < 20000; n++)
+        text[n] = '{';
+    strcpy(text + n, "\"}");
+    json_object *root = client_json(port(), "/tokenize", text, 200);
+    CHECK(json_object_get_int(client_at(root, "count")) > 100);
+    json_object_put(root);
     weft_free(text);
 }
 

@@ -230,6 +230,35 @@ static void late_answers_end_with_what_they_have(void)
     serve_stop(server, 1);
 }
 
+/* Four requests hold nearly all bytes that values may take together. */
+static void what_requests_hold_is_bounded(void)
+{
+    serve_server *server = client_server((serve_options){.rows = 1, .body = 1024});
+    if (server == NULL)
+        return;
+    const int port = serve_port(server);
+    char body[1024];
+    int s[4];
+    snprintf(body, sizeof body, "{\"prompt\": \"A\", " ENDLESS ", \"x\": [");
+    for (int i = 0; i < 23; i++)
+        strcat(body, "{},");
+    strcat(body, "0]}");
+    for (int i = 0; i < 4; i++)
+        s[i] = client_open(port, "POST", "/v1/completions", NULL, body);
+    CHECK(reaches(port, "requests_deferred", 3));
+    client_reply r = client_ask(port, "POST", "/v1/completions", body);
+    CHECK_EQ_INT(r.status, 503);
+    CHECK_CONTAINS(r.body, "too much data");
+    client_free(&r);
+    for (int i = 0; i < 4; i++)
+        close(s[i]);
+    CHECK(reaches(port, "requests_processing", 0));
+    r = client_ask(port, "POST", "/v1/completions", "{\"prompt\": \"A\", \"max_tokens\": 1}");
+    CHECK_EQ_INT(r.status, 200);
+    client_free(&r);
+    serve_stop(server, 1);
+}
+
 /* ---- the end -------------------------------------------------------------------------------- */
 
 static void the_end_cancels_what_is_late(void)
@@ -264,4 +293,4 @@ static void the_end_cancels_what_is_late(void)
 CHECK_MAIN("serve_load", CHECK_CASE(clients_get_the_answers_that_they_get_alone),
            CHECK_CASE(clients_that_go_free_their_rows),
            CHECK_CASE(clients_that_stall_stop_only_their_own_rows),
-           CHECK_CASE(silent_streams_get_comments), CHECK_CASE(late_answers_end_with_what_they_have), CHECK_CASE(the_end_cancels_what_is_late))
+           CHECK_CASE(silent_streams_get_comments), CHECK_CASE(late_answers_end_with_what_they_have), CHECK_CASE(what_requests_hold_is_bounded), CHECK_CASE(the_end_cancels_what_is_late))
