@@ -12,7 +12,7 @@
 #include "serve/server.h"
 #include "weft/memory.h"
 
-enum { THREADS = 4, HEADERS = 64 << 10, UNSENT = 128 << 10 };
+enum { THREADS = 4, HEADERS = 64 << 10, UNSENT = 128 << 10, SHORT = 64 << 10 };
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
@@ -255,6 +255,25 @@ static enum MHD_Result answer(serve_request *r)
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
+/* Counts a request that needs the model, unless too many are counted. */
+static serve_error admit(serve_request *r)
+{
+    serve_server *server = r->server;
+    pthread_mutex_lock(&server->lock);
+    const bool ready = server->ready, stopping = server->stopping, loads = r->route->loads;
+    const bool full = server->n_admitted >= (size_t)server->options.requests;
+    r->admitted = loads && ready && !stopping && !full;
+    server->n_admitted += r->admitted;
+    pthread_mutex_unlock(&server->lock);
+    if (stopping)
+        return serve_error_make(503, "the server is shutting down");
+    if (!ready && loads)
+        return serve_error_make(503, "the model is being loaded");
+    if (full && loads)
+        return serve_error_make(503, "too many requests are waiting");
+    return (serve_error){0};
+}
+
 /* What is known to be wrong before the body has come. */
 static serve_error check(serve_request *r, const char *method, const char *url)
 {
@@ -271,10 +290,6 @@ static serve_error check(serve_request *r, const char *method, const char *url)
     const bool asks = strcmp(method, "OPTIONS") == 0;
     serve_error error =
         serve_guard(server, r->connection, !asks && (r->route == NULL || !r->route->open));
-    pthread_mutex_lock(&server->lock);
-    const bool ready = server->ready, stopping = server->stopping;
-    const bool full = server->n_requests > (size_t)server->options.requests;
-    pthread_mutex_unlock(&server->lock);
     if (error.http != 0 || asks)
         return error;
     if (r->route == NULL)
@@ -284,13 +299,19 @@ static serve_error check(serve_request *r, const char *method, const char *url)
     if (length != NULL && strtoll(length, NULL, 10) > server->options.body)
         return serve_error_make(413, "the body has more than %lld bytes",
                                 (long long)server->options.body);
-    if (stopping)
-        return serve_error_make(503, "the server is shutting down");
-    if (full && !r->route->open)
-        return serve_error_make(503, "too many requests are waiting");
-    if (!ready && r->route->loads)
-        return serve_error_make(503, "the model is being loaded");
-    return error;
+    return admit(r);
+}
+
+/* Whether an error is answered before the body: where it is long, or its length is not known. After
+ * that the connection is closed, which a client that is still writing may take for a failure. */
+static bool is_early(const serve_request *r)
+{
+    const char *length =
+        MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, "Content-Length");
+    const char *coding =
+        MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, "Transfer-Encoding");
+    return r->error.http != 0 &&
+           (coding != NULL || (length != NULL && strtoll(length, NULL, 10) > SHORT));
 }
 
 static void run_route(serve_request *r)
@@ -333,15 +354,18 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
         if (r == NULL)
             return MHD_NO;
         r->error = check(r, method, url);
-        if (r->error.http != 413)
+        if (!is_early(r))
             return MHD_YES;
     } else if (*n > 0) {
         receive(r, data, *n);
         *n = 0;
         return MHD_YES;
     }
-    if (!r->handled) {
-        r->handled = true;
+    pthread_mutex_lock(&r->lock);
+    const bool handled = r->handled;
+    r->handled = true;
+    pthread_mutex_unlock(&r->lock);
+    if (!handled) {
         if (r->error.http != 0) {
             const serve_error error = r->error;
             serve_fail(r, &error);
@@ -373,6 +397,7 @@ static void complete(void *context, struct MHD_Connection *connection, void **ow
     if (r->next != NULL)
         r->next->before = r->before;
     server->n_requests--;
+    server->n_admitted -= r->admitted;
     server->counts.failed += http >= 400;
     server->counts.cancelled += code != MHD_REQUEST_TERMINATED_COMPLETED_OK;
     pthread_cond_broadcast(&server->idle);

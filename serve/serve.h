@@ -52,6 +52,7 @@ typedef struct serve_options {
     int64_t cache;       /* bytes of the prompt cache; 0: its default; below 0: no prompt cache */
     double timeout;      /* seconds of a request; 0: 3600 */
     double idle;         /* seconds after which a connection without traffic is closed; 0: 60 */
+    double upload;       /* seconds for the body of a request; 0: 60 */
     double ping;         /* seconds without an event after which a stream gets a comment; 0: 5 */
 } serve_options;
 

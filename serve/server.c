@@ -16,6 +16,7 @@ static void set_defaults(serve_options *o)
     o->body = o->body > 0 ? o->body : 16 << 20;
     o->timeout = o->timeout > 0 ? o->timeout : 3600;
     o->idle = o->idle > 0 ? o->idle : 60;
+    o->upload = o->upload > 0 ? o->upload : 60;
     o->ping = o->ping > 0 ? o->ping : 5;
 }
 

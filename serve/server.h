@@ -129,6 +129,7 @@ struct serve_request {
     serve_compute_fn *compute;
     weft_cancel *cancel;
     atomic_int references;
+    bool admitted; /* counted in n_admitted */
     size_t held; /* bytes of the body, and of its JSON values by an estimate */
     bool read;   /* of the thread that computes: the choices' prompt is in the prompt cache */
 
@@ -139,7 +140,7 @@ struct serve_request {
     const char *type;
     serve_text out; /* of which `sent` bytes are sent */
     size_t sent;
-    bool streams, done, suspended, handled, gone, stalled;
+    bool streams, done, suspended, handled /* the body has come */, gone, stalled;
     double last;             /* time of the last event */
     int64_t sequence, block; /* state of APIs whose events are numbered */
     int part;         /* what the open block holds: a serve_event_kind; BEGIN: none is open */
@@ -172,7 +173,7 @@ struct serve_server {
     weft_status status; /* of loading */
     char message[512];
     serve_request *requests; /* all that are not answered yet */
-    size_t n_requests, n_threads;
+    size_t n_requests, n_admitted, n_threads;
     serve_job *queue, **last;
     size_t n_queue, n_active;
     serve_counts counts;

@@ -28,6 +28,8 @@ static void look_after(serve_request *r, double now)
     const bool gone = !r->gone && has_gone(r), late = now - r->start > o->timeout + GRACE;
     const bool ping = r->streams && !r->done && !gone && now - r->last > o->ping;
     r->gone = r->gone || gone;
+    if (!r->handled && now - r->start > o->upload)
+        (void)shutdown(r->socket, SHUT_RD); /* libmicrohttpd then closes the connection */
     if (ping)
         r->last = now;
     pthread_mutex_unlock(&r->lock);

@@ -82,19 +82,24 @@ int client_open(int port, const char *method, const char *path, const char *head
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     const int s = socket(AF_INET, SOCK_STREAM, 0), window = 32 << 10;
     const size_t n = body != NULL ? strlen(body) : 0;
-    char *text = weft_format(
-        "%s %s HTTP/1.1\r\n%s%sConnection: close\r\nContent-Length: %zu\r\n\r\n%s", method, path,
-        headers != NULL && strstr(headers, "Host:") ? "" : "Host: localhost\r\n",
-        headers != NULL ? headers : "", n, body != NULL ? body : "");
+    char sized[48] = "";
+    if (headers == NULL || strstr(headers, "Content-Length:") == NULL)
+        snprintf(sized, sizeof sized, "Content-Length: %zu\r\n", n);
+    char *text =
+        weft_format("%s %s HTTP/1.1\r\n%s%sConnection: close\r\n%s\r\n%s", method, path,
+                    headers != NULL && strstr(headers, "Host:") ? "" : "Host: localhost\r\n",
+                    headers != NULL ? headers : "", sized, body != NULL ? body : "");
     (void)setsockopt(s, SOL_SOCKET, SO_RCVBUF, &window, sizeof window); /* a stalled one fills it */
-    bool sent = s >= 0 && text != NULL && connect(s, (const struct sockaddr *)&to, sizeof to) == 0;
-    for (size_t at = 0, length = sent ? strlen(text) : 0; sent && at < length;) {
+    const bool connected =
+        s >= 0 && text != NULL && connect(s, (const struct sockaddr *)&to, sizeof to) == 0;
+    for (size_t at = 0, length = connected ? strlen(text) : 0; at < length;) {
         const ssize_t m = send(s, text + at, length - at, MSG_NOSIGNAL);
-        sent = m > 0;
-        at += m > 0 ? (size_t)m : 0;
+        if (m <= 0) /* the server may have answered already */
+            break;
+        at += (size_t)m;
     }
     weft_free(text);
-    if (sent || s < 0)
+    if (connected || s < 0)
         return s;
     close(s);
     return -1;
