@@ -4,11 +4,12 @@
 #include "serve/server.h"
 #include "weft/memory.h"
 
-enum { TEXTS = 2048, TOGETHER = 32 };
+/* Of a request, and of a call; a longer text is a call of its own. */
+enum { TEXTS = 2048, TOGETHER = 128, TOKENS = 2048 };
 
 /* Texts that are computed in one call, between two steps of the batch. */
 typedef struct piece {
-    serve_server *server;
+    const serve_request *request;
     weft_prompt prompts[TOGETHER];
     weft_embedded results[TOGETHER];
     size_t n;
@@ -17,10 +18,13 @@ typedef struct piece {
 static weft_status compute(void *context)
 {
     piece *p = context;
-    const weft_embed_settings *s = &p->server->loaded.embed;
+    const serve_model *m = &p->request->server->loaded;
+    const weft_embed_settings *s = &m->embed;
     const weft_embed_options o = {
         .pooling = s->pooling, .dense = s->dense, .normalize = s->normalize || !s->found};
-    return weft_embed(p->server->loaded.model, p->prompts, p->n, &o, p->results);
+    if (weft_cancel_is_set(p->request->cancel))
+        return weft_fail(WEFT_CANCELLED, "the request was cancelled");
+    return weft_embed(m->model, p->prompts, p->n, &o, p->results);
 }
 
 /* ---- input ---------------------------------------------------------------------------------- */
@@ -110,18 +114,28 @@ static void put_embedding(serve_choice *c, const weft_embedded *e)
     serve_put(&c->text, "}");
 }
 
+/* Adds the texts from `from` on that are computed in one call. */
+static void take_texts(const serve_request *r, size_t from, piece *p)
+{
+    size_t tokens = 0;
+    for (size_t i = from; i < r->n_choices && p->n < TOGETHER; i++) {
+        const serve_choice *c = &r->choices[i];
+        tokens += c->n_ids;
+        if (p->n > 0 && tokens > TOKENS)
+            break;
+        p->prompts[p->n++] = (weft_prompt){c->ids, c->n_ids};
+    }
+}
+
 /* serve_compute_fn of the first choice: computes all of them. */
 static weft_status embed(serve_choice *first)
 {
     serve_request *r = first->request;
     weft_status status = WEFT_OK;
-    for (size_t from = 0; status == WEFT_OK && from < r->n_choices; from += TOGETHER) {
-        piece p = {.server = r->server};
-        p.n = r->n_choices - from < TOGETHER ? r->n_choices - from : TOGETHER;
-        for (size_t i = 0; i < p.n; i++)
-            p.prompts[i] = (weft_prompt){r->choices[from + i].ids, r->choices[from + i].n_ids};
-        if (weft_cancel_is_set(r->cancel))
-            return WEFT_OK;
+    for (size_t from = 0, n; status == WEFT_OK && from < r->n_choices; from += n) {
+        piece p = {.request = r};
+        take_texts(r, from, &p);
+        n = p.n;
         status = serve_compute(r->server, compute, &p);
         for (size_t i = 0; i < p.n && status == WEFT_OK; i++) {
             if (p.results[i].status != WEFT_OK)

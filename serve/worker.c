@@ -203,15 +203,16 @@ static void finish_rows(serve_server *server, serve_job **active)
     }
 }
 
-/* The first job of the queue that can start, or was cancelled. NULL: none. The lock is held. */
-static serve_job *next_job(serve_server *server)
+/* The first job of the queue that can start, or was cancelled; a call only if `calls`. NULL: none.
+ * The lock is held. */
+static serve_job *next_job(serve_server *server, bool calls)
 {
     const size_t rows = (size_t)server->options.rows;
     for (serve_job **at = &server->queue; *at != NULL; at = &(*at)->next) {
         serve_job *job = *at;
         job->dropped = is_cancelled(job);
         const bool generates = job->call == NULL && !job->dropped;
-        if (generates && server->n_active >= rows)
+        if (job->call != NULL ? !calls : generates && server->n_active >= rows)
             continue;
         *at = job->next;
         if (server->last == &job->next)
@@ -265,18 +266,27 @@ static bool await_work(serve_server *server, bool more)
     return works;
 }
 
+/* Starts what fits, and at most one call, so that the batch does not wait for many. */
+static void start_jobs(serve_server *server, weft_running_batch *batch, serve_job **active)
+{
+    bool called = false;
+    serve_job *job;
+    do {
+        pthread_mutex_lock(&server->lock);
+        job = next_job(server, !called);
+        pthread_mutex_unlock(&server->lock);
+        called = called || (job != NULL && job->call != NULL);
+        if (job != NULL)
+            start_job(server, batch, job, active); /* which may end with it */
+    } while (job != NULL);
+}
+
 static void compute(serve_server *server, weft_running_batch *batch)
 {
-    serve_job *active = NULL, *job;
+    serve_job *active = NULL;
     bool more = false;
     while (await_work(server, more)) {
-        do {
-            pthread_mutex_lock(&server->lock);
-            job = next_job(server);
-            pthread_mutex_unlock(&server->lock);
-            if (job != NULL)
-                start_job(server, batch, job, &active);
-        } while (job != NULL);
+        start_jobs(server, batch, &active);
         more = active != NULL;
         if (!more)
             continue;
