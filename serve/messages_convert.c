@@ -26,20 +26,48 @@ static json_object *last_of(json_object *messages, const char *role)
     return had != NULL && strcmp(had, role) == 0 ? last : NULL;
 }
 
-/* Appends to a member that is a text, after a newline. */
+/* Adds to a member that is a list of texts until join_texts. */
 static void append(json_object *message, const char *key, json_object *more)
 {
-    json_object *had = json_object_object_get(message, key);
-    serve_text joined = {0};
-    if (had != NULL) {
-        serve_text_add(&joined, json_object_get_string(had),
-                       (size_t)json_object_get_string_len(had));
-        serve_text_add(&joined, "\n", 1);
+    json_object *list = json_object_object_get(message, key);
+    if (list == NULL) {
+        list = json_object_new_array();
+        json_object_object_add(message, key, list);
     }
-    serve_text_add(&joined, json_object_get_string(more), (size_t)json_object_get_string_len(more));
-    if (!joined.failed)
-        json_object_object_add(message, key, json_object_new_string_len(joined.at, (int)joined.n));
+    json_object_array_add(list, json_object_get(more));
+}
+
+/* Makes the lists of texts of a member texts, with newlines between. */
+static weft_status join_member(json_object *message, const char *key)
+{
+    json_object *list = json_object_object_get(message, key);
+    serve_text joined = {0};
+    if (!json_object_is_type(list, json_type_array))
+        return WEFT_OK;
+    for (size_t i = 0; i < json_object_array_length(list); i++) {
+        json_object *text = json_object_array_get_idx(list, i);
+        serve_text_add(&joined, "\n", i > 0);
+        serve_text_add(&joined, json_object_get_string(text),
+                       (size_t)json_object_get_string_len(text));
+    }
+    json_object *text =
+        joined.failed ? NULL : json_object_new_string_len(joined.at, (int)joined.n);
+    if (text != NULL)
+        json_object_object_add(message, key, text);
     serve_text_free(&joined);
+    return text != NULL ? WEFT_OK : weft_fail(WEFT_MEMORY, "out of memory for the messages");
+}
+
+static weft_status join_texts(json_object *messages)
+{
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; status == WEFT_OK && i < json_object_array_length(messages); i++) {
+        json_object *message = json_object_array_get_idx(messages, i);
+        status = join_member(message, "content");
+        if (status == WEFT_OK)
+            status = join_member(message, "reasoning_content");
+    }
+    return status;
 }
 
 static weft_status add_call(json_object *message, json_object *id, json_object *name,
@@ -192,7 +220,7 @@ weft_status serve_convert_anthropic(json_object *body, json_object *messages)
         else
             status = add_blocks(messages, role, content);
     }
-    return status;
+    return status == WEFT_OK ? join_texts(messages) : status;
 }
 
 /* ---- OpenAI's responses --------------------------------------------------------------------- */
@@ -236,11 +264,12 @@ weft_status serve_convert_responses(json_object *body, json_object *messages)
     weft_status status = WEFT_OK;
     if (instructions != NULL)
         status = add_texts(add_message(messages, "system"), "content", instructions);
-    if (json_object_is_type(input, json_type_string) && status == WEFT_OK)
-        return add_texts(add_message(messages, "user"), "content", input);
-    if (!json_object_is_type(input, json_type_array) && status == WEFT_OK)
-        return weft_fail(WEFT_INVALID, "input: expected a string or an array");
-    for (size_t i = 0; status == WEFT_OK && i < json_object_array_length(input); i++)
+    const bool list = json_object_is_type(input, json_type_array);
+    if (status == WEFT_OK && json_object_is_type(input, json_type_string))
+        status = add_texts(add_message(messages, "user"), "content", input);
+    else if (status == WEFT_OK && !list)
+        status = weft_fail(WEFT_INVALID, "input: expected a string or an array");
+    for (size_t i = 0; status == WEFT_OK && list && i < json_object_array_length(input); i++)
         status = add_item(messages, json_object_array_get_idx(input, i), i);
-    return status;
+    return status == WEFT_OK ? join_texts(messages) : status;
 }
