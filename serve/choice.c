@@ -166,16 +166,45 @@ typedef struct shared_prompt {
     const weft_session_request *q;
 } shared_prompt;
 
-/* Computes the prompt of several choices once. Without memory for it each computes its own. */
+/* Puts the prompt into the prompt cache without its last token, which a lookup leaves to be
+ * computed. Without memory for it each choice computes its own. */
 static weft_status read_shared(void *context)
 {
     const shared_prompt *p = context;
-    const bool read = p->request->read;
-    p->request->read = true;
-    if (!read && !is_cancelled(p->request))
-        (void)weft_prompt_cache_warm(p->request->server->cache, p->q->ids, p->q->n_ids,
-                                     &p->q->options->cache, p->q->options->prefill);
+    weft_prompt_cache *cache = p->request->server->cache;
+    const int64_t known = weft_prompt_cache_measure(cache).hit_tokens;
+    if (p->q->n_ids > 1 && !is_cancelled(p->request))
+        (void)weft_prompt_cache_warm(cache, p->q->ids, p->q->n_ids - 1, &p->q->options->cache,
+                                     p->q->options->prefill);
+    p->request->known = weft_prompt_cache_measure(cache).hit_tokens - known;
     return WEFT_OK;
+}
+
+/* Computes the prompt of several choices once: the first does, the others wait. */
+static weft_status share_prompt(serve_request *r, const weft_session_request *q)
+{
+    shared_prompt p = {r, q};
+    weft_status status = WEFT_OK;
+    pthread_mutex_lock(&r->sharing);
+    if (!r->shared)
+        status = serve_compute(r->server, read_shared, &p);
+    r->shared = true;
+    pthread_mutex_unlock(&r->sharing);
+    return status;
+}
+
+weft_status serve_check_room(serve_request *request, size_t n)
+{
+    const int64_t positions = request->server->positions;
+    if (positions == 0 || (int64_t)n < positions)
+        return WEFT_OK;
+    serve_error e =
+        serve_error_make(400, "the prompt has %zu tokens, and the model %lld positions", n,
+                         (long long)positions);
+    e.type = "exceed_context_size_error";
+    e.prompt_tokens = (int64_t)n;
+    e.context = positions;
+    return serve_refuse(request, &e);
 }
 
 /* weft_session_source: in the server's batch. */
@@ -186,28 +215,19 @@ static weft_status generate(void *context, const weft_session_request *q,
     serve_choice *c = context;
     serve_server *server = c->request->server;
     relay r = {c, callback, callback_context};
-    if (server->positions > 0 && (int64_t)q->n_ids >= server->positions) {
-        serve_error e = serve_error_make(400, "the prompt has %zu tokens, and the model %lld "
-                                              "positions",
-                                         q->n_ids, (long long)server->positions);
-        e.type = "exceed_context_size_error";
-        e.prompt_tokens = (int64_t)q->n_ids;
-        e.context = server->positions;
-        return serve_refuse(c->request, &e);
-    }
+    if (serve_check_room(c->request, q->n_ids) != WEFT_OK)
+        return WEFT_INVALID;
     const bool first = c->prompt_tokens == 0;
     if (first)
         c->prompt_tokens = (int64_t)q->n_ids;
     begin(c);
-    shared_prompt p = {c->request, q};
-    weft_status status = WEFT_OK;
-    if (c->request->settings.same && server->cache != NULL)
-        status = serve_compute(server, read_shared, &p);
+    const bool shares = c->request->settings.same && server->cache != NULL;
+    weft_status status = shares ? share_prompt(c->request, q) : WEFT_OK;
     if (status == WEFT_OK)
         status = serve_generate(server, q->ids, q->n_ids, q->options,
                                 c->request->start + server->options.timeout, on_token, &r, stats);
     if (first)
-        c->cached_tokens = stats->cached_tokens;
+        c->cached_tokens = shares ? c->request->known : stats->cached_tokens;
     c->tokens += stats->tokens;
     c->reason = stats->reason;
     c->detail = stats->detail;

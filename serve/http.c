@@ -55,6 +55,7 @@ void serve_request_drop(serve_request *request)
     weft_cancel_free(request->cancel);
     atomic_fetch_sub(&request->server->held, request->held);
     pthread_mutex_destroy(&request->lock);
+    pthread_mutex_destroy(&request->sharing);
     weft_free(request);
 }
 
@@ -79,6 +80,7 @@ static serve_request *new_request(serve_server *server, struct MHD_Connection *c
         .references = 1,
         .last = serve_seconds()};
     pthread_mutex_init(&r->lock, NULL);
+    pthread_mutex_init(&r->sharing, NULL);
     pthread_mutex_lock(&server->lock);
     r->next = server->requests;
     if (r->next != NULL)

@@ -13,10 +13,11 @@ const char *serve_finish_reason(const serve_choice *c)
 void serve_put_usage(const serve_request *r, serve_text *out)
 {
     int64_t tokens = 0, prompt = 0, cached = 0;
-    for (size_t i = 0; i < r->n_choices; i++) {
+    for (size_t i = 0; i < r->n_choices; i++)
         tokens += r->choices[i].tokens;
-        prompt += i == 0 || r->settings.messages == NULL ? r->choices[i].prompt_tokens : 0;
-        cached += i == 0 || r->settings.messages == NULL ? r->choices[i].cached_tokens : 0;
+    for (size_t i = 0; i < r->n_choices; i += r->settings.each) {
+        prompt += r->choices[i].prompt_tokens;
+        cached += r->choices[i].cached_tokens;
     }
     serve_put(out,
               "{'prompt_tokens': %i, 'completion_tokens': %i, 'total_tokens': %i, "
@@ -192,6 +193,7 @@ weft_status serve_run_chat(serve_request *r)
         status = serve_read_chat(r);
     if (status == WEFT_OK)
         status = serve_make_choices(r, (size_t)n);
+    r->settings.each = (size_t)n;
     r->settings.same = n > 1;
     serve_make_id("chatcmpl-", r->id, sizeof r->id);
     return status == WEFT_OK ? serve_start_choices(r, r->n_choices, serve_chat) : status;

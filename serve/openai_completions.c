@@ -154,10 +154,25 @@ static weft_status read_prompt(serve_request *r, json_object *prompt, serve_choi
                                        "of either");
     if (status == WEFT_OK && c->n_ids == 0)
         status = weft_fail(WEFT_INVALID, "prompt: expected at least one token");
+    if (status == WEFT_OK)
+        status = serve_check_room(r, c->n_ids);
     if (status == WEFT_OK && r->settings.echo)
         status = weft_tokenizer_decode(tokenizer, c->ids, c->n_ids, WEFT_TOKENIZER_SKIP_SPECIAL,
                                        &c->prompt, NULL);
     return status;
+}
+
+/* The prompt of the choice before. */
+static weft_status copy_prompt(serve_choice *c)
+{
+    const serve_choice *from = c - 1;
+    c->ids = weft_malloc(from->n_ids * sizeof *c->ids);
+    c->n_ids = from->n_ids;
+    c->prompt = from->prompt != NULL ? weft_strdup(from->prompt) : NULL;
+    if (c->ids == NULL || (c->prompt == NULL && from->prompt != NULL))
+        return weft_fail(WEFT_MEMORY, "out of memory for the prompt");
+    memcpy(c->ids, from->ids, from->n_ids * sizeof *c->ids);
+    return WEFT_OK;
 }
 
 static weft_status read_prompts(serve_request *r)
@@ -174,10 +189,14 @@ static weft_status read_prompts(serve_request *r)
         status = weft_fail(WEFT_INVALID, "prompt: expected at most %d texts", (int)PROMPTS);
     if (status == WEFT_OK)
         status = serve_make_choices(r, prompts * (size_t)n);
+    r->settings.each = (size_t)n;
     r->settings.same = prompts == 1 && n > 1;
     for (size_t i = 0; status == WEFT_OK && i < r->n_choices; i++)
-        status = read_prompt(r, list ? json_object_array_get_idx(prompt, i / (size_t)n) : prompt,
-                             &r->choices[i]);
+        status = i % (size_t)n > 0
+                     ? copy_prompt(&r->choices[i])
+                     : read_prompt(
+                           r, list ? json_object_array_get_idx(prompt, i / (size_t)n) : prompt,
+                           &r->choices[i]);
     return status;
 }
 

@@ -84,6 +84,7 @@ typedef struct serve_settings {
     serve_text variables, schema; /* schema: that of turn */
     weft_thinking thinking;
     weft_session_turn turn;
+    size_t each;    /* choices of each prompt */
     bool same;      /* the choices have the same prompt */
     bool one_call;  /* stop after the first call */
     bool must_call; /* the document is a call: {"name", "arguments"} */
@@ -131,7 +132,9 @@ struct serve_request {
     atomic_int references;
     bool admitted; /* counted in n_admitted */
     size_t held; /* bytes of the body, and of its JSON values by an estimate */
-    bool read;   /* of the thread that computes: the choices' prompt is in the prompt cache */
+    pthread_mutex_t sharing; /* of the two below */
+    bool shared;             /* the choices' prompt is in the prompt cache */
+    int64_t known;           /* its tokens that were there before */
 
     pthread_mutex_t lock; /* of all below */
     size_t running;       /* choices */
@@ -293,6 +296,8 @@ void serve_settings_free(serve_settings *settings);
 weft_status serve_make_choices(serve_request *request, size_t n);
 /* Starts a thread for each of the first n, which calls a function for the choice. */
 weft_status serve_start_choices(serve_request *request, size_t n, serve_compute_fn *compute);
+/* Refuses a prompt of n tokens that leaves no position for an answer. */
+weft_status serve_check_room(serve_request *request, size_t n);
 /* Those of chats and completions. */
 weft_status serve_chat(serve_choice *choice);
 weft_status serve_complete(serve_choice *choice);

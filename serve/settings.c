@@ -6,6 +6,8 @@
 #include "serve/server.h"
 #include "weft/memory.h"
 
+enum { TOOLS = 1024 };
+
 void serve_settings_free(serve_settings *s)
 {
     json_object_put(s->messages);
@@ -157,6 +159,8 @@ weft_status serve_read_tools(serve_request *request, json_object *tools)
         return weft_fail(WEFT_INVALID, "tools: expected an array");
     const size_t n = json_object_array_length(tools);
     weft_status status = WEFT_OK;
+    if (n > TOOLS) /* their names are compared with each other */
+        return weft_fail(WEFT_INVALID, "tools: expected at most %d, got %zu", (int)TOOLS, n);
     s->tools = weft_calloc(n + 1, sizeof *s->tools);
     if (s->tools == NULL)
         return weft_fail(WEFT_MEMORY, "out of memory for the tools");

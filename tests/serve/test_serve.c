@@ -112,6 +112,18 @@ static void bodies_have_a_limit(void)
     weft_free(text);
 }
 
+static void tools_have_a_limit(void)
+{
+    char *text = weft_malloc(100000);
+    size_t n = (size_t)sprintf(text, "{" USER("x") ", \"max_tokens\": 1, \"tools\": [");
+    for (int i = 0; i <= 1024; i++)
+        n += (size_t)sprintf(text + n, "%s{\"function\": {\"name\": \"t%d\"}}", i > 0 ? ", " : "",
+                             i);
+    sprintf(text + n, "]}");
+    expect_error(CHAT, text, 400, "tools: expected at most 1024, got 1025");
+    weft_free(text);
+}
+
 static void prompts_that_are_too_long_are_refused(void)
 {
     char *text = weft_malloc(40000);
@@ -301,6 +313,8 @@ static void log_probabilities_come_with_the_best(void)
     json_object_put(root);
 }
 
+#define CACHED "usage.prompt_tokens_details.cached_tokens"
+
 /* The prompt of several choices is computed once. */
 static void choices_share_their_prompt(void)
 {
@@ -314,7 +328,19 @@ static void choices_share_their_prompt(void)
     CHECK(prompt > 20);
     CHECK_EQ_INT((int64_t)(client_metric(port(), "prompt_tokens_cached_total") - cached),
                  3 * (prompt - 1));
+    CHECK_EQ_INT(json_object_get_int(client_at(all, CACHED)), 0); /* of earlier requests */
     json_object_put(all);
+    for (int n = 1; n <= 3; n += 2) { /* a prompt counts once for its choices */
+        char *body = weft_format("{\"prompt\": [\"One two three\", \"Four\"], \"n\": %d, "
+                                 "\"max_tokens\": 1}",
+                                 n);
+        all = client_json(port(), "/v1/completions", body, 200);
+        const int64_t tokens = json_object_get_int64(client_at(all, "usage.prompt_tokens"));
+        CHECK(tokens > 2 && tokens < 10);
+        CHECK_EQ_INT(json_object_get_int(client_at(all, "usage.completion_tokens")), 2 * n);
+        json_object_put(all);
+        weft_free(body);
+    }
 }
 
 static void choices_draw_with_seeds_of_their_own(void)
@@ -518,7 +544,7 @@ static void the_shared_server_stops(void)
 }
 
 CHECK_MAIN("serve", CHECK_CASE(routes_answer), CHECK_CASE(wrong_requests_get_errors),
-           CHECK_CASE(bodies_have_a_limit), CHECK_CASE(prompts_that_are_too_long_are_refused),
+           CHECK_CASE(bodies_have_a_limit), CHECK_CASE(tools_have_a_limit), CHECK_CASE(prompts_that_are_too_long_are_refused),
            CHECK_CASE(tokens_become_text_again), CHECK_CASE(completions_are_those_of_weft_generate),
            CHECK_CASE(streams_have_the_text_of_the_whole_answer),
            CHECK_CASE(stop_strings_are_in_no_event),
