@@ -188,13 +188,14 @@ static weft_status read_request(serve_request *r)
     json_object *choice = json_object_object_get(r->json, "tool_choice");
     json_object *messages = json_object_new_array();
     bool alone = false;
+    r->tools = serve_own_tools(json_object_object_get(r->json, "tools"), "custom");
     weft_status status = serve_convert_anthropic(r->json, messages);
     if (status == WEFT_OK)
         status = serve_read_generation(r);
     if (status == WEFT_OK)
         status = serve_read_stops(r, "stop_sequences");
     if (status == WEFT_OK)
-        status = serve_read_tools(r, json_object_object_get(r->json, "tools"));
+        status = serve_read_tools(r, r->tools);
     if (status == WEFT_OK)
         status = serve_read_tool_choice(r, choice);
     if (status == WEFT_OK && choice != NULL)

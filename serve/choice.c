@@ -5,6 +5,9 @@
 #include "serve/server.h"
 #include "weft/memory.h"
 
+/* Choices that are computed or wait, for each request that may: each has a thread. */
+enum { SEQUENCES = 4 };
+
 static bool is_cancelled(const serve_request *r)
 {
     return weft_cancel_is_set(r->cancel);
@@ -318,7 +321,7 @@ static void finish(serve_choice *c, weft_status status)
         weft_cancel_set(r->cancel);
     pthread_mutex_lock(&r->lock);
     if (status != WEFT_OK && r->error.http == 0)
-        r->error = serve_error_of(status);
+        r->error = serve_error_of(status, c->begun);
     const bool last = --r->running == 0;
     const serve_error error = r->error;
     pthread_mutex_unlock(&r->lock);
@@ -370,8 +373,14 @@ weft_status serve_start_choices(serve_request *request, size_t n, serve_compute_
     pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
     pthread_mutex_lock(&server->lock);
     const bool stopping = server->stopping;
-    server->n_threads += stopping ? 0 : n;
+    const bool full = server->n_threads > 0 &&
+                      server->n_threads + n > (size_t)server->options.requests * SEQUENCES;
+    server->n_threads += stopping || full ? 0 : n;
     pthread_mutex_unlock(&server->lock);
+    if (full && !stopping) {
+        const serve_error error = serve_error_make(503, "too many sequences are waiting");
+        return serve_refuse(request, &error);
+    }
     if (stopping)
         return weft_fail(WEFT_CANCELLED, "the server is shutting down");
     request->running = n;

@@ -36,9 +36,9 @@ serve_error serve_error_make(int http, const char *format, ...)
     return error;
 }
 
-serve_error serve_error_of(weft_status status)
+serve_error serve_error_of(weft_status status, bool begun)
 {
-    const int http = status == WEFT_INVALID       ? 400
+    const int http = status == WEFT_INVALID       ? begun ? 500 : 400
                      : status == WEFT_UNSUPPORTED ? 501
                      : status == WEFT_CANCELLED   ? 503
                                                   : 500;
@@ -56,15 +56,20 @@ weft_status serve_refuse(serve_request *request, const serve_error *error)
 
 void serve_fail(serve_request *request, const serve_error *error)
 {
+    const serve_api *api = request->api;
     serve_text body = {0};
-    request->api->error(error, &body);
     pthread_mutex_lock(&request->lock);
     const bool streams = request->streams;
     pthread_mutex_unlock(&request->lock);
-    if (!streams) {
-        serve_reply(request, error->http, "application/json", &body);
-        return;
+    if (streams && api->send_error != NULL) {
+        api->send_error(request, error);
+    } else {
+        api->error(error, &body);
+        if (streams)
+            serve_send(request, api->named ? "error" : NULL, &body);
+        else
+            serve_reply(request, error->http, "application/json", &body);
     }
-    serve_send(request, request->api->named ? "error" : NULL, &body);
-    serve_close(request);
+    if (streams)
+        serve_close(request);
 }

@@ -326,7 +326,7 @@ static void run_route(serve_request *r)
     }
     const weft_status status = r->route->run(r);
     if (status != WEFT_OK) {
-        const serve_error failure = serve_error_of(status);
+        const serve_error failure = serve_error_of(status, false);
         (void)serve_refuse(r, &failure);
         const serve_error error = r->error;
         serve_fail(r, &error);

@@ -304,6 +304,24 @@ static void event(serve_choice *c, const serve_event *event)
     }
 }
 
+/* The error of a stream, followed by the response that has failed. */
+static void send_error(serve_request *r, const serve_error *error)
+{
+    serve_text out = {0};
+    put_event(r, "error", &out);
+    serve_put(&out, ", 'code': %s, 'message': %s, 'param': null}", error->type, error->message);
+    serve_send(r, "error", &out);
+    put_event(r, "response.failed", &out);
+    serve_put(&out,
+              ", 'response': {'id': %s, 'object': 'response', 'created_at': %i, 'model': %s, "
+              "'status': 'failed', 'error': {'code': %s, 'message': %s}, 'incomplete_details': "
+              "null, 'output': [%r], 'usage': null}}",
+              r->id, r->created, r->server->options.name,
+              error->http == 500 ? "server_error" : error->type, error->message,
+              r->items.n > 0 ? r->items.at : "");
+    serve_send(r, "response.failed", &out);
+}
+
 static void close_stream(serve_request *r)
 {
     (void)r;
@@ -313,26 +331,10 @@ const serve_api serve_responses_api = {.event = event,
                                        .close = close_stream,
                                        .answer = answer,
                                        .error = serve_put_error,
+                                       .send_error = send_error,
                                        .named = true};
 
 /* ---- the request ---------------------------------------------------------------------------- */
-
-/* Without tools that the provider of the API would run. */
-static json_object *own_tools(json_object *tools)
-{
-    json_object *own = json_object_new_array();
-    if (!json_object_is_type(tools, json_type_array)) {
-        json_object_put(own);
-        return NULL;
-    }
-    for (size_t i = 0; own != NULL && i < json_object_array_length(tools); i++) {
-        json_object *tool = json_object_array_get_idx(tools, i);
-        const char *type = serve_plain(json_object_object_get(tool, "type"));
-        if (type != NULL && strcmp(type, "function") == 0)
-            json_object_array_add(own, json_object_get(tool));
-    }
-    return own;
-}
 
 static weft_status read_request(serve_request *r)
 {
@@ -347,7 +349,7 @@ static weft_status read_request(serve_request *r)
     }
     if (effort != NULL)
         json_object_object_add(r->json, "reasoning_effort", json_object_get(effort));
-    r->tools = own_tools(json_object_object_get(r->json, "tools"));
+    r->tools = serve_own_tools(json_object_object_get(r->json, "tools"), "function");
     weft_status status = serve_convert_responses(r->json, messages);
     if (status == WEFT_OK)
         status = serve_read_generation(r);

@@ -43,7 +43,8 @@ typedef struct serve_options {
     size_t n_hosts, n_origins;
 
     int64_t rows;        /* sequences computed at a time; 0: 16 */
-    int64_t requests;    /* that wait or are computed; further ones get 503; 0: 256 */
+    int64_t requests;    /* that wait or are computed; further ones get 503; 0: 256. Their
+                            choices may be four times as many, or those of one request */
     int64_t connections; /* open at a time; 0: 512 */
     int64_t unread;      /* bytes that wait for a client before it is cut off; 0: 1 MiB */
     int64_t body;        /* bytes of a request's body; 0: 16 MiB. Its JSON values may take 24 times as

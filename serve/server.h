@@ -61,6 +61,7 @@ typedef struct serve_api {
     void (*close)(serve_request *request); /* the end of a stream, after all choices' */
     void (*answer)(serve_request *request, serve_text *out); /* not a stream */
     void (*error)(const serve_error *error, serve_text *out);
+    void (*send_error)(serve_request *request, const serve_error *error); /* NULL: one event */
     bool named; /* events have names */
 } serve_api;
 
@@ -206,8 +207,9 @@ void serve_request_drop(serve_request *request);
 
 /* ---- errors.c ------------------------------------------------------------------------------- */
 
-/* The error of the calling thread's last failure. */
-serve_error serve_error_of(weft_status status);
+/* The error of the calling thread's last failure. One of an answer that has begun is not the
+ * request's. */
+serve_error serve_error_of(weft_status status, bool begun);
 serve_error serve_error_make(int http, const char *format, ...) WEFT_PRINTF(2, 3);
 /* Sets the error that the request's failure is answered with, unless there is one. Returns
  * WEFT_INVALID. */
@@ -281,6 +283,9 @@ weft_status serve_parse_body(serve_request *request);
 /* Sampling, lengths, stops and stream of the request's body, with the names of OpenAI's API. */
 weft_status serve_read_generation(serve_request *request);
 weft_status serve_read_stops(serve_request *request, const char *key);
+/* The tools of a list that have this type, or none: others the provider of an API would run.
+ * What is not a list is returned as it is. */
+json_object *serve_own_tools(json_object *tools, const char *type);
 /* Tools, tool_choice and response_format. */
 weft_status serve_read_tools(serve_request *request, json_object *tools);
 weft_status serve_read_tool_choice(serve_request *request, json_object *choice);

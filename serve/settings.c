@@ -150,6 +150,20 @@ static weft_status read_tool(json_object *value, size_t i, weft_tool *out)
     return status;
 }
 
+json_object *serve_own_tools(json_object *tools, const char *wanted)
+{
+    if (!json_object_is_type(tools, json_type_array))
+        return json_object_get(tools);
+    json_object *own = json_object_new_array();
+    for (size_t i = 0; own != NULL && i < json_object_array_length(tools); i++) {
+        json_object *tool = json_object_array_get_idx(tools, i);
+        json_object *type = json_object_object_get(tool, "type");
+        if (type == NULL || (serve_plain(type) != NULL && strcmp(serve_plain(type), wanted) == 0))
+            json_object_array_add(own, json_object_get(tool));
+    }
+    return own;
+}
+
 weft_status serve_read_tools(serve_request *request, json_object *tools)
 {
     serve_settings *s = &request->settings;

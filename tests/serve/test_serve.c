@@ -405,6 +405,19 @@ static void documents_fit_their_schema(void)
     }
 }
 
+/* The request is right, so what the model does is not its error. */
+static void answers_that_are_no_document_are_errors_of_the_server(void)
+{
+    json_object *root = client_json(
+        port(), CHAT,
+        "{" USER("Hi") ", \"max_tokens\": 200, \"stop\": [\"e\"], \"response_format\": {\"type\": "
+                       "\"json_object\", \"prompted\": true}}",
+        500);
+    CHECK_STR(client_text(root, "error.type"), "server_error");
+    CHECK_CONTAINS(client_text(root, "error.message"), "document");
+    json_object_put(root);
+}
+
 static void required_calls_come(void)
 {
     json_object *root = client_json(
@@ -550,6 +563,6 @@ CHECK_MAIN("serve", CHECK_CASE(routes_answer), CHECK_CASE(wrong_requests_get_err
            CHECK_CASE(stop_strings_are_in_no_event),
            CHECK_CASE(log_probabilities_come_with_the_best), CHECK_CASE(choices_share_their_prompt),
            CHECK_CASE(choices_draw_with_seeds_of_their_own), CHECK_CASE(documents_fit_their_schema),
-           CHECK_CASE(required_calls_come), CHECK_CASE(keys_hosts_and_origins_are_checked),
+           CHECK_CASE(answers_that_are_no_document_are_errors_of_the_server), CHECK_CASE(required_calls_come), CHECK_CASE(keys_hosts_and_origins_are_checked),
            CHECK_CASE(requests_are_refused_while_the_model_loads),
            CHECK_CASE(the_shared_server_stops))

@@ -114,7 +114,8 @@ static void messages_are_converted(void)
         "\"name\": \"add\", \"input\": {\"a\": 1}}]}, {\"role\": \"user\", \"content\": "
         "[{\"type\": "
         "\"tool_result\", \"tool_use_id\": \"c1\", \"content\": [{\"type\": \"text\", \"text\": "
-        "\"three\"}]}, {\"type\": \"text\", \"text\": \"And?\"}]}], \"tools\": [{\"name\": "
+        "\"three\"}]}, {\"type\": \"text\", \"text\": \"And?\"}]}], \"tools\": [{\"type\": "
+        "\"web_search_20250305\", \"name\": \"web_search\"}, {\"name\": "
         "\"add\", \"input_schema\": " SCHEMA "}]}";
     static const char same[] =
         "{\"messages\": [{\"role\": \"system\", \"content\": \"Be terse.\\nAnd kind.\"}, "

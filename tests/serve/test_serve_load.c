@@ -259,6 +259,25 @@ static void what_requests_hold_is_bounded(void)
     serve_stop(server, 1);
 }
 
+static void sequences_have_a_limit(void)
+{
+    serve_server *server = client_server((serve_options){.rows = 1, .requests = 2});
+    if (server == NULL)
+        return;
+    const int port = serve_port(server);
+    const int s = client_open(port, "POST", "/v1/completions", NULL,
+                              "{\"prompt\": [\"A\", \"B\", \"C\", \"D\", \"E\", \"F\", \"G\", \"H\"], "
+                              ENDLESS "}");
+    CHECK(reaches(port, "requests_deferred", 7));
+    client_reply r = client_ask(port, "POST", "/v1/completions", "{\"prompt\": \"A\"}");
+    CHECK_EQ_INT(r.status, 503);
+    CHECK_CONTAINS(r.body, "too many sequences");
+    client_free(&r);
+    close(s);
+    CHECK(reaches(port, "requests_processing", 0));
+    serve_stop(server, 1);
+}
+
 /* Requests whose bodies come slowly: without a key, and with one. Neither keeps others out, the
  * former is answered before its body when that is long, and the latter is cut off. */
 static void slow_bodies_keep_nobody_out(void)
@@ -305,8 +324,8 @@ static void the_end_cancels_what_is_late(void)
     const int port = serve_port(server);
     int s[3];
     for (int i = 0; i < 3; i++)
-        s[i] = client_open(port, "POST", "/v1/completions", NULL,
-                           i == 0 ? "{\"prompt\": \"A\", " ENDLESS ", \"stream\": true}"
+        s[i] = client_open(port, "POST", i == 0 ? "/v1/responses" : "/v1/completions", NULL,
+                           i == 0 ? "{\"input\": \"A\", " ENDLESS ", \"stream\": true}"
                                   : "{\"prompt\": \"A\", " ENDLESS "}");
     CHECK(reaches(port, "requests_processing", 2) && reaches(port, "requests_deferred", 1));
     client_reply fourth = client_ask(port, "POST", "/v1/completions", "{\"prompt\": \"A\"}");
@@ -318,6 +337,11 @@ static void the_end_cancels_what_is_late(void)
         client_reply r = client_read(s[i]);
         CHECK_EQ_INT(r.status, i == 0 ? 200 : 503);
         CHECK_CONTAINS(r.body, "unavailable_error");
+        if (i == 0) { /* a stream of responses ends with both */
+            CHECK_CONTAINS(r.body, "event: error\ndata: {\"type\": \"error\", \"sequence_number\": ");
+            CHECK_CONTAINS(r.body, "event: response.failed\ndata: {");
+            CHECK_CONTAINS(r.body, "\"status\": \"failed\"");
+        }
         client_free(&r);
     }
 }
@@ -325,4 +349,4 @@ static void the_end_cancels_what_is_late(void)
 CHECK_MAIN("serve_load", CHECK_CASE(clients_get_the_answers_that_they_get_alone),
            CHECK_CASE(clients_that_go_free_their_rows),
            CHECK_CASE(clients_that_stall_stop_only_their_own_rows),
-           CHECK_CASE(silent_streams_get_comments), CHECK_CASE(late_answers_end_with_what_they_have), CHECK_CASE(what_requests_hold_is_bounded), CHECK_CASE(slow_bodies_keep_nobody_out), CHECK_CASE(the_end_cancels_what_is_late))
+           CHECK_CASE(silent_streams_get_comments), CHECK_CASE(late_answers_end_with_what_they_have), CHECK_CASE(what_requests_hold_is_bounded), CHECK_CASE(sequences_have_a_limit), CHECK_CASE(slow_bodies_keep_nobody_out), CHECK_CASE(the_end_cancels_what_is_late))
