@@ -120,7 +120,9 @@ static bool on_event(void *context, const weft_session_event *event)
     bool going = true;
     switch (event->kind) {
     case WEFT_SESSION_TEXT:
-        if (!s->must_call && !prompted && event->length > 0)
+        if (prompted)
+            serve_text_add(&c->document, event->text, event->length);
+        else if (!s->must_call && event->length > 0)
             take_text(c, event->text, event->length);
         break;
     case WEFT_SESSION_REASONING:
@@ -221,6 +223,7 @@ static weft_status generate(void *context, const weft_session_request *q,
     if (serve_check_room(c->request, q->n_ids) != WEFT_OK)
         return WEFT_INVALID;
     const bool first = c->prompt_tokens == 0;
+    c->document.n = 0; /* that of the attempt before */
     if (first)
         c->prompt_tokens = (int64_t)q->n_ids;
     begin(c);
@@ -232,6 +235,7 @@ static weft_status generate(void *context, const weft_session_request *q,
     if (first)
         c->cached_tokens = shares ? c->request->known : stats->cached_tokens;
     c->tokens += stats->tokens;
+    c->computed = c->computed || stats->first_token_seconds > 0;
     c->reason = stats->reason;
     c->detail = stats->detail;
     return status;
@@ -266,10 +270,14 @@ weft_status serve_chat(serve_choice *c)
     weft_status status = open_session(c, &session);
     if (status == WEFT_OK)
         status = weft_session_answer(session, &c->request->settings.turn, on_event, c, NULL);
-    /* A document that max_tokens has cut off does not conform, and is still the answer. */
-    if (status == WEFT_INVALID && c->begun && c->request->settings.turn.structured &&
-        (c->reason == WEFT_FINISH_LENGTH || c->reason == WEFT_FINISH_DEADLINE))
-        status = WEFT_OK;
+    /* A document that was asked for by the prompt and cut off by max_tokens or the timeout does not
+     * conform, and is still the answer. One of a constraint ends in time. */
+    if (c->begun && c->request->settings.turn.structured && !is_cancelled(c->request) &&
+        (c->reason == WEFT_FINISH_LENGTH || c->reason == WEFT_FINISH_DEADLINE)) {
+        status = status == WEFT_INVALID ? WEFT_OK : status;
+        if (c->text.n == 0 && c->document.n > 0)
+            take_text(c, c->document.at, c->document.n);
+    }
     weft_session_free(session);
     return status;
 }
@@ -321,7 +329,7 @@ static void finish(serve_choice *c, weft_status status)
         weft_cancel_set(r->cancel);
     pthread_mutex_lock(&r->lock);
     if (status != WEFT_OK && r->error.http == 0)
-        r->error = serve_error_of(status, c->begun);
+        r->error = serve_error_of(status, c->computed);
     const bool last = --r->running == 0;
     const serve_error error = r->error;
     pthread_mutex_unlock(&r->lock);

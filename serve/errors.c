@@ -36,9 +36,9 @@ serve_error serve_error_make(int http, const char *format, ...)
     return error;
 }
 
-serve_error serve_error_of(weft_status status, bool begun)
+serve_error serve_error_of(weft_status status, bool computed)
 {
-    const int http = status == WEFT_INVALID       ? begun ? 500 : 400
+    const int http = status == WEFT_INVALID       ? computed ? 500 : 400
                      : status == WEFT_UNSUPPORTED ? 501
                      : status == WEFT_CANCELLED   ? 503
                                                   : 500;

@@ -107,7 +107,7 @@ struct serve_choice {
     bool reasons; /* the last text was reasoning */
     weft_finish reason;
     weft_finish_detail detail;
-    bool begun;
+    bool begun, computed; /* events have been sent; the prompt has been computed */
 };
 
 typedef struct serve_route serve_route;
@@ -207,9 +207,9 @@ void serve_request_drop(serve_request *request);
 
 /* ---- errors.c ------------------------------------------------------------------------------- */
 
-/* The error of the calling thread's last failure. One of an answer that has begun is not the
- * request's. */
-serve_error serve_error_of(weft_status status, bool begun);
+/* The error of the calling thread's last failure. Once the model has computed, what is invalid is
+ * the answer and not the request. */
+serve_error serve_error_of(weft_status status, bool computed);
 serve_error serve_error_make(int http, const char *format, ...) WEFT_PRINTF(2, 3);
 /* Sets the error that the request's failure is answered with, unless there is one. Returns
  * WEFT_INVALID. */

@@ -75,6 +75,10 @@ static void wrong_requests_get_errors(void)
     expect_error(CHAT, "{" USER("x") ", \"tool_choice\": \"required\"}", 400, "no tool");
     expect_error(CHAT, "{" USER("x") ", \"response_format\": {\"type\": \"xml\"}}", 400, "type");
     expect_error(CHAT,
+                 "{" USER("x") ", \"max_tokens\": 2, \"response_format\": {\"type\": \"json_schema\", "
+                               "\"schema\": {\"type\": \"string\", \"minLength\": 90}}}",
+                 400, "the limit of max_tokens is 2");
+    expect_error(CHAT,
                  "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image_url\", "
                  "\"image_url\": {\"url\": \"x\"}}]}]}",
                  501, "only text");
@@ -405,6 +409,34 @@ static void documents_fit_their_schema(void)
     }
 }
 
+/* Those of a constraint are closed in time; those that the prompt asks for are not. */
+static void documents_that_are_cut_off_are_the_answer(void)
+{
+    static const char *const formats[] = {
+        "{\"type\": \"json_schema\", \"schema\": {\"type\": \"string\", \"minLength\": 9}}",
+        "{\"type\": \"json_object\", \"prompted\": true}",
+    };
+    for (int i = 0; i < 4; i++) {
+        char *body = weft_format("{" USER("Hi") ", \"max_tokens\": 6, \"ignore_eos\": true, "
+                                                "\"response_format\": %s, \"stream\": %s}",
+                                 formats[i % 2], i < 2 ? "false" : "true");
+        client_reply r = client_ask(port(), "POST", CHAT, body);
+        CHECK_EQ_INT(r.status, 200);
+        json_object *root = i < 2 ? json_tokener_parse(r.body) : NULL, *usage = NULL;
+        int events = 0;
+        const char *finish = client_text(root, "choices.0.finish_reason");
+        char *text = i < 2 ? weft_strdup(client_text(root, "choices.0.message.content"))
+                           : join(r.body, &events, &finish, &usage);
+        CHECK_STR(finish, i % 2 == 0 ? "stop" : "length");
+        CHECK(text != NULL && strlen(text) > (i % 2 == 0 ? 1 : 0));
+        CHECK(i % 2 == 1 || (text != NULL && text[0] == '"'));
+        json_object_put(root);
+        weft_free(text);
+        weft_free(body);
+        client_free(&r);
+    }
+}
+
 /* The request is right, so what the model does is not its error. */
 static void answers_that_are_no_document_are_errors_of_the_server(void)
 {
@@ -563,6 +595,6 @@ CHECK_MAIN("serve", CHECK_CASE(routes_answer), CHECK_CASE(wrong_requests_get_err
            CHECK_CASE(stop_strings_are_in_no_event),
            CHECK_CASE(log_probabilities_come_with_the_best), CHECK_CASE(choices_share_their_prompt),
            CHECK_CASE(choices_draw_with_seeds_of_their_own), CHECK_CASE(documents_fit_their_schema),
-           CHECK_CASE(answers_that_are_no_document_are_errors_of_the_server), CHECK_CASE(required_calls_come), CHECK_CASE(keys_hosts_and_origins_are_checked),
+           CHECK_CASE(documents_that_are_cut_off_are_the_answer), CHECK_CASE(answers_that_are_no_document_are_errors_of_the_server), CHECK_CASE(required_calls_come), CHECK_CASE(keys_hosts_and_origins_are_checked),
            CHECK_CASE(requests_are_refused_while_the_model_loads),
            CHECK_CASE(the_shared_server_stops))
