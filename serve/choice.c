@@ -30,38 +30,6 @@ static void begin(serve_choice *c)
     emit(c, (serve_event){.kind = SERVE_BEGIN, .text = ""});
 }
 
-/* ---- log-probabilities ---------------------------------------------------------------------- */
-
-static void put_token(const serve_request *r, serve_text *out, int32_t id, double logprob)
-{
-    char *text = NULL;
-    size_t n = 0;
-    if (weft_tokenizer_decode(r->server->loaded.tokenizer, &id, 1, 0, &text, &n) != WEFT_OK)
-        n = 0;
-    serve_put(out, "{'token': ");
-    serve_text_quote(out, text != NULL ? text : "", n);
-    serve_put(out, ", 'logprob': %f, 'bytes': [", logprob);
-    for (size_t i = 0; i < n; i++)
-        serve_put(out, i > 0 ? ", %i" : "%i", (int64_t)(unsigned char)text[i]);
-    serve_put(out, "]");
-    weft_free(text);
-}
-
-/* Adds a token to those whose text has not come yet. */
-static void add_logprob(serve_choice *c, const weft_generated *token)
-{
-    if (c->pending.n > 0)
-        serve_put(&c->pending, ", ");
-    put_token(c->request, &c->pending, token->id, token->logprob);
-    serve_put(&c->pending, ", 'top_logprobs': [");
-    for (int i = 0; i < token->n_top; i++) {
-        serve_put(&c->pending, i > 0 ? ", " : "");
-        put_token(c->request, &c->pending, token->top[i].id, (double)token->top[i].logprob);
-        serve_put(&c->pending, "}");
-    }
-    serve_put(&c->pending, "]}");
-}
-
 /* ---- events --------------------------------------------------------------------------------- */
 
 static void take_text(serve_choice *c, const char *text, size_t n)
@@ -160,7 +128,7 @@ static bool on_token(void *context, const weft_generated *token)
     const relay *r = context;
     serve_choice *c = r->choice;
     if (token->id >= 0 && c->request->settings.generate.logprobs)
-        add_logprob(c, token);
+        serve_add_logprob(c, token);
     const bool going = r->callback(r->context, token) && !is_cancelled(c->request);
     c->reasoning_tokens += c->reasons && token->id >= 0;
     return going;

@@ -8,6 +8,15 @@ enum { PROMPTS = 256 };
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
+/* Those that begin in the bytes of a token. */
+static int64_t count_characters(json_object *bytes)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < json_object_array_length(bytes); i++)
+        n += (json_object_get_int(json_object_array_get_idx(bytes, i)) & 0xC0) != 0x80;
+    return n;
+}
+
 /* "logprobs" of this API: lists by token, from entries of the chat's form. */
 static void put_logprobs(serve_choice *c, const char *entries, serve_text *out)
 {
@@ -23,7 +32,7 @@ static void put_logprobs(serve_choice *c, const char *entries, serve_text *out)
         serve_put(&tokens, "%r%o", comma, token);
         serve_put(&numbers, "%r%o", comma, json_object_object_get(entry, "logprob"));
         serve_put(&offsets, "%r%i", comma, c->offset);
-        c->offset += json_object_get_string_len(token);
+        c->offset += count_characters(json_object_object_get(entry, "bytes"));
         json_object *named = json_object_new_object();
         for (size_t k = 0; named != NULL && k < json_object_array_length(best); k++) {
             json_object *one = json_object_array_get_idx(best, k);

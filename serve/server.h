@@ -82,6 +82,8 @@ typedef struct serve_settings {
     const char *messages_text;
     weft_tool *tools;
     size_t n_tools;
+    int32_t *bias_ids; /* of generate.sampler */
+    float *bias_values;
     serve_text variables, schema; /* schema: that of turn */
     weft_thinking thinking;
     weft_session_turn turn;
@@ -308,6 +310,11 @@ weft_status serve_chat(serve_choice *choice);
 weft_status serve_complete(serve_choice *choice);
 /* The rendered prompt of a chat, which the caller frees. */
 weft_status serve_render(serve_request *request, char **text, size_t *length, size_t *tokens);
+
+/* ---- logprobs.c ----------------------------------------------------------------------------- */
+
+/* Adds a token to those whose text has not come yet. */
+void serve_add_logprob(serve_choice *choice, const weft_generated *token);
 
 /* ---- worker.c ------------------------------------------------------------------------------- */
 

@@ -1,17 +1,20 @@
 /* serve/settings.c -- reads what a request asks for: sampling, lengths, stops, tools and the format
  * of the answer. */
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "serve/server.h"
 #include "weft/memory.h"
 
-enum { TOOLS = 1024 };
+enum { TOOLS = 1024, BIASES = 1024 };
 
 void serve_settings_free(serve_settings *s)
 {
     json_object_put(s->messages);
     weft_free(s->tools);
+    weft_free(s->bias_ids);
+    weft_free(s->bias_values);
     serve_text_free(&s->variables);
     serve_text_free(&s->schema);
     *s = (serve_settings){0};
@@ -80,6 +83,39 @@ static weft_status read_sampler(serve_request *request)
     return status;
 }
 
+/* {"token id": number, ...} */
+static weft_status read_biases(serve_request *request)
+{
+    serve_settings *s = &request->settings;
+    weft_sampler_options *o = &s->generate.sampler;
+    json_object *given = json_object_object_get(request->json, "logit_bias");
+    if (given == NULL)
+        return WEFT_OK;
+    if (!json_object_is_type(given, json_type_object) || json_object_object_length(given) > BIASES)
+        return weft_fail(WEFT_INVALID, "logit_bias: expected an object of at most %d token ids",
+                         (int)BIASES);
+    const size_t n = (size_t)json_object_object_length(given);
+    o->bias_ids = s->bias_ids = weft_malloc((n + 1) * sizeof *s->bias_ids);
+    o->bias_values = s->bias_values = weft_malloc((n + 1) * sizeof *s->bias_values);
+    if (s->bias_ids == NULL || s->bias_values == NULL)
+        return weft_fail(WEFT_MEMORY, "out of memory for logit_bias");
+    json_object_object_foreach(given, key, value)
+    {
+        char *end = NULL;
+        double number = 0;
+        const long long id = strtoll(key, &end, 10);
+        if (*key < '0' || *key > '9' || *end != '\0' || id >= request->server->vocabulary)
+            return weft_fail(WEFT_INVALID, "logit_bias: \"%s\": expected a token id below %lld",
+                             weft_printable(key), (long long)request->server->vocabulary);
+        if (value == NULL || serve_read_number(given, key, -100, 100, &number) != WEFT_OK)
+            return weft_fail(WEFT_INVALID, "logit_bias: \"%s\": expected a number from -100 to 100",
+                             key);
+        s->bias_ids[o->n_bias] = (int32_t)id;
+        s->bias_values[o->n_bias++] = (float)number;
+    }
+    return WEFT_OK;
+}
+
 static weft_status read_lengths(serve_request *request)
 {
     const serve_server *server = request->server;
@@ -114,6 +150,8 @@ weft_status serve_read_generation(serve_request *request)
     s->generate.cancel = request->cancel;
     s->generate.prompt_cache = request->server->cache;
     weft_status status = read_sampler(request);
+    if (status == WEFT_OK)
+        status = read_biases(request);
     if (status == WEFT_OK)
         status = read_lengths(request);
     if (status == WEFT_OK)

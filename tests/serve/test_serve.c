@@ -68,6 +68,11 @@ static void wrong_requests_get_errors(void)
     expect_error(CHAT, "{" USER("x") ", \"temperature\": \"hot\"}", 400, "temperature");
     expect_error(CHAT, "{" USER("x") ", \"top_p\": 1.5}", 400, "top_p");
     expect_error(CHAT, "{" USER("x") ", \"n\": 0}", 400, "n: expected");
+    expect_error(CHAT, "{" USER("x") ", \"logit_bias\": {\"9999999\": 1}}", 400, "logit_bias");
+    expect_error(CHAT, "{" USER("x") ", \"logit_bias\": {\"a\": 1}}", 400, "token id");
+    expect_error(CHAT, "{" USER("x") ", \"logit_bias\": {\"1\": 101}}", 400, "100");
+    expect_error(CHAT, "{" USER("x") ", \"logit_bias\": {\"1\": null}}", 400, "100");
+    expect_error(CHAT, "{" USER("x") ", \"logit_bias\": [1]}", 400, "object");
     expect_error(CHAT, "{" USER("x") ", \"max_tokens\": 1.5}", 400, "max_tokens");
     expect_error(CHAT, "{" USER("x") ", \"stop\": [\"\"]}", 400, "stop");
     expect_error(CHAT, "{" USER("x") ", \"top_logprobs\": 2}", 400, "logprobs");
@@ -318,6 +323,50 @@ static void log_probabilities_come_with_the_best(void)
 }
 
 #define CACHED "usage.prompt_tokens_details.cached_tokens"
+
+/* The bytes of a character that no token has whole, drawn by their biases, with the model's ids. */
+static void tokens_of_parts_of_characters_have_their_bytes(void)
+{
+    static const struct {
+        int id, byte;
+    } parts[] = {{158, 0xE2}, {226, 0x84}, {105, 0xAC}};
+    for (size_t i = 0; i < 3; i++) {
+        char *body = weft_format("{\"prompt\": \"A\", \"max_tokens\": 2, \"logprobs\": 1, "
+                                 "\"logit_bias\": {\"%d\": 100, \"7\": -1}}",
+                                 parts[i].id);
+        json_object *root = client_json(port(), "/v1/completions", body, 200);
+        CHECK_EQ_INT(
+            json_object_get_int(client_at(root, "choices.0.logprobs.text_offset.1")),
+            i == 0 ? 1 : 0);
+        json_object_put(root);
+        weft_free(body);
+        body = weft_format("{" USER("A") ", \"max_tokens\": 1, \"logprobs\": true, "
+                                        "\"logit_bias\": {\"%d\": 100}}",
+                           parts[i].id);
+        root = client_json(port(), CHAT, body, 200);
+        json_object *bytes = client_at(root, "choices.0.logprobs.content.0.bytes");
+        CHECK_EQ_INT(json_object_array_length(bytes), 1);
+        CHECK_EQ_INT(json_object_get_int(client_at(bytes, "0")), parts[i].byte);
+        json_object_put(root);
+        weft_free(body);
+    }
+}
+
+/* A mark has no text, so the next text does not get its log-probability. A bias draws it, and a
+ * penalty only once. */
+static void marks_have_no_log_probabilities(void)
+{
+    json_object *root = client_json(port(), "/v1/completions",
+                                    "{\"prompt\": \"A\", \"max_tokens\": 4, \"logprobs\": 0, "
+                                    "\"temperature\": 0, \"presence_penalty\": 100, "
+                                    "\"logit_bias\": {\"4094\": 100}}",
+                                    200);
+    const char *text = client_text(root, "choices.0.logprobs.tokens.0");
+    CHECK_EQ_INT(json_object_get_int(client_at(root, "usage.completion_tokens")), 4);
+    CHECK_EQ_INT(json_object_array_length(client_at(root, "choices.0.logprobs.tokens")), 3);
+    CHECK(text != NULL && strncmp(client_text(root, "choices.0.text"), text, strlen(text)) == 0);
+    json_object_put(root);
+}
 
 /* The prompt of several choices is computed once. */
 static void choices_share_their_prompt(void)
@@ -593,7 +642,7 @@ CHECK_MAIN("serve", CHECK_CASE(routes_answer), CHECK_CASE(wrong_requests_get_err
            CHECK_CASE(tokens_become_text_again), CHECK_CASE(completions_are_those_of_weft_generate),
            CHECK_CASE(streams_have_the_text_of_the_whole_answer),
            CHECK_CASE(stop_strings_are_in_no_event),
-           CHECK_CASE(log_probabilities_come_with_the_best), CHECK_CASE(choices_share_their_prompt),
+           CHECK_CASE(log_probabilities_come_with_the_best), CHECK_CASE(tokens_of_parts_of_characters_have_their_bytes), CHECK_CASE(marks_have_no_log_probabilities), CHECK_CASE(choices_share_their_prompt),
            CHECK_CASE(choices_draw_with_seeds_of_their_own), CHECK_CASE(documents_fit_their_schema),
            CHECK_CASE(documents_that_are_cut_off_are_the_answer), CHECK_CASE(answers_that_are_no_document_are_errors_of_the_server), CHECK_CASE(required_calls_come), CHECK_CASE(keys_hosts_and_origins_are_checked),
            CHECK_CASE(requests_are_refused_while_the_model_loads),
