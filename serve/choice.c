@@ -68,7 +68,7 @@ static bool take_call(serve_choice *c, const char *name, const char *arguments)
 /* The document of a call that must come. */
 static bool take_document_call(serve_choice *c, const char *text)
 {
-    json_object *document = json_tokener_parse(text);
+    json_object *document = serve_parse(text);
     const char *name = serve_plain(json_object_object_get(document, "name"));
     json_object *arguments = json_object_object_get(document, "arguments");
     const bool taken =

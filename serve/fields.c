@@ -95,6 +95,16 @@ weft_status serve_hold(serve_request *request, size_t bytes)
     return WEFT_OK;
 }
 
+json_object *serve_parse(const char *text)
+{
+    json_tokener *tokener = json_tokener_new_ex(DEPTH + 8);
+    json_object *value =
+        tokener != NULL ? json_tokener_parse_ex(tokener, text, (int)strlen(text) + 1) : NULL;
+    if (tokener != NULL)
+        json_tokener_free(tokener);
+    return value;
+}
+
 /* At least the bytes of the values of a JSON text, with those of json-c 0.13 to 0.18: an empty
  * object has a table of 16 entries, an empty array 32 pointers. */
 static size_t measure(const serve_text *body)

@@ -13,7 +13,7 @@ static void parse_arguments(json_object *message)
         json_object *call = json_object_array_get_idx(calls, i);
         json_object *function = json_object_object_get(call, "function");
         const char *text = serve_plain(json_object_object_get(function, "arguments"));
-        json_object *parsed = text != NULL ? json_tokener_parse(text) : NULL;
+        json_object *parsed = text != NULL ? serve_parse(text) : NULL;
         if (json_object_is_type(parsed, json_type_object))
             json_object_object_add(function, "arguments", parsed);
         else

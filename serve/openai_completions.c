@@ -22,7 +22,7 @@ static void put_logprobs(serve_choice *c, const char *entries, serve_text *out)
 {
     serve_text all = {0}, tokens = {0}, numbers = {0}, top = {0}, offsets = {0};
     serve_put(&all, "[%r]", entries);
-    json_object *list = all.failed ? NULL : json_tokener_parse(all.at);
+    json_object *list = all.failed ? NULL : serve_parse(all.at);
     const size_t n = list != NULL ? json_object_array_length(list) : 0;
     for (size_t i = 0; i < n; i++) {
         json_object *entry = json_object_array_get_idx(list, i);

@@ -274,6 +274,8 @@ weft_status serve_read_flag(json_object *object, const char *key, bool *out);
 weft_status serve_read_text(json_object *object, const char *key, const char **out);
 /* The text of a JSON value that is a string without NUL; otherwise NULL. */
 const char *serve_plain(json_object *value);
+/* Parses a text that may be as deep as a body within a few levels. NULL: malformed. */
+json_object *serve_parse(const char *text);
 /* Counts memory that a request will use until it ends; more than all requests may use together is
  * refused. */
 weft_status serve_hold(serve_request *request, size_t bytes);

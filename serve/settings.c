@@ -1,5 +1,6 @@
 /* serve/settings.c -- reads what a request asks for: sampling, lengths, stops, tools and the format
  * of the answer. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -222,6 +223,57 @@ weft_status serve_read_tools(serve_request *request, json_object *tools)
     return status;
 }
 
+/* Whether the values of a keyword are schemas by names, or no schemas at all. */
+static bool is_one_of(const char *key, const char *const *names)
+{
+    for (; *names != NULL; names++) {
+        if (strcmp(key, *names) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Puts a prefix before the references within a schema, which becomes part of another one. */
+static void move_references(json_object *at, const char *prefix, bool names)
+{
+    static const char *const maps[] = {"properties", "patternProperties", "dependentSchemas",
+                                       "$defs",      "definitions",       NULL},
+                             *const values[] = {"const", "enum", "default", "examples", NULL};
+    if (json_object_is_type(at, json_type_array)) {
+        for (size_t i = 0; i < json_object_array_length(at); i++)
+            move_references(json_object_array_get_idx(at, i), prefix, false);
+        return;
+    }
+    if (!json_object_is_type(at, json_type_object))
+        return;
+    json_object_object_foreach(at, key, value)
+    {
+        const char *reference = serve_plain(value);
+        if (names || !is_one_of(key, values))
+            move_references(value, prefix, !names && is_one_of(key, maps));
+        if (names || reference == NULL || reference[0] != '#' || strcmp(key, "$ref") != 0)
+            continue;
+        char *moved = weft_format("%s%s", prefix, reference + 1);
+        if (moved != NULL)
+            json_object_set_string(value, moved);
+        weft_free(moved);
+    }
+}
+
+/* The schema of a tool's arguments at position n of anyOf. */
+static void put_parameters(const weft_tool *tool, size_t n, serve_text *out)
+{
+    char prefix[64];
+    json_object *schema = tool->parameters != NULL ? serve_parse(tool->parameters) : NULL;
+    snprintf(prefix, sizeof prefix, "#/anyOf/%zu/properties/arguments", n);
+    move_references(schema, prefix, false);
+    if (schema != NULL)
+        serve_put(out, "%o", schema);
+    else
+        serve_put(out, "{'type': 'object', 'properties': {}}");
+    json_object_put(schema);
+}
+
 /* The document of a call that must come: of one tool, or of any. */
 static weft_status require_call(serve_settings *s, const char *name)
 {
@@ -232,11 +284,11 @@ static weft_status require_call(serve_settings *s, const char *name)
         if (name != NULL && strcmp(name, tool->name) != 0)
             continue;
         serve_put(&s->schema,
-                  "%r{'type': 'object', 'properties': {'name': {'const': %s}, 'arguments': %r}, "
-                  "'required': ['name', 'arguments'], 'additionalProperties': false}",
-                  n++ > 0 ? ", " : "", tool->name,
-                  tool->parameters != NULL ? tool->parameters
-                                           : "{\"type\": \"object\", \"properties\": {}}");
+                  "%r{'type': 'object', 'properties': {'name': {'const': %s}, 'arguments': ",
+                  n > 0 ? ", " : "", tool->name);
+        put_parameters(tool, n++, &s->schema);
+        serve_put(&s->schema,
+                  "}, 'required': ['name', 'arguments'], 'additionalProperties': false}");
     }
     serve_put(&s->schema, "]}");
     if (n == 0)
@@ -330,7 +382,7 @@ static void add_tools(serve_settings *s, json_object *variables)
                   s->tools[i].parameters != NULL ? s->tools[i].parameters
                                                  : "{\"type\": \"object\", \"properties\": {}}");
     serve_put(&json, "]");
-    json_object_object_add(variables, "tools", json.failed ? NULL : json_tokener_parse(json.at));
+    json_object_object_add(variables, "tools", json.failed ? NULL : serve_parse(json.at));
     serve_text_free(&json);
 }
 

@@ -523,6 +523,28 @@ static void required_calls_come(void)
                  "{" USER("Hi") ", " TOOLS ", \"tool_choice\": {\"type\": \"function\", "
                                 "\"function\": {\"name\": \"other\"}}}",
                  400, "other");
+    /* References within the schema of a tool's arguments, at any depth of it. */
+    static const char *const choices[] = {
+        "\"required\"", "{\"type\": \"function\", \"function\": {\"name\": \"second\"}}"};
+    for (int i = 0; i < 2; i++) {
+#define REFERS(name)                                                                               \
+    "{\"type\": \"function\", \"function\": {\"name\": \"" name "\", \"parameters\": {\"type\": "        \
+    "\"object\", \"properties\": {\"a\": {\"$ref\": \"#/$defs/x\"}, \"$ref\": {\"enum\": "             \
+    "[\"#/$defs/x\"]}}, \"required\": [\"a\", \"$ref\"], \"$defs\": {\"x\": {\"enum\": [1, 2]}}}}}"
+        char *body = weft_format("{" USER("Hi") ", \"tools\": [{\"type\": \"function\", \"function\": "
+                                 "{\"name\": \"first\"}}, " REFERS("second") "], "
+                                 "\"tool_choice\": %s}", choices[i]);
+        root = client_json(port(), CHAT, body, 200);
+        arguments = json_tokener_parse(
+            client_text(root, "choices.0.message.tool_calls.0.function.arguments"));
+        if (strcmp(client_text(root, "choices.0.message.tool_calls.0.function.name"), "second") == 0) {
+            CHECK(json_object_get_int(client_at(arguments, "a")) > 0);
+            CHECK_STR(client_text(arguments, "$ref"), "#/$defs/x");
+        }
+        json_object_put(arguments);
+        json_object_put(root);
+        weft_free(body);
+    }
     /* A conversation with a call and its result. */
     root = client_json(port(), "/apply-template",
                        "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}, {\"role\": "
