@@ -165,7 +165,9 @@ static weft_status read_keys(const char *file, key_list *keys)
         next = strchr(line, '\n');
         if (next != NULL)
             *next++ = '\0';
-        line[strcspn(line, "\r")] = '\0';
+        size_t n_line = strlen(line);
+        while (n_line > 0 && strchr(" \t\r", line[n_line - 1]) != NULL)
+            line[--n_line] = '\0';
         status = add_key(keys, line + strspn(line, " \t"), file);
     }
     if (status == WEFT_OK && keys->n == 0)
@@ -212,10 +214,16 @@ static weft_status load(void *context, serve_model *out)
 /* The name for answers: not a path of this machine. */
 static const char *name_of(const serve_values *v)
 {
+    static char name[4096];
     const char *given = v->name != NULL ? v->name : v->model != NULL ? v->model : "storyteller";
-    const char *slash = strrchr(given, '/');
-    const bool path = v->name == NULL && (given[0] == '/' || given[0] == '.');
-    return path && slash != NULL && slash[1] != '\0' ? slash + 1 : given;
+    size_t n = strnlen(given, sizeof name - 1);
+    while (v->name == NULL && n > 1 && given[n - 1] == '/')
+        n--;
+    memcpy(name, given, n);
+    name[n] = '\0';
+    const char *slash = strrchr(name, '/');
+    const bool path = v->name == NULL && (name[0] == '/' || name[0] == '.');
+    return path && slash != NULL && slash[1] != '\0' ? slash + 1 : name;
 }
 
 /* ---- running -------------------------------------------------------------------------------- */
@@ -239,8 +247,10 @@ static weft_status await_signal(serve_server *server, const char *host)
     weft_status status = serve_state(server, &ready);
     while (status == WEFT_OK && !stopped) {
         const struct timespec pause = {.tv_nsec = 50 * 1000000L};
+        const bool v6 = strchr(host, ':') != NULL;
         if (ready && !told)
-            fprintf(stderr, "weft: serving on http://%s:%d\n", host, serve_port(server));
+            fprintf(stderr, "weft: serving on http://%s%s%s:%d\n", v6 ? "[" : "", host,
+                    v6 ? "]" : "", serve_port(server));
         told = ready;
         nanosleep(&pause, NULL);
         status = serve_state(server, &ready);
