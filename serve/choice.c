@@ -171,9 +171,8 @@ weft_status serve_check_room(serve_request *request, size_t n)
     const int64_t positions = request->server->positions;
     if (positions == 0 || (int64_t)n < positions)
         return WEFT_OK;
-    serve_error e =
-        serve_error_make(400, "the prompt has %zu tokens, and the model %lld positions", n,
-                         (long long)positions);
+    serve_error e = serve_error_make(400, "the prompt has %zu tokens, and the model %lld positions",
+                                     n, (long long)positions);
     e.type = "exceed_context_size_error";
     e.prompt_tokens = (int64_t)n;
     e.context = positions;

@@ -1,6 +1,7 @@
 /* serve/errors.c -- failures as answers. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "serve/server.h"
 
@@ -26,6 +27,18 @@ static const char *type_of(int http)
     }
 }
 
+/* Removes a last character whose bytes do not all fit. */
+static void cut_character(char *text)
+{
+    size_t n = strlen(text), from = n;
+    while (from > 0 && (text[from - 1] & 0xC0) == 0x80)
+        from--;
+    const unsigned char lead = from > 0 ? (unsigned char)text[from - 1] : 0;
+    const size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1;
+    if (from > 0 && n - from + 1 < length)
+        text[from - 1] = '\0';
+}
+
 serve_error serve_error_make(int http, const char *format, ...)
 {
     serve_error error = {.http = http, .type = type_of(http)};
@@ -33,6 +46,7 @@ serve_error serve_error_make(int http, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(error.message, sizeof error.message, format, arguments);
     va_end(arguments);
+    cut_character(error.message);
     return error;
 }
 

@@ -106,17 +106,21 @@ json_object *serve_parse(const char *text)
 }
 
 /* At least the bytes of the values of a JSON text, with those of json-c 0.13 to 0.18: an empty
- * object has a table of 16 entries, an empty array 32 pointers. */
-static size_t measure(const serve_text *body)
+ * object has a table of 16 entries, an empty array 32 pointers. *finite: without NaN and Infinity,
+ * which json-c reads. */
+static size_t measure(const serve_text *body, bool *finite)
 {
     size_t bytes = 0;
     bool quoted = false;
+    *finite = true;
     for (size_t i = 0; i < body->n; i++) {
         const char c = body->at[i];
         if (c == '"')
             quoted = !quoted;
         else if (quoted)
             i += c == '\\';
+        else if (c == 'N' || c == 'I')
+            *finite = false;
         else
             bytes += c == '{' ? 800u : c == '[' ? 400u : c == ':' ? 160u : c == ',' ? 96u : 0u;
     }
@@ -126,7 +130,11 @@ static size_t measure(const serve_text *body)
 weft_status serve_parse_body(serve_request *request)
 {
     serve_text *body = &request->body;
-    const size_t bytes = measure(body), most = (size_t)request->server->options.body * TIMES;
+    bool finite;
+    const size_t bytes = measure(body, &finite);
+    const size_t most = (size_t)request->server->options.body * TIMES;
+    if (!finite)
+        return weft_fail(WEFT_INVALID, "body: NaN and Infinity are not JSON");
     if (bytes > most) {
         const serve_error error = serve_error_make(
             413, "body: its values would take %zu bytes, more than %zu", bytes, most);

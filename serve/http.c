@@ -195,8 +195,11 @@ static ssize_t read_stream(void *context, uint64_t position, char *to, size_t mo
         n = (ssize_t)(left < most ? left : most);
         memcpy(to, r->out.at + r->sent, (size_t)n);
         r->sent += (size_t)n;
-        if (r->sent == r->out.n)
-            r->sent = r->out.n = 0;
+        if (r->sent > r->out.n / 2) { /* the rest, with its NUL */
+            r->out.n -= r->sent;
+            memmove(r->out.at, r->out.at + r->sent, r->out.n + 1);
+            r->sent = 0;
+        }
     } else if (r->stalled || r->gone) {
         n = MHD_CONTENT_READER_END_WITH_ERROR;
     } else if (r->done) {

@@ -50,8 +50,7 @@ static weft_status join_member(json_object *message, const char *key)
         serve_text_add(&joined, json_object_get_string(text),
                        (size_t)json_object_get_string_len(text));
     }
-    json_object *text =
-        joined.failed ? NULL : json_object_new_string_len(joined.at, (int)joined.n);
+    json_object *text = joined.failed ? NULL : json_object_new_string_len(joined.at, (int)joined.n);
     if (text != NULL)
         json_object_object_add(message, key, text);
     serve_text_free(&joined);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "serve/server.h"
+#include "weft/memory.h"
 
 /* Arguments of calls are strings in the API, and objects in templates. */
 static void parse_arguments(json_object *message)
@@ -58,6 +59,70 @@ static weft_status check_message(json_object *message, size_t i)
     return weft_fail(WEFT_INVALID, "messages[%zu].content: expected a string or an array", i);
 }
 
+static size_t count_systems(json_object *messages)
+{
+    size_t n = 0;
+    while (n < json_object_array_length(messages)) {
+        json_object *message = json_object_array_get_idx(messages, n);
+        const char *role = serve_plain(json_object_object_get(message, "role"));
+        if (role == NULL || strcmp(role, "system") != 0)
+            break;
+        n++;
+    }
+    return n;
+}
+
+static void add_content(serve_text *out, json_object *content)
+{
+    if (json_object_is_type(content, json_type_string)) {
+        serve_text_add(out, "\n", out->n > 0);
+        serve_text_add(out, json_object_get_string(content),
+                       (size_t)json_object_get_string_len(content));
+        return;
+    }
+    for (size_t i = 0; i < json_object_array_length(content); i++)
+        add_content(out, json_object_object_get(json_object_array_get_idx(content, i), "text"));
+}
+
+/* Makes the first n messages, of the system, one. */
+static weft_status merge_systems(json_object *messages, size_t n)
+{
+    serve_text joined = {0};
+    serve_text_add(&joined, "", 0);
+    for (size_t i = 0; i < n; i++)
+        add_content(&joined,
+                    json_object_object_get(json_object_array_get_idx(messages, i), "content"));
+    json_object *text = joined.failed ? NULL : json_object_new_string_len(joined.at, (int)joined.n);
+    serve_text_free(&joined);
+    if (text == NULL)
+        return weft_fail(WEFT_MEMORY, "out of memory for the messages");
+    json_object_object_add(json_object_array_get_idx(messages, 0), "content", text);
+    json_object_array_del_idx(messages, 1, n - 1);
+    return WEFT_OK;
+}
+
+static weft_status write_messages(serve_settings *s)
+{
+    s->messages_text = json_object_to_json_string(s->messages);
+    return s->messages_text != NULL ? WEFT_OK
+                                    : weft_fail(WEFT_MEMORY, "out of memory for the messages");
+}
+
+/* Merges several messages of the system at the beginning if the template refuses them. */
+static weft_status fit_systems(serve_request *request)
+{
+    serve_settings *s = &request->settings;
+    const size_t n = count_systems(s->messages);
+    char *text = NULL;
+    size_t length = 0, tokens = 0;
+    if (n < 2 || serve_render(request, &text, &length, &tokens) != WEFT_INVALID) {
+        weft_free(text);
+        return WEFT_OK;
+    }
+    const weft_status status = merge_systems(s->messages, n);
+    return status == WEFT_OK ? write_messages(s) : status;
+}
+
 weft_status serve_read_messages(serve_request *request, json_object *messages)
 {
     serve_settings *s = &request->settings;
@@ -67,10 +132,7 @@ weft_status serve_read_messages(serve_request *request, json_object *messages)
     weft_status status = WEFT_OK;
     for (size_t i = 0; status == WEFT_OK && i < json_object_array_length(messages); i++)
         status = check_message(json_object_array_get_idx(messages, i), i);
-    if (status == WEFT_OK) {
-        s->messages_text = json_object_to_json_string(messages);
-        if (s->messages_text == NULL)
-            status = weft_fail(WEFT_MEMORY, "out of memory for the messages");
-    }
-    return status;
+    if (status == WEFT_OK)
+        status = write_messages(s);
+    return status == WEFT_OK ? fit_systems(request) : status;
 }

@@ -201,11 +201,11 @@ static weft_status read_prompts(serve_request *r)
     r->settings.each = (size_t)n;
     r->settings.same = prompts == 1 && n > 1;
     for (size_t i = 0; status == WEFT_OK && i < r->n_choices; i++)
-        status = i % (size_t)n > 0
-                     ? copy_prompt(&r->choices[i])
-                     : read_prompt(
-                           r, list ? json_object_array_get_idx(prompt, i / (size_t)n) : prompt,
-                           &r->choices[i]);
+        status =
+            i % (size_t)n > 0
+                ? copy_prompt(&r->choices[i])
+                : read_prompt(r, list ? json_object_array_get_idx(prompt, i / (size_t)n) : prompt,
+                              &r->choices[i]);
     return status;
 }
 

@@ -184,8 +184,11 @@ static weft_status run_apply_template(serve_request *r)
 static void put_metric(serve_text *out, const char *kind, const char *name, const char *help,
                        double value)
 {
-    serve_put(out, "# HELP weft_%r %r\n# TYPE weft_%r %r\nweft_%r %f\n", name, help, name, kind,
-              name, value);
+    serve_put(out, "# HELP weft_%r %r\n# TYPE weft_%r %r\nweft_%r ", name, help, name, kind, name);
+    if (value == floor(value)) /* with all digits */
+        serve_put(out, "%i\n", (int64_t)value);
+    else
+        serve_put(out, "%f\n", value);
 }
 
 static weft_status run_metrics(serve_request *r)

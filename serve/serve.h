@@ -17,7 +17,7 @@
 
 typedef struct serve_server serve_server;
 
-/* What is served; owned by the server once `load` has returned WEFT_OK. */
+/* What is served; owned by the server, also what there is after `load` has failed. */
 typedef struct serve_model {
     weft_model *model;
     weft_tokenizer *tokenizer;
@@ -47,14 +47,14 @@ typedef struct serve_options {
                             choices may be four times as many, or those of one request */
     int64_t connections; /* open at a time; 0: 512 */
     int64_t unread;      /* bytes that wait for a client before it is cut off; 0: 1 MiB */
-    int64_t body;        /* bytes of a request's body; 0: 16 MiB. Its JSON values may take 24 times as
-                            many, and bodies and values of all requests 96 times as many */
-    int64_t max_tokens;  /* the most for a request, and its default; 0: the model's positions */
-    int64_t cache;       /* bytes of the prompt cache; 0: its default; below 0: no prompt cache */
-    double timeout;      /* seconds of a request; 0: 3600 */
-    double idle;         /* seconds after which a connection without traffic is closed; 0: 60 */
-    double upload;       /* seconds for the body of a request; 0: 60 */
-    double ping;         /* seconds without an event after which a stream gets a comment; 0: 5 */
+    int64_t body; /* bytes of a request's body; 0: 16 MiB. Its JSON values may take 24 times as
+                     many, and bodies and values of all requests 96 times as many */
+    int64_t max_tokens; /* the most for a request, and its default; 0: the model's positions */
+    int64_t cache;      /* bytes of the prompt cache; 0: its default; below 0: no prompt cache */
+    double timeout;     /* seconds of a request; 0: 3600 */
+    double idle;        /* seconds after which a connection without traffic is closed; 0: 60 */
+    double upload;      /* seconds for the body of a request; 0: 60 */
+    double ping;        /* seconds without an event after which a stream gets a comment; 0: 5 */
 } serve_options;
 
 /* Starts to listen, and to load the model. WEFT_UNSUPPORTED in a build without libmicrohttpd,

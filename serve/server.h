@@ -62,7 +62,7 @@ typedef struct serve_api {
     void (*answer)(serve_request *request, serve_text *out); /* not a stream */
     void (*error)(const serve_error *error, serve_text *out);
     void (*send_error)(serve_request *request, const serve_error *error); /* NULL: one event */
-    bool named; /* events have names */
+    bool named;                                                           /* events have names */
 } serve_api;
 
 extern const serve_api serve_chat_api, serve_completion_api, serve_anthropic_api,
@@ -133,8 +133,8 @@ struct serve_request {
     serve_compute_fn *compute;
     weft_cancel *cancel;
     atomic_int references;
-    bool admitted; /* counted in n_admitted */
-    size_t held; /* bytes of the body, and of its JSON values by an estimate */
+    bool admitted;           /* counted in n_admitted */
+    size_t held;             /* bytes of the body, and of its JSON values by an estimate */
     pthread_mutex_t sharing; /* of the two below */
     bool shared;             /* the choices' prompt is in the prompt cache */
     int64_t known;           /* its tokens that were there before */

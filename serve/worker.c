@@ -23,7 +23,7 @@ struct serve_job {
     weft_status (*call)(void *context); /* NULL: a generation */
     void *context;
     weft_generated_row row;
-    bool dropped; /* of the thread that computes: cancelled before it got a row */
+    bool dropped;         /* of the thread that computes: cancelled before it got a row */
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t changed;
     token *first, **last;

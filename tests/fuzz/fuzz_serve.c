@@ -17,7 +17,13 @@ static const char tokenizer_json[] =
     "\"unk_token\": \"?\"}}";
 
 static serve_server server = {
-    .options = {.name = "fuzz", .rows = 4, .timeout = 1, .max_tokens = 8, .unread = 1 << 20},
+    .options = {.name = "fuzz",
+                .rows = 4,
+                .timeout = 1,
+                .max_tokens = 8,
+                .unread = 1 << 20,
+                .body = 1 << 20,
+                .requests = 4},
     .positions = 64,
     .vocabulary = 3,
     .stopping = true,
@@ -71,12 +77,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     r->cancel = weft_cancel_new();
     r->references = 1;
     pthread_mutex_init(&r->lock, NULL);
+    pthread_mutex_init(&r->sharing, NULL);
     if (end != NULL)
         serve_text_add(&r->body, (const char *)end + 1, size - n - 1);
     const weft_status status = route->run(r);
     if (status != WEFT_OK) {
-        const serve_error error = serve_error_of(status);
-        serve_fail(r, &error);
+        const serve_error failure = serve_error_of(status, false);
+        (void)serve_refuse(r, &failure);
+        serve_fail(r, &failure);
     }
     check_answer(r);
     serve_request_drop(r);

@@ -63,6 +63,8 @@ static void wrong_requests_get_errors(void)
     expect_error(CHAT, "{\"messages\": [", 400, "body");
     expect_error(CHAT, "{\"messages\": []} x", 400, "body");
     expect_error(CHAT, "{}", 400, "messages");
+    expect_error("/v1/responses", "{\"input\": \"x\", \"metadata\": {\"a\": NaN}}", 400, "NaN");
+    expect_error("/v1/responses", "{\"input\": \"x\", \"metadata\": [-Infinity]}", 400, "NaN");
     expect_error(CHAT, "{\"messages\": [{\"content\": \"x\"}]}", 400, "role");
     expect_error(CHAT, "{\"messages\": [{\"role\": \"user\", \"content\": 7}]}", 400, "content");
     expect_error(CHAT, "{" USER("x") ", \"temperature\": \"hot\"}", 400, "temperature");
@@ -79,10 +81,11 @@ static void wrong_requests_get_errors(void)
     expect_error(CHAT, "{" USER("x") ", \"logprobs\": true, \"top_logprobs\": 21}", 400, "20");
     expect_error(CHAT, "{" USER("x") ", \"tool_choice\": \"required\"}", 400, "no tool");
     expect_error(CHAT, "{" USER("x") ", \"response_format\": {\"type\": \"xml\"}}", 400, "type");
-    expect_error(CHAT,
-                 "{" USER("x") ", \"max_tokens\": 2, \"response_format\": {\"type\": \"json_schema\", "
-                               "\"schema\": {\"type\": \"string\", \"minLength\": 90}}}",
-                 400, "the limit of max_tokens is 2");
+    expect_error(
+        CHAT,
+        "{" USER("x") ", \"max_tokens\": 2, \"response_format\": {\"type\": \"json_schema\", "
+                      "\"schema\": {\"type\": \"string\", \"minLength\": 90}}}",
+        400, "the limit of max_tokens is 2");
     expect_error(CHAT,
                  "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image_url\", "
                  "\"image_url\": {\"url\": \"x\"}}]}]}",
@@ -335,13 +338,12 @@ static void tokens_of_parts_of_characters_have_their_bytes(void)
                                  "\"logit_bias\": {\"%d\": 100, \"7\": -1}}",
                                  parts[i].id);
         json_object *root = client_json(port(), "/v1/completions", body, 200);
-        CHECK_EQ_INT(
-            json_object_get_int(client_at(root, "choices.0.logprobs.text_offset.1")),
-            i == 0 ? 1 : 0);
+        CHECK_EQ_INT(json_object_get_int(client_at(root, "choices.0.logprobs.text_offset.1")),
+                     i == 0 ? 1 : 0);
         json_object_put(root);
         weft_free(body);
         body = weft_format("{" USER("A") ", \"max_tokens\": 1, \"logprobs\": true, "
-                                        "\"logit_bias\": {\"%d\": 100}}",
+                                         "\"logit_bias\": {\"%d\": 100}}",
                            parts[i].id);
         root = client_json(port(), CHAT, body, 200);
         json_object *bytes = client_at(root, "choices.0.logprobs.content.0.bytes");
@@ -528,16 +530,20 @@ static void required_calls_come(void)
         "\"required\"", "{\"type\": \"function\", \"function\": {\"name\": \"second\"}}"};
     for (int i = 0; i < 2; i++) {
 #define REFERS(name)                                                                               \
-    "{\"type\": \"function\", \"function\": {\"name\": \"" name "\", \"parameters\": {\"type\": "        \
-    "\"object\", \"properties\": {\"a\": {\"$ref\": \"#/$defs/x\"}, \"$ref\": {\"enum\": "             \
-    "[\"#/$defs/x\"]}}, \"required\": [\"a\", \"$ref\"], \"$defs\": {\"x\": {\"enum\": [1, 2]}}}}}"
-        char *body = weft_format("{" USER("Hi") ", \"tools\": [{\"type\": \"function\", \"function\": "
-                                 "{\"name\": \"first\"}}, " REFERS("second") "], "
-                                 "\"tool_choice\": %s}", choices[i]);
+    "{\"type\": \"function\", \"function\": {\"name\": \"" name "\", \"parameters\": {\"type\": "  \
+    "\"object\", \"properties\": {\"a\": {\"$ref\": \"#/$defs/x\"}, \"$ref\": {\"enum\": "         \
+    "[\"#/$defs/x\"]}}, \"required\": [\"a\", \"$ref\"], \"$defs\": {\"x\": {\"enum\": [1, "       \
+    "2]}}}}}"
+        char *body = weft_format(
+            "{" USER("Hi") ", \"tools\": [{\"type\": \"function\", \"function\": "
+                           "{\"name\": \"first\"}}, " REFERS("second") "], "
+                                                                       "\"tool_choice\": %s}",
+            choices[i]);
         root = client_json(port(), CHAT, body, 200);
         arguments = json_tokener_parse(
             client_text(root, "choices.0.message.tool_calls.0.function.arguments"));
-        if (strcmp(client_text(root, "choices.0.message.tool_calls.0.function.name"), "second") == 0) {
+        if (strcmp(client_text(root, "choices.0.message.tool_calls.0.function.name"), "second") ==
+            0) {
             CHECK(json_object_get_int(client_at(arguments, "a")) > 0);
             CHECK_STR(client_text(arguments, "$ref"), "#/$defs/x");
         }
@@ -660,12 +666,17 @@ static void the_shared_server_stops(void)
 }
 
 CHECK_MAIN("serve", CHECK_CASE(routes_answer), CHECK_CASE(wrong_requests_get_errors),
-           CHECK_CASE(bodies_have_a_limit), CHECK_CASE(tools_have_a_limit), CHECK_CASE(prompts_that_are_too_long_are_refused),
-           CHECK_CASE(tokens_become_text_again), CHECK_CASE(completions_are_those_of_weft_generate),
+           CHECK_CASE(bodies_have_a_limit), CHECK_CASE(tools_have_a_limit),
+           CHECK_CASE(prompts_that_are_too_long_are_refused), CHECK_CASE(tokens_become_text_again),
+           CHECK_CASE(completions_are_those_of_weft_generate),
            CHECK_CASE(streams_have_the_text_of_the_whole_answer),
            CHECK_CASE(stop_strings_are_in_no_event),
-           CHECK_CASE(log_probabilities_come_with_the_best), CHECK_CASE(tokens_of_parts_of_characters_have_their_bytes), CHECK_CASE(marks_have_no_log_probabilities), CHECK_CASE(choices_share_their_prompt),
+           CHECK_CASE(log_probabilities_come_with_the_best),
+           CHECK_CASE(tokens_of_parts_of_characters_have_their_bytes),
+           CHECK_CASE(marks_have_no_log_probabilities), CHECK_CASE(choices_share_their_prompt),
            CHECK_CASE(choices_draw_with_seeds_of_their_own), CHECK_CASE(documents_fit_their_schema),
-           CHECK_CASE(documents_that_are_cut_off_are_the_answer), CHECK_CASE(answers_that_are_no_document_are_errors_of_the_server), CHECK_CASE(required_calls_come), CHECK_CASE(keys_hosts_and_origins_are_checked),
+           CHECK_CASE(documents_that_are_cut_off_are_the_answer),
+           CHECK_CASE(answers_that_are_no_document_are_errors_of_the_server),
+           CHECK_CASE(required_calls_come), CHECK_CASE(keys_hosts_and_origins_are_checked),
            CHECK_CASE(requests_are_refused_while_the_model_loads),
            CHECK_CASE(the_shared_server_stops))

@@ -361,20 +361,81 @@ static void embeddings_are_those_of_weft_embed(void)
 
 /* ---- reasoning ------------------------------------------------------------------------------ */
 
-/* A template that opens reasoning, which the storyteller never ends. */
-static weft_status load_thinker(void *context, serve_model *out)
+static weft_status load_with(const char *source, const char *folder, serve_model *out)
 {
-    static const char source[] =
-        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
-        "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}{# </think> #}";
-    const char *folder = context;
     const weft_model_options options = {.dtype = WEFT_FLOAT32};
     weft_status status = weft_model_load(folder, &options, &out->model);
     if (status == WEFT_OK)
         status = weft_tokenizer_load(folder, &out->tokenizer);
     return status == WEFT_OK
-               ? weft_chat_parse(source, strlen(source), "thinker", out->tokenizer, &out->chat)
+               ? weft_chat_parse(source, strlen(source), "template", out->tokenizer, &out->chat)
                : status;
+}
+
+/* A template that opens reasoning, which the storyteller never ends. */
+static weft_status load_thinker(void *context, serve_model *out)
+{
+    return load_with(
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}{# </think> #}",
+        context, out);
+}
+
+/* A template that takes one message of the system, at the beginning. */
+static weft_status load_strict(void *context, serve_model *out)
+{
+    return load_with("{% for m in messages %}{% if m.role == 'system' and not loop.first %}"
+                     "{{ raise_exception('one system message, not ' ~ m.content) }}{% endif %}"
+                     "[{{ m.role }}: {{ m.content }}]{% endfor %}",
+                     context, out);
+}
+
+static void system_messages_are_merged_where_a_template_takes_one(void)
+{
+#define TWO                                                                                        \
+    "{\"role\": \"developer\", \"content\": \"A\"}, {\"role\": \"system\", \"content\": "          \
+    "[{\"type\": "                                                                                 \
+    "\"text\", \"text\": \"B\"}]}, {\"role\": \"user\", \"content\": \"Hi\"}"
+    static char folder[512];
+    snprintf(folder, sizeof folder, "%s", check_source("examples/storyteller"));
+    json_object *usual = client_json(port(), "/apply-template", "{\"messages\": [" TWO "]}", 200);
+    CHECK_CONTAINS(client_text(usual, "prompt"), "A<|im_end|>\n<|im_start|>system\nB<|im_end|>");
+    json_object_put(usual);
+    serve_server *server = client_server((serve_options){.load = load_strict, .context = folder});
+    if (server == NULL)
+        return;
+    json_object *root =
+        client_json(serve_port(server), "/apply-template", "{\"messages\": [" TWO "]}", 200);
+    CHECK_STR(client_text(root, "prompt"), "[system: A\nB][user: Hi]");
+    json_object_put(root);
+    root = client_json(serve_port(server), RESPONSES,
+                       "{\"instructions\": \"C\", \"max_output_tokens\": 2, \"input\": [{\"role\": "
+                       "\"developer\", \"content\": \"A\"}, {\"role\": \"user\", \"content\": "
+                       "\"Hi\"}]}",
+                       200);
+    json_object_put(root);
+    /* A message that is cut ends between two characters, wherever they begin. */
+    for (int shift = 0; shift < 3; shift++) {
+        char body[1500];
+        size_t n = (size_t)sprintf(body,
+                                   "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}, "
+                                   "{\"role\": \"system\", \"content\": \"%.*s",
+                                   shift, "aaa");
+        for (int i = 0; i < 400; i++)
+            n += (size_t)sprintf(body + n, "\xE2\x82\xAC");
+        sprintf(body + n, "\"}]}");
+        client_reply r = client_ask(serve_port(server), "POST", "/v1/chat/completions", body);
+        json_tokener *strict = json_tokener_new();
+        json_tokener_set_flags(strict, JSON_TOKENER_VALIDATE_UTF8);
+        root = json_tokener_parse_ex(strict, r.body, (int)r.length);
+        const char *message = client_text(root, "error.message");
+        CHECK_EQ_INT(r.status, 400);
+        CHECK(message != NULL && strlen(message) > 500);
+        json_object_put(root);
+        json_tokener_free(strict);
+        client_free(&r);
+    }
+    serve_stop(server, 5);
 }
 
 static void reasoning_is_apart_from_text(void)
@@ -434,4 +495,5 @@ CHECK_MAIN("serve_apis", CHECK_CASE(messages_stream_what_they_answer),
            CHECK_CASE(responses_stream_what_they_answer), CHECK_CASE(responses_call_tools),
            CHECK_CASE(responses_refuse_what_is_not_there),
            CHECK_CASE(embeddings_are_those_of_weft_embed), CHECK_CASE(reasoning_is_apart_from_text),
+           CHECK_CASE(system_messages_are_merged_where_a_template_takes_one),
            CHECK_CASE(the_server_stops))

@@ -265,9 +265,9 @@ static void sequences_have_a_limit(void)
     if (server == NULL)
         return;
     const int port = serve_port(server);
-    const int s = client_open(port, "POST", "/v1/completions", NULL,
-                              "{\"prompt\": [\"A\", \"B\", \"C\", \"D\", \"E\", \"F\", \"G\", \"H\"], "
-                              ENDLESS "}");
+    const int s = client_open(
+        port, "POST", "/v1/completions", NULL,
+        "{\"prompt\": [\"A\", \"B\", \"C\", \"D\", \"E\", \"F\", \"G\", \"H\"], " ENDLESS "}");
     CHECK(reaches(port, "requests_deferred", 7));
     client_reply r = client_ask(port, "POST", "/v1/completions", "{\"prompt\": \"A\"}");
     CHECK_EQ_INT(r.status, 503);
@@ -292,8 +292,7 @@ static void slow_bodies_keep_nobody_out(void)
     int s[3];
     for (int i = 0; i < 2; i++)
         s[i] = client_open(port, "POST", "/v1/completions",
-                           i == 0 ? "Content-Length: 100\r\n" : "Content-Length: 100000\r\n",
-                           NULL);
+                           i == 0 ? "Content-Length: 100\r\n" : "Content-Length: 100000\r\n", NULL);
     client_reply r = client_read(s[1]);
     CHECK_EQ_INT(r.status, 401);
     client_free(&r);
@@ -338,7 +337,8 @@ static void the_end_cancels_what_is_late(void)
         CHECK_EQ_INT(r.status, i == 0 ? 200 : 503);
         CHECK_CONTAINS(r.body, "unavailable_error");
         if (i == 0) { /* a stream of responses ends with both */
-            CHECK_CONTAINS(r.body, "event: error\ndata: {\"type\": \"error\", \"sequence_number\": ");
+            CHECK_CONTAINS(r.body,
+                           "event: error\ndata: {\"type\": \"error\", \"sequence_number\": ");
             CHECK_CONTAINS(r.body, "event: response.failed\ndata: {");
             CHECK_CONTAINS(r.body, "\"status\": \"failed\"");
         }
@@ -349,4 +349,7 @@ static void the_end_cancels_what_is_late(void)
 CHECK_MAIN("serve_load", CHECK_CASE(clients_get_the_answers_that_they_get_alone),
            CHECK_CASE(clients_that_go_free_their_rows),
            CHECK_CASE(clients_that_stall_stop_only_their_own_rows),
-           CHECK_CASE(silent_streams_get_comments), CHECK_CASE(late_answers_end_with_what_they_have), CHECK_CASE(what_requests_hold_is_bounded), CHECK_CASE(sequences_have_a_limit), CHECK_CASE(slow_bodies_keep_nobody_out), CHECK_CASE(the_end_cancels_what_is_late))
+           CHECK_CASE(silent_streams_get_comments),
+           CHECK_CASE(late_answers_end_with_what_they_have),
+           CHECK_CASE(what_requests_hold_is_bounded), CHECK_CASE(sequences_have_a_limit),
+           CHECK_CASE(slow_bodies_keep_nobody_out), CHECK_CASE(the_end_cancels_what_is_late))
