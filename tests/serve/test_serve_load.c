@@ -1,6 +1,7 @@
 /* tests/serve/test_serve_load.c -- serve/: many clients at a time, some of which go, stall or send
- * what is malformed; and the server's end. */
+ * what is malformed; limits; who may use the server; its start and its end. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -313,6 +314,104 @@ static void slow_bodies_keep_nobody_out(void)
     serve_stop(server, 1);
 }
 
+/* ---- who may use it ------------------------------------------------------------------------- */
+
+static int status_with(int at, const char *method, const char *path, const char *headers)
+{
+    client_reply r = client_read(client_open(at, method, path, headers, NULL));
+    const int status = r.status;
+    client_free(&r);
+    return status;
+}
+
+static void keys_hosts_and_origins_are_checked(void)
+{
+    static const char *const keys[] = {"first-key", "second"}, *const hosts[] = {"box.example"},
+                             *const origins[] = {"https://page.example"};
+    serve_server *server = client_server((serve_options){.keys = keys,
+                                                         .n_keys = 2,
+                                                         .hosts = hosts,
+                                                         .n_hosts = 1,
+                                                         .origins = origins,
+                                                         .n_origins = 1});
+    if (server == NULL)
+        return;
+    const int at = serve_port(server);
+#define SECOND "Authorization: Bearer second\r\n"
+    CHECK_EQ_INT(status_with(at, "GET", "/health", NULL), 200);
+    CHECK_EQ_INT(status_with(at, "GET", "/v1/models", NULL), 401);
+    CHECK_EQ_INT(status_with(at, "GET", "/nothing", NULL), 401);
+    CHECK_EQ_INT(status_with(at, "GET", "/v1/models", "Authorization: Bearer secon\r\n"), 401);
+    CHECK_EQ_INT(status_with(at, "GET", "/v1/models", "Authorization: Bearer \r\n"), 401);
+    CHECK_EQ_INT(status_with(at, "GET", "/v1/models", SECOND), 200);
+    CHECK_EQ_INT(status_with(at, "GET", "/v1/models", "x-api-key: first-key\r\n"), 200);
+    CHECK_EQ_INT(status_with(at, "GET", "/v1/models", SECOND "Host: box.example:99\r\n"), 200);
+    CHECK_EQ_INT(status_with(at, "GET", "/v1/models", SECOND "Host: 192.168.0.5\r\n"), 200);
+    CHECK_EQ_INT(status_with(at, "GET", "/v1/models", SECOND "Host: [::1]:8080\r\n"), 200);
+    CHECK_EQ_INT(status_with(at, "GET", "/health", "Host: evil.example\r\n"), 403);
+    CHECK_EQ_INT(status_with(at, "GET", "/health", "Origin: https://evil.example\r\n"), 403);
+    CHECK_EQ_INT(status_with(at, "GET", "/health", "Origin: null\r\n"), 403);
+    CHECK_EQ_INT(status_with(at, "GET", "/health", "Origin: http://localhost\r\n"), 200);
+    client_reply r = client_read(client_open(at, "OPTIONS", "/v1/chat/completions",
+                                             SECOND "Origin: https://page.example\r\n", NULL));
+    CHECK_EQ_INT(r.status, 204);
+    CHECK_CONTAINS(r.head, "Access-Control-Allow-Origin: https://page.example");
+    client_free(&r);
+    CHECK_EQ_INT(
+        status_with(at, "OPTIONS", "/v1/chat/completions", "Origin: https://page.example\r\n"),
+        204);
+    CHECK_EQ_INT(
+        status_with(at, "OPTIONS", "/v1/chat/completions", "Origin: https://evil.example\r\n"),
+        403);
+    r = client_read(client_open(at, "GET", "/health", NULL, NULL));
+    CHECK(r.head != NULL && strstr(r.head, "Access-Control") == NULL);
+    client_free(&r);
+    serve_stop(server, 1);
+}
+
+/* ---- starting ------------------------------------------------------------------------------- */
+
+static atomic_int loading;
+
+static weft_status wait_and_fail(void *context, serve_model *out)
+{
+    (void)context;
+    (void)out;
+    while (atomic_load(&loading))
+        pause_ms(1);
+    return weft_fail(WEFT_IO, "model: it is not there");
+}
+
+static void requests_are_refused_while_the_model_loads(void)
+{
+    const serve_options o = {.load = wait_and_fail, .name = "x"};
+    serve_server *server = NULL, *second = NULL;
+    bool ready = true;
+    atomic_store(&loading, 1);
+    if (!CHECK_OK(serve_start(&o, &server)))
+        return;
+    const int at = serve_port(server);
+    CHECK_EQ_INT(status_with(at, "GET", "/health", NULL), 503);
+    CHECK_EQ_INT(status_with(at, "POST", "/v1/chat/completions", NULL), 503);
+    CHECK_EQ_INT(status_with(at, "GET", "/metrics", NULL), 200);
+    CHECK_OK(serve_state(server, &ready));
+    CHECK(!ready);
+    serve_options same = o;
+    same.port = at;
+    CHECK_STATUS(serve_start(&same, &second), WEFT_IO);
+    same.host = "no address";
+    CHECK_STATUS(serve_start(&same, &second), WEFT_INVALID);
+    atomic_store(&loading, 0);
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < 500 && status == WEFT_OK; i++) {
+        status = serve_state(server, &ready);
+        pause_ms(10);
+    }
+    CHECK_EQ_INT(status, WEFT_IO);
+    CHECK_STR(weft_error_message(), "model: it is not there");
+    serve_stop(server, 0);
+}
+
 /* ---- the end -------------------------------------------------------------------------------- */
 
 static void the_end_cancels_what_is_late(void)
@@ -352,4 +451,6 @@ CHECK_MAIN("serve_load", CHECK_CASE(clients_get_the_answers_that_they_get_alone)
            CHECK_CASE(silent_streams_get_comments),
            CHECK_CASE(late_answers_end_with_what_they_have),
            CHECK_CASE(what_requests_hold_is_bounded), CHECK_CASE(sequences_have_a_limit),
-           CHECK_CASE(slow_bodies_keep_nobody_out), CHECK_CASE(the_end_cancels_what_is_late))
+           CHECK_CASE(slow_bodies_keep_nobody_out), CHECK_CASE(keys_hosts_and_origins_are_checked),
+           CHECK_CASE(requests_are_refused_while_the_model_loads),
+           CHECK_CASE(the_end_cancels_what_is_late))
