@@ -183,6 +183,10 @@ weft_status weft__objective_check_batch(const weft_objective *o, const weft_batc
         return weft_fail(WEFT_UNSUPPORTED, "objective %s: batch: packed rows are unsupported",
                          o->name);
     weft_status status = check_kind(o, "batch", batch->examples, batch->texts, has);
+    const bool compared = batch->examples == WEFT_EXAMPLES_TEXTS;
+    if (status == WEFT_OK && compared && (batch->texts < 2 || batch->texts > WEFT__MOST_TEXTS))
+        status = weft_fail(WEFT_INVALID, "objective %s: batch: texts: expected 2 to %d, got %lld",
+                           o->name, WEFT__MOST_TEXTS, (long long)batch->texts);
     for (int c = 0; status == WEFT_OK && c < WEFT__COLUMNS; c++)
         status = check_column(o, batch, c);
     return status;

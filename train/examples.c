@@ -81,6 +81,21 @@ bool weft_dataset_is_desirable(const weft_dataset *dataset, int64_t i)
                                                          : !dataset->samples[i].undesirable;
 }
 
+/* Checks that the only target of a text is its last id, with weight 1. */
+static weft_status check_mark(const weft_sample *text)
+{
+    for (int64_t i = 1; i < text->length; i++) {
+        const double weight = text->weights ? (double)text->weights[i] : 1;
+        const bool last = i == text->length - 1;
+        if (weight != (last ? 1 : 0))
+            return weft_fail(WEFT_INVALID,
+                             "dataset: a text: id %lld: expected weight %d, got %g: only the last "
+                             "id is a target, with weight 1",
+                             (long long)i, last, weight);
+    }
+    return WEFT_OK;
+}
+
 static weft_status check_texts(const weft_dataset *d, const weft_sample *texts, int n,
                                const float *score)
 {
@@ -105,6 +120,8 @@ static weft_status check_texts(const weft_dataset *d, const weft_sample *texts, 
         if (status == WEFT_OK && (texts[k].length < 2 || texts[k].length > d->limit))
             status = weft_fail(WEFT_INVALID, "dataset: a text: expected 1 to %lld tokens, got %lld",
                                (long long)d->limit - 1, (long long)texts[k].length - 1);
+        if (status == WEFT_OK)
+            status = check_mark(&texts[k]);
     }
     return status;
 }

@@ -45,14 +45,17 @@ static weft_dataset *examples_of(weft_examples kind, int texts, bool scored)
     CHECK_OK(weft_dataset_new(LONGEST, &d));
     for (int i = 0; d && i < EXAMPLES; i++) {
         int32_t ids[2][LONGEST];
-        float weights[LONGEST];
+        float weights[2][LONGEST];
         weft_sample pair[2];
         for (int side = 0; side < 2; side++) {
+            const int n = LONGEST - i + side - 1;
             for (int k = 0; k < LONGEST; k++) {
                 ids[side][k] = 1 + (7 * i + 3 * k + (k > 2 ? 5 * side : 0)) % 50;
-                weights[k] = k < 2 ? 0 : i == 1 ? 0.5f : 1;
+                weights[side][k] = k < (kind == WEFT_EXAMPLES_TEXTS ? n - 1 : 2) ? 0
+                                   : i == 1 && kind != WEFT_EXAMPLES_TEXTS       ? 0.5f
+                                                                                 : 1;
             }
-            pair[side] = (weft_sample){ids[side], weights, LONGEST - i + side - 1, 0};
+            pair[side] = (weft_sample){ids[side], weights[side], n, 0};
         }
         if (kind == WEFT_EXAMPLES_PAIRS)
             CHECK_OK(weft_dataset_add_pair(d, &pair[0], &pair[1]));
@@ -60,7 +63,7 @@ static weft_dataset *examples_of(weft_examples kind, int texts, bool scored)
             CHECK_OK(weft_dataset_add_labelled(d, &pair[0], i % 2));
         else if (kind == WEFT_EXAMPLES_TEXTS)
             CHECK_OK(weft_dataset_add_texts(d, (weft_sample[]){pair[0], pair[1], pair[0]}, texts,
-                                            scored ? &weights[i] : NULL));
+                                            scored ? &(float){(float)i} : NULL));
         else
             CHECK_OK(weft_dataset_add_sample(d, &pair[0]));
     }
@@ -154,6 +157,24 @@ static void wrong_columns_are_named(void)
             weft_model_free(model);
         }
     }
+}
+
+/* The number of texts is that of arrays on the stack. */
+static void numbers_of_texts_are_checked(void)
+{
+    static const int64_t wrong[] = {-1, 0, 1, 65, 1 << 20};
+    weft_batch batch = {0};
+    if (!batch_of(&weft_objective_ranking, false, &batch))
+        return;
+    CHECK_OK(weft__objective_check_batch(&weft_objective_ranking, &batch));
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        weft_batch changed = batch;
+        changed.texts = wrong[i];
+        CHECK_STATUS(weft__objective_check_batch(&weft_objective_ranking, &changed), WEFT_INVALID);
+        CHECK_CONTAINS(weft_error_message(),
+                       "objective ranking: batch: texts: expected 2 to 64, got");
+    }
+    weft_batch_free(&batch);
 }
 
 /* Data with a column that an objective does not accept, and without one that it requires. */
@@ -294,5 +315,6 @@ static void own_objective_reads_its_column(void)
     weft_model_free(model);
 }
 
-CHECK_MAIN("columns", CHECK_CASE(wrong_columns_are_named), CHECK_CASE(columns_of_data_are_checked),
-           CHECK_CASE(parts_are_batches), CHECK_CASE(own_objective_reads_its_column))
+CHECK_MAIN("columns", CHECK_CASE(wrong_columns_are_named), CHECK_CASE(numbers_of_texts_are_checked),
+           CHECK_CASE(columns_of_data_are_checked), CHECK_CASE(parts_are_batches),
+           CHECK_CASE(own_objective_reads_its_column))

@@ -236,6 +236,33 @@ static void other_data_is_refused(void)
     close_setting(&s);
 }
 
+/* A text whose vector would be that of another number of tokens. */
+static void only_the_last_id_is_a_target(void)
+{
+    static const int32_t ids[] = {5, 6, 7, 0};
+    static const struct {
+        float weights[4];
+        const char *message;
+    } cases[] = {
+        {{0, 1, 0, 1}, "a text: id 1: expected weight 0, got 1"},
+        {{0, 0, 0, 0}, "a text: id 3: expected weight 1, got 0"},
+        {{0, 0, 0, 0.5f}, "a text: id 3: expected weight 1, got 0.5"},
+        {{0, 0, 1, 0}, "a text: id 2: expected weight 0, got 1"},
+    };
+    static const float right[] = {0, 0, 0, 1};
+    weft_dataset *d = NULL;
+    CHECK_OK(weft_dataset_new(0, &d));
+    for (size_t i = 0; d && i < sizeof cases / sizeof *cases; i++) {
+        const weft_sample pair[] = {{ids, right, 4, 0}, {ids, cases[i].weights, 4, 0}};
+        CHECK_STATUS(weft_dataset_add_texts(d, pair, 2, NULL), WEFT_INVALID);
+        CHECK_CONTAINS(weft_error_message(), cases[i].message);
+    }
+    const weft_sample unweighted[] = {{ids, NULL, 4, 0}, {ids, NULL, 4, 0}};
+    CHECK_STATUS(weft_dataset_add_texts(d, unweighted, 2, NULL), WEFT_INVALID);
+    CHECK_EQ_INT(weft_dataset_info_of(d).samples, 0);
+    weft_dataset_free(d);
+}
+
 static void trainers_name_what_is_unsupported(void)
 {
     static const struct {
@@ -390,7 +417,22 @@ static void malformed_rows_name_what_is_missing(void)
     static const struct {
         const char *contents, *message;
     } cases[] = {
-        {"{\"anchor\": \"one\"}\n", ":1: expected at least two texts, \"anchor\" and \"positive\""},
+        {"{\"anchor\": \"one\"}\n", ":1: \"positive\" (or another name of it) is missing"},
+        {"{\"left\": \"one\"}\n", ":1: expected at least two texts, \"anchor\" and \"positive\""},
+        {"{\"passage\": \"one\", \"other\": \"two\"}\n", ":1: \"anchor\" (or another name"},
+        {"{\"left\": \"q\", \"right\": \"a\", \"negative\": \"n\"}\n",
+         ":1: \"anchor\" (or another"},
+        {"{\"anchor\": \"q\", \"positive\": [\"a\", \"b\"]}\n",
+         "positive: expected string, got array"},
+        {"{\"anchor\": [\"q\"], \"positive\": \"a\"}\n", "anchor: expected string, got array"},
+        {"{\"anchor\": \"q\", \"positive\": [], \"negative\": \"n\"}\n",
+         "positive: expected string, got array"},
+        {"{\"anchor\": \"q\", \"positive\": null, \"negative\": \"n\"}\n",
+         "positive: expected string, got null"},
+        {"{\"anchor\": \"q\", \"positive\": \"\", \"negative\": \"n\"}\n",
+         "positive: expected a text that is not empty"},
+        {"{\"anchor\": \"\", \"positive\": \"a\", \"negative\": \"n\"}\n",
+         "anchor: expected a text that is not empty"},
         {"{\"anchor\": 3, \"positive\": \"two\"}\n", "anchor: expected string, got integer"},
         {"{\"anchor\": \"a\", \"positive\": \"b\"}\n{\"anchor\": \"a\", \"positive\": \"b\", "
          "\"negative\": \"c\"}\n",
@@ -457,7 +499,8 @@ static void splits_and_caches_keep_examples(void)
 
 CHECK_MAIN("embed", CHECK_CASE(every_loss_is_sentence_transformers),
            CHECK_CASE(parts_give_the_same_losses), CHECK_CASE(parts_have_the_dropout_of_the_batch),
-           CHECK_CASE(other_data_is_refused), CHECK_CASE(trainers_name_what_is_unsupported),
+           CHECK_CASE(other_data_is_refused), CHECK_CASE(only_the_last_id_is_a_target),
+           CHECK_CASE(trainers_name_what_is_unsupported),
            CHECK_CASE(more_dimensions_than_the_vectors_have_fail), CHECK_CASE(rows_become_examples),
            CHECK_CASE(texts_have_prompts_and_a_length),
            CHECK_CASE(malformed_rows_name_what_is_missing),

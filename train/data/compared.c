@@ -8,6 +8,7 @@
 #include <json-c/linkhash.h>
 
 #include "core/failure.h"
+#include "core/hash.h"
 #include "core/io/text.h"
 #include "train/columns.h"
 #include "train/data/reader.h"
@@ -38,12 +39,14 @@ typedef struct members {
     float score;
 } members;
 
+/* Adds a text or, of negatives, an array of them. */
 static weft_status add_member(const weft__json *row, const char *name, members *out)
 {
     weft__json at;
     size_t n = 1;
     weft_status status = weft__json_get(row, name, &at);
-    const bool list = status == WEFT_OK && json_object_is_type(at.value, json_type_array);
+    const bool list =
+        status == WEFT_OK && is_negative(name) && json_object_is_type(at.value, json_type_array);
     if (list)
         status = weft__json_length(&at, &n);
     for (size_t i = 0; status == WEFT_OK && i < n; i++) {
@@ -59,15 +62,48 @@ static weft_status add_member(const weft__json *row, const char *name, members *
     return status;
 }
 
-/* The first member with one of the names; NULL: none. */
+/* The first member with one of the names, rather one that is not empty; NULL: none. */
 static const char *first_of(const weft__json *row, const char *const *names)
+{
+    const char *first = NULL;
+    json_object_object_foreach(row->value, key, value)
+    {
+        if (!is_among(key, names))
+            continue;
+        if (!weft__value_is_empty(value))
+            return key;
+        first = first ? first : key;
+    }
+    return first;
+}
+
+/* Adds the anchor or the positive of a row: a text that is not empty. */
+static weft_status add_named(const weft__json *row, const char *name, const char *const *names,
+                             members *out)
+{
+    weft__json at;
+    const char *text;
+    size_t n = 0;
+    if (name == NULL)
+        return weft__json_fail(row, WEFT_INVALID, "\"%s\" (or another name of it) is missing",
+                               names[0]);
+    weft_status status = weft__json_find(row, name, &at);
+    if (status == WEFT_OK)
+        status = weft__json_as_string(&at, &text, &n);
+    if (status == WEFT_OK && n == 0)
+        status = weft__json_fail(&at, WEFT_INVALID, "expected a text that is not empty");
+    return status == WEFT_OK ? add_member(row, name, out) : status;
+}
+
+static bool has_negative(const weft__json *row)
 {
     json_object_object_foreach(row->value, key, value)
     {
-        if (value && is_among(key, names))
-            return key;
+        (void)value;
+        if (is_negative(key))
+            return true;
     }
-    return NULL;
+    return false;
 }
 
 /* Reads a score: a number, or a number as text, as in tables. */
@@ -95,8 +131,8 @@ static weft_status read_score(const weft__json *row, const char *name, members *
     return status;
 }
 
-/* Finds the members by their names or, of a row with other names, takes all texts in their order.
- * Members that are not used are counted. */
+/* Finds the members by their names or, of a row without any of these names, takes all texts in
+ * their order. Members that are not used are counted. */
 static weft_status find_members(weft__reader *r, const weft__json *row, members *out)
 {
     weft_status status = weft__json_as_object(row);
@@ -104,11 +140,11 @@ static weft_status find_members(weft__reader *r, const weft__json *row, members 
         return status;
     const char *anchor = first_of(row, anchors), *positive = first_of(row, positives);
     const char *score = first_of(row, scores);
-    const bool named = anchor && positive;
+    const bool named = anchor || positive || has_negative(row);
     if (named)
-        status = add_member(row, anchor, out);
+        status = add_named(row, anchor, anchors, out);
     if (named && status == WEFT_OK)
-        status = add_member(row, positive, out);
+        status = add_named(row, positive, positives, out);
     bool counted = false;
     json_object_object_foreach(row->value, key, value)
     {
@@ -168,6 +204,19 @@ static weft_status encode(weft__reader *r, const weft__json *at, const char *pro
     return WEFT_OK;
 }
 
+/* A hash of a text as it is in the row, which is the same for every tokenizer; not 0. */
+static uint64_t hash_of(const weft__json *at)
+{
+    const char *text;
+    size_t n = 0;
+    if (weft__json_as_string(at, &text, &n) != WEFT_OK)
+        return 1;
+    uint64_t hash = n;
+    for (size_t i = 0; i < n; i++)
+        hash = weft__mix(hash, (unsigned char)text[i]);
+    return hash ? hash : 1;
+}
+
 /* Appends a text to the builder; sets its length, 0 if it is to be left out. */
 static weft_status add_text(weft__reader *r, const weft__json *at, const char *prompt,
                             int64_t *length)
@@ -215,7 +264,9 @@ weft_status weft__reader_add_compared(weft__reader *r, const weft__json *row)
     }
     status = weft_dataset_add_texts(r->rows, samples, m.n, m.scored ? &m.score : NULL);
     for (int i = 0; status == WEFT_OK && i < m.n; i++) {
-        r->rows->samples[r->rows->info.samples - m.n + i].cut = cut[i];
+        weft__dataset_sample *s = &r->rows->samples[r->rows->info.samples - m.n + i];
+        s->cut = cut[i];
+        s->text = hash_of(&m.texts[i]);
         r->rows->info.truncated += cut[i];
     }
     return status == WEFT_INVALID ? weft_fail(status, "%s: %s", r->where, weft_error_message())
