@@ -221,6 +221,20 @@ static weft_status measure(eval_run *run, const weft_task_rows *rows, bool profi
     return status;
 }
 
+/* Says why the results of two subjects cannot be compared. */
+static void warn_of_numbers(const eval_result *r, const eval_result *first)
+{
+    if (r->rows)
+        weft_log_message(WEFT_LOG_WARNING,
+                         "%s is measured on %lld rows and the first model on %lld: they cannot be "
+                         "compared",
+                         weft_printable(r->name), (long long)r->n, (long long)first->n);
+    else
+        weft_log_message(WEFT_LOG_WARNING,
+                         "%s has another tokenizer: losses per token cannot be compared",
+                         weft_printable(r->name));
+}
+
 static weft_status measure_all(const eval_values *v, const weft_task_rows *rows,
                                eval_result *results, FILE *details)
 {
@@ -244,9 +258,7 @@ static weft_status measure_all(const eval_values *v, const weft_task_rows *rows,
                         .details = details};
         status = measure(&run, rows, i == 0, &results[i]);
         if (status == WEFT_OK && results[i].n != results[0].n)
-            weft_log_message(WEFT_LOG_WARNING,
-                             "%s has another tokenizer: losses per token cannot be compared",
-                             weft_printable(subjects[i].name));
+            warn_of_numbers(&results[i], &results[0]);
     }
     cli_progress_clear(&progress);
     weft_labels_free(&labels);

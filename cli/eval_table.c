@@ -20,17 +20,25 @@ void eval_add_scores(eval_result *result, const char *name, double *scores, int6
     result->rows = true;
 }
 
-/* The mean of the differences of two models' scores on the same rows, and its standard error. */
-static eval_metric difference(const eval_metric *a, const eval_metric *base, int64_t n)
+/* The mean of the differences of two models' scores on the same rows, and its standard error: of
+ * metric m. NaN if the numbers of rows differ. */
+static eval_metric difference(const eval_result *result, const eval_result *first, int m)
 {
+    const eval_metric *a = &result->metrics[m], *base = &first->metrics[m];
+    const int64_t n = result->n;
+    const bool scored = a->scores && base->scores;
     eval_metric d = {
         .name = a->name, .value = a->value - base->value, .error = (double)NAN, .share = a->share};
     double squares = 0;
-    for (int64_t i = 0; a->scores && base->scores && i < n; i++) {
+    if (result->rows && n != first->n) {
+        d.value = (double)NAN;
+        return d;
+    }
+    for (int64_t i = 0; scored && i < n; i++) {
         const double x = a->scores[i] - base->scores[i] - d.value;
         squares += x * x;
     }
-    if (a->scores && base->scores && n > 1)
+    if (scored && n > 1)
         d.error = sqrt(squares / (double)(n - 1) / (double)n);
     return d;
 }
@@ -66,8 +74,9 @@ static void write_table_cell(const eval_result *results, int row, int column, ch
     } else if (!change) {
         write_cell(&r->metrics[m], false, out);
     } else if (row > 1) {
-        const eval_metric d = difference(&r->metrics[m], &results[0].metrics[m], r->n);
-        write_cell(&d, true, out);
+        const eval_metric d = difference(r, &results[0], m);
+        if (!isnan(d.value))
+            write_cell(&d, true, out);
     }
 }
 
@@ -138,7 +147,7 @@ static void json_members(const eval_values *v, const eval_result *r, const eval_
         json_metric(m->name, "_stderr", m->error);
         if (r == base)
             continue;
-        const eval_metric d = difference(m, &base->metrics[i], r->n);
+        const eval_metric d = difference(r, base, i);
         json_metric(m->name, "_change", d.value);
         if (m->scores)
             json_metric(m->name, "_change_stderr", d.error);

@@ -7,6 +7,7 @@
 
 #include "core/failure.h"
 #include "core/hash.h"
+#include "train/data/dataset.h"
 #include "train/examples.h"
 #include "weft/array.h"
 #include "weft/linalg.h"
@@ -55,18 +56,27 @@ static void close_texts(texts *t)
     weft_free(t->table);
 }
 
+/* Whether two samples are the same text: that of the rows, so that every model has the same texts,
+ * or, of samples that no row has, the ids. */
+static bool are_equal(const weft_dataset *d, int64_t a, int64_t b)
+{
+    if (d->samples[a].text || d->samples[b].text)
+        return d->samples[a].text == d->samples[b].text;
+    const weft_sample x = weft_dataset_at(d, a), y = weft_dataset_at(d, b);
+    return x.length == y.length && memcmp(x.ids, y.ids, (size_t)x.length * sizeof *x.ids) == 0;
+}
+
 /* The number of the text of a sample, which is added if it is new. */
 static int64_t number_of(texts *t, int64_t sample)
 {
     const weft_sample s = weft_dataset_at(t->data, sample);
-    uint64_t hash = (uint64_t)s.length;
-    for (int64_t i = 0; i < s.length; i++)
+    const uint64_t text = t->data->samples[sample].text;
+    uint64_t hash = text;
+    for (int64_t i = 0; text == 0 && i < s.length; i++)
         hash = weft__mix(hash, (uint64_t)s.ids[i]);
     int64_t at = (int64_t)(hash & (uint64_t)(t->size - 1));
     for (; t->table[at] >= 0; at = (at + 1) & (t->size - 1)) {
-        const weft_sample other = weft_dataset_at(t->data, t->samples[t->table[at]]);
-        if (other.length == s.length &&
-            memcmp(other.ids, s.ids, (size_t)s.length * sizeof *s.ids) == 0)
+        if (are_equal(t->data, t->samples[t->table[at]], sample))
             return t->table[at];
     }
     t->samples[t->n] = sample;

@@ -31,7 +31,8 @@ WEFT_API const char *weft_retrieval_metric_name(int metric);
 
 /* Measures a dataset of texts to be compared (WEFT_EXAMPLES_TEXTS): the queries are the different
  * anchors, the documents all other different texts, and relevant are the positives of the examples
- * with that anchor. Of documents with equal cosines the earlier one comes first. Free with
+ * with that anchor. Texts of rows are equal if they are so before they are tokenized and cut, added
+ * samples if their ids are. Of documents with equal cosines the earlier one comes first. Free with
  * weft_retrieval_free. WEFT_INVALID for a dataset of other examples or without any, and for vectors
  * that are not finite. NULL options: all zero. */
 WEFT_NODISCARD WEFT_API weft_status weft_evaluate_retrieval(weft_model *model,

@@ -217,8 +217,34 @@ static void retrieval_is_measured(void)
     CHECK_CONTAINS(o.err, "--rows is for --task exact and choices");
 }
 
+/* Models with different tokenizers and lengths have the same queries, also those of which only the
+ * end that is cut off differs. */
+static void compared_models_share_their_queries(void)
+{
+    char text[8192] = "", more[128] = "";
+    for (int i = 0; i < 12; i++)
+        snprintf(more + strlen(more), sizeof more - strlen(more), "word%d ", i);
+    for (int i = 0; i < ROWS; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text),
+                 "{\"anchor\": \"%s%d\", \"positive\": \"answer %c\"}\n", i % 2 ? more : "", i,
+                 'a' + i);
+    char path[512], other[512];
+    snprintf(path, sizeof path, "%s", text_file("queries.jsonl", text));
+    snprintf(other, sizeof other, "%s", model("storyteller"));
+    output o =
+        weft_command(NULL, "eval %s --task retrieval --data %s --compare %s --window 24 --json",
+                     model("bert"), path, other);
+    if (!CHECK_EQ_INT(o.code, 0))
+        CHECK_FAIL("%s", o.err);
+    int n = 0;
+    for (const char *at = o.out; (at = strstr(at, "\"rows\": 24,")) != NULL; at++)
+        n++;
+    CHECK_EQ_INT(n, 2);
+    CHECK(strstr(o.err, "tokenizer") == NULL);
+}
+
 CHECK_MAIN("cli_embed", CHECK_CASE(adapters_change_vectors),
            CHECK_CASE(whole_models_have_their_modules), CHECK_CASE(decoders_become_embedders),
            CHECK_CASE(resumed_runs_end_alike), CHECK_CASE(a_dry_run_measures),
            CHECK_CASE(usage_errors_name_the_option), CHECK_CASE(data_shows_examples),
-           CHECK_CASE(retrieval_is_measured))
+           CHECK_CASE(retrieval_is_measured), CHECK_CASE(compared_models_share_their_queries))

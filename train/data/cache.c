@@ -47,7 +47,7 @@ void weft__data_warn(weft__said *said, const char *format, ...)
 #define ENDING ".tokens"
 
 /* Increase the version when the file format or the conversion of rows changes. */
-static const char magic[16] = "weft tokens 7\n";
+static const char magic[16] = "weft tokens 8\n";
 
 /* Reads `size` bytes, or fewer at the end of the file. */
 static weft_status read_up_to(int fd, const char *path, void *data, size_t size, size_t *n)

@@ -13,6 +13,7 @@ typedef struct weft__dataset_sample {
     char unused[6];   /* 0; keeps cache files free of undefined padding */
     int32_t prompt;   /* for scored completions: the number of ids before the completion */
     float score;      /* of the example, for texts to be compared */
+    uint64_t text;    /* of texts to be compared: a hash of the whole text; 0: not known */
 } weft__dataset_sample;
 
 /* Consecutive samples with the same weight in a mixture. A part ends where the next begins. */

@@ -53,6 +53,7 @@ static void copy_marks(weft_dataset *to, const weft_dataset *from, int64_t i)
     weft__dataset_sample *last = &to->samples[to->info.samples - 1];
     last->undesirable = from->samples[i].undesirable;
     last->score = from->samples[i].score;
+    last->text = from->samples[i].text;
 }
 
 static weft_status copy_sample(weft_dataset *to, const weft_dataset *from, int64_t i)
