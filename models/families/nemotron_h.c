@@ -210,7 +210,14 @@ static weft_status finish(const weft_config *config, weft__decoder_config *decod
     nemotron_config *c = (nemotron_config *)decoder;
     kind k = MLP;
     bool mixes = false, sparse = false;
+    const int64_t layers = weft_config_int(config, "num_hidden_layers", 0);
     weft_status status = kind_of(config, 0, &k, &decoder->num_hidden_layers);
+    if (status == WEFT_OK && layers != 0 && layers != decoder->num_hidden_layers)
+        return weft_fail(WEFT_INVALID,
+                         "%s: num_hidden_layers: expected the number of kinds of layers, %lld, got "
+                         "%lld",
+                         weft_config_where(config), (long long)decoder->num_hidden_layers,
+                         (long long)layers);
     if (status == WEFT_OK)
         status = weft__layers_check_number(config, decoder);
     for (int64_t i = 0, n; status == WEFT_OK && i < decoder->num_hidden_layers; i++) {
@@ -224,6 +231,11 @@ static weft_status finish(const weft_config *config, weft__decoder_config *decod
                          weft_config_where(config));
     if (status == WEFT_OK)
         status = weft__mamba2_check(config, &c->mamba, keys);
+    if (status == WEFT_OK && sparse && decoder->num_experts < 1)
+        return weft_fail(WEFT_INVALID,
+                         "%s: n_routed_experts: expected at least 1 with layers of experts, got "
+                         "%lld",
+                         weft_config_where(config), (long long)decoder->num_experts);
     if (!sparse)
         decoder->num_experts = 0;
     c->mamba.taps_first =
