@@ -59,7 +59,7 @@ static const cli_option options[] = {
      AT(objective),
      .help =
          "what is trained, as in weft train: preference pairs for dpo, orpo and simpo, labelled "
-         "completions for kto"},
+         "completions for kto, with --task embed texts for ranking, triplet, cosent and cosine"},
     {.name = "val-split",
      .kind = CLI_REAL,
      .value = "SHARE",
@@ -132,7 +132,10 @@ static weft_status load_and_show(const data_values *v, const char *path, const w
         status = embed_open(path, &v->embed, &settings);
         o.query_prompt = settings.query_prompt;
         o.passage_prompt = settings.passage_prompt;
-        o.length = v->length + 1;
+        o.length = 1 + embed_length(
+                           &settings,
+                           cli_is_set(&cli_data, &v->given, cli_option_named(&cli_data, "length")),
+                           v->length);
     }
     if (status == WEFT_OK)
         status = cli_data_load(&v->source, found->tokenizer, &o, v->val_split, &found->data,

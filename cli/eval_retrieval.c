@@ -3,15 +3,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/commands.h"
 #include "cli/eval.h"
 #include "cli/train.h"
+#include "cli/words.h"
 #include "weft/retrieval.h"
 
 static weft_status load_data(const eval_run *run, const weft_embed_settings *settings,
                              weft_dataset **out)
 {
+    const eval_values *v = run->values;
     const int64_t positions = weft_model_info_of(run->model)->max_positions;
-    int64_t most = settings->max_tokens > 0 ? settings->max_tokens : run->values->window;
+    int64_t most = cli_is_given(&cli_eval, &v->given, "window") ? v->window
+                   : settings->max_tokens > 0                   ? settings->max_tokens
+                   : positions > 0                              ? positions
+                                                                : v->window;
     if (positions > 0 && positions < most)
         most = positions;
     const weft_dataset_options o = {.length = most + 1,
@@ -20,7 +26,7 @@ static weft_status load_data(const eval_run *run, const weft_embed_settings *set
                                     .examples = WEFT_EXAMPLES_TEXTS,
                                     .query_prompt = settings->query_prompt,
                                     .passage_prompt = settings->passage_prompt};
-    return cli_data_load(&run->values->source, run->tokenizer, &o, 0, out, NULL);
+    return cli_data_load(&v->source, run->tokenizer, &o, 0, out, NULL);
 }
 
 /* Adds a metric of the result; its scores are owned by the caller of weft eval. */
@@ -46,6 +52,8 @@ weft_status eval_retrieval(const eval_run *run, eval_result *out)
     weft_retrieval found = {0};
     weft_status status =
         embed_settings_of(run->subject->path, run->subject->adapter, NULL, &settings);
+    if (status == WEFT_OK)
+        status = embed_check_prompts(run->subject->path, &settings);
     if (status == WEFT_OK)
         status = load_data(run, &settings, &data);
     const weft_embed_options o = {.pooling = settings.pooling, .dense = settings.dense};

@@ -62,6 +62,7 @@ typedef struct train_run {
     weft_dataset_info data_info;        /* information about `data` */
     bool validation_given;              /* `validation` is not split from `data` */
     int64_t vocabulary;                 /* of the model; 0: not known yet */
+    int64_t positions;                  /* the most of an encoder's text; 0: not a limit */
     weft_data_source sources[CLI_MOST]; /* sources of the data or the batches, for run.json */
     weft_data_source validation_source; /* of --val-data; its path NULL: none */
     weft_batches *batches;
@@ -238,6 +239,13 @@ weft_status embed_open(const char *path, const embed_choice *choice, weft_embed_
  * `prompt` as in weft_embed_settings_load. */
 weft_status embed_settings_of(const char *path, const char *adapter, const char *prompt,
                               weft_embed_settings *out);
+/* Fails if the settings have a prompt that is not empty and exclude prompts. */
+weft_status embed_check_prompts(const char *path, const weft_embed_settings *settings);
+/* The most tokens of a text: --length if it is given, else at most the settings'. */
+int64_t embed_length(const weft_embed_settings *settings, bool given, int64_t length);
+/* With --task embed: checks the length of texts against the positions of an encoder, which is
+ * loaded. Sets *again if the data must be read again with fewer tokens. */
+weft_status train_check_texts(const train_values *v, train_run *r, bool *again);
 /* With --task embed: reads the settings and puts length and prompts into the dataset options. */
 weft_status train_open_embed(const train_values *v, train_run *r, weft_dataset_options *o);
 /* The objective's options of the run. */

@@ -171,6 +171,9 @@ weft_status train_check_ids(const train_values *v, train_run *r)
                          "model's vocabulary",
                          v->completions, (long long)bad + 1, (long long)r->vocabulary);
     bool again = bad >= 0 || misfit(r->validation, r->vocabulary) >= 0;
+    const weft_status status = train_check_texts(v, r, &again);
+    if (status != WEFT_OK)
+        return status;
     for (int i = 0; i < v->source.paths.n; i++) /* standard input is read once */
         again = again && strcmp(v->source.paths.at[i], "-") != 0;
     if (!again)

@@ -10,7 +10,7 @@
 weft_status embed_read_dimensions(const char *list, weft_dims *out)
 {
     *out = (weft_dims){.n = 0};
-    for (const char *at = list; at && *at != '\0';) {
+    for (const char *at = list && *list ? list : NULL; at;) {
         char *end;
         const long long number = strtoll(at, &end, 10);
         if (end == at || (*end != ',' && *end != '\0') || number < 1 || number > INT32_MAX ||
@@ -20,7 +20,7 @@ weft_status embed_read_dimensions(const char *list, weft_dims *out)
                              "got '%s'",
                              weft_printable(list));
         out->at[out->n++] = number;
-        at = *end == ',' ? end + 1 : end;
+        at = *end == ',' ? end + 1 : NULL;
     }
     return WEFT_OK;
 }
@@ -44,6 +44,16 @@ weft_status embed_settings_of(const char *path, const char *adapter, const char 
     return weft_embed_settings_load(beside ? adapter : path, prompt, out);
 }
 
+weft_status embed_check_prompts(const char *path, const weft_embed_settings *settings)
+{
+    const char *query = settings->query_prompt, *passage = settings->passage_prompt;
+    if (!settings->excludes_prompts || ((!query || !*query) && (!passage || !*passage)))
+        return WEFT_OK;
+    return weft_fail(WEFT_UNSUPPORTED,
+                     "%s: include_prompt: false with the prompt '%s' is unsupported", path,
+                     weft_printable(query && *query ? query : passage));
+}
+
 weft_status embed_open(const char *path, const embed_choice *choice, weft_embed_settings *out)
 {
     weft_embed_settings_free(out);
@@ -52,13 +62,40 @@ weft_status embed_open(const char *path, const embed_choice *choice, weft_embed_
         status = replace(&out->query_prompt, choice->query_prompt);
     if (status == WEFT_OK)
         status = replace(&out->passage_prompt, choice->passage_prompt);
-    if (choice->pooling >= 0) {
+    if (choice->pooling >= 0 && !(out->found && (int)out->pooling == choice->pooling)) {
         weft_nn_free(out->dense);
         out->dense = NULL;
-        out->found = out->normalize = false;
+        out->found = out->normalize = out->excludes_prompts = false;
         out->pooling = (weft_pooling)choice->pooling;
     }
-    return status;
+    return status == WEFT_OK ? embed_check_prompts(path, out) : status;
+}
+
+int64_t embed_length(const weft_embed_settings *settings, bool given, int64_t length)
+{
+    const int64_t most = settings->max_tokens;
+    return !given && most > 0 && most < length ? most : length;
+}
+
+static bool length_is_given(const train_values *v)
+{
+    return cli_is_set(&cli_train, &v->given, cli_option_named(&cli_train, "length"));
+}
+
+weft_status train_check_texts(const train_values *v, train_run *r, bool *again)
+{
+    const weft_model_info *info = weft_model_info_of(r->model);
+    const int64_t most = embed_length(&r->embed, length_is_given(v), v->length);
+    if (v->task != TRAIN_EMBED || r->data == NULL || !info->encoder || most <= info->max_positions)
+        return WEFT_OK;
+    if (length_is_given(v))
+        return weft_fail(WEFT_INVALID,
+                         "--length: expected at most %lld, the positions of %s, got "
+                         "%lld",
+                         (long long)info->max_positions, r->path, (long long)most);
+    r->embed.max_tokens = r->positions = info->max_positions;
+    *again = true;
+    return WEFT_OK;
 }
 
 weft_status train_open_embed(const train_values *v, train_run *r, weft_dataset_options *o)
@@ -66,17 +103,19 @@ weft_status train_open_embed(const train_values *v, train_run *r, weft_dataset_o
     if (v->task != TRAIN_EMBED)
         return WEFT_OK;
     weft_status status = embed_open(r->path, &v->embed, &r->embed);
-    const bool given = cli_is_set(&cli_train, &v->given, cli_option_named(&cli_train, "length"));
-    const int64_t most = r->embed.max_tokens;
+    int64_t most = embed_length(&r->embed, length_is_given(v), v->length);
+    if (r->positions > 0 && r->positions < most)
+        most = r->positions;
     if (status == WEFT_OK && v->full && r->embed.dense)
         status = weft_fail(WEFT_UNSUPPORTED,
                            "%s: --full: the linears of its modules.json are not trained: "
                            "unsupported",
                            r->path);
-    o->length = (!given && most > 0 && most < v->length ? most : v->length) + 1;
+    o->length = most + 1;
     o->query_prompt = r->embed.query_prompt;
     o->passage_prompt = r->embed.passage_prompt;
-    r->embed.max_tokens = o->length - 1;
+    r->embed.max_tokens = most;
+    r->embed.chosen_length = length_is_given(v);
     return status;
 }
 

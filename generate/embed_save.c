@@ -69,43 +69,18 @@ static weft_status write_pooling(const weft_embed_settings *s, int64_t dimension
     return status;
 }
 
-static weft_status write_length(const weft_embed_settings *s, const char *folder)
+/* Changes the object of a file, which may be there already. */
+static weft_status change_file(const weft_embed_settings *s, const char *folder, const char *name,
+                               bool (*change)(const weft_embed_settings *s, json_object *root))
 {
-    weft__text t = {0};
-    if (s->max_tokens == 0)
-        return WEFT_OK;
-    weft__text_format(&t, "{\n  \"max_seq_length\": %lld,\n  \"do_lower_case\": false\n}\n",
-                      (long long)s->max_tokens);
-    const weft_status status = write_file(folder, "sentence_bert_config.json", &t);
-    weft_free(t.at);
-    return status;
-}
-
-static bool put_prompt(json_object *prompts, const char *name, const char *text)
-{
-    return text == NULL || json_object_object_add(prompts, name, json_object_new_string(text)) == 0;
-}
-
-/* Puts the prompts into the file, which may be there already. */
-static weft_status write_prompts(const weft_embed_settings *s, const char *folder)
-{
-    static const char name[] = "config_sentence_transformers.json";
-    if (s->query_prompt == NULL && s->passage_prompt == NULL)
-        return WEFT_OK;
     char *path = weft_format("%s/%s", folder, name);
     weft__json_doc doc = {0};
     weft_status status = path ? WEFT_OK : weft__out_of_memory(folder, name);
     if (status == WEFT_OK && weft__exists(path))
         status = weft__json_read(path, &doc);
     json_object *root = doc.root ? json_object_get(doc.root) : json_object_new_object();
-    json_object *prompts = json_object_object_get(root, "prompts");
-    if (!json_object_is_type(prompts, json_type_object)) {
-        prompts = json_object_new_object();
-        json_object_object_add(root, "prompts", prompts);
-    }
-    const bool put = put_prompt(prompts, "query", s->query_prompt) &&
-                     put_prompt(prompts, "document", s->passage_prompt);
-    const char *text = put ? json_object_to_json_string_ext(
+    const char *text = status == WEFT_OK && change(s, root)
+                           ? json_object_to_json_string_ext(
                                  root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
                                            JSON_C_TO_STRING_NOSLASHESCAPE)
                            : NULL;
@@ -118,6 +93,44 @@ static weft_status write_prompts(const weft_embed_settings *s, const char *folde
     return status;
 }
 
+static bool put_length(const weft_embed_settings *s, json_object *root)
+{
+    return json_object_object_add(root, "max_seq_length", json_object_new_int64(s->max_tokens)) ==
+               0 &&
+           (json_object_object_get_ex(root, "do_lower_case", NULL) ||
+            json_object_object_add(root, "do_lower_case", json_object_new_boolean(false)) == 0);
+}
+
+static weft_status write_length(const weft_embed_settings *s, const char *folder)
+{
+    return s->max_tokens > 0 && (s->chosen_length || !s->found)
+               ? change_file(s, folder, "sentence_bert_config.json", put_length)
+               : WEFT_OK;
+}
+
+static bool put_prompt(json_object *prompts, const char *name, const char *text)
+{
+    return text == NULL || json_object_object_add(prompts, name, json_object_new_string(text)) == 0;
+}
+
+static bool put_prompts(const weft_embed_settings *s, json_object *root)
+{
+    json_object *prompts = json_object_object_get(root, "prompts");
+    if (!json_object_is_type(prompts, json_type_object)) {
+        prompts = json_object_new_object();
+        json_object_object_add(root, "prompts", prompts);
+    }
+    return put_prompt(prompts, "query", s->query_prompt) &&
+           put_prompt(prompts, "document", s->passage_prompt);
+}
+
+static weft_status write_prompts(const weft_embed_settings *s, const char *folder)
+{
+    return s->query_prompt || s->passage_prompt
+               ? change_file(s, folder, "config_sentence_transformers.json", put_prompts)
+               : WEFT_OK;
+}
+
 weft_status weft_embed_settings_save(const weft_embed_settings *settings, int64_t dimension,
                                      const char *folder)
 {
@@ -128,8 +141,8 @@ weft_status weft_embed_settings_save(const weft_embed_settings *settings, int64_
         status = write_modules(settings, folder);
         if (status == WEFT_OK)
             status = write_pooling(settings, dimension, folder);
-        if (status == WEFT_OK)
-            status = write_length(settings, folder);
     }
+    if (status == WEFT_OK)
+        status = write_length(settings, folder);
     return status == WEFT_OK ? write_prompts(settings, folder) : status;
 }

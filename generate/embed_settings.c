@@ -84,9 +84,9 @@ static weft_status flagged_pooling(const weft__json *root, weft_pooling *out)
     return status;
 }
 
-static weft_status read_pooling(const char *folder, const char *path, weft_embed_settings *s,
-                                bool *pools_prompt)
+static weft_status read_pooling(const char *folder, const char *path, weft_embed_settings *s)
 {
+    bool included = true;
     char *name = weft_format("%s/config.json", path);
     weft__json_doc doc = {0};
     weft__json root, mode;
@@ -99,7 +99,8 @@ static weft_status read_pooling(const char *folder, const char *path, weft_embed
         status =
             mode.value ? named_pooling(&mode, &s->pooling) : flagged_pooling(&root, &s->pooling);
     if (status == WEFT_OK)
-        status = weft__json_find_bool(&root, "include_prompt", pools_prompt);
+        status = weft__json_find_bool(&root, "include_prompt", &included);
+    s->excludes_prompts = !included;
     weft__json_free(&doc);
     weft_free(name);
     return status;
@@ -198,7 +199,7 @@ static weft_status add_dense(const char *folder, const char *path, weft_embed_se
 
 /* The types are Python classes, whose modules depend on the version. */
 static weft_status read_module(const weft__json *item, const char *folder, size_t i,
-                               weft_embed_settings *s, bool *pools_prompt)
+                               weft_embed_settings *s)
 {
     static const char *const known[] = {"Transformer", "Pooling", "Dense or Normalize"};
     const char *type = NULL, *path = NULL;
@@ -220,14 +221,14 @@ static weft_status read_module(const weft__json *item, const char *folder, size_
         return weft__json_fail(item, WEFT_UNSUPPORTED, "path: expected \"\", got \"%s\"",
                                weft_printable(path));
     if (i == 1)
-        status = read_pooling(folder, path, s, pools_prompt);
+        status = read_pooling(folder, path, s);
     if (i >= 2 && !normalizes)
         status = add_dense(folder, path, s);
     s->normalize = s->normalize || normalizes;
     return status;
 }
 
-static weft_status read_modules(const char *folder, weft_embed_settings *s, bool *pools_prompt)
+static weft_status read_modules(const char *folder, weft_embed_settings *s)
 {
     weft__json_doc doc;
     weft__json root, item;
@@ -239,7 +240,7 @@ static weft_status read_modules(const char *folder, weft_embed_settings *s, bool
     for (size_t i = 0; i < n && status == WEFT_OK; i++) {
         status = weft__json_at(&root, i, &item);
         if (status == WEFT_OK)
-            status = read_module(&item, folder, i, s, pools_prompt);
+            status = read_module(&item, folder, i, s);
     }
     if (status == WEFT_OK && s->found && n < 2)
         status = weft__json_fail(&root, WEFT_UNSUPPORTED,
@@ -352,11 +353,10 @@ weft_status weft_embed_settings_load(const char *folder, const char *prompt,
     static const char *const queries[] = {"query", NULL}, *const passages[] = {"document",
                                                                                "passage", "corpus",
                                                                                NULL};
-    bool pools_prompt = true;
     *out = (weft_embed_settings){.folder = weft_strdup(folder)};
     if (out->folder == NULL)
         return weft__out_of_memory(folder, NULL);
-    weft_status status = read_modules(folder, out, &pools_prompt);
+    weft_status status = read_modules(folder, out);
     if (status == WEFT_OK && out->found)
         status = read_lengths(folder, out);
     if (status == WEFT_OK && (out->found || prompt))
@@ -365,7 +365,7 @@ weft_status weft_embed_settings_load(const char *folder, const char *prompt,
         status = find_prompt(folder, queries, &out->query_prompt);
     if (status == WEFT_OK && out->found)
         status = find_prompt(folder, passages, &out->passage_prompt);
-    if (status == WEFT_OK && out->prompt && !pools_prompt)
+    if (status == WEFT_OK && out->prompt && out->excludes_prompts)
         status = weft_fail(WEFT_UNSUPPORTED,
                            "%s: include_prompt: false with a prompt is unsupported", folder);
     if (status != WEFT_OK)

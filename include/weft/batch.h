@@ -153,9 +153,12 @@ typedef struct weft_embed_settings {
     bool found; /* the folder has modules.json; otherwise all is zero */
     weft_pooling pooling;
     bool normalize;
-    int64_t max_tokens; /* of a text, special tokens included; further ones are cut off; 0: the
-                         * model's positions */
-    char *prompt;       /* precedes every text; NULL: none */
+    bool excludes_prompts; /* include_prompt: false: tokens of prompts are not pooled, which is
+                            * unsupported: only texts without prompts have embeddings */
+    bool chosen_length;    /* max_tokens is the caller's, not the folder's, and is saved */
+    int64_t max_tokens;    /* of a text, special tokens included; further ones are cut off; 0: the
+                            * model's positions */
+    char *prompt;          /* precedes every text; NULL: none */
     char *query_prompt; /* the checkpoint's prompts "query", and the first of "document", "passage"
                          * and "corpus" that it has; NULL: none */
     char *passage_prompt;
@@ -172,8 +175,9 @@ WEFT_NODISCARD WEFT_API weft_status weft_embed_settings_load(const char *folder,
                                                              weft_embed_settings *out)
     WEFT_NONNULL(1, 3);
 /* Writes the settings to a folder, in the files from which they are read: with `found` copies those
- * of `folder`. The prompts for queries and passages, if not NULL, are written as "query" and
- * "document". `dimension` is the number of elements of a pooled vector. */
+ * of `folder`, and max_tokens only with `chosen_length`. The prompts for queries and passages, if
+ * not NULL, are written as "query" and "document". `dimension` is the number of elements of a
+ * pooled vector. */
 WEFT_NODISCARD WEFT_API weft_status weft_embed_settings_save(const weft_embed_settings *settings,
                                                              int64_t dimension, const char *folder)
     WEFT_NONNULL(1, 3);

@@ -162,6 +162,8 @@ static void usage_errors_name_the_option(void)
         {"--task embed --objective dpo", "--objective dpo is for --task generate"},
         {"--task embed --margin 3", "--margin is not an option of this --objective"},
         {"--task embed --dimensions 3,x", "--dimensions: expected positive numbers"},
+        {"--task embed --dimensions 384,", "--dimensions: expected positive numbers"},
+        {"--task embed --dimensions ,384", "--dimensions: expected positive numbers"},
         {"--query-prompt x", "--query-prompt is for --task embed"},
         {"--pooling last", "--pooling is for --task embed"},
         {"--task embed --train-on last", "--train-on is not for --task embed"},
@@ -215,6 +217,105 @@ static void retrieval_is_measured(void)
     o = weft_command(NULL, "eval %s --task retrieval --data %s --rows 3", model("bert"), pairs());
     CHECK_EQ_INT(o.code, 2);
     CHECK_CONTAINS(o.err, "--rows is for --task exact and choices");
+    o = weft_command(NULL, "eval %s --task retrieval --data %s -b 3", model("bert"), pairs());
+    CHECK_EQ_INT(o.code, 2);
+    CHECK_CONTAINS(o.err, "--batch-size is not for --task retrieval");
+}
+
+/* A copy of the fixture bert in which a shell command was run. */
+static const char *changed_model(const char *name, const char *change)
+{
+    static char path[512];
+    snprintf(path, sizeof path, "%s", check_temporary(name));
+    const output o = shell_command(NULL, "cp -r %s %s && chmod -R u+w %s && cd %s && %s",
+                                   model("bert"), path, path, path, change);
+    if (!CHECK_EQ_INT(o.code, 0))
+        CHECK_FAIL("%s", o.err);
+    return path;
+}
+
+/* Prompts whose tokens are not pooled are refused wherever a prompt is used. */
+static void excluded_prompts_are_refused(void)
+{
+    static const struct {
+        const char *command, *data, *more;
+    } cases[] = {
+        {"eval", "--task retrieval --data", ""},
+        {"data", "", "--task embed"},
+        {"train", "--task embed --dry-run --data", ""},
+        {"train", "--task embed --dry-run --data", "--query-prompt '' --passage-prompt x"},
+    };
+    char own[512];
+    snprintf(own, sizeof own, "%s",
+             changed_model("excluded", "sed 's/{/{\"include_prompt\": false,/' -i "
+                                       "1_Pooling/config.json"));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const output o = weft_command(NULL, "%s %s %s %s %s", cases[i].command, own, cases[i].data,
+                                      pairs(), cases[i].more);
+        CHECK_EQ_INT(o.code, 1);
+        CHECK_CONTAINS(o.err, "include_prompt: false with the prompt '");
+    }
+    const output o = weft_command(
+        NULL, "train %s --task embed --data %s --query-prompt '' --dry-run", own, pairs());
+    CHECK_EQ_INT(o.code, 0);
+}
+
+/* Texts are as long as the checkpoint says, or its positions, and those that are cut are counted.
+ */
+static void lengths_are_those_of_the_model(void)
+{
+    char text[2048] = "{\"anchor\": \"q\", \"positive\": \"", own[512];
+    for (int i = 0; i < 100; i++)
+        strcat(text, "one ");
+    strcat(text, "\"}\n{\"anchor\": \"r\", \"positive\": \"two\"}\n");
+    char path[512];
+    snprintf(path, sizeof path, "%s", text_file("long.jsonl", text));
+    output o = weft_command(NULL, "eval %s --task retrieval --data %s", model("bert"), path);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.err, "1 of 4 texts are longer than 32 tokens");
+    o = weft_command(NULL, "eval %s --task retrieval --data %s --window 8", model("bert"), path);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.err, "1 of 4 texts are longer than 8 tokens");
+    o = weft_command(NULL, "data %s %s --task embed", model("bert"), path);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.err, "1 of 4 texts are longer than 32 tokens");
+    snprintf(own, sizeof own, "%s",
+             changed_model("unlimited",
+                           "rm sentence_bert_config.json && sed "
+                           "/model_max_length/d -i tokenizer_config.json && sed "
+                           "'s/\"\\[MASK\\]\",/\"[MASK]\"/' -i tokenizer_config.json"));
+    o = weft_command(NULL, "eval %s --task retrieval --data %s", own, path);
+    if (!CHECK_EQ_INT(o.code, 0))
+        CHECK_FAIL("%s", o.err);
+    CHECK_CONTAINS(o.err, "1 of 4 texts are longer than 64 tokens");
+    o = weft_command(NULL, "train %s --task embed --data %s --steps 1 --out %s", own, path,
+                     check_temporary("positions"));
+    if (!CHECK_EQ_INT(o.code, 0))
+        CHECK_FAIL("%s", o.err);
+    CHECK_CONTAINS(o.err, "1 of 4 texts are longer than 64 tokens");
+    o = weft_command(NULL, "train %s --task embed --data %s --steps 1 --length 65 --out %s", own,
+                     path, check_temporary("beyond"));
+    CHECK_EQ_INT(o.code, 1);
+    CHECK_CONTAINS(o.err, "--length: expected at most 64, the positions of");
+}
+
+/* --length is saved with the other files of the checkpoint, and --pooling with the checkpoint's own
+ * value keeps its modules. */
+static void a_given_length_is_saved(void)
+{
+    char out[512];
+    snprintf(out, sizeof out, "%s", train("length", "bert", "--length 20 --pooling mean"));
+    const output o = shell_command(
+        NULL, "cmp %s/modules.json %s/last/modules.json && cat %s/last/sentence*.json",
+        model("bert"), out, out);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "\"max_seq_length\": 20,");
+    CHECK_CONTAINS(o.out, "\"do_lower_case\": false");
+    snprintf(out, sizeof out, "%s", train("length-of-model", "bert", ""));
+    CHECK_EQ_INT(shell_command(NULL, "cmp %s/sentence_bert_config.json %s/last/sentence*.json",
+                               model("bert"), out)
+                     .code,
+                 0);
 }
 
 /* Models with different tokenizers and lengths have the same queries, also those of which only the
@@ -247,4 +348,6 @@ CHECK_MAIN("cli_embed", CHECK_CASE(adapters_change_vectors),
            CHECK_CASE(whole_models_have_their_modules), CHECK_CASE(decoders_become_embedders),
            CHECK_CASE(resumed_runs_end_alike), CHECK_CASE(a_dry_run_measures),
            CHECK_CASE(usage_errors_name_the_option), CHECK_CASE(data_shows_examples),
-           CHECK_CASE(retrieval_is_measured), CHECK_CASE(compared_models_share_their_queries))
+           CHECK_CASE(retrieval_is_measured), CHECK_CASE(compared_models_share_their_queries),
+           CHECK_CASE(excluded_prompts_are_refused), CHECK_CASE(lengths_are_those_of_the_model),
+           CHECK_CASE(a_given_length_is_saved))

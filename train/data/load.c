@@ -132,11 +132,15 @@ static void report_longer(const weft__reader *r)
         snprintf(lost, sizeof lost,
                  "; %lld of them have no target in what is kept and are left out",
                  (long long)info->dropped);
-    weft__data_warn(r->said,
-                    "%s: samples of %lld of %lld rows are longer than %lld tokens: %s, %lld "
-                    "tokens are cut%s (%s)",
-                    r->source, (long long)n, (long long)rows, (long long)r->rows->limit,
-                    fates[r->o.longer], (long long)info->cut, lost, r->longer.text);
+    const bool texts = info->texts > 0; /* whose samples have a mark after the last token */
+    char which[96];
+    snprintf(which, sizeof which,
+             texts ? "%lld of %lld texts are longer than"
+                   : "samples of %lld of %lld rows are longer than",
+             (long long)n, (long long)(texts ? info->samples : rows));
+    weft__data_warn(r->said, "%s: %s %lld tokens: %s, %lld tokens are cut%s (%s)", r->source, which,
+                    (long long)r->rows->limit - texts, fates[r->o.longer], (long long)info->cut,
+                    lost, r->longer.text);
 }
 
 static void report(const weft__reader *r)
