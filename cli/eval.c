@@ -76,7 +76,8 @@ static const cli_option options[] = {
      .low = 1,
      .high = 1 << 20,
      AT(window),
-     .help = "tokens predicted in one window, or the most in one sample"},
+     .help = "tokens predicted in one window, or the most in one sample; with --task retrieval the "
+             "most in one text, by default the checkpoint's longest text or the model's positions"},
     {.name = "last",
      .kind = CLI_REAL,
      .value = "SHARE",
@@ -275,6 +276,8 @@ static const struct {
     const char *complaint;
 } limited[] = {
     {"window", 1 << EVAL_LOSS | 1 << EVAL_RETRIEVAL, "--window is for --task loss and retrieval"},
+    {"batch-size", 1 << EVAL_LOSS | 1 << EVAL_EXACT | 1 << EVAL_CHOICES,
+     "--batch-size is not for --task retrieval"},
     {"last", 1 << EVAL_LOSS, "--last is for --task loss"},
     {"context", 1 << EVAL_LOSS, "--context is for --task loss"},
     {"long", 1 << EVAL_LOSS | 1 << EVAL_RETRIEVAL, "--long is for --task loss and retrieval"},

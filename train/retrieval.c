@@ -194,17 +194,18 @@ static int by_query(const void *a, const void *b)
     return x->document < y->document ? -1 : x->document > y->document;
 }
 
-/* Ranks the documents for queries from .. to, whose relevant documents are the pairs from *next on.
+/* Ranks the documents, whose vectors are (D, documents), for queries from .. to, whose relevant
+ * documents are the pairs from *next on.
  */
-static weft_status rank_block(const search *s, int64_t from, int64_t to, const pair *pairs,
-                              int64_t n, int64_t *next, float *scores, double *values)
+static weft_status rank_block(const search *s, weft_array *documents, int64_t from, int64_t to,
+                              const pair *pairs, int64_t n, int64_t *next, float *scores,
+                              double *values)
 {
     const int64_t Q = s->queries.n, C = s->documents.n, D = s->D;
     weft_scope_open_lean();
     weft_array *q = weft_from_data(s->vectors + from * D, WEFT_FLOAT32, WEFT_DIMS(to - from, D));
-    weft_array *c = weft_from_data(s->vectors + Q * D, WEFT_FLOAT32, WEFT_DIMS(C, D));
     const weft_status status =
-        weft_read(weft_matmul(q, weft_swapaxes(c, 0, 1)), WEFT_FLOAT32, scores, (to - from) * C);
+        weft_read(weft_matmul(q, documents), WEFT_FLOAT32, scores, (to - from) * C);
     weft_scope_close(NULL);
     for (int64_t i = from; status == WEFT_OK && i < to; i++) {
         int64_t relevant = 0;
@@ -231,9 +232,13 @@ static weft_status rank_all(const search *s, int64_t n, double *values)
         pairs[e] = (pair){s->query[e], s->document[e]};
     if (status == WEFT_OK)
         qsort(pairs, (size_t)n, sizeof *pairs, by_query);
+    weft_scope_open();
+    weft_array *documents = weft_swapaxes(
+        weft_from_data(s->vectors + Q * s->D, WEFT_FLOAT32, WEFT_DIMS(C, s->D)), 0, 1);
     for (int64_t from = 0, next = 0; status == WEFT_OK && from < Q; from += BLOCK)
-        status = rank_block(s, from, from + BLOCK < Q ? from + BLOCK : Q, pairs, n, &next, scores,
-                            values);
+        status = rank_block(s, documents, from, from + BLOCK < Q ? from + BLOCK : Q, pairs, n,
+                            &next, scores, values);
+    weft_scope_close(NULL);
     weft_free(scores);
     weft_free(pairs);
     return status;
@@ -262,6 +267,9 @@ weft_status weft_evaluate_retrieval(weft_model *model, const weft_dataset *datas
     *out = (weft_retrieval){.queries = 0};
     if (dataset->info.examples != WEFT_EXAMPLES_TEXTS || dataset->info.samples == 0)
         return weft_fail(WEFT_INVALID, "retrieval: expected a dataset of texts to be compared");
+    if (dataset->info.scored)
+        return weft_fail(WEFT_INVALID, "retrieval: the texts have scores: expected anchors and "
+                                       "positives without");
     const int64_t n = weft__examples_count(dataset);
     weft_status status = find_texts(dataset, &s);
     if (status == WEFT_OK)

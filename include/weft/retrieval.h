@@ -33,8 +33,8 @@ WEFT_API const char *weft_retrieval_metric_name(int metric);
  * anchors, the documents all other different texts, and relevant are the positives of the examples
  * with that anchor. Texts of rows are equal if they are so before they are tokenized and cut, added
  * samples if their ids are. Of documents with equal cosines the earlier one comes first. Free with
- * weft_retrieval_free. WEFT_INVALID for a dataset of other examples or without any, and for vectors
- * that are not finite. NULL options: all zero. */
+ * weft_retrieval_free. WEFT_INVALID for a dataset of other examples, with scores or without any,
+ * and for vectors that are not finite. NULL options: all zero. */
 WEFT_NODISCARD WEFT_API weft_status weft_evaluate_retrieval(weft_model *model,
                                                             const weft_dataset *dataset,
                                                             const weft_embed_options *options,

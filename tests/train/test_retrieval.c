@@ -70,6 +70,7 @@ static void measures_are_sentence_transformers(void)
 static void other_datasets_are_refused(void)
 {
     static const int32_t ids[] = {1, 2, 3};
+    static const float weights[] = {0, 0, 1};
     weft_model *model = NULL;
     weft_dataset *data = NULL;
     weft_retrieval found;
@@ -80,6 +81,13 @@ static void other_datasets_are_refused(void)
     CHECK_STATUS(weft_evaluate_retrieval(model, data, NULL, &found), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "expected a dataset of texts to be compared");
     CHECK(found.values == NULL);
+    weft_dataset_free(data);
+    data = NULL;
+    const weft_sample pair[] = {{ids, weights, 3, 0}, {ids, weights, 3, 0}};
+    CHECK_OK(weft_dataset_new(0, &data));
+    CHECK_OK(weft_dataset_add_texts(data, pair, 2, &(float){0}));
+    CHECK_STATUS(weft_evaluate_retrieval(model, data, NULL, &found), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "the texts have scores");
     weft_dataset_free(data);
     weft_model_free(model);
 }
