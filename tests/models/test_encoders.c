@@ -505,6 +505,7 @@ static void settings_that_do_not_fit_are_named(void)
     weft_embed_settings none;
     CHECK_OK(weft_embed_settings_load(check_fixture("models/llama"), NULL, &none));
     CHECK(!none.found && none.max_tokens == 0);
+    weft_embed_settings_free(&none);
 }
 
 CHECK_MAIN("encoders", CHECK_CASE(hidden_states_are_the_reference),
