@@ -311,6 +311,7 @@ static void compare_embeddings(const char *path, weft_array *golden)
         printf("  largest difference of a vector's element: %.3g\n", worst);
         CHECK_CLOSE(worst, 0, 5e-7); /* norm 1 */
         weft_embedded_free(results, (size_t)n);
+        weft_embed_settings_free(&settings);
     }
     for (int i = 0; i < MOST; i++)
         weft_free(ids[i]);
