@@ -101,11 +101,11 @@ weft_array *weft__experts_forward(weft_module *experts, weft_array *x, weft_arra
 void weft__route_summary(weft_layer_summary *of_layer);
 typedef struct weft__routing {
     int64_t k;
-    bool normalised;
+    bool normalized;
     double factor, epsilon; /* factor > 0: weft__decoder_config.routed_scaling_factor */
 } weft__routing;
 /* Selects the largest k of logits (T, n): ids (T, k), and their shares of the softmax over all, or
- * over the k if `normalised`; or their sigmoids, of which the largest with `bias` (n) or NULL are
+ * over the k if `normalized`; or their sigmoids, of which the largest with `bias` (n) or NULL are
  * selected. */
 void weft__route(weft_array *logits, weft_array *bias, const weft__routing *routing,
                  weft_array **ids, weft_array **weights);

@@ -107,7 +107,7 @@ void weft__route_summary(weft_layer_summary *of_layer)
 static weft_array *sigmoid_weights(weft_array *scores, weft_array *ids, const weft__routing *r)
 {
     weft_array *chosen = weft_take_along_axis(scores, ids, -1);
-    if (r->normalised)
+    if (r->normalized)
         chosen =
             weft_divide(chosen, weft_add_scalar(weft_sum(chosen, WEFT_DIMS(-1), true), r->epsilon));
     return r->factor == 1 ? chosen : weft_scale(chosen, r->factor);
@@ -117,7 +117,7 @@ static weft_array *sigmoid_weights(weft_array *scores, weft_array *ids, const we
 static weft_array *softmax_weights(weft_array *scores, weft_array *ids, const weft__routing *r)
 {
     weft_array *chosen = weft_take_along_axis(scores, ids, -1);
-    if (r->normalised)
+    if (r->normalized)
         return weft_softmax(chosen, -1);
     return weft_exp(weft_subtract(chosen, weft_logsumexp(scores, WEFT_DIMS(-1), true)));
 }

@@ -66,7 +66,7 @@ static weft_optim_number beta2(const weft_optim_step *s)
 
 /* Divides the gradient by its root mean square. For matrices that is factored as an outer product.
  */
-static weft_array *normalised(weft_optim_step *s)
+static weft_array *normalized(weft_optim_step *s)
 {
     const weft_optim_number share = beta2(s);
     weft_array *square = weft_optim_add(weft_square(s->gradient), weft_optim_hyper(s, "eps1"));
@@ -91,7 +91,7 @@ static weft_array *update(weft_optim_step *s)
 {
     const weft_optim_number threshold = weft_optim_hyper(s, "clip_threshold");
     const weft_optim_number decay = weft_optim_hyper(s, "weight_decay");
-    weft_array *rate = learning_rate(s), *step = normalised(s), *p = s->parameter;
+    weft_array *rate = learning_rate(s), *step = normalized(s), *p = s->parameter;
     weft_array *size = root_mean_square(step);
     size = threshold.array ? weft_divide(size, weft_astype(threshold.array, weft_dtype_of(size)))
                            : weft_scale(size, 1 / threshold.value);

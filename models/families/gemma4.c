@@ -235,7 +235,7 @@ static void route(weft_module *self, weft_array *x, weft_array **ids, weft_array
     weft_nn_enter(m);
     x = weft_rms_norm(x, weft_astype(m->scale, weft_dtype_of(x)), m->eps, 0);
     x = weft_scale(x, 1 / sqrt((double)weft_dim(x, 1)));
-    weft__route(weft_nn_call(m->proj, x), NULL, &(weft__routing){.k = m->k, .normalised = true},
+    weft__route(weft_nn_call(m->proj, x), NULL, &(weft__routing){.k = m->k, .normalized = true},
                 ids, weights);
     weft_array *scale = weft_take(m->per_expert_scale, *ids, 0); /* (T, k) */
     *weights = weft_multiply(*weights, weft_astype(scale, weft_dtype_of(*weights)));

@@ -13,7 +13,7 @@ static bool move_towards(weft_array **running, weft_array *now, double momentum)
 }
 
 /* Normalizes by the statistics of the batch over all axes but the last. */
-static weft_array *normalised(weft_nn_batch_norm *m, weft_array *x)
+static weft_array *normalized(weft_nn_batch_norm *m, weft_array *x)
 {
     weft_dims axes = {.n = weft_ndim(x) - 1};
     for (int i = 0; i < axes.n; i++)
@@ -40,7 +40,7 @@ static weft_array *forward(weft_module *self, weft_array *x)
         return weft_error_array("batch_norm: expected (N, ..., C), got %d axes", weft_ndim(x));
     weft_array *y;
     if (self->training || m->running_mean == NULL)
-        y = normalised(m, x);
+        y = normalized(m, x);
     else
         y = weft_multiply(weft_subtract(x, m->running_mean),
                           weft_rsqrt(weft_add_scalar(m->running_var, m->eps)));

@@ -69,7 +69,7 @@ static void temperature_comes_before_top_p(void)
     CHECK_STR(left(&(weft_sampler_options){.temperature = 1, .top_p = 0.6}), "13");
 }
 
-/* Were top-k first, its two tokens would be renormalised to 0.57 and 0.43, and 0.5 would leave one:
+/* Were top-k first, its two tokens would be renormalized to 0.57 and 0.43, and 0.5 would leave one:
  * top-p comes first and leaves both. */
 static void top_p_comes_before_top_k(void)
 {

@@ -138,7 +138,7 @@ def mixtral():
 
 
 def qwen3_moe():
-    """A dense layer among the sparse ones, shares that are not normalised, tensors in one stack."""
+    """A dense layer among the sparse ones, shares that are not normalized, tensors in one stack."""
     from transformers import Qwen3MoeConfig
     more = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=24, num_hidden_layers=3,
                 norm_topk_prob=False, mlp_only_layers=[1], decoder_sparse_step=1)
