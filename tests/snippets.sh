@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # tests/snippets.sh -- checks quotations in documents: each block of C is in the file that the text
-# before it names last, and every weft_* name is in the sources. A line `...` in a block leaves
-# lines out; indentation does not count.
+# before it names last, every weft_* name is in the sources, and the functions in a row of a table
+# that begins with a file are defined in it. A line `...` in a block leaves lines out; indentation
+# does not count.
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."
 
 documents="docs/architecture.md docs/style.md docs/fine-tuning.md docs/adding-models.md
-    docs/adding-ops.md docs/adding-kernels.md docs/adding-backends.md docs/adding-objectives.md"
+    docs/adding-ops.md docs/adding-kernels.md docs/adding-backends.md docs/adding-objectives.md
+    docs/life-of-a-token.md docs/life-of-a-training-step.md"
 problems=$(mktemp)
 trap 'rm -f "$problems" "$problems".*' EXIT
 
@@ -76,6 +78,19 @@ for document in $documents; do
         sed "s|^|$document: the tree has no |"
 done >>"$problems"
 
+# Functions: rows like | `file.c` | `one()`, `another()` | text |
+# shellcheck disable=SC2086
+functions=$(awk -F'|' '/^\| `[A-Za-z0-9_\/.-]+\.[ch]` \|/ {
+    gsub(/[ `]/, "", $2)
+    while (match($3, /`[A-Za-z0-9_]+\(\)`/)) {
+        print FILENAME ":" FNR, $2, substr($3, RSTART + 1, RLENGTH - 4)
+        $3 = substr($3, RSTART + RLENGTH)
+    }
+}' $documents)
+while read -r where source name; do
+    grep -qE "^[a-z].*\b$name\(" "$source" || echo "$where: $source defines no function $name"
+done <<<"$functions" >>"$problems"
+
 cat "$problems"
-echo "$count snippets, $(wc -l <"$problems") problems"
-[ ! -s "$problems" ] && [ "$count" -gt 0 ]
+echo "$count snippets, $(wc -l <<<"$functions") functions, $(wc -l <"$problems") problems"
+[ ! -s "$problems" ] && [ "$count" -gt 0 ] && [ -n "$functions" ]
