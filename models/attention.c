@@ -86,17 +86,23 @@ static weft_array *normalized(const attention *m, weft_module *norm, weft_array 
                            : weft_nn_call(norm, x);
 }
 
-/* x (B, L, heads, D), rotated by its positions. `norm` is applied here if that comes later. */
+weft_array *weft__rotated(weft_array *x, const weft__step *s, bool windowed, bool interleaved)
+{
+    const weft__rotation *r = &s->rotations[windowed];
+    weft_array *y = weft_rope(x, s->positions, r->frequencies, interleaved, r->amplitude);
+    if (r->longer)
+        y = weft_where(r->is_longer,
+                       weft_rope(x, s->positions, r->longer, interleaved, r->amplitude), y);
+    return y;
+}
+
+/* The same unless the layer has no positions. `norm` is applied here if that comes later. */
 static weft_array *rotated(const attention *m, weft_module *norm, weft_array *x,
                            const weft__step *s)
 {
-    const weft__rotation *r = &s->rotations[m->layer.window > 0];
     weft_array *y = x;
     if (!m->layer.unrotated)
-        y = weft_rope(x, s->positions, r->frequencies, m->interleaved, r->amplitude);
-    if (!m->layer.unrotated && r->longer)
-        y = weft_where(r->is_longer,
-                       weft_rope(x, s->positions, r->longer, m->interleaved, r->amplitude), y);
+        y = weft__rotated(x, s, m->layer.window > 0, m->interleaved);
     return m->late_norm ? normalized(m, norm, y) : y;
 }
 
@@ -215,10 +221,11 @@ void weft__view_drop(weft_cache_view *view)
 }
 
 /* Failed arrays leave the record empty; the forward pass reports the failure. */
-static void put_record(const attention *m, weft_array *q, weft_array *k, const weft__step *s)
+void weft__attention_record_put(const weft__layer *layer, weft_array *q, weft_array *k,
+                                const weft__step *s)
 {
-    weft_attention_record *record = &s->records[m->layer.index];
-    record->source = m->layer.source;
+    weft_attention_record *record = &s->records[layer->index];
+    record->source = layer->source;
     (void)weft_set(&record->queries, q);
     (void)weft_set(&record->keys, k);
 }
@@ -252,7 +259,7 @@ weft_array *weft__attention_forward(weft_module *self, weft_array *x, const weft
     if (m->layer.is_source)
         keep(&s->kept[m->layer.index], &view);
     if (s->records)
-        put_record(m, q, view.keys, s);
+        weft__attention_record_put(&m->layer, q, view.keys, s);
     weft_array *y = attended(m, q, &view, s); /* (B, L, H, D) */
     if (p.gate)
         y = weft_multiply(y, weft_sigmoid(p.gate));

@@ -18,8 +18,21 @@ weft_module *weft__attention_new(const weft__decoder_config *c, const weft__laye
 /* x (B, L, E) -> (B, L, E) */
 weft_array *weft__attention_forward(weft_module *attention, weft_array *x, const weft__step *step,
                                     weft_cache *cache);
+/* x (B, L, heads, D), rotated by its positions, in layers without or with a window. */
+weft_array *weft__rotated(weft_array *x, const weft__step *step, bool windowed, bool interleaved);
+/* Stores queries and keys in weft__step.records. */
+void weft__attention_record_put(const weft__layer *layer, weft_array *q, weft_array *k,
+                                const weft__step *step);
 /* Drops the arrays that weft__step.kept holds for a layer. */
 void weft__view_drop(weft_cache_view *view);
+
+/* ---- latent.c: q_proj or q_a_proj, q_a_layernorm, q_b_proj; kv_a_proj_with_mqa, kv_a_layernorm,
+ * kv_b_proj, o_proj ---------------------------------------------------------------------------- */
+
+/* Checks the sizes, and sets those of heads and the scale of scores that follow from them. */
+weft_status weft__latent_check(const weft_config *config, weft__decoder_config *c);
+/* Its cache holds keys (B, S, 1, kv_lora_rank + qk_rope_head_dim) alone. */
+extern const weft__mixer weft__latent_attention;
 
 /* ---- convolution.c: weight, bias ------------------------------------------------------------- */
 
@@ -102,7 +115,8 @@ void weft__route_summary(weft_layer_summary *of_layer);
 typedef struct weft__routing {
     int64_t k;
     bool normalized;
-    double factor, epsilon; /* factor > 0: weft__decoder_config.routed_scaling_factor */
+    double factor, epsilon;    /* factor > 0: weft__decoder_config.routed_scaling_factor */
+    int64_t groups, of_groups; /* > 1: weft__decoder_config.n_group, topk_group */
 } weft__routing;
 /* Selects the largest k of logits (T, n): ids (T, k), and their shares of the softmax over all, or
  * over the k if `normalized`; or their sigmoids, of which the largest with `bias` (n) or NULL are

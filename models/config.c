@@ -173,6 +173,11 @@ bool weft__config_mentions(const weft_config *config, const char *key)
            json_object_object_get_ex(config->root.value, key, NULL);
 }
 
+bool weft__config_is_null(const weft_config *config, const char *key)
+{
+    return weft__config_mentions(config, key) && weft__config_at(config, key).value == NULL;
+}
+
 bool weft_config_has(const weft_config *config, const char *key)
 {
     return weft__config_at(config, key).value != NULL;

@@ -25,6 +25,9 @@ bool weft__config_is_tied(const weft_config *config);
 /* Whether the key is present, even as null. */
 bool weft__config_mentions(const weft_config *config, const char *key);
 
+/* Whether the key is present and null, where that has a meaning of its own. */
+bool weft__config_is_null(const weft_config *config, const char *key);
+
 /* The factors of longrope: head_dim / 2 numbers each, or NULL. */
 typedef struct weft__rope_lists {
     double *short_factor, *long_factor;

@@ -500,6 +500,11 @@ void weft__decoder_attention(weft_module *module, int64_t cache, weft_layer_atte
     };
     for (int i = 0; i < out->n_states; i++)
         out->states[i] = layer->states[i];
+    if (m->config.latent.kv_lora_rank > 0) {
+        out->n_kv_heads = 1;
+        out->latent = m->config.latent.kv_lora_rank;
+        out->head_dim += out->latent;
+    }
 }
 
 weft__decoder_facts weft__decoder_facts_of(const weft_module *module)

@@ -11,6 +11,13 @@ typedef struct weft__module_name {
     const char *path, *name;
 } weft__module_name;
 
+/* Multi-head latent attention (models/latent.c), with the names in config.json. */
+typedef struct weft__latent_config {
+    int64_t q_lora_rank;  /* 0: queries are one product */
+    int64_t kv_lora_rank; /* the width of latents; 0: the usual attention */
+    int64_t qk_nope_head_dim, qk_rope_head_dim, v_head_dim;
+} weft__latent_config;
+
 /* A family's configuration. Fields that are in config.json have the same names. The family's table
  * reads those it uses; its constructor sets the others. */
 typedef struct weft__decoder_config {
@@ -61,6 +68,8 @@ typedef struct weft__decoder_config {
      * decoder_sparse_step, and mlp_only_layers does not contain it. */
     int64_t num_experts, num_experts_per_tok, moe_intermediate_size, decoder_sparse_step;
     bool norm_topk_prob;
+    int64_t n_group, topk_group; /* experts are chosen within the best topk_group of n_group groups;
+                                  * n_group 0 or 1: no groups */
     /* > 0: the weights of experts are sigmoids times this, divided by their sum plus the epsilon if
      * norm_topk_prob; else shares of a softmax. They are chosen with a bias of this name, or NULL.
      */
@@ -77,6 +86,7 @@ typedef struct weft__decoder_config {
     /* > 0: layers use linear attention, except every so-many-th, unless layer_types says otherwise.
      */
     int64_t full_attention_interval;
+    weft__latent_config latent; /* all layers have it, if its kv_lora_rank is not 0 */
     /* In layer_types, besides "linear_attention" and "full_attention"; or NULL. */
     const char *linear_type, *full_type;
 } weft__decoder_config;
@@ -103,6 +113,16 @@ typedef struct weft__decoder_config {
     WEFT_CONFIG_OPTIONAL(BOOL, weft__decoder_config, attention_bias, false),                       \
         WEFT__CONFIG_AS("attention_bias", BOOL, weft__decoder_config, output_bias, false)
 
+/* The arguments are defaults. */
+#define WEFT__LATENT_FIELDS(Rq, R, nope, rope, Dv)                                                 \
+    WEFT__CONFIG_AS("q_lora_rank", INT, weft__decoder_config, latent.q_lora_rank, Rq),             \
+        WEFT__CONFIG_AS("kv_lora_rank", INT, weft__decoder_config, latent.kv_lora_rank, R),        \
+        WEFT__CONFIG_AS("qk_nope_head_dim", INT, weft__decoder_config, latent.qk_nope_head_dim,    \
+                        nope),                                                                     \
+        WEFT__CONFIG_AS("qk_rope_head_dim", INT, weft__decoder_config, latent.qk_rope_head_dim,    \
+                        rope),                                                                     \
+        WEFT__CONFIG_AS("v_head_dim", INT, weft__decoder_config, latent.v_head_dim, Dv)
+
 /* The keys of WEFT__WINDOW_LATE. */
 #define WEFT__LATE_WINDOWS                                                                         \
     WEFT_CONFIG_OPTIONAL(BOOL, weft__decoder_config, use_sliding_window, false),                   \
@@ -120,7 +140,7 @@ typedef enum weft__window_rule {
 typedef struct weft__layer weft__layer;
 typedef struct weft__step weft__step;
 
-/* What a layer with states has instead of attention. */
+/* What a layer with states or latents has instead of attention. */
 typedef struct weft__mixer {
     const char *name; /* in the block */
     weft_module *(*create)(const weft__decoder_config *c, const weft__layer *layer);

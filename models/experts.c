@@ -1,5 +1,7 @@
 /* models/experts.c -- a mixture of experts (Shazeer et al. 2017): a router selects a few of many
  * gated MLPs for each token. */
+#include <math.h>
+
 #include "models/block.h"
 #include "nn/module.h"
 
@@ -122,14 +124,29 @@ static weft_array *softmax_weights(weft_array *scores, weft_array *ids, const we
     return weft_exp(weft_subtract(chosen, weft_logsumexp(scores, WEFT_DIMS(-1), true)));
 }
 
+/* Scores (T, n), hidden in all groups but the few whose two best experts have the largest sum. */
+static weft_array *in_best_groups(weft_array *scores, const weft__routing *r)
+{
+    const int64_t T = weft_dim(scores, 0), n = weft_dim(scores, 1), G = r->groups;
+    if (G <= 1 || !weft_ok(scores))
+        return scores;
+    weft_array *groups = weft_reshape(scores, WEFT_DIMS(T, G, n / G));
+    weft_array *best = weft_sum(weft_topk(groups, 2, -1), WEFT_DIMS(-1), false); /* (T, G) */
+    weft_array *ids = weft_argtopk(best, r->of_groups, -1);
+    weft_array *open = weft_put_along_axis(weft_zeros(WEFT_DIMS(T, G), WEFT_FLOAT32), ids,
+                                           weft_ones(weft_shape(ids), WEFT_FLOAT32), -1);
+    open = weft_expand_dims(weft_greater_scalar(open, 0), 2); /* (T, G, 1) */
+    return weft_reshape(weft_where_scalar(open, groups, -INFINITY), WEFT_DIMS(T, n));
+}
+
 void weft__route(weft_array *logits, weft_array *bias, const weft__routing *r, weft_array **ids,
                  weft_array **weights)
 {
     const bool sigmoid = r->factor > 0;
     weft_array *scores = weft_astype(logits, WEFT_FLOAT32);
     scores = sigmoid ? weft_sigmoid(scores) : scores;
-    *ids =
-        weft_argtopk(bias ? weft_add(scores, weft_astype(bias, WEFT_FLOAT32)) : scores, r->k, -1);
+    weft_array *by = bias ? weft_add(scores, weft_astype(bias, WEFT_FLOAT32)) : scores;
+    *ids = weft_argtopk(in_best_groups(by, r), r->k, -1);
     weft_array *chosen =
         sigmoid ? sigmoid_weights(scores, *ids, r) : softmax_weights(scores, *ids, r);
     *weights = weft_astype(chosen, weft_dtype_of(logits));
@@ -168,8 +185,9 @@ weft_module *weft__moe_new(const weft__decoder_config *c, const weft__layer *lay
     moe *m = weft_nn_new(moe, &moe_type);
     if (m == NULL)
         return NULL;
-    m->routing = (weft__routing){c->num_experts_per_tok, c->norm_topk_prob,
-                                 c->routed_scaling_factor, c->router_epsilon};
+    m->routing =
+        (weft__routing){c->num_experts_per_tok, c->norm_topk_prob, c->routed_scaling_factor,
+                        c->router_epsilon,      c->n_group,        c->topk_group};
     const bool other = c->alternating; /* names, and biases */
     weft_nn_add_child(&m->module, other ? "router" : "gate", &m->gate,
                       weft_nn_linear_new(c->hidden_size, c->num_experts, other));

@@ -45,6 +45,15 @@ static weft_status check_sizes(const weft_config *config, const weft__decoder_co
                              weft_config_where(config), sizes[i].name, sizes[i].most,
                              (long long)sizes[i].value);
     }
+    if (sparse && c->n_group > 1 &&
+        (c->num_experts % c->n_group != 0 || c->num_experts / c->n_group < 2 || c->topk_group < 1 ||
+         c->topk_group > c->n_group ||
+         c->num_experts_per_tok > c->topk_group * (c->num_experts / c->n_group)))
+        return weft_fail(WEFT_INVALID,
+                         "%s: n_group, topk_group: %lld and %lld do not fit %lld experts, of which "
+                         "%lld are chosen",
+                         weft_config_where(config), (long long)c->n_group, (long long)c->topk_group,
+                         (long long)c->num_experts, (long long)c->num_experts_per_tok);
     if (sparse && c->num_experts_per_tok > c->num_experts)
         return weft_fail(WEFT_INVALID, "%s: num_experts_per_tok: expected at most %lld, got %lld",
                          weft_config_where(config), (long long)c->num_experts,
@@ -78,11 +87,14 @@ static int64_t head_dim_of(const weft_config *config, const weft__decoder_config
 weft_status weft__layers_check(const weft_config *config, weft__decoder_config *c)
 {
     const char *where = weft_config_where(config);
+    const bool latent = c->latent.kv_lora_rank != 0;
     if (c->num_key_value_heads == 0)
         c->num_key_value_heads = c->num_attention_heads;
-    if (c->head_dim == 0 || !weft_config_has(config, "head_dim"))
+    if (!latent && (c->head_dim == 0 || !weft_config_has(config, "head_dim")))
         c->head_dim = head_dim_of(config, c);
-    const weft_status status = check_sizes(config, c);
+    weft_status status = latent ? weft__latent_check(config, c) : WEFT_OK;
+    if (status == WEFT_OK)
+        status = check_sizes(config, c);
     if (status != WEFT_OK)
         return status;
     if (c->num_attention_heads % c->num_key_value_heads != 0)
@@ -268,7 +280,9 @@ static weft_status read_layer(const weft_config *config, const weft__decoder_con
         status = architecture->layer(config, c, layer);
     if (status != WEFT_OK)
         return status;
-    layer->mixer = layer->linear ? architecture->mixer : NULL;
+    layer->mixer = layer->linear                ? architecture->mixer
+                   : c->latent.kv_lora_rank > 0 ? &weft__latent_attention
+                                                : NULL;
     const bool combined = c->alternating && !weft__config_has_tensors(config); /* as in files */
     layer->gates_with_ups = layer->sparse && (combined || has_gates_with_ups(config, layer->index));
     if (layer->n_kv_heads < 1 || c->num_attention_heads % layer->n_kv_heads != 0 ||

@@ -110,7 +110,7 @@ static weft_status compare_tensors(comparison *c, const weft_model_family *famil
         return weft_error_status();
     if (info.n_caches == 0)
         info.n_caches = info.n_layers;
-    weft__weights_find_unused(&c->weights, &info);
+    weft__weights_find_unused(&c->weights, &info, config);
     weft_status status = weft_nn_visit(module, compare_parameter, c);
     for (int i = 0; i < c->weights.n && status == WEFT_OK; i++) {
         if (!c->weights.at[i].unused)

@@ -172,7 +172,7 @@ static weft_status load_weights(weft_model *m, weft__weights *w,
         status = weft__placement_set(placement, m->module, &m->info);
     if (status != WEFT_OK)
         return status;
-    weft__weights_find_unused(w, &m->info);
+    weft__weights_find_unused(w, &m->info, m->config);
     m->skipped = w->skipped.at;
     w->skipped = (weft__text){0};
     status = weft__weights_load(w, m->module, options);

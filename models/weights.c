@@ -166,27 +166,43 @@ weft_status weft__weights_read(const weft_safetensors *file, const weft_model_fa
 
 /* ---- into a tree ---------------------------------------------------------------------------- */
 
-static bool is_unused(const char *path, const weft_model_info *info)
+/* The number of the layer of a path, and the rest of it after the number; -1: not of a layer. */
+static long long layer_of(const char *path, char **rest)
 {
     static const char layers[] = "model.layers.";
-    if (starts(path, "lm_head."))
-        return info->tied;
-    if (info->n_caches >= info->n_layers || !starts(path, layers))
-        return false;
+    return starts(path, layers) ? strtoll(path + sizeof layers - 1, rest, 10) : -1;
+}
+
+/* Keys and values of layers that use others'. */
+static bool is_unused(const char *path, const weft_model_info *info)
+{
     char *rest;
-    const long long layer = strtoll(path + sizeof layers - 1, &rest, 10);
-    return layer >= info->n_caches &&
+    return info->n_caches < info->n_layers && layer_of(path, &rest) >= info->n_caches &&
            (starts(rest, ".self_attn.k_") || starts(rest, ".self_attn.v_"));
 }
 
-void weft__weights_find_unused(weft__weights *w, const weft_model_info *info)
+/* What `skipped` calls a tensor that is dropped; NULL: it is not. */
+static const char *dropped(const char *path, const weft_model_info *info, int64_t next_layers)
 {
+    char *rest;
+    const long long layer = layer_of(path, &rest);
+    if (starts(path, "lm_head."))
+        return info->tied ? "lm_head (tie_word_embeddings)" : NULL;
+    return layer >= info->n_layers && layer - info->n_layers < next_layers
+               ? "layers of multi-token prediction (num_nextn_predict_layers)"
+               : NULL;
+}
+
+void weft__weights_find_unused(weft__weights *w, const weft_model_info *info,
+                               const weft_config *config)
+{
+    const int64_t next_layers = weft_config_int(config, "num_nextn_predict_layers", 0);
     int kept = 0;
     for (int i = 0; i < w->n; i++) {
-        const bool unused = is_unused(w->at[i].path, info);
-        w->at[i].unused |= unused;
-        if (unused && starts(w->at[i].path, "lm_head.")) {
-            add_skipped(w, "lm_head (tie_word_embeddings)");
+        const char *part = dropped(w->at[i].path, info, next_layers);
+        w->at[i].unused |= is_unused(w->at[i].path, info);
+        if (part) {
+            add_skipped(w, part);
             release(&w->at[i]);
         } else {
             w->at[kept++] = w->at[i];

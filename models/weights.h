@@ -46,8 +46,10 @@ weft_status weft__weights_stack_experts(weft__weights *w);
 weft_array *weft__alternating_read(char *path, size_t size, weft_array *a);
 
 /* Marks tensors that such a tree does not use although checkpoints may have them: keys and values
- * of layers that use others'. Drops a head that is tied to the embedding. */
-void weft__weights_find_unused(weft__weights *w, const weft_model_info *info);
+ * of layers that use others'. Drops a head that is tied to the embedding, and layers of
+ * multi-token prediction that follow the last one. */
+void weft__weights_find_unused(weft__weights *w, const weft_model_info *info,
+                               const weft_config *config);
 
 /* Sets the tree's parameters. */
 weft_status weft__weights_load(const weft__weights *w, weft_module *tree,

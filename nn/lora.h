@@ -38,6 +38,10 @@ weft_array *weft__lora_factor(const weft_nn_lora_linear *m, weft_array *factor, 
 weft_array *weft__lora_delta(const weft_nn_lora_linear *m, weft_array *x);
 weft_array *weft__lora_matrix(const weft_nn_lora_linear *m);
 
+/* The matrix (out, in) by which a linear, with its adapter if it has one, multiplies: dense, and
+ * not evaluated. NULL: the module is another one, adds a bias, drops out or rounds its inputs. */
+weft_array *weft__lora_sum(weft_module *linear);
+
 /* The weight of the adapter's base, which may belong to another module. */
 weft_array *weft__lora_weight(const weft_nn_lora_linear *m);
 

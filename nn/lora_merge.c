@@ -68,6 +68,20 @@ static weft_array *sum_of(weft_nn_lora_linear *m, weft_array *factor)
     return factor ? weft_multiply(W, factor) : W;
 }
 
+weft_array *weft__lora_sum(weft_module *linear)
+{
+    weft_nn_lora_linear *m = (weft_nn_lora_linear *)linear;
+    const bool adapted = linear->type == &weft_nn_lora_linear_type;
+    const weft_nn_linear *base = (const weft_nn_linear *)(adapted ? m->base : linear);
+    if (base->module.type != &weft_nn_linear_type || base->bias || base->int8 || linear->training)
+        return NULL;
+    if (!adapted || m->merged)
+        return weft_encoding_of(base->weight) ? weft_astype(base->weight, WEFT_FLOAT32)
+                                              : base->weight;
+    weft_array *factor = m->lora_magnitude_vector ? weft__dora_factor(m) : NULL; /* (out) */
+    return sum_of(m, factor ? weft_expand_dims(factor, 1) : NULL);
+}
+
 /* Computes the base weight W from a merged weight, the inverse of sum_of, in float32. */
 static weft_array *difference_of(weft_nn_lora_linear *m, weft_array *factor)
 {

@@ -78,7 +78,8 @@ typedef struct need {
 /* Bytes per token in a layer's cache. */
 static double token_bytes(const weft_layer_attention *a, const weft_cache_options *o)
 {
-    const double heads = 2 * (double)a->n_kv_heads * (double)(o->batch > 0 ? o->batch : 1);
+    const double heads =
+        (a->latent > 0 ? 1 : 2) * (double)a->n_kv_heads * (double)(o->batch > 0 ? o->batch : 1);
     return heads * (double)weft__store_bytes(o->kv_bits, a->head_dim, a->dtype);
 }
 
@@ -200,7 +201,7 @@ static weft_cache *new_cache(weft_model *model, int64_t layer, const weft_cache_
     if (family->attention)
         family->attention(weft_model_module(model), layer, &a);
     return a.n_states > 0 ? weft__recurrent_new(a.states, a.n_states)
-                          : weft_cache_new_with(o, a.window);
+                          : weft__ring_new(o, a.window, a.latent);
 }
 
 weft_cache **weft_model_new_caches(weft_model *model, const weft_cache_options *options)

@@ -87,14 +87,21 @@ static weft_array *check(const weft__ring *c, weft_array *k, weft_array *v)
     weft_array *error = weft__store_check(&c->k, k);
     if (error == NULL)
         error = weft__store_check(&c->v, v);
-    if (error == NULL && (weft_dim(k, 0) != weft_dim(v, 0) || weft_dim(k, 1) != weft_dim(v, 1)))
+    if (error == NULL && c->latent >= weft_dim(k, 3))
+        error = weft_error_array("cache: expected keys of more than %lld elements, got %lld",
+                                 (long long)c->latent, (long long)weft_dim(k, 3));
+    if (error == NULL && v &&
+        (weft_dim(k, 0) != weft_dim(v, 0) || weft_dim(k, 1) != weft_dim(v, 1)))
         error = weft_error_array("cache: keys and values differ in batch or length");
     return error;
 }
 
 static weft_cache_view view_of(const weft__ring *c, const weft__parts *k, const weft__parts *v)
 {
-    return (weft_cache_view){.keys = weft__store_decode(&c->k, k),
+    weft_array *keys = weft__store_decode(&c->k, k);
+    if (c->latent > 0)
+        return (weft_cache_view){.keys = keys, .values = weft_slice_axis(keys, 3, 0, c->latent)};
+    return (weft_cache_view){.keys = keys,
                              .values = weft__store_decode(&c->v, v),
                              .key_codes = weft__store_codes(&c->k, k),
                              .value_codes = weft__store_codes(&c->v, v)};
@@ -155,8 +162,12 @@ static weft_array *first_error(const weft__parts *k, const weft__parts *v,
                                const weft_cache_view *view)
 {
     for (int i = 0; i < k->n; i++) {
-        if (!weft_ok(k->at[i]) || !weft_ok(v->at[i]))
-            return weft_ok(k->at[i]) ? v->at[i] : k->at[i];
+        if (!weft_ok(k->at[i]))
+            return k->at[i];
+    }
+    for (int i = 0; i < v->n; i++) {
+        if (!weft_ok(v->at[i]))
+            return v->at[i];
     }
     if (!weft_ok(view->keys) || !weft_ok(view->values))
         return weft_ok(view->keys) ? view->values : view->keys;
@@ -178,7 +189,7 @@ static weft_cache_view update(weft_cache *self, weft_array *k, weft_array *v)
         return failed(error);
     weft__store before[2] = {c->k, c->v};
     c->k.dtype = (int64_t)weft_dtype_of(k);
-    c->v.dtype = (int64_t)weft_dtype_of(v);
+    c->v.dtype = (int64_t)weft_dtype_of(v ? v : k);
     const int64_t L = weft_dim(k, 1), end = c->length + L;
     const bool turns = turned(c, end);
     const weft__parts new_k = weft__store_encode(&c->k, k), new_v = weft__store_encode(&c->v, v);
@@ -298,12 +309,12 @@ static int64_t length(const weft_cache *self)
 static int state(weft_cache *self, weft_array ***slots)
 {
     weft__ring *c = (weft__ring *)self;
-    const int n = weft__store_parts(&c->k);
-    for (int i = 0; i < n; i++) {
+    const int n = weft__store_parts(&c->k), m = weft__store_parts(&c->v);
+    for (int i = 0; i < n; i++)
         slots[i] = &c->k.held[i];
+    for (int i = 0; i < m; i++)
         slots[n + i] = &c->v.held[i];
-    }
-    return 2 * n;
+    return n + m;
 }
 
 static int numbers(weft_cache *self, int64_t **out)
@@ -323,7 +334,9 @@ static bool fits(const weft__ring *c)
         return c->top == 0;
     if (!weft__store_fits(&c->k) || !weft__store_fits(&c->v))
         return false;
-    for (int axis = 0; axis < 2; axis++) {
+    if (c->latent >= weft_dim(c->k.held[0], 3) * (c->k.bits == 4 ? 2 : 1))
+        return false;
+    for (int axis = 0; axis < 2 && c->latent == 0; axis++) {
         if (weft_dim(c->k.held[0], axis) != weft_dim(c->v.held[0], axis))
             return false;
     }
@@ -416,6 +429,8 @@ static weft_cache *another(const weft_cache *self)
     return make(&(weft__ring){.cache = c->cache,
                               .k.bits = c->k.bits,
                               .v.bits = c->v.bits,
+                              .v.none = c->v.none,
+                              .latent = c->latent,
                               .sinks = c->sinks,
                               .keep = c->keep,
                               .capacity = c->capacity});
@@ -427,7 +442,7 @@ bool weft__cache_alike(const weft_cache *a, const weft_cache *b)
         return a->type == b->type;
     const weft__ring *x = (const weft__ring *)a, *y = (const weft__ring *)b;
     return x->capacity == y->capacity && x->sinks == y->sinks && x->keep == y->keep &&
-           x->k.bits == y->k.bits && x->v.bits == y->v.bits;
+           x->latent == y->latent && x->k.bits == y->k.bits && x->v.bits == y->v.bits;
 }
 
 weft_cache *weft_cache_new(void)
@@ -437,6 +452,11 @@ weft_cache *weft_cache_new(void)
 
 weft_cache *weft_cache_new_with(const weft_cache_options *options, int64_t window)
 {
+    return weft__ring_new(options, window, 0);
+}
+
+weft_cache *weft__ring_new(const weft_cache_options *options, int64_t window, int64_t latent)
+{
     const weft_cache_options none = {0}, *o = options ? options : &none;
     int64_t sinks;
     if (weft__cache_options_check(o, &sinks) != WEFT_OK)
@@ -445,6 +465,8 @@ weft_cache *weft_cache_new_with(const weft_cache_options *options, int64_t windo
     weft__ring c = {.cache.type = context == WEFT__UNBOUNDED ? &growing : &rotating,
                     .k.bits = o->kv_bits,
                     .v.bits = o->kv_bits,
+                    .v.none = latent > 0,
+                    .latent = latent,
                     .sinks = context == WEFT__UNBOUNDED ? 0 : sinks,
                     .keep = context};
     c.capacity = context == WEFT__UNBOUNDED ? context : context + o->trim;

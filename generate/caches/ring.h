@@ -14,8 +14,9 @@
 typedef struct weft__ring {
     weft_cache cache;
     weft__store k, v;
-    int64_t sinks; /* number of first tokens that queries attend to */
-    int64_t keep;  /* total number of tokens that queries attend to: the sinks and the last ones */
+    int64_t latent; /* > 0: values are the first so many elements of the keys, and v is `none` */
+    int64_t sinks;  /* number of first tokens that queries attend to */
+    int64_t keep;   /* total number of tokens that queries attend to: the sinks and the last ones */
     int64_t capacity; /* number of slots, at least `keep`; the others allow trimming */
     int64_t length;   /* tokens of the sequence */
     int64_t top;      /* its largest value so far: the extent of the slots' contents */
@@ -23,6 +24,9 @@ typedef struct weft__ring {
 
 /* Checks the options, and computes the number of sinks. */
 weft_status weft__cache_options_check(const weft_cache_options *o, int64_t *sinks);
+
+/* weft_cache_new_with for weft_layer_attention.latent. */
+weft_cache *weft__ring_new(const weft_cache_options *options, int64_t window, int64_t latent);
 
 /* Whether two caches are of the same type and, if they are rings, of the same size and precision,
  * so that a token has the same slot in both. */

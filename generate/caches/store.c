@@ -23,7 +23,7 @@ static weft_dtype dtype_of(int bits, weft_dtype dtype)
 
 int weft__store_parts(const weft__store *store)
 {
-    return quantizes(store->bits) ? WEFT__PARTS : 1;
+    return store->none ? 0 : quantizes(store->bits) ? WEFT__PARTS : 1;
 }
 
 weft__parts weft__store_held(const weft__store *store)
@@ -74,6 +74,12 @@ static weft_array *check_codes(const weft__store *store, weft_array *x)
 weft_array *weft__store_check(const weft__store *store, weft_array *x)
 {
     char expected[WEFT_SHAPE_TEXT], got[WEFT_SHAPE_TEXT];
+    if (store->none != (x == NULL))
+        return weft_error_array("cache: expected %s, got %s",
+                                store->none ? "no values, which are a part of the keys" : "values",
+                                store->none ? "values" : "none");
+    if (store->none)
+        return NULL;
     if (!weft_ok(x))
         return x;
     const weft_dims shape = weft_shape(x);
@@ -97,6 +103,8 @@ bool weft__store_fits(const weft__store *store)
 {
     const weft_dtype dtype = (weft_dtype)store->dtype;
     const weft__parts held = weft__store_held(store);
+    if (store->none)
+        return true;
     if (store->dtype < 0 || store->dtype > WEFT_COMPLEX64 || !weft_dtype_is_float(dtype))
         return false;
     for (int i = 0; i < held.n; i++) {
@@ -135,6 +143,8 @@ weft_array *weft__store_rounded(weft_array *x, weft_dtype dtype)
 
 weft__parts weft__store_encode(const weft__store *store, weft_array *x)
 {
+    if (store->none)
+        return (weft__parts){.n = 0};
     if (!quantizes(store->bits))
         return (weft__parts){{weft__store_rounded(x, dtype_of(store->bits, weft_dtype_of(x)))}, 1};
     const weft_dims shape = weft_shape(x);

@@ -12,6 +12,7 @@ typedef struct weft__store {
     weft_array *held[WEFT__PARTS]; /* (B, room, Hk, ...); NULL while empty */
     int bits;                      /* 16, 8 or 4; 0 or 32: unchanged */
     int64_t dtype;                 /* a weft_dtype: that of the input */
+    bool none;                     /* nothing is stored, and inputs are NULL */
 } weft__store;
 
 typedef struct weft__parts {

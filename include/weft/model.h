@@ -174,6 +174,9 @@ typedef struct weft_layer_attention {
     int64_t n_kv_heads, head_dim;
     weft_dtype dtype; /* of keys and values */
     weft_device *device;
+    /* > 0: values are not kept: they are the first so many elements of each key. weft_cache_update
+     * then takes NULL for them. */
+    int64_t latent;
     /* > 0: instead of keys and values the layer has so many recurrent states, float32, with these
      * shapes for one sequence. */
     int n_states;

@@ -1,7 +1,9 @@
 /* models/families/minicpm.c -- MiniCPM 1, 2 and 4 (Hu et al. 2024): llama with scales for
- * embeddings, residual branches and the input of the head. MiniCPM 5 is a llama. */
+ * embeddings, residual branches and the input of the head; MiniCPM 3: the same with latent
+ * attention. MiniCPM 5 is a llama. */
 #include <math.h>
 
+#include "models/config.h"
 #include "models/gguf/arch.h"
 
 typedef struct minicpm_config {
@@ -18,6 +20,17 @@ static const weft_config_field fields[] = {
     WEFT_CONFIG_OPTIONAL(DOUBLE, minicpm_config, dim_model_base, 0),
 };
 
+static const weft_config_field latent_fields[] = {
+    WEFT__DECODER_FIELDS(73448, 2560, 6400, 62, 40, 40, 0),
+    WEFT_CONFIG_OPTIONAL(DOUBLE, weft__decoder_config, rms_norm_eps, 1e-5),
+    WEFT__ATTENTION_BIAS,
+    WEFT_CONFIG_OPTIONAL(BOOL, weft__decoder_config, mlp_bias, false),
+    WEFT__LATENT_FIELDS(768, 256, 64, 32, 0),
+    WEFT__CONFIG_AS("scale_emb", DOUBLE, weft__decoder_config, embedding_scale, 12),
+    WEFT_CONFIG_OPTIONAL(DOUBLE, minicpm_config, scale_depth, 1.4),
+    WEFT_CONFIG_OPTIONAL(DOUBLE, minicpm_config, dim_model_base, 256),
+};
+
 static weft_status finish(const weft_config *config, weft__decoder_config *c)
 {
     const minicpm_config *own = (const minicpm_config *)c;
@@ -30,6 +43,18 @@ static weft_status finish(const weft_config *config, weft__decoder_config *c)
     if (own->dim_model_base != 0 && c->hidden_size > 0)
         c->hidden_scale = own->dim_model_base / (double)c->hidden_size;
     return WEFT_OK;
+}
+
+static weft_status latent_finish(const weft_config *config, weft__decoder_config *c)
+{
+    minicpm_config *own = (minicpm_config *)c;
+    if (c->latent.v_head_dim == 0 && c->num_attention_heads > 0)
+        c->latent.v_head_dim = c->hidden_size / c->num_attention_heads;
+    if (weft__config_is_null(config, "scale_depth"))
+        own->scale_depth = 0;
+    if (weft__config_is_null(config, "dim_model_base"))
+        own->dim_model_base = 0;
+    return finish(config, c);
 }
 
 static void read(weft__gguf_reader *r)
@@ -63,3 +88,12 @@ static const weft__family own = {
 };
 
 WEFT__FAMILY(minicpm, MiniCPMForCausalLM, .own = &own, .tied = true);
+
+static const weft__family latent = {
+    WEFT__FIELDS(latent_fields),
+    .size = sizeof(minicpm_config),
+    .defaults = &(const minicpm_config){.decoder = {.theta = 10000}}.decoder,
+    .finish = latent_finish,
+};
+
+WEFT__FAMILY(minicpm3, MiniCPM3ForCausalLM, .own = &latent, .tied = true);

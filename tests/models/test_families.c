@@ -72,6 +72,10 @@ static const char *const families[] = {
     "falcon-h1-gate",
     "nemotron-h",
     "nemotron-h-latent",
+    "glm4-moe-lite",
+    "glm4-moe-lite-groups",
+    "minicpm3",
+    "minicpm3-plain",
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 

@@ -1,5 +1,5 @@
-/* tests/models/test_hybrid.c -- models whose layers keep states: continuing in pieces, in batches
- * and from files, unsupported operations, and gradients. */
+/* tests/models/test_hybrid.c -- models whose layers keep states or latents: continuing in pieces,
+ * in batches and from files, unsupported operations, and gradients. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -191,6 +191,8 @@ static void texts_of_batches_are_their_own(void)
     texts_of_a_batch_are_their_own("granite4");
     texts_of_a_batch_are_their_own("falcon-h1");
     texts_of_a_batch_are_their_own("nemotron-h");
+    texts_of_a_batch_are_their_own("glm4-moe-lite");
+    texts_of_a_batch_are_their_own("minicpm3");
 }
 
 /* ---- what was read before ------------------------------------------------------------------- */
@@ -403,6 +405,8 @@ static void all_parameters_learn(void)
     parameters_learn("falcon-h1-norm");
     parameters_learn("nemotron-h");
     parameters_learn("nemotron-h-latent");
+    parameters_learn("glm4-moe-lite-groups");
+    parameters_learn("minicpm3");
 }
 
 /* Projections of a gated delta net take adapters. */

@@ -31,6 +31,8 @@ const recipe recipes[] = {
     {"lora-granite4-moe", "granite4-moe", 20, 0.005, 0.01, 0, NULL},
     {"lora-falcon-h1", "falcon-h1", 20, 0.005, 0.01, 0, NULL},
     {"lora-nemotron-h", "nemotron-h", 20, 0.005, 0.01, 0, NULL},
+    {"lora-glm4-moe-lite", "glm4-moe-lite", 20, 0.005, 0.01, 0, NULL},
+    {"lora-minicpm3", "minicpm3", 20, 0.005, 0.01, 0, NULL},
     {"lora-qwen2-tokens", "qwen2", 8, 0.005, 0.01, 0, NULL},
     {"lora-llama-tokens", "llama", 8, 0.005, 0.01, 0, NULL},
     {"lora-qwen2-new", "qwen2", 20, 0.005, 0.01, 0, NULL},
@@ -42,7 +44,8 @@ const int n_recipes = sizeof recipes / sizeof *recipes;
 bool recipe_has_gguf(const recipe *r)
 {
     return strncmp(r->model, "granite4", 8) != 0 && strncmp(r->model, "falcon", 6) != 0 &&
-           strncmp(r->model, "nemotron", 8) != 0;
+           strncmp(r->model, "nemotron", 8) != 0 && strncmp(r->model, "glm4-moe", 8) != 0 &&
+           strncmp(r->model, "minicpm3", 8) != 0;
 }
 
 const recipe *recipe_named(const char *folder)

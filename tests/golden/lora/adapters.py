@@ -19,7 +19,8 @@ from transformers import AutoModelForCausalLM
 here = pathlib.Path(__file__).parent
 STEPS, LR, DECAY = 8, 0.005, 0.01
 MORE_STEPS = {"lora-qwen3-moe": 20, "lora-mixtral": 20, "lora-gpt-oss": 20, "lora-lfm2": 20, "lora-granite4": 20, "lora-lfm2-moe": 20,
-              "lora-granite4-moe": 20, "lora-falcon-h1": 20, "lora-nemotron-h": 20, "lora-qwen2-new": 20, "lora-llama-new": 20}
+              "lora-granite4-moe": 20, "lora-falcon-h1": 20, "lora-nemotron-h": 20,
+              "lora-glm4-moe-lite": 20, "lora-minicpm3": 20, "lora-qwen2-new": 20, "lora-llama-new": 20}
 NEW_TOKENS = 3  # of the runs that end in -new
 
 RUNS = {
@@ -77,6 +78,13 @@ RUNS = {
     "lora-nemotron-h": ("nemotron-h", dict(
         r=4, lora_alpha=8, target_modules=["q_proj", "in_proj", "up_proj", "down_proj"],
         target_parameters=["mixer.experts.up_proj", "mixer.gate.weight"])),
+    "lora-glm4-moe-lite": ("glm4-moe-lite", dict(
+        r=4, lora_alpha=8, target_modules=["q_a_proj", "q_b_proj", "kv_a_proj_with_mqa",
+                                           "kv_b_proj", "o_proj", "down_proj"],
+        target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
+    "lora-minicpm3": ("minicpm3", dict(
+        r=4, lora_alpha=8, target_modules=["q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj",
+                                           "o_proj", "gate_proj"])),
     "lora-mixtral": ("mixtral", dict(
         r=3, lora_alpha=6, target_modules=[],
         target_parameters=["model.layers.1.mlp.experts.gate_up_proj"])),

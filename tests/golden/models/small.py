@@ -428,6 +428,58 @@ def nemotron_h():
         yield name, config, stored(model), reference(model)
 
 
+def latent():
+    """Latent attention: GLM-4.7-Flash with a layer of multi-token prediction to drop; with groups of
+    experts, biases, queries in one product, yarn's factor of scores and another order of rotation.
+    MiniCPM 3; and without its scales, with longrope, beyond whose first length LENGTH is."""
+    from transformers import Glm4MoeLiteConfig, MiniCPM3Config
+    sizes = dict(q_lora_rank=20, kv_lora_rank=32, qk_nope_head_dim=12, qk_rope_head_dim=8,
+                 v_head_dim=10, num_key_value_heads=4, num_attention_heads=4)
+    more = sizes | dict(num_hidden_layers=3, n_routed_experts=6, num_experts_per_tok=2,
+                        n_shared_experts=2, moe_intermediate_size=20, routed_scaling_factor=1.8,
+                        norm_topk_prob=True, tie_word_embeddings=False, rms_norm_eps=1e-5,
+                        rope_parameters=dict(rope_type="default", rope_theta=10000.0))
+    yarn = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, mscale=1.0, mscale_all_dim=0.8,
+                original_max_position_embeddings=32)
+    other = dict(n_group=3, topk_group=2, norm_topk_prob=False, attention_bias=True,
+                 q_lora_rank=None, rope_interleave=False, max_position_embeddings=128,
+                 rope_parameters=yarn, mlp_layer_types=["sparse", "dense", "sparse"])
+    for seed, (name, changes) in enumerate([("glm4-moe-lite", {}), ("glm4-moe-lite-groups", other)]):
+        model = build(Glm4MoeLiteConfig, 360 + seed, **without_head_dim(more | changes))
+        with torch.no_grad():
+            for key, b in model.named_buffers():
+                if key.endswith("e_score_correction_bias"):
+                    b.copy_(torch.randn_like(b) * 0.3)
+        state, config = stored(model), keys("glm4_moe_lite") | more | changes
+        config.pop("head_dim")
+        if not changes:
+            config["num_nextn_predict_layers"] = 1
+            for key, value in list(state.items()):
+                if key.startswith("model.layers.2."):
+                    state[key.replace("layers.2", "layers.3")] = value.clone()
+            state["model.layers.3.eh_proj.weight"] = torch.zeros(32, 64)
+        yield name, config, state, reference(model)
+    half = sizes["qk_rope_head_dim"] // 2
+    rope = dict(rope_type="longrope", rope_theta=10000.0, factor=4.0,
+                original_max_position_embeddings=38, short_factor=[1.0 + 0.1 * j for j in range(half)],
+                long_factor=[1.5 + 0.4 * j for j in range(half)])
+    more = sizes | dict(scale_emb=3, scale_depth=1.4, dim_model_base=16, rms_norm_eps=1e-5,
+                        rope_parameters=dict(rope_type="default", rope_theta=10000.0))
+    plain = dict(scale_emb=1, scale_depth=None, dim_model_base=None, q_lora_rank=None, mlp_bias=True,
+                 attention_bias=True, v_head_dim=None, max_position_embeddings=152,
+                 rope_parameters=rope)
+    for seed, (name, changes) in enumerate([("minicpm3", {}), ("minicpm3-plain", plain)]):
+        model = build(MiniCPM3Config, 370 + seed, **without_head_dim(more | changes))
+        config = keys("minicpm3") | more | changes
+        config.pop("head_dim")
+        yield name, config, weights(model), reference(model)
+
+
+def without_head_dim(more):
+    """build() with sizes of its own; there head_dim is that of the rotated part."""
+    return more | dict(head_dim=more["qk_rope_head_dim"])
+
+
 def randomize_mamba(model):
     with torch.no_grad():
         for key, p in model.named_parameters():
@@ -456,8 +508,8 @@ def mxfp4(blocks, scales):
 def main():
     wanted = sys.argv[1:]
     for make in (ropes, mixtral, qwen3_moe, ministral, gemma3, gemma4, olmo2, phi3, relatives,
-                 gpt_oss, lfm2, lfm2_moe, granite4, falcon_h1,
-                 nemotron_h):
+                 gpt_oss, lfm2, lfm2_moe, granite4, falcon_h1, nemotron_h,
+                 latent):
         for name, config, state, expected in make():
             if not wanted or name in wanted:
                 write(name, config, state, expected)

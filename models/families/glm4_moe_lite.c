@@ -1,0 +1,96 @@
+/* models/families/glm4_moe_lite.c -- GLM-4.7-Flash (Zhipu 2026): latent attention, a dense layer,
+ * then experts chosen by sigmoids beside a shared MLP. */
+#include <math.h>
+#include <string.h>
+
+#include "models/block.h"
+#include "models/config.h"
+#include "models/family.h"
+
+typedef struct glm_config {
+    weft__decoder_config decoder;
+    int64_t n_shared_experts;
+    int64_t first_k_dense_replace; /* layers without experts, if there is no mlp_layer_types */
+} glm_config;
+
+static const weft_config_field fields[] = {
+    WEFT__DECODER_FIELDS(154880, 2048, 10240, 47, 20, 20, 0),
+    WEFT_CONFIG_OPTIONAL(DOUBLE, weft__decoder_config, rms_norm_eps, 1e-5),
+    WEFT__ATTENTION_BIAS,
+    WEFT__LATENT_FIELDS(768, 512, 192, 64, 256),
+    WEFT__CONFIG_AS("rope_interleave", BOOL, weft__decoder_config, interleaved, true),
+    WEFT__CONFIG_AS("n_routed_experts", INT, weft__decoder_config, num_experts, 64),
+    WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, num_experts_per_tok, 4),
+    WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, moe_intermediate_size, 1536),
+    WEFT_CONFIG_OPTIONAL(BOOL, weft__decoder_config, norm_topk_prob, true),
+    WEFT_CONFIG_OPTIONAL(DOUBLE, weft__decoder_config, routed_scaling_factor, 1.8),
+    WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, n_group, 1),
+    WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, topk_group, 1),
+    WEFT_CONFIG_OPTIONAL(INT, glm_config, n_shared_experts, 1),
+    WEFT_CONFIG_OPTIONAL(INT, glm_config, first_k_dense_replace, 1),
+};
+
+static weft_module *sparse_mlp(const weft__decoder_config *c, const weft__layer *layer)
+{
+    const int64_t F = ((const glm_config *)c)->n_shared_experts * c->moe_intermediate_size;
+    return weft__shared_moe_new("", weft__moe_new(c, layer), "shared_experts", weft__mlp_new(c, F));
+}
+
+static weft_status layer_of(const weft_config *config, const weft__decoder_config *c,
+                            weft__layer *layer)
+{
+    const weft__json types = weft__config_at(config, "mlp_layer_types");
+    const char *type = "";
+    weft__json at;
+    size_t n = 0;
+    layer->sparse = layer->index >= ((const glm_config *)c)->first_k_dense_replace;
+    weft_status status = types.value ? weft__json_length(&types, &n) : WEFT_OK;
+    if (status == WEFT_OK && types.value && n != (size_t)c->num_hidden_layers)
+        status = weft__json_fail(&types, WEFT_INVALID, "expected %lld layers, got %zu",
+                                 (long long)c->num_hidden_layers, n);
+    if (status == WEFT_OK && types.value)
+        status = weft__json_at(&types, (size_t)layer->index, &at);
+    if (status == WEFT_OK && types.value)
+        status = weft__json_as_string(&at, &type, NULL);
+    if (status == WEFT_OK && types.value) {
+        layer->sparse = strcmp(type, "sparse") == 0;
+        if (!layer->sparse && strcmp(type, "dense") != 0)
+            status =
+                weft__json_fail(&at, WEFT_UNSUPPORTED, "'%s' is unknown (known: dense, sparse)",
+                                weft_printable(type));
+    }
+    layer->mlp = layer->sparse ? sparse_mlp : NULL;
+    return status;
+}
+
+static const weft__architecture architecture = {
+    .block = weft__block_new,
+    .forward = weft__block_forward,
+    .layer = layer_of,
+};
+
+static weft_status finish(const weft_config *config, weft__decoder_config *c)
+{
+    const glm_config *own = (const glm_config *)c;
+    if (own->n_shared_experts < 1 || own->n_shared_experts > INT16_MAX ||
+        !(c->routed_scaling_factor > 0) || !isfinite(c->routed_scaling_factor))
+        return weft_fail(WEFT_INVALID,
+                         "%s: n_shared_experts, routed_scaling_factor: expected 1 to %d and a "
+                         "positive number, got %lld and %g",
+                         weft_config_where(config), INT16_MAX, (long long)own->n_shared_experts,
+                         c->routed_scaling_factor);
+    return WEFT_OK;
+}
+
+static const weft__family own = {
+    WEFT__FIELDS(fields),
+    .size = sizeof(glm_config),
+    .defaults = &(const glm_config){.decoder = {.theta = 10000,
+                                                .router_bias = "gate.e_score_correction_bias",
+                                                .router_epsilon = 1e-20}}
+                     .decoder,
+    .architecture = &architecture,
+    .finish = finish,
+};
+
+WEFT__FAMILY(glm4_moe_lite, Glm4MoeLiteForCausalLM, .own = &own);
