@@ -15,6 +15,12 @@ const char *cli_data_first(const cli_data_source *data)
     return data->paths.n > 0 ? data->paths.at[0] : NULL;
 }
 
+const char *cli_data_format(int i)
+{
+    const int format = WEFT_DATA_JSONL + i;
+    return format < WEFT_DATA_FORMATS ? weft_data_format_name((weft_data_format)format) : NULL;
+}
+
 void cli_data_options(const cli_data_source *data, weft_dataset_options *options)
 {
     if (data->format >= 0)

@@ -18,11 +18,14 @@ typedef struct cli_data_source {
 
 #define CLI_DATA_AT(T, FIELD) .offset = offsetof(T, source) + offsetof(cli_data_source, FIELD)
 
+/* The words of --format. */
+const char *cli_data_format(int i);
+
 /* The options for reading the files of a dataset. */
 #define CLI_DATA_READING_OPTIONS(T)                                                                \
     {.name = "format",                                                                             \
      .kind = CLI_CHOICE,                                                                           \
-     .value = "jsonl|json|csv|tsv|text|parquet",                                                   \
+     .word = cli_data_format,                                                                      \
      CLI_DATA_AT(T, format),                                                                       \
      .marks = CLI_FIXED | CLI_OF_DATA,                                                             \
      .help = "format of the data, which standard input needs; default: by the file's extension"},  \

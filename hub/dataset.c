@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "core/failure.h"
+#include "core/io/data_names.h"
 #include "core/io/text.h"
 #include "core/list.h"
 #include "hub/dataset.h"
@@ -76,40 +77,22 @@ static bool read_name(const char *text, wanted *out)
     return weft__hub_is_name(out->name) && strchr(out->config, '/') == NULL;
 }
 
-static size_t unpacked_length(const char *path)
+/* The format of a path; WEFT_DATA_AUTO: not a data file. */
+static weft_data_format format_of(const char *path)
 {
-    static const char *const ends[] = {".gz", ".zst", ".zstd"};
-    for (int i = 0; i < 3; i++) {
-        if (weft__ends_with(path, ends[i]))
-            return strlen(path) - strlen(ends[i]);
-    }
-    return strlen(path);
-}
-
-/* The index of a path's format, the preferred one first; -1: not a data file. */
-static int format_of(const char *path)
-{
-    static const char *const ends[] = {".parquet", ".jsonl", ".ndjson", ".json",
-                                       ".csv",     ".tsv",   ".txt",    ".text"};
     static const char *const others[] = {"dataset_infos.json", "dataset_info.json",
                                          "dataset_dict.json", "config.json", "state.json"};
-    const size_t n = unpacked_length(path);
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         if (strcmp(name, others[i]) == 0)
-            return -1;
+            return WEFT_DATA_AUTO;
     }
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        const size_t m = strlen(ends[i]);
-        if (n > m && strncasecmp(path + n - m, ends[i], m) == 0)
-            return (int)i;
-    }
-    return -1;
+    return weft__data_named(path);
 }
 
 bool weft__hub_is_data(const char *path)
 {
-    return format_of(path) >= 0;
+    return format_of(path) != WEFT_DATA_AUTO;
 }
 
 /* ---- files ---------------------------------------------------------------------------------- */
@@ -256,11 +239,15 @@ static weft_status infer(const paths *all, const char *folder, const char *split
 /* Keeps the files of the most frequent format, as the datasets library does. */
 static void keep_one_format(paths *files)
 {
-    int counts[8] = {0}, best = 0, kept = 0;
+#define FORMAT(ID, ...) WEFT_DATA_##ID,
+    static const weft_data_format formats[] = {WEFT__DATA_FORMATS(FORMAT)};
+#undef FORMAT
+    int counts[WEFT_DATA_FORMATS] = {0}, kept = 0;
+    weft_data_format best = formats[0];
     for (int i = 0; i < files->n; i++)
         counts[format_of(files->at[i])]++;
-    for (int i = 1; i < 8; i++)
-        best = counts[i] > counts[best] ? i : best;
+    for (size_t i = 1; i < sizeof formats / sizeof *formats; i++)
+        best = counts[formats[i]] > counts[best] ? formats[i] : best;
     for (int i = 0; i < files->n; i++) {
         if (format_of(files->at[i]) == best)
             files->at[kept++] = files->at[i];

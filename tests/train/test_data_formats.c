@@ -260,7 +260,8 @@ static void folders_and_patterns_are_read_in_order(void)
     CHECK_CONTAINS(weft_error_message(), "d.arrow");
     CHECK_OK(weft_folder_make(in_root("none")));
     CHECK_STATUS(weft_dataset_load(in_root("none"), tokenizer, NULL, 0, &d, NULL), WEFT_IO);
-    CHECK_CONTAINS(weft_error_message(), "the folder has no file that ends in .jsonl");
+    CHECK_CONTAINS(weft_error_message(),
+                   "the folder has no file of a known format: Parquet, JSON lines");
 }
 
 /* Links to files and folders are followed, but for one to a folder that the link is in. */

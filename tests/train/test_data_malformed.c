@@ -84,7 +84,8 @@ static const malformed files[] = {
     {"e.tsv", "text\tn\na,b\n", "e.tsv:2: expected 2 fields, as the header has, got 1"},
     /* others */
     {"f.txt", "\xc3(", "f.txt: "},
-    {"f.arrow", "A", "f.arrow: expected JSON lines, a JSON array, CSV, TSV, Parquet or plain text"},
+    {"f.arrow", "A",
+     "f.arrow: expected one of Parquet, JSON lines, a JSON array, CSV, TSV, plain text"},
     {"f.jsonl.xz", "\xfd", ".xz files cannot be read"},
 };
 

@@ -207,7 +207,7 @@ static weft_status add_next(table *t)
     return status;
 }
 
-weft_status weft__reader_add_table(weft__reader *r, const char *data, size_t size, char separator)
+static weft_status read_table(weft__reader *r, const char *data, size_t size, char separator)
 {
     table t = {.reader = r, .at = data, .end = data + size, .separator = separator, .line = 1};
     weft_status status = size > 0 ? read_header(&t) : WEFT_OK;
@@ -221,4 +221,14 @@ weft_status weft__reader_add_table(weft__reader *r, const char *data, size_t siz
     weft_free(t.text);
     weft_free(t.fields);
     return status;
+}
+
+weft_status weft__read_csv(weft__reader *r, const char *data, size_t size)
+{
+    return read_table(r, data, size, ',');
+}
+
+weft_status weft__read_tsv(weft__reader *r, const char *data, size_t size)
+{
+    return read_table(r, data, size, '\t');
 }

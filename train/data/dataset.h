@@ -2,7 +2,7 @@
 #ifndef WEFT_TRAIN_DATASET_H
 #define WEFT_TRAIN_DATASET_H
 
-#include "core/io/decompress.h"
+#include "core/io/data_names.h"
 #include "core/io/safetensors.h"
 #include "weft/train.h"
 
@@ -77,10 +77,5 @@ weft_status weft__dataset_join(weft_dataset *to, const weft_dataset *from, doubl
  * extension, for known formats that Weft cannot read. */
 weft_status weft__data_format_of(const char *path, const char *data, size_t size,
                                  weft_data_format *out);
-/* The same from the name alone. *out is WEFT_DATA_AUTO if the name does not determine the format.
- */
-weft_status weft__data_format_named(const char *path, weft_data_format *out);
-/* How a file is compressed, by its name. */
-weft__codec weft__data_codec(const char *path);
 
 #endif

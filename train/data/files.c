@@ -151,10 +151,8 @@ weft_status weft__data_files_find(const weft_data_source *source, weft__data_fil
     } else if (there && S_ISDIR(about.st_mode)) {
         status = add_folder(out, path, &about, NULL);
         if (status == WEFT_OK && out->n == 0)
-            status = weft_fail(WEFT_IO,
-                               "%s: the folder has no file that ends in .jsonl, .ndjson, .json, "
-                               ".csv, .tsv, .txt, .text or .parquet",
-                               path);
+            status = weft_fail(WEFT_IO, "%s: the folder has no file of a known format: %s", path,
+                               weft__data_titles());
     } else if (!there && strpbrk(path, "*?[") != NULL) {
         status = add_matches(out, path);
     } else {

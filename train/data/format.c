@@ -1,15 +1,9 @@
-/* train/data/format.c -- data formats: names and detection. */
+/* train/data/format.c -- the names of row kinds and policies, and the format of a file from its
+ * contents. */
 #include <string.h>
-#include <strings.h>
 
 #include "core/io/json.h"
 #include "train/data/dataset.h"
-
-const char *weft_data_format_name(weft_data_format format)
-{
-    static const char *const names[] = {"auto", "jsonl", "json", "csv", "tsv", "text", "parquet"};
-    return (size_t)format < sizeof names / sizeof *names ? names[format] : "none";
-}
 
 const char *weft_row_kind_name(weft_row_kind kind)
 {
@@ -25,69 +19,6 @@ const char *weft_long_samples_name(weft_long_samples policy)
 }
 
 /* ---- by name -------------------------------------------------------------------------------- */
-
-/* Whether the first n characters of a path end in this. */
-static bool ends_in(const char *path, size_t n, const char *end)
-{
-    const size_t m = strlen(end);
-    return n >= m && strncasecmp(path + n - m, end, m) == 0;
-}
-
-/* The length of a path without the extension of compressed files, and their method. */
-static size_t unpacked_length(const char *path, weft__codec *codec)
-{
-    static const struct {
-        const char *end;
-        weft__codec codec;
-    } known[] = {{".gz", WEFT__GZIP}, {".zst", WEFT__ZSTD}, {".zstd", WEFT__ZSTD}};
-    const size_t n = strlen(path);
-    *codec = WEFT__UNCOMPRESSED;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (ends_in(path, n, known[i].end)) {
-            *codec = known[i].codec;
-            return n - strlen(known[i].end);
-        }
-    }
-    return n;
-}
-
-weft__codec weft__data_codec(const char *path)
-{
-    weft__codec codec;
-    unpacked_length(path, &codec);
-    return codec;
-}
-
-weft_status weft__data_format_named(const char *path, weft_data_format *out)
-{
-    static const struct {
-        const char *end;
-        weft_data_format format;
-    } known[] = {{".jsonl", WEFT_DATA_JSONL}, {".ndjson", WEFT_DATA_JSONL},
-                 {".json", WEFT_DATA_JSON},   {".csv", WEFT_DATA_CSV},
-                 {".tsv", WEFT_DATA_TSV},     {".txt", WEFT_DATA_TEXT},
-                 {".text", WEFT_DATA_TEXT},   {".parquet", WEFT_DATA_PARQUET}};
-    /* These would be nonsense if they were read as plain text. */
-    static const char *const refused[] = {".arrow", ".feather", ".xlsx", ".bz2", ".xz",
-                                          ".zip",   ".tar",     ".tgz",  ".pdf"};
-    weft__codec codec;
-    const size_t n = unpacked_length(path, &codec);
-    *out = WEFT_DATA_AUTO;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (ends_in(path, n, known[i].end))
-            *out = known[i].format;
-    }
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        if (ends_in(path, n, refused[i]))
-            return weft_fail(WEFT_UNSUPPORTED,
-                             "%s: expected JSON lines, a JSON array, CSV, TSV, Parquet or plain "
-                             "text: %s files cannot be read",
-                             path, refused[i]);
-    }
-    return WEFT_OK;
-}
-
-/* ---- by contents ---------------------------------------------------------------------------- */
 
 static size_t count_blanks(const char *data, size_t size)
 {

@@ -7,6 +7,16 @@
 #include "weft/io.h"
 #include "weft/memory.h"
 
+weft_status weft__read_text(weft__reader *r, const char *data, size_t size)
+{
+    return r->add_text(r, data, size);
+}
+
+#define READER(ID, word, ...) [WEFT_DATA_##ID] = weft__read_##word,
+static weft_status (*const readers[])(weft__reader *r, const char *data,
+                                      size_t size) = {WEFT__DATA_FORMATS(READER)};
+#undef READER
+
 static weft_status read_contents(weft__reader *r, const char *data, size_t size)
 {
     weft_data_format format = r->o.format;
@@ -15,15 +25,12 @@ static weft_status read_contents(weft__reader *r, const char *data, size_t size)
     if (format == WEFT_DATA_AUTO)
         status = weft__data_format_of(r->path, data, size, &format);
     if (status == WEFT_OK && format == WEFT_DATA_TEXT && r->expected)
-        status = weft_fail(WEFT_INVALID,
-                           "%s: expected %s (JSON lines, a JSON array, CSV, TSV or Parquet), "
-                           "got a text",
-                           r->path, r->expected);
+        status = weft_fail(WEFT_INVALID, "%s: expected %s in one of %s, got plain text", r->path,
+                           r->expected, weft__data_titles());
     if (status != WEFT_OK)
         return status;
     r->files[format]++;
-    return format == WEFT_DATA_TEXT ? r->add_text(r, data, size)
-                                    : weft__reader_add_rows(r, data, size, format);
+    return readers[format](r, data, size);
 }
 
 /* Reads a compressed file. JSON lines are not decompressed as a whole. */
@@ -83,8 +90,8 @@ static weft_status read_file(weft__reader *r, const char *path)
     r->path = r->where = is_stdin ? "standard input" : path;
     if (is_stdin && r->o.format == WEFT_DATA_AUTO)
         return weft_fail(WEFT_INVALID,
-                         "standard input: expected the format of its data to be given: jsonl, "
-                         "json, csv, tsv, text or parquet");
+                         "standard input: expected the format of its data to be given: %s",
+                         weft__data_words());
     weft_status status = WEFT_OK;
     if (r->o.format == WEFT_DATA_AUTO) /* refuses unsupported formats before the file is read */
         status = weft__data_format_named(path, &named);

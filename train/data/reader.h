@@ -2,6 +2,7 @@
 #ifndef WEFT_TRAIN_DATASET_READER_H
 #define WEFT_TRAIN_DATASET_READER_H
 
+#include "core/io/data_names.h"
 #include "core/io/json.h"
 #include "train/data/builder.h"
 #include "train/data/cache.h"
@@ -104,10 +105,12 @@ weft_status weft__reader_add_files(weft__reader *r, const weft_data_source *sour
 /* Reads the bytes of the file r->path, which may be compressed. */
 weft_status weft__reader_add_bytes(weft__reader *r, const char *data, size_t size);
 
-/* Reads the rows of a file in the given format; r->path is its name. Up to max_bad_rows bad rows
- * are skipped. train/data/rows.c */
-weft_status weft__reader_add_rows(weft__reader *r, const char *data, size_t size,
-                                  weft_data_format format);
+/* Reads the rows of a file in one of the formats, as in weft__read_jsonl; r->path is its name. Up
+ * to max_bad_rows bad rows are skipped. */
+#define DECLARE(ID, word, ...)                                                                     \
+    weft_status weft__read_##word(weft__reader *r, const char *data, size_t size);
+WEFT__DATA_FORMATS(DECLARE)
+#undef DECLARE
 /* Reads compressed JSON lines: one line is in memory at a time. */
 weft_status weft__reader_add_lines(weft__reader *r, weft__codec codec, const char *data,
                                    size_t size);
@@ -117,9 +120,6 @@ weft_status weft__reader_add_lines(weft__reader *r, weft__codec codec, const cha
  * it. */
 weft_status weft__reader_row_done(weft__reader *r, const char *where, weft_status status,
                                   const weft_dataset_info *before);
-
-/* Reads the rows of a CSV or TSV file. train/data/csv.c */
-weft_status weft__reader_add_table(weft__reader *r, const char *data, size_t size, char separator);
 
 /* The data files of a source, in order: those that it lists, or of its path the file itself, the
  * files in a folder, or those that match a pattern. WEFT_IO if there is none. train/data/files.c */

@@ -1,4 +1,4 @@
-/* train/data/rows.c -- reads the rows of a file: JSON lines, a JSON array, a table, or Parquet. */
+/* train/data/rows.c -- reads the rows of a file: JSON lines, a JSON array, or Parquet. */
 #include <stdio.h>
 #include <string.h>
 
@@ -141,6 +141,11 @@ weft_status weft__reader_add_lines(weft__reader *r, weft__codec codec, const cha
     return status;
 }
 
+weft_status weft__read_jsonl(weft__reader *r, const char *data, size_t size)
+{
+    return weft__reader_add_lines(r, WEFT__UNCOMPRESSED, data, size);
+}
+
 /* ---- a JSON array --------------------------------------------------------------------------- */
 
 /* Adds row `number`, counted from 1. `status` is that of reading it; after a failure `value` is not
@@ -162,7 +167,7 @@ static weft_status add_value(weft__reader *r, json_object *value, size_t number,
     return status;
 }
 
-static weft_status add_array(weft__reader *r, const char *data, size_t size)
+weft_status weft__read_json(weft__reader *r, const char *data, size_t size)
 {
     weft__json_doc doc;
     size_t n;
@@ -179,7 +184,7 @@ static weft_status add_array(weft__reader *r, const char *data, size_t size)
 
 /* ---- Parquet -------------------------------------------------------------------------------- */
 
-static weft_status add_parquet(weft__reader *r, const char *data, size_t size)
+weft_status weft__read_parquet(weft__reader *r, const char *data, size_t size)
 {
     weft__parquet *file;
     json_object *row = NULL;
@@ -197,21 +202,4 @@ static weft_status add_parquet(weft__reader *r, const char *data, size_t size)
     }
     weft__parquet_close(file);
     return status;
-}
-
-weft_status weft__reader_add_rows(weft__reader *r, const char *data, size_t size,
-                                  weft_data_format format)
-{
-    switch (format) {
-    case WEFT_DATA_JSON:
-        return add_array(r, data, size);
-    case WEFT_DATA_CSV:
-        return weft__reader_add_table(r, data, size, ',');
-    case WEFT_DATA_TSV:
-        return weft__reader_add_table(r, data, size, '\t');
-    case WEFT_DATA_PARQUET:
-        return add_parquet(r, data, size);
-    default:
-        return weft__reader_add_lines(r, WEFT__UNCOMPRESSED, data, size);
-    }
 }
