@@ -9,6 +9,7 @@ cd "$(dirname "$0")/.."
 
 documents="docs/architecture.md docs/style.md docs/fine-tuning.md docs/adding-models.md
     docs/adding-ops.md docs/adding-kernels.md docs/adding-backends.md docs/adding-objectives.md
+    docs/adding-data-formats.md docs/adding-options.md docs/adding-routes.md
     docs/life-of-a-token.md docs/life-of-a-training-step.md"
 problems=$(mktemp)
 trap 'rm -f "$problems" "$problems".*' EXIT
