@@ -69,6 +69,7 @@ typedef struct weft__mamba2_config {
     int64_t heads, head_dim, groups, state_size, taps; /* groups of heads share keys and queries */
     bool conv_bias, projection_bias, output_bias;
     bool no_norm;                 /* the result is only gated */
+    bool unadapted;               /* PEFT refuses adapters of out_proj in this family */
     bool norm_first;              /* it is normalized before it is gated, not after */
     bool scaled;                  /* the parts that in_proj computes are multiplied by these: */
     double scales[5];             /* of gates, values, keys, queries, steps */

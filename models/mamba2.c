@@ -143,6 +143,8 @@ weft_module *weft__mamba2_new(const weft__decoder_config *decoder, const weft__m
     if (!c->no_norm)
         weft_nn_child(m, norm, weft_nn_rms_norm_new(V, decoder->rms_norm_eps));
     weft_nn_child(m, out_proj, weft_nn_linear_new(V, E, c->output_bias));
+    if (m->out_proj)
+        m->out_proj->unadapted = c->unadapted;
     return weft_nn_finish(m);
 }
 

@@ -128,7 +128,7 @@ static weft_status choose(void *context, const char *path, weft_module **field)
     const bool embedding = type == &weft__nn_embedding_type && !in->all_linear;
     if (type != &weft_nn_linear_type && type != &weft__nn_stack_type && !embedding)
         return WEFT_OK;
-    if ((*field)->parent == NULL || !is_target(in, path))
+    if ((*field)->parent == NULL || (in->all_linear && (*field)->unadapted) || !is_target(in, path))
         return WEFT_OK;
     if (in->n == in->capacity) {
         const int capacity = 2 * in->capacity + 32;

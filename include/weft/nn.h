@@ -85,8 +85,9 @@ struct weft_module {
     weft_slot *slots;
     weft_child *children;
     int n_slots, n_children;
-    bool training; /* false at first */
-    bool failed;   /* a part of the constructor failed */
+    bool training;  /* false at first */
+    bool failed;    /* a part of the constructor failed */
+    bool unadapted; /* "all-linear" of weft_nn_lora_options leaves it out; initially false */
 };
 
 /* ---- Building ------------------------------------------------------------------------------- */
@@ -375,7 +376,8 @@ typedef struct weft_nn_lora_options {
      * excluded. NULL: q_proj and v_proj. */
     const char *const *targets;
     int n_targets;
-    const char *const *exclude; /* from "all-linear"; NULL: lm_head, score and the routers */
+    const char *const *exclude; /* from "all-linear"; NULL: lm_head, score and the routers.
+                                 * weft_module.unadapted always */
     int n_exclude;
     /* Modules, by path or its last components, whose own parameters are trained fully (PEFT's
      * modules_to_save). A tied module gets its own parameters. May be NULL. */

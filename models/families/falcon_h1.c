@@ -169,6 +169,7 @@ static weft_status finish(const weft_config *config, weft__decoder_config *decod
     if (status != WEFT_OK)
         return status;
     c->mamba.scaled = true;
+    c->mamba.unadapted = true;
     c->mamba.no_norm = !weft_config_bool(config, "mamba_rms_norm", false);
     c->mamba.norm_first = weft_config_bool(config, "mamba_norm_before_gate", true);
     c->mamba.output_bias = weft_config_bool(config, "projectors_bias", false);

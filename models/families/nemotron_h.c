@@ -238,6 +238,7 @@ static weft_status finish(const weft_config *config, weft__decoder_config *decod
                          weft_config_where(config), (long long)decoder->num_experts);
     if (!sparse)
         decoder->num_experts = 0;
+    c->mamba.unadapted = true;
     c->mamba.taps_first =
         weft__config_taps_first(config, decoder->num_hidden_layers, "mixer.conv1d");
     return status == WEFT_OK ? check(config, c) : status;

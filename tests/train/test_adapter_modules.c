@@ -511,6 +511,38 @@ static void mlps_beside_experts_are_parameters(void)
     }
 }
 
+/* PEFT refuses adapters of out_proj in two families by name: "all-linear" leaves it out there. */
+static void all_linears_are_what_peft_loads(void)
+{
+    static const struct {
+        const char *base;
+        bool has_out_proj;
+    } cases[] = {{"falcon-h1", false}, {"nemotron-h", false}, {"granite4", true}};
+    const char *all[] = {WEFT_LORA_ALL_LINEAR}, *named[] = {"out_proj"};
+    for (int i = 0; i < 3; i++) {
+        const weft_nn_lora_options o = {.targets = all, .n_targets = 1, .rank = 2};
+        const weft_nn_lora_options by_name = {.targets = named, .n_targets = 1, .rank = 2};
+        char path[64], folder[512], *text = NULL;
+        size_t size;
+        weft_model *model = NULL, *again = NULL;
+        snprintf(path, sizeof path, "models/%s", cases[i].base);
+        snprintf(folder, sizeof folder, "%s", check_temporary(cases[i].base));
+        if (!CHECK_OK(weft_model_load(check_fixture(path), NULL, &model)) ||
+            !CHECK_OK(weft_model_load(check_fixture(path), NULL, &again)))
+            return;
+        CHECK_OK(weft_nn_lora_inject(weft_model_module(again), &by_name));
+        CHECK_OK(weft_nn_lora_inject(weft_model_module(model), &o));
+        CHECK_OK(weft_adapter_save(model, folder, NULL));
+        if (CHECK_OK(weft_file_read(in_folder(folder, "adapter_config.json"), 0, &text, &size))) {
+            CHECK(strstr(text, "\"in_proj\"") != NULL);
+            CHECK_EQ_INT(strstr(text, "\"out_proj\"") != NULL, cases[i].has_out_proj);
+        }
+        weft_free(text);
+        weft_model_free(model);
+        weft_model_free(again);
+    }
+}
+
 CHECK_MAIN("adapter_modules", CHECK_CASE(tied_weights_part_where_one_is_adapted),
            CHECK_CASE(modules_cannot_be_both_targets_and_whole),
            CHECK_CASE(mixtures_are_adapted_with_their_experts),
@@ -519,4 +551,5 @@ CHECK_MAIN("adapter_modules", CHECK_CASE(tied_weights_part_where_one_is_adapted)
            CHECK_CASE(experts_in_few_bits_are_adapted_too),
            CHECK_CASE(adapters_of_another_base_are_refused),
            CHECK_CASE(copies_of_weights_are_dropped), CHECK_CASE(experts_may_be_linears),
-           CHECK_CASE(mlps_beside_experts_are_parameters))
+           CHECK_CASE(mlps_beside_experts_are_parameters),
+           CHECK_CASE(all_linears_are_what_peft_loads))
