@@ -129,7 +129,8 @@ weft_chat_encode(const weft_chat *chat, const weft_tokenizer *tokenizer, const c
 /* How a family writes the calls of tools. */
 typedef enum weft_tool_style {
     WEFT_TOOLS_NONE = 0, /* everything is text */
-    WEFT_TOOLS_HERMES,   /* <tool_call>{"name", "arguments"}</tool_call>, or <function=..> within */
+    WEFT_TOOLS_HERMES,   /* <tool_call>{"name", "arguments"}</tool_call>; within, also <function=..>
+                          * or name<arg_key>key</arg_key><arg_value>value</arg_value> (GLM) */
     WEFT_TOOLS_LLAMA,    /* {"name", "parameters"} as the whole answer, or after <|python_tag|> */
     WEFT_TOOLS_MISTRAL,  /* [TOOL_CALLS][{"name", "arguments"}], or [TOOL_CALLS]name[ARGS]{...} */
     WEFT_TOOLS_GEMMA4,   /* <|tool_call>call:name{key:<|"|>text<|"|>}<tool_call|> */

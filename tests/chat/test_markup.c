@@ -107,6 +107,25 @@ static void hermes_calls(void)
            "[f {\"a\":12,\"t\":\"two\\nlines\"}].");
 }
 
+/* GLM 4.5 has lines, 4.7 has not. */
+static void calls_of_keys_and_values(void)
+{
+    expect(&hermes,
+           "<think>x</think>\n<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>12</arg_value>\n"
+           "<arg_key>t</arg_key>\n<arg_value>two\nlines </arg_value>\n</tool_call>",
+           "(x)[f {\"a\":12,\"t\":\"two\\nlines \"}].");
+    expect(&hermes,
+           "Hi<tool_call>files.read<arg_key>o</arg_key><arg_value>{\"b\": [1.50]}</arg_value>"
+           "<arg_key>n</arg_key><arg_value>null</arg_value></tool_call><tool_call>g</tool_call>",
+           "Hi[files.read {\"o\":{\"b\":[1.50]},\"n\":null}][g {}].");
+    expect(&hermes, "<tool_call>f<arg_key>a</arg_key></tool_call>",
+           "<tool_call>f<arg_key>a</arg_key></tool_call>.");
+    expect(&hermes, "<tool_call>two words<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>",
+           "<tool_call>two words<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>.");
+    expect(&hermes, "<tool_call>f<arg_key>a</arg_key><arg_value>1</arg_value>x</tool_call>",
+           "<tool_call>f<arg_key>a</arg_key><arg_value>1</arg_value>x</tool_call>.");
+}
+
 static void calls_that_are_malformed_are_text(void)
 {
     expect(&hermes, "a<tool_call>{\"name\": }</tool_call>b",
@@ -291,7 +310,8 @@ static void a_callback_can_stop(void)
 }
 
 CHECK_MAIN("markup", CHECK_CASE(reasoning_is_split_from_the_answer), CHECK_CASE(hermes_calls),
-           CHECK_CASE(calls_that_are_malformed_are_text), CHECK_CASE(large_integers_in_calls),
-           CHECK_CASE(llama_calls), CHECK_CASE(lists_of_calls), CHECK_CASE(mistral_calls),
-           CHECK_CASE(gemma4_calls), CHECK_CASE(function_and_custom_calls),
-           CHECK_CASE(the_message_holds_what_was_parsed), CHECK_CASE(a_callback_can_stop))
+           CHECK_CASE(calls_of_keys_and_values), CHECK_CASE(calls_that_are_malformed_are_text),
+           CHECK_CASE(large_integers_in_calls), CHECK_CASE(llama_calls), CHECK_CASE(lists_of_calls),
+           CHECK_CASE(mistral_calls), CHECK_CASE(gemma4_calls),
+           CHECK_CASE(function_and_custom_calls), CHECK_CASE(the_message_holds_what_was_parsed),
+           CHECK_CASE(a_callback_can_stop))

@@ -197,6 +197,45 @@ static const dialect equals = {"<function=",   ">",           "<parameter=", ">"
 static const dialect named = {"<function name=\"", "\">", "<param name=\"", "\">", "</param>",
                               "</function>",       false};
 
+/* ---- GLM ------------------------------------------------------------------------------------ */
+
+/* <arg_key>key</arg_key><arg_value>value</arg_value>, with white space between tags. */
+static bool read_pair(span *s, json_object *arguments)
+{
+    const char *key_end = skip(s, "<arg_key>") ? find(*s, "</arg_key>") : NULL;
+    if (!key_end)
+        return false;
+    const span key = trimmed(s->at, key_end);
+    s->at = key_end + strlen("</arg_key>");
+    *s = trimmed(s->at, s->end);
+    const char *value_end = skip(s, "<arg_value>") ? find(*s, "</arg_value>") : NULL;
+    char *name = value_end ? weft_format("%.*s", (int)(key.end - key.at), key.at) : NULL;
+    const bool fine =
+        name && json_object_object_add(arguments, name, loose_value((span){s->at, value_end})) == 0;
+    weft_free(name);
+    if (fine)
+        s->at = value_end + strlen("</arg_value>");
+    return fine;
+}
+
+/* A name, and any number of such pairs. */
+static json_object *read_pairs(span s)
+{
+    const char *first = find(s, "<arg_key>");
+    const span name = trimmed(s.at, first ? first : s.end);
+    json_object *list = json_object_new_array(), *arguments = json_object_new_object();
+    bool fine = list && arguments && name.at < name.end;
+    for (const char *p = name.at; p < name.end; p++)
+        fine = fine && (isalnum((unsigned char)*p) || strchr("_-.:/", *p));
+    s.at = name.end;
+    for (s = trimmed(s.at, s.end); fine && s.at < s.end; s = trimmed(s.at, s.end))
+        fine = read_pair(&s, arguments);
+    if (fine)
+        return finished(list, add_call(list, text_value(name), arguments, NULL));
+    json_object_put(arguments);
+    return finished(list, false);
+}
+
 /* ---- Mistral -------------------------------------------------------------------------------- */
 
 /* name[CALL_ID]id[ARGS]{...} */
@@ -327,6 +366,8 @@ json_object *weft__tool_calls(weft_tool_style style, const char *body, size_t le
     case WEFT_TOOLS_HERMES:
         if (s.at < s.end && *s.at == '<')
             return read_function(s, &equals);
+        if (s.at < s.end && *s.at != '{' && *s.at != '[')
+            return read_pairs(s);
         break;
     default:
         break;
