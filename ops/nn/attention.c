@@ -293,6 +293,7 @@ const weft_field weft__attention_fields[] = {
 
 static const weft_attention_params full = {.scale = 0.5};
 static const weft_attention_params causal = {.scale = 0.7, .causal = true};
+static const weft_attention_params latents = {.scale = 0.05, .causal = true};
 static const weft_attention_params windowed = {.scale = 0.7, .causal = true, .window = 2};
 static const weft_attention_params both_sides = {.scale = 0.7, .window = 2};
 static const weft_attention_params capped = {.scale = 0.6, .softcap = 1.5, .causal = true};
@@ -323,6 +324,12 @@ static const weft_case cases[] = {
     {"full", 3, {QKV(2, 3, 4, 2, 2, 4, 4)}, &full},
     {"grouped heads", 3, {QKV(1, 3, 3, 4, 2, 4, 3)}, &causal},
     {"cache", 3, {QKV(1, 2, 5, 2, 1, 4, 4)}, &causal},
+    {"latents",
+     3,
+     {{.shape = {4, {1, 1, 2, 576}}, .lo = -0.2, .hi = 0.2},
+      {.shape = {4, {1, 2, 1, 576}}, .lo = -0.2, .hi = 0.2},
+      {.shape = {4, {1, 2, 1, 512}}, .lo = -0.2, .hi = 0.2}},
+     &latents},
     {"window", 3, {QKV(1, 3, 5, 2, 2, 4, 4)}, &windowed},
     {"window on both sides", 3, {QKV(1, 4, 5, 2, 2, 4, 4)}, &both_sides},
     {"softcap", 3, {QKV(1, 3, 3, 2, 1, 4, 4)}, &capped},

@@ -6,10 +6,10 @@
 #include "weft/op_params.h"
 
 enum {
-    ATTENTION_SIDE = 16,    /* workgroups have 16 x 16 threads */
-    ATTENTION_COLUMNS = 64, /* columns per line of 16 threads */
-    ATTENTION_MOST_DIMS = 512,
-    ATTENTION_COMMON = 5 /* number of constants common to all shaders */
+    ATTENTION_SIDE = 16,       /* workgroups have 16 x 16 threads */
+    ATTENTION_COLUMNS = 64,    /* columns per line of 16 threads */
+    ATTENTION_MOST_DIMS = 576, /* of latent attention: 512 + 64 */
+    ATTENTION_COMMON = 5       /* number of constants common to all shaders */
 };
 
 /* Layout as in attention.glsl. */
