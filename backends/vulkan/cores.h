@@ -63,6 +63,7 @@ typedef struct weft__vulkan_cores {
                                    * compile larger ones */
     bool usual;                   /* used by default: the drivers that are known to have them */
     bool measured;                /* to be faster than float32 on such cards */
+    bool alike;                   /* sums and left factors have the same layout in registers */
     const char *about;            /* why they are used by default, or why not */
 } weft__vulkan_cores;
 
@@ -122,8 +123,8 @@ static inline bool weft__vulkan_cores_multiply(const weft__vulkan_cores *cores, 
 }
 
 /* The module for inputs of `dtype` (float16 or bfloat16), derived from the float16 module by
- * replacing its 16-bit type. Valid for modules that only load, store and multiply-add elements of
- * that type. NULL with a message: out of memory. It is never freed. */
+ * replacing its 16-bit type. Valid for modules that only load, store, convert and multiply-add
+ * elements of that type. NULL with a message: out of memory. It is never freed. */
 const weft__vulkan_shader *weft__vulkan_module_for(const weft__vulkan_shader *float16,
                                                    weft_dtype dtype);
 

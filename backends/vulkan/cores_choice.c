@@ -118,5 +118,6 @@ void weft__vulkan_cores_choose(const weft__vulkan_core_facts *f, weft__vulkan_co
     }
     out->usual = known && known->has(f);
     out->measured = out->usual && known->measured;
+    out->alike = out->measured && out->kind == WEFT__VULKAN_CORES_NVIDIA; /* self-test: attention */
     out->about = !known ? "a driver that Weft does not know" : out->usual ? known->yes : known->no;
 }

@@ -9,8 +9,9 @@
  * (prefill, all tokens at a time), decode, batch16 (16 sequences decoded together, or another
  * number; tokens/s of all); with -4 or 4 after it (lora4, batch16-4): of linears in 4 bits, with k
  * after it (lorak): of a GGUF file in Q4_K, with q: in Q8_0. LoRA: rank 16 on all linears.
- * Training: 4 x 1,024 tokens, the median of steps 3 to 8. Prefill: 4,096 tokens, the median of 3
- * after one. Decoding: 128 tokens. With "profile", a step more of each is profiled by op.
+ * Training: 4 x 1,024 tokens, or others as in checkpoint:1x16384, the median of steps 3 to 8 (of
+ * more than 8,192 tokens 3 to 5, of more than 65,536 the first). Prefill: 4,096 tokens, the median
+ * of 3 after one. Decoding: 128 tokens. With "profile", a step more of each is profiled by op.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@
 #include "tests/bench/bench.h"
 #include "weft/weft.h"
 
-enum { STEPS = 8, FIRST = 3, BATCH = 4, LENGTH = 1024, PREFILL = 4096, DECODED = 128 };
+enum { STEPS = 8, FIRST = 3, LONG = 8192, LONGEST = 65536, PREFILL = 4096, DECODED = 128 };
 
 static const struct {
     const char *name, *config;
@@ -85,10 +86,10 @@ static weft_model *through_gguf(weft_model *model, const char *type)
     return loaded;
 }
 
-/* what: its last character says how linears are stored. */
+/* what: its last character before sizes says how linears are stored. */
 static weft_model *make(const char *name, const char *what)
 {
-    const size_t end = strlen(what);
+    const size_t end = strcspn(what, ":");
     const bool batch =
         strncmp(what, "batch", 5) == 0 && what[end - 1] == '4' && what[end - 2] != '-';
     const char form = batch ? ' ' : what[end - 1];
@@ -143,14 +144,14 @@ static void end_profile(void)
 
 /* ---- Training ------------------------------------------------------------------------------- */
 
-static double update(weft_model *model, weft_trainer *trainer, int step, double *loss)
+static double update(weft_model *model, weft_trainer *trainer, weft_dims shape, int step,
+                     double *loss)
 {
     weft_scope_open();
-    const int64_t V = weft_model_info_of(model)->vocab_size;
-    weft_array *ids = weft_random_randint(weft_random_key((uint64_t)step + 1),
-                                          WEFT_DIMS(BATCH, LENGTH), 0, V, WEFT_INT32);
-    const weft_batch batch = {
-        .tokens = ids, .targets = ids, .n_targets = BATCH * LENGTH, .n_tokens = BATCH * LENGTH};
+    const int64_t V = weft_model_info_of(model)->vocab_size, n = shape.at[0] * shape.at[1];
+    weft_array *ids =
+        weft_random_randint(weft_random_key((uint64_t)step + 1), shape, 0, V, WEFT_INT32);
+    const weft_batch batch = {.tokens = ids, .targets = ids, .n_targets = (double)n, .n_tokens = n};
     check(weft_eval(ids));
     check(weft_synchronize(device));
     const double began = seconds();
@@ -165,6 +166,16 @@ static double update(weft_model *model, weft_trainer *trainer, int step, double 
 static void bench_training(const char *name, const char *what)
 {
     const bool checkpoint = what[0] == 'c';
+    long long batch = 4, length = 1024;
+    const char *sizes = strchr(what, ':');
+    if (sizes && (sscanf(sizes, ":%lldx%lld", &batch, &length) != 2 || batch < 1 || length < 1)) {
+        fprintf(stderr, "bench_shapes: %s: expected sizes as in lora:4x1024\n", what);
+        exit(2);
+    }
+    const weft_dims shape = WEFT_DIMS(batch, length);
+    const long long tokens = batch * length;
+    const int steps = tokens > LONGEST ? 1 : tokens > LONG ? 5 : STEPS;
+    const int counted = steps < FIRST ? steps : FIRST;
     weft_model *model = make(name, what);
     weft_trainer *trainer;
     static const char *const all[] = {WEFT_LORA_ALL_LINEAR}, *const attention[] = {
@@ -182,18 +193,18 @@ static void bench_training(const char *name, const char *what)
     check(weft_trainer_new(model, &o, &trainer));
     double times[STEPS + 1], first = 0, loss = 0;
     weft_memory_reset_peak();
-    for (int step = 1; step <= STEPS; step++) {
-        times[step] = update(model, trainer, step, &loss);
+    for (int step = 1; step <= steps; step++) {
+        times[step] = update(model, trainer, shape, step, &loss);
         first = step == 1 ? loss : first;
     }
-    const double time = median(times + FIRST, STEPS - FIRST + 1);
+    const double time = median(times + counted, steps - counted + 1);
     printf(
         "%s %s: %.0f tokens/s, %.1f ms a step, the first %.1f, peak %.1f GB, loss %.5f then %.5f\n",
-        name, what, BATCH * LENGTH / time, 1e3 * time, 1e3 * times[1],
+        name, what, (double)tokens / time, 1e3 * time, 1e3 * times[1],
         1e-9 * (double)weft_memory_peak(), first, loss);
     if (profiled) {
         begin_profile();
-        update(model, trainer, STEPS + 1, &loss);
+        update(model, trainer, shape, steps + 1, &loss);
         end_profile();
     }
     fflush(stdout);

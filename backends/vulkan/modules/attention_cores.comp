@@ -1,72 +1,91 @@
 // backends/vulkan/modules/attention_cores.comp -- attention on matrix cores: a tile of queries to
 // all visible keys, with an online softmax (Dao et al. 2022).
+//
+// Each row's scores are relative to its reference, which is not its running maximum but at most
+// MARGIN below it: then the results need not be scaled again at every new maximum, and no row's
+// maximum is sought while all of its scores are below the margin.
 #version 460
 #include "attention_cores.glsl"
 
+layout(constant_id = 13) const bool EVERY_TILE = false; // seek the maxima for every tile
+
+const float MARGIN = 8.0; // of the exponents of 2: exponentials are at most 256
+
 MATRIX_A q[D / TK];
 MATRIX_C results[D / TN];
+MATRIX_C scores[BLOCK / TN];
+MATRIX_C sums;     // of exponentials: their rows are summed at the end
+MATRIX_C opposite; // of the references
+float reference;   // of this lane's row; HIDDEN until it sees a key
+bool begun;        // whether all rows have a reference
 
-// Replaces the scores in the subgroup's scratch space with exponentials in 16 bits and updates the
-// running maximum `top` and the running `sum` of this lane's row. Returns the factor that rescales
-// the row's earlier results.
-float soften(bool whole, int b, int hk, int row, int key0, inout float top, inout float sum)
+// Raises each reference to the maximum of its row.
+void raise_references(bool there)
 {
-    float values[PART], before = top;
-    read_part(values);
-    if (whole) {
+    float top = HIDDEN;
+    [[unroll]] for (uint j = 0u; j < BLOCK / TN; j++) {
+        PART_OF(scores[j], values)
         [[unroll]] for (uint n = 0u; n < PART; n++) {
-            values[n] *= scale;
+            top = max(top, values[n]);
         }
-    } else {
-        const int l = row / int(G), head = hk * int(G) + row % int(G);
-        [[unroll]] for (uint n = 0u; n < PART; n++) {
-            int key = key0 + int(lane_first() + n);
-            bool seen = row < rows && is_seen(l, key);
-            values[n] = seen ? masked(values[n], b, l, head, key) : HIDDEN;
-        }
-    }
-    [[unroll]] for (uint n = 0u; n < PART; n++) {
-        top = max(top, values[n]);
     }
     [[unroll]] for (uint other = TM; other < SUBGROUP; other *= 2u) {
         top = max(top, subgroupShuffleXor(top, other));
     }
-    float part = 0.0;
-    const float reference = reference_of(top);
-    [[unroll]] for (uint n = 0u; n < PART; n++) {
-        values[n] = exp(values[n] - reference);
-        part += values[n];
+    const bool first = reference == HIDDEN;
+    const float rise = isinf(top) || !first && top < 0.0 ? 0.0 : top;
+    const MATRIX_C rises = of_rows(rise), factors = of_rows(first ? 0.0 : exp2(-rise * scale2));
+    if (!isinf(top)) {
+        reference = first ? top : reference + rise;
+    } else if (top > 0.0 && first) {
+        reference = 0.0;
     }
-    [[unroll]] for (uint other = TM; other < SUBGROUP; other *= 2u) {
-        part += subgroupShuffleXor(part, other);
+    [[unroll]] for (uint j = 0u; j < BLOCK / TN; j++) {
+        scores[j] = scores[j] - rises;
     }
-    float factor = before == HIDDEN ? 0.0 : exp(reference_of(before) - reference);
-    sum = sum * factor + part;
-    subgroupBarrier();
-    write_shares(values);
-    return factor;
+    [[unroll]] for (uint j = 0u; j < D / TN; j++) {
+        results[j] = results[j] * factors;
+    }
+    sums = sums * factors;
+    opposite = opposite - rises;
+    begun = subgroupAll(!there || reference != HIDDEN);
 }
 
-// Multiplies each row of the accumulators by the factor of its lane. The factors are written as a
-// matrix after the exponentials in the scratch space. The barrier is outside the branches because
-// subgroups differ in them (README.md).
-void shrink(float factor)
+// Applies the mask to the scores of rows from `row` and keys from `key`.
+void hide(int b, int hk, int row, int key)
 {
-    const uint at = space() + BLOCK / 8u;
-    const bool same = subgroupAll(factor == 1.0);
-    if (!same && gl_SubgroupInvocationID < TM) {
-        [[unroll]] for (uint c = 0u; c < TN / 4u; c++) {
-            tile[at + lane_line() * SPACE + c] = floatBitsToUint(vec4(factor));
+    const MATRIX_C at = coordinates();
+    [[unroll]] for (uint j = 0u; j < BLOCK / TN; j++) {
+        [[unroll]] for (int i = 0; i < at.length(); i++) {
+            int place = int(at[i]), column = place % int(TN) + int(j * TN);
+            scores[j][i] += mask_of(b, hk, row + place / int(TN), key + column);
         }
     }
-    subgroupBarrier();
-    if (!same) {
-        MATRIX_C factors;
-        coopMatLoad(factors, tile, at, SPACE, gl_CooperativeMatrixLayoutRowMajor);
-        [[unroll]] for (uint j = 0u; j < D / TN; j++) {
-            results[j] = results[j] * factors;
+}
+
+// Whether one of this lane's scores is above a bound.
+bool is_above(float bound)
+{
+    bool above = false;
+    [[unroll]] for (uint j = 0u; j < BLOCK / TN; j++) {
+        [[unroll]] for (int i = 0; i < scores[j].length(); i++) {
+            above = above || scores[j][i] > bound;
         }
     }
+    return above;
+}
+
+float row_sum()
+{
+    PART_OF(sums, parts)
+    float sum = 0.0;
+    [[unroll]] for (uint n = 0u; n < PART; n++) {
+        sum += parts[n];
+    }
+    [[unroll]] for (uint other = TM; other < SUBGROUP; other *= 2u) {
+        sum += subgroupShuffleXor(sum, other);
+    }
+    return sum;
 }
 
 void main()
@@ -83,12 +102,16 @@ void main()
     View v = keys_of(p.at.v, p.at.v_at, b, hk);
     int l0 = row0 / int(G), l1 = (min(row0 + int(OWN), rows) - 1) / int(G);
     int from = max(0, l0 + keys_offset - window + 1), to = min(keys_end, l1 + keys_offset + 1);
+    keep_coordinates();
     LOAD_OWN(q, q_view, true, row0, rows)
     [[unroll]] for (uint j = 0u; j < D / TN; j++) {
         results[j] = MATRIX_C(0.0);
     }
+    sums = opposite = MATRIX_C(0.0);
     int first = row0 + int(gl_SubgroupID * TM), row = first + int(lane_line());
-    float top = HIDDEN, sum = 0.0;
+    bool there = row < rows;
+    reference = HIDDEN;
+    begun = false;
     FETCH(next_first, k, false, from, to)
     FETCH(next_second, v, false, from, to)
     for (int key = from; key < to; key += int(BLOCK)) {
@@ -98,17 +121,30 @@ void main()
         barrier();
         FETCH(next_first, k, false, key + int(BLOCK), to)
         FETCH(next_second, v, false, key + int(BLOCK), to)
-        PRODUCT_TO_SPACE(q, FIRST_AT)
-        subgroupBarrier();
-        bool whole = all_seen(first, first + int(TM), key, key + int(BLOCK));
-        shrink(soften(whole, b, hk, row, key, top, sum));
-        ADD_PRODUCT(results, SECOND_AT)
+        [[unroll]] for (uint j = 0u; j < BLOCK / TN; j++) {
+            scores[j] = opposite;
+            ADD_SCORES(scores[j], q, FIRST_AT + j * TN * LINE)
+        }
+        if (!all_seen(first, first + int(TM), key, key + int(BLOCK))) {
+            hide(b, hk, first, key);
+        }
+        if (subgroupAny(EVERY_TILE || !begun || is_above(MARGIN / scale2))) {
+            raise_references(there);
+        }
+        [[unroll]] for (uint j = 0u; j < BLOCK / TN; j++) {
+            [[unroll]] for (int i = 0; i < scores[j].length(); i++) {
+                scores[j][i] = exp2(scores[j][i] * scale2);
+            }
+            sums = sums + scores[j];
+            const MATRIX_A shares = left_of(scores[j]);
+            ADD_PRODUCT(results, shares, SECOND_AT + j * TK * LINE)
+        }
     }
-    bool there = row < rows;
+    const float sum = row_sum();
     uint out_row = there ? out_row_of(b, hk, row) : 0u;
     float factor = sum == 0.0 ? 0.0 : 1.0 / sum;
     STORE_RESULTS(results, p.at.o, Q_TYPE, out_row * D, there, factor)
     if (there && lane_first() == 0u) {
-        Floats(p.at.lse).at[out_row] = sum == 0.0 ? HIDDEN : reference_of(top) + log(sum);
+        Floats(p.at.lse).at[out_row] = sum == 0.0 ? HIDDEN : reference * scale + log(sum);
     }
 }

@@ -1,10 +1,11 @@
 // backends/vulkan/modules/attention_cores.glsl -- common parts of attention and its gradients on
-// matrix cores: tiles in shared memory, products of tiles, and scores.
+// matrix cores: tiles in shared memory, matrices in registers, and which keys are seen.
 //
 // A workgroup owns OWN items (rows of queries, or keys), TM per subgroup, and loops over the others
-// in tiles of BLOCK in shared memory. The layout of matrices in registers depends on the device, so
-// operations on single elements use a scratch space of each subgroup in shared memory: TM lines of
-// SPACE.
+// in tiles of BLOCK in shared memory. The scores of a subgroup's items and TN others are a matrix
+// in registers, whose elements are changed where they are. Which row and column an element has
+// depends on the device, so a matrix of coordinates is loaded where that matters. What is found or
+// given by row goes through a scratch space of each subgroup in shared memory: TM lines of SPACE.
 #pragma use_vulkan_memory_model
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
@@ -27,13 +28,16 @@ layout(constant_id = 8) const uint TM = 16;
 layout(constant_id = 9) const uint TN = 16;
 layout(constant_id = 10) const uint TK = 16;
 layout(constant_id = 11) const uint BLOCK = 32;
+// Whether sums and left factors are laid out alike in registers: then one becomes the other there.
+layout(constant_id = 12) const bool ALIKE = false;
 
 const uint SUBGROUPS = THREADS / SUBGROUP, OWN = SUBGROUPS * TM;
 const uint PIECES = D / 8, LINE = PIECES + 1; // uvec4 per item; one more avoids bank conflicts
 const uint LOADS = (BLOCK * PIECES + THREADS - 1) / THREADS;
-const uint SPACE = BLOCK / 4 + 1;
-const uint FIRST_AT = 0, SECOND_AT = BLOCK * LINE, SPACE_AT = 2 * BLOCK * LINE;
-const uint LANES = SUBGROUP / TM, PART = BLOCK / LANES; // lanes per line, elements per lane
+const uint SPACE = TN / 4 + 1;
+const uint FIRST_AT = 0, SECOND_AT = BLOCK * LINE, COORDINATES_AT = 2 * BLOCK * LINE;
+const uint SPACE_AT = COORDINATES_AT + TM * TN / 4;
+const uint LANES = SUBGROUP / TM, PART = TN / LANES; // lanes per line, elements per lane
 
 shared uvec4 tile[SPACE_AT + SUBGROUPS * TM * SPACE];
 
@@ -98,36 +102,24 @@ uvec4 next_first[LOADS], next_second[LOADS];
         }                                                                                          \
     }
 
-// Multiplies own items by the items of a tile, over D, and stores the products in the scratch
-// space.
-#define PRODUCT_TO_SPACE(own, base)                                                                \
-    [[unroll]] for (uint j = 0u; j < BLOCK / TN; j++)                                              \
+// Adds the products of own items and the TN items of a tile from `base`, over D, to `sums`.
+#define ADD_SCORES(sums, own, base)                                                                \
+    [[unroll]] for (uint d = 0u; d < D / TK; d++)                                                  \
     {                                                                                              \
-        MATRIX_C sum = MATRIX_C(0.0);                                                              \
-        [[unroll]] for (uint d = 0u; d < D / TK; d++)                                              \
-        {                                                                                          \
-            MATRIX_B other;                                                                        \
-            coopMatLoad(other, tile, base + j * TN * LINE + d * (TK / 8u), LINE,                   \
-                        gl_CooperativeMatrixLayoutColumnMajor);                                    \
-            sum = coopMatMulAdd(own[d], other, sum);                                               \
-        }                                                                                          \
-        coopMatStore(sum, tile, space() + j * (TN / 4u), SPACE,                                    \
-                     gl_CooperativeMatrixLayoutRowMajor);                                          \
+        MATRIX_B other;                                                                            \
+        coopMatLoad(other, tile, base + d * (TK / 8u), LINE,                                       \
+                    gl_CooperativeMatrixLayoutColumnMajor);                                        \
+        sums = coopMatMulAdd(own[d], other, sums);                                                 \
     }
 
-// Multiplies the 16-bit values in the scratch space by the items of a tile and accumulates over D.
-#define ADD_PRODUCT(results, base)                                                                 \
-    [[unroll]] for (uint k = 0u; k < BLOCK; k += TK)                                               \
+// Multiplies `own` by the TK items of a tile from `base` and accumulates over D.
+#define ADD_PRODUCT(results, own, base)                                                            \
+    [[unroll]] for (uint column = 0u; column < D / TN; column++)                                   \
     {                                                                                              \
-        MATRIX_A own;                                                                              \
-        coopMatLoad(own, tile, space() + k / 8u, SPACE, gl_CooperativeMatrixLayoutRowMajor);       \
-        [[unroll]] for (uint j = 0u; j < D / TN; j++)                                              \
-        {                                                                                          \
-            MATRIX_B other;                                                                        \
-            coopMatLoad(other, tile, base + k * LINE + j * (TN / 8u), LINE,                        \
-                        gl_CooperativeMatrixLayoutRowMajor);                                       \
-            results[j] = coopMatMulAdd(own, other, results[j]);                                    \
-        }                                                                                          \
+        MATRIX_B other;                                                                            \
+        coopMatLoad(other, tile, base + column * (TN / 8u), LINE,                                  \
+                    gl_CooperativeMatrixLayoutRowMajor);                                           \
+        results[column] = coopMatMulAdd(own, other, results[column]);                              \
     }
 
 uint pair_of(uint dtype, float first, float second)
@@ -136,10 +128,10 @@ uint pair_of(uint dtype, float first, float second)
                             : to_bfloat16(first) | to_bfloat16(second) << 16;
 }
 
-// Reads and writes this lane's part of a line in the subgroup's scratch space.
+// Reads this lane's part of a line of floats in the subgroup's scratch space.
 void read_part(out float values[PART])
 {
-    uint at = space() + lane_line() * SPACE + lane_first() / 4u;
+    const uint at = space() + lane_line() * SPACE + lane_first() / 4u;
     [[unroll]] for (uint n = 0u; n < PART; n += 4u) {
         vec4 four = uintBitsToFloat(tile[at + n / 4u]);
         [[unroll]] for (uint c = 0u; c < 4u; c++) {
@@ -148,44 +140,62 @@ void read_part(out float values[PART])
     }
 }
 
-// Writes products as float16 with the device's conversion, which takes a tenth of the instructions
-// of to_float16.
-void write_part(const float values[PART])
+uvec4 eight_of(uint dtype, const float values[PART], uint n, float factor)
 {
-    uint at = space() + lane_line() * SPACE + lane_first() / 8u;
-    [[unroll]] for (uint n = 0u; n < PART; n += 8u) {
-        uvec4 words;
-        [[unroll]] for (uint c = 0u; c < 4u; c++) {
-            float first = values[n + 2u * c], second = values[n + 2u * c + 1u];
-            words[c] = Q_TYPE == FLOAT16 ? packHalf2x16(vec2(first, second))
-                                         : pair_of(BFLOAT16, first, second);
-        }
-        tile[at + n / 8u] = words;
+    uvec4 words;
+    [[unroll]] for (uint c = 0u; c < 4u; c++) {
+        words[c] = pair_of(dtype, values[n + 2u * c] * factor, values[n + 2u * c + 1u] * factor);
     }
+    return words;
 }
 
-// The same for values from 0 to 1. NaN need not be converted correctly: the row's sum is NaN as
-// well.
-uint shares_of(float first, float second)
+// Stores a matrix in the subgroup's scratch space and reads this lane's part.
+#define PART_OF(matrix, values)                                                                    \
+    float values[PART];                                                                            \
+    subgroupBarrier();                                                                             \
+    coopMatStore(matrix, tile, space(), SPACE, gl_CooperativeMatrixLayoutRowMajor);                \
+    subgroupBarrier();                                                                             \
+    read_part(values);
+
+// A matrix whose rows have the values that the first TM lanes give for them.
+MATRIX_C of_rows(float value)
 {
-    if (Q_TYPE == FLOAT16) {
-        return packHalf2x16(vec2(first, second));
+    MATRIX_C result;
+    subgroupBarrier();
+    if (gl_SubgroupInvocationID < TM) {
+        tile[space() + lane_line() / 4u][lane_line() % 4u] = floatBitsToUint(value);
     }
-    uint low = floatBitsToUint(first), high = floatBitsToUint(second);
-    low += 0x7fffu + (low >> 16 & 1u);
-    high += 0x7fffu + (high >> 16 & 1u);
-    return low >> 16 | (high & 0xffff0000u);
+    subgroupBarrier();
+    coopMatLoad(result, tile, space(), 0u, gl_CooperativeMatrixLayoutColumnMajor);
+    return result;
 }
 
-void write_shares(const float values[PART])
+// The same values as a left factor in 16 bits.
+MATRIX_A left_of(const MATRIX_C x)
 {
-    uint at = space() + lane_line() * SPACE + lane_first() / 8u;
-    [[unroll]] for (uint n = 0u; n < PART; n += 8u) {
-        uvec4 words;
-        [[unroll]] for (uint c = 0u; c < 4u; c++) {
-            words[c] = shares_of(values[n + 2u * c], values[n + 2u * c + 1u]);
+    MATRIX_A result;
+    if (ALIKE && result.length() == x.length()) {
+        [[unroll]] for (int i = 0; i < result.length(); i++) {
+            result[i] = float16_t(x[i]);
         }
-        tile[at + n / 8u] = words;
+        return result;
+    }
+    PART_OF(x, values)
+    subgroupBarrier();
+    [[unroll]] for (uint n = 0u; n < PART; n += 8u) {
+        tile[space() + lane_line() * SPACE + (lane_first() + n) / 8u] =
+            eight_of(Q_TYPE, values, n, 1.0);
+    }
+    subgroupBarrier();
+    coopMatLoad(result, tile, space(), SPACE, gl_CooperativeMatrixLayoutRowMajor);
+    return result;
+}
+
+// Writes the coordinates, line TN + column, as floats.
+void keep_coordinates()
+{
+    for (uint n = gl_LocalInvocationID.x; n < TM * TN / 4u; n += THREADS) {
+        tile[COORDINATES_AT + n] = floatBitsToUint(4.0 * n + vec4(0, 1, 2, 3));
     }
 }
 
@@ -196,39 +206,25 @@ void write_shares(const float values[PART])
 #define STORE_RESULTS(results, pointer, dtype, to, there, factor)                                  \
     [[unroll]] for (uint j = 0u; j < D / TN; j++)                                                  \
     {                                                                                              \
-        const uint of_block = j % (BLOCK / TN), first = j / (BLOCK / TN) * BLOCK;                  \
-        if (of_block == 0u) {                                                                      \
-            subgroupBarrier();                                                                     \
-        }                                                                                          \
-        coopMatStore(results[j], tile, space() + of_block * (TN / 4u), SPACE,                      \
-                     gl_CooperativeMatrixLayoutRowMajor);                                          \
-        if (of_block == BLOCK / TN - 1u || j == D / TN - 1u) {                                     \
-            subgroupBarrier();                                                                     \
-            float values[PART];                                                                    \
-            read_part(values);                                                                     \
-            [[unroll]] for (uint n = 0u; n < PART; n += 8u)                                        \
-            {                                                                                      \
-                uvec4 words;                                                                       \
-                [[unroll]] for (uint c = 0u; c < 4u; c++)                                          \
-                {                                                                                  \
-                    words[c] = pair_of(dtype, values[n + 2u * c] * factor,                         \
-                                       values[n + 2u * c + 1u] * factor);                          \
-                }                                                                                  \
-                uint column = first + lane_first() + n;                                            \
-                if (there && column < D) {                                                         \
-                    Quads(pointer).at[((to) + column) / 8u] = words;                               \
-                }                                                                                  \
+        PART_OF(results[j], values)                                                                \
+        [[unroll]] for (uint n = 0u; n < PART; n += 8u)                                            \
+        {                                                                                          \
+            if (there) {                                                                           \
+                Quads(pointer).at[((to) + j * TN + lane_first() + n) / 8u] =                       \
+                    eight_of(dtype, values, n, factor);                                            \
             }                                                                                      \
         }                                                                                          \
     }
 
-// Arguments that inner loops need: loading them there would wait at every barrier.
-float scale;
+// Arguments that inner loops need: loading them there would wait at every barrier. Scores are
+// products q k: times `scale` they are exponents, times `scale2` exponents of 2.
+float scale, scale2;
 int window, rows;
 
 void read_arguments(int b)
 {
     scale = p.at.scale;
+    scale2 = scale * 1.44269504; // 1 / log(2)
     window = p.at.window;
     rows = p.at.L * int(G);
     cut_keys(b);
@@ -247,23 +243,25 @@ bool all_seen(int row0, int row1, int key0, int key1)
            is_seen((row1 - 1) / int(G), key0);
 }
 
-// Scores have no softcap here.
-float masked(float product, int b, int l, int head, int key)
+// What the mask adds to a score; HIDDEN if the key is not visible. There is no softcap here.
+float mask_of(int b, int hk, int row, int key)
 {
-    float s = product * scale;
-    if (MASK_TYPE != NO_MASK) {
-        uint i = uint(b) * p.at.mask_at[0] + uint(head) * p.at.mask_at[1] +
-                 uint(l) * p.at.mask_at[2] + uint(key) * p.at.mask_at[3];
-        if (MASK_TYPE == BOOL) {
-            s = load_byte(p.at.mask, i) != 0u ? s : HIDDEN;
-        } else {
-            s += load_real(p.at.mask, MASK_TYPE, i);
-        }
+    const int l = row / int(G), head = hk * int(G) + row % int(G);
+    if (row >= rows || !is_seen(l, key)) {
+        return HIDDEN;
     }
-    return s;
+    if (MASK_TYPE == NO_MASK) {
+        return 0.0;
+    }
+    uint i = uint(b) * p.at.mask_at[0] + uint(head) * p.at.mask_at[1] + uint(l) * p.at.mask_at[2] +
+             uint(key) * p.at.mask_at[3];
+    return MASK_TYPE == BOOL ? load_byte(p.at.mask, i) != 0u ? 0.0 : HIDDEN
+                             : load_real(p.at.mask, MASK_TYPE, i) / scale;
 }
 
-float reference_of(float top)
+MATRIX_C coordinates()
 {
-    return isinf(top) ? 0.0 : top;
+    MATRIX_C result;
+    coopMatLoad(result, tile, COORDINATES_AT, TN / 4u, gl_CooperativeMatrixLayoutRowMajor);
+    return result;
 }

@@ -7,13 +7,25 @@
 MATRIX_A k[D / TK], v[D / TK];
 MATRIX_C d_k[D / TN], d_v[D / TN];
 
-shared vec2 numbers[BLOCK]; // log-sum-exp and delta of each row of the tile
+const uint STARTS = BLOCK / 4;
+shared uvec4 starts[2 * STARTS]; // of the tile's rows: of all scores, then of all do v
 
-void keep_numbers(int b, int hk, int row0)
+void keep_starts(int b, int hk, int row0)
 {
-    if (gl_LocalInvocationID.x < BLOCK) {
-        numbers[gl_LocalInvocationID.x] = row_numbers(b, hk, row0 + int(gl_LocalInvocationID.x));
+    const uint n = gl_LocalInvocationID.x;
+    if (n < BLOCK) {
+        uvec2 words = floatBitsToUint(starts_of(b, hk, row0 + int(n)));
+        starts[n / 4u][n % 4u] = words.x;
+        starts[STARTS + n / 4u][n % 4u] = words.y;
     }
+}
+
+// A matrix whose columns have the values from `at`.
+MATRIX_C of_columns(uint at)
+{
+    MATRIX_C result;
+    coopMatLoad(result, starts, at, 0u, gl_CooperativeMatrixLayoutRowMajor);
+    return result;
 }
 
 void main()
@@ -30,50 +42,41 @@ void main()
     int from = l0 * int(G), to = l1 * int(G);
     View q = rows_of(p.at.q, p.at.q_at, b, hk), d_o = rows_of(p.at.d_o, p.at.d_o_at, b, hk);
     View k_view = keys_of(p.at.k, p.at.k_at, b, hk), v_view = keys_of(p.at.v, p.at.v_at, b, hk);
+    keep_coordinates();
     LOAD_OWN(k, k_view, false, key0, key1)
     LOAD_OWN(v, v_view, false, key0, key1)
     [[unroll]] for (uint j = 0u; j < D / TN; j++) {
         d_k[j] = d_v[j] = MATRIX_C(0.0);
     }
     int first = key0 + int(gl_SubgroupID * TM), key = first + int(lane_line());
-    FETCH(next_first, q, true, from, to)
-    FETCH(next_second, d_o, true, from, to)
+    // Two results leave no registers to load the next tile ahead.
     for (int row = from; row < to; row += int(BLOCK)) {
-        float qk[PART], d_p[PART];
+        FETCH(next_first, q, true, row, to)
+        FETCH(next_second, d_o, true, row, to)
         barrier();
         KEEP(next_first, FIRST_AT)
         KEEP(next_second, SECOND_AT)
-        keep_numbers(b, hk, row);
+        keep_starts(b, hk, row);
         barrier();
-        FETCH(next_first, q, true, row + int(BLOCK), to)
-        FETCH(next_second, d_o, true, row + int(BLOCK), to)
-        PRODUCT_TO_SPACE(k, FIRST_AT)
-        subgroupBarrier();
-        read_part(qk);
-        subgroupBarrier();
-        PRODUCT_TO_SPACE(v, SECOND_AT)
-        subgroupBarrier();
-        read_part(d_p);
-        bool whole = all_seen(row, row + int(BLOCK), first, first + int(TM));
-        [[unroll]] for (uint n = 0u; n < PART; n++) {
-            float probability, d_qk;
-            vec2 two = numbers[lane_first() + n];
-            differentiate(whole, b, hk, row + int(lane_first() + n), key, two.x, two.y, qk[n],
-                          d_p[n], probability, d_qk);
-            qk[n] = d_qk;
-            d_p[n] = probability;
+        const bool whole = all_seen(row, row + int(BLOCK), first, first + int(TM));
+        [[unroll]] for (uint j = 0u; j < BLOCK / TN; j++) {
+            MATRIX_C scores = of_columns(j * TN / 4u), d_p = of_columns(STARTS + j * TN / 4u);
+            ADD_SCORES(scores, k, FIRST_AT + j * TN * LINE)
+            ADD_SCORES(d_p, v, SECOND_AT + j * TN * LINE)
+            if (!whole) {
+                HIDE(scores, d_p, row + int(j * TN) + place % int(TN), first + place / int(TN))
+            }
+            [[unroll]] for (int i = 0; i < scores.length(); i++) {
+                scores[i] = exp2(scores[i] * scale2);
+                d_p[i] *= scores[i];
+            }
+            const MATRIX_A probabilities = left_of(scores), d_qk = left_of(d_p);
+            ADD_PRODUCT(d_v, probabilities, SECOND_AT + j * TK * LINE)
+            ADD_PRODUCT(d_k, d_qk, FIRST_AT + j * TK * LINE)
         }
-        subgroupBarrier();
-        write_shares(d_p);
-        subgroupBarrier();
-        ADD_PRODUCT(d_v, SECOND_AT)
-        subgroupBarrier();
-        write_part(qk);
-        subgroupBarrier();
-        ADD_PRODUCT(d_k, FIRST_AT)
     }
     bool there = key < key1;
     uint at = ((uint(b) * uint(p.at.S) + uint(key)) * uint(p.at.Hk) + uint(hk)) * D;
-    STORE_RESULTS(d_k, p.at.dk, K_TYPE, at, there, 1.0)
+    STORE_RESULTS(d_k, p.at.dk, K_TYPE, at, there, scale)
     STORE_RESULTS(d_v, p.at.dv, V_TYPE, at, there, 1.0)
 }

@@ -22,42 +22,40 @@ void main()
     View k = keys_of(p.at.k, p.at.k_at, b, hk), v = keys_of(p.at.v, p.at.v_at, b, hk);
     int l0 = row0 / int(G), l1 = (min(row0 + int(OWN), rows) - 1) / int(G);
     int from = max(0, l0 + keys_offset - window + 1), to = min(keys_end, l1 + keys_offset + 1);
+    keep_coordinates();
     LOAD_OWN(q, q_view, true, row0, rows)
     LOAD_OWN(d_o, d_o_view, true, row0, rows)
     [[unroll]] for (uint j = 0u; j < D / TN; j++) {
         results[j] = MATRIX_C(0.0);
     }
     int first = row0 + int(gl_SubgroupID * TM), row = first + int(lane_line());
-    vec2 numbers = row_numbers(b, hk, row);
+    const vec2 starts = starts_of(b, hk, row);
+    const MATRIX_C of_scores = of_rows(starts.x), of_d_p = of_rows(starts.y);
     FETCH(next_first, k, false, from, to)
     FETCH(next_second, v, false, from, to)
     for (int key = from; key < to; key += int(BLOCK)) {
-        float qk[PART], d_p[PART];
         barrier();
         KEEP(next_first, FIRST_AT)
         KEEP(next_second, SECOND_AT)
         barrier();
         FETCH(next_first, k, false, key + int(BLOCK), to)
         FETCH(next_second, v, false, key + int(BLOCK), to)
-        PRODUCT_TO_SPACE(q, FIRST_AT)
-        subgroupBarrier();
-        read_part(qk);
-        subgroupBarrier();
-        PRODUCT_TO_SPACE(d_o, SECOND_AT)
-        subgroupBarrier();
-        read_part(d_p);
-        bool whole = all_seen(first, first + int(TM), key, key + int(BLOCK));
-        [[unroll]] for (uint n = 0u; n < PART; n++) {
-            float probability;
-            differentiate(whole, b, hk, row, key + int(lane_first() + n), numbers.x, numbers.y,
-                          qk[n], d_p[n], probability, qk[n]);
+        const bool whole = all_seen(first, first + int(TM), key, key + int(BLOCK));
+        [[unroll]] for (uint j = 0u; j < BLOCK / TN; j++) {
+            MATRIX_C scores = of_scores, d_p = of_d_p;
+            ADD_SCORES(scores, q, FIRST_AT + j * TN * LINE)
+            ADD_SCORES(d_p, d_o, SECOND_AT + j * TN * LINE)
+            if (!whole) {
+                HIDE(scores, d_p, first + place / int(TN), key + int(j * TN) + place % int(TN))
+            }
+            [[unroll]] for (int i = 0; i < scores.length(); i++) {
+                scores[i] = exp2(scores[i] * scale2) * d_p[i];
+            }
+            const MATRIX_A d_qk = left_of(scores);
+            ADD_PRODUCT(results, d_qk, FIRST_AT + j * TK * LINE)
         }
-        subgroupBarrier();
-        write_part(qk);
-        subgroupBarrier();
-        ADD_PRODUCT(results, FIRST_AT)
     }
     bool there = row < rows;
     uint out_row = there ? out_row_of(b, hk, row) : 0u;
-    STORE_RESULTS(results, p.at.dq, Q_TYPE, out_row * D, there, 1.0)
+    STORE_RESULTS(results, p.at.dq, Q_TYPE, out_row * D, there, scale)
 }
