@@ -292,8 +292,8 @@ static weft_status generate_lines(batch_run *r, weft_generate_request *requests,
             r->failed++;
         } else {
             r->which[r->requests] = i;
-            requests[r->requests++] =
-                (weft_generate_request){{line->ids, line->n_ids}, &line->options};
+            requests[r->requests++] = (weft_generate_request){.prompt = {line->ids, line->n_ids},
+                                                              .options = &line->options};
         }
     }
     fflush(stdout);

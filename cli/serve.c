@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cli/caching.h"
 #include "cli/commands.h"
@@ -11,10 +12,10 @@
 #include "serve/serve.h"
 
 typedef struct serve_values {
-    const char *model, *adapter, *host, *name, *key_file, *template_file;
+    const char *model, *adapter_dir, *host, *name, *key_file, *template_file;
     int64_t port, parallel, max_requests, max_tokens, max_body, cache;
     double timeout, stop_seconds;
-    cli_texts hosts, origins;
+    cli_texts adapters, hosts, origins;
     cli_caching caching;
     cli_place place;
 } serve_values;
@@ -24,7 +25,20 @@ typedef struct serve_values {
 static const cli_argument arguments[] = {{"MODEL", offsetof(serve_values, model), true}};
 
 static const cli_option options[] = {
-    CLI_ADAPTER_OPTION(serve_values),
+    {.name = "adapter",
+     .letter = 'a',
+     .kind = CLI_TEXTS,
+     .value = "[NAME=]DIR",
+     AT(adapters),
+     .help = "an adapter of PEFT, mlx-lm or llama.cpp that requests choose by NAME as their model; "
+             "may be repeated. Without NAME the model has it for all requests, as DIR[:W] of other "
+             "commands"},
+    {.name = "adapter-dir",
+     .kind = CLI_TEXT,
+     .value = "FOLDER",
+     AT(adapter_dir),
+     .help = "let clients load the adapters in this folder, and unload any: POST "
+             "/v1/load_lora_adapter and /v1/unload_lora_adapter"},
     {.name = "host",
      .kind = CLI_TEXT,
      .value = "ADDRESS",
@@ -180,21 +194,75 @@ static weft_status read_keys(const char *file, key_list *keys)
 typedef struct serve_run {
     const serve_values *values;
     const char *path;
+    char own[8192]; /* the adapters without a name, joined by commas; "": none */
+    serve_adapter_path named[CLI_MOST];
+    size_t n_named;
+    char names[CLI_MOST][129];
 } serve_run;
+
+/* The adapter of all requests; NULL: none. */
+static const char *own_of(const serve_run *run)
+{
+    return run->own[0] != '\0' ? run->own : NULL;
+}
+
+/* Cuts NAME=DIR; what is a path as it stands has no name. */
+static weft_status read_adapter(serve_run *run, const char *text)
+{
+    const size_t n = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                  "0123456789._-");
+    const size_t used = strlen(run->own);
+    if (n > 0 && n < sizeof run->names[0] && text[n] == '=' && access(text, F_OK) != 0) {
+        char *name = run->names[run->n_named];
+        memcpy(name, text, n);
+        name[n] = '\0';
+        run->named[run->n_named++] = (serve_adapter_path){name, text + n + 1};
+        return WEFT_OK;
+    }
+    if (used + strlen(text) + 2 > sizeof run->own)
+        return weft_fail(WEFT_INVALID, "--adapter: expected at most %zu bytes", sizeof run->own);
+    snprintf(run->own + used, sizeof run->own - used, "%s%s", used > 0 ? "," : "", text);
+    return WEFT_OK;
+}
+
+static weft_status read_adapters(serve_run *run)
+{
+    const serve_values *v = run->values;
+    weft_status status = WEFT_OK;
+    for (int i = 0; status == WEFT_OK && i < v->adapters.n; i++)
+        status = read_adapter(run, v->adapters.at[i]);
+    if (status == WEFT_OK && own_of(run) != NULL && (run->n_named > 0 || v->adapter_dir != NULL))
+        status = weft_fail(WEFT_UNSUPPORTED,
+                           "serve: --adapter DIR, for all requests, excludes --adapter NAME=DIR "
+                           "and --adapter-dir: merge it into the model with weft fuse");
+    return status;
+}
+
+/* serve_options.load_chat: with --template all have that. */
+static weft_status load_chat(void *context, const char *adapter, weft_chat **out)
+{
+    const serve_run *run = context;
+    *out = NULL;
+    if (run->values->template_file != NULL)
+        return WEFT_OK;
+    const weft_status status = weft_adapters_chat(run->path, adapter, out);
+    return status == WEFT_UNSUPPORTED ? WEFT_OK : status;
+}
 
 /* serve_options.load */
 static weft_status load(void *context, serve_model *out)
 {
     const serve_run *run = context;
     const serve_values *v = run->values;
-    weft_status status = cli_load_model(run->path, &v->place, v->adapter, &out->model);
+    const char *own = own_of(run);
+    weft_status status = cli_load_model(run->path, &v->place, own, &out->model);
     if (status == WEFT_OK)
-        status = weft_adapters_tokenizer(run->path, v->adapter, &out->tokenizer);
+        status = weft_adapters_tokenizer(run->path, own, &out->tokenizer);
     if (status != WEFT_OK)
         return status;
     status = v->template_file != NULL
                  ? cli_read_template(v->template_file, out->tokenizer, &out->chat)
-                 : weft_adapters_chat(run->path, v->adapter, &out->chat);
+                 : weft_adapters_chat(run->path, own, &out->chat);
     if (status == WEFT_UNSUPPORTED && v->template_file == NULL) {
         weft_log_message(WEFT_LOG_WARNING,
                          "%s: the model has no chat template: routes for chats "
@@ -260,11 +328,19 @@ static weft_status await_signal(serve_server *server, const char *host)
 
 static weft_status serve(const serve_values *v, const char *path, const key_list *keys)
 {
-    serve_run run = {.values = v, .path = path};
+    static serve_run run;
     serve_server *server = NULL;
+    run = (serve_run){.values = v, .path = path};
+    weft_status status = read_adapters(&run);
+    if (status != WEFT_OK)
+        return status;
     const serve_options o = {.load = load,
+                             .load_chat = load_chat,
                              .context = &run,
                              .name = name_of(v),
+                             .adapters = run.named,
+                             .n_adapters = run.n_named,
+                             .adapter_folder = v->adapter_dir,
                              .host = v->host,
                              .port = (int)v->port,
                              .keys = keys->at,
@@ -281,7 +357,7 @@ static weft_status serve(const serve_values *v, const char *path, const key_list
                              .cache = v->cache == CLI_ABSENT ? 0
                                       : v->cache == 0        ? -1
                                                              : v->cache};
-    weft_status status = serve_start(&o, &server);
+    status = serve_start(&o, &server);
     if (status == WEFT_OK && keys->n == 0 && strncmp(v->host, "127.", 4) != 0 &&
         strcmp(v->host, "localhost") != 0 && strcmp(v->host, "::1") != 0)
         weft_log_message(WEFT_LOG_WARNING,
@@ -314,15 +390,15 @@ const cli_command cli_serve = {
     .name = "serve",
     .summary = "serve a model to other programs over HTTP",
     .description =
-        "Serves a model, with an adapter if one is given, to programs that speak the APIs of "
-        "OpenAI "
-        "or Anthropic. Requests of many clients are computed together. Routes: "
+        "Serves a model, and adapters that requests choose by their names, to programs that speak "
+        "the APIs of OpenAI or Anthropic. Requests of many clients are computed together, also "
+        "those with different adapters. Routes: "
         "/v1/chat/completions, /v1/completions, /v1/responses, /v1/embeddings, /v1/messages, "
         "/v1/models, /tokenize, /detokenize, /apply-template, /health and /metrics.\n\n"
         "Needs a build with libmicrohttpd. It speaks plain HTTP and listens on this machine alone; "
         "for other machines set an API key, and put a reverse proxy with TLS before it.",
     .example = "weft serve MODEL\n"
-               "weft serve MODEL --adapter lora --port 9000\n"
+               "weft serve MODEL --adapter pirate=runs/pirate --adapter formal=runs/formal\n"
                "curl http://127.0.0.1:8080/v1/chat/completions -d '{\"messages\": [{\"role\": "
                "\"user\", \"content\": \"Hi\"}]}'",
     CLI_TABLE(serve_values, arguments, options),

@@ -7,6 +7,12 @@
 
 enum { PLACES = 16 };
 
+void weft__batch_use(const weft_running_batch *b, const weft_nn_lora_member *adapter)
+{
+    if (b->options.adapters)
+        weft_nn_lora_bank_use(b->options.adapters, adapter);
+}
+
 /* ---- requests -------------------------------------------------------------------------------- */
 
 weft_status weft_running_batch_add(weft_running_batch *b, const weft_generate_request *request,
@@ -14,6 +20,8 @@ weft_status weft_running_batch_add(weft_running_batch *b, const weft_generate_re
                                    weft_generated_row *result)
 {
     *result = (weft_generated_row){0};
+    if (request->adapter && b->options.adapters == NULL)
+        return weft_fail(WEFT_INVALID, "generate: a request has an adapter, and the batch no bank");
     weft__request *added = weft_calloc(1, sizeof *added);
     if (added == NULL)
         return weft__out_of_memory("generate", "a request");
@@ -102,12 +110,21 @@ static weft_status shrink(weft_running_batch *b)
     return 4 * live > b->places ? WEFT_OK : resize(b, rows_for(b, 2 * live));
 }
 
+/* Whether the first request that waits can be computed beside the sequences that have begun. */
+static bool can_begin(const weft_running_batch *b)
+{
+    bool can = b->first != NULL;
+    for (size_t i = 0; can && i < b->places; i++)
+        can = !b->rows[i].live || weft__lora_can_mix(b->first->asked.adapter, b->rows[i].adapter);
+    return can;
+}
+
 /* Assigns free rows to the next requests. */
 static weft_status fill(weft_running_batch *b)
 {
     const weft_status status = grow(b);
     for (size_t i = 0; status == WEFT_OK && i < b->places; i++) {
-        for (; !b->rows[i].live && b->first; drop_first(b))
+        for (; !b->rows[i].live && can_begin(b); drop_first(b))
             weft__row_open(&b->rows[i], b, b->first);
     }
     return status;

@@ -1,8 +1,8 @@
 /* generate/batch.h -- a running batch: sequences that are generated together, and enter and leave
  * between steps.
  *
- * batch.c assigns rows to requests and steps the sequences; batch_step.c computes; batch_rows.c
- * keeps the results of each sequence.
+ * batch.c assigns rows to requests and steps the sequences; batch_step.c computes, by the compiled
+ * steps of batch_decode.c; batch_rows.c keeps the results of each sequence.
  */
 #ifndef WEFT_GENERATE_BATCH_H
 #define WEFT_GENERATE_BATCH_H
@@ -10,6 +10,7 @@
 #include "generate/generation.h"
 #include "generate/generator.h"
 #include "generate/rows.h"
+#include "nn/lora_bank.h"
 
 /* A request that waits for a row. */
 typedef struct weft__request {
@@ -26,13 +27,26 @@ typedef struct weft__request {
 typedef struct weft__row {
     weft_running_batch *batch;
     weft__generation run;
-    weft_generate_fn *callback; /* these are of the request */
+    const weft_nn_lora_member *adapter; /* these are of the request */
+    weft_generate_fn *callback;
     void *context;
     size_t index;
     weft_generated_row *result;
     bool live;              /* a generator that is not `batched` computes one step per turn */
     size_t room, text_room; /* of the result's lists */
 } weft__row;
+
+enum { WEFT__STEPS = 8 }; /* that are kept */
+
+/* A compiled step of all sequences. */
+typedef struct weft__decoder {
+    weft_compiled *compiled; /* NULL: none */
+    /* The id of the adapter that all sequences have, 0: none; WEFT__MIXED: they have different
+     * ones. */
+    uint64_t adapter;
+} weft__decoder;
+
+#define WEFT__MIXED UINT64_MAX
 
 struct weft_running_batch {
     weft_model *model;
@@ -47,12 +61,19 @@ struct weft_running_batch {
     weft_cache_options cache; /* of the sequences in `caches`, as they were asked for */
     weft_cache_plan plan;     /* of `caches`: their size is that of the memory at the start */
     weft_cache **caches;      /* caches/rows.h, one per layer; NULL: no sequence needs them */
-    weft_compiled *decode;
+    weft__decoder steps[WEFT__STEPS]; /* the most recently used first */
+    uint64_t version;                 /* of the bank when they were compiled */
+    bool compiled;                    /* whether the latest step was */
     /* A step that was enqueued before the tokens of the step before it were read: its tokens, by
      * the rows at that time, and the request of each row, or SIZE_MAX. NULL: none. */
     weft_array *ahead;
     size_t *ahead_requests, ahead_places;
 };
+
+/* ---- batch.c -------------------------------------------------------------------------------- */
+
+/* Makes the model compute with an adapter of the bank (NULL: with none), if there is a bank. */
+void weft__batch_use(const weft_running_batch *b, const weft_nn_lora_member *adapter);
 
 /* ---- batch_rows.c ---------------------------------------------------------------------------- */
 
@@ -67,6 +88,21 @@ void weft__row_fail(weft__row *row, weft_status status);
 void weft__row_cancel(weft__row *row);
 /* Whether there is a batched sequence. */
 bool weft__batch_in_use(const weft_running_batch *b);
+
+/* ---- batch_decode.c -------------------------------------------------------------------------- */
+
+enum { WEFT__LOGITS, WEFT__ARGMAX, WEFT__RESULTS };
+
+/* The most probable token of each row of logits (N, V): (N). */
+weft_array *weft__batch_argmax(weft_array *logits);
+/* Computes a step of all rows: in[0] tokens (B) and in[1] offsets (B), with the adapter, which the
+ * model uses already; or with in[2], the numbers (B) of the rows' adapters; NULL: they have the
+ * same. The step is compiled if `left` more are worth it. out: WEFT__RESULTS of logits (B, V) and
+ * most probable tokens (B), evaluated. */
+weft_status weft__batch_decode(weft_running_batch *b, weft_array *const *in,
+                               const weft_nn_lora_member *adapter, int64_t left, weft_array **out);
+/* Frees all compiled steps. */
+void weft__batch_drop_steps(weft_running_batch *b);
 
 /* ---- batch_step.c ---------------------------------------------------------------------------- */
 

@@ -57,6 +57,7 @@ static void leave(weft__row *row, weft_status status)
 {
     const weft_running_batch *b = row->batch;
     weft_generated_row *r = row->result;
+    weft__batch_use(b, row->adapter); /* its caches may be kept for prompts of the same one */
     if (r->status == WEFT_OK)
         r->status = status;
     if (r->status != WEFT_OK && r->message == NULL)
@@ -138,9 +139,11 @@ void weft__row_open(weft__row *row, weft_running_batch *b, const weft__request *
     *row = (weft__row){.batch = b,
                        .callback = request->callback,
                        .context = request->context,
+                       .adapter = asked->adapter,
                        .index = request->index,
                        .result = request->result};
     const bool alone = needs_own_caches(b, &o);
+    weft__batch_use(b, row->adapter);
     if (!alone) {
         o.tokens_per_eval = 1;
         /* The prompt cache finds entries by these options: unless memory is short, by those that
@@ -166,6 +169,7 @@ void weft__row_open(weft__row *row, weft_running_batch *b, const weft__request *
 void weft__row_next(weft__row *row)
 {
     bool more = true;
+    weft__batch_use(row->batch, row->adapter);
     weft_status status = weft__generation_next(&row->run, &more);
     weft_generator *g = row->run.generator;
     /* A sequence with all its tokens needs no further step to find that out. */

@@ -6,11 +6,6 @@
 #include "generate/caches/rows.h"
 #include "generate/sampler.h"
 
-enum {
-    WORTH = 8, /* number of steps from which compiling pays */
-    KEPT = 8   /* compiled steps that are kept: numbers of sequences and cache sizes */
-};
-
 static int64_t n_caches(const weft_running_batch *b)
 {
     return weft_model_info_of(b->model)->n_caches;
@@ -67,12 +62,6 @@ static int put_draws(weft__row *const *rows, const size_t *which, size_t n, weft
         }
     }
     return held;
-}
-
-/* The most probable token of each row of logits (N, V): (N). */
-static weft_array *argmax_of(weft_array *logits)
-{
-    return weft__sampler_checked(logits, weft_argmax(logits, -1, false));
 }
 
 /* Passes a sequence's token on: the most probable one, or the one that its generator has drawn. */
@@ -161,7 +150,7 @@ static weft_status arrive(void *context, weft_array *hidden, int64_t from)
         status = put_row(b, place, a->caches, g);
     }
     if (status == WEFT_OK)
-        status = finish_step(rows, which, a->G, logits, argmax_of(logits));
+        status = finish_step(rows, which, a->G, logits, weft__batch_argmax(logits));
     weft_free(rows);
     weft_free(which);
     return status;
@@ -206,6 +195,7 @@ static weft_status begin_some(arrival *a)
 {
     weft_running_batch *b = a->b;
     weft_status status = WEFT_MEMORY;
+    weft__batch_use(b, b->rows[a->places[a->order[0]]].adapter);
     a->caches = others(b);
     if (a->caches) {
         a->G = can_be_padded(a);
@@ -237,6 +227,7 @@ static int64_t read_piece(weft_running_batch *b, size_t place, int64_t budget)
     weft__row *row = &b->rows[place];
     weft_generator *g = row->run.generator;
     const int64_t left = g->n_text - g->known, n = left < budget ? left : budget;
+    weft__batch_use(b, row->adapter);
     const weft_status status = n < left ? weft__step_chunk(g, g->known, n) : read_end(b, place);
     if (status != WEFT_OK && row->live)
         weft__row_fail(row, status);
@@ -253,7 +244,8 @@ static bool reads_alone(const weft_running_batch *b, const weft__row *row)
     return g->options.prompt_cache || g->n_text > weft__rows_budget(&b->options.batch);
 }
 
-/* Processes the prompt of a row together with others that are at most as long; returns the number
+/* Processes the prompt of a row together with others that are at most as long and have the same
+ * adapter; returns the number
  * of tokens. */
 static int64_t read_together(weft_running_batch *b, size_t place)
 {
@@ -265,7 +257,8 @@ static int64_t read_together(weft_running_batch *b, size_t place)
     for (size_t i = 0; status == WEFT_OK && i < b->places; i++) {
         const weft__row *row = &b->rows[(place + i) % b->places]; /* `place` is the first */
         const weft_generator *g = row->run.generator;
-        if (!reads(row) || reads_alone(b, row) || g->n_text > longest)
+        if (!reads(row) || reads_alone(b, row) || g->n_text > longest ||
+            row->adapter != b->rows[place].adapter)
             continue;
         prompts[n] = (weft_prompt){g->text, (size_t)g->n_text};
         places[n++] = (size_t)(row - b->rows);
@@ -316,40 +309,10 @@ void weft__batch_read(weft_running_batch *b)
 
 /* ---- steps ---------------------------------------------------------------------------------- */
 
-enum { LOGITS, ARGMAX, RESULTS };
-
-/* Logits (B, V) of tokens (B) at offsets (B), and the most probable tokens (B). */
-static int decode(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
-{
-    weft_running_batch *b = context;
-    (void)n_in;
-    (void)room;
-    const weft_model_call call = {
-        .caches = b->caches, .offset = in[1], .positions = weft_expand_dims(in[1], 1)};
-    weft_array *hidden = weft_model_hidden(b->model, weft_expand_dims(in[0], 1), &call);
-    out[LOGITS] = weft_squeeze(weft_model_head(b->model, hidden), 1);
-    out[ARGMAX] = argmax_of(out[LOGITS]);
-    return RESULTS;
-}
-
-static weft_status make_decode(weft_running_batch *b)
-{
-    weft_array ***slots = weft_malloc(((size_t)n_caches(b) * WEFT_CACHE_SLOTS + 1) * sizeof *slots);
-    if (slots == NULL)
-        return weft__out_of_memory("generate", NULL);
-    int n = 0;
-    for (int64_t i = 0; i < n_caches(b); i++)
-        n += weft_cache_state(b->caches[i], slots + n);
-    const weft_compile_options options = {.name = "batch decode", .cache = KEPT, .async = true};
-    const weft_status status = weft_compile(decode, b, slots, n, &options, &b->decode);
-    weft_free(slots);
-    return status;
-}
-
 /* The inputs of a step on the host, by slot. */
 typedef struct inputs {
-    int32_t *tokens, *offsets;
-    weft__row **rows; /* the n sequences that get a token, and their slots */
+    int32_t *tokens, *offsets, *adapters; /* the last: weft__lora_number */
+    weft__row **rows;                     /* the n sequences that get a token, and their slots */
     size_t *which, n;
     int64_t longest, left; /* longest sequence so far, and most tokens still to come */
 } inputs;
@@ -358,13 +321,15 @@ static void gather(weft_running_batch *b, inputs *in)
 {
     for (size_t i = 0; i < b->places; i++) {
         weft__row *row = &b->rows[i];
-        in->tokens[i] = in->offsets[i] = 0;
+        in->tokens[i] = in->offsets[i] = in->adapters[i] = 0;
         if (!decodes(row))
             continue;
         const weft_generator *g = row->run.generator;
         const int64_t left = g->limit - g->stats.tokens;
         in->tokens[i] = g->text[g->n_text - 1];
         in->offsets[i] = (int32_t)(g->n_text - 1);
+        if (row->adapter)
+            in->adapters[i] = weft__lora_number(b->options.adapters, row->adapter);
         in->longest = g->n_text > in->longest ? g->n_text : in->longest;
         in->left = left > in->left ? left : in->left;
         in->which[in->n] = i;
@@ -372,28 +337,38 @@ static void gather(weft_running_batch *b, inputs *in)
     }
 }
 
+/* Makes the model compute each row with its adapter. *mixed: whether they differ. */
+static weft_status use_adapters(const weft_running_batch *b, const inputs *in, bool *mixed)
+{
+    const weft_nn_lora_member *first = in->rows[0]->adapter;
+    *mixed = false;
+    for (size_t i = 1; i < in->n; i++)
+        *mixed = *mixed || in->rows[i]->adapter != first;
+    if (*mixed)
+        return weft__lora_bank_mix(b->options.adapters);
+    weft__batch_use(b, first);
+    return WEFT_OK;
+}
+
 /* The step of the inputs. With `tokens`, which are the most probable tokens of that step, the step
  * after it. */
 static weft_status compute(weft_running_batch *b, inputs *in, weft_array *tokens, weft_array **out)
 {
-    const int64_t B = (int64_t)b->places;
-    weft_status status = WEFT_OK;
+    const weft_dims B = WEFT_DIMS((int64_t)b->places);
+    bool mixed = false;
+    weft_status status = use_adapters(b, in, &mixed);
     for (int64_t i = 0; i < n_caches(b) && status == WEFT_OK; i++)
         status = weft__cache_reserve_rows(b->caches[i], in->longest + (tokens != NULL));
-    if (status == WEFT_OK && b->decode == NULL && !b->options.no_compile &&
-        weft_compile_enabled() && in->left >= WORTH)
-        status = make_decode(b);
     for (size_t i = 0; tokens && i < in->n; i++)
         in->offsets[in->which[i]]++;
-    weft_array *const arguments[] = {tokens ? tokens
-                                            : weft_from_data(in->tokens, WEFT_INT32, WEFT_DIMS(B)),
-                                     weft_from_data(in->offsets, WEFT_INT32, WEFT_DIMS(B))};
     if (status != WEFT_OK)
         return status;
-    if (b->decode)
-        return weft_compiled_call(b->decode, arguments, 2, out, RESULTS);
-    decode(b, arguments, 2, out, RESULTS);
-    return weft_eval_n(out, RESULTS);
+    weft_array *const arguments[] = {
+        tokens ? tokens : weft_from_data(in->tokens, WEFT_INT32, B),
+        weft_from_data(in->offsets, WEFT_INT32, B),
+        mixed ? weft_from_data(in->adapters, WEFT_INT32, B) : NULL,
+    };
+    return weft__batch_decode(b, arguments, in->rows[0]->adapter, in->left, out);
 }
 
 /* ---- the step after ------------------------------------------------------------------------- */
@@ -403,7 +378,7 @@ static weft_status compute(weft_running_batch *b, inputs *in, weft_array *tokens
  * step is computed and discarded. */
 static bool can_go_ahead(const weft_running_batch *b, const inputs *in)
 {
-    bool can = b->decode && in->n > 0 && in->left > 1;
+    bool can = b->compiled && in->n > 0 && in->left > 1;
     for (size_t i = 0; i < in->n && can; i++) {
         const weft_generator *g = in->rows[i]->run.generator;
         can = plain(g) && !(g->options.shift && g->stats.tokens + 1 >= g->limit) &&
@@ -414,7 +389,7 @@ static bool can_go_ahead(const weft_running_batch *b, const inputs *in)
 
 static weft_status go_ahead(weft_running_batch *b, inputs *in, weft_array *most)
 {
-    weft_array *out[RESULTS];
+    weft_array *out[WEFT__RESULTS];
     size_t *requests = weft_malloc((b->places + 1) * sizeof *requests);
     if (requests == NULL)
         return weft__out_of_memory("generate", NULL);
@@ -427,7 +402,7 @@ static weft_status go_ahead(weft_running_batch *b, inputs *in, weft_array *most)
         requests[i] = SIZE_MAX;
     for (size_t i = 0; i < in->n; i++)
         requests[in->which[i]] = in->rows[i]->index;
-    b->ahead = weft_keep(out[ARGMAX]);
+    b->ahead = weft_keep(out[WEFT__ARGMAX]);
     b->ahead_requests = requests;
     b->ahead_places = b->places;
     return WEFT_OK;
@@ -464,20 +439,20 @@ static bool take_ahead(const weft_running_batch *b, inputs *in)
 /* The step of the inputs: the one that was enqueued ahead, or a new one; and the one after it. */
 static weft_status step(weft_running_batch *b, inputs *in)
 {
-    weft_array *out[RESULTS] = {NULL}, *ahead = weft_keep(b->ahead);
+    weft_array *out[WEFT__RESULTS] = {NULL}, *ahead = weft_keep(b->ahead);
     bool all = true;
     weft_status status = WEFT_OK;
     if (ahead) {
         all = take_ahead(b, in);
-        out[ARGMAX] = ahead;
+        out[WEFT__ARGMAX] = ahead;
         drop_ahead(b);
     } else {
         status = compute(b, in, NULL, out);
     }
     if (status == WEFT_OK && all && can_go_ahead(b, in))
-        (void)go_ahead(b, in, out[ARGMAX]); /* if it fails, so does the next step itself */
+        (void)go_ahead(b, in, out[WEFT__ARGMAX]); /* if it fails, so does the next step itself */
     if (status == WEFT_OK && in->n > 0)
-        status = finish_step(in->rows, in->which, in->n, out[LOGITS], out[ARGMAX]);
+        status = finish_step(in->rows, in->which, in->n, out[WEFT__LOGITS], out[WEFT__ARGMAX]);
     weft_drop(ahead);
     return status;
 }
@@ -486,8 +461,7 @@ static weft_status step(weft_running_batch *b, inputs *in)
 static void clear(weft_running_batch *b)
 {
     drop_ahead(b);
-    weft_compiled_free(b->decode);
-    b->decode = NULL;
+    weft__batch_drop_steps(b);
     for (int64_t i = 0; b->caches && i < n_caches(b); i++)
         weft_cache_reset(b->caches[i]);
 }
@@ -508,9 +482,10 @@ weft_status weft__batch_step(weft_running_batch *b)
     const size_t B = b->places + 1;
     inputs in = {.tokens = weft_malloc(B * sizeof *in.tokens),
                  .offsets = weft_malloc(B * sizeof *in.offsets),
+                 .adapters = weft_malloc(B * sizeof *in.adapters),
                  .rows = weft_malloc(B * sizeof *in.rows),
                  .which = weft_malloc(B * sizeof *in.which)};
-    const bool memory = in.tokens && in.offsets && in.rows && in.which;
+    const bool memory = in.tokens && in.offsets && in.adapters && in.rows && in.which;
     weft_status status = WEFT_OK;
     if (memory)
         gather(b, &in);
@@ -522,6 +497,7 @@ weft_status weft__batch_step(weft_running_batch *b)
         fail_step(b, status);
     weft_free(in.tokens);
     weft_free(in.offsets);
+    weft_free(in.adapters);
     weft_free(in.rows);
     weft_free(in.which);
     return memory ? WEFT_OK : weft__out_of_memory("generate", NULL);

@@ -27,6 +27,8 @@ void weft__generation_free(weft__generation_config *g);
 
 /* Adds an id to those that end a sequence. Ids outside of the vocabulary are ignored. */
 weft_status weft__model_add_eos(weft_model *model, int32_t id);
+/* Keeps only the first n of them, as before others were added. */
+void weft__model_keep_eos(weft_model *model, int n);
 
 const weft__generation_config *weft__model_generation(const weft_model *model);
 

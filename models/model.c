@@ -431,6 +431,12 @@ weft_status weft__model_add_eos(weft_model *model, int32_t id)
                                                   : WEFT_OK;
 }
 
+void weft__model_keep_eos(weft_model *model, int n)
+{
+    if (n < model->generation.eos.n)
+        model->generation.eos.n = n;
+}
+
 const weft__generation_config *weft__model_generation(const weft_model *model)
 {
     return &model->generation;

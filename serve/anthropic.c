@@ -39,7 +39,7 @@ static void put_message(const serve_choice *c, const char *content, const char *
     serve_put(out,
               "{'id': %s, 'type': 'message', 'role': 'assistant', 'model': %s, 'content': [%r], "
               "'stop_reason': %s, 'stop_sequence': %s, 'usage': ",
-              c->request->id, c->request->server->options.name, content, reason, sequence);
+              c->request->id, serve_model_name(c->request), content, reason, sequence);
     put_usage(c, out);
     serve_put(out, "}");
 }

@@ -160,7 +160,7 @@ static weft_status share_prompt(serve_request *r, const weft_session_request *q)
     weft_status status = WEFT_OK;
     pthread_mutex_lock(&r->sharing);
     if (!r->shared)
-        status = serve_compute(r->server, read_shared, &p);
+        status = serve_compute(r, read_shared, &p);
     r->shared = true;
     pthread_mutex_unlock(&r->sharing);
     return status;
@@ -197,8 +197,7 @@ static weft_status generate(void *context, const weft_session_request *q,
     const bool shares = c->request->settings.same && server->cache != NULL;
     weft_status status = shares ? share_prompt(c->request, q) : WEFT_OK;
     if (status == WEFT_OK)
-        status = serve_generate(server, q->ids, q->n_ids, q->options,
-                                c->request->start + server->options.timeout, on_token, &r, stats);
+        status = serve_generate(c->request, q->ids, q->n_ids, q->options, on_token, &r, stats);
     if (first)
         c->cached_tokens = shares ? c->request->known : stats->cached_tokens;
     c->tokens += stats->tokens;
@@ -221,11 +220,11 @@ static weft_status open_session(serve_choice *c, weft_session **session)
                               .max_rounds = -1,
                               .source = generate,
                               .source_context = c};
-    if (r->server->loaded.chat == NULL)
+    const weft_chat *chat = serve_chat_of(r);
+    if (chat == NULL)
         return weft_fail(WEFT_UNSUPPORTED, "the model has no chat template");
     o.generate.seed += c->index;
-    weft_status status =
-        weft_session_new(NULL, r->server->loaded.tokenizer, r->server->loaded.chat, &o, session);
+    weft_status status = weft_session_new(NULL, r->server->loaded.tokenizer, chat, &o, session);
     if (status == WEFT_OK)
         status = weft_session_set_messages(*session, s->messages_text);
     return status;
@@ -309,7 +308,7 @@ static void finish(serve_choice *c, weft_status status)
         serve_close(r);
     } else {
         r->api->answer(r, &body);
-        serve_reply(r, 200, "application/json", &body);
+        serve_reply(r, 200, r->api->type != NULL ? r->api->type : "application/json", &body);
     }
 }
 

@@ -136,7 +136,7 @@ static weft_status embed(serve_choice *first)
         piece p = {.request = r};
         take_texts(r, from, &p);
         n = p.n;
-        status = serve_compute(r->server, compute, &p);
+        status = serve_compute(r, compute, &p);
         for (size_t i = 0; i < p.n && status == WEFT_OK; i++) {
             if (p.results[i].status != WEFT_OK)
                 status = weft_fail(p.results[i].status, "input[%zu]: %s", from + i,
@@ -152,7 +152,7 @@ static weft_status embed(serve_choice *first)
 static void answer(serve_request *r, serve_text *out)
 {
     int64_t tokens = 0;
-    serve_put(out, "{'object': 'list', 'model': %s, 'data': [", r->server->options.name);
+    serve_put(out, "{'object': 'list', 'model': %s, 'data': [", serve_model_name(r));
     for (size_t i = 0; i < r->n_choices; i++) {
         serve_put(out, "%r%r", i > 0 ? ", " : "", r->choices[i].text.at);
         out->failed = out->failed || r->choices[i].text.failed;

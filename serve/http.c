@@ -47,6 +47,7 @@ void serve_request_drop(serve_request *request)
     weft_free(request->url);
     weft_free(request->path);
     serve_settings_free(&request->settings);
+    serve_adapter_drop(request->server, request->adapter);
     json_object_put(request->json);
     json_object_put(request->tools);
     serve_text_free(&request->body);

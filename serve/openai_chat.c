@@ -32,7 +32,7 @@ static void put_head(const serve_request *r, serve_text *out)
     serve_put(out,
               "{'id': %s, 'object': 'chat.completion.chunk', 'created': %i, 'model': %s, "
               "'system_fingerprint': null, 'choices': [",
-              r->id, r->created, r->server->options.name);
+              r->id, r->created, serve_model_name(r));
 }
 
 static void put_call(const serve_choice *c, serve_text *out)
@@ -126,7 +126,7 @@ static void answer(serve_request *r, serve_text *out)
     serve_put(out,
               "{'id': %s, 'object': 'chat.completion', 'created': %i, 'model': %s, "
               "'system_fingerprint': null, 'choices': [",
-              r->id, r->created, r->server->options.name);
+              r->id, r->created, serve_model_name(r));
     for (size_t i = 0; i < r->n_choices; i++) {
         serve_put(out, i > 0 ? ", " : "");
         put_choice(&r->choices[i], out);

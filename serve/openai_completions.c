@@ -61,7 +61,7 @@ static void put_head(const serve_request *r, serve_text *out)
     serve_put(out,
               "{'id': %s, 'object': 'text_completion', 'created': %i, 'model': %s, "
               "'system_fingerprint': null, 'choices': [",
-              r->id, r->created, r->server->options.name);
+              r->id, r->created, serve_model_name(r));
 }
 
 static void put_choice(serve_choice *c, const serve_text *text, const char *entries,

@@ -103,7 +103,7 @@ static void put_response(const serve_choice *c, const char *status, const char *
               "{'id': %s, 'object': 'response', 'created_at': %i, 'model': %s, 'status': %s, "
               "'error': null, 'incomplete_details': %r, 'previous_response_id': null, 'store': "
               "false, 'background': false, 'truncation': 'disabled', 'output': [%r]",
-              r->id, r->created, r->server->options.name,
+              r->id, r->created, serve_model_name(r),
               status != NULL ? status
               : cut          ? "incomplete"
                              : "completed",
@@ -316,7 +316,7 @@ static void send_error(serve_request *r, const serve_error *error)
               ", 'response': {'id': %s, 'object': 'response', 'created_at': %i, 'model': %s, "
               "'status': 'failed', 'error': {'code': %s, 'message': %s}, 'incomplete_details': "
               "null, 'output': [%r], 'usage': null}}",
-              r->id, r->created, r->server->options.name,
+              r->id, r->created, serve_model_name(r),
               error->http == 500 ? "server_error" : error->type, error->message,
               r->items.n > 0 ? r->items.at : "");
     serve_send(r, "response.failed", &out);

@@ -40,41 +40,58 @@ static weft_status run_health(serve_request *r)
 /* ---- models --------------------------------------------------------------------------------- */
 
 /* With the members that both APIs have. */
-static void put_model(const serve_server *server, serve_text *out)
+static void put_model(const serve_server *server, const serve_adapter *adapter, serve_text *out)
 {
+    const char *name = adapter != NULL ? adapter->name : server->options.name;
+    const int64_t created = adapter != NULL ? adapter->created : server->started;
     char date[32] = "";
     struct tm parts;
-    if (gmtime_r(&(time_t){(time_t)server->started}, &parts) != NULL)
+    if (gmtime_r(&(time_t){(time_t)created}, &parts) != NULL)
         strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &parts);
     serve_put(out,
               "{'id': %s, 'object': 'model', 'type': 'model', 'created': %i, 'created_at': %s, "
               "'owned_by': 'weft', 'display_name': %s, 'lifecycle': 'active', 'max_model_len': %i, "
-              "'meta': {'n_vocab': %i, 'n_ctx': %i}}",
-              server->options.name, server->started, date, server->options.name, server->positions,
-              server->vocabulary, server->positions);
+              "'meta': {'n_vocab': %i, 'n_ctx': %i}",
+              name, created, date, name, server->positions, server->vocabulary, server->positions);
+    if (adapter != NULL)
+        serve_put(out, ", 'root': %s, 'parent': %s", name, server->options.name);
+    serve_put(out, "}");
 }
 
+/* The model, then the adapters that requests can choose. */
 static weft_status run_models(serve_request *r)
 {
-    serve_text out = {0};
-    serve_put(&out,
-              "{'object': 'list', 'has_more': false, 'first_id': %s, 'last_id': %s, 'data': [",
-              r->server->options.name, r->server->options.name);
-    put_model(r->server, &out);
-    serve_put(&out, "]}");
+    serve_server *server = r->server;
+    serve_text out = {0}, data = {0};
+    const char *last = server->options.name;
+    put_model(server, NULL, &data);
+    pthread_mutex_lock(&server->lock);
+    for (const serve_adapter *a = server->adapters; a != NULL; a = a->next) {
+        serve_put(&data, ", ");
+        put_model(server, a, &data);
+        last = a->name;
+    }
+    serve_put(&out, "{'object': 'list', 'has_more': false, 'first_id': %s, 'last_id': %s, ",
+              server->options.name, last);
+    pthread_mutex_unlock(&server->lock);
+    serve_put(&out, "'data': [%r]}", data.at);
+    out.failed = out.failed || data.failed;
+    serve_text_free(&data);
     return reply(r, &out);
 }
 
 static weft_status run_model(serve_request *r)
 {
     serve_text out = {0};
-    if (strcmp(r->path, r->server->options.name) != 0) {
+    serve_adapter *adapter = serve_adapter_find(r->server, r->path);
+    if (adapter == NULL && strcmp(r->path, r->server->options.name) != 0) {
         const serve_error error =
             serve_error_make(404, "there is no model \"%s\"", weft_printable(r->path));
         serve_fail(r, &error);
         return WEFT_OK;
     }
-    put_model(r->server, &out);
+    put_model(r->server, adapter, &out);
+    serve_adapter_drop(r->server, adapter);
     return reply(r, &out);
 }
 
@@ -244,6 +261,14 @@ static const serve_route routes[] = {
      .run = serve_run_completion},
     {"POST", "/v1/embeddings", .loads = true, .run = serve_run_embeddings},
     {"POST", "/embeddings", .loads = true, .run = serve_run_embeddings},
+    {.method = "POST",
+     .path = "/v1/load_lora_adapter",
+     .loads = true,
+     .run = serve_run_load_adapter},
+    {.method = "POST",
+     .path = "/v1/unload_lora_adapter",
+     .loads = true,
+     .run = serve_run_unload_adapter},
     {"POST", "/v1/messages", .loads = true, .api = &serve_anthropic_api,
      .run = serve_run_anthropic},
     {"POST", "/v1/messages/count_tokens", .loads = true, .api = &serve_anthropic_api,

@@ -26,12 +26,25 @@ typedef struct serve_model {
     weft_embed_settings embed;
 } serve_model;
 
+/* An adapter that requests choose by its name as their model. */
+typedef struct serve_adapter_path {
+    const char *name, *path;
+} serve_adapter_path;
+
 /* All zero: the defaults. Everything is borrowed for the life of the server. */
 typedef struct serve_options {
     /* Loads the model. Called in the thread that computes, while /health answers 503. */
     weft_status (*load)(void *context, serve_model *out);
     void *context;
+    /* The chat template in an adapter's folder; NULL in *out, and NULL here: the model's. Called
+     * as `load`. */
+    weft_status (*load_chat)(void *context, const char *path, weft_chat **out);
     const char *name; /* of the model, in answers */
+    /* Adapters that are loaded with the model, which has none itself then. */
+    const serve_adapter_path *adapters;
+    size_t n_adapters;
+    /* A folder whose entries clients may load as adapters, and unload; NULL: none. */
+    const char *adapter_folder;
     const char *host; /* an address, or localhost; NULL: 127.0.0.1 */
     int port;         /* 0: any free one (serve_port) */
 

@@ -4,7 +4,8 @@
  * function of a route. A function either replies, or reads the settings of a generation
  * (settings.c, messages_in.c) and starts a thread for each of its choices (choice.c), which renders
  * the prompt, hands it to the thread that computes (worker.c) and gives what comes back to the
- * route's API (a serve_api). watch.c looks after waiting connections.
+ * route's API (a serve_api). watch.c looks after waiting connections, adapters.c after the adapters
+ * that requests choose.
  *
  * Locks, in the order in which they are taken: serve_server.lock, serve_request.lock.
  */
@@ -25,6 +26,18 @@ typedef struct serve_request serve_request;
 typedef struct serve_choice serve_choice;
 typedef weft_status serve_compute_fn(serve_choice *choice);
 typedef struct serve_job serve_job;
+
+/* An adapter, in the server's list while requests can choose it, and loaded until the last one of
+ * them has ended. */
+typedef struct serve_adapter {
+    char *name;
+    weft_nn_lora_member *member; /* of the server's bank */
+    weft_chat *chat;             /* NULL: the model's */
+    int32_t eos;                 /* ends its sequences too; -1: none */
+    int64_t created;
+    size_t references; /* of the list and of requests; the server's lock */
+    struct serve_adapter *next;
+} serve_adapter;
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
@@ -63,6 +76,7 @@ typedef struct serve_api {
     void (*error)(const serve_error *error, serve_text *out);
     void (*send_error)(serve_request *request, const serve_error *error); /* NULL: one event */
     bool named;                                                           /* events have names */
+    const char *type; /* of an answer; NULL: JSON */
 } serve_api;
 
 extern const serve_api serve_chat_api, serve_completion_api, serve_anthropic_api,
@@ -127,6 +141,7 @@ struct serve_request {
     double start;
     serve_text body;
     json_object *json, *tools; /* the body, parsed; those of its tools that are functions */
+    serve_adapter *adapter;    /* a reference; NULL: the model itself is asked */
     serve_settings settings;
     serve_choice *choices;
     size_t n_choices;
@@ -171,7 +186,8 @@ struct serve_server {
     int64_t positions, vocabulary;
     int64_t started;
     weft_prompt_cache *cache;
-    atomic_size_t held; /* by all requests */
+    weft_nn_lora_bank *bank; /* of the thread that computes */
+    atomic_size_t held;      /* by all requests */
 
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t work, idle;
@@ -182,6 +198,7 @@ struct serve_server {
     size_t n_requests, n_admitted, n_threads;
     serve_job *queue, **last;
     size_t n_queue, n_active;
+    serve_adapter *adapters, *gone; /* gone: to be freed by the thread that computes */
     serve_counts counts;
     uint64_t ids;
 };
@@ -263,6 +280,26 @@ weft_status serve_run_responses(serve_request *request);
 weft_status serve_run_input_tokens(serve_request *request);
 weft_status serve_run_embeddings(serve_request *request);
 
+/* ---- adapters.c ----------------------------------------------------------------------------- */
+
+weft_status serve_run_load_adapter(serve_request *request);
+weft_status serve_run_unload_adapter(serve_request *request);
+/* Loads the adapters of the options; in the thread that computes, as the two below. */
+weft_status serve_adapters_open(serve_server *server);
+/* Frees those that have no reference. */
+void serve_adapters_sweep(serve_server *server);
+void serve_adapters_close(serve_server *server);
+/* Finds what the body's `model` names: an adapter, or the model itself. A server with adapters
+ * refuses other names. */
+weft_status serve_choose_model(serve_request *request);
+/* Adds a reference to the adapter of that name; NULL: there is none. */
+serve_adapter *serve_adapter_find(serve_server *server, const char *name);
+void serve_adapter_drop(serve_server *server, serve_adapter *adapter); /* NULL is accepted */
+/* The name, chat template and adapter that a request is answered with. */
+const char *serve_model_name(const serve_request *request);
+const weft_chat *serve_chat_of(const serve_request *request);
+const weft_nn_lora_member *serve_member_of(const serve_request *request);
+
 /* ---- fields.c ------------------------------------------------------------------------------- */
 
 /* Members of a request's body. Those that are absent or null change nothing. */
@@ -279,7 +316,8 @@ json_object *serve_parse(const char *text);
 /* Counts memory that a request will use until it ends; more than all requests may use together is
  * refused. */
 weft_status serve_hold(serve_request *request, size_t bytes);
-/* Parses the body, which must be a JSON object, into request->json. */
+/* Parses the body, which must be a JSON object, into request->json, and finds the adapter that it
+ * names. */
 weft_status serve_parse_body(serve_request *request);
 
 /* ---- settings.c, messages_in.c -------------------------------------------------------------- */
@@ -322,12 +360,14 @@ void serve_add_logprob(serve_choice *choice, const weft_generated *token);
 
 weft_status serve_worker_start(serve_server *server);
 void serve_worker_stop(serve_server *server);
-/* As weft_generate, in the server's batch, until a time of serve_seconds. */
-weft_status serve_generate(serve_server *server, const int32_t *ids, size_t n,
-                           const weft_generate_options *options, double deadline,
-                           weft_generate_fn *callback, void *context, weft_generate_stats *stats);
-/* Calls a function in the thread that computes, between two steps. */
-weft_status serve_compute(serve_server *server, weft_status (*call)(void *context), void *context);
+/* As weft_generate, in the server's batch, with the request's adapter and until its deadline. */
+weft_status serve_generate(serve_request *request, const int32_t *ids, size_t n,
+                           const weft_generate_options *options, weft_generate_fn *callback,
+                           void *context, weft_generate_stats *stats);
+/* Calls a function in the thread that computes, between two steps; the model has the request's
+ * adapter. */
+weft_status serve_compute(serve_request *request, weft_status (*call)(void *context),
+                          void *context);
 
 /* ---- watch.c -------------------------------------------------------------------------------- */
 

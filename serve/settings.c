@@ -161,6 +161,10 @@ weft_status serve_read_generation(serve_request *request)
         status = serve_read_flag(request->json, "ignore_eos", &s->generate.ignore_eos);
     if (status == WEFT_OK)
         status = read_stream(request);
+    if (request->adapter != NULL && request->adapter->eos >= 0 && !s->generate.ignore_eos) {
+        s->generate.stop = &request->adapter->eos;
+        s->generate.n_stop = 1;
+    }
     return status;
 }
 

@@ -83,12 +83,14 @@ static token *await(serve_job *job, bool stop, bool *done)
     return first;
 }
 
-weft_status serve_generate(serve_server *server, const int32_t *ids, size_t n,
-                           const weft_generate_options *options, double deadline,
-                           weft_generate_fn *callback, void *context, weft_generate_stats *stats)
+weft_status serve_generate(serve_request *request, const int32_t *ids, size_t n,
+                           const weft_generate_options *options, weft_generate_fn *callback,
+                           void *context, weft_generate_stats *stats)
 {
-    serve_job job = {.options = *options, .deadline = deadline};
-    job.request = (weft_generate_request){{ids, n}, &job.options};
+    serve_server *server = request->server;
+    serve_job job = {.options = *options, .deadline = request->start + server->options.timeout};
+    job.request = (weft_generate_request){
+        .prompt = {ids, n}, .options = &job.options, .adapter = serve_member_of(request)};
     bool going = true, done = false;
     int64_t taken = 0;
     open_job(&job);
@@ -113,12 +115,13 @@ weft_status serve_generate(serve_server *server, const int32_t *ids, size_t n,
     return status;
 }
 
-weft_status serve_compute(serve_server *server, weft_status (*call)(void *context), void *context)
+weft_status serve_compute(serve_request *request, weft_status (*call)(void *context), void *context)
 {
     serve_job job = {.call = call, .context = context};
+    job.request.adapter = serve_member_of(request);
     bool done;
     open_job(&job);
-    weft_status status = enqueue(server, &job);
+    weft_status status = enqueue(request->server, &job);
     if (status == WEFT_OK) {
         await(&job, false, &done);
         if (job.status != WEFT_OK)
@@ -232,6 +235,7 @@ static void start_job(serve_server *server, weft_running_batch *batch, serve_job
 {
     if (job->call != NULL) {
         weft_scope_open();
+        weft_nn_lora_bank_use(server->bank, job->request.adapter);
         const weft_status status = job->call(job->context);
         weft_scope_close(NULL);
         finish(job, status, weft_error_message());
@@ -259,10 +263,11 @@ static void start_job(serve_server *server, weft_running_batch *batch, serve_job
 static bool await_work(serve_server *server, bool more)
 {
     pthread_mutex_lock(&server->lock);
-    while (!more && server->queue == NULL && !server->ended)
+    while (!more && server->queue == NULL && server->gone == NULL && !server->ended)
         pthread_cond_wait(&server->work, &server->lock);
     const bool works = more || server->queue != NULL || !server->ended;
     pthread_mutex_unlock(&server->lock);
+    serve_adapters_sweep(server);
     return works;
 }
 
@@ -317,8 +322,12 @@ static weft_status load(serve_server *server, weft_running_batch **batch)
     const weft_prompt_cache_options cache = {.max_bytes = o->cache > 0 ? o->cache : 0};
     if (o->cache >= 0)
         status = weft_prompt_cache_new(m->model, &cache, &server->cache);
-    const weft_generate_batch_options options = {.rows = o->rows,
-                                                 .no_compile = m->generate.no_compile};
+    if (status == WEFT_OK)
+        status = weft_nn_lora_bank_new(weft_model_module(m->model), &server->bank);
+    if (status == WEFT_OK)
+        status = serve_adapters_open(server);
+    const weft_generate_batch_options options = {
+        .rows = o->rows, .no_compile = m->generate.no_compile, .adapters = server->bank};
     return status == WEFT_OK ? weft_running_batch_new(m->model, m->tokenizer, &options, batch)
                              : status;
 }
@@ -337,6 +346,7 @@ static void *run(void *context)
         compute(server, batch);
     weft_running_batch_free(batch);
     weft_prompt_cache_free(server->cache);
+    serve_adapters_close(server);
     weft_embed_settings_free(&server->loaded.embed);
     weft_chat_free(server->loaded.chat);
     weft_tokenizer_free(server->loaded.tokenizer);

@@ -148,6 +148,15 @@ WEFT_NODISCARD WEFT_API weft_status weft_adapters_use(weft_adapters *set, const 
 WEFT_NODISCARD WEFT_API weft_status weft_adapters_load(weft_model *model, const char *list,
                                                        const weft_adapter_options *options);
 
+/* Loads an adapter in any format into a bank of the model's tree (weft_nn_lora_bank), which then
+ * computes without adapters. *eos is the token that ends sequences of this adapter besides those of
+ * the model (-1: none): the eos_token of a tokenizer in its folder. Fails as weft_adapters_add. */
+WEFT_NODISCARD WEFT_API weft_status weft_adapter_load_member(weft_model *model, const char *path,
+                                                             const weft_adapter_options *options,
+                                                             weft_nn_lora_bank *bank,
+                                                             weft_nn_lora_member **out,
+                                                             int32_t *eos) WEFT_NONNULL(4, 5, 6);
+
 /* Replaces the model's adapters by those of `list`, as weft_adapters_load; NULL: by none. On a
  * failure the model keeps those that it has, PiSSA's as LoRA adapters of twice the rank; without
  * memory for them it has none. Do not call it during a generation. WEFT_UNSUPPORTED for fully

@@ -204,6 +204,9 @@ WEFT_API void weft_embedded_free(weft_embedded *results, size_t n); /* NULL is a
 typedef struct weft_generate_request {
     weft_prompt prompt;
     const weft_generate_options *options; /* its own, borrowed; NULL: all zero */
+    /* The adapter it is computed with, of the batch's bank; borrowed until the sequence has ended.
+     * NULL: none of the bank. */
+    const weft_nn_lora_member *adapter;
 } weft_generate_request;
 
 typedef struct weft_generated_row {
@@ -234,6 +237,12 @@ typedef struct weft_generate_batch_options {
     weft_generate_batch_ended_fn *ended;
     void *ended_context;
     bool no_compile; /* that of weft_generate_options */
+    /* Adapters of the model's tree, of which each request may choose one; borrowed, may be NULL.
+     * Sequences with different ones share a step: the base's products are computed for all rows
+     * together, then those of the adapters. While all have the same one, numbers are those of a
+     * model with that adapter. A request whose adapter changes experts, and one beside it with
+     * another adapter, waits until the others have ended. */
+    weft_nn_lora_bank *adapters;
 } weft_generate_batch_options;
 
 /* Generates from n prompts together: one step of all sequences reads the weights once. Each request
@@ -288,8 +297,8 @@ WEFT_NODISCARD WEFT_API weft_status weft_running_batch_new(
 /* Adds a request, which begins with the next free row; requests begin in the order in which they
  * were added. The callback is that of weft_generate, for this request alone; NULL: none. Prompt,
  * options and `result` are borrowed until the sequence has ended: then result->stats.reason is set.
- * Before that `result` has the tokens so far. May be called in callbacks. Fails only when out of
- * memory. */
+ * Before that `result` has the tokens so far. May be called in callbacks. WEFT_INVALID for an
+ * adapter without a bank; otherwise fails only when out of memory. */
 WEFT_NODISCARD WEFT_API weft_status weft_running_batch_add(
     weft_running_batch *batch, const weft_generate_request *request, weft_generate_fn *callback,
     void *context, weft_generated_row *result) WEFT_NONNULL(1, 2, 5);

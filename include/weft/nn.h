@@ -423,6 +423,35 @@ WEFT_NODISCARD WEFT_API weft_status weft_nn_lora_unmerge(weft_module *m);
 /* Removes the adapters from the tree; merged weights stay merged. */
 WEFT_API void weft_nn_lora_remove(weft_module *m);
 
+/* ---- Banks of adapters ---------------------------------------------------------------------- */
+
+/* Adapters of one tree (borrowed), which computes with none of them, with one, or in a batch with
+ * another one for each sequence (weft_generate_request.adapter). With one it computes exactly what
+ * it computes with that adapter alone. Used by the thread that uses the tree. */
+typedef struct weft_nn_lora_bank weft_nn_lora_bank;
+typedef struct weft_nn_lora_member weft_nn_lora_member;
+
+/* Creates an empty bank in *out; free it with weft_nn_lora_bank_free, before the tree, which is
+ * left without adapters. Fails only when out of memory. */
+WEFT_NODISCARD WEFT_API weft_status weft_nn_lora_bank_new(weft_module *tree,
+                                                          weft_nn_lora_bank **out)
+    WEFT_NONNULL(1, 2);
+WEFT_API void weft_nn_lora_bank_free(weft_nn_lora_bank *bank); /* NULL is accepted */
+
+/* Moves the adapters that were injected into the tree to the bank, as one member. The tree then
+ * computes without adapters. On a failure it has none either: WEFT_INVALID if it had none, or none
+ * but those of the bank; WEFT_UNSUPPORTED for rows of tokens (weft_nn_tokens_train). */
+WEFT_NODISCARD WEFT_API weft_status weft_nn_lora_bank_take(weft_nn_lora_bank *bank,
+                                                           weft_nn_lora_member **out)
+    WEFT_NONNULL(1, 2);
+/* Frees a member, which no running batch uses. NULL is accepted. */
+WEFT_API void weft_nn_lora_bank_drop(weft_nn_lora_bank *bank, weft_nn_lora_member *member)
+    WEFT_NONNULL(1);
+
+/* Makes the tree compute with one member; NULL: without adapters. */
+WEFT_API void weft_nn_lora_bank_use(weft_nn_lora_bank *bank, const weft_nn_lora_member *member)
+    WEFT_NONNULL(1);
+
 #ifdef __cplusplus
 }
 #endif

@@ -181,7 +181,7 @@ static void texts_of_the_library_fail_with_the_reason(void)
     weft_generate_request requests[5];
     weft_generated_row rows[5];
     for (int i = 0; i < 5; i++)
-        requests[i] = (weft_generate_request){{ids, 4}, &each[i]};
+        requests[i] = (weft_generate_request){.prompt = {ids, 4}, .options = &each[i]};
     CHECK_OK(weft_generate_batch(model, NULL, requests, 5, NULL, NULL, NULL, rows));
     for (int i = 0; i < 5; i++) {
         check_message(rows[i].status, rows[i].message);

@@ -16,6 +16,8 @@ static const char tokenizer_json[] =
     "\"model\": {\"type\": \"WordLevel\", \"vocab\": {\"?\": 0, \"a\": 1, \"b\": 2}, "
     "\"unk_token\": \"?\"}}";
 
+static serve_adapter adapter;
+
 static serve_server server = {
     .options = {.name = "fuzz",
                 .rows = 4,
@@ -23,11 +25,13 @@ static serve_server server = {
                 .max_tokens = 8,
                 .unread = 1 << 20,
                 .body = 1 << 20,
-                .requests = 4},
+                .requests = 4,
+                .adapter_folder = "/nowhere"},
     .positions = 64,
     .vocabulary = 3,
     .stopping = true,
     .lock = PTHREAD_MUTEX_INITIALIZER,
+    .work = PTHREAD_COND_INITIALIZER,
 };
 
 static void close_server(void)
@@ -71,6 +75,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     serve_request *r = route != NULL ? weft_calloc(1, sizeof *r) : NULL;
     if (r == NULL)
         return 0;
+    adapter = (serve_adapter){.name = (char[]){"a"}, .eos = 2, .references = 2}; /* never freed */
+    server.adapters = &adapter;
     r->server = &server;
     r->route = route;
     r->api = route->api != NULL ? route->api : &serve_chat_api;

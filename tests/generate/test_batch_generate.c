@@ -30,7 +30,8 @@ static void make_requests(weft_model *model, some *s)
             s->ids[i][j] = (int32_t)((state >> 8) % V);
         }
         s->options[i] = (weft_generate_options){.max_tokens = most[i], .ignore_eos = true};
-        s->requests[i] = (weft_generate_request){{s->ids[i], lengths[i]}, &s->options[i]};
+        s->requests[i] =
+            (weft_generate_request){.prompt = {s->ids[i], lengths[i]}, .options = &s->options[i]};
     }
 }
 

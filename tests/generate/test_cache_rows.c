@@ -240,8 +240,9 @@ static void rows_have_caches_of_one_size(void)
         weft_prompt_cache *cache = NULL;
         weft_generate_options options[2] = {{.max_tokens = 40, .ignore_eos = true},
                                             {.max_tokens = 20, .ignore_eos = true}};
-        const weft_generate_request requests[] = {{{ids, 5}, &options[0]},
-                                                  {{ids, PROMPT}, &options[1]}};
+        const weft_generate_request requests[] = {
+            {.prompt = {ids, 5}, .options = &options[0]},
+            {.prompt = {ids, PROMPT}, .options = &options[1]}};
         weft_generated_row results[2] = {{0}};
         weft_running_batch *b = NULL;
         bool more = true;

@@ -31,7 +31,8 @@ static void make_requests(weft_model *model, some *s)
         s->options[i] = (weft_generate_options){.max_tokens = most[i], .ignore_eos = true};
         s->options[i].sampler.temperature = i % 3 == 2 ? 1 : 0;
         s->options[i].seed = (uint64_t)i;
-        s->requests[i] = (weft_generate_request){{s->ids[i], lengths[i]}, &s->options[i]};
+        s->requests[i] =
+            (weft_generate_request){.prompt = {s->ids[i], lengths[i]}, .options = &s->options[i]};
     }
 }
 
@@ -97,7 +98,8 @@ static void requests_enter_at_any_step(void)
                     add(b, &s, next);
                 CHECK_OK(weft_running_batch_advance(b, &more));
                 CHECK(k == 1 || (b->places & (b->places - 1)) == 0); /* 8, 4, 2 or 1 rows */
-                CHECK(b->decode == NULL || weft_compiled_counts(b->decode).compiles <= 4);
+                CHECK(b->steps[0].compiled == NULL ||
+                      weft_compiled_counts(b->steps[0].compiled).compiles <= 4);
             }
             weft_running_batch_free(b);
             for (int i = 0; i < N; i++)

@@ -146,7 +146,8 @@ static void rows_go_on_too(void)
     o.sampler.temperature = 1;
     o.seed = 5;
     const weft_generate_options few = options_of(5, false);
-    const weft_generate_request requests[] = {{{prompt, PROMPT}, &o}, {{prompt, PROMPT}, &few}};
+    const weft_generate_request requests[] = {{.prompt = {prompt, PROMPT}, .options = &o},
+                                              {.prompt = {prompt, PROMPT}, .options = &few}};
     weft_generated_row rows[2];
     alone.n = 0;
     CHECK_OK(weft_generate(model, NULL, prompt, PROMPT, &o, keep, &alone, NULL));
@@ -213,7 +214,8 @@ static void shifted_rows_are_computed_together(void)
             options[i].sampler.temperature = turn == 1 ? 1 : 0;
             options[i].seed = 7 + (uint64_t)i;
             options[i].prompt_cache = turn == 2 ? cache : NULL;
-            requests[i] = (weft_generate_request){{prompt + i, lengths[i]}, &options[i]};
+            requests[i] =
+                (weft_generate_request){.prompt = {prompt + i, lengths[i]}, .options = &options[i]};
         }
         check_together(model, requests, N, 0);
     }
@@ -243,7 +245,8 @@ static void rows_grow_beyond_the_switch_of_longrope(void)
             options[i].logprobs = false;
             options[i].sampler.temperature = turn >= 3 ? 1 : 0; /* greedy: steps run ahead */
             options[i].seed = 7 + (uint64_t)i;
-            requests[i] = (weft_generate_request){{prompt + i, lengths[i]}, &options[i]};
+            requests[i] =
+                (weft_generate_request){.prompt = {prompt + i, lengths[i]}, .options = &options[i]};
         }
         check_together(model, requests, N, pieces[turn % 3]);
     }

@@ -112,9 +112,9 @@ static void other_ways_give_the_same(void)
     alone.n = held.n < alone.n ? held.n : alone.n; /* it may have stopped */
     check_same(&held, &alone, 0);
     weft_running_batch *b = NULL;
-    const weft_generate_request request = {{prompt, N}, &basic},
-                                other = {{prompt, N - 1},
-                                         &(weft_generate_options){.max_tokens = 9}};
+    const weft_generate_options few = {.max_tokens = 9};
+    const weft_generate_request request = {.prompt = {prompt, N}, .options = &basic},
+                                other = {.prompt = {prompt, N - 1}, .options = &few};
     CHECK_OK(weft_running_batch_new(model, tokenizer, NULL, &b));
     CHECK_OK(weft_running_batch_add(b, &request, collect, &batched, &rows[0]));
     CHECK_OK(weft_running_batch_add(b, &other, NULL, NULL, &rows[1]));

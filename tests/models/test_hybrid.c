@@ -166,7 +166,7 @@ static void texts_of_a_batch_are_their_own(const char *family)
     for (int i = 0; i < 3; i++) {
         write_text(ids[i], PROMPT, i);
         prompts[i] = (weft_prompt){ids[i], (size_t)(PROMPT - 9 * i)};
-        requests[i] = (weft_generate_request){prompts[i], &o};
+        requests[i] = (weft_generate_request){.prompt = prompts[i], .options = &o};
     }
     CHECK_OK(weft_generate_batch(model, NULL, requests, 3, NULL, NULL, NULL, rows));
     /* Padded on the right, in pieces: what stands behind a text changes nothing in it. */

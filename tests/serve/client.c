@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tests/check.h"
+#include "weft/adapter.h"
 #include "weft/batch.h"
 #include "weft/memory.h"
 
@@ -51,6 +52,12 @@ serve_server *client_server(serve_options options)
 
 char *client_alone(const char *prompt, const weft_generate_options *options)
 {
+    return client_alone_with(NULL, prompt, options);
+}
+
+char *client_alone_with(const char *adapter, const char *prompt,
+                        const weft_generate_options *options)
+{
     serve_model m = {0};
     int32_t *ids = NULL;
     size_t n = 0;
@@ -58,9 +65,10 @@ char *client_alone(const char *prompt, const weft_generate_options *options)
     weft_generated_row row = {0};
     const char *folder = check_source("examples/storyteller");
     if (CHECK_OK(load((void *)folder, &m)) &&
+        (adapter == NULL || CHECK_OK(weft_adapter_load(m.model, adapter, NULL))) &&
         CHECK_OK(weft_tokenizer_encode(m.tokenizer, prompt, strlen(prompt),
                                        WEFT_TOKENIZER_ADD_SPECIAL, &ids, &n))) {
-        const weft_generate_request request = {{ids, n}, options};
+        const weft_generate_request request = {.prompt = {ids, n}, .options = options};
         CHECK_OK(weft_generate_batch(m.model, m.tokenizer, &request, 1, NULL, NULL, NULL, &row));
         text = weft_strdup(row.text);
     }

@@ -39,6 +39,9 @@ char *client_event(char *at, char **data);
 
 /* The text that the storyteller continues a prompt with, alone; the caller frees it. */
 char *client_alone(const char *prompt, const weft_generate_options *options);
+/* The same with an adapter; NULL: none. */
+char *client_alone_with(const char *adapter, const char *prompt,
+                        const weft_generate_options *options);
 
 /* The value of a metric, or -1. */
 double client_metric(int port, const char *name);

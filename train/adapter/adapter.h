@@ -139,6 +139,13 @@ weft_status weft__adapter_add_eos(weft_model *model, const char *folder);
 weft_status weft__adapters_gather_text(const char *model, const char *adapters, const char *out,
                                        weft__folder *f);
 
+/* ---- set.c ---------------------------------------------------------------------------------- */
+
+/* weft_adapter_load, for an adapter that will be removed again: WEFT_UNSUPPORTED for fully trained
+ * modules and for rows of tokens. */
+weft_status weft__adapter_load_removable(weft_model *model, const char *path,
+                                         const weft_adapter_options *options);
+
 /* ---- pattern.c ------------------------------------------------------------------------------ */
 
 /* Reads member `name`, an object that maps regular expressions to numbers, and checks all of them.

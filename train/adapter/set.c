@@ -6,6 +6,7 @@
 #include "core/failure.h"
 #include "core/list.h"
 #include "models/convert/convert.h"
+#include "models/generation.h"
 #include "nn/lora.h"
 #include "nn/tokens.h"
 #include "train/adapter/adapter.h"
@@ -116,22 +117,35 @@ static weft_status keep_arrays(weft__adapter_list *list)
     return status;
 }
 
+weft_status weft__adapter_load_removable(weft_model *model, const char *path,
+                                         const weft_adapter_options *options)
+{
+    weft_module *tree = weft_model_module(model);
+    weft_status status = check_whole(path);
+    if (status == WEFT_OK)
+        status = weft_adapter_load(model, path, options);
+    if (status != WEFT_OK)
+        return status;
+    status = weft_nn_visit_modules(tree, refuse_tokens, (void *)path);
+    if (status != WEFT_OK) {
+        weft_nn_lora_remove(tree);
+        weft__adapter_count_tokens(model);
+    }
+    return status;
+}
+
 static weft_status read_member(weft_adapters *set, const char *path, member *out)
 {
     weft_module *tree = weft_model_module(set->model);
-    weft_status status = check_whole(path);
-    if (status == WEFT_OK)
-        status = weft_adapter_load(set->model, path, &(weft_adapter_options){.dtype = set->dtype});
+    const weft_adapter_options options = {.dtype = set->dtype};
+    weft_status status = weft__adapter_load_removable(set->model, path, &options);
     if (status != WEFT_OK)
         return status;
     weft_scope_open();
-    status = weft_nn_visit_modules(tree, refuse_tokens, (void *)path);
-    if (status == WEFT_OK)
-        status = weft__adapter_list_of(tree, &out->list);
+    status = weft__adapter_list_of(tree, &out->list);
     const weft_status kept = keep_arrays(&out->list);
     weft_scope_close(NULL);
     weft_nn_lora_remove(tree);
-    weft__adapter_count_tokens(set->model);
     return status == WEFT_OK ? kept : status;
 }
 
@@ -222,6 +236,27 @@ weft_status weft_adapters_use(weft_adapters *set, const double *weights)
     }
     weft_scope_close(NULL);
     weft__adapter_list_free(&sum);
+    return status;
+}
+
+/* ---- a bank --------------------------------------------------------------------------------- */
+
+weft_status weft_adapter_load_member(weft_model *model, const char *path,
+                                     const weft_adapter_options *options, weft_nn_lora_bank *bank,
+                                     weft_nn_lora_member **out, int32_t *eos)
+{
+    int n = 0, now = 0;
+    *out = NULL;
+    *eos = -1;
+    weft_nn_lora_bank_use(bank, NULL);
+    (void)weft_model_eos(model, &n);
+    weft_status status = weft__adapter_load_removable(model, path, options);
+    if (status == WEFT_OK)
+        status = weft_nn_lora_bank_take(bank, out);
+    const int32_t *ids = weft_model_eos(model, &now);
+    if (status == WEFT_OK && now > n)
+        *eos = ids[n]; /* a tokenizer has one */
+    weft__model_keep_eos(model, n);
     return status;
 }
 
