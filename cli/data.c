@@ -8,6 +8,7 @@
 #include "cli/data_show.h"
 #include "cli/shared.h"
 #include "cli/train.h"
+#include "weft/task.h"
 
 #define AT(field) .offset = offsetof(data_values, field)
 
@@ -59,7 +60,8 @@ static const cli_option options[] = {
      AT(objective),
      .help =
          "what is trained, as in weft train: preference pairs for dpo, orpo and simpo, labelled "
-         "completions for kto, with --task embed texts for ranking, triplet, cosent and cosine"},
+         "completions for kto, prompts for grpo, dapo, dr_grpo, gspo and rloo, with --task embed "
+         "texts for ranking, triplet, cosent and cosine"},
     {.name = "val-split",
      .kind = CLI_REAL,
      .value = "SHARE",
@@ -105,10 +107,32 @@ static weft_status show(const data_values *v, const data_found *found)
     return data_print_summary(v, found);
 }
 
+static bool has_rewards(const void *values)
+{
+    const data_values *v = values;
+    return train_objective_of(v->task, v->objective)->examples == WEFT_EXAMPLES_SCORED;
+}
+
 static const cli_rule rules[] = {
     {"json jsonl", NULL, "--json and --jsonl exclude each other"},
+    {"val-split !val-split=0", has_rewards, "this --objective has no validation"},
     TRAIN_TASK_RULES,
 };
+
+/* Of an objective with rewards: the prompts, of which completions are sampled. */
+static weft_status load_prompts(const data_values *v, const weft_dataset_options *common,
+                                data_found *found)
+{
+    weft_data_source sources[CLI_MOST];
+    weft_dataset_options o = *common;
+    cli_data_options(&v->source, &o);
+    weft_status status = cli_data_open(&v->source, sources);
+    if (status == WEFT_OK)
+        status = weft_dataset_load_prompts(sources, v->source.paths.n, found->tokenizer, &o,
+                                           &found->data);
+    cli_data_release(sources, v->source.paths.n);
+    return status;
+}
 
 /* Reads the data and prints what was found. */
 static weft_status load_and_show(const data_values *v, const char *path, const weft_chat *chat,
@@ -137,7 +161,9 @@ static weft_status load_and_show(const data_values *v, const char *path, const w
                            cli_is_set(&cli_data, &v->given, cli_option_named(&cli_data, "length")),
                            v->length);
     }
-    if (status == WEFT_OK)
+    if (status == WEFT_OK && o.examples == WEFT_EXAMPLES_SCORED)
+        status = load_prompts(v, &o, found);
+    else if (status == WEFT_OK)
         status = cli_data_load(&v->source, found->tokenizer, &o, v->val_split, &found->data,
                                &found->validation);
     if (status == WEFT_OK)

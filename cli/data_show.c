@@ -115,7 +115,8 @@ static const char *side_of(const weft_dataset *d, int64_t i)
         [WEFT_EXAMPLES_SINGLE] = {"", ""},
         [WEFT_EXAMPLES_LABELLED] = {", undesirable", ", desirable"},
         [WEFT_EXAMPLES_PAIRS] = {", rejected", ", chosen"},
-        [WEFT_EXAMPLES_SCORED] = {"", ""}};
+        [WEFT_EXAMPLES_SCORED] = {"", ""},
+        [WEFT_EXAMPLES_PROMPTS] = {", prompt", ", prompt"}};
     return sides[info.examples][weft_dataset_is_desirable(d, i)];
 }
 

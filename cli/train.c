@@ -18,7 +18,7 @@ static int64_t updates(const train_values *v, const train_run *r)
         return iterations *
                (int64_t)ceil(v->trainer.epochs * (double)batches / (double)v->trainer.accumulate -
                              1e-9);
-    if (v->completions != NULL)
+    if (train_has_rewards(v))
         return iterations * epoch;
     if (v->batches != NULL || epoch >= LEAST)
         return epoch;
@@ -51,6 +51,7 @@ static weft_trainer_options trainer_options(const train_values *v, train_run *r)
     weft_trainer_options o = v->trainer;
     o.objective = train_objective(v);
     o.objective_options = train_objective_options(v, r);
+    o.sampling = train_samples(v) ? &r->sampling : NULL;
     o.steps = updates(v, r);
     o.optimizer = train_optimizer(v);
     o.optimizer_options = r->optimizer_options;
@@ -167,6 +168,8 @@ static int run_with(const train_values *v)
     weft_labels_free(&r.labels);
     weft_embed_settings_free(&r.embed);
     weft_chat_free(r.chat);
+    weft_rewards_free(r.rewards);
+    weft_free(r.stop);
     weft_model_free(r.model);
     train_free_samples(&r);
     weft_free(r.optimizer_options);

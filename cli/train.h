@@ -33,6 +33,10 @@ typedef struct train_values {
     int64_t val_every, batch_size, length, warmup;
     const char *labels, *dimensions;
     embed_choice embed;
+    cli_texts rewards;          /* their descriptions */
+    const char *reward_weights; /* NULL: 1 each */
+    double reward_seconds;
+    weft_sampling sampling; /* as the options say; train_rewards.c adds what depends on the run */
     int optimizer, train_on, objective, task;
     bool pack, json, dry_run;
     cli_given given;
@@ -53,11 +57,15 @@ typedef struct train_run {
     void *optimizer_options; /* the struct of the optimizer's type */
     char path[4096];         /* path of the model */
     weft_model *model;
-    char *text_path;                    /* location of the tokenizer's files; NULL: not opened */
-    weft_tokenizer *tokenizer;          /* NULL with --batches */
-    weft_labels labels;                 /* labels for --task classify */
-    weft_embed_settings embed;          /* settings for --task embed */
-    weft_chat *chat;                    /* NULL: the model has no chat template */
+    char *text_path;           /* location of the tokenizer's files; NULL: not opened */
+    weft_tokenizer *tokenizer; /* NULL with --batches */
+    weft_labels labels;        /* labels for --task classify */
+    weft_embed_settings embed; /* settings for --task embed */
+    weft_chat *chat;           /* NULL: the model has no chat template */
+    weft_rewards *rewards;     /* NULL: completions are not sampled */
+    double reward_weights[CLI_MOST];
+    int32_t *stop; /* ends turns of the chat template; NULL: the model's ids */
+    weft_sampling sampling;
     weft_dataset *data, *validation;    /* NULL: none */
     weft_dataset_info data_info;        /* information about `data` */
     bool validation_given;              /* `validation` is not split from `data` */
@@ -208,6 +216,14 @@ const weft_objective *train_objective(const train_values *v);
 bool train_needs_whole_batches(const train_values *v);
 /* Whether the objective is one with rewards. */
 bool train_has_rewards(const train_values *v);
+/* Whether completions of prompts are sampled. */
+bool train_samples(const train_values *v);
+/* The completions of a prompt. */
+int64_t train_group(const train_values *v);
+int64_t train_most_tokens(const train_values *v); /* of a completion */
+/* Opens the prompts and the rewards. */
+weft_status train_open_prompts(const train_values *v, train_run *r, const weft_dataset_options *o);
+void train_print_rewards(const train_values *v); /* prints a line of the plan */
 /* The field of an objective's options that an option of the command sets; NULL: none. */
 const weft_field *train_objective_field(const weft_objective *objective, const cli_option *option);
 /* Adds reference log-probabilities to the run's data if the objective needs them. */

@@ -68,6 +68,16 @@ static bool saves_rows_of_tokens(const void *values)
            (strstr(v->whole, "embed_tokens") || strstr(v->whole, "lm_head"));
 }
 
+/* Options of completions that are sampled, and options that are not. */
+#define TRAIN_WITH_REWARD(WHEN, NAME)                                                              \
+    {                                                                                              \
+        WHEN, NULL, "--" NAME " is for --data with prompts and --reward"                           \
+    }
+#define TRAIN_NOT_WITH_REWARD(NAME)                                                                \
+    {                                                                                              \
+        "reward " NAME, NULL, "--" NAME " is not for --reward, whose data has only prompts"        \
+    }
+
 static const cli_rule rules[] = {
     {"resume overwrite", NULL, "--resume and --overwrite exclude each other"},
     {"resume", lacks_model, "--out has no run to continue, and MODEL to begin one is missing"},
@@ -77,11 +87,27 @@ static const cli_rule rules[] = {
     {"completions batches", NULL, "--completions and --batches exclude each other"},
     {"!data !batches !completions", NULL,
      "needs --data FILE, --batches FILE or --completions FILE"},
-    {"!completions", has_rewards, "this --objective needs --completions FILE"},
+    {"data !reward", has_rewards,
+     "this --objective needs --reward for the prompts of --data, or --completions FILE"},
     {"completions", has_no_rewards,
      "--completions is for --objective grpo, dapo, dr_grpo, gspo and rloo"},
-    {"completions val-split !val-split=0", NULL, "--completions has no validation"},
-    {"completions val-data", NULL, "--completions has no validation"},
+    {"reward", has_no_rewards, "--reward is for --objective grpo, dapo, dr_grpo, gspo and rloo"},
+    TRAIN_WITH_REWARD("completions reward", "reward"),
+    TRAIN_WITH_REWARD("!reward reward-weights", "reward-weights"),
+    TRAIN_WITH_REWARD("!reward reward-seconds", "reward-seconds"),
+    TRAIN_WITH_REWARD("!reward top-p", "top-p"),
+    TRAIN_WITH_REWARD("!reward min-p", "min-p"),
+    TRAIN_WITH_REWARD("!reward top-k", "top-k"),
+    TRAIN_WITH_REWARD("!reward sample-rows", "sample-rows"),
+    TRAIN_NOT_WITH_REWARD("pack"),
+    TRAIN_NOT_WITH_REWARD("mix"),
+    TRAIN_NOT_WITH_REWARD("token-cache"),
+    TRAIN_NOT_WITH_REWARD("train-on"),
+    TRAIN_NOT_WITH_REWARD("patience"),
+    {"reward", has_several_ranks, "--reward is for one process: completions are sampled there"},
+    {"val-split !val-split=0", has_rewards, "this --objective has no validation"},
+    {"val-data", has_rewards, "this --objective has no validation"},
+    {"val-every", has_rewards, "this --objective has no validation"},
     {"completions pack", NULL, "--pack is for --data: completions are not packed"},
     {"val-split !val-split=0 val-data", NULL, "--val-split is for --data without --val-data"},
     {"val-split !val-split=0 batches", NULL, "--val-split is for --data without --val-data"},

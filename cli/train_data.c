@@ -67,7 +67,7 @@ static weft_status open_batches(const train_values *v, train_run *r)
 bool train_splits_by_default(const train_values *v)
 {
     return isnan(v->val_split) && v->val_data == NULL && v->batches == NULL &&
-           v->completions == NULL;
+           !train_has_rewards(v);
 }
 
 /* Refuses options that need validation if the data was too small to hold some out by default. */
@@ -90,14 +90,12 @@ static weft_status open_completions(const train_values *v, train_run *r)
 {
     const weft_objective *objective = train_objective(v);
     const weft_objective_options *o = &v->trainer.objective_options;
-    const int64_t group =
-        o->num_generations > 0 ? o->num_generations : objective->defaults.num_generations;
     weft_status status = train_open_tokenizer(v, r);
     if (status == WEFT_OK)
         status = weft_dataset_load_completions(v->completions, objective, o, &r->data);
-    return status == WEFT_OK
-               ? weft_batches_new(r->data, v->batch_size * group, v->trainer.seed, &r->batches)
-               : status;
+    return status == WEFT_OK ? weft_batches_new(r->data, v->batch_size * train_group(v),
+                                                v->trainer.seed, &r->batches)
+                             : status;
 }
 
 weft_status train_open_data(const train_values *v, train_run *r)
@@ -120,6 +118,10 @@ weft_status train_open_data(const train_values *v, train_run *r)
                      : cli_load_template(r->path, v->init_adapter, &r->chat);
     o.chat = r->chat;
     o.tokenizer_path = r->text_path;
+    if (train_samples(v)) {
+        cli_data_options(&v->source, &o);
+        return status == WEFT_OK ? train_open_prompts(v, r, &o) : status;
+    }
     if (status == WEFT_OK)
         status = train_find_labels(v, r, &o);
     if (status == WEFT_OK)

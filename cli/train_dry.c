@@ -45,6 +45,8 @@ typedef struct dry_run {
     int64_t memory; /* bytes that the run needs */
     int64_t limit;  /* 0: unknown */
     measured update;
+    int64_t sampling_rows, sampling; /* completions sampled at a time, and the bytes that they need
+                                        beside the weights; 0: none are sampled */
 } dry_run;
 
 /* ---- sizes ---------------------------------------------------------------------------------- */
@@ -70,8 +72,24 @@ int64_t train_memory(const train_values *v)
     return device == 0 && limit == INT64_MAX ? 0 : device == 0 || limit < device ? limit : device;
 }
 
-static weft_status read_epoch(train_run *r, epoch_size *out)
+/* Of completions that are sampled the largest ones that the options allow. */
+static epoch_size epoch_of_prompts(const train_values *v, const train_run *r)
 {
+    const int64_t batches = weft_batches_count(r->batches), all = r->data_info.samples,
+                  prompts = v->batch_size < all ? v->batch_size : all;
+    epoch_size e = {.batches = batches, .unit = 1};
+    e.rows = prompts * train_group(v);
+    e.columns = r->data_info.longest + train_most_tokens(v) - 1;
+    e.tokens = batches * e.rows * e.columns;
+    return e;
+}
+
+static weft_status read_epoch(const train_values *v, train_run *r, epoch_size *out)
+{
+    if (train_samples(v)) {
+        *out = epoch_of_prompts(v, r);
+        return WEFT_OK;
+    }
     *out = (epoch_size){.batches = weft_batches_count(r->batches)};
     for (int64_t i = 0; i < out->batches; i++) {
         weft_batch batch;
@@ -129,8 +147,9 @@ static weft_status measure(const dry_run *d, weft_batch *batch, bool checkpoint,
     return status;
 }
 
-/* Measures the bytes that an update with n samples needs in addition to the optimizer state. */
-static weft_status probe(const dry_run *d, int n, int64_t columns, bool checkpoint, double *out)
+/* Measures an update with n samples of equal tokens. */
+static weft_status measure_samples(const dry_run *d, int n, int64_t columns, bool checkpoint,
+                                   measured *out)
 {
     const bool texts = d->o->objective->examples == WEFT_EXAMPLES_TEXTS;
     const int unit = d->epoch.packed_pairs ? 2 : (int)d->epoch.unit;
@@ -139,7 +158,6 @@ static weft_status probe(const dry_run *d, int n, int64_t columns, bool checkpoi
     float *weights = calloc((size_t)length, sizeof *weights);
     weft_sample *samples = calloc((size_t)(unit * n), sizeof *samples);
     weft_batch batch;
-    measured m = {0};
     weft_status status = WEFT_OK;
     if (ids == NULL || weights == NULL || samples == NULL) {
         status = weft_fail(WEFT_MEMORY, "train: out of memory for a sample");
@@ -151,13 +169,40 @@ static weft_status probe(const dry_run *d, int n, int64_t columns, bool checkpoi
     }
     if (status == WEFT_OK) {
         batch.texts = texts ? unit : 0;
-        status = measure(d, &batch, checkpoint, &m);
+        status = measure(d, &batch, checkpoint, out);
         weft_batch_free(&batch);
     }
     free(samples);
     free(weights);
     free(ids);
+    return status;
+}
+
+/* Measures the bytes that an update with n samples needs in addition to the optimizer state. */
+static weft_status probe(const dry_run *d, int n, int64_t columns, bool checkpoint, double *out)
+{
+    measured m = {0};
+    const weft_status status = measure_samples(d, n, columns, checkpoint, &m);
     *out = (double)(m.peak - m.after);
+    return status;
+}
+
+/* Computes what sampling needs: KV caches of full length, and logits in float32 with their copies
+ * for a draw. */
+static weft_status find_sampling(dry_run *d)
+{
+    enum { COPIES = 4 };
+    const int64_t rows = d->v->sampling.rows;
+    if (!train_samples(d->v))
+        return WEFT_OK;
+    d->sampling_rows = rows < d->epoch.rows ? rows : d->epoch.rows;
+    const weft_cache_options o = {
+        .max_context = d->epoch.columns + 1, .kv_bits = 32, .batch = d->sampling_rows};
+    weft_cache_plan plan;
+    const weft_status status = weft_model_plan_caches(d->r->model, &o, &plan);
+    d->sampling = plan.context_bytes + COPIES * d->sampling_rows *
+                                           weft_model_info_of(d->r->model)->vocab_size *
+                                           (int64_t)sizeof(float);
     return status;
 }
 
@@ -309,11 +354,11 @@ static weft_status print_json(const dry_run *d)
     const double epoch = epoch_seconds(d);
     printf("{\"parameters\": %lld, \"trainable\": %lld, \"memory\": {\"total\": %lld, "
            "\"limit\": %lld, \"weights\": %lld, \"trained\": %lld, \"optimizer\": %lld, "
-           "\"activations\": %lld, \"peak_memory\": %lld}, ",
+           "\"activations\": %lld, \"peak_memory\": %lld, \"sampling\": %lld}, ",
            (long long)weft_nn_count(tree, false), (long long)weft_nn_count(tree, true),
            (long long)d->memory, (long long)d->limit, (long long)d->weights, (long long)d->trained,
            (long long)optimizer_bytes(d), (long long)(d->update.peak - d->update.after),
-           (long long)d->update.peak);
+           (long long)d->update.peak, (long long)d->sampling);
     printf("\"largest_batch\": [%lld, %lld], \"micro_batch\": %lld, \"update_seconds\": %.6g, "
            "\"updates\": %lld, "
            "\"updates_per_epoch\": %lld, \"epoch_seconds\": %.6g, \"run_seconds\": %.6g, ",
@@ -353,11 +398,16 @@ static weft_status print_plain(const dry_run *d)
            cli_bytes(d->trained));
     printf("             optimizer %s, activations and gradients %s\n",
            cli_bytes(optimizer_bytes(d)), cli_bytes(d->update.peak - d->update.after));
+    if (d->sampling > 0)
+        printf("             sampling, before the update: %s for the KV caches and logits of %s "
+               "completions\n",
+               cli_bytes(d->sampling), cli_count(d->sampling_rows));
     printf("time       %.3g s for that update; an epoch: %s updates, about %s\n", d->update.seconds,
            cli_count(updates_per_epoch(d)), cli_time(epoch));
-    printf("           the run: %s updates, about %s, without validation and saving\n",
+    printf("           the run: %s updates, about %s, without validation and saving%s\n",
            cli_count(d->o->steps),
-           cli_time(epoch * (double)d->o->steps / (double)updates_per_epoch(d)));
+           cli_time(epoch * (double)d->o->steps / (double)updates_per_epoch(d)),
+           d->sampling > 0 ? ", and without sampling and rewards" : "");
     if (d->r->data == NULL)
         return WEFT_OK;
     const data_found found = found_of(d);
@@ -377,12 +427,19 @@ static weft_status print_plain(const dry_run *d)
 static weft_status measure_largest(dry_run *d)
 {
     weft_batch batch;
-    weft_status status = weft_batches_at(d->r->batches, d->epoch.largest, &batch);
-    if (status != WEFT_OK)
-        return status;
-    status = measure(d, &batch, d->o->checkpoint, &d->update);
-    weft_batch_free(&batch);
-    d->memory = d->mapped + d->update.peak;
+    weft_status status = WEFT_OK;
+    if (d->sampling > 0) {
+        status =
+            measure_samples(d, (int)d->epoch.rows, d->epoch.columns, d->o->checkpoint, &d->update);
+    } else {
+        status = weft_batches_at(d->r->batches, d->epoch.largest, &batch);
+        if (status != WEFT_OK)
+            return status;
+        status = measure(d, &batch, d->o->checkpoint, &d->update);
+        weft_batch_free(&batch);
+    }
+    const int64_t sampling = d->sampling > 0 ? d->update.after + d->sampling : 0;
+    d->memory = d->mapped + (sampling > d->update.peak ? sampling : d->update.peak);
     return status;
 }
 
@@ -434,8 +491,10 @@ static weft_status find_weights(const train_run *r, int64_t *weights, int64_t *t
 
 static weft_status find_sizes(dry_run *d)
 {
-    const weft_status status = find_weights(d->r, &d->weights, &d->trained, &d->mapped);
-    return status == WEFT_OK ? read_epoch(d->r, &d->epoch) : status;
+    weft_status status = find_weights(d->r, &d->weights, &d->trained, &d->mapped);
+    if (status == WEFT_OK)
+        status = read_epoch(d->v, d->r, &d->epoch);
+    return status == WEFT_OK ? find_sampling(d) : status;
 }
 
 weft_status train_dry_run(const train_values *v, train_run *r, const weft_trainer_options *options)

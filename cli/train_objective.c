@@ -39,6 +39,8 @@ static bool needs_reference(const train_values *v)
 {
     const weft_objective *o = train_objective(v);
     const double beta = v->trainer.objective_options.beta;
+    if (train_samples(v)) /* the trainer computes them of each batch */
+        return false;
     return train_has_rewards(v) ? (beta != 0 ? beta : o->defaults.beta) > 0
                                 : (o->columns & WEFT_COLUMN_REFERENCE) != 0;
 }

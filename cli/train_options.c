@@ -3,6 +3,7 @@
 
 #include "cli/commands.h"
 #include "cli/embed_options.h"
+#include "cli/reward_options.h"
 #include "cli/shared.h"
 #include "cli/train.h"
 
@@ -14,25 +15,6 @@
         .name = NAME, .kind = CLI_REAL, .value = "X", .low = 0, .high = CLI_ANY, AT(FIELD),        \
         .marks = CLI_ZERO | CLI_NEGATIVE | CLI_FIXED | CLI_OF_OBJECTIVE,                           \
         .help = "of kto: such completions count X times"                                           \
-    }
-
-/* Options of objectives with rewards. */
-#define TRAIN_POLICY_REAL(NAME, FIELD, HELP)                                                       \
-    {                                                                                              \
-        .name = NAME, .kind = CLI_REAL, .value = "X", .low = 0, .high = CLI_ANY,                   \
-        AT(trainer.objective_options.FIELD),                                                       \
-        .marks = CLI_ZERO | CLI_NEGATIVE | CLI_FIXED | CLI_OF_OBJECTIVE, .help = HELP              \
-    }
-#define TRAIN_POLICY_INT(NAME, FIELD, LOW, HIGH, HELP)                                             \
-    {                                                                                              \
-        .name = NAME, .kind = CLI_INT, .value = "N", .low = LOW, .high = HIGH,                     \
-        AT(trainer.objective_options.FIELD),                                                       \
-        .marks = CLI_ZERO | CLI_NEGATIVE | CLI_FIXED | CLI_OF_OBJECTIVE, .help = HELP              \
-    }
-#define TRAIN_POLICY_TEXT(NAME, WORDS, FIELD, HELP)                                                \
-    {                                                                                              \
-        .name = NAME, .kind = CLI_TEXT, .value = WORDS, AT(trainer.objective_options.FIELD),       \
-        .marks = CLI_FIXED | CLI_OF_OBJECTIVE, .help = HELP                                        \
     }
 
 static const char *optimizer_name(int i)
@@ -241,7 +223,9 @@ static const cli_option options[] = {
      .help = "the training objective. dpo, orpo and simpo need preference pairs (chosen, "
              "rejected, optional prompt); kto also accepts rows with prompt, completion and "
              "label. dpo and kto first compute reference log-probabilities. grpo, dapo, dr_grpo, "
-             "gspo and rloo read --completions. With --task embed: "
+             "gspo and rloo sample completions of the prompts in --data and compute their "
+             "--reward, or read "
+             "--completions. With --task embed: "
              "ranking (the default) takes the other texts of a batch as negatives, triplet needs "
              "one negative, cosent and cosine need pairs with a score"},
     {.name = "beta",
@@ -273,41 +257,8 @@ static const cli_option options[] = {
      .marks = CLI_ZERO | CLI_FIXED | CLI_OF_OBJECTIVE,
      .unset = "0",
      .help = "of dpo (robust DPO) and simpo: share of pairs labelled the wrong way; default: 0"},
-    TRAIN_POLICY_REAL(
-        "epsilon", epsilon,
-        "of grpo and its relatives: ratios are clipped at 1 - X, and at 1 + X without "
-        "--epsilon-high; default: 0.2, of gspo 3e-4"),
-    TRAIN_POLICY_REAL("epsilon-high", epsilon_high,
-                      "of these: ratios are clipped at 1 + X; default: --epsilon, of dapo 0.28, of "
-                      "gspo 4e-4"),
-    TRAIN_POLICY_REAL(
-        "delta", delta,
-        "of these: the largest ratio where clipping does not apply, above 1; 0: none"),
-    TRAIN_POLICY_REAL("temperature", temperature,
-                      "of these: that of the sampled completions; default: 1"),
-    TRAIN_POLICY_INT("num-generations", num_generations, 2, 1 << 20,
-                     "of these: completions of a prompt; default: 8, of rloo 2"),
-    TRAIN_POLICY_INT("num-iterations", num_iterations, 1, 1 << 20,
-                     "of these: consecutive updates on the same completions; default: 1"),
-    TRAIN_POLICY_INT("max-completion-length", max_completion_length, 1, 1 << 24,
-                     "of these: most tokens of a completion, and the divisor of dr_grpo; default: "
-                     "512"),
-    TRAIN_POLICY_INT("mask-truncated", mask_truncated, 0, 1,
-                     "of these: 1: completions that were cut off do not count in the loss; "
-                     "default: 0, of dapo 1"),
-    TRAIN_POLICY_TEXT(
-        "loss-type", "dapo|grpo|dr_grpo|bnpo", loss_type,
-        "of these: the mean over tokens, the mean of completions' means, the sum by "
-        "--max-completion-length, or the mean of batches' means over tokens; default: "
-        "dapo, of dr_grpo dr_grpo, of gspo and rloo grpo"),
-    TRAIN_POLICY_TEXT("importance", "token|sequence|sum", importance,
-                      "of these: a ratio for each token, or for each completion from the mean or "
-                      "the sum of its tokens; default: token, of gspo sequence, of rloo sum"),
-    TRAIN_POLICY_TEXT(
-        "scale-rewards", "group|batch|none|leave-one-out", scale_rewards,
-        "of these: advantages are divided by the standard deviation of their group or "
-        "update, or not, or are the difference from the other completions' mean; "
-        "default: group, of dr_grpo none, of rloo leave-one-out"),
+    TRAIN_POLICY_OPTIONS,
+    TRAIN_REWARD_OPTIONS,
     {.name = "lr",
      .kind = CLI_REAL,
      .value = "X",

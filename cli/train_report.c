@@ -18,7 +18,14 @@ static void print_examples(const weft_dataset_info *info)
                 info->scored ? " and a score" : "", cli_count(info->tokens - info->samples));
         return;
     }
-    fprintf(stderr, "%s %s%s", cli_count(n), pairs ? "pair" : "sample", n == 1 ? "" : "s");
+    const char *what = pairs                                     ? "pair"
+                       : info->examples == WEFT_EXAMPLES_PROMPTS ? "prompt"
+                                                                 : "sample";
+    fprintf(stderr, "%s %s%s", cli_count(n), what, n == 1 ? "" : "s");
+    if (info->examples == WEFT_EXAMPLES_PROMPTS) {
+        fprintf(stderr, ", %s tokens\n", cli_count(info->tokens));
+        return;
+    }
     fprintf(stderr, ", %s tokens, %s in the loss\n", cli_count(info->tokens),
             cli_count(info->targets));
 }
@@ -71,6 +78,7 @@ void train_print_plan(const train_values *v, const train_run *r, const weft_trai
             weft_model_family_of(r->model)->model_type, cli_count(v->full ? all : all - trained));
     train_print_adapter(v, r);
     print_data(v, r);
+    train_print_rewards(v);
     if (v->place.gpu_layers != CLI_ABSENT) {
         int64_t layers = weft_model_info_of(r->model)->n_layers, n = v->place.gpu_layers;
         fprintf(stderr, "place   %s of %s layers%s on %s, the rest on cpu\n",

@@ -64,7 +64,7 @@ static weft_status generate(train_run *r, const char *prompt, weft_train_sample 
         status = weft_generate(r->model, r->tokenizer, ids, n, &o, append, &text, NULL);
     weft_free(ids);
     weft_free(end);
-    *sample = (weft_train_sample){all, text};
+    *sample = (weft_train_sample){.prompt = all, .text = text};
     return status;
 }
 

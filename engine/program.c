@@ -6,10 +6,10 @@
 
 #include "core/clock.h"
 #include "core/failure.h"
+#include "core/io/child.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "core/options.h"
-#include "engine/child.h"
 #include "engine/engine.h"
 #include "engine/program.h"
 #include "weft/memory.h"

@@ -112,12 +112,13 @@ static weft_status finish_step(weft__row *const *rows, const size_t *which, size
 
 /* ---- prompts -------------------------------------------------------------------------------- */
 
-/* New sequences whose prompts are processed together. */
+/* New sequences whose prompts are processed together. Equal prompts are processed once. */
 typedef struct arrival {
     weft_running_batch *b;
-    const size_t *places; /* rows of all new sequences */
-    const weft_prompt *prompts;
-    const size_t *order; /* indices of those processed together */
+    const size_t *places, *of; /* (n): the rows of all new sequences, and the prompts of each */
+    size_t n;
+    const weft_prompt *prompts; /* different ones */
+    const size_t *order;        /* indices of those processed together */
     size_t G;
     weft_cache **caches;
 } arrival;
@@ -139,18 +140,21 @@ static weft_status arrive(void *context, weft_array *hidden, int64_t from)
     const arrival *a = context;
     weft_running_batch *b = a->b;
     weft_array *logits = weft__rows_last_logits(b->model, a->prompts, a->order, a->G, hidden, from);
-    weft__row **rows = weft_malloc(a->G * sizeof(weft__row *));
-    size_t *which = weft_malloc(a->G * sizeof *which);
+    weft__row **rows = weft_malloc((a->n + 1) * sizeof(weft__row *));
+    size_t *which = weft_malloc((a->n + 1) * sizeof *which), n = 0;
     weft_status status = rows && which ? WEFT_OK : weft__out_of_memory("generate", NULL);
-    for (size_t g = 0; status == WEFT_OK && g < a->G; g++) {
-        const size_t place = a->places[a->order[g]];
-        rows[g] = &b->rows[place];
-        rows[g]->run.generator->reading = false;
-        which[g] = g;
-        status = put_row(b, place, a->caches, g);
+    for (size_t g = 0; g < a->G; g++) {
+        for (size_t i = 0; status == WEFT_OK && i < a->n; i++) {
+            if (a->of[i] != a->order[g])
+                continue;
+            rows[n] = &b->rows[a->places[i]];
+            rows[n]->run.generator->reading = false;
+            which[n++] = g;
+            status = put_row(b, a->places[i], a->caches, g);
+        }
     }
     if (status == WEFT_OK)
-        status = finish_step(rows, which, a->G, logits, weft__batch_argmax(logits));
+        status = finish_step(rows, which, n, logits, weft__batch_argmax(logits));
     weft_free(rows);
     weft_free(which);
     return status;
@@ -244,15 +248,39 @@ static bool reads_alone(const weft_running_batch *b, const weft__row *row)
     return g->options.prompt_cache || g->n_text > weft__rows_budget(&b->options.batch);
 }
 
+/* After a failure: fails the sequences whose prompts were processed, or the first one. */
+static void fail_arrival(const arrival *a, size_t place, weft_status status)
+{
+    for (size_t g = 0; status != WEFT_OK && g < a->G; g++) {
+        for (size_t i = 0; a->order && i < a->n; i++) {
+            weft__row *row = &a->b->rows[a->places[i]];
+            if (a->of[i] == a->order[g] && row->live)
+                weft__row_fail(row, status);
+        }
+        if (a->order == NULL && a->b->rows[place].live)
+            weft__row_fail(&a->b->rows[place], status);
+    }
+}
+
+/* The index of a prompt among n others, or n. */
+static size_t find_prompt(const weft_prompt *prompts, size_t n, const weft_generator *g)
+{
+    size_t i = 0;
+    while (i < n && (prompts[i].n != (size_t)g->n_text ||
+                     memcmp(prompts[i].ids, g->text, prompts[i].n * sizeof *g->text) != 0))
+        i++;
+    return i;
+}
+
 /* Processes the prompt of a row together with others that are at most as long and have the same
- * adapter; returns the number
- * of tokens. */
+ * adapter; returns the number of tokens. */
 static int64_t read_together(weft_running_batch *b, size_t place)
 {
-    size_t *places = weft_malloc(b->places * sizeof *places), *order = NULL, n = 0, left = 0;
+    size_t *places = weft_malloc(2 * b->places * sizeof *places);
+    size_t *of = places ? places + b->places : NULL, *order = NULL, n = 0, left = 0;
     weft_prompt *prompts = weft_malloc(b->places * sizeof *prompts);
     const int64_t longest = b->rows[place].run.generator->n_text;
-    arrival a = {.b = b, .places = places, .prompts = prompts, .G = 1};
+    arrival a = {.b = b, .places = places, .of = of, .prompts = prompts, .G = 1};
     weft_status status = places && prompts ? WEFT_OK : weft__out_of_memory("generate", NULL);
     for (size_t i = 0; status == WEFT_OK && i < b->places; i++) {
         const weft__row *row = &b->rows[(place + i) % b->places]; /* `place` is the first */
@@ -260,8 +288,10 @@ static int64_t read_together(weft_running_batch *b, size_t place)
         if (!reads(row) || reads_alone(b, row) || g->n_text > longest ||
             row->adapter != b->rows[place].adapter)
             continue;
-        prompts[n] = (weft_prompt){g->text, (size_t)g->n_text};
-        places[n++] = (size_t)(row - b->rows);
+        of[a.n] = find_prompt(prompts, n, g);
+        places[a.n] = (size_t)(row - b->rows);
+        if (of[a.n++] == n)
+            prompts[n++] = (weft_prompt){g->text, (size_t)g->n_text};
     }
     if (status == WEFT_OK)
         status = weft__rows_order(prompts, NULL, n, &order, &left);
@@ -270,11 +300,7 @@ static int64_t read_together(weft_running_batch *b, size_t place)
         a.G = weft__rows_together(b->model, prompts, order, left, &b->options.batch);
         status = begin_some(&a);
     }
-    for (size_t g = 0; status != WEFT_OK && g < a.G; g++) {
-        weft__row *row = &b->rows[order ? places[order[g]] : place];
-        if (row->live)
-            weft__row_fail(row, status);
-    }
+    fail_arrival(&a, place, status);
     weft_free(order);
     weft_free(places);
     weft_free(prompts);

@@ -78,7 +78,11 @@ static weft_status draw_on_default_device(weft_generator *g, weft_array *logits)
     if (status == WEFT_OK)
         status = weft_set(&g->token, token);
     if (status == WEFT_OK && g->options.logprobs) {
-        weft_array *all = weft_log_softmax(weft_astype(logits, WEFT_FLOAT32), -1);
+        const double temperature = g->options.sampler.temperature;
+        weft_array *x = weft_astype(logits, WEFT_FLOAT32);
+        if (g->options.scaled_logprobs && temperature > 0)
+            x = weft_scale(x, 1 / temperature);
+        weft_array *all = weft_log_softmax(x, -1);
         status = weft_set(&g->logprob, with_top(g, all, weft_take_along_axis(all, column, -1)));
     }
     if (status == WEFT_OK)

@@ -30,6 +30,8 @@ const weft__column weft__columns[WEFT__COLUMNS] = {
            "log-probabilities before the first update on the batch"),
     COLUMN(ref, FLOAT32, "BL", WEFT__OBJECTIVE, 0, WEFT_COLUMN_REF,
            "reference log-probabilities of tokens (weft_dataset_add_reference)"),
+    COLUMN(sampled, FLOAT32, "BL", WEFT__OBJECTIVE, 0, WEFT_COLUMN_SAMPLED,
+           "the sampler's log-probabilities of tokens (weft_dataset_load_completions)"),
 };
 
 #undef COLUMN
@@ -108,7 +110,7 @@ unsigned weft__dataset_columns(const weft_dataset *d)
 {
     const bool scored = d->info.examples == WEFT_EXAMPLES_SCORED;
     return (d->reference ? scored ? WEFT_COLUMN_REF : WEFT_COLUMN_REFERENCE : 0U) |
-           (scored ? WEFT_COLUMN_ADVANTAGES : 0U) |
+           (scored ? WEFT_COLUMN_ADVANTAGES : 0U) | (d->sampled ? WEFT_COLUMN_SAMPLED : 0U) |
            (d->info.examples == WEFT_EXAMPLES_LABELLED || d->info.scored ? WEFT_COLUMN_LABELS : 0U);
 }
 
@@ -116,9 +118,9 @@ unsigned weft__dataset_columns(const weft_dataset *d)
 static weft_status check_kind(const weft_objective *o, const char *where, weft_examples examples,
                               int64_t texts, unsigned has)
 {
-    static const char *const kinds[] = {"single samples", "labelled completions",
-                                        "preference pairs", "completions with rewards",
-                                        "texts to be compared"};
+    static const char *const kinds[] = {"single samples",       "labelled completions",
+                                        "preference pairs",     "completions with rewards",
+                                        "texts to be compared", "prompts"};
     if (examples != o->examples)
         return weft_fail(WEFT_INVALID, "objective %s: %s: expected %s, got %s", o->name, where,
                          kinds[o->examples], kinds[examples]);
@@ -138,6 +140,9 @@ static weft_status check_kind(const weft_objective *o, const char *where, weft_e
 
 weft_status weft__objective_check_data(const weft_objective *objective, const weft_dataset *data)
 {
+    if (data && data->info.examples == WEFT_EXAMPLES_PROMPTS &&
+        objective->examples == WEFT_EXAMPLES_SCORED)
+        return WEFT_OK; /* completions are sampled */
     return data ? check_kind(objective, "data", data->info.examples, data->info.texts,
                              weft__dataset_columns(data))
                 : check_kind(objective, "data", WEFT_EXAMPLES_SINGLE, 0, 0);

@@ -5,7 +5,7 @@
 
 #include "weft/train.h"
 
-enum { WEFT__COLUMNS = 12, WEFT__MOST_TEXTS = 64 /* in an example */ };
+enum { WEFT__COLUMNS = 13, WEFT__MOST_TEXTS = 64 /* in an example */ };
 
 /* Which batches have a column. */
 typedef enum weft__column_rule {
@@ -40,7 +40,7 @@ extern const weft__column weft__columns[WEFT__COLUMNS];
 typedef struct weft__host_batch {
     weft__batch_sizes sizes;
     int32_t *tokens, *targets, *first, *positions, *pack, *unpack; /* NULL: absent */
-    float *weights, *reference, *labels, *advantages, *old, *ref;
+    float *weights, *reference, *labels, *advantages, *old, *ref, *sampled;
     bool weighted;    /* some weight is neither 0 nor 1 */
     weft_batch batch; /* its kind and counts */
 } weft__host_batch;

@@ -267,6 +267,11 @@ static void fill_columns(const weft_dataset *d, const int64_t *examples, int64_t
         memcpy(host->ref + e * host->sizes.L, d->reference + s->start,
                (size_t)(s->length - 1) * sizeof *host->ref);
     }
+    for (int64_t e = 0; host->sampled && e < n; e++) {
+        const weft__dataset_sample *s = &d->samples[examples[e]];
+        memcpy(host->sampled + e * host->sizes.L, d->sampled + s->start + 1,
+               (size_t)(s->length - 1) * sizeof *host->sampled);
+    }
 }
 
 weft_status weft__batch_of_examples(const weft_dataset *dataset, const int64_t *examples,

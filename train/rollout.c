@@ -15,6 +15,34 @@ int64_t weft__rollout_iterations(const weft_trainer *t)
                                                             : 1;
 }
 
+weft_status weft__rollout_check(const weft_trainer *t, const weft_dataset *d)
+{
+    const weft_sampling *s = t->o.sampling;
+    const bool prompts = d && d->info.examples == WEFT_EXAMPLES_PROMPTS;
+    const weft_objective_options *o = &t->o.objective_options;
+    if (prompts != (s != NULL))
+        return weft_fail(WEFT_INVALID, "trainer: sampling: expected %s",
+                         prompts ? "how to sample completions of the prompts"
+                                 : "prompts (weft_dataset_load_prompts)");
+    if (d && d->info.examples == WEFT_EXAMPLES_SCORED && d->group != o->num_generations)
+        return weft_fail(WEFT_INVALID,
+                         "trainer: num_generations: expected that of the data, %lld, got %lld",
+                         (long long)d->group, (long long)o->num_generations);
+    if (d && d->info.examples == WEFT_EXAMPLES_SCORED && d->temperature != o->temperature)
+        return weft_fail(WEFT_INVALID,
+                         "trainer: temperature: expected that of the data, %g, got %g",
+                         d->temperature, o->temperature);
+    if (!prompts)
+        return WEFT_OK;
+    if (s->tokenizer == NULL || s->reward == NULL || s->n_rewards < 1 || s->names == NULL ||
+        s->rows < 0 || s->n_stop < 0)
+        return weft_fail(WEFT_INVALID, "trainer: sampling: expected a tokenizer, rewards with "
+                                       "names, and numbers of at least 0");
+    if (weft_group_info_of(t->o.group).size > 1)
+        return weft_fail(WEFT_UNSUPPORTED, "trainer: sampling: several processes are unsupported");
+    return WEFT_OK;
+}
+
 /* ---- log-probabilities ---------------------------------------------------------------------- */
 
 /* Computes the log-probabilities (B, L) of a batch, in micro-batches. */
@@ -71,18 +99,53 @@ static weft_status penalize(const weft_trainer *t, const weft_batch *batch, cons
     return status;
 }
 
-/* Sets `old` and penalizes the rewards, as far as needed. */
+weft_status weft__rollout_keep_reference(weft_trainer *t)
+{
+    if (t->o.sampling == NULL || t->o.objective_options.beta == 0)
+        return WEFT_OK;
+    t->start = weft_calloc((size_t)t->slots.n, sizeof(weft_array *));
+    for (int i = 0; t->start && i < t->slots.n; i++)
+        t->start[i] = weft_keep(*t->slots.slots[i]);
+    return t->start ? WEFT_OK : weft__out_of_memory("trainer", "the reference policy");
+}
+
+/* Computes the log-probabilities of the reference policy: with the parameters of the start in place
+ * of the current ones. */
+static weft_status read_ref(const weft_trainer *t, const weft_batch *batch, float *out)
+{
+    const int n = t->slots.n;
+    weft_array **now = weft_calloc((size_t)n + 1, sizeof(weft_array *));
+    if (now == NULL)
+        return weft__out_of_memory("training", "the reference policy");
+    for (int i = 0; i < n; i++)
+        now[i] = weft_keep(*t->slots.slots[i]);
+    weft_status status = weft_update(t->slots.slots, t->start, n);
+    if (status == WEFT_OK)
+        status = read_old(t, batch, out);
+    const weft_status restored = weft_update(t->slots.slots, now, n);
+    for (int i = 0; i < n; i++)
+        weft_drop(now[i]);
+    weft_free(now);
+    return status == WEFT_OK ? restored : status;
+}
+
+/* Sets `old` and `ref` and penalizes the rewards, as far as needed. */
 static weft_status score(const weft_trainer *t, weft_batch *batch, double *rewards)
 {
     const weft_objective_options *o = &t->o.objective_options;
-    const bool penalty = weft__policy_penalizes_rewards(o);
+    const bool penalty = weft__policy_penalizes_rewards(o), needs_old = o->num_iterations > 1;
     const int64_t cells = weft_size(batch->tokens);
-    if (o->num_iterations == 1 && !penalty)
+    if (!needs_old && !penalty && t->start == NULL)
         return WEFT_OK;
     float *old = weft_calloc((size_t)cells + 1, sizeof *old);
-    weft_status status =
-        old ? read_old(t, batch, old) : weft__out_of_memory("training", "log-probabilities");
-    if (status == WEFT_OK)
+    weft_status status = old ? WEFT_OK : weft__out_of_memory("training", "log-probabilities");
+    if (status == WEFT_OK && t->start)
+        status = read_ref(t, batch, old);
+    if (status == WEFT_OK && t->start)
+        status = set_column(&batch->ref, old, weft_shape(batch->tokens));
+    if (status == WEFT_OK && (needs_old || penalty))
+        status = read_old(t, batch, old);
+    if (status == WEFT_OK && (needs_old || penalty))
         status = set_column(&batch->old, old, weft_shape(batch->tokens));
     if (status == WEFT_OK && penalty)
         status = penalize(t, batch, old, rewards);

@@ -2,14 +2,28 @@
 #ifndef WEFT_TRAIN_ROLLOUT_H
 #define WEFT_TRAIN_ROLLOUT_H
 
+#include "train/run/journal.h"
 #include "train/trainer.h"
 
 /* The number of consecutive updates on the same batches: 1 for objectives without rewards. */
 int64_t weft__rollout_iterations(const weft_trainer *trainer);
 
+/* Checks the options for sampling against the dataset of the batches. */
+weft_status weft__rollout_check(const weft_trainer *trainer, const weft_dataset *dataset);
+
+/* Samples the completions of n batches of prompts, from number `from` on, as a dataset in *out, or
+ * reads them from the journal (may be NULL), which gets those that it lacks.
+ * Batch b has its completions first[b] .. first[b + 1]. */
+weft_status weft__rollout_sample(weft_trainer *trainer, weft_batches *batches, int64_t from, int n,
+                                 weft__journal *journal, int64_t *first, weft_dataset **out);
+
+/* Keeps the trained parameters as the reference policy of sampled completions, if it is needed. */
+weft_status weft__rollout_keep_reference(weft_trainer *trainer);
+
 /* Prepares this rank's n batches of completions for their first update: sets the columns `old`, if
- * the updates or the rewards need it, and `advantages`. `first` has the first example of each batch
- * in the dataset. *report gets what is known of the rewards and completions of all ranks. */
+ * the updates or the rewards need it, `ref` of sampled completions, and `advantages`. `first` has
+ * the first example of each batch in the dataset. *report gets what is known of the rewards and
+ * completions of all ranks. */
 weft_status weft__rollout_prepare(weft_trainer *trainer, const weft_dataset *dataset,
                                   weft_batch *batches, const int64_t *first, int n,
                                   weft_policy_report *report);

@@ -295,6 +295,10 @@ void weft_trainer_free(weft_trainer *trainer)
     weft_optim_free(trainer->optimizer);
     weft_drop(trainer->row_rewards);
     drop_sums(trainer);
+    for (int i = 0; trainer->start && i < trainer->slots.n; i++)
+        weft_drop(trainer->start[i]);
+    weft_free(trainer->start);
+    weft_free(trainer->parts);
     weft_free(trainer->gradients);
     weft_free(trainer->sums);
     weft_free(trainer->sum_slots);
@@ -559,6 +563,8 @@ weft_status weft_trainer_step(weft_trainer *trainer, const weft_batch *batches, 
         p->equal_groups = trainer->policy.equal_groups;
         p->length = trainer->policy.length;
         p->truncated = trainer->policy.truncated;
+        p->parts = trainer->parts;
+        p->n_parts = trainer->parts ? trainer->o.sampling->n_rewards : 0;
     }
     return status;
 }

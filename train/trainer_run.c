@@ -4,7 +4,9 @@
 
 #include "core/buffer.h"
 #include "core/clock.h"
+#include "core/failure.h"
 #include "train/data/dataset.h"
+#include "train/examples.h"
 #include "train/parallel/parallel.h"
 #include "train/rollout.h"
 
@@ -18,7 +20,9 @@ typedef struct loop {
     weft__run *run;
     weft__plan plan;
     weft_batch *update;      /* (accumulate): the batches of one update, or of several */
-    int64_t *first_examples; /* (accumulate): scratch space of the latter */
+    int64_t *first_examples; /* (accumulate + 1): scratch space of the latter */
+    weft_dataset *sampled;   /* the completions of the batches; NULL: those of the data */
+    weft__journal *journal;  /* of sampled completions; NULL: none */
     bool stopping;           /* after the last update on the current batches */
     double began;
     double saved;           /* time of the last save, or of the start */
@@ -35,6 +39,26 @@ static void free_update(loop *l)
 {
     for (int64_t i = 0; i < l->t->o.accumulate; i++)
         weft_batch_free(&l->update[i]);
+    weft_dataset_free(l->sampled);
+    l->sampled = NULL;
+}
+
+/* Samples the completions of n batches of prompts, and makes batches of them. */
+static weft_status sample_batches(loop *l, int64_t from, int n)
+{
+    const int64_t *first = l->first_examples;
+    weft_status status =
+        weft__rollout_sample(l->t, l->batches, from, n, l->journal, l->first_examples, &l->sampled);
+    int64_t *examples = weft_calloc(l->sampled ? (size_t)first[n] + 1 : 1, sizeof *examples);
+    if (status == WEFT_OK && examples == NULL)
+        status = weft__out_of_memory("training", "the batches of an update");
+    for (int64_t i = 0; status == WEFT_OK && i < first[n]; i++)
+        examples[i] = i;
+    for (int b = 0; status == WEFT_OK && b < n; b++)
+        status = weft__batch_of_examples(l->sampled, examples + first[b], NULL,
+                                         (int)(first[b + 1] - first[b]), &l->update[b]);
+    weft_free(examples);
+    return status;
 }
 
 /* Whether an update is the last one on its batches. Checkpoints and stops wait for it, so they need
@@ -49,10 +73,14 @@ static weft_status make_batches(loop *l, int64_t from, int n)
 {
     const weft_dataset *data = weft__batches_dataset(l->batches);
     weft_status status = WEFT_OK;
-    for (int i = 0; status == WEFT_OK && i < n; i++) {
+    if (l->t->o.sampling)
+        status = sample_batches(l, from, n);
+    for (int i = 0; status == WEFT_OK && !l->t->o.sampling && i < n; i++) {
         status = weft_batches_at(l->batches, from + i, &l->update[i]);
         l->first_examples[i] = weft__batches_first(l->batches, from + i);
     }
+    if (l->sampled)
+        data = l->sampled;
     if (l->t->o.objective->examples != WEFT_EXAMPLES_SCORED)
         return status;
     status = weft_group_agree(l->t->o.group, status, NULL);
@@ -391,6 +419,8 @@ static weft_status begin_run(loop *l)
     weft_status status = weft__group_check_same(l->t, &l->plan, l->batches, l->validation);
     if (status == WEFT_OK)
         status = weft__run_open(l->t, &l->plan, l->batches, l->validation, &l->state, &l->run);
+    if (status == WEFT_OK && l->t->o.sampling && l->t->o.folder)
+        status = weft__journal_open(l->t->o.folder, l->t->o.resume, &l->journal);
     status = weft_group_agree(group, status, NULL);
     if (status == WEFT_OK)
         status = weft__group_share_state(l->t, &l->state);
@@ -412,6 +442,10 @@ static weft_status start(loop *l)
     const int64_t vocabulary = weft_model_info_of(l->t->model)->vocab_size;
     weft_status status =
         weft__objective_check_data(o->objective, weft__batches_dataset(l->batches));
+    if (status == WEFT_OK)
+        status = weft__rollout_check(l->t, weft__batches_dataset(l->batches));
+    if (status == WEFT_OK)
+        status = weft__rollout_keep_reference(l->t);
     if (status == WEFT_OK)
         status = weft__batches_check_ids(l->batches, vocabulary);
     if (status == WEFT_OK && l->validation)
@@ -435,7 +469,7 @@ static weft_status start(loop *l)
     if (status != WEFT_OK)
         return status;
     l->update = weft_calloc((size_t)o->accumulate, sizeof *l->update);
-    l->first_examples = weft_calloc((size_t)o->accumulate, sizeof *l->first_examples);
+    l->first_examples = weft_calloc((size_t)o->accumulate + 1, sizeof *l->first_examples);
     if (l->update == NULL || l->first_examples == NULL)
         return weft_fail(WEFT_MEMORY, "training: out of memory for an update of %lld batches",
                          (long long)o->accumulate);
@@ -466,6 +500,7 @@ weft_status weft_trainer_run(weft_trainer *trainer, weft_batches *batches,
         status = weft_group_agree(group, status, NULL);
     }
     weft__run_free(l.run);
+    weft__journal_free(l.journal);
     weft_rate_free(l.plan.factor);
     if (l.update)
         free_update(&l);

@@ -121,6 +121,9 @@ typedef struct weft_generate_options {
     /* With logprobs: also those of so many of the most probable tokens, at most
      * WEFT_TOP_LOGPROBS. WEFT_UNSUPPORTED with speculative decoding. */
     int64_t top_logprobs;
+    /* With logprobs: those of logits divided by the sampler's temperature. Ignored at temperature 0
+     * and with speculative decoding. */
+    bool scaled_logprobs;
     weft_cache_options cache; /* options of the KV caches (weft/cache.h) */
     /* Speculative decoding (Leviathan et al. 2023): `draft` (borrowed), a smaller model with the
      * same vocabulary, proposes draft_tokens (0: 4) tokens, which the model verifies in one step.

@@ -30,8 +30,9 @@ typedef enum weft_examples {
     WEFT_EXAMPLES_LABELLED,   /* a completion of a prompt that is desirable or not */
     WEFT_EXAMPLES_PAIRS,      /* a chosen and a rejected completion of one prompt */
     WEFT_EXAMPLES_SCORED,     /* a sampled completion with its reward, in groups of one prompt */
-    WEFT_EXAMPLES_TEXTS /* texts whose vectors are compared: an anchor, a positive, and perhaps
-                           negatives or a score */
+    WEFT_EXAMPLES_TEXTS,  /* texts whose vectors are compared: an anchor, a positive, and perhaps
+                             negatives or a score */
+    WEFT_EXAMPLES_PROMPTS /* prompts, for which the trainer samples completions with rewards */
 } weft_examples;
 
 /* Columns of a batch that only some objectives read; bits of a set. */
@@ -39,8 +40,9 @@ typedef enum weft_column {
     WEFT_COLUMN_REFERENCE = 1, /* reference log-probabilities of rows */
     WEFT_COLUMN_LABELS = 2,    /* whether examples are desirable; of texts, their scores */
     WEFT_COLUMN_ADVANTAGES = 4,
-    WEFT_COLUMN_OLD = 8, /* log-probabilities of tokens before the first update on them */
-    WEFT_COLUMN_REF = 16 /* reference log-probabilities of tokens */
+    WEFT_COLUMN_OLD = 8,     /* log-probabilities of tokens before the first update on them */
+    WEFT_COLUMN_REF = 16,    /* reference log-probabilities of tokens */
+    WEFT_COLUMN_SAMPLED = 32 /* log-probabilities of tokens that the sampler computed */
 } weft_column;
 
 /* Options of all objectives. Zero means the objective's default; where that is not zero, a number
@@ -151,6 +153,8 @@ WEFT_API extern const weft_objective weft_objective_rloo;
  *   prompt_ids, completion_ids   token ids, at least one each
  *   reward                       a number, or null: none
  *   truncated                    optional: whether the completion was cut off before its end
+ *   logprobs                     optional, in all lines or none: the sampler's log-probability of
+ *                                each id of the completion, at the objective's temperature
  * Each num_generations lines are a group, with equal prompts. The options are those of the
  * objective; others than num_generations, max_completion_length, mask_truncated and temperature are
  * not used here. Free *out with weft_dataset_free. WEFT_INVALID ("file:line: what") for malformed
@@ -165,6 +169,7 @@ WEFT_API extern const weft_objective weft_objective_rloo;
 WEFT_NODISCARD WEFT_API weft_status weft_dataset_load_completions(
     const char *path, const weft_objective *objective, const weft_objective_options *options,
     weft_dataset **out) WEFT_NONNULL(1, 2, 4);
+
 /* The following compare the vectors of texts (Reimers and Gurevych 2019).
  *
  * Ranking with the other texts of the batch as negatives (Henderson et al. 2017): -log of the
@@ -184,6 +189,12 @@ WEFT_API extern const weft_objective *const weft_objectives[];
 /* The objective with that name, a literal, or NULL without a message. */
 WEFT_API const weft_objective *weft_objective_named(const char *name);
 
+/* One of several rewards of completions: its mean and deviation; NaN: no completion has it. */
+typedef struct weft_reward_part {
+    const char *name;
+    double mean, std;
+} weft_reward_part;
+
 /* Of objectives with rewards: the completions of an update, and what the loss computes of them.
  * Means of kl and entropy are over tokens; those of ratio and the clipped shares over tokens, or
  * over completions unless the importance is "token". */
@@ -194,6 +205,11 @@ typedef struct weft_policy_report {
     double equal_groups;       /* share of groups without differences in their rewards */
     double length, truncated;  /* mean number of tokens; share of completions that were cut off */
     double kl, entropy, ratio, clipped_low, clipped_high; /* kl: 0 without beta */
+    double mismatch; /* mean over tokens of |old - the sampler's log-probability|; 0 without it */
+    /* Of sampled completions: each reward by name, over the completions that have it; owned by the
+     * trainer until the next update. */
+    const weft_reward_part *parts;
+    int n_parts;
 } weft_policy_report;
 
 /* Rewards of an update: means over chosen and rejected rows, the share of pairs whose chosen row

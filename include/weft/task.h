@@ -20,6 +20,8 @@ typedef struct weft_task_options {
     int64_t max_bad_rows; /* skipped with a warning; 0: the first one fails */
     int64_t most_rows;    /* only the first rows; 0: all */
     bool choices;         /* rows have "choices" */
+    bool prompts;         /* rows may lack an answer, which may be a number, and keep their JSON */
+    const char *system;   /* with prompts: the system text of rows without one; NULL: none */
 } weft_task_options;
 
 typedef struct weft_task_row {
@@ -32,6 +34,7 @@ typedef struct weft_task_row {
     char **texts;            /* (n_texts) accepted answers, or choices */
     int n_texts;
     int answer; /* index of the right choice */
+    char *json; /* with prompts: the row, a JSON object */
 } weft_task_row;
 
 typedef struct weft_task_rows {
@@ -45,7 +48,8 @@ typedef struct weft_task_rows {
  * A row has one of prompt, question, instruction, messages and conversations, with the members that
  * belong to it in training, and an "answer": a text or an array of texts. Without "answer", it is
  * that of the training row: completion, output or response, or the last message, which must be the
- * assistant's. With choices, a row has "choices", an array of two or more texts, and "answer": one
+ * assistant's. With `prompts` that message may be another's, and the row has no answer then. With
+ * choices, a row has "choices", an array of two or more texts, and "answer": one
  * of them or its index. In tables, an array is a cell with JSON.
  *
  * WEFT_INVALID ("file:line: what") for a malformed row and without rows; otherwise fails as
@@ -54,6 +58,16 @@ WEFT_NODISCARD WEFT_API weft_status weft_task_rows_load(const weft_data_source *
                                                         const weft_task_options *options,
                                                         weft_task_rows *out) WEFT_NONNULL(1, 4);
 WEFT_API void weft_task_rows_free(weft_task_rows *rows) WEFT_NONNULL(1);
+
+/* Loads prompts, for which weft_trainer_run samples completions (weft_trainer_options.sampling),
+ * from n sources: rows as above with `prompts`. A prompt is rendered by the options' chat template
+ * if training would do so, else it is a text with the tokenizer's special tokens. Of the options
+ * format, length (of a prompt; 0: 512), longer, max_bad_rows, chat, system and vocabulary are used.
+ * A longer prompt is WEFT_INVALID, or left out with WEFT_LONG_DROP. Fails as weft_task_rows_load.
+ * Free *out with weft_dataset_free; `tokenizer` is used during this call only. */
+WEFT_NODISCARD WEFT_API weft_status weft_dataset_load_prompts(
+    const weft_data_source *sources, int n, const weft_tokenizer *tokenizer,
+    const weft_dataset_options *options, weft_dataset **out) WEFT_NONNULL(1, 3, 5);
 
 /* Joins the texts of n sources: of files that are one text, and of rows with "text", each of which
  * ends a line. The caller frees *text with weft_free. Fails as weft_task_rows_load, also for rows

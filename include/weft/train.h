@@ -24,6 +24,7 @@
 #include "weft/objective.h"
 #include "weft/optim.h"
 #include "weft/probe.h"
+#include "weft/reward.h"
 #include "weft/tokenizer.h"
 
 #ifdef __cplusplus
@@ -269,9 +270,9 @@ typedef struct weft_batch {
     int64_t texts;         /* WEFT_EXAMPLES_TEXTS: the rows of each example */
     weft_array *reference; /* (B) float32: reference log-probabilities of the rows, or NULL */
     weft_array *labels;    /* (examples) float32; 1: desirable; the score of texts; or NULL */
-    weft_array *advantages, *old, *ref; /* or NULL: weft_dataset_load_completions */
-    double embedding_noise;             /* that of weft_model_call; initially 0: none */
-    double temperature;                 /* logits are divided by it; 0: 1 */
+    weft_array *advantages, *old, *ref, *sampled; /* or NULL: weft_dataset_load_completions */
+    double embedding_noise;                       /* that of weft_model_call; initially 0: none */
+    double temperature;                           /* logits are divided by it; 0: 1 */
     int64_t n_tokens; /* tokens read, without padding and the last token of each sample */
     double n_targets; /* sum of the targets' weights */
 } weft_batch;
@@ -388,6 +389,8 @@ WEFT_NODISCARD WEFT_API weft_status weft_curves_save(const char *path, const cha
 /* A prompt and the model's continuation. */
 typedef struct weft_train_sample {
     const char *prompt, *text;
+    bool rewarded; /* it is a completion with a reward */
+    double reward;
 } weft_train_sample;
 
 typedef struct weft_train_report {
@@ -407,7 +410,8 @@ typedef struct weft_train_report {
      * states it, what the process holds outside of arrays. */
     int64_t peak_memory;
     weft_reward_report rewards;
-    const weft_train_sample *samples; /* (n_samples): what the sampler generated */
+    /* (n_samples): what the sampler generated, else some completions with rewards. */
+    const weft_train_sample *samples;
     int n_samples;
 } weft_train_report;
 
@@ -423,8 +427,9 @@ typedef bool weft_train_callback(void *context, const weft_train_report *report)
 typedef struct weft_trainer_options {
     const weft_objective *objective; /* NULL: weft_objective_supervised */
     weft_objective_options objective_options;
-    int64_t steps;       /* updates; 0: as `epochs` requires */
-    double epochs;       /* 0: 1 */
+    const weft_sampling *sampling; /* borrowed; for a dataset of prompts, else NULL */
+    int64_t steps;                 /* updates; 0: as `epochs` requires */
+    double epochs;                 /* 0: 1 */
     int64_t accumulate;  /* batches per update, all targets weighted equally; 0: one per rank */
     int64_t micro_batch; /* samples computed at a time; 0: all, or what fits; below 0: all */
     double lr;           /* learning rate; 0: 1e-5 */
@@ -478,7 +483,7 @@ typedef struct weft_trainer_options {
     weft_evaluate_callback *validating;
     void *context;
     const weft_cancel *cancel; /* borrowed: stops the run after the update in progress or during
-                                  validation, as the callback does; may be NULL */
+                                  sampling and validation, as the callback does; may be NULL */
     const weft_probe *probe;   /* borrowed: gets a training event per update; may be NULL */
     weft_group *group;         /* borrowed: the ranks that train together; NULL: this process */
 } weft_trainer_options;

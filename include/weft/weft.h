@@ -52,6 +52,7 @@
 #include "weft/random.h"
 #include "weft/reduce.h"
 #include "weft/retrieval.h"
+#include "weft/reward.h"
 #include "weft/session.h"
 #include "weft/shape.h"
 #include "weft/state.h"

@@ -13,7 +13,8 @@ static weft_status sample(void *context, int64_t step, const weft_train_sample *
 {
     (void)context;
     (void)step;
-    static const weft_train_sample made[] = {{"<script>", "a \"quote\" & \x01 <b>"}, {"two", ""}};
+    static const weft_train_sample made[] = {
+        {.prompt = "<script>", .text = "a \"quote\" & \x01 <b>"}, {.prompt = "two", .text = ""}};
     *samples = made;
     *n = 2;
     return WEFT_OK;

@@ -191,6 +191,8 @@ static weft_status new_batches(const weft_dataset *dataset, int64_t batch_size, 
                          "batches: batch size: expected a multiple of the %lld completions of a "
                          "group, got %lld",
                          (long long)dataset->group, (long long)batch_size);
+    if (packed && dataset->info.examples == WEFT_EXAMPLES_PROMPTS)
+        return weft_fail(WEFT_UNSUPPORTED, "batches: prompts cannot be packed");
     if (packed && dataset->info.examples == WEFT_EXAMPLES_TEXTS)
         return weft_fail(WEFT_UNSUPPORTED, "batches: packing texts to be compared is unsupported");
     weft_batches *b = weft_calloc(1, sizeof *b);
@@ -352,20 +354,27 @@ static int gather_file(weft_batches *b, int64_t turn)
     return (int)b->batch_size;
 }
 
+weft_status weft__batches_examples(weft_batches *b, int64_t i, const int64_t **examples, int *rows)
+{
+    const int64_t epoch = i / b->count, turn = i % b->count;
+    const weft_status status = epoch != b->epoch ? draw_epoch(b, epoch) : WEFT_OK;
+    *rows = status == WEFT_OK ? gather_dataset(b, turn) : 0;
+    *examples = b->examples;
+    return status;
+}
+
 weft_status weft_batches_at(weft_batches *batches, int64_t i, weft_batch *out)
 {
+    const int64_t *examples;
+    int rows;
     *out = (weft_batch){0};
-    const int64_t epoch = i / batches->count, turn = i % batches->count;
-    if (batches->dataset && epoch != batches->epoch) {
-        const weft_status status = draw_epoch(batches, epoch);
-        if (status != WEFT_OK)
-            return status;
-    }
     if (batches->dataset == NULL)
-        return weft_batch_of_samples(batches->row, gather_file(batches, turn), out);
-    const int rows = gather_dataset(batches, turn);
-    return weft__batch_of_examples(batches->dataset, batches->examples,
-                                   batches->packed ? batches->row_start : NULL, rows, out);
+        return weft_batch_of_samples(batches->row, gather_file(batches, i % batches->count), out);
+    const weft_status status = weft__batches_examples(batches, i, &examples, &rows);
+    return status == WEFT_OK
+               ? weft__batch_of_examples(batches->dataset, examples,
+                                         batches->packed ? batches->row_start : NULL, rows, out)
+               : status;
 }
 
 /* ---- identity ------------------------------------------------------------------------------- */

@@ -14,17 +14,63 @@ typedef struct source {
     const char *path;
     const weft_objective_options *o;
     weft_dataset *d;
-    weft__builder builder;
-    int64_t line;       /* of the current line, from 1 */
-    int64_t rewards;    /* room in d->rewards */
-    int64_t group_line; /* of the first line of the current group */
+    weft__builder prompt, completion; /* whose weights are the sampler's log-probabilities */
+    int64_t line;                     /* of the current line, from 1 */
+    int64_t group_line;               /* of the first line of the current group */
 } source;
 
-/* Adds the ids of a member to the sample; the number of them is at least 1. */
-static weft_status add_ids(source *s, const weft__json *row, const char *name, float weight)
+/* ---- adding --------------------------------------------------------------------------------- */
+
+weft_status weft__dataset_of_completions(const weft_objective_options *o, weft_dataset **out)
+{
+    const weft_status status = weft_dataset_new(INT64_MAX, out);
+    if (status != WEFT_OK)
+        return status;
+    (*out)->info.examples = WEFT_EXAMPLES_SCORED;
+    (*out)->group = o->num_generations;
+    (*out)->temperature = o->temperature;
+    return WEFT_OK;
+}
+
+/* Adds the reward and the log-probabilities of a sample that was appended. */
+static weft_status add_values(weft_dataset *d, const weft__completion *c)
+{
+    const int64_t at = d->info.samples - 1, start = d->samples[at].start;
+    if (!weft__dataset_grow((void **)&d->rewards, at, 1, &d->rewards_capacity,
+                            sizeof *d->rewards) ||
+        (c->logprobs && !weft__dataset_grow((void **)&d->sampled, start, c->n_prompt + c->n,
+                                            &d->sampled_capacity, sizeof *d->sampled)))
+        return weft__out_of_memory("dataset", "rewards");
+    d->rewards[at] = c->reward;
+    d->samples[at].prompt = (int32_t)c->n_prompt;
+    for (int64_t i = 0; c->logprobs && i < c->n_prompt + c->n; i++)
+        d->sampled[start + i] = i < c->n_prompt ? 0 : c->logprobs[i - c->n_prompt];
+    return WEFT_OK;
+}
+
+weft_status weft__dataset_add_completion(weft_dataset *d, const weft_objective_options *o,
+                                         const weft__completion *c)
+{
+    weft__builder b = {0};
+    const bool counts = !(c->truncated && o->mask_truncated);
+    weft_status status = weft__builder_add(&b, c->prompt, (size_t)c->n_prompt, 0);
+    if (status == WEFT_OK)
+        status = weft__builder_add(&b, c->ids, (size_t)c->n, counts ? 1 : 0);
+    const weft_sample sample = {b.ids, b.weights, b.n, 0};
+    if (status == WEFT_OK)
+        status = weft__dataset_append(d, &sample, c->truncated);
+    weft__builder_free(&b);
+    return status == WEFT_OK ? add_values(d, c) : status;
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+/* Reads the ids of a member; the number of them is at least 1. */
+static weft_status read_ids(const weft__json *row, const char *name, weft__builder *out)
 {
     weft__json list, item;
     size_t n = 0;
+    out->n = 0;
     weft_status status = weft__json_get(row, name, &list);
     if (status == WEFT_OK)
         status = weft__json_length(&list, &n);
@@ -40,7 +86,7 @@ static weft_status add_ids(source *s, const weft__json *row, const char *name, f
                                    (long long)id);
         const int32_t narrow = (int32_t)id;
         if (status == WEFT_OK)
-            status = weft__builder_add(&s->builder, &narrow, 1, weight);
+            status = weft__builder_add(out, &narrow, 1, 0);
     }
     return status;
 }
@@ -62,21 +108,38 @@ static weft_status read_reward(const weft__json *row, double *out)
     return status;
 }
 
-static bool grow_rewards(source *s)
+/* Reads the sampler's log-probabilities, if the file has them, as the weights of the ids. */
+static weft_status read_logprobs(const source *s, const weft__json *row, bool *found,
+                                 weft__builder *out)
 {
-    if (s->d->info.samples < s->rewards)
-        return true;
-    const int64_t room = s->rewards > 0 ? 2 * s->rewards : 256;
-    double *moved = weft_realloc(s->d->rewards, (size_t)room * sizeof *moved);
-    if (moved == NULL)
-        return false;
-    s->d->rewards = moved;
-    s->rewards = room;
-    return true;
+    weft__json list, item;
+    size_t n = 0;
+    weft_status status = weft__json_find(row, "logprobs", &list);
+    *found = status == WEFT_OK && list.value != NULL;
+    if (status == WEFT_OK && s->d->info.samples > 0 && *found != (s->d->sampled != NULL))
+        return weft__json_fail(row, WEFT_INVALID, "logprobs: the lines before this %s them",
+                               *found ? "lack" : "have");
+    if (!*found)
+        return status;
+    status = weft__json_length(&list, &n);
+    if (status == WEFT_OK && n != (size_t)out->n)
+        return weft__json_fail(&list, WEFT_INVALID, "expected %lld numbers, got %zu",
+                               (long long)out->n, n);
+    for (size_t i = 0; status == WEFT_OK && i < n; i++) {
+        double value = 0;
+        status = weft__json_at(&list, i, &item);
+        if (status == WEFT_OK)
+            status = weft__json_as_number(&item, &value);
+        if (status == WEFT_OK && !(value <= 0 && value >= -(double)FLT_MAX))
+            return weft__json_fail(&item, WEFT_INVALID, "expected a log-probability, got %g",
+                                   value);
+        out->weights[i] = (float)value;
+    }
+    return status;
 }
 
 /* Checks that a completion has the prompt of its group. */
-static weft_status check_prompt(source *s, const weft__json *row, int64_t prompt)
+static weft_status check_prompt(source *s, const weft__json *row)
 {
     const weft_dataset *d = s->d;
     const int64_t at = d->info.samples, first = at / s->o->num_generations * s->o->num_generations;
@@ -85,8 +148,8 @@ static weft_status check_prompt(source *s, const weft__json *row, int64_t prompt
         return WEFT_OK;
     }
     const weft__dataset_sample *of = &d->samples[first];
-    if (of->prompt == prompt &&
-        memcmp(d->ids + of->start, s->builder.ids, (size_t)prompt * sizeof *d->ids) == 0)
+    if (of->prompt == s->prompt.n &&
+        memcmp(d->ids + of->start, s->prompt.ids, (size_t)s->prompt.n * sizeof *d->ids) == 0)
         return WEFT_OK;
     return weft__json_fail(row, WEFT_INVALID,
                            "prompt_ids: expected the prompt of line %lld, the first of this group "
@@ -96,39 +159,30 @@ static weft_status check_prompt(source *s, const weft__json *row, int64_t prompt
 
 static weft_status add_row(source *s, const weft__json *row)
 {
-    double reward;
-    bool truncated = false;
-    weft__builder *b = &s->builder;
-    b->n = 0;
-    weft_status status = add_ids(s, row, "prompt_ids", 0);
-    const int64_t prompt = (int64_t)b->n;
+    weft__completion c = {.reward = NAN};
+    bool has_logprobs = false;
+    weft_status status = read_ids(row, "prompt_ids", &s->prompt);
     if (status == WEFT_OK)
-        status = weft__json_find_bool(row, "truncated", &truncated);
-    const bool counts = !(truncated && s->o->mask_truncated);
+        status = weft__json_find_bool(row, "truncated", &c.truncated);
     if (status == WEFT_OK)
-        status = add_ids(s, row, "completion_ids", counts ? 1 : 0);
-    const int64_t length = (int64_t)b->n - prompt;
-    if (status == WEFT_OK && length > s->o->max_completion_length)
+        status = read_ids(row, "completion_ids", &s->completion);
+    if (status == WEFT_OK && s->completion.n > s->o->max_completion_length)
         return weft__json_fail(row, WEFT_INVALID,
                                "completion_ids: expected at most max_completion_length %lld ids, "
                                "got %lld",
-                               (long long)s->o->max_completion_length, (long long)length);
+                               (long long)s->o->max_completion_length, (long long)s->completion.n);
     if (status == WEFT_OK)
-        status = read_reward(row, &reward);
+        status = read_logprobs(s, row, &has_logprobs, &s->completion);
     if (status == WEFT_OK)
-        status = check_prompt(s, row, prompt);
-    if (status == WEFT_OK && !grow_rewards(s))
-        status = weft__out_of_memory(s->path, "its rewards");
-    if (status != WEFT_OK)
-        return status;
-    const weft_sample sample = {b->ids, b->weights, (int64_t)b->n, 0};
-    const int64_t at = s->d->info.samples;
-    status = weft__dataset_append(s->d, &sample, truncated);
-    if (status == WEFT_OK) {
-        s->d->samples[at].prompt = (int32_t)prompt;
-        s->d->rewards[at] = reward;
-    }
-    return status;
+        status = read_reward(row, &c.reward);
+    if (status == WEFT_OK)
+        status = check_prompt(s, row);
+    c.prompt = s->prompt.ids;
+    c.n_prompt = s->prompt.n;
+    c.ids = s->completion.ids;
+    c.n = s->completion.n;
+    c.logprobs = has_logprobs ? s->completion.weights : NULL;
+    return status == WEFT_OK ? weft__dataset_add_completion(s->d, s->o, &c) : status;
 }
 
 static weft_status read_lines(source *s, const char *text, size_t size)
@@ -155,6 +209,29 @@ static weft_status read_lines(source *s, const char *text, size_t size)
     return status;
 }
 
+weft_status weft__completions_parse(const char *text, size_t size, const char *path,
+                                    const weft_objective_options *o, weft_dataset **out)
+{
+    source s = {.path = path, .o = o, .line = 1};
+    *out = NULL;
+    weft_status status = weft__dataset_of_completions(o, &s.d);
+    if (status == WEFT_OK)
+        status = read_lines(&s, text, size);
+    const int64_t n = s.d ? s.d->info.samples : 0;
+    if (status == WEFT_OK && (n == 0 || n % o->num_generations != 0))
+        status = weft_fail(WEFT_INVALID,
+                           "%s: expected groups of %lld completions (num_generations), got %lld "
+                           "lines",
+                           path, (long long)o->num_generations, (long long)n);
+    weft__builder_free(&s.prompt);
+    weft__builder_free(&s.completion);
+    if (status == WEFT_OK)
+        *out = s.d;
+    else
+        weft_dataset_free(s.d);
+    return status;
+}
+
 weft_status weft_dataset_load_completions(const char *path, const weft_objective *objective,
                                           const weft_objective_options *options, weft_dataset **out)
 {
@@ -166,29 +243,12 @@ weft_status weft_dataset_load_completions(const char *path, const weft_objective
         return weft_fail(WEFT_INVALID, "objective %s: it does not read completions with rewards",
                          objective->name);
     weft_status status = weft__objective_complete(objective, &o);
-    source s = {.path = path, .o = &o, .line = 1};
-    if (status == WEFT_OK)
-        status = weft_dataset_new(INT64_MAX, &s.d);
     if (status == WEFT_OK)
         status = weft_file_read(path, (size_t)1 << 40, &text, &size);
-    if (status == WEFT_OK) {
-        s.d->info.examples = WEFT_EXAMPLES_SCORED;
-        s.d->group = o.num_generations;
-        s.d->temperature = o.temperature;
-        s.d->info.files[WEFT_DATA_JSONL] = 1;
-        status = read_lines(&s, text, size);
-    }
-    const int64_t n = s.d ? s.d->info.samples : 0;
-    if (status == WEFT_OK && (n == 0 || n % o.num_generations != 0))
-        status = weft_fail(WEFT_INVALID,
-                           "%s: expected groups of %lld completions (num_generations), got %lld "
-                           "lines",
-                           path, (long long)o.num_generations, (long long)n);
-    weft__builder_free(&s.builder);
-    weft_free(text);
     if (status == WEFT_OK)
-        *out = s.d;
-    else
-        weft_dataset_free(s.d);
+        status = weft__completions_parse(text, size, path, &o, out);
+    if (status == WEFT_OK)
+        (*out)->info.files[WEFT_DATA_JSONL] = 1;
+    weft_free(text);
     return status;
 }

@@ -37,6 +37,8 @@ void weft_dataset_free(weft_dataset *dataset)
     weft_free(dataset->parts);
     weft_free(dataset->reference);
     weft_free(dataset->rewards);
+    weft_free(dataset->sampled);
+    weft_task_rows_free(&dataset->rows);
     weft_free(dataset);
 }
 
@@ -53,8 +55,7 @@ weft_sample weft_dataset_at(const weft_dataset *dataset, int64_t i)
 
 /* ---- adding --------------------------------------------------------------------------------- */
 
-/* Makes room for `more` elements in a list. Its capacity at least doubles. */
-static bool grow(void **list, int64_t n, int64_t more, int64_t *capacity, size_t size)
+bool weft__dataset_grow(void **list, int64_t n, int64_t more, int64_t *capacity, size_t size)
 {
     if (more <= *capacity - n)
         return true;
@@ -117,9 +118,11 @@ weft_status weft__dataset_append(weft_dataset *d, const weft_sample *s, bool cut
     const int64_t n = s->length;
     if (d->info.cached)
         return weft_fail(WEFT_INVALID, "dataset: no sample can be added to one from the cache");
-    if (!grow((void **)&d->ids, d->n_ids, n, &d->ids_capacity, sizeof *d->ids) ||
-        !grow((void **)&d->weights, d->n_ids, n, &d->weights_capacity, sizeof *d->weights) ||
-        !grow((void **)&d->samples, d->info.samples, 1, &d->samples_capacity, sizeof *d->samples))
+    if (!weft__dataset_grow((void **)&d->ids, d->n_ids, n, &d->ids_capacity, sizeof *d->ids) ||
+        !weft__dataset_grow((void **)&d->weights, d->n_ids, n, &d->weights_capacity,
+                            sizeof *d->weights) ||
+        !weft__dataset_grow((void **)&d->samples, d->info.samples, 1, &d->samples_capacity,
+                            sizeof *d->samples))
         return weft_fail(WEFT_MEMORY, "dataset: out of memory after %lld samples",
                          (long long)d->info.samples);
     memcpy(d->ids + d->n_ids, s->ids, (size_t)n * sizeof *s->ids);

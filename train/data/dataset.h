@@ -4,7 +4,7 @@
 
 #include "core/io/data_names.h"
 #include "core/io/safetensors.h"
-#include "weft/train.h"
+#include "weft/task.h"
 
 typedef struct weft__dataset_sample {
     int64_t start, length, group;
@@ -36,10 +36,17 @@ struct weft_dataset {
     float *reference; /* (samples): weft_dataset_add_reference; NULL: none */
     /* Scored completions: weft_dataset_load_completions. */
     double *rewards; /* (samples); NaN: none */
-    int64_t group;   /* completions of a group */
+    float *sampled;  /* (n_ids): the sampler's log-probabilities; NULL: not known */
+    int64_t rewards_capacity, sampled_capacity;
+    int64_t group; /* completions of a group */
     double temperature;
+    weft_task_rows rows; /* of prompts: (samples), with the rendered prompt */
     weft_dataset_info info;
 };
+
+/* Makes room for `more` elements in a list of n. Its capacity at least doubles. False: out of
+ * memory. */
+bool weft__dataset_grow(void **list, int64_t n, int64_t more, int64_t *capacity, size_t size);
 
 /* Draws a random number for an order of samples: splitmix64 (Steele et al. 2014). */
 uint64_t weft__draw_seed(uint64_t *state);
@@ -58,6 +65,27 @@ weft_status weft__dataset_check_ids(const weft_dataset *dataset, int64_t vocabul
 
 /* Appends a sample that has been checked, is not too long and has a target. */
 weft_status weft__dataset_append(weft_dataset *dataset, const weft_sample *sample, bool cut);
+
+/* A completion of a prompt, for weft__dataset_add_completion. */
+typedef struct weft__completion {
+    const int32_t *prompt, *ids;
+    int64_t n_prompt, n;
+    double reward; /* NaN: none */
+    bool truncated;
+    const float *logprobs; /* (n) the sampler's; NULL: not known */
+} weft__completion;
+
+/* Creates a dataset for scored completions; the defaults of the options are filled in. Adds a
+ * completion to it. */
+weft_status weft__dataset_of_completions(const weft_objective_options *options, weft_dataset **out);
+weft_status weft__dataset_add_completion(weft_dataset *dataset,
+                                         const weft_objective_options *options,
+                                         const weft__completion *completion);
+
+/* Reads completions from JSON lines; `path` is for messages. The defaults of the options are filled
+ * in. */
+weft_status weft__completions_parse(const char *text, size_t size, const char *path,
+                                    const weft_objective_options *options, weft_dataset **out);
 
 /* The start of each of the *n groups of samples, followed by the number of samples. The caller
  * frees it. NULL: out of memory. */

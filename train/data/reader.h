@@ -48,6 +48,9 @@ weft_status weft__reader_begin(weft__reader *r, const char *text, size_t length,
 /* Converts a row to samples in r->rows: the add_row of training data. train/data/row.c */
 weft_status weft__reader_add_row(weft__reader *r, const weft__json *row);
 
+/* Gives a row without a system text that of the options, as the member "system". */
+weft_status weft__reader_add_system(const weft__reader *r, const weft__data_row *row, bool *added);
+
 /* Takes the row's array of messages, with its system prompt. In tables it is a string, which is
  * parsed into *doc; the caller frees that. */
 weft_status weft__data_row_take_list(weft__data_row *row, weft__json *list, weft__json_doc *doc);

@@ -246,8 +246,7 @@ static weft_status add_example(weft__reader *r, weft__data_row *row)
                            "expected a preference pair, \"chosen\" and \"rejected\"");
 }
 
-/* Gives a row without a system text that of the options, as a member. */
-static weft_status add_system(const weft__reader *r, const weft__data_row *row, bool *added)
+weft_status weft__reader_add_system(const weft__reader *r, const weft__data_row *row, bool *added)
 {
     json_object *text = NULL;
     *added =
@@ -279,7 +278,7 @@ weft_status weft__reader_add_row(weft__reader *r, const weft__json *json)
             status = weft__reader_unpack(json, texts[i]);
         bool added = false;
         if (status == WEFT_OK)
-            status = add_system(r, &row, &added);
+            status = weft__reader_add_system(r, &row, &added);
         if (status == WEFT_OK)
             status = add_example(r, &row);
         if (added)

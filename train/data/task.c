@@ -25,9 +25,13 @@ static weft_status no_memory(const weft__json *json)
 /* ---- answers and choices -------------------------------------------------------------------- */
 
 /* Appends a text to the row, which has room for it. */
-static weft_status add_text(const weft__json *at, json_object *value, weft_task_row *row)
+static weft_status add_text(const weft__json *at, json_object *value, bool numbers,
+                            weft_task_row *row)
 {
-    const char *text = weft__json_plain(value);
+    const bool number =
+        json_object_is_type(value, json_type_int) || json_object_is_type(value, json_type_double);
+    const char *text =
+        numbers && number ? json_object_to_json_string(value) : weft__json_plain(value);
     if (text == NULL)
         return weft__json_fail(at, WEFT_INVALID, "expected a text, got %s",
                                weft__json_type_name(value));
@@ -38,21 +42,22 @@ static weft_status add_text(const weft__json *at, json_object *value, weft_task_
 }
 
 /* The text of an item: of a message of the assistant its content. */
-static weft_status add_item(const weft__json *at, weft_task_row *row)
+static weft_status add_item(const weft__json *at, bool numbers, weft_task_row *row)
 {
     const char *role = NULL;
     if (!json_object_is_type(at->value, json_type_object))
-        return add_text(at, at->value, row);
+        return add_text(at, at->value, numbers, row);
     const weft_status status = weft__json_get_string(at, "role", &role);
     if (status == WEFT_OK && strcmp(role, "assistant") != 0)
         return weft__json_fail(at, WEFT_INVALID, "expected a message of the assistant, got %s",
                                weft_printable(role));
-    return status == WEFT_OK ? add_text(at, json_object_object_get(at->value, "content"), row)
-                             : status;
+    return status == WEFT_OK
+               ? add_text(at, json_object_object_get(at->value, "content"), false, row)
+               : status;
 }
 
-/* Reads a text, or an array of at least `least` texts. */
-static weft_status add_texts(const weft__json *at, size_t least, weft_task_row *row)
+/* Reads a text, or an array of at least `least` texts. With `numbers` these may be numbers. */
+static weft_status add_texts(const weft__json *at, size_t least, bool numbers, weft_task_row *row)
 {
     const bool list = json_object_is_type(at->value, json_type_array);
     const size_t n = list ? json_object_array_length(at->value) : 1;
@@ -66,7 +71,7 @@ static weft_status add_texts(const weft__json *at, size_t least, weft_task_row *
         if (list)
             status = weft__json_at(at, i, &item);
         if (status == WEFT_OK)
-            status = add_item(&item, row);
+            status = add_item(&item, numbers, row);
     }
     return status;
 }
@@ -84,7 +89,7 @@ static weft_status add_choices(const weft__json *json, weft_task_row *row)
     if (status == WEFT_OK && cell && weft__json_parse(cell, strlen(cell), "", &doc) == WEFT_OK)
         at.value = doc.root;
     if (status == WEFT_OK)
-        status = add_texts(&at, 2, row);
+        status = add_texts(&at, 2, false, row);
     weft__json_free(&doc);
     return status;
 }
@@ -182,8 +187,17 @@ static weft_status copy_messages(const weft__json *list, size_t n, json_object *
     return status;
 }
 
-/* The messages of a conversation. Without an "answer" the last one has it. */
-static weft_status add_conversation(weft__data_row *row, bool answered, weft_task_row *out)
+/* Whether the last of n messages is not the assistant's. */
+static bool asks(json_object *messages, size_t n)
+{
+    const char *role = n > 0 ? weft__message_role(json_object_array_get_idx(messages, n - 1)) : "";
+    return role == NULL || strcmp(role, "assistant") != 0;
+}
+
+/* The messages of a conversation. Without an "answer" the last one has it; with `prompts` only if
+ * it is the assistant's. */
+static weft_status add_conversation(weft__data_row *row, bool answered, bool prompts,
+                                    weft_task_row *out)
 {
     weft__json list, last;
     weft__json_doc doc = {NULL};
@@ -196,9 +210,9 @@ static weft_status add_conversation(weft__data_row *row, bool answered, weft_tas
         status = weft__json_fail(&list, WEFT_INVALID, "expected a message of the assistant");
     if (status == WEFT_OK)
         status = copy_messages(&list, n, &messages);
-    if (status == WEFT_OK && !answered) {
+    if (status == WEFT_OK && !answered && !(prompts && asks(messages, n))) {
         last = (weft__json){.value = json_object_array_get_idx(messages, n - 1), .name = list.name};
-        status = add_texts(&last, 1, out);
+        status = add_texts(&last, 1, false, out);
         json_object_array_del_idx(messages, n - 1, 1);
     }
     if (status == WEFT_OK)
@@ -238,16 +252,18 @@ static weft_status add_prompt(weft__reader *r, weft__data_row *row, weft_task_ro
 }
 
 /* The answer of a training row, which has none under the name "answer". */
-static weft_status add_completion(weft__data_row *row, weft_task_row *out)
+static weft_status add_completion(weft__data_row *row, bool optional, weft_task_row *out)
 {
     weft__json at;
     const weft_status status = weft__reader_unpack(row->json, "completion");
     if (status != WEFT_OK)
         return status;
     if (weft__data_row_take(row, WEFT__MEMBER_ANSWER, &at) == NULL)
-        return weft__json_fail(row->json, WEFT_INVALID,
-                               "answer is missing: expected a text or an array of texts");
-    return add_texts(&at, 1, out);
+        return optional
+                   ? WEFT_OK
+                   : weft__json_fail(row->json, WEFT_INVALID,
+                                     "answer is missing: expected a text or an array of texts");
+    return add_texts(&at, 1, optional, out);
 }
 
 static weft_status add_member(weft__data_row *row, weft__member purpose, json_type type, char **out)
@@ -262,35 +278,46 @@ static weft_status add_member(weft__data_row *row, weft__member purpose, json_ty
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-static weft_status read_row(weft__reader *r, const weft__json *json, bool choices,
-                            weft_task_row *out)
+/* The row's answer or choices, and its prompt. */
+static weft_status add_parts(weft__reader *r, weft__data_row *row, const weft_task_options *o,
+                             weft_task_row *out)
 {
-    weft__data_row row;
     weft__json answer;
-    weft_status status = open_row(json, &row);
-    if (status == WEFT_OK)
-        status = weft__json_find(json, "answer", &answer);
-    if (status == WEFT_OK && choices)
-        status = add_choices(json, out);
-    if (status == WEFT_OK && choices && answer.value == NULL)
-        status = weft__json_fail(json, WEFT_INVALID,
+    weft_status status = weft__json_find(row->json, "answer", &answer);
+    if (status == WEFT_OK && o->choices)
+        status = add_choices(row->json, out);
+    if (status == WEFT_OK && o->choices && answer.value == NULL)
+        status = weft__json_fail(row->json, WEFT_INVALID,
                                  "answer is missing: expected the index or the text of a choice");
     if (status != WEFT_OK)
         return status;
-    const bool list = is_conversation(row.kind), given = answer.value != NULL;
-    if (choices)
+    const bool list = is_conversation(row->kind), given = answer.value != NULL;
+    if (o->choices)
         status = find_choice(&answer, out);
     else if (given)
-        status = add_texts(&answer, 1, out);
+        status = add_texts(&answer, 1, o->prompts, out);
     else if (!list)
-        status = add_completion(&row, out);
+        status = add_completion(row, o->prompts, out);
     if (status == WEFT_OK)
-        status = list ? add_conversation(&row, given, out) : add_prompt(r, &row, out);
+        status = list ? add_conversation(row, given, o->prompts, out) : add_prompt(r, row, out);
     if (status == WEFT_OK)
-        status = add_member(&row, WEFT__MEMBER_TOOLS, json_type_array, &out->tools);
+        status = add_member(row, WEFT__MEMBER_TOOLS, json_type_array, &out->tools);
     return status == WEFT_OK
-               ? add_member(&row, WEFT__MEMBER_VARIABLES, json_type_object, &out->variables)
+               ? add_member(row, WEFT__MEMBER_VARIABLES, json_type_object, &out->variables)
                : status;
+}
+
+static weft_status read_row(weft__reader *r, const weft__json *json, const weft_task_options *o,
+                            weft_task_row *out)
+{
+    weft__data_row row;
+    bool added;
+    weft_status status = open_row(json, &row);
+    if (status == WEFT_OK && o->prompts)
+        status = to_text(json, json->value, &out->json);
+    if (status == WEFT_OK)
+        status = weft__reader_add_system(r, &row, &added);
+    return status == WEFT_OK ? add_parts(r, &row, o, out) : status;
 }
 
 static void free_row(weft_task_row *row)
@@ -303,6 +330,7 @@ static void free_row(weft_task_row *row)
     weft_free(row->messages);
     weft_free(row->tools);
     weft_free(row->variables);
+    weft_free(row->json);
 }
 
 void weft_task_rows_free(weft_task_rows *rows)
@@ -328,7 +356,7 @@ static weft_status add_row(weft__reader *r, const weft__json *json)
     }
     weft_task_row *row = &rows->at[rows->n];
     *row = (weft_task_row){.where = weft_strdup(json->name), .number = r->number};
-    const weft_status status = row->where ? read_row(r, json, t->o.choices, row) : no_memory(json);
+    const weft_status status = row->where ? read_row(r, json, &t->o, row) : no_memory(json);
     if (status != WEFT_OK) {
         free_row(row);
         return status;
@@ -373,6 +401,7 @@ static weft_status read_sources(const weft_data_source *sources, int n, weft__re
 {
     r->o.format = t->o.format;
     r->o.max_bad_rows = t->o.max_bad_rows;
+    r->o.system = t->o.system;
     weft_status status =
         n > 0 ? weft_dataset_new(0, &r->rows) : weft_fail(WEFT_INVALID, "data: expected a source");
     for (int i = 0; status == WEFT_OK && i < n; i++) {

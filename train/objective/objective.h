@@ -75,6 +75,9 @@ void weft__policy_finish(weft_policy_report *report, const weft_objective_option
 
 /* train/data/batches.c: the dataset of the batches; NULL if they come from a file. */
 const weft_dataset *weft__batches_dataset(const weft_batches *batches);
+/* The examples of batch i of a dataset, valid until the next call, and its number of rows. */
+weft_status weft__batches_examples(weft_batches *batches, int64_t i, const int64_t **examples,
+                                   int *rows);
 /* Of scored completions: the first example of batch i. */
 int64_t weft__batches_first(const weft_batches *batches, int64_t i);
 /* Fails if an id of the batches is not in a vocabulary. */

@@ -105,7 +105,7 @@ weft_status weft__policy_check(const weft_objective *objective, const weft_objec
 
 /* What the loss computes of each row for the report: sums over its tokens or, for the last three
  * unless the importance is of tokens, the row's value. */
-enum { TOKENS, KL, ENTROPY, RATIO, LOW, HIGH, SUMS };
+enum { TOKENS, KL, ENTROPY, MISMATCH, RATIO, LOW, HIGH, SUMS };
 
 /* Sums over the tokens of each row: (B) of x (B, L) or (B, 1). */
 static weft_array *over_row(weft_array *x, weft_array *mask)
@@ -188,11 +188,13 @@ static weft_array *loss(weft_model *model, const weft_batch *batch, const weft_o
         if (!in_rewards)
             losses = weft_add(losses, weft_scale(kl, o->beta));
     }
+    weft_array *sampled = batch->sampled ? weft_to(batch->sampled, there) : old;
     weft_array *zero = weft_scalar(0, WEFT_FLOAT32);
     weft_array *sums[SUMS] = {
         [TOKENS] = counts,
         [KL] = over_row(kl, mask),
         [ENTROPY] = over_row(entropies, mask),
+        [MISMATCH] = over_row(weft_abs(weft_subtract(old, sampled)), mask),
         [RATIO] = of_row(rho, mask),
         [LOW] = of_row(flags(weft_less_scalar(bounded, low), weft_less(A, zero)), mask),
         [HIGH] = of_row(flags(weft_greater_scalar(bounded, high), weft_greater(A, zero)), mask),
@@ -219,11 +221,9 @@ weft_status weft__policy_add(weft_policy_report *r, const weft_batch *batch, wef
         return weft_fail(WEFT_MEMORY, "training: out of memory for the report of %lld completions",
                          (long long)n);
     const weft_status status = weft_read(rows, WEFT_FLOAT32, values, SUMS * n);
-    double *const to[SUMS] = {[KL] = &r->kl,
-                              [ENTROPY] = &r->entropy,
-                              [RATIO] = &r->ratio,
-                              [LOW] = &r->clipped_low,
-                              [HIGH] = &r->clipped_high};
+    double *const to[SUMS] = {
+        [KL] = &r->kl,       [ENTROPY] = &r->entropy, [MISMATCH] = &r->mismatch,
+        [RATIO] = &r->ratio, [LOW] = &r->clipped_low, [HIGH] = &r->clipped_high};
     for (int64_t i = 0; status == WEFT_OK && i < n; i++) {
         r->tokens += (int64_t)values[SUMS * i + TOKENS];
         for (int k = KL; k < SUMS; k++)
@@ -240,6 +240,7 @@ void weft__policy_finish(weft_policy_report *r, const weft_objective_options *o)
                  units = level_of(o) == OF_TOKEN ? tokens : (double)r->completions;
     r->kl /= tokens;
     r->entropy /= tokens;
+    r->mismatch /= tokens;
     r->ratio /= units;
     r->clipped_low /= units;
     r->clipped_high /= units;
@@ -270,7 +271,7 @@ static const weft_field fields[] = {
         .summary = text ", from completions with rewards",                                         \
         .examples = WEFT_EXAMPLES_SCORED,                                                          \
         .columns = WEFT_COLUMN_ADVANTAGES,                                                         \
-        .accepts = WEFT_COLUMN_OLD | WEFT_COLUMN_REF,                                              \
+        .accepts = WEFT_COLUMN_OLD | WEFT_COLUMN_REF | WEFT_COLUMN_SAMPLED,                        \
         .fields = fields,                                                                          \
         .defaults = {.epsilon = low_share,                                                         \
                      .epsilon_high = high_share,                                                   \

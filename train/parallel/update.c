@@ -24,8 +24,8 @@ weft_status weft__group_add_shares(const weft_trainer *t, weft_status status, in
 static weft_status add_policy(const weft_trainer *t, weft_status status, weft_policy_report *p)
 {
     double values[WEFT__EXCHANGED] = {
-        (double)p->completions, (double)p->tokens, p->kl, p->entropy, p->ratio,
-        p->clipped_low,         p->clipped_high};
+        (double)p->completions, (double)p->tokens, p->kl,      p->entropy, p->ratio,
+        p->clipped_low,         p->clipped_high,   p->mismatch};
     status = weft__group_exchange(t->o.group, status, NULL, values, NULL);
     *p = (weft_policy_report){.completions = (int64_t)values[0],
                               .tokens = (int64_t)values[1],
@@ -33,7 +33,8 @@ static weft_status add_policy(const weft_trainer *t, weft_status status, weft_po
                               .entropy = values[3],
                               .ratio = values[4],
                               .clipped_low = values[5],
-                              .clipped_high = values[6]};
+                              .clipped_high = values[6],
+                              .mismatch = values[7]};
     return status;
 }
 

@@ -78,6 +78,17 @@ static void add_samples(weft__text *t, const weft_train_report *r)
     }
 }
 
+/* One of several rewards, whose name may be any text. */
+static void add_part(weft__text *t, const char *name, const char *what, double value)
+{
+    char number[WEFT__NUMBER_TEXT], *key = weft_format("rewards/%s%s", name, what);
+    weft__text_format(t, ", ");
+    weft__text_quote(t, key ? key : "rewards");
+    weft__text_format(t, ": %s", weft__number(value, number));
+    t->failed = t->failed || key == NULL;
+    weft_free(key);
+}
+
 static void add_policy(weft__text *t, const weft_policy_report *p)
 {
     const struct {
@@ -92,11 +103,16 @@ static void add_policy(weft__text *t, const weft_policy_report *p)
                    {"equal_groups", p->equal_groups},
                    {"kl", p->kl},
                    {"entropy", p->entropy},
+                   {"sampler_mismatch", p->mismatch},
                    {"ratio", p->ratio},
                    {"clipped_low", p->clipped_low},
                    {"clipped_high", p->clipped_high}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         add_number(t, numbers[i].key, numbers[i].value);
+    for (int i = 0; i < p->n_parts; i++) {
+        add_part(t, p->parts[i].name, "", p->parts[i].mean);
+        add_part(t, p->parts[i].name, "/std", p->parts[i].std);
+    }
 }
 
 static void add_line(weft__text *t, const weft_train_report *r)

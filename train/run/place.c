@@ -10,6 +10,7 @@
 #include "core/io/temporary.h"
 #include "core/io/text.h"
 #include "train/run/checkpoint.h"
+#include "train/run/journal.h"
 #include "train/run/place.h"
 #include "weft/memory.h"
 
@@ -22,6 +23,7 @@ static const char *const names[] = {"last",
                                     WEFT__REFERENCE_FILE,
                                     WEFT__VALIDATION_REFERENCE_FILE,
                                     "metrics.jsonl",
+                                    WEFT__JOURNAL_FILE,
                                     WEFT__RUN_FILE};
 enum { NAMES = sizeof names / sizeof *names };
 

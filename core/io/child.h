@@ -1,7 +1,8 @@
-/* engine/child.h -- a child process that exchanges lines over its standard input and output. No
- * call blocks longer than its limit, whatever the child does, and no zombie is left. */
-#ifndef WEFT_ENGINE_CHILD_H
-#define WEFT_ENGINE_CHILD_H
+/* core/io/child.h -- a child process that exchanges lines over its standard input and output. No
+ * call blocks longer than its limit, whatever the child does, and no zombie is left. The processes
+ * that the child has started end with it. */
+#ifndef WEFT_CORE_IO_CHILD_H
+#define WEFT_CORE_IO_CHILD_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,16 +28,23 @@ void weft__child_end(weft__child *child, const char *last);
 /* Called every few milliseconds while waiting to receive or send. */
 typedef weft_status weft__child_idle(void *context);
 
-/* Sends a line of n bytes, without its newline. WEFT_INVALID for lines longer than
+/* Sends a line of n bytes, without its newline, and receives meanwhile, so that a child may answer
+ * before it reads. WEFT_INVALID for lines longer than
  * WEFT__CHILD_LINE. Any other failure kills the child, except a failure of `idle` (which may be
  * NULL); in that case a part of the line may have been sent, so the child must be given up. */
 weft_status weft__child_send(weft__child *child, weft__child_idle *idle, void *context,
                              const char *line, size_t n);
 
+/* The next line, if it was received while lines were sent, valid until the next call. */
+bool weft__child_take(weft__child *child, const char **line, size_t *n);
+
 /* Receives the next line, valid until the next call. After a failure the child has been killed,
  * except a failure of `idle` (which may be NULL). */
 weft_status weft__child_receive(weft__child *child, weft__child_idle *idle, void *context,
                                 const char **line, size_t *n);
+
+/* Kills the child and the processes that it has started. NULL is accepted. */
+void weft__child_kill(weft__child *child);
 
 /* Kills the child and fails with "NAME: WHY" and the end of its standard error. */
 weft_status weft__child_give_up(weft__child *child, weft_status status, const char *format, ...)

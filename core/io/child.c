@@ -1,5 +1,5 @@
-/* engine/child.c -- a child process that exchanges lines: starting, sending, receiving, ending. */
-#include "engine/child.h"
+/* core/io/child.c -- a child process that exchanges lines: starting, sending, receiving, ending. */
+#include "core/io/child.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -57,15 +57,24 @@ static void read_errors(weft__child *c)
     }
 }
 
-/* Whether the child has ended. If so, reaps it. */
+/* Whether the child has ended. If so, kills the processes that it has started, whose group's number
+ * cannot be another's before the child is reaped, and reaps it. */
 static bool has_ended(weft__child *c)
 {
+    siginfo_t info = {0};
     if (c->pid == 0)
         return true;
-    const pid_t ended = waitpid(c->pid, &c->status, WNOHANG);
-    if (ended == c->pid || (ended < 0 && errno == ECHILD))
-        c->pid = 0;
-    return c->pid == 0;
+    const int found = waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOHANG | WNOWAIT);
+    if (found == 0 && info.si_pid == 0)
+        return false;
+    if (found == 0)
+        kill(-c->pid, SIGKILL);
+    else if (errno != ECHILD)
+        return false;
+    while (waitpid(c->pid, &c->status, 0) < 0 && errno == EINTR)
+        continue;
+    c->pid = 0;
+    return true;
 }
 
 static bool wait_until(weft__child *c, double deadline)
@@ -101,6 +110,12 @@ static void last_words(const weft__child *c, char *out, size_t size)
             out[n++] = b;
     }
     out[n] = '\0';
+}
+
+void weft__child_kill(weft__child *child)
+{
+    if (child != NULL)
+        kill_it(child);
 }
 
 weft_status weft__child_give_up(weft__child *child, weft_status status, const char *format, ...)
@@ -266,10 +281,27 @@ static weft_status no_answer(weft__child *c, const char *what)
                                c->seconds);
 }
 
+/* Moves the received bytes to the front and appends those that are there now. Returns their number,
+ * 0 at the end, or -1 as recv. */
+static ssize_t receive_some(weft__child *c)
+{
+    memmove(c->line, c->line + c->start, c->end - c->start);
+    c->end -= c->start;
+    c->start = 0;
+    if (c->end > WEFT__CHILD_LINE) {
+        errno = EAGAIN;
+        return -1;
+    }
+    const ssize_t got =
+        recv(c->socket, c->line + c->end, WEFT__CHILD_LINE + 1 - c->end, MSG_DONTWAIT);
+    c->end += got > 0 ? (size_t)got : 0;
+    return got;
+}
+
 static weft_status send_all(weft__child *c, weft__child_idle *idle, void *context,
                             const char *bytes, size_t n)
 {
-    const double deadline = weft__seconds() + c->seconds;
+    double deadline = weft__seconds() + c->seconds;
     while (n > 0) {
         const ssize_t sent = send(c->socket, bytes, n, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent >= 0) {
@@ -285,7 +317,11 @@ static weft_status send_all(weft__child *c, weft__child_idle *idle, void *contex
             const weft_status status = idle != NULL ? idle(context) : WEFT_OK;
             if (status != WEFT_OK)
                 return status;
-            is_ready(c, POLLOUT);
+            is_ready(c, c->end < WEFT__CHILD_LINE ? POLLOUT | POLLIN : POLLOUT);
+            const ssize_t got = receive_some(c);
+            if (got == 0 || (got < 0 && errno == ECONNRESET))
+                return ended(c);
+            deadline = got > 0 ? weft__seconds() + c->seconds : deadline;
         }
     }
     return WEFT_OK;
@@ -316,6 +352,11 @@ static bool take_line(weft__child *c, const char **line, size_t *n)
     return true;
 }
 
+bool weft__child_take(weft__child *child, const char **line, size_t *n)
+{
+    return take_line(child, line, n);
+}
+
 weft_status weft__child_receive(weft__child *child, weft__child_idle *idle, void *context,
                                 const char **line, size_t *n)
 {
@@ -324,10 +365,7 @@ weft_status weft__child_receive(weft__child *child, weft__child_idle *idle, void
     if (c->pid == 0)
         return weft_fail(WEFT_IO, "%s: the program has ended", c->name);
     while (!take_line(c, line, n)) {
-        memmove(c->line, c->line + c->start, c->end - c->start);
-        c->end -= c->start;
-        c->start = 0;
-        if (c->end > WEFT__CHILD_LINE)
+        if (c->end - c->start > WEFT__CHILD_LINE)
             return weft__child_give_up(c, WEFT_INVALID, "a line of more than %d bytes",
                                        WEFT__CHILD_LINE);
         const weft_status status = idle != NULL ? idle(context) : WEFT_OK;
@@ -335,16 +373,15 @@ weft_status weft__child_receive(weft__child *child, weft__child_idle *idle, void
             return status;
         if (weft__seconds() > deadline)
             return no_answer(c, "said nothing");
-        if (!is_ready(c, POLLIN))
+        if (!is_ready(c, POLLIN)) {
+            (void)has_ended(c); /* processes that it has started may still have its output */
             continue;
-        const ssize_t got =
-            recv(c->socket, c->line + c->end, WEFT__CHILD_LINE + 1 - c->end, MSG_DONTWAIT);
+        }
+        const ssize_t got = receive_some(c);
         if (got == 0 || (got < 0 && errno == ECONNRESET))
             return ended(c);
         if (got < 0 && errno != EAGAIN && errno != EINTR)
             return weft__child_give_up(c, WEFT_IO, "read: %s", strerror(errno));
-        if (got > 0)
-            c->end += (size_t)got;
     }
     return WEFT_OK;
 }

@@ -1,0 +1,390 @@
+/* tests/train/test_sampling.c -- training with rewards from completions that the trainer samples:
+ * they come from the current weights, the same completions from a file give the same adapter, and
+ * stopped runs end with the same bits. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/io/folder.h"
+#include "tests/check.h"
+#include "tests/train/runs.h"
+#include "train/rollout.h"
+
+enum { GROUP = 4, MOST = 24, PROMPTS = 6, VALUES = 1 << 18, KEPT = 512 };
+
+static const char prompts[] = "{\"prompt\": \"The king\", \"answer\": \"a\"}\n"
+                              "{\"prompt\": \"Once upon a time there was a\"}\n"
+                              "{\"prompt\": \"A fox\", \"answer\": 3}\n"
+                              "{\"prompt\": \"The queen said that the\"}\n"
+                              "{\"prompt\": \"Long ago\", \"answer\": [\"x\", \"y\"]}\n"
+                              "{\"question\": \"In the wood\"}\n";
+
+/* A run, and the completions that it has sampled. */
+typedef struct run {
+    weft_objective_options options;
+    weft_sampling sampling;
+    const weft_objective *objective;
+    int64_t steps, accumulate;
+    double lr;
+    bool compile, resume, overwrite;
+    char file[600]; /* of completions; empty: they are sampled */
+    const char *folder, *start;
+    int stop_after;
+    weft_cancel *cancel;
+    history history;
+    weft_status status;
+    char message[512];
+    int64_t n_values;
+    float values[VALUES];
+    int calls; /* of the reward */
+    char texts[KEPT][256];
+    int n_texts;
+} run;
+
+/* Two rewards: the share of the letter e, and whether there is a period, null for every fifth. */
+static weft_status rewards(void *context, const weft_completion *c, size_t n,
+                           const weft_cancel *cancel, double *out)
+{
+    run *r = context;
+    (void)cancel;
+    r->calls++;
+    for (size_t i = 0; i < n; i++) {
+        const size_t length = strlen(c[i].text);
+        double letters = 0;
+        for (size_t k = 0; k < length; k++)
+            letters += c[i].text[k] == 'e';
+        out[2 * i] = letters / (double)(length + 1);
+        out[2 * i + 1] = i % 5 == 4 ? NAN : strchr(c[i].text, '.') != NULL;
+        CHECK(c[i].tokens >= 1 && c[i].tokens <= MOST);
+        CHECK(!c[i].truncated || c[i].tokens == MOST);
+        CHECK(c[i].row[0] == '{' && c[i].where != NULL);
+        if (r->n_texts < KEPT)
+            snprintf(r->texts[r->n_texts++], sizeof *r->texts, "%s|%s", c[i].prompt, c[i].text);
+    }
+    return WEFT_OK;
+}
+
+static weft_model *starting_model(const char *start)
+{
+    weft_model *model = NULL;
+    const weft_model_options f32 = {.dtype = WEFT_FLOAT32};
+    if (!CHECK_OK(weft_model_load(check_source("examples/storyteller"), &f32, &model)))
+        return NULL;
+    if (start) {
+        CHECK_OK(weft_adapter_load(model, start, NULL));
+        return model;
+    }
+    weft_random_seed(7);
+    CHECK_OK(weft_nn_lora_inject(weft_model_module(model),
+                                 &(weft_nn_lora_options){.rank = 4, .alpha = 8}));
+    return model;
+}
+
+static weft_dataset *load_data(const run *r, const weft_tokenizer *tokenizer)
+{
+    weft_dataset *d = NULL;
+    if (r->file[0]) {
+        CHECK_OK(weft_dataset_load_completions(r->file, r->objective, &r->options, &d));
+        return d;
+    }
+    const char *path = check_temporary("prompts.jsonl");
+    const weft_data_source source = {.path = path};
+    CHECK_OK(weft_file_write(path, prompts, sizeof prompts - 1));
+    CHECK_OK(weft_dataset_load_prompts(&source, 1, tokenizer, NULL, &d));
+    return d;
+}
+
+static void keep_values(run *r, weft_model *model)
+{
+    weft_nn_slots slots = {0};
+    if (weft_nn_trainable(weft_model_module(model), &slots) == WEFT_OK) {
+        for (int i = 0; i < slots.n; i++) {
+            weft_array *a = *slots.slots[i];
+            if (CHECK(r->n_values + weft_size(a) <= VALUES) &&
+                weft_read(a, WEFT_FLOAT32, r->values + r->n_values, weft_size(a)) == WEFT_OK)
+                r->n_values += weft_size(a);
+        }
+    }
+    weft_nn_slots_free(&slots);
+}
+
+static void train(run *r)
+{
+    static const char *const names[] = {"letters", "period"};
+    static const double weights[] = {1, 0.25};
+    weft_tokenizer *tokenizer = NULL;
+    weft_model *model = starting_model(r->start);
+    weft_batches *batches = NULL;
+    weft_trainer *trainer = NULL;
+    if (!model || !CHECK_OK(weft_tokenizer_load(check_source("examples/storyteller"), &tokenizer)))
+        return;
+    r->objective = r->objective ? r->objective : &weft_objective_grpo;
+    r->options.num_generations = GROUP;
+    r->options.max_completion_length = MOST;
+    weft_sampling s = r->sampling;
+    s.tokenizer = tokenizer;
+    s.reward = s.reward ? s.reward : rewards;
+    s.context = s.context ? s.context : r;
+    s.names = names;
+    s.weights = weights;
+    s.n_rewards = 2;
+    r->history.stop_after = r->stop_after;
+    const weft_trainer_options o = {.objective = r->objective,
+                                    .objective_options = r->options,
+                                    .sampling = r->file[0] ? NULL : &s,
+                                    .steps = r->steps,
+                                    .lr = r->lr > 0 ? r->lr : 0.01,
+                                    .accumulate = r->accumulate,
+                                    .compile = r->compile,
+                                    .seed = 5,
+                                    .folder = r->folder,
+                                    .resume = r->resume,
+                                    .overwrite = r->overwrite,
+                                    .save_every = 2,
+                                    .cancel = r->cancel,
+                                    .callback = run_keep,
+                                    .context = &r->history};
+    weft_dataset *d = load_data(r, tokenizer);
+    weft_status status =
+        d ? weft_batches_new(d, r->file[0] ? 2 * GROUP : 2, 3, &batches) : WEFT_INVALID;
+    if (status == WEFT_OK)
+        status = weft_trainer_new(model, &o, &trainer);
+    if (status == WEFT_OK)
+        status = weft_trainer_run(trainer, batches, NULL, NULL);
+    r->status = status;
+    snprintf(r->message, sizeof r->message, "%s", status == WEFT_OK ? "" : weft_error_message());
+    keep_values(r, model);
+    weft_trainer_free(trainer);
+    weft_batches_free(batches);
+    weft_dataset_free(d);
+    weft_tokenizer_free(tokenizer);
+    weft_model_free(model);
+}
+
+/* ---- the policy that samples ----------------------------------------------------------------- */
+
+/* The sampler's log-probabilities are those of the weights before the update, which are far from
+ * those of the start: compiled steps and caches of the model have the current weights. */
+static void completions_come_from_the_current_weights(void)
+{
+    static run r;
+    static const double temperatures[] = {1, 0.7};
+    for (int i = 0; i < 4; i++) {
+        r = (run){.steps = 8,
+                  .lr = 0.02,
+                  .compile = i % 2 == 1,
+                  .options = {.beta = 0.01, .temperature = temperatures[i / 2]}};
+        train(&r);
+        CHECK_STR(r.message, "");
+        if (!CHECK_EQ_INT(r.history.n, 8))
+            continue;
+        double worst = 0;
+        for (int k = 0; k < 8; k++)
+            worst = fmax(worst, r.history.reports[k].rewards.policy.mismatch);
+        const double moved = r.history.reports[7].rewards.policy.kl;
+        printf("  sampler mismatch %.2g, KL from the start %.2g\n", worst, moved);
+        CHECK(worst > 0 && worst < 2e-5); /* float32; kernels for one row add in another order */
+        CHECK(moved > 0.05);
+        CHECK_CLOSE(r.history.reports[0].rewards.policy.kl, 0, 1e-9);
+    }
+}
+
+/* Without an update the completions of a second epoch differ: the numbers of a batch are its own.
+ * The same run samples the same ones. */
+static void random_numbers_are_those_of_the_run(void)
+{
+    static run a, b;
+    a = (run){.steps = 6, .lr = 1e-30};
+    b = a;
+    train(&a);
+    train(&b);
+    CHECK_EQ_INT(a.n_texts, 6 * 2 * GROUP);
+    CHECK_EQ_INT(a.calls, 6);
+    CHECK(memcmp(a.texts, b.texts, sizeof a.texts) == 0);
+    int same = 0;
+    for (int i = 0; i < a.n_texts; i++) {
+        for (int k = 0; k < i; k++)
+            same += strcmp(a.texts[i], a.texts[k]) == 0;
+    }
+    CHECK_EQ_INT(same, 0);
+}
+
+/* ---- completions of a file ------------------------------------------------------------------- */
+
+/* The completions of a run, given as a file to another one, make the same updates. */
+static void completions_of_a_file_make_the_same_updates(void)
+{
+    static run sampled, read;
+    char folder[512];
+    for (int i = 0; i < 3; i++) {
+        snprintf(folder, sizeof folder, "%s", check_temporary("sampled-run"));
+        sampled = (run){.steps = 4,
+                        .accumulate = i == 1 ? 2 : 1,
+                        .options = {.num_iterations = i == 2 ? 2 : 1},
+                        .folder = folder,
+                        .overwrite = true};
+        train(&sampled);
+        CHECK_STR(sampled.message, "");
+        read = sampled;
+        read.n_values = read.history.n = 0;
+        read.folder = NULL;
+        snprintf(read.file, sizeof read.file, "%s/completions.jsonl", folder);
+        train(&read);
+        CHECK_STR(read.message, "");
+        CHECK(sampled.n_values > 0 && sampled.n_values == read.n_values);
+        CHECK(memcmp(sampled.values, read.values, sizeof read.values) == 0);
+        for (int k = 0; k < 4; k++) {
+            const weft_train_report *x = &sampled.history.reports[k], *y = &read.history.reports[k];
+            CHECK(x->loss == y->loss && x->grad_norm == y->grad_norm);
+            CHECK(x->rewards.policy.mismatch == y->rewards.policy.mismatch);
+        }
+    }
+}
+
+/* ---- resuming -------------------------------------------------------------------------------- */
+
+/* A stopped run ends with the bits of one that was not, and reads the completions of updates after
+ * its checkpoint, unless their last line is cut off. */
+static void resumed_runs_have_the_same_bits(void)
+{
+    static run all, first, rest;
+    char folder[512], path[600];
+    snprintf(folder, sizeof folder, "%s", check_temporary("sampling-resumed"));
+    all = (run){.steps = 6, .options = {.beta = 0.05}};
+    train(&all);
+    CHECK_EQ_INT(all.calls, 6);
+    for (int cut = 0; cut < 2; cut++) {
+        first = (run){.steps = 6, .options = {.beta = 0.05}, .folder = folder, .stop_after = 5};
+        first.overwrite = cut > 0;
+        train(&first);
+        CHECK_EQ_INT(first.status, WEFT_CANCELLED);
+        CHECK_EQ_INT(first.calls, 5);
+        snprintf(path, sizeof path, "%s/step-5", folder);
+        CHECK_OK(weft__folder_remove(path));
+        char *lines = run_text(folder, "completions.jsonl");
+        snprintf(path, sizeof path, "%s/completions.jsonl", folder);
+        CHECK(strstr(lines, "\"rewards\": {\"letters\": ") != NULL);
+        CHECK_OK(weft_file_write(path, lines, strlen(lines) - (cut ? 7 : 0)));
+        weft_free(lines);
+        rest = (run){.steps = 6, .options = {.beta = 0.05}, .folder = folder, .resume = true};
+        train(&rest);
+        CHECK_STR(rest.message, "");
+        CHECK_EQ_INT(rest.history.n, 2); /* from update 4 on */
+        CHECK_EQ_INT(rest.calls, cut ? 2 : 1);
+        CHECK(memcmp(rest.values, all.values, sizeof all.values) == 0);
+        CHECK(rest.history.reports[0].rewards.policy.n_parts == 2);
+        char *metrics = run_text(folder, "metrics.jsonl");
+        CHECK_CONTAINS(metrics, "\"rewards/letters\": ");
+        CHECK_CONTAINS(metrics, "\"rewards/period/std\": ");
+        CHECK_CONTAINS(metrics, "\"sampler_mismatch\": ");
+        weft_free(metrics);
+    }
+}
+
+/* The completions of other prompts in the folder are refused. */
+static void other_completions_are_refused(void)
+{
+    static run r;
+    char folder[512], path[600];
+    snprintf(folder, sizeof folder, "%s", check_temporary("sampling-other"));
+    r = (run){.steps = 2, .folder = folder, .stop_after = 1};
+    train(&r);
+    snprintf(path, sizeof path, "%s/step-1", folder);
+    CHECK_OK(weft__folder_remove(path));
+    snprintf(path, sizeof path, "%s/last", folder);
+    CHECK_OK(weft__folder_remove(path));
+    char *lines = run_text(folder, "completions.jsonl"), *at = lines;
+    while ((at = strstr(at, "\"prompt_ids\": [")) != NULL) {
+        at += strlen("\"prompt_ids\": [");
+        *at = *at == '1' ? '2' : '1';
+    }
+    snprintf(path, sizeof path, "%s/completions.jsonl", folder);
+    CHECK_OK(weft_file_write(path, lines, strlen(lines)));
+    weft_free(lines);
+    r = (run){.steps = 2, .folder = folder, .resume = true};
+    train(&r);
+    CHECK_EQ_INT(r.status, WEFT_INVALID);
+    CHECK_CONTAINS(r.message, "completions.jsonl: batch 0: expected completions of its prompts");
+}
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+static weft_status fails(void *context, const weft_completion *c, size_t n,
+                         const weft_cancel *cancel, double *out)
+{
+    run *r = context;
+    (void)c;
+    (void)cancel;
+    if (r->calls++ == 0) {
+        for (size_t i = 0; i < 2 * n; i++)
+            out[i] = (double)i;
+        return WEFT_OK;
+    }
+    out[3] = INFINITY;
+    return r->cancel ? (weft_cancel_set(r->cancel), weft_fail(WEFT_CANCELLED, "stopped")) : WEFT_OK;
+}
+
+/* A failed reward ends the run after the last complete update. */
+static void failures_end_the_run(void)
+{
+    static run r;
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", check_temporary("sampling-failed"));
+    r = (run){.steps = 4, .folder = folder, .sampling.reward = fails};
+    train(&r);
+    CHECK_EQ_INT(r.status, WEFT_INVALID);
+    CHECK_CONTAINS(r.message, "prompts.jsonl:");
+    CHECK_CONTAINS(r.message, "reward period: expected a finite number, got inf");
+    CHECK(run_has(folder, "step-1"));
+    r = (run){.steps = 4,
+              .folder = folder,
+              .overwrite = true,
+              .sampling.reward = fails,
+              .cancel = weft_cancel_new()};
+    train(&r);
+    CHECK_EQ_INT(r.status, WEFT_CANCELLED);
+    CHECK_EQ_INT(r.history.n, 1);
+    CHECK(run_has(folder, "step-1"));
+    weft_cancel *set = r.cancel;
+    r = (run){.steps = 4, .cancel = set}; /* it is set already: sampling stops */
+    train(&r);
+    CHECK_EQ_INT(r.status, WEFT_CANCELLED);
+    CHECK_EQ_INT(r.calls, 0);
+    weft_cancel_free(set);
+}
+
+static void prompts_are_checked(void)
+{
+    weft_tokenizer *tokenizer = NULL;
+    weft_dataset *d = NULL;
+    const char *path = check_temporary("bad-prompts.jsonl");
+    const weft_data_source source = {.path = path};
+    static const struct {
+        const char *rows, *part;
+        weft_long_samples longer;
+    } wrong[] = {
+        {"{\"text\": \"a\"}\n", "bad-prompts.jsonl:1: expected one of prompt and messages", 0},
+        {"{\"prompt\": \"a b c d e f g h\"}\n", "the prompt has 8 tokens, more than the length 3",
+         0},
+        {"{\"prompt\": \"a b c d e f g h\"}\n", "every prompt is longer than 3", WEFT_LONG_DROP},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}\n", "needs a chat template",
+         0},
+        {"{\"prompt\": \"a\", \"answer\": true}\n", "expected a text, got", 0},
+    };
+    if (!CHECK_OK(weft_tokenizer_load(check_source("examples/storyteller"), &tokenizer)))
+        return;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const weft_dataset_options o = {.length = 3, .longer = wrong[i].longer};
+        CHECK_OK(weft_file_write(path, wrong[i].rows, strlen(wrong[i].rows)));
+        CHECK(weft_dataset_load_prompts(&source, 1, tokenizer, &o, &d) != WEFT_OK);
+        CHECK_CONTAINS(weft_error_message(), wrong[i].part);
+        CHECK(d == NULL);
+    }
+    weft_tokenizer_free(tokenizer);
+}
+
+CHECK_MAIN("sampling", CHECK_CASE(completions_come_from_the_current_weights),
+           CHECK_CASE(random_numbers_are_those_of_the_run),
+           CHECK_CASE(completions_of_a_file_make_the_same_updates),
+           CHECK_CASE(resumed_runs_have_the_same_bits), CHECK_CASE(other_completions_are_refused),
+           CHECK_CASE(failures_end_the_run), CHECK_CASE(prompts_are_checked))

@@ -1,0 +1,336 @@
+/* train/sampling.c -- samples completions of an update's prompts with the current weights, and has
+ * them rewarded. */
+#include <math.h>
+#include <string.h>
+
+#include "core/failure.h"
+#include "core/hash.h"
+#include "train/data/dataset.h"
+#include "train/examples.h"
+#include "train/rollout.h"
+#include "train/run/journal.h"
+#include "weft/batch.h"
+
+/* The completions of an update while they are sampled: those of a prompt follow each other. */
+typedef struct sampled {
+    weft_trainer *t;
+    weft__rollout r;
+    int64_t *which, *numbers; /* those of r */
+    const int32_t *eos;
+    int n_eos;
+    weft_generate_options *options; /* these are (n group) */
+    weft_generate_request *requests;
+    weft_generated_row *rows;
+    weft_completion *texts; /* own `text` */
+} sampled;
+
+static int64_t count(const sampled *s)
+{
+    return s->r.n * s->r.group;
+}
+
+static const weft_task_row *row_of(const weft__rollout *r, int64_t i)
+{
+    return &r->prompts->rows.at[r->which[i / r->group]];
+}
+
+/* ---- sampling ------------------------------------------------------------------------------- */
+
+static bool ends(const sampled *s, int32_t id)
+{
+    const weft_sampling *o = s->t->o.sampling;
+    bool found = false;
+    for (int i = 0; i < s->n_eos; i++)
+        found = found || s->eos[i] == id;
+    for (int i = 0; i < o->n_stop; i++)
+        found = found || o->stop[i] == id;
+    return found;
+}
+
+/* weft_generate_fn: a token that ends a completion belongs to it. */
+static bool goes_on(void *context, const weft_generated *token)
+{
+    return token->id < 0 || !ends(context, token->id);
+}
+
+/* Whether a completion has its end. */
+static bool is_ended(const sampled *s, const weft_generated_row *row)
+{
+    return row->n > 0 && ends(s, row->ids[row->n - 1]);
+}
+
+/* Makes the requests. The random numbers of a token depend on the seed, the batch, the prompt, the
+ * completion's index in its group, and the position. Caches do not depend on free memory. */
+static void make_requests(sampled *s)
+{
+    const weft_trainer_options *o = &s->t->o;
+    for (int64_t i = 0; i < count(s); i++) {
+        const weft_sample prompt = weft_dataset_at(s->r.prompts, s->which[i / s->r.group]);
+        const uint64_t batch = weft__mix(o->seed, (uint64_t)s->numbers[i / s->r.group]),
+                       group = weft__mix(batch, (uint64_t)s->which[i / s->r.group]);
+        s->options[i] = (weft_generate_options){
+            .sampler = {.temperature = o->objective_options.temperature,
+                        .top_p = o->sampling->top_p,
+                        .top_k = o->sampling->top_k,
+                        .min_p = o->sampling->min_p,
+                        .order = WEFT_SAMPLER_TOP_K_FIRST},
+            .seed = weft__mix(group, (uint64_t)(i % s->r.group)),
+            .max_tokens = o->objective_options.max_completion_length,
+            .ignore_eos = true,
+            .logprobs = true,
+            .scaled_logprobs = true,
+            .cache = {.max_context = -1, .kv_bits = 32},
+        };
+        s->requests[i] = (weft_generate_request){.prompt = {prompt.ids, (size_t)prompt.length},
+                                                 .options = &s->options[i]};
+    }
+}
+
+/* Checks that all completions were sampled as far as they go. */
+static weft_status check_rows(const sampled *s)
+{
+    weft_status status = WEFT_OK;
+    for (int64_t i = 0; status == WEFT_OK && i < count(s); i++) {
+        const weft_generated_row *row = &s->rows[i];
+        if (row->status != WEFT_OK)
+            status = weft_fail(row->status, "%s: a completion: %s", row_of(&s->r, i)->where,
+                               row->message);
+        else if (!is_ended(s, row) && row->stats.reason != WEFT_FINISH_LENGTH)
+            status = weft_fail(WEFT_CANCELLED, "training was stopped while sampling");
+    }
+    return status;
+}
+
+/* The batch is a new one, so its compiled steps have the current weights. Its caches are freed
+ * before the update. */
+static weft_status generate(sampled *s)
+{
+    weft_running_batch *batch = NULL;
+    const weft_generate_batch_options o = {.rows = s->t->o.sampling->rows,
+                                           .cancel = s->t->o.cancel};
+    weft_status status = weft_running_batch_new(s->t->model, NULL, &o, &batch);
+    for (int64_t i = 0; status == WEFT_OK && i < count(s); i++)
+        status = weft_running_batch_add(batch, &s->requests[i], goes_on, s, &s->rows[i]);
+    for (bool more = true; status == WEFT_OK && more;)
+        status = weft_running_batch_advance(batch, &more);
+    weft_running_batch_free(batch);
+    weft_memory_clear_cache();
+    return status == WEFT_OK ? check_rows(s) : status;
+}
+
+/* ---- rewards -------------------------------------------------------------------------------- */
+
+static weft_status make_texts(sampled *s)
+{
+    weft_status status = WEFT_OK;
+    for (int64_t i = 0; status == WEFT_OK && i < count(s); i++) {
+        const weft_generated_row *row = &s->rows[i];
+        const weft_task_row *of = row_of(&s->r, i);
+        char *text = NULL;
+        status =
+            weft_tokenizer_decode(s->t->o.sampling->tokenizer, row->ids, row->n - is_ended(s, row),
+                                  WEFT_TOKENIZER_SKIP_SPECIAL, &text, NULL);
+        s->texts[i] = (weft_completion){.where = of->where,
+                                        .prompt = of->prompt,
+                                        .text = text,
+                                        .row = of->json,
+                                        .answers = (const char *const *)of->texts,
+                                        .n_answers = of->n_texts,
+                                        .tokens = (int64_t)row->n,
+                                        .truncated = !is_ended(s, row)};
+    }
+    return status;
+}
+
+/* The weighted sum of the rewards of completion i; NaN: it has none. */
+static double total(const sampled *s, int64_t i)
+{
+    const weft_sampling *o = s->t->o.sampling;
+    double sum = NAN;
+    for (int k = 0; k < o->n_rewards; k++) {
+        const double r = s->r.rewards[i * o->n_rewards + k] * (o->weights ? o->weights[k] : 1);
+        if (!isnan(r))
+            sum = isnan(sum) ? r : sum + r;
+    }
+    return sum;
+}
+
+static weft_status reward(sampled *s)
+{
+    const weft_sampling *o = s->t->o.sampling;
+    weft_status status = make_texts(s);
+    if (status == WEFT_OK)
+        status = o->reward(o->context, s->texts, (size_t)count(s), s->t->o.cancel, s->r.rewards);
+    for (int64_t i = 0; status == WEFT_OK && i < count(s) * o->n_rewards; i++) {
+        if (isinf(s->r.rewards[i]))
+            status = weft_fail(WEFT_INVALID, "%s: reward %s: expected a finite number, got %g",
+                               s->texts[i / o->n_rewards].where, o->names[i % o->n_rewards],
+                               s->r.rewards[i]);
+    }
+    return status;
+}
+
+/* ---- the result ----------------------------------------------------------------------------- */
+
+static weft_status add(const sampled *s, int64_t i)
+{
+    const weft_generated_row *row = &s->rows[i];
+    const weft_prompt *prompt = &s->requests[i].prompt;
+    float *logprobs = weft_malloc((row->n + 1) * sizeof *logprobs);
+    if (logprobs == NULL)
+        return weft__out_of_memory("training", "completions");
+    for (size_t k = 0; k < row->n; k++)
+        logprobs[k] = (float)row->logprobs[k];
+    const weft__completion c = {.prompt = prompt->ids,
+                                .n_prompt = (int64_t)prompt->n,
+                                .ids = row->ids,
+                                .n = (int64_t)row->n,
+                                .reward = total(s, i),
+                                .truncated = !is_ended(s, row),
+                                .logprobs = logprobs};
+    const weft_status status =
+        weft__dataset_add_completion(s->r.dataset, &s->t->o.objective_options, &c);
+    weft_free(logprobs);
+    return status;
+}
+
+/* The mean and deviation of reward k. */
+static weft_reward_part part_of(const weft__rollout *r, int k)
+{
+    const int64_t n = r->n * r->group;
+    double m = 0, sum = 0, squares = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double x = r->rewards[i * r->n_names + k];
+        m += !isnan(x);
+        sum += isnan(x) ? 0 : x;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const double d = r->rewards[i * r->n_names + k] - sum / fmax(m, 1);
+        squares += isnan(d) ? 0 : d * d;
+    }
+    return (weft_reward_part){.name = r->names[k],
+                              .mean = m > 0 ? sum / m : NAN,
+                              .std = m > 1   ? sqrt(squares / (m - 1))
+                                     : m > 0 ? 0
+                                             : NAN};
+}
+
+static weft_status describe(weft_trainer *t, const weft__rollout *r)
+{
+    if (t->parts == NULL)
+        t->parts = weft_calloc((size_t)r->n_names, sizeof *t->parts);
+    for (int k = 0; t->parts && k < r->n_names; k++)
+        t->parts[k] = part_of(r, k);
+    return t->parts ? WEFT_OK : weft__out_of_memory("training", "rewards");
+}
+
+/* ---- prompts -------------------------------------------------------------------------------- */
+
+/* Lists the prompts of n batches, from number `from` on. */
+static weft_status list_prompts(sampled *s, weft_batches *batches, int64_t from, int n,
+                                int64_t *first)
+{
+    weft_status status = WEFT_OK;
+    for (int b = 0; status == WEFT_OK && b < n; b++) {
+        const int64_t *examples;
+        int rows;
+        status = weft__batches_examples(batches, from + b, &examples, &rows);
+        int64_t *which = weft_realloc(s->which, (size_t)(s->r.n + rows + 1) * sizeof *which);
+        s->which = which ? which : s->which;
+        int64_t *numbers = weft_realloc(s->numbers, (size_t)(s->r.n + rows + 1) * sizeof *numbers);
+        s->numbers = numbers ? numbers : s->numbers;
+        if (status == WEFT_OK && !(which && numbers))
+            status = weft__out_of_memory("training", "the prompts of an update");
+        first[b] = count(s);
+        for (int i = 0; status == WEFT_OK && i < rows; i++) {
+            which[s->r.n] = examples[i];
+            numbers[s->r.n++] = from + b;
+        }
+    }
+    first[n] = count(s);
+    s->r.which = s->which;
+    s->r.numbers = s->numbers;
+    return status;
+}
+
+static weft_status allocate(sampled *s)
+{
+    const size_t N = (size_t)count(s) + 1;
+    s->options = weft_calloc(N, sizeof *s->options);
+    s->requests = weft_calloc(N, sizeof *s->requests);
+    s->rows = weft_calloc(N, sizeof *s->rows);
+    s->texts = weft_calloc(N, sizeof *s->texts);
+    s->r.rewards = weft_calloc(N * (size_t)s->r.n_names, sizeof *s->r.rewards);
+    return s->options && s->requests && s->rows && s->texts && s->r.rewards
+               ? WEFT_OK
+               : weft__out_of_memory("training", "completions");
+}
+
+static void release(sampled *s)
+{
+    for (int64_t i = 0; s->texts && i < count(s); i++)
+        weft_free((char *)s->texts[i].text);
+    weft_generated_rows_free(s->rows, s->rows ? (size_t)count(s) : 0);
+    weft_free(s->rows);
+    weft_free(s->which);
+    weft_free(s->numbers);
+    weft_free(s->options);
+    weft_free(s->requests);
+    weft_free(s->texts);
+    weft_free(s->r.rewards);
+}
+
+/* Samples the completions, and has them rewarded. */
+static weft_status sample(sampled *s)
+{
+    make_requests(s);
+    weft_status status = generate(s);
+    if (status == WEFT_OK)
+        status = reward(s);
+    if (status == WEFT_OK)
+        status = weft__dataset_of_completions(&s->t->o.objective_options, &s->r.dataset);
+    for (int64_t i = 0; status == WEFT_OK && i < count(s); i++)
+        status = add(s, i);
+    return status;
+}
+
+/* Keeps the completions in the journal. If they cannot be written, a resumed run samples them. */
+static weft_status keep(weft__journal *journal, const weft__rollout *r)
+{
+    const weft_status status = weft__journal_add(journal, r);
+    if (status == WEFT_IO)
+        weft_log_message(WEFT_LOG_WARNING, "%s; training continues", weft_error_message());
+    return status == WEFT_IO ? WEFT_OK : status;
+}
+
+weft_status weft__rollout_sample(weft_trainer *t, weft_batches *batches, int64_t from, int n,
+                                 weft__journal *journal, int64_t *first, weft_dataset **out)
+{
+    const weft_sampling *o = t->o.sampling;
+    sampled s = {.t = t,
+                 .r = {.prompts = weft__batches_dataset(batches),
+                       .group = t->o.objective_options.num_generations,
+                       .names = o->names,
+                       .n_names = o->n_rewards,
+                       .tokenizer = o->tokenizer}};
+    s.eos = weft_model_eos(t->model, &s.n_eos);
+    *out = NULL;
+    weft_status status = list_prompts(&s, batches, from, n, first);
+    if (status == WEFT_OK)
+        status = allocate(&s);
+    if (status == WEFT_OK && journal)
+        status = weft__journal_find(journal, &t->o.objective_options, &s.r);
+    const bool found = s.r.dataset != NULL;
+    if (status == WEFT_OK && !found)
+        status = sample(&s);
+    if (status == WEFT_OK && !found && journal)
+        status = keep(journal, &s.r);
+    if (status == WEFT_OK)
+        status = describe(t, &s.r);
+    release(&s);
+    if (status == WEFT_OK)
+        *out = s.r.dataset;
+    else
+        weft_dataset_free(s.r.dataset);
+    return status;
+}
