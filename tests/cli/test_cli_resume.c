@@ -268,9 +268,75 @@ static void a_resumed_run_keeps_what_it_is(void)
                  0);
 }
 
+/* ---- sampled completions --------------------------------------------------------------------- */
+
+/* A reward program that answers line by line, and kills the run once at the line in the file
+ * `kill`, while the others wait for their rewards. */
+static const char scoring[] =
+    "n=0\n"
+    "while read -r line; do\n"
+    "  n=$((n + 1)); id=${line#*: }; id=${id%%,*}\n"
+    "  if [ -e kill ] && [ $n = \"$(cat kill)\" ]; then rm kill; kill -9 $PPID; exit; fi\n"
+    "  echo \"{\\\"id\\\": $id, \\\"reward\\\": $(( ${#line} %% 5 ))}\"\n"
+    "done\n";
+
+static output sample_run(const char *folder, const char *prefix, const char *more)
+{
+    return shell_command(NULL,
+                         "cd %s && %s %s train %s --data prompts.jsonl --objective grpo "
+                         "--reward 'program:exec sh score.sh' --reward length:20,60 "
+                         "--num-generations 4 --max-completion-length 60 --batch-size 2 --steps 6 "
+                         "--save-every 2 --lr 1e-3 --seed 3 --temperature 0.9 --beta 0.01 %s",
+                         folder, prefix, check_built("cli/weft"), model(), more);
+}
+
+/* Runs that are killed while they sample, and while they wait for rewards, are resumed and end with
+ * the adapter and the completions of a run that was not. */
+static void killed_sampling_begins_again(void)
+{
+    static const char *const lines[] = {"3", "12", "21", "36"};
+    static const char *const seconds[] = {"0.4", "0.9", "1.7"};
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", check_temporary("sampled"));
+    CHECK_EQ_INT(shell_command(NULL,
+                               "mkdir %s && cd %s && printf '%s' > score.sh && for w in 'The king' "
+                               "'A fox' 'Long ago' 'She said'; do echo \"{\\\"prompt\\\": "
+                               "\\\"$w\\\"}\"; done > prompts.jsonl",
+                               folder, folder, scoring)
+                     .code,
+                 0);
+    output o = sample_run(folder, "", "--out whole");
+    if (!CHECK_EQ_INT(o.code, 0))
+        CHECK_FAIL("%s", o.err);
+    for (size_t i = 0; i < 7; i++) {
+        char prefix[64] = "";
+        if (i < 4)
+            CHECK_EQ_INT(
+                shell_command(NULL, "cd %s && rm -rf out && echo %s > kill", folder, lines[i]).code,
+                0);
+        else
+            snprintf(prefix, sizeof prefix, "rm -rf out; timeout -s KILL %s", seconds[i - 4]);
+        o = sample_run(folder, prefix, "--out out");
+        CHECK(i >= 4 || o.code != 0);
+        o = sample_run(folder, "", "--out out --resume");
+        if (!CHECK_EQ_INT(o.code, 0))
+            CHECK_FAIL("%s", o.err);
+        CHECK_EQ_INT(shell_command(NULL,
+                                   "cd %s && cmp whole/last/adapter_model.safetensors "
+                                   "out/last/adapter_model.safetensors && cmp "
+                                   "whole/completions.jsonl out/completions.jsonl",
+                                   folder)
+                         .code,
+                     0);
+    }
+    o = sample_run(folder, "", "--out out --resume --reward exact");
+    CHECK_CONTAINS(o.err, "reward");
+    CHECK(o.code != 0);
+}
+
 CHECK_MAIN("cli_resume", CHECK_CASE(killed_runs_are_resumed), CHECK_CASE(partial_files_are_deleted),
            CHECK_CASE(a_best_that_was_moved_aside_comes_back),
            CHECK_CASE(a_run_without_files_leaves_none), CHECK_CASE(stopped_runs_are_resumed),
            CHECK_CASE(a_second_signal_does_no_harm),
            CHECK_CASE(a_resumed_run_keeps_its_rate_of_lora_plus),
-           CHECK_CASE(a_resumed_run_keeps_what_it_is))
+           CHECK_CASE(a_resumed_run_keeps_what_it_is), CHECK_CASE(killed_sampling_begins_again))
