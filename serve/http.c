@@ -216,6 +216,12 @@ static ssize_t read_stream(void *context, uint64_t position, char *to, size_t mo
 static void add_headers(const serve_request *r, struct MHD_Response *response)
 {
     const char *origin = serve_guard_origin(r->server, r->connection);
+    char policy[512];
+    if (r->nonce[0] != '\0') {
+        serve_page_policy(r, policy, sizeof policy);
+        MHD_add_response_header(response, "Content-Security-Policy", policy);
+        MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
+    }
     MHD_add_response_header(response, "Content-Type", r->type);
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
     MHD_add_response_header(response, "Cache-Control", r->streams ? "no-cache" : "no-store");

@@ -6,19 +6,11 @@
 
 #include "serve/server.h"
 #include "weft/memory.h"
-#include "weft/version.h"
 
 static weft_status reply(serve_request *r, serve_text *body)
 {
     serve_reply(r, 200, "application/json", body);
     return WEFT_OK;
-}
-
-static weft_status run_root(serve_request *r)
-{
-    serve_text out = {0};
-    serve_put(&out, "{'server': 'weft', 'version': %s}", weft_version());
-    return reply(r, &out);
 }
 
 static weft_status run_health(serve_request *r)
@@ -243,7 +235,7 @@ static weft_status run_metrics(serve_request *r)
 
 /* A path that ends with a slash has names below it. */
 static const serve_route routes[] = {
-    {.method = "GET", .path = "/", .open = true, .run = run_root},
+    {.method = "GET", .path = "/", .open = true, .run = serve_run_page},
     {.method = "GET", .path = "/health", .open = true, .run = run_health},
     {.method = "GET", .path = "/v1/health", .open = true, .run = run_health},
     {.method = "GET", .path = "/metrics", .run = run_metrics},

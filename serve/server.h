@@ -159,6 +159,7 @@ struct serve_request {
     serve_error error;
     int http; /* status of the answer; 0: not known yet */
     const char *type;
+    char nonce[25]; /* of the page's policy; "": not the page */
     serve_text out; /* of which `sent` bytes are sent */
     size_t sent;
     bool streams, done, suspended, handled /* the body has come */, gone, stalled;
@@ -299,6 +300,12 @@ void serve_adapter_drop(serve_server *server, serve_adapter *adapter); /* NULL i
 const char *serve_model_name(const serve_request *request);
 const weft_chat *serve_chat_of(const serve_request *request);
 const weft_nn_lora_member *serve_member_of(const serve_request *request);
+
+/* ---- page.c --------------------------------------------------------------------------------- */
+
+weft_status serve_run_page(serve_request *request);
+/* The Content-Security-Policy of the page that has been answered. */
+void serve_page_policy(const serve_request *request, char *out, size_t size);
 
 /* ---- fields.c ------------------------------------------------------------------------------- */
 
