@@ -1,6 +1,7 @@
 /* models/weights.c -- the list of a checkpoint's tensors: maps names to tree paths, and marks the
  * tensors that the tree does not use. */
 #include "models/weights.h"
+#include "core/list.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,14 +63,8 @@ static void release(weft__weight *weight)
 weft_status weft__weights_add(weft__weights *w, const char *path, const char *name,
                               weft_array *array)
 {
-    if (w->n == w->capacity) {
-        const int capacity = 2 * w->capacity + 64;
-        weft__weight *moved = weft_realloc(w->at, (size_t)capacity * sizeof *moved);
-        if (moved == NULL)
-            return weft__out_of_memory(path, "the list of tensors");
-        w->at = moved;
-        w->capacity = capacity;
-    }
+    if (!weft__list_more(w->at, w->n))
+        return weft__out_of_memory(path, "the list of tensors");
     weft__weight added = {weft_strdup(path), name ? weft_strdup(name) : NULL, array, false};
     if (added.path == NULL || (name && added.name == NULL)) {
         release(&added);

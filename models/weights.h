@@ -16,7 +16,7 @@ typedef struct weft__weight {
 /* Zero it first; free it with weft__weights_free. */
 typedef struct weft__weights {
     weft__weight *at; /* sorted by path */
-    int n, capacity;
+    int n;
     weft__text
         skipped; /* "vision_tower, lm_head (tie_word_embeddings)": tensors that are not used */
     bool recorded;

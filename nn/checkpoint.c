@@ -6,6 +6,7 @@
 #include "core/failure.h"
 #include "core/io/safetensors.h"
 #include "core/io/text.h"
+#include "core/list.h"
 #include "core/shape.h"
 #include "nn/encoded.h"
 #include "nn/module.h"
@@ -46,7 +47,7 @@ typedef struct loader {
     tensor *tensors;               /* sorted by path */
     int n_tensors;
     match *matches;
-    int n_matches, capacity;
+    int n_matches;
     problems missing, unexpected, mismatched;
 } loader;
 
@@ -211,14 +212,8 @@ static bool match_parts(const loader *l, const weft_nn_item *item, int codes, ma
 
 static weft_status add_match(loader *l, const match *m)
 {
-    if (l->n_matches == l->capacity) {
-        const int capacity = 2 * l->capacity + 32;
-        match *moved = weft_realloc(l->matches, (size_t)capacity * sizeof *moved);
-        if (moved == NULL)
-            return weft__out_of_memory("parameters", "loading them");
-        l->matches = moved;
-        l->capacity = capacity;
-    }
+    if (!weft__list_more(l->matches, l->n_matches))
+        return weft__out_of_memory("parameters", "loading them");
     l->matches[l->n_matches++] = *m;
     return WEFT_OK;
 }

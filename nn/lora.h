@@ -56,7 +56,7 @@ void weft__nn_untie_from(weft_module *tree, weft_array **owner);
 typedef struct weft__lora_taken {
     char **paths;
     weft_nn_lora_linear **at; /* (n), owned; their bases, borrowed, are in the tree */
-    int n, room;
+    int n;
 } weft__lora_taken;
 
 /* Removes all adapters from the tree as weft_nn_lora_remove does, and keeps them in `out`. Weights

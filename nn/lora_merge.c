@@ -1,6 +1,7 @@
 /* nn/lora_merge.c -- merges adapters into the weights of their bases, and unmerges them. */
 #include <string.h>
 
+#include "core/list.h"
 #include "nn/lora.h"
 #include "nn/tokens.h"
 
@@ -144,36 +145,21 @@ typedef struct taking {
     weft__lora_taken *out;
 } taking;
 
-static weft_status make_room(weft__lora_taken *out)
-{
-    if (out->n < out->room)
-        return WEFT_OK;
-    const int room = 2 * out->room + 16;
-    char **paths = weft_realloc(out->paths, (size_t)room * sizeof *paths);
-    out->paths = paths ? paths : out->paths;
-    weft_nn_lora_linear **at = weft_realloc(out->at, (size_t)room * sizeof *at);
-    out->at = at ? at : out->at;
-    if (paths == NULL || at == NULL)
-        return weft_fail(WEFT_MEMORY, "adapters: out of memory for %d of them", room);
-    out->room = room;
-    return WEFT_OK;
-}
-
 static weft_status take(void *context, const char *path, weft_module **field)
 {
     const taking *c = context;
     if (!weft__is_lora(*field) || (*field)->parent == NULL)
         return WEFT_OK;
     weft_nn_lora_linear *m = (weft_nn_lora_linear *)*field;
-    const weft_status status = make_room(c->out);
-    char *copy = status == WEFT_OK ? weft_strdup(path) : NULL;
+    weft__lora_taken *out = c->out;
+    const bool room = weft__list_more(out->paths, out->n) && weft__list_more(out->at, out->n);
+    char *copy = room ? weft_strdup(path) : NULL;
     if (copy == NULL)
-        return status != WEFT_OK ? status
-                                 : weft_fail(WEFT_MEMORY, "adapters: out of memory for a path");
+        return weft_fail(WEFT_MEMORY, "adapters: out of memory for the list of them");
     weft__nn_untie(m->base);
     weft__nn_untie_from(c->tree, weft_nn_find(m->base, "weight"));
-    c->out->paths[c->out->n] = copy;
-    c->out->at[c->out->n++] = m;
+    out->paths[out->n] = copy;
+    out->at[out->n++] = m;
     *field = m->base;
     return WEFT_OK;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/list.h"
 #include "nn/lora.h"
 #include "nn/tokens.h"
 
@@ -50,7 +51,7 @@ typedef struct injection {
     bool *whole_fits;
     bool *pattern_fits;
     chosen *chosen;
-    int n, capacity;
+    int n;
 } injection;
 
 static bool is_chosen_layer(const weft_nn_lora_options *o, const char *path)
@@ -130,14 +131,8 @@ static weft_status choose(void *context, const char *path, weft_module **field)
         return WEFT_OK;
     if ((*field)->parent == NULL || (in->all_linear && (*field)->unadapted) || !is_target(in, path))
         return WEFT_OK;
-    if (in->n == in->capacity) {
-        const int capacity = 2 * in->capacity + 32;
-        chosen *moved = weft_realloc(in->chosen, (size_t)capacity * sizeof *moved);
-        if (moved == NULL)
-            return weft__out_of_memory("lora", "the list of targets");
-        in->chosen = moved;
-        in->capacity = capacity;
-    }
+    if (!weft__list_more(in->chosen, in->n))
+        return weft__out_of_memory("lora", "the list of targets");
     in->chosen[in->n++] = (chosen){.field = field, .spec = spec_of(in, path)};
     return WEFT_OK;
 }

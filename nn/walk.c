@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/list.h"
 #include "nn/module.h"
 
 /* The current path of a visit. */
@@ -158,7 +159,7 @@ typedef struct pair {
 
 typedef struct collector {
     pair *pairs;
-    int n, capacity;
+    int n;
     bool trainable_only;
 } collector;
 
@@ -167,15 +168,7 @@ static weft_status collect(void *context, const weft_nn_item *item)
     collector *c = context;
     if (c->trainable_only && item->slot->frozen)
         return WEFT_OK;
-    if (c->n == c->capacity) {
-        const int capacity = 2 * c->capacity + 32;
-        pair *moved = weft_realloc(c->pairs, (size_t)capacity * sizeof *moved);
-        if (moved == NULL)
-            return weft__out_of_memory(item->path, "the list of parameters");
-        c->pairs = moved;
-        c->capacity = capacity;
-    }
-    char *copy = weft_strdup(item->path);
+    char *copy = weft__list_more(c->pairs, c->n) ? weft_strdup(item->path) : NULL;
     if (copy == NULL)
         return weft__out_of_memory(item->path, "the list of parameters");
     c->pairs[c->n++] = (pair){copy, item->slot->address};

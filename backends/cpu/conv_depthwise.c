@@ -5,25 +5,16 @@
 #include "backends/cpu/conv.h"
 #include "backends/cpu/pool.h"
 #include "backends/cpu/rows.h"
+#include "backends/cpu/sizes.h"
 
 enum {
     GRAIN_FLOPS = 1 << 20, /* of a task */
     MOST_PARTS = 16        /* parts of the rows, each with separate sums */
 };
 
-static int64_t vectors(int64_t floats)
-{
-    return (floats + 15) / 16 * 16;
-}
-
 static int64_t taps_of(const cpu_conv *c)
 {
     return c->kernel[0] * c->kernel[1] * c->kernel[2];
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
 }
 
 static bool is_depthwise(const cpu_conv *c)

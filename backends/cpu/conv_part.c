@@ -2,11 +2,7 @@
 #include <string.h>
 
 #include "backends/cpu/conv.h"
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
+#include "backends/cpu/sizes.h"
 
 static int64_t greatest_divisor(int64_t a, int64_t b)
 {

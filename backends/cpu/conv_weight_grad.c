@@ -9,6 +9,7 @@
 #include "backends/cpu/conv.h"
 #include "backends/cpu/pool.h"
 #include "backends/cpu/rows.h"
+#include "backends/cpu/sizes.h"
 
 enum {
     TERMS = 192,             /* of a task */
@@ -35,21 +36,6 @@ typedef struct plan {
     float *packed, *sum, *rows;
     int64_t group, first, blocks; /* of the running pass: its first block, number of blocks */
 } plan;
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 static void make_plan(const weft_call *call, plan *p)
 {

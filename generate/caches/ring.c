@@ -4,24 +4,16 @@
 
 #include <string.h>
 
+#include "core/math.h"
+
 enum { BLOCK = 256 }; /* tokens by which the capacity grows */
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
 /* The number of slots to allocate for n tokens. */
 static int64_t room_for(const weft__ring *c, int64_t n)
 {
-    return least((n + BLOCK - 1) / BLOCK * BLOCK, c->capacity);
+    return weft__smaller((n + BLOCK - 1) / BLOCK * BLOCK, c->capacity);
 }
 
 static int64_t room(const weft__ring *c)
@@ -32,7 +24,7 @@ static int64_t room(const weft__ring *c)
 /* Whether the ring has wrapped, or would wrap, at that length. */
 static bool turned(const weft__ring *c, int64_t length)
 {
-    return most(c->top, length) > c->capacity;
+    return weft__larger(c->top, length) > c->capacity;
 }
 
 static weft_array *at(int64_t slot)
@@ -50,11 +42,11 @@ static weft__parts written(const weft__ring *c, weft__parts into, const weft__pa
     int64_t p = begin;
     while (p < end) {
         if (end > c->capacity && p >= c->sinks)
-            p = most(p, end - (c->capacity - c->sinks));
+            p = weft__larger(p, end - (c->capacity - c->sinks));
         const int64_t slot = weft__ring_slot(c, p);
-        int64_t stop = least(end, p + (c->capacity - slot)); /* capacity may be INT64_MAX */
+        int64_t stop = weft__smaller(end, p + (c->capacity - slot)); /* capacity may be INT64_MAX */
         if (end > c->capacity && p < c->sinks)
-            stop = least(stop, c->sinks);
+            stop = weft__smaller(stop, c->sinks);
         const weft__parts run = weft__parts_slice(fresh, p - begin, stop - begin);
         into = weft__parts_write(&into, &run, at(slot));
         p = stop;
@@ -68,7 +60,8 @@ static int read_runs(const weft__ring *c, const weft__parts *held, int64_t from,
 {
     int n = 0;
     while (from < to) {
-        const int64_t slot = weft__ring_slot(c, from), stop = least(to, from + c->capacity - slot);
+        const int64_t slot = weft__ring_slot(c, from),
+                      stop = weft__smaller(to, from + c->capacity - slot);
         out[n++] = weft__parts_slice(held, slot, slot + stop - from);
         from = stop;
     }
@@ -127,7 +120,8 @@ static weft_cache_view see_chunk(const weft__ring *c, const weft__parts *k, cons
     const weft__parts held_k = weft__store_held(&c->k), held_v = weft__store_held(&c->v);
     const int64_t reach = c->keep - c->sinks - 1; /* tokens that the first query attends to before
                                                    * itself */
-    int64_t sinks = least(c->sinks, c->length), first = most(sinks, c->length - reach);
+    int64_t sinks = weft__smaller(c->sinks, c->length),
+            first = weft__larger(sinks, c->length - reach);
     if (first == sinks)
         first = sinks = 0;
     const weft__parts all_k = chunk(c, &held_k, k, sinks, first),
@@ -142,7 +136,7 @@ static weft_cache_view see_run(const weft__ring *c, const weft__parts *k, const 
                                int64_t L)
 {
     const int64_t end = c->length + L;
-    const int64_t first = c->sinks > 0 ? 0 : most(0, c->length - c->keep + 1);
+    const int64_t first = c->sinks > 0 ? 0 : weft__larger(0, c->length - c->keep + 1);
     const weft__parts run_k = weft__parts_slice(k, first, end),
                       run_v = weft__parts_slice(v, first, end);
     weft_cache_view view = view_of(c, &run_k, &run_v);
@@ -197,7 +191,7 @@ static weft_cache_view update(weft_cache *self, weft_array *k, weft_array *v)
     if (turns && L > 1)
         view = see_chunk(c, &new_k, &new_v, L); /* before anything is overwritten */
     const weft__parts held_k = weft__store_held(&c->k), held_v = weft__store_held(&c->v);
-    const int64_t slots = most(room(c), room_for(c, end));
+    const int64_t slots = weft__larger(room(c), room_for(c, end));
     const weft__parts all_k = written(c, weft__parts_with_room(&held_k, &new_k, slots), &new_k, L);
     const weft__parts all_v = written(c, weft__parts_with_room(&held_v, &new_v, slots), &new_v, L);
     if (!turns)
@@ -213,7 +207,7 @@ static weft_cache_view update(weft_cache *self, weft_array *k, weft_array *v)
     put(&c->k, &all_k);
     put(&c->v, &all_v);
     c->length = end;
-    c->top = most(c->top, end);
+    c->top = weft__larger(c->top, end);
     return view;
 }
 
@@ -290,7 +284,7 @@ static void advance(weft_cache *self, int64_t n)
 {
     weft__ring *c = (weft__ring *)self;
     c->length += n;
-    c->top = most(c->top, c->length);
+    c->top = weft__larger(c->top, c->length);
 }
 
 /* ---- other functions of the table ------------------------------------------------------------ */
@@ -303,7 +297,7 @@ static int64_t offset(const weft_cache *self)
 static int64_t length(const weft_cache *self)
 {
     const weft__ring *c = (const weft__ring *)self;
-    return least(c->length, c->capacity);
+    return weft__smaller(c->length, c->capacity);
 }
 
 static int state(weft_cache *self, weft_array ***slots)
@@ -340,7 +334,7 @@ static bool fits(const weft__ring *c)
         if (weft_dim(c->k.held[0], axis) != weft_dim(c->v.held[0], axis))
             return false;
     }
-    return room(c) <= c->capacity && room(c) >= least(c->top, c->capacity);
+    return room(c) <= c->capacity && room(c) >= weft__smaller(c->top, c->capacity);
 }
 
 static weft_status check_from_outside(const weft_cache *self)
@@ -359,7 +353,7 @@ static bool can_trim(const weft_cache *self, int64_t n)
     const int64_t next = c->length - n;
     if (!turned(c, 0) || next <= c->sinks || n == 0)
         return true;
-    const int64_t needed = most(c->sinks, next - (c->keep - c->sinks) + 1);
+    const int64_t needed = weft__larger(c->sinks, next - (c->keep - c->sinks) + 1);
     return needed >= c->top - (c->capacity - c->sinks);
 }
 

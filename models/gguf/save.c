@@ -7,6 +7,7 @@
 #include "core/failure.h"
 #include "core/io/gguf.h"
 #include "core/io/text.h"
+#include "core/list.h"
 #include "core/shape.h"
 #include "models/config.h"
 #include "models/convert/convert.h"
@@ -30,7 +31,7 @@ typedef struct saver {
     weft_array **arrays; /* what will be made from the sources: only shapes and types, never
                           * evaluated */
     source *sources;
-    int n, capacity;
+    int n;
     weft__gguf_source from;
     weft__types types; /* of the matrices */
     bool writing;      /* arrays are evaluated */
@@ -41,18 +42,9 @@ typedef struct saver {
 static weft_status add(saver *s, const char *name, const source *from, weft_array *a)
 {
     const char *where = s->facts.where;
-    if (s->n == s->capacity) {
-        const int capacity = 2 * s->capacity + 64;
-        char **names = weft_realloc(s->names, (size_t)capacity * sizeof *names);
-        s->names = names ? names : s->names;
-        weft_array **arrays = weft_realloc(s->arrays, (size_t)capacity * sizeof *arrays);
-        s->arrays = arrays ? arrays : s->arrays;
-        source *sources = weft_realloc(s->sources, (size_t)capacity * sizeof *sources);
-        s->sources = sources ? sources : s->sources;
-        if (names == NULL || arrays == NULL || sources == NULL)
-            return weft__out_of_memory(where, "the list of tensors");
-        s->capacity = capacity;
-    }
+    if (!weft__list_more(s->names, s->n) || !weft__list_more(s->arrays, s->n) ||
+        !weft__list_more(s->sources, s->n))
+        return weft__out_of_memory(where, "the list of tensors");
     s->names[s->n] = weft_strdup(name);
     s->sources[s->n] = *from;
     s->sources[s->n].path = weft_strdup(from->path ? from->path : "");

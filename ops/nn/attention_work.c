@@ -1,5 +1,6 @@
 /* ops/nn/attention_work.c -- operations and bytes of attention calls, for profiles. Only pairs of a
  * query and a key that it attends to count; a mask counts as if it hid nothing. */
+#include "core/math.h"
 #include "ops/nn/nn.h"
 
 typedef struct extent {
@@ -9,26 +10,21 @@ typedef struct extent {
     int64_t at;                       /* of the sequence's first query in them */
 } extent;
 
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* Pairs of one sequence, for one head. */
 static double pairs_of(const weft_attention_params *params, const extent *e)
 {
-    const int64_t window = -larger(-params->window, -(e->S + e->L));
+    const int64_t window = -weft__larger(-params->window, -(e->S + e->L));
     double sum = 0;
     for (int64_t i = 0; i < e->L; i++) {
         const int64_t own = (params->causal ? e->keys : e->S) - e->L + i;
         int64_t end = params->causal ? own + 1 : e->keys, first = 0;
         if (window > 0) {
-            first = larger(own - window + 1, 0);
-            end = -larger(-end, -(own + window));
+            first = weft__larger(own - window + 1, 0);
+            end = -weft__larger(-end, -(own + window));
         }
-        first = e->firsts ? larger(first, weft_tensor_get_int(e->firsts, e->at + i)) : first;
-        end = e->ends ? -larger(-end, -weft_tensor_get_int(e->ends, e->at + i)) : end;
-        sum += (double)larger(end - first, 0);
+        first = e->firsts ? weft__larger(first, weft_tensor_get_int(e->firsts, e->at + i)) : first;
+        end = e->ends ? -weft__larger(-end, -weft_tensor_get_int(e->ends, e->at + i)) : end;
+        sum += (double)weft__larger(end - first, 0);
     }
     return sum;
 }

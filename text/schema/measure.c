@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/math.h"
 #include "text/schema/array.h"
 #include "text/schema/number.h"
 #include "text/schema/object.h"
@@ -11,11 +12,6 @@ static int64_t least_array(const weft__schema *schema, const schema_choice *c)
     const array_state a = {0};
     const int64_t missing = weft__array_missing(schema, c, &a, 0);
     return missing >= SCHEMA_NEVER ? SCHEMA_NEVER : missing > 1 ? missing : 2;
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 static int by_bytes(const void *a, const void *b)
@@ -31,7 +27,7 @@ static void sort_by_cost(const weft__schema *schema, schema_choice *c)
     for (size_t i = 0; i < c->n_properties; i++) {
         const schema_property *p = &c->properties[i];
         const int64_t bytes = p->required ? SCHEMA_NEVER : weft__object_property(schema, p);
-        c->by_cost[i] = (schema_cost){smaller(bytes, SCHEMA_NEVER), p->order, i};
+        c->by_cost[i] = (schema_cost){weft__smaller(bytes, SCHEMA_NEVER), p->order, i};
     }
     if (c->n_properties > 0)
         qsort(c->by_cost, c->n_properties, sizeof *c->by_cost, by_bytes);
@@ -59,16 +55,16 @@ static void measure_choice(const weft__schema *schema, schema_choice *c)
     c->least_object = c->types & SCHEMA_OBJECT ? least_object(schema, c) : SCHEMA_NEVER;
     if (c->enumerated) {
         for (size_t i = 0; i < c->n_literals; i++)
-            c->least = smaller(c->least, (int64_t)strlen(c->literals[i]));
+            c->least = weft__smaller(c->least, (int64_t)strlen(c->literals[i]));
         return;
     }
-    c->least = smaller(c->least_array, c->least_object);
+    c->least = weft__smaller(c->least_array, c->least_object);
     if (c->types & (SCHEMA_NULL | SCHEMA_BOOLEAN))
-        c->least = smaller(c->least, 4);
+        c->least = weft__smaller(c->least, 4);
     if (c->types & (SCHEMA_INTEGER | SCHEMA_NUMBER))
-        c->least = smaller(c->least, weft__number_least(c));
+        c->least = weft__smaller(c->least, weft__number_least(c));
     if (c->types & SCHEMA_STRING)
-        c->least = smaller(c->least, least_string(c));
+        c->least = weft__smaller(c->least, least_string(c));
 }
 
 void weft__schema_measure(weft__schema *schema)
@@ -82,10 +78,10 @@ void weft__schema_measure(weft__schema *schema)
             int64_t least = SCHEMA_NEVER;
             for (size_t j = 0; j < node->n_choices; j++) {
                 measure_choice(schema, &schema->choices[node->first + j]);
-                least = smaller(least, schema->choices[node->first + j].least);
+                least = weft__smaller(least, schema->choices[node->first + j].least);
             }
             changed |= least < node->least;
-            node->least = smaller(least, node->least);
+            node->least = weft__smaller(least, node->least);
         }
     }
 }

@@ -1,5 +1,6 @@
 /* text/schema/string.c -- JSON strings: characters, escapes, lengths, patterns. */
 #include "core/hash.h"
+#include "core/math.h"
 #include "text/schema/machine.h"
 
 enum string_phase { BODY, ESCAPE, HEX, LOW_SLASH, LOW_U, LOW_HEX };
@@ -24,11 +25,6 @@ bool weft__utf8_feed(uint32_t *value, uint32_t *missing, unsigned char byte)
     *value = *value << 6 | (byte & 0x3Fu);
     --*missing;
     return true;
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* The number of characters that may follow; negative: any. */
@@ -82,11 +78,11 @@ static int64_t after_digits(const schema_choice *c, const string_part *s)
     if (first < 0xD800)
         least = after_one_of(c, s, first, last < 0xD800 ? last : 0xD7FF);
     if (last > 0xDFFF)
-        least = smaller(least, after_one_of(c, s, first > 0xDFFF ? first : 0xE000, last));
+        least = weft__smaller(least, after_one_of(c, s, first > 0xDFFF ? first : 0xE000, last));
     const uint32_t low = first > 0xD800 ? first : 0xD800, high = last < 0xDBFF ? last : 0xDBFF;
     if (low <= high)
-        least = smaller(least, 6 + after_one_of(c, s, 0x10000 + ((low - 0xD800) << 10),
-                                                0x10000 + ((high - 0xD800) << 10) + 0x3FF));
+        least = weft__smaller(least, 6 + after_one_of(c, s, 0x10000 + ((low - 0xD800) << 10),
+                                                      0x10000 + ((high - 0xD800) << 10) + 0x3FF));
     return least + s->missing;
 }
 
@@ -95,10 +91,10 @@ static int64_t after_escape(const schema_choice *c, string_part s)
 {
     int64_t least = SCHEMA_NEVER;
     for (const char *at = "\"\\/\b\f\n\r\t"; *at; at++)
-        least = smaller(least, 1 + after_one_of(c, &s, (uint32_t)*at, (uint32_t)*at));
+        least = weft__smaller(least, 1 + after_one_of(c, &s, (uint32_t)*at, (uint32_t)*at));
     s.value = 0;
     s.missing = 4;
-    return smaller(least, 1 + after_digits(c, &s));
+    return weft__smaller(least, 1 + after_digits(c, &s));
 }
 
 /* The same within the second \u of a pair: `done` digits of it are in the low bits of s->value,
@@ -128,7 +124,7 @@ static int64_t after_utf8(const schema_choice *c, const string_part *s)
     if (first < 0xD800)
         least = after_one_of(c, s, first, last < 0xD800 ? last : 0xD7FF);
     if (last > 0xDFFF)
-        least = smaller(least, after_one_of(c, s, first > 0xDFFF ? first : 0xE000, last));
+        least = weft__smaller(least, after_one_of(c, s, first > 0xDFFF ? first : 0xE000, last));
     return least + s->missing;
 }
 

@@ -282,11 +282,9 @@ static weft_status add_all(weft_adapters *set, char *text, double **weights)
             *next++ = '\0';
         if (*at == '\0' || *at == ':')
             return weft_fail(WEFT_INVALID, "adapters: expected a path before and after each comma");
-        double *moved = weft_realloc(*weights, (size_t)(set->n + 1) * sizeof *moved);
-        if (moved == NULL)
+        if (!weft__list_more(*weights, set->n))
             return weft__out_of_memory("adapters", "a list of weights");
-        *weights = moved;
-        moved[set->n] = cut_weight(at);
+        (*weights)[set->n] = cut_weight(at);
         status = weft_adapters_add(set, at, NULL);
     }
     return status;

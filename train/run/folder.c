@@ -10,6 +10,7 @@
 #include "core/failure.h"
 #include "core/io/fileio.h"
 #include "core/io/text.h"
+#include "core/list.h"
 #include "models/convert/convert.h"
 #include "optim/optim.h"
 #include "train/rollout.h"
@@ -258,14 +259,10 @@ static weft_status add_word(const weft__json *item, void *context)
     const weft_status status = weft__json_as_string(item, &word, NULL);
     if (status != WEFT_OK)
         return status;
-    char **more = weft_realloc(out->at, (size_t)(out->n + 1) * sizeof *more);
-    if (more == NULL)
+    char *copy = weft__list_more(out->at, out->n) ? weft_strdup(word) : NULL;
+    if (copy == NULL)
         return weft__out_of_memory("run", "its command");
-    out->at = more;
-    more[out->n] = weft_strdup(word);
-    if (more[out->n] == NULL)
-        return weft__out_of_memory("run", "its command");
-    out->n++;
+    out->at[out->n++] = copy;
     return WEFT_OK;
 }
 
