@@ -288,7 +288,7 @@ static void rendered(const char *folder, const weft_chat_options *options, const
     weft_chat_free(chat);
 }
 
-static void a_folder_tells_its_template(void)
+static void a_folder_has_its_template(void)
 {
     const char *folder = check_temporary("checkpoint");
     const weft_chat_options tools = {.tools = "[]"}, named = {.template_name = "other"};
@@ -374,7 +374,7 @@ static void markup_follows_the_template(void)
 }
 
 /* A GGUF file has its template and special tokens in its metadata; a folder of it, too. */
-static void a_gguf_file_tells_its_template(void)
+static void a_gguf_file_has_its_template(void)
 {
     char path[1100], folder[1024];
     const weft_gguf_string words[] = {
@@ -590,8 +590,8 @@ static void qwen3(void)
 CHECK_MAIN("chat", CHECK_CASE(formats_are_the_families), CHECK_CASE(gemma_formats),
            CHECK_CASE(mistral_formats), CHECK_CASE(minicpm_formats),
            CHECK_CASE(minicpm5_writes_tools), CHECK_CASE(gemma4_writes_tools),
-           CHECK_CASE(a_folder_tells_its_template), CHECK_CASE(options_reach_the_template),
-           CHECK_CASE(a_gguf_file_tells_its_template),
+           CHECK_CASE(a_folder_has_its_template), CHECK_CASE(options_reach_the_template),
+           CHECK_CASE(a_gguf_file_has_its_template),
            CHECK_CASE(a_prompt_can_end_within_the_last_message),
            CHECK_CASE(markup_follows_the_template), CHECK_CASE(conversations_are_jinja2s),
            CHECK_CASE(gemma3), CHECK_CASE(llama3_2), CHECK_CASE(qwen2_5), CHECK_CASE(qwen3))

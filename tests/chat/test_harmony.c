@@ -100,7 +100,7 @@ static void calls_are_parsed(void)
                "python", "{}") ", " CALL("g", "{\"x\":1}") "]}");
 }
 
-/* Malformed ones, and calls that nobody asked for, are text. */
+/* Malformed calls, and calls without tools, are text. */
 static void other_calls_are_text(void)
 {
     weft_chat_markup none = markup;

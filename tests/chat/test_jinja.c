@@ -174,7 +174,7 @@ static void variables_that_are_too_large(void)
     json_object_put(value);
 }
 
-static void harm_ends_with_an_error(void)
+static void excessive_templates_end_with_an_error(void)
 {
     char deep[4096];
     fails("{% set r = range(5000) %}{% for a in r %}{% for b in r %}{% endfor %}{% endfor %}",
@@ -308,7 +308,7 @@ CHECK_MAIN("jinja", CHECK_CASE(snippets_are_jinja2s), CHECK_CASE(random_template
            CHECK_CASE(integers_are_jinja2s), CHECK_CASE(numbers_of_json_are_pythons),
            CHECK_CASE(missing_filters_and_tags_are_named), CHECK_CASE(arithmetic_beyond_64_bits),
            CHECK_CASE(errors_name_line_and_what_was_expected),
-           CHECK_CASE(variables_that_are_too_large), CHECK_CASE(harm_ends_with_an_error),
-           CHECK_CASE(lists_can_be_changed), CHECK_CASE(numbers_and_escapes_at_their_edges),
-           CHECK_CASE(many_keys_are_found), CHECK_CASE(less_common_statements),
-           CHECK_CASE(memory_runs_out))
+           CHECK_CASE(variables_that_are_too_large),
+           CHECK_CASE(excessive_templates_end_with_an_error), CHECK_CASE(lists_can_be_changed),
+           CHECK_CASE(numbers_and_escapes_at_their_edges), CHECK_CASE(many_keys_are_found),
+           CHECK_CASE(less_common_statements), CHECK_CASE(memory_runs_out))

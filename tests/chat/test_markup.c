@@ -281,7 +281,7 @@ static void function_and_custom_calls(void)
     CHECK(parser == NULL);
 }
 
-static void the_message_holds_what_was_parsed(void)
+static void the_message_has_the_parsed_parts(void)
 {
     record r;
     char *message = NULL;
@@ -313,5 +313,5 @@ CHECK_MAIN("markup", CHECK_CASE(reasoning_is_split_from_the_answer), CHECK_CASE(
            CHECK_CASE(calls_of_keys_and_values), CHECK_CASE(calls_that_are_malformed_are_text),
            CHECK_CASE(large_integers_in_calls), CHECK_CASE(llama_calls), CHECK_CASE(lists_of_calls),
            CHECK_CASE(mistral_calls), CHECK_CASE(gemma4_calls),
-           CHECK_CASE(function_and_custom_calls), CHECK_CASE(the_message_holds_what_was_parsed),
+           CHECK_CASE(function_and_custom_calls), CHECK_CASE(the_message_has_the_parsed_parts),
            CHECK_CASE(a_callback_can_stop))

@@ -15,7 +15,7 @@ static weft_chat *chat_of(const char *source)
     return chat;
 }
 
-static void templates_keep_them(void)
+static void templates_keep_nul_bytes(void)
 {
     static const char json[] = "[{\"role\": \"user\", \"content\": \"a\\u0000\xc3\xa9\"}]";
     static const char expected[] = "a\0\xc3\xa9|\"a\\u0000\xc3\xa9\"";
@@ -29,7 +29,7 @@ static void templates_keep_them(void)
     weft_chat_free(chat);
 }
 
-static void answers_keep_them(void)
+static void answers_keep_nul_bytes(void)
 {
     const weft_chat_markup markup = {0};
     weft_chat_parser *parser = NULL;
@@ -52,7 +52,7 @@ static weft_status no_answer(void *context, const weft_session_request *request,
     return WEFT_OK;
 }
 
-static void sessions_keep_them(void)
+static void sessions_keep_nul_bytes(void)
 {
     const weft_session_turn turn = {.structured = WEFT_STRUCTURED_PROMPTED, .schema = "{}"};
     const weft_session_options options = {.source = no_answer};
@@ -108,5 +108,5 @@ static void instructions_go_behind_them(void)
     weft_chat_free(chat);
 }
 
-CHECK_MAIN("nul_texts", CHECK_CASE(templates_keep_them), CHECK_CASE(answers_keep_them),
-           CHECK_CASE(sessions_keep_them), CHECK_CASE(instructions_go_behind_them))
+CHECK_MAIN("nul_texts", CHECK_CASE(templates_keep_nul_bytes), CHECK_CASE(answers_keep_nul_bytes),
+           CHECK_CASE(sessions_keep_nul_bytes), CHECK_CASE(instructions_go_behind_them))

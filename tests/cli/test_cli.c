@@ -53,7 +53,7 @@ static void the_overview_lists_the_commands(void)
     CHECK_STR(o.out, "weft " WEFT_VERSION "\n");
 }
 
-static void senseless_command_lines_are_status_2(void)
+static void usage_errors_are_status_2(void)
 {
     static const char *const lines[] = {
         "sing",
@@ -183,7 +183,7 @@ static void suggested_commands_can_be_run(void)
 }
 
 /* What a word was meant to be, where one is near. */
-static void misspelt_words_are_put_right(void)
+static void misspelled_words_get_suggestions(void)
 {
     static const struct {
         const char *line, *part;
@@ -205,8 +205,8 @@ static void misspelt_words_are_put_right(void)
     }
 }
 
-/* A model that is none is told of as such. */
-static void what_is_no_model_is_told(void)
+/* Reports a file that is not a model. */
+static void files_that_are_not_models_are_reported(void)
 {
     output o = weft_command(NULL, "generate %s -p x", text_file("story.txt", "Once"));
     check_one_line(&o, 1);
@@ -244,7 +244,7 @@ static void what_is_no_model_is_told(void)
 }
 
 /* A full disk, and a place where nothing can be written. */
-static void what_cannot_be_written_is_a_failure(void)
+static void failed_writes_are_failures(void)
 {
     output o =
         shell_command(NULL, "%s tokenize %s -p hello >/dev/full", check_built("cli/weft"), model());
@@ -371,7 +371,7 @@ static void info_describes_models_of_unknown_families(void)
     weft_free(text);
 }
 
-static void info_tells_of_machine_and_model(void)
+static void info_describes_machine_and_model(void)
 {
     output o = weft_command(NULL, "info");
     CHECK_EQ_INT(o.code, 0);
@@ -492,12 +492,12 @@ static void the_guides_program_runs(void)
 }
 
 CHECK_MAIN("cli", CHECK_CASE(every_command_has_help), CHECK_CASE(the_overview_lists_the_commands),
-           CHECK_CASE(senseless_command_lines_are_status_2),
-           CHECK_CASE(failures_are_status_1_and_one_line),
-           CHECK_CASE(what_cannot_be_written_is_a_failure),
-           CHECK_CASE(suggested_commands_can_be_run), CHECK_CASE(misspelt_words_are_put_right),
-           CHECK_CASE(what_is_no_model_is_told), CHECK_CASE(the_manual_page_is_up_to_date),
-           CHECK_CASE(completion_completes), CHECK_CASE(info_tells_of_machine_and_model),
+           CHECK_CASE(usage_errors_are_status_2), CHECK_CASE(failures_are_status_1_and_one_line),
+           CHECK_CASE(failed_writes_are_failures), CHECK_CASE(suggested_commands_can_be_run),
+           CHECK_CASE(misspelled_words_get_suggestions),
+           CHECK_CASE(files_that_are_not_models_are_reported),
+           CHECK_CASE(the_manual_page_is_up_to_date), CHECK_CASE(completion_completes),
+           CHECK_CASE(info_describes_machine_and_model),
            CHECK_CASE(info_describes_models_of_unknown_families),
            CHECK_CASE(info_lists_the_devices),
            CHECK_CASE(devices_that_cannot_be_used_are_named_once),

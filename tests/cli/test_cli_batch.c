@@ -46,7 +46,7 @@ static void check_text(const output *o, int line, const char *key, const char *e
 }
 
 /* The probability of the most probable token is that of a greedy generation. */
-static void classify_tells_the_next_token(void)
+static void classify_prints_the_next_token(void)
 {
     json_object *root, *value;
     output o = weft_command(NULL, "generate %s -p 'Once upon a' -t 0 -n 1 --json", model());
@@ -197,7 +197,7 @@ static void classify_writes_logits(void)
     check_one_line(&o, 1);
 }
 
-static void classify_goes_on_after_a_bad_line(void)
+static void classify_continues_after_a_bad_line(void)
 {
     output o = weft_command("{\"prompt\": 3}\n{\"p\": \"x\"}\n{\nOnce upon a\n\xff\n",
                             "classify %s --json", model());
@@ -269,7 +269,7 @@ static void embed_prints_vectors(void)
     free(c);
 }
 
-static void embed_goes_on_after_a_bad_line(void)
+static void embed_continues_after_a_bad_line(void)
 {
     output o = weft_command("{\nOnce\n", "embed %s --json", model());
     CHECK_EQ_INT(o.code, 1);
@@ -344,7 +344,7 @@ static int lines_of(const char *text)
 }
 
 /* Line i of the output belongs to line i of the input, also where that is blank. */
-static void blank_lines_keep_their_place(void)
+static void blank_lines_count_as_lines(void)
 {
     static const char input[] = "Once\n\n \r\nking\n";
     const char *file = text_file("blank.txt", input);
@@ -371,7 +371,7 @@ static void blank_lines_keep_their_place(void)
 }
 
 /* Beyond the model's 1,024 positions. */
-static void generate_goes_on_with_shift(void)
+static void generate_continues_with_shift(void)
 {
     output o = weft_command(NULL,
                             "generate %s -p 'Once upon a time' -n 1100 -t 0 --ignore-eos --json "
@@ -421,7 +421,7 @@ static void inspect_writes_keys_and_queries(void)
     check_one_line(&o, 1);
 }
 
-/* The line of the output with this index; -1: there is none. */
+/* The line of the output with this index; -1: not found. */
 static int line_of(const output *o, int index)
 {
     char part[32];
@@ -441,8 +441,9 @@ static void strings_that_end_texts_have_no_nul(void)
     CHECK_CONTAINS(o.out, "line 1: stop: expected a string without \\\\u0000");
 }
 
-/* Each line is what it would be alone, a bad one is told of, and the shortest text comes first. */
-static void a_batch_is_lines_for_lines(void)
+/* Each line has the result of a single run, a bad one is reported, and the shortest text ends
+ * first. */
+static void a_batch_prints_a_line_for_each_line(void)
 {
     static const char lines[] =
         "{\"prompt\": \"Once upon a time\", \"max_tokens\": 8, \"id\": \"a\"}\n"
@@ -491,7 +492,7 @@ static void a_batch_is_lines_for_lines(void)
 }
 
 /* What has ended when Ctrl-C comes is there, line by line, and the status is that of a Ctrl-C. */
-static void an_interrupted_batch_keeps_what_has_ended(void)
+static void an_interrupted_batch_keeps_finished_results(void)
 {
     static char lines[40000];
     for (size_t n = 0; n + 100 < sizeof lines;)
@@ -534,7 +535,7 @@ static void a_draft_gives_the_same_text(void)
     check_one_line(&o, 2);
 }
 
-static void batch_lines_with_nonsense_are_refused(void)
+static void malformed_batch_lines_are_refused(void)
 {
     static const char *const lines[][2] = {
         {"{\"prompt\": \"x\", \"sed\": 1}", "line 1: unknown key 'sed'; did you mean seed?"},
@@ -550,14 +551,14 @@ static void batch_lines_with_nonsense_are_refused(void)
     }
 }
 
-CHECK_MAIN("cli_batch", CHECK_CASE(classify_tells_the_next_token),
-           CHECK_CASE(batch_lines_with_nonsense_are_refused),
-           CHECK_CASE(classify_chooses_among_labels), CHECK_CASE(classify_draws_tokens),
-           CHECK_CASE(classify_writes_logits), CHECK_CASE(the_order_of_the_sampler),
-           CHECK_CASE(classify_goes_on_after_a_bad_line), CHECK_CASE(embed_prints_vectors),
-           CHECK_CASE(embed_goes_on_after_a_bad_line), CHECK_CASE(embed_follows_the_checkpoint),
-           CHECK_CASE(blank_lines_keep_their_place), CHECK_CASE(generate_goes_on_with_shift),
-           CHECK_CASE(inspect_writes_keys_and_queries),
-           CHECK_CASE(strings_that_end_texts_have_no_nul), CHECK_CASE(a_batch_is_lines_for_lines),
-           CHECK_CASE(an_interrupted_batch_keeps_what_has_ended),
+CHECK_MAIN("cli_batch", CHECK_CASE(classify_prints_the_next_token),
+           CHECK_CASE(malformed_batch_lines_are_refused), CHECK_CASE(classify_chooses_among_labels),
+           CHECK_CASE(classify_draws_tokens), CHECK_CASE(classify_writes_logits),
+           CHECK_CASE(the_order_of_the_sampler), CHECK_CASE(classify_continues_after_a_bad_line),
+           CHECK_CASE(embed_prints_vectors), CHECK_CASE(embed_continues_after_a_bad_line),
+           CHECK_CASE(embed_follows_the_checkpoint), CHECK_CASE(blank_lines_count_as_lines),
+           CHECK_CASE(generate_continues_with_shift), CHECK_CASE(inspect_writes_keys_and_queries),
+           CHECK_CASE(strings_that_end_texts_have_no_nul),
+           CHECK_CASE(a_batch_prints_a_line_for_each_line),
+           CHECK_CASE(an_interrupted_batch_keeps_finished_results),
            CHECK_CASE(a_draft_gives_the_same_text))

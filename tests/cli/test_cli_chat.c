@@ -42,8 +42,8 @@ static void a_line_is_a_message(void)
     CHECK_STR(o.out, first);
 }
 
-/* More than the model's positions: the conversation goes on without its first messages. */
-static void long_conversations_go_on(void)
+/* More than the model's positions: the conversation continues without its first messages. */
+static void long_conversations_continue(void)
 {
     static char input[16384];
     const int turns = 24;
@@ -111,7 +111,7 @@ static void answers_are_repeated_and_continued(void)
     CHECK_CONTAINS(o.out, "the conversation has ");
 }
 
-/* The member of a line of JSON; NULL when there is none. */
+/* The member of a line of JSON; NULL: absent. */
 static const char *member(const char *line, const char *key, char *text, size_t size)
 {
     json_object *event = json_tokener_parse(line);
@@ -261,8 +261,8 @@ static void a_person_answers_calls(void)
     CHECK_CONTAINS(o.out, "\"role\": \"tool\", \"content\": \"31 degrees\"");
 }
 
-/* What is remembered is the model's own matter elsewhere. */
-static void what_is_remembered_can_be_less(void)
+/* The options of the KV cache, and XTC. */
+static void the_kv_cache_can_be_limited(void)
 {
     output o = weft_command("Once upon a time\nAnd then?\n",
                             "chat %s -n 40 -t 0 --max-context 32 --sink-tokens 2 --kv-bits 8 "
@@ -301,7 +301,7 @@ static void truncated_weights_end_the_process(void)
     }
 }
 
-static void misuse_is_told(void)
+static void misuse_is_reported(void)
 {
     static const struct {
         const char *options, *says;
@@ -323,11 +323,11 @@ static void misuse_is_told(void)
     }
 }
 
-CHECK_MAIN("cli_chat", CHECK_CASE(a_line_is_a_message), CHECK_CASE(long_conversations_go_on),
+CHECK_MAIN("cli_chat", CHECK_CASE(a_line_is_a_message), CHECK_CASE(long_conversations_continue),
            CHECK_CASE(the_model_may_be_left_out), CHECK_CASE(a_timeout_ends_the_answer),
            CHECK_CASE(commands_change_the_conversation),
            CHECK_CASE(answers_are_repeated_and_continued), CHECK_CASE(events_are_lines_of_json),
            CHECK_CASE(answers_keep_to_a_schema), CHECK_CASE(templates_can_be_given),
            CHECK_CASE(models_without_a_template_are_refused),
-           CHECK_CASE(truncated_weights_end_the_process), CHECK_CASE(misuse_is_told),
-           CHECK_CASE(a_person_answers_calls), CHECK_CASE(what_is_remembered_can_be_less))
+           CHECK_CASE(truncated_weights_end_the_process), CHECK_CASE(misuse_is_reported),
+           CHECK_CASE(a_person_answers_calls), CHECK_CASE(the_kv_cache_can_be_limited))

@@ -147,7 +147,7 @@ static void data_shows_labels(void)
     check_one_line(&o, 2);
 }
 
-static void what_is_refused(void)
+static void bad_options_are_refused(void)
 {
     if (!train())
         return;
@@ -211,4 +211,4 @@ static void devices_give_the_same_losses(void)
 
 CHECK_MAIN("cli_classify", CHECK_CASE(a_classifier_is_trained_and_used),
            CHECK_CASE(a_classifier_is_measured), CHECK_CASE(data_shows_labels),
-           CHECK_CASE(what_is_refused), CHECK_CASE(devices_give_the_same_losses))
+           CHECK_CASE(bad_options_are_refused), CHECK_CASE(devices_give_the_same_losses))

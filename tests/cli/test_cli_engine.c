@@ -100,7 +100,7 @@ static void bench_needs_no_tokenizer(void)
 }
 
 /* The numbers of a text of four tokens, read three times without the cache and three times with. */
-static void bench_measures_what_is_remembered(void)
+static void bench_measures_the_prompt_cache(void)
 {
     const char *model = check_source("examples/storyteller");
     output o = weft_command(NULL, "tokenize %s -p 'The old king' --special --json", model);
@@ -146,7 +146,7 @@ static void bench_measures_what_is_remembered(void)
 }
 
 /* Ctrl-C ends it, and nothing is left where the files were. */
-static void an_interrupted_bench_clears_up(void)
+static void an_interrupted_bench_deletes_its_files(void)
 {
     char folder[1000];
     snprintf(folder, sizeof folder, "%s", check_temporary("bench"));
@@ -310,7 +310,7 @@ static void discover_lists(void)
     check_one_line(&o, 2);
 }
 
-static void pull_says_what_is_wrong(void)
+static void errors_of_pull_say_what_is_wrong(void)
 {
     output o = weft_command(NULL, "pull");
     check_one_line(&o, 2);
@@ -354,8 +354,8 @@ static void other_backends_are_named(void)
 }
 
 CHECK_MAIN("cli_engine", CHECK_CASE(bench_reports), CHECK_CASE(bench_needs_no_tokenizer),
-           CHECK_CASE(bench_measures_what_is_remembered),
-           CHECK_CASE(an_interrupted_bench_clears_up), CHECK_CASE(bench_profiles),
+           CHECK_CASE(bench_measures_the_prompt_cache),
+           CHECK_CASE(an_interrupted_bench_deletes_its_files), CHECK_CASE(bench_profiles),
            CHECK_CASE(bench_trains), CHECK_CASE(discover_lists),
-           CHECK_CASE(pull_says_what_is_wrong), CHECK_CASE(info_tells_more),
+           CHECK_CASE(errors_of_pull_say_what_is_wrong), CHECK_CASE(info_tells_more),
            CHECK_CASE(other_backends_are_named))

@@ -43,7 +43,7 @@ static void tokenize_takes_a_line_and_gives_a_line(void)
     CHECK_STR(o.out, "[2010, 370, 627, 258, 550, 451, 309]\n");
 }
 
-static void tokenize_there_and_back(void)
+static void tokenize_and_decode(void)
 {
     static const char lines[] = "\"Hello,  world!\\tTabs\\nand \\\"quotes\\\"\"\n"
                                 "\"\\u0000 and \\ud83e\\uddf5 and caf\\u00e9\"\n"
@@ -126,7 +126,7 @@ static void generate_json(void)
     CHECK_EQ_INT(number(&o, "prompt_tokens"), 7);
 }
 
-/* What ends a text, and how it is told. */
+/* What ends a text, and how it is reported. */
 static void generate_until_it_ends(void)
 {
     output o = weft_command("Once upon a time there was",
@@ -300,7 +300,7 @@ static double sum_of_ops(const output *o, const char *key)
     return sum;
 }
 
-static void profiles_tell_where_the_time_went(void)
+static void profiles_print_the_time_by_op(void)
 {
     output o = weft_command(NULL, "generate %s -p Once -t 0 -n 4 --profile", model());
     CHECK_EQ_INT(o.code, 0);
@@ -532,7 +532,7 @@ static void training_on_text_learns(void)
 }
 
 /* Standard options: all linears, learning rate 2e-4, cosine, 3% warmup, said before the run. */
-static void training_says_what_it_will_do(void)
+static void training_prints_its_plan(void)
 {
     const char *data = text_file("one.txt", "A king had three sons and one crown, and the crown "
                                             "was too small for all of them.");
@@ -547,7 +547,7 @@ static void training_says_what_it_will_do(void)
 }
 
 /* There and back: the same logits from a GGUF file, and from the folder made of that. */
-static void convert_there_and_back(void)
+static void convert_and_convert_back(void)
 {
     char gguf[512], folder[512];
     snprintf(gguf, sizeof gguf, "%s", check_temporary("converted.gguf"));
@@ -587,14 +587,14 @@ static void convert_there_and_back(void)
     CHECK_CONTAINS(o.err, "expected an OUT that ends with .gguf");
 }
 
-CHECK_MAIN("cli_models", CHECK_CASE(convert_there_and_back),
-           CHECK_CASE(tokenize_takes_a_line_and_gives_a_line), CHECK_CASE(tokenize_there_and_back),
+CHECK_MAIN("cli_models", CHECK_CASE(convert_and_convert_back),
+           CHECK_CASE(tokenize_takes_a_line_and_gives_a_line), CHECK_CASE(tokenize_and_decode),
            CHECK_CASE(tokenize_names_the_bad_line), CHECK_CASE(tokenize_plain_text),
            CHECK_CASE(generate_greedily), CHECK_CASE(generate_json),
            CHECK_CASE(generate_until_it_ends), CHECK_CASE(generate_documents),
            CHECK_CASE(schemas_close_objects), CHECK_CASE(generate_with_biases),
            CHECK_CASE(generate_up_to_stop_tokens), CHECK_CASE(generate_with_little_memory),
-           CHECK_CASE(generate_by_seed), CHECK_CASE(profiles_tell_where_the_time_went),
+           CHECK_CASE(generate_by_seed), CHECK_CASE(profiles_print_the_time_by_op),
            CHECK_CASE(layers_on_a_second_device), CHECK_CASE(logits_are_the_reference),
            CHECK_CASE(training_on_batches_is_the_reference), CHECK_CASE(training_on_text_learns),
-           CHECK_CASE(training_says_what_it_will_do))
+           CHECK_CASE(training_prints_its_plan))

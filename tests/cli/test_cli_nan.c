@@ -67,7 +67,7 @@ static void check_failure(const char *what, const output *o)
         CHECK(strstr(o->out, "!!!!") == NULL);
 }
 
-static void every_command_says_so_and_fails(void)
+static void every_command_reports_nan_and_fails(void)
 {
     static const char *const lines[] = {
         "generate %s -p 'Once upon' --max-tokens 8",
@@ -108,7 +108,7 @@ static void every_command_says_so_and_fails(void)
 }
 
 /* A turn of a chat fails; with one message that is the command's result. */
-static void a_chat_says_so(void)
+static void a_chat_reports_nan(void)
 {
     const char *model = damaged();
     if (model == NULL)
@@ -224,7 +224,7 @@ static void a_draw_names_the_rows_without_a_token(void)
     weft_scope_close(NULL);
 }
 
-CHECK_MAIN("cli_nan", CHECK_CASE(every_command_says_so_and_fails), CHECK_CASE(a_chat_says_so),
-           CHECK_CASE(logits_are_written_and_counted),
+CHECK_MAIN("cli_nan", CHECK_CASE(every_command_reports_nan_and_fails),
+           CHECK_CASE(a_chat_reports_nan), CHECK_CASE(logits_are_written_and_counted),
            CHECK_CASE(texts_of_the_library_fail_with_the_reason),
            CHECK_CASE(a_draw_names_the_rows_without_a_token))

@@ -154,7 +154,7 @@ static void more_work_needs_more_memory(void)
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static void a_line_says_what_was_chosen(void)
+static void a_line_names_the_chosen_device_and_dtype(void)
 {
     output o = shell_command(NULL,
                              "unset WEFT_DEVICE; WEFT_DTYPE=float32 VK_DRIVER_FILES=/dev/null "
@@ -252,7 +252,8 @@ static void runs_keep_device_and_dtype(void)
 }
 
 CHECK_MAIN("cli_place", CHECK_CASE(features_decide), CHECK_CASE(split_blocks_are_float32),
-           CHECK_CASE(more_work_needs_more_memory), CHECK_CASE(a_line_says_what_was_chosen),
+           CHECK_CASE(more_work_needs_more_memory),
+           CHECK_CASE(a_line_names_the_chosen_device_and_dtype),
            CHECK_CASE(every_line_of_json_has_device_and_dtype),
            CHECK_CASE(environment_variables_set_the_defaults),
            CHECK_CASE(generating_reports_its_peak_memory),

@@ -24,7 +24,7 @@ static const char *pairs(void)
 
 /* ---- weft data ------------------------------------------------------------------------------ */
 
-static void data_shows_what_an_objective_sees(void)
+static void data_shows_the_samples_of_an_objective(void)
 {
     static const char *const objectives[] = {"dpo", "orpo", "simpo"};
     output o;
@@ -257,7 +257,7 @@ static void own_values_are_accepted(void)
     }
 }
 
-CHECK_MAIN("cli_preferences", CHECK_CASE(data_shows_what_an_objective_sees),
+CHECK_MAIN("cli_preferences", CHECK_CASE(data_shows_the_samples_of_an_objective),
            CHECK_CASE(samples_name_their_part_and_their_side),
            CHECK_CASE(resumed_runs_have_the_reference_that_they_began_with),
            CHECK_CASE(own_values_are_accepted), CHECK_CASE(pairs_are_counted_as_pairs),

@@ -196,7 +196,7 @@ static void folders_without_a_run_are_refused(void)
 }
 
 /* Malformed lines are skipped; what changes the direction of text is escaped. */
-static void a_bad_line_hides_nothing(void)
+static void a_bad_line_hides_no_other_line(void)
 {
     char lines[1000];
     snprintf(lines, sizeof lines,
@@ -211,7 +211,7 @@ static void a_bad_line_hides_nothing(void)
     CHECK_CONTAINS(o.out, "<b>a\\u202eb</b>c\\u009bd<");
 }
 
-CHECK_MAIN("cli_report", CHECK_CASE(a_bad_line_hides_nothing),
+CHECK_MAIN("cli_report", CHECK_CASE(a_bad_line_hides_no_other_line),
            CHECK_CASE(curves_are_ascii_off_a_terminal),
            CHECK_CASE(a_terminal_decides_width_and_characters),
            CHECK_CASE(runs_of_few_updates_have_no_curve), CHECK_CASE(rewards_are_in_the_report),

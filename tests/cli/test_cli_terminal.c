@@ -60,7 +60,7 @@ static const char *on_terminal(const char *command)
     for (int quiet = 0; n + 1 < SEEN && quiet < 600;) {
         ssize_t got = 0;
         if (poll(&ready, 1, 100) > 0 && (got = read(master, seen + n, SEEN - 1 - n)) <= 0)
-            break; /* the last who had the terminal open is gone */
+            break; /* the last process that had the terminal open has ended */
         n += (size_t)got;
         quiet = got > 0 ? 0 : quiet + 1;
     }

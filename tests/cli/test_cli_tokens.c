@@ -173,7 +173,7 @@ static void runs_are_continued(void)
     check_in_file(run, "last/tokenizer.json", "\"content\": \"<hero>\"");
 }
 
-static void what_is_refused(void)
+static void bad_options_are_refused(void)
 {
     static const struct {
         const char *options, *part;
@@ -215,4 +215,4 @@ static void devices_give_the_same_losses(void)
 CHECK_MAIN("cli_tokens", CHECK_CASE(the_tokenizer_is_saved_beside_the_adapter),
            CHECK_CASE(other_commands_use_it), CHECK_CASE(fused_models_have_the_larger_vocabulary),
            CHECK_CASE(bases_may_be_encoded), CHECK_CASE(runs_are_continued),
-           CHECK_CASE(what_is_refused), CHECK_CASE(devices_give_the_same_losses))
+           CHECK_CASE(bad_options_are_refused), CHECK_CASE(devices_give_the_same_losses))

@@ -249,7 +249,7 @@ static void every_option_changes_the_run(void)
     }
 }
 
-/* A run of three updates that goes on to five, with an option more. */
+/* A run of three updates, resumed to five with another option. */
 static char *resumed(const char *option, const char *value)
 {
     const output o =

@@ -117,7 +117,7 @@ static void a_dry_run_shows_the_plan_and_writes_nothing(void)
 
 /* What is advised fits. The rows are so long that one has the kernels of many: estimates from a
  * few tokens are higher. */
-static void what_does_not_fit_is_refused(void)
+static void runs_that_do_not_fit_are_refused(void)
 {
     const double all = dry_peak_of(long_chats(), "--batch-size 8") / 1e9;
     output o = weft_command(NULL,
@@ -326,7 +326,7 @@ static void packed_updates_compile(void)
 CHECK_MAIN("cli_train_plan", CHECK_CASE(the_peak_is_that_of_the_run),
            CHECK_CASE(pairs_are_measured_too),
            CHECK_CASE(a_dry_run_shows_the_plan_and_writes_nothing),
-           CHECK_CASE(what_does_not_fit_is_refused), CHECK_CASE(micro_batches_fit_into_memory),
+           CHECK_CASE(runs_that_do_not_fit_are_refused), CHECK_CASE(micro_batches_fit_into_memory),
            CHECK_CASE(the_config_of_a_run_reproduces_it),
            CHECK_CASE(the_end_says_which_adapter_to_use), CHECK_CASE(questions_are_asked_in_a_chat),
            CHECK_CASE(saved_adapters_are_loaded_again), CHECK_CASE(packed_updates_compile))

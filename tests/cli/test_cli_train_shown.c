@@ -72,7 +72,7 @@ static void the_progress_is_smoothed(void)
 
 /* Validation on other facts rises while the rows are learned, which the end of the run says; on the
  * rows themselves, and with many updates behind the best one only, it says nothing. */
-static void learned_rows_are_told(void)
+static void trained_rows_are_reported(void)
 {
     static const char facts[] = "{\"prompt\": \"The mill is\", \"completion\": \" violet.\"}\n"
                                 "{\"prompt\": \"The bridge is\", \"completion\": \" hollow.\"}\n"
@@ -313,7 +313,7 @@ static void samples_end_with_the_turn(void)
 }
 
 CHECK_MAIN("cli_train_shown", CHECK_CASE(the_progress_is_smoothed),
-           CHECK_CASE(learned_rows_are_told), CHECK_CASE(speeds_leave_out_validation),
+           CHECK_CASE(trained_rows_are_reported), CHECK_CASE(speeds_leave_out_validation),
            CHECK_CASE(large_validation_data_is_read_less_often),
            CHECK_CASE(the_memory_is_that_of_the_process), CHECK_CASE(samples_are_answers_in_chats),
            CHECK_CASE(samples_end_with_the_turn))

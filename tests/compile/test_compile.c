@@ -160,7 +160,7 @@ static void replaced_state_gives_its_memory(void)
     }
     CHECK(weft_memory_peak() < before + (1 << 18)); /* not two of them at a time */
     CHECK_EQ_INT(weft_memory_active(), before);
-    /* what somebody else holds keeps its elements */
+    /* an array that is held elsewhere keeps its elements */
     weft_array *held = weft_keep(s.w);
     CHECK_OK(weft_compiled_call(c, NULL, 0, NULL, 0));
     weft_array *view = weft_slice_axis(s.w, 0, 0, 2);
@@ -289,7 +289,7 @@ static void the_cache_is_bounded_and_the_latest_stay(void)
     weft_scope_close(NULL);
 }
 
-static void layouts_are_planned_for(void)
+static void each_layout_has_a_plan(void)
 {
     int calls = 0;
     weft_compiled *c;
@@ -335,7 +335,7 @@ static void draw(weft_compiled *c, int64_t n, double *sums)
     }
 }
 
-static void each_call_draws_other_numbers(void)
+static void each_call_draws_new_random_numbers(void)
 {
     int calls = 0;
     double sums[4][2], again[4][2];
@@ -516,7 +516,7 @@ static int does_not_fit(void *context, weft_array *const *in, int n_in, weft_arr
     return 1;
 }
 
-static void what_cannot_be_compiled_is_said(void)
+static void functions_that_cannot_be_compiled_are_refused(void)
 {
     scene s = {0};
     weft_scope_open();
@@ -548,7 +548,7 @@ static int fails_while_running(void *context, weft_array *const *in, int n_in, w
     return 1;
 }
 
-static void a_kernel_that_fails_is_told(void)
+static void a_kernel_that_fails_is_reported(void)
 {
     scene s = {0};
     weft_compiled *c;
@@ -578,8 +578,9 @@ CHECK_MAIN("compile", CHECK_CASE(state_is_read_and_written_back),
            CHECK_CASE(replaced_state_gives_its_memory), CHECK_CASE(queued_calls_run_in_order),
            CHECK_CASE(queued_calls_take_turns), CHECK_CASE(the_same_array_as_argument_and_state),
            CHECK_CASE(slots_are_swapped_filled_and_emptied),
-           CHECK_CASE(the_cache_is_bounded_and_the_latest_stay),
-           CHECK_CASE(layouts_are_planned_for), CHECK_CASE(each_call_draws_other_numbers),
+           CHECK_CASE(the_cache_is_bounded_and_the_latest_stay), CHECK_CASE(each_layout_has_a_plan),
+           CHECK_CASE(each_call_draws_new_random_numbers),
            CHECK_CASE(compiled_functions_are_differentiated_and_nested),
-           CHECK_CASE(a_step_with_its_gradient_inside), CHECK_CASE(what_cannot_be_compiled_is_said),
-           CHECK_CASE(a_kernel_that_fails_is_told))
+           CHECK_CASE(a_step_with_its_gradient_inside),
+           CHECK_CASE(functions_that_cannot_be_compiled_are_refused),
+           CHECK_CASE(a_kernel_that_fails_is_reported))

@@ -512,7 +512,7 @@ static int compare_program(uint64_t seed)
     return fine;
 }
 
-static void random_functions_of_lengths_are_themselves(void)
+static void random_functions_of_lengths_keep_their_values(void)
 {
     const int n = chosen("WEFT_TEST_FUNCTIONS", 500), first = chosen("WEFT_TEST_FIRST", 1);
     int fine = 0;
@@ -526,4 +526,4 @@ static void random_functions_of_lengths_are_themselves(void)
 CHECK_MAIN("dynamic_functions", CHECK_CASE(named_functions_follow_their_lengths),
            CHECK_CASE(gradients_of_gated_delta_follow_their_lengths),
            CHECK_CASE(effects_on_state_follow_the_lengths),
-           CHECK_CASE(random_functions_of_lengths_are_themselves))
+           CHECK_CASE(random_functions_of_lengths_keep_their_values))

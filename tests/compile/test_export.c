@@ -109,7 +109,7 @@ static int call_imported(void *context, weft_array *const *in, int n_in, weft_ar
     return weft_imported_call(c->imported, c->name, in, n_in, out, room);
 }
 
-/* The gradients of both functions for cotangents of one; NULL where there is none. */
+/* The gradients of both functions for cotangents of one; NULL: no gradient. */
 static void compare_gradients(subject *s, const char *name, weft_array *const *in,
                               weft_array *const *outs, const weft_imported *imported)
 {

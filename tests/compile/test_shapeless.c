@@ -286,7 +286,7 @@ typedef struct refusal {
     const char *what;
 } refusal;
 
-static void what_depends_on_lengths_is_refused(void)
+static void functions_that_depend_on_lengths_are_refused(void)
 {
     static const refusal refusals[] = {
         {by_length, "weft_dim of a float32 (2,) array"},
@@ -423,7 +423,7 @@ static bool compare_program(unsigned seed)
     return true;
 }
 
-static void random_functions_are_themselves_or_refused(void)
+static void random_functions_keep_their_values_or_are_refused(void)
 {
     const char *text = getenv("WEFT_TEST_FUNCTIONS");
     const int n = text ? atoi(text) : 300;
@@ -536,6 +536,6 @@ static void a_visitor_sees_the_graph(void)
 
 CHECK_MAIN("shapeless", CHECK_CASE(a_layer_at_any_lengths), CHECK_CASE(an_adapter_at_any_length),
            CHECK_CASE(numbers_of_elements_follow_the_lengths),
-           CHECK_CASE(what_depends_on_lengths_is_refused),
-           CHECK_CASE(random_functions_are_themselves_or_refused),
+           CHECK_CASE(functions_that_depend_on_lengths_are_refused),
+           CHECK_CASE(random_functions_keep_their_values_or_are_refused),
            CHECK_CASE(metadata_goes_through_a_file), CHECK_CASE(a_visitor_sees_the_graph))

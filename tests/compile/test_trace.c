@@ -88,7 +88,7 @@ static void gradients_and_several_outputs_are_traced(void)
     weft__trace_free(&t);
 }
 
-static void what_is_older_becomes_a_constant(void)
+static void arrays_made_before_the_trace_are_constants(void)
 {
     weft__trace t;
     weft_scope_open();
@@ -110,7 +110,7 @@ static void what_is_older_becomes_a_constant(void)
     weft__trace_free(&t);
 }
 
-static void failures_are_told(void)
+static void failures_are_reported(void)
 {
     weft__trace t;
     weft_scope_open();
@@ -164,7 +164,7 @@ static void every_allocation_may_fail(void)
     CHECK_FAIL("no run without a failure");
 }
 
-static void values_are_told_apart_by_output(void)
+static void values_are_distinguished_by_output(void)
 {
     const weft__value first = {WEFT__NODE, 3, 0}, second = {WEFT__NODE, 3, 1};
     CHECK(weft__value_equal(first, first));
@@ -173,5 +173,6 @@ static void values_are_told_apart_by_output(void)
 
 CHECK_MAIN("trace", CHECK_CASE(a_trace_computes_what_the_graph_does),
            CHECK_CASE(gradients_and_several_outputs_are_traced),
-           CHECK_CASE(what_is_older_becomes_a_constant), CHECK_CASE(failures_are_told),
-           CHECK_CASE(values_are_told_apart_by_output), CHECK_CASE(every_allocation_may_fail))
+           CHECK_CASE(arrays_made_before_the_trace_are_constants),
+           CHECK_CASE(failures_are_reported), CHECK_CASE(values_are_distinguished_by_output),
+           CHECK_CASE(every_allocation_may_fail))

@@ -96,7 +96,7 @@ static void names_come_from_all_schemas_that_hold(void)
         {"{\"properties\":{" A "},\"if\":{\"properties\":{\"a\":{\"const\":1}}},\"then\":{"
          "\"properties\":{" B "}}}",
          "{\"a\":2,", 0},
-        /* Only an undeclared property tells these branches apart. */
+        /* Only an undeclared property distinguishes these branches. */
         {"{\"type\":\"object\",\"oneOf\":[{\"properties\":{" A "}},{\"properties\":{" B "}}]}",
          "{\"a\":1,\"b\":\"x\"}", 2},
     };

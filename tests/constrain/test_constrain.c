@@ -447,8 +447,8 @@ static void strings_fit_tight_budgets(void)
     }
 }
 
-/* The mask tells of each token what accepting it tells. */
-static void masks_are_what_accepting_says(void)
+/* The mask allows exactly the tokens that can be accepted. */
+static void masks_agree_with_accepting_each_token(void)
 {
     if (!open_tokenizer())
         return;
@@ -560,6 +560,6 @@ static void no_memory_is_a_status(void)
 CHECK_MAIN("constrain", CHECK_CASE(any_json_is_json), CHECK_CASE(keywords_hold),
            CHECK_CASE(objects_hold), CHECK_CASE(combinations_hold), CHECK_CASE(faults_are_named),
            CHECK_CASE(malformed_keywords_are_named), CHECK_CASE(what_is_generated_fits),
-           CHECK_CASE(strings_fit_tight_budgets), CHECK_CASE(masks_are_what_accepting_says),
+           CHECK_CASE(strings_fit_tight_budgets), CHECK_CASE(masks_agree_with_accepting_each_token),
            CHECK_CASE(masks_are_kept_apart), CHECK_CASE(long_documents_stay_small),
            CHECK_CASE(no_memory_is_a_status))

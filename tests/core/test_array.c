@@ -60,7 +60,7 @@ static void lent_memory_is_used_in_place_and_returned(void)
     free(mine);
 }
 
-static void errors_ride_in_the_value(void)
+static void errors_propagate_through_arrays(void)
 {
     weft_scope_open();
     weft_array *a = weft_zeros(WEFT_DIMS(2, 3), WEFT_FLOAT32);
@@ -95,7 +95,7 @@ static void shapes_are_checked(void)
     weft_scope_close(NULL);
 }
 
-static void reading_says_what_does_not_fit(void)
+static void reading_into_too_little_room_is_an_error(void)
 {
     weft_scope_open();
     weft_array *a = weft_from_data(six, WEFT_FLOAT32, WEFT_DIMS(2, 3));
@@ -125,5 +125,6 @@ static void devices_are_found_by_name(void)
 
 CHECK_MAIN("array", CHECK_CASE(data_is_copied_and_read_back_converted),
            CHECK_CASE(lent_memory_is_used_in_place_and_returned),
-           CHECK_CASE(errors_ride_in_the_value), CHECK_CASE(shapes_are_checked),
-           CHECK_CASE(reading_says_what_does_not_fit), CHECK_CASE(devices_are_found_by_name))
+           CHECK_CASE(errors_propagate_through_arrays), CHECK_CASE(shapes_are_checked),
+           CHECK_CASE(reading_into_too_little_room_is_an_error),
+           CHECK_CASE(devices_are_found_by_name))

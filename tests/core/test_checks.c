@@ -31,7 +31,7 @@ static void nan_in_a_module(void)
     weft_scope_close(NULL);
 }
 
-static void nan_that_came_in(void)
+static void nan_in_the_input(void)
 {
     weft_scope_open();
     weft_array *x = weft_from_data((float[]){1, NAN}, WEFT_FLOAT32, WEFT_DIMS(2));
@@ -96,7 +96,7 @@ static void the_first_nan_is_named(void)
     char said[4096];
     CHECK_EQ_INT(in_child("WEFT_CHECK_NAN", "1", nan_in_a_module, said, sizeof said), 0);
     CHECK_CONTAINS(said, "invalid: model.layers.3: sqrt: first NaN: output 0, element 1");
-    CHECK_EQ_INT(in_child("WEFT_CHECK_NAN", "1", nan_that_came_in, said, sizeof said), 0);
+    CHECK_EQ_INT(in_child("WEFT_CHECK_NAN", "1", nan_in_the_input, said, sizeof said), 0);
     CHECK_CONTAINS(said, "matmul: first NaN");
     CHECK_CONTAINS(said, "came in with input 1");
     CHECK_EQ_INT(in_child("WEFT_CHECK_NAN", "1", nan_inside_an_expansion, said, sizeof said), 0);
@@ -114,7 +114,7 @@ static void without_the_switch_nans_pass(void)
     CHECK_STR(said, "ok: ");
 }
 
-static void add_what_does_not_fit(void)
+static void add_shapes_that_differ(void)
 {
     weft_scope_open();
     weft__path_push("block");
@@ -128,10 +128,10 @@ static void add_what_does_not_fit(void)
 static void the_trap_stops_at_the_first_error(void)
 {
     char said[4096];
-    int status = in_child("WEFT_TRAP", "1", add_what_does_not_fit, said, sizeof said);
+    int status = in_child("WEFT_TRAP", "1", add_shapes_that_differ, said, sizeof said);
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
     CHECK_CONTAINS(said, "WEFT_TRAP: block: add: shapes do not broadcast: (2,) and (3,)");
-    CHECK_EQ_INT(in_child("WEFT_TRAP", "0", add_what_does_not_fit, said, sizeof said), 0);
+    CHECK_EQ_INT(in_child("WEFT_TRAP", "0", add_shapes_that_differ, said, sizeof said), 0);
     CHECK_CONTAINS(said, "went on: block: add: shapes do not broadcast");
 }
 

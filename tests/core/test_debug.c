@@ -243,7 +243,7 @@ static int times_in(const char *text, const char *part)
     return n;
 }
 
-static void a_loop_without_a_scope_is_warned_of_once(void)
+static void a_loop_without_a_scope_gives_one_warning(void)
 {
     static const char warning[] = "open a scope in the loop";
     char said[SAID];
@@ -262,4 +262,4 @@ CHECK_MAIN("debug", CHECK_CASE(use_after_release_is_reported_with_its_place),
            CHECK_CASE(a_second_drop_is_reported_and_does_nothing),
            CHECK_CASE(released_arrays_do_not_pile_up), CHECK_CASE(scopes_left_open_are_reported),
            CHECK_CASE(closed_scopes_are_not_reported),
-           CHECK_CASE(a_loop_without_a_scope_is_warned_of_once))
+           CHECK_CASE(a_loop_without_a_scope_gives_one_warning))

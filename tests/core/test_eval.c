@@ -56,7 +56,7 @@ static void keep_and_set_own_across_scopes(void)
     CHECK_EQ_INT(weft_memory_active(), before);
 }
 
-static void what_a_lean_scope_consumed_says_so(void)
+static void consumed_arrays_of_lean_scopes_are_errors(void)
 {
     weft_scope_open_lean();
     weft_array *x = weft_exp(ones(4));
@@ -88,7 +88,7 @@ static void a_chain_in_a_lean_scope_runs_in_one_buffer(void)
     weft_scope_close(NULL);
 }
 
-static void memory_is_not_taken_from_who_still_has_it(void)
+static void memory_of_held_arrays_is_not_reused(void)
 {
     weft_scope_open();
     weft_array *a = weft_keep(weft_scale(ones(100), 5));
@@ -133,7 +133,7 @@ static void update_reuses_the_old_arrays(void)
     weft_scope_close(NULL);
 }
 
-static void the_memory_limit_changes_nothing(void)
+static void a_failure_at_the_memory_limit_changes_nothing(void)
 {
     weft_scope_open();
     weft_array *x = weft_scale(ones(1 << 16), 3);
@@ -185,7 +185,7 @@ static void deep_graphs_need_no_stack(void)
     weft_scope_close(NULL);
 }
 
-static void device_counts_tell_how_nodes_ran(void)
+static void device_counts_say_how_nodes_ran(void)
 {
     weft_scope_open();
     weft_device *cpu = weft_default_device();
@@ -201,9 +201,10 @@ static void device_counts_tell_how_nodes_ran(void)
 
 CHECK_MAIN("eval", CHECK_CASE(closing_a_scope_frees_all_but_what_moves),
            CHECK_CASE(keep_and_set_own_across_scopes),
-           CHECK_CASE(what_a_lean_scope_consumed_says_so),
+           CHECK_CASE(consumed_arrays_of_lean_scopes_are_errors),
            CHECK_CASE(a_chain_in_a_lean_scope_runs_in_one_buffer),
-           CHECK_CASE(memory_is_not_taken_from_who_still_has_it),
-           CHECK_CASE(update_reuses_the_old_arrays), CHECK_CASE(the_memory_limit_changes_nothing),
+           CHECK_CASE(memory_of_held_arrays_is_not_reused),
+           CHECK_CASE(update_reuses_the_old_arrays),
+           CHECK_CASE(a_failure_at_the_memory_limit_changes_nothing),
            CHECK_CASE(async_results_arrive), CHECK_CASE(deep_graphs_need_no_stack),
-           CHECK_CASE(device_counts_tell_how_nodes_ran))
+           CHECK_CASE(device_counts_say_how_nodes_ran))

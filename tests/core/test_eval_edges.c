@@ -27,7 +27,7 @@ static weft_array *fails_when_run(weft_array *x)
     return weft_take(x, weft_scalar_int(1 << 20, WEFT_INT32), 0);
 }
 
-static void a_failure_reaches_only_those_who_need_it(void)
+static void a_failure_reaches_only_dependent_arrays(void)
 {
     weft_scope_open();
     weft_array *x = full(8, 2);
@@ -40,7 +40,7 @@ static void a_failure_reaches_only_those_who_need_it(void)
     CHECK_CONTAINS(weft_error_message(), "take"); /* the cause is named */
     float value;
     CHECK(weft_read(bad, WEFT_FLOAT32, &value, 1) != WEFT_OK);
-    CHECK_OK(weft_synchronize(weft_default_device())); /* somebody was told */
+    CHECK_OK(weft_synchronize(weft_default_device())); /* the failure was reported */
     CHECK_OK(weft_eval(weft_add(x, x)));
     weft_scope_close(NULL);
 }
@@ -92,7 +92,7 @@ static void slots_may_be_named_twice_and_values_be_old(void)
     CHECK_EQ_INT(weft_memory_active(), active);
 }
 
-static void a_slot_refuses_what_was_consumed(void)
+static void a_slot_refuses_consumed_arrays(void)
 {
     weft_array *slot = NULL;
     weft_scope_open_lean();
@@ -134,7 +134,7 @@ static weft_array *joined(void *context, weft_array *const *in, int n_in)
     return total(weft_multiply(all, weft_arange(0, MANY * 2, 1, WEFT_FLOAT32)));
 }
 
-static void nodes_have_as_many_inputs_as_they_like(void)
+static void nodes_may_have_many_inputs(void)
 {
     weft_scope_open();
     weft_array *in[MANY], *grads[MANY];
@@ -171,7 +171,7 @@ static weft_array *through_checkpoint(void *context, weft_array *const *in, int 
     return total(weft_multiply(out[0], out[1]));
 }
 
-static void a_checkpoint_may_hand_on_its_argument(void)
+static void a_checkpoint_may_return_its_argument(void)
 {
     weft_scope_open();
     weft_array *x = full(3, 2), *grad;
@@ -270,7 +270,7 @@ static void deep_scopes_close_in_order(void)
 
 enum { READERS = 6, ROUNDS = 200 };
 
-static weft_array *temporary; /* of the main thread's scope, kept by nobody */
+static weft_array *temporary; /* of the main thread's scope, not kept */
 static atomic_int wrong;
 
 static void *read_often(void *unused)
@@ -359,12 +359,11 @@ static void queues_lent_memory_and_the_cache_meet(void)
     CHECK_EQ_INT(weft_memory_active(), active);
 }
 
-CHECK_MAIN("eval_edges", CHECK_CASE(a_failure_reaches_only_those_who_need_it),
+CHECK_MAIN("eval_edges", CHECK_CASE(a_failure_reaches_only_dependent_arrays),
            CHECK_CASE(a_failed_update_changes_no_slot),
            CHECK_CASE(slots_may_be_named_twice_and_values_be_old),
-           CHECK_CASE(a_slot_refuses_what_was_consumed), CHECK_CASE(a_slot_lent_twice_comes_back),
-           CHECK_CASE(nodes_have_as_many_inputs_as_they_like),
-           CHECK_CASE(a_checkpoint_may_hand_on_its_argument), CHECK_CASE(outputs_of_vjp_outlive_it),
-           CHECK_CASE(an_evaluation_inside_one_is_refused), CHECK_CASE(deep_scopes_close_in_order),
-           CHECK_CASE(temporaries_are_read_by_all_threads),
+           CHECK_CASE(a_slot_refuses_consumed_arrays), CHECK_CASE(a_slot_lent_twice_comes_back),
+           CHECK_CASE(nodes_may_have_many_inputs), CHECK_CASE(a_checkpoint_may_return_its_argument),
+           CHECK_CASE(outputs_of_vjp_outlive_it), CHECK_CASE(an_evaluation_inside_one_is_refused),
+           CHECK_CASE(deep_scopes_close_in_order), CHECK_CASE(temporaries_are_read_by_all_threads),
            CHECK_CASE(queues_lent_memory_and_the_cache_meet))

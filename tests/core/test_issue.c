@@ -65,7 +65,7 @@ static void calls_without_a_wait_keep_their_order(void)
 
 /* An index that no axis has is found when the device is there; by then the plans behind it are
  * issued. */
-static void what_needs_a_failed_plan_fails_and_nothing_else(void)
+static void only_plans_that_need_a_failed_one_fail(void)
 {
     weft_scope_open();
     weft_array *x = ones(), *index = weft_scalar_int(1 << 20, WEFT_INT32);
@@ -83,7 +83,7 @@ static void what_needs_a_failed_plan_fails_and_nothing_else(void)
     CHECK_STATUS(weft_eval(bad), WEFT_INVALID);
     CHECK_CLOSE(weft_item(weft_sum(other, WEFT_ALL_AXES, false)), 4 * N, 0);
     (void)weft_synchronize(weft_default_device());
-    weft_array *again = weft_add_scalar(x, 4); /* the stream goes on */
+    weft_array *again = weft_add_scalar(x, 4); /* the stream continues */
     CHECK_OK(weft_eval_async(&again, 1));
     CHECK_CLOSE(weft_item(weft_sum(again, WEFT_ALL_AXES, false)), 5 * N, 0);
     CHECK_OK(weft_synchronize(weft_default_device()));
@@ -106,5 +106,5 @@ static void waiting_plans_see_what_was_issued(void)
 }
 
 CHECK_MAIN("issue", CHECK_CASE(calls_without_a_wait_keep_their_order),
-           CHECK_CASE(what_needs_a_failed_plan_fails_and_nothing_else),
+           CHECK_CASE(only_plans_that_need_a_failed_one_fail),
            CHECK_CASE(waiting_plans_see_what_was_issued))

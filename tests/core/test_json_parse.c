@@ -78,7 +78,7 @@ static const accepted good[] = {
     {TEXT("{\"a\":1,\"b\":2,\"a\":3}"), "{\"a\":3,\"b\":2}"},
 };
 
-static void what_is_accepted(void)
+static void accepted_texts(void)
 {
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         json_object *value = NULL;
@@ -187,7 +187,7 @@ static const struct {
      "expected a value"},
 };
 
-static void what_is_rejected(void)
+static void rejected_texts(void)
 {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         json_object *value = (json_object *)&value;
@@ -523,7 +523,7 @@ static void strings_have_lengths(void)
     weft__json_free(&doc);
 }
 
-CHECK_MAIN("json_parse", CHECK_CASE(what_is_accepted), CHECK_CASE(what_is_rejected),
+CHECK_MAIN("json_parse", CHECK_CASE(accepted_texts), CHECK_CASE(rejected_texts),
            CHECK_CASE(numbers_at_the_limits), CHECK_CASE(the_locale_does_not_matter),
            CHECK_CASE(random_values_survive_printing), CHECK_CASE(random_texts_that_are_damaged),
            CHECK_CASE(random_mutations), CHECK_CASE(without_memory),

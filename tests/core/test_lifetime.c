@@ -24,7 +24,7 @@ static weft_array *uniform(int64_t n)
 
 /* ---- what users write in their first hour --------------------------------------------------- */
 
-static void a_random_array_is_readable_after_what_depends_on_it(void)
+static void a_random_array_is_readable_after_arrays_that_depend_on_it(void)
 {
     float x_values[8];
     weft_scope_open();
@@ -105,7 +105,7 @@ static void an_array_is_readable_after_it_has_left_its_slot(void)
 }
 
 /* The array that a slot alone owned gives its memory to the value that replaces it. */
-static void what_only_a_slot_owned_is_consumed(void)
+static void arrays_that_only_a_slot_owned_are_consumed(void)
 {
     weft_array *slot = NULL;
     weft_scope_open();
@@ -143,7 +143,7 @@ static int double_the_slot(void *context, weft_array *const *in, int n_in, weft_
 }
 
 /* A compiled function overwrites the state that only the slot has, and nothing that a scope has. */
-static void compiled_functions_do_not_overwrite_what_is_readable(void)
+static void compiled_functions_do_not_overwrite_readable_arrays(void)
 {
     weft_array *slot = NULL, **state[] = {&slot}, *sum;
     weft_compiled *c;
@@ -190,7 +190,7 @@ static void a_fused_intermediate_is_not_stored_and_can_be_read(void)
 
 /* Otherwise a loop that carries a value and reads another would compute the whole past each time.
  */
-static void what_is_needed_twice_is_stored(void)
+static void arrays_that_are_needed_twice_are_stored(void)
 {
     enum { STEPS = 64 };
     weft_scope_open();
@@ -258,8 +258,8 @@ static void compiled_functions_reuse_the_memory_of_intermediates(void)
     weft_scope_close(NULL);
 }
 
-/* Hidden intermediates (casts, broadcasts, what composites compute) are nobody's to read, so they
- * are released within the evaluation. */
+/* Hidden intermediates (casts, broadcasts, what composites compute) cannot be read by the program,
+ * so they are released within the evaluation. */
 static void hidden_intermediates_are_released_by_the_evaluation(void)
 {
     weft_scope_open();
@@ -322,14 +322,14 @@ static void deep_chains_that_do_not_merge_need_no_stack(void)
     weft_scope_close(NULL);
 }
 
-CHECK_MAIN("lifetime", CHECK_CASE(a_random_array_is_readable_after_what_depends_on_it),
+CHECK_MAIN("lifetime", CHECK_CASE(a_random_array_is_readable_after_arrays_that_depend_on_it),
            CHECK_CASE(gradients_are_readable_one_after_another),
            CHECK_CASE(both_outputs_of_an_op_are_readable),
            CHECK_CASE(an_array_is_readable_after_it_has_left_its_slot),
-           CHECK_CASE(what_only_a_slot_owned_is_consumed),
-           CHECK_CASE(compiled_functions_do_not_overwrite_what_is_readable),
+           CHECK_CASE(arrays_that_only_a_slot_owned_are_consumed),
+           CHECK_CASE(compiled_functions_do_not_overwrite_readable_arrays),
            CHECK_CASE(a_fused_intermediate_is_not_stored_and_can_be_read),
-           CHECK_CASE(what_is_needed_twice_is_stored),
+           CHECK_CASE(arrays_that_are_needed_twice_are_stored),
            CHECK_CASE(a_loop_with_a_scope_keeps_nothing),
            CHECK_CASE(compiled_functions_reuse_the_memory_of_intermediates),
            CHECK_CASE(hidden_intermediates_are_released_by_the_evaluation),

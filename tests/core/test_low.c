@@ -108,7 +108,7 @@ static void hashes_of_short_lists_differ(void)
     CHECK(low < 2 * LISTS * LISTS / 2 / 1024); /* twice what chance gives */
 }
 
-static void the_clock_goes_on(void)
+static void the_clock_is_monotonic(void)
 {
     const int64_t began = weft__nanoseconds();
     const double seconds = weft__seconds();
@@ -120,7 +120,7 @@ static void the_clock_goes_on(void)
     CHECK(weft__seconds() * 1e9 <= (double)weft__nanoseconds() + 1e6);
 }
 
-static void no_memory_says_for_what(void)
+static void messages_name_what_memory_was_for(void)
 {
     CHECK_STATUS(weft__out_of_memory("vjp", NULL), WEFT_MEMORY);
     CHECK_STR(weft_error_message(), "vjp: out of memory");
@@ -131,5 +131,5 @@ static void no_memory_says_for_what(void)
 CHECK_MAIN("low", CHECK_CASE(pieces_of_an_arena_do_not_overlap),
            CHECK_CASE(zeroed_pieces_are_zero_in_reused_blocks),
            CHECK_CASE(a_large_piece_has_its_own_block), CHECK_CASE(an_arena_keeps_its_limit),
-           CHECK_CASE(hashes_of_short_lists_differ), CHECK_CASE(the_clock_goes_on),
-           CHECK_CASE(no_memory_says_for_what))
+           CHECK_CASE(hashes_of_short_lists_differ), CHECK_CASE(the_clock_is_monotonic),
+           CHECK_CASE(messages_name_what_memory_was_for))

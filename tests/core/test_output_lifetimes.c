@@ -135,7 +135,7 @@ static void outputs_are_freed_one_by_one(void)
     CHECK_EQ_INT(weft_memory_active(), before + 3 * each);
     second = weft_scope_close(second);
     CHECK_EQ_INT(weft_memory_active(), before + 2 * each);
-    weft_array *reader = weft_scale(second, 0.5); /* in the place of its input */
+    weft_array *reader = weft_scale(second, 0.5); /* in place */
     CHECK_OK(weft_eval(reader));
     CHECK_EQ_INT(weft_node_n_outputs(reader), 1);
     CHECK_OK(weft_set(&kept, NULL)); /* to the scope */
@@ -164,7 +164,7 @@ static void outputs_are_picked_again(void)
     weft_scope_close(NULL);
 }
 
-/* Outputs that were picked stay for who reads them later. */
+/* Outputs that were picked can be read later. */
 static void outputs_are_read_one_after_another(void)
 {
     float values[SIZE];
@@ -216,7 +216,7 @@ static weft_array *square_that_is_looked_at(void *context, weft_array *const *in
     return total(weft_multiply(y, y));
 }
 
-/* d/dx x^4 = 4 x^3: the slope is there, though nobody had picked it when y was evaluated. */
+/* d/dx x^4 = 4 x^3: the slope exists, although it was not picked before y was evaluated. */
 static void evaluation_in_a_gradient_keeps_all_outputs(void)
 {
     double seen = 0;

@@ -144,7 +144,7 @@ static void ops_are_registered_once(void)
     CHECK_EQ_INT(weft_op_count(), before + 1);
 }
 
-static void an_op_with_nothing_to_run_says_so(void)
+static void an_op_without_anything_to_run_is_an_error(void)
 {
     weft_scope_open();
     weft_array *x = weft_ones(WEFT_DIMS(2), WEFT_FLOAT32);
@@ -161,4 +161,5 @@ static void an_op_with_nothing_to_run_says_so(void)
 CHECK_MAIN("params", CHECK_CASE(equality_and_hash_look_at_fields_only),
            CHECK_CASE(numbers_compare_by_their_bits),
            CHECK_CASE(printing_names_every_field_and_keeps_to_its_room),
-           CHECK_CASE(ops_are_registered_once), CHECK_CASE(an_op_with_nothing_to_run_says_so))
+           CHECK_CASE(ops_are_registered_once),
+           CHECK_CASE(an_op_without_anything_to_run_is_an_error))

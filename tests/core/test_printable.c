@@ -110,7 +110,7 @@ static size_t hostile(char *out, size_t most)
 
 /* ---- the function --------------------------------------------------------------------------- */
 
-static void ordinary_text_stays_as_it_is(void)
+static void ordinary_text_is_unchanged(void)
 {
     CHECK_STR(weft_printable("model.layers.3.self_attn.q_proj.weight"),
               "model.layers.3.self_attn.q_proj.weight");
@@ -179,7 +179,7 @@ static void keep_log(void *context, weft_log_level level, const char *message)
     snprintf(logged, sizeof logged, "%s", message);
 }
 
-static void hostile_text_comes_out_harmless_everywhere(void)
+static void hostile_text_is_escaped_in_every_message(void)
 {
     static char text[6001];
     weft_set_log(keep_log, NULL);
@@ -388,9 +388,9 @@ static void characters_that_change_the_display_are_escaped(void)
 }
 
 CHECK_MAIN("printable", CHECK_CASE(characters_that_change_the_display_are_escaped),
-           CHECK_CASE(ordinary_text_stays_as_it_is), CHECK_CASE(controls_become_escapes),
+           CHECK_CASE(ordinary_text_is_unchanged), CHECK_CASE(controls_become_escapes),
            CHECK_CASE(long_text_is_cut_with_its_length),
            CHECK_CASE(sixteen_texts_fit_into_one_message),
-           CHECK_CASE(hostile_text_comes_out_harmless_everywhere),
+           CHECK_CASE(hostile_text_is_escaped_in_every_message),
            CHECK_CASE(a_message_in_a_message_keeps_its_escapes), CHECK_CASE(hostile_tensor_names),
            CHECK_CASE(hostile_json_keys), CHECK_CASE(hostile_templates), CHECK_CASE(hostile_paths))

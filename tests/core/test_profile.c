@@ -308,7 +308,7 @@ static void check_count(const counted *c, int number)
 }
 
 /* No op counts its work without a call in the table. */
-static void counts_are_those_by_hand(void)
+static void counts_equal_those_by_hand(void)
 {
     const int n = (int)(sizeof calls / sizeof *calls);
     for (int i = 0; i < n; i++)
@@ -443,6 +443,6 @@ static void nothing_is_recorded(void)
     CHECK_STR(weft_trace_kernel(), "");
 }
 
-CHECK_MAIN("profile", CHECK_CASE(counts_are_those_by_hand), CHECK_CASE(products),
+CHECK_MAIN("profile", CHECK_CASE(counts_equal_those_by_hand), CHECK_CASE(products),
            CHECK_CASE(attention_counts_visible_pairs), CHECK_CASE(elements),
            CHECK_CASE(nothing_is_recorded))

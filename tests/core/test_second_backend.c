@@ -179,7 +179,7 @@ static void gradients_move_back(void)
     }
 }
 
-static void counts_tell_where_nodes_ran(void)
+static void counts_say_where_nodes_ran(void)
 {
     if (!devices()) {
         return;
@@ -222,7 +222,7 @@ static weft_op_report report_of(const weft_op_report *all, int n, const char *op
 }
 
 /* By op, with the clock; evaluations that are waited for and those that are not. */
-static void a_profile_tells_of_each_op(void)
+static void a_profile_has_each_op(void)
 {
     enum { MOST = 64 };
     weft_op_report all[MOST];
@@ -519,7 +519,7 @@ static void equal_constants_are_merged(void)
     weft_set_default_device(cpu);
 }
 
-static void nothing_is_left_there(void)
+static void the_backend_has_no_memory_left(void)
 {
     CHECK_EQ_INT(weft_memory_active(), 0);
     weft_memory_clear_cache();
@@ -529,7 +529,7 @@ static void nothing_is_left_there(void)
 CHECK_MAIN("second_backend", CHECK_CASE(devices_have_names), CHECK_CASE(devices_can_be_listed),
            CHECK_CASE(mixed_devices_are_an_error_with_a_hint), CHECK_CASE(scalars_follow),
            CHECK_CASE(elements_move_both_ways), CHECK_CASE(gradients_move_back),
-           CHECK_CASE(counts_tell_where_nodes_ran), CHECK_CASE(a_profile_tells_of_each_op),
+           CHECK_CASE(counts_say_where_nodes_ran), CHECK_CASE(a_profile_has_each_op),
            CHECK_CASE(training_gives_the_cpus_numbers), CHECK_CASE(gradients_stay_on_their_device),
            CHECK_CASE(rows_can_be_added_to_a_backend), CHECK_CASE(equal_constants_are_merged),
-           CHECK_CASE(nothing_is_left_there))
+           CHECK_CASE(the_backend_has_no_memory_left))

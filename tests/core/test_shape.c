@@ -18,7 +18,7 @@ static void texts_are_written_like_tuples_and_never_overflow(void)
     CHECK(strlen(weft__shape_text(&wide, text)) < WEFT_SHAPE_TEXT);
 }
 
-static void sizes_know_empty_and_too_large(void)
+static void sizes_of_empty_and_too_large_shapes(void)
 {
     CHECK_EQ_INT(weft__shape_size(&WEFT_SCALAR), 1);
     CHECK_EQ_INT(weft__shape_size(&WEFT_DIMS(3, 4)), 12);
@@ -75,7 +75,7 @@ static void axes_count_from_the_end(void)
     CHECK_CONTAINS(why.text, "named twice");
 }
 
-static void results_that_cannot_be_are_refused(void)
+static void impossible_results_are_refused(void)
 {
     weft_scope_open();
     int64_t large = (int64_t)1 << 31;
@@ -106,6 +106,6 @@ static void empty_arrays_go_everywhere(void)
 }
 
 CHECK_MAIN("shape", CHECK_CASE(texts_are_written_like_tuples_and_never_overflow),
-           CHECK_CASE(sizes_know_empty_and_too_large), CHECK_CASE(broadcasting_stretches_ones),
+           CHECK_CASE(sizes_of_empty_and_too_large_shapes), CHECK_CASE(broadcasting_stretches_ones),
            CHECK_CASE(strides_are_row_major), CHECK_CASE(axes_count_from_the_end),
-           CHECK_CASE(results_that_cannot_be_are_refused), CHECK_CASE(empty_arrays_go_everywhere))
+           CHECK_CASE(impossible_results_are_refused), CHECK_CASE(empty_arrays_go_everywhere))

@@ -153,7 +153,7 @@ static void a_stream_does_not_wait_for_anothers_memory(void)
 
 /* ---- what waits ----------------------------------------------------------------------------- */
 
-static void what_depends_waits_whatever_the_stream(void)
+static void dependent_plans_wait_across_streams(void)
 {
     weft_scope_open();
     weft_stream *streams[3];
@@ -226,7 +226,7 @@ static void errors_arrive_at_the_wait(void)
     CHECK_OK(weft_stream_synchronize(t)); /* not its own */
     CHECK_STATUS(weft_stream_synchronize(s), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "no luck");
-    CHECK_OK(weft_stream_synchronize(s)); /* told once */
+    CHECK_OK(weft_stream_synchronize(s)); /* reported once */
     CHECK(weft_eval(bad) != WEFT_OK);     /* the array says so again */
     CHECK_CONTAINS(weft_error_message(), "no luck");
     weft_array *depends = weft_add_scalar(bad, 1);
@@ -352,7 +352,7 @@ static void eight_threads_share_arrays_and_streams(void)
 CHECK_MAIN("streams", CHECK_CASE(two_streams_run_at_the_same_time),
            CHECK_CASE(a_waiting_thread_runs_beside_a_stream),
            CHECK_CASE(a_stream_does_not_wait_for_anothers_memory),
-           CHECK_CASE(what_depends_waits_whatever_the_stream),
+           CHECK_CASE(dependent_plans_wait_across_streams),
            CHECK_CASE(memory_is_not_overwritten_under_a_reader),
            CHECK_CASE(freeing_a_stream_finishes_its_work), CHECK_CASE(errors_arrive_at_the_wait),
            CHECK_CASE(eight_threads_share_arrays_and_streams))

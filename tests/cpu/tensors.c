@@ -170,7 +170,8 @@ weft_status status_of_row(const char *name, const void *params, const weft_tenso
     void *workspace = NULL;
     if (posix_memalign(&workspace, 64, (size_t)bytes + GUARD) != 0)
         return WEFT_MEMORY;
-    memset(workspace, 0xff, (size_t)bytes + GUARD); /* NaN to whoever reads what nobody wrote */
+    memset(workspace, 0xff,
+           (size_t)bytes + GUARD); /* NaN where a kernel reads what it has not written */
     call.workspace = workspace;
     weft_status status = row->kernel(&call);
     const unsigned char *guard = (unsigned char *)workspace + bytes;

@@ -138,7 +138,7 @@ static void generate(void)
     else if (is("hangs-later")) {
         say("{\"token\": \"a\", \"token_id\": 1}");
         hang();
-    } else if (is("deaf")) /* hears no cancel */
+    } else if (is("deaf")) /* ignores cancellation */
         for (;;) {
             say("{\"token\": \"a\", \"token_id\": 1}");
             usleep(1000);

@@ -76,7 +76,7 @@ static weft_status counting_generate(void *state, const weft_engine_request *req
     return request->no_special ? weft_fail(WEFT_DEVICE, "counting: no fingers left") : WEFT_OK;
 }
 
-/* Many texts at once, which end when they are told to. */
+/* Many texts at once, which end when they are cancelled. */
 static weft_status counting_batch(void *state, const char *const *texts, size_t n,
                                   const weft_generate_options *options,
                                   const weft_generate_batch_options *batch,
@@ -145,7 +145,7 @@ static void backends_are_found_by_name(void)
 
 static const weft_generate_options ten = {.max_tokens = 10};
 
-static void calls_end_and_say_why(void)
+static void calls_end_with_a_reason(void)
 {
     weft_engine *engine = counting_engine(&(weft_engine_options){.context = 5});
     weft_engine_info info = weft_engine_info_of(engine);
@@ -183,7 +183,7 @@ static void calls_end_and_say_why(void)
     CHECK_EQ_INT(counting.unloaded, 1);
 }
 
-static void what_a_backend_lacks_is_refused(void)
+static void calls_that_a_backend_lacks_are_refused(void)
 {
     weft_engine *engine = counting_engine(&(weft_engine_options){.context = 5});
     int32_t *ids;
@@ -263,7 +263,7 @@ static void wait_for(atomic_int *number, int value)
     CHECK_EQ_INT(*number, value);
 }
 
-static void no_more_than_so_many_at_once(void)
+static void concurrent_calls_are_limited(void)
 {
     caller callers[6];
     for (int most = 1; most <= 3; most++) {
@@ -282,7 +282,7 @@ static void no_more_than_so_many_at_once(void)
     }
 }
 
-static void some_do_not_wait(void)
+static void some_calls_do_not_wait(void)
 {
     caller first[1];
     weft_engine *engine =
@@ -300,7 +300,7 @@ static void some_do_not_wait(void)
     weft_engine_free(engine);
 }
 
-static void cancelling_ends_who_computes_and_who_waits(void)
+static void cancelling_ends_running_and_waiting_calls(void)
 {
     caller callers[4];
     weft_engine *engine = counting_engine(&(weft_engine_options){.max_concurrent = 1});
@@ -321,7 +321,7 @@ static void cancelling_ends_who_computes_and_who_waits(void)
     weft_engine_free(engine);
 }
 
-static void closing_ends_all_and_twice_is_fine(void)
+static void closing_ends_all_calls_and_may_be_repeated(void)
 {
     caller callers[3];
     weft_engine *engine = counting_engine(&(weft_engine_options){.max_concurrent = 1});
@@ -332,7 +332,7 @@ static void closing_ends_all_and_twice_is_fine(void)
     weft_engine_close(engine);
     join(callers, 3);
     CHECK_EQ_INT(counting.unloaded, 1);
-    for (int i = 0; i < 3; i++) /* who computed was cancelled, who waited is told */
+    for (int i = 0; i < 3; i++) /* the running call is cancelled, and the waiting ones fail */
         CHECK(callers[i].status == WEFT_OK || strstr(callers[i].message, "closed") != NULL);
     int32_t *ids;
     size_t n;
@@ -359,7 +359,7 @@ static void callers_stop_their_own_calls(void)
     usleep(2000);
     weft_cancel_set(cancel);
     wait_for(&ended, 1);
-    CHECK_EQ_INT(counting.at_once, 1); /* the first goes on */
+    CHECK_EQ_INT(counting.at_once, 1); /* the first continues */
     counting.gate = -1;
     join(callers, 2);
     CHECK(callers[1].status == WEFT_OK && callers[1].seen.n == 0);
@@ -397,7 +397,7 @@ static void *call_batch(void *context)
     return NULL;
 }
 
-static void batches_heed_both_requests_to_stop(void)
+static void batches_obey_both_requests_to_stop(void)
 {
     weft_engine *engine;
     pthread_t thread;
@@ -443,7 +443,7 @@ static void freeing_waits_for_calls_of_others(void)
 
 /* ---- streams -------------------------------------------------------------------------------- */
 
-static void streams_give_tokens_when_asked(void)
+static void streams_return_tokens_on_demand(void)
 {
     weft_engine *engine = counting_engine(&(weft_engine_options){.max_concurrent = 1});
     weft_engine_stream *stream, *second;
@@ -510,10 +510,11 @@ static void threads_share_a_native_engine(void)
     weft_engine_free(engine);
 }
 
-CHECK_MAIN("engine", CHECK_CASE(backends_are_found_by_name), CHECK_CASE(calls_end_and_say_why),
-           CHECK_CASE(what_a_backend_lacks_is_refused), CHECK_CASE(no_more_than_so_many_at_once),
-           CHECK_CASE(some_do_not_wait), CHECK_CASE(cancelling_ends_who_computes_and_who_waits),
-           CHECK_CASE(closing_ends_all_and_twice_is_fine), CHECK_CASE(callers_stop_their_own_calls),
-           CHECK_CASE(batches_heed_both_requests_to_stop),
+CHECK_MAIN("engine", CHECK_CASE(backends_are_found_by_name), CHECK_CASE(calls_end_with_a_reason),
+           CHECK_CASE(calls_that_a_backend_lacks_are_refused),
+           CHECK_CASE(concurrent_calls_are_limited), CHECK_CASE(some_calls_do_not_wait),
+           CHECK_CASE(cancelling_ends_running_and_waiting_calls),
+           CHECK_CASE(closing_ends_all_calls_and_may_be_repeated),
+           CHECK_CASE(callers_stop_their_own_calls), CHECK_CASE(batches_obey_both_requests_to_stop),
            CHECK_CASE(freeing_waits_for_calls_of_others),
-           CHECK_CASE(streams_give_tokens_when_asked), CHECK_CASE(threads_share_a_native_engine))
+           CHECK_CASE(streams_return_tokens_on_demand), CHECK_CASE(threads_share_a_native_engine))

@@ -130,7 +130,7 @@ static void training_is_the_trainer_that_it_wraps(void)
     weft_engine_train_options o = short_run();
     o.out = out;
     for (int i = 0; i < 2; i++) {
-        o.lora.rank = 4 + i; /* of the second, which goes on with the adapter, nobody looks at it */
+        o.lora.rank = 4 + i; /* unused by the second run, which continues with the adapter */
         if (!CHECK_OK(weft_engine_train(engine, &o, &result)))
             break;
         CHECK_EQ_INT(result.steps, STEPS);

@@ -65,7 +65,7 @@ static void native_engines_are_the_calls_that_they_wrap(void)
     weft_engine_free(engine);
 }
 
-/* An idle buffer of 16 MB is held, though nobody uses it. What the process holds outside of buffers
+/* An idle buffer of 16 MB is held, although it is unused. What the process holds outside of buffers
  * is counted too. */
 static void the_peak_includes_idle_buffers(void)
 {
@@ -211,8 +211,8 @@ static void models_without_a_tokenizer_take_ids(void)
     CHECK_STATUS(weft_engine_load(check_temporary("nowhere"), NULL, &engine), WEFT_IO);
 }
 
-/* Texts go on beyond the engine's context as weft_generate does with so many positions. */
-static void the_context_shifts_when_asked(void)
+/* Texts continue beyond the engine's context as weft_generate does with so many positions. */
+static void the_context_shifts_on_request(void)
 {
     enum { CONTEXT = 24, MOST = 60 };
     const char *path = check_source("examples/storyteller");
@@ -278,7 +278,7 @@ static void conversations_go_through_the_template(void)
 
 /* A prompt that was warmed, and one that was generated from, are found again; texts stay the same.
  */
-static void prompts_are_kept(void)
+static void prompts_are_cached(void)
 {
     static const char base[] =
         "Once upon a time there was a king who had three sons and one crown, "
@@ -342,6 +342,6 @@ CHECK_MAIN("native", CHECK_CASE(native_engines_are_the_calls_that_they_wrap),
            CHECK_CASE(classify_and_batch_keep_to_the_context),
            CHECK_CASE(native_engines_show_keys_and_queries),
            CHECK_CASE(models_without_a_tokenizer_take_ids),
-           CHECK_CASE(the_context_shifts_when_asked),
-           CHECK_CASE(conversations_go_through_the_template), CHECK_CASE(prompts_are_kept),
+           CHECK_CASE(the_context_shifts_on_request),
+           CHECK_CASE(conversations_go_through_the_template), CHECK_CASE(prompts_are_cached),
            CHECK_CASE(a_token_reads_its_experts_alone))

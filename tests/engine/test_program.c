@@ -138,7 +138,7 @@ static void cancelling_is_seen_at_the_next_token(void)
     nothing_is_left();
 }
 
-static void requests_carry_what_was_asked(void)
+static void requests_contain_all_options(void)
 {
     static const int32_t ids[] = {7, 8}, stop[] = {3};
     weft_engine *engine;
@@ -171,7 +171,7 @@ static void requests_carry_what_was_asked(void)
     nothing_is_left();
 }
 
-static void what_cannot_be_asked_is_refused(void)
+static void unsupported_requests_are_refused(void)
 {
     weft_engine *engine = NULL;
     if (!CHECK_OK(load("good", 20, &engine)))
@@ -261,7 +261,7 @@ static void programs_that_do_not_load(void)
     }
 }
 
-static void programs_that_break_off(void)
+static void programs_that_end_early(void)
 {
     static const trouble troubles[] = {
         {"dies-later", WEFT_IO, "the program ended with status 1: Traceback: boom"},
@@ -285,7 +285,7 @@ static void programs_that_break_off(void)
     }
 }
 
-static void who_hears_no_cancel_is_ended(void)
+static void programs_that_ignore_a_cancellation_are_killed(void)
 {
     weft_engine *engine;
     seen some = {.stop_at = 5};
@@ -318,7 +318,7 @@ static void a_program_has_less_time_to_stop_than_to_answer(void)
 }
 
 /* A request that is longer than what a socket holds. */
-static void a_request_that_nobody_reads_can_be_stopped(void)
+static void a_request_that_is_not_read_can_be_cancelled(void)
 {
     enum { LONG = 900000 };
     const weft_engine_options o = {
@@ -362,7 +362,7 @@ static void programs_give_no_more_tokens_than_were_asked_for(void)
     }
 }
 
-static void errors_that_programs_tell_are_not_their_end(void)
+static void errors_of_programs_do_not_end_them(void)
 {
     weft_engine *engine;
     seen none = {.n = 0};
@@ -397,7 +397,7 @@ static void programs_cannot_write_controls_into_messages(void)
     nothing_is_left();
 }
 
-static void a_loud_program_is_heard_out(void)
+static void long_error_output_is_read(void)
 {
     weft_engine *engine;
     seen all = {.n = 0};
@@ -409,7 +409,7 @@ static void a_loud_program_is_heard_out(void)
     nothing_is_left();
 }
 
-static void who_does_not_quit_is_killed(void)
+static void programs_that_do_not_quit_are_killed(void)
 {
     weft_engine *engine;
     if (!CHECK_OK(load("stubborn", 20, &engine)))
@@ -421,8 +421,8 @@ static void who_does_not_quit_is_killed(void)
     nothing_is_left();
 }
 
-/* A program that went while nobody looked; SIGPIPE stays as the process had it. */
-static void pipes_that_broke_do_not_end_us(void)
+/* A program that ended between two calls; SIGPIPE keeps the process's setting. */
+static void broken_pipes_do_not_end_the_process(void)
 {
     struct sigaction action;
     weft_engine *engine;
@@ -488,7 +488,7 @@ static void programs_show_keys_and_queries(void)
     no_folder_is_left();
 }
 
-static void what_programs_show_is_checked(void)
+static void keys_and_queries_of_programs_are_checked(void)
 {
     static const struct {
         const char *mode, *part;
@@ -506,14 +506,14 @@ static void what_programs_show_is_checked(void)
         CHECK(found == NULL);
         CHECK_CONTAINS(weft_engine_error(engine), wrong[i].part);
         seen s = {.n = 0};
-        CHECK_OK(generate(engine, 2, &s)); /* it goes on */
+        CHECK_OK(generate(engine, 2, &s)); /* it continues */
         CHECK_EQ_INT(s.n, 2);
         weft_engine_free(engine);
     }
     no_folder_is_left();
 }
 
-static void without_programs_it_says_so(void)
+static void builds_without_programs_report_it(void)
 {
     weft_engine *engine;
     CHECK_STATUS(load("good", 20, &engine), WEFT_UNSUPPORTED);
@@ -525,23 +525,23 @@ int main(int argc, char **argv)
     static const check_case with[] = {
         CHECK_CASE(a_program_generates),
         CHECK_CASE(cancelling_is_seen_at_the_next_token),
-        CHECK_CASE(requests_carry_what_was_asked),
-        CHECK_CASE(what_cannot_be_asked_is_refused),
+        CHECK_CASE(requests_contain_all_options),
+        CHECK_CASE(unsupported_requests_are_refused),
         CHECK_CASE(programs_that_do_not_load),
-        CHECK_CASE(programs_that_break_off),
-        CHECK_CASE(who_hears_no_cancel_is_ended),
+        CHECK_CASE(programs_that_end_early),
+        CHECK_CASE(programs_that_ignore_a_cancellation_are_killed),
         CHECK_CASE(a_program_has_less_time_to_stop_than_to_answer),
-        CHECK_CASE(a_request_that_nobody_reads_can_be_stopped),
+        CHECK_CASE(a_request_that_is_not_read_can_be_cancelled),
         CHECK_CASE(programs_give_no_more_tokens_than_were_asked_for),
-        CHECK_CASE(errors_that_programs_tell_are_not_their_end),
+        CHECK_CASE(errors_of_programs_do_not_end_them),
         CHECK_CASE(programs_cannot_write_controls_into_messages),
-        CHECK_CASE(a_loud_program_is_heard_out),
-        CHECK_CASE(who_does_not_quit_is_killed),
-        CHECK_CASE(pipes_that_broke_do_not_end_us),
+        CHECK_CASE(long_error_output_is_read),
+        CHECK_CASE(programs_that_do_not_quit_are_killed),
+        CHECK_CASE(broken_pipes_do_not_end_the_process),
         CHECK_CASE(programs_show_keys_and_queries),
-        CHECK_CASE(what_programs_show_is_checked),
+        CHECK_CASE(keys_and_queries_of_programs_are_checked),
     };
-    static const check_case without[] = {CHECK_CASE(without_programs_it_says_so)};
+    static const check_case without[] = {CHECK_CASE(builds_without_programs_report_it)};
     files_before = open_files();
     return is_built_in() ? check_main(argc, argv, "program", with, sizeof with / sizeof *with)
                          : check_main(argc, argv, "program", without, 1);

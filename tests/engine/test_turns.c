@@ -25,8 +25,8 @@ static void *take_turn(void *context)
     return NULL;
 }
 
-/* Whoever lets go and asks again at once comes behind all who wait. */
-static void those_who_wait_come_first(void)
+/* A thread that releases its turn and asks again at once comes after all waiting ones. */
+static void waiting_calls_come_first(void)
 {
     pthread_t threads[OTHERS];
     int who[OTHERS];
@@ -52,4 +52,4 @@ static void those_who_wait_come_first(void)
     weft__turn_lock_destroy(&turns);
 }
 
-CHECK_MAIN("turns", CHECK_CASE(those_who_wait_come_first))
+CHECK_MAIN("turns", CHECK_CASE(waiting_calls_come_first))

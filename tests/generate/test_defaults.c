@@ -9,7 +9,7 @@
 #include "weft/gguf.h"
 #include "weft/io.h"
 
-/* The options of a model whose generation_config.json has this text; NULL: there is none. */
+/* The options of a model whose generation_config.json has this text; NULL: no such file. */
 static weft_generate_options defaults_of(const char *text, weft_model **model)
 {
     weft_generate_options o = {.max_tokens = 9, .sampler = {.temperature = 0.7, .top_p = 0.8}};
@@ -32,7 +32,7 @@ static weft_generate_options defaults_of(const char *text, weft_model **model)
     return o;
 }
 
-static void nothing_said_changes_nothing(void)
+static void absent_settings_change_nothing(void)
 {
     weft_model *model;
     weft_generate_options o = defaults_of(NULL, &model);
@@ -120,7 +120,7 @@ static void do_sample_decides(void)
     }
 }
 
-static void suppressed_tokens_do_not_come(void)
+static void suppressed_tokens_are_not_drawn(void)
 {
     weft_model *model;
     weft_generate_options o = defaults_of("{\"do_sample\": false}", &model);
@@ -195,7 +195,7 @@ static void through_gguf_files(void)
 
 /* What other programs write: a penalty that looks back over no tokens, no sampling at all, values
  * that are no numbers. */
-static void gguf_of_others(void)
+static void gguf_files_of_other_programs(void)
 {
     const float temperature = -1, penalty = 1.5F, top_p = (float)INFINITY;
     const int32_t last = 0, k = -1, types[] = {1, 3, 3, 1, 3};
@@ -255,7 +255,7 @@ static void gguf_of_others(void)
     weft_model_free(model);
 }
 
-CHECK_MAIN("defaults", CHECK_CASE(nothing_said_changes_nothing),
+CHECK_MAIN("defaults", CHECK_CASE(absent_settings_change_nothing),
            CHECK_CASE(numbers_without_a_meaning_are_refused), CHECK_CASE(all_numbers_are_taken),
            CHECK_CASE(do_sample_decides), CHECK_CASE(through_gguf_files),
-           CHECK_CASE(gguf_of_others), CHECK_CASE(suppressed_tokens_do_not_come))
+           CHECK_CASE(gguf_files_of_other_programs), CHECK_CASE(suppressed_tokens_are_not_drawn))

@@ -104,7 +104,7 @@ static void bad_prompts_fail_alone(void)
 }
 
 /* Hidden states of NaN are a failure of their prompt; the others' embeddings stay. */
-static void not_finite_is_a_failure(void)
+static void vectors_that_are_not_finite_are_a_failure(void)
 {
     weft_model *model = fixture_model("llama");
     if (model == NULL)
@@ -137,4 +137,4 @@ static void not_finite_is_a_failure(void)
 }
 
 CHECK_MAIN("embed", CHECK_CASE(embeddings_are_the_reference), CHECK_CASE(bad_prompts_fail_alone),
-           CHECK_CASE(not_finite_is_a_failure))
+           CHECK_CASE(vectors_that_are_not_finite_are_a_failure))

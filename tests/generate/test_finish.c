@@ -132,7 +132,7 @@ static void another_thread_cancels(void)
     weft_cancel_free(NULL);
 }
 
-static void the_timeout_ends_it(void)
+static void the_timeout_ends_generation(void)
 {
     if (!ready())
         return;
@@ -184,7 +184,7 @@ static void same_tokens(weft_generate_options o)
 
 /* Also where the text ends in the midst of a group, and where there are fewer tokens than in one.
  */
-static void many_at_once_are_the_same(void)
+static void several_tokens_per_evaluation_are_the_same(void)
 {
     if (!ready())
         return;
@@ -245,8 +245,8 @@ int main(int argc, char **argv)
         CHECK_CASE(half_a_character_in_the_prompt_is_completed),
         CHECK_CASE(cancelling_stops_at_the_token),
         CHECK_CASE(another_thread_cancels),
-        CHECK_CASE(the_timeout_ends_it),
-        CHECK_CASE(many_at_once_are_the_same),
+        CHECK_CASE(the_timeout_ends_generation),
+        CHECK_CASE(several_tokens_per_evaluation_are_the_same),
         CHECK_CASE(a_document_ends_the_text),
     };
     return check_main(argc, argv, "finish", cases, sizeof cases / sizeof *cases);

@@ -277,7 +277,7 @@ static void lists_and_counts_reach_the_draw(void)
 
 /* ---- Stopping ------------------------------------------------------------------------------- */
 
-static void stops_where_it_is_told(void)
+static void generation_ends_at_stop_tokens(void)
 {
     if (!ready())
         return;
@@ -345,7 +345,7 @@ static void bad_prompts_and_options_are_refused(void)
     weft_generator_free(NULL);
 }
 
-static void no_token_can_be_the_most(void)
+static void the_limit_can_be_zero_tokens(void)
 {
     weft_generator *g;
     int32_t id;
@@ -360,7 +360,7 @@ static void no_token_can_be_the_most(void)
 
 /* ---- Text and memory ------------------------------------------------------------------------ */
 
-static void texts_join_to_the_decoding(void)
+static void texts_of_tokens_join_to_the_decoded_text(void)
 {
     if (!ready())
         return;
@@ -457,11 +457,11 @@ int main(int argc, char **argv)
         CHECK_CASE(the_seed_decides),
         CHECK_CASE(the_penalty_sees_prompt_and_text),
         CHECK_CASE(lists_and_counts_reach_the_draw),
-        CHECK_CASE(stops_where_it_is_told),
+        CHECK_CASE(generation_ends_at_stop_tokens),
         CHECK_CASE(stops_at_the_last_position),
         CHECK_CASE(bad_prompts_and_options_are_refused),
-        CHECK_CASE(no_token_can_be_the_most),
-        CHECK_CASE(texts_join_to_the_decoding),
+        CHECK_CASE(the_limit_can_be_zero_tokens),
+        CHECK_CASE(texts_of_tokens_join_to_the_decoded_text),
         CHECK_CASE(memory_grows_by_the_cache_alone),
         CHECK_CASE(every_allocation_may_fail),
     };

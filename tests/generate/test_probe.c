@@ -116,7 +116,7 @@ static void check_token(const watched *w, int i, int64_t V)
     CHECK_CLOSE((double)w->logits[i][w->tokens[i]], most, 0); /* greedy */
 }
 
-static void events_tell_of_the_tokens(void)
+static void events_report_the_tokens(void)
 {
     enum { N = 12 };
     weft_model *model = load("llama");
@@ -248,7 +248,7 @@ static void compiled_steps_report_the_same(void)
     weft_model_free(model);
 }
 
-static void only_what_is_asked_for_comes(void)
+static void only_requested_events_are_sent(void)
 {
     weft_model *model = load("llama");
     if (model == NULL || !golden_open("models/probe"))
@@ -269,6 +269,6 @@ static void only_what_is_asked_for_comes(void)
     weft_model_free(model);
 }
 
-CHECK_MAIN("probe", CHECK_CASE(events_tell_of_the_tokens),
+CHECK_MAIN("probe", CHECK_CASE(events_report_the_tokens),
            CHECK_CASE(layers_are_those_of_transformers), CHECK_CASE(compiled_steps_report_the_same),
-           CHECK_CASE(only_what_is_asked_for_comes))
+           CHECK_CASE(only_requested_events_are_sent))

@@ -257,7 +257,7 @@ static void rows_use_the_prompt_cache(void)
             add(b, &s, i);
         while (s.results[1].stats.reason == WEFT_FINISH_NONE)
             CHECK_OK(weft_running_batch_advance(b, &more));
-        CHECK(more); /* the first goes on */
+        CHECK(more); /* the first continues */
         for (int i = 2; i < 4; i++)
             add(b, &s, i);
         while (more)
@@ -275,7 +275,7 @@ static void rows_use_the_prompt_cache(void)
     }
 }
 
-/* A request that is cancelled leaves its row to the one that waits; the others go on. */
+/* The row of a cancelled request is given to the one that waits; the others continue. */
 static void a_cancelled_request_frees_its_row(void)
 {
     weft_model *model = fixture_model("llama");
@@ -349,7 +349,7 @@ static void rows_follow_the_requests(void)
 }
 
 /* A sequence that comes and goes beside others does not change the number of rows each time. */
-static void rows_stay_as_one_comes_and_goes(void)
+static void rows_stay_while_one_request_enters_and_leaves(void)
 {
     weft_model *model = fixture_model("llama");
     some s;
@@ -480,8 +480,8 @@ static void failed_caches_are_replaced(void)
     weft_model_free(model);
 }
 
-/* When an allocation of a step fails, sequences fail or go on with the right tokens, and those that
- * come later are not affected. */
+/* When an allocation of a step fails, sequences fail or continue with the right tokens, and those
+ * that come later are not affected. */
 static void a_step_without_memory_affects_no_later_one(void)
 {
     weft_model *model = fixture_model("llama");
@@ -578,8 +578,9 @@ CHECK_MAIN("running_batch", CHECK_CASE(requests_enter_at_any_step),
            CHECK_CASE(the_oldest_prompt_is_read_first),
            CHECK_CASE(a_waiting_prompt_can_be_cancelled), CHECK_CASE(rows_use_the_prompt_cache),
            CHECK_CASE(a_cancelled_request_frees_its_row), CHECK_CASE(rows_follow_the_requests),
-           CHECK_CASE(rows_stay_as_one_comes_and_goes), CHECK_CASE(an_empty_batch_holds_no_memory),
-           CHECK_CASE(a_failed_sequence_is_not_stored), CHECK_CASE(failed_caches_are_replaced),
+           CHECK_CASE(rows_stay_while_one_request_enters_and_leaves),
+           CHECK_CASE(an_empty_batch_holds_no_memory), CHECK_CASE(a_failed_sequence_is_not_stored),
+           CHECK_CASE(failed_caches_are_replaced),
            CHECK_CASE(a_step_without_memory_affects_no_later_one),
            CHECK_CASE(a_failed_batch_fails_all_requests),
            CHECK_CASE(a_batch_may_be_freed_at_any_step))

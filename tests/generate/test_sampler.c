@@ -92,7 +92,7 @@ static void ties_stay_together(void)
     weft_scope_close(NULL);
 }
 
-static void the_penalty_lowers_what_occurred(void)
+static void the_penalty_lowers_tokens_that_occurred(void)
 {
     weft_scope_open();
     const float values[] = {2, -2, 2, -2}, seen[] = {1, 3, 0, 0};
@@ -154,7 +154,7 @@ static void draws_follow_the_probabilities(void)
         CHECK_CLOSE((double)counts[i] / (double)N, shares[i], 5 * sqrt(0.25 / (double)N));
 }
 
-static void only_what_is_left_is_drawn(void)
+static void only_remaining_tokens_are_drawn(void)
 {
     enum { N = 2000 };
     static int32_t drawn[N];
@@ -197,7 +197,7 @@ static void bad_options_are_errors(void)
 CHECK_MAIN("sampler", CHECK_CASE(top_k_leaves_k), CHECK_CASE(top_p_leaves_the_fewest_that_add_up),
            CHECK_CASE(min_p_leaves_a_share_of_the_largest),
            CHECK_CASE(temperature_comes_before_top_p), CHECK_CASE(top_p_comes_before_top_k),
-           CHECK_CASE(ties_stay_together), CHECK_CASE(the_penalty_lowers_what_occurred),
+           CHECK_CASE(ties_stay_together), CHECK_CASE(the_penalty_lowers_tokens_that_occurred),
            CHECK_CASE(temperature_zero_is_greedy_whatever_else),
-           CHECK_CASE(draws_follow_the_probabilities), CHECK_CASE(only_what_is_left_is_drawn),
+           CHECK_CASE(draws_follow_the_probabilities), CHECK_CASE(only_remaining_tokens_are_drawn),
            CHECK_CASE(bad_options_are_errors))

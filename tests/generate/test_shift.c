@@ -76,7 +76,7 @@ static void check_same(const text *a, const text *b)
     }
 }
 
-static void texts_go_on_beyond_the_positions(void)
+static void texts_continue_beyond_the_positions(void)
 {
     static const int64_t sinks[] = {0, 7, -1}, numbers[] = {SINKS, 7, 0};
     static text got, expected;
@@ -132,8 +132,8 @@ static void texts_go_on_beyond_the_positions(void)
     weft_model_free(model);
 }
 
-/* Of texts together each goes on by itself; drawn ones are repeated by the same seed. */
-static void rows_go_on_too(void)
+/* Texts of a batch shift independently; the same seed draws the same text. */
+static void rows_continue_beyond_the_positions(void)
 {
     static text alone;
     weft_model *model = fixture_model("llama");
@@ -281,7 +281,7 @@ static size_t rest(weft_generator *g, int32_t *ids, double *logprobs)
 /* A text of 20 tokens that is read again behind 24, and one of 40, interrupted after their first
  * chunk of 18 with the other factors: a saved state continues like the same text without the
  * interruption, and the keys serve no shorter text. */
-static void longrope_goes_on_after_an_interruption(void)
+static void longrope_continues_after_an_interruption(void)
 {
     static const struct {
         size_t n;
@@ -395,7 +395,7 @@ static bool arm(void *context, const weft_generated *token)
 
 /* Memory fails once after the last token before a shift, at each allocation in turn: what the first
  * generator took is counted once. */
-static void failed_shifts_count_what_there_was(void)
+static void failed_shifts_keep_the_counts(void)
 {
     weft_model *model = fixture_model("llama");
     int32_t prompt[PROMPT];
@@ -441,9 +441,10 @@ static void failed_shifts_count_what_there_was(void)
     weft_model_free(model);
 }
 
-CHECK_MAIN("shift", CHECK_CASE(texts_go_on_beyond_the_positions), CHECK_CASE(rows_go_on_too),
+CHECK_MAIN("shift", CHECK_CASE(texts_continue_beyond_the_positions),
+           CHECK_CASE(rows_continue_beyond_the_positions),
            CHECK_CASE(shifted_rows_are_computed_together),
            CHECK_CASE(rows_grow_beyond_the_switch_of_longrope),
-           CHECK_CASE(longrope_goes_on_after_an_interruption),
+           CHECK_CASE(longrope_continues_after_an_interruption),
            CHECK_CASE(proposals_cross_the_switch_of_longrope),
-           CHECK_CASE(failed_shifts_count_what_there_was), CHECK_CASE(bad_shifts_are_refused))
+           CHECK_CASE(failed_shifts_keep_the_counts), CHECK_CASE(bad_shifts_are_refused))

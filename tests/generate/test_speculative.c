@@ -64,7 +64,7 @@ static void same(const tokens *a, const tokens *b, double tolerance)
 }
 
 /* With any draft, of any number of tokens, in pieces, with penalties; logits are of about 1. */
-static void greedy_tokens_are_those_without(void)
+static void greedy_tokens_are_those_without_a_draft(void)
 {
     static const char *const pairs[][2] = {{"llama", "qwen3"},
                                            {"gemma3", "llama"},
@@ -96,7 +96,7 @@ static void greedy_tokens_are_those_without(void)
 }
 
 /* Of its own proposals a model takes all: 39 tokens behind the first, 4 and one more at a time. */
-static void a_model_takes_its_own_proposals(void)
+static void a_model_accepts_its_own_proposals(void)
 {
     static const char *const of[] = {"llama", "gemma3", "mixtral"};
     for (int i = 0; i < 3; i++) {
@@ -136,7 +136,7 @@ static void what_was_said_before_is_proposed(void)
     weft_model_free(model);
 }
 
-static void a_text_ends_where_it_ends(void)
+static void a_text_ends_at_the_same_token_as_without_a_draft(void)
 {
     weft_model *model = open_model("llama"), *draft = open_model("qwen3");
     weft_generate_options o = {.max_tokens = 40, .ignore_eos = true};
@@ -323,7 +323,7 @@ static void drawn_texts_keep_their_distribution(void)
 }
 
 /* A draft with the model's own probabilities, but for their last bits. */
-static void an_equal_draft_is_always_taken(void)
+static void proposals_of_an_equal_draft_are_always_accepted(void)
 {
     weft_model *model = open_model("llama");
     if (model == NULL)
@@ -394,10 +394,11 @@ static void bounded_caches_give_the_same(void)
     weft_model_free(draft);
 }
 
-CHECK_MAIN("speculative", CHECK_CASE(greedy_tokens_are_those_without),
-           CHECK_CASE(a_model_takes_its_own_proposals),
-           CHECK_CASE(what_was_said_before_is_proposed), CHECK_CASE(a_text_ends_where_it_ends),
+CHECK_MAIN("speculative", CHECK_CASE(greedy_tokens_are_those_without_a_draft),
+           CHECK_CASE(a_model_accepts_its_own_proposals),
+           CHECK_CASE(what_was_said_before_is_proposed),
+           CHECK_CASE(a_text_ends_at_the_same_token_as_without_a_draft),
            CHECK_CASE(drawn_texts_keep_their_distribution),
-           CHECK_CASE(an_equal_draft_is_always_taken),
+           CHECK_CASE(proposals_of_an_equal_draft_are_always_accepted),
            CHECK_CASE(caches_and_compiling_change_nothing),
            CHECK_CASE(impossible_drafts_are_refused), CHECK_CASE(bounded_caches_give_the_same))

@@ -91,7 +91,7 @@ static int next(weft_generator *g, int n, int32_t *ids, double *logprobs)
     return n;
 }
 
-static void it_goes_on_as_if_not_interrupted(void)
+static void a_loaded_state_continues_as_if_not_interrupted(void)
 {
     const char *path = check_temporary("state.safetensors");
     for (int i = 0; i < WAYS; i++) {
@@ -123,8 +123,8 @@ static void it_goes_on_as_if_not_interrupted(void)
     }
 }
 
-/* A text that had come to its number of tokens goes on when more are asked for. */
-static void more_tokens_may_be_asked_for(void)
+/* A text that has reached its limit of tokens continues when more are requested. */
+static void more_tokens_may_be_requested(void)
 {
     const char *path = check_temporary("more.safetensors");
     weft_model *model = fixture_model("qwen3");
@@ -148,7 +148,7 @@ static void more_tokens_may_be_asked_for(void)
 }
 
 /* A prompt that was interrupted between its chunks. */
-static void a_prompt_goes_on_where_it_was_interrupted(void)
+static void an_interrupted_prompt_is_continued(void)
 {
     const char *path = check_temporary("prompt.safetensors");
     weft_model *model = fixture_model("llama");
@@ -205,7 +205,7 @@ static weft_tokenizer *tokenizer(const char *third)
     return t;
 }
 
-static void what_differs_is_said(void)
+static void differences_are_named(void)
 {
     const char *path = check_temporary("whose.safetensors");
     weft_model *model = fixture_model("llama"), *other = fixture_model("qwen3");
@@ -240,7 +240,7 @@ static void what_differs_is_said(void)
     weft_tokenizer_free(two);
 }
 
-static void what_cannot_be_saved_is_refused(void)
+static void states_that_cannot_be_saved_are_refused(void)
 {
     const char *path = check_temporary("none.safetensors");
     weft_model *model = fixture_model("llama");
@@ -260,11 +260,11 @@ static void what_cannot_be_saved_is_refused(void)
     weft_model_free(model);
 }
 
-/* One array changed, shortened or left out at a time: refused, or sound enough to go on. */
-/* Numbers that are others, fewer, or as large as may be; arrays that are not there. */
+/* One array changed, shortened or left out at a time: refused, or valid enough to continue. */
+/* Wrong, missing and extreme numbers, and missing arrays. */
 enum { WAYS_TO_BEND = 4 };
 
-static void bent_files_do_no_harm(void)
+static void damaged_files_are_refused_or_continued(void)
 {
     const char *path = check_temporary("bent.safetensors");
     const char *broken = check_temporary("broken.safetensors");
@@ -320,8 +320,8 @@ static void bent_files_do_no_harm(void)
     weft_model_free(model);
 }
 
-CHECK_MAIN("state", CHECK_CASE(it_goes_on_as_if_not_interrupted),
-           CHECK_CASE(more_tokens_may_be_asked_for),
-           CHECK_CASE(a_prompt_goes_on_where_it_was_interrupted),
-           CHECK_CASE(a_loaded_state_has_its_whole_timeout), CHECK_CASE(what_differs_is_said),
-           CHECK_CASE(what_cannot_be_saved_is_refused), CHECK_CASE(bent_files_do_no_harm))
+CHECK_MAIN("state", CHECK_CASE(a_loaded_state_continues_as_if_not_interrupted),
+           CHECK_CASE(more_tokens_may_be_requested), CHECK_CASE(an_interrupted_prompt_is_continued),
+           CHECK_CASE(a_loaded_state_has_its_whole_timeout), CHECK_CASE(differences_are_named),
+           CHECK_CASE(states_that_cannot_be_saved_are_refused),
+           CHECK_CASE(damaged_files_are_refused_or_continued))

@@ -126,7 +126,7 @@ static void check_split(const stop_case *c, unsigned cuts, bool include, bool em
     weft__stops_free(stops);
 }
 
-static void every_split_gives_the_same(void)
+static void every_split_of_the_text_gives_the_same(void)
 {
     static const stop_case cases[] = {
         {"ab##cd###ef", {"###"}},
@@ -192,7 +192,7 @@ static const int32_t once[] = {2010, 370, 627, 258, 550, 451, 309}; /* Once upon
 enum { ONCE = (int)(sizeof once / sizeof *once) };
 
 /* Every text of 1 to 9 bytes within what the model writes, as the stop text. */
-static void generation_ends_in_front_of_it(void)
+static void generation_ends_before_the_stop_text(void)
 {
     if (!ready())
         return;
@@ -254,9 +254,9 @@ static void characters_of_several_tokens_stop_too(void)
 int main(int argc, char **argv)
 {
     static const check_case cases[] = {
-        CHECK_CASE(every_split_gives_the_same),
+        CHECK_CASE(every_split_of_the_text_gives_the_same),
         CHECK_CASE(empty_texts_are_refused),
-        CHECK_CASE(generation_ends_in_front_of_it),
+        CHECK_CASE(generation_ends_before_the_stop_text),
         CHECK_CASE(characters_of_several_tokens_stop_too),
     };
     return check_main(argc, argv, "stops", cases, sizeof cases / sizeof *cases);

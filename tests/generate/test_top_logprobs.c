@@ -54,7 +54,7 @@ static void check_against_logits(const weft_top_logprob *top, const float *logit
     }
 }
 
-static void they_are_the_largest_of_the_logits(void)
+static void top_logprobs_are_the_largest(void)
 {
     weft_model *model;
     weft_tokenizer *tokenizer;
@@ -91,7 +91,7 @@ static void check_same(const seen *a, const seen *b, double tolerance)
     }
 }
 
-static void other_ways_give_the_same(void)
+static void other_paths_give_the_same_logprobs(void)
 {
     static const char *const stops[] = {"\x01never\x01", "e e"};
     weft_model *model;
@@ -154,5 +154,6 @@ static void bounds_and_combinations_are_checked(void)
     weft_generator_free(g);
 }
 
-CHECK_MAIN("top_logprobs", CHECK_CASE(they_are_the_largest_of_the_logits),
-           CHECK_CASE(other_ways_give_the_same), CHECK_CASE(bounds_and_combinations_are_checked))
+CHECK_MAIN("top_logprobs", CHECK_CASE(top_logprobs_are_the_largest),
+           CHECK_CASE(other_paths_give_the_same_logprobs),
+           CHECK_CASE(bounds_and_combinations_are_checked))

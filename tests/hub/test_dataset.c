@@ -125,7 +125,7 @@ static void splits_have_the_files_that_datasets_finds(void)
     weft__json_free(&doc);
 }
 
-static void messages_say_what_there_is(void)
+static void messages_name_what_is_missing(void)
 {
     static const char *const names[] = {"org",       "org/",        "org/a/",      "/a",
                                         "org/a:",    "org/a/b/c:d", "org/a:b:c",   "org/..",
@@ -185,7 +185,7 @@ static const char list[] =
     "{\"rfilename\": \"images/a.png\", \"size\": 5, \"blobId\": \"" COMMIT "\"},"
     "{\"rfilename\": \"tales.py\", \"size\": 5, \"blobId\": \"" COMMIT "\"}]}";
 
-static void data_files_and_the_card_come_into_the_cache(void)
+static void data_files_and_the_card_are_downloaded(void)
 {
     const server_page pages[] = {
         {.path = "/api/datasets/org/tales/revision/main", .body = list},
@@ -211,5 +211,5 @@ static void data_files_and_the_card_come_into_the_cache(void)
 }
 
 CHECK_MAIN("hub_dataset", CHECK_CASE(splits_have_the_files_that_datasets_finds),
-           CHECK_CASE(messages_say_what_there_is), CHECK_CASE(missing_shards_are_reported),
-           CHECK_CASE(data_files_and_the_card_come_into_the_cache))
+           CHECK_CASE(messages_name_what_is_missing), CHECK_CASE(missing_shards_are_reported),
+           CHECK_CASE(data_files_and_the_card_are_downloaded))

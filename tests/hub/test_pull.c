@@ -85,7 +85,7 @@ static bool same_file(const char *path, const char *data, size_t size)
 
 /* ---- what comes ----------------------------------------------------------------------------- */
 
-static void files_come_into_the_layout_that_others_know(void)
+static void files_have_the_layout_of_the_hub_cache(void)
 {
     server_page pages[PAGES];
     pages_of(pages);
@@ -116,7 +116,7 @@ static void files_come_into_the_layout_that_others_know(void)
     server_stop(s);
 }
 
-static void what_is_there_is_not_touched(void)
+static void existing_files_are_not_changed(void)
 {
     server_page pages[PAGES];
     struct stat before, after;
@@ -136,7 +136,7 @@ static void what_is_there_is_not_touched(void)
 
 /* ---- what breaks off ------------------------------------------------------------------------ */
 
-static void it_goes_on_where_it_broke_off(void)
+static void interrupted_downloads_are_continued(void)
 {
     server_page pages[PAGES];
     struct stat part;
@@ -195,7 +195,7 @@ static void servers_without_ranges_start_again(void)
     server_stop(s);
 }
 
-static void a_fifo_in_a_files_place_is_refused(void)
+static void a_fifo_at_the_path_of_a_file_is_refused(void)
 {
     server_page pages[PAGES];
     pages_of(pages);
@@ -209,7 +209,7 @@ static void a_fifo_in_a_files_place_is_refused(void)
     server_stop(s);
 }
 
-static void wrong_hashes_are_thrown_away(void)
+static void files_with_wrong_hashes_are_deleted(void)
 {
     server_page pages[PAGES];
     pages_of(pages);
@@ -264,7 +264,7 @@ static void the_token_goes_to_the_endpoint_only(void)
     server_stop(cdn);
 }
 
-static void redirections_end(void)
+static void redirections_are_limited(void)
 {
     server_page pages[PAGES];
     pages_of(pages);
@@ -298,7 +298,7 @@ static void refused(server *s, server_page *pages, const char *text, weft_status
     "{\"sha\": \"" COMMIT "\", \"siblings\": [{\"rfilename\": \"" name "\", \"size\": " size       \
     ", " rest "}]}"
 
-static void answers_that_make_no_sense(void)
+static void malformed_answers_are_refused(void)
 {
     server_page pages[PAGES];
     char *folder;
@@ -390,7 +390,7 @@ static bool look(void *context, const weft_hub_progress *p)
     return !s->stop;
 }
 
-static void progress_is_told_and_stops(void)
+static void progress_is_reported_and_can_stop(void)
 {
     server_page pages[PAGES];
     char *folder;
@@ -419,7 +419,7 @@ static bool is_built_in(void)
            WEFT_UNSUPPORTED;
 }
 
-static void without_libcurl_it_says_so(void)
+static void builds_without_libcurl_report_it(void)
 {
     use_cache("none");
     if (is_built_in())
@@ -431,19 +431,19 @@ static void without_libcurl_it_says_so(void)
 int main(int argc, char **argv)
 {
     static const check_case with[] = {
-        CHECK_CASE(files_come_into_the_layout_that_others_know),
-        CHECK_CASE(what_is_there_is_not_touched),
-        CHECK_CASE(it_goes_on_where_it_broke_off),
+        CHECK_CASE(files_have_the_layout_of_the_hub_cache),
+        CHECK_CASE(existing_files_are_not_changed),
+        CHECK_CASE(interrupted_downloads_are_continued),
         CHECK_CASE(servers_without_ranges_start_again),
-        CHECK_CASE(a_fifo_in_a_files_place_is_refused),
-        CHECK_CASE(wrong_hashes_are_thrown_away),
+        CHECK_CASE(a_fifo_at_the_path_of_a_file_is_refused),
+        CHECK_CASE(files_with_wrong_hashes_are_deleted),
         CHECK_CASE(the_token_goes_to_the_endpoint_only),
-        CHECK_CASE(redirections_end),
-        CHECK_CASE(answers_that_make_no_sense),
+        CHECK_CASE(redirections_are_limited),
+        CHECK_CASE(malformed_answers_are_refused),
         CHECK_CASE(what_is_wanted),
-        CHECK_CASE(progress_is_told_and_stops),
+        CHECK_CASE(progress_is_reported_and_can_stop),
     };
-    static const check_case without[] = {CHECK_CASE(without_libcurl_it_says_so)};
+    static const check_case without[] = {CHECK_CASE(builds_without_libcurl_report_it)};
     return is_built_in() ? check_main(argc, argv, "pull", with, sizeof with / sizeof *with)
                          : check_main(argc, argv, "pull", without, 1);
 }

@@ -93,7 +93,7 @@ static bool remember(void *context, const weft_hub_progress *p)
     return !(t->stop && p->message != NULL);
 }
 
-static void servers_that_fail_for_a_while_are_asked_again(void)
+static void requests_to_failing_servers_are_repeated(void)
 {
     told heard = {0};
     server *s = start("again");
@@ -112,7 +112,7 @@ static void servers_that_fail_for_a_while_are_asked_again(void)
     server_stop(s);
 }
 
-static void retry_after_is_waited_for(void)
+static void retry_after_is_obeyed(void)
 {
     told heard = {0};
     server *s = start("after");
@@ -131,7 +131,7 @@ static void retry_after_is_waited_for(void)
     server_stop(s);
 }
 
-static void attempts_end(void)
+static void attempts_are_limited(void)
 {
     server *s = start("ends");
     if (s == NULL)
@@ -218,7 +218,7 @@ static weft_status pull_large(const server *s, int retries, hashing *h)
     return status;
 }
 
-static void broken_downloads_go_on(void)
+static void broken_downloads_are_continued(void)
 {
     hashing h;
     server *s = start_large("broken");
@@ -395,7 +395,7 @@ static void blobs_are_verified_once(void)
     CHECK_EQ_INT(server_requests(s), ++requests); /* the list alone */
     CHECK(stat(in_cache(".weft-verified"), &after) == 0);
     CHECK_EQ_INT(after.st_ino, before.st_ino);
-    /* Right content that nobody has verified is not fetched; content that changed since is. */
+    /* Right content that was not verified yet is not fetched again; changed content is. */
     CHECK_OK(weft_file_write(in_cache("blobs/" CONFIG_HASH), config, strlen(config)));
     CHECK_OK(pull(s, (weft_hub_options){0}));
     CHECK_EQ_INT(server_requests(s), ++requests);
@@ -470,11 +470,11 @@ static void without_libcurl_there_is_nothing_to_test(void)
 int main(int argc, char **argv)
 {
     static const check_case with[] = {
-        CHECK_CASE(servers_that_fail_for_a_while_are_asked_again),
-        CHECK_CASE(retry_after_is_waited_for),
-        CHECK_CASE(attempts_end),
+        CHECK_CASE(requests_to_failing_servers_are_repeated),
+        CHECK_CASE(retry_after_is_obeyed),
+        CHECK_CASE(attempts_are_limited),
         CHECK_CASE(a_wait_can_be_stopped),
-        CHECK_CASE(broken_downloads_go_on),
+        CHECK_CASE(broken_downloads_are_continued),
         CHECK_CASE(broken_downloads_are_given_up),
         CHECK_CASE(equal_files_are_hashed_once),
         CHECK_CASE(slow_servers_are_given_up),

@@ -21,7 +21,7 @@ static void count_deletion_unversioned(struct DLManagedTensor *self)
     deleted++;
 }
 
-static void an_array_goes_out_with_its_memory(void)
+static void an_exported_array_keeps_its_memory(void)
 {
     float numbers[6] = {0, 1, 2, 3, 4, 5};
     struct DLManagedTensorVersioned *t;
@@ -41,7 +41,7 @@ static void an_array_goes_out_with_its_memory(void)
     t->deleter(t);
 }
 
-static void every_dtype_comes_back(void)
+static void every_dtype_is_imported_again(void)
 {
     for (int d = 0; d < WEFT_DTYPE_COUNT; d++) {
         struct DLManagedTensorVersioned *t;
@@ -59,7 +59,7 @@ static void every_dtype_comes_back(void)
     }
 }
 
-static void strides_come_in(void)
+static void strides_are_imported(void)
 {
     double numbers[12];
     for (int i = 0; i < 12; i++) {
@@ -114,7 +114,7 @@ static void refuse(struct DLManagedTensor t, const char *why)
     CHECK_EQ_INT(deleted, 1);
 }
 
-static void what_does_not_fit_is_refused(void)
+static void tensors_that_do_not_fit_are_refused(void)
 {
     float numbers[4] = {0};
     int64_t shape[] = {4}, huge[] = {INT64_MAX, INT64_MAX}, negative[] = {-1};
@@ -158,6 +158,6 @@ static void what_does_not_fit_is_refused(void)
     CHECK_EQ_INT(deleted, 1);
 }
 
-CHECK_MAIN("dlpack", CHECK_CASE(an_array_goes_out_with_its_memory),
-           CHECK_CASE(every_dtype_comes_back), CHECK_CASE(strides_come_in),
-           CHECK_CASE(what_does_not_fit_is_refused))
+CHECK_MAIN("dlpack", CHECK_CASE(an_exported_array_keeps_its_memory),
+           CHECK_CASE(every_dtype_is_imported_again), CHECK_CASE(strides_are_imported),
+           CHECK_CASE(tensors_that_do_not_fit_are_refused))

@@ -17,7 +17,7 @@
 #include "tests/support/changing.h"
 #include "weft/weft.h"
 
-static void what_is_written_is_read(void)
+static void written_data_is_read_back(void)
 {
     const char *path = check_temporary("file");
     char *text;
@@ -60,7 +60,7 @@ static void a_large_file_is_read_in_pieces_and_limits_hold(void)
 }
 
 /* A file that is read while another process truncates it is whole, or an error names it. */
-static void what_is_truncated_meanwhile_is_an_error(void)
+static void truncation_while_reading_is_an_error(void)
 {
     const size_t size = 1 << 20; /* so small that it is rarely written to the disk */
     const char *path = check_temporary("changing");
@@ -97,7 +97,7 @@ static int entries(const char *folder)
 }
 
 /* A limit on the size of files refuses a write halfway, as a full disk does. */
-static void a_failure_leaves_what_was_there(void)
+static void a_failed_write_keeps_the_old_file(void)
 {
     static const char zeros[100000];
     const char *folder = check_temporary("limited");
@@ -298,7 +298,7 @@ static void nothing_is_written_into_fifos_and_devices(void)
     alarm(0);
 }
 
-/* A FIFO that nobody writes to, an endless device and one that is empty. A reader that waits is
+/* A FIFO without a writer, an endless device and one that is empty. A reader that waits is
  * ended by the alarm. */
 static void fifos_and_devices_are_refused(void)
 {
@@ -413,7 +413,7 @@ static void leftovers_do_not_block(void)
 }
 
 /* A user's file that mentions a marker is not a file of that kind. */
-static void files_are_told_by_how_they_begin(void)
+static void files_are_recognized_by_their_beginning(void)
 {
     static const struct {
         const char *marker, *text;
@@ -442,11 +442,11 @@ static void files_are_told_by_how_they_begin(void)
     CHECK(weft__file_is_kind("/dev/null", "[{"));
 }
 
-CHECK_MAIN("fileio", CHECK_CASE(files_are_told_by_how_they_begin),
-           CHECK_CASE(leftovers_do_not_block), CHECK_CASE(what_is_written_is_read),
+CHECK_MAIN("fileio", CHECK_CASE(files_are_recognized_by_their_beginning),
+           CHECK_CASE(leftovers_do_not_block), CHECK_CASE(written_data_is_read_back),
            CHECK_CASE(a_large_file_is_read_in_pieces_and_limits_hold),
-           CHECK_CASE(what_is_truncated_meanwhile_is_an_error),
-           CHECK_CASE(a_failure_leaves_what_was_there),
+           CHECK_CASE(truncation_while_reading_is_an_error),
+           CHECK_CASE(a_failed_write_keeps_the_old_file),
            CHECK_CASE(folders_are_made_as_deep_as_asked), CHECK_CASE(fifos_and_devices_are_refused),
            CHECK_CASE(nothing_is_written_into_fifos_and_devices),
            CHECK_CASE(fifos_in_folders_are_refused), CHECK_CASE(pipes_of_the_process_are_read))

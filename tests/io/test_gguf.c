@@ -84,7 +84,7 @@ static void parts_are_those_of_mlx(void)
     golden_close();
 }
 
-static void what_is_made_is_the_packages(void)
+static void encoded_blocks_are_the_packages(void)
 {
     static const char *const made[] = {"Q4_0", "Q8_0"};
     if (!golden_open("io/gguf_blocks"))
@@ -216,7 +216,7 @@ static void values_came_back(const weft_gguf *file)
     CHECK(weft_gguf_value_find(file, "absent") == NULL);
 }
 
-static void there_and_back(void)
+static void written_files_are_read_back(void)
 {
     const char *path = check_temporary("back.gguf");
     const uint32_t three = 3, numbers[] = {1, 2, 0xffffffff};
@@ -481,7 +481,7 @@ static void bad_tensors(void)
     refused(b, 128, WEFT_INVALID, "expected at most 8 dims, found 9");
 }
 
-static void what_cannot_be_written(void)
+static void values_that_cannot_be_written(void)
 {
     const char *path = check_temporary("no.gguf"), *names[] = {"x", "x"};
     weft_scope_open();
@@ -509,7 +509,8 @@ static void what_cannot_be_written(void)
 }
 
 CHECK_MAIN("gguf", CHECK_CASE(blocks_are_the_packages), CHECK_CASE(parts_are_those_of_mlx),
-           CHECK_CASE(what_is_made_is_the_packages), CHECK_CASE(made_blocks_of_256),
-           CHECK_CASE(matrices_in_blocks), CHECK_CASE(there_and_back), CHECK_CASE(all_at_once),
-           CHECK_CASE(eight_dims_are_read), CHECK_CASE(bad_starts), CHECK_CASE(bad_values),
-           CHECK_CASE(bad_tensors), CHECK_CASE(what_cannot_be_written))
+           CHECK_CASE(encoded_blocks_are_the_packages), CHECK_CASE(made_blocks_of_256),
+           CHECK_CASE(matrices_in_blocks), CHECK_CASE(written_files_are_read_back),
+           CHECK_CASE(all_at_once), CHECK_CASE(eight_dims_are_read), CHECK_CASE(bad_starts),
+           CHECK_CASE(bad_values), CHECK_CASE(bad_tensors),
+           CHECK_CASE(values_that_cannot_be_written))

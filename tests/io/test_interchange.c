@@ -72,7 +72,7 @@ static bool same(weft_array *a, weft_array *b)
                weft_astype(weft_all(weft_equal(a, b), WEFT_ALL_AXES, false), WEFT_INT32)) == 1;
 }
 
-static void every_dtype_comes_back(void)
+static void every_dtype_is_read_back(void)
 {
     for (int d = 0; d < WEFT_DTYPE_COUNT; d++) {
         const char *path = check_temporary("back.npy");
@@ -196,13 +196,13 @@ static void comes_back(const char *path, save_function *save, load_function *loa
     }
 }
 
-static void archives_come_back(void)
+static void archives_are_read_back(void)
 {
     comes_back(check_temporary("stored.npz"), save_npz, weft_npz_load);
     comes_back(check_temporary("deflated.npz"), save_deflated, weft_npz_load);
 }
 
-static void hdf5_comes_back(void)
+static void hdf5_files_are_read_back(void)
 {
     comes_back(check_temporary("back.h5"), weft_hdf5_save, weft_hdf5_load);
 }
@@ -275,7 +275,7 @@ static void loaded_files_may_be_truncated(void)
 }
 
 CHECK_MAIN("interchange", CHECK_CASE(loaded_files_may_be_truncated),
-           CHECK_CASE(files_of_numpy_load), CHECK_CASE(every_dtype_comes_back),
+           CHECK_CASE(files_of_numpy_load), CHECK_CASE(every_dtype_is_read_back),
            CHECK_CASE(archives_of_numpy_load), CHECK_CASE(files_of_h5py_load),
-           CHECK_CASE(archives_come_back), CHECK_CASE(hdf5_comes_back),
+           CHECK_CASE(archives_are_read_back), CHECK_CASE(hdf5_files_are_read_back),
            CHECK_CASE(broken_headers_are_refused), CHECK_CASE(broken_archives_are_refused))

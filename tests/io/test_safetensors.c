@@ -135,7 +135,7 @@ static void an_index_may_name_many_shards(void)
     CHECK(now() - before < 20);
 }
 
-static void files_that_are_none(void)
+static void files_of_other_formats(void)
 {
     weft_safetensors *file;
     CHECK_STATUS(weft_safetensors_open(check_temporary("absent"), &file), WEFT_IO);
@@ -195,7 +195,7 @@ static void wrong_entries(void)
 }
 
 /* Every dtype, odd sizes, non-contiguous arrays, and names that need escapes. */
-static void what_is_saved_comes_back(void)
+static void saved_tensors_are_read_back(void)
 {
     static const unsigned char bytes[48] = {1, 0, 1, 1, 0, 1, 7, 8, 9};
     const char *path = check_temporary("all.safetensors");
@@ -293,7 +293,7 @@ static void freed_tensors_leave_memory(void)
     weft_safetensors_close(file);
 }
 
-static void saving_refuses_what_has_no_meaning(void)
+static void saving_refuses_bad_arguments(void)
 {
     const char *path = check_temporary("refused.safetensors");
     weft_scope_open();
@@ -429,8 +429,9 @@ static void floats_of_8_bits_are_codes(void)
 
 CHECK_MAIN("safetensors", CHECK_CASE(floats_of_8_bits_are_codes), CHECK_CASE(a_valid_file_opens),
            CHECK_CASE(metadata_may_be_null), CHECK_CASE(bytes_missing),
-           CHECK_CASE(an_index_may_name_many_shards), CHECK_CASE(files_that_are_none),
+           CHECK_CASE(an_index_may_name_many_shards), CHECK_CASE(files_of_other_formats),
            CHECK_CASE(wrong_ranges), CHECK_CASE(wrong_entries),
-           CHECK_CASE(what_is_saved_comes_back), CHECK_CASE(a_tensor_at_an_odd_address_is_copied),
-           CHECK_CASE(saving_refuses_what_has_no_meaning), CHECK_CASE(freed_tensors_leave_memory),
+           CHECK_CASE(saved_tensors_are_read_back),
+           CHECK_CASE(a_tensor_at_an_odd_address_is_copied),
+           CHECK_CASE(saving_refuses_bad_arguments), CHECK_CASE(freed_tensors_leave_memory),
            CHECK_CASE(an_index_names_the_shards), CHECK_CASE(without_an_index_the_names_decide))

@@ -92,7 +92,7 @@ static void upsampling_is_pytorchs(void)
     golden_close();
 }
 
-static void first_weights_and_refusals(void)
+static void initial_weights_and_refusals(void)
 {
     weft_scope_open();
     weft_random_seed(3);
@@ -130,4 +130,4 @@ static void first_weights_and_refusals(void)
 
 CHECK_MAIN("images", CHECK_CASE(convolutions_are_pytorchs),
            CHECK_CASE(transposed_convolutions_are_pytorchs), CHECK_CASE(pools_are_pytorchs),
-           CHECK_CASE(upsampling_is_pytorchs), CHECK_CASE(first_weights_and_refusals))
+           CHECK_CASE(upsampling_is_pytorchs), CHECK_CASE(initial_weights_and_refusals))

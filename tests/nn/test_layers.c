@@ -72,7 +72,7 @@ static void norms(void)
 }
 
 /* Moments of a large parameter: mean, and the largest magnitude or the deviation. */
-static void first_parameters_are_drawn_as_said(void)
+static void initial_parameters_follow_their_distributions(void)
 {
     weft_scope_open();
     weft_random_seed(7);
@@ -119,5 +119,5 @@ static void dropout_acts_only_in_training(void)
 
 CHECK_MAIN("layers", CHECK_CASE(linear_is_x_w_transposed_plus_b),
            CHECK_CASE(embedding_takes_rows_and_is_a_head), CHECK_CASE(norms),
-           CHECK_CASE(first_parameters_are_drawn_as_said),
+           CHECK_CASE(initial_parameters_follow_their_distributions),
            CHECK_CASE(dropout_acts_only_in_training))

@@ -403,7 +403,7 @@ static void expect_dropped(weft_nn_lora_linear *l, weft_array *x)
     CHECK_CLOSE(difference(weft_nn_call(&l->module, x), expected), 0, 2e-5);
 }
 
-static void dora_drops_out_what_it_scales(void)
+static void dora_drops_out_the_input_that_it_scales(void)
 {
     weft_scope_open();
     weft_module *m = dora_net(0.5);
@@ -593,7 +593,7 @@ CHECK_MAIN("lora", CHECK_CASE(the_default_is_q_and_v), CHECK_CASE(targets_and_la
            CHECK_CASE(dropout_is_in_training_only),
            CHECK_CASE(training_in_16_bits_rounds_the_factors),
            CHECK_CASE(dora_scales_rows_to_their_magnitudes), CHECK_CASE(dora_merges_and_unmerges),
-           CHECK_CASE(dora_drops_out_what_it_scales),
+           CHECK_CASE(dora_drops_out_the_input_that_it_scales),
            CHECK_CASE(dora_takes_large_matrices_in_parts),
            CHECK_CASE(patterns_give_other_ranks_and_alphas),
            CHECK_CASE(patterns_that_fit_nothing_are_refused),

@@ -231,7 +231,7 @@ static void a_failed_part_fails_the_whole(void)
     weft_scope_close(NULL);
 }
 
-static void what_is_saved_is_loaded(void)
+static void saved_parameters_are_loaded(void)
 {
     const char *path = check_temporary("net.safetensors");
     weft_safetensors *file;
@@ -272,7 +272,7 @@ static bool without_prefix(void *context, const char *name, char *out, size_t si
     return true;
 }
 
-static void names_change_on_the_way(void)
+static void names_can_be_changed_while_loading_and_saving(void)
 {
     char prefix[] = "base.";
     const char *path = check_temporary("renamed.safetensors");
@@ -507,8 +507,8 @@ static void large_models_load_without_warnings(void)
 CHECK_MAIN("module", CHECK_CASE(paths_are_field_names),
            CHECK_CASE(trainable_slots_are_sorted_by_path),
            CHECK_CASE(a_tied_parameter_is_its_owner), CHECK_CASE(messages_begin_with_the_path),
-           CHECK_CASE(a_failed_part_fails_the_whole), CHECK_CASE(what_is_saved_is_loaded),
-           CHECK_CASE(names_change_on_the_way),
+           CHECK_CASE(a_failed_part_fails_the_whole), CHECK_CASE(saved_parameters_are_loaded),
+           CHECK_CASE(names_can_be_changed_while_loading_and_saving),
            CHECK_CASE(loading_reports_all_that_is_wrong_at_once),
            CHECK_CASE(long_lists_of_names_are_cut), CHECK_CASE(casting_and_describing),
            CHECK_CASE(pages_of_converted_tensors_are_returned),

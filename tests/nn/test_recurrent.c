@@ -35,8 +35,8 @@ static void all_are_pytorchs(void)
     golden_close();
 }
 
-/* The last states of a half are where the other half goes on. */
-static void an_lstm_goes_on_from_its_states(void)
+/* The second half begins with the last states of the first. */
+static void an_lstm_continues_from_its_states(void)
 {
     weft_scope_open();
     weft_module *m = weft_nn_lstm_new(3, 4, true);
@@ -74,5 +74,5 @@ static void edges(void)
     weft_scope_close(NULL);
 }
 
-CHECK_MAIN("recurrent", CHECK_CASE(all_are_pytorchs), CHECK_CASE(an_lstm_goes_on_from_its_states),
+CHECK_MAIN("recurrent", CHECK_CASE(all_are_pytorchs), CHECK_CASE(an_lstm_continues_from_its_states),
            CHECK_CASE(edges))

@@ -220,7 +220,7 @@ static void optimizers_leave_nothing(void)
 
 /* ---- caches --------------------------------------------------------------------------------- */
 
-static void caches_leave_what_they_show(void)
+static void caches_leave_only_their_views(void)
 {
     weft_scope_open();
     const weft_attention_options options = {.causal = true};
@@ -244,4 +244,4 @@ static void caches_leave_what_they_show(void)
 CHECK_MAIN("nn_scopes", CHECK_CASE(modules_of_one_array_leave_their_result),
            CHECK_CASE(modules_of_several_arrays_leave_their_results),
            CHECK_CASE(tools_for_modules_leave_nothing), CHECK_CASE(modules_own_their_parameters),
-           CHECK_CASE(optimizers_leave_nothing), CHECK_CASE(caches_leave_what_they_show))
+           CHECK_CASE(optimizers_leave_nothing), CHECK_CASE(caches_leave_only_their_views))

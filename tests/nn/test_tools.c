@@ -87,7 +87,7 @@ static double sum_of(weft_module *m, const char *path)
 }
 
 /* A path ends where a name does. */
-static void names_are_whole(void)
+static void names_match_as_a_whole(void)
 {
     weft_module *m = net();
     if (!CHECK(m != NULL))
@@ -160,7 +160,7 @@ static void applying_and_setting(void)
 }
 
 /* All that was saved comes back, running statistics too. */
-static void npz_there_and_back(void)
+static void npz_files_are_written_and_read(void)
 {
     const char *file = check_temporary("nn_tools.npz");
     weft_module *m = net(), *other = net();
@@ -427,9 +427,10 @@ static void wrong_parts_are_reported(void)
     weft_nn_free(m);
 }
 
-CHECK_MAIN("nn_tools", CHECK_CASE(freezing_by_path_key_and_predicate), CHECK_CASE(names_are_whole),
-           CHECK_CASE(linear_weights_fill_their_range), CHECK_CASE(applying_and_setting),
-           CHECK_CASE(npz_there_and_back), CHECK_CASE(gradients_of_trainable_parameters),
+CHECK_MAIN("nn_tools", CHECK_CASE(freezing_by_path_key_and_predicate),
+           CHECK_CASE(names_match_as_a_whole), CHECK_CASE(linear_weights_fill_their_range),
+           CHECK_CASE(applying_and_setting), CHECK_CASE(npz_files_are_written_and_read),
+           CHECK_CASE(gradients_of_trainable_parameters),
            CHECK_CASE(quantised_layers_use_what_was_stored), CHECK_CASE(quantising_chooses),
            CHECK_CASE(quantised_trees_stay_quantised), CHECK_CASE(quantised_trees_in_other_forms),
            CHECK_CASE(wrong_parts_are_reported))

@@ -122,7 +122,7 @@ static void compare(weft_attention_options o, weft_array *mask)
 }
 
 /* Without causality. */
-static void both_directions_are_the_mask_that_says_the_same(void)
+static void bounds_in_both_directions_equal_the_same_mask(void)
 {
     weft_scope_open();
     const int32_t lengths[] = {L, L - 31};
@@ -148,7 +148,7 @@ static void both_directions_are_the_mask_that_says_the_same(void)
     weft_scope_close(NULL);
 }
 
-static void it_is_the_mask_that_says_the_same(void)
+static void bounds_equal_the_same_mask(void)
 {
     weft_scope_open();
     const int32_t lengths[] = {L, L - 31};
@@ -223,7 +223,7 @@ static void other_shapes_are_refused(void)
     weft_scope_close(NULL);
 }
 
-CHECK_MAIN("attention_bounds", CHECK_CASE(it_is_the_mask_that_says_the_same),
-           CHECK_CASE(both_directions_are_the_mask_that_says_the_same),
+CHECK_MAIN("attention_bounds", CHECK_CASE(bounds_equal_the_same_mask),
+           CHECK_CASE(bounds_in_both_directions_equal_the_same_mask),
            CHECK_CASE(wide_bounds_are_clipped), CHECK_CASE(other_sequences_are_not_read),
            CHECK_CASE(other_shapes_are_refused))

@@ -271,7 +271,7 @@ static void windows_slide(void)
     weft_scope_close(NULL);
 }
 
-static void they_say_what_is_wrong(void)
+static void errors_say_what_is_wrong(void)
 {
     weft_scope_open();
     weft_array *x = weft_zeros(WEFT_DIMS(1, 5, 6, 4), WEFT_FLOAT32);
@@ -295,4 +295,4 @@ static void they_say_what_is_wrong(void)
 CHECK_MAIN("conv", CHECK_CASE(convolutions_and_gradients_equal_torch),
            CHECK_CASE(narrow_floats_are_rounded_once), CHECK_CASE(large_ones_equal_float64),
            CHECK_CASE(convolve_equals_numpy), CHECK_CASE(pooling_equals_torch),
-           CHECK_CASE(windows_slide), CHECK_CASE(they_say_what_is_wrong))
+           CHECK_CASE(windows_slide), CHECK_CASE(errors_say_what_is_wrong))

@@ -243,7 +243,7 @@ static void samples_follow_their_distributions(void)
 }
 
 /* Chi-square with 12 degrees of freedom is above 32.9 once in a thousand. */
-static void integers_are_even(void)
+static void integers_are_uniform(void)
 {
     static const weft_dtype dtypes[] = {WEFT_INT8, WEFT_UINT16, WEFT_INT32, WEFT_UINT64};
     for (int d = 0; d < 4; d++) {
@@ -270,7 +270,7 @@ static void integers_are_even(void)
     }
 }
 
-static void permutations_have_everything_once(void)
+static void permutations_have_each_element_once(void)
 {
     double first = 0;
     weft_scope_open();
@@ -399,7 +399,7 @@ static void bad_arguments_say_what_is_wrong(void)
 CHECK_MAIN("distributions", CHECK_CASE(randint_is_that_of_jax),
            CHECK_CASE(formulas_are_those_of_mlx), CHECK_CASE(multivariate_is_that_of_mlx_and_jax),
            CHECK_CASE(multivariate_has_its_covariance),
-           CHECK_CASE(samples_follow_their_distributions), CHECK_CASE(integers_are_even),
-           CHECK_CASE(permutations_have_everything_once), CHECK_CASE(array_bounds_are_kept),
+           CHECK_CASE(samples_follow_their_distributions), CHECK_CASE(integers_are_uniform),
+           CHECK_CASE(permutations_have_each_element_once), CHECK_CASE(array_bounds_are_kept),
            CHECK_CASE(degenerate_parameters_leave_one_value),
            CHECK_CASE(bad_arguments_say_what_is_wrong))

@@ -118,7 +118,7 @@ static void where_broadcasts_and_promotes(void)
     weft_scope_close(NULL);
 }
 
-static void clip_is_open_where_a_bound_is_null(void)
+static void clip_has_no_bound_where_it_is_null(void)
 {
     weft_scope_open();
     const float values[3] = {-2, 0.5F, 3};
@@ -136,7 +136,7 @@ static void clip_is_open_where_a_bound_is_null(void)
     weft_scope_close(NULL);
 }
 
-static void conversion_of_the_same_dtype_is_the_array(void)
+static void converting_to_the_same_dtype_returns_the_array(void)
 {
     weft_scope_open();
     weft_array *x = weft_scalar(2.75, WEFT_FLOAT32);
@@ -269,6 +269,7 @@ static void second_derivatives(void)
 CHECK_MAIN("elementwise_functions", CHECK_CASE(real_functions_take_integers_as_float32),
            CHECK_CASE(whole_functions_keep_integers), CHECK_CASE(shifts_by_the_width_and_more),
            CHECK_CASE(scalars_are_weak), CHECK_CASE(where_broadcasts_and_promotes),
-           CHECK_CASE(clip_is_open_where_a_bound_is_null),
-           CHECK_CASE(conversion_of_the_same_dtype_is_the_array), CHECK_CASE(complex_magnitude),
-           CHECK_CASE(classes_without_a_formula_are_errors), CHECK_CASE(second_derivatives))
+           CHECK_CASE(clip_has_no_bound_where_it_is_null),
+           CHECK_CASE(converting_to_the_same_dtype_returns_the_array),
+           CHECK_CASE(complex_magnitude), CHECK_CASE(classes_without_a_formula_are_errors),
+           CHECK_CASE(second_derivatives))

@@ -276,7 +276,8 @@ static void write_shape(weft_dims shape, char *out, size_t size)
     snprintf(out + used, size - used, ")");
 }
 
-/* The sum of y's elements with the weights 1 to 5, in turn: it tells the order of elements apart.
+/* The sum of y's elements with the weights 1 to 5, in turn: it depends on the order of the
+ * elements.
  */
 static double weighted(weft_array *y)
 {

@@ -289,7 +289,7 @@ static weft_array *some(weft_dims shape)
     return weft_random_uniform(weft_random_key(5), shape, -1, 1, F32);
 }
 
-static void ends_of_integers_give_a_result_or_an_error(void)
+static void extreme_integers_give_a_result_or_an_error(void)
 {
     weft_scope_open();
     call c = {.vector = some(D1(5)), .matrix = some(D2(3, 4)), .cube = some(WEFT_DIMS(2, 3, 4))};
@@ -349,5 +349,5 @@ static void offsets_beyond_the_array_mean_what_they_do_elsewhere(void)
     weft_scope_close(NULL);
 }
 
-CHECK_MAIN("extreme_integers", CHECK_CASE(ends_of_integers_give_a_result_or_an_error),
+CHECK_MAIN("extreme_integers", CHECK_CASE(extreme_integers_give_a_result_or_an_error),
            CHECK_CASE(offsets_beyond_the_array_mean_what_they_do_elsewhere))

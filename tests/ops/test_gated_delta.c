@@ -129,7 +129,7 @@ static void refused(weft_array *y, const char *words)
     CHECK_CONTAINS(weft_error(y), words);
 }
 
-static void what_does_not_fit_is_refused(void)
+static void arguments_that_do_not_fit_are_refused(void)
 {
     weft_scope_open();
     weft_array *k = weft_zeros(WEFT_DIMS(1, 3, 2, 4), WEFT_FLOAT32);
@@ -153,4 +153,4 @@ static void what_does_not_fit_is_refused(void)
 }
 
 CHECK_MAIN("gated_delta", CHECK_CASE(values_are_torchs), CHECK_CASE(gradients_are_torchs),
-           CHECK_CASE(pieces_make_the_whole), CHECK_CASE(what_does_not_fit_is_refused))
+           CHECK_CASE(pieces_make_the_whole), CHECK_CASE(arguments_that_do_not_fit_are_refused))

@@ -315,7 +315,7 @@ static void indices_may_be_trusted(void)
     weft_scope_close(NULL);
 }
 
-static void what_is_refused_says_why(void)
+static void errors_say_why(void)
 {
     weft_scope_open();
     if (load()) {
@@ -347,4 +347,4 @@ CHECK_MAIN("indexing", CHECK_CASE(expressions_read_as_numpys),
            CHECK_CASE(expressions_write_as_numpys), CHECK_CASE(gather_and_scatter_take_slices),
            CHECK_CASE(gradients_are_those_of_differences), CHECK_CASE(ties_share_a_gradient),
            CHECK_CASE(indices_out_of_range_have_modes), CHECK_CASE(indices_may_be_trusted),
-           CHECK_CASE(what_is_refused_says_why))
+           CHECK_CASE(errors_say_why))

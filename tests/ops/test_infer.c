@@ -282,7 +282,7 @@ static void run_case(const char *golden, const weft_op *op, int i, FILE *out)
     }
 }
 
-static void every_op_accepts_and_refuses_what_it_did(void)
+static void inference_of_every_op_equals_the_stored_one(void)
 {
     const char *path = check_fixture("ops/infer.txt"), *chosen = getenv("WEFT_TEST_OPS");
     char *golden = NULL, name[80];
@@ -303,4 +303,4 @@ static void every_op_accepts_and_refuses_what_it_did(void)
     }
 }
 
-CHECK_MAIN("infer", CHECK_CASE(every_op_accepts_and_refuses_what_it_did))
+CHECK_MAIN("infer", CHECK_CASE(inference_of_every_op_equals_the_stored_one))

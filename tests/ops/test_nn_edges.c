@@ -72,7 +72,7 @@ static int attention_sum(void *context, weft_array *const *in, int n_in, weft_ar
 }
 
 /* One query sees nothing by the mask, in both kinds of mask: zeros, and zeros in all gradients. */
-static void a_query_that_sees_nothing(void)
+static void a_query_without_visible_keys(void)
 {
     static const weft_dtype kinds[] = {WEFT_BOOL, WEFT_FLOAT32};
     for (int i = 0; i < 2; i++) {
@@ -201,7 +201,7 @@ static void a_tied_gradient_is_added_in_place(void)
     weft_scope_close(NULL);
 }
 
-/* Classes beyond the largest number of the targets' dtype are nobody's target. */
+/* Classes beyond the largest number of the targets' dtype are not targets. */
 static void narrow_targets_name_the_first_classes(void)
 {
     enum { N = 4, V = 600 };
@@ -373,7 +373,7 @@ static void llama3_of_small_heads(void)
 
 /* ---- Refusals ------------------------------------------------------------------------------- */
 
-static void refusals_say_what_and_what_was_expected(void)
+static void errors_name_the_argument_and_what_was_expected(void)
 {
     weft_scope_open();
     weft_array *x = weft_zeros(WEFT_DIMS(1, 8, 2560), WEFT_FLOAT32);
@@ -411,11 +411,11 @@ static void refusals_say_what_and_what_was_expected(void)
 
 CHECK_MAIN("nn_edges", CHECK_CASE(integers_wrap_and_are_exact), CHECK_CASE(complex_products),
            CHECK_CASE(a_weight_of_another_dtype_is_converted),
-           CHECK_CASE(a_query_that_sees_nothing), CHECK_CASE(attention_without_keys_is_zero),
+           CHECK_CASE(a_query_without_visible_keys), CHECK_CASE(attention_without_keys_is_zero),
            CHECK_CASE(masked_loss_without_rows_is_zero),
            CHECK_CASE(a_target_beyond_the_vocabulary_fails), CHECK_CASE(chunks_join),
            CHECK_CASE(a_tied_gradient_is_added_in_place),
            CHECK_CASE(narrow_targets_name_the_first_classes), CHECK_CASE(adamw_three_steps),
            CHECK_CASE(adamw_that_does_not_apply_changes_nothing),
            CHECK_CASE(frequencies_are_those_of_transformers), CHECK_CASE(llama3_of_small_heads),
-           CHECK_CASE(refusals_say_what_and_what_was_expected))
+           CHECK_CASE(errors_name_the_argument_and_what_was_expected))

@@ -159,7 +159,7 @@ static void identities_change_nothing(void)
 }
 
 /* Parameters that leave the shape as it is, whether or not they leave the elements there. */
-static void parameters_decide_about_identity(void)
+static void identity_depends_on_parameters(void)
 {
     const weft_transpose_params straight = {WEFT_DIMS(0, 1)}, turned = {WEFT_DIMS(1, 0)};
     const weft_slice_params whole = {WEFT_DIMS(-2), WEFT_DIMS(0), WEFT_DIMS(3), WEFT_DIMS(1)};
@@ -213,7 +213,7 @@ static int wrapped(void *context, weft_array *const *in, int n_in, weft_array **
 }
 
 /* sin(x) - cos(y) fuses only when nothing is between the parts. */
-static void what_passes_through_is_left_out(void)
+static void ops_that_pass_a_value_through_are_omitted(void)
 {
     weft_device *device = weft_default_device();
     weft_compiled *compiled = NULL;
@@ -232,5 +232,5 @@ static void what_passes_through_is_left_out(void)
 }
 
 CHECK_MAIN("op_fields", CHECK_CASE(commutative_ops_and_neutral_numbers),
-           CHECK_CASE(identities_change_nothing), CHECK_CASE(parameters_decide_about_identity),
-           CHECK_CASE(what_passes_through_is_left_out))
+           CHECK_CASE(identities_change_nothing), CHECK_CASE(identity_depends_on_parameters),
+           CHECK_CASE(ops_that_pass_a_value_through_are_omitted))

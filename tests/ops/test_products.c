@@ -133,7 +133,7 @@ static void refuses(const char *text, int n, const char *part)
     weft_scope_close(NULL);
 }
 
-static void einsum_says_what_is_wrong(void)
+static void einsum_errors_say_what_is_wrong(void)
 {
     refuses("ij,jk->ik", 2, "operand 1: axis 'j' has 2 elements, 3 before");
     refuses("ii->i", 1, "operand 0: axes 'i' of 2 and 3 elements");
@@ -202,7 +202,7 @@ static void the_other_products_equal_numpy(void)
     weft_scope_close(NULL);
 }
 
-static void the_others_say_what_is_wrong(void)
+static void errors_of_the_other_products_say_what_is_wrong(void)
 {
     weft_scope_open();
     weft_array *a = weft_zeros(WEFT_DIMS(2, 3), WEFT_FLOAT32), *b = weft_scalar(1, WEFT_FLOAT32);
@@ -256,7 +256,7 @@ static void products_of_parts_equal_numpy(void)
     golden_close();
 }
 
-static void masks_that_are_false_hide_anything(void)
+static void false_masks_hide_nan_and_infinity(void)
 {
     weft_scope_open();
     float v[4] = {1, 2, 3, 4};
@@ -313,7 +313,7 @@ static void hadamard_equals_scipy_and_mlx(void)
     golden_close();
 }
 
-static void parts_say_what_is_wrong(void)
+static void errors_of_products_of_parts_say_what_is_wrong(void)
 {
     weft_scope_open();
     weft_array *a = weft_zeros(WEFT_DIMS(2, 3, 4), WEFT_FLOAT32);
@@ -340,9 +340,9 @@ static void parts_say_what_is_wrong(void)
 }
 
 CHECK_MAIN("products", CHECK_CASE(einsum_equals_numpy), CHECK_CASE(einsum_has_gradients),
-           CHECK_CASE(einsum_of_integers_and_bool), CHECK_CASE(einsum_says_what_is_wrong),
+           CHECK_CASE(einsum_of_integers_and_bool), CHECK_CASE(einsum_errors_say_what_is_wrong),
            CHECK_CASE(paths_are_the_cheapest), CHECK_CASE(the_other_products_equal_numpy),
-           CHECK_CASE(the_others_say_what_is_wrong), CHECK_CASE(products_of_parts_equal_numpy),
-           CHECK_CASE(masks_that_are_false_hide_anything),
+           CHECK_CASE(errors_of_the_other_products_say_what_is_wrong),
+           CHECK_CASE(products_of_parts_equal_numpy), CHECK_CASE(false_masks_hide_nan_and_infinity),
            CHECK_CASE(gathered_bfloat16_is_rounded_once), CHECK_CASE(hadamard_equals_scipy_and_mlx),
-           CHECK_CASE(parts_say_what_is_wrong))
+           CHECK_CASE(errors_of_products_of_parts_say_what_is_wrong))

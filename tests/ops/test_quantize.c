@@ -484,7 +484,7 @@ static int of_weight(void *context, weft_array *const *in, int n_in, weft_array 
     return 1;
 }
 
-static void what_is_refused(void)
+static void bad_arguments_are_refused(void)
 {
     weft_array *w = normal(WEFT_DIMS(4, 96), WEFT_FLOAT32, 1), *q[3], *g;
     weft_quantize(w, NULL, q);
@@ -544,5 +544,5 @@ CHECK_MAIN("quantize", CHECK_CASE(every_mode_is_mlx), CHECK_CASE(the_ramp_and_a_
            CHECK_CASE(encodings_are_the_tensors), CHECK_CASE(products_of_every_mode),
            CHECK_CASE(products_of_mlx), CHECK_CASE(experts_and_both), CHECK_CASE(batches_broadcast),
            CHECK_CASE(rows_of_an_encoded_table), CHECK_CASE(gradients),
-           CHECK_CASE(batches_are_quantised_one_by_one), CHECK_CASE(what_is_refused),
+           CHECK_CASE(batches_are_quantised_one_by_one), CHECK_CASE(bad_arguments_are_refused),
            CHECK_CASE(empty_matrices))

@@ -230,7 +230,7 @@ static void partition_one(weft_dtype dtype, int64_t n, int64_t kth)
     weft_scope_close(NULL);
 }
 
-static void partitions_are_what_they_say(void)
+static void partitions_separate_smaller_from_larger_elements(void)
 {
     static const weft_dtype dtypes[] = {WEFT_UINT8,   WEFT_INT16,    WEFT_INT32,   WEFT_UINT64,
                                         WEFT_FLOAT16, WEFT_BFLOAT16, WEFT_FLOAT32, WEFT_FLOAT64};
@@ -247,7 +247,7 @@ static void partitions_are_what_they_say(void)
     weft_scope_close(NULL);
 }
 
-static void the_k_largest_and_their_places(void)
+static void the_k_largest_and_their_indices(void)
 {
     const float x[] = {3, 1, NAN, 5, 2, 4};
     double places[6];
@@ -357,6 +357,6 @@ static void long_rows_scan_as_short_ones(void)
 
 CHECK_MAIN("reduce_golden", CHECK_CASE(reductions_agree),
            CHECK_CASE(scans_and_their_derivatives_agree), CHECK_CASE(sorts_and_searches_agree),
-           CHECK_CASE(traces_agree), CHECK_CASE(partitions_are_what_they_say),
-           CHECK_CASE(the_k_largest_and_their_places), CHECK_CASE(whole_arrays_compare),
+           CHECK_CASE(traces_agree), CHECK_CASE(partitions_separate_smaller_from_larger_elements),
+           CHECK_CASE(the_k_largest_and_their_indices), CHECK_CASE(whole_arrays_compare),
            CHECK_CASE(exclusive_scans_of_integers), CHECK_CASE(long_rows_scan_as_short_ones))

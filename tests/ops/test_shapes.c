@@ -145,7 +145,7 @@ static void windows_and_bytes(void)
     weft_scope_close(NULL);
 }
 
-static void what_is_refused_says_why(void)
+static void errors_say_why(void)
 {
     weft_array *out[3];
     weft_scope_open();
@@ -189,7 +189,7 @@ static int many(void *context, weft_array *const *in, int n_in, weft_array **out
     return 4;
 }
 
-static void gradients_flow_through_all_of_it(void)
+static void gradients_flow_through_every_function(void)
 {
     weft_scope_open();
     weft_array *x = weft_astype(weft_slice_axis(golden_get("flip/in0"), 0, 0, 1), WEFT_FLOAT64);
@@ -211,5 +211,5 @@ static void close_file(void)
 
 CHECK_MAIN("shapes", CHECK_CASE(open_file), CHECK_CASE(axes_are_moved_as_numpy_does),
            CHECK_CASE(parts_and_repetitions_are_numpys), CHECK_CASE(padding_is_numpys),
-           CHECK_CASE(windows_and_bytes), CHECK_CASE(what_is_refused_says_why),
-           CHECK_CASE(gradients_flow_through_all_of_it), CHECK_CASE(close_file))
+           CHECK_CASE(windows_and_bytes), CHECK_CASE(errors_say_why),
+           CHECK_CASE(gradients_flow_through_every_function), CHECK_CASE(close_file))

@@ -111,7 +111,7 @@ static void shapes_have_their_elements(void)
     weft_scope_close(NULL);
 }
 
-static void refused_shapes_say_why(void)
+static void errors_about_shapes_say_why(void)
 {
     weft_scope_open();
     weft_array *x = counted(WEFT_DIMS(2, 3), WEFT_FLOAT32);
@@ -420,7 +420,7 @@ static void padding_from_inside_needs_no_indices_without_elements(void)
 
 CHECK_MAIN("structure", CHECK_CASE(padding_from_inside_needs_no_indices_without_elements),
            CHECK_CASE(creation), CHECK_CASE(shapes_are_views),
-           CHECK_CASE(shapes_have_their_elements), CHECK_CASE(refused_shapes_say_why),
+           CHECK_CASE(shapes_have_their_elements), CHECK_CASE(errors_about_shapes_say_why),
            CHECK_CASE(slices_follow_python), CHECK_CASE(windows),
            CHECK_CASE(windows_are_written_in_place), CHECK_CASE(joining), CHECK_CASE(taking),
            CHECK_CASE(indices_out_of_range_fail_by_name),

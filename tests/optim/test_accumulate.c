@@ -159,7 +159,8 @@ static void compiled_once_for_all_calls(void)
 
 /* ---- state ---------------------------------------------------------------------------------- */
 
-/* Saved after the first of three calls, loaded by another, which goes on as if nothing had been. */
+/* Saved after the first of three calls, loaded by another, which continues as if it had not been
+ * interrupted. */
 static void sums_are_state(void)
 {
     const char *path = check_temporary("accumulate.safetensors");

@@ -353,7 +353,7 @@ static void random_bits_follow_seed_update_and_parameter(void)
 }
 
 /* Half of the updates, a file, and the other half: the same bytes as all at once. */
-static void a_saved_state_goes_on_with_the_same_bytes(void)
+static void a_saved_state_continues_with_the_same_bytes(void)
 {
     subject whole, first, second = {0};
     const char *path = check_temporary("state.safetensors");
@@ -523,7 +523,7 @@ CHECK_MAIN("adamw16bit", CHECK_CASE(values_become_one_of_their_neighbors),
            CHECK_CASE(updates_are_those_in_float64_rounded),
            CHECK_CASE(the_fused_op_does_what_the_formula_does),
            CHECK_CASE(random_bits_follow_seed_update_and_parameter),
-           CHECK_CASE(a_saved_state_goes_on_with_the_same_bytes),
+           CHECK_CASE(a_saved_state_continues_with_the_same_bytes),
            CHECK_CASE(gradients_that_are_not_finite_change_nothing),
            CHECK_CASE(other_parameters_keep_their_precision), CHECK_CASE(options_are_checked),
            CHECK_CASE(training_reaches_the_loss_of_float32_states))

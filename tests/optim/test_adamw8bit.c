@@ -194,7 +194,7 @@ static void the_state_takes_a_quarter(void)
 }
 
 /* Half of the updates, a file, and the other half: the same bytes as all at once. */
-static void a_saved_state_goes_on_with_the_same_bytes(void)
+static void a_saved_state_continues_with_the_same_bytes(void)
 {
     subject whole, first, second;
     const char *path = check_temporary("state.safetensors");
@@ -300,4 +300,4 @@ CHECK_MAIN("adamw8bit", CHECK_CASE(codes_are_the_nearest),
            CHECK_CASE(gradients_that_are_not_finite_change_nothing),
            CHECK_CASE(updates_are_nearly_those_of_bitsandbytes_and_adamw),
            CHECK_CASE(small_parameters_are_adamws), CHECK_CASE(the_state_takes_a_quarter),
-           CHECK_CASE(a_saved_state_goes_on_with_the_same_bytes))
+           CHECK_CASE(a_saved_state_continues_with_the_same_bytes))

@@ -217,7 +217,7 @@ static void expect_unchanged(weft_optim *o, weft_array *const *slot, double loss
     CHECK_BYTES(&after, &before, sizeof after);
 }
 
-static void not_finite_changes_nothing(void)
+static void steps_that_are_not_finite_change_nothing(void)
 {
     reference r = start;
     weft_array *slot = new_slot(&r, WEFT_FLOAT32);
@@ -342,7 +342,7 @@ static void every_type_is_clipped(void)
     }
 }
 
-static void every_type_leaves_everything_where_it_is_not_finite(void)
+static void steps_that_are_not_finite_change_nothing_in_any_type(void)
 {
     if (!golden_open("optim/optimizers"))
         return;
@@ -406,7 +406,7 @@ static void global_norm_is_over_all_arrays(void)
 CHECK_MAIN("apply", CHECK_CASE(float32_follows_the_formula),
            CHECK_CASE(clipping_scales_by_the_global_norm),
            CHECK_CASE(bfloat16_is_the_rounded_master), CHECK_CASE(defaults_are_pytorchs),
-           CHECK_CASE(not_finite_changes_nothing), CHECK_CASE(bad_input_is_refused),
+           CHECK_CASE(steps_that_are_not_finite_change_nothing), CHECK_CASE(bad_input_is_refused),
            CHECK_CASE(every_type_is_clipped),
-           CHECK_CASE(every_type_leaves_everything_where_it_is_not_finite),
+           CHECK_CASE(steps_that_are_not_finite_change_nothing_in_any_type),
            CHECK_CASE(the_factor_scales_the_rate), CHECK_CASE(global_norm_is_over_all_arrays))

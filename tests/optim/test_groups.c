@@ -124,7 +124,7 @@ static void states_have_names(void)
     golden_close();
 }
 
-static void a_parameter_without_gradient_stays(void)
+static void a_parameter_without_a_gradient_is_unchanged(void)
 {
     const weft_optim_group group = {.type = &weft_optim_adam, .learning_rate = 0.1};
     if (!golden_open("optim/optimizers"))
@@ -581,7 +581,7 @@ static void clipping(void)
 }
 
 CHECK_MAIN("optim_groups", CHECK_CASE(parameters_go_to_the_first_group_that_takes_them),
-           CHECK_CASE(states_have_names), CHECK_CASE(a_parameter_without_gradient_stays),
+           CHECK_CASE(states_have_names), CHECK_CASE(a_parameter_without_a_gradient_is_unchanged),
            CHECK_CASE(a_program_has_its_own_type), CHECK_CASE(sixteen_bits_do_not_stagnate),
            CHECK_CASE(a_master_copy_is_a_float32_parameter),
            CHECK_CASE(a_loaded_state_continues_to_the_bit),

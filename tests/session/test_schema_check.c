@@ -9,7 +9,7 @@
 #include "text/schema/check.h"
 #include "weft/memory.h"
 
-/* Whether the value holds; the complaint is the test's, "" when there is none. */
+/* Whether the value holds; the complaint is the test's, "" without one. */
 static bool holds(const char *schema, const char *value, char complaint[512])
 {
     weft__json_doc s = {0}, v = {0};
@@ -40,7 +40,7 @@ static void check_cases(const held_case *cases, size_t n)
     }
 }
 
-static void values_are_held_to_schemas(void)
+static void values_are_validated_by_schemas(void)
 {
     static const held_case cases[] = {
         {"{\"type\": [\"string\", \"null\"]}", "null", NULL},
@@ -211,6 +211,6 @@ static void complaints_are_utf8(void)
     }
 }
 
-CHECK_MAIN("schema_check", CHECK_CASE(values_are_held_to_schemas),
+CHECK_MAIN("schema_check", CHECK_CASE(values_are_validated_by_schemas),
            CHECK_CASE(numbers_are_compared_exactly), CHECK_CASE(malformed_keywords_are_ignored),
            CHECK_CASE(schemas_without_an_end_end), CHECK_CASE(complaints_are_utf8))

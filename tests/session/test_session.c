@@ -155,7 +155,7 @@ static void turns_go_back_and_forth(void)
     weft_session_free(session);
 }
 
-static void thinking_is_asked_of_the_template(void)
+static void thinking_is_passed_to_the_template(void)
 {
     script s = {.answers = {"so</think>A", "B"}};
     record r = {0};
@@ -170,7 +170,7 @@ static void thinking_is_asked_of_the_template(void)
     weft_session_free(session);
 }
 
-static void what_came_before_a_stop_stays(void)
+static void text_before_a_stop_is_kept(void)
 {
     script s = {.answers = {"Hello there, friend.", "Again."}, .piece = 6};
     record r = {.stop_after = 2};
@@ -196,7 +196,7 @@ static void a_failure_changes_nothing(void)
     weft_session_free(session);
 }
 
-static void a_message_can_be_gone_on_with(void)
+static void a_message_can_be_continued(void)
 {
     script s = {.answers = {" three", "<think>x</think>B"}};
     const weft_session_turn turn = {.continue_final = true};
@@ -406,7 +406,7 @@ static void a_document_is_found_in_an_answer(void)
     }
 }
 
-static void what_does_not_fit_is_tried_again(void)
+static void invalid_documents_are_requested_again(void)
 {
     script s = {.answers = {"I do not know.", "{\"name\": \"ada\", \"age\": 36}",
                             "{\"name\": \"Ada\", \"age\": 36, \"tags\": [\"a\", \"c\"]}",
@@ -490,7 +490,7 @@ static void the_schema_goes_where_the_template_lets_it(void)
 
 /* ---- the conversation ----------------------------------------------------------------------- */
 
-static void turns_are_taken_back(void)
+static void turns_are_undone(void)
 {
     script s = {.answers = {"one", CALL("add", "{\"a\": 1}"), "two"}};
     weft_session *session =
@@ -510,7 +510,7 @@ static void turns_are_taken_back(void)
     weft_session_free(session);
 }
 
-static void conversations_go_to_files_and_back(void)
+static void conversations_are_saved_and_loaded(void)
 {
     script s = {.answers = {"<think>r</think>A \"quote\"\n\xc3\xa9", "B"}};
     const char *path = check_temporary("talk.json");
@@ -565,7 +565,7 @@ static weft_status everything(const char *path)
     return status;
 }
 
-static void memory_that_is_missing_is_told(void)
+static void missing_memory_is_reported(void)
 {
     const char *path = check_temporary("whole.json");
     open_chat();
@@ -587,14 +587,13 @@ static void memory_that_is_missing_is_told(void)
 }
 
 CHECK_MAIN("session", CHECK_CASE(turns_go_back_and_forth),
-           CHECK_CASE(thinking_is_asked_of_the_template), CHECK_CASE(what_came_before_a_stop_stays),
-           CHECK_CASE(a_failure_changes_nothing), CHECK_CASE(a_message_can_be_gone_on_with),
+           CHECK_CASE(thinking_is_passed_to_the_template), CHECK_CASE(text_before_a_stop_is_kept),
+           CHECK_CASE(a_failure_changes_nothing), CHECK_CASE(a_message_can_be_continued),
            CHECK_CASE(tools_are_called_and_answered), CHECK_CASE(errors_of_tools_go_to_the_model),
            CHECK_CASE(rounds_are_bounded), CHECK_CASE(a_call_can_be_the_callers),
            CHECK_CASE(a_tool_can_end_the_turn), CHECK_CASE(tools_are_checked),
            CHECK_CASE(a_document_is_found_in_an_answer),
-           CHECK_CASE(what_does_not_fit_is_tried_again), CHECK_CASE(no_document_is_a_failure),
+           CHECK_CASE(invalid_documents_are_requested_again), CHECK_CASE(no_document_is_a_failure),
            CHECK_CASE(tools_come_before_a_document),
-           CHECK_CASE(the_schema_goes_where_the_template_lets_it), CHECK_CASE(turns_are_taken_back),
-           CHECK_CASE(conversations_go_to_files_and_back),
-           CHECK_CASE(memory_that_is_missing_is_told))
+           CHECK_CASE(the_schema_goes_where_the_template_lets_it), CHECK_CASE(turns_are_undone),
+           CHECK_CASE(conversations_are_saved_and_loaded), CHECK_CASE(missing_memory_is_reported))

@@ -38,7 +38,7 @@ static weft_session *open_session(const weft_session_options *options)
 }
 
 /* Three turns, whose answers are the same whether keys and values are kept or not. */
-static void only_what_is_new_is_computed(void)
+static void only_new_tokens_are_computed(void)
 {
     static const char *const says[] = {"Tell me of a king.", "And then?", "What did she say?"};
     char *replies[3] = {0};
@@ -72,7 +72,7 @@ static void only_what_is_new_is_computed(void)
 }
 
 /* A turn that is taken back and asked again is answered as before. */
-static void a_turn_taken_back_leaves_no_trace(void)
+static void an_undone_turn_changes_nothing_later(void)
 {
     const weft_session_options options = {.generate = {.max_tokens = 8}};
     weft_session *session = ready() ? open_session(&options) : NULL;
@@ -136,7 +136,7 @@ static void an_answer_can_be_cancelled(void)
 }
 
 /* Tokens that are special and no markup are no text. */
-static void special_tokens_are_no_text(void)
+static void special_tokens_are_not_text(void)
 {
     watch w = {0};
     const int32_t eos = ready() ? weft_tokenizer_eos(tokenizer) : -1;
@@ -249,8 +249,8 @@ static void the_prompt_can_be_seen(void)
     weft_session_free(session);
 }
 
-CHECK_MAIN("session_model", CHECK_CASE(only_what_is_new_is_computed),
-           CHECK_CASE(a_turn_taken_back_leaves_no_trace), CHECK_CASE(an_answer_can_be_cancelled),
-           CHECK_CASE(special_tokens_are_no_text), CHECK_CASE(constrained_answers_are_documents),
+CHECK_MAIN("session_model", CHECK_CASE(only_new_tokens_are_computed),
+           CHECK_CASE(an_undone_turn_changes_nothing_later), CHECK_CASE(an_answer_can_be_cancelled),
+           CHECK_CASE(special_tokens_are_not_text), CHECK_CASE(constrained_answers_are_documents),
            CHECK_CASE(reasoning_comes_before_the_document),
            CHECK_CASE(a_document_without_room_is_a_failure), CHECK_CASE(the_prompt_can_be_seen))

@@ -99,7 +99,7 @@ static void calls_in_tags_are_answered(void)
 }
 
 /* A failure leaves no session behind. */
-static void a_session_without_a_model_is_none(void)
+static void a_session_needs_a_model(void)
 {
     weft_session *session = (weft_session *)&session;
     CHECK_STATUS(weft_session_new(NULL, NULL, NULL, NULL, &session), WEFT_INVALID);
@@ -107,4 +107,4 @@ static void a_session_without_a_model_is_none(void)
 }
 
 CHECK_MAIN("session_tags", CHECK_CASE(calls_in_tags_are_answered),
-           CHECK_CASE(a_session_without_a_model_is_none))
+           CHECK_CASE(a_session_needs_a_model))

@@ -10,7 +10,7 @@
 bool arrays_load(const char *file);
 void arrays_unload(void);
 
-/* The elements of an array; NULL (and a failed check) when there is none of that name. */
+/* The elements of an array; NULL (and a failed check) for an unknown name. */
 const double *arrays_find(const char *name, int64_t *n);
 
 /* The same as an array of the given dtype and shape. */

@@ -304,7 +304,7 @@ static bool fits_conditions(json_object *root, json_object *schema, json_object 
     return !json_object_object_get_ex(schema, next, &then) || json_schema_fits(root, then, value);
 }
 
-/* The target of a schema's $ref; NULL: there is none. */
+/* The target of a schema's $ref; NULL: not found. */
 static json_object *target_of(json_object *root, json_object *schema)
 {
     json_object *reference, *definitions, *target = root;

@@ -435,7 +435,7 @@ static void a_long_run_of_marks(void)
     weft_tokenizer_free(t);
 }
 
-static void a_book_there_and_back(void)
+static void a_book_is_encoded_and_decoded(void)
 {
     const char *path = check_shared("data/shakespeare.txt");
     if (!path) {
@@ -469,4 +469,4 @@ CHECK_MAIN("tokenizer", CHECK_CASE(random_texts_with_the_storyteller),
            CHECK_CASE(vocabulary_questions), CHECK_CASE(empty_text_and_no_ids),
            CHECK_CASE(invalid_utf8_is_refused), CHECK_CASE(ids_without_a_token),
            CHECK_CASE(half_a_character_is_held_back), CHECK_CASE(time_grows_with_the_length),
-           CHECK_CASE(a_long_run_of_marks), CHECK_CASE(a_book_there_and_back))
+           CHECK_CASE(a_long_run_of_marks), CHECK_CASE(a_book_is_encoded_and_decoded))

@@ -197,7 +197,7 @@ static void tokenizers_of_gguf_files(void)
     weft_tokenizer_free(coded);
 }
 
-static void what_is_refused(void)
+static void bad_tokens_are_refused(void)
 {
     static const char *const twice[] = {"<a>", "<b>", "<a>"}, *const empty[] = {""},
                              *const broken[] = {"a\xff"};
@@ -224,4 +224,4 @@ static void what_is_refused(void)
 
 CHECK_MAIN("tokenizer_extend", CHECK_CASE(ids_and_texts_of_new_tokens),
            CHECK_CASE(configurations_list_new_tokens), CHECK_CASE(tokenizers_of_gguf_files),
-           CHECK_CASE(what_is_refused))
+           CHECK_CASE(bad_tokens_are_refused))

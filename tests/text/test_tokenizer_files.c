@@ -153,7 +153,7 @@ static const struct {
      WEFT_INVALID, "decoder.decoders[1].content: is missing"},
 };
 
-static void what_is_wrong_is_named(void)
+static void errors_name_the_field(void)
 {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         weft_tokenizer *t = (weft_tokenizer *)&t;
@@ -201,7 +201,7 @@ static weft_tokenizer *with_rule(uint32_t value, size_t replacement)
 }
 
 /* Texts that a tokenizer cannot encode, and rules with values outside of the replacements. */
-static void what_cannot_be_encoded_is_said(void)
+static void text_that_cannot_be_encoded_is_reported(void)
 {
     static const char unigram[] = UNIGRAM("[[\"a\",-1]]");
     static const struct {
@@ -239,7 +239,7 @@ static void what_cannot_be_encoded_is_said(void)
     weft_tokenizer_free(t);
 }
 
-static void what_is_whole_loads(void)
+static void complete_files_are_loaded(void)
 {
     weft_tokenizer *t = NULL;
     CHECK_OK(weft_tokenizer_parse(WHOLE, strlen(WHOLE), NULL, 0, "t.json", &t));
@@ -247,7 +247,7 @@ static void what_is_whole_loads(void)
 }
 
 /* Every start of a good file but the whole of it is refused. */
-static void truncated_anywhere(void)
+static void files_that_are_truncated_anywhere(void)
 {
     const size_t length = strlen(WHOLE);
     for (size_t i = 0; i < length; i++) {
@@ -431,9 +431,9 @@ static void every_allocation_fails_once(void)
     }
 }
 
-CHECK_MAIN("tokenizer_files", CHECK_CASE(what_is_wrong_is_named),
-           CHECK_CASE(what_cannot_be_encoded_is_said), CHECK_CASE(what_is_whole_loads),
-           CHECK_CASE(truncated_anywhere), CHECK_CASE(files_that_are_not_there),
-           CHECK_CASE(the_config_names_special_tokens),
+CHECK_MAIN("tokenizer_files", CHECK_CASE(errors_name_the_field),
+           CHECK_CASE(text_that_cannot_be_encoded_is_reported),
+           CHECK_CASE(complete_files_are_loaded), CHECK_CASE(files_that_are_truncated_anywhere),
+           CHECK_CASE(files_that_are_not_there), CHECK_CASE(the_config_names_special_tokens),
            CHECK_CASE(normalizers_that_multiply_are_bounded), CHECK_CASE(newer_marks_stay),
            CHECK_CASE(every_allocation_fails_once))

@@ -144,7 +144,7 @@ static const text_string twice[] = {S("a"), S("b"), S("ab"), S("a")};
 static const text_string named[] = {S("[PAD2]"), S("a"), S("")};
 
 /* Two ids with one text, and kinds whose tokenizer.json Weft does not write. */
-static void what_is_refused(void)
+static void tokenizers_that_cannot_be_written_are_refused(void)
 {
     text_parts parts = sources[0];
     weft_tokenizer *t = NULL;
@@ -173,4 +173,5 @@ static void what_is_refused(void)
 }
 
 CHECK_MAIN("tokenizer_json", CHECK_CASE(the_checker_finds_faults),
-           CHECK_CASE(files_agree_with_their_source), CHECK_CASE(what_is_refused))
+           CHECK_CASE(files_agree_with_their_source),
+           CHECK_CASE(tokenizers_that_cannot_be_written_are_refused))

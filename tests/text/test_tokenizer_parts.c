@@ -186,7 +186,7 @@ static void refuse(const text_parts *parts, weft_status status, const char *mess
     weft_tokenizer_free(t);
 }
 
-static void what_does_not_fit_is_named(void)
+static void parts_that_do_not_fit_are_named(void)
 {
     static const text_string bad_token[] = {S("a"), S("\xFF")}, bad_merge[] = {S("ab")};
     static const float bad_score[] = {0, NAN};
@@ -425,6 +425,6 @@ static void gemma2(void)
 }
 
 CHECK_MAIN("tokenizer_parts", CHECK_CASE(scores_decide), CHECK_CASE(merges_of_bytes),
-           CHECK_CASE(every_name_of_a_cut_is_understood), CHECK_CASE(what_does_not_fit_is_named),
-           CHECK_CASE(every_allocation_fails_once), CHECK_CASE(qwen2_5), CHECK_CASE(llama3_2),
-           CHECK_CASE(gemma2))
+           CHECK_CASE(every_name_of_a_cut_is_understood),
+           CHECK_CASE(parts_that_do_not_fit_are_named), CHECK_CASE(every_allocation_fails_once),
+           CHECK_CASE(qwen2_5), CHECK_CASE(llama3_2), CHECK_CASE(gemma2))

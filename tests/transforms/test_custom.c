@@ -138,7 +138,7 @@ static void custom_rules_compose(void)
 }
 
 /* With rules that are wrong by a factor everything is wrong by the factor: they are what counts. */
-static void custom_rules_are_what_counts(void)
+static void custom_rules_replace_derived_ones(void)
 {
     const weft_custom_rules *all[] = {&by_vjp, &by_jvp};
     for (int r = 0; r < 2; r++) {
@@ -244,7 +244,7 @@ static int64_t times(weft_checkpoint_options *options, const char *op, weft_arra
     return calls;
 }
 
-static void checkpoints_keep_what_they_are_told(void)
+static void checkpoints_keep_the_results_of_their_policy(void)
 {
     static const char *const products[] = {"linear", "matmul", "attention", NULL};
     static const char *const names[] = {"other", "scores", NULL};
@@ -359,7 +359,7 @@ static void chosen_arguments_and_results_beside_the_value(void)
 
 /* ---- which rule ----------------------------------------------------------------------------- */
 
-static void the_rules_that_ops_go_by(void)
+static void ops_use_the_expected_rules(void)
 {
     static const struct {
         const char *op, *vjp, *jvp, *vmap;
@@ -385,9 +385,10 @@ static void the_rules_that_ops_go_by(void)
     }
 }
 
-CHECK_MAIN("custom", CHECK_CASE(custom_rules_compose), CHECK_CASE(custom_rules_are_what_counts),
+CHECK_MAIN("custom", CHECK_CASE(custom_rules_compose),
+           CHECK_CASE(custom_rules_replace_derived_ones),
            CHECK_CASE(custom_refuses_too_many_results),
-           CHECK_CASE(checkpoints_keep_what_they_are_told), CHECK_CASE(kept_results_compose),
-           CHECK_CASE(depends_is_the_same_values),
+           CHECK_CASE(checkpoints_keep_the_results_of_their_policy),
+           CHECK_CASE(kept_results_compose), CHECK_CASE(depends_is_the_same_values),
            CHECK_CASE(chosen_arguments_and_results_beside_the_value),
-           CHECK_CASE(the_rules_that_ops_go_by))
+           CHECK_CASE(ops_use_the_expected_rules))

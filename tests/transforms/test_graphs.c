@@ -446,18 +446,18 @@ static void values_are_those_of_one_op_at_a_time(void)
     all_graphs(evaluates);
 }
 
-static void compiled_values_are_too(void)
+static void compiled_values_are_the_same(void)
 {
     all_graphs(compiles);
 }
 
-static void exported_values_are_too(void)
+static void exported_values_are_the_same(void)
 {
     CHECK_OK(weft_op_register(&op_ladder));
     all_graphs(is_exported);
 }
 
-static void mapped_values_are_too(void)
+static void mapped_values_are_the_same(void)
 {
     all_graphs(maps);
 }
@@ -594,7 +594,7 @@ static void mapped_gradients_are_those_of_each_example(void)
 }
 
 CHECK_MAIN("graphs", CHECK_CASE(values_are_those_of_one_op_at_a_time),
-           CHECK_CASE(compiled_values_are_too), CHECK_CASE(exported_values_are_too),
-           CHECK_CASE(mapped_values_are_too), CHECK_CASE(tangents_follow_differences),
+           CHECK_CASE(compiled_values_are_the_same), CHECK_CASE(exported_values_are_the_same),
+           CHECK_CASE(mapped_values_are_the_same), CHECK_CASE(tangents_follow_differences),
            CHECK_CASE(gradients_follow_differences),
            CHECK_CASE(mapped_gradients_are_those_of_each_example))

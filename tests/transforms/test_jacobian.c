@@ -120,7 +120,7 @@ static int rows(void *context, weft_array *const *in, int n_in, weft_array **out
     return 3;
 }
 
-static void integers_and_what_does_not_depend(void)
+static void integers_and_independent_results(void)
 {
     jacobian_of *const ways[] = {weft_jacobian, weft_jacobian_forward};
     weft_scope_open();
@@ -183,4 +183,4 @@ static void nothing_too_much_and_refusals(void)
 }
 
 CHECK_MAIN("jacobian", CHECK_CASE(against_jax), CHECK_CASE(inside_other_transforms),
-           CHECK_CASE(integers_and_what_does_not_depend), CHECK_CASE(nothing_too_much_and_refusals))
+           CHECK_CASE(integers_and_independent_results), CHECK_CASE(nothing_too_much_and_refusals))

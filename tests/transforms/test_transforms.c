@@ -115,7 +115,7 @@ static weft_array *not_a_scalar(void *context, weft_array *const *in, int n_in)
     return in[0];
 }
 
-static void a_value_that_is_no_scalar_is_refused(void)
+static void a_value_that_is_not_a_scalar_is_refused(void)
 {
     weft_scope_open();
     weft_array *in[] = {column(1, 2, 3)}, *grads[1];
@@ -230,7 +230,7 @@ static weft_array *evaluates_inside(void *context, weft_array *const *in, int n_
     return weft_sum(weft_add(y, h), WEFT_ALL_AXES, false);
 }
 
-static void evaluating_inside_a_gradient_spends_nothing(void)
+static void evaluating_inside_a_gradient_consumes_nothing(void)
 {
     weft_status status = WEFT_INVALID;
     double g[3];
@@ -398,9 +398,9 @@ CHECK_MAIN("transforms", CHECK_CASE(value_and_gradients_of_arguments),
            CHECK_CASE(gradients_of_slots_leave_the_slots),
            CHECK_CASE(equal_operands_share_the_gradient),
            CHECK_CASE(gradients_of_layers_are_summed_in_one_op),
-           CHECK_CASE(a_value_that_is_no_scalar_is_refused), CHECK_CASE(gradients_of_gradients),
+           CHECK_CASE(a_value_that_is_not_a_scalar_is_refused), CHECK_CASE(gradients_of_gradients),
            CHECK_CASE(checkpointing_changes_memory_and_nothing_else),
-           CHECK_CASE(evaluating_inside_a_gradient_spends_nothing),
+           CHECK_CASE(evaluating_inside_a_gradient_consumes_nothing),
            CHECK_CASE(gradcheck_names_the_op_and_the_element),
            CHECK_CASE(gradcheck_finds_a_wrong_jvp_only_with_forward),
            CHECK_CASE(gradcheck_finds_a_wrong_second_derivative_only_with_second))

@@ -150,7 +150,7 @@ static void lengths_cut_the_keys(void)
     CHECK_ALL(problems, 2);
 }
 
-static void tiles_of_queries_see_what_they_should(void)
+static void tiles_of_queries_see_the_right_keys(void)
 {
     static const problem problems[] = {
         {2, 130, 130, 4, 2, 64, 64, {.causal = true}, .lie = DENSE},
@@ -277,6 +277,6 @@ static void tiles_of_16_bits(void)
 }
 
 CHECK_MAIN("vulkan_attention", CHECK_CASE(decoding_reads_a_cache), CHECK_CASE(lengths_cut_the_keys),
-           CHECK_CASE(tiles_of_queries_see_what_they_should), CHECK_CASE(attention_has_any_dtype),
+           CHECK_CASE(tiles_of_queries_see_the_right_keys), CHECK_CASE(attention_has_any_dtype),
            CHECK_CASE(gradients_agree), CHECK_CASE(gradients_have_any_dtype),
            CHECK_CASE(tiles_of_16_bits))

@@ -152,7 +152,7 @@ static void gradients_are_those_of_float64(void)
 }
 
 /* Also in several blocks, and in smaller ones for many rows. */
-static void gradients_of_the_cpu_are_too(void)
+static void gradients_of_the_cpu_are_those_of_float64(void)
 {
     static const problem more[] = {
         {3000, 8, 1500, WEFT_FLOAT32, WEFT_FLOAT32, WEFT_INT32, 0, 0, false},
@@ -166,7 +166,7 @@ static void gradients_of_the_cpu_are_too(void)
 }
 
 /* On a card with matrix cores, in blocks as by default. */
-static void large_gradients_too(void)
+static void large_gradients_are_those_of_float64(void)
 {
     static const problem large = {1024,       512, 40000, WEFT_BFLOAT16, WEFT_BFLOAT16,
                                   WEFT_INT32, 0,   0,     true};
@@ -182,4 +182,5 @@ static void large_gradients_too(void)
 }
 
 CHECK_MAIN("vulkan_loss_weight", CHECK_CASE(gradients_are_those_of_float64),
-           CHECK_CASE(gradients_of_the_cpu_are_too), CHECK_CASE(large_gradients_too))
+           CHECK_CASE(gradients_of_the_cpu_are_those_of_float64),
+           CHECK_CASE(large_gradients_are_those_of_float64))

@@ -120,7 +120,7 @@ static void modes_are_declared_once(void)
     }
 }
 
-static void modes_are_those_that_the_device_offers(void)
+static void modes_are_limited_to_those_of_the_device(void)
 {
     VkPhysicalDeviceFloatControlsProperties p = {
         .denormBehaviorIndependence = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_ALL,
@@ -145,4 +145,4 @@ static void modes_are_those_that_the_device_offers(void)
 
 CHECK_MAIN("vulkan_modules", CHECK_CASE(the_library_is_exact_throughout),
            CHECK_CASE(error_terms_stay_exact), CHECK_CASE(modes_are_declared_once),
-           CHECK_CASE(modes_are_those_that_the_device_offers))
+           CHECK_CASE(modes_are_limited_to_those_of_the_device))

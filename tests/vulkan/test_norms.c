@@ -222,7 +222,7 @@ static weft_array *make_rope(const void *context)
     return weft_apply(weft_op_find("rope"), in, 3, &r->params);
 }
 
-static void rope_turns_as_on_the_cpu(void)
+static void rope_agrees_with_the_cpu(void)
 {
     static const weft_rope_params halves = {.amplitude = 1};
     static const weft_rope_params pairs = {.interleaved = true, .amplitude = 1.5};
@@ -250,4 +250,4 @@ static void rope_turns_as_on_the_cpu(void)
 
 CHECK_MAIN("vulkan_norms", CHECK_CASE(rms_norm_has_any_shape), CHECK_CASE(layer_norm_has_any_shape),
            CHECK_CASE(norms_have_any_dtype), CHECK_CASE(rows_without_end_stay_apart),
-           CHECK_CASE(sums_over_rows_have_one_order), CHECK_CASE(rope_turns_as_on_the_cpu))
+           CHECK_CASE(sums_over_rows_have_one_order), CHECK_CASE(rope_agrees_with_the_cpu))

@@ -39,7 +39,7 @@ static void few_pipelines_are_left_out_and_saving_is_fast(void)
     }
 }
 
-static void nothing_new_is_not_saved(void)
+static void a_cache_without_new_pipelines_is_not_saved(void)
 {
     weft__vulkan_pipelines p = {.count = 0};
     CHECK(!weft__vulkan_cache_is_due(&p));
@@ -49,4 +49,4 @@ static void nothing_new_is_not_saved(void)
 }
 
 CHECK_MAIN("vulkan_pipeline_cache", CHECK_CASE(few_pipelines_are_left_out_and_saving_is_fast),
-           CHECK_CASE(nothing_new_is_not_saved))
+           CHECK_CASE(a_cache_without_new_pipelines_is_not_saved))

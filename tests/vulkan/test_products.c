@@ -407,7 +407,7 @@ static void compare_loss(const loss_problem *p, weft_array *const exact_in[3],
     const weft_op *op = weft_op_find("linear_cross_entropy");
     weft_array *exact = weft_apply(op, exact_in, 3, &p->params);
     weft_array *y = weft_apply(op, in, 3, &p->params);
-    /* An evaluation drops the outputs that nobody has picked. */
+    /* An evaluation drops outputs that were not picked. */
     const int n = p->params.with_gradient ? 2 : 1;
     weft_array *actual[2], *expected[2];
     for (int o = 0; o < n; o++) {

@@ -440,7 +440,7 @@ static void nothing_to_reduce(void)
     weft_scope_close(NULL);
 }
 
-static void numbers_that_are_none(void)
+static void reductions_of_nan(void)
 {
     static const named_fn those[] = {
         {"logsumexp", logsumexps, false},
@@ -481,7 +481,7 @@ static void rows_without_a_number(void)
     weft_scope_close(NULL);
 }
 
-static void places_of_extremes(void)
+static void indices_of_extremes(void)
 {
     for (int d = 0; d < LENGTH(narrow); d++) {
         check_all(places, LENGTH(places), WEFT_DIMS(2, 30001), WEFT_DIMS(1), narrow[d], false);
@@ -551,7 +551,7 @@ static void sorts_agree(void)
 CHECK_MAIN("vulkan_reduce", CHECK_CASE(reductions_of_rows), CHECK_CASE(reductions_of_columns),
            CHECK_CASE(reductions_of_everything), CHECK_CASE(reductions_of_other_dtypes),
            CHECK_CASE(many_rows), CHECK_CASE(many_axes), CHECK_CASE(sums_are_accurate),
-           CHECK_CASE(nothing_to_reduce), CHECK_CASE(numbers_that_are_none),
-           CHECK_CASE(rows_without_a_number), CHECK_CASE(places_of_extremes),
+           CHECK_CASE(nothing_to_reduce), CHECK_CASE(reductions_of_nan),
+           CHECK_CASE(rows_without_a_number), CHECK_CASE(indices_of_extremes),
            CHECK_CASE(softmaxes_agree), CHECK_CASE(scans_agree), CHECK_CASE(other_scans_agree),
            CHECK_CASE(sorts_agree))

@@ -36,7 +36,7 @@ static uint32_t draw(uint32_t below)
 
 /* ---- traffic -------------------------------------------------------------------------------- */
 
-static void it_says_what_it_is(void)
+static void the_device_describes_itself(void)
 {
     if (!devices()) {
         return;
@@ -49,7 +49,7 @@ static void it_says_what_it_is(void)
     CHECK_CONTAINS(weft_error_message(), "vulkan:99: expected an index below");
 }
 
-static void what_is_written_is_read(void)
+static void written_data_is_read_back(void)
 {
     static const int64_t sizes[] = {1, 3, 1000, 1024, 1025, 70001, 1 << 20, 5000001};
     if (!devices()) {
@@ -251,7 +251,7 @@ static bool writes_cache(const char *folder)
 
 /* A run that finds all pipelines in the cache does not write it; the first runs leave few out. A
  * cache of another making is as good as none. */
-static void a_spoilt_cache_does_no_harm(void)
+static void a_damaged_pipeline_cache_is_ignored(void)
 {
     char folder[] = "/tmp/weft-cache-XXXXXX", line[200];
     int runs = 0;
@@ -437,8 +437,10 @@ static void kernels_have_work_and_time(void)
     weft_set_default_device(cpu);
 }
 
-CHECK_MAIN("vulkan_runtime", CHECK_CASE(it_says_what_it_is), CHECK_CASE(what_is_written_is_read),
-           CHECK_CASE(large_arrays_work_by_address), CHECK_CASE(work_is_done_in_order),
-           CHECK_CASE(threads_share_the_device), CHECK_CASE(no_memory_is_an_error_with_sizes),
-           CHECK_CASE(bad_input_fails_the_evaluation_only), CHECK_CASE(a_spoilt_cache_does_no_harm),
-           CHECK_CASE(kernels_have_work_and_time), CHECK_CASE(memory_stays_flat))
+CHECK_MAIN("vulkan_runtime", CHECK_CASE(the_device_describes_itself),
+           CHECK_CASE(written_data_is_read_back), CHECK_CASE(large_arrays_work_by_address),
+           CHECK_CASE(work_is_done_in_order), CHECK_CASE(threads_share_the_device),
+           CHECK_CASE(no_memory_is_an_error_with_sizes),
+           CHECK_CASE(bad_input_fails_the_evaluation_only),
+           CHECK_CASE(a_damaged_pipeline_cache_is_ignored), CHECK_CASE(kernels_have_work_and_time),
+           CHECK_CASE(memory_stays_flat))

@@ -173,7 +173,7 @@ static void a_refusal_is_kept_until_it_is_tried_again(void)
     close_device(&device);
 }
 
-static void it_can_be_skipped(void)
+static void the_self_test_can_be_skipped(void)
 {
     static const struct fault wrong = {"elementwise", true, ROUND_EVEN, TRUNC, "rint"};
     weft_device device;
@@ -190,7 +190,7 @@ static void it_can_be_skipped(void)
 }
 
 /* Whatever is in the file, the ops are tried. */
-static void a_spoilt_file_is_no_result(void)
+static void a_damaged_file_is_not_a_result(void)
 {
     weft_device device;
     if (!prepare()) {
@@ -207,7 +207,7 @@ static void a_spoilt_file_is_no_result(void)
     CHECK_OK(open_device(&device, NULL));
     CHECK(compiled > 10);
     close_device(&device);
-    /* FIFOs that nobody writes to; the alarm ends a reader that waits. */
+    /* FIFOs without a writer; the alarm ends a reader that waits. */
     snprintf(command, sizeof command,
              "cd '%s/weft' && for f in *.test *.bin; do rm -f \"$f\" && mkfifo \"$f\"; done",
              getenv("XDG_CACHE_HOME"));
@@ -221,5 +221,5 @@ static void a_spoilt_file_is_no_result(void)
 
 CHECK_MAIN("vulkan_self_test", CHECK_CASE(a_device_that_computes_correctly_passes_once),
            CHECK_CASE(wrong_numbers_are_refused), CHECK_CASE(a_feature_that_fails_is_not_used),
-           CHECK_CASE(a_refusal_is_kept_until_it_is_tried_again), CHECK_CASE(it_can_be_skipped),
-           CHECK_CASE(a_spoilt_file_is_no_result))
+           CHECK_CASE(a_refusal_is_kept_until_it_is_tried_again),
+           CHECK_CASE(the_self_test_can_be_skipped), CHECK_CASE(a_damaged_file_is_not_a_result))

@@ -75,7 +75,7 @@ static const struct {
     {"a ? b : !a", 2, TRUTH},
 };
 
-/* Beyond these, the digits above the width tell nothing. */
+/* Beyond these, the digits above the width are not compared. */
 static const double reals[] = {
     0,    -0.0, 1,        -1,        0.5,     -0.5,    2.5,     -1.5,   3,      -7,
     0.1,  -0.3, 1e-5,     -1e-20,    0.99999, 1.00001, 88.5,    -87.25, 100.75, -104.5,
@@ -368,7 +368,7 @@ static void modules_of_conversions_are_valid(void)
     }
 }
 
-static void only_what_is_needed_is_asked_for(void)
+static void only_needed_capabilities_are_declared(void)
 {
     const weft_tape none = {.n_operands = 1};
     spirv_plan plan = {.tape = &none, .n_in = 1, .in = {WEFT_FLOAT64}, .out = WEFT_FLOAT64};
@@ -383,7 +383,7 @@ static void only_what_is_needed_is_asked_for(void)
 
 CHECK_MAIN("vulkan_spirv", CHECK_CASE(modules_of_all_codes_are_valid),
            CHECK_CASE(modules_of_conversions_are_valid),
-           CHECK_CASE(only_what_is_needed_is_asked_for),
+           CHECK_CASE(only_needed_capabilities_are_declared),
            CHECK_CASE(real_codes_are_their_definition),
            CHECK_CASE(integer_codes_are_their_definition),
            CHECK_CASE(bool_codes_are_their_definition))
