@@ -206,7 +206,7 @@ static const char *own_of(const serve_run *run)
     return run->own[0] != '\0' ? run->own : NULL;
 }
 
-/* Cuts NAME=DIR; what is a path as it stands has no name. */
+/* Splits NAME=DIR. An argument that is the path of a file or folder has no name. */
 static weft_status read_adapter(serve_run *run, const char *text)
 {
     const size_t n = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

@@ -84,8 +84,8 @@ static void drop_old(weft_running_batch *b)
     }
 }
 
-/* Makes the step of the adapter the first of the list. *out is NULL if there is none, and it is not
- * worth compiling one. */
+/* Makes the step of the adapter the first of the list. *out is NULL if it is not compiled and not
+ * worth compiling. */
 static weft_status find(weft_running_batch *b, uint64_t adapter, bool worth, weft_compiled **out)
 {
     weft__decoder step = {.adapter = adapter};

@@ -59,7 +59,8 @@ void serve_adapter_drop(serve_server *server, serve_adapter *adapter)
     pthread_mutex_unlock(&server->lock);
 }
 
-/* Takes the adapter of that name out of the list. False: there is none. The lock is held. */
+/* Takes the adapter of that name out of the list; false if the list has no such adapter. The lock
+ * is held. */
 static bool unlist(serve_server *server, const char *name)
 {
     serve_adapter **at = &server->adapters;

@@ -293,7 +293,7 @@ void serve_adapters_close(serve_server *server);
 /* Finds what the body's `model` names: an adapter, or the model itself. A server with adapters
  * refuses other names. */
 weft_status serve_choose_model(serve_request *request);
-/* Adds a reference to the adapter of that name; NULL: there is none. */
+/* Adds a reference to the adapter of that name; NULL if no adapter has it. */
 serve_adapter *serve_adapter_find(serve_server *server, const char *name);
 void serve_adapter_drop(serve_server *server, serve_adapter *adapter); /* NULL is accepted */
 /* The name, chat template and adapter that a request is answered with. */

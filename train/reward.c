@@ -114,7 +114,8 @@ static bool last_number(const char *text, double *out)
     return found;
 }
 
-/* The contents of the last \boxed{}, with balanced braces. NULL: there is none, or no memory. */
+/* The contents of the last \boxed{}, with balanced braces. NULL if the text has no box, or without
+ * memory. */
 static char *last_boxed(const char *text)
 {
     static const char mark[] = "\\boxed{";
