@@ -500,7 +500,7 @@ void weft__decoder_attention(weft_module *module, int64_t cache, weft_layer_atte
     };
     for (int i = 0; i < out->n_states; i++)
         out->states[i] = layer->states[i];
-    if (m->config.latent.kv_lora_rank > 0) {
+    if (m->config.latent.used) {
         out->n_kv_heads = 1;
         out->latent = m->config.latent.kv_lora_rank;
         out->head_dim += out->latent;

@@ -13,8 +13,9 @@ typedef struct weft__module_name {
 
 /* Multi-head latent attention (models/latent.c), with the names in config.json. */
 typedef struct weft__latent_config {
+    bool used;            /* by the family: not in config.json */
     int64_t q_lora_rank;  /* 0: queries are one product */
-    int64_t kv_lora_rank; /* the width of latents; 0: the usual attention */
+    int64_t kv_lora_rank; /* the width of latents */
     int64_t qk_nope_head_dim, qk_rope_head_dim, v_head_dim;
 } weft__latent_config;
 
@@ -86,7 +87,7 @@ typedef struct weft__decoder_config {
     /* > 0: layers use linear attention, except every so-many-th, unless layer_types says otherwise.
      */
     int64_t full_attention_interval;
-    weft__latent_config latent; /* all layers have it, if its kv_lora_rank is not 0 */
+    weft__latent_config latent; /* of all layers, if `used` */
     /* In layer_types, besides "linear_attention" and "full_attention"; or NULL. */
     const char *linear_type, *full_type;
 } weft__decoder_config;

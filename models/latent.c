@@ -62,6 +62,9 @@ weft_status weft__latent_check(const weft_config *config, weft__decoder_config *
                              weft_config_where(config), sizes[i].name, (long long)sizes[i].least,
                              MOST, (long long)sizes[i].value);
     }
+    if (l->qk_rope_head_dim % 2 != 0)
+        return weft_fail(WEFT_INVALID, "%s: qk_rope_head_dim: expected an even number, got %lld",
+                         weft_config_where(config), (long long)l->qk_rope_head_dim);
     if (c->num_key_value_heads != c->num_attention_heads)
         return weft_fail(WEFT_INVALID,
                          "%s: num_key_value_heads: expected num_attention_heads %lld, got %lld",

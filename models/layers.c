@@ -87,7 +87,7 @@ static int64_t head_dim_of(const weft_config *config, const weft__decoder_config
 weft_status weft__layers_check(const weft_config *config, weft__decoder_config *c)
 {
     const char *where = weft_config_where(config);
-    const bool latent = c->latent.kv_lora_rank != 0;
+    const bool latent = c->latent.used;
     if (c->num_key_value_heads == 0)
         c->num_key_value_heads = c->num_attention_heads;
     if (!latent && (c->head_dim == 0 || !weft_config_has(config, "head_dim")))
@@ -280,9 +280,9 @@ static weft_status read_layer(const weft_config *config, const weft__decoder_con
         status = architecture->layer(config, c, layer);
     if (status != WEFT_OK)
         return status;
-    layer->mixer = layer->linear                ? architecture->mixer
-                   : c->latent.kv_lora_rank > 0 ? &weft__latent_attention
-                                                : NULL;
+    layer->mixer = layer->linear    ? architecture->mixer
+                   : c->latent.used ? &weft__latent_attention
+                                    : NULL;
     const bool combined = c->alternating && !weft__config_has_tensors(config); /* as in files */
     layer->gates_with_ups = layer->sparse && (combined || has_gates_with_ups(config, layer->index));
     if (layer->n_kv_heads < 1 || c->num_attention_heads % layer->n_kv_heads != 0 ||

@@ -74,7 +74,7 @@ weft_array *weft__lora_sum(weft_module *linear)
     weft_nn_lora_linear *m = (weft_nn_lora_linear *)linear;
     const bool adapted = linear->type == &weft_nn_lora_linear_type;
     const weft_nn_linear *base = (const weft_nn_linear *)(adapted ? m->base : linear);
-    if (base->module.type != &weft_nn_linear_type || base->bias || base->int8 || linear->training)
+    if (base->module.type != &weft_nn_linear_type || base->bias || linear->training)
         return NULL;
     if (!adapted || m->merged)
         return weft_encoding_of(base->weight) ? weft_astype(base->weight, WEFT_FLOAT32)

@@ -106,7 +106,8 @@ int64_t weft__recipe_bits(const char *recipe, const char *path, int64_t n_layers
     for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
         if (strcmp(recipes[i].name, recipe) != 0)
             continue;
-        const bool wide = strstr(path, "v_proj") || strstr(path, "down_proj");
+        const bool wide = strstr(path, "v_proj") || strstr(path, "v_a_proj") ||
+                          strstr(path, "v_b_proj") || strstr(path, "down_proj");
         const bool high = strstr(path, "lm_head") || (wide && more_bits(path, n_layers));
         return high ? recipes[i].high : recipes[i].low;
     }

@@ -72,6 +72,9 @@ static const weft__architecture architecture = {
 static weft_status finish(const weft_config *config, weft__decoder_config *c)
 {
     const glm_config *own = (const glm_config *)c;
+    if (c->num_experts < 1 || c->num_experts > INT16_MAX)
+        return weft_fail(WEFT_INVALID, "%s: n_routed_experts: expected 1 to %d, got %lld",
+                         weft_config_where(config), INT16_MAX, (long long)c->num_experts);
     if (own->n_shared_experts < 1 || own->n_shared_experts > INT16_MAX ||
         !(c->routed_scaling_factor > 0) || !isfinite(c->routed_scaling_factor))
         return weft_fail(WEFT_INVALID,
@@ -86,6 +89,7 @@ static const weft__family own = {
     WEFT__FIELDS(fields),
     .size = sizeof(glm_config),
     .defaults = &(const glm_config){.decoder = {.theta = 10000,
+                                                .latent = {.used = true},
                                                 .router_bias = "gate.e_score_correction_bias",
                                                 .router_epsilon = 1e-20}}
                      .decoder,

@@ -21,7 +21,7 @@ static const weft_config_field fields[] = {
 };
 
 static const weft_config_field latent_fields[] = {
-    WEFT__DECODER_FIELDS(73448, 2560, 6400, 62, 40, 40, 0),
+    WEFT__DECODER_FIELDS(73448, 2560, 6400, 62, 40, 0, 0),
     WEFT_CONFIG_OPTIONAL(DOUBLE, weft__decoder_config, rms_norm_eps, 1e-5),
     WEFT__ATTENTION_BIAS,
     WEFT_CONFIG_OPTIONAL(BOOL, weft__decoder_config, mlp_bias, false),
@@ -92,7 +92,8 @@ WEFT__FAMILY(minicpm, MiniCPMForCausalLM, .own = &own, .tied = true);
 static const weft__family latent = {
     WEFT__FIELDS(latent_fields),
     .size = sizeof(minicpm_config),
-    .defaults = &(const minicpm_config){.decoder = {.theta = 10000}}.decoder,
+    .defaults =
+        &(const minicpm_config){.decoder = {.theta = 10000, .latent = {.used = true}}}.decoder,
     .finish = latent_finish,
 };
 
