@@ -54,6 +54,9 @@ static weft_status find_stop(train_run *r)
 {
     char *end = NULL;
     size_t n = 0;
+    weft_free(r->stop); /* of data that was read before */
+    r->stop = NULL;
+    r->sampling.n_stop = 0;
     if (!train_in_chats(r))
         return WEFT_OK;
     weft_status status = cli_end_of_turn(r->chat, &end);

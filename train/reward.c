@@ -72,18 +72,34 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Reads the number that begins at *at: digits, with commas between groups of three, and decimals.
- * Moves *at behind it. */
-static double read_number(const char *text, const char **at)
+/* Whether a number begins here: a digit, or a point before one. */
+static bool is_number(const char *p)
 {
-    char digits[64];
+    return is_digit(*p) || (*p == '.' && is_digit(p[1]));
+}
+
+/* Whether there is a minus before the number at `at`: - or U+2212, not after a letter or digit. */
+static bool is_negative(const char *text, const char *at)
+{
+    static const char minus[] = "\xe2\x88\x92";
+    const size_t n = at - text >= 3 && memcmp(at - 3, minus, 3) == 0 ? 3 : 1;
+    if (at - text < (ptrdiff_t)n || (n == 1 && at[-1] != '-'))
+        return false;
+    return at - n == text || !isalnum((unsigned char)at[-(ptrdiff_t)n - 1]);
+}
+
+/* Reads the number that begins at *at: digits, with commas between groups of three, decimals and an
+ * exponent. Moves *at behind it. Integers of 64 bits are exact. */
+static long double read_number(const char *text, const char **at)
+{
+    char digits[80];
     size_t n = 0;
     const char *p = *at;
-    if (p > text && p[-1] == '-' && (p - 1 == text || !isalnum((unsigned char)p[-2])))
-        digits[n++] = '-';
     bool point = false;
-    for (; n + 1 < sizeof digits; p++) {
-        const bool group = !point && *p == ',' && is_digit(p[1]) && is_digit(p[2]) &&
+    if (is_negative(text, p))
+        digits[n++] = '-';
+    for (; n + 16 < sizeof digits; p++) {
+        const bool group = n > 0 && !point && *p == ',' && is_digit(p[1]) && is_digit(p[2]) &&
                            is_digit(p[3]) && !is_digit(p[4]);
         if (group)
             continue;
@@ -92,19 +108,27 @@ static double read_number(const char *text, const char **at)
         point = point || *p == '.';
         digits[n++] = *p;
     }
-    digits[n] = '\0';
     while (is_digit(*p))
         p++;
+    const char *power = p + 1 + (*p && (p[1] == '-' || p[1] == '+')), *end = power;
+    while ((*p == 'e' || *p == 'E') && is_digit(*end))
+        end++;
+    if ((*p == 'e' || *p == 'E') && end > power && end - p < 8 && !isalnum((unsigned char)*end)) {
+        memcpy(digits + n, p, (size_t)(end - p));
+        n += (size_t)(end - p);
+        p = end;
+    }
+    digits[n] = '\0';
     *at = p;
-    return strtod(digits, NULL);
+    return strtold(digits, NULL);
 }
 
 /* The last number of a text. */
-static bool last_number(const char *text, double *out)
+static bool last_number(const char *text, long double *out)
 {
     bool found = false;
     for (const char *at = text; *at;) {
-        if (is_digit(*at)) {
+        if (is_number(at)) {
             *out = read_number(text, &at);
             found = true;
         } else {
@@ -154,7 +178,7 @@ static char *part_of(const reward *r, const char *text)
 
 static bool same(const reward *r, const char *answer, const char *part)
 {
-    double x = 0, y = 0;
+    long double x = 0, y = 0;
     if (strcmp(r->text, "number") == 0)
         return last_number(answer, &x) && last_number(part, &y) && x == y;
     char *inner = part_of(r, answer), *expected = inner ? inner : weft_strdup(answer);
@@ -204,7 +228,11 @@ static weft_status open_pattern(reward *r, const char *description, double secon
 {
     (void)seconds;
     const weft__json at = {.value = NULL, .name = description};
-    return weft__regex_new(r->text, strlen(r->text), false, &at, &r->regex);
+    char *whole = weft_format("(?-m)%s", r->text); /* ^ and $ are the ends of the text */
+    const weft_status status = whole ? weft__regex_new(whole, strlen(whole), false, &at, &r->regex)
+                                     : weft__out_of_memory("reward", NULL);
+    weft_free(whole);
+    return status;
 }
 
 static weft_status score_pattern(const reward *r, const weft_completion *c, double *out)
@@ -216,8 +244,8 @@ static weft_status score_pattern(const reward *r, const weft_completion *c, doub
         status = weft__regex_next(&search, &found);
         weft__regex_search_end(&search);
     }
-    *out = found;
-    return status;
+    *out = status == WEFT_OK && found;
+    return status == WEFT_MEMORY ? status : WEFT_OK; /* otherwise it takes too many steps */
 }
 
 static weft_status open_schema(reward *r, const char *description, double seconds)
@@ -243,10 +271,11 @@ static weft_status score_schema(const reward *r, const weft_completion *c, doubl
 static weft_status open_length(reward *r, const char *description, double seconds)
 {
     (void)seconds;
-    char *end;
-    r->soft = strtod(r->text, &end);
-    r->hard = *end == ',' ? strtod(end + 1, &end) : 0;
-    return *end == '\0' && r->soft >= 0 && r->hard > r->soft && isfinite(r->hard)
+    char *comma, *end;
+    r->soft = strtod(r->text, &comma);
+    r->hard = *comma == ',' ? strtod(comma + 1, &end) : 0;
+    return comma != r->text && *comma == ',' && *end == '\0' && r->soft >= 0 && r->hard > r->soft &&
+                   isfinite(r->hard)
                ? WEFT_OK
                : weft_fail(WEFT_INVALID,
                            "reward %s: expected length:SOFT,HARD, two numbers of tokens of which "
@@ -349,6 +378,9 @@ weft_status weft_rewards_score(void *rewards, const weft_completion *completions
             status =
                 weft__reward_program_score(r->program, completions, n, cancel, out + k, all->n);
         for (size_t i = 0; status == WEFT_OK && r->program == NULL && i < n; i++) {
+            if (cancel && weft_cancel_is_set(cancel))
+                return weft_fail(WEFT_CANCELLED,
+                                 "training was stopped while it scored completions");
             status = r->kind->score(r, &completions[i], &out[i * (size_t)all->n + (size_t)k]);
             if (status != WEFT_OK)
                 status = weft_fail(status, "%s: reward %s: %s", completions[i].where, r->kind->name,

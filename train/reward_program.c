@@ -137,6 +137,9 @@ static weft_status exchange(weft__reward_program *p, const weft_completion *comp
     const char *line;
     size_t length;
     weft_status status = WEFT_OK;
+    if (weft__child_take(p->child, &line, &length)) /* ids are those of earlier completions, too */
+        status = weft__child_give_up(p->child, WEFT_INVALID,
+                                     "expected one answer to each completion, got another one");
     for (size_t i = 0; status == WEFT_OK && i < a->n; i++) {
         status = send_request(p, &completions[i], i, cancel);
         while (status == WEFT_OK && weft__child_take(p->child, &line, &length))

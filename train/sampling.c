@@ -1,5 +1,6 @@
 /* train/sampling.c -- samples completions of an update's prompts with the current weights, and has
  * them rewarded. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -162,10 +163,18 @@ static weft_status reward(sampled *s)
     if (status == WEFT_OK)
         status = o->reward(o->context, s->texts, (size_t)count(s), s->t->o.cancel, s->r.rewards);
     for (int64_t i = 0; status == WEFT_OK && i < count(s) * o->n_rewards; i++) {
-        if (isinf(s->r.rewards[i]))
-            status = weft_fail(WEFT_INVALID, "%s: reward %s: expected a finite number, got %g",
-                               s->texts[i / o->n_rewards].where, o->names[i % o->n_rewards],
-                               s->r.rewards[i]);
+        if (fabs(s->r.rewards[i]) > FLT_MAX)
+            status =
+                weft_fail(WEFT_INVALID, "%s: reward %s: expected a number of at most %g, got %g",
+                          s->texts[i / o->n_rewards].where, o->names[i % o->n_rewards],
+                          (double)FLT_MAX, s->r.rewards[i]);
+    }
+    for (int64_t i = 0; status == WEFT_OK && i < count(s); i++) {
+        const double sum = total(s, i);
+        if (fabs(sum) > FLT_MAX)
+            status =
+                weft_fail(WEFT_INVALID, "%s: weighted sum of rewards: expected at most %g, got %g",
+                          s->texts[i].where, (double)FLT_MAX, sum);
     }
     return status;
 }

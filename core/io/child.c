@@ -354,7 +354,11 @@ static bool take_line(weft__child *c, const char **line, size_t *n)
 
 bool weft__child_take(weft__child *child, const char **line, size_t *n)
 {
-    return take_line(child, line, n);
+    while (!take_line(child, line, n)) {
+        if (receive_some(child) <= 0)
+            return false;
+    }
+    return true;
 }
 
 weft_status weft__child_receive(weft__child *child, weft__child_idle *idle, void *context,
@@ -362,8 +366,7 @@ weft_status weft__child_receive(weft__child *child, weft__child_idle *idle, void
 {
     weft__child *c = child;
     double deadline = weft__seconds() + c->seconds;
-    if (c->pid == 0)
-        return weft_fail(WEFT_IO, "%s: the program has ended", c->name);
+    const bool over = c->pid == 0; /* what it wrote before may still be there */
     while (!take_line(c, line, n)) {
         if (c->end - c->start > WEFT__CHILD_LINE)
             return weft__child_give_up(c, WEFT_INVALID, "a line of more than %d bytes",
@@ -374,6 +377,8 @@ weft_status weft__child_receive(weft__child *child, weft__child_idle *idle, void
         if (weft__seconds() > deadline)
             return no_answer(c, "said nothing");
         if (!is_ready(c, POLLIN)) {
+            if (over)
+                return weft_fail(WEFT_IO, "%s: the program has ended", c->name);
             (void)has_ended(c); /* processes that it has started may still have its output */
             continue;
         }

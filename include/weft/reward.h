@@ -34,7 +34,8 @@ typedef weft_status weft_reward_fn(void *context, const weft_completion *complet
  *                        number, by value; `boxed` the contents of the last \\boxed{}; <TAG> what
  *                        is in the last <TAG>...</TAG>. The last two are taken of a completion, and
  *                        of an answer that has them; both are then compared as text
- *   pattern:REGEX        1 if the regular expression (PCRE2) matches somewhere, else 0
+ *   pattern:REGEX        1 if the regular expression (PCRE2) matches somewhere, else 0; ^ and
+ *                        $ are the ends of the completion
  *   json-schema:FILE     1 if the completion is JSON that conforms to the schema, else 0; its
  *                        keywords are those of weft_constraint_new
  *   length:SOFT,HARD     0 up to SOFT tokens, falling to -1 at HARD and beyond (DAPO's soft

@@ -40,6 +40,8 @@ static void make_data(void)
         {"rows.jsonl", rows},
         {"completions.jsonl", completions},
         {"pairs.jsonl", pairs},
+        {"prompts.jsonl", "{\"prompt\": \"Once\"}\n{\"prompt\": \"A king\"}\n"
+                          "{\"prompt\": \"The fox\"}\n{\"prompt\": \"Long ago\"}\n"},
         {"story.txt", story},
         {"labelled.jsonl", "{\"text\": \"A hen.\", \"label\": \"a\"}\n"
                            "{\"text\": \"A king.\", \"label\": \"b\"}\n"},
@@ -111,6 +113,10 @@ static const char *base_effect(const char *base)
     "--completions completions.jsonl --objective grpo --batch-size 3 --steps 4 --lr 0.02"
 #define SCORED REWARDS " --num-generations 4"
 #define TWICE SCORED " --num-iterations 2"
+#define PROMPTS                                                                                    \
+    "--data prompts.jsonl --objective grpo --num-generations 4 --max-completion-length 12 "        \
+    "--batch-size 2 --steps 2 --lr 0.02"
+#define SAMPLED PROMPTS " --reward pattern:e --reward pattern:a"
 #define TEXTS "--data texts.jsonl --batch-size 3 --steps 3 --task embed"
 #define SPLIT ROWS " --val-split 0.3"
 
@@ -153,6 +159,11 @@ static const struct {
      "completions.jsonl"},
     {"num-generations", REWARDS, "4"},
     {"num-iterations", SCORED, "2"},
+    {"reward", PROMPTS, "pattern:e"}, /* fails without */
+    {"reward-weights", SAMPLED, "1,3"},
+    {"top-p", SAMPLED, "0.1"},
+    {"min-p", SAMPLED, "0.5"},
+    {"top-k", SAMPLED, "1"},
     {"epsilon", TWICE, "0.001"},
     {"epsilon-high", TWICE, "0.001"},
     {"delta", TWICE, "1.001"},
@@ -199,10 +210,10 @@ static const struct {
 };
 
 /* Options about the command, the machine or files, which change no run, and how long it is. */
-static const char *const others[] = {"out",    "overwrite", "resume",  "json",       "config",
-                                     "device", "threads",   "pull",    "dry-run",    "max-memory",
-                                     "help",   "profile",   "batches", "gpu-layers", "token-cache",
-                                     "steps",  "epochs",    "trace"};
+static const char *const others[] = {
+    "out",         "overwrite", "resume",     "json",  "config",         "device",     "threads",
+    "pull",        "dry-run",   "max-memory", "help",  "profile",        "batches",    "gpu-layers",
+    "token-cache", "steps",     "epochs",     "trace", "reward-seconds", "sample-rows"};
 
 enum { N = sizeof option_cases / sizeof *option_cases, N_OTHERS = sizeof others / sizeof *others };
 
@@ -357,10 +368,11 @@ static const struct {
     {ROWS " --completions x", "--completions and --data exclude each other"},
     {"--batches x --completions x --objective grpo", "exclude each other"},
     {"--completions x", "--completions is for --objective grpo, dapo"},
-    {ROWS " --objective rloo", "this --objective needs --completions FILE"},
+    {ROWS " --objective rloo",
+     "this --objective needs --reward for the prompts of --data, or --completions FILE"},
     {SCORED " --loss-type bnpo --micro-batch 1", "--micro-batch is not for kto"},
     {SCORED " --pack", "--pack is for --data: completions are not packed"},
-    {SCORED " --val-data rows.jsonl", "--completions has no validation"},
+    {SCORED " --val-data rows.jsonl", "this --objective has no validation"},
     {SCORED " --length 64", "--length is for --data, not for --completions"},
     {SCORED " --patience 2", "need --val-split or --val-data"},
     {SPLIT " --patience 2 --val-every 0", "--patience needs --val-every above 0"},

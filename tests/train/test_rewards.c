@@ -50,6 +50,15 @@ static void parts_are_compared(void)
         {"exact:number", "between 3-4", "4", 1},
         {"exact:number", "1,23", "23", 1}, /* not a group of three: two numbers */
         {"exact:number", "7e", "7", 1},
+        {"exact:number", "7e5x", "5", 1},
+        {"exact:number", ".5", "0.5", 1},
+        {"exact:number", "about 1e-5", "0.00001", 1},
+        {"exact:number", "5", "1e-5", 0},
+        {"exact:number",
+         "\xe2\x88\x92"
+         "5",
+         "-5", 1},
+        {"exact:number", "9007199254740993", "9007199254740992", 0},
         {"exact:number", "no number", "7", 0},
         {"exact:number", "7", "seven", 0},
         {"exact:boxed", "so \\boxed{1} and \\boxed{\\frac{1}{2}}", "\\frac{1}{2}", 1},
@@ -63,6 +72,8 @@ static void parts_are_compared(void)
         {"pattern:^<a>.*</a>$", "<a>x</a>", NULL, 1},
         {"pattern:\\d{3}", "ab 123", NULL, 1},
         {"pattern:^\\d{3}$", "ab 123", NULL, 0},
+        {"pattern:^\\d{3}$", "ab\n123\ncd", NULL, 0},
+        {"pattern:^(a+)+$", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab", NULL, 0},
         {"length:10,20", "0123456789", NULL, 0},
         {"length:10,20", "012345678901234", NULL, -0.5},
         {"length:2,4", "0123456789", NULL, -1},
@@ -175,11 +186,11 @@ static void programs_answer_in_any_order(void)
 /* A program may take longer for all answers than the limit for one. */
 static void slow_programs_have_time(void)
 {
-    double out[6];
-    CHECK_OK(run_program(PYTHON EACH "import time; time.sleep(0.3)\n    "
+    double out[10];
+    CHECK_OK(run_program(PYTHON EACH "import time; time.sleep(0.5)\n    "
                                      "print(json.dumps({\"id\": r[\"id\"], \"reward\": 0.5}))'",
-                         6, 1.5, NULL, out));
-    CHECK(out[5] == 0.5);
+                         10, 4, NULL, out));
+    CHECK(out[9] == 0.5);
 }
 
 static bool is_running(const char *file)
@@ -204,7 +215,7 @@ static void failures_name_the_row(void)
         weft_status status;
     } cases[] = {
         {"echo started >&2; sleep 100 & echo $! > \"$CHILD\"; wait", "rows.jsonl:9",
-         "for 0.5 seconds and was ended: started", WEFT_IO},
+         "for 2 seconds and was ended: started", WEFT_IO},
         {"sleep 100 & echo $! > \"$CHILD\"; echo broken >&2; exit 3", "rows.jsonl:9",
          "the program ended with status 3: broken", WEFT_IO},
         {"sleep 100 & echo $! > \"$CHILD\"; read a; read b; "
@@ -232,13 +243,24 @@ static void failures_name_the_row(void)
     setenv("CHILD", child, 1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const double began = weft__seconds();
-        CHECK_EQ_INT(run_program(cases[i].command, 4, 0.5, NULL, out), cases[i].status);
+        CHECK_EQ_INT(run_program(cases[i].command, 4, i == 0 ? 2 : 20, NULL, out), cases[i].status);
         CHECK_CONTAINS(weft_error_message(), cases[i].row);
         CHECK_CONTAINS(weft_error_message(), cases[i].why);
         CHECK_CONTAINS(weft_error_message(), "program:");
         CHECK(weft__seconds() - began < 10);
         CHECK(!is_running(child));
     }
+}
+
+/* A second answer to a completion is not taken as that to one of the next batch. */
+static void late_answers_are_refused(void)
+{
+    double out[1];
+    CHECK_EQ_INT(run_program(PYTHON EACH "print((json.dumps({\"id\": r[\"id\"], \"reward\": 1}) + "
+                                         "\"\\n\") * 2, end=\"\")'",
+                             1, 20, NULL, out),
+                 WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "expected one answer to each completion, got another one");
 }
 
 static void cancelled_programs_end(void)
@@ -253,4 +275,4 @@ static void cancelled_programs_end(void)
 CHECK_MAIN("rewards", CHECK_CASE(parts_are_compared), CHECK_CASE(schemas_are_checked),
            CHECK_CASE(wrong_descriptions_are_refused), CHECK_CASE(programs_answer_in_any_order),
            CHECK_CASE(slow_programs_have_time), CHECK_CASE(failures_name_the_row),
-           CHECK_CASE(cancelled_programs_end))
+           CHECK_CASE(late_answers_are_refused), CHECK_CASE(cancelled_programs_end))

@@ -128,7 +128,9 @@ static weft_status read_batch(const weft__journal *j, int64_t batch, weft__text 
     weft_status status = WEFT_OK;
     for (size_t done = 0; status == WEFT_OK && done < size;) {
         const ssize_t n = pread(j->file, lines + done, size - done, start + (off_t)done);
-        if (n <= 0 && errno != EINTR)
+        if (n == 0)
+            status = weft_fail(WEFT_INVALID, "%s: became shorter while it was read", j->path);
+        else if (n < 0 && errno != EINTR)
             status = fail_file(j, "read");
         done += n > 0 ? (size_t)n : 0;
     }
