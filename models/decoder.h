@@ -76,6 +76,8 @@ typedef struct weft__decoder_config {
      */
     double routed_scaling_factor, router_epsilon;
     const char *router_bias;
+    bool wide_router; /* its logits are float32 in models of 16 bits, as are its parameters unless
+                       * the checkpoint has them in 16 bits */
     int64_t
         moe_latent_size; /* > 0: the width of the experts' inputs and results, between linears */
     /* Router and experts have biases and are named mlp.router and mlp.experts. In transformers'

@@ -93,7 +93,8 @@ weft_array *weft__experts_forward(weft_module *self, weft_array *x, weft_array *
     weft_array *y = gated(m, parts[0], parts[1]);
     y = weft__nn_stack_call(m->down_proj, y, NULL, ids); /* (T k, E) */
     y = weft_multiply(weft_reshape(y, WEFT_DIMS(T, k, E)), weft_expand_dims(weights, 2));
-    return weft_nn_leave(m, weft_sum(y, WEFT_DIMS(1), false)); /* (T, E) */
+    y = weft_sum(y, WEFT_DIMS(1), false); /* (T, E) */
+    return weft_nn_leave(m, weft_astype(y, weft_dtype_of(x)));
 }
 
 /* ---- the router ------------------------------------------------------------------------------ */
@@ -162,6 +163,7 @@ typedef struct moe {
     weft_module *fc1_latent_proj, *fc2_latent_proj; /* around the experts, or NULL */
     weft_array *bias;                               /* (experts), of choices only; or NULL */
     weft__routing routing;
+    bool wide; /* weft__decoder_config.wide_router */
 } moe;
 
 /* x (B, L, E) -> (B, L, E) */
@@ -169,7 +171,8 @@ static weft_array *moe_forward(weft_module *self, weft_array *x)
 {
     moe *m = (moe *)self;
     weft_array *ids, *weights, *rows = weft_flatten(x, 0, 1); /* (T, E) */
-    weft__route(weft_nn_call(m->gate, rows), m->bias, &m->routing, &ids, &weights);
+    weft_array *logits = weft_nn_call(m->gate, m->wide ? weft_astype(rows, WEFT_FLOAT32) : rows);
+    weft__route(logits, m->bias, &m->routing, &ids, &weights);
     if (m->fc1_latent_proj)
         rows = weft_nn_call(m->fc1_latent_proj, rows);
     weft_array *y = weft__experts_forward(m->switch_mlp, rows, ids, weights);
@@ -201,6 +204,11 @@ weft_module *weft__moe_new(const weft__decoder_config *c, const weft__layer *lay
     if (c->router_bias)
         weft_nn_add_slot(&m->module, c->router_bias, &m->bias,
                          weft_zeros(WEFT_DIMS(c->num_experts), WEFT_FLOAT32), WEFT_SLOT_STATISTIC);
+    m->wide = c->wide_router && !m->module.failed;
+    for (int i = 0; m->wide && i < m->gate->n_slots; i++)
+        m->gate->slots[i].wide = true;
+    for (int i = 0; m->wide && i < m->module.n_slots; i++)
+        m->module.slots[i].wide = true;
     return weft_nn_finish(m);
 }
 

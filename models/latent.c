@@ -10,6 +10,7 @@
 
 #include "models/block.h"
 #include "models/config.h"
+#include "nn/encoded.h"
 #include "nn/lora.h"
 #include "nn/module.h"
 
@@ -189,25 +190,59 @@ static weft_array *expanded(latent *m, const parts *p, const weft__step *s)
                     rest_of(both, nope), s);
 }
 
-/* x (B, L, H, K) times the matrix (H, K, N) of each head: (B, L, H, N). */
-static weft_array *by_head(weft_array *x, weft_array *matrices)
+/* The rows of each head in an array (H (nope + v), ...) that make its keys, (H, nope, ...), or its
+ * values, (H, v, ...). */
+static weft_array *rows_of(const latent *m, weft_array *a, bool values)
 {
-    const int64_t B = weft_dim(x, 0), L = weft_dim(x, 1), H = weft_dim(x, 2), K = weft_dim(x, 3);
-    x = weft_swapaxes(weft_reshape(x, WEFT_DIMS(B * L, H, K)), 0, 1);
-    x = weft_swapaxes(weft_matmul(x, matrices), 0, 1);
-    return weft_reshape(x, WEFT_DIMS(B, L, H, weft_dim(matrices, 2)));
+    const int64_t nope = m->sizes.qk_nope_head_dim, all = nope + m->sizes.v_head_dim;
+    a = weft_reshape(a, WEFT_DIMS(m->n_heads, all, -1));
+    return weft_slice_axis(a, 1, values ? nope : 0, values ? all : nope);
 }
 
-/* The same as `expanded`, up to rounding; `matrix` is that of kv_b_proj. */
-static weft_array *absorbed(latent *m, weft_array *matrix, const parts *p, const weft__step *s)
+/* x (H, T, nope) times the keys' rows: (H, T, R); or x (H, T, R) times the transpose of the values'
+ * rows: (H, T, v). */
+static weft_array *times_weight(const latent *m, weft_array *x, weft_array *weight, bool values)
 {
-    const int64_t nope = m->sizes.qk_nope_head_dim, R = m->sizes.kv_lora_rank;
-    matrix = weft_reshape(matrix, WEFT_DIMS(m->n_heads, nope + m->sizes.v_head_dim, R));
-    weft_array *for_keys = weft_slice_axis(matrix, 1, 0, nope); /* (H, nope, R) */
-    weft_array *for_values = weft_slice_axis(matrix, 1, nope, nope + m->sizes.v_head_dim);
-    weft_array *q = joined(by_head(p->q, for_keys), p->q_rotated); /* (B, L, H, R + rope) */
+    weft_array *codes[3] = {NULL, NULL, NULL};
+    if (!weft__nn_parts(weight, codes)) {
+        weight = weft_encoding_of(weight) ? weft_astype(weight, WEFT_FLOAT32) : weight;
+        weight = rows_of(m, weight, values);
+        return weft_matmul(x, values ? weft_swapaxes(weight, 1, 2) : weight);
+    }
+    const weft_quantize_options format = weft__nn_format(weft_encoding_of(weight));
+    for (int i = 0; i < 3 && codes[i]; i++)
+        codes[i] = rows_of(m, codes[i], values);
+    return weft_quantized_matmul(x, codes[0], codes[1], codes[2], values, &format);
+}
+
+/* Queries x (B, L, H, nope) as (B, L, H, R), by the keys' rows of kv_b_proj, or results (B, L, H,
+ * R) as (B, L, H, v), by the values' rows. */
+static weft_array *by_head(const latent *m, weft_array *x, const weft__lora_terms *t, bool values)
+{
+    const weft_dtype dtype = weft_dtype_of(x);
+    const int64_t B = weft_dim(x, 0), L = weft_dim(x, 1), H = m->n_heads;
+    weft_array *factor = t->factor ? weft_swapaxes(rows_of(m, t->factor, values), 1, 2) : NULL;
+    x = weft_swapaxes(weft_reshape(x, WEFT_DIMS(B * L, H, -1)), 0, 1); /* (H, B L, ...) */
+    if (factor && !values)
+        x = weft_multiply(x, factor);
+    weft_array *y = times_weight(m, x, t->weight, values);
+    for (int i = 0; i < t->n; i++) {
+        weft_array *left = rows_of(m, t->left[i], values), *right = t->right[i];
+        weft_array *low = weft_matmul(x, values ? weft_swapaxes(right, 0, 1) : left);
+        y = weft_add(y, weft_matmul(low, values ? weft_swapaxes(left, 1, 2) : right));
+    }
+    if (factor && values)
+        y = weft_multiply(y, factor);
+    return weft_astype(weft_reshape(weft_swapaxes(y, 0, 1), WEFT_DIMS(B, L, H, -1)), dtype);
+}
+
+/* The same as `expanded`, up to rounding; `terms` are those of kv_b_proj. */
+static weft_array *absorbed(latent *m, const weft__lora_terms *terms, const parts *p,
+                            const weft__step *s)
+{
+    weft_array *q = joined(by_head(m, p->q, terms, false), p->q_rotated); /* (B, L, H, R + rope) */
     weft_array *y = attended(m, q, p, p->view.keys, p->view.values, s);
-    return by_head(y, weft_swapaxes(for_values, 1, 2));
+    return by_head(m, y, terms, true);
 }
 
 /* Whether absorbing takes fewer operations for L queries over S tokens. */
@@ -230,10 +265,10 @@ static weft_array *latent_forward(weft_module *self, weft_array *x, const weft__
     parts p = {0};
     put_queries(m, x, s, &p);
     put_latents(m, x, s, cache, &p);
-    weft_array *matrix = NULL;
-    if (cache && absorbs(m, L, weft_dim(p.latents, 1)))
-        matrix = weft__lora_sum(m->kv_b_proj);
-    weft_array *y = matrix ? absorbed(m, matrix, &p, s) : expanded(m, &p, s);
+    weft__lora_terms terms;
+    const bool absorbing =
+        cache && absorbs(m, L, weft_dim(p.latents, 1)) && weft__lora_terms_of(m->kv_b_proj, &terms);
+    weft_array *y = absorbing ? absorbed(m, &terms, &p, s) : expanded(m, &p, s);
     y = weft_reshape(weft_astype(y, weft_dtype_of(x)), WEFT_DIMS(B, L, -1));
     return weft_nn_leave(m, weft_nn_call(m->o_proj, y));
 }

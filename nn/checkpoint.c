@@ -301,7 +301,8 @@ static weft_array *converted(const loader *l, const match *m, weft_array *source
     weft_array *value = source ? source : joined(l, m);
     if (m->quantized && !weft_encoding_of(value))
         value = weft__nn_quantized(value, l->quantize);
-    else if (l->options->dtype && weft_dtype_is_float(weft_dtype_of(value)))
+    else if (l->options->dtype && weft_dtype_is_float(weft_dtype_of(value)) &&
+             !weft__nn_stays_wide(m->slot, l->options->dtype))
         value = weft__nn_recast(value, l->options->dtype);
     weft_device *device = weft_device_of(*m->slot->address);
     return weft_to(value, l->options->device ? l->options->device : device);

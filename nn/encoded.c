@@ -70,6 +70,13 @@ bool weft__nn_format_of(const weft_safetensors_entry *const parts[3], const weft
             (weft__shape_equal(&parts[2]->shape, &expected) && parts[2]->dtype == parts[1]->dtype));
 }
 
+weft_quantize_options weft__nn_format(const weft_encoding *e)
+{
+    return (weft_quantize_options){.mode = (weft_quantize_mode)(e->kind - WEFT_ENCODING_AFFINE),
+                                   .group_size = e->block,
+                                   .bits = e->bits};
+}
+
 weft_array *weft__nn_recast(weft_array *a, weft_dtype dtype)
 {
     weft_array *parts[3];
@@ -77,10 +84,6 @@ weft_array *weft__nn_recast(weft_array *a, weft_dtype dtype)
         return a;
     if (dtype == WEFT_FLOAT64 || !weft__nn_parts(a, parts))
         return weft_astype(a, dtype);
-    const weft_encoding *e = weft_encoding_of(a);
-    const weft_quantize_options format = {.mode =
-                                              (weft_quantize_mode)(e->kind - WEFT_ENCODING_AFFINE),
-                                          .group_size = e->block,
-                                          .bits = e->bits};
+    const weft_quantize_options format = weft__nn_format(weft_encoding_of(a));
     return weft_join_encoded(parts[0], parts[1], parts[2], dtype, &format);
 }

@@ -27,6 +27,9 @@ bool weft__nn_is_quantized(const weft_nn_quantize_options *o, const weft_encodin
                            const char *path, weft_module *m);
 weft_array *weft__nn_quantized(weft_array *weight, const weft_encoding *encoding);
 
+/* The format of an encoding that has parts. */
+weft_quantize_options weft__nn_format(const weft_encoding *encoding);
+
 /* The array in another float dtype. An array with parts keeps its codes, unless the dtype is
  * float64, to which no kernel decodes. */
 weft_array *weft__nn_recast(weft_array *a, weft_dtype dtype);

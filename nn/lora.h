@@ -38,9 +38,17 @@ weft_array *weft__lora_factor(const weft_nn_lora_linear *m, weft_array *factor, 
 weft_array *weft__lora_delta(const weft_nn_lora_linear *m, weft_array *x);
 weft_array *weft__lora_matrix(const weft_nn_lora_linear *m);
 
-/* The matrix (out, in) by which a linear, with its adapter if it has one, multiplies: dense, and
- * not evaluated. NULL: the module is another one, adds a bias, drops out or rounds its inputs. */
-weft_array *weft__lora_sum(weft_module *linear);
+/* The matrix (out, in) by which a linear, with its adapter if it has one, multiplies:
+ * weight + left[0] right[0] + ..., whose rows are multiplied by the factors. */
+typedef struct weft__lora_terms {
+    weft_array *weight; /* may be encoded */
+    int n;
+    weft_array *left[2], *right[2]; /* (out, R), (R, in) */
+    weft_array *factor;             /* (out), DoRA's; NULL: 1 */
+} weft__lora_terms;
+
+/* False: the module is another one, adds a bias, drops out or rounds its inputs. */
+bool weft__lora_terms_of(weft_module *linear, weft__lora_terms *out);
 
 /* The weight of the adapter's base, which may belong to another module. */
 weft_array *weft__lora_weight(const weft_nn_lora_linear *m);

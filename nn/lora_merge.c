@@ -69,18 +69,24 @@ static weft_array *sum_of(weft_nn_lora_linear *m, weft_array *factor)
     return factor ? weft_multiply(W, factor) : W;
 }
 
-weft_array *weft__lora_sum(weft_module *linear)
+bool weft__lora_terms_of(weft_module *linear, weft__lora_terms *out)
 {
     weft_nn_lora_linear *m = (weft_nn_lora_linear *)linear;
     const bool adapted = linear->type == &weft_nn_lora_linear_type;
     const weft_nn_linear *base = (const weft_nn_linear *)(adapted ? m->base : linear);
     if (base->module.type != &weft_nn_linear_type || base->bias || linear->training)
-        return NULL;
+        return false;
+    *out = (weft__lora_terms){.weight = base->weight};
     if (!adapted || m->merged)
-        return weft_encoding_of(base->weight) ? weft_astype(base->weight, WEFT_FLOAT32)
-                                              : base->weight;
-    weft_array *factor = m->lora_magnitude_vector ? weft__dora_factor(m) : NULL; /* (out) */
-    return sum_of(m, factor ? weft_expand_dims(factor, 1) : NULL);
+        return true;
+    weft_array *const pairs[][2] = {{m->lora_B, weft__lora_A(m)}, {m->start_B, m->start_A}};
+    for (int i = 0; i < 2 && pairs[i][1]; i++) {
+        out->left[i] = weft_scale(pairs[i][0], i == 0 ? m->scale : -m->scale);
+        out->right[i] = pairs[i][1];
+        out->n++;
+    }
+    out->factor = m->lora_magnitude_vector ? weft__dora_factor(m) : NULL;
+    return true;
 }
 
 /* Computes the base weight W from a merged weight, the inverse of sum_of, in float32. */

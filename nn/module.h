@@ -27,6 +27,9 @@ void weft__nn_rename(weft_module *m, const char *path, const char *name);
 /* Whether visitors visit the slot and checkpoints contain it. */
 bool weft__nn_is_visited(const weft_slot *slot);
 
+/* Whether a cast to the dtype leaves the slot's array as it is (weft_slot.wide). */
+bool weft__nn_stays_wide(const weft_slot *slot, weft_dtype dtype);
+
 /* A visitor that converts float parameters to the dtype at `context`. */
 weft_status weft__nn_cast_item(void *context, const weft_nn_item *item);
 

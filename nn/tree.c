@@ -46,12 +46,18 @@ int64_t weft_nn_count(weft_module *m, bool trainable_only)
 
 /* ---- casting -------------------------------------------------------------------------------- */
 
+bool weft__nn_stays_wide(const weft_slot *slot, weft_dtype dtype)
+{
+    return slot->wide && weft_dtype_size(dtype) < weft_dtype_size(WEFT_FLOAT32);
+}
+
 /* One parameter at a time, so that the old and the new tree are never in memory together. */
 weft_status weft__nn_cast_item(void *context, const weft_nn_item *item)
 {
     const weft_dtype dtype = *(const weft_dtype *)context;
     weft_array **slot = item->slot->address;
-    if (!weft_dtype_is_float(weft_dtype_of(*slot)) || weft_dtype_of(*slot) == dtype)
+    if (!weft_dtype_is_float(weft_dtype_of(*slot)) || weft_dtype_of(*slot) == dtype ||
+        weft__nn_stays_wide(item->slot, dtype))
         return WEFT_OK;
     weft_scope_open_lean();
     weft_array *value = weft__nn_recast(*slot, dtype);

@@ -70,6 +70,7 @@ typedef struct weft_slot {
     weft_array **address; /* the field */
     weft_slot_kind kind;
     bool frozen;        /* not trained */
+    bool wide;          /* casts to 16 bits leave it as it is; initially false */
     weft_array **owner; /* WEFT_SLOT_TIED: the slot that it is */
 } weft_slot;
 

@@ -91,7 +91,8 @@ static const weft__family own = {
     .defaults = &(const glm_config){.decoder = {.theta = 10000,
                                                 .latent = {.used = true},
                                                 .router_bias = "gate.e_score_correction_bias",
-                                                .router_epsilon = 1e-20}}
+                                                .router_epsilon = 1e-20,
+                                                .wide_router = true}}
                      .decoder,
     .architecture = &architecture,
     .finish = finish,

@@ -93,7 +93,9 @@ static const weft__family latent = {
     WEFT__FIELDS(latent_fields),
     .size = sizeof(minicpm_config),
     .defaults =
-        &(const minicpm_config){.decoder = {.theta = 10000, .latent = {.used = true}}}.decoder,
+        &(const minicpm_config){
+            .decoder = {.theta = 10000, .renews = true, .latent = {.used = true}}}
+             .decoder,
     .finish = latent_finish,
 };
 

@@ -252,6 +252,7 @@ static const weft__family own = {
                                                      .ungated = true,
                                                      .router_bias = "gate.e_score_correction_bias",
                                                      .router_epsilon = 1e-20,
+                                                     .wide_router = true,
                                                      .full_attention_interval = INT64_MAX}}
                      .decoder,
     .architecture = &architecture,

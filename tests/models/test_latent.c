@@ -135,6 +135,7 @@ static void absorbed_is_expanded(void)
     for (int f = check_few() ? N_FAMILIES - 1 : 0; f < N_FAMILIES; f++) {
         for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
             weft_model *model = fixture_model(families[f]);
+            weft__lora_terms terms;
             if (model == NULL || (forms[i].quantized && f < 2)) {
                 weft_model_free(model);
                 continue;
@@ -145,7 +146,7 @@ static void absorbed_is_expanded(void)
                 adapt(model, forms[i].dora);
             if (forms[i].merged)
                 CHECK_OK(weft_nn_lora_merge(weft_model_module(model)));
-            CHECK(weft__lora_sum(kv_b_of(model)) != NULL);
+            CHECK(weft__lora_terms_of(kv_b_of(model), &terms));
             const double x = cached_apart(model, NULL);
             printf("  %s, %s: %.3g\n", families[f], forms[i].name, x);
             CHECK_CLOSE(x, 0, forms[i].quantized ? 3e-3 : 2e-5);
@@ -162,9 +163,10 @@ static void training_is_not_absorbed(void)
         return;
     adapt(model, false);
     weft_module *kv_b = kv_b_of(model);
-    CHECK(weft__lora_sum(kv_b) != NULL);
+    weft__lora_terms terms;
+    CHECK(weft__lora_terms_of(kv_b, &terms));
     weft_nn_train(weft_model_module(model), true);
-    CHECK(weft__lora_sum(kv_b) == NULL);
+    CHECK(!weft__lora_terms_of(kv_b, &terms));
     weft_model_free(model);
 }
 
@@ -336,6 +338,66 @@ static void an_unfinished_generation_is_saved(void)
     weft_model_free(model);
 }
 
+/* Each id of a list ends a text, whichever comes first. */
+static void generation_ends_at_each_stop_token(void)
+{
+    for (int f = 0; f < N_FAMILIES; f += 2) {
+        weft_model *model = fixture_model(families[f]);
+        const char *folder = check_temporary(families[f]);
+        int32_t ids[PROMPT], plain[MORE], id = 0;
+        char path[512];
+        weft_generator *g = NULL;
+        if (model == NULL || !CHECK_OK(weft_model_save(model, folder)))
+            return;
+        write_ids(ids, PROMPT, f);
+        generate(model, (weft_generate_options){0}, ids, PROMPT, plain);
+        weft_model_free(model);
+        snprintf(path, sizeof path, "%s/generation_config.json", folder);
+        FILE *file = fopen(path, "w");
+        if (!CHECK(file != NULL))
+            return;
+        fprintf(file, "{\"eos_token_id\":[%d,%d,1]}", plain[MORE - 1], plain[5]);
+        fclose(file);
+        int end = 0;
+        while (plain[end] != plain[MORE - 1] && plain[end] != plain[5])
+            end++;
+        if (CHECK_OK(weft_model_load(folder, NULL, &model)) &&
+            CHECK_OK(weft_generator_new(model, ids, PROMPT, NULL, &g))) {
+            for (int i = 0; i < end; i++) {
+                CHECK_OK(weft_generator_next(g, &id, NULL));
+                CHECK_EQ_INT(id, plain[i]);
+            }
+            CHECK_OK(weft_generator_next(g, &id, NULL));
+            CHECK_EQ_INT(id, -1);
+        }
+        weft_generator_free(g);
+        weft_model_free(model);
+    }
+}
+
+/* The published MiniCPM3 has longrope that never switches within max_position_embeddings: steps are
+ * compiled, and rows are computed together. */
+static void longrope_is_compiled(void)
+{
+    weft_model *model = fixture_model("minicpm3-plain");
+    int32_t ids[PROMPT], plain[MORE], out[MORE];
+    weft_generate_stats stats;
+    const weft_generate_options o = {.max_tokens = MORE, .ignore_eos = true};
+    if (model == NULL)
+        return;
+    CHECK_EQ_INT(weft_model_info_of(model)->renews_at, 38);
+    CHECK(weft_model_info_of(model)->takes_offset);
+    for (int n = 20; n <= 34; n += 14) { /* the second text grows beyond the switch */
+        write_ids(ids, n, 2);
+        generate(model, (weft_generate_options){.no_cache = true}, ids, n, plain);
+        generate(model, (weft_generate_options){0}, ids, n, out);
+        CHECK_BYTES(out, plain, sizeof plain);
+    }
+    CHECK_OK(weft_generate(model, NULL, ids, 20, &o, NULL, NULL, &stats));
+    CHECK(stats.compiles > 0);
+    weft_model_free(model);
+}
+
 /* ---- configuration ----------------------------------------------------------------------------
  */
 
@@ -373,4 +435,6 @@ static void wrong_sizes_are_refused(void)
 CHECK_MAIN("latent", CHECK_CASE(absorbed_is_expanded), CHECK_CASE(training_is_not_absorbed),
            CHECK_CASE(caches_hold_latents), CHECK_CASE(values_are_a_view_of_the_keys),
            CHECK_CASE(the_ways_of_computing_agree), CHECK_CASE(prompt_caches),
-           CHECK_CASE(an_unfinished_generation_is_saved), CHECK_CASE(wrong_sizes_are_refused))
+           CHECK_CASE(an_unfinished_generation_is_saved),
+           CHECK_CASE(generation_ends_at_each_stop_token), CHECK_CASE(longrope_is_compiled),
+           CHECK_CASE(wrong_sizes_are_refused))
