@@ -13,6 +13,15 @@ typedef struct weft__tensor_name {
                          * by itself: "mlp.experts.0.up_proj.weight"; NULL: as the path */
 } weft__tensor_name;
 
+/* The names of latent attention's parts (models/latent.c). */
+#define WEFT__LATENT_NAMES                                                                         \
+    {"attn_q_a", "self_attn.q_a_proj", NULL}, {"attn_q_a_norm", "self_attn.q_a_layernorm", NULL},  \
+        {"attn_q_b", "self_attn.q_b_proj", NULL},                                                  \
+        {"attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa", NULL},                                   \
+    {                                                                                              \
+        "attn_kv_a_norm", "self_attn.kv_a_layernorm", NULL                                         \
+    }
+
 struct weft__gguf_arch; /* models/gguf/arch.h */
 
 typedef struct weft__family {

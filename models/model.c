@@ -222,6 +222,8 @@ static weft_status load_file(weft_model *m, const weft_safetensors *file, const 
     weft_status status =
         gguf ? weft__gguf_weights(gguf, apart, options.dtype, blocks, &options.dtype, &w)
              : weft__weights_read(file, m->family, &w);
+    if (status == WEFT_OK)
+        status = weft__weights_join_parts(&w, m->config);
     weft_set_default_device(placement->host);
     options.where = gguf                               ? weft_gguf_path(gguf)
                     : weft_safetensors_count(file) > 0 ? weft_safetensors_at(file, 0)->path

@@ -2,6 +2,7 @@
 #ifndef WEFT_MODELS_SAVE_H
 #define WEFT_MODELS_SAVE_H
 
+#include "models/decoder.h"
 #include "models/weights.h"
 #include "weft/io.h"
 
@@ -21,13 +22,17 @@ bool weft__model_keeps_blocks(weft_model *model);
  * calls `put` for the tensors as which it is stored, in transformers' or MLX's layout. */
 typedef weft_status weft__alternating_put(void *context, const char *name, weft_array *a);
 bool weft__alternating_is(const char *path);
-/* Gates (part 0) or ups (part 1) of alternating rows (n, 2 F, ...): (n, F, ...); and the path of
- * theirs for that of both. False: not a path of both. */
+/* Gates (part 0) or ups (part 1) of alternating rows (n, 2 F, ...): (n, F, ...). */
 weft_array *weft__alternating_part(weft_array *a, int part);
-bool weft__alternating_name(const char *path, int part, char *out, size_t size);
 weft_status weft__alternating_write(const char *path, weft_array *a,
                                     const weft_named_arrays *parameters, bool mlx,
                                     weft__alternating_put *put, void *context);
+
+/* weights_parts.c: parameters that other files have as two tensors. The path of part 0 or 1, for
+ * the path of the whole (false: the parameter is one tensor), and the tensor of that part. */
+bool weft__part_name(const char *path, int part, char *out, size_t size);
+weft_array *weft__part_of(const weft__decoder_config *c, const char *path, weft_array *whole,
+                          int part);
 
 /* weft_nn_save of the model's tree. Tensors have their names in the checkpoint, experts are stored
  * as there unless they are quantized, and the checkpoint's unused tensors are copied. Without

@@ -41,6 +41,10 @@ bool weft__weights_shape(const void *weights, const char *path, weft_dims *out);
  * trees: (experts, out, in) under switch_mlp or experts.switch_glu. */
 weft_status weft__weights_stack_experts(weft__weights *w);
 
+/* weights_parts.c: joins the two tensors of a parameter, decoded, to the parameter of trees. The
+ * list must be sorted. */
+weft_status weft__weights_join_parts(weft__weights *w, const weft_config *config);
+
 /* weights_alternating.c, for experts of weft__decoder_config.alternating: changes a path of
  * transformers' checkpoints to the tree's, and returns the array in the tree's form. */
 weft_array *weft__alternating_read(char *path, size_t size, weft_array *a);

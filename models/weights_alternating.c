@@ -91,15 +91,6 @@ weft_array *weft__alternating_part(weft_array *a, int part)
     return weft_squeeze(weft_slice_axis(weft_reshape(a, shape), 2, part, part + 1), 2);
 }
 
-bool weft__alternating_name(const char *path, int part, char *out, size_t size)
-{
-    const char *at = projection_of(path);
-    if (at == NULL || !starts(at, both))
-        return false;
-    with_projection(path, at, part == 0 ? gates : ups, at + strlen(both), out, size);
-    return true;
-}
-
 /* Gates (n, F, ...) and ups, which alternate: (n, 2 F, ...). */
 static weft_array *joined(const char *path, const char *at, weft_array *a,
                           const weft_named_arrays *parameters)
@@ -122,7 +113,7 @@ weft_status weft__alternating_write(const char *path, weft_array *a,
     if (mlx && !is_both)
         return put(context, path, a);
     for (int i = 0; mlx && i < 2; i++) {
-        (void)weft__alternating_name(path, i, name, sizeof name); /* it is one */
+        (void)weft__part_name(path, i, name, sizeof name); /* it is one */
         const weft_status status = put(context, name, weft__alternating_part(a, i));
         if (status != WEFT_OK || i == 1)
             return status;

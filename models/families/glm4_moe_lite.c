@@ -5,7 +5,7 @@
 
 #include "models/block.h"
 #include "models/config.h"
-#include "models/family.h"
+#include "models/gguf/arch.h"
 
 typedef struct glm_config {
     weft__decoder_config decoder;
@@ -85,6 +85,72 @@ static weft_status finish(const weft_config *config, weft__decoder_config *c)
     return WEFT_OK;
 }
 
+/* ---- GGUF files ----------------------------------------------------------------------------- */
+
+static const weft__tensor_name names[] = {
+    WEFT__LATENT_NAMES,
+    {"attn_k_b", "self_attn.embed_q", NULL},
+    {"attn_v_b", "self_attn.unembed_out", NULL},
+    {"exp_probs_b.bias", "mlp.gate.e_score_correction_bias", NULL},
+    {"ffn_gate_shexp", "mlp.shared_experts.gate_proj", NULL},
+    {"ffn_up_shexp", "mlp.shared_experts.up_proj", NULL},
+    {"ffn_down_shexp", "mlp.shared_experts.down_proj", NULL},
+    {NULL, NULL, NULL},
+};
+
+enum { SIGMOID = 2 };
+
+/* Files of DeepSeek-V2, whose weights are shares of a softmax, have the same architecture, and
+ * those of DeepSeek-V3 a scaled rotation. */
+static weft_status read_rope(weft__gguf_reader *r)
+{
+    const int64_t gate = weft__gguf_integer(r, "expert_gating_func", SIGMOID);
+    if (gate != SIGMOID)
+        return weft_fail(WEFT_UNSUPPORTED, "%s: %s.expert_gating_func: expected %d, got %lld",
+                         weft_gguf_path(r->file), r->name, SIGMOID, (long long)gate);
+    if (weft__gguf_value(r, "rope.scaling.type"))
+        return weft_fail(WEFT_UNSUPPORTED, "%s: %s.rope.scaling.type: expected none",
+                         weft_gguf_path(r->file), r->name);
+    return weft__gguf_add_rotation(r);
+}
+
+static void read(weft__gguf_reader *r)
+{
+    const int64_t n = weft__gguf_integer(r, "block_count", 0),
+                  dense = weft__gguf_integer(r, "leading_dense_block_count", 0);
+    weft__gguf_copy(r, "n_routed_experts", "expert_count");
+    weft__gguf_copy(r, "n_shared_experts", "expert_shared_count");
+    weft__gguf_add_integer(r, "n_group", weft__gguf_integer(r, "expert_group_count", 1));
+    weft__gguf_add_integer(r, "topk_group", weft__gguf_integer(r, "expert_group_used_count", 1));
+    weft__gguf_add_number(&r->out, "routed_scaling_factor",
+                          weft__gguf_number(r, "expert_weights_scale", 1));
+    weft__text_format(&r->out, ",\"mlp_layer_types\":[");
+    for (int64_t i = 0; i < n && !r->out.failed; i++)
+        weft__text_format(&r->out, "%s\"%s\"", i ? "," : "", i < dense ? "dense" : "sparse");
+    weft__text_format(&r->out, "]");
+}
+
+static weft_status write_scaling(weft__gguf_facts *f, const weft_rope_options *o)
+{
+    return o->kind == WEFT_ROPE_DEFAULT && f->decoder.config->interleaved
+               ? WEFT_OK
+               : weft__gguf_refuse(f, "a scaled rotation, or one of halves");
+}
+
+static weft_status write(weft__gguf_facts *f)
+{
+    const weft__decoder_config *c = f->decoder.config;
+    weft__gguf_put_integer(f, "expert_gating_func", SIGMOID);
+    weft__gguf_put_integer(f, "expert_shared_count",
+                           weft_config_int(f->config, "n_shared_experts", 1));
+    weft__gguf_put_number(f, "expert_weights_scale", c->routed_scaling_factor);
+    weft__gguf_put_bool(f, "expert_weights_norm", c->norm_topk_prob);
+    weft__gguf_put_integer(f, "expert_group_count", c->n_group);
+    weft__gguf_put_integer(f, "expert_group_used_count", c->topk_group);
+    return c->attention_bias ? weft__gguf_refuse(f, "attention_bias true")
+                             : weft__gguf_put_dense_layers(f);
+}
+
 static const weft__family own = {
     WEFT__FIELDS(fields),
     .size = sizeof(glm_config),
@@ -96,6 +162,13 @@ static const weft__family own = {
                      .decoder,
     .architecture = &architecture,
     .finish = finish,
+    .names = names,
+    .gguf = &(const weft__gguf_arch){.name = "deepseek2",
+                                     .latents = WEFT__GGUF_ABSORBED,
+                                     .read_rope = read_rope,
+                                     .read = read,
+                                     .write_scaling = write_scaling,
+                                     .write = write},
 };
 
 WEFT__FAMILY(glm4_moe_lite, Glm4MoeLiteForCausalLM, .own = &own);

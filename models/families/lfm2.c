@@ -238,11 +238,9 @@ static weft_status sparse_write(weft__gguf_facts *f)
 {
     enum { SIGMOID = 2 };
     const weft__decoder_config *c = f->decoder.config;
-    int64_t dense = 0;
-    while (dense < f->n_layers && !f->decoder.layers[dense].sparse)
-        dense++;
-    weft__gguf_put_integer(f, "leading_dense_block_count", dense);
     weft__gguf_put_integer(f, "expert_gating_func", SIGMOID);
+    if (weft__gguf_put_dense_layers(f) != WEFT_OK)
+        return weft_error_status();
     if (!c->norm_topk_prob || c->routed_scaling_factor != 1 || !c->router_bias)
         return weft__gguf_refuse(
             f, "norm_topk_prob false, use_expert_bias false or a routed_scaling_factor");

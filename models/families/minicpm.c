@@ -89,6 +89,38 @@ static const weft__family own = {
 
 WEFT__FAMILY(minicpm, MiniCPMForCausalLM, .own = &own, .tied = true);
 
+/* ---- GGUF files of MiniCPM 3 ---------------------------------------------------------------- */
+
+static const weft__tensor_name latent_names[] = {
+    WEFT__LATENT_NAMES,
+    {"attn_kv_b", "self_attn.kv_b_proj", NULL},
+    {NULL, NULL, NULL},
+};
+
+/* Readers assume these values, and q_a_proj. */
+enum { EMB = 12, BASE = 256 };
+static const double depth = 1.4;
+
+static void latent_read(weft__gguf_reader *r)
+{
+    weft__gguf_add_integer(r, "scale_emb", EMB);
+    weft__gguf_add_number(&r->out, "scale_depth", depth);
+    weft__gguf_add_integer(r, "dim_model_base", BASE);
+}
+
+static weft_status latent_write(weft__gguf_facts *f)
+{
+    const weft__decoder_config *c = f->decoder.config;
+    const double residual = depth / sqrt((double)f->n_layers), E = (double)c->hidden_size;
+    if (c->embedding_scale != EMB || c->residual_scale != residual || c->hidden_scale != BASE / E)
+        return weft__gguf_refuse(
+            f, "a scale_emb, scale_depth or dim_model_base other than 12, 1.4 and 256");
+    if (c->latent.q_lora_rank == 0)
+        return weft__gguf_refuse(f, "q_lora_rank null");
+    return c->attention_bias ? weft__gguf_refuse(f, "attention_bias true")
+                             : weft__gguf_no_biases(f);
+}
+
 static const weft__family latent = {
     WEFT__FIELDS(latent_fields),
     .size = sizeof(minicpm_config),
@@ -97,6 +129,13 @@ static const weft__family latent = {
             .decoder = {.theta = 10000, .renews = true, .latent = {.used = true}}}
              .decoder,
     .finish = latent_finish,
+    .names = latent_names,
+    .gguf = &(const weft__gguf_arch){.name = "minicpm3",
+                                     .latents = WEFT__GGUF_HEADS,
+                                     .read_rope = weft__gguf_read_longrope,
+                                     .read = latent_read,
+                                     .write_scaling = weft__gguf_write_longrope,
+                                     .write = latent_write},
 };
 
 WEFT__FAMILY(minicpm3, MiniCPM3ForCausalLM, .own = &latent, .tied = true);

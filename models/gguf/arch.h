@@ -17,6 +17,13 @@ typedef enum weft__gguf_windows {
     WEFT__GGUF_ALWAYS      /* the same, also without windows */
 } weft__gguf_windows;
 
+/* How files describe latent attention (models/latent.c). */
+typedef enum weft__gguf_latents {
+    WEFT__GGUF_NO_LATENTS,
+    WEFT__GGUF_HEADS,   /* by the keys and values of each head */
+    WEFT__GGUF_ABSORBED /* as one head of latents, with the keys and values of heads beside it */
+} weft__gguf_latents;
+
 typedef struct weft__gguf_arch {
     const char *name;      /* general.architecture */
     const char *otherwise; /* the architecture as which files are read that no family claims */
@@ -27,6 +34,7 @@ typedef struct weft__gguf_arch {
     bool by_layer;      /* the sizes of heads and MLPs may differ between layers */
     bool two_rotations; /* layers with a window have a base of their own */
     weft__gguf_windows windows;
+    weft__gguf_latents latents;
     double norm_offset; /* offset that was added to the norms' gains */
     bool layer_norms;   /* the norms are LayerNorms, with the key of their epsilon */
     /* The scale of scores that readers assume: this or, if it is 0, by the size of a head; in
@@ -100,6 +108,9 @@ void weft__gguf_add_number(weft__text *out, const char *key, double x);
 void weft__gguf_copy(weft__gguf_reader *r, const char *key, const char *name);
 /* Appends a tensor's numbers as a list. */
 void weft__gguf_add_list(weft__gguf_reader *r, const char *key, const char *tensor);
+/* longrope.c: `read_rope` and `write_scaling` of architectures with longrope. */
+weft_status weft__gguf_read_longrope(weft__gguf_reader *r);
+weft_status weft__gguf_write_longrope(weft__gguf_facts *f, const weft_rope_options *o);
 /* Appends the base of the rotation and the share of a head that it covers. */
 weft_status weft__gguf_add_rotation(weft__gguf_reader *r);
 /* Appends the numbers of yarn's scaling to an object. */
@@ -146,6 +157,9 @@ weft_status weft__gguf_refuse(const weft__gguf_facts *facts, const char *what);
 /* For `write`: refuses biases of o_proj and of the MLP, which readers of most architectures lack.
  */
 weft_status weft__gguf_no_biases(weft__gguf_facts *facts);
+/* Writes how many of the first layers have no experts. WEFT_UNSUPPORTED: later ones have none
+ * either. */
+weft_status weft__gguf_put_dense_layers(weft__gguf_facts *facts);
 /* Adds divisors of frequencies. */
 void weft__gguf_put_divisors(weft__gguf_facts *facts, const char *name, weft_array *divisors);
 /* The usual scaling of the rotation, and its form for yarn. */
@@ -154,6 +168,7 @@ void weft__gguf_put_yarn(weft__gguf_facts *facts, const weft_rope_options *rope)
 
 /* Names without the prefix "general." or "tokenizer." belong to the architecture. */
 void weft__gguf_put_integer(weft__gguf_facts *facts, const char *name, int64_t x);
+void weft__gguf_put_bool(weft__gguf_facts *facts, const char *name, bool x);
 void weft__gguf_put_signed(weft__gguf_facts *facts, const char *name, int64_t x);
 void weft__gguf_put_number(weft__gguf_facts *facts, const char *name, double x);
 weft_status weft__gguf_put_ids(weft__gguf_facts *facts, const char *name, const int32_t *ids,

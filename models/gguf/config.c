@@ -168,22 +168,51 @@ void weft__gguf_copy(weft__gguf_reader *r, const char *key, const char *name)
 
 int64_t weft__gguf_head_dim(const weft__gguf_reader *r)
 {
+    if (r->arch->latents) /* the part that is rotated */
+        return weft__gguf_integer(r, "rope.dimension_count", 0);
     return weft__gguf_integer(r, "attention.key_length",
                               weft__gguf_integer(r, "embedding_length", 0) /
                                   weft__gguf_integer(r, "attention.head_count", 1));
 }
 
-static void put_attention(weft__gguf_reader *r)
+static void put_latents(weft__gguf_reader *r, int64_t heads)
 {
-    const int64_t heads = weft__gguf_integer(r, "attention.head_count", 1);
+    const int64_t rotated = weft__gguf_head_dim(r),
+                  E = weft__gguf_integer(r, "embedding_length", 0);
+    const int64_t key = weft__gguf_integer(r, "attention.key_length", 0),
+                  value = weft__gguf_integer(r, "attention.value_length", E / heads);
+    weft__gguf_add_integer(r, "num_key_value_heads", heads);
+    weft__gguf_add_integer(r, "qk_rope_head_dim", rotated);
+    weft__gguf_add_integer(r, "qk_nope_head_dim",
+                           weft__gguf_integer(r, "attention.key_length_mla", key) - rotated);
+    weft__gguf_add_integer(r, "v_head_dim",
+                           weft__gguf_integer(r, "attention.value_length_mla", value));
+    weft__gguf_copy(r, "kv_lora_rank", "attention.kv_lora_rank");
+    if (weft__gguf_integer(r, "attention.q_lora_rank", 0) > 0)
+        weft__gguf_copy(r, "q_lora_rank", "attention.q_lora_rank");
+    else
+        weft__text_format(&r->out, ",\"q_lora_rank\":null");
+}
+
+static void put_heads(weft__gguf_reader *r, int64_t heads)
+{
     int64_t head = weft__gguf_head_dim(r);
-    weft__gguf_copy(r, "num_attention_heads", "attention.head_count");
     if (r->arch->by_layer)
         head = weft__gguf_integer(r, "attention.key_length_swa", head);
     else
         weft__gguf_add_integer(r, "num_key_value_heads",
                                weft__gguf_integer(r, "attention.head_count_kv", heads));
     weft__gguf_add_integer(r, "head_dim", head);
+}
+
+static void put_attention(weft__gguf_reader *r)
+{
+    const int64_t heads = weft__gguf_integer(r, "attention.head_count", 1);
+    weft__gguf_copy(r, "num_attention_heads", "attention.head_count");
+    if (r->arch->latents)
+        put_latents(r, heads);
+    else
+        put_heads(r, heads);
     weft__gguf_copy(r, r->arch->layer_norms ? "layer_norm_eps" : "rms_norm_eps",
                     weft__gguf_epsilon(r->arch));
     weft__gguf_add_bool(r, "attention_bias", weft__gguf_has(r, "blk.0.attn_q.bias"));
@@ -345,7 +374,7 @@ static void put_experts(weft__gguf_reader *r)
     weft__gguf_copy(r, "num_local_experts", "expert_count");
     weft__gguf_copy(r, "num_experts_per_tok", "expert_used_count");
     weft__gguf_copy(r, "moe_intermediate_size", "expert_feed_forward_length");
-    weft__text_format(&r->out, ",\"norm_topk_prob\":true");
+    weft__gguf_add_bool(r, "norm_topk_prob", weft__gguf_integer(r, "expert_weights_norm", 1) != 0);
 }
 
 static bool is_text(const weft_gguf_string *s, const char *text)

@@ -118,11 +118,15 @@ static weft_status heads_of(const weft__gguf_reader *r, const char *name, int64_
     return WEFT_OK;
 }
 
-/* The dtype of the first matrix, or `blocks` if it is in blocks. */
+/* The dtype of the first matrix of attention's results, or `blocks` if it is in blocks. */
 static weft_dtype native(const weft_gguf *file, weft_dtype blocks)
 {
-    const weft_gguf_entry *e = weft_gguf_at(file, weft_gguf_find(file, "blk.0.attn_q.weight"));
-    return e && e->encoding == NULL && weft_dtype_is_float(e->dtype) ? e->dtype : blocks;
+    for (int i = 0; i < weft_gguf_count(file); i++) {
+        const weft_gguf_entry *e = weft_gguf_at(file, i);
+        if (weft__ends_with(e->name, ".attn_output.weight"))
+            return e->encoding == NULL && weft_dtype_is_float(e->dtype) ? e->dtype : blocks;
+    }
+    return blocks;
 }
 
 weft_status weft__gguf_weights(const weft_gguf *file, bool apart, weft_dtype dtype,

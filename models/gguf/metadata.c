@@ -30,6 +30,13 @@ void weft__gguf_put_integer(weft__gguf_facts *f, const char *name, int64_t x)
     put(f, name, WEFT_GGUF_UINT32)->data = at;
 }
 
+void weft__gguf_put_bool(weft__gguf_facts *f, const char *name, bool x)
+{
+    bool *at = (bool *)&f->values.integers[f->values.n];
+    *at = x;
+    put(f, name, WEFT_GGUF_BOOL)->data = at;
+}
+
 void weft__gguf_put_signed(weft__gguf_facts *f, const char *name, int64_t x)
 {
     weft__gguf_put_integer(f, name, x);
@@ -131,9 +138,10 @@ static double query_factor(const weft__gguf_facts *f)
     const double size = f->n_layers == f->arch->wide_layers
                             ? (double)c->hidden_size / (double)f->heads
                             : (double)f->head_dim;
-    const double factor = c->attention_scale == 0 || f->arch->own_scale ? 1
-                          : f->arch->scale != 0 ? c->attention_scale / f->arch->scale
-                                                : c->attention_scale * sqrt(size);
+    const bool own = f->arch->own_scale || f->arch->latents;
+    const double factor = c->attention_scale == 0 || own ? 1
+                          : f->arch->scale != 0          ? c->attention_scale / f->arch->scale
+                                                         : c->attention_scale * sqrt(size);
     return fabs(factor - 1) < 1e-12 ? 1 : factor;
 }
 
@@ -288,7 +296,46 @@ static void put_experts(weft__gguf_facts *f)
     weft__gguf_put_integer(f, "expert_feed_forward_length", c->moe_intermediate_size);
 }
 
+weft_status weft__gguf_put_dense_layers(weft__gguf_facts *f)
+{
+    int64_t dense = 0;
+    while (dense < f->n_layers && !f->decoder.layers[dense].sparse)
+        dense++;
+    for (int64_t i = dense; i < f->n_layers; i++) {
+        if (!f->decoder.layers[i].sparse)
+            return weft__gguf_refuse(f, "a layer without experts after one with experts");
+    }
+    weft__gguf_put_integer(f, "leading_dense_block_count", dense);
+    return WEFT_OK;
+}
+
 /* ---- all metadata ---------------------------------------------------------------------------- */
+
+static weft_status put_latents(weft__gguf_facts *f)
+{
+    const weft__latent_config *l = &f->decoder.config->latent;
+    const bool absorbed = f->arch->latents == WEFT__GGUF_ABSORBED;
+    const int64_t R = l->kv_lora_rank, rotated = l->qk_rope_head_dim,
+                  key = l->qk_nope_head_dim + rotated;
+    if (l->q_lora_rank > 0)
+        weft__gguf_put_integer(f, "attention.q_lora_rank", l->q_lora_rank);
+    weft__gguf_put_integer(f, "attention.kv_lora_rank", R);
+    weft__gguf_put_integer(f, "attention.head_count_kv", absorbed ? 1 : f->heads);
+    weft__gguf_put_integer(f, "attention.key_length", absorbed ? R + rotated : key);
+    weft__gguf_put_integer(f, "attention.value_length", absorbed ? R : l->v_head_dim);
+    if (absorbed) {
+        weft__gguf_put_integer(f, "attention.key_length_mla", key);
+        weft__gguf_put_integer(f, "attention.value_length_mla", l->v_head_dim);
+    }
+    return WEFT_OK;
+}
+
+static weft_status put_heads(weft__gguf_facts *f)
+{
+    weft__gguf_put_integer(f, "attention.key_length", f->head_dim);
+    weft__gguf_put_integer(f, "attention.value_length", f->head_dim);
+    return put_by_layer(f, "attention.head_count_kv", kv_heads_of);
+}
 
 static weft_status put_sizes(weft__gguf_facts *f)
 {
@@ -301,9 +348,7 @@ static weft_status put_sizes(weft__gguf_facts *f)
     weft_status status = put_by_layer(f, "feed_forward_length", width_of);
     weft__gguf_put_integer(f, "attention.head_count", f->heads);
     if (status == WEFT_OK)
-        status = put_by_layer(f, "attention.head_count_kv", kv_heads_of);
-    weft__gguf_put_integer(f, "attention.key_length", f->head_dim);
-    weft__gguf_put_integer(f, "attention.value_length", f->head_dim);
+        status = f->arch->latents ? put_latents(f) : put_heads(f);
     weft__gguf_put_number(f, weft__gguf_epsilon(f->arch),
                           f->arch->layer_norms ? f->decoder.config->layer_norm_eps
                                                : f->decoder.config->rms_norm_eps);

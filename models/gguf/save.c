@@ -22,7 +22,7 @@
 typedef struct source {
     char *path;
     weft_array **slot;
-    int part; /* 1: the gates, 2: the ups of alternating rows; 0: all */
+    int part; /* 1 or 2: the first or the second of its two tensors; 0: it is one tensor */
 } source;
 
 typedef struct saver {
@@ -167,11 +167,11 @@ static weft_array *stored(const saver *s, const char *path, const char *name, we
 }
 
 /* The tensor of the source file, or the blocks of a parameter, which are stored unchanged; NULL:
- * neither. */
-static weft_array *unchanged(const saver *s, const char *path, const char *name, weft_array *own)
+ * neither. `own` is the parameter or a part of it. */
+static weft_array *unchanged(const saver *s, const source *from, const char *name, weft_array *own)
 {
     size_t n;
-    if (!s->from.keep || s->facts.type || weft__rule_find(s->facts.overrides, path, &n))
+    if (!s->from.keep || s->facts.type || weft__rule_find(s->facts.overrides, from->path, &n))
         return NULL;
     const int at = s->from.file ? weft_gguf_find(s->from.file, name) : -1;
     const weft_gguf_entry *e = at < 0 ? NULL : weft_gguf_at(s->from.file, at);
@@ -181,10 +181,19 @@ static weft_array *unchanged(const saver *s, const char *path, const char *name,
     const bool blocks =
         weft_encoding_of(own) && !weft_encoding_has_parts(weft_encoding_of(own)->kind);
     const weft__gguf_facts *f = &s->facts;
-    return blocks && weft__gguf_moved_heads(f->arch, path, f->heads, f->kv_heads) == 0 &&
-                   !weft__gguf_makes_queries(&s->facts, path)
+    return blocks && weft__gguf_moved_heads(f->arch, from->path, f->heads, f->kv_heads) == 0 &&
+                   !weft__gguf_makes_queries(&s->facts, from->path)
                ? own
                : NULL;
+}
+
+/* The part of a parameter that is stored as a tensor. */
+static weft_array *part_of(const saver *s, const source *from, weft_array *a)
+{
+    if (from->part == 0)
+        return a;
+    a = weft_encoding_of(a) ? weft_astype(a, WEFT_FLOAT32) : a;
+    return weft__part_of(s->facts.decoder.config, from->path, a, from->part - 1);
 }
 
 /* The tensor to store for a parameter. */
@@ -192,15 +201,8 @@ static weft_array *tensor_of(const saver *s, const source *from, const char *nam
 {
     weft_array *own = *from->slot;
     weft_array *other = s->from.weight ? s->from.weight(s->from.context, from->path) : NULL;
-    weft_array *same = other || from->part ? NULL : unchanged(s, from->path, name, own);
-    if (same)
-        return same;
-    other = other ? other : own;
-    if (from->part && weft_encoding_of(other))
-        other = weft_astype(other, WEFT_FLOAT32);
-    if (from->part)
-        other = weft__alternating_part(other, from->part - 1);
-    return stored(s, from->path, name, other, own);
+    weft_array *same = other ? NULL : unchanged(s, from, name, part_of(s, from, own));
+    return same ? same : stored(s, from->path, name, part_of(s, from, other ? other : own), own);
 }
 
 /* Adds the tensor of a parameter, which has the name of the one at `path`. */
@@ -219,16 +221,18 @@ static weft_status add_named(saver *s, const char *path, const source *from)
     return add(s, name, from, a);
 }
 
+/* A parameter for which the format has no name may be two tensors there. */
 static weft_status add_parameter(void *context, const weft_nn_item *item)
 {
     saver *s = context;
     source from = {(char *)item->path, item->slot->address, 0};
     char path[WEFT_NN_PATH];
     weft_status status = WEFT_OK;
-    if (!weft__alternating_name(item->path, 0, path, sizeof path))
+    if (weft__name_to_gguf(s->facts.family, item->path, path, sizeof path) ||
+        !weft__part_name(item->path, 0, path, sizeof path))
         return add_named(s, item->path, &from);
     for (from.part = 1; from.part <= 2 && status == WEFT_OK; from.part++) {
-        (void)weft__alternating_name(item->path, from.part - 1, path, sizeof path); /* it is one */
+        (void)weft__part_name(item->path, from.part - 1, path, sizeof path); /* it has parts */
         status = add_named(s, path, &from);
     }
     return status;

@@ -76,6 +76,7 @@ static const char *const families[] = {
     "glm4-moe-lite-groups",
     "minicpm3",
     "minicpm3-plain",
+    "minicpm3-published",
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 

@@ -48,6 +48,8 @@ static const char *const families[] = {
     "gpt-oss-mxfp4",
     "lfm2",
     "lfm2-moe",
+    "glm4-moe-lite",
+    "minicpm3-published",
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 

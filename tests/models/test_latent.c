@@ -398,6 +398,120 @@ static void longrope_is_compiled(void)
     weft_model_free(model);
 }
 
+/* ---- files of mlx-lm ---------------------------------------------------------------------------
+ */
+
+static const char small[] =
+    "{\"model_type\":\"glm4_moe_lite\",\"vocab_size\":40,\"hidden_size\":64,"
+    "\"intermediate_size\":32,\"moe_intermediate_size\":32,\"num_hidden_layers\":2,"
+    "\"num_attention_heads\":2,\"num_key_value_heads\":2,\"q_lora_rank\":null,"
+    "\"kv_lora_rank\":64,\"qk_nope_head_dim\":32,\"qk_rope_head_dim\":8,\"v_head_dim\":16,"
+    "\"n_routed_experts\":4,\"num_experts_per_tok\":2}";
+
+typedef struct writing {
+    int n;
+    char names[64][WEFT_NN_PATH];
+    const char *listed[64];
+    weft_array *arrays[64];
+    bool quantized;
+} writing;
+
+static void write_one(writing *w, const char *path, const char *part, weft_array *a)
+{
+    const int n = w->n++;
+    const char *at = strstr(path, "kv_b_proj.weight");
+    snprintf(w->names[n], WEFT_NN_PATH, "%.*s%s", at ? (int)(at - path) : (int)strlen(path), path,
+             part);
+    w->listed[n] = w->names[n];
+    w->arrays[n] = weft_copy(a);
+}
+
+/* The matrices of each head (H, rows, K), as mlx-lm stores them. */
+static void write_heads(writing *w, const char *path, const char *name, weft_array *a)
+{
+    static const char *const kinds[] = {"weight", "scales", "biases"};
+    const weft_quantize_options format = {.bits = 4, .group_size = 32};
+    weft_array *parts[3] = {a};
+    char part[64];
+    if (w->quantized)
+        weft_quantize(a, &format, parts);
+    for (int i = 0; i < 3 && parts[i]; i++) {
+        snprintf(part, sizeof part, "%s.%s", name, kinds[i]);
+        write_one(w, path, part, parts[i]);
+    }
+}
+
+/* kv_b_proj becomes matrices of keys and values; where these are quantized, it gets their values.
+ */
+static weft_status write_item(void *context, const weft_nn_item *item)
+{
+    writing *w = context;
+    weft_array *a = *item->slot->address;
+    if (strstr(item->path, "kv_b_proj") == NULL) {
+        write_one(w, item->path, "", a);
+        return WEFT_OK;
+    }
+    const weft_quantize_options format = {.bits = 4, .group_size = 32};
+    weft_array *heads = weft_reshape(a, WEFT_DIMS(2, 48, 64)), *parts[3];
+    weft_array *keys = weft_swapaxes(weft_slice_axis(heads, 1, 0, 32), 1, 2),
+               *values = weft_slice_axis(heads, 1, 32, 48);
+    write_heads(w, item->path, "embed_q", keys);
+    write_heads(w, item->path, "unembed_out", values);
+    if (!w->quantized)
+        return WEFT_OK;
+    weft_quantize(keys, &format, parts);
+    keys = weft_dequantize(parts[0], parts[1], parts[2], WEFT_FLOAT32, &format);
+    weft_quantize(values, &format, parts);
+    values = weft_dequantize(parts[0], parts[1], parts[2], WEFT_FLOAT32, &format);
+    weft_array *both[] = {weft_swapaxes(keys, 1, 2), values};
+    return weft_set(item->slot->address,
+                    weft_reshape(weft_concatenate(both, 2, 1), WEFT_DIMS(96, 64)));
+}
+
+/* embed_q (H, R, nope) and unembed_out (H, v, R), dense and quantized, become kv_b_proj, which is
+ * saved under the name of transformers. */
+static void heads_of_mlx_are_read(void)
+{
+    for (int quantized = 0; quantized < 2; quantized++) {
+        static writing w;
+        const char *folder = check_temporary(quantized ? "codes" : "dense"),
+                   *again = check_temporary(quantized ? "codes-again" : "dense-again");
+        char path[512];
+        int32_t ids[TOKENS];
+        weft_config *config = NULL;
+        weft_model *model = NULL, *read = NULL;
+        write_ids(ids, TOKENS, 3);
+        for (int i = 0; i < TOKENS; i++)
+            ids[i] %= 40;
+        CHECK_OK(weft_config_parse(small, "config.json", &config));
+        if (config == NULL || !CHECK_OK(weft_model_new(config, &model)) ||
+            !CHECK_OK(weft_model_save(model, folder)))
+            return;
+        weft_scope_open();
+        w = (writing){.quantized = quantized};
+        CHECK_OK(weft_nn_visit(weft_model_module(model), write_item, &w));
+        snprintf(path, sizeof path, "%s/model.safetensors", folder);
+        CHECK_OK(weft_safetensors_save(path, w.listed, w.arrays, w.n, NULL, 0));
+        weft_array *tokens = weft_from_data(ids, WEFT_INT32, WEFT_DIMS(1, TOKENS));
+        weft_array *expected = weft_model_forward(model, tokens, NULL);
+        for (int turn = 0; turn < 2; turn++) {
+            if (CHECK_OK(weft_model_load(turn == 0 ? folder : again, NULL, &read))) {
+                CHECK_CLOSE(apart(weft_model_forward(read, tokens, NULL), expected), 0, 1e-6);
+                CHECK_OK(weft_model_save(read, again));
+            }
+            weft_model_free(read);
+        }
+        weft_safetensors *file = NULL;
+        snprintf(path, sizeof path, "%s/model.safetensors", again);
+        if (CHECK_OK(weft_safetensors_open(path, &file)))
+            CHECK(weft_safetensors_find(file, "model.layers.0.self_attn.kv_b_proj.weight") >= 0);
+        weft_safetensors_close(file);
+        weft_scope_close(NULL);
+        weft_model_free(model);
+        weft_config_free(config);
+    }
+}
+
 /* ---- configuration ----------------------------------------------------------------------------
  */
 
@@ -437,4 +551,4 @@ CHECK_MAIN("latent", CHECK_CASE(absorbed_is_expanded), CHECK_CASE(training_is_no
            CHECK_CASE(the_ways_of_computing_agree), CHECK_CASE(prompt_caches),
            CHECK_CASE(an_unfinished_generation_is_saved),
            CHECK_CASE(generation_ends_at_each_stop_token), CHECK_CASE(longrope_is_compiled),
-           CHECK_CASE(wrong_sizes_are_refused))
+           CHECK_CASE(heads_of_mlx_are_read), CHECK_CASE(wrong_sizes_are_refused))

@@ -468,7 +468,9 @@ def latent():
     plain = dict(scale_emb=1, scale_depth=None, dim_model_base=None, q_lora_rank=None, mlp_bias=True,
                  attention_bias=True, v_head_dim=None, max_position_embeddings=152,
                  rope_parameters=rope)
-    for seed, (name, changes) in enumerate([("minicpm3", {}), ("minicpm3-plain", plain)]):
+    published = dict(scale_emb=12, dim_model_base=256, v_head_dim=None, rope_parameters=rope)
+    for seed, (name, changes) in enumerate([("minicpm3", {}), ("minicpm3-plain", plain),
+                                            ("minicpm3-published", published)]):
         model = build(MiniCPM3Config, 370 + seed, **without_head_dim(more | changes))
         config = keys("minicpm3") | more | changes
         config.pop("head_dim")
