@@ -96,9 +96,29 @@ static void names_come_from_all_schemas_that_hold(void)
         {"{\"properties\":{" A "},\"if\":{\"properties\":{\"a\":{\"const\":1}}},\"then\":{"
          "\"properties\":{" B "}}}",
          "{\"a\":2,", 0},
-        /* Only an undeclared property distinguishes these branches. */
-        {"{\"type\":\"object\",\"oneOf\":[{\"properties\":{" A "}},{\"properties\":{" B "}}]}",
-         "{\"a\":1,\"b\":\"x\"}", 2},
+        /* A required property of the other branch is never there, whatever its values are. */
+        {"{\"oneOf\":[{\"type\":\"object\",\"properties\":{" A "},\"required\":[\"a\"]},"
+         "{\"type\":\"object\",\"properties\":{\"b\":{\"minimum\":3}," A
+         "},\"required\":[\"b\"]}]}",
+         "{\"b\":4,\"a\":", 0},
+        {"{\"oneOf\":[{\"type\":\"object\",\"properties\":{" A "},\"required\":[\"a\"]},"
+         "{\"type\":\"object\",\"properties\":{\"b\":{\"minimum\":3}," A
+         "},\"required\":[\"b\"]}]}",
+         "{\"b\":4}", 2},
+        /* Only the requirement of the schema around the branches makes their constants differ. */
+        {"{\"type\":\"object\",\"required\":[\"k\"],\"oneOf\":[{\"properties\":{\"k\":{\"const\":1}"
+         ","
+         "\"x\":{\"minimum\":3}}},{\"properties\":{\"k\":{\"const\":2},\"y\":{\"maximum\":3}}}]}",
+         "{\"k\":2,\"y\":3}", 2},
+        /* A constant that may be absent tells the branches apart where it is there. */
+        {"{\"oneOf\":[{\"type\":\"object\",\"properties\":{\"k\":{\"const\":1},\"x\":{\"minimum\":"
+         "3}}},"
+         "{\"type\":\"object\",\"properties\":{\"k\":{\"const\":2},\"y\":{\"maximum\":3}}}]}",
+         "{\"k\":1,\"x\":3}", 2},
+        {"{\"oneOf\":[{\"type\":\"object\",\"properties\":{\"k\":{\"const\":1},\"x\":{\"minimum\":"
+         "3}}},"
+         "{\"type\":\"object\",\"properties\":{\"k\":{\"const\":2},\"y\":{\"maximum\":3}}}]}",
+         "{}", 0},
     };
     check_texts(cases, sizeof cases / sizeof *cases);
 }

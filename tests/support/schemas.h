@@ -23,7 +23,7 @@ static const char *const schemas[] = {
     "{\"type\":\"object\",\"properties\":{\"kind\":{\"const\":\"box\"},\"w\":{\"type\":\"integer\"}"
     "},\"required\":[\"kind\",\"w\"]}]}",
     "{\"oneOf\":[{\"type\":\"integer\"},{\"type\":\"number\"},{\"type\":\"string\"},"
-    "{\"maxLength\":3,\"type\":\"string\"}]}",
+    "{\"pattern\":\"^.{0,3}$\",\"type\":\"string\"}]}",
     "{\"$defs\":{\"tree\":{\"type\":\"object\",\"properties\":{\"left\":{\"$ref\":\"#/$defs/tree\"}"
     ",\"right\":{\"$ref\":\"#/$defs/tree\"},\"value\":{\"type\":\"integer\"}},\"required\":"
     "[\"value\"],\"additionalProperties\":false}},\"$ref\":\"#/$defs/tree\"}",

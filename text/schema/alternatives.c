@@ -6,8 +6,7 @@
 #include "core/failure.h"
 #include "core/list.h"
 #include "text/schema/expand.h"
-#include "text/schema/format.h"
-#include "weft/memory.h"
+#include "text/schema/keywords.h"
 
 typedef struct collector {
     weft__schema *schema;
@@ -59,14 +58,9 @@ static size_t list_length(const collector *c, const char *keyword)
 /* The signed schema of an element of a list. */
 static int element(collector *c, const char *keyword, size_t index, bool negated)
 {
-    const weft__json at = *here(c);
-    weft__json list, item;
-    if (!c->status)
-        c->status = weft__json_get(&at, keyword, &list);
-    if (!c->status)
-        c->status = weft__json_at(&list, index, &item);
-    const int number = c->status ? -1 : weft__schema_number(c->schema, &item, &c->status);
-    return c->status ? -1 : 2 * number + negated;
+    return c->status
+               ? -1
+               : weft__schema_in(c->schema, c->number, keyword, NULL, index, negated, &c->status);
 }
 
 static int at_keyword(collector *c, const char *keyword, bool negated)
@@ -76,21 +70,19 @@ static int at_keyword(collector *c, const char *keyword, bool negated)
 
 /* ---- matching schemas ------------------------------------------------------------------------ */
 
-static void collect_any(collector *c)
+static void collect_list(collector *c, const char *keyword, bool negated)
 {
-    for (size_t i = 0; i < list_length(c, "anyOf"); i++)
-        add_schemas(c, element(c, "anyOf", i, false), -1);
-}
-
-static void collect_one(collector *c)
-{
-    for (size_t i = 0; i < list_length(c, "oneOf"); i++)
-        add(c, (alternative){.list = "oneOf", .only = (int)i});
+    for (size_t i = 0; i < list_length(c, keyword); i++)
+        add_schemas(c, element(c, keyword, i, negated), -1);
 }
 
 /* Either `if` and `then` match, or not `if` and `else`; absent ones are `true`. */
 static void collect_if(collector *c)
 {
+    if (!member(c, "then") && !member(c, "else")) {
+        add(c, (alternative){0}); /* anything */
+        return;
+    }
     add_schemas(c, at_keyword(c, "if", false), at_keyword(c, "then", false));
     add_schemas(c, at_keyword(c, "if", true), at_keyword(c, "else", false));
 }
@@ -136,79 +128,85 @@ static void collect_contains(collector *c)
         add_elements(c, (int)n, true);
 }
 
-static void collect_not_contains(collector *c)
+/* ---- dependencies ---------------------------------------------------------------------------- */
+
+/* An object with the property `name` has those of a list, or matches a schema. */
+static void collect_dependent(collector *c, const char *keyword, const char *name)
 {
-    int64_t least, most;
-    if (!member(c, "contains"))
-        return;
-    read_contains(c, &least, &most);
-    for (int64_t n = 0; n < least; n++)
-        add_elements(c, (int)n, true);
-    if (most >= 0)
-        add_elements(c, (int)most + 1, false);
+    const weft__json at = *here(c);
+    weft__json map, member;
+    alternative with = {
+        .atom = {.kind = ATOM_PRESENT, .schema = c->number, .name = name, .block = -1}};
+    add_atom(c, ATOM_NO_OBJECT, -1, NULL);
+    add_atom(c, ATOM_ABSENT, -1, name);
+    if (!c->status)
+        c->status = weft__json_get(&at, keyword, &map);
+    if (!c->status)
+        c->status = weft__json_get(&map, name, &member);
+    if (!c->status && json_object_is_type(member.value, json_type_array))
+        with.names = member.value;
+    else if (!c->status)
+        with.signed_schemas[with.n++] = 2 * weft__schema_number(c->schema, &member, &c->status);
+    add(c, with);
 }
 
 /* ---- violated schemas ------------------------------------------------------------------------ */
 
-/* Whether every value matches a schema, or every property a map of schemas. */
-static bool is_trivial(json_object *value)
-{
-    return json_object_is_type(value, json_type_object)
-               ? json_object_object_length(value) == 0
-               : json_object_is_type(value, json_type_boolean) && json_object_get_boolean(value);
-}
+#define VIOLATED " is not supported where it may be violated (not, oneOf, if, maxContains)"
 
-/* Refuses keywords whose violation no choice expresses. Unless objects are open, some are left out
- * instead. */
+/* Refuses keywords whose violation no choice expresses. */
 static void refuse(collector *c)
 {
-    static const struct {
-        const char *keyword;
-        bool left_out;
-    } refused[] = {{"additionalProperties", false},
-                   {"multipleOf", false},
-                   {"patternProperties", false},
-                   {"propertyNames", true},
-                   {"uniqueItems", true}};
-    for (size_t i = 0; i < sizeof refused / sizeof *refused && !c->status; i++) {
-        const char *keyword = refused[i].keyword;
-        json_object *value = member(c, keyword);
-        const bool satisfied = strcmp(keyword, "uniqueItems") == 0 ? !json_object_get_boolean(value)
-                                                                   : !value || is_trivial(value);
-        if (!satisfied && (c->schema->open || !refused[i].left_out))
-            c->status = weft__json_fail(here(c), WEFT_UNSUPPORTED,
-                                        "%s is not supported where it may be violated (not, oneOf, "
-                                        "if, maxContains)",
-                                        keyword);
-    }
-    if (!c->status && json_object_is_type(member(c, "items"), json_type_object) &&
-        list_length(c, "prefixItems") > 0 && !is_trivial(member(c, "items")))
-        c->status = weft__json_fail(here(c), WEFT_UNSUPPORTED,
-                                    "items after prefixItems is not supported where it may be "
-                                    "violated (not, oneOf, if, maxContains)");
+    static const char *const followed[] = {"type",       "enum",     "const", "pattern",
+                                           "properties", "required", "allOf", "anyOf",
+                                           "not",        "$ref",     NULL};
+    const char *keyword = weft__keyword_besides(here(c)->value, followed);
+    if (keyword && !c->status)
+        c->status = weft__json_fail(here(c), WEFT_UNSUPPORTED, "%s" VIOLATED, keyword);
 }
 
-/* Violations that are atoms. */
-static void collect_atoms(collector *c)
+static bool is_container(json_object *value)
 {
-    json_object *properties = member(c, "properties"), *constant = NULL;
-    const char *format = weft__json_plain(member(c, "format"));
+    return json_object_is_type(value, json_type_array) ||
+           json_object_is_type(value, json_type_object);
+}
+
+/* The values that are not in a list: each interval between its numbers, and all others. */
+static void collect_others(collector *c, atom_kind kind, const char *keyword)
+{
+    enum { MOST = 1000 };
+    json_object *list = NULL;
+    int numbers = 0;
+    if (!json_object_object_get_ex(here(c)->value, keyword, &list))
+        return;
+    const size_t n = kind == ATOM_NOT_CONST ? 1 : json_object_array_length(list);
+    for (size_t i = 0; i < n && !c->status; i++) {
+        json_object *value = kind == ATOM_NOT_CONST ? list : json_object_array_get_idx(list, i);
+        numbers += json_object_is_type(value, json_type_int) ||
+                   json_object_is_type(value, json_type_double);
+        if (is_container(value) || numbers > MOST)
+            c->status = weft__json_fail(here(c), WEFT_UNSUPPORTED,
+                                        "%s with arrays, objects or more than %d numbers" VIOLATED,
+                                        keyword, (int)MOST);
+    }
+    add_atom(c, kind, -1, NULL);
+    for (int i = 0; i <= numbers && numbers > 0; i++)
+        add_atom(c, kind, i, NULL);
+}
+
+static void collect_violated(collector *c)
+{
+    json_object *properties = member(c, "properties"), *required = member(c, "required");
+    refuse(c);
     if (member(c, "type"))
         add_atom(c, ATOM_TYPE, -1, NULL);
     if (member(c, "pattern"))
         add_atom(c, ATOM_PATTERN, -1, NULL);
-    if (format && weft__format_find(format)) /* others are annotations */
-        add_atom(c, ATOM_FORMAT, -1, NULL);
-    if (member(c, "enum") && weft__only_strings(member(c, "enum")))
-        add_atom(c, ATOM_STRINGS, 0, NULL);
-    if (json_object_object_get_ex(here(c)->value, "const", &constant) &&
-        json_object_is_type(constant, json_type_string))
-        add_atom(c, ATOM_STRINGS, 1, NULL);
-    for (size_t i = 0; i < list_length(c, "prefixItems"); i++)
-        add_atom(c, ATOM_PREFIX_ITEM, (int)i, NULL);
+    collect_others(c, ATOM_NOT_ENUM, "enum");
+    collect_others(c, ATOM_NOT_CONST, "const");
     for (size_t i = 0; i < list_length(c, "required"); i++)
         add_atom(c, ATOM_REQUIRED, -1,
-                 json_object_get_string(json_object_array_get_idx(member(c, "required"), i)));
+                 json_object_get_string(json_object_array_get_idx(required, i)));
     if (properties) {
         json_object_object_foreach(properties, key, value)
         {
@@ -217,75 +215,74 @@ static void collect_atoms(collector *c)
                 add_atom(c, ATOM_PROPERTY, -1, key);
         }
     }
-}
-
-/* None of oneOf matches, or two do. */
-static void collect_not_one(collector *c)
-{
-    const branch_list *list = NULL;
-    if (c->status || list_length(c, "oneOf") == 0)
-        return;
-    add(c, (alternative){.list = "oneOf", .only = -1});
-    c->status = weft__schema_branches(c->schema, c->number, &list);
-    const size_t n = c->status ? 0 : list->n;
-    int *others_of = weft_malloc((n + 1) * sizeof *others_of);
-    if (!c->status && !others_of)
-        c->status = weft__out_of_memory(c->schema->doc.name, "a schema");
-    for (int i = 0; i < (int)n && !c->status; i++) {
-        size_t count = 0;
-        c->status = weft__schema_branches(c->schema, c->number, &list);
-        if (!c->status)
-            c->status = weft__branches_compatible(list, i, others_of, &count);
-        for (size_t k = 0; k < count && !c->status; k++)
-            if (others_of[k] > i)
-                add_schemas(c, element(c, "oneOf", (size_t)i, false),
-                            element(c, "oneOf", (size_t)others_of[k], false));
-    }
-    weft_free(others_of);
-}
-
-static void collect_violated(collector *c)
-{
-    refuse(c);
-    collect_atoms(c);
-    const int violated = c->status ? -1 : weft__schema_violated(c->schema, c->number, &c->status);
-    add_schemas(c, violated >= 0 ? 2 * violated : -1, -1);
-    for (size_t i = 0; i < list_length(c, "allOf"); i++)
-        add_schemas(c, element(c, "allOf", i, true), -1);
+    collect_list(c, "allOf", true);
     if (list_length(c, "anyOf") > 0)
-        add(c, (alternative){.list = "anyOf", .only = -1});
-    collect_not_one(c);
-    collect_not_contains(c);
+        add(c, (alternative){.list = "anyOf"});
     add_schemas(c, at_keyword(c, "not", false), -1);
-    const int dependent = c->status ? -1 : weft__schema_dependent(c->schema, c->number, &c->status);
-    add_schemas(c, dependent >= 0 ? 2 * dependent + 1 : -1, -1);
     const int target = c->status ? -1 : weft__schema_reference(c->schema, c->number, &c->status);
-    if (target >= 0)
-        add_schemas(c, 2 * target + 1, -1);
-    if (!member(c, "if"))
-        return;
-    if (member(c, "then"))
-        add_schemas(c, at_keyword(c, "if", false), at_keyword(c, "then", true));
-    if (member(c, "else"))
-        add_schemas(c, at_keyword(c, "if", true), at_keyword(c, "else", true));
+    add_schemas(c, target >= 0 ? 2 * target + 1 : -1, -1);
 }
 
-weft_status weft__alternatives(weft__schema *schema, branch_kind kind, int number,
-                               alternative_list *out)
+/* ---- oneOf -----------------------------------------------------------------------------------
+ */
+
+bool weft__is_plain(json_object *schema)
 {
-    collector c = {.schema = schema, .number = number, .out = out};
-    switch (kind) {
+    static const char *const plain[] = {"type", "enum", "const", "pattern", "required", NULL};
+    json_object *list = json_object_object_get(schema, "enum");
+    bool containers = is_container(json_object_object_get(schema, "const"));
+    for (size_t i = 0; list && i < json_object_array_length(list); i++)
+        containers |= is_container(json_object_array_get_idx(list, i));
+    return !containers && !weft__keyword_besides(schema, plain);
+}
+
+/* The branch `chosen` of oneOf without the values that match this branch, too: of other types, or
+ * without a property that this one requires, or with another value of a property. */
+static void collect_apart(collector *c, int chosen)
+{
+    c->number = weft__schema_resolve(c->schema, 2 * c->number, &c->status) / 2;
+    chosen = weft__schema_resolve(c->schema, 2 * chosen, &c->status) / 2;
+    json_object *required = member(c, "required"), *properties = member(c, "properties");
+    json_object *others = c->schema->schemas[chosen].at.value;
+    others = json_object_object_get(others, "properties");
+    if (member(c, "type"))
+        add_atom(c, ATOM_TYPE, -1, NULL);
+    for (size_t i = 0; i < list_length(c, "required"); i++) {
+        const char *name = json_object_get_string(json_object_array_get_idx(required, i));
+        json_object *of = json_object_object_get(properties, name);
+        add_atom(c, weft__is_plain(of) ? ATOM_REQUIRED : ATOM_ABSENT, -1, name);
+    }
+    if (!properties)
+        return;
+    json_object_object_foreach(properties, key, value)
+    {
+        if (weft__is_plain(value) && json_object_object_get_ex(others, key, NULL) &&
+            !weft__requires_property(c->schema, c->number, key))
+            add_atom(c, ATOM_PROPERTY, -1, key);
+    }
+}
+
+weft_status weft__alternatives(weft__schema *schema, const branch *from, alternative_list *out)
+{
+    collector c = {.schema = schema, .number = from->schema, .out = out};
+    switch (from->kind) {
     case BRANCH_ANY:
-        collect_any(&c);
+        collect_list(&c, "anyOf", false);
         break;
     case BRANCH_ONE:
-        collect_one(&c);
+        collect_list(&c, "oneOf", false);
         break;
     case BRANCH_IF:
         collect_if(&c);
         break;
     case BRANCH_CONTAINS:
         collect_contains(&c);
+        break;
+    case BRANCH_DEPENDENT:
+        collect_dependent(&c, from->keyword, from->name);
+        break;
+    case BRANCH_APART:
+        collect_apart(&c, from->chosen);
         break;
     case BRANCH_VIOLATED:
         collect_violated(&c);

@@ -1,5 +1,4 @@
-/* text/schema/branches.c -- finds which branches of anyOf and oneOf may match a value, and which
- * may match together. */
+/* text/schema/branches.c -- finds which branches of anyOf and oneOf may match a value. */
 #include "text/schema/branches.h"
 
 #include "core/failure.h"
@@ -12,7 +11,7 @@ static weft_status no_memory(void)
     return weft__out_of_memory("a schema", "its alternatives");
 }
 
-static bool lists_values(json_object *schema)
+bool weft__lists_values(json_object *schema)
 {
     json_object *list = NULL;
     return json_object_is_type(schema, json_type_object) &&
@@ -70,7 +69,7 @@ weft_status weft__branches_read(json_object *of, branch_list *out)
     weft_status status = out->open ? WEFT_OK : no_memory();
     for (size_t i = 0; i < out->n && !status; i++) {
         json_object *branch = json_object_array_get_idx(of, i);
-        if (lists_values(branch))
+        if (weft__lists_values(branch))
             status = each_value(branch, add_value, &(adding){out, (int)i});
         else
             out->open[out->n_open++] = (int)i;
@@ -119,27 +118,6 @@ weft_status weft__branches_for(const branch_list *list, json_object *value, int 
     weft_status status = g.known ? hash_value(value, &hash) : no_memory();
     if (!status)
         status = gather(&g, hash);
-    weft_free(g.known);
-    return status;
-}
-
-weft_status weft__branches_compatible(const branch_list *list, int only, int *out, size_t *count)
-{
-    json_object *branch = json_object_array_get_idx(list->of, (size_t)only);
-    const bool listed = lists_values(branch);
-    *count = 0;
-    for (size_t i = 0; i < (listed ? list->n_open : list->n); i++) {
-        const int position = listed ? list->open[i] : (int)i;
-        if (position != only)
-            out[(*count)++] = position;
-    }
-    if (!listed)
-        return WEFT_OK;
-    gathering g = {list, out, count, weft_calloc(list->n, sizeof(bool))};
-    if (!g.known)
-        return no_memory();
-    g.known[only] = true;
-    const weft_status status = each_value(branch, gather, &g);
     weft_free(g.known);
     return status;
 }

@@ -1,6 +1,6 @@
-/* text/schema/branches.h -- finds which branches of anyOf and oneOf may match a value, and which
- * may match together. Branches that list their values (enum and const) are found by these values,
- * so thousands of them are cheap. */
+/* text/schema/branches.h -- finds which branches of anyOf and oneOf may match a value. Branches
+ * that list their values (enum and const) are found by these values, so thousands of them are
+ * cheap. */
 #ifndef WEFT_TEXT_SCHEMA_BRANCHES_H
 #define WEFT_TEXT_SCHEMA_BRANCHES_H
 
@@ -24,7 +24,7 @@ void weft__branches_release(branch_list *list);
 /* Finds the branches that may match a value. `out` must have room for n positions. */
 weft_status weft__branches_for(const branch_list *list, json_object *value, int *out,
                                size_t *count);
-/* Finds the other branches that may match a value that branch `only` matches. */
-weft_status weft__branches_compatible(const branch_list *list, int only, int *out, size_t *count);
+/* Whether a schema has const or enum. */
+bool weft__lists_values(json_object *schema);
 
 #endif

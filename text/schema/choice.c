@@ -6,6 +6,7 @@
 #include "core/failure.h"
 #include "core/io/text.h"
 #include "core/list.h"
+#include "core/math.h"
 #include "text/schema/decimal.h"
 #include "text/schema/expand.h"
 #include "text/schema/format.h"
@@ -14,47 +15,33 @@
 
 /* ---- types, numbers, lengths ----------------------------------------------------------------- */
 
-static weft_status type_bit(const weft__json *at, unsigned *bits)
+static unsigned type_bits(json_object *name)
 {
     static const struct {
         const char *name;
         unsigned bits;
-    } names[] = {{"null", SCHEMA_NULL},       {"boolean", SCHEMA_BOOLEAN},
+    } types[] = {{"null", SCHEMA_NULL},       {"boolean", SCHEMA_BOOLEAN},
                  {"integer", SCHEMA_INTEGER}, {"number", SCHEMA_INTEGER | SCHEMA_NUMBER},
                  {"string", SCHEMA_STRING},   {"array", SCHEMA_ARRAY},
                  {"object", SCHEMA_OBJECT}};
-    const char *name = NULL;
-    const weft_status status = weft__json_as_string(at, &name, NULL);
-    if (status)
-        return status;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(name, names[i].name) == 0) {
-            *bits |= names[i].bits;
-            return WEFT_OK;
-        }
-    return weft__json_fail(at, WEFT_INVALID, "\"%s\" is no type of JSON Schema",
-                           weft_printable(name));
+    size_t i = 0;
+    while (strcmp(types[i].name, json_object_get_string(name)) != 0)
+        i++;
+    return types[i].bits;
 }
 
-/* The types that a schema allows. */
-static weft_status find_types(const weft__json *at, unsigned *bits)
+/* The types that a schema allows. The values of keywords have been checked (keywords.c). */
+static unsigned find_types(json_object *at)
 {
-    weft__json types, item;
-    size_t n = 0;
-    *bits = SCHEMA_ANY;
-    weft_status status = weft__json_find(at, "type", &types);
-    if (status || !types.value)
-        return status;
-    *bits = 0;
-    if (!json_object_is_type(types.value, json_type_array))
-        return type_bit(&types, bits);
-    status = weft__json_length(&types, &n);
-    for (size_t i = 0; i < n && !status; i++) {
-        status = weft__json_at(&types, i, &item);
-        if (!status)
-            status = type_bit(&item, bits);
-    }
-    return status;
+    json_object *types = json_object_object_get(at, "type");
+    unsigned bits = 0;
+    if (!types)
+        return SCHEMA_ANY;
+    if (!json_object_is_type(types, json_type_array))
+        return type_bits(types);
+    for (size_t i = 0; i < json_object_array_length(types); i++)
+        bits |= type_bits(json_object_array_get_idx(types, i));
+    return bits;
 }
 
 static void at_least(schema_choice *c, double value, bool above)
@@ -73,33 +60,26 @@ static void at_most(schema_choice *c, double value, bool below)
         c->below |= below;
 }
 
-static weft_status take_range(const weft__json *at, schema_choice *c)
+static double number_at(json_object *at, const char *keyword, double absent)
 {
-    double minimum = -INFINITY, maximum = INFINITY, above = -INFINITY, below = INFINITY;
-    const char *format = "";
-    weft_status status = weft__json_find_string(at, "format", &format);
-    if (!status)
-        status = weft__json_find_number(at, "minimum", &minimum);
-    if (!status)
-        status = weft__json_find_number(at, "maximum", &maximum);
-    if (!status)
-        status = weft__json_find_number(at, "exclusiveMinimum", &above);
-    if (!status)
-        status = weft__json_find_number(at, "exclusiveMaximum", &below);
-    if (status)
-        return status;
-    const weft__format_bounds *range = weft__format_range(format);
+    json_object *number = json_object_object_get(at, keyword);
+    return number ? json_object_get_double(number) : absent;
+}
+
+static void take_range(json_object *at, schema_choice *c)
+{
+    const char *format = json_object_get_string(json_object_object_get(at, "format"));
+    const weft__format_bounds *range = format ? weft__format_range(format) : NULL;
     if (range) {
         at_least(c, range->least, false);
         at_most(c, range->most, false);
     }
-    at_least(c, minimum, false);
-    at_most(c, maximum, false);
-    if (above > -INFINITY)
-        at_least(c, above, true);
-    if (below < INFINITY)
-        at_most(c, below, true);
-    return WEFT_OK;
+    at_least(c, number_at(at, "minimum", -INFINITY), false);
+    at_most(c, number_at(at, "maximum", INFINITY), false);
+    if (json_object_object_get(at, "exclusiveMinimum"))
+        at_least(c, number_at(at, "exclusiveMinimum", 0), true);
+    if (json_object_object_get(at, "exclusiveMaximum"))
+        at_most(c, number_at(at, "exclusiveMaximum", 0), true);
 }
 
 static weft_status check_range(const weft__json *at, const schema_choice *c)
@@ -110,73 +90,81 @@ static weft_status check_range(const weft__json *at, const schema_choice *c)
     return WEFT_OK;
 }
 
-static void count_at_least(int64_t *least, int64_t value)
-{
-    if (value > *least)
-        *least = value;
-}
-
-static void count_at_most(int64_t *most, int64_t value)
-{
-    if (*most == SCHEMA_UNBOUNDED || value < *most)
-        *most = value;
-}
-
 /* No document has more than SCHEMA_NEVER of anything; the limit prevents overflow of sums. */
-static int64_t limited(int64_t count)
+static void take_count(json_object *at, const char *min_key, const char *max_key, int64_t *least,
+                       int64_t *most)
 {
-    return count < SCHEMA_NEVER ? count : SCHEMA_NEVER;
+    json_object *min = json_object_object_get(at, min_key);
+    json_object *max = json_object_object_get(at, max_key);
+    if (min && json_object_get_int64(min) > *least)
+        *least = weft__smaller(json_object_get_int64(min), SCHEMA_NEVER);
+    if (max && (*most == SCHEMA_UNBOUNDED || json_object_get_int64(max) < *most))
+        *most = weft__smaller(json_object_get_int64(max), SCHEMA_NEVER);
 }
 
-static weft_status take_count(const weft__json *at, const char *min_key, const char *max_key,
-                              int64_t *least, int64_t *most)
+static void take_matching(json_object *at, schema_choice *c)
 {
-    int64_t min = 0, max = SCHEMA_UNBOUNDED;
-    weft_status status = weft__json_find_int(at, min_key, &min);
-    if (!status)
-        status = weft__json_find_int(at, max_key, &max);
-    if (status)
-        return status;
-    count_at_least(least, limited(min));
-    if (max != SCHEMA_UNBOUNDED)
-        count_at_most(most, limited(max));
-    return WEFT_OK;
+    c->types &= find_types(at);
+    take_range(at, c);
+    take_count(at, "minLength", "maxLength", &c->min_length, &c->max_length);
+    take_count(at, "minItems", "maxItems", &c->min_items, &c->max_items);
+    take_count(at, "minProperties", "maxProperties", &c->min_properties, &c->max_properties);
 }
 
-static weft_status take_matching(const weft__json *at, schema_choice *c)
-{
-    unsigned types;
-    weft_status status = find_types(at, &types);
-    c->types &= types;
-    if (!status)
-        status = take_range(at, c);
-    if (!status)
-        status = take_count(at, "minLength", "maxLength", &c->min_length, &c->max_length);
-    if (!status)
-        status = take_count(at, "minItems", "maxItems", &c->min_items, &c->max_items);
-    if (!status)
-        status = take_count(at, "minProperties", "maxProperties", &c->min_properties,
-                            &c->max_properties);
-    return status;
-}
+/* ---- other conditions ------------------------------------------------------------------------ */
 
-/* ---- violated keywords ----------------------------------------------------------------------- */
-
-/* The types that a violated keyword applies to. */
+/* The types that a condition allows. */
 static unsigned types_of(atom_kind kind)
 {
     static const unsigned types[] = {
-        [ATOM_PATTERN] = SCHEMA_STRING,
-        [ATOM_FORMAT] = SCHEMA_STRING,
-        [ATOM_STRINGS] = SCHEMA_ANY,
-        [ATOM_PREFIX_ITEM] = SCHEMA_ARRAY,
-        [ATOM_CONTAINS] = SCHEMA_ARRAY,
-        [ATOM_REST] = SCHEMA_ARRAY,
-        [ATOM_NO_ARRAY] = SCHEMA_ANY & ~SCHEMA_ARRAY,
-        [ATOM_REQUIRED] = SCHEMA_OBJECT,
+        [ATOM_PATTERN] = SCHEMA_STRING,  [ATOM_CONTAINS] = SCHEMA_ARRAY,
+        [ATOM_REST] = SCHEMA_ARRAY,      [ATOM_NO_ARRAY] = SCHEMA_ANY & ~SCHEMA_ARRAY,
+        [ATOM_ABSENT] = SCHEMA_OBJECT,   [ATOM_NO_OBJECT] = SCHEMA_ANY & ~SCHEMA_OBJECT,
+        [ATOM_PRESENT] = SCHEMA_OBJECT,  [ATOM_REQUIRED] = SCHEMA_OBJECT,
         [ATOM_PROPERTY] = SCHEMA_OBJECT,
     };
     return types[kind];
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Excludes the values of enum or const, but for strings (choice_pattern.c): leaves the numbers
+ * after the first `interval` of them, or if that is negative no numbers if there are any. */
+static weft_status exclude_values(const weft__json *at, atom_kind kind, int interval,
+                                  schema_choice *c)
+{
+    json_object *list =
+        json_object_object_get(at->value, kind == ATOM_NOT_CONST ? "const" : "enum");
+    const size_t n = kind == ATOM_NOT_CONST ? 1 : json_object_array_length(list);
+    double *numbers = weft_malloc((n + 1) * sizeof *numbers);
+    size_t count = 0;
+    if (!numbers)
+        return weft__out_of_memory(at->name, "a schema");
+    for (size_t i = 0; i < n; i++) {
+        json_object *value = kind == ATOM_NOT_CONST ? list : json_object_array_get_idx(list, i);
+        const json_type type = json_object_get_type(value);
+        if (type == json_type_null)
+            c->types &= ~(unsigned)SCHEMA_NULL;
+        else if (type == json_type_boolean)
+            c->types &= ~(unsigned)(json_object_get_boolean(value) ? SCHEMA_TRUE : SCHEMA_FALSE);
+        else if (type == json_type_int || type == json_type_double)
+            numbers[count++] = json_object_get_double(value);
+    }
+    qsort(numbers, count, sizeof *numbers, by_value);
+    if (interval >= 0)
+        c->types &= SCHEMA_INTEGER | SCHEMA_NUMBER;
+    else if (count > 0)
+        c->types &= ~(unsigned)(SCHEMA_INTEGER | SCHEMA_NUMBER);
+    if (interval > 0)
+        at_least(c, numbers[interval - 1], true);
+    if (interval >= 0 && interval < (int)count)
+        at_most(c, numbers[interval], true);
+    weft_free(numbers);
+    return WEFT_OK;
 }
 
 static bool crossed(int64_t least, int64_t most)
@@ -198,15 +186,14 @@ weft_status weft__choice_outline(const weft__schema *schema, const schema_atom *
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < n && !status; i++) {
         const weft__json at = schema->schemas[atoms[i].schema].at;
-        unsigned types = 0;
-        if (atoms[i].kind == ATOM_ALL) {
-            status = take_matching(&at, out);
-        } else if (atoms[i].kind == ATOM_TYPE) {
-            status = find_types(&at, &types);
-            out->types &= ~types;
-        } else {
+        if (atoms[i].kind == ATOM_ALL)
+            take_matching(at.value, out);
+        else if (atoms[i].kind == ATOM_TYPE)
+            out->types &= ~find_types(at.value);
+        else if (atoms[i].kind == ATOM_NOT_ENUM || atoms[i].kind == ATOM_NOT_CONST)
+            status = exclude_values(&at, atoms[i].kind, atoms[i].index, out);
+        else
             out->types &= types_of(atoms[i].kind);
-        }
         if (!status)
             status = check_range(&at, out);
     }

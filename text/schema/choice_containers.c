@@ -37,15 +37,15 @@ int weft__prefix_length(const weft__schema *schema, int number)
     return n < MAX_PREFIX ? (int)n : MAX_PREFIX;
 }
 
-static int prefix_item(weft__schema *schema, int number, int index, bool negated,
-                       weft_status *status)
+int weft__schema_in(weft__schema *schema, int number, const char *keyword, const char *name,
+                    size_t index, bool negated, weft_status *status)
 {
     const weft__json at = schema->schemas[number].at;
-    weft__json list, item;
-    *status = weft__json_get(&at, "prefixItems", &list);
+    weft__json all, found;
+    *status = weft__json_get(&at, keyword, &all);
     if (!*status)
-        *status = weft__json_at(&list, (size_t)index, &item);
-    const int of = *status ? -1 : weft__schema_number(schema, &item, status);
+        *status = name ? weft__json_find(&all, name, &found) : weft__json_at(&all, index, &found);
+    const int of = *status ? -1 : weft__schema_number(schema, &found, status);
     return *status ? -1 : 2 * of + negated;
 }
 
@@ -79,11 +79,10 @@ static size_t element_schemas(weft__schema *schema, const schema_atom *atoms, si
         const int index = at.index;
         int of = -1;
         if (a->kind == ATOM_ALL && index >= 0 && index < weft__prefix_length(schema, a->schema))
-            of = prefix_item(schema, a->schema, index, false, status);
+            of = weft__schema_in(schema, a->schema, "prefixItems", NULL, (size_t)index, false,
+                                 status);
         else if (a->kind == ATOM_ALL)
             of = weft__schema_at(schema, a->schema, "items", false, status);
-        else if (a->kind == ATOM_PREFIX_ITEM && index >= 0 && a->index == index)
-            of = prefix_item(schema, a->schema, index, true, status);
         else if (a->kind == ATOM_CONTAINS && is_of(a, at))
             of = weft__schema_at(schema, a->schema, "contains", false, status);
         else if (a->kind == ATOM_REST && !is_contained(atoms, n, a->schema, at))
@@ -129,8 +128,7 @@ static int prefix_of(const weft__schema *schema, const schema_atom *atoms, size_
     for (size_t i = 0; i < n; i++) {
         const atom_kind kind = atoms[i].kind;
         const int length = kind == ATOM_ALL ? weft__prefix_length(schema, atoms[i].schema) : 0;
-        const int index =
-            kind == ATOM_PREFIX_ITEM || kind == ATOM_CONTAINS ? atoms[i].index + 1 : 0;
+        const int index = kind == ATOM_CONTAINS ? atoms[i].index + 1 : 0;
         longest = length > longest ? length : longest;
         longest = index > longest ? index : longest;
         if (index > c->min_items)
@@ -207,19 +205,6 @@ weft_status weft__each_property(weft__schema *schema, const schema_atom *atoms, 
     return status;
 }
 
-/* The signed schema of a property in `properties`. */
-static int own_schema(weft__schema *schema, int number, const char *name, bool negated,
-                      weft_status *status)
-{
-    const weft__json at = schema->schemas[number].at;
-    weft__json properties, found;
-    *status = weft__json_get(&at, "properties", &properties);
-    if (!*status)
-        *status = weft__json_find(&properties, name, &found);
-    const int of = *status ? -1 : weft__schema_number(schema, &found, status);
-    return *status ? -1 : 2 * of + negated;
-}
-
 static bool is_false(const weft__schema *schema, int signed_schema)
 {
     json_object *value = schema->schemas[signed_schema / 2].at.value;
@@ -254,17 +239,12 @@ static void gather_additional(gathered *g, int number)
         gather(g, weft__schema_at(g->schema, number, "additionalProperties", false, &g->status));
 }
 
-/* Adds the schema of one pattern of patternProperties. */
-static void gather_pattern(gathered *g, int number, const char *pattern)
+/* Adds the schema of a property of `properties`, or of a pattern of patternProperties. */
+static void gather_member(gathered *g, int number, const char *keyword, const char *name,
+                          bool negated)
 {
-    const weft__json at = g->schema->schemas[number].at;
-    weft__json map, found;
     if (!g->status)
-        g->status = weft__json_get(&at, "patternProperties", &map);
-    if (!g->status)
-        g->status = weft__json_find(&map, pattern, &found);
-    const int of = g->status ? -1 : weft__schema_number(g->schema, &found, &g->status);
-    gather(g, of < 0 ? -1 : 2 * of);
+        gather(g, weft__schema_in(g->schema, number, keyword, name, 0, negated, &g->status));
 }
 
 /* Adds the schemas that a matching schema applies to a property. */
@@ -275,7 +255,7 @@ static void gather_matching(gathered *g, int number, const char *name)
         json_object_object_get(schema->schemas[number].at.value, "patternProperties");
     bool covered = names_property(schema, number, name), allowed = true;
     if (covered)
-        gather(g, own_schema(schema, number, name, false, &g->status));
+        gather_member(g, number, "properties", name, false);
     if (map) {
         json_object_object_foreach(map, pattern, value)
         {
@@ -284,7 +264,7 @@ static void gather_matching(gathered *g, int number, const char *name)
                 g->status =
                     weft__checker_key_matches(schema->checker, value, pattern, name, &matches);
             if (matches)
-                gather_pattern(g, number, pattern);
+                gather_member(g, number, "patternProperties", pattern, false);
             covered |= matches;
         }
     }
@@ -307,11 +287,11 @@ weft_status weft__property_schemas(weft__schema *schema, const schema_atom *atom
         if (a->kind == ATOM_ALL)
             gather_matching(&g, a->schema, name);
         else if (own && (a->kind == ATOM_PROPERTY || a->kind == ATOM_REQUIRED))
-            gather(&g, own_schema(schema, a->schema, name, true, &g.status));
-        else if (named && a->kind == ATOM_REQUIRED)
+            gather_member(&g, a->schema, "properties", name, true);
+        else if (named && (a->kind == ATOM_REQUIRED || a->kind == ATOM_ABSENT))
             g.forbidden = true;
         *required |= (a->kind == ATOM_ALL && weft__requires_property(schema, a->schema, name)) ||
-                     (a->kind == ATOM_PROPERTY && named);
+                     ((a->kind == ATOM_PROPERTY || a->kind == ATOM_PRESENT) && named);
     }
     *count = g.forbidden ? -1 : g.count;
     return g.status;
@@ -341,7 +321,7 @@ weft_status weft__key_schemas(weft__schema *schema, const schema_atom *atoms, si
             gather_additional(&g, number);
         for (int k = 0; k < SCHEMA_KEY_PATTERNS; k++)
             if (own >> k & 1)
-                gather_pattern(&g, number, patterns[k]);
+                gather_member(&g, number, "patternProperties", patterns[k], false);
     }
     *count = g.forbidden ? -1 : g.count;
     return g.status;
@@ -463,11 +443,7 @@ weft_status weft__choice_object(weft__schema *schema, const schema_atom *atoms, 
         status = fill_property(schema, atoms, n, &c->properties[i], c);
     }
     c->ordered = !schema->open;
-    const other_properties others =
-        status ? OTHERS_ALLOWED : weft__other_properties(schema, atoms, n, c, declared);
-    const bool closed = others != OTHERS_ALLOWED;
-    if (others == OTHERS_NEEDED)
-        c->types &= ~(unsigned)SCHEMA_OBJECT;
+    const bool closed = !status && weft__is_closed(schema, atoms, n, c, declared);
     for (size_t i = 0; closed && i < c->n_properties; i++)
         if (c->properties[i].order >= declared)
             c->properties[i].node = SCHEMA_NO_NODE;

@@ -85,18 +85,12 @@ static weft_status find_names(weft__schema *schema, int number, weft__json *out)
 static weft_status check_names(const weft__json *names, weft__text *notes)
 {
     static const char *const followed[] = {"type",      "pattern", "format", "minLength",
-                                           "maxLength", "enum",    "const"};
-    json_object_object_foreach(names->value, key, value)
-    {
-        (void)value;
-        bool known = weft__keyword_is_annotation(key);
-        for (size_t i = 0; i < sizeof followed / sizeof *followed && !known; i++)
-            known = strcmp(key, followed[i]) == 0;
-        if (!known)
-            return weft__json_fail(names, WEFT_UNSUPPORTED,
-                                   "\"%s\" is not supported within propertyNames",
-                                   weft_printable(key));
-    }
+                                           "maxLength", "enum",    "const",  NULL};
+    const char *other = weft__keyword_besides(names->value, followed);
+    if (other)
+        return weft__json_fail(names, WEFT_UNSUPPORTED,
+                               "\"%s\" is not supported within propertyNames",
+                               weft_printable(other));
     return weft__keywords_followed(names, notes);
 }
 

@@ -26,16 +26,6 @@ static weft_status add_pattern(pattern_list *list, const weft__json *at, const c
     return WEFT_OK;
 }
 
-static weft_status add_format(pattern_list *list, const weft__json *at, const char *name,
-                              bool negated)
-{
-    const weft__format_pattern *format = weft__format_find(name);
-    if (!format)
-        return WEFT_OK; /* an annotation */
-    return add_pattern(list, at, negated && format->outside ? format->outside : format->generated,
-                       negated);
-}
-
 /* Appends a regular expression that matches only the given string. */
 static void append_escaped(weft__text *out, const char *text, size_t n)
 {
@@ -51,22 +41,26 @@ static void append_escaped(weft__text *out, const char *text, size_t n)
 }
 
 /* Excludes the strings of a schema's enum or const, several per expression. */
-static weft_status exclude_strings(pattern_list *list, const weft__json *at, int keyword)
+static weft_status exclude_strings(pattern_list *list, const weft__json *at, bool one)
 {
     enum { LONGEST = 2000 };
-    json_object *values = json_object_object_get(at->value, keyword ? "const" : "enum");
-    const size_t n = keyword ? 1 : json_object_array_length(values);
+    json_object *values = json_object_object_get(at->value, one ? "const" : "enum");
+    const size_t n = one ? 1 : json_object_array_length(values);
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < n && !status;) {
         weft__text text = {0};
         const char *separator = "^(?:";
         for (; i < n && text.n < LONGEST; i++) {
-            json_object *value = keyword ? values : json_object_array_get_idx(values, i);
+            json_object *value = one ? values : json_object_array_get_idx(values, i);
+            if (!json_object_is_type(value, json_type_string))
+                continue;
             weft__text_append(&text, separator, strlen(separator));
             append_escaped(&text, json_object_get_string(value),
                            (size_t)json_object_get_string_len(value));
             separator = "|";
         }
+        if (text.n == 0)
+            break;
         weft__text_append(&text, ")$", 2);
         status = text.failed ? weft__out_of_memory(at->name, "a pattern")
                              : add_pattern(list, at, text.at, true);
@@ -87,16 +81,16 @@ static weft_status collect(const weft__schema *schema, const schema_atom *atoms,
         const char *pattern = NULL, *format = NULL;
         const bool all = atoms[i].kind == ATOM_ALL;
         const size_t before = list->n;
-        if (atoms[i].kind == ATOM_STRINGS)
-            status = exclude_strings(list, at, atoms[i].index);
+        if (atoms[i].kind == ATOM_NOT_ENUM || atoms[i].kind == ATOM_NOT_CONST)
+            status = exclude_strings(list, at, atoms[i].kind == ATOM_NOT_CONST);
         if (!status && (all || atoms[i].kind == ATOM_PATTERN))
             status = weft__json_find_string(at, "pattern", &pattern);
         if (!status && pattern)
             status = add_pattern(list, at, pattern, !all);
-        if (!status && (all || atoms[i].kind == ATOM_FORMAT))
+        if (!status && all)
             status = weft__json_find_string(at, "format", &format);
-        if (!status && format)
-            status = add_format(list, at, format, !all);
+        if (!status && format && weft__format_find(format)) /* others are annotations */
+            status = add_pattern(list, at, weft__format_find(format)->generated, false);
         if (list->n > before)
             *last = at;
     }

@@ -70,16 +70,6 @@ weft_status weft__each_declared(const weft__schema *schema, const schema_atom *a
     return t.status;
 }
 
-/* Whether `required` of a schema that holds has a name. */
-static bool is_required(const weft__schema *schema, const schema_atom *atoms, size_t n,
-                        const char *name)
-{
-    for (size_t i = 0; i < n; i++)
-        if (atoms[i].kind == ATOM_ALL && weft__requires_property(schema, atoms[i].schema, name))
-            return true;
-    return false;
-}
-
 /* Whether the schemas that hold have `properties` and no keyword about other properties. */
 static bool only_declare(const weft__schema *schema, const schema_atom *atoms, size_t n)
 {
@@ -98,23 +88,17 @@ static bool only_declare(const weft__schema *schema, const schema_atom *atoms, s
     return any;
 }
 
-other_properties weft__other_properties(const weft__schema *schema, const schema_atom *atoms,
-                                        size_t n, const schema_choice *c, int32_t declared)
+bool weft__is_closed(const weft__schema *schema, const schema_atom *atoms, size_t n,
+                     const schema_choice *c, int32_t declared)
 {
     int64_t possible = 0;
-    bool needed = false; /* to violate a schema */
     if (schema->open || !only_declare(schema, atoms, n))
-        return OTHERS_ALLOWED;
+        return false;
     for (size_t i = 0; i < c->n_properties; i++) {
         const schema_property *p = &c->properties[i];
+        if (p->required && p->order >= declared)
+            return false;
         possible += p->order < declared && p->node != SCHEMA_NO_NODE;
-        if (!p->required || p->order < declared)
-            continue;
-        if (is_required(schema, atoms, n, p->name))
-            return OTHERS_ALLOWED;
-        needed = true;
     }
-    if (c->min_properties > possible || (needed && schema->undeclared))
-        return OTHERS_ALLOWED;
-    return needed ? OTHERS_NEEDED : OTHERS_FORBIDDEN;
+    return c->min_properties <= possible;
 }

@@ -10,11 +10,6 @@ enum array_phase {
     AFTER /* after a value */
 };
 
-static int64_t least_of(const machine *m, int node)
-{
-    return node == SCHEMA_NO_NODE ? SCHEMA_NEVER : m->schema->nodes[node].least;
-}
-
 /* ---- arrays --------------------------------------------------------------------------------- */
 
 /* The fewest bytes to the end of an array, between elements. */
@@ -136,7 +131,7 @@ static int64_t rest_of(const machine *m, const frame *f)
     const schema_choice *c = &m->schema->choices[f->choice];
     const object_part *o = &f->as.object;
     if (f->phase == OBJECT_COLON || f->phase == OBJECT_VALUE)
-        return (f->phase == OBJECT_COLON) + least_of(m, o->node) +
+        return (f->phase == OBJECT_COLON) + weft__node_least(m->schema, o->node) +
                weft__object_missing(m->schema, c, &o->state, 0);
     const int64_t missing =
         weft__object_missing(m->schema, c, &o->state, f->phase == OBJECT_NEXT ? 1 : 0);

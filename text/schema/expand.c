@@ -1,4 +1,5 @@
 /* text/schema/expand.c -- expands a node into choices: every consistent combination of branches. */
+#include <json-c/linkhash.h>
 #include <string.h>
 
 #include "core/failure.h"
@@ -15,11 +16,6 @@ enum {
     PROBE_WORK = 2000,  /* the same for a probe */
     PROBE_DEPTH = 3
 };
-
-typedef struct branch {
-    branch_kind kind;
-    int schema;
-} branch;
 
 /* A partial combination: the conditions taken so far, and the schemas still to process. */
 typedef struct partial {
@@ -61,13 +57,16 @@ static weft_status push(const weft__schema *schema, partial *p, int signed_schem
 
 /* ---- whether schemas can match together ------------------------------------------------------ */
 
-/* *possible becomes false when no value matches all of n signed schemas. */
-static weft_status probe(weft__schema *schema, const int *signed_schemas, int n, int depth,
-                         int *fuel, bool *possible)
+/* *possible becomes false when no value matches all of n signed schemas, and what `base` (NULL:
+ * nothing) has taken. */
+static weft_status probe(weft__schema *schema, const partial *base, const int *signed_schemas,
+                         int n, int depth, int *fuel, bool *possible)
 {
     expansion e = {.schema = schema, .probing = true, .depth = depth, .fuel = fuel};
     partial *p = weft_calloc(1, sizeof *p);
     weft_status status = p ? WEFT_OK : weft__out_of_memory(schema->doc.name, "a schema");
+    if (!status && base)
+        *p = *base;
     for (int i = n; i-- > 0 && !status;)
         status = push(schema, p, signed_schemas[i]);
     if (!status)
@@ -100,7 +99,7 @@ static weft_status check_child(void *context, const char *name)
     if (count < 0)
         c->possible = false;
     else if (count > 1)
-        status = probe(e->schema, schemas, count, (e->probing ? e->depth : PROBE_DEPTH) - 1,
+        status = probe(e->schema, NULL, schemas, count, (e->probing ? e->depth : PROBE_DEPTH) - 1,
                        e->probing ? e->fuel : &fuel, &c->possible);
     return status;
 }
@@ -113,7 +112,7 @@ static weft_status check_patterns(const weft__schema *schema, const partial *p,
     for (int i = 0; i < p->n_atoms; i++) {
         json_object *at = schema->schemas[p->atoms[i].schema].at.value;
         const atom_kind kind = p->atoms[i].kind;
-        n += kind == ATOM_STRINGS || kind == ATOM_PATTERN || kind == ATOM_FORMAT;
+        n += kind == ATOM_PATTERN || kind == ATOM_NOT_ENUM || kind == ATOM_NOT_CONST;
         n += kind == ATOM_ALL && json_object_object_get(at, "pattern");
         n += kind == ATOM_ALL && json_object_object_get(at, "format");
     }
@@ -160,7 +159,8 @@ static weft_status disjoint(weft__schema *schema, int x, int y, bool *out)
         }
     bool possible = true;
     int fuel = PROBE_WORK;
-    weft_status status = probe(schema, (int[]){2 * a, 2 * b}, 2, PROBE_DEPTH, &fuel, &possible);
+    weft_status status =
+        probe(schema, NULL, (int[]){2 * a, 2 * b}, 2, PROBE_DEPTH, &fuel, &possible);
     if (!status && !weft__list_more(schema->pairs, schema->n_pairs))
         status = weft__out_of_memory(schema->doc.name, "a schema");
     if (!status)
@@ -174,12 +174,35 @@ static weft_status disjoint(weft__schema *schema, int x, int y, bool *out)
 /* ---- taking schemas ---------------------------------------------------------------------------
  */
 
-static weft_status add_branch(const weft__schema *schema, partial *p, branch_kind kind, int number)
+static weft_status add_branch(const weft__schema *schema, partial *p, branch of)
 {
     if (p->n_branches == EXPAND_MAX)
-        return too_many(schema, number);
-    p->branches[p->n_branches++] = (branch){kind, number};
+        return too_many(schema, of.schema);
+    p->branches[p->n_branches++] = of;
     return WEFT_OK;
+}
+
+/* Adds a branch for each property that others depend on. */
+static weft_status add_dependent(weft__schema *schema, partial *p, int number)
+{
+    static const char *const keywords[] = {"dependentRequired", "dependentSchemas", "dependencies"};
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < 3; i++) {
+        json_object *map = json_object_object_get(schema->schemas[number].at.value, keywords[i]);
+        if (!map)
+            continue;
+        json_object_object_foreach(map, name, value)
+        {
+            (void)value;
+            if (!status)
+                status = add_branch(schema, p,
+                                    (branch){.kind = BRANCH_DEPENDENT,
+                                             .schema = number,
+                                             .keyword = keywords[i],
+                                             .name = name});
+        }
+    }
+    return status;
 }
 
 static weft_status add_atom(const weft__schema *schema, partial *p, schema_atom atom)
@@ -190,76 +213,16 @@ static weft_status add_atom(const weft__schema *schema, partial *p, schema_atom 
     return WEFT_OK;
 }
 
-/* Adds all schemas of a list, negated. */
-static weft_status push_none(weft__schema *schema, partial *p, int number, const char *keyword)
+/* Adds all schemas of a list, or their negations. */
+static weft_status push_list(weft__schema *schema, partial *p, int number, const char *keyword,
+                             bool negated)
 {
-    const weft__json at = schema->schemas[number].at;
-    weft__json list, item;
-    size_t n = 0;
-    weft_status status = weft__json_find(&at, keyword, &list);
-    if (!status && list.value)
-        status = weft__json_length(&list, &n);
-    for (size_t i = 0; i < n && !status; i++) {
-        status = weft__json_at(&list, i, &item);
-        const int other = status ? -1 : weft__schema_number(schema, &item, &status);
-        if (!status)
-            status = push(schema, p, 2 * other + 1);
-    }
-    return status;
-}
-
-static int branch_number(weft__schema *schema, int number, int position, weft_status *status)
-{
-    const weft__json at = schema->schemas[number].at;
-    weft__json list, item;
-    *status = weft__json_get(&at, "oneOf", &list);
-    if (!*status)
-        *status = weft__json_at(&list, (size_t)position, &item);
-    return *status ? -1 : weft__schema_number(schema, &item, status);
-}
-
-/* Adds schema `only` of a oneOf, and the others negated, except those that exclude it anyway. */
-static weft_status push_one(expansion *e, partial *p, int number, int only)
-{
-    weft__schema *schema = e->schema;
-    const branch_list *list = NULL;
+    json_object *list = json_object_object_get(schema->schemas[number].at.value, keyword);
     weft_status status = WEFT_OK;
-    const int chosen = branch_number(schema, number, only, &status);
-    if (!status)
-        status = push(schema, p, 2 * chosen);
-    if (status || e->probing)
-        return status;
-    status = weft__schema_branches(schema, number, &list);
-    if (status)
-        return status;
-    size_t count = 0;
-    int *beside = weft_malloc((list->n + 1) * sizeof *beside);
-    status = beside ? weft__branches_compatible(list, only, beside, &count)
-                    : weft__out_of_memory(schema->doc.name, "a schema");
-    for (size_t i = 0; i < count && !status; i++) {
-        bool skip = false;
-        const int other = branch_number(schema, number, beside[i], &status);
+    for (size_t i = list ? json_object_array_length(list) : 0; i-- > 0 && !status;) {
+        const int of = weft__schema_in(schema, number, keyword, NULL, i, negated, &status);
         if (!status)
-            status = disjoint(schema, chosen, other, &skip);
-        if (!status && !skip)
-            status = push(schema, p, 2 * other + 1);
-    }
-    weft_free(beside);
-    return status;
-}
-
-static weft_status push_all_of(weft__schema *schema, partial *p, const weft__json *at)
-{
-    weft__json list, item;
-    size_t n = 0;
-    weft_status status = weft__json_find(at, "allOf", &list);
-    if (!status && list.value)
-        status = weft__json_length(&list, &n);
-    for (size_t i = n; i-- > 0 && !status;) {
-        status = weft__json_at(&list, i, &item);
-        const int number = status ? -1 : weft__schema_number(schema, &item, &status);
-        if (!status)
-            status = push(schema, p, 2 * number);
+            status = push(schema, p, of);
     }
     return status;
 }
@@ -267,26 +230,25 @@ static weft_status push_all_of(weft__schema *schema, partial *p, const weft__jso
 /* Takes a schema that must match. */
 static weft_status take_matching(weft__schema *schema, partial *p, int number)
 {
-    const weft__json at = schema->schemas[number].at;
+    static const struct {
+        const char *keyword;
+        branch_kind kind;
+    } branching[] = {{"anyOf", BRANCH_ANY},
+                     {"oneOf", BRANCH_ONE},
+                     {"if", BRANCH_IF},
+                     {"contains", BRANCH_CONTAINS}};
     weft_status status =
         add_atom(schema, p, (schema_atom){.kind = ATOM_ALL, .schema = number, .block = -1});
-    if (!status && json_object_object_get(at.value, "anyOf"))
-        status = add_branch(schema, p, BRANCH_ANY, number);
-    if (!status && json_object_object_get(at.value, "oneOf"))
-        status = add_branch(schema, p, BRANCH_ONE, number);
-    if (!status && json_object_object_get(at.value, "if") &&
-        (json_object_object_get(at.value, "then") || json_object_object_get(at.value, "else")))
-        status = add_branch(schema, p, BRANCH_IF, number);
-    if (!status && json_object_object_get(at.value, "contains"))
-        status = add_branch(schema, p, BRANCH_CONTAINS, number);
+    for (size_t i = 0; i < sizeof branching / sizeof *branching && !status; i++)
+        if (json_object_object_get(schema->schemas[number].at.value, branching[i].keyword))
+            status = add_branch(schema, p, (branch){.kind = branching[i].kind, .schema = number});
     if (!status)
-        status = push_all_of(schema, p, &at);
+        status = add_dependent(schema, p, number);
+    if (!status)
+        status = push_list(schema, p, number, "allOf", false);
     const int outside = status ? -1 : weft__schema_at(schema, number, "not", true, &status);
     if (!status && outside >= 0)
         status = push(schema, p, outside);
-    const int dependent = status ? -1 : weft__schema_dependent(schema, number, &status);
-    if (!status && dependent >= 0)
-        status = push(schema, p, 2 * dependent);
     const int target = status ? -1 : weft__schema_reference(schema, number, &status);
     return !status && target >= 0 ? push(schema, p, 2 * target) : status;
 }
@@ -318,8 +280,9 @@ static weft_status take(expansion *e, partial *p, int signed_schema, bool *possi
     if (status)
         return status;
     p->taken[p->n_taken++] = signed_schema;
-    return signed_schema % 2 ? add_branch(schema, p, BRANCH_VIOLATED, number)
-                             : take_matching(schema, p, number);
+    return signed_schema % 2
+               ? add_branch(schema, p, (branch){.kind = BRANCH_VIOLATED, .schema = number})
+               : take_matching(schema, p, number);
 }
 
 /* ---- complete combinations --------------------------------------------------------------------
@@ -468,28 +431,110 @@ static weft_status apply(expansion *e, partial *p, int number, const alternative
         status =
             add_atom(e->schema, p,
                      (schema_atom){.kind = ATOM_REST, .schema = number, .index = -1, .block = -1});
-    if (!status && a->list && a->only < 0)
-        status = push_none(e->schema, p, number, a->list);
-    else if (!status && a->list)
-        status = push_one(e, p, number, a->only);
+    for (size_t i = 0; a->names && i < json_object_array_length(a->names) && !status; i++) {
+        schema_atom of = a->atom;
+        of.name = json_object_get_string(json_object_array_get_idx(a->names, i));
+        status = add_atom(e->schema, p, of);
+    }
+    if (!status && a->list)
+        status = push_list(e->schema, p, number, a->list, true);
     for (int i = 0; i < a->n && !status; i++)
         status = push(e->schema, p, a->signed_schemas[i]);
     return status;
 }
 
+/* ---- oneOf -----------------------------------------------------------------------------------
+ */
+
+/* Adds what tells branch `chosen` of oneOf from the schema. `base` is the combination before the
+ * branch was chosen. */
+static weft_status tell_apart(weft__schema *schema, const partial *base, partial *p, branch from)
+{
+    const weft__json *chosen = &schema->schemas[from.chosen].at;
+    alternative_list list = {0};
+    bool any = false;
+    partial *with = weft_malloc(sizeof *with);
+    weft_status status = with ? weft__alternatives(schema, &from, &list)
+                              : weft__out_of_memory(schema->doc.name, "a schema");
+    for (size_t i = 0; i < list.n && !status && !any; i++) {
+        *with = *base;
+        any = true;
+        status = add_atom(schema, with, list.at[i].atom);
+        if (!status)
+            status = probe(schema, with, &(int){2 * from.chosen}, 1, PROBE_DEPTH,
+                           &(int){PROBE_WORK}, &any);
+    }
+    weft_free(with);
+    weft_free(list.at);
+    if (!status && !any)
+        return weft__json_fail(&schema->schemas[from.schema].at, WEFT_UNSUPPORTED,
+                               "a value can match this and %s: branches of oneOf need different "
+                               "types, values or required properties",
+                               chosen->path);
+    return status ? status : add_branch(schema, p, from);
+}
+
+/* Excludes the values that match another branch of oneOf, too. */
+static weft_status exclude(weft__schema *schema, const partial *base, partial *p, int chosen,
+                           int other)
+{
+    bool apart = false, possible = true;
+    weft_status status = disjoint(schema, chosen, other, &apart);
+    if (!status && !apart)
+        status = probe(schema, base, (int[]){2 * chosen, 2 * other}, 2, PROBE_DEPTH,
+                       &(int){PROBE_WORK}, &possible);
+    if (status || apart || !possible)
+        return status;
+    const int resolved = weft__schema_resolve(schema, 2 * other, &status) / 2;
+    if (status)
+        return status;
+    return schema->open || weft__is_plain(schema->schemas[resolved].at.value)
+               ? push(schema, p, 2 * other + 1)
+               : tell_apart(schema, base, p,
+                            (branch){.kind = BRANCH_APART, .schema = other, .chosen = chosen});
+}
+
+/* Branches that list their values exclude nothing: the values are checked one by one. */
+static weft_status exclude_others(weft__schema *schema, const partial *base, partial *p, int number,
+                                  int only, const branch_list *list)
+{
+    weft_status status = WEFT_OK;
+    const bool listed = weft__lists_values(json_object_array_get_idx(list->of, (size_t)only));
+    const int chosen = weft__schema_in(schema, number, "oneOf", NULL, (size_t)only, false, &status);
+    for (size_t i = 0; i < (listed ? list->n_open : list->n) && !status; i++) {
+        const size_t k = listed ? (size_t)list->open[i] : i;
+        const int other = weft__schema_in(schema, number, "oneOf", NULL, k, false, &status);
+        if (!status && other != chosen)
+            status = exclude(schema, base, p, chosen / 2, other / 2);
+    }
+    return status;
+}
+
 static weft_status follow_branch(expansion *e, const partial *p, branch from)
 {
+    weft__schema *schema = e->schema;
     alternative_list list = {0};
-    weft_status status = weft__alternatives(e->schema, from.kind, from.schema, &list);
-    partial *next = status ? NULL : weft_malloc(sizeof *next);
+    branch_list branches = {0};
+    const bool one = from.kind == BRANCH_ONE && !e->probing;
+    weft_status status = weft__alternatives(schema, &from, &list);
+    partial *next = status ? NULL : weft_malloc(2 * sizeof *next); /* and without branches */
     if (!status && !next)
-        status = weft__out_of_memory(e->schema->doc.name, "a schema");
+        status = weft__out_of_memory(schema->doc.name, "a schema");
+    if (!status && one) {
+        status = weft__branches_read(
+            json_object_object_get(schema->schemas[from.schema].at.value, "oneOf"), &branches);
+        next[1] = *p;
+        next[1].n_branches = next[1].n_taken = 0;
+    }
     for (size_t i = 0; i < list.n && !status && !e->found; i++) {
         *next = *p;
         status = apply(e, next, from.schema, &list.at[i]);
+        if (!status && one)
+            status = exclude_others(schema, &next[1], next, from.schema, (int)i, &branches);
         if (!status)
             status = expand(e, next);
     }
+    weft__branches_release(&branches);
     weft_free(next);
     weft_free(list.at);
     return status;
@@ -498,12 +543,9 @@ static weft_status follow_branch(expansion *e, const partial *p, branch from)
 /* A taken schema that lists its values; -1: none. */
 static int find_literals(const weft__schema *schema, const partial *p)
 {
-    for (int i = 0; i < p->n_taken; i++) {
-        json_object *value = schema->schemas[p->taken[i] / 2].at.value;
-        if (p->taken[i] % 2 == 0 && (json_object_object_get_ex(value, "const", NULL) ||
-                                     json_object_object_get_ex(value, "enum", NULL)))
+    for (int i = 0; i < p->n_taken; i++)
+        if (p->taken[i] % 2 == 0 && weft__lists_values(schema->schemas[p->taken[i] / 2].at.value))
             return p->taken[i] / 2;
-    }
     return -1;
 }
 
@@ -533,41 +575,26 @@ static weft_status expand(expansion *e, partial *p)
     return e->probing ? add_combination(e, p) : assign(e, p, 0, 0);
 }
 
-/* Adds the choices of a node. */
-static weft_status expand_schemas(expansion *e, const schema_node *node)
+weft_status weft__expand_node(weft__schema *schema, size_t number)
 {
-    weft__schema *schema = e->schema;
+    const schema_node node = schema->nodes[number];
+    expansion e = {.schema = schema, .first = schema->n_choices};
     partial *p = weft_calloc(1, sizeof *p);
     if (!p)
         return weft__out_of_memory(schema->doc.name, "a schema");
     weft_status status = WEFT_OK;
-    for (size_t i = node->n_schemas; i-- > 0 && !status;)
-        status = push(schema, p, node->schemas[i]);
+    for (size_t i = node.n_schemas; i-- > 0 && !status;)
+        status = push(schema, p, node.schemas[i]);
     if (!status)
-        status = expand(e, p);
-    schema_choice literals = weft__choice_of_literals(&e->literals);
+        status = expand(&e, p);
+    schema_choice literals = weft__choice_of_literals(&e.literals);
     if (!status && literals.n_literals > 0)
-        status = add_choice(e, &literals);
+        status = add_choice(&e, &literals);
     else
         weft__choice_release(&literals);
-    weft__index_release(&e->known);
+    weft__index_release(&e.known);
     weft_free(p);
-    return status;
-}
-
-weft_status weft__expand_node(weft__schema *schema, size_t number)
-{
-    const schema_node node = schema->nodes[number];
-    const size_t first = schema->n_choices;
-    expansion e = {.schema = schema, .first = first};
-    weft_status status = expand_schemas(&e, &node);
-    if (!status && schema->n_choices == first && !schema->open) {
-        e = (expansion){.schema = schema, .first = first};
-        schema->undeclared = true;
-        status = expand_schemas(&e, &node);
-        schema->undeclared = false;
-    }
-    schema->nodes[number].first = first;
-    schema->nodes[number].n_choices = schema->n_choices - first;
+    schema->nodes[number].first = e.first;
+    schema->nodes[number].n_choices = schema->n_choices - e.first;
     return status;
 }

@@ -11,27 +11,29 @@
 
 enum { EXPAND_MAX = 256, EXPAND_BLOCKS = 8 };
 
-/* ATOM_ALL: the schema's own non-branching keywords hold. Otherwise this keyword of it is violated,
- * by a value of a type that it applies to; what other keywords exclude is a schema (violated.c). */
+/* ATOM_ALL: the schema's own non-branching keywords hold. The others are conditions of branching
+ * keywords, or violations of a keyword. */
 typedef enum atom_kind {
     ATOM_ALL,
     ATOM_TYPE,
     ATOM_PATTERN,
-    ATOM_FORMAT,
-    ATOM_STRINGS,     /* a string is not among enum and const; other types are unaffected */
-    ATOM_PREFIX_ITEM, /* element `index` exists and does not match */
-    ATOM_CONTAINS,    /* an element matches `contains`; each atom refers to a different one */
-    ATOM_REST,        /* no element matches `contains` except those of ATOM_CONTAINS */
-    ATOM_NO_ARRAY,    /* another type */
-    ATOM_REQUIRED,    /* the required property `name` is absent or does not match */
-    ATOM_PROPERTY     /* property `name` exists and does not match */
+    ATOM_NOT_ENUM,  /* no number (index < 0), or one between the index numbers below it and the */
+    ATOM_NOT_CONST, /* next one of enum or const; not among their values */
+    ATOM_CONTAINS,  /* an element matches `contains`; each atom refers to a different one */
+    ATOM_REST,      /* no element matches `contains` except those of ATOM_CONTAINS */
+    ATOM_NO_ARRAY,  /* another type */
+    ATOM_NO_OBJECT,
+    ATOM_ABSENT,   /* an object without the property `name` */
+    ATOM_PRESENT,  /* an object with it */
+    ATOM_REQUIRED, /* the required property `name` is absent or does not match */
+    ATOM_PROPERTY  /* property `name` exists and does not match */
 } atom_kind;
 
 typedef struct schema_atom {
     atom_kind kind;
     int schema;
-    int index;        /* PREFIX_ITEM, CONTAINS: index of the element, or -1 */
-    const char *name; /* REQUIRED, PROPERTY; owned by the document */
+    int index;        /* CONTAINS: index of the element, or -1; NOT_ENUM, NOT_CONST: as above */
+    const char *name; /* of a property; owned by the document */
     int block; /* CONTAINS without an index: atoms of the same block are about the same element */
 } schema_atom;
 
@@ -46,19 +48,26 @@ typedef enum branch_kind {
     BRANCH_ONE,
     BRANCH_IF,
     BRANCH_CONTAINS,
+    BRANCH_DEPENDENT, /* what a property needs */
+    BRANCH_APART,     /* types, properties and values by which `chosen` differs from the schema */
     BRANCH_VIOLATED
 } branch_kind;
 
+typedef struct branch {
+    branch_kind kind;
+    int schema, chosen;
+    const char *keyword, *name; /* DEPENDENT: where the property is */
+} branch;
+
 /* An alternative: an atom (ATOM_ALL: none) repeated `times` times (0: once), optionally with
- * ATOM_REST, signed schemas, and the schemas of a list, all negated except number `only` (-1: none
- * excepted). */
+ * ATOM_REST, signed schemas, properties that must exist, and the schemas of a list, all negated. */
 typedef struct alternative {
     schema_atom atom;
     int times;
     bool rest;
     int signed_schemas[2], n;
-    const char *list; /* keyword of the list; NULL: none */
-    int only;
+    json_object *names; /* NULL: none */
+    const char *list;   /* keyword of the list; NULL: none */
 } alternative;
 
 typedef struct alternative_list {
@@ -66,12 +75,12 @@ typedef struct alternative_list {
     size_t n;
 } alternative_list;
 
-/* Appends the alternatives of a branching schema. */
-weft_status weft__alternatives(weft__schema *schema, branch_kind kind, int number,
-                               alternative_list *out);
+/* Appends the alternatives of a branch. */
+weft_status weft__alternatives(weft__schema *schema, const branch *from, alternative_list *out);
 
-/* The branches of a schema's oneOf, read once; valid until another schema is registered. */
-weft_status weft__schema_branches(weft__schema *schema, int number, const branch_list **out);
+/* Whether a schema has only type, enum, const, pattern and required, with values that are no arrays
+ * and objects. */
+bool weft__is_plain(json_object *schema);
 
 /* Expands a node into choices. */
 weft_status weft__expand_node(weft__schema *schema, size_t number);
@@ -114,16 +123,6 @@ weft_status weft__choice_keys(weft__schema *schema, const schema_atom *atoms, si
 weft_status weft__property_schemas(weft__schema *schema, const schema_atom *atoms, size_t n,
                                    const char *name, int *out, int *count, bool *required);
 
-/* The number of the schema equivalent to dependentRequired, dependentSchemas and dependencies; -1
- * with WEFT_OK: none. */
-int weft__schema_dependent(weft__schema *schema, int number, weft_status *status);
-
-/* The number of the schema of the values that violate minimum, items, enum and similar keywords of
- * a schema; -1 with WEFT_OK: none. */
-int weft__schema_violated(weft__schema *schema, int number, weft_status *status);
-/* Whether the values of a list are all strings: then excluding them takes a pattern. */
-bool weft__only_strings(json_object *values);
-
 /* Calls `take` with each property name in the atoms, possibly repeatedly. */
 weft_status weft__each_property(weft__schema *schema, const schema_atom *atoms, size_t n,
                                 weft_status (*take)(void *context, const char *name),
@@ -148,15 +147,9 @@ bool weft__requires_property(const weft__schema *schema, int number, const char 
 weft_status weft__each_declared(const weft__schema *schema, const schema_atom *atoms, size_t n,
                                 weft_status (*take)(void *context, const char *name),
                                 void *context);
-/* Which properties an object may have besides those whose `order` is below `declared`. */
-typedef enum other_properties {
-    OTHERS_ALLOWED,
-    OTHERS_FORBIDDEN,
-    OTHERS_NEEDED /* and forbidden: no object is possible */
-} other_properties;
-
-other_properties weft__other_properties(const weft__schema *schema, const schema_atom *atoms,
-                                        size_t n, const schema_choice *c, int32_t declared);
+/* Whether an object has only the properties whose `order` is below `declared`. */
+bool weft__is_closed(const weft__schema *schema, const schema_atom *atoms, size_t n,
+                     const schema_choice *c, int32_t declared);
 
 /* The number of elements in prefixItems. */
 int weft__prefix_length(const weft__schema *schema, int number);
@@ -164,5 +157,9 @@ int weft__prefix_length(const weft__schema *schema, int number);
 /* The signed schema at a keyword; -1 with WEFT_OK: absent. */
 int weft__schema_at(weft__schema *schema, int number, const char *keyword, bool negated,
                     weft_status *status);
+/* The signed schema that is member `name` of the map at a keyword, or element `index` of the list
+ * there (name: NULL), which exists. */
+int weft__schema_in(weft__schema *schema, int number, const char *keyword, const char *name,
+                    size_t index, bool negated, weft_status *status);
 
 #endif

@@ -6,11 +6,6 @@
 
 enum { ESCAPED = 4 }; /* value of object_part.missing after a backslash */
 
-static int64_t least_of(const machine *m, int node)
-{
-    return node == SCHEMA_NO_NODE ? SCHEMA_NEVER : m->schema->nodes[node].least;
-}
-
 static const schema_choice *choice_of(const machine *m, const frame *f)
 {
     return &m->schema->choices[f->choice];
@@ -74,7 +69,7 @@ static void push_colon(machine *m, frame f)
     o->bytes = NULL;
     o->alike = NULL;
     push(m, f, OBJECT_COLON,
-         1 + least_of(m, o->node) +
+         1 + weft__node_least(m->schema, o->node) +
              weft__object_missing(m->schema, choice_of(m, &f), &o->state, 0));
 }
 
@@ -93,7 +88,7 @@ static void push_key(machine *m, frame f)
         const schema_property *p = &c->properties[i];
         if (!weft__object_may_add(m->schema, c, &o->state, (size_t)i))
             continue;
-        const int64_t own = (int64_t)p->length - o->at + 2 + least_of(m, p->node);
+        const int64_t own = (int64_t)p->length - o->at + 2 + weft__node_least(m->schema, p->node);
         if (own >= least)
             continue;
         object_state with = o->state;
@@ -218,7 +213,7 @@ static void push_free(machine *m, frame f)
         return;
     weft__object_read_free(&with.state, with.keys, with.at + bytes);
     push(m, f, OBJECT_FREE,
-         bytes + 2 + least_of(m, c->keys[with.keys].node) +
+         bytes + 2 + weft__node_least(m->schema, c->keys[with.keys].node) +
              weft__object_missing(m->schema, c, &with.state, 0));
 }
 

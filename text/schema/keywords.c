@@ -114,6 +114,34 @@ bool weft__keyword_is_annotation(const char *name)
            strcmp(name, "definitions") == 0;
 }
 
+/* Whether every value satisfies a keyword. */
+static bool is_trivial(const char *name, json_object *value)
+{
+    if (strcmp(name, "uniqueItems") == 0)
+        return !json_object_get_boolean(value);
+    if (strcmp(name, "format") == 0) /* others are annotations */
+        return !weft__format_find(json_object_get_string(value)) &&
+               !weft__format_range(json_object_get_string(value));
+    return json_object_is_type(value, json_type_object)
+               ? json_object_object_length(value) == 0 && strcmp(name, "contains") != 0
+               : json_object_is_type(value, json_type_boolean) && json_object_get_boolean(value);
+}
+
+const char *weft__keyword_besides(json_object *schema, const char *const *list)
+{
+    if (!json_object_is_type(schema, json_type_object))
+        return NULL;
+    json_object_object_foreach(schema, name, value)
+    {
+        size_t i = 0;
+        while (list[i] && strcmp(list[i], name) != 0)
+            i++;
+        if (!list[i] && !weft__keyword_is_annotation(name) && !is_trivial(name, value))
+            return name;
+    }
+    return NULL;
+}
+
 static weft_status expected(const weft__json *at, const char *what)
 {
     return weft__json_fail(at, WEFT_INVALID, "expected %s, got %s", what,

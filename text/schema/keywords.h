@@ -19,4 +19,8 @@ weft_status weft__keywords_followed(const weft__json *schema, weft__text *notes)
 /* Whether a keyword does not affect validity: annotations, unknown ones, and definitions. */
 bool weft__keyword_is_annotation(const char *name);
 
+/* The first keyword of a schema that is not in a list, which NULL ends, and that some value does
+ * not satisfy; NULL: none. */
+const char *weft__keyword_besides(json_object *schema, const char *const *list);
+
 #endif

@@ -305,10 +305,12 @@ static void choice_begin(machine *m, int number, unsigned char byte, const frame
         weft__object_begin(m, number, parent);
     else if (byte == '[' && types & SCHEMA_ARRAY)
         weft__array_begin(m, number, parent);
+    else if (byte == 'f' && types & SCHEMA_FALSE)
+        weft__machine_literal(m, number, words, 1, byte, parent);
     else if (byte == 'n' && types & SCHEMA_NULL)
         weft__machine_literal(m, number, words + 1, 1, byte, parent);
-    else if (types & SCHEMA_BOOLEAN && (byte == 't' || byte == 'f'))
-        weft__machine_literal(m, number, words + (byte == 't' ? 2 : 0), 1, byte, parent);
+    else if (byte == 't' && types & SCHEMA_TRUE)
+        weft__machine_literal(m, number, words + 2, 1, byte, parent);
     else if ((byte == '-' || (byte >= '0' && byte <= '9')) &&
              types & (SCHEMA_INTEGER | SCHEMA_NUMBER))
         number_step(m, number, (number_prefix){0}, byte, parent);

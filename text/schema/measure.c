@@ -59,7 +59,9 @@ static void measure_choice(const weft__schema *schema, schema_choice *c)
         return;
     }
     c->least = weft__smaller(c->least_array, c->least_object);
-    if (c->types & (SCHEMA_NULL | SCHEMA_BOOLEAN))
+    if (c->types & SCHEMA_FALSE)
+        c->least = weft__smaller(c->least, 5);
+    if (c->types & (SCHEMA_NULL | SCHEMA_TRUE))
         c->least = weft__smaller(c->least, 4);
     if (c->types & (SCHEMA_INTEGER | SCHEMA_NUMBER))
         c->least = weft__smaller(c->least, weft__number_least(c));

@@ -1,14 +1,9 @@
 /* text/schema/object.c -- objects: which properties may follow, and the fewest bytes to the end. */
 #include "text/schema/object.h"
 
-static int64_t least_of(const weft__schema *schema, int node)
-{
-    return node == SCHEMA_NO_NODE ? SCHEMA_NEVER : schema->nodes[node].least;
-}
-
 int64_t weft__object_property(const weft__schema *schema, const schema_property *p)
 {
-    return (int64_t)p->length + 4 + least_of(schema, p->node); /* quotes, colon, comma */
+    return (int64_t)p->length + 4 + weft__node_least(schema, p->node); /* quotes, colon, comma */
 }
 
 static bool seen(const schema_choice *c, const object_state *o, size_t property)
@@ -31,13 +26,13 @@ bool weft__object_may_add(const weft__schema *schema, const schema_choice *c, co
 {
     const schema_property *p = &c->properties[property];
     return !seen(c, o, property) && (!c->ordered || o->next >= p->from) &&
-           least_of(schema, p->node) < SCHEMA_NEVER && (p->required || room_for_more(c, o));
+           weft__node_least(schema, p->node) < SCHEMA_NEVER && (p->required || room_for_more(c, o));
 }
 
 bool weft__object_may_add_free(const weft__schema *schema, const schema_choice *c,
                                const object_state *o, int keys)
 {
-    return least_of(schema, c->keys[keys].node) < SCHEMA_NEVER && room_for_more(c, o);
+    return weft__node_least(schema, c->keys[keys].node) < SCHEMA_NEVER && room_for_more(c, o);
 }
 
 bool weft__object_may_add_any(const weft__schema *schema, const schema_choice *c,
@@ -195,7 +190,7 @@ static int cheapest_keys(const weft__schema *schema, const schema_choice *c, con
     int best = -1;
     *bytes = SCHEMA_NEVER;
     for (int k = 0; k < (int)c->n_keys; k++) {
-        const int64_t value = least_of(schema, c->keys[k].node);
+        const int64_t value = weft__node_least(schema, c->keys[k].node);
         if (value >= SCHEMA_NEVER || !skip_lengths(c, o, s, k) ||
             value + s->of[k].length + 4 >= *bytes)
             continue;

@@ -59,7 +59,7 @@ int weft__schema_number(weft__schema *schema, const weft__json *at, weft_status 
     if (*status)
         return -1;
     schema_entry *entry = &schema->schemas[schema->n_schemas++];
-    *entry = (schema_entry){.at = *at, .reference = UNKNOWN, .dependent = -1, .violated = -1};
+    *entry = (schema_entry){.at = *at, .reference = UNKNOWN};
     *status = index_required(at, &entry->required);
     return *status ? -1 : (int)schema->n_schemas - 1;
 }
@@ -207,26 +207,6 @@ int weft__schema_reference(weft__schema *schema, int number, weft_status *status
     return *status ? -1 : out;
 }
 
-weft_status weft__schema_branches(weft__schema *schema, int number, const branch_list **out)
-{
-    schema_entry *entry = &schema->schemas[number];
-    *out = &entry->branches;
-    return entry->branches.of
-               ? WEFT_OK
-               : weft__branches_read(json_object_object_get(entry->at.value, "oneOf"),
-                                     &entry->branches);
-}
-
-weft_status weft__schema_own(weft__schema *schema, json_object *value)
-{
-    if (value && !schema->owned)
-        schema->owned = json_object_new_array();
-    if (value && schema->owned && json_object_array_add(schema->owned, value) == 0)
-        return WEFT_OK;
-    json_object_put(value);
-    return weft__out_of_memory(schema->doc.name, "a schema");
-}
-
 /* ---- parsing --------------------------------------------------------------------------------- */
 
 static weft_status prepare(const char *text, size_t length, const char *name, bool open,
@@ -291,10 +271,8 @@ void weft__schema_release(weft__schema *schema)
         weft__choice_release(&schema->choices[i]);
     for (size_t i = 0; i < schema->n_nodes; i++)
         weft_free(schema->nodes[i].schemas);
-    for (size_t i = 0; i < schema->n_schemas; i++) {
-        weft__branches_release(&schema->schemas[i].branches);
+    for (size_t i = 0; i < schema->n_schemas; i++)
         json_object_put(schema->schemas[i].required);
-    }
     weft_free(schema->notes.at);
     weft_free(schema->choices);
     weft_free(schema->nodes);
@@ -304,7 +282,6 @@ void weft__schema_release(weft__schema *schema)
     weft__index_release(&schema->pair_index);
     weft__index_release(&schema->node_index);
     weft__checker_free(schema->checker);
-    json_object_put(schema->owned);
     weft__json_free(&schema->doc);
     *schema = (weft__schema){0};
 }

@@ -14,13 +14,15 @@
 
 enum schema_types {
     SCHEMA_NULL = 1,
-    SCHEMA_BOOLEAN = 2,
+    SCHEMA_FALSE = 2,
     SCHEMA_INTEGER = 4,
     SCHEMA_NUMBER = 8, /* with a fraction; integers are SCHEMA_INTEGER */
     SCHEMA_STRING = 16,
     SCHEMA_ARRAY = 32,
     SCHEMA_OBJECT = 64,
-    SCHEMA_ANY = 127
+    SCHEMA_TRUE = 128,
+    SCHEMA_BOOLEAN = SCHEMA_FALSE | SCHEMA_TRUE,
+    SCHEMA_ANY = 255
 };
 
 enum {
@@ -119,12 +121,7 @@ typedef struct schema_entry {
     weft__json at;
     int reference; /* number of its $ref's target; SCHEMA_NO_NODE: none; below that: not resolved
                       yet */
-    branch_list branches;  /* of its oneOf */
-    int dependent;         /* number of the schema made from dependentRequired and related keywords;
-                            * negative: not made */
     json_object *required; /* its required names as keys; NULL: none */
-    int violated; /* number of the schema made from its keywords (text/schema/violated.c); negative:
-                   * not made */
 } schema_entry;
 
 typedef struct schema_pair {
@@ -136,7 +133,6 @@ typedef struct weft__schema {
     weft__json_doc doc;
     bool open;              /* objects may have any properties that the standard allows */
     weft__text notes;       /* what is ignored, in lines */
-    json_object *owned;     /* schemas that are not in the document */
     weft__checker *checker; /* of literals */
     schema_entry *schemas;  /* all registered subschemas, by number */
     size_t n_schemas;
@@ -145,7 +141,6 @@ typedef struct weft__schema {
     size_t n_pairs;
     schema_index pair_index;
     int work;           /* number of schemas taken into combinations */
-    bool undeclared;    /* excluded alternatives may be violated by undeclared properties */
     schema_node *nodes; /* node 0 is the document */
     size_t n_nodes;
     schema_index node_index;
@@ -166,6 +161,12 @@ weft_status weft__schema_parse(const char *text, size_t length, const char *name
 void weft__schema_measure(weft__schema *schema);
 void weft__schema_release(weft__schema *schema);
 
+/* The fewest bytes of a value of a node, which may be SCHEMA_NO_NODE. */
+static inline int64_t weft__node_least(const weft__schema *schema, int node)
+{
+    return node == SCHEMA_NO_NODE ? SCHEMA_NEVER : schema->nodes[node].least;
+}
+
 /* The number of a registered schema; -1: not registered. */
 int weft__schema_find(const weft__schema *schema, const json_object *value);
 /* The number of a schema, which is registered if necessary, or negative with *status set. */
@@ -174,8 +175,6 @@ int weft__schema_number(weft__schema *schema, const weft__json *at, weft_status 
 int weft__schema_reference(weft__schema *schema, int number, weft_status *status);
 /* The number of the node for signed schemas, which are sorted and deduplicated here. */
 int weft__schema_node(weft__schema *schema, int *schemas, size_t n, weft_status *status);
-/* Takes over a schema that is not in the document; NULL: it could not be allocated. */
-weft_status weft__schema_own(weft__schema *schema, json_object *value);
 
 /* Resolves a signed schema that consists only of a $ref. */
 int weft__schema_resolve(weft__schema *schema, int signed_schema, weft_status *status);

@@ -75,9 +75,9 @@ static weft_status add_choice(value_list *list, const schema_choice *c)
     list->few &= !(c->types & ~(unsigned)(SCHEMA_NULL | SCHEMA_BOOLEAN | SCHEMA_INTEGER));
     if (!status && c->types & SCHEMA_NULL)
         status = add_text(list, "null");
-    if (!status && c->types & SCHEMA_BOOLEAN)
+    if (!status && c->types & SCHEMA_TRUE)
         status = add_text(list, "true");
-    if (!status && c->types & SCHEMA_BOOLEAN)
+    if (!status && c->types & SCHEMA_FALSE)
         status = add_text(list, "false");
     if (!status && c->types & SCHEMA_INTEGER && list->few)
         status = add_integers(list, c);
