@@ -35,15 +35,16 @@
             "delta", delta,                                                                        \
             "of these: the largest ratio where clipping does not apply, above 1; 0: none"),        \
         TRAIN_POLICY_REAL("temperature", temperature,                                              \
-                          "of these: that of the sampled completions; default: 1"),                \
+                          "of these and distill: that of the sampled completions; default: 1, of " \
+                          "distill 0.9"),                                                          \
         TRAIN_POLICY_INT("num-generations", num_generations, 2, 1 << 20,                           \
                          "of these: completions of a prompt; default: 8, of rloo 2"),              \
         TRAIN_POLICY_INT("num-iterations", num_iterations, 1, 1 << 20,                             \
                          "of these: consecutive updates on the same completions; default: 1"),     \
-        TRAIN_POLICY_INT(                                                                          \
-            "max-completion-length", max_completion_length, 1, 1 << 24,                            \
-            "of these: most tokens of a completion, and the divisor of dr_grpo; default: "         \
-            "512"),                                                                                \
+        TRAIN_POLICY_INT("max-completion-length", max_completion_length, 1, 1 << 24,               \
+                         "of these and distill: most tokens of a completion, and the divisor of "  \
+                         "dr_grpo; default: "                                                      \
+                         "512"),                                                                   \
         TRAIN_POLICY_INT("mask-truncated", mask_truncated, 0, 1,                                   \
                          "of these: 1: completions that were cut off do not count in the loss; "   \
                          "default: 0, of dapo 1"),                                                 \

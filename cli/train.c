@@ -51,7 +51,8 @@ static weft_trainer_options trainer_options(const train_values *v, train_run *r)
     weft_trainer_options o = v->trainer;
     o.objective = train_objective(v);
     o.objective_options = train_objective_options(v, r);
-    o.sampling = train_samples(v) ? &r->sampling : NULL;
+    const bool samples = train_samples(v) || v->trainer.objective_options.lmbda > 0;
+    o.sampling = samples ? &r->sampling : NULL;
     o.steps = updates(v, r);
     o.optimizer = train_optimizer(v);
     o.optimizer_options = r->optimizer_options;
@@ -153,6 +154,8 @@ static int run_with(const train_values *v)
     if (status == WEFT_OK)
         status = train_add_reference(v, &r);
     if (status == WEFT_OK)
+        status = train_open_teacher(v, &r);
+    if (status == WEFT_OK)
         status = train(v, &r);
     int code = cli_status(status);
     if (status == WEFT_CANCELLED && train_stop_signal() != 0)
@@ -171,6 +174,7 @@ static int run_with(const train_values *v)
     weft_rewards_free(r.rewards);
     weft_free(r.stop);
     weft_model_free(r.model);
+    weft_model_free(r.teacher);
     train_free_samples(&r);
     weft_free(r.optimizer_options);
     cli_words_free(&r.words);

@@ -36,6 +36,7 @@ typedef struct train_values {
     cli_texts rewards;          /* their descriptions */
     const char *reward_weights; /* NULL: 1 each */
     double reward_seconds;
+    const char *teacher, *teacher_file;
     weft_sampling sampling; /* as the options say; train_rewards.c adds what depends on the run */
     int optimizer, train_on, objective, task;
     bool pack, json, dry_run;
@@ -62,7 +63,8 @@ typedef struct train_run {
     weft_labels labels;        /* labels for --task classify */
     weft_embed_settings embed; /* settings for --task embed */
     weft_chat *chat;           /* NULL: the model has no chat template */
-    weft_rewards *rewards;     /* NULL: completions are not sampled */
+    weft_model *teacher;       /* of distillation; NULL: none, or stored */
+    weft_rewards *rewards;     /* NULL: completions have no rewards */
     double reward_weights[CLI_MOST];
     int32_t *stop; /* ends turns of the chat template; NULL: the model's ids */
     weft_sampling sampling;
@@ -197,7 +199,7 @@ const char *train_objective_name(int i); /* of the i-th objective; NULL after th
         {"task=classify !objective=supervised", NULL, "--objective is for --task generate"},       \
         TRAIN_OF_EMBED("ranking"), TRAIN_OF_EMBED("triplet"), TRAIN_OF_EMBED("cosent"),            \
         TRAIN_OF_EMBED("cosine"), TRAIN_OF_TEXTS("dpo"), TRAIN_OF_TEXTS("orpo"),                   \
-        TRAIN_OF_TEXTS("simpo"), TRAIN_OF_TEXTS("kto"),                                            \
+        TRAIN_OF_TEXTS("simpo"), TRAIN_OF_TEXTS("kto"), TRAIN_OF_TEXTS("distill"),                 \
         {"query-prompt !task=embed", NULL, "--query-prompt is for --task embed"},                  \
         {"passage-prompt !task=embed", NULL, "--passage-prompt is for --task embed"},              \
         TRAIN_NOT_OF_EMBED("train-on"), TRAIN_NOT_OF_EMBED("system"),                              \
@@ -223,6 +225,10 @@ int64_t train_group(const train_values *v);
 int64_t train_most_tokens(const train_values *v); /* of a completion */
 /* Opens the prompts and the rewards. */
 weft_status train_open_prompts(const train_values *v, train_run *r, const weft_dataset_options *o);
+/* Finds the token that ends a turn of the chat template, for sampling. */
+weft_status train_find_stop(train_run *r);
+/* Opens the teacher, after the model. */
+weft_status train_open_teacher(const train_values *v, train_run *r);
 void train_print_rewards(const train_values *v); /* prints a line of the plan */
 /* The field of an objective's options that an option of the command sets; NULL: none. */
 const weft_field *train_objective_field(const weft_objective *objective, const cli_option *option);

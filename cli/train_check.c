@@ -73,6 +73,10 @@ static bool saves_rows_of_tokens(const void *values)
     {                                                                                              \
         WHEN, NULL, "--" NAME " is for --data with prompts and --reward"                           \
     }
+#define TRAIN_WITH_SAMPLING(NAME)                                                                  \
+    {                                                                                              \
+        "!reward !lmbda " NAME, NULL, "--" NAME " is for --reward or --lmbda"                      \
+    }
 #define TRAIN_NOT_WITH_REWARD(NAME)                                                                \
     {                                                                                              \
         "reward " NAME, NULL, "--" NAME " is not for --reward, whose data has only prompts"        \
@@ -95,16 +99,26 @@ static const cli_rule rules[] = {
     TRAIN_WITH_REWARD("completions reward", "reward"),
     TRAIN_WITH_REWARD("!reward reward-weights", "reward-weights"),
     TRAIN_WITH_REWARD("!reward reward-seconds", "reward-seconds"),
-    TRAIN_WITH_REWARD("!reward top-p", "top-p"),
-    TRAIN_WITH_REWARD("!reward min-p", "min-p"),
-    TRAIN_WITH_REWARD("!reward top-k", "top-k"),
-    TRAIN_WITH_REWARD("!reward sample-rows", "sample-rows"),
+    TRAIN_WITH_SAMPLING("top-p"),
+    TRAIN_WITH_SAMPLING("min-p"),
+    TRAIN_WITH_SAMPLING("top-k"),
+    TRAIN_WITH_SAMPLING("sample-rows"),
     TRAIN_NOT_WITH_REWARD("pack"),
     TRAIN_NOT_WITH_REWARD("mix"),
     TRAIN_NOT_WITH_REWARD("token-cache"),
     TRAIN_NOT_WITH_REWARD("train-on"),
     TRAIN_NOT_WITH_REWARD("patience"),
     {"reward", has_several_ranks, "--reward is for one process: completions are sampled there"},
+    {"!objective=distill teacher", NULL, "--teacher is for --objective distill"},
+    {"!objective=distill teacher-file", NULL, "--teacher-file is for --objective distill"},
+    {"objective=distill !teacher !teacher-file", NULL,
+     "--objective distill needs --teacher MODEL or --teacher-file FILE"},
+    {"teacher-file pack", NULL, "--pack is not for --teacher-file"},
+    {"teacher-file lmbda !lmbda=0", NULL,
+     "--lmbda needs the teacher's model: it is not for --teacher-file"},
+    {"lmbda !lmbda=0 pack", NULL, "--pack is not for --lmbda: completions are not packed"},
+    {"lmbda !lmbda=0", has_several_ranks,
+     "--lmbda is for one process: completions are sampled there"},
     {"val-split !val-split=0", has_rewards, "this --objective has no validation"},
     {"val-data", has_rewards, "this --objective has no validation"},
     {"val-every", has_rewards, "this --objective has no validation"},

@@ -474,15 +474,19 @@ static weft_status measure_run(dry_run *d)
     return status;
 }
 
-/* Computes the bytes of the run's weights, and how many of them are mapped from files. */
+/* Computes the bytes of the run's weights, those of a teacher included, and how many of them are
+ * mapped from files. */
 static weft_status find_weights(const train_run *r, int64_t *weights, int64_t *trained,
                                 int64_t *mapped)
 {
     weft_module *tree = weft_model_module(r->model);
-    int64_t all = 0;
+    int64_t all = 0, teacher = 0;
     weft_status status = bytes_of(tree, false, &all);
     if (status == WEFT_OK)
         status = bytes_of(tree, true, trained);
+    if (status == WEFT_OK && r->teacher)
+        status = bytes_of(weft_model_module(r->teacher), false, &teacher);
+    all += teacher;
     const int64_t active = weft_memory_active();
     *weights = all - *trained;
     *mapped = all > active ? all - active : 0;

@@ -122,6 +122,7 @@ weft_status train_open_embed(const train_values *v, train_run *r, weft_dataset_o
 weft_objective_options train_objective_options(const train_values *v, const train_run *r)
 {
     weft_objective_options o = v->trainer.objective_options;
+    o.teacher = r->teacher;
     if (v->task == TRAIN_EMBED) {
         o.embed = &r->embed;
         (void)embed_read_dimensions(v->dimensions, &o.dimensions); /* checked by train_read_texts */

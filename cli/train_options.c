@@ -5,6 +5,7 @@
 #include "cli/embed_options.h"
 #include "cli/reward_options.h"
 #include "cli/shared.h"
+#include "cli/teacher_options.h"
 #include "cli/train.h"
 
 #define AT(field) .offset = offsetof(train_values, field)
@@ -225,7 +226,7 @@ static const cli_option options[] = {
              "label. dpo and kto first compute reference log-probabilities. grpo, dapo, dr_grpo, "
              "gspo and rloo sample completions of the prompts in --data and compute their "
              "--reward, or read "
-             "--completions. With --task embed: "
+             "--completions. distill learns the distributions of a --teacher. With --task embed: "
              "ranking (the default) takes the other texts of a batch as negatives, triplet needs "
              "one negative, cosent and cosine need pairs with a score"},
     {.name = "beta",
@@ -235,9 +236,11 @@ static const cli_option options[] = {
      .high = CLI_ANY,
      AT(trainer.objective_options.beta),
      .marks = CLI_ZERO | CLI_NEGATIVE | CLI_FIXED | CLI_OF_OBJECTIVE,
-     .help = "of the objective: the scale of rewards (of orpo: the weight of the odds ratio); "
-             "default: 0.1, of simpo 2. Of grpo and its relatives: the weight of the KL "
-             "divergence from the start, default: 0, of rloo 0.05"},
+     .help =
+         "of the objective: the scale of rewards (of orpo: the weight of the odds ratio); "
+         "default: 0.1, of simpo 2. Of grpo and its relatives: the weight of the KL "
+         "divergence from the start, default: 0, of rloo 0.05. Of distill: between 0, KL(teacher | "
+         "model), and 1, KL(model | teacher); default: 0.5"},
     {.name = "gamma",
      .kind = CLI_REAL,
      .value = "X",
@@ -259,6 +262,7 @@ static const cli_option options[] = {
      .help = "of dpo (robust DPO) and simpo: share of pairs labelled the wrong way; default: 0"},
     TRAIN_POLICY_OPTIONS,
     TRAIN_REWARD_OPTIONS,
+    TRAIN_TEACHER_OPTIONS,
     {.name = "lr",
      .kind = CLI_REAL,
      .value = "X",

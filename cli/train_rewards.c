@@ -49,8 +49,7 @@ static weft_status read_weights(const train_values *v, double *out)
     return WEFT_OK;
 }
 
-/* The token that ends a turn of the chat template, if it is one. */
-static weft_status find_stop(train_run *r)
+weft_status train_find_stop(train_run *r)
 {
     char *end = NULL;
     size_t n = 0;
@@ -90,7 +89,7 @@ weft_status train_open_prompts(const train_values *v, train_run *r, const weft_d
     r->sampling.names = (const char *const *)v->rewards.at;
     r->sampling.weights = r->reward_weights;
     r->sampling.n_rewards = v->rewards.n;
-    status = find_stop(r);
+    status = train_find_stop(r);
     return status == WEFT_OK
                ? weft_batches_new(r->data, v->batch_size, v->trainer.seed, &r->batches)
                : status;

@@ -32,6 +32,12 @@ const weft__column weft__columns[WEFT__COLUMNS] = {
            "reference log-probabilities of tokens (weft_dataset_add_reference)"),
     COLUMN(sampled, FLOAT32, "BL", WEFT__OBJECTIVE, 0, WEFT_COLUMN_SAMPLED,
            "the sampler's log-probabilities of tokens (weft_dataset_load_completions)"),
+    COLUMN(top, INT32, "BLS", WEFT__OBJECTIVE, 0, WEFT_COLUMN_TOP,
+           "a stored teacher's ids (weft_dataset_add_teacher)"),
+    COLUMN(top_logprobs, FLOAT32, "BLS", WEFT__OBJECTIVE, 0, WEFT_COLUMN_TOP_LOGPROBS,
+           "a stored teacher's log-probabilities (weft_dataset_add_teacher)"),
+    COLUMN(cells, INT32, "K", WEFT__COMPUTED, -1, 0, NULL),
+    COLUMN(teacher, FLOAT32, "KT", WEFT__COMPUTED, 0, 0, NULL),
 };
 
 #undef COLUMN
@@ -71,13 +77,27 @@ static weft__batch_sizes sizes_of(const weft_batch *batch)
 {
     const weft_array *read = batch->pack ? batch->pack : batch->tokens;
     const int64_t N = weft__batch_examples(batch), B = N * per_example(batch);
-    return (weft__batch_sizes){N, B, weft_dim(batch->tokens, 1), weft_dim(read, 0),
-                               weft_dim(read, 1)};
+    return (weft__batch_sizes){.N = N,
+                               .B = B,
+                               .L = weft_dim(batch->tokens, 1),
+                               .R = weft_dim(read, 0),
+                               .C = weft_dim(read, 1),
+                               .K = batch->cells ? weft_dim(batch->cells, 0) : 0,
+                               .T = batch->teacher ? weft_dim(batch->teacher, 1) : 0,
+                               .S = WEFT_TEACHER_TOP};
 }
 
 static int64_t length_of(const weft__batch_sizes *s, char axis)
 {
-    return axis == 'N' ? s->N : axis == 'B' ? s->B : axis == 'L' ? s->L : axis == 'R' ? s->R : s->C;
+    const struct {
+        char axis;
+        int64_t length;
+    } all[] = {{'N', s->N}, {'B', s->B}, {'L', s->L}, {'R', s->R},
+               {'C', s->C}, {'K', s->K}, {'T', s->T}, {'S', s->S}};
+    int i = 0;
+    while (all[i].axis != axis)
+        i++;
+    return all[i].length;
 }
 
 weft_dims weft__column_shape(int c, const weft__batch_sizes *sizes)
@@ -110,6 +130,7 @@ unsigned weft__dataset_columns(const weft_dataset *d)
 {
     const bool scored = d->info.examples == WEFT_EXAMPLES_SCORED;
     return (d->reference ? scored ? WEFT_COLUMN_REF : WEFT_COLUMN_REFERENCE : 0U) |
+           (d->top ? WEFT_COLUMN_TOP | WEFT_COLUMN_TOP_LOGPROBS : 0U) |
            (scored ? WEFT_COLUMN_ADVANTAGES : 0U) | (d->sampled ? WEFT_COLUMN_SAMPLED : 0U) |
            (d->info.examples == WEFT_EXAMPLES_LABELLED || d->info.scored ? WEFT_COLUMN_LABELS : 0U);
 }

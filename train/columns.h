@@ -5,21 +5,23 @@
 
 #include "weft/train.h"
 
-enum { WEFT__COLUMNS = 13, WEFT__MOST_TEXTS = 64 /* in an example */ };
+enum { WEFT__COLUMNS = 17, WEFT__MOST_TEXTS = 64 /* in an example */ };
 
 /* Which batches have a column. */
 typedef enum weft__column_rule {
     WEFT__ALWAYS,
-    WEFT__ONES,     /* optional; without it every element is 1 */
-    WEFT__PACKED,   /* those with packed rows; all columns of this rule or none */
-    WEFT__REPACKED, /* those whose samples have rows besides the packed ones; all or none */
-    WEFT__OBJECTIVE /* those of objectives that require or accept it */
+    WEFT__ONES,      /* optional; without it every element is 1 */
+    WEFT__PACKED,    /* those with packed rows; all columns of this rule or none */
+    WEFT__REPACKED,  /* those whose samples have rows besides the packed ones; all or none */
+    WEFT__OBJECTIVE, /* those of objectives that require or accept it */
+    WEFT__COMPUTED   /* those of an update, for which the trainer computes it */
 } weft__column_rule;
 
 /* Lengths of axes: N examples with one or two of the B rows each, L columns, and the R rows of C
- * columns that the model reads: B and L unless the rule is WEFT__REPACKED. */
+ * columns that the model reads: B and L unless the rule is WEFT__REPACKED. K targets, for which a
+ * teacher has hidden states of T elements, or S ids. */
 typedef struct weft__batch_sizes {
-    int64_t N, B, L, R, C;
+    int64_t N, B, L, R, C, K, T, S;
 } weft__batch_sizes;
 
 typedef struct weft__column {
@@ -41,8 +43,11 @@ typedef struct weft__host_batch {
     weft__batch_sizes sizes;
     int32_t *tokens, *targets, *first, *positions, *pack, *unpack; /* NULL: absent */
     float *weights, *reference, *labels, *advantages, *old, *ref, *sampled;
-    bool weighted;    /* some weight is neither 0 nor 1 */
-    weft_batch batch; /* its kind and counts */
+    int32_t *top;
+    float *top_logprobs;
+    void *cells, *teacher; /* NULL: computed */
+    bool weighted;         /* some weight is neither 0 nor 1 */
+    weft_batch batch;      /* its kind and counts */
 } weft__host_batch;
 
 /* The slot of column c in a batch; NULL there: absent. */

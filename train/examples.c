@@ -267,6 +267,9 @@ static void fill_columns(const weft_dataset *d, const int64_t *examples, int64_t
         memcpy(host->ref + e * host->sizes.L, d->reference + s->start,
                (size_t)(s->length - 1) * sizeof *host->ref);
     }
+    const int64_t row = host->sizes.L * WEFT_TEACHER_TOP;
+    for (int64_t e = 0; host->top && e < n; e++)
+        weft__top_put(d, examples[e], host->top + e * row, host->top_logprobs + e * row);
     for (int64_t e = 0; host->sampled && e < n; e++) {
         const weft__dataset_sample *s = &d->samples[examples[e]];
         memcpy(host->sampled + e * host->sizes.L, d->sampled + s->start + 1,

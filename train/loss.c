@@ -4,102 +4,13 @@
 
 #include "core/clock.h"
 #include "core/failure.h"
-#include "nn/lora.h"
 #include "nn/module.h"
 #include "ops/nn/linear_cross_entropy.h"
 #include "train/data/dataset.h"
+#include "train/head.h"
 #include "train/objective/objective.h"
 #include "train/parallel/group.h"
 #include "weft/transforms.h"
-
-/* Limits of the logits in memory at a time, for heads that are not a single matrix. */
-enum { CHUNK_ELEMENTS = 1 << 23, CHUNK_ROWS = 64, PARTS = 4 };
-
-/* How losses are computed: the model, what its logits are divided by, and whether the entropies
- * follow the losses. */
-typedef struct head_settings {
-    weft_model *model;
-    double temperature;
-    bool with_entropy;
-} head_settings;
-
-/* Inputs: hidden (1, n, E), targets (1, n) and, while training, keys (n, 2). Output: losses (1, n)
- * and, with_entropy, the entropies (1, n). */
-static int head_losses(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
-{
-    const head_settings *h = context;
-    (void)room;
-    weft__dropout_vectors(n_in > 2 ? in[2] : NULL);
-    weft_array *logits = weft_model_head(h->model, in[0]); /* (1, n, V) */
-    weft__dropout_vectors(NULL);
-    if (h->temperature != 1)
-        logits = weft_scale(logits, 1 / h->temperature);
-    weft_array *targets = weft_to(in[1], weft_device_of(logits));
-    out[0] = weft_cross_entropy_rows(logits, targets);
-    if (h->with_entropy) {
-        weft_array *log_p = weft_log_softmax(weft_astype(logits, weft_dtype_of(out[0])), -1);
-        weft_array *sums = weft_sum(weft_multiply(weft_exp(log_p), log_p), WEFT_DIMS(-1), false);
-        out[1] = weft_where(weft_greater_equal_scalar(targets, 0), weft_negative(sums),
-                            weft_zeros_like(sums));
-    }
-    return 1 + h->with_entropy;
-}
-
-/* Splits x (N, E) into parts of `size` rows; the last may have fewer. The gradient concatenates the
- * gradients of the parts; for slices it would be a sum of arrays of N rows. */
-static int split(void *size, weft_array *const *in, int n_in, weft_array **out, int room)
-{
-    const int64_t rows = (int64_t)(intptr_t)size, N = weft_dim(in[0], 0);
-    const int n_out = (int)((N + rows - 1) / rows); /* at most PARTS */
-    (void)n_in;
-    (void)room;
-    for (int i = 0; i < n_out; i++)
-        out[i] = weft_slice_axis(in[0], 0, i * rows, i + 1 < n_out ? (i + 1) * rows : INT64_MAX);
-    return n_out;
-}
-
-static void join(void *size, weft_array *const *in, int n_in, weft_array *const *outs, int n_out,
-                 weft_array *const *cotangents, weft_array **grads)
-{
-    (void)size;
-    (void)in;
-    (void)n_in;
-    (void)outs;
-    grads[0] = weft_concatenate(cotangents, n_out, 0);
-}
-
-/* Losses (N) and, with_entropy, entropies (N), computed `rows` rows at a time. The gradient
- * recomputes the logits, so only the logits of one part are ever in memory. */
-static void losses_by_chunks(const head_settings *h, weft_array *hidden, weft_array *targets,
-                             weft_array *keys, int64_t rows, weft_array *out[2])
-{
-    static const weft_custom_rules rules = {.vjp = join};
-    const int64_t N = weft_dim(targets, 0), chunks = (N + rows - 1) / rows;
-    const int n_out = 1 + h->with_entropy;
-    weft_array *parts[PARTS], *made[2][PARTS];
-    if (chunks <= 1) {
-        weft_array *in[] = {weft_expand_dims(hidden, 0), weft_expand_dims(targets, 0), keys};
-        weft_array *both[2];
-        weft_checkpoint(head_losses, (void *)(uintptr_t)h, in, keys ? 3 : 2, both, n_out);
-        for (int o = 0; o < n_out; o++)
-            out[o] = weft_squeeze(both[o], 0);
-        return;
-    }
-    const int64_t size = (chunks + PARTS - 1) / PARTS * rows;
-    const int n = (int)((N + size - 1) / size);
-    weft_custom(split, (void *)(intptr_t)size, &rules, &hidden, 1, parts, n);
-    for (int i = 0; i < n; i++) {
-        const int64_t from = i * size, to = (i + 1) * size;
-        weft_array *next = weft_slice_axis(targets, 0, from, to);
-        weft_array *own = keys ? weft_slice_axis(keys, 0, from, to) : NULL;
-        weft_array *both[2];
-        losses_by_chunks(h, parts[i], next, own, rows, both);
-        for (int o = 0; o < n_out; o++)
-            made[o][i] = both[o];
-    }
-    for (int o = 0; o < n_out; o++)
-        out[o] = weft_concatenate(made[o], n, 0);
-}
 
 /* The elements of x with the flat indices `places`; `other` where an index is -1. */
 static weft_array *rearranged(weft_array *x, weft_array *places, double other)
@@ -130,32 +41,9 @@ static weft_array *token_keys(const weft_array *tokens)
     return weft_reshape(keys, WEFT_DIMS(shape.at[0] * shape.at[1], 2));
 }
 
-/* Losses (N) of hidden (N, E) and targets (N), for any kind of head, and entropies as above. */
-static void head_losses_of(const head_settings *h, weft_array *hidden, weft_array *targets,
-                           weft_array *keys, weft_array *out[2])
-{
-    weft_model *model = h->model;
-    const int64_t V = weft_model_info_of(model)->vocab_size, N = weft_dim(targets, 0);
-    int64_t rows = CHUNK_ELEMENTS / (V > 0 ? V : 1);
-    rows = rows > CHUNK_ROWS ? rows : CHUNK_ROWS;
-    if (N > rows) {
-        weft_module *head = weft_nn_find_module(weft_model_module(model), "lm_head");
-        weft_nn_lora_linear *dora = head ? weft__dora_share(head) : NULL;
-        losses_by_chunks(h, hidden, targets, keys, rows, out);
-        if (dora)
-            weft__dora_keep(dora, NULL, false);
-        return;
-    }
-    weft_array *in[] = {weft_expand_dims(hidden, 0), weft_expand_dims(targets, 0), keys}, *both[2];
-    const int n = head_losses((void *)(uintptr_t)h, in, keys ? 3 : 2, both, 2);
-    for (int o = 0; o < n; o++)
-        out[o] = weft_squeeze(both[o], 0);
-}
-
-/* The negative log-likelihoods of targets (B, L) in the rows that the model reads: float32 (B L),
- * or (R C) if the rows are packed; and the entropies of their distributions, unless NULL. */
-static weft_array *token_losses(weft_model *model, const weft_batch *batch, weft_array *targets,
-                                bool checkpoint, weft_array **entropies)
+/* The hidden states (B L, E) of the tokens that the model reads. */
+static weft_array *hidden_states(weft_model *model, const weft_batch *batch, weft_array *tokens,
+                                 bool checkpoint)
 {
     const weft_model_call call = {
         .positions = batch->positions,
@@ -163,16 +51,49 @@ static weft_array *token_losses(weft_model *model, const weft_batch *batch, weft
         .checkpoint = checkpoint,
         .embedding_noise = batch->embedding_noise,
     };
+    return weft_flatten(weft_model_hidden(model, tokens, &call), 0, 1);
+}
+
+/* The rows of a column (B, L, S) at the cells. */
+static weft_array *at_cells(weft_array *column, weft_array *at)
+{
+    return weft_take(weft_flatten(weft_to(column, weft_device_of(at)), 0, 1), at, 0);
+}
+
+weft_array *weft__cell_losses(const weft__head_call *call, const weft_batch *batch, bool checkpoint)
+{
+    weft_array *hidden = hidden_states(call->model, batch, batch->tokens, checkpoint),
+               *cells = weft_to(batch->cells, weft_device_of(hidden)), /* (K) */
+                   *at = weft_maximum_scalar(cells, 0), *out[2];
+    weft_array *in[WEFT__HEAD_INPUTS] = {[WEFT__HEAD_HIDDEN] = weft_take(hidden, at, 0),
+                                         [WEFT__HEAD_TARGETS] = cells,
+                                         [WEFT__HEAD_TEACHER] = batch->teacher};
+    if (batch->teacher == NULL) {
+        in[WEFT__HEAD_TOP] = at_cells(batch->top, at);
+        in[WEFT__HEAD_TOP_LOGPROBS] = at_cells(batch->top_logprobs, at);
+    }
+    if (weft_model_module(call->model)->training)
+        in[WEFT__HEAD_KEYS] = weft_take(token_keys(batch->tokens), at, 0);
+    weft__head_losses(call, in, out);
+    return out[0];
+}
+
+/* The negative log-likelihoods of targets (B, L) in the rows that the model reads: float32 (B L),
+ * or (R C) if the rows are packed; and the entropies of their distributions, unless NULL. */
+static weft_array *token_losses(weft_model *model, const weft_batch *batch, weft_array *targets,
+                                bool checkpoint, weft_array **entropies)
+{
     weft_array *tokens = batch->tokens;
     if (batch->pack) {
         tokens = rearranged(tokens, batch->pack, 0);    /* (R, C) */
         targets = rearranged(targets, batch->pack, -1); /* (R, C) */
     }
-    weft_array *hidden = weft_model_hidden(model, tokens, &call); /* (B, L, E) */
-    weft_array *weight = weft_model_head_weight(model);           /* (V, E) */
-    weft_array *x = weft_flatten(hidden, 0, 1), *next = weft_flatten(targets, 0, 1), *out[2];
-    const head_settings h = {model, batch->temperature > 0 ? batch->temperature : 1,
-                             entropies != NULL};
+    weft_array *x = hidden_states(model, batch, tokens, checkpoint); /* (B L, E) */
+    weft_array *weight = weft_model_head_weight(model);              /* (V, E) */
+    weft_array *next = weft_flatten(targets, 0, 1), *out[2];
+    const weft__head_call h = {.model = model,
+                               .temperature = batch->temperature > 0 ? batch->temperature : 1,
+                               .with_entropy = entropies != NULL};
     if (weight) {
         weft_device *there = weft_device_of(weight);
         const double softcap = weft_model_info_of(model)->softcap;
@@ -180,7 +101,12 @@ static weft_array *token_losses(weft_model *model, const weft_batch *batch, weft
                                             softcap, h.temperature, entropies ? &out[1] : NULL);
     } else {
         const bool training = weft_model_module(model)->training;
-        head_losses_of(&h, x, next, training ? token_keys(tokens) : NULL, out);
+        weft__head_losses(&h,
+                          (weft_array *[WEFT__HEAD_INPUTS]){
+                              [WEFT__HEAD_HIDDEN] = x,
+                              [WEFT__HEAD_TARGETS] = next,
+                              [WEFT__HEAD_KEYS] = training ? token_keys(tokens) : NULL},
+                          out);
     }
     if (entropies)
         *entropies = weft_stop_gradient(weft_astype(out[1], WEFT_FLOAT32));

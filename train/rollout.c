@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/hash.h"
 #include "train/data/dataset.h"
 #include "train/parallel/group.h"
 
@@ -15,11 +16,42 @@ int64_t weft__rollout_iterations(const weft_trainer *t)
                                                             : 1;
 }
 
-weft_status weft__rollout_check(const weft_trainer *t, const weft_dataset *d)
+/* Checks the sampling of distillation. */
+static weft_status check_distill(const weft_trainer *t, const weft_batches *batches)
+{
+    const double lmbda = t->o.objective_options.lmbda;
+    if ((lmbda > 0) != (t->o.sampling != NULL))
+        return weft_fail(WEFT_INVALID, "trainer: sampling: expected %s",
+                         lmbda > 0 ? "how to sample completions for lmbda" : "none without lmbda");
+    if (lmbda == 0)
+        return WEFT_OK;
+    if (t->o.objective_options.teacher == NULL)
+        return weft_fail(WEFT_INVALID, "objective distill: lmbda: expected a teacher that is not "
+                                       "stored");
+    if (weft__batches_dataset(batches) == NULL || weft__batches_packed(batches))
+        return weft_fail(WEFT_UNSUPPORTED, "objective distill: lmbda: %s are unsupported",
+                         weft__batches_dataset(batches) ? "packed rows" : "batches from a file");
+    if (weft_group_info_of(t->o.group).size > 1)
+        return weft_fail(WEFT_UNSUPPORTED, "trainer: sampling: several processes are unsupported");
+    return WEFT_OK;
+}
+
+bool weft__rollout_samples(const weft_trainer *t, int64_t from)
+{
+    if (t->o.sampling == NULL || t->o.objective != &weft_objective_distill)
+        return t->o.sampling != NULL;
+    const uint64_t bits = weft__mix(weft__mix(t->o.seed, (uint64_t)from), t->o.seed);
+    return (double)(bits >> 11) * 0x1p-53 < t->o.objective_options.lmbda;
+}
+
+weft_status weft__rollout_check(const weft_trainer *t, const weft_batches *batches)
 {
     const weft_sampling *s = t->o.sampling;
+    const weft_dataset *d = weft__batches_dataset(batches);
     const bool prompts = d && d->info.examples == WEFT_EXAMPLES_PROMPTS;
     const weft_objective_options *o = &t->o.objective_options;
+    if (t->o.objective == &weft_objective_distill)
+        return check_distill(t, batches);
     if (prompts != (s != NULL))
         return weft_fail(WEFT_INVALID, "trainer: sampling: expected %s",
                          prompts ? "how to sample completions of the prompts"
@@ -101,7 +133,8 @@ static weft_status penalize(const weft_trainer *t, const weft_batch *batch, cons
 
 weft_status weft__rollout_keep_reference(weft_trainer *t)
 {
-    if (t->o.sampling == NULL || t->o.objective_options.beta == 0)
+    if (t->o.sampling == NULL || t->o.objective_options.beta == 0 ||
+        t->o.objective->examples != WEFT_EXAMPLES_SCORED)
         return WEFT_OK;
     t->start = weft_calloc((size_t)t->slots.n, sizeof(weft_array *));
     for (int i = 0; t->start && i < t->slots.n; i++)

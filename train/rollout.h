@@ -8,8 +8,11 @@
 /* The number of consecutive updates on the same batches: 1 for objectives without rewards. */
 int64_t weft__rollout_iterations(const weft_trainer *trainer);
 
-/* Checks the options for sampling against the dataset of the batches. */
-weft_status weft__rollout_check(const weft_trainer *trainer, const weft_dataset *dataset);
+/* Checks the options for sampling against the batches. */
+weft_status weft__rollout_check(const weft_trainer *trainer, const weft_batches *batches);
+
+/* Whether the update whose first batch has number `from` uses sampled completions. */
+bool weft__rollout_samples(const weft_trainer *trainer, int64_t from);
 
 /* Samples the completions of n batches of prompts, from number `from` on, as a dataset in *out, or
  * reads them from the journal (may be NULL), which gets those that it lacks.

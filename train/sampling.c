@@ -6,6 +6,7 @@
 
 #include "core/failure.h"
 #include "core/hash.h"
+#include "train/data/builder.h"
 #include "train/data/dataset.h"
 #include "train/examples.h"
 #include "train/rollout.h"
@@ -36,6 +37,24 @@ static const weft_task_row *row_of(const weft__rollout *r, int64_t i)
 }
 
 /* ---- sampling ------------------------------------------------------------------------------- */
+
+/* Whether the completions have rewards. Those of distillation follow the prompts of samples. */
+static bool has_rewards(const sampled *s)
+{
+    return s->r.prompts->info.examples == WEFT_EXAMPLES_PROMPTS;
+}
+
+/* The number of ids before the last completion of sample i; all of a prompt. */
+static int64_t prompt_length(const sampled *s, int64_t i)
+{
+    const weft_sample sample = weft_dataset_at(s->r.prompts, i);
+    int64_t n = sample.length;
+    while (!has_rewards(s) && n > 1 && sample.weights[n - 1] == 0)
+        n--;
+    while (!has_rewards(s) && n > 1 && sample.weights[n - 1] != 0)
+        n--;
+    return n;
+}
 
 static bool ends(const sampled *s, int32_t id)
 {
@@ -82,8 +101,9 @@ static void make_requests(sampled *s)
             .scaled_logprobs = true,
             .cache = {.max_context = -1, .kv_bits = 32},
         };
-        s->requests[i] = (weft_generate_request){.prompt = {prompt.ids, (size_t)prompt.length},
-                                                 .options = &s->options[i]};
+        const size_t length = (size_t)prompt_length(s, s->which[i / s->r.group]);
+        s->requests[i] =
+            (weft_generate_request){.prompt = {prompt.ids, length}, .options = &s->options[i]};
     }
 }
 
@@ -94,8 +114,8 @@ static weft_status check_rows(const sampled *s)
     for (int64_t i = 0; status == WEFT_OK && i < count(s); i++) {
         const weft_generated_row *row = &s->rows[i];
         if (row->status != WEFT_OK)
-            status = weft_fail(row->status, "%s: a completion: %s", row_of(&s->r, i)->where,
-                               row->message);
+            status = weft_fail(row->status, "%s: a completion: %s",
+                               has_rewards(s) ? row_of(&s->r, i)->where : "training", row->message);
         else if (!is_ended(s, row) && row->stats.reason != WEFT_FINISH_LENGTH)
             status = weft_fail(WEFT_CANCELLED, "training was stopped while sampling");
     }
@@ -203,6 +223,22 @@ static weft_status add(const sampled *s, int64_t i)
     return status;
 }
 
+/* Adds the sample of completion i, for distillation. */
+static weft_status add_sample(const sampled *s, int64_t i)
+{
+    const weft_generated_row *row = &s->rows[i];
+    const weft_prompt *prompt = &s->requests[i].prompt;
+    weft__builder builder = {.n = 0};
+    weft_status status = weft__builder_add(&builder, prompt->ids, prompt->n, 0);
+    if (status == WEFT_OK)
+        status = weft__builder_add(&builder, row->ids, row->n, 1);
+    const weft_sample sample = {builder.ids, builder.weights, builder.n, 0};
+    if (status == WEFT_OK)
+        status = weft__dataset_append(s->r.dataset, &sample, !is_ended(s, row));
+    weft__builder_free(&builder);
+    return status;
+}
+
 /* The mean and deviation of reward k. */
 static weft_reward_part part_of(const weft__rollout *r, int k)
 {
@@ -226,6 +262,8 @@ static weft_reward_part part_of(const weft__rollout *r, int k)
 
 static weft_status describe(weft_trainer *t, const weft__rollout *r)
 {
+    if (r->n_names == 0)
+        return WEFT_OK;
     if (t->parts == NULL)
         t->parts = weft_calloc((size_t)r->n_names, sizeof *t->parts);
     for (int k = 0; t->parts && k < r->n_names; k++)
@@ -269,7 +307,7 @@ static weft_status allocate(sampled *s)
     s->requests = weft_calloc(N, sizeof *s->requests);
     s->rows = weft_calloc(N, sizeof *s->rows);
     s->texts = weft_calloc(N, sizeof *s->texts);
-    s->r.rewards = weft_calloc(N * (size_t)s->r.n_names, sizeof *s->r.rewards);
+    s->r.rewards = weft_calloc(N * (size_t)s->r.n_names + 1, sizeof *s->r.rewards);
     return s->options && s->requests && s->rows && s->texts && s->r.rewards
                ? WEFT_OK
                : weft__out_of_memory("training", "completions");
@@ -294,12 +332,14 @@ static weft_status sample(sampled *s)
 {
     make_requests(s);
     weft_status status = generate(s);
-    if (status == WEFT_OK)
+    if (status == WEFT_OK && has_rewards(s))
         status = reward(s);
     if (status == WEFT_OK)
-        status = weft__dataset_of_completions(&s->t->o.objective_options, &s->r.dataset);
+        status = has_rewards(s)
+                     ? weft__dataset_of_completions(&s->t->o.objective_options, &s->r.dataset)
+                     : weft_dataset_new(INT64_MAX, &s->r.dataset);
     for (int64_t i = 0; status == WEFT_OK && i < count(s); i++)
-        status = add(s, i);
+        status = has_rewards(s) ? add(s, i) : add_sample(s, i);
     return status;
 }
 
@@ -316,9 +356,10 @@ weft_status weft__rollout_sample(weft_trainer *t, weft_batches *batches, int64_t
                                  weft__journal *journal, int64_t *first, weft_dataset **out)
 {
     const weft_sampling *o = t->o.sampling;
+    const int64_t group = t->o.objective_options.num_generations;
     sampled s = {.t = t,
                  .r = {.prompts = weft__batches_dataset(batches),
-                       .group = t->o.objective_options.num_generations,
+                       .group = group > 0 ? group : 1,
                        .names = o->names,
                        .n_names = o->n_rewards,
                        .tokenizer = o->tokenizer}};

@@ -390,9 +390,11 @@ weft_status weft__trainer_add_to_sums(weft_trainer *t, weft_array *loss)
 
 /* Adds the gradients of a (micro-)batch to the sums. They are evaluated immediately, so only one
  * batch's activations are in memory. */
-static weft_status add_part(weft_trainer *t, const weft_batch *batch, double scale)
+static weft_status add_part(weft_trainer *t, weft_batch *batch, double scale)
 {
-    weft_status status;
+    weft_status status = weft__teacher_fill(t->o.objective, &t->o.objective_options, batch);
+    if (status != WEFT_OK)
+        return status;
     if (t->compiled_sums) {
         status = weft__trainer_add(t, batch, scale);
         return status == WEFT_OK ? read_rewards(t, batch) : status;
@@ -458,12 +460,15 @@ static weft_status update_from_sums(weft_trainer *t, weft_status status, double 
     return status;
 }
 
-static weft_status update_from_one(weft_trainer *t, const weft_batch *batch, double scale,
+static weft_status update_from_one(weft_trainer *t, const weft_batch *whole, double scale,
                                    double lr_factor, weft_optim_call *call)
 {
+    weft_batch own = *whole, *batch = &own;
+    weft_status status = weft__teacher_fill(t->o.objective, &t->o.objective_options, batch);
+    if (status != WEFT_OK)
+        return status;
     weft__trainer_seed(t, 0);
     t->row_keys = weft__batch_row_keys(batch, 0, weft__batch_samples(batch));
-    weft_status status;
     if (t->compiled) {
         status = weft__trainer_update(t, batch, scale, lr_factor, call);
         if (status == WEFT_OK)

@@ -73,9 +73,10 @@ static weft_status make_batches(loop *l, int64_t from, int n)
 {
     const weft_dataset *data = weft__batches_dataset(l->batches);
     weft_status status = WEFT_OK;
-    if (l->t->o.sampling)
+    const bool samples = weft__rollout_samples(l->t, from);
+    if (samples)
         status = sample_batches(l, from, n);
-    for (int i = 0; status == WEFT_OK && !l->t->o.sampling && i < n; i++) {
+    for (int i = 0; status == WEFT_OK && !samples && i < n; i++) {
         status = weft_batches_at(l->batches, from + i, &l->update[i]);
         l->first_examples[i] = weft__batches_first(l->batches, from + i);
     }
@@ -419,7 +420,7 @@ static weft_status begin_run(loop *l)
     weft_status status = weft__group_check_same(l->t, &l->plan, l->batches, l->validation);
     if (status == WEFT_OK)
         status = weft__run_open(l->t, &l->plan, l->batches, l->validation, &l->state, &l->run);
-    if (status == WEFT_OK && l->t->o.sampling && l->t->o.folder)
+    if (status == WEFT_OK && l->t->o.sampling && l->t->o.sampling->reward && l->t->o.folder)
         status = weft__journal_open(l->t->o.folder, l->t->o.resume, &l->journal);
     status = weft_group_agree(group, status, NULL);
     if (status == WEFT_OK)
@@ -443,7 +444,7 @@ static weft_status start(loop *l)
     weft_status status =
         weft__objective_check_data(o->objective, weft__batches_dataset(l->batches));
     if (status == WEFT_OK)
-        status = weft__rollout_check(l->t, weft__batches_dataset(l->batches));
+        status = weft__rollout_check(l->t, l->batches);
     if (status == WEFT_OK)
         status = weft__rollout_keep_reference(l->t);
     if (status == WEFT_OK)

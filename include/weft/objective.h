@@ -1,5 +1,5 @@
-/* weft/objective.h -- training objectives: supervised, by preferences, with rewards, of vectors of
- * texts.
+/* weft/objective.h -- training objectives: supervised, by preferences, with rewards, from a
+ * teacher, of vectors of texts.
  *
  *     weft_dataset_load("pairs.jsonl", tokenizer, &(weft_dataset_options){
  *         .examples = weft_objective_dpo.examples}, 0, &data, NULL);
@@ -40,9 +40,11 @@ typedef enum weft_column {
     WEFT_COLUMN_REFERENCE = 1, /* reference log-probabilities of rows */
     WEFT_COLUMN_LABELS = 2,    /* whether examples are desirable; of texts, their scores */
     WEFT_COLUMN_ADVANTAGES = 4,
-    WEFT_COLUMN_OLD = 8,     /* log-probabilities of tokens before the first update on them */
-    WEFT_COLUMN_REF = 16,    /* reference log-probabilities of tokens */
-    WEFT_COLUMN_SAMPLED = 32 /* log-probabilities of tokens that the sampler computed */
+    WEFT_COLUMN_OLD = 8,           /* log-probabilities of tokens before the first update on them */
+    WEFT_COLUMN_REF = 16,          /* reference log-probabilities of tokens */
+    WEFT_COLUMN_SAMPLED = 32,      /* log-probabilities of tokens that the sampler computed */
+    WEFT_COLUMN_TOP = 64,          /* a stored teacher's most probable ids */
+    WEFT_COLUMN_TOP_LOGPROBS = 128 /* and their log-probabilities */
 } weft_column;
 
 /* Options of all objectives. Zero means the objective's default; where that is not zero, a number
@@ -56,6 +58,7 @@ typedef struct weft_objective_options {
     double epsilon, epsilon_high, delta, temperature;
     int64_t num_generations, num_iterations, max_completion_length, mask_truncated;
     const char *loss_type, *importance, *scale_rewards; /* borrowed; NULL: the default */
+    double lmbda;                                       /* distill: weft_objective_distill */
     double scale;                                       /* ranking, CoSENT: of cosines; 0: 20 */
     double margin;                                      /* triplets: between the distances; 0: 5 */
     /* Objectives that compare vectors. Not empty: the loss is the sum of those of the first so many
@@ -64,6 +67,8 @@ typedef struct weft_objective_options {
     /* The same: how texts become vectors, borrowed. Its prompt and max_tokens are not used, and its
      * `dense` is not trained. NULL: the mean of the hidden states. */
     const weft_embed_settings *embed;
+    /* distill: the teacher, borrowed, with the vocabulary of the model that is trained. */
+    weft_model *teacher;
 } weft_objective_options;
 
 /* A training objective. */
@@ -184,6 +189,18 @@ WEFT_API extern const weft_objective weft_objective_cosent;
 /* (c - s)^2: the squared difference of cosine and score. */
 WEFT_API extern const weft_objective weft_objective_cosine;
 
+/* Generalized knowledge distillation (GKD, Agarwal et al. 2024). With the distributions S of the
+ * model and T of the teacher, of logits / temperature (0.9), and M = (1 - beta) S + beta T, the
+ * loss of a target is beta KL(T | M) + (1 - beta) KL(S | M) summed over the vocabulary; for beta 0
+ * KL(T | S), for beta 1 KL(S | T). beta: 0.5. The mean is that over all targets. The gradient is
+ * that of S alone. If the two vocabularies have different sizes, as of padded heads, the
+ * distributions are those over their common ids.
+ *
+ * lmbda in [0, 1]: with this probability the samples of a batch have, instead of their last
+ * completions, ones of at most max_completion_length (512) tokens that the model samples at this
+ * temperature (weft_trainer_options.sampling). 0: the default, never. */
+WEFT_API extern const weft_objective weft_objective_distill;
+
 /* All objectives, terminated by NULL. */
 WEFT_API extern const weft_objective *const weft_objectives[];
 /* The objective with that name, a literal, or NULL without a message. */
@@ -250,6 +267,28 @@ WEFT_NODISCARD WEFT_API weft_status weft_dataset_save_reference(const weft_datas
                                                                 const char *path) WEFT_NONNULL(1);
 WEFT_NODISCARD WEFT_API weft_status weft_dataset_load_reference(weft_dataset *dataset,
                                                                 const char *path) WEFT_NONNULL(1);
+/* The most probable ids of a teacher that are stored for each target. */
+enum { WEFT_TEACHER_TOP = 64 };
+
+/* Computes, saves and loads a stored teacher, in whose place its model is not needed: for each
+ * target of a dataset of single samples the WEFT_TEACHER_TOP most probable ids of a model and the
+ * logarithms of their probabilities, of logits / temperature (0: 0.9). weft_objective_distill then
+ * has the loss KL(T | S), whatever beta, of the distributions over these ids and one class for all
+ * others, at most that of the whole distributions. A target takes 512 bytes. batch_size 0: 8.
+ *
+ * WEFT_UNSUPPORTED for a vocabulary of fewer ids. Loading fails with WEFT_IO for a file that cannot
+ * be read, and with WEFT_INVALID for a file of other samples or another temperature and a malformed
+ * one, which leave the dataset unchanged. */
+WEFT_NODISCARD WEFT_API weft_status weft_dataset_add_teacher(weft_dataset *dataset,
+                                                             weft_model *teacher,
+                                                             double temperature, int64_t batch_size)
+    WEFT_NONNULL(1, 2);
+WEFT_NODISCARD WEFT_API weft_status weft_dataset_save_teacher(const weft_dataset *dataset,
+                                                              const char *path) WEFT_NONNULL(1);
+WEFT_NODISCARD WEFT_API weft_status weft_dataset_load_teacher(weft_dataset *dataset,
+                                                              const char *path, double temperature)
+    WEFT_NONNULL(1);
+
 /* The column, owned by the dataset: one value per sample (of completions with rewards: per id),
  * followed in labelled datasets by those of the prompts with other samples' completions; or NULL.
  */

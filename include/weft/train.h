@@ -271,10 +271,16 @@ typedef struct weft_batch {
     weft_array *reference; /* (B) float32: reference log-probabilities of the rows, or NULL */
     weft_array *labels;    /* (examples) float32; 1: desirable; the score of texts; or NULL */
     weft_array *advantages, *old, *ref, *sampled; /* or NULL: weft_dataset_load_completions */
-    double embedding_noise;                       /* that of weft_model_call; initially 0: none */
-    double temperature;                           /* logits are divided by it; 0: 1 */
-    int64_t n_tokens; /* tokens read, without padding and the last token of each sample */
-    double n_targets; /* sum of the targets' weights */
+    /* (B, L, WEFT_TEACHER_TOP) int32 and float32: of a stored teacher, or NULL:
+     * weft_dataset_add_teacher. */
+    weft_array *top, *top_logprobs;
+    /* What the trainer computes of a teacher, for weft_objective_distill: the flat indices (K)
+     * int32 of the targets' cells, -1 for padding, and the teacher's hidden states there (K, E). */
+    weft_array *cells, *teacher;
+    double embedding_noise; /* that of weft_model_call; initially 0: none */
+    double temperature;     /* logits are divided by it; 0: 1 */
+    int64_t n_tokens;       /* tokens read, without padding and the last token of each sample */
+    double n_targets;       /* sum of the targets' weights */
 } weft_batch;
 
 /* Makes a batch of `n` samples; L is one less than the length of the longest. Free with
@@ -402,15 +408,18 @@ typedef struct weft_train_report {
     bool applied;        /* loss and norm were finite; otherwise nothing changed */
     int64_t tokens;      /* n_tokens of the update's batches */
     int64_t total_tokens;
-    double tokens_per_second;   /* over the latest updates, without validation */
-    double validation_loss;     /* NaN if not measured at this step */
+    double tokens_per_second; /* over the latest updates, without validation */
+    /* NaN if not measured at this step. Of objectives with rewards: minus the mean reward of the
+     * validation prompts' completions. */
+    double validation_loss;
     double validation_accuracy; /* of a classifier, else NaN */
     double seconds, remaining;
     /* Of the run so far: weft_memory_peak_held and, if all arrays are on the CPU and the system
      * states it, what the process holds outside of arrays. */
     int64_t peak_memory;
     weft_reward_report rewards;
-    /* (n_samples): what the sampler generated, else some completions with rewards. */
+    /* (n_samples): what the sampler generated after a validation, or some of the update's
+     * completions with their rewards, in about ten updates of a run; else none. */
     const weft_train_sample *samples;
     int n_samples;
 } weft_train_report;

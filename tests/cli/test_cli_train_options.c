@@ -118,6 +118,7 @@ static const char *base_effect(const char *base)
     "--batch-size 2 --steps 2 --lr 0.02"
 #define SAMPLED PROMPTS " --reward pattern:e --reward pattern:a"
 #define TEXTS "--data texts.jsonl --batch-size 3 --steps 3 --task embed"
+#define DISTILL ROWS " --objective distill --teacher taught/last"
 #define SPLIT ROWS " --val-split 0.3"
 
 /* Every option with a value that a run of `base` does not have. */
@@ -164,6 +165,9 @@ static const struct {
     {"top-p", SAMPLED, "0.1"},
     {"min-p", SAMPLED, "0.5"},
     {"top-k", SAMPLED, "1"},
+    {"teacher", ROWS " --objective distill", "taught/last"}, /* fails without */
+    {"teacher-file", DISTILL, "top.safetensors"},
+    {"lmbda", DISTILL " --max-completion-length 8", "1"},
     {"epsilon", TWICE, "0.001"},
     {"epsilon-high", TWICE, "0.001"},
     {"delta", TWICE, "1.001"},
@@ -246,6 +250,7 @@ static void every_option_changes_the_run(void)
 {
     make_data();
     CHECK_EQ_INT(train(ROWS " --targets v_proj --lr 0.01", "start"), 0);
+    CHECK_EQ_INT(train(ROWS " --full --lr 0.001", "taught"), 0);
     for (int i = 0; i < N; i++) {
         char options[512], out[32];
         snprintf(out, sizeof out, "run%d", i);
@@ -370,6 +375,15 @@ static const struct {
     {"--completions x", "--completions is for --objective grpo, dapo"},
     {ROWS " --objective rloo",
      "this --objective needs --reward for the prompts of --data, or --completions FILE"},
+    {ROWS " --objective distill",
+     "--objective distill needs --teacher MODEL or --teacher-file FILE"},
+    {ROWS " --teacher x", "--teacher is for --objective distill"},
+    {ROWS " --teacher-file x", "--teacher-file is for --objective distill"},
+    {ROWS " --lmbda 0.5", "--lmbda is not an option of this --objective, but of distill"},
+    {DISTILL " --teacher-file x --pack", "--pack is not for --teacher-file"},
+    {DISTILL " --teacher-file x --lmbda 0.5", "--lmbda needs the teacher's model"},
+    {DISTILL " --lmbda 0.5 --pack", "--pack is not for --lmbda"},
+    {DISTILL " --top-k 4", "--top-k is for --reward or --lmbda"},
     {SCORED " --loss-type bnpo --micro-batch 1", "--micro-batch is not for kto"},
     {SCORED " --pack", "--pack is for --data: completions are not packed"},
     {SCORED " --val-data rows.jsonl", "this --objective has no validation"},
@@ -410,6 +424,40 @@ static void options_without_an_effect_are_refused(void)
 
 /* Data with at least 200 samples is split by default; options that need a validation refuse less.
  */
+/* The teacher's tokenizer, its weights in --dry-run, and a stored teacher that is read again. */
+static void teachers_are_checked(void)
+{
+    const char *weft = check_built("cli/weft");
+    make_data();
+    CHECK_EQ_INT(train(ROWS " --full --lr 0.001 --overwrite", "taught"), 0);
+    output o = shell_command(
+        NULL, "cd %s && %s train %s --out refused " ROWS " --objective distill --teacher %s",
+        folder, weft, check_source("examples/storyteller"),
+        check_source("tests/golden/models/embedder-qwen3"));
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "its tokenizer differs from the model's: id ");
+    o = shell_command(
+        NULL,
+        "cd %s && for t in '' '--objective distill --teacher taught/last'; do %s train %s " ROWS
+        " --dry-run --json $t | grep -o '\"weights\": [0-9]*'; done",
+        folder, weft, check_source("examples/storyteller"));
+    CHECK_EQ_INT(o.code, 0);
+    long long alone = 0, both = 0;
+    CHECK_EQ_INT(sscanf(o.out, "\"weights\": %lld \"weights\": %lld", &alone, &both), 2);
+    CHECK(both > alone + alone / 2);
+    CHECK_EQ_INT(train(DISTILL " --val-split 0.3 --overwrite --teacher-file top.safetensors", "a"),
+                 0);
+    CHECK_EQ_INT(train(ROWS " --val-split 0.3 --overwrite --objective distill --teacher-file "
+                            "top.safetensors",
+                       "b"),
+                 0);
+    o = shell_command(NULL,
+                      "cd %s && cmp a/last/adapter_model.safetensors "
+                      "b/last/adapter_model.safetensors",
+                      folder);
+    CHECK_EQ_INT(o.code, 0);
+}
+
 static void large_data_is_validated_by_default(void)
 {
     static const char *const refused[] = {"--val-every", "--patience"};
@@ -469,6 +517,6 @@ CHECK_MAIN("cli_train_options", CHECK_CASE(every_option_has_a_case),
            CHECK_CASE(every_option_changes_the_run),
            CHECK_CASE(every_option_of_a_resumed_run_changes_it_or_is_refused),
            CHECK_CASE(completions_are_measured_and_shown), CHECK_CASE(explicit_zeros_are_zeros),
-           CHECK_CASE(options_without_an_effect_are_refused),
+           CHECK_CASE(options_without_an_effect_are_refused), CHECK_CASE(teachers_are_checked),
            CHECK_CASE(large_data_is_validated_by_default),
            CHECK_CASE(a_stopped_run_prints_its_object))

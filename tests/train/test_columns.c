@@ -144,9 +144,11 @@ static void wrong_columns_are_named(void)
         for (int packed = 0; packed < (scored ? 1 : 2); packed++) {
             /* Without the penalty of rloo, `ref` is optional. */
             const double beta = scored && weft_objectives[i]->defaults.beta > 0 ? -1 : 0;
-            const weft_trainer_options o = {.objective = weft_objectives[i],
-                                            .objective_options.beta = beta};
             weft_model *model = load();
+            const bool taught = weft_objectives[i] == &weft_objective_distill;
+            const weft_trainer_options o = {
+                .objective = weft_objectives[i],
+                .objective_options = {.beta = beta, .teacher = taught ? model : NULL}};
             weft_trainer *t = NULL;
             weft_batch batch = {0};
             if (model && batch_of(weft_objectives[i], packed, &batch) &&

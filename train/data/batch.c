@@ -34,6 +34,7 @@ static void measure(const source *s, weft__batch_sizes *out)
     out->L = apart ? longest : widest;
     out->R = s->starts ? s->rows : out->B;
     out->C = s->starts ? widest : longest;
+    out->S = WEFT_TEACHER_TOP;
 }
 
 /* Writes a sample to row b from column `at` on. */

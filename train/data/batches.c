@@ -363,6 +363,11 @@ weft_status weft__batches_examples(weft_batches *b, int64_t i, const int64_t **e
     return status;
 }
 
+bool weft__batches_packed(const weft_batches *batches)
+{
+    return batches->packed;
+}
+
 weft_status weft_batches_at(weft_batches *batches, int64_t i, weft_batch *out)
 {
     const int64_t *examples;

@@ -38,6 +38,7 @@ void weft_dataset_free(weft_dataset *dataset)
     weft_free(dataset->reference);
     weft_free(dataset->rewards);
     weft_free(dataset->sampled);
+    weft__top_free(dataset->top);
     weft_task_rows_free(&dataset->rows);
     weft_free(dataset);
 }

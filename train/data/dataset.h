@@ -22,6 +22,15 @@ typedef struct weft__dataset_part {
     double weight;
 } weft__dataset_part;
 
+/* What is stored of a teacher: for each target, in the order of the samples, its most probable ids
+ * and their log-probabilities (n, WEFT_TEACHER_TOP). */
+typedef struct weft__top {
+    int64_t n, *first; /* (samples): index of a sample's first target */
+    int32_t *ids;
+    float *logprobs;
+    double temperature; /* which the teacher's logits were divided by */
+} weft__top;
+
 struct weft_dataset {
     int64_t limit;      /* maximum number of ids in a sample */
     int64_t vocabulary; /* ids are below it; 0: not checked */
@@ -40,6 +49,7 @@ struct weft_dataset {
     int64_t rewards_capacity, sampled_capacity;
     int64_t group; /* completions of a group */
     double temperature;
+    weft__top *top;      /* of a stored teacher; NULL: none */
     weft_task_rows rows; /* of prompts: (samples), with the rendered prompt */
     weft_dataset_info info;
 };
@@ -86,6 +96,10 @@ weft_status weft__dataset_add_completion(weft_dataset *dataset,
  * in. */
 weft_status weft__completions_parse(const char *text, size_t size, const char *path,
                                     const weft_objective_options *options, weft_dataset **out);
+
+/* Copies what is stored of the targets of sample i to the cells of its row. */
+void weft__top_put(const weft_dataset *dataset, int64_t i, int32_t *ids, float *logprobs);
+void weft__top_free(weft__top *top); /* NULL is accepted */
 
 /* The start of each of the *n groups of samples, followed by the number of samples. The caller
  * frees it. NULL: out of memory. */

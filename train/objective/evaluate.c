@@ -12,13 +12,17 @@ typedef struct totals {
 } totals;
 
 static weft_status add_batch(const weft_evaluate_options *o, weft_model *model,
-                             const weft_batch *batch, totals *t)
+                             const weft_batch *whole, totals *t)
 {
-    weft_array *rewards;
+    weft_array *rewards, *loss = NULL;
+    weft_batch own = *whole, *batch = &own;
     weft_scope_open_lean();
-    weft_array *loss =
-        weft__objective_loss(o->objective, model, batch, &o->objective_options, false, &rewards);
-    const weft_status status = weft_eval(loss);
+    weft_status status = weft__teacher_fill(o->objective, &o->objective_options, batch);
+    if (status == WEFT_OK)
+        loss = weft__objective_loss(o->objective, model, batch, &o->objective_options, false,
+                                    &rewards);
+    if (status == WEFT_OK)
+        status = weft_eval(loss);
     if (status == WEFT_OK) {
         t->loss += weft_item(loss);
         t->weight += o->objective->weight(batch, &o->objective_options);

@@ -10,11 +10,14 @@
 #include "train/run/number.h"
 
 const weft_objective *const weft_objectives[] = {
-    &weft_objective_supervised, &weft_objective_dpo,     &weft_objective_orpo,
-    &weft_objective_simpo,      &weft_objective_kto,     &weft_objective_grpo,
-    &weft_objective_dapo,       &weft_objective_dr_grpo, &weft_objective_gspo,
-    &weft_objective_rloo,       &weft_objective_ranking, &weft_objective_triplet,
-    &weft_objective_cosent,     &weft_objective_cosine,  NULL};
+    &weft_objective_supervised, &weft_objective_dpo,
+    &weft_objective_orpo,       &weft_objective_simpo,
+    &weft_objective_kto,        &weft_objective_grpo,
+    &weft_objective_dapo,       &weft_objective_dr_grpo,
+    &weft_objective_gspo,       &weft_objective_rloo,
+    &weft_objective_distill,    &weft_objective_ranking,
+    &weft_objective_triplet,    &weft_objective_cosent,
+    &weft_objective_cosine,     NULL};
 
 const weft_objective *weft_objective_named(const char *name)
 {
@@ -44,6 +47,7 @@ static const weft_field all_fields[] = {
     WEFT_FIELD(POINTER, weft_objective_options, loss_type), /* texts */
     WEFT_FIELD(POINTER, weft_objective_options, importance),
     WEFT_FIELD(POINTER, weft_objective_options, scale_rewards),
+    WEFT_FIELD(DOUBLE, weft_objective_options, lmbda),
     WEFT_FIELD(DOUBLE, weft_objective_options, scale),
     WEFT_FIELD(DOUBLE, weft_objective_options, margin),
     WEFT_FIELDS_END,
@@ -156,6 +160,7 @@ weft_status weft__objective_complete(const weft_objective *objective,
     if (status != WEFT_OK)
         return status;
     return objective->examples == WEFT_EXAMPLES_SCORED ? weft__policy_check(objective, options)
+           : objective == &weft_objective_distill      ? weft__distill_check(options)
                                                        : WEFT_OK;
 }
 
@@ -274,6 +279,12 @@ weft_array *weft__pair_difference(const weft_batch *batch, weft_array *values)
 {
     const int64_t n = weft__batch_examples(batch);
     return weft_subtract(weft_slice_axis(values, 0, 0, n), weft_slice_axis(values, 0, n, 2 * n));
+}
+
+double weft__target_weight(const weft_batch *batch, const weft_objective_options *options)
+{
+    (void)options;
+    return batch->n_targets;
 }
 
 double weft__pair_weight(const weft_batch *batch, const weft_objective_options *options)

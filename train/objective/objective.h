@@ -5,6 +5,7 @@
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "train/columns.h"
+#include "train/head.h"
 #include "weft/op.h"
 
 /* The scale_rewards of RLOO. */
@@ -17,6 +18,21 @@ weft_array *weft__token_losses(weft_model *model, const weft_batch *batch, weft_
                                bool checkpoint);
 weft_array *weft__token_losses_with(weft_model *model, const weft_batch *batch, weft_array *targets,
                                     bool checkpoint, weft_array **entropies);
+
+/* The losses (K) of the tokens in a batch's `cells`, as a call of the head computes them. */
+weft_array *weft__cell_losses(const weft__head_call *call, const weft_batch *batch,
+                              bool checkpoint);
+
+/* train/objective/distill.c: sets the columns that the loss of distillation reads, with what the
+ * teacher computes of the batch, as arrays of the current scope. Does nothing for other objectives.
+ */
+weft_status weft__teacher_fill(const weft_objective *objective,
+                               const weft_objective_options *options, weft_batch *batch);
+/* WEFT_INVALID, naming the option, if one of distillation is invalid. Defaults are filled in. */
+weft_status weft__distill_check(const weft_objective_options *options);
+
+/* The weight of a batch: the sum of its targets' weights. */
+double weft__target_weight(const weft_batch *batch, const weft_objective_options *options);
 
 /* The weight of each target of a batch, 0 without a target: float32 (B, L) on the device of `like`.
  */
@@ -78,6 +94,7 @@ const weft_dataset *weft__batches_dataset(const weft_batches *batches);
 /* The examples of batch i of a dataset, valid until the next call, and its number of rows. */
 weft_status weft__batches_examples(weft_batches *batches, int64_t i, const int64_t **examples,
                                    int *rows);
+bool weft__batches_packed(const weft_batches *batches); /* rows have several samples */
 /* Of scored completions: the first example of batch i. */
 int64_t weft__batches_first(const weft_batches *batches, int64_t i);
 /* Fails if an id of the batches is not in a vocabulary. */

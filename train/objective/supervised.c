@@ -1,12 +1,6 @@
 /* train/objective/supervised.c -- supervised training: the next token's cross-entropy. */
 #include "train/objective/objective.h"
 
-static double weight(const weft_batch *batch, const weft_objective_options *options)
-{
-    (void)options;
-    return batch->n_targets;
-}
-
 static weft_array *loss(weft_model *model, const weft_batch *batch,
                         const weft_objective_options *options, bool checkpoint,
                         weft_array **rewards)
@@ -19,6 +13,6 @@ static weft_array *loss(weft_model *model, const weft_batch *batch,
 const weft_objective weft_objective_supervised = {
     .name = "supervised",
     .summary = "the next token's cross-entropy",
-    .weight = weight,
+    .weight = weft__target_weight,
     .loss = loss,
 };

@@ -1,0 +1,27 @@
+/* cli/teacher_options.h -- the options of weft train for distillation. */
+#ifndef CLI_TEACHER_OPTIONS_H
+#define CLI_TEACHER_OPTIONS_H
+
+#define TRAIN_TEACHER_OPTIONS                                                                      \
+    {.name = "teacher",                                                                            \
+     .kind = CLI_TEXT,                                                                             \
+     .value = "MODEL",                                                                             \
+     AT(teacher),                                                                                  \
+     .marks = CLI_FIXED,                                                                           \
+     .help = "of distill: the model whose distributions are learned; it has the same tokenizer"},  \
+        {.name = "teacher-file",                                                                   \
+         .kind = CLI_TEXT,                                                                         \
+         .value = "FILE",                                                                          \
+         AT(teacher_file),                                                                         \
+         .marks = CLI_FIXED,                                                                       \
+         .help = "of distill: with --teacher, first write the 64 most probable ids of each "       \
+                 "target to FILE and train without the model; else read that file"},               \
+    {                                                                                              \
+        .name = "lmbda", .kind = CLI_REAL, .value = "SHARE", .low = 0, .high = 1,                  \
+        AT(trainer.objective_options.lmbda), .marks = CLI_ZERO | CLI_FIXED | CLI_OF_OBJECTIVE,     \
+        .unset = "0",                                                                              \
+        .help = "of distill: share of the updates whose completions the model samples, of at "     \
+                "most --max-completion-length tokens; default: 0"                                  \
+    }
+
+#endif

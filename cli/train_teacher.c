@@ -1,0 +1,132 @@
+/* cli/train_teacher.c -- weft train --teacher: opens the teacher of a distillation, or what is
+ * stored of one. */
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/common.h"
+#include "cli/train.h"
+
+/* ---- the tokenizers ------------------------------------------------------------------------- */
+
+static weft_status differ(const train_values *v, const char *what, const char *own,
+                          const char *other)
+{
+    return weft_fail(WEFT_INVALID,
+                     "--teacher %s: its tokenizer differs from the model's: %s: expected %s, got "
+                     "%s",
+                     weft_printable(v->teacher), what, own, other);
+}
+
+static weft_status check_tokens(const train_values *v, const weft_tokenizer *own,
+                                const weft_tokenizer *other)
+{
+    const int32_t n = weft_tokenizer_vocab_size(own), m = weft_tokenizer_vocab_size(other);
+    for (int32_t id = 0; id < (n > m ? n : m); id++) {
+        const char *a = id < n ? weft_tokenizer_id_to_token(own, id) : NULL,
+                   *b = id < m ? weft_tokenizer_id_to_token(other, id) : NULL;
+        if ((a == NULL) == (b == NULL) && (a == NULL || strcmp(a, b) == 0))
+            continue;
+        char what[32], x[80], y[80];
+        snprintf(what, sizeof what, "id %d", (int)id);
+        snprintf(x, sizeof x, a ? "'%.60s'" : "no token", a ? weft_printable(a) : "");
+        snprintf(y, sizeof y, b ? "'%.60s'" : "no token", b ? weft_printable(b) : "");
+        return differ(v, what, x, y);
+    }
+    return WEFT_OK;
+}
+
+/* Encodes the text of a sample by both. Equal vocabularies can have other merges or pieces. */
+static weft_status check_sample(const train_values *v, const train_run *r, int64_t i,
+                                const weft_tokenizer *other)
+{
+    const weft_sample s = weft_dataset_at(r->data, i);
+    char *text = NULL;
+    int32_t *ids[2] = {NULL, NULL};
+    size_t size, n[2] = {0, 0};
+    weft_status status =
+        weft_tokenizer_decode(r->tokenizer, s.ids, (size_t)s.length, 0, &text, &size);
+    for (int k = 0; status == WEFT_OK && k < 2; k++)
+        status = weft_tokenizer_encode(k ? other : r->tokenizer, text, size, 0, &ids[k], &n[k]);
+    size_t at = 0;
+    while (status == WEFT_OK && at < n[0] && at < n[1] && ids[0][at] == ids[1][at])
+        at++;
+    if (status == WEFT_OK && (at < n[0] || at < n[1])) {
+        char what[96], x[32] = "the end", y[32] = "the end";
+        snprintf(what, sizeof what, "sample %lld of the data, token %zu", (long long)i + 1, at + 1);
+        if (at < n[0])
+            snprintf(x, sizeof x, "id %d", (int)ids[0][at]);
+        if (at < n[1])
+            snprintf(y, sizeof y, "id %d", (int)ids[1][at]);
+        status = differ(v, what, x, y);
+    }
+    weft_free(ids[0]);
+    weft_free(ids[1]);
+    weft_free(text);
+    return status;
+}
+
+static weft_status check_tokenizer(const train_values *v, const train_run *r, const char *path)
+{
+    enum { SAMPLES = 64 }; /* that are encoded */
+    char *at = NULL;
+    weft_tokenizer *other = NULL;
+    const int64_t all = weft_dataset_info_of(r->data).samples;
+    weft_status status = weft_adapters_tokenizer_path(path, NULL, &at);
+    if (status == WEFT_OK)
+        status = weft_tokenizer_load(at, &other);
+    if (status == WEFT_OK)
+        status = check_tokens(v, r->tokenizer, other);
+    for (int64_t i = 0; status == WEFT_OK && i < (all < SAMPLES ? all : SAMPLES); i++)
+        status = check_sample(v, r, i, other);
+    weft_tokenizer_free(other);
+    weft_free(at);
+    return status;
+}
+
+/* ---- the teacher ---------------------------------------------------------------------------- */
+
+/* Loads what is stored of the teacher's distributions over a dataset, or computes and saves it. */
+static weft_status store(const train_values *v, const train_run *r, weft_dataset *data,
+                         const char *end)
+{
+    const double temperature = v->trainer.objective_options.temperature;
+    char *path = data ? weft_format("%s%s", v->teacher_file, end) : NULL;
+    weft_status status =
+        path || data == NULL ? WEFT_OK : weft_fail(WEFT_MEMORY, "train: out of memory");
+    if (path && r->teacher) {
+        status = weft_dataset_add_teacher(data, r->teacher, temperature, v->batch_size);
+        if (status == WEFT_OK)
+            status = weft_dataset_save_teacher(data, path);
+    } else if (path) {
+        status = weft_dataset_load_teacher(data, path, temperature);
+    }
+    weft_free(path);
+    return status;
+}
+
+weft_status train_open_teacher(const train_values *v, train_run *r)
+{
+    char path[sizeof r->path];
+    weft_status status = WEFT_OK;
+    if (train_objective(v) != &weft_objective_distill)
+        return WEFT_OK;
+    r->sampling = v->sampling;
+    status = train_find_stop(r);
+    if (status != WEFT_OK)
+        return status;
+    if (v->teacher) {
+        status = cli_find_model(&v->place, v->teacher, path, sizeof path);
+        if (status == WEFT_OK)
+            status = check_tokenizer(v, r, path);
+        if (status == WEFT_OK)
+            status = cli_load_model(path, &v->place, NULL, &r->teacher);
+    }
+    if (status != WEFT_OK || v->teacher_file == NULL)
+        return status;
+    status = store(v, r, r->data, "");
+    if (status == WEFT_OK)
+        status = store(v, r, r->validation, ".validation");
+    weft_model_free(r->teacher);
+    r->teacher = NULL;
+    return status;
+}
