@@ -51,6 +51,18 @@ static bool has_no_rewards(const void *values)
     return !train_has_rewards(values);
 }
 
+static bool repeats_reward(const void *values)
+{
+    const cli_texts *rewards = &((const train_values *)values)->rewards;
+    for (int i = 0; i < rewards->n; i++) {
+        for (int k = 0; k < i; k++) {
+            if (strcmp(rewards->at[i], rewards->at[k]) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
 static bool lacks_weight_decay(const void *values)
 {
     const weft_field *f = train_optimizer(values)->fields;
@@ -107,7 +119,6 @@ static const cli_rule rules[] = {
     TRAIN_NOT_WITH_REWARD("mix"),
     TRAIN_NOT_WITH_REWARD("token-cache"),
     TRAIN_NOT_WITH_REWARD("train-on"),
-    TRAIN_NOT_WITH_REWARD("patience"),
     {"reward", has_several_ranks, "--reward is for one process: completions are sampled there"},
     {"!objective=distill teacher", NULL, "--teacher is for --objective distill"},
     {"!objective=distill teacher-file", NULL, "--teacher-file is for --objective distill"},
@@ -119,9 +130,11 @@ static const cli_rule rules[] = {
     {"lmbda !lmbda=0 pack", NULL, "--pack is not for --lmbda: completions are not packed"},
     {"lmbda !lmbda=0", has_several_ranks,
      "--lmbda is for one process: completions are sampled there"},
-    {"val-split !val-split=0", has_rewards, "this --objective has no validation"},
-    {"val-data", has_rewards, "this --objective has no validation"},
-    {"val-every", has_rewards, "this --objective has no validation"},
+    {"reward", repeats_reward, "--reward: two are the same: metrics are named by them"},
+    {"val-split !val-split=0", has_rewards,
+     "--val-split is not for this --objective: held-out prompts are --val-data"},
+    {"val-data completions", NULL, "--val-data is not for --completions"},
+    {"val-every completions", NULL, "--val-every is not for --completions"},
     {"completions pack", NULL, "--pack is for --data: completions are not packed"},
     {"val-split !val-split=0 val-data", NULL, "--val-split is for --data without --val-data"},
     {"val-split !val-split=0 batches", NULL, "--val-split is for --data without --val-data"},

@@ -18,7 +18,7 @@ static bool show(void *context, int64_t targets, int64_t total)
 }
 
 /* Called on one rank; the others wait in train_close_ranks. The run's model is freed first, since
- * two models need twice the memory. */
+ * two models need twice the memory. Rewards of sampled completions are not measured again. */
 weft_status train_reload(const train_values *v, train_run *r, const weft_cancel *cancel)
 {
     meter m = {r, cancel};
@@ -28,7 +28,7 @@ weft_status train_reload(const train_values *v, train_run *r, const weft_cancel 
                                      .context = &m};
     weft_evaluation found = {0};
 
-    if (r->validation == NULL || r->result.best_step == 0)
+    if (r->validation == NULL || r->result.best_step == 0 || train_has_rewards(v))
         return WEFT_OK;
     char *adapter = weft_format("%s/best", v->out);
     weft_trainer_free(r->trainer);

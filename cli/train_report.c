@@ -160,7 +160,9 @@ bool train_show(void *context, const weft_train_report *p)
         r->latest_validation = p->validation_loss;
         r->latest_accuracy = p->validation_accuracy;
     }
-    if (r->latest_validation > 0)
+    if (train_has_rewards(r->values) && r->latest_validation != 0)
+        snprintf(validation, sizeof validation, "  val reward %.4f", -r->latest_validation);
+    else if (r->latest_validation > 0)
         snprintf(validation, sizeof validation, "  val %.4f", r->latest_validation);
     if (r->latest_validation > 0 && !isnan(r->latest_accuracy))
         snprintf(validation, sizeof validation, "  val %.4f, accuracy %.1f%%", r->latest_validation,
@@ -190,16 +192,18 @@ static double tokens_per_second(const weft_train_result *s)
 static void print_json(const train_values *v, const train_run *r)
 {
     const weft_train_result *s = &r->result;
+    const double sign = train_has_rewards(v) ? -1 : 1; /* rewards are validated as minus losses */
+    const char *end = sign < 0 ? "_reward" : "";
     const bool stopped = train_stop_signal() != 0 && s->steps < r->planned;
     printf("{\"steps\": %lld, \"stopped\": %s, \"skipped\": %lld, \"loss\": ", (long long)s->steps,
            stopped ? "true" : "false", (long long)s->skipped);
     cli_json_number(stdout, s->loss);
-    fputs(", \"first_validation\": ", stdout);
-    cli_json_number(stdout, s->first_validation);
-    fputs(", \"last_validation\": ", stdout);
-    cli_json_number(stdout, s->last_validation);
-    fputs(", \"best_validation\": ", stdout);
-    cli_json_number(stdout, s->best_validation);
+    printf(", \"first_validation%s\": ", end);
+    cli_json_number(stdout, sign * s->first_validation);
+    printf(", \"last_validation%s\": ", end);
+    cli_json_number(stdout, sign * s->last_validation);
+    printf(", \"best_validation%s\": ", end);
+    cli_json_number(stdout, sign * s->best_validation);
     fputs(", \"reloaded_validation\": ", stdout);
     cli_json_number(stdout, r->reloaded_validation);
     printf(", \"best_step\": %lld, \"tokens\": %lld, \"tokens_per_second\": %.6g, "
@@ -264,16 +268,19 @@ static void print_use(const train_values *v, const train_run *r)
     const bool best = s->best_step > 0;
     char *adapter = weft_format("%s/%s", v->out, best ? "best" : "last");
     printf("report %s/report.html, metrics %s/metrics.jsonl\n", v->out, v->out);
-    if (best && s->best_validation >= s->first_validation)
+    const bool rewards = train_has_rewards(v);
+    if (best && rewards && s->best_validation >= s->first_validation)
+        puts("The validation reward did not rise above that of the model without training.");
+    else if (best && s->best_validation >= s->first_validation)
         puts("The validation loss did not fall below that of the model without training.");
-    if (learned_only_rows(r))
+    if (!rewards && learned_only_rows(r))
         printf("After update %lld the training loss fell from %.4f to %.4f and the validation loss "
                "rose: if the rows themselves are to be learned, such as facts, use %s/last "
                "(docs/teaching-facts.md).\n",
                (long long)s->best_step, r->loss_at_best, r->smoothed, v->out);
     printf("Use %s/%s", v->out, best ? "best" : "last");
-    printf(best ? ", the %s with the lowest validation loss:\n" : ":\n",
-           v->full ? "model" : "adapter");
+    printf(best ? ", the %s with the %s:\n" : ":\n", v->full ? "model" : "adapter",
+           rewards ? "highest validation reward" : "lowest validation loss");
     if (adapter == NULL)
         return;
     if (v->task == TRAIN_EMBED) {
@@ -321,14 +328,16 @@ void train_print_result(const train_values *v, const train_run *r)
            cli_time(s->seconds), cli_count((int64_t)tokens_per_second(s)),
            cli_bytes(s->peak_memory));
     if (r->planned > s->steps)
-        printf("stopped early: the validation loss has not fallen since update %lld\n",
+        printf("stopped early: the validation %s since update %lld\n",
+               train_has_rewards(v) ? "reward has not risen" : "loss has not fallen",
                (long long)s->best_step);
     else if (v->trainer.resume && r->updates == 0)
         printf("All of its updates were made before; --steps N with more extends the run.\n");
+    const double sign = train_has_rewards(v) ? -1 : 1;
     if (!isnan(s->last_validation))
-        printf("validation loss %.4f before, %.4f after, best %.4f at update %lld\n",
-               s->first_validation, s->last_validation, s->best_validation,
-               (long long)s->best_step);
+        printf("validation %s %.4f before, %.4f after, best %.4f at update %lld\n",
+               sign < 0 ? "reward" : "loss", sign * s->first_validation, sign * s->last_validation,
+               sign * s->best_validation, (long long)s->best_step);
     if (!isnan(r->reloaded_validation) && train_reloaded_well(r))
         printf("%s/best was loaded again: its validation loss is the same, %.4f\n", v->out,
                r->reloaded_validation);

@@ -67,6 +67,20 @@ weft_status train_find_stop(train_run *r)
     return status;
 }
 
+/* Opens the prompts of --val-data. */
+static weft_status open_validation(const train_values *v, train_run *r,
+                                   const weft_dataset_options *o)
+{
+    weft_dataset_options options = *o;
+    options.format = WEFT_DATA_AUTO; /* --format applies only to --data */
+    r->validation_source.path = v->val_data;
+    r->validation_given = true;
+    weft_status status = cli_data_resolve(&r->validation_source, 1);
+    return status == WEFT_OK ? weft_dataset_load_prompts(&r->validation_source, 1, r->tokenizer,
+                                                         &options, &r->validation)
+                             : status;
+}
+
 weft_status train_open_prompts(const train_values *v, train_run *r, const weft_dataset_options *o)
 {
     const weft_rewards_options options = {.seconds = v->reward_seconds};
@@ -79,6 +93,8 @@ weft_status train_open_prompts(const train_values *v, train_run *r, const weft_d
     if (status == WEFT_OK)
         status =
             weft_dataset_load_prompts(r->sources, v->source.paths.n, r->tokenizer, o, &r->data);
+    if (status == WEFT_OK && v->val_data)
+        status = open_validation(v, r, o);
     if (status != WEFT_OK)
         return status;
     r->data_info = weft_dataset_info_of(r->data);

@@ -66,6 +66,13 @@ weft_status weft__rollout_check(const weft_trainer *t, const weft_batches *batch
                          d->temperature, o->temperature);
     if (!prompts)
         return WEFT_OK;
+    for (int i = 0; s->names && i < s->n_rewards; i++) {
+        for (int k = 0; k < i; k++) {
+            if (strcmp(s->names[i], s->names[k]) == 0)
+                return weft_fail(WEFT_INVALID, "trainer: sampling: reward %s is there twice",
+                                 weft_printable(s->names[i]));
+        }
+    }
     if (s->tokenizer == NULL || s->reward == NULL || s->n_rewards < 1 || s->names == NULL ||
         s->rows < 0 || s->n_stop < 0)
         return weft_fail(WEFT_INVALID, "trainer: sampling: expected a tokenizer, rewards with "

@@ -20,6 +20,19 @@ bool weft__rollout_samples(const weft_trainer *trainer, int64_t from);
 weft_status weft__rollout_sample(weft_trainer *trainer, weft_batches *batches, int64_t from, int n,
                                  weft__journal *journal, int64_t *first, weft_dataset **out);
 
+/* Frees the texts of the trainer's samples. */
+void weft__rollout_free_samples(weft_trainer *trainer);
+
+/* Samples a completion of each of the first `most` prompts (0: all) with the most probable tokens,
+ * and has them rewarded. *out is the mean of their weighted sums; NaN: none has a reward. */
+weft_status weft__rollout_validate(weft_trainer *trainer, const weft_dataset *prompts, int64_t most,
+                                   double *out);
+
+/* The text of a completion. Characters U+0000 are replaced by U+FFFD, so that the text ends where
+ * the completion does. The caller frees it. */
+weft_status weft__completion_text(const weft_tokenizer *tokenizer, const int32_t *ids, size_t n,
+                                  unsigned flags, char **out);
+
 /* Keeps the trained parameters as the reference policy of sampled completions, if it is needed. */
 weft_status weft__rollout_keep_reference(weft_trainer *trainer);
 

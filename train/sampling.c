@@ -6,6 +6,7 @@
 
 #include "core/failure.h"
 #include "core/hash.h"
+#include "core/io/text.h"
 #include "train/data/builder.h"
 #include "train/data/dataset.h"
 #include "train/examples.h"
@@ -24,6 +25,7 @@ typedef struct sampled {
     weft_generate_request *requests;
     weft_generated_row *rows;
     weft_completion *texts; /* own `text` */
+    bool greedy;            /* the most probable tokens */
 } sampled;
 
 static int64_t count(const sampled *s)
@@ -89,7 +91,7 @@ static void make_requests(sampled *s)
         const uint64_t batch = weft__mix(o->seed, (uint64_t)s->numbers[i / s->r.group]),
                        group = weft__mix(batch, (uint64_t)s->which[i / s->r.group]);
         s->options[i] = (weft_generate_options){
-            .sampler = {.temperature = o->objective_options.temperature,
+            .sampler = {.temperature = s->greedy ? 0 : o->objective_options.temperature,
                         .top_p = o->sampling->top_p,
                         .top_k = o->sampling->top_k,
                         .min_p = o->sampling->min_p,
@@ -97,8 +99,8 @@ static void make_requests(sampled *s)
             .seed = weft__mix(group, (uint64_t)(i % s->r.group)),
             .max_tokens = o->objective_options.max_completion_length,
             .ignore_eos = true,
-            .logprobs = true,
-            .scaled_logprobs = true,
+            .logprobs = !s->greedy,
+            .scaled_logprobs = !s->greedy,
             .cache = {.max_context = -1, .kv_bits = 32},
         };
         const size_t length = (size_t)prompt_length(s, s->which[i / s->r.group]);
@@ -141,6 +143,27 @@ static weft_status generate(sampled *s)
 
 /* ---- rewards -------------------------------------------------------------------------------- */
 
+weft_status weft__completion_text(const weft_tokenizer *tokenizer, const int32_t *ids, size_t n,
+                                  unsigned flags, char **out)
+{
+    static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
+    size_t size;
+    weft__text text = {.n = 0};
+    weft_status status = weft_tokenizer_decode(tokenizer, ids, n, flags, out, &size);
+    if (status != WEFT_OK || strlen(*out) == size)
+        return status;
+    for (size_t i = 0; i < size; i++)
+        weft__text_append(&text, (*out)[i] ? *out + i : replacement, (*out)[i] ? 1 : 3);
+    weft__text_append(&text, "", 1);
+    weft_free(*out);
+    *out = text.at;
+    if (!text.failed)
+        return WEFT_OK;
+    weft_free(text.at);
+    *out = NULL;
+    return weft__out_of_memory("training", "a completion");
+}
+
 static weft_status make_texts(sampled *s)
 {
     weft_status status = WEFT_OK;
@@ -149,8 +172,8 @@ static weft_status make_texts(sampled *s)
         const weft_task_row *of = row_of(&s->r, i);
         char *text = NULL;
         status =
-            weft_tokenizer_decode(s->t->o.sampling->tokenizer, row->ids, row->n - is_ended(s, row),
-                                  WEFT_TOKENIZER_SKIP_SPECIAL, &text, NULL);
+            weft__completion_text(s->t->o.sampling->tokenizer, row->ids, row->n - is_ended(s, row),
+                                  WEFT_TOKENIZER_SKIP_SPECIAL, &text);
         s->texts[i] = (weft_completion){.where = of->where,
                                         .prompt = of->prompt,
                                         .text = text,
@@ -260,6 +283,38 @@ static weft_reward_part part_of(const weft__rollout *r, int k)
                                              : NAN};
 }
 
+void weft__rollout_free_samples(weft_trainer *t)
+{
+    for (int i = 0; i < t->n_samples; i++) {
+        weft_free((char *)t->samples[i].prompt);
+        weft_free((char *)t->samples[i].text);
+    }
+    t->n_samples = 0;
+}
+
+/* Keeps the first completion of some prompts; of a single prompt its first ones. */
+static weft_status keep_samples(weft_trainer *t, const weft__rollout *r)
+{
+    enum { MOST = sizeof t->samples / sizeof *t->samples };
+    const int64_t step = r->n > 1 ? r->group : 1, n = r->n > 1 ? r->n : r->group;
+    weft_status status = WEFT_OK;
+    weft__rollout_free_samples(t);
+    for (int64_t i = 0; status == WEFT_OK && i < n && t->n_samples < MOST; i++) {
+        const weft__dataset_sample *s = &r->dataset->samples[i * step];
+        const int32_t *ids = r->dataset->ids + s->start;
+        char *prompt = weft_strdup(row_of(r, i * step)->prompt), *text = NULL;
+        status = prompt ? weft__completion_text(r->tokenizer, ids + s->prompt,
+                                                (size_t)(s->length - s->prompt),
+                                                WEFT_TOKENIZER_SKIP_SPECIAL, &text)
+                        : weft__out_of_memory("training", "samples");
+        t->samples[t->n_samples++] = (weft_train_sample){.prompt = prompt,
+                                                         .text = text,
+                                                         .rewarded = true,
+                                                         .reward = r->dataset->rewards[i * step]};
+    }
+    return status;
+}
+
 static weft_status describe(weft_trainer *t, const weft__rollout *r)
 {
     if (r->n_names == 0)
@@ -268,7 +323,7 @@ static weft_status describe(weft_trainer *t, const weft__rollout *r)
         t->parts = weft_calloc((size_t)r->n_names, sizeof *t->parts);
     for (int k = 0; t->parts && k < r->n_names; k++)
         t->parts[k] = part_of(r, k);
-    return t->parts ? WEFT_OK : weft__out_of_memory("training", "rewards");
+    return t->parts ? keep_samples(t, r) : weft__out_of_memory("training", "rewards");
 }
 
 /* ---- prompts -------------------------------------------------------------------------------- */
@@ -340,6 +395,45 @@ static weft_status sample(sampled *s)
                      : weft_dataset_new(INT64_MAX, &s->r.dataset);
     for (int64_t i = 0; status == WEFT_OK && i < count(s); i++)
         status = has_rewards(s) ? add(s, i) : add_sample(s, i);
+    return status;
+}
+
+weft_status weft__rollout_validate(weft_trainer *t, const weft_dataset *prompts, int64_t most,
+                                   double *out)
+{
+    const weft_sampling *o = t->o.sampling;
+    const int64_t all = prompts->info.samples, n = most > 0 && most < all ? most : all;
+    sampled s = {.t = t,
+                 .greedy = true,
+                 .r = {.prompts = prompts,
+                       .n = n,
+                       .group = 1,
+                       .names = o->names,
+                       .n_names = o->n_rewards,
+                       .tokenizer = o->tokenizer}};
+    s.eos = weft_model_eos(t->model, &s.n_eos);
+    s.which = weft_calloc((size_t)n + 1, sizeof *s.which);
+    s.numbers = weft_calloc((size_t)n + 1, sizeof *s.numbers);
+    for (int64_t i = 0; s.which && i < n; i++)
+        s.which[i] = i;
+    s.r.which = s.which;
+    s.r.numbers = s.numbers;
+    weft_status status =
+        s.which && s.numbers ? allocate(&s) : weft__out_of_memory("validation", "prompts");
+    if (status == WEFT_OK)
+        make_requests(&s);
+    if (status == WEFT_OK)
+        status = generate(&s);
+    if (status == WEFT_OK)
+        status = reward(&s);
+    double sum = 0, m = 0;
+    for (int64_t i = 0; status == WEFT_OK && i < n; i++) {
+        const double r = total(&s, i);
+        m += !isnan(r);
+        sum += isnan(r) ? 0 : r;
+    }
+    *out = m > 0 ? sum / m : NAN;
+    release(&s);
     return status;
 }
 

@@ -9,6 +9,7 @@
 #include "nn/module.h"
 #include "train/adapter/adapter.h"
 #include "train/parallel/parallel.h"
+#include "train/rollout.h"
 #include "weft/transforms.h"
 
 enum {
@@ -299,6 +300,7 @@ void weft_trainer_free(weft_trainer *trainer)
         weft_drop(trainer->start[i]);
     weft_free(trainer->start);
     weft_free(trainer->parts);
+    weft__rollout_free_samples(trainer);
     weft_free(trainer->gradients);
     weft_free(trainer->sums);
     weft_free(trainer->sum_slots);

@@ -22,9 +22,11 @@ struct weft_trainer {
     weft_reward_report rewards; /* of the current update */
     weft_policy_report policy;  /* of the current completions: what is known before the loss */
     weft_reward_part *parts;    /* of the current completions, which were sampled; or NULL */
-    weft_array **start;         /* (slots.n): the reference policy of sampling; NULL: none */
-    weft_array **gradients;     /* (slots.n): of the current update, not owned */
-    weft_array **sums;          /* (slots.n + 1): gradients and, last, loss of the batches so far */
+    weft_train_sample samples[4]; /* some of them; owns their texts */
+    int n_samples;
+    weft_array **start;     /* (slots.n): the reference policy of sampling; NULL: none */
+    weft_array **gradients; /* (slots.n): of the current update, not owned */
+    weft_array **sums;      /* (slots.n + 1): gradients and, last, loss of the batches so far */
     weft_array ***sum_slots;
     weft_array **sum_values;      /* (slots.n + 1): the next sums, not owned */
     weft_compiled *compiled;      /* an update from one batch; NULL without compilation */

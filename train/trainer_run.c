@@ -121,6 +121,15 @@ static void add_rates(loop *l, int64_t s, double seconds, weft_train_report *rep
     report->remaining = (double)(l->plan.steps - report->step) * time / (double)n;
 }
 
+/* Whether the report of an update has some of its completions: the first one on new completions
+ * in each tenth of the run. */
+static bool shows_samples(const loop *l, int64_t step)
+{
+    const int64_t iterations = weft__rollout_iterations(l->t), each = l->plan.steps / 10;
+    return step % iterations == 1 % iterations &&
+           (step == 1 || each <= iterations || step / each != (step - iterations) / each);
+}
+
 static weft_status step(loop *l, int64_t s, weft_train_report *report)
 {
     const double began = weft__seconds(), factor = weft_rate_at(l->plan.factor, s);
@@ -130,6 +139,10 @@ static weft_status step(loop *l, int64_t s, weft_train_report *report)
     const int64_t seen = (s / weft__rollout_iterations(l->t) + 1) * l->t->o.accumulate;
     report->step = s + 1;
     report->steps = l->plan.steps;
+    if (shows_samples(l, report->step)) {
+        report->samples = l->t->samples;
+        report->n_samples = l->t->n_samples;
+    }
     report->epoch = (double)seen / (double)weft_batches_count(l->batches);
     report->lr = l->t->o.lr * factor;
     report->total_tokens = l->state.result.tokens += report->tokens;
@@ -197,8 +210,14 @@ static weft_status validate(loop *l, weft_train_report *report)
                                      .group = l->t->o.group,
                                      .callback = goes_on,
                                      .context = l};
-    weft_evaluation found;
-    const weft_status status = weft_evaluate(l->t->model, l->validation, &o, &found);
+    weft_evaluation found = {.accuracy = NAN};
+    weft_status status;
+    if (l->t->o.objective->examples == WEFT_EXAMPLES_SCORED) {
+        status = weft__rollout_validate(l->t, l->validation, o.max_samples, &found.loss);
+        found.loss = -found.loss;
+    } else {
+        status = weft_evaluate(l->t->model, l->validation, &o, &found);
+    }
     if (status != WEFT_OK)
         return status == WEFT_CANCELLED ? WEFT_OK : status;
     weft_train_result *r = &l->state.result;
@@ -453,8 +472,11 @@ static weft_status start(loop *l)
         status = weft__dataset_check_ids(l->validation, vocabulary);
     if (status == WEFT_OK && l->validation)
         status = weft__objective_check_data(o->objective, l->validation);
-    if (status == WEFT_OK && l->validation && o->objective->examples == WEFT_EXAMPLES_SCORED)
-        status = weft_fail(WEFT_UNSUPPORTED, "trainer: objective %s has no validation",
+    if (status == WEFT_OK && l->validation && o->objective->examples == WEFT_EXAMPLES_SCORED &&
+        (o->sampling == NULL ||
+         weft_dataset_info_of(l->validation).examples != WEFT_EXAMPLES_PROMPTS))
+        status = weft_fail(WEFT_UNSUPPORTED,
+                           "trainer: objective %s: validation: expected prompts, and sampling",
                            o->objective->name);
     if (status != WEFT_OK)
         return status;

@@ -133,6 +133,7 @@ static const struct {
     {"template", "--data chats.jsonl --batch-size 2 --steps 3", "own.jinja"}, /* fails without */
     {"max-bad-rows", "--data bad.jsonl --batch-size 2 --steps 3", "1"},
     {"val-split", ROWS, "0.4"},
+    {"val-data", SAMPLED, "prompts.jsonl"},
     {"val-data", ROWS, "bad.jsonl --max-bad-rows 1"},
     {"val-every", SPLIT, "2"},
     {"save-every", ROWS, "2"},
@@ -386,7 +387,9 @@ static const struct {
     {DISTILL " --top-k 4", "--top-k is for --reward or --lmbda"},
     {SCORED " --loss-type bnpo --micro-batch 1", "--micro-batch is not for kto"},
     {SCORED " --pack", "--pack is for --data: completions are not packed"},
-    {SCORED " --val-data rows.jsonl", "this --objective has no validation"},
+    {SCORED " --val-data rows.jsonl", "--val-data is not for --completions"},
+    {PROMPTS " --reward pattern:e --val-split 0.5", "held-out prompts are --val-data"},
+    {PROMPTS " --reward pattern:e --reward pattern:e", "--reward: two are the same"},
     {SCORED " --length 64", "--length is for --data, not for --completions"},
     {SCORED " --patience 2", "need --val-split or --val-data"},
     {SPLIT " --patience 2 --val-every 0", "--patience needs --val-every above 0"},

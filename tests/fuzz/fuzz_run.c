@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void continue_metrics(const char *folder)
 {
     weft__metrics *metrics;
-    if (weft__metrics_open(folder, 2, &metrics) != WEFT_OK)
+    if (weft__metrics_open(folder, 2, false, &metrics) != WEFT_OK)
         return;
     for (int64_t step = 2; step < 4; step++) {
         const weft_train_report report = {

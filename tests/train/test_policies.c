@@ -492,7 +492,7 @@ static void wrong_runs_are_refused(void)
                                           .objective_options = o};
     if (model && CHECK_OK(weft_trainer_new(model, &options, &trainer))) {
         CHECK_EQ_INT(weft_trainer_run(trainer, batches, d, NULL), WEFT_UNSUPPORTED);
-        CHECK_CONTAINS(weft_error_message(), "no validation");
+        CHECK_CONTAINS(weft_error_message(), "validation: expected prompts, and sampling");
         CHECK_EQ_INT(weft_trainer_run(trainer, batches, NULL, NULL), WEFT_INVALID);
         CHECK_CONTAINS(weft_error_message(), "column ref");
     }

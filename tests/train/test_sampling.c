@@ -36,7 +36,9 @@ typedef struct run {
     char message[512];
     int64_t n_values;
     float values[VALUES];
-    int calls; /* of the reward */
+    int calls;   /* of the reward */
+    double mean; /* of the weighted sums of the latest call */
+    bool validated, same_names;
     char texts[KEPT][256];
     int n_texts;
 } run;
@@ -48,6 +50,7 @@ static weft_status rewards(void *context, const weft_completion *c, size_t n,
     run *r = context;
     (void)cancel;
     r->calls++;
+    r->mean = 0;
     for (size_t i = 0; i < n; i++) {
         const size_t length = strlen(c[i].text);
         double letters = 0;
@@ -55,6 +58,7 @@ static weft_status rewards(void *context, const weft_completion *c, size_t n,
             letters += c[i].text[k] == 'e';
         out[2 * i] = letters / (double)(length + 1);
         out[2 * i + 1] = i % 5 == 4 ? NAN : strchr(c[i].text, '.') != NULL;
+        r->mean += (out[2 * i] + (isnan(out[2 * i + 1]) ? 0 : 0.25 * out[2 * i + 1])) / (double)n;
         CHECK(c[i].tokens >= 1 && c[i].tokens <= MOST);
         CHECK(!c[i].truncated || c[i].tokens == MOST);
         CHECK(c[i].row[0] == '{' && c[i].where != NULL);
@@ -110,7 +114,7 @@ static void keep_values(run *r, weft_model *model)
 
 static void train(run *r)
 {
-    static const char *const names[] = {"letters", "period"};
+    const char *const names[] = {"letters", r->same_names ? "letters" : "period"};
     static const double weights[] = {1, 0.25};
     weft_tokenizer *tokenizer = NULL;
     weft_model *model = starting_model(r->start);
@@ -150,7 +154,7 @@ static void train(run *r)
     if (status == WEFT_OK)
         status = weft_trainer_new(model, &o, &trainer);
     if (status == WEFT_OK)
-        status = weft_trainer_run(trainer, batches, NULL, NULL);
+        status = weft_trainer_run(trainer, batches, r->validated ? d : NULL, NULL);
     r->status = status;
     snprintf(r->message, sizeof r->message, "%s", status == WEFT_OK ? "" : weft_error_message());
     keep_values(r, model);
@@ -207,6 +211,66 @@ static void random_numbers_are_those_of_the_run(void)
             same += strcmp(a.texts[i], a.texts[k]) == 0;
     }
     CHECK_EQ_INT(same, 0);
+}
+
+/* Validation gives the mean reward of each prompt's most probable completion, and changes no
+ * update. metrics.jsonl and the report have it, each reward, and completions. */
+static void held_out_prompts_are_validated(void)
+{
+    static run plain, r, again;
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", check_temporary("validated"));
+    plain = (run){.steps = 4};
+    r = (run){.steps = 4, .validated = true, .folder = folder};
+    train(&plain);
+    train(&r);
+    CHECK_STR(r.message, "");
+    CHECK_EQ_INT(r.calls, 6); /* the updates, before the first and after the last */
+    CHECK(r.n_values == plain.n_values &&
+          memcmp(r.values, plain.values, (size_t)r.n_values * sizeof *r.values) == 0);
+    const weft_train_report *last = &r.history.reports[r.history.n - 1];
+    CHECK_CLOSE(-last->validation_loss, r.mean, 1e-12);
+    CHECK(r.history.reports[0].step == 0 && isfinite(r.history.reports[0].validation_loss));
+    char *text = run_text(folder, "metrics.jsonl");
+    static const char *const parts[] = {"\"validation_reward\": ", "\"rewards/letters\": ",
+                                        "\"samples\": [{\"prompt\": \"", "\"reward\": "};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        CHECK_CONTAINS(text, parts[i]);
+    CHECK(strstr(text, "validation_loss") == NULL);
+    weft_free(text);
+    text = run_text(folder, "report.html");
+    static const char *const shown[] = {"Mean of each reward",
+                                        "letters",
+                                        "period",
+                                        "Entropy of the next token",
+                                        "Share of ratios clipped",
+                                        "Tokens of a completion",
+                                        "<b>reward ",
+                                        "<th>validation reward before training</th>"};
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
+        CHECK_CONTAINS(text, shown[i]);
+    weft_free(text);
+    again = (run){.steps = 4, .same_names = true};
+    train(&again);
+    CHECK_EQ_INT(again.status, WEFT_INVALID);
+    CHECK_CONTAINS(again.message, "reward letters is there twice");
+}
+
+/* A character U+0000 does not end the text of a completion. */
+static void a_zero_does_not_cut_a_text(void)
+{
+    weft_tokenizer *tokenizer = NULL;
+    int32_t *ids = NULL;
+    char *text = NULL;
+    size_t n;
+    CHECK_OK(weft_tokenizer_load(check_source("examples/storyteller"), &tokenizer));
+    if (CHECK_OK(weft_tokenizer_encode(tokenizer, "a\0b\0", 4, 0, &ids, &n)) &&
+        CHECK_OK(weft__completion_text(tokenizer, ids, n, 0, &text)))
+        CHECK_STR(text, "a\xef\xbf\xbd"
+                        "b\xef\xbf\xbd");
+    weft_free(text);
+    weft_free(ids);
+    weft_tokenizer_free(tokenizer);
 }
 
 /* ---- completions of a file ------------------------------------------------------------------- */
@@ -385,6 +449,7 @@ static void prompts_are_checked(void)
 
 CHECK_MAIN("sampling", CHECK_CASE(completions_come_from_the_current_weights),
            CHECK_CASE(random_numbers_are_those_of_the_run),
+           CHECK_CASE(held_out_prompts_are_validated), CHECK_CASE(a_zero_does_not_cut_a_text),
            CHECK_CASE(completions_of_a_file_make_the_same_updates),
            CHECK_CASE(resumed_runs_have_the_same_bits), CHECK_CASE(other_completions_are_refused),
            CHECK_CASE(failures_end_the_run), CHECK_CASE(prompts_are_checked))

@@ -178,15 +178,25 @@ static void write_command(weft__text *t, const weft_trainer_options *o)
     weft__text_format(t, "],\n");
 }
 
-static void write_result(weft__text *t, const weft_train_result *r)
+static bool has_rewards(const weft__run *run)
 {
+    return run->trainer->o.objective->examples == WEFT_EXAMPLES_SCORED;
+}
+
+/* `rewards`: the validation losses are minus mean rewards. */
+static void write_result(weft__text *t, const weft_train_result *r, bool rewards)
+{
+    const double sign = rewards ? -1 : 1;
     weft__text_format(t, "  \"result\": {\n");
     write_number(t, "steps", (double)r->steps, ",");
     write_number(t, "skipped", (double)r->skipped, ",");
     write_number(t, "loss", r->loss, ",");
-    write_number(t, "first_validation", r->first_validation, ",");
-    write_number(t, "last_validation", r->last_validation, ",");
-    write_number(t, "best_validation", r->best_validation, ",");
+    write_number(t, rewards ? "first_validation_reward" : "first_validation",
+                 sign * r->first_validation, ",");
+    write_number(t, rewards ? "last_validation_reward" : "last_validation",
+                 sign * r->last_validation, ",");
+    write_number(t, rewards ? "best_validation_reward" : "best_validation",
+                 sign * r->best_validation, ",");
     write_number(t, "best_step", (double)r->best_step, ",");
     write_number(t, "tokens", (double)r->tokens, ",");
     write_number(t, "seconds", r->seconds, ",");
@@ -233,7 +243,7 @@ static weft_status write_run(const weft__run *run, const weft_train_result *resu
     weft__identity_write(&t, &run->identity);
     weft__text_format(&t, "\"version\": 1},\n");
     if (result)
-        write_result(&t, result);
+        write_result(&t, result, has_rewards(run));
     if (message) {
         weft__text_format(&t, "  \"message\": ");
         weft__text_quote(&t, message);
@@ -394,7 +404,8 @@ static weft_status open_records(weft__run *run, weft__run_state *state)
         status = write_run(run, NULL, "running", NULL);
     /* A run that is resumed at step 0 repeats the validation of step 0. */
     const int64_t kept = run->saved > 0 ? run->saved : -1;
-    return status == WEFT_OK ? weft__metrics_open(o->folder, kept, &run->metrics) : status;
+    return status == WEFT_OK ? weft__metrics_open(o->folder, kept, has_rewards(run), &run->metrics)
+                             : status;
 }
 
 /* Opens the run's folder. A folder that this creates is deleted on failure. */

@@ -13,6 +13,7 @@
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "core/list.h"
+#include "train/rollout.h"
 #include "train/run/number.h"
 #include "weft/memory.h"
 
@@ -251,8 +252,8 @@ static void add_line(weft__text *t, const weft__rollout *r, int64_t i)
         weft__text_format(t, ": ");
         add_number(t, r->rewards[i * r->n_names + k]);
     }
-    if (weft_tokenizer_decode(r->tokenizer, ids + s->prompt, (size_t)(s->length - s->prompt), 0,
-                              &text, NULL) != WEFT_OK)
+    if (weft__completion_text(r->tokenizer, ids + s->prompt, (size_t)(s->length - s->prompt), 0,
+                              &text) != WEFT_OK)
         t->failed = true;
     weft__text_format(t, "}, \"text\": ");
     weft__text_quote(t, text ? text : "");

@@ -26,7 +26,8 @@ struct weft__metrics {
     off_t length;       /* length of the complete lines in the file */
     weft__text waiting; /* lines that have not been written yet */
     bool warned;
-    char *last; /* last line after cut(), without its newline; NULL: none */
+    bool rewards; /* validation measures a reward */
+    char *last;   /* last line after cut(), without its newline; NULL: none */
     int64_t last_step;
     series training, validated;
 };
@@ -74,6 +75,8 @@ static void add_samples(weft__text *t, const weft_train_report *r)
         weft__text_quote(t, r->samples[i].prompt);
         weft__text_format(t, ", \"text\": ");
         weft__text_quote(t, r->samples[i].text);
+        if (r->samples[i].rewarded)
+            add_number(t, "reward", r->samples[i].reward);
         weft__text_format(t, i + 1 == r->n_samples ? "}]" : "}");
     }
 }
@@ -115,7 +118,19 @@ static void add_policy(weft__text *t, const weft_policy_report *p)
     }
 }
 
-static void add_line(weft__text *t, const weft_train_report *r)
+static void add_validation(weft__text *t, const weft_train_report *r, bool rewards)
+{
+    if (isnan(r->validation_loss))
+        return;
+    if (rewards)
+        add_number(t, "validation_reward", -r->validation_loss);
+    else
+        add_number(t, "validation_loss", r->validation_loss);
+    if (!isnan(r->validation_accuracy))
+        add_number(t, "validation_accuracy", r->validation_accuracy);
+}
+
+static void add_line(weft__text *t, const weft_train_report *r, bool rewards)
 {
     weft__text_format(t, "{\"step\": %lld", (long long)r->step);
     if (r->step > 0) {
@@ -139,10 +154,7 @@ static void add_line(weft__text *t, const weft_train_report *r)
     }
     if (r->rewards.policy.completions > 0)
         add_policy(t, &r->rewards.policy);
-    if (!isnan(r->validation_loss))
-        add_number(t, "validation_loss", r->validation_loss);
-    if (!isnan(r->validation_loss) && !isnan(r->validation_accuracy))
-        add_number(t, "validation_accuracy", r->validation_accuracy);
+    add_validation(t, r, rewards);
     add_samples(t, r);
     weft__text_format(t, "}\n");
 }
@@ -162,7 +174,8 @@ static bool add_points(weft__metrics *m, const weft_train_report *r)
 {
     const double step = (double)r->step;
     return (r->step == 0 || isnan(r->loss) || add_point(&m->training, step, r->loss)) &&
-           (isnan(r->validation_loss) || add_point(&m->validated, step, r->validation_loss));
+           (isnan(r->validation_loss) || m->rewards ||
+            add_point(&m->validated, step, r->validation_loss));
 }
 
 weft_status weft__metrics_draw(const weft__metrics *m)
@@ -241,7 +254,7 @@ void weft__metrics_sync(const weft__metrics *m)
     (void)fsync(m->file);
 }
 
-weft_status weft__metrics_open(const char *folder, int64_t step, weft__metrics **out)
+weft_status weft__metrics_open(const char *folder, int64_t step, bool rewards, weft__metrics **out)
 {
     *out = NULL;
     weft__metrics *m = weft_calloc(1, sizeof *m);
@@ -252,6 +265,7 @@ weft_status weft__metrics_open(const char *folder, int64_t step, weft__metrics *
         return weft__out_of_memory("training", "the run's records");
     }
     m->folder = folder;
+    m->rewards = rewards;
     weft_status status = weft__file_open(path, O_RDWR | O_CREAT, &m->file);
     if (status == WEFT_OK)
         status = cut(m, path, step);
@@ -271,9 +285,7 @@ static void add_to_last(weft__metrics *m, const weft_train_report *report)
     if (lseek(m->file, start, SEEK_SET) == start) {
         m->length = start;
         weft__text_append(&m->waiting, m->last, n - 1); /* without its closing brace */
-        add_number(&m->waiting, "validation_loss", report->validation_loss);
-        if (!isnan(report->validation_accuracy))
-            add_number(&m->waiting, "validation_accuracy", report->validation_accuracy);
+        add_validation(&m->waiting, report, m->rewards);
         add_samples(&m->waiting, report);
         weft__text_append(&m->waiting, "}\n", 2);
     }
@@ -284,7 +296,7 @@ weft_status weft__metrics_add(weft__metrics *m, const weft_train_report *report)
     if (m->last && report->step > 0 && report->step == m->last_step)
         add_to_last(m, report);
     else
-        add_line(&m->waiting, report);
+        add_line(&m->waiting, report, m->rewards);
     weft_free(m->last);
     m->last = NULL;
     if (m->waiting.failed || !add_points(m, report))

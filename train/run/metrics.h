@@ -8,8 +8,8 @@ typedef struct weft__metrics weft__metrics;
 
 /* Opens metrics.jsonl in the folder (borrowed). Removes lines after update `step` and everything
  * from the first malformed line on; the other lines are added to the curves. A negative step
- * removes all lines. */
-weft_status weft__metrics_open(const char *folder, int64_t step, weft__metrics **out);
+ * removes all lines. `rewards`: validation losses are minus a mean reward. */
+weft_status weft__metrics_open(const char *folder, int64_t step, bool rewards, weft__metrics **out);
 
 /* Waits until the lines are on the disk. */
 void weft__metrics_sync(const weft__metrics *metrics);

@@ -26,8 +26,18 @@ enum {
     SMOOTH_MARGIN,
     SMOOTH_ACCURACY,
     REWARD,
-    SERIES
+    HELD_OUT,
+    KL,
+    ENTROPY,
+    LOW,
+    HIGH,
+    LENGTH,
+    TRUNCATED,
+    PARTS, /* single rewards: MOST_PARTS of them */
+    SERIES = PARTS + 4
 };
+
+enum { MOST_PARTS = SERIES - PARTS };
 
 /* Losses are smoothed over updates / SPANS, at least LEAST_SPAN updates. */
 enum { LEAST_SPAN = 5, SPANS = 20 };
@@ -41,6 +51,7 @@ typedef struct page {
     const char *folder;
     weft__text text, samples;
     series of[SERIES];
+    char *parts[MOST_PARTS]; /* the rewards' names */
 } page;
 
 /* By which a report is recognized. */
@@ -144,7 +155,7 @@ static void add_point(page *p, int index, double x, double y)
 
 static void add_samples(page *p, json_object *line, int64_t step)
 {
-    json_object *samples, *prompt, *text;
+    json_object *samples, *prompt, *text, *reward;
     if (!json_object_object_get_ex(line, "samples", &samples) ||
         !json_object_is_type(samples, json_type_array))
         return;
@@ -159,7 +170,34 @@ static void add_samples(page *p, json_object *line, int64_t step)
         escape_value(&p->samples, prompt);
         weft__text_format(&p->samples, "</b>");
         escape_value(&p->samples, text);
+        if (json_object_object_get_ex(sample, "reward", &reward)) {
+            weft__text_format(&p->samples, "\n<b>reward ");
+            escape_value(&p->samples, reward);
+            weft__text_format(&p->samples, "</b>");
+        }
         weft__text_format(&p->samples, "</pre>\n");
+    }
+}
+
+/* Adds the single rewards of a line, "rewards/NAME", to their series. */
+static void add_parts(page *p, json_object *line, int64_t step)
+{
+    static const char start[] = "rewards/", end[] = "/std";
+    json_object_object_foreach(line, key, value)
+    {
+        const size_t n = strlen(key);
+        const bool spread = n > strlen(end) && strcmp(key + n - strlen(end), end) == 0;
+        if (strncmp(key, start, strlen(start)) != 0 || spread)
+            continue;
+        const char *name = key + strlen(start);
+        int i = 0;
+        while (i < MOST_PARTS && p->parts[i] && strcmp(p->parts[i], name) != 0)
+            i++;
+        if (i < MOST_PARTS && p->parts[i] == NULL)
+            p->parts[i] = weft_strdup(name);
+        const double y = json_object_get_double(value);
+        if (i < MOST_PARTS && isfinite(y) && value)
+            add_point(p, PARTS + i, (double)step, y);
     }
 }
 
@@ -177,7 +215,14 @@ static weft_status add_line(page *p, const weft__json *line)
                 {"rewards/rejected", REJECTED},
                 {"rewards/margins", MARGIN},
                 {"rewards/accuracies", ACCURACY},
-                {"reward", REWARD}};
+                {"reward", REWARD},
+                {"validation_reward", HELD_OUT},
+                {"kl", KL},
+                {"entropy", ENTROPY},
+                {"clipped_low", LOW},
+                {"clipped_high", HIGH},
+                {"completion_length", LENGTH},
+                {"truncated", TRUNCATED}};
     int64_t step;
     weft_status status = weft__json_get_int(line, "step", &step);
     for (size_t i = 0; status == WEFT_OK && i < sizeof keys / sizeof *keys; i++) {
@@ -186,6 +231,8 @@ static weft_status add_line(page *p, const weft__json *line)
         if (status == WEFT_OK && isfinite(value))
             add_point(p, keys[i].series, (double)step, value);
     }
+    if (status == WEFT_OK && json_object_object_get_ex(line->value, "reward", NULL))
+        add_parts(p, line->value, step);
     if (status == WEFT_OK)
         add_samples(p, line->value, step);
     return status;
@@ -262,13 +309,35 @@ static weft_curve curve_of(const page *p, int index, const char *name)
     return (weft_curve){.name = name, .x = s->x, .y = s->y, .n = s->n};
 }
 
+/* Draws what objectives with rewards measure of the completions. */
+static void draw_policy(page *p)
+{
+    weft_curve parts[MOST_PARTS];
+    int n = 0;
+    for (; n < MOST_PARTS && p->parts[n]; n++)
+        parts[n] = curve_of(p, PARTS + n, p->parts[n]);
+    if (n > 1 && parts[0].n > 1)
+        weft__curves_draw(&p->text, "Mean of each reward", "update", parts, n);
+    draw(p, "Divergence from the start (KL)", KL, "KL");
+    draw(p, "Entropy of the next token", ENTROPY, "entropy");
+    const weft_curve clipped[] = {curve_of(p, LOW, "below 1"), curve_of(p, HIGH, "above 1")};
+    if (clipped[0].n > 1)
+        weft__curves_draw(&p->text, "Share of ratios clipped", "update", clipped, 2);
+    draw(p, "Tokens of a completion", LENGTH, "tokens");
+    draw(p, "Share of completions cut off", TRUNCATED, "cut off");
+}
+
 /* Draws the reward curves of objectives with preferences or rewards. */
 static void draw_rewards(page *p)
 {
     const weft_curve rewards[] = {curve_of(p, CHOSEN, "chosen"), curve_of(p, REJECTED, "rejected")};
     if (rewards[0].n > 1 || rewards[1].n > 1)
         weft__curves_draw(&p->text, "Rewards", "update", rewards, 2);
-    draw(p, "Mean reward", REWARD, "reward");
+    weft_curve mean[] = {curve_of(p, REWARD, "training"), curve_of(p, HELD_OUT, "validation")};
+    mean[1].dots = true;
+    if (mean[0].n > 1)
+        weft__curves_draw(&p->text, "Mean reward", "update", mean, mean[1].n > 0 ? 2 : 1);
+    draw_policy(p);
     draw(p, "Reward margin, smoothed", SMOOTH_MARGIN, "margin");
     draw(p, "Reward accuracy, smoothed", SMOOTH_ACCURACY, "accuracy");
 }
@@ -331,7 +400,10 @@ static const struct {
     {"first_validation", "validation loss before training", NULL},
     {"last_validation", "validation loss after training", NULL},
     {"best_validation", "lowest validation loss", NULL},
-    {"best_step", "lowest after update", add_count},
+    {"first_validation_reward", "validation reward before training", NULL},
+    {"last_validation_reward", "validation reward after training", NULL},
+    {"best_validation_reward", "highest validation reward", NULL},
+    {"best_step", "best after update", add_count},
     {"tokens", "tokens", add_count},
     {"seconds", "time", add_time},
     {"training_seconds", "time of the updates alone", add_time},
@@ -487,6 +559,8 @@ weft_status weft_run_report(const char *folder)
         weft_free(p.of[i].x);
         weft_free(p.of[i].y);
     }
+    for (int i = 0; i < MOST_PARTS; i++)
+        weft_free(p.parts[i]);
     weft_free(p.text.at);
     weft_free(p.samples.at);
     weft__json_free(&doc);
