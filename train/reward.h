@@ -17,4 +17,9 @@ weft_status weft__reward_program_score(weft__reward_program *program,
                                        const weft_completion *completions, size_t n,
                                        const weft_cancel *cancel, double *out, int step);
 
+/* Reads a line of n bytes, the answer to one of `count` completions: out[id step] gets its reward.
+ * `missing` says which ids have none yet. `name` is for messages. WEFT_INVALID for another line. */
+weft_status weft__reward_answer(const char *line, size_t n, const char *name, bool *missing,
+                                size_t count, double *out, int step);
+
 #endif

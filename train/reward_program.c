@@ -81,9 +81,8 @@ static weft_status read_reward(const weft__json *answer, double *out)
                : status;
 }
 
-/* Reads an answer; `missing` says which ids have none yet. */
-static weft_status read_answer(const char *line, size_t n, const char *name, bool *missing,
-                               size_t count, double *out, int step)
+weft_status weft__reward_answer(const char *line, size_t n, const char *name, bool *missing,
+                                size_t count, double *out, int step)
 {
     weft__json_doc doc = {.root = NULL};
     int64_t id = -1;
@@ -121,7 +120,8 @@ typedef struct answers {
 static weft_status take(weft__reward_program *p, answers *a, const char *line, size_t length)
 {
     char *copy = weft_format("%.100s", line);
-    weft_status status = read_answer(line, length, "answer", a->missing, a->n, a->out, a->step);
+    weft_status status =
+        weft__reward_answer(line, length, "answer", a->missing, a->n, a->out, a->step);
     if (status != WEFT_OK)
         status = weft__child_give_up(p->child, status, "%s, in the line '%s'", weft_error_message(),
                                      weft_printable(copy ? copy : ""));
