@@ -53,8 +53,10 @@ def trl(model, work):
     path = pathlib.Path(model)
     base = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name,
                                                 dtype=torch.float32)
-    base.save_pretrained(work / "float32")  # its weights are float32, but count as quantized
-    base = AutoModelForCausalLM.from_pretrained(work / "float32", dtype=torch.float32)
+    weights, config = base.state_dict(), base.config  # float32, but they count as quantized
+    del config.quantization_config
+    base = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    base.load_state_dict(weights)
     tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
     sampled, ends = [], []
 
