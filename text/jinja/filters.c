@@ -240,7 +240,7 @@ static jinja_value filter_format(jinja *j, jinja_value v, const jinja_args *args
 }
 
 /* Reads the separators of JSON, a tuple of two strings. */
-static bool read_separators(jinja *j, jinja_value given, jinja_json_style *style)
+static bool read_separators(jinja *j, jinja_value given, jinja_style *style)
 {
     if (given.kind == JINJA_MISSING || given.kind == JINJA_NONE)
         return true;
@@ -264,7 +264,7 @@ jinja_value weft__jinja_tojson(jinja *j, jinja_value value, const jinja_args *ar
     if (!weft__jinja_arguments(j, "tojson", args, "ensure_ascii,indent,separators,sort_keys",
                                given))
         return nothing();
-    jinja_json_style style = {.item = ", ", .n_item = 2, .key = ": ", .n_key = 2};
+    jinja_style style = {.item = ", ", .n_item = 2, .key = ": ", .n_key = 2};
     style.ascii = weft__jinja_truth(j, given[0]);
     style.sorted = weft__jinja_truth(j, given[3]);
     if (given[1].kind != JINJA_MISSING && given[1].kind != JINJA_NONE) {
@@ -279,7 +279,7 @@ jinja_value weft__jinja_tojson(jinja *j, jinja_value value, const jinja_args *ar
     }
     if (j->status || !read_separators(j, given[2], &style))
         return nothing();
-    weft__jinja_write_json(j, &out, value, &style, 0);
+    weft__jinja_write_json(j, &out, value, &style);
     return weft__jinja_taken(&out);
 }
 

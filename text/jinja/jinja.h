@@ -43,7 +43,7 @@ typedef struct jinja_span {
 /* Zero it first; `at` is freed with weft_free. */
 typedef struct jinja_spans {
     jinja_span *at;
-    size_t n, capacity;
+    size_t n;
 } jinja_spans;
 
 typedef struct jinja_context {

@@ -1,9 +1,10 @@
 /* text/jinja/run.c -- executes statements, scopes, loops and macros. */
 #include <string.h>
 
+#include "core/failure.h"
+#include "core/list.h"
 #include "text/jinja/jinja.h"
 #include "text/jinja/node.h"
-#include "weft/memory.h"
 
 typedef enum jump { JUMP_NONE, JUMP_BREAK, JUMP_CONTINUE } jump;
 
@@ -322,17 +323,10 @@ static jump run_captured(jinja *j, const jinja_node *node)
 static void add_span(jinja *j, size_t begin)
 {
     jinja_spans *spans = j->spans;
-    if (spans->n == spans->capacity) {
-        const size_t capacity = 2 * spans->capacity + 8;
-        jinja_span *larger = weft_realloc(spans->at, capacity * sizeof *larger);
-        if (!larger) {
-            j->status = weft_fail(WEFT_MEMORY, "%s: out of memory", j->name);
-            return;
-        }
-        spans->at = larger;
-        spans->capacity = capacity;
-    }
-    spans->at[spans->n++] = (jinja_span){begin, j->out->n};
+    if (weft__list_more(spans->at, spans->n))
+        spans->at[spans->n++] = (jinja_span){begin, j->out->n};
+    else
+        j->status = weft__out_of_memory(j->name, "the template");
 }
 
 /* A block that is not scoped sees the variables of the whole template only. */

@@ -45,7 +45,7 @@ int weft__jinja_float_text(double value, char out[JINJA_FLOAT_TEXT])
                     digits + exponent + 1);
 }
 
-/* ---- str and repr --------------------------------------------------------------------------- */
+/* ---- characters and strings ----------------------------------------------------------------- */
 
 static void append(jinja *j, jinja_buffer *out, const char *text)
 {
@@ -70,214 +70,117 @@ static bool printable(uint32_t code)
     }
 }
 
-static void repr_character(jinja *j, jinja_buffer *out, const char *text, int size, char quote)
+enum { ESCAPED = 16 };
+
+/* Python's escape of a character in a string between such quotes; "": it is written as it is. */
+static void repr_escape(uint32_t code, char quote, char out[ESCAPED])
 {
-    char escaped[16];
-    const uint32_t code = weft__utf8_decode(text, size);
+    out[0] = '\0';
     if (code == (unsigned char)quote || code == '\\')
-        snprintf(escaped, sizeof escaped, "\\%c", (char)code);
+        snprintf(out, ESCAPED, "\\%c", (char)code);
     else if (code == '\n' || code == '\r' || code == '\t')
-        snprintf(escaped, sizeof escaped, "\\%c", code == '\n' ? 'n' : code == '\r' ? 'r' : 't');
-    else if (printable(code)) {
-        weft__jinja_append(j, out, text, (size_t)size);
-        return;
-    } else
-        snprintf(escaped, sizeof escaped,
+        snprintf(out, ESCAPED, "\\%c", code == '\n' ? 'n' : code == '\r' ? 'r' : 't');
+    else if (!printable(code))
+        snprintf(out, ESCAPED,
                  code < 0x100     ? "\\x%02" PRIx32
                  : code < 0x10000 ? "\\u%04" PRIx32
                                   : "\\U%08" PRIx32,
                  code);
-    append(j, out, escaped);
 }
 
-static void repr_string(jinja *j, jinja_buffer *out, jinja_value s)
+/* The same of JSON. */
+static void json_escape(uint32_t code, bool ascii, char out[ESCAPED])
 {
-    const bool single = s.n > 0 && memchr(s.as.s, '\'', s.n);
-    const char quote = single && !memchr(s.as.s, '"', s.n) ? '"' : '\'';
+    static const char plain[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
+    const char *known = code > 0 && code < 0x80 ? strchr(plain, (int)code) : NULL;
+    out[0] = '\0';
+    if (known)
+        snprintf(out, ESCAPED, "\\%c", letters[known - plain]);
+    else if (code < 0x20 || (ascii && code >= 0x7f && code < 0x10000 && code != 0x7f))
+        snprintf(out, ESCAPED, "\\u%04" PRIx32, code);
+    else if (ascii && code >= 0x10000)
+        snprintf(out, ESCAPED, "\\u%04" PRIx32 "\\u%04" PRIx32, 0xd800 + ((code - 0x10000) >> 10),
+                 0xdc00 + ((code - 0x10000) & 0x3ff));
+}
+
+static void write_string(jinja *j, jinja_buffer *out, jinja_value s, const jinja_style *style)
+{
+    const bool single =
+        style->python && !(s.n > 0 && memchr(s.as.s, '\'', s.n) && !memchr(s.as.s, '"', s.n));
+    const char quote = single ? '\'' : '"';
     weft__jinja_append(j, out, &quote, 1);
     for (size_t i = 0; i < s.n && !j->status;) {
         const int size = weft__utf8_step(s.as.s + i, s.n - i);
-        if (size > 0)
-            repr_character(j, out, s.as.s + i, size, quote);
+        const uint32_t code = size > 0 ? weft__utf8_decode(s.as.s + i, size) : 0;
+        char escaped[ESCAPED] = "";
+        if (size > 0 && style->python)
+            repr_escape(code, quote, escaped);
+        else if (size > 0)
+            json_escape(code, style->ascii, escaped);
+        if (escaped[0])
+            append(j, out, escaped);
+        else if (size > 0)
+            weft__jinja_append(j, out, s.as.s + i, (size_t)size);
         i += size > 0 ? (size_t)size : 1;
     }
     weft__jinja_append(j, out, &quote, 1);
 }
 
-static void repr_list(jinja *j, jinja_buffer *out, const jinja_list *list)
+/* ---- lists and dictionaries ----------------------------------------------------------------- */
+
+static void write_value(jinja *j, jinja_buffer *out, jinja_value value, const jinja_style *style,
+                        int level);
+
+/* What is before an item, or after the last one (`first`, with the level around). */
+static void write_break(jinja *j, jinja_buffer *out, const jinja_style *style, bool first,
+                        int level)
+{
+    if (!first)
+        weft__jinja_append(j, out, style->item, style->n_item);
+    append(j, out, style->indent ? "\n" : "");
+    for (int i = 0; style->indent && i < level && !j->status; i++)
+        weft__jinja_append(j, out, style->indent, style->n_indent);
+}
+
+static void write_list(jinja *j, jinja_buffer *out, const jinja_list *list,
+                       const jinja_style *style, int level)
 {
     static const char *const opening[] = {
         "[", "(", "range(", "dict_keys([", "dict_values([", "dict_items([", "<generator object"};
     static const char *const closing[] = {"]", ")", ")", "])", "])", "])", ">"};
-    append(j, out, opening[list->form]);
-    for (size_t i = 0; i < list->n && list->form != FORM_GENERATOR && !j->status; i++) {
-        if (list->form == FORM_RANGE && i > 0)
+    const jinja_form form = style->python ? list->form : FORM_LIST;
+    append(j, out, opening[form]);
+    for (size_t i = 0; i < list->n && form != FORM_GENERATOR && !j->status; i++) {
+        if (form == FORM_RANGE && i > 0)
             break;
-        append(j, out, i > 0 ? ", " : "");
-        weft__jinja_write_repr(j, out, list->at[i]);
+        write_break(j, out, style, i == 0, level + 1);
+        write_value(j, out, list->at[i], style, level + 1);
     }
-    if (list->form == FORM_TUPLE && list->n == 1)
+    if (list->n > 0)
+        write_break(j, out, style, true, level);
+    if (form == FORM_TUPLE && list->n == 1)
         append(j, out, ",");
-    if (list->form == FORM_RANGE) {
+    if (form == FORM_RANGE) {
         /* A range keeps only its end; ranges with step 1 are printed as written. */
         char end[32];
         const int64_t last = list->n > 0 ? list->at[list->n - 1].as.i + 1 : 0;
         snprintf(end, sizeof end, list->n > 0 ? ", %" PRId64 : "0, %" PRId64, last);
         append(j, out, end);
     }
-    append(j, out, closing[list->form]);
+    append(j, out, closing[form]);
 }
 
-static void repr_dict(jinja *j, jinja_buffer *out, jinja_value value)
+static void write_key(jinja *j, jinja_buffer *out, jinja_value key, const jinja_style *style,
+                      int level)
 {
-    const jinja_dict *dict = value.as.dict;
-    append(j, out, value.kind == JINJA_NAMESPACE ? "<Namespace {" : "{");
-    for (size_t i = 0; i < dict->n && !j->status; i++) {
-        append(j, out, i > 0 ? ", " : "");
-        weft__jinja_write_repr(j, out, dict->at[i].key);
-        append(j, out, ": ");
-        weft__jinja_write_repr(j, out, dict->at[i].value);
-    }
-    append(j, out, value.kind == JINJA_NAMESPACE ? "}>" : "}");
-}
-
-void weft__jinja_write_repr(jinja *j, jinja_buffer *out, jinja_value value)
-{
-    char text[64];
-    if (!weft__jinja_enter(j))
-        return;
-    switch (value.kind) {
-    case JINJA_UNDEFINED:
-        append(j, out, "Undefined");
-        break;
-    case JINJA_MISSING:
-    case JINJA_NONE:
-        append(j, out, "None");
-        break;
-    case JINJA_BOOL:
-        append(j, out, value.as.b ? "True" : "False");
-        break;
-    case JINJA_INT:
-        snprintf(text, sizeof text, "%" PRId64, value.as.i);
-        append(j, out, text);
-        break;
-    case JINJA_BIG:
-        append(j, out, value.negative ? "-" : "");
-        weft__jinja_append(j, out, value.as.s, value.n);
-        break;
-    case JINJA_FLOAT:
-        weft__jinja_float_text(value.as.f, text);
-        append(j, out, text);
-        break;
-    case JINJA_STRING:
-        if (value.safe)
-            append(j, out, "Markup(");
-        repr_string(j, out, value);
-        if (value.safe)
-            append(j, out, ")");
-        break;
-    case JINJA_LIST:
-        repr_list(j, out, value.as.list);
-        break;
-    case JINJA_DICT:
-    case JINJA_NAMESPACE:
-        repr_dict(j, out, value);
-        break;
-    default:
-        snprintf(text, sizeof text, "<%s>", weft__jinja_type(value));
-        append(j, out, text);
-        break;
-    }
-    weft__jinja_leave(j);
-}
-
-void weft__jinja_write(jinja *j, jinja_buffer *out, jinja_value value)
-{
-    if (value.kind == JINJA_STRING)
-        weft__jinja_append(j, out, value.as.s, value.n);
-    else if (value.kind != JINJA_UNDEFINED)
-        weft__jinja_write_repr(j, out, value);
-}
-
-jinja_value weft__jinja_text(jinja *j, jinja_value value)
-{
-    if (value.kind == JINJA_STRING)
-        return value;
-    jinja_buffer buffer = {0};
-    weft__jinja_write(j, &buffer, value);
-    return j->status ? weft__jinja_undefined(NULL) : weft__jinja_taken(&buffer);
-}
-
-/* ---- JSON ----------------------------------------------------------------------------------- */
-
-static void json_character(jinja *j, jinja_buffer *out, const char *text, int size, bool ascii)
-{
-    static const char plain[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
-    char escaped[16];
-    const uint32_t code = weft__utf8_decode(text, size);
-    const char *known = code > 0 && code < 0x80 ? strchr(plain, (int)code) : NULL;
-    if (known)
-        snprintf(escaped, sizeof escaped, "\\%c", letters[known - plain]);
-    else if (code < 0x20 || (ascii && code >= 0x7f && code < 0x10000 && code != 0x7f))
-        snprintf(escaped, sizeof escaped, "\\u%04" PRIx32, code);
-    else if (ascii && code >= 0x10000)
-        snprintf(escaped, sizeof escaped, "\\u%04" PRIx32 "\\u%04" PRIx32,
-                 0xd800 + ((code - 0x10000) >> 10), 0xdc00 + ((code - 0x10000) & 0x3ff));
-    else {
-        weft__jinja_append(j, out, text, (size_t)size);
-        return;
-    }
-    append(j, out, escaped);
-}
-
-static void json_string(jinja *j, jinja_buffer *out, jinja_value s, bool ascii)
-{
-    append(j, out, "\"");
-    for (size_t i = 0; i < s.n && !j->status;) {
-        const int size = weft__utf8_step(s.as.s + i, s.n - i);
-        if (size > 0)
-            json_character(j, out, s.as.s + i, size, ascii);
-        i += size > 0 ? (size_t)size : 1;
-    }
-    append(j, out, "\"");
-}
-
-static void json_break(jinja *j, jinja_buffer *out, const jinja_json_style *style, int level)
-{
-    if (!style->indent)
-        return;
-    append(j, out, "\n");
-    for (int i = 0; i < level && !j->status; i++)
-        weft__jinja_append(j, out, style->indent, style->n_indent);
-}
-
-static void json_list(jinja *j, jinja_buffer *out, const jinja_list *list,
-                      const jinja_json_style *style, int level)
-{
-    append(j, out, "[");
-    for (size_t i = 0; i < list->n && !j->status; i++) {
-        if (i > 0)
-            weft__jinja_append(j, out, style->item, style->n_item);
-        json_break(j, out, style, level + 1);
-        weft__jinja_write_json(j, out, list->at[i], style, level + 1);
-    }
-    if (list->n > 0)
-        json_break(j, out, style, level);
-    append(j, out, "]");
-}
-
-static void json_key(jinja *j, jinja_buffer *out, jinja_value key, const jinja_json_style *style)
-{
-    if (key.kind == JINJA_STRING) {
-        json_string(j, out, key, style->ascii);
-    } else if (key.kind == JINJA_LIST || key.kind == JINJA_UNDEFINED) {
+    const char *quote = style->python || key.kind == JINJA_STRING ? "" : "\"";
+    if (!style->python && (key.kind == JINJA_LIST || key.kind == JINJA_UNDEFINED))
         weft__jinja_fail(j, "tojson: keys must be strings, numbers, booleans or none, got \"%s\"",
                          weft__jinja_type(key));
-    } else {
-        append(j, out, "\"");
-        weft__jinja_write_json(j, out, key, style, 0);
-        append(j, out, "\"");
-    }
+    append(j, out, quote);
+    write_value(j, out, key, style, level);
+    append(j, out, quote);
+    weft__jinja_append(j, out, style->key, style->n_key);
 }
 
 typedef struct sort_item {
@@ -308,57 +211,112 @@ static sort_item *members(jinja *j, const jinja_dict *dict, bool sorted)
     return items;
 }
 
-static void json_dict(jinja *j, jinja_buffer *out, const jinja_dict *dict,
-                      const jinja_json_style *style, int level)
+static void write_dict(jinja *j, jinja_buffer *out, const jinja_dict *dict,
+                       const jinja_style *style, int level)
 {
     const sort_item *items = members(j, dict, style->sorted);
     append(j, out, "{");
     for (size_t i = 0; i < dict->n && !j->status; i++) {
-        if (i > 0)
-            weft__jinja_append(j, out, style->item, style->n_item);
-        json_break(j, out, style, level + 1);
-        json_key(j, out, items[i].entry->key, style);
-        weft__jinja_append(j, out, style->key, style->n_key);
-        weft__jinja_write_json(j, out, items[i].entry->value, style, level + 1);
+        write_break(j, out, style, i == 0, level + 1);
+        write_key(j, out, items[i].entry->key, style, level + 1);
+        write_value(j, out, items[i].entry->value, style, level + 1);
     }
     if (dict->n > 0)
-        json_break(j, out, style, level);
+        write_break(j, out, style, true, level);
     append(j, out, "}");
 }
 
-static void json_float(jinja *j, jinja_buffer *out, double value)
+/* ---- values --------------------------------------------------------------------------------- */
+
+static void write_float(jinja *j, jinja_buffer *out, double value, const jinja_style *style)
 {
     char text[JINJA_FLOAT_TEXT];
-    if (isnan(value))
-        append(j, out, "NaN");
-    else if (isinf(value))
-        append(j, out, value < 0 ? "-Infinity" : "Infinity");
-    else {
-        weft__jinja_float_text(value, text);
-        append(j, out, text);
+    weft__jinja_float_text(value, text);
+    append(j, out,
+           style->python || isfinite(value) ? text
+           : isnan(value)                   ? "NaN"
+           : value < 0                      ? "-Infinity"
+                                            : "Infinity");
+}
+
+/* What only Python's repr() can write. */
+static void write_other(jinja *j, jinja_buffer *out, jinja_value value, const jinja_style *style,
+                        int level)
+{
+    char text[64];
+    if (!style->python) {
+        weft__jinja_fail(j, "tojson: \"%s\" has no form in JSON", weft__jinja_type(value));
+    } else if (value.kind == JINJA_NAMESPACE) {
+        append(j, out, "<Namespace ");
+        write_dict(j, out, value.as.dict, style, level);
+        append(j, out, ">");
+    } else {
+        snprintf(text, sizeof text, "<%s>", weft__jinja_type(value));
+        append(j, out,
+               value.kind == JINJA_UNDEFINED ? "Undefined"
+               : value.kind == JINJA_MISSING ? "None"
+                                             : text);
     }
 }
 
-void weft__jinja_write_json(jinja *j, jinja_buffer *out, jinja_value value,
-                            const jinja_json_style *style, int level)
+static void write_value(jinja *j, jinja_buffer *out, jinja_value value, const jinja_style *style,
+                        int level)
 {
+    static const char *const words[][2] = {{"null", "None"}, {"false", "False"}, {"true", "True"}};
+    char text[64];
+    const bool python = style->python;
     if (!weft__jinja_enter(j))
         return;
-    if (value.kind == JINJA_NONE)
-        append(j, out, "null");
-    else if (value.kind == JINJA_BOOL)
-        append(j, out, value.as.b ? "true" : "false");
-    else if (value.kind == JINJA_INT || value.kind == JINJA_BIG)
-        weft__jinja_write_repr(j, out, value);
-    else if (value.kind == JINJA_FLOAT)
-        json_float(j, out, value.as.f);
-    else if (value.kind == JINJA_STRING)
-        json_string(j, out, value, style->ascii);
-    else if (value.kind == JINJA_LIST && value.as.list->form <= FORM_TUPLE)
-        json_list(j, out, value.as.list, style, level);
-    else if (value.kind == JINJA_DICT)
-        json_dict(j, out, value.as.dict, style, level);
-    else
-        weft__jinja_fail(j, "tojson: \"%s\" has no form in JSON", weft__jinja_type(value));
+    if (value.kind == JINJA_NONE || value.kind == JINJA_BOOL) {
+        append(j, out, words[value.kind == JINJA_BOOL ? 1 + value.as.b : 0][python]);
+    } else if (value.kind == JINJA_INT) {
+        snprintf(text, sizeof text, "%" PRId64, value.as.i);
+        append(j, out, text);
+    } else if (value.kind == JINJA_BIG) {
+        append(j, out, value.negative ? "-" : "");
+        weft__jinja_append(j, out, value.as.s, value.n);
+    } else if (value.kind == JINJA_FLOAT) {
+        write_float(j, out, value.as.f, style);
+    } else if (value.kind == JINJA_STRING) {
+        append(j, out, python && value.safe ? "Markup(" : "");
+        write_string(j, out, value, style);
+        append(j, out, python && value.safe ? ")" : "");
+    } else if (value.kind == JINJA_LIST && (python || value.as.list->form <= FORM_TUPLE)) {
+        write_list(j, out, value.as.list, style, level);
+    } else if (value.kind == JINJA_DICT) {
+        write_dict(j, out, value.as.dict, style, level);
+    } else {
+        write_other(j, out, value, style, level);
+    }
     weft__jinja_leave(j);
+}
+
+void weft__jinja_write_json(jinja *j, jinja_buffer *out, jinja_value value,
+                            const jinja_style *style)
+{
+    write_value(j, out, value, style, 0);
+}
+
+void weft__jinja_write_repr(jinja *j, jinja_buffer *out, jinja_value value)
+{
+    static const jinja_style style = {
+        .python = true, .item = ", ", .n_item = 2, .key = ": ", .n_key = 2};
+    write_value(j, out, value, &style, 0);
+}
+
+void weft__jinja_write(jinja *j, jinja_buffer *out, jinja_value value)
+{
+    if (value.kind == JINJA_STRING)
+        weft__jinja_append(j, out, value.as.s, value.n);
+    else if (value.kind != JINJA_UNDEFINED)
+        weft__jinja_write_repr(j, out, value);
+}
+
+jinja_value weft__jinja_text(jinja *j, jinja_value value)
+{
+    if (value.kind == JINJA_STRING)
+        return value;
+    jinja_buffer buffer = {0};
+    weft__jinja_write(j, &buffer, value);
+    return j->status ? weft__jinja_undefined(NULL) : weft__jinja_taken(&buffer);
 }

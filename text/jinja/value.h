@@ -202,16 +202,17 @@ enum { JINJA_FLOAT_TEXT = 40 };
 /* The shortest digits that represent the number, in the form of Python's repr(). */
 int weft__jinja_float_text(double value, char out[JINJA_FLOAT_TEXT]);
 
-typedef struct jinja_json_style {
-    bool ascii, sorted;
+/* How values are written: as JSON, or as Python's repr(). */
+typedef struct jinja_style {
+    bool python, ascii, sorted;
     const char *item, *key; /* separators */
     size_t n_item, n_key;
     const char *indent; /* NULL: on one line */
     size_t n_indent;
-} jinja_json_style;
+} jinja_style;
 
 void weft__jinja_write_json(jinja *j, jinja_buffer *out, jinja_value value,
-                            const jinja_json_style *style, int level);
+                            const jinja_style *style);
 
 /* ---- arguments ------------------------------------------------------------------------------ */
 
