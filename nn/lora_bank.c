@@ -9,14 +9,8 @@
 
 static weft__lora_part *add_part(weft__lora_parts *parts)
 {
-    if (parts->n == parts->room) {
-        const int room = 2 * parts->room + 32;
-        weft__lora_part *moved = weft_realloc(parts->at, (size_t)room * sizeof *moved);
-        if (moved == NULL)
-            return NULL;
-        parts->at = moved;
-        parts->room = room;
-    }
+    if (!weft__list_more(parts->at, parts->n))
+        return NULL;
     parts->at[parts->n] = (weft__lora_part){0};
     return &parts->at[parts->n++];
 }

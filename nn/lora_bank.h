@@ -13,7 +13,7 @@ typedef struct weft__lora_part {
 
 typedef struct weft__lora_parts {
     weft__lora_part *at;
-    int n, room;
+    int n;
 } weft__lora_parts;
 
 struct weft_nn_lora_member {

@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/compile/text.h"
 #include "core/failure.h"
 #include "core/graph.h"
+#include "core/io/text.h"
 #include "core/shape.h"
 #include "weft/compile.h"
 #include "weft/io.h"
@@ -12,50 +12,50 @@
 static void add_spec(weft__text *text, const weft_array *a)
 {
     char shape[WEFT_SHAPE_TEXT];
-    weft__text_add(text, "\\n%s %s", weft_dtype_name(a->spec.dtype),
-                   weft__shape_text(&a->spec.shape, shape));
+    weft__text_format(text, "\\n%s %s", weft_dtype_name(a->spec.dtype),
+                      weft__shape_text(&a->spec.shape, shape));
 }
 
 static void add_node(weft__text *text, const weft_array *a)
 {
     char params[WEFT_SHAPE_TEXT * 2];
     weft_params_print(a->op, a->params, params, sizeof params);
-    weft__text_add(text, "  n%llu [label=\"%s%s%s", (unsigned long long)a->seq, a->op->name,
-                   params[0] ? "\\n" : "", params);
+    weft__text_format(text, "  n%llu [label=\"%s%s%s", (unsigned long long)a->seq, a->op->name,
+                      params[0] ? "\\n" : "", params);
     for (int o = 0; o < a->n_outputs; o++) {
         add_spec(text, weft__output(a, o));
     }
-    weft__text_add(text, "\"];\n");
+    weft__text_format(text, "\"];\n");
 }
 
 /* The graph node of an array: its own if it needs no computation, otherwise that of its node. */
 static void add_name(weft__text *text, const weft_array *a)
 {
-    weft__text_add(text, "n%llu", (unsigned long long)a->seq);
+    weft__text_format(text, "n%llu", (unsigned long long)a->seq);
     if (!a->op && a != a->first) {
-        weft__text_add(text, "_%d", weft__output_index(a));
+        weft__text_format(text, "_%d", weft__output_index(a));
     }
 }
 
 static void add_leaf(weft__text *text, const weft_array *a)
 {
-    weft__text_add(text, "  ");
+    weft__text_format(text, "  ");
     add_name(text, a);
-    weft__text_add(text, " [shape=box, label=\"array");
+    weft__text_format(text, " [shape=box, label=\"array");
     add_spec(text, a);
-    weft__text_add(text, "\"];\n");
+    weft__text_format(text, "\"];\n");
 }
 
 /* Adds the edge from an array to "n3" or "out0". */
 static void add_edge(weft__text *text, const weft_array *a, const char *to, uint64_t number)
 {
-    weft__text_add(text, "  ");
+    weft__text_format(text, "  ");
     add_name(text, a);
-    weft__text_add(text, " -> %s%llu", to, (unsigned long long)number);
+    weft__text_format(text, " -> %s%llu", to, (unsigned long long)number);
     if (a->op && a->n_outputs > 1) {
-        weft__text_add(text, " [label=\"%d\"]", weft__output_index(a));
+        weft__text_format(text, " [label=\"%d\"]", weft__output_index(a));
     }
-    weft__text_add(text, ";\n");
+    weft__text_format(text, ";\n");
 }
 
 /* Adds arrays that need no computation, once each. */
@@ -79,7 +79,7 @@ static weft_status add_graph(weft__text *text, weft_array *const *arrays, int n)
         return weft__out_of_memory("graph_dot", NULL);
     }
     bool ok = true;
-    weft__text_add(text, "digraph weft {\n  rankdir=TB;\n");
+    weft__text_format(text, "digraph weft {\n  rankdir=TB;\n");
     for (int64_t i = 0; i < nodes.count; i++) {
         const weft_array *a = nodes.keys[i];
         add_node(text, a);
@@ -90,10 +90,10 @@ static weft_status add_graph(weft__text *text, weft_array *const *arrays, int n)
     }
     for (int i = 0; i < n && ok; i++) {
         ok = add_leaf_once(text, &nodes, &leaves, arrays[i]);
-        weft__text_add(text, "  out%d [shape=plaintext];\n", i);
+        weft__text_format(text, "  out%d [shape=plaintext];\n", i);
         add_edge(text, arrays[i], "out", (uint64_t)i);
     }
-    weft__text_add(text, "}\n");
+    weft__text_format(text, "}\n");
     weft__map_free(&nodes);
     weft__map_free(&leaves);
     return ok ? WEFT_OK : weft__out_of_memory("graph_dot", NULL);

@@ -56,6 +56,15 @@ void weft__text_quote(weft__text *t, const char *string)
     weft__text_quote_bytes(t, string, strlen(string));
 }
 
+char *weft__text_take(weft__text *t)
+{
+    char *all = t->failed ? NULL : t->at;
+    if (t->failed)
+        weft_free(t->at);
+    *t = (weft__text){0};
+    return all;
+}
+
 void weft__text_quote_bytes(weft__text *t, const char *bytes, size_t n)
 {
     weft__text_append(t, "\"", 1);

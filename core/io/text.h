@@ -17,6 +17,9 @@ typedef struct weft__text {
 
 void weft__text_append(weft__text *t, const char *bytes, size_t n);
 void weft__text_format(weft__text *t, const char *format, ...) WEFT_PRINTF(2, 3);
+/* Returns the text, which the caller frees, and empties the buffer. NULL after a failure, and if
+ * nothing has been appended. */
+char *weft__text_take(weft__text *t);
 /* Appends a quoted JSON string: NUL-terminated, or `n` bytes which may include NULs. */
 void weft__text_quote(weft__text *t, const char *string);
 void weft__text_quote_bytes(weft__text *t, const char *bytes, size_t n);

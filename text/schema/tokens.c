@@ -96,29 +96,16 @@ void weft__tokens_release(token_table *table)
 
 /* ---- masks ---------------------------------------------------------------------------------- */
 
-/* The stacks after each byte of the current token. */
+/* After so many bytes of the current token. */
+typedef struct path_step {
+    size_t begin;    /* index of the first stack; the next step's is that after the last */
+    frame_mark mark; /* of memory */
+} path_step;
+
 typedef struct path {
     frame_list stacks; /* of all bytes, consecutively */
-    size_t *begins;    /* index of the first stack after so many bytes */
-    frame_mark *marks; /* memory marks at these points */
-    size_t room;
+    path_step *steps;
 } path;
-
-static weft_status make_room(path *p, size_t bytes)
-{
-    if (bytes + 2 <= p->room)
-        return WEFT_OK;
-    const size_t room = 2 * (bytes + 2);
-    size_t *begins = weft_realloc(p->begins, room * sizeof *begins);
-    if (begins)
-        p->begins = begins;
-    frame_mark *marks = begins ? weft_realloc(p->marks, room * sizeof *marks) : NULL;
-    if (!marks)
-        return weft__out_of_memory("constraint", NULL);
-    p->marks = marks;
-    p->room = room;
-    return WEFT_OK;
-}
 
 /* Advances from `depth` bytes of a token as far as it is valid; returns the number of valid bytes.
  */
@@ -126,17 +113,17 @@ static size_t advance(machine *m, path *p, const char *bytes, size_t depth, size
                       weft_status *status)
 {
     while (depth < length && !*status) {
-        const size_t begin = p->begins[depth], n = p->begins[depth + 1] - begin;
+        const size_t begin = p->steps[depth].begin, n = p->steps[depth + 1].begin - begin;
         weft__machine_step(m, p->stacks.tops + begin, n, (unsigned char)bytes[depth]);
         *status = m->status;
         if (m->out.n == 0)
             break;
-        p->stacks.n = p->begins[depth + 1];
+        p->stacks.n = p->steps[depth + 1].begin;
         if (!*status)
             *status = weft__frames_append(&p->stacks, m->out.tops, m->out.n);
         depth++;
-        p->begins[depth + 1] = p->stacks.n;
-        p->marks[depth] = weft__machine_mark(m);
+        p->steps[depth + 1].begin = p->stacks.n;
+        p->steps[depth].mark = weft__machine_mark(m);
     }
     return depth;
 }
@@ -144,18 +131,16 @@ static size_t advance(machine *m, path *p, const char *bytes, size_t depth, size
 weft_status weft__tokens_mask(const token_table *table, machine *m, const frame_list *stacks,
                               int64_t budget, bool *allowed, int64_t *worst)
 {
-    path p = {0};
+    path p = {.steps = weft_malloc((table->longest + 2) * sizeof *p.steps)};
     const frame_mark mark = weft__machine_mark(m);
     size_t depth = 0, dead = SIZE_MAX; /* dead: index of the invalid byte */
     memset(allowed, 0, (size_t)table->vocab_size * sizeof *allowed);
     *worst = 0;
-    weft_status status = make_room(&p, 0);
-    if (!status)
-        status = weft__frames_append(&p.stacks, stacks->tops, stacks->n);
+    weft_status status = p.steps ? weft__frames_append(&p.stacks, stacks->tops, stacks->n)
+                                 : weft__out_of_memory("constraint", NULL);
     if (!status) {
-        p.begins[0] = 0;
-        p.begins[1] = p.stacks.n;
-        p.marks[0] = mark;
+        p.steps[0] = (path_step){0, mark};
+        p.steps[1].begin = p.stacks.n;
     }
     for (size_t i = 0; i < table->n && !status; i++) {
         const token_entry *t = &table->entries[i];
@@ -163,24 +148,20 @@ weft_status weft__tokens_mask(const token_table *table, machine *m, const frame_
             continue;
         if (t->shared < depth)
             depth = t->shared;
-        weft__machine_release(m, p.marks[depth]);
-        status = make_room(&p, t->length);
-        if (status)
-            break;
+        weft__machine_release(m, p.steps[depth].mark);
         depth = advance(m, &p, table->bytes + t->start, depth, t->length, &status);
         dead = depth < t->length ? depth : SIZE_MAX;
         if (dead != SIZE_MAX || status)
             continue;
-        const size_t begin = p.begins[depth];
+        const size_t begin = p.steps[depth].begin;
         const int64_t left =
-            weft__machine_distance(p.stacks.tops + begin, p.begins[depth + 1] - begin);
+            weft__machine_distance(p.stacks.tops + begin, p.steps[depth + 1].begin - begin);
         allowed[t->id] = left <= budget;
         if (left <= budget && left > *worst)
             *worst = left;
     }
     weft__machine_release(m, mark);
     weft_free(p.stacks.tops);
-    weft_free(p.begins);
-    weft_free(p.marks);
+    weft_free(p.steps);
     return status;
 }
