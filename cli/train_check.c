@@ -202,8 +202,6 @@ const char *train_adapter_conflict(const train_values *v)
     if (v->full)
         conflict = about(cli_given_with(&cli_train, &v->given, CLI_OF_ADAPTER | CLI_NOT_OF_FULL),
                          "--full trains the whole model: ", " is for adapters");
-    if (conflict == NULL && v->full && v->task == TRAIN_CLASSIFY)
-        conflict = "--full is not for --task classify";
     if (conflict == NULL && v->init_adapter)
         conflict = about(cli_given_with(&cli_train, &v->given, CLI_OF_ADAPTER), "",
                          " cannot be combined with --init-adapter, which determines it");

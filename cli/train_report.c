@@ -219,7 +219,9 @@ static void print_json(const train_values *v, const train_run *r)
 /* Prints the commands that use the result of --full, a complete model. */
 static void print_use_of_model(const train_run *r, const char *folder)
 {
-    if (train_in_chats(r))
+    if (r->labels.n > 0)
+        cli_print_command((const char *const[]){"classify", folder, "TEXT", NULL});
+    else if (train_in_chats(r))
         cli_print_command((const char *const[]){"chat", folder, NULL});
     else
         cli_print_command((const char *const[]){"generate", folder, "--prompt", "TEXT", NULL});

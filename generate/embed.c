@@ -168,8 +168,12 @@ static void embed_group(embedding *e)
     weft_free(e->values);
 }
 
-static weft_status check_options(const weft_embed_options *o)
+static weft_status check_options(const weft_model *model, const weft_embed_options *o)
 {
+    const weft_model_info *info = weft_model_info_of(model);
+    if (info->encoder && info->n_labels > 0)
+        return weft_fail(WEFT_UNSUPPORTED, "embed: the model is a classifier with %lld labels",
+                         (long long)info->n_labels);
     if (o->batch.tokens < 0)
         return weft_fail(WEFT_INVALID, "embed: batch.tokens: expected a number of at least 0");
     if (o->pooling < WEFT_POOLING_MEAN || o->pooling > WEFT_POOLING_MAX)
@@ -189,7 +193,7 @@ weft_status weft_embed(weft_model *model, const weft_prompt *prompts, size_t n,
         results[i] = (weft_embedded){0};
     bool *failed = weft_calloc(n + 1, sizeof *failed);
     size_t *order = NULL, left = 0;
-    weft_status status = check_options(e.options);
+    weft_status status = check_options(model, e.options);
     if (status == WEFT_OK && failed == NULL)
         status = weft_fail(WEFT_MEMORY, "embed: out of memory for %zu prompts", n);
     for (size_t i = 0; status == WEFT_OK && i < n; i++) {

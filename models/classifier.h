@@ -1,11 +1,22 @@
-/* models/classifier.h -- adds a classification head to a model. */
+/* models/classifier.h -- adds a classification head to a model, and reads and writes its labels. */
 #ifndef WEFT_MODELS_CLASSIFIER_H
 #define WEFT_MODELS_CLASSIFIER_H
 
+#include "models/config.h"
 #include "weft/model.h"
 
-/* Replaces the output head by a head "score" with n rows. WEFT_UNSUPPORTED, without any change, for
- * a family with a special head. */
+/* Reads labels 0 to n - 1 of a configuration's id2label; LABEL_0 and so on if it has no value.
+ * `what` has the n rows, for messages. */
+weft_status weft__classifier_names(const weft__json *id2label, int64_t n, const char *what,
+                                   weft_labels *out);
+/* The labels of a config.json whose class is ...ForSequenceClassification; none for other classes,
+ * for a single row (regression) and for texts with several labels each. Free them. */
+weft_status weft__classifier_labels(const weft_config *config, weft_labels *out);
+/* Writes class and labels of a classifier. */
+void weft__classifier_config(const weft_model *model, json_object *root);
+
+/* Replaces the output head by a head "score" with n rows, or gives an encoder its head.
+ * WEFT_UNSUPPORTED, without any change, for a family with a special head. */
 weft_status weft__classifier_put(weft_module *module, const weft_config *config,
                                  const weft_model_family *family, weft_model_info *info, int n);
 

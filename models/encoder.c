@@ -26,11 +26,6 @@ typedef struct encoder {
     int64_t n_places, padding;    /* padding < 0: positions begin at 0 and count all tokens */
 } encoder;
 
-typedef struct model {
-    weft_module module;
-    weft_module *model;
-} model;
-
 static const weft_module_type layer_type = {.name = "encoder_layer"};
 static const weft_module_type encoder_type = {.name = "encoder"};
 static const weft_module_type model_type = {.name = "encoder_model"};
@@ -186,10 +181,14 @@ weft_module *weft__encoder_build(const weft__encoder_kind *kind, const weft_conf
         check(config, &c, kind) != WEFT_OK)
         return NULL;
     weft_activation *activation = weft__encoder_activation(config, "hidden_act", c.hidden_act);
-    model *m = activation ? weft_nn_new(model, &model_type) : NULL;
+    weft__encoder_model *m = activation ? weft_nn_new(weft__encoder_model, &model_type) : NULL;
     if (m == NULL)
         return NULL;
+    m->kind = kind->after_padding ? WEFT__HEAD_ROBERTA : WEFT__HEAD_BERT;
+    m->norm = "model.embeddings.LayerNorm.weight";
     weft_nn_child(m, model, encoder_new(config, &c, kind, activation));
+    if (m->model)
+        m->pooler = &((encoder *)m->model)->pooler;
     if (m->model)
         *info = (weft_model_info){
             .n_layers = c.num_hidden_layers,
@@ -357,19 +356,12 @@ static weft_array *encoder_forward(encoder *m, weft_array *tokens, const weft_mo
 weft_array *weft__encoder_hidden(weft_module *module, weft_array *tokens,
                                  const weft_model_call *call)
 {
-    model *m = (model *)module;
-    weft_array *const *words = weft_nn_find(module, "model.embeddings.LayerNorm.weight");
+    weft__encoder_model *m = (weft__encoder_model *)module;
     weft_device *before = weft_default_device();
-    weft_set_default_device(weft_device_of(*words));
+    weft_set_default_device(weft_device_of(*weft_nn_find(module, m->norm)));
     weft_nn_enter(m);
-    weft_array *x = weft_nn_leave(m, encoder_forward((encoder *)m->model, tokens, call));
+    weft_array *x = encoder_forward((encoder *)m->model, tokens, call);
+    x = weft_nn_leave(m, weft__encoder_pooled(m, x, call));
     weft_set_default_device(before);
     return x;
-}
-
-weft_array *weft__encoder_head(weft_module *module, weft_array *hidden)
-{
-    (void)module;
-    (void)hidden;
-    return weft_error_array("an encoder gives hidden states, no logits of tokens");
 }

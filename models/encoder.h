@@ -3,6 +3,7 @@
 #ifndef WEFT_MODELS_ENCODER_H
 #define WEFT_MODELS_ENCODER_H
 
+#include "models/names.h"
 #include "weft/layers.h"
 #include "weft/model.h"
 
@@ -49,6 +50,35 @@ weft_array *weft__encoder_hidden(weft_module *module, weft_array *tokens,
                                  const weft_model_call *call);
 weft_array *weft__encoder_head(weft_module *module, weft_array *hidden);
 bool weft__encoder_rename(void *context, const char *name, char *out, size_t size);
+
+/* ---- encoder_head.c -------------------------------------------------------------------------- */
+
+/* From the vector of a text to its logits. */
+typedef enum weft__encoder_head_kind {
+    WEFT__HEAD_BERT,    /* classifier(tanh(model.pooler.dense)) */
+    WEFT__HEAD_ROBERTA, /* classifier.out_proj(tanh(classifier.dense)) */
+    WEFT__HEAD_MODERN   /* classifier(head.norm(activation(head.dense))) */
+} weft__encoder_head_kind;
+
+/* The root of a tree. Without labels it has only the encoder. */
+typedef struct weft__encoder_model {
+    weft_module module;
+    weft_module *model, *head, *classifier; /* classifier NULL: no labels */
+    weft_module **pooler;                   /* the field in the encoder of BERT */
+    weft__encoder_head_kind kind;
+    weft_activation *activation;
+    bool mean;        /* of the hidden states of all tokens; or the first one's */
+    const char *norm; /* the path of a parameter that is on the encoder's device */
+} weft__encoder_model;
+
+/* Adds a head with n rows, with random weights as in transformers; E = hidden_size. */
+weft_status weft__encoder_classify(weft_module *module, const weft_config *config, int64_t E,
+                                   int n);
+/* With labels, the vector of each token's text, in place of the hidden states x (B, L, E). */
+weft_array *weft__encoder_pooled(const weft__encoder_model *m, weft_array *x,
+                                 const weft_model_call *call);
+/* The names of transformers' class with a head. */
+const weft__naming *weft__encoder_naming(const weft_module *module);
 
 /* ---- parts for encoders with other layers --------------------------------------------------- */
 

@@ -5,6 +5,7 @@
 #include "core/failure.h"
 #include "core/io/gguf.h"
 #include "core/io/text.h"
+#include "core/shape.h"
 #include "models/classifier.h"
 #include "models/config.h"
 #include "models/generation.h"
@@ -144,7 +145,12 @@ static weft_status build(weft_model *m, bool has_head)
         return name_config(m->config);
     if (m->info.n_caches == 0)
         m->info.n_caches = m->info.n_layers;
-    return WEFT_OK;
+    weft_labels labels;
+    weft_status status = weft__classifier_labels(m->config, &labels);
+    if (status == WEFT_OK && labels.n > 0)
+        status = weft_model_classify(m, (const char *const *)labels.at, labels.n);
+    weft_labels_free(&labels);
+    return status;
 }
 
 /* ---- loading -------------------------------------------------------------------------------- */
@@ -380,6 +386,24 @@ const weft_model_info *weft_model_info_of(const weft_model *model)
     return &model->info;
 }
 
+/* Parts of the head that the checkpoint has, from a pretraining without labels (ModernBERT). */
+static weft_status use_stored_head(weft_model *model)
+{
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < model->stored.n && status == WEFT_OK; i++) {
+        const weft__weight *w = &model->stored.at[i];
+        weft_array **slot = w->unused ? weft_nn_find(model->module, w->path) : NULL;
+        const weft_dims a = weft_shape(w->array), b = weft_shape(slot ? *slot : w->array);
+        if (slot == NULL || !weft__shape_equal(&a, &b))
+            continue;
+        weft_scope_open();
+        status =
+            weft_set(slot, weft_astype(weft_to(w->array, weft_device_of(*slot)), WEFT_FLOAT32));
+        weft_scope_close(NULL);
+    }
+    return status;
+}
+
 weft_status weft_model_classify(weft_model *model, const char *const *labels, int n)
 {
     if (n < 2)
@@ -394,10 +418,11 @@ weft_status weft_model_classify(weft_model *model, const char *const *labels, in
     weft_status status =
         copied ? weft__classifier_put(model->module, model->config, model->family, &model->info, n)
                : weft__out_of_memory("classifier", "its labels");
-    if (status == WEFT_OK)
+    if (status == WEFT_OK) {
         model->labels = copies;
-    else
-        free_labels(copies, n);
+        return use_stored_head(model);
+    }
+    free_labels(copies, n);
     return status;
 }
 

@@ -27,7 +27,7 @@ static const weft__naming *const multimodal[] = {
 static const char *const towers[] = {
     "vision_tower", "vision_model", "visual",       "multi_modal_projector",
     "audio_tower",  "embed_audio",  "embed_vision", "vision_embedder",
-    "mtp.",         "cls",          "classifier",   "qa_outputs",
+    "mtp.",         "cls",          "qa_outputs",
 };
 
 static bool starts(const char *text, const char *start)
@@ -58,10 +58,16 @@ static const char *stripped(const char *name)
     return starts(name, body) ? name + strlen(body) : name;
 }
 
+bool weft__is_label_head(const char *path)
+{
+    return starts(path, "score.") || starts(path, "classifier.") || starts(path, "head.");
+}
+
 void weft__name_path(const char *name, char *out, size_t size)
 {
     const char *bare = stripped(name);
-    snprintf(out, size, "%s%s", starts(bare, "lm_head") ? "" : weft__names_text.body, bare);
+    const bool whole = starts(bare, "lm_head") || weft__is_label_head(bare);
+    snprintf(out, size, "%s%s", whole ? "" : weft__names_text.body, bare);
 }
 
 const char *weft__tower_of(const char *name)

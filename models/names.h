@@ -25,6 +25,8 @@ const weft__naming *weft__naming_of(const char *name);
 void weft__name_in(const weft__naming *naming, const char *path, char *out, size_t size);
 /* Writes the path of a name of the text model, whose prefix may be that of any naming. */
 void weft__name_path(const char *name, char *out, size_t size);
+/* Whether a path is of a head for labels. */
+bool weft__is_label_head(const char *path);
 /* The part of a model, other than the text model, that a name is in ("vision_tower", "classifier");
  * NULL: none. */
 const char *weft__tower_of(const char *name);

@@ -9,14 +9,16 @@
 #include "core/io/named.h"
 #include "core/io/text.h"
 #include "models/convert/convert.h"
+#include "models/encoder.h"
 #include "models/family.h"
 #include "models/names.h"
 #include "nn/module.h"
 
 typedef struct writing {
     const weft__weights *stored;
-    const weft__naming *naming; /* of parameters that the checkpoint does not have */
-    const weft__family *family; /* NULL: a program's own */
+    const weft__naming *naming;  /* of parameters that the checkpoint does not have */
+    const weft__family *family;  /* NULL: a program's own */
+    const weft__naming *classes; /* of an encoder with labels, whatever the checkpoint's; or NULL */
     bool text_only;
     bool dense;       /* no matrix is quantized: the layout is that of transformers */
     bool blocks;      /* weft__model_keeps_blocks */
@@ -93,6 +95,10 @@ static void name_of(const writing *w, const char *path, char *out, size_t size)
 {
     char codes[WEFT_NN_PATH];
     const char *name = stored_name(w, path), *dot = strrchr(path, '.');
+    if (w->classes) {
+        weft__name_in(w->classes, path, out, size);
+        return;
+    }
     if (name) {
         snprintf(out, size, "%s", name);
         return;
@@ -104,6 +110,13 @@ static void name_of(const writing *w, const char *path, char *out, size_t size)
     else if (w->family == NULL || !weft__ends_with(path, ".weight") ||
              !weft__name_stored(w->family, path, out, size))
         weft__name_in(w->naming, path, out, size);
+}
+
+const weft__naming *weft__model_label_naming(weft_model *model)
+{
+    const weft_model_info *info = weft_model_info_of(model);
+    return info->encoder && info->n_labels > 0 ? weft__encoder_naming(weft_model_module(model))
+                                               : NULL;
 }
 
 /* ---- tensors -------------------------------------------------------------------------------- */
@@ -209,7 +222,7 @@ static weft_status put_parameter(writing *w, const char *path, weft_array *a)
 static weft_status put_unused(writing *w)
 {
     weft_status status = WEFT_OK;
-    for (int i = 0; i < w->stored->n && !w->text_only && status == WEFT_OK; i++) {
+    for (int i = 0; i < w->stored->n && !w->text_only && !w->classes && status == WEFT_OK; i++) {
         if (w->stored->at[i].unused)
             status = put(w, w->stored->at[i].name, w->stored->at[i].array);
     }
@@ -250,6 +263,7 @@ weft_status weft__model_save_tensors(weft_model *model, const char *path, bool t
     writing w = {.stored = stored,
                  .naming = naming_of(stored),
                  .family = weft_model_family_of(model)->own,
+                 .classes = weft__model_label_naming(model),
                  .text_only = text_only,
                  .dense = !weft__model_is_mlx(model),
                  .blocks = weft__model_keeps_blocks(model),
@@ -278,7 +292,8 @@ static weft_status save_files(weft_model *model, const char *weights, const char
     const bool text_only = weft__model_saves_text(model, false, !weft__model_is_mlx(model));
     weft_status status = weft__model_save_tensors(model, weights, text_only, &options);
     if (status == WEFT_OK &&
-        (text_only || weft__model_is_untied(model) || weft__model_is_resized(model)))
+        (text_only || weft__model_is_untied(model) || weft__model_is_resized(model) ||
+         weft_model_info_of(model)->n_labels > 0))
         status = weft__convert_config(model, text_only, &text);
     const char *written = text ? text : weft_config_text(weft_model_config(model));
     if (status == WEFT_OK)

@@ -3,6 +3,7 @@
 #define WEFT_MODELS_SAVE_H
 
 #include "models/decoder.h"
+#include "models/names.h"
 #include "models/weights.h"
 #include "weft/io.h"
 
@@ -33,6 +34,9 @@ weft_status weft__alternating_write(const char *path, weft_array *a,
 bool weft__part_name(const char *path, int part, char *out, size_t size);
 weft_array *weft__part_of(const weft__decoder_config *c, const char *path, weft_array *whole,
                           int part);
+
+/* The names of the class of an encoder with labels; NULL: another model. */
+const weft__naming *weft__model_label_naming(weft_model *model);
 
 /* weft_nn_save of the model's tree. Tensors have their names in the checkpoint, experts are stored
  * as there unless they are quantized, and the checkpoint's unused tensors are copied. Without

@@ -195,7 +195,10 @@ void weft__weights_find_unused(weft__weights *w, const weft_model_info *info,
     int kept = 0;
     for (int i = 0; i < w->n; i++) {
         const char *part = dropped(w->at[i].path, info, next_layers);
-        w->at[i].unused |= is_unused(w->at[i].path, info);
+        const bool head = info->n_labels == 0 && weft__is_label_head(w->at[i].path);
+        if (head && !w->at[i].unused && !starts(w->at[i].path, "head."))
+            add_skipped(w, starts(w->at[i].path, "score.") ? "score" : "classifier");
+        w->at[i].unused |= head || is_unused(w->at[i].path, info);
         if (part) {
             add_skipped(w, part);
             release(&w->at[i]);

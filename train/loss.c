@@ -41,6 +41,23 @@ static weft_array *token_keys(const weft_array *tokens)
     return weft_reshape(keys, WEFT_DIMS(shape.at[0] * shape.at[1], 2));
 }
 
+weft_array *weft__batch_lengths(const weft_batch *batch)
+{
+    const int64_t L = weft_dim(batch->tokens, 1);
+    weft_array *last = weft_greater_equal_scalar(batch->targets, 0); /* (B, L) */
+    weft_array *numbers = weft_arange_int(1, L + 1, 1, WEFT_INT32);
+    weft_array *ends = weft_where(last, numbers, weft_scalar(0, WEFT_INT32));
+    return weft_astype(weft_max(ends, WEFT_DIMS(1), false), WEFT_INT32); /* (B) */
+}
+
+/* Tokens of encoders see those after them, but not the padding; NULL: rows are packed, or the model
+ * is another one. */
+static weft_array *lengths_of(weft_model *model, const weft_batch *batch)
+{
+    return weft_model_info_of(model)->encoder && batch->first == NULL ? weft__batch_lengths(batch)
+                                                                      : NULL;
+}
+
 /* The hidden states (B L, E) of the tokens that the model reads. */
 static weft_array *hidden_states(weft_model *model, const weft_batch *batch, weft_array *tokens,
                                  bool checkpoint)
@@ -48,6 +65,7 @@ static weft_array *hidden_states(weft_model *model, const weft_batch *batch, wef
     const weft_model_call call = {
         .positions = batch->positions,
         .first = batch->first,
+        .lengths = lengths_of(model, batch),
         .checkpoint = checkpoint,
         .embedding_noise = batch->embedding_noise,
     };
@@ -219,7 +237,8 @@ static weft_status count_correct(weft_model *model, const weft_sample *samples, 
 static weft_status batch_labels(weft_model *model, const weft_batch *batch,
                                 const weft_sample *samples, int n, int64_t *correct)
 {
-    const weft_model_call call = {.positions = batch->positions, .first = batch->first};
+    const weft_model_call call = {
+        .positions = batch->positions, .first = batch->first, .lengths = lengths_of(model, batch)};
     if (weft_model_info_of(model)->n_labels == 0)
         return WEFT_OK;
     return count_correct(model, samples, n, weft_model_hidden(model, batch->tokens, &call),

@@ -218,7 +218,7 @@ static weft_status check_objective(const weft_model *model, const weft_trainer_o
 {
     const weft_model_info *info = weft_model_info_of(model);
     const char *name = o->objective->name;
-    if (info->encoder && o->objective->compare == NULL)
+    if (info->encoder && info->n_labels == 0 && o->objective->compare == NULL)
         return weft_fail(WEFT_UNSUPPORTED,
                          "trainer: %s models are encoders, for which objective %s is unsupported: "
                          "expected one that compares texts, such as ranking",

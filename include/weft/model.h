@@ -334,8 +334,11 @@ WEFT_API void weft_labels_free(weft_labels *labels);
 /* Turns the model into a classifier like transformers' AutoModelForSequenceClassification: replaces
  * the output head by a linear "score" without a bias, with n rows from a normal distribution whose
  * deviation is the configuration's initializer_range (0.02). A text's logits are those of its last
- * token. The model then cannot generate. WEFT_INVALID for fewer than two labels and for a model
- * with an adapter or labels; WEFT_UNSUPPORTED for a family with its own head. */
+ * token. An encoder gets the head of its class in transformers; each of its tokens then has the
+ * logits of its text. The model then cannot generate. A checkpoint whose class is
+ * ...ForSequenceClassification is loaded as such a classifier if it has at least two labels.
+ * WEFT_INVALID for fewer than two labels and for a model with an adapter or labels;
+ * WEFT_UNSUPPORTED for a family with its own head. */
 WEFT_NODISCARD WEFT_API weft_status weft_model_classify(weft_model *model,
                                                         const char *const *labels, int n);
 WEFT_API const char *weft_model_label(const weft_model *model, int64_t i); /* NULL: none */

@@ -8,6 +8,7 @@
 
 #include "core/failure.h"
 #include "core/io/json.h"
+#include "models/classifier.h"
 #include "models/convert/convert.h"
 #include "models/convert/rules.h"
 #include "models/names.h"
@@ -298,6 +299,8 @@ weft_status weft__convert_config(weft_model *model, bool text_only, char **text)
                 json_object_new_int64(weft_model_info_of(model)->vocab_size));
     if (text_only)
         status = weft__text_config(model, &doc.root);
+    if (weft_model_info_of(model)->n_labels > 0)
+        weft__classifier_config(model, doc.root);
     weft__config_put_dtype(model, doc.root);
     const int flags =
         JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE;

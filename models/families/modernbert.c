@@ -60,11 +60,6 @@ typedef struct encoder {
     int64_t n_positions;
 } encoder;
 
-typedef struct model {
-    weft_module module;
-    weft_module *model;
-} model;
-
 static const weft_module_type layer_type = {.name = "modernbert_layer"};
 static const weft_module_type encoder_type = {.name = "modernbert_encoder"};
 static const weft_module_type model_type = {.name = "modernbert"};
@@ -188,9 +183,11 @@ static weft_module *build(const weft_model_family *family, const weft_config *fi
     if (weft_config_read(file, fields, sizeof fields / sizeof *fields, &c) != WEFT_OK ||
         check(file, &c) != WEFT_OK)
         return NULL;
-    model *m = weft_nn_new(model, &model_type);
+    weft__encoder_model *m = weft_nn_new(weft__encoder_model, &model_type);
     if (m == NULL)
         return NULL;
+    m->kind = WEFT__HEAD_MODERN;
+    m->norm = "model.final_norm.weight";
     weft_nn_child(m, model, encoder_new(file, &c));
     *info = (weft_model_info){
         .n_layers = c.num_hidden_layers,
@@ -203,11 +200,10 @@ static weft_module *build(const weft_model_family *family, const weft_config *fi
     return weft_nn_finish(m);
 }
 
-/* The head of the pretraining is not used. */
+/* The matrix of the pretraining's head is not used. */
 static bool renamed(void *context, const char *name, char *out, size_t size)
 {
-    return strncmp(name, "head.", 5) != 0 && strncmp(name, "decoder.", 8) != 0 &&
-           weft__encoder_rename(context, name, out, size);
+    return strncmp(name, "decoder.", 8) != 0 && weft__encoder_rename(context, name, out, size);
 }
 
 /* ---- forward -------------------------------------------------------------------------------- */
@@ -269,11 +265,12 @@ static weft_array *forward(encoder *m, weft_array *tokens, const weft_model_call
 
 static weft_array *hidden(weft_module *module, weft_array *tokens, const weft_model_call *call)
 {
-    model *m = (model *)module;
+    weft__encoder_model *m = (weft__encoder_model *)module;
     weft_device *before = weft_default_device();
-    weft_set_default_device(weft_device_of(*weft_nn_find(module, "model.final_norm.weight")));
+    weft_set_default_device(weft_device_of(*weft_nn_find(module, m->norm)));
     weft_nn_enter(m);
-    weft_array *x = weft_nn_leave(m, forward((encoder *)m->model, tokens, call));
+    weft_array *x = forward((encoder *)m->model, tokens, call);
+    x = weft_nn_leave(m, weft__encoder_pooled(m, x, call));
     weft_set_default_device(before);
     return x;
 }

@@ -365,7 +365,6 @@ static const struct {
     {LABELLED " --task classify --sample-prompt x", "--sample-prompt is for --task generate"},
     {LABELLED " --task classify --system x", "no --system and no --template"},
     {LABELLED " --task classify --template own.jinja", "no --system and no --template"},
-    {LABELLED " --task classify --full", "--full is not for --task classify"},
     {LABELLED " --labels a,b", "--labels is for --task classify"},
     {ROWS " --epochs 1", "--steps and --epochs exclude each other"},
     {ROWS " --resume --overwrite", "--resume and --overwrite exclude each other"},

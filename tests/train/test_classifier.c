@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/check.h"
+#include "weft/batch.h"
 #include "weft/generate.h"
 #include "weft/memory.h"
 #include "weft/nn_tools.h"
@@ -28,10 +29,10 @@ static const char *path_of(const char *name, const char *file)
     return check_fixture(path);
 }
 
-static bool read_run(const char *name)
+static bool read_file(const char *path)
 {
     weft_safetensors *file;
-    if (!CHECK_OK(weft_safetensors_open(path_of(name, "trajectory.safetensors"), &file)))
+    if (!CHECK_OK(weft_safetensors_open(path, &file)))
         return false;
     const struct {
         const char *name;
@@ -54,6 +55,11 @@ static bool read_run(const char *name)
     weft_scope_close(NULL);
     weft_safetensors_close(file);
     return good;
+}
+
+static bool read_run(const char *name)
+{
+    return read_file(path_of(name, "trajectory.safetensors"));
 }
 
 static weft_model *load(const char *name, const char *adapter)
@@ -110,17 +116,15 @@ static double logits_apart(weft_model *model, int r)
     return worst;
 }
 
-static void expect_run(const char *name)
+/* Trains the model as in the golden run. */
+static void expect_steps(weft_model *model, const char *name, double lr)
 {
     weft_trainer *trainer = NULL;
     double loss = 0, norm = 0, logits = 0;
-    weft_model *model = read_run(name) ? load(name, path_of(name, "initial")) : NULL;
-    if (model == NULL)
-        return;
     CHECK_EQ_INT(weft_model_info_of(model)->n_labels, LABELS);
     CHECK(strcmp(weft_model_label(model, 2), "good") == 0);
     CHECK(weft_model_label(model, 3) == NULL);
-    const weft_trainer_options o = {.lr = 0.005, .weight_decay = 0.01};
+    const weft_trainer_options o = {.lr = lr, .weight_decay = 0.01};
     if (CHECK_OK(weft_trainer_new(model, &o, &trainer))) {
         for (int s = 0; s < STEPS; s++) {
             weft_train_report report;
@@ -136,6 +140,14 @@ static void expect_run(const char *name)
     CHECK_CLOSE(loss, 0, 1e-5);
     CHECK_CLOSE(norm, 0, 1e-4);
     CHECK_CLOSE(logits, 0, 1e-3);
+}
+
+static void expect_run(const char *name)
+{
+    weft_model *model = read_run(name) ? load(name, path_of(name, "initial")) : NULL;
+    if (model == NULL)
+        return;
+    expect_steps(model, name, 0.005);
     weft_model_free(model);
     model = load(name, path_of(name, "final")); /* PEFT's own */
     for (int r = 0; r < ROWS && model; r++)
@@ -148,6 +160,112 @@ static void runs_are_those_of_peft(void)
     expect_run("llama");  /* with a head of its own */
     expect_run("qwen2");  /* tied */
     expect_run("gemma2"); /* with a soft cap on tokens' logits, which labels do not have */
+}
+
+static void runs_of_encoders_are_those_of_peft(void)
+{
+    expect_run("bert");
+    expect_run("roberta");
+    expect_run("xlm-roberta");
+    expect_run("modernbert-old"); /* whose checkpoint has a part of the head */
+}
+
+/* A head of transformers' checkpoint, trained with all parameters, saved and loaded. */
+static void encoders_are_trained_whole(void)
+{
+    static const char *const names[] = {"bert", "roberta", "modernbert"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[256];
+        const char *folder = check_temporary(names[i]);
+        weft_model *model = NULL;
+        snprintf(path, sizeof path, "lora/labels-%s/trajectory.safetensors", names[i]);
+        if (!read_file(check_fixture(path)))
+            return;
+        snprintf(path, sizeof path, "lora/labels-%s/initial", names[i]);
+        if (!CHECK_OK(weft_model_load(check_fixture(path), NULL, &model)))
+            return;
+        expect_steps(model, names[i], 0.001);
+        CHECK_OK(weft_model_save(model, folder));
+        weft_model_free(model);
+        if (!CHECK_OK(weft_model_load(folder, NULL, &model)))
+            return;
+        CHECK_STR(weft_model_label(model, 1), "fair");
+        for (int r = 0; r < ROWS; r++)
+            CHECK_CLOSE(logits_apart(model, r), 0, 1e-3);
+        weft_model_free(model);
+    }
+}
+
+/* Rows that share a line of tokens have the vectors of rows of their own. */
+static void packed_texts_have_their_own_vectors(void)
+{
+    static const char *const names[] = {"labels-bert", "labels-modernbert"};
+    static const int32_t first[] = {0, 0, 0, 0, 4, 4, 4, 4, 4, 9},
+                         positions[] = {0, 1, 2, 3, 0, 1, 2, 3, 4, 0};
+    static const int starts[] = {0, 4, 9, 10};
+    int32_t ids[10];
+    for (int i = 0; i < 10; i++)
+        ids[i] = 7 + i * i % 50;
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        char path[128];
+        weft_model *model = NULL;
+        snprintf(path, sizeof path, "lora/%s/initial", names[k]);
+        if (!CHECK_OK(weft_model_load(check_fixture(path), NULL, &model)))
+            return;
+        weft_scope_open();
+        const weft_model_call call = {
+            .first = weft_from_data(first, WEFT_INT32, WEFT_DIMS(1, 10)),
+            .positions = weft_from_data(positions, WEFT_INT32, WEFT_DIMS(1, 10)),
+        };
+        weft_array *all = weft_model_forward(
+            model, weft_from_data(ids, WEFT_INT32, WEFT_DIMS(1, 10)), &call); /* (1, 10, 3) */
+        for (int i = 0; i < 3; i++) {
+            const int n = starts[i + 1] - starts[i];
+            weft_array *alone = weft_model_forward(
+                model, weft_from_data(ids + starts[i], WEFT_INT32, WEFT_DIMS(1, n)), NULL);
+            weft_array *off =
+                weft_subtract(weft_slice_axis(all, 1, starts[i], starts[i + 1]), alone);
+            CHECK_CLOSE(weft_item(weft_max(weft_abs(off), WEFT_ALL_AXES, false)), 0, 2e-6);
+        }
+        weft_scope_close(NULL);
+        weft_model_free(model);
+    }
+}
+
+/* A head with one row is not one of labels, and the model is an encoder; embeddings of a classifier
+ * are refused. */
+static void other_heads_are_left_out(void)
+{
+    char *text = NULL;
+    weft_config *config = NULL;
+    weft_model *model = NULL;
+    weft_embedded result;
+    const int32_t ids[] = {5, 6};
+    const weft_prompt prompt = {ids, 2};
+    if (!CHECK_OK(
+            weft_file_read(check_fixture("lora/labels-bert/initial/config.json"), 0, &text, NULL)))
+        return;
+    if (CHECK_OK(weft_config_parse(text, "config.json", &config)) &&
+        CHECK_OK(weft_model_new(config, &model))) {
+        CHECK_EQ_INT(weft_model_info_of(model)->n_labels, LABELS);
+        CHECK_STATUS(weft_embed(model, &prompt, 1, NULL, &result), WEFT_UNSUPPORTED);
+        CHECK_CONTAINS(weft_error_message(), "embed: the model is a classifier with 3 labels");
+    }
+    weft_model_free(model);
+    weft_config_free(config);
+    char *kind = strstr(text, "single_label_classification");
+    char *at = strstr(text, "\"architectures\"");
+    if (CHECK(at != NULL) && kind == NULL) {
+        char *changed =
+            weft_format("%.*s\"problem_type\":\"regression\",%s", (int)(at - text), text, at);
+        if (CHECK_OK(weft_config_parse(changed, "config.json", &config)) &&
+            CHECK_OK(weft_model_new(config, &model)))
+            CHECK_EQ_INT(weft_model_info_of(model)->n_labels, 0);
+        weft_model_free(model);
+        weft_config_free(config);
+        weft_free(changed);
+    }
+    weft_free(text);
 }
 
 static void adapters_are_saved_and_loaded(void)
@@ -280,5 +398,7 @@ static void rows_have_labels(void)
 }
 
 CHECK_MAIN("classifier", CHECK_CASE(runs_are_those_of_peft),
+           CHECK_CASE(runs_of_encoders_are_those_of_peft), CHECK_CASE(encoders_are_trained_whole),
+           CHECK_CASE(packed_texts_have_their_own_vectors), CHECK_CASE(other_heads_are_left_out),
            CHECK_CASE(adapters_are_saved_and_loaded), CHECK_CASE(what_is_refused),
            CHECK_CASE(rows_have_labels))

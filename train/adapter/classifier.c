@@ -5,52 +5,12 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "models/classifier.h"
 #include "models/convert/convert.h"
 #include "train/adapter/adapter.h"
 #include "train/adapter/list.h"
 
 /* ---- writing -------------------------------------------------------------------------------- */
-
-/* Converts "LlamaForCausalLM" to "LlamaForSequenceClassification", also from the multimodal
- * "...ForConditionalGeneration". NULL: not a name of that form. */
-static char *classifier_name(const char *name)
-{
-    const char *end = name ? strstr(name, "ForCausalLM") : NULL;
-    end = name && !end ? strstr(name, "ForConditionalGeneration") : end;
-    return end ? weft_format("%.*sForSequenceClassification", (int)(end - name), name) : NULL;
-}
-
-static void put_architecture(json_object *root)
-{
-    json_object *list = json_object_object_get(root, "architectures");
-    json_object *first = list && json_object_is_type(list, json_type_array)
-                             ? json_object_array_get_idx(list, 0)
-                             : NULL;
-    char *name = classifier_name(first ? json_object_get_string(first) : NULL);
-    json_object *names = name ? json_object_new_array() : NULL;
-    if (names && json_object_array_add(names, json_object_new_string(name)) == 0)
-        json_object_object_add(root, "architectures", names);
-    weft_free(name);
-}
-
-static void put_labels(json_object *root, const weft_model *model)
-{
-    json_object *names = json_object_new_object(), *numbers = json_object_new_object();
-    for (int64_t i = 0; i < weft_model_info_of(model)->n_labels; i++) {
-        char key[24];
-        const char *label = weft_model_label(model, i);
-        snprintf(key, sizeof key, "%lld", (long long)i);
-        json_object_object_add(names, key, json_object_new_string(label));
-        json_object_object_add(numbers, label, json_object_new_int64(i));
-    }
-    json_object_object_add(root, "id2label", names);
-    json_object_object_add(root, "label2id", numbers);
-    /* transformers needs a padding token to find the last token of a sequence. */
-    json_object *pad = json_object_object_get(root, "pad_token_id");
-    json_object *eos = json_object_object_get(root, "eos_token_id");
-    if (pad == NULL && eos && json_object_is_type(eos, json_type_int))
-        json_object_object_add(root, "pad_token_id", json_object_get(eos));
-}
 
 weft_status weft__adapter_write_labels(weft_model *model, const char *folder)
 {
@@ -65,8 +25,6 @@ weft_status weft__adapter_write_labels(weft_model *model, const char *folder)
     if (status == WEFT_OK)
         status = weft__json_parse(text, strlen(text), path, &doc);
     if (status == WEFT_OK) {
-        put_architecture(doc.root);
-        put_labels(doc.root, model);
         json_object_object_del(doc.root, "quantization");
         const char *made = json_object_to_json_string_ext(
             doc.root,
@@ -82,27 +40,19 @@ weft_status weft__adapter_write_labels(weft_model *model, const char *folder)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* Reads labels 0 to n - 1 of id2label; LABEL_0 and so on if the configuration has none. */
-static weft_status read_names(const weft__json *root, int64_t n, weft_labels *out)
+/* The matrix with a row for each label, by the class of the model. */
+static const char *const heads[] = {"score", "classifier", "classifier.out_proj"};
+
+static int find_head(const weft_safetensors *file, const char **name)
 {
-    weft__json names = {0};
-    weft_status status = root ? weft__json_find(root, "id2label", &names) : WEFT_OK;
-    if (status == WEFT_OK && names.value)
-        status = weft__json_as_object(&names);
-    if (status == WEFT_OK && names.value && json_object_object_length(names.value) != n)
-        status = weft__json_fail(&names, WEFT_INVALID,
-                                 "expected a label for each of the %lld rows of score, got %d",
-                                 (long long)n, (int)json_object_object_length(names.value));
-    for (int64_t i = 0; status == WEFT_OK && i < n; i++) {
-        char key[32];
-        const char *label = key;
-        snprintf(key, sizeof key, names.value ? "%lld" : "LABEL_%lld", (long long)i);
-        if (names.value)
-            status = weft__json_get_string(&names, key, &label);
-        if (status == WEFT_OK)
-            status = weft_labels_add(out, label);
+    int at = -1;
+    for (size_t i = 0; at < 0 && i < sizeof heads / sizeof *heads; i++) {
+        char path[128];
+        snprintf(path, sizeof path, WEFT__ADAPTER_PREFIX "%s.weight", heads[i]);
+        at = weft_safetensors_find(file, path);
+        *name = heads[i];
     }
-    return status;
+    return at;
 }
 
 weft_status weft__adapter_read_labels(const char *folder, const weft_safetensors *file,
@@ -110,7 +60,8 @@ weft_status weft__adapter_read_labels(const char *folder, const weft_safetensors
 {
     weft__json_doc doc = {0};
     *out = (weft_labels){.open = false};
-    const int at = weft_safetensors_find(file, WEFT__ADAPTER_PREFIX "score.weight");
+    const char *head = NULL;
+    const int at = find_head(file, &head);
     if (at < 0)
         return WEFT_OK;
     char *path = weft_format("%s/config.json", folder);
@@ -118,9 +69,13 @@ weft_status weft__adapter_read_labels(const char *folder, const weft_safetensors
     const bool there = path && weft__exists(path);
     if (there)
         status = weft__json_read(path, &doc);
+    weft__json names = {0};
     const weft__json root = there && status == WEFT_OK ? weft__json_root(&doc) : (weft__json){0};
+    if (status == WEFT_OK && there)
+        status = weft__json_find(&root, "id2label", &names);
     if (status == WEFT_OK)
-        status = read_names(there ? &root : NULL, weft_safetensors_at(file, at)->shape.at[0], out);
+        status =
+            weft__classifier_names(&names, weft_safetensors_at(file, at)->shape.at[0], head, out);
     weft__json_free(&doc);
     weft_free(path);
     if (status != WEFT_OK)

@@ -8,6 +8,7 @@
 #include "core/io/folder.h"
 #include "core/io/text.h"
 #include "core/list.h"
+#include "models/save.h"
 #include "nn/lora.h"
 #include "nn/tokens.h"
 #include "train/adapter/experts.h"
@@ -228,7 +229,8 @@ static weft_status find_targets(profile *p)
     return status;
 }
 
-/* Collects the modules of trained parameters that are not part of an adapter. */
+/* Collects the modules of trained parameters that are not part of an adapter; of a head for labels
+ * the whole head, as PEFT does for SEQ_CLS. */
 static weft_status add_whole(void *context, const weft_nn_item *item)
 {
     profile *p = context;
@@ -236,7 +238,7 @@ static weft_status add_whole(void *context, const weft_nn_item *item)
     if (item->slot->frozen || weft__adapter_is_part(item->path) || weft__is_tokens(item->module))
         return WEFT_OK;
     snprintf(path, sizeof path, "%s", item->path);
-    char *dot = strrchr(path, '.');
+    char *dot = weft__is_label_head(path) ? strchr(path, '.') : strrchr(path, '.');
     if (dot)
         *dot = '\0';
     return weft__names_have(&p->whole, path) ? WEFT_OK : weft__names_add(&p->whole, path);
@@ -552,8 +554,10 @@ weft_status weft__adapter_save_for(weft_model *model, const char *folder, const 
                                    bool vectors)
 {
     const bool classifies = weft_model_info_of(model)->n_labels > 0;
-    profile p = {.naming =
-                     vectors ? &weft__names_bare : weft__config_naming(weft_model_config(model))};
+    const weft__naming *labels = weft__model_label_naming(model);
+    profile p = {.naming = vectors  ? &weft__names_bare
+                           : labels ? labels
+                                    : weft__config_naming(weft_model_config(model))};
     weft__folder f = {.path = NULL};
     weft_status status = weft__adapter_check_folder(folder);
     if (status == WEFT_OK)

@@ -45,12 +45,8 @@ weft_array *weft__text_vectors(weft_model *model, const weft_batch *batch,
 {
     static const weft_embed_settings plain = {.pooling = WEFT_POOLING_MEAN};
     const weft_embed_settings *s = o->embed ? o->embed : &plain;
-    const int64_t L = weft_dim(batch->tokens, 1);
     weft_array *last = weft_greater_equal_scalar(batch->targets, 0); /* (B, L) */
-    weft_array *numbers = weft_arange_int(1, L + 1, 1, WEFT_INT32);
-    weft_array *lengths = weft_astype(
-        weft_sum(weft_where(last, numbers, weft_scalar(0, WEFT_INT32)), WEFT_DIMS(1), false),
-        WEFT_INT32); /* (B) */
+    weft_array *lengths = weft__batch_lengths(batch);
     const weft_model_call call = {
         .lengths = lengths, .checkpoint = checkpoint, .embedding_noise = batch->embedding_noise};
     weft_array *hidden = weft_model_hidden(model, batch->tokens, &call); /* (B, L, E) */

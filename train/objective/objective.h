@@ -11,9 +11,16 @@
 /* The scale_rewards of RLOO. */
 #define WEFT__LEAVE_ONE_OUT "leave-one-out"
 
+/* train/loss.c: the number of tokens of each row of a batch that is not packed: those up to the
+ * last target: int32 (B). */
+weft_array *weft__batch_lengths(const weft_batch *batch);
+
 /* train/loss.c: the negative log-likelihoods of targets (B, L): float32 (B, L). 0 where a target is
  * negative. The second function also gives the entropy of each distribution, without a gradient, if
  * `entropies` is not NULL. */
+/* The number of tokens of each row of a batch that is not packed: those up to the last target:
+ * int32 (B). */
+weft_array *weft__batch_lengths(const weft_batch *batch);
 weft_array *weft__token_losses(weft_model *model, const weft_batch *batch, weft_array *targets,
                                bool checkpoint);
 weft_array *weft__token_losses_with(weft_model *model, const weft_batch *batch, weft_array *targets,

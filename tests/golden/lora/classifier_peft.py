@@ -1,6 +1,7 @@
-"""Compares an adapter of `weft train --task classify` with what transformers and PEFT make of it.
+"""Compares an adapter of `weft train --task classify`, or with --full the whole model, with what
+transformers and PEFT make of it.
 
-    python3 tests/golden/lora/classifier_peft.py WEFT [MODEL]
+    python3 tests/golden/lora/classifier_peft.py WEFT [MODEL] [--full]
 
 It trains the storyteller (or MODEL) a few updates on texts with three labels and prints the largest
 difference of log-probabilities between `weft classify` and PeftModel, of texts alone and in a padded
@@ -16,6 +17,8 @@ import torch
 from peft import PeftModel
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
+full = "--full" in sys.argv
+sys.argv = [a for a in sys.argv if a != "--full"]
 weft = pathlib.Path(sys.argv[1]).resolve()
 here = pathlib.Path(__file__).parent
 model = str(pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else
@@ -26,16 +29,20 @@ rows = [{"text": f"Once there was a {w} and another {w}" + " in the wood" * (i %
         for i in range(4) for k, ws in WORDS.items() for w in ws]
 (work / "rows.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
 subprocess.run([str(weft), "train", model, "--task", "classify", "--data", str(work / "rows.jsonl"),
-                "--steps", "8", "--out", str(work / "run")], check=True, capture_output=True)
+                "--steps", "8", "--out", str(work / "run"), *(["--full"] if full else [])],
+               check=True, capture_output=True)
 adapter = work / "run" / "last"
 texts = ["A king.", "There was a fox in the wood, and it was cold there.", "The cup"]
-out = subprocess.run([str(weft), "classify", model, "--adapter", str(adapter), "--json", *texts],
-                     check=True, capture_output=True, text=True).stdout
+used = [str(adapter)] if full else [model, "--adapter", str(adapter)]
+out = subprocess.run([str(weft), "classify", *used, "--json", *texts], check=True,
+                     capture_output=True, text=True).stdout
 ours = [{x["label"]: x["logprob"] for x in json.loads(line)["labels"]}
         for line in out.splitlines()]
 config = AutoConfig.from_pretrained(adapter)
-base = AutoModelForSequenceClassification.from_pretrained(model, config=config, dtype=torch.float32)
-peft = PeftModel.from_pretrained(base, adapter).eval()
+base, info = AutoModelForSequenceClassification.from_pretrained(
+    adapter if full else model, config=config, dtype=torch.float32, output_loading_info=True)
+assert not full or not any(info.values()), info
+peft = base.eval() if full else PeftModel.from_pretrained(base, adapter).eval()
 tokenizer = AutoTokenizer.from_pretrained(model)
 if tokenizer.pad_token is None:
     tokenizer.pad_token = tokenizer.eos_token
