@@ -8,17 +8,8 @@
 #include "cli/caching.h"
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/serve.h"
 #include "cli/shared.h"
-#include "serve/serve.h"
-
-typedef struct serve_values {
-    const char *model, *adapter_dir, *host, *name, *key_file, *template_file;
-    int64_t port, parallel, max_requests, max_tokens, max_body, cache;
-    double timeout, stop_seconds;
-    cli_texts adapters, hosts, origins;
-    cli_caching caching;
-    cli_place place;
-} serve_values;
 
 #define AT(field) .offset = offsetof(serve_values, field)
 
@@ -39,6 +30,30 @@ static const cli_option options[] = {
      AT(adapter_dir),
      .help = "let clients load the adapters in this folder, and unload any: POST "
              "/v1/load_lora_adapter and /v1/unload_lora_adapter"},
+    {.name = "state",
+     .kind = CLI_TEXT,
+     .value = "DIR",
+     AT(state),
+     .help =
+         "let clients upload data to this folder and train adapters with it while the model is "
+         "served: POST /v1/files and /v1/fine_tuning/jobs. Jobs continue there after a restart"},
+    {.name = "max-files",
+     .kind = CLI_INT,
+     .value = "BYTES",
+     .fallback = "1073741824",
+     .low = 1,
+     .high = CLI_ANY,
+     AT(quota),
+     .help = "the most bytes of uploaded files in --state"},
+    {.name = "teach-latency",
+     .kind = CLI_REAL,
+     .value = "MS",
+     .fallback = "200",
+     .low = 1,
+     .high = 1e6,
+     AT(teach_latency),
+     .help = "while a job trains: the time in milliseconds from token to token of the answers, of "
+             "which the job gets what they leave"},
     {.name = "host",
      .kind = CLI_TEXT,
      .value = "ADDRESS",
@@ -191,15 +206,6 @@ static weft_status read_keys(const char *file, key_list *keys)
 
 /* ---- the model ------------------------------------------------------------------------------ */
 
-typedef struct serve_run {
-    const serve_values *values;
-    const char *path;
-    char own[8192]; /* the adapters without a name, joined by commas; "": none */
-    serve_adapter_path named[CLI_MOST];
-    size_t n_named;
-    char names[CLI_MOST][129];
-} serve_run;
-
 /* The adapter of all requests; NULL: none. */
 static const char *own_of(const serve_run *run)
 {
@@ -231,10 +237,11 @@ static weft_status read_adapters(serve_run *run)
     weft_status status = WEFT_OK;
     for (int i = 0; status == WEFT_OK && i < v->adapters.n; i++)
         status = read_adapter(run, v->adapters.at[i]);
-    if (status == WEFT_OK && own_of(run) != NULL && (run->n_named > 0 || v->adapter_dir != NULL))
+    if (status == WEFT_OK && own_of(run) != NULL &&
+        (run->n_named > 0 || v->adapter_dir != NULL || v->state != NULL))
         status = weft_fail(WEFT_UNSUPPORTED,
-                           "serve: --adapter DIR, for all requests, excludes --adapter NAME=DIR "
-                           "and --adapter-dir: merge it into the model with weft fuse");
+                           "serve: --adapter DIR, for all requests, excludes --adapter NAME=DIR, "
+                           "--adapter-dir and --state: merge it into the model with weft fuse");
     return status;
 }
 
@@ -341,6 +348,10 @@ static weft_status serve(const serve_values *v, const char *path, const key_list
                              .adapters = run.named,
                              .n_adapters = run.n_named,
                              .adapter_folder = v->adapter_dir,
+                             .state = v->state,
+                             .quota = v->quota,
+                             .teach = serve_teach,
+                             .teach_latency = v->teach_latency * 1e-3,
                              .host = v->host,
                              .port = (int)v->port,
                              .keys = keys->at,

@@ -43,7 +43,7 @@ static int64_t validate_every(const train_values *v, const train_run *r)
     return (double)steps > times ? steps / (int64_t)times : 1;
 }
 
-static weft_trainer_options trainer_options(const train_values *v, train_run *r)
+weft_trainer_options train_trainer_options(const train_values *v, train_run *r)
 {
     if (r->data)
         r->data_info = weft_dataset_info_of(r->data);
@@ -82,7 +82,7 @@ static weft_trainer_options trainer_options(const train_values *v, train_run *r)
 
 static weft_status train(const train_values *v, train_run *r)
 {
-    weft_trainer_options o = trainer_options(v, r);
+    weft_trainer_options o = train_trainer_options(v, r);
     if (train_is_first())
         train_check_length(r);
     if (v->dry_run)
@@ -119,6 +119,28 @@ static weft_status train(const train_values *v, train_run *r)
             "--out %s --resume continues",
             (long long)r->result.steps, (long long)o.steps, v->out, cli_program(), v->out);
     return status;
+}
+
+void train_free(train_run *r)
+{
+    weft_trainer_free(r->trainer);
+    weft_batches_free(r->batches);
+    cli_data_release(r->sources, CLI_MOST);
+    cli_data_release(&r->validation_source, 1);
+    weft_dataset_free(r->data);
+    weft_dataset_free(r->validation);
+    weft_tokenizer_free(r->tokenizer);
+    weft_free(r->text_path);
+    weft_labels_free(&r->labels);
+    weft_embed_settings_free(&r->embed);
+    weft_chat_free(r->chat);
+    weft_rewards_free(r->rewards);
+    weft_free(r->stop);
+    weft_model_free(r->model);
+    weft_model_free(r->teacher);
+    train_free_samples(r);
+    weft_free(r->optimizer_options);
+    cli_words_free(&r->words);
 }
 
 /* Runs the training with complete options: those of --config or of the resumed run have been read.
@@ -160,24 +182,7 @@ static int run_with(const train_values *v)
     int code = cli_status(status);
     if (status == WEFT_CANCELLED && train_stop_signal() != 0)
         code = 128 + train_stop_signal();
-    weft_trainer_free(r.trainer);
-    weft_batches_free(r.batches);
-    cli_data_release(r.sources, CLI_MOST);
-    cli_data_release(&r.validation_source, 1);
-    weft_dataset_free(r.data);
-    weft_dataset_free(r.validation);
-    weft_tokenizer_free(r.tokenizer);
-    weft_free(r.text_path);
-    weft_labels_free(&r.labels);
-    weft_embed_settings_free(&r.embed);
-    weft_chat_free(r.chat);
-    weft_rewards_free(r.rewards);
-    weft_free(r.stop);
-    weft_model_free(r.model);
-    weft_model_free(r.teacher);
-    train_free_samples(&r);
-    weft_free(r.optimizer_options);
-    cli_words_free(&r.words);
+    train_free(&r);
     return code;
 }
 

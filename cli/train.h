@@ -92,6 +92,10 @@ typedef struct train_run {
 
 /* Runs weft train with its parsed values; returns the exit status. */
 int train_command(void *values);
+/* The trainer's options of a run whose data is open. */
+weft_trainer_options train_trainer_options(const train_values *v, train_run *r);
+/* Frees what the run owns, the model too. */
+void train_free(train_run *r);
 
 /* The usage error if options exclude each other or a required option is missing; NULL: none. */
 const char *train_complaint(const train_values *v);
@@ -136,6 +140,9 @@ int train_with_config(train_values *v, int (*run)(train_values *v));
 weft_status train_write_config(const train_values *v, const cli_word_list *words);
 /* --dry-run: measures and prints memory and time. WEFT_MEMORY when the run does not fit. */
 weft_status train_dry_run(const train_values *v, train_run *r, const weft_trainer_options *options);
+/* Measures an update with the largest batch: *bytes is what it needs beside the adapter. */
+weft_status train_measure(const train_values *v, train_run *r, const weft_trainer_options *options,
+                          int64_t *bytes);
 
 /* The memory limit of this process in bytes: --max-memory, or its share of the device's memory; 0:
  * unknown. */

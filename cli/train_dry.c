@@ -513,6 +513,18 @@ weft_status train_dry_run(const train_values *v, train_run *r, const weft_traine
     return v->json ? print_json(&d) : print_plain(&d);
 }
 
+weft_status train_measure(const train_values *v, train_run *r, const weft_trainer_options *options,
+                          int64_t *bytes)
+{
+    weft_trainer_options o = *options;
+    dry_run d = {.v = v, .r = r, .o = &o};
+    weft_status status = find_sizes(&d);
+    if (status == WEFT_OK)
+        status = measure_largest(&d);
+    *bytes = d.update.peak - d.update.before;
+    return status;
+}
+
 /* ---- the run itself ------------------------------------------------------------------------- */
 
 weft_status train_limit_memory(const train_values *v, const train_run *r)

@@ -30,6 +30,7 @@ struct weft__buffer {
     _Atomic uint64_t writer; /* read at any time, for messages */
     uint64_t reader, reader_before;
     bool many, many_before;
+    uint64_t pausing; /* ticket of the latest plan that uses it and may pause (weft_set_pause) */
     const void *owner;
 
     int64_t stand_in; /* > 0: a stand-in without memory, in a program */

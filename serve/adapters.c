@@ -47,6 +47,7 @@ static void release(serve_server *server, serve_adapter *adapter)
         return;
     adapter->next = server->gone;
     server->gone = adapter;
+    serve_turns_press(server);
     pthread_cond_signal(&server->work);
 }
 
@@ -120,7 +121,7 @@ void serve_adapters_close(serve_server *server)
     server->bank = NULL;
 }
 
-static weft_status load(serve_server *server, const char *name, const char *path)
+weft_status serve_adapter_load(serve_server *server, const char *name, const char *path)
 {
     const serve_options *o = &server->options;
     serve_adapter *a = weft_calloc(1, sizeof *a);
@@ -143,7 +144,7 @@ static weft_status load(serve_server *server, const char *name, const char *path
     return status;
 }
 
-static bool is_name(const char *text)
+bool serve_is_name(const char *text)
 {
     const size_t n = strlen(text);
     return n > 0 && n <= NAME && text[strspn(text, ".")] != '\0' &&
@@ -152,7 +153,7 @@ static bool is_name(const char *text)
 
 static weft_status check_name(const serve_server *server, const char *key, const char *name)
 {
-    if (!is_name(name))
+    if (!serve_is_name(name))
         return weft_fail(WEFT_INVALID,
                          "%s: expected up to %d letters, digits, '.', '_' and '-', got \"%s\"", key,
                          (int)NAME, weft_printable(name));
@@ -172,7 +173,7 @@ weft_status serve_adapters_open(serve_server *server)
         if (status == WEFT_OK && find(server, a->name) != NULL)
             status = weft_fail(WEFT_INVALID, "adapter: there are two of the name \"%s\"", a->name);
         if (status == WEFT_OK)
-            status = load(server, a->name, a->path);
+            status = serve_adapter_load(server, a->name, a->path);
     }
     return status;
 }
@@ -188,7 +189,8 @@ weft_status serve_choose_model(serve_request *request)
         return WEFT_OK;
     request->adapter = serve_adapter_find(server, name);
     pthread_mutex_lock(&server->lock);
-    const bool any = server->adapters != NULL || server->options.adapter_folder != NULL;
+    const bool any = server->adapters != NULL || server->options.adapter_folder != NULL ||
+                     server->teacher != NULL;
     pthread_mutex_unlock(&server->lock);
     if (request->adapter != NULL || !any)
         return WEFT_OK;
@@ -277,7 +279,7 @@ static weft_status load_entry(void *context)
     if (status == WEFT_OK)
         status = check_entry(path, 0);
     if (status == WEFT_OK)
-        status = load(l->server, l->name, path);
+        status = serve_adapter_load(l->server, l->name, path);
     weft_free(path);
     return status == WEFT_IO ? weft_fail(WEFT_INVALID, "%s", weft_error_message()) : status;
 }
@@ -327,7 +329,7 @@ weft_status serve_run_load_adapter(serve_request *r)
 {
     loading l;
     weft_status status = begin(r, &l);
-    if (status == WEFT_OK && (l.path == NULL || !is_name(l.path)))
+    if (status == WEFT_OK && (l.path == NULL || !serve_is_name(l.path)))
         status = weft_fail(WEFT_INVALID, "lora_path: expected the name of an entry of the folder "
                                          "of adapters, without slashes");
     if (status == WEFT_OK)

@@ -60,6 +60,13 @@ void serve_request_drop(serve_request *request)
     weft_free(request);
 }
 
+const char *serve_query(const serve_request *r, const char *key)
+{
+    return r->connection != NULL
+               ? MHD_lookup_connection_value(r->connection, MHD_GET_ARGUMENT_KIND, key)
+               : NULL;
+}
+
 static serve_request *new_request(serve_server *server, struct MHD_Connection *connection)
 {
     serve_request *r = weft_calloc(1, sizeof *r);
@@ -75,6 +82,7 @@ static serve_request *new_request(serve_server *server, struct MHD_Connection *c
         .socket =
             MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
         .api = &serve_chat_api,
+        .content_type = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Content-Type"),
         .created = (int64_t)time(NULL),
         .start = serve_seconds(),
         .cancel = cancel,
@@ -234,7 +242,7 @@ static void add_headers(const serve_request *r, struct MHD_Response *response)
     if (origin != NULL) {
         MHD_add_response_header(response, "Access-Control-Allow-Origin", origin);
         MHD_add_response_header(response, "Access-Control-Allow-Headers", "*, Authorization");
-        MHD_add_response_header(response, "Access-Control-Allow-Methods", "GET, POST");
+        MHD_add_response_header(response, "Access-Control-Allow-Methods", "GET, POST, DELETE");
         MHD_add_response_header(response, "Vary", "Origin");
     }
 }

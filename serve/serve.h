@@ -14,6 +14,7 @@
 #include "weft/batch.h"
 #include "weft/chat.h"
 #include "weft/generate.h"
+#include "weft/train.h"
 
 typedef struct serve_server serve_server;
 
@@ -31,6 +32,24 @@ typedef struct serve_adapter_path {
     const char *name, *path;
 } serve_adapter_path;
 
+/* An adapter to be trained on the served model, by the options of weft train. */
+typedef struct serve_task {
+    weft_model *model;
+    const char *const *words; /* (n_words): the options, without MODEL */
+    size_t n_words;
+    const weft_cancel *cancel;
+    weft_train_callback *callback;
+    void *context; /* of the callback and of the functions below */
+    /* Waits until the calling thread may use the model. Then it keeps the model to itself until it
+     * has called `adapt`. */
+    void (*enter)(void *context);
+    /* After an adapter was injected into the model: from now on answers are computed without it,
+     * while this thread evaluates. */
+    weft_status (*adapt)(void *context);
+    /* Keeps bytes of memory free for the training. WEFT_MEMORY: there are not as many. */
+    weft_status (*reserve)(void *context, int64_t bytes);
+} serve_task;
+
 /* All zero: the defaults. Everything is borrowed for the life of the server. */
 typedef struct serve_options {
     /* Loads the model. Called in the thread that computes, while /health answers 503. */
@@ -45,8 +64,15 @@ typedef struct serve_options {
     size_t n_adapters;
     /* A folder whose entries clients may load as adapters, and unload; NULL: none. */
     const char *adapter_folder;
-    const char *host; /* an address, or localhost; NULL: 127.0.0.1 */
-    int port;         /* 0: any free one (serve_port) */
+    /* A folder for uploaded files and fine-tuning jobs; NULL: none. It may take so many bytes of
+     * files; 0: 1 GiB. */
+    const char *state;
+    int64_t quota;
+    /* Trains; called in a thread of its own. */
+    weft_status (*teach)(void *context, const serve_task *task, weft_train_result *result);
+    double teach_latency; /* seconds between steps of the answers while a job trains; 0: 0.2 */
+    const char *host;     /* an address, or localhost; NULL: 127.0.0.1 */
+    int port;             /* 0: any free one (serve_port) */
 
     const char *const *keys; /* one of these n_keys is required, except for /health; 0: none is */
     size_t n_keys;

@@ -23,12 +23,15 @@ static void set_defaults(serve_options *o)
 /* Ends the threads; no request is left. */
 static void end(serve_server *server)
 {
+    serve_teacher_stop(server); /* for which the thread that computes still gives turns */
     pthread_mutex_lock(&server->lock);
     server->ended = true;
     pthread_mutex_unlock(&server->lock);
     serve_watch_stop(server);
     serve_http_stop(server);
     serve_worker_stop(server);
+    serve_teacher_free(server);
+    serve_turns_free(server);
     pthread_mutex_destroy(&server->lock);
     pthread_cond_destroy(&server->work);
     pthread_cond_destroy(&server->idle);
@@ -51,7 +54,11 @@ weft_status serve_start(const serve_options *options, serve_server **out)
     pthread_cond_init(&server->work, NULL);
     pthread_cond_init(&server->idle, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    weft_status status = serve_http_start(server);
+    weft_status status = serve_turns_new(server);
+    if (status == WEFT_OK)
+        status = serve_teacher_start(server);
+    if (status == WEFT_OK)
+        status = serve_http_start(server);
     if (status == WEFT_OK)
         status = serve_worker_start(server);
     if (status == WEFT_OK)

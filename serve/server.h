@@ -26,6 +26,8 @@ typedef struct serve_request serve_request;
 typedef struct serve_choice serve_choice;
 typedef weft_status serve_compute_fn(serve_choice *choice);
 typedef struct serve_job serve_job;
+typedef struct serve_turns serve_turns;
+typedef struct serve_teacher serve_teacher;
 
 /* An adapter, in the server's list while requests can choose it, and loaded until the last one of
  * them has ended. */
@@ -135,6 +137,7 @@ struct serve_request {
     struct MHD_Connection *connection;
     int socket;
     char *path; /* what follows the route's path */
+    const char *content_type;
     char *url;
     char id[40];
     int64_t created;
@@ -188,7 +191,9 @@ struct serve_server {
     int64_t started;
     weft_prompt_cache *cache;
     weft_nn_lora_bank *bank; /* of the thread that computes */
-    atomic_size_t held;      /* by all requests */
+    serve_turns *turns;
+    serve_teacher *teacher; /* files and jobs; NULL: no state folder */
+    atomic_size_t held;     /* by all requests */
 
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t work, idle;
@@ -222,6 +227,8 @@ void serve_close(serve_request *request);
 void serve_reply(serve_request *request, int http, const char *type, serve_text *body);
 /* One event of a stream, with a name unless that is NULL. */
 void serve_send(serve_request *request, const char *name, serve_text *data);
+/* A value of the query string; NULL: absent. */
+const char *serve_query(const serve_request *request, const char *key);
 void serve_request_keep(serve_request *request);
 void serve_request_drop(serve_request *request);
 
@@ -300,6 +307,50 @@ void serve_adapter_drop(serve_server *server, serve_adapter *adapter); /* NULL i
 const char *serve_model_name(const serve_request *request);
 const weft_chat *serve_chat_of(const serve_request *request);
 const weft_nn_lora_member *serve_member_of(const serve_request *request);
+
+/* Loads an adapter under a name, in the thread that computes or that has its turn. */
+weft_status serve_adapter_load(serve_server *server, const char *name, const char *path);
+/* Whether a text may be the name of an adapter. */
+bool serve_is_name(const char *text);
+
+/* ---- turns.c: the thread that computes answers, and one that trains, take turns with the model --
+ */
+
+weft_status serve_turns_new(serve_server *server);
+void serve_turns_free(serve_server *server);
+/* Of the thread that computes: whether a job waits for its turn, and giving it one, until the next
+ * step of the answers is due or, if none is computed, until a request comes. */
+bool serve_turns_wanted(serve_server *server);
+void serve_turns_give(serve_server *server, bool answers);
+/* Ends a turn that was given until a request comes. */
+void serve_turns_press(serve_server *server);
+/* Of a job's thread: the functions of serve_task; frees the adapter, after which the thread keeps
+ * its turn; and ends the turn. */
+void serve_turns_enter(serve_server *server);
+weft_status serve_turns_adapt(serve_server *server);
+weft_status serve_turns_reserve(serve_server *server, int64_t bytes);
+void serve_turns_free_adapter(serve_server *server);
+void serve_turns_leave(serve_server *server);
+
+/* ---- files.c, jobs.c, teach.c --------------------------------------------------------------- */
+
+weft_status serve_run_upload(serve_request *request);
+weft_status serve_run_list_files(serve_request *request);
+weft_status serve_run_file(serve_request *request);
+weft_status serve_run_delete_file(serve_request *request);
+weft_status serve_run_create_job(serve_request *request);
+weft_status serve_run_list_jobs(serve_request *request);
+weft_status serve_run_job(serve_request *request);
+weft_status serve_run_cancel_job(serve_request *request);
+/* Opens the state folder and starts the thread of jobs, if the options have one. */
+weft_status serve_teacher_start(serve_server *server);
+/* Stops the job in progress, which saves a checkpoint and continues at the next start. */
+void serve_teacher_stop(serve_server *server);
+void serve_teacher_free(serve_server *server);
+/* Loads the adapters of the jobs that have succeeded; in the thread that computes. */
+void serve_teacher_load(serve_server *server);
+/* Lets the thread of jobs look for one: the model is ready. */
+void serve_teacher_wake(serve_server *server);
 
 /* ---- page.c --------------------------------------------------------------------------------- */
 

@@ -62,6 +62,7 @@ static weft_status enqueue(serve_server *server, serve_job *job)
         *server->last = job;
         server->last = &job->next;
         server->n_queue++;
+        serve_turns_press(server);
         pthread_cond_signal(&server->work);
     }
     pthread_mutex_unlock(&server->lock);
@@ -263,7 +264,8 @@ static void start_job(serve_server *server, weft_running_batch *batch, serve_job
 static bool await_work(serve_server *server, bool more)
 {
     pthread_mutex_lock(&server->lock);
-    while (!more && server->queue == NULL && server->gone == NULL && !server->ended)
+    while (!more && server->queue == NULL && server->gone == NULL && !server->ended &&
+           !serve_turns_wanted(server))
         pthread_cond_wait(&server->work, &server->lock);
     const bool works = more || server->queue != NULL || !server->ended;
     pthread_mutex_unlock(&server->lock);
@@ -286,6 +288,20 @@ static void start_jobs(serve_server *server, weft_running_batch *batch, serve_jo
     } while (job != NULL);
 }
 
+/* A step of the batch. */
+static void advance(serve_server *server, weft_running_batch *batch, serve_job **active)
+{
+    bool more;
+    weft_scope_open();
+    if (weft_running_batch_advance(batch, &more) != WEFT_OK)
+        weft_log_message(WEFT_LOG_WARNING, "serve: %s", weft_error_message());
+    weft_scope_close(NULL);
+    finish_rows(server, active);
+    pthread_mutex_lock(&server->lock);
+    server->counts.steps++;
+    pthread_mutex_unlock(&server->lock);
+}
+
 static void compute(serve_server *server, weft_running_batch *batch)
 {
     serve_job *active = NULL;
@@ -293,17 +309,10 @@ static void compute(serve_server *server, weft_running_batch *batch)
     while (await_work(server, more)) {
         start_jobs(server, batch, &active);
         more = active != NULL;
-        if (!more)
-            continue;
-        weft_scope_open();
-        if (weft_running_batch_advance(batch, &more) != WEFT_OK)
-            weft_log_message(WEFT_LOG_WARNING, "serve: %s", weft_error_message());
-        weft_scope_close(NULL);
-        finish_rows(server, &active);
+        if (more)
+            advance(server, batch, &active);
         more = active != NULL;
-        pthread_mutex_lock(&server->lock);
-        server->counts.steps++;
-        pthread_mutex_unlock(&server->lock);
+        serve_turns_give(server, more);
     }
 }
 
@@ -326,6 +335,8 @@ static weft_status load(serve_server *server, weft_running_batch **batch)
         status = weft_nn_lora_bank_new(weft_model_module(m->model), &server->bank);
     if (status == WEFT_OK)
         status = serve_adapters_open(server);
+    if (status == WEFT_OK)
+        serve_teacher_load(server);
     const weft_generate_batch_options options = {
         .rows = o->rows, .no_compile = m->generate.no_compile, .adapters = server->bank};
     return status == WEFT_OK ? weft_running_batch_new(m->model, m->tokenizer, &options, batch)
@@ -342,6 +353,7 @@ static void *run(void *context)
     server->ready = status == WEFT_OK;
     snprintf(server->message, sizeof server->message, "%s", weft_error_message());
     pthread_mutex_unlock(&server->lock);
+    serve_teacher_wake(server);
     if (status == WEFT_OK)
         compute(server, batch);
     weft_running_batch_free(batch);
@@ -369,6 +381,7 @@ void serve_worker_stop(serve_server *server)
         return;
     pthread_mutex_lock(&server->lock);
     server->ended = true;
+    serve_turns_press(server);
     pthread_cond_broadcast(&server->work);
     pthread_mutex_unlock(&server->lock);
     pthread_join(server->worker, NULL);

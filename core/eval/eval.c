@@ -102,6 +102,31 @@ int weft_device_counters(weft_device *device, weft_counter *out, int max)
     return b->counters ? b->counters(device->state, out, max) : 0;
 }
 
+/* ---- pauses --------------------------------------------------------------------------------- */
+
+static _Thread_local struct {
+    weft_pause_fn *call;
+    void *context;
+} pausing;
+
+void weft_set_pause(weft_pause_fn *pause, void *context)
+{
+    pausing.call = pause;
+    pausing.context = context;
+}
+
+bool weft__pauses(void)
+{
+    return pausing.call != NULL;
+}
+
+void weft__pause(bool inside)
+{
+    if (pausing.call) {
+        pausing.call(pausing.context, inside);
+    }
+}
+
 /* ---- evaluation ----------------------------------------------------------------------------- */
 
 static weft_status check_roots(weft_array *const *arrays, int n, bool *pending)
@@ -200,6 +225,7 @@ static weft_status evaluate_now(weft_array *const *arrays, int n, weft__plan *pl
     }
     weft__plan_free(plan);
     weft__evaluating = false;
+    weft__pause(false);
     return status;
 }
 

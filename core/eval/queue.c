@@ -90,14 +90,51 @@ void weft__pending_begin(weft__pending *f, const void *owner)
 {
     pthread_mutex_lock(&all_pending.lock);
     f->owner = owner;
+    f->pausing = weft__pauses() && owner == weft__thread_owner();
     f->ticket = ++all_pending.tickets;
     f->oldest = all_pending.first ? all_pending.first->ticket : f->ticket;
     pthread_mutex_unlock(&all_pending.lock);
 }
 
+/* Makes `f` wait for a plan that may pause. */
+static void wait_for_paused(weft__pending *f, uint64_t ticket)
+{
+    if (ticket < f->oldest || ticket == f->ticket || ticket == f->paused) {
+        return;
+    }
+    if (f->paused > 0) { /* for all of them, which is conservative */
+        const uint64_t last = ticket > f->paused ? ticket : f->paused;
+        f->all_until = last > f->all_until ? last : f->all_until;
+        f->all = true;
+    }
+    f->paused = ticket;
+}
+
+/* Makes `f` wait for the plan that fills the buffer. */
+static void wait_for_writer(weft__pending *f, const weft__buffer *b)
+{
+    const uint64_t writer = writer_of(b);
+    wait_for_ticket(f, writer);
+    if (writer == b->pausing) {
+        wait_for_paused(f, writer);
+    }
+}
+
 void weft__pending_reads(weft__pending *f, const weft__buffer *b)
 {
-    wait_for_ticket(f, writer_of(b));
+    wait_for_writer(f, b);
+}
+
+/* Marks a buffer of a plan that may pause. A plan that overwrites it waits for that one, and so
+ * does another one that may pause, so that the latest of them stands for all. */
+static void mark_pausing(weft__pending *f, weft__buffer *b, bool overwrites)
+{
+    if (overwrites || f->pausing) {
+        wait_for_paused(f, b->pausing);
+    }
+    if (f->pausing) {
+        b->pausing = f->ticket;
+    }
 }
 
 static void reads(weft__pending *f, weft__buffer *b)
@@ -109,8 +146,9 @@ static void reads(weft__pending *f, weft__buffer *b)
         b->many = b->reader >= f->oldest && (b->many || b->owner != f->owner);
         b->reader = f->ticket;
         b->owner = f->owner;
-        wait_for_ticket(f, writer_of(b));
+        wait_for_writer(f, b);
         need(f, writer_of(b));
+        mark_pausing(f, b, false);
     }
 }
 
@@ -126,7 +164,8 @@ void weft__pending_writes(weft__pending *f, weft__buffer *b)
     } else if (reader >= f->oldest && reader > f->all_until) {
         f->all_until = reader;
     }
-    wait_for_ticket(f, writer_of(b));
+    wait_for_writer(f, b);
+    mark_pausing(f, b, true);
     atomic_store_explicit(&b->writer, f->ticket, memory_order_relaxed);
     b->owner = f->owner;
 }
@@ -178,9 +217,13 @@ static bool blocks(const weft__pending *before, const weft__pending *f)
 static bool may_start(const weft__pending *f)
 {
     for (const weft__pending *g = all_pending.first; g && g->ticket <= f->all_until; g = g->next) {
-        if (blocks(g, f)) {
+        if ((!g->pausing || f->all) && blocks(g, f)) {
             return false;
         }
+    }
+    const weft__pending *paused = f->paused >= f->oldest ? find(f->paused) : NULL;
+    if (paused && blocks(paused, f)) {
+        return false;
     }
     for (int i = 0; i < f->n_after; i++) {
         const weft__pending *before = find(f->after[i]);
@@ -238,7 +281,7 @@ bool weft__is_pending(uint64_t ticket)
 
 void weft__pending_wait(const weft__pending *f)
 {
-    if (f->n_after > 0 || f->all_until > 0) {
+    if (f->n_after > 0 || f->all_until > 0 || f->paused > 0) {
         pthread_mutex_lock(&all_pending.lock);
         wait_locked(f);
         pthread_mutex_unlock(&all_pending.lock);
@@ -262,7 +305,7 @@ void weft__pending_wait_issued(uint64_t ticket)
 void weft__pending_wait_all(void)
 {
     pthread_mutex_lock(&all_pending.lock);
-    wait_locked(&(weft__pending){.all_until = all_pending.tickets});
+    wait_locked(&(weft__pending){.all_until = all_pending.tickets, .all = true});
     pthread_mutex_unlock(&all_pending.lock);
 }
 

@@ -4,6 +4,10 @@
  * that it uses. It may start when the plans whose tickets it found there are done. A plan therefore
  * waits only for smaller tickets; a plan of a stream also waits for the stream's earlier plans.
  *
+ * A plan that may pause (weft_set_pause) can be pending for long. The buffers that it uses are
+ * marked apart, so that a plan that waits for all tickets up to one waits for it only if they share
+ * one.
+ *
  * A plan of a stream that only queues work for a device is issued: it is submitted, and a second
  * thread of the stream waits for its end. Later plans for the same device may start as soon as it
  * is issued, since the device executes them in order; so the device does not idle between plans.
@@ -27,6 +31,9 @@ typedef struct weft__pending {
     uint64_t needs[WEFT__WAITS_FOR]; /* tickets of the plans that compute its inputs, */
     int n_needs;
     uint64_t needs_until; /* and, if there are too many, all tickets up to this one */
+    bool all;             /* `all_until` includes plans that may pause */
+    bool pausing;         /* it may pause */
+    uint64_t paused;      /* waits also for this plan, which may pause; 0: none */
     weft_device *device;  /* device that it can be issued for, or NULL */
     bool issued;
     uint64_t point;    /* mark of the device at the end of the issued work */
@@ -76,6 +83,10 @@ const void *weft__thread_owner(void);
 /* The thread is in an evaluation. A kernel, an expansion or a user's release callback cannot begin
  * another. */
 extern _Thread_local bool weft__evaluating;
+
+/* Calls the thread's weft_pause_fn. weft__pauses: whether it has one. */
+void weft__pause(bool inside);
+bool weft__pauses(void);
 
 /* ---- failures ------------------------------------------------------------------------------- */
 

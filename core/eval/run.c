@@ -5,6 +5,7 @@
 #include "core/clock.h"
 #include "core/eval/plan.h"
 #include "core/eval/profile.h"
+#include "core/eval/queue.h"
 #include "core/eval/trace.h"
 #include "core/eval/work.h"
 #include "core/failure.h"
@@ -337,12 +338,26 @@ static weft_status wait_for_devices(weft__plan *plan)
     return WEFT_OK;
 }
 
+/* Whether the thread pauses between the steps: never among those of a device that queues work,
+ * which runs one plan at a time. */
+static bool pauses(const weft__plan *plan)
+{
+    bool pauses = weft__pauses();
+    for (const weft__step *s = plan->first; s && pauses; s = s->next) {
+        pauses = !s->device->backend->wait && !s->call.device->backend->wait;
+    }
+    return pauses;
+}
+
 static weft_status run_steps(weft__plan *plan)
 {
-    bool check = weft__check_nan();
+    const bool check = weft__check_nan(), pause = pauses(plan);
     running.dry_run = false;
     for (weft__step *step = plan->first; step; step = step->next) {
         weft_status status = WEFT_OK;
+        if (pause) {
+            weft__pause(true);
+        }
         running.step = step;
         const weft__buffer *missing = failed_input(step);
         bool intact = missing != NULL;

@@ -1,11 +1,12 @@
-/* tests/fuzz/fuzz_serve.c -- the body of a request to weft serve, after a line with its route. The
- * server is ending, so that requests are read in full, and nothing is generated. */
+/* tests/fuzz/fuzz_serve.c -- the body of a request to weft serve, after a line with its path, or
+ * its method and path. The server is ending, so that requests are read in full, and nothing is
+ * generated. Files and jobs are kept in a folder for which saving fails. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "serve/server.h"
+#include "serve/teach.h"
 #include "weft/memory.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -16,7 +17,21 @@ static const char tokenizer_json[] =
     "\"model\": {\"type\": \"WordLevel\", \"vocab\": {\"?\": 0, \"a\": 1, \"b\": 2}, "
     "\"unk_token\": \"?\"}}";
 
+static const char file_json[] =
+    "{\"id\": \"file-a\", \"created_at\": 1, \"object\": {\"id\": \"file-a\", \"bytes\": 1, "
+    "\"filename\": \"a.jsonl\"}}";
+static const char job_json[] =
+    "{\"id\": \"ftjob-a\", \"created_at\": 1, \"words\": [], \"events\": [], \"object\": {\"id\": "
+    "\"ftjob-a\", \"status\": \"queued\", \"training_file\": \"file-b\"}}";
+
 static serve_adapter adapter;
+static serve_teacher teacher = {
+    .runs = (char[]){"/nowhere/runs"},
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+    .changed = PTHREAD_COND_INITIALIZER,
+    .files = {.folder = (char[]){"/nowhere/files"}},
+    .jobs = {.folder = (char[]){"/nowhere/jobs"}},
+};
 
 static serve_server server = {
     .options = {.name = "fuzz",
@@ -26,7 +41,9 @@ static serve_server server = {
                 .unread = 1 << 20,
                 .body = 1 << 20,
                 .requests = 4,
-                .adapter_folder = "/nowhere"},
+                .adapter_folder = "/nowhere",
+                .quota = 1 << 20},
+    .teacher = &teacher,
     .positions = 64,
     .vocabulary = 3,
     .stopping = true,
@@ -38,6 +55,19 @@ static void close_server(void)
 {
     weft_chat_free(server.loaded.chat);
     weft_tokenizer_free(server.loaded.tokenizer);
+    json_object_put(teacher.files.list);
+    json_object_put(teacher.jobs.list);
+}
+
+/* One file and one job, for each request anew. */
+static void open_records(void)
+{
+    json_object_put(teacher.files.list);
+    json_object_put(teacher.jobs.list);
+    teacher.files.list = json_object_new_array();
+    teacher.jobs.list = json_object_new_array();
+    json_object_array_add(teacher.files.list, json_tokener_parse(file_json));
+    json_object_array_add(teacher.jobs.list, json_tokener_parse(job_json));
 }
 
 static void open_server(void)
@@ -71,7 +101,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     memcpy(path, data, n);
     path[n] = '\0';
-    const serve_route *route = serve_find_route("POST", path, &known);
+    char *blank = strchr(path, ' '), *url = blank != NULL ? blank + 1 : path;
+    if (blank != NULL)
+        *blank = '\0';
+    const serve_route *route = serve_find_route(blank != NULL ? path : "POST", url, &known);
     serve_request *r = route != NULL ? weft_calloc(1, sizeof *r) : NULL;
     if (r == NULL)
         return 0;
@@ -81,6 +114,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     r->route = route;
     r->api = route->api != NULL ? route->api : &serve_chat_api;
     r->cancel = weft_cancel_new();
+    r->path = weft_strdup(url + strlen(route->path));
+    r->content_type = "multipart/form-data; boundary=B";
+    open_records();
     r->references = 1;
     pthread_mutex_init(&r->lock, NULL);
     pthread_mutex_init(&r->sharing, NULL);

@@ -1,0 +1,271 @@
+/* serve/state.c -- records in the state folder, and answers made of them. */
+#include "serve/teach.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "weft/io.h"
+#include "weft/memory.h"
+
+enum { RECORD_BYTES = 16 << 20, PAGE = 20, LARGEST_PAGE = 1000 };
+
+/* ---- folders -------------------------------------------------------------------------------- */
+
+weft_status serve_make_folder(const char *path)
+{
+    struct stat what;
+    if (mkdir(path, 0700) != 0 && errno != EEXIST)
+        return weft_fail(WEFT_IO, "%s: cannot be created: %s", weft_printable(path),
+                         strerror(errno));
+    if (lstat(path, &what) != 0 || !S_ISDIR(what.st_mode))
+        return weft_fail(WEFT_INVALID, "%s: expected a folder, not a link or a file",
+                         weft_printable(path));
+    return WEFT_OK;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n > m && strcmp(text + n - m, end) == 0;
+}
+
+static bool is_file(const char *path)
+{
+    struct stat what;
+    return lstat(path, &what) == 0 && S_ISREG(what.st_mode);
+}
+
+/* Reads a record, if the file has one of its name. */
+static json_object *read_record(const char *path, const char *name)
+{
+    char *text = NULL;
+    json_object *record = NULL;
+    if (is_file(path) && weft_file_read(path, RECORD_BYTES, &text, NULL) == WEFT_OK)
+        record = serve_parse(text);
+    const char *id = serve_record_id(record);
+    weft_free(text);
+    if (id != NULL && strncmp(name, id, strlen(id)) == 0 && strcmp(name + strlen(id), ".json") == 0)
+        return record;
+    weft_log_message(WEFT_LOG_WARNING, "serve: %s: expected a record: it is ignored",
+                     weft_printable(path));
+    json_object_put(record);
+    return NULL;
+}
+
+static int by_age(const void *a, const void *b)
+{
+    json_object *const *x = a, *const *y = b;
+    const int64_t s = json_object_get_int64(json_object_object_get(*x, "created_at")),
+                  t = json_object_get_int64(json_object_object_get(*y, "created_at"));
+    return s < t ? -1 : s > t;
+}
+
+/* Removes the data of an upload that was cut off. */
+static void remove_data(const serve_records *records, const char *name)
+{
+    char id[64];
+    const size_t n = strlen(name) - strlen(".jsonl");
+    if (n >= sizeof id)
+        return;
+    memcpy(id, name, n);
+    id[n] = '\0';
+    char *path = weft_format("%s/%s", records->folder, name);
+    if (path != NULL && serve_record_find(records, id) == NULL)
+        (void)unlink(path);
+    weft_free(path);
+}
+
+/* Calls a function for the names in the folder with this ending. */
+static void each_name(serve_records *records, const char *end,
+                      void (*call)(serve_records *records, const char *name))
+{
+    DIR *folder = opendir(records->folder);
+    for (struct dirent *e; folder != NULL && (e = readdir(folder)) != NULL;) {
+        if (e->d_name[0] != '.' && ends_with(e->d_name, end))
+            call(records, e->d_name);
+    }
+    if (folder != NULL)
+        closedir(folder);
+}
+
+static void add_name(serve_records *records, const char *name)
+{
+    char *path = weft_format("%s/%s", records->folder, name);
+    json_object *record = path != NULL ? read_record(path, name) : NULL;
+    if (record != NULL)
+        json_object_array_add(records->list, record);
+    weft_free(path);
+}
+
+static void clean_name(serve_records *records, const char *name)
+{
+    remove_data(records, name);
+}
+
+weft_status serve_records_open(const char *root, const char *name, serve_records *out)
+{
+    out->folder = weft_format("%s/%s", root, name);
+    out->list = json_object_new_array();
+    if (out->folder == NULL || out->list == NULL)
+        return weft_fail(WEFT_MEMORY, "serve: out of memory");
+    const weft_status status = serve_make_folder(out->folder);
+    if (status != WEFT_OK)
+        return status;
+    each_name(out, ".json", add_name);
+    json_object_array_sort(out->list, by_age);
+    each_name(out, ".jsonl", clean_name);
+    return WEFT_OK;
+}
+
+void serve_records_close(serve_records *records)
+{
+    json_object_put(records->list);
+    weft_free(records->folder);
+    *records = (serve_records){0};
+}
+
+/* ---- records -------------------------------------------------------------------------------- */
+
+const char *serve_record_id(json_object *record)
+{
+    return serve_plain(json_object_object_get(record, "id"));
+}
+
+const char *serve_record_text(json_object *record, const char *key)
+{
+    return serve_plain(json_object_object_get(json_object_object_get(record, "object"), key));
+}
+
+json_object *serve_record_find(const serve_records *records, const char *id)
+{
+    for (size_t i = 0; id != NULL && i < json_object_array_length(records->list); i++) {
+        json_object *record = json_object_array_get_idx(records->list, i);
+        if (strcmp(serve_record_id(record), id) == 0)
+            return record;
+    }
+    return NULL;
+}
+
+weft_status serve_record_save(const serve_records *records, json_object *record)
+{
+    char *path = weft_format("%s/%s.json", records->folder, serve_record_id(record));
+    const char *text = json_object_to_json_string_ext(record, JSON_C_TO_STRING_NOSLASHESCAPE);
+    const weft_status status = path != NULL && text != NULL
+                                   ? weft_file_write(path, text, strlen(text))
+                                   : weft_fail(WEFT_MEMORY, "out of memory for a record");
+    weft_free(path);
+    return status;
+}
+
+weft_status serve_record_add(serve_records *records, serve_text *text, json_object **out)
+{
+    json_object *record = text->failed ? NULL : serve_parse(text->at);
+    serve_text_free(text);
+    *out = NULL;
+    if (record == NULL)
+        return weft_fail(WEFT_MEMORY, "out of memory for a record");
+    const weft_status status = serve_record_save(records, record);
+    if (status != WEFT_OK || json_object_array_add(records->list, record) != 0) {
+        json_object_put(record);
+        return status != WEFT_OK ? status : weft_fail(WEFT_MEMORY, "out of memory for a record");
+    }
+    *out = record;
+    return WEFT_OK;
+}
+
+void serve_record_remove(serve_records *records, json_object *record)
+{
+    char *path = weft_format("%s/%s.json", records->folder, serve_record_id(record));
+    if (path != NULL)
+        (void)unlink(path);
+    weft_free(path);
+    for (size_t i = 0; i < json_object_array_length(records->list); i++) {
+        if (json_object_array_get_idx(records->list, i) == record) {
+            json_object_array_del_idx(records->list, i, 1);
+            return;
+        }
+    }
+}
+
+json_object *serve_record_objects(const serve_records *records)
+{
+    json_object *values = json_object_new_array();
+    for (size_t i = 0; values != NULL && i < json_object_array_length(records->list); i++)
+        json_object_array_add(values, json_object_get(json_object_object_get(
+                                          json_object_array_get_idx(records->list, i), "object")));
+    return values;
+}
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+weft_status serve_teacher_lock(serve_request *request, serve_teacher **out)
+{
+    *out = request->server->teacher;
+    if (*out == NULL)
+        return weft_fail(WEFT_UNSUPPORTED,
+                         "files and fine-tuning jobs need a server with --state DIR");
+    pthread_mutex_lock(&(*out)->lock);
+    return WEFT_OK;
+}
+
+weft_status serve_reply_record(serve_request *request, json_object *record)
+{
+    serve_text out = {0};
+    serve_put(&out, "%o", json_object_object_get(record, "object"));
+    serve_reply(request, 200, "application/json", &out);
+    return WEFT_OK;
+}
+
+weft_status serve_refuse_unknown(serve_request *request, const char *what, const char *id)
+{
+    const serve_error error =
+        serve_error_make(404, "there is no %s \"%s\"", what, weft_printable(id));
+    return serve_refuse(request, &error);
+}
+
+static weft_status read_limit(const serve_request *r, size_t *out)
+{
+    const char *text = serve_query(r, "limit");
+    char *end = NULL;
+    const long n = text != NULL ? strtol(text, &end, 10) : PAGE;
+    if (text != NULL && (end == text || *end != '\0' || n < 1 || n > LARGEST_PAGE))
+        return weft_fail(WEFT_INVALID, "limit: expected a number from 1 to %d", (int)LARGEST_PAGE);
+    *out = (size_t)n;
+    return WEFT_OK;
+}
+
+static const char *id_at(json_object *values, size_t i)
+{
+    return serve_plain(json_object_object_get(json_object_array_get_idx(values, i), "id"));
+}
+
+weft_status serve_reply_page(serve_request *request, json_object *values)
+{
+    serve_text out = {0}, data = {0};
+    size_t most = 0, at = json_object_array_length(values), n = 0; /* from the newest, at - 1 */
+    const char *after = serve_query(request, "after"), *first = NULL, *last = NULL;
+    weft_status status = read_limit(request, &most);
+    for (size_t i = 0; after != NULL && i < json_object_array_length(values); i++) {
+        const char *id = id_at(values, i);
+        at = id != NULL && strcmp(id, after) == 0 ? i : at;
+    }
+    for (; at > 0 && n < most; at--, n++) {
+        serve_put(&data, "%r%o", n > 0 ? ", " : "", json_object_array_get_idx(values, at - 1));
+        last = id_at(values, at - 1);
+        first = n == 0 ? last : first;
+    }
+    serve_put(&out, "{'object': 'list', 'data': [%r], 'first_id': %s, 'last_id': %s, ",
+              data.at != NULL ? data.at : "", first, last);
+    serve_put(&out, "'has_more': %b}", at > 0);
+    out.failed = out.failed || data.failed || values == NULL;
+    if (status == WEFT_OK)
+        serve_reply(request, 200, "application/json", &out);
+    serve_text_free(&out);
+    serve_text_free(&data);
+    json_object_put(values);
+    return status;
+}
