@@ -89,6 +89,7 @@ weft_generate_stats weft__generation_stats(const weft__generation *r, weft_statu
     if (r->stops != NULL && weft__stops_found(r->stops)) {
         stats.reason = WEFT_FINISH_STOP;
         stats.detail = WEFT_FINISH_TEXT;
+        stats.stop_text = weft__stops_which(r->stops);
     }
     if (r->stopped && stats.reason == WEFT_FINISH_NONE) {
         stats.reason = WEFT_FINISH_CANCELLED;

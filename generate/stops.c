@@ -27,6 +27,7 @@ struct weft__stops {
     stop_text *stops;
     int n;
     bool include, found, finished;
+    int which; /* the stop text that was found */
     /* The text from `given` on, NUL-terminated; positions refer to the whole text. */
     char *text;
     size_t room, given, safe, end;
@@ -120,8 +121,10 @@ static void follow(weft__stops *s, char byte)
         stop->matched = extended(stop, stop->matched, byte);
         if (stop->matched > may_become)
             may_become = stop->matched;
-        if (stop->matched == stop->length && stop->length > complete)
+        if (stop->matched == stop->length && stop->length > complete) {
             complete = stop->length;
+            s->which = i;
+        }
     }
     s->found = complete > 0;
     if (s->found)
@@ -167,6 +170,11 @@ void weft__stops_finish(weft__stops *s)
 bool weft__stops_found(const weft__stops *s)
 {
     return s->found;
+}
+
+int weft__stops_which(const weft__stops *s)
+{
+    return s->which;
 }
 
 /* ---- emitting text --------------------------------------------------------------------------- */

@@ -19,6 +19,8 @@ void weft__stops_finish(weft__stops *stops);
 
 /* Whether a stop text was found. Tokens added afterwards are ignored. */
 bool weft__stops_found(const weft__stops *stops);
+/* The number of that text. */
+int weft__stops_which(const weft__stops *stops);
 
 /* The next token that may be emitted, with its text; or further text of tokens emitted before (id
  * -1). False: nothing for now. The text is valid until the next call. A token is emitted with the

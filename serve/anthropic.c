@@ -12,17 +12,7 @@ static const char *reason_of(const serve_choice *c)
         return "tool_use";
     if (c->reason == WEFT_FINISH_LENGTH || c->reason == WEFT_FINISH_DEADLINE)
         return "max_tokens";
-    return c->detail == WEFT_FINISH_TEXT && c->request->settings.generate.n_stop_texts > 0
-               ? "stop_sequence"
-               : "end_turn";
-}
-
-/* Which of several stop sequences was found is not known. */
-static const char *sequence_of(const serve_choice *c)
-{
-    const weft_generate_options *o = &c->request->settings.generate;
-    return strcmp(reason_of(c), "stop_sequence") == 0 && o->n_stop_texts == 1 ? o->stop_texts[0]
-                                                                              : NULL;
+    return c->stop != NULL ? "stop_sequence" : "end_turn";
 }
 
 static void put_usage(const serve_choice *c, serve_text *out)
@@ -60,7 +50,7 @@ static void answer(serve_request *r, serve_text *out)
     if (content.failed)
         out->failed = true;
     else
-        put_message(c, content.at, reason_of(c), sequence_of(c), out);
+        put_message(c, content.at, reason_of(c), c->stop, out);
     serve_text_free(&content);
 }
 
@@ -145,7 +135,7 @@ static void event(serve_choice *c, const serve_event *event)
     serve_put(&out,
               "{'type': 'message_delta', 'delta': {'stop_reason': %s, 'stop_sequence': %s}, "
               "'usage': ",
-              reason_of(c), sequence_of(c));
+              reason_of(c), c->stop);
     put_usage(c, &out);
     serve_put(&out, "}");
     serve_send(r, "message_delta", &out);

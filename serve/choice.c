@@ -179,6 +179,22 @@ weft_status serve_check_room(serve_request *request, size_t n)
     return serve_refuse(request, &e);
 }
 
+/* The stop text of the request with which an answer has ended; the template may have others. */
+static const char *found_stop(const serve_choice *c, const weft_generate_options *options,
+                              const weft_generate_stats *stats)
+{
+    const weft_generate_options *asked = &c->request->settings.generate;
+    const char *found =
+        stats->detail == WEFT_FINISH_TEXT && stats->stop_text < options->n_stop_texts
+            ? options->stop_texts[stats->stop_text]
+            : NULL;
+    for (int i = 0; found != NULL && i < asked->n_stop_texts; i++) {
+        if (strcmp(asked->stop_texts[i], found) == 0)
+            return asked->stop_texts[i];
+    }
+    return NULL;
+}
+
 /* weft_session_source: in the server's batch. */
 static weft_status generate(void *context, const weft_session_request *q,
                             weft_generate_fn *callback, void *callback_context,
@@ -204,6 +220,7 @@ static weft_status generate(void *context, const weft_session_request *q,
     c->computed = c->computed || stats->first_token_seconds > 0;
     c->reason = stats->reason;
     c->detail = stats->detail;
+    c->stop = found_stop(c, q->options, stats);
     return status;
 }
 

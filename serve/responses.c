@@ -27,22 +27,31 @@ static void put_reasoning(const serve_request *r, int64_t index, const char *tex
     serve_put(out, "]}");
 }
 
-static void put_part(const char *text, size_t n, serve_text *out)
+/* `entries`: log-probabilities, separated by commas. */
+static void put_part(const char *text, size_t n, const char *entries, serve_text *out)
 {
-    serve_put(out, "{'type': 'output_text', 'annotations': [], 'logprobs': [], 'text': ");
+    serve_put(out,
+              "{'type': 'output_text', 'annotations': [], 'logprobs': [%r], 'text': ", entries);
     serve_text_quote(out, text, n);
     serve_put(out, "}");
 }
 
-static void put_text(const serve_request *r, int64_t index, const char *text, size_t n, bool done,
-                     serve_text *out)
+/* The log-probabilities of the text from a byte of their record on. */
+static const char *entries_from(const serve_choice *c, size_t from)
 {
+    return from < c->logprobs.n ? c->logprobs.at + from : "";
+}
+
+static void put_text(const serve_choice *c, int64_t index, const char *text, size_t n, size_t first,
+                     bool done, serve_text *out)
+{
+    const serve_request *r = c->request;
     serve_put(out, "{'id': ");
     put_id(r, "msg", index, out);
     serve_put(out, ", 'type': 'message', 'role': 'assistant', 'status': %s, 'content': [",
               done ? "completed" : "in_progress");
     if (done)
-        put_part(text, n, out);
+        put_part(text, n, entries_from(c, first), out);
     serve_put(out, "]}");
 }
 
@@ -67,7 +76,7 @@ static void put_items(const serve_choice *c, serve_text *out)
         put_reasoning(r, index++, c->reasoning.at, c->reasoning.n, true, out);
     if (c->text.n > 0) {
         serve_put(out, index > 0 ? ", " : "");
-        put_text(r, index++, c->text.at, c->text.n, true, out);
+        put_text(c, index++, c->text.at, c->text.n, 0, true, out);
     }
     for (size_t i = 0; i < c->n_calls; i++) {
         serve_put(out, index > 0 ? ", " : "");
@@ -116,6 +125,7 @@ static void put_response(const serve_choice *c, const char *status, const char *
     put_echo(r, "text", "{\"format\": {\"type\": \"text\"}}", out);
     put_echo(r, "tool_choice", "\"auto\"", out);
     put_echo(r, "tools", "[]", out);
+    put_echo(r, "top_logprobs", "0", out);
     serve_put(out, ", 'temperature': %f, 'top_p': %f, 'user': null, 'usage': ",
               r->settings.generate.sampler.temperature,
               r->settings.generate.sampler.top_p > 0 ? r->settings.generate.sampler.top_p : 1.0);
@@ -193,7 +203,7 @@ static void put_open_item(const serve_choice *c, bool done, serve_text *out)
     if (r->part == SERVE_CALL)
         put_call(r, r->block, &c->calls[c->n_calls - 1], done, out);
     else if (r->part == SERVE_TEXT)
-        put_text(r, r->block, text, n, done, out);
+        put_text(c, r->block, text, n, r->first, done, out);
     else
         put_reasoning(r, r->block, text, n, done, out);
 }
@@ -214,14 +224,14 @@ static void send_part(serve_choice *c, const char *name, const char *text, size_
     serve_text out = {0};
     put_item_event(c->request, name, &out);
     serve_put(&out, ", 'part': ");
-    put_part(text, n, &out);
+    put_part(text, n, n > 0 ? entries_from(c, c->request->first) : "", &out);
     serve_put(&out, "}");
     serve_send(c->request, name, &out);
 }
 
-/* A delta, or the whole text or arguments at the end. */
+/* A delta, or the whole text or arguments at the end, with the log-probabilities of a text. */
 static void send_text(serve_choice *c, const char *name, const char *key, const char *text,
-                      size_t n)
+                      size_t n, const char *entries)
 {
     const serve_request *r = c->request;
     serve_text out = {0};
@@ -229,7 +239,7 @@ static void send_text(serve_choice *c, const char *name, const char *key, const 
     serve_put(&out, ", '%r': ", key);
     serve_text_quote(&out, text, n);
     if (r->part == SERVE_TEXT)
-        serve_put(&out, ", 'logprobs': []");
+        serve_put(&out, ", 'logprobs': [%r]", entries);
     if (r->part == SERVE_CALL && strcmp(key, "arguments") == 0)
         serve_put(&out, ", 'name': %s", c->calls[c->n_calls - 1].name);
     serve_put(&out, "}");
@@ -245,12 +255,12 @@ static void close_item(serve_choice *c)
     if (r->part == SERVE_CALL) {
         const char *arguments = c->calls[c->n_calls - 1].arguments;
         send_text(c, "response.function_call_arguments.done", "arguments", arguments,
-                  strlen(arguments));
+                  strlen(arguments), "");
     } else {
         const char *text = block_text(c, &n);
         send_text(
             c, r->part == SERVE_TEXT ? "response.output_text.done" : "response.reasoning_text.done",
-            "text", text, n);
+            "text", text, n, entries_from(c, r->first));
         if (r->part == SERVE_TEXT)
             send_part(c, "response.content_part.done", text, n);
     }
@@ -270,6 +280,7 @@ static void open_item(serve_choice *c, const serve_event *event)
     close_item(c);
     r->part = (int)event->kind;
     r->from = (event->kind == SERVE_TEXT ? c->text.n : c->reasoning.n) - event->length;
+    r->first = c->logprobs.n - (event->logprobs != NULL ? strlen(event->logprobs) : 0);
     send_item(c, "response.output_item.added", false);
     if (event->kind == SERVE_TEXT)
         send_part(c, "response.content_part.added", "", 0);
@@ -288,13 +299,14 @@ static void event(serve_choice *c, const serve_event *event)
         send_text(c,
                   event->kind == SERVE_TEXT ? "response.output_text.delta"
                                             : "response.reasoning_text.delta",
-                  "delta", event->text, event->length);
+                  "delta", event->text, event->length,
+                  event->logprobs != NULL ? event->logprobs : "");
         break;
     case SERVE_CALL: {
         const char *arguments = c->calls[c->n_calls - 1].arguments;
         open_item(c, event);
         send_text(c, "response.function_call_arguments.delta", "delta", arguments,
-                  strlen(arguments));
+                  strlen(arguments), "");
         close_item(c); /* the next call is an item of its own */
         break;
     }
@@ -336,6 +348,24 @@ const serve_api serve_responses_api = {.event = event,
 
 /* ---- the request ---------------------------------------------------------------------------- */
 
+/* "top_logprobs", or what `include` asks for. */
+static weft_status read_logprobs(serve_request *r)
+{
+    weft_generate_options *o = &r->settings.generate;
+    json_object *list = json_object_object_get(r->json, "include");
+    const size_t n =
+        json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
+    const weft_status status =
+        serve_read_count(r->json, "top_logprobs", 0, WEFT_TOP_LOGPROBS, &o->top_logprobs);
+    o->logprobs = o->top_logprobs > 0;
+    for (size_t i = 0; i < n; i++) {
+        const char *word = serve_plain(json_object_array_get_idx(list, i));
+        o->logprobs =
+            o->logprobs || (word != NULL && strcmp(word, "message.output_text.logprobs") == 0);
+    }
+    return status;
+}
+
 static weft_status read_request(serve_request *r)
 {
     json_object *text = json_object_object_get(r->json, "text");
@@ -353,6 +383,8 @@ static weft_status read_request(serve_request *r)
     weft_status status = serve_convert_responses(r->json, messages);
     if (status == WEFT_OK)
         status = serve_read_generation(r);
+    if (status == WEFT_OK)
+        status = read_logprobs(r);
     if (status == WEFT_OK)
         status = serve_read_tools(r, r->tools);
     if (status == WEFT_OK)

@@ -125,6 +125,7 @@ struct serve_choice {
     bool reasons; /* the last text was reasoning */
     weft_finish reason;
     weft_finish_detail detail;
+    const char *stop;     /* the stop text of the request that was found; NULL: none */
     bool begun, computed; /* events have been sent; the prompt has been computed */
 };
 
@@ -168,9 +169,9 @@ struct serve_request {
     bool streams, done, suspended, handled /* the body has come */, gone, stalled;
     double last;             /* time of the last event */
     int64_t sequence, block; /* state of APIs whose events are numbered */
-    int part;         /* what the open block holds: a serve_event_kind; BEGIN: none is open */
-    size_t from;      /* of the record's text, where the block begins */
-    serve_text items; /* JSON values of the blocks so far, separated by commas */
+    int part;           /* what the open block holds: a serve_event_kind; BEGIN: none is open */
+    size_t from, first; /* of the record's text and log-probabilities, where the block begins */
+    serve_text items;   /* JSON values of the blocks so far, separated by commas */
     serve_request *next, *before; /* in the server's list; its lock */
 };
 

@@ -205,6 +205,7 @@ typedef struct weft_generate_stats {
     int64_t drafted, accepted;  /* tokens that were proposed, and accepted */
     int64_t shifts;             /* number of context shifts */
     int64_t compiles;           /* of the decoding step, one per cache size; 0: not compiled */
+    int stop_text;              /* detail TEXT: the number of that text, from 0 */
 } weft_generate_stats;
 
 /* One sequence that is being generated. It borrows the model. */

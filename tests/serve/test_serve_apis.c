@@ -204,6 +204,14 @@ static void stop_sequences_end_messages(void)
     json_object *cut = client_json(port(), MESSAGES, body, 200);
     CHECK_STR(client_text(cut, "stop_reason"), "stop_sequence");
     CHECK_STR(client_text(cut, "stop_sequence"), json_object_get_string(stop));
+    json_object_put(cut);
+    weft_free(body);
+    body = weft_format("{" DRAW "\"max_tokens\": 40, " USER ", \"stop_sequences\": [\"@@\", %s, "
+                       "\"##\"]}",
+                       json_object_to_json_string(stop));
+    cut = client_json(port(), MESSAGES, body, 200); /* the one of several that was found */
+    CHECK_STR(client_text(cut, "stop_reason"), "stop_sequence");
+    CHECK_STR(client_text(cut, "stop_sequence"), json_object_get_string(stop));
     weft_free(body);
     json_object_put(stop);
     json_object_put(cut);
@@ -241,6 +249,50 @@ static void responses_stream_what_they_answer(void)
         CHECK_STR(client_text(e.at[e.n - 1], "response.output.0.content.0.text"), text);
     }
     weft_free(text);
+    free_events(&e);
+    json_object_put(whole);
+}
+
+/* The tokens of log-probabilities, joined; the caller frees them. */
+static char *join_tokens(json_object *entries)
+{
+    char *text = weft_strdup("");
+    for (size_t i = 0; entries != NULL && i < json_object_array_length(entries); i++) {
+        json_object *entry = json_object_array_get_idx(entries, i);
+        char *more = weft_format("%s%s", text, client_text(entry, "token"));
+        weft_free(text);
+        text = more;
+    }
+    return text;
+}
+
+static void responses_have_log_probabilities(void)
+{
+    static const char asked[] = "\"max_output_tokens\": 12, \"input\": \"A story.\", "
+                                "\"top_logprobs\": 2, \"include\": "
+                                "[\"message.output_text.logprobs\"]";
+    char *body = weft_format("{" DRAW "%s}", asked),
+         *streaming = weft_format("{" DRAW "%s, \"stream\": true}", asked);
+    json_object *whole = client_json(port(), RESPONSES, body, 200);
+    json_object *entries = client_at(whole, "output.0.content.0.logprobs");
+    char *tokens = join_tokens(entries);
+    CHECK_STR(tokens, client_text(whole, "output.0.content.0.text"));
+    CHECK_EQ_INT((int)json_object_array_length(client_at(entries, "0.top_logprobs")), 2);
+    CHECK(json_object_get_double(client_at(entries, "0.logprob")) < 0);
+    events e = read_events(RESPONSES, streaming);
+    int n = 0;
+    for (int i = 0; i < e.n; i++) {
+        if (is(e.at[i], "response.output_text.delta"))
+            n += (int)json_object_array_length(client_at(e.at[i], "logprobs"));
+    }
+    CHECK_EQ_INT(n, 12);
+    if (CHECK(e.n > 8))
+        CHECK_STR(json_object_to_json_string(
+                      client_at(e.at[e.n - 1], "response.output.0.content.0.logprobs")),
+                  json_object_to_json_string(entries));
+    weft_free(tokens);
+    weft_free(body);
+    weft_free(streaming);
     free_events(&e);
     json_object_put(whole);
 }
@@ -492,7 +544,8 @@ static void the_server_stops(void)
 CHECK_MAIN("serve_apis", CHECK_CASE(messages_stream_what_they_answer),
            CHECK_CASE(messages_are_converted), CHECK_CASE(messages_call_tools),
            CHECK_CASE(messages_fail_in_their_own_form), CHECK_CASE(stop_sequences_end_messages),
-           CHECK_CASE(responses_stream_what_they_answer), CHECK_CASE(responses_call_tools),
+           CHECK_CASE(responses_stream_what_they_answer),
+           CHECK_CASE(responses_have_log_probabilities), CHECK_CASE(responses_call_tools),
            CHECK_CASE(responses_refuse_what_is_not_there),
            CHECK_CASE(embeddings_are_those_of_weft_embed), CHECK_CASE(reasoning_is_apart_from_text),
            CHECK_CASE(system_messages_are_merged_where_a_template_takes_one),
