@@ -261,6 +261,7 @@ weft_status cli_load_engine(const char *path, const cli_place *place, const char
         .device = cli_device(place),
         .dtype = cli_weft_dtype(place),
         .gpu_layers = gpu_layers(place),
+        .stream = place->stream,
         .quantize = place->quantize != CLI_ABSENT ? place->quantize : 0,
         .int8_activations = place->activations != 0,
         .context = context,
@@ -327,10 +328,17 @@ weft_status cli_load_model(const char *path, const cli_place *place, const char 
     weft_model_options options = {.dtype = cli_weft_dtype(place),
                                   .device = weft_device_get(cli_device(place)),
                                   .gpu_layers = gpu_layers(place),
+                                  .stream = place->stream,
                                   .int8_activations = place->activations != 0};
     if (place->quantize != CLI_ABSENT)
         options.quantize = place->quantize;
     status = weft_model_load(path, &options, out);
+    if (status == WEFT_MEMORY && options.device != weft_device_get("cpu") && !place->stream) {
+        char *why = weft_strdup(weft_error_message());
+        weft_fail(WEFT_MEMORY, "%s; --stream keeps the weights in the host's memory",
+                  why ? why : path);
+        weft_free(why);
+    }
     if (status == WEFT_OK && weft_model_skipped(*out) != NULL)
         fprintf(stderr, "weft: %s: left out %s: only the text model is used\n",
                 weft_printable(path), weft_printable(weft_model_skipped(*out)));

@@ -54,6 +54,7 @@ const char *cli_place_complaint(const cli_place *place)
     const bool cpu = place->device == NULL || strcmp(place->device, "cpu") == 0 ||
                      strncmp(place->device, "cpu:", 4) == 0;
     return cpu && place->gpu_layers != CLI_ABSENT ? "--gpu-layers needs a --device beside the CPU"
+           : cpu && place->stream                 ? "--stream needs a --device beside the CPU"
                                                   : NULL;
 }
 
@@ -109,7 +110,7 @@ static weft_device *open_device(const char *name)
 weft_status cli_set_place(const cli_place *place)
 {
     weft_device *device = open_device(cli_device(place));
-    if (device != NULL && place->gpu_layers != CLI_ABSENT)
+    if (device != NULL && place->gpu_layers != CLI_ABSENT && !place->stream)
         device = weft_device_get("cpu");
     if (device == NULL)
         return WEFT_DEVICE;
@@ -304,7 +305,7 @@ weft_status cli_place_settle(const char *path, const cli_place *place, place_use
     place_facts f = {.device = place->device,
                      .has_dtype = place->dtype >= 0,
                      .dtype = place->dtype >= 0 ? dtypes[place->dtype] : 0,
-                     .split = place->gpu_layers != CLI_ABSENT,
+                     .split = place->gpu_layers != CLI_ABSENT && !place->stream,
                      .use = use,
                      .quantize = place->quantize != CLI_ABSENT ? place->quantize : 0,
                      .ranks = ranks.local_size,

@@ -14,7 +14,7 @@ typedef struct cli_place {
     const char *device; /* NULL: not given */
     int activations;    /* index into CLI_ACTIVATIONS */
     int64_t threads, gpu_layers, quantize;
-    bool profile, pull;
+    bool stream, profile, pull;
     const char *trace;
 } cli_place;
 
@@ -55,6 +55,13 @@ enum { CLI_DTYPE_AUTO = 3 };
          .offset = offsetof(T, place.gpu_layers),                                                  \
          .help = "put only the last N layers there, the others on the CPU; when N is above their " \
                  "number, the output head too; default: everything there"},                        \
+        {.name = "stream",                                                                         \
+         .kind = CLI_FLAG,                                                                         \
+         .offset = offsetof(T, place.stream),                                                      \
+         .marks = CLI_NOT_OF_FULL,                                                                 \
+         .help = "keep the weights of all layers, or of those that --gpu-layers leaves on the "    \
+                 "CPU, in the host's memory, and copy each to the device whenever it is used: "    \
+                 "for models larger than the card"},                                               \
         {.name = "quantize",                                                                       \
          .kind = CLI_INT,                                                                          \
          .value = "BITS",                                                                          \
@@ -113,8 +120,9 @@ void cli_place_json(FILE *file, const cli_place *place);
  * it, for lines that begin with the name. */
 const char *cli_device_complaint(const char *name);
 
-/* Sets the default device and the number of threads. With gpu_layers the CPU stays the default
- * device. WEFT_DEVICE, with a message that names --device, if the device cannot be used. */
+/* Sets the default device and the number of threads. With gpu_layers, unless the other layers are
+ * streamed, the CPU stays the default device. WEFT_DEVICE, with a message that names --device, if
+ * the device cannot be used. */
 weft_status cli_set_place(const cli_place *place);
 
 #endif

@@ -51,14 +51,17 @@ typedef struct dry_run {
 
 /* ---- sizes ---------------------------------------------------------------------------------- */
 
-static weft_status bytes_of(weft_module *tree, bool trainable, int64_t *out)
+/* Parameters that are streamed to the device take no memory there. */
+static weft_status bytes_of(const train_values *v, weft_module *tree, bool trainable, int64_t *out)
 {
     weft_nn_slots slots = {.n = 0};
     const weft_status status =
         trainable ? weft_nn_trainable(tree, &slots) : weft_nn_parameters(tree, &slots);
     *out = 0;
-    for (int i = 0; status == WEFT_OK && i < slots.n; i++)
-        *out += weft_nbytes(*slots.slots[i]);
+    for (int i = 0; status == WEFT_OK && i < slots.n; i++) {
+        if (!v->place.stream || weft_device_of(*slots.slots[i]) == weft_default_device())
+            *out += weft_nbytes(*slots.slots[i]);
+    }
     weft_nn_slots_free(&slots);
     return status;
 }
@@ -280,6 +283,20 @@ static int64_t largest_batch(const dry_run *d, const growth *g, double rest)
     return rows;
 }
 
+static bool may_stream(const dry_run *d)
+{
+    return !d->v->place.stream && d->v->place.gpu_layers == CLI_ABSENT && !d->v->full &&
+           strcmp(cli_device(&d->v->place), "cpu") != 0;
+}
+
+/* The bytes of weights that --stream keeps off the device: all but what is under way. */
+static double streamed(const dry_run *d)
+{
+    const double layers = (double)weft_model_info_of(d->r->model)->n_layers,
+                 under_way = 0.5e9 + 2 * (double)d->weights / layers;
+    return fmax((double)d->weights - under_way, 0);
+}
+
 /* Fails with a message that lists every change that suffices by itself, with the memory that the
  * run then needs. If there is none, suggests combinations. */
 static weft_status refuse(const dry_run *d, const growth *plain, double rest)
@@ -300,6 +317,7 @@ static weft_status refuse(const dry_run *d, const growth *plain, double rest)
     const double now = cli_dtype(&d->v->place) == 0 ? 32 : 16;
     const double quantized = rest - (double)d->weights * (1 - 4.5 / now);
     const double with_quantize = quantized + activations(plain, samples_of(d));
+    const double with_stream = rest - streamed(d) + activations(&less, samples_of(d));
     const bool quantize = whole && is_within(d, with_quantize);
     if (rows > 0)
         n += (size_t)snprintf(advice, sizeof advice, " or --batch-size %lld (%s)", (long long)rows,
@@ -308,8 +326,11 @@ static weft_status refuse(const dry_run *d, const growth *plain, double rest)
         n += (size_t)snprintf(advice + n, sizeof advice - n, " or --checkpoint (%s)",
                               cli_bytes((int64_t)with_checkpoint));
     if (quantize)
-        snprintf(advice + n, sizeof advice - n, " or --quantize 4 (%s)",
-                 cli_bytes((int64_t)with_quantize));
+        n += (size_t)snprintf(advice + n, sizeof advice - n, " or --quantize 4 (%s)",
+                              cli_bytes((int64_t)with_quantize));
+    if (may_stream(d) && is_within(d, with_stream))
+        snprintf(advice + n, sizeof advice - n, " or --stream (%s)",
+                 cli_bytes((int64_t)with_stream));
     if (advice[0] == '\0' && is_within(d, (whole ? quantized : rest) + activations(&less, 1)))
         snprintf(advice, sizeof advice, " or --batch-size 1 with --checkpoint%s",
                  whole ? " and --quantize 4" : "");
@@ -476,16 +497,16 @@ static weft_status measure_run(dry_run *d)
 
 /* Computes the bytes of the run's weights, those of a teacher included, and how many of them are
  * mapped from files. */
-static weft_status find_weights(const train_run *r, int64_t *weights, int64_t *trained,
-                                int64_t *mapped)
+static weft_status find_weights(const train_values *v, const train_run *r, int64_t *weights,
+                                int64_t *trained, int64_t *mapped)
 {
     weft_module *tree = weft_model_module(r->model);
     int64_t all = 0, teacher = 0;
-    weft_status status = bytes_of(tree, false, &all);
+    weft_status status = bytes_of(v, tree, false, &all);
     if (status == WEFT_OK)
-        status = bytes_of(tree, true, trained);
+        status = bytes_of(v, tree, true, trained);
     if (status == WEFT_OK && r->teacher)
-        status = bytes_of(weft_model_module(r->teacher), false, &teacher);
+        status = bytes_of(v, weft_model_module(r->teacher), false, &teacher);
     all += teacher;
     const int64_t active = weft_memory_active();
     *weights = all - *trained;
@@ -495,7 +516,7 @@ static weft_status find_weights(const train_run *r, int64_t *weights, int64_t *t
 
 static weft_status find_sizes(dry_run *d)
 {
-    weft_status status = find_weights(d->r, &d->weights, &d->trained, &d->mapped);
+    weft_status status = find_weights(d->v, d->r, &d->weights, &d->trained, &d->mapped);
     if (status == WEFT_OK)
         status = read_epoch(d->v, d->r, &d->epoch);
     return status == WEFT_OK ? find_sampling(d) : status;
@@ -531,7 +552,7 @@ weft_status train_limit_memory(const train_values *v, const train_run *r)
 {
     int64_t weights, trained, mapped;
     const int64_t limit = train_memory(v);
-    const weft_status status = find_weights(r, &weights, &trained, &mapped);
+    const weft_status status = find_weights(v, r, &weights, &trained, &mapped);
     if (status == WEFT_OK && limit > 0)
         weft_memory_set_limit(limit - mapped);
     return status;

@@ -81,9 +81,12 @@ void train_print_plan(const train_values *v, const train_run *r, const weft_trai
     train_print_rewards(v);
     if (v->place.gpu_layers != CLI_ABSENT) {
         int64_t layers = weft_model_info_of(r->model)->n_layers, n = v->place.gpu_layers;
-        fprintf(stderr, "place   %s of %s layers%s on %s, the rest on cpu\n",
+        fprintf(stderr, "place   %s of %s layers%s on %s, the rest %s\n",
                 cli_count(n < layers ? n : layers), cli_count(layers),
-                n > layers ? " and the head" : "", cli_device(&v->place));
+                n > layers ? " and the head" : "", cli_device(&v->place),
+                v->place.stream ? "streamed to it" : "on cpu");
+    } else if (v->place.stream) {
+        fprintf(stderr, "place   all layers streamed to %s\n", cli_device(&v->place));
     }
     print_ranks(v, o);
     char warmup[32] = "no warmup";

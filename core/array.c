@@ -123,6 +123,42 @@ weft_array *weft_from_blocks(void *blocks, const weft_encoding *encoding, weft_d
     return over_memory(blocks, bytes, &spec, error, release, context);
 }
 
+/* ---- memory that a device reads ------------------------------------------------------------- */
+
+typedef struct pinned {
+    weft_device *device;
+    void *memory;
+    int64_t bytes;
+} pinned;
+
+static void unpin(void *context)
+{
+    pinned *p = context;
+    p->device->backend->unpin(p->device->state, p->memory, p->bytes);
+    weft_free(p);
+}
+
+weft_array *weft__pinned(weft_array *a, weft_device *device)
+{
+    const weft_backend *b = device->backend;
+    const int64_t bytes = weft_nbytes(a);
+    const void *data = b->pin && bytes > 0 ? weft_data(a) : NULL;
+    pinned *p = data ? weft_calloc(1, sizeof *p) : NULL;
+    void *memory = p ? b->pin(device->state, bytes) : NULL;
+    if (!memory) {
+        weft_free(p);
+        return a;
+    }
+    *p = (pinned){device, memory, bytes};
+    memcpy(memory, data, (size_t)bytes);
+    const weft_encoding *encoding = weft_encoding_of(a);
+    const weft_dtype dtype = weft_dtype_of(a);
+    return encoding ? weft_from_blocks(memory, encoding, dtype, weft_shape(a), unpin, p)
+                    : weft_from_memory(memory, dtype, weft_shape(a), unpin, p);
+}
+
+/* ---- scalars --------------------------------------------------------------------------------- */
+
 weft_array *weft_scalar(double value, weft_dtype dtype)
 {
     _Alignas(8) char element[8] = {0};

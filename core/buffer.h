@@ -23,6 +23,8 @@ struct weft__buffer {
     uint64_t plan;
     int plan_refs;
     weft__buffer *idle_next; /* list of the plan's idle buffers of this bucket */
+    int64_t uploads; /* filled from the host beside kernels: the plan's bytes of such buffers
+                      * when it became idle; 0: not filled so */
 
     /* Tickets of the last plans that write and read it; the reader before the last one, saved when
      * that came; and the owner of the last plan (core/eval/queue.c). Under the evaluation lock.

@@ -121,6 +121,10 @@ static inline bool weft__readable(const weft_array *a)
  * was computed. */
 weft_array *weft__value_new(const weft_spec *spec, weft__buffer *buffer, int64_t offset);
 weft_array *weft__leaf_new(const weft_spec *spec, weft__buffer *buffer, int64_t offset);
+
+/* The evaluated array on the CPU, the default device, in memory from which `device` copies fastest;
+ * the array itself, if there is no such memory. */
+weft_array *weft__pinned(weft_array *a, weft_device *device);
 /* The preallocated error array for "out of memory". */
 weft_array *weft__no_memory(void);
 /* Makes an error array whose message begins with the module path. The status is WEFT_INVALID, or

@@ -52,6 +52,7 @@ static weft_status load(native *n, const weft_engine_options *o)
     const weft_model_options options = {.dtype = o->dtype,
                                         .device = n->device,
                                         .gpu_layers = o->gpu_layers,
+                                        .stream = o->stream,
                                         .quantize = o->quantize,
                                         .int8_activations = o->int8_activations};
     n->context = o->context;

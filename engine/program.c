@@ -75,6 +75,8 @@ static void program_unload(void *state)
 
 static weft_status ask_load(program *p, const char *path, const weft_engine_options *o)
 {
+    if (o->stream)
+        return weft_fail(WEFT_UNSUPPORTED, "engine: stream: only the native backend has it");
     weft__text line = {0};
     weft__json_doc doc;
     bool ok = false;

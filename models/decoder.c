@@ -330,20 +330,6 @@ static weft__step make_step(decoder *m, int64_t offset, int64_t L, const weft_mo
     return step;
 }
 
-static weft_array *first_parameter(const weft_module *m)
-{
-    weft_array *found = NULL;
-    for (int i = 0; i < m->n_children && found == NULL; i++)
-        found = first_parameter(*m->children[i].address);
-    return found == NULL && m->n_slots > 0 ? *m->slots[0].address : found;
-}
-
-/* The device of all parameters of a block. */
-static weft_device *device_of(const weft_module *block)
-{
-    return weft_device_of(first_parameter(block));
-}
-
 /* A failed array leaves the summary empty; the forward pass reports the failure. */
 static void summarise(weft_array *x, weft_layer_summary *summary)
 {
@@ -358,7 +344,9 @@ static weft_cache *cache_of(const decoder *m, const weft__layer *layer, const we
 }
 
 /* Runs the layers in order, each on its own device. Shared arrays are moved when the device
- * changes, and new ones, such as caches, are created on the layer's device. */
+ * changes, and new ones, such as caches, are created on the layer's device. Layers in training
+ * whose weights are streamed are checkpoints, since the graph would hold each copy until the
+ * gradient. */
 static weft_array *through_layers(decoder *m, weft_array *x, int64_t L, weft_array *extra,
                                   weft_cache_view *kept, const weft_model_call *call)
 {
@@ -368,7 +356,7 @@ static weft_array *through_layers(decoder *m, weft_array *x, int64_t L, weft_arr
     weft__step step = {0};
     for (int i = 0; i < weft_nn_list_count(m->layers); i++) {
         weft_module *block = weft_nn_list_at(m->layers, i);
-        weft_device *there = device_of(block);
+        weft_device *there = weft__placement_device(block);
         if (there != device) {
             device = there;
             weft_set_default_device(device);
@@ -382,7 +370,7 @@ static weft_array *through_layers(decoder *m, weft_array *x, int64_t L, weft_arr
         weft__route_summary(call->summaries ? &call->summaries[i] : NULL);
         if (call->caches)
             x = a->forward(block, x, &step, cache_of(m, &m->all[i], call));
-        else if (call->checkpoint)
+        else if (call->checkpoint || (block->training && weft__placement_streams(block)))
             x = checkpointed(m, block, x, &step);
         else
             x = a->forward(block, x, &step, NULL);
@@ -479,7 +467,9 @@ void weft__decoder_set_head(weft_module *module, const char *name, weft_module *
 weft_array *weft__decoder_head_weight(weft_module *module)
 {
     causal_lm *m = (causal_lm *)module;
-    return m->lm_head->type == &weft_nn_linear_type ? *weft_nn_find(m->lm_head, "weight") : NULL;
+    return m->lm_head->type == &weft_nn_linear_type
+               ? weft_to(*weft_nn_find(m->lm_head, "weight"), weft__nn_device(m->lm_head))
+               : NULL;
 }
 
 /* Of a layer with two caches the first one holds the states. */
@@ -495,7 +485,7 @@ void weft__decoder_attention(weft_module *module, int64_t cache, weft_layer_atte
         .n_kv_heads = layer->n_kv_heads,
         .head_dim = layer->head_dim,
         .dtype = weft_dtype_of(weft__norm_weight(m->norm)),
-        .device = device_of(block),
+        .device = weft__placement_device(block),
         .n_states = cache == layer->cache ? layer->n_states : 0,
     };
     for (int i = 0; i < out->n_states; i++)

@@ -182,6 +182,8 @@ static weft_status load_weights(weft_model *m, weft__weights *w,
     m->skipped = w->skipped.at;
     w->skipped = (weft__text){0};
     status = weft__weights_load(w, m->module, options);
+    if (status == WEFT_OK)
+        status = weft__placement_pin(placement, m->module);
     if (status == WEFT_OK) {
         weft__weights_record(w);
         m->stored = *w;
@@ -222,7 +224,7 @@ static weft_status load_file(weft_model *m, const weft_safetensors *file, const 
      * they are views of the file and all threads encode; another device would hold all of it. */
     weft_set_default_device(o->quantize != 0 ? weft_device_get("cpu") : placement->host);
     weft_scope_open_lean();
-    const weft_dtype blocks = placement->device == placement->host
+    const weft_dtype blocks = placement->device == placement->host || placement->streams
                                   ? weft_device_matrix_dtype(placement->device)
                                   : WEFT_FLOAT32;
     weft_status status =
@@ -285,9 +287,10 @@ static weft_status load(weft_model *m, const char *folder, bool apart, const wef
         status = weft__placement_make(o, &placement);
     if (status == WEFT_OK)
         status = open_files(m, folder, &file, &gguf);
-    if (status == WEFT_OK && o->gpu_layers != 0 && !m->family->follows_parameters)
-        status = weft_fail(WEFT_UNSUPPORTED, "%s: gpu_layers: %s models compute on one device",
-                           weft_config_where(m->config), m->family->model_type);
+    if (status == WEFT_OK && (o->gpu_layers != 0 || o->stream) && !m->family->follows_parameters)
+        status = weft_fail(WEFT_UNSUPPORTED, "%s: %s: %s models compute on one device",
+                           weft_config_where(m->config), o->stream ? "stream" : "gpu_layers",
+                           m->family->model_type);
     if (status == WEFT_OK)
         status = load_file(m, file, gguf, apart, o, &placement);
     if (status == WEFT_OK && o->int8_activations)

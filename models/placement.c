@@ -1,15 +1,19 @@
-/* models/placement.c -- places a model on two devices: its last layers on one, the rest on the CPU.
- */
+/* models/placement.c -- places a model on two devices: its last layers on one, the rest on the CPU,
+ * which computes it or streams its weights to the device. */
 #include "models/placement.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/graph.h"
+#include "core/io/safetensors.h"
+#include "nn/module.h"
+
 weft_status weft__placement_make(const weft_model_options *options, weft__placement *out)
 {
     weft_device *device = options->device ? options->device : weft_default_device();
-    *out = (weft__placement){device, device, options->gpu_layers};
-    if (device && options->gpu_layers != 0)
+    *out = (weft__placement){device, device, options->gpu_layers, options->stream};
+    if (device && (options->gpu_layers != 0 || options->stream))
         out->host = weft_device_get("cpu");
     return device && out->host ? WEFT_OK : weft_error_status();
 }
@@ -38,32 +42,122 @@ static bool is_on_device(const placing *p, const char *path)
     return n > layers && (p->info->tied || !embedding);
 }
 
+/* What calls of a module with this path read. The embedding's rows are taken on the host. */
+static weft_status place_weight(void *context, const char *path, weft_module **field)
+{
+    const placing *p = context;
+    weft_module *m = *field;
+    if (!m->type->takes_encoded || is_on_device(p, path))
+        return WEFT_OK;
+    weft_slot *slot = weft__nn_slot(m, "weight");
+    m->device = strstr(path, "embed_tokens") ? NULL : p->placement->device;
+    if (slot == NULL || slot->kind == WEFT_SLOT_TIED)
+        return WEFT_OK;
+    return weft_set(slot->address, weft_to(*slot->address, p->placement->host));
+}
+
 static weft_status place(void *context, const weft_nn_item *item)
 {
     const placing *p = context;
     weft_array **slot = item->slot->address;
-    const bool there = is_on_device(p, item->path);
+    const bool there = p->placement->streams || is_on_device(p, item->path);
     return weft_set(slot, weft_to(*slot, there ? p->placement->device : p->placement->host));
 }
 
 weft_status weft__placement_set(const weft__placement *p, weft_module *tree,
                                 const weft_model_info *info)
 {
-    if (p->gpu_layers == 0 || p->device == p->host)
+    if (p->device == p->host)
         return WEFT_OK;
     placing context = {p, info};
     weft_scope_open_lean();
-    const weft_status status = weft_nn_visit(tree, place, &context);
+    weft_status status = weft_nn_visit(tree, place, &context);
+    if (status == WEFT_OK && p->streams)
+        status = weft_nn_visit_modules(tree, place_weight, &context);
     weft_scope_close(NULL);
     return status;
 }
 
+static weft_array **streamed_weight(weft_module *m)
+{
+    weft_slot *slot = m->device ? weft__nn_slot(m, "weight") : NULL;
+    const bool here = slot && slot->kind != WEFT_SLOT_TIED;
+    return here && weft_device_of(*slot->address) != m->device ? slot->address : NULL;
+}
+
+static weft_status add_bytes(void *total, const char *path, weft_module **field)
+{
+    (void)path;
+    weft_array **weight = streamed_weight(*field);
+    *(int64_t *)total += weight ? weft_nbytes(*weight) : 0;
+    return WEFT_OK;
+}
+
+static weft_status pin(void *context, const char *path, weft_module **field)
+{
+    (void)path;
+    weft_array **weight = streamed_weight(*field);
+    if (weight == NULL)
+        return WEFT_OK;
+    weft_scope_open();
+    weft_array *source = weft_keep(*weight);
+    const weft_status status = weft_set(weight, weft__pinned(source, context));
+    if (*weight != source && weft__mapping_is_viewed(source))
+        weft__mapping_evict(source);
+    weft_drop(source);
+    weft_scope_close(NULL);
+    return status;
+}
+
+weft_status weft__placement_pin(const weft__placement *p, weft_module *tree)
+{
+    if (!p->streams || p->device == p->host)
+        return WEFT_OK;
+    int64_t bytes = 0;
+    weft_device *before = weft_default_device();
+    weft_set_default_device(p->host);
+    weft_status status = weft_nn_visit_modules(tree, add_bytes, &bytes);
+    if (status == WEFT_OK && bytes <= weft_device_memory(p->host) / 2)
+        status = weft_nn_visit_modules(tree, pin, p->device);
+    weft_set_default_device(before);
+    return status;
+}
+
+bool weft__placement_streams(const weft_module *block)
+{
+    bool streams = block->device != NULL;
+    for (int i = 0; i < block->n_children && !streams; i++)
+        streams = weft__placement_streams(*block->children[i].address);
+    return streams;
+}
+
+static weft_array *first_parameter(const weft_module *m)
+{
+    weft_array *found = NULL;
+    for (int i = 0; i < m->n_children && found == NULL; i++)
+        found = first_parameter(*m->children[i].address);
+    return found == NULL && m->n_slots > 0 ? *m->slots[0].address : found;
+}
+
+static weft_device *device_of_calls(const weft_module *m)
+{
+    weft_device *found = m->device;
+    for (int i = 0; i < m->n_children && found == NULL; i++)
+        found = device_of_calls(*m->children[i].address);
+    return found;
+}
+
+weft_device *weft__placement_device(const weft_module *block)
+{
+    weft_device *device = device_of_calls(block);
+    return device ? device : weft_device_of(first_parameter(block));
+}
+
 weft_array *weft__call_on_its_device(weft_module *m, weft_array *x)
 {
-    weft_array **weight = weft_nn_find(m, "weight");
-    if (weight == NULL)
+    if (weft_nn_find(m, "weight") == NULL)
         return weft_nn_call(m, x);
-    weft_device *before = weft_default_device(), *there = weft_device_of(*weight);
+    weft_device *before = weft_default_device(), *there = weft__nn_device(m);
     weft_set_default_device(there);
     weft_array *y = weft_nn_call(m, weft_to(x, there));
     weft_set_default_device(before);

@@ -1,5 +1,6 @@
-/* models/placement.h -- decides which parameters are on the device and which on the CPU
- * (weft_model_options.gpu_layers). */
+/* models/placement.h -- decides which parameters are on the device and which on the CPU, and which
+ * of the latter are copied to the device for each use (weft_model_options.gpu_layers and stream).
+ */
 #ifndef WEFT_MODELS_PLACEMENT_H
 #define WEFT_MODELS_PLACEMENT_H
 
@@ -8,6 +9,7 @@
 typedef struct weft__placement {
     weft_device *device, *host; /* equal if everything is on the device */
     int64_t gpu_layers;
+    bool streams;
 } weft__placement;
 
 /* NULL options->device: the thread's default. */
@@ -17,7 +19,17 @@ weft_status weft__placement_make(const weft_model_options *options, weft__placem
 weft_status weft__placement_set(const weft__placement *p, weft_module *tree,
                                 const weft_model_info *info);
 
-/* Calls m on x on the device of m's parameter "weight", where it also creates its constants. */
+/* Moves the weights that are copied for each use to memory from which the device copies fastest, if
+ * they take at most half of the host's. Called when they are loaded. */
+weft_status weft__placement_pin(const weft__placement *p, weft_module *tree);
+
+/* The device where a block computes: that of its parameters, or to which they are copied. NULL: the
+ * module has no parameters. */
+weft_device *weft__placement_device(const weft_module *block);
+/* Whether the block's weights are copied to the device for each use. */
+bool weft__placement_streams(const weft_module *block);
+
+/* Calls m on x on the device where m computes, and where it also creates its constants. */
 weft_array *weft__call_on_its_device(weft_module *m, weft_array *x);
 
 #endif

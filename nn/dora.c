@@ -53,7 +53,7 @@ static weft_array *norms_of_sum(weft_array *W, weft_array *A, weft_array *B, dou
 
 static void find_arrays(const weft_nn_lora_linear *m, weft_array *out[N_ARRAYS])
 {
-    out[0] = weft__lora_weight(m);
+    out[0] = *weft_nn_find(m->base, "weight");
     out[1] = m->lora_A;
     out[2] = m->lora_B;
     out[3] = m->lora_magnitude_vector;
@@ -72,7 +72,7 @@ weft_array *weft__dora_factor(const weft_nn_lora_linear *m)
 {
     if (is_kept(m))
         return m->factor;
-    weft_array *W = weft__lora_weight(m);
+    weft_array *W = weft__lora_weight(m, m->lora_B);
     weft_array *A = weft_stop_gradient(wide(m->lora_A)), *B = weft_stop_gradient(wide(m->lora_B));
     weft_array *norms = weft_stop_gradient(norms_of_sum(W, A, B, m->scale));
     return weft_divide(wide(m->lora_magnitude_vector), norms);

@@ -7,7 +7,8 @@
 static weft_array *forward(weft_module *self, weft_array *x)
 {
     weft_nn_linear *m = (weft_nn_linear *)self;
-    return m->int8 ? weft_linear_int8(x, m->weight, m->bias) : weft_linear(x, m->weight, m->bias);
+    weft_array *weight = weft__nn_near(m->weight, x), *bias = weft__nn_near(m->bias, x);
+    return m->int8 ? weft_linear_int8(x, weight, bias) : weft_linear(x, weight, bias);
 }
 
 const weft_module_type weft_nn_linear_type = {

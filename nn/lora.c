@@ -24,7 +24,7 @@ static weft_array *with_magnitude(weft_nn_lora_linear *m, weft_array *y, weft_ar
     weft_array *factor = weft__dora_factor(m); /* (out) */
     weft_array *bias = ((weft_nn_linear *)m->base)->bias, *product = y;
     if (drops_out(m))
-        product = weft_linear(x, weft__lora_weight(m), NULL);
+        product = weft_linear(x, weft__lora_weight(m, x), NULL);
     else if (bias)
         product = weft_subtract(y, bias);
     weft_array *more = weft_multiply(product, weft_add_scalar(factor, -1));
@@ -69,9 +69,9 @@ int64_t weft__lora_rank(const weft_nn_lora_linear *m)
     return weft_dim(m->lora_B, -1);
 }
 
-weft_array *weft__lora_weight(const weft_nn_lora_linear *m)
+weft_array *weft__lora_weight(const weft_nn_lora_linear *m, const weft_array *x)
 {
-    return *weft_nn_find(m->base, "weight");
+    return weft__nn_near(*weft_nn_find(m->base, "weight"), x);
 }
 
 weft_array *weft__lora_delta(const weft_nn_lora_linear *m, weft_array *x)
@@ -111,7 +111,7 @@ static weft_array *as_sum(const weft_nn_lora_linear *m, weft_array *x)
     weft_array *dropped = weft_nn_call(m->lora_dropout, x);
     weft_array *low = reduced(m, dropped, m->lora_A);
     weft_array *inputs[] = {m->lora_magnitude_vector ? dropped : x, low};
-    weft_array *weights[] = {weft__lora_weight(m),
+    weft_array *weights[] = {weft__lora_weight(m, x),
                              weft__lora_factor(m, m->lora_B, weft_dtype_of(x))};
     if (m->lora_magnitude_vector == NULL)
         return weft__linear_sum(inputs, weights, 2, base->bias);
@@ -317,9 +317,10 @@ weft_status weft__lora_new(const weft_module *base, const weft__lora_spec *spec,
     if (m == NULL)
         return WEFT_MEMORY;
     weft_device *before = weft_default_device();
-    weft_set_default_device(weft_device_of(weight));
+    weft_set_default_device(weft__nn_device((weft_module *)base));
     m->scale = spec->scale;
     weft_scope_open();
+    weight = weft_to(weight, weft_default_device());
     if (is_embedding(base))
         start_embedding(m, rank, F, E, dtype);
     else if (is_stack(base))

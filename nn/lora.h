@@ -50,8 +50,8 @@ typedef struct weft__lora_terms {
 /* False: the module is another one, adds a bias, drops out or rounds its inputs. */
 bool weft__lora_terms_of(weft_module *linear, weft__lora_terms *out);
 
-/* The weight of the adapter's base, which may belong to another module. */
-weft_array *weft__lora_weight(const weft_nn_lora_linear *m);
+/* The weight of the adapter's base, which may belong to another module, on the device of x. */
+weft_array *weft__lora_weight(const weft_nn_lora_linear *m, const weft_array *x);
 
 /* ---- lora_merge.c ---------------------------------------------------------------------------- */
 

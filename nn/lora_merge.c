@@ -64,7 +64,7 @@ static weft_status find_factor(weft_nn_lora_linear *m, bool merging, weft_array 
 /* Computes W + scale B A, for DoRA multiplied by the row factors, in float32. */
 static weft_array *sum_of(weft_nn_lora_linear *m, weft_array *factor)
 {
-    weft_array *W = weft_astype(weft__lora_weight(m), WEFT_FLOAT32); /* (out, in) */
+    weft_array *W = weft_astype(weft__lora_weight(m, m->lora_B), WEFT_FLOAT32); /* (out, in) */
     W = weft_add(W, weft__lora_matrix(m));
     return factor ? weft_multiply(W, factor) : W;
 }
@@ -76,7 +76,8 @@ bool weft__lora_terms_of(weft_module *linear, weft__lora_terms *out)
     const weft_nn_linear *base = (const weft_nn_linear *)(adapted ? m->base : linear);
     if (base->module.type != &weft_nn_linear_type || base->bias || linear->training)
         return false;
-    *out = (weft__lora_terms){.weight = base->weight};
+    weft_device *device = weft__nn_device((weft_module *)base);
+    *out = (weft__lora_terms){.weight = weft_to(base->weight, device)};
     if (!adapted || m->merged)
         return true;
     weft_array *const pairs[][2] = {{m->lora_B, weft__lora_A(m)}, {m->start_B, m->start_A}};
@@ -92,7 +93,7 @@ bool weft__lora_terms_of(weft_module *linear, weft__lora_terms *out)
 /* Computes the base weight W from a merged weight, the inverse of sum_of, in float32. */
 static weft_array *difference_of(weft_nn_lora_linear *m, weft_array *factor)
 {
-    weft_array *W = weft_astype(weft__lora_weight(m), WEFT_FLOAT32); /* (out, in) */
+    weft_array *W = weft_astype(weft__lora_weight(m, m->lora_B), WEFT_FLOAT32); /* (out, in) */
     W = factor ? weft_divide(W, factor) : W;
     return weft_subtract(W, weft__lora_matrix(m));
 }
@@ -103,7 +104,7 @@ static weft_status set_merged(weft_nn_lora_linear *m, bool merging)
     weft_scope_open_lean();
     weft_status status = find_factor(m, merging, &factor);
     weft_array *W = merging ? sum_of(m, factor) : difference_of(m, factor);
-    weft_array *value = weft_astype(W, weft_dtype_of(*slot));
+    weft_array *value = weft_to(weft_astype(W, weft_dtype_of(*slot)), weft_device_of(*slot));
     if (status == WEFT_OK)
         status = weft_update(&slot, &value, 1);
     weft_scope_close(NULL);

@@ -146,7 +146,7 @@ weft_status weft__lora_mixed_new(const weft_nn_lora_bank *bank, weft_nn_lora_lin
     lists l = {0};
     m->bank = bank;
     weft_device *before = weft_default_device();
-    weft_set_default_device(weft_device_of(*weft_nn_find(base, "weight")));
+    weft_set_default_device(weft__nn_device(base));
     weft_status status = collect(at, bank->n, &l);
     weft_scope_open();
     if (status == WEFT_OK)

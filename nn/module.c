@@ -129,6 +129,16 @@ weft_status weft_nn_tie(weft_module *m, const char *name, weft_module *owner,
     return WEFT_OK;
 }
 
+weft_device *weft__nn_device(weft_module *m)
+{
+    for (int i = 0; i < m->n_children && m->device == NULL; i++) {
+        if (m->children[i].name[0] == '\0')
+            return weft__nn_device(*m->children[i].address);
+    }
+    weft_array *const *weight = m->device ? NULL : weft_nn_find(m, "weight");
+    return m->device ? m->device : weight ? weft_device_of(*weight) : weft_default_device();
+}
+
 /* ---- calling -------------------------------------------------------------------------------- */
 
 static bool is_list(const weft_module *m)

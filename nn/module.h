@@ -21,6 +21,15 @@ bool weft__nn_stack_name(const char *path, bool joined, char *out, size_t size);
 /* The parameter of that name, which may be tied; NULL if absent. */
 weft_slot *weft__nn_slot(weft_module *m, const char *name);
 
+/* A parameter (or NULL) for a call on x: a copy on x's device if it is on another one. */
+static inline weft_array *weft__nn_near(weft_array *parameter, const weft_array *x)
+{
+    return parameter ? weft_to(parameter, weft_device_of(x)) : NULL;
+}
+
+/* The device where calls of the module compute, or of its base if it is an adapter. */
+weft_device *weft__nn_device(weft_module *m);
+
 /* Renames the module at a path below m, if there is one. `name` outlives it. */
 void weft__nn_rename(weft_module *m, const char *path, const char *name);
 

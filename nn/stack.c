@@ -42,8 +42,9 @@ weft_array *weft__nn_stack_call(weft_module *self, weft_array *x, weft_array *ro
 {
     weft_nn_enter_module(self, __func__);
     if (self->type == &weft__nn_stack_type) {
-        weft_array *y = weft_gather_linear(x, ((stack *)self)->weight, rows, ids);
-        weft_array *bias = ((stack *)self)->bias;
+        weft_array *weight = weft__nn_near(((stack *)self)->weight, x);
+        weft_array *y = weft_gather_linear(x, weight, rows, ids);
+        weft_array *bias = weft__nn_near(((stack *)self)->bias, x);
         if (bias)
             y = weft_add(y, weft_astype(weft_take(bias, ids, 0), weft_dtype_of(y)));
         return weft_nn_leave_module(self, y);

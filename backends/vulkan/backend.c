@@ -20,6 +20,7 @@ static void shut(weft__vulkan_device *d)
 {
     if (d->handle && d->call.DeviceWaitIdle) {
         (void)d->call.DeviceWaitIdle(d->handle);
+        weft__vulkan_uploads_close(d);
         weft__vulkan_stream_close(d);
         weft__vulkan_pipelines_close(d);
         weft__vulkan_memory_close(d);
@@ -44,7 +45,8 @@ static weft_status start(weft__vulkan_device *d)
     status = status == WEFT_OK ? weft__vulkan_load_device(d->handle, &d->call) : status;
     status = status == WEFT_OK ? weft__vulkan_memory_open(d) : status;
     status = status == WEFT_OK ? weft__vulkan_pipelines_open(d) : status;
-    return status == WEFT_OK ? weft__vulkan_stream_open(d) : status;
+    status = status == WEFT_OK ? weft__vulkan_stream_open(d) : status;
+    return status == WEFT_OK ? weft__vulkan_uploads_open(d) : status;
 }
 
 static weft_status open_device(int index, void **state)
@@ -197,6 +199,9 @@ weft_backend weft__vulkan_backend = {
     .allocate = weft__vulkan_allocate,
     .release = weft__vulkan_release,
     .write = weft__vulkan_write,
+    .upload = weft__vulkan_upload,
+    .pin = weft__vulkan_pin,
+    .unpin = weft__vulkan_unpin,
     .read = weft__vulkan_read,
     .rows = all_rows,
     .elementwise = weft__vulkan_elementwise,

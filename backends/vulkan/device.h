@@ -9,6 +9,7 @@
 #include "backends/vulkan/memory.h"
 #include "backends/vulkan/pipeline.h"
 #include "backends/vulkan/stream.h"
+#include "backends/vulkan/uploads.h"
 
 /* The properties of a physical device, and which of them are used. */
 struct weft__vulkan_physical {
@@ -19,8 +20,9 @@ struct weft__vulkan_physical {
     VkPhysicalDeviceFloatControlsProperties float_controls;
     VkDeviceSize largest_allocation;
     uint32_t queue_family;
-    uint32_t timestamp_bits;                  /* valid bits of the queue's timestamps; 0: not
-                                               * supported */
+    uint32_t transfer_family; /* that only copies, beside the kernels of the other */
+    uint32_t timestamp_bits;  /* valid bits of the queue's timestamps; 0: not
+                               * supported */
     bool present[WEFT__VULKAN_FEATURE_COUNT]; /* the device supports it */
     bool used[WEFT__VULKAN_FEATURE_COUNT];    /* and it is not disabled by WEFT_VULKAN_DISABLE */
     weft__vulkan_core_facts facts;
@@ -34,6 +36,7 @@ struct weft__vulkan_device {
     weft__vulkan_memory memory;
     weft__vulkan_pipelines pipelines; /* under the stream's lock */
     weft__vulkan_stream stream;
+    weft__vulkan_uploads uploads; /* under the stream's lock */
     weft__vulkan_profile profile;
     int index;
     bool failed[WEFT__VULKAN_FEATURE_COUNT]; /* features that failed the self-test and are not used

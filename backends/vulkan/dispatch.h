@@ -17,6 +17,7 @@ typedef enum weft__vulkan_feature {
     WEFT__VULKAN_STORAGE8,        /* storage of single bytes */
     WEFT__VULKAN_HOST,            /* device memory that the host can access */
     WEFT__VULKAN_BUDGET,          /* the amount of free device memory is known */
+    WEFT__VULKAN_TRANSFER,        /* a queue that copies while kernels run */
     WEFT__VULKAN_SUBNORMALS,      /* shaders can be set to preserve subnormal float32 numbers */
     WEFT__VULKAN_MATRIX,          /* matrix cores with 16-bit inputs and float32 sums */
     WEFT__VULKAN_MATRIX_BFLOAT16, /* those with bfloat16 inputs */

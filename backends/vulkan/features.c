@@ -12,10 +12,15 @@
 enum { MAX_DEVICES = 16 };
 
 static const char *const features[WEFT__VULKAN_FEATURE_COUNT] = {
-    [WEFT__VULKAN_FLOAT64] = "float64",   [WEFT__VULKAN_INT64] = "int64",
-    [WEFT__VULKAN_STORAGE8] = "storage8", [WEFT__VULKAN_HOST] = "host",
-    [WEFT__VULKAN_BUDGET] = "budget",     [WEFT__VULKAN_SUBNORMALS] = "subnormals",
-    [WEFT__VULKAN_MATRIX] = "matrix",     [WEFT__VULKAN_MATRIX_BFLOAT16] = "matrix-bfloat16",
+    [WEFT__VULKAN_FLOAT64] = "float64",
+    [WEFT__VULKAN_INT64] = "int64",
+    [WEFT__VULKAN_STORAGE8] = "storage8",
+    [WEFT__VULKAN_HOST] = "host",
+    [WEFT__VULKAN_BUDGET] = "budget",
+    [WEFT__VULKAN_TRANSFER] = "transfer",
+    [WEFT__VULKAN_SUBNORMALS] = "subnormals",
+    [WEFT__VULKAN_MATRIX] = "matrix",
+    [WEFT__VULKAN_MATRIX_BFLOAT16] = "matrix-bfloat16",
 };
 
 const char *weft__vulkan_feature_name(weft__vulkan_feature feature)
@@ -141,19 +146,26 @@ static void chain(feature_chain *f)
     };
 }
 
-static bool find_queue(const weft__vulkan_instance *v, weft__vulkan_physical *p)
+/* The first family that computes, and the first that only copies. */
+static bool find_queues(const weft__vulkan_instance *v, weft__vulkan_physical *p)
 {
+    const VkQueueFlags computes = VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT;
     VkQueueFamilyProperties families[32];
     uint32_t n = 32;
+    bool found = false;
     v->GetPhysicalDeviceQueueFamilyProperties(p->handle, &n, families);
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = n; i-- > 0;) {
         if (families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) {
             p->queue_family = i;
             p->timestamp_bits = families[i].timestampValidBits;
-            return true;
+            found = true;
+        } else if (families[i].queueFlags & VK_QUEUE_TRANSFER_BIT &&
+                   !(families[i].queueFlags & computes)) {
+            p->transfer_family = i;
+            p->present[WEFT__VULKAN_TRANSFER] = true;
         }
     }
-    return false;
+    return found;
 }
 
 /* Whether the host can map the device's own memory. */
@@ -255,7 +267,7 @@ weft_status weft__vulkan_probe(int index, weft__vulkan_physical *out)
     chain(&f);
     v->GetPhysicalDeviceFeatures2(out->handle, &f.core);
     const char *missing = missing_feature(out, &f);
-    if (!missing && !find_queue(v, out)) {
+    if (!missing && !find_queues(v, out)) {
         missing = "a compute queue";
     }
     if (missing) {
@@ -295,17 +307,20 @@ weft_status weft__vulkan_create(const weft__vulkan_physical *physical, VkDevice 
         }
     }
     const float priority = 1;
-    const VkDeviceQueueCreateInfo queue = {
-        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
-        .queueFamilyIndex = physical->queue_family,
-        .queueCount = 1,
-        .pQueuePriorities = &priority,
-    };
+    VkDeviceQueueCreateInfo queues[2];
+    for (int i = 0; i < 2; i++) {
+        queues[i] = (VkDeviceQueueCreateInfo){
+            .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+            .queueFamilyIndex = i == 0 ? physical->queue_family : physical->transfer_family,
+            .queueCount = 1,
+            .pQueuePriorities = &priority,
+        };
+    }
     const VkDeviceCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
         .pNext = chained,
-        .queueCreateInfoCount = 1,
-        .pQueueCreateInfos = &queue,
+        .queueCreateInfoCount = used[WEFT__VULKAN_TRANSFER] ? 2 : 1,
+        .pQueueCreateInfos = queues,
         .enabledExtensionCount = n_extensions,
         .ppEnabledExtensionNames = extensions,
     };

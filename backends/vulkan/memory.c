@@ -76,6 +76,7 @@ static void choose_types(weft__vulkan_device *d)
     m->type[WEFT__VULKAN_READBACK] =
         first_of(find_type(p, mapped | cached, local), find_type(p, mapped | cached, 0), any);
     VkMemoryPropertyFlags flags = p->memoryTypes[m->type[WEFT__VULKAN_ARRAYS]].propertyFlags;
+    m->type[WEFT__VULKAN_PINNED] = m->type[WEFT__VULKAN_READBACK];
     m->host_reads = host && (flags & (mapped | cached)) == (mapped | cached);
     m->host_writes = host && (flags & mapped) == mapped;
 }
@@ -154,9 +155,15 @@ static void block_free(weft__vulkan_device *d, weft__vulkan_block *b)
 
 static VkResult block_buffer(weft__vulkan_device *d, weft__vulkan_block *b, VkDeviceSize *bytes)
 {
+    const weft__vulkan_physical *p = &d->physical;
+    const uint32_t families[] = {p->queue_family, p->transfer_family};
+    const bool shared = p->used[WEFT__VULKAN_TRANSFER];
     const VkBufferCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
         .size = b->bytes,
+        .sharingMode = shared ? VK_SHARING_MODE_CONCURRENT : VK_SHARING_MODE_EXCLUSIVE,
+        .queueFamilyIndexCount = shared ? 2 : 0,
+        .pQueueFamilyIndices = families,
         .usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |
                  VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT,
     };
@@ -383,10 +390,35 @@ bool weft__vulkan_span_new(weft__vulkan_device *d, weft__vulkan_pool pool, VkDev
         found = b->pool == pool && take_from(m, b, rounded, out);
     }
     if (!found) {
-        bool shared = pool == WEFT__VULKAN_ARRAYS && rounded <= m->block_bytes / 4;
+        bool shared = (pool == WEFT__VULKAN_ARRAYS || pool == WEFT__VULKAN_PINNED) &&
+                      rounded <= m->block_bytes / 4;
         weft__vulkan_block *b = shared ? block_new(d, pool, m->block_bytes) : NULL;
         b = b ? b : block_new(d, pool, rounded);
         found = b && take(b, rounded, out);
+    }
+    pthread_mutex_unlock(&m->lock);
+    return found;
+}
+
+bool weft__vulkan_span_at(weft__vulkan_device *d, weft__vulkan_pool pool, const char *host,
+                          VkDeviceSize bytes, weft__vulkan_span *out)
+{
+    weft__vulkan_memory *m = &d->memory;
+    bool found = false;
+    pthread_mutex_lock(&m->lock);
+    for (weft__vulkan_block *b = m->blocks; b && !found; b = b->next) {
+        found = b->pool == pool && host >= b->host && host + bytes <= b->host + b->bytes;
+        if (found) {
+            const VkDeviceSize offset = (VkDeviceSize)(host - b->host);
+            *out = (weft__vulkan_span){
+                .block = b,
+                .buffer = b->buffer,
+                .offset = offset,
+                .bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT,
+                .address = b->address + offset,
+                .host = b->host + offset,
+            };
+        }
     }
     pthread_mutex_unlock(&m->lock);
     return found;

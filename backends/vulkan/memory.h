@@ -29,6 +29,7 @@ typedef enum weft__vulkan_pool {
     WEFT__VULKAN_UPLOAD, /* written by the host, read by the device; in device memory if possible */
     WEFT__VULKAN_STAGING,  /* host memory from which data is copied to device memory */
     WEFT__VULKAN_READBACK, /* host memory that the host reads fast */
+    WEFT__VULKAN_PINNED,   /* the same, for arrays that stay there */
     WEFT__VULKAN_POOL_COUNT
 } weft__vulkan_pool;
 
@@ -53,6 +54,10 @@ void weft__vulkan_memory_close(weft__vulkan_device *d);
 bool weft__vulkan_span_new(weft__vulkan_device *d, weft__vulkan_pool pool, VkDeviceSize bytes,
                            weft__vulkan_span *out);
 void weft__vulkan_span_free(weft__vulkan_device *d, const weft__vulkan_span *span);
+
+/* The span of `bytes` at this host address; false: the pool has none. */
+bool weft__vulkan_span_at(weft__vulkan_device *d, weft__vulkan_pool pool, const char *host,
+                          VkDeviceSize bytes, weft__vulkan_span *out);
 
 /* Bytes of the heap for arrays, and how many are free (all, without the budget extension). */
 void weft__vulkan_heap(const weft__vulkan_device *d, VkDeviceSize *size, VkDeviceSize *available);

@@ -11,31 +11,30 @@ uint64_t weft__vulkan_dropped;
 
 /* ---- opening and closing -------------------------------------------------------------------- */
 
-static VkResult create_slot(weft__vulkan_device *d, weft__vulkan_slot *slot)
+VkResult weft__vulkan_commands_new(weft__vulkan_device *d, uint32_t family, VkCommandPool *pool,
+                                   VkCommandBuffer *commands)
 {
-    const VkCommandPoolCreateInfo pool = {
+    const VkCommandPoolCreateInfo from = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
         .flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT,
-        .queueFamilyIndex = d->physical.queue_family,
+        .queueFamilyIndex = family,
     };
-    VkResult result = d->call.CreateCommandPool(d->handle, &pool, NULL, &slot->pool);
+    VkResult result = d->call.CreateCommandPool(d->handle, &from, NULL, pool);
     if (result != VK_SUCCESS) {
+        *pool = VK_NULL_HANDLE;
         return result;
     }
     const VkCommandBufferAllocateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = slot->pool,
+        .commandPool = *pool,
         .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
         .commandBufferCount = 1,
     };
-    return d->call.AllocateCommandBuffers(d->handle, &info, &slot->commands);
+    return d->call.AllocateCommandBuffers(d->handle, &info, commands);
 }
 
-weft_status weft__vulkan_stream_open(weft__vulkan_device *d)
+VkResult weft__vulkan_timeline_new(weft__vulkan_device *d, VkSemaphore *out)
 {
-    weft__vulkan_stream *s = &d->stream;
-    pthread_mutex_init(&s->lock, NULL);
-    d->call.GetDeviceQueue(d->handle, d->physical.queue_family, 0, &s->queue);
     const VkSemaphoreTypeCreateInfo type = {
         .sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
         .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE,
@@ -44,9 +43,19 @@ weft_status weft__vulkan_stream_open(weft__vulkan_device *d)
         .sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO,
         .pNext = &type,
     };
-    VkResult result = d->call.CreateSemaphore(d->handle, &info, NULL, &s->timeline);
+    return d->call.CreateSemaphore(d->handle, &info, NULL, out);
+}
+
+weft_status weft__vulkan_stream_open(weft__vulkan_device *d)
+{
+    weft__vulkan_stream *s = &d->stream;
+    pthread_mutex_init(&s->lock, NULL);
+    d->call.GetDeviceQueue(d->handle, d->physical.queue_family, 0, &s->queue);
+    VkResult result = weft__vulkan_timeline_new(d, &s->timeline);
     for (int i = 0; i < WEFT__VULKAN_SLOTS && result == VK_SUCCESS; i++) {
-        result = create_slot(d, &s->slots[i]);
+        weft__vulkan_slot *slot = &s->slots[i];
+        result =
+            weft__vulkan_commands_new(d, d->physical.queue_family, &slot->pool, &slot->commands);
     }
     if (result != VK_SUCCESS) {
         return weft__vulkan_fail("creating command buffers", result);
@@ -189,6 +198,7 @@ weft__vulkan_slot *weft__vulkan_slot_open(weft__vulkan_device *d)
         return NULL;
     }
     slot->n_commands = 0;
+    slot->after = 0;
     slot->last_op = NULL;
     slot->load.n = 0;
     slot->load.work = slot->load.seconds = 0;
@@ -238,14 +248,21 @@ weft_status weft__vulkan_submit(weft__vulkan_device *d)
     write_end(d, slot, value);
     weft__vulkan_profile_submit(d, slot);
     VkResult result = d->call.EndCommandBuffer(slot->commands);
+    const VkPipelineStageFlags stages =
+        VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
     const VkTimelineSemaphoreSubmitInfo timeline = {
         .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+        .waitSemaphoreValueCount = slot->after > 0,
+        .pWaitSemaphoreValues = &slot->after,
         .signalSemaphoreValueCount = 1,
         .pSignalSemaphoreValues = &value,
     };
     const VkSubmitInfo info = {
         .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
         .pNext = &timeline,
+        .waitSemaphoreCount = slot->after > 0,
+        .pWaitSemaphores = &d->uploads.timeline,
+        .pWaitDstStageMask = &stages,
         .commandBufferCount = value != weft__vulkan_dropped,
         .pCommandBuffers = &slot->commands,
         .signalSemaphoreCount = 1,
@@ -361,6 +378,22 @@ weft__vulkan_slot *weft__vulkan_records_reserve(weft__vulkan_device *d, uint32_t
                                           &slot->records))
                ? slot
                : NULL;
+}
+
+weft_status weft__vulkan_stream_after(weft__vulkan_device *d, uint64_t upload,
+                                      weft__vulkan_buffer *b)
+{
+    weft__vulkan_stream *s = &d->stream;
+    weft__vulkan_slot *slot = weft__vulkan_slot_open(d);
+    if (slot && slot->n_commands + s->batches.n > 0) {
+        slot = weft__vulkan_submit(d) == WEFT_OK ? weft__vulkan_slot_open(d) : NULL;
+    }
+    if (!slot) {
+        return weft_error_status();
+    }
+    slot->after = upload;
+    b->value = b->filled = s->submitted + 1;
+    return WEFT_OK;
 }
 
 /* ---- waiting for the end --------------------------------------------------------------------- */

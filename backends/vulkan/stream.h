@@ -1,7 +1,8 @@
 /* backends/vulkan/stream.h -- records and submits work, and waits for it.
  *
  * There is one queue, a ring of command buffers, and one timeline semaphore. Commands with
- * dependent data run in the order of recording; barriers are inserted only for those.
+ * dependent data run in the order of recording; barriers are inserted only for those. Large data
+ * comes by another queue (uploads.h).
  */
 #ifndef BACKENDS_VULKAN_STREAM_H
 #define BACKENDS_VULKAN_STREAM_H
@@ -35,6 +36,7 @@ struct weft__vulkan_slot {
     VkCommandBuffer commands;
     uint64_t value; /* of the timeline at the end of its last submission */
     int n_commands;
+    uint64_t after; /* of the uploads' timeline: it waits for that; 0: for nothing */
     weft__vulkan_span records, staging;
     VkDeviceSize records_used, staging_used;
     weft__vulkan_stamps stamps;
@@ -107,6 +109,16 @@ weft_status weft__vulkan_recorded(weft__vulkan_device *d, int commands);
 /* Room for a record of `bytes` in the open slot, beside those of the waiting batches; opens the
  * next slot if necessary. NULL: out of memory. */
 weft__vulkan_slot *weft__vulkan_records_reserve(weft__vulkan_device *d, uint32_t bytes);
+
+/* Later commands wait for the upload of this number, which fills the buffer: they are not submitted
+ * with those before. */
+weft_status weft__vulkan_stream_after(weft__vulkan_device *d, uint64_t upload,
+                                      weft__vulkan_buffer *b);
+
+/* Command buffers of a queue family, and semaphores with numbers. */
+VkResult weft__vulkan_commands_new(weft__vulkan_device *d, uint32_t family, VkCommandPool *pool,
+                                   VkCommandBuffer *commands);
+VkResult weft__vulkan_timeline_new(weft__vulkan_device *d, VkSemaphore *out);
 
 /* For tests: the submission with this number does nothing, as if the driver had dropped it. */
 extern uint64_t weft__vulkan_dropped;

@@ -426,7 +426,12 @@ static weft_status lower_transfer(lowering *l)
         }
     }
     l->step->device = l->node->inputs[0]->device;
-    return close_step(l, NULL);
+    /* Memory that is not Weft's own stays as it is: weights that are copied for each use. */
+    l->plan->uploading = !l->step->buffers[0]->owned && l->step->device->backend->host_memory &&
+                         l->node->device->backend->upload;
+    const weft_status status = close_step(l, NULL);
+    l->plan->uploading = false;
+    return status;
 }
 
 /* Lowers the node to a kernel that computes the node's first input itself; *done: whether there is

@@ -43,18 +43,25 @@ int weft__plan_add_buffer(weft__plan *plan, weft__buffer *b)
         return -1;
     }
     b->plan = plan->id;
+    b->uploads = 0;
     /* In a program each run uses the memory, so it is never free for another purpose. */
     b->plan_refs = atomic_load(&b->refs) + (plan->stand_ins && !b->stand_in);
     weft__buffer_ref(b); /* the plan's own reference, which the simulation does not count */
     return b->plan_refs;
 }
 
-/* The idle buffers of one device, by bucket, latest first. */
+/* The idle buffers of one device, by bucket, latest first. Those that are filled from the host
+ * beside kernels wait in a queue until `window` further bytes of such buffers were planned, so that
+ * the next copies need not wait for the kernels that read the last ones. */
 struct weft__idle {
     struct weft__idle *next;
     const weft_device *device;
     weft__buffer *buckets[WEFT__SIZE_BUCKETS];
+    weft__buffer *uploads, **last_upload;
+    int64_t uploaded, window;
 };
+
+static const int64_t UPLOAD_WINDOW = (int64_t)512 << 20;
 
 static struct weft__idle *idle_of(const weft__plan *plan, const weft_device *device)
 {
@@ -69,8 +76,11 @@ static struct weft__idle *idle_new(weft__plan *plan, const weft_device *device)
 {
     struct weft__idle *idle = weft__plan_alloc(plan, sizeof *idle);
     if (idle) {
+        const int64_t memory = device->backend->memory ? device->backend->memory(device->state) : 0;
         memset(idle, 0, sizeof *idle);
         idle->device = device;
+        idle->last_upload = &idle->uploads;
+        idle->window = memory > 0 && memory / 16 < UPLOAD_WINDOW ? memory / 16 : UPLOAD_WINDOW;
         idle->next = plan->idle;
         plan->idle = idle;
     }
@@ -86,6 +96,13 @@ bool weft__plan_unref(weft__plan *plan, weft__buffer *b)
     idle = idle ? idle : idle_new(plan, b->device);
     if (!idle) {
         return false;
+    }
+    if (b->uploads > 0) {
+        b->uploads = idle->uploaded;
+        b->idle_next = NULL;
+        *idle->last_upload = b;
+        idle->last_upload = &b->idle_next;
+        return true;
     }
     weft__buffer **bucket = &idle->buckets[weft__bucket_index(b->bytes)];
     b->idle_next = *bucket;
@@ -121,11 +138,35 @@ static weft__buffer *reuse(weft__plan *plan, const weft_device *device, int64_t 
     return b;
 }
 
+/* The same among the buffers that were filled beside kernels, if it was idle for long enough. */
+static weft__buffer *reuse_upload(struct weft__idle *idle, int64_t bytes)
+{
+    idle->uploaded += bytes;
+    for (weft__buffer **at = &idle->uploads; *at; at = &(*at)->idle_next) {
+        weft__buffer *b = *at;
+        if (idle->uploaded - b->uploads <= idle->window) {
+            return NULL;
+        }
+        if (b->bytes >= bytes && b->bytes <= bytes + bytes / 8) {
+            *at = b->idle_next;
+            idle->last_upload = *at ? idle->last_upload : at;
+            return b;
+        }
+    }
+    return NULL;
+}
+
 weft__buffer *weft__plan_buffer(weft__plan *plan, weft_device *device, int64_t bytes,
                                 const char *label, const weft_spec *spec)
 {
+    const bool uploading = plan->uploading;
     int64_t rounded = weft__bucket_bytes(bytes);
-    weft__buffer *b = reuse(plan, device, rounded);
+    struct weft__idle *idle = uploading ? idle_of(plan, device) : NULL;
+    idle = uploading && !idle ? idle_new(plan, device) : idle;
+    if (uploading && !idle) {
+        return NULL;
+    }
+    weft__buffer *b = uploading ? reuse_upload(idle, rounded) : reuse(plan, device, rounded);
     if (b) {
         b->plan_refs = 1;
         return b;
@@ -142,6 +183,7 @@ weft__buffer *weft__plan_buffer(weft__plan *plan, weft_device *device, int64_t b
     }
     b->plan = plan->id;
     b->plan_refs = 1;
+    b->uploads = uploading;
     return b;
 }
 

@@ -75,6 +75,7 @@ typedef struct weft__plan {
     weft__buffer **touched; /* all buffers used, once each, with a reference */
     int64_t n_touched, touched_capacity;
     struct weft__idle *idle;     /* per device: owned buffers without simulated references */
+    bool uploading;              /* the next buffer is filled from the host beside kernels */
     int64_t probes;              /* idle buffers inspected, over all searches */
     weft_array *const *released; /* held by slots about to be replaced: may be spent */
     int n_released;

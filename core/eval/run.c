@@ -113,8 +113,10 @@ static weft_status run_transfer(const weft__step *step)
     int64_t bytes = dense_bytes(from);
     if (from->data) {
         weft_status status = settle(source);
-        return status == WEFT_OK ? target->backend->write(target->state, to->buffer, to->offset,
-                                                          from->data, bytes)
+        const weft_backend *b = target->backend;
+        const bool beside = b->upload && !step->buffers[0]->owned;
+        return status == WEFT_OK ? (beside ? b->upload : b->write)(target->state, to->buffer,
+                                                                   to->offset, from->data, bytes)
                                  : status;
     }
     if (to->data) {

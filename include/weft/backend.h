@@ -144,6 +144,14 @@ typedef struct weft_backend {
     weft_status (*write)(void *state, void *buffer, int64_t offset, const void *from,
                          int64_t bytes);
     weft_status (*read)(void *state, void *buffer, int64_t offset, void *to, int64_t bytes);
+    /* The same as `write`, for weights that are copied for each use: the copy runs beside kernels,
+     * and `from` stays as it is until the device was waited for. NULL: write. */
+    weft_status (*upload)(void *state, void *buffer, int64_t offset, const void *from,
+                          int64_t bytes);
+    /* Host memory, 64-byte aligned, from which `upload` copies fastest; NULL result: no memory.
+     * Both NULL: any other memory is as good. */
+    void *(*pin)(void *state, int64_t bytes);
+    void (*unpin)(void *state, void *memory, int64_t bytes);
     /* Whether kernels can use host memory; otherwise arrays over host memory are copied. */
     bool host_memory;
 

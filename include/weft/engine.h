@@ -41,6 +41,7 @@ typedef struct weft_engine_options {
     int64_t quantize;      /* as weft_model_options */
     weft_dtype dtype;      /* as weft_model_options */
     int64_t gpu_layers;    /* as weft_model_options */
+    bool stream;           /* as weft_model_options; only native */
     bool int8_activations; /* as weft_model_options */
     /* Calls that compute at the same time; 0: 1. Further ones wait, in the order in which they
      * came. Those of the native backend take turns, token by token. */

@@ -234,6 +234,11 @@ typedef struct weft_model_options {
      * last N layers; if the model has fewer, also the final norm and the output head with its tied
      * embedding. Below 0: nothing. Caches and adapters are on the device of their layer. */
     int64_t gpu_layers;
+    /* Compute everything but the input embedding on the device: the weights of linears and experts
+     * that gpu_layers leaves on the CPU (0: all) are copied there for each use, also if encoded.
+     * Caches, adapters and all other parameters are on the device. A layer in training whose
+     * weights are copied is computed again for its gradient, as with `checkpoint`. */
+    bool stream;
     /* Quantizes linears, embeddings and experts, but not routers, to 2, 3, 4, 5, 6 or 8 bits
      * (affine, groups of 64). Weights that are quantized already, or whose rows are not a multiple
      * of the group, stay as they are. 0: as in the checkpoint. */

@@ -86,9 +86,11 @@ struct weft_module {
     weft_slot *slots;
     weft_child *children;
     int n_slots, n_children;
-    bool training;  /* false at first */
-    bool failed;    /* a part of the constructor failed */
-    bool unadapted; /* "all-linear" of weft_nn_lora_options leaves it out; initially false */
+    weft_device *device; /* where calls compute, to which parameters elsewhere are copied for each
+                          * call; NULL: where the parameters are */
+    bool training;       /* false at first */
+    bool failed;         /* a part of the constructor failed */
+    bool unadapted;      /* "all-linear" of weft_nn_lora_options leaves it out; initially false */
 };
 
 /* ---- Building ------------------------------------------------------------------------------- */

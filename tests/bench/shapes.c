@@ -1,17 +1,19 @@
 /* tests/bench/shapes.c -- models of published shapes with random bfloat16 weights, on a device:
  * tokens/s of LoRA updates, of full training, of prefill and of decoding, and memory.
  *
- *     bench_shapes DEVICE SHAPE WHAT... [profile]
+ *     bench_shapes DEVICE SHAPE [stream] WHAT... [profile]
  *
- * SHAPE: 8b, 1b (Llama 3), 0.6b (Qwen 3), gpt-oss-4 (LoRA of attention, as PEFT's default; with
- * lora-experts of all linears), lfm2 (1.2B), tiny. WHAT, in turn: lora, checkpoint (lora with it),
- * full and full16 (all weights are trained, with states in float32 or 16 bits), prefill, whole
- * (prefill, all tokens at a time), decode, batch16 (16 sequences decoded together, or another
- * number; tokens/s of all); with -4 or 4 after it (lora4, batch16-4): of linears in 4 bits, with k
- * after it (lorak): of a GGUF file in Q4_K, with q: in Q8_0. LoRA: rank 16 on all linears.
- * Training: 4 x 1,024 tokens, or others as in checkpoint:1x16384, the median of steps 3 to 8 (of
- * more than 8,192 tokens 3 to 5, of more than 65,536 the first). Prefill: 4,096 tokens, the median
- * of 3 after one. Decoding: 128 tokens. With "profile", a step more of each is profiled by op.
+ * SHAPE: 70b-20 (20 layers of Llama 2), 8b, 1b (Llama 3), 0.6b (Qwen 3), gpt-oss-4 (LoRA of
+ * attention, as PEFT's default; with lora-experts of all linears), lfm2 (1.2B), tiny. WHAT, in
+ * turn: lora, checkpoint (lora with it), full and full16 (all weights are trained, with states in
+ * float32 or 16 bits), prefill, whole (prefill, all tokens at a time), decode, batch16 (16
+ * sequences decoded together, or another number; tokens/s of all); with -4 or 4 after it (lora4,
+ * batch16-4): of linears in 4 bits, with k after it (lorak): of a GGUF file in Q4_K, with q: in
+ * Q8_0. LoRA: rank 16 on all linears. Training: 4 x 1,024 tokens, or others as in
+ * checkpoint:1x16384, the median of steps 3 to 8 (of more than 8,192 tokens 3 to 5, of more than
+ * 65,536 the first). Prefill: 4,096 tokens, the median of 3 after one. Decoding: 128 tokens. With
+ * "stream", weights are in host memory and copied for each use, with stream4 those of all but 4
+ * layers. With "profile", a step more of each is profiled by op.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +28,11 @@ enum { STEPS = 8, FIRST = 3, LONG = 8192, LONGEST = 65536, PREFILL = 4096, DECOD
 static const struct {
     const char *name, *config;
 } shapes[] = {
+    {"70b-20", "{\"model_type\": \"llama\", \"vocab_size\": 32000, \"hidden_size\": 8192, "
+               "\"intermediate_size\": 28672, \"num_hidden_layers\": 20, "
+               "\"num_attention_heads\": 64, \"num_key_value_heads\": 8, "
+               "\"max_position_embeddings\": 131072, \"rope_theta\": 500000.0, "
+               "\"rms_norm_eps\": 1e-5, \"tie_word_embeddings\": false}"},
     {"8b", "{\"model_type\": \"llama\", \"vocab_size\": 128256, \"hidden_size\": 4096, "
            "\"intermediate_size\": 14336, \"num_hidden_layers\": 32, \"num_attention_heads\": 32, "
            "\"num_key_value_heads\": 8, \"head_dim\": 128, \"max_position_embeddings\": 8192, "
@@ -57,7 +64,8 @@ static const struct {
 };
 
 static weft_device *device;
-static bool profiled;
+static bool profiled, streams;
+static int64_t resident; /* layers, of a model whose weights are streamed */
 
 /* Linears, also of experts, but the one that gives logits. */
 static bool is_inner(void *context, const char *path, const weft_module *m)
@@ -86,6 +94,26 @@ static weft_model *through_gguf(weft_model *model, const char *type)
     return loaded;
 }
 
+/* The model from a folder, with its weights in host memory. */
+static weft_model *through_folder(weft_model *model)
+{
+    char path[] = "/tmp/bench-shapes-XXXXXX", command[64];
+    weft_model *loaded = NULL;
+    if (mkdtemp(path) == NULL) {
+        perror(path);
+        exit(2);
+    }
+    check(weft_model_save(model, path));
+    weft_model_free(model);
+    weft_memory_clear_cache();
+    const weft_model_options o = {.device = device, .stream = true, .gpu_layers = resident};
+    check(weft_model_load(path, &o, &loaded));
+    snprintf(command, sizeof command, "rm -r %s", path); /* the files stay mapped */
+    if (system(command) != 0)
+        perror(command);
+    return loaded;
+}
+
 /* what: its last character before sizes says how linears are stored. */
 static weft_model *make(const char *name, const char *what)
 {
@@ -110,7 +138,7 @@ static weft_model *make(const char *name, const char *what)
                 return through_gguf(model, "Q4_K");
             if (form == 'q')
                 return through_gguf(model, "Q8_0");
-            return model;
+            return streams ? through_folder(model) : model;
         }
     }
     fprintf(stderr, "bench_shapes: no shape %s\n", name);
@@ -184,6 +212,7 @@ static void bench_training(const char *name, const char *what)
     const bool few = strcmp(name, "gpt-oss-4") == 0 && strcmp(what, "lora-experts") != 0;
     const weft_nn_lora_options lora = {
         .rank = 16, .targets = few ? attention : all, .n_targets = few ? 4 : 1};
+    weft_random_seed(8);
     if (strncmp(what, "full", 4) != 0)
         check(weft_nn_lora_inject(weft_model_module(model), &lora));
     const weft_optim_type *type =
@@ -320,8 +349,11 @@ int main(int argc, char **argv)
     weft_set_default_device(device);
     profiled = strcmp(argv[argc - 1], "profile") == 0;
     for (int i = 3; i < argc - profiled; i++) {
-        if (strncmp(argv[i], "lora", 4) == 0 || strncmp(argv[i], "checkpoint", 10) == 0 ||
-            strncmp(argv[i], "full", 4) == 0)
+        if (strncmp(argv[i], "stream", 6) == 0) {
+            streams = true;
+            resident = atoll(argv[i] + 6);
+        } else if (strncmp(argv[i], "lora", 4) == 0 || strncmp(argv[i], "checkpoint", 10) == 0 ||
+                   strncmp(argv[i], "full", 4) == 0)
             bench_training(argv[2], argv[i]);
         else if (strncmp(argv[i], "batch", 5) == 0)
             bench_batch(argv[2], argv[i]);

@@ -349,6 +349,16 @@ static void layers_on_a_second_device(void)
                      model(), text, check_temporary("parted"));
     CHECK_EQ_INT(o.code, 0);
     CHECK_CONTAINS(o.err, "1 of 6 layers on vulkan, the rest on cpu");
+    o = weft_command(NULL, "train %s --data %s --steps 1 --out %s --device vulkan --stream",
+                     model(), text, check_temporary("streamed"));
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.err, "all layers streamed to vulkan");
+    o = weft_command(NULL,
+                     "generate %s -p 'Once upon a time there was' -t 0 -n 23 --device vulkan "
+                     "--stream --gpu-layers 2",
+                     model());
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, greedy);
 }
 
 /* ---- Logits --------------------------------------------------------------------------------- */

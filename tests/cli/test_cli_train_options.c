@@ -216,9 +216,9 @@ static const struct {
 
 /* Options about the command, the machine or files, which change no run, and how long it is. */
 static const char *const others[] = {
-    "out",         "overwrite", "resume",     "json",  "config",         "device",     "threads",
-    "pull",        "dry-run",   "max-memory", "help",  "profile",        "batches",    "gpu-layers",
-    "token-cache", "steps",     "epochs",     "trace", "reward-seconds", "sample-rows"};
+    "out",    "overwrite",   "resume",     "json",   "config",  "device",         "threads",
+    "pull",   "dry-run",     "max-memory", "help",   "profile", "batches",        "gpu-layers",
+    "stream", "token-cache", "steps",      "epochs", "trace",   "reward-seconds", "sample-rows"};
 
 enum { N = sizeof option_cases / sizeof *option_cases, N_OTHERS = sizeof others / sizeof *others };
 
@@ -402,6 +402,7 @@ static const struct {
     {"--batches x --objective dpo", "--batches is for --objective supervised"},
     {"--batches x --task classify", "--task classify reads rows with text and label"},
     {ROWS " --gpu-layers 1", "--gpu-layers"},
+    {ROWS " --stream", "--stream needs a --device beside the CPU"},
     {ROWS " --val-split 0.3 --val-data bad.jsonl", "--val-split is for --data without"},
     {ROWS " --init-adapter start/last --rank 4", "--rank cannot be combined with --init-adapter"},
     {ROWS " --init-adapter start/last --modules-to-save norm",

@@ -1,6 +1,6 @@
-/* tests/models/test_gpu_layers.c -- a model on two devices: the device of each parameter, and the
- * same numbers as on one device for everything that a model does. The second device is the
- * test-only one, and Vulkan where it is present. */
+/* tests/models/test_gpu_layers.c -- a model on two devices, or streamed from one to the other: the
+ * device of each parameter, and the same numbers as on one device for everything that a model does.
+ * The second device is the test-only one, and Vulkan where it is present. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,12 @@
 
 enum { LAYERS = 2, PROMPT = 12, TOTAL = 16, MOST_STEPS = 32 };
 
-static const int64_t parts[] = {-1, 1, 2, 3}; /* gpu_layers */
+typedef struct part {
+    int64_t gpu_layers;
+    bool stream;
+} part;
+
+static const part parts[] = {{-1, 0}, {1, 0}, {2, 0}, {3, 0}, {0, 1}, {1, 1}, {3, 1}};
 enum { PARTS = (int)(sizeof parts / sizeof *parts) };
 
 static weft_device *cpu;
@@ -25,11 +30,13 @@ static weft_device *second_device(int i)
     return i == 0 ? hidden_device() : i == 1 ? weft_device_get("vulkan") : NULL;
 }
 
-static weft_model *load(const char *name, weft_device *device, int64_t gpu_layers)
+static const part whole;
+
+static weft_model *load(const char *name, weft_device *device, part p)
 {
     char path[256];
     weft_model *model = NULL;
-    const weft_model_options o = {.device = device, .gpu_layers = gpu_layers};
+    const weft_model_options o = {.device = device, .gpu_layers = p.gpu_layers, .stream = p.stream};
     snprintf(path, sizeof path, "models/%s", name);
     CHECK_OK(weft_model_load(check_fixture(path), &o, &model));
     return model;
@@ -39,7 +46,7 @@ static weft_model *load(const char *name, weft_device *device, int64_t gpu_layer
 
 typedef struct expected {
     weft_device *device;
-    int64_t gpu_layers;
+    part part;
     bool tied;
     int n;
 } expected;
@@ -47,21 +54,25 @@ typedef struct expected {
 /* As the contract says it, in other words than the code. */
 static weft_device *place_of(const expected *e, const char *path)
 {
-    bool there = e->gpu_layers > LAYERS;
+    const int64_t n = e->part.gpu_layers;
+    const char *end = strrchr(path, '.');
+    const bool matrix = strcmp(end, ".weight") == 0 && strstr(path, "norm") == NULL;
+    bool there = n > LAYERS;
     if (strncmp(path, "model.layers.1.", 15) == 0)
-        there = e->gpu_layers >= 1;
+        there = n >= 1;
     else if (strncmp(path, "model.layers.0.", 15) == 0)
-        there = e->gpu_layers >= 2;
+        there = n >= 2;
     else if (strcmp(path, "model.embed_tokens.weight") == 0)
         there = there && e->tied;
-    return there ? e->device : cpu;
+    return there || (e->part.stream && !matrix) ? e->device : cpu;
 }
 
 static weft_status check_place(void *context, const weft_nn_item *item)
 {
     expected *e = context;
     if (!CHECK(weft_device_of(*item->slot->address) == place_of(e, item->path)))
-        CHECK_FAIL("%s, gpu_layers %lld", item->path, (long long)e->gpu_layers);
+        CHECK_FAIL("%s, gpu_layers %lld%s", item->path, (long long)e->part.gpu_layers,
+                   e->part.stream ? ", streamed" : "");
     e->n++;
     return WEFT_OK;
 }
@@ -90,25 +101,28 @@ static void caches_are_where_their_layer_is(void)
 {
     weft_device *device;
     for (int d = 0; (device = second_device(d)) != NULL; d++) {
-        weft_model *model = load("llama", device, 1);
-        weft_cache **caches = model ? weft_model_new_caches(model, NULL) : NULL;
-        if (CHECK(caches != NULL)) {
-            const int32_t ids[] = {3, 1, 4, 1, 5};
-            weft_scope_open();
-            weft_array *tokens = weft_from_data(ids, WEFT_INT32, WEFT_DIMS(1, 5));
-            const weft_model_call call = {.caches = caches};
-            CHECK_OK(weft_eval(weft_model_forward(model, tokens, &call)));
-            for (int layer = 0; layer < LAYERS; layer++) {
-                weft_array **slots[4];
-                CHECK_EQ_INT(weft_cache_state(caches[layer], slots), 2);
-                CHECK(weft_device_of(*slots[0]) == (layer == 1 ? device : cpu));
-                CHECK(weft_device_of(*slots[1]) == (layer == 1 ? device : cpu));
-                CHECK_EQ_INT(weft_cache_offset(caches[layer]), 5);
+        for (int s = 0; s < 2; s++) {
+            const bool stream = s == 1;
+            weft_model *model = load("llama", device, (part){1, stream});
+            weft_cache **caches = model ? weft_model_new_caches(model, NULL) : NULL;
+            if (CHECK(caches != NULL)) {
+                const int32_t ids[] = {3, 1, 4, 1, 5};
+                weft_scope_open();
+                weft_array *tokens = weft_from_data(ids, WEFT_INT32, WEFT_DIMS(1, 5));
+                const weft_model_call call = {.caches = caches};
+                CHECK_OK(weft_eval(weft_model_forward(model, tokens, &call)));
+                for (int layer = 0; layer < LAYERS; layer++) {
+                    weft_array **slots[4];
+                    CHECK_EQ_INT(weft_cache_state(caches[layer], slots), 2);
+                    CHECK(weft_device_of(*slots[0]) == (layer == 1 || stream ? device : cpu));
+                    CHECK(weft_device_of(*slots[1]) == (layer == 1 || stream ? device : cpu));
+                    CHECK_EQ_INT(weft_cache_offset(caches[layer]), 5);
+                }
+                weft_scope_close(NULL);
+                weft_model_free_caches(model, caches);
             }
-            weft_scope_close(NULL);
-            weft_model_free_caches(model, caches);
+            weft_model_free(model);
         }
-        weft_model_free(model);
     }
 }
 
@@ -136,7 +150,7 @@ static void logits_are_those_of_one_device(void)
     for (int d = 0; (device = second_device(d)) != NULL; d++) {
         for (int i = 0; i < 5 * PARTS; i++) {
             weft_set_default_device(cpu);
-            weft_model *plain = load(families[i % 5], cpu, 0);
+            weft_model *plain = load(families[i % 5], cpu, whole);
             weft_set_default_device(i % 2 ? device : cpu);
             weft_model *parted = load(families[i % 5], device, parts[i / 5]);
             if (plain && parted)
@@ -176,7 +190,7 @@ static void generation_gives_the_same_tokens(void)
     };
     weft_device *device;
     for (int d = 0; (device = second_device(d)) != NULL; d++) {
-        weft_model *plain = load("qwen3", cpu, 0);
+        weft_model *plain = load("qwen3", cpu, whole);
         for (int i = 0; plain && i < PARTS; i++) {
             int32_t wanted[TOTAL], got[TOTAL];
             weft_model *parted = load("qwen3", device, parts[(i + 1) % PARTS]);
@@ -205,12 +219,12 @@ static bool remember(void *context, const weft_train_report *report)
 }
 
 /* A few updates of the recipe's adapter; the model, to be freed. */
-static weft_model *train(const recipe *r, weft_device *device, int64_t gpu_layers,
+static weft_model *train(const recipe *r, weft_device *device, part p,
                          const weft_trainer_options *like, trajectory *out)
 {
     weft_batches *batches = NULL;
     weft_trainer *trainer = NULL;
-    weft_model *model = load(r->model, device, gpu_layers);
+    weft_model *model = load(r->model, device, p);
     weft_trainer_options o = recipe_options(r);
     o.steps = 3;
     o.clip = like->clip;
@@ -241,24 +255,27 @@ static void check_same(const trajectory *got, const trajectory *wanted)
 static void training_takes_the_same_way(void)
 {
     const struct {
-        int64_t gpu_layers;
+        part part;
         weft_trainer_options options;
     } ways[] = {
-        {1, {.clip = 0.5}},
-        {1, {.checkpoint = true}},
-        {2, {.accumulate = 2, .clip = 0.5}},
-        {3, {.checkpoint = true}},
+        {{1, false}, {.clip = 0.5}},
+        {{1, false}, {.checkpoint = true}},
+        {{2, false}, {.accumulate = 2, .clip = 0.5}},
+        {{3, false}, {.checkpoint = true}},
+        {{0, true}, {.clip = 0.5}},
+        {{1, true}, {.accumulate = 2}},
+        {{3, true}, {.checkpoint = true}},
     };
     weft_device *device;
     for (int d = 0; (device = second_device(d)) != NULL; d++) {
-        for (int i = 0; i < 4; i++) {
+        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
             trajectory wanted, got;
-            weft_model *plain = train(&recipes[i % 2], cpu, 0, &ways[i].options, &wanted);
+            weft_model *plain = train(&recipes[i % 2], cpu, whole, &ways[i].options, &wanted);
             weft_model *parted =
-                train(&recipes[i % 2], device, ways[i].gpu_layers, &ways[i].options, &got);
+                train(&recipes[i % 2], device, ways[i].part, &ways[i].options, &got);
             check_same(&got, &wanted);
             if (plain && parted) {
-                expected e = {device, ways[i].gpu_layers, weft_model_info_of(parted)->tied, 0};
+                expected e = {device, ways[i].part, weft_model_info_of(parted)->tied, 0};
                 CHECK_OK(weft_nn_visit(weft_model_module(parted), check_place, &e));
                 CHECK_CLOSE(logits_difference(plain, parted), 0, 1e-3);
                 CHECK_OK(weft_nn_lora_merge(weft_model_module(parted)));
@@ -270,15 +287,33 @@ static void training_takes_the_same_way(void)
     }
 }
 
+/* Where the weights are kept changes no bit, and what a checkpoint computes again is not kept
+ * either: an evaluation holds the copies of one layer at a time. */
+static void streamed_weights_give_the_same_bits(void)
+{
+    const weft_trainer_options o = {.checkpoint = true, .clip = 0.5};
+    weft_device *device;
+    for (int d = 0; (device = second_device(d)) != NULL; d++) {
+        trajectory resident, streamed;
+        weft_model *a = train(&recipes[0], device, whole, &o, &resident);
+        weft_model *b = train(&recipes[0], device, (part){0, true}, &o, &streamed);
+        CHECK_BYTES(&streamed, &resident, sizeof resident);
+        if (a && b)
+            CHECK(logits_difference(a, b) == 0);
+        weft_model_free(a);
+        weft_model_free(b);
+    }
+}
+
 /* What a run on two devices saved is a PEFT adapter as any other. */
 static void a_saved_adapter_loads_anywhere(void)
 {
     char folder[512];
     trajectory t;
     snprintf(folder, sizeof folder, "%s", check_temporary("parted"));
-    weft_model *trained =
-        train(&recipes[0], second_device(0), 1, &(weft_trainer_options){.folder = folder}, &t);
-    weft_model *model = load(recipes[0].model, cpu, 0);
+    weft_model *trained = train(&recipes[0], second_device(0), (part){1, false},
+                                &(weft_trainer_options){.folder = folder}, &t);
+    weft_model *model = load(recipes[0].model, cpu, whole);
     strncat(folder, "/last", sizeof folder - strlen(folder) - 1);
     if (trained && model && CHECK_OK(weft_adapter_load(model, folder, NULL)))
         CHECK_CLOSE(logits_difference(trained, model), 0, 1e-4);
@@ -379,5 +414,6 @@ static void nothing_is_left_there(void)
 CHECK_MAIN("gpu_layers", CHECK_CASE(layers_are_where_they_should_be),
            CHECK_CASE(caches_are_where_their_layer_is), CHECK_CASE(logits_are_those_of_one_device),
            CHECK_CASE(generation_gives_the_same_tokens), CHECK_CASE(training_takes_the_same_way),
+           CHECK_CASE(streamed_weights_give_the_same_bits),
            CHECK_CASE(a_saved_adapter_loads_anywhere), CHECK_CASE(the_optimizer_takes_two_devices),
            CHECK_CASE(other_families_are_refused), CHECK_CASE(nothing_is_left_there))

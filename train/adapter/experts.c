@@ -349,7 +349,7 @@ static weft_status put_tensor(weft_module *tree, const weft__names *stacks, cons
     const char *gate = stack_of(stacks, parameter, "gate_proj");
     const char *stack = gate ? gate : stack_of(stacks, parameter, strrchr(parameter, '.') + 1);
     const weft_module *m = weft_nn_find_module(tree, stack);
-    const int64_t n = weft_dim(weft__lora_weight((const weft_nn_lora_linear *)m), 0);
+    const int64_t n = weft_dim(*weft_nn_find((weft_module *)m, "weight"), 0);
     const weft_status status = check_shape(name, a, is_A ? 0 : 1, n);
     if (status != WEFT_OK)
         return status;
