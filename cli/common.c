@@ -335,7 +335,8 @@ weft_status cli_load_model(const char *path, const cli_place *place, const char 
     status = weft_model_load(path, &options, out);
     if (status == WEFT_MEMORY && options.device != weft_device_get("cpu") && !place->stream) {
         char *why = weft_strdup(weft_error_message());
-        weft_fail(WEFT_MEMORY, "%s; --stream keeps the weights in the host's memory",
+        weft_fail(WEFT_MEMORY,
+                  "%s; without --full, --stream keeps the weights in the host's memory",
                   why ? why : path);
         weft_free(why);
     }

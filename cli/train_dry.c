@@ -285,7 +285,8 @@ static int64_t largest_batch(const dry_run *d, const growth *g, double rest)
 
 static bool may_stream(const dry_run *d)
 {
-    return !d->v->place.stream && d->v->place.gpu_layers == CLI_ABSENT && !d->v->full &&
+    return weft_model_family_of(d->r->model)->follows_parameters && !d->v->place.stream &&
+           d->v->place.gpu_layers == CLI_ABSENT && !d->v->full &&
            strcmp(cli_device(&d->v->place), "cpu") != 0;
 }
 

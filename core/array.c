@@ -142,7 +142,8 @@ weft_array *weft__pinned(weft_array *a, weft_device *device)
 {
     const weft_backend *b = device->backend;
     const int64_t bytes = weft_nbytes(a);
-    const void *data = b->pin && bytes > 0 ? weft_data(a) : NULL;
+    const weft_encoding *encoding = weft_encoding_of(a);
+    const void *data = !b->pin || bytes == 0 ? NULL : encoding ? weft__blocks(a) : weft_data(a);
     pinned *p = data ? weft_calloc(1, sizeof *p) : NULL;
     void *memory = p ? b->pin(device->state, bytes) : NULL;
     if (!memory) {
@@ -151,7 +152,6 @@ weft_array *weft__pinned(weft_array *a, weft_device *device)
     }
     *p = (pinned){device, memory, bytes};
     memcpy(memory, data, (size_t)bytes);
-    const weft_encoding *encoding = weft_encoding_of(a);
     const weft_dtype dtype = weft_dtype_of(a);
     return encoding ? weft_from_blocks(memory, encoding, dtype, weft_shape(a), unpin, p)
                     : weft_from_memory(memory, dtype, weft_shape(a), unpin, p);

@@ -80,9 +80,9 @@ weft_status weft__placement_set(const weft__placement *p, weft_module *tree,
 
 static weft_array **streamed_weight(weft_module *m)
 {
-    weft_slot *slot = m->device ? weft__nn_slot(m, "weight") : NULL;
-    const bool here = slot && slot->kind != WEFT_SLOT_TIED;
-    return here && weft_device_of(*slot->address) != m->device ? slot->address : NULL;
+    weft_array **weight =
+        m->device ? weft_nn_find(m, "weight") : NULL; /* of a tied one: the owner's */
+    return weight && weft_device_of(*weight) != m->device ? weight : NULL;
 }
 
 static weft_status add_bytes(void *total, const char *path, weft_module **field)

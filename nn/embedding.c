@@ -31,5 +31,5 @@ weft_array *weft_nn_embedding_head(weft_module *embedding, weft_array *x)
     if (weight == NULL)
         return weft_error_array("%s: expected an embedding", embedding->type->name);
     weft_nn_enter_module(embedding, __func__);
-    return weft_nn_leave_module(embedding, weft_linear(x, *weight, NULL));
+    return weft_nn_leave_module(embedding, weft_linear(x, weft__nn_near(*weight, x), NULL));
 }

@@ -47,10 +47,10 @@ static weft_array *head(weft_module *self, weft_array *x)
     if (m->merged)
         return y;
     y = widened(m, y);
-    weft_array *own = weft_linear(x, m->trainable_tokens_delta, NULL); /* (..., k) */
-    own = weft_take(own, weft_maximum_scalar(m->row_of_token, 0), -1); /* (..., V) */
-    return weft_where(weft_greater_equal_scalar(m->row_of_token, 0),
-                      weft_astype(own, weft_dtype_of(y)), y);
+    weft_array *rows = weft__nn_near(m->row_of_token, x);
+    weft_array *own = weft_linear(x, weft__nn_near(m->trainable_tokens_delta, x), NULL);
+    own = weft_take(own, weft_maximum_scalar(rows, 0), -1); /* (..., k) -> (..., V) */
+    return weft_where(weft_greater_equal_scalar(rows, 0), weft_astype(own, weft_dtype_of(y)), y);
 }
 
 static void describe(const weft_module *self, char *out, size_t size)

@@ -46,7 +46,7 @@ static weft_status read_names(const char *variable, bool named[WEFT__VULKAN_FEAT
         if (!known) {
             return weft_fail(WEFT_INVALID,
                              "vulkan: %s: expected float64, int64, storage8, host, budget, "
-                             "subnormals, matrix, matrix-bfloat16 or all, got '%.*s'",
+                             "transfer, subnormals, matrix, matrix-bfloat16 or all, got '%.*s'",
                              variable, (int)word, at);
         }
         at += word + (at[word] == ',');

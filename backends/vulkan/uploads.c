@@ -39,30 +39,41 @@ void weft__vulkan_uploads_close(weft__vulkan_device *d)
 
 void *weft__vulkan_pin(void *state, int64_t bytes)
 {
+    weft__vulkan_device *d = state;
     weft__vulkan_span span;
-    return weft__vulkan_span_new(state, WEFT__VULKAN_PINNED, (VkDeviceSize)bytes, &span) ? span.host
-                                                                                         : NULL;
+    const bool uploads = !d->memory.host_reads;
+    return uploads && weft__vulkan_span_new(d, WEFT__VULKAN_PINNED, (VkDeviceSize)bytes, &span)
+               ? span.host
+               : NULL;
 }
 
-void weft__vulkan_unpin(void *state, void *memory, int64_t bytes)
-{
-    weft__vulkan_span span;
-    if (weft__vulkan_span_at(state, WEFT__VULKAN_PINNED, memory, (VkDeviceSize)bytes, &span)) {
-        weft__vulkan_span_free(state, &span);
-    }
-}
-
-/* Waits until the piece's last copy is over. */
-static weft_status wait_for_piece(weft__vulkan_device *d, const weft__vulkan_piece *p)
+/* Waits until the uploads' timeline has that value. */
+static weft_status wait_for_upload(weft__vulkan_device *d, uint64_t value)
 {
     const VkSemaphoreWaitInfo info = {
         .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
         .semaphoreCount = 1,
         .pSemaphores = &d->uploads.timeline,
-        .pValues = &p->uploaded,
+        .pValues = &value,
     };
     const VkResult result = d->call.WaitSemaphores(d->handle, &info, UINT64_MAX);
     return result == VK_SUCCESS ? WEFT_OK : weft__vulkan_fail("uploading", result);
+}
+
+/* A failed evaluation may have left copies from the memory under way. */
+void weft__vulkan_unpin(void *state, void *memory, int64_t bytes)
+{
+    weft__vulkan_device *d = state;
+    weft__vulkan_span span;
+    pthread_mutex_lock(&d->stream.lock);
+    if (d->stream.recording) {
+        (void)weft__vulkan_submit(d);
+    }
+    (void)wait_for_upload(d, d->uploads.submitted);
+    pthread_mutex_unlock(&d->stream.lock);
+    if (weft__vulkan_span_at(d, WEFT__VULKAN_PINNED, memory, (VkDeviceSize)bytes, &span)) {
+        weft__vulkan_span_free(d, &span);
+    }
 }
 
 static VkResult record(weft__vulkan_device *d, weft__vulkan_piece *p, VkBuffer from, VkBuffer to,
@@ -128,7 +139,7 @@ static weft_status upload_part(weft__vulkan_device *d, const weft__vulkan_buffer
     weft__vulkan_uploads *u = &d->uploads;
     weft__vulkan_piece *p = &u->pieces[u->next];
     u->next = (u->next + 1) % WEFT__VULKAN_PIECES;
-    weft_status status = wait_for_piece(d, p);
+    weft_status status = wait_for_upload(d, p->uploaded);
     if (status == WEFT_OK && !pinned && !p->staging.block &&
         !weft__vulkan_span_new(d, WEFT__VULKAN_STAGING, WEFT__VULKAN_PIECE, &p->staging)) {
         status = weft_error_status();
@@ -142,7 +153,8 @@ static weft_status upload_part(weft__vulkan_device *d, const weft__vulkan_buffer
     }
     const VkBufferCopy region = {
         .srcOffset = source->offset, .dstOffset = b->span.offset + offset, .size = n};
-    return send(d, p, source, b, &region, b->value);
+    const uint64_t last = d->stream.submitted; /* below b->value, if a submission has failed */
+    return send(d, p, source, b, &region, b->value < last ? b->value : last);
 }
 
 static weft_status upload(weft__vulkan_device *d, weft__vulkan_buffer *b, int64_t offset,
@@ -158,7 +170,11 @@ static weft_status upload(weft__vulkan_device *d, weft__vulkan_buffer *b, int64_
         status = upload_part(d, b, (VkDeviceSize)(offset + i), from + i, (VkDeviceSize)n,
                              pinned ? &span : NULL);
     }
-    return status == WEFT_OK ? weft__vulkan_stream_after(d, d->uploads.submitted, b) : status;
+    if (status != WEFT_OK) { /* the memory may be used for something else now */
+        (void)wait_for_upload(d, d->uploads.submitted);
+        return status;
+    }
+    return weft__vulkan_stream_after(d, d->uploads.submitted, b);
 }
 
 weft_status weft__vulkan_upload(void *state, void *buffer, int64_t offset, const void *from,

@@ -76,11 +76,9 @@ static struct weft__idle *idle_new(weft__plan *plan, const weft_device *device)
 {
     struct weft__idle *idle = weft__plan_alloc(plan, sizeof *idle);
     if (idle) {
-        const int64_t memory = device->backend->memory ? device->backend->memory(device->state) : 0;
         memset(idle, 0, sizeof *idle);
         idle->device = device;
         idle->last_upload = &idle->uploads;
-        idle->window = memory > 0 && memory / 16 < UPLOAD_WINDOW ? memory / 16 : UPLOAD_WINDOW;
         idle->next = plan->idle;
         plan->idle = idle;
     }
@@ -141,6 +139,10 @@ static weft__buffer *reuse(weft__plan *plan, const weft_device *device, int64_t 
 /* The same among the buffers that were filled beside kernels, if it was idle for long enough. */
 static weft__buffer *reuse_upload(struct weft__idle *idle, int64_t bytes)
 {
+    if (idle->window == 0) {
+        const int64_t memory = weft_device_memory(idle->device);
+        idle->window = memory > 0 && memory / 16 < UPLOAD_WINDOW ? memory / 16 : UPLOAD_WINDOW;
+    }
     idle->uploaded += bytes;
     for (weft__buffer **at = &idle->uploads; *at; at = &(*at)->idle_next) {
         weft__buffer *b = *at;

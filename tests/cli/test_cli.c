@@ -86,8 +86,6 @@ static void usage_errors_are_status_2(void)
         "generate MODEL -p x --xtc-probability 2",
         "generate MODEL -p x --gpu-layers 2",
         "generate MODEL -p x --device vulkan --gpu-layers -1",
-        "generate MODEL -p x --stream",
-        "train MODEL --data a --stream --device cpu",
         "train MODEL --data a --gpu-layers 2 --device cpu:0",
         "train MODEL --batches a --objective dpo",
         "train MODEL --data a --train-on prompts",

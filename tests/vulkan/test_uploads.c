@@ -82,7 +82,7 @@ static bool remember(void *context, const weft_train_report *report)
     return true;
 }
 
-static void train(bool stream, bool compile, double out[STEPS][2])
+static void train(bool stream, bool compile, int64_t quantize, double out[STEPS][2])
 {
     const recipe *r = &recipes[0];
     char path[256];
@@ -91,10 +91,10 @@ static void train(bool stream, bool compile, double out[STEPS][2])
     weft_trainer *trainer = NULL;
     snprintf(path, sizeof path, "models/%s", r->model);
     weft_set_default_device(vulkan);
-    const weft_model_options m = {.device = vulkan, .stream = stream};
+    const weft_model_options m = {.device = vulkan, .stream = stream, .quantize = quantize};
     weft_trainer_options o = recipe_options(r);
     o.steps = STEPS;
-    o.checkpoint = true;
+    o.checkpoint = !stream; /* streaming implies it */
     o.compile = compile;
     o.callback = remember;
     o.context = out;
@@ -117,12 +117,14 @@ static void training_is_the_same_to_the_bit(void)
         return;
     }
     weft__vulkan_least_upload = 1;
-    for (int compile = 0; compile < 2; compile++) {
+    for (int i = 0; i < 4; i++) {
+        const bool compile = i % 2;
+        const int64_t bits = i < 2 ? 0 : 8;
         double resident[STEPS][2], streamed[STEPS][2];
         const uint64_t start = internals->uploads.submitted;
-        train(false, compile, resident);
+        train(false, compile, bits, resident);
         const uint64_t middle = internals->uploads.submitted;
-        train(true, compile, streamed);
+        train(true, compile, bits, streamed);
         CHECK(internals->uploads.submitted - middle > 10 * (middle - start));
         CHECK(resident[0][0] > 0 && resident[STEPS - 1][0] > 0);
         CHECK_BYTES(streamed, resident, sizeof resident);
