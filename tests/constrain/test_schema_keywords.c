@@ -452,7 +452,8 @@ static void violations_that_cannot_be_followed_are_refused(void)
               "schema: not: enum with arrays, objects or more than 1000 numbers" VIOLATED);
     static const keyword_case followed[] = {
         {"{\"type\":\"object\",\"not\":{\"required\":[\"a\"],\"additionalProperties\":{},"
-         "\"patternProperties\":{},\"propertyNames\":true,\"uniqueItems\":false,\"format\":\"x\"}}",
+         "\"patternProperties\":{},\"propertyNames\":true,\"uniqueItems\":false,\"format\":\"x\","
+         "\"nullable\":false}}",
          {"{}", "{\"b\":1}"},
          {"{\"a\":1}"}},
         {"{\"type\":[\"boolean\",\"null\",\"number\"],\"not\":{\"anyOf\":[{\"const\":null},"

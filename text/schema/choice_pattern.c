@@ -107,7 +107,7 @@ static weft_status make(const pattern_list *list, const weft__json *at, schema_c
         weft__pattern_new(list->at, list->n, c->min_length, -1, where, &c->pattern, &any);
     if (!status && any && c->max_length != SCHEMA_UNBOUNDED)
         status = weft__pattern_limit(c->pattern, c->max_length, where);
-    if (!any || (!status && weft__pattern_distance(c->pattern, 0, c->max_length) == INT32_MAX))
+    if (!status && (!any || weft__pattern_distance(c->pattern, 0, c->max_length) == INT32_MAX))
         c->types &= ~(unsigned)SCHEMA_STRING;
     weft_free(where);
     return status;

@@ -117,13 +117,17 @@ bool weft__keyword_is_annotation(const char *name)
 /* Whether every value satisfies a keyword. */
 static bool is_trivial(const char *name, json_object *value)
 {
-    if (strcmp(name, "uniqueItems") == 0)
-        return !json_object_get_boolean(value);
+    if (strcmp(name, "nullable") == 0) /* add_null() has added null to the type */
+        return true;
+    if (strcmp(name, "contains") == 0)
+        return false;
+    if (strcmp(name, "uniqueItems") == 0 || strcmp(name, "not") == 0)
+        return json_object_is_type(value, json_type_boolean) && !json_object_get_boolean(value);
     if (strcmp(name, "format") == 0) /* others are annotations */
         return !weft__format_find(json_object_get_string(value)) &&
                !weft__format_range(json_object_get_string(value));
     return json_object_is_type(value, json_type_object)
-               ? json_object_object_length(value) == 0 && strcmp(name, "contains") != 0
+               ? json_object_object_length(value) == 0
                : json_object_is_type(value, json_type_boolean) && json_object_get_boolean(value);
 }
 
