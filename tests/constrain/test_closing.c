@@ -123,6 +123,19 @@ static void names_come_from_all_schemas_that_hold(void)
     check_texts(cases, sizeof cases / sizeof *cases);
 }
 
+/* A branch that lists its values keeps those that match no other branch. */
+static void listed_values_match_one_branch(void)
+{
+    static const text_case cases[] = {
+        {"{\"oneOf\":[{\"enum\":[\"a\",\"bb\"]},{\"maxLength\":1}]}", "\"bb\"", 2},
+        {"{\"oneOf\":[{\"enum\":[\"a\",\"bb\"]},{\"maxLength\":1}]}", "\"c\"", 2},
+        {"{\"oneOf\":[{\"enum\":[\"a\",\"bb\"]},{\"maxLength\":1}]}", "\"a\"", 0},
+        {"{\"oneOf\":[{\"$ref\":\"#/e\"},{\"maxLength\":1}],\"e\":{\"enum\":[\"a\",\"bb\"]}}",
+         "\"bb\"", 2},
+    };
+    check_texts(cases, sizeof cases / sizeof *cases);
+}
+
 /* Whitespace in strings without a pattern. */
 static void blank_runs_are_short(void)
 {
@@ -144,4 +157,5 @@ static void blank_runs_are_short(void)
 }
 
 CHECK_MAIN("closing", CHECK_CASE(objects_are_closed),
-           CHECK_CASE(names_come_from_all_schemas_that_hold), CHECK_CASE(blank_runs_are_short))
+           CHECK_CASE(names_come_from_all_schemas_that_hold),
+           CHECK_CASE(listed_values_match_one_branch), CHECK_CASE(blank_runs_are_short))

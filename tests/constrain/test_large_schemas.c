@@ -325,6 +325,35 @@ static void branches_with_different_properties_are_followed(void)
     CHECK(!fits(c, "{}") && !fits(c, "{\"a0\":1}") && !fits(c, "{\"a7\":1,\"b7\":1}") &&
           !fits(c, "{\"d7\":1}"));
     weft_constraint_free(c);
+}
+
+/* Two branches name the same properties and require none. A value of the last one (nowhere: 0)
+ * tells them apart. */
+static void branches_with_the_same_properties_are_told_apart(void)
+{
+    for (int apart = 0; apart < 2; apart++) {
+        weft__text schema = {0};
+        weft_constraint *c = NULL;
+        const double begin = seconds();
+        weft__text_format(&schema, "{\"oneOf\":[");
+        for (int k = 0; k < 2; k++) {
+            weft__text_format(&schema, "%s{\"type\":\"object\",\"properties\":{", k ? "," : "");
+            for (int i = 0; i < MANY; i++)
+                weft__text_format(&schema, "\"p%d\":{\"type\":\"integer\"},", i);
+            weft__text_format(&schema, "\"q\":{\"type\":\"%s\"}}}",
+                              apart && k ? "null" : "integer");
+        }
+        weft__text_format(&schema, "]}");
+        if (!apart) {
+            CHECK_STATUS(open_text(&schema, &c), WEFT_UNSUPPORTED);
+            CHECK_CONTAINS(weft_error_message(), "oneOf[1]: a value can match this and oneOf[0]");
+        } else if (CHECK_OK(open_text(&schema, &c))) {
+            CHECK(fits(c, "{\"p7\":1,\"q\":2}") && fits(c, "{\"p7\":1,\"q\":null}"));
+            CHECK(!fits(c, "{\"p7\":1}") && !fits(c, "{\"q\":true}"));
+        }
+        CHECK(seconds() - begin < SOON);
+        weft_constraint_free(c);
+    }
     weft_tokenizer_free(tokenizer);
     tokenizer = NULL;
 }
@@ -336,4 +365,5 @@ CHECK_MAIN("large_schemas", CHECK_CASE(contradictions_are_found_early),
            CHECK_CASE(many_references_to_one_schema_are_one_place),
            CHECK_CASE(many_properties_are_followed), CHECK_CASE(every_keyword_takes_many_entries),
            CHECK_CASE(many_patterns_are_followed),
-           CHECK_CASE(branches_with_different_properties_are_followed))
+           CHECK_CASE(branches_with_different_properties_are_followed),
+           CHECK_CASE(branches_with_the_same_properties_are_told_apart))

@@ -11,9 +11,10 @@
 
 enum {
     MAX_CHOICES = 1 << 18,
-    MAX_OF_NODE = 1024, /* limit of choices per node */
-    MAX_WORK = 1 << 20, /* limit of schemas taken into combinations */
-    PROBE_WORK = 2000,  /* the same for a probe */
+    MAX_OF_NODE = 1024,   /* limit of choices per node */
+    MAX_WORK = 1 << 20,   /* limit of schemas taken into combinations */
+    PROBE_WORK = 2000,    /* the same for a probe */
+    APART_WORK = 1 << 16, /* the same for a probe of all ways to tell two branches apart */
     PROBE_DEPTH = 3
 };
 
@@ -23,6 +24,7 @@ typedef struct partial {
     int n_taken;
     schema_atom atoms[EXPAND_MAX];
     int n_atoms;
+    int n_checked;        /* atoms that allow the properties they require */
     int todo[EXPAND_MAX]; /* signed schemas */
     int n_todo;
     branch branches[EXPAND_MAX];
@@ -104,6 +106,23 @@ static weft_status check_child(void *context, const char *name)
     return status;
 }
 
+/* Properties that only atoms checked before mention are not checked again. */
+static weft_status check_properties(children *c)
+{
+    partial *p = c->p;
+    bool all = false;
+    weft_status status = WEFT_OK;
+    for (int i = p->n_checked; i < p->n_atoms; i++)
+        all |= p->atoms[i].kind == ATOM_ALL;
+    if (all)
+        status = weft__each_property(c->e->schema, p->atoms, (size_t)p->n_atoms, check_child, c);
+    for (int i = p->n_checked; i < p->n_atoms && !all && !status; i++)
+        if (p->atoms[i].name)
+            status = check_child(c, p->atoms[i].name);
+    p->n_checked = p->n_atoms;
+    return status;
+}
+
 /* *possible becomes false when no string matches all of several patterns. */
 static weft_status check_patterns(const weft__schema *schema, const partial *p,
                                   schema_choice *outline, bool *possible)
@@ -139,8 +158,7 @@ static weft_status check_atoms(expansion *e, partial *p, bool *possible)
     if (outline.types != SCHEMA_OBJECT || (e->probing && e->depth <= 0))
         return WEFT_OK;
     children c = {.e = e, .p = p, .possible = true};
-    const weft_status checked =
-        weft__each_property(e->schema, p->atoms, (size_t)p->n_atoms, check_child, &c);
+    const weft_status checked = check_properties(&c);
     *possible = c.possible;
     return checked;
 }
@@ -171,8 +189,7 @@ static weft_status disjoint(weft__schema *schema, int x, int y, bool *out)
     return status;
 }
 
-/* ---- taking schemas ---------------------------------------------------------------------------
- */
+/* ---- taking schemas -------------------------------------------------------------------------- */
 
 static weft_status add_branch(const weft__schema *schema, partial *p, branch of)
 {
@@ -285,8 +302,7 @@ static weft_status take(expansion *e, partial *p, int signed_schema, bool *possi
                : take_matching(schema, p, number);
 }
 
-/* ---- complete combinations --------------------------------------------------------------------
- */
+/* ---- complete combinations ------------------------------------------------------------------- */
 
 /* Independent of the order of the atoms. */
 static uint64_t hash_atoms(const partial *p)
@@ -355,8 +371,7 @@ static weft_status add_literals(expansion *e, const partial *p, int source)
     return status;
 }
 
-/* ---- elements that match contains --------------------------------------------------------------
- */
+/* ---- elements that match contains ------------------------------------------------------------ */
 
 static weft_status assign(expansion *e, partial *p, int from, int blocks);
 
@@ -418,8 +433,7 @@ static weft_status assign(expansion *e, partial *p, int from, int blocks)
     return status ? status : place_in_prefix(e, p, from, blocks);
 }
 
-/* ---- combinations ------------------------------------------------------------------------------
- */
+/* ---- combinations ---------------------------------------------------------------------------- */
 
 static weft_status apply(expansion *e, partial *p, int number, const alternative *a)
 {
@@ -443,29 +457,18 @@ static weft_status apply(expansion *e, partial *p, int number, const alternative
     return status;
 }
 
-/* ---- oneOf -----------------------------------------------------------------------------------
- */
+/* ---- oneOf ----------------------------------------------------------------------------------- */
 
 /* Adds what tells branch `chosen` of oneOf from the schema. `base` is the combination before the
- * branch was chosen. */
-static weft_status tell_apart(weft__schema *schema, const partial *base, partial *p, branch from)
+ * branch was chosen; it has no branches. */
+static weft_status tell_apart(weft__schema *schema, partial *base, partial *p, branch from)
 {
     const weft__json *chosen = &schema->schemas[from.chosen].at;
-    alternative_list list = {0};
-    bool any = false;
-    partial *with = weft_malloc(sizeof *with);
-    weft_status status = with ? weft__alternatives(schema, &from, &list)
-                              : weft__out_of_memory(schema->doc.name, "a schema");
-    for (size_t i = 0; i < list.n && !status && !any; i++) {
-        *with = *base;
-        any = true;
-        status = add_atom(schema, with, list.at[i].atom);
-        if (!status)
-            status = probe(schema, with, &(int){2 * from.chosen}, 1, PROBE_DEPTH,
-                           &(int){PROBE_WORK}, &any);
-    }
-    weft_free(with);
-    weft_free(list.at);
+    bool any = true;
+    base->branches[base->n_branches++] = from;
+    const weft_status status =
+        probe(schema, base, &(int){2 * from.chosen}, 1, PROBE_DEPTH, &(int){APART_WORK}, &any);
+    base->n_branches--;
     if (!status && !any)
         return weft__json_fail(&schema->schemas[from.schema].at, WEFT_UNSUPPORTED,
                                "a value can match this and %s: branches of oneOf need different "
@@ -475,8 +478,7 @@ static weft_status tell_apart(weft__schema *schema, const partial *base, partial
 }
 
 /* Excludes the values that match another branch of oneOf, too. */
-static weft_status exclude(weft__schema *schema, const partial *base, partial *p, int chosen,
-                           int other)
+static weft_status exclude(weft__schema *schema, partial *base, partial *p, int chosen, int other)
 {
     bool apart = false, possible = true;
     weft_status status = disjoint(schema, chosen, other, &apart);
@@ -494,16 +496,18 @@ static weft_status exclude(weft__schema *schema, const partial *base, partial *p
                             (branch){.kind = BRANCH_APART, .schema = other, .chosen = chosen});
 }
 
-/* Branches that list their values exclude nothing: the values are checked one by one. */
-static weft_status exclude_others(weft__schema *schema, const partial *base, partial *p, int number,
-                                  int only, const branch_list *list)
+/* A branch that lists its values excludes nothing: add_literals() checks the values one by one. */
+static weft_status exclude_others(weft__schema *schema, partial *base, partial *p, int number,
+                                  size_t only)
 {
+    json_object *branches = json_object_object_get(schema->schemas[number].at.value, "oneOf");
     weft_status status = WEFT_OK;
-    const bool listed = weft__lists_values(json_object_array_get_idx(list->of, (size_t)only));
-    const int chosen = weft__schema_in(schema, number, "oneOf", NULL, (size_t)only, false, &status);
-    for (size_t i = 0; i < (listed ? list->n_open : list->n) && !status; i++) {
-        const size_t k = listed ? (size_t)list->open[i] : i;
-        const int other = weft__schema_in(schema, number, "oneOf", NULL, k, false, &status);
+    const int chosen = weft__schema_in(schema, number, "oneOf", NULL, only, false, &status);
+    const int resolved = status ? 0 : weft__schema_resolve(schema, chosen, &status) / 2;
+    if (status || weft__lists_values(schema->schemas[resolved].at.value))
+        return status;
+    for (size_t i = 0; i < json_object_array_length(branches) && !status; i++) {
+        const int other = weft__schema_in(schema, number, "oneOf", NULL, i, false, &status);
         if (!status && other != chosen)
             status = exclude(schema, base, p, chosen / 2, other / 2);
     }
@@ -514,15 +518,12 @@ static weft_status follow_branch(expansion *e, const partial *p, branch from)
 {
     weft__schema *schema = e->schema;
     alternative_list list = {0};
-    branch_list branches = {0};
     const bool one = from.kind == BRANCH_ONE && !e->probing;
     weft_status status = weft__alternatives(schema, &from, &list);
     partial *next = status ? NULL : weft_malloc(2 * sizeof *next); /* and without branches */
     if (!status && !next)
         status = weft__out_of_memory(schema->doc.name, "a schema");
     if (!status && one) {
-        status = weft__branches_read(
-            json_object_object_get(schema->schemas[from.schema].at.value, "oneOf"), &branches);
         next[1] = *p;
         next[1].n_branches = next[1].n_taken = 0;
     }
@@ -530,11 +531,10 @@ static weft_status follow_branch(expansion *e, const partial *p, branch from)
         *next = *p;
         status = apply(e, next, from.schema, &list.at[i]);
         if (!status && one)
-            status = exclude_others(schema, &next[1], next, from.schema, (int)i, &branches);
+            status = exclude_others(schema, &next[1], next, from.schema, i);
         if (!status)
             status = expand(e, next);
     }
-    weft__branches_release(&branches);
     weft_free(next);
     weft_free(list.at);
     return status;
