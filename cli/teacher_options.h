@@ -9,6 +9,13 @@
      AT(teacher),                                                                                  \
      .marks = CLI_FIXED,                                                                           \
      .help = "of distill: the model whose distributions are learned; it has the same tokenizer"},  \
+        {.name = "teacher-system",                                                                 \
+         .kind = CLI_TEXT,                                                                         \
+         .value = "TEXT",                                                                          \
+         AT(teacher_system),                                                                       \
+         .marks = CLI_FIXED,                                                                       \
+         .help = "of distill: the system text that only the teacher reads, in rows that have "     \
+                 "none; without --teacher it is MODEL itself, as it is before training"},          \
         {.name = "teacher-file",                                                                   \
          .kind = CLI_TEXT,                                                                         \
          .value = "FILE",                                                                          \

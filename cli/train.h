@@ -36,7 +36,7 @@ typedef struct train_values {
     cli_texts rewards;          /* their descriptions */
     const char *reward_weights; /* NULL: 1 each */
     double reward_seconds;
-    const char *teacher, *teacher_file;
+    const char *teacher, *teacher_file, *teacher_system;
     weft_sampling sampling; /* as the options say; train_rewards.c adds what depends on the run */
     int optimizer, train_on, objective, task;
     bool pack, json, dry_run;
@@ -234,6 +234,9 @@ int64_t train_most_tokens(const train_values *v); /* of a completion */
 weft_status train_open_prompts(const train_values *v, train_run *r, const weft_dataset_options *o);
 /* Finds the token that ends a turn of the chat template, for sampling. */
 weft_status train_find_stop(train_run *r);
+/* Opens the samples that the teacher reads, after the data. */
+weft_status train_open_teacher_samples(const train_values *v, train_run *r,
+                                       const weft_dataset_options *o, double split);
 /* Opens the teacher, after the model. */
 weft_status train_open_teacher(const train_values *v, train_run *r);
 void train_print_rewards(const train_values *v); /* prints a line of the plan */

@@ -142,6 +142,8 @@ weft_status train_open_data(const train_values *v, train_run *r)
         status = cli_data_load(&v->source, r->tokenizer, &o, split, &r->data, split_off);
     if (status == WEFT_OK)
         status = check_validation(v, r);
+    if (status == WEFT_OK && v->teacher_system)
+        status = train_open_teacher_samples(v, r, &o, split);
     if (status == WEFT_OK)
         status = open_batches(v, r);
     if (status == WEFT_OK)

@@ -83,6 +83,55 @@ static weft_status check_tokenizer(const train_values *v, const train_run *r, co
     return status;
 }
 
+/* ---- its samples ---------------------------------------------------------------------------- */
+
+/* Whether some sample of two datasets differs. */
+static bool has_another(const weft_dataset *a, const weft_dataset *b)
+{
+    bool same = weft_dataset_info_of(a).samples == weft_dataset_info_of(b).samples;
+    for (int64_t i = 0; same && i < weft_dataset_info_of(a).samples; i++)
+        same = weft_dataset_at(a, i).length == weft_dataset_at(b, i).length;
+    return !same;
+}
+
+weft_status train_open_teacher_samples(const train_values *v, train_run *r,
+                                       const weft_dataset_options *o, double split)
+{
+    cli_data_source source = v->source;
+    weft_dataset_options options = *o;
+    weft_dataset *data = NULL, *validation = NULL;
+    source.system = v->teacher_system;
+    source.cache = NULL;
+    options.length = INT64_MAX;
+    if (r->validation_given && v->val_data == NULL)
+        return weft_fail(WEFT_UNSUPPORTED, "--teacher-system: valid.jsonl of a folder is "
+                                           "unsupported: expected it as --val-data");
+    for (int i = 0; i < source.paths.n; i++) {
+        if (strcmp(source.paths.at[i], "-") == 0)
+            return weft_fail(WEFT_UNSUPPORTED, "--teacher-system reads the data twice: --data - "
+                                               "is unsupported");
+    }
+    const bool splits = r->validation && !r->validation_given;
+    weft_status status = cli_data_load(&source, r->tokenizer, &options, splits ? split : 0, &data,
+                                       splits ? &validation : NULL);
+    if (status == WEFT_OK && r->validation_given) {
+        cli_data_options(&source, &options);
+        options.format = WEFT_DATA_AUTO;
+        status = weft_dataset_load_mixture(&r->validation_source, 1, r->tokenizer, &options, 0,
+                                           &validation, NULL);
+    }
+    const bool another = status == WEFT_OK && has_another(r->data, data);
+    if (status == WEFT_OK)
+        status = weft_dataset_take_teacher_samples(r->data, data);
+    if (status == WEFT_OK && validation)
+        status = weft_dataset_take_teacher_samples(r->validation, validation);
+    return status != WEFT_OK || another
+               ? status
+               : weft_fail(WEFT_INVALID,
+                           "--teacher-system: no row has it: expected conversations or prompts "
+                           "that a chat template renders, without a system text of their own");
+}
+
 /* ---- the teacher ---------------------------------------------------------------------------- */
 
 /* Loads what is stored of the teacher's distributions over a dataset, or computes and saves it. */
@@ -118,9 +167,10 @@ weft_status train_open_teacher(const train_values *v, train_run *r)
         status = cli_find_model(&v->place, v->teacher, path, sizeof path);
         if (status == WEFT_OK)
             status = check_tokenizer(v, r, path);
-        if (status == WEFT_OK)
-            status = cli_load_model(path, &v->place, NULL, &r->teacher);
     }
+    const bool own = v->teacher == NULL && v->teacher_system && v->teacher_file == NULL;
+    if (status == WEFT_OK && (v->teacher || own)) /* mapped weights are shared */
+        status = cli_load_model(own ? r->path : path, &v->place, NULL, &r->teacher);
     if (status != WEFT_OK || v->teacher_file == NULL)
         return status;
     status = store(v, r, r->data, "");

@@ -1,6 +1,8 @@
 /* train/columns.c -- the columns of batches: their table, checks and sizes. */
 #include "train/columns.h"
 
+#include <string.h>
+
 #include "core/failure.h"
 #include "core/shape.h"
 #include "train/data/dataset.h"
@@ -36,6 +38,10 @@ const weft__column weft__columns[WEFT__COLUMNS] = {
            "a stored teacher's ids (weft_dataset_add_teacher)"),
     COLUMN(top_logprobs, FLOAT32, "BLS", WEFT__OBJECTIVE, 0, WEFT_COLUMN_TOP_LOGPROBS,
            "a stored teacher's log-probabilities (weft_dataset_add_teacher)"),
+    COLUMN(teacher_tokens, INT32, "BM", WEFT__OBJECTIVE, 0, WEFT_COLUMN_TEACHER_TOKENS,
+           "what a teacher reads (weft_dataset_take_teacher_samples)"),
+    COLUMN(teacher_targets, INT32, "BM", WEFT__OBJECTIVE, -1, WEFT_COLUMN_TEACHER_TARGETS,
+           "the targets of what a teacher reads (weft_dataset_take_teacher_samples)"),
     COLUMN(cells, INT32, "K", WEFT__COMPUTED, -1, 0, NULL),
     COLUMN(teacher, FLOAT32, "KT", WEFT__COMPUTED, 0, 0, NULL),
 };
@@ -77,14 +83,16 @@ static weft__batch_sizes sizes_of(const weft_batch *batch)
 {
     const weft_array *read = batch->pack ? batch->pack : batch->tokens;
     const int64_t N = weft__batch_examples(batch), B = N * per_example(batch);
-    return (weft__batch_sizes){.N = N,
-                               .B = B,
-                               .L = weft_dim(batch->tokens, 1),
-                               .R = weft_dim(read, 0),
-                               .C = weft_dim(read, 1),
-                               .K = batch->cells ? weft_dim(batch->cells, 0) : 0,
-                               .T = batch->teacher ? weft_dim(batch->teacher, 1) : 0,
-                               .S = WEFT_TEACHER_TOP};
+    return (weft__batch_sizes){
+        .N = N,
+        .B = B,
+        .L = weft_dim(batch->tokens, 1),
+        .R = weft_dim(read, 0),
+        .C = weft_dim(read, 1),
+        .K = batch->cells ? weft_dim(batch->cells, 0) : 0,
+        .T = batch->teacher ? weft_dim(batch->teacher, 1) : 0,
+        .S = WEFT_TEACHER_TOP,
+        .M = weft_dim(batch->teacher_tokens ? batch->teacher_tokens : batch->tokens, 1)};
 }
 
 static int64_t length_of(const weft__batch_sizes *s, char axis)
@@ -92,8 +100,8 @@ static int64_t length_of(const weft__batch_sizes *s, char axis)
     const struct {
         char axis;
         int64_t length;
-    } all[] = {{'N', s->N}, {'B', s->B}, {'L', s->L}, {'R', s->R},
-               {'C', s->C}, {'K', s->K}, {'T', s->T}, {'S', s->S}};
+    } all[] = {{'N', s->N}, {'B', s->B}, {'L', s->L}, {'R', s->R}, {'C', s->C},
+               {'K', s->K}, {'T', s->T}, {'S', s->S}, {'M', s->M}};
     int i = 0;
     while (all[i].axis != axis)
         i++;
@@ -116,7 +124,9 @@ weft_status weft_batch_complete(weft_batch *batch, const weft_objective *objecti
     weft_scope_open_lean();
     for (int c = 0; status == WEFT_OK && c < WEFT__COLUMNS; c++) {
         weft_array **slot = weft__batch_slot(batch, c);
-        if (weft__columns[c].bit & (objective->columns | objective->accepts) && *slot == NULL)
+        const bool own = strchr(weft__columns[c].axes, 'M') != NULL; /* a teacher reads the batch */
+        if (weft__columns[c].bit & (objective->columns | objective->accepts) && !own &&
+            *slot == NULL)
             status =
                 weft_set(slot, weft_zeros(weft__column_shape(c, &sizes), weft__columns[c].dtype));
     }
@@ -130,6 +140,7 @@ unsigned weft__dataset_columns(const weft_dataset *d)
 {
     const bool scored = d->info.examples == WEFT_EXAMPLES_SCORED;
     return (d->reference ? scored ? WEFT_COLUMN_REF : WEFT_COLUMN_REFERENCE : 0U) |
+           (d->taught ? WEFT_COLUMN_TEACHER_TOKENS | WEFT_COLUMN_TEACHER_TARGETS : 0U) |
            (d->top ? WEFT_COLUMN_TOP | WEFT_COLUMN_TOP_LOGPROBS : 0U) |
            (scored ? WEFT_COLUMN_ADVANTAGES : 0U) | (d->sampled ? WEFT_COLUMN_SAMPLED : 0U) |
            (d->info.examples == WEFT_EXAMPLES_LABELLED || d->info.scored ? WEFT_COLUMN_LABELS : 0U);

@@ -5,7 +5,7 @@
 
 #include "weft/train.h"
 
-enum { WEFT__COLUMNS = 17, WEFT__MOST_TEXTS = 64 /* in an example */ };
+enum { WEFT__COLUMNS = 19, WEFT__MOST_TEXTS = 64 /* in an example */ };
 
 /* Which batches have a column. */
 typedef enum weft__column_rule {
@@ -19,9 +19,9 @@ typedef enum weft__column_rule {
 
 /* Lengths of axes: N examples with one or two of the B rows each, L columns, and the R rows of C
  * columns that the model reads: B and L unless the rule is WEFT__REPACKED. K targets, for which a
- * teacher has hidden states of T elements, or S ids. */
+ * teacher has hidden states of T elements, or S ids. M columns that a teacher reads. */
 typedef struct weft__batch_sizes {
-    int64_t N, B, L, R, C, K, T, S;
+    int64_t N, B, L, R, C, K, T, S, M;
 } weft__batch_sizes;
 
 typedef struct weft__column {
@@ -43,7 +43,7 @@ typedef struct weft__host_batch {
     weft__batch_sizes sizes;
     int32_t *tokens, *targets, *first, *positions, *pack, *unpack; /* NULL: absent */
     float *weights, *reference, *labels, *advantages, *old, *ref, *sampled;
-    int32_t *top;
+    int32_t *top, *teacher_tokens, *teacher_targets;
     float *top_logprobs;
     void *cells, *teacher; /* NULL: computed */
     bool weighted;         /* some weight is neither 0 nor 1 */
@@ -66,12 +66,14 @@ unsigned weft__dataset_columns(const weft_dataset *dataset);
 
 /* ---- data/batch.c: batches from samples ----------------------------------------------------- */
 
-/* Fills *host with tokens, targets, weights and packing of n examples, or, if starts is not NULL,
- * of n rows of which row r packs the examples starts[r] .. starts[r + 1]. The samples are those of
- * all examples and, if an example has more, then the second ones in the same order. The objectives'
- * `columns` are allocated, for the caller to fill. weft__host_finish follows, also on failure. */
+/* `M` is that of weft__batch_sizes. Fills *host with tokens, targets, weights and packing of n
+ * examples, or, if starts is not NULL, of n rows of which row r packs the examples starts[r] ..
+ * starts[r + 1]. The samples are those of all examples and, if an example has more, then the second
+ * ones in the same order. The objectives' `columns` are allocated, for the caller to fill.
+ * weft__host_finish follows, also on failure. */
 weft_status weft__host_fill(const weft_sample *samples, weft_examples kind, int64_t texts,
-                            const int64_t *starts, int n, unsigned columns, weft__host_batch *host);
+                            const int64_t *starts, int n, unsigned columns, int64_t M,
+                            weft__host_batch *host);
 
 /* Makes a batch of the columns if `status` is WEFT_OK, and frees them in any case. *out is zeroed
  * after a failure. */

@@ -267,6 +267,14 @@ static void fill_columns(const weft_dataset *d, const int64_t *examples, int64_t
         memcpy(host->ref + e * host->sizes.L, d->reference + s->start,
                (size_t)(s->length - 1) * sizeof *host->ref);
     }
+    for (int64_t e = 0; host->teacher_tokens && e < n; e++) {
+        const weft_sample s = weft_dataset_at(d->taught, examples[e]);
+        for (int64_t k = 0; k + 1 < s.length; k++) {
+            host->teacher_tokens[e * host->sizes.M + k] = s.ids[k];
+            host->teacher_targets[e * host->sizes.M + k] =
+                s.weights[k + 1] != 0 ? s.ids[k + 1] : -1;
+        }
+    }
     const int64_t row = host->sizes.L * WEFT_TEACHER_TOP;
     for (int64_t e = 0; host->top && e < n; e++)
         weft__top_put(d, examples[e], host->top + e * row, host->top_logprobs + e * row);
@@ -284,6 +292,11 @@ weft_status weft__batch_of_examples(const weft_dataset *dataset, const int64_t *
     const int64_t count = starts ? starts[n] : n;
     const int64_t rows = count * weft__rows_per_example(kind, dataset->info.texts);
     weft__host_batch host = {0};
+    int64_t M = 0;
+    for (int64_t i = 0; dataset->taught && i < count; i++) {
+        const int64_t length = dataset->taught->samples[examples[i]].length - 1;
+        M = length > M ? length : M;
+    }
     weft_sample *samples = weft_calloc((size_t)rows + 1, sizeof *samples);
     weft__builder *builders = weft_calloc((size_t)count + 1, sizeof *builders);
     weft_status status = samples && builders
@@ -291,7 +304,7 @@ weft_status weft__batch_of_examples(const weft_dataset *dataset, const int64_t *
                              : weft__out_of_memory("batch", "its examples");
     if (status == WEFT_OK)
         status = weft__host_fill(samples, kind, dataset->info.texts, starts, n,
-                                 weft__dataset_columns(dataset), &host);
+                                 weft__dataset_columns(dataset), M, &host);
     if (status == WEFT_OK)
         fill_columns(dataset, examples, count, &host);
     status = weft__host_finish(&host, status, out);

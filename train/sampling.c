@@ -47,13 +47,14 @@ static bool has_rewards(const sampled *s)
 }
 
 /* The number of ids before the last completion of sample i; all of a prompt. */
-static int64_t prompt_length(const sampled *s, int64_t i)
+static int64_t prompt_length(const weft_dataset *d, int64_t i)
 {
-    const weft_sample sample = weft_dataset_at(s->r.prompts, i);
+    const bool prompts = d->info.examples == WEFT_EXAMPLES_PROMPTS;
+    const weft_sample sample = weft_dataset_at(d, i);
     int64_t n = sample.length;
-    while (!has_rewards(s) && n > 1 && sample.weights[n - 1] == 0)
+    while (!prompts && n > 1 && sample.weights[n - 1] == 0)
         n--;
-    while (!has_rewards(s) && n > 1 && sample.weights[n - 1] != 0)
+    while (!prompts && n > 1 && sample.weights[n - 1] != 0)
         n--;
     return n;
 }
@@ -103,7 +104,7 @@ static void make_requests(sampled *s)
             .scaled_logprobs = !s->greedy,
             .cache = {.max_context = -1, .kv_bits = 32},
         };
-        const size_t length = (size_t)prompt_length(s, s->which[i / s->r.group]);
+        const size_t length = (size_t)prompt_length(s->r.prompts, s->which[i / s->r.group]);
         s->requests[i] =
             (weft_generate_request){.prompt = {prompt.ids, length}, .options = &s->options[i]};
     }
@@ -246,18 +247,21 @@ static weft_status add(const sampled *s, int64_t i)
     return status;
 }
 
-/* Adds the sample of completion i, for distillation. */
-static weft_status add_sample(const sampled *s, int64_t i)
+/* Adds to `out` the sample of completion i after its prompt in `prompts`, for distillation. */
+static weft_status add_sample(const sampled *s, int64_t i, const weft_dataset *prompts,
+                              weft_dataset *out)
 {
     const weft_generated_row *row = &s->rows[i];
-    const weft_prompt *prompt = &s->requests[i].prompt;
+    const int64_t of = s->which[i / s->r.group];
+    const weft_sample whole = weft_dataset_at(prompts, of);
     weft__builder builder = {.n = 0};
-    weft_status status = weft__builder_add(&builder, prompt->ids, prompt->n, 0);
+    weft_status status =
+        weft__builder_add(&builder, whole.ids, (size_t)prompt_length(prompts, of), 0);
     if (status == WEFT_OK)
         status = weft__builder_add(&builder, row->ids, row->n, 1);
     const weft_sample sample = {builder.ids, builder.weights, builder.n, 0};
     if (status == WEFT_OK)
-        status = weft__dataset_append(s->r.dataset, &sample, !is_ended(s, row));
+        status = weft__dataset_append(out, &sample, !is_ended(s, row));
     weft__builder_free(&builder);
     return status;
 }
@@ -394,7 +398,11 @@ static weft_status sample(sampled *s)
                      ? weft__dataset_of_completions(&s->t->o.objective_options, &s->r.dataset)
                      : weft_dataset_new(INT64_MAX, &s->r.dataset);
     for (int64_t i = 0; status == WEFT_OK && i < count(s); i++)
-        status = has_rewards(s) ? add(s, i) : add_sample(s, i);
+        status = has_rewards(s) ? add(s, i) : add_sample(s, i, s->r.prompts, s->r.dataset);
+    if (status == WEFT_OK && s->r.prompts->taught)
+        status = weft_dataset_new(INT64_MAX, &s->r.dataset->taught);
+    for (int64_t i = 0; status == WEFT_OK && s->r.prompts->taught && i < count(s); i++)
+        status = add_sample(s, i, s->r.prompts->taught, s->r.dataset->taught);
     return status;
 }
 

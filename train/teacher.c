@@ -12,6 +12,46 @@
 
 enum { DEFAULT_BATCH = 8, MOST_ROWS = 64, CHUNK = 64, S = WEFT_TEACHER_TOP };
 
+/* ---- samples of the teacher's own ----------------------------------------------------------- */
+
+/* Whether two samples have the same targets with the same weights. */
+static bool same_targets(const weft_sample *a, const weft_sample *b)
+{
+    int64_t i = 1, k = 1;
+    for (;; i++, k++) {
+        while (i < a->length && a->weights[i] == 0)
+            i++;
+        while (k < b->length && b->weights[k] == 0)
+            k++;
+        if (i == a->length || k == b->length)
+            return i == a->length && k == b->length;
+        if (a->ids[i] != b->ids[k] || a->weights[i] != b->weights[k])
+            return false;
+    }
+}
+
+weft_status weft_dataset_take_teacher_samples(weft_dataset *dataset, weft_dataset *theirs)
+{
+    const int64_t n = dataset->info.samples;
+    weft_status status = WEFT_OK;
+    if (dataset->info.examples != WEFT_EXAMPLES_SINGLE || theirs->info.samples != n)
+        status = weft_fail(WEFT_INVALID, "teacher: expected %lld single samples, got %lld",
+                           (long long)n, (long long)theirs->info.samples);
+    for (int64_t i = 0; status == WEFT_OK && i < n; i++) {
+        const weft_sample a = weft_dataset_at(dataset, i), b = weft_dataset_at(theirs, i);
+        if (!same_targets(&a, &b))
+            status = weft_fail(WEFT_INVALID,
+                               "teacher: sample %lld: expected the targets of the dataset's, got "
+                               "others (a larger length may help)",
+                               (long long)i + 1);
+    }
+    weft_dataset_free(status == WEFT_OK ? dataset->taught : theirs);
+    dataset->taught = status == WEFT_OK ? theirs : dataset->taught;
+    return status;
+}
+
+/* ---- stored teachers ------------------------------------------------------------------------ */
+
 void weft__top_free(weft__top *top)
 {
     if (top == NULL)

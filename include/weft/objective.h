@@ -40,11 +40,13 @@ typedef enum weft_column {
     WEFT_COLUMN_REFERENCE = 1, /* reference log-probabilities of rows */
     WEFT_COLUMN_LABELS = 2,    /* whether examples are desirable; of texts, their scores */
     WEFT_COLUMN_ADVANTAGES = 4,
-    WEFT_COLUMN_OLD = 8,           /* log-probabilities of tokens before the first update on them */
-    WEFT_COLUMN_REF = 16,          /* reference log-probabilities of tokens */
-    WEFT_COLUMN_SAMPLED = 32,      /* log-probabilities of tokens that the sampler computed */
-    WEFT_COLUMN_TOP = 64,          /* a stored teacher's most probable ids */
-    WEFT_COLUMN_TOP_LOGPROBS = 128 /* and their log-probabilities */
+    WEFT_COLUMN_OLD = 8,      /* log-probabilities of tokens before the first update on them */
+    WEFT_COLUMN_REF = 16,     /* reference log-probabilities of tokens */
+    WEFT_COLUMN_SAMPLED = 32, /* log-probabilities of tokens that the sampler computed */
+    WEFT_COLUMN_TOP = 64,     /* a stored teacher's most probable ids */
+    WEFT_COLUMN_TOP_LOGPROBS = 128,   /* and their log-probabilities */
+    WEFT_COLUMN_TEACHER_TOKENS = 256, /* samples as a teacher reads them */
+    WEFT_COLUMN_TEACHER_TARGETS = 512
 } weft_column;
 
 /* Options of all objectives. Zero means the objective's default; where that is not zero, a number
@@ -267,6 +269,14 @@ WEFT_NODISCARD WEFT_API weft_status weft_dataset_save_reference(const weft_datas
                                                                 const char *path) WEFT_NONNULL(1);
 WEFT_NODISCARD WEFT_API weft_status weft_dataset_load_reference(weft_dataset *dataset,
                                                                 const char *path) WEFT_NONNULL(1);
+/* Makes the samples of `theirs` what a teacher reads in place of those of the dataset, such as the
+ * same rows with a longer system text. Both have the same targets, sample by sample. The dataset
+ * takes `theirs`, also after a failure. WEFT_INVALID if they differ in their targets, naming the
+ * sample. Batches cannot have packed rows. */
+WEFT_NODISCARD WEFT_API weft_status weft_dataset_take_teacher_samples(weft_dataset *dataset,
+                                                                      weft_dataset *theirs)
+    WEFT_NONNULL(1, 2);
+
 /* The most probable ids of a teacher that are stored for each target. */
 enum { WEFT_TEACHER_TOP = 64 };
 

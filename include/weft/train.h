@@ -271,9 +271,10 @@ typedef struct weft_batch {
     weft_array *reference; /* (B) float32: reference log-probabilities of the rows, or NULL */
     weft_array *labels;    /* (examples) float32; 1: desirable; the score of texts; or NULL */
     weft_array *advantages, *old, *ref, *sampled; /* or NULL: weft_dataset_load_completions */
-    /* (B, L, WEFT_TEACHER_TOP) int32 and float32: of a stored teacher, or NULL:
-     * weft_dataset_add_teacher. */
+    /* (B, L, WEFT_TEACHER_TOP) int32, float32: a stored teacher's; or NULL. */
     weft_array *top, *top_logprobs;
+    /* (B, M) int32: the samples as a teacher reads them; or NULL. */
+    weft_array *teacher_tokens, *teacher_targets;
     /* What the trainer computes of a teacher, for weft_objective_distill: the flat indices (K)
      * int32 of the targets' cells, -1 for padding, and the teacher's hidden states there (K, E). */
     weft_array *cells, *teacher;

@@ -167,6 +167,10 @@ static const struct {
     {"min-p", SAMPLED, "0.5"},
     {"top-k", SAMPLED, "1"},
     {"teacher", ROWS " --objective distill", "taught/last"}, /* fails without */
+    {"teacher-system",
+     "--data chats.jsonl --batch-size 2 --steps 3 --objective distill --template "
+     "own.jinja --teacher taught/last",
+     "Be brief."},
     {"teacher-file", DISTILL, "top.safetensors"},
     {"lmbda", DISTILL " --max-completion-length 8", "1"},
     {"epsilon", TWICE, "0.001"},
@@ -376,7 +380,9 @@ static const struct {
     {ROWS " --objective rloo",
      "this --objective needs --reward for the prompts of --data, or --completions FILE"},
     {ROWS " --objective distill",
-     "--objective distill needs --teacher MODEL or --teacher-file FILE"},
+     "--objective distill needs --teacher MODEL, --teacher-system TEXT or --teacher-file FILE"},
+    {ROWS " --teacher-system x", "--teacher-system is for --objective distill"},
+    {DISTILL " --teacher-system x --pack", "--pack is not for --teacher-system"},
     {ROWS " --teacher x", "--teacher is for --objective distill"},
     {ROWS " --teacher-file x", "--teacher-file is for --objective distill"},
     {ROWS " --lmbda 0.5", "--lmbda is not an option of this --objective, but of distill"},

@@ -129,7 +129,8 @@ static void check_columns(const weft_trainer *t, const weft_batch *batch)
             replace(t, batch, c, weft_zeros(weft_shape(own), WEFT_FLOAT64), false, "column");
         } else if (column->rule == WEFT__OBJECTIVE) {
             weft_array *vector = weft_zeros(WEFT_DIMS(rows), column->dtype);
-            replace(t, batch, c, vector, optional, "surplus column");
+            const bool shaped = optional && strchr(column->axes, 'M'); /* of a teacher's samples */
+            replace(t, batch, c, vector, optional && !shaped, shaped ? "column" : "surplus column");
         }
     }
     replace(t, batch, 0, NULL, false, "missing column");

@@ -172,9 +172,9 @@ enum { VALUES = 1 << 13 };
 
 typedef struct run {
     weft_trainer_options o;
-    const char *stored; /* a file of a stored teacher, in place of the model */
-    bool compute;       /* and write the file */
-    bool packed, quantized;
+    const char *stored;             /* a file of a stored teacher, in place of the model */
+    bool compute;                   /* and write the file */
+    bool packed, quantized, longer; /* longer: the teacher reads more before each sample */
     int stop_after;
     history history;
     int64_t n_values;
@@ -191,6 +191,23 @@ static weft_dataset *dataset_of(const samples *s, int n)
     return d;
 }
 
+/* The samples with a longer prompt. */
+static weft_dataset *longer_of(const samples *s, int n)
+{
+    enum { MORE = 5 };
+    weft_dataset *d = NULL;
+    CHECK_OK(weft_dataset_new(64, &d));
+    for (int i = 0; i < n; i++) {
+        int32_t ids[MOST + MORE] = {11, 12, 13, 14, 15};
+        float weights[MOST + MORE] = {0};
+        memcpy(ids + MORE, s->at[i].ids, (size_t)s->at[i].length * sizeof *ids);
+        memcpy(weights + MORE, s->at[i].weights, (size_t)s->at[i].length * sizeof *weights);
+        const weft_sample sample = {ids, weights, s->at[i].length + MORE, 0};
+        CHECK_OK(weft_dataset_add_sample(d, &sample));
+    }
+    return d;
+}
+
 static weft_status make_run(run *r)
 {
     static samples s;
@@ -203,6 +220,10 @@ static weft_status make_run(run *r)
     weft_batches *batches = NULL;
     weft_trainer *t = NULL;
     weft_status status = WEFT_OK;
+    if (r->longer) {
+        CHECK_OK(weft_dataset_take_teacher_samples(d, longer_of(&s, 12)));
+        CHECK_OK(weft_dataset_take_teacher_samples(held, longer_of(&s, 3)));
+    }
     r->history = (history){.stop_after = r->stop_after};
     r->o.objective = &weft_objective_distill;
     r->o.objective_options.max_completion_length = 6;
@@ -320,8 +341,6 @@ static void a_share_of_the_updates_samples(void)
     CHECK(equal > 0 && equal < n);
 }
 
-/* ---- stored teachers ------------------------------------------------------------------------ */
-
 /* The mean loss of the data from the model or the table of its teacher. */
 static double loss_of(weft_dataset *d, weft_model *model, weft_model *teacher)
 {
@@ -331,6 +350,47 @@ static double loss_of(weft_dataset *d, weft_model *model, weft_model *teacher)
     CHECK_OK(weft_evaluate(model, d, &o, &found));
     return found.loss;
 }
+
+/* A teacher that reads other samples: the loss is that of its hidden states at their targets, in
+ * every way to compute it. */
+static void a_teacher_may_read_more(void)
+{
+    static run plain, r, other;
+    static samples s;
+    CHECK_OK(make_run(&plain));
+    r = (run){.longer = true};
+    CHECK_OK(make_run(&r));
+    CHECK(difference(&r, &plain) > 1e-4);
+    const weft_trainer_options ways[] = {
+        {.compile = true}, {.micro_batch = 1}, {.micro_batch = 3, .compile = true}};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        other = (run){.longer = true, .o = ways[i]};
+        CHECK_OK(make_run(&other));
+        CHECK_CLOSE(difference(&other, &r), 0, 1e-5);
+    }
+    r = (run){.longer = true, .o.objective_options.lmbda = 1};
+    other = (run){.o.objective_options.lmbda = 1};
+    CHECK_OK(make_run(&r));
+    CHECK_OK(make_run(&other));
+    CHECK(difference(&r, &other) > 1e-4);
+
+    /* The divergence of the model that reads the longer samples itself is 0. */
+    read_samples(&s);
+    weft_model *model = load("models/llama");
+    weft_dataset *d = dataset_of(&s, 4);
+    CHECK_CLOSE(loss_of(d, model, model), 0, 1e-6);
+    CHECK_OK(weft_dataset_take_teacher_samples(d, longer_of(&s, 4)));
+    CHECK(loss_of(d, model, model) > 0.01);
+    CHECK_STATUS(weft_dataset_take_teacher_samples(d, longer_of(&s, 3)), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "teacher: expected 4 single samples, got 3");
+    s.ids[s.lengths[0] - 1]++; /* the last target */
+    CHECK_STATUS(weft_dataset_take_teacher_samples(d, longer_of(&s, 4)), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "teacher: sample 1: expected the targets");
+    weft_dataset_free(d);
+    weft_model_free(model);
+}
+
+/* ---- stored teachers ------------------------------------------------------------------------ */
 
 static void a_stored_teacher_is_close(void)
 {
@@ -398,5 +458,6 @@ static void malformed_options_are_named(void)
 
 CHECK_MAIN("distill", CHECK_CASE(every_update_is_trls),
            CHECK_CASE(every_way_makes_the_same_updates), CHECK_CASE(resumed_runs_end_alike),
-           CHECK_CASE(a_share_of_the_updates_samples), CHECK_CASE(a_stored_teacher_is_close),
-           CHECK_CASE(a_stored_teacher_trains), CHECK_CASE(malformed_options_are_named))
+           CHECK_CASE(a_share_of_the_updates_samples), CHECK_CASE(a_teacher_may_read_more),
+           CHECK_CASE(a_stored_teacher_is_close), CHECK_CASE(a_stored_teacher_trains),
+           CHECK_CASE(malformed_options_are_named))

@@ -97,7 +97,8 @@ static weft_status add_column(weft__host_batch *host, int c)
 }
 
 weft_status weft__host_fill(const weft_sample *samples, weft_examples kind, int64_t texts,
-                            const int64_t *starts, int n, unsigned columns, weft__host_batch *host)
+                            const int64_t *starts, int n, unsigned columns, int64_t M,
+                            weft__host_batch *host)
 {
     const source s = {samples, starts, weft__rows_per_example(kind, texts), starts ? starts[n] : n,
                       n};
@@ -107,6 +108,7 @@ weft_status weft__host_fill(const weft_sample *samples, weft_examples kind, int6
     weft_status status = WEFT_OK;
     *host = (weft__host_batch){.batch = {.examples = kind, .texts = texts}};
     measure(&s, &host->sizes);
+    host->sizes.M = M;
     if (host->sizes.L < 1)
         return weft_fail(WEFT_INVALID, "batch: expected samples of at least 2 tokens");
     for (int c = 0; status == WEFT_OK && c < WEFT__COLUMNS; c++) {
@@ -144,6 +146,7 @@ weft_status weft__host_finish(weft__host_batch *host, weft_status status, weft_b
 weft_status weft_batch_of_samples(const weft_sample *samples, int n, weft_batch *out)
 {
     weft__host_batch host;
-    const weft_status status = weft__host_fill(samples, WEFT_EXAMPLES_SINGLE, 0, NULL, n, 0, &host);
+    const weft_status status =
+        weft__host_fill(samples, WEFT_EXAMPLES_SINGLE, 0, NULL, n, 0, 0, &host);
     return weft__host_finish(&host, status, out);
 }

@@ -39,6 +39,7 @@ void weft_dataset_free(weft_dataset *dataset)
     weft_free(dataset->rewards);
     weft_free(dataset->sampled);
     weft__top_free(dataset->top);
+    weft_dataset_free(dataset->taught);
     weft_task_rows_free(&dataset->rows);
     weft_free(dataset);
 }

@@ -49,8 +49,9 @@ struct weft_dataset {
     int64_t rewards_capacity, sampled_capacity;
     int64_t group; /* completions of a group */
     double temperature;
-    weft__top *top;      /* of a stored teacher; NULL: none */
-    weft_task_rows rows; /* of prompts: (samples), with the rendered prompt */
+    weft_dataset *taught; /* the samples as a teacher reads them; NULL: as they are */
+    weft__top *top;       /* of a stored teacher; NULL: none */
+    weft_task_rows rows;  /* of prompts: (samples), with the rendered prompt */
     weft_dataset_info info;
 };
 

@@ -163,13 +163,28 @@ weft_status weft__teacher_fill(const weft_objective *objective, const weft_objec
     if (objective != &weft_objective_distill || batch->cells)
         return WEFT_OK;
     const weft_model_call call = {.positions = batch->positions, .first = batch->first};
+    weft_array *tokens = batch->tokens, *cells = NULL;
+    if (batch->teacher_tokens && batch->first)
+        return weft_fail(WEFT_UNSUPPORTED, "objective distill: packed rows are unsupported for a "
+                                           "teacher with samples of its own");
     weft_status status = evaluate_columns(batch);
     if (status == WEFT_OK)
         status = find_cells(batch->targets, &batch->cells);
     if (status != WEFT_OK || o->teacher == NULL)
         return status;
-    weft_array *hidden = weft_model_hidden(o->teacher, batch->tokens, &call); /* (B, L, T) */
-    weft_array *at = weft_maximum_scalar(weft_to(batch->cells, weft_device_of(hidden)), 0);
+    cells = batch->cells;
+    if (batch->teacher_tokens) {
+        tokens = batch->teacher_tokens;
+        status = find_cells(batch->teacher_targets, &cells);
+        batch->teacher_tokens = batch->teacher_targets = NULL;
+    }
+    if (status == WEFT_OK && weft_dim(cells, 0) != weft_dim(batch->cells, 0))
+        status = weft_fail(WEFT_INVALID, "objective distill: batch: expected as many "
+                                         "teacher_targets as targets");
+    if (status != WEFT_OK)
+        return status;
+    weft_array *hidden = weft_model_hidden(o->teacher, tokens, &call); /* (B, L, T) */
+    weft_array *at = weft_maximum_scalar(weft_to(cells, weft_device_of(hidden)), 0);
     hidden = weft_take(weft_flatten(hidden, 0, 1), at, 0); /* (K, T) */
     batch->teacher = weft_astype(hidden, WEFT_FLOAT32);
     return evaluate_columns(batch);
@@ -188,7 +203,8 @@ static const weft_field fields[] = {
 const weft_objective weft_objective_distill = {
     .name = "distill",
     .summary = "distillation, from a teacher's distributions",
-    .accepts = WEFT_COLUMN_TOP | WEFT_COLUMN_TOP_LOGPROBS,
+    .accepts = WEFT_COLUMN_TEACHER_TOKENS | WEFT_COLUMN_TEACHER_TARGETS | WEFT_COLUMN_TOP |
+               WEFT_COLUMN_TOP_LOGPROBS,
     .fields = fields,
     .defaults = {.beta = 0.5, .temperature = 0.9, .max_completion_length = 512},
     .weight = weft__target_weight,
