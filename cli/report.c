@@ -38,7 +38,8 @@ static void add_line(const cli_line *line, points *loss, points *validation)
             loss->x[loss->n] = step;
             loss->y[loss->n++] = y;
         }
-        if (find_number(object, "validation_loss", &y)) {
+        if (find_number(object, "validation_loss", &y) ||
+            find_number(object, "validation_reward", &y)) {
             validation->x[validation->n] = step;
             validation->y[validation->n++] = y;
         }
@@ -120,6 +121,11 @@ static void print_run(const char *folder, json_object *run)
         printf("validation loss %.4f before, %.4f after, best %.4f at update %.0f\n",
                number_of(result, "first_validation"), number_of(result, "last_validation"),
                number_of(result, "best_validation"), number_of(result, "best_step"));
+    else if (isfinite(number_of(result, "best_validation_reward")))
+        printf("validation reward %.4f before, %.4f after, best %.4f at update %.0f\n",
+               number_of(result, "first_validation_reward"),
+               number_of(result, "last_validation_reward"),
+               number_of(result, "best_validation_reward"), number_of(result, "best_step"));
     else if (isfinite(number_of(result, "loss")))
         printf("loss %.4f at the last update\n", number_of(result, "loss"));
     printf("report %s/report.html\n", weft_printable(folder));

@@ -35,8 +35,9 @@
             "delta", delta,                                                                        \
             "of these: the largest ratio where clipping does not apply, above 1; 0: none"),        \
         TRAIN_POLICY_REAL("temperature", temperature,                                              \
-                          "of these and distill: that of the sampled completions; default: 1, of " \
-                          "distill 0.9"),                                                          \
+                          "of these: that of the sampled completions, and the divisor of the "     \
+                          "logits in the loss; of distill also of the teacher's; default: 1, "     \
+                          "of distill 0.9"),                                                       \
         TRAIN_POLICY_INT("num-generations", num_generations, 2, 1 << 20,                           \
                          "of these: completions of a prompt; default: 8, of rloo 2"),              \
         TRAIN_POLICY_INT("num-iterations", num_iterations, 1, 1 << 20,                             \

@@ -21,8 +21,8 @@
          .value = "FILE",                                                                          \
          AT(teacher_file),                                                                         \
          .marks = CLI_FIXED,                                                                       \
-         .help = "of distill: with --teacher, first write the 64 most probable ids of each "       \
-                 "target to FILE and train without the model; else read that file"},               \
+         .help = "of distill: with --teacher: store its 64 most probable ids of each target in "   \
+                 "FILE, then free the teacher; without it: read FILE"},                            \
     {                                                                                              \
         .name = "lmbda", .kind = CLI_REAL, .value = "SHARE", .low = 0, .high = 1,                  \
         AT(trainer.objective_options.lmbda), .marks = CLI_ZERO | CLI_FIXED | CLI_OF_OBJECTIVE,     \

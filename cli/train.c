@@ -150,7 +150,10 @@ static int run_with(const train_values *v)
     const char *why = train_complaint(v);
     if (why != NULL)
         return cli_usage("train", "%s", why);
-    train_run r = {.values = v, .reloaded_validation = (double)NAN};
+    train_run r = {.values = v,
+                   .latest_validation = (double)NAN,
+                   .latest_accuracy = (double)NAN,
+                   .reloaded_validation = (double)NAN};
     if (train_read_texts(v, &r) != WEFT_OK) {
         weft_free(r.optimizer_options);
         return cli_usage("train", "%s", weft_error_message());

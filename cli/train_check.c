@@ -243,8 +243,15 @@ static weft_status check_out(const train_values *v)
             "or choose another --out",
             v->out);
     signal(SIGXFSZ, SIG_IGN); /* exceeding the file size limit is an error */
-    const char *const inputs[] = {v->model, v->init_adapter};
-    return weft_run_check(v->out, inputs, v->trainer.overwrite ? v->init_adapter ? 2 : 1 : 0);
+    const char *const candidates[] = {v->model, v->init_adapter, v->teacher,
+                                      v->teacher ? NULL : v->teacher_file};
+    const char *inputs[sizeof candidates / sizeof *candidates];
+    int n = 0;
+    for (size_t i = 0; v->trainer.overwrite && i < sizeof inputs / sizeof *inputs; i++) {
+        if (candidates[i])
+            inputs[n++] = candidates[i];
+    }
+    return weft_run_check(v->out, inputs, n);
 }
 
 weft_status train_check_out(const train_values *v)

@@ -163,11 +163,11 @@ bool train_show(void *context, const weft_train_report *p)
         r->latest_validation = p->validation_loss;
         r->latest_accuracy = p->validation_accuracy;
     }
-    if (train_has_rewards(r->values) && r->latest_validation != 0)
+    if (train_has_rewards(r->values) && !isnan(r->latest_validation))
         snprintf(validation, sizeof validation, "  val reward %.4f", -r->latest_validation);
-    else if (r->latest_validation > 0)
+    else if (!isnan(r->latest_validation))
         snprintf(validation, sizeof validation, "  val %.4f", r->latest_validation);
-    if (r->latest_validation > 0 && !isnan(r->latest_accuracy))
+    if (!isnan(r->latest_validation) && !isnan(r->latest_accuracy))
         snprintf(validation, sizeof validation, "  val %.4f, accuracy %.1f%%", r->latest_validation,
                  100 * r->latest_accuracy);
     if (p->rewards.policy.completions > 0)

@@ -143,7 +143,8 @@ static weft_status store(const train_values *v, const train_run *r, weft_dataset
     weft_status status =
         path || data == NULL ? WEFT_OK : weft_fail(WEFT_MEMORY, "train: out of memory");
     if (path && r->teacher) {
-        status = weft_dataset_add_teacher(data, r->teacher, temperature, v->batch_size);
+        status = weft_dataset_add_teacher(
+            data, r->teacher, weft_model_info_of(r->model)->vocab_size, temperature, v->batch_size);
         if (status == WEFT_OK)
             status = weft_dataset_save_teacher(data, path);
     } else if (path) {

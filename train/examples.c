@@ -291,6 +291,9 @@ weft_status weft__batch_of_examples(const weft_dataset *dataset, const int64_t *
     const weft_examples kind = dataset->info.examples;
     const int64_t count = starts ? starts[n] : n;
     const int64_t rows = count * weft__rows_per_example(kind, dataset->info.texts);
+    if (starts && (dataset->top || dataset->taught)) /* added after the batches were made */
+        return weft_fail(WEFT_UNSUPPORTED, "batch: packed rows with a %s are unsupported",
+                         dataset->top ? "stored teacher" : "teacher that reads others");
     weft__host_batch host = {0};
     int64_t M = 0;
     for (int64_t i = 0; dataset->taught && i < count; i++) {

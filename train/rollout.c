@@ -33,7 +33,7 @@ static weft_status check_distill(const weft_trainer *t, const weft_batches *batc
                          weft__batches_dataset(batches) ? "packed rows" : "batches from a file");
     if (weft_group_info_of(t->o.group).size > 1)
         return weft_fail(WEFT_UNSUPPORTED, "trainer: sampling: several processes are unsupported");
-    return WEFT_OK;
+    return weft__rollout_check_prompts(weft__batches_dataset(batches));
 }
 
 bool weft__rollout_samples(const weft_trainer *t, int64_t from)

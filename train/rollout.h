@@ -20,6 +20,9 @@ bool weft__rollout_samples(const weft_trainer *trainer, int64_t from);
 weft_status weft__rollout_sample(weft_trainer *trainer, weft_batches *batches, int64_t from, int n,
                                  weft__journal *journal, int64_t *first, weft_dataset **out);
 
+/* Checks that each sample has a prompt, whose completion distillation can sample. */
+weft_status weft__rollout_check_prompts(const weft_dataset *samples);
+
 /* Frees the texts of the trainer's samples. */
 void weft__rollout_free_samples(weft_trainer *trainer);
 

@@ -59,6 +59,18 @@ static int64_t prompt_length(const weft_dataset *d, int64_t i)
     return n;
 }
 
+weft_status weft__rollout_check_prompts(const weft_dataset *d)
+{
+    for (int64_t i = 0; i < d->info.samples; i++) {
+        if (prompt_length(d, i) < 2)
+            return weft_fail(WEFT_INVALID,
+                             "objective distill: lmbda: sample %lld: expected a prompt of at least "
+                             "2 tokens before the completion, got 1",
+                             (long long)i + 1);
+    }
+    return WEFT_OK;
+}
+
 static bool ends(const sampled *s, int32_t id)
 {
     const weft_sampling *o = s->t->o.sampling;

@@ -96,6 +96,34 @@ static weft_status new_top(const weft_dataset *d, double temperature, weft__top 
                                                    : weft__out_of_memory("dataset", "its teacher");
 }
 
+static weft_status check_vocabulary(int64_t V)
+{
+    return V > S ? WEFT_OK
+                 : weft_fail(WEFT_UNSUPPORTED,
+                             "teacher: expected a vocabulary of more than %d ids, got %lld", S,
+                             (long long)V);
+}
+
+weft_status weft__top_check(const weft_dataset *d, int64_t vocabulary, double temperature)
+{
+    const weft__top *top = d->top;
+    if (top == NULL)
+        return WEFT_OK;
+    if (!(fabs(temperature - top->temperature) < 1e-9))
+        return weft_fail(WEFT_INVALID,
+                         "objective distill: temperature: expected that of the stored teacher, %g, "
+                         "got %g",
+                         top->temperature, temperature);
+    for (int64_t i = 0; i < top->n * S; i++) {
+        if (top->ids[i] >= vocabulary)
+            return weft_fail(WEFT_INVALID,
+                             "objective distill: the stored teacher has the id %d, and the model's "
+                             "vocabulary has %lld tokens: store it with the model's vocabulary",
+                             (int)top->ids[i], (long long)vocabulary);
+    }
+    return check_vocabulary(vocabulary);
+}
+
 /* Makes it that of the dataset, or frees it after a failure. */
 static weft_status take(weft_dataset *d, weft__top *top, weft_status status)
 {
@@ -106,11 +134,20 @@ static weft_status take(weft_dataset *d, weft__top *top, weft_status status)
 
 /* ---- computing ------------------------------------------------------------------------------ */
 
+/* What the entries are computed with: the teacher's logits of the ids below `vocabulary`. */
+typedef struct source {
+    weft_model *teacher;
+    int64_t vocabulary;
+} source;
+
 /* Reads the n entries of hidden states (n, T) into the table, from entry `at` on. */
-static weft_status read_entries(weft_model *teacher, weft_array *hidden, weft__top *top, int64_t at)
+static weft_status read_entries(const source *from, weft_array *hidden, weft__top *top, int64_t at)
 {
     const int64_t n = weft_dim(hidden, 0) * S;
-    weft_array *logits = weft_squeeze(weft_model_head(teacher, weft_expand_dims(hidden, 0)), 0);
+    weft_array *logits =
+        weft_squeeze(weft_model_head(from->teacher, weft_expand_dims(hidden, 0)), 0);
+    if (weft_dim(logits, -1) > from->vocabulary)
+        logits = weft_slice_axis(logits, -1, 0, from->vocabulary);
     logits = weft_scale(weft_astype(logits, WEFT_FLOAT32), 1 / top->temperature);
     weft_array *all = weft_log_softmax(logits, -1);                      /* (n, V) */
     weft_array *ids = weft_astype(weft_argtopk(all, S, -1), WEFT_INT32); /* (n, S) */
@@ -130,7 +167,7 @@ static weft_status read_entries(weft_model *teacher, weft_array *hidden, weft__t
 }
 
 /* Computes the entries of n examples, whose first target is entry `at`. */
-static weft_status read_examples(const weft_dataset *d, weft_model *teacher, int64_t first, int n,
+static weft_status read_examples(const weft_dataset *d, const source *from, int64_t first, int n,
                                  weft__top *top)
 {
     int64_t examples[MOST_ROWS];
@@ -145,12 +182,12 @@ static weft_status read_examples(const weft_dataset *d, weft_model *teacher, int
     weft_scope_open_lean();
     weft_batch own = batch;
     status = weft__teacher_fill(&weft_objective_distill,
-                                &(weft_objective_options){.teacher = teacher}, &own);
+                                &(weft_objective_options){.teacher = from->teacher}, &own);
     for (int64_t at = begin, to; status == WEFT_OK && at < end; at = to) {
         to = at + CHUNK < end ? at + CHUNK : end;
         weft_scope_open_lean();
         status =
-            read_entries(teacher, weft_slice_axis(own.teacher, 0, at - begin, to - begin), top, at);
+            read_entries(from, weft_slice_axis(own.teacher, 0, at - begin, to - begin), top, at);
         weft_scope_close(NULL);
     }
     weft_scope_close(NULL);
@@ -158,23 +195,23 @@ static weft_status read_examples(const weft_dataset *d, weft_model *teacher, int
     return status;
 }
 
-weft_status weft_dataset_add_teacher(weft_dataset *dataset, weft_model *teacher, double temperature,
-                                     int64_t batch_size)
+weft_status weft_dataset_add_teacher(weft_dataset *dataset, weft_model *teacher, int64_t vocabulary,
+                                     double temperature, int64_t batch_size)
 {
-    const int64_t V = weft_model_info_of(teacher)->vocab_size, n = dataset->info.samples;
+    const int64_t own = weft_model_info_of(teacher)->vocab_size, n = dataset->info.samples;
+    const source from = {teacher, vocabulary > 0 && vocabulary < own ? vocabulary : own};
     int64_t B = batch_size > 0 ? batch_size : DEFAULT_BATCH;
     B = B < MOST_ROWS ? B : MOST_ROWS;
     if (dataset->info.examples != WEFT_EXAMPLES_SINGLE)
         return weft_fail(WEFT_INVALID, "teacher: expected single samples");
-    if (V < S)
-        return weft_fail(WEFT_UNSUPPORTED,
-                         "teacher: expected a vocabulary of at least %d ids, got %lld", S,
-                         (long long)V);
+    weft_status status = check_vocabulary(from.vocabulary);
+    if (status != WEFT_OK)
+        return status;
     weft__top *top, *before = dataset->top;
-    weft_status status = new_top(dataset, temperature, &top);
+    status = new_top(dataset, temperature, &top);
     dataset->top = NULL; /* its columns are not needed */
     for (int64_t i = 0; status == WEFT_OK && i < n; i += B)
-        status = read_examples(dataset, teacher, i, (int)(n - i < B ? n - i : B), top);
+        status = read_examples(dataset, &from, i, (int)(n - i < B ? n - i : B), top);
     dataset->top = before;
     return take(dataset, top, status);
 }

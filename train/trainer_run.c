@@ -235,7 +235,9 @@ static weft_status validate(loop *l, weft_train_report *report)
         r->first_validation = found.loss;
         return WEFT_OK;
     }
-    return r->best_validation <= found.loss ? WEFT_OK : keep_best(l, report);
+    if (isnan(found.loss) || r->best_validation <= found.loss) /* NaN: no prompt has a reward */
+        return WEFT_OK;
+    return keep_best(l, report);
 }
 
 /* Whether an action that runs every `every` updates is due after this one, which `by` updates at
@@ -377,8 +379,9 @@ static bool is_out_of_patience(const loop *l)
 static weft_status run_updates(loop *l)
 {
     weft_status status = begin(l);
-    for (int64_t s = l->first; status == WEFT_OK && s < l->plan.steps && !is_out_of_patience(l);
-         s++) {
+    for (int64_t s = l->first; status == WEFT_OK && s < l->plan.steps; s++) {
+        if (is_out_of_patience(l) && is_last_on_batches(l, s))
+            break;
         weft_train_report report = {.validation_loss = NAN, .validation_accuracy = NAN};
         status = step(l, s, &report);
         if (status == WEFT_OK && must_validate(l, report.step))
@@ -456,6 +459,18 @@ static weft_status begin_run(loop *l)
     return status;
 }
 
+/* Checks the stored teachers of the data. */
+static weft_status check_stored(const loop *l, int64_t vocabulary)
+{
+    const weft_dataset *const data[] = {weft__batches_dataset(l->batches), l->validation};
+    weft_status status = WEFT_OK;
+    for (int i = 0; status == WEFT_OK && i < 2; i++) {
+        if (data[i])
+            status = weft__top_check(data[i], vocabulary, l->t->o.objective_options.temperature);
+    }
+    return status;
+}
+
 static weft_status start(loop *l)
 {
     const weft_trainer_options *o = &l->t->o;
@@ -472,6 +487,8 @@ static weft_status start(loop *l)
         status = weft__dataset_check_ids(l->validation, vocabulary);
     if (status == WEFT_OK && l->validation)
         status = weft__objective_check_data(o->objective, l->validation);
+    if (status == WEFT_OK && o->objective == &weft_objective_distill)
+        status = check_stored(l, vocabulary);
     if (status == WEFT_OK && l->validation && o->objective->examples == WEFT_EXAMPLES_SCORED &&
         (o->sampling == NULL ||
          weft_dataset_info_of(l->validation).examples != WEFT_EXAMPLES_PROMPTS))

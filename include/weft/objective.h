@@ -282,17 +282,20 @@ enum { WEFT_TEACHER_TOP = 64 };
 
 /* Computes, saves and loads a stored teacher, in whose place its model is not needed: for each
  * target of a dataset of single samples the WEFT_TEACHER_TOP most probable ids of a model and the
- * logarithms of their probabilities, of logits / temperature (0: 0.9). weft_objective_distill then
- * has the loss KL(T | S), whatever beta, of the distributions over these ids and one class for all
- * others, at most that of the whole distributions. A target takes 512 bytes. batch_size 0: 8.
+ * logarithms of their probabilities, of logits / temperature (0: 0.9), which is the
+ * objective's, too. `vocabulary` is the number of ids of the model to train; the teacher's further
+ * ids are left out (0: the teacher's number). weft_objective_distill then has the loss KL(T | S),
+ * whatever beta, of the distributions over these ids and one class for all others, at most that of
+ * the whole distributions. A target takes 512 bytes. batch_size 0: 8. Batches cannot have packed
+ * rows, and samples cannot be added afterwards.
  *
- * WEFT_UNSUPPORTED for a vocabulary of fewer ids. Loading fails with WEFT_IO for a file that cannot
- * be read, and with WEFT_INVALID for a file of other samples or another temperature and a malformed
- * one, which leave the dataset unchanged. */
+ * WEFT_UNSUPPORTED for a vocabulary without more ids. Loading fails with WEFT_IO for a file that
+ * cannot be read, and with WEFT_INVALID for a file of other samples or another temperature and a
+ * malformed one, which leave the dataset unchanged. */
 WEFT_NODISCARD WEFT_API weft_status weft_dataset_add_teacher(weft_dataset *dataset,
                                                              weft_model *teacher,
-                                                             double temperature, int64_t batch_size)
-    WEFT_NONNULL(1, 2);
+                                                             int64_t vocabulary, double temperature,
+                                                             int64_t batch_size) WEFT_NONNULL(1, 2);
 WEFT_NODISCARD WEFT_API weft_status weft_dataset_save_teacher(const weft_dataset *dataset,
                                                               const char *path) WEFT_NONNULL(1);
 WEFT_NODISCARD WEFT_API weft_status weft_dataset_load_teacher(weft_dataset *dataset,

@@ -152,6 +152,24 @@ static void rewards_are_in_the_report(void)
     CHECK(strstr(o.out, "Reward") == NULL);
 }
 
+/* Of a run whose held-out completions have rewards. */
+static void validation_rewards_are_shown(void)
+{
+    static const char *const result =
+        "{\"state\": \"finished\", \"options\": {\"steps\": 2}, \"result\": {\"steps\": 2, "
+        "\"loss\": "
+        "0, \"first_validation_reward\": 0, \"last_validation_reward\": 0.5, "
+        "\"best_validation_reward\": 0.75, \"best_step\": 1}}\n";
+    static const char *const rising = "{\"step\": 0, \"validation_reward\": 0.0}\n"
+                                      "{\"step\": 1, \"loss\": 0.1, \"validation_reward\": 0.75}\n"
+                                      "{\"step\": 2, \"loss\": 0.0, \"validation_reward\": 0.5}\n";
+    const output o = weft_command(NULL, "report %s", run_folder("held", result, rising));
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out,
+                   "validation reward 0.0000 before, 0.5000 after, best 0.7500 at update 1\n");
+    CHECK_CONTAINS(o.out, "o validation");
+}
+
 /* Objects and lists of run.json are shown as text, not as JSON. */
 static void sources_are_shown_as_text(void)
 {
@@ -215,5 +233,5 @@ CHECK_MAIN("cli_report", CHECK_CASE(a_bad_line_hides_no_other_line),
            CHECK_CASE(curves_are_ascii_off_a_terminal),
            CHECK_CASE(a_terminal_decides_width_and_characters),
            CHECK_CASE(runs_of_few_updates_have_no_curve), CHECK_CASE(rewards_are_in_the_report),
-           CHECK_CASE(options_are_in_the_report), CHECK_CASE(sources_are_shown_as_text),
-           CHECK_CASE(folders_without_a_run_are_refused))
+           CHECK_CASE(validation_rewards_are_shown), CHECK_CASE(options_are_in_the_report),
+           CHECK_CASE(sources_are_shown_as_text), CHECK_CASE(folders_without_a_run_are_refused))

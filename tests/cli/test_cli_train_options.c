@@ -170,7 +170,7 @@ static const struct {
     {"teacher-system",
      "--data chats.jsonl --batch-size 2 --steps 3 --objective distill --template "
      "own.jinja --teacher taught/last",
-     "Be brief."},
+     "Brief."},
     {"teacher-file", DISTILL, "top.safetensors"},
     {"lmbda", DISTILL " --max-completion-length 8", "1"},
     {"epsilon", TWICE, "0.001"},
@@ -465,6 +465,10 @@ static void teachers_are_checked(void)
                       "b/last/adapter_model.safetensors",
                       folder);
     CHECK_EQ_INT(o.code, 0);
+    o = shell_command(NULL, "cd %s && %s train %s --out taught " DISTILL " --overwrite", folder,
+                      weft, check_source("examples/storyteller"));
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "taught: it has taught/last, which is read");
 }
 
 static void large_data_is_validated_by_default(void)

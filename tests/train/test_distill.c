@@ -235,7 +235,7 @@ static weft_status make_run(run *r)
     r->o.callback = run_keep;
     r->o.context = &r->history;
     if (r->compute)
-        CHECK_OK(weft_dataset_add_teacher(d, teacher, 0, 5));
+        CHECK_OK(weft_dataset_add_teacher(d, teacher, 0, 0, 5));
     if (r->compute)
         CHECK_OK(weft_dataset_save_teacher(d, r->stored));
     if (r->stored && !r->compute)
@@ -401,7 +401,7 @@ static void a_stored_teacher_is_close(void)
     weft_dataset *d = dataset_of(&s, 8), *shorter = dataset_of(&s, 7);
     const double whole = loss_of(d, model, teacher);
     snprintf(path, sizeof path, "%s", check_temporary("teacher.safetensors"));
-    CHECK_OK(weft_dataset_add_teacher(d, teacher, 0, 3));
+    CHECK_OK(weft_dataset_add_teacher(d, teacher, 0, 0, 3));
     const double stored = loss_of(d, model, NULL);
     printf("  KL %.6f of all ids, %.6f of the stored ones\n", whole, stored);
     CHECK(stored <= whole && stored > 0.9 * whole);
@@ -434,6 +434,54 @@ static void a_stored_teacher_trains(void)
     loaded = (run){.stored = path, .o.objective_options.lmbda = 0.5};
     CHECK_STATUS(make_run(&loaded), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "lmbda: expected a teacher that is not stored");
+    loaded = (run){.stored = path, .packed = true};
+    CHECK_STATUS(make_run(&loaded), WEFT_UNSUPPORTED);
+    CHECK_CONTAINS(weft_error_message(), "packing samples of a stored teacher is unsupported");
+    loaded = (run){.stored = path, .compute = true, .o.objective_options.temperature = 0.5};
+    CHECK_STATUS(make_run(&loaded), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(),
+                   "temperature: expected that of the stored teacher, 0.9, got 0.5");
+}
+
+/* Batches with packed rows from before the teacher was added, ids beyond the vocabulary, and
+ * samples that are added later. */
+static void misuse_of_a_stored_teacher_is_refused(void)
+{
+    static samples s;
+    read_samples(&s);
+    weft_model *teacher = load("train/distill/teacher");
+    weft_dataset *d = dataset_of(&s, 8);
+    weft_batches *packed = NULL;
+    weft_batch batch = {0};
+    CHECK_OK(weft_batches_new_packed(d, 2, 48, 0, &packed));
+    CHECK_STATUS(weft_dataset_add_teacher(d, teacher, 64, 0, 0), WEFT_UNSUPPORTED);
+    CHECK_CONTAINS(weft_error_message(), "expected a vocabulary of more than 64 ids, got 64");
+    CHECK_OK(weft_dataset_add_teacher(d, teacher, 200, 0, 0));
+    CHECK_OK(weft__top_check(d, 200, 0.9));
+    CHECK_STATUS(weft__top_check(d, 64, 0.9), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "and the model's vocabulary has 64 tokens");
+    CHECK_OK(weft_dataset_add_teacher(d, teacher, 0, 0, 0));
+    CHECK_STATUS(weft__top_check(d, 200, 0.9), WEFT_INVALID);
+    CHECK_STATUS(weft_batches_at(packed, 0, &batch), WEFT_UNSUPPORTED);
+    CHECK_CONTAINS(weft_error_message(), "packed rows with a stored teacher are unsupported");
+    CHECK_STATUS(weft_dataset_add_sample(d, &s.at[8]), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "no sample can be added after its teacher");
+    weft_batches_free(packed);
+    weft_dataset_free(d);
+    weft_model_free(teacher);
+}
+
+/* Completions are sampled after prompts, so samples without one are refused. */
+static void sampling_needs_prompts(void)
+{
+    static samples s;
+    read_samples(&s);
+    weft_dataset *d = dataset_of(&s, 2);
+    CHECK_OK(weft__rollout_check_prompts(d));
+    CHECK_OK(weft_dataset_add(d, s.ids, s.lengths[0], 0));
+    CHECK_STATUS(weft__rollout_check_prompts(d), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "lmbda: sample 3: expected a prompt");
+    weft_dataset_free(d);
 }
 
 static void malformed_options_are_named(void)
@@ -460,4 +508,5 @@ CHECK_MAIN("distill", CHECK_CASE(every_update_is_trls),
            CHECK_CASE(every_way_makes_the_same_updates), CHECK_CASE(resumed_runs_end_alike),
            CHECK_CASE(a_share_of_the_updates_samples), CHECK_CASE(a_teacher_may_read_more),
            CHECK_CASE(a_stored_teacher_is_close), CHECK_CASE(a_stored_teacher_trains),
+           CHECK_CASE(misuse_of_a_stored_teacher_is_refused), CHECK_CASE(sampling_needs_prompts),
            CHECK_CASE(malformed_options_are_named))

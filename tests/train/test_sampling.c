@@ -39,6 +39,8 @@ typedef struct run {
     int calls;   /* of the reward */
     double mean; /* of the weighted sums of the latest call */
     bool validated, same_names;
+    int64_t validate_every, patience;
+    weft_train_result result;
     char texts[KEPT][256];
     int n_texts;
 } run;
@@ -141,6 +143,8 @@ static void train(run *r)
                                     .accumulate = r->accumulate,
                                     .compile = r->compile,
                                     .seed = 5,
+                                    .validate_every = r->validate_every,
+                                    .patience = r->patience,
                                     .folder = r->folder,
                                     .resume = r->resume,
                                     .overwrite = r->overwrite,
@@ -154,7 +158,7 @@ static void train(run *r)
     if (status == WEFT_OK)
         status = weft_trainer_new(model, &o, &trainer);
     if (status == WEFT_OK)
-        status = weft_trainer_run(trainer, batches, r->validated ? d : NULL, NULL);
+        status = weft_trainer_run(trainer, batches, r->validated ? d : NULL, &r->result);
     r->status = status;
     snprintf(r->message, sizeof r->message, "%s", status == WEFT_OK ? "" : weft_error_message());
     keep_values(r, model);
@@ -254,6 +258,47 @@ static void held_out_prompts_are_validated(void)
     train(&again);
     CHECK_EQ_INT(again.status, WEFT_INVALID);
     CHECK_CONTAINS(again.message, "reward letters is there twice");
+}
+
+/* The rewards of held-out completions are 0 before training, 1 at first, then null; those of
+ * sampled ones are 0 and 1. */
+static weft_status rewarded_once(void *context, const weft_completion *c, size_t n,
+                                 const weft_cancel *cancel, double *out)
+{
+    run *r = context;
+    (void)c;
+    (void)cancel;
+    const double held_out[] = {0, 1, NAN}, x = held_out[r->calls < 2 ? r->calls : 2];
+    const bool sampled = n == (size_t)2 * GROUP;
+    for (size_t i = 0; i < 2 * n; i++)
+        out[i] = sampled ? (double)(i % 4 < 2) : x;
+    r->calls += !sampled;
+    return WEFT_OK;
+}
+
+/* A validation without rewards does not replace the best one. A run out of patience ends after the
+ * last update on its completions, where it can be resumed. */
+static void validations_without_rewards_are_not_the_best(void)
+{
+    static run r;
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", check_temporary("null-rewards"));
+    for (int i = 0; i < 2; i++) {
+        r = (run){.steps = 12,
+                  .options = {.num_iterations = 4},
+                  .sampling.reward = rewarded_once,
+                  .folder = folder,
+                  .validated = true,
+                  .validate_every = 3,
+                  .patience = 1,
+                  .resume = i > 0};
+        train(&r);
+        CHECK_STR(r.message, "");
+        CHECK_EQ_INT(r.result.steps, 8);
+        CHECK_EQ_INT(r.result.best_step, 3);
+        CHECK_CLOSE(r.result.best_validation, -1.25, 1e-12);
+        CHECK_EQ_INT(r.calls, i == 0 ? 3 : 0);
+    }
 }
 
 /* A character U+0000 does not end the text of a completion. */
@@ -449,7 +494,9 @@ static void prompts_are_checked(void)
 
 CHECK_MAIN("sampling", CHECK_CASE(completions_come_from_the_current_weights),
            CHECK_CASE(random_numbers_are_those_of_the_run),
-           CHECK_CASE(held_out_prompts_are_validated), CHECK_CASE(a_zero_does_not_cut_a_text),
+           CHECK_CASE(held_out_prompts_are_validated),
+           CHECK_CASE(validations_without_rewards_are_not_the_best),
+           CHECK_CASE(a_zero_does_not_cut_a_text),
            CHECK_CASE(completions_of_a_file_make_the_same_updates),
            CHECK_CASE(resumed_runs_have_the_same_bits), CHECK_CASE(other_completions_are_refused),
            CHECK_CASE(failures_end_the_run), CHECK_CASE(prompts_are_checked))

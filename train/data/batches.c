@@ -195,6 +195,9 @@ static weft_status new_batches(const weft_dataset *dataset, int64_t batch_size, 
         return weft_fail(WEFT_UNSUPPORTED, "batches: prompts cannot be packed");
     if (packed && dataset->info.examples == WEFT_EXAMPLES_TEXTS)
         return weft_fail(WEFT_UNSUPPORTED, "batches: packing texts to be compared is unsupported");
+    if (packed && (dataset->top || dataset->taught))
+        return weft_fail(WEFT_UNSUPPORTED, "batches: packing samples of a %s is unsupported",
+                         dataset->top ? "stored teacher" : "teacher that reads others");
     weft_batches *b = weft_calloc(1, sizeof *b);
     if (b == NULL)
         return weft__out_of_memory("batches", NULL);

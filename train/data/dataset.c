@@ -120,6 +120,9 @@ weft_status weft__dataset_append(weft_dataset *d, const weft_sample *s, bool cut
     const int64_t n = s->length;
     if (d->info.cached)
         return weft_fail(WEFT_INVALID, "dataset: no sample can be added to one from the cache");
+    if (d->top || d->taught || d->reference)
+        return weft_fail(WEFT_INVALID, "dataset: no sample can be added after its %s",
+                         d->reference ? "reference" : "teacher");
     if (!weft__dataset_grow((void **)&d->ids, d->n_ids, n, &d->ids_capacity, sizeof *d->ids) ||
         !weft__dataset_grow((void **)&d->weights, d->n_ids, n, &d->weights_capacity,
                             sizeof *d->weights) ||

@@ -100,6 +100,9 @@ weft_status weft__completions_parse(const char *text, size_t size, const char *p
 
 /* Copies what is stored of the targets of sample i to the cells of its row. */
 void weft__top_put(const weft_dataset *dataset, int64_t i, int32_t *ids, float *logprobs);
+/* Checks that a stored teacher, if there is one, is of ids below the vocabulary's size and of the
+ * temperature. */
+weft_status weft__top_check(const weft_dataset *dataset, int64_t vocabulary, double temperature);
 void weft__top_free(weft__top *top); /* NULL is accepted */
 
 /* The start of each of the *n groups of samples, followed by the number of samples. The caller

@@ -68,6 +68,9 @@ weft_status weft__objective_evaluate(weft_model *model, const weft_dataset *data
         status = weft__objective_check_data(o.objective, dataset);
     if (status == WEFT_OK && n == 0)
         status = weft_fail(WEFT_INVALID, "evaluation: the dataset has no samples");
+    if (status == WEFT_OK && o.objective == &weft_objective_distill)
+        status = weft__top_check(dataset, weft_model_info_of(model)->vocab_size,
+                                 o.objective_options.temperature);
     if (status == WEFT_OK)
         status = add_batches(model, dataset, &o, B, n, &t, &stop);
     double values[WEFT__EXCHANGED] = {t.loss, t.weight, (double)t.examples};
