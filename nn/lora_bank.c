@@ -124,6 +124,11 @@ weft_status weft_nn_lora_bank_take(weft_nn_lora_bank *bank, weft_nn_lora_member 
     return WEFT_OK;
 }
 
+void weft_nn_lora_bank_set_apart(weft_nn_lora_member *member)
+{
+    member->alone = true;
+}
+
 void weft_nn_lora_bank_drop(weft_nn_lora_bank *bank, weft_nn_lora_member *member)
 {
     if (member == NULL)

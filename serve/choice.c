@@ -206,7 +206,7 @@ static weft_status generate(void *context, const weft_session_request *q,
     if (serve_check_room(c->request, q->n_ids) != WEFT_OK)
         return WEFT_INVALID;
     const bool first = c->prompt_tokens == 0;
-    c->document.n = 0; /* that of the attempt before */
+    c->document.n = c->pending.n = 0; /* those of the attempt before */
     if (first)
         c->prompt_tokens = (int64_t)q->n_ids;
     begin(c);

@@ -64,18 +64,19 @@ static int by_age(const void *a, const void *b)
     return s < t ? -1 : s > t;
 }
 
-/* Removes the data of an upload that was cut off. */
-static void remove_data(const serve_records *records, const char *name)
+/* Removes the data of an upload that was cut off: of an id that serve_make_id has made, without a
+ * record, not even one that cannot be read. */
+static void remove_data(serve_records *records, const char *name)
 {
-    char id[64];
-    const size_t n = strlen(name) - strlen(".jsonl");
-    if (n >= sizeof id)
+    static const char kind[] = "file-";
+    const int n = (int)(strlen(name) - strlen(".jsonl"));
+    if (strncmp(name, kind, strlen(kind)) != 0 || n != (int)strlen(kind) + 24)
         return;
-    memcpy(id, name, n);
-    id[n] = '\0';
     char *path = weft_format("%s/%s", records->folder, name);
-    if (path != NULL && serve_record_find(records, id) == NULL)
+    char *record = weft_format("%s/%.*s.json", records->folder, n, name);
+    if (path != NULL && record != NULL && access(record, F_OK) != 0)
         (void)unlink(path);
+    weft_free(record);
     weft_free(path);
 }
 
@@ -101,11 +102,6 @@ static void add_name(serve_records *records, const char *name)
     weft_free(path);
 }
 
-static void clean_name(serve_records *records, const char *name)
-{
-    remove_data(records, name);
-}
-
 weft_status serve_records_open(const char *root, const char *name, serve_records *out)
 {
     out->folder = weft_format("%s/%s", root, name);
@@ -117,7 +113,7 @@ weft_status serve_records_open(const char *root, const char *name, serve_records
         return status;
     each_name(out, ".json", add_name);
     json_object_array_sort(out->list, by_age);
-    each_name(out, ".jsonl", clean_name);
+    each_name(out, ".jsonl", remove_data);
     return WEFT_OK;
 }
 

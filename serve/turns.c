@@ -194,8 +194,10 @@ weft_status serve_turns_adapt(serve_server *server)
 {
     serve_turns *t = server->turns;
     const weft_status status = weft_nn_lora_bank_take(server->bank, &t->member);
-    if (status == WEFT_OK)
+    if (status == WEFT_OK) {
+        weft_nn_lora_bank_set_apart(t->member);
         weft_nn_lora_bank_use(server->bank, t->member);
+    }
     return status;
 }
 

@@ -447,6 +447,9 @@ WEFT_API void weft_nn_lora_bank_free(weft_nn_lora_bank *bank); /* NULL is accept
 WEFT_NODISCARD WEFT_API weft_status weft_nn_lora_bank_take(weft_nn_lora_bank *bank,
                                                            weft_nn_lora_member **out)
     WEFT_NONNULL(1, 2);
+/* Leaves the member out of batches with several adapters, which would read its factors: for one
+ * that is trained while such batches are computed. */
+WEFT_API void weft_nn_lora_bank_set_apart(weft_nn_lora_member *member) WEFT_NONNULL(1);
 /* Frees a member, which no running batch uses. NULL is accepted. */
 WEFT_API void weft_nn_lora_bank_drop(weft_nn_lora_bank *bank, weft_nn_lora_member *member)
     WEFT_NONNULL(1);

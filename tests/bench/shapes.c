@@ -3,7 +3,7 @@
  *
  *     bench_shapes DEVICE SHAPE [stream] WHAT... [profile]
  *
- * SHAPE: 70b-20 (20 layers of Llama 2), 8b, 1b (Llama 3), 0.6b (Qwen 3), gpt-oss-4 (LoRA of
+ * SHAPE: 70b-8 (8 layers of Llama 2), 8b, 1b (Llama 3), 0.6b (Qwen 3), gpt-oss-4 (LoRA of
  * attention, as PEFT's default; with lora-experts of all linears), lfm2 (1.2B), tiny. WHAT, in
  * turn: lora, checkpoint (lora with it), full and full16 (all weights are trained, with states in
  * float32 or 16 bits), prefill, whole (prefill, all tokens at a time), decode, batch16 (16
@@ -28,11 +28,11 @@ enum { STEPS = 8, FIRST = 3, LONG = 8192, LONGEST = 65536, PREFILL = 4096, DECOD
 static const struct {
     const char *name, *config;
 } shapes[] = {
-    {"70b-20", "{\"model_type\": \"llama\", \"vocab_size\": 32000, \"hidden_size\": 8192, "
-               "\"intermediate_size\": 28672, \"num_hidden_layers\": 20, "
-               "\"num_attention_heads\": 64, \"num_key_value_heads\": 8, "
-               "\"max_position_embeddings\": 131072, \"rope_theta\": 500000.0, "
-               "\"rms_norm_eps\": 1e-5, \"tie_word_embeddings\": false}"},
+    {"70b-8", "{\"model_type\": \"llama\", \"vocab_size\": 32000, \"hidden_size\": 8192, "
+              "\"intermediate_size\": 28672, \"num_hidden_layers\": 8, "
+              "\"num_attention_heads\": 64, \"num_key_value_heads\": 8, "
+              "\"max_position_embeddings\": 131072, \"rope_theta\": 500000.0, "
+              "\"rms_norm_eps\": 1e-5, \"tie_word_embeddings\": false}"},
     {"8b", "{\"model_type\": \"llama\", \"vocab_size\": 128256, \"hidden_size\": 4096, "
            "\"intermediate_size\": 14336, \"num_hidden_layers\": 32, \"num_attention_heads\": 32, "
            "\"num_key_value_heads\": 8, \"head_dim\": 128, \"max_position_embeddings\": 8192, "

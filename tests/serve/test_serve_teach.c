@@ -524,6 +524,27 @@ static void jobs_without_memory_are_refused(void)
     serve_stop(server, 0);
 }
 
+/* Files that the server has not made stay. */
+static void only_uploads_that_were_cut_off_are_removed(void)
+{
+    static const char *const names[] = {"mine.jsonl", "file-mine.jsonl",
+                                        "file-0123456789abcdefghijklmn.jsonl"};
+    char state[512], path[640];
+    snprintf(state, sizeof state, "%s", check_temporary("kept"));
+    snprintf(path, sizeof path, "%s/files", state);
+    CHECK_OK(weft_folder_make(state));
+    CHECK_OK(weft_folder_make(path));
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/files/%s", state, names[i]);
+        CHECK_OK(weft_file_write(path, "{}\n", 3));
+    }
+    serve_stop(client_server((serve_options){.rows = 2, .state = state, .teach = teach}), 0);
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/files/%s", state, names[i]);
+        CHECK((access(path, F_OK) == 0) == (i < 2));
+    }
+}
+
 static void a_state_folder_is_needed(void)
 {
     serve_server *server = client_server((serve_options){.rows = 2});
@@ -547,4 +568,5 @@ CHECK_MAIN("serve_teach", CHECK_CASE(a_job_trains_what_weft_train_does_while_cli
            CHECK_CASE(jobs_continue_after_kills_and_stops),
            CHECK_CASE(failures_name_the_line_and_jobs_can_be_cancelled),
            CHECK_CASE(uploads_are_checked), CHECK_CASE(jobs_without_memory_are_refused),
+           CHECK_CASE(only_uploads_that_were_cut_off_are_removed),
            CHECK_CASE(a_state_folder_is_needed))
