@@ -270,7 +270,7 @@ static void all_parameters_are_trained(void)
     check_one_line(&o, 1);
     CHECK_CONTAINS(o.err, "is quantized, so it cannot be trained");
     static const char *const conflicts[] = {"--rank 4", "--init-adapter a", "--quantize 4",
-                                            "--lora-plus 2", "--task classify"};
+                                            "--lora-plus 2"};
     for (size_t i = 0; i < sizeof conflicts / sizeof *conflicts; i++) {
         o = weft_command(NULL, "train M --data a --full %s", conflicts[i]);
         check_one_line(&o, 2);
