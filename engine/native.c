@@ -61,7 +61,7 @@ static weft_status load(native *n, const weft_engine_options *o)
         status = weft_adapters_load(n->model, o->adapter, NULL);
     if (status == WEFT_OK && weft_model_info_of(n->model)->n_labels > 0)
         status = weft_fail(WEFT_UNSUPPORTED, "engine: %s is of a classifier: weft_classify uses it",
-                           o->adapter);
+                           o->adapter != NULL ? o->adapter : n->path);
     if (status == WEFT_OK && o->prompt_cache_bytes != 0) {
         const weft_prompt_cache_options room = {
             .max_bytes = o->prompt_cache_bytes > 0 ? o->prompt_cache_bytes : 0};
