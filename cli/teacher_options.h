@@ -14,8 +14,8 @@
          .value = "TEXT",                                                                          \
          AT(teacher_system),                                                                       \
          .marks = CLI_FIXED,                                                                       \
-         .help = "of distill: the system text that only the teacher reads, in rows that have "     \
-                 "none; without --teacher it is MODEL itself, as it is before training"},          \
+         .help = "of distill: a system text that only the teacher reads, in rows without one; "    \
+                 "without --teacher the teacher is MODEL itself, as it is before training"},       \
         {.name = "teacher-file",                                                                   \
          .kind = CLI_TEXT,                                                                         \
          .value = "FILE",                                                                          \

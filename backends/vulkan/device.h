@@ -20,7 +20,7 @@ struct weft__vulkan_physical {
     VkPhysicalDeviceFloatControlsProperties float_controls;
     VkDeviceSize largest_allocation;
     uint32_t queue_family;
-    uint32_t transfer_family; /* that only copies, beside the kernels of the other */
+    uint32_t transfer_family; /* a queue family that only copies, if used[WEFT__VULKAN_TRANSFER] */
     uint32_t timestamp_bits;  /* valid bits of the queue's timestamps; 0: not
                                * supported */
     bool present[WEFT__VULKAN_FEATURE_COUNT]; /* the device supports it */

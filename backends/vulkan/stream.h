@@ -115,7 +115,7 @@ weft__vulkan_slot *weft__vulkan_records_reserve(weft__vulkan_device *d, uint32_t
 weft_status weft__vulkan_stream_after(weft__vulkan_device *d, uint64_t upload,
                                       weft__vulkan_buffer *b);
 
-/* Command buffers of a queue family, and semaphores with numbers. */
+/* Create a command buffer for a queue family, with a pool of its own, and a timeline semaphore. */
 VkResult weft__vulkan_commands_new(weft__vulkan_device *d, uint32_t family, VkCommandPool *pool,
                                    VkCommandBuffer *commands);
 VkResult weft__vulkan_timeline_new(weft__vulkan_device *d, VkSemaphore *out);
