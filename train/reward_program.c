@@ -137,9 +137,6 @@ static weft_status exchange(weft__reward_program *p, const weft_completion *comp
     const char *line;
     size_t length;
     weft_status status = WEFT_OK;
-    if (weft__child_take(p->child, &line, &length)) /* ids are those of earlier completions, too */
-        status = weft__child_give_up(p->child, WEFT_INVALID,
-                                     "expected one answer to each completion, got another one");
     for (size_t i = 0; status == WEFT_OK && i < a->n; i++) {
         status = send_request(p, &completions[i], i, cancel);
         while (status == WEFT_OK && weft__child_take(p->child, &line, &length))
@@ -176,8 +173,13 @@ weft_status weft__reward_program_score(weft__reward_program *p, const weft_compl
     weft_status status = missing ? WEFT_OK : weft__out_of_memory(p->name, "completions");
     if (missing)
         memset(missing, true, n);
+    const char *line;
+    size_t length;
     if (status == WEFT_OK && p->child == NULL)
         status = weft__child_start(argv, p->name, p->seconds, &p->child);
+    else if (status == WEFT_OK && weft__child_take(p->child, &line, &length)) /* of earlier ids */
+        status = weft__child_give_up(p->child, WEFT_INVALID,
+                                     "expected one answer to each completion, got another one");
     if (status == WEFT_OK)
         status = exchange(p, completions, cancel, &a);
     if (status != WEFT_OK && n > 0 && missing && status != WEFT_CANCELLED)
