@@ -84,7 +84,7 @@ release:
 	@tools/release.sh dist
 
 clean:
-	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-deb $(BUILD)-tarball
+	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-clang $(BUILD)-deb $(BUILD)-tarball
 
 .PHONY: all demo test test-all check kills real-models bench lint format install deb tarball release \
 	clean

@@ -152,6 +152,7 @@ for check in headers tree layering snippets documents options modules contracts 
     start source $check tests/$check.sh
 done
 start source arm64 tests/arm64.sh --quick
+start source clang tests/clang.sh
 wait
 
 if [ "$quick" -eq 0 ]; then

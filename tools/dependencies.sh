@@ -33,8 +33,8 @@ glslc           command:glslc
 "
 # For the Vulkan backend: a driver in software, so that tests run on any machine; the layer that
 # checks how it is called; and the validator of shaders. For training on several machines: MPI, 24
-# MB to fetch. For programs that use CMake, for completion in shells, and for the binary interface:
-# these. Without them those tests are skipped.
+# MB to fetch. For programs that use CMake, for completion in shells, for the binary interface, and
+# for another compiler: these. Without them those tests are skipped.
 test_packages="
 g++                      command:g++
 mesa-vulkan-drivers      optional:
@@ -46,6 +46,7 @@ cmake                    optional:
 fish                     optional:
 zsh                      optional:
 abigail-tools            optional:
+clang                    optional:
 "
 lint_packages="
 clang-format    command:clang-format

@@ -66,8 +66,10 @@ void weft__cpu_gemm(const cpu_gemm *g, void *workspace);
 /* The same entirely in float64, by OpenBLAS and without bias. A and B have unit stride along rows
  * or columns, which do not overlap, and sizes fit an int. No workspace. */
 void weft__cpu_gemm_double(const cpu_gemm *g);
-/* Makes OpenBLAS and LAPACK run on the calling thread only. */
-void weft__cpu_single_thread_blas(void);
+/* Between the two OpenBLAS and LAPACK run on the calling threads only. The end restores the number
+ * of threads that the program has set. */
+void weft__cpu_blas_begin(void);
+void weft__cpu_blas_end(void);
 
 /* One product (no batch) by the fastest method for its sizes: weft__cpu_gemm or, with few rows,
  * reading each row of B^T once. The bound is the workspace of any product with at most these m and

@@ -8,17 +8,28 @@
 
 enum { TILE_ROWS = 128, TILE_COLUMNS = 256 };
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+/* OpenBLAS has one number of threads for the whole process, which may use it for itself: the calls
+ * that overlap share the change. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int calls, others;
 
-/* The pool provides the threads. */
-static void single_thread(void)
+void weft__cpu_blas_begin(void)
 {
-    openblas_set_num_threads(1);
+    pthread_mutex_lock(&lock);
+    if (calls++ == 0) {
+        others = openblas_get_num_threads();
+        if (others != 1)
+            openblas_set_num_threads(1);
+    }
+    pthread_mutex_unlock(&lock);
 }
 
-void weft__cpu_single_thread_blas(void)
+void weft__cpu_blas_end(void)
 {
-    pthread_once(&once, single_thread);
+    pthread_mutex_lock(&lock);
+    if (--calls == 0 && others != 1)
+        openblas_set_num_threads(others);
+    pthread_mutex_unlock(&lock);
 }
 
 static const double *data_of(const cpu_matrix *x, const weft_dims *batch, int64_t index)
@@ -69,9 +80,10 @@ static void tile_task(void *context, int64_t begin, int64_t end, int worker)
 
 void weft__cpu_gemm_double(const cpu_gemm *g)
 {
-    weft__cpu_single_thread_blas();
     int64_t tiles = (g->m + TILE_ROWS - 1) / TILE_ROWS * ((g->n + TILE_COLUMNS - 1) / TILE_COLUMNS);
     for (int i = 0; i < g->batch.n; i++)
         tiles *= g->batch.at[i];
+    weft__cpu_blas_begin();
     weft__cpu_parallel(tiles, 1, tile_task, (void *)g);
+    weft__cpu_blas_end();
 }

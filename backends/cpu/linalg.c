@@ -74,10 +74,11 @@ weft_status weft__cpu_linalg_run(const weft_call *call, int64_t room, cpu_linalg
     running r = {.call = call, .one = one, .room = room, .failed = -1};
     int64_t batches = batches_of(call);
     int64_t size = batches ? weft_tensor_size(&call->in[0]) / batches : 1;
-    weft__cpu_single_thread_blas();
     pthread_mutex_init(&r.lock, NULL);
     r.by_item = batches < weft__cpu_workers();
+    weft__cpu_blas_begin();
     weft__cpu_parallel(batches, GRAIN / (size > 0 ? size : 1), run_some, &r);
+    weft__cpu_blas_end();
     pthread_mutex_destroy(&r.lock);
     if (r.failed < 0)
         return WEFT_OK;

@@ -269,9 +269,9 @@ static inline weft_complex64 pow_c64(weft_complex64 x, weft_complex64 y)
     im = zero ? at_zero : im;
     weft_complex64 power = complex_rounded(one ? 1 : re, one ? 0 : im);
     weft_complex64 square = mul_c64(x, x), inverse = quotient(1, 0, (double)x.re, (double)x.im);
-    power = (y.im == 0) & (y.re == 1) ? x : power;
-    power = (y.im == 0) & (y.re == 2) ? square : power;
-    return (y.im == 0) & (y.re == -1) & !zero ? inverse : power;
+    power = ((y.im == 0) & (y.re == 1)) ? x : power;
+    power = ((y.im == 0) & (y.re == 2)) ? square : power;
+    return ((y.im == 0) & (y.re == -1) & !zero) ? inverse : power;
 }
 
 /* ---- Inverse functions ---------------------------------------------------------------------- */
@@ -329,7 +329,7 @@ static inline weft_complex64 atanh_c64(weft_complex64 x)
     double re = 0.25 * log1p_wide(4 * a / ((1 - a) * (1 - a) + z));
     double im = 0.5 * atan2_wide(2 * b, (1 - a) * (1 + a) - z);
     int infinite = is_infinite(x.re) | is_infinite(x.im);
-    re = infinite | (x.re == 0) ? 0 : re;
+    re = (infinite | (x.re == 0)) ? 0 : re;
     im = infinite ? (x.im != x.im ? im : WIDE_PI / 2) : im;
     return complex_rounded(__builtin_copysign(re, (double)x.re),
                            __builtin_copysign(im, (double)x.im));

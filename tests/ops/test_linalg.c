@@ -1,5 +1,6 @@
 /* tests/ops/test_linalg.c -- linear algebra against NumPy, SciPy and PyTorch, reconstruction from
  * factors, and failures. */
+#include <cblas.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -393,8 +394,30 @@ static void compositions_have_derivatives(void)
     weft_scope_close(NULL);
 }
 
+/* ---- OpenBLAS ------------------------------------------------------------------------------- */
+
+/* A program that calls OpenBLAS itself keeps the number of threads that it has set. */
+static void threads_of_the_program_stay(void)
+{
+    const int before = openblas_get_num_threads();
+    for (int threads = 1; threads <= 2; threads++) {
+        openblas_set_num_threads(threads);
+        const int expected = openblas_get_num_threads(); /* a serial OpenBLAS has one */
+        weft_scope_open();
+        weft_array *a = random_matrices(3, 3, WEFT_FLOAT64, 5), *p, *s, *u;
+        CHECK_OK(weft_eval(weft_matmul(a, a)));
+        CHECK_EQ_INT(openblas_get_num_threads(), expected);
+        weft_lu(a, &p, &s, &u);
+        CHECK_OK(weft_eval(u));
+        CHECK_EQ_INT(openblas_get_num_threads(), expected);
+        weft_scope_close(NULL);
+    }
+    openblas_set_num_threads(before);
+}
+
 CHECK_MAIN("linalg", CHECK_CASE(norms_are_numpys), CHECK_CASE(the_norm_of_zero_has_gradient_zero),
            CHECK_CASE(cross_products_are_numpys), CHECK_CASE(factors_are_lapacks),
            CHECK_CASE(systems_and_eigenvalues_are_numpys), CHECK_CASE(factors_reconstruct),
            CHECK_CASE(bad_matrices_are_refused), CHECK_CASE(nan_and_infinity_give_nan),
-           CHECK_CASE(sixteen_bits_are_rounded_once), CHECK_CASE(compositions_have_derivatives))
+           CHECK_CASE(sixteen_bits_are_rounded_once), CHECK_CASE(compositions_have_derivatives),
+           CHECK_CASE(threads_of_the_program_stay))

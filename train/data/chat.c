@@ -304,7 +304,7 @@ static weft_status add_samples(weft__conversation *c, size_t n)
 {
     char *text = NULL;
     size_t length = 0;
-    jinja_spans spans = {NULL};
+    jinja_spans spans = {0};
     weft_status status = weft__conversation_render(c, c->given, false, &text, &length, &spans);
     join_spans(&spans);
     if (status == WEFT_OK && c->o->learn_prompt)

@@ -229,7 +229,7 @@ static weft_status add_samples(weft__reader *r, weft__data_row *row, const prefe
 
 weft_status weft__reader_add_preference(weft__reader *r, weft__data_row *row)
 {
-    preference p = {NULL};
+    preference p = {0};
     weft_dataset *made = NULL, *rows = r->rows;
     weft_status status = weft_dataset_new(INT32_MAX, &made);
     if (status == WEFT_OK)

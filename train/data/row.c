@@ -91,7 +91,7 @@ weft_status weft__data_row_take_list(weft__data_row *row, weft__json *list, weft
 {
     const char *text;
     size_t n;
-    *doc = (weft__json_doc){NULL};
+    *doc = (weft__json_doc){0};
     weft__data_row_take(row, WEFT__MEMBER_LIST, list);
     if (json_object_is_type(list->value, json_type_string)) {
         weft_status status = weft__json_as_string(list, &text, &n);

@@ -80,7 +80,7 @@ static weft_status add_texts(const weft__json *at, size_t least, bool numbers, w
 static weft_status add_choices(const weft__json *json, weft_task_row *row)
 {
     weft__json at;
-    weft__json_doc doc = {NULL};
+    weft__json_doc doc = {0};
     weft_status status = weft__json_find(json, "choices", &at);
     if (status == WEFT_OK && at.value == NULL)
         return weft__json_fail(json, WEFT_INVALID,
@@ -200,7 +200,7 @@ static weft_status add_conversation(weft__data_row *row, bool answered, bool pro
                                     weft_task_row *out)
 {
     weft__json list, last;
-    weft__json_doc doc = {NULL};
+    weft__json_doc doc = {0};
     size_t n = 0;
     json_object *messages = NULL;
     weft_status status = weft__data_row_take_list(row, &list, &doc);

@@ -387,7 +387,7 @@ weft_status weft__conversation_add_turn(weft__conversation *c, json_object *mess
     bool asked = json_object_array_length(c->messages) > 0;
     weft__turn *t = &c->turns[c->n_turns++];
     *t = (weft__turn){.index = index, .weight = weight};
-    before b = {NULL};
+    before b = {0};
     weft_status status = WEFT_OK;
     if (asked)
         status = weft__conversation_render(c, c->messages, true, &b.with, &b.n_with, NULL);

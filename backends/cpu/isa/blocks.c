@@ -32,6 +32,7 @@ SIMD vf q8_0(const uint8_t *b, int s, int l)
     return d * floats(vload_signed(b + 2 + l));
 }
 
+#if !defined(__AVX512F__) /* gemv_codes.c reads their rows */
 SIMD vf q5_k(const uint8_t *b, int s, int l)
 {
     int scale, minimum;
@@ -54,6 +55,7 @@ SIMD vf q6_k(const uint8_t *b, int s, int l)
     const vi h = vload_bytes(high + l) >> high_shift & 3;
     return scale * floats((bits | h << 4) - 32);
 }
+#endif
 
 /* Other types: scale times code is exact in float32 and may be contracted. */
 
