@@ -51,7 +51,7 @@ static bool takes_parts(const cpu_gemm *g)
     return least > 0 && g->m >= least && g->m <= CPU_PART_ROWS;
 }
 
-bool weft__cpu_few_rows_takes(const cpu_gemm *g)
+static bool takes(const cpu_gemm *g)
 {
     for (int i = 0; i < g->batch.n; i++)
         if (g->batch.at[i] != 1)
@@ -100,13 +100,13 @@ static int64_t floats_before_y(const cpu_gemm *g)
     return x > parts ? x : parts;
 }
 
-int64_t weft__cpu_few_rows_workspace(const cpu_gemm *g)
+static int64_t workspace_of(const cpu_gemm *g)
 {
     const int64_t y = g->c_dtype == WEFT_FLOAT32 ? 0 : whole(g->m * g->n);
     return (floats_before_y(g) + y) * (int64_t)sizeof(float);
 }
 
-int64_t weft__cpu_few_rows_bound(const cpu_gemm *g)
+static int64_t bound_of(const cpu_gemm *g)
 {
     cpu_gemm most = *g;
     most.m = MOST_ROWS;
@@ -298,8 +298,9 @@ static bool run_parts(const few *f, float *memory)
 
 /* ---- All ------------------------------------------------------------------------------------ */
 
-void weft__cpu_few_rows(const cpu_gemm *g, float *memory)
+static bool run(const cpu_gemm *g, void *workspace)
 {
+    float *memory = workspace;
     const bool own_y = g->c_dtype != WEFT_FLOAT32;
     few f = {
         .g = g, .kernels = weft__cpu_kernels(), .y = own_y ? memory + floats_before_y(g) : g->c};
@@ -307,4 +308,8 @@ void weft__cpu_few_rows(const cpu_gemm *g, float *memory)
         run_decoded(&f, memory);
     if (own_y)
         f.kernels->encode(g->c_dtype, f.y, g->c, g->m * g->n);
+    return true;
 }
+
+const cpu_way weft__cpu_by_few_rows = {
+    .takes = takes, .workspace = workspace_of, .bound = bound_of, .run = run};

@@ -110,7 +110,8 @@ static cpu_gemm product_of(const gather *g, int64_t items, int64_t matrix)
                         .b = {b->dtype, b->data ? matrix_at(b, matrix) : NULL, .row = b->strides[1],
                               .column = b->strides[2]},
                         .c_dtype = g->call->out[0].dtype,
-                        .c = g->c};
+                        .c = g->c,
+                        .streams = true};
     return product;
 }
 
@@ -125,7 +126,7 @@ int64_t weft__cpu_gather_mm_workspace(const weft_call *call)
     sizes_of(call, &g);
     int64_t product = 0, items = weft_tensor_size(&call->in[2]);
     cpu_gemm largest = product_of(&g, g.items, 0);
-    product = weft__cpu_product_bound(&largest);
+    product = weft__cpu_gemm_bound(&largest);
     return vectors(groups_bytes(items, call->in[1].shape.at[0])) +
            element_bytes(g.items * g.M * g.K) + element_bytes(g.items * g.M * g.N) + product;
 }
@@ -142,7 +143,7 @@ static void run_items(const gather *g, const int64_t *lhs, const int64_t *items,
     bool dense = items[n - 1] - items[0] == n - 1; /* they are consecutive */
     if (dense)
         product.c = (char *)out->data + items[0] * bytes;
-    weft__cpu_product(&product, g->memory);
+    weft__cpu_gemm(&product, g->memory);
     for (int64_t i = 0; !dense && i < n; i++)
         memcpy((char *)out->data + items[i] * bytes, g->c + i * bytes, (size_t)bytes);
 }
@@ -180,7 +181,8 @@ static cpu_gemm sums_product(const weft_call *call, int64_t items, char *a, char
                       .a = {ct->dtype, a, .row = 1, .column = K},
                       .b = {ct->dtype, c, .row = N, .column = 1},
                       .c_dtype = out->dtype,
-                      .c = out->data};
+                      .c = out->data,
+                      .streams = true};
 }
 
 int64_t weft__cpu_gather_mm_sums_workspace(const weft_call *call)
@@ -189,7 +191,7 @@ int64_t weft__cpu_gather_mm_sums_workspace(const weft_call *call)
     int64_t items = weft_tensor_size(&call->in[2]), rows = items * call->in[1].shape.at[1];
     cpu_gemm largest = sums_product(call, items, NULL, NULL);
     return vectors(groups_bytes(items, out->shape.at[0])) + element_bytes(rows * out->shape.at[1]) +
-           element_bytes(rows * out->shape.at[2]) + weft__cpu_product_bound(&largest);
+           element_bytes(rows * out->shape.at[2]) + weft__cpu_gemm_bound(&largest);
 }
 
 weft_status weft__cpu_gather_mm_sums(const weft_call *call)
@@ -217,7 +219,7 @@ weft_status weft__cpu_gather_mm_sums(const weft_call *call)
         if (n * M == 0)
             memset(product.c, 0, (size_t)(K * N * size));
         else
-            weft__cpu_product(&product, memory);
+            weft__cpu_gemm(&product, memory);
     }
     return WEFT_OK;
 }
@@ -242,7 +244,8 @@ static cpu_gemm segment_product(const weft_call *call, int64_t batch, int64_t fi
         .k = end - first,
         .a = {.dtype = a->dtype, .row = a->strides[rank - 2], .column = a->strides[rank - 1]},
         .b = {.dtype = b->dtype, .row = b->strides[rank - 2], .column = b->strides[rank - 1]},
-        .c_dtype = out->dtype};
+        .c_dtype = out->dtype,
+        .streams = true};
     if (a->data && b->data && a_matrix > 0 && b_matrix > 0) {
         int64_t a_at = weft_tensor_offset(a, batch * a_matrix) + first * g.a.column;
         int64_t b_at = weft_tensor_offset(b, batch * b_matrix) + first * g.b.row;
@@ -255,7 +258,7 @@ static cpu_gemm segment_product(const weft_call *call, int64_t batch, int64_t fi
 int64_t weft__cpu_segmented_mm_workspace(const weft_call *call)
 {
     cpu_gemm largest = segment_product(call, 0, 0, last_dim(&call->in[0]));
-    return weft__cpu_product_bound(&largest);
+    return weft__cpu_gemm_bound(&largest);
 }
 
 weft_status weft__cpu_segmented_mm(const weft_call *call)
@@ -275,7 +278,7 @@ weft_status weft__cpu_segmented_mm(const weft_call *call)
         if (end <= first)
             memset(g.c, 0, (size_t)(g.m * g.n * size));
         else
-            weft__cpu_product(&g, call->workspace);
+            weft__cpu_gemm(&g, call->workspace);
     }
     return WEFT_OK;
 }

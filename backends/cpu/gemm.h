@@ -38,32 +38,59 @@ typedef struct cpu_gemm {
     bool accumulate;   /* adds the product to C, which is float32; without bias */
     bool coarse;       /* C is float32, but the precision of bfloat16 is enough */
     bool by_tiles;     /* with a few rows too: a row then has the same bits in any number of rows */
+    bool streams;      /* a few rows may be multiplied by stream.c */
+    bool int8;         /* A may be rounded to 8 bits, or A and B to bfloat16 */
     const cpu_pair *more; /* n_more < CPU_MOST_PAIRS products that are added, without a batch */
     int n_more;
 } cpu_gemm;
 
-/* By few_rows.c: at most 24 rows of A times rows of B^T that are contiguous, dense or codes. */
-bool weft__cpu_few_rows_takes(const cpu_gemm *g);
-int64_t weft__cpu_few_rows_workspace(const cpu_gemm *g);
-int64_t weft__cpu_few_rows_bound(const cpu_gemm *g);
-void weft__cpu_few_rows(const cpu_gemm *g, float *memory);
-
-/* By gemm_parts.c, where the machine has kernels for products of bfloat16 parts. False: C is not
- * finite, perhaps only because of the division into parts; it must be computed again. With
- * `accumulate` always true. */
-bool weft__cpu_parts_takes(const cpu_gemm *g);
-int64_t weft__cpu_parts_workspace(const cpu_gemm *g);
-int64_t weft__cpu_parts_bound(const cpu_gemm *g); /* for at most these m, n and k */
-bool weft__cpu_parts(const cpu_gemm *g, void *workspace);
-
 /* Item `index` of a batch. */
 const char *weft__cpu_matrix_item(const cpu_matrix *x, const weft_dims *batch, int64_t index);
 
-/* Bytes of workspace; does not read the data pointers. */
-int64_t weft__cpu_gemm_workspace(const cpu_gemm *g);
+/* Computes the product by the fastest way for its sizes. Its bytes of workspace; they do not depend
+ * on the data. The bound holds for every product with at most these m, n and k, without a batch. */
 void weft__cpu_gemm(const cpu_gemm *g, void *workspace);
+int64_t weft__cpu_gemm_workspace(const cpu_gemm *g);
+int64_t weft__cpu_gemm_bound(const cpu_gemm *g);
 
-/* The same entirely in float64, by OpenBLAS and without bias. A and B have unit stride along rows
+/* ---- ways to compute a product ----------------------------------------------------------------
+ */
+
+typedef struct cpu_way {
+    bool (*takes)(const cpu_gemm *g); /* NULL: every product */
+    int64_t (*workspace)(const cpu_gemm *g);
+    int64_t (*bound)(const cpu_gemm *g); /* NULL: for products whose bound is not asked for */
+    /* False: C is not finite, perhaps only because of the division into parts, and is computed
+     * again by the next way; only where may_fail. */
+    bool (*run)(const cpu_gemm *g, void *workspace);
+    bool may_fail;
+} cpu_way;
+
+/* int8.c: A rounded to 8 bits. few_rows.c: at most 24 rows of A times rows of B^T that are
+ * contiguous, dense or codes. stream.c: fewer, with `streams`. gemm_parts.c: products of bfloat16
+ * parts, where the machine has kernels for them. gemm_tiles.c: the rest. */
+extern const cpu_way weft__cpu_by_int8, weft__cpu_by_few_rows, weft__cpu_by_stream,
+    weft__cpu_by_parts, weft__cpu_by_tiles;
+
+/* The way of a product that is not empty. */
+const cpu_way *weft__cpu_way_of(const cpu_gemm *g);
+
+/* Products by stream.c that run together: those of a list have the same m or less, n and k. */
+typedef struct cpu_stream {
+    const cpu_gemm *g;
+    const float *x; /* A, packed */
+    float *y;       /* C in float32 */
+} cpu_stream;
+
+/* Packs A at `memory`, of so many floats. */
+int64_t weft__cpu_stream_floats(const cpu_gemm *g);
+cpu_stream weft__cpu_stream_begin(const cpu_gemm *g, float *memory, float *y);
+void weft__cpu_stream_run(const cpu_stream *list, int n);
+
+/* ---- float64 ----------------------------------------------------------------------------------
+ */
+
+/* A product entirely in float64, by OpenBLAS and without bias. A and B have unit stride along rows
  * or columns, which do not overlap, and sizes fit an int. No workspace. */
 void weft__cpu_gemm_double(const cpu_gemm *g);
 /* Between the two OpenBLAS and LAPACK run on the calling threads only. The end restores the number
@@ -71,12 +98,10 @@ void weft__cpu_gemm_double(const cpu_gemm *g);
 void weft__cpu_blas_begin(void);
 void weft__cpu_blas_end(void);
 
-/* One product (no batch) by the fastest method for its sizes: weft__cpu_gemm or, with few rows,
- * reading each row of B^T once. The bound is the workspace of any product with at most these m and
- * k. */
-int64_t weft__cpu_product_bound(const cpu_gemm *g);
-void weft__cpu_product(const cpu_gemm *g, void *workspace);
-int64_t weft__cpu_gemm_bound(const cpu_gemm *g);
+/* The bias of linear, linear_sum and linear with an encoded weight is the last of an odd number of
+ * inputs. Its floats of workspace, and it in float32 there or NULL. */
+int64_t weft__cpu_bias_floats(const weft_call *call, int64_t n);
+const float *weft__cpu_read_bias(const weft_call *call, int64_t n, float *memory);
 
 /* Kernels in the rows of rows_conv.c. */
 weft_kernel weft__cpu_gather_mm, weft__cpu_gather_mm_sums, weft__cpu_segmented_mm;

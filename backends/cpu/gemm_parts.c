@@ -105,7 +105,7 @@ static int orders_of(const cpu_gemm *g)
  * parts, a product by the driver for float32, one of parts, and what a result of several products
  * takes besides. That of the driver is such that 128 x 576 x 576 goes by parts: with weights of one
  * part, which the estimate does not see, this takes half the time. */
-bool weft__cpu_parts_takes(const cpu_gemm *g)
+static bool takes(const cpu_gemm *g)
 {
     static const double pack[] = {0, 0.1, 0.35, 0.45};
     const double plain = 0.0125, product = 0.00086, result = 1.0;
@@ -220,7 +220,7 @@ static void make_plan(plan *p, const cpu_gemm *g, bool planning)
     p->c_floats = smaller(TILE_ROWS, p->rows) * (p->strip + SPARE);
 }
 
-int64_t weft__cpu_parts_workspace(const cpu_gemm *g)
+static int64_t workspace_of(const cpu_gemm *g)
 {
     plan p;
     make_plan(&p, g, true);
@@ -228,10 +228,10 @@ int64_t weft__cpu_parts_workspace(const cpu_gemm *g)
 }
 
 /* Smaller products are taken only if the largest is. */
-int64_t weft__cpu_parts_bound(const cpu_gemm *g)
+static int64_t bound_of(const cpu_gemm *g)
 {
     const cpu_part_kernels *kernels = &weft__cpu_kernels()->parts;
-    if (!weft__cpu_parts_takes(g))
+    if (!takes(g))
         return 0;
     const int64_t step = kernels->step, width = kernels->width;
     const int orders = orders_of(g), a_parts = parts_of(&g->a, orders);
@@ -482,7 +482,7 @@ static void run_chunk(plan *p)
     weft__cpu_parallel(tasks, TASK_FLOPS / flops + 1, run_tasks, p);
 }
 
-bool weft__cpu_parts(const cpu_gemm *g, void *workspace)
+static bool run(const cpu_gemm *g, void *workspace)
 {
     plan p;
     make_plan(&p, g, false);
@@ -496,3 +496,6 @@ bool weft__cpu_parts(const cpu_gemm *g, void *workspace)
     }
     return !atomic_load(&p.infinite) || g->accumulate;
 }
+
+const cpu_way weft__cpu_by_parts = {
+    .takes = takes, .workspace = workspace_of, .bound = bound_of, .run = run, .may_fail = true};

@@ -4,7 +4,7 @@
  * once and multiplies them with tiles of rows. A few rows are multiplied with the weights in place.
  * The work is divided by shape only.
  */
-#include "backends/cpu/int8.h"
+#include "backends/cpu/gemm.h"
 
 #include <string.h>
 
@@ -26,7 +26,7 @@ enum {
 };
 
 typedef struct strips {
-    const cpu_int8 *p;
+    const cpu_gemm *p;
     const cpu_kernels *kernels;
     int64_t blocks, panels, parts; /* of k; columns per strip; of rows */
     int offset;                    /* of the codes, for kinds with an offset instead of a bias */
@@ -50,10 +50,13 @@ static bool is_few(int64_t m)
     return m <= FEW_ROWS && weft__cpu_kernels()->int8_rows;
 }
 
-/* Without int8_rows memory is the bottleneck of fewer rows, not arithmetic. */
-bool weft__cpu_int8_takes(int64_t m, const cpu_codes *c)
+/* Codes of Q8_0, Q4_0, Q4_K, and affine ones of 4 and 8 bits. Without int8_rows memory is the
+ * bottleneck of fewer rows, not arithmetic. */
+static bool takes(const cpu_gemm *g)
 {
-    if (m < 1 || (m <= CPU_GEMV_ROWS && !is_few(m)))
+    const cpu_codes *c = g->b.codes;
+    if (!g->int8 || c == NULL || g->b.code_terms || g->c_dtype != g->a.dtype || g->m < 1 ||
+        (g->m <= CPU_GEMV_ROWS && !is_few(g->m)))
         return false;
     switch (c->kind) {
     case WEFT_ENCODING_Q8_0:
@@ -85,7 +88,7 @@ static int offset_of(const cpu_codes *c)
 }
 
 /* Returns the bytes; if memory is not NULL, also sets the pointers. */
-static int64_t lay_out(strips *s, const cpu_int8 *p, void *memory)
+static int64_t lay_out(strips *s, const cpu_gemm *p, void *memory)
 {
     cpu_workspace_rest room = {.base = memory}, one = {.base = NULL};
     const int64_t panels = (p->n + CPU_INT8_COLUMNS - 1) / CPU_INT8_COLUMNS;
@@ -94,10 +97,10 @@ static int64_t lay_out(strips *s, const cpu_int8 *p, void *memory)
                   .blocks = p->k / CPU_INT8_TERMS,
                   .panels = panels >= MANY_COLUMNS ? 2 : 1,
                   .parts = (p->m + PART_ROWS - 1) / PART_ROWS,
-                  .offset = offset_of(p->codes),
-                  .narrow = p->codes->kind == WEFT_ENCODING_AFFINE
-                                ? p->codes->bits == 4
-                                : p->codes->kind != WEFT_ENCODING_Q8_0};
+                  .offset = offset_of(p->b.codes),
+                  .narrow = p->b.codes->kind == WEFT_ENCODING_AFFINE
+                                ? p->b.codes->bits == 4
+                                : p->b.codes->kind != WEFT_ENCODING_Q8_0};
     const int64_t numbers = p->m * s->blocks;
     s->x = weft__cpu_workspace_take(&room, numbers * CPU_INT8_TERMS, 1);
     s->steps = weft__cpu_workspace_take(&room, numbers, sizeof(float));
@@ -112,20 +115,20 @@ static int64_t lay_out(strips *s, const cpu_int8 *p, void *memory)
 static void round_task(void *context, int64_t begin, int64_t end, int worker)
 {
     const strips *s = context;
-    const cpu_int8 *p = s->p;
-    const int64_t size = (int64_t)weft_dtype_size(p->dtype);
+    const cpu_gemm *p = s->p;
+    const int64_t size = (int64_t)weft_dtype_size(p->a.dtype);
     (void)worker;
     for (int64_t i = begin; i < end; i++)
-        s->kernels->int8_round(p->dtype, p->x + i * p->x_row * size, p->k, s->offset,
-                               s->x + i * p->k, s->steps + i * s->blocks, s->starts + i * s->blocks,
-                               s->shifts + i * s->blocks);
+        s->kernels->int8_round(p->a.dtype, (const char *)p->a.data + i * p->a.row * size, p->k,
+                               s->offset, s->x + i * p->k, s->steps + i * s->blocks,
+                               s->starts + i * s->blocks, s->shifts + i * s->blocks);
 }
 
 /* Computes rows row .. row + m for the n columns of a panel. */
 static void run_tile(const strips *s, const strip *own, int64_t panel, int64_t row, int64_t m,
                      int64_t column, int64_t n)
 {
-    const cpu_int8 *p = s->p;
+    const cpu_gemm *p = s->p;
     const int64_t packed = panel * s->blocks * CPU_INT8_COLUMNS;
     memset(own->c, 0, (size_t)(m * CPU_INT8_COLUMNS) * sizeof(float));
     for (int64_t i = 0; p->bias && i < m; i++)
@@ -147,17 +150,17 @@ static void run_tile(const strips *s, const strip *own, int64_t panel, int64_t r
                                       .c = own->c};
         s->kernels->int8_block(&block);
     }
-    const int64_t size = (int64_t)weft_dtype_size(p->dtype);
+    const int64_t size = (int64_t)weft_dtype_size(p->a.dtype);
     for (int64_t i = 0; i < m; i++)
-        s->kernels->encode(p->dtype, own->c + i * CPU_INT8_COLUMNS,
-                           (char *)p->y + ((row + i) * p->n + column) * size, n);
+        s->kernels->encode(p->a.dtype, own->c + i * CPU_INT8_COLUMNS,
+                           (char *)p->c + ((row + i) * p->n + column) * size, n);
 }
 
 /* Items are the strips of each part of the rows. */
 static void strip_task(void *context, int64_t begin, int64_t end, int worker)
 {
     const strips *s = context;
-    const cpu_int8 *p = s->p;
+    const cpu_gemm *p = s->p;
     const int64_t width = s->panels * CPU_INT8_COLUMNS;
     cpu_workspace_rest room = {.base = s->memory + worker * s->own};
     const strip own = give_strip(s, &room);
@@ -167,7 +170,7 @@ static void strip_task(void *context, int64_t begin, int64_t end, int worker)
         const int64_t first = p->m * part / s->parts, last = p->m * (part + 1) / s->parts;
         for (int64_t c = from; c < to; c += CPU_INT8_COLUMNS) {
             const int64_t at = (c - from) * s->blocks;
-            s->kernels->int8_pack(p->codes, c, smaller(CPU_INT8_COLUMNS, to - c), s->blocks,
+            s->kernels->int8_pack(p->b.codes, c, smaller(CPU_INT8_COLUMNS, to - c), s->blocks,
                                   own.w + at * CPU_INT8_TERMS, own.scales + at, own.biases + at);
         }
         for (int64_t row = first; row < last; row += TILE_ROWS)
@@ -180,7 +183,7 @@ static void strip_task(void *context, int64_t begin, int64_t end, int worker)
 /* ---- A few rows ------------------------------------------------------------------------------ */
 
 typedef struct few {
-    const cpu_int8 *p;
+    const cpu_gemm *p;
     const cpu_kernels *kernels;
     int64_t per_row; /* numbers of each row of x */
     int8_t *x;
@@ -195,7 +198,7 @@ static int64_t padded_rows(int64_t m)
 }
 
 /* Returns the bytes; if memory is not NULL, also sets the pointers. */
-static int64_t lay_out_few(few *f, const cpu_int8 *p, void *memory)
+static int64_t lay_out_few(few *f, const cpu_gemm *p, void *memory)
 {
     cpu_workspace_rest room = {.base = memory};
     const int64_t blocks = p->k / CPU_INT8_TERMS, rows = padded_rows(p->m);
@@ -205,37 +208,37 @@ static int64_t lay_out_few(few *f, const cpu_int8 *p, void *memory)
     f->steps = weft__cpu_workspace_take(&room, rows * per_row, sizeof(float));
     f->shifts = weft__cpu_workspace_take(&room, rows * per_row, sizeof(float));
     f->starts = weft__cpu_workspace_take(&room, rows * per_row, sizeof(int32_t));
-    f->y = p->dtype == WEFT_FLOAT32 ? p->y
-                                    : weft__cpu_workspace_take(&room, p->m * p->n, sizeof(float));
+    f->y = p->a.dtype == WEFT_FLOAT32 ? p->c
+                                      : weft__cpu_workspace_take(&room, p->m * p->n, sizeof(float));
     return room.used;
 }
 
 /* Rounds x; rows that the kernel reads beyond the last are 0. */
 static void round_few(const few *f)
 {
-    const cpu_int8 *p = f->p;
+    const cpu_gemm *p = f->p;
     const int64_t rows = padded_rows(p->m), per_row = f->per_row;
-    const int64_t size = (int64_t)weft_dtype_size(p->dtype);
+    const int64_t size = (int64_t)weft_dtype_size(p->a.dtype);
     memset(f->x + p->m * p->k, 0, (size_t)((rows - p->m) * p->k));
     memset(f->steps, 0, (size_t)(rows * per_row) * sizeof *f->steps);
     memset(f->shifts, 0, (size_t)(rows * per_row) * sizeof *f->shifts);
     memset(f->starts, 0, (size_t)(rows * per_row) * sizeof *f->starts);
     for (int64_t i = 0; i < p->m; i++)
-        f->kernels->int8_round(p->dtype, p->x + i * p->x_row * size, p->k, offset_of(p->codes),
-                               f->x + i * p->k, f->steps + i * per_row, f->starts + i * per_row,
-                               f->shifts + i * per_row);
+        f->kernels->int8_round(p->a.dtype, (const char *)p->a.data + i * p->a.row * size, p->k,
+                               offset_of(p->b.codes), f->x + i * p->k, f->steps + i * per_row,
+                               f->starts + i * per_row, f->shifts + i * per_row);
 }
 
 static void few_task(void *context, int64_t begin, int64_t end, int worker)
 {
     const few *f = context;
-    const cpu_int8 *p = f->p;
-    const int64_t size = (int64_t)weft_dtype_size(p->dtype);
+    const cpu_gemm *p = f->p;
+    const int64_t size = (int64_t)weft_dtype_size(p->a.dtype);
     (void)worker;
     for (int64_t i = 0; i < p->m; i += CPU_GEMV_ROWS) {
         const cpu_int8_rows rows = {.m = (int)smaller(CPU_GEMV_ROWS, p->m - i),
                                     .blocks = p->k / CPU_INT8_TERMS,
-                                    .codes = p->codes,
+                                    .codes = p->b.codes,
                                     .x = f->x + i * p->k,
                                     .x_row = p->k,
                                     .steps = f->steps + i * f->per_row,
@@ -249,39 +252,42 @@ static void few_task(void *context, int64_t begin, int64_t end, int worker)
                                     .y_row = p->n};
         f->kernels->int8_rows(&rows);
     }
-    for (int64_t i = 0; p->dtype != WEFT_FLOAT32 && i < p->m; i++)
-        f->kernels->encode(p->dtype, f->y + i * p->n + begin,
-                           (char *)p->y + (i * p->n + begin) * size, end - begin);
+    for (int64_t i = 0; p->a.dtype != WEFT_FLOAT32 && i < p->m; i++)
+        f->kernels->encode(p->a.dtype, f->y + i * p->n + begin,
+                           (char *)p->c + (i * p->n + begin) * size, end - begin);
 }
 
-static void run_few(const cpu_int8 *p, void *workspace)
+static void run_few(const cpu_gemm *p, void *workspace)
 {
     few f;
     (void)lay_out_few(&f, p, workspace);
     round_few(&f);
-    const int64_t row_bytes = p->codes->code_row + 1, all = p->n * row_bytes / 16;
+    const int64_t row_bytes = p->b.codes->code_row + 1, all = p->n * row_bytes / 16;
     const int64_t chunk = all < LEAST_CHUNK ? LEAST_CHUNK : smaller(all, LARGEST_CHUNK);
     weft__cpu_parallel(p->n, chunk / row_bytes, few_task, &f);
 }
 
 /* ---- All ------------------------------------------------------------------------------------- */
 
-int64_t weft__cpu_int8_workspace(const cpu_int8 *p)
+static int64_t workspace_of(const cpu_gemm *p)
 {
     few f;
     strips s;
     return is_few(p->m) ? lay_out_few(&f, p, NULL) : lay_out(&s, p, NULL);
 }
 
-void weft__cpu_int8(const cpu_int8 *p, void *workspace)
+static bool run(const cpu_gemm *p, void *workspace)
 {
     if (is_few(p->m)) {
         run_few(p, workspace);
-        return;
+        return true;
     }
     strips s;
     (void)lay_out(&s, p, workspace);
     const int64_t width = s.panels * CPU_INT8_COLUMNS;
     weft__cpu_parallel(p->m, ROUND_GRAIN / (p->k + 1) + 1, round_task, &s);
     weft__cpu_parallel((p->n + width - 1) / width * s.parts, 1, strip_task, &s);
+    return true;
 }
+
+const cpu_way weft__cpu_by_int8 = {.takes = takes, .workspace = workspace_of, .run = run};

@@ -12,7 +12,6 @@ typedef struct sum {
     cpu_gemm g;
     cpu_codes codes[CPU_MOST_PAIRS];
     cpu_pair more[CPU_MOST_PAIRS];
-    int64_t bias; /* floats */
 } sum;
 
 static cpu_pair pair_of(const weft_tensor *x, const weft_tensor *w, bool transposed,
@@ -56,7 +55,6 @@ static void make_sum(sum *s, const weft_call *call)
     s->g.a = s->more[0].a;
     s->g.b = s->more[0].b;
     s->g.more = s->more + 1;
-    s->bias = call->n_inputs % 2 == 1 ? weft__cpu_row_room(s->g.n) : 0;
 }
 
 bool weft__cpu_linear_sum_fits(const weft_call *call)
@@ -76,7 +74,8 @@ int64_t weft__cpu_linear_sum_workspace(const weft_call *call)
 {
     sum s;
     make_sum(&s, call);
-    return s.bias * (int64_t)sizeof(float) + weft__cpu_gemm_workspace(&s.g);
+    return weft__cpu_bias_floats(call, s.g.n) * (int64_t)sizeof(float) +
+           weft__cpu_gemm_workspace(&s.g);
 }
 
 weft_status weft__cpu_linear_sum(const weft_call *call)
@@ -84,11 +83,7 @@ weft_status weft__cpu_linear_sum(const weft_call *call)
     sum s;
     float *memory = call->workspace;
     make_sum(&s, call);
-    if (s.bias) {
-        for (int64_t i = 0; i < s.g.n; i++)
-            memory[i] = (float)weft_tensor_get(&call->in[call->n_inputs - 1], i);
-        s.g.bias = memory;
-    }
-    weft__cpu_gemm(&s.g, memory + s.bias);
+    s.g.bias = weft__cpu_read_bias(call, s.g.n, memory);
+    weft__cpu_gemm(&s.g, memory + weft__cpu_bias_floats(call, s.g.n));
     return WEFT_OK;
 }

@@ -1,182 +1,38 @@
-/* backends/cpu/quantized.c -- products with quantized matrices: linear with an encoded weight, and
- * quantized_matmul. With a few rows the codes are streamed once; with more the GEMM driver decodes
- * while packing or, if x may be rounded, int8.c is used. */
+/* backends/cpu/quantized.c -- products with quantized matrices: linear with an encoded weight,
+ * gather_linear and quantized_matmul, by gemm.c. */
 #include "backends/cpu/quantized.h"
 
 #include <string.h>
 
 #include "backends/cpu/gemm.h"
-#include "backends/cpu/int8.h"
-#include "backends/cpu/isa/blocks.h"
 #include "backends/cpu/pool.h"
 #include "backends/cpu/rows.h"
 #include "backends/cpu/sizes.h"
 
-enum { BATCH = 16 };     /* products of a few rows that run together */
-enum { LEAST_RUN = 32 }; /* terms of which codes_arrange writes a sum, at least */
-enum { TOGETHER = 12 };  /* kernels read 2, 3 or 4 rows together */
-enum { LEAST_CHUNK = 16 << 10, LARGEST_CHUNK = 128 << 10 }; /* bytes of codes per task */
+enum { BATCH = 16 }; /* products of a few rows that run together */
 
-/* y = x w^T (+ bias), or x w; w (R, K). */
+/* y = x w^T, or x w; w (R, K). */
 typedef struct product {
     cpu_codes codes;
-    int64_t m, R, K;
-    bool transposed, int8; /* int8: x may be rounded to 8 bits */
-    weft_dtype dtype, y_dtype;
-    const char *x;
-    int64_t x_row; /* elements */
-    void *y;
-    const float *bias;
+    int64_t R, K;
+    bool transposed;
+    cpu_gemm g; /* without the fields that `gemm_of` sets */
 } product;
 
-static cpu_gemm gemm_of(const product *p)
+/* It refers to the codes where they stay. */
+static const cpu_gemm *gemm_of(product *p)
 {
-    return (cpu_gemm){.m = p->m,
-                      .n = p->transposed ? p->R : p->K,
-                      .k = p->transposed ? p->K : p->R,
-                      .a = {.dtype = p->dtype, .data = p->x, .row = p->x_row, .column = 1},
-                      .b = {.dtype = WEFT_FLOAT32,
-                            .codes = &p->codes,
-                            .code_terms = !p->transposed,
-                            .row = p->transposed ? 1 : p->K,
-                            .column = p->transposed ? p->K : 1},
-                      .c_dtype = p->y_dtype,
-                      .c = p->y,
-                      .bias = p->bias};
-}
-
-/* ---- Few rows ------------------------------------------------------------------------------- */
-
-static bool streams(const product *p)
-{
-    const cpu_gemm g = gemm_of(p);
-    return !weft__cpu_few_rows_takes(&g) && p->transposed && p->m > 0 && p->m <= CPU_GEMV_ROWS &&
-           p->K > 0 &&
-           (weft_encoding_has_parts((weft_encoding_kind)p->codes.kind) ||
-            weft__cpu_streams_blocks(p->codes.kind));
-}
-
-/* Floats of workspace: packed x, and y unless it is float32. */
-typedef struct stream_memory {
-    int64_t x, y, total;
-} stream_memory;
-
-static stream_memory memory_of(const product *p)
-{
-    const int64_t rows = weft__cpu_gemv_rows((int)p->m);
-    stream_memory m = {.x = rows * (vectors(p->K) + vectors(p->K / LEAST_RUN)),
-                       .y = p->y_dtype == WEFT_FLOAT32 ? 0 : vectors(p->m * p->R)};
-    m.total = m.x + m.y;
-    return m;
-}
-
-typedef struct stream {
-    const product *p;
-    const cpu_kernels *kernels;
-    const float *x;
-    float *y;
-} stream;
-
-/* With x packed at `memory`; `y` is float32. */
-static stream stream_of(const product *p, float *memory, float *y)
-{
-    const cpu_kernels *kernels = weft__cpu_kernels();
-    kernels->gemv_pack(p->dtype, (int)p->m, p->K, p->x, p->x_row, memory);
-    kernels->codes_arrange(&p->codes, (int)p->m, p->K, memory);
-    return (stream){p, kernels, memory, y};
-}
-
-/* Computes rows of all matrices of a list, numbered consecutively. */
-static void stream_task(void *context, int64_t begin, int64_t end, int worker)
-{
-    const stream *list = context;
-    const int64_t R = list->p->R;
-    (void)worker;
-    while (begin < end) {
-        const stream *s = &list[begin / R];
-        const product *p = s->p;
-        const int64_t row = begin % R, n = end - begin < R - row ? end - begin : R - row;
-        s->kernels->gemv_codes(&p->codes, (int)p->m, p->K, s->x, row, n, p->bias, s->y, R);
-        begin += n;
-    }
-}
-
-/* Runs n products with matrices of one shape. */
-static void run_streams(const stream *list, int n)
-{
-    const product *p = list->p;
-    const int64_t row_bytes = p->K / p->codes.group * p->codes.code_group;
-    int64_t chunk = n * p->R * row_bytes / 16;
-    chunk = chunk < LEAST_CHUNK ? LEAST_CHUNK : chunk > LARGEST_CHUNK ? LARGEST_CHUNK : chunk;
-    const int64_t rows = (chunk / row_bytes + TOGETHER - 1) / TOGETHER * TOGETHER;
-    weft__cpu_parallel(n * p->R, rows, stream_task, (void *)list);
-}
-
-static void run_stream(const product *p, float *memory)
-{
-    const stream_memory m = memory_of(p);
-    const stream s = stream_of(p, memory, p->y_dtype == WEFT_FLOAT32 ? p->y : memory + m.x);
-    run_streams(&s, 1);
-    if (p->y_dtype != WEFT_FLOAT32)
-        s.kernels->encode(p->y_dtype, s.y, p->y, p->m * p->R);
-}
-
-/* ---- One product ---------------------------------------------------------------------------- */
-
-static cpu_int8 int8_of(const product *p)
-{
-    return (cpu_int8){.m = p->m,
-                      .n = p->R,
-                      .k = p->K,
-                      .codes = &p->codes,
-                      .dtype = p->dtype,
-                      .x = p->x,
-                      .x_row = p->x_row,
-                      .y = p->y,
-                      .bias = p->bias};
-}
-
-/* The product with x and the weights rounded to bfloat16. */
-static cpu_gemm bfloat16_of(const product *p)
-{
-    cpu_gemm g = gemm_of(p);
-    g.a.parts = g.b.parts = 1;
+    cpu_gemm *g = &p->g;
+    g->n = p->transposed ? p->R : p->K;
+    g->k = p->transposed ? p->K : p->R;
+    g->a.column = 1;
+    g->b = (cpu_matrix){.dtype = WEFT_FLOAT32,
+                        .codes = &p->codes,
+                        .code_terms = !p->transposed,
+                        .row = p->transposed ? 1 : p->K,
+                        .column = p->transposed ? p->K : 1};
+    g->streams = true;
     return g;
-}
-
-/* Whether that replaces rounding x to 8 bits: matrix instructions are faster, and more precise. */
-static bool by_bfloat16(const product *p)
-{
-    const cpu_gemm g = bfloat16_of(p);
-    return p->int8 && p->transposed && p->m > CPU_GEMV_ROWS && !weft__cpu_few_rows_takes(&g) &&
-           weft__cpu_parts_takes(&g);
-}
-
-static bool rounds(const product *p)
-{
-    return p->int8 && p->transposed && p->y_dtype == p->dtype && !by_bfloat16(p) &&
-           weft__cpu_int8_takes(p->m, &p->codes);
-}
-
-static int64_t product_workspace(const product *p)
-{
-    const cpu_gemm g = by_bfloat16(p) ? bfloat16_of(p) : gemm_of(p);
-    const cpu_int8 q = int8_of(p);
-    return rounds(p)    ? weft__cpu_int8_workspace(&q)
-           : streams(p) ? memory_of(p).total * (int64_t)sizeof(float)
-                        : weft__cpu_gemm_workspace(&g);
-}
-
-static void run_product(const product *p, float *memory)
-{
-    const cpu_gemm g = by_bfloat16(p) ? bfloat16_of(p) : gemm_of(p);
-    const cpu_int8 q = int8_of(p);
-    if (rounds(p))
-        weft__cpu_int8(&q, memory);
-    else if (streams(p))
-        run_stream(p, memory);
-    else
-        weft__cpu_gemm(&g, memory);
 }
 
 /* ---- linear --------------------------------------------------------------------------------- */
@@ -189,12 +45,11 @@ static product product_of_linear(const weft_call *call)
                  .R = w->shape.at[0],
                  .K = w->shape.at[1],
                  .transposed = !params->transposed, /* the op's transposition is the opposite */
-                 .int8 = params->int8,
-                 .dtype = x->dtype,
-                 .y_dtype = call->out[0].dtype,
-                 .x = x->data,
-                 .y = call->out[0].data};
-    weft__cpu_row_stride(x, &p.m, &p.x_row);
+                 .g = {.a = {.dtype = x->dtype, .data = x->data},
+                       .c_dtype = call->out[0].dtype,
+                       .c = call->out[0].data,
+                       .int8 = params->int8}};
+    weft__cpu_row_stride(x, &p.g.m, &p.g.a.row);
     return p;
 }
 
@@ -210,21 +65,17 @@ bool weft__cpu_linear_encoded_fits(const weft_call *call)
 int64_t weft__cpu_linear_encoded_workspace(const weft_call *call)
 {
     product p = product_of_linear(call);
-    int64_t bias = call->n_inputs > 2 ? vectors(p.R) : 0;
-    return bias * (int64_t)sizeof(float) + product_workspace(&p);
+    const cpu_gemm *g = gemm_of(&p);
+    return weft__cpu_bias_floats(call, g->n) * (int64_t)sizeof(float) + weft__cpu_gemm_workspace(g);
 }
 
 weft_status weft__cpu_linear_encoded(const weft_call *call)
 {
     product p = product_of_linear(call);
     float *memory = call->workspace;
-    if (call->n_inputs > 2) {
-        for (int64_t i = 0; i < p.R; i++)
-            memory[i] = (float)weft_tensor_get(&call->in[2], i);
-        p.bias = memory;
-        memory += vectors(p.R);
-    }
-    run_product(&p, memory);
+    const cpu_gemm *g = gemm_of(&p);
+    p.g.bias = weft__cpu_read_bias(call, g->n, memory);
+    weft__cpu_gemm(g, memory + weft__cpu_bias_floats(call, g->n));
     return WEFT_OK;
 }
 
@@ -246,15 +97,13 @@ static product product_of_choice(const weft_call *call, int64_t index, int64_t m
 {
     const weft_tensor *w = &call->in[1];
     product p = {.codes = weft__cpu_codes_encoded(w),
-                 .m = m,
                  .R = w->shape.at[1],
                  .K = w->shape.at[2],
                  .transposed = true,
-                 .dtype = call->in[0].dtype,
-                 .y_dtype = call->in[0].dtype,
-                 .x = x,
-                 .x_row = w->shape.at[2],
-                 .y = y};
+                 .g = {.m = m,
+                       .a = {.dtype = call->in[0].dtype, .data = x, .row = w->shape.at[2]},
+                       .c_dtype = call->in[0].dtype,
+                       .c = y}};
     if (p.codes.scales) {
         const int64_t bytes = index * p.R * p.codes.code_row;
         p.codes.scales += bytes;
@@ -270,8 +119,13 @@ bool weft__cpu_gather_encoded_fits(const weft_call *call)
            weft_tensor_is_contiguous(&call->in[0]);
 }
 
+static bool streams(const cpu_gemm *g)
+{
+    return weft__cpu_way_of(g) == &weft__cpu_by_stream;
+}
+
 /* Bytes of the workspace: start of each matrix's items, the items by matrix, their rows, results,
- * and one product or a batch of streamed products. */
+ * and one product or a batch of streamed products, of which each has so many floats. */
 typedef struct choice_memory {
     int64_t first, order, x, y, products, each;
 } choice_memory;
@@ -279,23 +133,20 @@ typedef struct choice_memory {
 static choice_memory memory_of_choice(const weft_call *call)
 {
     const int64_t items = weft_tensor_size(&call->in[3]), B = call->in[1].shape.at[0];
-    const product most = product_of_choice(call, 0, items, NULL, NULL);
-    product few = most;
-    few.m = items < CPU_GEMV_ROWS ? items : CPU_GEMV_ROWS;
+    product most = product_of_choice(call, 0, items, NULL, NULL);
+    cpu_gemm few = *gemm_of(&most);
+    const int64_t single = weft__cpu_gemm_bound(&few);
+    few.m = smaller(items, CPU_GEMV_ROWS);
     while (few.m > 1 && !streams(&few))
         few.m--; /* the most rows that are streamed */
-    const cpu_gemm g = gemm_of(&most);
-    const stream_memory s = memory_of(&few);
-    const int64_t batch = items < BATCH ? items : BATCH, each = s.x;
-    const int64_t streamed = streams(&few) ? batch * each * (int64_t)sizeof(float) : 0;
-    const int64_t one = product_workspace(&few), tiles = weft__cpu_gemm_bound(&g);
-    const int64_t single = one > tiles ? one : tiles;
+    const int64_t each = streams(&few) ? weft__cpu_stream_floats(&few) : 0;
+    const int64_t streamed = smaller(items, BATCH) * each * (int64_t)sizeof(float);
     return (choice_memory){
         .first = vectors(B + 1) * (int64_t)sizeof(int64_t),
         .order = vectors(items) * (int64_t)sizeof(int64_t),
         .x = vectors(items * most.K) * (int64_t)sizeof(float),
         .y = vectors(items * most.R) * (int64_t)sizeof(float),
-        .products = streamed > single ? streamed : single,
+        .products = larger(streamed, single),
         .each = each,
     };
 }
@@ -342,7 +193,6 @@ typedef struct choice {
     int64_t each;
     /* Products that are collected to run together. */
     product waiting[BATCH];
-    stream streams[BATCH];
     int64_t begins[BATCH]; /* their first items */
     int n;
 } choice;
@@ -367,24 +217,27 @@ static product product_of_items(const choice *c, int64_t e, int64_t begin, int64
  * their positions. */
 static void put_results(const choice *c, const product *p, int64_t begin, weft_dtype from)
 {
-    const int64_t size = (int64_t)weft_dtype_size(p->dtype);
+    const weft_dtype dtype = p->g.c_dtype;
+    const int64_t size = (int64_t)weft_dtype_size(dtype);
     const int64_t step = p->R * (int64_t)weft_dtype_size(from);
-    for (int64_t i = 0; i < p->m; i++) {
+    for (int64_t i = 0; i < p->g.m; i++) {
         char *to = (char *)c->call->out[0].data + c->order[begin + i] * p->R * size;
-        const char *y = (const char *)p->y + i * step;
-        if (from == p->dtype)
+        const char *y = (const char *)p->g.c + i * step;
+        if (from == dtype)
             memcpy(to, y, (size_t)step);
         else
-            weft__cpu_kernels()->encode(p->dtype, (const float *)(const void *)y, to, p->R);
+            weft__cpu_kernels()->encode(dtype, (const float *)(const void *)y, to, p->R);
     }
 }
 
 static void run_waiting(choice *c)
 {
+    cpu_stream list[BATCH];
     for (int i = 0; i < c->n; i++)
-        c->streams[i] = stream_of(&c->waiting[i], c->products + i * c->each, c->waiting[i].y);
+        list[i] = weft__cpu_stream_begin(gemm_of(&c->waiting[i]), c->products + i * c->each,
+                                         c->waiting[i].g.c);
     if (c->n > 0)
-        run_streams(c->streams, c->n);
+        weft__cpu_stream_run(list, c->n);
     for (int i = 0; i < c->n; i++)
         put_results(c, &c->waiting[i], c->begins[i], WEFT_FLOAT32);
     c->n = 0;
@@ -393,8 +246,8 @@ static void run_waiting(choice *c)
 /* Products with few rows are small, so they are collected and run together. */
 static void run_choice(choice *c, int64_t e, int64_t begin, int64_t end)
 {
-    const product p = product_of_items(c, e, begin, end);
-    if (streams(&p)) {
+    product p = product_of_items(c, e, begin, end);
+    if (streams(gemm_of(&p))) {
         c->waiting[c->n] = p;
         c->begins[c->n++] = begin;
         if (c->n == BATCH)
@@ -402,8 +255,8 @@ static void run_choice(choice *c, int64_t e, int64_t begin, int64_t end)
         return;
     }
     run_waiting(c); /* they use the same memory */
-    run_product(&p, c->products);
-    put_results(c, &p, begin, p.dtype);
+    weft__cpu_gemm(gemm_of(&p), c->products);
+    put_results(c, &p, begin, p.g.c_dtype);
 }
 
 weft_status weft__cpu_gather_encoded(const weft_call *call)
@@ -435,16 +288,17 @@ static product pair(const weft_call *call, int64_t j, int64_t lhs, int64_t rhs)
     const weft_tensor *x = &call->in[0], *y = &call->out[0], *scales = &call->in[2];
     const int64_t M = x->shape.at[1], T = x->shape.at[2], C = y->shape.at[2];
     const int64_t size = (int64_t)weft_dtype_size(x->dtype);
-    return (product){.codes = weft__cpu_codes_apart(params, call->in + 1, rhs),
-                     .m = M,
-                     .R = scales->shape.at[1],
-                     .K = scales->shape.at[2] * params->group,
-                     .transposed = params->transposed,
-                     .dtype = x->dtype,
-                     .y_dtype = x->dtype,
-                     .x = x->data ? (const char *)x->data + lhs * M * T * size : NULL,
-                     .x_row = T,
-                     .y = y->data ? (char *)y->data + j * M * C * size : NULL};
+    return (product){
+        .codes = weft__cpu_codes_apart(params, call->in + 1, rhs),
+        .R = scales->shape.at[1],
+        .K = scales->shape.at[2] * params->group,
+        .transposed = params->transposed,
+        .g = {.m = M,
+              .a = {.dtype = x->dtype,
+                    .data = x->data ? (const char *)x->data + lhs * M * T * size : NULL,
+                    .row = T},
+              .c_dtype = x->dtype,
+              .c = y->data ? (char *)y->data + j * M * C * size : NULL}};
 }
 
 bool weft__cpu_quantized_matmul_fits(const weft_call *call)
@@ -457,7 +311,7 @@ bool weft__cpu_quantized_matmul_fits(const weft_call *call)
 int64_t weft__cpu_quantized_matmul_workspace(const weft_call *call)
 {
     product p = pair(call, 0, 0, 0);
-    return product_workspace(&p);
+    return weft__cpu_gemm_workspace(gemm_of(&p));
 }
 
 weft_status weft__cpu_quantized_matmul(const weft_call *call)
@@ -475,7 +329,7 @@ weft_status weft__cpu_quantized_matmul(const weft_call *call)
                 return status;
         }
         product p = pair(call, j, lhs, rhs);
-        run_product(&p, call->workspace);
+        weft__cpu_gemm(gemm_of(&p), call->workspace);
     }
     return WEFT_OK;
 }

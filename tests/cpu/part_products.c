@@ -159,7 +159,7 @@ const char *label_of(const product_case *c)
 
 bool run_with_guard(const cpu_gemm *g, bool parts)
 {
-    const int64_t bytes = parts ? weft__cpu_parts_workspace(g) : weft__cpu_gemm_workspace(g);
+    const int64_t bytes = parts ? weft__cpu_by_parts.workspace(g) : weft__cpu_gemm_workspace(g);
     void *memory = NULL;
     if (posix_memalign(&memory, 64, (size_t)bytes + GUARD) != 0)
         exit(1);
@@ -167,7 +167,7 @@ bool run_with_guard(const cpu_gemm *g, bool parts)
     memset(workspace, 0xff, (size_t)bytes + GUARD); /* NaN to whatever reads before it writes */
     bool finite = true;
     if (parts)
-        finite = weft__cpu_parts(g, workspace);
+        finite = weft__cpu_by_parts.run(g, workspace);
     else
         weft__cpu_gemm(g, workspace);
     int changed = 0;

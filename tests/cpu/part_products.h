@@ -49,10 +49,10 @@ typedef struct product {
 void make_product(product *p, const product_case *c);
 void free_product(product *p);
 
-/* Runs weft__cpu_parts (`parts`) or weft__cpu_gemm with a workspace that is checked for writes
- * beyond its end. Returns what weft__cpu_parts does, else true. */
+/* Runs weft__cpu_by_parts (`parts`) or weft__cpu_gemm with a workspace that is checked for writes
+ * beyond its end. Returns what weft__cpu_by_parts does, else true. */
 bool run_with_guard(const cpu_gemm *g, bool parts);
-/* Computes the result by weft__cpu_parts. */
+/* Computes the result by weft__cpu_by_parts. */
 bool run_parts(product *p);
 
 /* An element of the result, and the sum of the magnitudes of its terms. */

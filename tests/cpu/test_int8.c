@@ -76,7 +76,7 @@ static bool by_bfloat16(size s, weft_dtype dtype)
                         .a = {.dtype = dtype, .parts = 1},
                         .b = {.dtype = WEFT_FLOAT32, .parts = 1},
                         .c_dtype = dtype};
-    return s.m > 24 && weft__cpu_parts_takes(&g);
+    return s.m > 24 && weft__cpu_by_parts.takes(&g);
 }
 
 /* Under ThreadSanitizer, which looks for races and makes these loops slow, one row in 16 is

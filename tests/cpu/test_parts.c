@@ -394,7 +394,7 @@ static float from_bits(uint32_t bits)
 static void check_special(const cpu_gemm *g, const char *what)
 {
     const float *a = g->a.data, *b = g->b.data, *c = g->c;
-    CHECK(weft__cpu_parts_takes(g));
+    CHECK(weft__cpu_by_parts.takes(g));
     run_with_guard(g, false);
     for (int64_t i = 0; i < g->m * g->n; i++) {
         double sum = 0, magnitude = 0;
@@ -518,8 +518,8 @@ static void test_bound(void)
         most.m += draw(0, 1) * draw_size();
         most.k += draw(0, 1) * draw_size();
         most.n += draw(0, 1) * draw_size();
-        const int64_t need = weft__cpu_parts_takes(&g) ? weft__cpu_parts_workspace(&g) : 0;
-        const int64_t bound = weft__cpu_parts_bound(&most);
+        const int64_t need = weft__cpu_by_parts.takes(&g) ? weft__cpu_by_parts.workspace(&g) : 0;
+        const int64_t bound = weft__cpu_by_parts.bound(&most);
         if (need > bound) {
             CHECK_FAIL("%lldx%lldx%lld, %d threads: %lld bytes, bound %lld", (long long)g.m,
                        (long long)g.n, (long long)g.k, weft_threads(), (long long)need,
