@@ -10,6 +10,10 @@
 weft__json weft__config_at(const weft_config *config, const char *key);
 weft__json weft__config_at_top(const weft_config *config, const char *key);
 
+/* The most layers of a model. A number from a file is compared with it before a loop over layers.
+ */
+enum { WEFT__MOST_LAYERS = 4096 };
+
 /* weft_config_load of a folder's config.json. */
 weft_status weft__config_load_folder(const char *folder, weft_config **out);
 

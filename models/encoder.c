@@ -87,7 +87,7 @@ static weft_status check(const weft_config *config, const weft__encoder_config *
         {"vocab_size", c->vocab_size, 1, INT32_MAX},
         {"hidden_size", c->hidden_size, 1, INT32_MAX},
         {"intermediate_size", c->intermediate_size, 1, INT32_MAX},
-        {"num_hidden_layers", c->num_hidden_layers, 1, WEFT__ENCODER_LAYERS},
+        {"num_hidden_layers", c->num_hidden_layers, 1, WEFT__MOST_LAYERS},
         {"num_attention_heads", c->num_attention_heads, 1, INT32_MAX},
         {"type_vocab_size", c->type_vocab_size, 1, INT32_MAX},
         {"pad_token_id", c->pad_token_id, kind->after_padding ? 0 : INT32_MIN, INT16_MAX},

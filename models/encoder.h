@@ -107,8 +107,6 @@ weft_array *weft__encoder_too_long(const weft_array *tokens, int64_t positions);
 weft_activation *weft__encoder_activation(const weft_config *config, const char *key,
                                           const char *name);
 
-enum { WEFT__ENCODER_LAYERS = 4096 /* at most */ };
-
 /* A size by its name in config.json. */
 typedef struct weft__encoder_size {
     const char *name;

@@ -7,18 +7,19 @@
 #include "models/block.h"
 #include "models/config.h"
 
-/* Limits, since rotations are computed when a model is created, before other checks of its sizes.
+/* Limited, since rotations are computed when a model is created, before other checks of its sizes.
  */
-enum { MOST_LAYERS = 4096, MOST_HEAD_DIM = 1 << 16 };
+enum { MOST_HEAD_DIM = 1 << 16 };
 
 /* ---- sizes ---------------------------------------------------------------------------------- */
 
 weft_status weft__layers_check_number(const weft_config *config, const weft__decoder_config *c)
 {
-    return c->num_hidden_layers >= 1 && c->num_hidden_layers <= MOST_LAYERS
+    return c->num_hidden_layers >= 1 && c->num_hidden_layers <= WEFT__MOST_LAYERS
                ? WEFT_OK
                : weft_fail(WEFT_INVALID, "%s: num_hidden_layers: expected 1 to %d, got %lld",
-                           weft_config_where(config), MOST_LAYERS, (long long)c->num_hidden_layers);
+                           weft_config_where(config), WEFT__MOST_LAYERS,
+                           (long long)c->num_hidden_layers);
 }
 
 static weft_status check_sizes(const weft_config *config, const weft__decoder_config *c)

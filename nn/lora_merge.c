@@ -74,7 +74,7 @@ bool weft__lora_terms_of(weft_module *linear, weft__lora_terms *out)
     weft_nn_lora_linear *m = (weft_nn_lora_linear *)linear;
     const bool adapted = linear->type == &weft_nn_lora_linear_type;
     const weft_nn_linear *base = (const weft_nn_linear *)(adapted ? m->base : linear);
-    if (base->module.type != &weft_nn_linear_type || base->bias || linear->training)
+    if (base->module.type != &weft_nn_linear_type || base->bias || base->int8 || linear->training)
         return false;
     weft_device *device = weft__nn_device((weft_module *)base);
     *out = (weft__lora_terms){.weight = weft_to(base->weight, device)};

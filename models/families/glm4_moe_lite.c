@@ -98,13 +98,18 @@ static const weft__tensor_name names[] = {
     {NULL, NULL, NULL},
 };
 
-enum { SIGMOID = 2 };
+enum { SOFTMAX = 1, SIGMOID = 2 };
 
 /* Files of DeepSeek-V2, whose weights are shares of a softmax, have the same architecture, and
- * those of DeepSeek-V3 a scaled rotation. */
+ * those of DeepSeek-V3 a scaled rotation. Of files that do not say, llama.cpp takes those of
+ * GLM-4.7-Flash's size to be its own. */
 static weft_status read_rope(weft__gguf_reader *r)
 {
-    const int64_t gate = weft__gguf_integer(r, "expert_gating_func", SIGMOID);
+    const int64_t layers = weft__gguf_integer(r, "block_count", 0),
+                  rows = weft_gguf_at(r->file, weft_gguf_find(r->file, "token_embd.weight"))
+                             ->shape.at[0];
+    const bool own = (layers == 47 || layers == 48) && rows == 154880;
+    const int64_t gate = weft__gguf_integer(r, "expert_gating_func", own ? SIGMOID : SOFTMAX);
     if (gate != SIGMOID)
         return weft_fail(WEFT_UNSUPPORTED, "%s: %s.expert_gating_func: expected %d, got %lld",
                          weft_gguf_path(r->file), r->name, SIGMOID, (long long)gate);
@@ -165,6 +170,7 @@ static const weft__family own = {
     .names = names,
     .gguf = &(const weft__gguf_arch){.name = "deepseek2",
                                      .latents = WEFT__GGUF_ABSORBED,
+                                     .plain_shares = true,
                                      .read_rope = read_rope,
                                      .read = read,
                                      .write_scaling = write_scaling,

@@ -72,7 +72,7 @@ static weft_status check(const weft_config *file, const config *c)
         {"vocab_size", c->vocab_size, 1, INT32_MAX},
         {"hidden_size", c->hidden_size, 1, INT16_MAX},
         {"intermediate_size", c->intermediate_size, 1, INT32_MAX / 2},
-        {"num_hidden_layers", c->num_hidden_layers, 1, WEFT__ENCODER_LAYERS},
+        {"num_hidden_layers", c->num_hidden_layers, 1, WEFT__MOST_LAYERS},
         {"num_attention_heads", c->num_attention_heads, 1, INT16_MAX},
         {"max_position_embeddings", c->max_position_embeddings, 1, INT32_MAX},
         {"local_attention", c->local_attention, 2, INT32_MAX},

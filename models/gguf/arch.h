@@ -35,6 +35,7 @@ typedef struct weft__gguf_arch {
     bool two_rotations; /* layers with a window have a base of their own */
     weft__gguf_windows windows;
     weft__gguf_latents latents;
+    bool plain_shares;  /* the weights of chosen experts add up to 1 only if the file says so */
     double norm_offset; /* offset that was added to the norms' gains */
     bool layer_norms;   /* the norms are LayerNorms, with the key of their epsilon */
     /* The scale of scores that readers assume: this or, if it is 0, by the size of a head; in

@@ -374,7 +374,8 @@ static void put_experts(weft__gguf_reader *r)
     weft__gguf_copy(r, "num_local_experts", "expert_count");
     weft__gguf_copy(r, "num_experts_per_tok", "expert_used_count");
     weft__gguf_copy(r, "moe_intermediate_size", "expert_feed_forward_length");
-    weft__gguf_add_bool(r, "norm_topk_prob", weft__gguf_integer(r, "expert_weights_norm", 1) != 0);
+    weft__gguf_add_bool(r, "norm_topk_prob",
+                        weft__gguf_integer(r, "expert_weights_norm", !r->arch->plain_shares) != 0);
 }
 
 static bool is_text(const weft_gguf_string *s, const char *text)
@@ -474,6 +475,10 @@ static weft_status check(const weft__gguf_reader *r)
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < sizeof needed / sizeof *needed && status == WEFT_OK; i++)
         status = need(r, needed[i]);
+    const int64_t layers = weft__gguf_integer(r, "block_count", 1);
+    if (status == WEFT_OK && layers > WEFT__MOST_LAYERS)
+        status = weft_fail(WEFT_INVALID, "%s: %s.block_count: expected at most %d, got %lld",
+                           weft_gguf_path(r->file), r->name, WEFT__MOST_LAYERS, (long long)layers);
     const char *key = weft__gguf_epsilon(r->arch);
     const double epsilon = weft__gguf_number(r, key, NAN);
     if (status == WEFT_OK && !(epsilon > 0))

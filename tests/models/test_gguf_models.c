@@ -308,28 +308,32 @@ static void what_readers_misread_is_refused(void)
     }
 
 /* A tokenizer from metadata alone: byte-level merges. */
-/* The same file with another value for one key, or without it (NULL). */
-static void expect_without(const char *path, const char *key, const float *value)
+/* Loads the same file with another value for one key, which ends with `key`, or without it (NULL).
+ */
+static weft_status load_without(const char *path, const char *key, const void *value,
+                                weft_model **out)
 {
     enum { MOST = 200 };
     weft_gguf *file = NULL;
     weft_gguf_value values[MOST];
     const char *names[MOST];
     weft_array *arrays[MOST];
-    weft_model *model = NULL;
     char other[600];
-    int n = 0;
+    int n = 0, n_found = 0;
     snprintf(other, sizeof other, "%s", check_temporary("without.gguf"));
     if (!CHECK_OK(weft_gguf_open(path, &file)))
-        return;
-    CHECK(weft_gguf_value_find(file, key) != NULL);
+        return weft_error_status();
     CHECK(weft_gguf_value_count(file) <= MOST && weft_gguf_count(file) <= MOST);
     for (int i = 0; i < weft_gguf_value_count(file); i++) {
         values[n] = *weft_gguf_value_at(file, i);
-        if (strcmp(values[n].key, key) == 0 && value != NULL)
+        const size_t length = strlen(values[n].key), end = strlen(key);
+        const bool found = length >= end && strcmp(values[n].key + length - end, key) == 0;
+        n_found += found;
+        if (found && value != NULL)
             values[n].data = value;
-        n += value != NULL || strcmp(values[n].key, key) != 0;
+        n += value != NULL || !found;
     }
+    CHECK_EQ_INT(n_found, 1);
     weft_scope_open();
     for (int i = 0; i < weft_gguf_count(file); i++) {
         names[i] = weft_gguf_at(file, i)->name;
@@ -338,10 +342,48 @@ static void expect_without(const char *path, const char *key, const float *value
     CHECK_OK(weft_gguf_save(other, names, arrays, weft_gguf_count(file), values, n));
     weft_scope_close(NULL);
     weft_gguf_close(file);
-    CHECK_STATUS(weft_model_load(other, NULL, &model), WEFT_INVALID);
+    return weft_model_load(other, NULL, out);
+}
+
+static void expect_without(const char *path, const char *key, const void *value, const char *what)
+{
+    weft_model *model = NULL;
+    CHECK_STATUS(load_without(path, key, value, &model), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "without.gguf");
     CHECK_CONTAINS(weft_error_message(), key);
-    CHECK_CONTAINS(weft_error_message(), "expected a positive number");
+    CHECK_CONTAINS(weft_error_message(), what);
+    weft_model_free(model);
+}
+
+/* In every family, before any loop over the layers. */
+static void numbers_of_layers_are_limited(void)
+{
+    static const uint32_t many = UINT32_MAX, none = 0;
+    for (int i = 0; i < N_FAMILIES; i++) {
+        char path[600];
+        if (!written(families[i], "f32", path, sizeof path))
+            return;
+        expect_without(path, ".block_count", &many, "expected at most 4096, got 4294967295");
+        expect_without(path, ".block_count", &none, "expected a positive integer");
+    }
+}
+
+/* Keys that llama.cpp reads with defaults of its own. */
+static void absent_keys_of_experts(void)
+{
+    static const uint32_t softmax = 1;
+    char path[600];
+    weft_model *model = NULL;
+    if (!written("glm4-moe-lite", "f32", path, sizeof path))
+        return;
+    if (CHECK_OK(load_without(path, "deepseek2.expert_weights_norm", NULL, &model)))
+        CHECK(!weft_config_bool(weft_model_config(model), "norm_topk_prob", true));
+    weft_model_free(model);
+    CHECK_STATUS(load_without(path, "deepseek2.expert_gating_func", NULL, &model),
+                 WEFT_UNSUPPORTED);
+    CHECK_CONTAINS(weft_error_message(), "expert_gating_func: expected 2, got 1");
+    CHECK_STATUS(load_without(path, "deepseek2.expert_gating_func", &softmax, &model),
+                 WEFT_UNSUPPORTED);
 }
 
 static void files_without_an_epsilon_are_refused(void)
@@ -351,10 +393,10 @@ static void files_without_an_epsilon_are_refused(void)
     char path[600];
     if (!written("llama", "f32", path, sizeof path))
         return;
-    expect_without(path, key, NULL);
-    expect_without(path, key, &none);
-    expect_without(path, key, &below);
-    expect_without(path, key, &nan);
+    expect_without(path, key, NULL, "expected a positive number");
+    expect_without(path, key, &none, "expected a positive number");
+    expect_without(path, key, &below, "expected a positive number");
+    expect_without(path, key, &nan, "expected a positive number");
 }
 
 static void tokenizer(void)
@@ -499,4 +541,5 @@ CHECK_MAIN("gguf_models", CHECK_CASE(tokenizer), CHECK_CASE(ends_of_turns_and_of
            CHECK_CASE(blocks_and_halves), CHECK_CASE(in_place), CHECK_CASE(one_by_one),
            CHECK_CASE(which_file), CHECK_CASE(what_is_refused),
            CHECK_CASE(what_readers_misread_is_refused),
-           CHECK_CASE(files_without_an_epsilon_are_refused))
+           CHECK_CASE(files_without_an_epsilon_are_refused),
+           CHECK_CASE(numbers_of_layers_are_limited), CHECK_CASE(absent_keys_of_experts))
