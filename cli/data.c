@@ -148,7 +148,7 @@ static weft_status load_and_show(const data_values *v, const char *path, const w
                               .chat = chat};
     weft_status status = WEFT_OK;
     if (v->task == TRAIN_CLASSIFY) {
-        status = classify_find_labels(&v->source, v->labels, found->tokenizer, &o, &labels);
+        status = classify_find_labels(&v->source, path, v->labels, found->tokenizer, &o, &labels);
         found->labels = o.labels = &labels;
     }
     weft_embed_settings settings = {0};

@@ -80,8 +80,8 @@ weft_status eval_exact(const eval_run *run, const weft_task_rows *rows, eval_res
 weft_status eval_choices(const eval_run *run, const weft_task_rows *rows, eval_result *out);
 /* Reads --data in windows for the loss; for classifiers, reads rows with text and label. */
 weft_status eval_load_data(const eval_run *run, weft_dataset **out);
-/* Finds the labels of the classifier adapters among n subjects; out->n is 0 if there are none.
- * WEFT_INVALID when the adapters' labels differ. */
+/* Finds the labels of the classifiers among n subjects; out->n is 0 if there are none.
+ * WEFT_INVALID when their labels differ. */
 weft_status eval_find_labels(const eval_subject *subjects, int n, weft_labels *out);
 /* Measures the loss and the accuracy of a classifier. For a model without a classification head
  * they are those of a predictor that uses the label frequencies of the data. */

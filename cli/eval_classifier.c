@@ -27,15 +27,15 @@ weft_status eval_find_labels(const eval_subject *subjects, int n, weft_labels *o
     weft_status status = WEFT_OK;
     for (int i = 0; status == WEFT_OK && i < n; i++) {
         weft_labels own = {0};
-        if (subjects[i].adapter == NULL || !is_folder(subjects[i].adapter))
-            continue;
-        status = weft_adapter_labels(subjects[i].adapter, &own);
+        const bool adapter = subjects[i].adapter != NULL && is_folder(subjects[i].adapter);
+        status = adapter ? weft_adapter_labels(subjects[i].adapter, &own)
+                         : weft_model_labels(subjects[i].path, &own);
         if (status == WEFT_OK && out->n == 0) {
             *out = own;
             continue;
         }
-        if (status == WEFT_OK && !same_labels(&own, out))
-            status = weft_fail(WEFT_INVALID, "eval: %s has other labels than the adapters before",
+        if (status == WEFT_OK && (adapter || own.n > 0) && !same_labels(&own, out))
+            status = weft_fail(WEFT_INVALID, "eval: %s has other labels than those before",
                                weft_printable(subjects[i].name));
         weft_labels_free(&own);
     }

@@ -1,5 +1,7 @@
 /* cli/eval_loss.c -- weft eval --task loss: the loss of a model on data, in windows. */
+#include "cli/commands.h"
 #include "cli/eval.h"
+#include "cli/words.h"
 
 static bool show(void *context, int64_t targets, int64_t total)
 {
@@ -12,14 +14,25 @@ static bool show(void *context, int64_t targets, int64_t total)
 weft_status eval_load_data(const eval_run *run, weft_dataset **out)
 {
     const eval_values *v = run->values;
+    const weft_model_info *info = weft_model_info_of(run->model);
+    const bool classifies = run->labels->n > 0;
+    int64_t window = v->window;
+    if (classifies && info->encoder && window > info->max_positions) {
+        if (cli_is_given(&cli_eval, &v->given, "window"))
+            return weft_fail(WEFT_INVALID,
+                             "--window: expected at most %lld, the positions of %s, got %lld",
+                             (long long)info->max_positions, weft_printable(run->subject->path),
+                             (long long)window);
+        window = info->max_positions;
+    }
     /* Windows overlap by one token: the first token of a window is not predicted in it, but as the
      * last token of the previous window. */
-    const weft_dataset_options o = {.length = v->window + 1,
-                                    .stride = v->window,
+    const weft_dataset_options o = {.length = window + 1,
+                                    .stride = window,
                                     .tokenizer_path = run->subject->path,
-                                    .vocabulary = weft_model_info_of(run->model)->vocab_size,
+                                    .vocabulary = info->vocab_size,
                                     .chat = run->chat,
-                                    .labels = run->labels->n > 0 ? run->labels : NULL};
+                                    .labels = classifies ? run->labels : NULL};
     if (!(v->last > 0))
         return cli_data_load(&v->source, run->tokenizer, &o, 0, out, NULL);
     weft_dataset *front = NULL;

@@ -252,8 +252,9 @@ weft_status train_read_texts(const train_values *v, train_run *r);
 /* Adds the adapter that the options describe to the model's linears. */
 weft_status train_add_adapter(const train_values *v, train_run *r);
 
-/* Reads the labels from a list ("A,B,C"); if that is NULL, collects those of the data, sorted. */
-weft_status classify_find_labels(const cli_data_source *source, const char *list,
+/* The labels of the model at `path`, which may be listed again; if it has none, reads them from a
+ * list ("A,B,C"); if that is NULL, collects those of the data, sorted. */
+weft_status classify_find_labels(const cli_data_source *source, const char *path, const char *list,
                                  const weft_tokenizer *tokenizer, const weft_dataset_options *o,
                                  weft_labels *out);
 /* With --task classify: finds the labels and sets them in the dataset options. */

@@ -81,10 +81,7 @@ static weft_status inject(const train_values *v, weft_model *model)
     weft_nn_lora_pattern patterns[2 * MOST];
     int n_ranks = 0, n_alphas = 0, *layers = NULL;
     const int n = split(v->targets, names, targets);
-    int n_whole = v->whole ? split(v->whole, wholes, whole) : 0;
-    if (n_whole >= 0 && n_whole < MOST && v->task == TRAIN_CLASSIFY)
-        whole[n_whole++] =
-            weft_nn_find_module(weft_model_module(model), "score") ? "score" : "classifier";
+    const int n_whole = v->whole ? split(v->whole, wholes, whole) : 0;
     weft_status status = n < 0         ? too_many("targets")
                          : n_whole < 0 ? too_many("modules-to-save")
                                        : WEFT_OK;

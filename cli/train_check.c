@@ -151,6 +151,8 @@ static const cli_rule rules[] = {
     {"batches !objective=supervised", NULL, "--batches is for --objective supervised"},
     {"steps epochs", NULL, "--steps and --epochs exclude each other"},
     TRAIN_TASK_RULES,
+    {"labels init-adapter", NULL,
+     "--labels cannot be combined with --init-adapter, which determines it"},
     {"task=classify batches", NULL,
      "--task classify reads rows with text and label: --batches has none"},
     {"task=classify sample-prompt", NULL, "--sample-prompt is for --task generate"},

@@ -105,7 +105,8 @@ weft_status train_open_data(const train_values *v, train_run *r)
         return open_completions(v, r);
     if (v->batches != NULL && v->val_data == NULL)
         return weft_batches_open(v->batches, &r->batches);
-    weft_dataset_options o = {.length = v->length,
+    const int64_t most = r->positions + 1; /* of an encoder */
+    weft_dataset_options o = {.length = most > 1 && most < v->length ? most : v->length,
                               .learn_prompt = v->train_on == TRAIN_ON_EVERYTHING,
                               .last_turn = v->train_on == TRAIN_ON_LAST,
                               .seed = v->trainer.seed,

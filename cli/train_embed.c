@@ -85,14 +85,17 @@ static bool length_is_given(const train_values *v)
 weft_status train_check_texts(const train_values *v, train_run *r, bool *again)
 {
     const weft_model_info *info = weft_model_info_of(r->model);
-    const int64_t most = embed_length(&r->embed, length_is_given(v), v->length);
-    if (v->task != TRAIN_EMBED || r->data == NULL || !info->encoder || most <= info->max_positions)
+    /* a sample ends with its label, or with the mark of a text's end */
+    const int64_t length = v->length - (v->task == TRAIN_CLASSIFY),
+                  most = embed_length(&r->embed, length_is_given(v), length);
+    if (v->task == TRAIN_GENERATE || r->data == NULL || !info->encoder ||
+        most <= info->max_positions)
         return WEFT_OK;
     if (length_is_given(v))
         return weft_fail(WEFT_INVALID,
-                         "--length: expected at most %lld, the positions of %s, got "
-                         "%lld",
-                         (long long)info->max_positions, r->path, (long long)most);
+                         "--length: expected at most %lld, the positions of %s%s, got %lld",
+                         (long long)(info->max_positions + v->length - length), r->path,
+                         v->task == TRAIN_CLASSIFY ? " and the label" : "", (long long)v->length);
     r->embed.max_tokens = r->positions = info->max_positions;
     *again = true;
     return WEFT_OK;

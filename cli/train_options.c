@@ -213,8 +213,9 @@ static const cli_option options[] = {
      .kind = CLI_TEXT,
      .value = "A,B,C",
      AT(labels),
-     .marks = CLI_FIXED | CLI_OF_ADAPTER,
-     .help = "of --task classify: the labels in this order; default: those of the data, sorted"},
+     .marks = CLI_FIXED,
+     .help = "of --task classify: the labels in this order; default: those of MODEL, if it is a "
+             "classifier, else those of the data, sorted"},
     {.name = "objective",
      .kind = CLI_CHOICE,
      .word = train_objective_name,

@@ -138,7 +138,7 @@ static weft_status classify_hidden(void *context, weft_array *hidden, int64_t fr
 static weft_status check_classify(weft_model *model, const weft_classify_options *o)
 {
     const int64_t V = count_outputs(model);
-    weft_status status = weft__rows_expect_logits(model, "classify");
+    weft_status status = weft__rows_expect_logits(model, "classify", true);
     if (status != WEFT_OK)
         return status;
     if (o->batch.tokens < 0)

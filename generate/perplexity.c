@@ -157,7 +157,7 @@ weft_status weft_perplexity_chunks(weft_model *model, const int32_t *ids, size_t
     const weft_perplexity_options *o = options ? options : &defaults;
     chunking c = {.model = model, .options = o, .C = o->context != 0 ? o->context : CONTEXT};
     *out = (weft_perplexity){0};
-    weft_status status = weft__rows_expect_logits(model, "perplexity");
+    weft_status status = weft__rows_expect_logits(model, "perplexity", false);
     if (status == WEFT_OK)
         status = check_options(model, o, c.C, n);
     if (status == WEFT_OK)

@@ -21,10 +21,7 @@ static weft_status check_prompt(weft_model *model, const int32_t *prompt, size_t
                                 int64_t positions)
 {
     const weft_model_info *info = weft_model_info_of(model);
-    if (info->n_labels > 0)
-        return weft_fail(WEFT_UNSUPPORTED, "generate: the model is a classifier of %lld labels",
-                         (long long)info->n_labels);
-    const weft_status status = weft__rows_expect_logits(model, "generate");
+    const weft_status status = weft__rows_expect_logits(model, "generate", false);
     if (status != WEFT_OK)
         return status;
     if (n == 0)

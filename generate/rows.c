@@ -29,9 +29,12 @@ weft_status weft__rows_check(weft_model *model, const char *where, const weft_pr
     return WEFT_OK;
 }
 
-weft_status weft__rows_expect_logits(weft_model *model, const char *where)
+weft_status weft__rows_expect_logits(const weft_model *model, const char *where, bool labels)
 {
     const weft_model_info *info = weft_model_info_of(model);
+    if (info->n_labels > 0 && !labels)
+        return weft_fail(WEFT_UNSUPPORTED, "%s: the model is a classifier of %lld labels", where,
+                         (long long)info->n_labels);
     return !info->encoder || info->n_labels > 0
                ? WEFT_OK
                : weft_fail(WEFT_UNSUPPORTED,

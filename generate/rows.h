@@ -7,8 +7,9 @@
 /* Checks whether a prompt can be computed; `where` begins the message. */
 weft_status weft__rows_check(weft_model *model, const char *where, const weft_prompt *prompt);
 
-/* Fails with WEFT_UNSUPPORTED for an encoder without labels, which predicts nothing. */
-weft_status weft__rows_expect_logits(weft_model *model, const char *where);
+/* Fails with WEFT_UNSUPPORTED for a model without logits of tokens: an encoder or, unless `labels`
+ * are expected as well, a classifier. */
+weft_status weft__rows_expect_logits(const weft_model *model, const char *where, bool labels);
 
 /* The indices of the prompts for which `taken` is not set (NULL: all), longest first, stable. *out
  * is freed with weft_free. */

@@ -138,7 +138,7 @@ weft_status weft_score(weft_model *model, const weft_score_request *requests, si
     const weft_batch_options *o = options ? options : &defaults;
     weft_prompt *prompts = weft_malloc((n + 1) * sizeof *prompts);
     bool *failed = weft_calloc(n + 1, sizeof *failed);
-    weft_status status = weft__rows_expect_logits(model, "score");
+    weft_status status = weft__rows_expect_logits(model, "score", false);
     if (status == WEFT_OK && (prompts == NULL || failed == NULL))
         status = weft_fail(WEFT_MEMORY, "score: out of memory for %zu texts", n);
     if (status == WEFT_OK && o->tokens < 0)

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/io/folder.h"
+#include "core/io/gguf.h"
 #include "core/io/text.h"
 #include "models/classifier.h"
 #include "models/decoder.h"
@@ -66,6 +68,7 @@ weft_status weft__classifier_names(const weft__json *id2label, int64_t n, const 
 }
 
 static const char ending[] = "ForSequenceClassification";
+static const char problem[] = "single_label_classification";
 
 /* The class in "architectures"; NULL: none. */
 static const char *class_of(const weft_config *config)
@@ -83,18 +86,50 @@ weft_status weft__classifier_labels(const weft_config *config, weft_labels *out)
 {
     const char *name = class_of(config);
     const weft__json names = weft__config_at_top(config, "id2label");
-    const char *problem = weft_config_string(config, "problem_type", "single_label_classification");
     *out = (weft_labels){.open = false};
     const int64_t n = names.value && json_object_is_type(names.value, json_type_object)
                           ? json_object_object_length(names.value)
                           : weft_config_int(config, "num_labels", 2);
     if (name == NULL || !weft__ends_with(name, ending) || n < 2 || n > INT16_MAX ||
-        strcmp(problem, "single_label_classification") != 0)
+        strcmp(weft_config_string(config, "problem_type", problem), problem) != 0)
         return WEFT_OK;
     const weft_status status = weft__classifier_names(&names, n, "the head", out);
     if (status != WEFT_OK)
         weft_labels_free(out);
     return status;
+}
+
+weft_status weft_model_labels(const char *path, weft_labels *out)
+{
+    char *gguf = NULL;
+    weft_config *config = NULL;
+    *out = (weft_labels){.open = false};
+    weft_status status = weft__gguf_find(path, &gguf);
+    char *file = weft_format("%s/config.json", path);
+    if (status == WEFT_OK && file == NULL)
+        status = weft__out_of_memory(path, "its labels");
+    if (status == WEFT_OK && gguf == NULL && weft__exists(file))
+        status = weft_config_load(file, &config);
+    if (config)
+        status = weft__classifier_labels(config, out);
+    weft_config_free(config);
+    weft_free(file);
+    weft_free(gguf);
+    return status;
+}
+
+/* The matrix with a row for each label, by the class of the model. */
+const char *const weft__label_rows[] = {"score", "classifier", "classifier.out_proj", NULL};
+
+bool weft__classifier_is_stored(const weft_config *config)
+{
+    for (int i = 0; weft__label_rows[i] && weft__config_has_tensors(config); i++) {
+        char path[64];
+        snprintf(path, sizeof path, "%s.weight", weft__label_rows[i]);
+        if (weft__config_tensor(config, path, NULL))
+            return true;
+    }
+    return !weft__config_has_tensors(config);
 }
 
 /* LlamaForSequenceClassification for LlamaForCausalLM, also from the multimodal
@@ -116,6 +151,8 @@ void weft__classifier_config(const weft_model *model, json_object *root)
 {
     json_object *names = json_object_new_object(), *numbers = json_object_new_object();
     put_architecture(root, model);
+    json_object_object_add(root, "problem_type", json_object_new_string(problem));
+    json_object_object_del(root, "num_labels"); /* transformers prefers it to id2label */
     for (int64_t i = 0; i < weft_model_info_of(model)->n_labels; i++) {
         char key[24];
         const char *label = weft_model_label(model, i);
@@ -163,6 +200,7 @@ weft_status weft__classifier_put(weft_module *module, const weft_config *config,
         weft_nn_free(score);
         return status;
     }
+    score->whole = true;
     weft__decoder_set_head(module, "score", score);
     info->tied = false;
     info->softcap = 0;

@@ -12,6 +12,14 @@ weft_status weft__classifier_names(const weft__json *id2label, int64_t n, const 
 /* The labels of a config.json whose class is ...ForSequenceClassification; none for other classes,
  * for a single row (regression) and for texts with several labels each. Free them. */
 weft_status weft__classifier_labels(const weft_config *config, weft_labels *out);
+/* The modules whose weights have a row for each label, by the class of the model; NULL at the end.
+ */
+extern const char *const weft__label_rows[];
+/* Exchanges the names of all labels of a classifier. */
+void weft__model_swap_labels(weft_model *model, char **labels);
+/* Whether the checkpoint that the configuration is built for has a head for labels. True for a new
+ * model. */
+bool weft__classifier_is_stored(const weft_config *config);
 /* Writes class and labels of a classifier. */
 void weft__classifier_config(const weft_model *model, json_object *root);
 

@@ -53,16 +53,26 @@ static weft_module *roberta_new(int64_t E, int n, double deviation)
     return weft_nn_finish(m);
 }
 
+/* A part of the head with values of its own: those of a checkpoint are about to be loaded, or it is
+ * new. */
+static weft_module *made(const weft_config *config, weft_module *m)
+{
+    if (m)
+        m->whole = !weft__config_has_tensors(config);
+    return m;
+}
+
 static weft_module *modern_new(const weft_config *config, int64_t E, double deviation)
 {
     part *m = weft_nn_new(part, &part_type);
     if (m == NULL)
         return NULL;
-    weft_nn_child(m, dense,
-                  linear(E, E, weft_config_bool(config, "classifier_bias", false), deviation));
-    weft_nn_child(m, norm,
-                  weft_nn_layer_norm_new(E, weft_config_double(config, "norm_eps", 1e-5),
-                                         weft_config_bool(config, "norm_bias", false)));
+    const bool bias = weft_config_bool(config, "classifier_bias", false);
+    weft_nn_child(m, dense, made(config, linear(E, E, bias, deviation)));
+    weft_nn_child(
+        m, norm,
+        made(config, weft_nn_layer_norm_new(E, weft_config_double(config, "norm_eps", 1e-5),
+                                            weft_config_bool(config, "norm_bias", false))));
     return weft_nn_finish(m);
 }
 
@@ -91,12 +101,15 @@ weft_status weft__encoder_classify(weft_module *module, const weft_config *confi
     weft_set_default_device(weft_device_of(*weft_nn_find(module, m->norm)));
     weft_scope_open();
     if (m->kind == WEFT__HEAD_BERT && *m->pooler == NULL)
-        weft_nn_add_child(m->model, "pooler.dense", m->pooler, linear(E, E, true, deviation));
+        weft_nn_add_child(m->model, "pooler.dense", m->pooler,
+                          made(config, linear(E, E, true, deviation)));
     if (m->kind == WEFT__HEAD_MODERN)
         weft_nn_child(m, head, modern_new(config, E, deviation));
     weft_nn_child(m, classifier,
                   m->kind == WEFT__HEAD_ROBERTA ? roberta_new(E, n, deviation)
                                                 : linear(E, n, true, deviation));
+    if (m->classifier)
+        m->classifier->whole = true;
     weft_scope_close(NULL);
     weft_set_default_device(before);
     return module->failed || m->model->failed ? weft_error_status() : WEFT_OK;

@@ -1,5 +1,6 @@
 /* models/model.c -- weft_model: creating, loading, forward pass. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/failure.h"
@@ -147,10 +148,10 @@ static weft_status build(weft_model *m, bool has_head)
         m->info.n_caches = m->info.n_layers;
     weft_labels labels;
     weft_status status = weft__classifier_labels(m->config, &labels);
-    if (status == WEFT_OK && labels.n > 0)
+    if (status == WEFT_OK && labels.n > 0 && weft__classifier_is_stored(m->config))
         status = weft_model_classify(m, (const char *const *)labels.at, labels.n);
     weft_labels_free(&labels);
-    return status;
+    return status == WEFT_UNSUPPORTED ? WEFT_OK : status; /* without the head */
 }
 
 /* ---- loading -------------------------------------------------------------------------------- */
@@ -198,6 +199,10 @@ static bool is_quantised(void *context, const char *path, const weft_module *m)
                                           ".router.proj"};
     const weft_nn_quantize_options *o = context;
     weft_array *const *weight = weft_nn_find((weft_module *)m, "weight");
+    for (const weft_module *in = m; in; in = in->parent) {
+        if (in->whole) /* the head of a classifier */
+            return false;
+    }
     for (size_t i = 0; i < sizeof routers / sizeof *routers; i++) {
         const size_t n = strlen(path), end = strlen(routers[i]);
         if (n >= end && strcmp(path + n - end, routers[i]) == 0)
@@ -244,11 +249,11 @@ static weft_status load_file(weft_model *m, const weft_safetensors *file, const 
     return status;
 }
 
+/* kv_b_proj is also used in a form without activations to be rounded. */
 static weft_status round_activations(void *context, const char *path, weft_module **field)
 {
     (void)context;
-    (void)path;
-    if ((*field)->type == &weft_nn_linear_type)
+    if ((*field)->type == &weft_nn_linear_type && !weft__ends_with(path, ".kv_b_proj"))
         ((weft_nn_linear *)*field)->int8 = true;
     return WEFT_OK;
 }
@@ -403,6 +408,9 @@ static weft_status use_stored_head(weft_model *model)
         status =
             weft_set(slot, weft_astype(weft_to(w->array, weft_device_of(*slot)), WEFT_FLOAT32));
         weft_scope_close(NULL);
+        char path[WEFT_NN_PATH];
+        snprintf(path, sizeof path, "%.*s", (int)(strrchr(w->path, '.') - w->path), w->path);
+        weft_nn_find_module(model->module, path)->whole = false;
     }
     return status;
 }
@@ -427,6 +435,15 @@ weft_status weft_model_classify(weft_model *model, const char *const *labels, in
     }
     free_labels(copies, n);
     return status;
+}
+
+void weft__model_swap_labels(weft_model *model, char **labels)
+{
+    for (int64_t i = 0; i < model->info.n_labels; i++) {
+        char *own = model->labels[i];
+        model->labels[i] = labels[i];
+        labels[i] = own;
+    }
 }
 
 const char *weft_model_label(const weft_model *model, int64_t i)

@@ -156,9 +156,9 @@ static weft_status check_fits(const injection *in)
 
 /* ---- modules trained in full ----------------------------------------------------------------- */
 
-static bool is_whole(injection *in, const char *path)
+static bool is_whole(injection *in, const char *path, const weft_module *m)
 {
-    bool fits = false;
+    bool fits = m->whole;
     for (int i = 0; i < in->o.n_whole; i++) {
         if (is_suffix(path, in->o.whole[i]))
             fits = in->whole_fits[i] = true;
@@ -179,7 +179,7 @@ static weft_status check_whole(void *context, const char *path, weft_module **fi
 {
     injection *in = context;
     char text[WEFT_NN_PATH];
-    if ((*field)->parent == NULL || !is_whole(in, path))
+    if ((*field)->parent == NULL || !is_whole(in, path, *field))
         return WEFT_OK;
     for (int i = 0; i < in->n; i++) {
         if (*in->chosen[i].field == *field)
@@ -211,7 +211,7 @@ typedef struct thawing {
 static weft_status thaw(void *context, const char *path, weft_module **field)
 {
     const thawing *t = context;
-    if ((*field)->parent == NULL || !is_whole(t->in, path))
+    if ((*field)->parent == NULL || !is_whole(t->in, path, *field))
         return WEFT_OK;
     weft__nn_untie(*field);
     for (int i = 0; i < (*field)->n_slots; i++)

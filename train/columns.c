@@ -170,6 +170,22 @@ static weft_status check_kind(const weft_objective *o, const char *where, weft_e
     return WEFT_OK;
 }
 
+weft_status weft__objective_check_model(const weft_objective *o, const weft_model *model)
+{
+    const weft_model_info *info = weft_model_info_of(model);
+    if (info->n_labels > 0 && o != &weft_objective_supervised)
+        return weft_fail(WEFT_UNSUPPORTED,
+                         "objective %s: unsupported for a classifier (%lld labels): expected "
+                         "supervised",
+                         o->name, (long long)info->n_labels);
+    if (info->encoder && info->n_labels == 0 && o->compare == NULL)
+        return weft_fail(WEFT_UNSUPPORTED,
+                         "trainer: %s models are encoders, for which objective %s is unsupported: "
+                         "expected one that compares texts, such as ranking",
+                         weft_model_family_of(model)->model_type, o->name);
+    return WEFT_OK;
+}
+
 weft_status weft__objective_check_data(const weft_objective *objective, const weft_dataset *data)
 {
     if (data && data->info.examples == WEFT_EXAMPLES_PROMPTS &&

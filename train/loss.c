@@ -337,10 +337,15 @@ static weft_status evaluate_tokens(weft_model *model, const weft_dataset *datase
         n = o->max_samples;
     if (n == 0)
         return weft_fail(WEFT_INVALID, "evaluation: the dataset has no samples");
+    weft_status status = weft_model_info_of(model)->n_labels > 0
+                             ? weft__dataset_check_ids(dataset, weft_model_info_of(model))
+                             : WEFT_OK;
+    if (status != WEFT_OK)
+        return status;
     weft_sample *samples = chosen_samples(dataset, n, &total);
     if (samples == NULL)
         return WEFT_MEMORY;
-    const weft_status status = evaluate(model, samples, n, o, total, out);
+    status = evaluate(model, samples, n, o, total, out);
     weft_free(samples);
     out->perplexity = exp(out->loss);
     return status;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "generate/rows.h"
 #include "train/examples.h"
 #include "train/objective/objective.h"
 #include "train/run/identity.h"
@@ -113,7 +114,8 @@ weft_status weft_dataset_add_reference(weft_dataset *dataset, weft_model *model,
                          "single samples");
     const int64_t n = entries_of(dataset);
     float *column = weft_calloc((size_t)n + 1, sizeof *column);
-    weft_status status = column ? WEFT_OK : weft__out_of_memory("dataset", "its reference");
+    weft_status status = column ? weft__rows_expect_logits(model, "reference", false)
+                                : weft__out_of_memory("dataset", "its reference");
     weft_module *tree = weft_model_module(model);
     const bool training = tree->training;
     weft_nn_train(tree, false);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "generate/rows.h"
 #include "train/examples.h"
 #include "train/objective/objective.h"
 #include "train/run/identity.h"
@@ -204,7 +205,9 @@ weft_status weft_dataset_add_teacher(weft_dataset *dataset, weft_model *teacher,
     B = B < MOST_ROWS ? B : MOST_ROWS;
     if (dataset->info.examples != WEFT_EXAMPLES_SINGLE)
         return weft_fail(WEFT_INVALID, "teacher: expected single samples");
-    weft_status status = check_vocabulary(from.vocabulary);
+    weft_status status = weft__rows_expect_logits(teacher, "teacher", false);
+    if (status == WEFT_OK)
+        status = check_vocabulary(from.vocabulary);
     if (status != WEFT_OK)
         return status;
     weft__top *top, *before = dataset->top;

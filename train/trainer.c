@@ -213,16 +213,12 @@ void weft__trainer_split(weft_trainer *t)
         t->micro = t->micros[weft_group_info_of(t->o.group).rank];
 }
 
-/* Encoders make vectors, and only these can be compared. */
 static weft_status check_objective(const weft_model *model, const weft_trainer_options *o)
 {
-    const weft_model_info *info = weft_model_info_of(model);
     const char *name = o->objective->name;
-    if (info->encoder && info->n_labels == 0 && o->objective->compare == NULL)
-        return weft_fail(WEFT_UNSUPPORTED,
-                         "trainer: %s models are encoders, for which objective %s is unsupported: "
-                         "expected one that compares texts, such as ranking",
-                         weft_model_family_of(model)->model_type, name);
+    const weft_status status = weft__objective_check_model(o->objective, model);
+    if (status != WEFT_OK)
+        return status;
     if (o->objective->compare && weft_group_info_of(o->group).size > 1)
         return weft_fail(WEFT_UNSUPPORTED,
                          "trainer: objective %s compares all texts of a batch: several processes "

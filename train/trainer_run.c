@@ -474,7 +474,7 @@ static weft_status check_stored(const loop *l, int64_t vocabulary)
 static weft_status start(loop *l)
 {
     const weft_trainer_options *o = &l->t->o;
-    const int64_t vocabulary = weft_model_info_of(l->t->model)->vocab_size;
+    const weft_model_info *info = weft_model_info_of(l->t->model);
     weft_status status =
         weft__objective_check_data(o->objective, weft__batches_dataset(l->batches));
     if (status == WEFT_OK)
@@ -482,13 +482,13 @@ static weft_status start(loop *l)
     if (status == WEFT_OK)
         status = weft__rollout_keep_reference(l->t);
     if (status == WEFT_OK)
-        status = weft__batches_check_ids(l->batches, vocabulary);
+        status = weft__batches_check_ids(l->batches, info);
     if (status == WEFT_OK && l->validation)
-        status = weft__dataset_check_ids(l->validation, vocabulary);
+        status = weft__dataset_check_ids(l->validation, info);
     if (status == WEFT_OK && l->validation)
         status = weft__objective_check_data(o->objective, l->validation);
     if (status == WEFT_OK && o->objective == &weft_objective_distill)
-        status = check_stored(l, vocabulary);
+        status = check_stored(l, info->vocab_size);
     if (status == WEFT_OK && l->validation && o->objective->examples == WEFT_EXAMPLES_SCORED &&
         (o->sampling == NULL ||
          weft_dataset_info_of(l->validation).examples != WEFT_EXAMPLES_PROMPTS))

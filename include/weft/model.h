@@ -342,10 +342,14 @@ WEFT_API void weft_labels_free(weft_labels *labels);
  * token. An encoder gets the head of its class in transformers; each of its tokens then has the
  * logits of its text. The model then cannot generate. A checkpoint whose class is
  * ...ForSequenceClassification is loaded as such a classifier if it has at least two labels.
- * WEFT_INVALID for fewer than two labels and for a model with an adapter or labels;
- * WEFT_UNSUPPORTED for a family with its own head. */
+ * weft_nn_lora_inject trains what is new of the head beside its adapters (weft_module.whole), and
+ * score and classifier always. WEFT_INVALID for fewer than two labels and for a model with an
+ * adapter or labels; WEFT_UNSUPPORTED for a family with its own head. */
 WEFT_NODISCARD WEFT_API weft_status weft_model_classify(weft_model *model,
                                                         const char *const *labels, int n);
+/* The labels of a classifier by its config.json; empty for other models, for GGUF files and for
+ * folders without that file. Free with weft_labels_free. Fails as weft_config_load. */
+WEFT_NODISCARD WEFT_API weft_status weft_model_labels(const char *path, weft_labels *out);
 WEFT_API const char *weft_model_label(const weft_model *model, int64_t i); /* NULL: none */
 
 /* The ids that end a sequence, owned by the model: those of config.json and generation_config.json,

@@ -91,6 +91,8 @@ struct weft_module {
     bool training;       /* false at first */
     bool failed;         /* a part of the constructor failed */
     bool unadapted;      /* "all-linear" of weft_nn_lora_options leaves it out; initially false */
+    bool whole;          /* a new head: weft_nn_lora_inject trains its own parameters, as those of
+                          * weft_nn_lora_options.whole; initially false */
 };
 
 /* ---- Building ------------------------------------------------------------------------------- */

@@ -201,6 +201,132 @@ static void bad_options_are_refused(void)
                    "v.jsonl:1: label: expected one of the labels animals, court, got 'other'");
 }
 
+static bool train_whole(const char *out, const char *file)
+{
+    const output o = weft_command(NULL,
+                                  "train storyteller --task classify --full --data %s --labels "
+                                  "court,animals --steps 8 -b 3 --lr 5e-4 --out %s",
+                                  file, out);
+    return CHECK_EQ_INT(o.code, 0);
+}
+
+/* A classifier that was trained whole is a model: its labels are its own. */
+static void a_classifier_is_trained_on(void)
+{
+    char base[512], next[512];
+    snprintf(base, sizeof base, "%s", check_temporary("base"));
+    snprintf(next, sizeof next, "%s", check_temporary("trained-on"));
+    snprintf(data, sizeof data, "%s", text_file("rows.jsonl", rows));
+    if (!train_whole(base, data))
+        return;
+    check_in_file(base, "last/config.json", "single_label_classification");
+    output o = weft_command(NULL, "eval %s/last --data %s --json", base, data);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "\"rows\": 6");
+    CHECK(number(o.out, "\"loss\": ") < 0.69);
+    o = weft_command(
+        NULL,
+        "train %s/last --task classify --data %s --quantize 4 --steps 8 --lr 2e-3 -b 3 "
+        "--out %s",
+        base, data, next);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.err, "labels  court, animals");
+    check_in_file(next, "last/adapter_config.json", "\"score\"");
+    o = weft_command(NULL, "eval %s/last --data %s --compare %s/last --json", base, data, next);
+    CHECK_EQ_INT(o.code, 0);
+    const char *second = strstr(o.out, "trained-on/last\"");
+    if (CHECK(second != NULL))
+        CHECK(number(second, "\"loss\": ") < number(o.out, "\"loss\": "));
+    o = weft_command(NULL, "data %s %s/last --task classify --json", data, base);
+    CHECK_CONTAINS(o.out, "\"labels\": [{\"label\": \"court\", \"samples\": 3}, {\"label\": ");
+}
+
+/* Runs a command with names in capitals replaced by the paths of these files. */
+static output command_with(const char *command, const char *const files[][2], int n)
+{
+    char text[2000];
+    size_t used = 0;
+    for (const char *at = command; *at != '\0' && used < sizeof text - 1; at++) {
+        int k = 0;
+        while (k < n && strncmp(at, files[k][0], strlen(files[k][0])) != 0)
+            k++;
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s",
+                                 k < n ? files[k][1] : (char[]){*at, '\0'});
+        at += k < n ? strlen(files[k][0]) - 1 : 0;
+    }
+    return weft_command(NULL, "%s", text);
+}
+
+static void other_uses_of_a_classifier_are_refused(void)
+{
+    char base[512], far[512], paths[4][512];
+    static const char *const texts[] = {
+        rows, "{\"text\": \"a\", \"label\": \"other\"}\n",
+        "{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"c\"}\n",
+        "{\"prompt\": \"a\", \"completion\": \"b\"}\n"};
+    for (int i = 0; i < 4; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "use-%d.jsonl", i);
+        snprintf(paths[i], sizeof paths[i], "%s", text_file(name, texts[i]));
+    }
+    snprintf(base, sizeof base, "%s", check_temporary("whole"));
+    snprintf(far, sizeof far, "%s", check_temporary("far"));
+    if (!train_whole(base, paths[0]))
+        return;
+    const char *const files[][2] = {{"BASE", base},      {"FAR", far},        {"ROWS", paths[0]},
+                                    {"OTHER", paths[1]}, {"PAIRS", paths[2]}, {"TEXTS", paths[3]}};
+    static const struct {
+        const char *command, *part;
+    } wrong[] = {
+        {"train BASE/last --data ROWS --out FAR", "expected --task classify"},
+        {"train BASE/last --task classify --labels a,b --data ROWS --out FAR",
+         "expected its 2 labels, with 'court', got 'a,b'"},
+        {"train BASE/last --task classify --data OTHER --out FAR",
+         "label: expected one of the labels court, animals, got 'other'"},
+        {"train BASE/last --objective dpo --data PAIRS --out FAR", "expected --task classify"},
+        {"convert BASE/last FAR.gguf", "a classifier as a GGUF file is unsupported"},
+        {"convert BASE/last FAR --bits 4",
+         "a classifier as a quantized model in MLX's format is unsupported"},
+        {"generate BASE/last -p x", "a classifier of 2 labels"},
+        {"train storyteller --objective distill --teacher BASE/last --data TEXTS --out FAR",
+         "teacher: the model is a classifier of 2 labels"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const output o = command_with(wrong[i].command, files, 6);
+        CHECK_EQ_INT(o.code, 1);
+        CHECK_CONTAINS(o.err, wrong[i].part);
+    }
+}
+
+/* An encoder with 64 positions. */
+static void texts_fit_the_positions(void)
+{
+    char text[2000] = "", long_rows[4400];
+    const char *model = check_fixture("models/bert");
+    for (int i = 0; i < 100; i++)
+        strcat(text, "king and ");
+    snprintf(long_rows, sizeof long_rows,
+             "{\"text\": \"%s\", \"label\": \"a\"}\n{\"text\": \"fox\", \"label\": \"b\"}\n", text);
+    char file[512], out[512];
+    snprintf(file, sizeof file, "%s", text_file("long.jsonl", long_rows));
+    snprintf(out, sizeof out, "%s", check_temporary("positions"));
+    output o = weft_command(NULL, "train %s --task classify --data %s --length 66 --out %s", model,
+                            text_file("rows.jsonl", rows), out);
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "--length: expected at most 65, the positions of");
+    CHECK_CONTAINS(o.err, "and the label, got 66");
+    o = weft_command(NULL, "train %s --task classify --data %s --long keep-head --steps 2 --out %s",
+                     model, file, out);
+    CHECK_EQ_INT(o.code, 0);
+    o = weft_command(NULL, "eval %s --adapter %s/last --data %s --long keep-head", model, out,
+                     file);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "over 2 rows");
+    o = weft_command(NULL, "eval %s --adapter %s/last --data %s --window 65", model, out, file);
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "--window: expected at most 64, the positions of");
+}
+
 static void devices_give_the_same_losses(void)
 {
     char options[700];
@@ -211,4 +337,6 @@ static void devices_give_the_same_losses(void)
 
 CHECK_MAIN("cli_classify", CHECK_CASE(a_classifier_is_trained_and_used),
            CHECK_CASE(a_classifier_is_measured), CHECK_CASE(data_shows_labels),
-           CHECK_CASE(bad_options_are_refused), CHECK_CASE(devices_give_the_same_losses))
+           CHECK_CASE(bad_options_are_refused), CHECK_CASE(a_classifier_is_trained_on),
+           CHECK_CASE(other_uses_of_a_classifier_are_refused), CHECK_CASE(texts_fit_the_positions),
+           CHECK_CASE(devices_give_the_same_losses))

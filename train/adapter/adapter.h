@@ -100,9 +100,6 @@ bool weft__adapter_config_has(const weft__adapter_config *config, const char *pa
 /* For the adapter of a classifier, writes config.json with id2label and label2id; otherwise writes
  * nothing. */
 weft_status weft__adapter_write_labels(weft_model *model, const char *folder);
-/* Reads the labels of an adapter's classification head; *out stays empty if it has no such head. */
-weft_status weft__adapter_read_labels(const char *folder, const weft_safetensors *file,
-                                      weft_labels *out);
 /* Turns the model into a classifier if the adapter was trained for one. */
 weft_status weft__adapter_classify(weft_model *model, const char *folder,
                                    const weft_safetensors *file);

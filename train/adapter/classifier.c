@@ -40,26 +40,26 @@ weft_status weft__adapter_write_labels(weft_model *model, const char *folder)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* The matrix with a row for each label, by the class of the model. */
-static const char *const heads[] = {"score", "classifier", "classifier.out_proj"};
-
 static int find_head(const weft_safetensors *file, const char **name)
 {
     int at = -1;
-    for (size_t i = 0; at < 0 && i < sizeof heads / sizeof *heads; i++) {
+    for (int i = 0; at < 0 && weft__label_rows[i]; i++) {
         char path[128];
-        snprintf(path, sizeof path, WEFT__ADAPTER_PREFIX "%s.weight", heads[i]);
+        snprintf(path, sizeof path, WEFT__ADAPTER_PREFIX "%s.weight", weft__label_rows[i]);
         at = weft_safetensors_find(file, path);
-        *name = heads[i];
+        *name = weft__label_rows[i];
     }
     return at;
 }
 
-weft_status weft__adapter_read_labels(const char *folder, const weft_safetensors *file,
-                                      weft_labels *out)
+/* Reads the labels of an adapter's classification head; *out stays empty if it has no such head.
+ * *named: the folder has their names. */
+static weft_status read_labels(const char *folder, const weft_safetensors *file, weft_labels *out,
+                               bool *named)
 {
     weft__json_doc doc = {0};
     *out = (weft_labels){.open = false};
+    *named = false;
     const char *head = NULL;
     const int at = find_head(file, &head);
     if (at < 0)
@@ -76,6 +76,7 @@ weft_status weft__adapter_read_labels(const char *folder, const weft_safetensors
     if (status == WEFT_OK)
         status =
             weft__classifier_names(&names, weft_safetensors_at(file, at)->shape.at[0], head, out);
+    *named = names.value != NULL;
     weft__json_free(&doc);
     weft_free(path);
     if (status != WEFT_OK)
@@ -93,8 +94,9 @@ weft_status weft_adapter_labels(const char *folder, weft_labels *out)
     /* mlx-lm has no classifiers. */
     if (status == WEFT_OK && (weft__exists(path) || !weft__exists(mlx)))
         status = weft__adapter_open(folder, &file);
+    bool named;
     if (file)
-        status = weft__adapter_read_labels(folder, file, out);
+        status = read_labels(folder, file, out, &named);
     weft_safetensors_close(file);
     weft_free(path);
     weft_free(mlx);
@@ -105,13 +107,16 @@ weft_status weft__adapter_classify(weft_model *model, const char *folder,
                                    const weft_safetensors *file)
 {
     weft_labels labels;
-    weft_status status = weft__adapter_read_labels(folder, file, &labels);
+    bool named;
+    weft_status status = read_labels(folder, file, &labels, &named);
     const int64_t n = weft_model_info_of(model)->n_labels;
     if (status == WEFT_OK && labels.n > 0 && n == 0)
         status = weft_model_classify(model, (const char *const *)labels.at, labels.n);
     else if (status == WEFT_OK && labels.n != n)
         status = weft_fail(WEFT_INVALID, "%s: expected an adapter of a classifier with %lld labels",
                            folder, (long long)n);
+    else if (status == WEFT_OK && named)
+        weft__model_swap_labels(model, labels.at); /* the head is the adapter's */
     weft_labels_free(&labels);
     return status;
 }

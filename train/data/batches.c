@@ -435,10 +435,14 @@ const weft_dataset *weft__batches_dataset(const weft_batches *batches)
     return batches->dataset;
 }
 
-weft_status weft__batches_check_ids(const weft_batches *b, int64_t vocabulary)
+weft_status weft__batches_check_ids(const weft_batches *b, const weft_model_info *info)
 {
+    const int64_t vocabulary = info->vocab_size;
     if (b->dataset)
-        return weft__dataset_check_ids(b->dataset, vocabulary);
+        return weft__dataset_check_ids(b->dataset, info);
+    if (info->n_labels > 0)
+        return weft_fail(WEFT_INVALID, "batches: rows of tokens have no labels, and the model is a "
+                                       "classifier");
     const int64_t row = b->length, step = b->batch_size * row;
     for (int64_t i = 0; i < b->count * step; i++) {
         if (b->ids[i] >= vocabulary)

@@ -91,10 +91,28 @@ weft_status weft__dataset_check_sample(const weft_dataset *d, const weft_sample 
     return WEFT_OK;
 }
 
-weft_status weft__dataset_check_ids(const weft_dataset *d, int64_t vocabulary)
+/* A classifier's samples have one target, which is a label. */
+static weft_status check_label(const weft_dataset *d, int64_t i, int64_t n_labels)
 {
+    const weft_sample s = weft_dataset_at(d, i);
+    const int64_t last = s.length - 1;
+    if (weft__sample_targets(&s) == 1 && (s.weights == NULL || s.weights[last] > 0) &&
+        s.ids[last] < n_labels)
+        return WEFT_OK;
+    return weft_fail(WEFT_INVALID,
+                     "dataset: sample %lld: expected one of the %lld labels of the model, a "
+                     "classifier, as its only target",
+                     (long long)i + 1, (long long)n_labels);
+}
+
+weft_status weft__dataset_check_ids(const weft_dataset *d, const weft_model_info *info)
+{
+    const int64_t vocabulary = info->vocab_size;
     for (int64_t i = 0; i < d->info.samples; i++) {
         const weft__dataset_sample *s = &d->samples[i];
+        const weft_status status = info->n_labels > 0 ? check_label(d, i, info->n_labels) : WEFT_OK;
+        if (status != WEFT_OK)
+            return status;
         for (int64_t k = s->start; k < s->start + s->length; k++) {
             if (d->ids[k] >= vocabulary)
                 return weft_fail(WEFT_INVALID,

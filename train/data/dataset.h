@@ -71,8 +71,9 @@ int64_t weft__sample_targets(const weft_sample *sample);
  */
 weft_status weft__dataset_check_sample(const weft_dataset *dataset, const weft_sample *sample);
 
-/* Fails if an id of a sample is not in a vocabulary. */
-weft_status weft__dataset_check_ids(const weft_dataset *dataset, int64_t vocabulary);
+/* Fails if an id of a sample is not in the model's vocabulary or, for a classifier, if a sample has
+ * other targets than a label. */
+weft_status weft__dataset_check_ids(const weft_dataset *dataset, const weft_model_info *info);
 
 /* Appends a sample that has been checked, is not too long and has a target. */
 weft_status weft__dataset_append(weft_dataset *dataset, const weft_sample *sample, bool cut);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "generate/rows.h"
 #include "train/objective/objective.h"
 #include "weft/losses.h"
 #include "weft/transforms.h"
@@ -35,7 +36,7 @@ weft_status weft__distill_check(const weft_objective_options *o)
             return weft_fail(WEFT_INVALID, "objective distill: %s: expected %s, got %g",
                              numbers[i].name, numbers[i].expected, numbers[i].value);
     }
-    return WEFT_OK;
+    return o->teacher ? weft__rows_expect_logits(o->teacher, "teacher", false) : WEFT_OK;
 }
 
 /* ---- the loss ------------------------------------------------------------------------------- */

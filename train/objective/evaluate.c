@@ -65,6 +65,8 @@ weft_status weft__objective_evaluate(weft_model *model, const weft_dataset *data
     bool stop = false;
     weft_status status = weft__objective_complete(o.objective, &o.objective_options);
     if (status == WEFT_OK)
+        status = weft__objective_check_model(o.objective, model);
+    if (status == WEFT_OK)
         status = weft__objective_check_data(o.objective, dataset);
     if (status == WEFT_OK && n == 0)
         status = weft_fail(WEFT_INVALID, "evaluation: the dataset has no samples");

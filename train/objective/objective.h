@@ -18,9 +18,6 @@ weft_array *weft__batch_lengths(const weft_batch *batch);
 /* train/loss.c: the negative log-likelihoods of targets (B, L): float32 (B, L). 0 where a target is
  * negative. The second function also gives the entropy of each distribution, without a gradient, if
  * `entropies` is not NULL. */
-/* The number of tokens of each row of a batch that is not packed: those up to the last target:
- * int32 (B). */
-weft_array *weft__batch_lengths(const weft_batch *batch);
 weft_array *weft__token_losses(weft_model *model, const weft_batch *batch, weft_array *targets,
                                bool checkpoint);
 weft_array *weft__token_losses_with(weft_model *model, const weft_batch *batch, weft_array *targets,
@@ -104,8 +101,11 @@ weft_status weft__batches_examples(weft_batches *batches, int64_t i, const int64
 bool weft__batches_packed(const weft_batches *batches); /* rows have several samples */
 /* Of scored completions: the first example of batch i. */
 int64_t weft__batches_first(const weft_batches *batches, int64_t i);
-/* Fails if an id of the batches is not in a vocabulary. */
-weft_status weft__batches_check_ids(const weft_batches *batches, int64_t vocabulary);
+/* The same as weft__dataset_check_ids, of the batches. */
+weft_status weft__batches_check_ids(const weft_batches *batches, const weft_model_info *info);
+/* WEFT_UNSUPPORTED if the model cannot be trained with the objective: encoders make vectors, which
+ * can only be compared, and classifiers logits of labels. */
+weft_status weft__objective_check_model(const weft_objective *objective, const weft_model *model);
 
 /* WEFT_INVALID, naming objective and column, if a dataset or batch has other examples than the
  * objective's, lacks a column that the objective requires, or has one that it does not accept, or

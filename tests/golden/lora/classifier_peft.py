@@ -3,8 +3,8 @@ transformers and PEFT make of it.
 
     python3 tests/golden/lora/classifier_peft.py WEFT [MODEL] [--full]
 
-It trains the storyteller (or MODEL) a few updates on texts with three labels and prints the largest
-difference of log-probabilities between `weft classify` and PeftModel, of texts alone and in a padded
+It trains the storyteller (or MODEL, which may be a classifier with three labels) a few updates on
+texts with three labels and prints the largest difference of log-probabilities between `weft classify` and PeftModel, of texts alone and in a padded
 batch.
 """
 import json
@@ -25,6 +25,9 @@ model = str(pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else
                          here / "../../../examples/storyteller").resolve())
 work = pathlib.Path(tempfile.mkdtemp())
 WORDS = {"court": ["king", "queen"], "animals": ["fox", "wolf", "bear"], "things": ["table", "cup"]}
+own = json.loads((pathlib.Path(model) / "config.json").read_text())
+if own["architectures"][0].endswith("ForSequenceClassification"):
+    WORDS = dict(zip(own["id2label"].values(), WORDS.values()))
 rows = [{"text": f"Once there was a {w} and another {w}" + " in the wood" * (i % 3), "label": k}
         for i in range(4) for k, ws in WORDS.items() for w in ws]
 (work / "rows.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
